@@ -1,0 +1,59 @@
+# Verbs in front of meson. `make help` lists them.
+PREFIX ?= /usr/local
+DESTDIR ?=
+SEEDS ?= 1-40
+STEPS ?= 30000
+STEP ?=
+ARGS ?=
+
+.PHONY: all run test asan tsan bench sim symbols format install clean help
+
+all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
+	ninja -C build
+
+build/build.ninja:
+	@tools/setup.sh --check build
+	meson setup build --prefix '$(PREFIX)'
+
+run: ## install what is missing, build, and run the quick-start example
+	@tools/setup.sh build
+	@$(MAKE) --no-print-directory build/build.ninja
+	ninja -C build quickstart
+	@build/quickstart
+
+test: ## install what is missing and run every test; STEP="unit tidy" runs only those steps
+	@tools/setup.sh test
+	@tools/test.sh $(STEP)
+
+asan: ## unit tests, contract suite and simulator under the address and undefined sanitizers
+	@tools/setup.sh test
+	@tools/test.sh asan
+
+tsan: ## unit tests and contract suite under the thread sanitizer
+	@tools/setup.sh test
+	@tools/test.sh tsan
+
+bench: build/build.ninja ## run the benchmark; ARGS="..." are passed on
+	ninja -C build bench
+	@BIDE_COMMIT="$$(git describe --always --dirty 2>/dev/null)" build/bench $(ARGS)
+
+sim: build/build.ninja ## run the simulator: SEEDS=1-1000 STEPS=30000
+	ninja -C build sim
+	@build/sim --seeds $(SEEDS) --steps $(STEPS) $(ARGS)
+
+symbols: build/build.ninja ## write the exported symbols to tests/symbols.txt
+	ninja -C build
+	tools/check-symbols.sh --write build
+
+format: ## format every C file in place
+	tools/check-format.sh --write
+
+install: all ## install under PREFIX (/usr/local), staged in DESTDIR
+	meson configure build -Dprefix='$(PREFIX)'
+	DESTDIR='$(DESTDIR)' meson install -C build
+
+clean: ## remove every build directory
+	rm -rf build build-gcc build-clang build-asan build-tsan
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16

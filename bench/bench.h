@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench.h - what the benchmarks share: their settings, their table, and how they fail.
+ *
+ * Only the public headers of bide are used. A call that does not answer 0 ends the program with
+ * its name, its code and its sentence: a figure that was measured on errors is worth nothing.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bide/bide.h>
+
+#include "report.h"
+
+#define BENCH_TOPIC      "bench"
+#define BENCH_BODY_SIZE  100
+#define BENCH_MAX_REPEAT 100
+
+struct settings {
+    const char *url;
+    size_t repeat;         /* runs per figure */
+    bool quick;            /* smaller counts: does it work, not how fast is it */
+    uint64_t max_resident; /* larger resident counts are left out */
+    struct report *report;
+};
+
+/* One row of the table of benchmarks, in main.c. */
+struct bench {
+    const char *name;
+    void (*run)(const struct settings *settings);
+    const char *help;
+};
+
+void bench_threads(const struct settings *settings);
+void bench_resident(const struct settings *settings);
+void bench_wakeup(const struct settings *settings);
+void bench_lateness(const struct settings *settings);
+void bench_memory(const struct settings *settings);
+
+/*
+ * The memory benchmark measures in processes of its own, which are this program again with these
+ * arguments. Answers false if the arguments are not those; else it has measured, and *status is
+ * the exit code.
+ */
+#define BENCH_MEMORY_CHILD "--memory-child"
+bool bench_memory_child(int argc, char **argv, int *status);
+
+/* Prints "bench: ..." on stderr and ends the program, from any thread. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Ends the program because a call answered a code that it should not; text says why. */
+_Noreturn void fail_call(const char *call, int code, const char *text);
+
+/* The answer of a blocking call must be 0. */
+static inline void must(const char *call, int code)
+{
+    if (__builtin_expect(code != 0, 0))
+        fail_call(call, code, bide_last_error());
+}
+
+#endif

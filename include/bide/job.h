@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job.h - what a job is: its states, its snapshot, the options of a put, and the figures about
+ * jobs and topics.
+ *
+ * All times are milliseconds. A *_ms that ends in _at or names a moment counts from the epoch of
+ * the wall clock, 0 meaning never; every other *_ms is a duration.
+ */
+#ifndef BIDE_JOB_H
+#define BIDE_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bide/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BIDE_TOPIC_MAX 200                       /* bytes in a topic name */
+#define BIDE_KEY_MAX 200                         /* bytes in a key */
+#define BIDE_PROGRESS_MAX 200                    /* bytes of progress text */
+#define BIDE_CURSOR_SIZE 64                      /* bytes of a listing cursor */
+#define BIDE_ID_MAX ((UINT64_C(1) << 53) - 1)    /* ids and tokens fit a double */
+#define BIDE_TIME_MAX_MS INT64_C(3155760000000)  /* 100 years: the longest delay, ttr, wait */
+#define BIDE_WHEN_MAX_MS INT64_C(7258118400000)  /* the year 2200: the last moment to name */
+#define BIDE_BATCH_JOBS 1000                     /* items in one put_many, finish_many, ... */
+#define BIDE_BATCH_BYTES ((size_t)8 << 20)       /* bytes of bodies in one put_many */
+#define BIDE_RESERVE_TOPICS 10000                /* topics in one reserve */
+#define BIDE_EXAMINE_MAX 10000                   /* jobs that one call of list looks at */
+
+#define BIDE_DEFAULT_PRIORITY 1024 /* below it a job counts as urgent */
+#define BIDE_NO_RETRY_LIMIT (-1)   /* max_retries: fail retries for ever */
+#define BIDE_FOREVER (-1)          /* a timeout that never comes */
+#define BIDE_KEEP (-1)             /* leave priority, ttr, retention ... as it is */
+
+/* Bytes that belong to somebody else. */
+typedef struct bide_slice {
+    const void *data;
+    size_t size;
+} bide_slice;
+
+/* The states of a job. GONE is only ever an answer: the job does not exist (any more). */
+typedef enum bide_state {
+    BIDE_STATE_GONE = 0,
+    BIDE_STATE_DELAYED = 1,
+    BIDE_STATE_READY = 2,
+    BIDE_STATE_RESERVED = 3,
+    BIDE_STATE_BURIED = 4,
+    BIDE_STATE_DONE = 5,
+} bide_state;
+
+/* "delayed", "ready", ...; "gone" for BIDE_STATE_GONE and "?" for anything else. */
+BIDE_API const char *bide_state_name(bide_state state);
+
+/*
+ * An immutable, reference-counted run of bytes: how bodies and results travel without being
+ * copied. A NUL that is not counted follows the last byte. Any thread may ref and unref.
+ */
+typedef struct bide_buf bide_buf;
+
+/* A new buffer with a copy of the bytes and one reference; NULL when out of memory. */
+BIDE_API bide_buf *bide_buf_new(const void *data, size_t size);
+BIDE_API bide_buf *bide_buf_ref(bide_buf *buf);
+/* Gives one reference back; the last one frees. NULL is fine. */
+BIDE_API void bide_buf_unref(bide_buf *buf);
+BIDE_API const void *bide_buf_data(const bide_buf *buf);
+BIDE_API size_t bide_buf_size(const bide_buf *buf);
+
+/* What to do when a live job of the topic already holds the key of a new one. */
+typedef enum bide_conflict {
+    BIDE_REJECT = 0,  /* answer BIDE_EXISTS and the id of the holder */
+    BIDE_REPLACE = 1, /* remove the holder and put the new one in one step, unless reserved */
+} bide_conflict;
+
+/* How a new job is to be treated. Begin with BIDE_PUT_OPTIONS_INIT, or pass NULL for it. */
+typedef struct bide_put_options {
+    size_t size;            /* sizeof(bide_put_options), set by the INIT macro */
+    uint32_t priority;      /* smaller is first */
+    bide_conflict conflict; /* only with a key */
+    int64_t delay_ms;       /* ready that much later; runs on the boot-time clock */
+    int64_t run_at_ms;      /* or: ready at that moment of the wall clock; not both */
+    int64_t ttr_ms;         /* how long a lease lasts; 0 is the queue's default_ttr */
+    bide_slice key;         /* the name under which only one live job may exist in the topic */
+    bool key_hold_retained; /* hold the key through the retention of the result, too */
+    int32_t max_retries;    /* failures that are forgiven; BIDE_NO_RETRY_LIMIT for all */
+    int64_t backoff_base_ms; /* first retry; 0 is 5 s */
+    int64_t backoff_max_ms;  /* longest retry; 0 is 1 h */
+    int64_t expires_at_ms;   /* gone if not reserved by that moment of the wall clock; 0 never */
+    int64_t retain_ms;       /* how long done keeps the result; 0: done forgets the job */
+} bide_put_options;
+
+#define BIDE_PUT_OPTIONS_INIT                                                                      \
+    {                                                                                              \
+        sizeof(bide_put_options), BIDE_DEFAULT_PRIORITY, BIDE_REJECT, 0, 0, 0, {NULL, 0}, false,   \
+            BIDE_NO_RETRY_LIMIT, 0, 0, 0, 0                                                        \
+    }
+
+/*
+ * A job as it was at one moment. The queue fills it in; it holds references to the body, key and
+ * texts, so it stays valid whatever happens to the job, until bide_job_clear().
+ */
+typedef struct bide_job {
+    uint64_t id;
+    uint64_t token; /* the proof of the lease; only in the answer of a reservation, else 0 */
+    bide_state state;
+    uint32_t priority;
+    const void *body; /* NULL where a call does not bring the body along */
+    size_t body_size; /* always the true size */
+    const void *key;  /* NULL without a key */
+    size_t key_size;
+    const char *last_error; /* NULL when it never failed */
+    size_t last_error_size;
+    const void *result; /* NULL unless done with a result */
+    size_t result_size;
+    const char *progress; /* the text of the last touch in this lease, or NULL */
+    size_t progress_size;
+
+    int64_t ttr_ms;
+    int64_t left_ms;   /* until due, end of lease, or end of retention; 0 in other states */
+    int64_t age_ms;    /* since created */
+    int64_t run_at_ms; /* delayed: the moment it becomes ready */
+    bool run_at_wall;  /* run_at_ms was given as a moment and follows the wall clock */
+    bool key_hold_retained;
+    bool cancel_wanted; /* reserved, and to stop */
+    int32_t max_retries;
+    uint32_t failures; /* since put or the last kick */
+    int64_t backoff_base_ms;
+    int64_t backoff_max_ms;
+    int64_t expires_at_ms;
+    int64_t retain_ms;
+
+    uint32_t reserves; /* counters over the life of the job */
+    uint32_t timeouts;
+    uint32_t releases;
+    uint32_t fails;
+    uint32_t buries;
+    uint32_t kicks;
+    uint32_t touches;
+
+    int64_t created_ms; /* moments, 0: never */
+    int64_t ready_ms;
+    int64_t reserved_ms;
+    int64_t touched_ms;
+    int64_t buried_ms;
+    int64_t done_ms;
+
+    char topic[BIDE_TOPIC_MAX + 1];
+
+    bide_buf *bufs_[5]; /* private: what the pointers above point into */
+} bide_job;
+
+/* Gives back what a snapshot holds and zeroes it. A zeroed snapshot is fine. */
+BIDE_API void bide_job_clear(bide_job *job);
+
+/* Lifetime counters of a topic or the queue, since it was opened (or the topic made). */
+typedef struct bide_counters {
+    uint64_t puts;
+    uint64_t reserves;
+    uint64_t deletes; /* by delete, cancel and replace */
+    uint64_t dones;
+    uint64_t releases; /* give_back is not counted */
+    uint64_t fails;
+    uint64_t timeouts;
+    uint64_t buries;
+    uint64_t kicks;
+    uint64_t touches;
+    uint64_t expired; /* never reserved before expires_at */
+    uint64_t retired; /* done, and the retention ended or max_done_per_topic was reached */
+    uint64_t purged;
+    uint64_t pauses;
+} bide_counters;
+
+/* How many jobs there are in each state. */
+typedef struct bide_counts {
+    uint64_t delayed;
+    uint64_t ready;
+    uint64_t reserved;
+    uint64_t buried;
+    uint64_t done;
+    uint64_t urgent; /* ready with priority < 1024 */
+} bide_counts;
+
+typedef struct bide_topic_stats {
+    char name[BIDE_TOPIC_MAX + 1];
+    bide_counts jobs;
+    bide_counters total;
+    uint64_t waiting;            /* reserves that wait for this topic, among others */
+    uint64_t references;         /* by topic_ref */
+    int64_t oldest_ready_age_ms; /* how long the longest waiting ready job has been ready */
+    bool paused;
+    int64_t pause_left_ms; /* 0 when not paused */
+} bide_topic_stats;
+
+typedef struct bide_stats {
+    bide_counts jobs;
+    bide_counters total;
+    uint64_t topics;
+    uint64_t waiting; /* reserves that wait */
+    uint64_t watching; /* wait and events calls that wait */
+    uint64_t pending_ops;
+    uint64_t memory_bytes; /* what jobs, bodies and topics take, by the queue's own count */
+    int64_t oldest_ready_age_ms;
+    int64_t uptime_ms;
+    uint64_t last_id; /* the highest id ever given */
+    bool draining;
+} bide_stats;
+
+/* What happened to a job: one element of the feed of events. */
+typedef enum bide_event_kind {
+    BIDE_EVENT_PUT = 0,
+    BIDE_EVENT_READY = 1, /* a delay ended, or the job came back */
+    BIDE_EVENT_RESERVED = 2,
+    BIDE_EVENT_RELEASED = 3, /* release and give_back */
+    BIDE_EVENT_FAILED = 4,
+    BIDE_EVENT_TIMED_OUT = 5, /* the ttr ran out */
+    BIDE_EVENT_BURIED = 6,
+    BIDE_EVENT_KICKED = 7,
+    BIDE_EVENT_UPDATED = 8,
+    BIDE_EVENT_CANCEL_WANTED = 9,
+    BIDE_EVENT_DONE = 10,
+    BIDE_EVENT_DELETED = 11, /* delete, cancel, replace, purge */
+    BIDE_EVENT_EXPIRED = 12,
+    BIDE_EVENT_RETIRED = 13, /* done, and the retention ended */
+} bide_event_kind;
+
+#define BIDE_EVENT_KINDS 14
+
+/* "put", "ready", ...; "?" for a number that is none. */
+BIDE_API const char *bide_event_name(bide_event_kind kind);
+
+typedef struct bide_event {
+    bide_event_kind kind;
+    bide_state state; /* after the event */
+    uint64_t id;
+    int64_t at_ms;
+    char topic[BIDE_TOPIC_MAX + 1];
+} bide_event;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * backend - one place to keep a queue: the seam between the public calls and what carries them.
+ *
+ * Above this seam nobody knows which backend it is. Every backend is one const struct of
+ * functions; scheme.c maps the scheme of a URL to it.
+ */
+#ifndef BI_BACKEND_H
+#define BI_BACKEND_H
+
+#include "util/log.h"
+#include "util/url.h"
+
+#include <bide/bide.h>
+
+struct backend;
+
+/* What the queue gives a backend when it opens it. The options are resolved: every field says what
+ * holds, none is "the default". */
+struct backend_context {
+    bide_options options;
+    struct bi_log log;
+
+    /* A pending op has completed: its results are in it, its code in private_.status. Called on
+     * any thread, with no lock of the backend held. */
+    void (*complete)(bide_op *op);
+};
+
+struct backend_ops {
+    const char *scheme;
+
+    /* On the opening thread; may block. On failure *out is untouched and error (BIDE_ERROR_SIZE
+     * bytes) has a sentence. */
+    int (*open)(const struct backend_context *context, const struct bi_url *url,
+                struct backend **out, char *error);
+
+    /*
+     * Runs those of the n ops whose status is BIDE_PENDING, in order; arguments have been checked.
+     * An op that finishes at once gets its status here; any other completes through the context.
+     * Blocks only for ops with private_.wake set, and only while too much is pending. Answers how
+     * many are still pending.
+     */
+    int (*submit)(struct backend *backend, bide_op *const *ops, size_t n);
+
+    /* Gives up an op that is pending, if it waits; it completes all the same. */
+    void (*cancel)(struct backend *backend, bide_op *op);
+
+    /* Completes every pending op, ends every thread, frees the backend. May block. */
+    void (*close)(struct backend *backend);
+};
+
+struct backend {
+    const struct backend_ops *ops;
+};
+
+extern const struct backend_ops bi_backend_memory;
+
+/* The backend of a scheme; NULL if there is none. names (may be NULL) is set to a list of all. */
+const struct backend_ops *bi_backend_find(const char *scheme, const char **names);
+
+#endif

@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/local.h"
+
+#include "backend/alarm.h"
+#include "backend/answer.h"
+#include "core/core.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Events that one tick fires before others get the lock. */
+#define TICK_BUDGET 512
+/* How long the commit thread rests when memory lacks, or after a commit has failed. */
+#define RETRY_MS 10
+
+struct op_list {
+    bide_op *head, *tail;
+};
+
+struct local {
+    struct backend base;
+    struct backend_context context;
+    struct store *store;
+    struct core *core;
+    bool keeps;
+
+    pthread_mutex_t lock; /* guards everything below */
+    struct op_list completed; /* to be handed out when the lock is given back */
+    struct op_list sliced;    /* kicks and purges that the timer thread carries on with */
+    struct op_list gathering; /* answers held for the batch that gathers */
+    struct op_list in_flight; /* answers held for the batch that is being stored */
+    uint64_t held_ops;
+    uint64_t held_bytes;
+    pthread_cond_t room; /* fewer answers are held */
+    unsigned queued;     /* callers that wait for room */
+    pthread_cond_t left; /* such a caller has gone */
+    pthread_cond_t work; /* for the commit thread */
+    bool closing;
+    struct bi_alarm alarm;
+    pthread_t timer_thread;
+    pthread_t commit_thread;
+};
+
+static struct local *local_of(struct backend *backend)
+{
+    return (struct local *)(void *)backend;
+}
+
+static struct bi_now read_clocks(void)
+{
+    return (struct bi_now){bi_clock_boot(), bi_clock_wall()};
+}
+
+/* ---- lists of ops ---- */
+
+static void list_add(struct op_list *list, bide_op *op)
+{
+    op->private_.next = NULL;
+    if (list->tail != NULL)
+        list->tail->private_.next = op;
+    else
+        list->head = op;
+    list->tail = op;
+}
+
+static void list_join(struct op_list *list, struct op_list *more)
+{
+    if (more->head == NULL)
+        return;
+    if (list->tail != NULL)
+        list->tail->private_.next = more->head;
+    else
+        list->head = more->head;
+    list->tail = more->tail;
+    more->head = more->tail = NULL;
+}
+
+static struct op_list list_take(struct op_list *list)
+{
+    struct op_list taken = *list;
+    list->head = list->tail = NULL;
+    return taken;
+}
+
+/* Tells the owners. No lock is held, and the queue is not touched: it may be gone with the last. */
+static void hand_out(void (*complete)(bide_op *), struct op_list list)
+{
+    bide_op *op = list.head;
+    while (op != NULL) {
+        bide_op *next = op->private_.next;
+        complete(op);
+        op = next;
+    }
+}
+
+/* ---- holding answers ---- */
+
+static void hold(struct local *local, bide_op *op)
+{
+    bool flying = op->private_.hold < bi_core_gathering(local->core);
+    list_add(flying ? &local->in_flight : &local->gathering, op);
+    local->held_ops++;
+    local->held_bytes += op->private_.bytes;
+}
+
+static bool must_hold(const struct local *local, const bide_op *op)
+{
+    return local->keeps && op->private_.hold > bi_core_committed_batch(local->core);
+}
+
+/* The core's sink: a waiting op has its answer. */
+static void on_complete(void *ctx, bide_op *op)
+{
+    struct local *local = ctx;
+    if (must_hold(local, op))
+        hold(local, op);
+    else
+        list_add(&local->completed, op);
+}
+
+static void release_held(struct local *local, struct op_list *held)
+{
+    for (bide_op *op = held->head; op != NULL; op = op->private_.next) {
+        local->held_ops--;
+        local->held_bytes -= op->private_.bytes;
+    }
+    list_join(&local->completed, held);
+    if (local->queued > 0)
+        pthread_cond_broadcast(&local->room);
+}
+
+/* ---- running ops ---- */
+
+static int refuse(bide_op *op, int code)
+{
+    strcpy(op->error, bide_code_text(code));
+    op->status = code;
+    return code;
+}
+
+static bool is_full(const struct local *local)
+{
+    const bide_options *options = &local->context.options;
+    return local->held_ops >= options->max_pending_ops ||
+           local->held_bytes >= options->max_pending_bytes;
+}
+
+/* False, with the op refused, if too much is pending and the op cannot wait for room. */
+static bool find_room(struct local *local, bide_op *op)
+{
+    while (is_full(local) && !local->closing) {
+        if (op->private_.wake == NULL) {
+            refuse(op, BIDE_EBUSY);
+            return false;
+        }
+        local->queued++;
+        pthread_cond_wait(&local->room, &local->lock);
+        if (--local->queued == 0)
+            pthread_cond_signal(&local->left);
+    }
+    if (local->closing)
+        refuse(op, BIDE_CLOSED);
+    return !local->closing;
+}
+
+static bool can_complete_later(const bide_op *op)
+{
+    return op->cq != NULL || op->private_.wake != NULL;
+}
+
+/* A sliced op: in the background if its owner can be told, else here, giving others their turn. */
+static int run_slices(struct local *local, bide_op *op)
+{
+    if (can_complete_later(op)) {
+        list_add(&local->sliced, op);
+        bi_alarm_ring(&local->alarm);
+        return BIDE_PENDING;
+    }
+    int code = BI_AGAIN;
+    while (code == BI_AGAIN) {
+        pthread_mutex_unlock(&local->lock);
+        sched_yield();
+        pthread_mutex_lock(&local->lock);
+        code = bi_core_run(local->core, op, read_clocks());
+    }
+    return code;
+}
+
+/* Nobody could be told when such an op completes: it is taken out again. */
+static int refuse_to_wait(struct local *local, bide_op *op)
+{
+    bi_core_cancel(local->core, op);
+    struct op_list others = {NULL, NULL};
+    for (bide_op *each = local->completed.head; each != NULL;) {
+        bide_op *next = each->private_.next;
+        if (each != op)
+            list_add(&others, each);
+        each = next;
+    }
+    local->completed = others;
+    strcpy(op->error, "the op would have to wait and names no completion queue");
+    return BIDE_EINVAL;
+}
+
+/* Kinds whose answers are never held. */
+static bool is_immediate(bide_op_kind kind)
+{
+    static const bool immediate[BIDE_OP_COUNT] = {
+        [BIDE_OP_LIST] = true,      [BIDE_OP_TOPICS] = true,      [BIDE_OP_WAITING] = true,
+        [BIDE_OP_STATS] = true,     [BIDE_OP_TOPIC_STATS] = true, [BIDE_OP_PING] = true,
+        [BIDE_OP_DRAIN] = true,     [BIDE_OP_TOPIC_REF] = true,   [BIDE_OP_SUBSCRIBE] = true,
+        [BIDE_OP_UNSUBSCRIBE] = true,
+    };
+    return immediate[kind];
+}
+
+/* With a store that keeps things: may the op be run, as far as holding its answer goes? */
+static bool may_hold(struct local *local, bide_op *op, struct bi_now *now)
+{
+    if (is_immediate(op->kind))
+        return true;
+    if (!can_complete_later(op)) {
+        strcpy(op->error, "the op must wait until it is stored and names no completion queue");
+        op->status = BIDE_EINVAL;
+        return false;
+    }
+    if (!is_full(local))
+        return true;
+    bool found = find_room(local, op);
+    *now = read_clocks();
+    return found;
+}
+
+static void run_one(struct local *local, bide_op *op, struct bi_now *now)
+{
+    if (local->keeps && !may_hold(local, op, now))
+        return;
+    int code = bi_core_run(local->core, op, *now);
+    if (code == BI_AGAIN)
+        code = run_slices(local, op);
+    if (code == BIDE_PENDING) {
+        if (!can_complete_later(op))
+            op->status = refuse_to_wait(local, op);
+        return;
+    }
+    if (op->kind == BIDE_OP_STATS)
+        op->stats.stats->pending_ops =
+            local->held_ops + op->stats.stats->waiting + op->stats.stats->watching;
+    if (must_hold(local, op)) {
+        op->private_.status = code;
+        hold(local, op);
+        return;
+    }
+    op->status = code;
+}
+
+/* Sets the alarm if the next deadline has moved nearer, and wakes the commit thread if there is
+ * something to store. */
+static void look_ahead(struct local *local)
+{
+    struct bi_now next = bi_core_next(local->core);
+    bi_alarm_set(&local->alarm, next.mono, next.wall);
+    if (local->keeps && bi_core_dirty(local->core))
+        pthread_cond_signal(&local->work);
+}
+
+int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
+{
+    struct local *local = local_of(backend);
+    void (*complete)(bide_op *) = local->context.complete;
+    int pending = 0;
+    pthread_mutex_lock(&local->lock);
+    struct bi_now now = read_clocks();
+    bi_core_tick(local->core, now, TICK_BUDGET);
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i]->status != BIDE_PENDING)
+            continue;
+        if (local->closing)
+            refuse(ops[i], BIDE_CLOSED);
+        else
+            run_one(local, ops[i], &now);
+        pending += ops[i]->status == BIDE_PENDING;
+    }
+    look_ahead(local);
+    struct op_list completed = list_take(&local->completed);
+    pthread_mutex_unlock(&local->lock);
+    hand_out(complete, completed);
+    return pending;
+}
+
+void bi_local_cancel(struct backend *backend, bide_op *op)
+{
+    struct local *local = local_of(backend);
+    void (*complete)(bide_op *) = local->context.complete;
+    pthread_mutex_lock(&local->lock);
+    bi_core_cancel(local->core, op);
+    struct op_list completed = list_take(&local->completed);
+    pthread_mutex_unlock(&local->lock);
+    hand_out(complete, completed);
+}
+
+/* ---- the timer thread ---- */
+
+static void finish_sliced(struct local *local, bide_op *op, int code)
+{
+    op->private_.status = code;
+    on_complete(local, op);
+}
+
+/* One slice of the first sliced op; true if there is more to do. */
+static bool run_a_slice(struct local *local, struct bi_now now)
+{
+    bide_op *op = local->sliced.head;
+    if (op == NULL)
+        return false;
+    local->sliced.head = op->private_.next;
+    if (local->sliced.head == NULL)
+        local->sliced.tail = NULL;
+    /* The slices before may have put more into an earlier batch than this one. */
+    uint64_t before = op->private_.hold;
+    int code = bi_core_run(local->core, op, now);
+    if (op->private_.hold < before)
+        op->private_.hold = before;
+    if (code == BI_AGAIN)
+        list_add(&local->sliced, op);
+    else
+        finish_sliced(local, op, code);
+    return local->sliced.head != NULL;
+}
+
+static void *run_timer(void *arg)
+{
+    struct local *local = arg;
+    for (;;) {
+        pthread_mutex_lock(&local->lock);
+        if (local->closing) {
+            pthread_mutex_unlock(&local->lock);
+            return NULL;
+        }
+        struct bi_now now = read_clocks();
+        bool more = bi_core_tick(local->core, now, TICK_BUDGET);
+        more |= run_a_slice(local, now);
+        bi_alarm_rearm(&local->alarm, now.mono);
+        look_ahead(local);
+        struct op_list completed = list_take(&local->completed);
+        pthread_mutex_unlock(&local->lock);
+        hand_out(local->context.complete, completed);
+        if (more)
+            sched_yield();
+        else
+            bi_alarm_wait(&local->alarm);
+    }
+}
+
+/* ---- the commit thread ---- */
+
+static void commit_failed(struct local *local, int code, const char *error)
+{
+    bi_core_rollback(local->core, read_clocks());
+    struct op_list *lists[2] = {&local->in_flight, &local->gathering};
+    for (int i = 0; i < 2; i++) {
+        for (bide_op *op = lists[i]->head; op != NULL; op = op->private_.next)
+            bi_answer_take_back(op, code, error);
+        release_held(local, lists[i]);
+    }
+}
+
+/* Stores one batch. The lock is held at the call and at the return, not in between. */
+static int commit_one(struct local *local)
+{
+    struct bi_batch batch;
+    if (bi_core_seal(local->core, read_clocks(), &batch) != BIDE_OK)
+        return BIDE_ENOMEM;
+    local->in_flight = list_take(&local->gathering);
+    pthread_mutex_unlock(&local->lock);
+    char error[BIDE_ERROR_SIZE] = "";
+    int code = local->store->ops->commit(local->store, &batch, error);
+    pthread_mutex_lock(&local->lock);
+    if (code == BIDE_OK) {
+        bi_core_committed(local->core, &batch);
+        release_held(local, &local->in_flight);
+    } else {
+        commit_failed(local, code, error);
+    }
+    bi_batch_done(local->core, &batch);
+    look_ahead(local);
+    struct op_list completed = list_take(&local->completed);
+    pthread_mutex_unlock(&local->lock);
+    if (code != BIDE_OK)
+        bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed: %s", error);
+    hand_out(local->context.complete, completed);
+    pthread_mutex_lock(&local->lock);
+    return code;
+}
+
+static void rest(struct local *local)
+{
+    pthread_mutex_unlock(&local->lock);
+    bi_alarm_sleep(RETRY_MS);
+    pthread_mutex_lock(&local->lock);
+}
+
+static void *run_commits(void *arg)
+{
+    struct local *local = arg;
+    int code = BIDE_OK;
+    pthread_mutex_lock(&local->lock);
+    for (;;) {
+        if (local->closing && (!bi_core_dirty(local->core) || code != BIDE_OK) &&
+            local->held_ops == 0)
+            break;
+        if (code != BIDE_OK)
+            rest(local);
+        code = BIDE_OK;
+        if (bi_core_dirty(local->core))
+            code = commit_one(local);
+        else if (!local->closing)
+            pthread_cond_wait(&local->work, &local->lock);
+    }
+    pthread_mutex_unlock(&local->lock);
+    return NULL;
+}
+
+/* ---- opening ---- */
+
+static struct bi_limits limits_of(const bide_options *options)
+{
+    return (struct bi_limits){
+        .default_ttr = options->default_ttr_ms * 1000,
+        .max_job_size = options->max_job_size,
+        .max_result_size = options->max_result_size,
+        .max_error_size = options->max_error_size,
+        .max_touches = options->max_touches,
+        .max_touch_total = options->max_touch_total_ms * 1000,
+        .min_touch_interval = options->min_touch_interval_ms * 1000,
+        .max_topics = options->max_topics,
+        .max_waiters = options->max_waiters,
+        .max_jobs_per_topic = options->max_jobs_per_topic,
+        .max_done_per_topic = options->max_done_per_topic,
+        .max_memory = options->max_memory,
+        .topic_cleanup = options->topic_cleanup >= 0,
+    };
+}
+
+static int make_core(struct local *local, char *error)
+{
+    const bide_options *options = &local->context.options;
+    struct store_start start;
+    int code = local->store->ops->start(local->store, &start, error);
+    if (code != BIDE_OK)
+        return code;
+    struct bi_core_options core = {
+        .limits = limits_of(options),
+        .alloc = bi_alloc_libc(),
+        .journal = local->keeps,
+        .wheel = options->ticker == BIDE_TICKER_WHEEL,
+        .wheel_tick = options->wheel_tick_ms * 1000,
+        .wheel_slots = options->wheel_slots,
+        .seed = options->seed,
+        .next_id = start.next_id,
+        .next_token = start.next_token,
+        .complete = on_complete,
+        .ctx = local,
+    };
+    local->core = bi_core_new(&core, read_clocks());
+    if (local->core != NULL)
+        return BIDE_OK;
+    strcpy(error, bide_code_text(BIDE_ENOMEM));
+    return BIDE_ENOMEM;
+}
+
+static int load_record(void *ctx, const struct bi_record *record)
+{
+    struct local *local = ctx;
+    if (record->kind == BI_PAUSE)
+        return bi_core_load_pause(local->core, &record->image, read_clocks());
+    return bi_core_load(local->core, &record->image, read_clocks());
+}
+
+static void free_local(struct local *local)
+{
+    bi_core_free(local->core);
+    local->store->ops->close(local->store);
+    bi_alarm_done(&local->alarm);
+    pthread_cond_destroy(&local->room);
+    pthread_cond_destroy(&local->left);
+    pthread_cond_destroy(&local->work);
+    pthread_mutex_destroy(&local->lock);
+    free(local);
+}
+
+static int no_thread(char *error)
+{
+    strcpy(error, "open: the system gives no more threads, timers or eventfds");
+    return BIDE_ESYSTEM;
+}
+
+static int start_threads(struct local *local, char *error)
+{
+    if (!bi_alarm_init(&local->alarm, local->context.options.ticker_min_ms * 1000,
+                       local->context.options.ticker_max_ms * 1000))
+        return no_thread(error);
+    if (pthread_create(&local->timer_thread, NULL, run_timer, local) != 0)
+        return no_thread(error);
+    if (!local->keeps || pthread_create(&local->commit_thread, NULL, run_commits, local) == 0)
+        return BIDE_OK;
+    pthread_mutex_lock(&local->lock);
+    local->closing = true;
+    pthread_mutex_unlock(&local->lock);
+    bi_alarm_ring(&local->alarm);
+    pthread_join(local->timer_thread, NULL);
+    return no_thread(error);
+}
+
+int bi_local_open(const struct backend_context *context, const struct backend_ops *ops,
+                  struct store *store, struct backend **out, char *error)
+{
+    struct local *local = calloc(1, sizeof(*local));
+    if (local == NULL) {
+        store->ops->close(store);
+        strcpy(error, bide_code_text(BIDE_ENOMEM));
+        return BIDE_ENOMEM;
+    }
+    local->base.ops = ops;
+    local->context = *context;
+    local->store = store;
+    local->keeps = store->ops->keeps;
+    bi_alarm_clear(&local->alarm);
+    pthread_mutex_init(&local->lock, NULL);
+    pthread_cond_init(&local->room, NULL);
+    pthread_cond_init(&local->left, NULL);
+    pthread_cond_init(&local->work, NULL);
+    int code = make_core(local, error);
+    if (code == BIDE_OK && local->keeps)
+        code = store->ops->scan(store, load_record, local, error);
+    if (code == BIDE_OK)
+        code = start_threads(local, error);
+    if (code != BIDE_OK) {
+        free_local(local);
+        return code;
+    }
+    *out = &local->base;
+    return BIDE_OK;
+}
+
+/* ---- closing ---- */
+
+static void end_waiting(struct local *local)
+{
+    bi_core_close(local->core);
+    struct op_list sliced = list_take(&local->sliced);
+    for (bide_op *op = sliced.head; op != NULL;) {
+        bide_op *next = op->private_.next;
+        strcpy(op->error, bide_code_text(BIDE_CLOSED));
+        finish_sliced(local, op, BIDE_CLOSED);
+        op = next;
+    }
+}
+
+void bi_local_close(struct backend *backend)
+{
+    struct local *local = local_of(backend);
+    pthread_mutex_lock(&local->lock);
+    local->closing = true;
+    end_waiting(local);
+    pthread_cond_broadcast(&local->work);
+    pthread_cond_broadcast(&local->room);
+    while (local->queued > 0)
+        pthread_cond_wait(&local->left, &local->lock);
+    struct op_list completed = list_take(&local->completed);
+    pthread_mutex_unlock(&local->lock);
+    hand_out(local->context.complete, completed);
+    bi_alarm_ring(&local->alarm);
+    pthread_join(local->timer_thread, NULL);
+    if (local->keeps)
+        pthread_join(local->commit_thread, NULL);
+    assert(local->held_ops == 0 && local->completed.head == NULL);
+    free_local(local);
+}
+
+/* ---- memory: ---- */
+
+static int open_memory(const struct backend_context *context, const struct bi_url *url,
+                       struct backend **out, char *error)
+{
+    if (url->location[0] != 0) {
+        strcpy(error, "open: nothing may follow memory: but parameters, as in memory:?ticker=wheel");
+        return BIDE_EINVAL;
+    }
+    struct store *store = bi_store_memory_new();
+    if (store == NULL) {
+        strcpy(error, bide_code_text(BIDE_ENOMEM));
+        return BIDE_ENOMEM;
+    }
+    return bi_local_open(context, &bi_backend_memory, store, out, error);
+}
+
+const struct backend_ops bi_backend_memory = {
+    .scheme = "memory",
+    .open = open_memory,
+    .submit = bi_local_submit,
+    .cancel = bi_local_cancel,
+    .close = bi_local_close,
+};

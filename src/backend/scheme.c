@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/backend.h"
+
+#include <string.h>
+
+static const struct backend_ops *const backends[] = {
+    &bi_backend_memory,
+};
+
+const struct backend_ops *bi_backend_find(const char *scheme, const char **names)
+{
+    if (names != NULL)
+        *names = "memory:";
+    for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
+        if (strcmp(backends[i]->scheme, scheme) == 0)
+            return backends[i];
+    return NULL;
+}

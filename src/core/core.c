@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/core.h"
+
+#include "core/state.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- life ---- */
+
+static bool init_parts(struct core *core, const struct bi_core_options *options)
+{
+    bi_pool_init(&core->jobs, core->alloc, sizeof(struct job), 9);
+    bi_pool_init(&core->mores, core->alloc, sizeof(struct more), 6);
+    bi_pool_init(&core->topics, core->alloc, sizeof(struct topic), 3);
+    bi_timers_init(&core->mono, core->alloc);
+    bi_timers_init(&core->wall, core->alloc);
+    bi_timers_init(&core->ages, core->alloc);
+    if (!bi_table_init(&core->by_id, core->alloc) || !bi_table_init(&core->by_name, core->alloc) ||
+        !bi_table_init(&core->by_key, core->alloc) || !bi_journal_init(core, options->journal))
+        return false;
+    return !options->wheel || bi_timers_use_wheel(&core->mono, options->wheel_tick,
+                                                  options->wheel_slots, core->born);
+}
+
+struct core *bi_core_new(const struct bi_core_options *options, struct bi_now now)
+{
+    struct core *core = bi_alloc_get(&options->alloc, sizeof(*core));
+    if (core == NULL)
+        return NULL;
+    memset(core, 0, sizeof(*core));
+    core->limits = options->limits;
+    core->alloc = options->alloc;
+    core->complete = options->complete;
+    core->ctx = options->ctx;
+    core->now = now;
+    core->born = now.mono;
+    core->next_id = options->next_id;
+    core->next_token = options->next_token;
+    core->next_order = options->next_token; /* above every order of an earlier life */
+    core->next_call = 1;
+    core->next_turn = 1;
+    core->next_serial = 1;
+    core->random.state = options->seed;
+    core->secret = bi_hash_u64(options->seed + 1);
+    if (!init_parts(core, options)) {
+        bi_core_free(core);
+        return NULL;
+    }
+    return core;
+}
+
+/* The texts and bodies; the jobs themselves go with their pool. */
+static void free_chain(struct core *core, uint32_t ref)
+{
+    while (ref != 0) {
+        const struct job *job = job_at(core, ref);
+        const struct more *more = more_of(core, job);
+        ref = job->link;
+        bide_buf_unref(job->body);
+        if (more == NULL)
+            continue;
+        bide_buf_unref(more->key);
+        bide_buf_unref(more->last_error);
+        bide_buf_unref(more->result);
+        bide_buf_unref(more->progress);
+    }
+}
+
+static void free_jobs(struct core *core)
+{
+    uint64_t place = 0;
+    bool end = core->by_id.buckets == 0;
+    while (!end)
+        free_chain(core, bi_table_walk(&core->by_id, &place, &end));
+}
+
+void bi_core_free(struct core *core)
+{
+    if (core == NULL)
+        return;
+    assert(core->waiters.count == 0);
+    bi_journal_done(core);
+    free_jobs(core);
+    bi_feeds_free(core);
+    bi_topics_free(core);
+    bi_timers_done(&core->mono);
+    bi_timers_done(&core->wall);
+    bi_timers_done(&core->ages);
+    bi_table_done(&core->by_id);
+    bi_table_done(&core->by_name);
+    bi_table_done(&core->by_key);
+    bi_pool_done(&core->jobs);
+    bi_pool_done(&core->mores);
+    bi_pool_done(&core->topics);
+    struct bi_alloc alloc = core->alloc;
+    bi_alloc_put(&alloc, core);
+}
+
+/* ---- answers ---- */
+
+int bi_op_refuse(bide_op *op, int code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(op->error, sizeof(op->error), format, args);
+    va_end(args);
+    return code;
+}
+
+int bi_op_answer(bide_op *op, int code)
+{
+    if (code == BIDE_OK)
+        return code;
+    const char *text = bide_code_text(code);
+    size_t size = strlen(text);
+    memcpy(op->error, text, size + 1);
+    return code;
+}
+
+/* ---- running ---- */
+
+static const op_run runs[BIDE_OP_COUNT] = {
+#define RUN(NAME, name, member) [BIDE_OP_##NAME] = bi_op_##name,
+    BIDE_OPS(RUN)
+#undef RUN
+};
+
+static void serve(struct core *core)
+{
+    if (core->serve_first != 0)
+        bi_waiters_serve(core);
+    if (core->feeds.head != NULL)
+        bi_feeds_serve(core);
+}
+
+int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
+{
+    assert(op->kind > BIDE_OP_NONE && op->kind < BIDE_OP_COUNT);
+    core->now = now;
+    core->hold = 0;
+    op->private_.waiter = NULL;
+    op->private_.hold = 0;
+    int code = runs[op->kind](core, op);
+    op->private_.hold = core->hold;
+    if (core->serve_first != 0 || core->feeds.head != NULL)
+        serve(core);
+    return code;
+}
+
+int bi_op_ping(struct core *core, bide_op *op)
+{
+    (void)core;
+    (void)op;
+    return BIDE_OK;
+}
+
+int bi_op_drain(struct core *core, bide_op *op)
+{
+    core->draining = op->drain.on;
+    return BIDE_OK;
+}
+
+/* ---- time ---- */
+
+static void (*const fires[TIMER_KINDS])(struct core *, struct timer *) = {
+    [TIMER_LEASE] = bi_fire_lease,       [TIMER_RETENTION] = bi_fire_retention,
+    [TIMER_EXPIRY] = bi_fire_expiry,     [TIMER_DUE_MONO] = bi_fire_due_mono,
+    [TIMER_DUE_WALL] = bi_fire_due_wall, [TIMER_PAUSE] = bi_fire_pause,
+    [TIMER_WAITER] = bi_fire_waiter,
+};
+
+static bool is_due(const struct core *core)
+{
+    return bi_timers_next(&core->wall) <= core->now.wall ||
+           bi_timers_next(&core->mono) <= core->now.mono;
+}
+
+bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
+{
+    core->now = now;
+    while (is_due(core)) {
+        if (budget-- == 0)
+            return true;
+        struct timer *timer = bi_timers_pop(&core->wall, now.wall);
+        if (timer == NULL)
+            timer = bi_timers_pop(&core->mono, now.mono);
+        if (timer == NULL)
+            continue;
+        core->hold = 0;
+        fires[timer->kind](core, timer);
+        serve(core);
+    }
+    return false;
+}
+
+struct bi_now bi_core_next(const struct core *core)
+{
+    return (struct bi_now){bi_timers_next(&core->mono), bi_timers_next(&core->wall)};
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heap - an indexed min-heap with four children a node, for any kind of entry.
+ *
+ * An entry carries its key, so that sifting reads one cache line a level instead of four jobs.
+ * Whoever owns the entry is told the slot it sits in, so "delete job 42" takes it out of the
+ * middle without a search.
+ *
+ * This is a template: define these, then include it. It defines struct <name>_heap and static
+ * functions <name>_heap_<verb>.
+ *
+ *     BI_HEAP_NAME                 the name
+ *     BI_HEAP_ENTRY                the type of an entry
+ *     BI_HEAP_LESS(a, b)           of two const entry pointers
+ *     BI_HEAP_MOVED(ctx, e, slot)  tell the owner of *e its slot
+ *
+ * Ordering   LESS is a strict total order. If two could tie, the pop order would depend on
+ *            history, and a simulation could not be replayed from its seed.
+ * Ownership  Entries are values; what they refer to is the caller's.
+ * Failure    Only reserve can fail (no memory), and then nothing has changed. Room is reserved
+ *            when an entry's owner is made, so that no change of state ever lacks it.
+ * Cost       push and remove O(log n), the smallest is at slot 0.
+ */
+#include "util/alloc.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BI_HEAP_CAT2(a, b) a##b
+#define BI_HEAP_CAT(a, b) BI_HEAP_CAT2(a, b)
+#define BI_HEAP_FN(verb) BI_HEAP_CAT(BI_HEAP_NAME, _heap_##verb)
+#define BI_HEAP BI_HEAP_CAT(BI_HEAP_NAME, _heap)
+
+struct BI_HEAP {
+    BI_HEAP_ENTRY *entries;
+    uint32_t count;
+    uint32_t room;
+};
+
+/* Makes sure that room entries fit. */
+static inline bool BI_HEAP_FN(reserve)(struct BI_HEAP *heap, const struct bi_alloc *alloc,
+                                       uint32_t room)
+{
+    if (room <= heap->room)
+        return true;
+    uint32_t want = heap->room < 2 ? 2 : heap->room + heap->room / 2;
+    if (want < room)
+        want = room;
+    /* What was reserved and never used is not copied, so it never becomes resident. */
+    bool sparse = heap->count < heap->room / 2;
+    BI_HEAP_ENTRY *entries = bi_alloc_resize(alloc, sparse ? NULL : heap->entries,
+                                             (size_t)want * sizeof(*entries));
+    if (entries == NULL)
+        return false;
+    if (sparse) {
+        if (heap->count > 0)
+            memcpy(entries, heap->entries, heap->count * sizeof(*entries));
+        bi_alloc_put(alloc, heap->entries);
+    }
+    heap->entries = entries;
+    heap->room = want;
+    return true;
+}
+
+/* Gives memory back when far more is reserved than the owners need. */
+static inline void BI_HEAP_FN(trim)(struct BI_HEAP *heap, const struct bi_alloc *alloc,
+                                    uint32_t room)
+{
+    if (heap->room < 64 || heap->room / 4 < room)
+        return;
+    uint32_t want = heap->room / 2;
+    BI_HEAP_ENTRY *entries =
+        bi_alloc_resize(alloc, heap->entries, (size_t)want * sizeof(*entries));
+    if (entries == NULL)
+        return;
+    heap->entries = entries;
+    heap->room = want;
+}
+
+static inline void BI_HEAP_FN(free)(struct BI_HEAP *heap, const struct bi_alloc *alloc)
+{
+    bi_alloc_put(alloc, heap->entries);
+    heap->entries = NULL;
+    heap->count = heap->room = 0;
+}
+
+static inline void BI_HEAP_FN(set)(struct BI_HEAP *heap, void *ctx, uint32_t slot,
+                                   BI_HEAP_ENTRY entry)
+{
+    (void)ctx;
+    heap->entries[slot] = entry;
+    BI_HEAP_MOVED(ctx, &entry, slot);
+}
+
+/* Moves entry up from the free slot to where it belongs. */
+static inline void BI_HEAP_FN(up)(struct BI_HEAP *heap, void *ctx, uint32_t slot,
+                                  BI_HEAP_ENTRY entry)
+{
+    while (slot > 0) {
+        uint32_t parent = (slot - 1) / 4;
+        if (!BI_HEAP_LESS(&entry, &heap->entries[parent]))
+            break;
+        BI_HEAP_FN(set)(heap, ctx, slot, heap->entries[parent]);
+        slot = parent;
+    }
+    BI_HEAP_FN(set)(heap, ctx, slot, entry);
+}
+
+/* The smallest child of a slot whose first child exists. */
+static inline uint32_t BI_HEAP_FN(least_child)(const struct BI_HEAP *heap, uint32_t slot)
+{
+    uint32_t best = slot * 4 + 1;
+    uint32_t end = heap->count - best > 4 ? best + 4 : heap->count;
+    for (uint32_t child = best + 1; child < end; child++)
+        if (BI_HEAP_LESS(&heap->entries[child], &heap->entries[best]))
+            best = child;
+    return best;
+}
+
+/* Moves entry down from the free slot to where it belongs. */
+static inline void BI_HEAP_FN(down)(struct BI_HEAP *heap, void *ctx, uint32_t slot,
+                                    BI_HEAP_ENTRY entry)
+{
+    while ((uint64_t)slot * 4 + 1 < heap->count) {
+        uint32_t child = BI_HEAP_FN(least_child)(heap, slot);
+        if (!BI_HEAP_LESS(&heap->entries[child], &entry))
+            break;
+        BI_HEAP_FN(set)(heap, ctx, slot, heap->entries[child]);
+        slot = child;
+    }
+    BI_HEAP_FN(set)(heap, ctx, slot, entry);
+}
+
+static inline void BI_HEAP_FN(push)(struct BI_HEAP *heap, void *ctx, BI_HEAP_ENTRY entry)
+{
+    assert(heap->count < heap->room);
+    BI_HEAP_FN(up)(heap, ctx, heap->count++, entry);
+}
+
+/* Puts entry where another one was, which is how a key changes. */
+static inline void BI_HEAP_FN(replace)(struct BI_HEAP *heap, void *ctx, uint32_t slot,
+                                       BI_HEAP_ENTRY entry)
+{
+    if (slot > 0 && BI_HEAP_LESS(&entry, &heap->entries[(slot - 1) / 4]))
+        BI_HEAP_FN(up)(heap, ctx, slot, entry);
+    else
+        BI_HEAP_FN(down)(heap, ctx, slot, entry);
+}
+
+static inline void BI_HEAP_FN(remove)(struct BI_HEAP *heap, void *ctx, uint32_t slot)
+{
+    assert(slot < heap->count);
+    BI_HEAP_ENTRY last = heap->entries[--heap->count];
+    if (slot != heap->count)
+        BI_HEAP_FN(replace)(heap, ctx, slot, last);
+}
+
+#undef BI_HEAP
+#undef BI_HEAP_FN
+#undef BI_HEAP_CAT
+#undef BI_HEAP_CAT2
+#undef BI_HEAP_NAME
+#undef BI_HEAP_ENTRY
+#undef BI_HEAP_LESS
+#undef BI_HEAP_MOVED

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/job.h"
+
+#include "core/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- the table of ids and the table of keys ---- */
+
+static uint64_t id_hash(const void *ctx, uint32_t ref)
+{
+    return bi_hash_u64(((const struct job *)bi_pool_at(ctx, ref))->id);
+}
+
+static uint32_t *id_link(const void *ctx, uint32_t ref)
+{
+    return &((struct job *)bi_pool_at(ctx, ref))->link;
+}
+
+static const struct table_items ids = {id_hash, id_link};
+
+static uint64_t key_hash(const void *ctx, uint32_t ref)
+{
+    return ((const struct more *)bi_pool_at(ctx, ref))->key_hash;
+}
+
+static uint32_t *key_link(const void *ctx, uint32_t ref)
+{
+    return &((struct more *)bi_pool_at(ctx, ref))->link;
+}
+
+static const struct table_items keys = {key_hash, key_link};
+
+struct job *bi_core_find(struct core *core, uint64_t id)
+{
+    uint32_t ref = bi_table_first(&core->by_id, bi_hash_u64(id));
+    struct job *job = NULL;
+    while (ref != 0) {
+        job = bi_pool_at(&core->jobs, ref);
+        if (job->id == id)
+            break;
+        ref = job->link;
+    }
+    if (core->journal.on)
+        bi_journal_see(core, id);
+    return ref == 0 ? NULL : job;
+}
+
+uint64_t bi_core_key_hash(const struct core *core, const struct topic *topic, bide_slice key)
+{
+    return bi_hash_bytes(core->secret ^ topic->hash, key.data, key.size);
+}
+
+struct job *bi_core_find_key(struct core *core, const struct topic *topic, bide_slice key)
+{
+    uint64_t hash = bi_core_key_hash(core, topic, key);
+    uint32_t ref = bi_table_first(&core->by_key, hash);
+    while (ref != 0) {
+        const struct more *more = bi_pool_at(&core->mores, ref);
+        struct job *job = job_at(core, more->job);
+        if (more->key_hash == hash && job->topic == topic->self &&
+            bide_buf_size(more->key) == key.size &&
+            memcmp(bide_buf_data(more->key), key.data, key.size) == 0)
+            return job;
+        ref = more->link;
+    }
+    return NULL;
+}
+
+/* ---- making and freeing ---- */
+
+struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
+{
+    struct topic *home = topic_at(core, topic);
+    if (!bi_topic_reserve(core, home))
+        return NULL;
+    uint32_t ref = bi_pool_take(&core->jobs);
+    if (ref == 0)
+        return NULL;
+    struct job *job = bi_pool_at(&core->jobs, ref);
+    memset(job, 0, sizeof(*job));
+    job->self = ref;
+    job->id = id;
+    job->topic = topic;
+    home->members++;
+    core->memory += JOB_COST;
+    return job;
+}
+
+static void free_more(struct core *core, struct more *more)
+{
+    bide_buf_unref(more->key);
+    bide_buf_unref(more->last_error);
+    bide_buf_unref(more->result);
+    bide_buf_unref(more->progress);
+    bi_timers_delist(&core->mono);
+    bi_timers_delist(&core->wall);
+    bi_pool_give(&core->mores, more->self);
+    core->memory -= sizeof(*more);
+}
+
+void bi_job_free(struct core *core, struct job *job)
+{
+    struct topic *topic = topic_of(core, job);
+    struct more *more = more_of(core, job);
+    if (more != NULL)
+        free_more(core, more);
+    bide_buf_unref(job->body);
+    core->memory -= JOB_COST + job->body_size;
+    bi_pool_give(&core->jobs, job->self);
+    topic->members--;
+    ready_heap_trim(&topic->ready, &core->alloc, topic->members);
+    due_heap_trim(&topic->due_mono, &core->alloc, topic->members);
+    due_heap_trim(&topic->due_wall, &core->alloc, topic->members);
+    bi_topic_cleanup(core, topic);
+}
+
+struct more *bi_job_more(struct core *core, struct job *job)
+{
+    if (job->more != 0)
+        return more_of(core, job);
+    if (!bi_timers_enlist(&core->mono))
+        return NULL;
+    if (!bi_timers_enlist(&core->wall)) {
+        bi_timers_delist(&core->mono);
+        return NULL;
+    }
+    uint32_t ref = bi_pool_take(&core->mores);
+    if (ref == 0) {
+        bi_timers_delist(&core->mono);
+        bi_timers_delist(&core->wall);
+        return NULL;
+    }
+    struct more *more = bi_pool_at(&core->mores, ref);
+    memset(more, 0, sizeof(*more));
+    more->self = ref;
+    more->job = job->self;
+    more->max_retries = BIDE_NO_RETRY_LIMIT;
+    more->ready = more->reserved = more->touched = more->buried = more->done = BI_NEVER;
+    bi_timer_init(&more->timer, TIMER_LEASE, TIMER_CLASS_JOB, job->id);
+    bi_timer_init(&more->expiry, TIMER_EXPIRY, TIMER_CLASS_EXPIRY, job->id);
+    job->more = ref;
+    core->memory += sizeof(*more);
+    return more;
+}
+
+/* ---- lists ---- */
+
+static void list_append(struct core *core, struct job_list *list, struct job *job)
+{
+    job->prev = list->tail;
+    job->next = 0;
+    if (list->tail != 0)
+        job_at(core, list->tail)->next = job->self;
+    else
+        list->head = job->self;
+    list->tail = job->self;
+    list->count++;
+}
+
+static void list_remove(struct core *core, struct job_list *list, struct job *job)
+{
+    if (job->prev != 0)
+        job_at(core, job->prev)->next = job->next;
+    else
+        list->head = job->next;
+    if (job->next != 0)
+        job_at(core, job->next)->prev = job->prev;
+    else
+        list->tail = job->prev;
+    list->count--;
+}
+
+/* Is a behind b in the order of their list? */
+static bool list_after(const struct core *core, const struct job *a, const struct job *b)
+{
+    if (a->state == BIDE_STATE_BURIED || a->state == BIDE_STATE_DONE)
+        return more_of(core, a)->order > more_of(core, b)->order;
+    return a->since > b->since;
+}
+
+/* Puts a job back to where it was in its list: what was changed last lies near the end. */
+static void list_insert(struct core *core, struct job_list *list, struct job *job)
+{
+    struct job *prev = job_at(core, list->tail);
+    while (prev != NULL && list_after(core, prev, job))
+        prev = job_at(core, prev->prev);
+    if (prev == NULL ? list->head == 0 : prev->next == 0) {
+        list_append(core, list, job);
+        return;
+    }
+    job->prev = prev == NULL ? 0 : prev->self;
+    job->next = prev == NULL ? list->head : prev->next;
+    job_at(core, job->next)->prev = job->self;
+    if (prev != NULL)
+        prev->next = job->self;
+    else
+        list->head = job->self;
+    list->count++;
+}
+
+/* ---- the key ---- */
+
+static bool holds_key(const struct job *job)
+{
+    return job->state != BIDE_STATE_DONE || (job->flags & JOB_KEY_RETAINED) != 0;
+}
+
+static void drop_key(struct core *core, struct job *job)
+{
+    if ((job->flags & JOB_KEYED) == 0)
+        return;
+    bi_table_remove(&core->by_key, &keys, &core->mores, job->more);
+    job->flags &= (uint8_t)~JOB_KEYED;
+}
+
+static void settle_key(struct core *core, struct job *job, struct more *more)
+{
+    if (more->key == NULL || !holds_key(job)) {
+        drop_key(core, job);
+        return;
+    }
+    if ((job->flags & JOB_KEYED) != 0)
+        return;
+    bide_slice key = {bide_buf_data(more->key), bide_buf_size(more->key)};
+    more->key_hash = bi_core_key_hash(core, topic_of(core, job), key);
+    bi_table_insert(&core->by_key, &keys, &core->mores, job->more);
+    job->flags |= JOB_KEYED;
+}
+
+void bi_job_move(struct core *core, struct job *job, uint32_t topic)
+{
+    struct topic *from = topic_of(core, job);
+    drop_key(core, job);
+    topic_at(core, topic)->members++;
+    job->topic = topic;
+    from->members--;
+    bi_topic_cleanup(core, from);
+}
+
+/* ---- what each state has of its own ---- */
+
+static void enter_ready(struct core *core, struct topic *topic, struct job *job)
+{
+    struct ready_entry entry = {job->priority, job->self, job->id};
+    ready_heap_push(&topic->ready, &core->jobs, entry);
+    if (job->priority < BIDE_DEFAULT_PRIORITY) {
+        topic->urgent++;
+        core->urgent++;
+    }
+    if (!topic->age.set || job->since < topic->age.due)
+        bi_timers_set(&core->ages, &topic->age, job->since);
+    bi_waiters_mark(core, topic);
+}
+
+static void leave_ready(struct core *core, struct topic *topic, struct job *job)
+{
+    ready_heap_remove(&topic->ready, &core->jobs, job->slot);
+    if (job->priority < BIDE_DEFAULT_PRIORITY) {
+        topic->urgent--;
+        core->urgent--;
+    }
+}
+
+static struct due_heap *due_heap_of(struct topic *topic, const struct job *job)
+{
+    return (job->flags & JOB_DUE_WALL) != 0 ? &topic->due_wall : &topic->due_mono;
+}
+
+static void enter_delayed(struct core *core, struct topic *topic, struct job *job)
+{
+    struct due_entry entry = {job->due, job->id, job->self};
+    due_heap_push(due_heap_of(topic, job), &core->jobs, entry);
+    bi_topic_arm(core, topic);
+}
+
+static void leave_delayed(struct core *core, struct topic *topic, struct job *job)
+{
+    due_heap_remove(due_heap_of(topic, job), &core->jobs, job->slot);
+    bi_topic_arm(core, topic);
+}
+
+static void enter_reserved(struct core *core, struct topic *topic, struct job *job)
+{
+    (void)topic;
+    struct more *more = more_of(core, job);
+    more->timer.kind = TIMER_LEASE;
+    bi_timers_set(&core->mono, &more->timer, job->due);
+}
+
+static void enter_done(struct core *core, struct topic *topic, struct job *job)
+{
+    (void)topic;
+    struct more *more = more_of(core, job);
+    more->timer.kind = TIMER_RETENTION;
+    bi_timers_set(&core->mono, &more->timer, job->due);
+}
+
+static void leave_timed(struct core *core, struct topic *topic, struct job *job)
+{
+    (void)topic;
+    bi_timers_clear(&core->mono, &more_of(core, job)->timer);
+}
+
+static void nothing(struct core *core, struct topic *topic, struct job *job)
+{
+    (void)core;
+    (void)topic;
+    (void)job;
+}
+
+/* Every state: what goes with it, and which states may follow. GONE stands for "no state". */
+static const struct {
+    void (*enter)(struct core *, struct topic *, struct job *);
+    void (*leave)(struct core *, struct topic *, struct job *);
+    bool next[BIDE_STATE_DONE + 1]; /* gone delayed ready reserved buried done */
+} states[BIDE_STATE_DONE + 1] = {
+    [BIDE_STATE_GONE] = {nothing, nothing, {0, 1, 1, 0, 1, 1}},
+    [BIDE_STATE_DELAYED] = {enter_delayed, leave_delayed, {1, 1, 1, 1, 1, 1}},
+    [BIDE_STATE_READY] = {enter_ready, leave_ready, {1, 1, 1, 1, 1, 1}},
+    [BIDE_STATE_RESERVED] = {enter_reserved, leave_timed, {1, 1, 1, 0, 1, 1}},
+    [BIDE_STATE_BURIED] = {nothing, nothing, {1, 0, 1, 1, 1, 1}},
+    [BIDE_STATE_DONE] = {enter_done, leave_timed, {1, 0, 0, 0, 0, 1}},
+};
+
+bool bi_job_may(bide_state from, bide_state to)
+{
+    return states[from].next[to];
+}
+
+/* ---- the state ---- */
+
+static void set_expiry(struct core *core, const struct job *job, struct more *more)
+{
+    bool live = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_READY;
+    if (live && more->expires_at != 0 && more->counters.reserves == 0)
+        bi_timers_set(&core->wall, &more->expiry, more->expires_at);
+}
+
+static void enter(struct core *core, struct job *job, bide_state state, bool again)
+{
+    struct topic *topic = topic_of(core, job);
+    assert(again || bi_job_may(job->state, state));
+    if (job->state == BIDE_STATE_GONE)
+        bi_table_insert(&core->by_id, &ids, &core->jobs, job->self);
+    job->state = (uint8_t)state;
+    struct more *more = more_of(core, job);
+    if (again)
+        list_insert(core, &topic->lists[state], job);
+    else
+        list_append(core, &topic->lists[state], job);
+    core->counts[state]++;
+    states[state].enter(core, topic, job);
+    if (more != NULL) {
+        settle_key(core, job, more);
+        set_expiry(core, job, more);
+    }
+}
+
+void bi_job_enter(struct core *core, struct job *job, bide_state state)
+{
+    job->since = core->now.mono;
+    if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE)
+        more_of(core, job)->order = core->next_order++;
+    enter(core, job, state, false);
+}
+
+void bi_job_enter_again(struct core *core, struct job *job, bide_state state)
+{
+    enter(core, job, state, true);
+}
+
+void bi_job_leave(struct core *core, struct job *job)
+{
+    struct topic *topic = topic_of(core, job);
+    list_remove(core, &topic->lists[job->state], job);
+    core->counts[job->state]--;
+    states[job->state].leave(core, topic, job);
+    struct more *more = more_of(core, job);
+    if (more != NULL)
+        bi_timers_clear(&core->wall, &more->expiry);
+}
+
+void bi_job_vanish(struct core *core, struct job *job)
+{
+    bi_job_leave(core, job);
+    drop_key(core, job);
+    bi_table_remove(&core->by_id, &ids, &core->jobs, job->self);
+    job->state = BIDE_STATE_GONE;
+}
+
+void bi_job_unseat(struct core *core, struct job *job)
+{
+    states[job->state].leave(core, topic_of(core, job), job);
+}
+
+void bi_job_seat(struct core *core, struct job *job)
+{
+    states[job->state].enter(core, topic_of(core, job), job);
+}

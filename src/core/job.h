@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job - one job, and the only place where it changes its state.
+ *
+ * What every job has is 88 bytes. What most jobs never need (a lease, counters, key, retries,
+ * expiry, texts, result) lies in struct more, made when first needed and freed with the job.
+ *
+ * All times are microseconds of the boot-time clock, also those shown as wall times, so that
+ * ages and orders do not jump when the wall clock is set; only run-at and expires-at are moments
+ * of the wall clock.
+ */
+#ifndef BI_JOB_H
+#define BI_JOB_H
+
+#include "core/timer.h"
+
+#include <bide/job.h>
+
+struct core;
+struct waiter;
+
+enum job_flag {
+    JOB_DUE_WALL = 1,      /* due is a moment of the wall clock */
+    JOB_CANCEL_WANTED = 2, /* reserved, and to be removed when it comes back */
+    JOB_KEY_RETAINED = 4,  /* the key is held through retention */
+    JOB_STARTED = 8,       /* a store must know that a reservation began */
+    JOB_DIRTY = 16,        /* the journal has an entry for it */
+    JOB_KEYED = 32,        /* it stands in the table of keys */
+};
+
+struct job {
+    uint64_t id;
+    bide_buf *body;
+    int64_t created;
+    int64_t since; /* when it came into its state */
+    int64_t due;   /* delayed: ready then; reserved: end of lease; done: end of retention */
+    int64_t ttr;
+    uint32_t self; /* its own reference */
+    uint32_t topic;
+    uint32_t more; /* 0: none */
+    uint32_t priority;
+    uint32_t slot;       /* in the ready or due heap of its topic */
+    uint32_t prev, next; /* in the list of its topic and state */
+    uint32_t link;       /* in the table of ids */
+    uint32_t body_size;
+    uint8_t state; /* enum bide_state; GONE: removed, kept for the journal only */
+    uint8_t flags;
+    uint16_t pad;
+};
+
+struct counters {
+    uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
+};
+
+struct more {
+    uint32_t self;
+    uint32_t job;
+    uint32_t link; /* in the table of keys */
+    int32_t max_retries;
+    struct timer timer;  /* boot-time clock: end of lease, end of retention */
+    struct timer expiry; /* wall clock */
+    uint64_t token;
+    uint64_t key_hash;
+    uint64_t order; /* buried or done: rises with every entry */
+    struct waiter *watchers; /* calls that wait for the job to end */
+    struct counters counters;
+    uint32_t failures;
+    uint32_t lease_touches;
+    int64_t ready, reserved, touched, buried, done; /* BI_NEVER: not yet */
+    int64_t backoff_base, backoff_max;              /* 0: the defaults */
+    int64_t expires_at;                             /* wall; 0: never */
+    int64_t retain;
+    bide_buf *key, *last_error, *result, *progress;
+};
+
+/* A run of jobs of one topic and state, in the order in which they came into it. */
+struct job_list {
+    uint32_t head, tail;
+    uint32_t count;
+};
+
+/* ---- making and freeing ---- */
+
+/* A new job of the topic, in no state yet, counted as a member; NULL when out of memory. */
+struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id);
+/* Frees a job that is in no state. */
+void bi_job_free(struct core *core, struct job *job);
+
+/* The part made on demand, made now if it is missing; NULL when out of memory. */
+struct more *bi_job_more(struct core *core, struct job *job);
+
+/* Changes which topic it belongs to while it is in no state; room has been reserved there. */
+void bi_job_move(struct core *core, struct job *job, uint32_t topic);
+
+/* ---- the state ---- */
+
+/* Takes a job out of its state, its lists, heaps and timers; it must then enter another. */
+void bi_job_leave(struct core *core, struct job *job);
+
+/* Takes a job out of everything, also the tables of ids and keys. It is then gone, and is freed,
+ * kept by the journal, or brought back by bi_job_enter_again(). */
+void bi_job_vanish(struct core *core, struct job *job);
+
+/*
+ * Brings a job that is in no state into one. Sets since; the due time, lease and so on have been
+ * set in its fields. Cannot fail. bi_job_enter_again() keeps since and finds the place in the
+ * order that the job had: for undoing.
+ */
+void bi_job_enter(struct core *core, struct job *job, bide_state state);
+void bi_job_enter_again(struct core *core, struct job *job, bide_state state);
+
+/* For a change of priority or due time within a state: out of the heap, and in again. The place in
+ * the list of the state stays. */
+void bi_job_unseat(struct core *core, struct job *job);
+void bi_job_seat(struct core *core, struct job *job);
+
+/* True if the table of legal changes has it. */
+bool bi_job_may(bide_state from, bide_state to);
+
+#endif

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/journal.h"
+
+#include "core/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define TOKEN_BLOCK (UINT64_C(1) << 32)
+
+static uint64_t undo_hash(const void *ctx, uint32_t ref)
+{
+    return bi_hash_u64(((const struct undo *)bi_pool_at(ctx, ref))->id);
+}
+
+static uint32_t *undo_link(const void *ctx, uint32_t ref)
+{
+    return &((struct undo *)bi_pool_at(ctx, ref))->link;
+}
+
+static const struct table_items undos = {undo_hash, undo_link};
+
+static struct undo *undo_at(const struct core *core, uint32_t ref)
+{
+    return ref == 0 ? NULL : bi_pool_at(&core->journal.undos, ref);
+}
+
+static struct undo *newest_of(const struct core *core, uint64_t id)
+{
+    uint32_t ref = bi_table_first(&core->journal.by_id, bi_hash_u64(id));
+    while (ref != 0) {
+        struct undo *undo = undo_at(core, ref);
+        if (undo->id == id)
+            return undo;
+        ref = undo->link;
+    }
+    return NULL;
+}
+
+bool bi_journal_init(struct core *core, bool on)
+{
+    struct journal *journal = &core->journal;
+    memset(journal, 0, sizeof(*journal));
+    journal->on = on;
+    journal->gathering = 1;
+    bi_pool_init(&journal->undos, core->alloc, sizeof(struct undo), 6);
+    if (!bi_table_init(&journal->by_id, core->alloc))
+        return false;
+    if (on) {
+        journal->token_stored = core->next_token;
+        journal->token_limit = core->next_token + TOKEN_BLOCK;
+        journal->limit_batch = 1;
+        journal->limit_changed = true;
+    }
+    return true;
+}
+
+static void raise_hold(struct core *core, uint64_t batch)
+{
+    if (batch > core->hold)
+        core->hold = batch;
+}
+
+/* ---- entries ---- */
+
+static void list_append(struct core *core, struct undo_list *list, struct undo *undo)
+{
+    undo->next = 0;
+    if (list->tail != 0)
+        undo_at(core, list->tail)->next = undo->self;
+    else
+        list->head = undo->self;
+    list->tail = undo->self;
+    list->count++;
+}
+
+static struct undo *entry_new(struct core *core, struct topic *topic)
+{
+    if (!bi_topic_reserve(core, topic))
+        return NULL;
+    uint32_t ref = bi_pool_take(&core->journal.undos);
+    if (ref == 0)
+        return NULL;
+    struct undo *undo = undo_at(core, ref);
+    memset(undo, 0, sizeof(*undo));
+    undo->self = ref;
+    undo->batch = core->journal.gathering;
+    undo->topic = topic->self;
+    topic->members++;
+    list_append(core, &core->journal.changes, undo);
+    raise_hold(core, undo->batch);
+    return undo;
+}
+
+static void keep_form(struct core *core, struct undo *undo, const struct job *job)
+{
+    const struct more *more = more_of(core, job);
+    undo->existed = true;
+    undo->form = *job;
+    undo->had_more = more != NULL;
+    if (more == NULL)
+        return;
+    undo->more = *more;
+    bide_buf_ref(more->key);
+    bide_buf_ref(more->last_error);
+    bide_buf_ref(more->result);
+    bide_buf_ref(more->progress);
+}
+
+static void drop_texts(const struct more *more)
+{
+    bide_buf_unref(more->key);
+    bide_buf_unref(more->last_error);
+    bide_buf_unref(more->result);
+    bide_buf_unref(more->progress);
+}
+
+/* Gives back what an entry holds, and the entry. */
+static void entry_free(struct core *core, struct undo *undo)
+{
+    struct topic *topic = topic_at(core, undo->topic);
+    if (undo->had_more)
+        drop_texts(&undo->more);
+    bi_pool_give(&core->journal.undos, undo->self);
+    if (topic != NULL) {
+        topic->members--;
+        bi_topic_cleanup(core, topic);
+    }
+}
+
+static void set_newest(struct core *core, struct undo *undo, struct undo *older)
+{
+    if (older != NULL) {
+        undo->older = older->self;
+        bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, older->self);
+    }
+    bi_table_insert(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
+}
+
+int bi_journal_change(struct core *core, struct job *job)
+{
+    if (!core->journal.on)
+        return BIDE_OK;
+    struct undo *older = (job->flags & JOB_DIRTY) != 0 ? newest_of(core, job->id) : NULL;
+    if (older != NULL && older->batch == core->journal.gathering) {
+        raise_hold(core, older->batch);
+        return BIDE_OK;
+    }
+    struct undo *undo = entry_new(core, topic_of(core, job));
+    if (undo == NULL)
+        return BIDE_ENOMEM;
+    undo->id = job->id;
+    undo->job = job->self;
+    undo->in_store = true;
+    keep_form(core, undo, job);
+    set_newest(core, undo, older);
+    job->flags |= JOB_DIRTY;
+    return BIDE_OK;
+}
+
+int bi_journal_new(struct core *core, struct job *job)
+{
+    if (!core->journal.on)
+        return BIDE_OK;
+    struct undo *undo = entry_new(core, topic_of(core, job));
+    if (undo == NULL)
+        return BIDE_ENOMEM;
+    undo->id = job->id;
+    undo->job = job->self;
+    set_newest(core, undo, NULL);
+    job->flags |= JOB_DIRTY;
+    return BIDE_OK;
+}
+
+void bi_journal_forget(struct core *core, struct job *job)
+{
+    struct journal *journal = &core->journal;
+    if (!journal->on)
+        return;
+    struct undo *undo = newest_of(core, job->id);
+    assert(undo != NULL && journal->changes.tail == undo->self);
+    struct undo *before = NULL;
+    for (uint32_t ref = journal->changes.head; ref != undo->self; ref = before->next)
+        before = undo_at(core, ref);
+    if (before != NULL)
+        before->next = 0;
+    else
+        journal->changes.head = 0;
+    journal->changes.tail = before == NULL ? 0 : before->self;
+    journal->changes.count--;
+    bi_table_remove(&journal->by_id, &undos, &journal->undos, undo->self);
+    entry_free(core, undo);
+}
+
+void bi_journal_removed(struct core *core, struct job *job)
+{
+    if (!core->journal.on)
+        bi_job_free(core, job);
+}
+
+int bi_journal_pause(struct core *core, struct topic *topic)
+{
+    if (!core->journal.on)
+        return BIDE_OK;
+    const struct undo *older = undo_at(core, topic->undo);
+    if (older != NULL && older->batch == core->journal.gathering) {
+        raise_hold(core, older->batch);
+        return BIDE_OK;
+    }
+    struct undo *undo = entry_new(core, topic);
+    if (undo == NULL)
+        return BIDE_ENOMEM;
+    undo->existed = true;
+    undo->paused_until = topic->paused_until;
+    undo->older = topic->undo;
+    topic->undo = undo->self;
+    return BIDE_OK;
+}
+
+void bi_journal_see(struct core *core, uint64_t id)
+{
+    if (!core->journal.on)
+        return;
+    const struct undo *undo = newest_of(core, id);
+    if (undo != NULL)
+        raise_hold(core, undo->batch);
+}
+
+uint64_t bi_journal_batch_of(const struct core *core, const struct job *job)
+{
+    if (!core->journal.on)
+        return 0;
+    const struct undo *undo = newest_of(core, job->id);
+    return undo == NULL ? 0 : undo->batch;
+}
+
+void bi_journal_token(struct core *core, uint64_t token)
+{
+    struct journal *journal = &core->journal;
+    if (!journal->on)
+        return;
+    if (token + TOKEN_BLOCK / 2 >= journal->token_limit) {
+        journal->token_limit += TOKEN_BLOCK;
+        journal->limit_batch = journal->gathering;
+        journal->limit_changed = true;
+    }
+    if (token >= journal->token_stored)
+        raise_hold(core, journal->limit_batch);
+}
+
+/* ---- sealing ---- */
+
+bool bi_core_dirty(const struct core *core)
+{
+    return core->journal.changes.count > 0 || core->journal.limit_changed;
+}
+
+uint64_t bi_core_gathering(const struct core *core)
+{
+    return core->journal.gathering;
+}
+
+uint64_t bi_core_committed_batch(const struct core *core)
+{
+    return core->journal.committed;
+}
+
+static int64_t image_time(const struct core *core, int64_t mono)
+{
+    return mono == BI_NEVER ? 0 : wall_of(core, mono);
+}
+
+static void image_more(const struct core *core, const struct more *more, struct bi_image *image)
+{
+    image->max_retries = more->max_retries;
+    image->failures = more->failures;
+    image->backoff_base = more->backoff_base;
+    image->backoff_max = more->backoff_max;
+    image->expires_at = more->expires_at;
+    image->retain = more->retain;
+    image->bury_order = more->order;
+    image->reserves = more->counters.reserves;
+    image->timeouts = more->counters.timeouts;
+    image->releases = more->counters.releases;
+    image->fails = more->counters.fails;
+    image->buries = more->counters.buries;
+    image->kicks = more->counters.kicks;
+    image->touches = more->counters.touches;
+    image->ready = image_time(core, more->ready);
+    image->reserved = image_time(core, more->reserved);
+    image->touched = image_time(core, more->touched);
+    image->buried = image_time(core, more->buried);
+    image->done = image_time(core, more->done);
+    image->key = bide_buf_ref(more->key);
+    image->last_error = bide_buf_ref(more->last_error);
+    image->result = bide_buf_ref(more->result);
+}
+
+static void image_of(const struct core *core, const struct job *job, struct bi_image *image)
+{
+    const struct topic *topic = topic_of(core, job);
+    const struct more *more = more_of(core, job);
+    bool reserved = job->state == BIDE_STATE_RESERVED;
+    memset(image, 0, sizeof(*image));
+    image->id = job->id;
+    memcpy(image->topic, topic->name, (size_t)topic->name_size + 1);
+    image->state = reserved ? BIDE_STATE_READY : (bide_state)job->state;
+    image->started = reserved && (job->flags & JOB_STARTED) != 0;
+    image->cancel_wanted = (job->flags & JOB_CANCEL_WANTED) != 0;
+    image->due_wall = (job->flags & JOB_DUE_WALL) != 0;
+    image->key_hold_retained = (job->flags & JOB_KEY_RETAINED) != 0;
+    image->priority = job->priority;
+    image->ttr = job->ttr;
+    if (job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE)
+        image->due = image->due_wall ? job->due : wall_of(core, job->due);
+    image->max_retries = BIDE_NO_RETRY_LIMIT;
+    image->created = wall_of(core, job->created);
+    image->body_size = job->body_size;
+    if (more != NULL)
+        image_more(core, more, image);
+    if (job->state == BIDE_STATE_READY)
+        image->ready = wall_of(core, job->since);
+}
+
+static void record_pause(const struct core *core, const struct undo *undo, struct bi_record *record)
+{
+    const struct topic *topic = topic_at(core, undo->topic);
+    record->kind = BI_PAUSE;
+    memset(&record->image, 0, sizeof(record->image));
+    memcpy(record->image.topic, topic->name, (size_t)topic->name_size + 1);
+    bool moment = topic->paused_until != 0 && topic->paused_until != BI_NEVER;
+    record->image.due = moment ? wall_of(core, topic->paused_until) : topic->paused_until;
+}
+
+/* False if there is nothing to store: a job that was made and removed in one batch. */
+static bool record_of(const struct core *core, const struct undo *undo, struct bi_record *record)
+{
+    if (undo->id == 0) {
+        record_pause(core, undo, record);
+        return true;
+    }
+    const struct job *job = job_at(core, undo->job);
+    bool live = job->state != BIDE_STATE_GONE;
+    if (!live && !undo->in_store)
+        return false;
+    if (!live) {
+        memset(&record->image, 0, sizeof(record->image));
+        record->kind = BI_REMOVE;
+        record->image.id = undo->id;
+        return true;
+    }
+    record->kind = undo->in_store ? BI_UPDATE : BI_INSERT;
+    image_of(core, job, &record->image);
+    if (record->kind == BI_INSERT)
+        record->image.body = bide_buf_ref(job->body);
+    return true;
+}
+
+int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch)
+{
+    struct journal *journal = &core->journal;
+    assert(journal->on && journal->in_flight == 0);
+    core->now = now;
+    memset(batch, 0, sizeof(*batch));
+    if (journal->changes.count > 0) {
+        size_t size = journal->changes.count * sizeof(*batch->records);
+        batch->records = bi_alloc_get(&core->alloc, size);
+        if (batch->records == NULL)
+            return BIDE_ENOMEM;
+    }
+    for (uint32_t ref = journal->changes.head; ref != 0; ref = undo_at(core, ref)->next)
+        if (record_of(core, undo_at(core, ref), &batch->records[batch->count]))
+            batch->count++;
+    batch->number = journal->gathering;
+    batch->next_id = core->next_id;
+    batch->next_token = journal->token_limit;
+    journal->limit_changed = false;
+    journal->sealed = journal->changes;
+    memset(&journal->changes, 0, sizeof(journal->changes));
+    journal->in_flight = journal->gathering++;
+    return BIDE_OK;
+}
+
+void bi_batch_done(struct core *core, struct bi_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct bi_image *image = &batch->records[i].image;
+        bide_buf_unref(image->body);
+        bide_buf_unref(image->key);
+        bide_buf_unref(image->last_error);
+        bide_buf_unref(image->result);
+    }
+    bi_alloc_put(&core->alloc, batch->records);
+    memset(batch, 0, sizeof(*batch));
+}
+
+/* ---- stored ---- */
+
+static void settle_job(struct core *core, struct undo *undo)
+{
+    struct undo *newest = newest_of(core, undo->id);
+    if (newest != undo) {
+        newest->older = 0;
+        return;
+    }
+    struct job *job = job_at(core, undo->job);
+    bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
+    job->flags &= (uint8_t)~JOB_DIRTY;
+    if (job->state == BIDE_STATE_GONE)
+        bi_job_free(core, job);
+}
+
+static void settle_pause(struct core *core, const struct undo *undo)
+{
+    struct topic *topic = topic_at(core, undo->topic);
+    if (topic->undo == undo->self)
+        topic->undo = 0;
+    else
+        undo_at(core, topic->undo)->older = 0;
+}
+
+void bi_core_committed(struct core *core, const struct bi_batch *batch)
+{
+    struct journal *journal = &core->journal;
+    assert(batch->number == journal->in_flight);
+    uint32_t ref = journal->sealed.head;
+    while (ref != 0) {
+        struct undo *undo = undo_at(core, ref);
+        ref = undo->next;
+        if (undo->id != 0)
+            settle_job(core, undo);
+        else
+            settle_pause(core, undo);
+        entry_free(core, undo);
+    }
+    memset(&journal->sealed, 0, sizeof(journal->sealed));
+    journal->committed = batch->number;
+    journal->in_flight = 0;
+    journal->token_stored = batch->next_token;
+    bi_feeds_serve(core);
+}
+
+/* ---- not stored ---- */
+
+/* The state that a job is to have after the rollback stands in its pad meanwhile. */
+
+static void put_back_more(struct core *core, struct job *job, struct undo *undo)
+{
+    struct more *more = more_of(core, job);
+    if (more == NULL)
+        return;
+    struct more now = *more;
+    drop_texts(more);
+    if (undo->had_more) {
+        *more = undo->more;
+        undo->had_more = false;
+    } else {
+        memset(more, 0, sizeof(*more));
+        more->max_retries = BIDE_NO_RETRY_LIMIT;
+        more->ready = more->reserved = more->touched = more->buried = more->done = BI_NEVER;
+    }
+    more->self = now.self;
+    more->job = now.job;
+    more->timer = now.timer;
+    more->expiry = now.expiry;
+    more->watchers = now.watchers;
+}
+
+static void put_back(struct core *core, struct undo *undo)
+{
+    struct job *job = job_at(core, undo->job);
+    job->pad = undo->existed ? undo->form.state : BIDE_STATE_GONE;
+    if (!undo->existed)
+        return;
+    put_back_more(core, job, undo);
+    /* The entry's membership becomes the job's, and the job's the entry's. */
+    uint32_t topic = job->topic;
+    job->topic = undo->form.topic;
+    undo->topic = topic;
+    job->priority = undo->form.priority;
+    job->ttr = undo->form.ttr;
+    job->due = undo->form.due;
+    job->since = undo->form.since;
+    job->flags = (uint8_t)(undo->form.flags & ~(JOB_KEYED | JOB_DIRTY));
+}
+
+static void bring_back(struct core *core, struct undo *undo)
+{
+    if (newest_of(core, undo->id) != undo)
+        return;
+    struct job *job = job_at(core, undo->job);
+    bide_state state = (bide_state)job->pad;
+    job->pad = 0;
+    bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
+    if (state == BIDE_STATE_GONE) {
+        bi_waiters_tell(core, job, BIDE_STATE_GONE);
+        bi_job_free(core, job);
+        return;
+    }
+    bi_job_enter_again(core, job, state);
+    if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE)
+        bi_waiters_tell(core, job, state);
+}
+
+static void put_back_pause(struct core *core, struct undo *undo)
+{
+    struct topic *topic = topic_at(core, undo->topic);
+    bi_topic_pause(core, topic, undo->paused_until);
+    topic->undo = 0;
+}
+
+/* Visits the entries of jobs, those of pauses, or both. */
+enum { JOBS = 1, PAUSES = 2 };
+
+static void each(struct core *core, const struct undo_list *list, int which,
+                 void (*visit)(struct core *, struct undo *))
+{
+    uint32_t ref = list->head;
+    while (ref != 0) {
+        struct undo *undo = undo_at(core, ref);
+        ref = undo->next;
+        if ((which & (undo->id == 0 ? PAUSES : JOBS)) != 0)
+            visit(core, undo);
+    }
+}
+
+static void take_away(struct core *core, struct undo *undo)
+{
+    struct job *job = job_at(core, undo->job);
+    if (job->state != BIDE_STATE_GONE)
+        bi_job_vanish(core, job);
+}
+
+void bi_core_rollback(struct core *core, struct bi_now now)
+{
+    struct journal *journal = &core->journal;
+    const struct undo_list lists[2] = {journal->changes, journal->sealed};
+    core->now = now;
+    core->hold = 0;
+    void (*const passes[])(struct core *, struct undo *) = {take_away, put_back, bring_back};
+    for (size_t pass = 0; pass < 3; pass++)
+        for (int i = 0; i < 2; i++)
+            each(core, &lists[i], JOBS, passes[pass]);
+    for (int i = 0; i < 2; i++)
+        each(core, &lists[i], PAUSES, put_back_pause);
+    memset(&journal->changes, 0, sizeof(journal->changes));
+    memset(&journal->sealed, 0, sizeof(journal->sealed));
+    for (int i = 0; i < 2; i++)
+        each(core, &lists[i], JOBS | PAUSES, entry_free);
+    if (journal->in_flight != 0 || journal->limit_batch >= journal->gathering) {
+        journal->limit_changed = true;
+        journal->limit_batch = journal->gathering + 1;
+    }
+    journal->in_flight = 0;
+    journal->gathering++;
+    bi_feeds_rollback(core, journal->committed);
+    bi_waiters_serve(core);
+    bi_feeds_serve(core);
+}
+
+void bi_journal_done(struct core *core)
+{
+    bi_pool_done(&core->journal.undos);
+    bi_table_done(&core->journal.by_id);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * journal - what has changed and is not stored yet.
+ *
+ * The first change of a job (or of a topic's pause) since the last commit leaves an entry with
+ * the form it had just before. Entries of the batch that gathers stand in one list, those of the
+ * batch that is being stored in another; a job changed in both has two, the newer pointing to the
+ * older. When a batch is stored its entries go; when it cannot be, the forms are put back. A
+ * removed job is kept, out of everything, until its removal is stored.
+ *
+ * Ownership  An entry holds references to the texts of its form, and a membership in its topic:
+ *            so the topic exists, and has room, if the job must come back.
+ * Failure    Only making an entry can fail, before anything has changed. Undoing cannot.
+ */
+#ifndef BI_JOURNAL_H
+#define BI_JOURNAL_H
+
+#include "core/job.h"
+#include "core/table.h"
+#include "util/pool.h"
+
+struct bi_now;
+struct topic;
+
+struct undo {
+    uint64_t id;    /* of the job; 0: the entry is about a pause */
+    uint64_t batch; /* that will store the change */
+    uint32_t self, link;
+    uint32_t next;  /* in its list */
+    uint32_t older; /* the entry in flight for the same job or topic */
+    uint32_t job;
+    uint32_t topic;   /* where it has a membership, or whose pause it is */
+    bool existed;     /* there was a form before the change */
+    bool in_store;    /* the store has the job when the earlier batches are stored */
+    bool had_more;
+    int64_t paused_until;
+    struct job form;
+    struct more more;
+};
+
+struct undo_list {
+    uint32_t head, tail;
+    uint32_t count;
+};
+
+struct journal {
+    bool on;
+    uint64_t gathering;
+    uint64_t committed;
+    uint64_t in_flight; /* 0: none */
+    struct pool undos;
+    struct table by_id; /* the newest entry of each job */
+    struct undo_list changes, sealed;
+    /* A restart begins at a token that no one has been given: a limit is stored ahead. */
+    uint64_t token_limit;  /* that the gathering or flying batch stores */
+    uint64_t token_stored; /* tokens below may be given out freely */
+    uint64_t limit_batch;
+    bool limit_changed;
+};
+
+bool bi_journal_init(struct core *core, bool on);
+void bi_journal_done(struct core *core);
+
+/* To be called before a job is changed, after it is made, and after it is removed. The first two
+ * may answer BIDE_ENOMEM, and raise the hold of the op that runs. */
+int bi_journal_change(struct core *core, struct job *job);
+int bi_journal_new(struct core *core, struct job *job);
+void bi_journal_removed(struct core *core, struct job *job);
+/* Takes back bi_journal_new() for a job that does not come in after all. */
+void bi_journal_forget(struct core *core, struct job *job);
+int bi_journal_pause(struct core *core, struct topic *topic);
+
+/* The op that runs looked at this job: its answer holds for the job's last change. */
+void bi_journal_see(struct core *core, uint64_t id);
+uint64_t bi_journal_batch_of(const struct core *core, const struct job *job);
+
+/* A token is about to be given. */
+void bi_journal_token(struct core *core, uint64_t token);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * names - codes, states, events and ops in words.
+ */
+#include <bide/op.h>
+
+#include <stddef.h>
+
+static const struct {
+    int code;
+    const char *name;
+    const char *text;
+} codes[] = {
+#define CODE(name, value, sentence) {value, #name, sentence},
+    BIDE_CODES(CODE)
+#undef CODE
+};
+
+#define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
+
+const char *bide_code_name(int code)
+{
+    for (size_t i = 0; i < CODE_COUNT; i++)
+        if (codes[i].code == code)
+            return codes[i].name;
+    return "BIDE_?";
+}
+
+const char *bide_code_text(int code)
+{
+    for (size_t i = 0; i < CODE_COUNT; i++)
+        if (codes[i].code == code)
+            return codes[i].text;
+    return "a code that this library does not know";
+}
+
+const char *bide_state_name(bide_state state)
+{
+    static const char *const names[] = {"gone", "delayed", "ready", "reserved", "buried", "done"};
+    return (unsigned)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+const char *bide_event_name(bide_event_kind kind)
+{
+    static const char *const names[BIDE_EVENT_KINDS] = {
+        "put",    "ready",   "reserved",      "released", "failed",  "timed_out", "buried",
+        "kicked", "updated", "cancel_wanted", "done",     "deleted", "expired",   "retired",
+    };
+    return (unsigned)kind < BIDE_EVENT_KINDS ? names[kind] : "?";
+}
+
+const char *bide_op_name(bide_op_kind kind)
+{
+    static const char *const names[BIDE_OP_COUNT] = {
+#define NAME(KIND, name, member) [BIDE_OP_##KIND] = #name,
+        BIDE_OPS(NAME)
+#undef NAME
+    };
+    return kind > BIDE_OP_NONE && kind < BIDE_OP_COUNT ? names[kind] : "?";
+}

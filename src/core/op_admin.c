@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * op_admin - what is done to jobs and topics from outside: kick, update, cancel, purge, pause,
+ * topic_ref.
+ */
+#include "core/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A sliced op remembers what existed at its start in private_.bound: */
+enum { BOUND_ID, BOUND_SINCE, BOUND_LEFT };
+/* and that it has started, and with what, in its flags. */
+enum { SLICING = 2, SLICING_DELAYED = 4 };
+
+static void begin_slices(struct core *core, bide_op *op, uint64_t left)
+{
+    op->private_.bound[BOUND_ID] = core->next_id;
+    op->private_.bound[BOUND_SINCE] = (uint64_t)core->now.mono;
+    op->private_.bound[BOUND_LEFT] = left;
+    op->private_.flags |= SLICING;
+}
+
+static int end_slices(bide_op *op, int code)
+{
+    op->private_.flags &= ~(SLICING | SLICING_DELAYED);
+    return code;
+}
+
+/* Was the job in its state when the op began? */
+static bool existed(const bide_op *op, const struct job *job)
+{
+    return job->id < op->private_.bound[BOUND_ID] &&
+           job->since <= (int64_t)op->private_.bound[BOUND_SINCE];
+}
+
+static int no_job(bide_op *op, uint64_t id)
+{
+    return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
+                        (unsigned long long)id);
+}
+
+static int is_reserved(bide_op *op, const struct job *job)
+{
+    return bi_op_refuse(op, BIDE_RESERVED, "%s: job %llu is reserved", bide_op_name(op->kind),
+                        (unsigned long long)job->id);
+}
+
+/* ---- kick ---- */
+
+static int kick(struct core *core, struct job *job)
+{
+    struct more *more = bi_job_more(core, job);
+    if (more == NULL || bi_journal_change(core, job) != BIDE_OK)
+        return BIDE_ENOMEM;
+    more->counters.kicks++;
+    more->failures = 0;
+    bi_core_return(core, job, 0);
+    COUNT(core, topic_of(core, job), kicks);
+    bi_event(core, BIDE_EVENT_KICKED, job);
+    return BIDE_OK;
+}
+
+struct job *bi_core_soonest(struct core *core, const struct topic *topic)
+{
+    struct due_entry mono = {BI_NEVER, 0, 0};
+    struct due_entry wall = {BI_NEVER, 0, 0};
+    if (topic->due_mono.count > 0) {
+        mono = topic->due_mono.entries[0];
+        mono.due -= core->now.mono;
+    }
+    if (topic->due_wall.count > 0) {
+        wall = topic->due_wall.entries[0];
+        wall.due -= core->now.wall;
+    }
+    return job_at(core, bi_due_before(&wall, &mono) ? wall.job : mono.job);
+}
+
+static struct job *next_to_kick(struct core *core, const bide_op *op, const struct topic *topic)
+{
+    if ((op->private_.flags & SLICING_DELAYED) != 0)
+        return bi_core_soonest(core, topic);
+    struct job *job = job_at(core, topic->lists[BIDE_STATE_BURIED].head);
+    return job != NULL && existed(op, job) ? job : NULL;
+}
+
+static void begin_kick(struct core *core, bide_op *op, const struct topic *topic)
+{
+    uint64_t buried = topic->lists[BIDE_STATE_BURIED].count;
+    uint64_t delayed = topic->lists[BIDE_STATE_DELAYED].count;
+    uint64_t there = buried > 0 ? buried : delayed;
+    begin_slices(core, op, op->kick.max < there ? op->kick.max : there);
+    if (buried == 0)
+        op->private_.flags |= SLICING_DELAYED;
+    op->kick.count = 0;
+}
+
+int bi_op_kick(struct core *core, bide_op *op)
+{
+    const struct topic *topic = bi_topic_find(core, op->kick.topic);
+    if ((op->private_.flags & SLICING) == 0) {
+        op->kick.count = 0;
+        if (topic == NULL)
+            return BIDE_OK;
+        begin_kick(core, op, topic);
+    }
+    uint64_t *left = &op->private_.bound[BOUND_LEFT];
+    for (int i = 0; topic != NULL && *left > 0; i++) {
+        if (i == SLICE)
+            return BI_AGAIN;
+        struct job *job = next_to_kick(core, op, topic);
+        if (job == NULL)
+            break;
+        if (kick(core, job) != BIDE_OK)
+            return end_slices(op, bi_op_answer(op, BIDE_ENOMEM));
+        op->kick.count++;
+        --*left;
+    }
+    return end_slices(op, BIDE_OK);
+}
+
+int bi_op_kick_job(struct core *core, bide_op *op)
+{
+    struct job *job = bi_core_find(core, op->lease.id);
+    if (job == NULL)
+        return no_job(op, op->lease.id);
+    if (job->state == BIDE_STATE_RESERVED)
+        return is_reserved(op, job);
+    if (job->state != BIDE_STATE_BURIED && job->state != BIDE_STATE_DELAYED)
+        return bi_op_refuse(op, BIDE_WRONG_STATE, "kick_job: job %llu is %s",
+                            (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+    int code = kick(core, job);
+    return code == BIDE_OK ? code : bi_op_answer(op, code);
+}
+
+/* ---- cancel and purge ---- */
+
+int bi_op_cancel(struct core *core, bide_op *op)
+{
+    struct job *job = bi_core_find(core, op->lease.id);
+    if (job == NULL)
+        return no_job(op, op->lease.id);
+    if (bi_journal_change(core, job) != BIDE_OK)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    if (job->state == BIDE_STATE_RESERVED) {
+        job->flags |= JOB_CANCEL_WANTED;
+        bi_event(core, BIDE_EVENT_CANCEL_WANTED, job);
+        return BIDE_OK;
+    }
+    COUNT(core, topic_of(core, job), deletes);
+    return bi_core_remove(core, job, BIDE_EVENT_DELETED);
+}
+
+int bi_op_purge(struct core *core, bide_op *op)
+{
+    if ((op->private_.flags & SLICING) == 0) {
+        op->purge.count = 0;
+        begin_slices(core, op, 0);
+    }
+    for (int i = 0;; i++) {
+        if (i == SLICE)
+            return BI_AGAIN;
+        struct topic *topic = bi_topic_find(core, op->purge.topic); /* goes with its last job */
+        struct job *job =
+            topic == NULL ? NULL : job_at(core, topic->lists[op->purge.state].head);
+        if (job == NULL || !existed(op, job))
+            break;
+        if (bi_journal_change(core, job) != BIDE_OK)
+            return end_slices(op, bi_op_answer(op, BIDE_ENOMEM));
+        COUNT(core, topic, purged);
+        op->purge.count++;
+        bi_core_remove(core, job, BIDE_EVENT_DELETED);
+    }
+    return end_slices(op, BIDE_OK);
+}
+
+/* ---- update ---- */
+
+static int check_update(bide_op *op, const struct job *job)
+{
+    const bide_update_args *args = &op->update;
+    if (job->state == BIDE_STATE_RESERVED)
+        return is_reserved(op, job);
+    bool due = args->delay_ms != BIDE_KEEP || args->run_at_ms != BIDE_KEEP;
+    if (due && job->state != BIDE_STATE_READY && job->state != BIDE_STATE_DELAYED)
+        return bi_op_refuse(op, BIDE_WRONG_STATE, "update: job %llu is %s and has no due time",
+                            (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+    return BIDE_OK;
+}
+
+/* The topic that the job is to move to, made if need be; NULL if it stays. */
+static int find_target(struct core *core, bide_op *op, const struct job *job, struct topic **target)
+{
+    bide_slice name = op->update.topic;
+    const struct more *more = more_of(core, job);
+    *target = NULL;
+    if (name.size == 0)
+        return BIDE_OK;
+    struct topic *topic = bi_topic_find(core, name);
+    if (topic != NULL && topic->self == job->topic)
+        return BIDE_OK;
+    if (topic != NULL && more != NULL && (job->flags & JOB_KEYED) != 0) {
+        bide_slice key = {bide_buf_data(more->key), bide_buf_size(more->key)};
+        const struct job *holder = bi_core_find_key(core, topic, key);
+        if (holder != NULL) {
+            bi_journal_see(core, holder->id);
+            return bi_op_refuse(op, BIDE_EXISTS, "update: job %llu of topic %s holds this key",
+                                (unsigned long long)holder->id, topic->name);
+        }
+    }
+    uint64_t max = core->limits.max_jobs_per_topic;
+    if (topic != NULL && max != 0 && job->state != BIDE_STATE_DONE && bi_topic_live(topic) >= max)
+        return bi_op_refuse(op, BIDE_TOPIC_FULL, "update: topic %s holds as many jobs as it may",
+                            topic->name);
+    int code = bi_topic_get(core, name, target);
+    return code == BIDE_OK ? code : bi_op_answer(op, code);
+}
+
+/* The state and due time that the job is to have. */
+static bide_state new_due(const struct core *core, struct job *job, const bide_update_args *args)
+{
+    if (args->delay_ms == BIDE_KEEP && args->run_at_ms == BIDE_KEEP)
+        return (bide_state)job->state;
+    bool wall = args->delay_ms == BIDE_KEEP;
+    int64_t due = wall ? us_of(args->run_at_ms) : core->now.mono + us_of(args->delay_ms);
+    job->flags &= (uint8_t)~JOB_DUE_WALL;
+    if (due <= (wall ? core->now.wall : core->now.mono)) {
+        job->due = 0;
+        return BIDE_STATE_READY;
+    }
+    if (wall)
+        job->flags |= JOB_DUE_WALL;
+    job->due = due;
+    return BIDE_STATE_DELAYED;
+}
+
+/* Whether the new due time leaves the job in its state, and so in its place in the list. */
+static bool keeps_state(const struct core *core, const struct job *job,
+                        const bide_update_args *args)
+{
+    struct job trial = *job;
+    return new_due(core, &trial, args) == (bide_state)job->state;
+}
+
+static void apply_update(struct core *core, struct job *job, const bide_update_args *args,
+                         struct topic *target)
+{
+    bool in_place = target == NULL && keeps_state(core, job, args);
+    if (in_place)
+        bi_job_unseat(core, job);
+    else
+        bi_job_leave(core, job);
+    if (target != NULL)
+        bi_job_move(core, job, target->self);
+    if (args->priority != BIDE_KEEP)
+        job->priority = (uint32_t)args->priority;
+    if (args->ttr_ms != BIDE_KEEP)
+        job->ttr = args->ttr_ms == 0 ? core->limits.default_ttr : us_of(args->ttr_ms);
+    bide_state state = new_due(core, job, args);
+    if (in_place)
+        bi_job_seat(core, job);
+    else
+        bi_job_enter(core, job, state);
+    bi_event(core, BIDE_EVENT_UPDATED, job);
+    if (state == BIDE_STATE_DONE && target != NULL)
+        bi_core_limit_done(core, target);
+}
+
+int bi_op_update(struct core *core, bide_op *op)
+{
+    struct job *job = bi_core_find(core, op->update.id);
+    if (job == NULL)
+        return no_job(op, op->update.id);
+    int code = check_update(op, job);
+    if (code != BIDE_OK)
+        return code;
+    struct topic *target;
+    bool made = op->update.topic.size > 0 && bi_topic_find(core, op->update.topic) == NULL;
+    code = find_target(core, op, job, &target);
+    if (code != BIDE_OK)
+        return code;
+    if ((target != NULL && !bi_topic_reserve(core, target)) ||
+        bi_journal_change(core, job) != BIDE_OK) {
+        if (target != NULL && made)
+            bi_topic_unmake(core, target);
+        return bi_op_answer(op, BIDE_ENOMEM);
+    }
+    apply_update(core, job, &op->update, target);
+    return BIDE_OK;
+}
+
+/* ---- topics ---- */
+
+static int no_topic(bide_op *op)
+{
+    return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no topic %.*s", bide_op_name(op->kind),
+                        (int)op->topic.topic.size, (const char *)op->topic.topic.data);
+}
+
+static void set_pause(struct core *core, struct topic *topic, int64_t until)
+{
+    bi_topic_pause(core, topic, until);
+    bi_topic_cleanup(core, topic);
+}
+
+int bi_op_pause(struct core *core, bide_op *op)
+{
+    bool existed = bi_topic_find(core, op->topic.topic) != NULL;
+    struct topic *topic;
+    int code = bi_topic_get(core, op->topic.topic, &topic);
+    if (code != BIDE_OK)
+        return bi_op_answer(op, code);
+    if (bi_journal_pause(core, topic) != BIDE_OK) {
+        if (!existed)
+            bi_topic_unmake(core, topic);
+        return bi_op_answer(op, BIDE_ENOMEM);
+    }
+    COUNT(core, topic, pauses);
+    int64_t for_ms = op->topic.for_ms;
+    set_pause(core, topic, for_ms == BIDE_FOREVER ? BI_NEVER
+                           : for_ms == 0          ? 0
+                                                  : core->now.mono + us_of(for_ms));
+    return BIDE_OK;
+}
+
+int bi_op_resume(struct core *core, bide_op *op)
+{
+    struct topic *topic = bi_topic_find(core, op->topic.topic);
+    if (topic == NULL)
+        return no_topic(op);
+    if (topic->paused_until == 0)
+        return BIDE_OK;
+    if (bi_journal_pause(core, topic) != BIDE_OK)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    set_pause(core, topic, 0);
+    return BIDE_OK;
+}
+
+int bi_op_topic_ref(struct core *core, bide_op *op)
+{
+    struct topic *topic = bi_topic_find(core, op->topic.topic);
+    if (op->topic.delta > 0) {
+        int code = bi_topic_get(core, op->topic.topic, &topic);
+        if (code != BIDE_OK)
+            return bi_op_answer(op, code);
+        topic->references++;
+        return BIDE_OK;
+    }
+    if (topic == NULL)
+        return no_topic(op);
+    if (topic->references == 0)
+        return bi_op_refuse(op, BIDE_EINVAL, "topic_ref: topic %s has no references left",
+                            topic->name);
+    topic->references--;
+    bi_topic_cleanup(core, topic);
+    return BIDE_OK;
+}

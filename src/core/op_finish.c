@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * op_finish - how a job leaves its worker: delete, done, release, give_back, fail, bury, touch,
+ * and what happens when the worker says nothing and the ttr runs out.
+ */
+#include "core/retry.h"
+#include "core/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- who may ---- */
+
+/* A lease whose time is over is over, even if the tick has not come to it yet. */
+static struct job *find_current(struct core *core, uint64_t id)
+{
+    struct job *job = bi_core_find(core, id);
+    if (job == NULL || job->state != BIDE_STATE_RESERVED || core->mono.wheel != NULL ||
+        job->due > core->now.mono)
+        return job;
+    struct timer *timer = &more_of(core, job)->timer;
+    if (!timer->set)
+        return job;
+    bi_timers_clear(&core->mono, timer);
+    bi_fire_lease(core, timer);
+    return bi_core_find(core, id);
+}
+
+static int lease_lost(bide_op *op, uint64_t id)
+{
+    return bi_op_refuse(op, BIDE_LEASE_LOST, "%s: the lease on job %llu ran out, or was never yours",
+                        bide_op_name(op->kind), (unsigned long long)id);
+}
+
+/* Finds a job for somebody with that token; without one (0) only jobs that nobody holds. */
+static int find_for(struct core *core, bide_op *op, uint64_t id, uint64_t token, struct job **job)
+{
+    *job = find_current(core, id);
+    if (*job == NULL)
+        return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
+                            (unsigned long long)id);
+    bool reserved = (*job)->state == BIDE_STATE_RESERVED;
+    if (token == 0 && reserved)
+        return bi_op_refuse(op, BIDE_RESERVED, "%s: job %llu is reserved; its holder's token is needed",
+                            bide_op_name(op->kind), (unsigned long long)id);
+    if (token != 0 && (!reserved || more_of(core, *job)->token != token))
+        return lease_lost(op, id);
+    return BIDE_OK;
+}
+
+/* The same for what only a holder may do. */
+static int find_held(struct core *core, bide_op *op, uint64_t id, uint64_t token, struct job **job)
+{
+    *job = find_current(core, id);
+    if (*job == NULL)
+        return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
+                            (unsigned long long)id);
+    if ((*job)->state != BIDE_STATE_RESERVED || more_of(core, *job)->token != token)
+        return lease_lost(op, id);
+    return BIDE_OK;
+}
+
+static int wrong_state(bide_op *op, const struct job *job)
+{
+    return bi_op_refuse(op, BIDE_WRONG_STATE, "%s: job %llu is %s", bide_op_name(op->kind),
+                        (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+}
+
+/* ---- what they share ---- */
+
+int bi_core_remove(struct core *core, struct job *job, bide_event_kind why)
+{
+    if (bi_journal_change(core, job) != BIDE_OK)
+        return BIDE_ENOMEM;
+    bi_event_as(core, why, job, BIDE_STATE_GONE);
+    bi_waiters_tell(core, job, BIDE_STATE_GONE);
+    bi_job_vanish(core, job);
+    bi_journal_removed(core, job);
+    return BIDE_OK;
+}
+
+static int remove_and_count(struct core *core, bide_op *op, struct job *job)
+{
+    if (bi_journal_change(core, job) != BIDE_OK)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    COUNT(core, topic_of(core, job), deletes);
+    return bi_core_remove(core, job, BIDE_EVENT_DELETED);
+}
+
+static void end_lease(struct core *core, struct job *job)
+{
+    struct more *more = more_of(core, job);
+    job->flags &= (uint8_t) ~(JOB_STARTED | JOB_DUE_WALL | JOB_CANCEL_WANTED);
+    if (more == NULL)
+        return;
+    more->token = 0;
+    bide_buf_unref(more->progress);
+    more->progress = NULL;
+}
+
+void bi_core_return(struct core *core, struct job *job, int64_t delay)
+{
+    bi_job_leave(core, job);
+    end_lease(core, job);
+    job->due = delay > 0 ? core->now.mono + delay : 0;
+    bi_job_enter(core, job, delay > 0 ? BIDE_STATE_DELAYED : BIDE_STATE_READY);
+}
+
+void bi_core_bury(struct core *core, struct job *job, int64_t priority)
+{
+    struct more *more = more_of(core, job);
+    bi_job_leave(core, job);
+    end_lease(core, job);
+    if (priority != BIDE_KEEP)
+        job->priority = (uint32_t)priority;
+    more->buried = core->now.mono;
+    more->counters.buries++;
+    bi_job_enter(core, job, BIDE_STATE_BURIED);
+    COUNT(core, topic_of(core, job), buries);
+    bi_event(core, BIDE_EVENT_BURIED, job);
+    bi_waiters_tell(core, job, BIDE_STATE_BURIED);
+}
+
+void bi_core_retry(struct core *core, struct job *job, int64_t retry_in, bide_event_kind why)
+{
+    const struct more *more = more_of(core, job);
+    if (more->max_retries != BIDE_NO_RETRY_LIMIT && more->failures > (uint32_t)more->max_retries) {
+        bi_event_as(core, why, job, BIDE_STATE_BURIED);
+        bi_core_bury(core, job, BIDE_KEEP);
+        return;
+    }
+    if (retry_in < 0)
+        retry_in = bi_retry_delay(more->failures, more->backoff_base, more->backoff_max,
+                                  &core->random);
+    bi_core_return(core, job, retry_in);
+    bi_event(core, why, job);
+}
+
+/* Makes a text that is not empty ready to become last_error, cut at the limit; NULL for none. */
+static int error_text(const struct core *core, bide_slice text, bide_buf **out)
+{
+    *out = NULL;
+    if (text.size == 0)
+        return BIDE_OK;
+    size_t max = core->limits.max_error_size;
+    *out = bide_buf_new(text.data, text.size < max ? text.size : max);
+    return *out == NULL ? BIDE_ENOMEM : BIDE_OK;
+}
+
+static void set_error(struct more *more, bide_buf *text)
+{
+    if (text == NULL)
+        return;
+    bide_buf_unref(more->last_error);
+    more->last_error = text;
+}
+
+/* Everything that changing a job with a text may lack; then nothing more can fail. */
+static int prepare(struct core *core, bide_op *op, struct job *job, bide_slice text, bide_buf **out)
+{
+    *out = NULL;
+    if (bi_job_more(core, job) == NULL || error_text(core, text, out) != BIDE_OK)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    if (bi_journal_change(core, job) != BIDE_OK) {
+        bide_buf_unref(*out);
+        return bi_op_answer(op, BIDE_ENOMEM);
+    }
+    return BIDE_OK;
+}
+
+/* ---- delete and done ---- */
+
+int bi_op_delete(struct core *core, bide_op *op)
+{
+    struct job *job;
+    int code = find_for(core, op, op->lease.id, op->lease.token, &job);
+    return code != BIDE_OK ? code : remove_and_count(core, op, job);
+}
+
+void bi_core_limit_done(struct core *core, struct topic *topic)
+{
+    struct job_list *list = &topic->lists[BIDE_STATE_DONE];
+    uint64_t max = core->limits.max_done_per_topic;
+    while (max != 0 && list->count > max) {
+        struct job *oldest = job_at(core, list->head);
+        if (bi_journal_change(core, oldest) != BIDE_OK)
+            return;
+        COUNT(core, topic, retired);
+        bi_core_remove(core, oldest, BIDE_EVENT_RETIRED);
+    }
+}
+
+static void keep_done(struct core *core, struct job *job, bide_buf *result, int64_t retain)
+{
+    struct topic *topic = topic_of(core, job);
+    struct more *more = more_of(core, job);
+    bi_job_leave(core, job);
+    end_lease(core, job);
+    more->done = core->now.mono;
+    bide_buf_unref(more->result);
+    more->result = result;
+    job->due = core->now.mono + retain;
+    bi_job_enter(core, job, BIDE_STATE_DONE);
+    bi_event(core, BIDE_EVENT_DONE, job);
+    bi_waiters_tell(core, job, BIDE_STATE_DONE);
+    bi_core_limit_done(core, topic);
+}
+
+/* The result as a buffer with a reference for the queue; NULL in *out if there is none. */
+static int result_of(bide_finish_item *item, bide_buf **out)
+{
+    *out = NULL;
+    if (item->buf != NULL) {
+        *out = bide_buf_ref(item->buf);
+    } else if (item->made_ != NULL) {
+        *out = item->made_;
+        item->made_ = NULL;
+    } else if (item->result.data != NULL) {
+        *out = bide_buf_new(item->result.data, item->result.size);
+        return *out == NULL ? BIDE_ENOMEM : BIDE_OK;
+    }
+    return BIDE_OK;
+}
+
+static int done(struct core *core, bide_op *op, bide_finish_item *item, struct job *job)
+{
+    if (job->state == BIDE_STATE_DONE)
+        return wrong_state(op, job);
+    size_t size = item->buf != NULL ? bide_buf_size(item->buf) : item->result.size;
+    if (size > core->limits.max_result_size)
+        return bi_op_refuse(op, BIDE_TOO_BIG, "done: the result has %zu bytes, max_result_size is %zu",
+                            size, core->limits.max_result_size);
+    const struct more *more = more_of(core, job);
+    int64_t retain = item->retain_ms == BIDE_KEEP ? (more == NULL ? 0 : more->retain)
+                                                  : us_of(item->retain_ms);
+    bide_buf *result = NULL;
+    if (retain > 0 && result_of(item, &result) != BIDE_OK)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    if (bi_job_more(core, job) == NULL || bi_journal_change(core, job) != BIDE_OK) {
+        bide_buf_unref(result);
+        return bi_op_answer(op, BIDE_ENOMEM);
+    }
+    COUNT(core, topic_of(core, job), dones);
+    if (retain == 0)
+        return bi_core_remove(core, job, BIDE_EVENT_DONE);
+    keep_done(core, job, result, retain);
+    return BIDE_OK;
+}
+
+int bi_core_finish(struct core *core, bide_op *op, bide_finish_item *item)
+{
+    struct job *job;
+    int code = find_for(core, op, item->id, item->token, &job);
+    if (code == BIDE_OK)
+        code = item->keep ? done(core, op, item, job) : remove_and_count(core, op, job);
+    bide_buf_unref(item->made_);
+    item->made_ = NULL;
+    return code;
+}
+
+int bi_op_done(struct core *core, bide_op *op)
+{
+    op->finish.keep = true;
+    return bi_core_finish(core, op, &op->finish);
+}
+
+int bi_op_finish_many(struct core *core, bide_op *op)
+{
+    for (size_t i = 0; i < op->finish_many.count; i++) {
+        bide_finish_item *item = &op->finish_many.items[i];
+        if (item->status == BIDE_OK)
+            item->status = bi_core_finish(core, op, item);
+    }
+    return BIDE_OK;
+}
+
+/* ---- release, give_back, fail, bury ---- */
+
+int bi_op_release(struct core *core, bide_op *op)
+{
+    bide_release_args *args = &op->release;
+    struct job *job;
+    int code = find_held(core, op, args->id, args->token, &job);
+    if (code != BIDE_OK)
+        return code;
+    if ((job->flags & JOB_CANCEL_WANTED) != 0)
+        return remove_and_count(core, op, job);
+    if (bi_journal_change(core, job) != BIDE_OK)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    more_of(core, job)->counters.releases++;
+    if (args->priority != BIDE_KEEP)
+        job->priority = (uint32_t)args->priority;
+    bi_core_return(core, job, us_of(args->delay_ms));
+    COUNT(core, topic_of(core, job), releases);
+    bi_event(core, BIDE_EVENT_RELEASED, job);
+    return BIDE_OK;
+}
+
+int bi_op_give_back(struct core *core, bide_op *op)
+{
+    struct job *job;
+    int code = find_held(core, op, op->lease.id, op->lease.token, &job);
+    if (code != BIDE_OK)
+        return code;
+    if ((job->flags & JOB_CANCEL_WANTED) != 0)
+        return remove_and_count(core, op, job);
+    if ((job->flags & JOB_STARTED) != 0 && bi_journal_change(core, job) != BIDE_OK)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    bi_core_return(core, job, 0);
+    bi_event(core, BIDE_EVENT_RELEASED, job);
+    return BIDE_OK;
+}
+
+int bi_op_fail(struct core *core, bide_op *op)
+{
+    bide_fail_args *args = &op->fail;
+    struct job *job;
+    int code = find_for(core, op, args->id, args->token, &job);
+    if (code != BIDE_OK)
+        return code;
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        return wrong_state(op, job);
+    args->delay_ms = 0;
+    if ((job->flags & JOB_CANCEL_WANTED) != 0) {
+        code = remove_and_count(core, op, job);
+        args->state = BIDE_STATE_GONE;
+        return code;
+    }
+    bide_buf *text;
+    code = prepare(core, op, job, args->error, &text);
+    if (code != BIDE_OK)
+        return code;
+    struct more *more = more_of(core, job);
+    set_error(more, text);
+    more->counters.fails++;
+    more->failures++;
+    COUNT(core, topic_of(core, job), fails);
+    bi_core_retry(core, job, args->retry_in_ms == BIDE_KEEP ? -1 : us_of(args->retry_in_ms),
+                  BIDE_EVENT_FAILED);
+    args->state = (bide_state)job->state;
+    if (job->state == BIDE_STATE_DELAYED)
+        args->delay_ms = ms_up(job->due - core->now.mono);
+    return BIDE_OK;
+}
+
+int bi_op_bury(struct core *core, bide_op *op)
+{
+    bide_bury_args *args = &op->bury;
+    struct job *job;
+    int code = find_for(core, op, args->id, args->token, &job);
+    if (code != BIDE_OK)
+        return code;
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        return wrong_state(op, job);
+    if ((job->flags & JOB_CANCEL_WANTED) != 0)
+        return remove_and_count(core, op, job);
+    bide_buf *text;
+    code = prepare(core, op, job, args->reason, &text);
+    if (code != BIDE_OK)
+        return code;
+    set_error(more_of(core, job), text);
+    bi_core_bury(core, job, args->priority);
+    return BIDE_OK;
+}
+
+/* ---- touch ---- */
+
+static bool may_touch(const struct core *core, const struct more *more, int64_t until)
+{
+    const struct bi_limits *limits = &core->limits;
+    if (limits->max_touches != 0 && more->lease_touches >= limits->max_touches)
+        return false;
+    int64_t last = more->touched == BI_NEVER ? more->reserved : more->touched;
+    if (limits->min_touch_interval != 0 && core->now.mono - last < limits->min_touch_interval)
+        return false;
+    return limits->max_touch_total == 0 || until - more->reserved <= limits->max_touch_total;
+}
+
+static int touch(struct core *core, bide_op *op, bide_touch_item *item)
+{
+    struct job *job;
+    int code = find_held(core, op, item->id, item->token, &job);
+    if (code != BIDE_OK)
+        return code;
+    struct more *more = more_of(core, job);
+    int64_t until = core->now.mono + (item->extend_ms == 0 ? job->ttr : us_of(item->extend_ms));
+    if (!may_touch(core, more, until))
+        return bi_op_refuse(op, BIDE_TOUCH_LIMIT, "touch: the lease on job %llu may not be extended now",
+                            (unsigned long long)job->id);
+    if (item->progress.size > 0) {
+        bide_buf *text = bide_buf_new(item->progress.data, item->progress.size);
+        if (text == NULL)
+            return bi_op_answer(op, BIDE_ENOMEM);
+        bide_buf_unref(more->progress);
+        more->progress = text;
+    }
+    job->due = until;
+    bi_timers_set(&core->mono, &more->timer, until);
+    more->touched = core->now.mono;
+    more->lease_touches++;
+    more->counters.touches++;
+    COUNT(core, topic_of(core, job), touches);
+    item->left_ms = ms_up(until - core->now.mono);
+    if ((job->flags & JOB_CANCEL_WANTED) != 0)
+        return bi_op_answer(op, BIDE_CANCEL_WANTED);
+    return BIDE_OK;
+}
+
+int bi_op_touch(struct core *core, bide_op *op)
+{
+    return touch(core, op, &op->touch);
+}
+
+int bi_op_touch_many(struct core *core, bide_op *op)
+{
+    for (size_t i = 0; i < op->touch_many.count; i++) {
+        bide_touch_item *item = &op->touch_many.items[i];
+        if (item->status == BIDE_OK)
+            item->status = touch(core, op, item);
+    }
+    return BIDE_OK;
+}
+
+/* ---- what time does ---- */
+
+/* Out of memory: look again in a while. */
+static void later(struct timers *timers, struct timer *timer, int64_t now)
+{
+    bi_timers_set(timers, timer, now + 100000);
+}
+
+void bi_fire_lease(struct core *core, struct timer *timer)
+{
+    struct more *more = (struct more *)(void *)((char *)timer - offsetof(struct more, timer));
+    struct job *job = job_at(core, more->job);
+    static const char reason[] = "ttr ran out";
+    bool limited = more->max_retries != BIDE_NO_RETRY_LIMIT;
+    bide_buf *text = limited ? bide_buf_new(reason, sizeof(reason) - 1) : NULL;
+    if ((limited && text == NULL) || bi_journal_change(core, job) != BIDE_OK) {
+        bide_buf_unref(text);
+        later(&core->mono, timer, core->now.mono);
+        return;
+    }
+    struct topic *topic = topic_of(core, job);
+    more->counters.timeouts++;
+    COUNT(core, topic, timeouts);
+    if ((job->flags & JOB_CANCEL_WANTED) != 0) {
+        bide_buf_unref(text);
+        bi_event_as(core, BIDE_EVENT_TIMED_OUT, job, BIDE_STATE_GONE);
+        COUNT(core, topic, deletes);
+        bi_core_remove(core, job, BIDE_EVENT_DELETED);
+        return;
+    }
+    if (!limited) {
+        bi_core_return(core, job, 0);
+        bi_event(core, BIDE_EVENT_TIMED_OUT, job);
+        return;
+    }
+    set_error(more, text);
+    more->failures++;
+    bi_core_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
+}
+
+void bi_fire_retention(struct core *core, struct timer *timer)
+{
+    const struct more *more =
+        (const struct more *)(const void *)((char *)timer - offsetof(struct more, timer));
+    struct job *job = job_at(core, more->job);
+    if (bi_journal_change(core, job) != BIDE_OK) {
+        later(&core->mono, timer, core->now.mono);
+        return;
+    }
+    COUNT(core, topic_of(core, job), retired);
+    bi_core_remove(core, job, BIDE_EVENT_RETIRED);
+}
+
+void bi_fire_expiry(struct core *core, struct timer *timer)
+{
+    const struct more *more =
+        (const struct more *)(const void *)((char *)timer - offsetof(struct more, expiry));
+    struct job *job = job_at(core, more->job);
+    if (bi_journal_change(core, job) != BIDE_OK) {
+        later(&core->wall, timer, core->now.wall);
+        return;
+    }
+    COUNT(core, topic_of(core, job), expired);
+    bi_core_remove(core, job, BIDE_EVENT_EXPIRED);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * op_list - pages of jobs.
+ *
+ * Where few jobs can match (at most as many as one call may examine), all of them are looked at
+ * for each page, and come in the order of their ids. Where many can, the table of ids is walked:
+ * its order is fixed, whatever is added or removed meanwhile. A listing that began in order of
+ * ids and finds too many goes on by walking, past the ids that it has had.
+ *
+ * Either way a cursor is a place in an order that does not change, so a job that matches during
+ * the whole listing is returned exactly once.
+ */
+#include "core/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- cursors: a letter and hexadecimal numbers ---- */
+
+bool bi_cursor_read(const char *cursor, char letter, uint64_t *numbers, int count)
+{
+    if (cursor[0] == 0)
+        return true;
+    if (cursor[0] != letter)
+        return false;
+    const char *at = cursor + 1;
+    for (int i = 0; i < count; i++) {
+        uint64_t number = 0;
+        int digits = 0;
+        for (; digits <= 16; digits++, at++) {
+            static const char hex[] = "0123456789abcdef";
+            const char *digit = *at == 0 ? NULL : strchr(hex, *at);
+            if (digit == NULL)
+                break;
+            number = number << 4 | (uint64_t)(digit - hex);
+        }
+        if (digits == 0 || digits > 16 || *at != (i + 1 < count ? '.' : 0))
+            return false;
+        numbers[i] = number;
+        at++;
+    }
+    return true;
+}
+
+void bi_cursor_write(char *cursor, char letter, const uint64_t *numbers, int count)
+{
+    int size = snprintf(cursor, BIDE_CURSOR_SIZE, "%c%llx", letter, (unsigned long long)numbers[0]);
+    if (count > 1)
+        snprintf(cursor + size, (size_t)(BIDE_CURSOR_SIZE - size), ".%llx",
+                 (unsigned long long)numbers[1]);
+}
+
+/* ---- what matches ---- */
+
+struct listing {
+    struct core *core;
+    bide_list_args *args;
+    const struct topic *topic; /* NULL: all topics */
+    uint64_t past_id;          /* ids up to this one were returned already */
+    bool full;
+};
+
+static bool has_key(const struct core *core, const struct job *job, bide_slice key)
+{
+    const struct more *more = more_of(core, job);
+    return more != NULL && more->key != NULL && bide_buf_size(more->key) == key.size &&
+           memcmp(bide_buf_data(more->key), key.data, key.size) == 0;
+}
+
+static bool has_text(const struct job *job, bide_slice text)
+{
+    size_t size = bide_buf_size(job->body);
+    const char *body = bide_buf_data(job->body);
+    const char *wanted = text.data;
+    while (size >= text.size) {
+        const char *at = memchr(body, wanted[0], size - text.size + 1);
+        if (at == NULL)
+            return false;
+        if (memcmp(at, wanted, text.size) == 0)
+            return true;
+        size -= (size_t)(at - body) + 1;
+        body = at + 1;
+    }
+    return false;
+}
+
+static bool matches(const struct listing *listing, const struct job *job)
+{
+    const bide_list_args *args = listing->args;
+    const bide_filter *filter = &args->filter;
+    const struct core *core = listing->core;
+    if (job->id <= listing->past_id)
+        return false;
+    if (listing->topic != NULL && job->topic != listing->topic->self)
+        return false;
+    if (args->state != BIDE_STATE_GONE && job->state != args->state)
+        return false;
+    int64_t age = age_of(core, job->created);
+    if (age < us_of(filter->min_age_ms))
+        return false;
+    if (filter->max_age_ms != 0 && age > us_of(filter->max_age_ms))
+        return false;
+    if (filter->key.size > 0 && !has_key(core, job, filter->key))
+        return false;
+    return filter->text.size == 0 || has_text(job, filter->text);
+}
+
+/* ---- in order of ids ---- */
+
+struct pick_entry {
+    uint64_t id;
+    uint32_t job;
+};
+
+/* The largest id on top: it makes room for a smaller one. */
+#define BI_HEAP_NAME pick
+#define BI_HEAP_ENTRY struct pick_entry
+#define BI_HEAP_LESS(a, b) ((a)->id > (b)->id)
+#define BI_HEAP_MOVED(ctx, e, at) ((void)(e))
+#include "core/heap.h"
+
+struct picks {
+    struct pick_heap heap;
+    struct pick_entry room[BIDE_BATCH_JOBS];
+    bool more; /* some that match did not fit */
+};
+
+static void pick(struct listing *listing, struct picks *picks, const struct job *job)
+{
+    if (!matches(listing, job))
+        return;
+    struct pick_entry entry = {job->id, job->self};
+    if (picks->heap.count < listing->args->job_max) {
+        pick_heap_push(&picks->heap, NULL, entry);
+        return;
+    }
+    picks->more = true;
+    if (job->id < picks->heap.entries[0].id)
+        pick_heap_replace(&picks->heap, NULL, 0, entry);
+}
+
+static void pick_states(struct listing *listing, struct picks *picks, const struct topic *topic)
+{
+    bide_state only = listing->args->state;
+    for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {
+        if (only != BIDE_STATE_GONE && (bide_state)state != only)
+            continue;
+        uint32_t ref = topic->lists[state].head;
+        while (ref != 0) {
+            const struct job *job = job_at(listing->core, ref);
+            pick(listing, picks, job);
+            ref = job->next;
+        }
+    }
+}
+
+static void list_by_id(struct listing *listing)
+{
+    struct core *core = listing->core;
+    bide_list_args *args = listing->args;
+    struct picks picks = {.heap = {.room = BIDE_BATCH_JOBS}};
+    picks.heap.entries = picks.room;
+    if (listing->topic != NULL)
+        pick_states(listing, &picks, listing->topic);
+    for (size_t i = 0; listing->topic == NULL && i < core->place_count; i++)
+        if (core->places[i].topic != 0)
+            pick_states(listing, &picks, topic_at(core, core->places[i].topic));
+    args->count = picks.heap.count;
+    uint64_t last = picks.heap.count > 0 ? picks.heap.entries[0].id : 0;
+    for (size_t i = args->count; i-- > 0;) {
+        const struct job *job = job_at(core, picks.heap.entries[0].job);
+        pick_heap_remove(&picks.heap, NULL, 0);
+        bi_core_snapshot(core, job, &args->jobs[i], args->with_body);
+        args->jobs[i].token = 0;
+    }
+    if (picks.more)
+        bi_cursor_write(args->cursor, 'i', &last, 1);
+    else
+        args->cursor[0] = 0;
+}
+
+/* ---- by walking ---- */
+
+/* The item of a chain with the smallest place that is not below from; 0 for none. */
+static uint32_t next_in_chain(const struct core *core, uint32_t chain, uint64_t from,
+                              uint64_t *place)
+{
+    uint32_t best = 0;
+    for (uint32_t ref = chain; ref != 0; ref = job_at(core, ref)->link) {
+        uint64_t at = bi_table_place(bi_hash_u64(job_at(core, ref)->id));
+        if (at >= from && (best == 0 || at < *place)) {
+            best = ref;
+            *place = at;
+        }
+    }
+    return best;
+}
+
+/* Returns what matches in a chain; answers how many were examined. *from moves behind the last
+ * one looked at when the page is full. */
+static unsigned list_chain(struct listing *listing, uint32_t chain, uint64_t *from)
+{
+    bide_list_args *args = listing->args;
+    unsigned examined = 0;
+    uint64_t place = 0;
+    uint32_t ref;
+    while ((ref = next_in_chain(listing->core, chain, *from, &place)) != 0) {
+        const struct job *job = job_at(listing->core, ref);
+        examined++;
+        if (matches(listing, job)) {
+            if (args->count == args->job_max) {
+                *from = place;
+                listing->full = true;
+                return examined;
+            }
+            bi_core_snapshot(listing->core, job, &args->jobs[args->count], args->with_body);
+            args->jobs[args->count++].token = 0;
+        }
+        if (place == UINT64_MAX)
+            break;
+        *from = place + 1;
+    }
+    return examined;
+}
+
+static void list_by_walk(struct listing *listing, uint64_t place)
+{
+    bide_list_args *args = listing->args;
+    unsigned examined = 0;
+    bool end = false;
+    args->count = 0;
+    while (!end && examined < BIDE_EXAMINE_MAX) {
+        uint64_t from = place;
+        uint32_t chain = bi_table_walk(&listing->core->by_id, &place, &end);
+        /* An empty chain is work, too. */
+        examined += 1 + list_chain(listing, chain, &from);
+        if (listing->full) {
+            place = from;
+            end = false;
+            break;
+        }
+    }
+    if (end)
+        args->cursor[0] = 0;
+    else
+        bi_cursor_write(args->cursor, 'w', (uint64_t[]){place, listing->past_id}, 2);
+}
+
+/* ---- list ---- */
+
+static uint64_t candidates(const struct core *core, const struct listing *listing)
+{
+    bide_state only = listing->args->state;
+    uint64_t count = 0;
+    for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
+        if (only == BIDE_STATE_GONE || (bide_state)state == only)
+            count += listing->topic == NULL ? core->counts[state]
+                                            : listing->topic->lists[state].count;
+    /* All topics are looked at when none is named. */
+    return listing->topic == NULL ? count + core->place_count : count;
+}
+
+int bi_op_list(struct core *core, bide_op *op)
+{
+    bide_list_args *args = &op->list;
+    struct listing listing = {.core = core, .args = args};
+    uint64_t walk[2] = {0, 0};
+    bool walking = args->cursor[0] == 'w';
+    bool good = walking ? bi_cursor_read(args->cursor, 'w', walk, 2)
+                        : bi_cursor_read(args->cursor, 'i', &listing.past_id, 1);
+    if (!good)
+        return bi_op_refuse(op, BIDE_EINVAL, "list: the cursor is not one that this call gave");
+    if (args->topic.size > 0) {
+        listing.topic = bi_topic_find(core, args->topic);
+        if (listing.topic == NULL) {
+            args->count = 0;
+            args->cursor[0] = 0;
+            return BIDE_OK;
+        }
+    }
+    if (walking)
+        listing.past_id = walk[1];
+    if (walking || candidates(core, &listing) > BIDE_EXAMINE_MAX)
+        list_by_walk(&listing, walk[0]);
+    else
+        list_by_id(&listing);
+    return BIDE_OK;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * op_look - looking without changing: peeks, body, result, and the figures of job, topic, queue.
+ */
+#include "core/state.h"
+
+#include <string.h>
+
+static int not_found(bide_op *op, uint64_t id)
+{
+    return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
+                        (unsigned long long)id);
+}
+
+/* A look does not hand out the proof of somebody's lease. */
+static int show(struct core *core, bide_op *op, const struct job *job, bool with_body)
+{
+    bi_journal_see(core, job->id);
+    bi_core_snapshot(core, job, op->look.job, with_body);
+    op->look.job->token = 0;
+    return BIDE_OK;
+}
+
+int bi_op_peek(struct core *core, bide_op *op)
+{
+    const struct job *job = bi_core_find(core, op->look.id);
+    return job == NULL ? not_found(op, op->look.id) : show(core, op, job, true);
+}
+
+int bi_op_job_stats(struct core *core, bide_op *op)
+{
+    const struct job *job = bi_core_find(core, op->look.id);
+    return job == NULL ? not_found(op, op->look.id) : show(core, op, job, false);
+}
+
+static const struct job *first_of(struct core *core, const struct topic *topic, bide_state state)
+{
+    if (state == BIDE_STATE_READY)
+        return topic->ready.count == 0 ? NULL : job_at(core, topic->ready.entries[0].job);
+    if (state == BIDE_STATE_DELAYED)
+        return bi_core_soonest(core, topic);
+    return job_at(core, topic->lists[state].head);
+}
+
+int bi_op_peek_first(struct core *core, bide_op *op)
+{
+    const struct topic *topic = bi_topic_find(core, op->look.topic);
+    const struct job *job = topic == NULL ? NULL : first_of(core, topic, op->look.state);
+    if (job == NULL)
+        return bi_op_refuse(op, BIDE_NOT_FOUND, "peek_first: no job of that topic is %s",
+                            bide_state_name(op->look.state));
+    return show(core, op, job, true);
+}
+
+int bi_op_find(struct core *core, bide_op *op)
+{
+    const struct topic *topic = bi_topic_find(core, op->look.topic);
+    const struct job *job =
+        topic == NULL ? NULL : bi_core_find_key(core, topic, op->look.key);
+    if (job == NULL)
+        return bi_op_refuse(op, BIDE_NOT_FOUND, "find: no job of that topic holds this key");
+    return show(core, op, job, true);
+}
+
+int bi_op_body(struct core *core, bide_op *op)
+{
+    const struct job *job = bi_core_find(core, op->fetch.id);
+    if (job == NULL)
+        return not_found(op, op->fetch.id);
+    op->fetch.buf = bide_buf_ref(job->body);
+    return BIDE_OK;
+}
+
+int bi_op_result(struct core *core, bide_op *op)
+{
+    const struct job *job = bi_core_find(core, op->fetch.id);
+    if (job == NULL)
+        return not_found(op, op->fetch.id);
+    if (job->state != BIDE_STATE_DONE)
+        return bi_op_refuse(op, BIDE_WRONG_STATE, "result: job %llu is %s, not done",
+                            (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+    op->fetch.buf = bide_buf_ref(more_of(core, job)->result);
+    return BIDE_OK;
+}
+
+/* ---- figures ---- */
+
+static void fill_topic(const struct core *core, const struct topic *topic, bide_topic_stats *out)
+{
+    memset(out, 0, sizeof(*out));
+    memcpy(out->name, topic->name, (size_t)topic->name_size + 1);
+    out->jobs.delayed = topic->lists[BIDE_STATE_DELAYED].count;
+    out->jobs.ready = topic->lists[BIDE_STATE_READY].count;
+    out->jobs.reserved = topic->lists[BIDE_STATE_RESERVED].count;
+    out->jobs.buried = topic->lists[BIDE_STATE_BURIED].count;
+    out->jobs.done = topic->lists[BIDE_STATE_DONE].count;
+    out->jobs.urgent = topic->urgent;
+    out->total = topic->total;
+    out->waiting = topic->waiting;
+    out->references = topic->references;
+    const struct job *oldest = job_at(core, topic->lists[BIDE_STATE_READY].head);
+    if (oldest != NULL)
+        out->oldest_ready_age_ms = ms_down(age_of(core, oldest->since));
+    out->paused = topic->paused_until != 0;
+    if (out->paused)
+        out->pause_left_ms = topic->paused_until == BI_NEVER
+                                 ? BIDE_TIME_MAX_MS
+                                 : ms_up(topic->paused_until - core->now.mono);
+}
+
+int bi_op_topic_stats(struct core *core, bide_op *op)
+{
+    const struct topic *topic = bi_topic_find(core, op->topic_stats.topic);
+    if (topic == NULL)
+        return bi_op_refuse(op, BIDE_NOT_FOUND, "topic_stats: there is no topic %.*s",
+                            (int)op->topic_stats.topic.size,
+                            (const char *)op->topic_stats.topic.data);
+    fill_topic(core, topic, op->topic_stats.stats);
+    return BIDE_OK;
+}
+
+/*
+ * When the oldest ready job of all topics came; BI_NEVER for none. A topic's entry in the heap of
+ * ages may be older than its oldest job is now, never younger: it is corrected when it comes up.
+ */
+static int64_t oldest_ready(struct core *core)
+{
+    for (;;) {
+        int64_t first = bi_timers_next(&core->ages);
+        if (first == INT64_MAX)
+            return BI_NEVER;
+        struct timer *age = core->ages.heap.entries[0].timer;
+        const struct topic *topic =
+            (const struct topic *)(const void *)((char *)age - offsetof(struct topic, age));
+        const struct job *oldest = job_at(core, topic->lists[BIDE_STATE_READY].head);
+        if (oldest == NULL)
+            bi_timers_clear(&core->ages, age);
+        else if (oldest->since != first)
+            bi_timers_set(&core->ages, age, oldest->since);
+        else
+            return first;
+    }
+}
+
+int bi_op_stats(struct core *core, bide_op *op)
+{
+    bide_stats *out = op->stats.stats;
+    memset(out, 0, sizeof(*out));
+    out->jobs.delayed = core->counts[BIDE_STATE_DELAYED];
+    out->jobs.ready = core->counts[BIDE_STATE_READY];
+    out->jobs.reserved = core->counts[BIDE_STATE_RESERVED];
+    out->jobs.buried = core->counts[BIDE_STATE_BURIED];
+    out->jobs.done = core->counts[BIDE_STATE_DONE];
+    out->jobs.urgent = core->urgent;
+    out->total = core->total;
+    out->topics = core->by_name.count;
+    out->waiting = core->waiters.reserving;
+    out->watching = core->waiters.count - core->waiters.reserving;
+    out->memory_bytes = core->memory;
+    int64_t oldest = oldest_ready(core);
+    if (oldest != BI_NEVER)
+        out->oldest_ready_age_ms = ms_down(age_of(core, oldest));
+    out->uptime_ms = ms_down(core->now.mono - core->born);
+    out->last_id = core->next_id - 1;
+    out->draining = core->draining;
+    return BIDE_OK;
+}
+
+/* ---- pages of topics ---- */
+
+static int page_of_topics(struct core *core, bide_op *op, bool only_waiting)
+{
+    bide_topics_args *args = &op->topics;
+    uint64_t serial = 0;
+    if (!bi_cursor_read(args->cursor, 't', &serial, 1))
+        return bi_op_refuse(op, BIDE_EINVAL, "%s: the cursor is not one that this call gave",
+                            bide_op_name(op->kind));
+    size_t at = bi_topic_place(core, serial);
+    size_t count = 0;
+    for (int examined = 0; at < core->place_count && count < args->topic_max; at++) {
+        if (examined++ == BIDE_EXAMINE_MAX)
+            break;
+        const struct topic *topic = topic_at(core, core->places[at].topic);
+        if (topic != NULL && (!only_waiting || topic->waiting > 0))
+            fill_topic(core, topic, &args->topics[count++]);
+    }
+    args->count = count;
+    if (at < core->place_count)
+        bi_cursor_write(args->cursor, 't', &core->places[at].serial, 1);
+    else
+        args->cursor[0] = 0;
+    return BIDE_OK;
+}
+
+int bi_op_topics(struct core *core, bide_op *op)
+{
+    return page_of_topics(core, op, false);
+}
+
+int bi_op_waiting(struct core *core, bide_op *op)
+{
+    return page_of_topics(core, op, true);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * op_reserve - how jobs are taken: the four strategies, the lease, and who has to wait.
+ */
+#include "core/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- the lease ---- */
+
+int bi_core_take(struct core *core, struct job *job)
+{
+    struct more *more = bi_job_more(core, job);
+    if (more == NULL)
+        return BIDE_ENOMEM;
+    bool limited = more->max_retries != BIDE_NO_RETRY_LIMIT;
+    /* Taken from ready and without a limit, it would be ready again after a crash: not written. */
+    bool written = limited || job->state != BIDE_STATE_READY;
+    if (written && bi_journal_change(core, job) != BIDE_OK)
+        return BIDE_ENOMEM;
+    if (core->journal.on) {
+        bi_journal_see(core, job->id);
+        bi_journal_token(core, core->next_token);
+    }
+    if (job->state == BIDE_STATE_READY)
+        more->ready = job->since;
+    bi_job_leave(core, job);
+    job->flags &= (uint8_t) ~(JOB_DUE_WALL | JOB_STARTED | JOB_CANCEL_WANTED);
+    if (limited)
+        job->flags |= JOB_STARTED;
+    more->token = core->next_token++;
+    more->counters.reserves++;
+    more->lease_touches = 0;
+    more->reserved = core->now.mono;
+    more->touched = BI_NEVER;
+    job->due = core->now.mono + job->ttr;
+    bi_job_enter(core, job, BIDE_STATE_RESERVED);
+    COUNT(core, topic_of(core, job), reserves);
+    bi_event(core, BIDE_EVENT_RESERVED, job);
+    return BIDE_OK;
+}
+
+/* ---- strategies: the topic to take from, among those that are open; NULL for none ---- */
+
+static struct topic *by_priority(struct core *core, const struct waiter_link *links, size_t count)
+{
+    (void)core;
+    struct topic *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct topic *topic = links[i].topic;
+        if (topic == NULL || !bi_topic_open(topic))
+            continue;
+        if (best == NULL || bi_ready_before(&topic->ready.entries[0], &best->ready.entries[0]))
+            best = topic;
+    }
+    return best;
+}
+
+static struct topic *strict(struct core *core, const struct waiter_link *links, size_t count)
+{
+    (void)core;
+    for (size_t i = 0; i < count; i++)
+        if (links[i].topic != NULL && bi_topic_open(links[i].topic))
+            return links[i].topic;
+    return NULL;
+}
+
+static struct topic *weighted(struct core *core, const struct waiter_link *links, size_t count)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++)
+        if (links[i].topic != NULL && bi_topic_open(links[i].topic))
+            sum += links[i].weight;
+    if (sum == 0)
+        return NULL;
+    uint64_t draw = bi_random_below(&core->random, sum);
+    for (size_t i = 0; i < count; i++) {
+        if (links[i].topic == NULL || !bi_topic_open(links[i].topic))
+            continue;
+        if (draw < links[i].weight)
+            return links[i].topic;
+        draw -= links[i].weight;
+    }
+    return NULL;
+}
+
+static struct topic *fair(struct core *core, const struct waiter_link *links, size_t count)
+{
+    (void)core;
+    struct topic *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct topic *topic = links[i].topic;
+        if (topic == NULL || !bi_topic_open(topic))
+            continue;
+        if (best == NULL || topic->fair_turn < best->fair_turn)
+            best = topic;
+    }
+    return best;
+}
+
+static struct topic *(*const strategies[])(struct core *, const struct waiter_link *, size_t) = {
+    [BIDE_BY_PRIORITY] = by_priority,
+    [BIDE_STRICT] = strict,
+    [BIDE_WEIGHTED] = weighted,
+    [BIDE_FAIR] = fair,
+};
+
+size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
+                         const struct waiter_link *links, size_t link_count)
+{
+    size_t count = 0;
+    while (count < args->job_max) {
+        struct bi_random before = core->random;
+        struct topic *topic = strategies[args->strategy](core, links, link_count);
+        if (topic == NULL)
+            break;
+        struct job *job = job_at(core, topic->ready.entries[0].job);
+        if (bi_core_take(core, job) != BIDE_OK) {
+            core->random = before;
+            break;
+        }
+        if (args->strategy == BIDE_FAIR)
+            topic->fair_turn = core->next_turn++;
+        bi_core_snapshot(core, job, &args->jobs[count++], true);
+    }
+    if (count > 0)
+        args->count = count;
+    return count;
+}
+
+/* ---- reserve ---- */
+
+static bool any_open(const struct waiter_link *links, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (links[i].topic != NULL && bi_topic_open(links[i].topic))
+            return true;
+    return false;
+}
+
+/* Gives up the references that make_topics() took, and what it made if that is not wanted. */
+static void drop_references(struct core *core, struct waiter_link *links, size_t count, bool keep)
+{
+    for (size_t i = count; i-- > 0;) { /* a topic named twice was made by the first */
+        struct topic *topic = links[i].topic;
+        topic->references--;
+        if (!keep && links[i].weight == 0)
+            bi_topic_unmake(core, topic);
+        else
+            bi_topic_cleanup(core, topic);
+    }
+}
+
+/* Makes the topics that do not exist, and refers to all of them. On failure nothing is left; a
+ * weight of 0 marks those made here meanwhile. */
+static int make_topics(struct core *core, const bide_reserve_args *args, struct waiter_link *links)
+{
+    int code = BIDE_OK;
+    size_t i = 0;
+    for (; i < args->topic_count; i++) {
+        bool existed = bi_topic_find(core, args->topics[i]) != NULL;
+        code = bi_topic_get(core, args->topics[i], &links[i].topic);
+        if (code != BIDE_OK)
+            break;
+        links[i].topic->references++;
+        if (!existed)
+            links[i].weight = 0;
+    }
+    if (code != BIDE_OK)
+        drop_references(core, links, i, false);
+    return code;
+}
+
+static uint32_t weight_of(const bide_reserve_args *args, size_t i)
+{
+    return args->weights == NULL ? 1 : args->weights[i];
+}
+
+static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args,
+                         struct waiter_link *links)
+{
+    if (core->waiters.count >= core->limits.max_waiters)
+        return bi_op_answer(op, BIDE_TOO_MANY_WAITERS);
+    int code = make_topics(core, args, links);
+    if (code != BIDE_OK)
+        return bi_op_answer(op, code);
+    struct waiter *waiter;
+    code = bi_waiter_add(core, op, args->timeout_ms, links, args->topic_count, &waiter);
+    drop_references(core, links, args->topic_count, code == BIDE_PENDING);
+    if (code != BIDE_PENDING)
+        return code;
+    waiter->args = args;
+    for (size_t i = 0; i < args->topic_count; i++)
+        waiter->links[i].weight = weight_of(args, i);
+    return code;
+}
+
+int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args)
+{
+    struct waiter_link few[16];
+    struct waiter_link *links = few;
+    if (args->topic_count > sizeof(few) / sizeof(few[0])) {
+        links = bi_alloc_get(&core->alloc, args->topic_count * sizeof(*links));
+        if (links == NULL)
+            return bi_op_answer(op, BIDE_ENOMEM);
+    }
+    for (size_t i = 0; i < args->topic_count; i++) {
+        links[i].topic = bi_topic_find(core, args->topics[i]);
+        links[i].weight = weight_of(args, i);
+    }
+    int code = BIDE_OK;
+    if (bi_core_take_some(core, args, links, args->topic_count) == 0) {
+        if (any_open(links, args->topic_count))
+            code = bi_op_answer(op, BIDE_ENOMEM);
+        else if (args->timeout_ms == 0)
+            code = bi_op_answer(op, BIDE_TIMED_OUT);
+        else
+            code = begin_waiting(core, op, args, links);
+    }
+    if (links != few)
+        bi_alloc_put(&core->alloc, links);
+    return code;
+}
+
+int bi_op_reserve(struct core *core, bide_op *op)
+{
+    return bi_core_reserve(core, op, &op->reserve);
+}
+
+int bi_op_finish_and_reserve(struct core *core, bide_op *op)
+{
+    bide_finish_and_reserve_args *args = &op->finish_and_reserve;
+    args->finish.status = bi_core_finish(core, op, &args->finish);
+    return bi_core_reserve(core, op, &args->reserve);
+}
+
+int bi_op_reserve_job(struct core *core, bide_op *op)
+{
+    struct job *job = bi_core_find(core, op->reserve_job.id);
+    if (job == NULL)
+        return bi_op_refuse(op, BIDE_NOT_FOUND, "reserve_job: there is no job %llu",
+                            (unsigned long long)op->reserve_job.id);
+    if (job->state == BIDE_STATE_RESERVED)
+        return bi_op_refuse(op, BIDE_RESERVED, "reserve_job: job %llu is reserved by somebody else",
+                            (unsigned long long)job->id);
+    if (job->state == BIDE_STATE_DONE)
+        return bi_op_refuse(op, BIDE_WRONG_STATE, "reserve_job: job %llu is done",
+                            (unsigned long long)job->id);
+    if (bi_core_take(core, job) != BIDE_OK)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    bi_core_snapshot(core, job, op->reserve_job.job, true);
+    return BIDE_OK;
+}

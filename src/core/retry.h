@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * retry - how long a job that has failed waits.
+ *
+ * d = min(base * 2^(failures-1), max), then uniform in [d, 1.5 d]. The jitter is added after the
+ * cap, so that jobs which failed together do not come back together, however often they fail.
+ */
+#ifndef BI_RETRY_H
+#define BI_RETRY_H
+
+#include "util/hash.h"
+
+#define BI_BACKOFF_BASE INT64_C(5000000)   /* 5 s, in us */
+#define BI_BACKOFF_MAX INT64_C(3600000000) /* 1 h */
+
+/* In microseconds; base and max 0 stand for the defaults. failures is at least 1. */
+int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_random *random);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * state - what the core consists of. Only files of src/core include this.
+ *
+ * The files op_*.c hold one function per op, of the type op_run. job.c and topic.c keep the
+ * structures right; waiter.c serves those who wait; journal.c remembers what must be stored;
+ * event.c feeds those who listen.
+ */
+#ifndef BI_STATE_H
+#define BI_STATE_H
+
+#include "core/core.h"
+#include "core/event.h"
+#include "core/job.h"
+#include "core/journal.h"
+#include "core/table.h"
+#include "core/timer.h"
+#include "core/topic.h"
+#include "core/waiter.h"
+#include "util/hash.h"
+#include "util/pool.h"
+
+/* What a timer does when it fires. */
+enum timer_kind {
+    TIMER_LEASE,
+    TIMER_RETENTION,
+    TIMER_EXPIRY,
+    TIMER_DUE_MONO,
+    TIMER_DUE_WALL,
+    TIMER_PAUSE,
+    TIMER_WAITER,
+    TIMER_AGE, /* never fires: it only keeps an order */
+    TIMER_KINDS
+};
+
+/* How many jobs a sliced op treats at a time. */
+#define SLICE 1000
+
+/* What a job takes besides its body and struct more: itself, its places in heap and table. */
+#define JOB_COST (sizeof(struct job) + 24 + 24)
+
+struct topic_place {
+    uint64_t serial;
+    uint32_t topic; /* 0: gone */
+};
+
+struct core {
+    struct bi_limits limits;
+    struct bi_alloc alloc;
+    void (*complete)(void *ctx, bide_op *op);
+    void *ctx;
+
+    struct bi_now now; /* of the call that is running */
+    int64_t born;
+    bool draining;
+    uint64_t next_id;
+    uint64_t next_token;
+    uint64_t next_order; /* of burials and results */
+    uint64_t next_call; /* numbers waiting calls */
+    uint64_t next_turn; /* numbers fair choices */
+    struct bi_random random;
+    uint64_t secret; /* of hashes of names */
+
+    struct pool jobs, mores, topics;
+    struct table by_id, by_name, by_key;
+    struct timers mono, wall, ages;
+
+    struct topic_place *places; /* topics by serial, for listing */
+    size_t place_count, place_room, place_gone;
+    uint64_t next_serial;
+
+    struct waiters waiters;
+    uint32_t serve_first; /* topics that may have both ready jobs and waiters */
+    struct feeds feeds;
+    struct journal journal;
+    uint64_t hold; /* of the op that is running */
+
+    uint64_t counts[BIDE_STATE_DONE + 1];
+    uint64_t urgent;
+    bide_counters total;
+    uint64_t memory;
+};
+
+static inline struct job *job_at(const struct core *core, uint32_t ref)
+{
+    return ref == 0 ? NULL : bi_pool_at(&core->jobs, ref);
+}
+
+static inline struct more *more_of(const struct core *core, const struct job *job)
+{
+    return job->more == 0 ? NULL : bi_pool_at(&core->mores, job->more);
+}
+
+static inline struct topic *topic_at(const struct core *core, uint32_t ref)
+{
+    return ref == 0 ? NULL : bi_pool_at(&core->topics, ref);
+}
+
+static inline struct topic *topic_of(const struct core *core, const struct job *job)
+{
+    return bi_pool_at(&core->topics, job->topic);
+}
+
+/* Counts in the topic and in the queue. */
+#define COUNT(core, topic, what) ((topic)->total.what++, (core)->total.what++)
+
+typedef int (*op_run)(struct core *core, bide_op *op);
+
+#define BI_OP_DECLARE(NAME, name, member) int bi_op_##name(struct core *core, bide_op *op);
+BIDE_OPS(BI_OP_DECLARE)
+#undef BI_OP_DECLARE
+
+/* Writes the op's sentence and answers its code. */
+int bi_op_refuse(bide_op *op, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same with the general sentence of the code. */
+int bi_op_answer(bide_op *op, int code);
+
+/* A job by id, NULL if there is none; either way the answer holds for its last change. */
+struct job *bi_core_find(struct core *core, uint64_t id);
+
+/* The holder of a key, or NULL. */
+struct job *bi_core_find_key(struct core *core, const struct topic *topic, bide_slice key);
+uint64_t bi_core_key_hash(const struct core *core, const struct topic *topic, bide_slice key);
+
+/* ---- what several ops and timers do to a job; all of them journal, count and tell ---- */
+
+/* Removes a job for good. */
+int bi_core_remove(struct core *core, struct job *job, bide_event_kind why);
+/* After a failure: backoff (retry_in < 0) or retry_in, or burial at the limit. */
+void bi_core_retry(struct core *core, struct job *job, int64_t retry_in, bide_event_kind why);
+/* Ready now, or delayed on the boot-time clock. */
+void bi_core_return(struct core *core, struct job *job, int64_t delay);
+void bi_core_bury(struct core *core, struct job *job, int64_t priority);
+
+/* The reservation itself: job is ready, delayed or buried. BIDE_OK or BIDE_ENOMEM. */
+int bi_core_take(struct core *core, struct job *job);
+/* The part of a reserve that several ops share: args are in op's own memory. */
+int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args);
+/* Takes what is ready in the topics, up to args->job_max; answers args->count. */
+size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
+                         const struct waiter_link *links, size_t link_count);
+
+/* Drops the oldest results of a topic that has too many. */
+void bi_core_limit_done(struct core *core, struct topic *topic);
+
+/* One job of finish_many, finish_and_reserve, or a finishing op of its own. */
+int bi_core_finish(struct core *core, bide_op *op, bide_finish_item *item);
+
+/* Fills a snapshot. */
+void bi_core_snapshot(struct core *core, const struct job *job, bide_job *out, bool with_body);
+
+/* The delayed job of a topic that comes due first, whichever clock it follows; NULL for none. */
+struct job *bi_core_soonest(struct core *core, const struct topic *topic);
+
+/* Cursors of pages: a letter and numbers. An empty one leaves the numbers alone. */
+bool bi_cursor_read(const char *cursor, char letter, uint64_t *numbers, int count);
+void bi_cursor_write(char *cursor, char letter, const uint64_t *numbers, int count);
+
+/* What is done when a timer of each kind fires. */
+void bi_fire_lease(struct core *core, struct timer *timer);
+void bi_fire_retention(struct core *core, struct timer *timer);
+void bi_fire_expiry(struct core *core, struct timer *timer);
+void bi_fire_due_mono(struct core *core, struct timer *timer);
+void bi_fire_due_wall(struct core *core, struct timer *timer);
+void bi_fire_pause(struct core *core, struct timer *timer);
+void bi_fire_waiter(struct core *core, struct timer *timer);
+
+/* Milliseconds to microseconds and back; from_us_up rounds up, as deadlines do. */
+static inline int64_t us_of(int64_t ms)
+{
+    return ms * 1000;
+}
+
+static inline int64_t ms_down(int64_t us)
+{
+    return us >= 0 ? us / 1000 : -((-us + 999) / 1000);
+}
+
+static inline int64_t ms_up(int64_t us)
+{
+    return us <= 0 ? 0 : (us + 999) / 1000;
+}
+
+/* A moment of the boot-time clock as the wall clock shows it now, and back. */
+static inline int64_t wall_of(const struct core *core, int64_t mono)
+{
+    return mono + (core->now.wall - core->now.mono);
+}
+
+static inline int64_t mono_of(const struct core *core, int64_t wall)
+{
+    return wall - (core->now.wall - core->now.mono);
+}
+
+/* How long ago a moment was; after the wall clock has been set back between two runs a stored one
+ * may lie ahead. */
+static inline int64_t age_of(const struct core *core, int64_t mono)
+{
+    return mono < core->now.mono ? core->now.mono - mono : 0;
+}
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/timer.h"
+
+#include "core/wheel.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define CLASS_SHIFT 56
+
+void bi_timers_init(struct timers *timers, struct bi_alloc alloc)
+{
+    memset(timers, 0, sizeof(*timers));
+    timers->alloc = alloc;
+}
+
+bool bi_timers_use_wheel(struct timers *timers, int64_t tick, uint32_t slots, int64_t born)
+{
+    assert(timers->heap.count == 0);
+    timers->wheel = bi_wheel_new(&timers->alloc, tick, slots, born);
+    return timers->wheel != NULL;
+}
+
+void bi_timers_done(struct timers *timers)
+{
+    timer_heap_free(&timers->heap, &timers->alloc);
+    bi_wheel_free(timers->wheel, &timers->alloc);
+    timers->wheel = NULL;
+}
+
+bool bi_timers_enlist(struct timers *timers)
+{
+    if (timers->wheel == NULL &&
+        !timer_heap_reserve(&timers->heap, &timers->alloc, timers->owners + 1))
+        return false;
+    timers->owners++;
+    return true;
+}
+
+void bi_timers_delist(struct timers *timers)
+{
+    assert(timers->owners > 0);
+    timers->owners--;
+    timer_heap_trim(&timers->heap, &timers->alloc, timers->owners);
+}
+
+void bi_timer_init(struct timer *timer, uint8_t kind, enum timer_class class, uint64_t id)
+{
+    memset(timer, 0, sizeof(*timer));
+    timer->kind = kind;
+    timer->order = (uint64_t)class << CLASS_SHIFT | id;
+}
+
+void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due)
+{
+    if (timers->wheel != NULL) {
+        if (timer->set)
+            bi_wheel_remove(timers->wheel, timer);
+        timer->due = due;
+        timer->set = true;
+        bi_wheel_add(timers->wheel, timer);
+        return;
+    }
+    struct timer_entry entry = {due, timer->order, timer};
+    timer->due = due;
+    if (timer->set) {
+        timer_heap_replace(&timers->heap, NULL, timer->slot, entry);
+    } else {
+        timer->set = true;
+        timer_heap_push(&timers->heap, NULL, entry);
+    }
+}
+
+void bi_timers_set_as(struct timers *timers, struct timer *timer, int64_t due, uint64_t id)
+{
+    uint64_t order = (timer->order >> CLASS_SHIFT) << CLASS_SHIFT | id;
+    if (timer->set && timer->due == due && timer->order == order)
+        return;
+    timer->order = order;
+    bi_timers_set(timers, timer, due);
+}
+
+void bi_timers_clear(struct timers *timers, struct timer *timer)
+{
+    if (!timer->set)
+        return;
+    timer->set = false;
+    if (timers->wheel != NULL)
+        bi_wheel_remove(timers->wheel, timer);
+    else
+        timer_heap_remove(&timers->heap, NULL, timer->slot);
+}
+
+struct timer *bi_timers_pop(struct timers *timers, int64_t now)
+{
+    struct timer *timer = NULL;
+    if (timers->wheel != NULL) {
+        timer = bi_wheel_pop(timers->wheel, now);
+    } else if (timers->heap.count > 0 && timers->heap.entries[0].due <= now) {
+        timer = timers->heap.entries[0].timer;
+        timer_heap_remove(&timers->heap, NULL, 0);
+    }
+    if (timer != NULL)
+        timer->set = false;
+    return timer;
+}
+
+int64_t bi_timers_next(const struct timers *timers)
+{
+    if (timers->wheel != NULL)
+        return bi_wheel_next(timers->wheel);
+    return timers->heap.count > 0 ? timers->heap.entries[0].due : INT64_MAX;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/topic.h"
+
+#include "core/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- the table of names ---- */
+
+static uint64_t name_hash(const void *ctx, uint32_t ref)
+{
+    return ((const struct topic *)bi_pool_at(ctx, ref))->hash;
+}
+
+static uint32_t *name_link(const void *ctx, uint32_t ref)
+{
+    return &((struct topic *)bi_pool_at(ctx, ref))->link;
+}
+
+static const struct table_items names = {name_hash, name_link};
+
+static struct topic *find_hashed(struct core *core, bide_slice name, uint64_t hash)
+{
+    uint32_t ref = bi_table_first(&core->by_name, hash);
+    while (ref != 0) {
+        struct topic *topic = bi_pool_at(&core->topics, ref);
+        if (topic->hash == hash && topic->name_size == name.size &&
+            memcmp(topic->name, name.data, name.size) == 0)
+            return topic;
+        ref = topic->link;
+    }
+    return NULL;
+}
+
+struct topic *bi_topic_find(struct core *core, bide_slice name)
+{
+    return find_hashed(core, name, bi_hash_bytes(core->secret, name.data, name.size));
+}
+
+/* ---- places: the order of listing ---- */
+
+static void close_gaps(struct core *core)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < core->place_count; i++)
+        if (core->places[i].topic != 0)
+            core->places[kept++] = core->places[i];
+    core->place_count = kept;
+    core->place_gone = 0;
+}
+
+static bool reserve_place(struct core *core)
+{
+    if (core->place_count < core->place_room)
+        return true;
+    if (core->place_gone > core->place_count / 2) {
+        close_gaps(core);
+        return true;
+    }
+    size_t room = core->place_room == 0 ? 16 : core->place_room * 2;
+    struct topic_place *places =
+        bi_alloc_resize(&core->alloc, core->places, room * sizeof(*places));
+    if (places == NULL)
+        return false;
+    core->places = places;
+    core->place_room = room;
+    return true;
+}
+
+size_t bi_topic_place(const struct core *core, uint64_t serial)
+{
+    size_t low = 0;
+    size_t high = core->place_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (core->places[middle].serial < serial)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void leave_place(struct core *core, const struct topic *topic)
+{
+    size_t at = bi_topic_place(core, topic->serial);
+    assert(at < core->place_count && core->places[at].topic == topic->self);
+    core->places[at].topic = 0;
+    core->place_gone++;
+    if (at + 1 == core->place_count) {
+        core->place_count--;
+        core->place_gone--;
+    }
+}
+
+/* ---- making and letting go ---- */
+
+static bool enlist_timers(struct core *core)
+{
+    if (!bi_timers_enlist(&core->mono))
+        return false;
+    if (bi_timers_enlist(&core->mono)) {
+        if (bi_timers_enlist(&core->wall)) {
+            if (bi_timers_enlist(&core->ages))
+                return true;
+            bi_timers_delist(&core->wall);
+        }
+        bi_timers_delist(&core->mono);
+    }
+    bi_timers_delist(&core->mono);
+    return false;
+}
+
+static void delist_timers(struct core *core)
+{
+    bi_timers_delist(&core->mono);
+    bi_timers_delist(&core->mono);
+    bi_timers_delist(&core->wall);
+    bi_timers_delist(&core->ages);
+}
+
+static struct topic *make(struct core *core, bide_slice name, uint64_t hash)
+{
+    if (!reserve_place(core) || !enlist_timers(core))
+        return NULL;
+    uint32_t ref = bi_pool_take(&core->topics);
+    if (ref == 0) {
+        delist_timers(core);
+        return NULL;
+    }
+    struct topic *topic = bi_pool_at(&core->topics, ref);
+    memset(topic, 0, sizeof(*topic));
+    topic->self = ref;
+    topic->hash = hash;
+    topic->serial = core->next_serial++;
+    topic->name_size = (uint8_t)name.size;
+    memcpy(topic->name, name.data, name.size);
+    bi_timer_init(&topic->timer_mono, TIMER_DUE_MONO, TIMER_CLASS_JOB, 0);
+    bi_timer_init(&topic->timer_wall, TIMER_DUE_WALL, TIMER_CLASS_JOB, 0);
+    bi_timer_init(&topic->timer_pause, TIMER_PAUSE, TIMER_CLASS_TOPIC, topic->serial);
+    bi_timer_init(&topic->age, TIMER_AGE, TIMER_CLASS_TOPIC, topic->serial);
+    bi_table_insert(&core->by_name, &names, &core->topics, ref);
+    core->places[core->place_count++] =
+        (struct topic_place){.serial = topic->serial, .topic = ref};
+    core->memory += sizeof(*topic);
+    return topic;
+}
+
+static int get(struct core *core, bide_slice name, uint64_t max, struct topic **topic)
+{
+    uint64_t hash = bi_hash_bytes(core->secret, name.data, name.size);
+    *topic = find_hashed(core, name, hash);
+    if (*topic != NULL)
+        return BIDE_OK;
+    if (core->by_name.count >= max)
+        return BIDE_TOO_MANY_TOPICS;
+    *topic = make(core, name, hash);
+    return *topic == NULL ? BIDE_ENOMEM : BIDE_OK;
+}
+
+int bi_topic_get(struct core *core, bide_slice name, struct topic **topic)
+{
+    return get(core, name, core->limits.max_topics, topic);
+}
+
+int bi_topic_need(struct core *core, bide_slice name, struct topic **topic)
+{
+    return get(core, name, UINT64_MAX, topic);
+}
+
+bool bi_topic_reserve(struct core *core, struct topic *topic)
+{
+    uint32_t room = topic->members + 1;
+    return ready_heap_reserve(&topic->ready, &core->alloc, room) &&
+           due_heap_reserve(&topic->due_mono, &core->alloc, room) &&
+           due_heap_reserve(&topic->due_wall, &core->alloc, room);
+}
+
+static void free_heaps(struct core *core, struct topic *topic)
+{
+    ready_heap_free(&topic->ready, &core->alloc);
+    due_heap_free(&topic->due_mono, &core->alloc);
+    due_heap_free(&topic->due_wall, &core->alloc);
+}
+
+static bool is_needed(const struct topic *topic)
+{
+    return topic->members > 0 || topic->waiting > 0 || topic->references > 0 ||
+           topic->paused_until != 0 || topic->undo != 0 || topic->to_serve;
+}
+
+void bi_topic_cleanup(struct core *core, struct topic *topic)
+{
+    if (core->limits.topic_cleanup)
+        bi_topic_unmake(core, topic);
+}
+
+void bi_topic_unmake(struct core *core, struct topic *topic)
+{
+    if (is_needed(topic))
+        return;
+    bi_timers_clear(&core->ages, &topic->age);
+    leave_place(core, topic);
+    bi_table_remove(&core->by_name, &names, &core->topics, topic->self);
+    free_heaps(core, topic);
+    delist_timers(core);
+    core->memory -= sizeof(*topic);
+    bi_pool_give(&core->topics, topic->self);
+}
+
+void bi_topics_free(struct core *core)
+{
+    for (size_t i = 0; i < core->place_count; i++)
+        if (core->places[i].topic != 0)
+            free_heaps(core, topic_at(core, core->places[i].topic));
+    bi_alloc_put(&core->alloc, core->places);
+    core->places = NULL;
+    core->place_count = 0;
+}
+
+/* ---- time ---- */
+
+static void arm(struct timers *timers, struct timer *timer, const struct due_heap *heap)
+{
+    if (heap->count == 0)
+        bi_timers_clear(timers, timer);
+    else
+        bi_timers_set_as(timers, timer, heap->entries[0].due, heap->entries[0].id);
+}
+
+void bi_topic_arm(struct core *core, struct topic *topic)
+{
+    arm(&core->mono, &topic->timer_mono, &topic->due_mono);
+    arm(&core->wall, &topic->timer_wall, &topic->due_wall);
+}
+
+void bi_topic_pause(struct core *core, struct topic *topic, int64_t until)
+{
+    topic->paused_until = until;
+    if (until == 0 || until == BI_NEVER)
+        bi_timers_clear(&core->mono, &topic->timer_pause);
+    else
+        bi_timers_set(&core->mono, &topic->timer_pause, until);
+    if (until == 0)
+        bi_waiters_mark(core, topic);
+}
+
+void bi_fire_pause(struct core *core, struct timer *timer)
+{
+    struct topic *topic =
+        (struct topic *)(void *)((char *)timer - offsetof(struct topic, timer_pause));
+    bi_topic_pause(core, topic, 0);
+    bi_topic_cleanup(core, topic);
+}
+
+static void fire_due(struct core *core, const struct due_heap *heap)
+{
+    struct job *job = job_at(core, heap->entries[0].job);
+    bi_job_leave(core, job);
+    job->flags &= (uint8_t)~JOB_DUE_WALL;
+    bi_job_enter(core, job, BIDE_STATE_READY);
+    bi_event(core, BIDE_EVENT_READY, job);
+}
+
+void bi_fire_due_mono(struct core *core, struct timer *timer)
+{
+    struct topic *topic =
+        (struct topic *)(void *)((char *)timer - offsetof(struct topic, timer_mono));
+    fire_due(core, &topic->due_mono);
+}
+
+void bi_fire_due_wall(struct core *core, struct timer *timer)
+{
+    struct topic *topic =
+        (struct topic *)(void *)((char *)timer - offsetof(struct topic, timer_wall));
+    fire_due(core, &topic->due_wall);
+}
+
+uint64_t bi_topic_live(const struct topic *topic)
+{
+    return (uint64_t)topic->lists[BIDE_STATE_DELAYED].count +
+           topic->lists[BIDE_STATE_READY].count + topic->lists[BIDE_STATE_RESERVED].count +
+           topic->lists[BIDE_STATE_BURIED].count;
+}

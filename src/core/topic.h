@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * topic - a named queue: its jobs by state, who waits for it, its pause and its counters.
+ *
+ * Ready jobs stand in a heap by (priority, id), delayed ones in a heap by (due, id), one heap for
+ * each clock. Every job also stands in the list of its state, in order of entry: the oldest
+ * ready job, the oldest burial and the oldest result are the heads of lists.
+ *
+ * A topic is made when it is first needed, and goes when nothing needs it any more.
+ */
+#ifndef BI_TOPIC_H
+#define BI_TOPIC_H
+
+#include "core/job.h"
+
+struct ready_entry {
+    uint32_t priority;
+    uint32_t job;
+    uint64_t id;
+};
+
+#define BI_HEAP_NAME ready
+#define BI_HEAP_ENTRY struct ready_entry
+#define BI_HEAP_LESS(a, b) bi_ready_before(a, b)
+#define BI_HEAP_MOVED(ctx, e, at) bi_job_set_slot(ctx, (e)->job, at)
+
+static inline bool bi_ready_before(const struct ready_entry *a, const struct ready_entry *b)
+{
+    return a->priority < b->priority || (a->priority == b->priority && a->id < b->id);
+}
+
+/* ctx is the pool of jobs. */
+static inline void bi_job_set_slot(void *ctx, uint32_t ref, uint32_t slot);
+
+#include "core/heap.h"
+
+struct due_entry {
+    int64_t due;
+    uint64_t id;
+    uint32_t job;
+};
+
+#define BI_HEAP_NAME due
+#define BI_HEAP_ENTRY struct due_entry
+#define BI_HEAP_LESS(a, b) bi_due_before(a, b)
+#define BI_HEAP_MOVED(ctx, e, at) bi_job_set_slot(ctx, (e)->job, at)
+
+static inline bool bi_due_before(const struct due_entry *a, const struct due_entry *b)
+{
+    return a->due < b->due || (a->due == b->due && a->id < b->id);
+}
+
+#include "core/heap.h"
+
+#include "util/pool.h"
+
+static inline void bi_job_set_slot(void *ctx, uint32_t ref, uint32_t slot)
+{
+    ((struct job *)bi_pool_at(ctx, ref))->slot = slot;
+}
+
+struct waiter_link;
+
+struct topic {
+    uint32_t self;
+    uint32_t link; /* in the table of names */
+    uint64_t hash;
+    uint64_t serial; /* rises with every topic made; the order of listing */
+    struct ready_heap ready;
+    struct due_heap due_mono, due_wall;
+    struct timer timer_mono, timer_wall; /* the first of each due heap */
+    struct timer timer_pause;
+    struct timer age; /* in core->ages: not after the oldest ready job came */
+    struct job_list lists[BIDE_STATE_DONE + 1];
+    uint32_t members; /* jobs that belong to it, removed ones that the journal keeps, too */
+    uint32_t urgent;
+    struct waiter_link *waiting_head, *waiting_tail;
+    uint64_t waiting;
+    uint64_t references;
+    uint64_t fair_turn; /* when a fair reserve last took from it */
+    int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
+    uint32_t undo;        /* the journal's newest entry for the pause; 0: none */
+    bool to_serve;        /* in the core's list of topics to look at */
+    uint32_t serve_next;
+    bide_counters total;
+    uint8_t name_size;
+    char name[BIDE_TOPIC_MAX + 1];
+};
+
+/* By name; NULL if there is none. */
+struct topic *bi_topic_find(struct core *core, bide_slice name);
+
+/* By name, made if there is none. BIDE_OK, BIDE_TOO_MANY_TOPICS or BIDE_ENOMEM. Whoever makes one
+ * and then does not use it calls bi_topic_cleanup(). */
+int bi_topic_get(struct core *core, bide_slice name, struct topic **topic);
+
+/* The same whatever max_topics says: what is stored must be loaded. */
+int bi_topic_need(struct core *core, bide_slice name, struct topic **topic);
+
+/* Room for one more member in every heap. */
+bool bi_topic_reserve(struct core *core, struct topic *topic);
+
+/* Lets the topic go if nothing needs it. */
+void bi_topic_cleanup(struct core *core, struct topic *topic);
+
+/* The same for a topic that was made for something which then failed, whatever topic_cleanup says. */
+void bi_topic_unmake(struct core *core, struct topic *topic);
+
+void bi_topics_free(struct core *core);
+
+/* The index in core->places of the first topic with that serial or a later one. */
+size_t bi_topic_place(const struct core *core, uint64_t serial);
+
+static inline bool bi_topic_open(const struct topic *topic)
+{
+    return topic->paused_until == 0 && topic->ready.count > 0;
+}
+
+/* Sets the timers to the first of the due heaps. */
+void bi_topic_arm(struct core *core, struct topic *topic);
+
+void bi_topic_pause(struct core *core, struct topic *topic, int64_t until);
+
+/* Jobs that count for max_jobs_per_topic. */
+uint64_t bi_topic_live(const struct topic *topic);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/waiter.h"
+
+#include "core/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- lines ---- */
+
+static void line_join(struct waiter_link *link)
+{
+    struct topic *topic = link->topic;
+    link->next = NULL;
+    link->prev = topic->waiting_tail;
+    if (link->prev != NULL)
+        link->prev->next = link;
+    else
+        topic->waiting_head = link;
+    topic->waiting_tail = link;
+    topic->waiting++;
+}
+
+static void line_leave(struct core *core, struct waiter_link *link)
+{
+    struct topic *topic = link->topic;
+    if (link->prev != NULL)
+        link->prev->next = link->next;
+    else
+        topic->waiting_head = link->next;
+    if (link->next != NULL)
+        link->next->prev = link->prev;
+    else
+        topic->waiting_tail = link->prev;
+    topic->waiting--;
+    bi_topic_cleanup(core, topic);
+}
+
+/* Those who watch a job: in order of arrival; the first one's prev is the last. */
+static void watch_begin(struct core *core, struct waiter *waiter, struct job *job)
+{
+    struct more *more = more_of(core, job);
+    struct waiter *first = more->watchers;
+    waiter->job = job->self;
+    waiter->next_watcher = NULL;
+    if (first == NULL) {
+        waiter->prev_watcher = waiter;
+        more->watchers = waiter;
+        return;
+    }
+    waiter->prev_watcher = first->prev_watcher;
+    first->prev_watcher->next_watcher = waiter;
+    first->prev_watcher = waiter;
+}
+
+static void watch_end(struct core *core, struct waiter *waiter)
+{
+    struct more *more = more_of(core, job_at(core, waiter->job));
+    struct waiter *next = waiter->next_watcher;
+    struct waiter *first = more->watchers;
+    if (waiter == first)
+        more->watchers = next;
+    else
+        waiter->prev_watcher->next_watcher = next;
+    if (next != NULL)
+        next->prev_watcher = waiter->prev_watcher;
+    else if (waiter != first)
+        first->prev_watcher = waiter->prev_watcher;
+}
+
+/* ---- beginning and ending ---- */
+
+static struct waiter *make(struct core *core, size_t links)
+{
+    if (!bi_timers_enlist(&core->mono))
+        return NULL;
+    size_t size = sizeof(struct waiter) + links * sizeof(struct waiter_link);
+    struct waiter *waiter = bi_alloc_get(&core->alloc, size);
+    if (waiter == NULL) {
+        bi_timers_delist(&core->mono);
+        return NULL;
+    }
+    memset(waiter, 0, sizeof(*waiter));
+    return waiter;
+}
+
+int bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
+                  const struct waiter_link *links, size_t link_count, struct waiter **out)
+{
+    if (core->waiters.count >= core->limits.max_waiters)
+        return bi_op_answer(op, BIDE_TOO_MANY_WAITERS);
+    struct waiter *waiter = make(core, link_count);
+    if (waiter == NULL)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    waiter->op = op;
+    waiter->number = core->next_call++;
+    waiter->link_count = link_count;
+    for (size_t i = 0; i < link_count; i++) {
+        waiter->links[i] = links[i];
+        waiter->links[i].waiter = waiter;
+        line_join(&waiter->links[i]);
+    }
+    bi_timer_init(&waiter->timer, TIMER_WAITER, TIMER_CLASS_CALL, waiter->number);
+    if (timeout_ms >= 0)
+        bi_timers_set(&core->mono, &waiter->timer, core->now.mono + us_of(timeout_ms));
+    waiter->prev = core->waiters.tail;
+    if (waiter->prev != NULL)
+        waiter->prev->next = waiter;
+    else
+        core->waiters.head = waiter;
+    core->waiters.tail = waiter;
+    core->waiters.count++;
+    core->waiters.reserving += link_count > 0;
+    op->private_.waiter = waiter;
+    *out = waiter;
+    return BIDE_PENDING;
+}
+
+static void take_out(struct core *core, struct waiter *waiter)
+{
+    struct waiters *all = &core->waiters;
+    if (waiter->prev != NULL)
+        waiter->prev->next = waiter->next;
+    else
+        all->head = waiter->next;
+    if (waiter->next != NULL)
+        waiter->next->prev = waiter->prev;
+    else
+        all->tail = waiter->prev;
+    all->count--;
+    all->reserving -= waiter->link_count > 0;
+    bi_timers_clear(&core->mono, &waiter->timer);
+    bi_timers_delist(&core->mono);
+    for (size_t i = 0; i < waiter->link_count; i++)
+        line_leave(core, &waiter->links[i]);
+    if (waiter->job != 0)
+        watch_end(core, waiter);
+    if (waiter->feed != NULL)
+        bi_feed_leave(waiter->feed, waiter);
+}
+
+void bi_waiter_end(struct core *core, struct waiter *waiter, int code)
+{
+    bide_op *op = waiter->op;
+    take_out(core, waiter);
+    bi_alloc_put(&core->alloc, waiter);
+    op->private_.waiter = NULL;
+    op->private_.status = bi_op_answer(op, code);
+    /* What the op did before it began to wait (finish_and_reserve) counts, too. */
+    if (core->hold > op->private_.hold)
+        op->private_.hold = core->hold;
+    core->complete(core->ctx, op);
+}
+
+void bi_fire_waiter(struct core *core, struct timer *timer)
+{
+    struct waiter *waiter =
+        (struct waiter *)(void *)((char *)timer - offsetof(struct waiter, timer));
+    bi_waiter_end(core, waiter, BIDE_TIMED_OUT);
+}
+
+bool bi_core_cancel(struct core *core, bide_op *op)
+{
+    struct waiter *waiter = op->private_.waiter;
+    if (waiter == NULL)
+        return false;
+    core->hold = 0;
+    bi_waiter_end(core, waiter, BIDE_CANCELLED);
+    return true;
+}
+
+void bi_core_close(struct core *core)
+{
+    core->hold = 0;
+    while (core->waiters.head != NULL)
+        bi_waiter_end(core, core->waiters.head, BIDE_CLOSED);
+}
+
+/* ---- serving reserves ---- */
+
+void bi_waiters_mark(struct core *core, struct topic *topic)
+{
+    if (topic->waiting == 0 || topic->to_serve || !bi_topic_open(topic))
+        return;
+    topic->to_serve = true;
+    topic->serve_next = core->serve_first;
+    core->serve_first = topic->self;
+}
+
+/* Unmarks the topics for which there is nothing to do; answers, among the others, the one whose
+ * first in line has waited longest. */
+static struct topic *longest_waiting(struct core *core)
+{
+    struct topic *best = NULL;
+    uint32_t *at = &core->serve_first;
+    while (*at != 0) {
+        struct topic *topic = topic_at(core, *at);
+        if (topic->waiting == 0 || !bi_topic_open(topic)) {
+            *at = topic->serve_next;
+            topic->to_serve = false;
+            bi_topic_cleanup(core, topic);
+            continue;
+        }
+        if (best == NULL ||
+            topic->waiting_head->waiter->number < best->waiting_head->waiter->number)
+            best = topic;
+        at = &topic->serve_next;
+    }
+    return best;
+}
+
+void bi_waiters_serve(struct core *core)
+{
+    while (core->serve_first != 0) {
+        const struct topic *topic = longest_waiting(core);
+        if (topic == NULL)
+            return;
+        struct waiter *waiter = topic->waiting_head->waiter;
+        uint64_t hold = core->hold;
+        core->hold = 0;
+        size_t taken = bi_core_take_some(core, waiter->args, waiter->links, waiter->link_count);
+        if (taken > 0)
+            bi_waiter_end(core, waiter, BIDE_OK);
+        core->hold = hold;
+        if (taken == 0)
+            return;
+    }
+}
+
+/* ---- those who wait for the end of a job ---- */
+
+static void answer_watcher(bide_op *op, bide_state state, const struct more *more)
+{
+    op->wait.state = state;
+    op->wait.result = state == BIDE_STATE_DONE && more != NULL ? bide_buf_ref(more->result) : NULL;
+}
+
+void bi_waiters_tell(struct core *core, struct job *job, bide_state state)
+{
+    struct more *more = more_of(core, job);
+    if (more == NULL || more->watchers == NULL)
+        return;
+    uint64_t hold = core->hold;
+    bi_journal_see(core, job->id);
+    while (more->watchers != NULL) {
+        answer_watcher(more->watchers->op, state, more);
+        bi_waiter_end(core, more->watchers, BIDE_OK);
+    }
+    core->hold = hold;
+}
+
+int bi_op_wait(struct core *core, bide_op *op)
+{
+    struct job *job = bi_core_find(core, op->wait.id);
+    bide_state state = job == NULL ? BIDE_STATE_GONE : (bide_state)job->state;
+    if (state == BIDE_STATE_GONE || state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE) {
+        answer_watcher(op, state, job == NULL ? NULL : more_of(core, job));
+        return BIDE_OK;
+    }
+    if (op->wait.timeout_ms == 0)
+        return bi_op_answer(op, BIDE_TIMED_OUT);
+    if (bi_job_more(core, job) == NULL)
+        return bi_op_answer(op, BIDE_ENOMEM);
+    struct waiter *waiter;
+    int code = bi_waiter_add(core, op, op->wait.timeout_ms, NULL, 0, &waiter);
+    if (code == BIDE_PENDING)
+        watch_begin(core, waiter, job);
+    return code;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * copy - bodies and results become buffers before the queue is locked.
+ *
+ * A copy stands in the item's made_ until the op is run, which takes it over.
+ */
+#include "queue/queue.h"
+
+#include <string.h>
+
+static bool copy(bide_op *op, bide_slice bytes, const bide_buf *brought, bide_buf **made)
+{
+    *made = NULL;
+    op->private_.bytes += brought != NULL ? bide_buf_size(brought) : bytes.size;
+    if (brought != NULL)
+        return true;
+    *made = bide_buf_new(bytes.data, bytes.size);
+    return *made != NULL;
+}
+
+static bool copy_body(bide_op *op, bide_put_item *item)
+{
+    return copy(op, item->body, item->buf, &item->made_);
+}
+
+static bool copy_result(bide_op *op, bide_finish_item *item)
+{
+    if (item->keep && item->result.data != NULL)
+        return copy(op, item->result, item->buf, &item->made_);
+    item->made_ = NULL;
+    return true;
+}
+
+/* The items of lists; one that was refused already, or for which memory lacks, has its status. */
+
+static void copy_bodies(bide_op *op)
+{
+    for (size_t i = 0; i < op->put_many.count; i++) {
+        bide_put_item *item = &op->put_many.items[i];
+        item->made_ = NULL;
+        if (item->status == BIDE_OK && !copy_body(op, item))
+            item->status = BIDE_ENOMEM;
+    }
+}
+
+static void copy_results(bide_op *op)
+{
+    for (size_t i = 0; i < op->finish_many.count; i++) {
+        bide_finish_item *item = &op->finish_many.items[i];
+        item->made_ = NULL;
+        if (item->status == BIDE_OK && !copy_result(op, item))
+            item->status = BIDE_ENOMEM;
+    }
+}
+
+int bi_args_copy(bide_op *op)
+{
+    bool copied = true;
+    if (op->kind == BIDE_OP_PUT) {
+        copied = copy_body(op, &op->put);
+    } else if (op->kind == BIDE_OP_PUT_MANY) {
+        copy_bodies(op);
+    } else if (op->kind == BIDE_OP_DONE) {
+        op->finish.keep = true;
+        copied = copy_result(op, &op->finish);
+    } else if (op->kind == BIDE_OP_FINISH_MANY) {
+        copy_results(op);
+    } else if (op->kind == BIDE_OP_FINISH_AND_RESERVE) {
+        copied = copy_result(op, &op->finish_and_reserve.finish);
+    }
+    if (copied)
+        return BIDE_OK;
+    strcpy(op->error, bide_code_text(BIDE_ENOMEM));
+    return BIDE_ENOMEM;
+}
+
+static void drop(bide_buf **made)
+{
+    bide_buf_unref(*made);
+    *made = NULL;
+}
+
+void bi_args_drop(bide_op *op)
+{
+    if (op->kind == BIDE_OP_PUT)
+        drop(&op->put.made_);
+    else if (op->kind == BIDE_OP_DONE)
+        drop(&op->finish.made_);
+    else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
+        drop(&op->finish_and_reserve.finish.made_);
+    for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)
+        drop(&op->put_many.items[i].made_);
+    for (size_t i = 0; op->kind == BIDE_OP_FINISH_MANY && i < op->finish_many.count; i++)
+        drop(&op->finish_many.items[i].made_);
+}

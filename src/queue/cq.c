@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cq - completion queues: how pending ops find back to the thread that owns them.
+ */
+#include "queue/queue.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct bide_cq {
+    pthread_mutex_t lock;
+    bide_op *head, *tail; /* completed */
+    int fd;               /* readable while there is something */
+    bool raised;
+    _Atomic uint64_t expected; /* handed over, not drained */
+};
+
+static _Thread_local bool in_callback;
+
+bool bi_in_callback(void)
+{
+    return in_callback;
+}
+
+int bide_cq_new(bide_cq **out)
+{
+    bi_error_clear();
+    if (out == NULL)
+        return bi_error_set(BIDE_EINVAL, "cq_new: out is NULL");
+    bide_cq *cq = calloc(1, sizeof(*cq));
+    if (cq == NULL)
+        return bi_error_set(BIDE_ENOMEM, "cq_new: out of memory");
+    cq->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (cq->fd < 0) {
+        free(cq);
+        return bi_error_set(BIDE_ESYSTEM, "cq_new: the system gives no more eventfds");
+    }
+    pthread_mutex_init(&cq->lock, NULL);
+    *out = cq;
+    return BIDE_OK;
+}
+
+int bide_cq_free(bide_cq *cq)
+{
+    bi_error_clear();
+    if (cq == NULL)
+        return BIDE_OK;
+    if (atomic_load(&cq->expected) != 0)
+        return bi_error_set(BIDE_EBUSY, "cq_free: ops that complete here are pending, or not drained");
+    /* Whoever completed the last op may still be giving back the lock. */
+    pthread_mutex_lock(&cq->lock);
+    pthread_mutex_unlock(&cq->lock);
+    pthread_mutex_destroy(&cq->lock);
+    close(cq->fd);
+    free(cq);
+    return BIDE_OK;
+}
+
+int bide_cq_fd(const bide_cq *cq)
+{
+    bi_error_clear();
+    return cq == NULL ? bi_error_set(BIDE_EINVAL, "cq_fd: cq is NULL") : cq->fd;
+}
+
+void bi_cq_expect(bide_cq *cq)
+{
+    if (cq != NULL)
+        atomic_fetch_add_explicit(&cq->expected, 1, memory_order_relaxed);
+}
+
+void bi_cq_unexpect(bide_cq *cq)
+{
+    if (cq != NULL)
+        atomic_fetch_sub_explicit(&cq->expected, 1, memory_order_release);
+}
+
+static void raise_fd(bide_cq *cq)
+{
+    uint64_t one = 1;
+    if (!cq->raised && write(cq->fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
+        cq->raised = true;
+}
+
+static void lower_fd(bide_cq *cq)
+{
+    uint64_t count;
+    if (cq->raised && read(cq->fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
+        cq->raised = false;
+}
+
+void bi_cq_complete(bide_op *op)
+{
+    if (op->private_.wake != NULL) {
+        sem_post(op->private_.wake);
+        return;
+    }
+    bide_cq *cq = op->cq;
+    op->private_.next = NULL;
+    pthread_mutex_lock(&cq->lock);
+    if (cq->tail != NULL)
+        cq->tail->private_.next = op;
+    else
+        cq->head = op;
+    cq->tail = op;
+    raise_fd(cq);
+    pthread_mutex_unlock(&cq->lock);
+}
+
+static bide_op *take_one(bide_cq *cq)
+{
+    bide_op *op = cq->head;
+    if (op == NULL)
+        return NULL;
+    cq->head = op->private_.next;
+    if (cq->head == NULL)
+        cq->tail = NULL;
+    return op;
+}
+
+/* What has completed by now, at most max, as a list. */
+static bide_op *take(bide_cq *cq, size_t max)
+{
+    bide_op *list = NULL;
+    bide_op **end = &list;
+    pthread_mutex_lock(&cq->lock);
+    for (size_t i = 0; max == 0 || i < max; i++) {
+        bide_op *op = take_one(cq);
+        if (op == NULL)
+            break;
+        *end = op;
+        end = &op->private_.next;
+    }
+    *end = NULL;
+    if (cq->head == NULL)
+        lower_fd(cq);
+    pthread_mutex_unlock(&cq->lock);
+    return list;
+}
+
+int bide_cq_drain(bide_cq *cq, size_t max)
+{
+    bi_error_clear();
+    if (cq == NULL)
+        return bi_error_set(BIDE_EINVAL, "cq_drain: cq is NULL");
+    if (in_callback)
+        return bi_error_set(BIDE_ECALLBACK, "cq_drain: called from a completion callback");
+    int count = 0;
+    bide_op *op = take(cq, max);
+    in_callback = true;
+    while (op != NULL) {
+        bide_op *next = op->private_.next;
+        op->status = op->private_.status;
+        bi_cq_unexpect(cq);
+        if (op->done != NULL)
+            op->done(op);
+        op = next;
+        count++;
+    }
+    in_callback = false;
+    return count;
+}
+
+int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
+{
+    bi_error_clear();
+    if (cq == NULL)
+        return bi_error_set(BIDE_EINVAL, "cq_wait: cq is NULL");
+    if (timeout_ms < BIDE_FOREVER)
+        return bi_error_set(BIDE_EINVAL, "cq_wait: a timeout is 0 or more, or BIDE_FOREVER");
+    if (in_callback)
+        return bi_error_set(BIDE_ECALLBACK, "cq_wait: called from a completion callback");
+    struct pollfd fd = {.fd = cq->fd, .events = POLLIN};
+    int limit = timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms;
+    poll(&fd, 1, limit);
+    return bide_cq_drain(cq, 0);
+}

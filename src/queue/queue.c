@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * queue - opening and closing.
+ */
+#include "queue/queue.h"
+
+#include <stdlib.h>
+
+const char *bide_version(void)
+{
+    return BIDE_VERSION;
+}
+
+static int open_backend(struct bide *queue, const char *text, const bide_options *options)
+{
+    struct bi_url url;
+    const char *reason;
+    if (!bi_url_parse(&url, text, &reason))
+        return bi_error_set(BIDE_EINVAL, "open: the URL \"%.60s\" %s", text, reason);
+    const char *names;
+    const struct backend_ops *ops = bi_backend_find(url.scheme, &names);
+    if (ops == NULL)
+        return bi_error_set(BIDE_EINVAL, "open: there is no backend for \"%.40s:\"; this build has %s",
+                            url.scheme, names);
+    struct backend_context context = {.complete = bi_cq_complete};
+    int code = bi_options_resolve(options, &url, &context.options);
+    if (code != BIDE_OK)
+        return code;
+    context.log = (struct bi_log){context.options.log, context.options.log_user};
+    char error[BIDE_ERROR_SIZE] = "";
+    code = ops->open(&context, &url, &queue->backend, error);
+    if (code != BIDE_OK)
+        return bi_error_set(code, "%s", error);
+    queue->options = context.options;
+    return BIDE_OK;
+}
+
+int bide_open(const char *url, const bide_options *options, bide **out)
+{
+    bi_error_clear();
+    if (url == NULL || out == NULL)
+        return bi_error_set(BIDE_EINVAL, "open: url or out is NULL");
+    struct bide *queue = calloc(1, sizeof(*queue));
+    if (queue == NULL)
+        return bi_error_set(BIDE_ENOMEM, "open: out of memory");
+    int code = open_backend(queue, url, options);
+    if (code != BIDE_OK) {
+        free(queue);
+        return code;
+    }
+    *out = queue;
+    return BIDE_OK;
+}
+
+int bide_close(bide *queue)
+{
+    bi_error_clear();
+    if (queue == NULL)
+        return BIDE_OK;
+    if (bi_in_callback())
+        return bi_error_set(BIDE_ECALLBACK, "close: called from a completion callback");
+    queue->backend->ops->close(queue->backend);
+    free(queue);
+    return BIDE_OK;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * queue - what the files behind the public calls share.
+ */
+#ifndef BI_QUEUE_H
+#define BI_QUEUE_H
+
+#include "backend/backend.h"
+
+struct bide {
+    struct backend *backend;
+    bide_options options; /* resolved */
+};
+
+/* Is it a topic name: 1 to 200 bytes of the allowed ones, not beginning with '-'? */
+bool bi_is_topic(bide_slice name);
+
+/* Checks the arguments of an op for form: BIDE_OK, or a code with the op's sentence written. */
+int bi_args_check(const struct bide *queue, bide_op *op);
+
+/* Makes buffers of the bodies and results that the op brings, so that nothing is copied under a
+ * lock. Whoever runs the op takes them over; drop gives back those of an op that was not run. */
+int bi_args_copy(bide_op *op);
+void bi_args_drop(bide_op *op);
+
+/* Runs one op and waits for it. Sets the thread's last error; answers the op's code. */
+int bi_call(struct bide *queue, bide_op *op);
+
+/* The completion that backends call: wakes a blocking caller, or fills a completion queue. */
+void bi_cq_complete(bide_op *op);
+/* An op that names a completion queue is handed over; and did not become pending after all. */
+void bi_cq_expect(bide_cq *cq);
+void bi_cq_unexpect(bide_cq *cq);
+
+/* True on a thread that runs callbacks. */
+bool bi_in_callback(void);
+
+/* The thread's last error. */
+int bi_error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bi_error_clear(void);
+
+/* Fills *resolved from the caller's options, the defaults and the parameters of the URL. */
+int bi_options_resolve(const bide_options *given, const struct bi_url *url, bide_options *resolved);
+
+#endif

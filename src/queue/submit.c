@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * submit - handing ops over: many without waiting, or one and wait for it.
+ */
+#include "queue/queue.h"
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Set in private_.flags: copies may have been made. */
+#define COPIED 256
+
+/* The op is good and its bytes are copied: its status is BIDE_PENDING. Else it is its code. */
+static void prepare(const struct bide *queue, bide_op *op)
+{
+    op->private_.flags = 0;
+    op->private_.bytes = 0;
+    op->status = bi_args_check(queue, op);
+    if (op->status != BIDE_OK)
+        return;
+    op->private_.flags = COPIED;
+    op->status = bi_args_copy(op);
+    if (op->status == BIDE_OK)
+        op->status = BIDE_PENDING;
+}
+
+static void settle(bide_op *op)
+{
+    if (op->status == BIDE_OK)
+        op->error[0] = 0;
+    else if ((op->private_.flags & COPIED) != 0)
+        bi_args_drop(op);
+}
+
+/* A finish that is applied before its reserve has to wait cannot be taken back. */
+static void refuse_half_done(bide_op *op)
+{
+    if (op->status != BIDE_PENDING || op->cq != NULL || op->kind != BIDE_OP_FINISH_AND_RESERVE ||
+        op->finish_and_reserve.reserve.timeout_ms == 0)
+        return;
+    strcpy(op->error, "finish_and_reserve: names no completion queue and may have to wait");
+    op->status = BIDE_EINVAL;
+}
+
+static int check_list(const bide *queue, bide_op *const *ops, size_t n)
+{
+    if (queue == NULL || (ops == NULL && n > 0))
+        return bi_error_set(BIDE_EINVAL, "submit: queue or ops is NULL");
+    if (n > INT32_MAX)
+        return bi_error_set(BIDE_EINVAL, "submit: the list is too long");
+    for (size_t i = 0; i < n; i++)
+        if (ops[i] == NULL)
+            return bi_error_set(BIDE_EINVAL, "submit: op %zu of the list is NULL", i);
+    return BIDE_OK;
+}
+
+int bide_submit(bide *queue, bide_op *const *ops, size_t n)
+{
+    bi_error_clear();
+    int code = check_list(queue, ops, n);
+    if (code != BIDE_OK)
+        return code;
+    for (size_t i = 0; i < n; i++) {
+        ops[i]->private_.wake = NULL;
+        prepare(queue, ops[i]);
+        refuse_half_done(ops[i]);
+        bi_cq_expect(ops[i]->cq);
+    }
+    struct backend *backend = queue->backend;
+    int pending = backend->ops->submit(backend, ops, n);
+    for (size_t i = 0; i < n; i++) {
+        /* A pending op belongs to the queue now, and whoever drains it; its status only changes
+         * when this thread's completion queue is drained. */
+        if (ops[i]->status == BIDE_PENDING)
+            continue;
+        bi_cq_unexpect(ops[i]->cq);
+        settle(ops[i]);
+    }
+    return pending;
+}
+
+int bide_cancel_op(bide *queue, bide_op *op)
+{
+    bi_error_clear();
+    if (queue == NULL || op == NULL)
+        return bi_error_set(BIDE_EINVAL, "cancel_op: queue or op is NULL");
+    if (op->status != BIDE_PENDING)
+        return bi_error_set(BIDE_EINVAL, "cancel_op: the op is not pending");
+    queue->backend->ops->cancel(queue->backend, op);
+    return BIDE_OK;
+}
+
+int bi_call(struct bide *queue, bide_op *op)
+{
+    bi_error_clear();
+    if (queue == NULL)
+        return bi_error_set(BIDE_EINVAL, "%s: queue is NULL", bide_op_name(op->kind));
+    if (bi_in_callback())
+        return bi_error_set(BIDE_ECALLBACK, "%s: a blocking call was made from a completion callback",
+                            bide_op_name(op->kind));
+    sem_t completed;
+    op->cq = NULL;
+    op->private_.wake = &completed;
+    prepare(queue, op);
+    if (op->status == BIDE_PENDING) {
+        sem_init(&completed, 0, 0);
+        struct backend *backend = queue->backend;
+        bide_op *const list[1] = {op};
+        if (backend->ops->submit(backend, list, 1) > 0) {
+            while (sem_wait(&completed) != 0)
+                ;
+            op->status = op->private_.status;
+        }
+        sem_destroy(&completed);
+    }
+    settle(op);
+    if (op->status != BIDE_OK)
+        bi_error_set(op->status, "%s", op->error);
+    return op->status;
+}

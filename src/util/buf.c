@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * buf - the reference-counted bytes of job.h.
+ *
+ * The header is eight bytes, so a body begins at an address that suits any number.
+ */
+#include <bide/job.h>
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct bide_buf {
+    _Atomic uint32_t refs;
+    uint32_t size;
+    unsigned char data[];
+};
+
+bide_buf *bide_buf_new(const void *data, size_t size)
+{
+    if (size >= UINT32_MAX || (data == NULL && size > 0))
+        return NULL;
+    bide_buf *buf = malloc(sizeof(*buf) + size + 1);
+    if (buf == NULL)
+        return NULL;
+    atomic_init(&buf->refs, 1);
+    buf->size = (uint32_t)size;
+    if (size > 0)
+        memcpy(buf->data, data, size);
+    buf->data[size] = 0;
+    return buf;
+}
+
+bide_buf *bide_buf_ref(bide_buf *buf)
+{
+    if (buf != NULL)
+        atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
+    return buf;
+}
+
+void bide_buf_unref(bide_buf *buf)
+{
+    if (buf == NULL)
+        return;
+    /* Whoever holds the only reference needs no atomic subtraction to know it. */
+    if (atomic_load_explicit(&buf->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) == 1)
+        free(buf);
+}
+
+const void *bide_buf_data(const bide_buf *buf)
+{
+    return buf == NULL ? NULL : buf->data;
+}
+
+size_t bide_buf_size(const bide_buf *buf)
+{
+    return buf == NULL ? 0 : buf->size;
+}

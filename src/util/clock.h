@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock - the only reader of clocks.
+ *
+ * Microseconds, rounded down. The boot-time clock goes on while the machine sleeps and does not
+ * jump; the wall clock is what people set.
+ */
+#ifndef BI_CLOCK_H
+#define BI_CLOCK_H
+
+#include <stdint.h>
+
+int64_t bi_clock_boot(void);
+int64_t bi_clock_wall(void);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "util/url.h"
+
+#include <string.h>
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Decodes in place. False for a percent sign without two digits, or one that means NUL. */
+static bool decode(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != 0; from++) {
+        if (*from != '%') {
+            *to++ = *from;
+            continue;
+        }
+        int high = hex_digit(from[1]);
+        int low = high < 0 ? -1 : hex_digit(from[2]);
+        if (low < 0 || (high == 0 && low == 0))
+            return false;
+        *to++ = (char)(high * 16 + low);
+        from += 2;
+    }
+    *to = 0;
+    return true;
+}
+
+static bool is_scheme(const char *scheme)
+{
+    if (*scheme == 0)
+        return false;
+    for (; *scheme != 0; scheme++)
+        if (!((*scheme >= 'a' && *scheme <= 'z') || (*scheme >= '0' && *scheme <= '9') ||
+              *scheme == '+' || *scheme == '-' || *scheme == '.'))
+            return false;
+    return true;
+}
+
+static bool add_param(struct bi_url *url, char *text, const char **reason)
+{
+    if (url->param_count == BI_URL_PARAMS) {
+        *reason = "has too many parameters";
+        return false;
+    }
+    char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text) {
+        *reason = "has a parameter that is not name=value";
+        return false;
+    }
+    *equals = 0;
+    if (!decode(text) || !decode(equals + 1)) {
+        *reason = "has a percent sign that is not followed by two hexadecimal digits";
+        return false;
+    }
+    url->params[url->param_count++] = (struct bi_url_param){text, equals + 1};
+    return true;
+}
+
+bool bi_url_parse(struct bi_url *url, const char *text, const char **reason)
+{
+    size_t size = strlen(text);
+    url->param_count = 0;
+    if (size >= BI_URL_MAX) {
+        *reason = "is too long";
+        return false;
+    }
+    memcpy(url->text, text, size + 1);
+    char *colon = strchr(url->text, ':');
+    if (colon != NULL)
+        *colon = 0;
+    if (colon == NULL || !is_scheme(url->text)) {
+        *reason = "does not begin with a scheme such as memory:";
+        return false;
+    }
+    url->scheme = url->text;
+    url->location = colon + 1;
+    char *at = strchr(colon + 1, '?');
+    while (at != NULL) {
+        *at++ = 0;
+        char *next = strchr(at, '&');
+        if (next != NULL)
+            *next = 0;
+        if (*at != 0 && !add_param(url, at, reason))
+            return false;
+        at = next;
+    }
+    return true;
+}

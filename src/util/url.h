@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * url - "scheme:location?name=value&name=value", taken apart.
+ *
+ * Percent signs in names and values are decoded; the location is left as it is, because what it
+ * means is the scheme's affair.
+ */
+#ifndef BI_URL_H
+#define BI_URL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define BI_URL_MAX 4096
+#define BI_URL_PARAMS 64
+
+struct bi_url_param {
+    const char *name;
+    const char *value;
+};
+
+struct bi_url {
+    char text[BI_URL_MAX]; /* everything below points in here */
+    const char *scheme;
+    const char *location;
+    size_t param_count;
+    struct bi_url_param params[BI_URL_PARAMS];
+};
+
+/* False, with a reason that ends a sentence, if the text is no URL. */
+bool bi_url_parse(struct bi_url *url, const char *text, const char **reason);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * contract.c - the runner of the contract suite.
+ *
+ * Runs every test of every theme against every URL, each in a process of its own, and says which
+ * failed. The trace is shared memory in which the test leaves the place of its last check, so
+ * that a test which hung or crashed can be told where.
+ */
+#include "contract.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const struct theme *const themes[] = {
+    &put_theme,      &restore_theme, &reserve_theme, &strategy_theme, &lease_theme,
+    &leases_theme,   &retry_theme,   &key_theme,     &time_theme,     &result_theme,
+    &wait_theme,     &outside_theme, &update_theme,  &topic_theme,    &look_theme,
+    &list_theme,     &stats_theme,   &events_theme,  &async_theme,    &cq_theme,
+    &threads_theme,  &open_theme, &badput_theme, &badtopic_theme, &badtime_theme, &badcall_theme, &badlease_theme,
+    &badlist_theme,  &limits_theme,
+};
+
+struct settings {
+    const char *filter;
+    bool list;
+    bool verbose;
+    int timeout_s;
+};
+
+struct tally {
+    unsigned passed;
+    unsigned failed;
+};
+
+static const char usage[] =
+    "usage: contract [--filter TEXT] [--list] [--timeout SECONDS] [-v] URL...\n"
+    "\n"
+    "Checks that the queue at each URL keeps every promise of docs/SEMANTICS.md.\n"
+    "  --filter TEXT      only tests whose theme/name contains TEXT\n"
+    "  --list             print the names of the tests and run none\n"
+    "  --timeout SECONDS  a test that takes longer has hung (120)\n"
+    "  -v                 name the tests that pass, too\n";
+
+static bool selected(const struct settings *settings, const char *theme, const char *name)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s/%s", theme, name);
+    return !settings->filter || strstr(full, settings->filter);
+}
+
+/* What the test's own process does. */
+static void run_here(const char *url, const struct theme *theme, const struct test *test,
+                     struct trace *trace)
+{
+    trial_begin(url, theme->name, test->name, trace);
+    test->run();
+    trial_end();
+    fflush(stdout);
+}
+
+/* True when the other end of the pipe is closed, which is when the test's process has ended. */
+static bool ended_in_time(int end, int timeout_s)
+{
+    struct pollfd poll_for = {.fd = end, .events = POLLIN};
+    int64_t limit_us = clock_us() + (int64_t)timeout_s * 1000000;
+    for (;;) {
+        int64_t left_ms = (limit_us - clock_us()) / 1000;
+        if (left_ms <= 0)
+            return false;
+        if (poll(&poll_for, 1, (int)left_ms) > 0)
+            return true;
+    }
+}
+
+static void tell_abnormal(const char *url, const struct theme *theme, const struct test *test,
+                          const struct trace *trace, const char *what)
+{
+    printf("FAIL %s %s/%s\n     %s:%d: %s after this check\n", url, theme->name, test->name,
+           trace->file ? trace->file : "(before the first check)", trace->line, what);
+}
+
+static bool judge(const char *url, const struct theme *theme, const struct test *test,
+                  const struct trace *trace, pid_t child, bool hung)
+{
+    int status = 0;
+    char what[64];
+    if (waitpid(child, &status, 0) != child)
+        return false;
+    if (hung) {
+        tell_abnormal(url, theme, test, trace, "hung");
+        return false;
+    }
+    if (WIFSIGNALED(status)) {
+        snprintf(what, sizeof what, "killed by signal %d", WTERMSIG(status));
+        tell_abnormal(url, theme, test, trace, what);
+        return false;
+    }
+    /* 1 is a failed check, which has spoken for itself; a sanitizer chooses another. */
+    if (WEXITSTATUS(status) > 1) {
+        snprintf(what, sizeof what, "ended with code %d", WEXITSTATUS(status));
+        tell_abnormal(url, theme, test, trace, what);
+    }
+    return WEXITSTATUS(status) == 0;
+}
+
+static bool run_apart(const char *url, const struct theme *theme, const struct test *test,
+                      struct trace *trace, int timeout_s)
+{
+    int ends[2];
+    *trace = (struct trace){NULL, 0};
+    fflush(NULL);
+    if (pipe(ends) != 0)
+        return false;
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        run_here(url, theme, test, trace);
+        exit(0);
+    }
+    close(ends[1]);
+    bool passed = false;
+    if (child > 0) {
+        bool hung = !ended_in_time(ends[0], timeout_s);
+        if (hung)
+            kill(child, SIGKILL);
+        passed = judge(url, theme, test, trace, child, hung);
+    }
+    close(ends[0]);
+    return passed;
+}
+
+static void run_test(const char *url, const struct theme *theme, const struct test *test,
+                     const struct settings *settings, struct trace *trace, struct tally *tally)
+{
+    int64_t start_us = clock_us();
+    bool passed = run_apart(url, theme, test, trace, settings->timeout_s);
+    if (passed)
+        tally->passed++;
+    else
+        tally->failed++;
+    if (passed && settings->verbose)
+        printf("ok   %s %s/%s (%" PRId64 " ms)\n", url, theme->name, test->name,
+               (clock_us() - start_us) / 1000);
+}
+
+/* A URL that does not open is told once, not once per test. */
+static bool url_opens(const char *url)
+{
+    bide *queue = NULL;
+    int code = bide_open(url, NULL, &queue);
+    if (code != BIDE_OK) {
+        printf("FAIL %s cannot be opened: %s: %s\n", url, bide_code_name(code),
+               bide_last_error());
+        return false;
+    }
+    return bide_close(queue) == BIDE_OK;
+}
+
+static void run_url(const char *url, const struct settings *settings, struct trace *trace,
+                    struct tally *tally)
+{
+    bool opens = url_opens(url);
+    for (size_t i = 0; i < COUNT(themes); i++) {
+        for (size_t j = 0; j < themes[i]->count; j++) {
+            const struct test *test = &themes[i]->tests[j];
+            if (!selected(settings, themes[i]->name, test->name))
+                continue;
+            if (opens)
+                run_test(url, themes[i], test, settings, trace, tally);
+            else
+                tally->failed++;
+        }
+    }
+}
+
+static int list_tests(const struct settings *settings)
+{
+    for (size_t i = 0; i < COUNT(themes); i++)
+        for (size_t j = 0; j < themes[i]->count; j++)
+            if (selected(settings, themes[i]->name, themes[i]->tests[j].name))
+                printf("%s/%s\n", themes[i]->name, themes[i]->tests[j].name);
+    return 0;
+}
+
+/* Answers the index of the first URL, or -1 when the arguments make no sense. */
+static int parse(int argc, char **argv, struct settings *settings)
+{
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        if (strcmp(argv[i], "--list") == 0)
+            settings->list = true;
+        else if (strcmp(argv[i], "-v") == 0)
+            settings->verbose = true;
+        else if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
+            settings->filter = argv[++i];
+        else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc)
+            settings->timeout_s = atoi(argv[++i]);
+        else
+            return -1;
+    }
+    if (settings->timeout_s < 1 || (i == argc && !settings->list))
+        return -1;
+    return i;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings settings = {NULL, false, false, 120};
+    struct tally tally = {0, 0};
+    int first = parse(argc, argv, &settings);
+    if (first < 0) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    if (settings.list)
+        return list_tests(&settings);
+
+    struct trace *trace = mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (trace == MAP_FAILED) {
+        perror("contract: mmap");
+        return 2;
+    }
+    for (int i = first; i < argc; i++)
+        run_url(argv[i], &settings, trace, &tally);
+    munmap(trace, sizeof *trace);
+
+    if (tally.passed + tally.failed == 0)
+        printf("no test has \"%s\" in its name\n", settings.filter);
+    printf("%u passed, %u failed\n", tally.passed, tally.failed);
+    return tally.passed > 0 && tally.failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * helpers.c - the trial of one test, its checks, and the short ways to put, take and look.
+ */
+#include "contract.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define QUEUES_MAX 128
+#define CQS_MAX    32
+#define TOPICS_MAX 64
+
+/* Clocks of different machines, or of a database, may run at slightly different rates. */
+#define DRIFT_US 100
+
+struct owned_job {
+    bide_job job;
+    struct owned_job *next;
+};
+
+struct owned_waiter {
+    struct waiter waiter;
+    struct owned_waiter *next;
+};
+
+struct owned_topic {
+    char tag[48];
+    char name[BIDE_TOPIC_MAX + 1];
+};
+
+/* There is one test in a process, hence one trial. The lock guards the lists. */
+static struct trial {
+    pthread_mutex_t lock;
+    const char *url;
+    const char *theme;
+    const char *test;
+    struct trace *trace;
+    int64_t number; /* makes topic names unique */
+    bide *queues[QUEUES_MAX];
+    size_t queue_count;
+    bide_cq *cqs[CQS_MAX];
+    size_t cq_count;
+    struct owned_topic topics[TOPICS_MAX];
+    size_t topic_count;
+    struct owned_job *jobs;
+    struct owned_waiter *waiters;
+} trial = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- checks ---- */
+
+static void leave_trace(struct where at)
+{
+    __atomic_store_n(&trial.trace->file, at.file, __ATOMIC_RELAXED);
+    __atomic_store_n(&trial.trace->line, at.line, __ATOMIC_RELAXED);
+}
+
+/* The first failure wins: the lock is never given back. */
+void fail_test(struct where at, const char *format, ...)
+{
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    va_list arguments;
+    pthread_mutex_lock(&once);
+    printf("FAIL %s %s/%s\n     %s:%d: ", trial.url, trial.theme, trial.test, at.file, at.line);
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+    _exit(1);
+}
+
+void check_true(struct where at, bool holds, const char *text)
+{
+    leave_trace(at);
+    if (!holds)
+        fail_test(at, "expected %s", text);
+}
+
+void check_equal(struct where at, int64_t got, int64_t want, const char *text)
+{
+    leave_trace(at);
+    if (got != want)
+        fail_test(at, "%s: expected %lld, got %lld", text, (long long)want, (long long)got);
+}
+
+void check_between(struct where at, int64_t got, int64_t low, int64_t high, const char *text)
+{
+    leave_trace(at);
+    if (got < low || got > high)
+        fail_test(at, "%s: expected %lld to %lld, got %lld", text, (long long)low,
+                  (long long)high, (long long)got);
+}
+
+void check_text(struct where at, const void *data, size_t size, const char *want,
+                const char *text)
+{
+    leave_trace(at);
+    size_t want_size = strlen(want);
+    if (size == want_size && (size == 0 || (data && memcmp(data, want, size) == 0)))
+        return;
+    fail_test(at, "%s: expected \"%s\", got \"%.*s\" (%zu bytes)", text, want,
+              data ? (int)(size < 200 ? size : 200) : 4, data ? (const char *)data : "NULL",
+              size);
+}
+
+void check_code(struct where at, int got, int want, const char *call)
+{
+    leave_trace(at);
+    const char *sentence = bide_last_error();
+    if (got != want)
+        fail_test(at, "%s: expected %s, got %s (%d), \"%s\"", call, bide_code_name(want),
+                  bide_code_name(got), got, sentence ? sentence : "(null)");
+    if (!sentence || (got == BIDE_OK) != (sentence[0] == '\0'))
+        fail_test(at, "%s answered %s: expected %s sentence from bide_last_error(), got \"%s\"",
+                  call, bide_code_name(got), got == BIDE_OK ? "no" : "a",
+                  sentence ? sentence : "(null)");
+}
+
+void check_not_before(struct where at, int64_t start_us, int64_t duration_ms)
+{
+    leave_trace(at);
+    int64_t passed_us = clock_us() - start_us;
+    if (passed_us + DRIFT_US < duration_ms * 1000)
+        fail_test(at, "too early: expected at least %lld us, got %lld us",
+                  (long long)duration_ms * 1000, (long long)passed_us);
+}
+
+/* ---- time ---- */
+
+static int64_t read_clock_us(clockid_t id)
+{
+    struct timespec now;
+    clock_gettime(id, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+int64_t clock_us(void)
+{
+    return read_clock_us(CLOCK_BOOTTIME);
+}
+
+int64_t wall_us(void)
+{
+    return read_clock_us(CLOCK_REALTIME);
+}
+
+int64_t wall_ms(void)
+{
+    return wall_us() / 1000;
+}
+
+void nap_ms(int64_t duration_ms)
+{
+    struct timespec nap = {duration_ms / 1000, (long)(duration_ms % 1000) * 1000000};
+    nanosleep(&nap, NULL);
+}
+
+/* ---- the trial ---- */
+
+void trial_begin(const char *url, const char *theme, const char *test, struct trace *trace)
+{
+    trial.url = url;
+    trial.theme = theme;
+    trial.test = test;
+    trial.trace = trace;
+    trial.number = wall_us();
+}
+
+/* Nothing is left in a shared database: what a holder still has goes when its lease ends. */
+static void sweep(bide *queue, const char *topic)
+{
+    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_BURIED,
+                                        BIDE_STATE_DONE};
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_job jobs[50];
+    for (size_t i = 0; i < COUNT(states); i++)
+        OK(bide_purge(queue, topic, states[i], NULL));
+    for (int page = 0; page < 1000; page++) {
+        size_t count = 0;
+        OK(bide_list(queue, topic, BIDE_STATE_RESERVED, NULL, cursor, jobs, COUNT(jobs), &count));
+        for (size_t i = 0; i < count; i++)
+            bide_cancel(queue, jobs[i].id);
+        clear_jobs(jobs, count);
+        if (cursor[0] == '\0')
+            break;
+    }
+}
+
+void trial_end(void)
+{
+    for (size_t i = 0; i < trial.queue_count; i++) {
+        for (size_t j = 0; trial.queues[i] && j < trial.topic_count; j++)
+            sweep(trial.queues[i], trial.topics[j].name);
+        OK(bide_close(trial.queues[i]));
+    }
+    for (size_t i = 0; i < trial.cq_count; i++) {
+        CHECK(bide_cq_drain(trial.cqs[i], 0) >= 0);
+        EQ(bide_cq_free(trial.cqs[i]), BIDE_OK);
+    }
+    while (trial.waiters) {
+        struct owned_waiter *gone = trial.waiters;
+        trial.waiters = gone->next;
+        bide_job_clear(&gone->waiter.job);
+        free(gone);
+    }
+    while (trial.jobs) {
+        struct owned_job *gone = trial.jobs;
+        trial.jobs = gone->next;
+        bide_job_clear(&gone->job);
+        free(gone);
+    }
+}
+
+const char *trial_url(char *room, size_t size, const char *parameters)
+{
+    const char *join = parameters[0] == '\0' ? "" : strchr(trial.url, '?') ? "&" : "?";
+    int length = snprintf(room, size, "%s%s%s", trial.url, join, parameters);
+    CHECK(length > 0 && (size_t)length < size);
+    return room;
+}
+
+bide *open_queue_at(struct where at, const char *parameters)
+{
+    char url[1024];
+    bide *queue = NULL;
+    int code = bide_open(trial_url(url, sizeof url, parameters), NULL, &queue);
+    check_code(at, code, BIDE_OK, "bide_open()");
+    check_true(at, queue != NULL, "a queue from bide_open()");
+    pthread_mutex_lock(&trial.lock);
+    check_true(at, trial.queue_count < QUEUES_MAX, "fewer queues");
+    trial.queues[trial.queue_count++] = queue;
+    pthread_mutex_unlock(&trial.lock);
+    return queue;
+}
+
+void close_queue_at(struct where at, bide *queue)
+{
+    for (size_t i = 0; i < trial.queue_count; i++)
+        if (trial.queues[i] == queue)
+            trial.queues[i] = NULL;
+    check_code(at, bide_close(queue), BIDE_OK, "bide_close()");
+}
+
+const char *fresh_topic(const char *tag)
+{
+    pthread_mutex_lock(&trial.lock);
+    size_t i = 0;
+    while (i < trial.topic_count && strcmp(trial.topics[i].tag, tag) != 0)
+        i++;
+    if (i == trial.topic_count) {
+        CHECK(trial.topic_count < TOPICS_MAX);
+        struct owned_topic *made = &trial.topics[trial.topic_count++];
+        snprintf(made->tag, sizeof made->tag, "%s", tag);
+        snprintf(made->name, sizeof made->name, "contract/%lld.%ld/%s", (long long)trial.number,
+                 (long)getpid(), tag);
+    }
+    pthread_mutex_unlock(&trial.lock);
+    return trial.topics[i].name;
+}
+
+bide_slice slice(const char *text)
+{
+    return (bide_slice){text, strlen(text)};
+}
+
+/* ---- jobs ---- */
+
+static bide_job *new_job(void)
+{
+    struct owned_job *made = calloc(1, sizeof *made);
+    CHECK(made != NULL);
+    pthread_mutex_lock(&trial.lock);
+    made->next = trial.jobs;
+    trial.jobs = made;
+    pthread_mutex_unlock(&trial.lock);
+    return &made->job;
+}
+
+uint64_t put_at(struct where at, bide *queue, const char *topic, const char *body,
+                const bide_put_options *options)
+{
+    uint64_t id = 0;
+    int code = bide_put(queue, topic, body, strlen(body), options, &id);
+    check_code(at, code, BIDE_OK, "bide_put()");
+    check_between(at, (int64_t)id, 1, (int64_t)BIDE_ID_MAX, "the new id");
+    return id;
+}
+
+uint64_t put_first_at(struct where at, bide *queue, const char *topic, uint32_t priority)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.priority = priority;
+    return put_at(at, queue, topic, "body", &options);
+}
+
+uint64_t put_later_at(struct where at, bide *queue, const char *topic, int64_t delay_ms)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.delay_ms = delay_ms;
+    return put_at(at, queue, topic, "body", &options);
+}
+
+uint64_t put_key_at(struct where at, bide *queue, const char *topic, const char *key)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.key = slice(key);
+    return put_at(at, queue, topic, "body", &options);
+}
+
+uint64_t put_in_at(struct where at, bide *queue, const char *topic, bide_state state,
+                   const bide_put_options *options)
+{
+    bide_put_options with = BIDE_PUT_OPTIONS_INIT;
+    if (options)
+        with = *options;
+    if (state == BIDE_STATE_DELAYED && with.delay_ms == 0)
+        with.delay_ms = 3600000;
+    uint64_t id = put_at(at, queue, topic, "body", &with);
+    if (state == BIDE_STATE_RESERVED)
+        take_job_at(at, queue, id);
+    if (state == BIDE_STATE_BURIED)
+        check_code(at, bide_bury(queue, id, 0, BIDE_KEEP, NULL), BIDE_OK, "bide_bury()");
+    if (state == BIDE_STATE_DONE)
+        check_code(at, bide_done(queue, id, 0, "result", 6, 3600000), BIDE_OK, "bide_done()");
+    check_equal(at, state_at(at, queue, id), state, "the state of the new job");
+    return id;
+}
+
+const bide_job *take_at(struct where at, bide *queue, const char *topic, int64_t timeout_ms)
+{
+    bide_job *job = new_job();
+    int code = bide_reserve(queue, topic, timeout_ms, job);
+    check_code(at, code, BIDE_OK, "bide_reserve()");
+    check_equal(at, job->state, BIDE_STATE_RESERVED, "the state of the reserved job");
+    check_between(at, (int64_t)job->token, 1, (int64_t)BIDE_ID_MAX, "the token");
+    return job;
+}
+
+const bide_job *take_job_at(struct where at, bide *queue, uint64_t id)
+{
+    bide_job *job = new_job();
+    check_code(at, bide_reserve_job(queue, id, job), BIDE_OK, "bide_reserve_job()");
+    check_equal(at, (int64_t)job->id, (int64_t)id, "the id of the reserved job");
+    check_between(at, (int64_t)job->token, 1, (int64_t)BIDE_ID_MAX, "the token");
+    return job;
+}
+
+void nothing_ready_at(struct where at, bide *queue, const char *topic)
+{
+    bide_job job = {0};
+    int code = bide_reserve(queue, topic, 0, &job);
+    check_code(at, code, BIDE_TIMED_OUT, "bide_reserve()");
+    check_equal(at, (int64_t)job.id, 0, "the id in the untouched job");
+}
+
+const bide_job *look_at(struct where at, bide *queue, uint64_t id, bool body)
+{
+    bide_job *job = new_job();
+    int code = body ? bide_peek(queue, id, job) : bide_job_stats(queue, id, job);
+    check_code(at, code, BIDE_OK, body ? "bide_peek()" : "bide_job_stats()");
+    check_equal(at, (int64_t)job->id, (int64_t)id, "the id of the job");
+    check_equal(at, (int64_t)job->token, 0, "the token, which a look does not show");
+    return job;
+}
+
+bide_state state_at(struct where at, bide *queue, uint64_t id)
+{
+    bide_job job = {0};
+    int code = bide_job_stats(queue, id, &job);
+    if (code == BIDE_NOT_FOUND)
+        return BIDE_STATE_GONE;
+    check_code(at, code, BIDE_OK, "bide_job_stats()");
+    bide_state state = job.state;
+    bide_job_clear(&job);
+    return state;
+}
+
+bide_stats stats_at(struct where at, bide *queue)
+{
+    bide_stats stats = {0};
+    check_code(at, bide_queue_stats(queue, &stats), BIDE_OK, "bide_queue_stats()");
+    return stats;
+}
+
+bide_topic_stats topic_at(struct where at, bide *queue, const char *topic)
+{
+    bide_topic_stats stats = {0};
+    int code = bide_topic_get_stats(queue, topic, &stats);
+    if (code == BIDE_NOT_FOUND)
+        return stats;
+    check_code(at, code, BIDE_OK, "bide_topic_get_stats()");
+    check_text(at, stats.name, strlen(stats.name), topic, "the name in the figures of the topic");
+    return stats;
+}
+
+bool topic_exists(bide *queue, const char *topic)
+{
+    return topic_of(queue, topic).name[0] != '\0';
+}
+
+bide_reserve_args reserve_args(const bide_slice *topics, size_t topic_count, int64_t timeout_ms,
+                               bide_job *jobs, size_t job_max)
+{
+    return (bide_reserve_args){.topics = topics,
+                               .topic_count = topic_count,
+                               .timeout_ms = timeout_ms,
+                               .jobs = jobs,
+                               .job_max = job_max};
+}
+
+void clear_jobs(bide_job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bide_job_clear(&jobs[i]);
+}
+
+/* ---- pending ops ---- */
+
+bide_cq *new_cq_at(struct where at)
+{
+    bide_cq *cq = NULL;
+    check_equal(at, bide_cq_new(&cq), BIDE_OK, "bide_cq_new()");
+    check_true(at, cq != NULL && trial.cq_count < CQS_MAX, "a completion queue");
+    trial.cqs[trial.cq_count++] = cq;
+    return cq;
+}
+
+static void count_call(bide_op *op)
+{
+    struct waiter *waiter = op->user;
+    waiter->calls++;
+    waiter->caller = pthread_self();
+}
+
+struct waiter *new_op(bide_op_kind kind, bide_cq *cq)
+{
+    struct owned_waiter *made = calloc(1, sizeof *made);
+    CHECK(made != NULL);
+    pthread_mutex_lock(&trial.lock);
+    made->next = trial.waiters;
+    trial.waiters = made;
+    pthread_mutex_unlock(&trial.lock);
+    made->waiter.op.kind = kind;
+    made->waiter.op.cq = cq;
+    made->waiter.op.done = count_call;
+    made->waiter.op.user = &made->waiter;
+    return &made->waiter;
+}
+
+void submit_pending_at(struct where at, bide *queue, struct waiter *waiter)
+{
+    bide_op *ops[] = {&waiter->op};
+    check_equal(at, bide_submit(queue, ops, 1), 1, "how many ops are pending after bide_submit()");
+    check_equal(at, waiter->op.status, BIDE_PENDING, "the status of the pending op");
+}
+
+void submit_code_at(struct where at, bide *queue, struct waiter *waiter, int want,
+                    const char *text)
+{
+    bide_op *ops[] = {&waiter->op};
+    int pending = bide_submit(queue, ops, 1);
+    check_between(at, pending, 0, 1, "how many ops are pending after bide_submit()");
+    if (pending == 1) {
+        check_true(at, waiter->op.cq != NULL, "that an op without a cq is not pending");
+        completes_at(at, waiter, want, text);
+        return;
+    }
+    check_equal(at, waiter->calls, 0, "callbacks of an op that finished within bide_submit()");
+    if (waiter->op.status != want)
+        fail_test(at, "%s: expected %s, got %s, \"%s\"", text, bide_code_name(want),
+                  bide_code_name(waiter->op.status), waiter->op.error);
+    check_true(at, (want == BIDE_OK) == (waiter->op.error[0] == '\0'),
+               "a sentence in the op when, and only when, its status is not 0");
+}
+
+struct waiter *begin_reserve_at(struct where at, bide *queue, bide_cq *cq,
+                                const bide_slice *topics, size_t topic_count)
+{
+    struct waiter *waiter = new_op(BIDE_OP_RESERVE, cq);
+    waiter->op.reserve = reserve_args(topics, topic_count, BIDE_FOREVER, &waiter->job, 1);
+    submit_pending_at(at, queue, waiter);
+    return waiter;
+}
+
+struct waiter *begin_wait_at(struct where at, bide *queue, bide_cq *cq, uint64_t id)
+{
+    struct waiter *waiter = new_op(BIDE_OP_WAIT, cq);
+    waiter->op.wait.id = id;
+    waiter->op.wait.timeout_ms = BIDE_FOREVER;
+    submit_pending_at(at, queue, waiter);
+    return waiter;
+}
+
+void completes_at(struct where at, struct waiter *waiter, int want, const char *text)
+{
+    int64_t limit_us = clock_us() + PATIENCE_MS * 1000;
+    while (waiter->op.status == BIDE_PENDING && clock_us() < limit_us)
+        check_true(at, bide_cq_wait(waiter->op.cq, 100) >= 0, "bide_cq_wait() to drain");
+    if (waiter->op.status != want)
+        fail_test(at, "%s: expected %s, got %s, \"%s\"", text, bide_code_name(want),
+                  bide_code_name(waiter->op.status), waiter->op.error);
+    check_true(at, (want == BIDE_OK) == (waiter->op.error[0] == '\0'),
+               "a sentence in the op when, and only when, its status is not 0");
+    check_equal(at, waiter->calls, 1, "how often the callback was called");
+}
+
+void still_pending_at(struct where at, struct waiter *waiter, const char *text)
+{
+    check_true(at, bide_cq_drain(waiter->op.cq, 0) >= 0, "bide_cq_drain() to drain");
+    if (waiter->op.status != BIDE_PENDING)
+        fail_test(at, "%s: expected a pending op, got %s", text,
+                  bide_code_name(waiter->op.status));
+    check_equal(at, waiter->calls, 0, "callbacks of a pending op");
+}
+
+/* ---- threads ---- */
+
+pthread_t start_thread(void *(*run)(void *), void *arg)
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, run, arg) == 0);
+    return thread;
+}
+
+void join_thread(pthread_t thread)
+{
+    CHECK(pthread_join(thread, NULL) == 0);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* restore.c - inserting jobs as they were exported. */
+#include "contract.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* An exported job, to be restored in another topic: the snapshot of a peek with a new name. */
+static bide_job exported(bide *queue, uint64_t id, const char *topic)
+{
+    bide_job job = *peek_job(queue, id);
+    snprintf(job.topic, sizeof job.topic, "%s", topic);
+    return job;
+}
+
+static uint64_t restore(bide *queue, const bide_job *job)
+{
+    uint64_t id = 0;
+    OK(bide_restore(queue, job, &id));
+    CHECK(id > job->id);
+    return id;
+}
+
+static void a_restored_job_has_a_new_id_and_the_old_content(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.priority = 5;
+    options.ttr_ms = 4321;
+    options.key = slice("key");
+    options.max_retries = 9;
+    options.backoff_base_ms = 77;
+    options.backoff_max_ms = 7777;
+    options.expires_at_ms = wall_ms() + 3600000;
+    options.retain_ms = 8888;
+    options.key_hold_retained = true;
+    bide_job job = exported(queue, put_as(queue, a, "the body", &options), b);
+    const bide_job *got = peek_job(queue, restore(queue, &job));
+    EQ(got->state, BIDE_STATE_READY);
+    TEXT(got->body, got->body_size, "the body");
+    TEXT(got->key, got->key_size, "key");
+    TEXT(got->topic, strlen(got->topic), b);
+    EQ(got->priority, 5);
+    EQ(got->ttr_ms, 4321);
+    EQ(got->max_retries, 9);
+    EQ(got->backoff_base_ms, 77);
+    EQ(got->backoff_max_ms, 7777);
+    EQ(got->expires_at_ms, options.expires_at_ms);
+    EQ(got->retain_ms, 8888);
+    CHECK(got->key_hold_retained);
+    EQ(got->created_ms, job.created_ms);
+}
+
+static void a_restored_job_keeps_its_counters_and_texts(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t id = put(queue, a, "body");
+    OK(bide_release(queue, id, take(queue, a)->token, BIDE_KEEP, 0));
+    OK(bide_bury(queue, id, take(queue, a)->token, BIDE_KEEP, NULL));
+    OK(bide_kick_job(queue, id));
+    uint64_t token = take(queue, a)->token;
+    OK(bide_touch(queue, id, token, 0, NULL));
+    OK(bide_fail(queue, id, token, "it broke", 0, NULL, NULL));
+    bide_job job = exported(queue, id, b);
+    const bide_job *got = stat_job(queue, restore(queue, &job));
+    EQ(got->state, BIDE_STATE_READY);
+    EQ(got->reserves, 3);
+    EQ(got->releases, 1);
+    EQ(got->buries, 1);
+    EQ(got->kicks, 1);
+    EQ(got->touches, 1);
+    EQ(got->fails, 1);
+    EQ(got->failures, 1);
+    EQ(got->timeouts, 0);
+    TEXT(got->last_error, got->last_error_size, "it broke");
+}
+
+static void a_delayed_job_is_restored_delayed(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_job job = exported(queue, put_later(queue, a, 3600000), b);
+    const bide_job *got = stat_job(queue, restore(queue, &job));
+    EQ(got->state, BIDE_STATE_DELAYED);
+    BETWEEN(got->left_ms, 3600000 - PATIENCE_MS, 3600000);
+
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.run_at_ms = wall_ms() + 7200000;
+    job = exported(queue, put_as(queue, a, "body", &options), b);
+    got = stat_job(queue, restore(queue, &job));
+    EQ(got->state, BIDE_STATE_DELAYED);
+    EQ(got->run_at_ms, options.run_at_ms);
+    CHECK(got->run_at_wall);
+}
+
+static void a_restored_job_whose_time_has_come_is_ready(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.run_at_ms = wall_ms() + 3600000;
+    bide_job job = exported(queue, put_as(queue, a, "body", &options), b);
+    job.run_at_ms = wall_ms() - 1000;
+    job.left_ms = 0;
+    EQ(state_of(queue, restore(queue, &job)), BIDE_STATE_READY);
+    CHECK(take(queue, b)->id != job.id);
+}
+
+static void a_buried_job_is_restored_buried(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t id = put(queue, a, "body");
+    OK(bide_bury(queue, id, take(queue, a)->token, BIDE_KEEP, "set aside"));
+    bide_job job = exported(queue, id, b);
+    uint64_t copy = restore(queue, &job);
+    const bide_job *got = stat_job(queue, copy);
+    EQ(got->state, BIDE_STATE_BURIED);
+    EQ(got->buries, 1);
+    TEXT(got->last_error, got->last_error_size, "set aside");
+    uint64_t count = 0;
+    OK(bide_kick(queue, b, 10, &count));
+    EQ(count, 1);
+    EQ(take(queue, b)->id, copy);
+}
+
+static void a_reserved_job_is_restored_ready(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t id = put_in(queue, a, BIDE_STATE_RESERVED);
+    bide_job job = exported(queue, id, b);
+    EQ(job.state, BIDE_STATE_RESERVED);
+    uint64_t copy = restore(queue, &job);
+    EQ(state_of(queue, copy), BIDE_STATE_READY);
+    EQ(stat_job(queue, copy)->reserves, 1);
+    EQ(state_of(queue, id), BIDE_STATE_RESERVED);
+}
+
+static void a_done_job_is_restored_with_its_result(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_job job = exported(queue, put_in(queue, a, BIDE_STATE_DONE), b);
+    uint64_t copy = restore(queue, &job);
+    const bide_job *got = peek_job(queue, copy);
+    EQ(got->state, BIDE_STATE_DONE);
+    TEXT(got->result, got->result_size, "result");
+    BETWEEN(got->left_ms, 3600000 - PATIENCE_MS, 3600000);
+    nothing_ready(queue, b);
+}
+
+static void a_done_job_whose_retention_is_over_is_refused(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_job job = exported(queue, put_in(queue, a, BIDE_STATE_DONE), b);
+    uint64_t id = 42;
+    job.left_ms = 0;
+    CODE(bide_restore(queue, &job, &id), BIDE_EINVAL);
+    EQ(id, 42);
+    CHECK(!topic_exists(queue, b));
+}
+
+static void order_is_kept_when_jobs_are_restored_by_id(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t old[6], copies[6];
+    for (size_t i = 0; i < COUNT(old); i++)
+        old[i] = put_first(queue, a, i % 2 ? 10 : 20);
+    for (size_t i = 0; i < COUNT(old); i++) {
+        bide_job job = exported(queue, old[i], b);
+        copies[i] = restore(queue, &job);
+    }
+    static const size_t order[] = {1, 3, 5, 0, 2, 4};
+    for (size_t i = 0; i < COUNT(order); i++) {
+        EQ(take(queue, a)->id, old[order[i]]);
+        EQ(take(queue, b)->id, copies[order[i]]);
+    }
+}
+
+static void a_restore_counts_as_a_put_and_serves_who_waits(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_slice topic = slice(b);
+    bide_job job = exported(queue, put(queue, a, "body"), b);
+    struct waiter *waiter = begin_reserve(queue, new_cq(), &topic, 1);
+    uint64_t copy = restore(queue, &job);
+    completes(waiter, BIDE_OK);
+    EQ(waiter->job.id, copy);
+    EQ(topic_of(queue, b).total.puts, 1);
+}
+
+static void a_restore_is_refused_as_a_put_is(void)
+{
+    bide *queue = open_queue("max_jobs_per_topic=2&max_job_size=20");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t id = 42;
+    bide_job job = exported(queue, put_key(queue, a, "k"), a);
+    CODE(bide_restore(queue, &job, &id), BIDE_EXISTS);
+    job.key = NULL;
+    job.key_size = 0;
+    put(queue, a, "body");
+    CODE(bide_restore(queue, &job, NULL), BIDE_TOPIC_FULL);
+
+    snprintf(job.topic, sizeof job.topic, "%s", b);
+    job.body = "more than twenty bytes";
+    job.body_size = 22;
+    CODE(bide_restore(queue, &job, NULL), BIDE_TOO_BIG);
+    OK(bide_drain(queue, true));
+    CODE(bide_restore(queue, &job, NULL), BIDE_DRAINING);
+    OK(bide_drain(queue, false));
+    EQ(topic_of(queue, a).total.puts, 2);
+    CHECK(!topic_exists(queue, b));
+}
+
+static void a_restored_job_becomes_ready_now(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_job job = exported(queue, put(queue, a, "body"), b);
+    nap_ms(5);
+    int64_t before_ms = wall_ms();
+    const bide_job *got = stat_job(queue, restore(queue, &job));
+    BETWEEN(got->ready_ms, before_ms - 1, wall_ms() + 1);
+    EQ(got->created_ms, job.created_ms);
+    CHECK(got->age_ms >= 4);
+}
+
+static void the_snapshot_may_be_cleared_after_the_restore(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t old = put_key(queue, a, "k");
+    bide_job job = {0};
+    OK(bide_peek(queue, old, &job));
+    snprintf(job.topic, sizeof job.topic, "%s", b);
+    uint64_t copy = restore(queue, &job);
+    bide_job_clear(&job);
+    OK(bide_delete(queue, old, 0));
+    const bide_job *got = peek_job(queue, copy);
+    TEXT(got->body, got->body_size, "body");
+    TEXT(got->key, got->key_size, "k");
+}
+
+static const struct test tests[] = {
+    TEST(a_restored_job_has_a_new_id_and_the_old_content),
+    TEST(a_restored_job_keeps_its_counters_and_texts),
+    TEST(a_delayed_job_is_restored_delayed),
+    TEST(a_restored_job_whose_time_has_come_is_ready),
+    TEST(a_buried_job_is_restored_buried),
+    TEST(a_reserved_job_is_restored_ready),
+    TEST(a_done_job_is_restored_with_its_result),
+    TEST(a_done_job_whose_retention_is_over_is_refused),
+    TEST(order_is_kept_when_jobs_are_restored_by_id),
+    TEST(a_restore_counts_as_a_put_and_serves_who_waits),
+    TEST(a_restore_is_refused_as_a_put_is),
+    TEST(a_restored_job_becomes_ready_now),
+    TEST(the_snapshot_may_be_cleared_after_the_restore),
+};
+
+const struct theme restore_theme = {"restore", tests, COUNT(tests)};

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/* retry.c - failures: how often they are forgiven, and how long a job then waits. */
+#include "contract.h"
+
+#include <string.h>
+
+/* Fails a job that is delayed or ready with a lease; answers the delay, or -1 if it was buried. */
+static int64_t fail_once(bide *queue, uint64_t id, int64_t retry_in_ms)
+{
+    bide_state state = BIDE_STATE_GONE;
+    int64_t delay_ms = -2;
+    OK(bide_fail(queue, id, take_job(queue, id)->token, "text", retry_in_ms, &state, &delay_ms));
+    EQ(state, state_of(queue, id));
+    return state == BIDE_STATE_BURIED ? -1 : delay_ms;
+}
+
+static void without_a_limit_failures_are_forgiven_for_ever(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    for (int i = 1; i <= 50; i++) {
+        EQ(fail_once(queue, id, 0), 0);
+        EQ(state_of(queue, id), BIDE_STATE_READY);
+    }
+    const bide_job *job = stat_job(queue, id);
+    EQ(job->fails, 50);
+    EQ(job->failures, 50);
+    EQ(job->buries, 0);
+    EQ(topic_of(queue, a).total.fails, 50);
+}
+
+static void a_failure_may_say_when_to_retry(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    bide_state state = BIDE_STATE_GONE;
+    int64_t delay_ms = -2;
+    OK(bide_fail(queue, id, take(queue, a)->token, NULL, 3600000, &state, &delay_ms));
+    EQ(state, BIDE_STATE_DELAYED);
+    EQ(delay_ms, 3600000);
+    const bide_job *job = stat_job(queue, id);
+    EQ(job->state, BIDE_STATE_DELAYED);
+    BETWEEN(job->left_ms, 3600000 - PATIENCE_MS, 3600000);
+    EQ(job->failures, 1);
+    CHECK(job->last_error == NULL);
+}
+
+static void the_answers_of_a_failure_may_be_left_out(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    OK(bide_fail(queue, id, take(queue, a)->token, NULL, BIDE_KEEP, NULL, NULL));
+    EQ(state_of(queue, id), BIDE_STATE_DELAYED);
+}
+
+static void the_backoff_doubles_up_to_its_maximum(void)
+{
+    bide *queue = open_queue("");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.backoff_base_ms = 100000;
+    options.backoff_max_ms = 1000000;
+    uint64_t id = put_as(queue, fresh_topic("a"), "body", &options);
+    static const int64_t expected[] = {100000, 200000,  400000,  800000,
+                                       1000000, 1000000, 1000000, 1000000};
+    for (size_t i = 0; i < COUNT(expected); i++) {
+        int64_t delay_ms = fail_once(queue, id, BIDE_KEEP);
+        BETWEEN(delay_ms, expected[i], expected[i] * 3 / 2);
+        BETWEEN(stat_job(queue, id)->left_ms, delay_ms - PATIENCE_MS, delay_ms);
+    }
+}
+
+static void the_backoff_is_5_seconds_to_1_hour_unless_the_put_says_otherwise(void)
+{
+    bide *queue = open_queue("");
+    uint64_t id = put(queue, fresh_topic("a"), "body");
+    BETWEEN(fail_once(queue, id, BIDE_KEEP), 5000, 7500);
+    BETWEEN(fail_once(queue, id, BIDE_KEEP), 10000, 15000);
+    for (int i = 3; i <= 10; i++)
+        fail_once(queue, id, 3600000);
+    BETWEEN(fail_once(queue, id, BIDE_KEEP), 3600000, 5400000);
+}
+
+static void the_backoff_is_spread_also_at_its_maximum(void)
+{
+    bide *queue = open_queue("seed=99");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.backoff_base_ms = 10000000;
+    options.backoff_max_ms = 10000000;
+    int64_t least = INT64_MAX, most = 0;
+    for (int i = 0; i < 40; i++) {
+        int64_t delay_ms = fail_once(queue, put_as(queue, a, "body", &options), BIDE_KEEP);
+        BETWEEN(delay_ms, 10000000, 15000000);
+        least = delay_ms < least ? delay_ms : least;
+        most = delay_ms > most ? delay_ms : most;
+    }
+    /* With 40 uniform numbers, a spread of less than a half is practically impossible. */
+    CHECK(most - least > 2500000);
+}
+
+static void a_backoff_after_very_many_failures_does_not_overflow(void)
+{
+    bide *queue = open_queue("");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.backoff_base_ms = 1;
+    options.backoff_max_ms = BIDE_TIME_MAX_MS / 2;
+    uint64_t id = put_as(queue, fresh_topic("a"), "body", &options);
+    for (int i = 0; i < 140; i++)
+        fail_once(queue, id, 3600000);
+    BETWEEN(fail_once(queue, id, BIDE_KEEP), BIDE_TIME_MAX_MS / 2, BIDE_TIME_MAX_MS / 4 * 3 + 1);
+    EQ(state_of(queue, id), BIDE_STATE_DELAYED);
+}
+
+static void a_maximum_below_the_base_is_the_backoff(void)
+{
+    bide *queue = open_queue("");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.backoff_base_ms = 5000000;
+    options.backoff_max_ms = 1000000;
+    uint64_t id = put_as(queue, fresh_topic("a"), "body", &options);
+    BETWEEN(fail_once(queue, id, BIDE_KEEP), 1000000, 1500000);
+}
+
+static void no_retries_means_buried_at_the_first_failure(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 0;
+    uint64_t id = put_as(queue, a, "body", &options);
+    bide_state state = BIDE_STATE_GONE;
+    int64_t delay_ms = -2;
+    OK(bide_fail(queue, id, take(queue, a)->token, "it broke", 5, &state, &delay_ms));
+    EQ(state, BIDE_STATE_BURIED);
+    EQ(delay_ms, 0);
+    const bide_job *job = stat_job(queue, id);
+    EQ(job->state, BIDE_STATE_BURIED);
+    EQ(job->fails, 1);
+    EQ(job->buries, 1);
+    EQ(job->failures, 1);
+    TEXT(job->last_error, job->last_error_size, "it broke");
+    EQ(topic_of(queue, a).total.buries, 1);
+    EQ(topic_of(queue, a).total.fails, 1);
+}
+
+static void a_job_is_buried_when_its_retries_are_used_up(void)
+{
+    bide *queue = open_queue("");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 3;
+    uint64_t id = put_as(queue, fresh_topic("a"), "body", &options);
+    for (int i = 0; i < 3; i++)
+        EQ(fail_once(queue, id, 0), 0);
+    EQ(fail_once(queue, id, 0), -1);
+    EQ(stat_job(queue, id)->failures, 4);
+    EQ(stat_job(queue, id)->buries, 1);
+}
+
+static void a_kick_forgives_the_failures_but_not_the_counters(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 1;
+    uint64_t id = put_as(queue, a, "body", &options);
+    for (uint32_t round = 1; round <= 3; round++) {
+        EQ(fail_once(queue, id, 0), 0);
+        EQ(fail_once(queue, id, 0), -1);
+        if (round == 2)
+            OK(bide_kick(queue, a, 1, NULL));
+        else
+            OK(bide_kick_job(queue, id));
+        const bide_job *job = stat_job(queue, id);
+        EQ(job->state, BIDE_STATE_READY);
+        EQ(job->failures, 0);
+        EQ(job->fails, 2 * round);
+        EQ(job->buries, round);
+        EQ(job->kicks, round);
+        EQ(job->reserves, 2 * round);
+    }
+}
+
+static void a_kick_of_a_delayed_job_forgives_too(void)
+{
+    bide *queue = open_queue("");
+    uint64_t id = put(queue, fresh_topic("a"), "body");
+    fail_once(queue, id, 3600000);
+    OK(bide_kick_job(queue, id));
+    EQ(stat_job(queue, id)->failures, 0);
+    EQ(stat_job(queue, id)->fails, 1);
+    BETWEEN(fail_once(queue, id, BIDE_KEEP), 5000, 7500);
+}
+
+static void release_give_back_and_bury_are_no_failures(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 0;
+    uint64_t id = put_as(queue, a, "body", &options);
+    for (int i = 0; i < 3; i++) {
+        OK(bide_release(queue, id, take(queue, a)->token, BIDE_KEEP, 0));
+        OK(bide_give_back(queue, id, take(queue, a)->token));
+    }
+    EQ(stat_job(queue, id)->state, BIDE_STATE_READY);
+    OK(bide_bury(queue, id, 0, BIDE_KEEP, NULL));
+    EQ(stat_job(queue, id)->failures, 0);
+}
+
+static void failures_are_counted_across_other_ends_of_the_lease(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 1;
+    uint64_t id = put_as(queue, a, "body", &options);
+    EQ(fail_once(queue, id, 0), 0);
+    OK(bide_release(queue, id, take(queue, a)->token, BIDE_KEEP, 0));
+    OK(bide_give_back(queue, id, take(queue, a)->token));
+    EQ(stat_job(queue, id)->failures, 1);
+    EQ(fail_once(queue, id, 0), -1);
+}
+
+static void the_error_text_is_kept_until_the_next_one(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    OK(bide_fail(queue, id, take(queue, a)->token, "first", 0, NULL, NULL));
+    OK(bide_fail(queue, id, take(queue, a)->token, NULL, 0, NULL, NULL));
+    OK(bide_fail(queue, id, take(queue, a)->token, "", 0, NULL, NULL));
+    const bide_job *job = take(queue, a);
+    TEXT(job->last_error, job->last_error_size, "first");
+    OK(bide_fail(queue, id, job->token, "second", 0, NULL, NULL));
+    job = stat_job(queue, id);
+    TEXT(job->last_error, job->last_error_size, "second");
+    EQ(strlen(job->last_error), 6);
+}
+
+static void a_lost_ttr_without_a_limit_makes_the_job_ready_and_is_no_failure(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 20;
+    uint64_t id = put_as(queue, a, "body", &options);
+    take(queue, a);
+    UNTIL(state_of(queue, id) == BIDE_STATE_READY);
+    const bide_job *job = stat_job(queue, id);
+    EQ(job->timeouts, 1);
+    EQ(job->failures, 0);
+    EQ(job->fails, 0);
+    EQ(job->buries, 0);
+    CHECK(job->last_error == NULL);
+    EQ(topic_of(queue, a).total.timeouts, 1);
+}
+
+static void a_lost_ttr_with_a_limit_is_a_failure_with_backoff(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 20;
+    options.max_retries = 1;
+    options.backoff_base_ms = 3600000;
+    uint64_t id = put_as(queue, a, "body", &options);
+    take(queue, a);
+    UNTIL(state_of(queue, id) == BIDE_STATE_DELAYED);
+    const bide_job *job = stat_job(queue, id);
+    EQ(job->timeouts, 1);
+    EQ(job->failures, 1);
+    EQ(job->fails, 0);
+    BETWEEN(job->left_ms, 3600000 - PATIENCE_MS, 5400000);
+    TEXT(job->last_error, job->last_error_size, "ttr ran out");
+}
+
+static void a_job_that_kills_its_workers_ends_buried(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 15;
+    options.max_retries = 2;
+    options.backoff_base_ms = 1;
+    options.backoff_max_ms = 1;
+    uint64_t id = put_as(queue, a, "body", &options);
+    for (int i = 0; i < 3; i++)
+        EQ(await(queue, a)->id, id);
+    UNTIL(state_of(queue, id) == BIDE_STATE_BURIED);
+    const bide_job *job = stat_job(queue, id);
+    EQ(job->timeouts, 3);
+    EQ(job->reserves, 3);
+    EQ(job->failures, 3);
+    EQ(job->buries, 1);
+    TEXT(job->last_error, job->last_error_size, "ttr ran out");
+    EQ(topic_of(queue, a).total.buries, 1);
+}
+
+static void fails_and_lost_ttrs_use_up_the_same_retries(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 20;
+    options.max_retries = 1;
+    uint64_t id = put_as(queue, a, "body", &options);
+    OK(bide_fail(queue, id, take(queue, a)->token, "first", 0, NULL, NULL));
+    take(queue, a);
+    UNTIL(state_of(queue, id) == BIDE_STATE_BURIED);
+    const bide_job *job = stat_job(queue, id);
+    EQ(job->fails, 1);
+    EQ(job->timeouts, 1);
+    EQ(job->failures, 2);
+}
+
+static const struct test tests[] = {
+    TEST(without_a_limit_failures_are_forgiven_for_ever),
+    TEST(a_failure_may_say_when_to_retry),
+    TEST(the_answers_of_a_failure_may_be_left_out),
+    TEST(the_backoff_doubles_up_to_its_maximum),
+    TEST(the_backoff_is_5_seconds_to_1_hour_unless_the_put_says_otherwise),
+    TEST(the_backoff_is_spread_also_at_its_maximum),
+    TEST(a_backoff_after_very_many_failures_does_not_overflow),
+    TEST(a_maximum_below_the_base_is_the_backoff),
+    TEST(no_retries_means_buried_at_the_first_failure),
+    TEST(a_job_is_buried_when_its_retries_are_used_up),
+    TEST(a_kick_forgives_the_failures_but_not_the_counters),
+    TEST(a_kick_of_a_delayed_job_forgives_too),
+    TEST(release_give_back_and_bury_are_no_failures),
+    TEST(failures_are_counted_across_other_ends_of_the_lease),
+    TEST(the_error_text_is_kept_until_the_next_one),
+    TEST(a_lost_ttr_without_a_limit_makes_the_job_ready_and_is_no_failure),
+    TEST(a_lost_ttr_with_a_limit_is_a_failure_with_backoff),
+    TEST(a_job_that_kills_its_workers_ends_buried),
+    TEST(fails_and_lost_ttrs_use_up_the_same_retries),
+};
+
+const struct theme retry_theme = {"retry", tests, COUNT(tests)};

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * time.c - delays, moments, leases, pauses, retention: nothing early, and everything in the end.
+ *
+ * A test reads the clock before the call that starts the time and after the call that shows its
+ * end. How late it is says nothing about the queue on a busy machine, and is not checked.
+ */
+#include "contract.h"
+
+static void a_delay_does_not_end_early(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    static const int64_t delays_ms[] = {1, 2, 5, 20, 50, 80};
+    for (size_t i = 0; i < COUNT(delays_ms); i++) {
+        int64_t start_us = clock_us();
+        uint64_t id = put_later(queue, a, delays_ms[i]);
+        const bide_job *job = await(queue, a);
+        NOT_BEFORE(start_us, delays_ms[i]);
+        EQ(job->id, id);
+        OK(bide_delete(queue, id, job->token));
+    }
+}
+
+static void a_delay_ends_for_a_call_that_does_not_wait(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    int64_t start_us = clock_us();
+    uint64_t id = put_later(queue, a, 30);
+    UNTIL(state_of(queue, id) == BIDE_STATE_READY);
+    NOT_BEFORE(start_us, 30);
+    EQ(take(queue, a)->id, id);
+}
+
+static void a_shorter_delay_overtakes_a_longer_one(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    int64_t start_us = clock_us();
+    put_later(queue, a, BIDE_TIME_MAX_MS);
+    uint64_t slow = put_later(queue, a, 3600000), fast = put_later(queue, a, 20);
+    EQ(await(queue, a)->id, fast);
+    NOT_BEFORE(start_us, 20);
+    EQ(state_of(queue, slow), BIDE_STATE_DELAYED);
+    EQ(topic_of(queue, a).jobs.delayed, 2);
+}
+
+static void a_nearer_deadline_is_met_while_the_queue_sleeps_towards_a_farther_one(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    put_later(queue, a, 3600000);
+    struct waiter *waiter = begin_reserve(queue, new_cq(), &topic, 1);
+    nap_ms(20);
+    int64_t start_us = clock_us();
+    uint64_t id = put_later(queue, a, 30);
+    completes(waiter, BIDE_OK);
+    NOT_BEFORE(start_us, 30);
+    EQ(waiter->job.id, id);
+}
+
+static void jobs_that_are_due_together_come_by_id(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_feed *feed = NULL;
+    OK(bide_subscribe(queue, a, 1U << BIDE_EVENT_READY, 0, &feed));
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.run_at_ms = wall_ms() + 400;
+    uint64_t ids[20];
+    for (size_t i = 0; i < COUNT(ids); i++)
+        ids[i] = put_as(queue, a, "body", &options);
+    UNTIL(topic_of(queue, a).jobs.ready == COUNT(ids));
+    bide_event events[20];
+    size_t got = 0;
+    for (int i = 0; i < 100 && got < COUNT(ids); i++) {
+        size_t count = 0;
+        OK(bide_events(queue, feed, PATIENCE_MS, events + got, COUNT(ids) - got, &count, NULL));
+        got += count;
+    }
+    EQ(got, COUNT(ids));
+    for (size_t i = 0; i < COUNT(ids); i++)
+        EQ(events[i].id, ids[i]);
+    OK(bide_unsubscribe(queue, feed));
+}
+
+static void ten_thousand_jobs_due_together_all_come(void)
+{
+    static bide_put_item items[BIDE_BATCH_JOBS];
+    static bide_job jobs[BIDE_BATCH_JOBS];
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.run_at_ms = wall_ms() + 400;
+    for (int i = 0; i < 10; i++) {
+        for (size_t j = 0; j < COUNT(items); j++)
+            items[j] = (bide_put_item){.topic = topic, .options = &options};
+        OK(bide_put_many(queue, items, COUNT(items), NULL));
+    }
+    size_t got = 0;
+    uint64_t last = 0;
+    UNTIL(topic_of(queue, a).jobs.ready == 10 * COUNT(items));
+    CHECK(wall_us() >= options.run_at_ms * 1000);
+    for (int i = 0; i < 10; i++) {
+        bide_reserve_args args = reserve_args(&topic, 1, 0, jobs, COUNT(jobs));
+        OK(bide_reserve_many(queue, &args));
+        for (size_t j = 0; j < args.count; j++) {
+            CHECK(jobs[j].id > last);
+            last = jobs[j].id;
+        }
+        got += args.count;
+        clear_jobs(jobs, args.count);
+    }
+    EQ(got, 10 * COUNT(items));
+}
+
+static void a_run_at_does_not_come_early(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    static const int64_t from_now_ms[] = {2, 20, 70};
+    for (size_t i = 0; i < COUNT(from_now_ms); i++) {
+        bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+        options.run_at_ms = wall_ms() + from_now_ms[i];
+        uint64_t id = put_as(queue, a, "body", &options);
+        const bide_job *job = await(queue, a);
+        CHECK(wall_us() >= options.run_at_ms * 1000);
+        EQ(job->id, id);
+    }
+}
+
+static void delays_of_both_clocks_stand_side_by_side(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    int64_t start_us = clock_us();
+    options.run_at_ms = wall_ms() + 60;
+    put_as(queue, a, "body", &options);
+    put_later(queue, a, 40);
+    options.run_at_ms += 3600000;
+    put_as(queue, a, "body", &options);
+    put_later(queue, a, 3600000);
+    await(queue, a);
+    await(queue, a);
+    CHECK(wall_us() >= (options.run_at_ms - 3600000) * 1000);
+    NOT_BEFORE(start_us, 40);
+    nothing_ready(queue, a);
+    EQ(topic_of(queue, a).jobs.delayed, 2);
+}
+
+static void a_release_with_a_delay_does_not_come_back_early(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    const bide_job *job = take(queue, a);
+    int64_t start_us = clock_us();
+    OK(bide_release(queue, id, job->token, BIDE_KEEP, 40));
+    EQ(await(queue, a)->id, id);
+    NOT_BEFORE(start_us, 40);
+}
+
+static void a_failed_job_does_not_come_back_early(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.backoff_base_ms = 30;
+    uint64_t id = put_as(queue, a, "body", &options);
+    const bide_job *job = take(queue, a);
+    int64_t start_us = clock_us(), delay_ms = 0;
+    OK(bide_fail(queue, id, job->token, NULL, BIDE_KEEP, NULL, &delay_ms));
+    BETWEEN(delay_ms, 30, 45);
+    job = await(queue, a);
+    NOT_BEFORE(start_us, 30);
+    start_us = clock_us();
+    OK(bide_fail(queue, id, job->token, NULL, 35, NULL, NULL));
+    EQ(await(queue, a)->id, id);
+    NOT_BEFORE(start_us, 35);
+}
+
+static void a_lease_does_not_end_early(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 50;
+    uint64_t id = put_as(queue, a, "body", &options);
+    int64_t start_us = clock_us();
+    take(queue, a);
+    const bide_job *job = await(queue, a);
+    NOT_BEFORE(start_us, 50);
+    EQ(job->id, id);
+    EQ(job->timeouts, 1);
+    EQ(job->reserves, 2);
+}
+
+static void a_touch_moves_the_end_of_the_lease(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 3600000;
+    uint64_t id = put_as(queue, a, "body", &options);
+    const bide_job *job = take(queue, a);
+    int64_t start_us = clock_us();
+    OK(bide_touch(queue, id, job->token, 80, NULL));
+    EQ(await(queue, a)->id, id);
+    NOT_BEFORE(start_us, 80);
+    EQ(stat_job(queue, id)->timeouts, 1);
+}
+
+static void an_expiry_does_not_come_early_and_is_counted(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    OK(bide_topic_ref(queue, a, 1));
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.expires_at_ms = wall_ms() + 50;
+    uint64_t ready = put_as(queue, a, "body", &options);
+    options.delay_ms = 3600000;
+    uint64_t delayed = put_as(queue, a, "body", &options);
+    UNTIL(state_of(queue, ready) == BIDE_STATE_GONE);
+    CHECK(wall_us() >= options.expires_at_ms * 1000);
+    UNTIL(state_of(queue, delayed) == BIDE_STATE_GONE);
+    EQ(topic_of(queue, a).total.expired, 2);
+    EQ(topic_of(queue, a).total.deletes, 0);
+    OK(bide_topic_ref(queue, a, -1));
+}
+
+static void a_job_that_was_once_reserved_does_not_expire(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.expires_at_ms = wall_ms() + 60;
+    uint64_t id = put_as(queue, a, "body", &options);
+    bide_job job = {0};
+    int code = bide_reserve(queue, a, 0, &job);
+    if (code == BIDE_TIMED_OUT) {
+        /* The machine was so slow that the job had expired: that is right, too. */
+        CHECK(wall_us() >= options.expires_at_ms * 1000);
+        return;
+    }
+    OK(code);
+    OK(bide_give_back(queue, id, job.token));
+    bide_job_clear(&job);
+    uint64_t other = put_as(queue, a, "other", &options);
+    UNTIL(state_of(queue, other) == BIDE_STATE_GONE);
+    nap_ms(30);
+    EQ(state_of(queue, id), BIDE_STATE_READY);
+    EQ(topic_of(queue, a).total.expired, 1);
+}
+
+static void a_pause_does_not_end_early(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    int64_t start_us = clock_us();
+    OK(bide_pause(queue, a, 50));
+    EQ(await(queue, a)->id, id);
+    NOT_BEFORE(start_us, 50);
+    CHECK(!topic_of(queue, a).paused);
+}
+
+static void a_delay_ends_while_its_topic_is_paused_but_nobody_gets_the_job(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    OK(bide_pause(queue, a, BIDE_FOREVER));
+    struct waiter *waiter = begin_reserve(queue, new_cq(), &topic, 1);
+    uint64_t id = put_later(queue, a, 10);
+    UNTIL(state_of(queue, id) == BIDE_STATE_READY);
+    still_pending(waiter);
+    OK(bide_resume(queue, a));
+    completes(waiter, BIDE_OK);
+    EQ(waiter->job.id, id);
+}
+
+static void retention_does_not_end_early_and_is_counted(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    OK(bide_topic_ref(queue, a, 1));
+    uint64_t id = put(queue, a, "body");
+    const bide_job *job = take(queue, a);
+    int64_t start_us = clock_us();
+    OK(bide_done(queue, id, job->token, "r", 1, 50));
+    UNTIL(state_of(queue, id) == BIDE_STATE_GONE);
+    NOT_BEFORE(start_us, 50);
+    EQ(topic_of(queue, a).total.retired, 1);
+    EQ(topic_of(queue, a).total.dones, 1);
+    EQ(topic_of(queue, a).total.deletes, 0);
+    EQ(topic_of(queue, a).jobs.done, 0);
+    OK(bide_topic_ref(queue, a, -1));
+}
+
+static void an_update_to_an_earlier_time_is_met(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    uint64_t id = put_later(queue, a, 3600000);
+    struct waiter *waiter = begin_reserve(queue, new_cq(), &topic, 1);
+    bide_update_args changes = {.id = id, .priority = BIDE_KEEP, .run_at_ms = BIDE_KEEP};
+    changes.ttr_ms = BIDE_KEEP;
+    changes.delay_ms = 30;
+    int64_t start_us = clock_us();
+    OK(bide_update(queue, &changes));
+    completes(waiter, BIDE_OK);
+    NOT_BEFORE(start_us, 30);
+    EQ(waiter->job.id, id);
+}
+
+static void times_of_every_size_stand_side_by_side(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t far = 0;
+    for (int64_t delay_ms = 100000; delay_ms < BIDE_TIME_MAX_MS; delay_ms *= 3)
+        far = put_later(queue, a, delay_ms);
+    uint64_t delayed = topic_of(queue, a).jobs.delayed;
+    CHECK(delayed > 10);
+    uint64_t near[8];
+    int64_t start_us = clock_us();
+    for (size_t i = 0; i < COUNT(near); i++)
+        near[i] = put_later(queue, a, 40 - 5 * (int64_t)i);
+    for (size_t i = 0; i < COUNT(near); i++)
+        await(queue, a);
+    NOT_BEFORE(start_us, 40);
+    for (size_t i = 0; i < COUNT(near); i++)
+        EQ(state_of(queue, near[i]), BIDE_STATE_RESERVED);
+    EQ(topic_of(queue, a).jobs.delayed, delayed);
+    EQ(state_of(queue, far), BIDE_STATE_DELAYED);
+}
+
+static const struct test tests[] = {
+    TEST(a_delay_does_not_end_early),
+    TEST(a_delay_ends_for_a_call_that_does_not_wait),
+    TEST(a_shorter_delay_overtakes_a_longer_one),
+    TEST(a_nearer_deadline_is_met_while_the_queue_sleeps_towards_a_farther_one),
+    TEST(jobs_that_are_due_together_come_by_id),
+    TEST(ten_thousand_jobs_due_together_all_come),
+    TEST(a_run_at_does_not_come_early),
+    TEST(delays_of_both_clocks_stand_side_by_side),
+    TEST(a_release_with_a_delay_does_not_come_back_early),
+    TEST(a_failed_job_does_not_come_back_early),
+    TEST(a_lease_does_not_end_early),
+    TEST(a_touch_moves_the_end_of_the_lease),
+    TEST(an_expiry_does_not_come_early_and_is_counted),
+    TEST(a_job_that_was_once_reserved_does_not_expire),
+    TEST(a_pause_does_not_end_early),
+    TEST(a_delay_ends_while_its_topic_is_paused_but_nobody_gets_the_job),
+    TEST(retention_does_not_end_early_and_is_counted),
+    TEST(an_update_to_an_earlier_time_is_met),
+    TEST(times_of_every_size_stand_side_by_side),
+};
+
+const struct theme time_theme = {"time", tests, COUNT(tests)};

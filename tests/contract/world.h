@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * world - a queue with a job in every state, and the proof that nothing in it has changed.
+ *
+ * A call that is refused must leave everything as it was. The tests of bad input build a world,
+ * make their calls, and compare all figures and all jobs with what they were before.
+ */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include "contract.h"
+
+#define WORLD_JOBS 6
+
+struct world {
+    bide *queue;
+    const char *topic;
+    uint64_t delayed;
+    uint64_t ready;
+    uint64_t reserved;
+    uint64_t buried;
+    uint64_t done;
+    uint64_t other;       /* another reserved job */
+    uint64_t token;       /* of the lease of reserved */
+    uint64_t old_token;   /* of an earlier lease of it */
+    uint64_t other_token; /* of the lease of other */
+
+    bide_stats stats;
+    bide_topic_stats topic_stats;
+    bide_job jobs[WORLD_JOBS];
+};
+
+/* A world in a queue with these parameters; key "held" is held by its ready job. */
+struct world *new_world(const char *parameters);
+
+/* Fails the test if anything in the world is not as it was when it was made. */
+#define UNCHANGED(world) world_unchanged(HERE, (world))
+void world_unchanged(struct where at, const struct world *world);
+
+/* Fails the test if the bytes of an out parameter are not those that spoil() wrote. */
+#define SPOILED(object) spoiled(HERE, &(object), sizeof(object), #object)
+void spoil(void *object, size_t size);
+void spoiled(struct where at, const void *object, size_t size, const char *name);
+
+/* A call that must be refused, with this code or BIDE_EINVAL, and leave the world unchanged. */
+#define REFUSE(world, call, want)                                                        \
+    do {                                                                                 \
+        CODE(call, want);                                                                \
+        UNCHANGED(world);                                                                \
+    } while (0)
+#define BAD(world, call) REFUSE(world, call, BIDE_EINVAL)
+
+/* Times that no duration may have, and moments that cannot be named. */
+extern const int64_t bad_times[5];
+extern const int64_t bad_moments[5];
+extern const int64_t bad_priorities[4];
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#define SECOND INT64_C(1000000)
+#define DAY (86400 * SECOND)
+#define YEAR (365 * DAY)
+
+/* How far the boot-time clock goes: mostly a little, at times to just around a deadline. */
+static int64_t mono_step(struct sim *sim)
+{
+    struct rng *rng = &sim->rng;
+    uint64_t kind = rng_below(rng, 1000);
+    if (kind < 450)
+        return 0;
+    if (kind < 600)
+        return rng_range(rng, 1, 999);
+    if (kind < 770)
+        return rng_range(rng, 1000, 50000);
+    if (kind < 800)
+        return rng_range(rng, 50000, 2 * SECOND);
+    if (kind < 960) {
+        int64_t to = model_next(sim->model).mono - sim->now.mono + rng_range(rng, -1, 1);
+        return to > 0 && to < 40 * DAY ? to : 0;
+    }
+    if (kind < 995)
+        return rng_range(rng, 1 * SECOND, 60 * SECOND);
+    if (rng_percent(rng, 70))
+        return rng_range(rng, 60 * SECOND, 3600 * SECOND);
+    if (rng_percent(rng, 80))
+        return rng_range(rng, 3600 * SECOND, 2 * DAY);
+    return rng_range(rng, DAY, rng_one_in(rng, 3) ? 120 * YEAR : YEAR);
+}
+
+/* How far the wall clock goes while the other goes that far: the same, unless somebody sets it. */
+static int64_t wall_step(struct sim *sim, int64_t mono)
+{
+    struct rng *rng = &sim->rng;
+    uint64_t kind = rng_below(rng, 1000);
+    if (kind < 900)
+        return mono;
+    if (kind < 960) {
+        int64_t to = model_next(sim->model).wall - sim->now.wall + rng_range(rng, -1, 1);
+        return to > 0 && to < 40 * DAY ? to : mono;
+    }
+    if (kind < 980)
+        return mono + rng_range(rng, -5 * SECOND, 5 * SECOND);
+    if (kind < 997)
+        return mono + rng_range(rng, -2 * DAY, 2 * DAY);
+    return mono + rng_range(rng, -2 * YEAR, 2 * YEAR);
+}
+
+void sim_clock_step(struct sim *sim)
+{
+    int64_t mono = mono_step(sim);
+    int64_t wall = sim->now.wall + wall_step(sim, mono);
+    sim->now.mono += mono;
+    /* Within the years that can be named. */
+    if (wall < 10 * YEAR || wall > 220 * YEAR)
+        wall = 53 * YEAR + rng_range(&sim->rng, 0, YEAR);
+    sim->now.wall = wall;
+}
+
+static void compare_next(struct sim *sim)
+{
+    struct bi_now want = model_next(sim->model);
+    struct bi_now got = bi_core_next(sim->core);
+    expect(sim, "next deadline of the wall clock", want.wall, got.wall);
+    if (!sim->options.wheel) {
+        expect(sim, "next deadline", want.mono, got.mono);
+        return;
+    }
+    sim_hash(sim, (uint64_t)got.mono);
+    if (got.mono > want.mono || (want.mono != BI_NEVER && got.mono <= sim->now.mono) ||
+        (want.mono == BI_NEVER && got.mono != BI_NEVER))
+        sim_fail(sim, "next deadline: expected at most %lld, got %lld, now is %lld",
+                 (long long)want.mono, (long long)got.mono, (long long)sim->now.mono);
+}
+
+/* The model could not tell who was served when, if events were put off before that. */
+static bool somebody_waits(const struct model *m)
+{
+    for (const struct mwaiter *waiter = m->waiters; waiter != NULL; waiter = waiter->next)
+        if (waiter->name_count != 0)
+            return true;
+    return false;
+}
+
+/* What could not be done for lack of memory is done now. */
+static void catch_up(struct sim *sim)
+{
+    int64_t step = 100000 + (sim->options.wheel ? sim->options.wheel_tick : 0);
+    sim->now.mono += step;
+    sim->now.wall += step;
+    while (bi_core_tick(sim->core, sim->now, 3))
+        continue;
+    model_tick(sim->model);
+    model_learn_delays(sim->model);
+    sim_all_seen(sim);
+}
+
+void sim_tick(struct sim *sim)
+{
+    sim->what = "tick";
+    bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 10) &&
+                 (!sim->options.journal || !somebody_waits(sim->model));
+    if (armed)
+        sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 4),
+                      1 + (unsigned)rng_below(&sim->rng, 3));
+    while (bi_core_tick(sim->core, sim->now, 1 + (unsigned)rng_below(&sim->rng, 5)))
+        continue;
+    sim->allowed_enomem = armed && sim_alloc_disarm(&sim->alloc);
+    model_tick(sim->model);
+    bool put_off = sim->allowed_enomem;
+    sim->allowed_enomem = false;
+    model_learn_delays(sim->model);
+    sim_all_seen(sim);
+    if (put_off)
+        catch_up(sim);
+    if (rng_one_in(&sim->rng, 4))
+        compare_next(sim);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- ops and where they are ---- */
+
+void sim_ops_add(struct sim_ops *ops, struct sim_op *sop)
+{
+    sop->next = NULL;
+    sop->prev = ops->last;
+    if (ops->last != NULL)
+        ops->last->next = sop;
+    else
+        ops->first = sop;
+    ops->last = sop;
+    ops->count++;
+}
+
+void sim_ops_remove(struct sim_ops *ops, struct sim_op *sop)
+{
+    if (sop->prev != NULL)
+        sop->prev->next = sop->next;
+    else
+        ops->first = sop->next;
+    if (sop->next != NULL)
+        sop->next->prev = sop->prev;
+    else
+        ops->last = sop->prev;
+    ops->count--;
+}
+
+struct sim_op *sim_op_get(struct sim *sim, bide_op_kind kind)
+{
+    struct sim_op *sop = sim->idle.first;
+    if (sop != NULL)
+        sim_ops_remove(&sim->idle, sop);
+    else
+        sop = calloc(1, sizeof *sop);
+    if (sop == NULL)
+        abort();
+    memset(&sop->op, 0, sizeof sop->op);
+    sop->op.kind = kind;
+    sop->waiting = false;
+    sop->completed = false;
+    return sop;
+}
+
+static void drop_puts(const bide_put_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bide_buf_unref(items[i].buf);
+}
+
+static void drop_finishes(const bide_finish_item *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bide_buf_unref(items[i].buf);
+}
+
+/* Gives back what the arguments and results of an op hold. */
+static void drop_references(struct sim_op *sop)
+{
+    bide_op *op = &sop->op;
+    for (size_t i = 0; i < SIM_ITEMS; i++)
+        if (sop->jobs[i].id != 0)
+            bide_job_clear(&sop->jobs[i]);
+    if (op->kind == BIDE_OP_PUT)
+        drop_puts(&op->put, 1);
+    else if (op->kind == BIDE_OP_PUT_MANY)
+        drop_puts(op->put_many.items, op->put_many.count);
+    else if (op->kind == BIDE_OP_DONE)
+        drop_finishes(&op->finish, 1);
+    else if (op->kind == BIDE_OP_FINISH_MANY)
+        drop_finishes(op->finish_many.items, op->finish_many.count);
+    else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
+        drop_finishes(&op->finish_and_reserve.finish, 1);
+    else if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT)
+        bide_buf_unref(op->fetch.buf);
+    else if (op->kind == BIDE_OP_WAIT)
+        bide_buf_unref(op->wait.result);
+    else if (op->kind == BIDE_OP_RESTORE)
+        bide_job_clear(&sop->restored);
+}
+
+void sim_op_put(struct sim *sim, struct sim_op *sop)
+{
+    drop_references(sop);
+    sim_ops_add(&sim->idle, sop);
+}
+
+static void free_ops(struct sim_ops *ops)
+{
+    while (ops->first != NULL) {
+        struct sim_op *sop = ops->first;
+        sim_ops_remove(ops, sop);
+        free(sop);
+    }
+}
+
+/* ---- the sink ---- */
+
+static void complete(void *ctx, bide_op *op)
+{
+    struct sim *sim = ctx;
+    struct sim_op *sop = (struct sim_op *)(void *)op;
+    if (!sop->waiting || sop->completed)
+        sim_fail(sim, "an op completed that was not waiting, or twice");
+    if (sim->completed_count == sizeof sim->completed / sizeof sim->completed[0])
+        sim_fail(sim, "too many completions in one step");
+    sop->completed = true;
+    sim->completed[sim->completed_count++] = sop;
+}
+
+void sim_all_seen(struct sim *sim)
+{
+    if (sim->completed_seen != sim->completed_count)
+        sim_fail(sim, "a waiting %s completed with %s, which was not expected",
+                 bide_op_name(sim->completed[sim->completed_seen]->op.kind),
+                 bide_code_name(sim->completed[sim->completed_seen]->op.private_.status));
+    for (size_t i = 0; i < sim->completed_count; i++) {
+        struct sim_op *sop = sim->completed[i];
+        sim_ops_remove(&sim->waiting, sop);
+        sop->waiting = false;
+        sim_answer(sim, sop);
+    }
+    sim->completed_count = 0;
+    sim->completed_seen = 0;
+}
+
+/* ---- one op ---- */
+
+/* An op of several parts, of which one may fail when others have been done. */
+static bool has_parts(bide_op_kind kind)
+{
+    return kind == BIDE_OP_KICK || kind == BIDE_OP_PURGE ||
+           kind == BIDE_OP_FINISH_AND_RESERVE;
+}
+
+static int run_to_end(struct sim *sim, bide_op *op)
+{
+    int code;
+    do
+        code = bi_core_run(sim->core, op, sim->now);
+    while (code == BI_AGAIN);
+    return code;
+}
+
+/* Runs an op while allocations fail. False if that made it fail; then nothing has changed. */
+static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
+{
+    uint64_t before = bi_core_hash(sim->core);
+    sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 5),
+                  1 + (unsigned)rng_below(&sim->rng, 3));
+    *code = run_to_end(sim, &sop->op);
+    sim->allowed_enomem = sim_alloc_disarm(&sim->alloc);
+    if (*code != BIDE_ENOMEM || has_parts(sop->op.kind))
+        return true;
+    expect_true(sim, sim->allowed_enomem, "BIDE_ENOMEM though there was memory");
+    expect_true(sim, bi_core_hash(sim->core) == before,
+                "an op that answered BIDE_ENOMEM has changed something");
+    return false;
+}
+
+static void keep_feed(struct sim *sim, bide_feed *feed)
+{
+    for (size_t i = 0; i < 4; i++) {
+        if (sim->feeds[i] == NULL) {
+            sim->feeds[i] = feed;
+            return;
+        }
+    }
+}
+
+/* What the arguments pointed to is the caller's again, who writes something else there. */
+static void begin_waiting(struct sim *sim, struct sim_op *sop)
+{
+    memset(sop->topics, 0xa5, sizeof sop->topics);
+    memset(sop->weights, 0xa5, sizeof sop->weights);
+    sim_ops_add(&sim->waiting, sop);
+}
+
+void sim_do(struct sim *sim, struct sim_op *sop)
+{
+    int code = 0;
+    bool answered = true;
+    sim->what = bide_op_name(sop->op.kind);
+    sop->waiting = true; /* it may be served before run() returns */
+    if (sim->alloc_fails && rng_one_in(&sim->rng, 5))
+        answered = run_failing(sim, sop, &code);
+    else
+        code = run_to_end(sim, &sop->op);
+    sop->op.private_.status = code;
+    sim_tell(sim, sop, code);
+    if (answered)
+        model_run(sim->model, sop, code);
+    sim->allowed_enomem = false;
+    if (code == BIDE_OK && sop->op.kind == BIDE_OP_SUBSCRIBE)
+        keep_feed(sim, sop->op.feed.feed);
+    if (code == BIDE_PENDING) {
+        begin_waiting(sim, sop);
+    } else {
+        sop->waiting = false;
+        sim_answer(sim, sop);
+    }
+    sim_all_seen(sim);
+}
+
+/* ---- a run ---- */
+
+static void cancel_some(struct sim *sim)
+{
+    struct sim_op *sop = sim->waiting.first;
+    if (sop == NULL)
+        return;
+    for (uint64_t skip = rng_below(&sim->rng, sim->waiting.count); skip > 0; skip--)
+        sop = sop->next;
+    sim->what = "cancel of a waiting op";
+    expect_true(sim, bi_core_cancel(sim->core, &sop->op), "a waiting op is not waiting");
+    model_cancel_op(sim->model, sop);
+    sim_all_seen(sim);
+    expect_true(sim, !bi_core_cancel(sim->core, &sop->op),
+                "an op that has completed was cancelled");
+}
+
+static void step(struct sim *sim)
+{
+    uint64_t kind = rng_below(&sim->rng, 1000);
+    sim_clock_step(sim);
+    sim_tick(sim);
+    if (kind < 15)
+        cancel_some(sim);
+    else if (kind < 45)
+        sim_listing_step(sim);
+    else if (kind < 48)
+        sim_compare_all(sim);
+    else if (kind < 98 && sim->options.journal)
+        sim_commit_step(sim);
+    else if (kind < 99 && sim->floods && rng_one_in(&sim->rng, 4))
+        sim_flood(sim);
+    else
+        sim_do(sim, sim_generate(sim));
+}
+
+static void begin(struct sim *sim)
+{
+    sim->rng.state = sim->seed * UINT64_C(0x2545f4914f6cdd1d);
+    sim->now.mono = rng_one_in(&sim->rng, 3) ? 0 : rng_range(&sim->rng, 0, 1000000000000);
+    sim->now.wall = INT64_C(1700000000000000) + rng_range(&sim->rng, 0, 1000000000000);
+    sim->model = model_new(sim);
+    sim_choose_options(sim);
+    sim->options.complete = complete;
+    sim->options.ctx = sim;
+    sim->store.next_id = (uint64_t)rng_range(&sim->rng, 1, 5);
+    sim->store.next_token = (uint64_t)rng_range(&sim->rng, 1, 5);
+    sim_new_core(sim);
+}
+
+static void end(struct sim *sim)
+{
+    sim_compare_all(sim);
+    sim_hash(sim, bi_core_hash(sim->core));
+    if (rng_one_in(&sim->rng, 2))
+        sim_empty(sim);
+    sim_close(sim);
+}
+
+static void release(struct sim *sim)
+{
+    model_free(sim->model);
+    sim_store_done(&sim->store);
+    free_ops(&sim->idle);
+    free_ops(&sim->waiting);
+    free_ops(&sim->held);
+}
+
+bool sim_run(const struct sim_config *config, uint64_t seed, uint64_t *hash)
+{
+    static struct sim sim;
+    memset(&sim, 0, sizeof sim);
+    sim.config = config;
+    sim.seed = seed;
+    sim.what = "begin";
+    if (setjmp(sim.failed) != 0) {
+        sim_listing_drop_all(&sim);
+        release(&sim);
+        return false;
+    }
+    begin(&sim);
+    for (; sim.step < config->steps; sim.step++)
+        step(&sim);
+    end(&sim);
+    *hash = sim.answers;
+    release(&sim);
+    return true;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#define MANY_WAITING 40
+
+/* ---- picking ---- */
+
+static struct mjob *random_job(struct sim *sim)
+{
+    struct model *m = sim->model;
+    return m->count != 0 ? m->jobs[rng_below(&sim->rng, m->count)] : NULL;
+}
+
+uint64_t sim_pick_id(struct sim *sim)
+{
+    const struct mjob *job = random_job(sim);
+    uint64_t kind = rng_below(&sim->rng, 100);
+    if (job != NULL && kind < 88)
+        return job->id;
+    if (kind < 95)
+        return 1 + rng_below(&sim->rng, sim->model->next_id);
+    return kind < 97 ? BIDE_ID_MAX : sim->model->next_id + rng_below(&sim->rng, 3);
+}
+
+/* Some topics are used more than others. */
+int sim_pick_name(struct sim *sim)
+{
+    return (int)(rng_one_in(&sim->rng, 4) ? rng_below(&sim->rng, SIM_NAMES)
+                                          : rng_below(&sim->rng, 4));
+}
+
+/* From 1 ms to 100 years. */
+int64_t sim_pick_ms(struct sim *sim)
+{
+    uint64_t kind = rng_below(&sim->rng, 100);
+    if (kind < 40)
+        return rng_range(&sim->rng, 1, 30);
+    if (kind < 80)
+        return rng_range(&sim->rng, 30, 5000);
+    if (kind < 95)
+        return rng_range(&sim->rng, 5000, 600000);
+    return kind < 98 ? rng_range(&sim->rng, 600000, 86400000) : BIDE_TIME_MAX_MS;
+}
+
+bide_slice sim_pick_text(struct sim *sim, char *room, size_t max)
+{
+    size_t size = rng_below(&sim->rng, max + 1);
+    for (size_t i = 0; i < size; i++)
+        room[i] = (char)('a' + rng_below(&sim->rng, 4));
+    return (bide_slice){.data = room, .size = size};
+}
+
+static bide_slice pick_topic(struct sim *sim)
+{
+    return sim_slice(sim_names[sim_pick_name(sim)]);
+}
+
+static bide_state pick_state(struct sim *sim)
+{
+    return (bide_state)rng_range(&sim->rng, BIDE_STATE_DELAYED, BIDE_STATE_DONE);
+}
+
+static int64_t pick_timeout(struct sim *sim)
+{
+    if (sim->waiting.count > MANY_WAITING || rng_one_in(&sim->rng, 2))
+        return 0;
+    return rng_one_in(&sim->rng, 6) ? BIDE_FOREVER : sim_pick_ms(sim);
+}
+
+/* ---- the ops that need little ---- */
+
+static void gen_reserve_job(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.reserve_job.id = sim_pick_id(sim);
+    sop->op.reserve_job.job = &sop->jobs[0];
+}
+
+static void gen_id(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.lease.id = sim_pick_id(sim);
+}
+
+static void gen_kick(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.kick.topic = pick_topic(sim);
+    sop->op.kick.max =
+        rng_one_in(&sim->rng, 8) ? UINT64_MAX : (uint64_t)rng_range(&sim->rng, 1, 5);
+}
+
+static void gen_update(struct sim *sim, struct sim_op *sop)
+{
+    bide_update_args *args = &sop->op.update;
+    struct rng *rng = &sim->rng;
+    args->id = sim_pick_id(sim);
+    args->priority = rng_one_in(rng, 2) ? rng_range(rng, 1020, 1030) : BIDE_KEEP;
+    args->ttr_ms = rng_one_in(rng, 3) ? rng_range(rng, 0, 300) : BIDE_KEEP;
+    args->delay_ms = args->run_at_ms = BIDE_KEEP;
+    if (rng_one_in(rng, 3))
+        args->delay_ms = rng_one_in(rng, 3) ? 0 : sim_pick_ms(sim);
+    else if (rng_one_in(rng, 3))
+        args->run_at_ms = sim->now.wall / US_PER_MS + rng_range(rng, -2000, 5000);
+    if (rng_one_in(rng, 2))
+        args->topic = pick_topic(sim);
+}
+
+static void gen_look(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.look.id = sim_pick_id(sim);
+    sop->op.look.job = &sop->jobs[0];
+}
+
+static void gen_peek_first(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.look.topic = pick_topic(sim);
+    sop->op.look.state = pick_state(sim);
+    sop->op.look.job = &sop->jobs[0];
+}
+
+static void gen_find(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.look.topic = pick_topic(sim);
+    sop->op.look.key = sim_slice(sim_keys[rng_below(&sim->rng, SIM_KEYS)]);
+    sop->op.look.job = &sop->jobs[0];
+}
+
+static void gen_fetch(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.fetch.id = sim_pick_id(sim);
+}
+
+static void gen_wait(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.wait.id = sim_pick_id(sim);
+    sop->op.wait.timeout_ms = pick_timeout(sim);
+}
+
+static void gen_purge(struct sim *sim, struct sim_op *sop)
+{
+    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY,
+                                        BIDE_STATE_BURIED, BIDE_STATE_DONE};
+    sop->op.purge.topic = pick_topic(sim);
+    sop->op.purge.state = states[rng_below(&sim->rng, 4)];
+}
+
+static void gen_topic(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.topic.topic = pick_topic(sim);
+    sop->op.topic.for_ms = rng_one_in(&sim->rng, 6) ? rng_range(&sim->rng, BIDE_FOREVER, 0)
+                                                    : rng_range(&sim->rng, 1, 3000);
+    sop->op.topic.delta = rng_percent(&sim->rng, 40) ? 1 : -1;
+}
+
+static void gen_stats(struct sim *sim, struct sim_op *sop)
+{
+    static bide_stats stats;
+    (void)sim;
+    sop->op.stats.stats = &stats;
+}
+
+static void gen_topic_stats(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.topic_stats.topic = pick_topic(sim);
+    sop->op.topic_stats.stats = &sim->topic_page[0];
+}
+
+static void gen_drain(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.drain.on = !sim->model->draining && rng_one_in(&sim->rng, 3);
+}
+
+static void gen_nothing(struct sim *sim, struct sim_op *sop)
+{
+    (void)sim;
+    (void)sop;
+}
+
+/* ---- feeds ---- */
+
+static size_t pick_feed(struct sim *sim, bool used)
+{
+    for (int i = 0; i < 8; i++) {
+        size_t at = rng_below(&sim->rng, 4);
+        if ((sim->feeds[at] != NULL) == used)
+            return at;
+    }
+    return 4;
+}
+
+static void gen_subscribe(struct sim *sim, struct sim_op *sop)
+{
+    if (pick_feed(sim, false) == 4) {
+        sop->op.kind = BIDE_OP_PING;
+        return;
+    }
+    if (rng_one_in(&sim->rng, 2))
+        sop->op.feed.topic = pick_topic(sim);
+    if (rng_one_in(&sim->rng, 2))
+        sop->op.feed.kinds = (uint32_t)rng_range(&sim->rng, 1, (1 << BIDE_EVENT_KINDS) - 1);
+    sop->op.feed.capacity =
+        rng_one_in(&sim->rng, 5) ? 0 : (uint32_t)rng_range(&sim->rng, 1, 12);
+}
+
+static void gen_events(struct sim *sim, struct sim_op *sop)
+{
+    size_t at = pick_feed(sim, true);
+    if (at == 4) {
+        sop->op.kind = BIDE_OP_PING;
+        return;
+    }
+    sop->op.feed.feed = sim->feeds[at];
+    sop->op.feed.events = sop->events;
+    sop->op.feed.event_max = (size_t)rng_range(&sim->rng, 1, SIM_ITEMS);
+    sop->op.feed.timeout_ms = pick_timeout(sim);
+}
+
+static void gen_unsubscribe(struct sim *sim, struct sim_op *sop)
+{
+    size_t at = pick_feed(sim, true);
+    if (at == 4 || !rng_one_in(&sim->rng, 3)) {
+        sop->op.kind = BIDE_OP_PING;
+        return;
+    }
+    sop->op.feed.feed = sim->feeds[at];
+    sim->feeds[at] = NULL;
+}
+
+/* ---- choosing an op ---- */
+
+static const struct {
+    bide_op_kind kind;
+    unsigned weight;
+    void (*fill)(struct sim *sim, struct sim_op *sop);
+} kinds[] = {
+    {BIDE_OP_PUT, 130, sim_gen_put},
+    {BIDE_OP_PUT_MANY, 25, sim_gen_put_many},
+    {BIDE_OP_RESTORE, 15, sim_gen_restore},
+    {BIDE_OP_RESERVE, 130, sim_gen_reserve},
+    {BIDE_OP_RESERVE_JOB, 20, gen_reserve_job},
+    {BIDE_OP_DELETE, 50, sim_gen_lease},
+    {BIDE_OP_DONE, 60, sim_gen_done},
+    {BIDE_OP_FINISH_MANY, 25, sim_gen_finish_many},
+    {BIDE_OP_TOUCH_MANY, 15, sim_gen_touch_many},
+    {BIDE_OP_FINISH_AND_RESERVE, 50, sim_gen_finish_and_reserve},
+    {BIDE_OP_RELEASE, 45, sim_gen_release},
+    {BIDE_OP_GIVE_BACK, 25, sim_gen_lease},
+    {BIDE_OP_FAIL, 50, sim_gen_fail},
+    {BIDE_OP_BURY, 35, sim_gen_bury},
+    {BIDE_OP_KICK, 20, gen_kick},
+    {BIDE_OP_KICK_JOB, 15, gen_id},
+    {BIDE_OP_TOUCH, 35, sim_gen_touch},
+    {BIDE_OP_UPDATE, 40, gen_update},
+    {BIDE_OP_CANCEL, 25, gen_id},
+    {BIDE_OP_PEEK, 10, gen_look},
+    {BIDE_OP_PEEK_FIRST, 10, gen_peek_first},
+    {BIDE_OP_FIND, 10, gen_find},
+    {BIDE_OP_JOB_STATS, 10, gen_look},
+    {BIDE_OP_BODY, 6, gen_fetch},
+    {BIDE_OP_RESULT, 8, gen_fetch},
+    {BIDE_OP_WAIT, 35, gen_wait},
+    {BIDE_OP_PURGE, 6, gen_purge},
+    {BIDE_OP_PAUSE, 15, gen_topic},
+    {BIDE_OP_RESUME, 15, gen_topic},
+    {BIDE_OP_TOPIC_REF, 15, gen_topic},
+    {BIDE_OP_STATS, 6, gen_stats},
+    {BIDE_OP_TOPIC_STATS, 8, gen_topic_stats},
+    {BIDE_OP_SUBSCRIBE, 8, gen_subscribe},
+    {BIDE_OP_EVENTS, 30, gen_events},
+    {BIDE_OP_UNSUBSCRIBE, 8, gen_unsubscribe},
+    {BIDE_OP_PING, 2, gen_nothing},
+    {BIDE_OP_DRAIN, 12, gen_drain},
+};
+
+static size_t pick_kind(struct sim *sim)
+{
+    unsigned total = 0;
+    size_t count = sizeof kinds / sizeof kinds[0];
+    for (size_t i = 0; i < count; i++)
+        total += kinds[i].weight;
+    uint64_t left = rng_below(&sim->rng, total);
+    size_t at = 0;
+    for (; left >= kinds[at].weight; at++)
+        left -= kinds[at].weight;
+    return at;
+}
+
+static bool adds(bide_op_kind kind)
+{
+    return kind == BIDE_OP_PUT || kind == BIDE_OP_PUT_MANY || kind == BIDE_OP_RESTORE;
+}
+
+static bool ends(bide_op_kind kind)
+{
+    return kind == BIDE_OP_DELETE || kind == BIDE_OP_DONE || kind == BIDE_OP_FINISH_MANY ||
+           kind == BIDE_OP_CANCEL || kind == BIDE_OP_PURGE;
+}
+
+/* There are enough jobs: rather take one away. */
+static struct sim_op *fewer(struct sim *sim)
+{
+    struct sim_op *sop;
+    if (rng_one_in(&sim->rng, 4)) {
+        sop = sim_op_get(sim, BIDE_OP_PURGE);
+        gen_purge(sim, sop);
+    } else {
+        sop = sim_op_get(sim, BIDE_OP_DELETE);
+        sop->op.lease.id = sim_pick_id(sim);
+    }
+    return sop;
+}
+
+struct sim_op *sim_generate(struct sim *sim)
+{
+    size_t at = pick_kind(sim);
+    if (adds(kinds[at].kind) && sim->model->count > sim->crowd)
+        return fewer(sim);
+    if (ends(kinds[at].kind) && sim->model->count < sim->crowd && !rng_one_in(&sim->rng, 3))
+        at = 0; /* a put */
+    struct sim_op *sop = sim_op_get(sim, kinds[at].kind);
+    kinds[at].fill(sim, sop);
+    return sop;
+}
+
+void sim_flood(struct sim *sim)
+{
+    int name = sim_pick_name(sim);
+    bide_state state = rng_one_in(&sim->rng, 2) ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED;
+    for (int i = 0; i < 1100; i++) {
+        struct sim_op *sop = sim_op_get(sim, BIDE_OP_RESTORE);
+        sim_gen_restore_as(sim, sop, name, state);
+        sim_do(sim, sop);
+    }
+    struct sim_op *sop = sim_op_get(sim, rng_one_in(&sim->rng, 2) ? BIDE_OP_KICK : BIDE_OP_PURGE);
+    if (sop->op.kind == BIDE_OP_KICK) {
+        sop->op.kick.topic = sim_slice(sim_names[name]);
+        sop->op.kick.max = rng_one_in(&sim->rng, 2) ? UINT64_MAX : 1050;
+    } else {
+        sop->op.purge.topic = sim_slice(sim_names[name]);
+        sop->op.purge.state = state;
+    }
+    sim_do(sim, sop);
+    for (state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {
+        if (state == BIDE_STATE_RESERVED)
+            continue;
+        sop = sim_op_get(sim, BIDE_OP_PURGE);
+        sop->op.purge.topic = sim_slice(sim_names[name]);
+        sop->op.purge.state = state;
+        sim_do(sim, sop);
+    }
+}

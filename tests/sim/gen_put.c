@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <string.h>
+
+static void pick_schedule(struct sim *sim, bide_put_options *options)
+{
+    struct rng *rng = &sim->rng;
+    int64_t wall_ms = sim->now.wall / US_PER_MS;
+    uint64_t kind = rng_below(rng, 100);
+    if (kind < 30)
+        options->delay_ms = sim_pick_ms(sim);
+    else if (kind < 50)
+        options->run_at_ms = wall_ms + rng_range(rng, -1000, 8000);
+    else if (kind < 52)
+        options->run_at_ms = BIDE_WHEN_MAX_MS;
+    if (rng_one_in(rng, 6))
+        options->expires_at_ms = wall_ms + rng_range(rng, -500, 20000);
+    if (options->run_at_ms != 0 && rng_one_in(rng, 10))
+        options->expires_at_ms = options->run_at_ms;
+}
+
+static void pick_options(struct sim *sim, bide_put_options *options)
+{
+    struct rng *rng = &sim->rng;
+    *options = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
+    options->priority = (uint32_t)rng_range(rng, 1021, 1027);
+    if (rng_one_in(rng, 20))
+        options->priority = rng_one_in(rng, 2) ? 0 : UINT32_MAX;
+    pick_schedule(sim, options);
+    options->ttr_ms = rng_one_in(rng, 3) ? 0 : sim_pick_ms(sim);
+    if (rng_one_in(rng, 3))
+        options->ttr_ms = rng_range(rng, 60000, 600000);
+    if (rng_one_in(rng, 3))
+        options->key = sim_slice(sim_keys[rng_below(rng, SIM_KEYS)]);
+    options->conflict = rng_one_in(rng, 2) ? BIDE_REPLACE : BIDE_REJECT;
+    options->key_hold_retained = rng_one_in(rng, 3);
+    options->max_retries = (int32_t)rng_range(rng, BIDE_NO_RETRY_LIMIT, 3);
+    if (rng_one_in(rng, 2))
+        options->backoff_base_ms = rng_range(rng, 1, 2000);
+    if (rng_one_in(rng, 2))
+        options->backoff_max_ms = rng_range(rng, 1, 5000);
+    if (rng_one_in(rng, 2))
+        options->retain_ms = sim_pick_ms(sim);
+}
+
+static void pick_item(struct sim *sim, struct sim_op *sop, size_t at, bide_put_item *item)
+{
+    item->topic = sim_slice(sim_names[sim_pick_name(sim)]);
+    item->body = sim_pick_text(sim, sop->bytes[at], rng_one_in(&sim->rng, 10) ? 60 : 16);
+    if (rng_one_in(&sim->rng, 4)) {
+        item->buf = bide_buf_new(item->body.data, item->body.size);
+        item->body = (bide_slice){NULL, 0};
+    }
+    if (rng_one_in(&sim->rng, 6))
+        return;
+    pick_options(sim, &sop->options[at]);
+    item->options = &sop->options[at];
+}
+
+void sim_gen_put(struct sim *sim, struct sim_op *sop)
+{
+    pick_item(sim, sop, 0, &sop->op.put);
+}
+
+void sim_gen_put_many(struct sim *sim, struct sim_op *sop)
+{
+    size_t count = (size_t)rng_range(&sim->rng, 1, SIM_ITEMS);
+    memset(sop->puts, 0, sizeof sop->puts);
+    for (size_t i = 0; i < count; i++)
+        pick_item(sim, sop, i, &sop->puts[i]);
+    sop->op.put_many.items = sop->puts;
+    sop->op.put_many.count = count;
+}
+
+/* ---- restore ---- */
+
+static int64_t pick_moment(struct sim *sim)
+{
+    if (rng_one_in(&sim->rng, 3))
+        return 0;
+    return sim->now.wall / US_PER_MS - rng_range(&sim->rng, 0, 100000);
+}
+
+static void pick_history(struct sim *sim, bide_job *job)
+{
+    struct rng *rng = &sim->rng;
+    job->failures = (uint32_t)rng_below(rng, 3);
+    job->reserves = (uint32_t)rng_below(rng, 2);
+    job->timeouts = (uint32_t)rng_below(rng, 9);
+    job->releases = (uint32_t)rng_below(rng, 9);
+    job->fails = (uint32_t)rng_below(rng, 9);
+    job->buries = (uint32_t)rng_below(rng, 9);
+    job->kicks = (uint32_t)rng_below(rng, 9);
+    job->touches = (uint32_t)rng_below(rng, 9);
+    job->created_ms = pick_moment(sim);
+    job->ready_ms = pick_moment(sim);
+    job->reserved_ms = pick_moment(sim);
+    job->touched_ms = pick_moment(sim);
+    job->buried_ms = pick_moment(sim);
+    job->done_ms = pick_moment(sim);
+}
+
+static void pick_restored_texts(struct sim *sim, struct sim_op *sop, bide_job *job)
+{
+    bide_slice text = sim_pick_text(sim, sop->bytes[0], rng_one_in(&sim->rng, 10) ? 60 : 16);
+    job->body = text.data;
+    job->body_size = text.size;
+    if (rng_one_in(&sim->rng, 3)) {
+        text = sim_slice(sim_keys[rng_below(&sim->rng, SIM_KEYS)]);
+        job->key = text.data;
+        job->key_size = text.size;
+    }
+    text = sim_pick_text(sim, sop->bytes[1], 63);
+    if (text.size != 0) {
+        job->last_error = text.data;
+        job->last_error_size = text.size;
+    }
+    text = sim_pick_text(sim, sop->bytes[2], 30);
+    if (job->state == BIDE_STATE_DONE && text.size != 0) {
+        job->result = text.data;
+        job->result_size = text.size;
+    }
+}
+
+void sim_gen_restore_as(struct sim *sim, struct sim_op *sop, int name, bide_state state)
+{
+    struct rng *rng = &sim->rng;
+    bide_job *job = &sop->restored;
+    memset(job, 0, sizeof *job);
+    strcpy(job->topic, sim_names[name]);
+    job->state = state;
+    job->priority = (uint32_t)rng_range(rng, 1021, 1027);
+    job->ttr_ms = rng_one_in(rng, 3) ? 0 : sim_pick_ms(sim);
+    job->left_ms = sim_pick_ms(sim);
+    job->run_at_wall = rng_one_in(rng, 2);
+    if (job->state == BIDE_STATE_DELAYED)
+        job->run_at_ms = sim->now.wall / US_PER_MS + rng_range(rng, -1000, 8000);
+    job->key_hold_retained = rng_one_in(rng, 3);
+    job->max_retries = (int32_t)rng_range(rng, BIDE_NO_RETRY_LIMIT, 3);
+    job->backoff_base_ms = rng_range(rng, 0, 2000);
+    job->backoff_max_ms = rng_range(rng, 0, 5000);
+    if (rng_one_in(rng, 4))
+        job->expires_at_ms = sim->now.wall / US_PER_MS + rng_range(rng, -500, 20000);
+    job->retain_ms = rng_one_in(rng, 2) ? sim_pick_ms(sim) : 0;
+    pick_history(sim, job);
+    pick_restored_texts(sim, sop, job);
+    sop->op.restore.job = job;
+}
+
+/* A job as the queue itself shows it, for another topic. */
+static bool export_job(struct sim *sim, struct sim_op *sop)
+{
+    bide_op look = {.kind = BIDE_OP_PEEK};
+    look.look.id = sim_pick_id(sim);
+    look.look.job = &sop->restored;
+    memset(&sop->restored, 0, sizeof sop->restored);
+    if (bi_core_run(sim->core, &look, sim->now) != BIDE_OK)
+        return false;
+    if (sop->restored.state == BIDE_STATE_DONE && sop->restored.left_ms == 0) {
+        bide_job_clear(&sop->restored);
+        return false;
+    }
+    strcpy(sop->restored.topic, sim_names[sim_pick_name(sim)]);
+    sop->op.restore.job = &sop->restored;
+    return true;
+}
+
+void sim_gen_restore(struct sim *sim, struct sim_op *sop)
+{
+    int name = sim_pick_name(sim);
+    bide_state state =
+        (bide_state)rng_range(&sim->rng, BIDE_STATE_DELAYED, BIDE_STATE_DONE);
+    if (!rng_one_in(&sim->rng, 3) || !export_job(sim, sop))
+        sim_gen_restore_as(sim, sop, name, state);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_JOBS 4096
+#define MOST_PAGES 100000
+
+/*
+ * A listing in pages. Whoever matches from the first page to the last must come exactly once;
+ * whoever changes meanwhile may come any number of times, but only while it matches.
+ */
+struct listing {
+    bide_op_kind kind; /* list, topics or waiting */
+    char cursor[BIDE_CURSOR_SIZE];
+    int name; /* -1: all */
+    bide_state state;
+    bide_filter filter;
+    char text[4];
+    bool with_body;
+    uint64_t began; /* a sequence number */
+    unsigned pages;
+    uint64_t wanted[MOST_JOBS];
+    size_t wanted_count;
+    uint64_t seen[MOST_JOBS];
+    size_t seen_count;
+    bool seen_name[SIM_NAMES];
+};
+
+/* ---- what matches ---- */
+
+static bool has_text(const struct mjob *job, bide_slice text)
+{
+    return text.size == 0 ||
+           memmem(job->body.bytes, job->body.size, text.data, text.size) != NULL;
+}
+
+static bool matches(const struct sim *sim, const struct listing *listing,
+                    const struct mjob *job)
+{
+    const bide_filter *filter = &listing->filter;
+    int64_t age = sim->now.mono > job->created ? sim->now.mono - job->created : 0;
+    if (listing->name >= 0 && job->name != listing->name)
+        return false;
+    if (listing->state != BIDE_STATE_GONE && job->state != listing->state)
+        return false;
+    if (filter->key.size != 0 && job->key != sim_key_of(filter->key))
+        return false;
+    if (age < filter->min_age_ms * US_PER_MS)
+        return false;
+    if (filter->max_age_ms != 0 && age > filter->max_age_ms * US_PER_MS)
+        return false;
+    return has_text(job, filter->text);
+}
+
+/* The number of times that an id was listed. */
+static size_t times_seen(const struct listing *listing, uint64_t id)
+{
+    size_t times = 0;
+    for (size_t i = 0; i < listing->seen_count; i++)
+        times += listing->seen[i] == id;
+    return times;
+}
+
+/* Keeps those wanted that still match and have not changed since the beginning. With a state
+ * only that state counts; otherwise the job need only be there. */
+static void prune(struct sim *sim, struct listing *listing)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < listing->wanted_count; i++) {
+        const struct mjob *job = model_find(sim->model, listing->wanted[i]);
+        bool changed = job != NULL && job->changed > listing->began;
+        if (job != NULL && !changed && matches(sim, listing, job))
+            listing->wanted[kept++] = listing->wanted[i];
+    }
+    listing->wanted_count = kept;
+}
+
+/* ---- jobs ---- */
+
+static void see_job(struct sim *sim, struct listing *listing, const bide_job *got)
+{
+    struct mjob *job = model_find(sim->model, got->id);
+    if (job == NULL || !matches(sim, listing, job))
+        sim_fail(sim, "job %llu was listed and does not match", (unsigned long long)got->id);
+    model_compare_job(sim->model, job, got, 0, listing->with_body);
+    if (job->changed <= listing->began && times_seen(listing, job->id) != 0)
+        sim_fail(sim, "job %llu was listed twice", (unsigned long long)job->id);
+    if (listing->seen_count < MOST_JOBS)
+        listing->seen[listing->seen_count++] = job->id;
+}
+
+static void fill_list(struct sim *sim, struct listing *listing, bide_op *op)
+{
+    if (listing->name >= 0)
+        op->list.topic = sim_slice(sim_names[listing->name]);
+    op->list.state = listing->state;
+    op->list.filter = listing->filter;
+    op->list.with_body = listing->with_body;
+    op->list.cursor = listing->cursor;
+    op->list.jobs = sim->page;
+    op->list.job_max = (size_t)rng_range(&sim->rng, 1, SIM_PAGE);
+}
+
+static void jobs_page(struct sim *sim, struct listing *listing, bide_op *op)
+{
+    fill_list(sim, listing, op);
+    sim->model->now = sim->now;
+    expect_code(sim, "list", BIDE_OK, bi_core_run(sim->core, op, sim->now));
+    expect_true(sim, op->list.count <= op->list.job_max, "a page has too many jobs");
+    for (size_t i = 0; i < op->list.count; i++) {
+        see_job(sim, listing, &sim->page[i]);
+        bide_job_clear(&sim->page[i]);
+    }
+    prune(sim, listing);
+}
+
+static void jobs_end(struct sim *sim, struct listing *listing)
+{
+    for (size_t i = 0; i < listing->wanted_count; i++)
+        if (times_seen(listing, listing->wanted[i]) != 1)
+            sim_fail(sim, "job %llu matched the whole time and was listed %zu times",
+                     (unsigned long long)listing->wanted[i],
+                     times_seen(listing, listing->wanted[i]));
+}
+
+/* ---- topics ---- */
+
+/* Has the topic been there, and waited for, since the listing began? */
+static bool was_there(const struct sim *sim, const struct listing *listing, int name)
+{
+    const struct mtopic *topic = &sim->model->topics[name];
+    if (!topic->exists || topic->born > listing->began)
+        return false;
+    return listing->kind == BIDE_OP_TOPICS ||
+           (topic->waiting != 0 && topic->waited_since <= listing->began);
+}
+
+static void see_topic(struct sim *sim, struct listing *listing, const bide_topic_stats *got)
+{
+    int name = sim_name_of(sim_slice(got->name));
+    expect_true(sim, name >= 0 && sim->model->topics[name].exists,
+                "a topic was listed that does not exist");
+    model_compare_topic(sim->model, name, got);
+    if (listing->kind == BIDE_OP_WAITING)
+        expect_true(sim, got->waiting != 0, "a topic was listed that nobody waits for");
+    if (was_there(sim, listing, name) && listing->seen_name[name])
+        sim_fail(sim, "topic %s was listed twice", sim_names[name]);
+    listing->seen_name[name] = true;
+}
+
+static void topics_page(struct sim *sim, struct listing *listing, bide_op *op)
+{
+    op->topics.cursor = listing->cursor;
+    op->topics.topics = sim->topic_page;
+    op->topics.topic_max = (size_t)rng_range(&sim->rng, 1, 5);
+    sim->model->now = sim->now;
+    expect_code(sim, "topics", BIDE_OK, bi_core_run(sim->core, op, sim->now));
+    expect_true(sim, op->topics.count <= op->topics.topic_max, "a page has too many topics");
+    for (size_t i = 0; i < op->topics.count; i++)
+        see_topic(sim, listing, &sim->topic_page[i]);
+}
+
+static void topics_end(struct sim *sim, struct listing *listing)
+{
+    for (int name = 0; name < SIM_NAMES; name++)
+        if (was_there(sim, listing, name) && !listing->seen_name[name])
+            sim_fail(sim, "topic %s was not listed", sim_names[name]);
+}
+
+/* ---- pages ---- */
+
+static void pick_filter(struct sim *sim, struct listing *listing)
+{
+    struct rng *rng = &sim->rng;
+    bide_filter *filter = &listing->filter;
+    if (rng_one_in(rng, 4))
+        filter->key = sim_slice(sim_keys[rng_below(rng, SIM_KEYS)]);
+    if (rng_one_in(rng, 4)) {
+        filter->text = sim_pick_text(sim, listing->text, 2);
+        if (filter->text.size == 0)
+            filter->text.data = NULL;
+    }
+    if (rng_one_in(rng, 4))
+        filter->min_age_ms = rng_range(rng, 0, 10000);
+    if (rng_one_in(rng, 4))
+        filter->max_age_ms = rng_range(rng, 1, 100000);
+}
+
+static struct listing *begin(struct sim *sim)
+{
+    static const bide_op_kind kinds[] = {BIDE_OP_LIST, BIDE_OP_LIST, BIDE_OP_LIST,
+                                         BIDE_OP_TOPICS, BIDE_OP_WAITING};
+    struct listing *listing = calloc(1, sizeof *listing);
+    if (listing == NULL)
+        abort();
+    listing->kind = kinds[rng_below(&sim->rng, 5)];
+    listing->name = rng_one_in(&sim->rng, 2) ? -1 : sim_pick_name(sim);
+    listing->state = (bide_state)rng_range(&sim->rng, BIDE_STATE_GONE, BIDE_STATE_DONE);
+    listing->with_body = rng_one_in(&sim->rng, 2);
+    if (rng_one_in(&sim->rng, 2))
+        pick_filter(sim, listing);
+    listing->began = sim->model->sequence;
+    for (size_t i = 0; i < sim->model->count && i < MOST_JOBS; i++)
+        listing->wanted[listing->wanted_count++] = sim->model->jobs[i]->id;
+    return listing;
+}
+
+/* One page; true at the end. */
+static bool page(struct sim *sim, struct listing *listing)
+{
+    bide_op op = {.kind = listing->kind};
+    sim->what = bide_op_name(op.kind);
+    if (op.kind == BIDE_OP_LIST)
+        jobs_page(sim, listing, &op);
+    else
+        topics_page(sim, listing, &op);
+    expect(sim, "hold of a listing", 0, (int64_t)op.private_.hold);
+    model_settle(sim->model);
+    sim_all_seen(sim);
+    if (++listing->pages > MOST_PAGES)
+        sim_fail(sim, "a listing does not end");
+    if (listing->cursor[0] != '\0')
+        return false;
+    if (op.kind == BIDE_OP_LIST)
+        jobs_end(sim, listing);
+    else
+        topics_end(sim, listing);
+    return true;
+}
+
+void sim_listing_step(struct sim *sim)
+{
+    size_t at = rng_below(&sim->rng, SIM_LISTINGS);
+    if (sim->listings[at] == NULL)
+        sim->listings[at] = begin(sim);
+    struct listing *listing = sim->listings[at];
+    bool to_the_end = rng_one_in(&sim->rng, 4);
+    bool ended = page(sim, listing);
+    while (!ended && to_the_end)
+        ended = page(sim, listing);
+    if (!ended)
+        return;
+    free(listing);
+    sim->listings[at] = NULL;
+}
+
+void sim_listing_drop_all(struct sim *sim)
+{
+    for (size_t i = 0; i < SIM_LISTINGS; i++) {
+        free(sim->listings[i]);
+        sim->listings[i] = NULL;
+    }
+}
+
+/* Every job and every topic, once. */
+void sim_list_everything(struct sim *sim)
+{
+    struct listing *jobs = begin(sim);
+    jobs->kind = BIDE_OP_LIST;
+    jobs->name = -1;
+    jobs->state = BIDE_STATE_GONE;
+    jobs->with_body = true;
+    memset(&jobs->filter, 0, sizeof jobs->filter);
+    struct listing *topics = begin(sim);
+    topics->kind = BIDE_OP_TOPICS;
+    while (!page(sim, jobs))
+        continue;
+    while (!page(sim, topics))
+        continue;
+    free(jobs);
+    free(topics);
+}

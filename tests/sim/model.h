@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * model - what a queue is, in the simplest code that could be right.
+ *
+ * Arrays, linear search, no indexes: it shares nothing with src/core but the public types. Each
+ * op's function works out the answer and compares it with the one that the core gave.
+ *
+ * Commits    The first change of a job in a batch keeps a copy of the job as it was (undo).
+ *            A commit drops copies, a rollback puts the oldest one back.
+ */
+#ifndef SIM_MODEL_H
+#define SIM_MODEL_H
+
+#include "sim.h"
+
+struct mtext {
+    size_t size;
+    char bytes[SIM_TEXT];
+};
+
+struct mundo;
+
+struct mjob {
+    uint64_t id;
+    bide_state state;
+    int name;
+    uint32_t priority;
+    bool due_wall;
+    bool due_unknown; /* by backoff: to be asked for and checked */
+    int64_t due;      /* delayed: when; done: end of retention; reserved: end of lease */
+    int64_t due_from; /* with due_unknown: backoff d, and the moment it counts from */
+    int64_t due_base;
+    int64_t again;    /* not 0: its deadline could not be dealt with; look again then */
+    int64_t expires_at; /* us; 0: never */
+    int64_t expiry_again;
+    bool expiry_over;   /* was reserved once */
+    uint64_t entered;   /* when it came into its state: a sequence number */
+    uint64_t changed;   /* when state or topic last changed: a sequence number */
+
+    int64_t ttr_ms;
+    int key;
+    bool key_hold_retained;
+    bool cancel_wanted;
+    int32_t max_retries;
+    uint32_t failures;
+    int64_t backoff_base_ms;
+    int64_t backoff_max_ms;
+    int64_t retain_ms;
+    uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
+    int64_t since; /* mono: ready since then */
+    int64_t created, reserved, touched, buried, done; /* mono; BI_NEVER: not yet */
+    int64_t ready; /* when it became ready before its last reservation */
+
+    uint64_t token;
+    int64_t leased;     /* mono: when the lease began */
+    int64_t last_touch; /* mono: or was last touched */
+    uint32_t lease_touches;
+
+    struct mtext body, last_error, result, progress;
+    bool has_error, has_result, has_progress;
+
+    uint64_t batch; /* the last batch that it was changed in */
+    bool stored;    /* a sealed batch has it */
+    uint64_t sealed; /* the last such */
+    struct mundo *undo; /* oldest first */
+};
+
+struct mundo {
+    struct mundo *next;
+    uint64_t batch;
+    int name; /* the topic, which outlives this copy */
+    bool existed;
+    struct mjob was;
+};
+
+struct mtopic {
+    bool exists;
+    uint64_t born; /* a sequence number */
+    uint64_t waited_since;
+    uint64_t count[6];
+    bide_counters total;
+    uint64_t references;
+    uint64_t waiting;
+    bool paused;
+    int64_t pause_end;
+    uint64_t fair; /* when a fair reserve last took from it; 0: never */
+};
+
+/* A topic's pause as it was before a batch. */
+struct mpause {
+    uint64_t batch;
+    int name;
+    bool paused;
+    int64_t end;
+};
+
+struct mwaiter {
+    struct mwaiter *next;
+    struct sim_op *sop;
+    uint64_t number;
+    int64_t deadline;
+    uint64_t hold; /* what it saw and changed before it began to wait */
+    int names[SIM_TOPICS];
+    uint32_t weights[SIM_TOPICS];
+    size_t name_count;
+    bide_strategy strategy;
+    size_t job_max;
+    uint64_t id;         /* of a wait */
+    struct mfeed *feed;  /* of an events */
+};
+
+struct mevent {
+    uint64_t batch; /* not to be told before this one is committed */
+    uint64_t purge; /* not 0: the events of one purge come in any order */
+    int name;
+    bide_event_kind kind;
+    bide_state state;
+    uint64_t id; /* 0: some job of the purge; which, is not known */
+    int64_t at_ms;
+};
+
+struct mfeed {
+    struct mfeed *next; /* the youngest first */
+    bide_feed *handle;
+    int name; /* -1: all */
+    uint32_t kinds;
+    size_t capacity;
+    struct mwaiter *reader;
+    struct mevent *events;
+    size_t count;
+    size_t room;
+    uint64_t lost;
+    uint64_t purge_lost; /* the last purge of which an event was lost */
+};
+
+struct model {
+    struct sim *sim;
+    struct bi_now now;
+    struct bi_now born;
+    struct mjob **jobs; /* by id */
+    size_t count;
+    size_t room;
+    struct mjob **dead; /* removed, but not yet committed so */
+    size_t dead_count;
+    size_t dead_room;
+    struct mtopic topics[SIM_NAMES];
+    struct mwaiter *waiters; /* in order of arrival */
+    uint64_t waiter_count;
+    uint64_t waiter_number;
+    struct mfeed *feeds;
+    bide_counters total;
+    bool draining;
+    uint64_t next_id;
+    uint64_t last_token;  /* that this core has given */
+    uint64_t told_token;  /* that anybody was told of, in any life of the queue */
+    uint64_t told_id;
+    uint64_t sequence;
+    uint64_t fair;
+    uint64_t purges;
+    uint64_t purging; /* the number of the purge that is going on */
+
+    bool journal;
+    uint64_t gathering;
+    uint64_t committed;
+    uint64_t hold; /* of the op that is being run */
+    bool token_stored;    /* tokens may be told of at once */
+    uint64_t token_batch; /* or when this one is committed */
+    struct mpause pauses[64];
+    size_t pause_count;
+
+    int got; /* the code that the core gave */
+};
+
+/* ---- model.c ---- */
+
+/* An array with room for one more. */
+void *sim_grow(void *array, size_t count, size_t *room, size_t size);
+struct model *model_new(struct sim *sim);
+void model_free(struct model *model);
+
+/* A new core was made at this moment. */
+void model_reset(struct model *m, uint64_t next_id, uint64_t next_token);
+
+struct mjob *model_find(struct model *m, uint64_t id);
+struct mjob *model_insert(struct model *m, uint64_t id, int name, bide_state state);
+void model_remove(struct model *m, struct mjob *job);
+/* Puts a job that is not in the array back into it. */
+void model_link(struct model *m, struct mjob *job);
+void model_free_job(struct mjob *job);
+
+void model_set_state(struct model *m, struct mjob *job, bide_state state);
+void model_move(struct model *m, struct mjob *job, int name);
+struct mtopic *model_need_topic(struct model *m, int name);
+size_t model_topic_count(const struct model *m);
+void model_cleanup(struct model *m);
+void model_set_text(struct mtext *text, const void *data, size_t size);
+void model_ready(struct model *m, struct mjob *job);
+struct mjob *model_key_holder(struct model *m, int name, int key);
+bool model_holds_key(const struct mjob *job);
+/* A moment of the boot-time clock as the wall clock shows it now, and back. */
+int64_t model_wall_of(const struct model *m, int64_t mono);
+int64_t model_mono_of(const struct model *m, int64_t wall);
+uint64_t model_live(const struct model *m, int name);
+
+/* Adds one to a counter of the topic and of the queue. */
+#define MODEL_COUNT(m, job_name, field)                                                  \
+    do {                                                                                 \
+        (m)->topics[job_name].total.field++;                                             \
+        (m)->total.field++;                                                              \
+    } while (0)
+
+/* ---- model_run.c: one op ---- */
+
+/* The core has answered got; work out the same and compare. */
+void model_run(struct model *m, struct sim_op *sop, int got);
+/* The handlers end with this: the code they expect. */
+void model_answer(struct model *m, int want);
+/* After each op and each timer event. */
+void model_settle(struct model *m);
+
+typedef void model_handler(struct model *m, struct sim_op *sop);
+
+/* ---- model_put.c ---- */
+model_handler model_put, model_put_many, model_restore;
+
+/* ---- model_reserve.c ---- */
+model_handler model_reserve, model_reserve_job;
+void model_serve(struct model *m);
+void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *args);
+
+/* ---- model_finish.c ---- */
+model_handler model_delete, model_done, model_finish_many, model_finish_and_reserve;
+/* Takes a job out and counts it as deleted. */
+void model_drop(struct model *m, struct mjob *job);
+/* The retention of a done job is over. */
+void model_retire(struct model *m, struct mjob *job);
+/* Drops the oldest done jobs of a topic that holds too many. */
+void model_limit_done(struct model *m, int name);
+
+/* ---- model_lease.c ---- */
+model_handler model_release, model_give_back, model_fail, model_bury, model_touch;
+model_handler model_touch_many;
+enum { MODEL_HOLDER, MODEL_ANYBODY };
+int model_lease(struct model *m, uint64_t id, uint64_t token, int who, struct mjob **job);
+void model_end_of_lease(struct model *m, struct mjob *job);
+/* A failure was counted: delayed by backoff, or buried; why is the event to tell. */
+void model_retry(struct model *m, struct mjob *job, bide_event_kind why);
+void model_enter_buried(struct model *m, struct mjob *job);
+void model_set_error(struct model *m, struct mjob *job, bide_slice text);
+
+/* ---- model_admin.c ---- */
+model_handler model_kick, model_kick_job, model_update, model_cancel, model_purge;
+model_handler model_pause, model_resume, model_topic_ref, model_ping, model_drain;
+
+/* ---- model_look.c ---- */
+model_handler model_peek, model_peek_first, model_find_key, model_job_stats, model_body;
+model_handler model_result, model_stats, model_topic_stats;
+void model_compare_job(struct model *m, const struct mjob *job, const bide_job *got,
+                       uint64_t token, bool with_body);
+void model_compare_topic(struct model *m, int name, const bide_topic_stats *got);
+/* Delayed jobs: how far the due time is from now. */
+int64_t model_distance(const struct model *m, const struct mjob *job);
+
+/* ---- model_wait.c: waiting calls of every kind ---- */
+model_handler model_wait;
+/* NULL when there are too many. */
+struct mwaiter *model_add_waiter(struct model *m, struct sim_op *sop, int64_t timeout_ms);
+/* The core must have completed this one next, with this code; forgets it. */
+void model_complete(struct model *m, struct mwaiter *waiter, int want, uint64_t hold);
+/* Those who wait for the job learn that it is done, buried or gone. */
+void model_wake_waits(struct model *m, const struct mjob *job, bide_state state);
+void model_cancel_op(struct model *m, struct sim_op *sop);
+void model_close(struct model *m);
+
+/* ---- model_feed.c ---- */
+model_handler model_subscribe, model_events, model_unsubscribe;
+void model_event(struct model *m, const struct mjob *job, bide_event_kind kind,
+                 bide_state state);
+void model_serve_feeds(struct model *m);
+void model_rollback_feeds(struct model *m);
+void model_free_feeds(struct model *m);
+
+/* ---- model_time.c ---- */
+void model_tick(struct model *m);
+/* The next moments at which something is to be done. */
+struct bi_now model_next(const struct model *m);
+bool model_is_due(const struct model *m, int64_t deadline);
+/* Does the core have a job with this id? */
+bool model_core_has(struct model *m, uint64_t id);
+/* Asks the core for what the backoff came to, and checks it. */
+void model_learn_delays(struct model *m);
+
+/* ---- model_journal.c ---- */
+/* Before a change that is to be stored. */
+void model_change(struct model *m, struct mjob *job);
+void model_change_new(struct model *m, struct mjob *job);
+void model_change_pause(struct model *m, int name);
+/* The answer has a token. */
+void model_gave_token(struct model *m);
+/* Does something not yet committed need the topic? */
+bool model_is_kept(const struct model *m, int name);
+/* The answer tells of this job, or that there is none with this id. */
+void model_saw(struct model *m, const struct mjob *job);
+void model_saw_none(struct model *m, uint64_t id);
+uint64_t model_hold_of(const struct model *m, uint64_t batch);
+void model_seal(struct model *m, const struct bi_batch *batch);
+void model_committed(struct model *m, uint64_t batch);
+void model_rollback(struct model *m);
+/* Whatever is buried or done from now on comes after what is in the store. */
+void model_begin_load(struct model *m, const struct sim_store *store);
+void model_load(struct model *m, const struct bi_image *image);
+void model_load_pause(struct model *m, int name, int64_t due);
+
+#endif

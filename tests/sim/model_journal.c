@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t model_hold_of(const struct model *m, uint64_t batch)
+{
+    return batch > m->committed ? batch : 0;
+}
+
+static void raise_hold(struct model *m, uint64_t batch)
+{
+    if (batch > m->committed && batch > m->hold)
+        m->hold = batch;
+}
+
+void model_saw(struct model *m, const struct mjob *job)
+{
+    raise_hold(m, job->batch);
+}
+
+void model_saw_none(struct model *m, uint64_t id)
+{
+    for (size_t i = 0; i < m->dead_count; i++)
+        if (m->dead[i]->id == id)
+            raise_hold(m, m->dead[i]->batch);
+}
+
+void model_gave_token(struct model *m)
+{
+    if (m->journal && !m->token_stored)
+        raise_hold(m, m->token_batch);
+}
+
+/* ---- changes ---- */
+
+static void add_undo(struct model *m, struct mjob *job, bool existed)
+{
+    struct mundo **link = &job->undo;
+    while (*link != NULL) {
+        if ((*link)->batch == m->gathering)
+            return;
+        link = &(*link)->next;
+    }
+    struct mundo *undo = calloc(1, sizeof *undo);
+    if (undo == NULL)
+        abort();
+    undo->batch = m->gathering;
+    undo->name = job->name;
+    undo->existed = existed;
+    undo->was = *job;
+    undo->was.undo = NULL;
+    *link = undo;
+}
+
+void model_change(struct model *m, struct mjob *job)
+{
+    if (!m->journal)
+        return;
+    add_undo(m, job, true);
+    job->batch = m->gathering;
+    raise_hold(m, m->gathering);
+}
+
+void model_change_new(struct model *m, struct mjob *job)
+{
+    if (!m->journal)
+        return;
+    add_undo(m, job, false);
+    job->batch = m->gathering;
+    raise_hold(m, m->gathering);
+}
+
+void model_change_pause(struct model *m, int name)
+{
+    if (!m->journal)
+        return;
+    raise_hold(m, m->gathering);
+    for (size_t i = 0; i < m->pause_count; i++)
+        if (m->pauses[i].name == name && m->pauses[i].batch == m->gathering)
+            return;
+    m->pauses[m->pause_count++] = (struct mpause){
+        .batch = m->gathering,
+        .name = name,
+        .paused = m->topics[name].paused,
+        .end = m->topics[name].pause_end,
+    };
+}
+
+static bool job_keeps(const struct mjob *job, int name)
+{
+    for (const struct mundo *undo = job->undo; undo != NULL; undo = undo->next)
+        if (undo->name == name)
+            return true;
+    return false;
+}
+
+bool model_is_kept(const struct model *m, int name)
+{
+    for (size_t i = 0; i < m->pause_count; i++)
+        if (m->pauses[i].name == name)
+            return true;
+    for (size_t i = 0; i < m->dead_count; i++)
+        if (m->dead[i]->name == name || job_keeps(m->dead[i], name))
+            return true;
+    for (size_t i = 0; i < m->count; i++)
+        if (job_keeps(m->jobs[i], name))
+            return true;
+    return false;
+}
+
+/* ---- commit ---- */
+
+static void drop_undos(struct mjob *job, uint64_t committed)
+{
+    while (job->undo != NULL && job->undo->batch <= committed) {
+        struct mundo *undo = job->undo;
+        job->undo = undo->next;
+        free(undo);
+    }
+}
+
+void model_committed(struct model *m, uint64_t batch)
+{
+    size_t kept = 0;
+    m->now = m->sim->now;
+    m->committed = batch;
+    m->token_stored = true;
+    for (size_t i = 0; i < m->count; i++)
+        drop_undos(m->jobs[i], batch);
+    for (size_t i = 0; i < m->dead_count; i++) {
+        drop_undos(m->dead[i], batch);
+        if (m->dead[i]->undo != NULL)
+            m->dead[kept++] = m->dead[i];
+        else
+            model_free_job(m->dead[i]);
+    }
+    m->dead_count = kept;
+    kept = 0;
+    for (size_t i = 0; i < m->pause_count; i++)
+        if (m->pauses[i].batch > batch)
+            m->pauses[kept++] = m->pauses[i];
+    m->pause_count = kept;
+    model_serve_feeds(m);
+    model_cleanup(m);
+}
+
+/* ---- rollback ---- */
+
+static void put_form_back(struct mjob *job)
+{
+    struct mundo *undo = job->undo;
+    struct mundo *oldest = undo;
+    *job = oldest->was;
+    job->undo = NULL;
+    while (undo != NULL) {
+        struct mundo *next = undo->next;
+        free(undo);
+        undo = next;
+    }
+}
+
+/* Takes out of the array whatever was changed; puts it back in its old form, or tells those who
+ * wait for it that it is gone. */
+static void roll_back_jobs(struct model *m)
+{
+    struct mjob **changed = malloc((m->count + m->dead_count + 1) * sizeof *changed);
+    size_t count = 0;
+    if (changed == NULL)
+        abort();
+    for (size_t i = 0; i < m->count;) {
+        struct mjob *job = m->jobs[i];
+        if (job->undo == NULL) {
+            i++;
+            continue;
+        }
+        m->topics[job->name].count[job->state]--;
+        m->count--;
+        memmove(&m->jobs[i], &m->jobs[i + 1], (m->count - i) * sizeof m->jobs[0]);
+        changed[count++] = job;
+    }
+    for (size_t i = 0; i < m->dead_count; i++)
+        changed[count++] = m->dead[i];
+    m->dead_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct mjob *job = changed[i];
+        if (job->undo->existed) {
+            uint64_t entered = job->undo->was.entered;
+            put_form_back(job);
+            model_link(m, job);
+            job->entered = entered;
+            if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+                model_wake_waits(m, job, job->state);
+        } else {
+            job->batch = 0;
+            model_wake_waits(m, job, BIDE_STATE_GONE);
+            model_free_job(job);
+        }
+    }
+    free(changed);
+}
+
+static void roll_back_pauses(struct model *m)
+{
+    for (size_t i = m->pause_count; i-- > 0;) {
+        struct mtopic *topic = model_need_topic(m, m->pauses[i].name);
+        topic->paused = m->pauses[i].paused;
+        topic->pause_end = m->pauses[i].end;
+    }
+    m->pause_count = 0;
+}
+
+void model_rollback(struct model *m)
+{
+    m->now = m->sim->now;
+    m->hold = 0;
+    roll_back_jobs(m);
+    roll_back_pauses(m);
+    m->gathering = bi_core_gathering(m->sim->core);
+    if (!m->token_stored)
+        m->token_batch = m->gathering;
+    model_rollback_feeds(m);
+    model_settle(m);
+}

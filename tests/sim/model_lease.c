@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+int model_lease(struct model *m, uint64_t id, uint64_t token, int who, struct mjob **job)
+{
+    *job = model_find(m, id);
+    if (*job == NULL) {
+        model_saw_none(m, id);
+        return BIDE_NOT_FOUND;
+    }
+    model_saw(m, *job);
+    bool reserved = (*job)->state == BIDE_STATE_RESERVED;
+    if (token != 0)
+        return reserved && (*job)->token == token ? BIDE_OK : BIDE_LEASE_LOST;
+    if (who == MODEL_HOLDER)
+        return BIDE_LEASE_LOST;
+    return reserved ? BIDE_RESERVED : BIDE_OK;
+}
+
+void model_set_error(struct model *m, struct mjob *job, bide_slice text)
+{
+    size_t most = m->sim->options.limits.max_error_size;
+    if (text.size == 0)
+        return;
+    job->has_error = true;
+    model_set_text(&job->last_error, text.data, text.size < most ? text.size : most);
+}
+
+/* Ready now, or delayed on the boot-time clock. */
+static void come_back(struct model *m, struct mjob *job, int64_t delay_ms)
+{
+    job->due_wall = false;
+    job->has_progress = false;
+    if (delay_ms == 0) {
+        model_ready(m, job);
+        return;
+    }
+    model_set_state(m, job, BIDE_STATE_DELAYED);
+    job->due = m->now.mono + delay_ms * US_PER_MS;
+}
+
+void model_enter_buried(struct model *m, struct mjob *job)
+{
+    model_set_state(m, job, BIDE_STATE_BURIED);
+    job->buried = m->now.mono;
+    job->buries++;
+    job->has_progress = false;
+    MODEL_COUNT(m, job->name, buries);
+    model_event(m, job, BIDE_EVENT_BURIED, BIDE_STATE_BURIED);
+    model_wake_waits(m, job, BIDE_STATE_BURIED);
+}
+
+/* ---- retries ---- */
+
+static int64_t backoff_ms(const struct mjob *job)
+{
+    int64_t delay = job->backoff_base_ms != 0 ? job->backoff_base_ms : 5000;
+    int64_t most = job->backoff_max_ms != 0 ? job->backoff_max_ms : 3600000;
+    for (uint32_t i = 1; i < job->failures && delay < most; i++)
+        delay *= 2;
+    return delay < most ? delay : most;
+}
+
+static bool at_limit(const struct mjob *job)
+{
+    return job->max_retries >= 0 && job->failures > (uint32_t)job->max_retries;
+}
+
+void model_retry(struct model *m, struct mjob *job, bide_event_kind why)
+{
+    if (at_limit(job)) {
+        model_event(m, job, why, BIDE_STATE_BURIED);
+        model_enter_buried(m, job);
+        return;
+    }
+    job->due_unknown = true;
+    job->due_from = m->now.mono;
+    job->due_base = backoff_ms(job);
+    job->due_wall = false;
+    job->has_progress = false;
+    model_set_state(m, job, BIDE_STATE_DELAYED);
+    model_event(m, job, why, BIDE_STATE_DELAYED);
+}
+
+void model_end_of_lease(struct model *m, struct mjob *job)
+{
+    model_change(m, job);
+    job->timeouts++;
+    MODEL_COUNT(m, job->name, timeouts);
+    if (job->cancel_wanted) {
+        model_event(m, job, BIDE_EVENT_TIMED_OUT, BIDE_STATE_GONE);
+        model_drop(m, job);
+    } else if (job->max_retries < 0) {
+        come_back(m, job, 0);
+        model_event(m, job, BIDE_EVENT_TIMED_OUT, BIDE_STATE_READY);
+    } else {
+        job->failures++;
+        model_set_error(m, job, sim_slice("ttr ran out"));
+        model_retry(m, job, BIDE_EVENT_TIMED_OUT);
+    }
+}
+
+/* ---- the ops ---- */
+
+void model_release(struct model *m, struct sim_op *sop)
+{
+    struct mjob *job;
+    int code = model_lease(m, sop->op.release.id, sop->op.release.token, MODEL_HOLDER, &job);
+    model_answer(m, code);
+    if (code != BIDE_OK)
+        return;
+    if (job->cancel_wanted) {
+        model_drop(m, job);
+        return;
+    }
+    model_change(m, job);
+    job->releases++;
+    MODEL_COUNT(m, job->name, releases);
+    if (sop->op.release.priority != BIDE_KEEP)
+        job->priority = (uint32_t)sop->op.release.priority;
+    come_back(m, job, sop->op.release.delay_ms);
+    model_event(m, job, BIDE_EVENT_RELEASED, job->state);
+}
+
+void model_give_back(struct model *m, struct sim_op *sop)
+{
+    struct mjob *job;
+    int code = model_lease(m, sop->op.lease.id, sop->op.lease.token, MODEL_HOLDER, &job);
+    model_answer(m, code);
+    if (code != BIDE_OK)
+        return;
+    if (job->cancel_wanted) {
+        model_drop(m, job);
+        return;
+    }
+    if (job->max_retries >= 0)
+        model_change(m, job);
+    come_back(m, job, 0);
+    model_event(m, job, BIDE_EVENT_RELEASED, job->state);
+}
+
+/* Where a failed job goes: as the op says, by backoff, or to the buried. */
+static void fail_to(struct model *m, struct mjob *job, int64_t retry_in_ms)
+{
+    if (at_limit(job) || retry_in_ms == BIDE_KEEP) {
+        model_retry(m, job, BIDE_EVENT_FAILED);
+        return;
+    }
+    come_back(m, job, retry_in_ms);
+    model_event(m, job, BIDE_EVENT_FAILED, job->state);
+}
+
+/* By backoff the op says what the delay came to. */
+static void compare_fail(struct model *m, struct mjob *job, const bide_op *op)
+{
+    expect(m->sim, "state after the failure", job->state, op->fail.state);
+    if (job->state != BIDE_STATE_DELAYED) {
+        expect(m->sim, "delay", 0, op->fail.delay_ms);
+        return;
+    }
+    if (!job->due_unknown) {
+        expect(m->sim, "delay", op->fail.retry_in_ms, op->fail.delay_ms);
+        return;
+    }
+    int64_t delay = op->fail.delay_ms;
+    if (delay < job->due_base || delay > job->due_base + job->due_base / 2)
+        sim_fail(m->sim, "backoff of %lld ms for a base of %lld", (long long)delay,
+                 (long long)job->due_base);
+    job->due_unknown = false;
+    job->due = m->now.mono + delay * US_PER_MS;
+}
+
+void model_fail(struct model *m, struct sim_op *sop)
+{
+    struct mjob *job;
+    const bide_op *op = &sop->op;
+    int code = model_lease(m, op->fail.id, op->fail.token, MODEL_ANYBODY, &job);
+    if (code == BIDE_OK &&
+        (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE))
+        code = BIDE_WRONG_STATE;
+    model_answer(m, code);
+    if (code != BIDE_OK)
+        return;
+    if (job->cancel_wanted) {
+        expect(m->sim, "state after the failure", BIDE_STATE_GONE, op->fail.state);
+        model_drop(m, job);
+        return;
+    }
+    model_change(m, job);
+    job->fails++;
+    job->failures++;
+    MODEL_COUNT(m, job->name, fails);
+    model_set_error(m, job, op->fail.error);
+    fail_to(m, job, op->fail.retry_in_ms);
+    compare_fail(m, job, op);
+}
+
+void model_bury(struct model *m, struct sim_op *sop)
+{
+    struct mjob *job;
+    const bide_op *op = &sop->op;
+    int code = model_lease(m, op->bury.id, op->bury.token, MODEL_ANYBODY, &job);
+    if (code == BIDE_OK &&
+        (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE))
+        code = BIDE_WRONG_STATE;
+    model_answer(m, code);
+    if (code != BIDE_OK)
+        return;
+    if (job->cancel_wanted) {
+        model_drop(m, job);
+        return;
+    }
+    model_change(m, job);
+    if (op->bury.priority != BIDE_KEEP)
+        job->priority = (uint32_t)op->bury.priority;
+    model_set_error(m, job, op->bury.reason);
+    model_enter_buried(m, job);
+}
+
+/* ---- touch ---- */
+
+static bool at_touch_limit(const struct model *m, const struct mjob *job, int64_t end)
+{
+    const struct bi_limits *limits = &m->sim->options.limits;
+    if (limits->max_touches != 0 && job->lease_touches >= limits->max_touches)
+        return true;
+    if (limits->min_touch_interval != 0 &&
+        m->now.mono - job->last_touch < limits->min_touch_interval)
+        return true;
+    return limits->max_touch_total != 0 && end - job->leased > limits->max_touch_total;
+}
+
+static int touch(struct model *m, const bide_touch_item *item, int got)
+{
+    struct mjob *job;
+    int code = model_lease(m, item->id, item->token, MODEL_HOLDER, &job);
+    if (code != BIDE_OK)
+        return code;
+    int64_t extend_ms = item->extend_ms != 0 ? item->extend_ms : job->ttr_ms;
+    int64_t end = m->now.mono + extend_ms * US_PER_MS;
+    if (at_touch_limit(m, job, end))
+        return BIDE_TOUCH_LIMIT;
+    if (got == BIDE_ENOMEM && m->sim->allowed_enomem)
+        return BIDE_ENOMEM;
+    job->due = end;
+    job->again = 0;
+    job->last_touch = m->now.mono;
+    job->touched = m->now.mono;
+    job->lease_touches++;
+    job->touches++;
+    MODEL_COUNT(m, job->name, touches);
+    if (item->progress.size != 0) {
+        job->has_progress = true;
+        model_set_text(&job->progress, item->progress.data, item->progress.size);
+    }
+    expect(m->sim, "left_ms of the lease", extend_ms, item->left_ms);
+    return job->cancel_wanted ? BIDE_CANCEL_WANTED : BIDE_OK;
+}
+
+void model_touch(struct model *m, struct sim_op *sop)
+{
+    model_answer(m, touch(m, &sop->op.touch, BIDE_OK));
+}
+
+void model_touch_many(struct model *m, struct sim_op *sop)
+{
+    model_answer(m, BIDE_OK);
+    for (size_t i = 0; i < sop->op.touch_many.count; i++) {
+        const bide_touch_item *item = &sop->op.touch_many.items[i];
+        expect_code(m->sim, "status of the item", touch(m, item, item->status),
+                    item->status);
+    }
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+static int64_t loaded_moment(const struct model *m, int64_t wall)
+{
+    return wall == 0 ? BI_NEVER : model_mono_of(m, wall);
+}
+
+static void load_text(struct mtext *text, bool *has, const bide_buf *buf)
+{
+    *has = buf != NULL && bide_buf_size(buf) != 0;
+    if (*has)
+        model_set_text(text, bide_buf_data(buf), bide_buf_size(buf));
+}
+
+static void load_figures(struct mjob *job, const struct bi_image *image)
+{
+    job->priority = image->priority;
+    job->ttr_ms = image->ttr / US_PER_MS;
+    job->key_hold_retained = image->key_hold_retained;
+    job->max_retries = image->max_retries;
+    job->failures = image->failures;
+    job->backoff_base_ms = image->backoff_base / US_PER_MS;
+    job->backoff_max_ms = image->backoff_max / US_PER_MS;
+    job->expires_at = image->expires_at;
+    job->expiry_over = image->reserves != 0;
+    job->retain_ms = image->retain / US_PER_MS;
+    job->reserves = image->reserves;
+    job->timeouts = image->timeouts;
+    job->releases = image->releases;
+    job->fails = image->fails;
+    job->buries = image->buries;
+    job->kicks = image->kicks;
+    job->touches = image->touches;
+}
+
+static void load_moments(struct model *m, struct mjob *job, const struct bi_image *image)
+{
+    job->created = loaded_moment(m, image->created);
+    job->ready = loaded_moment(m, image->ready);
+    job->since = job->ready < m->now.mono ? job->ready : m->now.mono;
+    job->reserved = loaded_moment(m, image->reserved);
+    job->touched = loaded_moment(m, image->touched);
+    job->buried = loaded_moment(m, image->buried);
+    job->done = loaded_moment(m, image->done);
+}
+
+static void load_due(struct model *m, struct mjob *job, const struct bi_image *image)
+{
+    if (job->state != BIDE_STATE_DELAYED && job->state != BIDE_STATE_DONE)
+        return;
+    job->due_wall = image->due_wall && job->state == BIDE_STATE_DELAYED;
+    job->due = job->due_wall ? image->due : model_mono_of(m, image->due);
+    if (job->state == BIDE_STATE_DELAYED && image->due <= m->now.wall) {
+        job->due_wall = false;
+        model_ready(m, job);
+    }
+}
+
+/* It was reserved when the queue went down: that counts as a ttr that ran out. */
+static void load_started(struct model *m, struct mjob *job)
+{
+    model_change(m, job);
+    job->timeouts++;
+    job->failures++;
+    MODEL_COUNT(m, job->name, timeouts);
+    model_set_error(m, job,
+                    sim_slice("the queue was restarted while the job was reserved"));
+    model_retry(m, job, BIDE_EVENT_TIMED_OUT);
+}
+
+void model_begin_load(struct model *m, const struct sim_store *store)
+{
+    for (size_t i = 0; i < store->count; i++)
+        if (store->jobs[i].bury_order > m->sequence)
+            m->sequence = store->jobs[i].bury_order;
+}
+
+void model_load(struct model *m, const struct bi_image *image)
+{
+    bool has;
+    m->now = m->sim->now;
+    int name = sim_name_of(sim_slice(image->topic));
+    struct mjob *job = model_insert(m, image->id, name, image->state);
+    job->stored = true;
+    load_figures(job, image);
+    load_moments(m, job, image);
+    load_text(&job->body, &has, image->body);
+    load_text(&job->last_error, &job->has_error, image->last_error);
+    load_text(&job->result, &job->has_result, image->result);
+    if (image->key != NULL)
+        job->key = sim_key_of((bide_slice){.data = bide_buf_data(image->key),
+                                           .size = bide_buf_size(image->key)});
+    if (image->state == BIDE_STATE_BURIED || image->state == BIDE_STATE_DONE)
+        job->entered = image->bury_order;
+    load_due(m, job, image);
+    if (image->cancel_wanted) {
+        model_drop(m, job);
+    } else if (image->started) {
+        load_started(m, job);
+    }
+    model_cleanup(m);
+}
+
+void model_load_pause(struct model *m, int name, int64_t due)
+{
+    m->now = m->sim->now;
+    if (due != BI_NEVER && due <= m->now.wall)
+        return;
+    struct mtopic *topic = model_need_topic(m, name);
+    topic->paused = true;
+    topic->pause_end = due == BI_NEVER ? BI_NEVER : model_mono_of(m, due);
+}

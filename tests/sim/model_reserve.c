@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <stdlib.h>
+
+static bool is_open(const struct model *m, int name)
+{
+    const struct mtopic *topic = &m->topics[name];
+    return topic->exists && !topic->paused && topic->count[BIDE_STATE_READY] > 0;
+}
+
+static bool is_before(const struct mjob *a, const struct mjob *b)
+{
+    return a->priority < b->priority || (a->priority == b->priority && a->id < b->id);
+}
+
+static struct mjob *best_ready(struct model *m, int name)
+{
+    struct mjob *best = NULL;
+    for (size_t i = 0; i < m->count; i++) {
+        struct mjob *job = m->jobs[i];
+        if (job->name == name && job->state == BIDE_STATE_READY &&
+            (best == NULL || is_before(job, best)))
+            best = job;
+    }
+    return best;
+}
+
+/* ---- the strategies: which of the names, -1 for none ---- */
+
+static int by_priority(struct model *m, const struct mwaiter *waiter)
+{
+    int chosen = -1;
+    for (size_t i = 0; i < waiter->name_count; i++) {
+        int name = waiter->names[i];
+        if (is_open(m, name) &&
+            (chosen < 0 || is_before(best_ready(m, name), best_ready(m, chosen))))
+            chosen = name;
+    }
+    return chosen;
+}
+
+static int by_order(struct model *m, const struct mwaiter *waiter)
+{
+    for (size_t i = 0; i < waiter->name_count; i++)
+        if (is_open(m, waiter->names[i]))
+            return waiter->names[i];
+    return -1;
+}
+
+static int by_turn(struct model *m, const struct mwaiter *waiter)
+{
+    int chosen = -1;
+    for (size_t i = 0; i < waiter->name_count; i++) {
+        int name = waiter->names[i];
+        if (is_open(m, name) &&
+            (chosen < 0 || m->topics[name].fair < m->topics[chosen].fair))
+            chosen = name;
+    }
+    return chosen;
+}
+
+/* Whatever the core took, if it was allowed to. */
+static int by_weight(struct model *m, const struct mwaiter *waiter, const bide_job *got)
+{
+    if (by_order(m, waiter) < 0)
+        return -1;
+    int name = sim_name_of(sim_slice(got->topic));
+    for (size_t i = 0; i < waiter->name_count; i++)
+        if (waiter->names[i] == name && is_open(m, name))
+            return name;
+    sim_fail(m->sim, "weighted reserve took from topic \"%s\", which it may not",
+             got->topic);
+}
+
+static int choose(struct model *m, const struct mwaiter *waiter, const bide_job *got)
+{
+    switch (waiter->strategy) {
+    case BIDE_STRICT:
+        return by_order(m, waiter);
+    case BIDE_WEIGHTED:
+        return by_weight(m, waiter, got);
+    case BIDE_FAIR:
+        return by_turn(m, waiter);
+    default:
+        return by_priority(m, waiter);
+    }
+}
+
+/* ---- taking ---- */
+
+static void check_token(struct model *m, uint64_t token)
+{
+    if (token <= m->last_token || token <= m->told_token || token > BIDE_ID_MAX)
+        sim_fail(m->sim, "token %llu was given before, or is too large",
+                 (unsigned long long)token);
+    m->last_token = token;
+}
+
+/* The job is reserved, as the snapshot says. */
+static void take(struct model *m, struct mjob *job, const bide_job *got)
+{
+    if (job->max_retries >= 0 || job->state != BIDE_STATE_READY)
+        model_change(m, job);
+    model_saw(m, job);
+    if (job->state == BIDE_STATE_READY)
+        job->ready = job->since;
+    model_set_state(m, job, BIDE_STATE_RESERVED);
+    check_token(m, got->token);
+    model_gave_token(m);
+    job->token = got->token;
+    job->leased = m->now.mono;
+    job->last_touch = m->now.mono;
+    job->touched = BI_NEVER;
+    job->lease_touches = 0;
+    job->due = m->now.mono + job->ttr_ms * US_PER_MS;
+    job->due_wall = false;
+    job->reserved = m->now.mono;
+    job->reserves++;
+    job->expiry_over = true;
+    job->has_progress = false;
+    MODEL_COUNT(m, job->name, reserves);
+    model_event(m, job, BIDE_EVENT_RESERVED, BIDE_STATE_RESERVED);
+    model_compare_job(m, job, got, job->token, true);
+}
+
+/* Takes what is ready, up to job_max; answers how many. */
+static size_t take_ready(struct model *m, const struct mwaiter *waiter,
+                         const bide_reserve_args *args)
+{
+    size_t count = 0;
+    /* Without memory a reserve may end with fewer than there are. */
+    size_t most = m->sim->allowed_enomem ? args->count : waiter->job_max;
+    while (count < most) {
+        int name = choose(m, waiter, &args->jobs[count]);
+        if (name < 0)
+            break;
+        if (waiter->strategy == BIDE_FAIR)
+            m->topics[name].fair = ++m->fair;
+        take(m, best_ready(m, name), &args->jobs[count]);
+        count++;
+    }
+    expect(m->sim, "count of jobs", (int64_t)count, (int64_t)args->count);
+    return count;
+}
+
+static void fill(struct mwaiter *waiter, const bide_reserve_args *args)
+{
+    waiter->name_count = args->topic_count;
+    waiter->strategy = args->strategy;
+    waiter->job_max = args->job_max;
+    for (size_t i = 0; i < args->topic_count; i++) {
+        waiter->names[i] = sim_name_of(args->topics[i]);
+        waiter->weights[i] = args->weights != NULL ? args->weights[i] : 1;
+    }
+}
+
+/* Why the call may not wait; 0 if it may. */
+static int wait_refusal(struct model *m, const struct mwaiter *waiter)
+{
+    const struct bi_limits *limits = &m->sim->options.limits;
+    size_t topics = model_topic_count(m);
+    if (m->waiter_count >= limits->max_waiters)
+        return BIDE_TOO_MANY_WAITERS;
+    size_t missing = 0;
+    for (size_t i = 0; i < waiter->name_count; i++)
+        missing += !m->topics[waiter->names[i]].exists;
+    if (missing != 0 && topics + missing > limits->max_topics)
+        return BIDE_TOO_MANY_TOPICS;
+    return BIDE_OK;
+}
+
+static void begin_waiting(struct model *m, struct mwaiter *waiter)
+{
+    for (size_t i = 0; i < waiter->name_count; i++) {
+        struct mtopic *topic = model_need_topic(m, waiter->names[i]);
+        if (topic->waiting++ == 0)
+            topic->waited_since = ++m->sequence;
+    }
+}
+
+void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *args)
+{
+    struct mwaiter wanted = {0};
+    fill(&wanted, args);
+    if (m->got == BIDE_ENOMEM && m->sim->allowed_enomem)
+        return;
+    if (by_order(m, &wanted) >= 0) {
+        model_answer(m, BIDE_OK);
+        take_ready(m, &wanted, args);
+        return;
+    }
+    if (args->timeout_ms == 0) {
+        model_answer(m, BIDE_TIMED_OUT);
+        return;
+    }
+    int refused = wait_refusal(m, &wanted);
+    if (refused != BIDE_OK) {
+        model_answer(m, refused);
+        return;
+    }
+    model_answer(m, BIDE_PENDING);
+    struct mwaiter *waiter = model_add_waiter(m, sop, args->timeout_ms);
+    fill(waiter, args);
+    begin_waiting(m, waiter);
+}
+
+void model_reserve(struct model *m, struct sim_op *sop)
+{
+    model_reserve_args(m, sop, &sop->op.reserve);
+}
+
+void model_reserve_job(struct model *m, struct sim_op *sop)
+{
+    struct mjob *job = model_find(m, sop->op.reserve_job.id);
+    if (job == NULL) {
+        model_saw_none(m, sop->op.reserve_job.id);
+        model_answer(m, BIDE_NOT_FOUND);
+        return;
+    }
+    model_saw(m, job);
+    if (job->state == BIDE_STATE_RESERVED) {
+        model_answer(m, BIDE_RESERVED);
+    } else if (job->state == BIDE_STATE_DONE) {
+        model_answer(m, BIDE_WRONG_STATE);
+    } else {
+        model_answer(m, BIDE_OK);
+        take(m, job, sop->op.reserve_job.job);
+    }
+}
+
+/* ---- serving those who wait ---- */
+
+static bide_reserve_args *args_of(struct sim_op *sop)
+{
+    return sop->op.kind == BIDE_OP_RESERVE ? &sop->op.reserve
+                                           : &sop->op.finish_and_reserve.reserve;
+}
+
+static bool is_reserve(const struct mwaiter *waiter)
+{
+    return waiter->sop->op.kind == BIDE_OP_RESERVE ||
+           waiter->sop->op.kind == BIDE_OP_FINISH_AND_RESERVE;
+}
+
+/* False if there was no memory to do it. */
+static bool serve_one(struct model *m, struct mwaiter *waiter)
+{
+    uint64_t before = m->hold;
+    if (!waiter->sop->completed && m->sim->allowed_enomem)
+        return false;
+    if (!waiter->sop->completed)
+        sim_fail(m->sim, "a waiting reserve was not served though a job is ready");
+    m->hold = waiter->hold;
+    take_ready(m, waiter, args_of(waiter->sop));
+    model_complete(m, waiter, BIDE_OK, m->hold);
+    m->hold = before;
+    return true;
+}
+
+void model_serve(struct model *m)
+{
+    for (struct mwaiter *w = m->waiters; w != NULL;) {
+        if (is_reserve(w) && by_order(m, w) >= 0) {
+            if (!serve_one(m, w))
+                return;
+            w = m->waiters;
+        } else {
+            w = w->next;
+        }
+    }
+}

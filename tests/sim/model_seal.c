@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <string.h>
+
+static struct mjob *find_changed(struct model *m, uint64_t id)
+{
+    struct mjob *job = model_find(m, id);
+    for (size_t i = 0; i < m->dead_count && job == NULL; i++)
+        if (m->dead[i]->id == id)
+            job = m->dead[i];
+    return job;
+}
+
+static void compare_buf(struct model *m, const char *what, bool has, const struct mtext *want,
+                        const bide_buf *got)
+{
+    expect_bytes(m->sim, what, want->bytes, has ? want->size : 0,
+                 got ? bide_buf_data(got) : NULL, got ? bide_buf_size(got) : 0);
+}
+
+static int64_t stored_moment(const struct model *m, int64_t mono)
+{
+    return mono == BI_NEVER ? 0 : model_wall_of(m, mono);
+}
+
+static void compare_moments(struct model *m, const struct mjob *job,
+                            const struct bi_image *image)
+{
+    struct sim *sim = m->sim;
+    expect(sim, "stored created", stored_moment(m, job->created), image->created);
+    bool ready = job->state == BIDE_STATE_READY;
+    expect(sim, "stored ready", stored_moment(m, ready ? job->since : job->ready),
+           image->ready);
+    expect(sim, "stored reserved", stored_moment(m, job->reserved), image->reserved);
+    expect(sim, "stored touched", stored_moment(m, job->touched), image->touched);
+    expect(sim, "stored buried", stored_moment(m, job->buried), image->buried);
+    expect(sim, "stored done", stored_moment(m, job->done), image->done);
+}
+
+static void compare_counters(struct model *m, const struct mjob *job,
+                             const struct bi_image *image)
+{
+    struct sim *sim = m->sim;
+    expect(sim, "stored reserves", job->reserves, image->reserves);
+    expect(sim, "stored timeouts", job->timeouts, image->timeouts);
+    expect(sim, "stored releases", job->releases, image->releases);
+    expect(sim, "stored fails", job->fails, image->fails);
+    expect(sim, "stored buries", job->buries, image->buries);
+    expect(sim, "stored kicks", job->kicks, image->kicks);
+    expect(sim, "stored touches", job->touches, image->touches);
+}
+
+static void compare_schedule(struct model *m, const struct mjob *job,
+                             const struct bi_image *image)
+{
+    struct sim *sim = m->sim;
+    bool reserved = job->state == BIDE_STATE_RESERVED;
+    bool timed = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE;
+    int64_t due = job->due_wall ? job->due : model_wall_of(m, job->due);
+    expect(sim, "stored state", reserved ? BIDE_STATE_READY : job->state, image->state);
+    expect(sim, "stored started", reserved && job->max_retries >= 0, image->started);
+    expect(sim, "stored cancel_wanted", job->cancel_wanted, image->cancel_wanted);
+    expect(sim, "stored key_hold", job->key_hold_retained, image->key_hold_retained);
+    expect(sim, "stored priority", job->priority, image->priority);
+    expect(sim, "stored ttr", job->ttr_ms * US_PER_MS, image->ttr);
+    if (job->state == BIDE_STATE_DELAYED)
+        expect(sim, "stored due_wall", job->due_wall, image->due_wall);
+    if (timed)
+        expect(sim, "stored due", due, image->due);
+    expect(sim, "stored max_retries", job->max_retries, image->max_retries);
+    expect(sim, "stored failures", job->failures, image->failures);
+    expect(sim, "stored backoff_base", job->backoff_base_ms * US_PER_MS,
+           image->backoff_base);
+    expect(sim, "stored backoff_max", job->backoff_max_ms * US_PER_MS, image->backoff_max);
+    expect(sim, "stored expires_at", job->expires_at, image->expires_at);
+    expect(sim, "stored retain", job->retain_ms * US_PER_MS, image->retain);
+}
+
+static void compare_image(struct model *m, const struct mjob *job,
+                          const struct bi_image *image, bool with_body)
+{
+    const char *key = job->key >= 0 ? sim_keys[job->key] : "";
+    expect(m->sim, "stored topic", job->name, sim_name_of(sim_slice(image->topic)));
+    compare_schedule(m, job, image);
+    compare_counters(m, job, image);
+    compare_moments(m, job, image);
+    expect(m->sim, "stored body_size", (int64_t)job->body.size, image->body_size);
+    if (with_body)
+        compare_buf(m, "stored body", true, &job->body, image->body);
+    compare_buf(m, "stored error", job->has_error, &job->last_error, image->last_error);
+    compare_buf(m, "stored result", job->has_result, &job->result, image->result);
+    expect_bytes(m->sim, "stored key", key, strlen(key),
+                 image->key ? bide_buf_data(image->key) : NULL,
+                 image->key ? bide_buf_size(image->key) : 0);
+}
+
+static void check_pause(struct model *m, const struct bi_record *record)
+{
+    int name = sim_name_of(sim_slice(record->image.topic));
+    const struct mtopic *topic = &m->topics[name];
+    int64_t want = 0;
+    if (topic->exists && topic->paused)
+        want = topic->pause_end == BI_NEVER ? BI_NEVER : model_wall_of(m, topic->pause_end);
+    expect(m->sim, "stored pause", want, record->image.due);
+}
+
+static void check_job(struct model *m, const struct bi_record *record)
+{
+    uint64_t batch = m->gathering;
+    struct mjob *job = find_changed(m, record->image.id);
+    if (job == NULL || job->batch != batch)
+        sim_fail(m->sim, "job %llu is stored but has not changed",
+                 (unsigned long long)record->image.id);
+    bool live = model_find(m, job->id) != NULL;
+    int want = !live ? BI_REMOVE : job->stored ? BI_UPDATE : BI_INSERT;
+    expect(m->sim, "kind of the record", want, (int)record->kind);
+    if (live)
+        compare_image(m, job, &record->image, want == BI_INSERT);
+    expect_true(m->sim, job->sealed != batch, "a job is twice in a batch");
+    job->sealed = batch;
+    job->stored = true;
+}
+
+/* How many records the batch must have: each change once, but nothing of what came and went. */
+static size_t expected_count(const struct model *m)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < m->count; i++)
+        count += m->jobs[i]->batch == m->gathering;
+    for (size_t i = 0; i < m->dead_count; i++)
+        count += m->dead[i]->batch == m->gathering && m->dead[i]->stored;
+    for (size_t i = 0; i < m->pause_count; i++)
+        count += m->pauses[i].batch == m->gathering;
+    return count;
+}
+
+void model_seal(struct model *m, const struct bi_batch *batch)
+{
+    m->now = m->sim->now;
+    expect(m->sim, "number of the batch", (int64_t)m->gathering, (int64_t)batch->number);
+    expect(m->sim, "records", (int64_t)expected_count(m), (int64_t)batch->count);
+    for (size_t i = 0; i < batch->count; i++) {
+        if (batch->records[i].kind == BI_PAUSE)
+            check_pause(m, &batch->records[i]);
+        else
+            check_job(m, &batch->records[i]);
+    }
+    expect(m->sim, "next_id of the batch", (int64_t)m->next_id, (int64_t)batch->next_id);
+    expect_true(m->sim, batch->next_token > m->last_token,
+                "the batch stores a next_token that has been given");
+    m->gathering++;
+}

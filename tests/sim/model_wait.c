@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <stdlib.h>
+
+struct mwaiter *model_add_waiter(struct model *m, struct sim_op *sop, int64_t timeout_ms)
+{
+    struct mwaiter *waiter = calloc(1, sizeof *waiter);
+    if (waiter == NULL)
+        abort();
+    waiter->sop = sop;
+    waiter->number = ++m->waiter_number;
+    waiter->hold = m->hold;
+    waiter->deadline =
+        timeout_ms == BIDE_FOREVER ? BI_NEVER : m->now.mono + timeout_ms * US_PER_MS;
+    struct mwaiter **link = &m->waiters;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = waiter;
+    m->waiter_count++;
+    return waiter;
+}
+
+static void forget(struct model *m, struct mwaiter *waiter)
+{
+    struct mwaiter **link = &m->waiters;
+    while (*link != waiter)
+        link = &(*link)->next;
+    *link = waiter->next;
+    m->waiter_count--;
+    for (size_t i = 0; i < waiter->name_count; i++)
+        m->topics[waiter->names[i]].waiting--;
+    if (waiter->feed != NULL)
+        waiter->feed->reader = NULL;
+    free(waiter);
+}
+
+/* Those who wait for the same job may complete in any order; all others in ours. */
+static void find_completion(struct sim *sim, const struct sim_op *sop)
+{
+    size_t at = sim->completed_seen;
+    if (sop->op.kind == BIDE_OP_WAIT)
+        while (at < sim->completed_count && sim->completed[at] != sop)
+            at++;
+    if (at == sim->completed_count)
+        sim_fail(sim, "a waiting %s did not complete", bide_op_name(sop->op.kind));
+    if (sim->completed[at] != sop)
+        sim_fail(sim, "a waiting %s completed before a waiting %s",
+                 bide_op_name(sim->completed[at]->op.kind), bide_op_name(sop->op.kind));
+    struct sim_op *found = sim->completed[at];
+    for (; at > sim->completed_seen; at--)
+        sim->completed[at] = sim->completed[at - 1];
+    sim->completed[at] = found;
+    sim->completed_seen++;
+}
+
+void model_complete(struct model *m, struct mwaiter *waiter, int want, uint64_t hold)
+{
+    const bide_op *op = &waiter->sop->op;
+    find_completion(m->sim, waiter->sop);
+    expect_code(m->sim, "status of the call that waited", want, op->private_.status);
+    expect(m->sim, "hold of the call that waited", (int64_t)model_hold_of(m, hold),
+           (int64_t)model_hold_of(m, op->private_.hold));
+    forget(m, waiter);
+}
+
+static void compare_wait(struct model *m, const struct mjob *job, bide_state state,
+                         const bide_op *op)
+{
+    expect(m->sim, "state of the job that ended", state, op->wait.state);
+    bool has = state == BIDE_STATE_DONE && job->has_result;
+    const bide_buf *got = op->wait.result;
+    expect_bytes(m->sim, "result", has ? job->result.bytes : NULL, has ? job->result.size : 0,
+                 got ? bide_buf_data(got) : NULL, got ? bide_buf_size(got) : 0);
+}
+
+void model_wake_waits(struct model *m, const struct mjob *job, bide_state state)
+{
+    for (struct mwaiter *w = m->waiters; w != NULL;) {
+        struct mwaiter *next = w->next;
+        if (w->sop->op.kind == BIDE_OP_WAIT && w->id == job->id) {
+            if (w->sop->completed)
+                compare_wait(m, job, state, &w->sop->op);
+            model_complete(m, w, BIDE_OK, w->hold > job->batch ? w->hold : job->batch);
+        }
+        w = next;
+    }
+}
+
+void model_wait(struct model *m, struct sim_op *sop)
+{
+    struct mjob *job = model_find(m, sop->op.wait.id);
+    bide_state state = job != NULL ? job->state : BIDE_STATE_GONE;
+    if (job != NULL)
+        model_saw(m, job);
+    else
+        model_saw_none(m, sop->op.wait.id);
+    if (state == BIDE_STATE_GONE || state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE) {
+        model_answer(m, BIDE_OK);
+        compare_wait(m, job, state, &sop->op);
+    } else if (sop->op.wait.timeout_ms == 0) {
+        model_answer(m, BIDE_TIMED_OUT);
+    } else if (m->waiter_count >= m->sim->options.limits.max_waiters) {
+        model_answer(m, BIDE_TOO_MANY_WAITERS);
+    } else {
+        model_answer(m, BIDE_PENDING);
+        model_add_waiter(m, sop, sop->op.wait.timeout_ms)->id = job->id;
+    }
+}
+
+void model_cancel_op(struct model *m, struct sim_op *sop)
+{
+    m->now = m->sim->now;
+    struct mwaiter *waiter = m->waiters;
+    while (waiter != NULL && waiter->sop != sop)
+        waiter = waiter->next;
+    if (waiter == NULL)
+        sim_fail(m->sim, "an op was cancelled that does not wait");
+    model_complete(m, waiter, BIDE_CANCELLED, waiter->hold);
+    model_cleanup(m);
+}
+
+void model_close(struct model *m)
+{
+    while (m->waiters != NULL)
+        model_complete(m, m->waiters, BIDE_CLOSED, m->waiters->hold);
+    model_cleanup(m);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sim - one simulation: a core, a naive model of it, and what happens to both.
+ *
+ * A seed decides everything: the options, the ops, the clocks, the failing allocations, the
+ * commits and the crashes. Each op runs on the core first; then the model does the same in its
+ * own plain way and compares every answer. Where the core may choose, the model looks at what it
+ * chose, checks that it was allowed to, and goes on from there.
+ *
+ * Failure    The first disagreement prints what was expected and what came, and ends the seed
+ *            (sim_fail does not return).
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include "alloc.h"
+#include "core/core.h"
+#include "rng.h"
+
+#include <setjmp.h>
+
+#define SIM_TEXT 64   /* the most bytes of a body, result or text here */
+#define SIM_ITEMS 8   /* the most items, jobs and events of one op */
+#define SIM_TOPICS 4  /* the most topics of one reserve */
+#define SIM_NAMES 12  /* topics there are */
+#define SIM_KEYS 6    /* keys there are */
+#define SIM_PAGE 40   /* jobs and topics in the pages of a full comparison */
+#define SIM_LISTINGS 3
+
+#define US_PER_MS INT64_C(1000)
+
+/* What the command line says. -1: as the seed decides. */
+struct sim_config {
+    uint64_t first_seed;
+    uint64_t last_seed;
+    uint64_t steps;
+    int journal;
+    int wheel;
+    int alloc;
+    bool verbose;
+};
+
+/* An op with the memory that its arguments and results live in. */
+struct sim_op {
+    bide_op op; /* first, so that the core's pointer leads back here */
+    struct sim_op *next;
+    struct sim_op *prev;
+    bool waiting;   /* the core has it */
+    bool completed; /* the sink has had it */
+    bide_slice topics[SIM_TOPICS];
+    uint32_t weights[SIM_TOPICS];
+    bide_put_item puts[SIM_ITEMS];
+    bide_put_options options[SIM_ITEMS];
+    bide_finish_item finishes[SIM_ITEMS];
+    bide_touch_item touches[SIM_ITEMS];
+    char bytes[SIM_ITEMS][SIM_TEXT];
+    bide_job jobs[SIM_ITEMS];
+    bide_event events[SIM_ITEMS];
+    bide_job restored;
+};
+
+struct sim_ops {
+    struct sim_op *first;
+    struct sim_op *last;
+    size_t count;
+};
+
+/* The store: what has been committed, and what a restart begins with. */
+struct sim_store {
+    struct bi_image *jobs; /* by id */
+    size_t count;
+    size_t room;
+    int64_t pauses[SIM_NAMES]; /* wall time; 0: not paused */
+    uint64_t next_id;
+    uint64_t next_token;
+};
+
+struct listing;
+struct model;
+
+struct sim {
+    const struct sim_config *config;
+    uint64_t seed;
+    uint64_t step;
+    const char *what; /* what is being done, for a failure */
+    jmp_buf failed;
+
+    struct rng rng;
+    struct bi_now now;
+    struct bi_core_options options;
+    struct core *core;
+    struct model *model;
+    struct sim_alloc alloc;
+    size_t crowd;        /* about so many jobs there are */
+    bool floods;         /* and now and then many more */
+    bool alloc_fails;    /* in this seed allocations fail now and then */
+    bool allowed_enomem; /* an allocation failed in the call that is being compared */
+    uint64_t memory;     /* what a core with nothing in it uses, by its own count */
+    uint64_t answers;    /* a running hash of everything the core has said */
+
+    struct sim_ops waiting; /* in the core */
+    struct sim_ops held;    /* answered, but not before their batch is stored */
+    struct sim_ops idle;
+    struct sim_op *completed[256]; /* by the sink, in order, since the last comparison */
+    size_t completed_count;
+    size_t completed_seen;
+
+    struct sim_store store;
+    struct bi_batch batch; /* sealed and not yet stored */
+    bool batch_open;
+
+    struct listing *listings[SIM_LISTINGS];
+    bide_feed *feeds[4];
+    bide_job page[SIM_PAGE];
+    bide_topic_stats topic_page[SIM_PAGE];
+    char cursor[BIDE_CURSOR_SIZE];
+    uint64_t old_ids[64]; /* leases that were once good */
+    uint64_t old_tokens[64];
+    size_t old_count;
+};
+
+extern const char *const sim_names[SIM_NAMES];
+extern const char *const sim_keys[SIM_KEYS];
+
+/* The index of a name or key; -1 for none. */
+int sim_name_of(bide_slice name);
+int sim_key_of(bide_slice key);
+bide_slice sim_slice(const char *text);
+
+/* ---- main.c ---- */
+
+__attribute__((noreturn, format(printf, 2, 3))) void sim_fail(struct sim *sim,
+                                                              const char *format, ...);
+
+/* What happens, for --verbose; sop is NULL for what is not an op. */
+void sim_tell(struct sim *sim, const struct sim_op *sop, int code);
+
+/* ---- driver.c: one seed, once ---- */
+
+/* False after a failure. *hash tells two runs of a seed apart. */
+bool sim_run(const struct sim_config *config, uint64_t seed, uint64_t *hash);
+
+/* Runs one op on the core and the model, and files it: idle, waiting or held. */
+void sim_do(struct sim *sim, struct sim_op *sop);
+
+struct sim_op *sim_op_get(struct sim *sim, bide_op_kind kind);
+void sim_op_put(struct sim *sim, struct sim_op *sop);
+void sim_ops_add(struct sim_ops *ops, struct sim_op *sop);
+void sim_ops_remove(struct sim_ops *ops, struct sim_op *sop);
+
+/* Fails if the sink was told of more than the model knows of. */
+void sim_all_seen(struct sim *sim);
+
+/* ---- options.c: what a seed chooses at its start ---- */
+
+void sim_choose_options(struct sim *sim);
+
+/* ---- clock.c: time ---- */
+
+void sim_clock_step(struct sim *sim);
+void sim_tick(struct sim *sim);
+
+/* ---- gen_*.c: random ops ---- */
+
+struct sim_op *sim_generate(struct sim *sim);
+/* Many jobs of one topic and state, and then something is done to all of them. */
+void sim_flood(struct sim *sim);
+void sim_gen_put(struct sim *sim, struct sim_op *sop);
+void sim_gen_put_many(struct sim *sim, struct sim_op *sop);
+void sim_gen_restore(struct sim *sim, struct sim_op *sop);
+void sim_gen_restore_as(struct sim *sim, struct sim_op *sop, int name, bide_state state);
+void sim_gen_reserve(struct sim *sim, struct sim_op *sop);
+void sim_gen_lease(struct sim *sim, struct sim_op *sop);
+void sim_gen_done(struct sim *sim, struct sim_op *sop);
+void sim_gen_finish_many(struct sim *sim, struct sim_op *sop);
+void sim_gen_touch(struct sim *sim, struct sim_op *sop);
+void sim_gen_touch_many(struct sim *sim, struct sim_op *sop);
+void sim_gen_finish_and_reserve(struct sim *sim, struct sim_op *sop);
+void sim_gen_release(struct sim *sim, struct sim_op *sop);
+void sim_gen_fail(struct sim *sim, struct sim_op *sop);
+void sim_gen_bury(struct sim *sim, struct sim_op *sop);
+uint64_t sim_pick_id(struct sim *sim);
+int sim_pick_name(struct sim *sim);
+int64_t sim_pick_ms(struct sim *sim);
+bide_slice sim_pick_text(struct sim *sim, char *room, size_t max);
+
+/* ---- listing.c: pages with other steps between them ---- */
+
+/* Begins a listing, or takes the next page of one. */
+void sim_listing_step(struct sim *sim);
+void sim_listing_drop_all(struct sim *sim);
+void sim_list_everything(struct sim *sim);
+
+/* ---- full.c: everything, through ops ---- */
+
+void sim_compare_all(struct sim *sim);
+/* What the core says that it uses. */
+uint64_t sim_memory(struct sim *sim);
+/* Ends everything that there is; no memory may remain in use. */
+void sim_empty(struct sim *sim);
+
+/* ---- store.c and commit.c: the simulated store and what happens to it ---- */
+
+void sim_store_apply(struct sim_store *store, const struct bi_batch *batch);
+void sim_store_done(struct sim_store *store);
+
+/* Gives the answer of an op that has completed, now or when its batch is stored. */
+void sim_answer(struct sim *sim, struct sim_op *sop);
+/* A core with nothing in it, and a model that knows nothing. */
+void sim_new_core(struct sim *sim);
+/* Commits whatever there is. */
+void sim_commit_all(struct sim *sim);
+/* Seals, commits, fails to commit, or crashes. */
+void sim_commit_step(struct sim *sim);
+void sim_crash(struct sim *sim);
+/* Closes the core: every waiting op must complete, once. */
+void sim_close(struct sim *sim);
+
+/* ---- expect.c ---- */
+
+static inline void sim_hash(struct sim *sim, uint64_t value)
+{
+    sim->answers = (sim->answers ^ value) * UINT64_C(0x9fb21c651e98df25);
+    sim->answers ^= sim->answers >> 29;
+}
+
+__attribute__((noreturn)) void sim_differs(struct sim *sim, const char *what, int64_t want,
+                                           int64_t got);
+
+/* Every number that the core answers goes through here: compared, and into the hash. */
+static inline void expect(struct sim *sim, const char *what, int64_t want, int64_t got)
+{
+    sim_hash(sim, (uint64_t)got);
+    if (want != got)
+        sim_differs(sim, what, want, got);
+}
+
+void expect_code(struct sim *sim, const char *what, int want, int got);
+void expect_bytes(struct sim *sim, const char *what, const void *want, size_t want_size,
+                  const void *got, size_t got_size);
+void expect_true(struct sim *sim, bool true_, const char *sentence);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void drop_texts(const struct bi_image *image)
+{
+    bide_buf_unref(image->key);
+    bide_buf_unref(image->last_error);
+    bide_buf_unref(image->result);
+}
+
+static bide_buf *ref(bide_buf *buf)
+{
+    return buf != NULL ? bide_buf_ref(buf) : NULL;
+}
+
+static size_t place_of(const struct sim_store *store, uint64_t id)
+{
+    size_t at = 0;
+    while (at < store->count && store->jobs[at].id < id)
+        at++;
+    return at;
+}
+
+static void insert(struct sim_store *store, const struct bi_image *image)
+{
+    size_t at = place_of(store, image->id);
+    store->jobs = sim_grow(store->jobs, store->count, &store->room, sizeof *image);
+    memmove(&store->jobs[at + 1], &store->jobs[at], (store->count - at) * sizeof *image);
+    store->jobs[at] = *image;
+    store->count++;
+    ref(image->body);
+    ref(image->key);
+    ref(image->last_error);
+    ref(image->result);
+}
+
+static void update(struct sim_store *store, const struct bi_image *image)
+{
+    struct bi_image *stored = &store->jobs[place_of(store, image->id)];
+    bide_buf *body = stored->body;
+    drop_texts(stored);
+    *stored = *image;
+    stored->body = body;
+    ref(image->key);
+    ref(image->last_error);
+    ref(image->result);
+}
+
+static void remove_job(struct sim_store *store, uint64_t id)
+{
+    size_t at = place_of(store, id);
+    drop_texts(&store->jobs[at]);
+    bide_buf_unref(store->jobs[at].body);
+    store->count--;
+    memmove(&store->jobs[at], &store->jobs[at + 1],
+            (store->count - at) * sizeof store->jobs[0]);
+}
+
+static void apply(struct sim_store *store, const struct bi_record *record)
+{
+    const struct bi_image *image = &record->image;
+    switch (record->kind) {
+    case BI_INSERT:
+        insert(store, image);
+        break;
+    case BI_UPDATE:
+        update(store, image);
+        break;
+    case BI_REMOVE:
+        remove_job(store, image->id);
+        break;
+    case BI_PAUSE:
+        store->pauses[sim_name_of(sim_slice(image->topic))] = image->due;
+        break;
+    }
+}
+
+void sim_store_apply(struct sim_store *store, const struct bi_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        apply(store, &batch->records[i]);
+    store->next_id = batch->next_id;
+    store->next_token = batch->next_token;
+}
+
+void sim_store_done(struct sim_store *store)
+{
+    for (size_t i = 0; i < store->count; i++) {
+        drop_texts(&store->jobs[i]);
+        bide_buf_unref(store->jobs[i].body);
+    }
+    free(store->jobs);
+    memset(store, 0, sizeof *store);
+}

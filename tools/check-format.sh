@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# check-format.sh [--write] - see that clang-format would change no C file; --write lets it.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+how='--dry-run --Werror'
+[ "${1:-}" = --write ] && how=-i
+
+mapfile -t files < <(find include src tests bench examples -name '*.[ch]' | LC_ALL=C sort)
+if [ ${#files[@]} = 0 ]; then
+    echo "no C files found"
+    exit 1
+fi
+# shellcheck disable=SC2086
+clang-format --style=file $how "${files[@]}"

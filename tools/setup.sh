@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# setup.sh [--check] build|test - see that what bide is built (or tested) with is installed.
+#
+# What is missing is installed with apt-get where that is allowed (root, or sudo that asks
+# for no password). Otherwise, and always with --check, the line to run is printed and the
+# exit code is 1.
+set -u
+
+# A package, and a command or file that proves it is there when dpkg does not know it.
+build_packages='
+gcc             gcc
+libc6-dev       /usr/include/stdio.h
+meson           meson
+ninja-build     ninja
+pkg-config      pkg-config
+'
+test_packages='
+binutils            nm
+clang               clang
+clang-format        clang-format
+clang-tidy          clang-tidy
+g++                 g++
+libclang-rt-14-dev  -
+libcmocka-dev       /usr/include/cmocka.h
+llvm                llvm-symbolizer
+'
+
+is_installed() { # package proof
+    case $2 in
+    /*) [ -e "$2" ] && return 0 ;;
+    -) ;;
+    *) command -v "$2" >/dev/null && return 0 ;;
+    esac
+    [ "$(dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | head -n 1)" = installed ]
+}
+
+missing_of() { # list
+    while read -r package proof; do
+        [ -z "$package" ] || is_installed "$package" "$proof" || printf ' %s' "$package"
+    done <<<"$1"
+}
+
+apt() { # prefix packages...
+    local prefix=$1
+    shift
+    echo "bide: installing $*"
+    # shellcheck disable=SC2086
+    $prefix env DEBIAN_FRONTEND=noninteractive apt-get update -q &&
+        $prefix env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -q -y --no-install-recommends "$@"
+}
+
+check=
+if [ "${1:-}" = --check ]; then
+    check=1
+    shift
+fi
+case ${1:-} in
+build) wanted=$build_packages ;;
+test) wanted=$build_packages$test_packages ;;
+*)
+    echo "usage: tools/setup.sh [--check] build|test" >&2
+    exit 2
+    ;;
+esac
+
+missing=$(missing_of "$wanted")
+[ -z "$missing" ] && exit 0
+
+if [ -z "$check" ] && command -v apt-get >/dev/null; then
+    # shellcheck disable=SC2086
+    if [ "$(id -u)" = 0 ]; then
+        apt "" $missing
+    elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+        apt "sudo -n" $missing
+    fi
+    missing=$(missing_of "$wanted")
+    [ -z "$missing" ] && exit 0
+fi
+
+{
+    echo "bide: these packages are missing; please run:"
+    echo
+    echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing"
+    echo
+} >&2
+exit 1

@@ -1,0 +1,225 @@
+#!/usr/bin/env bash
+# test.sh [STEP...] - run every step, or those named, and end with the line "N passed, M failed".
+#
+# Every step runs in a process of its own with a time limit. It counts what it did; a step
+# that counts nothing, ends badly or takes too long has failed. A step that passes prints one
+# line, a step that fails prints all it said. Build directories are kept: build-<compiler>.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+unset CC CXX CFLAGS CPPFLAGS LDFLAGS
+
+# name, seconds allowed, what is done
+steps='
+gcc         240  build with gcc, warnings as errors
+clang       240  build with clang, warnings as errors
+layers       20  includes point down, every source is built
+headers      60  every header compiles alone, as C11 and as C++
+core        240  the core is pure
+symbols     240  the library exports what tests/symbols.txt lists
+install     240  an installed library is found by pkg-config, shared and static
+format       60  clang-format has nothing to change
+tidy        300  clang-tidy has nothing to say
+unit        240  unit tests
+contract    300  contract suite
+quickstart  240  the quick-start example
+sim         300  simulator, 1.2 million steps
+asan        500  unit, contract, simulator with the address and undefined sanitizers
+tsan        500  unit, contract with the thread sanitizer
+'
+urls='memory: memory:?ticker=wheel'
+
+# Counting. A step appends lines "passed failed" to the file $counts.
+
+count() { # passed failed
+    echo "$1 $2" >>"$counts"
+}
+
+check() { # command...
+    if "$@"; then
+        count 1 0
+    else
+        echo "failed: $*"
+        count 0 1
+    fi
+}
+
+# A program whose last line is "N passed, M failed". Shown in full unless all passed.
+check_counted() { # command...
+    local output status last
+    output=$("$@" 2>&1)
+    status=$?
+    last=$(tail -n 1 <<<"$output")
+    if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
+        local passed=${BASH_REMATCH[1]} failed=${BASH_REMATCH[2]}
+        if [ "$failed" = 0 ] && [ "$status" = 0 ] && [ "$passed" != 0 ]; then
+            count "$passed" 0
+            return
+        fi
+        [ "$failed" != 0 ] || failed=1
+        count "$passed" "$failed"
+    else
+        count 0 1
+    fi
+    printf '%s\n' "$output"
+    echo "failed (exit code $status): $*"
+}
+
+# A cmocka program. Tests that were planned and not reported, as after a crash, have failed,
+# and so has a test that was skipped.
+check_unit() { # program
+    local output status planned passed failed
+    output=$(CMOCKA_MESSAGE_OUTPUT=TAP timeout --foreground 60 "${run[@]}" "$1" 2>&1)
+    status=$?
+    planned=$(sed -n 's/^1\.\.\([0-9]*\)$/\1/p' <<<"$output" | awk '{ n += $1 } END { print n + 0 }')
+    passed=$(grep -E '^ok [0-9]+' <<<"$output" | grep -vc '# SKIP')
+    failed=$((planned > passed ? planned - passed : 0))
+    [ "$failed" != 0 ] || { [ "$status" = 0 ] && [ "$passed" != 0 ]; } || failed=1
+    count "$passed" "$failed"
+    if [ "$failed" != 0 ]; then
+        printf '%s\n' "$output"
+        echo "failed (exit code $status): $1"
+    fi
+}
+
+# Building. A directory that was set up in another way is made anew.
+
+build() { # name compiler option...
+    local dir=build-$1 compiler=$2 wanted="$*"
+    shift 2
+    if [ "$(cat "$dir/bide-setup" 2>/dev/null)" != "$wanted" ]; then
+        rm -rf "$dir"
+        CC=$compiler meson setup "$dir" -Dwerror=true -Dtests=enabled "$@" || return 1
+        echo "$wanted" >"$dir/bide-setup"
+    fi
+    ninja -C "$dir" --quiet
+}
+
+build_gcc() { build gcc gcc; }
+build_clang() { build clang clang; }
+build_asan() { build asan clang -Db_sanitize=address,undefined -Db_lundef=false; }
+build_tsan() { build tsan clang -Db_sanitize=thread -Db_lundef=false; }
+
+# Running the programs of one build directory. The sanitizers of clang 14 want memory laid
+# out without surprises; where the system lets us, we ask for that.
+
+run=()
+plain_memory() {
+    if setarch -R true 2>/dev/null; then
+        run=(setarch -R)
+    fi
+}
+
+run_unit() { # build directory
+    local source
+    for source in tests/unit/test_*.c; do
+        check_unit "$1/tests/$(basename "$source" .c)"
+    done
+}
+
+run_contract() { # build directory
+    local url
+    for url in $urls; do
+        check_counted "${run[@]}" "$1/contract" "$url"
+    done
+}
+
+run_sim() { # build directory, steps, ranges of seeds: all at the same time
+    local dir=$1 length=$2 seeds
+    shift 2
+    for seeds in "$@"; do
+        check_counted "${run[@]}" "$dir/sim" --seeds "$seeds" --steps "$length" &
+    done
+    wait
+}
+
+# The steps.
+
+step_gcc() { check build_gcc; }
+step_clang() { check build_clang; }
+step_layers() { check tools/check-layers.sh; }
+step_headers() { check_counted tools/check-headers.sh; }
+step_core() { build_gcc && check tools/check-core.sh build-gcc; }
+step_symbols() { build_gcc && check tools/check-symbols.sh build-gcc; }
+step_install() { build_gcc && check tools/check-install.sh build-gcc; }
+step_format() { check tools/check-format.sh; }
+step_tidy() { build_clang && check tools/check-tidy.sh build-clang; }
+step_unit() { build_gcc && run_unit build-gcc; }
+step_contract() { build_gcc && run_contract build-gcc; }
+step_quickstart() { build_gcc && check build-gcc/quickstart; }
+step_sim() { build_gcc && run_sim build-gcc 30000 1-20 21-40; }
+
+step_asan() {
+    export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1
+    export UBSAN_OPTIONS=print_stacktrace=1
+    build_asan || return 1
+    plain_memory
+    run_unit build-asan
+    run_contract build-asan
+    run_sim build-asan 10000 1-4 5-8
+}
+
+step_tsan() {
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    build_tsan || return 1
+    plain_memory
+    run_unit build-tsan
+    run_contract build-tsan
+}
+
+if [ "${1:-}" = --step ]; then
+    counts=$3
+    "step_$2"
+    exit
+fi
+
+# The driver.
+
+scratch=$(mktemp -d) || exit 1
+child=
+trap 'rm -rf "$scratch"' EXIT
+trap 'kill "$child" 2>/dev/null; exit 130' INT TERM
+
+total_passed=0
+total_failed=0
+
+run_step() { # name seconds description
+    local counts=$scratch/counts began=$SECONDS status passed failed
+    : >"$counts"
+    printf '%-11s %s ... ' "$1" "$3"
+    timeout -k 10 "$2" tools/test.sh --step "$1" "$counts" >"$scratch/log" 2>&1 </dev/null &
+    child=$!
+    wait "$child"
+    status=$?
+    read -r passed failed < <(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' "$counts")
+    if [ "$status" = 124 ] || [ "$status" = 137 ]; then
+        echo "no end after $2 seconds" >>"$scratch/log"
+        failed=$((failed + 1))
+    elif [ $((passed + failed)) = 0 ]; then
+        echo "nothing was counted (exit code $status)" >>"$scratch/log"
+        failed=1
+    elif [ "$status" != 0 ] && [ "$failed" = 0 ]; then
+        failed=1
+    fi
+    echo "$passed passed, $failed failed ($((SECONDS - began)) s)"
+    if [ "$failed" != 0 ]; then
+        sed 's/^/    /' "$scratch/log"
+    fi
+    total_passed=$((total_passed + passed))
+    total_failed=$((total_failed + failed))
+}
+
+for name in "$@"; do
+    if ! grep -q "^$name " <<<"$steps"; then
+        echo "no such step: $name; the steps are:$steps" >&2
+        exit 2
+    fi
+done
+
+while read -r name seconds description <&3; do
+    [ -n "$name" ] || continue
+    [ $# = 0 ] || [[ " $* " = *" $name "* ]] || continue
+    run_step "$name" "$seconds" "$description"
+done 3<<<"$steps"
+
+echo "$total_passed passed, $total_failed failed"
+[ "$total_failed" = 0 ]
