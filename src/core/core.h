@@ -108,7 +108,6 @@ struct bi_now bi_core_next(const struct core *core);
 /* A job as it is to be stored, or a topic's pause. Times are wall times: us since the epoch. */
 struct bi_image {
     uint64_t id;
-    char topic[BIDE_TOPIC_MAX + 1];
     bide_state state; /* delayed, ready (also if reserved), buried, done */
     bool started;     /* was reserved, and has a retry limit */
     bool cancel_wanted;
@@ -128,6 +127,7 @@ struct bi_image {
     int64_t created, ready, reserved, touched, buried, done; /* 0: never */
     uint32_t body_size;
     bide_buf *body, *key, *last_error, *result; /* references; may be NULL */
+    char topic[BIDE_TOPIC_MAX + 1];
 };
 
 enum bi_record_kind {

@@ -108,13 +108,18 @@ static inline void BI_HEAP_FN(up)(struct BI_HEAP *heap, void *ctx, uint32_t slot
     BI_HEAP_FN(set)(heap, ctx, slot, entry);
 }
 
-/* The smallest child of a slot whose first child exists. */
+/* The smallest child of a slot whose first child exists. Four children are compared in pairs. */
 static inline uint32_t BI_HEAP_FN(least_child)(const struct BI_HEAP *heap, uint32_t slot)
 {
+    const BI_HEAP_ENTRY *entries = heap->entries;
     uint32_t best = slot * 4 + 1;
-    uint32_t end = heap->count - best > 4 ? best + 4 : heap->count;
-    for (uint32_t child = best + 1; child < end; child++)
-        if (BI_HEAP_LESS(&heap->entries[child], &heap->entries[best]))
+    if (heap->count - best >= 4) {
+        uint32_t left = best + BI_HEAP_LESS(&entries[best + 1], &entries[best]);
+        uint32_t right = best + 2 + BI_HEAP_LESS(&entries[best + 3], &entries[best + 2]);
+        return BI_HEAP_LESS(&entries[right], &entries[left]) ? right : left;
+    }
+    for (uint32_t child = best + 1; child < heap->count; child++)
+        if (BI_HEAP_LESS(&entries[child], &entries[best]))
             best = child;
     return best;
 }

@@ -537,6 +537,7 @@ void bi_core_rollback(struct core *core, struct bi_now now)
     const struct undo_list lists[2] = {journal->changes, journal->sealed};
     core->now = now;
     core->hold = 0;
+    bi_waiters_rollback(core);
     void (*const passes[])(struct core *, struct undo *) = {take_away, put_back, bring_back};
     for (size_t pass = 0; pass < 3; pass++)
         for (int i = 0; i < 2; i++)

@@ -17,9 +17,15 @@ struct wish {
     bide_buf *buf;
     bool take_buf;
     bide_conflict conflict;
-    struct bi_image image; /* times as in images; topic and body are not looked at */
     bide_slice key, last_error, result;
+    struct bi_image image; /* times as in images; its topic and buffers are not looked at */
 };
+
+/* All zero, but for the large part at the end that is never read. */
+static void wish_init(struct wish *wish)
+{
+    memset(wish, 0, offsetof(struct wish, image) + offsetof(struct bi_image, topic));
+}
 
 /* ---- refusals ---- */
 
@@ -219,6 +225,7 @@ static void let_in(struct core *core, struct job *job, struct job *holder,
 static int build_and_let_in(struct core *core, const struct wish *wish, struct topic *topic,
                             struct job *holder, uint64_t *id)
 {
+    uint64_t hold = core->hold;
     struct job *job = build(core, topic, wish, core->next_id);
     if (job == NULL)
         return BIDE_ENOMEM;
@@ -234,6 +241,7 @@ static int build_and_let_in(struct core *core, const struct wish *wish, struct t
             bide_buf_ref(body);
         bi_journal_forget(core, job);
         bi_job_free(core, job);
+        core->hold = hold;
         return BIDE_ENOMEM;
     }
     *id = job->id;
@@ -256,7 +264,8 @@ static int admit(struct core *core, bide_op *op, const struct wish *wish, uint64
         code = refuse_full(core, op, wish, topic, holder);
     if (code != BIDE_OK)
         return code;
-    code = bi_topic_get(core, wish->topic, &topic);
+    if (!existed)
+        code = bi_topic_get(core, wish->topic, &topic);
     if (code != BIDE_OK)
         return bi_op_answer(op, code);
     topic->references++;
@@ -294,26 +303,25 @@ static void wish_times(const struct core *core, const bide_put_options *options,
 static int put_item(struct core *core, bide_op *op, bide_put_item *item)
 {
     const bide_put_options *options = item->options == NULL ? &default_options : item->options;
-    struct wish wish = {
-        .topic = item->topic,
-        .body = item->body,
-        .buf = item->buf != NULL ? item->buf : item->made_,
-        .take_buf = item->buf == NULL && item->made_ != NULL,
-        .conflict = options->conflict,
-        .key = {options->key.size == 0 ? NULL : options->key.data, options->key.size},
-        .image =
-            {
-                .priority = options->priority,
-                .key_hold_retained = options->key_hold_retained,
-                .ttr = options->ttr_ms == 0 ? core->limits.default_ttr : us_of(options->ttr_ms),
-                .max_retries = options->max_retries,
-                .backoff_base = us_of(options->backoff_base_ms),
-                .backoff_max = us_of(options->backoff_max_ms),
-                .expires_at = us_of(options->expires_at_ms),
-                .retain = us_of(options->retain_ms),
-            },
-    };
-    wish_times(core, options, &wish.image);
+    struct wish wish;
+    wish_init(&wish);
+    wish.topic = item->topic;
+    wish.body = item->body;
+    wish.buf = item->buf != NULL ? item->buf : item->made_;
+    wish.take_buf = item->buf == NULL && item->made_ != NULL;
+    wish.conflict = options->conflict;
+    if (options->key.size > 0)
+        wish.key = options->key;
+    struct bi_image *image = &wish.image;
+    image->priority = options->priority;
+    image->key_hold_retained = options->key_hold_retained;
+    image->ttr = options->ttr_ms == 0 ? core->limits.default_ttr : us_of(options->ttr_ms);
+    image->max_retries = options->max_retries;
+    image->backoff_base = us_of(options->backoff_base_ms);
+    image->backoff_max = us_of(options->backoff_max_ms);
+    image->expires_at = us_of(options->expires_at_ms);
+    image->retain = us_of(options->retain_ms);
+    wish_times(core, options, image);
     int code = admit(core, op, &wish, &item->id);
     /* The copy that was made for the queue is the queue's, or nobody's. */
     if (code != BIDE_OK)

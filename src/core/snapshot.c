@@ -24,6 +24,9 @@ static int64_t moment(const struct core *core, int64_t mono)
 
 static void fill_texts(const struct more *more, bide_job *out)
 {
+    if (more->key == NULL && more->last_error == NULL && more->result == NULL &&
+        more->progress == NULL)
+        return;
     out->key = keep(out, BUF_KEY, more->key);
     out->key_size = bide_buf_size(more->key);
     out->last_error = keep(out, BUF_ERROR, more->last_error);

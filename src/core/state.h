@@ -68,6 +68,7 @@ struct core {
     struct topic_place *places; /* topics by serial, for listing */
     size_t place_count, place_room, place_gone;
     uint64_t next_serial;
+    uint32_t recent_topic; /* found last */
 
     struct waiters waiters;
     uint32_t serve_first; /* topics that may have both ready jobs and waiters */

@@ -3,8 +3,9 @@
  * table - an intrusive hash table of pool references that grows one bucket at a time.
  *
  * It finds jobs by id, topics by name and jobs by key. Linear hashing: when there are more items
- * than buckets, one bucket is split; when there are far fewer, the last one is merged back. No
- * call ever moves more than one chain, so a queue with ten million jobs does not stop to rehash.
+ * than half the buckets, buckets are split, two for every item that comes; when there are far
+ * fewer, the last one is merged back. No call ever moves more than a few chains, so a queue with
+ * ten million jobs does not stop to rehash.
  *
  * The table can also be walked: items have a fixed order (their hash, bits reversed), in which
  * every bucket is one run whatever the number of buckets, so that a cursor stays good while the
@@ -12,7 +13,7 @@
  *
  * Ownership  Items carry their chain link; the table owns only its buckets.
  * Failure    Only init can fail. Where there is no memory to grow, chains get longer.
- * Cost       find, insert and remove O(1), 4 to 8 bytes an item.
+ * Cost       find, insert and remove O(1), about 8 bytes an item.
  */
 #ifndef BI_TABLE_H
 #define BI_TABLE_H
@@ -104,7 +105,7 @@ BI_TABLE_INLINE void bi_table_merge(struct table *table, const struct table_item
 BI_TABLE_INLINE void bi_table_insert(struct table *table, const struct table_items *items,
                                      const void *ctx, uint32_t ref)
 {
-    if (table->count >= table->buckets)
+    for (int i = 0; i < 2 && table->count * 2 >= table->buckets; i++)
         bi_table_split(table, items, ctx);
     uint32_t *bucket =
         bi_table_bucket(table, bi_table_index(table, items->hash(ctx, ref)));
@@ -121,7 +122,7 @@ BI_TABLE_INLINE void bi_table_remove(struct table *table, const struct table_ite
         at = items->link(ctx, *at);
     *at = *items->link(ctx, ref);
     table->count--;
-    if (table->buckets > 64 && table->count < table->buckets / 4)
+    if (table->buckets > 64 && table->count < table->buckets / 8)
         bi_table_merge(table, items, ctx);
 }
 

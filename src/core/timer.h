@@ -41,7 +41,7 @@ struct timer_entry {
 
 static inline bool bi_timer_before(const struct timer_entry *a, const struct timer_entry *b)
 {
-    return a->due < b->due || (a->due == b->due && a->order < b->order);
+    return (a->due < b->due) | ((a->due == b->due) & (a->order < b->order));
 }
 
 #define BI_HEAP_NAME timer

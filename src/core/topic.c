@@ -20,22 +20,33 @@ static uint32_t *name_link(const void *ctx, uint32_t ref)
 
 static const struct table_items names = {name_hash, name_link};
 
+static bool is_called(const struct topic *topic, bide_slice name)
+{
+    return topic->name_size == name.size && memcmp(topic->name, name.data, name.size) == 0;
+}
+
 static struct topic *find_hashed(struct core *core, bide_slice name, uint64_t hash)
 {
     uint32_t ref = bi_table_first(&core->by_name, hash);
     while (ref != 0) {
         struct topic *topic = bi_pool_at(&core->topics, ref);
-        if (topic->hash == hash && topic->name_size == name.size &&
-            memcmp(topic->name, name.data, name.size) == 0)
+        if (topic->hash == hash && is_called(topic, name))
             return topic;
         ref = topic->link;
     }
     return NULL;
 }
 
+/* Ops on one topic tend to come together: the last one found is looked at first. */
 struct topic *bi_topic_find(struct core *core, bide_slice name)
 {
-    return find_hashed(core, name, bi_hash_bytes(core->secret, name.data, name.size));
+    struct topic *topic = topic_at(core, core->recent_topic);
+    if (topic != NULL && is_called(topic, name))
+        return topic;
+    topic = find_hashed(core, name, bi_hash_bytes(core->secret, name.data, name.size));
+    if (topic != NULL)
+        core->recent_topic = topic->self;
+    return topic;
 }
 
 /* ---- places: the order of listing ---- */
@@ -206,6 +217,8 @@ void bi_topic_unmake(struct core *core, struct topic *topic)
     free_heaps(core, topic);
     delist_timers(core);
     core->memory -= sizeof(*topic);
+    if (core->recent_topic == topic->self)
+        core->recent_topic = 0;
     bi_pool_give(&core->topics, topic->self);
 }
 

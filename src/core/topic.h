@@ -26,7 +26,8 @@ struct ready_entry {
 
 static inline bool bi_ready_before(const struct ready_entry *a, const struct ready_entry *b)
 {
-    return a->priority < b->priority || (a->priority == b->priority && a->id < b->id);
+    /* Without branches: with random priorities they could not be predicted. */
+    return (a->priority < b->priority) | ((a->priority == b->priority) & (a->id < b->id));
 }
 
 /* ctx is the pool of jobs. */
@@ -47,7 +48,7 @@ struct due_entry {
 
 static inline bool bi_due_before(const struct due_entry *a, const struct due_entry *b)
 {
-    return a->due < b->due || (a->due == b->due && a->id < b->id);
+    return (a->due < b->due) | ((a->due == b->due) & (a->id < b->id));
 }
 
 #include "core/heap.h"

@@ -227,6 +227,20 @@ void bi_waiters_serve(struct core *core)
     }
 }
 
+void bi_waiters_rollback(struct core *core)
+{
+    struct waiter *waiter = core->waiters.head;
+    while (waiter != NULL) {
+        struct waiter *next = waiter->next;
+        bide_op *op = waiter->op;
+        bool undone = op->private_.hold > core->journal.committed;
+        op->private_.hold = 0;
+        if (undone && op->kind == BIDE_OP_FINISH_AND_RESERVE)
+            bi_waiter_end(core, waiter, BIDE_EIO);
+        waiter = next;
+    }
+}
+
 /* ---- those who wait for the end of a job ---- */
 
 static void answer_watcher(bide_op *op, bide_state state, const struct more *more)

@@ -69,4 +69,8 @@ void bi_waiters_serve(struct core *core);
 /* Tells those who wait for the job that it is done, buried or gone (its state now). */
 void bi_waiters_tell(struct core *core, struct job *job, bide_state state);
 
+/* A commit failed: what those who wait had done or seen is undone. A finish_and_reserve ends with
+ * BIDE_EIO, the others have nothing more to hold for. */
+void bi_waiters_rollback(struct core *core);
+
 #endif

@@ -72,9 +72,12 @@ static void a_refused_op_does_not_disturb_the_others(void)
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
     const char *a = fresh_topic("a");
-    struct waiter *list[] = {new_put(cq, a, NULL), new_put(cq, "not a topic", NULL),
-                             new_lease(BIDE_OP_DELETE, cq, BIDE_ID_MAX, 0), new_op(BIDE_OP_NONE, cq),
-                             new_op((bide_op_kind)999, cq), new_put(cq, a, NULL)};
+    struct waiter *list[] = {new_put(cq, a, NULL),
+                             new_put(cq, "not a topic", NULL),
+                             new_lease(BIDE_OP_DELETE, cq, BIDE_ID_MAX, 0),
+                             new_op(BIDE_OP_NONE, cq),
+                             new_op((bide_op_kind)999, cq),
+                             new_put(cq, a, NULL)};
     run_list(queue, list, COUNT(list));
     static const int want[] = {BIDE_OK,     BIDE_EINVAL, BIDE_NOT_FOUND,
                                BIDE_EINVAL, BIDE_EINVAL, BIDE_OK};
@@ -429,10 +432,10 @@ static void a_close_completes_every_pending_op(void)
         completes(waiters[i], BIDE_OK);
     completes(waiters[10], BIDE_OK);
     close_queue(queue);
-    for (size_t i = 1; i < 12; i += 2) {
+    for (size_t i = 1; i < 12; i += 2)
         EQ(waiters[i]->op.status, BIDE_PENDING);
+    for (size_t i = 1; i < 12; i += 2)
         completes(waiters[i], BIDE_CLOSED);
-    }
 }
 
 static void hundreds_of_pending_ops_complete_once_each(void)

@@ -166,8 +166,8 @@ static const struct id_call calls[] = {
 static void an_unknown_id_is_not_found_by_any_call(void)
 {
     struct world *world = new_world("");
-    uint64_t ids[] = {0, world->stats.last_id + 1, BIDE_ID_MAX, BIDE_ID_MAX + 1, UINT64_MAX,
-                      (uint64_t)INT64_MAX + 1};
+    uint64_t ids[] = {0,          world->stats.last_id + 1, BIDE_ID_MAX, BIDE_ID_MAX + 1,
+                      UINT64_MAX, (uint64_t)INT64_MAX + 1};
     uint64_t tokens[] = {0, world->token, UINT64_MAX};
     for (size_t i = 0; i < COUNT(calls); i++)
         for (size_t j = 0; j < COUNT(ids); j++)
@@ -253,16 +253,16 @@ static void progress_of_more_than_200_bytes_is_refused(void)
     char text[BIDE_PROGRESS_MAX + 2];
     memset(text, 'p', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    BAD(world, bide_touch(world->queue, world->reserved, world->token, 0, text));
+    REFUSE(world, bide_touch(world->queue, world->reserved, world->token, 0, text), BIDE_TOO_BIG);
     bide_touch_item items[] = {
         {.id = world->reserved, .token = world->token, .progress = slice(text), .left_ms = 42},
         {.id = world->reserved, .token = world->token, .progress = {NULL, 1}, .left_ms = 42},
     };
     OK(bide_touch_many(world->queue, items, COUNT(items)));
-    for (size_t i = 0; i < COUNT(items); i++) {
-        EQ(items[i].status, BIDE_EINVAL);
-        EQ(items[i].left_ms, 42);
-    }
+    EQ(items[0].status, BIDE_TOO_BIG);
+    EQ(items[0].left_ms, 42);
+    EQ(items[1].status, BIDE_EINVAL);
+    EQ(items[1].left_ms, 42);
     UNCHANGED(world);
 }
 
@@ -296,8 +296,7 @@ static void lists_of_leases_of_a_bad_size_are_refused(void)
     struct world *world = new_world("");
     static const size_t sizes[] = {0, BIDE_BATCH_JOBS + 1, SIZE_MAX};
     for (size_t i = 0; i < COUNT(finish); i++) {
-        finish[i] = (bide_finish_item){
-            .id = world->reserved, .token = world->token, .status = 42};
+        finish[i] = (bide_finish_item){.id = world->reserved, .token = world->token, .status = 42};
         touch[i] = (bide_touch_item){.id = world->reserved, .token = world->token, .status = 42};
     }
     for (size_t i = 0; i < COUNT(sizes); i++) {

@@ -78,17 +78,16 @@ static void a_filter_with_a_bad_key_or_text_is_refused(void)
 {
     static const char long_key[BIDE_KEY_MAX + 1] = {0};
     struct world *world = new_world("");
-    bide_filter filters[] = {{.key = {NULL, 1}},
-                             {.text = {NULL, 1}},
-                             {.key = {long_key, sizeof long_key}}};
+    bide_filter filters[] = {
+        {.key = {NULL, 1}}, {.text = {NULL, 1}}, {.key = {long_key, sizeof long_key}}};
     bide_job job;
     size_t count;
     spoil(&job, sizeof job);
     spoil(&count, sizeof count);
     for (size_t i = 0; i < COUNT(filters); i++) {
         char cursor[BIDE_CURSOR_SIZE] = "";
-        BAD(world, bide_list(world->queue, NULL, BIDE_STATE_GONE, &filters[i], cursor, &job, 1,
-                             &count));
+        BAD(world,
+            bide_list(world->queue, NULL, BIDE_STATE_GONE, &filters[i], cursor, &job, 1, &count));
     }
     SPOILED(job);
     SPOILED(count);
@@ -149,12 +148,13 @@ static void a_list_of_ops_that_is_not_valid_is_not_looked_at(void)
 static void an_empty_op_of_any_kind_is_refused_or_harmless(void)
 {
     struct world *world = new_world("");
+    bide_cq *cq = new_cq();
     for (int kind = 1; kind < BIDE_OP_COUNT; kind++) {
         /* These ask for nothing, or for something that cannot be missing. */
         if (kind == BIDE_OP_PING || kind == BIDE_OP_DRAIN || kind == BIDE_OP_SUBSCRIBE ||
             kind == BIDE_OP_WAIT)
             continue;
-        struct waiter *op = new_op((bide_op_kind)kind, new_cq());
+        struct waiter *op = new_op((bide_op_kind)kind, cq);
         bide_op *ops[] = {&op->op};
         EQ(bide_submit(world->queue, ops, 1), 0);
         if (op->op.status != BIDE_EINVAL && op->op.status != BIDE_NOT_FOUND)

@@ -277,18 +277,12 @@ static void a_restore_with_bad_times_is_refused(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_put_with_bad_durations_is_refused),
-    TEST(a_put_with_bad_moments_is_refused),
-    TEST(a_put_with_a_delay_and_a_run_at_is_refused),
-    TEST(a_put_with_bad_options_is_refused),
-    TEST(put_options_of_a_wrong_size_are_refused),
-    TEST(a_bad_key_is_refused),
-    TEST(a_body_that_is_not_there_is_refused),
-    TEST(a_body_over_the_limit_is_refused),
-    TEST(a_key_that_is_held_changes_nothing),
-    TEST(a_put_many_of_a_bad_size_is_refused),
-    TEST(a_put_many_of_only_bad_items_changes_nothing),
-    TEST(a_restore_of_a_bad_job_is_refused),
+    TEST(a_put_with_bad_durations_is_refused),          TEST(a_put_with_bad_moments_is_refused),
+    TEST(a_put_with_a_delay_and_a_run_at_is_refused),   TEST(a_put_with_bad_options_is_refused),
+    TEST(put_options_of_a_wrong_size_are_refused),      TEST(a_bad_key_is_refused),
+    TEST(a_body_that_is_not_there_is_refused),          TEST(a_body_over_the_limit_is_refused),
+    TEST(a_key_that_is_held_changes_nothing),           TEST(a_put_many_of_a_bad_size_is_refused),
+    TEST(a_put_many_of_only_bad_items_changes_nothing), TEST(a_restore_of_a_bad_job_is_refused),
     TEST(a_restore_with_bad_times_is_refused),
 };
 

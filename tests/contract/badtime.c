@@ -16,13 +16,14 @@ static void a_wait_of_a_bad_length_is_refused(void)
         spoil(&job, sizeof job);
         spoil(&event, sizeof event);
         spoil(&state, sizeof state);
+        size_t count = 0;
         CODE(bide_reserve(queue, world->topic, bad_times[i], &job), BIDE_EINVAL);
         bide_reserve_args args = reserve_args(&topic, 1, bad_times[i], &job, 1);
         CODE(bide_reserve_many(queue, &args), BIDE_EINVAL);
         bide_finish_item finish = {.id = world->reserved, .token = world->token};
         CODE(bide_finish_and_reserve(queue, &finish, &args), BIDE_EINVAL);
         CODE(bide_wait(queue, world->ready, bad_times[i], &state, NULL), BIDE_EINVAL);
-        CODE(bide_events(queue, feed, bad_times[i], &event, 1, NULL, NULL), BIDE_EINVAL);
+        CODE(bide_events(queue, feed, bad_times[i], &event, 1, &count, NULL), BIDE_EINVAL);
         SPOILED(job);
         SPOILED(event);
         SPOILED(state);
@@ -39,8 +40,7 @@ static void a_release_with_a_bad_delay_or_priority_is_refused(void)
         BAD(world,
             bide_release(world->queue, world->reserved, world->token, BIDE_KEEP, bad_times[i]));
     for (size_t i = 0; i < COUNT(bad_priorities); i++)
-        BAD(world,
-            bide_release(world->queue, world->reserved, world->token, bad_priorities[i], 0));
+        BAD(world, bide_release(world->queue, world->reserved, world->token, bad_priorities[i], 0));
     OK(bide_release(world->queue, world->reserved, world->token, 0, BIDE_TIME_MAX_MS));
 }
 
@@ -65,16 +65,14 @@ static void a_failure_with_a_bad_delay_is_refused(void)
                              &state, &delay_ms));
     SPOILED(state);
     SPOILED(delay_ms);
-    OK(bide_fail(world->queue, world->reserved, world->token, "why", BIDE_TIME_MAX_MS, NULL,
-                 NULL));
+    OK(bide_fail(world->queue, world->reserved, world->token, "why", BIDE_TIME_MAX_MS, NULL, NULL));
 }
 
 static void done_with_a_bad_retention_is_refused(void)
 {
     struct world *world = new_world("");
     for (size_t i = 0; i < COUNT(bad_times); i++)
-        BAD(world,
-            bide_done(world->queue, world->reserved, world->token, "r", 1, bad_times[i]));
+        BAD(world, bide_done(world->queue, world->reserved, world->token, "r", 1, bad_times[i]));
     OK(bide_done(world->queue, world->reserved, world->token, "r", 1, BIDE_TIME_MAX_MS));
 }
 
@@ -83,10 +81,8 @@ static void a_bad_retention_in_a_list_refuses_only_its_item(void)
     struct world *world = new_world("");
     bide_finish_item items[COUNT(bad_times)] = {0};
     for (size_t i = 0; i < COUNT(bad_times); i++)
-        items[i] = (bide_finish_item){.id = world->reserved,
-                                      .token = world->token,
-                                      .keep = true,
-                                      .retain_ms = bad_times[i]};
+        items[i] = (bide_finish_item){
+            .id = world->reserved, .token = world->token, .keep = true, .retain_ms = bad_times[i]};
     OK(bide_finish_many(world->queue, items, COUNT(items)));
     for (size_t i = 0; i < COUNT(items); i++)
         EQ(items[i].status, BIDE_EINVAL);
@@ -101,10 +97,8 @@ static void a_touch_with_a_bad_time_is_refused(void)
     for (size_t i = 0; i < COUNT(bad_times); i++) {
         BAD(world,
             bide_touch(world->queue, world->reserved, world->token, bad_times[i], "progress"));
-        items[i] = (bide_touch_item){.id = world->reserved,
-                                     .token = world->token,
-                                     .extend_ms = bad_times[i],
-                                     .left_ms = 42};
+        items[i] = (bide_touch_item){
+            .id = world->reserved, .token = world->token, .extend_ms = bad_times[i], .left_ms = 42};
     }
     OK(bide_touch_many(world->queue, items, COUNT(items)));
     for (size_t i = 0; i < COUNT(items); i++) {
@@ -166,8 +160,8 @@ static void a_filter_with_bad_ages_is_refused(void)
             size_t count;
             spoil(&job, sizeof job);
             spoil(&count, sizeof count);
-            BAD(world, bide_list(world->queue, world->topic, BIDE_STATE_READY, &filters[j],
-                                 cursor, &job, 1, &count));
+            BAD(world, bide_list(world->queue, world->topic, BIDE_STATE_READY, &filters[j], cursor,
+                                 &job, 1, &count));
             SPOILED(job);
             SPOILED(count);
             EQ(cursor[0], 0);

@@ -124,8 +124,8 @@ static int call_list(const struct world *world, bide_slice topic)
     size_t count;
     spoil(&job, sizeof job);
     spoil(&count, sizeof count);
-    int code = bide_list(world->queue, terminated(topic), BIDE_STATE_READY, NULL, cursor, &job, 1,
-                         &count);
+    int code =
+        bide_list(world->queue, terminated(topic), BIDE_STATE_READY, NULL, cursor, &job, 1, &count);
     SPOILED(job);
     SPOILED(count);
     EQ(cursor[0], 0);
@@ -210,11 +210,12 @@ static void a_topic_with_a_character_of_each_illegal_class(void)
 {
     struct world *world = new_world("");
     static const char *const names[] = {
-        "with space", "with\ttab", "with\nnewline", "with\rreturn", "with\001control",
-        "with\177del", "comma,", "colon:", "star*", "quote\"", "apostrophe'", "back\\slash",
-        "hash#", "percent%", "and&", "at@", "bang!", "question?", "equals=", "[bracket",
-        "brace{", "less<", "bar|", "tilde~", "caret^", "`back", "\303\244umlaut", "high\377",
-        " leading", "trailing ",
+        "with space",  "with\ttab",      "with\nnewline", "with\rreturn", "with\001control",
+        "with\177del", "comma,",         "colon:",        "star*",        "quote\"",
+        "apostrophe'", "back\\slash",    "hash#",         "percent%",     "and&",
+        "at@",         "bang!",          "question?",     "equals=",      "[bracket",
+        "brace{",      "less<",          "bar|",          "tilde~",       "caret^",
+        "`back",       "\303\244umlaut", "high\377",      " leading",     "trailing ",
     };
     for (size_t i = 0; i < COUNT(names); i++)
         refused_by_every_call(HERE, world, slice(names[i]));

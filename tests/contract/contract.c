@@ -19,12 +19,12 @@
 #include <unistd.h>
 
 static const struct theme *const themes[] = {
-    &put_theme,      &restore_theme, &reserve_theme, &strategy_theme, &lease_theme,
-    &leases_theme,   &retry_theme,   &key_theme,     &time_theme,     &result_theme,
-    &wait_theme,     &outside_theme, &update_theme,  &topic_theme,    &look_theme,
-    &list_theme,     &stats_theme,   &events_theme,  &async_theme,    &cq_theme,
-    &threads_theme,  &open_theme, &badput_theme, &badtopic_theme, &badtime_theme, &badcall_theme, &badlease_theme,
-    &badlist_theme,  &limits_theme,
+    &put_theme,     &restore_theme,  &reserve_theme, &strategy_theme, &lease_theme,
+    &leases_theme,  &retry_theme,    &key_theme,     &time_theme,     &result_theme,
+    &wait_theme,    &outside_theme,  &update_theme,  &topic_theme,    &look_theme,
+    &list_theme,    &stats_theme,    &events_theme,  &async_theme,    &cq_theme,
+    &threads_theme, &open_theme,     &badput_theme,  &badtopic_theme, &badtime_theme,
+    &badcall_theme, &badlease_theme, &badlist_theme, &limits_theme,
 };
 
 struct settings {
@@ -156,8 +156,7 @@ static bool url_opens(const char *url)
     bide *queue = NULL;
     int code = bide_open(url, NULL, &queue);
     if (code != BIDE_OK) {
-        printf("FAIL %s cannot be opened: %s: %s\n", url, bide_code_name(code),
-               bide_last_error());
+        printf("FAIL %s cannot be opened: %s: %s\n", url, bide_code_name(code), bide_last_error());
         return false;
     }
     return bide_close(queue) == BIDE_OK;
@@ -222,8 +221,8 @@ int main(int argc, char **argv)
     if (settings.list)
         return list_tests(&settings);
 
-    struct trace *trace = mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE,
-                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct trace *trace =
+        mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (trace == MAP_FAILED) {
         perror("contract: mmap");
         return 2;

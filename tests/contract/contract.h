@@ -33,11 +33,15 @@ struct theme {
     size_t count;
 };
 
-#define COUNT(array)   (sizeof(array) / sizeof((array)[0]))
-#define TEST(function) {#function, function}
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define TEST(function)      \
+    {                       \
+#function, function \
+    }
 
 extern const struct theme async_theme, badcall_theme, badlease_theme, badlist_theme, open_theme;
-extern const struct theme badput_theme, badtopic_theme, badtime_theme, cq_theme, events_theme, key_theme;
+extern const struct theme badput_theme, badtopic_theme, badtime_theme, cq_theme, events_theme,
+    key_theme;
 extern const struct theme lease_theme, leases_theme, limits_theme, list_theme, look_theme;
 extern const struct theme outside_theme, put_theme, reserve_theme, restore_theme, result_theme;
 extern const struct theme retry_theme, stats_theme, strategy_theme, threads_theme, time_theme;
@@ -55,24 +59,24 @@ struct where {
 
 /* ---- checks ---- */
 
-#define CHECK(condition)          check_true(HERE, (condition), #condition)
-#define EQ(got, want)             check_equal(HERE, (int64_t)(got), (int64_t)(want), #got)
-#define BETWEEN(got, low, high)   check_between(HERE, (got), (low), (high), #got)
-#define TEXT(data, size, want)    check_text(HERE, (data), (size), (want), #data)
-#define FAIL(...)                 fail_test(HERE, __VA_ARGS__)
+#define CHECK(condition)        check_true(HERE, (condition), #condition)
+#define EQ(got, want)           check_equal(HERE, (int64_t)(got), (int64_t)(want), #got)
+#define BETWEEN(got, low, high) check_between(HERE, (got), (low), (high), #got)
+#define TEXT(data, size, want)  check_text(HERE, (data), (size), (want), #data)
+#define FAIL(...)               fail_test(HERE, __VA_ARGS__)
 
 /* The code of a blocking call. One that is not 0 must come with a sentence, 0 without one. */
 #define CODE(call, want) check_code(HERE, (call), (want), #call)
 #define OK(call)         CODE(call, BIDE_OK)
 
 /* Looks again and again until the condition holds. */
-#define UNTIL(condition)                                                                 \
-    do {                                                                                 \
-        int64_t until_limit_ = clock_us() + PATIENCE_MS * 1000;                          \
-        while (!(condition)) {                                                           \
-            check_true(HERE, clock_us() < until_limit_, "in time: " #condition);         \
-            nap_ms(1);                                                                   \
-        }                                                                                \
+#define UNTIL(condition)                                                         \
+    do {                                                                         \
+        int64_t until_limit_ = clock_us() + PATIENCE_MS * 1000;                  \
+        while (!(condition)) {                                                   \
+            check_true(HERE, clock_us() < until_limit_, "in time: " #condition); \
+            nap_ms(1);                                                           \
+        }                                                                        \
     } while (0)
 
 /* Not early: that much has passed since start_us. */
@@ -81,8 +85,7 @@ struct where {
 void check_true(struct where at, bool holds, const char *text);
 void check_equal(struct where at, int64_t got, int64_t want, const char *text);
 void check_between(struct where at, int64_t got, int64_t low, int64_t high, const char *text);
-void check_text(struct where at, const void *data, size_t size, const char *want,
-                const char *text);
+void check_text(struct where at, const void *data, size_t size, const char *want, const char *text);
 void check_code(struct where at, int got, int want, const char *call);
 void check_not_before(struct where at, int64_t start_us, int64_t duration_ms);
 void fail_test(struct where at, const char *format, ...)
@@ -126,7 +129,7 @@ uint64_t put_at(struct where at, bide *queue, const char *topic, const char *bod
 #define put_later(queue, topic, delay_ms) put_later_at(HERE, (queue), (topic), (delay_ms))
 #define put_key(queue, topic, key)        put_key_at(HERE, (queue), (topic), (key))
 #define put_in(queue, topic, state)       put_in_at(HERE, (queue), (topic), (state), NULL)
-#define put_in_as(queue, topic, state, options)                                          \
+#define put_in_as(queue, topic, state, options) \
     put_in_at(HERE, (queue), (topic), (state), (options))
 uint64_t put_first_at(struct where at, bide *queue, const char *topic, uint32_t priority);
 uint64_t put_later_at(struct where at, bide *queue, const char *topic, int64_t delay_ms);
@@ -188,10 +191,10 @@ void submit_code_at(struct where at, bide *queue, struct waiter *waiter, int wan
                     const char *text);
 
 /* Submits a reserve of one job of the topics that waits for ever; it must be pending. */
-#define begin_reserve(queue, cq, topics, count)                                          \
+#define begin_reserve(queue, cq, topics, count) \
     begin_reserve_at(HERE, (queue), (cq), (topics), (count))
-struct waiter *begin_reserve_at(struct where at, bide *queue, bide_cq *cq,
-                                const bide_slice *topics, size_t topic_count);
+struct waiter *begin_reserve_at(struct where at, bide *queue, bide_cq *cq, const bide_slice *topics,
+                                size_t topic_count);
 
 /* Submits a wait for a job that waits for ever; it must be pending. */
 #define begin_wait(queue, cq, id) begin_wait_at(HERE, (queue), (cq), (id))
@@ -222,5 +225,6 @@ struct trace {
 /* Begins the one test of this process, and ends it: gives back everything, checks the closes. */
 void trial_begin(const char *url, const char *theme, const char *test, struct trace *trace);
 void trial_end(void);
+void checks_begin(const char *url, const char *theme, const char *test, struct trace *trace);
 
 #endif

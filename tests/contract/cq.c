@@ -171,10 +171,10 @@ struct refusals {
     int made;
 };
 
-#define REFUSED(call)                                                                    \
-    do {                                                                                 \
-        CODE(call, BIDE_ECALLBACK);                                                      \
-        refusals->made++;                                                                \
+#define REFUSED(call)               \
+    do {                            \
+        CODE(call, BIDE_ECALLBACK); \
+        refusals->made++;           \
     } while (0)
 
 static void make_blocking_calls(bide_op *op)

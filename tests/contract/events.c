@@ -149,10 +149,9 @@ static void what_time_does_is_told(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, a,
-                             1U << BIDE_EVENT_TIMED_OUT | 1U << BIDE_EVENT_EXPIRED |
-                                 1U << BIDE_EVENT_RETIRED,
-                             0);
+    bide_feed *feed =
+        follow(queue, a,
+               1U << BIDE_EVENT_TIMED_OUT | 1U << BIDE_EVENT_EXPIRED | 1U << BIDE_EVENT_RETIRED, 0);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.ttr_ms = 20;
     uint64_t id = put_as(queue, a, "body", &options);
@@ -220,7 +219,9 @@ static void an_event_names_its_topic(void)
     bide_feed *feed = follow(queue, NULL, 1U << BIDE_EVENT_PUT, 0);
     uint64_t id = put(queue, a, "body");
     bide_event event = {0};
-    OK(bide_events(queue, feed, PATIENCE_MS, &event, 1, NULL, NULL));
+    size_t count = 0;
+    OK(bide_events(queue, feed, PATIENCE_MS, &event, 1, &count, NULL));
+    EQ(count, 1);
     EQ(event.id, id);
     TEXT(event.topic, strlen(event.topic), a);
     OK(bide_unsubscribe(queue, feed));
@@ -240,8 +241,7 @@ static void a_slow_reader_is_told_what_was_lost(void)
     for (int i = 0; i < 30 && (got == 0 || events[got - 1].id != ids[19]); i++) {
         size_t count = 0;
         uint64_t lost = 0;
-        OK(bide_events(queue, feed, PATIENCE_MS, events + got, COUNT(events) - got, &count,
-                       &lost));
+        OK(bide_events(queue, feed, PATIENCE_MS, events + got, COUNT(events) - got, &count, &lost));
         CHECK(i == 0 || lost == 0);
         got += count;
         lost_in_all += lost;
@@ -301,8 +301,9 @@ static void a_reader_waits_for_its_whole_timeout(void)
     bide *queue = open_queue("");
     bide_feed *feed = follow(queue, fresh_topic("a"), 0, 0);
     bide_event event;
+    size_t count = 0;
     int64_t start_us = clock_us();
-    CODE(bide_events(queue, feed, 40, &event, 1, NULL, NULL), BIDE_TIMED_OUT);
+    CODE(bide_events(queue, feed, 40, &event, 1, &count, NULL), BIDE_TIMED_OUT);
     NOT_BEFORE(start_us, 40);
     OK(bide_unsubscribe(queue, feed));
 }

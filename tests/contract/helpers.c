@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * helpers.c - the trial of one test, its checks, and the short ways to put, take and look.
+ * helpers.c - the trial of one test, and the short ways to put, take and look.
  */
 #include "contract.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define QUEUES_MAX 128
 #define CQS_MAX    32
 #define TOPICS_MAX 64
-
-/* Clocks of different machines, or of a database, may run at slightly different rates. */
-#define DRIFT_US 100
 
 struct owned_job {
     bide_job job;
@@ -37,9 +32,6 @@ struct owned_topic {
 static struct trial {
     pthread_mutex_t lock;
     const char *url;
-    const char *theme;
-    const char *test;
-    struct trace *trace;
     int64_t number; /* makes topic names unique */
     bide *queues[QUEUES_MAX];
     size_t queue_count;
@@ -51,123 +43,12 @@ static struct trial {
     struct owned_waiter *waiters;
 } trial = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- checks ---- */
-
-static void leave_trace(struct where at)
-{
-    __atomic_store_n(&trial.trace->file, at.file, __ATOMIC_RELAXED);
-    __atomic_store_n(&trial.trace->line, at.line, __ATOMIC_RELAXED);
-}
-
-/* The first failure wins: the lock is never given back. */
-void fail_test(struct where at, const char *format, ...)
-{
-    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-    va_list arguments;
-    pthread_mutex_lock(&once);
-    printf("FAIL %s %s/%s\n     %s:%d: ", trial.url, trial.theme, trial.test, at.file, at.line);
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    putchar('\n');
-    fflush(stdout);
-    _exit(1);
-}
-
-void check_true(struct where at, bool holds, const char *text)
-{
-    leave_trace(at);
-    if (!holds)
-        fail_test(at, "expected %s", text);
-}
-
-void check_equal(struct where at, int64_t got, int64_t want, const char *text)
-{
-    leave_trace(at);
-    if (got != want)
-        fail_test(at, "%s: expected %lld, got %lld", text, (long long)want, (long long)got);
-}
-
-void check_between(struct where at, int64_t got, int64_t low, int64_t high, const char *text)
-{
-    leave_trace(at);
-    if (got < low || got > high)
-        fail_test(at, "%s: expected %lld to %lld, got %lld", text, (long long)low,
-                  (long long)high, (long long)got);
-}
-
-void check_text(struct where at, const void *data, size_t size, const char *want,
-                const char *text)
-{
-    leave_trace(at);
-    size_t want_size = strlen(want);
-    if (size == want_size && (size == 0 || (data && memcmp(data, want, size) == 0)))
-        return;
-    fail_test(at, "%s: expected \"%s\", got \"%.*s\" (%zu bytes)", text, want,
-              data ? (int)(size < 200 ? size : 200) : 4, data ? (const char *)data : "NULL",
-              size);
-}
-
-void check_code(struct where at, int got, int want, const char *call)
-{
-    leave_trace(at);
-    const char *sentence = bide_last_error();
-    if (got != want)
-        fail_test(at, "%s: expected %s, got %s (%d), \"%s\"", call, bide_code_name(want),
-                  bide_code_name(got), got, sentence ? sentence : "(null)");
-    if (!sentence || (got == BIDE_OK) != (sentence[0] == '\0'))
-        fail_test(at, "%s answered %s: expected %s sentence from bide_last_error(), got \"%s\"",
-                  call, bide_code_name(got), got == BIDE_OK ? "no" : "a",
-                  sentence ? sentence : "(null)");
-}
-
-void check_not_before(struct where at, int64_t start_us, int64_t duration_ms)
-{
-    leave_trace(at);
-    int64_t passed_us = clock_us() - start_us;
-    if (passed_us + DRIFT_US < duration_ms * 1000)
-        fail_test(at, "too early: expected at least %lld us, got %lld us",
-                  (long long)duration_ms * 1000, (long long)passed_us);
-}
-
-/* ---- time ---- */
-
-static int64_t read_clock_us(clockid_t id)
-{
-    struct timespec now;
-    clock_gettime(id, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
-}
-
-int64_t clock_us(void)
-{
-    return read_clock_us(CLOCK_BOOTTIME);
-}
-
-int64_t wall_us(void)
-{
-    return read_clock_us(CLOCK_REALTIME);
-}
-
-int64_t wall_ms(void)
-{
-    return wall_us() / 1000;
-}
-
-void nap_ms(int64_t duration_ms)
-{
-    struct timespec nap = {duration_ms / 1000, (long)(duration_ms % 1000) * 1000000};
-    nanosleep(&nap, NULL);
-}
-
 /* ---- the trial ---- */
 
 void trial_begin(const char *url, const char *theme, const char *test, struct trace *trace)
 {
+    checks_begin(url, theme, test, trace);
     trial.url = url;
-    trial.theme = theme;
-    trial.test = test;
-    trial.trace = trace;
     trial.number = wall_us();
 }
 
@@ -450,72 +331,6 @@ struct waiter *new_op(bide_op_kind kind, bide_cq *cq)
     made->waiter.op.done = count_call;
     made->waiter.op.user = &made->waiter;
     return &made->waiter;
-}
-
-void submit_pending_at(struct where at, bide *queue, struct waiter *waiter)
-{
-    bide_op *ops[] = {&waiter->op};
-    check_equal(at, bide_submit(queue, ops, 1), 1, "how many ops are pending after bide_submit()");
-    check_equal(at, waiter->op.status, BIDE_PENDING, "the status of the pending op");
-}
-
-void submit_code_at(struct where at, bide *queue, struct waiter *waiter, int want,
-                    const char *text)
-{
-    bide_op *ops[] = {&waiter->op};
-    int pending = bide_submit(queue, ops, 1);
-    check_between(at, pending, 0, 1, "how many ops are pending after bide_submit()");
-    if (pending == 1) {
-        check_true(at, waiter->op.cq != NULL, "that an op without a cq is not pending");
-        completes_at(at, waiter, want, text);
-        return;
-    }
-    check_equal(at, waiter->calls, 0, "callbacks of an op that finished within bide_submit()");
-    if (waiter->op.status != want)
-        fail_test(at, "%s: expected %s, got %s, \"%s\"", text, bide_code_name(want),
-                  bide_code_name(waiter->op.status), waiter->op.error);
-    check_true(at, (want == BIDE_OK) == (waiter->op.error[0] == '\0'),
-               "a sentence in the op when, and only when, its status is not 0");
-}
-
-struct waiter *begin_reserve_at(struct where at, bide *queue, bide_cq *cq,
-                                const bide_slice *topics, size_t topic_count)
-{
-    struct waiter *waiter = new_op(BIDE_OP_RESERVE, cq);
-    waiter->op.reserve = reserve_args(topics, topic_count, BIDE_FOREVER, &waiter->job, 1);
-    submit_pending_at(at, queue, waiter);
-    return waiter;
-}
-
-struct waiter *begin_wait_at(struct where at, bide *queue, bide_cq *cq, uint64_t id)
-{
-    struct waiter *waiter = new_op(BIDE_OP_WAIT, cq);
-    waiter->op.wait.id = id;
-    waiter->op.wait.timeout_ms = BIDE_FOREVER;
-    submit_pending_at(at, queue, waiter);
-    return waiter;
-}
-
-void completes_at(struct where at, struct waiter *waiter, int want, const char *text)
-{
-    int64_t limit_us = clock_us() + PATIENCE_MS * 1000;
-    while (waiter->op.status == BIDE_PENDING && clock_us() < limit_us)
-        check_true(at, bide_cq_wait(waiter->op.cq, 100) >= 0, "bide_cq_wait() to drain");
-    if (waiter->op.status != want)
-        fail_test(at, "%s: expected %s, got %s, \"%s\"", text, bide_code_name(want),
-                  bide_code_name(waiter->op.status), waiter->op.error);
-    check_true(at, (want == BIDE_OK) == (waiter->op.error[0] == '\0'),
-               "a sentence in the op when, and only when, its status is not 0");
-    check_equal(at, waiter->calls, 1, "how often the callback was called");
-}
-
-void still_pending_at(struct where at, struct waiter *waiter, const char *text)
-{
-    check_true(at, bide_cq_drain(waiter->op.cq, 0) >= 0, "bide_cq_drain() to drain");
-    if (waiter->op.status != BIDE_PENDING)
-        fail_test(at, "%s: expected a pending op, got %s", text,
-                  bide_code_name(waiter->op.status));
-    check_equal(at, waiter->calls, 0, "callbacks of a pending op");
 }
 
 /* ---- threads ---- */

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-static const bide_state live_states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY,
-                                         BIDE_STATE_RESERVED, BIDE_STATE_BURIED};
+static const bide_state live_states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_RESERVED,
+                                         BIDE_STATE_BURIED};
 
 static bide_put_options keyed(const char *key, bide_conflict conflict)
 {

@@ -52,9 +52,9 @@ static int call_touch(bide *queue, uint64_t id, uint64_t token)
 }
 
 static const struct lease_call calls[] = {
-    {"delete", call_delete, BIDE_RESERVED},       {"done", call_done, BIDE_RESERVED},
-    {"release", call_release, BIDE_LEASE_LOST},   {"give_back", call_give_back, BIDE_LEASE_LOST},
-    {"fail", call_fail, BIDE_RESERVED},           {"bury", call_bury, BIDE_RESERVED},
+    {"delete", call_delete, BIDE_RESERVED},     {"done", call_done, BIDE_RESERVED},
+    {"release", call_release, BIDE_LEASE_LOST}, {"give_back", call_give_back, BIDE_LEASE_LOST},
+    {"fail", call_fail, BIDE_RESERVED},         {"bury", call_bury, BIDE_RESERVED},
     {"touch", call_touch, BIDE_LEASE_LOST},
 };
 

@@ -204,11 +204,8 @@ static void finish_many_takes_its_own_reference_to_a_buffer(void)
     bide *queue = open_queue("");
     const bide_job *job = held(queue, fresh_topic("a"), 60000);
     bide_buf *buf = bide_buf_new("buffered", 8);
-    bide_finish_item item = {.id = job->id,
-                             .token = job->token,
-                             .keep = true,
-                             .buf = buf,
-                             .retain_ms = 3600000};
+    bide_finish_item item = {
+        .id = job->id, .token = job->token, .keep = true, .buf = buf, .retain_ms = 3600000};
     OK(bide_finish_many(queue, &item, 1));
     bide_buf_unref(buf);
     EQ(item.status, BIDE_OK);
@@ -284,8 +281,7 @@ static void the_finish_comes_before_the_reserve(void)
     struct waiter *waiter = new_op(BIDE_OP_FINISH_AND_RESERVE, new_cq());
     waiter->op.finish_and_reserve.finish =
         (bide_finish_item){.id = job->id, .token = job->token, .status = BIDE_EIO};
-    waiter->op.finish_and_reserve.reserve =
-        reserve_args(&topic, 1, BIDE_FOREVER, &waiter->job, 1);
+    waiter->op.finish_and_reserve.reserve = reserve_args(&topic, 1, BIDE_FOREVER, &waiter->job, 1);
     submit_pending(queue, waiter);
     UNTIL(state_of(queue, job->id) == BIDE_STATE_GONE);
     uint64_t next = put(queue, a, "next");

@@ -46,7 +46,7 @@ static bool next_page(bide *queue, const char *topic, bide_state state, const bi
         see(seen, jobs[i].id);
         CHECK(state == BIDE_STATE_GONE || jobs[i].state == state);
         CHECK(!topic || strcmp(jobs[i].topic, topic) == 0);
-        CHECK(jobs[i].body == NULL && jobs[i].token == 0);
+        EQ(jobs[i].token, 0);
     }
     clear_jobs(jobs, count);
     return cursor[0] != '\0';
@@ -108,8 +108,8 @@ static void a_listing_shows_one_state_or_all(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY,
-                                        BIDE_STATE_RESERVED, BIDE_STATE_BURIED, BIDE_STATE_DONE};
+    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_RESERVED,
+                                        BIDE_STATE_BURIED, BIDE_STATE_DONE};
     for (size_t i = 0; i < COUNT(states); i++)
         for (size_t j = 0; j <= i; j++)
             put_in(queue, a, states[i]);

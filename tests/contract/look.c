@@ -65,9 +65,10 @@ static void a_snapshot_stays_valid_when_the_job_is_gone(void)
     TEXT(job.key, job.key_size, "the key");
     TEXT(job.last_error, job.last_error_size, "the error");
     bide_job_clear(&job);
-    bide_job zeroed = {0};
-    CHECK(memcmp(&job, &zeroed, sizeof job) == 0);
+    CHECK(job.id == 0 && job.state == BIDE_STATE_GONE && job.topic[0] == '\0');
+    CHECK(job.body == NULL && job.key == NULL && job.last_error == NULL);
     bide_job_clear(&job);
+    CHECK(job.body == NULL);
 }
 
 /* The first job in a state is this one. */

@@ -42,8 +42,8 @@ static void only_a_done_job_has_a_result(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY,
-                                        BIDE_STATE_RESERVED, BIDE_STATE_BURIED};
+    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_RESERVED,
+                                        BIDE_STATE_BURIED};
     bide_buf *result = NULL;
     for (size_t i = 0; i < COUNT(states); i++) {
         CODE(bide_result(queue, put_in(queue, a, states[i]), &result), BIDE_WRONG_STATE);

@@ -63,7 +63,7 @@ static void the_backoff_doubles_up_to_its_maximum(void)
     options.backoff_base_ms = 100000;
     options.backoff_max_ms = 1000000;
     uint64_t id = put_as(queue, fresh_topic("a"), "body", &options);
-    static const int64_t expected[] = {100000, 200000,  400000,  800000,
+    static const int64_t expected[] = {100000,  200000,  400000,  800000,
                                        1000000, 1000000, 1000000, 1000000};
     for (size_t i = 0; i < COUNT(expected); i++) {
         int64_t delay_ms = fail_once(queue, id, BIDE_KEEP);

@@ -8,9 +8,9 @@
 static void added(struct where at, bide *queue, const char *topic, bide_counters *queue_before,
                   bide_counters *topic_before, bide_counters want)
 {
-    static const char *const names[] = {"puts",     "reserves", "deletes", "dones",  "releases",
-                                        "fails",    "timeouts", "buries",  "kicks",  "touches",
-                                        "expired",  "retired",  "purged",  "pauses"};
+    static const char *const names[] = {"puts",    "reserves", "deletes", "dones", "releases",
+                                        "fails",   "timeouts", "buries",  "kicks", "touches",
+                                        "expired", "retired",  "purged",  "pauses"};
     bide_counters now[2] = {stats_at(at, queue).total, topic_at(at, queue, topic).total};
     uint64_t got[2][COUNT(names)], before[2][COUNT(names)], wanted[COUNT(names)];
     _Static_assert(sizeof(bide_counters) == sizeof wanted, "every counter has a name here");
@@ -48,7 +48,7 @@ static void uncount(struct counted *it)
     OK(bide_topic_ref(it->queue, it->topic, -1));
 }
 
-#define ADDED(it, ...)                                                                   \
+#define ADDED(it, ...) \
     added(HERE, (it)->queue, (it)->topic, &(it)->all, &(it)->one, (bide_counters){__VA_ARGS__})
 
 static void every_op_on_a_lease_is_counted(void)
@@ -152,8 +152,8 @@ static void the_jobs_of_each_state_are_counted(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY,
-                                        BIDE_STATE_RESERVED, BIDE_STATE_BURIED, BIDE_STATE_DONE};
+    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_RESERVED,
+                                        BIDE_STATE_BURIED, BIDE_STATE_DONE};
     bide_counts before = stats_of(queue).jobs;
     for (size_t i = 0; i < COUNT(states); i++)
         for (size_t j = 0; j <= i; j++)

@@ -78,8 +78,7 @@ static void *consume(void *arg)
     struct crowd *crowd = member->crowd;
     bide_job jobs[16] = {0};
     while (__atomic_load_n(&crowd->finished_count, __ATOMIC_RELAXED) < JOBS) {
-        bide_reserve_args args =
-            reserve_args(crowd->slices, TOPICS, 20, jobs, crowd->batch);
+        bide_reserve_args args = reserve_args(crowd->slices, TOPICS, 20, jobs, crowd->batch);
         args.strategy = crowd->strategy;
         int code = bide_reserve_many(crowd->queue, &args);
         if (code == BIDE_TIMED_OUT)
@@ -290,6 +289,7 @@ static int race_wait(struct race *race, int number)
     bide_reserve_args args = reserve_args(&topic, 1, 3600000, &job, 1);
     bide_finish_item finish = {.id = BIDE_ID_MAX};
     bide_feed *feed = NULL;
+    size_t count = 0;
     switch (number % 5) {
     case 0:
         return bide_reserve(race->queue, race->topic, BIDE_FOREVER, &job);
@@ -299,7 +299,7 @@ static int race_wait(struct race *race, int number)
         return bide_wait(race->queue, race->id, BIDE_FOREVER, NULL, NULL);
     case 3:
         OK(bide_subscribe(race->queue, NULL, 1U << BIDE_EVENT_EXPIRED, 0, &feed));
-        return bide_events(race->queue, feed, BIDE_FOREVER, &event, 1, NULL, NULL);
+        return bide_events(race->queue, feed, BIDE_FOREVER, &event, 1, &count, NULL);
     default:
         return bide_finish_and_reserve(race->queue, &finish, &args);
     }

@@ -30,8 +30,7 @@ static void a_wait_with_a_timeout_of_0_does_not_wait(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY,
-                                        BIDE_STATE_RESERVED};
+    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_RESERVED};
     for (size_t i = 0; i < COUNT(states); i++) {
         bide_state state = BIDE_STATE_BURIED;
         bide_buf *result = NULL;

@@ -6,7 +6,8 @@
 
 /* -1 is BIDE_KEEP or BIDE_FOREVER in some places, and is tried apart. */
 const int64_t bad_times[5] = {-2, BIDE_TIME_MAX_MS + 1, INT64_MAX, INT64_MIN, INT64_MIN + 1};
-const int64_t bad_moments[5] = {-2, BIDE_WHEN_MAX_MS + 1, INT64_MAX, INT64_MIN, INT64_MAX / 1000 + 1};
+const int64_t bad_moments[5] = {-2, BIDE_WHEN_MAX_MS + 1, INT64_MAX, INT64_MIN,
+                                INT64_MAX / 1000 + 1};
 const int64_t bad_priorities[4] = {-2, INT64_C(1) << 32, INT64_MAX, INT64_MIN};
 
 void spoil(void *object, size_t size)
@@ -67,8 +68,8 @@ struct world *new_world(const char *parameters)
     return &world;
 }
 
-static void same_bytes(struct where at, const void *a, size_t a_size, const void *b,
-                       size_t b_size, const char *name)
+static void same_bytes(struct where at, const void *a, size_t a_size, const void *b, size_t b_size,
+                       const char *name)
 {
     check_equal(at, (int64_t)a_size, (int64_t)b_size, name);
     check_true(at, (a == NULL) == (b == NULL), name);
@@ -76,6 +77,14 @@ static void same_bytes(struct where at, const void *a, size_t a_size, const void
 }
 
 #define SAME(field) check_equal(at, (int64_t)now->field, (int64_t)then->field, "job." #field)
+
+/* A moment may be kept on the boot-time clock; told on the wall clock it is rounded. */
+static void same_moment(struct where at, int64_t now_ms, int64_t then_ms, const char *name)
+{
+    check_true(at, (now_ms == 0) == (then_ms == 0), name);
+    check_between(at, now_ms, then_ms - 1, then_ms + 1, name);
+}
+#define SAME_MOMENT(field) same_moment(at, now->field, then->field, "job." #field)
 
 static void same_job(struct where at, const bide_job *now, const bide_job *then)
 {
@@ -99,20 +108,20 @@ static void same_job(struct where at, const bide_job *now, const bide_job *then)
     SAME(buries);
     SAME(kicks);
     SAME(touches);
-    SAME(created_ms);
-    SAME(ready_ms);
-    SAME(reserved_ms);
-    SAME(touched_ms);
-    SAME(buried_ms);
-    SAME(done_ms);
+    SAME_MOMENT(created_ms);
+    SAME_MOMENT(ready_ms);
+    SAME_MOMENT(reserved_ms);
+    SAME_MOMENT(touched_ms);
+    SAME_MOMENT(buried_ms);
+    SAME_MOMENT(done_ms);
     check_true(at, now->left_ms <= then->left_ms, "a deadline that has not moved away");
     check_true(at, now->left_ms > then->left_ms - PATIENCE_MS - 1, "a deadline that stands");
     check_text(at, now->topic, strlen(now->topic), then->topic, "job.topic");
     same_bytes(at, now->body, now->body_size, then->body, then->body_size, "job.body");
     same_bytes(at, now->key, now->key_size, then->key, then->key_size, "job.key");
     same_bytes(at, now->result, now->result_size, then->result, then->result_size, "job.result");
-    same_bytes(at, now->last_error, now->last_error_size, then->last_error,
-               then->last_error_size, "job.last_error");
+    same_bytes(at, now->last_error, now->last_error_size, then->last_error, then->last_error_size,
+               "job.last_error");
     same_bytes(at, now->progress, now->progress_size, then->progress, then->progress_size,
                "job.progress");
 }
@@ -128,8 +137,7 @@ static void same_stats(struct where at, const bide_stats *now, const bide_stats 
     check_equal(at, (int64_t)now->watching, (int64_t)then->watching, "stats.watching");
     check_equal(at, (int64_t)now->last_id, (int64_t)then->last_id, "stats.last_id");
     check_equal(at, now->draining, then->draining, "stats.draining");
-    check_equal(at, (int64_t)now->memory_bytes, (int64_t)then->memory_bytes,
-                "stats.memory_bytes");
+    check_equal(at, (int64_t)now->memory_bytes, (int64_t)then->memory_bytes, "stats.memory_bytes");
 }
 
 void world_unchanged(struct where at, const struct world *world)

@@ -43,10 +43,10 @@ void spoil(void *object, size_t size);
 void spoiled(struct where at, const void *object, size_t size, const char *name);
 
 /* A call that must be refused, with this code or BIDE_EINVAL, and leave the world unchanged. */
-#define REFUSE(world, call, want)                                                        \
-    do {                                                                                 \
-        CODE(call, want);                                                                \
-        UNCHANGED(world);                                                                \
+#define REFUSE(world, call, want) \
+    do {                          \
+        CODE(call, want);         \
+        UNCHANGED(world);         \
     } while (0)
 #define BAD(world, call) REFUSE(world, call, BIDE_EINVAL)
 

@@ -5,6 +5,14 @@
 #define DAY (86400 * SECOND)
 #define YEAR (365 * DAY)
 
+/* Just before, at or just behind a deadline that is so far away, if it is not too far. */
+static int64_t to_deadline(struct sim *sim, int64_t left, int64_t otherwise)
+{
+    if (left <= 1 || left > 40 * DAY)
+        return otherwise;
+    return left + rng_range(&sim->rng, -1, 1);
+}
+
 /* How far the boot-time clock goes: mostly a little, at times to just around a deadline. */
 static int64_t mono_step(struct sim *sim)
 {
@@ -19,8 +27,7 @@ static int64_t mono_step(struct sim *sim)
     if (kind < 800)
         return rng_range(rng, 50000, 2 * SECOND);
     if (kind < 960) {
-        int64_t to = model_next(sim->model).mono - sim->now.mono + rng_range(rng, -1, 1);
-        return to > 0 && to < 40 * DAY ? to : 0;
+        return to_deadline(sim, model_next(sim->model).mono - sim->now.mono, 0);
     }
     if (kind < 995)
         return rng_range(rng, 1 * SECOND, 60 * SECOND);
@@ -39,8 +46,7 @@ static int64_t wall_step(struct sim *sim, int64_t mono)
     if (kind < 900)
         return mono;
     if (kind < 960) {
-        int64_t to = model_next(sim->model).wall - sim->now.wall + rng_range(rng, -1, 1);
-        return to > 0 && to < 40 * DAY ? to : mono;
+        return to_deadline(sim, model_next(sim->model).wall - sim->now.wall, mono);
     }
     if (kind < 980)
         return mono + rng_range(rng, -5 * SECOND, 5 * SECOND);
@@ -76,9 +82,12 @@ static void compare_next(struct sim *sim)
                  (long long)want.mono, (long long)got.mono, (long long)sim->now.mono);
 }
 
-/* The model could not tell who was served when, if events were put off before that. */
-static bool somebody_waits(const struct model *m)
+/* When the end of something is put off, the model learns of it after the tick; it could not tell
+ * then who was served when, nor what the feeds were told meanwhile. */
+static bool somebody_watches(const struct model *m)
 {
+    if (m->feeds != NULL)
+        return true;
     for (const struct mwaiter *waiter = m->waiters; waiter != NULL; waiter = waiter->next)
         if (waiter->name_count != 0)
             return true;
@@ -102,7 +111,7 @@ void sim_tick(struct sim *sim)
 {
     sim->what = "tick";
     bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 10) &&
-                 (!sim->options.journal || !somebody_waits(sim->model));
+                 (!sim->options.journal || !somebody_watches(sim->model));
     if (armed)
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 4),
                       1 + (unsigned)rng_below(&sim->rng, 3));

@@ -40,9 +40,20 @@ static void answered(struct sim *sim, struct sim_op *sop)
             tell_id(sim->model, op->put_many.items[i].id);
 }
 
+/* An answer may wait only for a batch that will come. */
+static void check_hold(struct sim *sim, uint64_t hold)
+{
+    bool in_flight = sim->batch_open && hold == sim->batch.number;
+    bool gathering = hold == bi_core_gathering(sim->core) && bi_core_dirty(sim->core);
+    if (!in_flight && !gathering)
+        sim_fail(sim, "an answer is held for batch %llu, which may never come",
+                 (unsigned long long)hold);
+}
+
 void sim_answer(struct sim *sim, struct sim_op *sop)
 {
     if (sop->op.private_.hold > sim->model->committed) {
+        check_hold(sim, sop->op.private_.hold);
         sim_ops_add(&sim->held, sop);
         return;
     }

@@ -269,6 +269,8 @@ struct mwaiter *model_add_waiter(struct model *m, struct sim_op *sop, int64_t ti
 void model_complete(struct model *m, struct mwaiter *waiter, int want, uint64_t hold);
 /* Those who wait for the job learn that it is done, buried or gone. */
 void model_wake_waits(struct model *m, const struct mjob *job, bide_state state);
+/* Those that have changed what is now undone fail; what others saw is as it was. */
+void model_fail_waiters(struct model *m);
 void model_cancel_op(struct model *m, struct sim_op *sop);
 void model_close(struct model *m);
 

@@ -154,6 +154,8 @@ static void put_form_back(struct mjob *job)
     struct mundo *oldest = undo;
     *job = oldest->was;
     job->undo = NULL;
+    job->again = 0;
+    job->expiry_again = 0;
     while (undo != NULL) {
         struct mundo *next = undo->next;
         free(undo);
@@ -215,6 +217,7 @@ void model_rollback(struct model *m)
 {
     m->now = m->sim->now;
     m->hold = 0;
+    model_fail_waiters(m);
     roll_back_jobs(m);
     roll_back_pauses(m);
     m->gathering = bi_core_gathering(m->sim->core);

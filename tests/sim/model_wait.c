@@ -120,6 +120,18 @@ void model_cancel_op(struct model *m, struct sim_op *sop)
     model_cleanup(m);
 }
 
+void model_fail_waiters(struct model *m)
+{
+    for (struct mwaiter *w = m->waiters; w != NULL;) {
+        struct mwaiter *next = w->next;
+        if (w->hold > m->committed && w->sop->op.kind == BIDE_OP_FINISH_AND_RESERVE)
+            model_complete(m, w, BIDE_EIO, 0);
+        else
+            w->hold = 0;
+        w = next;
+    }
+}
+
 void model_close(struct model *m)
 {
     while (m->waiters != NULL)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim.h"
-#include <stdlib.h>
 
 static bool choose(struct sim *sim, int wanted, uint64_t percent)
 {
@@ -38,7 +37,7 @@ void sim_choose_options(struct sim *sim)
     limits->max_jobs_per_topic = limit(sim, 0, 1, 12);
     limits->max_done_per_topic = limit(sim, 10000, 1, 4);
     limits->max_memory = limit(sim, 0, 20000, 60000);
-    limits->topic_cleanup = !rng_one_in(&sim->rng, 4) || getenv("SIM_CLEAN");
+    limits->topic_cleanup = !rng_one_in(&sim->rng, 4);
     options->seed = rng_next(&sim->rng);
     options->wheel_tick = ticks[rng_below(&sim->rng, 5)];
     options->wheel_slots = (uint32_t)rng_range(&sim->rng, 1, 700);

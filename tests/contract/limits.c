@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/* limits.c - every limit is refused with its own code, and what is below it is not. */
+#include "contract.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A queue that has room for so many more topics than there are. */
+static bide *open_with_topics(unsigned more)
+{
+    char parameters[64];
+    bide *look = open_queue("");
+    uint64_t topics = stats_of(look).topics;
+    close_queue(look);
+    snprintf(parameters, sizeof parameters, "max_topics=%llu", (unsigned long long)topics + more);
+    return open_queue(parameters);
+}
+
+static void a_body_up_to_max_job_size_is_taken(void)
+{
+    static const char body[101];
+    bide *queue = open_queue("max_job_size=100");
+    const char *a = fresh_topic("a");
+    uint64_t id = 42;
+    OK(bide_put(queue, a, body, 100, NULL, NULL));
+    CODE(bide_put(queue, a, body, 101, NULL, &id), BIDE_TOO_BIG);
+    EQ(id, 42);
+    EQ(topic_of(queue, a).jobs.ready, 1);
+}
+
+static void a_result_up_to_max_result_size_is_taken(void)
+{
+    static const char result[101];
+    bide *queue = open_queue("max_result_size=100");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    uint64_t token = take(queue, a)->token;
+    CODE(bide_done(queue, id, token, result, 101, 3600000), BIDE_TOO_BIG);
+    EQ(state_of(queue, id), BIDE_STATE_RESERVED);
+    OK(bide_done(queue, id, token, result, 100, 3600000));
+    EQ(peek_job(queue, id)->result_size, 100);
+}
+
+static void an_error_is_cut_at_max_error_size(void)
+{
+    bide *queue = open_queue("max_error_size=10");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    OK(bide_fail(queue, id, take(queue, a)->token, "0123456789abcdef", 0, NULL, NULL));
+    const bide_job *job = stat_job(queue, id);
+    TEXT(job->last_error, job->last_error_size, "0123456789");
+    OK(bide_bury(queue, id, 0, BIDE_KEEP, "abcdefghijklmnop"));
+    job = stat_job(queue, id);
+    TEXT(job->last_error, job->last_error_size, "abcdefghij");
+    OK(bide_kick_job(queue, id));
+    OK(bide_fail(queue, id, 0, "short", 0, NULL, NULL));
+    job = stat_job(queue, id);
+    TEXT(job->last_error, job->last_error_size, "short");
+}
+
+static void an_error_is_cut_at_1_kib_by_default(void)
+{
+    static char text[2000];
+    memset(text, 'e', sizeof text - 1);
+    bide *queue = open_queue("");
+    uint64_t id = put(queue, fresh_topic("a"), "body");
+    OK(bide_fail(queue, id, 0, text, 0, NULL, NULL));
+    EQ(stat_job(queue, id)->last_error_size, 1024);
+}
+
+static void a_topic_takes_max_jobs_per_topic(void)
+{
+    bide *queue = open_queue("max_jobs_per_topic=4");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_RESERVED,
+                                        BIDE_STATE_BURIED};
+    uint64_t ids[COUNT(states)], id = 42;
+    for (size_t i = 0; i < COUNT(states); i++)
+        ids[i] = put_in(queue, a, states[i]);
+    CODE(bide_put(queue, a, "x", 1, NULL, &id), BIDE_TOPIC_FULL);
+    EQ(id, 42);
+    put(queue, b, "body");
+    OK(bide_done(queue, ids[3], 0, NULL, 0, 3600000));
+    put(queue, a, "body");
+    CODE(bide_put(queue, a, "x", 1, NULL, NULL), BIDE_TOPIC_FULL);
+    OK(bide_delete(queue, ids[0], 0));
+    put(queue, a, "body");
+    CODE(bide_put(queue, a, "x", 1, NULL, NULL), BIDE_TOPIC_FULL);
+}
+
+static void a_full_topic_still_lets_a_job_be_replaced(void)
+{
+    bide *queue = open_queue("max_jobs_per_topic=1");
+    const char *a = fresh_topic("a");
+    uint64_t old = put_key(queue, a, "k");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.key = slice("k");
+    options.conflict = BIDE_REPLACE;
+    CHECK(put_as(queue, a, "new", &options) > old);
+    EQ(topic_of(queue, a).jobs.ready, 1);
+}
+
+static void what_a_full_topic_holds_can_come_back_to_it(void)
+{
+    bide *queue = open_queue("max_jobs_per_topic=1");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    OK(bide_release(queue, id, take(queue, a)->token, BIDE_KEEP, 0));
+    OK(bide_fail(queue, id, take(queue, a)->token, NULL, 3600000, NULL, NULL));
+    OK(bide_kick(queue, a, 1, NULL));
+    EQ(take(queue, a)->id, id);
+}
+
+static void put_many_fills_a_topic_to_its_limit(void)
+{
+    bide *queue = open_queue("max_jobs_per_topic=3");
+    const char *a = fresh_topic("a");
+    bide_put_item items[5] = {0};
+    for (size_t i = 0; i < COUNT(items); i++)
+        items[i].topic = slice(a);
+    size_t accepted = 0;
+    OK(bide_put_many(queue, items, COUNT(items), &accepted));
+    EQ(accepted, 3);
+    for (size_t i = 0; i < COUNT(items); i++)
+        EQ(items[i].status, i < 3 ? BIDE_OK : BIDE_TOPIC_FULL);
+}
+
+static void there_are_no_more_than_max_topics(void)
+{
+    bide *queue = open_with_topics(2);
+    const char *a = fresh_topic("a"), *b = fresh_topic("b"), *c = fresh_topic("c");
+    uint64_t id = put(queue, a, "body");
+    put(queue, b, "body");
+    CODE(bide_put(queue, c, "x", 1, NULL, NULL), BIDE_TOO_MANY_TOPICS);
+    CODE(bide_pause(queue, c, 1000), BIDE_TOO_MANY_TOPICS);
+    CODE(bide_topic_ref(queue, c, 1), BIDE_TOO_MANY_TOPICS);
+    bide_job job = {0};
+    CODE(bide_reserve(queue, c, 1000, &job), BIDE_TOO_MANY_TOPICS);
+    bide_slice topics[] = {slice(c), slice(fresh_topic("d"))};
+    bide_reserve_args args = reserve_args(topics, 2, BIDE_FOREVER, &job, 1);
+    CODE(bide_reserve_many(queue, &args), BIDE_TOO_MANY_TOPICS);
+    CODE(bide_reserve(queue, c, 0, &job), BIDE_TIMED_OUT);
+    bide_job copy = *peek_job(queue, id);
+    snprintf(copy.topic, sizeof copy.topic, "%s", c);
+    CODE(bide_restore(queue, &copy, NULL), BIDE_TOO_MANY_TOPICS);
+    CHECK(!topic_exists(queue, c));
+    EQ(stats_of(queue).waiting, 0);
+    put(queue, a, "more");
+    OK(bide_purge(queue, a, BIDE_STATE_READY, NULL));
+    put(queue, c, "body");
+}
+
+static void a_job_cannot_move_to_one_topic_too_many(void)
+{
+    bide *queue = open_with_topics(1);
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t id = put(queue, a, "body");
+    put(queue, a, "other");
+    bide_update_args changes = {id, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, slice(b)};
+    CODE(bide_update(queue, &changes), BIDE_TOO_MANY_TOPICS);
+    EQ(stat_job(queue, id)->priority, BIDE_DEFAULT_PRIORITY);
+    EQ(topic_of(queue, a).jobs.ready, 2);
+    CHECK(!topic_exists(queue, b));
+}
+
+static void no_more_than_max_waiters_wait(void)
+{
+    bide *queue = open_queue("max_waiters=3");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    bide_job job = {0};
+    bide_event event = {0};
+    bide_feed *feed = NULL;
+    size_t count = 0;
+    uint64_t id = put_later(queue, a, 3600000);
+    OK(bide_subscribe(queue, a, 0, 0, &feed));
+    struct waiter *first = begin_reserve(queue, cq, &topic, 1);
+    begin_wait(queue, cq, id);
+    begin_reserve(queue, cq, &topic, 1);
+    CODE(bide_reserve(queue, a, 1000, &job), BIDE_TOO_MANY_WAITERS);
+    CODE(bide_wait(queue, id, 1000, NULL, NULL), BIDE_TOO_MANY_WAITERS);
+    CODE(bide_events(queue, feed, 1000, &event, 1, &count, NULL), BIDE_TOO_MANY_WAITERS);
+    struct waiter *refused = new_op(BIDE_OP_RESERVE, cq);
+    refused->op.reserve = reserve_args(&topic, 1, BIDE_FOREVER, &refused->job, 1);
+    submit_code(queue, refused, BIDE_TOO_MANY_WAITERS);
+    CODE(bide_reserve(queue, a, 0, &job), BIDE_TIMED_OUT);
+    CODE(bide_wait(queue, id, 0, NULL, NULL), BIDE_TIMED_OUT);
+    EQ(stats_of(queue).waiting, 2);
+    EQ(stats_of(queue).watching, 1);
+    EQ(bide_cancel_op(queue, &first->op), BIDE_OK);
+    completes(first, BIDE_CANCELLED);
+    begin_reserve(queue, cq, &topic, 1);
+    OK(bide_unsubscribe(queue, feed));
+}
+
+static void a_ready_job_is_taken_when_nobody_else_may_wait(void)
+{
+    bide *queue = open_queue("max_waiters=1");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_slice topic = slice(b);
+    begin_reserve(queue, new_cq(), &topic, 1);
+    uint64_t id = put(queue, a, "body");
+    EQ(await(queue, a)->id, id);
+}
+
+static void no_more_than_max_pending_ops_are_pending(void)
+{
+    bide *queue = open_queue("max_pending_ops=2");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    struct waiter *first = begin_reserve(queue, cq, &topic, 1);
+    struct waiter *second = begin_reserve(queue, cq, &topic, 1);
+    EQ(stats_of(queue).pending_ops, 2);
+    struct waiter *third = new_op(BIDE_OP_RESERVE, cq);
+    third->op.reserve = reserve_args(&topic, 1, BIDE_FOREVER, &third->job, 1);
+    submit_code(queue, third, BIDE_EBUSY);
+    EQ(bide_cancel_op(queue, &first->op), BIDE_OK);
+    completes(first, BIDE_CANCELLED);
+    submit_pending(queue, third);
+    still_pending(second);
+}
+
+static void put_many_takes_no_more_than_8_mib(void)
+{
+    enum { BODY = 1 << 20 };
+    static char body[BODY];
+    bide *queue = open_queue("max_job_size=16MiB");
+    const char *a = fresh_topic("a");
+    bide_put_item items[9] = {0};
+    for (size_t i = 0; i < COUNT(items); i++)
+        items[i] = (bide_put_item){.topic = slice(a), .body = {body, BODY}, .status = 42};
+    size_t accepted = 42;
+    CODE(bide_put_many(queue, items, 9, &accepted), BIDE_TOO_BIG);
+    EQ(accepted, 42);
+    EQ(items[0].status, 42);
+    CHECK(!topic_exists(queue, a));
+    OK(bide_put_many(queue, items, 8, &accepted));
+    EQ(accepted, 8);
+}
+
+static void a_single_job_of_put_many_may_be_larger(void)
+{
+    bide *queue = open_queue("max_job_size=16MiB");
+    const char *a = fresh_topic("a");
+    size_t size = BIDE_BATCH_BYTES + 1;
+    char *body = calloc(1, size);
+    CHECK(body != NULL);
+    bide_put_item item = {.topic = slice(a), .body = {body, size}};
+    OK(bide_put_many(queue, &item, 1, NULL));
+    EQ(item.status, BIDE_OK);
+    EQ(stat_job(queue, item.id)->body_size, size);
+    free(body);
+}
+
+/* Puts bodies of 10 KB until one is refused; answers how many were taken. */
+static int fill(bide *queue, const char *topic, uint64_t *last)
+{
+    static const char body[10000];
+    for (int i = 0; i < 1000; i++) {
+        int code = bide_put(queue, topic, body, sizeof body, NULL, last);
+        if (code != BIDE_OK) {
+            CODE(code, BIDE_EFULL);
+            return i;
+        }
+    }
+    FAIL("expected BIDE_EFULL before 10 MB are in a queue of 1 MiB");
+}
+
+static void a_queue_takes_no_more_than_max_memory(void)
+{
+    bide *queue = open_queue("max_memory=1MiB");
+    const char *a = fresh_topic("a");
+    uint64_t last = 0;
+    int taken = fill(queue, a, &last);
+    CHECK(taken >= 10);
+    CHECK(stats_of(queue).memory_bytes <= 1 << 20);
+    EQ(topic_of(queue, a).jobs.ready, taken);
+    EQ(stats_of(queue).last_id, last);
+
+    const bide_job *job = take(queue, a);
+    OK(bide_touch(queue, job->id, job->token, 0, NULL));
+    OK(bide_release(queue, job->id, job->token, BIDE_KEEP, 0));
+    for (int i = 0; i < 3; i++) {
+        job = take(queue, a);
+        OK(bide_delete(queue, job->id, job->token));
+    }
+    put(queue, a, "small");
+    CHECK(fill(queue, a, &last) >= 1);
+}
+
+static void a_full_queue_refuses_each_item_and_each_restore(void)
+{
+    static const char body[10000];
+    bide *queue = open_queue("max_memory=1MiB");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t last = 0;
+    fill(queue, a, &last);
+    bide_put_item item = {.topic = slice(b), .body = {body, sizeof body}};
+    size_t accepted = 42;
+    OK(bide_put_many(queue, &item, 1, &accepted));
+    EQ(accepted, 0);
+    EQ(item.status, BIDE_EFULL);
+    bide_job job = *peek_job(queue, last);
+    snprintf(job.topic, sizeof job.topic, "%s", b);
+    CODE(bide_restore(queue, &job, NULL), BIDE_EFULL);
+    CHECK(!topic_exists(queue, b));
+}
+
+static const struct test tests[] = {
+    TEST(a_body_up_to_max_job_size_is_taken),
+    TEST(a_result_up_to_max_result_size_is_taken),
+    TEST(an_error_is_cut_at_max_error_size),
+    TEST(an_error_is_cut_at_1_kib_by_default),
+    TEST(a_topic_takes_max_jobs_per_topic),
+    TEST(a_full_topic_still_lets_a_job_be_replaced),
+    TEST(what_a_full_topic_holds_can_come_back_to_it),
+    TEST(put_many_fills_a_topic_to_its_limit),
+    TEST(there_are_no_more_than_max_topics),
+    TEST(a_job_cannot_move_to_one_topic_too_many),
+    TEST(no_more_than_max_waiters_wait),
+    TEST(a_ready_job_is_taken_when_nobody_else_may_wait),
+    TEST(no_more_than_max_pending_ops_are_pending),
+    TEST(put_many_takes_no_more_than_8_mib),
+    TEST(a_single_job_of_put_many_may_be_larger),
+    TEST(a_queue_takes_no_more_than_max_memory),
+    TEST(a_full_queue_refuses_each_item_and_each_restore),
+};
+
+const struct theme limits_theme = {"limits", tests, COUNT(tests)};

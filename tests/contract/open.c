@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/* open.c - opening a queue: URLs, parameters, options, and what is wrong with them. */
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The URL under test with a parameter that must be refused. */
+#define BAD_PARAMETER(text) bad_parameter(HERE, text)
+static void bad_parameter(struct where at, const char *text)
+{
+    char url[1024];
+    bide *queue;
+    spoil(&queue, sizeof queue);
+    check_code(at, bide_open(trial_url(url, sizeof url, text), NULL, &queue), BIDE_EINVAL, text);
+    spoiled(at, &queue, sizeof queue, "the queue");
+}
+
+static void a_url_that_names_no_backend_is_refused(void)
+{
+    static const char *const urls[] = {"",         ":",        "memory",  "nonsense:",
+                                       "mem:",     "memoryx:", "://",     "memory?x=1",
+                                       " memory:", "1:",       "?seed=1", "nonsense://host/0"};
+    bide *queue;
+    spoil(&queue, sizeof queue);
+    for (size_t i = 0; i < COUNT(urls); i++)
+        check_code(HERE, bide_open(urls[i], NULL, &queue), BIDE_EINVAL, urls[i]);
+    CODE(bide_open(NULL, NULL, &queue), BIDE_EINVAL);
+    SPOILED(queue);
+}
+
+static void a_url_that_is_very_long_is_refused(void)
+{
+    static char url[100000];
+    bide *queue;
+    spoil(&queue, sizeof queue);
+    memset(url, 'x', sizeof url - 1);
+    CODE(bide_open(url, NULL, &queue), BIDE_EINVAL);
+    SPOILED(queue);
+}
+
+static void an_open_without_room_for_the_queue_is_refused(void)
+{
+    char url[1024];
+    CODE(bide_open(trial_url(url, sizeof url, ""), NULL, NULL), BIDE_EINVAL);
+}
+
+static void the_sentence_names_what_is_wrong(void)
+{
+    char url[1024];
+    bide *queue = NULL;
+    CODE(bide_open("nonsense:", NULL, &queue), BIDE_EINVAL);
+    CHECK(strstr(bide_last_error(), "nonsense") != NULL);
+    trial_url(url, sizeof url, "no_such_parameter=1");
+    CODE(bide_open(url, NULL, &queue), BIDE_EINVAL);
+    CHECK(strstr(bide_last_error(), "no_such_parameter") != NULL);
+}
+
+static void unknown_parameters_are_refused(void)
+{
+    BAD_PARAMETER("no_such_parameter=1");
+    BAD_PARAMETER("Max_topics=1");
+    BAD_PARAMETER("max_topic=1");
+    BAD_PARAMETER("default_ttr_ms=1000");
+    BAD_PARAMETER("=1");
+    BAD_PARAMETER("seed=1&no_such_parameter=1");
+}
+
+static void numbers_that_are_none_are_refused(void)
+{
+    static const char *const names[] = {"max_topics",  "max_waiters", "max_jobs_per_topic",
+                                        "max_touches", "seed",        "max_pending_ops"};
+    static const char *const values[] = {
+        "", "abc", "-1", "1.5", "1x", "0x10", " 1", "1 ", "99999999999999999999999"};
+    for (size_t i = 0; i < COUNT(names); i++)
+        for (size_t j = 0; j < COUNT(values); j++) {
+            char text[128];
+            snprintf(text, sizeof text, "%s=%s", names[i], values[j]);
+            BAD_PARAMETER(text);
+        }
+    BAD_PARAMETER("max_topics");
+    BAD_PARAMETER("max_topics=4294967296");
+    BAD_PARAMETER("max_waiters=4294967296");
+    BAD_PARAMETER("wheel_slots=1000001");
+}
+
+static void durations_that_are_none_are_refused(void)
+{
+    static const char *const names[] = {"default_ttr", "max_touch_total", "min_touch_interval",
+                                        "wheel_tick",  "ticker_min",      "ticker_max"};
+    static const char *const values[] = {"",    "s",   "-1",   "-5s",      "10x",
+                                         "1s2", "1 s", "5sec", "9999999d", "99999999999999999999"};
+    for (size_t i = 0; i < COUNT(names); i++)
+        for (size_t j = 0; j < COUNT(values); j++) {
+            char text[128];
+            snprintf(text, sizeof text, "%s=%s", names[i], values[j]);
+            BAD_PARAMETER(text);
+        }
+}
+
+static void sizes_that_are_none_are_refused(void)
+{
+    BAD_PARAMETER("max_job_size=");
+    BAD_PARAMETER("max_job_size=KiB");
+    BAD_PARAMETER("max_job_size=-1");
+    BAD_PARAMETER("max_job_size=5kb");
+    BAD_PARAMETER("max_job_size=1s");
+    BAD_PARAMETER("max_job_size=2GiB");
+    BAD_PARAMETER("max_job_size=1073741825");
+    BAD_PARAMETER("max_result_size=2GiB");
+    BAD_PARAMETER("max_error_size=2MiB");
+    BAD_PARAMETER("max_memory=99999999999999GiB");
+}
+
+static void words_that_are_none_are_refused(void)
+{
+    BAD_PARAMETER("ticker=clock");
+    BAD_PARAMETER("ticker=");
+    BAD_PARAMETER("ticker=1");
+    BAD_PARAMETER("topic_cleanup=perhaps");
+    BAD_PARAMETER("topic_cleanup=");
+}
+
+/* Opens with this field of the options changed; it must be refused. */
+#define BAD_OPTION(field, value)                                                            \
+    do {                                                                                    \
+        bide_options options_ = BIDE_OPTIONS_INIT;                                          \
+        bide *queue_;                                                                       \
+        char url_[1024];                                                                    \
+        spoil(&queue_, sizeof queue_);                                                      \
+        options_.field = (value);                                                           \
+        CODE(bide_open(trial_url(url_, sizeof url_, ""), &options_, &queue_), BIDE_EINVAL); \
+        SPOILED(queue_);                                                                    \
+    } while (0)
+
+static void bad_options_are_refused(void)
+{
+    BAD_OPTION(size, 0);
+    BAD_OPTION(size, 1);
+    BAD_OPTION(size, sizeof(bide_options) + 64);
+    BAD_OPTION(default_ttr_ms, -1);
+    BAD_OPTION(default_ttr_ms, BIDE_TIME_MAX_MS + 1);
+    BAD_OPTION(default_ttr_ms, INT64_MIN);
+    BAD_OPTION(max_job_size, ((size_t)1 << 30) + 1);
+    BAD_OPTION(max_result_size, SIZE_MAX);
+    BAD_OPTION(max_error_size, ((size_t)1 << 20) + 1);
+    BAD_OPTION(max_touch_total_ms, -1);
+    BAD_OPTION(min_touch_interval_ms, INT64_MAX);
+    BAD_OPTION(topic_cleanup, 7);
+    BAD_OPTION(topic_cleanup, -2);
+    BAD_OPTION(ticker, (bide_ticker)2);
+    BAD_OPTION(ticker, (bide_ticker)99);
+    BAD_OPTION(ticker_min_ms, -1);
+    BAD_OPTION(ticker_max_ms, INT64_MAX);
+    BAD_OPTION(wheel_tick_ms, -1);
+    BAD_OPTION(wheel_slots, 1000001);
+}
+
+static bide *open_with(const char *parameters, const bide_options *options)
+{
+    char url[1024];
+    bide *queue = NULL;
+    OK(bide_open(trial_url(url, sizeof url, parameters), options, &queue));
+    return queue;
+}
+
+/* The ttr that a queue gives to a job that does not ask for one. */
+static int64_t default_ttr(const char *parameters, const bide_options *options)
+{
+    bide *queue = open_with(parameters, options);
+    uint64_t id = put(queue, fresh_topic("a"), "body");
+    int64_t ttr_ms = stat_job(queue, id)->ttr_ms;
+    OK(bide_delete(queue, id, 0));
+    OK(bide_close(queue));
+    return ttr_ms;
+}
+
+static void durations_take_every_unit(void)
+{
+    EQ(default_ttr("default_ttr=1500", NULL), 1500);
+    EQ(default_ttr("default_ttr=1500ms", NULL), 1500);
+    EQ(default_ttr("default_ttr=7s", NULL), 7000);
+    EQ(default_ttr("default_ttr=7m", NULL), 420000);
+    EQ(default_ttr("default_ttr=7h", NULL), 25200000);
+    EQ(default_ttr("default_ttr=7d", NULL), 604800000);
+}
+
+static void sizes_take_every_unit(void)
+{
+    static const struct {
+        const char *parameters;
+        size_t size;
+    } cases[] = {{"max_job_size=100", 100},
+                 {"max_job_size=100B", 100},
+                 {"max_job_size=2KiB", 2048},
+                 {"max_job_size=1MiB", 1 << 20}};
+    static const char body[(1 << 20) + 1];
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bide *queue = open_with(cases[i].parameters, NULL);
+        const char *a = fresh_topic("a");
+        uint64_t id = 0;
+        CODE(bide_put(queue, a, body, cases[i].size + 1, NULL, NULL), BIDE_TOO_BIG);
+        OK(bide_put(queue, a, body, cases[i].size, NULL, &id));
+        EQ(stat_job(queue, id)->body_size, cases[i].size);
+        OK(bide_delete(queue, id, 0));
+        OK(bide_close(queue));
+    }
+}
+
+static void options_say_how_a_queue_behaves_and_the_url_wins(void)
+{
+    bide_options options = BIDE_OPTIONS_INIT;
+    EQ(default_ttr("", &options), 60000);
+    options.default_ttr_ms = 33000;
+    EQ(default_ttr("", &options), 33000);
+    EQ(default_ttr("default_ttr=44s", &options), 44000);
+
+    options.max_jobs_per_topic = 1;
+    bide *queue = open_with("", &options);
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    CODE(bide_put(queue, a, "x", 1, NULL, NULL), BIDE_TOPIC_FULL);
+    OK(bide_delete(queue, id, 0));
+    OK(bide_close(queue));
+}
+
+static void both_tickers_and_their_settings_work(void)
+{
+    static const char *const parameters[] = {
+        "ticker=dynamic", "ticker=dynamic&ticker_min=2ms&ticker_max=1s", "ticker=wheel",
+        "ticker=wheel&wheel_tick=5ms&wheel_slots=8", "ticker=wheel&wheel_tick=1ms&wheel_slots=1"};
+    for (size_t i = 0; i < COUNT(parameters); i++) {
+        bide *queue = open_with(parameters[i], NULL);
+        const char *a = fresh_topic("a");
+        int64_t start_us = clock_us();
+        uint64_t id = put_later(queue, a, 45);
+        const bide_job *job = await(queue, a);
+        NOT_BEFORE(start_us, 45);
+        EQ(job->id, id);
+        OK(bide_delete(queue, id, job->token));
+        OK(bide_close(queue));
+    }
+}
+
+static const struct test tests[] = {
+    TEST(a_url_that_names_no_backend_is_refused),
+    TEST(a_url_that_is_very_long_is_refused),
+    TEST(an_open_without_room_for_the_queue_is_refused),
+    TEST(the_sentence_names_what_is_wrong),
+    TEST(unknown_parameters_are_refused),
+    TEST(numbers_that_are_none_are_refused),
+    TEST(durations_that_are_none_are_refused),
+    TEST(sizes_that_are_none_are_refused),
+    TEST(words_that_are_none_are_refused),
+    TEST(bad_options_are_refused),
+    TEST(durations_take_every_unit),
+    TEST(sizes_take_every_unit),
+    TEST(options_say_how_a_queue_behaves_and_the_url_wins),
+    TEST(both_tickers_and_their_settings_work),
+};
+
+const struct theme open_theme = {"open", tests, COUNT(tests)};
