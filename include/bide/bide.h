@@ -16,7 +16,7 @@
  *
  * Every call answers a code of error.h: 0 done, positive an outcome, negative a failure. A call
  * that fails changes nothing, and leaves what its out parameters point to as it was; out
- * parameters may be NULL where the answer is not wanted. After it, bide_last_error() has a
+ * parameters may be NULL where a call says so. After it, bide_last_error() has a
  * sentence. Any thread may make any call on one queue. The same ops without blocking: op.h.
  */
 #ifndef BIDE_H
@@ -70,8 +70,8 @@ typedef struct bide_options {
     uint64_t max_jobs_per_topic;  /* 0: no limit; done jobs do not count */
     uint64_t max_done_per_topic;  /* 10,000; the oldest is dropped first */
     uint64_t max_memory;          /* bytes; 0: no limit */
-    uint32_t max_pending_ops;     /* 100,000 */
-    uint64_t max_pending_bytes;   /* 64 MiB */
+    uint32_t max_pending_ops;     /* 100,000 answers that are held until they are stored */
+    uint64_t max_pending_bytes;   /* 64 MiB of bodies in them */
     int topic_cleanup;            /* 0: on (a topic nobody needs goes away); -1: off */
     bide_ticker ticker;
     int64_t ticker_min_ms; /* dynamic: sleep at least that long; 0 */
@@ -254,7 +254,8 @@ BIDE_API int bide_wait(bide *queue, uint64_t id, int64_t timeout_ms, bide_state 
 /*
  * One page of jobs. topic NULL: all topics; state BIDE_STATE_GONE: all; filter may be NULL.
  * cursor is BIDE_CURSOR_SIZE bytes: "" begins, and is "" again after the last page. A job that
- * is in that state during the whole listing is returned exactly once; a page may be empty.
+ * is in that state during the whole listing is returned exactly once; a page may be empty. The
+ * jobs come with their bodies, and are to be cleared. count must not be NULL.
  */
 BIDE_API int bide_list(bide *queue, const char *topic, bide_state state, const bide_filter *filter,
                        char *cursor, bide_job *jobs, size_t max, size_t *count);
@@ -279,8 +280,8 @@ BIDE_API int bide_ping(bide *queue);
  */
 BIDE_API int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity,
                             bide_feed **feed);
-/* Waits for events; takes up to max. lost (may be NULL): how many were lost before these.
- * BIDE_TIMED_OUT, CLOSED. */
+/* Waits for events; takes up to max, count says how many. lost (may be NULL): how many were lost
+ * before these. BIDE_TIMED_OUT, CLOSED. */
 BIDE_API int bide_events(bide *queue, bide_feed *feed, int64_t timeout_ms, bide_event *events,
                          size_t max, size_t *count, uint64_t *lost);
 /* Ends a feed; calls that wait on it answer BIDE_CANCELLED. bide_close() ends all of them. */

@@ -40,6 +40,7 @@ struct local {
     pthread_cond_t left; /* such a caller has gone */
     pthread_cond_t work; /* for the commit thread */
     bool closing;
+    int64_t wall_offset;
     struct bi_alarm alarm;
     pthread_t timer_thread;
     pthread_t commit_thread;
@@ -50,9 +51,18 @@ static struct local *local_of(struct backend *backend)
     return (struct local *)(void *)backend;
 }
 
-static struct bi_now read_clocks(void)
+/*
+ * Reads both clocks. The wall clock is told as the boot-time clock plus an offset that is kept
+ * while it is right to a tenth of a millisecond and not ahead, so that a moment shown twice is the same
+ * moment, although the two clocks cannot be read at once.
+ */
+static struct bi_now read_clocks(struct local *local)
 {
-    return (struct bi_now){bi_clock_boot(), bi_clock_wall()};
+    int64_t boot = bi_clock_boot();
+    int64_t offset = bi_clock_wall() - boot;
+    if (offset < local->wall_offset || offset >= local->wall_offset + 100)
+        local->wall_offset = offset;
+    return (struct bi_now){boot, boot + local->wall_offset};
 }
 
 /* ---- lists of ops ---- */
@@ -185,7 +195,7 @@ static int run_slices(struct local *local, bide_op *op)
         pthread_mutex_unlock(&local->lock);
         sched_yield();
         pthread_mutex_lock(&local->lock);
-        code = bi_core_run(local->core, op, read_clocks());
+        code = bi_core_run(local->core, op, read_clocks(local));
     }
     return code;
 }
@@ -231,7 +241,7 @@ static bool may_hold(struct local *local, bide_op *op, struct bi_now *now)
     if (!is_full(local))
         return true;
     bool found = find_room(local, op);
-    *now = read_clocks();
+    *now = read_clocks(local);
     return found;
 }
 
@@ -274,7 +284,7 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     void (*complete)(bide_op *) = local->context.complete;
     int pending = 0;
     pthread_mutex_lock(&local->lock);
-    struct bi_now now = read_clocks();
+    struct bi_now now = read_clocks(local);
     bi_core_tick(local->core, now, TICK_BUDGET);
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)
@@ -341,7 +351,7 @@ static void *run_timer(void *arg)
             pthread_mutex_unlock(&local->lock);
             return NULL;
         }
-        struct bi_now now = read_clocks();
+        struct bi_now now = read_clocks(local);
         bool more = bi_core_tick(local->core, now, TICK_BUDGET);
         more |= run_a_slice(local, now);
         bi_alarm_rearm(&local->alarm, now.mono);
@@ -360,7 +370,7 @@ static void *run_timer(void *arg)
 
 static void commit_failed(struct local *local, int code, const char *error)
 {
-    bi_core_rollback(local->core, read_clocks());
+    bi_core_rollback(local->core, read_clocks(local));
     struct op_list *lists[2] = {&local->in_flight, &local->gathering};
     for (int i = 0; i < 2; i++) {
         for (bide_op *op = lists[i]->head; op != NULL; op = op->private_.next)
@@ -373,7 +383,7 @@ static void commit_failed(struct local *local, int code, const char *error)
 static int commit_one(struct local *local)
 {
     struct bi_batch batch;
-    if (bi_core_seal(local->core, read_clocks(), &batch) != BIDE_OK)
+    if (bi_core_seal(local->core, read_clocks(local), &batch) != BIDE_OK)
         return BIDE_ENOMEM;
     local->in_flight = list_take(&local->gathering);
     pthread_mutex_unlock(&local->lock);
@@ -466,7 +476,7 @@ static int make_core(struct local *local, char *error)
         .complete = on_complete,
         .ctx = local,
     };
-    local->core = bi_core_new(&core, read_clocks());
+    local->core = bi_core_new(&core, read_clocks(local));
     if (local->core != NULL)
         return BIDE_OK;
     strcpy(error, bide_code_text(BIDE_ENOMEM));
@@ -477,8 +487,8 @@ static int load_record(void *ctx, const struct bi_record *record)
 {
     struct local *local = ctx;
     if (record->kind == BI_PAUSE)
-        return bi_core_load_pause(local->core, &record->image, read_clocks());
-    return bi_core_load(local->core, &record->image, read_clocks());
+        return bi_core_load_pause(local->core, &record->image, read_clocks(local));
+    return bi_core_load(local->core, &record->image, read_clocks(local));
 }
 
 static void free_local(struct local *local)

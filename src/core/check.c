@@ -41,19 +41,21 @@ static const char *check_timers(const struct job *job, const struct more *more)
     return NULL;
 }
 
-static const char *check_seat(const struct topic *topic, const struct job *job)
+static const char *check_seat(const struct core *core, const struct topic *topic,
+                              const struct job *job)
 {
+    uint32_t slot = core->slots[job->self];
     if (job->state == BIDE_STATE_READY) {
-        HOLD(job->slot < topic->ready.count, "a ready job is not in the heap");
-        const struct ready_entry *entry = &topic->ready.entries[job->slot];
+        HOLD(slot < topic->ready.count, "a ready job is not in the heap");
+        const struct ready_entry *entry = &topic->ready.entries[slot];
         HOLD(entry->job == job->self && entry->id == job->id && entry->priority == job->priority,
              "a ready job sits in another one's slot");
     }
     if (job->state == BIDE_STATE_DELAYED) {
         const struct due_heap *heap =
             (job->flags & JOB_DUE_WALL) != 0 ? &topic->due_wall : &topic->due_mono;
-        HOLD(job->slot < heap->count, "a delayed job is not in the heap");
-        const struct due_entry *entry = &heap->entries[job->slot];
+        HOLD(slot < heap->count, "a delayed job is not in the heap");
+        const struct due_entry *entry = &heap->entries[slot];
         HOLD(entry->job == job->self && entry->id == job->id && entry->due == job->due,
              "a delayed job sits in another one's slot");
     }
@@ -73,7 +75,7 @@ static const char *check_job(struct core *core, const struct topic *topic, const
     if (fault == NULL)
         fault = check_timers(job, more);
     if (fault == NULL)
-        fault = check_seat(topic, job);
+        fault = check_seat(core, topic, job);
     return fault;
 }
 

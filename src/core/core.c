@@ -92,6 +92,7 @@ void bi_core_free(struct core *core)
     bi_table_done(&core->by_id);
     bi_table_done(&core->by_name);
     bi_table_done(&core->by_key);
+    bi_alloc_put(&core->alloc, core->slots);
     bi_pool_done(&core->jobs);
     bi_pool_done(&core->mores);
     bi_pool_done(&core->topics);

@@ -21,6 +21,7 @@
  *            when an entry's owner is made, so that no change of state ever lacks it.
  * Cost       push and remove O(log n), the smallest is at slot 0.
  */
+#include "util/ahead.h"
 #include "util/alloc.h"
 
 #include <assert.h>
@@ -124,11 +125,20 @@ static inline uint32_t BI_HEAP_FN(least_child)(const struct BI_HEAP *heap, uint3
     return best;
 }
 
+/* Tells the cache that one of the sixteen grandchildren will be looked at. */
+BI_AHEAD_FN void BI_HEAP_FN(foresee)(const struct BI_HEAP *heap, uint32_t slot)
+{
+    uint64_t first = (uint64_t)slot * 16 + 5;
+    if (first < heap->count)
+        bi_ahead(&heap->entries[first], 16 * sizeof(BI_HEAP_ENTRY));
+}
+
 /* Moves entry down from the free slot to where it belongs. */
 static inline void BI_HEAP_FN(down)(struct BI_HEAP *heap, void *ctx, uint32_t slot,
                                     BI_HEAP_ENTRY entry)
 {
     while ((uint64_t)slot * 4 + 1 < heap->count) {
+        BI_HEAP_FN(foresee)(heap, slot);
         uint32_t child = BI_HEAP_FN(least_child)(heap, slot);
         if (!BI_HEAP_LESS(&heap->entries[child], &entry))
             break;

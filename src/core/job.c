@@ -70,6 +70,19 @@ struct job *bi_core_find_key(struct core *core, const struct topic *topic, bide_
 
 /* ---- making and freeing ---- */
 
+static bool reserve_slot(struct core *core, uint32_t ref)
+{
+    if (ref < core->slot_room)
+        return true;
+    uint32_t room = ref < 512 ? 1024 : ref + ref / 2;
+    uint32_t *slots = bi_alloc_resize(&core->alloc, core->slots, (size_t)room * sizeof(*slots));
+    if (slots == NULL)
+        return false;
+    core->slots = slots;
+    core->slot_room = room;
+    return true;
+}
+
 struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
 {
     struct topic *home = topic_at(core, topic);
@@ -78,6 +91,10 @@ struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
     uint32_t ref = bi_pool_take(&core->jobs);
     if (ref == 0)
         return NULL;
+    if (!reserve_slot(core, ref)) {
+        bi_pool_give(&core->jobs, ref);
+        return NULL;
+    }
     struct job *job = bi_pool_at(&core->jobs, ref);
     memset(job, 0, sizeof(*job));
     job->self = ref;
@@ -244,7 +261,7 @@ void bi_job_move(struct core *core, struct job *job, uint32_t topic)
 static void enter_ready(struct core *core, struct topic *topic, struct job *job)
 {
     struct ready_entry entry = {job->priority, job->self, job->id};
-    ready_heap_push(&topic->ready, &core->jobs, entry);
+    ready_heap_push(&topic->ready, core->slots, entry);
     if (job->priority < BIDE_DEFAULT_PRIORITY) {
         topic->urgent++;
         core->urgent++;
@@ -254,9 +271,32 @@ static void enter_ready(struct core *core, struct topic *topic, struct job *job)
     bi_waiters_mark(core, topic);
 }
 
+/*
+ * Most jobs leave from the top of the heap, and with millions of them each touch of the next one
+ * would be a wait for memory. So the cache is told ahead: of the job that is now on top its body
+ * and its neighbours in the list, of the one after it (the least child) the job itself.
+ */
+BI_AHEAD_FN void foresee(const struct core *core, const struct topic *topic)
+{
+    const struct ready_heap *heap = &topic->ready;
+    if (heap->count < 2)
+        return;
+    uint32_t second = heap->entries[ready_heap_least_child(heap, 0)].job;
+    bi_ahead(bi_pool_at(&core->jobs, second), sizeof(struct job));
+    const struct job *top = bi_pool_at(&core->jobs, heap->entries[0].job);
+    bi_ahead(top->body, 1);
+    if (top->prev != 0)
+        bi_ahead(&job_at(core, top->prev)->next, 1);
+    if (top->next != 0)
+        bi_ahead(&job_at(core, top->next)->prev, 1);
+}
+
 static void leave_ready(struct core *core, struct topic *topic, struct job *job)
 {
-    ready_heap_remove(&topic->ready, &core->jobs, job->slot);
+    bool top = topic->ready.entries[0].job == job->self;
+    ready_heap_remove(&topic->ready, core->slots, top ? 0 : core->slots[job->self]);
+    if (top)
+        foresee(core, topic);
     if (job->priority < BIDE_DEFAULT_PRIORITY) {
         topic->urgent--;
         core->urgent--;
@@ -271,13 +311,13 @@ static struct due_heap *due_heap_of(struct topic *topic, const struct job *job)
 static void enter_delayed(struct core *core, struct topic *topic, struct job *job)
 {
     struct due_entry entry = {job->due, job->id, job->self};
-    due_heap_push(due_heap_of(topic, job), &core->jobs, entry);
+    due_heap_push(due_heap_of(topic, job), core->slots, entry);
     bi_topic_arm(core, topic);
 }
 
 static void leave_delayed(struct core *core, struct topic *topic, struct job *job)
 {
-    due_heap_remove(due_heap_of(topic, job), &core->jobs, job->slot);
+    due_heap_remove(due_heap_of(topic, job), core->slots, core->slots[job->self]);
     bi_topic_arm(core, topic);
 }
 
@@ -342,8 +382,12 @@ static void enter(struct core *core, struct job *job, bide_state state, bool aga
 {
     struct topic *topic = topic_of(core, job);
     assert(again || bi_job_may(job->state, state));
-    if (job->state == BIDE_STATE_GONE)
+    if (job->state == BIDE_STATE_GONE) {
         bi_table_insert(&core->by_id, &ids, &core->jobs, job->self);
+        bi_table_foresee(&core->by_id, bi_hash_u64(job->id + 1)); /* the next put's */
+    }
+    if (state == BIDE_STATE_RESERVED)
+        bi_table_foresee(&core->by_id, bi_hash_u64(job->id)); /* its worker's next call */
     job->state = (uint8_t)state;
     struct more *more = more_of(core, job);
     if (again)

@@ -2,7 +2,9 @@
 /*
  * job - one job, and the only place where it changes its state.
  *
- * What every job has is 88 bytes. What most jobs never need (a lease, counters, key, retries,
+ * What every job has is 88 bytes, and 4 for the slot in which it sits in a heap of its topic: these
+ * lie in an array of their own (core->slots), because sifting writes a dozen of them for every job
+ * that is taken, and would bring a dozen jobs into the cache for nothing. What most jobs never need (a lease, counters, key, retries,
  * expiry, texts, result) lies in struct more, made when first needed and freed with the job.
  *
  * All times are microseconds of the boot-time clock, also those shown as wall times, so that
@@ -39,7 +41,6 @@ struct job {
     uint32_t topic;
     uint32_t more; /* 0: none */
     uint32_t priority;
-    uint32_t slot;       /* in the ready or due heap of its topic */
     uint32_t prev, next; /* in the list of its topic and state */
     uint32_t link;       /* in the table of ids */
     uint32_t body_size;

@@ -559,8 +559,25 @@ void bi_core_rollback(struct core *core, struct bi_now now)
     bi_feeds_serve(core);
 }
 
+/* What only the journal still holds: forms, and jobs whose removal was never stored. */
+static void entry_drop(struct core *core, struct undo *undo)
+{
+    if (undo->had_more)
+        drop_texts(&undo->more);
+    if (undo->id == 0 || newest_of(core, undo->id) != undo)
+        return;
+    const struct job *job = job_at(core, undo->job);
+    if (job->state != BIDE_STATE_GONE)
+        return;
+    bide_buf_unref(job->body);
+    if (job->more != 0)
+        drop_texts(more_of(core, job));
+}
+
 void bi_journal_done(struct core *core)
 {
+    each(core, &core->journal.changes, JOBS | PAUSES, entry_drop);
+    each(core, &core->journal.sealed, JOBS | PAUSES, entry_drop);
     bi_pool_done(&core->journal.undos);
     bi_table_done(&core->journal.by_id);
 }

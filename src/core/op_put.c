@@ -251,11 +251,11 @@ static int build_and_let_in(struct core *core, const struct wish *wish, struct t
 
 static int admit(struct core *core, bide_op *op, const struct wish *wish, uint64_t *id)
 {
-    if (core->draining)
-        return bi_op_answer(op, BIDE_DRAINING);
     int code = refuse_size(core, op, wish);
     if (code != BIDE_OK)
         return code;
+    if (core->draining)
+        return bi_op_answer(op, BIDE_DRAINING);
     struct topic *topic = bi_topic_find(core, wish->topic);
     bool existed = topic != NULL;
     struct job *holder;

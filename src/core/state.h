@@ -62,6 +62,8 @@ struct core {
     uint64_t secret; /* of hashes of names */
 
     struct pool jobs, mores, topics;
+    uint32_t *slots; /* where each job sits in the ready or due heap of its topic, by reference */
+    uint32_t slot_room;
     struct table by_id, by_name, by_key;
     struct timers mono, wall, ages;
 

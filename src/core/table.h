@@ -18,6 +18,7 @@
 #ifndef BI_TABLE_H
 #define BI_TABLE_H
 
+#include "util/ahead.h"
 #include "util/alloc.h"
 
 #include <stdbool.h>
@@ -66,6 +67,12 @@ BI_TABLE_INLINE uint32_t bi_table_index(const struct table *table, uint64_t hash
 BI_TABLE_INLINE uint32_t bi_table_first(const struct table *table, uint64_t hash)
 {
     return *bi_table_bucket(table, bi_table_index(table, hash));
+}
+
+/* Tells the cache that an item with this hash will be asked for. */
+BI_TABLE_INLINE void bi_table_foresee(const struct table *table, uint64_t hash)
+{
+    bi_ahead(bi_table_bucket(table, bi_table_index(table, hash)), 1);
 }
 
 BI_TABLE_INLINE void bi_table_split(struct table *table, const struct table_items *items,

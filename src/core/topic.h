@@ -22,16 +22,13 @@ struct ready_entry {
 #define BI_HEAP_NAME ready
 #define BI_HEAP_ENTRY struct ready_entry
 #define BI_HEAP_LESS(a, b) bi_ready_before(a, b)
-#define BI_HEAP_MOVED(ctx, e, at) bi_job_set_slot(ctx, (e)->job, at)
+#define BI_HEAP_MOVED(ctx, e, at) (((uint32_t *)(ctx))[(e)->job] = (at)) /* ctx: core->slots */
 
 static inline bool bi_ready_before(const struct ready_entry *a, const struct ready_entry *b)
 {
     /* Without branches: with random priorities they could not be predicted. */
     return (a->priority < b->priority) | ((a->priority == b->priority) & (a->id < b->id));
 }
-
-/* ctx is the pool of jobs. */
-static inline void bi_job_set_slot(void *ctx, uint32_t ref, uint32_t slot);
 
 #include "core/heap.h"
 
@@ -44,7 +41,7 @@ struct due_entry {
 #define BI_HEAP_NAME due
 #define BI_HEAP_ENTRY struct due_entry
 #define BI_HEAP_LESS(a, b) bi_due_before(a, b)
-#define BI_HEAP_MOVED(ctx, e, at) bi_job_set_slot(ctx, (e)->job, at)
+#define BI_HEAP_MOVED(ctx, e, at) (((uint32_t *)(ctx))[(e)->job] = (at)) /* ctx: core->slots */
 
 static inline bool bi_due_before(const struct due_entry *a, const struct due_entry *b)
 {
@@ -52,13 +49,6 @@ static inline bool bi_due_before(const struct due_entry *a, const struct due_ent
 }
 
 #include "core/heap.h"
-
-#include "util/pool.h"
-
-static inline void bi_job_set_slot(void *ctx, uint32_t ref, uint32_t slot)
-{
-    ((struct job *)bi_pool_at(ctx, ref))->slot = slot;
-}
 
 struct waiter_link;
 

@@ -235,8 +235,11 @@ void bi_waiters_rollback(struct core *core)
         bide_op *op = waiter->op;
         bool undone = op->private_.hold > core->journal.committed;
         op->private_.hold = 0;
-        if (undone && op->kind == BIDE_OP_FINISH_AND_RESERVE)
+        if (undone && op->kind == BIDE_OP_FINISH_AND_RESERVE) {
+            if (op->finish_and_reserve.finish.status == BIDE_OK)
+                op->finish_and_reserve.finish.status = BIDE_EIO;
             bi_waiter_end(core, waiter, BIDE_EIO);
+        }
         waiter = next;
     }
 }

@@ -170,8 +170,9 @@ int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
     bi_error_clear();
     if (cq == NULL)
         return bi_error_set(BIDE_EINVAL, "cq_wait: cq is NULL");
-    if (timeout_ms < BIDE_FOREVER)
-        return bi_error_set(BIDE_EINVAL, "cq_wait: a timeout is 0 or more, or BIDE_FOREVER");
+    if (timeout_ms < BIDE_FOREVER || timeout_ms > BIDE_TIME_MAX_MS)
+        return bi_error_set(BIDE_EINVAL,
+                            "cq_wait: a timeout is 0 to 100 years in milliseconds, or BIDE_FOREVER");
     if (in_callback)
         return bi_error_set(BIDE_ECALLBACK, "cq_wait: called from a completion callback");
     struct pollfd fd = {.fd = cq->fd, .events = POLLIN};

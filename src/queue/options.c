@@ -162,6 +162,12 @@ static bool parse(enum unit unit, const char *text, uint64_t *value)
     return parse_number(unit, text, value);
 }
 
+static int out_of_range(const struct option *option)
+{
+    return bi_error_set(BIDE_EINVAL, "open: %s is out of range; at most %llu is allowed",
+                        option->name, (unsigned long long)option->max);
+}
+
 static int apply_param(bide_options *resolved, const struct bi_url_param *param)
 {
     static const char *const kinds[] = {
@@ -179,6 +185,8 @@ static int apply_param(bide_options *resolved, const struct bi_url_param *param)
         if (!parse(option->unit, param->value, &value))
             return bi_error_set(BIDE_EINVAL, "open: %s is \"%.40s\"; it takes %s", option->name,
                                 param->value, kinds[option->unit]);
+        if (option->unit != ON_OFF && value > option->max)
+            return out_of_range(option);
         set(resolved, option, value);
         return BIDE_OK;
     }
@@ -197,8 +205,7 @@ static int check_and_default(bide_options *resolved, const struct option *option
         return BIDE_OK;
     }
     if (value > option->max)
-        return bi_error_set(BIDE_EINVAL, "open: %s is out of range; at most %llu is allowed",
-                            option->name, (unsigned long long)option->max);
+        return out_of_range(option);
     if (value == 0)
         set(resolved, option, option->fallback);
     return BIDE_OK;

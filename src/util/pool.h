@@ -19,7 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Apart from its items, so that giving one back touches nothing else of a slab long unused. */
 struct pool_slab {
+    char *items;    /* NULL: none */
     uint32_t used;  /* items taken */
     uint32_t fresh; /* items from here on were never taken */
     uint32_t free;  /* first of the given ones, +1; 0: none */
@@ -32,7 +34,7 @@ struct pool {
     struct bi_alloc alloc;
     uint32_t item_size;
     uint32_t shift; /* a slab has 1 << shift items */
-    struct pool_slab **slabs;
+    struct pool_slab *slabs;
     uint32_t slab_count; /* places in slabs */
     uint32_t slab_hint;  /* no free place below this one */
     uint32_t room;       /* first slab with room, +1; 0: none */
@@ -49,9 +51,8 @@ void bi_pool_give(struct pool *pool, uint32_t ref);
 
 static inline void *bi_pool_at(const struct pool *pool, uint32_t ref)
 {
-    char *slab = (char *)pool->slabs[ref >> pool->shift];
     uint32_t index = ref & ((1u << pool->shift) - 1);
-    return slab + sizeof(struct pool_slab) + (size_t)index * pool->item_size;
+    return pool->slabs[ref >> pool->shift].items + (size_t)index * pool->item_size;
 }
 
 #endif

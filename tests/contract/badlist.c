@@ -180,13 +180,19 @@ static void a_bad_cancellation_is_refused(void)
 
 static void a_bad_completion_queue_is_refused(void)
 {
+    bide *queue = open_queue("");
     bide_cq *cq = new_cq();
+    bide_slice topic = slice(fresh_topic("a"));
     EQ(bide_cq_new(NULL), BIDE_EINVAL);
     CHECK(bide_cq_fd(NULL) < 0);
     EQ(bide_cq_drain(NULL, 0), BIDE_EINVAL);
     EQ(bide_cq_wait(NULL, 0), BIDE_EINVAL);
+    /* There is something to drain, so that a wait which is not refused does not last. */
+    struct waiter *waiter = begin_reserve(queue, cq, &topic, 1);
+    EQ(bide_cancel_op(queue, &waiter->op), BIDE_OK);
     for (size_t i = 0; i < COUNT(bad_times); i++)
         EQ(bide_cq_wait(cq, bad_times[i]), BIDE_EINVAL);
+    completes(waiter, BIDE_CANCELLED);
     EQ(bide_cq_free(NULL), BIDE_OK);
 }
 

@@ -48,7 +48,7 @@ extern const struct theme retry_theme, stats_theme, strategy_theme, threads_them
 extern const struct theme topic_theme, update_theme, wait_theme;
 
 /* How long a test waits for what is to come in the end. */
-#define PATIENCE_MS 10000
+#define PATIENCE_MS INT64_C(10000)
 
 /* Where in a test something was checked. */
 struct where {

@@ -109,15 +109,15 @@ static void the_first_delayed_job_is_the_soonest(void)
     FIRST(queue, a, BIDE_STATE_DELAYED, soonest);
 }
 
-static void the_first_reserved_job_is_the_one_whose_lease_ends_first(void)
+static void the_first_reserved_job_is_the_one_taken_longest_ago(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.ttr_ms = 3600000;
-    put_in_as(queue, a, BIDE_STATE_RESERVED, &options);
-    options.ttr_ms = 1800000;
     uint64_t first = put_in_as(queue, a, BIDE_STATE_RESERVED, &options);
+    options.ttr_ms = 1800000;
+    put_in_as(queue, a, BIDE_STATE_RESERVED, &options);
     options.ttr_ms = 7200000;
     put_in_as(queue, a, BIDE_STATE_RESERVED, &options);
     FIRST(queue, a, BIDE_STATE_RESERVED, first);
@@ -241,7 +241,7 @@ static const struct test tests[] = {
     TEST(a_snapshot_stays_valid_when_the_job_is_gone),
     TEST(the_first_ready_job_is_the_next_to_be_reserved),
     TEST(the_first_delayed_job_is_the_soonest),
-    TEST(the_first_reserved_job_is_the_one_whose_lease_ends_first),
+    TEST(the_first_reserved_job_is_the_one_taken_longest_ago),
     TEST(the_first_buried_or_done_job_is_the_oldest),
     TEST(a_state_without_jobs_has_no_first_one),
     TEST(find_shows_the_holder_of_a_key),

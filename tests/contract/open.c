@@ -121,39 +121,42 @@ static void words_that_are_none_are_refused(void)
     BAD_PARAMETER("topic_cleanup=");
 }
 
-/* Opens with this field of the options changed; it must be refused. */
-#define BAD_OPTION(field, value)                                                            \
-    do {                                                                                    \
-        bide_options options_ = BIDE_OPTIONS_INIT;                                          \
-        bide *queue_;                                                                       \
-        char url_[1024];                                                                    \
-        spoil(&queue_, sizeof queue_);                                                      \
-        options_.field = (value);                                                           \
-        CODE(bide_open(trial_url(url_, sizeof url_, ""), &options_, &queue_), BIDE_EINVAL); \
-        SPOILED(queue_);                                                                    \
+/* Opens with this field of the options changed, which must be refused. The URL under test may
+ * set the parameter of that name, which wins over the field: then there is nothing to see. */
+#define BAD_OPTION(field, name, value)                          \
+    do {                                                        \
+        bide_options options_ = BIDE_OPTIONS_INIT;              \
+        bide *queue_;                                           \
+        char url_[1024];                                        \
+        spoil(&queue_, sizeof queue_);                          \
+        options_.field = (value);                               \
+        if (strstr(trial_url(url_, sizeof url_, ""), name "=")) \
+            break;                                              \
+        CODE(bide_open(url_, &options_, &queue_), BIDE_EINVAL); \
+        SPOILED(queue_);                                        \
     } while (0)
 
 static void bad_options_are_refused(void)
 {
-    BAD_OPTION(size, 0);
-    BAD_OPTION(size, 1);
-    BAD_OPTION(size, sizeof(bide_options) + 64);
-    BAD_OPTION(default_ttr_ms, -1);
-    BAD_OPTION(default_ttr_ms, BIDE_TIME_MAX_MS + 1);
-    BAD_OPTION(default_ttr_ms, INT64_MIN);
-    BAD_OPTION(max_job_size, ((size_t)1 << 30) + 1);
-    BAD_OPTION(max_result_size, SIZE_MAX);
-    BAD_OPTION(max_error_size, ((size_t)1 << 20) + 1);
-    BAD_OPTION(max_touch_total_ms, -1);
-    BAD_OPTION(min_touch_interval_ms, INT64_MAX);
-    BAD_OPTION(topic_cleanup, 7);
-    BAD_OPTION(topic_cleanup, -2);
-    BAD_OPTION(ticker, (bide_ticker)2);
-    BAD_OPTION(ticker, (bide_ticker)99);
-    BAD_OPTION(ticker_min_ms, -1);
-    BAD_OPTION(ticker_max_ms, INT64_MAX);
-    BAD_OPTION(wheel_tick_ms, -1);
-    BAD_OPTION(wheel_slots, 1000001);
+    BAD_OPTION(size, "size", 0);
+    BAD_OPTION(size, "size", 1);
+    BAD_OPTION(size, "size", sizeof(bide_options) + 64);
+    BAD_OPTION(default_ttr_ms, "default_ttr", -1);
+    BAD_OPTION(default_ttr_ms, "default_ttr", BIDE_TIME_MAX_MS + 1);
+    BAD_OPTION(default_ttr_ms, "default_ttr", INT64_MIN);
+    BAD_OPTION(max_job_size, "max_job_size", ((size_t)1 << 30) + 1);
+    BAD_OPTION(max_result_size, "max_result_size", SIZE_MAX);
+    BAD_OPTION(max_error_size, "max_error_size", ((size_t)1 << 20) + 1);
+    BAD_OPTION(max_touch_total_ms, "max_touch_total", -1);
+    BAD_OPTION(min_touch_interval_ms, "min_touch_interval", INT64_MAX);
+    BAD_OPTION(topic_cleanup, "topic_cleanup", 7);
+    BAD_OPTION(topic_cleanup, "topic_cleanup", -2);
+    BAD_OPTION(ticker, "ticker", (bide_ticker)2);
+    BAD_OPTION(ticker, "ticker", (bide_ticker)99);
+    BAD_OPTION(ticker_min_ms, "ticker_min", -1);
+    BAD_OPTION(ticker_max_ms, "ticker_max", INT64_MAX);
+    BAD_OPTION(wheel_tick_ms, "wheel_tick", -1);
+    BAD_OPTION(wheel_slots, "wheel_slots", 1000001);
 }
 
 static bide *open_with(const char *parameters, const bide_options *options)

@@ -391,9 +391,10 @@ static void refusals_are_looked_for_in_order(void)
     CODE(bide_put(queue, a, "x", 1, &options, NULL), BIDE_EXISTS);
     CODE(bide_put(queue, a, "more than ten bytes", 19, &options, NULL), BIDE_TOO_BIG);
     OK(bide_drain(queue, true));
-    CODE(bide_put(queue, a, "more than ten bytes", 19, &options, NULL), BIDE_DRAINING);
-    OK(bide_drain(queue, false));
     CODE(bide_put(queue, a, "more than ten bytes", 19, &options, NULL), BIDE_TOO_BIG);
+    CODE(bide_put(queue, a, "x", 1, &options, NULL), BIDE_DRAINING);
+    OK(bide_drain(queue, false));
+    CODE(bide_put(queue, a, "x", 1, &options, NULL), BIDE_EXISTS);
 }
 
 static const struct test tests[] = {

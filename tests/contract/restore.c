@@ -214,6 +214,7 @@ static void a_restore_is_refused_as_a_put_is(void)
     job.body = "more than twenty bytes";
     job.body_size = 22;
     CODE(bide_restore(queue, &job, NULL), BIDE_TOO_BIG);
+    job.body_size = 4;
     OK(bide_drain(queue, true));
     CODE(bide_restore(queue, &job, NULL), BIDE_DRAINING);
     OK(bide_drain(queue, false));

@@ -14,8 +14,9 @@ static size_t draw(bide *queue, bide_reserve_args *args)
     EQ(args->count, 1);
     OK(bide_give_back(queue, job.id, job.token));
     size_t i = 0;
-    while (i < args->topic_count && (args->topics[i].size != strlen(job.topic) ||
-                                     memcmp(args->topics[i].data, job.topic, strlen(job.topic))))
+    while (i < args->topic_count &&
+           (args->topics[i].size != strlen(job.topic) ||
+            memcmp(args->topics[i].data, job.topic, strlen(job.topic)) != 0))
         i++;
     CHECK(i < args->topic_count);
     bide_job_clear(&job);

@@ -2,8 +2,8 @@
 #include "model.h"
 
 #define SECOND INT64_C(1000000)
-#define DAY (86400 * SECOND)
-#define YEAR (365 * DAY)
+#define DAY    (86400 * SECOND)
+#define YEAR   (365 * DAY)
 
 /* Just before, at or just behind a deadline that is so far away, if it is not too far. */
 static int64_t to_deadline(struct sim *sim, int64_t left, int64_t otherwise)
@@ -13,6 +13,17 @@ static int64_t to_deadline(struct sim *sim, int64_t left, int64_t otherwise)
     return left + rng_range(&sim->rng, -1, 1);
 }
 
+/* To the moment from which a lease may be touched again. */
+static int64_t to_touch(struct sim *sim)
+{
+    const struct model *m = sim->model;
+    const struct mjob *job = m->count != 0 ? m->jobs[rng_below(&sim->rng, m->count)] : NULL;
+    if (job == NULL || job->state != BIDE_STATE_RESERVED)
+        return 0;
+    int64_t at = job->last_touch + sim->options.limits.min_touch_interval;
+    return to_deadline(sim, at - sim->now.mono, 0);
+}
+
 /* How far the boot-time clock goes: mostly a little, at times to just around a deadline. */
 static int64_t mono_step(struct sim *sim)
 {
@@ -20,8 +31,12 @@ static int64_t mono_step(struct sim *sim)
     uint64_t kind = rng_below(rng, 1000);
     if (kind < 450)
         return 0;
-    if (kind < 600)
+    if (kind < 540)
         return rng_range(rng, 1, 999);
+    if (kind < 580)
+        return US_PER_MS - sim->now.mono % US_PER_MS;
+    if (kind < 600)
+        return to_touch(sim);
     if (kind < 770)
         return rng_range(rng, 1000, 50000);
     if (kind < 800)
@@ -43,8 +58,10 @@ static int64_t wall_step(struct sim *sim, int64_t mono)
 {
     struct rng *rng = &sim->rng;
     uint64_t kind = rng_below(rng, 1000);
-    if (kind < 900)
+    if (kind < 850)
         return mono;
+    if (kind < 900)
+        return US_PER_MS - sim->now.wall % US_PER_MS;
     if (kind < 960) {
         return to_deadline(sim, model_next(sim->model).wall - sim->now.wall, mono);
     }

@@ -113,8 +113,7 @@ static void commit(struct sim *sim)
     bi_core_committed(sim->core, &sim->batch);
     bi_batch_done(sim->core, &sim->batch);
     sim->batch_open = false;
-    expect(sim, "committed batch", (int64_t)number,
-           (int64_t)bi_core_committed_batch(sim->core));
+    expect(sim, "committed batch", (int64_t)number, (int64_t)bi_core_committed_batch(sim->core));
     model_committed(sim->model, number);
     sim_all_seen(sim);
     answer_committed(sim);
@@ -242,9 +241,8 @@ static void load_everything(struct sim *sim)
         struct bi_image image = {.due = sim->store.pauses[name]};
         if (image.due == 0)
             continue;
-        strcpy(image.topic, sim_names[name]);
-        expect_code(sim, "load_pause", BIDE_OK,
-                    bi_core_load_pause(sim->core, &image, sim->now));
+        sim_copy_name(image.topic, name);
+        expect_code(sim, "load_pause", BIDE_OK, bi_core_load_pause(sim->core, &image, sim->now));
         model_load_pause(sim->model, name, image.due);
     }
 }

@@ -41,6 +41,7 @@ struct sim_op *sim_op_get(struct sim *sim, bide_op_kind kind)
     if (sop == NULL)
         abort();
     memset(&sop->op, 0, sizeof sop->op);
+    memset(&sop->slices, 0, sizeof sop->slices);
     sop->op.kind = kind;
     sop->waiting = false;
     sop->completed = false;
@@ -92,10 +93,11 @@ void sim_op_put(struct sim *sim, struct sim_op *sop)
 
 static void free_ops(struct sim_ops *ops)
 {
-    while (ops->first != NULL) {
-        struct sim_op *sop = ops->first;
-        sim_ops_remove(ops, sop);
+    struct sim_op *sop = ops->first;
+    while (sop != NULL) {
+        struct sim_op *next = sop->next;
         free(sop);
+        sop = next;
     }
 }
 
@@ -134,16 +136,30 @@ void sim_all_seen(struct sim *sim)
 /* An op of several parts, of which one may fail when others have been done. */
 static bool has_parts(bide_op_kind kind)
 {
-    return kind == BIDE_OP_KICK || kind == BIDE_OP_PURGE ||
-           kind == BIDE_OP_FINISH_AND_RESERVE;
+    return kind == BIDE_OP_KICK || kind == BIDE_OP_PURGE || kind == BIDE_OP_FINISH_AND_RESERVE;
 }
 
-static int run_to_end(struct sim *sim, bide_op *op)
+/* What others do between the slices of an op. */
+static void interrupt(struct sim *sim)
 {
-    int code;
-    do
-        code = bi_core_run(sim->core, op, sim->now);
-    while (code == BI_AGAIN);
+    if (!sim->options.journal || rng_one_in(&sim->rng, 2))
+        sim_do(sim, sim_generate(sim));
+    else
+        sim_commit_all(sim);
+}
+
+/* An op of several slices: the model does each of them after the core has. */
+static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
+{
+    int code = bi_core_run(sim->core, &sop->op, sim->now);
+    while (code == BI_AGAIN) {
+        sim->allowed_enomem = sim->alloc.failed != 0;
+        model_run(sim->model, sop, code);
+        sim_all_seen(sim);
+        if (!alone && rng_one_in(&sim->rng, 2))
+            interrupt(sim);
+        code = bi_core_run(sim->core, &sop->op, sim->now);
+    }
     return code;
 }
 
@@ -151,9 +167,8 @@ static int run_to_end(struct sim *sim, bide_op *op)
 static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
 {
     uint64_t before = bi_core_hash(sim->core);
-    sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 5),
-                  1 + (unsigned)rng_below(&sim->rng, 3));
-    *code = run_to_end(sim, &sop->op);
+    sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 5), 1 + (unsigned)rng_below(&sim->rng, 3));
+    *code = run_to_end(sim, sop, true);
     sim->allowed_enomem = sim_alloc_disarm(&sim->alloc);
     if (*code != BIDE_ENOMEM || has_parts(sop->op.kind))
         return true;
@@ -187,11 +202,13 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     bool answered = true;
     sim->what = bide_op_name(sop->op.kind);
     sop->waiting = true; /* it may be served before run() returns */
-    if (sim->alloc_fails && rng_one_in(&sim->rng, 5))
+    /* Comparing the state takes long when there are many jobs. */
+    if (sim->alloc_fails && rng_one_in(&sim->rng, sim->model->count < 300 ? 5 : 200))
         answered = run_failing(sim, sop, &code);
     else
-        code = run_to_end(sim, &sop->op);
+        code = run_to_end(sim, sop, false);
     sop->op.private_.status = code;
+    sim->what = bide_op_name(sop->op.kind);
     sim_tell(sim, sop, code);
     if (answered)
         model_run(sim->model, sop, code);
@@ -237,7 +254,7 @@ static void step(struct sim *sim)
         sim_compare_all(sim);
     else if (kind < 98 && sim->options.journal)
         sim_commit_step(sim);
-    else if (kind < 99 && sim->floods && rng_one_in(&sim->rng, 4))
+    else if (kind < 99 && sim->floods && rng_one_in(&sim->rng, 6))
         sim_flood(sim);
     else
         sim_do(sim, sim_generate(sim));
@@ -259,6 +276,7 @@ static void begin(struct sim *sim)
 
 static void end(struct sim *sim)
 {
+    sim_tick(sim);
     sim_compare_all(sim);
     sim_hash(sim, bi_core_hash(sim->core));
     if (rng_one_in(&sim->rng, 2))

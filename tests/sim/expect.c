@@ -28,8 +28,8 @@ void expect_bytes(struct sim *sim, const char *what, const void *want, size_t wa
         sim_hash(sim, ((const unsigned char *)got)[i]);
     if (want_size == got_size && (got_size == 0 || (got && memcmp(want, got, got_size) == 0)))
         return;
-    sim_fail(sim, "%s: expected \"%.*s\", got \"%.*s\"", what, (int)want_size,
-             (const char *)want, got ? (int)got_size : 6, got ? (const char *)got : "(NULL)");
+    sim_fail(sim, "%s: expected \"%.*s\", got \"%.*s\"", what, (int)want_size, (const char *)want,
+             got ? (int)got_size : 6, got ? (const char *)got : "(NULL)");
 }
 
 void expect_true(struct sim *sim, bool true_, const char *sentence)

@@ -50,6 +50,17 @@ bide_slice sim_pick_text(struct sim *sim, char *room, size_t max)
     return (bide_slice){.data = room, .size = size};
 }
 
+/* Often the id of a job in this state. */
+static uint64_t pick_id_in(struct sim *sim, bide_state state)
+{
+    for (int i = 0; i < 8; i++) {
+        const struct mjob *job = random_job(sim);
+        if (job != NULL && job->state == state)
+            return job->id;
+    }
+    return sim_pick_id(sim);
+}
+
 static bide_slice pick_topic(struct sim *sim)
 {
     return sim_slice(sim_names[sim_pick_name(sim)]);
@@ -83,8 +94,7 @@ static void gen_id(struct sim *sim, struct sim_op *sop)
 static void gen_kick(struct sim *sim, struct sim_op *sop)
 {
     sop->op.kick.topic = pick_topic(sim);
-    sop->op.kick.max =
-        rng_one_in(&sim->rng, 8) ? UINT64_MAX : (uint64_t)rng_range(&sim->rng, 1, 5);
+    sop->op.kick.max = rng_one_in(&sim->rng, 8) ? UINT64_MAX : (uint64_t)rng_range(&sim->rng, 1, 5);
 }
 
 static void gen_update(struct sim *sim, struct sim_op *sop)
@@ -98,7 +108,8 @@ static void gen_update(struct sim *sim, struct sim_op *sop)
     if (rng_one_in(rng, 3))
         args->delay_ms = rng_one_in(rng, 3) ? 0 : sim_pick_ms(sim);
     else if (rng_one_in(rng, 3))
-        args->run_at_ms = sim->now.wall / US_PER_MS + rng_range(rng, -2000, 5000);
+        args->run_at_ms =
+            sim->now.wall / US_PER_MS + (rng_one_in(rng, 4) ? 0 : rng_range(rng, -2000, 5000));
     if (rng_one_in(rng, 2))
         args->topic = pick_topic(sim);
 }
@@ -123,9 +134,21 @@ static void gen_find(struct sim *sim, struct sim_op *sop)
     sop->op.look.job = &sop->jobs[0];
 }
 
-static void gen_fetch(struct sim *sim, struct sim_op *sop)
+static void gen_cancel(struct sim *sim, struct sim_op *sop)
+{
+    bool reserved = rng_one_in(&sim->rng, 2);
+    sop->op.lease.id = reserved ? pick_id_in(sim, BIDE_STATE_RESERVED) : sim_pick_id(sim);
+}
+
+static void gen_body(struct sim *sim, struct sim_op *sop)
 {
     sop->op.fetch.id = sim_pick_id(sim);
+}
+
+static void gen_result(struct sim *sim, struct sim_op *sop)
+{
+    bool done = rng_one_in(&sim->rng, 2);
+    sop->op.fetch.id = done ? pick_id_in(sim, BIDE_STATE_DONE) : sim_pick_id(sim);
 }
 
 static void gen_wait(struct sim *sim, struct sim_op *sop)
@@ -136,8 +159,8 @@ static void gen_wait(struct sim *sim, struct sim_op *sop)
 
 static void gen_purge(struct sim *sim, struct sim_op *sop)
 {
-    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY,
-                                        BIDE_STATE_BURIED, BIDE_STATE_DONE};
+    static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_BURIED,
+                                        BIDE_STATE_DONE};
     sop->op.purge.topic = pick_topic(sim);
     sop->op.purge.state = states[rng_below(&sim->rng, 4)];
 }
@@ -165,7 +188,7 @@ static void gen_topic_stats(struct sim *sim, struct sim_op *sop)
 
 static void gen_drain(struct sim *sim, struct sim_op *sop)
 {
-    sop->op.drain.on = !sim->model->draining && rng_one_in(&sim->rng, 3);
+    sop->op.drain.on = !sim->model->draining && rng_one_in(&sim->rng, 10);
 }
 
 static void gen_nothing(struct sim *sim, struct sim_op *sop)
@@ -196,8 +219,7 @@ static void gen_subscribe(struct sim *sim, struct sim_op *sop)
         sop->op.feed.topic = pick_topic(sim);
     if (rng_one_in(&sim->rng, 2))
         sop->op.feed.kinds = (uint32_t)rng_range(&sim->rng, 1, (1 << BIDE_EVENT_KINDS) - 1);
-    sop->op.feed.capacity =
-        rng_one_in(&sim->rng, 5) ? 0 : (uint32_t)rng_range(&sim->rng, 1, 12);
+    sop->op.feed.capacity = rng_one_in(&sim->rng, 5) ? 0 : (uint32_t)rng_range(&sim->rng, 1, 12);
 }
 
 static void gen_events(struct sim *sim, struct sim_op *sop)
@@ -249,13 +271,13 @@ static const struct {
     {BIDE_OP_KICK_JOB, 15, gen_id},
     {BIDE_OP_TOUCH, 35, sim_gen_touch},
     {BIDE_OP_UPDATE, 40, gen_update},
-    {BIDE_OP_CANCEL, 25, gen_id},
+    {BIDE_OP_CANCEL, 25, gen_cancel},
     {BIDE_OP_PEEK, 10, gen_look},
     {BIDE_OP_PEEK_FIRST, 10, gen_peek_first},
     {BIDE_OP_FIND, 10, gen_find},
     {BIDE_OP_JOB_STATS, 10, gen_look},
-    {BIDE_OP_BODY, 6, gen_fetch},
-    {BIDE_OP_RESULT, 8, gen_fetch},
+    {BIDE_OP_BODY, 6, gen_body},
+    {BIDE_OP_RESULT, 8, gen_result},
     {BIDE_OP_WAIT, 35, gen_wait},
     {BIDE_OP_PURGE, 6, gen_purge},
     {BIDE_OP_PAUSE, 15, gen_topic},
@@ -320,30 +342,45 @@ struct sim_op *sim_generate(struct sim *sim)
     return sop;
 }
 
+static void purge(struct sim *sim, int name, bide_state state)
+{
+    struct sim_op *sop = sim_op_get(sim, BIDE_OP_PURGE);
+    sop->op.purge.topic = sim_slice(sim_names[name]);
+    sop->op.purge.state = state;
+    sim_do(sim, sop);
+}
+
+static void put_many_jobs(struct sim *sim, int name, bide_state state, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct sim_op *sop = sim_op_get(sim, BIDE_OP_RESTORE);
+        sim_gen_restore_as(sim, sop, name, state);
+        sop->restored.key = NULL;
+        sop->restored.key_size = 0;
+        sop->restored.expires_at_ms = 0;
+        if (state == BIDE_STATE_DELAYED)
+            sop->restored.run_at_ms += 60000;
+        sim_do(sim, sop);
+    }
+}
+
 void sim_flood(struct sim *sim)
 {
     int name = sim_pick_name(sim);
     bide_state state = rng_one_in(&sim->rng, 2) ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED;
-    for (int i = 0; i < 1100; i++) {
-        struct sim_op *sop = sim_op_get(sim, BIDE_OP_RESTORE);
-        sim_gen_restore_as(sim, sop, name, state);
-        sim_do(sim, sop);
-    }
-    struct sim_op *sop = sim_op_get(sim, rng_one_in(&sim->rng, 2) ? BIDE_OP_KICK : BIDE_OP_PURGE);
-    if (sop->op.kind == BIDE_OP_KICK) {
+    if (sim->model->draining)
+        return;
+    purge(sim, name, state);
+    put_many_jobs(sim, name, state, rng_one_in(&sim->rng, 2) ? 1000 : 1100);
+    if (sim->options.journal && rng_one_in(&sim->rng, 2))
+        sim_commit_all(sim);
+    if (rng_one_in(&sim->rng, 2)) {
+        struct sim_op *sop = sim_op_get(sim, BIDE_OP_KICK);
         sop->op.kick.topic = sim_slice(sim_names[name]);
         sop->op.kick.max = rng_one_in(&sim->rng, 2) ? UINT64_MAX : 1050;
-    } else {
-        sop->op.purge.topic = sim_slice(sim_names[name]);
-        sop->op.purge.state = state;
-    }
-    sim_do(sim, sop);
-    for (state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {
-        if (state == BIDE_STATE_RESERVED)
-            continue;
-        sop = sim_op_get(sim, BIDE_OP_PURGE);
-        sop->op.purge.topic = sim_slice(sim_names[name]);
-        sop->op.purge.state = state;
         sim_do(sim, sop);
     }
+    purge(sim, name, BIDE_STATE_BURIED);
+    purge(sim, name, BIDE_STATE_DELAYED);
+    purge(sim, name, BIDE_STATE_READY);
 }

@@ -91,7 +91,7 @@ static void pick_topics(struct sim *sim, struct sim_op *sop, bide_reserve_args *
     bool seen[SIM_NAMES] = {false};
     while (taken < count) {
         int name = sim_pick_name(sim);
-        if (seen[name])
+        if (seen[name] && !rng_one_in(&sim->rng, 8))
             continue;
         seen[name] = true;
         sop->weights[taken] = (uint32_t)rng_range(&sim->rng, 1, 5);
@@ -157,10 +157,23 @@ void sim_gen_bury(struct sim *sim, struct sim_op *sop)
 
 /* ---- touching ---- */
 
+/* As long as the lease may last at all, if that is a whole number of milliseconds. */
+static int64_t longest_extension(struct sim *sim, uint64_t id)
+{
+    const struct mjob *job = model_find(sim->model, id);
+    int64_t total = sim->options.limits.max_touch_total;
+    if (job == NULL || job->state != BIDE_STATE_RESERVED || total == 0)
+        return 0;
+    int64_t left = (job->leased + total - sim->now.mono) / US_PER_MS;
+    return left > 0 ? left : 0;
+}
+
 static void pick_touch(struct sim *sim, char *room, bide_touch_item *item)
 {
     pick_lease(sim, &item->id, &item->token);
     item->extend_ms = rng_one_in(&sim->rng, 2) ? 0 : sim_pick_ms(sim);
+    if (rng_one_in(&sim->rng, 3))
+        item->extend_ms = longest_extension(sim, item->id);
     if (rng_one_in(&sim->rng, 2))
         item->progress = sim_pick_text(sim, room, 20);
 }

@@ -3,19 +3,25 @@
 
 #include <string.h>
 
+/* Around now, often exactly now. */
+static int64_t pick_wall_ms(struct sim *sim, int64_t before, int64_t behind)
+{
+    int64_t now = sim->now.wall / US_PER_MS;
+    return rng_one_in(&sim->rng, 8) ? now : now + rng_range(&sim->rng, -before, behind);
+}
+
 static void pick_schedule(struct sim *sim, bide_put_options *options)
 {
     struct rng *rng = &sim->rng;
-    int64_t wall_ms = sim->now.wall / US_PER_MS;
     uint64_t kind = rng_below(rng, 100);
     if (kind < 30)
         options->delay_ms = sim_pick_ms(sim);
     else if (kind < 50)
-        options->run_at_ms = wall_ms + rng_range(rng, -1000, 8000);
+        options->run_at_ms = pick_wall_ms(sim, 1000, 8000);
     else if (kind < 52)
         options->run_at_ms = BIDE_WHEN_MAX_MS;
     if (rng_one_in(rng, 6))
-        options->expires_at_ms = wall_ms + rng_range(rng, -500, 20000);
+        options->expires_at_ms = pick_wall_ms(sim, 500, 20000);
     if (options->run_at_ms != 0 && rng_one_in(rng, 10))
         options->expires_at_ms = options->run_at_ms;
 }
@@ -128,20 +134,20 @@ void sim_gen_restore_as(struct sim *sim, struct sim_op *sop, int name, bide_stat
     struct rng *rng = &sim->rng;
     bide_job *job = &sop->restored;
     memset(job, 0, sizeof *job);
-    strcpy(job->topic, sim_names[name]);
+    sim_copy_name(job->topic, name);
     job->state = state;
     job->priority = (uint32_t)rng_range(rng, 1021, 1027);
     job->ttr_ms = rng_one_in(rng, 3) ? 0 : sim_pick_ms(sim);
     job->left_ms = sim_pick_ms(sim);
     job->run_at_wall = rng_one_in(rng, 2);
     if (job->state == BIDE_STATE_DELAYED)
-        job->run_at_ms = sim->now.wall / US_PER_MS + rng_range(rng, -1000, 8000);
+        job->run_at_ms = pick_wall_ms(sim, 1000, 8000);
     job->key_hold_retained = rng_one_in(rng, 3);
     job->max_retries = (int32_t)rng_range(rng, BIDE_NO_RETRY_LIMIT, 3);
     job->backoff_base_ms = rng_range(rng, 0, 2000);
     job->backoff_max_ms = rng_range(rng, 0, 5000);
     if (rng_one_in(rng, 4))
-        job->expires_at_ms = sim->now.wall / US_PER_MS + rng_range(rng, -500, 20000);
+        job->expires_at_ms = pick_wall_ms(sim, 500, 20000);
     job->retain_ms = rng_one_in(rng, 2) ? sim_pick_ms(sim) : 0;
     pick_history(sim, job);
     pick_restored_texts(sim, sop, job);
@@ -161,7 +167,7 @@ static bool export_job(struct sim *sim, struct sim_op *sop)
         bide_job_clear(&sop->restored);
         return false;
     }
-    strcpy(sop->restored.topic, sim_names[sim_pick_name(sim)]);
+    sim_copy_name(sop->restored.topic, sim_pick_name(sim));
     sop->op.restore.job = &sop->restored;
     return true;
 }
@@ -169,8 +175,7 @@ static bool export_job(struct sim *sim, struct sim_op *sop)
 void sim_gen_restore(struct sim *sim, struct sim_op *sop)
 {
     int name = sim_pick_name(sim);
-    bide_state state =
-        (bide_state)rng_range(&sim->rng, BIDE_STATE_DELAYED, BIDE_STATE_DONE);
+    bide_state state = (bide_state)rng_range(&sim->rng, BIDE_STATE_DELAYED, BIDE_STATE_DONE);
     if (!rng_one_in(&sim->rng, 3) || !export_job(sim, sop))
         sim_gen_restore_as(sim, sop, name, state);
 }

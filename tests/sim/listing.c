@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_JOBS 4096
+#define MOST_JOBS  4096
 #define MOST_PAGES 100000
 
 /*
@@ -33,12 +33,10 @@ struct listing {
 
 static bool has_text(const struct mjob *job, bide_slice text)
 {
-    return text.size == 0 ||
-           memmem(job->body.bytes, job->body.size, text.data, text.size) != NULL;
+    return text.size == 0 || memmem(job->body.bytes, job->body.size, text.data, text.size) != NULL;
 }
 
-static bool matches(const struct sim *sim, const struct listing *listing,
-                    const struct mjob *job)
+static bool matches(const struct sim *sim, const struct listing *listing, const struct mjob *job)
 {
     const bide_filter *filter = &listing->filter;
     int64_t age = sim->now.mono > job->created ? sim->now.mono - job->created : 0;
@@ -172,6 +170,17 @@ static void topics_end(struct sim *sim, struct listing *listing)
 
 /* ---- pages ---- */
 
+/* Often the age of some job. */
+static int64_t pick_age(struct sim *sim)
+{
+    const struct model *m = sim->model;
+    const struct mjob *job = m->count != 0 ? m->jobs[rng_below(&sim->rng, m->count)] : NULL;
+    if (job == NULL || job->created > sim->now.mono || rng_one_in(&sim->rng, 3))
+        return rng_range(&sim->rng, 0, 10000);
+    int64_t age = (sim->now.mono - job->created) / US_PER_MS;
+    return age < BIDE_TIME_MAX_MS ? age : 0;
+}
+
 static void pick_filter(struct sim *sim, struct listing *listing)
 {
     struct rng *rng = &sim->rng;
@@ -184,15 +193,15 @@ static void pick_filter(struct sim *sim, struct listing *listing)
             filter->text.data = NULL;
     }
     if (rng_one_in(rng, 4))
-        filter->min_age_ms = rng_range(rng, 0, 10000);
+        filter->min_age_ms = pick_age(sim);
     if (rng_one_in(rng, 4))
-        filter->max_age_ms = rng_range(rng, 1, 100000);
+        filter->max_age_ms = 1 + pick_age(sim);
 }
 
 static struct listing *begin(struct sim *sim)
 {
-    static const bide_op_kind kinds[] = {BIDE_OP_LIST, BIDE_OP_LIST, BIDE_OP_LIST,
-                                         BIDE_OP_TOPICS, BIDE_OP_WAITING};
+    static const bide_op_kind kinds[] = {BIDE_OP_LIST, BIDE_OP_LIST, BIDE_OP_LIST, BIDE_OP_TOPICS,
+                                         BIDE_OP_WAITING};
     struct listing *listing = calloc(1, sizeof *listing);
     if (listing == NULL)
         abort();

@@ -30,8 +30,8 @@ void sim_fail(struct sim *sim, const char *format, ...)
     vprintf(format, args);
     va_end(args);
     printf("\n  (journal %d, wheel %d, failing allocations %d; now %lld, %lld)\n",
-           sim->options.journal, sim->options.wheel, sim->alloc_fails,
-           (long long)sim->now.mono, (long long)sim->now.wall);
+           sim->options.journal, sim->options.wheel, sim->alloc_fails, (long long)sim->now.mono,
+           (long long)sim->now.wall);
     printf("  replay: sim --seeds %llu-%llu --steps %llu", (unsigned long long)sim->seed,
            (unsigned long long)sim->seed, (unsigned long long)sim->config->steps);
     print_switch("journal", sim->config->journal);
@@ -178,7 +178,6 @@ int main(int argc, char **argv)
         else
             failed++;
     }
-    printf("%llu passed, %llu failed\n", (unsigned long long)passed,
-           (unsigned long long)failed);
+    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
     return failed == 0 ? 0 : 1;
 }

@@ -89,11 +89,10 @@ struct mjob *model_find(struct model *m, uint64_t id)
 
 void model_link(struct model *m, struct mjob *job)
 {
-    m->jobs = sim_grow(m->jobs, m->count, &m->room, sizeof m->jobs[0]);
+    m->jobs = sim_grow(m->jobs, m->count, &m->room, sizeof(void *));
     size_t at = m->count;
-    while (at > 0 && m->jobs[at - 1]->id > job->id)
-        at--;
-    memmove(&m->jobs[at + 1], &m->jobs[at], (m->count - at) * sizeof m->jobs[0]);
+    for (; at > 0 && m->jobs[at - 1]->id > job->id; at--)
+        m->jobs[at] = m->jobs[at - 1];
     m->jobs[at] = job;
     m->count++;
     model_need_topic(m, job->name)->count[job->state]++;
@@ -107,7 +106,8 @@ static void unlink_job(struct model *m, struct mjob *job)
     while (m->jobs[at] != job)
         at++;
     m->count--;
-    memmove(&m->jobs[at], &m->jobs[at + 1], (m->count - at) * sizeof m->jobs[0]);
+    for (; at < m->count; at++)
+        m->jobs[at] = m->jobs[at + 1];
     m->topics[job->name].count[job->state]--;
 }
 
@@ -121,6 +121,7 @@ struct mjob *model_insert(struct model *m, uint64_t id, int name, bide_state sta
     job->state = state;
     job->key = -1;
     job->created = m->now.mono;
+    job->since = m->now.mono;
     job->ready = job->reserved = job->touched = job->buried = job->done = BI_NEVER;
     model_link(m, job);
     job->entered = m->sequence;
@@ -134,7 +135,7 @@ void model_remove(struct model *m, struct mjob *job)
         model_free_job(job);
         return;
     }
-    m->dead = sim_grow(m->dead, m->dead_count, &m->dead_room, sizeof m->dead[0]);
+    m->dead = sim_grow(m->dead, m->dead_count, &m->dead_room, sizeof(void *));
     m->dead[m->dead_count++] = job;
 }
 
@@ -143,6 +144,7 @@ void model_set_state(struct model *m, struct mjob *job, bide_state state)
     m->topics[job->name].count[job->state]--;
     m->topics[job->name].count[state]++;
     job->entered = ++m->sequence;
+    job->since = m->now.mono;
     job->again = 0;
     job->expiry_again = 0;
     if (job->state != state)
@@ -208,7 +210,6 @@ void model_set_text(struct mtext *text, const void *data, size_t size)
 void model_ready(struct model *m, struct mjob *job)
 {
     model_set_state(m, job, BIDE_STATE_READY);
-    job->since = m->now.mono;
 }
 
 bool model_holds_key(const struct mjob *job)

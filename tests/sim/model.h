@@ -30,12 +30,12 @@ struct mjob {
     int64_t due;      /* delayed: when; done: end of retention; reserved: end of lease */
     int64_t due_from; /* with due_unknown: backoff d, and the moment it counts from */
     int64_t due_base;
-    int64_t again;    /* not 0: its deadline could not be dealt with; look again then */
+    int64_t again;      /* not 0: its deadline could not be dealt with; look again then */
     int64_t expires_at; /* us; 0: never */
     int64_t expiry_again;
-    bool expiry_over;   /* was reserved once */
-    uint64_t entered;   /* when it came into its state: a sequence number */
-    uint64_t changed;   /* when state or topic last changed: a sequence number */
+    bool expiry_over; /* was reserved once */
+    uint64_t entered; /* when it came into its state: a sequence number */
+    uint64_t changed; /* when state or topic last changed: a sequence number */
 
     int64_t ttr_ms;
     int key;
@@ -47,7 +47,7 @@ struct mjob {
     int64_t backoff_max_ms;
     int64_t retain_ms;
     uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
-    int64_t since; /* mono: ready since then */
+    int64_t since;                                    /* mono: in its state since then */
     int64_t created, reserved, touched, buried, done; /* mono; BI_NEVER: not yet */
     int64_t ready; /* when it became ready before its last reservation */
 
@@ -59,9 +59,9 @@ struct mjob {
     struct mtext body, last_error, result, progress;
     bool has_error, has_result, has_progress;
 
-    uint64_t batch; /* the last batch that it was changed in */
-    bool stored;    /* a sealed batch has it */
-    uint64_t sealed; /* the last such */
+    uint64_t batch;     /* the last batch that it was changed in */
+    bool stored;        /* a sealed batch has it */
+    uint64_t sealed;    /* the last such */
     struct mundo *undo; /* oldest first */
 };
 
@@ -101,12 +101,11 @@ struct mwaiter {
     int64_t deadline;
     uint64_t hold; /* what it saw and changed before it began to wait */
     int names[SIM_TOPICS];
-    uint32_t weights[SIM_TOPICS];
     size_t name_count;
     bide_strategy strategy;
     size_t job_max;
-    uint64_t id;         /* of a wait */
-    struct mfeed *feed;  /* of an events */
+    uint64_t id;        /* of a wait */
+    struct mfeed *feed; /* of an events */
 };
 
 struct mevent {
@@ -151,8 +150,8 @@ struct model {
     bide_counters total;
     bool draining;
     uint64_t next_id;
-    uint64_t last_token;  /* that this core has given */
-    uint64_t told_token;  /* that anybody was told of, in any life of the queue */
+    uint64_t last_token; /* that this core has given */
+    uint64_t told_token; /* that anybody was told of, in any life of the queue */
     uint64_t told_id;
     uint64_t sequence;
     uint64_t fair;
@@ -162,7 +161,7 @@ struct model {
     bool journal;
     uint64_t gathering;
     uint64_t committed;
-    uint64_t hold; /* of the op that is being run */
+    uint64_t hold;        /* of the op that is being run */
     bool token_stored;    /* tokens may be told of at once */
     uint64_t token_batch; /* or when this one is committed */
     struct mpause pauses[64];
@@ -203,10 +202,10 @@ int64_t model_mono_of(const struct model *m, int64_t wall);
 uint64_t model_live(const struct model *m, int name);
 
 /* Adds one to a counter of the topic and of the queue. */
-#define MODEL_COUNT(m, job_name, field)                                                  \
-    do {                                                                                 \
-        (m)->topics[job_name].total.field++;                                             \
-        (m)->total.field++;                                                              \
+#define MODEL_COUNT(m, job_name, field)      \
+    do {                                     \
+        (m)->topics[job_name].total.field++; \
+        (m)->total.field++;                  \
     } while (0)
 
 /* ---- model_run.c: one op ---- */
@@ -255,8 +254,8 @@ model_handler model_pause, model_resume, model_topic_ref, model_ping, model_drai
 /* ---- model_look.c ---- */
 model_handler model_peek, model_peek_first, model_find_key, model_job_stats, model_body;
 model_handler model_result, model_stats, model_topic_stats;
-void model_compare_job(struct model *m, const struct mjob *job, const bide_job *got,
-                       uint64_t token, bool with_body);
+void model_compare_job(struct model *m, const struct mjob *job, const bide_job *got, uint64_t token,
+                       bool with_body);
 void model_compare_topic(struct model *m, int name, const bide_topic_stats *got);
 /* Delayed jobs: how far the due time is from now. */
 int64_t model_distance(const struct model *m, const struct mjob *job);
@@ -276,8 +275,7 @@ void model_close(struct model *m);
 
 /* ---- model_feed.c ---- */
 model_handler model_subscribe, model_events, model_unsubscribe;
-void model_event(struct model *m, const struct mjob *job, bide_event_kind kind,
-                 bide_state state);
+void model_event(struct model *m, const struct mjob *job, bide_event_kind kind, bide_state state);
 void model_serve_feeds(struct model *m);
 void model_rollback_feeds(struct model *m);
 void model_free_feeds(struct model *m);

@@ -20,31 +20,62 @@ static struct mjob *next_to_kick(struct model *m, int name, bide_state state)
         struct mjob *job = m->jobs[i];
         if (job->name != name || job->state != state)
             continue;
-        if (best == NULL ||
-            (state == BIDE_STATE_BURIED && job->entered < best->entered) ||
-            (state == BIDE_STATE_DELAYED &&
-             model_distance(m, job) < model_distance(m, best)))
+        if (best == NULL || (state == BIDE_STATE_BURIED && job->entered < best->entered) ||
+            (state == BIDE_STATE_DELAYED && model_distance(m, job) < model_distance(m, best)))
             best = job;
     }
     return best;
 }
 
+static uint64_t count_of(const struct model *m, int name, bide_state state)
+{
+    return m->topics[name].exists ? m->topics[name].count[state] : 0;
+}
+
+/* kick and purge are done in slices, of what was there at the start. */
+static void begin_slices(struct model *m, struct sim_op *sop, int name, bide_state state)
+{
+    if (sop->slices.began)
+        return;
+    sop->slices.began = true;
+    sop->slices.state = state;
+    sop->slices.there = count_of(m, name, state);
+    sop->slices.next_id = m->next_id;
+    sop->slices.at = m->now.mono;
+}
+
+static bool was_there(const struct sim_op *sop, const struct mjob *job)
+{
+    return job->id < sop->slices.next_id && job->since <= sop->slices.at;
+}
+
+/* A slice that is not the last, or fails, has gone as far as the core says. */
+static void end_slice(struct model *m, const struct sim_op *sop, uint64_t got)
+{
+    if (m->got == BI_AGAIN)
+        expect_true(m->sim, got > 0, "a slice has done nothing");
+    else
+        model_answer(m, m->sim->allowed_enomem && m->got == BIDE_ENOMEM ? BIDE_ENOMEM : BIDE_OK);
+    expect(m->sim, "count", (int64_t)sop->slices.count, (int64_t)got);
+}
+
 void model_kick(struct model *m, struct sim_op *sop)
 {
     int name = sim_name_of(sop->op.kick.topic);
-    uint64_t count = 0;
-    if (m->topics[name].exists) {
-        bool buried = m->topics[name].count[BIDE_STATE_BURIED] != 0;
-        bide_state state = buried ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED;
-        struct mjob *job;
-        uint64_t most = m->got == BIDE_ENOMEM ? sop->op.kick.count : sop->op.kick.max;
-        while (count < most && (job = next_to_kick(m, name, state)) != NULL) {
-            kick(m, job);
-            count++;
-        }
+    bool buried = count_of(m, name, BIDE_STATE_BURIED) != 0;
+    begin_slices(m, sop, name, buried ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED);
+    bide_state state = sop->slices.state;
+    uint64_t most = sop->op.kick.max < sop->slices.there ? sop->op.kick.max : sop->slices.there;
+    if (m->got != BIDE_OK)
+        most = sop->op.kick.count;
+    while (sop->slices.count < most) {
+        struct mjob *job = next_to_kick(m, name, state);
+        if (job == NULL || (state == BIDE_STATE_BURIED && !was_there(sop, job)))
+            break;
+        kick(m, job);
+        sop->slices.count++;
     }
-    model_answer(m, m->sim->allowed_enomem && m->got == BIDE_ENOMEM ? BIDE_ENOMEM : BIDE_OK);
-    expect(m->sim, "count", (int64_t)count, (int64_t)sop->op.kick.count);
+    end_slice(m, sop, sop->op.kick.count);
 }
 
 void model_kick_job(struct model *m, struct sim_op *sop)
@@ -99,8 +130,7 @@ static void update_due(struct model *m, struct mjob *job, const bide_update_args
 {
     bool was_ready = job->state == BIDE_STATE_READY;
     bool wall = args->run_at_ms != BIDE_KEEP;
-    int64_t due = wall ? args->run_at_ms * US_PER_MS
-                       : m->now.mono + args->delay_ms * US_PER_MS;
+    int64_t due = wall ? args->run_at_ms * US_PER_MS : m->now.mono + args->delay_ms * US_PER_MS;
     if (due > (wall ? m->now.wall : m->now.mono)) {
         job->due_wall = wall;
         job->due = due;
@@ -129,8 +159,7 @@ void model_update(struct model *m, struct sim_op *sop)
     if (args->priority != BIDE_KEEP)
         job->priority = (uint32_t)args->priority;
     if (args->ttr_ms != BIDE_KEEP)
-        job->ttr_ms = args->ttr_ms ? args->ttr_ms
-                                   : m->sim->options.limits.default_ttr / US_PER_MS;
+        job->ttr_ms = args->ttr_ms ? args->ttr_ms : m->sim->options.limits.default_ttr / US_PER_MS;
     if (args->topic.size != 0 && sim_name_of(args->topic) != job->name)
         model_move(m, job, sim_name_of(args->topic));
     if (args->delay_ms != BIDE_KEEP || args->run_at_ms != BIDE_KEEP)
@@ -160,44 +189,46 @@ void model_cancel(struct model *m, struct sim_op *sop)
     }
 }
 
-/* A job that is to be purged; if the op failed on the way, one that the core has not any more. */
-static struct mjob *one_to_purge(struct model *m, int name, bide_state state, bool failed)
+static void purge(struct model *m, struct mjob *job)
 {
-    for (size_t i = 0; i < m->count; i++) {
-        struct mjob *job = m->jobs[i];
-        if (job->name == name && job->state == state &&
-            (!failed || !model_core_has(m, job->id)))
-            return job;
-    }
-    return NULL;
+    model_change(m, job);
+    MODEL_COUNT(m, job->name, purged);
+    model_event(m, job, BIDE_EVENT_DELETED, BIDE_STATE_GONE);
+    model_wake_waits(m, job, BIDE_STATE_GONE);
+    model_remove(m, job);
+}
+
+/* The last slice takes all that was there; of another one the core knows how far it came. */
+static bool is_purged(struct model *m, const struct sim_op *sop, const struct mjob *job)
+{
+    if (m->got == BIDE_OK)
+        return was_there(sop, job);
+    return !model_core_has(m, job->id);
 }
 
 void model_purge(struct model *m, struct sim_op *sop)
 {
     int name = sim_name_of(sop->op.purge.topic);
-    uint64_t count = 0;
-    struct mjob *job;
-    bool failed = m->got == BIDE_ENOMEM && m->sim->allowed_enomem;
+    begin_slices(m, sop, name, sop->op.purge.state);
     m->purging = ++m->purges;
-    while ((job = one_to_purge(m, name, sop->op.purge.state, failed)) != NULL) {
-        model_change(m, job);
-        MODEL_COUNT(m, name, purged);
-        model_event(m, job, BIDE_EVENT_DELETED, BIDE_STATE_GONE);
-        model_wake_waits(m, job, BIDE_STATE_GONE);
-        model_remove(m, job);
-        count++;
+    for (size_t i = 0; i < m->count;) {
+        struct mjob *job = m->jobs[i];
+        if (job->name == name && job->state == sop->op.purge.state && is_purged(m, sop, job)) {
+            purge(m, job);
+            sop->slices.count++;
+        } else {
+            i++;
+        }
     }
     m->purging = 0;
-    model_answer(m, failed ? BIDE_ENOMEM : BIDE_OK);
-    expect(m->sim, "count", (int64_t)count, (int64_t)sop->op.purge.count);
+    end_slice(m, sop, sop->op.purge.count);
 }
 
 /* ---- topics ---- */
 
 static bool may_make(struct model *m, int name)
 {
-    return m->topics[name].exists ||
-           model_topic_count(m) < m->sim->options.limits.max_topics;
+    return m->topics[name].exists || model_topic_count(m) < m->sim->options.limits.max_topics;
 }
 
 static void resume(struct model *m, int name)
@@ -228,8 +259,7 @@ void model_pause(struct model *m, struct sim_op *sop)
     struct mtopic *topic = model_need_topic(m, name);
     model_change_pause(m, name);
     topic->paused = for_ms != 0;
-    topic->pause_end =
-        for_ms == BIDE_FOREVER ? BI_NEVER : m->now.mono + for_ms * US_PER_MS;
+    topic->pause_end = for_ms == BIDE_FOREVER ? BI_NEVER : m->now.mono + for_ms * US_PER_MS;
     MODEL_COUNT(m, name, pauses);
 }
 

@@ -34,8 +34,7 @@ static void add(struct mfeed *feed, struct mevent event)
     feed->events[feed->count++] = event;
 }
 
-void model_event(struct model *m, const struct mjob *job, bide_event_kind kind,
-                 bide_state state)
+void model_event(struct model *m, const struct mjob *job, bide_event_kind kind, bide_state state)
 {
     struct mevent event = {
         .batch = model_hold_of(m, job->batch),

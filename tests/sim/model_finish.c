@@ -30,7 +30,7 @@ void model_limit_done(struct model *m, int name)
                 oldest = job;
         }
         /* Without memory for the journal it stays for now. */
-        if (m->sim->allowed_enomem && model_core_has(m, oldest->id))
+        if (oldest == NULL || (m->sim->allowed_enomem && model_core_has(m, oldest->id)))
             return;
         model_retire(m, oldest);
     }

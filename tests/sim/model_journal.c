@@ -2,7 +2,6 @@
 #include "model.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 uint64_t model_hold_of(const struct model *m, uint64_t batch)
 {
@@ -163,43 +162,52 @@ static void put_form_back(struct mjob *job)
     }
 }
 
-/* Takes out of the array whatever was changed; puts it back in its old form, or tells those who
- * wait for it that it is gone. */
-static void roll_back_jobs(struct model *m)
+/* Takes whatever was changed out of the array; answers how many there are. */
+static size_t take_changed(struct model *m, struct mjob **changed)
 {
-    struct mjob **changed = malloc((m->count + m->dead_count + 1) * sizeof *changed);
     size_t count = 0;
-    if (changed == NULL)
-        abort();
-    for (size_t i = 0; i < m->count;) {
+    size_t kept = 0;
+    for (size_t i = 0; i < m->count; i++) {
         struct mjob *job = m->jobs[i];
         if (job->undo == NULL) {
-            i++;
+            m->jobs[kept++] = job;
             continue;
         }
         m->topics[job->name].count[job->state]--;
-        m->count--;
-        memmove(&m->jobs[i], &m->jobs[i + 1], (m->count - i) * sizeof m->jobs[0]);
         changed[count++] = job;
     }
+    m->count = kept;
     for (size_t i = 0; i < m->dead_count; i++)
         changed[count++] = m->dead[i];
     m->dead_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        struct mjob *job = changed[i];
-        if (job->undo->existed) {
-            uint64_t entered = job->undo->was.entered;
-            put_form_back(job);
-            model_link(m, job);
-            job->entered = entered;
-            if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-                model_wake_waits(m, job, job->state);
-        } else {
-            job->batch = 0;
-            model_wake_waits(m, job, BIDE_STATE_GONE);
-            model_free_job(job);
-        }
+    return count;
+}
+
+/* As it was; whoever waits for its end learns if it has come to one. */
+static void bring_back(struct model *m, struct mjob *job)
+{
+    if (!job->undo->existed) {
+        job->batch = 0;
+        model_wake_waits(m, job, BIDE_STATE_GONE);
+        model_free_job(job);
+        return;
     }
+    put_form_back(job);
+    uint64_t entered = job->entered;
+    model_link(m, job);
+    job->entered = entered;
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        model_wake_waits(m, job, job->state);
+}
+
+static void roll_back_jobs(struct model *m)
+{
+    struct mjob **changed = calloc(m->count + m->dead_count + 1, sizeof(void *));
+    if (changed == NULL)
+        abort();
+    size_t count = take_changed(m, changed);
+    for (size_t i = 0; i < count; i++)
+        bring_back(m, changed[i]);
     free(changed);
 }
 

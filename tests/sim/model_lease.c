@@ -175,8 +175,7 @@ void model_fail(struct model *m, struct sim_op *sop)
     struct mjob *job;
     const bide_op *op = &sop->op;
     int code = model_lease(m, op->fail.id, op->fail.token, MODEL_ANYBODY, &job);
-    if (code == BIDE_OK &&
-        (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE))
+    if (code == BIDE_OK && (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE))
         code = BIDE_WRONG_STATE;
     model_answer(m, code);
     if (code != BIDE_OK)
@@ -200,8 +199,7 @@ void model_bury(struct model *m, struct sim_op *sop)
     struct mjob *job;
     const bide_op *op = &sop->op;
     int code = model_lease(m, op->bury.id, op->bury.token, MODEL_ANYBODY, &job);
-    if (code == BIDE_OK &&
-        (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE))
+    if (code == BIDE_OK && (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE))
         code = BIDE_WRONG_STATE;
     model_answer(m, code);
     if (code != BIDE_OK)
@@ -267,7 +265,6 @@ void model_touch_many(struct model *m, struct sim_op *sop)
     model_answer(m, BIDE_OK);
     for (size_t i = 0; i < sop->op.touch_many.count; i++) {
         const bide_touch_item *item = &sop->op.touch_many.items[i];
-        expect_code(m->sim, "status of the item", touch(m, item, item->status),
-                    item->status);
+        expect_code(m->sim, "status of the item", touch(m, item, item->status), item->status);
     }
 }

@@ -38,7 +38,8 @@ static void load_moments(struct model *m, struct mjob *job, const struct bi_imag
 {
     job->created = loaded_moment(m, image->created);
     job->ready = loaded_moment(m, image->ready);
-    job->since = job->ready < m->now.mono ? job->ready : m->now.mono;
+    if (image->state == BIDE_STATE_READY && job->ready < m->now.mono)
+        job->since = job->ready;
     job->reserved = loaded_moment(m, image->reserved);
     job->touched = loaded_moment(m, image->touched);
     job->buried = loaded_moment(m, image->buried);
@@ -64,8 +65,7 @@ static void load_started(struct model *m, struct mjob *job)
     job->timeouts++;
     job->failures++;
     MODEL_COUNT(m, job->name, timeouts);
-    model_set_error(m, job,
-                    sim_slice("the queue was restarted while the job was reserved"));
+    model_set_error(m, job, sim_slice("the queue was restarted while the job was reserved"));
     model_retry(m, job, BIDE_EVENT_TIMED_OUT);
 }
 
@@ -89,8 +89,8 @@ void model_load(struct model *m, const struct bi_image *image)
     load_text(&job->last_error, &job->has_error, image->last_error);
     load_text(&job->result, &job->has_result, image->result);
     if (image->key != NULL)
-        job->key = sim_key_of((bide_slice){.data = bide_buf_data(image->key),
-                                           .size = bide_buf_size(image->key)});
+        job->key = sim_key_of(
+            (bide_slice){.data = bide_buf_data(image->key), .size = bide_buf_size(image->key)});
     if (image->state == BIDE_STATE_BURIED || image->state == BIDE_STATE_DONE)
         job->entered = image->bury_order;
     load_due(m, job, image);

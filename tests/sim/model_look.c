@@ -38,20 +38,17 @@ static void compare_texts(struct model *m, const struct mjob *job, const bide_jo
     const char *key = job->key >= 0 ? sim_keys[job->key] : "";
     expect(sim, "body_size", (int64_t)job->body.size, (int64_t)got->body_size);
     if (with_body)
-        expect_bytes(sim, "body", job->body.bytes, job->body.size, got->body,
-                     got->body_size);
+        expect_bytes(sim, "body", job->body.bytes, job->body.size, got->body, got->body_size);
     else
         expect_true(sim, got->body == NULL, "a body came along that nobody asked for");
     expect_bytes(sim, "key", key, strlen(key), got->key, got->key_size);
     expect(sim, "has an error", job->has_error, got->last_error != NULL);
     expect_bytes(sim, "last_error", job->last_error.bytes,
-                 job->has_error ? job->last_error.size : 0, got->last_error,
-                 got->last_error_size);
+                 job->has_error ? job->last_error.size : 0, got->last_error, got->last_error_size);
     expect_bytes(sim, "result", job->result.bytes, job->has_result ? job->result.size : 0,
                  got->result, got->result_size);
-    expect_bytes(sim, "progress", job->progress.bytes,
-                 job->has_progress ? job->progress.size : 0, got->progress,
-                 got->progress_size);
+    expect_bytes(sim, "progress", job->progress.bytes, job->has_progress ? job->progress.size : 0,
+                 got->progress, got->progress_size);
 }
 
 static void compare_times(struct model *m, const struct mjob *job, const bide_job *got)
@@ -96,8 +93,8 @@ static void compare_figures(struct model *m, const struct mjob *job, const bide_
     expect(sim, "touches", job->touches, got->touches);
 }
 
-void model_compare_job(struct model *m, const struct mjob *job, const bide_job *got,
-                       uint64_t token, bool with_body)
+void model_compare_job(struct model *m, const struct mjob *job, const bide_job *got, uint64_t token,
+                       bool with_body)
 {
     struct sim *sim = m->sim;
     expect(sim, "job id", (int64_t)job->id, (int64_t)got->id);
@@ -176,8 +173,8 @@ void model_peek_first(struct model *m, struct sim_op *sop)
 static void compare_fetched(struct model *m, const struct mtext *want, const bide_buf *got)
 {
     size_t size = want != NULL ? want->size : 0;
-    expect_bytes(m->sim, "bytes", size ? want->bytes : NULL, size,
-                 got ? bide_buf_data(got) : NULL, got ? bide_buf_size(got) : 0);
+    expect_bytes(m->sim, "bytes", size ? want->bytes : NULL, size, got ? bide_buf_data(got) : NULL,
+                 got ? bide_buf_size(got) : 0);
 }
 
 void model_body(struct model *m, struct sim_op *sop)
@@ -207,8 +204,7 @@ void model_result(struct model *m, struct sim_op *sop)
 
 /* ---- figures ---- */
 
-static void compare_counters(struct model *m, const bide_counters *want,
-                             const bide_counters *got)
+static void compare_counters(struct model *m, const bide_counters *want, const bide_counters *got)
 {
     struct sim *sim = m->sim;
     expect(sim, "total puts", (int64_t)want->puts, (int64_t)got->puts);
@@ -268,8 +264,8 @@ void model_compare_topic(struct model *m, int name, const bide_topic_stats *got)
     const struct mtopic *topic = &m->topics[name];
     int64_t left = 0;
     if (topic->paused)
-        left = topic->pause_end == BI_NEVER ? BIDE_TIME_MAX_MS
-                                            : ms_up(topic->pause_end - m->now.mono);
+        left =
+            topic->pause_end == BI_NEVER ? BIDE_TIME_MAX_MS : ms_up(topic->pause_end - m->now.mono);
     expect(sim, "topic name", name, sim_name_of(sim_slice(got->name)));
     compare_counts(m, name, &got->jobs, got->oldest_ready_age_ms);
     compare_counters(m, &topic->total, &got->total);

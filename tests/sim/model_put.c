@@ -53,8 +53,6 @@ static void schedule(struct model *m, struct mjob *job, const bide_put_options *
         job->due = options->run_at_ms * US_PER_MS;
         job->due_wall = true;
         model_set_state(m, job, BIDE_STATE_DELAYED);
-    } else {
-        job->since = m->now.mono;
     }
 }
 
@@ -225,7 +223,6 @@ static void restore_state(struct model *m, struct mjob *job, const bide_job *fro
     default:
         break;
     }
-    job->since = m->now.mono;
 }
 
 void model_restore(struct model *m, struct sim_op *sop)

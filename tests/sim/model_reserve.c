@@ -53,11 +53,18 @@ static int by_turn(struct model *m, const struct mwaiter *waiter)
     int chosen = -1;
     for (size_t i = 0; i < waiter->name_count; i++) {
         int name = waiter->names[i];
-        if (is_open(m, name) &&
-            (chosen < 0 || m->topics[name].fair < m->topics[chosen].fair))
+        if (is_open(m, name) && (chosen < 0 || m->topics[name].fair < m->topics[chosen].fair))
             chosen = name;
     }
     return chosen;
+}
+
+static bool has_name(const struct mwaiter *waiter, int name)
+{
+    for (size_t i = 0; i < waiter->name_count; i++)
+        if (waiter->names[i] == name)
+            return true;
+    return false;
 }
 
 /* Whatever the core took, if it was allowed to. */
@@ -66,11 +73,9 @@ static int by_weight(struct model *m, const struct mwaiter *waiter, const bide_j
     if (by_order(m, waiter) < 0)
         return -1;
     int name = sim_name_of(sim_slice(got->topic));
-    for (size_t i = 0; i < waiter->name_count; i++)
-        if (waiter->names[i] == name && is_open(m, name))
-            return name;
-    sim_fail(m->sim, "weighted reserve took from topic \"%s\", which it may not",
-             got->topic);
+    if (has_name(waiter, name) && is_open(m, name))
+        return name;
+    sim_fail(m->sim, "weighted reserve took from topic \"%s\", which it may not", got->topic);
 }
 
 static int choose(struct model *m, const struct mwaiter *waiter, const bide_job *got)
@@ -92,8 +97,7 @@ static int choose(struct model *m, const struct mwaiter *waiter, const bide_job 
 static void check_token(struct model *m, uint64_t token)
 {
     if (token <= m->last_token || token <= m->told_token || token > BIDE_ID_MAX)
-        sim_fail(m->sim, "token %llu was given before, or is too large",
-                 (unsigned long long)token);
+        sim_fail(m->sim, "token %llu was given before, or is too large", (unsigned long long)token);
     m->last_token = token;
 }
 
@@ -144,15 +148,13 @@ static size_t take_ready(struct model *m, const struct mwaiter *waiter,
     return count;
 }
 
+/* A topic may be named twice: its weight counts twice then, and so does the waiting. */
 static void fill(struct mwaiter *waiter, const bide_reserve_args *args)
 {
-    waiter->name_count = args->topic_count;
     waiter->strategy = args->strategy;
     waiter->job_max = args->job_max;
-    for (size_t i = 0; i < args->topic_count; i++) {
-        waiter->names[i] = sim_name_of(args->topics[i]);
-        waiter->weights[i] = args->weights != NULL ? args->weights[i] : 1;
-    }
+    for (size_t i = 0; i < args->topic_count; i++)
+        waiter->names[waiter->name_count++] = sim_name_of(args->topics[i]);
 }
 
 /* Why the call may not wait; 0 if it may. */
@@ -163,8 +165,8 @@ static int wait_refusal(struct model *m, const struct mwaiter *waiter)
     if (m->waiter_count >= limits->max_waiters)
         return BIDE_TOO_MANY_WAITERS;
     size_t missing = 0;
-    for (size_t i = 0; i < waiter->name_count; i++)
-        missing += !m->topics[waiter->names[i]].exists;
+    for (int name = 0; name < SIM_NAMES; name++)
+        missing += has_name(waiter, name) && !m->topics[name].exists;
     if (missing != 0 && topics + missing > limits->max_topics)
         return BIDE_TOO_MANY_TOPICS;
     return BIDE_OK;
@@ -233,8 +235,7 @@ void model_reserve_job(struct model *m, struct sim_op *sop)
 
 static bide_reserve_args *args_of(struct sim_op *sop)
 {
-    return sop->op.kind == BIDE_OP_RESERVE ? &sop->op.reserve
-                                           : &sop->op.finish_and_reserve.reserve;
+    return sop->op.kind == BIDE_OP_RESERVE ? &sop->op.reserve : &sop->op.finish_and_reserve.reserve;
 }
 
 static bool is_reserve(const struct mwaiter *waiter)

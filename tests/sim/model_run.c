@@ -56,9 +56,10 @@ void model_run(struct model *m, struct sim_op *sop, int got)
 {
     m->now = m->sim->now;
     m->got = got;
-    m->hold = 0;
+    m->hold = sop->slices.hold;
     handlers[sop->op.kind](m, sop);
-    if (got != BIDE_PENDING)
+    sop->slices.hold = m->hold;
+    if (got != BIDE_PENDING && got != BI_AGAIN)
         compare_hold(m, &sop->op);
     model_settle(m);
 }

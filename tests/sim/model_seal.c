@@ -15,8 +15,8 @@ static struct mjob *find_changed(struct model *m, uint64_t id)
 static void compare_buf(struct model *m, const char *what, bool has, const struct mtext *want,
                         const bide_buf *got)
 {
-    expect_bytes(m->sim, what, want->bytes, has ? want->size : 0,
-                 got ? bide_buf_data(got) : NULL, got ? bide_buf_size(got) : 0);
+    expect_bytes(m->sim, what, want->bytes, has ? want->size : 0, got ? bide_buf_data(got) : NULL,
+                 got ? bide_buf_size(got) : 0);
 }
 
 static int64_t stored_moment(const struct model *m, int64_t mono)
@@ -24,22 +24,19 @@ static int64_t stored_moment(const struct model *m, int64_t mono)
     return mono == BI_NEVER ? 0 : model_wall_of(m, mono);
 }
 
-static void compare_moments(struct model *m, const struct mjob *job,
-                            const struct bi_image *image)
+static void compare_moments(struct model *m, const struct mjob *job, const struct bi_image *image)
 {
     struct sim *sim = m->sim;
     expect(sim, "stored created", stored_moment(m, job->created), image->created);
     bool ready = job->state == BIDE_STATE_READY;
-    expect(sim, "stored ready", stored_moment(m, ready ? job->since : job->ready),
-           image->ready);
+    expect(sim, "stored ready", stored_moment(m, ready ? job->since : job->ready), image->ready);
     expect(sim, "stored reserved", stored_moment(m, job->reserved), image->reserved);
     expect(sim, "stored touched", stored_moment(m, job->touched), image->touched);
     expect(sim, "stored buried", stored_moment(m, job->buried), image->buried);
     expect(sim, "stored done", stored_moment(m, job->done), image->done);
 }
 
-static void compare_counters(struct model *m, const struct mjob *job,
-                             const struct bi_image *image)
+static void compare_counters(struct model *m, const struct mjob *job, const struct bi_image *image)
 {
     struct sim *sim = m->sim;
     expect(sim, "stored reserves", job->reserves, image->reserves);
@@ -51,8 +48,7 @@ static void compare_counters(struct model *m, const struct mjob *job,
     expect(sim, "stored touches", job->touches, image->touches);
 }
 
-static void compare_schedule(struct model *m, const struct mjob *job,
-                             const struct bi_image *image)
+static void compare_schedule(struct model *m, const struct mjob *job, const struct bi_image *image)
 {
     struct sim *sim = m->sim;
     bool reserved = job->state == BIDE_STATE_RESERVED;
@@ -70,15 +66,14 @@ static void compare_schedule(struct model *m, const struct mjob *job,
         expect(sim, "stored due", due, image->due);
     expect(sim, "stored max_retries", job->max_retries, image->max_retries);
     expect(sim, "stored failures", job->failures, image->failures);
-    expect(sim, "stored backoff_base", job->backoff_base_ms * US_PER_MS,
-           image->backoff_base);
+    expect(sim, "stored backoff_base", job->backoff_base_ms * US_PER_MS, image->backoff_base);
     expect(sim, "stored backoff_max", job->backoff_max_ms * US_PER_MS, image->backoff_max);
     expect(sim, "stored expires_at", job->expires_at, image->expires_at);
     expect(sim, "stored retain", job->retain_ms * US_PER_MS, image->retain);
 }
 
-static void compare_image(struct model *m, const struct mjob *job,
-                          const struct bi_image *image, bool with_body)
+static void compare_image(struct model *m, const struct mjob *job, const struct bi_image *image,
+                          bool with_body)
 {
     const char *key = job->key >= 0 ? sim_keys[job->key] : "";
     expect(m->sim, "stored topic", job->name, sim_name_of(sim_slice(image->topic)));

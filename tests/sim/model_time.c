@@ -44,13 +44,12 @@ static struct due first_wall(const struct model *m)
     for (size_t i = 0; i < m->count; i++) {
         struct mjob *job = m->jobs[i];
         if (job->state == BIDE_STATE_DELAYED && job->due_wall)
-            consider(&best, (struct due){.deadline = job->due,
-                                         .class = CLASS_JOB,
-                                         .id = job->id,
-                                         .job = job});
+            consider(
+                &best,
+                (struct due){.deadline = job->due, .class = CLASS_JOB, .id = job->id, .job = job});
         if (can_expire(job))
             consider(&best, (struct due){.deadline = job->expiry_again ? job->expiry_again
-                                                                  : job->expires_at,
+                                                                       : job->expires_at,
                                          .class = CLASS_EXPIRY,
                                          .id = job->id,
                                          .job = job});
@@ -71,10 +70,8 @@ static struct due first_mono(const struct model *m)
         struct mjob *job = m->jobs[i];
         int64_t due = job->again ? job->again : job->due;
         if (has_mono_deadline(job) && due <= best.deadline)
-            consider(&best, (struct due){.deadline = due,
-                                         .class = CLASS_JOB,
-                                         .id = job->id,
-                                         .job = job});
+            consider(&best,
+                     (struct due){.deadline = due, .class = CLASS_JOB, .id = job->id, .job = job});
     }
     for (int name = 0; name < SIM_NAMES; name++) {
         const struct mtopic *topic = &m->topics[name];
@@ -85,10 +82,9 @@ static struct due first_mono(const struct model *m)
                                          .name = name});
     }
     for (struct mwaiter *w = m->waiters; w != NULL; w = w->next)
-        consider(&best, (struct due){.deadline = w->deadline,
-                                     .class = CLASS_CALL,
-                                     .id = w->number,
-                                     .waiter = w});
+        consider(&best,
+                 (struct due){
+                     .deadline = w->deadline, .class = CLASS_CALL, .id = w->number, .waiter = w});
     return best;
 }
 
@@ -112,8 +108,7 @@ bool model_is_due(const struct model *m, int64_t deadline)
  */
 static bool was_put_off(struct model *m, struct mjob *job, bool expiry)
 {
-    if (!m->sim->allowed_enomem || !m->journal ||
-        (job->state == BIDE_STATE_DELAYED && !expiry))
+    if (!m->sim->allowed_enomem || !m->journal || (job->state == BIDE_STATE_DELAYED && !expiry))
         return false;
     bide_op op = {.kind = BIDE_OP_JOB_STATS};
     bide_job got = {0};

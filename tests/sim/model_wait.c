@@ -11,8 +11,7 @@ struct mwaiter *model_add_waiter(struct model *m, struct sim_op *sop, int64_t ti
     waiter->sop = sop;
     waiter->number = ++m->waiter_number;
     waiter->hold = m->hold;
-    waiter->deadline =
-        timeout_ms == BIDE_FOREVER ? BI_NEVER : m->now.mono + timeout_ms * US_PER_MS;
+    waiter->deadline = timeout_ms == BIDE_FOREVER ? BI_NEVER : m->now.mono + timeout_ms * US_PER_MS;
     struct mwaiter **link = &m->waiters;
     while (*link != NULL)
         link = &(*link)->next;
@@ -120,12 +119,21 @@ void model_cancel_op(struct model *m, struct sim_op *sop)
     model_cleanup(m);
 }
 
+/* Its finish part is undone; it is told so there, too. */
+static void fail_waiter(struct model *m, struct mwaiter *waiter)
+{
+    const bide_op *op = &waiter->sop->op;
+    if (waiter->sop->completed && op->finish_and_reserve.finish.status == BIDE_OK)
+        sim_fail(m->sim, "a finish that was undone answers BIDE_OK");
+    model_complete(m, waiter, BIDE_EIO, 0);
+}
+
 void model_fail_waiters(struct model *m)
 {
     for (struct mwaiter *w = m->waiters; w != NULL;) {
         struct mwaiter *next = w->next;
         if (w->hold > m->committed && w->sop->op.kind == BIDE_OP_FINISH_AND_RESERVE)
-            model_complete(m, w, BIDE_EIO, 0);
+            fail_waiter(m, w);
         else
             w->hold = 0;
         w = next;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "sim.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define TEN "0123456789"
+#define TEN   "0123456789"
 #define FIFTY TEN TEN TEN TEN TEN
 
 /* Few, so that ops meet. The last is as long as a name may be. */
 const char *const sim_names[SIM_NAMES] = {
-    "a", "b", "c", "mail", "mail/out", "Z;9", "$_()", "+plus", "a.", "d", "e",
-    FIFTY FIFTY FIFTY FIFTY,
+    "a",    "b",     "c",  "mail", "mail/out", "Z;9",
+    "$_()", "+plus", "a.", "d",    "e",        FIFTY FIFTY FIFTY FIFTY,
 };
 
 const char *const sim_keys[SIM_KEYS] = {
@@ -19,6 +20,11 @@ const char *const sim_keys[SIM_KEYS] = {
 bide_slice sim_slice(const char *text)
 {
     return (bide_slice){.data = text, .size = strlen(text)};
+}
+
+void sim_copy_name(char *to, int name)
+{
+    snprintf(to, BIDE_TOPIC_MAX + 1, "%s", sim_names[name]);
 }
 
 static int index_of(const char *const *texts, int count, bide_slice text)

@@ -43,8 +43,14 @@ void sim_choose_options(struct sim *sim)
     options->wheel_slots = (uint32_t)rng_range(&sim->rng, 1, 700);
     options->wheel = choose(sim, sim->config->wheel, 40);
     options->journal = choose(sim, sim->config->journal, 50);
-    sim->crowd = (size_t)rng_range(&sim->rng, 5, 160);
+    sim->crowd = (size_t)rng_range(&sim->rng, 4, rng_one_in(&sim->rng, 2) ? 25 : 160);
     sim->floods = rng_one_in(&sim->rng, 8);
     sim->alloc_fails = choose(sim, sim->config->alloc, 40);
     options->alloc = sim_alloc_of(&sim->alloc);
+    if (sim->floods) {
+        limits->max_job_size = 64;
+        limits->max_jobs_per_topic = 0;
+        limits->max_topics = 1000;
+        limits->max_memory = 0;
+    }
 }

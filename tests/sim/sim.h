@@ -19,12 +19,12 @@
 
 #include <setjmp.h>
 
-#define SIM_TEXT 64   /* the most bytes of a body, result or text here */
-#define SIM_ITEMS 8   /* the most items, jobs and events of one op */
-#define SIM_TOPICS 4  /* the most topics of one reserve */
-#define SIM_NAMES 12  /* topics there are */
-#define SIM_KEYS 6    /* keys there are */
-#define SIM_PAGE 40   /* jobs and topics in the pages of a full comparison */
+#define SIM_TEXT     64 /* the most bytes of a body, result or text here */
+#define SIM_ITEMS    8  /* the most items, jobs and events of one op */
+#define SIM_TOPICS   4  /* the most topics of one reserve */
+#define SIM_NAMES    12 /* topics there are */
+#define SIM_KEYS     6  /* keys there are */
+#define SIM_PAGE     40 /* jobs and topics in the pages of a full comparison */
 #define SIM_LISTINGS 3
 
 #define US_PER_MS INT64_C(1000)
@@ -47,6 +47,15 @@ struct sim_op {
     struct sim_op *prev;
     bool waiting;   /* the core has it */
     bool completed; /* the sink has had it */
+    struct {
+        bool began;
+        uint64_t count;   /* done so far */
+        uint64_t there;   /* to do, at the start */
+        uint64_t next_id; /* of the queue, at the start */
+        int64_t at;       /* mono, at the start */
+        uint64_t hold;
+        bide_state state;
+    } slices; /* what the model knows of an op that is done in slices */
     bide_slice topics[SIM_TOPICS];
     uint32_t weights[SIM_TOPICS];
     bide_put_item puts[SIM_ITEMS];
@@ -126,11 +135,13 @@ extern const char *const sim_keys[SIM_KEYS];
 int sim_name_of(bide_slice name);
 int sim_key_of(bide_slice key);
 bide_slice sim_slice(const char *text);
+/* To an array for a topic. */
+void sim_copy_name(char *to, int name);
 
 /* ---- main.c ---- */
 
-__attribute__((noreturn, format(printf, 2, 3))) void sim_fail(struct sim *sim,
-                                                              const char *format, ...);
+__attribute__((noreturn, format(printf, 2, 3))) void sim_fail(struct sim *sim, const char *format,
+                                                              ...);
 
 /* What happens, for --verbose; sop is NULL for what is not an op. */
 void sim_tell(struct sim *sim, const struct sim_op *sop, int code);

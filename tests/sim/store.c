@@ -55,8 +55,7 @@ static void remove_job(struct sim_store *store, uint64_t id)
     drop_texts(&store->jobs[at]);
     bide_buf_unref(store->jobs[at].body);
     store->count--;
-    memmove(&store->jobs[at], &store->jobs[at + 1],
-            (store->count - at) * sizeof store->jobs[0]);
+    memmove(&store->jobs[at], &store->jobs[at + 1], (store->count - at) * sizeof store->jobs[0]);
 }
 
 static void apply(struct sim_store *store, const struct bi_record *record)
