@@ -11,21 +11,27 @@
 #ifndef BENCH_CYCLE_H
 #define BENCH_CYCLE_H
 
-#include "bench.h"
+#include "fixture.h"
 
 enum by { BY_CALLS, BY_SUBMIT };
 
-const char *cycle_name(enum by by);
+/* What one figure of the cycle is about: so many threads, all on one queue and one topic. */
+struct cycle {
+    const char *bench; /* the name of the benchmark */
+    bide *queue;
+    enum resident state;
+    uint64_t resident;
+    enum by by;
+    size_t threads;
+    size_t count; /* cycles in each run, of all threads together */
+};
 
 /*
- * Runs about count cycles on so many threads at the same time, all on one queue and one topic.
- * Answers microseconds per cycle: the time from the first start to the last end, divided by the
- * cycles of all threads.
+ * Runs the cycles once as a warm-up, then as often as the settings say, and reports two figures in
+ * microseconds per cycle. wall: from the first start to the last end, divided by the cycles of
+ * all threads. cpu: the processor time of these threads, which is the better measure of the work
+ * when others use the machine, too.
  */
-double cycle_run(bide *queue, enum by by, size_t threads, size_t count);
-
-/* Runs once as a warm-up, then repeat times, and writes what each run took. */
-void cycle_measure(bide *queue, enum by by, size_t threads, size_t count, double *runs,
-                   size_t repeat);
+void cycle_measure(const struct settings *settings, const struct cycle *cycle);
 
 #endif

@@ -40,7 +40,8 @@ static const char usage[] =
     "\n"
     "By calls, a cycle is bide_put, bide_reserve with timeout 0, bide_delete. By submit, 64\n"
     "cycles are three lists: 64 puts, then 64 reserves with timeout 0, then 64 deletes.\n"
-    "A figure is the median of its runs, and the best of them. Without a name all are run:\n"
+    "wall is the time that passed, cpu the processor time of the threads at work. A figure is\n"
+    "the median of its runs, and the best of them. Without a name all are run:\n"
     "\n";
 
 static void print_usage(FILE *file)

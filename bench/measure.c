@@ -27,6 +27,11 @@ int64_t measure_boot_ns(void)
     return read_clock(CLOCK_BOOTTIME);
 }
 
+int64_t measure_cpu_ns(void)
+{
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
 void measure_sleep_us(int64_t us)
 {
     struct timespec left = {

@@ -8,9 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The clock for durations, and the clock that the delays of jobs run on. */
+/* The clock for durations, the clock that the delays of jobs run on, and the processor time of
+ * this thread. */
 int64_t measure_now_ns(void);
 int64_t measure_boot_ns(void);
+int64_t measure_cpu_ns(void);
 
 void measure_sleep_us(int64_t us);
 

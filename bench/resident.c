@@ -6,9 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "bench.h"
 #include "cycle.h"
-#include "fixture.h"
 #include "measure.h"
 
 /* More than a job of 100 bytes takes; the benchmark must not drive the machine out of memory. */
@@ -27,23 +25,21 @@ static bool has_room(const struct settings *settings, uint64_t count)
     return false;
 }
 
-static void measure(const struct settings *settings, enum resident resident, uint64_t count)
+static void measure(const struct settings *settings, enum resident state, uint64_t count)
 {
-    bide *queue = fixture_open(settings->url);
-    double runs[BENCH_MAX_REPEAT];
+    struct cycle cycle = {
+        .bench = "resident",
+        .queue = fixture_open(settings->url),
+        .state = state,
+        .resident = count,
+        .threads = 1,
+        .count = settings->quick ? 100000 : 1000000,
+    };
 
-    fixture_fill(queue, resident, count);
-    for (enum by by = BY_CALLS; by <= BY_SUBMIT; by++) {
-        const struct param params[] = {
-            {"state", fixture_name(resident), 0},
-            {"resident", NULL, count},
-            {"by", cycle_name(by), 0},
-        };
-        cycle_measure(queue, by, 1, settings->quick ? 100000 : 1000000, runs, settings->repeat);
-        report_figure(settings->report, "resident", params, 3, "us per cycle", runs,
-                      settings->repeat);
-    }
-    fixture_close(queue);
+    fixture_fill(cycle.queue, state, count);
+    for (cycle.by = BY_CALLS; cycle.by <= BY_SUBMIT; cycle.by++)
+        cycle_measure(settings, &cycle);
+    fixture_close(cycle.queue);
 }
 
 void bench_resident(const struct settings *settings)

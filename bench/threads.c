@@ -2,27 +2,23 @@
 /*
  * threads - the cycle on 1, 2, 4 and 8 threads, beside 1,000 ready jobs.
  */
-#include "bench.h"
 #include "cycle.h"
-#include "fixture.h"
-
-#define RESIDENT 1000
 
 static void measure(const struct settings *settings, enum by by, size_t threads)
 {
-    bide *queue = fixture_open(settings->url);
-    double runs[BENCH_MAX_REPEAT];
-    const struct param params[] = {
-        {"threads", NULL, threads},
-        {"by", cycle_name(by), 0},
-        {"resident", NULL, RESIDENT},
-        {"state", fixture_name(RESIDENT_READY), 0},
+    struct cycle cycle = {
+        .bench = "threads",
+        .queue = fixture_open(settings->url),
+        .state = RESIDENT_READY,
+        .resident = 1000,
+        .by = by,
+        .threads = threads,
+        .count = settings->quick ? 100000 : 2000000,
     };
 
-    fixture_fill(queue, RESIDENT_READY, RESIDENT);
-    cycle_measure(queue, by, threads, settings->quick ? 100000 : 2000000, runs, settings->repeat);
-    fixture_close(queue);
-    report_figure(settings->report, "threads", params, 4, "us per cycle", runs, settings->repeat);
+    fixture_fill(cycle.queue, cycle.state, cycle.resident);
+    cycle_measure(settings, &cycle);
+    fixture_close(cycle.queue);
 }
 
 void bench_threads(const struct settings *settings)

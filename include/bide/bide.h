@@ -57,22 +57,22 @@ typedef void (*bide_log_handler)(void *user, bide_log_level level, const char *t
  * B, KiB, MiB, GiB; without a unit they are milliseconds and bytes.
  */
 typedef struct bide_options {
-    size_t size;                  /* sizeof(bide_options) */
-    int64_t default_ttr_ms;       /* 60 s */
-    size_t max_job_size;          /* 65,535 bytes; at most 1 GiB */
-    size_t max_result_size;       /* 64 KiB; at most 1 GiB */
-    size_t max_error_size;        /* 1 KiB; longer texts are cut; at most 1 MiB */
-    uint32_t max_touches;         /* per lease; 0: no limit */
-    int64_t max_touch_total_ms;   /* a lease lasts at most that long in all; 0: no limit */
+    size_t size;                   /* sizeof(bide_options) */
+    int64_t default_ttr_ms;        /* 60 s */
+    size_t max_job_size;           /* 65,535 bytes; at most 1 GiB */
+    size_t max_result_size;        /* 64 KiB; at most 1 GiB */
+    size_t max_error_size;         /* 1 KiB; longer texts are cut; at most 1 MiB */
+    uint32_t max_touches;          /* per lease; 0: no limit */
+    int64_t max_touch_total_ms;    /* a lease lasts at most that long in all; 0: no limit */
     int64_t min_touch_interval_ms; /* a touch that soon after the last is refused; 0: no limit */
-    uint32_t max_topics;          /* 1,000,000 */
-    uint32_t max_waiters;         /* 100,000 calls that wait, of all kinds */
-    uint64_t max_jobs_per_topic;  /* 0: no limit; done jobs do not count */
-    uint64_t max_done_per_topic;  /* 10,000; the oldest is dropped first */
-    uint64_t max_memory;          /* bytes; 0: no limit */
-    uint32_t max_pending_ops;     /* 100,000 answers that are held until they are stored */
-    uint64_t max_pending_bytes;   /* 64 MiB of bodies in them */
-    int topic_cleanup;            /* 0: on (a topic nobody needs goes away); -1: off */
+    uint32_t max_topics;           /* 1,000,000 */
+    uint32_t max_waiters;          /* 100,000 calls that wait, of all kinds */
+    uint64_t max_jobs_per_topic;   /* 0: no limit; done jobs do not count */
+    uint64_t max_done_per_topic;   /* 10,000; the oldest is dropped first */
+    uint64_t max_memory;           /* bytes; 0: no limit */
+    uint32_t max_pending_ops;      /* 100,000 answers that are held until they are stored */
+    uint64_t max_pending_bytes;    /* 64 MiB of bodies in them */
+    int topic_cleanup;             /* 0: on (a topic nobody needs goes away); -1: off */
     bide_ticker ticker;
     int64_t ticker_min_ms; /* dynamic: sleep at least that long; 0 */
     int64_t ticker_max_ms; /* dynamic: sleep at most that long; 0: no limit */

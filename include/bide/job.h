@@ -19,22 +19,22 @@
 extern "C" {
 #endif
 
-#define BIDE_TOPIC_MAX 200                       /* bytes in a topic name */
-#define BIDE_KEY_MAX 200                         /* bytes in a key */
-#define BIDE_PROGRESS_MAX 200                    /* bytes of progress text */
-#define BIDE_CURSOR_SIZE 64                      /* bytes of a listing cursor */
-#define BIDE_ID_MAX ((UINT64_C(1) << 53) - 1)    /* ids and tokens fit a double */
-#define BIDE_TIME_MAX_MS INT64_C(3155760000000)  /* 100 years: the longest delay, ttr, wait */
-#define BIDE_WHEN_MAX_MS INT64_C(7258118400000)  /* the year 2200: the last moment to name */
-#define BIDE_BATCH_JOBS 1000                     /* items in one put_many, finish_many, ... */
-#define BIDE_BATCH_BYTES ((size_t)8 << 20)       /* bytes of bodies in one put_many */
-#define BIDE_RESERVE_TOPICS 10000                /* topics in one reserve */
-#define BIDE_EXAMINE_MAX 10000                   /* jobs that one call of list looks at */
+#define BIDE_TOPIC_MAX      200                       /* bytes in a topic name */
+#define BIDE_KEY_MAX        200                       /* bytes in a key */
+#define BIDE_PROGRESS_MAX   200                       /* bytes of progress text */
+#define BIDE_CURSOR_SIZE    64                        /* bytes of a listing cursor */
+#define BIDE_ID_MAX         ((UINT64_C(1) << 53) - 1) /* ids and tokens fit a double */
+#define BIDE_TIME_MAX_MS    INT64_C(3155760000000)    /* 100 years: the longest delay, ttr, wait */
+#define BIDE_WHEN_MAX_MS    INT64_C(7258118400000)    /* the year 2200: the last moment to name */
+#define BIDE_BATCH_JOBS     1000                      /* items in one put_many, finish_many, ... */
+#define BIDE_BATCH_BYTES    ((size_t)8 << 20)         /* bytes of bodies in one put_many */
+#define BIDE_RESERVE_TOPICS 10000                     /* topics in one reserve */
+#define BIDE_EXAMINE_MAX    10000                     /* jobs that one call of list looks at */
 
 #define BIDE_DEFAULT_PRIORITY 1024 /* below it a job counts as urgent */
-#define BIDE_NO_RETRY_LIMIT (-1)   /* max_retries: fail retries for ever */
-#define BIDE_FOREVER (-1)          /* a timeout that never comes */
-#define BIDE_KEEP (-1)             /* leave priority, ttr, retention ... as it is */
+#define BIDE_NO_RETRY_LIMIT   (-1) /* max_retries: fail retries for ever */
+#define BIDE_FOREVER          (-1) /* a timeout that never comes */
+#define BIDE_KEEP             (-1) /* leave priority, ttr, retention ... as it is */
 
 /* Bytes that belong to somebody else. */
 typedef struct bide_slice {
@@ -77,25 +77,25 @@ typedef enum bide_conflict {
 
 /* How a new job is to be treated. Begin with BIDE_PUT_OPTIONS_INIT, or pass NULL for it. */
 typedef struct bide_put_options {
-    size_t size;            /* sizeof(bide_put_options), set by the INIT macro */
-    uint32_t priority;      /* smaller is first */
-    bide_conflict conflict; /* only with a key */
-    int64_t delay_ms;       /* ready that much later; runs on the boot-time clock */
-    int64_t run_at_ms;      /* or: ready at that moment of the wall clock; not both */
-    int64_t ttr_ms;         /* how long a lease lasts; 0 is the queue's default_ttr */
-    bide_slice key;         /* the name under which only one live job may exist in the topic */
-    bool key_hold_retained; /* hold the key through the retention of the result, too */
-    int32_t max_retries;    /* failures that are forgiven; BIDE_NO_RETRY_LIMIT for all */
+    size_t size;             /* sizeof(bide_put_options), set by the INIT macro */
+    uint32_t priority;       /* smaller is first */
+    bide_conflict conflict;  /* only with a key */
+    int64_t delay_ms;        /* ready that much later; runs on the boot-time clock */
+    int64_t run_at_ms;       /* or: ready at that moment of the wall clock; not both */
+    int64_t ttr_ms;          /* how long a lease lasts; 0 is the queue's default_ttr */
+    bide_slice key;          /* the name under which only one live job may exist in the topic */
+    bool key_hold_retained;  /* hold the key through the retention of the result, too */
+    int32_t max_retries;     /* failures that are forgiven; BIDE_NO_RETRY_LIMIT for all */
     int64_t backoff_base_ms; /* first retry; 0 is 5 s */
     int64_t backoff_max_ms;  /* longest retry; 0 is 1 h */
     int64_t expires_at_ms;   /* gone if not reserved by that moment of the wall clock; 0 never */
     int64_t retain_ms;       /* how long done keeps the result; 0: done forgets the job */
 } bide_put_options;
 
-#define BIDE_PUT_OPTIONS_INIT                                                                      \
-    {                                                                                              \
-        sizeof(bide_put_options), BIDE_DEFAULT_PRIORITY, BIDE_REJECT, 0, 0, 0, {NULL, 0}, false,   \
-            BIDE_NO_RETRY_LIMIT, 0, 0, 0, 0                                                        \
+#define BIDE_PUT_OPTIONS_INIT                                                                    \
+    {                                                                                            \
+        sizeof(bide_put_options), BIDE_DEFAULT_PRIORITY, BIDE_REJECT, 0, 0, 0, {NULL, 0}, false, \
+            BIDE_NO_RETRY_LIMIT, 0, 0, 0, 0                                                      \
     }
 
 /*
@@ -198,7 +198,7 @@ typedef struct bide_stats {
     bide_counts jobs;
     bide_counters total;
     uint64_t topics;
-    uint64_t waiting; /* reserves that wait */
+    uint64_t waiting;  /* reserves that wait */
     uint64_t watching; /* wait and events calls that wait */
     uint64_t pending_ops;
     uint64_t memory_bytes; /* what jobs, bodies and topics take, by the queue's own count */

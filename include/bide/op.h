@@ -39,46 +39,46 @@ typedef struct bide_op bide_op;
 typedef struct bide_feed bide_feed;
 
 /* The one list of kinds: X(NAME, name, member of the union in bide_op). */
-#define BIDE_OPS(X)                                                                                \
-    X(PUT, put, put)                                                                               \
-    X(PUT_MANY, put_many, put_many)                                                                \
-    X(RESERVE, reserve, reserve)                                                                   \
-    X(RESERVE_JOB, reserve_job, reserve_job)                                                       \
-    X(DELETE, delete, lease)                                                                       \
-    X(DONE, done, finish)                                                                          \
-    X(FINISH_MANY, finish_many, finish_many)                                                       \
-    X(TOUCH_MANY, touch_many, touch_many)                                                          \
-    X(FINISH_AND_RESERVE, finish_and_reserve, finish_and_reserve)                                  \
-    X(RELEASE, release, release)                                                                   \
-    X(GIVE_BACK, give_back, lease)                                                                 \
-    X(FAIL, fail, fail)                                                                            \
-    X(BURY, bury, bury)                                                                            \
-    X(KICK, kick, kick)                                                                            \
-    X(KICK_JOB, kick_job, lease)                                                                   \
-    X(TOUCH, touch, touch)                                                                         \
-    X(UPDATE, update, update)                                                                      \
-    X(CANCEL, cancel, lease)                                                                       \
-    X(PEEK, peek, look)                                                                            \
-    X(PEEK_FIRST, peek_first, look)                                                                \
-    X(FIND, find, look)                                                                            \
-    X(JOB_STATS, job_stats, look)                                                                  \
-    X(BODY, body, fetch)                                                                           \
-    X(RESULT, result, fetch)                                                                       \
-    X(WAIT, wait, wait)                                                                            \
-    X(LIST, list, list)                                                                            \
-    X(TOPICS, topics, topics)                                                                      \
-    X(WAITING, waiting, topics)                                                                    \
-    X(PURGE, purge, purge)                                                                         \
-    X(PAUSE, pause, topic)                                                                         \
-    X(RESUME, resume, topic)                                                                       \
-    X(TOPIC_REF, topic_ref, topic)                                                                 \
-    X(RESTORE, restore, restore)                                                                   \
-    X(STATS, stats, stats)                                                                         \
-    X(TOPIC_STATS, topic_stats, topic_stats)                                                       \
-    X(SUBSCRIBE, subscribe, feed)                                                                  \
-    X(EVENTS, events, feed)                                                                        \
-    X(UNSUBSCRIBE, unsubscribe, feed)                                                              \
-    X(PING, ping, none)                                                                            \
+#define BIDE_OPS(X)                                               \
+    X(PUT, put, put)                                              \
+    X(PUT_MANY, put_many, put_many)                               \
+    X(RESERVE, reserve, reserve)                                  \
+    X(RESERVE_JOB, reserve_job, reserve_job)                      \
+    X(DELETE, delete, lease)                                      \
+    X(DONE, done, finish)                                         \
+    X(FINISH_MANY, finish_many, finish_many)                      \
+    X(TOUCH_MANY, touch_many, touch_many)                         \
+    X(FINISH_AND_RESERVE, finish_and_reserve, finish_and_reserve) \
+    X(RELEASE, release, release)                                  \
+    X(GIVE_BACK, give_back, lease)                                \
+    X(FAIL, fail, fail)                                           \
+    X(BURY, bury, bury)                                           \
+    X(KICK, kick, kick)                                           \
+    X(KICK_JOB, kick_job, lease)                                  \
+    X(TOUCH, touch, touch)                                        \
+    X(UPDATE, update, update)                                     \
+    X(CANCEL, cancel, lease)                                      \
+    X(PEEK, peek, look)                                           \
+    X(PEEK_FIRST, peek_first, look)                               \
+    X(FIND, find, look)                                           \
+    X(JOB_STATS, job_stats, look)                                 \
+    X(BODY, body, fetch)                                          \
+    X(RESULT, result, fetch)                                      \
+    X(WAIT, wait, wait)                                           \
+    X(LIST, list, list)                                           \
+    X(TOPICS, topics, topics)                                     \
+    X(WAITING, waiting, topics)                                   \
+    X(PURGE, purge, purge)                                        \
+    X(PAUSE, pause, topic)                                        \
+    X(RESUME, resume, topic)                                      \
+    X(TOPIC_REF, topic_ref, topic)                                \
+    X(RESTORE, restore, restore)                                  \
+    X(STATS, stats, stats)                                        \
+    X(TOPIC_STATS, topic_stats, topic_stats)                      \
+    X(SUBSCRIBE, subscribe, feed)                                 \
+    X(EVENTS, events, feed)                                       \
+    X(UNSUBSCRIBE, unsubscribe, feed)                             \
+    X(PING, ping, none)                                           \
     X(DRAIN, drain, drain)
 
 typedef enum bide_op_kind {
@@ -350,14 +350,14 @@ struct bide_op {
 
     /* The queue's own while the op is pending. Zero before the first use. */
     struct {
-        void *waiter;       /* the core's record of why it waits */
+        void *waiter; /* the core's record of why it waits */
         struct bide_op *next;
         struct bide_op *prev;
-        void *wake;         /* a blocking caller, instead of a completion queue */
-        uint64_t hold;      /* the batch that must be stored before the answer may be given */
-        uint64_t bytes;     /* counted in max_pending_bytes */
-        uint64_t bound[3];  /* what a sliced op (kick, purge) has still to do */
-        int status;         /* becomes the public one when the owner drains */
+        void *wake;        /* a blocking caller, instead of a completion queue */
+        uint64_t hold;     /* the batch that must be stored before the answer may be given */
+        uint64_t bytes;    /* counted in max_pending_bytes */
+        uint64_t bound[3]; /* what a sliced op (kick, purge) has still to do */
+        int status;        /* becomes the public one when the owner drains */
         int flags;
     } private_;
 };

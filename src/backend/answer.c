@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/answer.h"
-
-#include <string.h>
+#include "util/text.h"
 
 static void clear_put(bide_op *op)
 {
@@ -82,6 +81,11 @@ static void clear_kick(bide_op *op)
     op->kick.count = 0;
 }
 
+static void clear_purge(bide_op *op)
+{
+    op->purge.count = 0;
+}
+
 static void clear_restore(bide_op *op)
 {
     op->restore.id = 0;
@@ -104,6 +108,7 @@ static void (*const clears[BIDE_OP_COUNT])(bide_op *) = {
     [BIDE_OP_RESULT] = clear_fetch,
     [BIDE_OP_WAIT] = clear_wait,
     [BIDE_OP_KICK] = clear_kick,
+    [BIDE_OP_PURGE] = clear_purge,
     [BIDE_OP_RESTORE] = clear_restore,
 };
 
@@ -114,6 +119,5 @@ void bi_answer_take_back(bide_op *op, int code, const char *error)
     op->private_.status = code;
     if (succeeded && clears[op->kind] != NULL)
         clears[op->kind](op);
-    strncpy(op->error, error, sizeof(op->error) - 1);
-    op->error[sizeof(op->error) - 1] = 0;
+    bi_text_copy(op->error, error);
 }

@@ -5,6 +5,7 @@
 #include "backend/answer.h"
 #include "core/core.h"
 #include "util/clock.h"
+#include "util/text.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -28,7 +29,7 @@ struct local {
     struct core *core;
     bool keeps;
 
-    pthread_mutex_t lock; /* guards everything below */
+    pthread_mutex_t lock;     /* guards everything below */
     struct op_list completed; /* to be handed out when the lock is given back */
     struct op_list sliced;    /* kicks and purges that the timer thread carries on with */
     struct op_list gathering; /* answers held for the batch that gathers */
@@ -147,7 +148,7 @@ static void release_held(struct local *local, struct op_list *held)
 
 static int refuse(bide_op *op, int code)
 {
-    strcpy(op->error, bide_code_text(code));
+    bi_text_copy(op->error, bide_code_text(code));
     op->status = code;
     return code;
 }
@@ -212,7 +213,7 @@ static int refuse_to_wait(struct local *local, bide_op *op)
         each = next;
     }
     local->completed = others;
-    strcpy(op->error, "the op would have to wait and names no completion queue");
+    bi_text_copy(op->error, "the op would have to wait and names no completion queue");
     return BIDE_EINVAL;
 }
 
@@ -220,9 +221,9 @@ static int refuse_to_wait(struct local *local, bide_op *op)
 static bool is_immediate(bide_op_kind kind)
 {
     static const bool immediate[BIDE_OP_COUNT] = {
-        [BIDE_OP_LIST] = true,      [BIDE_OP_TOPICS] = true,      [BIDE_OP_WAITING] = true,
-        [BIDE_OP_STATS] = true,     [BIDE_OP_TOPIC_STATS] = true, [BIDE_OP_PING] = true,
-        [BIDE_OP_DRAIN] = true,     [BIDE_OP_TOPIC_REF] = true,   [BIDE_OP_SUBSCRIBE] = true,
+        [BIDE_OP_LIST] = true,        [BIDE_OP_TOPICS] = true,      [BIDE_OP_WAITING] = true,
+        [BIDE_OP_STATS] = true,       [BIDE_OP_TOPIC_STATS] = true, [BIDE_OP_PING] = true,
+        [BIDE_OP_DRAIN] = true,       [BIDE_OP_TOPIC_REF] = true,   [BIDE_OP_SUBSCRIBE] = true,
         [BIDE_OP_UNSUBSCRIBE] = true,
     };
     return immediate[kind];
@@ -234,7 +235,8 @@ static bool may_hold(struct local *local, bide_op *op, struct bi_now *now)
     if (is_immediate(op->kind))
         return true;
     if (!can_complete_later(op)) {
-        strcpy(op->error, "the op must wait until it is stored and names no completion queue");
+        bi_text_copy(op->error,
+                     "the op must wait until it is stored and names no completion queue");
         op->status = BIDE_EINVAL;
         return false;
     }
@@ -330,11 +332,7 @@ static bool run_a_slice(struct local *local, struct bi_now now)
     local->sliced.head = op->private_.next;
     if (local->sliced.head == NULL)
         local->sliced.tail = NULL;
-    /* The slices before may have put more into an earlier batch than this one. */
-    uint64_t before = op->private_.hold;
     int code = bi_core_run(local->core, op, now);
-    if (op->private_.hold < before)
-        op->private_.hold = before;
     if (code == BI_AGAIN)
         list_add(&local->sliced, op);
     else
@@ -368,9 +366,27 @@ static void *run_timer(void *arg)
 
 /* ---- the commit thread ---- */
 
+/* A kick or purge that is under way, and of which a part was undone, ends here. */
+static void fail_sliced(struct local *local, int code, const char *error)
+{
+    struct op_list sliced = list_take(&local->sliced);
+    for (bide_op *op = sliced.head; op != NULL;) {
+        bide_op *next = op->private_.next;
+        if (must_hold(local, op)) {
+            op->private_.status = BIDE_OK;
+            bi_answer_take_back(op, code, error);
+            list_add(&local->completed, op);
+        } else {
+            list_add(&local->sliced, op);
+        }
+        op = next;
+    }
+}
+
 static void commit_failed(struct local *local, int code, const char *error)
 {
     bi_core_rollback(local->core, read_clocks(local));
+    fail_sliced(local, code, error);
     struct op_list *lists[2] = {&local->in_flight, &local->gathering};
     for (int i = 0; i < 2; i++) {
         for (bide_op *op = lists[i]->head; op != NULL; op = op->private_.next)
@@ -479,7 +495,7 @@ static int make_core(struct local *local, char *error)
     local->core = bi_core_new(&core, read_clocks(local));
     if (local->core != NULL)
         return BIDE_OK;
-    strcpy(error, bide_code_text(BIDE_ENOMEM));
+    bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
     return BIDE_ENOMEM;
 }
 
@@ -505,7 +521,7 @@ static void free_local(struct local *local)
 
 static int no_thread(char *error)
 {
-    strcpy(error, "open: the system gives no more threads, timers or eventfds");
+    bi_text_copy(error, "open: the system gives no more threads, timers or eventfds");
     return BIDE_ESYSTEM;
 }
 
@@ -532,7 +548,7 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
     struct local *local = calloc(1, sizeof(*local));
     if (local == NULL) {
         store->ops->close(store);
-        strcpy(error, bide_code_text(BIDE_ENOMEM));
+        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
         return BIDE_ENOMEM;
     }
     local->base.ops = ops;
@@ -565,7 +581,7 @@ static void end_waiting(struct local *local)
     struct op_list sliced = list_take(&local->sliced);
     for (bide_op *op = sliced.head; op != NULL;) {
         bide_op *next = op->private_.next;
-        strcpy(op->error, bide_code_text(BIDE_CLOSED));
+        bi_text_copy(op->error, bide_code_text(BIDE_CLOSED));
         finish_sliced(local, op, BIDE_CLOSED);
         op = next;
     }
@@ -598,12 +614,13 @@ static int open_memory(const struct backend_context *context, const struct bi_ur
                        struct backend **out, char *error)
 {
     if (url->location[0] != 0) {
-        strcpy(error, "open: nothing may follow memory: but parameters, as in memory:?ticker=wheel");
+        bi_text_copy(error,
+                     "open: nothing may follow memory: but parameters, as in memory:?ticker=wheel");
         return BIDE_EINVAL;
     }
     struct store *store = bi_store_memory_new();
     if (store == NULL) {
-        strcpy(error, bide_code_text(BIDE_ENOMEM));
+        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
         return BIDE_ENOMEM;
     }
     return bi_local_open(context, &bi_backend_memory, store, out, error);

@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-#define HOLD(condition, sentence)                                                                  \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            return sentence;                                                                       \
+#define HOLD(condition, sentence) \
+    do {                          \
+        if (!(condition))         \
+            return sentence;      \
     } while (0)
 
 /* ---- jobs ---- */
@@ -132,7 +132,8 @@ static const char *check_heaps(const struct topic *topic)
         HOLD(heaps[h]->room >= topic->members, "a due heap lacks room");
     }
     HOLD(topic->ready.room >= topic->members, "the ready heap lacks room");
-    HOLD(topic->ready.count == topic->lists[BIDE_STATE_READY].count, "ready jobs are not counted alike");
+    HOLD(topic->ready.count == topic->lists[BIDE_STATE_READY].count,
+         "ready jobs are not counted alike");
     HOLD(heaps[0]->count + heaps[1]->count == topic->lists[BIDE_STATE_DELAYED].count,
          "delayed jobs are not counted alike");
     return NULL;

@@ -2,6 +2,7 @@
 #include "core/core.h"
 
 #include "core/state.h"
+#include "util/text.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -21,8 +22,8 @@ static bool init_parts(struct core *core, const struct bi_core_options *options)
     if (!bi_table_init(&core->by_id, core->alloc) || !bi_table_init(&core->by_name, core->alloc) ||
         !bi_table_init(&core->by_key, core->alloc) || !bi_journal_init(core, options->journal))
         return false;
-    return !options->wheel || bi_timers_use_wheel(&core->mono, options->wheel_tick,
-                                                  options->wheel_slots, core->born);
+    return !options->wheel ||
+           bi_timers_use_wheel(&core->mono, options->wheel_tick, options->wheel_slots, core->born);
 }
 
 struct core *bi_core_new(const struct bi_core_options *options, struct bi_now now)
@@ -115,9 +116,7 @@ int bi_op_answer(bide_op *op, int code)
 {
     if (code == BIDE_OK)
         return code;
-    const char *text = bide_code_text(code);
-    size_t size = strlen(text);
-    memcpy(op->error, text, size + 1);
+    bi_text_copy(op->error, bide_code_text(code));
     return code;
 }
 
@@ -141,7 +140,8 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
 {
     assert(op->kind > BIDE_OP_NONE && op->kind < BIDE_OP_COUNT);
     core->now = now;
-    core->hold = 0;
+    /* A slice holds for what the slices before it did. */
+    core->hold = (op->private_.flags & SLICING) != 0 ? op->private_.hold : 0;
     op->private_.waiter = NULL;
     op->private_.hold = 0;
     int code = runs[op->kind](core, op);

@@ -55,9 +55,9 @@ struct bi_limits {
 struct bi_core_options {
     struct bi_limits limits;
     struct bi_alloc alloc;
-    bool journal;        /* gather what must be stored, and hold answers until it is */
-    bool wheel;          /* the wheel ticker instead of the dynamic one */
-    int64_t wheel_tick;  /* us */
+    bool journal;       /* gather what must be stored, and hold answers until it is */
+    bool wheel;         /* the wheel ticker instead of the dynamic one */
+    int64_t wheel_tick; /* us */
     uint32_t wheel_slots;
     uint64_t seed;
     uint64_t next_id;    /* 1 for an empty store */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define DEFAULT_CAPACITY 1024
-#define FEEDS_MAX 1000 /* every event is offered to each of them */
+#define FEEDS_MAX        1000 /* every event is offered to each of them */
 
 static struct feed_event *feed_at(bide_feed *feed, uint32_t index)
 {
@@ -148,7 +148,8 @@ int bi_op_events(struct core *core, bide_op *op)
 {
     bide_feed *feed = op->feed.feed;
     if (!is_known(core, feed))
-        return bi_op_refuse(op, BIDE_EINVAL, "events: this feed was never subscribed, or has ended");
+        return bi_op_refuse(op, BIDE_EINVAL,
+                            "events: this feed was never subscribed, or has ended");
     if (feed->reader != NULL)
         return bi_op_refuse(op, BIDE_EINVAL, "events: another call waits on this feed already");
     hand_out(core, feed, op);
@@ -156,9 +157,9 @@ int bi_op_events(struct core *core, bide_op *op)
         return BIDE_OK;
     if (op->feed.timeout_ms == 0)
         return bi_op_answer(op, BIDE_TIMED_OUT);
-    struct waiter *waiter;
-    int code = bi_waiter_add(core, op, op->feed.timeout_ms, NULL, 0, &waiter);
-    if (code == BIDE_PENDING) {
+    int code;
+    struct waiter *waiter = bi_waiter_add(core, op, op->feed.timeout_ms, NULL, 0, &code);
+    if (waiter != NULL) {
         waiter->feed = feed;
         feed->reader = waiter;
     }

@@ -29,10 +29,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef BI_HEAP_NAME
+
 #define BI_HEAP_CAT2(a, b) a##b
-#define BI_HEAP_CAT(a, b) BI_HEAP_CAT2(a, b)
-#define BI_HEAP_FN(verb) BI_HEAP_CAT(BI_HEAP_NAME, _heap_##verb)
-#define BI_HEAP BI_HEAP_CAT(BI_HEAP_NAME, _heap)
+#define BI_HEAP_CAT(a, b)  BI_HEAP_CAT2(a, b)
+#define BI_HEAP_FN(verb)   BI_HEAP_CAT(BI_HEAP_NAME, _heap_##verb)
+#define BI_HEAP            BI_HEAP_CAT(BI_HEAP_NAME, _heap)
 
 struct BI_HEAP {
     BI_HEAP_ENTRY *entries;
@@ -51,8 +53,8 @@ static inline bool BI_HEAP_FN(reserve)(struct BI_HEAP *heap, const struct bi_all
         want = room;
     /* What was reserved and never used is not copied, so it never becomes resident. */
     bool sparse = heap->count < heap->room / 2;
-    BI_HEAP_ENTRY *entries = bi_alloc_resize(alloc, sparse ? NULL : heap->entries,
-                                             (size_t)want * sizeof(*entries));
+    BI_HEAP_ENTRY *entries =
+        bi_alloc_resize(alloc, sparse ? NULL : heap->entries, (size_t)want * sizeof(*entries));
     if (entries == NULL)
         return false;
     if (sparse) {
@@ -72,8 +74,7 @@ static inline void BI_HEAP_FN(trim)(struct BI_HEAP *heap, const struct bi_alloc 
     if (heap->room < 64 || heap->room / 4 < room)
         return;
     uint32_t want = heap->room / 2;
-    BI_HEAP_ENTRY *entries =
-        bi_alloc_resize(alloc, heap->entries, (size_t)want * sizeof(*entries));
+    BI_HEAP_ENTRY *entries = bi_alloc_resize(alloc, heap->entries, (size_t)want * sizeof(*entries));
     if (entries == NULL)
         return;
     heap->entries = entries;
@@ -180,3 +181,5 @@ static inline void BI_HEAP_FN(remove)(struct BI_HEAP *heap, void *ctx, uint32_t 
 #undef BI_HEAP_ENTRY
 #undef BI_HEAP_LESS
 #undef BI_HEAP_MOVED
+
+#endif

@@ -62,7 +62,7 @@ struct more {
     struct timer expiry; /* wall clock */
     uint64_t token;
     uint64_t key_hash;
-    uint64_t order; /* buried or done: rises with every entry */
+    uint64_t order;          /* buried or done: rises with every entry */
     struct waiter *watchers; /* calls that wait for the job to end */
     struct counters counters;
     uint32_t failures;

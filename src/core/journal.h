@@ -29,9 +29,9 @@ struct undo {
     uint32_t next;  /* in its list */
     uint32_t older; /* the entry in flight for the same job or topic */
     uint32_t job;
-    uint32_t topic;   /* where it has a membership, or whose pause it is */
-    bool existed;     /* there was a form before the change */
-    bool in_store;    /* the store has the job when the earlier batches are stored */
+    uint32_t topic; /* where it has a membership, or whose pause it is */
+    bool existed;   /* there was a form before the change */
+    bool in_store;  /* the store has the job when the earlier batches are stored */
     bool had_more;
     int64_t paused_until;
     struct job form;

@@ -10,8 +10,6 @@
 
 /* A sliced op remembers what existed at its start in private_.bound: */
 enum { BOUND_ID, BOUND_SINCE, BOUND_LEFT };
-/* and that it has started, and with what, in its flags. */
-enum { SLICING = 2, SLICING_DELAYED = 4 };
 
 static void begin_slices(struct core *core, bide_op *op, uint64_t left)
 {
@@ -161,8 +159,7 @@ int bi_op_purge(struct core *core, bide_op *op)
         if (i == SLICE)
             return BI_AGAIN;
         struct topic *topic = bi_topic_find(core, op->purge.topic); /* goes with its last job */
-        struct job *job =
-            topic == NULL ? NULL : job_at(core, topic->lists[op->purge.state].head);
+        struct job *job = topic == NULL ? NULL : job_at(core, topic->lists[op->purge.state].head);
         if (job == NULL || !existed(op, job))
             break;
         if (bi_journal_change(core, job) != BIDE_OK)
@@ -317,9 +314,10 @@ int bi_op_pause(struct core *core, bide_op *op)
     }
     COUNT(core, topic, pauses);
     int64_t for_ms = op->topic.for_ms;
-    set_pause(core, topic, for_ms == BIDE_FOREVER ? BI_NEVER
-                           : for_ms == 0          ? 0
-                                                  : core->now.mono + us_of(for_ms));
+    set_pause(core, topic,
+              for_ms == BIDE_FOREVER ? BI_NEVER
+              : for_ms == 0          ? 0
+                                     : core->now.mono + us_of(for_ms));
     return BIDE_OK;
 }
 

@@ -28,7 +28,8 @@ static struct job *find_current(struct core *core, uint64_t id)
 
 static int lease_lost(bide_op *op, uint64_t id)
 {
-    return bi_op_refuse(op, BIDE_LEASE_LOST, "%s: the lease on job %llu ran out, or was never yours",
+    return bi_op_refuse(op, BIDE_LEASE_LOST,
+                        "%s: the lease on job %llu ran out, or was never yours",
                         bide_op_name(op->kind), (unsigned long long)id);
 }
 
@@ -41,7 +42,8 @@ static int find_for(struct core *core, bide_op *op, uint64_t id, uint64_t token,
                             (unsigned long long)id);
     bool reserved = (*job)->state == BIDE_STATE_RESERVED;
     if (token == 0 && reserved)
-        return bi_op_refuse(op, BIDE_RESERVED, "%s: job %llu is reserved; its holder's token is needed",
+        return bi_op_refuse(op, BIDE_RESERVED,
+                            "%s: job %llu is reserved; its holder's token is needed",
                             bide_op_name(op->kind), (unsigned long long)id);
     if (token != 0 && (!reserved || more_of(core, *job)->token != token))
         return lease_lost(op, id);
@@ -130,8 +132,8 @@ void bi_core_retry(struct core *core, struct job *job, int64_t retry_in, bide_ev
         return;
     }
     if (retry_in < 0)
-        retry_in = bi_retry_delay(more->failures, more->backoff_base, more->backoff_max,
-                                  &core->random);
+        retry_in =
+            bi_retry_delay(more->failures, more->backoff_base, more->backoff_max, &core->random);
     bi_core_return(core, job, retry_in);
     bi_event(core, why, job);
 }
@@ -228,11 +230,12 @@ static int done(struct core *core, bide_op *op, bide_finish_item *item, struct j
         return wrong_state(op, job);
     size_t size = item->buf != NULL ? bide_buf_size(item->buf) : item->result.size;
     if (size > core->limits.max_result_size)
-        return bi_op_refuse(op, BIDE_TOO_BIG, "done: the result has %zu bytes, max_result_size is %zu",
-                            size, core->limits.max_result_size);
+        return bi_op_refuse(op, BIDE_TOO_BIG,
+                            "done: the result has %zu bytes, max_result_size is %zu", size,
+                            core->limits.max_result_size);
     const struct more *more = more_of(core, job);
-    int64_t retain = item->retain_ms == BIDE_KEEP ? (more == NULL ? 0 : more->retain)
-                                                  : us_of(item->retain_ms);
+    int64_t retain =
+        item->retain_ms == BIDE_KEEP ? (more == NULL ? 0 : more->retain) : us_of(item->retain_ms);
     bide_buf *result = NULL;
     if (retain > 0 && result_of(item, &result) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
@@ -385,7 +388,8 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
     struct more *more = more_of(core, job);
     int64_t until = core->now.mono + (item->extend_ms == 0 ? job->ttr : us_of(item->extend_ms));
     if (!may_touch(core, more, until))
-        return bi_op_refuse(op, BIDE_TOUCH_LIMIT, "touch: the lease on job %llu may not be extended now",
+        return bi_op_refuse(op, BIDE_TOUCH_LIMIT,
+                            "touch: the lease on job %llu may not be extended now",
                             (unsigned long long)job->id);
     if (item->progress.size > 0) {
         bide_buf *text = bide_buf_new(item->progress.data, item->progress.size);

@@ -114,9 +114,9 @@ struct pick_entry {
 };
 
 /* The largest id on top: it makes room for a smaller one. */
-#define BI_HEAP_NAME pick
-#define BI_HEAP_ENTRY struct pick_entry
-#define BI_HEAP_LESS(a, b) ((a)->id > (b)->id)
+#define BI_HEAP_NAME              pick
+#define BI_HEAP_ENTRY             struct pick_entry
+#define BI_HEAP_LESS(a, b)        ((a)->id > (b)->id)
 #define BI_HEAP_MOVED(ctx, e, at) ((void)(e))
 #include "core/heap.h"
 
@@ -255,8 +255,8 @@ static uint64_t candidates(const struct core *core, const struct listing *listin
     uint64_t count = 0;
     for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
         if (only == BIDE_STATE_GONE || (bide_state)state == only)
-            count += listing->topic == NULL ? core->counts[state]
-                                            : listing->topic->lists[state].count;
+            count +=
+                listing->topic == NULL ? core->counts[state] : listing->topic->lists[state].count;
     /* All topics are looked at when none is named. */
     return listing->topic == NULL ? count + core->place_count : count;
 }

@@ -55,8 +55,7 @@ int bi_op_peek_first(struct core *core, bide_op *op)
 int bi_op_find(struct core *core, bide_op *op)
 {
     const struct topic *topic = bi_topic_find(core, op->look.topic);
-    const struct job *job =
-        topic == NULL ? NULL : bi_core_find_key(core, topic, op->look.key);
+    const struct job *job = topic == NULL ? NULL : bi_core_find_key(core, topic, op->look.key);
     if (job == NULL)
         return bi_op_refuse(op, BIDE_NOT_FOUND, "find: no job of that topic holds this key");
     return show(core, op, job, true);

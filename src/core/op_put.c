@@ -33,10 +33,11 @@ static int refuse_size(const struct core *core, bide_op *op, const struct wish *
 {
     size_t size = wish->buf != NULL ? bide_buf_size(wish->buf) : wish->body.size;
     if (size > core->limits.max_job_size)
-        return bi_op_refuse(op, BIDE_TOO_BIG, "put: the body has %zu bytes, max_job_size is %zu", size,
-                            core->limits.max_job_size);
+        return bi_op_refuse(op, BIDE_TOO_BIG, "put: the body has %zu bytes, max_job_size is %zu",
+                            size, core->limits.max_job_size);
     if (wish->result.size > core->limits.max_result_size)
-        return bi_op_refuse(op, BIDE_TOO_BIG, "restore: the result has %zu bytes, max_result_size is %zu",
+        return bi_op_refuse(op, BIDE_TOO_BIG,
+                            "restore: the result has %zu bytes, max_result_size is %zu",
                             wish->result.size, core->limits.max_result_size);
     return BIDE_OK;
 }
@@ -53,8 +54,7 @@ static int find_holder(struct core *core, bide_op *op, const struct wish *wish,
                        const struct topic *topic, struct job **holder, uint64_t *id)
 {
     *holder = NULL;
-    if (topic == NULL || wish->key.size == 0 ||
-        (is_result(wish) && !wish->image.key_hold_retained))
+    if (topic == NULL || wish->key.size == 0 || (is_result(wish) && !wish->image.key_hold_retained))
         return BIDE_OK;
     *holder = bi_core_find_key(core, topic, wish->key);
     if (*holder == NULL)
@@ -77,9 +77,9 @@ static int refuse_full(const struct core *core, bide_op *op, const struct wish *
         live--;
     if (live < core->limits.max_jobs_per_topic)
         return BIDE_OK;
-    return bi_op_refuse(op, BIDE_TOPIC_FULL, "put: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
-                        topic->name, (unsigned long long)live,
-                        (unsigned long long)core->limits.max_jobs_per_topic);
+    return bi_op_refuse(
+        op, BIDE_TOPIC_FULL, "put: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
+        topic->name, (unsigned long long)live, (unsigned long long)core->limits.max_jobs_per_topic);
 }
 
 static int refuse_memory(const struct core *core, bide_op *op, size_t body_size)
@@ -124,8 +124,7 @@ static bool fill_more(struct core *core, struct job *job, const struct wish *wis
     const struct bi_image *image = &wish->image;
     struct more *more = bi_job_more(core, job);
     if (more == NULL || !copy_text(&more->key, wish->key) ||
-        !copy_text(&more->last_error, wish->last_error) ||
-        !copy_text(&more->result, wish->result))
+        !copy_text(&more->last_error, wish->last_error) || !copy_text(&more->result, wish->result))
         return false;
     more->max_retries = image->max_retries;
     more->failures = image->failures;
@@ -134,9 +133,9 @@ static bool fill_more(struct core *core, struct job *job, const struct wish *wis
     more->expires_at = image->expires_at;
     more->retain = image->retain;
     more->order = image->bury_order;
-    more->counters = (struct counters){image->reserves, image->timeouts, image->releases,
-                                       image->fails,    image->buries,   image->kicks,
-                                       image->touches};
+    more->counters =
+        (struct counters){image->reserves, image->timeouts, image->releases, image->fails,
+                          image->buries,   image->kicks,    image->touches};
     more->ready = time_of(core, image->ready);
     more->reserved = time_of(core, image->reserved);
     more->touched = time_of(core, image->touched);
@@ -173,7 +172,8 @@ static bide_state settle_due(const struct core *core, struct job *job, const str
 }
 
 /* A job outside of the queue; NULL when out of memory, and then nothing is left of it. */
-static struct job *build(struct core *core, struct topic *topic, const struct wish *wish, uint64_t id)
+static struct job *build(struct core *core, struct topic *topic, const struct wish *wish,
+                         uint64_t id)
 {
     struct job *job = bi_job_new(core, topic->self, id);
     if (job == NULL)
@@ -454,7 +454,8 @@ static void enter_loaded(struct core *core, struct job *job, const struct bi_ima
     bi_job_enter_again(core, job, state);
 }
 
-static int load_job(struct core *core, struct topic *topic, const struct wish *wish, bide_buf *reason)
+static int load_job(struct core *core, struct topic *topic, const struct wish *wish,
+                    bide_buf *reason)
 {
     const struct bi_image *image = &wish->image;
     bool unsettled = image->cancel_wanted || image->started;

@@ -185,10 +185,10 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
     int code = make_topics(core, args, links);
     if (code != BIDE_OK)
         return bi_op_answer(op, code);
-    struct waiter *waiter;
-    code = bi_waiter_add(core, op, args->timeout_ms, links, args->topic_count, &waiter);
-    drop_references(core, links, args->topic_count, code == BIDE_PENDING);
-    if (code != BIDE_PENDING)
+    struct waiter *waiter =
+        bi_waiter_add(core, op, args->timeout_ms, links, args->topic_count, &code);
+    drop_references(core, links, args->topic_count, waiter != NULL);
+    if (waiter == NULL)
         return code;
     waiter->args = args;
     for (size_t i = 0; i < args->topic_count; i++)
@@ -200,18 +200,19 @@ int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args)
 {
     struct waiter_link few[16];
     struct waiter_link *links = few;
-    if (args->topic_count > sizeof(few) / sizeof(few[0])) {
-        links = bi_alloc_get(&core->alloc, args->topic_count * sizeof(*links));
+    const size_t count = args->topic_count;
+    if (count > sizeof(few) / sizeof(few[0])) {
+        links = bi_alloc_get(&core->alloc, count * sizeof(*links));
         if (links == NULL)
             return bi_op_answer(op, BIDE_ENOMEM);
     }
-    for (size_t i = 0; i < args->topic_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         links[i].topic = bi_topic_find(core, args->topics[i]);
         links[i].weight = weight_of(args, i);
     }
     int code = BIDE_OK;
-    if (bi_core_take_some(core, args, links, args->topic_count) == 0) {
-        if (any_open(links, args->topic_count))
+    if (bi_core_take_some(core, args, links, count) == 0) {
+        if (any_open(links, count))
             code = bi_op_answer(op, BIDE_ENOMEM);
         else if (args->timeout_ms == 0)
             code = bi_op_answer(op, BIDE_TIMED_OUT);

@@ -36,6 +36,9 @@ enum timer_kind {
 /* How many jobs a sliced op treats at a time. */
 #define SLICE 1000
 
+/* In private_.flags of a sliced op: it has begun, and with delayed jobs. */
+enum { SLICING = 2, SLICING_DELAYED = 4 };
+
 /* What a job takes besides its body and struct more: itself, its places in heap and table. */
 #define JOB_COST (sizeof(struct job) + 24 + 24)
 
@@ -56,8 +59,8 @@ struct core {
     uint64_t next_id;
     uint64_t next_token;
     uint64_t next_order; /* of burials and results */
-    uint64_t next_call; /* numbers waiting calls */
-    uint64_t next_turn; /* numbers fair choices */
+    uint64_t next_call;  /* numbers waiting calls */
+    uint64_t next_turn;  /* numbers fair choices */
     struct bi_random random;
     uint64_t secret; /* of hashes of names */
 

@@ -39,8 +39,7 @@ bool bi_table_more(struct table *table)
     if (segment != 0 && table->segments[segment] == NULL) {
         if (segment >= BI_TABLE_SEGMENTS - 1)
             return false;
-        uint32_t *buckets =
-            bi_alloc_get(&table->alloc, (size_t)table->buckets * sizeof(uint32_t));
+        uint32_t *buckets = bi_alloc_get(&table->alloc, (size_t)table->buckets * sizeof(uint32_t));
         if (buckets == NULL)
             return false;
         table->segments[segment] = buckets;

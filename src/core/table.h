@@ -114,8 +114,7 @@ BI_TABLE_INLINE void bi_table_insert(struct table *table, const struct table_ite
 {
     for (int i = 0; i < 2 && table->count * 2 >= table->buckets; i++)
         bi_table_split(table, items, ctx);
-    uint32_t *bucket =
-        bi_table_bucket(table, bi_table_index(table, items->hash(ctx, ref)));
+    uint32_t *bucket = bi_table_bucket(table, bi_table_index(table, items->hash(ctx, ref)));
     *items->link(ctx, ref) = *bucket;
     *bucket = ref;
     table->count++;

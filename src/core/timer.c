@@ -48,7 +48,7 @@ void bi_timer_init(struct timer *timer, uint8_t kind, enum timer_class class, ui
 {
     memset(timer, 0, sizeof(*timer));
     timer->kind = kind;
-    timer->order = (uint64_t)class << CLASS_SHIFT | id;
+    timer->order = (uint64_t) class << CLASS_SHIFT | id;
 }
 
 void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due)

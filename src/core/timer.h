@@ -26,9 +26,9 @@ enum timer_class { TIMER_CLASS_EXPIRY, TIMER_CLASS_JOB, TIMER_CLASS_TOPIC, TIMER
 
 struct timer {
     int64_t due;
-    uint64_t order; /* class and id */
+    uint64_t order;            /* class and id */
     struct timer *prev, *next; /* in a slot of the wheel */
-    uint32_t slot;  /* in the heap, or in the wheel */
+    uint32_t slot;             /* in the heap, or in the wheel */
     uint8_t kind;
     bool set;
 };
@@ -44,9 +44,9 @@ static inline bool bi_timer_before(const struct timer_entry *a, const struct tim
     return (a->due < b->due) | ((a->due == b->due) & (a->order < b->order));
 }
 
-#define BI_HEAP_NAME timer
-#define BI_HEAP_ENTRY struct timer_entry
-#define BI_HEAP_LESS(a, b) bi_timer_before(a, b)
+#define BI_HEAP_NAME              timer
+#define BI_HEAP_ENTRY             struct timer_entry
+#define BI_HEAP_LESS(a, b)        bi_timer_before(a, b)
 #define BI_HEAP_MOVED(ctx, e, at) ((e)->timer->slot = (at))
 #include "core/heap.h"
 

@@ -152,8 +152,7 @@ static struct topic *make(struct core *core, bide_slice name, uint64_t hash)
     bi_timer_init(&topic->timer_pause, TIMER_PAUSE, TIMER_CLASS_TOPIC, topic->serial);
     bi_timer_init(&topic->age, TIMER_AGE, TIMER_CLASS_TOPIC, topic->serial);
     bi_table_insert(&core->by_name, &names, &core->topics, ref);
-    core->places[core->place_count++] =
-        (struct topic_place){.serial = topic->serial, .topic = ref};
+    core->places[core->place_count++] = (struct topic_place){.serial = topic->serial, .topic = ref};
     core->memory += sizeof(*topic);
     return topic;
 }
@@ -292,7 +291,6 @@ void bi_fire_due_wall(struct core *core, struct timer *timer)
 
 uint64_t bi_topic_live(const struct topic *topic)
 {
-    return (uint64_t)topic->lists[BIDE_STATE_DELAYED].count +
-           topic->lists[BIDE_STATE_READY].count + topic->lists[BIDE_STATE_RESERVED].count +
-           topic->lists[BIDE_STATE_BURIED].count;
+    return (uint64_t)topic->lists[BIDE_STATE_DELAYED].count + topic->lists[BIDE_STATE_READY].count +
+           topic->lists[BIDE_STATE_RESERVED].count + topic->lists[BIDE_STATE_BURIED].count;
 }

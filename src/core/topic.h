@@ -19,9 +19,9 @@ struct ready_entry {
     uint64_t id;
 };
 
-#define BI_HEAP_NAME ready
-#define BI_HEAP_ENTRY struct ready_entry
-#define BI_HEAP_LESS(a, b) bi_ready_before(a, b)
+#define BI_HEAP_NAME              ready
+#define BI_HEAP_ENTRY             struct ready_entry
+#define BI_HEAP_LESS(a, b)        bi_ready_before(a, b)
 #define BI_HEAP_MOVED(ctx, e, at) (((uint32_t *)(ctx))[(e)->job] = (at)) /* ctx: core->slots */
 
 static inline bool bi_ready_before(const struct ready_entry *a, const struct ready_entry *b)
@@ -38,9 +38,9 @@ struct due_entry {
     uint32_t job;
 };
 
-#define BI_HEAP_NAME due
-#define BI_HEAP_ENTRY struct due_entry
-#define BI_HEAP_LESS(a, b) bi_due_before(a, b)
+#define BI_HEAP_NAME              due
+#define BI_HEAP_ENTRY             struct due_entry
+#define BI_HEAP_LESS(a, b)        bi_due_before(a, b)
 #define BI_HEAP_MOVED(ctx, e, at) (((uint32_t *)(ctx))[(e)->job] = (at)) /* ctx: core->slots */
 
 static inline bool bi_due_before(const struct due_entry *a, const struct due_entry *b)
@@ -68,7 +68,7 @@ struct topic {
     struct waiter_link *waiting_head, *waiting_tail;
     uint64_t waiting;
     uint64_t references;
-    uint64_t fair_turn; /* when a fair reserve last took from it */
+    uint64_t fair_turn;   /* when a fair reserve last took from it */
     int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
     uint32_t undo;        /* the journal's newest entry for the pause; 0: none */
     bool to_serve;        /* in the core's list of topics to look at */

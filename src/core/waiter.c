@@ -84,14 +84,15 @@ static struct waiter *make(struct core *core, size_t links)
     return waiter;
 }
 
-int bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
-                  const struct waiter_link *links, size_t link_count, struct waiter **out)
+struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
+                             const struct waiter_link *links, size_t link_count, int *code)
 {
-    if (core->waiters.count >= core->limits.max_waiters)
-        return bi_op_answer(op, BIDE_TOO_MANY_WAITERS);
-    struct waiter *waiter = make(core, link_count);
-    if (waiter == NULL)
-        return bi_op_answer(op, BIDE_ENOMEM);
+    bool full = core->waiters.count >= core->limits.max_waiters;
+    struct waiter *waiter = full ? NULL : make(core, link_count);
+    if (waiter == NULL) {
+        *code = bi_op_answer(op, full ? BIDE_TOO_MANY_WAITERS : BIDE_ENOMEM);
+        return NULL;
+    }
     waiter->op = op;
     waiter->number = core->next_call++;
     waiter->link_count = link_count;
@@ -112,8 +113,8 @@ int bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
     core->waiters.count++;
     core->waiters.reserving += link_count > 0;
     op->private_.waiter = waiter;
-    *out = waiter;
-    return BIDE_PENDING;
+    *code = BIDE_PENDING;
+    return waiter;
 }
 
 static void take_out(struct core *core, struct waiter *waiter)
@@ -278,9 +279,9 @@ int bi_op_wait(struct core *core, bide_op *op)
         return bi_op_answer(op, BIDE_TIMED_OUT);
     if (bi_job_more(core, job) == NULL)
         return bi_op_answer(op, BIDE_ENOMEM);
-    struct waiter *waiter;
-    int code = bi_waiter_add(core, op, op->wait.timeout_ms, NULL, 0, &waiter);
-    if (code == BIDE_PENDING)
+    int code;
+    struct waiter *waiter = bi_waiter_add(core, op, op->wait.timeout_ms, NULL, 0, &code);
+    if (waiter != NULL)
         watch_begin(core, waiter, job);
     return code;
 }

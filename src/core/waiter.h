@@ -36,9 +36,9 @@ struct waiter {
     struct timer timer;
     struct waiter *prev, *next; /* in the list of all */
     struct waiter *prev_watcher, *next_watcher;
-    uint64_t number;  /* rises with every arrival */
-    uint32_t job;     /* wait: the job */
-    bide_feed *feed;  /* events: the feed */
+    uint64_t number;         /* rises with every arrival */
+    uint32_t job;            /* wait: the job */
+    bide_feed *feed;         /* events: the feed */
     bide_reserve_args *args; /* reserve: in the op */
     size_t link_count;
     struct waiter_link links[];
@@ -51,11 +51,12 @@ struct waiters {
 };
 
 /*
- * Makes op wait; timeout in us, negative for ever. links (with their topics) are copied.
- * BIDE_PENDING, BIDE_TOO_MANY_WAITERS or BIDE_ENOMEM.
+ * Makes op wait, at most timeout_ms (negative: for ever). links (with their topics) are copied.
+ * NULL, with the op's sentence written and its code in *code, if it cannot: TOO_MANY_WAITERS or
+ * ENOMEM; else *code is BIDE_PENDING.
  */
-int bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
-                  const struct waiter_link *links, size_t link_count, struct waiter **out);
+struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
+                             const struct waiter_link *links, size_t link_count, int *code);
 
 /* Ends the waiting: the op completes with that code, holding for the core's present hold. */
 void bi_waiter_end(struct core *core, struct waiter *waiter, int code);

@@ -14,8 +14,7 @@ struct wheel {
     struct timer *lists[]; /* the head of each slot; lists[slots]: due */
 };
 
-struct wheel *bi_wheel_new(const struct bi_alloc *alloc, int64_t tick, uint32_t slots,
-                           int64_t born)
+struct wheel *bi_wheel_new(const struct bi_alloc *alloc, int64_t tick, uint32_t slots, int64_t born)
 {
     assert(tick > 0 && slots > 0);
     size_t size = sizeof(struct wheel) + ((size_t)slots + 1) * sizeof(struct timer *);

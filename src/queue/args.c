@@ -13,11 +13,11 @@
 
 typedef int (*check)(const struct bide *queue, bide_op *op);
 
-#define TRY(expression)                                                                            \
-    do {                                                                                           \
-        int code_ = (expression);                                                                  \
-        if (code_ != BIDE_OK)                                                                      \
-            return code_;                                                                          \
+#define TRY(expression)           \
+    do {                          \
+        int code_ = (expression); \
+        if (code_ != BIDE_OK)     \
+            return code_;         \
     } while (0)
 
 static int invalid(bide_op *op, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -54,7 +54,8 @@ static int check_topic(bide_op *op, bide_slice name)
     if (name.data == NULL || name.size == 0)
         return invalid(op, "a topic name is needed");
     if (name.size > BIDE_TOPIC_MAX)
-        return invalid(op, "the topic name has %zu bytes; %d are allowed", name.size, BIDE_TOPIC_MAX);
+        return invalid(op, "the topic name has %zu bytes; %d are allowed", name.size,
+                       BIDE_TOPIC_MAX);
     return invalid(op, "a topic name has letters, digits and -+/;.$_() only, and no - in front");
 }
 
@@ -201,7 +202,7 @@ static int check_put_many(const struct bide *queue, bide_op *op)
 
 static int check_restored_times(bide_op *op, const bide_job *job)
 {
-    const int64_t moments[] = {job->run_at_ms,  job->expires_at_ms, job->created_ms, job->ready_ms,
+    const int64_t moments[] = {job->run_at_ms,   job->expires_at_ms, job->created_ms, job->ready_ms,
                                job->reserved_ms, job->touched_ms,    job->buried_ms,  job->done_ms};
     for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++)
         TRY(check_moment(op, "a time of the job", moments[i]));
@@ -215,7 +216,8 @@ static int check_restored_times(bide_op *op, const bide_job *job)
 static int check_restore(const struct bide *queue, bide_op *op)
 {
     const bide_job *job = op->restore.job;
-    TRY(check_pointer(op, "job", job));
+    if (job == NULL)
+        return invalid(op, "job is NULL");
     TRY(check_topic(op, (bide_slice){job->topic, strnlen(job->topic, sizeof(job->topic))}));
     TRY(check_state(op, job->state));
     TRY(check_slice(op, "the body", (bide_slice){job->body, job->body_size}));

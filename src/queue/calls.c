@@ -13,10 +13,10 @@ static bide_slice text(const char *string)
     return (bide_slice){string, string == NULL ? 0 : strlen(string)};
 }
 
-#define OUT(pointer, value)                                                                        \
-    do {                                                                                           \
-        if ((pointer) != NULL)                                                                     \
-            *(pointer) = (value);                                                                  \
+#define OUT(pointer, value)       \
+    do {                          \
+        if ((pointer) != NULL)    \
+            *(pointer) = (value); \
     } while (0)
 
 /* ---- putting jobs in ---- */
@@ -141,8 +141,8 @@ int bide_release(bide *queue, uint64_t id, uint64_t token, int64_t priority, int
 {
     bide_op op;
     op.kind = BIDE_OP_RELEASE;
-    op.release = (bide_release_args){
-        .id = id, .token = token, .priority = priority, .delay_ms = delay_ms};
+    op.release =
+        (bide_release_args){.id = id, .token = token, .priority = priority, .delay_ms = delay_ms};
     return bi_call(queue, &op);
 }
 
@@ -170,8 +170,8 @@ int bide_bury(bide *queue, uint64_t id, uint64_t token, int64_t priority, const 
 {
     bide_op op;
     op.kind = BIDE_OP_BURY;
-    op.bury = (bide_bury_args){
-        .id = id, .token = token, .priority = priority, .reason = text(reason)};
+    op.bury =
+        (bide_bury_args){.id = id, .token = token, .priority = priority, .reason = text(reason)};
     return bi_call(queue, &op);
 }
 
@@ -247,7 +247,8 @@ static int topic_call(bide *queue, bide_op_kind kind, bide_topic_args args)
 
 int bide_pause(bide *queue, const char *topic, int64_t for_ms)
 {
-    return topic_call(queue, BIDE_OP_PAUSE, (bide_topic_args){.topic = text(topic), .for_ms = for_ms});
+    return topic_call(queue, BIDE_OP_PAUSE,
+                      (bide_topic_args){.topic = text(topic), .for_ms = for_ms});
 }
 
 int bide_resume(bide *queue, const char *topic)

@@ -5,6 +5,7 @@
  * A copy stands in the item's made_ until the op is run, which takes it over.
  */
 #include "queue/queue.h"
+#include "util/text.h"
 
 #include <string.h>
 
@@ -70,7 +71,7 @@ int bi_args_copy(bide_op *op)
     }
     if (copied)
         return BIDE_OK;
-    strcpy(op->error, bide_code_text(BIDE_ENOMEM));
+    bi_text_copy(op->error, bide_code_text(BIDE_ENOMEM));
     return BIDE_ENOMEM;
 }
 

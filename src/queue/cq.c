@@ -51,7 +51,8 @@ int bide_cq_free(bide_cq *cq)
     if (cq == NULL)
         return BIDE_OK;
     if (atomic_load(&cq->expected) != 0)
-        return bi_error_set(BIDE_EBUSY, "cq_free: ops that complete here are pending, or not drained");
+        return bi_error_set(BIDE_EBUSY,
+                            "cq_free: ops that complete here are pending, or not drained");
     /* Whoever completed the last op may still be giving back the lock. */
     pthread_mutex_lock(&cq->lock);
     pthread_mutex_unlock(&cq->lock);
@@ -171,8 +172,8 @@ int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
     if (cq == NULL)
         return bi_error_set(BIDE_EINVAL, "cq_wait: cq is NULL");
     if (timeout_ms < BIDE_FOREVER || timeout_ms > BIDE_TIME_MAX_MS)
-        return bi_error_set(BIDE_EINVAL,
-                            "cq_wait: a timeout is 0 to 100 years in milliseconds, or BIDE_FOREVER");
+        return bi_error_set(
+            BIDE_EINVAL, "cq_wait: a timeout is 0 to 100 years in milliseconds, or BIDE_FOREVER");
     if (in_callback)
         return bi_error_set(BIDE_ECALLBACK, "cq_wait: called from a completion callback");
     struct pollfd fd = {.fd = cq->fd, .events = POLLIN};

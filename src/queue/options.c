@@ -23,8 +23,8 @@ struct option {
     uint64_t max;
 };
 
-#define MB_1 (UINT64_C(1) << 20)
-#define GB_1 (UINT64_C(1) << 30)
+#define MB_1         (UINT64_C(1) << 20)
+#define GB_1         (UINT64_C(1) << 30)
 #define FIELD(field) offsetof(bide_options, field)
 
 static const struct option options[] = {

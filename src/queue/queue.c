@@ -20,7 +20,8 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
     const char *names;
     const struct backend_ops *ops = bi_backend_find(url.scheme, &names);
     if (ops == NULL)
-        return bi_error_set(BIDE_EINVAL, "open: there is no backend for \"%.40s:\"; this build has %s",
+        return bi_error_set(BIDE_EINVAL,
+                            "open: there is no backend for \"%.40s:\"; this build has %s",
                             url.scheme, names);
     struct backend_context context = {.complete = bi_cq_complete};
     int code = bi_options_resolve(options, &url, &context.options);

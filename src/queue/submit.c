@@ -3,6 +3,7 @@
  * submit - handing ops over: many without waiting, or one and wait for it.
  */
 #include "queue/queue.h"
+#include "util/text.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ static void refuse_half_done(bide_op *op)
     if (op->status != BIDE_PENDING || op->cq != NULL || op->kind != BIDE_OP_FINISH_AND_RESERVE ||
         op->finish_and_reserve.reserve.timeout_ms == 0)
         return;
-    strcpy(op->error, "finish_and_reserve: names no completion queue and may have to wait");
+    bi_text_copy(op->error, "finish_and_reserve: names no completion queue and may have to wait");
     op->status = BIDE_EINVAL;
 }
 
@@ -97,7 +98,8 @@ int bi_call(struct bide *queue, bide_op *op)
     if (queue == NULL)
         return bi_error_set(BIDE_EINVAL, "%s: queue is NULL", bide_op_name(op->kind));
     if (bi_in_callback())
-        return bi_error_set(BIDE_ECALLBACK, "%s: a blocking call was made from a completion callback",
+        return bi_error_set(BIDE_ECALLBACK,
+                            "%s: a blocking call was made from a completion callback",
                             bide_op_name(op->kind));
     sem_t completed;
     op->cq = NULL;

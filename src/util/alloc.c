@@ -7,7 +7,7 @@
 
 /* Large arrays are read at random: with large pages the processor finds them without a walk. */
 #define LARGE ((size_t)2 << 20)
-#define PAGE ((uintptr_t)4096)
+#define PAGE  ((uintptr_t)4096)
 
 static void ask_for_large_pages(void *memory, size_t size)
 {

@@ -52,8 +52,7 @@ static bool grow_places(struct pool *pool)
     uint32_t count = pool->slab_count == 0 ? 8 : pool->slab_count * 2;
     if ((uint64_t)count << pool->shift > UINT32_MAX)
         return false;
-    struct pool_slab *slabs =
-        bi_alloc_resize(&pool->alloc, pool->slabs, count * sizeof(*slabs));
+    struct pool_slab *slabs = bi_alloc_resize(&pool->alloc, pool->slabs, count * sizeof(*slabs));
     if (slabs == NULL)
         return false;
     memset(slabs + pool->slab_count, 0, (count - pool->slab_count) * sizeof(*slabs));

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define BI_URL_MAX 4096
+#define BI_URL_MAX    4096
 #define BI_URL_PARAMS 64
 
 struct bi_url_param {

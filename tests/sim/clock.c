@@ -72,6 +72,19 @@ static int64_t wall_step(struct sim *sim, int64_t mono)
     return mono + rng_range(rng, -2 * YEAR, 2 * YEAR);
 }
 
+static int64_t round_up(int64_t us)
+{
+    return (us + US_PER_MS - 1) / US_PER_MS * US_PER_MS;
+}
+
+void sim_clock_round(struct sim *sim)
+{
+    if (!sim->coarse)
+        return;
+    sim->now.mono = round_up(sim->now.mono);
+    sim->now.wall = round_up(sim->now.wall);
+}
+
 void sim_clock_step(struct sim *sim)
 {
     int64_t mono = mono_step(sim);
@@ -81,6 +94,7 @@ void sim_clock_step(struct sim *sim)
     if (wall < 10 * YEAR || wall > 220 * YEAR)
         wall = 53 * YEAR + rng_range(&sim->rng, 0, YEAR);
     sim->now.wall = wall;
+    sim_clock_round(sim);
 }
 
 static void compare_next(struct sim *sim)
@@ -117,6 +131,7 @@ static void catch_up(struct sim *sim)
     int64_t step = 100000 + (sim->options.wheel ? sim->options.wheel_tick : 0);
     sim->now.mono += step;
     sim->now.wall += step;
+    sim_clock_round(sim);
     while (bi_core_tick(sim->core, sim->now, 3))
         continue;
     model_tick(sim->model);

@@ -202,6 +202,7 @@ static void reboot_clock(struct sim *sim)
         sim->now.mono += off;
     else
         sim->now.mono = rng_range(&sim->rng, 0, 100000000);
+    sim_clock_round(sim);
 }
 
 void sim_new_core(struct sim *sim)

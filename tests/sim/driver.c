@@ -267,6 +267,7 @@ static void begin(struct sim *sim)
     sim->now.wall = INT64_C(1700000000000000) + rng_range(&sim->rng, 0, 1000000000000);
     sim->model = model_new(sim);
     sim_choose_options(sim);
+    sim_clock_round(sim);
     sim->options.complete = complete;
     sim->options.ctx = sim;
     sim->store.next_id = (uint64_t)rng_range(&sim->rng, 1, 5);

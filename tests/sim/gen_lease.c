@@ -168,10 +168,26 @@ static int64_t longest_extension(struct sim *sim, uint64_t id)
     return left > 0 ? left : 0;
 }
 
+/* A lease that may be touched from this very moment on, if there is one. */
+static void pick_early_touch(struct sim *sim, bide_touch_item *item)
+{
+    const struct model *m = sim->model;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct mjob *job = m->jobs[i];
+        if (job->state == BIDE_STATE_RESERVED &&
+            job->last_touch + sim->options.limits.min_touch_interval == sim->now.mono) {
+            item->id = job->id;
+            item->token = job->token;
+        }
+    }
+}
+
 static void pick_touch(struct sim *sim, char *room, bide_touch_item *item)
 {
     pick_lease(sim, &item->id, &item->token);
     item->extend_ms = rng_one_in(&sim->rng, 2) ? 0 : sim_pick_ms(sim);
+    if (rng_one_in(&sim->rng, 2))
+        pick_early_touch(sim, item);
     if (rng_one_in(&sim->rng, 3))
         item->extend_ms = longest_extension(sim, item->id);
     if (rng_one_in(&sim->rng, 2))

@@ -251,13 +251,15 @@ static int touch(struct model *m, const bide_touch_item *item, int got)
         job->has_progress = true;
         model_set_text(&job->progress, item->progress.data, item->progress.size);
     }
-    expect(m->sim, "left_ms of the lease", extend_ms, item->left_ms);
-    return job->cancel_wanted ? BIDE_CANCEL_WANTED : BIDE_OK;
+    code = job->cancel_wanted ? BIDE_CANCEL_WANTED : BIDE_OK;
+    if (got == code)
+        expect(m->sim, "left_ms of the lease", extend_ms, item->left_ms);
+    return code;
 }
 
 void model_touch(struct model *m, struct sim_op *sop)
 {
-    model_answer(m, touch(m, &sop->op.touch, BIDE_OK));
+    model_answer(m, touch(m, &sop->op.touch, m->got));
 }
 
 void model_touch_many(struct model *m, struct sim_op *sop)

@@ -10,10 +10,10 @@ static int refusal(struct model *m, bide_put_item *item, const bide_put_options 
     const struct bi_limits *limits = &m->sim->options.limits;
     int name = sim_name_of(item->topic);
     size_t size = item->buf != NULL ? bide_buf_size(item->buf) : item->body.size;
-    if (m->draining)
-        return BIDE_DRAINING;
     if (size > limits->max_job_size)
         return BIDE_TOO_BIG;
+    if (m->draining)
+        return BIDE_DRAINING;
     *holder = model_key_holder(m, name, sim_key_of(options->key));
     if (*holder != NULL) {
         model_saw(m, *holder);
@@ -123,25 +123,17 @@ void model_put_many(struct model *m, struct sim_op *sop)
 
 /* ---- restore ---- */
 
-static bool is_over(const struct model *m, const bide_job *from)
-{
-    (void)m;
-    return from->state == BIDE_STATE_DONE && from->left_ms <= 0;
-}
-
 static int restore_refusal(struct model *m, const bide_job *from)
 {
     const struct bi_limits *limits = &m->sim->options.limits;
     int name = sim_name_of(sim_slice(from->topic));
     int key = sim_key_of((bide_slice){.data = from->key, .size = from->key_size});
     bool is_done = from->state == BIDE_STATE_DONE;
-    if (m->draining)
-        return BIDE_DRAINING;
-    if (is_over(m, from))
-        return BIDE_EINVAL;
     if (from->body_size > limits->max_job_size ||
         (is_done && from->result_size > limits->max_result_size))
         return BIDE_TOO_BIG;
+    if (m->draining)
+        return BIDE_DRAINING;
     if (!is_done || from->key_hold_retained) {
         struct mjob *holder = model_key_holder(m, name, key);
         if (holder != NULL) {

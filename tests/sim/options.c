@@ -31,7 +31,7 @@ void sim_choose_options(struct sim *sim)
     limits->max_error_size = 60;
     limits->max_touches = (uint32_t)limit(sim, 0, 1, 3);
     limits->max_touch_total = time_limit(sim, 10, 100000);
-    limits->min_touch_interval = time_limit(sim, 1, 5000);
+    limits->min_touch_interval = time_limit(sim, 1, 300);
     limits->max_topics = (uint32_t)limit(sim, 1000, 2, 7);
     limits->max_waiters = (uint32_t)limit(sim, 1000, 1, 6);
     limits->max_jobs_per_topic = limit(sim, 0, 1, 12);
@@ -45,6 +45,7 @@ void sim_choose_options(struct sim *sim)
     options->journal = choose(sim, sim->config->journal, 50);
     sim->crowd = (size_t)rng_range(&sim->rng, 4, rng_one_in(&sim->rng, 2) ? 25 : 160);
     sim->floods = rng_one_in(&sim->rng, 8);
+    sim->coarse = rng_one_in(&sim->rng, 3);
     sim->alloc_fails = choose(sim, sim->config->alloc, 40);
     options->alloc = sim_alloc_of(&sim->alloc);
     if (sim->floods) {

@@ -102,6 +102,7 @@ struct sim {
     struct sim_alloc alloc;
     size_t crowd;        /* about so many jobs there are */
     bool floods;         /* and now and then many more */
+    bool coarse;         /* the clocks show whole milliseconds, so that deadlines meet */
     bool alloc_fails;    /* in this seed allocations fail now and then */
     bool allowed_enomem; /* an allocation failed in the call that is being compared */
     uint64_t memory;     /* what a core with nothing in it uses, by its own count */
@@ -169,6 +170,8 @@ void sim_choose_options(struct sim *sim);
 /* ---- clock.c: time ---- */
 
 void sim_clock_step(struct sim *sim);
+/* Both clocks to a whole millisecond, if this seed has it so. */
+void sim_clock_round(struct sim *sim);
 void sim_tick(struct sim *sim);
 
 /* ---- gen_*.c: random ops ---- */

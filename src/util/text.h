@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * text - sentences in buffers of BIDE_ERROR_SIZE bytes.
+ */
+#ifndef BI_TEXT_H
+#define BI_TEXT_H
+
+#include <bide/error.h>
+
+#include <string.h>
+
+/* Copies a sentence, cut if it is too long. */
+static inline void bi_text_copy(char *to, const char *from)
+{
+    size_t size = strnlen(from, BIDE_ERROR_SIZE - 1);
+    memcpy(to, from, size);
+    to[size] = 0;
+}
+
+#endif
