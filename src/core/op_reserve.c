@@ -201,6 +201,7 @@ int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args)
     struct waiter_link few[16];
     struct waiter_link *links = few;
     const size_t count = args->topic_count;
+    assert(count > 0);
     if (count > sizeof(few) / sizeof(few[0])) {
         links = bi_alloc_get(&core->alloc, count * sizeof(*links));
         if (links == NULL)
