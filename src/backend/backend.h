@@ -21,6 +21,10 @@ struct backend_context {
     bide_options options;
     struct bi_log log;
 
+    /* An op has finished within submit: its status is set. Called on the submitting thread, perhaps
+     * with a lock held, so it must be quick. */
+    void (*finish)(bide_op *op);
+
     /* A pending op has completed: its results are in it, its code in private_.status. Called on
      * any thread, with no lock of the backend held. */
     void (*complete)(bide_op *op);
@@ -36,7 +40,8 @@ struct backend_ops {
 
     /*
      * Runs those of the n ops whose status is BIDE_PENDING, in order; arguments have been checked.
-     * An op that finishes at once gets its status here; any other completes through the context.
+     * An op that finishes at once gets its status and is told to finish(); any other is told to
+     * complete() and must not be touched by the caller any more: its owner may be quick.
      * Blocks only for ops with private_.wake set, and only while too much is pending. Answers how
      * many are still pending.
      */

@@ -146,10 +146,9 @@ static void release_held(struct local *local, struct op_list *held)
 
 /* ---- running ops ---- */
 
-static int refuse(bide_op *op, int code)
+static int refuse(bide_op *op, int code, const char *text)
 {
-    bi_text_copy(op->error, bide_code_text(code));
-    op->status = code;
+    bi_text_copy(op->error, text != NULL ? text : bide_code_text(code));
     return code;
 }
 
@@ -160,22 +159,18 @@ static bool is_full(const struct local *local)
            local->held_bytes >= options->max_pending_bytes;
 }
 
-/* False, with the op refused, if too much is pending and the op cannot wait for room. */
-static bool find_room(struct local *local, bide_op *op)
+/* Waits until less is pending, if the op can wait. */
+static int find_room(struct local *local, bide_op *op)
 {
     while (is_full(local) && !local->closing) {
-        if (op->private_.wake == NULL) {
-            refuse(op, BIDE_EBUSY);
-            return false;
-        }
+        if (op->private_.wake == NULL)
+            return refuse(op, BIDE_EBUSY, NULL);
         local->queued++;
         pthread_cond_wait(&local->room, &local->lock);
         if (--local->queued == 0)
             pthread_cond_signal(&local->left);
     }
-    if (local->closing)
-        refuse(op, BIDE_CLOSED);
-    return !local->closing;
+    return local->closing ? refuse(op, BIDE_CLOSED, NULL) : BIDE_OK;
 }
 
 static bool can_complete_later(const bide_op *op)
@@ -213,8 +208,7 @@ static int refuse_to_wait(struct local *local, bide_op *op)
         each = next;
     }
     local->completed = others;
-    bi_text_copy(op->error, "the op would have to wait and names no completion queue");
-    return BIDE_EINVAL;
+    return refuse(op, BIDE_EINVAL, "the op would have to wait and names no completion queue");
 }
 
 /* Kinds whose answers are never held. */
@@ -230,44 +224,41 @@ static bool is_immediate(bide_op_kind kind)
 }
 
 /* With a store that keeps things: may the op be run, as far as holding its answer goes? */
-static bool may_hold(struct local *local, bide_op *op, struct bi_now *now)
+static int may_hold(struct local *local, bide_op *op, struct bi_now *now)
 {
     if (is_immediate(op->kind))
-        return true;
-    if (!can_complete_later(op)) {
-        bi_text_copy(op->error,
-                     "the op must wait until it is stored and names no completion queue");
-        op->status = BIDE_EINVAL;
-        return false;
-    }
+        return BIDE_OK;
+    if (!can_complete_later(op))
+        return refuse(op, BIDE_EINVAL,
+                      "the op must wait until it is stored and names no completion queue");
     if (!is_full(local))
-        return true;
-    bool found = find_room(local, op);
+        return BIDE_OK;
+    int code = find_room(local, op);
     *now = read_clocks(local);
-    return found;
+    return code;
 }
 
-static void run_one(struct local *local, bide_op *op, struct bi_now *now)
+/* Answers the op's code, or BIDE_PENDING if it completes later. */
+static int run_one(struct local *local, bide_op *op, struct bi_now *now)
 {
-    if (local->keeps && !may_hold(local, op, now))
-        return;
-    int code = bi_core_run(local->core, op, *now);
+    if (local->closing)
+        return refuse(op, BIDE_CLOSED, NULL);
+    int code = local->keeps ? may_hold(local, op, now) : BIDE_OK;
+    if (code != BIDE_OK)
+        return code;
+    code = bi_core_run(local->core, op, *now);
     if (code == BI_AGAIN)
         code = run_slices(local, op);
-    if (code == BIDE_PENDING) {
-        if (!can_complete_later(op))
-            op->status = refuse_to_wait(local, op);
-        return;
-    }
+    if (code == BIDE_PENDING)
+        return can_complete_later(op) ? code : refuse_to_wait(local, op);
     if (op->kind == BIDE_OP_STATS)
         op->stats.stats->pending_ops =
             local->held_ops + op->stats.stats->waiting + op->stats.stats->watching;
-    if (must_hold(local, op)) {
-        op->private_.status = code;
-        hold(local, op);
-        return;
-    }
-    op->status = code;
+    if (!must_hold(local, op))
+        return code;
+    op->private_.status = code;
+    hold(local, op);
+    return BIDE_PENDING;
 }
 
 /* Sets the alarm if the next deadline has moved nearer, and wakes the commit thread if there is
@@ -291,11 +282,13 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)
             continue;
-        if (local->closing)
-            refuse(ops[i], BIDE_CLOSED);
-        else
-            run_one(local, ops[i], &now);
-        pending += ops[i]->status == BIDE_PENDING;
+        int code = run_one(local, ops[i], &now);
+        if (code == BIDE_PENDING) {
+            pending++;
+            continue;
+        }
+        ops[i]->status = code;
+        local->context.finish(ops[i]);
     }
     look_ahead(local);
     struct op_list completed = list_take(&local->completed);

@@ -83,6 +83,22 @@ static bool reserve_slot(struct core *core, uint32_t ref)
     return true;
 }
 
+/* After many jobs have gone, what their slots took goes, too. */
+static void trim_slots(struct core *core)
+{
+    if (core->slot_room <= 4096 || ++core->slot_frees < core->slot_room / 8)
+        return;
+    core->slot_frees = 0;
+    uint32_t limit = bi_pool_limit(&core->jobs);
+    if (limit == 0 || limit > core->slot_room / 2)
+        return;
+    uint32_t *slots = bi_alloc_resize(&core->alloc, core->slots, (size_t)limit * sizeof(*slots));
+    if (slots == NULL)
+        return;
+    core->slots = slots;
+    core->slot_room = limit;
+}
+
 struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
 {
     struct topic *home = topic_at(core, topic);
@@ -126,6 +142,7 @@ void bi_job_free(struct core *core, struct job *job)
     bide_buf_unref(job->body);
     core->memory -= JOB_COST + job->body_size;
     bi_pool_give(&core->jobs, job->self);
+    trim_slots(core);
     topic->members--;
     ready_heap_trim(&topic->ready, &core->alloc, topic->members);
     due_heap_trim(&topic->due_mono, &core->alloc, topic->members);

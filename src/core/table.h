@@ -4,7 +4,7 @@
  *
  * It finds jobs by id, topics by name and jobs by key. Linear hashing: when there are more items
  * than half the buckets, buckets are split, two for every item that comes; when there are far
- * fewer, the last one is merged back. No call ever moves more than a few chains, so a queue with
+ * fewer, the last ones are merged back. No call ever moves more than a few chains, so a queue with
  * ten million jobs does not stop to rehash.
  *
  * The table can also be walked: items have a fixed order (their hash, bits reversed), in which
@@ -128,7 +128,7 @@ BI_TABLE_INLINE void bi_table_remove(struct table *table, const struct table_ite
         at = items->link(ctx, *at);
     *at = *items->link(ctx, ref);
     table->count--;
-    if (table->buckets > 64 && table->count < table->buckets / 8)
+    for (int i = 0; i < 4 && table->buckets > 64 && table->count < table->buckets / 4; i++)
         bi_table_merge(table, items, ctx);
 }
 

@@ -93,6 +93,21 @@ size_t bi_topic_place(const struct core *core, uint64_t serial)
     return low;
 }
 
+/* After many topics have gone, what their places took goes, too. */
+static void trim_places(struct core *core)
+{
+    if (core->place_room < 1024 || core->place_count - core->place_gone > core->place_room / 8)
+        return;
+    close_gaps(core);
+    size_t room = core->place_room / 2;
+    struct topic_place *places =
+        bi_alloc_resize(&core->alloc, core->places, room * sizeof(*places));
+    if (places == NULL)
+        return;
+    core->places = places;
+    core->place_room = room;
+}
+
 static void leave_place(struct core *core, const struct topic *topic)
 {
     size_t at = bi_topic_place(core, topic->serial);
@@ -103,6 +118,7 @@ static void leave_place(struct core *core, const struct topic *topic)
         core->place_count--;
         core->place_gone--;
     }
+    trim_places(core);
 }
 
 /* ---- making and letting go ---- */

@@ -156,6 +156,8 @@ int bide_cq_drain(bide_cq *cq, size_t max)
     while (op != NULL) {
         bide_op *next = op->private_.next;
         op->status = op->private_.status;
+        if (op->status == BIDE_OK)
+            op->error[0] = 0;
         bi_cq_unexpect(cq);
         if (op->done != NULL)
             op->done(op);

@@ -23,7 +23,7 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
         return bi_error_set(BIDE_EINVAL,
                             "open: there is no backend for \"%.40s:\"; this build has %s",
                             url.scheme, names);
-    struct backend_context context = {.complete = bi_cq_complete};
+    struct backend_context context = {.finish = bi_submit_finish, .complete = bi_cq_complete};
     int code = bi_options_resolve(options, &url, &context.options);
     if (code != BIDE_OK)
         return code;

@@ -26,6 +26,9 @@ void bi_args_drop(bide_op *op);
 /* Runs one op and waits for it. Sets the thread's last error; answers the op's code. */
 int bi_call(struct bide *queue, bide_op *op);
 
+/* An op that finished within submit, refused or not. */
+void bi_submit_finish(bide_op *op);
+
 /* The completion that backends call: wakes a blocking caller, or fills a completion queue. */
 void bi_cq_complete(bide_op *op);
 /* An op that names a completion queue is handed over; and did not become pending after all. */

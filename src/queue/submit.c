@@ -34,6 +34,12 @@ static void settle(bide_op *op)
         bi_args_drop(op);
 }
 
+void bi_submit_finish(bide_op *op)
+{
+    bi_cq_unexpect(op->cq);
+    settle(op);
+}
+
 /* A finish that is applied before its reserve has to wait cannot be taken back. */
 static void refuse_half_done(bide_op *op)
 {
@@ -66,19 +72,13 @@ int bide_submit(bide *queue, bide_op *const *ops, size_t n)
         ops[i]->private_.wake = NULL;
         prepare(queue, ops[i]);
         refuse_half_done(ops[i]);
-        bi_cq_expect(ops[i]->cq);
+        if (ops[i]->status == BIDE_PENDING)
+            bi_cq_expect(ops[i]->cq);
+        else
+            settle(ops[i]);
     }
     struct backend *backend = queue->backend;
-    int pending = backend->ops->submit(backend, ops, n);
-    for (size_t i = 0; i < n; i++) {
-        /* A pending op belongs to the queue now, and whoever drains it; its status only changes
-         * when this thread's completion queue is drained. */
-        if (ops[i]->status == BIDE_PENDING)
-            continue;
-        bi_cq_unexpect(ops[i]->cq);
-        settle(ops[i]);
-    }
-    return pending;
+    return backend->ops->submit(backend, ops, n);
 }
 
 int bide_cancel_op(bide *queue, bide_op *op)
@@ -115,8 +115,9 @@ int bi_call(struct bide *queue, bide_op *op)
             op->status = op->private_.status;
         }
         sem_destroy(&completed);
+    } else {
+        settle(op);
     }
-    settle(op);
     if (op->status != BIDE_OK)
         bi_error_set(op->status, "%s", op->error);
     return op->status;

@@ -132,3 +132,11 @@ void bi_pool_give(struct pool *pool, uint32_t ref)
     if (--slab->used == 0 && ++pool->empty > 1)
         drop_slab(pool, number);
 }
+
+uint32_t bi_pool_limit(const struct pool *pool)
+{
+    uint32_t count = pool->slab_count;
+    while (count > 0 && pool->slabs[count - 1].items == NULL)
+        count--;
+    return count << pool->shift;
+}

@@ -49,6 +49,9 @@ void bi_pool_done(struct pool *pool);
 uint32_t bi_pool_take(struct pool *pool);
 void bi_pool_give(struct pool *pool, uint32_t ref);
 
+/* No reference in use is as large as this. Costs a look at every slab. */
+uint32_t bi_pool_limit(const struct pool *pool);
+
 static inline void *bi_pool_at(const struct pool *pool, uint32_t ref)
 {
     uint32_t index = ref & ((1u << pool->shift) - 1);
