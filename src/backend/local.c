@@ -42,6 +42,7 @@ struct local {
     pthread_cond_t work; /* for the commit thread */
     bool closing;
     int64_t wall_offset;
+    int64_t offset_read; /* when it was last looked at */
     struct bi_alarm alarm;
     pthread_t timer_thread;
     pthread_t commit_thread;
@@ -53,16 +54,19 @@ static struct local *local_of(struct backend *backend)
 }
 
 /*
- * Reads both clocks. The wall clock is told as the boot-time clock plus an offset that is kept
- * while it is right to a tenth of a millisecond and not ahead, so that a moment shown twice is the same
- * moment, although the two clocks cannot be read at once.
+ * Reads both clocks. The wall clock is told as the boot-time clock plus an offset, which is looked
+ * at again every millisecond, and kept while it is right to a tenth of one and not ahead: so a
+ * moment shown twice is the same moment, although the two clocks cannot be read at once.
  */
 static struct bi_now read_clocks(struct local *local)
 {
     int64_t boot = bi_clock_boot();
-    int64_t offset = bi_clock_wall() - boot;
-    if (offset < local->wall_offset || offset >= local->wall_offset + 100)
-        local->wall_offset = offset;
+    if (boot - local->offset_read >= 1000) {
+        int64_t offset = bi_clock_wall() - boot;
+        if (offset < local->wall_offset || offset >= local->wall_offset + 100)
+            local->wall_offset = offset;
+        local->offset_read = boot;
+    }
     return (struct bi_now){boot, boot + local->wall_offset};
 }
 
@@ -548,6 +552,7 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
     local->context = *context;
     local->store = store;
     local->keeps = store->ops->keeps;
+    local->offset_read = -1000000;
     bi_alarm_clear(&local->alarm);
     pthread_mutex_init(&local->lock, NULL);
     pthread_cond_init(&local->room, NULL);

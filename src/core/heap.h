@@ -130,7 +130,7 @@ static inline uint32_t BI_HEAP_FN(least_child)(const struct BI_HEAP *heap, uint3
 BI_AHEAD_FN void BI_HEAP_FN(foresee)(const struct BI_HEAP *heap, uint32_t slot)
 {
     uint64_t first = (uint64_t)slot * 16 + 5;
-    if (first < heap->count)
+    if (heap->count >= BI_AHEAD_FROM && first < heap->count)
         bi_ahead(&heap->entries[first], 16 * sizeof(BI_HEAP_ENTRY));
 }
 

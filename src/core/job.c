@@ -296,7 +296,7 @@ static void enter_ready(struct core *core, struct topic *topic, struct job *job)
 BI_AHEAD_FN void foresee(const struct core *core, const struct topic *topic)
 {
     const struct ready_heap *heap = &topic->ready;
-    if (heap->count < 2)
+    if (heap->count < BI_AHEAD_FROM)
         return;
     uint32_t second = heap->entries[ready_heap_least_child(heap, 0)].job;
     bi_ahead(bi_pool_at(&core->jobs, second), sizeof(struct job));

@@ -10,6 +10,9 @@
 
 #include <stddef.h>
 
+/* With fewer items than this everything is in the cache anyway. */
+#define BI_AHEAD_FROM 4096
+
 #define BI_AHEAD_FN static inline __attribute__((always_inline))
 
 /* The bytes at an address that may be NULL. */

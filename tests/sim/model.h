@@ -284,7 +284,6 @@ void model_free_feeds(struct model *m);
 void model_tick(struct model *m);
 /* The next moments at which something is to be done. */
 struct bi_now model_next(const struct model *m);
-bool model_is_due(const struct model *m, int64_t deadline);
 /* Does the core have a job with this id? */
 bool model_core_has(struct model *m, uint64_t id);
 /* Asks the core for what the backoff came to, and checks it. */

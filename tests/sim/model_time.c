@@ -97,7 +97,7 @@ static int64_t rounded(const struct model *m, int64_t deadline)
     return m->born.mono + (deadline - m->born.mono + tick - 1) / tick * tick;
 }
 
-bool model_is_due(const struct model *m, int64_t deadline)
+static bool is_due(const struct model *m, int64_t deadline)
 {
     return deadline != BI_NEVER && rounded(m, deadline) <= m->now.mono;
 }
@@ -172,7 +172,7 @@ void model_tick(struct model *m)
     }
     for (;;) {
         struct due due = first_mono(m);
-        if (!model_is_due(m, due.deadline))
+        if (!is_due(m, due.deadline))
             break;
         fire(m, &due);
     }

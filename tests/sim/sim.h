@@ -123,7 +123,6 @@ struct sim {
     bide_feed *feeds[4];
     bide_job page[SIM_PAGE];
     bide_topic_stats topic_page[SIM_PAGE];
-    char cursor[BIDE_CURSOR_SIZE];
     uint64_t old_ids[64]; /* leases that were once good */
     uint64_t old_tokens[64];
     size_t old_count;

@@ -149,7 +149,7 @@ static inline int try_put(struct world *w, const char *topic, const bide_put_opt
 
 static inline uint64_t put_with(struct world *w, const char *topic, const bide_put_options *options)
 {
-    uint64_t id;
+    uint64_t id = 0;
     assert_int_equal(try_put(w, topic, options, &id), BIDE_OK);
     return id;
 }
@@ -199,8 +199,8 @@ static inline int try_take(struct world *w, const char *topic, uint64_t *id, uin
 /* Reserves the job that must come next; answers its token. */
 static inline uint64_t take(struct world *w, const char *topic, uint64_t wanted)
 {
-    uint64_t id;
-    uint64_t token;
+    uint64_t id = 0;
+    uint64_t token = 0;
     assert_int_equal(try_take(w, topic, &id, &token), BIDE_OK);
     assert_int_equal(id, wanted);
     return token;
@@ -208,8 +208,8 @@ static inline uint64_t take(struct world *w, const char *topic, uint64_t wanted)
 
 static inline void nothing_ready(struct world *w, const char *topic)
 {
-    uint64_t id;
-    uint64_t token;
+    uint64_t id = 0;
+    uint64_t token = 0;
     assert_int_equal(try_take(w, topic, &id, &token), BIDE_TIMED_OUT);
 }
 

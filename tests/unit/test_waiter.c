@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who gets which job: calls that wait, and the four strategies.
+ */
+#include "world.h"
+
+static struct world w;
+
+static int set_up(void **state)
+{
+    (void)state;
+    world_open(&w, false);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    world_close(&w);
+    return 0;
+}
+
+/* A reserve with everything that it points to. */
+struct call {
+    bide_op op;
+    bide_slice topics[4];
+    bide_job jobs[8];
+};
+
+static int reserve_from(struct call *call, const char *const *topics, size_t max,
+                        bide_strategy strategy, int64_t timeout_ms)
+{
+    memset(call, 0, sizeof(*call));
+    size_t count = 0;
+    for (; count < COUNT_OF(call->topics) && topics[count] != NULL; count++)
+        call->topics[count] = text(topics[count]);
+    call->op.kind = BIDE_OP_RESERVE;
+    call->op.reserve = (bide_reserve_args){.topics = call->topics,
+                                           .topic_count = count,
+                                           .strategy = strategy,
+                                           .timeout_ms = timeout_ms,
+                                           .jobs = call->jobs,
+                                           .job_max = max};
+    return run(&w, &call->op);
+}
+
+#define TOPICS(...) ((const char *const[]){__VA_ARGS__, NULL, NULL, NULL, NULL})
+
+static void begin_wait(struct call *call, const char *const *topics, size_t max)
+{
+    assert_int_equal(reserve_from(call, topics, max, BIDE_BY_PRIORITY, BIDE_FOREVER), BIDE_PENDING);
+}
+
+/* The call has completed with exactly these jobs. */
+static void got(struct call *call, const uint64_t *ids, size_t count)
+{
+    assert_int_equal(call->op.status, BIDE_OK);
+    assert_int_equal(call->op.reserve.count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(call->jobs[i].id, ids[i]);
+        bide_job_clear(&call->jobs[i]);
+    }
+}
+
+static void got_one(struct call *call, uint64_t id)
+{
+    got(call, &id, 1);
+}
+
+/* ---- waiting ---- */
+
+static void waiting_calls_are_served_first_come_first_served_over_several_topics(void **state)
+{
+    (void)state;
+    static struct call calls[4];
+    begin_wait(&calls[0], TOPICS("a", "b"), 1);
+    begin_wait(&calls[1], TOPICS("b"), 1);
+    begin_wait(&calls[2], TOPICS("a"), 1);
+    begin_wait(&calls[3], TOPICS("b", "a"), 1);
+    uint64_t first = put(&w, "b");
+    got_one(&calls[0], first);
+    assert_int_equal(calls[1].op.status, BIDE_PENDING);
+    uint64_t second = put(&w, "b");
+    got_one(&calls[1], second);
+    uint64_t third = put(&w, "b");
+    got_one(&calls[3], third);
+    assert_int_equal(calls[2].op.status, BIDE_PENDING);
+    uint64_t fourth = put(&w, "a");
+    got_one(&calls[2], fourth);
+    assert_int_equal(w.completed_count, 4);
+}
+
+static void one_op_that_makes_several_jobs_ready_serves_the_longest_waiting_first(void **state)
+{
+    (void)state;
+    static struct call calls[3];
+    begin_wait(&calls[0], TOPICS("c"), 1);
+    begin_wait(&calls[1], TOPICS("a"), 2);
+    begin_wait(&calls[2], TOPICS("b", "a"), 1);
+    const char *topics[] = {"b", "a", "a", "c"};
+    bide_put_item items[4];
+    for (size_t i = 0; i < 4; i++)
+        items[i] = (bide_put_item){.topic = text(topics[i]), .body = text("x")};
+    bide_op op = {.kind = BIDE_OP_PUT_MANY, .put_many = {.items = items, .count = 4}};
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    assert_int_equal(w.completed_count, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_ptr_equal(w.completed[i], &calls[i].op);
+    got_one(&calls[0], items[3].id);
+    got(&calls[1], (uint64_t[]){items[1].id, items[2].id}, 2);
+    got_one(&calls[2], items[0].id);
+}
+
+static void a_call_that_waits_for_the_first_job_takes_what_is_ready_then(void **state)
+{
+    (void)state;
+    static struct call call;
+    uint64_t early = put_delayed(&w, "a", 10);
+    uint64_t also = put_delayed(&w, "a", 10);
+    begin_wait(&call, TOPICS("a"), 5);
+    /* Timer events serve one by one: the first that comes due is all there is. */
+    pass(&w, 10 * MS);
+    got_one(&call, early);
+    assert_int_equal(state_of(&w, also), BIDE_STATE_READY);
+}
+
+static void a_call_leaves_all_its_lines_when_it_is_served(void **state)
+{
+    (void)state;
+    static struct call call;
+    begin_wait(&call, TOPICS("a", "b", "c"), 1);
+    got_one(&call, put(&w, "b"));
+    uint64_t id = put(&w, "a");
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+    assert_int_equal(stats_of(&w).waiting, 0);
+    assert_int_equal(stats_of(&w).topics, 2); /* nobody needs c any more */
+}
+
+static void a_job_goes_past_a_paused_topic_only_when_the_pause_ends(void **state)
+{
+    (void)state;
+    static struct call call;
+    begin_wait(&call, TOPICS("a"), 1);
+    assert_int_equal(on_topic(&w, BIDE_OP_PAUSE, "a", 50), BIDE_OK);
+    uint64_t id = put(&w, "a");
+    assert_int_equal(call.op.status, BIDE_PENDING);
+    pass(&w, 50 * MS - 1);
+    assert_int_equal(call.op.status, BIDE_PENDING);
+    pass(&w, 1);
+    got_one(&call, id);
+}
+
+static void every_way_back_to_ready_serves_who_waits(void **state)
+{
+    (void)state;
+    static struct call call;
+    uint64_t id = put(&w, "a");
+    uint64_t token = take(&w, "a", id);
+    begin_wait(&call, TOPICS("a"), 1);
+    assert_int_equal(release(&w, id, token, 0), BIDE_OK);
+    token = call.jobs[0].token;
+    got_one(&call, id);
+    begin_wait(&call, TOPICS("a"), 1);
+    assert_int_equal(with_lease(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
+    got_one(&call, id);
+    begin_wait(&call, TOPICS("a"), 1);
+    pass(&w, 60 * SECOND); /* the ttr */
+    token = call.jobs[0].token;
+    got_one(&call, id);
+    begin_wait(&call, TOPICS("a"), 1);
+    assert_int_equal(bury(&w, id, token), BIDE_OK);
+    assert_int_equal(kick(&w, "a", 1), 1);
+    token = call.jobs[0].token;
+    got_one(&call, id);
+    begin_wait(&call, TOPICS("b"), 1);
+    assert_int_equal(release(&w, id, token, 0), BIDE_OK);
+    bide_op move = update_of(id);
+    move.update.topic = text("b");
+    assert_int_equal(run(&w, &move), BIDE_OK);
+    got_one(&call, id);
+}
+
+static void a_call_times_out_at_its_very_microsecond(void **state)
+{
+    (void)state;
+    static struct call call;
+    assert_int_equal(reserve_from(&call, TOPICS("a"), 1, BIDE_BY_PRIORITY, 5), BIDE_PENDING);
+    pass(&w, 5 * MS - 1);
+    assert_int_equal(call.op.status, BIDE_PENDING);
+    pass(&w, 1);
+    assert_int_equal(call.op.status, BIDE_TIMED_OUT);
+    assert_int_equal(stats_of(&w).topics, 0);
+}
+
+/* What comes due at the moment of the timeout is still given: jobs come before calls. */
+static void a_job_due_at_the_moment_of_the_timeout_is_given(void **state)
+{
+    (void)state;
+    static struct call call;
+    uint64_t id = put_delayed(&w, "a", 5);
+    assert_int_equal(reserve_from(&call, TOPICS("a"), 1, BIDE_BY_PRIORITY, 5), BIDE_PENDING);
+    pass(&w, 5 * MS);
+    got_one(&call, id);
+}
+
+static void a_cancelled_call_completes_once_as_cancelled(void **state)
+{
+    (void)state;
+    static struct call call;
+    begin_wait(&call, TOPICS("a", "b"), 1);
+    assert_true(bi_core_cancel(w.core, &call.op));
+    assert_int_equal(call.op.status, BIDE_CANCELLED);
+    assert_false(bi_core_cancel(w.core, &call.op));
+    uint64_t id = put(&w, "a");
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+    assert_int_equal(w.completed_count, 1);
+}
+
+static void closing_completes_every_call_that_waits(void **state)
+{
+    (void)state;
+    static struct call calls[3];
+    for (size_t i = 0; i < 3; i++)
+        begin_wait(&calls[i], TOPICS("a", "b"), 1);
+    bide_op wait = {.kind = BIDE_OP_WAIT,
+                    .wait = {.id = put_delayed(&w, "c", 1000), .timeout_ms = BIDE_FOREVER}};
+    assert_int_equal(run(&w, &wait), BIDE_PENDING);
+    bi_core_close(w.core);
+    assert_int_equal(w.completed_count, 4);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(calls[i].op.status, BIDE_CLOSED);
+    assert_int_equal(wait.status, BIDE_CLOSED);
+}
+
+static void one_call_more_than_max_waiters_is_refused(void **state)
+{
+    (void)state;
+    static struct call calls[3];
+    world_close(&w);
+    world_init(&w);
+    w.options.limits.max_waiters = 2;
+    world_start(&w);
+    begin_wait(&calls[0], TOPICS("a"), 1);
+    begin_wait(&calls[1], TOPICS("a"), 1);
+    uint64_t before = bi_core_hash(w.core);
+    assert_int_equal(reserve_from(&calls[2], TOPICS("b"), 1, BIDE_BY_PRIORITY, 5),
+                     BIDE_TOO_MANY_WAITERS);
+    assert_int_equal(bi_core_hash(w.core), before);
+}
+
+static void whoever_waits_for_a_job_learns_how_it_ended(void **state)
+{
+    (void)state;
+    uint64_t ids[3];
+    bide_op waits[3];
+    for (size_t i = 0; i < 3; i++) {
+        ids[i] = put(&w, "a");
+        waits[i] =
+            (bide_op){.kind = BIDE_OP_WAIT, .wait = {.id = ids[i], .timeout_ms = BIDE_FOREVER}};
+        assert_int_equal(run(&w, &waits[i]), BIDE_PENDING);
+    }
+    assert_int_equal(done(&w, ids[0], 0, 1000), BIDE_OK);
+    assert_int_equal(bury(&w, ids[1], 0), BIDE_OK);
+    assert_int_equal(with_lease(&w, BIDE_OP_DELETE, ids[2], 0), BIDE_OK);
+    const bide_state ends[] = {BIDE_STATE_DONE, BIDE_STATE_BURIED, BIDE_STATE_GONE};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(waits[i].status, BIDE_OK);
+        assert_int_equal(waits[i].wait.state, ends[i]);
+    }
+    assert_memory_equal(bide_buf_data(waits[0].wait.result), "result", 6);
+    bide_buf_unref(waits[0].wait.result);
+}
+
+/* ---- strategies ---- */
+
+static void fill(const char *topic, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        put(&w, topic);
+}
+
+/* Reserves and answers the topics of the jobs taken, one letter each. */
+static const char *take_letters(const char *const *topics, size_t max, bide_strategy strategy)
+{
+    static struct call call;
+    static char letters[COUNT_OF(call.jobs) + 1];
+    assert_int_equal(reserve_from(&call, topics, max, strategy, 0), BIDE_OK);
+    for (size_t i = 0; i < call.op.reserve.count; i++) {
+        letters[i] = call.jobs[i].topic[0];
+        bide_job_clear(&call.jobs[i]);
+    }
+    letters[call.op.reserve.count] = 0;
+    return letters;
+}
+
+static void by_priority_takes_the_best_job_over_all_topics(void **state)
+{
+    (void)state;
+    const struct {
+        const char *topic;
+        uint32_t priority;
+    } jobs[] = {{"a", 5}, {"b", 3}, {"c", 5}, {"a", 1}, {"b", 5}, {"c", 3}};
+    for (size_t i = 0; i < COUNT_OF(jobs); i++) {
+        bide_put_options options = put_options();
+        options.priority = jobs[i].priority;
+        put_with(&w, jobs[i].topic, &options);
+    }
+    assert_string_equal(take_letters(TOPICS("c", "b", "a"), 8, BIDE_BY_PRIORITY), "abcacb");
+}
+
+static void strict_empties_the_topics_in_the_order_given(void **state)
+{
+    (void)state;
+    fill("a", 2);
+    fill("b", 3);
+    fill("c", 2);
+    assert_string_equal(take_letters(TOPICS("b", "c", "a"), 8, BIDE_STRICT), "bbbccaa");
+}
+
+static void fair_takes_from_the_topic_that_was_served_longest_ago(void **state)
+{
+    (void)state;
+    fill("a", 5);
+    fill("b", 2);
+    fill("c", 5);
+    assert_string_equal(take_letters(TOPICS("a", "b", "c"), 4, BIDE_FAIR), "abca");
+    assert_string_equal(take_letters(TOPICS("a", "b", "c"), 4, BIDE_FAIR), "bcac");
+    fill("d", 3);
+    assert_string_equal(take_letters(TOPICS("a", "c", "d"), 4, BIDE_FAIR), "dacd");
+}
+
+static void fair_turns_count_over_calls_with_other_topics(void **state)
+{
+    (void)state;
+    fill("a", 4);
+    fill("b", 4);
+    assert_string_equal(take_letters(TOPICS("a"), 1, BIDE_FAIR), "a");
+    assert_string_equal(take_letters(TOPICS("a", "b"), 1, BIDE_FAIR), "b");
+    assert_string_equal(take_letters(TOPICS("b"), 1, BIDE_FAIR), "b");
+    assert_string_equal(take_letters(TOPICS("b", "a"), 1, BIDE_FAIR), "a");
+}
+
+static void every_strategy_passes_over_paused_and_empty_topics(void **state)
+{
+    (void)state;
+    fill("a", 8);
+    fill("b", 8);
+    assert_int_equal(on_topic(&w, BIDE_OP_PAUSE, "a", BIDE_FOREVER), BIDE_OK);
+    for (int strategy = BIDE_BY_PRIORITY; strategy <= BIDE_FAIR; strategy++)
+        assert_string_equal(take_letters(TOPICS("a", "none", "b"), 2, (bide_strategy)strategy),
+                            "bb");
+}
+
+#define DRAWS 4000u
+
+static void weighted_takes_in_proportion_to_the_weights(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", "b", "c"};
+    static const uint32_t weights[] = {1, 2, 7};
+    bide_slice topics[3];
+    unsigned counts[3] = {0};
+    for (size_t i = 0; i < 3; i++) {
+        topics[i] = text(names[i]);
+        put(&w, names[i]);
+    }
+    for (unsigned i = 0; i < DRAWS; i++) {
+        bide_job job;
+        bide_op op = {.kind = BIDE_OP_RESERVE,
+                      .reserve = {.topics = topics,
+                                  .topic_count = 3,
+                                  .weights = weights,
+                                  .strategy = BIDE_WEIGHTED,
+                                  .jobs = &job,
+                                  .job_max = 1}};
+        assert_int_equal(run(&w, &op), BIDE_OK);
+        counts[job.topic[0] - 'a']++;
+        assert_int_equal(with_lease(&w, BIDE_OP_GIVE_BACK, job.id, job.token), BIDE_OK);
+        bide_job_clear(&job);
+    }
+    /* The seed is fixed, so this does not depend on luck. */
+    for (size_t i = 0; i < 3; i++)
+        assert_in_range(counts[i], weights[i] * DRAWS / 10 * 8 / 10, weights[i] * DRAWS / 10 * 12 / 10);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(waiting_calls_are_served_first_come_first_served_over_several_topics),
+        TEST(one_op_that_makes_several_jobs_ready_serves_the_longest_waiting_first),
+        TEST(a_call_that_waits_for_the_first_job_takes_what_is_ready_then),
+        TEST(a_call_leaves_all_its_lines_when_it_is_served),
+        TEST(a_job_goes_past_a_paused_topic_only_when_the_pause_ends),
+        TEST(every_way_back_to_ready_serves_who_waits),
+        TEST(a_call_times_out_at_its_very_microsecond),
+        TEST(a_job_due_at_the_moment_of_the_timeout_is_given),
+        TEST(a_cancelled_call_completes_once_as_cancelled),
+        TEST(closing_completes_every_call_that_waits),
+        TEST(one_call_more_than_max_waiters_is_refused),
+        TEST(whoever_waits_for_a_job_learns_how_it_ended),
+        TEST(by_priority_takes_the_best_job_over_all_topics),
+        TEST(strict_empties_the_topics_in_the_order_given),
+        TEST(fair_takes_from_the_topic_that_was_served_longest_ago),
+        TEST(fair_turns_count_over_calls_with_other_topics),
+        TEST(every_strategy_passes_over_paused_and_empty_topics),
+        TEST(weighted_takes_in_proportion_to_the_weights),
+    };
+    return cmocka_run_group_tests_name("waiter", tests, NULL, NULL);
+}
