@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* adaptive mutexes */
 #include "backend/local.h"
 
 #include "backend/alarm.h"
@@ -539,6 +540,19 @@ static int start_threads(struct local *local, char *error)
     return no_thread(error);
 }
 
+/* The lock is held for less than a microsecond: whoever finds it taken does best to look again
+ * before going to sleep. */
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+#endif
+    pthread_mutex_init(lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 int bi_local_open(const struct backend_context *context, const struct backend_ops *ops,
                   struct store *store, struct backend **out, char *error)
 {
@@ -554,7 +568,7 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
     local->keeps = store->ops->keeps;
     local->offset_read = -1000000;
     bi_alarm_clear(&local->alarm);
-    pthread_mutex_init(&local->lock, NULL);
+    init_lock(&local->lock);
     pthread_cond_init(&local->room, NULL);
     pthread_cond_init(&local->left, NULL);
     pthread_cond_init(&local->work, NULL);

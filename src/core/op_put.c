@@ -16,6 +16,7 @@ struct wish {
     bide_slice body;
     bide_buf *buf;
     bool take_buf;
+    bool plain; /* nothing is said that struct more would keep */
     bide_conflict conflict;
     bide_slice key, last_error, result;
     struct bi_image image; /* times as in images; its topic and buffers are not looked at */
@@ -101,19 +102,6 @@ static bool copy_text(bide_buf **to, bide_slice from)
     return *to != NULL;
 }
 
-static bool needs_more(const struct wish *wish)
-{
-    const struct bi_image *image = &wish->image;
-    return wish->key.data != NULL || wish->last_error.data != NULL || wish->result.data != NULL ||
-           image->max_retries != BIDE_NO_RETRY_LIMIT || image->backoff_base != 0 ||
-           image->backoff_max != 0 || image->expires_at != 0 || image->retain != 0 ||
-           image->failures != 0 || image->reserves != 0 || image->timeouts != 0 ||
-           image->releases != 0 || image->fails != 0 || image->buries != 0 || image->kicks != 0 ||
-           image->touches != 0 || image->state == BIDE_STATE_BURIED ||
-           image->state == BIDE_STATE_DONE || image->ready != 0 || image->reserved != 0 ||
-           image->touched != 0 || image->buried != 0 || image->done != 0;
-}
-
 static int64_t time_of(const struct core *core, int64_t wall)
 {
     return wall == 0 ? BI_NEVER : mono_of(core, wall);
@@ -183,7 +171,7 @@ static struct job *build(struct core *core, struct topic *topic, const struct wi
     job->created = wish->image.created == 0 ? core->now.mono : mono_of(core, wish->image.created);
     if (wish->image.key_hold_retained)
         job->flags |= JOB_KEY_RETAINED;
-    if ((needs_more(wish) && !fill_more(core, job, wish)) || !fill_body(core, job, wish)) {
+    if ((!wish->plain && !fill_more(core, job, wish)) || !fill_body(core, job, wish)) {
         bi_job_free(core, job);
         return NULL;
     }
@@ -286,6 +274,13 @@ static int admit(struct core *core, bide_op *op, const struct wish *wish, uint64
 
 static const bide_put_options default_options = BIDE_PUT_OPTIONS_INIT;
 
+static bool is_plain(const bide_put_options *options)
+{
+    return options->key.size == 0 && options->max_retries == BIDE_NO_RETRY_LIMIT &&
+           (options->backoff_base_ms | options->backoff_max_ms | options->expires_at_ms |
+            options->retain_ms) == 0;
+}
+
 static void wish_times(const struct core *core, const bide_put_options *options,
                        struct bi_image *image)
 {
@@ -312,6 +307,7 @@ static int put_item(struct core *core, bide_op *op, bide_put_item *item)
     wish.conflict = options->conflict;
     if (options->key.size > 0)
         wish.key = options->key;
+    wish.plain = is_plain(options);
     struct bi_image *image = &wish.image;
     image->priority = options->priority;
     image->key_hold_retained = options->key_hold_retained;

@@ -3,7 +3,9 @@
  * cq - completion queues: how pending ops find back to the thread that owns them.
  */
 #include "queue/queue.h"
+#include "util/clock.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -168,6 +170,20 @@ int bide_cq_drain(bide_cq *cq, size_t max)
     return count;
 }
 
+/* Until the fd is readable or the time is over, signals or not. */
+static void wait_fd(int fd, int64_t timeout_ms)
+{
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    int64_t end = bi_clock_boot() + timeout_ms * 1000;
+    for (;;) {
+        int64_t left = (end - bi_clock_boot() + 999) / 1000;
+        int limit = timeout_ms < 0 ? -1 : left <= 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int)left;
+        int ready = poll(&readable, 1, limit);
+        if (ready > 0 || (ready == 0 && left <= INT32_MAX) || (ready < 0 && errno != EINTR))
+            return;
+    }
+}
+
 int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
 {
     bi_error_clear();
@@ -178,8 +194,6 @@ int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
             BIDE_EINVAL, "cq_wait: a timeout is 0 to 100 years in milliseconds, or BIDE_FOREVER");
     if (in_callback)
         return bi_error_set(BIDE_ECALLBACK, "cq_wait: called from a completion callback");
-    struct pollfd fd = {.fd = cq->fd, .events = POLLIN};
-    int limit = timeout_ms > INT32_MAX ? INT32_MAX : (int)timeout_ms;
-    poll(&fd, 1, limit);
+    wait_fd(cq->fd, timeout_ms);
     return bide_cq_drain(cq, 0);
 }

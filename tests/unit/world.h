@@ -303,4 +303,42 @@ static inline bide_stats stats_of(struct world *w)
     return stats;
 }
 
+/* ---- batches ---- */
+
+static inline struct bi_batch seal(struct world *w)
+{
+    struct bi_batch batch;
+    assert_int_equal(bi_core_seal(w->core, w->now, &batch), BIDE_OK);
+    return batch;
+}
+
+static inline void stored(struct world *w, struct bi_batch *batch)
+{
+    bi_core_committed(w->core, batch);
+    bi_batch_done(w->core, batch);
+    world_check(w);
+}
+
+static inline void commit(struct world *w)
+{
+    struct bi_batch batch = seal(w);
+    stored(w, &batch);
+}
+
+/* The batch that flies, if one does, cannot be stored. */
+static inline void not_stored(struct world *w, struct bi_batch *batch)
+{
+    bi_core_rollback(w->core, w->now);
+    if (batch != NULL)
+        bi_batch_done(w->core, batch);
+    world_check(w);
+}
+
+/* Everything since the last commit is sealed, and cannot be stored. */
+static inline void commit_fails(struct world *w)
+{
+    struct bi_batch batch = seal(w);
+    not_stored(w, &batch);
+}
+
 #endif
