@@ -152,7 +152,7 @@ static const char *check_line(const struct topic *topic)
         count++;
     }
     HOLD(count == topic->waiting, "a line is counted wrong");
-    HOLD(count == 0 || !bi_topic_open(topic) || topic->to_serve, "somebody waits for a ready job");
+    HOLD(count == 0 || !bi_topic_open(topic) || topic->serve.set, "somebody waits for a ready job");
     return NULL;
 }
 

@@ -19,6 +19,7 @@ static bool init_parts(struct core *core, const struct bi_core_options *options)
     bi_timers_init(&core->mono, core->alloc);
     bi_timers_init(&core->wall, core->alloc);
     bi_timers_init(&core->ages, core->alloc);
+    bi_timers_init(&core->serving, core->alloc);
     if (!bi_table_init(&core->by_id, core->alloc) || !bi_table_init(&core->by_name, core->alloc) ||
         !bi_table_init(&core->by_key, core->alloc) || !bi_journal_init(core, options->journal))
         return false;
@@ -90,6 +91,7 @@ void bi_core_free(struct core *core)
     bi_timers_done(&core->mono);
     bi_timers_done(&core->wall);
     bi_timers_done(&core->ages);
+    bi_timers_done(&core->serving);
     bi_table_done(&core->by_id);
     bi_table_done(&core->by_name);
     bi_table_done(&core->by_key);
@@ -130,7 +132,7 @@ static const op_run runs[BIDE_OP_COUNT] = {
 
 static void serve(struct core *core)
 {
-    if (core->serve_first != 0)
+    if (core->serving.heap.count > 0)
         bi_waiters_serve(core);
     if (core->feeds.head != NULL)
         bi_feeds_serve(core);
@@ -146,8 +148,7 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
     op->private_.hold = 0;
     int code = runs[op->kind](core, op);
     op->private_.hold = core->hold;
-    if (core->serve_first != 0 || core->feeds.head != NULL)
-        serve(core);
+    serve(core);
     return code;
 }
 

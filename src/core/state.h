@@ -29,7 +29,7 @@ enum timer_kind {
     TIMER_DUE_WALL,
     TIMER_PAUSE,
     TIMER_WAITER,
-    TIMER_AGE, /* never fires: it only keeps an order */
+    TIMER_ORDER, /* never fires: it only keeps an order */
     TIMER_KINDS
 };
 
@@ -69,7 +69,9 @@ struct core {
     uint32_t slot_room;
     uint32_t slot_frees; /* jobs freed since it was last looked whether room can go */
     struct table by_id, by_name, by_key;
-    struct timers mono, wall, ages;
+    struct timers mono, wall;
+    struct timers ages;    /* topics by their oldest ready job */
+    struct timers serving; /* topics with ready jobs, by who has waited longest for them */
 
     struct topic_place *places; /* topics by serial, for listing */
     size_t place_count, place_room, place_gone;
@@ -77,7 +79,6 @@ struct core {
     uint32_t recent_topic; /* found last */
 
     struct waiters waiters;
-    uint32_t serve_first; /* topics that may have both ready jobs and waiters */
     struct feeds feeds;
     struct journal journal;
     uint64_t hold; /* of the op that is running */

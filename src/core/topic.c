@@ -123,37 +123,38 @@ static void leave_place(struct core *core, const struct topic *topic)
 
 /* ---- making and letting go ---- */
 
-static bool enlist_timers(struct core *core)
+/* What every topic has a timer in. */
+#define TIMERS_PER_TOPIC 5
+
+static struct timers *timers_of(struct core *core, int i)
 {
-    if (!bi_timers_enlist(&core->mono))
-        return false;
-    if (bi_timers_enlist(&core->mono)) {
-        if (bi_timers_enlist(&core->wall)) {
-            if (bi_timers_enlist(&core->ages))
-                return true;
-            bi_timers_delist(&core->wall);
-        }
-        bi_timers_delist(&core->mono);
-    }
-    bi_timers_delist(&core->mono);
-    return false;
+    struct timers *const all[TIMERS_PER_TOPIC] = {&core->mono, &core->mono, &core->wall,
+                                                  &core->ages, &core->serving};
+    return all[i];
 }
 
-static void delist_timers(struct core *core)
+static void delist_timers(struct core *core, int count)
 {
-    bi_timers_delist(&core->mono);
-    bi_timers_delist(&core->mono);
-    bi_timers_delist(&core->wall);
-    bi_timers_delist(&core->ages);
+    for (int i = 0; i < count; i++)
+        bi_timers_delist(timers_of(core, i));
+}
+
+static bool enlist_timers(struct core *core, int *count)
+{
+    for (*count = 0; *count < TIMERS_PER_TOPIC; ++*count)
+        if (!bi_timers_enlist(timers_of(core, *count)))
+            return false;
+    return true;
 }
 
 static struct topic *make(struct core *core, bide_slice name, uint64_t hash)
 {
-    if (!reserve_place(core) || !enlist_timers(core))
+    if (!reserve_place(core))
         return NULL;
-    uint32_t ref = bi_pool_take(&core->topics);
+    int enlisted;
+    uint32_t ref = enlist_timers(core, &enlisted) ? bi_pool_take(&core->topics) : 0;
     if (ref == 0) {
-        delist_timers(core);
+        delist_timers(core, enlisted);
         return NULL;
     }
     struct topic *topic = bi_pool_at(&core->topics, ref);
@@ -166,7 +167,8 @@ static struct topic *make(struct core *core, bide_slice name, uint64_t hash)
     bi_timer_init(&topic->timer_mono, TIMER_DUE_MONO, TIMER_CLASS_JOB, 0);
     bi_timer_init(&topic->timer_wall, TIMER_DUE_WALL, TIMER_CLASS_JOB, 0);
     bi_timer_init(&topic->timer_pause, TIMER_PAUSE, TIMER_CLASS_TOPIC, topic->serial);
-    bi_timer_init(&topic->age, TIMER_AGE, TIMER_CLASS_TOPIC, topic->serial);
+    bi_timer_init(&topic->age, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
+    bi_timer_init(&topic->serve, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
     bi_table_insert(&core->by_name, &names, &core->topics, ref);
     core->places[core->place_count++] = (struct topic_place){.serial = topic->serial, .topic = ref};
     core->memory += sizeof(*topic);
@@ -213,7 +215,7 @@ static void free_heaps(struct core *core, struct topic *topic)
 static bool is_needed(const struct topic *topic)
 {
     return topic->members > 0 || topic->waiting > 0 || topic->references > 0 ||
-           topic->paused_until != 0 || topic->undo != 0 || topic->to_serve;
+           topic->paused_until != 0 || topic->undo != 0 || topic->serve.set;
 }
 
 void bi_topic_cleanup(struct core *core, struct topic *topic)
@@ -230,7 +232,7 @@ void bi_topic_unmake(struct core *core, struct topic *topic)
     leave_place(core, topic);
     bi_table_remove(&core->by_name, &names, &core->topics, topic->self);
     free_heaps(core, topic);
-    delist_timers(core);
+    delist_timers(core, TIMERS_PER_TOPIC);
     core->memory -= sizeof(*topic);
     if (core->recent_topic == topic->self)
         core->recent_topic = 0;

@@ -61,7 +61,8 @@ struct topic {
     struct due_heap due_mono, due_wall;
     struct timer timer_mono, timer_wall; /* the first of each due heap */
     struct timer timer_pause;
-    struct timer age; /* in core->ages: not after the oldest ready job came */
+    struct timer age;   /* in core->ages: not after the oldest ready job came */
+    struct timer serve; /* in core->serving: not after the number of the first in line */
     struct job_list lists[BIDE_STATE_DONE + 1];
     uint32_t members; /* jobs that belong to it, removed ones that the journal keeps, too */
     uint32_t urgent;
@@ -71,8 +72,6 @@ struct topic {
     uint64_t fair_turn;   /* when a fair reserve last took from it */
     int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
     uint32_t undo;        /* the journal's newest entry for the pause; 0: none */
-    bool to_serve;        /* in the core's list of topics to look at */
-    uint32_t serve_next;
     bide_counters total;
     uint8_t name_size;
     char name[BIDE_TOPIC_MAX + 1];

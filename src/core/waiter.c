@@ -179,43 +179,44 @@ void bi_core_close(struct core *core)
 
 /* ---- serving reserves ---- */
 
-void bi_waiters_mark(struct core *core, struct topic *topic)
+static int64_t first_in_line(const struct topic *topic)
 {
-    if (topic->waiting == 0 || topic->to_serve || !bi_topic_open(topic))
-        return;
-    topic->to_serve = true;
-    topic->serve_next = core->serve_first;
-    core->serve_first = topic->self;
+    return (int64_t)topic->waiting_head->waiter->number;
 }
 
-/* Unmarks the topics for which there is nothing to do; answers, among the others, the one whose
- * first in line has waited longest. */
+void bi_waiters_mark(struct core *core, struct topic *topic)
+{
+    if (topic->waiting > 0 && !topic->serve.set && bi_topic_open(topic))
+        bi_timers_set(&core->serving, &topic->serve, first_in_line(topic));
+}
+
+/*
+ * Among the topics that have something to give, the one whose first in line has waited longest;
+ * NULL for none. A topic may be marked with somebody who has left meanwhile, so with a number that
+ * is too small, never too large: it is corrected when it comes up.
+ */
 static struct topic *longest_waiting(struct core *core)
 {
-    struct topic *best = NULL;
-    uint32_t *at = &core->serve_first;
-    while (*at != 0) {
-        struct topic *topic = topic_at(core, *at);
+    while (core->serving.heap.count > 0) {
+        struct timer *mark = core->serving.heap.entries[0].timer;
+        struct topic *topic =
+            (struct topic *)(void *)((char *)mark - offsetof(struct topic, serve));
         if (topic->waiting == 0 || !bi_topic_open(topic)) {
-            *at = topic->serve_next;
-            topic->to_serve = false;
+            bi_timers_clear(&core->serving, mark);
             bi_topic_cleanup(core, topic);
-            continue;
+        } else if (mark->due != first_in_line(topic)) {
+            bi_timers_set(&core->serving, mark, first_in_line(topic));
+        } else {
+            return topic;
         }
-        if (best == NULL ||
-            topic->waiting_head->waiter->number < best->waiting_head->waiter->number)
-            best = topic;
-        at = &topic->serve_next;
     }
-    return best;
+    return NULL;
 }
 
 void bi_waiters_serve(struct core *core)
 {
-    while (core->serve_first != 0) {
-        const struct topic *topic = longest_waiting(core);
-        if (topic == NULL)
-            return;
+    const struct topic *topic;
+    while ((topic = longest_waiting(core)) != NULL) {
         struct waiter *waiter = topic->waiting_head->waiter;
         uint64_t hold = core->hold;
         core->hold = 0;
