@@ -1,5 +1,6 @@
 # Verbs in front of meson. `make help` lists them.
 PREFIX ?= /usr/local
+LIBDIR ?= lib
 DESTDIR ?=
 SEEDS ?= 1-40
 STEPS ?= 30000
@@ -13,7 +14,7 @@ all: build/build.ninja ## build the library, the examples, the benchmark and the
 
 build/build.ninja:
 	@tools/setup.sh --check build
-	meson setup build --prefix '$(PREFIX)'
+	meson setup build --prefix '$(PREFIX)' --libdir '$(LIBDIR)'
 
 run: ## install what is missing, build, and run the quick-start example
 	@tools/setup.sh build
@@ -46,11 +47,13 @@ symbols: build/build.ninja ## write the exported symbols to tests/symbols.txt
 	tools/check-symbols.sh --write build
 
 format: ## format every C file in place
+	@tools/setup.sh --check test
 	tools/check-format.sh --write
 
-install: all ## install under PREFIX (/usr/local), staged in DESTDIR
-	meson configure build -Dprefix='$(PREFIX)'
+install: all ## install under PREFIX (/usr/local) in LIBDIR (lib), staged in DESTDIR
+	meson configure build -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
 	DESTDIR='$(DESTDIR)' meson install -C build
+	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
 
 clean: ## remove every build directory
 	rm -rf build build-gcc build-clang build-asan build-tsan

@@ -93,6 +93,10 @@ static void put_and_reserve(bide *queue)
          bide_delete(queue, job.id, job.token));
     CALL("Stale answers are told apart: this job is gone.", BIDE_NOT_FOUND,
          bide_delete(queue, job.id, job.token));
+    show_call(
+        "A job that we were given holds memory of its own: give it back, once we have read it.",
+        "bide_job_clear(&job)");
+    gap = "\n";
     bide_job_clear(&job);
 }
 

@@ -17,6 +17,12 @@ DESTDIR=$scratch meson install -C "$build" >"$scratch/log" 2>&1 ||
 pc=$(find "$scratch" -name bide.pc)
 [ -n "$pc" ] || fail "bide.pc was not installed"
 prefix=$scratch$(sed -n 's/^prefix=//p' "$pc")
+# Whoever runs `make install` and then pkg-config finds it without further words.
+place=$(dirname "${pc#"$scratch"}")
+case :$(pkg-config --variable pc_path pkg-config): in
+*:"$place":*) ;;
+*) fail "bide.pc lies in $place, where pkg-config does not look" ;;
+esac
 libdir=$(dirname "$(dirname "$pc")")
 
 bide_flags() {

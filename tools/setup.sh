@@ -78,10 +78,12 @@ if [ -z "$check" ] && command -v apt-get >/dev/null; then
     [ -z "$missing" ] && exit 0
 fi
 
+as=
+[ "$(id -u)" = 0 ] || as='sudo '
 {
     echo "bide: these packages are missing; please run:"
     echo
-    echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing"
+    echo "    ${as}apt-get update && ${as}apt-get install -y --no-install-recommends$missing"
     echo
 } >&2
 exit 1

@@ -88,7 +88,7 @@ build() { # name compiler option...
     shift 2
     if [ "$(cat "$dir/bide-setup" 2>/dev/null)" != "$wanted" ]; then
         rm -rf "$dir"
-        CC=$compiler meson setup "$dir" -Dwerror=true -Dtests=enabled "$@" || return 1
+        CC=$compiler meson setup "$dir" --libdir lib -Dwerror=true -Dtests=enabled "$@" || return 1
         echo "$wanted" >"$dir/bide-setup"
     fi
     ninja -C "$dir" --quiet
