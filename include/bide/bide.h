@@ -267,7 +267,9 @@ BIDE_API int bide_topics(bide *queue, char *cursor, bide_topic_stats *topics, si
 BIDE_API int bide_waiting(bide *queue, char *cursor, bide_topic_stats *topics, size_t max,
                           size_t *count);
 
+/* The figures of the whole queue. They are not held for what is not stored yet. */
 BIDE_API int bide_queue_stats(bide *queue, bide_stats *stats);
+/* The figures of one topic. BIDE_NOT_FOUND. */
 BIDE_API int bide_topic_get_stats(bide *queue, const char *topic, bide_topic_stats *stats);
 
 /* Is the backend there? */

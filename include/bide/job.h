@@ -63,10 +63,13 @@ typedef struct bide_buf bide_buf;
 
 /* A new buffer with a copy of the bytes and one reference; NULL when out of memory. */
 BIDE_API bide_buf *bide_buf_new(const void *data, size_t size);
+/* Takes one more reference, and answers the buffer. NULL is fine. */
 BIDE_API bide_buf *bide_buf_ref(bide_buf *buf);
 /* Gives one reference back; the last one frees. NULL is fine. */
 BIDE_API void bide_buf_unref(bide_buf *buf);
+/* The bytes, valid as long as a reference is held; NULL of NULL. */
 BIDE_API const void *bide_buf_data(const bide_buf *buf);
+/* How many there are; 0 of NULL. */
 BIDE_API size_t bide_buf_size(const bide_buf *buf);
 
 /* What to do when a live job of the topic already holds the key of a new one. */
