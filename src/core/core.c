@@ -122,6 +122,24 @@ int bi_op_answer(bide_op *op, int code)
     return code;
 }
 
+int bi_op_no_job(bide_op *op, uint64_t id)
+{
+    return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
+                        (unsigned long long)id);
+}
+
+int bi_op_reserved(bide_op *op, const struct job *job)
+{
+    return bi_op_refuse(op, BIDE_RESERVED, "%s: job %llu is reserved; its holder's token is needed",
+                        bide_op_name(op->kind), (unsigned long long)job->id);
+}
+
+int bi_op_wrong_state(bide_op *op, const struct job *job)
+{
+    return bi_op_refuse(op, BIDE_WRONG_STATE, "%s: job %llu is %s", bide_op_name(op->kind),
+                        (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+}
+
 /* ---- running ---- */
 
 static const op_run runs[BIDE_OP_COUNT] = {

@@ -32,18 +32,6 @@ static bool existed(const bide_op *op, const struct job *job)
            job->since <= (int64_t)op->private_.bound[BOUND_SINCE];
 }
 
-static int no_job(bide_op *op, uint64_t id)
-{
-    return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
-                        (unsigned long long)id);
-}
-
-static int is_reserved(bide_op *op, const struct job *job)
-{
-    return bi_op_refuse(op, BIDE_RESERVED, "%s: job %llu is reserved", bide_op_name(op->kind),
-                        (unsigned long long)job->id);
-}
-
 /* ---- kick ---- */
 
 static int kick(struct core *core, struct job *job)
@@ -121,12 +109,11 @@ int bi_op_kick_job(struct core *core, bide_op *op)
 {
     struct job *job = bi_core_find(core, op->lease.id);
     if (job == NULL)
-        return no_job(op, op->lease.id);
+        return bi_op_no_job(op, op->lease.id);
     if (job->state == BIDE_STATE_RESERVED)
-        return is_reserved(op, job);
+        return bi_op_reserved(op, job);
     if (job->state != BIDE_STATE_BURIED && job->state != BIDE_STATE_DELAYED)
-        return bi_op_refuse(op, BIDE_WRONG_STATE, "kick_job: job %llu is %s",
-                            (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+        return bi_op_wrong_state(op, job);
     int code = kick(core, job);
     return code == BIDE_OK ? code : bi_op_answer(op, code);
 }
@@ -137,7 +124,7 @@ int bi_op_cancel(struct core *core, bide_op *op)
 {
     struct job *job = bi_core_find(core, op->lease.id);
     if (job == NULL)
-        return no_job(op, op->lease.id);
+        return bi_op_no_job(op, op->lease.id);
     if (bi_journal_change(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
     if (job->state == BIDE_STATE_RESERVED) {
@@ -177,11 +164,10 @@ static int check_update(bide_op *op, const struct job *job)
 {
     const bide_update_args *args = &op->update;
     if (job->state == BIDE_STATE_RESERVED)
-        return is_reserved(op, job);
+        return bi_op_reserved(op, job);
     bool due = args->delay_ms != BIDE_KEEP || args->run_at_ms != BIDE_KEEP;
     if (due && job->state != BIDE_STATE_READY && job->state != BIDE_STATE_DELAYED)
-        return bi_op_refuse(op, BIDE_WRONG_STATE, "update: job %llu is %s and has no due time",
-                            (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+        return bi_op_wrong_state(op, job);
     return BIDE_OK;
 }
 
@@ -267,7 +253,7 @@ int bi_op_update(struct core *core, bide_op *op)
 {
     struct job *job = bi_core_find(core, op->update.id);
     if (job == NULL)
-        return no_job(op, op->update.id);
+        return bi_op_no_job(op, op->update.id);
     int code = check_update(op, job);
     if (code != BIDE_OK)
         return code;

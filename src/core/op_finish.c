@@ -38,13 +38,10 @@ static int find_for(struct core *core, bide_op *op, uint64_t id, uint64_t token,
 {
     *job = find_current(core, id);
     if (*job == NULL)
-        return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
-                            (unsigned long long)id);
+        return bi_op_no_job(op, id);
     bool reserved = (*job)->state == BIDE_STATE_RESERVED;
     if (token == 0 && reserved)
-        return bi_op_refuse(op, BIDE_RESERVED,
-                            "%s: job %llu is reserved; its holder's token is needed",
-                            bide_op_name(op->kind), (unsigned long long)id);
+        return bi_op_reserved(op, *job);
     if (token != 0 && (!reserved || more_of(core, *job)->token != token))
         return lease_lost(op, id);
     return BIDE_OK;
@@ -55,17 +52,21 @@ static int find_held(struct core *core, bide_op *op, uint64_t id, uint64_t token
 {
     *job = find_current(core, id);
     if (*job == NULL)
-        return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
-                            (unsigned long long)id);
+        return bi_op_no_job(op, id);
     if ((*job)->state != BIDE_STATE_RESERVED || more_of(core, *job)->token != token)
         return lease_lost(op, id);
     return BIDE_OK;
 }
 
-static int wrong_state(bide_op *op, const struct job *job)
+/* The same for what cannot be done to a job that is buried or done. */
+static int find_unfinished(struct core *core, bide_op *op, uint64_t id, uint64_t token,
+                           struct job **job)
 {
-    return bi_op_refuse(op, BIDE_WRONG_STATE, "%s: job %llu is %s", bide_op_name(op->kind),
-                        (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+    int code = find_for(core, op, id, token, job);
+    if (code != BIDE_OK)
+        return code;
+    bool finished = (*job)->state == BIDE_STATE_BURIED || (*job)->state == BIDE_STATE_DONE;
+    return finished ? bi_op_wrong_state(op, *job) : BIDE_OK;
 }
 
 /* ---- what they share ---- */
@@ -227,7 +228,7 @@ static int result_of(bide_finish_item *item, bide_buf **out)
 static int done(struct core *core, bide_op *op, bide_finish_item *item, struct job *job)
 {
     if (job->state == BIDE_STATE_DONE)
-        return wrong_state(op, job);
+        return bi_op_wrong_state(op, job);
     size_t size = item->buf != NULL ? bide_buf_size(item->buf) : item->result.size;
     if (size > core->limits.max_result_size)
         return bi_op_refuse(op, BIDE_TOO_BIG,
@@ -318,11 +319,9 @@ int bi_op_fail(struct core *core, bide_op *op)
 {
     bide_fail_args *args = &op->fail;
     struct job *job;
-    int code = find_for(core, op, args->id, args->token, &job);
+    int code = find_unfinished(core, op, args->id, args->token, &job);
     if (code != BIDE_OK)
         return code;
-    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        return wrong_state(op, job);
     args->delay_ms = 0;
     if ((job->flags & JOB_CANCEL_WANTED) != 0) {
         code = remove_and_count(core, op, job);
@@ -350,11 +349,9 @@ int bi_op_bury(struct core *core, bide_op *op)
 {
     bide_bury_args *args = &op->bury;
     struct job *job;
-    int code = find_for(core, op, args->id, args->token, &job);
+    int code = find_unfinished(core, op, args->id, args->token, &job);
     if (code != BIDE_OK)
         return code;
-    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        return wrong_state(op, job);
     if ((job->flags & JOB_CANCEL_WANTED) != 0)
         return remove_and_count(core, op, job);
     bide_buf *text;

@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-static int not_found(bide_op *op, uint64_t id)
-{
-    return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),
-                        (unsigned long long)id);
-}
-
 /* A look does not hand out the proof of somebody's lease. */
 static int show(struct core *core, bide_op *op, const struct job *job, bool with_body)
 {
@@ -24,13 +18,13 @@ static int show(struct core *core, bide_op *op, const struct job *job, bool with
 int bi_op_peek(struct core *core, bide_op *op)
 {
     const struct job *job = bi_core_find(core, op->look.id);
-    return job == NULL ? not_found(op, op->look.id) : show(core, op, job, true);
+    return job == NULL ? bi_op_no_job(op, op->look.id) : show(core, op, job, true);
 }
 
 int bi_op_job_stats(struct core *core, bide_op *op)
 {
     const struct job *job = bi_core_find(core, op->look.id);
-    return job == NULL ? not_found(op, op->look.id) : show(core, op, job, false);
+    return job == NULL ? bi_op_no_job(op, op->look.id) : show(core, op, job, false);
 }
 
 static const struct job *first_of(struct core *core, const struct topic *topic, bide_state state)
@@ -65,7 +59,7 @@ int bi_op_body(struct core *core, bide_op *op)
 {
     const struct job *job = bi_core_find(core, op->fetch.id);
     if (job == NULL)
-        return not_found(op, op->fetch.id);
+        return bi_op_no_job(op, op->fetch.id);
     op->fetch.buf = bide_buf_ref(job->body);
     return BIDE_OK;
 }
@@ -74,10 +68,9 @@ int bi_op_result(struct core *core, bide_op *op)
 {
     const struct job *job = bi_core_find(core, op->fetch.id);
     if (job == NULL)
-        return not_found(op, op->fetch.id);
+        return bi_op_no_job(op, op->fetch.id);
     if (job->state != BIDE_STATE_DONE)
-        return bi_op_refuse(op, BIDE_WRONG_STATE, "result: job %llu is %s, not done",
-                            (unsigned long long)job->id, bide_state_name((bide_state)job->state));
+        return bi_op_wrong_state(op, job);
     op->fetch.buf = bide_buf_ref(more_of(core, job)->result);
     return BIDE_OK;
 }

@@ -43,18 +43,33 @@ int bi_core_take(struct core *core, struct job *job)
 
 /* ---- strategies: the topic to take from, among those that are open; NULL for none ---- */
 
-static struct topic *by_priority(struct core *core, const struct waiter_link *links, size_t count)
+static bool better_job(const struct topic *a, const struct topic *b)
 {
-    (void)core;
+    return bi_ready_before(&a->ready.entries[0], &b->ready.entries[0]);
+}
+
+static bool longer_ago(const struct topic *a, const struct topic *b)
+{
+    return a->fair_turn < b->fair_turn;
+}
+
+/* The open topic that comes before all others; the first of several alike. */
+static struct topic *foremost(const struct waiter_link *links, size_t count,
+                              bool (*before)(const struct topic *, const struct topic *))
+{
     struct topic *best = NULL;
     for (size_t i = 0; i < count; i++) {
         struct topic *topic = links[i].topic;
-        if (topic == NULL || !bi_topic_open(topic))
-            continue;
-        if (best == NULL || bi_ready_before(&topic->ready.entries[0], &best->ready.entries[0]))
+        if (topic != NULL && bi_topic_open(topic) && (best == NULL || before(topic, best)))
             best = topic;
     }
     return best;
+}
+
+static struct topic *by_priority(struct core *core, const struct waiter_link *links, size_t count)
+{
+    (void)core;
+    return foremost(links, count, better_job);
 }
 
 static struct topic *strict(struct core *core, const struct waiter_link *links, size_t count)
@@ -88,15 +103,7 @@ static struct topic *weighted(struct core *core, const struct waiter_link *links
 static struct topic *fair(struct core *core, const struct waiter_link *links, size_t count)
 {
     (void)core;
-    struct topic *best = NULL;
-    for (size_t i = 0; i < count; i++) {
-        struct topic *topic = links[i].topic;
-        if (topic == NULL || !bi_topic_open(topic))
-            continue;
-        if (best == NULL || topic->fair_turn < best->fair_turn)
-            best = topic;
-    }
-    return best;
+    return foremost(links, count, longer_ago);
 }
 
 static struct topic *(*const strategies[])(struct core *, const struct waiter_link *, size_t) = {
@@ -241,14 +248,11 @@ int bi_op_reserve_job(struct core *core, bide_op *op)
 {
     struct job *job = bi_core_find(core, op->reserve_job.id);
     if (job == NULL)
-        return bi_op_refuse(op, BIDE_NOT_FOUND, "reserve_job: there is no job %llu",
-                            (unsigned long long)op->reserve_job.id);
+        return bi_op_no_job(op, op->reserve_job.id);
     if (job->state == BIDE_STATE_RESERVED)
-        return bi_op_refuse(op, BIDE_RESERVED, "reserve_job: job %llu is reserved by somebody else",
-                            (unsigned long long)job->id);
+        return bi_op_reserved(op, job);
     if (job->state == BIDE_STATE_DONE)
-        return bi_op_refuse(op, BIDE_WRONG_STATE, "reserve_job: job %llu is done",
-                            (unsigned long long)job->id);
+        return bi_op_wrong_state(op, job);
     if (bi_core_take(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
     bi_core_snapshot(core, job, op->reserve_job.job, true);

@@ -123,6 +123,11 @@ int bi_op_refuse(bide_op *op, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with the general sentence of the code. */
 int bi_op_answer(bide_op *op, int code);
+/* What many ops have to say: there is no such job; it is reserved; it is in a state that does not
+ * allow this. */
+int bi_op_no_job(bide_op *op, uint64_t id);
+int bi_op_reserved(bide_op *op, const struct job *job);
+int bi_op_wrong_state(bide_op *op, const struct job *job);
 
 /* A job by id, NULL if there is none; either way the answer holds for its last change. */
 struct job *bi_core_find(struct core *core, uint64_t id);
