@@ -21,7 +21,7 @@ format       60  clang-format has nothing to change
 tidy        300  clang-tidy has nothing to say
 unit        240  unit tests
 contract    300  contract suite
-quickstart  240  the quick-start example
+examples    240  every example does what it says
 sim         300  simulator, 1.2 million steps
 asan        500  unit, contract, simulator with the address and undefined sanitizers
 tsan        500  unit, contract with the thread sanitizer
@@ -145,7 +145,13 @@ step_format() { check tools/check-format.sh; }
 step_tidy() { build_clang && check tools/check-tidy.sh build-clang; }
 step_unit() { build_gcc && run_unit build-gcc; }
 step_contract() { build_gcc && run_contract build-gcc; }
-step_quickstart() { build_gcc && check build-gcc/quickstart; }
+step_examples() {
+    local source
+    build_gcc || return 1
+    for source in examples/*.c; do
+        check timeout 60 "build-gcc/$(basename "$source" .c)"
+    done
+}
 step_sim() { build_gcc && run_sim build-gcc 30000 1-20 21-40; }
 
 step_asan() {

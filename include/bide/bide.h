@@ -96,10 +96,19 @@ typedef struct bide_options {
 BIDE_API int bide_open(const char *url, const bide_options *options, bide **out);
 
 /*
- * Closes: every call that waits in another thread answers BIDE_CLOSED, every pending op
- * completes, every thread of the queue ends; then it returns. No call may be begun on the queue
- * once this one has begun. Ops that completed here are still to be drained from their completion
- * queues. NULL is fine. BIDE_ECALLBACK from a completion callback.
+ * Tells the workers to stop: every call that waits answers BIDE_CLOSED, and so does, from now on,
+ * everything that takes a job or would wait. All else goes on, so that a worker can still finish
+ * what it holds. The way to end a program: shut down, join the workers, close. May be called from
+ * a callback, and more than once.
+ */
+BIDE_API int bide_shutdown(bide *queue);
+
+/*
+ * Closes: shuts down, completes every pending op, ends every thread of the queue, frees it; then
+ * it returns. No call on the queue may be begun once this one has begun, so join your workers
+ * first; a call that still waits in another thread answers BIDE_CLOSED. Ops that completed here
+ * are still to be drained from their completion queues. Jobs that are reserved go back with the
+ * queue. NULL is fine. BIDE_ECALLBACK from a completion callback.
  */
 BIDE_API int bide_close(bide *queue);
 

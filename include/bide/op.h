@@ -5,14 +5,28 @@
  * An op is a struct in the caller's memory: its kind, its arguments, room for its result and for
  * its error sentence. Zero it, set the kind and the arguments, and hand it over:
  *
- *     bide_op op = {.kind = BIDE_OP_RESERVE, .cq = cq, .done = got_a_job};
- *     op.reserve.topics = &topic;
- *     op.reserve.topic_count = 1;
- *     op.reserve.timeout_ms = BIDE_FOREVER;
- *     op.reserve.jobs = &job;
- *     op.reserve.job_max = 1;
- *     bide_op *list[] = {&op};
- *     bide_submit(queue, list, 1);
+ *     static void take(struct worker *worker)
+ *     {
+ *         bide_op *list[] = {&worker->op};
+ *         while (bide_submit(worker->queue, list, 1) == 0) // 0 pending: finished, no callback
+ *             if (!handle(worker))                         // look at op.status and the job
+ *                 return;
+ *     }
+ *
+ *     static void taken(bide_op *op) // the callback: it was pending, and has completed
+ *     {
+ *         if (handle(op->user))
+ *             take(op->user);
+ *     }
+ *
+ *     bide_slice topic = {"email", 5};
+ *     worker->op = (bide_op){.kind = BIDE_OP_RESERVE, .cq = cq, .done = taken, .user = worker};
+ *     worker->op.reserve = (bide_reserve_args){.topics = &topic, .topic_count = 1,
+ *         .timeout_ms = BIDE_FOREVER, .jobs = &worker->job, .job_max = 1};
+ *     take(worker);
+ *
+ * An op that has completed may be submitted again as it is, with arguments set anew. The whole
+ * program, with poll(), is examples/eventloop.c.
  *
  * Ordering   The ops of one submit run in order, under one lock and one reading of the clocks.
  * Ownership  The op belongs to the queue from submit until it has completed. What its arguments

@@ -50,6 +50,10 @@ struct backend_ops {
     /* Gives up an op that is pending, if it waits; it completes all the same. */
     void (*cancel)(struct backend *backend, bide_op *op);
 
+    /* Completes what waits with BIDE_CLOSED, and answers so from now on to whatever takes jobs or
+     * would wait; the rest goes on until close. Does not block. */
+    void (*shutdown)(struct backend *backend);
+
     /* Completes every pending op, ends every thread, frees the backend. May block. */
     void (*close)(struct backend *backend);
 };

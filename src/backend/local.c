@@ -599,6 +599,17 @@ static void end_waiting(struct local *local)
     }
 }
 
+void bi_local_shutdown(struct backend *backend)
+{
+    struct local *local = local_of(backend);
+    void (*complete)(bide_op *) = local->context.complete;
+    pthread_mutex_lock(&local->lock);
+    bi_core_close(local->core);
+    struct op_list completed = list_take(&local->completed);
+    pthread_mutex_unlock(&local->lock);
+    hand_out(complete, completed);
+}
+
 void bi_local_close(struct backend *backend)
 {
     struct local *local = local_of(backend);
@@ -643,5 +654,6 @@ const struct backend_ops bi_backend_memory = {
     .open = open_memory,
     .submit = bi_local_submit,
     .cancel = bi_local_cancel,
+    .shutdown = bi_local_shutdown,
     .close = bi_local_close,
 };

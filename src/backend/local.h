@@ -25,6 +25,7 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
 
 int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n);
 void bi_local_cancel(struct backend *backend, bide_op *op);
+void bi_local_shutdown(struct backend *backend);
 void bi_local_close(struct backend *backend);
 
 #endif

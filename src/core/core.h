@@ -91,7 +91,8 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now);
  * not wait (any more); nothing happens then. */
 bool bi_core_cancel(struct core *core, bide_op *op);
 
-/* Completes every waiting op with BIDE_CLOSED. */
+/* Completes every waiting op with BIDE_CLOSED. From now on reserves, and whatever would wait, are
+ * answered so at once; everything else goes on. */
 void bi_core_close(struct core *core);
 
 /*

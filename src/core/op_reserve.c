@@ -205,6 +205,8 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
 
 int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args)
 {
+    if (core->closed)
+        return bi_op_answer(op, BIDE_CLOSED);
     struct waiter_link few[16];
     struct waiter_link *links = few;
     const size_t count = args->topic_count;
@@ -246,6 +248,8 @@ int bi_op_finish_and_reserve(struct core *core, bide_op *op)
 
 int bi_op_reserve_job(struct core *core, bide_op *op)
 {
+    if (core->closed)
+        return bi_op_answer(op, BIDE_CLOSED);
     struct job *job = bi_core_find(core, op->reserve_job.id);
     if (job == NULL)
         return bi_op_no_job(op, op->reserve_job.id);

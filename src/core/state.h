@@ -56,6 +56,7 @@ struct core {
     struct bi_now now; /* of the call that is running */
     int64_t born;
     bool draining;
+    bool closed; /* nobody may wait or take any more */
     uint64_t next_id;
     uint64_t next_token;
     uint64_t next_order; /* of burials and results */

@@ -87,10 +87,14 @@ static struct waiter *make(struct core *core, size_t links)
 struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
                              const struct waiter_link *links, size_t link_count, int *code)
 {
-    bool full = core->waiters.count >= core->limits.max_waiters;
-    struct waiter *waiter = full ? NULL : make(core, link_count);
+    *code = core->closed                                      ? BIDE_CLOSED
+            : core->waiters.count >= core->limits.max_waiters ? BIDE_TOO_MANY_WAITERS
+                                                              : BIDE_OK;
+    struct waiter *waiter = *code == BIDE_OK ? make(core, link_count) : NULL;
     if (waiter == NULL) {
-        *code = bi_op_answer(op, full ? BIDE_TOO_MANY_WAITERS : BIDE_ENOMEM);
+        if (*code == BIDE_OK)
+            *code = BIDE_ENOMEM;
+        bi_op_answer(op, *code);
         return NULL;
     }
     waiter->op = op;
@@ -173,6 +177,7 @@ bool bi_core_cancel(struct core *core, bide_op *op)
 void bi_core_close(struct core *core)
 {
     core->hold = 0;
+    core->closed = true;
     while (core->waiters.head != NULL)
         bi_waiter_end(core, core->waiters.head, BIDE_CLOSED);
 }

@@ -52,8 +52,8 @@ struct waiters {
 
 /*
  * Makes op wait, at most timeout_ms (negative: for ever). links (with their topics) are copied.
- * NULL, with the op's sentence written and its code in *code, if it cannot: TOO_MANY_WAITERS or
- * ENOMEM; else *code is BIDE_PENDING.
+ * NULL, with the op's sentence written and its code in *code, if it cannot: CLOSED,
+ * TOO_MANY_WAITERS or ENOMEM; else *code is BIDE_PENDING.
  */
 struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
                              const struct waiter_link *links, size_t link_count, int *code);

@@ -53,6 +53,15 @@ int bide_open(const char *url, const bide_options *options, bide **out)
     return BIDE_OK;
 }
 
+int bide_shutdown(bide *queue)
+{
+    bi_error_clear();
+    if (queue == NULL)
+        return bi_error_set(BIDE_EINVAL, "shutdown: queue is NULL");
+    queue->backend->ops->shutdown(queue->backend);
+    return BIDE_OK;
+}
+
 int bide_close(bide *queue)
 {
     bi_error_clear();

@@ -245,7 +245,53 @@ static void both_tickers_and_their_settings_work(void)
     }
 }
 
+/* ---- shutdown ---- */
+
+static void a_shutdown_ends_what_waits_and_lets_work_be_finished(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_slice waited = slice(b);
+    put(queue, a, "one");
+    put(queue, a, "two");
+    bide_job held = reserve(queue, a);
+    struct waiter *waiter = begin_reserve(queue, cq, &waited, 1);
+    OK(bide_shutdown(queue));
+    completes(waiter, BIDE_CLOSED);
+
+    bide_job job = {0};
+    CODE(bide_reserve(queue, a, 0, &job), BIDE_CLOSED);
+    CODE(bide_reserve(queue, b, BIDE_FOREVER, &job), BIDE_CLOSED);
+    CODE(bide_wait(queue, held.id, BIDE_FOREVER, NULL, NULL), BIDE_CLOSED);
+    OK(bide_touch(queue, held.id, held.token, 0, NULL));
+    OK(bide_delete(queue, held.id, held.token));
+    put(queue, a, "three");
+    EQ(topic_of(queue, a).jobs.ready, 2);
+    OK(bide_shutdown(queue));
+}
+
+static void a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    put(queue, a, "one");
+    put(queue, a, "two");
+    bide_job held = reserve(queue, a), next = {0};
+    OK(bide_shutdown(queue));
+    bide_finish_item finish = {.id = held.id, .token = held.token};
+    bide_reserve_args args = reserve_args(&topic, 1, 0, &next, 1);
+    CODE(bide_finish_and_reserve(queue, &finish, &args), BIDE_CLOSED);
+    EQ(finish.status, BIDE_OK);
+    EQ(topic_of(queue, a).jobs.ready, 1);
+    EQ(topic_of(queue, a).jobs.reserved, 0);
+    CODE(bide_shutdown(NULL), BIDE_EINVAL);
+}
+
 static const struct test tests[] = {
+    TEST(a_shutdown_ends_what_waits_and_lets_work_be_finished),
+    TEST(a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken),
     TEST(a_url_that_names_no_backend_is_refused),
     TEST(a_url_that_is_very_long_is_refused),
     TEST(an_open_without_room_for_the_queue_is_refused),
