@@ -29,6 +29,8 @@ extern "C" {
 #define BIDE_BATCH_JOBS     1000                      /* items in one put_many, finish_many, ... */
 #define BIDE_BATCH_BYTES    ((size_t)8 << 20)         /* bytes of bodies in one put_many */
 #define BIDE_RESERVE_TOPICS 10000                     /* topics in one reserve */
+#define BIDE_RESERVE_WORK   1000000                   /* topics times jobs in one reserve */
+#define BIDE_TEXT_MAX       1024                      /* bytes that a filter looks for in bodies */
 #define BIDE_EXAMINE_MAX    10000                     /* jobs that one call of list looks at */
 
 #define BIDE_DEFAULT_PRIORITY 1024 /* below it a job counts as urgent */

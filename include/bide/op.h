@@ -155,7 +155,7 @@ typedef struct bide_reserve_args {
     bide_strategy strategy;
     int64_t timeout_ms; /* how long to wait for the first job; 0: not at all; BIDE_FOREVER */
     bide_job *jobs;     /* out: room for job_max snapshots, cleared by the caller */
-    size_t job_max;     /* 1 to BIDE_BATCH_JOBS */
+    size_t job_max;     /* 1 to BIDE_BATCH_JOBS; times topic_count at most BIDE_RESERVE_WORK */
     size_t count;       /* out: how many were taken; at least 1 when the status is 0 */
 } bide_reserve_args;
 
@@ -172,7 +172,7 @@ typedef struct bide_update_args {
 /* Which jobs a list returns. Zeroed: all. */
 typedef struct bide_filter {
     bide_slice key;     /* exactly this key */
-    bide_slice text;    /* these bytes occur in the body */
+    bide_slice text;    /* these bytes, at most BIDE_TEXT_MAX, occur in the body */
     int64_t min_age_ms; /* created at least that long ago */
     int64_t max_age_ms; /* created at most that long ago; 0: no limit */
 } bide_filter;
@@ -370,7 +370,7 @@ struct bide_op {
         void *wake;        /* a blocking caller, instead of a completion queue */
         uint64_t hold;     /* the batch that must be stored before the answer may be given */
         uint64_t bytes;    /* counted in max_pending_bytes */
-        uint64_t bound[3]; /* what a sliced op (kick, purge) has still to do */
+        uint64_t bound[4]; /* what a sliced op (kick, purge) has still to do */
         int status;        /* becomes the public one when the owner drains */
         int flags;
     } private_;

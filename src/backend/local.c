@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ struct local {
     struct core *core;
     bool keeps;
 
+    _Atomic unsigned inside;  /* callers that are in here, or about to be */
     pthread_mutex_t lock;     /* guards everything below */
     struct op_list completed; /* to be handed out when the lock is given back */
     struct op_list sliced;    /* kicks and purges that the timer thread carries on with */
@@ -71,6 +73,20 @@ static struct bi_now read_clocks(struct local *local)
     return (struct bi_now){boot, boot + local->wall_offset};
 }
 
+/* A caller comes in, and leaves: it must not touch the queue after that. */
+static struct local *enter(struct backend *backend)
+{
+    struct local *local = local_of(backend);
+    atomic_fetch_add_explicit(&local->inside, 1, memory_order_relaxed);
+    pthread_mutex_lock(&local->lock);
+    return local;
+}
+
+static void leave(struct local *local)
+{
+    atomic_fetch_sub_explicit(&local->inside, 1, memory_order_release);
+}
+
 /* ---- lists of ops ---- */
 
 static void list_add(struct op_list *list, bide_op *op)
@@ -102,7 +118,7 @@ static struct op_list list_take(struct op_list *list)
     return taken;
 }
 
-/* Tells the owners. No lock is held, and the queue is not touched: it may be gone with the last. */
+/* Tells the owners. No lock is held. */
 static void hand_out(void (*complete)(bide_op *), struct op_list list)
 {
     bide_op *op = list.head;
@@ -196,6 +212,10 @@ static int run_slices(struct local *local, bide_op *op)
         pthread_mutex_unlock(&local->lock);
         sched_yield();
         pthread_mutex_lock(&local->lock);
+        if (local->closing) {
+            bi_core_abandon(local->core, op);
+            return refuse(op, BIDE_CLOSED, NULL);
+        }
         code = bi_core_run(local->core, op, read_clocks(local));
     }
     return code;
@@ -278,10 +298,8 @@ static void look_ahead(struct local *local)
 
 int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
 {
-    struct local *local = local_of(backend);
-    void (*complete)(bide_op *) = local->context.complete;
+    struct local *local = enter(backend);
     int pending = 0;
-    pthread_mutex_lock(&local->lock);
     struct bi_now now = read_clocks(local);
     bi_core_tick(local->core, now, TICK_BUDGET);
     for (size_t i = 0; i < n; i++) {
@@ -298,19 +316,19 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     look_ahead(local);
     struct op_list completed = list_take(&local->completed);
     pthread_mutex_unlock(&local->lock);
-    hand_out(complete, completed);
+    hand_out(local->context.complete, completed);
+    leave(local);
     return pending;
 }
 
 void bi_local_cancel(struct backend *backend, bide_op *op)
 {
-    struct local *local = local_of(backend);
-    void (*complete)(bide_op *) = local->context.complete;
-    pthread_mutex_lock(&local->lock);
+    struct local *local = enter(backend);
     bi_core_cancel(local->core, op);
     struct op_list completed = list_take(&local->completed);
     pthread_mutex_unlock(&local->lock);
-    hand_out(complete, completed);
+    hand_out(local->context.complete, completed);
+    leave(local);
 }
 
 /* ---- the timer thread ---- */
@@ -371,6 +389,7 @@ static void fail_sliced(struct local *local, int code, const char *error)
     for (bide_op *op = sliced.head; op != NULL;) {
         bide_op *next = op->private_.next;
         if (must_hold(local, op)) {
+            bi_core_abandon(local->core, op);
             op->private_.status = BIDE_OK;
             bi_answer_take_back(op, code, error);
             list_add(&local->completed, op);
@@ -593,6 +612,7 @@ static void end_waiting(struct local *local)
     struct op_list sliced = list_take(&local->sliced);
     for (bide_op *op = sliced.head; op != NULL;) {
         bide_op *next = op->private_.next;
+        bi_core_abandon(local->core, op);
         bi_text_copy(op->error, bide_code_text(BIDE_CLOSED));
         finish_sliced(local, op, BIDE_CLOSED);
         op = next;
@@ -601,13 +621,12 @@ static void end_waiting(struct local *local)
 
 void bi_local_shutdown(struct backend *backend)
 {
-    struct local *local = local_of(backend);
-    void (*complete)(bide_op *) = local->context.complete;
-    pthread_mutex_lock(&local->lock);
+    struct local *local = enter(backend);
     bi_core_close(local->core);
     struct op_list completed = list_take(&local->completed);
     pthread_mutex_unlock(&local->lock);
-    hand_out(complete, completed);
+    hand_out(local->context.complete, completed);
+    leave(local);
 }
 
 void bi_local_close(struct backend *backend)
@@ -627,6 +646,9 @@ void bi_local_close(struct backend *backend)
     pthread_join(local->timer_thread, NULL);
     if (local->keeps)
         pthread_join(local->commit_thread, NULL);
+    /* Calls that began before this one may still be on their way out. */
+    while (atomic_load_explicit(&local->inside, memory_order_acquire) > 0)
+        bi_alarm_sleep(1);
     assert(local->held_ops == 0 && local->completed.head == NULL);
     free_local(local);
 }

@@ -194,8 +194,17 @@ static void (*const fires[TIMER_KINDS])(struct core *, struct timer *) = {
 
 static bool is_due(const struct core *core)
 {
-    return bi_timers_next(&core->wall) <= core->now.wall ||
+    return core->unserved || bi_timers_next(&core->wall) <= core->now.wall ||
            bi_timers_next(&core->mono) <= core->now.mono;
+}
+
+static void fire_next(struct core *core)
+{
+    struct timer *timer = bi_timers_pop(&core->wall, core->now.wall);
+    if (timer == NULL)
+        timer = bi_timers_pop(&core->mono, core->now.mono);
+    if (timer != NULL)
+        fires[timer->kind](core, timer);
 }
 
 bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
@@ -204,13 +213,9 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
     while (is_due(core)) {
         if (budget-- == 0)
             return true;
-        struct timer *timer = bi_timers_pop(&core->wall, now.wall);
-        if (timer == NULL)
-            timer = bi_timers_pop(&core->mono, now.mono);
-        if (timer == NULL)
-            continue;
         core->hold = 0;
-        fires[timer->kind](core, timer);
+        if (!core->unserved)
+            fire_next(core);
         serve(core);
     }
     return false;
@@ -218,5 +223,6 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
 
 struct bi_now bi_core_next(const struct core *core)
 {
-    return (struct bi_now){bi_timers_next(&core->mono), bi_timers_next(&core->wall)};
+    int64_t mono = core->unserved ? core->now.mono : bi_timers_next(&core->mono);
+    return (struct bi_now){mono, bi_timers_next(&core->wall)};
 }

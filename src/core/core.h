@@ -87,6 +87,9 @@ void bi_core_free(struct core *core);
 int bi_core_run(struct core *core, bide_op *op, struct bi_now now);
 #define BI_AGAIN 1000
 
+/* Forgets a sliced op that will not be run again; what it did stays done. */
+void bi_core_abandon(struct core *core, bide_op *op);
+
 /* Gives up a waiting op: it completes through the sink with BIDE_CANCELLED. False if the op does
  * not wait (any more); nothing happens then. */
 bool bi_core_cancel(struct core *core, bide_op *op);

@@ -53,6 +53,13 @@ struct counters {
     uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
 };
 
+/* A counter stays at its end rather than begin again at 0. */
+static inline void count_up(uint32_t *counter)
+{
+    if (*counter < UINT32_MAX)
+        ++*counter;
+}
+
 struct more {
     uint32_t self;
     uint32_t job;

@@ -9,20 +9,38 @@
 #include <string.h>
 
 /* A sliced op remembers what existed at its start in private_.bound: */
-enum { BOUND_ID, BOUND_SINCE, BOUND_LEFT };
+enum { BOUND_ID, BOUND_SINCE, BOUND_LEFT, BOUND_TOPIC };
 
-static void begin_slices(struct core *core, bide_op *op, uint64_t left)
+static void begin_slices(struct core *core, bide_op *op, struct topic *topic, uint64_t left)
 {
+    bi_topic_pin(topic);
+    op->private_.bound[BOUND_TOPIC] = topic->self;
     op->private_.bound[BOUND_ID] = core->next_id;
     op->private_.bound[BOUND_SINCE] = (uint64_t)core->now.mono;
     op->private_.bound[BOUND_LEFT] = left;
     op->private_.flags |= SLICING;
 }
 
-static int end_slices(bide_op *op, int code)
+static int end_slices(struct core *core, bide_op *op, int code)
 {
     op->private_.flags &= ~(SLICING | SLICING_DELAYED);
+    bi_topic_unpin(core, topic_at(core, (uint32_t)op->private_.bound[BOUND_TOPIC]));
     return code;
+}
+
+void bi_core_abandon(struct core *core, bide_op *op)
+{
+    if ((op->private_.flags & SLICING) != 0)
+        end_slices(core, op, BIDE_OK);
+}
+
+/* The topic of a sliced op: by its name at first, then by what was kept of it, for the name is the
+ * caller's again. NULL if there is nothing to do. */
+static struct topic *topic_of_slices(struct core *core, const bide_op *op, bide_slice name)
+{
+    if ((op->private_.flags & SLICING) != 0)
+        return topic_at(core, (uint32_t)op->private_.bound[BOUND_TOPIC]);
+    return bi_topic_find(core, name);
 }
 
 /* Was the job in its state when the op began? */
@@ -39,7 +57,7 @@ static int kick(struct core *core, struct job *job)
     struct more *more = bi_job_more(core, job);
     if (more == NULL || bi_journal_change(core, job) != BIDE_OK)
         return BIDE_ENOMEM;
-    more->counters.kicks++;
+    count_up(&more->counters.kicks);
     more->failures = 0;
     bi_core_return(core, job, 0);
     COUNT(core, topic_of(core, job), kicks);
@@ -70,20 +88,19 @@ static struct job *next_to_kick(struct core *core, const bide_op *op, const stru
     return job != NULL && existed(op, job) ? job : NULL;
 }
 
-static void begin_kick(struct core *core, bide_op *op, const struct topic *topic)
+static void begin_kick(struct core *core, bide_op *op, struct topic *topic)
 {
     uint64_t buried = topic->lists[BIDE_STATE_BURIED].count;
     uint64_t delayed = topic->lists[BIDE_STATE_DELAYED].count;
     uint64_t there = buried > 0 ? buried : delayed;
-    begin_slices(core, op, op->kick.max < there ? op->kick.max : there);
+    begin_slices(core, op, topic, op->kick.max < there ? op->kick.max : there);
     if (buried == 0)
         op->private_.flags |= SLICING_DELAYED;
-    op->kick.count = 0;
 }
 
 int bi_op_kick(struct core *core, bide_op *op)
 {
-    const struct topic *topic = bi_topic_find(core, op->kick.topic);
+    struct topic *topic = topic_of_slices(core, op, op->kick.topic);
     if ((op->private_.flags & SLICING) == 0) {
         op->kick.count = 0;
         if (topic == NULL)
@@ -91,18 +108,18 @@ int bi_op_kick(struct core *core, bide_op *op)
         begin_kick(core, op, topic);
     }
     uint64_t *left = &op->private_.bound[BOUND_LEFT];
-    for (int i = 0; topic != NULL && *left > 0; i++) {
+    for (int i = 0; *left > 0; i++) {
         if (i == SLICE)
             return BI_AGAIN;
         struct job *job = next_to_kick(core, op, topic);
         if (job == NULL)
             break;
         if (kick(core, job) != BIDE_OK)
-            return end_slices(op, bi_op_answer(op, BIDE_ENOMEM));
+            return end_slices(core, op, bi_op_answer(op, BIDE_ENOMEM));
         op->kick.count++;
         --*left;
     }
-    return end_slices(op, BIDE_OK);
+    return end_slices(core, op, BIDE_OK);
 }
 
 int bi_op_kick_job(struct core *core, bide_op *op)
@@ -138,24 +155,26 @@ int bi_op_cancel(struct core *core, bide_op *op)
 
 int bi_op_purge(struct core *core, bide_op *op)
 {
+    struct topic *topic = topic_of_slices(core, op, op->purge.topic);
     if ((op->private_.flags & SLICING) == 0) {
         op->purge.count = 0;
-        begin_slices(core, op, 0);
+        if (topic == NULL)
+            return BIDE_OK;
+        begin_slices(core, op, topic, 0);
     }
     for (int i = 0;; i++) {
         if (i == SLICE)
             return BI_AGAIN;
-        struct topic *topic = bi_topic_find(core, op->purge.topic); /* goes with its last job */
-        struct job *job = topic == NULL ? NULL : job_at(core, topic->lists[op->purge.state].head);
+        struct job *job = job_at(core, topic->lists[op->purge.state].head);
         if (job == NULL || !existed(op, job))
             break;
         if (bi_journal_change(core, job) != BIDE_OK)
-            return end_slices(op, bi_op_answer(op, BIDE_ENOMEM));
+            return end_slices(core, op, bi_op_answer(op, BIDE_ENOMEM));
         COUNT(core, topic, purged);
         op->purge.count++;
         bi_core_remove(core, job, BIDE_EVENT_DELETED);
     }
-    return end_slices(op, BIDE_OK);
+    return end_slices(core, op, BIDE_OK);
 }
 
 /* ---- update ---- */

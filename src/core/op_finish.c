@@ -117,7 +117,7 @@ void bi_core_bury(struct core *core, struct job *job, int64_t priority)
     if (priority != BIDE_KEEP)
         job->priority = (uint32_t)priority;
     more->buried = core->now.mono;
-    more->counters.buries++;
+    count_up(&more->counters.buries);
     bi_job_enter(core, job, BIDE_STATE_BURIED);
     COUNT(core, topic_of(core, job), buries);
     bi_event(core, BIDE_EVENT_BURIED, job);
@@ -291,7 +291,7 @@ int bi_op_release(struct core *core, bide_op *op)
         return remove_and_count(core, op, job);
     if (bi_journal_change(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
-    more_of(core, job)->counters.releases++;
+    count_up(&more_of(core, job)->counters.releases);
     if (args->priority != BIDE_KEEP)
         job->priority = (uint32_t)args->priority;
     bi_core_return(core, job, us_of(args->delay_ms));
@@ -334,8 +334,8 @@ int bi_op_fail(struct core *core, bide_op *op)
         return code;
     struct more *more = more_of(core, job);
     set_error(more, text);
-    more->counters.fails++;
-    more->failures++;
+    count_up(&more->counters.fails);
+    count_up(&more->failures);
     COUNT(core, topic_of(core, job), fails);
     bi_core_retry(core, job, args->retry_in_ms == BIDE_KEEP ? -1 : us_of(args->retry_in_ms),
                   BIDE_EVENT_FAILED);
@@ -398,8 +398,8 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
     job->due = until;
     bi_timers_set(&core->mono, &more->timer, until);
     more->touched = core->now.mono;
-    more->lease_touches++;
-    more->counters.touches++;
+    count_up(&more->lease_touches);
+    count_up(&more->counters.touches);
     COUNT(core, topic_of(core, job), touches);
     item->left_ms = ms_up(until - core->now.mono);
     if ((job->flags & JOB_CANCEL_WANTED) != 0)
@@ -443,7 +443,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
         return;
     }
     struct topic *topic = topic_of(core, job);
-    more->counters.timeouts++;
+    count_up(&more->counters.timeouts);
     COUNT(core, topic, timeouts);
     if ((job->flags & JOB_CANCEL_WANTED) != 0) {
         bide_buf_unref(text);
@@ -458,7 +458,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
         return;
     }
     set_error(more, text);
-    more->failures++;
+    count_up(&more->failures);
     bi_core_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* memmem */
 /*
  * op_list - pages of jobs.
  *
- * Where few jobs can match (at most as many as one call may examine), all of them are looked at
- * for each page, and come in the order of their ids. Where many can, the table of ids is walked:
+ * Where few jobs can match (at most as many as one call may examine) and no body is searched, all
+ * of them are looked at for each page, and come in the order of their ids. Where many can, the table of ids is walked:
  * its order is fixed, whatever is added or removed meanwhile. A listing that began in order of
  * ids and finds too many goes on by walking, past the ids that it has had.
  *
@@ -70,19 +71,13 @@ static bool has_key(const struct core *core, const struct job *job, bide_slice k
 
 static bool has_text(const struct job *job, bide_slice text)
 {
-    size_t size = bide_buf_size(job->body);
-    const char *body = bide_buf_data(job->body);
-    const char *wanted = text.data;
-    while (size >= text.size) {
-        const char *at = memchr(body, wanted[0], size - text.size + 1);
-        if (at == NULL)
-            return false;
-        if (memcmp(at, wanted, text.size) == 0)
-            return true;
-        size -= (size_t)(at - body) + 1;
-        body = at + 1;
-    }
-    return false;
+    return memmem(bide_buf_data(job->body), bide_buf_size(job->body), text.data, text.size) != NULL;
+}
+
+/* What looking at a job costs: to search its body for a text costs more, the larger it is. */
+static unsigned price(const struct listing *listing, const struct job *job)
+{
+    return 1 + (listing->args->filter.text.size > 0 ? job->body_size / 1024 : 0);
 }
 
 static bool matches(const struct listing *listing, const struct job *job)
@@ -207,7 +202,7 @@ static unsigned list_chain(struct listing *listing, uint32_t chain, uint64_t *fr
     uint32_t ref;
     while ((ref = next_in_chain(listing->core, chain, *from, &place)) != 0) {
         const struct job *job = job_at(listing->core, ref);
-        examined++;
+        examined += price(listing, job);
         if (matches(listing, job)) {
             if (args->count == args->job_max) {
                 *from = place;
@@ -281,7 +276,8 @@ int bi_op_list(struct core *core, bide_op *op)
     }
     if (walking)
         listing.past_id = walk[1];
-    if (walking || candidates(core, &listing) > BIDE_EXAMINE_MAX)
+    bool costly = args->filter.text.size > 0 || candidates(core, &listing) > BIDE_EXAMINE_MAX;
+    if (walking || costly)
         list_by_walk(&listing, walk[0]);
     else
         list_by_id(&listing);

@@ -256,13 +256,13 @@ static int admit(struct core *core, bide_op *op, const struct wish *wish, uint64
         code = bi_topic_get(core, wish->topic, &topic);
     if (code != BIDE_OK)
         return bi_op_answer(op, code);
-    topic->references++;
+    bi_topic_pin(topic);
     code = refuse_memory(core, op, wish->buf != NULL ? bide_buf_size(wish->buf) : wish->body.size);
     if (code == BIDE_OK) {
         code = build_and_let_in(core, wish, topic, holder, id);
         bi_op_answer(op, code);
     }
-    topic->references--;
+    topic->pins--;
     if (code != BIDE_OK && !existed)
         bi_topic_unmake(core, topic);
     else
@@ -432,8 +432,8 @@ static void settle_loaded(struct core *core, struct job *job, const struct bi_im
     struct more *more = more_of(core, job);
     bide_buf_unref(more->last_error);
     more->last_error = bide_buf_ref(reason);
-    more->counters.timeouts++;
-    more->failures++;
+    count_up(&more->counters.timeouts);
+    count_up(&more->failures);
     COUNT(core, topic, timeouts);
     bi_core_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
 }
@@ -492,10 +492,9 @@ int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now 
     struct topic *topic;
     int code = bi_topic_need(core, wish.topic, &topic);
     if (code == BIDE_OK) {
-        topic->references++;
+        bi_topic_pin(topic);
         code = load_job(core, topic, &wish, reason);
-        topic->references--;
-        bi_topic_cleanup(core, topic);
+        bi_topic_unpin(core, topic);
     }
     bide_buf_unref(reason);
     return code;

@@ -30,7 +30,7 @@ int bi_core_take(struct core *core, struct job *job)
     if (limited)
         job->flags |= JOB_STARTED;
     more->token = core->next_token++;
-    more->counters.reserves++;
+    count_up(&more->counters.reserves);
     more->lease_touches = 0;
     more->reserved = core->now.mono;
     more->touched = BI_NEVER;
@@ -146,12 +146,12 @@ static bool any_open(const struct waiter_link *links, size_t count)
     return false;
 }
 
-/* Gives up the references that make_topics() took, and what it made if that is not wanted. */
-static void drop_references(struct core *core, struct waiter_link *links, size_t count, bool keep)
+/* Gives up the pins that make_topics() set, and what it made if that is not wanted. */
+static void drop_pins(struct core *core, struct waiter_link *links, size_t count, bool keep)
 {
     for (size_t i = count; i-- > 0;) { /* a topic named twice was made by the first */
         struct topic *topic = links[i].topic;
-        topic->references--;
+        topic->pins--;
         if (!keep && links[i].weight == 0)
             bi_topic_unmake(core, topic);
         else
@@ -159,7 +159,7 @@ static void drop_references(struct core *core, struct waiter_link *links, size_t
     }
 }
 
-/* Makes the topics that do not exist, and refers to all of them. On failure nothing is left; a
+/* Makes the topics that do not exist, and pins all of them. On failure nothing is left; a
  * weight of 0 marks those made here meanwhile. */
 static int make_topics(struct core *core, const bide_reserve_args *args, struct waiter_link *links)
 {
@@ -170,12 +170,12 @@ static int make_topics(struct core *core, const bide_reserve_args *args, struct 
         code = bi_topic_get(core, args->topics[i], &links[i].topic);
         if (code != BIDE_OK)
             break;
-        links[i].topic->references++;
+        bi_topic_pin(links[i].topic);
         if (!existed)
             links[i].weight = 0;
     }
     if (code != BIDE_OK)
-        drop_references(core, links, i, false);
+        drop_pins(core, links, i, false);
     return code;
 }
 
@@ -194,7 +194,7 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
         return bi_op_answer(op, code);
     struct waiter *waiter =
         bi_waiter_add(core, op, args->timeout_ms, links, args->topic_count, &code);
-    drop_references(core, links, args->topic_count, waiter != NULL);
+    drop_pins(core, links, args->topic_count, waiter != NULL);
     if (waiter == NULL)
         return code;
     waiter->args = args;

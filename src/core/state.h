@@ -80,6 +80,7 @@ struct core {
     uint32_t recent_topic; /* found last */
 
     struct waiters waiters;
+    bool unserved; /* some could be served, but it would have taken too long */
     struct feeds feeds;
     struct journal journal;
     uint64_t hold; /* of the op that is running */

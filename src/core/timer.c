@@ -30,8 +30,7 @@ void bi_timers_done(struct timers *timers)
 
 bool bi_timers_enlist(struct timers *timers)
 {
-    if (timers->wheel == NULL &&
-        !timer_heap_reserve(&timers->heap, &timers->alloc, timers->owners + 1))
+    if (!timer_heap_reserve(&timers->heap, &timers->alloc, timers->owners + 1))
         return false;
     timers->owners++;
     return true;
@@ -51,24 +50,26 @@ void bi_timer_init(struct timer *timer, uint8_t kind, enum timer_class class, ui
     timer->order = (uint64_t) class << CLASS_SHIFT | id;
 }
 
+static void push(struct timers *timers, struct timer *timer)
+{
+    struct timer_entry entry = {timer->due, timer->order, timer};
+    timer_heap_push(&timers->heap, NULL, entry);
+}
+
 void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due)
 {
-    if (timers->wheel != NULL) {
-        if (timer->set)
-            bi_wheel_remove(timers->wheel, timer);
+    if (timer->set && timers->wheel == NULL) {
+        struct timer_entry entry = {due, timer->order, timer};
         timer->due = due;
-        timer->set = true;
-        bi_wheel_add(timers->wheel, timer);
+        timer_heap_replace(&timers->heap, NULL, timer->slot, entry);
         return;
     }
-    struct timer_entry entry = {due, timer->order, timer};
+    bi_timers_clear(timers, timer);
     timer->due = due;
-    if (timer->set) {
-        timer_heap_replace(&timers->heap, NULL, timer->slot, entry);
-    } else {
-        timer->set = true;
-        timer_heap_push(&timers->heap, NULL, entry);
-    }
+    timer->set = true;
+    timer->in_wheel = timers->wheel != NULL && bi_wheel_add(timers->wheel, timer);
+    if (!timer->in_wheel)
+        push(timers, timer);
 }
 
 void bi_timers_set_as(struct timers *timers, struct timer *timer, int64_t due, uint64_t id)
@@ -85,29 +86,39 @@ void bi_timers_clear(struct timers *timers, struct timer *timer)
     if (!timer->set)
         return;
     timer->set = false;
-    if (timers->wheel != NULL)
+    if (timer->in_wheel)
         bi_wheel_remove(timers->wheel, timer);
     else
         timer_heap_remove(&timers->heap, NULL, timer->slot);
 }
 
+/* Brings what the wheel has passed by now into the heap. */
+static void turn(struct timers *timers, int64_t now)
+{
+    struct timer *timer = bi_wheel_turn(timers->wheel, now);
+    while (timer != NULL) {
+        struct timer *next = timer->next;
+        timer->in_wheel = false;
+        push(timers, timer);
+        timer = next;
+    }
+}
+
 struct timer *bi_timers_pop(struct timers *timers, int64_t now)
 {
-    struct timer *timer = NULL;
-    if (timers->wheel != NULL) {
-        timer = bi_wheel_pop(timers->wheel, now);
-    } else if (timers->heap.count > 0 && timers->heap.entries[0].due <= now) {
-        timer = timers->heap.entries[0].timer;
-        timer_heap_remove(&timers->heap, NULL, 0);
-    }
-    if (timer != NULL)
-        timer->set = false;
+    if (timers->wheel != NULL)
+        turn(timers, now);
+    if (timers->heap.count == 0 || (timers->wheel == NULL && timers->heap.entries[0].due > now))
+        return NULL;
+    struct timer *timer = timers->heap.entries[0].timer;
+    timer_heap_remove(&timers->heap, NULL, 0);
+    timer->set = false;
     return timer;
 }
 
 int64_t bi_timers_next(const struct timers *timers)
 {
-    if (timers->wheel != NULL)
-        return bi_wheel_next(timers->wheel);
-    return timers->heap.count > 0 ? timers->heap.entries[0].due : INT64_MAX;
+    if (timers->heap.count > 0)
+        return timers->heap.entries[0].due;
+    return timers->wheel != NULL ? bi_wheel_next(timers->wheel) : INT64_MAX;
 }

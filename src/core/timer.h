@@ -4,7 +4,8 @@
  *
  * Everything that has a deadline owns a timer: a lease, a retention, a topic whose first delayed
  * job comes due, a pause, a waiting call. Two engines keep them: a heap, which knows the next
- * deadline exactly (the dynamic ticker), and the wheel (wheel.h).
+ * deadline exactly (the dynamic ticker), and the wheel (wheel.h), which hands what its ring has
+ * passed to the heap, where it waits, in order, to be popped.
  *
  * Ordering   Timers fire by (due, class, id): expiries before other ends of jobs, then topics, then
  *            waiting calls.
@@ -31,6 +32,7 @@ struct timer {
     uint32_t slot;             /* in the heap, or in the wheel */
     uint8_t kind;
     bool set;
+    bool in_wheel;
 };
 
 struct timer_entry {
@@ -55,7 +57,7 @@ struct wheel;
 struct timers {
     struct bi_alloc alloc;
     struct timer_heap heap;
-    struct wheel *wheel; /* NULL: the heap */
+    struct wheel *wheel; /* NULL: the heap alone */
     uint32_t owners;
 };
 

@@ -214,7 +214,7 @@ static void free_heaps(struct core *core, struct topic *topic)
 
 static bool is_needed(const struct topic *topic)
 {
-    return topic->members > 0 || topic->waiting > 0 || topic->references > 0 ||
+    return topic->members > 0 || topic->waiting > 0 || topic->references > 0 || topic->pins > 0 ||
            topic->paused_until != 0 || topic->undo != 0 || topic->serve.set;
 }
 
@@ -222,6 +222,12 @@ void bi_topic_cleanup(struct core *core, struct topic *topic)
 {
     if (core->limits.topic_cleanup)
         bi_topic_unmake(core, topic);
+}
+
+void bi_topic_unpin(struct core *core, struct topic *topic)
+{
+    topic->pins--;
+    bi_topic_cleanup(core, topic);
 }
 
 void bi_topic_unmake(struct core *core, struct topic *topic)

@@ -69,6 +69,7 @@ struct topic {
     struct waiter_link *waiting_head, *waiting_tail;
     uint64_t waiting;
     uint64_t references;
+    uint32_t pins;        /* by what is under way and needs it to stay */
     uint64_t fair_turn;   /* when a fair reserve last took from it */
     int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
     uint32_t undo;        /* the journal's newest entry for the pause; 0: none */
@@ -95,6 +96,14 @@ void bi_topic_cleanup(struct core *core, struct topic *topic);
 
 /* The same for a topic that was made for something which then failed, whatever topic_cleanup says. */
 void bi_topic_unmake(struct core *core, struct topic *topic);
+
+/* Keeps a topic, and lets it go again. */
+static inline void bi_topic_pin(struct topic *topic)
+{
+    topic->pins++;
+}
+
+void bi_topic_unpin(struct core *core, struct topic *topic);
 
 void bi_topics_free(struct core *core);
 

@@ -6,6 +6,9 @@
 #include <assert.h>
 #include <string.h>
 
+/* Calls served after one op or event; the others are the next tick's. */
+#define SERVE_MAX 1000
+
 /* ---- lines ---- */
 
 static void line_join(struct waiter_link *link)
@@ -221,7 +224,12 @@ static struct topic *longest_waiting(struct core *core)
 void bi_waiters_serve(struct core *core)
 {
     const struct topic *topic;
-    while ((topic = longest_waiting(core)) != NULL) {
+    core->unserved = false;
+    for (int i = 0; (topic = longest_waiting(core)) != NULL; i++) {
+        if (i == SERVE_MAX) {
+            core->unserved = true;
+            return;
+        }
         struct waiter *waiter = topic->waiting_head->waiter;
         uint64_t hold = core->hold;
         core->hold = 0;

@@ -7,9 +7,9 @@
  * as it takes. Setting and clearing cost the same however many timers there are, and the machine
  * wakes at a fixed frequency at most; in exchange a deadline is met up to one tick late.
  *
- * Ordering   What became due since the last look fires by (due, class, id).
+ * Ordering   None: what comes due in one turn is handed out in any order, and timer.c sorts it.
  * Failure    Only making one can fail.
- * Cost       set and clear O(1); a tick looks at every timer of its slot, also at those with
+ * Cost       add and remove O(1); a tick looks at every timer of its slot, also at those with
  *            rounds to go: choose slots * tick about as long as the usual delay.
  */
 #ifndef BI_WHEEL_H
@@ -21,11 +21,12 @@ struct wheel *bi_wheel_new(const struct bi_alloc *alloc, int64_t tick, uint32_t 
                            int64_t born);
 void bi_wheel_free(struct wheel *wheel, const struct bi_alloc *alloc);
 
-void bi_wheel_add(struct wheel *wheel, struct timer *timer);
+/* False, and nothing is done, if the ring has passed the deadline already. */
+bool bi_wheel_add(struct wheel *wheel, struct timer *timer);
 void bi_wheel_remove(struct wheel *wheel, struct timer *timer);
 
-/* Turns the ring to now and takes out the first timer that is due; NULL for none. */
-struct timer *bi_wheel_pop(struct wheel *wheel, int64_t now);
+/* Turns the ring to now. Answers what has come due, linked by next, no longer in the wheel. */
+struct timer *bi_wheel_turn(struct wheel *wheel, int64_t now);
 
 /* The next tick, or INT64_MAX when no timer is set. */
 int64_t bi_wheel_next(const struct wheel *wheel);

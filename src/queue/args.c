@@ -248,6 +248,9 @@ static int check_reserve_args(bide_op *op, const bide_reserve_args *args)
     if (args->topic_count == 0 || args->topic_count > BIDE_RESERVE_TOPICS)
         return invalid(op, "%zu topics are named; 1 to %d are allowed", args->topic_count,
                        BIDE_RESERVE_TOPICS);
+    if (args->topic_count * args->job_max > BIDE_RESERVE_WORK)
+        return invalid(op, "%zu jobs of %zu topics are too much at once; ask for fewer of either",
+                       args->job_max, args->topic_count);
     if ((unsigned)args->strategy > BIDE_FAIR)
         return invalid(op, "%d is not a strategy", (int)args->strategy);
     TRY(check_duration_or(op, "timeout_ms", args->timeout_ms, BIDE_FOREVER));
@@ -448,6 +451,8 @@ static int check_list(const struct bide *queue, bide_op *op)
     if (args->state != BIDE_STATE_GONE)
         TRY(check_state(op, args->state));
     TRY(check_slice(op, "the text of the filter", args->filter.text));
+    if (args->filter.text.size > BIDE_TEXT_MAX)
+        return too_big(op, "text of the filter", args->filter.text.size, BIDE_TEXT_MAX);
     TRY(check_key(op, args->filter.key));
     TRY(check_duration(op, "min_age_ms", args->filter.min_age_ms));
     return check_duration(op, "max_age_ms", args->filter.max_age_ms);

@@ -29,6 +29,9 @@ int bi_call(struct bide *queue, bide_op *op);
 /* An op that finished within submit, refused or not. */
 void bi_submit_finish(bide_op *op);
 
+/* In private_.flags: the op is submitted and has not come back. */
+#define BI_IN_HAND 512
+
 /* The completion that backends call: wakes a blocking caller, or fills a completion queue. */
 void bi_cq_complete(bide_op *op);
 /* An op that names a completion queue is handed over; and did not become pending after all. */

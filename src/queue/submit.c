@@ -15,12 +15,12 @@
 /* The op is good and its bytes are copied: its status is BIDE_PENDING. Else it is its code. */
 static void prepare(const struct bide *queue, bide_op *op)
 {
-    op->private_.flags = 0;
+    op->private_.flags = BI_IN_HAND;
     op->private_.bytes = 0;
     op->status = bi_args_check(queue, op);
     if (op->status != BIDE_OK)
         return;
-    op->private_.flags = COPIED;
+    op->private_.flags |= COPIED;
     op->status = bi_args_copy(op);
     if (op->status == BIDE_OK)
         op->status = BIDE_PENDING;
@@ -28,6 +28,7 @@ static void prepare(const struct bide *queue, bide_op *op)
 
 static void settle(bide_op *op)
 {
+    op->private_.flags &= ~BI_IN_HAND;
     if (op->status == BIDE_OK)
         op->error[0] = 0;
     else if ((op->private_.flags & COPIED) != 0)
@@ -62,10 +63,27 @@ static int check_list(const bide *queue, bide_op *const *ops, size_t n)
     return BIDE_OK;
 }
 
+/* Marks all ops; none, if one of them is pending already or stands in the list twice. */
+static int take_in_hand(bide_op *const *ops, size_t n)
+{
+    size_t i = 0;
+    for (; i < n && (ops[i]->private_.flags & BI_IN_HAND) == 0; i++)
+        ops[i]->private_.flags |= BI_IN_HAND;
+    if (i == n)
+        return BIDE_OK;
+    int code =
+        bi_error_set(BIDE_EINVAL, "submit: op %zu is pending already, or was never zeroed", i);
+    while (i-- > 0)
+        ops[i]->private_.flags &= ~BI_IN_HAND;
+    return code;
+}
+
 int bide_submit(bide *queue, bide_op *const *ops, size_t n)
 {
     bi_error_clear();
     int code = check_list(queue, ops, n);
+    if (code == BIDE_OK)
+        code = take_in_hand(ops, n);
     if (code != BIDE_OK)
         return code;
     for (size_t i = 0; i < n; i++) {

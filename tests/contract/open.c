@@ -255,7 +255,7 @@ static void a_shutdown_ends_what_waits_and_lets_work_be_finished(void)
     bide_slice waited = slice(b);
     put(queue, a, "one");
     put(queue, a, "two");
-    bide_job held = reserve(queue, a);
+    bide_job held = *take(queue, a);
     struct waiter *waiter = begin_reserve(queue, cq, &waited, 1);
     OK(bide_shutdown(queue));
     completes(waiter, BIDE_CLOSED);
@@ -278,7 +278,7 @@ static void a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken(vo
     bide_slice topic = slice(a);
     put(queue, a, "one");
     put(queue, a, "two");
-    bide_job held = reserve(queue, a), next = {0};
+    bide_job held = *take(queue, a), next = {0};
     OK(bide_shutdown(queue));
     bide_finish_item finish = {.id = held.id, .token = held.token};
     bide_reserve_args args = reserve_args(&topic, 1, 0, &next, 1);
