@@ -91,14 +91,16 @@ typedef struct bide_options {
 
 /*
  * Opens the queue that the URL names ("memory:"). options may be NULL. *out is set on success
- * only. On failure bide_last_error() says what is wrong with the URL or the options.
+ * only. On failure bide_last_error() says what is wrong with the URL or the options. A child that
+ * is forked later must not use the queue, not even close it: it has no timer thread.
  */
 BIDE_API int bide_open(const char *url, const bide_options *options, bide **out);
 
 /*
  * Tells the workers to stop: every call that waits answers BIDE_CLOSED, and so does, from now on,
- * everything that takes a job or would wait. All else goes on, so that a worker can still finish
- * what it holds. The way to end a program: shut down, join the workers, close. May be called from
+ * everything that takes a job (reserve, reserve_many, reserve_job, the reserve of
+ * finish_and_reserve) or would wait. All else goes on, so that a worker can still finish what it
+ * holds. The way to end a program: shut down, join the workers, close. May be called from
  * a callback, and more than once.
  */
 BIDE_API int bide_shutdown(bide *queue);
@@ -107,8 +109,7 @@ BIDE_API int bide_shutdown(bide *queue);
  * Closes: shuts down, completes every pending op, ends every thread of the queue, frees it; then
  * it returns. No call on the queue may be begun once this one has begun, so join your workers
  * first; a call that still waits in another thread answers BIDE_CLOSED. Ops that completed here
- * are still to be drained from their completion queues. Jobs that are reserved go back with the
- * queue. NULL is fine. BIDE_ECALLBACK from a completion callback.
+ * are still to be drained from their completion queues. What memory: held is gone. NULL is fine. BIDE_ECALLBACK from a completion callback.
  */
 BIDE_API int bide_close(bide *queue);
 
@@ -139,7 +140,8 @@ BIDE_API int bide_restore(bide *queue, const bide_job *job, uint64_t *id);
 
 /*
  * Takes the best ready job of one topic; waits up to timeout_ms (0: not at all, BIDE_FOREVER)
- * for one. The job is this caller's until its ttr is over; job->token proves it.
+ * for one. The job is this caller's until its ttr is over; job->token proves it. *job need not be
+ * initialised, and what it held is not given back: clear it before it is used again.
  * BIDE_TIMED_OUT, TOO_MANY_WAITERS, CLOSED.
  */
 BIDE_API int bide_reserve(bide *queue, const char *topic, int64_t timeout_ms, bide_job *job);
@@ -181,8 +183,8 @@ BIDE_API int bide_release(bide *queue, uint64_t id, uint64_t token, int64_t prio
 BIDE_API int bide_give_back(bide *queue, uint64_t id, uint64_t token);
 
 /*
- * The work went wrong: the job comes back later (by its backoff, or after retry_in_ms), or is
- * buried when its retries are used up. state and delay_ms (may be NULL) say which and when.
+ * The work went wrong: the job comes back after retry_in_ms (BIDE_KEEP: as its backoff says; 0: at
+ * once), or is buried when its retries are used up. state and delay_ms (may be NULL) say which and when.
  * text may be NULL. BIDE_NOT_FOUND, RESERVED, LEASE_LOST, WRONG_STATE (buried or done).
  */
 BIDE_API int bide_fail(bide *queue, uint64_t id, uint64_t token, const char *text,
@@ -261,7 +263,7 @@ BIDE_API int bide_wait(bide *queue, uint64_t id, int64_t timeout_ms, bide_state 
                        bide_buf **result);
 
 /*
- * One page of jobs. topic NULL: all topics; state BIDE_STATE_GONE: all; filter may be NULL.
+ * One page of jobs. topic NULL: all topics; state BIDE_STATE_ANY: all; filter may be NULL.
  * cursor is BIDE_CURSOR_SIZE bytes: "" begins, and is "" again after the last page. A job that
  * is in that state during the whole listing is returned exactly once; a page may be empty. The
  * jobs come with their bodies, and are to be cleared. count must not be NULL.
@@ -287,11 +289,11 @@ BIDE_API int bide_ping(bide *queue);
 /*
  * A feed of events from now on. topic NULL: all; kinds: (1 << bide_event_kind) or-ed, 0: all;
  * capacity: how many are kept for a slow reader (0: 1,024; at most 1,000,000), who loses the
- * oldest and is told.
+ * oldest and is told. BIDE_TOO_MANY_WAITERS: there are BIDE_FEEDS_MAX feeds. BIDE_EFULL.
  */
 BIDE_API int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity,
                             bide_feed **feed);
-/* Waits for events; takes up to max, count says how many. lost (may be NULL): how many were lost
+/* Waits for events; takes up to max (BIDE_EVENTS_MAX), count says how many. lost (may be NULL): how many were lost
  * before these. BIDE_TIMED_OUT, CLOSED. */
 BIDE_API int bide_events(bide *queue, bide_feed *feed, int64_t timeout_ms, bide_event *events,
                          size_t max, size_t *count, uint64_t *lost);

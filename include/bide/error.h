@@ -4,7 +4,12 @@
  *
  * 0 is done. A positive code is an outcome that the caller handles: nothing is broken. A negative
  * code is a failure of the call itself. Whatever the code, a call that did not answer 0 (or
- * BIDE_CANCEL_WANTED) has changed nothing; BIDE_EUNKNOWN is the one exception and says so.
+ * BIDE_CANCEL_WANTED) has changed nothing. The exceptions say so: BIDE_EUNKNOWN; a kick or purge
+ * that failed on its way, with its count; and the finish of finish_and_reserve, which has a status
+ * of its own.
+ *
+ * Any call may answer BIDE_EINVAL, BIDE_ENOMEM, BIDE_EIO, BIDE_EUNKNOWN, BIDE_CLOSED and, if it
+ * blocks, BIDE_ECALLBACK; where the headers list codes they list the others.
  */
 #ifndef BIDE_ERROR_H
 #define BIDE_ERROR_H
@@ -64,8 +69,9 @@ BIDE_API const char *bide_code_name(int code);
 BIDE_API const char *bide_code_text(int code);
 
 /*
- * What went wrong in the last blocking call of this thread: a sentence that says what failed, on
- * what, and what to do. Empty when that call answered 0. Valid until the thread's next call.
+ * What went wrong in the last call of this thread: a sentence that says what failed, on what, and
+ * what to do. Empty when that call answered 0; but a call on a list that answered 0 says here why
+ * the first of its items was refused. Valid until the thread's next call.
  */
 BIDE_API const char *bide_last_error(void);
 

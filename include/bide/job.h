@@ -30,6 +30,8 @@ extern "C" {
 #define BIDE_BATCH_BYTES    ((size_t)8 << 20)         /* bytes of bodies in one put_many */
 #define BIDE_RESERVE_TOPICS 10000                     /* topics in one reserve */
 #define BIDE_RESERVE_WORK   1000000                   /* topics times jobs in one reserve */
+#define BIDE_FEEDS_MAX      100                       /* feeds of events at a time */
+#define BIDE_EVENTS_MAX     10000                     /* events in one call */
 #define BIDE_TEXT_MAX       1024                      /* bytes that a filter looks for in bodies */
 #define BIDE_EXAMINE_MAX    10000                     /* jobs that one call of list looks at */
 
@@ -53,6 +55,9 @@ typedef enum bide_state {
     BIDE_STATE_BURIED = 4,
     BIDE_STATE_DONE = 5,
 } bide_state;
+
+/* Where a call takes any state. */
+#define BIDE_STATE_ANY BIDE_STATE_GONE
 
 /* "delayed", "ready", ...; "gone" for BIDE_STATE_GONE and "?" for anything else. */
 BIDE_API const char *bide_state_name(bide_state state);
@@ -82,15 +87,15 @@ typedef enum bide_conflict {
 
 /* How a new job is to be treated. Begin with BIDE_PUT_OPTIONS_INIT, or pass NULL for it. */
 typedef struct bide_put_options {
-    size_t size;             /* sizeof(bide_put_options), set by the INIT macro */
-    uint32_t priority;       /* smaller is first */
-    bide_conflict conflict;  /* only with a key */
-    int64_t delay_ms;        /* ready that much later; runs on the boot-time clock */
-    int64_t run_at_ms;       /* or: ready at that moment of the wall clock; not both */
-    int64_t ttr_ms;          /* how long a lease lasts; 0 is the queue's default_ttr */
-    bide_slice key;          /* the name under which only one live job may exist in the topic */
-    bool key_hold_retained;  /* hold the key through the retention of the result, too */
-    int32_t max_retries;     /* failures that are forgiven; BIDE_NO_RETRY_LIMIT for all */
+    size_t size;            /* sizeof(bide_put_options), set by the INIT macro */
+    uint32_t priority;      /* smaller is first */
+    bide_conflict conflict; /* only with a key */
+    int64_t delay_ms;       /* ready that much later; runs on the boot-time clock */
+    int64_t run_at_ms;      /* or: ready at that moment of the wall clock; not both */
+    int64_t ttr_ms;         /* how long a lease lasts; 0 is the queue's default_ttr */
+    bide_slice key;         /* the name under which only one live job may exist in the topic */
+    bool key_hold_retained; /* hold the key through the retention of the result, too */
+    int32_t max_retries; /* failures that are forgiven: all, if not said; 0 buries at the first */
     int64_t backoff_base_ms; /* first retry; 0 is 5 s */
     int64_t backoff_max_ms;  /* longest retry; 0 is 1 h */
     int64_t expires_at_ms;   /* gone if not reserved by that moment of the wall clock; 0 never */

@@ -19,14 +19,18 @@
  *             take(op->user);
  *     }
  *
- *     bide_slice topic = {"email", 5};
+ *     static const bide_slice topic = {"email", 5}; // read at every submit
  *     worker->op = (bide_op){.kind = BIDE_OP_RESERVE, .cq = cq, .done = taken, .user = worker};
  *     worker->op.reserve = (bide_reserve_args){.topics = &topic, .topic_count = 1,
  *         .timeout_ms = BIDE_FOREVER, .jobs = &worker->job, .job_max = 1};
  *     take(worker);
  *
- * An op that has completed may be submitted again as it is, with arguments set anew. The whole
- * program, with poll(), is examples/eventloop.c.
+ * An op that has completed may be submitted again, as it is or changed, as long as what its
+ * arguments point to is still there; one that is pending is refused. The whole program, with
+ * poll(), is examples/eventloop.c.
+ *
+ * Zero is a value, not a default, where BIDE_KEEP is allowed: retain_ms (0: done forgets the job),
+ * retry_in_ms (0: at once), priority (0: before all others), and all of an update.
  *
  * Ordering   The ops of one submit run in order, under one lock and one reading of the clocks.
  * Ownership  The op belongs to the queue from submit until it has completed. What its arguments
@@ -159,7 +163,7 @@ typedef struct bide_reserve_args {
     size_t count;       /* out: how many were taken; at least 1 when the status is 0 */
 } bide_reserve_args;
 
-/* What an update changes; the rest stays. */
+/* What an update changes; the rest stays. Begin with BIDE_UPDATE_INIT. */
 typedef struct bide_update_args {
     uint64_t id;
     int64_t priority;  /* BIDE_KEEP, or 0 to 2^32-1 */
@@ -168,6 +172,15 @@ typedef struct bide_update_args {
     int64_t ttr_ms;    /* BIDE_KEEP; 0 is default_ttr */
     bide_slice topic;  /* empty: stays; else the job moves, with its key */
 } bide_update_args;
+
+/* Changes nothing but what is then set. */
+#define BIDE_UPDATE_INIT                               \
+    {                                                  \
+        0, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, \
+        {                                              \
+            NULL, 0                                    \
+        }                                              \
+    }
 
 /* Which jobs a list returns. Zeroed: all. */
 typedef struct bide_filter {
@@ -262,7 +275,7 @@ typedef struct bide_wait_args {
 
 typedef struct bide_list_args {
     bide_slice topic; /* empty: all topics */
-    bide_state state; /* BIDE_STATE_GONE: all states */
+    bide_state state; /* BIDE_STATE_ANY: all */
     bide_filter filter;
     bool with_body;
     char *cursor;   /* in and out: BIDE_CURSOR_SIZE bytes; "" begins, and "" ends */
@@ -400,7 +413,8 @@ BIDE_API int bide_cq_free(bide_cq *cq);
 BIDE_API int bide_cq_fd(const bide_cq *cq);
 /* Runs up to max callbacks (0: all that have completed by now); answers how many ran. */
 BIDE_API int bide_cq_drain(bide_cq *cq, size_t max);
-/* Waits until something has completed, at most timeout_ms, then drains; answers how many ran. */
+/* Waits until something has completed, at most timeout_ms (or BIDE_FOREVER), then drains; answers
+ * how many ran: 0 when the time is over. */
 BIDE_API int bide_cq_wait(bide_cq *cq, int64_t timeout_ms);
 
 #ifdef __cplusplus

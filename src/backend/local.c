@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,8 @@
 #define TICK_BUDGET 512
 /* How long the commit thread rests when memory lacks, or after a commit has failed. */
 #define RETRY_MS 10
+/* How long a caller waits for the lock before it goes first. */
+#define STARVING_US 1000
 
 struct op_list {
     bide_op *head, *tail;
@@ -31,12 +34,14 @@ struct local {
     struct core *core;
     bool keeps;
 
-    _Atomic unsigned inside;  /* callers that are in here, or about to be */
-    pthread_mutex_t lock;     /* guards everything below */
-    struct op_list completed; /* to be handed out when the lock is given back */
-    struct op_list sliced;    /* kicks and purges that the timer thread carries on with */
-    struct op_list gathering; /* answers held for the batch that gathers */
-    struct op_list in_flight; /* answers held for the batch that is being stored */
+    _Atomic unsigned inside;   /* callers that are in here, or about to be */
+    _Atomic unsigned starving; /* those who have waited long for the lock */
+    pthread_mutex_t gate;      /* through which everybody goes while somebody starves */
+    pthread_mutex_t lock;      /* guards everything below */
+    struct op_list completed;  /* to be handed out when the lock is given back */
+    struct op_list sliced;     /* kicks and purges that the timer thread carries on with */
+    struct op_list gathering;  /* answers held for the batch that gathers */
+    struct op_list in_flight;  /* answers held for the batch that is being stored */
     uint64_t held_ops;
     uint64_t held_bytes;
     pthread_cond_t room; /* fewer answers are held */
@@ -73,12 +78,34 @@ static struct bi_now read_clocks(struct local *local)
     return (struct bi_now){boot, boot + local->wall_offset};
 }
 
+/*
+ * Takes the lock. A mutex is quick because it is unfair: whoever runs takes it before a sleeper is
+ * awake. But one thread in a loop could keep another out for seconds; so who has waited for a
+ * millisecond starves, and while somebody does, everybody goes through a gate, behind him.
+ */
+static void lock_local(struct local *local)
+{
+    if (atomic_load_explicit(&local->starving, memory_order_relaxed) == 0) {
+        if (pthread_mutex_trylock(&local->lock) == 0)
+            return;
+        struct timespec end;
+        bi_clock_after(&end, STARVING_US);
+        if (pthread_mutex_timedlock(&local->lock, &end) == 0)
+            return;
+    }
+    atomic_fetch_add(&local->starving, 1);
+    pthread_mutex_lock(&local->gate);
+    pthread_mutex_lock(&local->lock);
+    pthread_mutex_unlock(&local->gate);
+    atomic_fetch_sub(&local->starving, 1);
+}
+
 /* A caller comes in, and leaves: it must not touch the queue after that. */
 static struct local *enter(struct backend *backend)
 {
     struct local *local = local_of(backend);
     atomic_fetch_add_explicit(&local->inside, 1, memory_order_relaxed);
-    pthread_mutex_lock(&local->lock);
+    lock_local(local);
     return local;
 }
 
@@ -211,7 +238,7 @@ static int run_slices(struct local *local, bide_op *op)
     while (code == BI_AGAIN) {
         pthread_mutex_unlock(&local->lock);
         sched_yield();
-        pthread_mutex_lock(&local->lock);
+        lock_local(local);
         if (local->closing) {
             bi_core_abandon(local->core, op);
             return refuse(op, BIDE_CLOSED, NULL);
@@ -360,7 +387,7 @@ static void *run_timer(void *arg)
 {
     struct local *local = arg;
     for (;;) {
-        pthread_mutex_lock(&local->lock);
+        lock_local(local);
         if (local->closing) {
             pthread_mutex_unlock(&local->lock);
             return NULL;
@@ -422,7 +449,7 @@ static int commit_one(struct local *local)
     pthread_mutex_unlock(&local->lock);
     char error[BIDE_ERROR_SIZE] = "";
     int code = local->store->ops->commit(local->store, &batch, error);
-    pthread_mutex_lock(&local->lock);
+    lock_local(local);
     if (code == BIDE_OK) {
         bi_core_committed(local->core, &batch);
         release_held(local, &local->in_flight);
@@ -436,7 +463,7 @@ static int commit_one(struct local *local)
     if (code != BIDE_OK)
         bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed: %s", error);
     hand_out(local->context.complete, completed);
-    pthread_mutex_lock(&local->lock);
+    lock_local(local);
     return code;
 }
 
@@ -444,14 +471,14 @@ static void rest(struct local *local)
 {
     pthread_mutex_unlock(&local->lock);
     bi_alarm_sleep(RETRY_MS);
-    pthread_mutex_lock(&local->lock);
+    lock_local(local);
 }
 
 static void *run_commits(void *arg)
 {
     struct local *local = arg;
     int code = BIDE_OK;
-    pthread_mutex_lock(&local->lock);
+    lock_local(local);
     for (;;) {
         if (local->closing && (!bi_core_dirty(local->core) || code != BIDE_OK) &&
             local->held_ops == 0)
@@ -533,6 +560,7 @@ static void free_local(struct local *local)
     pthread_cond_destroy(&local->left);
     pthread_cond_destroy(&local->work);
     pthread_mutex_destroy(&local->lock);
+    pthread_mutex_destroy(&local->gate);
     free(local);
 }
 
@@ -542,16 +570,27 @@ static int no_thread(char *error)
     return BIDE_ESYSTEM;
 }
 
+/* The program's signals are not for the threads of the library. */
+static bool start_thread(pthread_t *thread, void *(*run)(void *), struct local *local)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, NULL, run, local) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
 static int start_threads(struct local *local, char *error)
 {
     if (!bi_alarm_init(&local->alarm, local->context.options.ticker_min_ms * 1000,
                        local->context.options.ticker_max_ms * 1000))
         return no_thread(error);
-    if (pthread_create(&local->timer_thread, NULL, run_timer, local) != 0)
+    if (!start_thread(&local->timer_thread, run_timer, local))
         return no_thread(error);
-    if (!local->keeps || pthread_create(&local->commit_thread, NULL, run_commits, local) == 0)
+    if (!local->keeps || start_thread(&local->commit_thread, run_commits, local))
         return BIDE_OK;
-    pthread_mutex_lock(&local->lock);
+    lock_local(local);
     local->closing = true;
     pthread_mutex_unlock(&local->lock);
     bi_alarm_ring(&local->alarm);
@@ -588,6 +627,7 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
     local->offset_read = -1000000;
     bi_alarm_clear(&local->alarm);
     init_lock(&local->lock);
+    pthread_mutex_init(&local->gate, NULL);
     pthread_cond_init(&local->room, NULL);
     pthread_cond_init(&local->left, NULL);
     pthread_cond_init(&local->work, NULL);
@@ -632,7 +672,7 @@ void bi_local_shutdown(struct backend *backend)
 void bi_local_close(struct backend *backend)
 {
     struct local *local = local_of(backend);
-    pthread_mutex_lock(&local->lock);
+    lock_local(local);
     local->closing = true;
     end_waiting(local);
     pthread_cond_broadcast(&local->work);
@@ -652,30 +692,3 @@ void bi_local_close(struct backend *backend)
     assert(local->held_ops == 0 && local->completed.head == NULL);
     free_local(local);
 }
-
-/* ---- memory: ---- */
-
-static int open_memory(const struct backend_context *context, const struct bi_url *url,
-                       struct backend **out, char *error)
-{
-    if (url->location[0] != 0) {
-        bi_text_copy(error,
-                     "open: nothing may follow memory: but parameters, as in memory:?ticker=wheel");
-        return BIDE_EINVAL;
-    }
-    struct store *store = bi_store_memory_new();
-    if (store == NULL) {
-        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-        return BIDE_ENOMEM;
-    }
-    return bi_local_open(context, &bi_backend_memory, store, out, error);
-}
-
-const struct backend_ops bi_backend_memory = {
-    .scheme = "memory",
-    .open = open_memory,
-    .submit = bi_local_submit,
-    .cancel = bi_local_cancel,
-    .shutdown = bi_local_shutdown,
-    .close = bi_local_close,
-};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define DEFAULT_CAPACITY 1024
-#define FEEDS_MAX        1000 /* every event is offered to each of them */
+#define FEEDS_MAX        BIDE_FEEDS_MAX /* every event is offered to each of them */
 
 static struct feed_event *feed_at(bide_feed *feed, uint32_t index)
 {

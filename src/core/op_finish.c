@@ -3,6 +3,7 @@
  * op_finish - how a job leaves its worker: delete, done, release, give_back, fail, bury, touch,
  * and what happens when the worker says nothing and the ttr runs out.
  */
+#include "core/items.h"
 #include "core/retry.h"
 #include "core/state.h"
 
@@ -270,11 +271,15 @@ int bi_op_done(struct core *core, bide_op *op)
 
 int bi_op_finish_many(struct core *core, bide_op *op)
 {
+    struct items items;
+    bi_items_begin(&items, op);
     for (size_t i = 0; i < op->finish_many.count; i++) {
         bide_finish_item *item = &op->finish_many.items[i];
         if (item->status == BIDE_OK)
             item->status = bi_core_finish(core, op, item);
+        bi_items_note(&items, op, i, item->status);
     }
+    bi_items_end(&items, op);
     return BIDE_OK;
 }
 
@@ -414,11 +419,15 @@ int bi_op_touch(struct core *core, bide_op *op)
 
 int bi_op_touch_many(struct core *core, bide_op *op)
 {
+    struct items items;
+    bi_items_begin(&items, op);
     for (size_t i = 0; i < op->touch_many.count; i++) {
         bide_touch_item *item = &op->touch_many.items[i];
         if (item->status == BIDE_OK)
             item->status = touch(core, op, item);
+        bi_items_note(&items, op, i, item->status);
     }
+    bi_items_end(&items, op);
     return BIDE_OK;
 }
 

@@ -1,32 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_put - how jobs come in: put, put_many, restore, and loading at start.
+ * op_put - how jobs come in: put, put_many, restore.
  *
  * Everything that can fail comes before anything changes: a new job is built completely outside
  * of the queue, and then let in by steps that cannot fail.
  */
-#include "core/state.h"
+#include "core/items.h"
+#include "core/wish.h"
 
 #include <assert.h>
 #include <string.h>
-
-/* A job that is wanted, wherever the wish comes from. */
-struct wish {
-    bide_slice topic;
-    bide_slice body;
-    bide_buf *buf;
-    bool take_buf;
-    bool plain; /* nothing is said that struct more would keep */
-    bide_conflict conflict;
-    bide_slice key, last_error, result;
-    struct bi_image image; /* times as in images; its topic and buffers are not looked at */
-};
-
-/* All zero, but for the large part at the end that is never read. */
-static void wish_init(struct wish *wish)
-{
-    memset(wish, 0, offsetof(struct wish, image) + offsetof(struct bi_image, topic));
-}
 
 /* ---- refusals ---- */
 
@@ -34,8 +17,8 @@ static int refuse_size(const struct core *core, bide_op *op, const struct wish *
 {
     size_t size = wish->buf != NULL ? bide_buf_size(wish->buf) : wish->body.size;
     if (size > core->limits.max_job_size)
-        return bi_op_refuse(op, BIDE_TOO_BIG, "put: the body has %zu bytes, max_job_size is %zu",
-                            size, core->limits.max_job_size);
+        return bi_op_refuse(op, BIDE_TOO_BIG, "%s: the body has %zu bytes, max_job_size is %zu",
+                            bide_op_name(op->kind), size, core->limits.max_job_size);
     if (wish->result.size > core->limits.max_result_size)
         return bi_op_refuse(op, BIDE_TOO_BIG,
                             "restore: the result has %zu bytes, max_result_size is %zu",
@@ -64,8 +47,8 @@ static int find_holder(struct core *core, bide_op *op, const struct wish *wish,
     if (wish->conflict == BIDE_REPLACE && (*holder)->state != BIDE_STATE_RESERVED)
         return BIDE_OK;
     *id = (*holder)->id;
-    return bi_op_refuse(op, BIDE_EXISTS, "put: job %llu of topic %s holds this key",
-                        (unsigned long long)*id, topic->name);
+    return bi_op_refuse(op, BIDE_EXISTS, "%s: job %llu of topic %s holds this key",
+                        bide_op_name(op->kind), (unsigned long long)*id, topic->name);
 }
 
 static int refuse_full(const struct core *core, bide_op *op, const struct wish *wish,
@@ -78,9 +61,10 @@ static int refuse_full(const struct core *core, bide_op *op, const struct wish *
         live--;
     if (live < core->limits.max_jobs_per_topic)
         return BIDE_OK;
-    return bi_op_refuse(
-        op, BIDE_TOPIC_FULL, "put: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
-        topic->name, (unsigned long long)live, (unsigned long long)core->limits.max_jobs_per_topic);
+    return bi_op_refuse(op, BIDE_TOPIC_FULL,
+                        "%s: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
+                        bide_op_name(op->kind), topic->name, (unsigned long long)live,
+                        (unsigned long long)core->limits.max_jobs_per_topic);
 }
 
 static int refuse_memory(const struct core *core, bide_op *op, size_t body_size)
@@ -88,94 +72,9 @@ static int refuse_memory(const struct core *core, bide_op *op, size_t body_size)
     uint64_t max = core->limits.max_memory;
     if (max == 0 || core->memory + JOB_COST + body_size <= max)
         return BIDE_OK;
-    return bi_op_refuse(op, BIDE_EFULL, "put: the queue uses %llu bytes, max_memory is %llu",
-                        (unsigned long long)core->memory, (unsigned long long)max);
-}
-
-/* ---- building ---- */
-
-static bool copy_text(bide_buf **to, bide_slice from)
-{
-    if (from.data == NULL)
-        return true;
-    *to = bide_buf_new(from.data, from.size);
-    return *to != NULL;
-}
-
-static int64_t time_of(const struct core *core, int64_t wall)
-{
-    return wall == 0 ? BI_NEVER : mono_of(core, wall);
-}
-
-static bool fill_more(struct core *core, struct job *job, const struct wish *wish)
-{
-    const struct bi_image *image = &wish->image;
-    struct more *more = bi_job_more(core, job);
-    if (more == NULL || !copy_text(&more->key, wish->key) ||
-        !copy_text(&more->last_error, wish->last_error) || !copy_text(&more->result, wish->result))
-        return false;
-    more->max_retries = image->max_retries;
-    more->failures = image->failures;
-    more->backoff_base = image->backoff_base;
-    more->backoff_max = image->backoff_max;
-    more->expires_at = image->expires_at;
-    more->retain = image->retain;
-    more->order = image->bury_order;
-    more->counters =
-        (struct counters){image->reserves, image->timeouts, image->releases, image->fails,
-                          image->buries,   image->kicks,    image->touches};
-    more->ready = time_of(core, image->ready);
-    more->reserved = time_of(core, image->reserved);
-    more->touched = time_of(core, image->touched);
-    more->buried = time_of(core, image->buried);
-    more->done = time_of(core, image->done);
-    return true;
-}
-
-static bool fill_body(struct core *core, struct job *job, const struct wish *wish)
-{
-    job->body = wish->buf == NULL ? bide_buf_new(wish->body.data, wish->body.size)
-                : wish->take_buf  ? wish->buf
-                                  : bide_buf_ref(wish->buf);
-    job->body_size = (uint32_t)bide_buf_size(job->body);
-    core->memory += job->body_size;
-    return job->body != NULL;
-}
-
-/* The state that a due time which has passed leaves behind is ready. */
-static bide_state settle_due(const struct core *core, struct job *job, const struct bi_image *image)
-{
-    if (image->state == BIDE_STATE_DONE) {
-        job->due = mono_of(core, image->due);
-        return BIDE_STATE_DONE;
-    }
-    if (image->state != BIDE_STATE_DELAYED)
-        return image->state;
-    if (image->due <= core->now.wall)
-        return BIDE_STATE_READY;
-    if (image->due_wall)
-        job->flags |= JOB_DUE_WALL;
-    job->due = image->due_wall ? image->due : mono_of(core, image->due);
-    return BIDE_STATE_DELAYED;
-}
-
-/* A job outside of the queue; NULL when out of memory, and then nothing is left of it. */
-static struct job *build(struct core *core, struct topic *topic, const struct wish *wish,
-                         uint64_t id)
-{
-    struct job *job = bi_job_new(core, topic->self, id);
-    if (job == NULL)
-        return NULL;
-    job->priority = wish->image.priority;
-    job->ttr = wish->image.ttr;
-    job->created = wish->image.created == 0 ? core->now.mono : mono_of(core, wish->image.created);
-    if (wish->image.key_hold_retained)
-        job->flags |= JOB_KEY_RETAINED;
-    if ((!wish->plain && !fill_more(core, job, wish)) || !fill_body(core, job, wish)) {
-        bi_job_free(core, job);
-        return NULL;
-    }
-    return job;
+    return bi_op_refuse(op, BIDE_EFULL, "%s: the queue uses %llu bytes, max_memory is %llu",
+                        bide_op_name(op->kind), (unsigned long long)core->memory,
+                        (unsigned long long)max);
 }
 
 /* ---- letting in ---- */
@@ -200,7 +99,7 @@ static void let_in(struct core *core, struct job *job, struct job *holder,
         bi_core_remove(core, holder, BIDE_EVENT_DELETED);
     }
     core->next_id++;
-    bi_job_enter(core, job, settle_due(core, job, image));
+    bi_job_enter(core, job, bi_wish_settle_due(core, job, image));
     COUNT(core, topic_of(core, job), puts);
     bi_event(core, BIDE_EVENT_PUT, job);
     if (job->state == BIDE_STATE_DONE)
@@ -214,7 +113,7 @@ static int build_and_let_in(struct core *core, const struct wish *wish, struct t
                             struct job *holder, uint64_t *id)
 {
     uint64_t hold = core->hold;
-    struct job *job = build(core, topic, wish, core->next_id);
+    struct job *job = bi_wish_build(core, topic, wish, core->next_id);
     if (job == NULL)
         return BIDE_ENOMEM;
     if (bi_journal_new(core, job) != BIDE_OK) {
@@ -333,6 +232,8 @@ int bi_op_put(struct core *core, bide_op *op)
 
 int bi_op_put_many(struct core *core, bide_op *op)
 {
+    struct items items;
+    bi_items_begin(&items, op);
     op->put_many.accepted = 0;
     for (size_t i = 0; i < op->put_many.count; i++) {
         bide_put_item *item = &op->put_many.items[i];
@@ -341,7 +242,9 @@ int bi_op_put_many(struct core *core, bide_op *op)
             continue;
         item->status = put_item(core, op, item);
         op->put_many.accepted += item->status == BIDE_OK;
+        bi_items_note(&items, op, i, item->status);
     }
+    bi_items_end(&items, op);
     return BIDE_OK;
 }
 
@@ -401,116 +304,4 @@ int bi_op_restore(struct core *core, bide_op *op)
         wish.image.due = core->now.wall + us_of(job->left_ms);
     wish_history(job, &wish.image);
     return admit(core, op, &wish, &op->restore.id);
-}
-
-/* ---- loading at start ---- */
-
-static bool is_possible(struct core *core, const struct bi_image *image)
-{
-    size_t size = strnlen(image->topic, sizeof(image->topic));
-    return image->id > 0 && image->id <= BIDE_ID_MAX && size > 0 && size <= BIDE_TOPIC_MAX &&
-           image->state >= BIDE_STATE_DELAYED && image->state <= BIDE_STATE_DONE &&
-           image->state != BIDE_STATE_RESERVED && image->ttr > 0 &&
-           bi_core_find(core, image->id) == NULL;
-}
-
-static bide_slice slice_of_buf(const bide_buf *buf)
-{
-    return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
-}
-
-/* What a job that was being worked on when the process ended has to bear. */
-static void settle_loaded(struct core *core, struct job *job, const struct bi_image *image,
-                          bide_buf *reason)
-{
-    struct topic *topic = topic_of(core, job);
-    if (image->cancel_wanted) {
-        COUNT(core, topic, deletes);
-        bi_core_remove(core, job, BIDE_EVENT_DELETED);
-        return;
-    }
-    struct more *more = more_of(core, job);
-    bide_buf_unref(more->last_error);
-    more->last_error = bide_buf_ref(reason);
-    count_up(&more->counters.timeouts);
-    count_up(&more->failures);
-    COUNT(core, topic, timeouts);
-    bi_core_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
-}
-
-static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image)
-{
-    bide_state state = settle_due(core, job, image);
-    if (image->id >= core->next_id)
-        core->next_id = image->id + 1;
-    if (image->bury_order >= core->next_order)
-        core->next_order = image->bury_order + 1;
-    bool was_ready = image->state == BIDE_STATE_READY && image->ready != 0;
-    job->since = core->now.mono - (was_ready ? age_of(core, mono_of(core, image->ready)) : 0);
-    bi_job_enter_again(core, job, state);
-}
-
-static int load_job(struct core *core, struct topic *topic, const struct wish *wish,
-                    bide_buf *reason)
-{
-    const struct bi_image *image = &wish->image;
-    bool unsettled = image->cancel_wanted || image->started;
-    struct job *job = build(core, topic, wish, image->id);
-    if (job == NULL)
-        return BIDE_ENOMEM;
-    if (unsettled && bi_job_more(core, job) == NULL) {
-        bi_job_free(core, job);
-        return BIDE_ENOMEM;
-    }
-    enter_loaded(core, job, image);
-    if (unsettled && bi_journal_change(core, job) != BIDE_OK) {
-        bi_job_vanish(core, job);
-        bi_job_free(core, job);
-        return BIDE_ENOMEM;
-    }
-    if (unsettled)
-        settle_loaded(core, job, image, reason);
-    return BIDE_OK;
-}
-
-int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now now)
-{
-    core->now = now;
-    core->hold = 0;
-    if (!is_possible(core, image))
-        return BIDE_EINVAL;
-    struct wish wish = {.topic = {image->topic, strlen(image->topic)},
-                        .image = *image,
-                        .buf = image->body,
-                        .key = slice_of_buf(image->key),
-                        .last_error = slice_of_buf(image->last_error),
-                        .result = slice_of_buf(image->result)};
-    static const char text[] = "the queue was restarted while the job was reserved";
-    bide_buf *reason = image->started ? bide_buf_new(text, sizeof(text) - 1) : NULL;
-    if (image->started && reason == NULL)
-        return BIDE_ENOMEM;
-    struct topic *topic;
-    int code = bi_topic_need(core, wish.topic, &topic);
-    if (code == BIDE_OK) {
-        bi_topic_pin(topic);
-        code = load_job(core, topic, &wish, reason);
-        bi_topic_unpin(core, topic);
-    }
-    bide_buf_unref(reason);
-    return code;
-}
-
-int bi_core_load_pause(struct core *core, const struct bi_image *image, struct bi_now now)
-{
-    core->now = now;
-    bide_slice name = {image->topic, strnlen(image->topic, sizeof(image->topic))};
-    if (name.size == 0 || name.size > BIDE_TOPIC_MAX)
-        return BIDE_EINVAL;
-    if (image->due != BI_NEVER && image->due <= now.wall)
-        return BIDE_OK;
-    struct topic *topic;
-    if (bi_topic_need(core, name, &topic) != BIDE_OK)
-        return BIDE_ENOMEM;
-    bi_topic_pause(core, topic, image->due == BI_NEVER ? BI_NEVER : mono_of(core, image->due));
-    return BIDE_OK;
 }

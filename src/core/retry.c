@@ -14,5 +14,6 @@ int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_r
     for (uint32_t i = 1; i < failures && delay < max; i++)
         delay = delay > max / 2 ? max : delay * 2;
     /* Whole milliseconds, so that what a fail answers is exactly when the job comes back. */
-    return delay + 1000 * (int64_t)bi_random_below(random, (uint64_t)delay / 2000 + 1);
+    delay += 1000 * (int64_t)bi_random_below(random, (uint64_t)delay / 2000 + 1);
+    return delay < BI_BACKOFF_END ? delay : BI_BACKOFF_END;
 }

@@ -5,6 +5,7 @@
  * One small check per kind, in a table. A check writes the op's sentence and answers the code; the
  * items of a list are checked one by one, and a bad one does not disturb the others.
  */
+#include "core/items.h"
 #include "queue/queue.h"
 
 #include <stdarg.h>
@@ -36,7 +37,7 @@ static int invalid(bide_op *op, const char *format, ...)
 
 bool bi_is_topic(bide_slice name)
 {
-    /* A-Z a-z 0-9 - + / ; . $ _ ( ) as a set of bits. */
+    /* A-Z a-z 0-9 - + / ; . $ _ ( ) as a set of bits; a test compares it with the alphabet. */
     static const uint64_t allowed[4] = {UINT64_C(0x0bffeb1000000000), UINT64_C(0x07fffffe87fffffe)};
     const unsigned char *bytes = name.data;
     if (bytes == NULL || name.size == 0 || name.size > BIDE_TOPIC_MAX || bytes[0] == '-')
@@ -56,7 +57,9 @@ static int check_topic(bide_op *op, bide_slice name)
     if (name.size > BIDE_TOPIC_MAX)
         return invalid(op, "the topic name has %zu bytes; %d are allowed", name.size,
                        BIDE_TOPIC_MAX);
-    return invalid(op, "a topic name has letters, digits and -+/;.$_() only, and no - in front");
+    return invalid(op,
+                   "\"%.*s\" is no topic name: letters, digits and -+/;.$_() only, no - in front",
+                   (int)(name.size < 40 ? name.size : 40), (const char *)name.data);
 }
 
 static int check_slice(bide_op *op, const char *what, bide_slice slice)
@@ -74,9 +77,13 @@ static int check_duration(bide_op *op, const char *what, int64_t ms)
     return BIDE_OK;
 }
 
-static int check_duration_or(bide_op *op, const char *what, int64_t ms, int64_t other)
+/* BIDE_FOREVER and BIDE_KEEP are the same number; other says which of them is meant. */
+static int check_duration_or(bide_op *op, const char *what, int64_t ms, const char *other)
 {
-    return ms == other ? BIDE_OK : check_duration(op, what, ms);
+    if (ms >= -1 && ms <= BIDE_TIME_MAX_MS)
+        return BIDE_OK;
+    return invalid(op, "%s is %lld; 0 to 100 years in milliseconds are allowed, or %s", what,
+                   (long long)ms, other);
 }
 
 static int check_moment(bide_op *op, const char *what, int64_t ms)
@@ -85,6 +92,16 @@ static int check_moment(bide_op *op, const char *what, int64_t ms)
         return invalid(op, "%s is %lld; moments are milliseconds from 1970 to the year 2200", what,
                        (long long)ms);
     return BIDE_OK;
+}
+
+/* A moment that somebody chooses, 0 meaning none: one before 2000 was given in seconds. */
+static int check_choice(bide_op *op, const char *what, int64_t ms)
+{
+    const int64_t year_2000 = INT64_C(946684800000);
+    if (ms > 0 && ms < year_2000)
+        return invalid(op, "%s is %lld, a moment before 2000; it takes milliseconds since 1970",
+                       what, (long long)ms);
+    return check_moment(op, what, ms);
 }
 
 static int check_priority(bide_op *op, int64_t priority)
@@ -144,11 +161,11 @@ static int check_put_options(bide_op *op, const bide_put_options *options)
         return invalid(op, "max_retries is %d; 0 or more, or BIDE_NO_RETRY_LIMIT",
                        (int)options->max_retries);
     TRY(check_duration(op, "delay_ms", options->delay_ms));
-    TRY(check_moment(op, "run_at_ms", options->run_at_ms));
+    TRY(check_choice(op, "run_at_ms", options->run_at_ms));
     TRY(check_duration(op, "ttr_ms", options->ttr_ms));
     TRY(check_duration(op, "backoff_base_ms", options->backoff_base_ms));
     TRY(check_duration(op, "backoff_max_ms", options->backoff_max_ms));
-    TRY(check_moment(op, "expires_at_ms", options->expires_at_ms));
+    TRY(check_choice(op, "expires_at_ms", options->expires_at_ms));
     TRY(check_duration(op, "retain_ms", options->retain_ms));
     return check_key(op, options->key);
 }
@@ -195,8 +212,13 @@ static int check_put_many(const struct bide *queue, bide_op *op)
     }
     if (args->count > 1 && bytes > BIDE_BATCH_BYTES)
         return too_big(op, "list of bodies", bytes, BIDE_BATCH_BYTES);
-    for (size_t i = 0; i < args->count; i++)
+    struct items items;
+    bi_items_begin(&items, op);
+    for (size_t i = 0; i < args->count; i++) {
         args->items[i].status = check_item(queue, op, &args->items[i]);
+        bi_items_note(&items, op, i, args->items[i].status);
+    }
+    bi_items_end(&items, op);
     return BIDE_OK;
 }
 
@@ -253,7 +275,7 @@ static int check_reserve_args(bide_op *op, const bide_reserve_args *args)
                        args->job_max, args->topic_count);
     if ((unsigned)args->strategy > BIDE_FAIR)
         return invalid(op, "%d is not a strategy", (int)args->strategy);
-    TRY(check_duration_or(op, "timeout_ms", args->timeout_ms, BIDE_FOREVER));
+    TRY(check_duration_or(op, "timeout_ms", args->timeout_ms, "BIDE_FOREVER"));
     for (size_t i = 0; i < args->topic_count; i++) {
         TRY(check_topic(op, args->topics[i]));
         if (args->weights != NULL && args->weights[i] == 0)
@@ -276,7 +298,7 @@ static int check_reserve_job(const struct bide *queue, bide_op *op)
 
 static int check_finish_item(const struct bide *queue, bide_op *op, const bide_finish_item *item)
 {
-    TRY(check_duration_or(op, "retain_ms", item->retain_ms, BIDE_KEEP));
+    TRY(check_duration_or(op, "retain_ms", item->retain_ms, "BIDE_KEEP"));
     if (item->buf == NULL)
         TRY(check_slice(op, "the result", item->result));
     size_t size = size_of(item->result, item->buf);
@@ -294,10 +316,14 @@ static int check_finish_many(const struct bide *queue, bide_op *op)
 {
     TRY(check_pointer(op, "items", op->finish_many.items));
     TRY(check_count(op, "count", op->finish_many.count));
+    struct items items;
+    bi_items_begin(&items, op);
     for (size_t i = 0; i < op->finish_many.count; i++) {
         bide_finish_item *item = &op->finish_many.items[i];
         item->status = check_finish_item(queue, op, item);
+        bi_items_note(&items, op, i, item->status);
     }
+    bi_items_end(&items, op);
     return BIDE_OK;
 }
 
@@ -318,7 +344,7 @@ static int check_fail(const struct bide *queue, bide_op *op)
 {
     (void)queue;
     TRY(check_slice(op, "the error text", op->fail.error));
-    return check_duration_or(op, "retry_in_ms", op->fail.retry_in_ms, BIDE_KEEP);
+    return check_duration_or(op, "retry_in_ms", op->fail.retry_in_ms, "BIDE_KEEP");
 }
 
 static int check_bury(const struct bide *queue, bide_op *op)
@@ -348,10 +374,14 @@ static int check_touch_many(const struct bide *queue, bide_op *op)
     (void)queue;
     TRY(check_pointer(op, "items", op->touch_many.items));
     TRY(check_count(op, "count", op->touch_many.count));
+    struct items items;
+    bi_items_begin(&items, op);
     for (size_t i = 0; i < op->touch_many.count; i++) {
         bide_touch_item *item = &op->touch_many.items[i];
         item->status = check_touch_item(op, item);
+        bi_items_note(&items, op, i, item->status);
     }
+    bi_items_end(&items, op);
     return BIDE_OK;
 }
 
@@ -368,14 +398,13 @@ static int check_update(const struct bide *queue, bide_op *op)
     (void)queue;
     const bide_update_args *args = &op->update;
     TRY(check_priority(op, args->priority));
-    TRY(check_duration_or(op, "delay_ms", args->delay_ms, BIDE_KEEP));
-    TRY(check_duration_or(op, "ttr_ms", args->ttr_ms, BIDE_KEEP));
+    TRY(check_duration_or(op, "delay_ms", args->delay_ms, "BIDE_KEEP"));
+    TRY(check_duration_or(op, "ttr_ms", args->ttr_ms, "BIDE_KEEP"));
     if (args->run_at_ms != BIDE_KEEP)
-        TRY(check_moment(op, "run_at_ms", args->run_at_ms));
+        TRY(check_choice(op, "run_at_ms", args->run_at_ms));
     if (args->delay_ms != BIDE_KEEP && args->run_at_ms != BIDE_KEEP)
         return invalid(op, "delay_ms and run_at_ms are both given; choose one");
-    return args->topic.data == NULL && args->topic.size == 0 ? BIDE_OK
-                                                             : check_topic(op, args->topic);
+    return args->topic.size == 0 ? BIDE_OK : check_topic(op, args->topic);
 }
 
 static int check_purge(const struct bide *queue, bide_op *op)
@@ -392,7 +421,7 @@ static int check_pause(const struct bide *queue, bide_op *op)
 {
     (void)queue;
     TRY(check_topic(op, op->topic.topic));
-    return check_duration_or(op, "for_ms", op->topic.for_ms, BIDE_FOREVER);
+    return check_duration_or(op, "for_ms", op->topic.for_ms, "BIDE_FOREVER");
 }
 
 static int check_resume(const struct bide *queue, bide_op *op)
@@ -436,7 +465,7 @@ static int check_find(const struct bide *queue, bide_op *op)
 static int check_wait(const struct bide *queue, bide_op *op)
 {
     (void)queue;
-    return check_duration_or(op, "timeout_ms", op->wait.timeout_ms, BIDE_FOREVER);
+    return check_duration_or(op, "timeout_ms", op->wait.timeout_ms, "BIDE_FOREVER");
 }
 
 static int check_list(const struct bide *queue, bide_op *op)
@@ -446,7 +475,7 @@ static int check_list(const struct bide *queue, bide_op *op)
     TRY(check_cursor(op, args->cursor));
     TRY(check_pointer(op, "jobs", args->jobs));
     TRY(check_count(op, "max", args->job_max));
-    if (args->topic.data != NULL || args->topic.size > 0)
+    if (args->topic.size > 0)
         TRY(check_topic(op, args->topic));
     if (args->state != BIDE_STATE_GONE)
         TRY(check_state(op, args->state));
@@ -483,7 +512,7 @@ static int check_subscribe(const struct bide *queue, bide_op *op)
 {
     (void)queue;
     const bide_feed_args *args = &op->feed;
-    if (args->topic.data != NULL || args->topic.size > 0)
+    if (args->topic.size > 0)
         TRY(check_topic(op, args->topic));
     if (args->capacity > 1000000)
         return invalid(op, "the capacity is %u; 1,000,000 are allowed", args->capacity);
@@ -497,9 +526,9 @@ static int check_events(const struct bide *queue, bide_op *op)
     (void)queue;
     TRY(check_pointer(op, "feed", op->feed.feed));
     TRY(check_pointer(op, "events", op->feed.events));
-    if (op->feed.event_max == 0)
-        return invalid(op, "max is 0");
-    return check_duration_or(op, "timeout_ms", op->feed.timeout_ms, BIDE_FOREVER);
+    if (op->feed.event_max == 0 || op->feed.event_max > BIDE_EVENTS_MAX)
+        return invalid(op, "max is %zu; 1 to %d are allowed", op->feed.event_max, BIDE_EVENTS_MAX);
+    return check_duration_or(op, "timeout_ms", op->feed.timeout_ms, "BIDE_FOREVER");
 }
 
 static int check_unsubscribe(const struct bide *queue, bide_op *op)

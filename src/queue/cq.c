@@ -159,8 +159,7 @@ int bide_cq_drain(bide_cq *cq, size_t max)
         bide_op *next = op->private_.next;
         op->status = op->private_.status;
         op->private_.flags &= ~BI_IN_HAND;
-        if (op->status == BIDE_OK)
-            op->error[0] = 0;
+        bi_submit_hush(op);
         bi_cq_unexpect(cq);
         if (op->done != NULL)
             op->done(op);

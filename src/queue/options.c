@@ -162,10 +162,23 @@ static bool parse(enum unit unit, const char *text, uint64_t *value)
     return parse_number(unit, text, value);
 }
 
-static int out_of_range(const struct option *option)
+static int out_of_range(const struct option *option, uint64_t value)
 {
-    return bi_error_set(BIDE_EINVAL, "open: %s is out of range; at most %llu is allowed",
-                        option->name, (unsigned long long)option->max);
+    return bi_error_set(BIDE_EINVAL, "open: %s is %lld; 0 to %llu is allowed", option->name,
+                        (long long)value, (unsigned long long)option->max);
+}
+
+/* A name that is none; the unit at the end of a field's name is the likely mistake. */
+static int unknown(const char *name)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        size_t size = strlen(options[i].name);
+        if (strncmp(options[i].name, name, size) == 0 && strcmp(name + size, "_ms") == 0)
+            return bi_error_set(BIDE_EINVAL, "open: \"%s\" is called %s in a URL", name,
+                                options[i].name);
+    }
+    return bi_error_set(BIDE_EINVAL, "open: there is no option \"%.40s\" in URLs; see bide_options",
+                        name);
 }
 
 static int apply_param(bide_options *resolved, const struct bi_url_param *param)
@@ -186,11 +199,11 @@ static int apply_param(bide_options *resolved, const struct bi_url_param *param)
             return bi_error_set(BIDE_EINVAL, "open: %s is \"%.40s\"; it takes %s", option->name,
                                 param->value, kinds[option->unit]);
         if (option->unit != ON_OFF && value > option->max)
-            return out_of_range(option);
+            return out_of_range(option, value);
         set(resolved, option, value);
         return BIDE_OK;
     }
-    return bi_error_set(BIDE_EINVAL, "open: there is no option \"%.40s\"", param->name);
+    return unknown(param->name);
 }
 
 /* ---- all together ---- */
@@ -205,7 +218,7 @@ static int check_and_default(bide_options *resolved, const struct option *option
         return BIDE_OK;
     }
     if (value > option->max)
-        return out_of_range(option);
+        return out_of_range(option, value);
     if (value == 0)
         set(resolved, option, option->fallback);
     return BIDE_OK;

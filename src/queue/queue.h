@@ -29,6 +29,9 @@ int bi_call(struct bide *queue, bide_op *op);
 /* An op that finished within submit, refused or not. */
 void bi_submit_finish(bide_op *op);
 
+/* An op that is good has nothing to say, unless it is about an item. */
+void bi_submit_hush(bide_op *op);
+
 /* In private_.flags: the op is submitted and has not come back. */
 #define BI_IN_HAND 512
 

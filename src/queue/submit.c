@@ -2,6 +2,7 @@
 /*
  * submit - handing ops over: many without waiting, or one and wait for it.
  */
+#include "core/items.h"
 #include "queue/queue.h"
 #include "util/text.h"
 
@@ -26,12 +27,17 @@ static void prepare(const struct bide *queue, bide_op *op)
         op->status = BIDE_PENDING;
 }
 
+void bi_submit_hush(bide_op *op)
+{
+    if (op->status == BIDE_OK && (op->private_.flags & BI_ITEM_SAID) == 0)
+        op->error[0] = 0;
+}
+
 static void settle(bide_op *op)
 {
     op->private_.flags &= ~BI_IN_HAND;
-    if (op->status == BIDE_OK)
-        op->error[0] = 0;
-    else if ((op->private_.flags & COPIED) != 0)
+    bi_submit_hush(op);
+    if (op->status != BIDE_OK && (op->private_.flags & COPIED) != 0)
         bi_args_drop(op);
 }
 
@@ -136,7 +142,8 @@ int bi_call(struct bide *queue, bide_op *op)
     } else {
         settle(op);
     }
-    if (op->status != BIDE_OK)
+    bi_submit_hush(op);
+    if (op->error[0] != 0)
         bi_error_set(op->status, "%s", op->error);
     return op->status;
 }

@@ -19,3 +19,9 @@ int64_t bi_clock_wall(void)
 {
     return read_clock(CLOCK_REALTIME);
 }
+
+void bi_clock_after(struct timespec *out, int64_t us)
+{
+    int64_t at = bi_clock_wall() + us;
+    *out = (struct timespec){.tv_sec = (time_t)(at / 1000000), .tv_nsec = (at % 1000000) * 1000};
+}

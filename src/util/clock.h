@@ -13,4 +13,8 @@
 int64_t bi_clock_boot(void);
 int64_t bi_clock_wall(void);
 
+/* The moment of the wall clock that is so many microseconds from now, as the system takes it. */
+struct timespec;
+void bi_clock_after(struct timespec *out, int64_t us);
+
 #endif

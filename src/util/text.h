@@ -12,7 +12,9 @@
 /* Copies a sentence, cut if it is too long. */
 static inline void bi_text_copy(char *to, const char *from)
 {
-    size_t size = strnlen(from, BIDE_ERROR_SIZE - 1);
+    size_t size = strlen(from);
+    if (size > BIDE_ERROR_SIZE - 1)
+        size = BIDE_ERROR_SIZE - 1;
     memcpy(to, from, size);
     to[size] = 0;
 }

@@ -24,7 +24,7 @@ static const struct theme *const themes[] = {
     &wait_theme,    &outside_theme,  &update_theme,  &topic_theme,    &look_theme,
     &list_theme,    &stats_theme,    &events_theme,  &async_theme,    &cq_theme,
     &threads_theme, &open_theme,     &badput_theme,  &badtopic_theme, &badtime_theme,
-    &badcall_theme, &badlease_theme, &badlist_theme, &limits_theme,
+    &badcall_theme, &badlease_theme, &badlist_theme, &limits_theme,   &hostile_theme,
 };
 
 struct settings {

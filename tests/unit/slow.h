@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define FOR_EVER UINT32_MAX
-#define FAILURE "the disk is on fire"
+#define FAILURE  "the disk is on fire"
 
 struct slow {
     struct store base;
@@ -106,6 +106,7 @@ static const struct backend_ops slow_backend_ops = {
     .scheme = "slow",
     .submit = bi_local_submit,
     .cancel = bi_local_cancel,
+    .shutdown = bi_local_shutdown,
     .close = bi_local_close,
 };
 
@@ -180,7 +181,8 @@ static inline bide *slow_open(const char *url, struct slow **slow)
     queue->options = context.options;
     char error[BIDE_ERROR_SIZE];
     assert_int_equal(
-        bi_local_open(&context, &slow_backend_ops, &(*slow)->base, &queue->backend, error), BIDE_OK);
+        bi_local_open(&context, &slow_backend_ops, &(*slow)->base, &queue->backend, error),
+        BIDE_OK);
     slow_await(*slow, 1); /* the first batch stores nothing but the limit of tokens */
     return queue;
 }
@@ -212,10 +214,9 @@ static inline bide_op lease_op(bide_cq *cq, bide_op_kind kind, uint64_t id, uint
 /* A reserve that does not wait. The name must live until it is submitted. */
 static inline bide_op reserve_op(bide_cq *cq, const bide_slice *topic, bide_job *job)
 {
-    return (bide_op){
-        .kind = BIDE_OP_RESERVE,
-        .cq = cq,
-        .reserve = {.topics = topic, .topic_count = 1, .jobs = job, .job_max = 1}};
+    return (bide_op){.kind = BIDE_OP_RESERVE,
+                     .cq = cq,
+                     .reserve = {.topics = topic, .topic_count = 1, .jobs = job, .job_max = 1}};
 }
 
 /* Drains until so many have completed. */

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define SECOND INT64_C(1000000)
-#define FAR (INT64_C(1) << 52) /* more than a hundred years after any boot */
+#define FAR    (INT64_C(1) << 52) /* more than a hundred years after any boot */
 
 static struct bi_alarm alarm_;
 

@@ -7,12 +7,12 @@
 #include <string.h>
 
 /* A heap of numbers. The low half of a number is its owner, whose slot is told to slots[owner]. */
-#define OWNERS 5000u
+#define OWNERS  5000u
 #define NOWHERE UINT32_MAX
 
-#define BI_HEAP_NAME number
-#define BI_HEAP_ENTRY uint64_t
-#define BI_HEAP_LESS(a, b) (*(a) < *(b))
+#define BI_HEAP_NAME              number
+#define BI_HEAP_ENTRY             uint64_t
+#define BI_HEAP_LESS(a, b)        (*(a) < *(b))
 #define BI_HEAP_MOVED(ctx, e, at) (((uint32_t *)(ctx))[(uint32_t) * (e)] = (at))
 #include "core/heap.h"
 

@@ -100,8 +100,8 @@ static void looks_are_taken_back_with_their_snapshots(void **state)
                                  .key = text("key"),
                                  .state = BIDE_STATE_READY,
                                  .job = &job}};
-        look.kind = (bide_op_kind[]){BIDE_OP_PEEK, BIDE_OP_PEEK_FIRST, BIDE_OP_FIND,
-                                     BIDE_OP_JOB_STATS}[i];
+        look.kind =
+            (bide_op_kind[]){BIDE_OP_PEEK, BIDE_OP_PEEK_FIRST, BIDE_OP_FIND, BIDE_OP_JOB_STATS}[i];
         fail_together(&put, &look);
         holds_nothing(&job);
     }
@@ -224,8 +224,7 @@ static void check_slices(bide_op_kind kind, unsigned jobs, unsigned failures)
     delayed.delay_ms = 3600000;
     for (unsigned left = jobs; left > 0; left -= AT_ONCE) {
         for (unsigned i = 0; i < AT_ONCE; i++)
-            items[i] = (bide_put_item){
-                .topic = text("a"), .body = text("x"), .options = &delayed};
+            items[i] = (bide_put_item){.topic = text("a"), .body = text("x"), .options = &delayed};
         assert_int_equal(bide_put_many(queue, items, AT_ONCE, NULL), BIDE_OK);
     }
     bide_op op = {.kind = kind, .cq = cq};

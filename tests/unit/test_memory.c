@@ -264,12 +264,10 @@ static int reserve_waiting(void)
                                               "n14", "n15", "n16", "n17", "n3",  "n19"};
     for (size_t i = 0; i < 20; i++)
         names[i] = text(new_names[i]);
-    waiting[1] = (bide_op){.kind = BIDE_OP_RESERVE,
-                           .reserve = {.topics = names,
-                                       .topic_count = 20,
-                                       .timeout_ms = 5000,
-                                       .jobs = &taken,
-                                       .job_max = 1}};
+    waiting[1] = (bide_op){
+        .kind = BIDE_OP_RESERVE,
+        .reserve = {
+            .topics = names, .topic_count = 20, .timeout_ms = 5000, .jobs = &taken, .job_max = 1}};
     return run(&w, &waiting[1]);
 }
 

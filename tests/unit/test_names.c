@@ -22,8 +22,8 @@ static bool is_code(int number)
 static void every_code_has_the_name_that_the_header_gives_it(void **state)
 {
     (void)state;
-#define CHECK(name, value, sentence)                                                               \
-    assert_int_equal(name, value);                                                                 \
+#define CHECK(name, value, sentence) \
+    assert_int_equal(name, value);   \
     assert_string_equal(bide_code_name(name), #name);
     BIDE_CODES(CHECK)
 #undef CHECK
@@ -49,8 +49,8 @@ static void failures_are_negative_and_outcomes_positive(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
-        bool failure = strncmp(bide_code_name(codes[i]), "BIDE_E", 6) == 0 &&
-                       codes[i] != BIDE_EXISTS;
+        bool failure =
+            strncmp(bide_code_name(codes[i]), "BIDE_E", 6) == 0 && codes[i] != BIDE_EXISTS;
         assert_int_equal(codes[i] < 0, failure);
     }
 }

@@ -97,9 +97,9 @@ static void every_unit_of_time_and_size_is_known(void **state)
     static const struct {
         const char *text;
         int64_t ms;
-    } durations[] = {{"7", 7},           {"7ms", 7},        {"7s", 7000},
-                     {"7m", 420000},     {"7h", 25200000},  {"7d", 604800000},
-                     {"007s", 7000},     {"36525d", BIDE_TIME_MAX_MS}};
+    } durations[] = {
+        {"7", 7},         {"7ms", 7},        {"7s", 7000},   {"7m", 420000},
+        {"7h", 25200000}, {"7d", 604800000}, {"007s", 7000}, {"36525d", BIDE_TIME_MAX_MS}};
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -145,7 +145,7 @@ static void the_largest_values_are_taken_and_larger_ones_refused(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(pairs); i++) {
         accept(pairs[i].good);
-        refuse(pairs[i].bad, "out of range");
+        refuse(pairs[i].bad, "allowed");
     }
     accept("max_memory=18446744073709551615&max_pending_bytes=18446744073709551615"
            "&seed=18446744073709551615");
@@ -163,9 +163,9 @@ static void values_that_would_wrap_to_zero_are_refused(void **state)
     char param[64];
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         snprintf(param, sizeof(param), "%s=4294967296", names[i]);
-        refuse(param, "out of range");
+        refuse(param, "allowed");
         snprintf(param, sizeof(param), "%s=18446744069414584320", names[i]);
-        refuse(param, "out of range");
+        refuse(param, "allowed");
     }
 }
 
@@ -173,8 +173,8 @@ static void numbers_that_overflow_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {
-        "seed=18446744073709551616",       "seed=99999999999999999999999",
-        "max_memory=17179869184GiB",       "max_memory=18014398509481984KiB",
+        "seed=18446744073709551616",         "seed=99999999999999999999999",
+        "max_memory=17179869184GiB",         "max_memory=18014398509481984KiB",
         "default_ttr=18446744073709551615d", "default_ttr=213503982335d",
     };
     for (size_t i = 0; i < COUNT_OF(bad); i++)
@@ -185,8 +185,8 @@ static void numbers_that_overflow_are_refused(void **state)
 static void bad_values_are_refused_with_what_is_taken(void **state)
 {
     (void)state;
-    static const char *const durations[] = {"",    "s",   "ms",   "-1",  "+1",   "1.5s", "1 s",
-                                            "1S",  "1min", "1KiB", "0x10", "1ss", "one",  " 1"};
+    static const char *const durations[] = {"",   "s",    "ms",   "-1",   "+1",  "1.5s", "1 s",
+                                            "1S", "1min", "1KiB", "0x10", "1ss", "one",  " 1"};
     static const char *const sizes[] = {"", "KiB", "-1", "1kb", "1KB", "1kib", "1s", "1 KiB", "1K"};
     static const char *const counts[] = {"", "-1", "1s", "1B", "1e3", "many", "1,000"};
     static const char *const tickers[] = {"", "0", "1", "Wheel", "wheels", "on"};
@@ -213,11 +213,14 @@ static void bad_values_are_refused_with_what_is_taken(void **state)
 static void unknown_names_are_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"ttr=1",      "default_ttr_ms=1", "Default_ttr=1", "size=8",
-                                      "log=1",      "default_ttr =1",   "default=1",     "%41=1",
-                                      "max_topics%20=1"};
-    for (size_t i = 0; i < COUNT_OF(bad); i++)
-        refuse(bad[i], "there is no option");
+    static const char *const bad[] = {"ttr",          "default_ttr_ms", "Default_ttr", "size",
+                                      "log",          "default_ttr ",   "default",     "A",
+                                      "max_topics%20"};
+    char param[64];
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        snprintf(param, sizeof(param), "%s=1", bad[i]);
+        refuse(param, strchr(bad[i], '%') != NULL ? "max_topics " : bad[i]);
+    }
 }
 
 static void the_url_wins_over_the_field_and_the_last_parameter_over_the_first(void **state)

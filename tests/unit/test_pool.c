@@ -9,8 +9,8 @@
 #include <string.h>
 
 #define SHIFT 4u
-#define SLAB (1u << SHIFT)
-#define ITEM 24u
+#define SLAB  (1u << SHIFT)
+#define ITEM  24u
 
 struct fixture {
     struct test_alloc alloc;

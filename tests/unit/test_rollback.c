@@ -36,15 +36,14 @@ static uint64_t mix_job(uint64_t hash, bide_job *job)
     hash = mix(hash, job->result, job->result_size);
     hash = mix(hash, job->progress, job->progress_size);
     hash = mix(hash, job->topic, strlen(job->topic));
-    const int64_t values[] = {(int64_t)job->id,   job->state,         job->priority,
-                              job->ttr_ms,        job->left_ms,       job->age_ms,
-                              job->run_at_ms,     job->run_at_wall,   job->key_hold_retained,
-                              job->cancel_wanted, job->max_retries,   job->failures,
-                              job->expires_at_ms, job->retain_ms,     job->reserves,
-                              job->timeouts,      job->releases,      job->fails,
-                              job->buries,        job->kicks,         job->touches,
-                              job->created_ms,    job->ready_ms,      job->reserved_ms,
-                              job->touched_ms,    job->buried_ms,     job->done_ms};
+    const int64_t values[] = {
+        (int64_t)job->id,       job->state,         job->priority,    job->ttr_ms,
+        job->left_ms,           job->age_ms,        job->run_at_ms,   job->run_at_wall,
+        job->key_hold_retained, job->cancel_wanted, job->max_retries, job->failures,
+        job->expires_at_ms,     job->retain_ms,     job->reserves,    job->timeouts,
+        job->releases,          job->fails,         job->buries,      job->kicks,
+        job->touches,           job->created_ms,    job->ready_ms,    job->reserved_ms,
+        job->touched_ms,        job->buried_ms,     job->done_ms};
     return mix(hash, values, sizeof(values));
 }
 
@@ -66,9 +65,15 @@ static uint64_t mix_topic(uint64_t hash, const char *name)
     bide_op op = {.kind = BIDE_OP_TOPIC_STATS, .topic_stats = {text(name), &stats}};
     if (run(&w, &op) != BIDE_OK)
         return mix(hash, "none", 4);
-    const uint64_t values[] = {stats.jobs.delayed,  stats.jobs.ready,    stats.jobs.reserved,
-                               stats.jobs.buried,   stats.jobs.done,     stats.jobs.urgent,
-                               stats.references,    stats.paused,        (uint64_t)stats.pause_left_ms,
+    const uint64_t values[] = {stats.jobs.delayed,
+                               stats.jobs.ready,
+                               stats.jobs.reserved,
+                               stats.jobs.buried,
+                               stats.jobs.done,
+                               stats.jobs.urgent,
+                               stats.references,
+                               stats.paused,
+                               (uint64_t)stats.pause_left_ms,
                                (uint64_t)stats.oldest_ready_age_ms};
     return mix(hash, values, sizeof(values));
 }

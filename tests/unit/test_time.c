@@ -95,7 +95,7 @@ static void jobs_that_are_due_together_become_ready_by_id(void **state)
         assert_int_equal(events[i].id, wanted[i]);
 }
 
-#define MANY 1000000u
+#define MANY   1000000u
 #define BUDGET 512u
 
 static void a_million_jobs_due_in_one_millisecond_become_ready_in_slices(void **state)
@@ -338,12 +338,10 @@ static void what_the_wall_clock_made_due_comes_before_the_boot_time_clock(void *
     uint64_t id = put_with(&w, "a", &options);
     bide_slice topic = text("a");
     bide_job job;
-    bide_op reserve = {.kind = BIDE_OP_RESERVE,
-                       .reserve = {.topics = &topic,
-                                   .topic_count = 1,
-                                   .timeout_ms = 10000,
-                                   .jobs = &job,
-                                   .job_max = 1}};
+    bide_op reserve = {
+        .kind = BIDE_OP_RESERVE,
+        .reserve = {
+            .topics = &topic, .topic_count = 1, .timeout_ms = 10000, .jobs = &job, .job_max = 1}};
     assert_int_equal(run(&w, &reserve), BIDE_PENDING);
     pass(&w, 2 * MS);
     assert_int_equal(state_of(&w, id), BIDE_STATE_GONE);
@@ -351,7 +349,7 @@ static void what_the_wall_clock_made_due_comes_before_the_boot_time_clock(void *
     assert_int_equal(reserve.status, BIDE_PENDING);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)       cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define WHEEL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_wheel, tear_down)
 
 int main(void)

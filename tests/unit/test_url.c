@@ -88,8 +88,8 @@ static void empty_parameters_are_passed_over(void **state)
 static void a_text_without_a_scheme_is_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"",       "memory", ":",       ":memory", "MEMORY:",
-                                      "me mory:", "me_m:",  "/tmp/a:b", "?a=b:",  "m\xc3\xa9m:"};
+    static const char *const bad[] = {"",         "memory", ":",        ":memory", "MEMORY:",
+                                      "me mory:", "me_m:",  "/tmp/a:b", "?a=b:",   "m\xc3\xa9m:"};
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         refuse(bad[i], "scheme");
     assert_true(parse("a1+b-c.d:x"));
@@ -99,8 +99,8 @@ static void a_text_without_a_scheme_is_refused(void **state)
 static void a_bad_percent_sign_is_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"memory:?a=%",   "memory:?a=%4",  "memory:?a=%g1",
-                                      "memory:?a=%1g", "memory:?%zz=b", "memory:?a=%00",
+    static const char *const bad[] = {"memory:?a=%",     "memory:?a=%4",  "memory:?a=%g1",
+                                      "memory:?a=%1g",   "memory:?%zz=b", "memory:?a=%00",
                                       "memory:?a=%&b=12"};
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         refuse(bad[i], "percent");

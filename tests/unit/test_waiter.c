@@ -380,7 +380,8 @@ static void weighted_takes_in_proportion_to_the_weights(void **state)
     }
     /* The seed is fixed, so this does not depend on luck. */
     for (size_t i = 0; i < 3; i++)
-        assert_in_range(counts[i], weights[i] * DRAWS / 10 * 8 / 10, weights[i] * DRAWS / 10 * 12 / 10);
+        assert_in_range(counts[i], weights[i] * DRAWS / 10 * 8 / 10,
+                        weights[i] * DRAWS / 10 * 12 / 10);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

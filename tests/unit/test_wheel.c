@@ -7,32 +7,31 @@
 
 #include <string.h>
 
-#define MS INT64_C(1000)
+#define MS      INT64_C(1000)
 #define CENTURY INT64_C(3155760000000000) /* 100 years in microseconds */
 
-static struct bi_alloc libc;
+/* The wheel as timer.c uses it, which is where what came due is sorted. */
+static struct timers timers_;
 
-static struct wheel *wheel_of(int64_t tick, uint32_t slots, int64_t born)
+static struct timers *wheel_of(int64_t tick, uint32_t slots, int64_t born)
 {
-    libc = bi_alloc_libc();
-    struct wheel *wheel = bi_wheel_new(&libc, tick, slots, born);
-    assert_non_null(wheel);
-    return wheel;
+    bi_timers_init(&timers_, bi_alloc_libc());
+    assert_true(bi_timers_use_wheel(&timers_, tick, slots, born));
+    return &timers_;
 }
 
-static struct timer *add(struct wheel *wheel, struct timer *timer, uint64_t id, int64_t due)
+static void add(struct timers *wheel, struct timer *timer, uint64_t id, int64_t due)
 {
+    assert_true(bi_timers_enlist(wheel));
     bi_timer_init(timer, 0, TIMER_CLASS_JOB, id);
-    timer->due = due;
-    bi_wheel_add(wheel, timer);
-    return timer;
+    bi_timers_set(wheel, timer, due);
 }
 
 /* Pops at every tick from one to another; answers the first at which a timer fires, or -1. */
-static int64_t first_tick(struct wheel *wheel, int64_t tick, int64_t from, int64_t to)
+static int64_t first_tick(struct timers *wheel, int64_t tick, int64_t from, int64_t to)
 {
     for (int64_t at = from; at <= to; at++)
-        if (bi_wheel_pop(wheel, at * tick) != NULL)
+        if (bi_timers_pop(wheel, at * tick) != NULL)
             return at;
     return -1;
 }
@@ -42,8 +41,8 @@ static int64_t first_tick(struct wheel *wheel, int64_t tick, int64_t from, int64
 static void a_timer_179_ticks_ahead_of_slot_310_fires_at_tick_489(void **state)
 {
     (void)state;
-    struct wheel *wheel = wheel_of(1000 * MS, 3600, 0);
-    assert_null(bi_wheel_pop(wheel, 310 * 1000 * MS));
+    struct timers *wheel = wheel_of(1000 * MS, 3600, 0);
+    assert_null(bi_timers_pop(wheel, 310 * 1000 * MS));
     struct timer timer;
     struct timer next_round;
     add(wheel, &timer, 1, (310 + 179) * 1000 * MS);
@@ -53,7 +52,7 @@ static void a_timer_179_ticks_ahead_of_slot_310_fires_at_tick_489(void **state)
     assert_int_equal(first_tick(wheel, 1000 * MS, 310, 5000), 489);
     assert_int_equal(first_tick(wheel, 1000 * MS, 489, 5000), 489 + 3600);
     assert_int_equal(first_tick(wheel, 1000 * MS, 489 + 3600, 9000), -1);
-    bi_wheel_free(wheel, &libc);
+    bi_timers_done(wheel);
 }
 
 static void a_timer_many_turns_away_waits_for_its_round(void **state)
@@ -61,12 +60,12 @@ static void a_timer_many_turns_away_waits_for_its_round(void **state)
     (void)state;
     const int64_t turns[] = {1, 2, 3, 10, 100, 1000};
     for (size_t i = 0; i < COUNT_OF(turns); i++) {
-        struct wheel *wheel = wheel_of(MS, 8, 0);
+        struct timers *wheel = wheel_of(MS, 8, 0);
         struct timer timer;
         int64_t at = turns[i] * 8 + 3;
         add(wheel, &timer, 1, at * MS);
         assert_int_equal(first_tick(wheel, MS, 0, at + 100), at);
-        bi_wheel_free(wheel, &libc);
+        bi_timers_done(wheel);
     }
 }
 
@@ -76,7 +75,7 @@ static void a_jump_of_many_turns_fires_all_that_is_due_in_order(void **state)
     enum { TIMERS = 500 };
     static struct timer timers[TIMERS];
     struct bi_random random = {4};
-    struct wheel *wheel = wheel_of(MS, 16, 0);
+    struct timers *wheel = wheel_of(MS, 16, 0);
     int64_t jump = 100000 * MS;
     unsigned due = 0;
     for (unsigned i = 0; i < TIMERS; i++) {
@@ -86,14 +85,14 @@ static void a_jump_of_many_turns_fires_all_that_is_due_in_order(void **state)
     }
     const struct timer *last = NULL;
     for (unsigned i = 0; i < due; i++) {
-        const struct timer *timer = bi_wheel_pop(wheel, jump);
+        const struct timer *timer = bi_timers_pop(wheel, jump);
         assert_non_null(timer);
         assert_true(timer->due <= jump);
         assert_true(last == NULL || last->due <= timer->due);
         last = timer;
     }
-    assert_null(bi_wheel_pop(wheel, jump));
-    bi_wheel_free(wheel, &libc);
+    assert_null(bi_timers_pop(wheel, jump));
+    bi_timers_done(wheel);
 }
 
 static void a_timer_fires_at_the_first_tick_at_or_after_its_deadline(void **state)
@@ -103,19 +102,26 @@ static void a_timer_fires_at_the_first_tick_at_or_after_its_deadline(void **stat
     const struct {
         int64_t due, tick;
     } cases[] = {
-        {born + 1, 1},           {born + 9999, 1},          {born + 10000, 1},
-        {born + 10001, 2},       {born + 19999, 2},         {born + 20000, 2},
-        {born + 5120000, 512},   {born + 5120001, 513},     {born + 10000000, 1000},
-        {born + 99999999, 10000}, {born + 100000000, 10000},
+        {born + 1, 1},
+        {born + 9999, 1},
+        {born + 10000, 1},
+        {born + 10001, 2},
+        {born + 19999, 2},
+        {born + 20000, 2},
+        {born + 5120000, 512},
+        {born + 5120001, 513},
+        {born + 10000000, 1000},
+        {born + 99999999, 10000},
+        {born + 100000000, 10000},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct wheel *wheel = wheel_of(10 * MS, 512, born);
+        struct timers *wheel = wheel_of(10 * MS, 512, born);
         struct timer timer;
         add(wheel, &timer, 1, cases[i].due);
         int64_t at = born + cases[i].tick * 10 * MS;
-        assert_null(bi_wheel_pop(wheel, at - 1));
-        assert_ptr_equal(bi_wheel_pop(wheel, at), &timer);
-        bi_wheel_free(wheel, &libc);
+        assert_null(bi_timers_pop(wheel, at - 1));
+        assert_ptr_equal(bi_timers_pop(wheel, at), &timer);
+        bi_timers_done(wheel);
     }
 }
 
@@ -125,14 +131,14 @@ static void nothing_fires_early_whatever_the_steps_of_the_clock(void **state)
     enum { TIMERS = 1000 };
     static struct timer timers[TIMERS];
     struct bi_random random = {6};
-    struct wheel *wheel = wheel_of(7 * MS, 64, 1000);
+    struct timers *wheel = wheel_of(7 * MS, 64, 1000);
     for (unsigned i = 0; i < TIMERS; i++)
         add(wheel, &timers[i], i + 1, 1000 + (int64_t)bi_random_below(&random, 5000000));
     unsigned fired = 0;
     int64_t before = 1000;
     for (int64_t now = 1000; fired < TIMERS; now += (int64_t)bi_random_below(&random, 30000)) {
         const struct timer *timer;
-        while ((timer = bi_wheel_pop(wheel, now)) != NULL) {
+        while ((timer = bi_timers_pop(wheel, now)) != NULL) {
             assert_true(timer->due <= now);
             /* The tick at or after the deadline came after the last look, so it is not late. */
             int64_t tick = 1000 + (timer->due - 1000 + 7 * MS - 1) / (7 * MS) * (7 * MS);
@@ -141,7 +147,7 @@ static void nothing_fires_early_whatever_the_steps_of_the_clock(void **state)
         }
         before = now;
     }
-    bi_wheel_free(wheel, &libc);
+    bi_timers_done(wheel);
 }
 
 static void delays_from_a_millisecond_to_a_hundred_years_are_met(void **state)
@@ -150,81 +156,132 @@ static void delays_from_a_millisecond_to_a_hundred_years_are_met(void **state)
     const int64_t delays[] = {MS, 10 * MS, 1000 * MS, 3600000 * MS, 86400000 * MS, CENTURY};
     const int64_t born = INT64_C(7200000000);
     static struct timer timers[COUNT_OF(delays)];
-    struct wheel *wheel = wheel_of(MS, 512, born);
+    struct timers *wheel = wheel_of(MS, 512, born);
     for (size_t i = 0; i < COUNT_OF(delays); i++)
         add(wheel, &timers[i], i + 1, born + delays[i]);
     for (size_t i = 0; i < COUNT_OF(delays); i++) {
-        assert_null(bi_wheel_pop(wheel, born + delays[i] - 1));
-        assert_ptr_equal(bi_wheel_pop(wheel, born + delays[i]), &timers[i]);
+        assert_null(bi_timers_pop(wheel, born + delays[i] - 1));
+        assert_ptr_equal(bi_timers_pop(wheel, born + delays[i]), &timers[i]);
     }
-    bi_wheel_free(wheel, &libc);
+    bi_timers_done(wheel);
 }
 
 static void a_ring_of_one_slot_is_enough(void **state)
 {
     (void)state;
-    struct wheel *wheel = wheel_of(MS, 1, 0);
+    struct timers *wheel = wheel_of(MS, 1, 0);
     static struct timer timers[50];
     for (unsigned i = 0; i < 50; i++)
         add(wheel, &timers[i], i + 1, (50 - i) * MS);
     for (unsigned i = 0; i < 50; i++) {
-        assert_ptr_equal(bi_wheel_pop(wheel, (i + 1) * MS), &timers[49 - i]);
-        assert_null(bi_wheel_pop(wheel, (i + 1) * MS));
+        assert_ptr_equal(bi_timers_pop(wheel, (i + 1) * MS), &timers[49 - i]);
+        assert_null(bi_timers_pop(wheel, (i + 1) * MS));
     }
-    bi_wheel_free(wheel, &libc);
+    bi_timers_done(wheel);
 }
 
 static void the_wheel_is_looked_at_once_a_tick_and_not_at_all_when_empty(void **state)
 {
     (void)state;
-    struct wheel *wheel = wheel_of(10 * MS, 512, 500);
+    struct timers *wheel = wheel_of(10 * MS, 512, 500);
     struct timer timer;
-    assert_int_equal(bi_wheel_next(wheel), INT64_MAX);
+    assert_int_equal(bi_timers_next(wheel), INT64_MAX);
     add(wheel, &timer, 1, 500 + 35 * MS);
-    assert_int_equal(bi_wheel_next(wheel), 500 + 10 * MS);
-    assert_null(bi_wheel_pop(wheel, 500 + 10 * MS));
-    assert_int_equal(bi_wheel_next(wheel), 500 + 20 * MS);
-    bi_wheel_remove(wheel, &timer);
-    assert_int_equal(bi_wheel_next(wheel), INT64_MAX);
-    bi_wheel_free(wheel, &libc);
+    assert_int_equal(bi_timers_next(wheel), 500 + 10 * MS);
+    assert_null(bi_timers_pop(wheel, 500 + 10 * MS));
+    assert_int_equal(bi_timers_next(wheel), 500 + 20 * MS);
+    bi_timers_clear(wheel, &timer);
+    assert_int_equal(bi_timers_next(wheel), INT64_MAX);
+    bi_timers_done(wheel);
 }
 
 static void what_is_due_and_not_popped_asks_to_be_looked_at_now(void **state)
 {
     (void)state;
-    struct wheel *wheel = wheel_of(10 * MS, 512, 0);
+    struct timers *wheel = wheel_of(10 * MS, 512, 0);
     struct timer a;
     struct timer b;
     add(wheel, &a, 1, 4 * MS);
     add(wheel, &b, 2, 5 * MS);
-    assert_ptr_equal(bi_wheel_pop(wheel, 10 * MS), &a);
-    assert_true(bi_wheel_next(wheel) <= 10 * MS);
-    assert_ptr_equal(bi_wheel_pop(wheel, 10 * MS), &b);
-    bi_wheel_free(wheel, &libc);
+    assert_ptr_equal(bi_timers_pop(wheel, 10 * MS), &a);
+    assert_true(bi_timers_next(wheel) <= 10 * MS);
+    assert_ptr_equal(bi_timers_pop(wheel, 10 * MS), &b);
+    bi_timers_done(wheel);
 }
 
 static void a_timer_set_after_a_long_idle_time_is_met(void **state)
 {
     (void)state;
-    struct wheel *wheel = wheel_of(10 * MS, 16, 0);
+    struct timers *wheel = wheel_of(10 * MS, 16, 0);
     struct timer timer;
     const int64_t idle = 86400000 * MS; /* nothing was set, nobody looked */
     add(wheel, &timer, 1, idle + 35 * MS);
-    assert_null(bi_wheel_pop(wheel, idle));
-    assert_null(bi_wheel_pop(wheel, idle + 39 * MS));
-    assert_ptr_equal(bi_wheel_pop(wheel, idle + 40 * MS), &timer);
-    bi_wheel_free(wheel, &libc);
+    assert_null(bi_timers_pop(wheel, idle));
+    assert_null(bi_timers_pop(wheel, idle + 39 * MS));
+    assert_ptr_equal(bi_timers_pop(wheel, idle + 40 * MS), &timer);
+    bi_timers_done(wheel);
 }
 
 static void a_clock_before_the_birth_of_the_wheel_moves_nothing(void **state)
 {
     (void)state;
-    struct wheel *wheel = wheel_of(10 * MS, 16, 1000 * MS);
+    struct timers *wheel = wheel_of(10 * MS, 16, 1000 * MS);
     struct timer timer;
     add(wheel, &timer, 1, 1005 * MS);
-    assert_null(bi_wheel_pop(wheel, 0));
-    assert_null(bi_wheel_pop(wheel, 900 * MS));
-    assert_ptr_equal(bi_wheel_pop(wheel, 1010 * MS), &timer);
+    assert_null(bi_timers_pop(wheel, 0));
+    assert_null(bi_timers_pop(wheel, 900 * MS));
+    assert_ptr_equal(bi_timers_pop(wheel, 1010 * MS), &timer);
+    bi_timers_done(wheel);
+}
+
+/* ---- the ring itself ---- */
+
+static void a_deadline_that_the_ring_has_passed_is_not_taken(void **state)
+{
+    (void)state;
+    struct bi_alloc libc = bi_alloc_libc();
+    struct wheel *wheel = bi_wheel_new(&libc, 10 * MS, 16, 0);
+    assert_non_null(wheel);
+    struct timer timer;
+    bi_timer_init(&timer, 0, TIMER_CLASS_JOB, 1);
+    assert_null(bi_wheel_turn(wheel, 100 * MS));
+    timer.due = 100 * MS;
+    assert_false(bi_wheel_add(wheel, &timer));
+    assert_int_equal(bi_wheel_next(wheel), INT64_MAX);
+    timer.due = 100 * MS + 1;
+    assert_true(bi_wheel_add(wheel, &timer));
+    assert_int_equal(bi_wheel_next(wheel), 110 * MS);
+    bi_wheel_free(wheel, &libc);
+}
+
+static void a_turn_hands_out_what_has_come_due_and_keeps_the_rest(void **state)
+{
+    (void)state;
+    enum { TIMERS = 100 };
+    static struct timer timers[TIMERS];
+    struct bi_alloc libc = bi_alloc_libc();
+    struct wheel *wheel = bi_wheel_new(&libc, MS, 7, 0);
+    assert_non_null(wheel);
+    for (int i = 0; i < TIMERS; i++) {
+        bi_timer_init(&timers[i], 0, TIMER_CLASS_JOB, (uint64_t)i + 1);
+        timers[i].due = (i + 1) * MS;
+        assert_true(bi_wheel_add(wheel, &timers[i]));
+    }
+    for (int i = 0; i < TIMERS; i += 2)
+        bi_wheel_remove(wheel, &timers[i]);
+    int count = 0;
+    for (const struct timer *timer = bi_wheel_turn(wheel, 60 * MS); timer != NULL;
+         timer = timer->next, count++) {
+        assert_true(timer->due <= 60 * MS);
+        assert_int_equal((timer - timers) % 2, 1);
+    }
+    assert_int_equal(count, 30);
+    assert_null(bi_wheel_turn(wheel, 60 * MS));
+    count = 0;
+    for (const struct timer *timer = bi_wheel_turn(wheel, 1000 * MS); timer != NULL;
+         timer = timer->next)
+        count++;
+    assert_int_equal(count, 20);
     bi_wheel_free(wheel, &libc);
 }
 
@@ -242,6 +299,8 @@ int main(void)
         cmocka_unit_test(what_is_due_and_not_popped_asks_to_be_looked_at_now),
         cmocka_unit_test(a_timer_set_after_a_long_idle_time_is_met),
         cmocka_unit_test(a_clock_before_the_birth_of_the_wheel_moves_nothing),
+        cmocka_unit_test(a_deadline_that_the_ring_has_passed_is_not_taken),
+        cmocka_unit_test(a_turn_hands_out_what_has_come_due_and_keeps_the_rest),
     };
     return cmocka_run_group_tests_name("wheel", tests, NULL, NULL);
 }

@@ -15,11 +15,11 @@
 
 #include <string.h>
 
-#define MS INT64_C(1000)
+#define MS     INT64_C(1000)
 #define SECOND INT64_C(1000000)
-#define BOOT (3600 * SECOND)                 /* the boot-time clock when a world begins */
-#define EPOCH (INT64_C(1800000000) * SECOND) /* and its wall clock */
-#define TOKEN 1000                           /* the first token */
+#define BOOT   (3600 * SECOND)                /* the boot-time clock when a world begins */
+#define EPOCH  (INT64_C(1800000000) * SECOND) /* and its wall clock */
+#define TOKEN  1000                           /* the first token */
 
 struct world {
     struct test_alloc alloc;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * memory - the backend of "memory:": the local one, on the store that keeps nothing.
+ */
+#include "backend/local.h"
+#include "util/text.h"
+
+static int open_memory(const struct backend_context *context, const struct bi_url *url,
+                       struct backend **out, char *error)
+{
+    if (url->location[0] != 0) {
+        bi_text_copy(error,
+                     "open: nothing may follow memory: but parameters, as in memory:?ticker=wheel");
+        return BIDE_EINVAL;
+    }
+    struct store *store = bi_store_memory_new();
+    if (store == NULL) {
+        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
+        return BIDE_ENOMEM;
+    }
+    return bi_local_open(context, &bi_backend_memory, store, out, error);
+}
+
+const struct backend_ops bi_backend_memory = {
+    .scheme = "memory",
+    .open = open_memory,
+    .submit = bi_local_submit,
+    .cancel = bi_local_cancel,
+    .shutdown = bi_local_shutdown,
+    .close = bi_local_close,
+};

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * load - what was stored comes back at start.
+ */
+#include "core/wish.h"
+
+static bool is_possible(struct core *core, const struct bi_image *image)
+{
+    size_t size = strnlen(image->topic, sizeof(image->topic));
+    return image->id > 0 && image->id <= BIDE_ID_MAX && size > 0 && size <= BIDE_TOPIC_MAX &&
+           image->state >= BIDE_STATE_DELAYED && image->state <= BIDE_STATE_DONE &&
+           image->state != BIDE_STATE_RESERVED && image->ttr > 0 &&
+           bi_core_find(core, image->id) == NULL;
+}
+
+static bide_slice slice_of_buf(const bide_buf *buf)
+{
+    return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
+}
+
+/* What a job that was being worked on when the process ended has to bear. */
+static void settle_loaded(struct core *core, struct job *job, const struct bi_image *image,
+                          bide_buf *reason)
+{
+    struct topic *topic = topic_of(core, job);
+    if (image->cancel_wanted) {
+        COUNT(core, topic, deletes);
+        bi_core_remove(core, job, BIDE_EVENT_DELETED);
+        return;
+    }
+    struct more *more = more_of(core, job);
+    bide_buf_unref(more->last_error);
+    more->last_error = bide_buf_ref(reason);
+    count_up(&more->counters.timeouts);
+    count_up(&more->failures);
+    COUNT(core, topic, timeouts);
+    bi_core_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
+}
+
+static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image)
+{
+    bide_state state = bi_wish_settle_due(core, job, image);
+    if (image->id >= core->next_id)
+        core->next_id = image->id + 1;
+    if (image->bury_order >= core->next_order)
+        core->next_order = image->bury_order + 1;
+    bool was_ready = image->state == BIDE_STATE_READY && image->ready != 0;
+    job->since = core->now.mono - (was_ready ? age_of(core, mono_of(core, image->ready)) : 0);
+    bi_job_enter_again(core, job, state);
+}
+
+static int load_job(struct core *core, struct topic *topic, const struct wish *wish,
+                    bide_buf *reason)
+{
+    const struct bi_image *image = &wish->image;
+    bool unsettled = image->cancel_wanted || image->started;
+    struct job *job = bi_wish_build(core, topic, wish, image->id);
+    if (job == NULL)
+        return BIDE_ENOMEM;
+    if (unsettled && bi_job_more(core, job) == NULL) {
+        bi_job_free(core, job);
+        return BIDE_ENOMEM;
+    }
+    enter_loaded(core, job, image);
+    if (unsettled && bi_journal_change(core, job) != BIDE_OK) {
+        bi_job_vanish(core, job);
+        bi_job_free(core, job);
+        return BIDE_ENOMEM;
+    }
+    if (unsettled)
+        settle_loaded(core, job, image, reason);
+    return BIDE_OK;
+}
+
+int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now now)
+{
+    core->now = now;
+    core->hold = 0;
+    if (!is_possible(core, image))
+        return BIDE_EINVAL;
+    struct wish wish = {.topic = {image->topic, strlen(image->topic)},
+                        .image = *image,
+                        .buf = image->body,
+                        .key = slice_of_buf(image->key),
+                        .last_error = slice_of_buf(image->last_error),
+                        .result = slice_of_buf(image->result)};
+    static const char text[] = "the queue was restarted while the job was reserved";
+    bide_buf *reason = image->started ? bide_buf_new(text, sizeof(text) - 1) : NULL;
+    if (image->started && reason == NULL)
+        return BIDE_ENOMEM;
+    struct topic *topic;
+    int code = bi_topic_need(core, wish.topic, &topic);
+    if (code == BIDE_OK) {
+        bi_topic_pin(topic);
+        code = load_job(core, topic, &wish, reason);
+        bi_topic_unpin(core, topic);
+    }
+    bide_buf_unref(reason);
+    return code;
+}
+
+int bi_core_load_pause(struct core *core, const struct bi_image *image, struct bi_now now)
+{
+    core->now = now;
+    bide_slice name = {image->topic, strnlen(image->topic, sizeof(image->topic))};
+    if (name.size == 0 || name.size > BIDE_TOPIC_MAX)
+        return BIDE_EINVAL;
+    if (image->due != BI_NEVER && image->due <= now.wall)
+        return BIDE_OK;
+    struct topic *topic;
+    if (bi_topic_need(core, name, &topic) != BIDE_OK)
+        return BIDE_ENOMEM;
+    bi_topic_pause(core, topic, image->due == BI_NEVER ? BI_NEVER : mono_of(core, image->due));
+    return BIDE_OK;
+}

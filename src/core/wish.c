@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/wish.h"
+
+static bool copy_text(bide_buf **to, bide_slice from)
+{
+    if (from.data == NULL)
+        return true;
+    *to = bide_buf_new(from.data, from.size);
+    return *to != NULL;
+}
+
+static int64_t time_of(const struct core *core, int64_t wall)
+{
+    return wall == 0 ? BI_NEVER : mono_of(core, wall);
+}
+
+static bool fill_more(struct core *core, struct job *job, const struct wish *wish)
+{
+    const struct bi_image *image = &wish->image;
+    struct more *more = bi_job_more(core, job);
+    if (more == NULL || !copy_text(&more->key, wish->key) ||
+        !copy_text(&more->last_error, wish->last_error) || !copy_text(&more->result, wish->result))
+        return false;
+    more->max_retries = image->max_retries;
+    more->failures = image->failures;
+    more->backoff_base = image->backoff_base;
+    more->backoff_max = image->backoff_max;
+    more->expires_at = image->expires_at;
+    more->retain = image->retain;
+    more->order = image->bury_order;
+    more->counters =
+        (struct counters){image->reserves, image->timeouts, image->releases, image->fails,
+                          image->buries,   image->kicks,    image->touches};
+    more->ready = time_of(core, image->ready);
+    more->reserved = time_of(core, image->reserved);
+    more->touched = time_of(core, image->touched);
+    more->buried = time_of(core, image->buried);
+    more->done = time_of(core, image->done);
+    return true;
+}
+
+static bool fill_body(struct core *core, struct job *job, const struct wish *wish)
+{
+    job->body = wish->buf == NULL ? bide_buf_new(wish->body.data, wish->body.size)
+                : wish->take_buf  ? wish->buf
+                                  : bide_buf_ref(wish->buf);
+    job->body_size = (uint32_t)bide_buf_size(job->body);
+    core->memory += job->body_size;
+    return job->body != NULL;
+}
+
+bide_state bi_wish_settle_due(const struct core *core, struct job *job,
+                              const struct bi_image *image)
+{
+    if (image->state == BIDE_STATE_DONE) {
+        job->due = mono_of(core, image->due);
+        return BIDE_STATE_DONE;
+    }
+    if (image->state != BIDE_STATE_DELAYED)
+        return image->state;
+    if (image->due <= core->now.wall)
+        return BIDE_STATE_READY;
+    if (image->due_wall)
+        job->flags |= JOB_DUE_WALL;
+    job->due = image->due_wall ? image->due : mono_of(core, image->due);
+    return BIDE_STATE_DELAYED;
+}
+
+struct job *bi_wish_build(struct core *core, struct topic *topic, const struct wish *wish,
+                          uint64_t id)
+{
+    struct job *job = bi_job_new(core, topic->self, id);
+    if (job == NULL)
+        return NULL;
+    job->priority = wish->image.priority;
+    job->ttr = wish->image.ttr;
+    job->created = wish->image.created == 0 ? core->now.mono : mono_of(core, wish->image.created);
+    if (wish->image.key_hold_retained)
+        job->flags |= JOB_KEY_RETAINED;
+    if ((!wish->plain && !fill_more(core, job, wish)) || !fill_body(core, job, wish)) {
+        bi_job_free(core, job);
+        return NULL;
+    }
+    return job;
+}

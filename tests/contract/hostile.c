@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hostile - what careless and ill-meaning callers do, and what must come of it: nothing.
+ */
+#include "contract.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 5000 };
+
+static void put_lots(bide *queue, const char *topic, int count, int64_t delay_ms)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.delay_ms = delay_ms;
+    for (int i = 0; i < count; i++)
+        put_as(queue, topic, "body", &options);
+}
+
+/* ---- names that are gone ---- */
+
+/* Kick and purge go on after submit has returned; the caller's name of the topic may not. */
+static void the_name_of_a_topic_may_be_freed_once_a_purge_is_submitted(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    put_lots(queue, a, MANY, 0);
+    struct waiter *purge = new_op(BIDE_OP_PURGE, new_cq());
+    char *name = strdup(a);
+    purge->op.purge = (bide_purge_args){.topic = {name, strlen(name)}, .state = BIDE_STATE_READY};
+    submit_pending(queue, purge);
+    memset(name, 'x', strlen(name));
+    free(name);
+    completes(purge, BIDE_OK);
+    EQ(purge->op.purge.count, MANY);
+    CHECK(!topic_exists(queue, a));
+}
+
+static void the_name_of_a_topic_may_be_freed_once_a_kick_is_submitted(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    put_lots(queue, a, MANY, 3600000);
+    struct waiter *kick = new_op(BIDE_OP_KICK, new_cq());
+    char *name = strdup(a);
+    kick->op.kick = (bide_kick_args){.topic = {name, strlen(name)}, .max = MANY};
+    submit_pending(queue, kick);
+    memset(name, 'x', strlen(name));
+    free(name);
+    completes(kick, BIDE_OK);
+    EQ(kick->op.kick.count, MANY);
+    EQ(topic_of(queue, a).jobs.ready, MANY);
+}
+
+/* ---- ops that are somewhere else already ---- */
+
+static void an_op_that_is_pending_cannot_be_submitted_again(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    struct waiter *waiter = begin_reserve(queue, new_cq(), &topic, 1);
+    bide_op *again[] = {&waiter->op};
+    CODE(bide_submit(queue, again, 1), BIDE_EINVAL);
+    still_pending(waiter);
+    put(queue, a, "body");
+    completes(waiter, BIDE_OK);
+    bide_job_clear(&waiter->job);
+    waiter->calls = 0;
+    submit_pending(queue, waiter);
+    put(queue, a, "body");
+    completes(waiter, BIDE_OK);
+}
+
+static void a_list_that_names_an_op_twice_is_refused_as_a_whole(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_op one = {.kind = BIDE_OP_PUT}, two = {.kind = BIDE_OP_PUT};
+    one.put = two.put = (bide_put_item){.topic = slice(a), .body = slice("body")};
+    bide_op *list[] = {&one, &two, &one};
+    CODE(bide_submit(queue, list, 3), BIDE_EINVAL);
+    CHECK(!topic_exists(queue, a));
+    EQ(bide_submit(queue, list, 2), 0);
+    EQ(topic_of(queue, a).jobs.ready, 2);
+}
+
+/* ---- numbers at their ends ---- */
+
+static void a_count_of_failures_stays_at_its_end(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_job job = *peek_job(queue, put(queue, a, "body"));
+    job.failures = job.fails = UINT32_MAX;
+    uint64_t id;
+    OK(bide_restore(queue, &job, &id));
+    bide_state state = BIDE_STATE_GONE;
+    OK(bide_fail(queue, id, 0, "again", BIDE_KEEP, &state, NULL));
+    EQ(state, BIDE_STATE_DELAYED);
+    EQ(stat_job(queue, id)->failures, UINT32_MAX);
+    EQ(stat_job(queue, id)->fails, UINT32_MAX);
+}
+
+/* Whoever writes time(NULL) + 60 would see the job expire, or run, at once. */
+static void a_moment_in_seconds_is_refused(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.expires_at_ms = wall_ms() / 1000 + 60;
+    CODE(bide_put(queue, a, "body", 4, &options, NULL), BIDE_EINVAL);
+    options.expires_at_ms = 0;
+    options.run_at_ms = wall_ms() / 1000 + 60;
+    CODE(bide_put(queue, a, "body", 4, &options, NULL), BIDE_EINVAL);
+    uint64_t id = put(queue, a, "body");
+    bide_update_args changes = BIDE_UPDATE_INIT;
+    changes.id = id;
+    changes.run_at_ms = wall_ms() / 1000 + 60;
+    CODE(bide_update(queue, &changes), BIDE_EINVAL);
+    EQ(stat_job(queue, id)->state, BIDE_STATE_READY);
+}
+
+/* ---- work that would keep others waiting ---- */
+
+static void a_text_to_look_for_has_an_end(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    put(queue, a, "a needle in the hay");
+    static char text[BIDE_TEXT_MAX + 1];
+    memset(text, 'x', sizeof text);
+    bide_filter filter = {.text = {text, sizeof text}};
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_job job = {0};
+    size_t count = 42;
+    CODE(bide_list(queue, a, BIDE_STATE_GONE, &filter, cursor, &job, 1, &count), BIDE_TOO_BIG);
+    EQ(count, 42);
+    filter.text = slice("needle");
+    OK(bide_list(queue, a, BIDE_STATE_GONE, &filter, cursor, &job, 1, &count));
+    EQ(count, 1);
+    bide_job_clear(&job);
+}
+
+static void a_reserve_of_very_many_jobs_of_very_many_topics_is_refused(void)
+{
+    bide *queue = open_queue("");
+    static bide_slice topics[BIDE_RESERVE_TOPICS];
+    static bide_job jobs[BIDE_BATCH_JOBS];
+    const char *a = fresh_topic("a");
+    for (size_t i = 0; i < COUNT(topics); i++)
+        topics[i] = slice(a);
+    bide_reserve_args args = reserve_args(topics, COUNT(topics), 0, jobs, COUNT(jobs));
+    CODE(bide_reserve_many(queue, &args), BIDE_EINVAL);
+    args.job_max = BIDE_RESERVE_WORK / COUNT(topics);
+    CODE(bide_reserve_many(queue, &args), BIDE_TIMED_OUT);
+}
+
+/* They all come due in one turn of a slow wheel, or in one millisecond. */
+static void very_many_topics_that_come_due_together_all_do(void)
+{
+    enum { TOPICS = 2000 };
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.run_at_ms = wall_ms() + 300;
+    char name[BIDE_TOPIC_MAX + 1];
+    bide_slice topics[TOPICS];
+    for (int i = 0; i < TOPICS; i++) {
+        snprintf(name, sizeof name, "%s/%d", a, i);
+        topics[i] = slice(strdup(name));
+        put_as(queue, name, "body", &options);
+        put_as(queue, name, "body", &options);
+    }
+    bide_job jobs[500] = {0};
+    bide_reserve_args args = reserve_args(topics, TOPICS, PATIENCE_MS, jobs, COUNT(jobs));
+    size_t taken = 0;
+    while (taken < 2 * (size_t)TOPICS) {
+        OK(bide_reserve_many(queue, &args));
+        CHECK(wall_ms() >= options.run_at_ms);
+        for (size_t i = 0; i < args.count; i++)
+            bide_job_clear(&jobs[i]);
+        taken += args.count;
+    }
+    EQ(taken, 2 * (size_t)TOPICS);
+    for (int i = 0; i < TOPICS; i++)
+        free((void *)(uintptr_t)topics[i].data);
+}
+
+/* ---- the end ---- */
+
+static void *purge_here(void *arg)
+{
+    bide *queue = arg;
+    bide_op op = {.kind = BIDE_OP_PURGE}; /* without a completion queue: it runs within submit */
+    op.purge = (bide_purge_args){.topic = slice("hostile-purge"), .state = BIDE_STATE_READY};
+    bide_op *list[] = {&op};
+    CHECK(bide_submit(queue, list, 1) <= 0);
+    CHECK(op.status == BIDE_OK || op.status == BIDE_CLOSED || op.status == BIDE_EINVAL);
+    return NULL;
+}
+
+static void a_close_waits_for_calls_that_began_before_it(void)
+{
+    bide *queue = open_queue("");
+    put_lots(queue, "hostile-purge", 50000, 0);
+    pthread_t thread = start_thread(purge_here, queue);
+    while (topic_exists(queue, "hostile-purge") &&
+           topic_of(queue, "hostile-purge").jobs.ready == 50000)
+        ;
+    close_queue(queue);
+    join_thread(thread);
+}
+
+static const struct test tests[] = {
+    TEST(the_name_of_a_topic_may_be_freed_once_a_purge_is_submitted),
+    TEST(the_name_of_a_topic_may_be_freed_once_a_kick_is_submitted),
+    TEST(an_op_that_is_pending_cannot_be_submitted_again),
+    TEST(a_list_that_names_an_op_twice_is_refused_as_a_whole),
+    TEST(a_count_of_failures_stays_at_its_end),
+    TEST(a_moment_in_seconds_is_refused),
+    TEST(a_text_to_look_for_has_an_end),
+    TEST(a_reserve_of_very_many_jobs_of_very_many_topics_is_refused),
+    TEST(very_many_topics_that_come_due_together_all_do),
+    TEST(a_close_waits_for_calls_that_began_before_it),
+};
+
+const struct theme hostile_theme = {"hostile", tests, COUNT(tests)};
