@@ -69,10 +69,10 @@ typedef struct bide_options {
     uint32_t max_waiters;          /* 100,000 calls that wait, of all kinds */
     uint64_t max_jobs_per_topic;   /* 0: no limit; done jobs do not count */
     uint64_t max_done_per_topic;   /* 10,000; the oldest is dropped first */
-    uint64_t max_memory;           /* bytes; 0: no limit */
-    uint32_t max_pending_ops;      /* 100,000 answers that are held until they are stored */
-    uint64_t max_pending_bytes;    /* 64 MiB of bodies in them */
-    int topic_cleanup;             /* 0: on (a topic nobody needs goes away); -1: off */
+    uint64_t max_memory; /* bytes of jobs, bodies, texts, results, topics, feeds; 0: no limit */
+    uint32_t max_pending_ops;   /* 100,000 answers that are held until they are stored */
+    uint64_t max_pending_bytes; /* 64 MiB of bodies in them */
+    int topic_cleanup;          /* 0: on (a topic nobody needs goes away); -1: off */
     bide_ticker ticker;
     int64_t ticker_min_ms; /* dynamic: sleep at least that long; 0 */
     int64_t ticker_max_ms; /* dynamic: sleep at most that long; 0: no limit */

@@ -305,8 +305,9 @@ typedef struct bide_topic_args {
 } bide_topic_args;
 
 typedef struct bide_restore_args {
-    const bide_job *job; /* as exported; id and token are not looked at */
-    uint64_t id;         /* out */
+    const bide_job *job;                 /* as exported; id and token are not looked at */
+    uint64_t id;                         /* out */
+    bide_buf *made_body_, *made_result_; /* private: copies */
 } bide_restore_args;
 
 typedef struct bide_stats_args {

@@ -62,12 +62,8 @@ static void free_chain(struct core *core, uint32_t ref)
         const struct more *more = more_of(core, job);
         ref = job->link;
         bide_buf_unref(job->body);
-        if (more == NULL)
-            continue;
-        bide_buf_unref(more->key);
-        bide_buf_unref(more->last_error);
-        bide_buf_unref(more->result);
-        bide_buf_unref(more->progress);
+        if (more != NULL)
+            bi_more_drop_texts(more);
     }
 }
 

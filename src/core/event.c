@@ -110,6 +110,11 @@ void bi_feed_leave(bide_feed *feed, struct waiter *waiter)
 
 /* ---- the ops ---- */
 
+static size_t feed_size(uint32_t capacity)
+{
+    return sizeof(bide_feed) + (size_t)capacity * sizeof(struct feed_event);
+}
+
 static bool is_known(const struct core *core, const bide_feed *wanted)
 {
     const bide_feed *feed = core->feeds.head;
@@ -125,7 +130,9 @@ int bi_op_subscribe(struct core *core, bide_op *op)
     if (core->feeds.count >= FEEDS_MAX)
         return bi_op_refuse(op, BIDE_TOO_MANY_WAITERS, "subscribe: there are %d feeds already",
                             FEEDS_MAX);
-    size_t size = sizeof(bide_feed) + (size_t)capacity * sizeof(struct feed_event);
+    size_t size = feed_size(capacity);
+    if (bi_core_is_full(core, size))
+        return bi_op_answer(op, BIDE_EFULL);
     bide_feed *feed = bi_alloc_get(&core->alloc, size);
     if (feed == NULL)
         return bi_op_answer(op, BIDE_ENOMEM);
@@ -140,6 +147,7 @@ int bi_op_subscribe(struct core *core, bide_op *op)
         feed->next->prev = feed;
     core->feeds.head = feed;
     core->feeds.count++;
+    core->memory += size;
     args->feed = feed;
     return BIDE_OK;
 }
@@ -175,6 +183,7 @@ static void end_feed(struct core *core, bide_feed *feed)
     if (feed->next != NULL)
         feed->next->prev = feed->prev;
     core->feeds.count--;
+    core->memory -= feed_size(feed->capacity);
     bi_alloc_put(&core->alloc, feed);
 }
 

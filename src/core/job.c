@@ -121,16 +121,35 @@ struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
     return job;
 }
 
-static void free_more(struct core *core, struct more *more)
+void bi_more_drop_texts(const struct more *more)
 {
     bide_buf_unref(more->key);
     bide_buf_unref(more->last_error);
     bide_buf_unref(more->result);
     bide_buf_unref(more->progress);
+}
+
+uint64_t bi_more_text_size(const struct more *more)
+{
+    return bide_buf_size(more->key) + bide_buf_size(more->last_error) +
+           bide_buf_size(more->result) + bide_buf_size(more->progress);
+}
+
+void bi_more_set_text(struct core *core, bide_buf **place, bide_buf *text)
+{
+    core->memory += bide_buf_size(text);
+    core->memory -= bide_buf_size(*place);
+    bide_buf_unref(*place);
+    *place = text;
+}
+
+static void free_more(struct core *core, struct more *more)
+{
+    core->memory -= sizeof(*more) + bi_more_text_size(more);
+    bi_more_drop_texts(more);
     bi_timers_delist(&core->mono);
     bi_timers_delist(&core->wall);
     bi_pool_give(&core->mores, more->self);
-    core->memory -= sizeof(*more);
 }
 
 void bi_job_free(struct core *core, struct job *job)

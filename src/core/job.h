@@ -81,6 +81,13 @@ struct more {
     bide_buf *key, *last_error, *result, *progress;
 };
 
+/* Gives back the key, error, result and progress. */
+void bi_more_drop_texts(const struct more *more);
+/* How many bytes they have. */
+uint64_t bi_more_text_size(const struct more *more);
+/* Puts a text in the place of another, and counts its bytes; the reference is taken over. */
+void bi_more_set_text(struct core *core, bide_buf **place, bide_buf *text);
+
 /* A run of jobs of one topic and state, in the order in which they came into it. */
 struct job_list {
     uint32_t head, tail;

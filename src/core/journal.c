@@ -107,20 +107,12 @@ static void keep_form(struct core *core, struct undo *undo, const struct job *jo
     bide_buf_ref(more->progress);
 }
 
-static void drop_texts(const struct more *more)
-{
-    bide_buf_unref(more->key);
-    bide_buf_unref(more->last_error);
-    bide_buf_unref(more->result);
-    bide_buf_unref(more->progress);
-}
-
 /* Gives back what an entry holds, and the entry. */
 static void entry_free(struct core *core, struct undo *undo)
 {
     struct topic *topic = topic_at(core, undo->topic);
     if (undo->had_more)
-        drop_texts(&undo->more);
+        bi_more_drop_texts(&undo->more);
     bi_pool_give(&core->journal.undos, undo->self);
     if (topic != NULL) {
         topic->members--;
@@ -450,7 +442,8 @@ static void put_back_more(struct core *core, struct job *job, struct undo *undo)
     if (more == NULL)
         return;
     struct more now = *more;
-    drop_texts(more);
+    core->memory -= bi_more_text_size(more);
+    bi_more_drop_texts(more);
     if (undo->had_more) {
         *more = undo->more;
         undo->had_more = false;
@@ -464,6 +457,7 @@ static void put_back_more(struct core *core, struct job *job, struct undo *undo)
     more->timer = now.timer;
     more->expiry = now.expiry;
     more->watchers = now.watchers;
+    core->memory += bi_more_text_size(more);
 }
 
 static void put_back(struct core *core, struct undo *undo)
@@ -563,7 +557,7 @@ void bi_core_rollback(struct core *core, struct bi_now now)
 static void entry_drop(struct core *core, struct undo *undo)
 {
     if (undo->had_more)
-        drop_texts(&undo->more);
+        bi_more_drop_texts(&undo->more);
     if (undo->id == 0 || newest_of(core, undo->id) != undo)
         return;
     const struct job *job = job_at(core, undo->job);
@@ -571,7 +565,7 @@ static void entry_drop(struct core *core, struct undo *undo)
         return;
     bide_buf_unref(job->body);
     if (job->more != 0)
-        drop_texts(more_of(core, job));
+        bi_more_drop_texts(more_of(core, job));
 }
 
 void bi_journal_done(struct core *core)

@@ -29,8 +29,7 @@ static void settle_loaded(struct core *core, struct job *job, const struct bi_im
         return;
     }
     struct more *more = more_of(core, job);
-    bide_buf_unref(more->last_error);
-    more->last_error = bide_buf_ref(reason);
+    bi_more_set_text(core, &more->last_error, bide_buf_ref(reason));
     count_up(&more->counters.timeouts);
     count_up(&more->failures);
     COUNT(core, topic, timeouts);

@@ -98,8 +98,7 @@ static void end_lease(struct core *core, struct job *job)
     if (more == NULL)
         return;
     more->token = 0;
-    bide_buf_unref(more->progress);
-    more->progress = NULL;
+    bi_more_set_text(core, &more->progress, NULL);
 }
 
 void bi_core_return(struct core *core, struct job *job, int64_t delay)
@@ -151,12 +150,10 @@ static int error_text(const struct core *core, bide_slice text, bide_buf **out)
     return *out == NULL ? BIDE_ENOMEM : BIDE_OK;
 }
 
-static void set_error(struct more *more, bide_buf *text)
+static void set_error(struct core *core, struct more *more, bide_buf *text)
 {
-    if (text == NULL)
-        return;
-    bide_buf_unref(more->last_error);
-    more->last_error = text;
+    if (text != NULL)
+        bi_more_set_text(core, &more->last_error, text);
 }
 
 /* Everything that changing a job with a text may lack; then nothing more can fail. */
@@ -201,8 +198,7 @@ static void keep_done(struct core *core, struct job *job, bide_buf *result, int6
     bi_job_leave(core, job);
     end_lease(core, job);
     more->done = core->now.mono;
-    bide_buf_unref(more->result);
-    more->result = result;
+    bi_more_set_text(core, &more->result, result);
     job->due = core->now.mono + retain;
     bi_job_enter(core, job, BIDE_STATE_DONE);
     bi_event(core, BIDE_EVENT_DONE, job);
@@ -238,6 +234,8 @@ static int done(struct core *core, bide_op *op, bide_finish_item *item, struct j
     const struct more *more = more_of(core, job);
     int64_t retain =
         item->retain_ms == BIDE_KEEP ? (more == NULL ? 0 : more->retain) : us_of(item->retain_ms);
+    if (retain > 0 && bi_core_is_full(core, size))
+        return bi_op_answer(op, BIDE_EFULL);
     bide_buf *result = NULL;
     if (retain > 0 && result_of(item, &result) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
@@ -338,7 +336,7 @@ int bi_op_fail(struct core *core, bide_op *op)
     if (code != BIDE_OK)
         return code;
     struct more *more = more_of(core, job);
-    set_error(more, text);
+    set_error(core, more, text);
     count_up(&more->counters.fails);
     count_up(&more->failures);
     COUNT(core, topic_of(core, job), fails);
@@ -363,7 +361,7 @@ int bi_op_bury(struct core *core, bide_op *op)
     code = prepare(core, op, job, args->reason, &text);
     if (code != BIDE_OK)
         return code;
-    set_error(more_of(core, job), text);
+    set_error(core, more_of(core, job), text);
     bi_core_bury(core, job, args->priority);
     return BIDE_OK;
 }
@@ -397,8 +395,7 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
         bide_buf *text = bide_buf_new(item->progress.data, item->progress.size);
         if (text == NULL)
             return bi_op_answer(op, BIDE_ENOMEM);
-        bide_buf_unref(more->progress);
-        more->progress = text;
+        bi_more_set_text(core, &more->progress, text);
     }
     job->due = until;
     bi_timers_set(&core->mono, &more->timer, until);
@@ -466,7 +463,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
         bi_event(core, BIDE_EVENT_TIMED_OUT, job);
         return;
     }
-    set_error(more, text);
+    set_error(core, more, text);
     count_up(&more->failures);
     bi_core_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
 }

@@ -67,14 +67,14 @@ static int refuse_full(const struct core *core, bide_op *op, const struct wish *
                         (unsigned long long)core->limits.max_jobs_per_topic);
 }
 
-static int refuse_memory(const struct core *core, bide_op *op, size_t body_size)
+static int refuse_memory(const struct core *core, bide_op *op, const struct wish *wish)
 {
-    uint64_t max = core->limits.max_memory;
-    if (max == 0 || core->memory + JOB_COST + body_size <= max)
+    size_t body = wish->buf != NULL ? bide_buf_size(wish->buf) : wish->body.size;
+    if (!bi_core_is_full(core, JOB_COST + body + wish->key.size + wish->result.size))
         return BIDE_OK;
     return bi_op_refuse(op, BIDE_EFULL, "%s: the queue uses %llu bytes, max_memory is %llu",
                         bide_op_name(op->kind), (unsigned long long)core->memory,
-                        (unsigned long long)max);
+                        (unsigned long long)core->limits.max_memory);
 }
 
 /* ---- letting in ---- */
@@ -156,7 +156,7 @@ static int admit(struct core *core, bide_op *op, const struct wish *wish, uint64
     if (code != BIDE_OK)
         return bi_op_answer(op, code);
     bi_topic_pin(topic);
-    code = refuse_memory(core, op, wish->buf != NULL ? bide_buf_size(wish->buf) : wish->body.size);
+    code = refuse_memory(core, op, wish);
     if (code == BIDE_OK) {
         code = build_and_let_in(core, wish, topic, holder, id);
         bi_op_answer(op, code);
@@ -280,6 +280,9 @@ int bi_op_restore(struct core *core, bide_op *op)
     struct wish wish = {
         .topic = {job->topic, strlen(job->topic)},
         .body = {job->body, job->body_size},
+        .buf = op->restore.made_body_,
+        .take_buf = op->restore.made_body_ != NULL,
+        .result_buf = op->restore.made_result_,
         .key = slice_of(job->key, job->key_size),
         .last_error = slice_of(job->last_error, job->last_error_size > core->limits.max_error_size
                                                     ? core->limits.max_error_size
@@ -303,5 +306,10 @@ int bi_op_restore(struct core *core, bide_op *op)
     if (job->state == BIDE_STATE_DONE)
         wish.image.due = core->now.wall + us_of(job->left_ms);
     wish_history(job, &wish.image);
-    return admit(core, op, &wish, &op->restore.id);
+    int code = admit(core, op, &wish, &op->restore.id);
+    if (code != BIDE_OK)
+        bide_buf_unref(op->restore.made_body_);
+    bide_buf_unref(op->restore.made_result_);
+    op->restore.made_body_ = op->restore.made_result_ = NULL;
+    return code;
 }

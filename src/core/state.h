@@ -156,6 +156,12 @@ int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args);
 size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
                          const struct waiter_link *links, size_t link_count);
 
+/* Would so many bytes more be too many? */
+static inline bool bi_core_is_full(const struct core *core, uint64_t bytes)
+{
+    return core->limits.max_memory != 0 && core->memory + bytes > core->limits.max_memory;
+}
+
 /* Drops the oldest results of a topic that has too many. */
 void bi_core_limit_done(struct core *core, struct topic *topic);
 

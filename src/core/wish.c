@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/wish.h"
 
-static bool copy_text(bide_buf **to, bide_slice from)
+static bool copy_text(struct core *core, bide_buf **to, bide_slice from)
 {
     if (from.data == NULL)
         return true;
-    *to = bide_buf_new(from.data, from.size);
+    bi_more_set_text(core, to, bide_buf_new(from.data, from.size));
     return *to != NULL;
+}
+
+/* The result may have been copied before the queue was locked. */
+static bool take_result(struct core *core, struct more *more, const struct wish *wish)
+{
+    if (wish->result_buf == NULL)
+        return copy_text(core, &more->result, wish->result);
+    bi_more_set_text(core, &more->result, bide_buf_ref(wish->result_buf));
+    return true;
 }
 
 static int64_t time_of(const struct core *core, int64_t wall)
@@ -18,8 +27,8 @@ static bool fill_more(struct core *core, struct job *job, const struct wish *wis
 {
     const struct bi_image *image = &wish->image;
     struct more *more = bi_job_more(core, job);
-    if (more == NULL || !copy_text(&more->key, wish->key) ||
-        !copy_text(&more->last_error, wish->last_error) || !copy_text(&more->result, wish->result))
+    if (more == NULL || !copy_text(core, &more->key, wish->key) ||
+        !copy_text(core, &more->last_error, wish->last_error) || !take_result(core, more, wish))
         return false;
     more->max_retries = image->max_retries;
     more->failures = image->failures;

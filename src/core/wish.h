@@ -20,6 +20,7 @@ struct wish {
     bool plain; /* nothing is said that struct more would keep */
     bide_conflict conflict;
     bide_slice key, last_error, result;
+    bide_buf *result_buf;  /* the result as a buffer, or NULL */
     struct bi_image image; /* times as in images; its topic and buffers are not looked at */
 };
 

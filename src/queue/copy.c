@@ -54,6 +54,16 @@ static void copy_results(bide_op *op)
     }
 }
 
+static bool copy_restored(bide_op *op)
+{
+    const bide_job *job = op->restore.job;
+    op->restore.made_result_ = NULL;
+    if (!copy(op, (bide_slice){job->body, job->body_size}, NULL, &op->restore.made_body_))
+        return false;
+    return job->result == NULL ||
+           copy(op, (bide_slice){job->result, job->result_size}, NULL, &op->restore.made_result_);
+}
+
 int bi_args_copy(bide_op *op)
 {
     bool copied = true;
@@ -68,6 +78,8 @@ int bi_args_copy(bide_op *op)
         copy_results(op);
     } else if (op->kind == BIDE_OP_FINISH_AND_RESERVE) {
         copied = copy_result(op, &op->finish_and_reserve.finish);
+    } else if (op->kind == BIDE_OP_RESTORE) {
+        copied = copy_restored(op);
     }
     if (copied)
         return BIDE_OK;
@@ -89,6 +101,10 @@ void bi_args_drop(bide_op *op)
         drop(&op->finish.made_);
     else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
         drop(&op->finish_and_reserve.finish.made_);
+    if (op->kind == BIDE_OP_RESTORE) {
+        drop(&op->restore.made_body_);
+        drop(&op->restore.made_result_);
+    }
     for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)
         drop(&op->put_many.items[i].made_);
     for (size_t i = 0; op->kind == BIDE_OP_FINISH_MANY && i < op->finish_many.count; i++)

@@ -118,6 +118,7 @@ static void a_bad_reading_of_events_is_refused(void)
     spoil(&count, sizeof count);
     spoil(&lost, sizeof lost);
     OK(bide_subscribe(queue, NULL, 0, 0, &feed));
+    world_remember(world);
     CODE(bide_events(queue, NULL, 0, &event, 1, &count, &lost), BIDE_EINVAL);
     CODE(bide_events(queue, feed, 0, NULL, 1, &count, &lost), BIDE_EINVAL);
     CODE(bide_events(queue, feed, 0, &event, 0, &count, &lost), BIDE_EINVAL);

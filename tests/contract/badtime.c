@@ -9,6 +9,7 @@ static void a_wait_of_a_bad_length_is_refused(void)
     bide_slice topic = slice(world->topic);
     bide_feed *feed = NULL;
     OK(bide_subscribe(queue, world->topic, 0, 0, &feed));
+    world_remember(world);
     for (size_t i = 0; i < COUNT(bad_times); i++) {
         bide_job job;
         bide_event event;

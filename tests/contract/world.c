@@ -52,6 +52,11 @@ static const uint64_t *job_ids(const struct world *world, uint64_t *room)
     return memcpy(room, ids, sizeof ids);
 }
 
+void world_remember(struct world *world)
+{
+    world->stats = stats_of(world->queue);
+}
+
 struct world *new_world(const char *parameters)
 {
     static struct world world;
@@ -60,7 +65,7 @@ struct world *new_world(const char *parameters)
     world.queue = open_queue(parameters);
     world.topic = fresh_topic("world");
     fill(&world);
-    world.stats = stats_of(world.queue);
+    world_remember(&world);
     world.topic_stats = topic_of(world.queue, world.topic);
     job_ids(&world, ids);
     for (size_t i = 0; i < WORLD_JOBS; i++)

@@ -170,11 +170,28 @@ static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
     sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 5), 1 + (unsigned)rng_below(&sim->rng, 3));
     *code = run_to_end(sim, sop, true);
     sim->allowed_enomem = sim_alloc_disarm(&sim->alloc);
-    if (*code != BIDE_ENOMEM || has_parts(sop->op.kind))
+    if ((*code != BIDE_ENOMEM && *code != BIDE_EFULL) || has_parts(sop->op.kind))
         return true;
-    expect_true(sim, sim->allowed_enomem, "BIDE_ENOMEM though there was memory");
+    expect_true(sim, sim->allowed_enomem || *code == BIDE_EFULL,
+                "BIDE_ENOMEM though there was memory");
     expect_true(sim, bi_core_hash(sim->core) == before,
-                "an op that answered BIDE_ENOMEM has changed something");
+                "an op that lacked memory has changed something");
+    return false;
+}
+
+/* Runs an op. False if the limit of memory made it fail; then nothing has changed. */
+static bool run_limited(struct sim *sim, struct sim_op *sop, int *code)
+{
+    bool limited = sim->options.limits.max_memory != 0;
+    bool compare = limited && sim->model->count < 300 && rng_one_in(&sim->rng, 4);
+    uint64_t before = compare ? bi_core_hash(sim->core) : 0;
+    *code = run_to_end(sim, sop, false);
+    if (*code != BIDE_EFULL || has_parts(sop->op.kind))
+        return true;
+    expect_true(sim, limited, "BIDE_EFULL though there is no limit");
+    if (compare)
+        expect_true(sim, bi_core_hash(sim->core) == before,
+                    "an op that answered BIDE_EFULL has changed something");
     return false;
 }
 
@@ -206,7 +223,7 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     if (sim->alloc_fails && rng_one_in(&sim->rng, sim->model->count < 300 ? 5 : 200))
         answered = run_failing(sim, sop, &code);
     else
-        code = run_to_end(sim, sop, false);
+        answered = run_limited(sim, sop, &code);
     sop->op.private_.status = code;
     sim->what = bide_op_name(sop->op.kind);
     sim_tell(sim, sop, code);

@@ -78,6 +78,8 @@ static int finish_done(struct model *m, struct mjob *job, const bide_finish_item
         return BIDE_TOO_BIG;
     if (m->sim->allowed_enomem && item->status == BIDE_ENOMEM)
         return BIDE_ENOMEM;
+    if (m->sim->options.limits.max_memory != 0 && item->status == BIDE_EFULL)
+        return BIDE_EFULL;
     int64_t retain_ms = item->retain_ms == BIDE_KEEP ? job->retain_ms : item->retain_ms;
     if (retain_ms == 0)
         forget(m, job);

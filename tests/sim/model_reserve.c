@@ -187,6 +187,8 @@ void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *
     fill(&wanted, args);
     if (m->got == BIDE_ENOMEM && m->sim->allowed_enomem)
         return;
+    if (m->got == BIDE_EFULL && m->sim->options.limits.max_memory != 0)
+        return;
     if (by_order(m, &wanted) >= 0) {
         model_answer(m, BIDE_OK);
         take_ready(m, &wanted, args);

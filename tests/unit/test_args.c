@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TOO_LONG (BIDE_TIME_MAX_MS + 1)
-#define TOO_LATE (BIDE_WHEN_MAX_MS + 1)
+#define TOO_LONG  (BIDE_TIME_MAX_MS + 1)
+#define TOO_LATE  (BIDE_WHEN_MAX_MS + 1)
+#define YEAR_2000 INT64_C(946684800000)
 
 static struct bide queue = {
     .options = {.max_job_size = 100, .max_result_size = 50, .max_error_size = 10}};
@@ -239,7 +240,12 @@ static void every_op_that_names_a_topic_refuses_a_bad_one(void **state)
         REFUSED(TOPIC_STATS, op.topic_stats.topic = bad[i]);
     }
     /* Where no topic means all of them, or the one it is in. */
-    for (size_t i = 1; i < COUNT_OF(bad); i++) {
+    for (size_t i = 0; i < 2; i++) {
+        TAKEN(LIST, op.list.topic = bad[i]);
+        TAKEN(SUBSCRIBE, op.feed.topic = bad[i]);
+        TAKEN(UPDATE, op.update.topic = bad[i]);
+    }
+    for (size_t i = 2; i < COUNT_OF(bad); i++) {
         REFUSED(LIST, op.list.topic = bad[i]);
         REFUSED(SUBSCRIBE, op.feed.topic = bad[i]);
         REFUSED(UPDATE, op.update.topic = bad[i]);
@@ -272,6 +278,8 @@ static void every_refusal_of_a_put(void **state)
     TAKEN(PUT, options.delay_ms = BIDE_TIME_MAX_MS);
     REFUSED(PUT, options.run_at_ms = -1);
     REFUSED(PUT, options.run_at_ms = TOO_LATE);
+    REFUSED(PUT, options.run_at_ms = YEAR_2000 - 1); /* given in seconds, most likely */
+    TAKEN(PUT, options.run_at_ms = YEAR_2000);
     REFUSED(PUT, options.ttr_ms = -1);
     REFUSED(PUT, options.ttr_ms = TOO_LONG);
     REFUSED(PUT, options.backoff_base_ms = -1);
@@ -280,6 +288,7 @@ static void every_refusal_of_a_put(void **state)
     REFUSED(PUT, options.backoff_max_ms = TOO_LONG);
     REFUSED(PUT, options.expires_at_ms = -1);
     REFUSED(PUT, options.expires_at_ms = TOO_LATE);
+    REFUSED(PUT, options.expires_at_ms = 1);
     REFUSED(PUT, options.retain_ms = -1);
     REFUSED(PUT, options.retain_ms = TOO_LONG);
     REFUSED(PUT, options.key = (bide_slice){NULL, 1});
