@@ -290,6 +290,13 @@ static int may_hold(struct local *local, bide_op *op, struct bi_now *now)
     return code;
 }
 
+static void count_pending(const struct local *local, bide_stats *stats)
+{
+    stats->pending_ops = local->held_ops + stats->waiting + stats->watching;
+    for (const bide_op *op = local->sliced.head; op != NULL; op = op->private_.next)
+        stats->pending_ops++;
+}
+
 /* Answers the op's code, or BIDE_PENDING if it completes later. */
 static int run_one(struct local *local, bide_op *op, struct bi_now *now)
 {
@@ -299,13 +306,14 @@ static int run_one(struct local *local, bide_op *op, struct bi_now *now)
     if (code != BIDE_OK)
         return code;
     code = bi_core_run(local->core, op, *now);
-    if (code == BI_AGAIN)
+    if (code == BI_AGAIN) {
         code = run_slices(local, op);
+        *now = read_clocks(local);
+    }
     if (code == BIDE_PENDING)
         return can_complete_later(op) ? code : refuse_to_wait(local, op);
     if (op->kind == BIDE_OP_STATS)
-        op->stats.stats->pending_ops =
-            local->held_ops + op->stats.stats->waiting + op->stats.stats->watching;
+        count_pending(local, op->stats.stats);
     if (!must_hold(local, op))
         return code;
     op->private_.status = code;
@@ -319,6 +327,8 @@ static void look_ahead(struct local *local)
 {
     struct bi_now next = bi_core_next(local->core);
     bi_alarm_set(&local->alarm, next.mono, next.wall);
+    if (bi_core_unserved(local->core))
+        bi_alarm_ring(&local->alarm);
     if (local->keeps && bi_core_dirty(local->core))
         pthread_cond_signal(&local->work);
 }

@@ -213,12 +213,18 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
         if (!core->unserved)
             fire_next(core);
         serve(core);
+        if (core->unserved) /* as many were served as may be at a time */
+            return true;
     }
     return false;
 }
 
+bool bi_core_unserved(const struct core *core)
+{
+    return core->unserved;
+}
+
 struct bi_now bi_core_next(const struct core *core)
 {
-    int64_t mono = core->unserved ? core->now.mono : bi_timers_next(&core->mono);
-    return (struct bi_now){mono, bi_timers_next(&core->wall)};
+    return (struct bi_now){bi_timers_next(&core->mono), bi_timers_next(&core->wall)};
 }

@@ -107,6 +107,9 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget);
 /* The next moment on each clock at which a tick has something to do; BI_NEVER for none. */
 struct bi_now bi_core_next(const struct core *core);
 
+/* True if a tick has something to do at once: many calls could be served, and not all were yet. */
+bool bi_core_unserved(const struct core *core);
+
 /* ---- the journal (core/journal.c); only with options.journal ---- */
 
 /* A job as it is to be stored, or a topic's pause. Times are wall times: us since the epoch. */

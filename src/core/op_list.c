@@ -3,10 +3,10 @@
 /*
  * op_list - pages of jobs.
  *
- * Where few jobs can match (at most as many as one call may examine) and no body is searched, all
- * of them are looked at for each page, and come in the order of their ids. Where many can, the table of ids is walked:
- * its order is fixed, whatever is added or removed meanwhile. A listing that began in order of
- * ids and finds too many goes on by walking, past the ids that it has had.
+ * Where few jobs can match (what one call may examine covers all of them), all are looked at for
+ * each page, and come in the order of their ids. Where many can, the table of ids is walked: its
+ * order is fixed, whatever is added or removed meanwhile. A listing that began in order of ids and
+ * finds too many goes on by walking, past the ids that it has had.
  *
  * Either way a cursor is a place in an order that does not change, so a job that matches during
  * the whole listing is returned exactly once.
@@ -276,7 +276,8 @@ int bi_op_list(struct core *core, bide_op *op)
     }
     if (walking)
         listing.past_id = walk[1];
-    bool costly = args->filter.text.size > 0 || candidates(core, &listing) > BIDE_EXAMINE_MAX;
+    uint64_t price_max = args->filter.text.size > 0 ? 1 + core->limits.max_job_size / 1024 : 1;
+    bool costly = candidates(core, &listing) * price_max > BIDE_EXAMINE_MAX;
     if (walking || costly)
         list_by_walk(&listing, walk[0]);
     else

@@ -200,7 +200,7 @@ int bide_kick(bide *queue, const char *topic, uint64_t max, uint64_t *count)
     op.kind = BIDE_OP_KICK;
     op.kick = (bide_kick_args){.topic = text(topic), .max = max};
     int code = bi_call(queue, &op);
-    if (code == BIDE_OK || op.kick.count > 0)
+    if (code != BIDE_EINVAL)
         OUT(count, op.kick.count);
     return code;
 }
@@ -232,7 +232,7 @@ int bide_purge(bide *queue, const char *topic, bide_state state, uint64_t *count
     op.kind = BIDE_OP_PURGE;
     op.purge = (bide_purge_args){.topic = text(topic), .state = state};
     int code = bi_call(queue, &op);
-    if (code == BIDE_OK || op.purge.count > 0)
+    if (code != BIDE_EINVAL)
         OUT(count, op.purge.count);
     return code;
 }
