@@ -86,9 +86,9 @@ static bool reserve_slot(struct core *core, uint32_t ref)
 /* After many jobs have gone, what their slots took goes, too. */
 static void trim_slots(struct core *core)
 {
-    if (core->slot_room <= 4096 || ++core->slot_frees < core->slot_room / 8)
+    if (core->slot_room <= 4096 || core->jobs.used % 512 != 0 ||
+        core->jobs.used > core->slot_room / 4)
         return;
-    core->slot_frees = 0;
     uint32_t limit = bi_pool_limit(&core->jobs);
     if (limit == 0 || limit > core->slot_room / 2)
         return;

@@ -39,10 +39,6 @@ static void settle_loaded(struct core *core, struct job *job, const struct bi_im
 static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image)
 {
     bide_state state = bi_wish_settle_due(core, job, image);
-    if (image->id >= core->next_id)
-        core->next_id = image->id + 1;
-    if (image->bury_order >= core->next_order)
-        core->next_order = image->bury_order + 1;
     bool was_ready = image->state == BIDE_STATE_READY && image->ready != 0;
     job->since = core->now.mono - (was_ready ? age_of(core, mono_of(core, image->ready)) : 0);
     bi_job_enter_again(core, job, state);
@@ -66,6 +62,10 @@ static int load_job(struct core *core, struct topic *topic, const struct wish *w
         bi_job_free(core, job);
         return BIDE_ENOMEM;
     }
+    if (image->id >= core->next_id)
+        core->next_id = image->id + 1;
+    if (image->bury_order >= core->next_order)
+        core->next_order = image->bury_order + 1;
     if (unsettled)
         settle_loaded(core, job, image, reason);
     return BIDE_OK;

@@ -68,7 +68,6 @@ struct core {
     struct pool jobs, mores, topics;
     uint32_t *slots; /* where each job sits in the ready or due heap of its topic, by reference */
     uint32_t slot_room;
-    uint32_t slot_frees; /* jobs freed since it was last looked whether room can go */
     struct table by_id, by_name, by_key;
     struct timers mono, wall;
     struct timers ages;    /* topics by their oldest ready job */
