@@ -7,7 +7,7 @@ STEPS ?= 30000
 STEP ?=
 ARGS ?=
 
-.PHONY: all run test asan tsan bench sim symbols format install clean help
+.PHONY: all run test tests check asan tsan bench sim symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -15,6 +15,7 @@ all: build/build.ninja ## build the library, the examples, the benchmark and the
 build/build.ninja:
 	@tools/setup.sh --check build
 	meson setup build --prefix '$(PREFIX)' --libdir '$(LIBDIR)'
+	@echo '$(PREFIX) $(LIBDIR)' >build/bide-prefix
 
 run: ## install what is missing, build, and run the quick-start example
 	@tools/setup.sh build
@@ -25,6 +26,8 @@ run: ## install what is missing, build, and run the quick-start example
 test: ## install what is missing and run every test; STEP="unit tidy" runs only those steps
 	@tools/setup.sh test
 	@tools/test.sh $(STEP)
+
+tests check: test
 
 asan: ## unit tests, contract suite and simulator under the address and undefined sanitizers
 	@tools/setup.sh test
@@ -50,10 +53,11 @@ format: ## format every C file in place
 	@tools/setup.sh --check test
 	tools/check-format.sh --write
 
-install: all ## install under PREFIX (/usr/local) in LIBDIR (lib), staged in DESTDIR
-	meson configure build -Dprefix='$(PREFIX)' -Dlibdir='$(LIBDIR)'
-	DESTDIR='$(DESTDIR)' meson install -C build
-	@[ -n '$(DESTDIR)' ] || [ "$$(id -u)" != 0 ] || ldconfig
+library: build/build.ninja ## build only what is installed
+	ninja -C build library
+
+install: ## install under PREFIX (/usr/local) in LIBDIR (lib), staged in DESTDIR
+	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' tools/install.sh
 
 clean: ## remove every build directory
 	rm -rf build build-gcc build-clang build-asan build-tsan

@@ -41,9 +41,12 @@ static bool handle(struct worker *worker)
 static void take(struct worker *worker)
 {
     bide_op *list[] = {&worker->op};
-    while (bide_submit(worker->queue, list, 1) == 0) /* 0 pending: finished, no callback */
+    int pending;
+    while ((pending = bide_submit(worker->queue, list, 1)) == 0) /* finished: no callback */
         if (!handle(worker))
             return;
+    if (pending < 0)
+        fprintf(stderr, "%s\n", bide_last_error());
 }
 
 static void taken(bide_op *op)
@@ -71,7 +74,7 @@ int main(void)
         .topics = &topic, .topic_count = 1, .timeout_ms = 5000, .jobs = &worker.job, .job_max = 1};
     take(&worker);
     struct pollfd fds[] = {{.fd = bide_cq_fd(cq), .events = POLLIN}};
-    while (worker.handled < JOBS && worker.op.status <= BIDE_PENDING) {
+    while (worker.op.status == BIDE_PENDING) {
         poll(fds, 1, -1);
         bide_cq_drain(cq, 0);
     }

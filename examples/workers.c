@@ -17,7 +17,7 @@ enum { WORKERS = 3, JOBS = 20 };
 
 static bool work(const bide_job *job)
 {
-    if (memcmp(job->body, "bad", 3) == 0)
+    if (job->body_size >= 3 && memcmp(job->body, "bad", 3) == 0)
         return false;
     return job->failures > 0 || job->id % 4 != 0; /* every fourth needs a second try */
 }

@@ -15,10 +15,10 @@
  *     bide_close(queue);
  *
  * Every call answers a code of error.h: 0 done, positive an outcome, negative a failure. A call
- * that fails changes nothing, and leaves what its out parameters point to as it was (a snapshot
- * whose change could not be stored is cleared); out
- * parameters may be NULL where a call says so. After it, bide_last_error() has a
- * sentence. Any thread may make any call on one queue. The same ops without blocking: op.h.
+ * that fails changes nothing, and leaves what its out parameters point to as it was (but a snapshot
+ * whose change could not be stored is cleared); out parameters may be NULL where a call says so.
+ * After it, bide_last_error() has a sentence. Any thread may make any call on one queue. The same
+ * ops without blocking: op.h, whose calls answer how many.
  */
 #ifndef BIDE_H
 #define BIDE_H

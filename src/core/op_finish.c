@@ -273,8 +273,9 @@ int bi_op_finish_many(struct core *core, bide_op *op)
     bi_items_begin(&items, op);
     for (size_t i = 0; i < op->finish_many.count; i++) {
         bide_finish_item *item = &op->finish_many.items[i];
-        if (item->status == BIDE_OK)
-            item->status = bi_core_finish(core, op, item);
+        if (item->status != BIDE_OK)
+            continue;
+        item->status = bi_core_finish(core, op, item);
         bi_items_note(&items, op, i, item->status);
     }
     bi_items_end(&items, op);
@@ -420,8 +421,9 @@ int bi_op_touch_many(struct core *core, bide_op *op)
     bi_items_begin(&items, op);
     for (size_t i = 0; i < op->touch_many.count; i++) {
         bide_touch_item *item = &op->touch_many.items[i];
-        if (item->status == BIDE_OK)
-            item->status = touch(core, op, item);
+        if (item->status != BIDE_OK)
+            continue;
+        item->status = touch(core, op, item);
         bi_items_note(&items, op, i, item->status);
     }
     bi_items_end(&items, op);

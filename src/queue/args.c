@@ -48,6 +48,17 @@ bool bi_is_topic(bide_slice name)
     return true;
 }
 
+/* The beginning of some bytes, fit to be printed anywhere. */
+static void show_bytes(bide_slice bytes, char *to, size_t room)
+{
+    size_t size = bytes.size < room ? bytes.size : room - 1;
+    for (size_t i = 0; i < size; i++) {
+        char byte = ((const char *)bytes.data)[i];
+        to[i] = (char)(byte >= 32 && byte < 127 ? byte : '?');
+    }
+    to[size] = 0;
+}
+
 static int check_topic(bide_op *op, bide_slice name)
 {
     if (bi_is_topic(name))
@@ -57,9 +68,10 @@ static int check_topic(bide_op *op, bide_slice name)
     if (name.size > BIDE_TOPIC_MAX)
         return invalid(op, "the topic name has %zu bytes; %d are allowed", name.size,
                        BIDE_TOPIC_MAX);
-    return invalid(op,
-                   "\"%.*s\" is no topic name: letters, digits and -+/;.$_() only, no - in front",
-                   (int)(name.size < 40 ? name.size : 40), (const char *)name.data);
+    char shown[41];
+    show_bytes(name, shown, sizeof(shown));
+    return invalid(op, "\"%s\" is no topic name: letters, digits and -+/;.$_() only, no - in front",
+                   shown);
 }
 
 static int check_slice(bide_op *op, const char *what, bide_slice slice)

@@ -4,6 +4,7 @@
  *
  * A copy stands in the item's made_ until the op is run, which takes it over.
  */
+#include "core/items.h"
 #include "queue/queue.h"
 #include "util/text.h"
 
@@ -34,24 +35,40 @@ static bool copy_result(bide_op *op, bide_finish_item *item)
 
 /* The items of lists; one that was refused already, or for which memory lacks, has its status. */
 
+static int no_memory(bide_op *op)
+{
+    bi_text_copy(op->error, bide_code_text(BIDE_ENOMEM));
+    return BIDE_ENOMEM;
+}
+
 static void copy_bodies(bide_op *op)
 {
+    struct items items;
+    bi_items_begin(&items, op);
     for (size_t i = 0; i < op->put_many.count; i++) {
         bide_put_item *item = &op->put_many.items[i];
         item->made_ = NULL;
-        if (item->status == BIDE_OK && !copy_body(op, item))
-            item->status = BIDE_ENOMEM;
+        if (item->status != BIDE_OK || copy_body(op, item))
+            continue;
+        item->status = no_memory(op);
+        bi_items_note(&items, op, i, item->status);
     }
+    bi_items_end(&items, op);
 }
 
 static void copy_results(bide_op *op)
 {
+    struct items items;
+    bi_items_begin(&items, op);
     for (size_t i = 0; i < op->finish_many.count; i++) {
         bide_finish_item *item = &op->finish_many.items[i];
         item->made_ = NULL;
-        if (item->status == BIDE_OK && !copy_result(op, item))
-            item->status = BIDE_ENOMEM;
+        if (item->status != BIDE_OK || copy_result(op, item))
+            continue;
+        item->status = no_memory(op);
+        bi_items_note(&items, op, i, item->status);
     }
+    bi_items_end(&items, op);
 }
 
 static bool copy_restored(bide_op *op)
@@ -81,10 +98,7 @@ int bi_args_copy(bide_op *op)
     } else if (op->kind == BIDE_OP_RESTORE) {
         copied = copy_restored(op);
     }
-    if (copied)
-        return BIDE_OK;
-    bi_text_copy(op->error, bide_code_text(BIDE_ENOMEM));
-    return BIDE_ENOMEM;
+    return copied ? BIDE_OK : no_memory(op);
 }
 
 static void drop(bide_buf **made)

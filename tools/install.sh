@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# install.sh - install the library under $PREFIX, in $LIBDIR of it, staged in $DESTDIR.
+#
+# What is built already is installed as it is, so that `make && sudo make install` leaves nothing
+# of root's in the build directory. Only another PREFIX or LIBDIR than it was built for, or a
+# build directory without the library, makes it build.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+wanted="$PREFIX $LIBDIR"
+
+# Can we write there? Ask the nearest directory that exists.
+place=$DESTDIR$PREFIX
+while [ ! -e "$place" ]; do
+    place=$(dirname "$place")
+done
+if [ ! -w "$place" ]; then
+    echo "bide: $place is not yours to write; run: sudo make install, or choose another PREFIX" >&2
+    exit 1
+fi
+
+if [ ! -e build/build.ninja ]; then
+    make --no-print-directory build/build.ninja PREFIX="$PREFIX" LIBDIR="$LIBDIR" || exit 1
+elif [ "$(cat build/bide-prefix 2>/dev/null)" != "$wanted" ]; then
+    meson configure build -Dprefix="$PREFIX" -Dlibdir="$LIBDIR" || exit 1
+    echo "$wanted" >build/bide-prefix
+    rm -f build/libbide.a
+fi
+[ -e build/libbide.a ] || ninja -C build library || exit 1
+DESTDIR=$DESTDIR meson install -C build --no-rebuild || exit 1
+if [ -z "$DESTDIR" ] && [ "$(id -u)" = 0 ]; then
+    ldconfig
+fi
