@@ -299,6 +299,16 @@ static int no_topic(bide_op *op)
                         (int)op->topic.topic.size, (const char *)op->topic.topic.data);
 }
 
+/* A topic that is made from outside takes memory, and no job leaves the queue by it. */
+static int get_topic(struct core *core, bide_op *op, struct topic **topic)
+{
+    bide_slice name = op->topic.topic;
+    if (bi_topic_find(core, name) == NULL && bi_core_is_full(core, sizeof(struct topic)))
+        return bi_op_answer(op, BIDE_EFULL);
+    int code = bi_topic_get(core, name, topic);
+    return code == BIDE_OK ? code : bi_op_answer(op, code);
+}
+
 static void set_pause(struct core *core, struct topic *topic, int64_t until)
 {
     bi_topic_pause(core, topic, until);
@@ -309,9 +319,9 @@ int bi_op_pause(struct core *core, bide_op *op)
 {
     bool existed = bi_topic_find(core, op->topic.topic) != NULL;
     struct topic *topic;
-    int code = bi_topic_get(core, op->topic.topic, &topic);
+    int code = get_topic(core, op, &topic);
     if (code != BIDE_OK)
-        return bi_op_answer(op, code);
+        return code;
     if (bi_journal_pause(core, topic) != BIDE_OK) {
         if (!existed)
             bi_topic_unmake(core, topic);
@@ -343,9 +353,9 @@ int bi_op_topic_ref(struct core *core, bide_op *op)
 {
     struct topic *topic = bi_topic_find(core, op->topic.topic);
     if (op->topic.delta > 0) {
-        int code = bi_topic_get(core, op->topic.topic, &topic);
+        int code = get_topic(core, op, &topic);
         if (code != BIDE_OK)
-            return bi_op_answer(op, code);
+            return code;
         topic->references++;
         return BIDE_OK;
     }

@@ -234,8 +234,6 @@ static int done(struct core *core, bide_op *op, bide_finish_item *item, struct j
     const struct more *more = more_of(core, job);
     int64_t retain =
         item->retain_ms == BIDE_KEEP ? (more == NULL ? 0 : more->retain) : us_of(item->retain_ms);
-    if (retain > 0 && bi_core_is_full(core, size))
-        return bi_op_answer(op, BIDE_EFULL);
     bide_buf *result = NULL;
     if (retain > 0 && result_of(item, &result) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);

@@ -70,7 +70,9 @@ static int refuse_full(const struct core *core, bide_op *op, const struct wish *
 static int refuse_memory(const struct core *core, bide_op *op, const struct wish *wish)
 {
     size_t body = wish->buf != NULL ? bide_buf_size(wish->buf) : wish->body.size;
-    if (!bi_core_is_full(core, JOB_COST + body + wish->key.size + wish->result.size))
+    /* Whoever reserves it will need struct more: a queue that is full can always be worked off. */
+    uint64_t cost = JOB_COST + sizeof(struct more) + body + wish->key.size + wish->result.size;
+    if (!bi_core_is_full(core, cost))
         return BIDE_OK;
     return bi_op_refuse(op, BIDE_EFULL, "%s: the queue uses %llu bytes, max_memory is %llu",
                         bide_op_name(op->kind), (unsigned long long)core->memory,

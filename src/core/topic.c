@@ -183,8 +183,6 @@ static int get(struct core *core, bide_slice name, uint64_t max, struct topic **
         return BIDE_OK;
     if (core->by_name.count >= max)
         return BIDE_TOO_MANY_TOPICS;
-    if (max != UINT64_MAX && bi_core_is_full(core, sizeof(struct topic)))
-        return BIDE_EFULL;
     *topic = make(core, name, hash);
     return *topic == NULL ? BIDE_ENOMEM : BIDE_OK;
 }

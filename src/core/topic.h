@@ -81,7 +81,7 @@ struct topic {
 /* By name; NULL if there is none. */
 struct topic *bi_topic_find(struct core *core, bide_slice name);
 
-/* By name, made if there is none. BIDE_OK, TOO_MANY_TOPICS, EFULL or ENOMEM. Whoever makes one
+/* By name, made if there is none. BIDE_OK, TOO_MANY_TOPICS or ENOMEM. Whoever makes one
  * and then does not use it calls bi_topic_cleanup(). */
 int bi_topic_get(struct core *core, bide_slice name, struct topic **topic);
 

@@ -188,6 +188,32 @@ static void very_many_topics_that_come_due_together_all_do(void)
         free((void *)(uintptr_t)topics[i].data);
 }
 
+/* What takes work out is never refused for memory, or nothing would ever become free again. */
+static void a_full_queue_can_be_worked_off(void)
+{
+    bide *queue = open_queue("max_memory=1MiB");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.retain_ms = 3600000;
+    int count = 0, code;
+    while ((code = bide_put(queue, a, "body", 4, &options, NULL)) == BIDE_OK)
+        count++;
+    EQ(code, BIDE_EFULL);
+    CHECK(count > 100);
+    static char result[1000];
+    for (int i = 0; i < count; i++) {
+        const bide_job *job = take(queue, a);
+        if (i % 2 == 0)
+            OK(bide_done(queue, job->id, job->token, result, sizeof result, BIDE_KEEP));
+        else
+            OK(bide_delete(queue, job->id, job->token));
+    }
+    bide_slice other = slice(fresh_topic("other"));
+    still_pending(begin_reserve(queue, new_cq(), &other, 1));
+    OK(bide_purge(queue, a, BIDE_STATE_DONE, NULL));
+    put(queue, a, "body");
+}
+
 /* ---- the end ---- */
 
 static void *purge_here(void *arg)
@@ -223,6 +249,7 @@ static const struct test tests[] = {
     TEST(a_text_to_look_for_has_an_end),
     TEST(a_reserve_of_very_many_jobs_of_very_many_topics_is_refused),
     TEST(very_many_topics_that_come_due_together_all_do),
+    TEST(a_full_queue_can_be_worked_off),
     TEST(a_close_waits_for_calls_that_began_before_it),
 };
 
