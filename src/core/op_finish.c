@@ -66,6 +66,7 @@ static int find_unfinished(struct core *core, bide_op *op, uint64_t id, uint64_t
     int code = find_for(core, op, id, token, job);
     if (code != BIDE_OK)
         return code;
+    assert(*job != NULL);
     bool finished = (*job)->state == BIDE_STATE_BURIED || (*job)->state == BIDE_STATE_DONE;
     return finished ? bi_op_wrong_state(op, *job) : BIDE_OK;
 }
