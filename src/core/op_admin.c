@@ -299,14 +299,18 @@ static int no_topic(bide_op *op)
                         (int)op->topic.topic.size, (const char *)op->topic.topic.data);
 }
 
-/* A topic that is made from outside takes memory, and no job leaves the queue by it. */
-static int get_topic(struct core *core, bide_op *op, struct topic **topic)
+/* A topic that is made from outside takes memory, and no job leaves the queue by it. NULL, with the
+ * op answered and its code in *code, if it cannot be had. */
+static struct topic *get_topic(struct core *core, bide_op *op, int *code)
 {
     bide_slice name = op->topic.topic;
-    if (bi_topic_find(core, name) == NULL && bi_core_is_full(core, sizeof(struct topic)))
-        return bi_op_answer(op, BIDE_EFULL);
-    int code = bi_topic_get(core, name, topic);
-    return code == BIDE_OK ? code : bi_op_answer(op, code);
+    struct topic *topic = bi_topic_find(core, name);
+    if (topic != NULL)
+        return topic;
+    *code =
+        bi_core_is_full(core, sizeof(struct topic)) ? BIDE_EFULL : bi_topic_get(core, name, &topic);
+    bi_op_answer(op, *code);
+    return *code == BIDE_OK ? topic : NULL;
 }
 
 static void set_pause(struct core *core, struct topic *topic, int64_t until)
@@ -318,9 +322,9 @@ static void set_pause(struct core *core, struct topic *topic, int64_t until)
 int bi_op_pause(struct core *core, bide_op *op)
 {
     bool existed = bi_topic_find(core, op->topic.topic) != NULL;
-    struct topic *topic;
-    int code = get_topic(core, op, &topic);
-    if (code != BIDE_OK)
+    int code;
+    struct topic *topic = get_topic(core, op, &code);
+    if (topic == NULL)
         return code;
     if (bi_journal_pause(core, topic) != BIDE_OK) {
         if (!existed)
@@ -353,8 +357,9 @@ int bi_op_topic_ref(struct core *core, bide_op *op)
 {
     struct topic *topic = bi_topic_find(core, op->topic.topic);
     if (op->topic.delta > 0) {
-        int code = get_topic(core, op, &topic);
-        if (code != BIDE_OK)
+        int code;
+        topic = get_topic(core, op, &code);
+        if (topic == NULL)
             return code;
         topic->references++;
         return BIDE_OK;
