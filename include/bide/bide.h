@@ -171,7 +171,8 @@ BIDE_API int bide_done(bide *queue, uint64_t id, uint64_t token, const void *res
 /* Deletes or completes up to BIDE_BATCH_JOBS jobs, each with its own status. */
 BIDE_API int bide_finish_many(bide *queue, bide_finish_item *items, size_t n);
 
-/* Finishes one job (finish->status) and reserves the next (the answer), in one step. */
+/* Finishes one job (finish->status) and reserves the next (the answer), in one step. Arguments, and
+ * a result that is TOO_BIG, are checked before either. */
 BIDE_API int bide_finish_and_reserve(bide *queue, bide_finish_item *finish,
                                      bide_reserve_args *args);
 

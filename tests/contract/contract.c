@@ -25,6 +25,7 @@ static const struct theme *const themes[] = {
     &list_theme,    &stats_theme,    &events_theme,  &async_theme,    &cq_theme,
     &threads_theme, &open_theme,     &badput_theme,  &badtopic_theme, &badtime_theme,
     &badcall_theme, &badlease_theme, &badlist_theme, &limits_theme,   &hostile_theme,
+    &chaos_theme,   &ending_theme,   &fuzz_theme,
 };
 
 struct settings {

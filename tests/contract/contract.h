@@ -42,7 +42,7 @@ struct theme {
 extern const struct theme async_theme, badcall_theme, badlease_theme, badlist_theme, open_theme;
 extern const struct theme badput_theme, badtopic_theme, badtime_theme, cq_theme, events_theme,
     key_theme;
-extern const struct theme hostile_theme;
+extern const struct theme chaos_theme, ending_theme, fuzz_theme, hostile_theme;
 extern const struct theme lease_theme, leases_theme, limits_theme, list_theme, look_theme;
 extern const struct theme outside_theme, put_theme, reserve_theme, restore_theme, result_theme;
 extern const struct theme retry_theme, stats_theme, strategy_theme, threads_theme, time_theme;

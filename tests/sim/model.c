@@ -186,7 +186,7 @@ static bool is_needed(const struct mtopic *topic)
     for (int state = 0; state < 6; state++)
         if (topic->count[state] != 0)
             return true;
-    return topic->waiting != 0 || topic->references != 0 || topic->paused;
+    return topic->waiting != 0 || topic->references != 0 || topic->pins != 0 || topic->paused;
 }
 
 void model_cleanup(struct model *m)

@@ -81,6 +81,7 @@ struct mtopic {
     bide_counters total;
     uint64_t references;
     uint64_t waiting;
+    int pins; /* kicks and purges of it that are under way */
     bool paused;
     int64_t pause_end;
     uint64_t fair; /* when a fair reserve last took from it; 0: never */

@@ -38,6 +38,7 @@ static void begin_slices(struct model *m, struct sim_op *sop, int name, bide_sta
     if (sop->slices.began)
         return;
     sop->slices.began = true;
+    sop->slices.name = name;
     sop->slices.state = state;
     sop->slices.there = count_of(m, name, state);
     sop->slices.next_id = m->next_id;
@@ -49,9 +50,19 @@ static bool was_there(const struct sim_op *sop, const struct mjob *job)
     return job->id < sop->slices.next_id && job->since <= sop->slices.at;
 }
 
-/* A slice that is not the last, or fails, has gone as far as the core says. */
-static void end_slice(struct model *m, const struct sim_op *sop, uint64_t got)
+/* A topic stays while an op on it is under way. */
+static void pin(struct model *m, struct sim_op *sop)
 {
+    bool under_way = m->got == BI_AGAIN;
+    if (under_way != sop->slices.pinned)
+        m->topics[sop->slices.name].pins += under_way ? 1 : -1;
+    sop->slices.pinned = under_way;
+}
+
+/* A slice that is not the last, or fails, has gone as far as the core says. */
+static void end_slice(struct model *m, struct sim_op *sop, uint64_t got)
+{
+    pin(m, sop);
     if (m->got == BI_AGAIN)
         expect_true(m->sim, got > 0, "a slice has done nothing");
     else

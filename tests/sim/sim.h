@@ -55,6 +55,8 @@ struct sim_op {
         int64_t at;       /* mono, at the start */
         uint64_t hold;
         bide_state state;
+        bool pinned;
+        int name;
     } slices; /* what the model knows of an op that is done in slices */
     bide_slice topics[SIM_TOPICS];
     uint32_t weights[SIM_TOPICS];
