@@ -70,7 +70,11 @@ static struct bi_now read_clocks(struct local *local)
 {
     int64_t boot = bi_clock_boot();
     if (boot - local->offset_read >= 1000) {
-        int64_t offset = bi_clock_wall() - boot;
+        /* The boot-time clock last: if we are interrupted in between, the wall clock is told too
+         * late for a moment, never too early. */
+        int64_t wall = bi_clock_wall();
+        boot = bi_clock_boot();
+        int64_t offset = wall - boot;
         if (offset < local->wall_offset || offset >= local->wall_offset + 100)
             local->wall_offset = offset;
         local->offset_read = boot;
