@@ -104,18 +104,13 @@ static void lock_local(struct local *local)
     atomic_fetch_sub(&local->starving, 1);
 }
 
-/* A caller comes in, and leaves: it must not touch the queue after that. */
+/* A caller comes in; it leaves by leave(). */
 static struct local *enter(struct backend *backend)
 {
     struct local *local = local_of(backend);
     atomic_fetch_add_explicit(&local->inside, 1, memory_order_relaxed);
     lock_local(local);
     return local;
-}
-
-static void leave(struct local *local)
-{
-    atomic_fetch_sub_explicit(&local->inside, 1, memory_order_release);
 }
 
 /* ---- lists of ops ---- */
@@ -158,6 +153,16 @@ static void hand_out(void (*complete)(bide_op *), struct op_list list)
         complete(op);
         op = next;
     }
+}
+
+/* A caller gives back the lock, tells the owners of what has completed, and goes: it must not touch
+ * the queue after that. */
+static void leave(struct local *local)
+{
+    struct op_list completed = list_take(&local->completed);
+    pthread_mutex_unlock(&local->lock);
+    hand_out(local->context.complete, completed);
+    atomic_fetch_sub_explicit(&local->inside, 1, memory_order_release);
 }
 
 /* ---- holding answers ---- */
@@ -355,9 +360,6 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
         local->context.finish(ops[i]);
     }
     look_ahead(local);
-    struct op_list completed = list_take(&local->completed);
-    pthread_mutex_unlock(&local->lock);
-    hand_out(local->context.complete, completed);
     leave(local);
     return pending;
 }
@@ -366,9 +368,6 @@ void bi_local_cancel(struct backend *backend, bide_op *op)
 {
     struct local *local = enter(backend);
     bi_core_cancel(local->core, op);
-    struct op_list completed = list_take(&local->completed);
-    pthread_mutex_unlock(&local->lock);
-    hand_out(local->context.complete, completed);
     leave(local);
 }
 
@@ -677,9 +676,6 @@ void bi_local_shutdown(struct backend *backend)
 {
     struct local *local = enter(backend);
     bi_core_close(local->core);
-    struct op_list completed = list_take(&local->completed);
-    pthread_mutex_unlock(&local->lock);
-    hand_out(local->context.complete, completed);
     leave(local);
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #define DEFAULT_CAPACITY 1024
-#define FEEDS_MAX        BIDE_FEEDS_MAX /* every event is offered to each of them */
 
 static struct feed_event *feed_at(bide_feed *feed, uint32_t index)
 {
@@ -127,9 +126,9 @@ int bi_op_subscribe(struct core *core, bide_op *op)
 {
     bide_feed_args *args = &op->feed;
     uint32_t capacity = args->capacity == 0 ? DEFAULT_CAPACITY : args->capacity;
-    if (core->feeds.count >= FEEDS_MAX)
+    if (core->feeds.count >= BIDE_FEEDS_MAX) /* every event is offered to each of them */
         return bi_op_refuse(op, BIDE_TOO_MANY_WAITERS, "subscribe: there are %d feeds already",
-                            FEEDS_MAX);
+                            BIDE_FEEDS_MAX);
     size_t size = feed_size(capacity);
     if (bi_core_is_full(core, size))
         return bi_op_answer(op, BIDE_EFULL);
