@@ -10,6 +10,7 @@ set -u
 build_packages='
 gcc             gcc
 libc6-dev       /usr/include/stdio.h
+libsqlite3-dev  /usr/include/sqlite3.h
 meson           meson
 ninja-build     ninja
 pkg-config      pkg-config

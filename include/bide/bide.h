@@ -41,6 +41,35 @@ typedef enum bide_ticker {
     BIDE_TICKER_WHEEL = 1,   /* move a ring of slots at a fixed frequency */
 } bide_ticker;
 
+/* What an acknowledged change survives, on a store that keeps things. */
+typedef enum bide_sync {
+    BIDE_SYNC_FULL = 0,   /* the end of the process, and of the power */
+    BIDE_SYNC_NORMAL = 1, /* the end of the process; power loss may take the last seconds */
+    BIDE_SYNC_OFF = 2,    /* the end of the process; power loss may take everything */
+} bide_sync;
+
+/* Where the loading of what was stored has come to. */
+typedef enum bide_phase {
+    BIDE_PHASE_COUNTING = 0,
+    BIDE_PHASE_LOADING = 1,
+    BIDE_PHASE_ORDERING = 2,
+    BIDE_PHASE_RECOVERED = 3,
+} bide_phase;
+
+/* "counting", "loading", "ordering", "recovered"; "?" for a number that is none. */
+BIDE_API const char *bide_phase_name(bide_phase phase);
+
+typedef struct bide_recovery {
+    bide_phase phase;
+    uint64_t loaded;
+    uint64_t failed; /* rows that cannot be read, or make no sense: kept aside, and logged */
+    uint64_t total;  /* 0 while counting */
+} bide_recovery;
+
+/* Called from a thread of the library, with no lock held, when the phase changes and at most ten
+ * times a second in between. */
+typedef void (*bide_recovery_handler)(void *user, const bide_recovery *progress);
+
 typedef enum bide_log_level {
     BIDE_LOG_ERROR = 0,
     BIDE_LOG_WARN = 1,
@@ -80,14 +109,20 @@ typedef struct bide_options {
     int64_t wheel_tick_ms; /* wheel: one slot; 10 ms */
     uint32_t wheel_slots;  /* wheel: slots in the ring; 512; at most 1,000,000 */
     uint64_t seed;         /* of jitter and weights; 0: a random one */
+    bide_sync sync;        /* sqlite: full, normal, off */
+    uint32_t batch_jobs;   /* the most that one commit takes: 1,000 jobs; at most 1,000,000 */
+    uint64_t batch_bytes;  /* and 8 MiB of bodies, or one that is larger */
+    uint64_t cache_bytes;  /* bodies of stored jobs that are kept in memory: 64 MiB, the young */
     bide_log_handler log;
     void *log_user;
+    bide_recovery_handler recovery; /* told how far loading has come; may be NULL */
+    void *recovery_user;
 } bide_options;
 
 #define BIDE_OPTIONS_INIT                                                                          \
     {                                                                                              \
         sizeof(bide_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, BIDE_TICKER_DYNAMIC, 0, \
-            0, 0, 0, 0, NULL, NULL                                                                 \
+            0, 0, 0, 0, BIDE_SYNC_FULL, 0, 0, 0, NULL, NULL, NULL, NULL                            \
     }
 
 /*
@@ -287,6 +322,36 @@ BIDE_API int bide_topic_get_stats(bide *queue, const char *topic, bide_topic_sta
 
 /* Is the backend there? */
 BIDE_API int bide_ping(bide *queue);
+
+/* ---- what is stored ---- */
+
+/*
+ * Waits until everything that was stored has been loaded, at most timeout_ms. progress (may be
+ * NULL) says how far it has come, also with BIDE_TIMED_OUT. A queue that keeps nothing has always
+ * recovered. Until then: a call that names an id loads that job first; reserve serves what is
+ * loaded; put without a key is as always; put with a key, kick, purge, resume, find, peek_first, lists and figures
+ * wait for the end.
+ */
+BIDE_API int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery *progress);
+
+/* Writes a consistent copy of everything that is stored to a new file, while the queue serves. An
+ * existing file is not touched: BIDE_EINVAL. BIDE_ENOTSUP: the queue keeps nothing; EFULL. */
+BIDE_API int bide_backup(bide *queue, const char *path);
+
+/* What bide_check() found. */
+typedef struct bide_check_report {
+    uint64_t jobs;        /* stored, and in order */
+    uint64_t damaged;     /* stored rows that cannot be read, make no sense, or were set aside */
+    uint64_t differences; /* jobs that are not stored as the queue has them */
+    char problem[BIDE_ERROR_SIZE]; /* the first thing that is wrong; "" if nothing is */
+} bide_check_report;
+
+/*
+ * Looks at every byte that is stored, and compares it with the queue. BIDE_OK although something
+ * is wrong: the report says what. Others are served meanwhile, but for the time it takes to look
+ * at the queue's own order, about a second for a million jobs.
+ */
+BIDE_API int bide_check(bide *queue, bide_check_report *report);
 
 /*
  * A feed of events from now on. topic NULL: all; kinds: (1 << bide_event_kind) or-ed, 0: all;

@@ -63,6 +63,7 @@ struct backend {
 };
 
 extern const struct backend_ops bi_backend_memory;
+extern const struct backend_ops bi_backend_sqlite;
 
 /* The backend of a scheme; NULL if there is none. names (may be NULL) is set to a list of all. */
 const struct backend_ops *bi_backend_find(const char *scheme, const char **names);

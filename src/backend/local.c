@@ -556,9 +556,11 @@ static int make_core(struct local *local, char *error)
     return BIDE_ENOMEM;
 }
 
-static int load_record(void *ctx, const struct bi_record *record)
+static int load_record(void *ctx, const struct bi_record *record, const char *damage)
 {
     struct local *local = ctx;
+    if (damage != NULL)
+        return BIDE_OK;
     if (record->kind == BI_PAUSE)
         return bi_core_load_pause(local->core, &record->image, read_clocks(local));
     return bi_core_load(local->core, &record->image, read_clocks(local));
@@ -646,7 +648,15 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
     pthread_cond_init(&local->work, NULL);
     int code = make_core(local, error);
     if (code == BIDE_OK && local->keeps)
-        code = store->ops->scan(store, load_record, local, error);
+        code = store->ops->pauses(store, load_record, local, error);
+    uint64_t after = 0;
+    while (code == BIDE_OK && local->keeps) {
+        code = store->ops->scan(store, &after, UINT64_MAX >> 1, 1000, load_record, local, error);
+        if (code == BIDE_NOT_FOUND) {
+            code = BIDE_OK;
+            break;
+        }
+    }
     if (code == BIDE_OK)
         code = start_threads(local, error);
     if (code != BIDE_OK) {

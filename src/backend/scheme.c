@@ -5,12 +5,19 @@
 
 static const struct backend_ops *const backends[] = {
     &bi_backend_memory,
+#ifdef BIDE_WITH_SQLITE
+    &bi_backend_sqlite,
+#endif
 };
 
 const struct backend_ops *bi_backend_find(const char *scheme, const char **names)
 {
     if (names != NULL)
-        *names = "memory:";
+        #ifdef BIDE_WITH_SQLITE
+        *names = "memory: and sqlite:";
+#else
+        *names = "memory: (and not sqlite:, for want of libsqlite3-dev)";
+#endif
     for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
         if (strcmp(backends[i]->scheme, scheme) == 0)
             return backends[i];

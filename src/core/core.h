@@ -120,6 +120,7 @@ struct bi_image {
     bool cancel_wanted;
     bool due_wall;
     bool key_hold_retained;
+    bool plain; /* what lies between max_retries and done, and the texts, say nothing */
     uint32_t priority;
     int64_t ttr;
     int64_t due; /* delayed: when; done: when retention ends */
@@ -131,7 +132,9 @@ struct bi_image {
     int64_t retain;
     uint64_t bury_order;
     uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
-    int64_t created, ready, reserved, touched, buried, done; /* 0: never */
+    int64_t created;
+    int64_t since;                                  /* when it came into its state */
+    int64_t ready, reserved, touched, buried, done; /* 0: never */
     uint32_t body_size;
     bide_buf *body, *key, *last_error, *result; /* references; may be NULL */
     char topic[BIDE_TOPIC_MAX + 1];
@@ -140,7 +143,7 @@ struct bi_image {
 enum bi_record_kind {
     BI_INSERT,
     BI_UPDATE, /* everything but the body */
-    BI_REMOVE, /* only the id counts */
+    BI_REMOVE, /* only the id and the size of the body count */
     BI_PAUSE,  /* topic and due: paused until then (wall); 0: not paused; BI_NEVER: for ever */
 };
 

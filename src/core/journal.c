@@ -307,11 +307,11 @@ static void image_of(const struct core *core, const struct job *job, struct bi_i
         image->due = image->due_wall ? job->due : wall_of(core, job->due);
     image->max_retries = BIDE_NO_RETRY_LIMIT;
     image->created = wall_of(core, job->created);
+    image->since = wall_of(core, job->since);
     image->body_size = job->body_size;
+    image->plain = more == NULL;
     if (more != NULL)
         image_more(core, more, image);
-    if (job->state == BIDE_STATE_READY)
-        image->ready = wall_of(core, job->since);
 }
 
 static void record_pause(const struct core *core, const struct undo *undo, struct bi_record *record)
@@ -339,6 +339,7 @@ static bool record_of(const struct core *core, const struct undo *undo, struct b
         memset(&record->image, 0, sizeof(record->image));
         record->kind = BI_REMOVE;
         record->image.id = undo->id;
+        record->image.body_size = job->body_size;
         return true;
     }
     record->kind = undo->in_store ? BI_UPDATE : BI_INSERT;

@@ -39,8 +39,8 @@ static void settle_loaded(struct core *core, struct job *job, const struct bi_im
 static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image)
 {
     bide_state state = bi_wish_settle_due(core, job, image);
-    bool was_ready = image->state == BIDE_STATE_READY && image->ready != 0;
-    job->since = core->now.mono - (was_ready ? age_of(core, mono_of(core, image->ready)) : 0);
+    bool same = state == image->state && image->since != 0;
+    job->since = core->now.mono - (same ? age_of(core, mono_of(core, image->since)) : 0);
     bi_job_enter_again(core, job, state);
 }
 
@@ -78,6 +78,7 @@ int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now 
     if (!is_possible(core, image))
         return BIDE_EINVAL;
     struct wish wish = {.topic = {image->topic, strlen(image->topic)},
+                        .plain = image->plain,
                         .image = *image,
                         .buf = image->body,
                         .key = slice_of_buf(image->key),

@@ -2,7 +2,7 @@
 /*
  * names - codes, states, events and ops in words.
  */
-#include <bide/op.h>
+#include <bide/bide.h>
 
 #include <stddef.h>
 
@@ -57,4 +57,10 @@ const char *bide_op_name(bide_op_kind kind)
 #undef NAME
     };
     return kind > BIDE_OP_NONE && kind < BIDE_OP_COUNT ? names[kind] : "?";
+}
+
+const char *bide_phase_name(bide_phase phase)
+{
+    static const char *const names[] = {"counting", "loading", "ordering", "recovered"};
+    return (unsigned)phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "?";
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum unit { COUNT, BYTES, DURATION, ON_OFF, TICKER };
+enum unit { COUNT, BYTES, DURATION, ON_OFF, TICKER, SYNC };
 
 /* How wide a field is. */
 enum width { U32, U64, I64, SIZE, ENUM, INT };
@@ -48,10 +48,17 @@ static const struct option options[] = {
     {"ticker_max", FIELD(ticker_max_ms), I64, DURATION, 0, BIDE_TIME_MAX_MS},
     {"wheel_tick", FIELD(wheel_tick_ms), I64, DURATION, 10, 3600000},
     {"wheel_slots", FIELD(wheel_slots), U32, COUNT, 512, 1000000},
+    {"sync", FIELD(sync), ENUM, SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF},
+    {"batch_jobs", FIELD(batch_jobs), U32, COUNT, 1000, 1000000},
+    {"batch_bytes", FIELD(batch_bytes), U64, BYTES, 8 * MB_1, GB_1},
+    {"cache_bytes", FIELD(cache_bytes), U64, BYTES, 64 * MB_1, UINT64_MAX},
     {"seed", FIELD(seed), U64, COUNT, 0, UINT64_MAX},
 };
 
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
+
+_Static_assert(sizeof(bide_ticker) == sizeof(unsigned) && sizeof(bide_sync) == sizeof(unsigned),
+               "fields of width ENUM are read as unsigned");
 
 /* ---- fields, whatever their width ---- */
 
@@ -63,8 +70,11 @@ static uint64_t get(const bide_options *from, const struct option *option)
         return *(const uint32_t *)(const void *)field;
     case SIZE:
         return *(const size_t *)(const void *)field;
-    case ENUM:
-        return *(const bide_ticker *)(const void *)field;
+    case ENUM: {
+        unsigned value;
+        memcpy(&value, field, sizeof(value));
+        return value;
+    }
     case INT:
         return (uint64_t) * (const int *)(const void *)field;
     default:
@@ -82,9 +92,11 @@ static void set(bide_options *to, const struct option *option, uint64_t value)
     case SIZE:
         *(size_t *)field = (size_t)value;
         break;
-    case ENUM:
-        *(bide_ticker *)field = (bide_ticker)value;
+    case ENUM: {
+        unsigned number = (unsigned)value;
+        memcpy(field, &number, sizeof(number));
         break;
+    }
     case INT:
         *(int *)field = (int)value;
         break;
@@ -123,6 +135,9 @@ static const struct {
 } words[] = {
     {"dynamic", TICKER, BIDE_TICKER_DYNAMIC},
     {"wheel", TICKER, BIDE_TICKER_WHEEL},
+    {"full", SYNC, BIDE_SYNC_FULL},
+    {"normal", SYNC, BIDE_SYNC_NORMAL},
+    {"off", SYNC, BIDE_SYNC_OFF},
     {"on", ON_OFF, 0},
     {"off", ON_OFF, (uint64_t)-1},
 };
@@ -189,6 +204,7 @@ static int apply_param(bide_options *resolved, const struct bi_url_param *param)
         [DURATION] = "a duration such as 90s or 250ms",
         [ON_OFF] = "on or off",
         [TICKER] = "dynamic or wheel",
+        [SYNC] = "full, normal or off",
     };
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option *option = &options[i];

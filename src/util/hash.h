@@ -37,6 +37,27 @@ static inline uint64_t bi_hash_bytes(uint64_t seed, const void *data, size_t siz
     return bi_hash_u64(hash ^ rest);
 }
 
+/*
+ * Tells bytes that were damaged from those that were written: four lanes, so that it runs at the
+ * speed of memory. Stored in files: it must never change.
+ */
+static inline uint32_t bi_sum_bytes(uint64_t seed, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    uint64_t lanes[4] = {seed ^ size, seed + 1, seed + 2, seed + 3};
+    for (; size >= 32; bytes += 32, size -= 32) {
+        uint64_t words[4];
+        memcpy(words, bytes, 32);
+        for (int i = 0; i < 4; i++) {
+            lanes[i] = (lanes[i] ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+            lanes[i] ^= lanes[i] >> 29;
+        }
+    }
+    uint64_t hash = bi_hash_u64(lanes[0]) ^ bi_hash_u64(lanes[1] + 1) ^ bi_hash_u64(lanes[2] + 2) ^
+                    bi_hash_u64(lanes[3] + 3);
+    return (uint32_t)bi_hash_bytes(hash, bytes, size);
+}
+
 /* A small generator whose whole state is one number. */
 struct bi_random {
     uint64_t state;

@@ -42,13 +42,23 @@ static inline int slow_start(struct store *store, struct store_start *start, cha
     return BIDE_OK;
 }
 
-static inline int slow_scan(struct store *store, store_visit visit, void *ctx, char *error)
+static inline int slow_pauses(struct store *store, store_visit visit, void *ctx, char *error)
 {
     (void)store;
     (void)visit;
     (void)ctx;
     (void)error;
     return BIDE_OK;
+}
+
+static inline int slow_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,
+                            store_visit visit, void *ctx, char *error)
+{
+    (void)after;
+    (void)below;
+    (void)max;
+    slow_pauses(store, visit, ctx, error);
+    return BIDE_NOT_FOUND;
 }
 
 static inline void slow_keep(struct slow *slow, const struct bi_batch *batch)
@@ -97,6 +107,7 @@ static const struct store_ops slow_store_ops = {
     .name = "slow",
     .keeps = true,
     .start = slow_start,
+    .pauses = slow_pauses,
     .scan = slow_scan,
     .commit = slow_commit,
     .close = slow_close,

@@ -27,19 +27,39 @@ static int found_start(struct store *store, struct store_start *start, char *err
     return found.start_code;
 }
 
-static int found_scan(struct store *store, store_visit visit, void *ctx, char *error)
+static int found_visit(store_visit visit, void *ctx, bool pauses, char *error)
 {
-    (void)store;
     for (size_t i = 0; i < found.count; i++) {
-        int code = visit(ctx, &found.records[i]);
+        if ((found.records[i].kind == BI_PAUSE) != pauses)
+            continue;
+        int code = visit(ctx, &found.records[i], NULL);
         if (code != BIDE_OK) {
             strcpy(error, "the store has something that cannot be");
             return code;
         }
     }
+    return BIDE_OK;
+}
+
+static int found_pauses(struct store *store, store_visit visit, void *ctx, char *error)
+{
+    (void)store;
+    return found_visit(visit, ctx, true, error);
+}
+
+static int found_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,
+                      store_visit visit, void *ctx, char *error)
+{
+    (void)store;
+    (void)after;
+    (void)below;
+    (void)max;
+    int code = found_visit(visit, ctx, false, error);
+    if (code != BIDE_OK)
+        return code;
     if (found.scan_code != BIDE_OK)
         strcpy(error, "the store cannot be read");
-    return found.scan_code;
+    return found.scan_code != BIDE_OK ? found.scan_code : BIDE_NOT_FOUND;
 }
 
 static int found_commit(struct store *store, const struct bi_batch *batch, char *error)
@@ -61,6 +81,7 @@ static const struct store_ops keeping_ops = {
     .name = "found",
     .keeps = true,
     .start = found_start,
+    .pauses = found_pauses,
     .scan = found_scan,
     .commit = found_commit,
     .close = found_close,

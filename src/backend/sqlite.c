@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite - the backend of "sqlite:PATH": the local one, on a store in a SQLite file.
+ */
+#include "backend/local.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int check_path(const char *path, char *error)
+{
+    const char *wrong = NULL;
+    if (path[0] == 0)
+        wrong = "names no file; write sqlite:jobs.db, or sqlite:/var/lib/jobs.db";
+    else if (strncmp(path, "//", 2) == 0)
+        wrong = "has a host's slashes; write sqlite:jobs.db, or sqlite:/var/lib/jobs.db";
+    else if (strcmp(path, ":memory:") == 0)
+        wrong = "keeps nothing; the queue in memory is memory:";
+    if (wrong == NULL)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE, "open: the URL sqlite:%.40s %s", path, wrong);
+    return BIDE_EINVAL;
+}
+
+static int open_sqlite(const struct backend_context *context, const struct bi_url *url,
+                       struct backend **out, char *error)
+{
+    struct bi_sqlite_options options = {context->options.sync, context->log};
+    struct store *store;
+    int code = check_path(url->location, error);
+    if (code == BIDE_OK)
+        code = bi_store_sqlite_new(url->location, &options, &store, error);
+    if (code != BIDE_OK)
+        return code;
+    return bi_local_open(context, &bi_backend_sqlite, store, out, error);
+}
+
+const struct backend_ops bi_backend_sqlite = {
+    .scheme = "sqlite",
+    .open = open_sqlite,
+    .submit = bi_local_submit,
+    .cancel = bi_local_cancel,
+    .shutdown = bi_local_shutdown,
+    .close = bi_local_close,
+};

@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/sqlite.h"
+
+#include "util/clock.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* How many ids are stored ahead: so many are left out after a crash, none after a close. */
+#define ID_BLOCK 10000
+/* How long another program may keep the file locked before we say so. */
+#define BUSY_MS 2000
+/* What a failed write may cost before its callers are told that nobody knows. */
+#define SETTLE_TRIES 50
+#define SETTLE_MS    100
+
+/* ---- errors ---- */
+
+int bi_sqlite_code(int sqlite_code, int system_errno)
+{
+    switch (sqlite_code & 0xff) {
+    case SQLITE_NOMEM:
+        return BIDE_ENOMEM;
+    case SQLITE_FULL:
+        return BIDE_EFULL;
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+        return system_errno == ENOSPC || system_errno == EDQUOT ? BIDE_EFULL : BIDE_EIO;
+    default:
+        return BIDE_EIO;
+    }
+}
+
+int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connection,
+                    const char *doing, char *error)
+{
+    static const struct {
+        int code;
+        const char *text;
+    } advice[] = {
+        {SQLITE_FULL, "the disk is full; make room"},
+        {SQLITE_READONLY, "the file or its directory is read-only"},
+        {SQLITE_BUSY, "another program keeps the file locked"},
+        {SQLITE_LOCKED, "another program keeps the file locked"},
+        {SQLITE_CORRUPT, "the file is damaged; see bide_check()"},
+        {SQLITE_NOTADB, "the file is no SQLite database"},
+    };
+    int code = connection->db == NULL ? SQLITE_CANTOPEN : sqlite3_extended_errcode(connection->db);
+    int system = connection->db == NULL ? 0 : sqlite3_system_errno(connection->db);
+    const char *text =
+        connection->db == NULL ? "it cannot be opened" : sqlite3_errmsg(connection->db);
+    for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
+        if (advice[i].code == (code & 0xff))
+            text = advice[i].text;
+    bool io = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
+    snprintf(error, BIDE_ERROR_SIZE, "%s: %.80s: %.60s%s%s", doing, sqlite->path, text,
+             io && system != 0 ? ": " : "", io && system != 0 ? strerror(system) : "");
+    return bi_sqlite_code(code, system);
+}
+
+/* ---- connections ---- */
+
+sqlite3_stmt *bi_sqlite_get(struct connection *connection, enum statement which)
+{
+    if (connection->statements[which] == NULL && connection->db != NULL)
+        sqlite3_prepare_v3(connection->db, bi_sqlite_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
+                           &connection->statements[which], NULL);
+    return connection->statements[which];
+}
+
+int bi_sqlite_run(sqlite3_stmt *statement)
+{
+    int code = sqlite3_step(statement);
+    int reset = sqlite3_reset(statement);
+    return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_DONE : reset;
+}
+
+int bi_sqlite_exec(struct connection *connection, const char *sql)
+{
+    return connection->db == NULL ? SQLITE_CANTOPEN
+                                  : sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
+}
+
+int64_t bi_sqlite_number(struct connection *connection, const char *sql, int64_t fallback)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t value = fallback;
+    if (connection->db != NULL &&
+        sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return value;
+}
+
+static const char *sync_pragma(bide_sync sync)
+{
+    static const char *const pragmas[] = {
+        [BIDE_SYNC_FULL] = "PRAGMA synchronous=FULL",
+        [BIDE_SYNC_NORMAL] = "PRAGMA synchronous=NORMAL",
+        [BIDE_SYNC_OFF] = "PRAGMA synchronous=OFF",
+    };
+    return pragmas[sync];
+}
+
+/* The pages of a new file are tracked, so that free ones can be given back without copying all. */
+static int set_up(struct sqlite *sqlite, struct connection *connection)
+{
+    static const char *const pragmas[] = {
+        "PRAGMA auto_vacuum=INCREMENTAL", "PRAGMA journal_mode=WAL",
+        "PRAGMA wal_autocheckpoint=0",    "PRAGMA journal_size_limit=33554432",
+        "PRAGMA cache_size=-16384",       "PRAGMA cell_size_check=ON",
+        "PRAGMA trusted_schema=OFF",
+    };
+    int code = SQLITE_OK;
+    for (size_t i = 0; code == SQLITE_OK && i < sizeof(pragmas) / sizeof(pragmas[0]); i++)
+        code = bi_sqlite_exec(connection, pragmas[i]);
+    if (code == SQLITE_OK)
+        code = bi_sqlite_exec(connection, sync_pragma(sqlite->options.sync));
+    return code;
+}
+
+static int count_frames(void *ctx, sqlite3 *db, const char *name, int frames)
+{
+    (void)db;
+    (void)name;
+    *(int *)ctx = frames;
+    return SQLITE_OK;
+}
+
+int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char *error)
+{
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    int code = sqlite3_open_v2(sqlite->path, &connection->db, flags, NULL);
+    if (code == SQLITE_OK) {
+        sqlite3_busy_timeout(connection->db, BUSY_MS);
+        sqlite3_extended_result_codes(connection->db, 1);
+        code = set_up(sqlite, connection);
+    }
+    if (code == SQLITE_OK) {
+        if (connection == &sqlite->writer)
+            sqlite3_wal_hook(connection->db, count_frames, &sqlite->wal_frames);
+        return BIDE_OK;
+    }
+    int answer = bi_sqlite_error(sqlite, connection, "open", error);
+    bi_sqlite_disconnect(connection);
+    return answer;
+}
+
+void bi_sqlite_disconnect(struct connection *connection)
+{
+    for (int i = 0; i < ST_COUNT; i++) {
+        sqlite3_finalize(connection->statements[i]);
+        connection->statements[i] = NULL;
+    }
+    sqlite3_close(connection->db);
+    connection->db = NULL;
+}
+
+static void take_all(struct sqlite *sqlite)
+{
+    pthread_mutex_lock(&sqlite->reader.use);
+    pthread_mutex_lock(&sqlite->slow.use);
+}
+
+static void give_all(struct sqlite *sqlite)
+{
+    pthread_mutex_unlock(&sqlite->slow.use);
+    pthread_mutex_unlock(&sqlite->reader.use);
+}
+
+/* ---- opening ---- */
+
+static int64_t read_meta(struct connection *connection, const char *name)
+{
+    sqlite3_stmt *statement = bi_sqlite_get(connection, ST_META_GET);
+    if (statement == NULL)
+        return -1;
+    sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
+    int code = sqlite3_step(statement);
+    int64_t value = code == SQLITE_ROW    ? sqlite3_column_int64(statement, 0)
+                    : code == SQLITE_DONE ? 0
+                                          : -1;
+    sqlite3_reset(statement);
+    return value;
+}
+
+static int sqlite_start(struct store *store, struct store_start *start, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    struct connection *writer = &sqlite->writer;
+    int64_t highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
+    int64_t next_id = read_meta(writer, "next_id");
+    int64_t next_token = read_meta(writer, "next_token");
+    if (highest < 0 || next_id < 0 || next_token < 0)
+        return bi_sqlite_error(sqlite, writer, "open", error);
+    start->next_id = (uint64_t)(next_id > highest ? next_id : highest + 1);
+    start->next_token = next_token == 0 ? 1 : (uint64_t)next_token;
+    sqlite->next_id = start->next_id;
+    sqlite->id_limit = 0; /* the first batch stores one */
+    sqlite->token_limit = 0;
+    return BIDE_OK;
+}
+
+static int sqlite_pauses(struct store *store, store_visit visit, void *ctx, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    sqlite3_stmt *from = bi_sqlite_get(&sqlite->writer, ST_PAUSES);
+    int code = from == NULL ? SQLITE_ERROR : SQLITE_ROW;
+    int answer = BIDE_OK;
+    while (answer == BIDE_OK && code == SQLITE_ROW && (code = sqlite3_step(from)) == SQLITE_ROW) {
+        struct bi_record record = {.kind = BI_PAUSE};
+        const char *topic = (const char *)sqlite3_column_text(from, 0);
+        snprintf(record.image.topic, sizeof(record.image.topic), "%s", topic == NULL ? "" : topic);
+        record.image.due = sqlite3_column_int64(from, 1);
+        answer = visit(ctx, &record, NULL);
+    }
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        answer = bi_sqlite_error(sqlite, &sqlite->writer, "open", error);
+    sqlite3_reset(from);
+    return answer;
+}
+
+/* ---- committing ---- */
+
+static int write_meta(struct connection *writer, const char *name, uint64_t value)
+{
+    sqlite3_stmt *to = bi_sqlite_get(writer, ST_META_SET);
+    if (to == NULL)
+        return SQLITE_ERROR;
+    sqlite3_bind_text(to, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(to, 2, (int64_t)value);
+    return bi_sqlite_run(to);
+}
+
+/* The limits that a restart begins with, if they have to move. */
+static int write_limits(struct sqlite *sqlite, const struct bi_batch *batch, uint64_t id_limit)
+{
+    int code = SQLITE_DONE;
+    if (id_limit != sqlite->id_limit)
+        code = write_meta(&sqlite->writer, "next_id", id_limit);
+    if (code == SQLITE_DONE && batch->next_token != sqlite->token_limit)
+        code = write_meta(&sqlite->writer, "next_token", batch->next_token);
+    return code;
+}
+
+/* Everything but the COMMIT. */
+static int write_batch(struct sqlite *sqlite, const struct bi_batch *batch, uint64_t id_limit)
+{
+    struct connection *writer = &sqlite->writer;
+    int code = bi_sqlite_run(bi_sqlite_get(writer, ST_BEGIN));
+    for (size_t i = 0; code == SQLITE_DONE && i < batch->count; i++)
+        code = bi_sqlite_write(writer, &batch->records[i]);
+    if (code == SQLITE_DONE)
+        code = write_limits(sqlite, batch, id_limit);
+    return code;
+}
+
+static void roll_back(struct connection *writer)
+{
+    if (writer->db != NULL && sqlite3_get_autocommit(writer->db) == 0)
+        bi_sqlite_exec(writer, "ROLLBACK");
+}
+
+/*
+ * One attempt. *begun says whether the COMMIT itself failed: then the batch may be in the file,
+ * although SQLite says that it is not.
+ */
+static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, bool *begun, char *error)
+{
+    struct connection *writer = &sqlite->writer;
+    uint64_t id_limit =
+        batch->next_id > sqlite->id_limit ? batch->next_id + ID_BLOCK : sqlite->id_limit;
+    *begun = false;
+    int code = write_batch(sqlite, batch, id_limit);
+    if (code == SQLITE_DONE) {
+        *begun = true;
+        code = bi_sqlite_run(bi_sqlite_get(writer, ST_COMMIT));
+    }
+    if (code == SQLITE_DONE) {
+        sqlite->next_id = batch->next_id;
+        sqlite->id_limit = id_limit;
+        sqlite->token_limit = batch->next_token;
+        return BIDE_OK;
+    }
+    if ((code & 0xff) == SQLITE_BUSY)
+        *begun = false;
+    int answer = bi_sqlite_error(sqlite, writer, "commit", error);
+    roll_back(writer);
+    return answer;
+}
+
+/* Is the batch in the file? It is there as a whole or not at all. 1, 0, or -1: cannot be read. */
+static int is_stored(struct sqlite *sqlite, const struct bi_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        int holds = bi_sqlite_holds(&sqlite->writer, &batch->records[i]);
+        if (holds != 1)
+            return holds;
+    }
+    if (batch->count == 0)
+        return read_meta(&sqlite->writer, "next_token") == (int64_t)batch->next_token;
+    return 1;
+}
+
+/* Closes every connection, so that the log is read from the file again, and opens them. */
+static int reopen(struct sqlite *sqlite, char *error)
+{
+    take_all(sqlite);
+    bi_sqlite_disconnect(&sqlite->reader);
+    bi_sqlite_disconnect(&sqlite->slow);
+    bi_sqlite_disconnect(&sqlite->writer);
+    int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_connect(sqlite, &sqlite->reader, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_connect(sqlite, &sqlite->slow, error);
+    give_all(sqlite);
+    return code;
+}
+
+/* Brings what the log has into the file, written anew and synced: a sync that failed once may
+ * have dropped what it could not write, and would not say so again. */
+static bool make_solid(struct sqlite *sqlite)
+{
+    if (sqlite->options.sync == BIDE_SYNC_OFF)
+        return true;
+    return sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
+                                     NULL) == SQLITE_OK;
+}
+
+/*
+ * The commit failed at its end. Looks in the file, opened anew, whether the batch is there; if it
+ * is, it is made to last. BIDE_OK: it is stored; failed: it is not; BIDE_EUNKNOWN: still open.
+ */
+static int settle(struct sqlite *sqlite, const struct bi_batch *batch, int failed, char *error)
+{
+    char text[BIDE_ERROR_SIZE];
+    for (int i = 0; i < SETTLE_TRIES; i++) {
+        if (i > 0)
+            usleep(SETTLE_MS * 1000);
+        if (reopen(sqlite, text) != BIDE_OK)
+            continue;
+        int stored = is_stored(sqlite, batch);
+        if (stored < 0 || !make_solid(sqlite))
+            continue;
+        sqlite->doubtful = false;
+        sqlite->base.reopened = true;
+        return stored ? BIDE_OK : failed;
+    }
+    sqlite->doubtful = true;
+    char reason[BIDE_ERROR_SIZE];
+    bi_text_copy(reason, error);
+    snprintf(error, BIDE_ERROR_SIZE, "%.150s; it may or may not be stored", reason);
+    return BIDE_EUNKNOWN;
+}
+
+/* Does the batch bring little enough to be tried once more in the place of the filler? */
+static bool is_small(const struct bi_batch *batch)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->records[i].kind == BI_INSERT)
+            bytes += 256 + batch->records[i].image.body_size;
+    return bytes <= (64 << 10);
+}
+
+static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+{
+    bool begun;
+    int code = try_commit(sqlite, batch, &begun, error);
+    if (code == BIDE_OK)
+        return code;
+    if (code == BIDE_EFULL)
+        bi_sqlite_give_room(sqlite);
+    return begun ? settle(sqlite, batch, code, error) : code;
+}
+
+static int sqlite_commit(struct store *store, const struct bi_batch *batch, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    pthread_mutex_lock(&sqlite->writer.use);
+    int code = BIDE_OK;
+    if (sqlite->doubtful) {
+        /* This batch was tried before, and nobody could say how it went. */
+        bi_text_copy(error, "the file cannot be written");
+        code = settle(sqlite, batch, BIDE_EIO, error);
+        if (code == BIDE_EIO)
+            code = commit_once(sqlite, batch, error);
+    } else {
+        if (sqlite->writer.db == NULL)
+            code = reopen(sqlite, error);
+        bool had_filler = sqlite->has_filler;
+        if (code == BIDE_OK)
+            code = commit_once(sqlite, batch, error);
+        if (code == BIDE_EFULL && had_filler && is_small(batch))
+            code = commit_once(sqlite, batch, error);
+    }
+    pthread_mutex_unlock(&sqlite->writer.use);
+    return code;
+}
+
+/* ---- reading ---- */
+
+static void sqlite_read(struct store *store, struct store_want *wants, size_t n)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    pthread_mutex_lock(&sqlite->reader.use);
+    /* One transaction for all: they are read from one state of the file. */
+    bi_sqlite_exec(&sqlite->reader, "BEGIN");
+    for (size_t i = 0; i < n; i++)
+        bi_sqlite_read_body(&sqlite->reader, &wants[i]);
+    bi_sqlite_exec(&sqlite->reader, "COMMIT");
+    pthread_mutex_unlock(&sqlite->reader.use);
+}
+
+static int sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *ctx, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    struct connection *reader = &sqlite->reader;
+    pthread_mutex_lock(&reader->use);
+    sqlite3_stmt *from = bi_sqlite_get(reader, ST_FETCH);
+    int code = SQLITE_ERROR;
+    if (from != NULL) {
+        sqlite3_bind_int64(from, 1, (int64_t)id);
+        code = sqlite3_step(from);
+    }
+    int answer;
+    if (code == SQLITE_ROW)
+        answer = bi_sqlite_visit(from, visit, ctx);
+    else if (code == SQLITE_DONE)
+        answer = BIDE_NOT_FOUND;
+    else
+        answer = bi_sqlite_error(sqlite, reader, "read", error);
+    sqlite3_reset(from);
+    pthread_mutex_unlock(&reader->use);
+    return answer;
+}
+
+static int sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    struct connection *slow = &sqlite->slow;
+    pthread_mutex_lock(&slow->use);
+    sqlite3_stmt *from = bi_sqlite_get(slow, ST_COUNT_BELOW);
+    int answer = BIDE_EIO;
+    if (from != NULL) {
+        sqlite3_bind_int64(from, 1, (int64_t)below);
+        if (sqlite3_step(from) == SQLITE_ROW) {
+            *count = (uint64_t)sqlite3_column_int64(from, 0);
+            answer = BIDE_OK;
+        }
+    }
+    if (answer != BIDE_OK)
+        answer = bi_sqlite_error(sqlite, slow, "count", error);
+    sqlite3_reset(from);
+    pthread_mutex_unlock(&slow->use);
+    return answer;
+}
+
+/* ---- scanning ---- */
+
+/*
+ * A page of the file cannot be read, and with it some rows behind *after. Looks for the next row
+ * that can be, farther and farther away. What lies between is told as one damage.
+ */
+static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, store_visit visit,
+                       void *ctx)
+{
+    struct connection *slow = &sqlite->slow;
+    struct bi_record record = {.kind = BI_INSERT};
+    record.image.id = *after + 1;
+    int answer = visit(ctx, &record, "a page of the file cannot be read");
+    for (uint64_t step = 1; answer == BIDE_OK; step *= 2) {
+        uint64_t from = *after + step;
+        if (from >= below) {
+            *after = below - 1;
+            return BIDE_NOT_FOUND;
+        }
+        sqlite3_stmt *scan = bi_sqlite_get(slow, ST_SCAN);
+        if (scan == NULL)
+            return BIDE_NOT_FOUND;
+        sqlite3_bind_int64(scan, 1, (int64_t)from);
+        sqlite3_bind_int64(scan, 2, (int64_t)below);
+        sqlite3_bind_int64(scan, 3, 1);
+        int code = sqlite3_step(scan);
+        uint64_t found = code == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(scan, 0) : 0;
+        sqlite3_reset(scan);
+        if (code == SQLITE_ROW)
+            *after = found - 1;
+        if (code == SQLITE_DONE)
+            *after = below - 1;
+        if (code == SQLITE_ROW || code == SQLITE_DONE)
+            return code == SQLITE_ROW ? BIDE_OK : BIDE_NOT_FOUND;
+    }
+    return answer;
+}
+
+static int scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
+                     store_visit visit, void *ctx, char *error)
+{
+    struct connection *slow = &sqlite->slow;
+    sqlite3_stmt *from = bi_sqlite_get(slow, ST_SCAN);
+    if (from == NULL)
+        return bi_sqlite_error(sqlite, slow, "scan", error);
+    sqlite3_bind_int64(from, 1, (int64_t)*after);
+    sqlite3_bind_int64(from, 2, (int64_t)below);
+    sqlite3_bind_int64(from, 3, (int64_t)max);
+    int answer = BIDE_OK;
+    int code = SQLITE_DONE;
+    size_t count = 0;
+    while (answer == BIDE_OK && (code = sqlite3_step(from)) == SQLITE_ROW) {
+        answer = bi_sqlite_visit(from, visit, ctx);
+        *after = (uint64_t)sqlite3_column_int64(from, 0);
+        count++;
+    }
+    sqlite3_reset(from);
+    if (answer != BIDE_OK)
+        return answer;
+    if (code == SQLITE_DONE)
+        return count < max ? BIDE_NOT_FOUND : BIDE_OK;
+    if ((code & 0xff) == SQLITE_CORRUPT)
+        return skip_damage(sqlite, after, below, visit, ctx);
+    return bi_sqlite_error(sqlite, slow, "scan", error);
+}
+
+static int sqlite_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,
+                       store_visit visit, void *ctx, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    pthread_mutex_lock(&sqlite->slow.use);
+    int code = scan_some(sqlite, after, below, max, visit, ctx, error);
+    pthread_mutex_unlock(&sqlite->slow.use);
+    return code;
+}
+
+/* ---- life ---- */
+
+static void free_sqlite(struct sqlite *sqlite)
+{
+    bi_sqlite_disconnect(&sqlite->reader);
+    bi_sqlite_disconnect(&sqlite->slow);
+    bi_sqlite_disconnect(&sqlite->writer);
+    bi_sqlite_disown(sqlite);
+    pthread_mutex_destroy(&sqlite->writer.use);
+    pthread_mutex_destroy(&sqlite->reader.use);
+    pthread_mutex_destroy(&sqlite->slow.use);
+    free(sqlite->path);
+    free(sqlite);
+}
+
+/* The exact next id is stored, so that a restart leaves none out. */
+static void sqlite_close(struct store *store)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    if (sqlite->id_limit != 0 && !sqlite->doubtful && sqlite->writer.db != NULL)
+        write_meta(&sqlite->writer, "next_id", sqlite->next_id);
+    free_sqlite(sqlite);
+}
+
+static const struct store_ops sqlite_ops = {
+    .name = "sqlite",
+    .keeps = true,
+    .start = sqlite_start,
+    .pauses = sqlite_pauses,
+    .commit = sqlite_commit,
+    .tidy = bi_sqlite_tidy,
+    .set_aside = bi_sqlite_set_aside,
+    .read = sqlite_read,
+    .fetch = sqlite_fetch,
+    .count = sqlite_count,
+    .scan = sqlite_scan,
+    .backup = bi_sqlite_backup,
+    .check = bi_sqlite_check,
+    .close = sqlite_close,
+};
+
+/* The path without symbolic links, so that two names of one file have one lock. */
+static int resolve(const char *path, char **out, char *error)
+{
+    char *real = realpath(path, NULL);
+    if (real == NULL && errno == ENOENT) {
+        char directory[PATH_MAX];
+        const char *slash = strrchr(path, '/');
+        const char *name = slash == NULL ? path : slash + 1;
+        snprintf(directory, sizeof(directory), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1),
+                 slash == NULL ? "." : path);
+        char *parent = realpath(directory, NULL);
+        if (parent == NULL) {
+            snprintf(error, BIDE_ERROR_SIZE, "open: the directory %.100s of %.40s: %s", directory,
+                     name, strerror(errno));
+            return BIDE_EIO;
+        }
+        size_t size = strlen(parent) + strlen(name) + 2;
+        real = malloc(size);
+        if (real != NULL)
+            snprintf(real, size, "%s%s%s", parent, strcmp(parent, "/") == 0 ? "" : "/", name);
+        free(parent);
+    }
+    if (real == NULL) {
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", path, strerror(errno));
+        return errno == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
+    }
+    *out = real;
+    return BIDE_OK;
+}
+
+static int check_file(const char *path, char *error)
+{
+    struct stat file;
+    if (strlen(path) > PATH_MAX - 16) {
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.60s... is too long for a path", path);
+        return BIDE_EINVAL;
+    }
+    if (stat(path, &file) != 0)
+        return BIDE_OK;
+    if (!S_ISREG(file.st_mode)) {
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s is %s, not a file", path,
+                 S_ISDIR(file.st_mode) ? "a directory" : "a device, pipe or socket");
+        return BIDE_EINVAL;
+    }
+    if (access(path, R_OK | W_OK) != 0) {
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.100s cannot be written: %s", path,
+                 strerror(errno));
+        return BIDE_EIO;
+    }
+    return BIDE_OK;
+}
+
+static int connect_all(struct sqlite *sqlite, char *error)
+{
+    int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_schema(sqlite, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_connect(sqlite, &sqlite->reader, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_connect(sqlite, &sqlite->slow, error);
+    return code;
+}
+
+int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *options,
+                        struct store **out, char *error)
+{
+    struct sqlite *sqlite = calloc(1, sizeof(*sqlite));
+    if (sqlite == NULL) {
+        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
+        return BIDE_ENOMEM;
+    }
+    sqlite->base.ops = &sqlite_ops;
+    sqlite->options = *options;
+    sqlite->lock_fd = -1;
+    pthread_mutex_init(&sqlite->writer.use, NULL);
+    pthread_mutex_init(&sqlite->reader.use, NULL);
+    pthread_mutex_init(&sqlite->slow.use, NULL);
+    int code = resolve(path, &sqlite->path, error);
+    if (code == BIDE_OK)
+        code = check_file(sqlite->path, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_own(sqlite, error);
+    if (code == BIDE_OK)
+        code = connect_all(sqlite, error);
+    if (code != BIDE_OK) {
+        free_sqlite(sqlite);
+        return code;
+    }
+    bi_sqlite_fill(sqlite, true);
+    *out = &sqlite->base;
+    return BIDE_OK;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite - what the files of the SQLite store share.
+ *
+ * One file beside which SQLite keeps its write-ahead log, and we a lock and a filler:
+ *
+ *     jobs.db  jobs.db-wal  jobs.db-shm      SQLite's
+ *     jobs.db-lock                           held by the process that owns the queue
+ *     jobs.db-filler                         room to delete in when the disk is full
+ *
+ * Three connections, one for each thread that uses the store. Whoever uses one holds its mutex:
+ * so the commit thread can close and open all of them when a write has failed.
+ */
+#ifndef BI_SQLITE_H
+#define BI_SQLITE_H
+
+#include "store/store.h"
+
+#include <pthread.h>
+#include <sqlite3.h>
+
+/* Larger bodies lie in a table of their own, so that a change of state does not write them again,
+ * and a scan does not read them. Up to here a row with its body is faster. */
+#define INLINE_MAX 512
+
+/* The statements. Each connection prepares those that it uses, when it first does. */
+enum statement {
+    ST_BEGIN,
+    ST_COMMIT,
+    ST_ROLLBACK,
+    ST_INSERT_PLAIN,
+    ST_INSERT,
+    ST_INSERT_BODY,
+    ST_UPDATE,
+    ST_REMOVE,
+    ST_REMOVE_BODY,
+    ST_PAUSE,
+    ST_RESUME,
+    ST_PAUSE_GET,
+    ST_PAUSES,
+    ST_META_SET,
+    ST_META_GET,
+    ST_HIGHEST,
+    ST_COUNT_BELOW,
+    ST_SCAN,
+    ST_FETCH,
+    ST_BODY,
+    ST_SET_ASIDE,
+    ST_ASIDE_COUNT,
+    ST_COUNT
+};
+
+struct connection {
+    pthread_mutex_t use;
+    sqlite3 *db; /* NULL while it could not be opened again */
+    sqlite3_stmt *statements[ST_COUNT];
+};
+
+struct sqlite {
+    struct store base;
+    struct bi_sqlite_options options;
+    char *path;  /* without symbolic links */
+    int lock_fd; /* -1: none */
+    struct connection writer, reader, slow;
+
+    /* The rest is the commit thread's. */
+    uint64_t next_id;     /* of the last batch */
+    uint64_t id_limit;    /* stored: a restart after a crash begins here */
+    uint64_t token_limit; /* stored */
+    int wal_frames;       /* in the log after the last commit */
+    unsigned tidied;      /* commits since the free pages were looked at */
+    bool has_filler;
+    int64_t filler_tried; /* when the filler was last missed */
+    bool doubtful;        /* a commit failed in a way that leaves open whether it is in the file */
+};
+
+static inline struct sqlite *sqlite_of(struct store *store)
+{
+    return (struct sqlite *)(void *)store;
+}
+
+/* ---- sqlite.c ---- */
+
+/* Opens the database of a connection that is closed. */
+int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char *error);
+void bi_sqlite_disconnect(struct connection *connection);
+
+/* A statement, prepared; NULL if it cannot be. */
+sqlite3_stmt *bi_sqlite_get(struct connection *connection, enum statement which);
+/* Runs a statement that gives no rows, and resets it: SQLITE_DONE or an error. */
+int bi_sqlite_run(sqlite3_stmt *statement);
+/* Runs SQL that is not worth keeping: SQLITE_OK or an error. */
+int bi_sqlite_exec(struct connection *connection, const char *sql);
+/* One number from the first row of SQL; fallback if there is none. */
+int64_t bi_sqlite_number(struct connection *connection, const char *sql, int64_t fallback);
+
+/* Writes the sentence of the connection's last error, and answers the code of error.h for it.
+ * doing: "open", "commit", ... */
+int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connection,
+                    const char *doing, char *error);
+int bi_sqlite_code(int sqlite_code, int system_errno);
+
+/* ---- sqlite_schema.c: is the file ours, and of which version? ---- */
+
+/* Makes the tables in an empty file, brings an older version up, refuses what is not ours. */
+int bi_sqlite_schema(struct sqlite *sqlite, char *error);
+
+/* ---- sqlite_row.c: a job as a row ---- */
+
+extern const char *const bi_sqlite_sql[ST_COUNT];
+
+/* Stores one record of a batch. SQLITE_DONE or an error. */
+int bi_sqlite_write(struct connection *writer, const struct bi_record *record);
+/* Does the file hold what the record says? 1, 0, or -1 if it cannot be read. */
+int bi_sqlite_holds(struct connection *writer, const struct bi_record *record);
+
+/* Reads the row on which a statement stands (ST_SCAN, ST_FETCH), and visits it. */
+int bi_sqlite_visit(sqlite3_stmt *statement, store_visit visit, void *ctx);
+/* Reads one body. */
+void bi_sqlite_read_body(struct connection *reader, struct store_want *want);
+
+/* ---- sqlite_owner.c: one process at a time ---- */
+
+int bi_sqlite_own(struct sqlite *sqlite, char *error);
+void bi_sqlite_disown(struct sqlite *sqlite);
+
+/* ---- sqlite_room.c: the filler ---- */
+
+/* Makes the filler if it is missing and there is room; looks at most once a second unless now. */
+void bi_sqlite_fill(struct sqlite *sqlite, bool now);
+/* Gives its room back to the disk; false if there was none to give. */
+bool bi_sqlite_give_room(struct sqlite *sqlite);
+
+/* ---- sqlite_care.c: the shape of the files ---- */
+
+int64_t bi_sqlite_tidy(struct store *store);
+int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, char *error);
+int bi_sqlite_backup(struct store *store, const char *path, char *error);
+int bi_sqlite_check(struct store *store, struct store_report *report, char *error);
+
+#endif

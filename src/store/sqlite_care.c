@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite_care - keeping the files in shape, and copies of them.
+ */
+#include "store/sqlite.h"
+
+#include "util/clock.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The log is brought into the file when it has so many pages. */
+#define LOG_PAGES 4000
+/* Free pages are given back when there are more of them than this, and than a quarter of all. */
+#define FREE_PAGES 1024
+/* How many at a time, and after how many commits they are counted. */
+#define VACUUM_PAGES 256
+#define VACUUM_EVERY 32
+/* Pause between two rounds of giving back, for others that use the disk. */
+#define VACUUM_REST 1000
+/* How often we look whether there is room again. */
+#define ROOM_REST 200000
+
+static void checkpoint(struct sqlite *sqlite)
+{
+    if (sqlite->wal_frames < LOG_PAGES)
+        return;
+    int frames = 0;
+    int code = sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
+                                         &frames);
+    sqlite->wal_frames = 0;
+    if (code != SQLITE_OK && code != SQLITE_BUSY)
+        bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: the log could not be brought in: %s",
+               sqlite->path, sqlite3_errmsg(sqlite->writer.db));
+}
+
+static bool has_many_free(struct sqlite *sqlite)
+{
+    int64_t free_pages = bi_sqlite_number(&sqlite->writer, "PRAGMA freelist_count", 0);
+    return free_pages > FREE_PAGES &&
+           free_pages > bi_sqlite_number(&sqlite->writer, "PRAGMA page_count", 0) / 4;
+}
+
+/* True if there is more to give back. */
+static bool vacuum(struct sqlite *sqlite)
+{
+    if (!has_many_free(sqlite))
+        return false;
+    char sql[48];
+    snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
+    return bi_sqlite_exec(&sqlite->writer, sql) == SQLITE_OK;
+}
+
+int64_t bi_sqlite_tidy(struct store *store)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    pthread_mutex_lock(&sqlite->writer.use);
+    bool more = false;
+    if (sqlite->writer.db != NULL && !sqlite->doubtful) {
+        checkpoint(sqlite);
+        if (sqlite->tidied++ % VACUUM_EVERY == 0)
+            more = vacuum(sqlite);
+        if (more)
+            sqlite->tidied = 0;
+        bi_sqlite_fill(sqlite, false);
+    }
+    pthread_mutex_unlock(&sqlite->writer.use);
+    if (more)
+        return VACUUM_REST;
+    return sqlite->base.full ? ROOM_REST : BI_NEVER;
+}
+
+/* ---- rows that make no sense ---- */
+
+static int move_aside(struct connection *writer, uint64_t id, const char *reason)
+{
+    sqlite3_stmt *to = bi_sqlite_get(writer, ST_SET_ASIDE);
+    sqlite3_stmt *remove = bi_sqlite_get(writer, ST_REMOVE);
+    sqlite3_stmt *remove_body = bi_sqlite_get(writer, ST_REMOVE_BODY);
+    if (to == NULL || remove == NULL || remove_body == NULL)
+        return SQLITE_ERROR;
+    int code = bi_sqlite_run(bi_sqlite_get(writer, ST_BEGIN));
+    sqlite3_bind_int64(to, 1, bi_clock_wall());
+    sqlite3_bind_text(to, 2, reason, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(to, 3, (int64_t)id);
+    if (code == SQLITE_DONE)
+        code = bi_sqlite_run(to);
+    sqlite3_bind_int64(remove, 1, (int64_t)id);
+    if (code == SQLITE_DONE)
+        code = bi_sqlite_run(remove);
+    sqlite3_bind_int64(remove_body, 1, (int64_t)id);
+    if (code == SQLITE_DONE)
+        code = bi_sqlite_run(remove_body);
+    if (code == SQLITE_DONE)
+        code = bi_sqlite_run(bi_sqlite_get(writer, ST_COMMIT));
+    return code;
+}
+
+int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    struct connection *writer = &sqlite->writer;
+    pthread_mutex_lock(&writer->use);
+    int answer = BIDE_OK;
+    if (move_aside(writer, id, reason) != SQLITE_DONE) {
+        answer = bi_sqlite_error(sqlite, writer, "set aside", error);
+        if (writer->db != NULL && sqlite3_get_autocommit(writer->db) == 0)
+            bi_sqlite_exec(writer, "ROLLBACK");
+    }
+    pthread_mutex_unlock(&writer->use);
+    return answer;
+}
+
+/* ---- a copy ---- */
+
+/* A connection of its own, so that others can go on while all pages are copied. */
+static int copy_pages(struct sqlite *sqlite, const char *part, char *error)
+{
+    sqlite3 *from = NULL;
+    sqlite3 *to = NULL;
+    sqlite3_backup *backup = NULL;
+    int code =
+        sqlite3_open_v2(sqlite->path, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_open_v2(
+            part, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (code == SQLITE_OK) {
+        backup = sqlite3_backup_init(to, "main", from, "main");
+        code = backup == NULL ? sqlite3_errcode(to) : sqlite3_backup_step(backup, -1);
+    }
+    int finished = backup == NULL ? code : sqlite3_backup_finish(backup);
+    int answer = BIDE_OK;
+    if (code != SQLITE_DONE || finished != SQLITE_OK) {
+        int system = to == NULL ? 0 : sqlite3_system_errno(to);
+        answer = bi_sqlite_code(code, system);
+        snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", part,
+                 code == SQLITE_CANTOPEN && system != 0 ? strerror(system) : sqlite3_errstr(code));
+    }
+    sqlite3_close(to);
+    sqlite3_close(from);
+    return answer;
+}
+
+static int sync_file(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int failed = fd < 0 || fsync(fd) != 0;
+    if (fd >= 0)
+        close(fd);
+    return failed;
+}
+
+/* The copy comes under its name when it is complete, and never in the place of another file. */
+static int finish_copy(const char *part, const char *path, char *error)
+{
+    char directory[4096];
+    const char *slash = strrchr(path, '/');
+    snprintf(directory, sizeof(directory), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1),
+             slash == NULL ? "." : path);
+    if (sync_file(part) == 0 && link(part, path) == 0 && sync_file(directory) == 0)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", path, strerror(errno));
+    return errno == ENOSPC ? BIDE_EFULL : errno == EEXIST ? BIDE_EINVAL : BIDE_EIO;
+}
+
+int bi_sqlite_backup(struct store *store, const char *path, char *error)
+{
+    char part[4096 + 8];
+    if (strlen(path) > 4000) {
+        bi_text_copy(error, "backup: the path is too long");
+        return BIDE_EINVAL;
+    }
+    if (access(path, F_OK) == 0) {
+        snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s exists; choose a new name", path);
+        return BIDE_EINVAL;
+    }
+    snprintf(part, sizeof(part), "%s-part", path);
+    unlink(part);
+    int code = copy_pages(sqlite_of(store), part, error);
+    if (code == BIDE_OK)
+        code = finish_copy(part, path, error);
+    unlink(part);
+    return code;
+}
+
+/* ---- looking at everything ---- */
+
+struct checking {
+    struct store_report *report;
+    uint64_t first; /* the first id that is damaged */
+    const char *damage;
+};
+
+static int check_row(void *ctx, const struct bi_record *record, const char *damage)
+{
+    struct checking *checking = ctx;
+    if (damage == NULL) {
+        checking->report->jobs++;
+        return BIDE_OK;
+    }
+    if (checking->report->damaged++ == 0) {
+        checking->first = record->image.id;
+        checking->damage = damage;
+    }
+    return BIDE_OK;
+}
+
+/* What SQLite itself finds: its first complaint, or an empty text. */
+static void check_pages(sqlite3 *db, char *complaint)
+{
+    sqlite3_stmt *statement = NULL;
+    const char *text = NULL;
+    if (sqlite3_prepare_v2(db, "PRAGMA integrity_check(1)", -1, &statement, NULL) != SQLITE_OK ||
+        sqlite3_step(statement) != SQLITE_ROW)
+        text = sqlite3_errmsg(db);
+    else
+        text = (const char *)sqlite3_column_text(statement, 0);
+    snprintf(complaint, 120, "%s", text == NULL || strcmp(text, "ok") == 0 ? "" : text);
+    sqlite3_finalize(statement);
+}
+
+static void check_bodies(struct connection *slow, struct checking *checking);
+
+int bi_sqlite_check(struct store *store, struct store_report *report, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    struct connection own = {.db = NULL};
+    struct checking checking = {.report = report};
+    char complaint[120] = "";
+    int code = bi_sqlite_connect(sqlite, &own, error);
+    if (code != BIDE_OK)
+        return code;
+    check_pages(own.db, complaint);
+    check_bodies(&own, &checking);
+    report->damaged += (uint64_t)bi_sqlite_number(&own, bi_sqlite_sql[ST_ASIDE_COUNT], 0);
+    bi_sqlite_disconnect(&own);
+    if (complaint[0] != 0) {
+        snprintf(error, BIDE_ERROR_SIZE, "check: %.60s: %s", sqlite->path, complaint);
+        return BIDE_EIO;
+    }
+    if (checking.damage != NULL) {
+        snprintf(error, BIDE_ERROR_SIZE, "check: %.60s: job %llu: %s", sqlite->path,
+                 (unsigned long long)checking.first, checking.damage);
+        return BIDE_EIO;
+    }
+    return BIDE_OK;
+}
+
+/* Every row makes sense, and every body adds up. */
+static void check_bodies(struct connection *own, struct checking *checking)
+{
+    static char damage[80];
+    sqlite3_stmt *scan = NULL;
+    char sql[1200];
+    snprintf(sql, sizeof(sql), "%.*s",
+             (int)(strstr(bi_sqlite_sql[ST_SCAN], " WHERE") - bi_sqlite_sql[ST_SCAN]),
+             bi_sqlite_sql[ST_SCAN]);
+    if (sqlite3_prepare_v2(own->db, sql, -1, &scan, NULL) != SQLITE_OK)
+        return;
+    while (sqlite3_step(scan) == SQLITE_ROW) {
+        struct store_want want = {.id = (uint64_t)sqlite3_column_int64(scan, 0)};
+        bi_sqlite_visit(scan, check_row, checking);
+        want.size = (uint32_t)sqlite3_column_int64(scan, 9);
+        bi_sqlite_read_body(own, &want);
+        bide_buf_unref(want.body);
+        if (want.body != NULL)
+            continue;
+        checking->report->jobs--;
+        if (checking->report->damaged++ == 0) {
+            checking->first = want.id;
+            snprintf(damage, sizeof(damage), "%s", want.reason);
+            checking->damage = damage;
+        }
+    }
+    sqlite3_finalize(scan);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite_room - a file that only takes room.
+ *
+ * Deleting needs room, too: the log takes the changed pages before the file gives any back. When
+ * the disk is full the filler is given up, and deletes go on in its place, while new jobs are
+ * refused. It is made again as soon as there is room for it and as much again.
+ */
+#define _GNU_SOURCE
+#include "store/sqlite.h"
+
+#include "util/clock.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/* The filler takes a sixteenth of the disk, within these. */
+#define FILLER_MIN (INT64_C(256) << 10)
+#define FILLER_MAX (INT64_C(8) << 20)
+#define LOOK_EVERY 200000 /* us */
+
+static void name_filler(const struct sqlite *sqlite, char *name, size_t size)
+{
+    snprintf(name, size, "%s-filler", sqlite->path);
+}
+
+/* How large the filler is to be; 0 if there is no room for it. */
+static int64_t filler_size(const struct sqlite *sqlite)
+{
+    struct statvfs disk;
+    if (statvfs(sqlite->path, &disk) != 0)
+        return 0;
+    int64_t size = (int64_t)disk.f_blocks * (int64_t)disk.f_frsize / 16;
+    size = size < FILLER_MIN ? FILLER_MIN : size > FILLER_MAX ? FILLER_MAX : size;
+    return (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= 2 * size ? size : 0;
+}
+
+static bool make_filler(const struct sqlite *sqlite)
+{
+    int64_t size = filler_size(sqlite);
+    if (size == 0)
+        return false;
+    char name[4096 + 8];
+    name_filler(sqlite, name, sizeof(name));
+    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return false;
+    bool made = posix_fallocate(fd, 0, size) == 0;
+    close(fd);
+    if (!made)
+        unlink(name);
+    return made;
+}
+
+void bi_sqlite_fill(struct sqlite *sqlite, bool now)
+{
+    int64_t time = bi_clock_boot();
+    if (sqlite->has_filler || (!now && time - sqlite->filler_tried < LOOK_EVERY))
+        return;
+    sqlite->filler_tried = time;
+    sqlite->has_filler = make_filler(sqlite);
+    if (sqlite->base.full && sqlite->has_filler)
+        bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: there is room again, and puts go on",
+               sqlite->path);
+    if (sqlite->has_filler)
+        sqlite->base.full = false;
+}
+
+bool bi_sqlite_give_room(struct sqlite *sqlite)
+{
+    char name[4096 + 8];
+    if (!sqlite->base.full)
+        bi_log(&sqlite->options.log, BIDE_LOG_ERROR,
+               "%s: the disk is full; puts are refused until there is room", sqlite->path);
+    sqlite->base.full = true;
+    sqlite->filler_tried = bi_clock_boot();
+    if (!sqlite->has_filler)
+        return false;
+    name_filler(sqlite, name, sizeof(name));
+    sqlite->has_filler = false;
+    return unlink(name) == 0;
+}
