@@ -48,24 +48,6 @@ typedef enum bide_sync {
     BIDE_SYNC_OFF = 2,    /* the end of the process; power loss may take everything */
 } bide_sync;
 
-/* Where the loading of what was stored has come to. */
-typedef enum bide_phase {
-    BIDE_PHASE_COUNTING = 0,
-    BIDE_PHASE_LOADING = 1,
-    BIDE_PHASE_ORDERING = 2,
-    BIDE_PHASE_RECOVERED = 3,
-} bide_phase;
-
-/* "counting", "loading", "ordering", "recovered"; "?" for a number that is none. */
-BIDE_API const char *bide_phase_name(bide_phase phase);
-
-typedef struct bide_recovery {
-    bide_phase phase;
-    uint64_t loaded;
-    uint64_t failed; /* rows that cannot be read, or make no sense: kept aside, and logged */
-    uint64_t total;  /* 0 while counting */
-} bide_recovery;
-
 /* Called from a thread of the library, with no lock held, when the phase changes and at most ten
  * times a second in between. */
 typedef void (*bide_recovery_handler)(void *user, const bide_recovery *progress);
@@ -337,14 +319,6 @@ BIDE_API int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery 
 /* Writes a consistent copy of everything that is stored to a new file, while the queue serves. An
  * existing file is not touched: BIDE_EINVAL. BIDE_ENOTSUP: the queue keeps nothing; EFULL. */
 BIDE_API int bide_backup(bide *queue, const char *path);
-
-/* What bide_check() found. */
-typedef struct bide_check_report {
-    uint64_t jobs;        /* stored, and in order */
-    uint64_t damaged;     /* stored rows that cannot be read, make no sense, or were set aside */
-    uint64_t differences; /* jobs that are not stored as the queue has them */
-    char problem[BIDE_ERROR_SIZE]; /* the first thing that is wrong; "" if nothing is */
-} bide_check_report;
 
 /*
  * Looks at every byte that is stored, and compares it with the queue. BIDE_OK although something

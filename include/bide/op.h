@@ -99,6 +99,9 @@ typedef struct bide_feed bide_feed;
     X(EVENTS, events, feed)                                       \
     X(UNSUBSCRIBE, unsubscribe, feed)                             \
     X(PING, ping, none)                                           \
+    X(RECOVERED, recovered, recovered)                            \
+    X(BACKUP, backup, backup)                                     \
+    X(CHECK, check, check)                                        \
     X(DRAIN, drain, drain)
 
 typedef enum bide_op_kind {
@@ -191,6 +194,32 @@ typedef struct bide_filter {
     int64_t min_age_ms; /* created at least that long ago */
     int64_t max_age_ms; /* created at most that long ago; 0: no limit */
 } bide_filter;
+
+/* Where the loading of what was stored has come to. */
+typedef enum bide_phase {
+    BIDE_PHASE_COUNTING = 0,
+    BIDE_PHASE_LOADING = 1,
+    BIDE_PHASE_ORDERING = 2,
+    BIDE_PHASE_RECOVERED = 3,
+} bide_phase;
+
+/* "counting", "loading", "ordering", "recovered"; "?" for a number that is none. */
+BIDE_API const char *bide_phase_name(bide_phase phase);
+
+typedef struct bide_recovery {
+    bide_phase phase;
+    uint64_t loaded;
+    uint64_t failed; /* rows that cannot be read, or make no sense: kept aside, and logged */
+    uint64_t total;  /* 0 while counting */
+} bide_recovery;
+
+/* What bide_check() found. */
+typedef struct bide_check_report {
+    uint64_t jobs;        /* stored, and in order */
+    uint64_t damaged;     /* stored rows that cannot be read, make no sense, or were set aside */
+    uint64_t differences; /* jobs that are not stored as the queue has them */
+    char problem[BIDE_ERROR_SIZE]; /* the first thing that is wrong; "" if nothing is */
+} bide_check_report;
 
 /* ---- the arguments and results of each kind ---- */
 
@@ -338,6 +367,19 @@ typedef struct bide_drain_args {
     bool on;
 } bide_drain_args;
 
+typedef struct bide_recovered_args {
+    int64_t timeout_ms;
+    bide_recovery progress; /* out; also when the time is over */
+} bide_recovered_args;
+
+typedef struct bide_backup_args {
+    const char *path; /* of a file that does not exist */
+} bide_backup_args;
+
+typedef struct bide_check_args {
+    bide_check_report *report; /* out */
+} bide_check_args;
+
 struct bide_op {
     bide_op_kind kind;
     int status;              /* BIDE_PENDING until completed, then the code */
@@ -373,6 +415,9 @@ struct bide_op {
         bide_topic_stats_args topic_stats;
         bide_feed_args feed;
         bide_drain_args drain;
+        bide_recovered_args recovered;
+        bide_backup_args backup;
+        bide_check_args check;
         uint64_t none;
     };
 
@@ -384,6 +429,7 @@ struct bide_op {
         struct bide_op *next;
         struct bide_op *prev;
         void *wake;        /* a blocking caller, instead of a completion queue */
+        void *kept;        /* copies of arguments, for an op that cannot be run at once */
         uint64_t hold;     /* the batch that must be stored before the answer may be given */
         uint64_t bytes;    /* counted in max_pending_bytes */
         uint64_t bound[4]; /* what a sliced op (kick, purge) has still to do */

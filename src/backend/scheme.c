@@ -13,7 +13,7 @@ static const struct backend_ops *const backends[] = {
 const struct backend_ops *bi_backend_find(const char *scheme, const char **names)
 {
     if (names != NULL)
-        #ifdef BIDE_WITH_SQLITE
+#ifdef BIDE_WITH_SQLITE
         *names = "memory: and sqlite:";
 #else
         *names = "memory: (and not sqlite:, for want of libsqlite3-dev)";

@@ -39,9 +39,11 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     core->ctx = options->ctx;
     core->now = now;
     core->born = now.mono;
+    core->recovering = options->recovering;
     core->next_id = options->next_id;
     core->next_token = options->next_token;
     core->next_order = options->next_token; /* above every order of an earlier life */
+    core->first_order = core->next_order;
     core->next_call = 1;
     core->next_turn = 1;
     core->next_serial = 1;
@@ -92,6 +94,7 @@ void bi_core_free(struct core *core)
     bi_table_done(&core->by_name);
     bi_table_done(&core->by_key);
     bi_alloc_put(&core->alloc, core->slots);
+    bi_cache_done(core);
     bi_pool_done(&core->jobs);
     bi_pool_done(&core->mores);
     bi_pool_done(&core->topics);
@@ -160,8 +163,11 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
     core->hold = (op->private_.flags & SLICING) != 0 ? op->private_.hold : 0;
     op->private_.waiter = NULL;
     op->private_.hold = 0;
+    core->lacking = false;
     int code = runs[op->kind](core, op);
     op->private_.hold = core->hold;
+    if (core->lacking && code == BIDE_OK)
+        op->private_.flags |= BI_LACKS_BODY;
     serve(core);
     return code;
 }
@@ -170,6 +176,49 @@ int bi_op_ping(struct core *core, bide_op *op)
 {
     (void)core;
     (void)op;
+    return BIDE_OK;
+}
+
+int bi_op_recovered(struct core *core, bide_op *op)
+{
+    if (!core->recovering)
+        return BIDE_OK;
+    if (op->recovered.timeout_ms == 0)
+        return bi_op_answer(op, BIDE_TIMED_OUT);
+    int code;
+    bi_waiter_add(core, op, op->recovered.timeout_ms, NULL, 0, &code);
+    return code;
+}
+
+void bi_core_recovered(struct core *core, struct bi_now now)
+{
+    core->now = now;
+    core->hold = 0;
+    core->recovering = false;
+    struct waiter *waiter = core->waiters.head;
+    while (waiter != NULL) {
+        struct waiter *next = waiter->next;
+        if (waiter->op->kind == BIDE_OP_RECOVERED)
+            bi_waiter_end(core, waiter, BIDE_OK);
+        waiter = next;
+    }
+    serve(core);
+}
+
+int bi_op_backup(struct core *core, bide_op *op)
+{
+    (void)core;
+    return bi_op_refuse(op, BIDE_ENOTSUP, "backup: this queue keeps nothing that could be copied");
+}
+
+int bi_op_check(struct core *core, bide_op *op)
+{
+    bide_check_report *report = op->check.report;
+    memset(report, 0, sizeof(*report));
+    const char *fault = bi_core_check(core);
+    if (fault != NULL)
+        bi_text_copy(report->problem, fault);
+    report->jobs = core->by_id.count;
     return BIDE_OK;
 }
 
@@ -217,6 +266,13 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
             return true;
     }
     return false;
+}
+
+void bi_core_serve(struct core *core, struct bi_now now)
+{
+    core->now = now;
+    core->hold = 0;
+    serve(core);
 }
 
 bool bi_core_unserved(const struct core *core)

@@ -49,13 +49,20 @@ struct bi_limits {
     uint64_t max_jobs_per_topic;
     uint64_t max_done_per_topic;
     uint64_t max_memory;
+    uint32_t batch_jobs; /* changes in one batch, and the bytes of the bodies that they bring */
+    uint64_t batch_bytes;
+    uint64_t cache_bytes; /* with a journal: bodies of stored jobs that stay in memory */
     bool topic_cleanup;
 };
+
+/* Batches that wait to be stored; if there are more the last one becomes larger than it may. */
+#define BI_BATCHES_MAX 256
 
 struct bi_core_options {
     struct bi_limits limits;
     struct bi_alloc alloc;
     bool journal;       /* gather what must be stored, and hold answers until it is */
+    bool recovering;    /* what was stored is still to be loaded: bi_core_recovered() ends it */
     bool wheel;         /* the wheel ticker instead of the dynamic one */
     int64_t wheel_tick; /* us */
     uint32_t wheel_slots;
@@ -161,12 +168,14 @@ struct bi_batch {
     struct bi_record *records;
 };
 
+/* How many changes wait to be sealed. */
+size_t bi_core_backlog(const struct core *core);
 /* True when something waits to be sealed. */
 bool bi_core_dirty(const struct core *core);
 
 /*
- * Hands out what has changed since the last seal, as the next batch; further changes go to the
- * one after. Batches are committed in order. BIDE_OK, or BIDE_ENOMEM and nothing has changed.
+ * Hands out the oldest batch that is not sealed yet; if that is the one that gathers, further
+ * changes go to the one after. Batches are committed in order. BIDE_OK, or BIDE_ENOMEM and nothing has changed.
  * The caller frees it with bi_batch_done() after committed() or rollback().
  */
 int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch);
@@ -185,11 +194,88 @@ uint64_t bi_core_committed_batch(const struct core *core);
 
 /*
  * Puts a stored job back at start, under its own id: due ones become ready, a started one counts
- * a failure, a cancelled one is removed (the change is journalled). BIDE_OK, BIDE_ENOMEM, or
- * BIDE_EINVAL for an image that cannot be (nothing changes). A pause is loaded by its name.
+ * a failure, a cancelled one is removed (the change is journalled). Without a body it is one that
+ * only the store has. BIDE_OK, BIDE_ENOMEM, or BIDE_EINVAL for an image that cannot be (nothing
+ * changes). A pause is loaded by its name. Calls that wait are served by bi_core_serve().
  */
 int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now now);
 int bi_core_load_pause(struct core *core, const struct bi_image *image, struct bi_now now);
+
+/* Serves those who wait with what was loaded since. */
+void bi_core_serve(struct core *core, struct bi_now now);
+/* Everything is loaded and in order: tells those who wait for it. */
+void bi_core_recovered(struct core *core, struct bi_now now);
+/* Is there such a job? */
+bool bi_core_has(const struct core *core, uint64_t id);
+
+/*
+ * Lists that were loaded out of order (bury order, age) are put in order at the end: collect and
+ * apply in slices, sort in between, on any thread. Each answers true if there is more to do.
+ */
+struct bi_ordering {
+    struct bi_order_entry *entries;
+    size_t count, room, next;
+    uint64_t place;
+    bool failed; /* out of memory: the order is not what it was */
+};
+bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsigned budget);
+void bi_core_order_sort(struct bi_ordering *ordering);
+bool bi_core_order_apply(struct core *core, struct bi_ordering *ordering, unsigned budget);
+void bi_core_order_done(struct core *core, struct bi_ordering *ordering);
+
+/* ---- bodies that only the store has (core/fetch.c); only with limits.cache_bytes ---- */
+
+/*
+ * In private_.flags of an op that is answered BIDE_OK, or completes so through the sink: it shows
+ * jobs whose bodies are not in memory. The answer must not be given before bi_core_supply() says
+ * so. A reservation of such a job does not run out meanwhile.
+ */
+#define BI_LACKS_BODY 1
+
+struct bi_body {
+    uint64_t id;
+    uint32_t size;
+    bide_buf *body;     /* given by whoever reads; NULL: it cannot be read */
+    const char *reason; /* and why */
+};
+
+/* Lists the bodies that an op lacks, from the from-th on; answers how many were listed. */
+size_t bi_core_lacking(const bide_op *op, size_t from, struct bi_body *bodies, size_t max);
+
+/*
+ * Gives an op its bodies, in the order in which they were listed; all of them. What was reserved
+ * is leased from now on; a job whose body cannot be read is buried, and a reserve left with
+ * nothing takes another. Answers the op's code; BI_AGAIN if it lacks bodies again; BIDE_PENDING if
+ * it waits again.
+ */
+int bi_core_supply(struct core *core, bide_op *op, const struct bi_body *bodies, struct bi_now now);
+
+/* A body that was read ahead. The reference is the core's. */
+void bi_core_keep_body(struct core *core, uint64_t id, bide_buf *body);
+
+/* Lists bodies that will be wanted next after that of a job: of those ready in its topic. */
+size_t bi_core_foresee(const struct core *core, uint64_t id, struct bi_body *bodies, size_t max,
+                       uint64_t max_bytes);
+
+/* Undoes the reservations of an op that is not answered BIDE_OK after all, as far as they still
+ * stand: the jobs are ready again, and nothing is counted. */
+void bi_core_untake(struct core *core, bide_op *op, struct bi_now now);
+
+/* Forgets that an op with BI_LACKS_BODY may have to wait again; it is answered by somebody else. */
+void bi_core_unpark(struct core *core, bide_op *op);
+
+/* ---- comparing with what is stored (core/compare.c) ---- */
+
+/* NULL if the job is in the core as the image says, as far as it would have been stored; else what
+ * differs. */
+const char *bi_core_compare(struct core *core, const struct bi_image *image);
+/* Should the store have this one? */
+bool bi_core_is_stored(const struct core *core, uint64_t id);
+/* Some ids that the store should have, from *place on (0: the beginning), which moves on. max is at
+ * least BI_CHAIN_ROOM. *end: those were all. */
+size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *ids, size_t max,
+                          bool *end);
+#define BI_CHAIN_ROOM 64
 
 /* ---- for tests (core/check.c) ---- */
 

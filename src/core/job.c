@@ -32,19 +32,23 @@ static uint32_t *key_link(const void *ctx, uint32_t ref)
 
 static const struct table_items keys = {key_hash, key_link};
 
-struct job *bi_core_find(struct core *core, uint64_t id)
+struct job *bi_core_lookup(const struct core *core, uint64_t id)
 {
     uint32_t ref = bi_table_first(&core->by_id, bi_hash_u64(id));
-    struct job *job = NULL;
     while (ref != 0) {
-        job = bi_pool_at(&core->jobs, ref);
+        struct job *job = bi_pool_at(&core->jobs, ref);
         if (job->id == id)
-            break;
+            return job;
         ref = job->link;
     }
+    return NULL;
+}
+
+struct job *bi_core_find(struct core *core, uint64_t id)
+{
     if (core->journal.on)
         bi_journal_see(core, id);
-    return ref == 0 ? NULL : job;
+    return bi_core_lookup(core, id);
 }
 
 uint64_t bi_core_key_hash(const struct core *core, const struct topic *topic, bide_slice key)
@@ -52,7 +56,7 @@ uint64_t bi_core_key_hash(const struct core *core, const struct topic *topic, bi
     return bi_hash_bytes(core->secret ^ topic->hash, key.data, key.size);
 }
 
-struct job *bi_core_find_key(struct core *core, const struct topic *topic, bide_slice key)
+struct job *bi_core_find_key(const struct core *core, const struct topic *topic, bide_slice key)
 {
     uint64_t hash = bi_core_key_hash(core, topic, key);
     uint32_t ref = bi_table_first(&core->by_key, hash);
@@ -158,8 +162,9 @@ void bi_job_free(struct core *core, struct job *job)
     struct more *more = more_of(core, job);
     if (more != NULL)
         free_more(core, more);
+    bi_cache_remove(core, job);
+    core->memory -= JOB_COST + (bi_job_lacks_body(job) ? 0 : job->body_size);
     bide_buf_unref(job->body);
-    core->memory -= JOB_COST + job->body_size;
     bi_pool_give(&core->jobs, job->self);
     trim_slots(core);
     topic->members--;
@@ -414,10 +419,21 @@ static void set_expiry(struct core *core, const struct job *job, struct more *mo
         bi_timers_set(&core->wall, &more->expiry, more->expires_at);
 }
 
-static void enter(struct core *core, struct job *job, bide_state state, bool again)
+/* How a job comes into the list of its state. */
+enum entrance { AT_END, IN_PLACE, LOADED };
+
+static void list_load(struct core *core, struct job_list *list, struct job *job)
+{
+    const struct job *last = job_at(core, list->tail);
+    if (last != NULL && list_after(core, last, job))
+        core->disordered |= 1u << job->state;
+    list_append(core, list, job);
+}
+
+static void enter(struct core *core, struct job *job, bide_state state, enum entrance how)
 {
     struct topic *topic = topic_of(core, job);
-    assert(again || bi_job_may(job->state, state));
+    assert(how != AT_END || bi_job_may(job->state, state));
     if (job->state == BIDE_STATE_GONE) {
         bi_table_insert(&core->by_id, &ids, &core->jobs, job->self);
         bi_table_foresee(&core->by_id, bi_hash_u64(job->id + 1)); /* the next put's */
@@ -426,10 +442,13 @@ static void enter(struct core *core, struct job *job, bide_state state, bool aga
         bi_table_foresee(&core->by_id, bi_hash_u64(job->id)); /* its worker's next call */
     job->state = (uint8_t)state;
     struct more *more = more_of(core, job);
-    if (again)
-        list_insert(core, &topic->lists[state], job);
+    struct job_list *list = &topic->lists[state];
+    if (how == LOADED)
+        list_load(core, list, job);
+    else if (how == IN_PLACE)
+        list_insert(core, list, job);
     else
-        list_append(core, &topic->lists[state], job);
+        list_append(core, list, job);
     core->counts[state]++;
     states[state].enter(core, topic, job);
     if (more != NULL) {
@@ -443,12 +462,31 @@ void bi_job_enter(struct core *core, struct job *job, bide_state state)
     job->since = core->now.mono;
     if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE)
         more_of(core, job)->order = core->next_order++;
-    enter(core, job, state, false);
+    enter(core, job, state, AT_END);
 }
 
 void bi_job_enter_again(struct core *core, struct job *job, bide_state state)
 {
-    enter(core, job, state, true);
+    enter(core, job, state, IN_PLACE);
+}
+
+void bi_job_enter_loaded(struct core *core, struct job *job, bide_state state)
+{
+    enter(core, job, state, LOADED);
+}
+
+void bi_job_to_front(struct core *core, struct job *job)
+{
+    struct job_list *list = &topic_of(core, job)->lists[job->state];
+    list_remove(core, list, job);
+    job->prev = 0;
+    job->next = list->head;
+    if (list->head != 0)
+        job_at(core, list->head)->prev = job->self;
+    else
+        list->tail = job->self;
+    list->head = job->self;
+    list->count++;
 }
 
 void bi_job_leave(struct core *core, struct job *job)

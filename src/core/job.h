@@ -28,6 +28,7 @@ enum job_flag {
     JOB_STARTED = 8,       /* a store must know that a reservation began */
     JOB_DIRTY = 16,        /* the journal has an entry for it */
     JOB_KEYED = 32,        /* it stands in the table of keys */
+    JOB_CACHED = 64,       /* its body is stored, and in memory all the same */
 };
 
 struct job {
@@ -123,6 +124,12 @@ void bi_job_vanish(struct core *core, struct job *job);
  */
 void bi_job_enter(struct core *core, struct job *job, bide_state state);
 void bi_job_enter_again(struct core *core, struct job *job, bide_state state);
+
+/* Brings a stored job into its state: at the end of the list, which may be the wrong place. Then
+ * core->disordered says so. */
+void bi_job_enter_loaded(struct core *core, struct job *job, bide_state state);
+/* Moves a job to the front of the list of its state. */
+void bi_job_to_front(struct core *core, struct job *job);
 
 /* For a change of priority or due time within a state: out of the heap, and in again. The place in
  * the list of the state stays. */

@@ -43,6 +43,7 @@ bool bi_journal_init(struct core *core, bool on)
     memset(journal, 0, sizeof(*journal));
     journal->on = on;
     journal->gathering = 1;
+    journal->next_seal = 1;
     bi_pool_init(&journal->undos, core->alloc, sizeof(struct undo), 6);
     if (!bi_table_init(&journal->by_id, core->alloc))
         return false;
@@ -74,13 +75,43 @@ static void list_append(struct core *core, struct undo_list *list, struct undo *
     list->count++;
 }
 
-static struct undo *entry_new(struct core *core, struct topic *topic)
+/* Goes on to the next batch if this one would become too large. */
+static void turn(struct core *core, uint32_t changes, uint64_t bytes)
 {
+    struct journal *journal = &core->journal;
+    const struct bi_limits *limits = &core->limits;
+    if (journal->joined || journal->gathered == 0)
+        return;
+    bool many = limits->batch_jobs != 0 && journal->gathered + changes > limits->batch_jobs;
+    bool large = limits->batch_bytes != 0 && journal->gathered_bytes + bytes > limits->batch_bytes;
+    if ((!many && !large) || journal->gathering - journal->committed >= BI_BATCHES_MAX)
+        return;
+    journal->gathering++;
+    journal->gathered = 0;
+    journal->gathered_bytes = 0;
+}
+
+void bi_journal_join(struct core *core, uint32_t changes, uint64_t bytes)
+{
+    turn(core, changes, bytes);
+    core->journal.joined = true;
+}
+
+void bi_journal_part(struct core *core)
+{
+    core->journal.joined = false;
+}
+
+static struct undo *entry_new(struct core *core, struct topic *topic, uint64_t bytes)
+{
+    turn(core, 1, bytes);
     if (!bi_topic_reserve(core, topic))
         return NULL;
     uint32_t ref = bi_pool_take(&core->journal.undos);
     if (ref == 0)
         return NULL;
+    core->journal.gathered++;
+    core->journal.gathered_bytes += bytes;
     struct undo *undo = undo_at(core, ref);
     memset(undo, 0, sizeof(*undo));
     undo->self = ref;
@@ -124,6 +155,7 @@ static void set_newest(struct core *core, struct undo *undo, struct undo *older)
 {
     if (older != NULL) {
         undo->older = older->self;
+        older->newer = undo->self;
         bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, older->self);
     }
     bi_table_insert(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
@@ -138,7 +170,7 @@ int bi_journal_change(struct core *core, struct job *job)
         raise_hold(core, older->batch);
         return BIDE_OK;
     }
-    struct undo *undo = entry_new(core, topic_of(core, job));
+    struct undo *undo = entry_new(core, topic_of(core, job), 0);
     if (undo == NULL)
         return BIDE_ENOMEM;
     undo->id = job->id;
@@ -154,7 +186,7 @@ int bi_journal_new(struct core *core, struct job *job)
 {
     if (!core->journal.on)
         return BIDE_OK;
-    struct undo *undo = entry_new(core, topic_of(core, job));
+    struct undo *undo = entry_new(core, topic_of(core, job), job->body_size);
     if (undo == NULL)
         return BIDE_ENOMEM;
     undo->id = job->id;
@@ -180,6 +212,8 @@ void bi_journal_forget(struct core *core, struct job *job)
         journal->changes.head = 0;
     journal->changes.tail = before == NULL ? 0 : before->self;
     journal->changes.count--;
+    journal->gathered--;
+    journal->gathered_bytes -= job->body_size;
     bi_table_remove(&journal->by_id, &undos, &journal->undos, undo->self);
     entry_free(core, undo);
 }
@@ -194,19 +228,31 @@ int bi_journal_pause(struct core *core, struct topic *topic)
 {
     if (!core->journal.on)
         return BIDE_OK;
-    const struct undo *older = undo_at(core, topic->undo);
+    struct undo *older = undo_at(core, topic->undo);
     if (older != NULL && older->batch == core->journal.gathering) {
         raise_hold(core, older->batch);
         return BIDE_OK;
     }
-    struct undo *undo = entry_new(core, topic);
+    struct undo *undo = entry_new(core, topic, 0);
     if (undo == NULL)
         return BIDE_ENOMEM;
     undo->existed = true;
     undo->paused_until = topic->paused_until;
     undo->older = topic->undo;
+    if (older != NULL)
+        older->newer = undo->self;
     topic->undo = undo->self;
     return BIDE_OK;
+}
+
+const struct job *bi_journal_stored(const struct core *core, uint64_t id)
+{
+    const struct undo *undo = newest_of(core, id);
+    if (undo == NULL)
+        return bi_core_lookup(core, id);
+    while (undo->older != 0)
+        undo = undo_at(core, undo->older);
+    return undo->existed ? &undo->form : NULL;
 }
 
 void bi_journal_see(struct core *core, uint64_t id)
@@ -242,6 +288,11 @@ void bi_journal_token(struct core *core, uint64_t token)
 
 /* ---- sealing ---- */
 
+size_t bi_core_backlog(const struct core *core)
+{
+    return core->journal.changes.count;
+}
+
 bool bi_core_dirty(const struct core *core)
 {
     return core->journal.changes.count > 0 || core->journal.limit_changed;
@@ -257,9 +308,17 @@ uint64_t bi_core_committed_batch(const struct core *core)
     return core->journal.committed;
 }
 
+/* A moment as it is stored. If the wall clock was set to before it began, it is the first there is:
+ * 0 means never. */
+static int64_t image_moment(const struct core *core, int64_t mono)
+{
+    int64_t wall = wall_of(core, mono);
+    return wall < 1 ? 1 : wall;
+}
+
 static int64_t image_time(const struct core *core, int64_t mono)
 {
-    return mono == BI_NEVER ? 0 : wall_of(core, mono);
+    return mono == BI_NEVER ? 0 : image_moment(core, mono);
 }
 
 static void image_more(const struct core *core, const struct more *more, struct bi_image *image)
@@ -288,10 +347,10 @@ static void image_more(const struct core *core, const struct more *more, struct 
     image->result = bide_buf_ref(more->result);
 }
 
-static void image_of(const struct core *core, const struct job *job, struct bi_image *image)
+static void image_of(const struct core *core, const struct job *job, const struct more *more,
+                     struct bi_image *image)
 {
     const struct topic *topic = topic_of(core, job);
-    const struct more *more = more_of(core, job);
     bool reserved = job->state == BIDE_STATE_RESERVED;
     memset(image, 0, sizeof(*image));
     image->id = job->id;
@@ -304,10 +363,10 @@ static void image_of(const struct core *core, const struct job *job, struct bi_i
     image->priority = job->priority;
     image->ttr = job->ttr;
     if (job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE)
-        image->due = image->due_wall ? job->due : wall_of(core, job->due);
+        image->due = image->due_wall ? job->due : image_moment(core, job->due);
     image->max_retries = BIDE_NO_RETRY_LIMIT;
-    image->created = wall_of(core, job->created);
-    image->since = wall_of(core, job->since);
+    image->created = image_moment(core, job->created);
+    image->since = image_moment(core, job->since);
     image->body_size = job->body_size;
     image->plain = more == NULL;
     if (more != NULL)
@@ -320,8 +379,9 @@ static void record_pause(const struct core *core, const struct undo *undo, struc
     record->kind = BI_PAUSE;
     memset(&record->image, 0, sizeof(record->image));
     memcpy(record->image.topic, topic->name, (size_t)topic->name_size + 1);
-    bool moment = topic->paused_until != 0 && topic->paused_until != BI_NEVER;
-    record->image.due = moment ? wall_of(core, topic->paused_until) : topic->paused_until;
+    const struct undo *newer = undo_at(core, undo->newer);
+    int64_t until = newer != NULL ? newer->paused_until : topic->paused_until;
+    record->image.due = until != 0 && until != BI_NEVER ? image_moment(core, until) : until;
 }
 
 /* False if there is nothing to store: a job that was made and removed in one batch. */
@@ -331,7 +391,9 @@ static bool record_of(const struct core *core, const struct undo *undo, struct b
         record_pause(core, undo, record);
         return true;
     }
-    const struct job *job = job_at(core, undo->job);
+    /* A later batch may have changed it since. */
+    const struct undo *newer = undo_at(core, undo->newer);
+    const struct job *job = newer != NULL ? &newer->form : job_at(core, undo->job);
     bool live = job->state != BIDE_STATE_GONE;
     if (!live && !undo->in_store)
         return false;
@@ -343,10 +405,47 @@ static bool record_of(const struct core *core, const struct undo *undo, struct b
         return true;
     }
     record->kind = undo->in_store ? BI_UPDATE : BI_INSERT;
-    image_of(core, job, &record->image);
+    const struct more *more = newer == NULL     ? more_of(core, job)
+                              : newer->had_more ? &newer->more
+                                                : NULL;
+    image_of(core, job, more, &record->image);
     if (record->kind == BI_INSERT)
         record->image.body = bide_buf_ref(job->body);
     return true;
+}
+
+/* Cuts the entries of a batch off the list of changes. */
+static void cut_batch(struct core *core, uint64_t number)
+{
+    struct journal *journal = &core->journal;
+    struct undo *last = NULL;
+    struct undo_list sealed = {.head = journal->changes.head};
+    for (uint32_t ref = sealed.head; ref != 0; ref = last->next) {
+        struct undo *undo = undo_at(core, ref);
+        if (undo->batch != number)
+            break;
+        last = undo;
+        sealed.count++;
+    }
+    memset(&journal->sealed, 0, sizeof(journal->sealed));
+    if (last == NULL)
+        return;
+    journal->changes.head = last->next;
+    journal->changes.count -= sealed.count;
+    if (last->next == 0)
+        journal->changes.tail = 0;
+    last->next = 0;
+    sealed.tail = last->self;
+    journal->sealed = sealed;
+}
+
+static size_t count_batch(const struct core *core, uint64_t number)
+{
+    size_t count = 0;
+    const struct undo *undo = undo_at(core, core->journal.changes.head);
+    for (; undo != NULL && undo->batch == number; undo = undo_at(core, undo->next))
+        count++;
+    return count;
 }
 
 int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch)
@@ -355,22 +454,26 @@ int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch)
     assert(journal->on && journal->in_flight == 0);
     core->now = now;
     memset(batch, 0, sizeof(*batch));
-    if (journal->changes.count > 0) {
-        size_t size = journal->changes.count * sizeof(*batch->records);
-        batch->records = bi_alloc_get(&core->alloc, size);
+    batch->number = journal->next_seal;
+    size_t count = count_batch(core, batch->number);
+    if (count > 0) {
+        batch->records = bi_alloc_get(&core->alloc, count * sizeof(*batch->records));
         if (batch->records == NULL)
             return BIDE_ENOMEM;
     }
-    for (uint32_t ref = journal->changes.head; ref != 0; ref = undo_at(core, ref)->next)
+    cut_batch(core, batch->number);
+    for (uint32_t ref = journal->sealed.head; ref != 0; ref = undo_at(core, ref)->next)
         if (record_of(core, undo_at(core, ref), &batch->records[batch->count]))
             batch->count++;
-    batch->number = journal->gathering;
     batch->next_id = core->next_id;
     batch->next_token = journal->token_limit;
     journal->limit_changed = false;
-    journal->sealed = journal->changes;
-    memset(&journal->changes, 0, sizeof(journal->changes));
-    journal->in_flight = journal->gathering++;
+    journal->in_flight = journal->next_seal++;
+    if (journal->in_flight == journal->gathering) {
+        journal->gathering++;
+        journal->gathered = 0;
+        journal->gathered_bytes = 0;
+    }
     return BIDE_OK;
 }
 
@@ -391,9 +494,8 @@ void bi_batch_done(struct core *core, struct bi_batch *batch)
 
 static void settle_job(struct core *core, struct undo *undo)
 {
-    struct undo *newest = newest_of(core, undo->id);
-    if (newest != undo) {
-        newest->older = 0;
+    if (undo->newer != 0) {
+        undo_at(core, undo->newer)->older = 0;
         return;
     }
     struct job *job = job_at(core, undo->job);
@@ -401,15 +503,16 @@ static void settle_job(struct core *core, struct undo *undo)
     job->flags &= (uint8_t)~JOB_DIRTY;
     if (job->state == BIDE_STATE_GONE)
         bi_job_free(core, job);
+    else
+        bi_cache_add(core, job);
 }
 
 static void settle_pause(struct core *core, const struct undo *undo)
 {
-    struct topic *topic = topic_at(core, undo->topic);
-    if (topic->undo == undo->self)
-        topic->undo = 0;
+    if (undo->newer != 0)
+        undo_at(core, undo->newer)->older = 0;
     else
-        undo_at(core, topic->undo)->older = 0;
+        topic_at(core, undo->topic)->undo = 0;
 }
 
 void bi_core_committed(struct core *core, const struct bi_batch *batch)
@@ -463,6 +566,8 @@ static void put_back_more(struct core *core, struct job *job, struct undo *undo)
 
 static void put_back(struct core *core, struct undo *undo)
 {
+    if (undo->older != 0)
+        return;
     struct job *job = job_at(core, undo->job);
     job->pad = undo->existed ? undo->form.state : BIDE_STATE_GONE;
     if (!undo->existed)
@@ -476,12 +581,13 @@ static void put_back(struct core *core, struct undo *undo)
     job->ttr = undo->form.ttr;
     job->due = undo->form.due;
     job->since = undo->form.since;
-    job->flags = (uint8_t)(undo->form.flags & ~(JOB_KEYED | JOB_DIRTY));
+    job->flags = (uint8_t)((undo->form.flags & ~(JOB_KEYED | JOB_DIRTY | JOB_CACHED)) |
+                           (job->flags & JOB_CACHED));
 }
 
 static void bring_back(struct core *core, struct undo *undo)
 {
-    if (newest_of(core, undo->id) != undo)
+    if (undo->newer != 0)
         return;
     struct job *job = job_at(core, undo->job);
     bide_state state = (bide_state)job->pad;
@@ -493,12 +599,16 @@ static void bring_back(struct core *core, struct undo *undo)
         return;
     }
     bi_job_enter_again(core, job, state);
+    if ((job->flags & JOB_CACHED) != 0)
+        bi_cache_add_again(core, job);
     if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE)
         bi_waiters_tell(core, job, state);
 }
 
 static void put_back_pause(struct core *core, struct undo *undo)
 {
+    if (undo->older != 0)
+        return;
     struct topic *topic = topic_at(core, undo->topic);
     bi_topic_pause(core, topic, undo->paused_until);
     topic->undo = 0;
@@ -549,6 +659,9 @@ void bi_core_rollback(struct core *core, struct bi_now now)
     }
     journal->in_flight = 0;
     journal->gathering++;
+    journal->next_seal = journal->gathering;
+    journal->gathered = 0;
+    journal->gathered_bytes = 0;
     bi_feeds_rollback(core, journal->committed);
     bi_waiters_serve(core);
     bi_feeds_serve(core);
@@ -559,7 +672,7 @@ static void entry_drop(struct core *core, struct undo *undo)
 {
     if (undo->had_more)
         bi_more_drop_texts(&undo->more);
-    if (undo->id == 0 || newest_of(core, undo->id) != undo)
+    if (undo->id == 0 || undo->newer != 0)
         return;
     const struct job *job = job_at(core, undo->job);
     if (job->state != BIDE_STATE_GONE)

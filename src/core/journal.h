@@ -2,11 +2,12 @@
 /*
  * journal - what has changed and is not stored yet.
  *
- * The first change of a job (or of a topic's pause) since the last commit leaves an entry with
- * the form it had just before. Entries of the batch that gathers stand in one list, those of the
- * batch that is being stored in another; a job changed in both has two, the newer pointing to the
- * older. When a batch is stored its entries go; when it cannot be, the forms are put back. A
- * removed job is kept, out of everything, until its removal is stored.
+ * The first change of a job (or of a topic's pause) in a batch leaves an entry with the form it had
+ * just before. Entries of the batches that gather stand in one list, batch after batch, those of
+ * the batch that is being stored in another. A job that several batches change has an entry in
+ * each, linked from the oldest to the newest: what a batch stores of it is the form that the next
+ * newer entry keeps. When a batch is stored its entries go; when it cannot be, the oldest forms are
+ * put back. A removed job is kept, out of everything, until its removal is stored.
  *
  * Ownership  An entry holds references to the texts of its form, and a membership in its topic:
  *            so the topic exists, and has room, if the job must come back.
@@ -27,7 +28,8 @@ struct undo {
     uint64_t batch; /* that will store the change */
     uint32_t self, link;
     uint32_t next;  /* in its list */
-    uint32_t older; /* the entry in flight for the same job or topic */
+    uint32_t older; /* of the same job or topic, in an earlier batch; 0: none */
+    uint32_t newer; /* in a later one */
     uint32_t job;
     uint32_t topic; /* where it has a membership, or whose pause it is */
     bool existed;   /* there was a form before the change */
@@ -45,7 +47,11 @@ struct undo_list {
 
 struct journal {
     bool on;
-    uint64_t gathering;
+    bool joined;        /* what changes now must not be parted: it belongs to one step */
+    uint64_t gathering; /* the batch that changes go to */
+    uint64_t next_seal; /* the oldest that is not sealed; those up to gathering are full */
+    uint32_t gathered;  /* changes in the batch that gathers, and their bodies */
+    uint64_t gathered_bytes;
     uint64_t committed;
     uint64_t in_flight; /* 0: none */
     struct pool undos;
@@ -70,9 +76,17 @@ void bi_journal_removed(struct core *core, struct job *job);
 void bi_journal_forget(struct core *core, struct job *job);
 int bi_journal_pause(struct core *core, struct topic *topic);
 
+/* The job as the store has it: NULL if it has none of that id. */
+const struct job *bi_journal_stored(const struct core *core, uint64_t id);
+
 /* The op that runs looked at this job: its answer holds for the job's last change. */
 void bi_journal_see(struct core *core, uint64_t id);
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job);
+
+/* So many changes, with so many bytes, are about to be made in one step: they come into one batch.
+ * To be ended by bi_journal_part(). */
+void bi_journal_join(struct core *core, uint32_t changes, uint64_t bytes);
+void bi_journal_part(struct core *core);
 
 /* A token is about to be given. */
 void bi_journal_token(struct core *core, uint64_t token);

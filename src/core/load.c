@@ -4,18 +4,29 @@
  */
 #include "core/wish.h"
 
-static bool is_possible(struct core *core, const struct bi_image *image)
+static bide_slice slice_of_buf(const bide_buf *buf)
+{
+    return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
+}
+
+static bool is_possible(const struct core *core, const struct bi_image *image)
 {
     size_t size = strnlen(image->topic, sizeof(image->topic));
     return image->id > 0 && image->id <= BIDE_ID_MAX && size > 0 && size <= BIDE_TOPIC_MAX &&
            image->state >= BIDE_STATE_DELAYED && image->state <= BIDE_STATE_DONE &&
-           image->state != BIDE_STATE_RESERVED && image->ttr > 0 &&
-           bi_core_find(core, image->id) == NULL;
+           image->state != BIDE_STATE_RESERVED && image->ttr > 0 && image->created > 0 &&
+           image->due >= 0 && image->since >= 0 && image->retain >= 0 && image->backoff_base >= 0 &&
+           image->backoff_max >= 0 && image->expires_at >= 0 &&
+           image->bury_order < core->first_order && bi_core_lookup(core, image->id) == NULL;
 }
 
-static bide_slice slice_of_buf(const bide_buf *buf)
+/* A key that another job holds, too. */
+static bool is_doubled(const struct core *core, const struct topic *topic,
+                       const struct bi_image *image)
 {
-    return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
+    bool held = image->state != BIDE_STATE_DONE || image->key_hold_retained;
+    return held && image->key != NULL &&
+           bi_core_find_key(core, topic, slice_of_buf(image->key)) != NULL;
 }
 
 /* What a job that was being worked on when the process ended has to bear. */
@@ -41,7 +52,7 @@ static void enter_loaded(struct core *core, struct job *job, const struct bi_ima
     bide_state state = bi_wish_settle_due(core, job, image);
     bool same = state == image->state && image->since != 0;
     job->since = core->now.mono - (same ? age_of(core, mono_of(core, image->since)) : 0);
-    bi_job_enter_again(core, job, state);
+    bi_job_enter_loaded(core, job, state);
 }
 
 static int load_job(struct core *core, struct topic *topic, const struct wish *wish,
@@ -49,6 +60,8 @@ static int load_job(struct core *core, struct topic *topic, const struct wish *w
 {
     const struct bi_image *image = &wish->image;
     bool unsettled = image->cancel_wanted || image->started;
+    if (is_doubled(core, topic, image))
+        return BIDE_EINVAL;
     struct job *job = bi_wish_build(core, topic, wish, image->id);
     if (job == NULL)
         return BIDE_ENOMEM;
@@ -64,11 +77,22 @@ static int load_job(struct core *core, struct topic *topic, const struct wish *w
     }
     if (image->id >= core->next_id)
         core->next_id = image->id + 1;
-    if (image->bury_order >= core->next_order)
-        core->next_order = image->bury_order + 1;
+    bi_cache_add(core, job);
     if (unsettled)
         settle_loaded(core, job, image, reason);
     return BIDE_OK;
+}
+
+/* What is loaded first is wanted first: it stays until there is no room, and nothing goes for it. */
+static bool has_room(const struct core *core, const struct bi_image *image)
+{
+    return core->limits.cache_bytes == 0 || !core->journal.on ||
+           bi_cache_has_room(core, image->body_size);
+}
+
+bool bi_core_has(const struct core *core, uint64_t id)
+{
+    return bi_core_lookup(core, id) != NULL;
 }
 
 int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now now)
@@ -81,6 +105,8 @@ int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now 
                         .plain = image->plain,
                         .image = *image,
                         .buf = image->body,
+                        .without_body =
+                            image->body_size > 0 && (image->body == NULL || !has_room(core, image)),
                         .key = slice_of_buf(image->key),
                         .last_error = slice_of_buf(image->last_error),
                         .result = slice_of_buf(image->result)};

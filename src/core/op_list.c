@@ -69,8 +69,11 @@ static bool has_key(const struct core *core, const struct job *job, bide_slice k
            memcmp(bide_buf_data(more->key), key.data, key.size) == 0;
 }
 
+/* A body that is not in memory may have it: whoever reads the body will see. */
 static bool has_text(const struct job *job, bide_slice text)
 {
+    if (bi_job_lacks_body(job))
+        return true;
     return memmem(bide_buf_data(job->body), bide_buf_size(job->body), text.data, text.size) != NULL;
 }
 
@@ -99,6 +102,14 @@ static bool matches(const struct listing *listing, const struct job *job)
     if (filter->key.size > 0 && !has_key(core, job, filter->key))
         return false;
     return filter->text.size == 0 || has_text(job, filter->text);
+}
+
+/* Where bodies are searched they come along, and are taken away again at the end. */
+static void show(const struct listing *listing, const struct job *job, bide_job *out)
+{
+    const bide_list_args *args = listing->args;
+    bi_core_snapshot(listing->core, job, out, args->with_body || args->filter.text.size > 0);
+    out->token = 0;
 }
 
 /* ---- in order of ids ---- */
@@ -166,8 +177,7 @@ static void list_by_id(struct listing *listing)
     for (size_t i = args->count; i-- > 0;) {
         const struct job *job = job_at(core, picks.heap.entries[0].job);
         pick_heap_remove(&picks.heap, NULL, 0);
-        bi_core_snapshot(core, job, &args->jobs[i], args->with_body);
-        args->jobs[i].token = 0;
+        show(listing, job, &args->jobs[i]);
     }
     if (picks.more)
         bi_cursor_write(args->cursor, 'i', &last, 1);
@@ -209,8 +219,7 @@ static unsigned list_chain(struct listing *listing, uint32_t chain, uint64_t *fr
                 listing->full = true;
                 return examined;
             }
-            bi_core_snapshot(listing->core, job, &args->jobs[args->count], args->with_body);
-            args->jobs[args->count++].token = 0;
+            show(listing, job, &args->jobs[args->count++]);
         }
         if (place == UINT64_MAX)
             break;
@@ -256,6 +265,12 @@ static uint64_t candidates(const struct core *core, const struct listing *listin
     return listing->topic == NULL ? count + core->place_count : count;
 }
 
+void bi_list_strip(bide_list_args *args)
+{
+    for (size_t i = 0; !args->with_body && i < args->count; i++)
+        bi_snapshot_strip(&args->jobs[i]);
+}
+
 int bi_op_list(struct core *core, bide_op *op)
 {
     bide_list_args *args = &op->list;
@@ -282,5 +297,7 @@ int bi_op_list(struct core *core, bide_op *op)
         list_by_walk(&listing, walk[0]);
     else
         list_by_id(&listing);
+    if (!core->lacking)
+        bi_list_strip(args);
     return BIDE_OK;
 }

@@ -61,6 +61,8 @@ int bi_op_body(struct core *core, bide_op *op)
     if (job == NULL)
         return bi_op_no_job(op, op->fetch.id);
     op->fetch.buf = bide_buf_ref(job->body);
+    op->private_.bound[0] = job->body_size;
+    core->lacking |= bi_job_lacks_body(job);
     return BIDE_OK;
 }
 

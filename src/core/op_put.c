@@ -118,20 +118,22 @@ static int build_and_let_in(struct core *core, const struct wish *wish, struct t
     struct job *job = bi_wish_build(core, topic, wish, core->next_id);
     if (job == NULL)
         return BIDE_ENOMEM;
-    if (bi_journal_new(core, job) != BIDE_OK) {
-        if (wish->take_buf)
-            job->body = NULL;
-        bi_job_free(core, job);
-        return BIDE_ENOMEM;
+    /* A job and the one that it replaces come and go in one batch. */
+    bi_journal_join(core, holder == NULL ? 1 : 2, job->body_size);
+    int code = bi_journal_new(core, job);
+    if (code == BIDE_OK && holder != NULL) {
+        code = bi_journal_change(core, holder);
+        if (code != BIDE_OK) {
+            bi_journal_forget(core, job);
+            core->hold = hold;
+        }
     }
-    if (holder != NULL && bi_journal_change(core, holder) != BIDE_OK) {
-        bide_buf *body = job->body;
+    bi_journal_part(core);
+    if (code != BIDE_OK) {
         if (wish->take_buf)
-            bide_buf_ref(body);
-        bi_journal_forget(core, job);
+            bide_buf_ref(job->body);
         bi_job_free(core, job);
-        core->hold = hold;
-        return BIDE_ENOMEM;
+        return code;
     }
     *id = job->id;
     let_in(core, job, holder, &wish->image);

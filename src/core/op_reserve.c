@@ -9,14 +9,24 @@
 
 /* ---- the lease ---- */
 
+void bi_core_begin_lease(struct core *core, struct job *job, bool now)
+{
+    struct more *more = more_of(core, job);
+    more->reserved = core->now.mono;
+    job->due = core->now.mono + (now ? job->ttr : us_of(BIDE_TIME_MAX_MS));
+    bi_timers_set(&core->mono, &more->timer, job->due);
+}
+
 int bi_core_take(struct core *core, struct job *job)
 {
     struct more *more = bi_job_more(core, job);
     if (more == NULL)
         return BIDE_ENOMEM;
     bool limited = more->max_retries != BIDE_NO_RETRY_LIMIT;
-    /* Taken from ready and without a limit, it would be ready again after a crash: not written. */
-    bool written = limited || job->state != BIDE_STATE_READY;
+    /* Taken from ready and without a limit, it would be ready again after a crash: not written. But
+     * one that has been reserved does not expire any more, and that must be known. */
+    bool expires = more->expires_at != 0 && more->counters.reserves == 0;
+    bool written = limited || expires || job->state != BIDE_STATE_READY;
     if (written && bi_journal_change(core, job) != BIDE_OK)
         return BIDE_ENOMEM;
     if (core->journal.on) {
@@ -130,6 +140,8 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
         if (args->strategy == BIDE_FAIR)
             topic->fair_turn = core->next_turn++;
         bi_core_snapshot(core, job, &args->jobs[count++], true);
+        if (bi_job_lacks_body(job))
+            bi_core_begin_lease(core, job, false);
     }
     if (count > 0)
         args->count = count;
@@ -203,6 +215,28 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
     return code;
 }
 
+/* Jobs were taken, and the bodies of some must be read: if one cannot be, the op goes on waiting.
+ * So it is kept as one that waits; if it cannot be kept, it will have to do with what it has. */
+static void park(struct core *core, bide_op *op, bide_reserve_args *args, struct waiter_link *links)
+{
+    size_t count = 0;
+    int code;
+    if (args->timeout_ms != 0) {
+        begin_waiting(core, op, args, links);
+    } else {
+        for (size_t i = 0; i < args->topic_count; i++)
+            if (links[i].topic != NULL)
+                links[count++] = links[i];
+        struct waiter *added = bi_waiter_add(core, op, 0, links, count, &code);
+        if (added != NULL)
+            added->args = args;
+    }
+    op->error[0] = 0;
+    struct waiter *waiter = op->private_.waiter;
+    if (waiter != NULL)
+        bi_waiter_park(core, waiter);
+}
+
 int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args)
 {
     if (core->closed)
@@ -221,7 +255,11 @@ int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args)
         links[i].weight = weight_of(args, i);
     }
     int code = BIDE_OK;
-    if (bi_core_take_some(core, args, links, count) == 0) {
+    core->lacking = false;
+    if (bi_core_take_some(core, args, links, count) > 0) {
+        if (core->lacking)
+            park(core, op, args, links);
+    } else {
         if (any_open(links, count))
             code = bi_op_answer(op, BIDE_ENOMEM);
         else if (args->timeout_ms == 0)
@@ -260,5 +298,7 @@ int bi_op_reserve_job(struct core *core, bide_op *op)
     if (bi_core_take(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
     bi_core_snapshot(core, job, op->reserve_job.job, true);
+    if (bi_job_lacks_body(job))
+        bi_core_begin_lease(core, job, false);
     return BIDE_OK;
 }

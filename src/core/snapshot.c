@@ -85,8 +85,10 @@ void bi_core_snapshot(struct core *core, const struct job *job, bide_job *out, b
     out->id = job->id;
     out->state = (bide_state)job->state;
     out->priority = job->priority;
-    if (with_body)
+    if (with_body) {
         out->body = keep(out, BUF_BODY, job->body);
+        core->lacking |= bi_job_lacks_body(job);
+    }
     out->body_size = job->body_size;
     out->ttr_ms = ms_up(job->ttr);
     out->age_ms = ms_down(age_of(core, job->created));
@@ -99,6 +101,18 @@ void bi_core_snapshot(struct core *core, const struct job *job, bide_job *out, b
         fill_more(core, job, more, out);
     if (job->state == BIDE_STATE_READY)
         out->ready_ms = moment(core, job->since);
+}
+
+void bi_snapshot_body(bide_job *out, bide_buf *body)
+{
+    out->bufs_[BUF_BODY] = body;
+    out->body = bide_buf_data(body);
+}
+
+void bi_snapshot_strip(bide_job *out)
+{
+    bide_buf_unref(out->bufs_[BUF_BODY]);
+    bi_snapshot_body(out, NULL);
 }
 
 void bide_job_clear(bide_job *job)

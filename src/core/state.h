@@ -9,6 +9,7 @@
 #ifndef BI_STATE_H
 #define BI_STATE_H
 
+#include "core/cache.h"
 #include "core/core.h"
 #include "core/event.h"
 #include "core/job.h"
@@ -36,7 +37,7 @@ enum timer_kind {
 /* How many jobs a sliced op treats at a time. */
 #define SLICE 1000
 
-/* In private_.flags of a sliced op: it has begun, and with delayed jobs. */
+/* In private_.flags of a sliced op: it has begun, and with delayed jobs. (1 is BI_LACKS_BODY.) */
 enum { SLICING = 2, SLICING_DELAYED = 4 };
 
 /* What a job takes besides its body and struct more: itself, its places in heap and table. */
@@ -56,12 +57,14 @@ struct core {
     struct bi_now now; /* of the call that is running */
     int64_t born;
     bool draining;
+    bool recovering;
     bool closed; /* nobody may wait or take any more */
     uint64_t next_id;
     uint64_t next_token;
-    uint64_t next_order; /* of burials and results */
-    uint64_t next_call;  /* numbers waiting calls */
-    uint64_t next_turn;  /* numbers fair choices */
+    uint64_t next_order;  /* of burials and results */
+    uint64_t first_order; /* of this life; loaded ones are smaller */
+    uint64_t next_call;   /* numbers waiting calls */
+    uint64_t next_turn;   /* numbers fair choices */
     struct bi_random random;
     uint64_t secret; /* of hashes of names */
 
@@ -81,6 +84,9 @@ struct core {
     struct waiters waiters;
     bool unserved; /* some could be served, but it would have taken too long */
     struct feeds feeds;
+    struct cache cache;
+    bool lacking;        /* the op that is running showed a job without its body */
+    unsigned disordered; /* states (as bits) whose lists were loaded out of order */
     struct journal journal;
     uint64_t hold; /* of the op that is running */
 
@@ -130,11 +136,14 @@ int bi_op_no_job(bide_op *op, uint64_t id);
 int bi_op_reserved(bide_op *op, const struct job *job);
 int bi_op_wrong_state(bide_op *op, const struct job *job);
 
-/* A job by id, NULL if there is none; either way the answer holds for its last change. */
+/* A job by id, NULL if there is none. */
+struct job *bi_core_lookup(const struct core *core, uint64_t id);
+
+/* The same for an op that runs: either way its answer holds for the last change of the job. */
 struct job *bi_core_find(struct core *core, uint64_t id);
 
 /* The holder of a key, or NULL. */
-struct job *bi_core_find_key(struct core *core, const struct topic *topic, bide_slice key);
+struct job *bi_core_find_key(const struct core *core, const struct topic *topic, bide_slice key);
 uint64_t bi_core_key_hash(const struct core *core, const struct topic *topic, bide_slice key);
 
 /* ---- what several ops and timers do to a job; all of them journal, count and tell ---- */
@@ -154,6 +163,13 @@ int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args);
 /* Takes what is ready in the topics, up to args->job_max; answers args->count. */
 size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
                          const struct waiter_link *links, size_t link_count);
+/* The room in which an op reserves, or NULL. */
+static inline bide_reserve_args *bi_op_reserve_args(bide_op *op)
+{
+    return op->kind == BIDE_OP_RESERVE              ? &op->reserve
+           : op->kind == BIDE_OP_FINISH_AND_RESERVE ? &op->finish_and_reserve.reserve
+                                                    : NULL;
+}
 
 /* Would so many bytes more be too many? */
 static inline bool bi_core_is_full(const struct core *core, uint64_t bytes)
@@ -169,6 +185,16 @@ int bi_core_finish(struct core *core, bide_op *op, bide_finish_item *item);
 
 /* Fills a snapshot. */
 void bi_core_snapshot(struct core *core, const struct job *job, bide_job *out, bool with_body);
+
+/* Gives a snapshot its body, whose reference it takes over; takes it away again. */
+void bi_snapshot_body(bide_job *out, bide_buf *body);
+void bi_snapshot_strip(bide_job *out);
+
+/* Takes the bodies out of a page that was to come without them. */
+void bi_list_strip(bide_list_args *args);
+
+/* The lease of a job that was taken begins: now, or, while its body is being read, not yet. */
+void bi_core_begin_lease(struct core *core, struct job *job, bool now);
 
 /* The delayed job of a topic that comes due first, whichever clock it follows; NULL for none. */
 struct job *bi_core_soonest(struct core *core, const struct topic *topic);

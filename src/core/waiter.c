@@ -24,6 +24,27 @@ static void line_join(struct waiter_link *link)
     topic->waiting++;
 }
 
+/* Back to where it was: whoever came later stands behind. */
+static void line_rejoin(struct waiter_link *link)
+{
+    struct topic *topic = link->topic;
+    struct waiter_link *next = topic->waiting_head;
+    while (next != NULL && next->waiter->number < link->waiter->number)
+        next = next->next;
+    if (next == NULL) {
+        line_join(link);
+        return;
+    }
+    link->next = next;
+    link->prev = next->prev;
+    next->prev = link;
+    if (link->prev != NULL)
+        link->prev->next = link;
+    else
+        topic->waiting_head = link;
+    topic->waiting++;
+}
+
 static void line_leave(struct core *core, struct waiter_link *link)
 {
     struct topic *topic = link->topic;
@@ -109,8 +130,9 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
         line_join(&waiter->links[i]);
     }
     bi_timer_init(&waiter->timer, TIMER_WAITER, TIMER_CLASS_CALL, waiter->number);
+    waiter->until = timeout_ms < 0 ? BI_NEVER : core->now.mono + us_of(timeout_ms);
     if (timeout_ms >= 0)
-        bi_timers_set(&core->mono, &waiter->timer, core->now.mono + us_of(timeout_ms));
+        bi_timers_set(&core->mono, &waiter->timer, waiter->until);
     waiter->prev = core->waiters.tail;
     if (waiter->prev != NULL)
         waiter->prev->next = waiter;
@@ -139,20 +161,51 @@ static void take_out(struct core *core, struct waiter *waiter)
     all->reserving -= waiter->link_count > 0;
     bi_timers_clear(&core->mono, &waiter->timer);
     bi_timers_delist(&core->mono);
-    for (size_t i = 0; i < waiter->link_count; i++)
-        line_leave(core, &waiter->links[i]);
+    for (size_t i = 0; i < waiter->link_count; i++) {
+        if (waiter->parked)
+            bi_topic_unpin(core, waiter->links[i].topic);
+        else
+            line_leave(core, &waiter->links[i]);
+    }
     if (waiter->job != 0)
         watch_end(core, waiter);
     if (waiter->feed != NULL)
         bi_feed_leave(waiter->feed, waiter);
 }
 
+void bi_waiter_park(struct core *core, struct waiter *waiter)
+{
+    waiter->parked = true;
+    bi_timers_clear(&core->mono, &waiter->timer);
+    for (size_t i = 0; i < waiter->link_count; i++) {
+        bi_topic_pin(waiter->links[i].topic);
+        line_leave(core, &waiter->links[i]);
+    }
+}
+
+void bi_waiter_rejoin(struct core *core, struct waiter *waiter)
+{
+    waiter->parked = false;
+    if (waiter->until != BI_NEVER)
+        bi_timers_set(&core->mono, &waiter->timer, waiter->until);
+    for (size_t i = 0; i < waiter->link_count; i++) {
+        line_rejoin(&waiter->links[i]);
+        bi_topic_unpin(core, waiter->links[i].topic);
+        bi_waiters_mark(core, waiter->links[i].topic);
+    }
+}
+
+void bi_waiter_drop(struct core *core, struct waiter *waiter)
+{
+    waiter->op->private_.waiter = NULL;
+    take_out(core, waiter);
+    bi_alloc_put(&core->alloc, waiter);
+}
+
 void bi_waiter_end(struct core *core, struct waiter *waiter, int code)
 {
     bide_op *op = waiter->op;
-    take_out(core, waiter);
-    bi_alloc_put(&core->alloc, waiter);
-    op->private_.waiter = NULL;
+    bi_waiter_drop(core, waiter);
     op->private_.status = bi_op_answer(op, code);
     /* What the op did before it began to wait (finish_and_reserve) counts, too. */
     if (core->hold > op->private_.hold)
@@ -170,7 +223,7 @@ void bi_fire_waiter(struct core *core, struct timer *timer)
 bool bi_core_cancel(struct core *core, bide_op *op)
 {
     struct waiter *waiter = op->private_.waiter;
-    if (waiter == NULL)
+    if (waiter == NULL || waiter->parked)
         return false;
     core->hold = 0;
     bi_waiter_end(core, waiter, BIDE_CANCELLED);
@@ -181,8 +234,13 @@ void bi_core_close(struct core *core)
 {
     core->hold = 0;
     core->closed = true;
-    while (core->waiters.head != NULL)
-        bi_waiter_end(core, core->waiters.head, BIDE_CLOSED);
+    struct waiter *waiter = core->waiters.head;
+    while (waiter != NULL) {
+        struct waiter *next = waiter->next;
+        if (!waiter->parked)
+            bi_waiter_end(core, waiter, BIDE_CLOSED);
+        waiter = next;
+    }
 }
 
 /* ---- serving reserves ---- */
@@ -221,6 +279,28 @@ static struct topic *longest_waiting(struct core *core)
     return NULL;
 }
 
+/* Takes what is ready for a call that waits. One that lacks bodies has its answer, but not all of
+ * it: it is told, and parked. */
+static size_t take_for(struct core *core, struct waiter *waiter)
+{
+    core->lacking = false;
+    size_t taken = bi_core_take_some(core, waiter->args, waiter->links, waiter->link_count);
+    if (taken == 0)
+        return 0;
+    if (!core->lacking) {
+        bi_waiter_end(core, waiter, BIDE_OK);
+        return taken;
+    }
+    bide_op *op = waiter->op;
+    bi_waiter_park(core, waiter);
+    op->private_.flags |= BI_LACKS_BODY;
+    op->private_.status = BIDE_OK;
+    if (core->hold > op->private_.hold)
+        op->private_.hold = core->hold;
+    core->complete(core->ctx, op);
+    return taken;
+}
+
 void bi_waiters_serve(struct core *core)
 {
     const struct topic *topic;
@@ -233,9 +313,7 @@ void bi_waiters_serve(struct core *core)
         struct waiter *waiter = topic->waiting_head->waiter;
         uint64_t hold = core->hold;
         core->hold = 0;
-        size_t taken = bi_core_take_some(core, waiter->args, waiter->links, waiter->link_count);
-        if (taken > 0)
-            bi_waiter_end(core, waiter, BIDE_OK);
+        size_t taken = take_for(core, waiter);
         core->hold = hold;
         if (taken == 0)
             return;

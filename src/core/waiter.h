@@ -37,6 +37,8 @@ struct waiter {
     struct waiter *prev, *next; /* in the list of all */
     struct waiter *prev_watcher, *next_watcher;
     uint64_t number;         /* rises with every arrival */
+    int64_t until;           /* BI_NEVER: for ever */
+    bool parked;             /* out of its lines, while bodies are read for what it took */
     uint32_t job;            /* wait: the job */
     bide_feed *feed;         /* events: the feed */
     bide_reserve_args *args; /* reserve: in the op */
@@ -57,6 +59,12 @@ struct waiters {
  */
 struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
                              const struct waiter_link *links, size_t link_count, int *code);
+
+/* Takes a call out of its lines without ending it, and brings it back to its place in them. */
+void bi_waiter_park(struct core *core, struct waiter *waiter);
+void bi_waiter_rejoin(struct core *core, struct waiter *waiter);
+/* Ends the waiting without telling anybody: the op is answered by whoever called. */
+void bi_waiter_drop(struct core *core, struct waiter *waiter);
 
 /* Ends the waiting: the op completes with that code, holding for the core's present hold. */
 void bi_waiter_end(struct core *core, struct waiter *waiter, int code);

@@ -50,6 +50,10 @@ static bool fill_more(struct core *core, struct job *job, const struct wish *wis
 
 static bool fill_body(struct core *core, struct job *job, const struct wish *wish)
 {
+    if (wish->without_body) {
+        job->body_size = wish->image.body_size;
+        return true;
+    }
     job->body = wish->buf == NULL ? bide_buf_new(wish->body.data, wish->body.size)
                 : wish->take_buf  ? wish->buf
                                   : bide_buf_ref(wish->buf);
@@ -58,11 +62,20 @@ static bool fill_body(struct core *core, struct job *job, const struct wish *wis
     return job->body != NULL;
 }
 
+/* When a delay or retention ends on the boot-time clock. If the wall clock was set back between two
+ * runs it does not last longer than it was to last when it began. */
+static int64_t end_of(const struct core *core, const struct bi_image *image)
+{
+    int64_t due = mono_of(core, image->due);
+    int64_t longest = core->now.mono + (image->due - image->since);
+    return image->since != 0 && due > longest ? longest : due;
+}
+
 bide_state bi_wish_settle_due(const struct core *core, struct job *job,
                               const struct bi_image *image)
 {
     if (image->state == BIDE_STATE_DONE) {
-        job->due = mono_of(core, image->due);
+        job->due = end_of(core, image);
         return BIDE_STATE_DONE;
     }
     if (image->state != BIDE_STATE_DELAYED)
@@ -71,7 +84,7 @@ bide_state bi_wish_settle_due(const struct core *core, struct job *job,
         return BIDE_STATE_READY;
     if (image->due_wall)
         job->flags |= JOB_DUE_WALL;
-    job->due = image->due_wall ? image->due : mono_of(core, image->due);
+    job->due = image->due_wall ? image->due : end_of(core, image);
     return BIDE_STATE_DELAYED;
 }
 

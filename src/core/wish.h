@@ -17,7 +17,8 @@ struct wish {
     bide_slice body;
     bide_buf *buf;
     bool take_buf;
-    bool plain; /* nothing is said that struct more would keep */
+    bool without_body; /* the store has it */
+    bool plain;        /* nothing is said that struct more would keep */
     bide_conflict conflict;
     bide_slice key, last_error, result;
     bide_buf *result_buf;  /* the result as a buffer, or NULL */

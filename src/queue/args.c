@@ -556,6 +556,25 @@ static int check_nothing(const struct bide *queue, bide_op *op)
     return BIDE_OK;
 }
 
+static int check_recovered(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_duration_or(op, "timeout_ms", op->recovered.timeout_ms, "BIDE_FOREVER");
+}
+
+static int check_backup(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_pointer(op, "path", op->backup.path));
+    return op->backup.path[0] == 0 ? invalid(op, "the path is empty") : BIDE_OK;
+}
+
+static int check_check(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_pointer(op, "report", op->check.report);
+}
+
 static const check checks[BIDE_OP_COUNT] = {
     [BIDE_OP_PUT] = check_put,
     [BIDE_OP_PUT_MANY] = check_put_many,
@@ -597,6 +616,9 @@ static const check checks[BIDE_OP_COUNT] = {
     [BIDE_OP_UNSUBSCRIBE] = check_unsubscribe,
     [BIDE_OP_PING] = check_nothing,
     [BIDE_OP_DRAIN] = check_nothing,
+    [BIDE_OP_RECOVERED] = check_recovered,
+    [BIDE_OP_BACKUP] = check_backup,
+    [BIDE_OP_CHECK] = check_check,
 };
 
 int bi_args_check(const struct bide *queue, bide_op *op)

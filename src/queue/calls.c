@@ -413,6 +413,33 @@ int bide_ping(bide *queue)
     return bi_call(queue, &op);
 }
 
+int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery *progress)
+{
+    bide_op op;
+    op.kind = BIDE_OP_RECOVERED;
+    op.recovered = (bide_recovered_args){.timeout_ms = timeout_ms};
+    int code = bi_call(queue, &op);
+    if (code == BIDE_OK || code == BIDE_TIMED_OUT)
+        OUT(progress, op.recovered.progress);
+    return code;
+}
+
+int bide_backup(bide *queue, const char *path)
+{
+    bide_op op;
+    op.kind = BIDE_OP_BACKUP;
+    op.backup.path = path;
+    return bi_call(queue, &op);
+}
+
+int bide_check(bide *queue, bide_check_report *report)
+{
+    bide_op op;
+    op.kind = BIDE_OP_CHECK;
+    op.check.report = report;
+    return bi_call(queue, &op);
+}
+
 int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity,
                    bide_feed **feed)
 {

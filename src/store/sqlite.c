@@ -166,14 +166,14 @@ void bi_sqlite_disconnect(struct connection *connection)
 
 static void take_all(struct sqlite *sqlite)
 {
-    pthread_mutex_lock(&sqlite->reader.use);
     pthread_mutex_lock(&sqlite->slow.use);
+    pthread_mutex_lock(&sqlite->reader.use);
 }
 
 static void give_all(struct sqlite *sqlite)
 {
-    pthread_mutex_unlock(&sqlite->slow.use);
     pthread_mutex_unlock(&sqlite->reader.use);
+    pthread_mutex_unlock(&sqlite->slow.use);
 }
 
 /* ---- opening ---- */

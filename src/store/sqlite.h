@@ -9,7 +9,8 @@
  *     jobs.db-filler                         room to delete in when the disk is full
  *
  * Three connections, one for each thread that uses the store. Whoever uses one holds its mutex:
- * so the commit thread can close and open all of them when a write has failed.
+ * so all of them can be closed and opened when a write has failed. The mutexes are taken in this
+ * order: writer, slow, reader.
  */
 #ifndef BI_SQLITE_H
 #define BI_SQLITE_H

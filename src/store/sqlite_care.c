@@ -181,7 +181,10 @@ int bi_sqlite_backup(struct store *store, const char *path, char *error)
     }
     snprintf(part, sizeof(part), "%s-part", path);
     unlink(part);
-    int code = copy_pages(sqlite_of(store), part, error);
+    struct sqlite *sqlite = sqlite_of(store);
+    pthread_mutex_lock(&sqlite->slow.use);
+    int code = copy_pages(sqlite, part, error);
+    pthread_mutex_unlock(&sqlite->slow.use);
     if (code == BIDE_OK)
         code = finish_copy(part, path, error);
     unlink(part);
@@ -232,13 +235,17 @@ int bi_sqlite_check(struct store *store, struct store_report *report, char *erro
     struct connection own = {.db = NULL};
     struct checking checking = {.report = report};
     char complaint[120] = "";
+    pthread_mutex_lock(&sqlite->slow.use);
     int code = bi_sqlite_connect(sqlite, &own, error);
+    if (code == BIDE_OK) {
+        check_pages(own.db, complaint);
+        check_bodies(&own, &checking);
+        report->damaged += (uint64_t)bi_sqlite_number(&own, bi_sqlite_sql[ST_ASIDE_COUNT], 0);
+        bi_sqlite_disconnect(&own);
+    }
+    pthread_mutex_unlock(&sqlite->slow.use);
     if (code != BIDE_OK)
         return code;
-    check_pages(own.db, complaint);
-    check_bodies(&own, &checking);
-    report->damaged += (uint64_t)bi_sqlite_number(&own, bi_sqlite_sql[ST_ASIDE_COUNT], 0);
-    bi_sqlite_disconnect(&own);
     if (complaint[0] != 0) {
         snprintf(error, BIDE_ERROR_SIZE, "check: %.60s: %s", sqlite->path, complaint);
         return BIDE_EIO;

@@ -424,7 +424,7 @@ static void check_body(sqlite3_stmt *from, struct store_want *want)
     else if (bi_sum_bytes(want->id, data, size) != (uint32_t)sqlite3_column_int64(from, 0))
         say_unreadable(want, "the stored body does not match its checksum");
     else if ((want->body = bide_buf_new(size == 0 ? "" : data, size)) == NULL)
-        say_unreadable(want, bide_code_text(BIDE_ENOMEM));
+        want->again = true;
 }
 
 void bi_sqlite_read_body(struct connection *reader, struct store_want *want)
@@ -432,15 +432,16 @@ void bi_sqlite_read_body(struct connection *reader, struct store_want *want)
     sqlite3_stmt *from = bi_sqlite_get(reader, ST_BODY);
     want->body = NULL;
     want->reason[0] = 0;
-    if (from == NULL) {
-        say_unreadable(want,
-                       reader->db == NULL ? "the file is closed" : sqlite3_errmsg(reader->db));
+    want->again = from == NULL;
+    if (from == NULL)
         return;
-    }
     sqlite3_bind_int64(from, 1, (int64_t)want->id);
     int code = sqlite3_step(from);
+    int kind = code & 0xff;
     if (code == SQLITE_ROW)
         check_body(from, want);
+    else if (kind == SQLITE_NOMEM || kind == SQLITE_BUSY || kind == SQLITE_CANTOPEN)
+        want->again = true;
     else
         say_unreadable(want, code == SQLITE_DONE ? "the job is not in the file"
                                                  : sqlite3_errmsg(reader->db));

@@ -197,7 +197,7 @@ static void reboot_clock(struct sim *sim)
 {
     int64_t off = rng_one_in(&sim->rng, 2) ? rng_range(&sim->rng, 0, 20000000)
                                            : rng_range(&sim->rng, 0, INT64_C(86400000000));
-    sim->now.wall += off;
+    sim->now.wall += rng_one_in(&sim->rng, 4) ? -off : off;
     if (rng_one_in(&sim->rng, 2))
         sim->now.mono += off;
     else
@@ -221,8 +221,38 @@ void sim_new_core(struct sim *sim)
     sim->memory = sim_memory(sim);
 }
 
-static void load_job(struct sim *sim, const struct bi_image *image)
+static int64_t at_least(int64_t moment, int64_t least)
 {
+    return moment < least ? least : moment;
+}
+
+/* What a plain image does not say may be anything. */
+static void scribble(struct sim *sim, struct bi_image *image)
+{
+    image->max_retries = (int32_t)rng_range(&sim->rng, BIDE_NO_RETRY_LIMIT, 3);
+    image->failures = (uint32_t)rng_below(&sim->rng, 3);
+    image->expires_at = rng_range(&sim->rng, 0, 1);
+    image->retain = rng_range(&sim->rng, 0, 1000);
+    image->reserves = image->kicks = (uint32_t)rng_below(&sim->rng, 3);
+    image->ready = image->reserved = image->buried = rng_range(&sim->rng, 0, 1);
+}
+
+/* The image as a store hands it out: no store has moments before the epoch. */
+static struct bi_image image_to_load(struct sim *sim, const struct bi_image *stored)
+{
+    struct bi_image image = *stored;
+    image.created = at_least(image.created, 1);
+    image.since = at_least(image.since, 1);
+    image.due = at_least(image.due, 0);
+    if (image.plain)
+        scribble(sim, &image);
+    return image;
+}
+
+static void load_job(struct sim *sim, const struct bi_image *stored)
+{
+    struct bi_image copy = image_to_load(sim, stored);
+    const struct bi_image *image = &copy;
     if (sim->alloc_fails && rng_one_in(&sim->rng, 8))
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 4), 1);
     int code = bi_core_load(sim->core, image, sim->now);
@@ -248,6 +278,19 @@ static void load_everything(struct sim *sim)
     }
 }
 
+/* Jobs come in the order of their ids; the lists that have an order of their own get it now. */
+static void order_everything(struct sim *sim)
+{
+    struct bi_ordering ordering = {0};
+    while (bi_core_order_collect(sim->core, &ordering, 3))
+        continue;
+    bi_core_order_sort(&ordering);
+    while (bi_core_order_apply(sim->core, &ordering, 3))
+        continue;
+    expect_true(sim, !ordering.failed, "ordering failed though there was memory");
+    bi_core_order_done(sim->core, &ordering);
+}
+
 void sim_crash(struct sim *sim)
 {
     sim->what = "crash";
@@ -261,6 +304,7 @@ void sim_crash(struct sim *sim)
     expect_true(sim, sim->store.next_id > sim->model->told_id,
                 "after a restart an id would be given again");
     load_everything(sim);
+    order_everything(sim);
     model_learn_delays(sim->model);
     sim_tick(sim);
     sim_compare_all(sim);

@@ -140,12 +140,14 @@ static int update_refusal(struct model *m, const struct mjob *job, const bide_up
 static void update_due(struct model *m, struct mjob *job, const bide_update_args *args)
 {
     bool was_ready = job->state == BIDE_STATE_READY;
+    int64_t since = was_ready ? m->now.mono : job->since; /* delayed all along */
     bool wall = args->run_at_ms != BIDE_KEEP;
     int64_t due = wall ? args->run_at_ms * US_PER_MS : m->now.mono + args->delay_ms * US_PER_MS;
     if (due > (wall ? m->now.wall : m->now.mono)) {
         job->due_wall = wall;
         job->due = due;
         model_set_state(m, job, BIDE_STATE_DELAYED);
+        job->since = since;
     } else if (!was_ready) {
         job->due_wall = false;
         model_ready(m, job);

@@ -6,6 +6,11 @@ static int64_t loaded_moment(const struct model *m, int64_t wall)
     return wall == 0 ? BI_NEVER : model_mono_of(m, wall);
 }
 
+static int64_t not_later(int64_t moment, int64_t limit)
+{
+    return moment < limit ? moment : limit;
+}
+
 static void load_text(struct mtext *text, bool *has, const bide_buf *buf)
 {
     *has = buf != NULL && bide_buf_size(buf) != 0;
@@ -18,6 +23,9 @@ static void load_figures(struct mjob *job, const struct bi_image *image)
     job->priority = image->priority;
     job->ttr_ms = image->ttr / US_PER_MS;
     job->key_hold_retained = image->key_hold_retained;
+    job->max_retries = BIDE_NO_RETRY_LIMIT;
+    if (image->plain)
+        return;
     job->max_retries = image->max_retries;
     job->failures = image->failures;
     job->backoff_base_ms = image->backoff_base / US_PER_MS;
@@ -37,13 +45,20 @@ static void load_figures(struct mjob *job, const struct bi_image *image)
 static void load_moments(struct model *m, struct mjob *job, const struct bi_image *image)
 {
     job->created = loaded_moment(m, image->created);
+    job->since = not_later(model_mono_of(m, image->since), m->now.mono);
+    if (image->plain)
+        return;
     job->ready = loaded_moment(m, image->ready);
-    if (image->state == BIDE_STATE_READY && job->ready < m->now.mono)
-        job->since = job->ready;
     job->reserved = loaded_moment(m, image->reserved);
     job->touched = loaded_moment(m, image->touched);
     job->buried = loaded_moment(m, image->buried);
     job->done = loaded_moment(m, image->done);
+}
+
+/* If the wall clock was set back meanwhile, it takes no longer than it was to take at first. */
+static int64_t loaded_end(const struct model *m, const struct bi_image *image)
+{
+    return not_later(model_mono_of(m, image->due), m->now.mono + (image->due - image->since));
 }
 
 static void load_due(struct model *m, struct mjob *job, const struct bi_image *image)
@@ -51,7 +66,7 @@ static void load_due(struct model *m, struct mjob *job, const struct bi_image *i
     if (job->state != BIDE_STATE_DELAYED && job->state != BIDE_STATE_DONE)
         return;
     job->due_wall = image->due_wall && job->state == BIDE_STATE_DELAYED;
-    job->due = job->due_wall ? image->due : model_mono_of(m, image->due);
+    job->due = job->due_wall ? image->due : loaded_end(m, image);
     if (job->state == BIDE_STATE_DELAYED && image->due <= m->now.wall) {
         job->due_wall = false;
         model_ready(m, job);

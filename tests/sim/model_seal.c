@@ -28,8 +28,8 @@ static void compare_moments(struct model *m, const struct mjob *job, const struc
 {
     struct sim *sim = m->sim;
     expect(sim, "stored created", stored_moment(m, job->created), image->created);
-    bool ready = job->state == BIDE_STATE_READY;
-    expect(sim, "stored ready", stored_moment(m, ready ? job->since : job->ready), image->ready);
+    expect(sim, "stored since", model_wall_of(m, job->since), image->since);
+    expect(sim, "stored ready", stored_moment(m, job->ready), image->ready);
     expect(sim, "stored reserved", stored_moment(m, job->reserved), image->reserved);
     expect(sim, "stored touched", stored_moment(m, job->touched), image->touched);
     expect(sim, "stored buried", stored_moment(m, job->buried), image->buried);

@@ -61,6 +61,23 @@ static inline int slow_scan(struct store *store, uint64_t *after, uint64_t below
     return BIDE_NOT_FOUND;
 }
 
+static inline int slow_count(struct store *store, uint64_t below, uint64_t *count, char *error)
+{
+    (void)store;
+    (void)below;
+    (void)error;
+    *count = 0;
+    return BIDE_OK;
+}
+
+static inline int slow_fetch(struct store *store, uint64_t id, store_visit visit, void *ctx,
+                             char *error)
+{
+    (void)id;
+    slow_pauses(store, visit, ctx, error);
+    return BIDE_NOT_FOUND;
+}
+
 static inline void slow_keep(struct slow *slow, const struct bi_batch *batch)
 {
     slow->last_count = batch->count;
@@ -108,6 +125,8 @@ static const struct store_ops slow_store_ops = {
     .keeps = true,
     .start = slow_start,
     .pauses = slow_pauses,
+    .count = slow_count,
+    .fetch = slow_fetch,
     .scan = slow_scan,
     .commit = slow_commit,
     .close = slow_close,

@@ -34,6 +34,7 @@ static bide_touch_item touches[2];
 static bide_job exported;
 static bide_topic_stats topic_stats[2];
 static bide_stats stats;
+static bide_check_report report;
 static bide_event events[2];
 static char feed_; /* an address is all that is looked at */
 
@@ -141,6 +142,12 @@ static bide_op good(bide_op_kind kind)
     case BIDE_OP_UNSUBSCRIBE:
         op.feed =
             (bide_feed_args){.feed = (bide_feed *)(void *)&feed_, .events = events, .event_max = 2};
+        break;
+    case BIDE_OP_BACKUP:
+        op.backup.path = "copy.db";
+        break;
+    case BIDE_OP_CHECK:
+        op.check.report = &report;
         break;
     default:
         break;

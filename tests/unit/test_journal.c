@@ -168,8 +168,13 @@ static void the_first_token_of_all_holds_for_the_batch_that_stores_the_limit(voi
     world_close(&w);
     world_open(&w, true);
     assert_true(bi_core_dirty(w.core));
-    struct bi_image image = {
-        .id = 1, .state = BIDE_STATE_READY, .ttr = SECOND, .max_retries = -1, .topic = "a"};
+    struct bi_image image = {.id = 1,
+                             .state = BIDE_STATE_READY,
+                             .ttr = SECOND,
+                             .created = EPOCH,
+                             .body_size = 1,
+                             .max_retries = -1,
+                             .topic = "a"};
     image.body = bide_buf_new("x", 1);
     assert_int_equal(bi_core_load(w.core, &image, w.now), BIDE_OK);
     bide_buf_unref(image.body);

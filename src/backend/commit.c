@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * commit - batches go to the store, and the answers that wait for them go out.
+ *
+ * While one batch is being stored the next ones gather. Who stores is the commit thread, or a
+ * caller that waits for its own op and finds nobody at it: alone on the queue, it need not wake
+ * anybody and be woken. There is one batch in flight at a time, whoever stores it.
+ */
+#include "backend/answer.h"
+#include "backend/inside.h"
+#include "util/clock.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* How long the commit thread rests when memory lacks, or after a commit has failed. */
+#define RETRY_MS 10
+/* Between two looks at a store of which nobody knows what it has. */
+#define STUCK_MS 200
+
+/* ---- holding answers ---- */
+
+static struct op_list *held_for(struct local *local, uint64_t batch)
+{
+    return &local->held[batch % BI_BATCHES_MAX];
+}
+
+bool bi_commit_must_hold(const struct local *local, const bide_op *op)
+{
+    return local->keeps && op->private_.hold > bi_core_committed_batch(local->core);
+}
+
+void bi_commit_hold(struct local *local, bide_op *op)
+{
+    list_add(held_for(local, op->private_.hold), op);
+    local->held_ops++;
+    local->held_bytes += op->private_.bytes;
+}
+
+static void release_held(struct local *local, struct op_list *held)
+{
+    for (bide_op *op = held->head; op != NULL; op = op->private_.next) {
+        local->held_ops--;
+        local->held_bytes -= op->private_.bytes;
+    }
+    list_join(&local->completed, held);
+    if (local->queued > 0)
+        pthread_cond_broadcast(&local->room);
+}
+
+static bool is_full(const struct local *local)
+{
+    const bide_options *options = &local->context.options;
+    return local->held_ops >= options->max_pending_ops ||
+           local->held_bytes >= options->max_pending_bytes;
+}
+
+int bi_commit_room(struct local *local, bide_op *op, struct bi_now *now)
+{
+    if (!is_full(local))
+        return BIDE_OK;
+    while (is_full(local) && !local->closing) {
+        if (op->private_.wake == NULL)
+            return bi_local_refuse(op, BIDE_EBUSY, NULL);
+        local->queued++;
+        pthread_cond_wait(&local->room, &local->lock);
+        if (--local->queued == 0)
+            pthread_cond_signal(&local->left);
+    }
+    *now = bi_local_clocks(local);
+    return local->closing ? bi_local_refuse(op, BIDE_CLOSED, NULL) : BIDE_OK;
+}
+
+/* Every held answer, of any batch, becomes this one. */
+static void fail_held(struct local *local, int code, const char *error, bool undone)
+{
+    struct bi_now now = bi_local_clocks(local);
+    for (int i = 0; i < BI_BATCHES_MAX; i++) {
+        for (bide_op *op = local->held[i].head; op != NULL; op = op->private_.next) {
+            if (undone)
+                bi_core_untake(local->core, op, now);
+            bi_answer_take_back(op, code, error);
+        }
+        release_held(local, &local->held[i]);
+    }
+}
+
+/* ---- storing ---- */
+
+static void commit_failed(struct local *local, int code, const char *error)
+{
+    bi_core_rollback(local->core, bi_local_clocks(local));
+    bi_ticking_fail(local, code, error);
+    bi_reading_fail(local, code, error);
+    fail_held(local, code, error, true);
+    bi_core_serve(local->core, bi_local_clocks(local));
+}
+
+static void commit_succeeded(struct local *local, const struct bi_batch *batch)
+{
+    bi_core_committed(local->core, batch);
+    release_held(local, held_for(local, batch->number));
+}
+
+/* The files were opened again. Nothing more is acknowledged unless they hold what they held. */
+static void compare_reopened(struct local *local)
+{
+    uint64_t differences = 0;
+    char error[BIDE_ERROR_SIZE] = "";
+    local->store->reopened = false;
+    int code = bi_care_compare(local, &differences, error);
+    if (code == BIDE_OK && differences == 0) {
+        bi_log(&local->context.log, BIDE_LOG_WARN,
+               "the store was opened again after a failed write, and has everything");
+        return;
+    }
+    bi_log(&local->context.log, BIDE_LOG_ERROR,
+           "the store was opened again after a failed write, and %llu jobs differ: %s",
+           (unsigned long long)differences, error);
+    bi_local_lock(local);
+    local->stuck = true;
+    snprintf(local->stuck_text, sizeof(local->stuck_text),
+             "the store does not hold what was acknowledged (%.120s); close the queue and check it",
+             error);
+    pthread_mutex_unlock(&local->lock);
+}
+
+/* Nobody knows how it went: whoever waits is told so, and nothing is taken on until it is known. */
+static void get_stuck(struct local *local, const char *error)
+{
+    bi_local_lock(local);
+    if (!local->stuck) {
+        bi_ticking_fail(local, BIDE_EUNKNOWN, error);
+        bi_reading_fail(local, BIDE_EUNKNOWN, error);
+        fail_held(local, BIDE_EUNKNOWN, error, false);
+        bi_text_copy(local->stuck_text, error);
+    }
+    local->stuck = true;
+    bi_local_unlock(local);
+}
+
+static bool is_closing(struct local *local)
+{
+    bi_local_lock(local);
+    bool closing = local->closing;
+    pthread_mutex_unlock(&local->lock);
+    return closing;
+}
+
+/* Stores a batch, whatever it takes; without the lock. */
+static int store_batch(struct local *local, const struct bi_batch *batch, char *error)
+{
+    int code = local->store->ops->commit(local->store, batch, error);
+    bool was_stuck = false;
+    while (code == BIDE_EUNKNOWN) {
+        bi_log(&local->context.log, BIDE_LOG_ERROR, "%s", error);
+        get_stuck(local, error);
+        was_stuck = true;
+        if (is_closing(local))
+            break;
+        bi_alarm_sleep(STUCK_MS);
+        code = local->store->ops->commit(local->store, batch, error);
+    }
+    if (was_stuck && code == BIDE_OK) {
+        bi_local_lock(local);
+        local->stuck = false;
+        pthread_mutex_unlock(&local->lock);
+    }
+    if (local->store->reopened)
+        compare_reopened(local);
+    return code;
+}
+
+static void tidy(struct local *local)
+{
+    if (local->store->ops->tidy == NULL)
+        return;
+    int64_t again = local->store->ops->tidy(local->store);
+    bi_local_lock(local);
+    local->tidy_at = again == BI_NEVER ? BI_NEVER : bi_clock_boot() + again;
+    pthread_mutex_unlock(&local->lock);
+}
+
+/*
+ * Stores one batch. The lock is held at the call and at the return, not in between. Others may
+ * begin the next one while the answers of this one are still being handed out: to wake a thousand
+ * callers takes longer than to write what they bring.
+ */
+static int commit_one(struct local *local)
+{
+    struct bi_batch batch;
+    if (bi_core_seal(local->core, bi_local_clocks(local), &batch) != BIDE_OK)
+        return BIDE_ENOMEM;
+    local->committing = true;
+    pthread_mutex_unlock(&local->lock);
+    char error[BIDE_ERROR_SIZE] = "";
+    int code = store_batch(local, &batch, error);
+    bi_local_lock(local);
+    if (code == BIDE_OK)
+        commit_succeeded(local, &batch);
+    else
+        commit_failed(local, code, error);
+    bi_batch_done(local->core, &batch);
+    local->committing = false;
+    bi_local_look_ahead(local);
+    if (local->sliced.head != NULL)
+        bi_alarm_ring(&local->alarm);
+    bi_local_unlock(local);
+    if (code != BIDE_OK)
+        bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed: %s", error);
+    tidy(local);
+    bi_local_lock(local);
+    return code;
+}
+
+void bi_commit_lead(struct local *local)
+{
+    if (local->committing || !bi_core_dirty(local->core))
+        return;
+    commit_one(local);
+    /* What has gathered meanwhile, and what the store asked for, is the commit thread's. */
+    if (bi_core_dirty(local->core) || local->tidy_at != BI_NEVER || local->asides != NULL ||
+        local->closing)
+        pthread_cond_signal(&local->work);
+}
+
+/* ---- rows that make no sense ---- */
+
+void bi_commit_set_aside(struct local *local, uint64_t id, const char *reason)
+{
+    struct aside *aside = malloc(sizeof(*aside));
+    bi_log(&local->context.log, BIDE_LOG_ERROR, "job %llu cannot be loaded: %s",
+           (unsigned long long)id, reason);
+    if (aside == NULL)
+        return; /* it stays where it is, and is found again at the next start */
+    aside->id = id;
+    snprintf(aside->reason, sizeof(aside->reason), "%s", reason);
+    bi_local_lock(local);
+    aside->next = local->asides;
+    local->asides = aside;
+    pthread_cond_signal(&local->work);
+    pthread_mutex_unlock(&local->lock);
+}
+
+/* The lock is held at the call and at the return. */
+static void set_one_aside(struct local *local)
+{
+    struct aside *aside = local->asides;
+    local->asides = aside->next;
+    local->committing = true;
+    pthread_mutex_unlock(&local->lock);
+    char error[BIDE_ERROR_SIZE];
+    if (local->store->ops->set_aside(local->store, aside->id, aside->reason, error) != BIDE_OK)
+        bi_log(&local->context.log, BIDE_LOG_WARN, "job %llu stays where it is: %s",
+               (unsigned long long)aside->id, error);
+    free(aside);
+    bi_local_lock(local);
+    local->committing = false;
+}
+
+/* ---- the thread ---- */
+
+static void rest(struct local *local)
+{
+    pthread_mutex_unlock(&local->lock);
+    bi_alarm_sleep(RETRY_MS);
+    bi_local_lock(local);
+}
+
+static void wait_for_work(struct local *local)
+{
+    if (local->tidy_at == BI_NEVER || local->committing) {
+        pthread_cond_wait(&local->work, &local->lock);
+        return;
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t us = local->tidy_at - bi_clock_boot();
+    us = us < 0 ? 0 : us;
+    until.tv_sec += us / 1000000;
+    until.tv_nsec += (us % 1000000) * 1000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&local->work, &local->lock, &until);
+}
+
+static void tidy_unlocked(struct local *local)
+{
+    local->committing = true;
+    pthread_mutex_unlock(&local->lock);
+    tidy(local);
+    bi_local_lock(local);
+    local->committing = false;
+}
+
+void *bi_commit_run(void *arg)
+{
+    struct local *local = arg;
+    int code = BIDE_OK;
+    bi_local_lock(local);
+    for (;;) {
+        bool dirty = bi_core_dirty(local->core);
+        if (local->last && !local->committing && (!dirty || code != BIDE_OK) &&
+            local->held_ops == 0)
+            break;
+        if (code != BIDE_OK)
+            rest(local);
+        code = BIDE_OK;
+        if (local->committing)
+            wait_for_work(local);
+        else if (dirty)
+            code = commit_one(local);
+        else if (local->asides != NULL && !local->last)
+            set_one_aside(local);
+        else if (local->tidy_at <= bi_clock_boot() && !local->last)
+            tidy_unlocked(local);
+        else if (!local->last)
+            wait_for_work(local);
+        else
+            rest(local); /* somebody still has answers held, and is about to say so */
+    }
+    pthread_mutex_unlock(&local->lock);
+    return NULL;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inside - what the files of the local backend share. Only they include this.
+ *
+ *     local.c      the lock, the clocks, running ops, opening and closing
+ *     ticking.c    the timer thread: what is due, and kick and purge in slices
+ *     commit.c     the commit thread, and the answers that are held for it
+ *     reading.c    the reader thread: bodies, and jobs that are wanted before they are loaded
+ *     recovery.c   the slow thread: loading what was stored, and which ops wait for that
+ *     care.c       and then backups and checks
+ */
+#ifndef BI_INSIDE_H
+#define BI_INSIDE_H
+
+#include "backend/alarm.h"
+#include "backend/local.h"
+#include "backend/oplist.h"
+#include "core/core.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A job whose row makes no sense, to be set aside. */
+struct aside {
+    struct aside *next;
+    uint64_t id;
+    char reason[80];
+};
+
+/* Ids that were loaded, or looked for, before the scan came to them. */
+struct idset {
+    uint64_t *ids; /* 0: a free place */
+    size_t room, count;
+};
+
+struct recovery {
+    bool running;       /* not everything is loaded */
+    uint64_t below;     /* the first id of this life */
+    uint64_t after;     /* everything up to this id is loaded */
+    struct idset early; /* and these */
+    bide_recovery progress;
+    int64_t told;            /* when the callback was last called */
+    struct op_list deferred; /* ops that wait for the end */
+};
+
+/* An op for which the reader reads: its bodies are so many, from the first on. */
+struct reading {
+    bide_op *op; /* NULL: it was answered meanwhile */
+    size_t first, count;
+};
+
+struct local {
+    struct backend base;
+    struct backend_context context;
+    struct store *store;
+    struct core *core;
+    bool keeps;
+
+    _Atomic unsigned inside;   /* callers that are in here, or about to be */
+    _Atomic unsigned starving; /* those who have waited long for the lock */
+    pthread_mutex_t gate;      /* through which everybody goes while somebody starves */
+    pthread_mutex_t lock;      /* guards everything below */
+    struct op_list completed;  /* to be handed out when the lock is given back */
+    struct op_list sliced;     /* kicks and purges that the timer thread carries on with */
+    bool closing;
+    int64_t wall_offset;
+    int64_t offset_read; /* when it was last looked at */
+    struct bi_alarm alarm;
+    pthread_t timer_thread;
+
+    /* commit.c */
+    struct op_list held[BI_BATCHES_MAX]; /* answers, by the batch that they wait for */
+    uint64_t held_ops;
+    uint64_t held_bytes;
+    pthread_cond_t room; /* fewer answers are held */
+    unsigned queued;     /* callers that wait for room */
+    pthread_cond_t left; /* such a caller has gone */
+    pthread_cond_t work; /* for the commit thread */
+    bool committing;     /* somebody is storing a batch */
+    bool last;           /* closing, and nothing more comes: the commit thread may end */
+    int64_t tidy_at;     /* when the store wants to be tidied; BI_NEVER */
+    bool stuck;          /* nobody knows how the last commit went: nothing is taken on */
+    char stuck_text[BIDE_ERROR_SIZE];
+    struct aside *asides;
+    pthread_t commit_thread;
+
+    /* reading.c */
+    struct op_list lacking; /* ops whose bodies are to be read */
+    struct op_list wanting; /* ops that name jobs which are not loaded */
+    struct reading *reads;  /* what is being read now */
+    size_t read_count;
+    unsigned fetching;   /* ops whose jobs are being fetched */
+    pthread_cond_t read; /* for the reader thread */
+    pthread_t reader_thread;
+
+    /* recovery.c, care.c */
+    struct recovery recovery;
+    struct op_list chores; /* backups and checks */
+    pthread_cond_t chore;
+    pthread_t slow_thread;
+};
+
+/* ---- local.c ---- */
+
+struct bi_now bi_local_clocks(struct local *local);
+void bi_local_lock(struct local *local);
+/* Gives the lock back and hands out what has completed. */
+void bi_local_unlock(struct local *local);
+int bi_local_refuse(bide_op *op, int code, const char *text);
+/* Sets the alarm if the next deadline has moved nearer, and wakes the threads that have work. */
+void bi_local_look_ahead(struct local *local);
+/* An op that is not pending in the core any more has its code: it is read for, held or completed. */
+void bi_local_answer(struct local *local, bide_op *op, int code);
+/* Runs an op that had to wait before it could be run. */
+void bi_local_resume(struct local *local, bide_op *op);
+/* Completes an op with a code and its general sentence. */
+void bi_local_end(struct local *local, bide_op *op, int code);
+/* Can the owner of the op be told later? */
+bool bi_local_can_wait(const bide_op *op);
+
+/* ---- ticking.c ---- */
+
+void *bi_ticking_run(void *local);
+/* A kick or purge has more to do: it goes on in the background, if its owner can be told. */
+int bi_ticking_slices(struct local *local, bide_op *op);
+/* Fires what is due, if not too much waits to be stored. True if there is more. */
+bool bi_ticking_tick(struct local *local, struct bi_now now);
+/* The sliced ops of which a part was undone end here. */
+void bi_ticking_fail(struct local *local, int code, const char *error);
+void bi_ticking_end(struct local *local);
+
+/* ---- commit.c ---- */
+
+void *bi_commit_run(void *local);
+bool bi_commit_must_hold(const struct local *local, const bide_op *op);
+void bi_commit_hold(struct local *local, bide_op *op);
+/* May the op be run, as far as holding its answer goes? Waits for room, if the op can wait. */
+int bi_commit_room(struct local *local, bide_op *op, struct bi_now *now);
+/* A caller that waits for its own op stores the batch itself, if nobody else is doing so. The lock
+ * is held. */
+void bi_commit_lead(struct local *local);
+/* A row that makes no sense, to be set aside in the store. */
+void bi_commit_set_aside(struct local *local, uint64_t id, const char *reason);
+
+/* ---- reading.c ---- */
+
+void *bi_reading_run(void *local);
+/* The op lacks bodies: they are read, and then it is answered. */
+void bi_reading_add(struct local *local, bide_op *op);
+/* Ends those of its ops that saw what could not be stored. */
+void bi_reading_fail(struct local *local, int code, const char *error);
+
+/* ---- recovery.c ---- */
+
+void *bi_recovery_run(void *local);
+/* BIDE_OK: the op may be run. BIDE_PENDING: it is run later. Else it is refused. */
+int bi_recovery_gate(struct local *local, bide_op *op);
+/* Loads the jobs that an op names. Called by the reader thread, without the lock. */
+void bi_recovery_fetch(struct local *local, bide_op *op);
+/* Everything up to now that waits for recovery is ended. */
+void bi_recovery_end(struct local *local);
+bool bi_recovery_cancel(struct local *local, bide_op *op);
+/* Is it loaded, as far as that can be said? */
+bool bi_recovery_knows(const struct local *local, uint64_t id);
+
+/* ---- care.c ---- */
+
+/* Does the slow thread have to do this op? */
+bool bi_care_is_chore(const struct local *local, const bide_op *op);
+void bi_care_do(struct local *local, bide_op *op);
+/* Compares what is stored with the core. Without the lock. differences is how many. */
+int bi_care_compare(struct local *local, uint64_t *differences, char *error);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reading - the reader thread: bodies that only the store has.
+ *
+ * Ops that lack bodies stand in a list. The reader takes some of them, reads all that they lack in
+ * one go without the lock, and gives the bodies to the core, which says how each op goes on. With
+ * what is wanted it reads a little of what will be wanted next. While jobs are still being loaded
+ * it also fetches those that ops name.
+ */
+#include "backend/answer.h"
+#include "backend/inside.h"
+#include "backend/keep.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Ops in one go, and bodies that are read ahead for them. */
+#define READ_OPS    64
+#define AHEAD_COUNT 64
+#define AHEAD_BYTES (1 << 20)
+/* Before a store that is closed for the moment is tried again. */
+#define AGAIN_MS 20
+
+void bi_reading_add(struct local *local, bide_op *op)
+{
+    /* A text that bodies are to be searched for must be there when they come. */
+    if (bi_keep(op) != BIDE_OK) {
+        bi_core_untake(local->core, op, bi_local_clocks(local));
+        bi_core_unpark(local->core, op);
+        op->private_.status = BIDE_OK;
+        bi_answer_take_back(op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        list_add(&local->completed, op);
+        return;
+    }
+    list_add(&local->lacking, op);
+    pthread_cond_signal(&local->read);
+}
+
+/* ---- ending what cannot be answered as it stands ---- */
+
+/* Ends an op that was to be read for. */
+static void give_up(struct local *local, bide_op *op, int code, const char *error)
+{
+    bi_core_untake(local->core, op, bi_local_clocks(local));
+    bi_core_unpark(local->core, op);
+    op->private_.status = BIDE_OK;
+    bi_answer_take_back(op, code, error);
+    list_add(&local->completed, op);
+}
+
+void bi_reading_fail(struct local *local, int code, const char *error)
+{
+    for (size_t i = 0; i < local->read_count; i++) {
+        struct reading *reading = &local->reads[i];
+        if (reading->op == NULL || !bi_commit_must_hold(local, reading->op))
+            continue;
+        give_up(local, reading->op, code, error);
+        reading->op = NULL;
+    }
+    struct op_list lacking = list_take(&local->lacking);
+    for (bide_op *op = lacking.head; op != NULL;) {
+        bide_op *next = op->private_.next;
+        if (bi_commit_must_hold(local, op))
+            give_up(local, op, code, error);
+        else
+            list_add(&local->lacking, op);
+        op = next;
+    }
+}
+
+/* ---- one go ---- */
+
+struct go {
+    struct reading reads[READ_OPS];
+    size_t read_count;
+    size_t count; /* bodies that are wanted, and those read ahead */
+    size_t ahead; /* where the latter begin */
+    struct bi_body *bodies;
+    struct store_want *wants;
+};
+
+/* How many bodies an op lacks. */
+static size_t count_lacking(const bide_op *op)
+{
+    struct bi_body some[64];
+    size_t count = 0;
+    size_t got;
+    while ((got = bi_core_lacking(op, count, some, 64)) > 0)
+        count += got;
+    return count;
+}
+
+static bool make_room(struct go *go)
+{
+    size_t count = go->count + AHEAD_COUNT;
+    go->bodies = malloc(count * sizeof(*go->bodies));
+    go->wants = malloc(count * sizeof(*go->wants));
+    return go->bodies != NULL && go->wants != NULL;
+}
+
+/* Takes ops from the list, and lists what they lack. The lock is held. */
+static bool take_ops(struct local *local, struct go *go)
+{
+    while (go->read_count < READ_OPS && go->count < BIDE_BATCH_JOBS &&
+           local->lacking.head != NULL) {
+        bide_op *op = list_pop(&local->lacking);
+        size_t count = count_lacking(op);
+        go->reads[go->read_count++] = (struct reading){op, go->count, count};
+        go->count += count;
+    }
+    if (!make_room(go))
+        return false;
+    for (size_t i = 0; i < go->read_count; i++) {
+        const struct reading *reading = &go->reads[i];
+        bi_core_lacking(reading->op, 0, go->bodies + reading->first, reading->count);
+    }
+    go->ahead = go->count;
+    if (go->count > 0)
+        go->count += bi_core_foresee(local->core, go->bodies[go->ahead - 1].id,
+                                     go->bodies + go->ahead, AHEAD_COUNT, AHEAD_BYTES);
+    return true;
+}
+
+/* Reads without the lock. False if the store must be asked again. */
+static bool read_bodies(struct local *local, struct go *go)
+{
+    for (size_t i = 0; i < go->count; i++)
+        go->wants[i] = (struct store_want){.id = go->bodies[i].id, .size = go->bodies[i].size};
+    local->store->ops->read(local->store, go->wants, go->count);
+    bool again = false;
+    for (size_t i = 0; i < go->count; i++) {
+        go->bodies[i].body = go->wants[i].body;
+        go->bodies[i].reason = go->wants[i].reason;
+        again |= go->wants[i].again;
+    }
+    return !again;
+}
+
+static void log_unreadable(const struct local *local, const struct go *go)
+{
+    for (size_t i = 0; i < go->ahead; i++)
+        if (go->bodies[i].body == NULL)
+            bi_log(&local->context.log, BIDE_LOG_ERROR, "the body of job %llu cannot be read: %s",
+                   (unsigned long long)go->bodies[i].id, go->bodies[i].reason);
+}
+
+/* Gives each op what was read for it. The lock is held. */
+static void answer_ops(struct local *local, struct go *go, bool good)
+{
+    for (size_t i = 0; i < go->read_count; i++) {
+        const struct reading *reading = &go->reads[i];
+        bide_op *op = reading->op;
+        if (op == NULL)
+            continue;
+        if (!good) {
+            list_add(&local->lacking, op);
+            continue;
+        }
+        int code =
+            bi_core_supply(local->core, op, go->bodies + reading->first, bi_local_clocks(local));
+        if (code == BI_AGAIN)
+            list_add(&local->lacking, op);
+        else if (code != BIDE_PENDING)
+            bi_local_answer(local, op, code);
+    }
+    for (size_t i = go->ahead; good && i < go->count; i++) {
+        if (go->bodies[i].body == NULL)
+            continue;
+        bi_core_keep_body(local->core, go->bodies[i].id, go->bodies[i].body);
+        go->bodies[i].body = NULL;
+    }
+}
+
+static void free_go(struct go *go)
+{
+    for (size_t i = 0; go->bodies != NULL && go->wants != NULL && i < go->count; i++)
+        bide_buf_unref(go->bodies[i].body);
+    free(go->bodies);
+    free(go->wants);
+}
+
+/* The lock is held at the call and at the return, not in between. */
+static void read_some(struct local *local)
+{
+    struct go go = {.read_count = 0};
+    bool good = take_ops(local, &go);
+    if (!good) {
+        free_go(&(struct go){.bodies = go.bodies, .wants = go.wants});
+        for (size_t i = 0; i < go.read_count; i++)
+            give_up(local, go.reads[i].op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        return;
+    }
+    local->reads = go.reads;
+    local->read_count = go.read_count;
+    pthread_mutex_unlock(&local->lock);
+    good = read_bodies(local, &go);
+    if (good)
+        log_unreadable(local, &go);
+    else
+        bi_alarm_sleep(AGAIN_MS);
+    bi_local_lock(local);
+    local->read_count = 0;
+    answer_ops(local, &go, good);
+    bi_local_look_ahead(local);
+    bi_local_unlock(local);
+    free_go(&go);
+    bi_local_lock(local);
+}
+
+/* ---- jobs that are not loaded yet ---- */
+
+static void fetch_one(struct local *local)
+{
+    bide_op *op = list_pop(&local->wanting);
+    pthread_mutex_unlock(&local->lock);
+    bi_recovery_fetch(local, op);
+    bi_local_lock(local);
+    if (local->closing)
+        bi_local_end(local, op, BIDE_CLOSED);
+    else
+        bi_local_resume(local, op);
+    bi_local_look_ahead(local);
+    bi_local_unlock(local);
+    bi_local_lock(local);
+}
+
+void *bi_reading_run(void *arg)
+{
+    struct local *local = arg;
+    bi_local_lock(local);
+    for (;;) {
+        if (local->wanting.head != NULL)
+            fetch_one(local);
+        else if (local->lacking.head != NULL)
+            read_some(local);
+        else if (local->closing)
+            break;
+        else
+            pthread_cond_wait(&local->read, &local->lock);
+    }
+    pthread_mutex_unlock(&local->lock);
+    return NULL;
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * recovery - what was stored comes back, while the queue already serves.
+ *
+ * The slow thread scans the store in the order of ids, a slice at a time: rows are read without the
+ * lock and loaded under it. Meanwhile an op that names a job which is not loaded has it fetched
+ * first; such ids are remembered, because the scan may still have their rows in hand when they have
+ * changed or gone. Ops that need to know everything wait for the end.
+ */
+#include "backend/inside.h"
+#include "backend/keep.h"
+#include "util/clock.h"
+#include "util/hash.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows that are loaded under one lock. */
+#define SLICE_ROWS 256
+/* Changes (of jobs that had been started) that may wait to be stored before loading waits. */
+#define BACKLOG_MAX 20000
+/* Ops that had waited for the end and are run under one lock. */
+#define RESUME_OPS 64
+/* Between two tries to read a store that cannot be read. */
+#define RETRY_MS 200
+/* The callback is called that often at most. */
+#define TELL_EVERY 100000 /* us */
+
+/* ---- ids that came early ---- */
+
+static uint64_t *id_place(const struct idset *set, uint64_t id)
+{
+    size_t at = bi_hash_u64(id) & (set->room - 1);
+    while (set->ids[at] != 0 && set->ids[at] != id)
+        at = (at + 1) & (set->room - 1);
+    return &set->ids[at];
+}
+
+static bool has_id(const struct idset *set, uint64_t id)
+{
+    return set->room > 0 && *id_place(set, id) == id;
+}
+
+static bool grow_ids(struct idset *set)
+{
+    struct idset larger = {.room = set->room == 0 ? 256 : set->room * 2};
+    larger.ids = calloc(larger.room, sizeof(*larger.ids));
+    if (larger.ids == NULL)
+        return false;
+    for (size_t i = 0; i < set->room; i++)
+        if (set->ids[i] != 0)
+            *id_place(&larger, set->ids[i]) = set->ids[i];
+    larger.count = set->count;
+    free(set->ids);
+    *set = larger;
+    return true;
+}
+
+/* False when out of memory. */
+static bool add_id(struct idset *set, uint64_t id)
+{
+    if (has_id(set, id))
+        return true;
+    if (set->count * 2 >= set->room && !grow_ids(set))
+        return false;
+    *id_place(set, id) = id;
+    set->count++;
+    return true;
+}
+
+bool bi_recovery_knows(const struct local *local, uint64_t id)
+{
+    const struct recovery *recovery = &local->recovery;
+    return !recovery->running || id <= recovery->after || id >= recovery->below ||
+           has_id(&recovery->early, id);
+}
+
+/* ---- which ops must wait ---- */
+
+/* The id-th job that an op names; 0: it names no more. */
+static uint64_t named(const bide_op *op, size_t i)
+{
+    switch (op->kind) {
+    case BIDE_OP_FINISH_MANY:
+        return i < op->finish_many.count ? op->finish_many.items[i].id : 0;
+    case BIDE_OP_TOUCH_MANY:
+        return i < op->touch_many.count ? op->touch_many.items[i].id : 0;
+    case BIDE_OP_RESERVE_JOB:
+        return i == 0 ? op->reserve_job.id : 0;
+    case BIDE_OP_DONE:
+        return i == 0 ? op->finish.id : 0;
+    case BIDE_OP_FINISH_AND_RESERVE:
+        return i == 0 ? op->finish_and_reserve.finish.id : 0;
+    case BIDE_OP_DELETE:
+    case BIDE_OP_GIVE_BACK:
+    case BIDE_OP_KICK_JOB:
+    case BIDE_OP_CANCEL:
+        return i == 0 ? op->lease.id : 0;
+    case BIDE_OP_RELEASE:
+        return i == 0 ? op->release.id : 0;
+    case BIDE_OP_FAIL:
+        return i == 0 ? op->fail.id : 0;
+    case BIDE_OP_BURY:
+        return i == 0 ? op->bury.id : 0;
+    case BIDE_OP_TOUCH:
+        return i == 0 ? op->touch.id : 0;
+    case BIDE_OP_UPDATE:
+        return i == 0 ? op->update.id : 0;
+    case BIDE_OP_PEEK:
+    case BIDE_OP_JOB_STATS:
+        return i == 0 ? op->look.id : 0;
+    case BIDE_OP_BODY:
+    case BIDE_OP_RESULT:
+        return i == 0 ? op->fetch.id : 0;
+    case BIDE_OP_WAIT:
+        return i == 0 ? op->wait.id : 0;
+    default:
+        return 0;
+    }
+}
+
+static bool has_key(const bide_put_item *item)
+{
+    return item->options != NULL && item->options->key.size > 0;
+}
+
+static bool any_key(const bide_op *op)
+{
+    for (size_t i = 0; i < op->put_many.count; i++)
+        if (has_key(&op->put_many.items[i]))
+            return true;
+    return false;
+}
+
+/* Does the op have to know all jobs? */
+static bool needs_all(const struct local *local, const bide_op *op)
+{
+    static const bool always[BIDE_OP_COUNT] = {
+        [BIDE_OP_KICK] = true,   [BIDE_OP_PURGE] = true,       [BIDE_OP_LIST] = true,
+        [BIDE_OP_FIND] = true,   [BIDE_OP_PEEK_FIRST] = true,  [BIDE_OP_TOPICS] = true,
+        [BIDE_OP_STATS] = true,  [BIDE_OP_TOPIC_STATS] = true, [BIDE_OP_WAITING] = true,
+        [BIDE_OP_RESUME] = true,
+    };
+    bool limited = local->context.options.max_jobs_per_topic != 0;
+    switch (op->kind) {
+    case BIDE_OP_PUT:
+        return limited || has_key(&op->put);
+    case BIDE_OP_PUT_MANY:
+        return limited || any_key(op);
+    case BIDE_OP_RESTORE:
+        return limited || op->restore.job->key_size > 0;
+    case BIDE_OP_UPDATE:
+        return op->update.topic.size > 0;
+    default:
+        return always[op->kind];
+    }
+}
+
+static bool names_unknown(const struct local *local, const bide_op *op)
+{
+    uint64_t id;
+    for (size_t i = 0; (id = named(op, i)) != 0; i++)
+        if (!bi_recovery_knows(local, id))
+            return true;
+    return false;
+}
+
+int bi_recovery_gate(struct local *local, bide_op *op)
+{
+    bool all = needs_all(local, op);
+    if (!all && !names_unknown(local, op))
+        return BIDE_OK;
+    if (!bi_local_can_wait(op))
+        return bi_local_refuse(op, BIDE_EBUSY,
+                               "what was stored is still being loaded, and the op names no "
+                               "completion queue; see bide_wait_recovered()");
+    if (bi_keep(op) != BIDE_OK)
+        return bi_local_refuse(op, BIDE_ENOMEM, NULL);
+    list_add(all ? &local->recovery.deferred : &local->wanting, op);
+    if (!all)
+        pthread_cond_signal(&local->read);
+    return BIDE_PENDING;
+}
+
+bool bi_recovery_cancel(struct local *local, bide_op *op)
+{
+    if (!list_remove(&local->recovery.deferred, op))
+        return false;
+    bi_local_end(local, op, BIDE_CANCELLED);
+    return true;
+}
+
+void bi_recovery_end(struct local *local)
+{
+    bide_op *op;
+    while ((op = list_pop(&local->recovery.deferred)) != NULL)
+        bi_local_end(local, op, BIDE_CLOSED);
+    while ((op = list_pop(&local->chores)) != NULL)
+        bi_local_end(local, op, BIDE_CLOSED);
+}
+
+/* ---- loading ---- */
+
+/* Loads one row under the lock. NULL, or what is wrong with it; *code: out of memory. */
+static const char *load_row(struct local *local, const struct bi_image *image, int *code)
+{
+    *code = BIDE_OK;
+    if (bi_recovery_knows(local, image->id) || bi_core_has(local->core, image->id))
+        return NULL;
+    *code = bi_core_load(local->core, image, bi_local_clocks(local));
+    if (*code == BIDE_EINVAL)
+        return "the row makes no sense, or its key belongs to another job, too";
+    if (*code == BIDE_OK)
+        local->recovery.progress.loaded++;
+    return NULL;
+}
+
+/* For one job that an op names. */
+static int fetch_row(void *ctx, const struct bi_record *record, const char *damage)
+{
+    struct local *local = ctx;
+    int code = BIDE_OK;
+    bi_local_lock(local);
+    if (damage == NULL)
+        damage = load_row(local, &record->image, &code);
+    if (damage != NULL && !bi_recovery_knows(local, record->image.id))
+        local->recovery.progress.failed++;
+    else
+        damage = NULL;
+    bi_core_serve(local->core, bi_local_clocks(local));
+    bi_local_unlock(local);
+    if (damage != NULL)
+        bi_commit_set_aside(local, record->image.id, damage);
+    return code == BIDE_ENOMEM ? code : BIDE_OK;
+}
+
+/* Loads one job, and remembers that it was looked for. Without the lock. */
+static void fetch_id(struct local *local, uint64_t id)
+{
+    char error[BIDE_ERROR_SIZE];
+    int code = local->store->ops->fetch(local->store, id, fetch_row, local, error);
+    if (code != BIDE_OK && code != BIDE_NOT_FOUND) {
+        bi_log(&local->context.log, BIDE_LOG_ERROR, "job %llu cannot be fetched: %s",
+               (unsigned long long)id, error);
+        return; /* the scan will come to it */
+    }
+    bi_local_lock(local);
+    if (!bi_recovery_knows(local, id))
+        add_id(&local->recovery.early, id);
+    pthread_mutex_unlock(&local->lock);
+}
+
+void bi_recovery_fetch(struct local *local, bide_op *op)
+{
+    uint64_t id;
+    for (size_t i = 0; (id = named(op, i)) != 0; i++) {
+        bi_local_lock(local);
+        bool known = bi_recovery_knows(local, id) || local->closing;
+        pthread_mutex_unlock(&local->lock);
+        if (!known)
+            fetch_id(local, id);
+    }
+}
+
+/* ---- the scan ---- */
+
+struct slice {
+    struct local *local;
+    size_t count;
+    struct bi_record records[SLICE_ROWS];
+    const char *damages[SLICE_ROWS];
+};
+
+/* Keeps a row until the lock is had. */
+static int keep_row(void *ctx, const struct bi_record *record, const char *damage)
+{
+    struct slice *slice = ctx;
+    slice->damages[slice->count] = damage;
+    slice->records[slice->count++] = *record;
+    bide_buf_ref(record->image.body);
+    bide_buf_ref(record->image.key);
+    bide_buf_ref(record->image.last_error);
+    bide_buf_ref(record->image.result);
+    return BIDE_OK;
+}
+
+static void drop_rows(struct slice *slice)
+{
+    for (size_t i = 0; i < slice->count; i++) {
+        const struct bi_image *image = &slice->records[i].image;
+        bide_buf_unref(image->body);
+        bide_buf_unref(image->key);
+        bide_buf_unref(image->last_error);
+        bide_buf_unref(image->result);
+    }
+    slice->count = 0;
+}
+
+/* Loads what was read, as far as memory goes; answers how many rows are done. The lock is held. */
+static size_t load_rows(struct slice *slice)
+{
+    struct local *local = slice->local;
+    struct recovery *recovery = &local->recovery;
+    for (size_t i = 0; i < slice->count; i++) {
+        const struct bi_image *image = &slice->records[i].image;
+        int code = BIDE_OK;
+        if (slice->damages[i] == NULL)
+            slice->damages[i] = load_row(local, image, &code);
+        else if (bi_recovery_knows(local, image->id))
+            slice->damages[i] = NULL;
+        if (code == BIDE_ENOMEM)
+            return i;
+        if (slice->damages[i] != NULL)
+            recovery->progress.failed++;
+        recovery->after = image->id;
+    }
+    return slice->count;
+}
+
+static void tell(struct local *local, bool now)
+{
+    const bide_options *options = &local->context.options;
+    int64_t time = bi_clock_boot();
+    if (options->recovery == NULL || (!now && time - local->recovery.told < TELL_EVERY))
+        return;
+    local->recovery.told = time;
+    bi_local_lock(local);
+    bide_recovery progress = local->recovery.progress;
+    pthread_mutex_unlock(&local->lock);
+    options->recovery(options->recovery_user, &progress);
+}
+
+/* Loads one slice, behind the last one. False: the end, or closing. */
+static bool load_slice(struct local *local, struct slice *slice, uint64_t *after)
+{
+    char error[BIDE_ERROR_SIZE] = "";
+    int code = local->store->ops->scan(local->store, after, local->recovery.below, SLICE_ROWS,
+                                       keep_row, slice, error);
+    if (code != BIDE_OK && code != BIDE_NOT_FOUND)
+        bi_log(&local->context.log, BIDE_LOG_ERROR, "what was stored cannot be loaded: %s", error);
+    bi_local_lock(local);
+    size_t done = load_rows(slice);
+    if (done < slice->count)
+        *after = local->recovery.after;
+    else if (local->recovery.after < *after)
+        local->recovery.after = *after;
+    bi_core_serve(local->core, bi_local_clocks(local));
+    bi_local_look_ahead(local);
+    bool behind = bi_core_backlog(local->core) > BACKLOG_MAX;
+    bool closing = local->closing;
+    bi_local_unlock(local);
+    for (size_t i = 0; i < done; i++)
+        if (slice->damages[i] != NULL)
+            bi_commit_set_aside(local, slice->records[i].image.id, slice->damages[i]);
+    bool whole = done == slice->count;
+    drop_rows(slice);
+    if (!whole || behind || (code != BIDE_OK && code != BIDE_NOT_FOUND))
+        bi_alarm_sleep(behind ? 1 : RETRY_MS);
+    return !closing && (code != BIDE_NOT_FOUND || !whole);
+}
+
+static bool set_phase(struct local *local, bide_phase phase)
+{
+    bi_local_lock(local);
+    local->recovery.progress.phase = phase;
+    bool closing = local->closing;
+    pthread_mutex_unlock(&local->lock);
+    tell(local, true);
+    return !closing;
+}
+
+static void count_rows(struct local *local)
+{
+    uint64_t total = 0;
+    char error[BIDE_ERROR_SIZE] = "";
+    if (local->store->ops->count(local->store, local->recovery.below, &total, error) != BIDE_OK)
+        bi_log(&local->context.log, BIDE_LOG_WARN, "what was stored cannot be counted: %s", error);
+    bi_local_lock(local);
+    local->recovery.progress.total = total;
+    pthread_mutex_unlock(&local->lock);
+}
+
+static void load_all(struct local *local)
+{
+    struct slice *slice = malloc(sizeof(*slice));
+    while (slice == NULL) {
+        bi_alarm_sleep(RETRY_MS);
+        slice = malloc(sizeof(*slice));
+    }
+    slice->local = local;
+    slice->count = 0;
+    uint64_t after = 0;
+    while (load_slice(local, slice, &after))
+        tell(local, false);
+    free(slice);
+}
+
+/* One step of putting lists in order, under the lock. */
+static bool step(struct local *local, struct bi_ordering *ordering,
+                 bool (*run)(struct core *, struct bi_ordering *, unsigned))
+{
+    bi_local_lock(local);
+    bool more = !local->closing && run(local->core, ordering, SLICE_ROWS);
+    pthread_mutex_unlock(&local->lock);
+    return more;
+}
+
+static void put_in_order(struct local *local)
+{
+    struct bi_ordering ordering = {.count = 0};
+    while (step(local, &ordering, bi_core_order_collect))
+        continue;
+    bi_core_order_sort(&ordering);
+    while (step(local, &ordering, bi_core_order_apply))
+        continue;
+    if (ordering.failed)
+        bi_log(&local->context.log, BIDE_LOG_ERROR,
+               "out of memory: jobs are not in the order in which they were buried");
+    bi_local_lock(local);
+    bi_core_order_done(local->core, &ordering);
+    pthread_mutex_unlock(&local->lock);
+}
+
+/* Runs what has waited, some at a time; then recovery is over. */
+static void finish(struct local *local)
+{
+    bool more = true;
+    while (more) {
+        bi_local_lock(local);
+        bide_op *op = NULL;
+        for (int i = 0; i < RESUME_OPS && !local->closing; i++) {
+            op = list_pop(&local->recovery.deferred);
+            if (op == NULL)
+                break;
+            bi_local_resume(local, op);
+        }
+        more = op != NULL && !local->closing;
+        if (!more && !local->closing) {
+            struct bide_recovery *progress = &local->recovery.progress;
+            progress->phase = BIDE_PHASE_RECOVERED;
+            progress->total = progress->loaded + progress->failed;
+            local->recovery.running = false;
+            free(local->recovery.early.ids);
+            memset(&local->recovery.early, 0, sizeof(local->recovery.early));
+            bi_core_recovered(local->core, bi_local_clocks(local));
+        }
+        bi_local_look_ahead(local);
+        bi_local_unlock(local);
+    }
+    tell(local, true);
+}
+
+static void recover(struct local *local)
+{
+    if (!set_phase(local, BIDE_PHASE_COUNTING))
+        return;
+    count_rows(local);
+    if (!set_phase(local, BIDE_PHASE_LOADING))
+        return;
+    load_all(local);
+    if (!set_phase(local, BIDE_PHASE_ORDERING))
+        return;
+    put_in_order(local);
+    finish(local);
+}
+
+/* ---- the thread ---- */
+
+void *bi_recovery_run(void *arg)
+{
+    struct local *local = arg;
+    recover(local);
+    bi_local_lock(local);
+    while (!local->closing) {
+        bide_op *op = list_pop(&local->chores);
+        if (op == NULL) {
+            pthread_cond_wait(&local->chore, &local->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&local->lock);
+        bi_care_do(local, op);
+        bi_local_lock(local);
+    }
+    pthread_mutex_unlock(&local->lock);
+    return NULL;
+}

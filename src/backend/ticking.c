@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ticking - the timer thread: fires what is due, and carries on with kick and purge, a slice at a
+ * time.
+ *
+ * What fires and what a slice does may have to be stored. When the store falls behind, both wait
+ * for it, so that what is not stored yet stays bounded.
+ */
+#include "backend/answer.h"
+#include "backend/inside.h"
+#include "util/text.h"
+
+#include <sched.h>
+
+/* Events that one tick fires before others get the lock. */
+#define TICK_BUDGET 512
+/* Changes that may wait to be stored before time and slices wait, too. */
+#define BACKLOG_MAX 100000
+
+static bool is_behind(const struct local *local)
+{
+    return local->keeps && bi_core_backlog(local->core) > BACKLOG_MAX;
+}
+
+bool bi_ticking_tick(struct local *local, struct bi_now now)
+{
+    return !is_behind(local) && bi_core_tick(local->core, now, TICK_BUDGET);
+}
+
+/* ---- sliced ops ---- */
+
+int bi_ticking_slices(struct local *local, bide_op *op)
+{
+    if (bi_local_can_wait(op)) {
+        list_add(&local->sliced, op);
+        bi_alarm_ring(&local->alarm);
+        return BIDE_PENDING;
+    }
+    int code = BI_AGAIN;
+    while (code == BI_AGAIN) {
+        pthread_mutex_unlock(&local->lock);
+        sched_yield();
+        bi_local_lock(local);
+        if (local->closing) {
+            bi_core_abandon(local->core, op);
+            return bi_local_refuse(op, BIDE_CLOSED, NULL);
+        }
+        code = bi_core_run(local->core, op, bi_local_clocks(local));
+    }
+    return code;
+}
+
+/* One slice of the first sliced op; true if there is more to do. */
+static bool run_a_slice(struct local *local, struct bi_now now)
+{
+    bide_op *op = is_behind(local) ? NULL : list_pop(&local->sliced);
+    if (op == NULL)
+        return false;
+    int code = bi_core_run(local->core, op, now);
+    if (code == BI_AGAIN)
+        list_add(&local->sliced, op);
+    else
+        bi_local_answer(local, op, code);
+    return local->sliced.head != NULL;
+}
+
+void bi_ticking_fail(struct local *local, int code, const char *error)
+{
+    struct op_list sliced = list_take(&local->sliced);
+    for (bide_op *op = sliced.head; op != NULL;) {
+        bide_op *next = op->private_.next;
+        if (bi_commit_must_hold(local, op)) {
+            bi_core_abandon(local->core, op);
+            op->private_.status = BIDE_OK;
+            bi_answer_take_back(op, code, error);
+            list_add(&local->completed, op);
+        } else {
+            list_add(&local->sliced, op);
+        }
+        op = next;
+    }
+}
+
+void bi_ticking_end(struct local *local)
+{
+    bide_op *op;
+    while ((op = list_pop(&local->sliced)) != NULL) {
+        bi_core_abandon(local->core, op);
+        bi_local_answer(local, op, bi_local_refuse(op, BIDE_CLOSED, NULL));
+    }
+}
+
+/* ---- the thread ---- */
+
+void *bi_ticking_run(void *arg)
+{
+    struct local *local = arg;
+    for (;;) {
+        bi_local_lock(local);
+        if (local->closing) {
+            pthread_mutex_unlock(&local->lock);
+            return NULL;
+        }
+        struct bi_now now = bi_local_clocks(local);
+        bool more = bi_ticking_tick(local, now);
+        more |= run_a_slice(local, now);
+        bi_alarm_rearm(&local->alarm, now.mono);
+        bi_local_look_ahead(local);
+        /* The commit thread rings when the store has caught up. */
+        more = more && !is_behind(local);
+        bi_local_unlock(local);
+        if (more)
+            sched_yield();
+        else
+            bi_alarm_wait(&local->alarm);
+    }
+}

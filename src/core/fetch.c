@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* memmem */
+/*
+ * fetch - bodies that come later.
+ *
+ * An op that shows jobs whose bodies only the store has gets its answer in two steps: the core
+ * marks it, somebody reads the bodies without holding the core up, and brings them here. Until
+ * then a job that was reserved stays reserved, however long it takes.
+ */
+#include "core/state.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* ---- what an op shows ---- */
+
+struct shown {
+    bide_job *jobs;
+    size_t count;
+};
+
+static struct shown shown_of(const bide_op *op)
+{
+    switch (op->kind) {
+    case BIDE_OP_RESERVE:
+        return (struct shown){op->reserve.jobs, op->reserve.count};
+    case BIDE_OP_FINISH_AND_RESERVE:
+        return (struct shown){op->finish_and_reserve.reserve.jobs,
+                              op->finish_and_reserve.reserve.count};
+    case BIDE_OP_RESERVE_JOB:
+        return (struct shown){op->reserve_job.job, 1};
+    case BIDE_OP_LIST:
+        return (struct shown){op->list.jobs, op->list.count};
+    case BIDE_OP_PEEK:
+    case BIDE_OP_PEEK_FIRST:
+    case BIDE_OP_FIND:
+        return (struct shown){op->look.job, 1};
+    default:
+        return (struct shown){NULL, 0};
+    }
+}
+
+static bool lacks_body(const bide_job *job)
+{
+    return job->body == NULL && job->body_size > 0;
+}
+
+size_t bi_core_lacking(const bide_op *op, size_t from, struct bi_body *bodies, size_t max)
+{
+    if (op->kind == BIDE_OP_BODY) {
+        if (from > 0 || max == 0)
+            return 0;
+        bodies[0] = (struct bi_body){.id = op->fetch.id, .size = (uint32_t)op->private_.bound[0]};
+        return 1;
+    }
+    struct shown shown = shown_of(op);
+    size_t seen = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < shown.count && count < max; i++) {
+        if (!lacks_body(&shown.jobs[i]) || seen++ < from)
+            continue;
+        bodies[count++] =
+            (struct bi_body){.id = shown.jobs[i].id, .size = (uint32_t)shown.jobs[i].body_size};
+    }
+    return count;
+}
+
+/* ---- reservations ---- */
+
+/* The job of a reservation that still stands, or NULL. */
+static struct job *held_job(const struct core *core, const bide_job *shown)
+{
+    struct job *job = bi_core_lookup(core, shown->id);
+    return job != NULL && job->state == BIDE_STATE_RESERVED &&
+                   more_of(core, job)->token == shown->token
+               ? job
+               : NULL;
+}
+
+static void untake(struct core *core, const bide_job *shown)
+{
+    struct job *job = held_job(core, shown);
+    if (job == NULL)
+        return;
+    if ((job->flags & JOB_CANCEL_WANTED) != 0) {
+        bi_core_remove(core, job, BIDE_EVENT_DELETED);
+        return;
+    }
+    /* A mark that is stored must go there, too; without memory for that the lease has to run out. */
+    if ((job->flags & JOB_STARTED) != 0 && bi_journal_change(core, job) != BIDE_OK) {
+        bi_core_begin_lease(core, job, true);
+        return;
+    }
+    struct more *more = more_of(core, job);
+    if (more->counters.reserves > 0)
+        more->counters.reserves--;
+    bi_core_return(core, job, 0);
+}
+
+void bi_core_untake(struct core *core, bide_op *op, struct bi_now now)
+{
+    const bide_reserve_args *args = bi_op_reserve_args(op);
+    core->now = now;
+    core->hold = 0;
+    for (size_t i = 0; args != NULL && i < args->count; i++)
+        untake(core, &args->jobs[i]);
+    if (op->kind == BIDE_OP_RESERVE_JOB)
+        untake(core, op->reserve_job.job);
+}
+
+void bi_core_unpark(struct core *core, bide_op *op)
+{
+    op->private_.flags &= ~BI_LACKS_BODY;
+    struct waiter *waiter = op->private_.waiter;
+    if (waiter != NULL && waiter->parked)
+        bi_waiter_drop(core, waiter);
+}
+
+/* A job that cannot be worked on is set aside, with the reason. */
+static void bury_unreadable(struct core *core, struct job *job, const char *reason)
+{
+    struct more *more = more_of(core, job);
+    bide_buf *text = bide_buf_new(reason, strlen(reason));
+    if (bi_journal_change(core, job) != BIDE_OK) {
+        bide_buf_unref(text);
+        bi_core_return(core, job, 1000000); /* out of memory: tried again in a second */
+        return;
+    }
+    if (text != NULL)
+        bi_more_set_text(core, &more->last_error, text);
+    bi_core_bury(core, job, BIDE_KEEP);
+}
+
+/* The body of one reserved job has come, or never will. False: the reservation is nothing. */
+static bool supply_held(struct core *core, bide_job *shown, const struct bi_body *body)
+{
+    struct job *job = held_job(core, shown);
+    if (job == NULL)
+        return false;
+    if (body->body == NULL) {
+        bury_unreadable(core, job, body->reason);
+        return false;
+    }
+    bi_snapshot_body(shown, bide_buf_ref(body->body));
+    bi_cache_return(core, job, bide_buf_ref(body->body));
+    return true;
+}
+
+static void begin_held(struct core *core, bide_job *shown)
+{
+    struct job *job = held_job(core, shown);
+    if (job == NULL)
+        return;
+    bi_core_begin_lease(core, job, true);
+    shown->left_ms = ms_up(job->due - core->now.mono);
+    shown->reserved_ms = ms_down(wall_of(core, core->now.mono));
+}
+
+/* Fills what a reserve took; answers how many jobs it has left. */
+static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
+                         const struct bi_body *bodies)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool lacking = lacks_body(&jobs[i]);
+        if (lacking && !supply_held(core, &jobs[i], bodies)) {
+            bide_job_clear(&jobs[i]);
+        } else {
+            begin_held(core, &jobs[i]);
+            if (kept != i)
+                jobs[kept] = jobs[i];
+            kept++;
+        }
+        bodies += lacking;
+    }
+    return kept;
+}
+
+/* Nothing is left of what it took: takes something else, or waits again. */
+static int reserve_again(struct core *core, bide_op *op, bide_reserve_args *args)
+{
+    struct waiter *waiter = op->private_.waiter;
+    core->lacking = false;
+    if (waiter == NULL)
+        return bi_op_refuse(op, BIDE_EIO,
+                            "reserve: the body of the job that was taken cannot be "
+                            "read; the job is buried");
+    if (bi_core_take_some(core, args, waiter->links, waiter->link_count) > 0) {
+        if (core->lacking)
+            return BI_AGAIN;
+        bi_waiter_drop(core, waiter);
+        return BIDE_OK;
+    }
+    if (!core->closed && waiter->until > core->now.mono) {
+        bi_waiter_rejoin(core, waiter);
+        return BIDE_PENDING;
+    }
+    bi_waiter_drop(core, waiter);
+    return bi_op_answer(op, core->closed ? BIDE_CLOSED : BIDE_TIMED_OUT);
+}
+
+static int supply_reserve(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    bide_reserve_args *args = bi_op_reserve_args(op);
+    args->count = supply_all(core, args->jobs, args->count, bodies);
+    if (args->count == 0)
+        return reserve_again(core, op, args);
+    if (op->private_.waiter != NULL)
+        bi_waiter_drop(core, op->private_.waiter);
+    return BIDE_OK;
+}
+
+static int supply_reserve_job(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    uint64_t id = op->reserve_job.job->id;
+    if (supply_all(core, op->reserve_job.job, 1, bodies) == 1)
+        return BIDE_OK;
+    if (bi_core_lookup(core, id) == NULL)
+        return bi_op_no_job(op, id);
+    return bi_op_refuse(op, BIDE_EIO, "reserve_job: the body of job %llu cannot be read: %s",
+                        (unsigned long long)id,
+                        bodies->reason == NULL ? "it was taken back" : bodies->reason);
+}
+
+/* ---- looks ---- */
+
+static int refuse_unreadable(struct core *core, bide_op *op, const struct bi_body *body)
+{
+    if (bi_core_lookup(core, body->id) == NULL)
+        return bi_op_no_job(op, body->id);
+    return bi_op_refuse(op, BIDE_EIO, "%s: the body of job %llu cannot be read: %s",
+                        bide_op_name(op->kind), (unsigned long long)body->id, body->reason);
+}
+
+static int supply_look(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    if (bodies->body == NULL) {
+        bide_job_clear(op->look.job);
+        return refuse_unreadable(core, op, bodies);
+    }
+    bi_snapshot_body(op->look.job, bide_buf_ref(bodies->body));
+    bi_core_keep_body(core, bodies->id, bide_buf_ref(bodies->body));
+    return BIDE_OK;
+}
+
+static int supply_body(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    if (bodies->body == NULL)
+        return refuse_unreadable(core, op, bodies);
+    op->fetch.buf = bide_buf_ref(bodies->body);
+    bi_core_keep_body(core, bodies->id, bide_buf_ref(bodies->body));
+    return BIDE_OK;
+}
+
+/* A page: jobs whose bodies turn out not to have the text, or cannot be searched, fall out. */
+static int supply_list(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    bide_list_args *args = &op->list;
+    bide_slice text = args->filter.text;
+    size_t kept = 0;
+    (void)core;
+    for (size_t i = 0; i < args->count; i++) {
+        bide_job *job = &args->jobs[i];
+        if (lacks_body(job)) {
+            bi_snapshot_body(job, bide_buf_ref(bodies->body));
+            bodies++;
+        }
+        if (text.size > 0 && (job->body == NULL ||
+                              memmem(job->body, job->body_size, text.data, text.size) == NULL)) {
+            bide_job_clear(job);
+            continue;
+        }
+        if (kept != i)
+            args->jobs[kept] = *job;
+        kept++;
+    }
+    args->count = kept;
+    bi_list_strip(args);
+    return BIDE_OK;
+}
+
+static int (*const supplies[BIDE_OP_COUNT])(struct core *, bide_op *, const struct bi_body *) = {
+    [BIDE_OP_RESERVE] = supply_reserve,
+    [BIDE_OP_FINISH_AND_RESERVE] = supply_reserve,
+    [BIDE_OP_RESERVE_JOB] = supply_reserve_job,
+    [BIDE_OP_PEEK] = supply_look,
+    [BIDE_OP_PEEK_FIRST] = supply_look,
+    [BIDE_OP_FIND] = supply_look,
+    [BIDE_OP_BODY] = supply_body,
+    [BIDE_OP_LIST] = supply_list,
+};
+
+int bi_core_supply(struct core *core, bide_op *op, const struct bi_body *bodies, struct bi_now now)
+{
+    assert(supplies[op->kind] != NULL && (op->private_.flags & BI_LACKS_BODY) != 0);
+    core->now = now;
+    core->hold = 0;
+    op->private_.flags &= ~BI_LACKS_BODY;
+    int code = supplies[op->kind](core, op, bodies);
+    if (core->hold > op->private_.hold)
+        op->private_.hold = core->hold;
+    if (code == BI_AGAIN)
+        op->private_.flags |= BI_LACKS_BODY;
+    bi_core_serve(core, now);
+    return code;
+}
+
+/* ---- ahead ---- */
+
+void bi_core_keep_body(struct core *core, uint64_t id, bide_buf *body)
+{
+    struct job *job = bi_core_lookup(core, id);
+    if (job == NULL)
+        bide_buf_unref(body);
+    else
+        bi_cache_return(core, job, body);
+}
+
+size_t bi_core_foresee(const struct core *core, uint64_t id, struct bi_body *bodies, size_t max,
+                       uint64_t max_bytes)
+{
+    const struct job *job = bi_core_lookup(core, id);
+    if (job == NULL || job->state != BIDE_STATE_RESERVED)
+        return 0;
+    /* The heap begins with those that come next, nearly in order. */
+    const struct ready_heap *heap = &topic_of(core, job)->ready;
+    size_t count = 0;
+    uint64_t bytes = 0;
+    if (max_bytes > core->limits.cache_bytes / 4)
+        max_bytes = core->limits.cache_bytes / 4;
+    for (uint32_t i = 0; i < heap->count && i < 2 * max && count < max; i++) {
+        const struct job *next = job_at(core, heap->entries[i].job);
+        if (!bi_job_lacks_body(next))
+            continue;
+        bytes += next->body_size;
+        if (bytes > max_bytes)
+            break;
+        bodies[count++] = (struct bi_body){.id = next->id, .size = next->body_size};
+    }
+    return count;
+}
