@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* How long the commit thread rests when memory lacks, or after a commit has failed. */
 #define RETRY_MS 10
@@ -277,15 +276,8 @@ static void wait_for_work(struct local *local)
         return;
     }
     struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
     int64_t us = local->tidy_at - bi_clock_boot();
-    us = us < 0 ? 0 : us;
-    until.tv_sec += us / 1000000;
-    until.tv_nsec += (us % 1000000) * 1000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
+    bi_clock_until(&until, us < 0 ? 0 : us);
     pthread_cond_timedwait(&local->work, &local->lock, &until);
 }
 

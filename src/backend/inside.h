@@ -41,6 +41,7 @@ struct recovery {
     bide_recovery progress;
     int64_t told;            /* when the callback was last called */
     struct op_list deferred; /* ops that wait for the end */
+    pthread_cond_t over;     /* for whoever opens the queue */
 };
 
 /* An op for which the reader reads: its bodies are so many, from the first on. */

@@ -14,6 +14,8 @@
 
 /* How long a caller waits for the lock before it goes first. */
 #define STARVING_US 1000
+/* How long an open waits for everything to be loaded: a small queue is then complete. */
+#define OPEN_WAIT_US 25000
 
 static struct local *local_of(struct backend *backend)
 {
@@ -385,24 +387,27 @@ static void init_condition(pthread_cond_t *condition)
     pthread_condattr_destroy(&attributes);
 }
 
-static pthread_cond_t *const *conditions_of(struct local *local, pthread_cond_t *room[5])
+#define CONDITIONS 6
+
+static pthread_cond_t *const *conditions_of(struct local *local, pthread_cond_t *room[CONDITIONS])
 {
     room[0] = &local->room;
     room[1] = &local->left;
     room[2] = &local->work;
     room[3] = &local->read;
     room[4] = &local->chore;
+    room[5] = &local->recovery.over;
     return room;
 }
 
 static void free_local(struct local *local)
 {
-    pthread_cond_t *room[5];
+    pthread_cond_t *room[CONDITIONS];
     pthread_cond_t *const *conditions = conditions_of(local, room);
     bi_core_free(local->core);
     local->store->ops->close(local->store);
     bi_alarm_done(&local->alarm);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < CONDITIONS; i++)
         pthread_cond_destroy(conditions[i]);
     pthread_mutex_destroy(&local->lock);
     pthread_mutex_destroy(&local->gate);
@@ -491,10 +496,21 @@ static void init_local(struct local *local, const struct backend_context *contex
     bi_alarm_clear(&local->alarm);
     init_lock(&local->lock);
     pthread_mutex_init(&local->gate, NULL);
-    pthread_cond_t *room[5];
+    pthread_cond_t *room[CONDITIONS];
     pthread_cond_t *const *conditions = conditions_of(local, room);
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < CONDITIONS; i++)
         init_condition(conditions[i]);
+}
+
+static void wait_for_a_small_queue(struct local *local)
+{
+    struct timespec until;
+    bi_clock_until(&until, OPEN_WAIT_US);
+    bi_local_lock(local);
+    int code = 0;
+    while (local->recovery.running && code == 0)
+        code = pthread_cond_timedwait(&local->recovery.over, &local->lock, &until);
+    pthread_mutex_unlock(&local->lock);
 }
 
 int bi_local_open(const struct backend_context *context, const struct backend_ops *ops,
@@ -516,6 +532,8 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
         free_local(local);
         return code;
     }
+    if (local->keeps)
+        wait_for_a_small_queue(local);
     *out = &local->base;
     return BIDE_OK;
 }

@@ -445,6 +445,7 @@ static void finish(struct local *local)
             free(local->recovery.early.ids);
             memset(&local->recovery.early, 0, sizeof(local->recovery.early));
             bi_core_recovered(local->core, bi_local_clocks(local));
+            pthread_cond_broadcast(&local->recovery.over);
         }
         bi_local_look_ahead(local);
         bi_local_unlock(local);

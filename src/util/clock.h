@@ -13,8 +13,10 @@
 int64_t bi_clock_boot(void);
 int64_t bi_clock_wall(void);
 
-/* The moment of the wall clock that is so many microseconds from now, as the system takes it. */
+/* The moment that is so many microseconds from now, as the system takes it: of the wall clock, for
+ * mutexes; of the monotonic one, for conditions. */
 struct timespec;
 void bi_clock_after(struct timespec *out, int64_t us);
+void bi_clock_until(struct timespec *out, int64_t us);
 
 #endif
