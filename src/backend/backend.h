@@ -25,9 +25,10 @@ struct backend_context {
      * with a lock held, so it must be quick. */
     void (*finish)(bide_op *op);
 
-    /* A pending op has completed: its results are in it, its code in private_.status. Called on
-     * any thread, with no lock of the backend held. */
-    void (*complete)(bide_op *op);
+    /* Pending ops, one or a chain linked by private_.next, have completed: their results are in
+     * them, their codes in private_.status. Called on any thread, with no lock of the backend
+     * held; nothing of them may be touched afterwards. */
+    void (*complete)(bide_op *ops);
 };
 
 struct backend_ops {

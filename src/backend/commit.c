@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
 /* How long the commit thread rests when memory lacks, or after a commit has failed. */
 #define RETRY_MS 10
@@ -22,7 +22,7 @@
 
 /* ---- holding answers ---- */
 
-static struct op_list *held_for(struct local *local, uint64_t batch)
+static struct held *held_for(struct local *local, uint64_t batch)
 {
     return &local->held[batch % BI_BATCHES_MAX];
 }
@@ -34,18 +34,20 @@ bool bi_commit_must_hold(const struct local *local, const bide_op *op)
 
 void bi_commit_hold(struct local *local, bide_op *op)
 {
-    list_add(held_for(local, op->private_.hold), op);
+    struct held *held = held_for(local, op->private_.hold);
+    list_add(&held->ops, op);
+    held->count++;
+    held->bytes += op->private_.bytes;
     local->held_ops++;
     local->held_bytes += op->private_.bytes;
 }
 
-static void release_held(struct local *local, struct op_list *held)
+static void release_held(struct local *local, struct held *held)
 {
-    for (bide_op *op = held->head; op != NULL; op = op->private_.next) {
-        local->held_ops--;
-        local->held_bytes -= op->private_.bytes;
-    }
-    list_join(&local->completed, held);
+    local->held_ops -= held->count;
+    local->held_bytes -= held->bytes;
+    held->count = held->bytes = 0;
+    list_join(&local->completed, &held->ops);
     if (local->queued > 0)
         pthread_cond_broadcast(&local->room);
 }
@@ -78,7 +80,7 @@ static void fail_held(struct local *local, int code, const char *error, bool und
 {
     struct bi_now now = bi_local_clocks(local);
     for (int i = 0; i < BI_BATCHES_MAX; i++) {
-        for (bide_op *op = local->held[i].head; op != NULL; op = op->private_.next) {
+        for (bide_op *op = local->held[i].ops.head; op != NULL; op = op->private_.next) {
             if (undone)
                 bi_core_untake(local->core, op, now);
             bi_answer_take_back(op, code, error);
@@ -173,13 +175,16 @@ static int store_batch(struct local *local, const struct bi_batch *batch, char *
     return code;
 }
 
-static void tidy(struct local *local)
+/* Without the lock. */
+static void tidy(struct local *local, bool idle)
 {
     if (local->store->ops->tidy == NULL)
         return;
-    int64_t again = local->store->ops->tidy(local->store);
+    int64_t again = local->store->ops->tidy(local->store, idle);
     bi_local_lock(local);
     local->tidy_at = again == BI_NEVER ? BI_NEVER : bi_clock_boot() + again;
+    if (local->tidy_at < local->wakes_at)
+        pthread_cond_signal(&local->work);
     pthread_mutex_unlock(&local->lock);
 }
 
@@ -210,7 +215,7 @@ static int commit_one(struct local *local)
     bi_local_unlock(local);
     if (code != BIDE_OK)
         bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed: %s", error);
-    tidy(local);
+    tidy(local, false);
     bi_local_lock(local);
     return code;
 }
@@ -221,8 +226,7 @@ void bi_commit_lead(struct local *local)
         return;
     commit_one(local);
     /* What has gathered meanwhile, and what the store asked for, is the commit thread's. */
-    if (bi_core_dirty(local->core) || local->tidy_at != BI_NEVER || local->asides != NULL ||
-        local->closing)
+    if (bi_core_dirty(local->core) || local->asides != NULL || local->closing)
         pthread_cond_signal(&local->work);
 }
 
@@ -271,21 +275,23 @@ static void rest(struct local *local)
 
 static void wait_for_work(struct local *local)
 {
-    if (local->tidy_at == BI_NEVER || local->committing) {
+    local->wakes_at = local->committing ? BI_NEVER : local->tidy_at;
+    if (local->wakes_at == BI_NEVER) {
         pthread_cond_wait(&local->work, &local->lock);
-        return;
+    } else {
+        struct timespec until;
+        int64_t us = local->wakes_at - bi_clock_boot();
+        bi_clock_until(&until, us < 0 ? 0 : us);
+        pthread_cond_timedwait(&local->work, &local->lock, &until);
     }
-    struct timespec until;
-    int64_t us = local->tidy_at - bi_clock_boot();
-    bi_clock_until(&until, us < 0 ? 0 : us);
-    pthread_cond_timedwait(&local->work, &local->lock, &until);
+    local->wakes_at = 0; /* awake */
 }
 
 static void tidy_unlocked(struct local *local)
 {
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
-    tidy(local);
+    tidy(local, true);
     bi_local_lock(local);
     local->committing = false;
 }

@@ -50,6 +50,12 @@ struct reading {
     size_t first, count;
 };
 
+/* Answers that wait for one batch. */
+struct held {
+    struct op_list ops;
+    uint64_t count, bytes;
+};
+
 struct local {
     struct backend base;
     struct backend_context context;
@@ -63,6 +69,7 @@ struct local {
     pthread_mutex_t lock;      /* guards everything below */
     struct op_list completed;  /* to be handed out when the lock is given back */
     struct op_list sliced;     /* kicks and purges that the timer thread carries on with */
+    unsigned kept;             /* ops with copies of their arguments */
     bool closing;
     int64_t wall_offset;
     int64_t offset_read; /* when it was last looked at */
@@ -70,7 +77,7 @@ struct local {
     pthread_t timer_thread;
 
     /* commit.c */
-    struct op_list held[BI_BATCHES_MAX]; /* answers, by the batch that they wait for */
+    struct held held[BI_BATCHES_MAX]; /* answers, by the batch that they wait for */
     uint64_t held_ops;
     uint64_t held_bytes;
     pthread_cond_t room; /* fewer answers are held */
@@ -80,6 +87,7 @@ struct local {
     bool committing;     /* somebody is storing a batch */
     bool last;           /* closing, and nothing more comes: the commit thread may end */
     int64_t tidy_at;     /* when the store wants to be tidied; BI_NEVER */
+    int64_t wakes_at;    /* when the commit thread looks after that by itself */
     bool stuck;          /* nobody knows how the last commit went: nothing is taken on */
     char stuck_text[BIDE_ERROR_SIZE];
     struct aside *asides;
@@ -116,6 +124,8 @@ void bi_local_answer(struct local *local, bide_op *op, int code);
 void bi_local_resume(struct local *local, bide_op *op);
 /* Completes an op with a code and its general sentence. */
 void bi_local_end(struct local *local, bide_op *op, int code);
+/* Keeps the arguments of an op that will be run later; false when out of memory. */
+bool bi_local_keep(struct local *local, bide_op *op);
 /* Can the owner of the op be told later? */
 bool bi_local_can_wait(const bide_op *op);
 

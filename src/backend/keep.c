@@ -162,15 +162,16 @@ int bi_keep(bide_op *op)
     return BIDE_OK;
 }
 
-void bi_keep_end(bide_op *op)
+bool bi_keep_end(bide_op *op)
 {
     struct kept *kept = op->private_.kept;
     if (kept == NULL)
-        return;
+        return false;
     while (kept->count > 0) {
         const struct place *place = &kept->places[--kept->count];
         *place->pointer = place->was;
     }
     op->private_.kept = NULL;
     free(kept);
+    return true;
 }

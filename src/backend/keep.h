@@ -12,7 +12,7 @@
 
 /* BIDE_OK or BIDE_ENOMEM, and then nothing has changed. A caller that waits needs no copies. */
 int bi_keep(bide_op *op);
-/* Gives the op its own pointers back, if they were taken. */
-void bi_keep_end(bide_op *op);
+/* Gives the op its own pointers back; false if they were not taken. */
+bool bi_keep_end(bide_op *op);
 
 #endif

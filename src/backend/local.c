@@ -76,23 +76,15 @@ static struct local *enter(struct backend *backend)
     return local;
 }
 
-/* Tells the owners. No lock is held. */
-static void hand_out(void (*complete)(bide_op *), struct op_list list)
-{
-    bide_op *op = list.head;
-    while (op != NULL) {
-        bide_op *next = op->private_.next;
-        bi_keep_end(op);
-        complete(op);
-        op = next;
-    }
-}
-
 void bi_local_unlock(struct local *local)
 {
     struct op_list completed = list_take(&local->completed);
+    if (local->kept > 0)
+        for (bide_op *op = completed.head; op != NULL; op = op->private_.next)
+            local->kept -= bi_keep_end(op);
     pthread_mutex_unlock(&local->lock);
-    hand_out(local->context.complete, completed);
+    if (completed.head != NULL)
+        local->context.complete(completed.head);
 }
 
 /* A caller gives back the lock, tells the owners of what has completed, and goes: it must not touch
@@ -141,6 +133,15 @@ static void on_complete(void *ctx, bide_op *op)
     bi_local_answer(ctx, op, op->private_.status);
 }
 
+bool bi_local_keep(struct local *local, bide_op *op)
+{
+    bool had = op->private_.kept != NULL;
+    if (bi_keep(op) != BIDE_OK)
+        return false;
+    local->kept += !had && op->private_.kept != NULL;
+    return true;
+}
+
 bool bi_local_can_wait(const bide_op *op)
 {
     return op->cq != NULL || op->private_.wake != NULL;
@@ -181,7 +182,7 @@ static int may_run(struct local *local, bide_op *op, struct bi_now *now)
         if (!bi_local_can_wait(op))
             return bi_local_refuse(op, BIDE_EINVAL,
                                    "the op takes long and names no completion queue");
-        if (bi_keep(op) != BIDE_OK)
+        if (!bi_local_keep(local, op))
             return bi_local_refuse(op, BIDE_ENOMEM, NULL);
         list_add(&local->chores, op);
         pthread_cond_signal(&local->chore);

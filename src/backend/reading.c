@@ -9,7 +9,6 @@
  */
 #include "backend/answer.h"
 #include "backend/inside.h"
-#include "backend/keep.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,21 +21,6 @@
 /* Before a store that is closed for the moment is tried again. */
 #define AGAIN_MS 20
 
-void bi_reading_add(struct local *local, bide_op *op)
-{
-    /* A text that bodies are to be searched for must be there when they come. */
-    if (bi_keep(op) != BIDE_OK) {
-        bi_core_untake(local->core, op, bi_local_clocks(local));
-        bi_core_unpark(local->core, op);
-        op->private_.status = BIDE_OK;
-        bi_answer_take_back(op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
-        list_add(&local->completed, op);
-        return;
-    }
-    list_add(&local->lacking, op);
-    pthread_cond_signal(&local->read);
-}
-
 /* ---- ending what cannot be answered as it stands ---- */
 
 /* Ends an op that was to be read for. */
@@ -47,6 +31,17 @@ static void give_up(struct local *local, bide_op *op, int code, const char *erro
     op->private_.status = BIDE_OK;
     bi_answer_take_back(op, code, error);
     list_add(&local->completed, op);
+}
+
+void bi_reading_add(struct local *local, bide_op *op)
+{
+    /* A text that bodies are to be searched for must be there when they come. */
+    if (!bi_local_keep(local, op)) {
+        give_up(local, op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        return;
+    }
+    list_add(&local->lacking, op);
+    pthread_cond_signal(&local->read);
 }
 
 void bi_reading_fail(struct local *local, int code, const char *error)
@@ -154,7 +149,10 @@ static void answer_ops(struct local *local, struct go *go, bool good)
         if (op == NULL)
             continue;
         if (!good) {
-            list_add(&local->lacking, op);
+            if (local->closing)
+                give_up(local, op, BIDE_CLOSED, bide_code_text(BIDE_CLOSED));
+            else
+                list_add(&local->lacking, op);
             continue;
         }
         int code =

@@ -8,7 +8,6 @@
  * changed or gone. Ops that need to know everything wait for the end.
  */
 #include "backend/inside.h"
-#include "backend/keep.h"
 #include "util/clock.h"
 #include "util/hash.h"
 #include "util/text.h"
@@ -176,7 +175,7 @@ int bi_recovery_gate(struct local *local, bide_op *op)
         return bi_local_refuse(op, BIDE_EBUSY,
                                "what was stored is still being loaded, and the op names no "
                                "completion queue; see bide_wait_recovered()");
-    if (bi_keep(op) != BIDE_OK)
+    if (!bi_local_keep(local, op))
         return bi_local_refuse(op, BIDE_ENOMEM, NULL);
     list_add(all ? &local->recovery.deferred : &local->wanting, op);
     if (!all)

@@ -327,6 +327,10 @@ void bi_waiters_rollback(struct core *core)
         struct waiter *next = waiter->next;
         bide_op *op = waiter->op;
         bool undone = op->private_.hold > core->journal.committed;
+        if (waiter->parked) { /* it has its answer, and whoever reads for it says how it goes on */
+            waiter = next;
+            continue;
+        }
         op->private_.hold = 0;
         if (undone && op->kind == BIDE_OP_FINISH_AND_RESERVE) {
             if (op->finish_and_reserve.finish.status == BIDE_OK)

@@ -96,22 +96,38 @@ static void lower_fd(bide_cq *cq)
         cq->raised = false;
 }
 
-void bi_cq_complete(bide_op *op)
+/* A run of ops, first to last, all of one completion queue. */
+static void fill(bide_cq *cq, bide_op *first, bide_op *last)
 {
-    if (op->private_.wake != NULL) {
-        sem_post(op->private_.wake);
-        return;
-    }
-    bide_cq *cq = op->cq;
-    op->private_.next = NULL;
+    last->private_.next = NULL;
     pthread_mutex_lock(&cq->lock);
     if (cq->tail != NULL)
-        cq->tail->private_.next = op;
+        cq->tail->private_.next = first;
     else
-        cq->head = op;
-    cq->tail = op;
+        cq->head = first;
+    cq->tail = last;
     raise_fd(cq);
     pthread_mutex_unlock(&cq->lock);
+}
+
+void bi_cq_complete(bide_op *ops)
+{
+    while (ops != NULL) {
+        bide_op *first = ops;
+        bide_op *last = ops;
+        bide_op *next = last->private_.next;
+        if (first->private_.wake != NULL) {
+            sem_post(first->private_.wake);
+            ops = next;
+            continue;
+        }
+        while (next != NULL && next->private_.wake == NULL && next->cq == first->cq) {
+            last = next;
+            next = last->private_.next;
+        }
+        fill(first->cq, first, last);
+        ops = next;
+    }
 }
 
 static bide_op *take_one(bide_cq *cq)

@@ -36,7 +36,7 @@ void bi_submit_hush(bide_op *op);
 #define BI_IN_HAND 512
 
 /* The completion that backends call: wakes a blocking caller, or fills a completion queue. */
-void bi_cq_complete(bide_op *op);
+void bi_cq_complete(bide_op *ops);
 /* An op that names a completion queue is handed over; and did not become pending after all. */
 void bi_cq_expect(bide_cq *cq);
 void bi_cq_unexpect(bide_cq *cq);

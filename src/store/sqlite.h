@@ -134,7 +134,7 @@ bool bi_sqlite_give_room(struct sqlite *sqlite);
 
 /* ---- sqlite_care.c: the shape of the files ---- */
 
-int64_t bi_sqlite_tidy(struct store *store);
+int64_t bi_sqlite_tidy(struct store *store, bool idle);
 int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, char *error);
 int bi_sqlite_backup(struct store *store, const char *path, char *error);
 int bi_sqlite_check(struct store *store, struct store_report *report, char *error);

@@ -23,16 +23,16 @@
 #define VACUUM_EVERY 32
 /* Pause between two rounds of giving back, for others that use the disk. */
 #define VACUUM_REST 1000
+/* The log of a queue that is idle is brought in after this time. */
+#define IDLE_REST 1000000
 /* How often we look whether there is room again. */
 #define ROOM_REST 200000
 
+/* Brings the log into the file, which is then cut at its end if pages were given back. */
 static void checkpoint(struct sqlite *sqlite)
 {
-    if (sqlite->wal_frames < LOG_PAGES)
-        return;
-    int frames = 0;
-    int code = sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
-                                         &frames);
+    int code =
+        sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
     sqlite->wal_frames = 0;
     if (code != SQLITE_OK && code != SQLITE_BUSY)
         bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: the log could not be brought in: %s",
@@ -56,23 +56,30 @@ static bool vacuum(struct sqlite *sqlite)
     return bi_sqlite_exec(&sqlite->writer, sql) == SQLITE_OK;
 }
 
-int64_t bi_sqlite_tidy(struct store *store)
+static int64_t tidy(struct sqlite *sqlite, bool idle)
+{
+    bool more = false;
+    if (idle || ++sqlite->tidied % VACUUM_EVERY == 0)
+        more = vacuum(sqlite);
+    if (sqlite->wal_frames >= LOG_PAGES || (idle && !more && sqlite->wal_frames > 0))
+        checkpoint(sqlite);
+    bi_sqlite_fill(sqlite, false);
+    if (more)
+        return VACUUM_REST;
+    if (sqlite->base.full)
+        return ROOM_REST;
+    return sqlite->wal_frames > 0 ? IDLE_REST : BI_NEVER;
+}
+
+int64_t bi_sqlite_tidy(struct store *store, bool idle)
 {
     struct sqlite *sqlite = sqlite_of(store);
     pthread_mutex_lock(&sqlite->writer.use);
-    bool more = false;
-    if (sqlite->writer.db != NULL && !sqlite->doubtful) {
-        checkpoint(sqlite);
-        if (sqlite->tidied++ % VACUUM_EVERY == 0)
-            more = vacuum(sqlite);
-        if (more)
-            sqlite->tidied = 0;
-        bi_sqlite_fill(sqlite, false);
-    }
+    int64_t again = ROOM_REST;
+    if (sqlite->writer.db != NULL && !sqlite->doubtful)
+        again = tidy(sqlite, idle);
     pthread_mutex_unlock(&sqlite->writer.use);
-    if (more)
-        return VACUUM_REST;
-    return sqlite->base.full ? ROOM_REST : BI_NEVER;
+    return again;
 }
 
 /* ---- rows that make no sense ---- */

@@ -65,10 +65,11 @@ struct store_ops {
      * sentence, and the next commit may be tried. */
     int (*commit)(struct store *store, const struct bi_batch *batch, char *error);
 
-    /* On the commit thread, after the answers of a commit were given, and when it asked for it and
-     * there is nothing to commit: keeps the files in shape, a little at a time. Answers in how
-     * many microseconds it wants to be called again; BI_NEVER: not before the next commit. */
-    int64_t (*tidy)(struct store *store);
+    /* On the commit thread: keeps the files in shape, a little at a time. Called after the answers
+     * of a commit were given, and, when it asked for it, while there is nothing to commit (idle).
+     * Answers in how many microseconds it wants to be called again; BI_NEVER: not before the
+     * next commit. May be NULL. */
+    int64_t (*tidy)(struct store *store, bool idle);
 
     /* On the commit thread: puts rows that are damaged where they are not in the way. */
     int (*set_aside)(struct store *store, uint64_t id, const char *reason, char *error);
