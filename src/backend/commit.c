@@ -137,6 +137,7 @@ static void get_stuck(struct local *local, const char *error)
         bi_ticking_fail(local, BIDE_EUNKNOWN, error);
         bi_reading_fail(local, BIDE_EUNKNOWN, error);
         fail_held(local, BIDE_EUNKNOWN, error, false);
+        bi_core_serve(local->core, bi_local_clocks(local));
         bi_text_copy(local->stuck_text, error);
     }
     local->stuck = true;

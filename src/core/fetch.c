@@ -77,21 +77,30 @@ static struct job *held_job(const struct core *core, const bide_job *shown)
                : NULL;
 }
 
+/* Somebody wanted it to stop, and nobody works on it: it goes. The change has been journalled. */
+static void remove_cancelled(struct core *core, struct job *job)
+{
+    COUNT(core, topic_of(core, job), deletes);
+    bi_core_remove(core, job, BIDE_EVENT_DELETED);
+}
+
 static void untake(struct core *core, const bide_job *shown)
 {
     struct job *job = held_job(core, shown);
     if (job == NULL)
         return;
-    if ((job->flags & JOB_CANCEL_WANTED) != 0) {
-        bi_core_remove(core, job, BIDE_EVENT_DELETED);
-        return;
-    }
-    /* A mark that is stored must go there, too; without memory for that the lease has to run out. */
-    if ((job->flags & JOB_STARTED) != 0 && bi_journal_change(core, job) != BIDE_OK) {
+    struct more *more = more_of(core, job);
+    bool cancelled = (job->flags & JOB_CANCEL_WANTED) != 0;
+    bool written = cancelled || (job->flags & JOB_STARTED) != 0 || more->expires_at != 0;
+    /* What is stored of it must go there, too; without memory for that the lease has to run out. */
+    if (written && bi_journal_change(core, job) != BIDE_OK) {
         bi_core_begin_lease(core, job, true);
         return;
     }
-    struct more *more = more_of(core, job);
+    if (cancelled) {
+        remove_cancelled(core, job);
+        return;
+    }
     if (more->counters.reserves > 0)
         more->counters.reserves--;
     bi_core_return(core, job, 0);
@@ -124,6 +133,11 @@ static void bury_unreadable(struct core *core, struct job *job, const char *reas
     if (bi_journal_change(core, job) != BIDE_OK) {
         bide_buf_unref(text);
         bi_core_return(core, job, 1000000); /* out of memory: tried again in a second */
+        return;
+    }
+    if ((job->flags & JOB_CANCEL_WANTED) != 0) {
+        bide_buf_unref(text);
+        remove_cancelled(core, job);
         return;
     }
     if (text != NULL)
@@ -185,7 +199,7 @@ static int reserve_again(struct core *core, bide_op *op, bide_reserve_args *args
         return bi_op_refuse(op, BIDE_EIO,
                             "reserve: the body of the job that was taken cannot be "
                             "read; the job is buried");
-    if (bi_core_take_some(core, args, waiter->links, waiter->link_count) > 0) {
+    if (!core->closed && bi_core_take_some(core, args, waiter->links, waiter->link_count) > 0) {
         if (core->lacking)
             return BI_AGAIN;
         bi_waiter_drop(core, waiter);
@@ -215,7 +229,7 @@ static int supply_reserve_job(struct core *core, bide_op *op, const struct bi_bo
     uint64_t id = op->reserve_job.job->id;
     if (supply_all(core, op->reserve_job.job, 1, bodies) == 1)
         return BIDE_OK;
-    if (bi_core_lookup(core, id) == NULL)
+    if (bi_core_find(core, id) == NULL)
         return bi_op_no_job(op, id);
     return bi_op_refuse(op, BIDE_EIO, "reserve_job: the body of job %llu cannot be read: %s",
                         (unsigned long long)id,
@@ -226,7 +240,7 @@ static int supply_reserve_job(struct core *core, bide_op *op, const struct bi_bo
 
 static int refuse_unreadable(struct core *core, bide_op *op, const struct bi_body *body)
 {
-    if (bi_core_lookup(core, body->id) == NULL)
+    if (bi_core_find(core, body->id) == NULL)
         return bi_op_no_job(op, body->id);
     return bi_op_refuse(op, BIDE_EIO, "%s: the body of job %llu cannot be read: %s",
                         bide_op_name(op->kind), (unsigned long long)body->id, body->reason);
