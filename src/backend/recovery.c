@@ -206,7 +206,7 @@ void bi_recovery_end(struct local *local)
 static const char *load_row(struct local *local, const struct bi_image *image, int *code)
 {
     *code = BIDE_OK;
-    if (bi_recovery_knows(local, image->id) || bi_core_has(local->core, image->id))
+    if (bi_recovery_knows(local, image->id))
         return NULL;
     *code = bi_core_load(local->core, image, bi_local_clocks(local));
     if (*code == BIDE_EINVAL)

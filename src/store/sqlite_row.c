@@ -69,7 +69,13 @@ enum column {
 #define NAMES       NAMES_FIRST NAMES_MORE
 
 /* In the column flags. */
-enum { ROW_STARTED = 1, ROW_CANCEL_WANTED = 2, ROW_DUE_WALL = 4, ROW_KEY_RETAINED = 8 };
+enum {
+    ROW_STARTED = 1,
+    ROW_CANCEL_WANTED = 2,
+    ROW_DUE_WALL = 4,
+    ROW_KEY_RETAINED = 8,
+    ROW_MORE = 16, /* the other columns say something, and need to be read */
+};
 
 /* An update names its columns by the numbers that they have in an insert; body_size, body_sum and
  * body stay. */
@@ -135,7 +141,8 @@ static void bind_text(sqlite3_stmt *to, enum column column, const bide_buf *buf)
 static int flags_of(const struct bi_image *image)
 {
     return (image->started ? ROW_STARTED : 0) | (image->cancel_wanted ? ROW_CANCEL_WANTED : 0) |
-           (image->due_wall ? ROW_DUE_WALL : 0) | (image->key_hold_retained ? ROW_KEY_RETAINED : 0);
+           (image->due_wall ? ROW_DUE_WALL : 0) |
+           (image->key_hold_retained ? ROW_KEY_RETAINED : 0) | (image->plain ? 0 : ROW_MORE);
 }
 
 static void bind_first(sqlite3_stmt *to, const struct bi_image *image)
@@ -306,6 +313,7 @@ static const char *read_first(sqlite3_stmt *from, struct bi_image *image)
     image->cancel_wanted = (flags & ROW_CANCEL_WANTED) != 0;
     image->due_wall = (flags & ROW_DUE_WALL) != 0;
     image->key_hold_retained = (flags & ROW_KEY_RETAINED) != 0;
+    image->plain = (flags & ROW_MORE) == 0;
     image->priority = count_at(from, AT_priority);
     image->ttr = number_at(from, AT_ttr);
     image->due = number_at(from, AT_due);
@@ -319,14 +327,6 @@ static const char *read_first(sqlite3_stmt *from, struct bi_image *image)
         return "the size of the body is none";
     image->body_size = (uint32_t)body_size;
     return NULL;
-}
-
-static bool has_more(sqlite3_stmt *from)
-{
-    for (int column = AT_key; column < COLUMN_COUNT; column++)
-        if (sqlite3_column_type(from, column) != SQLITE_NULL)
-            return true;
-    return false;
 }
 
 static const char *read_more(sqlite3_stmt *from, struct bi_image *image)
@@ -397,7 +397,6 @@ int bi_sqlite_visit(sqlite3_stmt *from, store_visit visit, void *ctx)
     struct bi_image *image = &record.image;
     memset(image, 0, sizeof(*image));
     const char *damage = read_first(from, image);
-    image->plain = damage == NULL && !has_more(from);
     if (damage == NULL && !image->plain)
         damage = read_more(from, image);
     int code = damage == NULL && !image->plain ? read_texts(from, image) : BIDE_OK;

@@ -21,7 +21,9 @@ static const char version_1[] =
     "id INTEGER PRIMARY KEY,"
     "topic TEXT NOT NULL,"
     "state INTEGER NOT NULL,"
-    "flags INTEGER," /* 1 started, 2 cancel wanted, 4 due follows the wall clock, 8 key retained */
+    /* 1 started, 2 cancel wanted, 4 due follows the wall clock, 8 key retained, 16: the columns from
+     * key on say something */
+    "flags INTEGER,"
     "priority INTEGER,"
     "ttr INTEGER,"
     "due INTEGER,"

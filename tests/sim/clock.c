@@ -143,7 +143,7 @@ void sim_tick(struct sim *sim)
 {
     sim->what = "tick";
     bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 10) &&
-                 (!sim->options.journal || !somebody_watches(sim->model));
+                 (!sim->options.journal || !somebody_watches(sim->model)) && !sim_has_batches(sim);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 4),
                       1 + (unsigned)rng_below(&sim->rng, 3));

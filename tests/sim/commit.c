@@ -43,9 +43,7 @@ static void answered(struct sim *sim, struct sim_op *sop)
 /* An answer may wait only for a batch that will come. */
 static void check_hold(struct sim *sim, uint64_t hold)
 {
-    bool in_flight = sim->batch_open && hold == sim->batch.number;
-    bool gathering = hold == bi_core_gathering(sim->core) && bi_core_dirty(sim->core);
-    if (!in_flight && !gathering)
+    if (!model_will_come(sim->model, hold) || (!sim->batch_open && !bi_core_dirty(sim->core)))
         sim_fail(sim, "an answer is held for batch %llu, which may never come",
                  (unsigned long long)hold);
 }
@@ -132,6 +130,8 @@ static void roll_back(struct sim *sim)
     sim->batch_open = false;
     fail_held(sim);
     model_rollback(sim->model);
+    if (sim->allowed_enomem)
+        model_resync(sim->model);
     sim_all_seen(sim);
     sim_listing_drop_all(sim);
 }
@@ -140,11 +140,26 @@ void sim_commit_all(struct sim *sim)
 {
     if (!sim->options.journal)
         return;
-    if (sim->batch_open)
+    do {
+        if (sim->batch_open)
+            commit(sim);
+        seal(sim);
+    } while (sim->batch_open);
+}
+
+/* Seals the oldest batch, and stores it or fails to; false when it is not done with. */
+static bool commit_one(struct sim *sim, unsigned failing_percent)
+{
+    if (!sim->batch_open) {
+        seal(sim);
+        if (!sim->batch_open || rng_one_in(&sim->rng, 4))
+            return false;
+    }
+    if (rng_percent(&sim->rng, failing_percent))
+        roll_back(sim);
+    else
         commit(sim);
-    seal(sim);
-    if (sim->batch_open)
-        commit(sim);
+    return true;
 }
 
 void sim_commit_step(struct sim *sim)
@@ -153,17 +168,12 @@ void sim_commit_step(struct sim *sim)
         sim_crash(sim);
         return;
     }
-    if (!sim->batch_open) {
-        seal(sim);
-        if (rng_one_in(&sim->rng, 2))
-            return;
-    }
-    if (!sim->batch_open)
-        return;
-    if (rng_percent(&sim->rng, 15))
-        roll_back(sim);
-    else
-        commit(sim);
+    /* Several batches may wait: often all of them are stored. */
+    uint64_t most = sim->model->gathering - sim->model->committed;
+    uint64_t rounds = rng_one_in(&sim->rng, 3) ? 1 : 1 + rng_below(&sim->rng, 2 * most);
+    bool more = commit_one(sim, 12);
+    while (more && --rounds > 0)
+        more = commit_one(sim, 1);
 }
 
 /* ---- crashes ---- */
@@ -221,11 +231,6 @@ void sim_new_core(struct sim *sim)
     sim->memory = sim_memory(sim);
 }
 
-static int64_t at_least(int64_t moment, int64_t least)
-{
-    return moment < least ? least : moment;
-}
-
 /* What a plain image does not say may be anything. */
 static void scribble(struct sim *sim, struct bi_image *image)
 {
@@ -237,30 +242,21 @@ static void scribble(struct sim *sim, struct bi_image *image)
     image->ready = image->reserved = image->buried = rng_range(&sim->rng, 0, 1);
 }
 
-/* The image as a store hands it out: no store has moments before the epoch. */
-static struct bi_image image_to_load(struct sim *sim, const struct bi_image *stored)
-{
-    struct bi_image image = *stored;
-    image.created = at_least(image.created, 1);
-    image.since = at_least(image.since, 1);
-    image.due = at_least(image.due, 0);
-    if (image.plain)
-        scribble(sim, &image);
-    return image;
-}
-
 static void load_job(struct sim *sim, const struct bi_image *stored)
 {
-    struct bi_image copy = image_to_load(sim, stored);
-    const struct bi_image *image = &copy;
+    struct bi_image image = *stored;
+    if (image.plain)
+        scribble(sim, &image);
     if (sim->alloc_fails && rng_one_in(&sim->rng, 8))
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 4), 1);
-    int code = bi_core_load(sim->core, image, sim->now);
-    if (sim_alloc_disarm(&sim->alloc) && code == BIDE_ENOMEM)
-        code = bi_core_load(sim->core, image, sim->now);
+    int code = bi_core_load(sim->core, &image, sim->now);
+    if (sim_alloc_disarm(&sim->alloc) && code == BIDE_ENOMEM) {
+        model_resync(sim->model);
+        code = bi_core_load(sim->core, &image, sim->now);
+    }
     sim->alloc.failed = 0;
     expect_code(sim, "load", BIDE_OK, code);
-    model_load(sim->model, image);
+    model_load(sim->model, &image);
 }
 
 static void load_everything(struct sim *sim)

@@ -163,6 +163,13 @@ static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
     return code;
 }
 
+/* Of one of several parts that lacks memory nobody could tell whether it began another batch. */
+static bool may_fail(const struct sim *sim, bide_op_kind kind)
+{
+    return !sim_has_batches(sim) || (kind != BIDE_OP_PUT_MANY && kind != BIDE_OP_FINISH_MANY &&
+                                     kind != BIDE_OP_FINISH_AND_RESERVE);
+}
+
 /* Runs an op while allocations fail. False if that made it fail; then nothing has changed. */
 static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
 {
@@ -220,7 +227,8 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     sim->what = bide_op_name(sop->op.kind);
     sop->waiting = true; /* it may be served before run() returns */
     /* Comparing the state takes long when there are many jobs. */
-    if (sim->alloc_fails && rng_one_in(&sim->rng, sim->model->count < 300 ? 5 : 200))
+    if (sim->alloc_fails && may_fail(sim, sop->op.kind) &&
+        rng_one_in(&sim->rng, sim->model->count < 300 ? 5 : 200))
         answered = run_failing(sim, sop, &code);
     else
         answered = run_limited(sim, sop, &code);
@@ -229,6 +237,8 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     sim_tell(sim, sop, code);
     if (answered)
         model_run(sim->model, sop, code);
+    if (sim->allowed_enomem)
+        model_resync(sim->model);
     sim->allowed_enomem = false;
     if (code == BIDE_OK && sop->op.kind == BIDE_OP_SUBSCRIBE)
         keep_feed(sim, sop->op.feed.feed);

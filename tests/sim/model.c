@@ -59,6 +59,7 @@ void model_free(struct model *m)
     forget_everything(m);
     free(m->jobs);
     free(m->dead);
+    free(m->pauses);
     free(m);
 }
 
@@ -74,6 +75,10 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     m->last_token = next_token - 1;
     m->journal = m->sim->options.journal;
     m->gathering = 1;
+    m->gathered = 0;
+    m->gathered_bytes = 0;
+    m->next_seal = 1;
+    m->crowded = 0;
     m->committed = 0;
     m->token_stored = false;
     m->token_batch = 1;

@@ -6,7 +6,8 @@
  * op's function works out the answer and compares it with the one that the core gave.
  *
  * Commits    The first change of a job in a batch keeps a copy of the job as it was (undo).
- *            A commit drops copies, a rollback puts the oldest one back.
+ *            What a batch stores is what the next copy says, or else the job itself. A commit
+ *            drops copies, a rollback puts the oldest one back.
  */
 #ifndef SIM_MODEL_H
 #define SIM_MODEL_H
@@ -60,9 +61,8 @@ struct mjob {
     bool has_error, has_result, has_progress;
 
     uint64_t batch;     /* the last batch that it was changed in */
-    bool stored;        /* a sealed batch has it */
-    uint64_t sealed;    /* the last such */
-    struct mundo *undo; /* oldest first */
+    uint64_t sealed;    /* the last one that was seen to have it */
+    struct mundo *undo; /* oldest first: one for each batch that is not committed */
 };
 
 struct mundo {
@@ -161,12 +161,18 @@ struct model {
 
     bool journal;
     uint64_t gathering;
+    uint64_t gathered; /* changes in that batch, and the bytes of the bodies that they bring */
+    uint64_t gathered_bytes;
+    uint64_t crowded;   /* the last batch that grew because too many waited */
+    bool joined;        /* what changes now comes into one batch */
+    uint64_t next_seal; /* the oldest batch that is not sealed */
     uint64_t committed;
-    uint64_t hold;        /* of the op that is being run */
-    bool token_stored;    /* tokens may be told of at once */
-    uint64_t token_batch; /* or when this one is committed */
-    struct mpause pauses[64];
+    uint64_t hold;         /* of the op that is being run */
+    bool token_stored;     /* tokens may be told of at once */
+    uint64_t token_batch;  /* or when this one is committed */
+    struct mpause *pauses; /* oldest first */
     size_t pause_count;
+    size_t pause_room;
 
     int got; /* the code that the core gave */
 };
@@ -295,6 +301,17 @@ void model_learn_delays(struct model *m);
 void model_change(struct model *m, struct mjob *job);
 void model_change_new(struct model *m, struct mjob *job);
 void model_change_pause(struct model *m, int name);
+/* The batch that the core has put the removal of a job into; 0 if that does not matter. */
+uint64_t model_batch_of_removal(struct model *m, const struct mjob *job);
+/* A change that comes into that batch, unless it is 0. */
+void model_change_in(struct model *m, struct mjob *job, uint64_t batch);
+/* So many changes come into one batch, until model_part(). */
+void model_join(struct model *m, uint64_t changes, uint64_t bytes);
+void model_part(struct model *m);
+/* An allocation failed: the core may have begun another batch for what then did not change. */
+void model_resync(struct model *m);
+/* May answers wait for this batch? It is sealed, or there is something in it to seal. */
+bool model_will_come(const struct model *m, uint64_t batch);
 /* The answer has a token. */
 void model_gave_token(struct model *m);
 /* Does something not yet committed need the topic? */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "model.h"
 
+#include <stdlib.h>
+
 static void kick(struct model *m, struct mjob *job)
 {
     model_change(m, job);
@@ -202,9 +204,25 @@ void model_cancel(struct model *m, struct sim_op *sop)
     }
 }
 
-static void purge(struct model *m, struct mjob *job)
+/* A job and the batch that its removal came into; in what order they went is not known else. */
+struct purged {
+    uint64_t batch;
+    struct mjob *job;
+};
+
+static int by_batch(const void *a, const void *b)
 {
-    model_change(m, job);
+    const struct purged *left = a;
+    const struct purged *right = b;
+    if (left->batch != right->batch)
+        return left->batch < right->batch ? -1 : 1;
+    return left->job->id < right->job->id ? -1 : 1;
+}
+
+static void purge(struct model *m, const struct purged *purged)
+{
+    struct mjob *job = purged->job;
+    model_change_in(m, job, purged->batch);
     MODEL_COUNT(m, job->name, purged);
     model_event(m, job, BIDE_EVENT_DELETED, BIDE_STATE_GONE);
     model_wake_waits(m, job, BIDE_STATE_GONE);
@@ -224,15 +242,20 @@ void model_purge(struct model *m, struct sim_op *sop)
     int name = sim_name_of(sop->op.purge.topic);
     begin_slices(m, sop, name, sop->op.purge.state);
     m->purging = ++m->purges;
-    for (size_t i = 0; i < m->count;) {
+    size_t count = 0;
+    struct purged *purged = calloc(m->count + 1, sizeof *purged);
+    if (purged == NULL)
+        abort();
+    for (size_t i = 0; i < m->count; i++) {
         struct mjob *job = m->jobs[i];
-        if (job->name == name && job->state == sop->op.purge.state && is_purged(m, sop, job)) {
-            purge(m, job);
-            sop->slices.count++;
-        } else {
-            i++;
-        }
+        if (job->name == name && job->state == sop->op.purge.state && is_purged(m, sop, job))
+            purged[count++] = (struct purged){model_batch_of_removal(m, job), job};
     }
+    qsort(purged, count, sizeof *purged, by_batch);
+    for (size_t i = 0; i < count; i++)
+        purge(m, &purged[i]);
+    free(purged);
+    sop->slices.count += count;
     m->purging = 0;
     end_slice(m, sop, sop->op.purge.count);
 }

@@ -32,25 +32,80 @@ void model_gave_token(struct model *m)
         raise_hold(m, m->token_batch);
 }
 
+/* ---- batches ---- */
+
+/* On to the next batch, if this one would become larger than it may. */
+static void turn(struct model *m, uint64_t changes, uint64_t bytes)
+{
+    const struct bi_limits *limits = &m->sim->options.limits;
+    bool many = limits->batch_jobs != 0 && m->gathered + changes > limits->batch_jobs;
+    bool large = limits->batch_bytes != 0 && m->gathered_bytes + bytes > limits->batch_bytes;
+    if (m->joined || m->gathered == 0 || (!many && !large))
+        return;
+    if (m->gathering - m->committed >= BI_BATCHES_MAX) {
+        m->crowded = m->gathering;
+        return;
+    }
+    m->gathering++;
+    m->gathered = 0;
+    m->gathered_bytes = 0;
+}
+
+void model_join(struct model *m, uint64_t changes, uint64_t bytes)
+{
+    turn(m, changes, bytes);
+    m->joined = true;
+}
+
+void model_part(struct model *m)
+{
+    m->joined = false;
+}
+
+void model_resync(struct model *m)
+{
+    uint64_t gathering = bi_core_gathering(m->sim->core);
+    if (!m->journal || gathering == m->gathering)
+        return;
+    expect(m->sim, "the batch that gathers", (int64_t)m->gathering + 1, (int64_t)gathering);
+    m->gathering = gathering;
+    m->gathered = 0;
+    m->gathered_bytes = 0;
+}
+
+bool model_will_come(const struct model *m, uint64_t batch)
+{
+    if (batch <= m->committed || batch > m->gathering)
+        return false;
+    return batch < m->gathering || m->gathered != 0 || batch == m->token_batch;
+}
+
 /* ---- changes ---- */
+
+static struct mundo *new_undo(struct model *m, struct mundo **link, uint64_t bytes)
+{
+    struct mundo *undo = calloc(1, sizeof *undo);
+    if (undo == NULL)
+        abort();
+    turn(m, 1, bytes);
+    m->gathered++;
+    m->gathered_bytes += bytes;
+    undo->batch = m->gathering;
+    *link = undo;
+    return undo;
+}
 
 static void add_undo(struct model *m, struct mjob *job, bool existed)
 {
     struct mundo **link = &job->undo;
-    while (*link != NULL) {
+    for (; *link != NULL; link = &(*link)->next)
         if ((*link)->batch == m->gathering)
             return;
-        link = &(*link)->next;
-    }
-    struct mundo *undo = calloc(1, sizeof *undo);
-    if (undo == NULL)
-        abort();
-    undo->batch = m->gathering;
+    struct mundo *undo = new_undo(m, link, existed ? 0 : job->body.size);
     undo->name = job->name;
     undo->existed = existed;
     undo->was = *job;
     undo->was.undo = NULL;
-    *link = undo;
 }
 
 void model_change(struct model *m, struct mjob *job)
@@ -71,14 +126,73 @@ void model_change_new(struct model *m, struct mjob *job)
     raise_hold(m, m->gathering);
 }
 
+/* How many changes of a job, and bytes that come with them, the batch that gathers has. */
+static void count_gathered(struct model *m, const struct mjob *job)
+{
+    for (const struct mundo *undo = job->undo; undo != NULL; undo = undo->next) {
+        if (undo->batch != m->gathering)
+            continue;
+        m->gathered++;
+        m->gathered_bytes += undo->existed ? 0 : job->body.size;
+    }
+}
+
+static void count_again(struct model *m)
+{
+    m->gathering = bi_core_gathering(m->sim->core);
+    m->gathered = 0;
+    m->gathered_bytes = 0;
+    for (size_t i = 0; i < m->count; i++)
+        count_gathered(m, m->jobs[i]);
+    for (size_t i = 0; i < m->dead_count; i++)
+        count_gathered(m, m->dead[i]);
+    for (size_t i = 0; i < m->pause_count; i++)
+        m->gathered += m->pauses[i].batch == m->gathering;
+}
+
+/* The answer that there is no such job holds for the batch of its removal. */
+uint64_t model_batch_of_removal(struct model *m, const struct mjob *job)
+{
+    bide_op op = {.kind = BIDE_OP_BODY};
+    op.fetch.id = job->id;
+    if (!sim_has_batches(m->sim))
+        return 0;
+    expect_code(m->sim, "body", BIDE_NOT_FOUND, bi_core_run(m->sim->core, &op, m->sim->now));
+    return op.private_.hold;
+}
+
+void model_change_in(struct model *m, struct mjob *job, uint64_t batch)
+{
+    if (batch == 0) {
+        model_change(m, job);
+        return;
+    }
+    if (batch < job->batch || batch < m->next_seal || batch > bi_core_gathering(m->sim->core))
+        sim_fail(m->sim, "job %llu was removed in batch %llu", (unsigned long long)job->id,
+                 (unsigned long long)batch);
+    if (batch - m->committed >= BI_BATCHES_MAX)
+        m->crowded = batch;
+    m->gathering = batch;
+    m->joined = true;
+    model_change(m, job);
+    m->joined = false;
+    count_again(m);
+}
+
 void model_change_pause(struct model *m, int name)
 {
     if (!m->journal)
         return;
-    raise_hold(m, m->gathering);
-    for (size_t i = 0; i < m->pause_count; i++)
-        if (m->pauses[i].name == name && m->pauses[i].batch == m->gathering)
+    for (size_t i = 0; i < m->pause_count; i++) {
+        if (m->pauses[i].name == name && m->pauses[i].batch == m->gathering) {
+            raise_hold(m, m->gathering);
             return;
+        }
+    }
+    turn(m, 1, 0);
+    m->gathered++;
+    raise_hold(m, m->gathering);
+    m->pauses = sim_grow(m->pauses, m->pause_count, &m->pause_room, sizeof m->pauses[0]);
     m->pauses[m->pause_count++] = (struct mpause){
         .batch = m->gathering,
         .name = name,
@@ -228,7 +342,10 @@ void model_rollback(struct model *m)
     model_fail_waiters(m);
     roll_back_jobs(m);
     roll_back_pauses(m);
-    m->gathering = bi_core_gathering(m->sim->core);
+    m->gathering++;
+    m->gathered = 0;
+    m->gathered_bytes = 0;
+    m->next_seal = m->gathering;
     if (!m->token_stored)
         m->token_batch = m->gathering;
     model_rollback_feeds(m);

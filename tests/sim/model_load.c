@@ -97,7 +97,6 @@ void model_load(struct model *m, const struct bi_image *image)
     m->now = m->sim->now;
     int name = sim_name_of(sim_slice(image->topic));
     struct mjob *job = model_insert(m, image->id, name, image->state);
-    job->stored = true;
     load_figures(job, image);
     load_moments(m, job, image);
     load_text(&job->body, &has, image->body);

@@ -3,14 +3,18 @@
 
 static const bide_put_options defaults = BIDE_PUT_OPTIONS_INIT;
 
+static size_t size_of(const bide_put_item *item)
+{
+    return item->buf != NULL ? bide_buf_size(item->buf) : item->body.size;
+}
+
 /* The refusals of a put, in the order in which they are looked for. */
 static int refusal(struct model *m, bide_put_item *item, const bide_put_options *options,
                    struct mjob **holder)
 {
     const struct bi_limits *limits = &m->sim->options.limits;
     int name = sim_name_of(item->topic);
-    size_t size = item->buf != NULL ? bide_buf_size(item->buf) : item->body.size;
-    if (size > limits->max_job_size)
+    if (size_of(item) > limits->max_job_size)
         return BIDE_TOO_BIG;
     if (m->draining)
         return BIDE_DRAINING;
@@ -69,12 +73,12 @@ static void put_new(struct model *m, bide_put_item *item, const bide_put_options
     int name = sim_name_of(item->topic);
     expect(m->sim, "id", (int64_t)m->next_id, (int64_t)item->id);
     struct mjob *job = model_insert(m, m->next_id++, name, BIDE_STATE_READY);
-    model_change_new(m, job);
-    set_options(m, job, options);
     if (item->buf != NULL)
         model_set_text(&job->body, bide_buf_data(item->buf), bide_buf_size(item->buf));
     else
         model_set_text(&job->body, item->body.data, item->body.size);
+    model_change_new(m, job);
+    set_options(m, job, options);
     MODEL_COUNT(m, name, puts);
     schedule(m, job, options);
     model_event(m, job, BIDE_EVENT_PUT, job->state);
@@ -98,9 +102,11 @@ static void put_item(struct model *m, bide_put_item *item, int got)
     if (want != BIDE_OK)
         return;
     model_need_topic(m, sim_name_of(item->topic));
+    model_join(m, holder != NULL ? 2 : 1, size_of(item));
     if (holder != NULL)
         model_drop(m, holder);
     put_new(m, item, options);
+    model_part(m);
 }
 
 void model_put(struct model *m, struct sim_op *sop)
@@ -229,9 +235,9 @@ void model_restore(struct model *m, struct sim_op *sop)
         return;
     expect(m->sim, "id", (int64_t)m->next_id, (int64_t)sop->op.restore.id);
     struct mjob *job = model_insert(m, m->next_id++, name, BIDE_STATE_READY);
-    model_change_new(m, job);
     restore_figures(m, job, from);
     restore_texts(m, job, from);
+    model_change_new(m, job);
     restore_state(m, job, from);
     MODEL_COUNT(m, name, puts);
     model_event(m, job, BIDE_EVENT_PUT, job->state);

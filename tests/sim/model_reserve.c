@@ -104,7 +104,8 @@ static void check_token(struct model *m, uint64_t token)
 /* The job is reserved, as the snapshot says. */
 static void take(struct model *m, struct mjob *job, const bide_job *got)
 {
-    if (job->max_retries >= 0 || job->state != BIDE_STATE_READY)
+    bool first = job->expires_at != 0 && job->reserves == 0; /* it does not expire any more */
+    if (job->max_retries >= 0 || first || job->state != BIDE_STATE_READY)
         model_change(m, job);
     model_saw(m, job);
     if (job->state == BIDE_STATE_READY)

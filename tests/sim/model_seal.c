@@ -3,6 +3,15 @@
 
 #include <string.h>
 
+/* The change of a job that a batch stores; NULL for none. */
+static const struct mundo *change_in(const struct mjob *job, uint64_t batch)
+{
+    const struct mundo *undo = job->undo;
+    while (undo != NULL && undo->batch != batch)
+        undo = undo->next;
+    return undo;
+}
+
 static struct mjob *find_changed(struct model *m, uint64_t id)
 {
     struct mjob *job = model_find(m, id);
@@ -19,16 +28,18 @@ static void compare_buf(struct model *m, const char *what, bool has, const struc
                  got ? bide_buf_size(got) : 0);
 }
 
+/* Nothing is stored as having been before the epoch: 0 means never. */
 static int64_t stored_moment(const struct model *m, int64_t mono)
 {
-    return mono == BI_NEVER ? 0 : model_wall_of(m, mono);
+    int64_t wall = model_wall_of(m, mono);
+    return mono == BI_NEVER ? 0 : wall < 1 ? 1 : wall;
 }
 
 static void compare_moments(struct model *m, const struct mjob *job, const struct bi_image *image)
 {
     struct sim *sim = m->sim;
     expect(sim, "stored created", stored_moment(m, job->created), image->created);
-    expect(sim, "stored since", model_wall_of(m, job->since), image->since);
+    expect(sim, "stored since", stored_moment(m, job->since), image->since);
     expect(sim, "stored ready", stored_moment(m, job->ready), image->ready);
     expect(sim, "stored reserved", stored_moment(m, job->reserved), image->reserved);
     expect(sim, "stored touched", stored_moment(m, job->touched), image->touched);
@@ -53,7 +64,7 @@ static void compare_schedule(struct model *m, const struct mjob *job, const stru
     struct sim *sim = m->sim;
     bool reserved = job->state == BIDE_STATE_RESERVED;
     bool timed = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE;
-    int64_t due = job->due_wall ? job->due : model_wall_of(m, job->due);
+    int64_t due = job->due_wall ? job->due : stored_moment(m, job->due);
     expect(sim, "stored state", reserved ? BIDE_STATE_READY : job->state, image->state);
     expect(sim, "stored started", reserved && job->max_retries >= 0, image->started);
     expect(sim, "stored cancel_wanted", job->cancel_wanted, image->cancel_wanted);
@@ -90,59 +101,116 @@ static void compare_image(struct model *m, const struct mjob *job, const struct 
                  image->key ? bide_buf_size(image->key) : 0);
 }
 
-static void check_pause(struct model *m, const struct bi_record *record)
+static void check_pause(struct model *m, const struct bi_record *record, uint64_t batch)
 {
     int name = sim_name_of(sim_slice(record->image.topic));
     const struct mtopic *topic = &m->topics[name];
-    int64_t want = 0;
-    if (topic->exists && topic->paused)
-        want = topic->pause_end == BI_NEVER ? BI_NEVER : model_wall_of(m, topic->pause_end);
+    bool paused = topic->exists && topic->paused;
+    int64_t end = topic->pause_end;
+    /* A later batch may have changed it since. */
+    for (size_t i = m->pause_count; i-- > 0 && m->pauses[i].batch > batch;) {
+        if (m->pauses[i].name != name)
+            continue;
+        paused = m->pauses[i].paused;
+        end = m->pauses[i].end;
+    }
+    int64_t want = !paused ? 0 : end == BI_NEVER ? BI_NEVER : stored_moment(m, end);
     expect(m->sim, "stored pause", want, record->image.due);
 }
 
-static void check_job(struct model *m, const struct bi_record *record)
+static void check_job(struct model *m, const struct bi_record *record, uint64_t batch)
 {
-    uint64_t batch = m->gathering;
     struct mjob *job = find_changed(m, record->image.id);
-    if (job == NULL || job->batch != batch)
+    const struct mundo *undo = job != NULL ? change_in(job, batch) : NULL;
+    if (undo == NULL)
         sim_fail(m->sim, "job %llu is stored but has not changed",
                  (unsigned long long)record->image.id);
-    bool live = model_find(m, job->id) != NULL;
-    int want = !live ? BI_REMOVE : job->stored ? BI_UPDATE : BI_INSERT;
+    /* A later batch may have changed it since. */
+    const struct mjob *form = undo->next != NULL ? &undo->next->was : job;
+    bool live = undo->next != NULL || model_find(m, job->id) != NULL;
+    int want = !live ? BI_REMOVE : undo->existed ? BI_UPDATE : BI_INSERT;
     expect(m->sim, "kind of the record", want, (int)record->kind);
     if (live)
-        compare_image(m, job, &record->image, want == BI_INSERT);
+        compare_image(m, form, &record->image, want == BI_INSERT);
+    else
+        expect(m->sim, "body_size of a removal", (int64_t)job->body.size, record->image.body_size);
     expect_true(m->sim, job->sealed != batch, "a job is twice in a batch");
     job->sealed = batch;
-    job->stored = true;
 }
 
 /* How many records the batch must have: each change once, but nothing of what came and went. */
-static size_t expected_count(const struct model *m)
+static size_t expected_count(const struct model *m, uint64_t batch)
 {
     size_t count = 0;
     for (size_t i = 0; i < m->count; i++)
-        count += m->jobs[i]->batch == m->gathering;
-    for (size_t i = 0; i < m->dead_count; i++)
-        count += m->dead[i]->batch == m->gathering && m->dead[i]->stored;
+        count += change_in(m->jobs[i], batch) != NULL;
+    for (size_t i = 0; i < m->dead_count; i++) {
+        const struct mundo *undo = change_in(m->dead[i], batch);
+        count += undo != NULL && (undo->existed || undo->next != NULL);
+    }
     for (size_t i = 0; i < m->pause_count; i++)
-        count += m->pauses[i].batch == m->gathering;
+        count += m->pauses[i].batch == batch;
     return count;
+}
+
+/* All changes that are not sealed. */
+static size_t expected_backlog(const struct model *m)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < m->count + m->dead_count; i++) {
+        const struct mjob *job = i < m->count ? m->jobs[i] : m->dead[i - m->count];
+        for (const struct mundo *undo = job->undo; undo != NULL; undo = undo->next)
+            count += undo->batch >= m->next_seal;
+    }
+    for (size_t i = 0; i < m->pause_count; i++)
+        count += m->pauses[i].batch >= m->next_seal;
+    return count;
+}
+
+/* A batch is larger than it may be only by one step that is, or when too many wait. */
+static void check_size(struct model *m, const struct bi_batch *batch)
+{
+    const struct bi_limits *limits = &m->sim->options.limits;
+    size_t least = 2; /* a put that replaces */
+    uint64_t bytes = 0;
+    if (m->crowded >= batch->number)
+        return;
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->records[i].kind == BI_INSERT)
+            bytes += batch->records[i].image.body_size;
+    bool many = limits->batch_jobs != 0 && batch->count > limits->batch_jobs;
+    bool large = limits->batch_bytes != 0 && bytes > limits->batch_bytes;
+    expect_true(m->sim, (!many && !large) || batch->count <= least,
+                "a batch is larger than it may be");
+}
+
+static void begin_next(struct model *m)
+{
+    if (m->next_seal++ != m->gathering)
+        return;
+    m->gathering++;
+    m->gathered = 0;
+    m->gathered_bytes = 0;
 }
 
 void model_seal(struct model *m, const struct bi_batch *batch)
 {
     m->now = m->sim->now;
-    expect(m->sim, "number of the batch", (int64_t)m->gathering, (int64_t)batch->number);
-    expect(m->sim, "records", (int64_t)expected_count(m), (int64_t)batch->count);
+    expect(m->sim, "number of the batch", (int64_t)m->next_seal, (int64_t)batch->number);
+    expect(m->sim, "records", (int64_t)expected_count(m, batch->number), (int64_t)batch->count);
     for (size_t i = 0; i < batch->count; i++) {
         if (batch->records[i].kind == BI_PAUSE)
-            check_pause(m, &batch->records[i]);
+            check_pause(m, &batch->records[i], batch->number);
         else
-            check_job(m, &batch->records[i]);
+            check_job(m, &batch->records[i], batch->number);
     }
     expect(m->sim, "next_id of the batch", (int64_t)m->next_id, (int64_t)batch->next_id);
     expect_true(m->sim, batch->next_token > m->last_token,
                 "the batch stores a next_token that has been given");
-    m->gathering++;
+    check_size(m, batch);
+    begin_next(m);
+    expect(m->sim, "the batch that gathers", (int64_t)m->gathering,
+           (int64_t)bi_core_gathering(m->sim->core));
+    expect(m->sim, "changes that wait", (int64_t)expected_backlog(m),
+           (int64_t)bi_core_backlog(m->sim->core));
 }

@@ -23,6 +23,8 @@ void sim_choose_options(struct sim *sim)
 {
     static const int64_t ttrs_ms[] = {5, 500, 60000, 3600000};
     static const int64_t ticks[] = {1000, 10000, 100000, 1000000, 7};
+    static const uint32_t batch_jobs[] = {0, 0, 1, 2, 5, 50};
+    static const uint64_t batch_bytes[] = {0, 0, 0, 1, 30, 300};
     struct bi_core_options *options = &sim->options;
     struct bi_limits *limits = &options->limits;
     limits->default_ttr = ttrs_ms[rng_below(&sim->rng, 4)] * US_PER_MS;
@@ -37,6 +39,8 @@ void sim_choose_options(struct sim *sim)
     limits->max_jobs_per_topic = limit(sim, 0, 1, 12);
     limits->max_done_per_topic = limit(sim, 10000, 1, 4);
     limits->max_memory = limit(sim, 0, 20000, 60000);
+    limits->batch_jobs = batch_jobs[rng_below(&sim->rng, 6)];
+    limits->batch_bytes = batch_bytes[rng_below(&sim->rng, 6)];
     limits->topic_cleanup = !rng_one_in(&sim->rng, 4);
     options->seed = rng_next(&sim->rng);
     options->wheel_tick = ticks[rng_below(&sim->rng, 5)];

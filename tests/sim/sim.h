@@ -130,6 +130,13 @@ struct sim {
     size_t old_count;
 };
 
+/* Does a batch end when it is large enough? */
+static inline bool sim_has_batches(const struct sim *sim)
+{
+    const struct bi_limits *limits = &sim->options.limits;
+    return sim->options.journal && (limits->batch_jobs != 0 || limits->batch_bytes != 0);
+}
+
 extern const char *const sim_names[SIM_NAMES];
 extern const char *const sim_keys[SIM_KEYS];
 
