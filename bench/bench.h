@@ -2,8 +2,9 @@
 /*
  * bench.h - what the benchmarks share: their settings, their table, and how they fail.
  *
- * Only the public headers of bide are used. A call that does not answer 0 ends the program with
- * its name, its code and its sentence: a figure that was measured on errors is worth nothing.
+ * Only the public headers of bide are used, but in raw.c, which does what the store does without
+ * the queue. A call that does not answer 0 ends the program with its name, its code and its
+ * sentence: a figure that was measured on errors is worth nothing.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -20,17 +21,26 @@
 #define BENCH_BODY_SIZE  100
 #define BENCH_MAX_REPEAT 100
 
+struct folder;
+
 struct settings {
-    const char *url;
+    const char *url;       /* a benchmark of files has one in its folder */
     size_t repeat;         /* runs per figure */
     bool quick;            /* smaller counts: does it work, not how fast is it */
     uint64_t max_resident; /* larger resident counts are left out */
+    bool large;            /* ten times the jobs, where that takes long */
+    uint64_t cycles;       /* of the growth of files */
+    bide_sync sync;        /* of the benchmarks of files */
+    const char *dir;       /* where their folder is made; NULL: in the usual place */
+    struct folder *folder; /* while one of them runs */
     struct report *report;
 };
 
-/* One row of the table of benchmarks, in main.c. */
+/* One row of the table of benchmarks, in main.c. Those of files take long, and write much: they
+ * are run only when they are named. */
 struct bench {
     const char *name;
+    bool in_folder;
     void (*run)(const struct settings *settings);
     const char *help;
 };
@@ -41,13 +51,15 @@ void bench_wakeup(const struct settings *settings);
 void bench_lateness(const struct settings *settings);
 void bench_memory(const struct settings *settings);
 
-/*
- * The memory benchmark measures in processes of its own, which are this program again with these
- * arguments. Answers false if the arguments are not those; else it has measured, and *status is
- * the exit code.
- */
-#define BENCH_MEMORY_CHILD "--memory-child"
-bool bench_memory_child(int argc, char **argv, int *status);
+void bench_durable(const struct settings *settings);
+void bench_latency(const struct settings *settings);
+void bench_recovery(const struct settings *settings);
+void bench_growth(const struct settings *settings);
+
+/* What they measure in processes of their own; see child.h. */
+void bench_memory_child(char **arguments);
+void bench_scan_child(char **arguments);
+void bench_recovery_child(char **arguments);
 
 /* Prints "bench: ..." on stderr and ends the program, from any thread. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,52 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench - measures a queue from the outside, through the public calls only.
+ * bench - measures a queue from the outside.
  *
  * It says how long things take, and asserts nothing about it: whether a figure is good depends on
  * the machine. Its exit code is 0 when everything could be measured.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "arguments.h"
 #include "bench.h"
+#include "child.h"
+#include "folder.h"
 
 static const struct bench benches[] = {
-    {"threads", bench_threads,
+    {"threads", false, bench_threads,
      "put+reserve+delete of 100-byte jobs on 1, 2, 4, 8 threads, beside 1,000 ready jobs"},
-    {"resident", bench_resident,
+    {"resident", false, bench_resident,
      "the same on one thread, beside 1 k to 10 M jobs: ready with random priorities, or delayed"},
-    {"wakeup", bench_wakeup, "from a put until the reserve that waits in another thread returns"},
-    {"lateness", bench_lateness, "from the due time of a delayed job until a consumer has it"},
-    {"memory", bench_memory, "growth of the resident set with each 100-byte job, less its body"},
+    {"wakeup", false, bench_wakeup,
+     "from a put until the reserve that waits in another thread returns"},
+    {"lateness", false, bench_lateness,
+     "from the due time of a delayed job until a consumer has it"},
+    {"memory", false, bench_memory,
+     "growth of the resident set with each 100-byte job, less its body"},
+#ifdef BIDE_WITH_SQLITE
+    {"durable", true, bench_durable,
+     "put+reserve+delete on a file by 1 to 1,000 callers and by submit, beside raw SQLite"},
+    {"latency", true, bench_latency, "one put on a file until it is stored, beside raw SQLite"},
+    {"recovery", true, bench_recovery, "opening a file with 1 M jobs, beside a bare scan of it"},
+    {"growth", true, bench_growth, "the sizes of the files over many cycles and a large backlog"},
+#endif
 };
 
 #define BENCH_COUNT (sizeof(benches) / sizeof(benches[0]))
 
-static const char usage[] =
-    "usage: bench [NAME...] [OPTION...]\n"
-    "\n"
-    "  --url URL           the queue to measure; memory: if not said\n"
-    "  --json FILE         also write one JSON object per figure and line; with - the JSON\n"
-    "                      goes to stdout and the table to stderr\n"
-    "  --repeat N          runs per figure: 1 to 100; 5 if not said\n"
-    "  --quick             3 runs with small counts, at most 100,000 resident jobs\n"
-    "  --max-resident N    leave out larger numbers of resident jobs\n"
-    "  --help              show this\n"
+static const char explanation[] =
     "\n"
     "By calls, a cycle is bide_put, bide_reserve with timeout 0, bide_delete. By submit, 64\n"
-    "cycles are three lists: 64 puts, then 64 reserves with timeout 0, then 64 deletes.\n"
+    "cycles are three lists: 64 puts, then 64 reserves with timeout 0, then 64 deletes; on a\n"
+    "file, 4,000 jobs are on their way at once, each step after the answer of the one before.\n"
     "wall is the time that passed, cpu the processor time of the threads at work. A figure is\n"
-    "the median of its runs, and the best of them. Without a name all are run:\n"
+    "the median of its runs, and the best of them. Without a name the first five are run; the\n"
+    "others are of files, which they make themselves, whatever the URL:\n"
     "\n";
 
 static void print_usage(FILE *file)
 {
-    fputs(usage, file);
+    arguments_print(file);
+    fputs(explanation, file);
     for (size_t i = 0; i < BENCH_COUNT; i++)
         fprintf(file, "  %-10s%s\n", benches[i].name, benches[i].help);
 }
@@ -60,6 +66,7 @@ void fail(const char *format, ...)
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     fprintf(stderr, "bench: %s\n", text);
+    folder_remove();
     /* Other threads may still be at work on what exit() would tear down. */
     _exit(EXIT_FAILURE);
 }
@@ -70,81 +77,13 @@ void fail_call(const char *call, int code, const char *text)
          text[0] != '\0' ? text : bide_code_text(code));
 }
 
-/* A number from 1 to max, or a complaint. */
-static uint64_t parse_number(const char *option, const char *text, uint64_t max)
-{
-    char *end = NULL;
-
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (errno != 0 || text[0] < '0' || text[0] > '9' || *end != '\0' || number == 0 || number > max)
-        fail("--%s takes a number from 1 to %llu, not \"%s\"", option, (unsigned long long)max,
-             text);
-    return number;
-}
-
-struct arguments {
-    struct settings settings;
-    const char *json;
-    bool help;
-    char **names; /* which benchmarks; none: all */
-    size_t name_count;
-};
-
-static void parse(int argc, char **argv, struct arguments *out)
-{
-    static const struct option options[] = {
-        {"url", required_argument, NULL, 'u'},
-        {"json", required_argument, NULL, 'j'},
-        {"repeat", required_argument, NULL, 'r'},
-        {"quick", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
-        {"max-resident", required_argument, NULL, 'm'},
-        {NULL, 0, NULL, 0},
-    };
-    struct settings *settings = &out->settings;
-    int option;
-
-    settings->url = "memory:";
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        switch (option) {
-        case 'u':
-            settings->url = optarg;
-            break;
-        case 'j':
-            out->json = optarg;
-            break;
-        case 'r':
-            settings->repeat = (size_t)parse_number("repeat", optarg, BENCH_MAX_REPEAT);
-            break;
-        case 'q':
-            settings->quick = true;
-            break;
-        case 'm':
-            settings->max_resident = parse_number("max-resident", optarg, UINT64_MAX);
-            break;
-        case 'h':
-            out->help = true;
-            break;
-        default:
-            fail("see bench --help");
-        }
-    }
-    if (settings->repeat == 0)
-        settings->repeat = settings->quick ? 3 : 5;
-    if (settings->max_resident == 0)
-        settings->max_resident = settings->quick ? 100000 : UINT64_MAX;
-    out->names = argv + optind;
-    out->name_count = (size_t)(argc - optind);
-}
-
-static bool is_wanted(const struct arguments *arguments, const char *name)
+static bool is_wanted(const struct arguments *arguments, const struct bench *bench)
 {
     for (size_t i = 0; i < arguments->name_count; i++) {
-        if (strcmp(arguments->names[i], name) == 0)
+        if (strcmp(arguments->names[i], bench->name) == 0)
             return true;
     }
-    return arguments->name_count == 0;
+    return arguments->name_count == 0 && !bench->in_folder;
 }
 
 static void check_names(const struct arguments *arguments)
@@ -170,15 +109,38 @@ static FILE *open_json(const char *path)
     return file;
 }
 
+/* With a folder for its files, and the URL of a queue in it. */
+static void run_in_folder(const struct bench *bench, struct settings settings)
+{
+    struct folder folder;
+
+    folder_make(&folder, settings.dir, settings.sync);
+    settings.folder = &folder;
+    settings.url = folder.url;
+    settings.report->url = folder.url;
+    bench->run(&settings);
+    folder_remove();
+}
+
+static void run(const struct bench *bench, const struct settings *settings)
+{
+    report_title(settings->report, bench->name, bench->help);
+    settings->report->url = settings->url;
+    if (bench->in_folder)
+        run_in_folder(bench, *settings);
+    else
+        bench->run(settings);
+}
+
 int main(int argc, char **argv)
 {
     struct arguments arguments = {0};
     struct report report;
     int status = EXIT_SUCCESS;
 
-    if (bench_memory_child(argc, argv, &status))
+    if (child_main(argc, argv, &status))
         return status;
-    parse(argc, argv, &arguments);
+    arguments_parse(&arguments, argc, argv);
     if (arguments.help) {
         print_usage(stdout);
         return EXIT_SUCCESS;
@@ -188,10 +150,8 @@ int main(int argc, char **argv)
     report_init(&report, json == stdout ? stderr : stdout, json, arguments.settings.url);
     arguments.settings.report = &report;
     for (size_t i = 0; i < BENCH_COUNT; i++) {
-        if (!is_wanted(&arguments, benches[i].name))
-            continue;
-        report_title(&report, benches[i].name, benches[i].help);
-        benches[i].run(&arguments.settings);
+        if (is_wanted(&arguments, &benches[i]))
+            run(&benches[i], &arguments.settings);
     }
     if (fflush(stdout) != 0 || (json != NULL && fclose(json) != 0))
         fail("the figures could not be written: %s", strerror(errno));

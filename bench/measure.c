@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,18 +92,65 @@ uint64_t measure_rss_bytes(void)
     return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-uint64_t measure_available_bytes(void)
+/* The number of KiB behind "name:" in a file of /proc. */
+static uint64_t read_kib(const char *path, const char *name)
 {
     uint64_t kib = 0;
     char line[128];
-    FILE *file = fopen("/proc/meminfo", "re");
+    size_t size = strlen(name);
+    FILE *file = fopen(path, "re");
 
     if (file == NULL)
         return 0;
     while (fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+        if (strncmp(line, name, size) == 0 && line[size] == ':') {
+            kib = strtoull(line + size + 1, NULL, 10);
             break;
+        }
     }
     fclose(file);
-    return kib * 1024;
+    return kib;
+}
+
+uint64_t measure_available_bytes(void)
+{
+    return read_kib("/proc/meminfo", "MemAvailable") * 1024;
+}
+
+uint64_t measure_status_bytes(const char *name)
+{
+    return read_kib("/proc/self/status", name) * 1024;
+}
+
+/* The first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal. */
+static int64_t machine_ns(void)
+{
+    unsigned long long ticks[8] = {0};
+    FILE *file = fopen("/proc/stat", "re");
+
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[0], &ticks[1], &ticks[2],
+               &ticks[3], &ticks[4], &ticks[5], &ticks[6], &ticks[7]) != 8)
+        memset(ticks, 0, sizeof(ticks));
+    fclose(file);
+    unsigned long long sum = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6] + ticks[7];
+    return (int64_t)sum * (1000000000 / sysconf(_SC_CLK_TCK));
+}
+
+static int64_t usage_ns(int who)
+{
+    struct rusage usage;
+
+    if (getrusage(who, &usage) != 0)
+        return 0;
+    return (int64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+           (int64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+}
+
+void measure_busy(struct busy *busy)
+{
+    busy->wall_ns = measure_now_ns();
+    busy->machine_ns = machine_ns();
+    busy->own_ns = usage_ns(RUSAGE_SELF) + usage_ns(RUSAGE_CHILDREN);
 }

@@ -49,4 +49,15 @@ double measure_quantile(const double *sorted, size_t count, unsigned percent);
 uint64_t measure_rss_bytes(void);
 uint64_t measure_available_bytes(void);
 
+/* Processor time since the start, of the whole machine and of this process with its children. */
+struct busy {
+    int64_t wall_ns;
+    int64_t machine_ns;
+    int64_t own_ns;
+};
+void measure_busy(struct busy *busy);
+
+/* What the kernel says about this process under a name such as VmHWM; 0 if unknown. */
+uint64_t measure_status_bytes(const char *name);
+
 #endif

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * memory - how much the process grows with each job, beyond the body itself.
- *
- * Memory that an earlier benchmark gave back to the allocator would be used again and hide the
- * growth, so each run is a process of its own: this program, started anew with the arguments
- * "--memory-child URL STATE COUNT", which prints the growth of its resident set in bytes.
+ * memory - how much the process grows with each job, beyond the body itself. Each run is a process
+ * of its own.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "bench.h"
+#include "child.h"
 #include "fixture.h"
 #include "measure.h"
 
@@ -38,60 +33,24 @@ static uint64_t growth(const char *url, enum resident resident, uint64_t count)
     return after - before;
 }
 
-bool bench_memory_child(int argc, char **argv, int *status)
+/* The arguments are URL, STATE and COUNT. */
+void bench_memory_child(char **arguments)
 {
-    if (argc != 5 || strcmp(argv[1], BENCH_MEMORY_CHILD) != 0)
-        return false;
     enum resident resident = RESIDENT_READY;
-    if (strcmp(argv[3], fixture_name(resident)) != 0)
+
+    if (strcmp(arguments[1], fixture_name(resident)) != 0)
         resident = RESIDENT_DELAYED;
-    printf("%" PRIu64 "\n", growth(argv[2], resident, strtoull(argv[4], NULL, 10)));
-    *status = fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-    return true;
+    child_say((double)growth(arguments[0], resident, strtoull(arguments[2], NULL, 10)));
 }
 
-/* In the child: becomes this program again, with its output in the pipe. */
-static _Noreturn void become_child(int output, const char *url, enum resident resident,
-                                   uint64_t count)
+static double growth_of_process(const char *url, enum resident resident, uint64_t count)
 {
     char number[32];
+    double bytes = 0;
 
     snprintf(number, sizeof(number), "%" PRIu64, count);
-    if (dup2(output, STDOUT_FILENO) >= 0)
-        execl("/proc/self/exe", "bench", BENCH_MEMORY_CHILD, url, fixture_name(resident), number,
-              (char *)NULL);
-    fail("the program could not be started anew: %s", strerror(errno));
-}
-
-static uint64_t read_number(int input)
-{
-    char text[32] = "";
-    FILE *file = fdopen(input, "r");
-
-    if (file == NULL || fgets(text, sizeof(text), file) == NULL)
-        fail("the process that measures memory said nothing");
-    fclose(file);
-    return strtoull(text, NULL, 10);
-}
-
-static uint64_t growth_of_process(const char *url, enum resident resident, uint64_t count)
-{
-    int ends[2];
-    int status = 0;
-
-    if (pipe(ends) != 0)
-        fail("no pipe: %s", strerror(errno));
-    pid_t child = fork();
-    if (child < 0)
-        fail("no process: %s", strerror(errno));
-    if (child == 0) {
-        close(ends[0]);
-        become_child(ends[1], url, resident, count);
-    }
-    close(ends[1]);
-    uint64_t bytes = read_number(ends[0]);
-    if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        fail("the process that measures memory failed");
+    const char *const arguments[] = {url, fixture_name(resident), number, NULL};
+    child_measure("--memory-child", arguments, &bytes, 1);
     return bytes;
 }
 
@@ -106,10 +65,9 @@ void bench_memory(const struct settings *settings)
             {"jobs", NULL, count},
             {"body", NULL, BENCH_BODY_SIZE},
         };
-        for (size_t i = 0; i < settings->repeat; i++) {
-            uint64_t bytes = growth_of_process(settings->url, state, count);
-            runs[i] = (double)bytes / (double)count - BENCH_BODY_SIZE;
-        }
+        for (size_t i = 0; i < settings->repeat; i++)
+            runs[i] =
+                growth_of_process(settings->url, state, count) / (double)count - BENCH_BODY_SIZE;
         report_figure(settings->report, "memory", params, 3, "bytes per job beyond the body", runs,
                       settings->repeat);
     }

@@ -11,8 +11,6 @@
 
 #include <bide/bide.h>
 
-#include "measure.h"
-
 static void find_cpu(char *cpu, size_t size)
 {
     char line[256];
@@ -79,6 +77,7 @@ void report_title(struct report *report, const char *name, const char *help)
 {
     fprintf(report->table, "\n%s: %s\n", name, help);
     report->header[0] = '\0';
+    measure_busy(&report->busy);
     fflush(report->table);
 }
 
@@ -86,6 +85,20 @@ void report_note(struct report *report, const char *text)
 {
     fprintf(report->table, "  %s\n", text);
     fflush(report->table);
+}
+
+void report_others(struct report *report)
+{
+    struct busy now;
+    char note[80];
+
+    measure_busy(&now);
+    int64_t machine = now.machine_ns - report->busy.machine_ns;
+    int64_t own = now.own_ns - report->busy.own_ns;
+    double cores = (double)(machine - own) / (double)(now.wall_ns - report->busy.wall_ns);
+    snprintf(note, sizeof(note), "meanwhile others used %.2f of %ld cores", cores < 0 ? 0 : cores,
+             report->cores);
+    report_note(report, note);
 }
 
 static const char *param_text(const struct param *param, char *room, size_t size)
@@ -99,7 +112,7 @@ static const char *param_text(const struct param *param, char *room, size_t size
 /* Prints the names of the columns, unless they are those of the figure before. */
 static void print_header(struct report *report, const struct param *params, size_t param_count)
 {
-    char header[sizeof(report->header)];
+    char header[sizeof(report->header)] = "";
     size_t used = 0;
 
     for (size_t i = 0; i < param_count; i++) {
@@ -192,11 +205,11 @@ static void json_origin(const struct report *report)
     json_member(report->json, "date", date);
 }
 
-void report_figure(struct report *report, const char *name, const struct param *params,
-                   size_t param_count, const char *unit, double *runs, size_t run_count)
+/* runs are sorted, the best first. */
+static void report_runs(struct report *report, const char *name, const struct param *params,
+                        size_t param_count, const char *unit, const double *runs, size_t run_count)
 {
     assert(run_count > 0 && param_count <= REPORT_PARAMS);
-    measure_sort(runs, run_count);
     print_row(report, params, param_count, unit, runs, run_count);
     if (report->json == NULL)
         return;
@@ -208,4 +221,23 @@ void report_figure(struct report *report, const char *name, const struct param *
     json_origin(report);
     fputs("}\n", report->json);
     fflush(report->json);
+}
+
+void report_figure(struct report *report, const char *name, const struct param *params,
+                   size_t param_count, const char *unit, double *runs, size_t run_count)
+{
+    measure_sort(runs, run_count);
+    report_runs(report, name, params, param_count, unit, runs, run_count);
+}
+
+void report_rate(struct report *report, const char *name, const struct param *params,
+                 size_t param_count, const char *unit, double *runs, size_t run_count)
+{
+    measure_sort(runs, run_count);
+    for (size_t i = 0; i < run_count / 2; i++) {
+        double swapped = runs[i];
+        runs[i] = runs[run_count - 1 - i];
+        runs[run_count - 1 - i] = swapped;
+    }
+    report_runs(report, name, params, param_count, unit, runs, run_count);
 }

@@ -4,7 +4,7 @@
  *
  * A figure is one number that was measured several times under the same parameters. The table
  * shows its median and its best; the JSON line has every run, and says on which machine, from
- * which commit and when. Smaller is better for every unit.
+ * which commit and when. Smaller is better for every unit, but for rates.
  */
 #ifndef BENCH_REPORT_H
 #define BENCH_REPORT_H
@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "measure.h"
 
 /* One parameter of a figure: a text, or a number if text is NULL. */
 struct param {
@@ -31,6 +33,7 @@ struct report {
     char kernel[128];
     char commit[64];
     char header[256]; /* the columns that were printed last */
+    struct busy busy; /* at the last title */
 };
 
 /* Finds out about the machine and the commit. The files and the url stay the caller's. */
@@ -42,8 +45,16 @@ void report_title(struct report *report, const char *name, const char *help);
 /* Prints a remark between the figures, as when something was left out. */
 void report_note(struct report *report, const char *text);
 
-/* Reports one figure. runs are sorted in place. */
+/* Prints how much of the machine other programs, and the kernel for all of them, have used since
+ * the title: figures of a busy machine are worse. */
+void report_others(struct report *report);
+
+/* Reports one figure. runs are sorted in place, the best first. */
 void report_figure(struct report *report, const char *name, const struct param *params,
                    size_t param_count, const char *unit, double *runs, size_t run_count);
+
+/* The same of a figure of which more is better. */
+void report_rate(struct report *report, const char *name, const struct param *params,
+                 size_t param_count, const char *unit, double *runs, size_t run_count);
 
 #endif

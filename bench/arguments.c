@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "arguments.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A number from 1 to max, or a complaint. k and M at its end are a thousand and a million. */
+static uint64_t parse_number(const char *option, const char *text, uint64_t max)
+{
+    char *end = NULL;
+
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    unsigned long long unit = *end == 'k' ? 1000 : *end == 'M' ? 1000000 : 1;
+    if (errno != 0 || text[0] < '0' || text[0] > '9' || end[unit > 1] != '\0' || number == 0 ||
+        number > max / unit)
+        fail("--%s takes a number from 1 to %llu, not \"%s\"", option, (unsigned long long)max,
+             text);
+    return number * unit;
+}
+
+static void set_url(struct arguments *arguments, const char *text)
+{
+    arguments->settings.url = text;
+}
+
+static void set_json(struct arguments *arguments, const char *text)
+{
+    arguments->json = text;
+}
+
+static void set_repeat(struct arguments *arguments, const char *text)
+{
+    arguments->settings.repeat = (size_t)parse_number("repeat", text, BENCH_MAX_REPEAT);
+}
+
+static void set_quick(struct arguments *arguments, const char *text)
+{
+    (void)text;
+    arguments->settings.quick = true;
+}
+
+static void set_max_resident(struct arguments *arguments, const char *text)
+{
+    arguments->settings.max_resident = parse_number("max-resident", text, UINT64_MAX);
+}
+
+static void set_dir(struct arguments *arguments, const char *text)
+{
+    arguments->settings.dir = text;
+}
+
+static void set_sync(struct arguments *arguments, const char *text)
+{
+    static const char *const names[] = {
+        [BIDE_SYNC_FULL] = "full",
+        [BIDE_SYNC_NORMAL] = "normal",
+        [BIDE_SYNC_OFF] = "off",
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            arguments->settings.sync = (bide_sync)i;
+            return;
+        }
+    }
+    fail("--sync takes full, normal or off, not \"%s\"", text);
+}
+
+static void set_cycles(struct arguments *arguments, const char *text)
+{
+    arguments->settings.cycles = parse_number("cycles", text, UINT64_MAX / 2);
+}
+
+static void set_large(struct arguments *arguments, const char *text)
+{
+    (void)text;
+    arguments->settings.large = true;
+}
+
+static void set_help(struct arguments *arguments, const char *text)
+{
+    (void)text;
+    arguments->help = true;
+}
+
+/* What the options are, and what is said about them. */
+static const struct {
+    const char *name;
+    const char *value; /* NULL: takes none */
+    void (*set)(struct arguments *arguments, const char *text);
+    const char *help;
+} options[] = {
+    {"url", "URL", set_url, "the queue to measure; memory: if not said"},
+    {"json", "FILE", set_json,
+     "also write one JSON object per figure and line; with - the JSON\n"
+     "                      goes to stdout and the table to stderr"},
+    {"repeat", "N", set_repeat, "runs per figure: 1 to 100; 5 if not said"},
+    {"quick", NULL, set_quick, "3 runs with small counts, at most 100,000 resident jobs"},
+    {"max-resident", "N", set_max_resident, "leave out larger numbers of resident jobs"},
+    {"dir", "DIR", set_dir, "where files are made; $TMPDIR or /var/tmp if not said"},
+    {"sync", "MODE", set_sync, "of the files: full (if not said), normal, off"},
+    {"cycles", "N", set_cycles, "growth: how many; 1M if not said"},
+    {"large", NULL, set_large, "recovery: with 10 M jobs, too; wants 160 GB of disk"},
+    {"help", NULL, set_help, "show this"},
+};
+
+#define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
+
+void arguments_print(FILE *file)
+{
+    fputs("usage: bench [NAME...] [OPTION...]\n\n", file);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const char *value = options[i].value == NULL ? "" : options[i].value;
+        int width = fprintf(file, "  --%s %s", options[i].name, value);
+        fprintf(file, "%*s%s\n", 22 - width, "", options[i].help);
+    }
+}
+
+static void set_defaults(struct settings *settings)
+{
+    if (settings->repeat == 0)
+        settings->repeat = settings->quick ? 3 : 5;
+    if (settings->max_resident == 0)
+        settings->max_resident = settings->quick ? 100000 : UINT64_MAX;
+    if (settings->cycles == 0)
+        settings->cycles = settings->quick ? 100000 : 1000000;
+}
+
+void arguments_parse(struct arguments *arguments, int argc, char **argv)
+{
+    struct option known[OPTION_COUNT + 1] = {{0}};
+    int option;
+    int at = 0;
+
+    arguments->settings.url = "memory:";
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        known[i].name = options[i].name;
+        known[i].has_arg = options[i].value == NULL ? no_argument : required_argument;
+    }
+    while ((option = getopt_long(argc, argv, "h", known, &at)) != -1) {
+        if (option == 'h')
+            arguments->help = true;
+        else if (option == 0)
+            options[at].set(arguments, optarg);
+        else
+            fail("see bench --help");
+    }
+    set_defaults(&arguments->settings);
+    arguments->names = argv + optind;
+    arguments->name_count = (size_t)(argc - optind);
+}
