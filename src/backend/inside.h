@@ -129,9 +129,11 @@ bool bi_local_keep(struct local *local, bide_op *op);
 /* Can the owner of the op be told later? */
 bool bi_local_can_wait(const bide_op *op);
 
+/* Each thread is given the struct local as its argument. */
+
 /* ---- ticking.c ---- */
 
-void *bi_ticking_run(void *local);
+void *bi_ticking_run(void *arg);
 /* A kick or purge has more to do: it goes on in the background, if its owner can be told. */
 int bi_ticking_slices(struct local *local, bide_op *op);
 /* Fires what is due, if not too much waits to be stored. True if there is more. */
@@ -142,7 +144,7 @@ void bi_ticking_end(struct local *local);
 
 /* ---- commit.c ---- */
 
-void *bi_commit_run(void *local);
+void *bi_commit_run(void *arg);
 bool bi_commit_must_hold(const struct local *local, const bide_op *op);
 void bi_commit_hold(struct local *local, bide_op *op);
 /* May the op be run, as far as holding its answer goes? Waits for room, if the op can wait. */
@@ -155,7 +157,7 @@ void bi_commit_set_aside(struct local *local, uint64_t id, const char *reason);
 
 /* ---- reading.c ---- */
 
-void *bi_reading_run(void *local);
+void *bi_reading_run(void *arg);
 /* The op lacks bodies: they are read, and then it is answered. */
 void bi_reading_add(struct local *local, bide_op *op);
 /* Ends those of its ops that saw what could not be stored. */
@@ -163,7 +165,7 @@ void bi_reading_fail(struct local *local, int code, const char *error);
 
 /* ---- recovery.c ---- */
 
-void *bi_recovery_run(void *local);
+void *bi_recovery_run(void *arg);
 /* BIDE_OK: the op may be run. BIDE_PENDING: it is run later. Else it is refused. */
 int bi_recovery_gate(struct local *local, bide_op *op);
 /* Loads the jobs that an op names. Called by the reader thread, without the lock. */

@@ -28,9 +28,16 @@ static int open_sqlite(const struct backend_context *context, const struct bi_ur
 {
     struct bi_sqlite_options options = {context->options.sync, context->log};
     struct store *store;
-    int code = check_path(url->location, error);
+    char path[BI_URL_MAX];
+    snprintf(path, sizeof(path), "%s", url->location);
+    int code = check_path(path, error);
+    if (code == BIDE_OK && !bi_url_decode(path)) {
+        bi_text_copy(error, "open: the path in the URL has a percent sign that is not followed by "
+                            "two hexadecimal digits; write %25 for one");
+        code = BIDE_EINVAL;
+    }
     if (code == BIDE_OK)
-        code = bi_store_sqlite_new(url->location, &options, &store, error);
+        code = bi_store_sqlite_new(path, &options, &store, error);
     if (code != BIDE_OK)
         return code;
     return bi_local_open(context, &bi_backend_sqlite, store, out, error);

@@ -48,6 +48,8 @@ enum statement {
     ST_BODY,
     ST_SET_ASIDE,
     ST_ASIDE_COUNT,
+    ST_ALL,
+    ST_ORPHANS,
     ST_COUNT
 };
 
@@ -116,7 +118,7 @@ int bi_sqlite_write(struct connection *writer, const struct bi_record *record);
 int bi_sqlite_holds(struct connection *writer, const struct bi_record *record);
 
 /* Reads the row on which a statement stands (ST_SCAN, ST_FETCH), and visits it. */
-int bi_sqlite_visit(sqlite3_stmt *statement, store_visit visit, void *ctx);
+int bi_sqlite_visit(sqlite3_stmt *from, store_visit visit, void *ctx);
 /* Reads one body. */
 void bi_sqlite_read_body(struct connection *reader, struct store_want *want);
 
@@ -132,11 +134,14 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now);
 /* Gives its room back to the disk; false if there was none to give. */
 bool bi_sqlite_give_room(struct sqlite *sqlite);
 
-/* ---- sqlite_care.c: the shape of the files ---- */
+/* ---- sqlite_care.c: the shape of the files, and copies ---- */
 
 int64_t bi_sqlite_tidy(struct store *store, bool idle);
 int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, char *error);
 int bi_sqlite_backup(struct store *store, const char *path, char *error);
+
+/* ---- sqlite_check.c ---- */
+
 int bi_sqlite_check(struct store *store, struct store_report *report, char *error);
 
 #endif

@@ -14,8 +14,7 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* Decodes in place. False for a percent sign without two digits, or one that means NUL. */
-static bool decode(char *text)
+bool bi_url_decode(char *text)
 {
     char *to = text;
     for (const char *from = text; *from != 0; from++) {
@@ -57,7 +56,7 @@ static bool add_param(struct bi_url *url, char *text, const char **reason)
         return false;
     }
     *equals = 0;
-    if (!decode(text) || !decode(equals + 1)) {
+    if (!bi_url_decode(text) || !bi_url_decode(equals + 1)) {
         *reason = "has a percent sign that is not followed by two hexadecimal digits";
         return false;
     }

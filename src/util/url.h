@@ -27,6 +27,9 @@ struct bi_url {
     struct bi_url_param params[BI_URL_PARAMS];
 };
 
+/* Decodes percent signs in place. False for one without two digits, or one that means NUL. */
+bool bi_url_decode(char *text);
+
 /* False, with a reason that ends a sentence, if the text is no URL. */
 bool bi_url_parse(struct bi_url *url, const char *text, const char **reason);
 

@@ -135,7 +135,8 @@ static int open_on(const struct store_ops *ops, bide **queue, char *error)
 static int set_up(void **state)
 {
     (void)state;
-    found.start_code = found.scan_code = BIDE_OK;
+    found.start_code = BIDE_OK;
+    found.scan_code = BIDE_OK;
     found.count = found.commits = found.closes = 0;
     found.aside = 0;
     return 0;
