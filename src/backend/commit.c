@@ -100,80 +100,49 @@ static void commit_failed(struct local *local, int code, const char *error)
     bi_core_serve(local->core, bi_local_clocks(local));
 }
 
-static void commit_succeeded(struct local *local, const struct bi_batch *batch)
-{
-    bi_core_committed(local->core, batch);
-    release_held(local, held_for(local, batch->number));
-}
-
-/* The files were opened again. Nothing more is acknowledged unless they hold what they held. */
+/*
+ * The files were opened again. Nothing more is acknowledged unless they hold what they held. The
+ * lock is held at the call and at the return; nothing is handed out in between.
+ */
 static void compare_reopened(struct local *local)
 {
     uint64_t differences = 0;
     char error[BIDE_ERROR_SIZE] = "";
+    pthread_mutex_unlock(&local->lock);
     local->store->reopened = false;
     int code = bi_care_compare(local, &differences, error);
-    if (code == BIDE_OK && differences == 0) {
+    bool same = code == BIDE_OK && differences == 0;
+    if (same)
         bi_log(&local->context.log, BIDE_LOG_WARN,
                "the store was opened again after a failed write, and has everything");
-        return;
-    }
-    bi_log(&local->context.log, BIDE_LOG_ERROR,
-           "the store was opened again after a failed write, and %llu jobs differ: %s",
-           (unsigned long long)differences, error);
+    else
+        bi_log(&local->context.log, BIDE_LOG_ERROR,
+               "the store was opened again after a failed write, and %llu jobs differ: %s",
+               (unsigned long long)differences, error);
     bi_local_lock(local);
+    if (same)
+        return;
     local->stuck = true;
     snprintf(local->stuck_text, sizeof(local->stuck_text),
              "the store does not hold what was acknowledged (%.120s); close the queue and check it",
              error);
-    pthread_mutex_unlock(&local->lock);
 }
 
-/* Nobody knows how it went: whoever waits is told so, and nothing is taken on until it is known. */
-static void get_stuck(struct local *local, const char *error)
+/* Nobody knows how it went: whoever waits is told so, and nothing is taken on until it is known. The
+ * batch stays in flight, and is the commit thread's. */
+static void get_stuck(struct local *local, const struct bi_batch *batch, const char *error)
 {
+    bi_log(&local->context.log, BIDE_LOG_ERROR, "%s", error);
     bi_local_lock(local);
-    if (!local->stuck) {
-        bi_ticking_fail(local, BIDE_EUNKNOWN, error);
-        bi_reading_fail(local, BIDE_EUNKNOWN, error);
-        fail_held(local, BIDE_EUNKNOWN, error, false);
-        bi_core_serve(local->core, bi_local_clocks(local));
-        bi_text_copy(local->stuck_text, error);
-    }
+    bi_ticking_fail(local, BIDE_EUNKNOWN, error);
+    bi_reading_fail(local, BIDE_EUNKNOWN, error);
+    fail_held(local, BIDE_EUNKNOWN, error, false);
+    bi_core_serve(local->core, bi_local_clocks(local));
+    bi_text_copy(local->stuck_text, error);
     local->stuck = true;
+    local->unsettled = *batch;
+    pthread_cond_signal(&local->work);
     bi_local_unlock(local);
-}
-
-static bool is_closing(struct local *local)
-{
-    bi_local_lock(local);
-    bool closing = local->closing;
-    pthread_mutex_unlock(&local->lock);
-    return closing;
-}
-
-/* Stores a batch, whatever it takes; without the lock. */
-static int store_batch(struct local *local, const struct bi_batch *batch, char *error)
-{
-    int code = local->store->ops->commit(local->store, batch, error);
-    bool was_stuck = false;
-    while (code == BIDE_EUNKNOWN) {
-        bi_log(&local->context.log, BIDE_LOG_ERROR, "%s", error);
-        get_stuck(local, error);
-        was_stuck = true;
-        if (is_closing(local))
-            break;
-        bi_alarm_sleep(STUCK_MS);
-        code = local->store->ops->commit(local->store, batch, error);
-    }
-    if (was_stuck && code == BIDE_OK) {
-        bi_local_lock(local);
-        local->stuck = false;
-        pthread_mutex_unlock(&local->lock);
-    }
-    if (local->store->reopened)
-        compare_reopened(local);
-    return code;
 }
 
 /* Without the lock. */
@@ -189,6 +158,29 @@ static void tidy(struct local *local, bool idle)
     pthread_mutex_unlock(&local->lock);
 }
 
+/* It is known how a commit went. Without the lock. */
+static void settle(struct local *local, struct bi_batch *batch, int code, const char *error)
+{
+    bi_local_lock(local);
+    if (code == BIDE_OK)
+        bi_core_committed(local->core, batch);
+    else
+        commit_failed(local, code, error);
+    if (local->store->reopened)
+        compare_reopened(local);
+    if (code == BIDE_OK)
+        release_held(local, held_for(local, batch->number));
+    bi_batch_done(local->core, batch);
+    local->committing = false;
+    bi_local_look_ahead(local);
+    if (local->sliced.head != NULL)
+        bi_alarm_ring(&local->alarm);
+    bi_local_unlock(local);
+    if (code != BIDE_OK)
+        bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed: %s", error);
+    tidy(local, false);
+}
+
 /*
  * Stores one batch. The lock is held at the call and at the return, not in between. Others may
  * begin the next one while the answers of this one are still being handed out: to wake a thousand
@@ -202,23 +194,34 @@ static int commit_one(struct local *local)
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
     char error[BIDE_ERROR_SIZE] = "";
-    int code = store_batch(local, &batch, error);
-    bi_local_lock(local);
-    if (code == BIDE_OK)
-        commit_succeeded(local, &batch);
+    int code = local->store->ops->commit(local->store, &batch, error);
+    if (code == BIDE_EUNKNOWN)
+        get_stuck(local, &batch, error);
     else
-        commit_failed(local, code, error);
-    bi_batch_done(local->core, &batch);
-    local->committing = false;
-    bi_local_look_ahead(local);
-    if (local->sliced.head != NULL)
-        bi_alarm_ring(&local->alarm);
-    bi_local_unlock(local);
-    if (code != BIDE_OK)
-        bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed: %s", error);
-    tidy(local, false);
+        settle(local, &batch, code, error);
     bi_local_lock(local);
     return code;
+}
+
+/* Tries a batch again of which nobody knows how it went. When the end has come it counts as not
+ * stored. The lock is held at the call and at the return. */
+static void try_unsettled(struct local *local)
+{
+    struct bi_batch batch = local->unsettled;
+    bool last = local->last;
+    pthread_mutex_unlock(&local->lock);
+    char error[BIDE_ERROR_SIZE] = "";
+    if (!last)
+        bi_alarm_sleep(STUCK_MS);
+    int code = local->store->ops->commit(local->store, &batch, error);
+    if (code != BIDE_EUNKNOWN || last) {
+        bi_local_lock(local);
+        local->unsettled.number = 0;
+        local->stuck = false;
+        pthread_mutex_unlock(&local->lock);
+        settle(local, &batch, code, error);
+    }
+    bi_local_lock(local);
 }
 
 void bi_commit_lead(struct local *local)
@@ -310,7 +313,9 @@ void *bi_commit_run(void *arg)
         if (code != BIDE_OK)
             rest(local);
         code = BIDE_OK;
-        if (local->committing)
+        if (local->unsettled.number != 0)
+            try_unsettled(local);
+        else if (local->committing)
             wait_for_work(local);
         else if (dirty)
             code = commit_one(local);

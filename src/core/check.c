@@ -199,7 +199,8 @@ static const char *check_topic(struct core *core, const struct topic *topic, uin
     bool timed = topic->paused_until != 0 && topic->paused_until != BI_NEVER;
     HOLD(topic->timer_pause.set == timed, "a pause has no end, or one too many");
     HOLD(!core->limits.topic_cleanup || topic->members > 0 || topic->waiting > 0 ||
-             topic->references > 0 || topic->paused_until != 0 || topic->undo != 0,
+             topic->references > 0 || topic->paused_until != 0 || topic->undo != 0 ||
+             topic->pins > 0,
          "a topic exists that nobody needs");
     *urgents += urgent;
     return NULL;

@@ -170,6 +170,15 @@ static void begin_held(struct core *core, bide_job *shown)
     shown->reserved_ms = ms_down(wall_of(core, core->now.mono));
 }
 
+/* Closes a gap in a list of snapshots; what they point to has one owner. */
+static void move_down(bide_job *jobs, size_t from, size_t to)
+{
+    if (from == to)
+        return;
+    jobs[to] = jobs[from];
+    memset(&jobs[from], 0, sizeof(jobs[from]));
+}
+
 /* Fills what a reserve took; answers how many jobs it has left. */
 static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
                          const struct bi_body *bodies)
@@ -181,9 +190,7 @@ static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
             bide_job_clear(&jobs[i]);
         } else {
             begin_held(core, &jobs[i]);
-            if (kept != i)
-                jobs[kept] = jobs[i];
-            kept++;
+            move_down(jobs, i, kept++);
         }
         bodies += lacking;
     }
@@ -246,11 +253,21 @@ static int refuse_unreadable(struct core *core, bide_op *op, const struct bi_bod
                         bide_op_name(op->kind), (unsigned long long)body->id, body->reason);
 }
 
+/* The job that was the first, or held the key, has gone: who is it now? */
+static int look_again(struct core *core, bide_op *op)
+{
+    core->lacking = false;
+    int code = op->kind == BIDE_OP_FIND ? bi_op_find(core, op) : bi_op_peek_first(core, op);
+    return code == BIDE_OK && core->lacking ? BI_AGAIN : code;
+}
+
 static int supply_look(struct core *core, bide_op *op, const struct bi_body *bodies)
 {
     if (bodies->body == NULL) {
         bide_job_clear(op->look.job);
-        return refuse_unreadable(core, op, bodies);
+        bool gone = bi_core_find(core, bodies->id) == NULL;
+        return gone && op->kind != BIDE_OP_PEEK ? look_again(core, op)
+                                                : refuse_unreadable(core, op, bodies);
     }
     bi_snapshot_body(op->look.job, bide_buf_ref(bodies->body));
     bi_core_keep_body(core, bodies->id, bide_buf_ref(bodies->body));
@@ -266,27 +283,30 @@ static int supply_body(struct core *core, bide_op *op, const struct bi_body *bod
     return BIDE_OK;
 }
 
-/* A page: jobs whose bodies turn out not to have the text, or cannot be searched, fall out. */
+/* Jobs that have gone meanwhile, and those whose bodies turn out not to have the text, or cannot be
+ * searched, fall out of a page. */
+static bool stays_listed(const struct core *core, bide_slice text, const bide_job *job)
+{
+    if (lacks_body(job) && bi_core_lookup(core, job->id) == NULL)
+        return false;
+    return text.size == 0 ||
+           (job->body != NULL && memmem(job->body, job->body_size, text.data, text.size) != NULL);
+}
+
 static int supply_list(struct core *core, bide_op *op, const struct bi_body *bodies)
 {
     bide_list_args *args = &op->list;
-    bide_slice text = args->filter.text;
     size_t kept = 0;
-    (void)core;
     for (size_t i = 0; i < args->count; i++) {
         bide_job *job = &args->jobs[i];
         if (lacks_body(job)) {
             bi_snapshot_body(job, bide_buf_ref(bodies->body));
             bodies++;
         }
-        if (text.size > 0 && (job->body == NULL ||
-                              memmem(job->body, job->body_size, text.data, text.size) == NULL)) {
+        if (stays_listed(core, args->filter.text, job))
+            move_down(args->jobs, i, kept++);
+        else
             bide_job_clear(job);
-            continue;
-        }
-        if (kept != i)
-            args->jobs[kept] = *job;
-        kept++;
     }
     args->count = kept;
     bi_list_strip(args);
@@ -315,6 +335,8 @@ int bi_core_supply(struct core *core, bide_op *op, const struct bi_body *bodies,
         op->private_.hold = core->hold;
     if (code == BI_AGAIN)
         op->private_.flags |= BI_LACKS_BODY;
+    if (code == BIDE_PENDING) /* what it had taken is nothing to it any more */
+        op->private_.hold = op->kind == BIDE_OP_FINISH_AND_RESERVE ? op->private_.bound[0] : 0;
     bi_core_serve(core, now);
     return code;
 }

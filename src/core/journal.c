@@ -601,6 +601,8 @@ static void bring_back(struct core *core, struct undo *undo)
     bi_job_enter_again(core, job, state);
     if ((job->flags & JOB_CACHED) != 0)
         bi_cache_add_again(core, job);
+    else
+        bi_cache_add(core, job);
     if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE)
         bi_waiters_tell(core, job, state);
 }

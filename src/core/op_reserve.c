@@ -281,6 +281,7 @@ int bi_op_finish_and_reserve(struct core *core, bide_op *op)
 {
     bide_finish_and_reserve_args *args = &op->finish_and_reserve;
     args->finish.status = bi_core_finish(core, op, &args->finish);
+    op->private_.bound[0] = core->hold; /* what it holds for whatever it will reserve */
     return bi_core_reserve(core, op, &args->reserve);
 }
 

@@ -113,15 +113,17 @@ static const char *sync_pragma(bide_sync sync)
 /* The pages of a new file are tracked, so that free ones can be given back without copying all. */
 static int set_up(struct sqlite *sqlite, struct connection *connection)
 {
-    static const char *const pragmas[] = {
-        "PRAGMA auto_vacuum=INCREMENTAL", "PRAGMA journal_mode=WAL",
-        "PRAGMA wal_autocheckpoint=0",    "PRAGMA journal_size_limit=33554432",
-        "PRAGMA cache_size=-16384",       "PRAGMA cell_size_check=ON",
-        "PRAGMA trusted_schema=OFF",
-    };
+    static const char pragmas[] = "PRAGMA journal_mode=WAL;"
+                                  "PRAGMA wal_autocheckpoint=0;"
+                                  "PRAGMA journal_size_limit=33554432;"
+                                  "PRAGMA cache_size=-16384;"
+                                  "PRAGMA cell_size_check=ON;"
+                                  "PRAGMA trusted_schema=OFF";
     int code = SQLITE_OK;
-    for (size_t i = 0; code == SQLITE_OK && i < sizeof(pragmas) / sizeof(pragmas[0]); i++)
-        code = bi_sqlite_exec(connection, pragmas[i]);
+    if (bi_sqlite_number(connection, "PRAGMA page_count", 1) == 0)
+        code = bi_sqlite_exec(connection, "PRAGMA auto_vacuum=INCREMENTAL");
+    if (code == SQLITE_OK)
+        code = bi_sqlite_exec(connection, pragmas);
     if (code == SQLITE_OK)
         code = bi_sqlite_exec(connection, sync_pragma(sqlite->options.sync));
     return code;
@@ -162,6 +164,13 @@ void bi_sqlite_disconnect(struct connection *connection)
     }
     sqlite3_close(connection->db);
     connection->db = NULL;
+}
+
+static void disconnect_all(struct sqlite *sqlite)
+{
+    bi_sqlite_disconnect(&sqlite->reader);
+    bi_sqlite_disconnect(&sqlite->slow);
+    bi_sqlite_disconnect(&sqlite->writer);
 }
 
 static void take_all(struct sqlite *sqlite)
@@ -314,9 +323,7 @@ static int is_stored(struct sqlite *sqlite, const struct bi_batch *batch)
 static int reopen(struct sqlite *sqlite, char *error)
 {
     take_all(sqlite);
-    bi_sqlite_disconnect(&sqlite->reader);
-    bi_sqlite_disconnect(&sqlite->slow);
-    bi_sqlite_disconnect(&sqlite->writer);
+    disconnect_all(sqlite);
     int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
     if (code == BIDE_OK)
         code = bi_sqlite_connect(sqlite, &sqlite->reader, error);
@@ -545,9 +552,7 @@ static int sqlite_scan(struct store *store, uint64_t *after, uint64_t below, siz
 
 static void free_sqlite(struct sqlite *sqlite)
 {
-    bi_sqlite_disconnect(&sqlite->reader);
-    bi_sqlite_disconnect(&sqlite->slow);
-    bi_sqlite_disconnect(&sqlite->writer);
+    disconnect_all(sqlite);
     bi_sqlite_disown(sqlite);
     pthread_mutex_destroy(&sqlite->writer.use);
     pthread_mutex_destroy(&sqlite->reader.use);
@@ -667,6 +672,10 @@ int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *option
         code = bi_sqlite_own(sqlite, error);
     if (code == BIDE_OK)
         code = connect_all(sqlite, error);
+    if (code == BIDE_EFULL && bi_sqlite_give_room(sqlite)) {
+        disconnect_all(sqlite);
+        code = connect_all(sqlite, error);
+    }
     if (code != BIDE_OK) {
         free_sqlite(sqlite);
         return code;

@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -37,13 +38,22 @@ static int64_t filler_size(const struct sqlite *sqlite)
     return (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= 2 * size ? size : 0;
 }
 
+/* Is it there, from an earlier life? */
+static bool is_there(const char *name)
+{
+    struct stat file;
+    return stat(name, &file) == 0 && file.st_blocks * INT64_C(512) >= FILLER_MIN;
+}
+
 static bool make_filler(const struct sqlite *sqlite)
 {
+    char name[4096 + 8];
+    name_filler(sqlite, name, sizeof(name));
+    if (is_there(name))
+        return true;
     int64_t size = filler_size(sqlite);
     if (size == 0)
         return false;
-    char name[4096 + 8];
-    name_filler(sqlite, name, sizeof(name));
     int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return false;
@@ -76,8 +86,6 @@ bool bi_sqlite_give_room(struct sqlite *sqlite)
                "%s: the disk is full; puts are refused until there is room", sqlite->path);
     sqlite->base.full = true;
     sqlite->filler_tried = bi_clock_boot();
-    if (!sqlite->has_filler)
-        return false;
     name_filler(sqlite, name, sizeof(name));
     sqlite->has_filler = false;
     return unlink(name) == 0;

@@ -70,13 +70,13 @@ static void answer_committed(struct sim *sim)
     }
 }
 
-/* What is held becomes an error. */
+/* What is held becomes an error; what was reserved goes back. */
 static void fail_held(struct sim *sim)
 {
     while (sim->held.first != NULL) {
         struct sim_op *sop = sim->held.first;
         sim_ops_remove(&sim->held, sop);
-        sim_op_put(sim, sop);
+        sim_give_up(sim, sop);
     }
 }
 
@@ -128,11 +128,13 @@ static void roll_back(struct sim *sim)
     sim->allowed_enomem = armed && sim_alloc_disarm(&sim->alloc);
     bi_batch_done(sim->core, &sim->batch);
     sim->batch_open = false;
-    fail_held(sim);
     model_rollback(sim->model);
     if (sim->allowed_enomem)
         model_resync(sim->model);
-    sim_all_seen(sim);
+    sim->allowed_enomem = false;
+    sim_fail_lacking(sim);
+    fail_held(sim);
+    sim_serve(sim);
     sim_listing_drop_all(sim);
 }
 
@@ -198,7 +200,12 @@ void sim_close(struct sim *sim)
     model_close(sim->model);
     sim_all_seen(sim);
     expect(sim, "ops that still wait", 0, (int64_t)sim->waiting.count);
-    fail_held(sim);
+    sim_end_lacking(sim);
+    while (sim->held.first != NULL) {
+        struct sim_op *sop = sim->held.first;
+        sim_ops_remove(&sim->held, sop);
+        sim_op_put(sim, sop);
+    }
     drop_core(sim);
 }
 
@@ -245,6 +252,8 @@ static void scribble(struct sim *sim, struct bi_image *image)
 static void load_job(struct sim *sim, const struct bi_image *stored)
 {
     struct bi_image image = *stored;
+    if (sim_has_cache(sim) && rng_one_in(&sim->rng, 2))
+        image.body = NULL;
     if (image.plain)
         scribble(sim, &image);
     if (sim->alloc_fails && rng_one_in(&sim->rng, 8))
@@ -256,6 +265,7 @@ static void load_job(struct sim *sim, const struct bi_image *stored)
     }
     sim->alloc.failed = 0;
     expect_code(sim, "load", BIDE_OK, code);
+    image.body = stored->body;
     model_load(sim->model, &image);
 }
 

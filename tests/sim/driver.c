@@ -88,6 +88,7 @@ static void drop_references(struct sim_op *sop)
 void sim_op_put(struct sim *sim, struct sim_op *sop)
 {
     drop_references(sop);
+    sim_reading_drop(&sop->reading);
     sim_ops_add(&sim->idle, sop);
 }
 
@@ -121,14 +122,22 @@ void sim_all_seen(struct sim *sim)
         sim_fail(sim, "a waiting %s completed with %s, which was not expected",
                  bide_op_name(sim->completed[sim->completed_seen]->op.kind),
                  bide_code_name(sim->completed[sim->completed_seen]->op.private_.status));
+    struct sim_op *completed[SIM_COMPLETED];
+    size_t count = 0;
     for (size_t i = 0; i < sim->completed_count; i++) {
         struct sim_op *sop = sim->completed[i];
         sim_ops_remove(&sim->waiting, sop);
         sop->waiting = false;
-        sim_answer(sim, sop);
+        completed[count++] = sop;
     }
     sim->completed_count = 0;
     sim->completed_seen = 0;
+    for (size_t i = 0; i < count; i++) {
+        if ((completed[i]->op.private_.flags & BI_LACKS_BODY) != 0)
+            sim_lacks(sim, completed[i]);
+        else
+            sim_answer(sim, completed[i]);
+    }
 }
 
 /* ---- one op ---- */
@@ -140,7 +149,7 @@ static bool has_parts(bide_op_kind kind)
 }
 
 /* What others do between the slices of an op. */
-static void interrupt(struct sim *sim)
+void sim_interrupt(struct sim *sim)
 {
     if (!sim->options.journal || rng_one_in(&sim->rng, 2))
         sim_do(sim, sim_generate(sim));
@@ -157,7 +166,7 @@ static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
         model_run(sim->model, sop, code);
         sim_all_seen(sim);
         if (!alone && rng_one_in(&sim->rng, 2))
-            interrupt(sim);
+            sim_interrupt(sim);
         code = bi_core_run(sim->core, &sop->op, sim->now);
     }
     return code;
@@ -213,11 +222,25 @@ static void keep_feed(struct sim *sim, bide_feed *feed)
 }
 
 /* What the arguments pointed to is the caller's again, who writes something else there. */
-static void begin_waiting(struct sim *sim, struct sim_op *sop)
+static void scribble(struct sim_op *sop)
 {
     memset(sop->topics, 0xa5, sizeof sop->topics);
     memset(sop->weights, 0xa5, sizeof sop->weights);
-    sim_ops_add(&sim->waiting, sop);
+}
+
+/* The op waits, is answered, or its bodies must be read first. */
+static void file(struct sim *sim, struct sim_op *sop, int code)
+{
+    bool lacks = code == BIDE_OK && (sop->op.private_.flags & BI_LACKS_BODY) != 0;
+    if (code == BIDE_PENDING || lacks)
+        scribble(sop);
+    sop->waiting = code == BIDE_PENDING;
+    if (code == BIDE_PENDING)
+        sim_ops_add(&sim->waiting, sop);
+    else if (lacks)
+        sim_lacks(sim, sop);
+    else
+        sim_answer(sim, sop);
 }
 
 void sim_do(struct sim *sim, struct sim_op *sop)
@@ -242,12 +265,7 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     sim->allowed_enomem = false;
     if (code == BIDE_OK && sop->op.kind == BIDE_OP_SUBSCRIBE)
         keep_feed(sim, sop->op.feed.feed);
-    if (code == BIDE_PENDING) {
-        begin_waiting(sim, sop);
-    } else {
-        sop->waiting = false;
-        sim_answer(sim, sop);
-    }
+    file(sim, sop, code);
     sim_all_seen(sim);
 }
 
@@ -273,6 +291,7 @@ static void step(struct sim *sim)
     uint64_t kind = rng_below(&sim->rng, 1000);
     sim_clock_step(sim);
     sim_tick(sim);
+    sim_supply_step(sim);
     if (kind < 15)
         cancel_some(sim);
     else if (kind < 45)
@@ -319,6 +338,7 @@ static void release(struct sim *sim)
     free_ops(&sim->idle);
     free_ops(&sim->waiting);
     free_ops(&sim->held);
+    free_ops(&sim->lacking);
 }
 
 bool sim_run(const struct sim_config *config, uint64_t seed, uint64_t *hash)

@@ -34,13 +34,17 @@ static void compare_job(struct sim *sim, uint64_t id)
 
 void sim_compare_all(struct sim *sim)
 {
+    bool eager = sim->eager;
+    sim->eager = true;
     sim_list_everything(sim);
     for (size_t i = 0; i < sim->model->count; i++)
         compare_job(sim, sim->model->jobs[i]->id);
     for (int name = 0; name < SIM_NAMES; name++)
         compare_topic(sim, name);
     compare_stats(sim);
+    sim->eager = eager;
     sim->what = "check";
+    sim_check_cache(sim);
     const char *broken = bi_core_check(sim->core);
     if (broken != NULL)
         sim_fail(sim, "%s", broken);
@@ -104,6 +108,9 @@ static void end_topic(struct sim *sim, int name)
 void sim_empty(struct sim *sim)
 {
     sim->alloc_fails = false;
+    sim->eager = true;
+    while (sim->lacking.first != NULL)
+        sim_supply(sim, sim->lacking.first);
     end_calls(sim);
     end_jobs(sim);
     for (int name = 0; name < SIM_NAMES; name++)

@@ -163,6 +163,10 @@ static bool export_job(struct sim *sim, struct sim_op *sop)
     memset(&sop->restored, 0, sizeof sop->restored);
     if (bi_core_run(sim->core, &look, sim->now) != BIDE_OK)
         return false;
+    if ((look.private_.flags & BI_LACKS_BODY) != 0) {
+        bide_job_clear(&sop->restored);
+        return false;
+    }
     if (sop->restored.state == BIDE_STATE_DONE && sop->restored.left_ms == 0) {
         bide_job_clear(&sop->restored);
         return false;

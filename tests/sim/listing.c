@@ -36,7 +36,8 @@ static bool has_text(const struct mjob *job, bide_slice text)
     return text.size == 0 || memmem(job->body.bytes, job->body.size, text.data, text.size) != NULL;
 }
 
-static bool matches(const struct sim *sim, const struct listing *listing, const struct mjob *job)
+static bool matches(const struct sim *sim, const struct listing *listing, const struct mjob *job,
+                    bool with_text)
 {
     const bide_filter *filter = &listing->filter;
     int64_t age = sim->now.mono > job->created ? sim->now.mono - job->created : 0;
@@ -50,7 +51,7 @@ static bool matches(const struct sim *sim, const struct listing *listing, const 
         return false;
     if (filter->max_age_ms != 0 && age > filter->max_age_ms * US_PER_MS)
         return false;
-    return has_text(job, filter->text);
+    return !with_text || has_text(job, filter->text);
 }
 
 /* The number of times that an id was listed. */
@@ -70,7 +71,7 @@ static void prune(struct sim *sim, struct listing *listing)
     for (size_t i = 0; i < listing->wanted_count; i++) {
         const struct mjob *job = model_find(sim->model, listing->wanted[i]);
         bool changed = job != NULL && job->changed > listing->began;
-        if (job != NULL && !changed && matches(sim, listing, job))
+        if (job != NULL && !changed && matches(sim, listing, job, true))
             listing->wanted[kept++] = listing->wanted[i];
     }
     listing->wanted_count = kept;
@@ -78,16 +79,108 @@ static void prune(struct sim *sim, struct listing *listing)
 
 /* ---- jobs ---- */
 
-static void see_job(struct sim *sim, struct listing *listing, const bide_job *got)
+static void see_job(struct sim *sim, struct listing *listing, const bide_job *got, bool with_body)
 {
     struct mjob *job = model_find(sim->model, got->id);
-    if (job == NULL || !matches(sim, listing, job))
+    bool lacks = got->body == NULL && got->body_size > 0 && with_body; /* so is its text */
+    if (job == NULL || !matches(sim, listing, job, !lacks))
         sim_fail(sim, "job %llu was listed and does not match", (unsigned long long)got->id);
-    model_compare_job(sim->model, job, got, 0, listing->with_body);
+    model_compare_job(sim->model, job, got, 0, with_body);
     if (job->changed <= listing->began && times_seen(listing, job->id) != 0)
         sim_fail(sim, "job %llu was listed twice", (unsigned long long)job->id);
+}
+
+static void note_seen(struct listing *listing, uint64_t id)
+{
     if (listing->seen_count < MOST_JOBS)
-        listing->seen[listing->seen_count++] = job->id;
+        listing->seen[listing->seen_count++] = id;
+}
+
+/* What could not be searched is not listed. */
+static void excuse(struct listing *listing, uint64_t id)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < listing->wanted_count; i++)
+        if (listing->wanted[i] != id)
+            listing->wanted[kept++] = listing->wanted[i];
+    listing->wanted_count = kept;
+}
+
+/* ---- pages whose bodies must be read ---- */
+
+/* A page before and after its bodies came. */
+struct late_page {
+    struct bi_body bodies[SIM_PAGE];
+    size_t body_count;
+    uint64_t ids[SIM_PAGE]; /* that must remain, and their bodies */
+    bide_buf *kept[SIM_PAGE];
+    size_t count;
+};
+
+static void read_page(struct sim *sim, const bide_op *op, struct late_page *late)
+{
+    late->body_count = bi_core_lacking(op, 0, late->bodies, SIM_PAGE);
+    for (size_t i = 0; i < late->body_count; i++) {
+        struct bi_body *body = &late->bodies[i];
+        const struct bi_image *image = sim_store_find(&sim->store, body->id);
+        expect_true(sim, image != NULL, "a body is neither in memory nor in the store");
+        bool readable = sim->eager || !rng_one_in(&sim->rng, 8);
+        body->body = readable ? bide_buf_ref(image->body) : NULL;
+        body->reason = readable ? NULL : "checksum";
+    }
+}
+
+/* Which jobs must remain: those with the text, and without one those that cannot be read, too. */
+static void expect_page(struct sim *sim, struct listing *listing, const bide_op *op,
+                        struct late_page *late)
+{
+    bide_slice text = listing->filter.text;
+    const struct bi_body *body = late->bodies;
+    for (size_t i = 0; i < op->list.count; i++) {
+        const bide_job *job = &sim->page[i];
+        bool lacks = job->body == NULL && job->body_size > 0;
+        const struct bi_body *own = lacks ? body++ : NULL;
+        if (own != NULL && text.size != 0 && own->body == NULL)
+            excuse(listing, job->id);
+        if (own != NULL && text.size != 0 &&
+            (own->body == NULL || memmem(bide_buf_data(own->body), bide_buf_size(own->body),
+                                         text.data, text.size) == NULL))
+            continue;
+        late->ids[late->count] = job->id;
+        late->kept[late->count++] = own != NULL ? own->body : NULL;
+    }
+    expect_true(sim, body == late->bodies + late->body_count, "other bodies are lacking");
+}
+
+static void check_late(struct sim *sim, struct listing *listing, const bide_op *op,
+                       const struct late_page *late)
+{
+    expect(sim, "jobs of the page", (int64_t)late->count, (int64_t)op->list.count);
+    for (size_t i = 0; i < late->count; i++) {
+        const bide_job *job = &sim->page[i];
+        const bide_buf *body = late->kept[i];
+        expect(sim, "job id", (int64_t)late->ids[i], (int64_t)job->id);
+        if (!listing->with_body)
+            expect_true(sim, job->body == NULL, "a body came along that nobody asked for");
+        else if (body != NULL)
+            expect_bytes(sim, "body", bide_buf_data(body), bide_buf_size(body), job->body,
+                         job->body_size);
+        note_seen(listing, job->id);
+    }
+}
+
+static void finish_late(struct sim *sim, struct listing *listing, bide_op *op)
+{
+    struct late_page late = {.count = 0};
+    read_page(sim, op, &late);
+    expect_page(sim, listing, op, &late);
+    for (uint64_t i = sim->eager ? 0 : rng_below(&sim->rng, 3); i > 0; i--)
+        sim_interrupt(sim);
+    sim->what = "list";
+    expect_code(sim, "supply", BIDE_OK, bi_core_supply(sim->core, op, late.bodies, sim->now));
+    check_late(sim, listing, op, &late);
+    for (size_t i = 0; i < late.body_count; i++)
+        bide_buf_unref(late.bodies[i].body);
 }
 
 static void fill_list(struct sim *sim, struct listing *listing, bide_op *op)
@@ -108,11 +201,21 @@ static void jobs_page(struct sim *sim, struct listing *listing, bide_op *op)
     sim->model->now = sim->now;
     expect_code(sim, "list", BIDE_OK, bi_core_run(sim->core, op, sim->now));
     expect_true(sim, op->list.count <= op->list.job_max, "a page has too many jobs");
+    bool late = (op->private_.flags & BI_LACKS_BODY) != 0;
+    /* Bodies that are to be searched are there until all of them have come. */
+    bool with_body = listing->with_body || (late && listing->filter.text.size != 0);
+    sim->model->lacking = false;
     for (size_t i = 0; i < op->list.count; i++) {
-        see_job(sim, listing, &sim->page[i]);
-        bide_job_clear(&sim->page[i]);
+        see_job(sim, listing, &sim->page[i], with_body);
+        if (!late)
+            note_seen(listing, sim->page[i].id);
     }
+    expect(sim, "lacks bodies", sim->model->lacking, late);
     prune(sim, listing);
+    if (late)
+        finish_late(sim, listing, op);
+    for (size_t i = 0; i < op->list.count; i++)
+        bide_job_clear(&sim->page[i]);
 }
 
 static void jobs_end(struct sim *sim, struct listing *listing)

@@ -69,6 +69,7 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     memset(m->topics, 0, sizeof m->topics);
     memset(&m->total, 0, sizeof m->total);
     m->draining = false;
+    m->closed = false;
     m->now = m->sim->now;
     m->born = m->sim->now;
     m->next_id = next_id;

@@ -99,6 +99,7 @@ struct mwaiter {
     struct mwaiter *next;
     struct sim_op *sop;
     uint64_t number;
+    bool parked; /* out of its lines, while bodies are read for what it took */
     int64_t deadline;
     uint64_t hold; /* what it saw and changed before it began to wait */
     int names[SIM_TOPICS];
@@ -150,6 +151,7 @@ struct model {
     struct mfeed *feeds;
     bide_counters total;
     bool draining;
+    bool closed;
     uint64_t next_id;
     uint64_t last_token; /* that this core has given */
     uint64_t told_token; /* that anybody was told of, in any life of the queue */
@@ -174,7 +176,8 @@ struct model {
     size_t pause_count;
     size_t pause_room;
 
-    int got; /* the code that the core gave */
+    int got;      /* the code that the core gave */
+    bool lacking; /* a job was shown without its body */
 };
 
 /* ---- model.c ---- */
@@ -233,6 +236,18 @@ model_handler model_put, model_put_many, model_restore;
 model_handler model_reserve, model_reserve_job;
 void model_serve(struct model *m);
 void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *args);
+/* Takes what is ready for a call; answers how many jobs. */
+size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
+                        const bide_reserve_args *args);
+bool model_could_take(struct model *m, const struct mwaiter *waiter);
+
+/* ---- model_supply.c ---- */
+/* What the op has, just before its bodies come. */
+void model_shown(struct sim_op *sop, struct sim_reading *reading);
+void model_supply(struct model *m, struct sim_op *sop, const struct sim_reading *reading, int got);
+/* The reservations of an op that fails after all are undone, as far as they still stand. */
+void model_untake(struct model *m, struct sim_op *sop);
+void model_unpark(struct model *m, struct sim_op *sop);
 
 /* ---- model_finish.c ---- */
 model_handler model_delete, model_done, model_finish_many, model_finish_and_reserve;
@@ -252,6 +267,8 @@ void model_end_of_lease(struct model *m, struct mjob *job);
 /* A failure was counted: delayed by backoff, or buried; why is the event to tell. */
 void model_retry(struct model *m, struct mjob *job, bide_event_kind why);
 void model_enter_buried(struct model *m, struct mjob *job);
+/* Ready now, or delayed on the boot-time clock. */
+void model_come_back(struct model *m, struct mjob *job, int64_t delay_ms);
 void model_set_error(struct model *m, struct mjob *job, bide_slice text);
 
 /* ---- model_admin.c ---- */
@@ -273,6 +290,12 @@ model_handler model_wait;
 struct mwaiter *model_add_waiter(struct model *m, struct sim_op *sop, int64_t timeout_ms);
 /* The core must have completed this one next, with this code; forgets it. */
 void model_complete(struct model *m, struct mwaiter *waiter, int want, uint64_t hold);
+/* The same for one whose bodies must be read: it is parked. */
+void model_complete_lacking(struct model *m, struct mwaiter *waiter, uint64_t hold);
+void model_park(struct model *m, struct mwaiter *waiter);
+void model_rejoin(struct model *m, struct mwaiter *waiter);
+void model_forget(struct model *m, struct mwaiter *waiter);
+struct mwaiter *model_find_waiter(struct model *m, const struct sim_op *sop);
 /* Those who wait for the job learn that it is done, buried or gone. */
 void model_wake_waits(struct model *m, const struct mjob *job, bide_state state);
 /* Those that have changed what is now undone fail; what others saw is as it was. */

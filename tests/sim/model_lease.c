@@ -26,8 +26,7 @@ void model_set_error(struct model *m, struct mjob *job, bide_slice text)
     model_set_text(&job->last_error, text.data, text.size < most ? text.size : most);
 }
 
-/* Ready now, or delayed on the boot-time clock. */
-static void come_back(struct model *m, struct mjob *job, int64_t delay_ms)
+void model_come_back(struct model *m, struct mjob *job, int64_t delay_ms)
 {
     job->due_wall = false;
     job->has_progress = false;
@@ -91,7 +90,7 @@ void model_end_of_lease(struct model *m, struct mjob *job)
         model_event(m, job, BIDE_EVENT_TIMED_OUT, BIDE_STATE_GONE);
         model_drop(m, job);
     } else if (job->max_retries < 0) {
-        come_back(m, job, 0);
+        model_come_back(m, job, 0);
         model_event(m, job, BIDE_EVENT_TIMED_OUT, BIDE_STATE_READY);
     } else {
         job->failures++;
@@ -118,7 +117,7 @@ void model_release(struct model *m, struct sim_op *sop)
     MODEL_COUNT(m, job->name, releases);
     if (sop->op.release.priority != BIDE_KEEP)
         job->priority = (uint32_t)sop->op.release.priority;
-    come_back(m, job, sop->op.release.delay_ms);
+    model_come_back(m, job, sop->op.release.delay_ms);
     model_event(m, job, BIDE_EVENT_RELEASED, job->state);
 }
 
@@ -135,7 +134,7 @@ void model_give_back(struct model *m, struct sim_op *sop)
     }
     if (job->max_retries >= 0)
         model_change(m, job);
-    come_back(m, job, 0);
+    model_come_back(m, job, 0);
     model_event(m, job, BIDE_EVENT_RELEASED, job->state);
 }
 
@@ -146,7 +145,7 @@ static void fail_to(struct model *m, struct mjob *job, int64_t retry_in_ms)
         model_retry(m, job, BIDE_EVENT_FAILED);
         return;
     }
-    come_back(m, job, retry_in_ms);
+    model_come_back(m, job, retry_in_ms);
     model_event(m, job, BIDE_EVENT_FAILED, job->state);
 }
 

@@ -127,11 +127,18 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     MODEL_COUNT(m, job->name, reserves);
     model_event(m, job, BIDE_EVENT_RESERVED, BIDE_STATE_RESERVED);
     model_compare_job(m, job, got, job->token, true);
+    /* Before its body is there, the lease does not run. */
+    if (got->body == NULL && got->body_size > 0)
+        job->due = m->now.mono + BIDE_TIME_MAX_MS * US_PER_MS;
 }
 
-/* Takes what is ready, up to job_max; answers how many. */
-static size_t take_ready(struct model *m, const struct mwaiter *waiter,
-                         const bide_reserve_args *args)
+bool model_could_take(struct model *m, const struct mwaiter *waiter)
+{
+    return by_order(m, waiter) >= 0;
+}
+
+size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
+                        const bide_reserve_args *args)
 {
     size_t count = 0;
     /* Without memory a reserve may end with fewer than there are. */
@@ -182,6 +189,29 @@ static void begin_waiting(struct model *m, struct mwaiter *waiter)
     }
 }
 
+/* Whatever was taken lacks bodies: if one cannot be read, the call goes on as one that waits. If
+ * there is no room for one more, it will have to do with what it has. */
+static void park_new(struct model *m, struct sim_op *sop, const bide_reserve_args *args,
+                     const struct mwaiter *wanted)
+{
+    bool parked = sop->op.private_.waiter != NULL;
+    bool may_not = m->waiter_count >= m->sim->options.limits.max_waiters ||
+                   (args->timeout_ms != 0 && wait_refusal(m, wanted) != BIDE_OK);
+    bool may_lack = m->sim->allowed_enomem || m->sim->options.limits.max_memory != 0;
+    expect_true(m->sim, !parked || !may_not, "a call is kept that may not wait");
+    expect_true(m->sim, parked || may_not || may_lack, "a call is not kept that may wait");
+    if (!parked)
+        return;
+    struct mwaiter *waiter = model_add_waiter(m, sop, args->timeout_ms);
+    waiter->strategy = wanted->strategy;
+    waiter->job_max = wanted->job_max;
+    for (size_t i = 0; i < wanted->name_count; i++)
+        if (args->timeout_ms != 0 || m->topics[wanted->names[i]].exists)
+            waiter->names[waiter->name_count++] = wanted->names[i];
+    begin_waiting(m, waiter);
+    model_park(m, waiter);
+}
+
 void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *args)
 {
     struct mwaiter wanted = {0};
@@ -192,7 +222,9 @@ void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *
         return;
     if (by_order(m, &wanted) >= 0) {
         model_answer(m, BIDE_OK);
-        take_ready(m, &wanted, args);
+        model_take_ready(m, &wanted, args);
+        if (m->lacking)
+            park_new(m, sop, args, &wanted);
         return;
     }
     if (args->timeout_ms == 0) {
@@ -256,8 +288,13 @@ static bool serve_one(struct model *m, struct mwaiter *waiter)
     if (!waiter->sop->completed)
         sim_fail(m->sim, "a waiting reserve was not served though a job is ready");
     m->hold = waiter->hold;
-    take_ready(m, waiter, args_of(waiter->sop));
-    model_complete(m, waiter, BIDE_OK, m->hold);
+    m->lacking = false;
+    model_take_ready(m, waiter, args_of(waiter->sop));
+    expect(m->sim, "lacks bodies", m->lacking, waiter->sop->op.private_.flags & BI_LACKS_BODY);
+    if (m->lacking)
+        model_complete_lacking(m, waiter, m->hold);
+    else
+        model_complete(m, waiter, BIDE_OK, m->hold);
     m->hold = before;
     return true;
 }
@@ -265,7 +302,7 @@ static bool serve_one(struct model *m, struct mwaiter *waiter)
 void model_serve(struct model *m)
 {
     for (struct mwaiter *w = m->waiters; w != NULL;) {
-        if (is_reserve(w) && by_order(m, w) >= 0) {
+        if (is_reserve(w) && !w->parked && by_order(m, w) >= 0) {
             if (!serve_one(m, w))
                 return;
             w = m->waiters;

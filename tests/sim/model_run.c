@@ -57,10 +57,13 @@ void model_run(struct model *m, struct sim_op *sop, int got)
     m->now = m->sim->now;
     m->got = got;
     m->hold = sop->slices.hold;
+    m->lacking = false;
     handlers[sop->op.kind](m, sop);
     sop->slices.hold = m->hold;
     if (got != BIDE_PENDING && got != BI_AGAIN)
         compare_hold(m, &sop->op);
+    expect(m->sim, "lacks bodies", m->lacking && got == BIDE_OK,
+           sop->op.private_.flags & BI_LACKS_BODY);
     model_settle(m);
 }
 

@@ -31,8 +31,10 @@ static void compare_buf(struct model *m, const char *what, bool has, const struc
 /* Nothing is stored as having been before the epoch: 0 means never. */
 static int64_t stored_moment(const struct model *m, int64_t mono)
 {
+    if (mono == BI_NEVER)
+        return 0;
     int64_t wall = model_wall_of(m, mono);
-    return mono == BI_NEVER ? 0 : wall < 1 ? 1 : wall;
+    return wall < 1 ? 1 : wall;
 }
 
 static void compare_moments(struct model *m, const struct mjob *job, const struct bi_image *image)

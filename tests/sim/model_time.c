@@ -82,9 +82,11 @@ static struct due first_mono(const struct model *m)
                                          .name = name});
     }
     for (struct mwaiter *w = m->waiters; w != NULL; w = w->next)
-        consider(&best,
-                 (struct due){
-                     .deadline = w->deadline, .class = CLASS_CALL, .id = w->number, .waiter = w});
+        if (!w->parked)
+            consider(&best, (struct due){.deadline = w->deadline,
+                                         .class = CLASS_CALL,
+                                         .id = w->number,
+                                         .waiter = w});
     return best;
 }
 

@@ -20,8 +20,47 @@ struct mwaiter *model_add_waiter(struct model *m, struct sim_op *sop, int64_t ti
     return waiter;
 }
 
-static void forget(struct model *m, struct mwaiter *waiter)
+/* In the lines of its topics, or out of them, and then the topics only must not go. */
+static void stand_in_line(struct model *m, const struct mwaiter *waiter, bool in_line)
 {
+    for (size_t i = 0; i < waiter->name_count; i++) {
+        struct mtopic *topic = &m->topics[waiter->names[i]];
+        if (in_line && topic->waiting == 0)
+            topic->waited_since = ++m->sequence;
+        if (in_line) {
+            topic->waiting++;
+            topic->pins--;
+        } else {
+            topic->waiting--;
+            topic->pins++;
+        }
+    }
+}
+
+void model_park(struct model *m, struct mwaiter *waiter)
+{
+    waiter->parked = true;
+    stand_in_line(m, waiter, false);
+}
+
+void model_rejoin(struct model *m, struct mwaiter *waiter)
+{
+    waiter->parked = false;
+    stand_in_line(m, waiter, true);
+}
+
+struct mwaiter *model_find_waiter(struct model *m, const struct sim_op *sop)
+{
+    struct mwaiter *waiter = m->waiters;
+    while (waiter != NULL && waiter->sop != sop)
+        waiter = waiter->next;
+    return waiter;
+}
+
+void model_forget(struct model *m, struct mwaiter *waiter)
+{
+    if (waiter->parked)
+        model_rejoin(m, waiter);
     struct mwaiter **link = &m->waiters;
     while (*link != waiter)
         link = &(*link)->next;
@@ -60,7 +99,17 @@ void model_complete(struct model *m, struct mwaiter *waiter, int want, uint64_t 
     expect_code(m->sim, "status of the call that waited", want, op->private_.status);
     expect(m->sim, "hold of the call that waited", (int64_t)model_hold_of(m, hold),
            (int64_t)model_hold_of(m, op->private_.hold));
-    forget(m, waiter);
+    model_forget(m, waiter);
+}
+
+void model_complete_lacking(struct model *m, struct mwaiter *waiter, uint64_t hold)
+{
+    const bide_op *op = &waiter->sop->op;
+    find_completion(m->sim, waiter->sop);
+    expect_code(m->sim, "status of the call that waited", BIDE_OK, op->private_.status);
+    expect(m->sim, "hold of the call that waited", (int64_t)model_hold_of(m, hold),
+           (int64_t)model_hold_of(m, op->private_.hold));
+    model_park(m, waiter);
 }
 
 static void compare_wait(struct model *m, const struct mjob *job, bide_state state,
@@ -110,9 +159,7 @@ void model_wait(struct model *m, struct sim_op *sop)
 void model_cancel_op(struct model *m, struct sim_op *sop)
 {
     m->now = m->sim->now;
-    struct mwaiter *waiter = m->waiters;
-    while (waiter != NULL && waiter->sop != sop)
-        waiter = waiter->next;
+    struct mwaiter *waiter = model_find_waiter(m, sop);
     if (waiter == NULL)
         sim_fail(m->sim, "an op was cancelled that does not wait");
     model_complete(m, waiter, BIDE_CANCELLED, waiter->hold);
@@ -132,6 +179,10 @@ void model_fail_waiters(struct model *m)
 {
     for (struct mwaiter *w = m->waiters; w != NULL;) {
         struct mwaiter *next = w->next;
+        if (w->parked) {
+            w = next;
+            continue;
+        }
         if (w->hold > m->committed && w->sop->op.kind == BIDE_OP_FINISH_AND_RESERVE)
             fail_waiter(m, w);
         else
@@ -142,7 +193,13 @@ void model_fail_waiters(struct model *m)
 
 void model_close(struct model *m)
 {
-    while (m->waiters != NULL)
-        model_complete(m, m->waiters, BIDE_CLOSED, m->waiters->hold);
+    m->now = m->sim->now;
+    m->closed = true;
+    for (struct mwaiter *w = m->waiters; w != NULL;) {
+        struct mwaiter *next = w->next;
+        if (!w->parked)
+            model_complete(m, w, BIDE_CLOSED, w->hold);
+        w = next;
+    }
     model_cleanup(m);
 }

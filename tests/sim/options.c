@@ -24,6 +24,7 @@ void sim_choose_options(struct sim *sim)
     static const int64_t ttrs_ms[] = {5, 500, 60000, 3600000};
     static const int64_t ticks[] = {1000, 10000, 100000, 1000000, 7};
     static const uint32_t batch_jobs[] = {0, 0, 1, 2, 5, 50};
+    static const uint64_t cache_bytes[] = {0, 0, 1, 200, 5000, 1000000};
     static const uint64_t batch_bytes[] = {0, 0, 0, 1, 30, 300};
     struct bi_core_options *options = &sim->options;
     struct bi_limits *limits = &options->limits;
@@ -41,6 +42,7 @@ void sim_choose_options(struct sim *sim)
     limits->max_memory = limit(sim, 0, 20000, 60000);
     limits->batch_jobs = batch_jobs[rng_below(&sim->rng, 6)];
     limits->batch_bytes = batch_bytes[rng_below(&sim->rng, 6)];
+    limits->cache_bytes = cache_bytes[rng_below(&sim->rng, 6)];
     limits->topic_cleanup = !rng_one_in(&sim->rng, 4);
     options->seed = rng_next(&sim->rng);
     options->wheel_tick = ticks[rng_below(&sim->rng, 5)];

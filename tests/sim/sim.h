@@ -19,13 +19,14 @@
 
 #include <setjmp.h>
 
-#define SIM_TEXT     64 /* the most bytes of a body, result or text here */
-#define SIM_ITEMS    8  /* the most items, jobs and events of one op */
-#define SIM_TOPICS   4  /* the most topics of one reserve */
-#define SIM_NAMES    12 /* topics there are */
-#define SIM_KEYS     6  /* keys there are */
-#define SIM_PAGE     40 /* jobs and topics in the pages of a full comparison */
-#define SIM_LISTINGS 3
+#define SIM_TEXT      64 /* the most bytes of a body, result or text here */
+#define SIM_ITEMS     8  /* the most items, jobs and events of one op */
+#define SIM_TOPICS    4  /* the most topics of one reserve */
+#define SIM_NAMES     12 /* topics there are */
+#define SIM_KEYS      6  /* keys there are */
+#define SIM_PAGE      40 /* jobs and topics in the pages of a full comparison */
+#define SIM_LISTINGS  3
+#define SIM_COMPLETED 256 /* completions in one step */
 
 #define US_PER_MS INT64_C(1000)
 
@@ -38,6 +39,23 @@ struct sim_config {
     int wheel;
     int alloc;
     bool verbose;
+};
+
+/* A job that a reserving op had taken before its bodies came. */
+struct sim_shown {
+    uint64_t id;
+    uint64_t token;
+    bool lacks;
+};
+
+/* The bodies that an op lacks, and what it had and held for until then. */
+struct sim_reading {
+    struct bi_body bodies[SIM_ITEMS];
+    size_t count;
+    bool done;
+    struct sim_shown shown[SIM_ITEMS];
+    size_t shown_count;
+    uint64_t hold;
 };
 
 /* An op with the memory that its arguments and results live in. */
@@ -58,6 +76,7 @@ struct sim_op {
         bool pinned;
         int name;
     } slices; /* what the model knows of an op that is done in slices */
+    struct sim_reading reading;
     bide_slice topics[SIM_TOPICS];
     uint32_t weights[SIM_TOPICS];
     bide_put_item puts[SIM_ITEMS];
@@ -111,9 +130,11 @@ struct sim {
     uint64_t answers;    /* a running hash of everything the core has said */
 
     struct sim_ops waiting; /* in the core */
+    struct sim_ops lacking; /* they show jobs whose bodies must be read first */
+    bool eager;             /* bodies come at once */
     struct sim_ops held;    /* answered, but not before their batch is stored */
     struct sim_ops idle;
-    struct sim_op *completed[256]; /* by the sink, in order, since the last comparison */
+    struct sim_op *completed[SIM_COMPLETED]; /* by the sink, in order, since the last comparison */
     size_t completed_count;
     size_t completed_seen;
 
@@ -129,6 +150,12 @@ struct sim {
     uint64_t old_tokens[64];
     size_t old_count;
 };
+
+/* May bodies be out of memory? */
+static inline bool sim_has_cache(const struct sim *sim)
+{
+    return sim->options.journal && sim->options.limits.cache_bytes != 0;
+}
 
 /* Does a batch end when it is large enough? */
 static inline bool sim_has_batches(const struct sim *sim)
@@ -162,6 +189,9 @@ bool sim_run(const struct sim_config *config, uint64_t seed, uint64_t *hash);
 
 /* Runs one op on the core and the model, and files it: idle, waiting or held. */
 void sim_do(struct sim *sim, struct sim_op *sop);
+
+/* What others do while an op is under way. */
+void sim_interrupt(struct sim *sim);
 
 struct sim_op *sim_op_get(struct sim *sim, bide_op_kind kind);
 void sim_op_put(struct sim *sim, struct sim_op *sop);
@@ -221,10 +251,32 @@ uint64_t sim_memory(struct sim *sim);
 /* Ends everything that there is; no memory may remain in use. */
 void sim_empty(struct sim *sim);
 
+/* ---- supply.c: bodies that only the store has ---- */
+
+struct mjob;
+
+/* An op lacks bodies: they come some time later. */
+void sim_lacks(struct sim *sim, struct sim_op *sop);
+void sim_supply(struct sim *sim, struct sim_op *sop);
+void sim_supply_step(struct sim *sim);
+void sim_reading_drop(struct sim_reading *reading);
+/* The op is answered with an error instead. */
+void sim_give_up(struct sim *sim, struct sim_op *sop);
+/* Those that hold for what was undone are. */
+void sim_fail_lacking(struct sim *sim);
+/* None may be left. */
+void sim_end_lacking(struct sim *sim);
+/* Whoever can be is served. */
+void sim_serve(struct sim *sim);
+bool sim_has_body(struct sim *sim, const struct mjob *job);
+void sim_check_cache(struct sim *sim);
+
 /* ---- store.c and commit.c: the simulated store and what happens to it ---- */
 
 void sim_store_apply(struct sim_store *store, const struct bi_batch *batch);
 void sim_store_done(struct sim_store *store);
+/* NULL if it has none. */
+const struct bi_image *sim_store_find(const struct sim_store *store, uint64_t id);
 
 /* Gives the answer of an op that has completed, now or when its batch is stored. */
 void sim_answer(struct sim *sim, struct sim_op *sop);

@@ -18,10 +18,22 @@ static bide_buf *ref(bide_buf *buf)
 
 static size_t place_of(const struct sim_store *store, uint64_t id)
 {
-    size_t at = 0;
-    while (at < store->count && store->jobs[at].id < id)
-        at++;
-    return at;
+    size_t first = 0;
+    size_t end = store->count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (store->jobs[middle].id < id)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+const struct bi_image *sim_store_find(const struct sim_store *store, uint64_t id)
+{
+    size_t at = place_of(store, id);
+    return at < store->count && store->jobs[at].id == id ? &store->jobs[at] : NULL;
 }
 
 static void insert(struct sim_store *store, const struct bi_image *image)

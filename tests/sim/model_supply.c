@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What becomes of an op when the bodies that it lacks come, or are found to be unreadable.
+ */
+#include "model.h"
+
+#include <string.h>
+
+static bide_reserve_args *reserve_args(bide_op *op)
+{
+    return op->kind == BIDE_OP_RESERVE              ? &op->reserve
+           : op->kind == BIDE_OP_FINISH_AND_RESERVE ? &op->finish_and_reserve.reserve
+                                                    : NULL;
+}
+
+/* What a reserving op has taken. */
+static const bide_job *taken_by(bide_op *op, size_t *count)
+{
+    const bide_reserve_args *args = reserve_args(op);
+    bool one = op->kind == BIDE_OP_RESERVE_JOB;
+    *count = args != NULL ? args->count : one;
+    return args != NULL ? args->jobs : one ? op->reserve_job.job : NULL;
+}
+
+void model_shown(struct sim_op *sop, struct sim_reading *reading)
+{
+    const bide_job *jobs = taken_by(&sop->op, &reading->shown_count);
+    reading->hold = sop->op.private_.hold;
+    for (size_t i = 0; i < reading->shown_count; i++)
+        reading->shown[i] = (struct sim_shown){.id = jobs[i].id,
+                                               .token = jobs[i].token,
+                                               .lacks = jobs[i].body == NULL && jobs[i].body_size};
+}
+
+/* The job of a reservation that still stands, or NULL. */
+static struct mjob *held_job(struct model *m, uint64_t id, uint64_t token)
+{
+    struct mjob *job = model_find(m, id);
+    return job != NULL && job->state == BIDE_STATE_RESERVED && job->token == token ? job : NULL;
+}
+
+static void begin_lease(struct model *m, struct mjob *job)
+{
+    job->due = m->now.mono + job->ttr_ms * US_PER_MS;
+    job->again = 0;
+    job->reserved = m->now.mono;
+    job->leased = m->now.mono;
+    if (job->touched == BI_NEVER)
+        job->last_touch = m->now.mono;
+}
+
+static bool core_still_reserves(struct model *m, const struct mjob *job)
+{
+    bide_op op = {.kind = BIDE_OP_JOB_STATS};
+    bide_job got = {0};
+    op.look.id = job->id;
+    op.look.job = &got;
+    bool reserved =
+        bi_core_run(m->sim->core, &op, m->sim->now) == BIDE_OK && got.state == BIDE_STATE_RESERVED;
+    bide_job_clear(&got);
+    return reserved;
+}
+
+/* ---- what cannot be read ---- */
+
+/* Without memory to bury it, it is tried again in a second. */
+static bool was_put_off(struct model *m, struct mjob *job)
+{
+    bide_op op = {.kind = BIDE_OP_JOB_STATS};
+    bide_job got = {0};
+    op.look.id = job->id;
+    op.look.job = &got;
+    if (!m->sim->allowed_enomem || bi_core_run(m->sim->core, &op, m->sim->now) != BIDE_OK)
+        return false;
+    bool delayed = got.state == BIDE_STATE_DELAYED;
+    bide_job_clear(&got);
+    if (!delayed)
+        return false;
+    model_come_back(m, job, 1000);
+    return true;
+}
+
+static void bury_unreadable(struct model *m, struct mjob *job, const char *reason)
+{
+    if (was_put_off(m, job))
+        return;
+    if (job->cancel_wanted) {
+        model_drop(m, job);
+        return;
+    }
+    model_change(m, job);
+    model_set_error(m, job, sim_slice(reason));
+    model_enter_buried(m, job);
+}
+
+/* ---- reservations ---- */
+
+static void compare_taken(struct model *m, const struct mjob *job, const bide_job *got,
+                          const struct sim_shown *shown)
+{
+    expect(m->sim, "job id", (int64_t)shown->id, (int64_t)got->id);
+    expect(m->sim, "job token", (int64_t)shown->token, (int64_t)got->token);
+    if (job == NULL)
+        return;
+    expect_bytes(m->sim, "body", job->body.bytes, job->body.size, got->body, got->body_size);
+    expect(m->sim, "left_ms", job->ttr_ms, got->left_ms);
+    expect(m->sim, "reserved_ms", m->now.wall / US_PER_MS, got->reserved_ms);
+}
+
+/* Answers how many of the jobs remain. */
+static size_t supply_taken(struct model *m, const struct sim_reading *reading, const bide_job *got,
+                           size_t got_count)
+{
+    const struct bi_body *body = reading->bodies;
+    size_t kept = 0;
+    for (size_t i = 0; i < reading->shown_count; i++) {
+        const struct sim_shown *shown = &reading->shown[i];
+        struct mjob *job = held_job(m, shown->id, shown->token);
+        const struct bi_body *own = shown->lacks ? body++ : NULL;
+        if (own != NULL && job != NULL && own->body == NULL)
+            bury_unreadable(m, job, own->reason);
+        if (own != NULL && (job == NULL || own->body == NULL))
+            continue;
+        if (job != NULL)
+            begin_lease(m, job);
+        if (kept < got_count)
+            compare_taken(m, job, &got[kept], shown);
+        kept++;
+    }
+    return kept;
+}
+
+/* Nothing is left: it takes something else, or waits again where it stood. */
+static void reserve_again(struct model *m, struct sim_op *sop, bide_reserve_args *args)
+{
+    struct mwaiter *waiter = model_find_waiter(m, sop);
+    m->lacking = false;
+    if (waiter == NULL) {
+        model_answer(m, BIDE_EIO);
+        return;
+    }
+    if (!m->closed && (m->got == BI_AGAIN || m->got == BIDE_OK)) {
+        size_t count = model_take_ready(m, waiter, args);
+        expect_true(m->sim, count > 0, "a reserve with no jobs was answered");
+        model_answer(m, m->lacking ? BI_AGAIN : BIDE_OK);
+        if (!m->lacking)
+            model_forget(m, waiter);
+        return;
+    }
+    if (!m->closed && model_could_take(m, waiter) && !m->sim->allowed_enomem)
+        sim_fail(m->sim, "a reserve took nothing though a job is ready");
+    if (!m->closed && waiter->deadline > m->now.mono) {
+        model_answer(m, BIDE_PENDING);
+        model_rejoin(m, waiter);
+        waiter->hold = m->hold;
+        return;
+    }
+    model_answer(m, m->closed ? BIDE_CLOSED : BIDE_TIMED_OUT);
+    model_forget(m, waiter);
+}
+
+static void supply_reserve(struct model *m, struct sim_op *sop, const struct sim_reading *reading)
+{
+    bide_reserve_args *args = reserve_args(&sop->op);
+    size_t most = m->got == BIDE_OK ? args->count : 0;
+    size_t kept = supply_taken(m, reading, args->jobs, most);
+    if (kept == 0) {
+        reserve_again(m, sop, args);
+        return;
+    }
+    model_answer(m, BIDE_OK);
+    expect(m->sim, "count of jobs", (int64_t)kept, (int64_t)args->count);
+    /* What lies behind them is not ours. */
+    memset(&args->jobs[kept], 0, (reading->shown_count - kept) * sizeof args->jobs[0]);
+    struct mwaiter *waiter = model_find_waiter(m, sop);
+    if (waiter != NULL)
+        model_forget(m, waiter);
+}
+
+static void refuse(struct model *m, uint64_t id)
+{
+    const struct mjob *job = model_find(m, id);
+    if (job != NULL)
+        model_saw(m, job);
+    else
+        model_saw_none(m, id);
+    model_answer(m, job != NULL ? BIDE_EIO : BIDE_NOT_FOUND);
+}
+
+static void supply_reserve_job(struct model *m, struct sim_op *sop,
+                               const struct sim_reading *reading)
+{
+    if (supply_taken(m, reading, sop->op.reserve_job.job, m->got == BIDE_OK) == 1)
+        model_answer(m, BIDE_OK);
+    else
+        refuse(m, reading->shown[0].id);
+}
+
+/* ---- looks ---- */
+
+static void supply_look(struct model *m, struct sim_op *sop, const struct sim_reading *reading)
+{
+    const struct bi_body *body = &reading->bodies[0];
+    if (body->body == NULL) {
+        refuse(m, body->id);
+        return;
+    }
+    model_answer(m, BIDE_OK);
+    const void *got =
+        sop->op.kind == BIDE_OP_BODY ? bide_buf_data(sop->op.fetch.buf) : sop->op.look.job->body;
+    size_t size = sop->op.kind == BIDE_OP_BODY ? bide_buf_size(sop->op.fetch.buf)
+                                               : sop->op.look.job->body_size;
+    expect_bytes(m->sim, "body", bide_buf_data(body->body), bide_buf_size(body->body), got, size);
+}
+
+void model_supply(struct model *m, struct sim_op *sop, const struct sim_reading *reading, int got)
+{
+    m->now = m->sim->now;
+    m->got = got;
+    m->hold = model_hold_of(m, reading->hold);
+    if (reserve_args(&sop->op) != NULL)
+        supply_reserve(m, sop, reading);
+    else if (sop->op.kind == BIDE_OP_RESERVE_JOB)
+        supply_reserve_job(m, sop, reading);
+    else
+        supply_look(m, sop, reading);
+    expect(m->sim, "hold", (int64_t)model_hold_of(m, m->hold),
+           (int64_t)model_hold_of(m, sop->op.private_.hold));
+    expect(m->sim, "lacks bodies", got == BI_AGAIN, sop->op.private_.flags & BI_LACKS_BODY);
+    model_settle(m);
+}
+
+/* ---- giving up ---- */
+
+static void untake(struct model *m, struct mjob *job)
+{
+    if (m->sim->allowed_enomem && core_still_reserves(m, job)) {
+        begin_lease(m, job);
+        return;
+    }
+    if (job->cancel_wanted) {
+        model_drop(m, job);
+        return;
+    }
+    if (job->max_retries >= 0 || job->expires_at != 0)
+        model_change(m, job);
+    job->reserves--;
+    job->expiry_over = job->reserves != 0;
+    model_come_back(m, job, 0);
+}
+
+void model_untake(struct model *m, struct sim_op *sop)
+{
+    size_t count;
+    const bide_job *jobs = taken_by(&sop->op, &count);
+    m->now = m->sim->now;
+    m->hold = 0;
+    for (size_t i = 0; i < count && sop->op.private_.status == BIDE_OK; i++) {
+        struct mjob *job = held_job(m, jobs[i].id, jobs[i].token);
+        if (job != NULL)
+            untake(m, job);
+    }
+    model_cleanup(m);
+}
+
+void model_unpark(struct model *m, struct sim_op *sop)
+{
+    struct mwaiter *waiter = model_find_waiter(m, sop);
+    if (waiter != NULL && waiter->parked)
+        model_forget(m, waiter);
+    model_cleanup(m);
+}
