@@ -140,9 +140,10 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
         if (args->strategy == BIDE_FAIR)
             topic->fair_turn = core->next_turn++;
         bi_core_snapshot(core, job, &args->jobs[count++], true);
-        if (bi_job_lacks_body(job))
-            bi_core_begin_lease(core, job, false);
     }
+    /* If one has to wait for its body, all of them do. */
+    for (size_t i = 0; core->lacking && i < count; i++)
+        bi_core_begin_lease(core, bi_core_lookup(core, args->jobs[i].id), false);
     if (count > 0)
         args->count = count;
     return count;
