@@ -76,6 +76,9 @@ struct bi_core_options {
     void *ctx;
 };
 
+/* Is it a topic name: 1 to 200 bytes of the allowed ones, not beginning with '-'? */
+bool bi_is_topic(bide_slice name);
+
 struct core;
 
 /* NULL when out of memory. now is the moment of birth, for uptime and the wheel. */

@@ -460,8 +460,10 @@ static void enter(struct core *core, struct job *job, bide_state state, enum ent
 void bi_job_enter(struct core *core, struct job *job, bide_state state)
 {
     job->since = core->now.mono;
-    if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE)
+    if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE) {
+        bi_journal_token(core, core->next_order);
         more_of(core, job)->order = core->next_order++;
+    }
     enter(core, job, state, AT_END);
 }
 

@@ -6,7 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
-#define TOKEN_BLOCK (UINT64_C(1) << 32)
+/* How far ahead the limit is stored. Every start takes a new block: there are 2^29 of them. */
+#define TOKEN_BLOCK (UINT64_C(1) << 24)
 
 static uint64_t undo_hash(const void *ctx, uint32_t ref)
 {

@@ -88,7 +88,8 @@ uint64_t bi_journal_batch_of(const struct core *core, const struct job *job);
 void bi_journal_join(struct core *core, uint32_t changes, uint64_t bytes);
 void bi_journal_part(struct core *core);
 
-/* A token is about to be given. */
+/* A token, or a number in the order of burials, is about to be given: both begin above all of an
+ * earlier life. */
 void bi_journal_token(struct core *core, uint64_t token);
 
 #endif

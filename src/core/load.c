@@ -11,8 +11,8 @@ static bide_slice slice_of_buf(const bide_buf *buf)
 
 static bool is_possible(const struct core *core, const struct bi_image *image)
 {
-    size_t size = strnlen(image->topic, sizeof(image->topic));
-    return image->id > 0 && image->id <= BIDE_ID_MAX && size > 0 && size <= BIDE_TOPIC_MAX &&
+    bide_slice topic = {image->topic, strnlen(image->topic, sizeof(image->topic))};
+    return image->id > 0 && image->id <= BIDE_ID_MAX && bi_is_topic(topic) &&
            image->state >= BIDE_STATE_DELAYED && image->state <= BIDE_STATE_DONE &&
            image->state != BIDE_STATE_RESERVED && image->ttr > 0 && image->created > 0 &&
            image->due >= 0 && image->since >= 0 && image->retain >= 0 && image->backoff_base >= 0 &&
@@ -129,7 +129,7 @@ int bi_core_load_pause(struct core *core, const struct bi_image *image, struct b
 {
     core->now = now;
     bide_slice name = {image->topic, strnlen(image->topic, sizeof(image->topic))};
-    if (name.size == 0 || name.size > BIDE_TOPIC_MAX)
+    if (!bi_is_topic(name))
         return BIDE_EINVAL;
     if (image->due != BI_NEVER && image->due <= now.wall)
         return BIDE_OK;

@@ -2,6 +2,8 @@
 /*
  * names - codes, states, events and ops in words.
  */
+#include "core/core.h"
+
 #include <bide/bide.h>
 
 #include <stddef.h>
@@ -63,4 +65,17 @@ const char *bide_phase_name(bide_phase phase)
 {
     static const char *const names[] = {"counting", "loading", "ordering", "recovered"};
     return (unsigned)phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "?";
+}
+
+bool bi_is_topic(bide_slice name)
+{
+    /* A-Z a-z 0-9 - + / ; . $ _ ( ) as a set of bits; a test compares it with the alphabet. */
+    static const uint64_t allowed[4] = {UINT64_C(0x0bffeb1000000000), UINT64_C(0x07fffffe87fffffe)};
+    const unsigned char *bytes = name.data;
+    if (bytes == NULL || name.size == 0 || name.size > BIDE_TOPIC_MAX || bytes[0] == '-')
+        return false;
+    for (size_t i = 0; i < name.size; i++)
+        if ((allowed[bytes[i] >> 6] >> (bytes[i] & 63) & 1) == 0)
+            return false;
+    return true;
 }

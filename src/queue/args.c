@@ -8,6 +8,8 @@
 #include "core/items.h"
 #include "queue/queue.h"
 
+#include "core/core.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,19 +36,6 @@ static int invalid(bide_op *op, const char *format, ...)
 }
 
 /* ---- single arguments ---- */
-
-bool bi_is_topic(bide_slice name)
-{
-    /* A-Z a-z 0-9 - + / ; . $ _ ( ) as a set of bits; a test compares it with the alphabet. */
-    static const uint64_t allowed[4] = {UINT64_C(0x0bffeb1000000000), UINT64_C(0x07fffffe87fffffe)};
-    const unsigned char *bytes = name.data;
-    if (bytes == NULL || name.size == 0 || name.size > BIDE_TOPIC_MAX || bytes[0] == '-')
-        return false;
-    for (size_t i = 0; i < name.size; i++)
-        if ((allowed[bytes[i] >> 6] >> (bytes[i] & 63) & 1) == 0)
-            return false;
-    return true;
-}
 
 /* The beginning of some bytes, fit to be printed anywhere. */
 static void show_bytes(bide_slice bytes, char *to, size_t room)

@@ -12,9 +12,6 @@ struct bide {
     bide_options options; /* resolved */
 };
 
-/* Is it a topic name: 1 to 200 bytes of the allowed ones, not beginning with '-'? */
-bool bi_is_topic(bide_slice name);
-
 /* Checks the arguments of an op for form: BIDE_OK, or a code with the op's sentence written. */
 int bi_args_check(const struct bide *queue, bide_op *op);
 

@@ -137,23 +137,34 @@ static int count_frames(void *ctx, sqlite3 *db, const char *name, int frames)
     return SQLITE_OK;
 }
 
-int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char *error)
+static int open_failed(struct sqlite *sqlite, struct connection *connection, char *error)
 {
-    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    int code = sqlite3_open_v2(sqlite->path, &connection->db, flags, NULL);
-    if (code == SQLITE_OK) {
-        sqlite3_busy_timeout(connection->db, BUSY_MS);
-        sqlite3_extended_result_codes(connection->db, 1);
-        code = set_up(sqlite, connection);
-    }
-    if (code == SQLITE_OK) {
-        if (connection == &sqlite->writer)
-            sqlite3_wal_hook(connection->db, count_frames, &sqlite->wal_frames);
-        return BIDE_OK;
-    }
     int answer = bi_sqlite_error(sqlite, connection, "open", error);
     bi_sqlite_disconnect(connection);
     return answer;
+}
+
+static int open_database(struct sqlite *sqlite, struct connection *connection, int flags,
+                         char *error)
+{
+    if (sqlite3_open_v2(sqlite->path, &connection->db, flags | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK)
+        return open_failed(sqlite, connection, error);
+    sqlite3_busy_timeout(connection->db, BUSY_MS);
+    sqlite3_extended_result_codes(connection->db, 1);
+    return BIDE_OK;
+}
+
+int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char *error)
+{
+    int code = open_database(sqlite, connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error);
+    if (code != BIDE_OK)
+        return code;
+    if (set_up(sqlite, connection) != SQLITE_OK)
+        return open_failed(sqlite, connection, error);
+    if (connection == &sqlite->writer)
+        sqlite3_wal_hook(connection->db, count_frames, &sqlite->wal_frames);
+    return BIDE_OK;
 }
 
 void bi_sqlite_disconnect(struct connection *connection)
@@ -187,31 +198,46 @@ static void give_all(struct sqlite *sqlite)
 
 /* ---- opening ---- */
 
-static int64_t read_meta(struct connection *connection, const char *name)
+/* A number of the table meta; 0 if it is not there. False if it cannot be read. */
+static bool read_meta(struct connection *connection, const char *name, int64_t *value)
 {
     sqlite3_stmt *statement = bi_sqlite_get(connection, ST_META_GET);
     if (statement == NULL)
-        return -1;
+        return false;
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
     int code = sqlite3_step(statement);
-    int64_t value = code == SQLITE_ROW    ? sqlite3_column_int64(statement, 0)
-                    : code == SQLITE_DONE ? 0
-                                          : -1;
+    *value = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
     sqlite3_reset(statement);
-    return value;
+    return code == SQLITE_ROW || code == SQLITE_DONE;
+}
+
+/* A limit that makes no sense is replaced by one that is above whatever may have been given. */
+static uint64_t sound_limit(const struct sqlite *sqlite, const char *name, int64_t value,
+                            int64_t instead)
+{
+    if (value >= 0 && value <= (int64_t)BIDE_ID_MAX)
+        return (uint64_t)value;
+    bi_log(&sqlite->options.log, BIDE_LOG_ERROR, "%s: %s is %lld in the table meta; %lld is used",
+           sqlite->path, name, (long long)value, (long long)instead);
+    return (uint64_t)instead;
 }
 
 static int sqlite_start(struct store *store, struct store_start *start, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *writer = &sqlite->writer;
+    int64_t next_id, next_token;
     int64_t highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
-    int64_t next_id = read_meta(writer, "next_id");
-    int64_t next_token = read_meta(writer, "next_token");
-    if (highest < 0 || next_id < 0 || next_token < 0)
+    if (highest < 0 || !read_meta(writer, "next_id", &next_id) ||
+        !read_meta(writer, "next_token", &next_token))
         return bi_sqlite_error(sqlite, writer, "open", error);
-    start->next_id = (uint64_t)(next_id > highest ? next_id : highest + 1);
-    start->next_token = next_token == 0 ? 1 : (uint64_t)next_token;
+    start->next_id = sound_limit(sqlite, "next_id", next_id, highest + ID_BLOCK);
+    if (start->next_id <= (uint64_t)highest)
+        start->next_id = (uint64_t)highest + 1;
+    /* Tokens are given out more slowly than microseconds pass. */
+    start->next_token = sound_limit(sqlite, "next_token", next_token, bi_clock_wall());
+    if (start->next_token == 0)
+        start->next_token = 1;
     sqlite->next_id = start->next_id;
     sqlite->id_limit = 0; /* the first batch stores one */
     sqlite->token_limit = 0;
@@ -314,8 +340,11 @@ static int is_stored(struct sqlite *sqlite, const struct bi_batch *batch)
         if (holds != 1)
             return holds;
     }
+    int64_t next_token = 0;
     if (batch->count == 0)
-        return read_meta(&sqlite->writer, "next_token") == (int64_t)batch->next_token;
+        return read_meta(&sqlite->writer, "next_token", &next_token)
+                   ? next_token == (int64_t)batch->next_token
+                   : -1;
     return 1;
 }
 
@@ -474,40 +503,53 @@ static int sqlite_count(struct store *store, uint64_t below, uint64_t *count, ch
 
 /* ---- scanning ---- */
 
+/* Can the first row behind an id be read? SQLITE_ROW, SQLITE_DONE (there is none) or an error. */
+static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
+{
+    sqlite3_stmt *scan = bi_sqlite_get(&sqlite->slow, ST_SCAN);
+    if (scan == NULL)
+        return SQLITE_ERROR;
+    sqlite3_bind_int64(scan, 1, (int64_t)id);
+    sqlite3_bind_int64(scan, 2, (int64_t)below);
+    sqlite3_bind_int64(scan, 3, 1);
+    int code = sqlite3_step(scan);
+    sqlite3_reset(scan);
+    return code;
+}
+
 /*
- * A page of the file cannot be read, and with it some rows behind *after. Looks for the next row
- * that can be, farther and farther away. What lies between is told as one damage.
+ * A page of the file cannot be read, and with it some rows behind *after. Looks farther and farther
+ * away until a row can be read again, and then, halving, for the first such place. What lies
+ * between is told as one damage.
  */
 static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, store_visit visit,
                        void *ctx)
 {
-    struct connection *slow = &sqlite->slow;
     struct bi_record record = {.kind = BI_INSERT};
     record.image.id = *after + 1;
     int answer = visit(ctx, &record, "a page of the file cannot be read");
-    for (uint64_t step = 1; answer == BIDE_OK; step *= 2) {
-        uint64_t from = *after + step;
-        if (from >= below) {
-            *after = below - 1;
-            return BIDE_NOT_FOUND;
+    if (answer != BIDE_OK)
+        return answer;
+    uint64_t bad = *after;
+    uint64_t good = below - 1; /* where the scan ends */
+    for (uint64_t step = 1; step < below - *after; step *= 2) {
+        int code = try_behind(sqlite, *after + step, below);
+        if (code == SQLITE_ROW || code == SQLITE_DONE) {
+            good = *after + step;
+            break;
         }
-        sqlite3_stmt *scan = bi_sqlite_get(slow, ST_SCAN);
-        if (scan == NULL)
-            return BIDE_NOT_FOUND;
-        sqlite3_bind_int64(scan, 1, (int64_t)from);
-        sqlite3_bind_int64(scan, 2, (int64_t)below);
-        sqlite3_bind_int64(scan, 3, 1);
-        int code = sqlite3_step(scan);
-        uint64_t found = code == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(scan, 0) : 0;
-        sqlite3_reset(scan);
-        if (code == SQLITE_ROW)
-            *after = found - 1;
-        if (code == SQLITE_DONE)
-            *after = below - 1;
-        if (code == SQLITE_ROW || code == SQLITE_DONE)
-            return code == SQLITE_ROW ? BIDE_OK : BIDE_NOT_FOUND;
+        bad = *after + step;
     }
-    return answer;
+    while (good - bad > 1) {
+        uint64_t middle = bad + (good - bad) / 2;
+        int code = try_behind(sqlite, middle, below);
+        if (code == SQLITE_ROW || code == SQLITE_DONE)
+            good = middle;
+        else
+            bad = middle;
+    }
+    *after = good;
+    return good >= below - 1 ? BIDE_NOT_FOUND : BIDE_OK;
 }
 
 static int scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
@@ -617,9 +659,11 @@ static int resolve(const char *path, char **out, char *error)
     return BIDE_OK;
 }
 
-static int check_file(const char *path, char *error)
+/* Is there something that is no file, or may not be written? *is_new: there is nothing. */
+static int check_file(const char *path, bool *is_new, char *error)
 {
     struct stat file;
+    *is_new = true;
     if (strlen(path) > PATH_MAX - 16) {
         snprintf(error, BIDE_ERROR_SIZE, "open: %.60s... is too long for a path", path);
         return BIDE_EINVAL;
@@ -636,14 +680,25 @@ static int check_file(const char *path, char *error)
                  strerror(errno));
         return BIDE_EIO;
     }
+    *is_new = file.st_size == 0;
     return BIDE_OK;
+}
+
+/* Before anything is written: whose file is it? */
+static int check_owner(struct sqlite *sqlite, char *error)
+{
+    int code = open_database(sqlite, &sqlite->writer, SQLITE_OPEN_READWRITE, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_is_ours(sqlite, error);
+    bi_sqlite_disconnect(&sqlite->writer);
+    return code;
 }
 
 static int connect_all(struct sqlite *sqlite, char *error)
 {
     int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
     if (code == BIDE_OK)
-        code = bi_sqlite_schema(sqlite, error);
+        code = bi_sqlite_migrate(sqlite, error);
     if (code == BIDE_OK)
         code = bi_sqlite_connect(sqlite, &sqlite->reader, error);
     if (code == BIDE_OK)
@@ -666,8 +721,13 @@ int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *option
     pthread_mutex_init(&sqlite->reader.use, NULL);
     pthread_mutex_init(&sqlite->slow.use, NULL);
     int code = resolve(path, &sqlite->path, error);
+    bool is_new;
     if (code == BIDE_OK)
-        code = check_file(sqlite->path, error);
+        code = check_file(sqlite->path, &is_new, error);
+    if (code == BIDE_OK && !is_new)
+        code = check_owner(sqlite, error);
+    if (code == BIDE_EFULL) /* the index of the log needs room; see below */
+        code = BIDE_OK;
     if (code == BIDE_OK)
         code = bi_sqlite_own(sqlite, error);
     if (code == BIDE_OK)

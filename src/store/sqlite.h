@@ -105,8 +105,10 @@ int bi_sqlite_code(int sqlite_code, int system_errno);
 
 /* ---- sqlite_schema.c: is the file ours, and of which version? ---- */
 
-/* Makes the tables in an empty file, brings an older version up, refuses what is not ours. */
-int bi_sqlite_schema(struct sqlite *sqlite, char *error);
+/* Refuses a file that is not ours, or of a newer version. Writes nothing; on the writer. */
+int bi_sqlite_is_ours(struct sqlite *sqlite, char *error);
+/* The same, and makes the tables in an empty file, or brings an older version up. */
+int bi_sqlite_migrate(struct sqlite *sqlite, char *error);
 
 /* ---- sqlite_row.c: a job as a row ---- */
 

@@ -69,7 +69,36 @@ static const char *const versions[] = {version_1};
 
 #define VERSION ((int)(sizeof(versions) / sizeof(versions[0])))
 
-static int migrate(struct sqlite *sqlite, int from, char *error)
+static int not_ours(const struct sqlite *sqlite, const char *why, char *error)
+{
+    snprintf(error, BIDE_ERROR_SIZE, "open: %.80s is not a file of bide: %s; choose another name",
+             sqlite->path, why);
+    return BIDE_EINVAL;
+}
+
+int bi_sqlite_is_ours(struct sqlite *sqlite, char *error)
+{
+    struct connection *writer = &sqlite->writer;
+    int64_t objects = bi_sqlite_number(writer, "SELECT count(*) FROM sqlite_schema", -1);
+    if (objects < 0 && (sqlite3_errcode(writer->db) & 0xff) == SQLITE_NOTADB)
+        return not_ours(sqlite, "it is no SQLite database", error);
+    if (objects < 0)
+        return bi_sqlite_error(sqlite, writer, "open", error);
+    int64_t application = bi_sqlite_number(writer, "PRAGMA application_id", 0);
+    int64_t version = bi_sqlite_number(writer, "PRAGMA user_version", 0);
+    if (application != APPLICATION_ID && (objects > 0 || application != 0 || version != 0))
+        return not_ours(sqlite, "it is the SQLite database of another program", error);
+    if (version <= VERSION)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE,
+             "open: %.60s was written by a newer bide (schema %lld, this one knows %d); "
+             "use that version",
+             sqlite->path, (long long)version, VERSION);
+    return BIDE_EINVAL;
+}
+
+/* From one version to the last, in one transaction. */
+static int run_versions(struct sqlite *sqlite, int from, char *error)
 {
     struct connection *writer = &sqlite->writer;
     char sql[80];
@@ -89,31 +118,11 @@ static int migrate(struct sqlite *sqlite, int from, char *error)
     return answer;
 }
 
-static int not_ours(const struct sqlite *sqlite, const char *why, char *error)
+int bi_sqlite_migrate(struct sqlite *sqlite, char *error)
 {
-    snprintf(error, BIDE_ERROR_SIZE, "open: %.80s is not a file of bide: %s; choose another name",
-             sqlite->path, why);
-    return BIDE_EINVAL;
-}
-
-int bi_sqlite_schema(struct sqlite *sqlite, char *error)
-{
-    struct connection *writer = &sqlite->writer;
-    int64_t objects = bi_sqlite_number(writer, "SELECT count(*) FROM sqlite_schema", -1);
-    if (objects < 0 && sqlite3_errcode(writer->db) == SQLITE_NOTADB)
-        return not_ours(sqlite, "it is no SQLite database", error);
-    if (objects < 0)
-        return bi_sqlite_error(sqlite, writer, "open", error);
-    int64_t application = bi_sqlite_number(writer, "PRAGMA application_id", 0);
-    int64_t version = bi_sqlite_number(writer, "PRAGMA user_version", 0);
-    if (application != APPLICATION_ID && (objects > 0 || application != 0 || version != 0))
-        return not_ours(sqlite, "it is the SQLite database of another program", error);
-    if (version > VERSION) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "open: %.60s was written by a newer bide (schema %lld, this one knows %d); "
-                 "use that version",
-                 sqlite->path, (long long)version, VERSION);
-        return BIDE_EINVAL;
-    }
-    return version < VERSION ? migrate(sqlite, (int)version, error) : BIDE_OK;
+    int code = bi_sqlite_is_ours(sqlite, error);
+    if (code != BIDE_OK)
+        return code;
+    int64_t version = bi_sqlite_number(&sqlite->writer, "PRAGMA user_version", 0);
+    return version < VERSION ? run_versions(sqlite, (int)version, error) : BIDE_OK;
 }

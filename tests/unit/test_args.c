@@ -2,6 +2,7 @@
 /*
  * What is refused before an op is run: every refusal, each by one change to an op that is good.
  */
+#include "core/core.h"
 #include "queue/queue.h"
 
 #include "unit.h"
