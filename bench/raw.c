@@ -11,7 +11,7 @@
 #include "util/hash.h"
 
 /* As many pages as the store lets the log have. */
-#define LOG_PAGES 4000
+#define LOG_PAGES 1500
 /* Rows in one transaction of raw_fill(). */
 #define FILL_BATCH 10000
 

@@ -17,6 +17,8 @@
 
 /* How long the commit thread rests when memory lacks, or after a commit has failed. */
 #define RETRY_MS 10
+/* How long callers wait for a store that cannot be read before they are refused. */
+#define PATIENCE_US 5000000
 /* Between two looks at a store of which nobody knows what it has. */
 #define STUCK_MS 200
 
@@ -101,8 +103,9 @@ static void commit_failed(struct local *local, int code, const char *error)
 }
 
 /*
- * The files were opened again. Nothing more is acknowledged unless they hold what they held. The
- * lock is held at the call and at the return; nothing is handed out in between.
+ * The files were opened again. Nothing more is taken on unless they hold what they held; if they
+ * cannot be read now, the commit thread tries again. The lock is held at the call and at the
+ * return; nothing is handed out in between.
  */
 static void compare_reopened(struct local *local)
 {
@@ -117,15 +120,20 @@ static void compare_reopened(struct local *local)
                "the store was opened again after a failed write, and has everything");
     else
         bi_log(&local->context.log, BIDE_LOG_ERROR,
-               "the store was opened again after a failed write, and %llu jobs differ: %s",
+               "the store was opened again after a failed write: %llu jobs differ; %s",
                (unsigned long long)differences, error);
     bi_local_lock(local);
-    if (same)
-        return;
-    local->stuck = true;
-    snprintf(local->stuck_text, sizeof(local->stuck_text),
-             "the store does not hold what was acknowledged (%.120s); close the queue and check it",
-             error);
+    int64_t now = bi_clock_boot();
+    if (!local->uncompared)
+        local->uncompared_since = now;
+    local->uncompared = code != BIDE_OK;
+    /* For some seconds whoever comes just waits. */
+    local->stuck = !same && (code == BIDE_OK || now - local->uncompared_since > PATIENCE_US);
+    if (!same)
+        snprintf(local->stuck_text, sizeof(local->stuck_text), "%.60s %s (%.60s); %s",
+                 local->store->place == NULL ? "the store" : local->store->place,
+                 code == BIDE_OK ? "does not hold what was acknowledged" : "cannot be compared",
+                 error, code == BIDE_OK ? "close the queue and check it" : "it is tried again");
 }
 
 /* Nobody knows how it went: whoever waits is told so, and nothing is taken on until it is known. The
@@ -171,7 +179,7 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
     if (code == BIDE_OK)
         release_held(local, held_for(local, batch->number));
     bi_batch_done(local->core, batch);
-    local->committing = false;
+    local->committing = local->uncompared; /* then nothing is stored before it is compared */
     bi_local_look_ahead(local);
     if (local->sliced.head != NULL)
         bi_alarm_ring(&local->alarm);
@@ -230,7 +238,7 @@ void bi_commit_lead(struct local *local)
         return;
     commit_one(local);
     /* What has gathered meanwhile, and what the store asked for, is the commit thread's. */
-    if (bi_core_dirty(local->core) || local->asides != NULL || local->closing)
+    if (bi_core_dirty(local->core) || local->asides != NULL || local->uncompared || local->closing)
         pthread_cond_signal(&local->work);
 }
 
@@ -300,6 +308,19 @@ static void tidy_unlocked(struct local *local)
     local->committing = false;
 }
 
+/* The lock is held at the call and at the return. At the end of all, what cannot be compared is
+ * left to the next start. */
+static void compare_again(struct local *local)
+{
+    bool last = local->last;
+    pthread_mutex_unlock(&local->lock);
+    bi_alarm_sleep(STUCK_MS);
+    bi_local_lock(local);
+    compare_reopened(local);
+    local->uncompared = local->uncompared && !last;
+    local->committing = local->uncompared;
+}
+
 void *bi_commit_run(void *arg)
 {
     struct local *local = arg;
@@ -308,18 +329,20 @@ void *bi_commit_run(void *arg)
     for (;;) {
         bool dirty = bi_core_dirty(local->core);
         if (local->last && !local->committing && (!dirty || code != BIDE_OK) &&
-            local->held_ops == 0)
+            local->held_ops == 0 && local->asides == NULL)
             break;
         if (code != BIDE_OK)
             rest(local);
         code = BIDE_OK;
         if (local->unsettled.number != 0)
             try_unsettled(local);
+        else if (local->uncompared)
+            compare_again(local);
         else if (local->committing)
             wait_for_work(local);
         else if (dirty)
             code = commit_one(local);
-        else if (local->asides != NULL && !local->last)
+        else if (local->asides != NULL)
             set_one_aside(local);
         else if (local->tidy_at <= bi_clock_boot() && !local->last)
             tidy_unlocked(local);

@@ -80,15 +80,17 @@ struct local {
     struct held held[BI_BATCHES_MAX]; /* answers, by the batch that they wait for */
     uint64_t held_ops;
     uint64_t held_bytes;
-    pthread_cond_t room;       /* fewer answers are held */
-    unsigned queued;           /* callers that wait for room */
-    pthread_cond_t left;       /* such a caller has gone */
-    pthread_cond_t work;       /* for the commit thread */
-    bool committing;           /* somebody is storing a batch */
-    bool last;                 /* closing, and nothing more comes: the commit thread may end */
-    int64_t tidy_at;           /* when the store wants to be tidied; BI_NEVER */
-    int64_t wakes_at;          /* when the commit thread looks after that by itself */
-    bool stuck;                /* nobody knows how the last commit went: nothing is taken on */
+    pthread_cond_t room; /* fewer answers are held */
+    unsigned queued;     /* callers that wait for room */
+    pthread_cond_t left; /* such a caller has gone */
+    pthread_cond_t work; /* for the commit thread */
+    bool committing;     /* somebody is storing a batch */
+    bool last;           /* closing, and nothing more comes: the commit thread may end */
+    int64_t tidy_at;     /* when the store wants to be tidied; BI_NEVER */
+    int64_t wakes_at;    /* when the commit thread looks after that by itself */
+    bool stuck;          /* nobody knows how the last commit went: nothing is taken on */
+    bool uncompared;     /* the store was opened again, and could not be read to compare it */
+    int64_t uncompared_since;
     struct bi_batch unsettled; /* that commit's; number 0: none */
     char stuck_text[BIDE_ERROR_SIZE];
     struct aside *asides;

@@ -9,8 +9,8 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* How long a caller waits for the lock before it goes first. */
 #define STARVING_US 1000
@@ -175,6 +175,15 @@ static bool brings_jobs(bide_op_kind kind)
     return kind == BIDE_OP_PUT || kind == BIDE_OP_PUT_MANY || kind == BIDE_OP_RESTORE;
 }
 
+static int refuse_full(const struct local *local, bide_op *op)
+{
+    const char *place = local->store->place;
+    snprintf(op->error, sizeof(op->error),
+             "%s: the disk of %.100s is full: no new jobs until there is room again",
+             bide_op_name(op->kind), place == NULL ? "the store" : place);
+    return BIDE_EFULL;
+}
+
 /* With a store that keeps things: may the op be run now? */
 static int may_run(struct local *local, bide_op *op, struct bi_now *now)
 {
@@ -197,8 +206,7 @@ static int may_run(struct local *local, bide_op *op, struct bi_now *now)
                 "the op must wait until it is stored and names no completion queue");
         if (brings_jobs(op->kind) &&
             atomic_load_explicit(&local->store->full, memory_order_relaxed))
-            return bi_local_refuse(op, BIDE_EFULL,
-                                   "the disk is full: no new jobs until there is room again");
+            return refuse_full(local, op);
         int code = bi_commit_room(local, op, now);
         if (code != BIDE_OK)
             return code;

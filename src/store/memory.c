@@ -32,7 +32,7 @@ static const struct store_ops memory_ops = {
 
 struct store *bi_store_memory_new(void)
 {
-    struct store *store = malloc(sizeof(*store));
+    struct store *store = calloc(1, sizeof(*store));
     if (store != NULL)
         store->ops = &memory_ops;
     return store;

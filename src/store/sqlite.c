@@ -325,7 +325,8 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, bool 
         sqlite->token_limit = batch->next_token;
         return BIDE_OK;
     }
-    if ((code & 0xff) == SQLITE_BUSY)
+    /* Locked out, or without room for a frame: the log has no end of a transaction that counts. */
+    if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL)
         *begun = false;
     int answer = bi_sqlite_error(sqlite, writer, "commit", error);
     roll_back(writer);
@@ -362,14 +363,31 @@ static int reopen(struct sqlite *sqlite, char *error)
     return code;
 }
 
+static int bring_in_log(struct sqlite *sqlite)
+{
+    return sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
+                                     NULL);
+}
+
+/* Syncs the log as it is, for a file that has no room to grow. */
+static bool sync_log(const struct sqlite *sqlite)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof(name), "%s-wal", sqlite->path);
+    int fd = open(name, O_RDWR | O_CLOEXEC);
+    bool synced = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    return synced;
+}
+
 /* Brings what the log has into the file, written anew and synced: a sync that failed once may
  * have dropped what it could not write, and would not say so again. */
-static bool make_solid(struct sqlite *sqlite)
+static bool make_solid(struct sqlite *sqlite, int failed)
 {
-    if (sqlite->options.sync == BIDE_SYNC_OFF)
+    if (sqlite->options.sync == BIDE_SYNC_OFF || bring_in_log(sqlite) == SQLITE_OK)
         return true;
-    return sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
-                                     NULL) == SQLITE_OK;
+    return failed == BIDE_EFULL && sync_log(sqlite);
 }
 
 /*
@@ -385,7 +403,7 @@ static int settle(struct sqlite *sqlite, const struct bi_batch *batch, int faile
         if (reopen(sqlite, text) != BIDE_OK)
             continue;
         int stored = is_stored(sqlite, batch);
-        if (stored < 0 || !make_solid(sqlite))
+        if (stored < 0 || (stored == 1 && !make_solid(sqlite, failed)))
             continue;
         sqlite->doubtful = false;
         sqlite->base.reopened = true;
@@ -414,8 +432,11 @@ static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char
     int code = try_commit(sqlite, batch, &begun, error);
     if (code == BIDE_OK)
         return code;
-    if (code == BIDE_EFULL)
+    if (code == BIDE_EFULL) {
+        /* The filler gives its room back, and so does the log. */
         bi_sqlite_give_room(sqlite);
+        bring_in_log(sqlite);
+    }
     return begun ? settle(sqlite, batch, code, error) : code;
 }
 
@@ -433,10 +454,9 @@ static int sqlite_commit(struct store *store, const struct bi_batch *batch, char
     } else {
         if (sqlite->writer.db == NULL)
             code = reopen(sqlite, error);
-        bool had_filler = sqlite->has_filler;
         if (code == BIDE_OK)
             code = commit_once(sqlite, batch, error);
-        if (code == BIDE_EFULL && had_filler && is_small(batch))
+        if (code == BIDE_EFULL && is_small(batch))
             code = commit_once(sqlite, batch, error);
     }
     pthread_mutex_unlock(&sqlite->writer.use);
@@ -509,7 +529,7 @@ static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
     sqlite3_stmt *scan = bi_sqlite_get(&sqlite->slow, ST_SCAN);
     if (scan == NULL)
         return SQLITE_ERROR;
-    sqlite3_bind_int64(scan, 1, (int64_t)id);
+    sqlite3_bind_int64(scan, 1, (int64_t)id + 1);
     sqlite3_bind_int64(scan, 2, (int64_t)below);
     sqlite3_bind_int64(scan, 3, 1);
     int code = sqlite3_step(scan);
@@ -559,7 +579,7 @@ static int scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, siz
     sqlite3_stmt *from = bi_sqlite_get(slow, ST_SCAN);
     if (from == NULL)
         return bi_sqlite_error(sqlite, slow, "scan", error);
-    sqlite3_bind_int64(from, 1, (int64_t)*after);
+    sqlite3_bind_int64(from, 1, (int64_t)*after + 1);
     sqlite3_bind_int64(from, 2, (int64_t)below);
     sqlite3_bind_int64(from, 3, (int64_t)max);
     int answer = BIDE_OK;
@@ -741,6 +761,7 @@ int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *option
         return code;
     }
     bi_sqlite_fill(sqlite, true);
+    sqlite->base.place = sqlite->path;
     *out = &sqlite->base;
     return BIDE_OK;
 }

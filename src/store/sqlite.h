@@ -71,6 +71,7 @@ struct sqlite {
     uint64_t id_limit;    /* stored: a restart after a crash begins here */
     uint64_t token_limit; /* stored */
     int wal_frames;       /* in the log after the last commit */
+    int log_pages;        /* how many it may have */
     unsigned tidied;      /* commits since the free pages were looked at */
     bool has_filler;
     int64_t filler_tried; /* when the filler was last missed */

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The log is brought into the file when it has so many pages. */
-#define LOG_PAGES 4000
 /* Free pages are given back when there are more of them than this, and than a quarter of all. */
 #define FREE_PAGES 1024
+/* On a full disk nearly all are given back. */
+#define FREE_PAGES_FULL 16
 /* How many at a time, and after how many commits they are counted. */
 #define VACUUM_PAGES 256
 #define VACUUM_EVERY 32
@@ -42,6 +42,8 @@ static void checkpoint(struct sqlite *sqlite)
 static bool has_many_free(struct sqlite *sqlite)
 {
     int64_t free_pages = bi_sqlite_number(&sqlite->writer, "PRAGMA freelist_count", 0);
+    if (sqlite->base.full)
+        return free_pages > FREE_PAGES_FULL;
     return free_pages > FREE_PAGES &&
            free_pages > bi_sqlite_number(&sqlite->writer, "PRAGMA page_count", 0) / 4;
 }
@@ -61,7 +63,7 @@ static int64_t tidy(struct sqlite *sqlite, bool idle)
     bool more = false;
     if (idle || ++sqlite->tidied % VACUUM_EVERY == 0)
         more = vacuum(sqlite);
-    if (sqlite->wal_frames >= LOG_PAGES || (idle && !more && sqlite->wal_frames > 0))
+    if (sqlite->wal_frames >= sqlite->log_pages || (idle && !more && sqlite->wal_frames > 0))
         checkpoint(sqlite);
     bi_sqlite_fill(sqlite, false);
     if (more)

@@ -4,7 +4,8 @@
  *
  * Deleting needs room, too: the log takes the changed pages before the file gives any back. When
  * the disk is full the filler is given up, and deletes go on in its place, while new jobs are
- * refused. It is made again as soon as there is room for it and as much again.
+ * refused. It is made again as soon as there is room for it and as much again. It is larger than
+ * the log ever is, so that the log can be brought into a file that has to grow for it.
  */
 #define _GNU_SOURCE
 #include "store/sqlite.h"
@@ -19,7 +20,9 @@
 
 /* The filler takes a sixteenth of the disk, within these. */
 #define FILLER_MIN (INT64_C(256) << 10)
-#define FILLER_MAX (INT64_C(8) << 20)
+#define FILLER_MAX (INT64_C(16) << 20)
+/* Pages in the log before it is brought into the file: never more than have room in the filler. */
+#define LOG_MAX    1500
 #define LOOK_EVERY 200000 /* us */
 
 static void name_filler(const struct sqlite *sqlite, char *name, size_t size)
@@ -27,15 +30,17 @@ static void name_filler(const struct sqlite *sqlite, char *name, size_t size)
     snprintf(name, size, "%s-filler", sqlite->path);
 }
 
-/* How large the filler is to be; 0 if there is no room for it. */
-static int64_t filler_size(const struct sqlite *sqlite)
+/* How large the filler is to be, and whether there is room for it and as much again. */
+static int64_t filler_size(const struct sqlite *sqlite, bool *has_room)
 {
     struct statvfs disk;
+    *has_room = false;
     if (statvfs(sqlite->path, &disk) != 0)
-        return 0;
+        return FILLER_MIN;
     int64_t size = (int64_t)disk.f_blocks * (int64_t)disk.f_frsize / 16;
     size = size < FILLER_MIN ? FILLER_MIN : size > FILLER_MAX ? FILLER_MAX : size;
-    return (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= 2 * size ? size : 0;
+    *has_room = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= 2 * size;
+    return size;
 }
 
 /* Is it there, from an earlier life? */
@@ -45,15 +50,8 @@ static bool is_there(const char *name)
     return stat(name, &file) == 0 && file.st_blocks * INT64_C(512) >= FILLER_MIN;
 }
 
-static bool make_filler(const struct sqlite *sqlite)
+static bool make_filler(const char *name, int64_t size)
 {
-    char name[4096 + 8];
-    name_filler(sqlite, name, sizeof(name));
-    if (is_there(name))
-        return true;
-    int64_t size = filler_size(sqlite);
-    if (size == 0)
-        return false;
     int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)
         return false;
@@ -70,12 +68,18 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now)
     if (sqlite->has_filler || (!now && time - sqlite->filler_tried < LOOK_EVERY))
         return;
     sqlite->filler_tried = time;
-    sqlite->has_filler = make_filler(sqlite);
-    if (sqlite->base.full && sqlite->has_filler)
-        bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: there is room again, and puts go on",
-               sqlite->path);
-    if (sqlite->has_filler)
-        sqlite->base.full = false;
+    char name[4096 + 8];
+    name_filler(sqlite, name, sizeof(name));
+    bool has_room;
+    int64_t size = filler_size(sqlite, &has_room);
+    int64_t pages = size / 4096 * 3 / 4;
+    sqlite->log_pages = (int)(pages < LOG_MAX ? pages : LOG_MAX);
+    sqlite->has_filler = is_there(name) || (has_room && make_filler(name, size));
+    if (!sqlite->base.full || (!sqlite->has_filler && !has_room))
+        return;
+    bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: there is room again, and puts go on",
+           sqlite->path);
+    sqlite->base.full = false;
 }
 
 bool bi_sqlite_give_room(struct sqlite *sqlite)

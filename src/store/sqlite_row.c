@@ -101,7 +101,7 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_META_GET] = "SELECT value FROM meta WHERE name=?",
     [ST_HIGHEST] = "SELECT max(id) FROM job",
     [ST_COUNT_BELOW] = "SELECT count(*) FROM job WHERE id<?",
-    [ST_SCAN] = "SELECT " NAMES " FROM job WHERE id>? AND id<? ORDER BY id LIMIT ?",
+    [ST_SCAN] = "SELECT " NAMES " FROM job WHERE id>=? AND id<? ORDER BY id LIMIT ?",
     [ST_FETCH] = "SELECT " NAMES " FROM job WHERE id=?",
     [ST_BODY] = "SELECT body_sum,body,(SELECT data FROM body WHERE body.id=job.id) FROM job "
                 "WHERE id=?",

@@ -100,6 +100,7 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
+    const char *place; /* the file, for sentences; NULL: none */
     /* Set by commit when the files were closed and opened again because a write had failed: what
      * they hold must be compared with the core before anything more is acknowledged. */
     bool reopened;

@@ -113,7 +113,7 @@ static const struct store_ops passing_ops = {
 
 static int open_on(const struct store_ops *ops, bide **queue, char *error)
 {
-    struct store *store = malloc(sizeof(*store));
+    struct store *store = calloc(1, sizeof(*store));
     *queue = calloc(1, sizeof(**queue));
     if (store == NULL || *queue == NULL)
         abort();
