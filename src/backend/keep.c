@@ -140,13 +140,47 @@ static void visit_args(struct kept *kept, bide_op *op)
     }
 }
 
+/* ---- bodies and results that the caller brought as buffers ---- */
+
+/* Takes or gives back a reference to each; answers how many there are. */
+static size_t each_buf(bide_op *op, void (*visit_buf)(bide_buf *))
+{
+    size_t count = 0;
+    if (op->kind == BIDE_OP_PUT_MANY || op->kind == BIDE_OP_FINISH_MANY) {
+        bool puts = op->kind == BIDE_OP_PUT_MANY;
+        size_t items = puts ? op->put_many.count : op->finish_many.count;
+        for (size_t i = 0; i < items; i++) {
+            bide_buf *buf = puts ? op->put_many.items[i].buf : op->finish_many.items[i].buf;
+            count += buf != NULL;
+            visit_buf(buf);
+        }
+        return count;
+    }
+    bide_buf *buf = op->kind == BIDE_OP_PUT                  ? op->put.buf
+                    : op->kind == BIDE_OP_DONE               ? op->finish.buf
+                    : op->kind == BIDE_OP_FINISH_AND_RESERVE ? op->finish_and_reserve.finish.buf
+                                                             : NULL;
+    visit_buf(buf);
+    return buf != NULL;
+}
+
+static void count_buf(bide_buf *buf)
+{
+    (void)buf;
+}
+
+static void take_buf(bide_buf *buf)
+{
+    bide_buf_ref(buf);
+}
+
 int bi_keep(bide_op *op)
 {
     if (op->private_.wake != NULL || op->private_.kept != NULL)
         return BIDE_OK;
     struct kept counted = {.count = 0};
     visit_args(&counted, op);
-    if (counted.count == 0)
+    if (counted.count == 0 && each_buf(op, count_buf) == 0)
         return BIDE_OK;
     size_t places = counted.count * sizeof(struct place);
     struct kept *kept = malloc(sizeof(*kept) + places + counted.size);
@@ -158,6 +192,7 @@ int bi_keep(bide_op *op)
     kept->places = (struct place *)(void *)(kept + 1);
     kept->bytes = (char *)kept->places + places;
     visit_args(kept, op);
+    each_buf(op, take_buf);
     op->private_.kept = kept;
     return BIDE_OK;
 }
@@ -167,6 +202,7 @@ bool bi_keep_end(bide_op *op)
     struct kept *kept = op->private_.kept;
     if (kept == NULL)
         return false;
+    each_buf(op, bide_buf_unref);
     while (kept->count > 0) {
         const struct place *place = &kept->places[--kept->count];
         *place->pointer = place->was;

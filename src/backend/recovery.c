@@ -406,7 +406,8 @@ static bool step(struct local *local, struct bi_ordering *ordering,
     return more;
 }
 
-static void put_in_order(struct local *local)
+/* True if it must be done again. */
+static bool put_in_order(struct local *local)
 {
     struct bi_ordering ordering = {.count = 0};
     while (step(local, &ordering, bi_core_order_collect))
@@ -414,12 +415,13 @@ static void put_in_order(struct local *local)
     bi_core_order_sort(&ordering);
     while (step(local, &ordering, bi_core_order_apply))
         continue;
+    bi_local_lock(local);
+    bool again = bi_core_order_done(local->core, &ordering) && !local->closing;
+    pthread_mutex_unlock(&local->lock);
     if (ordering.failed)
         bi_log(&local->context.log, BIDE_LOG_ERROR,
                "out of memory: jobs are not in the order in which they were buried");
-    bi_local_lock(local);
-    bi_core_order_done(local->core, &ordering);
-    pthread_mutex_unlock(&local->lock);
+    return again;
 }
 
 /* Runs what has waited, some at a time; then recovery is over. */
@@ -462,7 +464,8 @@ static void recover(struct local *local)
     load_all(local);
     if (!set_phase(local, BIDE_PHASE_ORDERING))
         return;
-    put_in_order(local);
+    while (put_in_order(local))
+        continue;
     finish(local);
 }
 

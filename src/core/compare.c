@@ -30,18 +30,55 @@ static const char *compare_form(const struct core *core, const struct job *job,
         return "the priority or ttr is another";
     if (job->body_size != image->body_size)
         return "the body has another size";
+    if (((job->flags & JOB_CANCEL_WANTED) != 0) != image->cancel_wanted ||
+        ((job->flags & JOB_KEY_RETAINED) != 0) != image->key_hold_retained)
+        return "a mark is another";
+    if (job->state == BIDE_STATE_DELAYED && image->due_wall && job->due != image->due)
+        return "the due time is another";
+    return NULL;
+}
+
+static bool same_bytes(const bide_buf *a, const bide_buf *b)
+{
+    size_t size = bide_buf_size(a);
+    return (a == NULL) == (b == NULL) && size == bide_buf_size(b) &&
+           (size == 0 || memcmp(bide_buf_data(a), bide_buf_data(b), size) == 0);
+}
+
+/* What is written whenever it changes; counters and moments may have changed since. */
+static const char *compare_more(const struct more *more, const struct bi_image *image)
+{
+    static const struct more none = {.max_retries = BIDE_NO_RETRY_LIMIT};
+    if (more == NULL)
+        more = &none;
+    if (!same_bytes(more->key, image->key))
+        return "the key is another";
+    if (more->max_retries != image->max_retries || more->failures != image->failures ||
+        more->backoff_base != image->backoff_base || more->backoff_max != image->backoff_max)
+        return "the retries are others";
+    if (more->expires_at != image->expires_at || more->retain != image->retain)
+        return "the expiry or retention is another";
+    if (more->order != image->bury_order)
+        return "the order of burial is another";
+    if (!same_bytes(more->last_error, image->last_error) ||
+        !same_bytes(more->result, image->result))
+        return "the error or result is another";
     return NULL;
 }
 
 const char *bi_core_compare(struct core *core, const struct bi_image *image)
 {
-    const struct job *form = bi_journal_stored(core, image->id);
-    return form == NULL ? "the queue does not have it" : compare_form(core, form, image);
+    struct stored stored;
+    if (!bi_journal_stored(core, image->id, &stored))
+        return "the queue does not have it";
+    const char *difference = compare_form(core, stored.form, image);
+    return difference != NULL ? difference : compare_more(stored.more, image);
 }
 
 bool bi_core_is_stored(const struct core *core, uint64_t id)
 {
-    return bi_journal_stored(core, id) != NULL;
+    struct stored stored;
+    return bi_journal_stored(core, id, &stored);
 }
 
 size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *ids, size_t max,
@@ -53,7 +90,7 @@ size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *id
         uint32_t ref = bi_table_walk(&core->by_id, place, end);
         for (; ref != 0 && count < max; ref = job_at(core, ref)->link) {
             uint64_t id = job_at(core, ref)->id;
-            if (bi_journal_stored(core, id) != NULL)
+            if (bi_core_is_stored(core, id))
                 ids[count++] = id;
         }
     }

@@ -202,6 +202,9 @@ void bi_core_recovered(struct core *core, struct bi_now now)
             bi_waiter_end(core, waiter, BIDE_OK);
         waiter = next;
     }
+    for (size_t i = 0; i < core->place_count; i++)
+        if (core->places[i].topic != 0)
+            bi_core_limit_done(core, topic_at(core, core->places[i].topic));
     serve(core);
 }
 

@@ -214,17 +214,22 @@ bool bi_core_has(const struct core *core, uint64_t id);
 /*
  * Lists that were loaded out of order (bury order, age) are put in order at the end: collect and
  * apply in slices, sort in between, on any thread. Each answers true if there is more to do.
+ * bi_core_order_done() at the end; if it answers true, all of it is to be done again.
  */
 struct bi_ordering {
     struct bi_order_entry *entries;
     size_t count, room, next;
     uint64_t place;
+    int64_t moment; /* when collecting began, the next order then, and how often was undone */
+    uint64_t order;
+    uint64_t rollbacks;
+    bool again;  /* a commit failed on the way: collecting must begin once more */
     bool failed; /* out of memory: the order is not what it was */
 };
 bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsigned budget);
 void bi_core_order_sort(struct bi_ordering *ordering);
 bool bi_core_order_apply(struct core *core, struct bi_ordering *ordering, unsigned budget);
-void bi_core_order_done(struct core *core, struct bi_ordering *ordering);
+bool bi_core_order_done(struct core *core, struct bi_ordering *ordering);
 
 /* ---- bodies that only the store has (core/fetch.c); only with limits.cache_bytes ---- */
 
@@ -274,7 +279,7 @@ void bi_core_unpark(struct core *core, bide_op *op);
 const char *bi_core_compare(struct core *core, const struct bi_image *image);
 /* Should the store have this one? */
 bool bi_core_is_stored(const struct core *core, uint64_t id);
-/* Some ids that the store should have, from *place on (0: the beginning), which moves on. max is at
+/* Some ids that the store should have (not those whose removal waits to be stored), from *place on (0: the beginning), which moves on. max is at
  * least BI_CHAIN_ROOM. *end: those were all. */
 size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *ids, size_t max,
                           bool *end);

@@ -246,14 +246,19 @@ int bi_journal_pause(struct core *core, struct topic *topic)
     return BIDE_OK;
 }
 
-const struct job *bi_journal_stored(const struct core *core, uint64_t id)
+bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out)
 {
     const struct undo *undo = newest_of(core, id);
-    if (undo == NULL)
-        return bi_core_lookup(core, id);
+    if (undo == NULL) {
+        out->form = bi_core_lookup(core, id);
+        out->more = out->form == NULL ? NULL : more_of(core, out->form);
+        return out->form != NULL;
+    }
     while (undo->older != 0)
         undo = undo_at(core, undo->older);
-    return undo->existed ? &undo->form : NULL;
+    out->form = &undo->form;
+    out->more = undo->had_more ? &undo->more : NULL;
+    return undo->existed;
 }
 
 void bi_journal_see(struct core *core, uint64_t id)
@@ -645,6 +650,7 @@ void bi_core_rollback(struct core *core, struct bi_now now)
     const struct undo_list lists[2] = {journal->changes, journal->sealed};
     core->now = now;
     core->hold = 0;
+    core->rollbacks++;
     bi_waiters_rollback(core);
     void (*const passes[])(struct core *, struct undo *) = {take_away, put_back, bring_back};
     for (size_t pass = 0; pass < 3; pass++)

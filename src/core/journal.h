@@ -76,8 +76,12 @@ void bi_journal_removed(struct core *core, struct job *job);
 void bi_journal_forget(struct core *core, struct job *job);
 int bi_journal_pause(struct core *core, struct topic *topic);
 
-/* The job as the store has it: NULL if it has none of that id. */
-const struct job *bi_journal_stored(const struct core *core, uint64_t id);
+/* The job as the store has it; false if it has none of that id. */
+struct stored {
+    const struct job *form;
+    const struct more *more; /* NULL: none */
+};
+bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out);
 
 /* The op that runs looked at this job: its answer holds for the job's last change. */
 void bi_journal_see(struct core *core, uint64_t id);

@@ -51,7 +51,9 @@ static void enter_loaded(struct core *core, struct job *job, const struct bi_ima
 {
     bide_state state = bi_wish_settle_due(core, job, image);
     bool same = state == image->state && image->since != 0;
-    job->since = core->now.mono - (same ? age_of(core, mono_of(core, image->since)) : 0);
+    int64_t since = same ? mono_of(core, image->since) : core->now.mono;
+    /* A state that it came into in an earlier life began before this one. */
+    job->since = same && since > core->born ? core->born : since;
     bi_job_enter_loaded(core, job, state);
 }
 

@@ -183,7 +183,8 @@ void bi_core_limit_done(struct core *core, struct topic *topic)
 {
     struct job_list *list = &topic->lists[BIDE_STATE_DONE];
     uint64_t max = core->limits.max_done_per_topic;
-    while (max != 0 && list->count > max) {
+    /* While jobs are being loaded nobody knows which is the oldest. */
+    while (max != 0 && list->count > max && !core->recovering) {
         struct job *oldest = job_at(core, list->head);
         if (bi_journal_change(core, oldest) != BIDE_OK)
             return;

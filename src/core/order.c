@@ -6,7 +6,8 @@
  * been in their state. To find the place of each while loading would take a walk through the list.
  * So jobs are appended, and where that was wrong the list is put in order at the end: all its
  * jobs are collected and sorted, and then, the last one first, moved to the front. What comes into
- * the list meanwhile stands behind them, where it belongs.
+ * the list meanwhile stands behind them, where it belongs. But what a failed commit brings back may
+ * have been passed by: then all of it is done once more.
  */
 #include "core/state.h"
 
@@ -25,12 +26,13 @@ static uint64_t key_of(const struct core *core, const struct job *job)
     return (uint64_t)job->since ^ (UINT64_C(1) << 63); /* moments may be negative */
 }
 
-/* Whatever came into its state in this life stands where it belongs. */
-static bool is_loaded(const struct core *core, const struct job *job)
+/* Whatever has come into its state since collecting began stands where it belongs. */
+static bool was_there(const struct core *core, const struct bi_ordering *ordering,
+                      const struct job *job)
 {
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        return more_of(core, job)->order < core->first_order;
-    return job->since < core->born;
+        return more_of(core, job)->order < ordering->order;
+    return job->since <= ordering->moment;
 }
 
 static bool add_entry(struct core *core, struct bi_ordering *ordering, const struct job *job)
@@ -52,11 +54,16 @@ static bool add_entry(struct core *core, struct bi_ordering *ordering, const str
 bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsigned budget)
 {
     bool end = core->disordered == 0 || core->by_id.buckets == 0;
+    if (ordering->place == 0 && ordering->count == 0) {
+        ordering->moment = core->now.mono;
+        ordering->order = core->next_order;
+        ordering->rollbacks = core->rollbacks;
+    }
     for (; !end && budget > 0 && !ordering->failed; budget--) {
         uint32_t ref = bi_table_walk(&core->by_id, &ordering->place, &end);
         for (; ref != 0; ref = job_at(core, ref)->link) {
             const struct job *job = job_at(core, ref);
-            if ((core->disordered & 1u << job->state) != 0 && is_loaded(core, job) &&
+            if ((core->disordered & 1u << job->state) != 0 && was_there(core, ordering, job) &&
                 !add_entry(core, ordering, job))
                 ordering->failed = true;
         }
@@ -90,13 +97,16 @@ bool bi_core_order_apply(struct core *core, struct bi_ordering *ordering, unsign
     }
     if (ordering->next > 0)
         return true;
-    if (!ordering->failed)
+    ordering->again = ordering->rollbacks != core->rollbacks;
+    if (!ordering->failed && !ordering->again)
         core->disordered = 0;
     return false;
 }
 
-void bi_core_order_done(struct core *core, struct bi_ordering *ordering)
+bool bi_core_order_done(struct core *core, struct bi_ordering *ordering)
 {
+    bool again = ordering->again && !ordering->failed;
     bi_alloc_put(&core->alloc, ordering->entries);
-    ordering->entries = NULL;
+    *ordering = (struct bi_ordering){.failed = ordering->failed};
+    return again;
 }

@@ -86,6 +86,7 @@ struct core {
     struct feeds feeds;
     struct cache cache;
     bool lacking;        /* the op that is running showed a job without its body */
+    uint64_t rollbacks;  /* commits that failed */
     unsigned disordered; /* states (as bits) whose lists were loaded out of order */
     struct journal journal;
     uint64_t hold; /* of the op that is running */

@@ -135,6 +135,7 @@ static void roll_back(struct sim *sim)
     sim_fail_lacking(sim);
     fail_held(sim);
     sim_serve(sim);
+    sim_load_again(sim);
     sim_listing_drop_all(sim);
 }
 
@@ -166,7 +167,7 @@ static bool commit_one(struct sim *sim, unsigned failing_percent)
 
 void sim_commit_step(struct sim *sim)
 {
-    if (rng_one_in(&sim->rng, 60)) {
+    if (rng_one_in(&sim->rng, 30)) {
         sim_crash(sim);
         return;
     }
@@ -186,6 +187,7 @@ static void drop_core(struct sim *sim)
     if (sim->batch_open)
         bi_batch_done(sim->core, &sim->batch);
     sim->batch_open = false;
+    sim_load_drop(sim);
     bi_core_free(sim->core);
     sim->core = NULL;
     expect(sim, "blocks of memory not freed", 0, sim->alloc.blocks);
@@ -207,111 +209,4 @@ void sim_close(struct sim *sim)
         sim_op_put(sim, sop);
     }
     drop_core(sim);
-}
-
-/* Another boot: both clocks show something else. */
-static void reboot_clock(struct sim *sim)
-{
-    int64_t off = rng_one_in(&sim->rng, 2) ? rng_range(&sim->rng, 0, 20000000)
-                                           : rng_range(&sim->rng, 0, INT64_C(86400000000));
-    sim->now.wall += rng_one_in(&sim->rng, 4) ? -off : off;
-    if (rng_one_in(&sim->rng, 2))
-        sim->now.mono += off;
-    else
-        sim->now.mono = rng_range(&sim->rng, 0, 100000000);
-    sim_clock_round(sim);
-}
-
-void sim_new_core(struct sim *sim)
-{
-    sim->options.next_id = sim->store.next_id;
-    sim->options.next_token = sim->store.next_token;
-    if (sim->alloc_fails)
-        sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 10), 1);
-    sim->core = bi_core_new(&sim->options, sim->now);
-    if (sim->alloc_fails && sim_alloc_disarm(&sim->alloc) && sim->core == NULL)
-        expect(sim, "blocks of memory not freed", 0, sim->alloc.blocks);
-    if (sim->core == NULL)
-        sim->core = bi_core_new(&sim->options, sim->now);
-    expect_true(sim, sim->core != NULL, "no core could be made");
-    model_reset(sim->model, sim->options.next_id, sim->options.next_token);
-    sim->memory = sim_memory(sim);
-}
-
-/* What a plain image does not say may be anything. */
-static void scribble(struct sim *sim, struct bi_image *image)
-{
-    image->max_retries = (int32_t)rng_range(&sim->rng, BIDE_NO_RETRY_LIMIT, 3);
-    image->failures = (uint32_t)rng_below(&sim->rng, 3);
-    image->expires_at = rng_range(&sim->rng, 0, 1);
-    image->retain = rng_range(&sim->rng, 0, 1000);
-    image->reserves = image->kicks = (uint32_t)rng_below(&sim->rng, 3);
-    image->ready = image->reserved = image->buried = rng_range(&sim->rng, 0, 1);
-}
-
-static void load_job(struct sim *sim, const struct bi_image *stored)
-{
-    struct bi_image image = *stored;
-    if (sim_has_cache(sim) && rng_one_in(&sim->rng, 2))
-        image.body = NULL;
-    if (image.plain)
-        scribble(sim, &image);
-    if (sim->alloc_fails && rng_one_in(&sim->rng, 8))
-        sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 4), 1);
-    int code = bi_core_load(sim->core, &image, sim->now);
-    if (sim_alloc_disarm(&sim->alloc) && code == BIDE_ENOMEM) {
-        model_resync(sim->model);
-        code = bi_core_load(sim->core, &image, sim->now);
-    }
-    sim->alloc.failed = 0;
-    expect_code(sim, "load", BIDE_OK, code);
-    image.body = stored->body;
-    model_load(sim->model, &image);
-}
-
-static void load_everything(struct sim *sim)
-{
-    model_begin_load(sim->model, &sim->store);
-    for (size_t i = 0; i < sim->store.count; i++)
-        load_job(sim, &sim->store.jobs[i]);
-    for (int name = 0; name < SIM_NAMES; name++) {
-        struct bi_image image = {.due = sim->store.pauses[name]};
-        if (image.due == 0)
-            continue;
-        sim_copy_name(image.topic, name);
-        expect_code(sim, "load_pause", BIDE_OK, bi_core_load_pause(sim->core, &image, sim->now));
-        model_load_pause(sim->model, name, image.due);
-    }
-}
-
-/* Jobs come in the order of their ids; the lists that have an order of their own get it now. */
-static void order_everything(struct sim *sim)
-{
-    struct bi_ordering ordering = {0};
-    while (bi_core_order_collect(sim->core, &ordering, 3))
-        continue;
-    bi_core_order_sort(&ordering);
-    while (bi_core_order_apply(sim->core, &ordering, 3))
-        continue;
-    expect_true(sim, !ordering.failed, "ordering failed though there was memory");
-    bi_core_order_done(sim->core, &ordering);
-}
-
-void sim_crash(struct sim *sim)
-{
-    sim->what = "crash";
-    sim_tell(sim, NULL, BIDE_OK);
-    if (sim->batch_open && rng_one_in(&sim->rng, 2))
-        sim_store_apply(&sim->store, &sim->batch);
-    sim_close(sim);
-    sim->what = "load";
-    reboot_clock(sim);
-    sim_new_core(sim);
-    expect_true(sim, sim->store.next_id > sim->model->told_id,
-                "after a restart an id would be given again");
-    load_everything(sim);
-    order_everything(sim);
-    model_learn_delays(sim->model);
-    sim_tick(sim);
-    sim_compare_all(sim);
 }

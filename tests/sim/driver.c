@@ -45,6 +45,7 @@ struct sim_op *sim_op_get(struct sim *sim, bide_op_kind kind)
     sop->op.kind = kind;
     sop->waiting = false;
     sop->completed = false;
+    sop->finish_hold = 0;
     return sop;
 }
 
@@ -176,7 +177,7 @@ static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
 static bool may_fail(const struct sim *sim, bide_op_kind kind)
 {
     return !sim_has_batches(sim) || (kind != BIDE_OP_PUT_MANY && kind != BIDE_OP_FINISH_MANY &&
-                                     kind != BIDE_OP_FINISH_AND_RESERVE);
+                                     kind != BIDE_OP_FINISH_AND_RESERVE && kind != BIDE_OP_KICK);
 }
 
 /* Runs an op while allocations fail. False if that made it fail; then nothing has changed. */
@@ -247,6 +248,7 @@ void sim_do(struct sim *sim, struct sim_op *sop)
 {
     int code = 0;
     bool answered = true;
+    sim_load_named(sim, sop);
     sim->what = bide_op_name(sop->op.kind);
     sop->waiting = true; /* it may be served before run() returns */
     /* Comparing the state takes long when there are many jobs. */
@@ -292,15 +294,17 @@ static void step(struct sim *sim)
     sim_clock_step(sim);
     sim_tick(sim);
     sim_supply_step(sim);
+    sim_load_step(sim);
+    bool loaded = sim->loading.phase == LOADED;
     if (kind < 15)
         cancel_some(sim);
-    else if (kind < 45)
+    else if (kind < 45 && loaded)
         sim_listing_step(sim);
-    else if (kind < 48)
+    else if (kind < 48 && loaded)
         sim_compare_all(sim);
     else if (kind < 98 && sim->options.journal)
         sim_commit_step(sim);
-    else if (kind < 99 && sim->floods && rng_one_in(&sim->rng, 6))
+    else if (kind < 99 && loaded && sim->floods && rng_one_in(&sim->rng, 6))
         sim_flood(sim);
     else
         sim_do(sim, sim_generate(sim));
@@ -323,6 +327,7 @@ static void begin(struct sim *sim)
 
 static void end(struct sim *sim)
 {
+    sim_load_rest(sim);
     sim_tick(sim);
     sim_compare_all(sim);
     sim_hash(sim, bi_core_hash(sim->core));

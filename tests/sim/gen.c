@@ -14,7 +14,10 @@ static struct mjob *random_job(struct sim *sim)
 uint64_t sim_pick_id(struct sim *sim)
 {
     const struct mjob *job = random_job(sim);
+    uint64_t stored = sim_load_pick(sim);
     uint64_t kind = rng_below(&sim->rng, 100);
+    if (stored != 0 && kind < 30)
+        return stored;
     if (job != NULL && kind < 88)
         return job->id;
     if (kind < 95)
@@ -157,6 +160,11 @@ static void gen_wait(struct sim *sim, struct sim_op *sop)
     sop->op.wait.timeout_ms = pick_timeout(sim);
 }
 
+static void gen_recovered(struct sim *sim, struct sim_op *sop)
+{
+    sop->op.recovered.timeout_ms = pick_timeout(sim);
+}
+
 static void gen_purge(struct sim *sim, struct sim_op *sop)
 {
     static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_BURIED,
@@ -279,6 +287,7 @@ static const struct {
     {BIDE_OP_BODY, 6, gen_body},
     {BIDE_OP_RESULT, 8, gen_result},
     {BIDE_OP_WAIT, 35, gen_wait},
+    {BIDE_OP_RECOVERED, 4, gen_recovered},
     {BIDE_OP_PURGE, 6, gen_purge},
     {BIDE_OP_PAUSE, 15, gen_topic},
     {BIDE_OP_RESUME, 15, gen_topic},
@@ -320,7 +329,7 @@ static bool ends(bide_op_kind kind)
 static struct sim_op *fewer(struct sim *sim)
 {
     struct sim_op *sop;
-    if (rng_one_in(&sim->rng, 4)) {
+    if (sim->loading.phase == LOADED && rng_one_in(&sim->rng, 4)) {
         sop = sim_op_get(sim, BIDE_OP_PURGE);
         gen_purge(sim, sop);
     } else {
@@ -330,7 +339,7 @@ static struct sim_op *fewer(struct sim *sim)
     return sop;
 }
 
-struct sim_op *sim_generate(struct sim *sim)
+static struct sim_op *generate(struct sim *sim)
 {
     size_t at = pick_kind(sim);
     if (adds(kinds[at].kind) && sim->model->count > sim->crowd)
@@ -339,6 +348,16 @@ struct sim_op *sim_generate(struct sim *sim)
         at = 0; /* a put */
     struct sim_op *sop = sim_op_get(sim, kinds[at].kind);
     kinds[at].fill(sim, sop);
+    return sop;
+}
+
+struct sim_op *sim_generate(struct sim *sim)
+{
+    struct sim_op *sop = generate(sim);
+    while (sim_must_wait(sim, sop)) {
+        sim_op_put(sim, sop);
+        sop = generate(sim);
+    }
     return sop;
 }
 

@@ -152,6 +152,7 @@ struct model {
     bide_counters total;
     bool draining;
     bool closed;
+    bool recovering;
     uint64_t next_id;
     uint64_t last_token; /* that this core has given */
     uint64_t told_token; /* that anybody was told of, in any life of the queue */
@@ -285,7 +286,9 @@ void model_compare_topic(struct model *m, int name, const bide_topic_stats *got)
 int64_t model_distance(const struct model *m, const struct mjob *job);
 
 /* ---- model_wait.c: waiting calls of every kind ---- */
-model_handler model_wait;
+model_handler model_wait, model_recovered_op;
+/* Everything has been loaded: those who wait for that learn it. */
+void model_recovered(struct model *m);
 /* NULL when there are too many. */
 struct mwaiter *model_add_waiter(struct model *m, struct sim_op *sop, int64_t timeout_ms);
 /* The core must have completed this one next, with this code; forgets it. */

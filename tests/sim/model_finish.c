@@ -131,5 +131,6 @@ void model_finish_and_reserve(struct model *m, struct sim_op *sop)
     const bide_finish_item *item = &sop->op.finish_and_reserve.finish;
     expect_code(m->sim, "status of the finish", finish(m, item), item->status);
     model_cleanup(m);
+    sop->finish_hold = m->hold;
     model_reserve_args(m, sop, &sop->op.finish_and_reserve.reserve);
 }

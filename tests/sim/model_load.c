@@ -45,7 +45,7 @@ static void load_figures(struct mjob *job, const struct bi_image *image)
 static void load_moments(struct model *m, struct mjob *job, const struct bi_image *image)
 {
     job->created = loaded_moment(m, image->created);
-    job->since = not_later(model_mono_of(m, image->since), m->now.mono);
+    job->since = not_later(model_mono_of(m, image->since), m->born.mono);
     if (image->plain)
         return;
     job->ready = loaded_moment(m, image->ready);

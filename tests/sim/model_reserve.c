@@ -127,9 +127,13 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     MODEL_COUNT(m, job->name, reserves);
     model_event(m, job, BIDE_EVENT_RESERVED, BIDE_STATE_RESERVED);
     model_compare_job(m, job, got, job->token, true);
-    /* Before its body is there, the lease does not run. */
-    if (got->body == NULL && got->body_size > 0)
-        job->due = m->now.mono + BIDE_TIME_MAX_MS * US_PER_MS;
+}
+
+/* While bodies must be read no lease of the op runs. */
+static void put_off_leases(struct model *m, const bide_job *jobs, size_t count)
+{
+    for (size_t i = 0; m->lacking && i < count; i++)
+        model_find(m, jobs[i].id)->due = m->now.mono + BIDE_TIME_MAX_MS * US_PER_MS;
 }
 
 bool model_could_take(struct model *m, const struct mwaiter *waiter)
@@ -153,6 +157,7 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
         count++;
     }
     expect(m->sim, "count of jobs", (int64_t)count, (int64_t)args->count);
+    put_off_leases(m, args->jobs, count);
     return count;
 }
 
@@ -263,6 +268,7 @@ void model_reserve_job(struct model *m, struct sim_op *sop)
     } else {
         model_answer(m, BIDE_OK);
         take(m, job, sop->op.reserve_job.job);
+        put_off_leases(m, sop->op.reserve_job.job, 1);
     }
 }
 

@@ -27,6 +27,7 @@ static model_handler *const handlers[BIDE_OP_COUNT] = {
     [BIDE_OP_BODY] = model_body,
     [BIDE_OP_RESULT] = model_result,
     [BIDE_OP_WAIT] = model_wait,
+    [BIDE_OP_RECOVERED] = model_recovered_op,
     [BIDE_OP_PURGE] = model_purge,
     [BIDE_OP_PAUSE] = model_pause,
     [BIDE_OP_RESUME] = model_resume,

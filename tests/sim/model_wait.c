@@ -156,6 +156,34 @@ void model_wait(struct model *m, struct sim_op *sop)
     }
 }
 
+void model_recovered_op(struct model *m, struct sim_op *sop)
+{
+    if (!m->recovering) {
+        model_answer(m, BIDE_OK);
+    } else if (sop->op.recovered.timeout_ms == 0) {
+        model_answer(m, BIDE_TIMED_OUT);
+    } else if (m->waiter_count >= m->sim->options.limits.max_waiters) {
+        model_answer(m, BIDE_TOO_MANY_WAITERS);
+    } else {
+        model_answer(m, BIDE_PENDING);
+        model_add_waiter(m, sop, sop->op.recovered.timeout_ms);
+    }
+}
+
+void model_recovered(struct model *m)
+{
+    m->now = m->sim->now;
+    m->hold = 0;
+    m->recovering = false;
+    for (struct mwaiter *w = m->waiters; w != NULL;) {
+        struct mwaiter *next = w->next;
+        if (w->sop->op.kind == BIDE_OP_RECOVERED)
+            model_complete(m, w, BIDE_OK, 0);
+        w = next;
+    }
+    model_settle(m);
+}
+
 void model_cancel_op(struct model *m, struct sim_op *sop)
 {
     m->now = m->sim->now;

@@ -25,6 +25,7 @@
 #define SIM_NAMES     12 /* topics there are */
 #define SIM_KEYS      6  /* keys there are */
 #define SIM_PAGE      40 /* jobs and topics in the pages of a full comparison */
+#define SIM_ROWS      12 /* rows that are read at a time */
 #define SIM_LISTINGS  3
 #define SIM_COMPLETED 256 /* completions in one step */
 
@@ -77,6 +78,7 @@ struct sim_op {
         int name;
     } slices; /* what the model knows of an op that is done in slices */
     struct sim_reading reading;
+    uint64_t finish_hold; /* what a finish_and_reserve holds for, whatever it reserves */
     bide_slice topics[SIM_TOPICS];
     uint32_t weights[SIM_TOPICS];
     bide_put_item puts[SIM_ITEMS];
@@ -103,6 +105,20 @@ struct sim_store {
     int64_t pauses[SIM_NAMES]; /* wall time; 0: not paused */
     uint64_t next_id;
     uint64_t next_token;
+};
+
+/* What comes back after a crash, while other things go on. */
+struct sim_loading {
+    enum { LOADED, LOADING, COLLECTING, APPLYING } phase;
+    uint64_t after; /* up to this id all have come; from below on they are new */
+    uint64_t below;
+    uint64_t *early; /* came before their turn */
+    size_t early_count;
+    size_t early_room;
+    struct bi_image rows[SIM_ROWS]; /* read, and not loaded yet */
+    size_t row;
+    size_t row_count;
+    struct bi_ordering ordering;
 };
 
 struct listing;
@@ -139,6 +155,7 @@ struct sim {
     size_t completed_seen;
 
     struct sim_store store;
+    struct sim_loading loading;
     struct bi_batch batch; /* sealed and not yet stored */
     bool batch_open;
 
@@ -277,18 +294,36 @@ void sim_store_apply(struct sim_store *store, const struct bi_batch *batch);
 void sim_store_done(struct sim_store *store);
 /* NULL if it has none. */
 const struct bi_image *sim_store_find(const struct sim_store *store, uint64_t id);
+/* The references of an image. */
+void sim_store_ref(const struct bi_image *image);
+void sim_store_unref(const struct bi_image *image);
 
 /* Gives the answer of an op that has completed, now or when its batch is stored. */
 void sim_answer(struct sim *sim, struct sim_op *sop);
-/* A core with nothing in it, and a model that knows nothing. */
-void sim_new_core(struct sim *sim);
 /* Commits whatever there is. */
 void sim_commit_all(struct sim *sim);
 /* Seals, commits, fails to commit, or crashes. */
 void sim_commit_step(struct sim *sim);
-void sim_crash(struct sim *sim);
 /* Closes the core: every waiting op must complete, once. */
 void sim_close(struct sim *sim);
+
+/* ---- load.c: crashes ---- */
+
+/* A core with nothing in it, and a model that knows nothing. */
+void sim_new_core(struct sim *sim);
+void sim_crash(struct sim *sim);
+/* What was stored comes back a little, or all the rest of it. */
+void sim_load_step(struct sim *sim);
+void sim_load_rest(struct sim *sim);
+void sim_load_drop(struct sim *sim);
+/* A commit has failed. */
+void sim_load_again(struct sim *sim);
+/* Jobs that the op names come first. */
+void sim_load_named(struct sim *sim, const struct sim_op *sop);
+/* Does the op have to know everything, and not everything has come? */
+bool sim_must_wait(const struct sim *sim, const struct sim_op *sop);
+/* The id of a stored job while loading goes on; 0 for none. */
+uint64_t sim_load_pick(struct sim *sim);
 
 /* ---- expect.c ---- */
 

@@ -4,16 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void drop_texts(const struct bi_image *image)
+void sim_store_ref(const struct bi_image *image)
 {
+    bide_buf_ref(image->body);
+    bide_buf_ref(image->key);
+    bide_buf_ref(image->last_error);
+    bide_buf_ref(image->result);
+}
+
+void sim_store_unref(const struct bi_image *image)
+{
+    bide_buf_unref(image->body);
     bide_buf_unref(image->key);
     bide_buf_unref(image->last_error);
     bide_buf_unref(image->result);
-}
-
-static bide_buf *ref(bide_buf *buf)
-{
-    return buf != NULL ? bide_buf_ref(buf) : NULL;
 }
 
 static size_t place_of(const struct sim_store *store, uint64_t id)
@@ -43,29 +47,24 @@ static void insert(struct sim_store *store, const struct bi_image *image)
     memmove(&store->jobs[at + 1], &store->jobs[at], (store->count - at) * sizeof *image);
     store->jobs[at] = *image;
     store->count++;
-    ref(image->body);
-    ref(image->key);
-    ref(image->last_error);
-    ref(image->result);
+    sim_store_ref(image);
 }
 
 static void update(struct sim_store *store, const struct bi_image *image)
 {
     struct bi_image *stored = &store->jobs[place_of(store, image->id)];
     bide_buf *body = stored->body;
-    drop_texts(stored);
+    bide_buf_ref(body);
+    sim_store_unref(stored);
+    sim_store_ref(image);
     *stored = *image;
     stored->body = body;
-    ref(image->key);
-    ref(image->last_error);
-    ref(image->result);
 }
 
 static void remove_job(struct sim_store *store, uint64_t id)
 {
     size_t at = place_of(store, id);
-    drop_texts(&store->jobs[at]);
-    bide_buf_unref(store->jobs[at].body);
+    sim_store_unref(&store->jobs[at]);
     store->count--;
     memmove(&store->jobs[at], &store->jobs[at + 1], (store->count - at) * sizeof store->jobs[0]);
 }
@@ -99,10 +98,8 @@ void sim_store_apply(struct sim_store *store, const struct bi_batch *batch)
 
 void sim_store_done(struct sim_store *store)
 {
-    for (size_t i = 0; i < store->count; i++) {
-        drop_texts(&store->jobs[i]);
-        bide_buf_unref(store->jobs[i].body);
-    }
+    for (size_t i = 0; i < store->count; i++)
+        sim_store_unref(&store->jobs[i]);
     free(store->jobs);
     memset(store, 0, sizeof *store);
 }

@@ -98,7 +98,9 @@ void sim_supply(struct sim *sim, struct sim_op *sop)
     struct sim_reading reading = sop->reading;
     memset(&sop->reading, 0, sizeof sop->reading);
     model_shown(sop, &reading);
-    bool armed = sim->alloc_fails && !sim->eager && rng_one_in(&sim->rng, 4);
+    /* Of one of several changes that lacks memory nobody could tell whether it began another batch. */
+    bool may_fail = !sim_has_batches(sim) || sop->op.kind == BIDE_OP_RESERVE_JOB;
+    bool armed = sim->alloc_fails && !sim->eager && may_fail && rng_one_in(&sim->rng, 4);
     sop->waiting = true; /* it may be served before supply() returns */
     sim->what = "supply";
     if (armed)
@@ -123,7 +125,7 @@ void sim_supply(struct sim *sim, struct sim_op *sop)
 /* The op is answered with an error instead: what it took goes back. */
 void sim_give_up(struct sim *sim, struct sim_op *sop)
 {
-    bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 3);
+    bool armed = sim->alloc_fails && !sim_has_batches(sim) && rng_one_in(&sim->rng, 3);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1, 1);
     bi_core_untake(sim->core, &sop->op, sim->now);
@@ -187,7 +189,8 @@ static uint64_t shown_memory(struct sim *sim)
 static void keep_body(struct sim *sim, uint64_t id)
 {
     bide_buf *body = stored_body(sim, id);
-    bool compare = sim->model->count < 100 && rng_one_in(&sim->rng, 8);
+    bool compare =
+        sim->loading.phase == LOADED && sim->model->count < 100 && rng_one_in(&sim->rng, 8);
     if (body == NULL)
         return;
     uint64_t before = compare ? sim_memory(sim) - shown_memory(sim) : 0;
