@@ -4,10 +4,11 @@ LIBDIR ?= lib
 DESTDIR ?=
 SEEDS ?= 1-40
 STEPS ?= 30000
+ROUNDS ?= 200
 STEP ?=
 ARGS ?=
 
-.PHONY: all run test tests check asan tsan bench sim symbols format library install clean help
+.PHONY: all run test tests check asan tsan bench sim kill symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -45,6 +46,10 @@ sim: build/build.ninja ## run the simulator: SEEDS=1-1000 STEPS=30000
 	ninja -C build sim
 	@build/sim --seeds $(SEEDS) --steps $(STEPS) $(ARGS)
 
+kill: build/build.ninja ## kill -9 a process that works on a SQLite file, again and again: ROUNDS=200
+	ninja -C build kill
+	@build/kill --rounds $(ROUNDS) $(ARGS)
+
 symbols: build/build.ninja ## write the exported symbols to tests/symbols.txt
 	ninja -C build
 	tools/check-symbols.sh --write build
@@ -60,7 +65,7 @@ install: ## install under PREFIX (/usr/local) in LIBDIR (lib), staged in DESTDIR
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' tools/install.sh
 
 clean: ## remove every build directory
-	rm -rf build build-gcc build-clang build-asan build-tsan
+	rm -rf build build-gcc build-clang build-asan build-tsan build-bare
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16

@@ -23,10 +23,12 @@ unit        240  unit tests
 contract    300  contract suite
 examples    240  every example does what it says
 sim         300  simulator, 1.2 million steps
-asan        500  unit, contract, simulator with the address and undefined sanitizers
-tsan        500  unit, contract with the thread sanitizer
+fault       400  loss of power, failing and full disks, kill -9
+bare        300  without SQLite: builds, and has the queue in memory
+asan        800  unit, contract, simulator, fault with the address and undefined sanitizers
+tsan        800  unit, contract with the thread sanitizer
 '
-urls='memory: memory:?ticker=wheel'
+urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7'
 
 # Counting. A step appends lines "passed failed" to the file $counts.
 
@@ -152,6 +154,20 @@ step_examples() {
         check timeout 60 "build-gcc/$(basename "$source" .c)"
     done
 }
+run_fault() { # build directory, rounds of kill -9
+    check_counted "${run[@]}" "$1/fault"
+    check_counted "${run[@]}" "$1/kill" --rounds "$2" --seed 1
+}
+
+step_fault() { build_gcc && run_fault build-gcc 40; }
+
+# What a machine without libsqlite3-dev has.
+step_bare() {
+    build bare gcc -Dsqlite=disabled || return 1
+    check_counted build-bare/contract memory:
+    check test "$(build-bare/contract sqlite: 2>&1 | grep -c 'libsqlite3-dev')" -gt 0
+}
+
 step_sim() { build_gcc && run_sim build-gcc 30000 1-20 21-40; }
 
 step_asan() {
@@ -162,6 +178,7 @@ step_asan() {
     run_unit build-asan
     run_contract build-asan
     run_sim build-asan 10000 1-4 5-8
+    run_fault build-asan 10
 }
 
 step_tsan() {

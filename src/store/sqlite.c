@@ -369,7 +369,7 @@ static int bring_in_log(struct sqlite *sqlite)
                                      NULL);
 }
 
-/* Syncs the log as it is, for a file that has no room to grow. */
+/* Syncs the log as it is. */
 static bool sync_log(const struct sqlite *sqlite)
 {
     char name[PATH_MAX];
@@ -381,12 +381,21 @@ static bool sync_log(const struct sqlite *sqlite)
     return synced;
 }
 
-/* Brings what the log has into the file, written anew and synced: a sync that failed once may
- * have dropped what it could not write, and would not say so again. */
+/*
+ * Brings what the log has into the file, written anew and synced: a sync that failed once may have
+ * dropped what it could not write, and would not say so again. The log, cut to nothing, is begun
+ * anew and synced, too: its old beginning must not come back after a loss of power and be played
+ * over the newer file. Without room for the file to grow the log itself is good enough, if it was
+ * not a sync that failed.
+ */
 static bool make_solid(struct sqlite *sqlite, int failed)
 {
-    if (sqlite->options.sync == BIDE_SYNC_OFF || bring_in_log(sqlite) == SQLITE_OK)
+    if (sqlite->options.sync == BIDE_SYNC_OFF)
         return true;
+    if (bring_in_log(sqlite) == SQLITE_OK)
+        return write_meta(&sqlite->writer, "opened_again", (uint64_t)bi_clock_wall()) ==
+                   SQLITE_DONE &&
+               sync_log(sqlite);
     return failed == BIDE_EFULL && sync_log(sqlite);
 }
 

@@ -7,6 +7,7 @@
  * that a test which hung or crashed can be told where.
  */
 #include "contract.h"
+#include "place.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -18,15 +19,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct theme *const themes[] = {
+static const struct theme *const all_themes[] = {
     &put_theme,     &restore_theme,  &reserve_theme, &strategy_theme, &lease_theme,
     &leases_theme,  &retry_theme,    &key_theme,     &time_theme,     &result_theme,
     &wait_theme,    &outside_theme,  &update_theme,  &topic_theme,    &look_theme,
     &list_theme,    &stats_theme,    &events_theme,  &async_theme,    &cq_theme,
     &threads_theme, &open_theme,     &badput_theme,  &badtopic_theme, &badtime_theme,
     &badcall_theme, &badlease_theme, &badlist_theme, &limits_theme,   &hostile_theme,
-    &chaos_theme,   &ending_theme,   &fuzz_theme,
+    &chaos_theme,   &ending_theme,   &fuzz_theme,    &stored_theme,
 };
+
+/* What is promised of queues that are closed and opened again. */
+static const struct theme *const kept_themes[] = {
+    &restart_theme, &restartlease_theme, &restartorder_theme, &restarttime_theme,
+    &loading_theme, &loadingop_theme,    &loadingend_theme,   &recovered_theme,
+    &backup_theme,  &verify_theme,       &cold_theme,         &coldwork_theme,
+};
+
+#define THEMES (COUNT(all_themes) + COUNT(kept_themes))
+
+static const struct theme *theme_at(size_t i)
+{
+    return i < COUNT(all_themes) ? all_themes[i] : kept_themes[i - COUNT(all_themes)];
+}
 
 struct settings {
     const char *filter;
@@ -154,8 +169,9 @@ static void run_test(const char *url, const struct theme *theme, const struct te
 /* A URL that does not open is told once, not once per test. */
 static bool url_opens(const char *url)
 {
+    char room[PLACE_SIZE];
     bide *queue = NULL;
-    int code = bide_open(url, NULL, &queue);
+    int code = bide_open(new_place(room, sizeof room), NULL, &queue);
     if (code != BIDE_OK) {
         printf("FAIL %s cannot be opened: %s: %s\n", url, bide_code_name(code), bide_last_error());
         return false;
@@ -163,29 +179,37 @@ static bool url_opens(const char *url)
     return bide_close(queue) == BIDE_OK;
 }
 
+static void run_theme(const char *url, const struct theme *theme, bool opens,
+                      const struct settings *settings, struct trace *trace, struct tally *tally)
+{
+    for (size_t i = 0; i < theme->count; i++) {
+        if (!selected(settings, theme->name, theme->tests[i].name))
+            continue;
+        if (opens)
+            run_test(url, theme, &theme->tests[i], settings, trace, tally);
+        else
+            tally->failed++;
+        places_sweep();
+    }
+}
+
 static void run_url(const char *url, const struct settings *settings, struct trace *trace,
                     struct tally *tally)
 {
-    bool opens = url_opens(url);
-    for (size_t i = 0; i < COUNT(themes); i++) {
-        for (size_t j = 0; j < themes[i]->count; j++) {
-            const struct test *test = &themes[i]->tests[j];
-            if (!selected(settings, themes[i]->name, test->name))
-                continue;
-            if (opens)
-                run_test(url, themes[i], test, settings, trace, tally);
-            else
-                tally->failed++;
-        }
-    }
+    checks_begin(url, "runner", "opens", trace);
+    bool opens = places_begin(url) && url_opens(url);
+    size_t count = keeps() ? THEMES : COUNT(all_themes);
+    for (size_t i = 0; i < count; i++)
+        run_theme(url, theme_at(i), opens, settings, trace, tally);
+    places_end();
 }
 
 static int list_tests(const struct settings *settings)
 {
-    for (size_t i = 0; i < COUNT(themes); i++)
-        for (size_t j = 0; j < themes[i]->count; j++)
-            if (selected(settings, themes[i]->name, themes[i]->tests[j].name))
-                printf("%s/%s\n", themes[i]->name, themes[i]->tests[j].name);
+    for (size_t i = 0; i < THEMES; i++)
+        for (size_t j = 0; j < theme_at(i)->count; j++)
+            if (selected(settings, theme_at(i)->name, theme_at(i)->tests[j].name))
+                printf("%s/%s\n", theme_at(i)->name, theme_at(i)->tests[j].name);
     return 0;
 }
 

@@ -46,7 +46,11 @@ extern const struct theme chaos_theme, ending_theme, fuzz_theme, hostile_theme;
 extern const struct theme lease_theme, leases_theme, limits_theme, list_theme, look_theme;
 extern const struct theme outside_theme, put_theme, reserve_theme, restore_theme, result_theme;
 extern const struct theme retry_theme, stats_theme, strategy_theme, threads_theme, time_theme;
-extern const struct theme topic_theme, update_theme, wait_theme;
+extern const struct theme stored_theme, topic_theme, update_theme, wait_theme;
+/* Only where keeps(). */
+extern const struct theme restart_theme, restartlease_theme, restartorder_theme, restarttime_theme;
+extern const struct theme loading_theme, loadingop_theme, loadingend_theme, recovered_theme;
+extern const struct theme backup_theme, verify_theme, cold_theme, coldwork_theme;
 
 /* How long a test waits for what is to come in the end. */
 #define PATIENCE_MS INT64_C(10000)
@@ -105,12 +109,18 @@ void nap_ms(int64_t duration_ms);
 #define open_queue(parameters) open_queue_at(HERE, (parameters))
 bide *open_queue_at(struct where at, const char *parameters);
 
-/* The URL under test with further parameters. */
+/* The URL of a queue that nobody else has, with further parameters. */
 const char *trial_url(char *room, size_t size, const char *parameters);
 
-/* Closes a queue before the test ends. */
+/* Closes a queue before the test ends; what it kept is removed. */
 #define close_queue(queue) close_queue_at(HERE, (queue))
 void close_queue_at(struct where at, bide *queue);
+/* The runner's: closes all that are open, each after a last look at it. */
+void close_all_queues(void (*before)(bide *queue));
+
+/* Is what a queue held there again when it is closed and opened? If not, the themes of what is
+ * kept are left out. */
+bool keeps(void);
 
 /* The name of a topic that no other test and no other run uses; the same for the same tag. */
 const char *fresh_topic(const char *tag);
@@ -137,6 +147,12 @@ uint64_t put_later_at(struct where at, bide *queue, const char *topic, int64_t d
 uint64_t put_key_at(struct where at, bide *queue, const char *topic, const char *key);
 uint64_t put_in_at(struct where at, bide *queue, const char *topic, bide_state state,
                    const bide_put_options *options);
+
+/* Puts many jobs alike, with bodies "x", as the options say or by default; ids may be NULL. */
+#define put_lots(queue, topic, count, options, ids) \
+    put_lots_at(HERE, (queue), (topic), (count), (options), (ids))
+void put_lots_at(struct where at, bide *queue, const char *topic, size_t count,
+                 const bide_put_options *options, uint64_t *ids);
 
 /* Reserves the job that must be ready now; await: that must come within PATIENCE_MS. */
 #define take(queue, topic)         take_at(HERE, (queue), (topic), 0)

@@ -4,20 +4,6 @@
 
 #include <string.h>
 
-static void put_lots(bide *queue, const char *topic, size_t count, int64_t delay_ms)
-{
-    static bide_put_item items[BIDE_BATCH_JOBS];
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    options.delay_ms = delay_ms;
-    for (size_t i = 0; i < COUNT(items); i++)
-        items[i] = (bide_put_item){.topic = slice(topic), .body = slice("x"), .options = &options};
-    for (size_t left = count, accepted = 0; left > 0; left -= accepted) {
-        size_t now = left < COUNT(items) ? left : COUNT(items);
-        OK(bide_put_many(queue, items, now, &accepted));
-        EQ(accepted, now);
-    }
-}
-
 /* ---- jobs for whoever waits ---- */
 
 enum { PRODUCERS = 3, CONSUMERS = 6, EACH = 4000, JOBS = PRODUCERS * EACH };
@@ -261,10 +247,12 @@ static void end_the_scene(bool shut_down_first)
     const char *c = fresh_topic("c");
     bide_cq *cq = new_cq();
     pthread_t threads[4];
+    bide_put_options later = BIDE_PUT_OPTIONS_INIT;
+    later.delay_ms = 3600000;
     scene.delayed = fresh_topic("b");
-    put_lots(scene.queue, scene.ready, VICTIMS, 0);
-    put_lots(scene.queue, scene.delayed, VICTIMS, 3600000);
-    put_lots(scene.queue, c, VICTIMS, 0);
+    put_lots(scene.queue, scene.ready, VICTIMS, NULL, NULL);
+    put_lots(scene.queue, scene.delayed, VICTIMS, &later, NULL);
+    put_lots(scene.queue, c, VICTIMS, NULL, NULL);
     threads[0] = start_thread(list_all, &scene);
     threads[1] = start_thread(list_all, &scene);
     threads[2] = start_thread(purge_all, &scene);

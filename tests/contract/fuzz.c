@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fuzz.c - ops of every kind with good and bad arguments: every one is answered, none does harm. */
 #include "chaos.h"
+#include "place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -67,6 +68,8 @@ struct slot {
     bide_topic_stats figures[4];
     bide_event events[4];
     bide_stats stats;
+    bide_check_report report;
+    char file[PLACE_SIZE];
     char cursor[BIDE_CURSOR_SIZE];
 };
 
@@ -268,6 +271,27 @@ static void ask_about_topics(struct slot *slot, bide_op *op)
     }
 }
 
+/* About what is stored; a copy goes to a new file, where there is something to copy. */
+static void ask_about_the_store(struct slot *slot, bide_op *op)
+{
+    static const char *const bad[] = {NULL, "", "/nowhere/at/all", "/"};
+    switch ((int)op->kind) {
+    case BIDE_OP_RECOVERED:
+        op->recovered.timeout_ms = any_number();
+        return;
+    case BIDE_OP_BACKUP:
+        op->backup.path = bad[roll(COUNT(bad))];
+        if (keeps() && one_in(3))
+            op->backup.path = new_file(slot->file, sizeof slot->file);
+        return;
+    case BIDE_OP_CHECK:
+        op->check.report = one_in(9) ? NULL : &slot->report;
+        return;
+    default:
+        ask_about_topics(slot, op);
+    }
+}
+
 static void ask(struct slot *slot, bide_op *op)
 {
     size_t feed = roll(COUNT(fuzz.feeds));
@@ -306,7 +330,7 @@ static void ask(struct slot *slot, bide_op *op)
         op->feed.timeout_ms = one_in(2) ? 1 : any_number();
         return;
     default:
-        ask_about_topics(slot, op);
+        ask_about_the_store(slot, op);
     }
 }
 

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QUEUES_MAX 128
 #define CQS_MAX    32
 #define TOPICS_MAX 64
 
@@ -31,10 +30,7 @@ struct owned_topic {
 /* There is one test in a process, hence one trial. The lock guards the lists. */
 static struct trial {
     pthread_mutex_t lock;
-    const char *url;
     int64_t number; /* makes topic names unique */
-    bide *queues[QUEUES_MAX];
-    size_t queue_count;
     bide_cq *cqs[CQS_MAX];
     size_t cq_count;
     struct owned_topic topics[TOPICS_MAX];
@@ -48,12 +44,11 @@ static struct trial {
 void trial_begin(const char *url, const char *theme, const char *test, struct trace *trace)
 {
     checks_begin(url, theme, test, trace);
-    trial.url = url;
     trial.number = wall_us();
 }
 
 /* Nothing is left in a shared database: what a holder still has goes when its lease ends. */
-static void sweep(bide *queue, const char *topic)
+static void sweep_topic(bide *queue, const char *topic)
 {
     static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_BURIED,
                                         BIDE_STATE_DONE};
@@ -72,13 +67,15 @@ static void sweep(bide *queue, const char *topic)
     }
 }
 
+static void sweep(bide *queue)
+{
+    for (size_t i = 0; i < trial.topic_count; i++)
+        sweep_topic(queue, trial.topics[i].name);
+}
+
 void trial_end(void)
 {
-    for (size_t i = 0; i < trial.queue_count; i++) {
-        for (size_t j = 0; trial.queues[i] && j < trial.topic_count; j++)
-            sweep(trial.queues[i], trial.topics[j].name);
-        OK(bide_close(trial.queues[i]));
-    }
+    close_all_queues(sweep);
     for (size_t i = 0; i < trial.cq_count; i++) {
         CHECK(bide_cq_drain(trial.cqs[i], 0) >= 0);
         EQ(bide_cq_free(trial.cqs[i]), BIDE_OK);
@@ -95,36 +92,6 @@ void trial_end(void)
         bide_job_clear(&gone->job);
         free(gone);
     }
-}
-
-const char *trial_url(char *room, size_t size, const char *parameters)
-{
-    const char *join = parameters[0] == '\0' ? "" : strchr(trial.url, '?') ? "&" : "?";
-    int length = snprintf(room, size, "%s%s%s", trial.url, join, parameters);
-    CHECK(length > 0 && (size_t)length < size);
-    return room;
-}
-
-bide *open_queue_at(struct where at, const char *parameters)
-{
-    char url[1024];
-    bide *queue = NULL;
-    int code = bide_open(trial_url(url, sizeof url, parameters), NULL, &queue);
-    check_code(at, code, BIDE_OK, "bide_open()");
-    check_true(at, queue != NULL, "a queue from bide_open()");
-    pthread_mutex_lock(&trial.lock);
-    check_true(at, trial.queue_count < QUEUES_MAX, "fewer queues");
-    trial.queues[trial.queue_count++] = queue;
-    pthread_mutex_unlock(&trial.lock);
-    return queue;
-}
-
-void close_queue_at(struct where at, bide *queue)
-{
-    for (size_t i = 0; i < trial.queue_count; i++)
-        if (trial.queues[i] == queue)
-            trial.queues[i] = NULL;
-    check_code(at, bide_close(queue), BIDE_OK, "bide_close()");
 }
 
 const char *fresh_topic(const char *tag)
@@ -210,6 +177,23 @@ uint64_t put_in_at(struct where at, bide *queue, const char *topic, bide_state s
         check_code(at, bide_done(queue, id, 0, "result", 6, 3600000), BIDE_OK, "bide_done()");
     check_equal(at, state_at(at, queue, id), state, "the state of the new job");
     return id;
+}
+
+void put_lots_at(struct where at, bide *queue, const char *topic, size_t count,
+                 const bide_put_options *options, uint64_t *ids)
+{
+    static bide_put_item items[BIDE_BATCH_JOBS];
+    size_t accepted = 0;
+    for (size_t done = 0; done < count; done += accepted) {
+        size_t now = count - done < COUNT(items) ? count - done : COUNT(items);
+        for (size_t i = 0; i < now; i++)
+            items[i] =
+                (bide_put_item){.topic = slice(topic), .body = slice("x"), .options = options};
+        check_code(at, bide_put_many(queue, items, now, &accepted), BIDE_OK, "bide_put_many()");
+        check_equal(at, (int64_t)accepted, (int64_t)now, "how many were accepted");
+        for (size_t i = 0; ids && i < now; i++)
+            ids[done + i] = items[i].id;
+    }
 }
 
 const bide_job *take_at(struct where at, bide *queue, const char *topic, int64_t timeout_ms)

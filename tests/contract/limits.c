@@ -254,6 +254,9 @@ static void a_single_job_of_put_many_may_be_larger(void)
     free(body);
 }
 
+/* Bodies count while they are in memory, and here there is room for all of them. */
+#define SMALL_AND_WARM "max_memory=1MiB&cache_bytes=64MiB"
+
 /* Puts bodies of 10 KB until one is refused; answers how many were taken. */
 static int fill(bide *queue, const char *topic, uint64_t *last)
 {
@@ -270,7 +273,7 @@ static int fill(bide *queue, const char *topic, uint64_t *last)
 
 static void a_queue_takes_no_more_than_max_memory(void)
 {
-    bide *queue = open_queue("max_memory=1MiB");
+    bide *queue = open_queue(SMALL_AND_WARM);
     const char *a = fresh_topic("a");
     uint64_t last = 0;
     int taken = fill(queue, a, &last);
@@ -293,7 +296,7 @@ static void a_queue_takes_no_more_than_max_memory(void)
 static void a_full_queue_refuses_each_item_and_each_restore(void)
 {
     static const char body[10000];
-    bide *queue = open_queue("max_memory=1MiB");
+    bide *queue = open_queue(SMALL_AND_WARM);
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
     uint64_t last = 0;
     fill(queue, a, &last);

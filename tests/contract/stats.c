@@ -251,7 +251,7 @@ static void topics_and_the_last_id_are_shown(void)
 static void memory_grows_with_the_bodies_and_shrinks_again(void)
 {
     static char body[20000];
-    bide *queue = open_queue("");
+    bide *queue = open_queue("cache_bytes=64MiB");
     const char *a = fresh_topic("a");
     uint64_t before = stats_of(queue).memory_bytes;
     uint64_t ids[20];

@@ -39,6 +39,11 @@ void world_remember(struct world *world);
 #define UNCHANGED(world) world_unchanged(HERE, (world))
 void world_unchanged(struct where at, const struct world *world);
 
+/* Fails the test if a job differs from what it was then; slack_ms is how much later it may be due
+ * by the rounding of clocks. */
+#define SAME_JOB(now, then, slack_ms) same_job(HERE, (now), (then), (slack_ms))
+void same_job(struct where at, const bide_job *now, const bide_job *then, int64_t slack_ms);
+
 /* Fails the test if the bytes of an out parameter are not those that spoil() wrote. */
 #define SPOILED(object) spoiled(HERE, &(object), sizeof(object), #object)
 void spoil(void *object, size_t size);

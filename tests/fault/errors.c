@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * errors.c - the disk errs now and then.
+ */
+#include "picture.h"
+#include "script.h"
+#include "vfs.h"
+
+#include <errno.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SEEDS     30
+#define PER_MILLE 60
+
+static uint64_t chance;
+
+static void arm(void)
+{
+    vfs_fail_at_random(++chance, PER_MILLE);
+}
+
+static void check_reopened(const char *url, bide *queue)
+{
+    char text[DIFFERENCE_SIZE];
+    struct picture *before = picture_take(queue);
+    OK(bide_close(queue));
+    queue = open_url(url);
+    struct picture *after = picture_take(queue);
+    if (!picture_survived(before, after, text))
+        FAIL("after a restart: %s", text);
+    picture_free(before);
+    picture_free(after);
+    OK(bide_close(queue));
+}
+
+/* Calls that fail are tried again later by the script itself; in the end all is well. */
+static void run_seed(uint64_t seed)
+{
+    struct script script;
+    fresh_folder("file");
+    const char *url = url_of("file/jobs.db", "");
+    chance = seed * 1000;
+    bide *queue = open_url(url);
+    script_begin(&script, queue);
+    snprintf(script.note, sizeof script.note, "seed %llu: ", (unsigned long long)seed);
+    for (size_t step = 0; step < script_length(); step++)
+        script_try(&script, step, arm, vfs_heal);
+    for (size_t step = 0; step < script_length(); step++)
+        if (script_try(&script, step, NULL, NULL) != BIDE_OK)
+            FAIL("%safter all errors %s: %s", script.note, script_name(step), script.error);
+    script_done(&script);
+    check_reopened(url, queue);
+}
+
+static void errors_at_random_places_are_told_and_mended(void)
+{
+    vfs_install();
+    vfs_skip_syncs(true);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        run_seed(seed);
+    CHECK(vfs_failed() > SEEDS);
+}
+
+/* ---- reading ---- */
+
+#define LARGE 5000
+
+static void put_large(bide *queue, int count)
+{
+    static char body[LARGE];
+    for (int i = 0; i < count; i++) {
+        memset(body, 'a' + i, sizeof(body));
+        OK(bide_put(queue, "work", body, sizeof(body), NULL, NULL));
+    }
+}
+
+/* The body of each job is that of its number, whatever became of the job. */
+static void check_large(bide *queue, int count)
+{
+    for (int i = 0; i < count; i++) {
+        bide_job job;
+        OK(bide_peek(queue, (uint64_t)i + 1, &job));
+        EQ(job.body_size, LARGE);
+        const char *body = job.body;
+        CHECK(body != NULL && body[0] == 'a' + i && body[LARGE - 1] == 'a' + i);
+        bide_job_clear(&job);
+    }
+}
+
+/* A reserve may wait, answer the failure, or set the job aside. It must not hand out a wrong body,
+ * and when the disk can be read again all bodies are there. */
+static void a_body_that_cannot_be_read_for_a_while_is_not_lost(void)
+{
+    vfs_install();
+    bide *queue = open_jobs("");
+    put_large(queue, 8);
+    OK(bide_close(queue));
+    queue = open_jobs("cache_bytes=1");
+    vfs_fail(&(struct vfs_fault){VFS_READ, "", 1, 0, SQLITE_IOERR_READ, EIO});
+    for (int i = 0; i < 4; i++) {
+        bide_job job;
+        int code = bide_reserve(queue, "work", 100, &job);
+        if (code == BIDE_OK) {
+            EQ(job.body_size, LARGE);
+            CHECK(((const char *)job.body)[0] == 'a' + (char)(job.id - 1));
+            bide_job_clear(&job);
+        }
+    }
+    vfs_heal();
+    check_large(queue, 8);
+    check_reopened(url_of("jobs.db", ""), queue);
+}
+
+static const struct test tests[] = {
+    TEST(errors_at_random_places_are_told_and_mended),
+    TEST(a_body_that_cannot_be_read_for_a_while_is_not_lost),
+};
+const struct theme errors_theme = {"errors", tests, COUNT(tests)};

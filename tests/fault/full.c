@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * full.c - the disk is full, and has room again.
+ *
+ * Once on a disk that the VFS makes small, and once on a real one of a few megabytes, where the
+ * system lets us have it.
+ */
+#define _GNU_SOURCE /* unshare */
+#include "picture.h"
+#include "vfs.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FEW      40    /* jobs that are there before the disk is full */
+#define PUTS_MAX 20000 /* more than any of these disks can take */
+#define BODY     3000
+
+static int put_body(bide *queue)
+{
+    static const char body[BODY] = "takes room";
+    return bide_put(queue, "work", body, sizeof(body), NULL, NULL);
+}
+
+static void put_few(bide *queue)
+{
+    for (int i = 0; i < FEW; i++)
+        OK(put_body(queue));
+}
+
+/* Puts until there is no more room; answers how many were taken. */
+static int put_until_full(bide *queue)
+{
+    for (int i = 0; i < PUTS_MAX; i++) {
+        int code = put_body(queue);
+        if (code == BIDE_OK)
+            continue;
+        if (code != BIDE_EFULL)
+            FAIL("put %d: expected BIDE_EFULL, got %s: %s", i, bide_code_name(code),
+                 bide_last_error());
+        if (strstr(bide_last_error(), "jobs.db") == NULL)
+            FAIL("expected the name of the file in \"%s\"", bide_last_error());
+        return i;
+    }
+    FAIL("%d puts, and the disk is not full", PUTS_MAX);
+}
+
+/* Every job can be taken and finished, half of them with a result. */
+static void work_off(bide *queue, int count)
+{
+    for (int i = 0; i < count; i++) {
+        bide_job job;
+        OK(bide_reserve(queue, "work", PATIENCE_MS, &job));
+        EQ(job.body_size, BODY);
+        if (i % 2 == 0)
+            OK(bide_delete(queue, job.id, job.token));
+        else
+            OK(bide_done(queue, job.id, job.token, "result", 6, HOUR_MS));
+        bide_job_clear(&job);
+    }
+}
+
+static void check_reopened(const char *url, bide *queue)
+{
+    char text[DIFFERENCE_SIZE];
+    struct picture *before = picture_take(queue);
+    OK(bide_close(queue));
+    queue = open_url(url);
+    struct picture *after = picture_take(queue);
+    if (!picture_survived(before, after, text))
+        FAIL("after a restart: %s", text);
+    picture_free(before);
+    picture_free(after);
+    OK(bide_close(queue));
+}
+
+static void check_count(bide *queue, int count)
+{
+    struct picture *picture = picture_take(queue);
+    EQ(picture->count, count);
+    picture_free(picture);
+}
+
+/* ---- a small disk by the VFS ---- */
+
+static void a_full_disk_refuses_puts_until_there_is_room(void)
+{
+    vfs_install();
+    bide *queue = open_jobs("");
+    put_few(queue);
+    vfs_limit(vfs_used() + 100000);
+    int taken = FEW + put_until_full(queue);
+    check_count(queue, taken);
+    work_off(queue, FEW / 2);
+    vfs_limit(0);
+    UNTIL(put_body(queue) == BIDE_OK);
+    check_reopened(url_of("jobs.db", ""), queue);
+}
+
+/* Something lies where the filler would be: there is none, and all else is as it should be. */
+static void without_a_filler_puts_go_on_when_there_is_room(void)
+{
+    vfs_install();
+    CHECK(mkdir(place_of("jobs.db-filler"), 0777) == 0);
+    bide *queue = open_jobs("");
+    put_few(queue);
+    vfs_limit(vfs_used() + 100000);
+    int taken = FEW + put_until_full(queue);
+    check_count(queue, taken);
+    vfs_limit(0);
+    UNTIL(put_body(queue) == BIDE_OK);
+    check_reopened(url_of("jobs.db", ""), queue);
+}
+
+/* ---- a small disk ---- */
+
+/* Mounts a disk of so many kilobytes, seen by this process only; false if we may not. */
+static bool mount_disk(int size_kb)
+{
+    char options[32];
+    snprintf(options, sizeof options, "size=%dk", size_kb);
+    const char *folder = fresh_folder("disk");
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("bide-fault", folder, "tmpfs", 0, options) == 0;
+}
+
+/* Ends the mount, so that the folder can be removed. */
+static void unmount_disk(void)
+{
+    CHECK(umount2(place_of("disk"), MNT_DETACH) == 0);
+}
+
+/* A file of somebody else that takes room: so much of it, or all there is with 0. */
+static void take_room(int64_t bytes)
+{
+    static const char zeros[4096];
+    int fd = open(place_of("disk/ballast"), O_WRONLY | O_CREAT | O_APPEND, 0666);
+    CHECK(fd >= 0);
+    for (int64_t i = 0; bytes == 0 || i < bytes; i += (int64_t)sizeof(zeros))
+        if (write(fd, zeros, sizeof(zeros)) != (ssize_t)sizeof(zeros))
+            break;
+    close(fd);
+}
+
+static void give_room(void)
+{
+    CHECK(unlink(place_of("disk/ballast")) == 0);
+}
+
+static void a_real_full_disk_refuses_puts_until_there_is_room(void)
+{
+    if (!mount_disk(8192))
+        return;
+    take_room(3 << 20);
+    bide *queue = open_url(url_of("disk/jobs.db", ""));
+    CHECK(file_exists(place_of("disk/jobs.db-filler")));
+    put_few(queue);
+    int taken = FEW + put_until_full(queue);
+    EQ(put_body(queue), BIDE_EFULL);
+    check_count(queue, taken);
+    work_off(queue, taken / 2);
+    give_room();
+    UNTIL(put_body(queue) == BIDE_OK);
+    UNTIL(file_exists(place_of("disk/jobs.db-filler")));
+    check_reopened(url_of("disk/jobs.db", ""), queue);
+    unmount_disk();
+}
+
+/* Nobody makes room but those who finish the jobs. */
+static void a_real_full_disk_that_is_worked_off_takes_puts_again(void)
+{
+    if (!mount_disk(8192))
+        return;
+    bide *queue = open_url(url_of("disk/jobs.db", ""));
+    int taken = put_until_full(queue);
+    CHECK(taken > 100);
+    for (int i = 0; i < taken; i++) {
+        bide_job job;
+        OK(bide_reserve(queue, "work", PATIENCE_MS, &job));
+        OK(bide_delete(queue, job.id, job.token));
+        bide_job_clear(&job);
+    }
+    UNTIL(put_body(queue) == BIDE_OK);
+    check_reopened(url_of("disk/jobs.db", ""), queue);
+    unmount_disk();
+}
+
+static void opening_on_a_real_full_disk_says_so(void)
+{
+    if (!mount_disk(4096))
+        return;
+    take_room(0);
+    REFUSED(url_of("disk/jobs.db", ""), BIDE_EFULL, "jobs.db");
+    give_room();
+    OK(bide_close(open_url(url_of("disk/jobs.db", ""))));
+    unmount_disk();
+}
+
+/* The filler is there from before, and gives the room that opening and deleting need. */
+static void a_queue_on_a_real_full_disk_opens_and_is_worked_off(void)
+{
+    if (!mount_disk(8192))
+        return;
+    bide *queue = open_url(url_of("disk/jobs.db", ""));
+    put_few(queue);
+    OK(bide_close(queue));
+    CHECK(file_exists(place_of("disk/jobs.db-filler")));
+    take_room(0);
+    queue = open_url(url_of("disk/jobs.db", ""));
+    work_off(queue, FEW);
+    give_room();
+    UNTIL(put_body(queue) == BIDE_OK);
+    check_reopened(url_of("disk/jobs.db", ""), queue);
+    unmount_disk();
+}
+
+static const struct test tests[] = {
+    TEST(a_full_disk_refuses_puts_until_there_is_room),
+    TEST(without_a_filler_puts_go_on_when_there_is_room),
+    TEST(a_real_full_disk_refuses_puts_until_there_is_room),
+    TEST(a_real_full_disk_that_is_worked_off_takes_puts_again),
+    TEST(opening_on_a_real_full_disk_says_so),
+    TEST(a_queue_on_a_real_full_disk_opens_and_is_worked_off),
+};
+const struct theme full_theme = {"full", tests, COUNT(tests)};

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+#include "vfs.h"
+
+#include "../sim/rng.h"
+#include "loss.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FAULTS_MAX 8
+#define FILES_MAX  64
+
+/* A file by its name, whether it is open or not. */
+struct tracked {
+    char *path;
+    bool main; /* the database itself, beside which the filler lies */
+    int64_t size;
+};
+
+/* What SQLite holds; the file of the system's VFS follows in memory. */
+struct shim_file {
+    sqlite3_file base;
+    struct tracked *tracked; /* NULL: a temporary file without a name */
+};
+
+static struct {
+    pthread_mutex_t lock;
+    sqlite3_vfs vfs;
+    sqlite3_vfs *system;
+    struct vfs_fault faults[FAULTS_MAX];
+    int fault_count;
+    struct rng rng;
+    unsigned per_mille;
+    unsigned failed;
+    unsigned counts[VFS_ACTS];
+    int last_errno;
+    int64_t limit;
+    bool skip_syncs;
+    struct tracked files[FILES_MAX];
+    int file_count;
+} shim = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct shim_file *shim_of(sqlite3_file *file)
+{
+    return (struct shim_file *)(void *)file;
+}
+
+static sqlite3_file *real_of(sqlite3_file *file)
+{
+    return (sqlite3_file *)(void *)(shim_of(file) + 1);
+}
+
+static const char *path_of(sqlite3_file *file)
+{
+    return shim_of(file)->tracked == NULL ? NULL : shim_of(file)->tracked->path;
+}
+
+static void enter(void)
+{
+    pthread_mutex_lock(&shim.lock);
+}
+
+static int leave(int code)
+{
+    pthread_mutex_unlock(&shim.lock);
+    return code;
+}
+
+/* ---- failing ---- */
+
+static bool ends_with(const char *path, const char *suffix)
+{
+    if (suffix == NULL || suffix[0] == 0)
+        return true;
+    size_t length = path == NULL ? 0 : strlen(path);
+    return length >= strlen(suffix) && strcmp(path + length - strlen(suffix), suffix) == 0;
+}
+
+static int fail(int code, int system)
+{
+    shim.failed++;
+    shim.last_errno = system;
+    return code;
+}
+
+/* What chance makes of an act. */
+static int random_code(enum vfs_act act)
+{
+    static const int codes[VFS_ACTS] = {
+        [VFS_READ] = SQLITE_IOERR_READ,         [VFS_WRITE] = SQLITE_IOERR_WRITE,
+        [VFS_SYNC] = SQLITE_IOERR_FSYNC,        [VFS_SHM] = SQLITE_IOERR_SHMMAP,
+        [VFS_TRUNCATE] = SQLITE_IOERR_TRUNCATE,
+    };
+    if (codes[act] == 0 || shim.per_mille == 0 || rng_below(&shim.rng, 1000) >= shim.per_mille)
+        return SQLITE_OK;
+    return fail(codes[act], EIO);
+}
+
+/* Counts an act, and answers the code that it fails with, or SQLITE_OK. */
+static int judge(enum vfs_act act, const char *path)
+{
+    shim.counts[act]++;
+    for (int i = 0; i < shim.fault_count; i++) {
+        struct vfs_fault *fault = &shim.faults[i];
+        if (fault->act != act || fault->nth == 0 || !ends_with(path, fault->suffix))
+            continue;
+        if (fault->nth > 1) {
+            fault->nth--;
+            continue;
+        }
+        if (fault->times > 0 && --fault->times == 0)
+            fault->nth = 0;
+        return fail(fault->code, fault->system);
+    }
+    return random_code(act);
+}
+
+void vfs_fail(const struct vfs_fault *fault)
+{
+    enter();
+    for (int i = 0; i < shim.fault_count; i++)
+        if (shim.faults[i].nth == 0)
+            shim.faults[i] = shim.faults[--shim.fault_count];
+    if (shim.fault_count == FAULTS_MAX)
+        abort();
+    shim.faults[shim.fault_count++] = *fault;
+    leave(0);
+}
+
+void vfs_fail_at_random(uint64_t seed, unsigned per_mille)
+{
+    enter();
+    shim.rng.state = seed;
+    shim.per_mille = per_mille;
+    leave(0);
+}
+
+void vfs_heal(void)
+{
+    enter();
+    shim.fault_count = 0;
+    shim.per_mille = 0;
+    leave(0);
+}
+
+unsigned vfs_failed(void)
+{
+    enter();
+    return (unsigned)leave((int)shim.failed);
+}
+
+unsigned vfs_count(enum vfs_act act)
+{
+    enter();
+    return (unsigned)leave((int)shim.counts[act]);
+}
+
+void vfs_skip_syncs(bool skip)
+{
+    enter();
+    shim.skip_syncs = skip;
+    leave(0);
+}
+
+/* ---- room ---- */
+
+static int64_t filler_size(const struct tracked *file)
+{
+    char path[4200];
+    struct stat info;
+    snprintf(path, sizeof(path), "%s-filler", file->path);
+    return file->main && stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
+}
+
+static int64_t used(void)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < shim.file_count; i++)
+        bytes += shim.files[i].size + filler_size(&shim.files[i]);
+    return bytes;
+}
+
+static bool has_room(const struct tracked *file, int64_t size)
+{
+    return shim.limit == 0 || file == NULL || size <= file->size ||
+           used() + size - file->size <= shim.limit;
+}
+
+void vfs_limit(int64_t bytes)
+{
+    enter();
+    shim.limit = bytes;
+    leave(0);
+}
+
+int64_t vfs_used(void)
+{
+    enter();
+    int64_t bytes = used();
+    leave(0);
+    return bytes;
+}
+
+static struct tracked *track(const char *path, int flags)
+{
+    if (path == NULL)
+        return NULL;
+    for (int i = 0; i < shim.file_count; i++)
+        if (strcmp(shim.files[i].path, path) == 0)
+            return &shim.files[i];
+    if (shim.file_count == FILES_MAX)
+        abort();
+    struct tracked *file = &shim.files[shim.file_count++];
+    *file = (struct tracked){strdup(path), (flags & SQLITE_OPEN_MAIN_DB) != 0, 0};
+    return file;
+}
+
+/* ---- one file ---- */
+
+static int file_close(sqlite3_file *file)
+{
+    return real_of(file)->pMethods->xClose(real_of(file));
+}
+
+static int file_read(sqlite3_file *file, void *data, int size, sqlite3_int64 offset)
+{
+    enter();
+    int code = judge(VFS_READ, path_of(file));
+    leave(0);
+    if (code != SQLITE_OK)
+        return code;
+    return real_of(file)->pMethods->xRead(real_of(file), data, size, offset);
+}
+
+static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_int64 offset)
+{
+    enter();
+    struct tracked *tracked = shim_of(file)->tracked;
+    int code = judge(VFS_WRITE, path_of(file));
+    if (code == SQLITE_OK && !has_room(tracked, offset + size))
+        code = fail(SQLITE_FULL, ENOSPC);
+    if (code == SQLITE_OK)
+        code = real_of(file)->pMethods->xWrite(real_of(file), data, size, offset);
+    if (code == SQLITE_OK) {
+        loss_written(path_of(file), offset, data, (size_t)size);
+        if (tracked != NULL && offset + size > tracked->size)
+            tracked->size = offset + size;
+    }
+    return leave(code);
+}
+
+static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
+{
+    enter();
+    int code = judge(VFS_TRUNCATE, path_of(file));
+    if (code == SQLITE_OK)
+        code = real_of(file)->pMethods->xTruncate(real_of(file), size);
+    if (code == SQLITE_OK) {
+        loss_cut(path_of(file), size);
+        if (shim_of(file)->tracked != NULL)
+            shim_of(file)->tracked->size = size;
+    }
+    return leave(code);
+}
+
+static int file_sync(sqlite3_file *file, int flags)
+{
+    enter();
+    int code = judge(VFS_SYNC, path_of(file));
+    if (code == SQLITE_OK && !shim.skip_syncs)
+        code = real_of(file)->pMethods->xSync(real_of(file), flags);
+    loss_synced(path_of(file), code != SQLITE_OK);
+    return leave(code);
+}
+
+static int file_size(sqlite3_file *file, sqlite3_int64 *size)
+{
+    return real_of(file)->pMethods->xFileSize(real_of(file), size);
+}
+
+static int file_lock(sqlite3_file *file, int level)
+{
+    return real_of(file)->pMethods->xLock(real_of(file), level);
+}
+
+static int file_unlock(sqlite3_file *file, int level)
+{
+    return real_of(file)->pMethods->xUnlock(real_of(file), level);
+}
+
+static int file_check_reserved(sqlite3_file *file, int *result)
+{
+    return real_of(file)->pMethods->xCheckReservedLock(real_of(file), result);
+}
+
+static int file_control(sqlite3_file *file, int what, void *arg)
+{
+    return real_of(file)->pMethods->xFileControl(real_of(file), what, arg);
+}
+
+static int file_sector_size(sqlite3_file *file)
+{
+    return real_of(file)->pMethods->xSectorSize(real_of(file));
+}
+
+static int file_characteristics(sqlite3_file *file)
+{
+    return real_of(file)->pMethods->xDeviceCharacteristics(real_of(file));
+}
+
+static int file_shm_map(sqlite3_file *file, int page, int size, int extend, void volatile **out)
+{
+    enter();
+    int code = judge(VFS_SHM, path_of(file));
+    leave(0);
+    if (code != SQLITE_OK) {
+        *out = NULL;
+        return code;
+    }
+    return real_of(file)->pMethods->xShmMap(real_of(file), page, size, extend, out);
+}
+
+static int file_shm_lock(sqlite3_file *file, int offset, int n, int flags)
+{
+    return real_of(file)->pMethods->xShmLock(real_of(file), offset, n, flags);
+}
+
+static void file_shm_barrier(sqlite3_file *file)
+{
+    real_of(file)->pMethods->xShmBarrier(real_of(file));
+}
+
+static int file_shm_unmap(sqlite3_file *file, int remove)
+{
+    return real_of(file)->pMethods->xShmUnmap(real_of(file), remove);
+}
+
+/* Version 2: no memory-mapped pages, so that every byte goes through xWrite. */
+static const sqlite3_io_methods file_methods = {
+    .iVersion = 2,
+    .xClose = file_close,
+    .xRead = file_read,
+    .xWrite = file_write,
+    .xTruncate = file_truncate,
+    .xSync = file_sync,
+    .xFileSize = file_size,
+    .xLock = file_lock,
+    .xUnlock = file_unlock,
+    .xCheckReservedLock = file_check_reserved,
+    .xFileControl = file_control,
+    .xSectorSize = file_sector_size,
+    .xDeviceCharacteristics = file_characteristics,
+    .xShmMap = file_shm_map,
+    .xShmLock = file_shm_lock,
+    .xShmBarrier = file_shm_barrier,
+    .xShmUnmap = file_shm_unmap,
+};
+
+/* ---- the directory ---- */
+
+static bool exists(const char *path)
+{
+    struct stat info;
+    return path != NULL && stat(path, &info) == 0;
+}
+
+static int shim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags, int *out)
+{
+    (void)vfs;
+    enter();
+    bool was_there = exists(path);
+    file->pMethods = NULL;
+    int code = judge(VFS_OPEN, path);
+    if (code == SQLITE_OK)
+        code = shim.system->xOpen(shim.system, path, real_of(file), flags, out);
+    if (code == SQLITE_OK) {
+        sqlite3_int64 size = 0;
+        real_of(file)->pMethods->xFileSize(real_of(file), &size);
+        file->pMethods = &file_methods;
+        shim_of(file)->tracked = track(path, flags);
+        if (shim_of(file)->tracked != NULL)
+            shim_of(file)->tracked->size = size;
+        if (!was_there)
+            loss_made(path);
+    }
+    return leave(code);
+}
+
+static int shim_delete(sqlite3_vfs *vfs, const char *path, int sync)
+{
+    (void)vfs;
+    enter();
+    int code = judge(VFS_DELETE, path);
+    bool was_there = exists(path);
+    if (code == SQLITE_OK)
+        code = shim.system->xDelete(shim.system, path, shim.skip_syncs ? 0 : sync);
+    if (code == SQLITE_OK && was_there) {
+        struct tracked *tracked = track(path, 0);
+        if (tracked != NULL)
+            tracked->size = 0;
+        loss_removed(path, sync != 0);
+    }
+    return leave(code);
+}
+
+static int shim_last_error(sqlite3_vfs *vfs, int size, char *text)
+{
+    (void)vfs;
+    (void)size;
+    (void)text;
+    enter();
+    int system =
+        shim.last_errno != 0 ? shim.last_errno : shim.system->xGetLastError(shim.system, 0, NULL);
+    shim.last_errno = 0;
+    return leave(system);
+}
+
+void vfs_install(void)
+{
+    if (shim.system != NULL)
+        return;
+    shim.system = sqlite3_vfs_find(NULL);
+    shim.vfs = *shim.system;
+    shim.vfs.iVersion = 2; /* no hooks into system calls */
+    shim.vfs.pNext = NULL;
+    shim.vfs.zName = "fault";
+    shim.vfs.szOsFile = (int)sizeof(struct shim_file) + shim.system->szOsFile;
+    shim.vfs.xOpen = shim_open;
+    shim.vfs.xDelete = shim_delete;
+    shim.vfs.xGetLastError = shim_last_error;
+    if (sqlite3_vfs_register(&shim.vfs, 1) != SQLITE_OK)
+        abort();
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vfs - a disk that fails when it is told to.
+ *
+ * An SQLite VFS on top of the system's own. Once installed it is the default of the process, so
+ * that every file which the queue opens through SQLite goes through it. It makes chosen acts fail,
+ * has as little room as it is given, and can keep a record of all that is written (loss.h).
+ *
+ * Threads    One lock for everything: acts on files happen one after another.
+ */
+#ifndef FAULT_VFS_H
+#define FAULT_VFS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum vfs_act {
+    VFS_OPEN,
+    VFS_READ,
+    VFS_WRITE,
+    VFS_SYNC,
+    VFS_TRUNCATE,
+    VFS_DELETE,
+    VFS_SHM, /* a mapping of the shared index of the log */
+    VFS_ACTS
+};
+
+/* Makes the VFS the default of this process; more than once is fine. */
+void vfs_install(void);
+
+/* Which acts fail, and how. */
+struct vfs_fault {
+    enum vfs_act act;
+    const char *suffix; /* only of files whose names end so; "" or NULL: of all */
+    unsigned nth;       /* the nth of these from now; 1 is the next */
+    unsigned times;     /* how many fail then; 0: all */
+    int code;           /* what SQLite is told: SQLITE_FULL, SQLITE_IOERR_FSYNC, ... */
+    int system;         /* errno */
+};
+
+/* Sets a fault; there may be a few at a time. */
+void vfs_fail(const struct vfs_fault *fault);
+/* Every act that changes something, and every read, fails with a chance of n in 1000. */
+void vfs_fail_at_random(uint64_t seed, unsigned per_mille);
+/* No more faults; the limit stays. */
+void vfs_heal(void);
+/* How many acts were made to fail since the program began. */
+unsigned vfs_failed(void);
+/* How many acts of a kind there were, failed ones too. */
+unsigned vfs_count(enum vfs_act act);
+
+/* The files that are open or were, and a filler beside them, may have that many bytes in all; more
+ * is a full disk. 0: no limit. */
+void vfs_limit(int64_t bytes);
+/* How many they have. */
+int64_t vfs_used(void);
+
+/* Syncs are not passed on to the system: nothing here outlives the machine anyway. */
+void vfs_skip_syncs(bool skip);
+
+#endif
