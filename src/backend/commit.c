@@ -213,7 +213,7 @@ static int commit_one(struct local *local)
 
 /* Tries a batch again of which nobody knows how it went. When the end has come it counts as not
  * stored. The lock is held at the call and at the return. */
-static void try_unsettled(struct local *local)
+static int try_unsettled(struct local *local)
 {
     struct bi_batch batch = local->unsettled;
     bool last = local->last;
@@ -230,6 +230,7 @@ static void try_unsettled(struct local *local)
         settle(local, &batch, code, error);
     }
     bi_local_lock(local);
+    return code;
 }
 
 void bi_commit_lead(struct local *local)
@@ -335,7 +336,7 @@ void *bi_commit_run(void *arg)
             rest(local);
         code = BIDE_OK;
         if (local->unsettled.number != 0)
-            try_unsettled(local);
+            code = try_unsettled(local);
         else if (local->uncompared)
             compare_again(local);
         else if (local->committing)

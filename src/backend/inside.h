@@ -112,6 +112,10 @@ struct local {
     pthread_t slow_thread;
 };
 
+/* In private_.flags: the owner has asked for the op to be given up when it could not be, because
+ * its job or its bodies are being read. If it would then have to wait, it ends. */
+#define BI_CANCEL_ASKED 2048
+
 /* ---- local.c ---- */
 
 struct bi_now bi_local_clocks(struct local *local);
@@ -125,6 +129,8 @@ void bi_local_look_ahead(struct local *local);
 void bi_local_answer(struct local *local, bide_op *op, int code);
 /* Runs an op that had to wait before it could be run. */
 void bi_local_resume(struct local *local, bide_op *op);
+/* The op waits in the core now; if its owner has asked for that meanwhile, it does not. */
+void bi_local_waits(struct local *local, bide_op *op);
 /* Completes an op with a code and its general sentence. */
 void bi_local_end(struct local *local, bide_op *op, int code);
 /* Keeps the arguments of an op that will be run later; false when out of memory. */
@@ -171,8 +177,9 @@ void bi_reading_fail(struct local *local, int code, const char *error);
 void *bi_recovery_run(void *arg);
 /* BIDE_OK: the op may be run. BIDE_PENDING: it is run later. Else it is refused. */
 int bi_recovery_gate(struct local *local, bide_op *op);
-/* Loads the jobs that an op names. Called by the reader thread, without the lock. */
-void bi_recovery_fetch(struct local *local, bide_op *op);
+/* Loads the jobs that an op names. Called by the reader thread, without the lock. BIDE_OK, or the
+ * store's code with the op's sentence written: then nobody knows whether they exist. */
+int bi_recovery_fetch(struct local *local, bide_op *op);
 /* Everything up to now that waits for recovery is ended. */
 void bi_recovery_end(struct local *local);
 bool bi_recovery_cancel(struct local *local, bide_op *op);

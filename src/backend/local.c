@@ -263,12 +263,20 @@ static int run_one(struct local *local, bide_op *op, struct bi_now *now)
     return code == BIDE_OK ? run_now(local, op, now) : code;
 }
 
+void bi_local_waits(struct local *local, bide_op *op)
+{
+    if ((op->private_.flags & BI_CANCEL_ASKED) != 0)
+        bi_core_cancel(local->core, op);
+}
+
 void bi_local_resume(struct local *local, bide_op *op)
 {
     struct bi_now now = bi_local_clocks(local);
     int code = run_now(local, op, &now);
-    if (code == BIDE_PENDING)
+    if (code == BIDE_PENDING) {
+        bi_local_waits(local, op);
         return;
+    }
     op->private_.status = code;
     complete(local, op);
 }
@@ -316,8 +324,8 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
 void bi_local_cancel(struct backend *backend, bide_op *op)
 {
     struct local *local = enter(backend);
-    if (!bi_core_cancel(local->core, op))
-        bi_recovery_cancel(local, op);
+    if (!bi_core_cancel(local->core, op) && !bi_recovery_cancel(local, op))
+        op->private_.flags |= BI_CANCEL_ASKED;
     leave(local);
 }
 

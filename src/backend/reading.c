@@ -159,7 +159,9 @@ static void answer_ops(struct local *local, struct go *go, bool good)
             bi_core_supply(local->core, op, go->bodies + reading->first, bi_local_clocks(local));
         if (code == BI_AGAIN)
             list_add(&local->lacking, op);
-        else if (code != BIDE_PENDING)
+        else if (code == BIDE_PENDING)
+            bi_local_waits(local, op);
+        else
             bi_local_answer(local, op, code);
     }
     for (size_t i = go->ahead; good && i < go->count; i++) {
@@ -215,11 +217,14 @@ static void fetch_one(struct local *local)
 {
     bide_op *op = list_pop(&local->wanting);
     pthread_mutex_unlock(&local->lock);
-    bi_recovery_fetch(local, op);
+    int code = bi_recovery_fetch(local, op);
     bi_local_lock(local);
-    if (local->closing)
+    if (local->closing) {
         bi_local_end(local, op, BIDE_CLOSED);
-    else
+    } else if (code != BIDE_OK) {
+        op->private_.hold = 0;
+        bi_local_answer(local, op, code);
+    } else
         bi_local_resume(local, op);
     bi_local_look_ahead(local);
     bi_local_unlock(local);

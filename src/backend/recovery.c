@@ -236,31 +236,34 @@ static int fetch_row(void *ctx, const struct bi_record *record, const char *dama
 }
 
 /* Loads one job, and remembers that it was looked for. Without the lock. */
-static void fetch_id(struct local *local, uint64_t id)
+static int fetch_id(struct local *local, uint64_t id, char *error)
 {
-    char error[BIDE_ERROR_SIZE];
     int code = local->store->ops->fetch(local->store, id, fetch_row, local, error);
-    if (code != BIDE_OK && code != BIDE_NOT_FOUND) {
-        bi_log(&local->context.log, BIDE_LOG_ERROR, "job %llu cannot be fetched: %s",
-               (unsigned long long)id, error);
-        return; /* the scan will come to it */
-    }
+    if (code == BIDE_ENOMEM)
+        bi_text_copy(error, bide_code_text(code));
+    if (code != BIDE_OK && code != BIDE_NOT_FOUND)
+        return code; /* the scan will come to it */
     bi_local_lock(local);
-    if (!bi_recovery_knows(local, id))
-        add_id(&local->recovery.early, id);
+    bool noted = bi_recovery_knows(local, id) || add_id(&local->recovery.early, id);
     pthread_mutex_unlock(&local->lock);
+    if (noted)
+        return BIDE_OK;
+    bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
+    return BIDE_ENOMEM;
 }
 
-void bi_recovery_fetch(struct local *local, bide_op *op)
+int bi_recovery_fetch(struct local *local, bide_op *op)
 {
     uint64_t id;
-    for (size_t i = 0; (id = named(op, i)) != 0; i++) {
+    int code = BIDE_OK;
+    for (size_t i = 0; code == BIDE_OK && (id = named(op, i)) != 0; i++) {
         bi_local_lock(local);
         bool known = bi_recovery_knows(local, id) || local->closing;
         pthread_mutex_unlock(&local->lock);
         if (!known)
-            fetch_id(local, id);
+            code = fetch_id(local, id, op->error);
     }
+    return code;
 }
 
 /* ---- the scan ---- */

@@ -49,8 +49,11 @@ static bool same_bytes(const bide_buf *a, const bide_buf *b)
 static const char *compare_more(const struct more *more, const struct bi_image *image)
 {
     static const struct more none = {.max_retries = BIDE_NO_RETRY_LIMIT};
+    static const struct bi_image says_nothing = {.max_retries = BIDE_NO_RETRY_LIMIT};
     if (more == NULL)
         more = &none;
+    if (image->plain)
+        image = &says_nothing;
     if (!same_bytes(more->key, image->key))
         return "the key is another";
     if (more->max_retries != image->max_retries || more->failures != image->failures ||

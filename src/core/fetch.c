@@ -132,7 +132,7 @@ static void bury_unreadable(struct core *core, struct job *job, const char *reas
     bide_buf *text = bide_buf_new(reason, strlen(reason));
     if (bi_journal_change(core, job) != BIDE_OK) {
         bide_buf_unref(text);
-        bi_core_return(core, job, 1000000); /* out of memory: tried again in a second */
+        bi_core_begin_lease(core, job, true); /* out of memory: nobody holds it, and it runs out */
         return;
     }
     if ((job->flags & JOB_CANCEL_WANTED) != 0) {

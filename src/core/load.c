@@ -67,6 +67,9 @@ static int load_job(struct core *core, struct topic *topic, const struct wish *w
     struct job *job = bi_wish_build(core, topic, wish, image->id);
     if (job == NULL)
         return BIDE_ENOMEM;
+    if (image->cancel_wanted)
+        job->flags |=
+            JOB_CANCEL_WANTED; /* it goes; if that cannot be stored, it is not handed out */
     if (unsettled && bi_job_more(core, job) == NULL) {
         bi_job_free(core, job);
         return BIDE_ENOMEM;

@@ -133,6 +133,15 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
         if (topic == NULL)
             break;
         struct job *job = job_at(core, topic->ready.entries[0].job);
+        if ((job->flags & JOB_CANCEL_WANTED) != 0) {
+            /* Cancelled in an earlier life, and its removal could not be stored. */
+            core->random = before;
+            if (bi_journal_change(core, job) != BIDE_OK)
+                break;
+            COUNT(core, topic, deletes);
+            bi_core_remove(core, job, BIDE_EVENT_DELETED);
+            continue;
+        }
         if (bi_core_take(core, job) != BIDE_OK) {
             core->random = before;
             break;

@@ -135,7 +135,6 @@ static void roll_back(struct sim *sim)
     sim_fail_lacking(sim);
     fail_held(sim);
     sim_serve(sim);
-    sim_load_again(sim);
     sim_listing_drop_all(sim);
 }
 
@@ -171,6 +170,8 @@ void sim_commit_step(struct sim *sim)
         sim_crash(sim);
         return;
     }
+    if (rng_one_in(&sim->rng, 8))
+        sim_compare_store(sim);
     /* Several batches may wait: often all of them are stored. */
     uint64_t most = sim->model->gathering - sim->model->committed;
     uint64_t rounds = rng_one_in(&sim->rng, 3) ? 1 : 1 + rng_below(&sim->rng, 2 * most);

@@ -262,13 +262,16 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     sim_tell(sim, sop, code);
     if (answered)
         model_run(sim->model, sop, code);
-    if (sim->allowed_enomem)
+    bool lacked = sim->allowed_enomem;
+    if (lacked)
         model_resync(sim->model);
     sim->allowed_enomem = false;
     if (code == BIDE_OK && sop->op.kind == BIDE_OP_SUBSCRIBE)
         keep_feed(sim, sop->op.feed.feed);
     file(sim, sop, code);
     sim_all_seen(sim);
+    if (lacked) /* whoever could not be served then is now */
+        sim_serve(sim);
 }
 
 /* ---- a run ---- */

@@ -45,6 +45,8 @@ void sim_compare_all(struct sim *sim)
     sim->eager = eager;
     sim->what = "check";
     sim_check_cache(sim);
+    if (sim->options.journal)
+        sim_compare_store(sim);
     const char *broken = bi_core_check(sim->core);
     if (broken != NULL)
         sim_fail(sim, "%s", broken);

@@ -29,9 +29,14 @@ void sim_fail(struct sim *sim, const char *format, ...)
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
+    const struct bi_limits *limits = &sim->options.limits;
     printf("\n  (journal %d, wheel %d, failing allocations %d; now %lld, %lld)\n",
            sim->options.journal, sim->options.wheel, sim->alloc_fails, (long long)sim->now.mono,
            (long long)sim->now.wall);
+    if (sim->options.journal)
+        printf("  (batch_jobs %u, batch_bytes %llu, cache_bytes %llu%s)\n", limits->batch_jobs,
+               (unsigned long long)limits->batch_bytes, (unsigned long long)limits->cache_bytes,
+               sim->loading.phase == LOADED ? "" : ", loading");
     printf("  replay: sim --seeds %llu-%llu --steps %llu", (unsigned long long)sim->seed,
            (unsigned long long)sim->seed, (unsigned long long)sim->config->steps);
     print_switch("journal", sim->config->journal);

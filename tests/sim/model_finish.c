@@ -21,6 +21,8 @@ void model_retire(struct model *m, struct mjob *job)
 void model_limit_done(struct model *m, int name)
 {
     uint64_t most = m->sim->options.limits.max_done_per_topic;
+    if (m->recovering) /* the oldest one may not have come yet */
+        return;
     while (m->topics[name].exists && m->topics[name].count[BIDE_STATE_DONE] > most) {
         struct mjob *oldest = NULL;
         for (size_t i = 0; i < m->count; i++) {

@@ -61,27 +61,13 @@ static bool core_still_reserves(struct model *m, const struct mjob *job)
 
 /* ---- what cannot be read ---- */
 
-/* Without memory to bury it, it is tried again in a second. */
-static bool was_put_off(struct model *m, struct mjob *job)
-{
-    bide_op op = {.kind = BIDE_OP_JOB_STATS};
-    bide_job got = {0};
-    op.look.id = job->id;
-    op.look.job = &got;
-    if (!m->sim->allowed_enomem || bi_core_run(m->sim->core, &op, m->sim->now) != BIDE_OK)
-        return false;
-    bool delayed = got.state == BIDE_STATE_DELAYED;
-    bide_job_clear(&got);
-    if (!delayed)
-        return false;
-    model_come_back(m, job, 1000);
-    return true;
-}
-
 static void bury_unreadable(struct model *m, struct mjob *job, const char *reason)
 {
-    if (was_put_off(m, job))
+    /* Without memory to bury it, its lease has to run out. */
+    if (m->sim->allowed_enomem && core_still_reserves(m, job)) {
+        begin_lease(m, job);
         return;
+    }
     if (job->cancel_wanted) {
         model_drop(m, job);
         return;

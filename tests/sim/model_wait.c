@@ -170,6 +170,19 @@ void model_recovered_op(struct model *m, struct sim_op *sop)
     }
 }
 
+/* The topic that was made next after that one; -1 for none, or for the first. */
+static int next_topic(const struct model *m, int after)
+{
+    int next = -1;
+    for (int name = 0; name < SIM_NAMES; name++) {
+        const struct mtopic *topic = &m->topics[name];
+        if (topic->exists && (after < 0 || topic->born > m->topics[after].born) &&
+            (next < 0 || topic->born < m->topics[next].born))
+            next = name;
+    }
+    return next;
+}
+
 void model_recovered(struct model *m)
 {
     m->now = m->sim->now;
@@ -181,6 +194,9 @@ void model_recovered(struct model *m)
             model_complete(m, w, BIDE_OK, 0);
         w = next;
     }
+    int name = next_topic(m, -1);
+    for (; name >= 0; name = next_topic(m, name))
+        model_limit_done(m, name);
     model_settle(m);
 }
 

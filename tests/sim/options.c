@@ -50,6 +50,7 @@ void sim_choose_options(struct sim *sim)
     options->wheel = choose(sim, sim->config->wheel, 40);
     options->journal = choose(sim, sim->config->journal, 50);
     sim->crowd = (size_t)rng_range(&sim->rng, 4, rng_one_in(&sim->rng, 2) ? 25 : 160);
+    sim->unreadable = rng_one_in(&sim->rng, 2) ? 15 : 60;
     sim->floods = rng_one_in(&sim->rng, 8);
     sim->coarse = rng_one_in(&sim->rng, 3);
     sim->alloc_fails = choose(sim, sim->config->alloc, 40);

@@ -148,6 +148,7 @@ struct sim {
     struct sim_ops waiting; /* in the core */
     struct sim_ops lacking; /* they show jobs whose bodies must be read first */
     bool eager;             /* bodies come at once */
+    uint64_t unreadable;    /* percent of bodies that cannot be read */
     struct sim_ops held;    /* answered, but not before their batch is stored */
     struct sim_ops idle;
     struct sim_op *completed[SIM_COMPLETED]; /* by the sink, in order, since the last comparison */
@@ -285,6 +286,8 @@ void sim_fail_lacking(struct sim *sim);
 void sim_end_lacking(struct sim *sim);
 /* Whoever can be is served. */
 void sim_serve(struct sim *sim);
+/* Somebody does away with a job whose body is being read. */
+void sim_end_job(struct sim *sim, uint64_t id);
 bool sim_has_body(struct sim *sim, const struct mjob *job);
 void sim_check_cache(struct sim *sim);
 
@@ -307,6 +310,11 @@ void sim_commit_step(struct sim *sim);
 /* Closes the core: every waiting op must complete, once. */
 void sim_close(struct sim *sim);
 
+/* ---- stored.c ---- */
+
+/* The core must know exactly what the store has. */
+void sim_compare_store(struct sim *sim);
+
 /* ---- load.c: crashes ---- */
 
 /* A core with nothing in it, and a model that knows nothing. */
@@ -316,8 +324,10 @@ void sim_crash(struct sim *sim);
 void sim_load_step(struct sim *sim);
 void sim_load_rest(struct sim *sim);
 void sim_load_drop(struct sim *sim);
-/* A commit has failed. */
-void sim_load_again(struct sim *sim);
+/* What a plain image does not say may be anything. */
+void sim_scribble(struct sim *sim, struct bi_image *image);
+/* Has the job come, if there is one? */
+bool sim_load_has(const struct sim *sim, uint64_t id);
 /* Jobs that the op names come first. */
 void sim_load_named(struct sim *sim, const struct sim_op *sop);
 /* Does the op have to know everything, and not everything has come? */

@@ -41,7 +41,7 @@ static void read_bodies(struct sim *sim, struct sim_reading *reading)
         struct bi_body *body = &reading->bodies[i];
         body->body = stored_body(sim, body->id);
         body->reason = body->body == NULL ? "there is no such row" : NULL;
-        if (sim->eager || body->body == NULL || !rng_one_in(&sim->rng, 6))
+        if (sim->eager || body->body == NULL || !rng_percent(&sim->rng, sim->unreadable))
             continue;
         bide_buf_unref(body->body);
         body->body = NULL;
@@ -109,7 +109,8 @@ void sim_supply(struct sim *sim, struct sim_op *sop)
     sim->allowed_enomem = armed && sim_alloc_disarm(&sim->alloc);
     sim_tell(sim, sop, code);
     model_supply(sim->model, sop, &reading, code);
-    if (sim->allowed_enomem)
+    bool lacked = sim->allowed_enomem;
+    if (lacked)
         model_resync(sim->model);
     sim->allowed_enomem = false;
     sim_reading_drop(&reading);
@@ -120,6 +121,8 @@ void sim_supply(struct sim *sim, struct sim_op *sop)
         sim_ops_add(&sim->waiting, sop);
     }
     sim_all_seen(sim);
+    if (lacked) /* whoever could not be served then is now */
+        sim_serve(sim);
 }
 
 /* The op is answered with an error instead: what it took goes back. */
@@ -261,6 +264,15 @@ void sim_check_cache(struct sim *sim)
         sim_fail(sim, "%llu bytes of bodies are in memory", (unsigned long long)cached);
 }
 
+void sim_end_job(struct sim *sim, uint64_t id)
+{
+    struct sim_op *sop = sim_op_get(sim, BIDE_OP_CANCEL);
+    sop->op.lease.id = id;
+    sim_do(sim, sop);
+    if (rng_one_in(&sim->rng, 2))
+        sim_commit_all(sim);
+}
+
 void sim_supply_step(struct sim *sim)
 {
     if (!sim_has_cache(sim))
@@ -272,6 +284,10 @@ void sim_supply_step(struct sim *sim)
         return;
     for (uint64_t skip = rng_below(&sim->rng, sim->lacking.count); skip > 0; skip--)
         sop = sop->next;
+    if (rng_one_in(&sim->rng, 5)) {
+        sim_end_job(sim, sop->reading.bodies[0].id);
+        return;
+    }
     sim->what = "give up";
     if (rng_one_in(&sim->rng, 10)) {
         expect_true(sim, !bi_core_cancel(sim->core, &sop->op), "an op that lacks was cancelled");
