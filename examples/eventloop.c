@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread, an event loop, and a queue that never blocks it.
+ * One thread, an event loop, and a queue that never blocks it: eventloop [URL]
  *
- * A reserve is submitted as an op. Either it finishes at once, and its job is handled here and
- * now, or it is pending, and its callback runs when poll() says that the completion queue has
- * something. A real program has its sockets in the same poll().
+ * One op is submitted again and again: it reserves a job, and when it has one it deletes it. Either
+ * it finishes at once, and what follows is done here and now, or it is pending, and its callback
+ * runs when poll() says that the completion queue has something. A queue in memory finishes most
+ * ops at once; one in a file when they are stored. A real program has its sockets in the same
+ * poll().
  */
 #include <bide/bide.h>
 
@@ -14,6 +16,8 @@
 
 enum { JOBS = 5 };
 
+static const bide_slice topic = {"tick", 4};
+
 struct worker {
     bide *queue;
     bide_op op;
@@ -21,45 +25,60 @@ struct worker {
     int handled;
 };
 
-/* False when there is nothing more to take. */
-static bool handle(struct worker *worker)
+static void reserve(struct worker *worker)
+{
+    worker->op.kind = BIDE_OP_RESERVE;
+    worker->op.reserve = (bide_reserve_args){
+        .topics = &topic, .topic_count = 1, .timeout_ms = 5000, .jobs = &worker->job, .job_max = 1};
+}
+
+static void finish(struct worker *worker)
+{
+    worker->op.kind = BIDE_OP_DELETE;
+    worker->op.lease = (bide_lease_args){.id = worker->job.id, .token = worker->job.token};
+}
+
+/* The op has completed; it becomes what comes next. False when there is nothing more to do. */
+static bool go_on(struct worker *worker)
 {
     if (worker->op.status != BIDE_OK) {
         fprintf(stderr, "%s\n", worker->op.error);
         return false;
     }
-    printf("%.*s, %d ms after it was put\n", (int)worker->job.body_size,
-           (const char *)worker->job.body, (int)worker->job.age_ms);
-    bide_op finish = {.kind = BIDE_OP_DELETE};
-    finish.lease = (bide_lease_args){.id = worker->job.id, .token = worker->job.token};
-    bide_op *list[] = {&finish};
-    bide_submit(worker->queue, list, 1); /* in memory it has finished when submit returns */
+    if (worker->op.kind == BIDE_OP_RESERVE) {
+        printf("%.*s, %d ms after it was put\n", (int)worker->job.body_size,
+               (const char *)worker->job.body, (int)worker->job.age_ms);
+        finish(worker);
+        return true;
+    }
     bide_job_clear(&worker->job);
+    reserve(worker);
     return ++worker->handled < JOBS;
 }
 
-static void take(struct worker *worker)
+static void submit(struct worker *worker)
 {
     bide_op *list[] = {&worker->op};
     int pending;
     while ((pending = bide_submit(worker->queue, list, 1)) == 0) /* finished: no callback */
-        if (!handle(worker))
+        if (!go_on(worker))
             return;
     if (pending < 0)
         fprintf(stderr, "%s\n", bide_last_error());
 }
 
-static void taken(bide_op *op)
+static void completed(bide_op *op)
 {
-    if (handle(op->user))
-        take(op->user);
+    if (go_on(op->user))
+        submit(op->user);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct worker worker = {0};
     bide_cq *cq;
-    if (bide_open("memory:", NULL, &worker.queue) != BIDE_OK || bide_cq_new(&cq) != BIDE_OK) {
+    if (bide_open(argc > 1 ? argv[1] : "memory:", NULL, &worker.queue) != BIDE_OK ||
+        bide_cq_new(&cq) != BIDE_OK) {
         fprintf(stderr, "%s\n", bide_last_error());
         return EXIT_FAILURE;
     }
@@ -68,11 +87,9 @@ int main(void)
         options.delay_ms = i * 50;
         bide_put(worker.queue, "tick", "tick", 4, &options, NULL);
     }
-    const bide_slice topic = {"tick", 4};
-    worker.op = (bide_op){.kind = BIDE_OP_RESERVE, .cq = cq, .done = taken, .user = &worker};
-    worker.op.reserve = (bide_reserve_args){
-        .topics = &topic, .topic_count = 1, .timeout_ms = 5000, .jobs = &worker.job, .job_max = 1};
-    take(&worker);
+    worker.op = (bide_op){.cq = cq, .done = completed, .user = &worker};
+    reserve(&worker);
+    submit(&worker);
     struct pollfd fds[] = {{.fd = bide_cq_fd(cq), .events = POLLIN}};
     while (worker.op.status == BIDE_PENDING) {
         poll(fds, 1, -1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workers in threads: delays, retries, and an orderly end.
+ * Workers in threads: delays, retries, and an orderly end: workers [URL]
  *
  * Three workers take jobs of one topic. A job may go wrong and is tried again later; one that goes
  * wrong too often is buried. When all are finished the queue is shut down, which ends the reserves
@@ -36,10 +36,10 @@ static void *run(void *arg)
     return NULL; /* BIDE_CLOSED: told to stop */
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     bide *queue;
-    if (bide_open("memory:", NULL, &queue) != BIDE_OK) {
+    if (bide_open(argc > 1 ? argv[1] : "memory:", NULL, &queue) != BIDE_OK) {
         fprintf(stderr, "%s\n", bide_last_error());
         return EXIT_FAILURE;
     }

@@ -6,11 +6,14 @@
 # exit code is 1.
 set -u
 
-# A package, and a command or file that proves it is there when dpkg does not know it.
+# A package, and a command or file that proves it is there when dpkg does not know it. bide can be
+# built without what is optional; something is then missing from it.
+optional_packages='
+libsqlite3-dev  /usr/include/sqlite3.h
+'
 build_packages='
 gcc             gcc
 libc6-dev       /usr/include/stdio.h
-libsqlite3-dev  /usr/include/sqlite3.h
 meson           meson
 ninja-build     ninja
 pkg-config      pkg-config
@@ -57,8 +60,8 @@ if [ "${1:-}" = --check ]; then
     shift
 fi
 case ${1:-} in
-build) wanted=$build_packages ;;
-test) wanted=$build_packages$test_packages ;;
+build) wanted=$build_packages$optional_packages ;;
+test) wanted=$build_packages$optional_packages$test_packages ;;
 *)
     echo "usage: tools/setup.sh [--check] build|test" >&2
     exit 2
@@ -67,6 +70,11 @@ esac
 
 missing=$(missing_of "$wanted")
 [ -z "$missing" ] && exit 0
+
+if [ -n "$check" ] && [ "$1" = build ] && [ -z "$(missing_of "$build_packages")" ]; then
+    echo "bide: building without$missing: there will be no sqlite: queues" >&2
+    exit 0
+fi
 
 if [ -z "$check" ] && command -v apt-get >/dev/null; then
     # shellcheck disable=SC2086

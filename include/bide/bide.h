@@ -64,7 +64,7 @@ typedef void (*bide_log_handler)(void *user, bide_log_level level, const char *t
 
 /*
  * How a queue behaves. Begin with BIDE_OPTIONS_INIT, in which 0 means the default; a parameter
- * of the same name in the URL, less the unit at its end, wins over the field
+ * of the same name in the URL, less the _ms at its end, wins over the field
  * ("memory:?default_ttr=90s&ticker=wheel"). Durations in URLs take ms, s, m, h, d; sizes take
  * B, KiB, MiB, GiB; without a unit they are milliseconds and bytes.
  */
@@ -108,9 +108,13 @@ typedef struct bide_options {
     }
 
 /*
- * Opens the queue that the URL names ("memory:"). options may be NULL. *out is set on success
- * only. On failure bide_last_error() says what is wrong with the URL or the options. A child that
- * is forked later must not use the queue, not even close it: it has no timer thread.
+ * Opens the queue that the URL names: "memory:", or "sqlite:PATH" for one in a file, which is made
+ * if it does not exist. options may be NULL. *out is set on success only. With a file, what was
+ * stored is loaded in the background: see bide_wait_recovered(). On failure bide_last_error() says
+ * what is wrong: BIDE_EINVAL the URL, an option, or a file that is not bide's or of a newer version;
+ * BIDE_EBUSY another process (or this one) has the file open; BIDE_EIO, EFULL it cannot be read or
+ * written; BIDE_ENOMEM, ESYSTEM. A child that is forked later must not use the queue, not even close
+ * it: it has no threads.
  */
 BIDE_API int bide_open(const char *url, const bide_options *options, bide **out);
 
@@ -124,10 +128,12 @@ BIDE_API int bide_open(const char *url, const bide_options *options, bide **out)
 BIDE_API int bide_shutdown(bide *queue);
 
 /*
- * Closes: shuts down, completes every pending op, ends every thread of the queue, frees it; then
- * it returns. No call on the queue may be begun once this one has begun, so join your workers
- * first; a call that still waits in another thread answers BIDE_CLOSED. Ops that completed here
- * are still to be drained from their completion queues. What memory: held is gone. NULL is fine. BIDE_ECALLBACK from a completion callback.
+ * Closes: shuts down, completes every pending op, stores what is still to be stored, ends every
+ * thread of the queue, frees it; then it returns. No call on the queue may be begun once this one
+ * has begun, so join your workers first; a call that still waits in another thread answers
+ * BIDE_CLOSED. Ops that completed here are still to be drained from their completion queues. What
+ * memory: held is gone; in a file it stays, and whatever was reserved is ready at the next open.
+ * NULL is fine. BIDE_OK, or BIDE_ECALLBACK from a completion callback.
  */
 BIDE_API int bide_close(bide *queue);
 
@@ -203,7 +209,8 @@ BIDE_API int bide_give_back(bide *queue, uint64_t id, uint64_t token);
 
 /*
  * The work went wrong: the job comes back after retry_in_ms (BIDE_KEEP: as its backoff says; 0: at
- * once), or is buried when its retries are used up. state and delay_ms (may be NULL) say which and when.
+ * once), or is buried when its retries are used up. state and delay_ms (may be NULL) say which and
+ * when.
  * text may be NULL. BIDE_NOT_FOUND, RESERVED, LEASE_LOST, WRONG_STATE (buried or done).
  */
 BIDE_API int bide_fail(bide *queue, uint64_t id, uint64_t token, const char *text,
@@ -311,8 +318,8 @@ BIDE_API int bide_ping(bide *queue);
  * Waits until everything that was stored has been loaded, at most timeout_ms. progress (may be
  * NULL) says how far it has come, also with BIDE_TIMED_OUT. A queue that keeps nothing has always
  * recovered. Until then: a call that names an id loads that job first; reserve serves what is
- * loaded; put without a key is as always; put with a key, kick, purge, resume, find, peek_first, lists and figures
- * wait for the end.
+ * loaded; put without a key is as always; put with a key, kick, purge, resume, find, peek_first,
+ * lists and figures wait for the end.
  */
 BIDE_API int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery *progress);
 
@@ -334,8 +341,8 @@ BIDE_API int bide_check(bide *queue, bide_check_report *report);
  */
 BIDE_API int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity,
                             bide_feed **feed);
-/* Waits for events; takes up to max (BIDE_EVENTS_MAX), count says how many. lost (may be NULL): how many were lost
- * before these. BIDE_TIMED_OUT, CLOSED. */
+/* Waits for events; takes up to max (BIDE_EVENTS_MAX), count says how many. lost (may be NULL): how
+ * many were lost before these. BIDE_TIMED_OUT, CLOSED. */
 BIDE_API int bide_events(bide *queue, bide_feed *feed, int64_t timeout_ms, bide_event *events,
                          size_t max, size_t *count, uint64_t *lost);
 /* Ends a feed; calls that wait on it answer BIDE_CANCELLED. bide_close() ends all of them. */

@@ -16,7 +16,7 @@ const struct backend_ops *bi_backend_find(const char *scheme, const char **names
 #ifdef BIDE_WITH_SQLITE
         *names = "memory: and sqlite:";
 #else
-        *names = "memory: (and not sqlite:, for want of libsqlite3-dev)";
+        *names = "memory: (no sqlite:, built without libsqlite3-dev)";
 #endif
     for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
         if (strcmp(backends[i]->scheme, scheme) == 0)

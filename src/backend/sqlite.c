@@ -17,6 +17,10 @@ static int check_path(const char *path, char *error)
         wrong = "has a host's slashes; write sqlite:jobs.db, or sqlite:/var/lib/jobs.db";
     else if (strcmp(path, ":memory:") == 0)
         wrong = "keeps nothing; the queue in memory is memory:";
+    else if (strncmp(path, "~", 1) == 0)
+        wrong = "begins with ~, which only shells know; write the path out, or ./~";
+    else if (strchr(path, '&') != NULL)
+        wrong = "has a & in its path; parameters begin with ?, and %26 stands for a &";
     if (wrong == NULL)
         return BIDE_OK;
     snprintf(error, BIDE_ERROR_SIZE, "open: the URL sqlite:%.40s %s", path, wrong);
@@ -32,8 +36,8 @@ static int open_sqlite(const struct backend_context *context, const struct bi_ur
     snprintf(path, sizeof(path), "%s", url->location);
     int code = check_path(path, error);
     if (code == BIDE_OK && !bi_url_decode(path)) {
-        bi_text_copy(error, "open: the path in the URL has a percent sign that is not followed by "
-                            "two hexadecimal digits; write %25 for one");
+        bi_text_copy(error, "open: the path in the URL has a percent sign without two hexadecimal "
+                            "digits, or %00; write %25 for a percent sign");
         code = BIDE_EINVAL;
     }
     if (code == BIDE_OK)

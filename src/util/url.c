@@ -57,7 +57,7 @@ static bool add_param(struct bi_url *url, char *text, const char **reason)
     }
     *equals = 0;
     if (!bi_url_decode(text) || !bi_url_decode(equals + 1)) {
-        *reason = "has a percent sign that is not followed by two hexadecimal digits";
+        *reason = "has a percent sign without two hexadecimal digits, or %00";
         return false;
     }
     url->params[url->param_count++] = (struct bi_url_param){text, equals + 1};
@@ -77,7 +77,7 @@ bool bi_url_parse(struct bi_url *url, const char *text, const char **reason)
     if (colon != NULL)
         *colon = 0;
     if (colon == NULL || !is_scheme(url->text)) {
-        *reason = "does not begin with a scheme such as memory:";
+        *reason = "does not begin with a scheme such as sqlite: or memory: (in small letters)";
         return false;
     }
     url->scheme = url->text;
