@@ -77,6 +77,17 @@ int bi_commit_room(struct local *local, bide_op *op, struct bi_now *now)
     return local->closing ? bi_local_refuse(op, BIDE_CLOSED, NULL) : BIDE_OK;
 }
 
+/* The finish of a finish_and_reserve that waited may have been stored long before. */
+static void take_back(const struct local *local, bide_op *op, int code, const char *error)
+{
+    bool finished = op->kind == BIDE_OP_FINISH_AND_RESERVE &&
+                    op->private_.bound[0] <= bi_core_committed_batch(local->core);
+    int status = finished ? op->finish_and_reserve.finish.status : BIDE_OK;
+    bi_answer_take_back(op, code, error);
+    if (finished)
+        op->finish_and_reserve.finish.status = status;
+}
+
 /* Every held answer, of any batch, becomes this one. */
 static void fail_held(struct local *local, int code, const char *error, bool undone)
 {
@@ -85,7 +96,7 @@ static void fail_held(struct local *local, int code, const char *error, bool und
         for (bide_op *op = local->held[i].ops.head; op != NULL; op = op->private_.next) {
             if (undone)
                 bi_core_untake(local->core, op, now);
-            bi_answer_take_back(op, code, error);
+            take_back(local, op, code, error);
         }
         release_held(local, &local->held[i]);
     }
@@ -181,8 +192,10 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
     bi_batch_done(local->core, batch);
     local->committing = local->uncompared; /* then nothing is stored before it is compared */
     bi_local_look_ahead(local);
-    if (local->sliced.head != NULL)
+    if ((local->sliced.head != NULL || local->behind) && !bi_ticking_is_behind(local)) {
+        local->behind = false;
         bi_alarm_ring(&local->alarm);
+    }
     bi_local_unlock(local);
     if (code != BIDE_OK)
         bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed: %s", error);

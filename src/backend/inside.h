@@ -74,6 +74,7 @@ struct local {
     int64_t wall_offset;
     int64_t offset_read; /* when it was last looked at */
     struct bi_alarm alarm;
+    bool behind; /* the timer thread waits for the store */
     pthread_t timer_thread;
 
     /* commit.c */
@@ -145,6 +146,8 @@ bool bi_local_can_wait(const bide_op *op);
 void *bi_ticking_run(void *arg);
 /* A kick or purge has more to do: it goes on in the background, if its owner can be told. */
 int bi_ticking_slices(struct local *local, bide_op *op);
+/* Does so much wait to be stored that time and slices wait, too? */
+bool bi_ticking_is_behind(const struct local *local);
 /* Fires what is due, if not too much waits to be stored. True if there is more. */
 bool bi_ticking_tick(struct local *local, struct bi_now now);
 /* The sliced ops of which a part was undone end here. */

@@ -283,8 +283,10 @@ void bi_local_resume(struct local *local, bide_op *op)
 
 void bi_local_look_ahead(struct local *local)
 {
-    struct bi_now next = bi_core_next(local->core);
-    bi_alarm_set(&local->alarm, next.mono, next.wall);
+    if (!bi_ticking_is_behind(local)) {
+        struct bi_now next = bi_core_next(local->core);
+        bi_alarm_set(&local->alarm, next.mono, next.wall);
+    }
     if (bi_core_unserved(local->core))
         bi_alarm_ring(&local->alarm);
     if (!local->keeps)
@@ -356,7 +358,7 @@ static struct bi_limits limits_of(const bide_options *options)
 static int make_core(struct local *local, char *error)
 {
     const bide_options *options = &local->context.options;
-    struct store_start start;
+    struct store_start start = {.damaged = 0};
     int code = local->store->ops->start(local->store, &start, error);
     if (code != BIDE_OK)
         return code;
@@ -377,6 +379,7 @@ static int make_core(struct local *local, char *error)
     local->core = bi_core_new(&core, bi_local_clocks(local));
     local->recovery.running = local->keeps;
     local->recovery.below = start.next_id;
+    local->recovery.progress.failed = start.damaged;
     if (!local->keeps)
         local->recovery.progress.phase = BIDE_PHASE_RECOVERED;
     if (local->core != NULL)

@@ -78,45 +78,67 @@ bool bi_recovery_knows(const struct local *local, uint64_t id)
 
 /* ---- which ops must wait ---- */
 
-/* The id-th job that an op names; 0: it names no more. */
+/* How many jobs an op names. */
+static size_t named_count(const bide_op *op)
+{
+    static const bool one[BIDE_OP_COUNT] = {
+        [BIDE_OP_RESERVE_JOB] = true,
+        [BIDE_OP_DONE] = true,
+        [BIDE_OP_FINISH_AND_RESERVE] = true,
+        [BIDE_OP_DELETE] = true,
+        [BIDE_OP_GIVE_BACK] = true,
+        [BIDE_OP_KICK_JOB] = true,
+        [BIDE_OP_CANCEL] = true,
+        [BIDE_OP_RELEASE] = true,
+        [BIDE_OP_FAIL] = true,
+        [BIDE_OP_BURY] = true,
+        [BIDE_OP_TOUCH] = true,
+        [BIDE_OP_UPDATE] = true,
+        [BIDE_OP_PEEK] = true,
+        [BIDE_OP_JOB_STATS] = true,
+        [BIDE_OP_BODY] = true,
+        [BIDE_OP_RESULT] = true,
+        [BIDE_OP_WAIT] = true,
+    };
+    return op->kind == BIDE_OP_FINISH_MANY  ? op->finish_many.count
+           : op->kind == BIDE_OP_TOUCH_MANY ? op->touch_many.count
+                                            : one[op->kind];
+}
+
+/* The i-th of them. */
 static uint64_t named(const bide_op *op, size_t i)
 {
     switch (op->kind) {
     case BIDE_OP_FINISH_MANY:
-        return i < op->finish_many.count ? op->finish_many.items[i].id : 0;
+        return op->finish_many.items[i].id;
     case BIDE_OP_TOUCH_MANY:
-        return i < op->touch_many.count ? op->touch_many.items[i].id : 0;
+        return op->touch_many.items[i].id;
     case BIDE_OP_RESERVE_JOB:
-        return i == 0 ? op->reserve_job.id : 0;
+        return op->reserve_job.id;
     case BIDE_OP_DONE:
-        return i == 0 ? op->finish.id : 0;
+        return op->finish.id;
     case BIDE_OP_FINISH_AND_RESERVE:
-        return i == 0 ? op->finish_and_reserve.finish.id : 0;
-    case BIDE_OP_DELETE:
-    case BIDE_OP_GIVE_BACK:
-    case BIDE_OP_KICK_JOB:
-    case BIDE_OP_CANCEL:
-        return i == 0 ? op->lease.id : 0;
+        return op->finish_and_reserve.finish.id;
     case BIDE_OP_RELEASE:
-        return i == 0 ? op->release.id : 0;
+        return op->release.id;
     case BIDE_OP_FAIL:
-        return i == 0 ? op->fail.id : 0;
+        return op->fail.id;
     case BIDE_OP_BURY:
-        return i == 0 ? op->bury.id : 0;
+        return op->bury.id;
     case BIDE_OP_TOUCH:
-        return i == 0 ? op->touch.id : 0;
+        return op->touch.id;
     case BIDE_OP_UPDATE:
-        return i == 0 ? op->update.id : 0;
+        return op->update.id;
     case BIDE_OP_PEEK:
     case BIDE_OP_JOB_STATS:
-        return i == 0 ? op->look.id : 0;
+        return op->look.id;
     case BIDE_OP_BODY:
     case BIDE_OP_RESULT:
-        return i == 0 ? op->fetch.id : 0;
+        return op->fetch.id;
     case BIDE_OP_WAIT:
-        return i == 0 ? op->wait.id : 0;
-    default:
-        return 0;
+        return op->wait.id;
+    default: /* delete, give_back, kick_job, cancel */
+        return op->lease.id;
     }
 }
 
@@ -159,9 +181,8 @@ static bool needs_all(const struct local *local, const bide_op *op)
 
 static bool names_unknown(const struct local *local, const bide_op *op)
 {
-    uint64_t id;
-    for (size_t i = 0; (id = named(op, i)) != 0; i++)
-        if (!bi_recovery_knows(local, id))
+    for (size_t i = 0; i < named_count(op); i++)
+        if (!bi_recovery_knows(local, named(op, i)))
             return true;
     return false;
 }
@@ -222,12 +243,17 @@ static int fetch_row(void *ctx, const struct bi_record *record, const char *dama
     struct local *local = ctx;
     int code = BIDE_OK;
     bi_local_lock(local);
-    if (damage == NULL)
-        damage = load_row(local, &record->image, &code);
-    if (damage != NULL && !bi_recovery_knows(local, record->image.id))
-        local->recovery.progress.failed++;
-    else
-        damage = NULL;
+    if (bi_recovery_knows(local, record->image.id)) {
+        damage = NULL; /* the scan was quicker */
+    } else {
+        if (damage == NULL)
+            damage = load_row(local, &record->image, &code);
+        if (damage != NULL)
+            local->recovery.progress.failed++;
+        /* The scan must not come to it before it is known. */
+        if (code == BIDE_OK && !add_id(&local->recovery.early, record->image.id))
+            code = BIDE_ENOMEM;
+    }
     bi_core_serve(local->core, bi_local_clocks(local));
     bi_local_unlock(local);
     if (damage != NULL)
@@ -254,9 +280,9 @@ static int fetch_id(struct local *local, uint64_t id, char *error)
 
 int bi_recovery_fetch(struct local *local, bide_op *op)
 {
-    uint64_t id;
     int code = BIDE_OK;
-    for (size_t i = 0; code == BIDE_OK && (id = named(op, i)) != 0; i++) {
+    for (size_t i = 0; code == BIDE_OK && i < named_count(op); i++) {
+        uint64_t id = named(op, i);
         bi_local_lock(local);
         bool known = bi_recovery_knows(local, id) || local->closing;
         pthread_mutex_unlock(&local->lock);

@@ -27,6 +27,19 @@ static int check_path(const char *path, char *error)
     return BIDE_EINVAL;
 }
 
+/* What SQLite takes in one row, with room for the rest of it. */
+#define ROW_MAX 999000000
+
+static int check_sizes(const bide_options *options, char *error)
+{
+    if (options->max_job_size <= ROW_MAX && options->max_result_size <= ROW_MAX)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE,
+             "open: max_job_size and max_result_size are at most %d bytes in a SQLite file",
+             ROW_MAX);
+    return BIDE_EINVAL;
+}
+
 static int open_sqlite(const struct backend_context *context, const struct bi_url *url,
                        struct backend **out, char *error)
 {
@@ -35,6 +48,8 @@ static int open_sqlite(const struct backend_context *context, const struct bi_ur
     char path[BI_URL_MAX];
     snprintf(path, sizeof(path), "%s", url->location);
     int code = check_path(path, error);
+    if (code == BIDE_OK)
+        code = check_sizes(&context->options, error);
     if (code == BIDE_OK && !bi_url_decode(path)) {
         bi_text_copy(error, "open: the path in the URL has a percent sign without two hexadecimal "
                             "digits, or %00; write %25 for a percent sign");

@@ -17,14 +17,14 @@
 /* Changes that may wait to be stored before time and slices wait, too. */
 #define BACKLOG_MAX 100000
 
-static bool is_behind(const struct local *local)
+bool bi_ticking_is_behind(const struct local *local)
 {
     return local->keeps && bi_core_backlog(local->core) > BACKLOG_MAX;
 }
 
 bool bi_ticking_tick(struct local *local, struct bi_now now)
 {
-    return !is_behind(local) && bi_core_tick(local->core, now, TICK_BUDGET);
+    return !bi_ticking_is_behind(local) && bi_core_tick(local->core, now, TICK_BUDGET);
 }
 
 /* ---- sliced ops ---- */
@@ -53,7 +53,7 @@ int bi_ticking_slices(struct local *local, bide_op *op)
 /* One slice of the first sliced op; true if there is more to do. */
 static bool run_a_slice(struct local *local, struct bi_now now)
 {
-    bide_op *op = is_behind(local) ? NULL : list_pop(&local->sliced);
+    bide_op *op = bi_ticking_is_behind(local) ? NULL : list_pop(&local->sliced);
     if (op == NULL)
         return false;
     int code = bi_core_run(local->core, op, now);
@@ -106,8 +106,9 @@ void *bi_ticking_run(void *arg)
         more |= run_a_slice(local, now);
         bi_alarm_rearm(&local->alarm, now.mono);
         bi_local_look_ahead(local);
-        /* The commit thread rings when the store has caught up. */
-        more = more && !is_behind(local);
+        /* Whoever stores rings when the store has caught up. */
+        local->behind = bi_ticking_is_behind(local);
+        more = more && !bi_ticking_is_behind(local);
         bi_local_unlock(local);
         if (more)
             sched_yield();

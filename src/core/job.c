@@ -238,12 +238,68 @@ static bool list_after(const struct core *core, const struct job *a, const struc
     return a->since > b->since;
 }
 
-/* Puts a job back to where it was in its list: what was changed last lies near the end. */
+static void list_load(struct core *core, struct job_list *list, struct job *job)
+{
+    const struct job *last = job_at(core, list->tail);
+    if (last != NULL && list_after(core, last, job))
+        core->disordered |= 1u << job->state;
+    list_append(core, list, job);
+}
+
+/* The last job in a row, from one on, that does not belong behind another; NULL if it takes too
+ * long to find. */
+static struct job *walk_on(struct core *core, struct job *from, const struct job *job)
+{
+    for (; core->walk_left > 0; core->walk_left--) {
+        struct job *next = job_at(core, from->next);
+        if (next == NULL || list_after(core, next, job))
+            return from;
+        from = next;
+    }
+    return NULL;
+}
+
+/*
+ * The job behind which another one belongs; NULL: it comes first. Begins behind the one that was put
+ * back before it, for those who left one after the other come back so, and else looks from
+ * both ends. False if that would take too long: then the list is to be put in order as a whole.
+ */
+static bool find_place(struct core *core, const struct job_list *list, const struct job *job,
+                       struct job **out)
+{
+    struct job *near = job_at(core, core->neighbour);
+    if (near != NULL && near->state == job->state && near->topic == job->topic &&
+        !list_after(core, near, job)) {
+        *out = walk_on(core, near, job);
+        return *out != NULL;
+    }
+    struct job *last = job_at(core, list->tail);
+    struct job *first = job_at(core, list->head);
+    for (; core->walk_left > 0; core->walk_left--) {
+        if (last == NULL || !list_after(core, last, job)) {
+            *out = last;
+            return true;
+        }
+        if (list_after(core, first, job)) {
+            *out = job_at(core, first->prev);
+            return true;
+        }
+        last = job_at(core, last->prev);
+        first = job_at(core, first->next);
+    }
+    return false;
+}
+
+/* Puts a job back to where it was in its list. */
 static void list_insert(struct core *core, struct job_list *list, struct job *job)
 {
-    struct job *prev = job_at(core, list->tail);
-    while (prev != NULL && list_after(core, prev, job))
-        prev = job_at(core, prev->prev);
+    struct job *prev;
+    bool disordered = (core->disordered & 1u << job->state) != 0;
+    if (disordered || !find_place(core, list, job, &prev)) {
+        list_load(core, list, job);
+        return;
+    }
+    core->neighbour = job->self;
     if (prev == NULL ? list->head == 0 : prev->next == 0) {
         list_append(core, list, job);
         return;
@@ -421,14 +477,6 @@ static void set_expiry(struct core *core, const struct job *job, struct more *mo
 
 /* How a job comes into the list of its state. */
 enum entrance { AT_END, IN_PLACE, LOADED };
-
-static void list_load(struct core *core, struct job_list *list, struct job *job)
-{
-    const struct job *last = job_at(core, list->tail);
-    if (last != NULL && list_after(core, last, job))
-        core->disordered |= 1u << job->state;
-    list_append(core, list, job);
-}
 
 static void enter(struct core *core, struct job *job, bide_state state, enum entrance how)
 {

@@ -6,6 +6,8 @@
 #include <assert.h>
 #include <string.h>
 
+/* Steps that a rollback spends on finding the places of jobs in their lists. */
+#define WALK_MAX 1000000
 /* How far ahead the limit is stored. Every start takes a new block: there are 2^29 of them. */
 #define TOKEN_BLOCK (UINT64_C(1) << 24)
 
@@ -81,7 +83,7 @@ static void turn(struct core *core, uint32_t changes, uint64_t bytes)
 {
     struct journal *journal = &core->journal;
     const struct bi_limits *limits = &core->limits;
-    if (journal->joined || journal->gathered == 0)
+    if (journal->joined > 0 || journal->gathered == 0)
         return;
     bool many = limits->batch_jobs != 0 && journal->gathered + changes > limits->batch_jobs;
     bool large = limits->batch_bytes != 0 && journal->gathered_bytes + bytes > limits->batch_bytes;
@@ -95,12 +97,12 @@ static void turn(struct core *core, uint32_t changes, uint64_t bytes)
 void bi_journal_join(struct core *core, uint32_t changes, uint64_t bytes)
 {
     turn(core, changes, bytes);
-    core->journal.joined = true;
+    core->journal.joined++;
 }
 
 void bi_journal_part(struct core *core)
 {
-    core->journal.joined = false;
+    core->journal.joined--;
 }
 
 static struct undo *entry_new(struct core *core, struct topic *topic, uint64_t bytes)
@@ -637,6 +639,18 @@ static void each(struct core *core, const struct undo_list *list, int which,
     }
 }
 
+/* Lists in which places were too hard to find. */
+static void put_in_order(struct core *core)
+{
+    if (core->disordered == 0)
+        return;
+    struct bi_ordering ordering = {.count = 0};
+    bi_core_order_collect(core, &ordering, UINT32_MAX);
+    bi_core_order_sort(&ordering);
+    bi_core_order_apply(core, &ordering, UINT32_MAX);
+    bi_core_order_done(core, &ordering);
+}
+
 static void take_away(struct core *core, struct undo *undo)
 {
     struct job *job = job_at(core, undo->job);
@@ -651,11 +665,16 @@ void bi_core_rollback(struct core *core, struct bi_now now)
     core->now = now;
     core->hold = 0;
     core->rollbacks++;
+    core->walk_left = WALK_MAX;
+    core->neighbour = 0;
     bi_waiters_rollback(core);
+    bool disordered = core->disordered != 0;
     void (*const passes[])(struct core *, struct undo *) = {take_away, put_back, bring_back};
     for (size_t pass = 0; pass < 3; pass++)
-        for (int i = 0; i < 2; i++)
+        for (int i = 1; i >= 0; i--)
             each(core, &lists[i], JOBS, passes[pass]);
+    if (!disordered) /* else it is done when everything is loaded */
+        put_in_order(core);
     for (int i = 0; i < 2; i++)
         each(core, &lists[i], PAUSES, put_back_pause);
     memset(&journal->changes, 0, sizeof(journal->changes));

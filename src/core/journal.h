@@ -47,7 +47,7 @@ struct undo_list {
 
 struct journal {
     bool on;
-    bool joined;        /* what changes now must not be parted: it belongs to one step */
+    unsigned joined;    /* what changes now must not be parted: it belongs to one step */
     uint64_t gathering; /* the batch that changes go to */
     uint64_t next_seal; /* the oldest that is not sealed; those up to gathering are full */
     uint32_t gathered;  /* changes in the batch that gathers, and their bodies */
@@ -87,8 +87,8 @@ bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out)
 void bi_journal_see(struct core *core, uint64_t id);
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job);
 
-/* So many changes, with so many bytes, are about to be made in one step: they come into one batch.
- * To be ended by bi_journal_part(). */
+/* So many changes, with so many bytes, are about to be made in one step: they come into one batch,
+ * however large it becomes. To be ended by bi_journal_part(); steps may consist of steps. */
 void bi_journal_join(struct core *core, uint32_t changes, uint64_t bytes);
 void bi_journal_part(struct core *core);
 

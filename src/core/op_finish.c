@@ -271,6 +271,7 @@ int bi_op_finish_many(struct core *core, bide_op *op)
 {
     struct items items;
     bi_items_begin(&items, op);
+    bi_journal_join(core, (uint32_t)op->finish_many.count, 0);
     for (size_t i = 0; i < op->finish_many.count; i++) {
         bide_finish_item *item = &op->finish_many.items[i];
         if (item->status != BIDE_OK)
@@ -278,6 +279,7 @@ int bi_op_finish_many(struct core *core, bide_op *op)
         item->status = bi_core_finish(core, op, item);
         bi_items_note(&items, op, i, item->status);
     }
+    bi_journal_part(core);
     bi_items_end(&items, op);
     return BIDE_OK;
 }

@@ -147,6 +147,9 @@ static int admit(struct core *core, bide_op *op, const struct wish *wish, uint64
         return code;
     if (core->draining)
         return bi_op_answer(op, BIDE_DRAINING);
+    if (core->next_id > BIDE_ID_MAX)
+        return bi_op_refuse(op, BIDE_EFULL, "%s: all ids up to 2^53 have been given",
+                            bide_op_name(op->kind));
     struct topic *topic = bi_topic_find(core, wish->topic);
     bool existed = topic != NULL;
     struct job *holder;
@@ -234,11 +237,21 @@ int bi_op_put(struct core *core, bide_op *op)
     return put_item(core, op, &op->put);
 }
 
+static size_t size_of_item(const bide_put_item *item)
+{
+    return item->buf != NULL ? bide_buf_size(item->buf) : item->body.size;
+}
+
 int bi_op_put_many(struct core *core, bide_op *op)
 {
     struct items items;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < op->put_many.count; i++)
+        bytes += size_of_item(&op->put_many.items[i]);
     bi_items_begin(&items, op);
     op->put_many.accepted = 0;
+    /* If it cannot be stored, nothing of it has happened. */
+    bi_journal_join(core, (uint32_t)op->put_many.count, bytes);
     for (size_t i = 0; i < op->put_many.count; i++) {
         bide_put_item *item = &op->put_many.items[i];
         /* What the arguments alone forbid was refused before. */
@@ -248,6 +261,7 @@ int bi_op_put_many(struct core *core, bide_op *op)
         op->put_many.accepted += item->status == BIDE_OK;
         bi_items_note(&items, op, i, item->status);
     }
+    bi_journal_part(core);
     bi_items_end(&items, op);
     return BIDE_OK;
 }

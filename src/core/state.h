@@ -86,6 +86,8 @@ struct core {
     struct feeds feeds;
     struct cache cache;
     bool lacking;        /* the op that is running showed a job without its body */
+    uint32_t neighbour;  /* the job that was put back last */
+    uint64_t walk_left;  /* steps that may be spent on finding places in lists */
     uint64_t rollbacks;  /* commits that failed */
     unsigned disordered; /* states (as bits) whose lists were loaded out of order */
     struct journal journal;

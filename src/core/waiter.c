@@ -315,7 +315,7 @@ void bi_waiters_serve(struct core *core)
         core->hold = 0;
         size_t taken = take_for(core, waiter);
         core->hold = hold;
-        if (taken == 0)
+        if (taken == 0 && bi_topic_open(topic)) /* out of memory */
             return;
     }
 }

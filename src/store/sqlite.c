@@ -49,7 +49,7 @@ int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connec
         {SQLITE_READONLY, "the file or its directory is read-only"},
         {SQLITE_BUSY, "another program keeps the file locked"},
         {SQLITE_LOCKED, "another program keeps the file locked"},
-        {SQLITE_CORRUPT, "the file is damaged; see bide_check()"},
+        {SQLITE_CORRUPT, "the file is damaged; open a backup of it"},
         {SQLITE_NOTADB, "the file is no SQLite database"},
     };
     int code = connection->db == NULL ? SQLITE_CANTOPEN : sqlite3_extended_errcode(connection->db);
@@ -222,6 +222,29 @@ static uint64_t sound_limit(const struct sqlite *sqlite, const char *name, int64
     return (uint64_t)instead;
 }
 
+/* Rows whose ids cannot have been given stand in the way of those that will be. */
+static uint64_t set_strays_aside(struct sqlite *sqlite, uint64_t next_id)
+{
+    char sql[120];
+    char error[BIDE_ERROR_SIZE];
+    uint64_t count = 0;
+    snprintf(sql, sizeof(sql), "SELECT id FROM job WHERE id<1 OR id>=%lld LIMIT 1",
+             (long long)next_id);
+    for (;;) {
+        int64_t id = bi_sqlite_number(&sqlite->writer, sql, 0);
+        if (id == 0 && bi_sqlite_number(&sqlite->writer, "SELECT 1 FROM job WHERE id=0", 0) == 0)
+            return count;
+        bi_log(&sqlite->options.log, BIDE_LOG_ERROR, "%s: job %lld: the id was never given",
+               sqlite->path, (long long)id);
+        if (bi_sqlite_set_aside(&sqlite->base, (uint64_t)id, "the id was never given", error) !=
+            BIDE_OK) {
+            bi_log(&sqlite->options.log, BIDE_LOG_ERROR, "%s", error);
+            return count;
+        }
+        count++;
+    }
+}
+
 static int sqlite_start(struct store *store, struct store_start *start, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
@@ -231,13 +254,15 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     if (highest < 0 || !read_meta(writer, "next_id", &next_id) ||
         !read_meta(writer, "next_token", &next_token))
         return bi_sqlite_error(sqlite, writer, "open", error);
+    /* The limit is stored with the first job of its block, and so above all of them. */
     start->next_id = sound_limit(sqlite, "next_id", next_id, highest + ID_BLOCK);
-    if (start->next_id <= (uint64_t)highest)
+    if (start->next_id == 0)
         start->next_id = (uint64_t)highest + 1;
     /* Tokens are given out more slowly than microseconds pass. */
     start->next_token = sound_limit(sqlite, "next_token", next_token, bi_clock_wall());
     if (start->next_token == 0)
         start->next_token = 1;
+    start->damaged = set_strays_aside(sqlite, start->next_id);
     sqlite->next_id = start->next_id;
     sqlite->id_limit = 0; /* the first batch stores one */
     sqlite->token_limit = 0;
@@ -449,6 +474,18 @@ static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char
     return begun ? settle(sqlite, batch, code, error) : code;
 }
 
+/* A file that somebody has removed would take everything, and give nothing back. */
+static int check_removed(const struct sqlite *sqlite, char *error)
+{
+    struct stat file;
+    if (fstat(sqlite->lock_fd, &file) != 0 || file.st_nlink > 0)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE,
+             "commit: %.80s was removed while the queue is open; nothing can be kept any more",
+             sqlite->path);
+    return BIDE_EIO;
+}
+
 static int sqlite_commit(struct store *store, const struct bi_batch *batch, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
@@ -461,7 +498,8 @@ static int sqlite_commit(struct store *store, const struct bi_batch *batch, char
         if (code == BIDE_EIO)
             code = commit_once(sqlite, batch, error);
     } else {
-        if (sqlite->writer.db == NULL)
+        code = check_removed(sqlite, error);
+        if (code == BIDE_OK && sqlite->writer.db == NULL)
             code = reopen(sqlite, error);
         if (code == BIDE_OK)
             code = commit_once(sqlite, batch, error);
@@ -658,47 +696,63 @@ static const struct store_ops sqlite_ops = {
     .close = sqlite_close,
 };
 
-/* The path without symbolic links, so that two names of one file have one lock. */
-static int resolve(const char *path, char **out, char *error)
+/* What is to be opened: the path as it was given, from the root. */
+static int absolute(const char *path, char **out, char *error)
 {
-    char *real = realpath(path, NULL);
-    if (real == NULL && errno == ENOENT) {
-        char directory[PATH_MAX];
-        const char *slash = strrchr(path, '/');
-        const char *name = slash == NULL ? path : slash + 1;
-        snprintf(directory, sizeof(directory), "%.*s", slash == NULL ? 1 : (int)(slash - path + 1),
-                 slash == NULL ? "." : path);
-        char *parent = realpath(directory, NULL);
-        if (parent == NULL) {
-            snprintf(error, BIDE_ERROR_SIZE, "open: the directory %.100s of %.40s: %s", directory,
-                     name, strerror(errno));
-            return BIDE_EIO;
-        }
-        size_t size = strlen(parent) + strlen(name) + 2;
-        real = malloc(size);
-        if (real != NULL)
-            snprintf(real, size, "%s%s%s", parent, strcmp(parent, "/") == 0 ? "" : "/", name);
-        free(parent);
-    }
-    if (real == NULL) {
+    char *here = path[0] == '/' ? strdup("") : getcwd(NULL, 0);
+    size_t size = here == NULL ? 0 : strlen(here) + strlen(path) + 2;
+    char *whole = here == NULL ? NULL : malloc(size);
+    if (whole == NULL) {
         snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", path, strerror(errno));
+        free(here);
         return errno == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
     }
-    *out = real;
+    snprintf(whole, size, "%s%s%s", here, path[0] == '/' ? "" : "/", path);
+    free(here);
+    *out = whole;
     return BIDE_OK;
 }
 
-/* Is there something that is no file, or may not be written? *is_new: there is nothing. */
-static int check_file(const char *path, bool *is_new, char *error)
+/* The file exists now: its path without symbolic links, which SQLite would not follow in the names
+ * of the files beside it. */
+static int resolve(struct sqlite *sqlite, char *error)
+{
+    char *real = realpath(sqlite->path, NULL);
+    if (real == NULL) {
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", sqlite->path, strerror(errno));
+        return errno == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
+    }
+    free(sqlite->path);
+    sqlite->path = real;
+    return BIDE_OK;
+}
+
+static int check_directory(const char *path, char *error)
+{
+    char directory[PATH_MAX];
+    struct stat file;
+    const char *name = strrchr(path, '/') + 1;
+    snprintf(directory, sizeof(directory), "%.*s", (int)(name - path), path);
+    if (stat(directory, &file) == 0 && name[0] != 0)
+        return BIDE_OK;
+    if (name[0] == 0)
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s ends in a slash; a file is needed", path);
+    else
+        snprintf(error, BIDE_ERROR_SIZE, "open: the directory %.90s of %.30s: %s; make it first",
+                 directory, name, strerror(errno));
+    return name[0] == 0 ? BIDE_EINVAL : BIDE_EIO;
+}
+
+/* Is there something that is no file, or may not be written, or no directory for it? */
+static int check_file(const char *path, char *error)
 {
     struct stat file;
-    *is_new = true;
     if (strlen(path) > PATH_MAX - 16) {
         snprintf(error, BIDE_ERROR_SIZE, "open: %.60s... is too long for a path", path);
         return BIDE_EINVAL;
     }
     if (stat(path, &file) != 0)
-        return BIDE_OK;
+        return check_directory(path, error);
     if (!S_ISREG(file.st_mode)) {
         snprintf(error, BIDE_ERROR_SIZE, "open: %.120s is %s, not a file", path,
                  S_ISDIR(file.st_mode) ? "a directory" : "a device, pipe or socket");
@@ -709,7 +763,6 @@ static int check_file(const char *path, bool *is_new, char *error)
                  strerror(errno));
         return BIDE_EIO;
     }
-    *is_new = file.st_size == 0;
     return BIDE_OK;
 }
 
@@ -749,16 +802,17 @@ int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *option
     pthread_mutex_init(&sqlite->writer.use, NULL);
     pthread_mutex_init(&sqlite->reader.use, NULL);
     pthread_mutex_init(&sqlite->slow.use, NULL);
-    int code = resolve(path, &sqlite->path, error);
-    bool is_new;
+    int code = absolute(path, &sqlite->path, error);
     if (code == BIDE_OK)
-        code = check_file(sqlite->path, &is_new, error);
-    if (code == BIDE_OK && !is_new)
-        code = check_owner(sqlite, error);
-    if (code == BIDE_EFULL) /* the index of the log needs room; see below */
-        code = BIDE_OK;
+        code = check_file(sqlite->path, error);
     if (code == BIDE_OK)
         code = bi_sqlite_own(sqlite, error);
+    if (code == BIDE_OK)
+        code = resolve(sqlite, error);
+    if (code == BIDE_OK)
+        code = check_owner(sqlite, error);
+    if (code == BIDE_EFULL && sqlite->lock_fd >= 0) /* the index of the log needs room; see below */
+        code = BIDE_OK;
     if (code == BIDE_OK)
         code = connect_all(sqlite, error);
     if (code == BIDE_EFULL && bi_sqlite_give_room(sqlite)) {
@@ -770,6 +824,10 @@ int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *option
         return code;
     }
     bi_sqlite_fill(sqlite, true);
+    if (!sqlite->has_filler)
+        bi_log(&options->log, BIDE_LOG_WARN,
+               "%s: no room for the filler: when the disk is full jobs may not even be finished",
+               sqlite->path);
     sqlite->base.place = sqlite->path;
     *out = &sqlite->base;
     return BIDE_OK;

@@ -2,10 +2,9 @@
 /*
  * sqlite - what the files of the SQLite store share.
  *
- * One file beside which SQLite keeps its write-ahead log, and we a lock and a filler:
+ * One file beside which SQLite keeps its write-ahead log, and we a filler:
  *
  *     jobs.db  jobs.db-wal  jobs.db-shm      SQLite's
- *     jobs.db-lock                           held by the process that owns the queue
  *     jobs.db-filler                         room to delete in when the disk is full
  *
  * Three connections, one for each thread that uses the store. Whoever uses one holds its mutex:
@@ -63,7 +62,9 @@ struct sqlite {
     struct store base;
     struct bi_sqlite_options options;
     char *path;  /* without symbolic links */
-    int lock_fd; /* -1: none */
+    int lock_fd; /* on the file itself; -1: none */
+    uint64_t device, inode;
+    struct sqlite *next_owned; /* in the list of this process */
     struct connection writer, reader, slow;
 
     /* The rest is the commit thread's. */
@@ -127,6 +128,7 @@ void bi_sqlite_read_body(struct connection *reader, struct store_want *want);
 
 /* ---- sqlite_owner.c: one process at a time ---- */
 
+/* Makes the file if it does not exist, and locks it. */
 int bi_sqlite_own(struct sqlite *sqlite, char *error);
 void bi_sqlite_disown(struct sqlite *sqlite);
 

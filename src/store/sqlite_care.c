@@ -2,6 +2,7 @@
 /*
  * sqlite_care - keeping the files in shape, and copies of them.
  */
+#define _GNU_SOURCE /* mkostemp */
 #include "store/sqlite.h"
 
 #include "util/clock.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Free pages are given back when there are more of them than this, and than a quarter of all. */
@@ -177,25 +179,69 @@ static int finish_copy(const char *part, const char *path, char *error)
     return errno == ENOSPC ? BIDE_EFULL : errno == EEXIST ? BIDE_EINVAL : BIDE_EIO;
 }
 
-int bi_sqlite_backup(struct store *store, const char *path, char *error)
+static int refuse_target(const char *path, const char *why, char *error)
 {
-    char part[4096 + 8];
+    snprintf(error, BIDE_ERROR_SIZE, "backup: %.110s %s; choose a new name", path, why);
+    return BIDE_EINVAL;
+}
+
+/* Neither something that exists, nor what SQLite would take for a part of some database. */
+static int check_target(const struct sqlite *sqlite, const char *path, char *error)
+{
+    static const char *const parts[] = {"-wal", "-shm", "-journal", "-filler"};
+    char name[4096 + 16];
     if (strlen(path) > 4000) {
         bi_text_copy(error, "backup: the path is too long");
         return BIDE_EINVAL;
     }
-    if (access(path, F_OK) == 0) {
-        snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s exists; choose a new name", path);
-        return BIDE_EINVAL;
+    if (access(path, F_OK) == 0)
+        return refuse_target(path, "exists", error);
+    const char *own_name = strrchr(sqlite->path, '/') + 1;
+    const char *slash = strrchr(path, '/');
+    const char *target = slash == NULL ? path : slash + 1;
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        snprintf(name, sizeof(name), "%s%s", own_name, parts[i]);
+        if (strcmp(name, target) == 0)
+            return refuse_target(path, "is the name of a part of the queue", error);
+        snprintf(name, sizeof(name), "%s%s", path, parts[i]);
+        if (access(name, F_OK) == 0)
+            return refuse_target(name, "exists and would be taken for a part of the copy", error);
     }
-    snprintf(part, sizeof(part), "%s-part", path);
-    unlink(part);
+    return BIDE_OK;
+}
+
+/* A new file beside the target, of a name that nobody has. */
+static int make_part(const char *path, char *part, size_t size, char *error)
+{
+    snprintf(part, size, "%s.part-XXXXXX", path);
+    int fd = mkostemp(part, O_CLOEXEC);
+    if (fd < 0) {
+        snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", path, strerror(errno));
+        return errno == ENOSPC ? BIDE_EFULL : BIDE_EIO;
+    }
+    mode_t mask = umask(0); /* as any other new file */
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
+    close(fd);
+    return BIDE_OK;
+}
+
+int bi_sqlite_backup(struct store *store, const char *path, char *error)
+{
     struct sqlite *sqlite = sqlite_of(store);
+    char part[4096 + 16];
+    int code = check_target(sqlite, path, error);
+    if (code == BIDE_OK)
+        code = make_part(path, part, sizeof(part), error);
+    if (code != BIDE_OK)
+        return code;
     pthread_mutex_lock(&sqlite->slow.use);
-    int code = copy_pages(sqlite, part, error);
+    code = copy_pages(sqlite, part, error);
     pthread_mutex_unlock(&sqlite->slow.use);
     if (code == BIDE_OK)
         code = finish_copy(part, path, error);
+    unlink(part);
+    strncat(part, "-journal", sizeof(part) - strlen(part) - 1);
     unlink(part);
     return code;
 }

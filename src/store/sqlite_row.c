@@ -99,7 +99,8 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_PAUSES] = "SELECT topic,until FROM pause",
     [ST_META_SET] = "INSERT OR REPLACE INTO meta(name,value) VALUES(?,?)",
     [ST_META_GET] = "SELECT value FROM meta WHERE name=?",
-    [ST_HIGHEST] = "SELECT max(id) FROM job",
+    /* Without damaged ones, of which there may be any. */
+    [ST_HIGHEST] = "SELECT ifnull(max(id),0) FROM job WHERE id BETWEEN 1 AND 9007199254000000",
     [ST_COUNT_BELOW] = "SELECT count(*) FROM job WHERE id<?",
     [ST_SCAN] = "SELECT " NAMES " FROM job WHERE id>=? AND id<? ORDER BY id LIMIT ?",
     [ST_FETCH] = "SELECT " NAMES " FROM job WHERE id=?",
@@ -122,22 +123,23 @@ static void bind_number(sqlite3_stmt *to, enum column column, int64_t value)
         sqlite3_bind_int64(to, (int)column + 1, value);
 }
 
-static void bind_bytes(sqlite3_stmt *to, enum column column, const bide_buf *buf)
+/* Bytes that SQLite does not take must not become nothing: false. */
+static bool bind_bytes(sqlite3_stmt *to, enum column column, const bide_buf *buf)
 {
-    if (buf == NULL)
-        sqlite3_bind_null(to, (int)column + 1);
-    else
-        sqlite3_bind_blob(to, (int)column + 1, bide_buf_data(buf), (int)bide_buf_size(buf),
-                          SQLITE_STATIC);
+    int at = (int)column + 1;
+    int size = (int)bide_buf_size(buf);
+    return (buf == NULL
+                ? sqlite3_bind_null(to, at)
+                : sqlite3_bind_blob(to, at, bide_buf_data(buf), size, SQLITE_STATIC)) == SQLITE_OK;
 }
 
-static void bind_text(sqlite3_stmt *to, enum column column, const bide_buf *buf)
+static bool bind_text(sqlite3_stmt *to, enum column column, const bide_buf *buf)
 {
-    if (buf == NULL)
-        sqlite3_bind_null(to, (int)column + 1);
-    else
-        sqlite3_bind_text(to, (int)column + 1, bide_buf_data(buf), (int)bide_buf_size(buf),
-                          SQLITE_STATIC);
+    int at = (int)column + 1;
+    int size = (int)bide_buf_size(buf);
+    return (buf == NULL
+                ? sqlite3_bind_null(to, at)
+                : sqlite3_bind_text(to, at, bide_buf_data(buf), size, SQLITE_STATIC)) == SQLITE_OK;
 }
 
 static int flags_of(const struct bi_image *image)
@@ -171,9 +173,8 @@ static void bind_body(sqlite3_stmt *to, const struct bi_image *image)
         sqlite3_bind_null(to, AT_body + 1);
 }
 
-static void bind_more(sqlite3_stmt *to, const struct bi_image *image)
+static bool bind_more(sqlite3_stmt *to, const struct bi_image *image)
 {
-    bind_bytes(to, AT_key, image->key);
     if (image->max_retries == BIDE_NO_RETRY_LIMIT)
         sqlite3_bind_null(to, AT_max_retries + 1);
     else
@@ -196,8 +197,8 @@ static void bind_more(sqlite3_stmt *to, const struct bi_image *image)
     bind_number(to, AT_touched, image->touched);
     bind_number(to, AT_buried, image->buried);
     bind_number(to, AT_done, image->done);
-    bind_text(to, AT_last_error, image->last_error);
-    bind_bytes(to, AT_result, image->result);
+    return bind_bytes(to, AT_key, image->key) && bind_text(to, AT_last_error, image->last_error) &&
+           bind_bytes(to, AT_result, image->result);
 }
 
 static int write_body(struct connection *writer, const struct bi_image *image)
@@ -206,8 +207,9 @@ static int write_body(struct connection *writer, const struct bi_image *image)
     if (to == NULL)
         return SQLITE_ERROR;
     sqlite3_bind_int64(to, 1, (int64_t)image->id);
-    sqlite3_bind_blob(to, 2, bide_buf_data(image->body), (int)image->body_size, SQLITE_STATIC);
-    return bi_sqlite_run(to);
+    int code =
+        sqlite3_bind_blob(to, 2, bide_buf_data(image->body), (int)image->body_size, SQLITE_STATIC);
+    return code == SQLITE_OK ? bi_sqlite_run(to) : code;
 }
 
 static int write_insert(struct connection *writer, const struct bi_image *image)
@@ -217,8 +219,8 @@ static int write_insert(struct connection *writer, const struct bi_image *image)
         return SQLITE_ERROR;
     bind_first(to, image);
     bind_body(to, image);
-    if (!image->plain)
-        bind_more(to, image);
+    if (!image->plain && !bind_more(to, image))
+        return SQLITE_TOOBIG;
     int code = bi_sqlite_run(to);
     if (code == SQLITE_DONE && image->body_size > INLINE_MAX)
         code = write_body(writer, image);
@@ -231,8 +233,7 @@ static int write_update(struct connection *writer, const struct bi_image *image)
     if (to == NULL)
         return SQLITE_ERROR;
     bind_first(to, image);
-    bind_more(to, image);
-    return bi_sqlite_run(to);
+    return bind_more(to, image) ? bi_sqlite_run(to) : SQLITE_TOOBIG;
 }
 
 static int run_with_id(struct connection *writer, enum statement which, uint64_t id)

@@ -325,6 +325,7 @@ static void replay_step(struct replay *files, size_t at)
         break;
     case STEP_WRITTEN:
     case STEP_CUT:
+        file->synced.exists = true; /* it may have been made by others than SQLite */
         if (file->pending_count % 64 == 0)
             file->pending =
                 must(realloc(file->pending, (file->pending_count + 64) * sizeof(file->pending[0])));

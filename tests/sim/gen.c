@@ -45,6 +45,13 @@ int64_t sim_pick_ms(struct sim *sim)
     return kind < 98 ? rng_range(&sim->rng, 600000, 86400000) : BIDE_TIME_MAX_MS;
 }
 
+/* Long enough to meet others, where there may be few of them. */
+int64_t sim_pick_retain(struct sim *sim)
+{
+    bool few = sim->options.limits.max_done_per_topic < 100;
+    return few && rng_one_in(&sim->rng, 2) ? BIDE_TIME_MAX_MS : sim_pick_ms(sim);
+}
+
 bide_slice sim_pick_text(struct sim *sim, char *room, size_t max)
 {
     size_t size = rng_below(&sim->rng, max + 1);

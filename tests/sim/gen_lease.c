@@ -59,7 +59,9 @@ static void pick_finish(struct sim *sim, char *room, bide_finish_item *item)
     struct rng *rng = &sim->rng;
     pick_lease(sim, &item->id, &item->token);
     item->keep = rng_one_in(rng, 2);
-    item->retain_ms = rng_one_in(rng, 2) ? BIDE_KEEP : rng_one_in(rng, 3) ? 0 : sim_pick_ms(sim);
+    item->retain_ms = rng_one_in(rng, 2)   ? BIDE_KEEP
+                      : rng_one_in(rng, 3) ? 0
+                                           : sim_pick_retain(sim);
     item->result = sim_pick_text(sim, room, rng_one_in(rng, 10) ? 60 : 12);
     if (rng_one_in(rng, 4)) {
         item->buf = bide_buf_new(item->result.data, item->result.size);

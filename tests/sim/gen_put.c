@@ -47,7 +47,7 @@ static void pick_options(struct sim *sim, bide_put_options *options)
     if (rng_one_in(rng, 2))
         options->backoff_max_ms = rng_range(rng, 1, 5000);
     if (rng_one_in(rng, 2))
-        options->retain_ms = sim_pick_ms(sim);
+        options->retain_ms = sim_pick_retain(sim);
 }
 
 static void pick_item(struct sim *sim, struct sim_op *sop, size_t at, bide_put_item *item)
@@ -138,7 +138,7 @@ void sim_gen_restore_as(struct sim *sim, struct sim_op *sop, int name, bide_stat
     job->state = state;
     job->priority = (uint32_t)rng_range(rng, 1021, 1027);
     job->ttr_ms = rng_one_in(rng, 3) ? 0 : sim_pick_ms(sim);
-    job->left_ms = sim_pick_ms(sim);
+    job->left_ms = sim_pick_retain(sim);
     job->run_at_wall = rng_one_in(rng, 2);
     if (job->state == BIDE_STATE_DELAYED)
         job->run_at_ms = pick_wall_ms(sim, 1000, 8000);

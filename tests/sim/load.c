@@ -305,10 +305,25 @@ static void check_partly(struct sim *sim)
         sim_fail(sim, "%s", broken);
 }
 
+/* A result more: there may be too many of them until all have come. */
+static void add_result(struct sim *sim)
+{
+    struct sim_op *sop = sim_op_get(sim, BIDE_OP_RESTORE);
+    sim_gen_restore_as(sim, sop, sim_pick_name(sim), BIDE_STATE_DONE);
+    sop->restored.key = NULL;
+    sop->restored.key_size = 0;
+    if (sim_must_wait(sim, sop))
+        sim_op_put(sim, sop);
+    else
+        sim_do(sim, sop);
+}
+
 void sim_load_step(struct sim *sim)
 {
     if (sim->loading.phase == LOADED || !rng_one_in(&sim->rng, 5))
         return;
+    if (rng_one_in(&sim->rng, 4))
+        add_result(sim);
     load_a_little(sim);
     if (rng_one_in(&sim->rng, 8))
         check_partly(sim);

@@ -70,6 +70,7 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     memset(&m->total, 0, sizeof m->total);
     m->draining = false;
     m->closed = false;
+    m->marked = false;
     m->recovering = m->sim->options.recovering;
     m->now = m->sim->now;
     m->born = m->sim->now;

@@ -153,6 +153,7 @@ struct model {
     bool draining;
     bool closed;
     bool recovering;
+    bool marked; /* there may be jobs that were cancelled in an earlier life, and came back */
     uint64_t next_id;
     uint64_t last_token; /* that this core has given */
     uint64_t told_token; /* that anybody was told of, in any life of the queue */
@@ -167,7 +168,8 @@ struct model {
     uint64_t gathered; /* changes in that batch, and the bytes of the bodies that they bring */
     uint64_t gathered_bytes;
     uint64_t crowded;   /* the last batch that grew because too many waited */
-    bool joined;        /* what changes now comes into one batch */
+    uint64_t step_max;  /* the largest step so far */
+    unsigned joined;    /* what changes now comes into one batch */
     uint64_t next_seal; /* the oldest batch that is not sealed */
     uint64_t committed;
     uint64_t hold;         /* of the op that is being run */
@@ -329,6 +331,8 @@ void model_change_new(struct model *m, struct mjob *job);
 void model_change_pause(struct model *m, int name);
 /* The batch that the core has put the removal of a job into; 0 if that does not matter. */
 uint64_t model_batch_of_removal(struct model *m, const struct mjob *job);
+/* The batch that one more change would come into; 0 if that does not matter. */
+uint64_t model_next_batch(const struct model *m);
 /* A change that comes into that batch, unless it is 0. */
 void model_change_in(struct model *m, struct mjob *job, uint64_t batch);
 /* So many changes come into one batch, until model_part(). */

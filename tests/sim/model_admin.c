@@ -175,12 +175,14 @@ void model_update(struct model *m, struct sim_op *sop)
         job->priority = (uint32_t)args->priority;
     if (args->ttr_ms != BIDE_KEEP)
         job->ttr_ms = args->ttr_ms ? args->ttr_ms : m->sim->options.limits.default_ttr / US_PER_MS;
-    if (args->topic.size != 0 && sim_name_of(args->topic) != job->name)
+    bool moved = args->topic.size != 0 && sim_name_of(args->topic) != job->name;
+    if (moved)
         model_move(m, job, sim_name_of(args->topic));
     if (args->delay_ms != BIDE_KEEP || args->run_at_ms != BIDE_KEEP)
         update_due(m, job, args);
     model_event(m, job, BIDE_EVENT_UPDATED, job->state);
-    model_limit_done(m, job->name);
+    if (moved && job->state == BIDE_STATE_DONE)
+        model_limit_done(m, job->name);
 }
 
 /* ---- cancel and purge ---- */

@@ -121,18 +121,22 @@ void model_done(struct model *m, struct sim_op *sop)
 void model_finish_many(struct model *m, struct sim_op *sop)
 {
     model_answer(m, BIDE_OK);
+    model_join(m, sop->op.finish_many.count, 0);
     for (size_t i = 0; i < sop->op.finish_many.count; i++) {
         const bide_finish_item *item = &sop->op.finish_many.items[i];
         expect_code(m->sim, "status of the item", finish(m, item), item->status);
         model_cleanup(m);
     }
+    model_part(m);
 }
 
 void model_finish_and_reserve(struct model *m, struct sim_op *sop)
 {
     const bide_finish_item *item = &sop->op.finish_and_reserve.finish;
+    model_join(m, 2, 0);
     expect_code(m->sim, "status of the finish", finish(m, item), item->status);
     model_cleanup(m);
     sop->finish_hold = m->hold;
     model_reserve_args(m, sop, &sop->op.finish_and_reserve.reserve);
+    model_part(m);
 }

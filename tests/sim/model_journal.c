@@ -40,7 +40,7 @@ static void turn(struct model *m, uint64_t changes, uint64_t bytes)
     const struct bi_limits *limits = &m->sim->options.limits;
     bool many = limits->batch_jobs != 0 && m->gathered + changes > limits->batch_jobs;
     bool large = limits->batch_bytes != 0 && m->gathered_bytes + bytes > limits->batch_bytes;
-    if (m->joined || m->gathered == 0 || (!many && !large))
+    if (m->joined > 0 || m->gathered == 0 || (!many && !large))
         return;
     if (m->gathering - m->committed >= BI_BATCHES_MAX) {
         m->crowded = m->gathering;
@@ -54,12 +54,14 @@ static void turn(struct model *m, uint64_t changes, uint64_t bytes)
 void model_join(struct model *m, uint64_t changes, uint64_t bytes)
 {
     turn(m, changes, bytes);
-    m->joined = true;
+    if (changes > m->step_max)
+        m->step_max = changes;
+    m->joined++;
 }
 
 void model_part(struct model *m)
 {
-    m->joined = false;
+    m->joined--;
 }
 
 void model_resync(struct model *m)
@@ -161,6 +163,15 @@ uint64_t model_batch_of_removal(struct model *m, const struct mjob *job)
     return op.private_.hold;
 }
 
+uint64_t model_next_batch(const struct model *m)
+{
+    if (!sim_has_batches(m->sim))
+        return 0;
+    struct model trial = *m;
+    turn(&trial, 1, 0);
+    return trial.gathering;
+}
+
 void model_change_in(struct model *m, struct mjob *job, uint64_t batch)
 {
     if (batch == 0) {
@@ -173,9 +184,9 @@ void model_change_in(struct model *m, struct mjob *job, uint64_t batch)
     if (batch - m->committed >= BI_BATCHES_MAX)
         m->crowded = batch;
     m->gathering = batch;
-    m->joined = true;
+    m->joined++;
     model_change(m, job);
-    m->joined = false;
+    m->joined--;
     count_again(m);
 }
 
@@ -307,6 +318,7 @@ static void bring_back(struct model *m, struct mjob *job)
         return;
     }
     put_form_back(job);
+    m->marked |= job->cancel_wanted && job->state != BIDE_STATE_RESERVED;
     uint64_t entered = job->entered;
     model_link(m, job);
     job->entered = entered;

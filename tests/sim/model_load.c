@@ -108,6 +108,7 @@ void model_load(struct model *m, const struct bi_image *image)
     if (image->state == BIDE_STATE_BURIED || image->state == BIDE_STATE_DONE)
         job->entered = image->bury_order;
     load_due(m, job, image);
+    job->cancel_wanted = image->cancel_wanted;
     if (image->cancel_wanted) {
         model_drop(m, job);
     } else if (image->started) {

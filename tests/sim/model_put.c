@@ -117,13 +117,18 @@ void model_put(struct model *m, struct sim_op *sop)
 void model_put_many(struct model *m, struct sim_op *sop)
 {
     size_t accepted = 0;
+    uint64_t bytes = 0;
     model_answer(m, BIDE_OK);
+    for (size_t i = 0; i < sop->op.put_many.count; i++)
+        bytes += size_of(&sop->op.put_many.items[i]);
+    model_join(m, sop->op.put_many.count, bytes);
     for (size_t i = 0; i < sop->op.put_many.count; i++) {
         bide_put_item *item = &sop->op.put_many.items[i];
         put_item(m, item, item->status);
         model_cleanup(m);
         accepted += item->status == BIDE_OK;
     }
+    model_part(m);
     expect(m->sim, "accepted", (int64_t)accepted, (int64_t)sop->op.put_many.accepted);
 }
 
@@ -244,5 +249,6 @@ void model_restore(struct model *m, struct sim_op *sop)
     if (job->expires_at != 0 && job->expires_at <= m->now.wall && !job->expiry_over &&
         (job->state == BIDE_STATE_READY || job->state == BIDE_STATE_DELAYED))
         expire_at_once(m, job);
-    model_limit_done(m, name);
+    else if (job->state == BIDE_STATE_DONE)
+        model_limit_done(m, name);
 }

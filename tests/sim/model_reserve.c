@@ -120,6 +120,7 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     job->lease_touches = 0;
     job->due = m->now.mono + job->ttr_ms * US_PER_MS;
     job->due_wall = false;
+    job->cancel_wanted = false;
     job->reserved = m->now.mono;
     job->reserves++;
     job->expiry_over = true;
@@ -136,9 +137,53 @@ static void put_off_leases(struct model *m, const bide_job *jobs, size_t count)
         model_find(m, jobs[i].id)->due = m->now.mono + BIDE_TIME_MAX_MS * US_PER_MS;
 }
 
+/* Where the draw decides what is removed: whatever the core has not any more, and removed by now. */
+static void drop_drawn(struct model *m, const struct mwaiter *waiter)
+{
+    for (size_t i = 0; i < waiter->name_count; i++) {
+        int name = waiter->names[i];
+        struct mjob *best = is_open(m, name) ? best_ready(m, name) : NULL;
+        while (best != NULL && best->cancel_wanted && !model_core_has(m, best->id) &&
+               model_batch_of_removal(m, best) <= model_next_batch(m)) {
+            model_drop(m, best);
+            best = is_open(m, name) ? best_ready(m, name) : NULL;
+        }
+    }
+}
+
+/* The topic to take from next; -1 for none. A job that was cancelled in an earlier life, and whose
+ * removal was undone, is removed instead of given out. */
+static int next_name(struct model *m, const struct mwaiter *waiter, const bide_job *got)
+{
+    for (;;) {
+        if (m->marked && waiter->strategy == BIDE_WEIGHTED)
+            drop_drawn(m, waiter);
+        int name = choose(m, waiter, got);
+        struct mjob *best = name >= 0 ? best_ready(m, name) : NULL;
+        if (best == NULL || !best->cancel_wanted)
+            return name;
+        if (model_core_has(m, best->id)) {
+            expect_true(m->sim, m->sim->allowed_enomem, "a cancelled job was not removed");
+            return -1;
+        }
+        model_drop(m, best);
+    }
+}
+
+/* Is there a job that may be given out? If there is none, those that may not be go. */
 bool model_could_take(struct model *m, const struct mwaiter *waiter)
 {
-    return by_order(m, waiter) >= 0;
+    if (!m->marked)
+        return by_order(m, waiter) >= 0;
+    for (size_t i = 0; i < m->count; i++) {
+        const struct mjob *job = m->jobs[i];
+        if (job->state == BIDE_STATE_READY && !job->cancel_wanted && has_name(waiter, job->name) &&
+            is_open(m, job->name))
+            return true;
+    }
+    static const bide_job none = {0};
+    next_name(m, waiter, &none);
+    return false;
 }
 
 size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
@@ -148,7 +193,7 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
     /* Without memory a reserve may end with fewer than there are. */
     size_t most = m->sim->allowed_enomem ? args->count : waiter->job_max;
     while (count < most) {
-        int name = choose(m, waiter, &args->jobs[count]);
+        int name = next_name(m, waiter, &args->jobs[count]);
         if (name < 0)
             break;
         if (waiter->strategy == BIDE_FAIR)
@@ -225,7 +270,7 @@ void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *
         return;
     if (m->got == BIDE_EFULL && m->sim->options.limits.max_memory != 0)
         return;
-    if (by_order(m, &wanted) >= 0) {
+    if (model_could_take(m, &wanted)) {
         model_answer(m, BIDE_OK);
         model_take_ready(m, &wanted, args);
         if (m->lacking)
@@ -288,12 +333,10 @@ static bool is_reserve(const struct mwaiter *waiter)
 /* False if there was no memory to do it. */
 static bool serve_one(struct model *m, struct mwaiter *waiter)
 {
-    uint64_t before = m->hold;
     if (!waiter->sop->completed && m->sim->allowed_enomem)
         return false;
     if (!waiter->sop->completed)
         sim_fail(m->sim, "a waiting reserve was not served though a job is ready");
-    m->hold = waiter->hold;
     m->lacking = false;
     model_take_ready(m, waiter, args_of(waiter->sop));
     expect(m->sim, "lacks bodies", m->lacking, waiter->sop->op.private_.flags & BI_LACKS_BODY);
@@ -301,19 +344,27 @@ static bool serve_one(struct model *m, struct mwaiter *waiter)
         model_complete_lacking(m, waiter, m->hold);
     else
         model_complete(m, waiter, BIDE_OK, m->hold);
-    m->hold = before;
     return true;
+}
+
+static bool could_serve(struct model *m, const struct mwaiter *waiter)
+{
+    if (!is_reserve(waiter) || waiter->parked)
+        return false;
+    m->hold = waiter->hold;
+    return model_could_take(m, waiter);
 }
 
 void model_serve(struct model *m)
 {
+    uint64_t hold = m->hold;
     for (struct mwaiter *w = m->waiters; w != NULL;) {
-        if (is_reserve(w) && !w->parked && by_order(m, w) >= 0) {
-            if (!serve_one(m, w))
-                return;
-            w = m->waiters;
-        } else {
+        if (!could_serve(m, w))
             w = w->next;
-        }
+        else if (serve_one(m, w))
+            w = m->waiters;
+        else
+            break;
     }
+    m->hold = hold;
 }

@@ -173,7 +173,7 @@ static size_t expected_backlog(const struct model *m)
 static void check_size(struct model *m, const struct bi_batch *batch)
 {
     const struct bi_limits *limits = &m->sim->options.limits;
-    size_t least = 2; /* a put that replaces */
+    size_t least = 2 * m->step_max; /* each put of a step may replace a job */
     uint64_t bytes = 0;
     if (m->crowded >= batch->number)
         return;

@@ -252,6 +252,7 @@ void sim_gen_bury(struct sim *sim, struct sim_op *sop);
 uint64_t sim_pick_id(struct sim *sim);
 int sim_pick_name(struct sim *sim);
 int64_t sim_pick_ms(struct sim *sim);
+int64_t sim_pick_retain(struct sim *sim);
 bide_slice sim_pick_text(struct sim *sim, char *room, size_t max);
 
 /* ---- listing.c: pages with other steps between them ---- */

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ops whose bodies are read from the store, and what may happen while they are.
+ */
+#include "fake.h"
+
+static struct fake *fake;
+static bide *queue;
+static bide_cq *cq;
+static bide_slice old;
+
+/* A queue that has loaded ten jobs, without their bodies. */
+static int set_up(void **state)
+{
+    (void)state;
+    fake = fake_new();
+    for (uint64_t id = 1; id <= 10; id++)
+        fake_row(fake, id);
+    old = text("old");
+    assert_int_equal(bide_cq_new(&cq), BIDE_OK);
+    queue = fake_open(fake, "slow:?cache_bytes=1", NULL); /* nothing is read ahead, or stays */
+    fake_settle(queue);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (int gate = 0; gate < GATES; gate++)
+        gate_open(fake, gate);
+    assert_int_equal(bide_close(queue), BIDE_OK);
+    assert_int_equal(bide_cq_free(cq), BIDE_OK);
+    fake_free(fake);
+    return 0;
+}
+
+static void fake_set(unsigned again, uint64_t bad)
+{
+    pthread_mutex_lock(&fake->lock);
+    fake->again = again;
+    fake->bad = bad;
+    pthread_mutex_unlock(&fake->lock);
+}
+
+static void submit(bide_op *op)
+{
+    assert_int_equal(submit_one(queue, op), 1);
+}
+
+static bide_state state_of(uint64_t id)
+{
+    bide_job job;
+    if (bide_job_stats(queue, id, &job) != BIDE_OK)
+        return BIDE_STATE_GONE;
+    bide_state now = job.state;
+    bide_job_clear(&job);
+    return now;
+}
+
+static uint32_t reserves_of(uint64_t id)
+{
+    bide_job job;
+    assert_int_equal(bide_job_stats(queue, id, &job), BIDE_OK);
+    uint32_t reserves = job.reserves;
+    bide_job_clear(&job);
+    return reserves;
+}
+
+static void assert_body(const bide_job *job)
+{
+    assert_int_equal(job->body_size, strlen(FAKE_BODY));
+    assert_non_null(job->body);
+    assert_memory_equal(job->body, FAKE_BODY, job->body_size);
+}
+
+/* ---- bodies that come ---- */
+
+static void a_blocking_caller_gets_its_body(void **state)
+{
+    (void)state;
+    bide_job job;
+    assert_int_equal(bide_reserve(queue, "old", 0, &job), BIDE_OK);
+    assert_int_equal(job.id, 1);
+    assert_body(&job);
+    assert_int_equal(bide_delete(queue, job.id, job.token), BIDE_OK);
+    bide_job_clear(&job);
+    bide_buf *body;
+    assert_int_equal(bide_body(queue, 2, &body), BIDE_OK);
+    assert_int_equal(bide_buf_size(body), strlen(FAKE_BODY));
+    bide_buf_unref(body);
+}
+
+static void others_are_served_while_a_body_is_read(void **state)
+{
+    (void)state;
+    gate_shut(fake, GATE_READ);
+    bide_job job;
+    bide_op op = reserve_op(cq, &old, &job);
+    submit(&op);
+    gate_await(fake, GATE_READ, 1);
+    uint64_t id;
+    assert_int_equal(bide_put(queue, "new", "x", 1, NULL, &id), BIDE_OK);
+    assert_int_equal(state_of(1), BIDE_STATE_RESERVED);
+    assert_int_equal(bide_cq_drain(cq, 0), 0);
+    gate_open(fake, GATE_READ);
+    await_completions(cq, 1);
+    assert_int_equal(op.status, BIDE_OK);
+    assert_body(&job);
+    bide_job_clear(&job);
+}
+
+static void many_ops_are_read_for(void **state)
+{
+    (void)state;
+    enum { MANY = 200 };
+    static bide_op ops[MANY];
+    static bide_job jobs[MANY];
+    memset(ops, 0, sizeof(ops));
+    gate_shut(fake, GATE_READ);
+    for (size_t i = 0; i < MANY; i++) {
+        ops[i] =
+            (bide_op){.kind = BIDE_OP_PEEK, .cq = cq, .look = {.id = 1 + i % 10, .job = &jobs[i]}};
+        submit(&ops[i]);
+    }
+    gate_open(fake, GATE_READ);
+    await_completions(cq, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(ops[i].status, BIDE_OK);
+        assert_int_equal(jobs[i].id, 1 + i % 10);
+        assert_body(&jobs[i]);
+        bide_job_clear(&jobs[i]);
+    }
+    assert_true(gate_arrived(fake, GATE_READ) < MANY); /* many in one go */
+}
+
+static void a_read_that_cannot_be_now_is_tried_again(void **state)
+{
+    (void)state;
+    fake_set(3, 0);
+    bide_job job;
+    assert_int_equal(bide_peek(queue, 4, &job), BIDE_OK);
+    assert_body(&job);
+    bide_job_clear(&job);
+    assert_int_equal(gate_arrived(fake, GATE_READ), 4);
+}
+
+static void a_list_searches_what_was_read_for_a_text_that_has_gone(void **state)
+{
+    (void)state;
+    char wanted[] = FAKE_BODY;
+    char topic[] = "old";
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_job jobs[16];
+    bide_op op = {.kind = BIDE_OP_LIST,
+                  .cq = cq,
+                  .list = {.topic = text(topic),
+                           .filter = {.text = text(wanted)},
+                           .cursor = cursor,
+                           .jobs = jobs,
+                           .job_max = 16}};
+    gate_shut(fake, GATE_READ);
+    submit(&op);
+    memset(wanted, '#', sizeof(wanted));
+    memset(topic, '#', sizeof(topic));
+    gate_open(fake, GATE_READ);
+    await_completions(cq, 1);
+    assert_int_equal(op.status, BIDE_OK);
+    assert_int_equal(op.list.count, 10);
+    assert_ptr_equal(op.list.filter.text.data, wanted);
+    for (size_t i = 0; i < op.list.count; i++)
+        bide_job_clear(&jobs[i]);
+}
+
+static void a_page_with_bodies_needs_a_completion_queue(void **state)
+{
+    (void)state;
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_job jobs[16];
+    bide_op op = {.kind = BIDE_OP_LIST,
+                  .list = {.with_body = true, .cursor = cursor, .jobs = jobs, .job_max = 16}};
+    assert_int_equal(submit_one(queue, &op), 0);
+    assert_int_equal(op.status, BIDE_EINVAL);
+    assert_int_equal(op.list.count, 0);
+}
+
+/* ---- bodies that cannot be read ---- */
+
+static void a_job_that_cannot_be_read_is_buried_and_the_next_is_taken(void **state)
+{
+    (void)state;
+    fake_set(0, 1);
+    bide_job job;
+    assert_int_equal(bide_reserve(queue, "old", BIDE_FOREVER, &job), BIDE_OK);
+    assert_int_equal(job.id, 2);
+    assert_body(&job);
+    bide_job_clear(&job);
+    assert_int_equal(bide_job_stats(queue, 1, &job), BIDE_OK);
+    assert_int_equal(job.state, BIDE_STATE_BURIED);
+    assert_string_equal(job.last_error, "the page is torn");
+    bide_job_clear(&job);
+    assert_int_equal(fake_stored(fake, 1).state, BIDE_STATE_BURIED);
+}
+
+static void a_look_at_a_job_that_cannot_be_read_fails(void **state)
+{
+    (void)state;
+    fake_set(0, 3);
+    bide_job job;
+    assert_int_equal(bide_peek(queue, 3, &job), BIDE_EIO);
+    assert_non_null(strstr(bide_last_error(), "the page is torn"));
+    assert_int_equal(state_of(3), BIDE_STATE_READY);
+    bide_buf *body = NULL;
+    assert_int_equal(bide_body(queue, 3, &body), BIDE_EIO);
+    assert_null(body);
+}
+
+static void a_caller_left_with_nothing_waits_on_and_is_served(void **state)
+{
+    (void)state;
+    for (uint64_t id = 2; id <= 10; id++)
+        assert_int_equal(bide_delete(queue, id, 0), BIDE_OK);
+    fake_set(0, 1);
+    gate_shut(fake, GATE_READ);
+    bide_job job;
+    bide_op op = reserve_op(cq, &old, &job);
+    op.reserve.timeout_ms = BIDE_FOREVER;
+    submit(&op);
+    gate_await(fake, GATE_READ, 1);
+    gate_open(fake, GATE_READ);
+    bide_state gone;
+    assert_int_equal(bide_wait(queue, 1, BIDE_FOREVER, &gone, NULL), BIDE_OK); /* it is buried */
+    assert_int_equal(gone, BIDE_STATE_BURIED);
+    uint64_t id;
+    assert_int_equal(bide_put(queue, "old", "fresh", 5, NULL, &id), BIDE_OK);
+    await_completions(cq, 1);
+    assert_int_equal(op.status, BIDE_OK);
+    assert_int_equal(job.id, id);
+    bide_job_clear(&job);
+}
+
+static void a_call_cancelled_while_its_body_is_read_does_not_wait_on(void **state)
+{
+    (void)state;
+    for (uint64_t id = 2; id <= 10; id++)
+        assert_int_equal(bide_delete(queue, id, 0), BIDE_OK);
+    fake_set(0, 1);
+    gate_shut(fake, GATE_READ);
+    bide_job job;
+    bide_op op = reserve_op(cq, &old, &job);
+    op.reserve.timeout_ms = BIDE_FOREVER;
+    submit(&op);
+    gate_await(fake, GATE_READ, 1);
+    assert_int_equal(bide_cancel_op(queue, &op), BIDE_OK);
+    gate_open(fake, GATE_READ);
+    bide_state gone;
+    assert_int_equal(bide_wait(queue, 1, BIDE_FOREVER, &gone, NULL), BIDE_OK); /* it is buried */
+    bide_job other;
+    bide_peek(queue, 1, &other); /* read behind it: by now the call is answered, or waits */
+    bide_cq_drain(cq, 0);
+    int status = op.status;
+    if (status == BIDE_PENDING) { /* so that the test ends */
+        bide_cancel_op(queue, &op);
+        await_completions(cq, 1);
+    }
+    assert_int_equal(status, BIDE_CANCELLED);
+}
+
+/* ---- commits that fail meanwhile ---- */
+
+static void a_failed_commit_ends_a_reserve_that_is_being_read_for(void **state)
+{
+    (void)state;
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 3; /* so that its reserve is stored */
+    uint64_t id;
+    assert_int_equal(bide_put(queue, "limited", FAKE_BODY, 4, &options, &id), BIDE_OK);
+    gate_shut(fake, GATE_READ);
+    gate_shut(fake, GATE_COMMIT);
+    bide_slice name = text("limited");
+    bide_job job;
+    bide_op op = reserve_op(cq, &name, &job);
+    op.reserve.timeout_ms = BIDE_FOREVER;
+    submit(&op);
+    gate_await(fake, GATE_READ, 1);
+    pthread_mutex_lock(&fake->lock);
+    fake->commit_code = BIDE_EIO;
+    fake->commit_failures = 1;
+    pthread_mutex_unlock(&fake->lock);
+    gate_open(fake, GATE_COMMIT);
+    await_completions(cq, 1); /* although nothing was read yet */
+    assert_int_equal(op.status, BIDE_EIO);
+    assert_string_equal(op.error, FAILURE);
+    assert_int_equal(op.reserve.count, 0);
+    assert_int_equal(state_of(id), BIDE_STATE_READY);
+    assert_int_equal(reserves_of(id), 0);
+    gate_open(fake, GATE_READ);
+    assert_int_equal(bide_reserve(queue, "limited", BIDE_FOREVER, &job), BIDE_OK);
+    assert_int_equal(job.id, id);
+    assert_body(&job);
+    bide_job_clear(&job);
+    assert_int_equal(bide_cq_drain(cq, 0), 0);
+}
+
+static void a_failed_commit_leaves_a_plain_reserve_alone(void **state)
+{
+    (void)state;
+    gate_shut(fake, GATE_READ);
+    bide_job job;
+    bide_op op = reserve_op(cq, &old, &job);
+    submit(&op);
+    gate_await(fake, GATE_READ, 1);
+    pthread_mutex_lock(&fake->lock);
+    fake->commit_code = BIDE_EIO;
+    fake->commit_failures = 1;
+    pthread_mutex_unlock(&fake->lock);
+    assert_int_equal(bide_put(queue, "new", "x", 1, NULL, NULL), BIDE_EIO);
+    gate_open(fake, GATE_READ);
+    await_completions(cq, 1);
+    assert_int_equal(op.status, BIDE_OK);
+    assert_int_equal(job.id, 1);
+    assert_body(&job);
+    bide_job_clear(&job);
+}
+
+/* ---- closing meanwhile ---- */
+
+static void a_close_waits_for_a_read_that_is_under_way(void **state)
+{
+    (void)state;
+    gate_shut(fake, GATE_READ);
+    bide_job job, looked_at;
+    memset(&job, 0, sizeof(job));
+    memset(&looked_at, 0, sizeof(looked_at));
+    bide_op op = reserve_op(cq, &old, &job);
+    op.reserve.timeout_ms = BIDE_FOREVER;
+    bide_op peek = {.kind = BIDE_OP_PEEK, .cq = cq, .look = {.id = 5, .job = &looked_at}};
+    submit(&op);
+    gate_await(fake, GATE_READ, 1);
+    submit(&peek); /* behind it */
+    pthread_t closing;
+    pthread_create(&closing, NULL, fake_close_queue, queue);
+    gate_open(fake, GATE_READ);
+    pthread_join(closing, NULL);
+    queue = NULL;
+    assert_int_equal(bide_cq_drain(cq, 0), 2);
+    assert_true(op.status == BIDE_OK || op.status == BIDE_CLOSED);
+    assert_int_equal(op.reserve.count, op.status == BIDE_OK ? 1 : 0);
+    if (op.status == BIDE_OK)
+        assert_body(&job);
+    assert_true(peek.status == BIDE_OK || peek.status == BIDE_CLOSED);
+    bide_job_clear(&job);
+    bide_job_clear(&looked_at);
+}
+
+static void a_close_does_not_wait_for_a_store_that_cannot_be_read_now(void **state)
+{
+    (void)state;
+    fake_set(FOR_EVER, 0);
+    bide_job job;
+    memset(&job, 0, sizeof(job));
+    bide_op op = reserve_op(cq, &old, &job);
+    op.reserve.timeout_ms = BIDE_FOREVER;
+    submit(&op);
+    gate_await(fake, GATE_READ, 2);
+    assert_int_equal(bide_close(queue), BIDE_OK);
+    queue = NULL;
+    assert_int_equal(bide_cq_drain(cq, 0), 1);
+    assert_int_equal(op.status, BIDE_CLOSED);
+    assert_int_equal(op.reserve.count, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_blocking_caller_gets_its_body),
+        TEST(others_are_served_while_a_body_is_read),
+        TEST(many_ops_are_read_for),
+        TEST(a_read_that_cannot_be_now_is_tried_again),
+        TEST(a_list_searches_what_was_read_for_a_text_that_has_gone),
+        TEST(a_page_with_bodies_needs_a_completion_queue),
+        TEST(a_job_that_cannot_be_read_is_buried_and_the_next_is_taken),
+        TEST(a_look_at_a_job_that_cannot_be_read_fails),
+        TEST(a_caller_left_with_nothing_waits_on_and_is_served),
+        TEST(a_call_cancelled_while_its_body_is_read_does_not_wait_on),
+        TEST(a_failed_commit_ends_a_reserve_that_is_being_read_for),
+        TEST(a_failed_commit_leaves_a_plain_reserve_alone),
+        TEST(a_close_waits_for_a_read_that_is_under_way),
+        TEST(a_close_does_not_wait_for_a_store_that_cannot_be_read_now),
+    };
+    return cmocka_run_group_tests_name("reading", tests, NULL, NULL);
+}

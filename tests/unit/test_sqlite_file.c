@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The SQLite file as a whole: whose it is, what may be wrong with it, copies and checks.
+ */
+#include "folder.h"
+
+#include <limits.h>
+
+static struct store *store;
+static char error[BIDE_ERROR_SIZE];
+
+static int set_up(void **state)
+{
+    folder_make(state);
+    open_store(&store);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    if (store != NULL)
+        close_store(store);
+    return folder_remove(state);
+}
+
+static void in_folder(char *path, size_t size, const char *name)
+{
+    snprintf(path, size, "%s/%s", folder, name);
+}
+
+static int count_one(void *ctx, const struct bi_record *record, const char *damage)
+{
+    uint64_t *counts = ctx; /* good rows, damaged ones, the last id of those */
+    (void)record;
+    counts[damage == NULL ? 0 : 1]++;
+    if (damage != NULL)
+        counts[2] = record->image.id;
+    return BIDE_OK;
+}
+
+static void count_rows(struct store *from, uint64_t counts[3])
+{
+    memset(counts, 0, 3 * sizeof(*counts));
+    uint64_t after = 0;
+    int code = BIDE_OK;
+    while (code == BIDE_OK)
+        code = from->ops->scan(from, &after, BIDE_ID_MAX, 10, count_one, counts, error);
+    assert_int_equal(code, BIDE_NOT_FOUND);
+}
+
+/* ---- a batch is there as a whole or not at all ---- */
+
+static void a_batch_that_cannot_be_stored_leaves_nothing(void **state)
+{
+    (void)state;
+    commit_sized(store, 5, 10);
+    struct bi_record records[3] = {insert_of(6), insert_of(5), insert_of(7)}; /* 5 is there */
+    assert_int_not_equal(try_commit(store, records, 3, error), BIDE_OK);
+    assert_string_not_equal(error, "");
+    uint64_t counts[3];
+    count_rows(store, counts);
+    assert_int_equal(counts[0], 1);
+    commit_sized(store, 6, 10); /* and the next one may be tried */
+    count_rows(store, counts);
+    assert_int_equal(counts[0], 2);
+}
+
+static int holds(const struct bi_record *record)
+{
+    return bi_sqlite_holds(&((struct sqlite *)(void *)store)->writer, record);
+}
+
+static void whether_a_record_is_in_the_file_can_be_told(void **state)
+{
+    (void)state;
+    struct bi_record insert = insert_sized(3, 1000);
+    assert_int_equal(holds(&insert), 0);
+    commit(store, &insert, 1);
+    assert_int_equal(holds(&insert), 1);
+    bide_buf_unref(insert.image.body);
+
+    struct bi_record update = insert_of(3);
+    update.kind = BI_UPDATE;
+    update.image.body_size = 1000;
+    update.image.plain = false;
+    update.image.state = BIDE_STATE_BURIED;
+    update.image.bury_order = 9;
+    update.image.last_error = bide_buf_new("why", 3);
+    assert_int_equal(holds(&update), 0);
+    commit(store, &update, 1);
+    assert_int_equal(holds(&update), 1);
+    struct bi_record other = update;
+    other.image.bury_order = 10;
+    assert_int_equal(holds(&other), 0);
+    other = update;
+    other.image.last_error = NULL;
+    assert_int_equal(holds(&other), 0);
+    other = update;
+    other.image.reserves++;
+    assert_int_equal(holds(&other), 0);
+    bide_buf_unref(update.image.last_error);
+
+    struct bi_record remove = {.kind = BI_REMOVE, .image = {.id = 3, .body_size = 1000}};
+    assert_int_equal(holds(&remove), 0);
+    commit(store, &remove, 1);
+    assert_int_equal(holds(&remove), 1);
+
+    struct bi_record pause = {.kind = BI_PAUSE, .image = {.due = 500, .topic = "mail"}};
+    struct bi_record resume = {.kind = BI_PAUSE, .image = {.due = 0, .topic = "mail"}};
+    assert_int_equal(holds(&pause), 0);
+    assert_int_equal(holds(&resume), 1);
+    commit(store, &pause, 1);
+    assert_int_equal(holds(&pause), 1);
+    assert_int_equal(holds(&resume), 0);
+    commit(store, &resume, 1);
+    assert_int_equal(holds(&resume), 1);
+}
+
+/* ---- rows that make no sense ---- */
+
+static void rows_that_make_no_sense_are_told_and_set_aside(void **state)
+{
+    (void)state;
+    static const char *const damages[] = {
+        "UPDATE job SET topic='' WHERE id=2",       "UPDATE job SET state=3 WHERE id=2",
+        "UPDATE job SET state=9 WHERE id=2",        "UPDATE job SET body_size=-1 WHERE id=2",
+        "UPDATE job SET max_retries=-5 WHERE id=2", "UPDATE job SET key=zeroblob(201) WHERE id=2",
+    };
+    for (size_t i = 0; i < COUNT_OF(damages); i++) {
+        for (uint64_t id = 1; id <= 3; id++)
+            commit_sized(store, id, 1000);
+        struct bi_record update = insert_of(2);
+        update.kind = BI_UPDATE;
+        update.image.plain = false; /* something happened to it, so that all its columns count */
+        update.image.kicks = 1;
+        commit_one(store, update);
+        alter(file, damages[i]);
+        uint64_t counts[3];
+        count_rows(store, counts);
+        assert_int_equal(counts[0], 2);
+        assert_int_equal(counts[1], 1);
+        assert_int_equal(counts[2], 2);
+        assert_int_equal(store->ops->set_aside(store, 2, "it makes no sense", error), BIDE_OK);
+        count_rows(store, counts);
+        assert_int_equal(counts[0], 2);
+        assert_int_equal(counts[1], 0);
+        struct bi_record remove[2] = {{.kind = BI_REMOVE, .image = {.id = 1, .body_size = 1000}},
+                                      {.kind = BI_REMOVE, .image = {.id = 3, .body_size = 1000}}};
+        commit(store, remove, 2);
+    }
+    /* They are kept, with their bodies, for whoever wants to look. */
+    alter(file, "CREATE TEMP TABLE t(x CHECK(x=1)); "
+                "INSERT INTO t SELECT count(*) FROM damaged WHERE id=2 AND length(data)=1000 "
+                "AND reason='it makes no sense'");
+}
+
+static void setting_aside_what_is_not_there_does_no_harm(void **state)
+{
+    (void)state;
+    commit_sized(store, 1, 10);
+    assert_int_equal(store->ops->set_aside(store, 77, "why", error), BIDE_OK);
+    uint64_t counts[3];
+    count_rows(store, counts);
+    assert_int_equal(counts[0], 1);
+}
+
+/* ---- checks ---- */
+
+static void a_check_finds_what_is_wrong(void **state)
+{
+    (void)state;
+    for (uint64_t id = 1; id <= 5; id++)
+        commit_sized(store, id, id % 2 == 0 ? 100 : 1000);
+    struct store_report report = {.jobs = 0};
+    assert_int_equal(store->ops->check(store, &report, error), BIDE_OK);
+    assert_int_equal(report.jobs, 5);
+    assert_int_equal(report.damaged, 0);
+    alter(file, "UPDATE job SET body=zeroblob(100) WHERE id=2");
+    report = (struct store_report){.jobs = 0};
+    assert_int_equal(store->ops->check(store, &report, error), BIDE_EIO);
+    assert_non_null(strstr(error, "job 2"));
+    assert_int_equal(report.jobs, 4);
+    assert_int_equal(report.damaged, 1);
+    alter(file, "DELETE FROM body WHERE id=1; UPDATE job SET state=9 WHERE id=1");
+    report = (struct store_report){.jobs = 0};
+    assert_int_equal(store->ops->check(store, &report, error), BIDE_EIO);
+    assert_int_equal(report.jobs, 3);
+    assert_int_equal(report.damaged, 2); /* a row with two faults is one row */
+}
+
+static void what_was_set_aside_counts_as_damaged(void **state)
+{
+    (void)state;
+    commit_sized(store, 1, 10);
+    commit_sized(store, 2, 10);
+    assert_int_equal(store->ops->set_aside(store, 1, "why", error), BIDE_OK);
+    struct store_report report = {.jobs = 0};
+    store->ops->check(store, &report, error);
+    assert_int_equal(report.jobs, 1);
+    assert_int_equal(report.damaged, 1);
+}
+
+/* ---- copies ---- */
+
+static void a_backup_has_everything_and_is_a_queue(void **state)
+{
+    (void)state;
+    for (uint64_t id = 1; id <= 50; id++)
+        commit_sized(store, id, 1000);
+    char copy[128];
+    in_folder(copy, sizeof(copy), "copy.db");
+    assert_int_equal(store->ops->backup(store, copy, error), BIDE_OK);
+    commit_sized(store, 51, 10); /* not in the copy */
+    struct store *other;
+    assert_int_equal(try_open(copy, &other, error), BIDE_OK);
+    uint64_t counts[3];
+    count_rows(other, counts);
+    assert_int_equal(counts[0], 50);
+    struct store_want want = {.id = 50, .size = 1000};
+    other->ops->read(other, &want, 1);
+    assert_non_null(want.body);
+    bide_buf_unref(want.body);
+    close_store(other);
+}
+
+static void a_backup_touches_no_file_that_exists(void **state)
+{
+    (void)state;
+    char copy[128];
+    in_folder(copy, sizeof(copy), "precious");
+    FILE *precious = fopen(copy, "w");
+    assert_non_null(precious);
+    fputs("do not lose me", precious);
+    fclose(precious);
+    assert_int_equal(store->ops->backup(store, copy, error), BIDE_EINVAL);
+    assert_non_null(strstr(error, "exists"));
+    char text[32] = "";
+    precious = fopen(copy, "r");
+    assert_non_null(fgets(text, sizeof(text), precious));
+    fclose(precious);
+    assert_string_equal(text, "do not lose me");
+    assert_int_equal(store->ops->backup(store, file, error), BIDE_EINVAL); /* nor itself */
+}
+
+static void a_backup_that_cannot_be_made_leaves_nothing(void **state)
+{
+    (void)state;
+    char copy[128];
+    in_folder(copy, sizeof(copy), "missing/copy.db");
+    assert_int_equal(store->ops->backup(store, copy, error), BIDE_EIO);
+    assert_string_not_equal(error, "");
+    static char large[5000];
+    memset(large, 'x', sizeof(large) - 1);
+    assert_int_equal(store->ops->backup(store, large, error), BIDE_EINVAL);
+}
+
+/* ---- one owner ---- */
+
+static void a_file_has_one_owner_in_a_process(void **state)
+{
+    (void)state;
+    struct store *second = NULL;
+    assert_int_equal(try_open(file, &second, error), BIDE_EBUSY);
+    assert_null(second);
+    assert_non_null(strstr(error, "this process"));
+    char other_name[128];
+    in_folder(other_name, sizeof(other_name), "link.db");
+    assert_int_equal(symlink(file, other_name), 0);
+    assert_int_equal(try_open(other_name, &second, error), BIDE_EBUSY);
+    snprintf(other_name, sizeof(other_name), "%s/./jobs.db", folder);
+    assert_int_equal(try_open(other_name, &second, error), BIDE_EBUSY);
+    close_store(store);
+    open_store(&store);
+}
+
+static void a_file_has_one_owner_among_processes(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct store *second = NULL;
+        char sentence[BIDE_ERROR_SIZE], pid[32];
+        int code = try_open(file, &second, sentence);
+        snprintf(pid, sizeof(pid), "%ld", (long)getppid());
+        _exit(code == BIDE_EBUSY && second == NULL && strstr(sentence, pid) != NULL ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+static void an_owner_that_crashed_owns_nothing(void **state)
+{
+    (void)state;
+    close_store(store);
+    store = NULL;
+    pid_t child = fork();
+    if (child == 0) {
+        open_store(&store);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    open_store(&store);
+}
+
+/* ---- names that are none ---- */
+
+static int open_in_folder(const char *name)
+{
+    char path[512];
+    struct store *none = NULL;
+    in_folder(path, sizeof(path), name);
+    int code = try_open(path, &none, error);
+    assert_null(none);
+    assert_string_not_equal(error, "");
+    return code;
+}
+
+static void a_path_that_is_no_file_is_refused(void **state)
+{
+    (void)state;
+    char path[128];
+    in_folder(path, sizeof(path), "directory");
+    assert_int_equal(mkdir(path, 0777), 0);
+    assert_int_equal(open_in_folder("directory"), BIDE_EINVAL);
+    assert_non_null(strstr(error, "directory"));
+    assert_int_equal(open_in_folder("missing/jobs.db"), BIDE_EIO);
+    assert_int_equal(rmdir(path), 0);
+    in_folder(path, sizeof(path), "pipe");
+    assert_int_equal(mkfifo(path, 0666), 0);
+    assert_int_equal(open_in_folder("pipe"), BIDE_EINVAL);
+    static char large[PATH_MAX + 100];
+    memset(large, 'x', sizeof(large) - 1);
+    struct store *none = NULL;
+    assert_true(try_open(large, &none, error) < 0);
+    assert_null(none);
+    assert_string_not_equal(error, "");
+}
+
+static void a_symbolic_link_to_a_new_file_makes_it(void **state)
+{
+    (void)state;
+    close_store(store);
+    char target[128], name[128];
+    in_folder(target, sizeof(target), "target.db");
+    in_folder(name, sizeof(name), "name.db");
+    FILE *empty = fopen(target, "w"); /* an empty file is one that can become ours */
+    assert_non_null(empty);
+    fclose(empty);
+    assert_int_equal(symlink(target, name), 0);
+    assert_int_equal(try_open(name, &store, error), BIDE_OK);
+    struct store *second = NULL;
+    assert_int_equal(try_open(target, &second, error), BIDE_EBUSY);
+}
+
+/* ---- files of others ---- */
+
+static size_t size_of(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? (size_t)status.st_size : 0;
+}
+
+static void a_file_of_another_program_is_refused_and_left_alone(void **state)
+{
+    (void)state;
+    char path[128];
+    in_folder(path, sizeof(path), "text");
+    FILE *text = fopen(path, "w");
+    assert_non_null(text);
+    for (int i = 0; i < 1000; i++)
+        fputs("this is no database\n", text);
+    fclose(text);
+    size_t size = size_of(path);
+    assert_int_equal(open_in_folder("text"), BIDE_EINVAL);
+    assert_non_null(strstr(error, "not a file of bide"));
+    assert_int_equal(size_of(path), size);
+    in_folder(path, sizeof(path), "foreign.db");
+    alter(path, "CREATE TABLE precious(x); INSERT INTO precious VALUES(7)");
+    assert_int_equal(open_in_folder("foreign.db"), BIDE_EINVAL);
+    assert_non_null(strstr(error, "another program"));
+    alter(path, "CREATE TEMP TABLE t(x CHECK(x=7)); INSERT INTO t SELECT x FROM precious");
+    in_folder(path, sizeof(path), "marked.db");
+    alter(path, "PRAGMA application_id=12345; CREATE TABLE a(x); DROP TABLE a");
+    assert_int_equal(open_in_folder("marked.db"), BIDE_EINVAL);
+}
+
+static void a_file_of_a_newer_version_is_refused(void **state)
+{
+    (void)state;
+    commit_sized(store, 1, 10);
+    close_store(store);
+    store = NULL;
+    alter(file, "PRAGMA user_version=99");
+    assert_int_equal(open_in_folder("jobs.db"), BIDE_EINVAL);
+    assert_non_null(strstr(error, "newer"));
+    assert_non_null(strstr(error, "99"));
+    alter(file, "PRAGMA user_version=1");
+    open_store(&store);
+    uint64_t counts[3];
+    count_rows(store, counts);
+    assert_int_equal(counts[0], 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_batch_that_cannot_be_stored_leaves_nothing),
+        TEST(whether_a_record_is_in_the_file_can_be_told),
+        TEST(rows_that_make_no_sense_are_told_and_set_aside),
+        TEST(setting_aside_what_is_not_there_does_no_harm),
+        TEST(a_check_finds_what_is_wrong),
+        TEST(what_was_set_aside_counts_as_damaged),
+        TEST(a_backup_has_everything_and_is_a_queue),
+        TEST(a_backup_touches_no_file_that_exists),
+        TEST(a_backup_that_cannot_be_made_leaves_nothing),
+        TEST(a_file_has_one_owner_in_a_process),
+        TEST(a_file_has_one_owner_among_processes),
+        TEST(an_owner_that_crashed_owns_nothing),
+        TEST(a_path_that_is_no_file_is_refused),
+        TEST(a_symbolic_link_to_a_new_file_makes_it),
+        TEST(a_file_of_another_program_is_refused_and_left_alone),
+        TEST(a_file_of_a_newer_version_is_refused),
+    };
+    return cmocka_run_group_tests_name("sqlite_file", tests, NULL, NULL);
+}
