@@ -41,6 +41,8 @@ struct recovery {
     bide_recovery progress;
     int64_t told;            /* when the callback was last called */
     struct op_list deferred; /* ops that wait for the end */
+    uint64_t waiting_ops;    /* how many these are, with those whose jobs are fetched, */
+    uint64_t waiting_bytes;  /* and what they bring */
     pthread_cond_t over;     /* for whoever opens the queue */
 };
 
@@ -183,6 +185,8 @@ int bi_recovery_gate(struct local *local, bide_op *op);
 /* Loads the jobs that an op names. Called by the reader thread, without the lock. BIDE_OK, or the
  * store's code with the op's sentence written: then nobody knows whether they exist. */
 int bi_recovery_fetch(struct local *local, bide_op *op);
+/* An op that the gate let wait does so no more. */
+void bi_recovery_leave(struct local *local, const bide_op *op);
 /* Everything up to now that waits for recovery is ended. */
 void bi_recovery_end(struct local *local);
 bool bi_recovery_cancel(struct local *local, bide_op *op);

@@ -219,6 +219,7 @@ static void fetch_one(struct local *local)
     pthread_mutex_unlock(&local->lock);
     int code = bi_recovery_fetch(local, op);
     bi_local_lock(local);
+    bi_recovery_leave(local, op);
     if (local->closing) {
         bi_local_end(local, op, BIDE_CLOSED);
     } else if (code != BIDE_OK) {

@@ -187,6 +187,19 @@ static bool names_unknown(const struct local *local, const bide_op *op)
     return false;
 }
 
+static bool is_crowded(const struct local *local)
+{
+    const bide_options *options = &local->context.options;
+    return local->recovery.waiting_ops >= options->max_pending_ops ||
+           local->recovery.waiting_bytes >= options->max_pending_bytes;
+}
+
+void bi_recovery_leave(struct local *local, const bide_op *op)
+{
+    local->recovery.waiting_ops--;
+    local->recovery.waiting_bytes -= op->private_.bytes;
+}
+
 int bi_recovery_gate(struct local *local, bide_op *op)
 {
     bool all = needs_all(local, op);
@@ -196,8 +209,12 @@ int bi_recovery_gate(struct local *local, bide_op *op)
         return bi_local_refuse(op, BIDE_EBUSY,
                                "what was stored is still being loaded, and the op names no "
                                "completion queue; see bide_wait_recovered()");
+    if (op->private_.wake == NULL && is_crowded(local))
+        return bi_local_refuse(op, BIDE_EBUSY, NULL);
     if (!bi_local_keep(local, op))
         return bi_local_refuse(op, BIDE_ENOMEM, NULL);
+    local->recovery.waiting_ops++;
+    local->recovery.waiting_bytes += op->private_.bytes;
     list_add(all ? &local->recovery.deferred : &local->wanting, op);
     if (!all)
         pthread_cond_signal(&local->read);
@@ -208,6 +225,7 @@ bool bi_recovery_cancel(struct local *local, bide_op *op)
 {
     if (!list_remove(&local->recovery.deferred, op))
         return false;
+    bi_recovery_leave(local, op);
     bi_local_end(local, op, BIDE_CANCELLED);
     return true;
 }
@@ -215,8 +233,10 @@ bool bi_recovery_cancel(struct local *local, bide_op *op)
 void bi_recovery_end(struct local *local)
 {
     bide_op *op;
-    while ((op = list_pop(&local->recovery.deferred)) != NULL)
+    while ((op = list_pop(&local->recovery.deferred)) != NULL) {
+        bi_recovery_leave(local, op);
         bi_local_end(local, op, BIDE_CLOSED);
+    }
     while ((op = list_pop(&local->chores)) != NULL)
         bi_local_end(local, op, BIDE_CLOSED);
 }
@@ -464,6 +484,7 @@ static void finish(struct local *local)
             op = list_pop(&local->recovery.deferred);
             if (op == NULL)
                 break;
+            bi_recovery_leave(local, op);
             bi_local_resume(local, op);
         }
         more = op != NULL && !local->closing;

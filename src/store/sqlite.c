@@ -32,7 +32,9 @@ int bi_sqlite_code(int sqlite_code, int system_errno)
         return BIDE_EFULL;
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:
-        return system_errno == ENOSPC || system_errno == EDQUOT ? BIDE_EFULL : BIDE_EIO;
+        return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG
+                   ? BIDE_EFULL
+                   : BIDE_EIO;
     default:
         return BIDE_EIO;
     }
@@ -250,11 +252,14 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *writer = &sqlite->writer;
     int64_t next_id, next_token;
-    int64_t highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
-    if (highest < 0 || !read_meta(writer, "next_id", &next_id) ||
-        !read_meta(writer, "next_token", &next_token))
+    if (!read_meta(writer, "next_id", &next_id) || !read_meta(writer, "next_token", &next_token))
         return bi_sqlite_error(sqlite, writer, "open", error);
     /* The limit is stored with the first job of its block, and so above all of them. */
+    int64_t highest = 0;
+    if (next_id <= 0 || next_id > (int64_t)BIDE_ID_MAX)
+        highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
+    if (highest < 0)
+        return bi_sqlite_error(sqlite, writer, "open", error);
     start->next_id = sound_limit(sqlite, "next_id", next_id, highest + ID_BLOCK);
     if (start->next_id == 0)
         start->next_id = (uint64_t)highest + 1;
@@ -619,8 +624,8 @@ static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, s
     return good >= below - 1 ? BIDE_NOT_FOUND : BIDE_OK;
 }
 
-static int scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
-                     store_visit visit, void *ctx, char *error)
+int bi_sqlite_scan(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
+                   store_visit visit, void *ctx, char *error)
 {
     struct connection *slow = &sqlite->slow;
     sqlite3_stmt *from = bi_sqlite_get(slow, ST_SCAN);
@@ -652,7 +657,7 @@ static int sqlite_scan(struct store *store, uint64_t *after, uint64_t below, siz
 {
     struct sqlite *sqlite = sqlite_of(store);
     pthread_mutex_lock(&sqlite->slow.use);
-    int code = scan_some(sqlite, after, below, max, visit, ctx, error);
+    int code = bi_sqlite_scan(sqlite, after, below, max, visit, ctx, error);
     pthread_mutex_unlock(&sqlite->slow.use);
     return code;
 }

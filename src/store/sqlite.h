@@ -47,7 +47,6 @@ enum statement {
     ST_BODY,
     ST_SET_ASIDE,
     ST_ASIDE_COUNT,
-    ST_ALL,
     ST_ORPHANS,
     ST_COUNT
 };
@@ -73,6 +72,7 @@ struct sqlite {
     uint64_t token_limit; /* stored */
     int wal_frames;       /* in the log after the last commit */
     int log_pages;        /* how many it may have */
+    int64_t log_bytes;    /* what it takes while a reader keeps it from being brought in */
     unsigned tidied;      /* commits since the free pages were looked at */
     bool has_filler;
     int64_t filler_tried; /* when the filler was last missed */
@@ -105,6 +105,10 @@ int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connec
                     const char *doing, char *error);
 int bi_sqlite_code(int sqlite_code, int system_errno);
 
+/* Visits rows on the slow connection, whose mutex is held; see store.h. */
+int bi_sqlite_scan(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
+                   store_visit visit, void *ctx, char *error);
+
 /* ---- sqlite_schema.c: is the file ours, and of which version? ---- */
 
 /* Refuses a file that is not ours, or of a newer version. Writes nothing; on the writer. */
@@ -136,6 +140,8 @@ void bi_sqlite_disown(struct sqlite *sqlite);
 
 /* Makes the filler if it is missing and there is room; looks at most once a second unless now. */
 void bi_sqlite_fill(struct sqlite *sqlite, bool now);
+/* Refuses puts while a log that a reader keeps from being brought in takes the room for that. */
+void bi_sqlite_watch_room(struct sqlite *sqlite);
 /* Gives its room back to the disk; false if there was none to give. */
 bool bi_sqlite_give_room(struct sqlite *sqlite);
 

@@ -33,9 +33,15 @@
 /* Brings the log into the file, which is then cut at its end if pages were given back. */
 static void checkpoint(struct sqlite *sqlite)
 {
-    int code =
-        sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    int frames = 0;
+    int brought_in = 0;
+    int code = sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE,
+                                         &frames, &brought_in);
     sqlite->wal_frames = 0;
+    /* Somebody reads an old state: the log grows on, and will have to be brought in some day. */
+    sqlite->log_bytes =
+        frames > brought_in || frames > 2 * sqlite->log_pages ? (int64_t)frames * 4120 : 0;
+    bi_sqlite_watch_room(sqlite);
     if (code != SQLITE_OK && code != SQLITE_BUSY)
         bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: the log could not be brought in: %s",
                sqlite->path, sqlite3_errmsg(sqlite->writer.db));

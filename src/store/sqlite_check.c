@@ -9,26 +9,43 @@
 
 struct checking {
     struct store_report *report;
-    uint64_t size;     /* of the body of the row that was visited */
-    char problem[120]; /* the first; "" for none */
+    struct connection *rows; /* that reads rows, and so their bodies in the same state */
+    char problem[120];       /* the first; "" for none */
 };
+
+/* One line. */
+static void note(struct checking *checking, const char *problem)
+{
+    if (checking->problem[0] != 0)
+        return;
+    snprintf(checking->problem, sizeof(checking->problem), "%s", problem);
+    for (char *at = checking->problem; *at != 0; at++)
+        if (*at == '\n')
+            *at = ' ';
+}
 
 static void damaged(struct checking *checking, uint64_t id, const char *damage)
 {
+    char problem[120];
+    snprintf(problem, sizeof(problem), "job %llu: %s", (unsigned long long)id, damage);
     checking->report->damaged++;
-    if (checking->problem[0] == 0)
-        snprintf(checking->problem, sizeof(checking->problem), "job %llu: %s",
-                 (unsigned long long)id, damage);
+    note(checking, problem);
 }
 
 static int check_row(void *ctx, const struct bi_record *record, const char *damage)
 {
     struct checking *checking = ctx;
-    checking->size = record->image.body_size;
+    struct store_want want = {.id = record->image.id, .size = record->image.body_size};
+    if (damage == NULL) {
+        bi_sqlite_read_body(checking->rows, &want);
+        damage = want.body == NULL ? want.reason : NULL;
+        bide_buf_unref(want.body);
+    }
     if (damage == NULL)
-        return BIDE_OK;
-    damaged(checking, record->image.id, damage);
-    return BIDE_EINVAL;
+        checking->report->jobs++;
+    else
+        damaged(checking, record->image.id, damage);
+    return BIDE_OK;
 }
 
 /* What SQLite itself finds: its first complaint. */
@@ -43,54 +60,44 @@ static void check_pages(struct connection *own, struct checking *checking)
     if (text == NULL)
         text = sqlite3_errmsg(own->db);
     if (strcmp(text, "ok") != 0)
-        snprintf(checking->problem, sizeof(checking->problem), "%s", text);
+        note(checking, text);
     sqlite3_finalize(statement);
 }
 
-/* Every row makes sense, and every body adds up. */
-static void check_rows(struct connection *own, struct checking *checking)
+/* Every row makes sense, and every body adds up. Rows on a page that cannot be read count as one. */
+static void check_rows(struct sqlite *sqlite, struct checking *checking)
 {
-    sqlite3_stmt *all = bi_sqlite_get(own, ST_ALL);
-    int code = SQLITE_ERROR;
-    while (all != NULL && (code = sqlite3_step(all)) == SQLITE_ROW) {
-        struct store_want want = {.id = (uint64_t)sqlite3_column_int64(all, 0)};
-        if (bi_sqlite_visit(all, check_row, checking) != BIDE_OK)
-            continue;
-        want.size = (uint32_t)checking->size;
-        bi_sqlite_read_body(own, &want);
-        if (want.body != NULL)
-            checking->report->jobs++;
-        else
-            damaged(checking, want.id, want.reason);
-        bide_buf_unref(want.body);
-    }
-    if (code != SQLITE_DONE && checking->problem[0] == 0)
-        snprintf(checking->problem, sizeof(checking->problem), "%s", sqlite3_errmsg(own->db));
+    char error[BIDE_ERROR_SIZE] = "";
+    uint64_t after = 0;
+    int code = BIDE_OK;
+    while (code == BIDE_OK)
+        code = bi_sqlite_scan(sqlite, &after, BIDE_ID_MAX + 1, 256, check_row, checking, error);
+    if (code != BIDE_NOT_FOUND)
+        note(checking, error);
 }
 
 static void check_others(struct connection *own, struct checking *checking)
 {
     int64_t orphans = bi_sqlite_number(own, bi_sqlite_sql[ST_ORPHANS], 0);
-    if (orphans > 0 && checking->problem[0] == 0)
-        snprintf(checking->problem, sizeof(checking->problem), "%lld bodies belong to no job",
-                 (long long)orphans);
+    char problem[120];
+    snprintf(problem, sizeof(problem), "%lld bodies belong to no job", (long long)orphans);
+    if (orphans > 0)
+        note(checking, problem);
     checking->report->damaged += (uint64_t)bi_sqlite_number(own, bi_sqlite_sql[ST_ASIDE_COUNT], 0);
 }
 
-/* A connection of its own, and one state of the file from beginning to end. */
+/* With a connection of its own for what takes long. */
 int bi_sqlite_check(struct store *store, struct store_report *report, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
     struct connection own = {.db = NULL};
-    struct checking checking = {.report = report};
+    struct checking checking = {.report = report, .rows = &sqlite->slow};
     pthread_mutex_lock(&sqlite->slow.use);
     int code = bi_sqlite_connect(sqlite, &own, error);
     if (code == BIDE_OK) {
-        bi_sqlite_exec(&own, "BEGIN");
         check_pages(&own, &checking);
-        check_rows(&own, &checking);
+        check_rows(sqlite, &checking);
         check_others(&own, &checking);
-        bi_sqlite_exec(&own, "COMMIT");
         bi_sqlite_disconnect(&own);
     }
     pthread_mutex_unlock(&sqlite->slow.use);

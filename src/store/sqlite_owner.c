@@ -107,7 +107,7 @@ static int own(struct sqlite *sqlite, char *error)
                  "open: %.100s is open in this process already; use that queue", sqlite->path);
         return BIDE_EBUSY;
     }
-    int fd = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int fd = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0)
         return cannot_open(sqlite, error);
     int code = BIDE_OK;

@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -30,7 +31,17 @@ static void name_filler(const struct sqlite *sqlite, char *name, size_t size)
     snprintf(name, size, "%s-filler", sqlite->path);
 }
 
-/* How large the filler is to be, and whether there is room for it and as much again. */
+/* The largest file that this process may write. */
+static int64_t file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+        limit.rlim_cur > INT64_MAX)
+        return INT64_MAX;
+    return (int64_t)limit.rlim_cur;
+}
+
+/* How large the filler is to be, and whether there is room for it, as much again, and the log. */
 static int64_t filler_size(const struct sqlite *sqlite, bool *has_room)
 {
     struct statvfs disk;
@@ -39,8 +50,26 @@ static int64_t filler_size(const struct sqlite *sqlite, bool *has_room)
         return FILLER_MIN;
     int64_t size = (int64_t)disk.f_blocks * (int64_t)disk.f_frsize / 16;
     size = size < FILLER_MIN ? FILLER_MIN : size > FILLER_MAX ? FILLER_MAX : size;
-    *has_room = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= 2 * size;
+    if (size > file_limit() / 4)
+        size = file_limit() / 4;
+    *has_room = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= 2 * size + sqlite->log_bytes;
     return size;
+}
+
+/* A log that cannot be brought in must not take the room that will be needed for that. */
+void bi_sqlite_watch_room(struct sqlite *sqlite)
+{
+    bool has_room;
+    if (sqlite->log_bytes == 0 || sqlite->base.full)
+        return;
+    filler_size(sqlite, &has_room);
+    if (has_room)
+        return;
+    sqlite->base.full = true;
+    bi_log(&sqlite->options.log, BIDE_LOG_ERROR,
+           "%s: a reader keeps the log of %lld MB from being brought in, and there is little room "
+           "left; puts are refused",
+           sqlite->path, (long long)(sqlite->log_bytes >> 20));
 }
 
 /* Is it there, from an earlier life? */
@@ -52,7 +81,7 @@ static bool is_there(const char *name)
 
 static bool make_filler(const char *name, int64_t size)
 {
-    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
     bool made = posix_fallocate(fd, 0, size) == 0;
@@ -65,7 +94,8 @@ static bool make_filler(const char *name, int64_t size)
 void bi_sqlite_fill(struct sqlite *sqlite, bool now)
 {
     int64_t time = bi_clock_boot();
-    if (sqlite->has_filler || (!now && time - sqlite->filler_tried < LOOK_EVERY))
+    if ((sqlite->has_filler && !sqlite->base.full) ||
+        (!now && time - sqlite->filler_tried < LOOK_EVERY))
         return;
     sqlite->filler_tried = time;
     char name[4096 + 8];
@@ -75,7 +105,7 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now)
     int64_t pages = size / 4096 * 3 / 4;
     sqlite->log_pages = (int)(pages < LOG_MAX ? pages : LOG_MAX);
     sqlite->has_filler = is_there(name) || (has_room && make_filler(name, size));
-    if (!sqlite->base.full || (!sqlite->has_filler && !has_room))
+    if (!sqlite->base.full || !has_room)
         return;
     bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: there is room again, and puts go on",
            sqlite->path);

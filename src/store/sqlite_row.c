@@ -109,7 +109,6 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_SET_ASIDE] = "INSERT OR REPLACE INTO damaged(found,reason," NAMES ",data) SELECT ?,?," NAMES
                      ",(SELECT data FROM body WHERE body.id=job.id) FROM job WHERE id=?",
     [ST_ASIDE_COUNT] = "SELECT count(*) FROM damaged",
-    [ST_ALL] = "SELECT " NAMES " FROM job",
     [ST_ORPHANS] = "SELECT count(*) FROM body WHERE id NOT IN (SELECT id FROM job)",
 };
 
