@@ -92,7 +92,7 @@ static int compare_rows(struct comparing *comparing, char *error)
     struct local *local = comparing->local;
     uint64_t after = 0;
     int code = BIDE_OK;
-    while (code == BIDE_OK)
+    while (code == BIDE_OK && !local->store->stopping)
         code = local->store->ops->scan(local->store, &after, BIDE_ID_MAX, SLICE_ROWS, compare_row,
                                        comparing, error);
     return code == BIDE_NOT_FOUND ? BIDE_OK : code;
@@ -105,7 +105,7 @@ static void compare_jobs(struct comparing *comparing)
     uint64_t ids[SLICE_ROWS];
     uint64_t place = 0;
     bool end = false;
-    while (!end) {
+    while (!end && !local->store->stopping) {
         bi_local_lock(local);
         size_t count = bi_core_stored_ids(local->core, &place, ids, SLICE_ROWS, &end);
         pthread_mutex_unlock(&local->lock);

@@ -572,6 +572,7 @@ void bi_local_close(struct backend *backend)
     struct local *local = local_of(backend);
     bi_local_lock(local);
     local->closing = true;
+    local->store->stopping = true;
     bi_core_close(local->core);
     bi_ticking_end(local);
     bi_recovery_end(local);

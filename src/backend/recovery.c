@@ -400,7 +400,10 @@ static bool load_slice(struct local *local, struct slice *slice, uint64_t *after
     bool closing = local->closing;
     bi_local_unlock(local);
     for (size_t i = 0; i < done; i++)
-        if (slice->damages[i] != NULL)
+        if (slice->damages[i] == bi_store_unreadable)
+            bi_log(&local->context.log, BIDE_LOG_ERROR, "jobs from %llu on cannot be loaded: %s",
+                   (unsigned long long)slice->records[i].image.id, slice->damages[i]);
+        else if (slice->damages[i] != NULL)
             bi_commit_set_aside(local, slice->records[i].image.id, slice->damages[i]);
     bool whole = done == slice->count;
     drop_rows(slice);

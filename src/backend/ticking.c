@@ -14,12 +14,15 @@
 
 /* Events that one tick fires before others get the lock. */
 #define TICK_BUDGET 512
-/* Changes that may wait to be stored before time and slices wait, too. */
-#define BACKLOG_MAX 100000
+/* Changes that may wait to be stored before slices wait, too, and before time does: whoever comes
+ * meanwhile waits for all of them. */
+#define SLICE_BACKLOG 4000
+#define TICK_BACKLOG  20000
 
 bool bi_ticking_is_behind(const struct local *local)
 {
-    return local->keeps && bi_core_backlog(local->core) > BACKLOG_MAX;
+    size_t most = local->sliced.head != NULL ? SLICE_BACKLOG : TICK_BACKLOG;
+    return local->keeps && bi_core_backlog(local->core) > most;
 }
 
 bool bi_ticking_tick(struct local *local, struct bi_now now)

@@ -381,7 +381,8 @@ BI_AHEAD_FN void foresee(const struct core *core, const struct topic *topic)
     uint32_t second = heap->entries[ready_heap_least_child(heap, 0)].job;
     bi_ahead(bi_pool_at(&core->jobs, second), sizeof(struct job));
     const struct job *top = bi_pool_at(&core->jobs, heap->entries[0].job);
-    bi_ahead(top->body, 1);
+    if (top->body != NULL)
+        bi_ahead(top->body, 1);
     if (top->prev != 0)
         bi_ahead(&job_at(core, top->prev)->next, 1);
     if (top->next != 0)

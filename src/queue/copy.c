@@ -124,3 +124,16 @@ void bi_args_drop(bide_op *op)
     for (size_t i = 0; op->kind == BIDE_OP_FINISH_MANY && i < op->finish_many.count; i++)
         drop(&op->finish_many.items[i].made_);
 }
+
+void bi_args_fail(bide_op *op)
+{
+    for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)
+        if (op->put_many.items[i].status == BIDE_OK)
+            op->put_many.items[i].status = op->status;
+    for (size_t i = 0; op->kind == BIDE_OP_FINISH_MANY && i < op->finish_many.count; i++)
+        if (op->finish_many.items[i].status == BIDE_OK)
+            op->finish_many.items[i].status = op->status;
+    for (size_t i = 0; op->kind == BIDE_OP_TOUCH_MANY && i < op->touch_many.count; i++)
+        if (op->touch_many.items[i].status == BIDE_OK)
+            op->touch_many.items[i].status = op->status;
+}

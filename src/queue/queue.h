@@ -20,6 +20,10 @@ int bi_args_check(const struct bide *queue, bide_op *op);
 int bi_args_copy(bide_op *op);
 void bi_args_drop(bide_op *op);
 
+/* A list that was refused as a whole: none of its items is good. Only for arguments that have been
+ * checked. */
+void bi_args_fail(bide_op *op);
+
 /* Runs one op and waits for it. Sets the thread's last error; answers the op's code. */
 int bi_call(struct bide *queue, bide_op *op);
 

@@ -39,8 +39,10 @@ static void settle(bide_op *op)
 {
     op->private_.flags &= ~BI_IN_HAND;
     bi_submit_hush(op);
-    if (op->status != BIDE_OK && (op->private_.flags & COPIED) != 0)
+    if (op->status != BIDE_OK && (op->private_.flags & COPIED) != 0) {
+        bi_args_fail(op);
         bi_args_drop(op);
+    }
 }
 
 void bi_submit_finish(bide_op *op)
@@ -139,6 +141,8 @@ int bi_call(struct bide *queue, bide_op *op)
             while (sem_wait(&completed) != 0)
                 ;
             op->status = op->private_.status;
+            if (op->status != BIDE_OK)
+                bi_args_fail(op);
         }
         sem_destroy(&completed);
     } else {

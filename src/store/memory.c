@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+const char bi_store_unreadable[] = "a page of the file cannot be read";
+
 /* Tokens of an earlier process must not be good in this one, whose ids begin at 1 again: they
  * start with the time, and are given out more slowly than it passes on any long run. */
 static int memory_start(struct store *store, struct store_start *start, char *error)

@@ -20,6 +20,9 @@
 /* What a failed write may cost before its callers are told that nobody knows. */
 #define SETTLE_TRIES 50
 #define SETTLE_MS    100
+/* How long a page that cannot be read is looked at again before it is believed to be damaged. */
+#define SCAN_TRIES 10
+#define SCAN_MS    100
 
 /* ---- errors ---- */
 
@@ -589,6 +592,23 @@ static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
     return code;
 }
 
+/* A page that cannot be read now can be in a moment, if it is the disk that fails. Opens the
+ * connection anew, and looks again for a second. */
+static bool comes_back(struct sqlite *sqlite, uint64_t after, uint64_t below)
+{
+    char error[BIDE_ERROR_SIZE];
+    for (int i = 0; i < SCAN_TRIES && !sqlite->base.stopping; i++) {
+        usleep(SCAN_MS * 1000);
+        bi_sqlite_disconnect(&sqlite->slow);
+        if (bi_sqlite_connect(sqlite, &sqlite->slow, error) != BIDE_OK)
+            continue;
+        int code = try_behind(sqlite, after, below);
+        if (code == SQLITE_ROW || code == SQLITE_DONE)
+            return true;
+    }
+    return false;
+}
+
 /*
  * A page of the file cannot be read, and with it some rows behind *after. Looks farther and farther
  * away until a row can be read again, and then, halving, for the first such place. What lies
@@ -599,7 +619,7 @@ static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, s
 {
     struct bi_record record = {.kind = BI_INSERT};
     record.image.id = *after + 1;
-    int answer = visit(ctx, &record, "a page of the file cannot be read");
+    int answer = visit(ctx, &record, bi_store_unreadable);
     if (answer != BIDE_OK)
         return answer;
     uint64_t bad = *after;
@@ -647,9 +667,15 @@ int bi_sqlite_scan(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_
         return answer;
     if (code == SQLITE_DONE)
         return count < max ? BIDE_NOT_FOUND : BIDE_OK;
-    if ((code & 0xff) == SQLITE_CORRUPT)
-        return skip_damage(sqlite, after, below, visit, ctx);
-    return bi_sqlite_error(sqlite, slow, "scan", error);
+    int64_t token;
+    int failed = bi_sqlite_error(sqlite, slow, "scan", error);
+    if ((code & 0xff) != SQLITE_CORRUPT)
+        return failed;
+    if (comes_back(sqlite, *after, below))
+        return BIDE_OK;
+    /* If nothing else can be read either, it is not the page. */
+    return read_meta(slow, "next_token", &token) ? skip_damage(sqlite, after, below, visit, ctx)
+                                                 : failed;
 }
 
 static int sqlite_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,

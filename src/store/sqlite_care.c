@@ -101,20 +101,16 @@ static int move_aside(struct connection *writer, uint64_t id, const char *reason
     sqlite3_stmt *remove_body = bi_sqlite_get(writer, ST_REMOVE_BODY);
     if (to == NULL || remove == NULL || remove_body == NULL)
         return SQLITE_ERROR;
-    int code = bi_sqlite_run(bi_sqlite_get(writer, ST_BEGIN));
     sqlite3_bind_int64(to, 1, bi_clock_wall());
     sqlite3_bind_text(to, 2, reason, -1, SQLITE_STATIC);
     sqlite3_bind_int64(to, 3, (int64_t)id);
-    if (code == SQLITE_DONE)
-        code = bi_sqlite_run(to);
     sqlite3_bind_int64(remove, 1, (int64_t)id);
-    if (code == SQLITE_DONE)
-        code = bi_sqlite_run(remove);
     sqlite3_bind_int64(remove_body, 1, (int64_t)id);
-    if (code == SQLITE_DONE)
-        code = bi_sqlite_run(remove_body);
-    if (code == SQLITE_DONE)
-        code = bi_sqlite_run(bi_sqlite_get(writer, ST_COMMIT));
+    sqlite3_stmt *const steps[] = {bi_sqlite_get(writer, ST_BEGIN), to, remove, remove_body,
+                                   bi_sqlite_get(writer, ST_COMMIT)};
+    int code = SQLITE_DONE;
+    for (size_t i = 0; code == SQLITE_DONE && i < sizeof(steps) / sizeof(steps[0]); i++)
+        code = bi_sqlite_run(steps[i]);
     return code;
 }
 

@@ -70,10 +70,10 @@ static void check_rows(struct sqlite *sqlite, struct checking *checking)
     char error[BIDE_ERROR_SIZE] = "";
     uint64_t after = 0;
     int code = BIDE_OK;
-    while (code == BIDE_OK)
+    while (code == BIDE_OK && !sqlite->base.stopping)
         code = bi_sqlite_scan(sqlite, &after, BIDE_ID_MAX + 1, 256, check_row, checking, error);
     if (code != BIDE_NOT_FOUND)
-        note(checking, error);
+        note(checking, code == BIDE_OK ? "the queue was closed" : error);
 }
 
 static void check_others(struct connection *own, struct checking *checking)
@@ -86,6 +86,11 @@ static void check_others(struct connection *own, struct checking *checking)
     checking->report->damaged += (uint64_t)bi_sqlite_number(own, bi_sqlite_sql[ST_ASIDE_COUNT], 0);
 }
 
+static int is_stopping(void *sqlite)
+{
+    return ((struct sqlite *)sqlite)->base.stopping;
+}
+
 /* With a connection of its own for what takes long. */
 int bi_sqlite_check(struct store *store, struct store_report *report, char *error)
 {
@@ -95,6 +100,7 @@ int bi_sqlite_check(struct store *store, struct store_report *report, char *erro
     pthread_mutex_lock(&sqlite->slow.use);
     int code = bi_sqlite_connect(sqlite, &own, error);
     if (code == BIDE_OK) {
+        sqlite3_progress_handler(own.db, 100000, is_stopping, sqlite);
         check_pages(&own, &checking);
         check_rows(sqlite, &checking);
         check_others(&own, &checking);

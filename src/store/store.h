@@ -32,6 +32,10 @@ struct store_start {
  */
 typedef int (*store_visit)(void *ctx, const struct bi_record *record, const char *damage);
 
+/* The damage of rows that were not read at all: they stay where they are. The id is the first that
+ * may be among them. */
+extern const char bi_store_unreadable[];
+
 /* A body that is wanted: id and size in; the body, or NULL and the reason, out. */
 struct store_want {
     uint64_t id;
@@ -105,6 +109,8 @@ struct store {
     /* Set by commit when the files were closed and opened again because a write had failed: what
      * they hold must be compared with the core before anything more is acknowledged. */
     bool reopened;
+    /* Set when the queue closes: what takes long may end. */
+    _Atomic bool stopping;
     /* Set while the disk is full: no new jobs, so that what there is can be worked off. */
     _Atomic bool full;
 };
