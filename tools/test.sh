@@ -29,6 +29,7 @@ asan        800  unit, contract, simulator, fault with the address and undefined
 tsan        800  unit, contract with the thread sanitizer
 '
 urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7'
+sanitized_urls='memory: sqlite:?sync=off&cache_bytes=1&batch_jobs=7'
 
 # Counting. A step appends lines "passed failed" to the file $counts.
 
@@ -118,10 +119,11 @@ run_unit() { # build directory
     done
 }
 
-run_contract() { # build directory
-    local url
-    for url in $urls; do
-        check_counted "${run[@]}" "$1/contract" "$url"
+run_contract() { # build directory, URLs
+    local dir=$1 url
+    shift
+    for url in "$@"; do
+        check_counted "${run[@]}" "$dir/contract" "$url"
     done
 }
 
@@ -146,7 +148,8 @@ step_install() { build_gcc && check tools/check-install.sh build-gcc; }
 step_format() { check tools/check-format.sh; }
 step_tidy() { build_clang && check tools/check-tidy.sh build-clang; }
 step_unit() { build_gcc && run_unit build-gcc; }
-step_contract() { build_gcc && run_contract build-gcc; }
+# shellcheck disable=SC2086
+step_contract() { build_gcc && run_contract build-gcc $urls; }
 step_examples() {
     local source
     build_gcc || return 1
@@ -183,7 +186,8 @@ step_asan() {
     build_asan || return 1
     plain_memory
     run_unit build-asan
-    run_contract build-asan
+    # shellcheck disable=SC2086
+    run_contract build-asan $sanitized_urls
     run_sim build-asan 10000 1-4 5-8
     run_fault build-asan 10
 }
@@ -193,7 +197,8 @@ step_tsan() {
     build_tsan || return 1
     plain_memory
     run_unit build-tsan
-    run_contract build-tsan
+    # shellcheck disable=SC2086
+    run_contract build-tsan $sanitized_urls
 }
 
 if [ "${1:-}" = --step ]; then
