@@ -92,7 +92,7 @@ typedef struct bide_options {
     uint32_t wheel_slots;  /* wheel: slots in the ring; 512; at most 1,000,000 */
     uint64_t seed;         /* of jitter and weights; 0: a random one */
     bide_sync sync;        /* sqlite: full, normal, off */
-    uint32_t batch_jobs;   /* the most that one commit takes: 1,000 jobs; at most 1,000,000 */
+    uint32_t batch_jobs;   /* what one commit takes, or one op: 1,000 jobs; at most 1,000,000 */
     uint64_t batch_bytes;  /* and 8 MiB of bodies, or one that is larger */
     uint64_t cache_bytes;  /* bodies of stored jobs that are kept in memory: 64 MiB, the young */
     bide_log_handler log;

@@ -213,7 +213,8 @@ static int check_target(const struct sqlite *sqlite, const char *path, char *err
 }
 
 /* A new file beside the target, of a name that nobody has. */
-static int make_part(const char *path, char *part, size_t size, char *error)
+static int make_part(const struct sqlite *sqlite, const char *path, char *part, size_t size,
+                     char *error)
 {
     snprintf(part, size, "%s.part-XXXXXX", path);
     int fd = mkostemp(part, O_CLOEXEC);
@@ -221,11 +222,14 @@ static int make_part(const char *path, char *part, size_t size, char *error)
         snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", path, strerror(errno));
         return errno == ENOSPC ? BIDE_EFULL : BIDE_EIO;
     }
-    mode_t mask = umask(0); /* as any other new file */
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
+    struct stat own; /* whoever may not read the queue may not read the copy */
+    bool made = fstat(sqlite->lock_fd, &own) == 0 && fchmod(fd, own.st_mode & 0777) == 0;
     close(fd);
-    return BIDE_OK;
+    if (made)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", part, strerror(errno));
+    unlink(part);
+    return BIDE_EIO;
 }
 
 int bi_sqlite_backup(struct store *store, const char *path, char *error)
@@ -234,7 +238,7 @@ int bi_sqlite_backup(struct store *store, const char *path, char *error)
     char part[4096 + 16];
     int code = check_target(sqlite, path, error);
     if (code == BIDE_OK)
-        code = make_part(path, part, sizeof(part), error);
+        code = make_part(sqlite, path, part, sizeof(part), error);
     if (code != BIDE_OK)
         return code;
     pthread_mutex_lock(&sqlite->slow.use);

@@ -124,6 +124,25 @@ static void a_copy_never_touches_what_is_there(void)
     EQ(stats_of(open_copy(file)).jobs.ready, 1);
 }
 
+/* Nor what lies beside it; and what would be taken for a part of it keeps it from being made. */
+static void a_copy_never_touches_what_lies_beside_it(void)
+{
+    static const char *const ends[] = {"-part", ".part", "-wal", "-journal"};
+    bide *queue = open_queue("");
+    put(queue, fresh_topic("a"), "body");
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        char file[PLACE_SIZE], beside[PLACE_SIZE + 16], text[16] = "";
+        snprintf(beside, sizeof beside, "%s%s", new_file(file, sizeof file), ends[i]);
+        FILE *made = fopen(beside, "w");
+        CHECK(made != NULL && fputs("precious", made) >= 0 && fclose(made) == 0);
+        CODE(bide_backup(queue, file), i < 2 ? BIDE_OK : BIDE_EINVAL);
+        made = fopen(beside, "r");
+        CHECK(made != NULL && fgets(text, sizeof text, made) != NULL && fclose(made) == 0);
+        TEXT(text, strlen(text), "precious");
+        CHECK(unlink(beside) == 0);
+    }
+}
+
 static void a_copy_into_a_folder_that_is_not_there_fails(void)
 {
     char file[PLACE_SIZE], inside[PLACE_SIZE + 8];
@@ -283,6 +302,7 @@ static const struct test tests[] = {
     TEST(a_copy_has_large_and_small_bodies_and_what_was_reserved),
     TEST(an_empty_queue_and_a_copy_can_be_copied),
     TEST(a_copy_never_touches_what_is_there),
+    TEST(a_copy_never_touches_what_lies_beside_it),
     TEST(a_copy_into_a_folder_that_is_not_there_fails),
     TEST(a_copy_is_consistent_while_threads_change_the_queue),
     TEST(of_several_copies_to_one_file_one_is_made),

@@ -144,6 +144,20 @@ static void a_list_of_ids_finds_all_of_them(void)
     EQ(stats_of(queue).jobs.ready, CROWD_JOBS);
 }
 
+/* An id that nobody can have does not keep the others from being found. */
+static void a_list_with_an_id_of_nobody_finds_the_others(void)
+{
+    struct crowd *crowd = new_crowd();
+    bide *queue = open_crowd(crowd);
+    bide_finish_item items[2 * CROWD_SPOTS];
+    memset(items, 0, sizeof items);
+    EACH_SPOT(spot)
+    items[2 * spot + 1].id = crowd->ids[CROWD_SPOTS - 1 - spot][BIDE_STATE_READY];
+    OK(bide_finish_many(queue, items, COUNT(items)));
+    for (size_t i = 0; i < COUNT(items); i++)
+        EQ(items[i].status, i % 2 == 0 ? BIDE_NOT_FOUND : BIDE_OK);
+}
+
 /* ---- calls that want everything ---- */
 
 static void a_put_with_a_key_sees_the_holder(void)
@@ -276,6 +290,7 @@ static const struct test tests[] = {
     TEST(a_put_with_a_key_sees_the_holder),
     TEST(a_put_that_replaces_removes_what_is_not_loaded),
     TEST(figures_are_complete),
+    TEST(a_list_with_an_id_of_nobody_finds_the_others),
     TEST(a_list_is_complete),
     TEST(find_and_the_first_of_a_state_are_right),
     TEST(kick_and_purge_take_all),

@@ -104,6 +104,26 @@ static void try_rows(const char *const *changes, size_t count)
     }
 }
 
+/* An id that was never given neither hides others nor is given again. */
+static void ids_that_were_never_given_are_set_aside(void)
+{
+    static const char *const ids[] = {"0",
+                                      "-1",
+                                      "-9223372036854775807",
+                                      "9223372036854775807",
+                                      "9007199254740991",
+                                      "9007199254740992",
+                                      "50000"};
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        begin_case();
+        struct picture *before = make_jobs();
+        SQL(place_of("jobs.db"), "UPDATE job SET id=%s WHERE id=5", ids[i]);
+        check_set_aside(before, ids[i]);
+        picture_free(before);
+        EQ(NUMBER(place_of("jobs.db"), "SELECT count(*) FROM damaged"), 1);
+    }
+}
+
 static void rows_that_cannot_be_jobs_are_set_aside(void)
 {
     static const char *const changes[] = {
@@ -252,12 +272,9 @@ static void damaged_limits_do_not_stop_the_rest(void)
 }
 
 static const struct test tests[] = {
-    TEST(rows_that_cannot_be_jobs_are_set_aside),
-    TEST(a_topic_that_is_no_name_is_set_aside),
-    TEST(odd_numbers_do_no_harm),
-    TEST(two_rows_with_one_key_do_not_stop_the_rest),
-    TEST(a_row_with_an_impossible_id_is_counted),
-    TEST(damaged_pauses_do_not_stop_the_rest),
-    TEST(damaged_limits_do_not_stop_the_rest),
+    TEST(ids_that_were_never_given_are_set_aside),    TEST(rows_that_cannot_be_jobs_are_set_aside),
+    TEST(a_topic_that_is_no_name_is_set_aside),       TEST(odd_numbers_do_no_harm),
+    TEST(two_rows_with_one_key_do_not_stop_the_rest), TEST(a_row_with_an_impossible_id_is_counted),
+    TEST(damaged_pauses_do_not_stop_the_rest),        TEST(damaged_limits_do_not_stop_the_rest),
 };
 const struct theme damage_theme = {"damage", tests, COUNT(tests)};

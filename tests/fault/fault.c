@@ -22,7 +22,7 @@
 
 static const struct theme *const themes[] = {
     &power_theme, &sync_theme,   &full_theme, &errors_theme, &refuse_theme,
-    &clock_theme, &damage_theme, &page_theme, &schema_theme,
+    &clock_theme, &damage_theme, &page_theme, &schema_theme, &owner_theme,
 };
 
 struct settings {

@@ -186,6 +186,24 @@ static void garbage_in_a_page_of_jobs_costs_only_its_rows(void)
     try_leaf(0xa5);
 }
 
+/* New jobs would come into that page: they are refused, the old ones are served. */
+static void garbage_in_the_last_page_of_jobs_leaves_the_others(void)
+{
+    bide_recovery recovery = {.failed = 0};
+    make_many();
+    int64_t page = NUMBER(place_of("jobs.db"), "SELECT pageno FROM dbstat WHERE name='job' AND "
+                                               "pagetype='leaf' ORDER BY path DESC LIMIT 1");
+    spoil_page(page, 0xa5);
+    bide *queue = open_url_at(HERE, url_of("jobs.db", ""), &recovery);
+    CHECK(recovery.failed > 0 && recovery.loaded > MANY / 2);
+    BETWEEN(count_whole(queue), MANY / 2, MANY);
+    bide_job job;
+    OK(bide_reserve(queue, "work", 0, &job));
+    OK(bide_delete(queue, job.id, job.token));
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
 static void zeros_in_a_page_of_jobs_cost_only_its_rows(void)
 {
     try_leaf(0);
@@ -332,6 +350,7 @@ static const struct test tests[] = {
     TEST(an_unreadable_large_body_buries_the_job),
     TEST(a_reserve_goes_on_waiting_after_an_unreadable_body),
     TEST(garbage_in_a_page_of_jobs_costs_only_its_rows),
+    TEST(garbage_in_the_last_page_of_jobs_leaves_the_others),
     TEST(zeros_in_a_page_of_jobs_cost_only_its_rows),
     TEST(garbage_in_a_page_of_bodies_costs_only_its_bodies),
     TEST(garbage_in_the_first_page_is_refused),

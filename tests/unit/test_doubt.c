@@ -186,8 +186,9 @@ static void a_full_disk_refuses_new_jobs_and_nothing_else(void **state)
     assert_non_null(strstr(bide_last_error(), "disk"));
     bide_put_item items[2] = {{.topic = text("new")}, {.topic = text("new")}};
     size_t accepted = 7;
-    int code = bide_put_many(queue, items, 2, &accepted);
-    assert_true(code == BIDE_EFULL || items[0].status == BIDE_EFULL);
+    assert_int_equal(bide_put_many(queue, items, 2, &accepted), BIDE_EFULL);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(items[i].status, BIDE_EFULL);
     bide_job job;
     memset(&job, 0, sizeof(job));
     job.state = BIDE_STATE_READY;

@@ -470,6 +470,25 @@ static void what_changed_again_after_a_commit_goes_back_to_that_commit(void **st
     }
 }
 
+/* So many, and so mixed, that the places in the list are not looked for one by one. */
+static void many_that_left_in_any_order_come_back_in_their_own(void **state)
+{
+    (void)state;
+    enum { MANY = 6000 };
+    for (int i = 0; i < MANY; i++) {
+        put(&w, "a");
+        pass(&w, 10);
+    }
+    commit(&w);
+    for (uint64_t i = 0; i < MANY; i += 2) /* every other one; 7919 is prime */
+        assert_int_equal(with_lease(&w, BIDE_OP_DELETE, i * 7919 % MANY + 1, 0), BIDE_OK);
+    commit_fails(&w); /* which checks the order of every list */
+    assert_int_equal(stats_of(&w).jobs.ready, MANY);
+    assert_int_equal(stats_of(&w).oldest_ready_age_ms, MANY * 10 / 1000);
+    for (uint64_t id = 1; id <= MANY; id++)
+        take(&w, "a", id);
+}
+
 static void what_is_done_after_a_rollback_is_stored_by_the_next_commit(void **state)
 {
     (void)state;
@@ -516,6 +535,7 @@ int main(void)
         TEST(a_pause_changed_in_both_batches_is_as_it_was_stored),
         TEST(the_second_batch_alone_is_undone_when_the_first_was_stored),
         TEST(what_changed_again_after_a_commit_goes_back_to_that_commit),
+        TEST(many_that_left_in_any_order_come_back_in_their_own),
         TEST(what_is_done_after_a_rollback_is_stored_by_the_next_commit),
     };
     return cmocka_run_group_tests_name("rollback", tests, NULL, NULL);
