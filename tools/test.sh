@@ -20,7 +20,7 @@ install     240  an installed library is found by pkg-config, shared and static
 format       60  clang-format has nothing to change
 tidy        300  clang-tidy has nothing to say
 unit        240  unit tests
-contract    300  contract suite
+contract    600  contract suite
 examples    240  every example does what it says
 sim         300  simulator, 1.2 million steps
 fault       400  loss of power, failing and full disks, kill -9

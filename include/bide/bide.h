@@ -49,7 +49,7 @@ typedef enum bide_sync {
 } bide_sync;
 
 /* Called from a thread of the library, with no lock held, when the phase changes and at most ten
- * times a second in between. */
+ * times a second in between. It must not make calls that wait: loading stands still meanwhile. */
 typedef void (*bide_recovery_handler)(void *user, const bide_recovery *progress);
 
 typedef enum bide_log_level {
@@ -59,7 +59,8 @@ typedef enum bide_log_level {
     BIDE_LOG_DEBUG = 3,
 } bide_log_level;
 
-/* Called from any thread of the library, with no lock held; the text has no newline. */
+/* Called from any thread of the library, with no lock held; the text has no newline. It must not make
+ * calls that wait: the thread may be the one that they wait for. */
 typedef void (*bide_log_handler)(void *user, bide_log_level level, const char *text);
 
 /*
@@ -111,10 +112,10 @@ typedef struct bide_options {
  * Opens the queue that the URL names: "memory:", or "sqlite:PATH" for one in a file, which is made
  * if it does not exist. options may be NULL. *out is set on success only. With a file, what was
  * stored is loaded in the background: see bide_wait_recovered(). On failure bide_last_error() says
- * what is wrong: BIDE_EINVAL the URL, an option, or a file that is not bide's or of a newer version;
- * BIDE_EBUSY another process (or this one) has the file open; BIDE_EIO, EFULL it cannot be read or
- * written; BIDE_ENOMEM, ESYSTEM. A child that is forked later must not use the queue, not even close
- * it: it has no threads.
+ * what is wrong: BIDE_EINVAL the URL, an option, or a file that is not bide's or of a newer
+ * version; BIDE_EBUSY another process (or this one) has the file open; BIDE_EIO, EFULL it cannot be
+ * read or written; BIDE_ENOMEM, ESYSTEM. A child that is forked later must not use the queue, not
+ * even close it: it has no threads.
  */
 BIDE_API int bide_open(const char *url, const bide_options *options, bide **out);
 

@@ -16,7 +16,7 @@
 #define TICK_BUDGET 512
 /* Changes that may wait to be stored before slices wait, too, and before time does: whoever comes
  * meanwhile waits for all of them. */
-#define SLICE_BACKLOG 4000
+#define SLICE_BACKLOG 2000
 #define TICK_BACKLOG  20000
 
 bool bi_ticking_is_behind(const struct local *local)
