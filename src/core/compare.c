@@ -3,6 +3,7 @@
  * compare - is what is stored what the core believes to be stored?
  */
 #include "core/state.h"
+#include "util/buf.h"
 
 #include <string.h>
 
@@ -38,13 +39,6 @@ static const char *compare_form(const struct core *core, const struct job *job,
     return NULL;
 }
 
-static bool same_bytes(const bide_buf *a, const bide_buf *b)
-{
-    size_t size = bide_buf_size(a);
-    return (a == NULL) == (b == NULL) && size == bide_buf_size(b) &&
-           (size == 0 || memcmp(bide_buf_data(a), bide_buf_data(b), size) == 0);
-}
-
 /* What is written whenever it changes; counters and moments may have changed since. */
 static const char *compare_more(const struct more *more, const struct bi_image *image)
 {
@@ -54,7 +48,7 @@ static const char *compare_more(const struct more *more, const struct bi_image *
         more = &none;
     if (image->plain)
         image = &says_nothing;
-    if (!same_bytes(more->key, image->key))
+    if (!bi_buf_same(more->key, image->key))
         return "the key is another";
     if (more->max_retries != image->max_retries || more->failures != image->failures ||
         more->backoff_base != image->backoff_base || more->backoff_max != image->backoff_max)
@@ -63,8 +57,8 @@ static const char *compare_more(const struct more *more, const struct bi_image *
         return "the expiry or retention is another";
     if (more->order != image->bury_order)
         return "the order of burial is another";
-    if (!same_bytes(more->last_error, image->last_error) ||
-        !same_bytes(more->result, image->result))
+    if (!bi_buf_same(more->last_error, image->last_error) ||
+        !bi_buf_same(more->result, image->result))
         return "the error or result is another";
     return NULL;
 }

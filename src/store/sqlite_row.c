@@ -7,6 +7,7 @@
  */
 #include "store/sqlite.h"
 
+#include "util/buf.h"
 #include "util/hash.h"
 
 #include <stdio.h>
@@ -451,13 +452,6 @@ void bi_sqlite_read_body(struct connection *reader, struct store_want *want)
 
 /* ---- comparing ---- */
 
-static bool same_bytes(const bide_buf *a, const bide_buf *b)
-{
-    size_t size = bide_buf_size(a);
-    return (a == NULL) == (b == NULL) && size == bide_buf_size(b) &&
-           (size == 0 || memcmp(bide_buf_data(a), bide_buf_data(b), size) == 0);
-}
-
 static bool same_times(const struct bi_image *a, const struct bi_image *b)
 {
     return a->due == b->due && a->created == b->created && a->since == b->since &&
@@ -478,8 +472,8 @@ static bool same_image(const struct bi_image *a, const struct bi_image *b)
            a->ttr == b->ttr && a->max_retries == b->max_retries &&
            a->backoff_base == b->backoff_base && a->backoff_max == b->backoff_max &&
            a->retain == b->retain && strcmp(a->topic, b->topic) == 0 && same_times(a, b) &&
-           same_counters(a, b) && same_bytes(a->key, b->key) &&
-           same_bytes(a->last_error, b->last_error) && same_bytes(a->result, b->result);
+           same_counters(a, b) && bi_buf_same(a->key, b->key) &&
+           bi_buf_same(a->last_error, b->last_error) && bi_buf_same(a->result, b->result);
 }
 
 struct compared {

@@ -4,7 +4,7 @@
  *
  * The header is eight bytes, so a body begins at an address that suits any number.
  */
-#include <bide/job.h>
+#include "util/buf.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -56,4 +56,11 @@ const void *bide_buf_data(const bide_buf *buf)
 size_t bide_buf_size(const bide_buf *buf)
 {
     return buf == NULL ? 0 : buf->size;
+}
+
+bool bi_buf_same(const bide_buf *a, const bide_buf *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    return a->size == b->size && memcmp(a->data, b->data, a->size) == 0;
 }

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * buf - what is done with buffers besides what job.h offers.
+ */
+#ifndef BI_BUF_H
+#define BI_BUF_H
+
+#include <bide/job.h>
+
+/* Have they the same bytes? No buffer is the same as no buffer only. */
+bool bi_buf_same(const bide_buf *a, const bide_buf *b);
+
+#endif
