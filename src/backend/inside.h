@@ -104,8 +104,9 @@ struct local {
     struct op_list wanting; /* ops that name jobs which are not loaded */
     struct reading *reads;  /* what is being read now */
     size_t read_count;
-    unsigned fetching;   /* ops whose jobs are being fetched */
-    pthread_cond_t read; /* for the reader thread */
+    unsigned fetching;        /* ops whose jobs are being fetched */
+    int64_t unreadable_since; /* 0: it is not */
+    pthread_cond_t read;      /* for the reader thread */
     pthread_t reader_thread;
 
     /* recovery.c, care.c */

@@ -9,6 +9,7 @@
  */
 #include "backend/answer.h"
 #include "backend/inside.h"
+#include "util/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@
 #define READ_OPS    64
 #define AHEAD_COUNT 64
 #define AHEAD_BYTES (1 << 20)
+/* How long callers wait for a store that cannot be read. */
+#define PATIENCE_US 5000000
 /* Before a store that is closed for the moment is tried again. */
 #define AGAIN_MS 20
 
@@ -140,6 +143,15 @@ static void log_unreadable(const struct local *local, const struct go *go)
                    (unsigned long long)go->bodies[i].id, go->bodies[i].reason);
 }
 
+/* Has the store not been readable for so long that callers should know? */
+static bool is_hopeless(struct local *local)
+{
+    int64_t now = bi_clock_boot();
+    if (local->unreadable_since == 0)
+        local->unreadable_since = now;
+    return now - local->unreadable_since > PATIENCE_US;
+}
+
 /* Gives each op what was read for it. The lock is held. */
 static void answer_ops(struct local *local, struct go *go, bool good)
 {
@@ -151,6 +163,8 @@ static void answer_ops(struct local *local, struct go *go, bool good)
         if (!good) {
             if (local->closing)
                 give_up(local, op, BIDE_CLOSED, bide_code_text(BIDE_CLOSED));
+            else if (is_hopeless(local))
+                give_up(local, op, BIDE_EIO, "the store cannot be read now; try again later");
             else
                 list_add(&local->lacking, op);
             continue;
@@ -204,6 +218,8 @@ static void read_some(struct local *local)
         bi_alarm_sleep(AGAIN_MS);
     bi_local_lock(local);
     local->read_count = 0;
+    if (good)
+        local->unreadable_since = 0;
     answer_ops(local, &go, good);
     bi_local_look_ahead(local);
     bi_local_unlock(local);

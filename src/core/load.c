@@ -9,15 +9,27 @@ static bide_slice slice_of_buf(const bide_buf *buf)
     return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
 }
 
+/* Moments and durations with which one can calculate. */
+static bool are_sane(const struct bi_image *image)
+{
+    const int64_t times[] = {
+        image->ttr,      image->due,          image->created,    image->since, image->ready,
+        image->reserved, image->touched,      image->buried,     image->done,  image->expires_at,
+        image->retain,   image->backoff_base, image->backoff_max};
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        if (times[i] < 0 || times[i] > 2 * us_of(BIDE_WHEN_MAX_MS))
+            return false;
+    return true;
+}
+
 static bool is_possible(const struct core *core, const struct bi_image *image)
 {
     bide_slice topic = {image->topic, strnlen(image->topic, sizeof(image->topic))};
     return image->id > 0 && image->id <= BIDE_ID_MAX && bi_is_topic(topic) &&
            image->state >= BIDE_STATE_DELAYED && image->state <= BIDE_STATE_DONE &&
            image->state != BIDE_STATE_RESERVED && image->ttr > 0 && image->created > 0 &&
-           image->due >= 0 && image->since >= 0 && image->retain >= 0 && image->backoff_base >= 0 &&
-           image->backoff_max >= 0 && image->expires_at >= 0 &&
-           image->bury_order < core->first_order && bi_core_lookup(core, image->id) == NULL;
+           are_sane(image) && image->bury_order < core->first_order &&
+           bi_core_lookup(core, image->id) == NULL;
 }
 
 /* A key that another job holds, too. */

@@ -174,10 +174,7 @@ int bide_cq_drain(bide_cq *cq, size_t max)
     while (op != NULL) {
         bide_op *next = op->private_.next;
         op->status = op->private_.status;
-        if (op->status != BIDE_OK)
-            bi_args_fail(op);
-        op->private_.flags &= ~BI_IN_HAND;
-        bi_submit_hush(op);
+        bi_submit_settle(op);
         bi_cq_unexpect(cq);
         if (op->done != NULL)
             op->done(op);

@@ -30,6 +30,9 @@ int bi_call(struct bide *queue, bide_op *op);
 /* An op that finished within submit, refused or not. */
 void bi_submit_finish(bide_op *op);
 
+/* An op has its status: it is the caller's again, and what it still has of copies goes. */
+void bi_submit_settle(bide_op *op);
+
 /* An op that is good has nothing to say, unless it is about an item. */
 void bi_submit_hush(bide_op *op);
 

@@ -35,10 +35,11 @@ void bi_submit_hush(bide_op *op)
         op->error[0] = 0;
 }
 
-static void settle(bide_op *op)
+void bi_submit_settle(bide_op *op)
 {
     op->private_.flags &= ~BI_IN_HAND;
     bi_submit_hush(op);
+    /* One that was run has no copies any more; one that never was still has them. */
     if (op->status != BIDE_OK && (op->private_.flags & COPIED) != 0) {
         bi_args_fail(op);
         bi_args_drop(op);
@@ -48,7 +49,7 @@ static void settle(bide_op *op)
 void bi_submit_finish(bide_op *op)
 {
     bi_cq_unexpect(op->cq);
-    settle(op);
+    bi_submit_settle(op);
 }
 
 /* A finish that is applied before its reserve has to wait cannot be taken back. */
@@ -103,7 +104,7 @@ int bide_submit(bide *queue, bide_op *const *ops, size_t n)
         if (ops[i]->status == BIDE_PENDING)
             bi_cq_expect(ops[i]->cq);
         else
-            settle(ops[i]);
+            bi_submit_settle(ops[i]);
     }
     struct backend *backend = queue->backend;
     return backend->ops->submit(backend, ops, n);
@@ -141,12 +142,11 @@ int bi_call(struct bide *queue, bide_op *op)
             while (sem_wait(&completed) != 0)
                 ;
             op->status = op->private_.status;
-            if (op->status != BIDE_OK)
-                bi_args_fail(op);
+            bi_submit_settle(op);
         }
         sem_destroy(&completed);
     } else {
-        settle(op);
+        bi_submit_settle(op);
     }
     bi_submit_hush(op);
     if (op->error[0] != 0)

@@ -494,6 +494,20 @@ static int check_removed(const struct sqlite *sqlite, char *error)
     return BIDE_EIO;
 }
 
+/* A reader keeps the log from being brought in, and the disk is nearly full of it. */
+static int check_choked(struct sqlite *sqlite, char *error)
+{
+    if (sqlite->choked && sqlite->writer.db != NULL)
+        bi_sqlite_checkpoint(sqlite);
+    if (!sqlite->choked)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE,
+             "commit: %.80s: the disk is nearly full of the log, which a reader of the file keeps "
+             "from being brought in; end that reader",
+             sqlite->path);
+    return BIDE_EFULL;
+}
+
 static int sqlite_commit(struct store *store, const struct bi_batch *batch, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
@@ -507,12 +521,15 @@ static int sqlite_commit(struct store *store, const struct bi_batch *batch, char
             code = commit_once(sqlite, batch, error);
     } else {
         code = check_removed(sqlite, error);
+        if (code == BIDE_OK)
+            code = check_choked(sqlite, error);
         if (code == BIDE_OK && sqlite->writer.db == NULL)
             code = reopen(sqlite, error);
-        if (code == BIDE_OK)
+        if (code == BIDE_OK) {
             code = commit_once(sqlite, batch, error);
-        if (code == BIDE_EFULL && is_small(batch))
-            code = commit_once(sqlite, batch, error);
+            if (code == BIDE_EFULL && is_small(batch))
+                code = commit_once(sqlite, batch, error);
+        }
     }
     pthread_mutex_unlock(&sqlite->writer.use);
     return code;

@@ -73,6 +73,7 @@ struct sqlite {
     int wal_frames;       /* in the log after the last commit */
     int log_pages;        /* how many it may have */
     int64_t log_bytes;    /* what it takes while a reader keeps it from being brought in */
+    bool choked;          /* and nothing more may be written, or it never could be */
     unsigned tidied;      /* commits since the free pages were looked at */
     bool has_filler;
     int64_t filler_tried; /* when the filler was last missed */
@@ -147,6 +148,8 @@ bool bi_sqlite_give_room(struct sqlite *sqlite);
 
 /* ---- sqlite_care.c: the shape of the files, and copies ---- */
 
+/* Brings the log into the file, as far as readers let it. */
+void bi_sqlite_checkpoint(struct sqlite *sqlite);
 int64_t bi_sqlite_tidy(struct store *store, bool idle);
 int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, char *error);
 int bi_sqlite_backup(struct store *store, const char *path, char *error);

@@ -31,7 +31,7 @@
 #define ROOM_REST 200000
 
 /* Brings the log into the file, which is then cut at its end if pages were given back. */
-static void checkpoint(struct sqlite *sqlite)
+void bi_sqlite_checkpoint(struct sqlite *sqlite)
 {
     int frames = 0;
     int brought_in = 0;
@@ -59,7 +59,8 @@ static bool has_many_free(struct sqlite *sqlite)
 /* True if there is more to give back. */
 static bool vacuum(struct sqlite *sqlite)
 {
-    if (!has_many_free(sqlite))
+    /* It goes into the log, which must not grow while it cannot be brought in. */
+    if (sqlite->log_bytes > 0 || !has_many_free(sqlite))
         return false;
     char sql[48];
     snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
@@ -71,8 +72,9 @@ static int64_t tidy(struct sqlite *sqlite, bool idle)
     bool more = false;
     if (idle || ++sqlite->tidied % VACUUM_EVERY == 0)
         more = vacuum(sqlite);
-    if (sqlite->wal_frames >= sqlite->log_pages || (idle && !more && sqlite->wal_frames > 0))
-        checkpoint(sqlite);
+    if (sqlite->wal_frames >= sqlite->log_pages ||
+        (idle && !more && (sqlite->wal_frames > 0 || sqlite->log_bytes > 0)))
+        bi_sqlite_checkpoint(sqlite);
     bi_sqlite_fill(sqlite, false);
     if (more)
         return VACUUM_REST;

@@ -56,10 +56,24 @@ static int64_t filler_size(const struct sqlite *sqlite, bool *has_room)
     return size;
 }
 
+/* Would the file, as large as it is to be, soon have no room to be brought to that? */
+static bool would_choke(struct sqlite *sqlite)
+{
+    struct statvfs disk;
+    struct stat file;
+    int64_t pages = bi_sqlite_number(&sqlite->writer, "PRAGMA page_count", 0);
+    if (statvfs(sqlite->path, &disk) != 0 || fstat(sqlite->lock_fd, &file) != 0)
+        return false;
+    int64_t growth = pages * 4096 - (int64_t)file.st_size;
+    int64_t margin = 2 * (int64_t)sqlite->log_pages * 4120;
+    return growth > 0 && (int64_t)disk.f_bavail * (int64_t)disk.f_frsize < growth + margin;
+}
+
 /* A log that cannot be brought in must not take the room that will be needed for that. */
 void bi_sqlite_watch_room(struct sqlite *sqlite)
 {
     bool has_room;
+    sqlite->choked = sqlite->log_bytes > 0 && would_choke(sqlite);
     if (sqlite->log_bytes == 0 || sqlite->base.full)
         return;
     filler_size(sqlite, &has_room);
