@@ -27,6 +27,7 @@ g++                 g++
 libclang-rt-14-dev  -
 libcmocka-dev       /usr/include/cmocka.h
 llvm                llvm-symbolizer
+zlib1g-dev          /usr/include/zlib.h
 '
 
 is_installed() { # package proof
