@@ -34,15 +34,29 @@ static void another_name_of_the_same_file_has_the_same_owner(void)
     OK(bide_close(queue));
 }
 
-/* A child that was forked and does nothing but live. */
-static pid_t fork_idler(void)
+/* A child that was forked, says so at that end of a pipe, and does nothing but live, for a minute
+ * at most. */
+static pid_t fork_idler(int end)
 {
     fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0);
-    while (child == 0)
+    if (child > 0)
+        return child;
+    pid_t own = getpid();
+    alarm(60);
+    if (write(end, &own, sizeof own) != (ssize_t)sizeof own)
+        _exit(1);
+    for (;;)
         pause();
-    return child;
+}
+
+/* Waits until it lives. */
+static pid_t meet_idler(int end)
+{
+    pid_t idler = 0;
+    CHECK(read(end, &idler, sizeof idler) == (ssize_t)sizeof idler);
+    return idler;
 }
 
 static void end_idler(pid_t child)
@@ -52,8 +66,11 @@ static void end_idler(pid_t child)
 
 static void a_child_that_lives_on_does_not_keep_the_file(void)
 {
+    int ends[2];
+    CHECK(pipe(ends) == 0);
     bide *queue = open_jobs("");
-    pid_t child = fork_idler();
+    pid_t child = fork_idler(ends[1]);
+    EQ(meet_idler(ends[0]), child);
     put_one(queue);
     OK(bide_close(queue));
     queue = open_jobs("");
@@ -62,23 +79,21 @@ static void a_child_that_lives_on_does_not_keep_the_file(void)
     end_idler(child);
 }
 
-/* The owner forks, tells whom, and is killed. */
+/* The owner forks, and is killed. */
 static void a_child_of_an_owner_that_was_killed_does_not_keep_the_file(void)
 {
     int ends[2];
-    pid_t idler = 0;
     CHECK(pipe(ends) == 0);
     fflush(NULL);
     pid_t owner = fork();
     CHECK(owner >= 0);
     if (owner == 0) {
         put_one(open_jobs(""));
-        idler = fork_idler();
-        if (write(ends[1], &idler, sizeof idler) == (ssize_t)sizeof idler)
-            raise(SIGKILL);
+        fork_idler(ends[1]);
+        raise(SIGKILL);
         _exit(1);
     }
-    CHECK(read(ends[0], &idler, sizeof idler) == (ssize_t)sizeof idler);
+    pid_t idler = meet_idler(ends[0]);
     CHECK(waitpid(owner, NULL, 0) == owner);
     bide *queue = open_jobs("");
     bide_stats stats;
