@@ -227,16 +227,13 @@ static uint64_t sound_limit(const struct sqlite *sqlite, const char *name, int64
     return (uint64_t)instead;
 }
 
-/* Rows whose ids cannot have been given stand in the way of those that will be. */
-static uint64_t set_strays_aside(struct sqlite *sqlite, uint64_t next_id)
+/* Rows whose ids cannot have been given would stand in the way of those that will be. */
+static uint64_t set_strays_aside(struct sqlite *sqlite)
 {
-    char sql[120];
     char error[BIDE_ERROR_SIZE];
     uint64_t count = 0;
-    snprintf(sql, sizeof(sql), "SELECT id FROM job WHERE id<1 OR id>=%lld LIMIT 1",
-             (long long)next_id);
     for (;;) {
-        int64_t id = bi_sqlite_number(&sqlite->writer, sql, 0);
+        int64_t id = bi_sqlite_number(&sqlite->writer, bi_sqlite_sql[ST_STRAY], 0);
         if (id == 0 && bi_sqlite_number(&sqlite->writer, "SELECT 1 FROM job WHERE id=0", 0) == 0)
             return count;
         bi_log(&sqlite->options.log, BIDE_LOG_ERROR, "%s: job %lld: the id was never given",
@@ -257,20 +254,21 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     int64_t next_id, next_token;
     if (!read_meta(writer, "next_id", &next_id) || !read_meta(writer, "next_token", &next_token))
         return bi_sqlite_error(sqlite, writer, "open", error);
-    /* The limit is stored with the first job of its block, and so above all of them. */
-    int64_t highest = 0;
-    if (next_id <= 0 || next_id > (int64_t)BIDE_ID_MAX)
-        highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
-    if (highest < 0)
+    /* The limit is stored ahead, and so above all of them; but who can read the highest id does. */
+    int64_t highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
+    bool limited = next_id > 0 && next_id <= (int64_t)BIDE_ID_MAX;
+    if (highest < 0 && !limited)
         return bi_sqlite_error(sqlite, writer, "open", error);
     start->next_id = sound_limit(sqlite, "next_id", next_id, highest + ID_BLOCK);
-    if (start->next_id == 0)
+    if (start->next_id <= (uint64_t)(highest < 0 ? 0 : highest))
         start->next_id = (uint64_t)highest + 1;
+    if (start->next_id == 0)
+        start->next_id = 1;
     /* Tokens are given out more slowly than microseconds pass. */
     start->next_token = sound_limit(sqlite, "next_token", next_token, bi_clock_wall());
     if (start->next_token == 0)
         start->next_token = 1;
-    start->damaged = set_strays_aside(sqlite, start->next_id);
+    start->damaged = set_strays_aside(sqlite);
     sqlite->next_id = start->next_id;
     sqlite->id_limit = 0; /* the first batch stores one */
     sqlite->token_limit = 0;

@@ -41,6 +41,7 @@ enum statement {
     ST_META_SET,
     ST_META_GET,
     ST_HIGHEST,
+    ST_STRAY,
     ST_COUNT_BELOW,
     ST_SCAN,
     ST_FETCH,

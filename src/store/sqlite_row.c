@@ -100,8 +100,9 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_PAUSES] = "SELECT topic,until FROM pause",
     [ST_META_SET] = "INSERT OR REPLACE INTO meta(name,value) VALUES(?,?)",
     [ST_META_GET] = "SELECT value FROM meta WHERE name=?",
-    /* Without damaged ones, of which there may be any. */
-    [ST_HIGHEST] = "SELECT ifnull(max(id),0) FROM job WHERE id BETWEEN 1 AND 9007199254000000",
+    /* So many ids nobody has ever given: 10^12 before the last. Beyond are damaged ones. */
+    [ST_HIGHEST] = "SELECT ifnull(max(id),0) FROM job WHERE id BETWEEN 1 AND 9006199254740991",
+    [ST_STRAY] = "SELECT id FROM job WHERE id<1 OR id>9006199254740991 LIMIT 1",
     [ST_COUNT_BELOW] = "SELECT count(*) FROM job WHERE id<?",
     [ST_SCAN] = "SELECT " NAMES " FROM job WHERE id>=? AND id<? ORDER BY id LIMIT ?",
     [ST_FETCH] = "SELECT " NAMES " FROM job WHERE id=?",
