@@ -86,11 +86,23 @@ static inline struct sqlite *sqlite_of(struct store *store)
     return (struct sqlite *)(void *)store;
 }
 
-/* ---- sqlite.c ---- */
+/* How many ids are stored ahead: so many are left out after a crash, none after a close. */
+#define ID_BLOCK 10000
 
-/* Opens the database of a connection that is closed. */
+/* ---- sqlite_connect.c ---- */
+
+/* Opens the database of a connection that is closed, and does nothing with it. */
+int bi_sqlite_open(struct sqlite *sqlite, struct connection *connection, int flags, char *error);
+
+/* The same, and sets it up for a queue. */
 int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char *error);
 void bi_sqlite_disconnect(struct connection *connection);
+void bi_sqlite_disconnect_all(struct sqlite *sqlite);
+
+/* A number of the table meta; 0 if it is not there. False if it cannot be read. */
+bool bi_sqlite_meta_get(struct connection *connection, const char *name, int64_t *value);
+/* SQLITE_DONE or an error. */
+int bi_sqlite_meta_set(struct connection *writer, const char *name, uint64_t value);
 
 /* A statement, prepared; NULL if it cannot be. */
 sqlite3_stmt *bi_sqlite_get(struct connection *connection, enum statement which);
@@ -107,9 +119,20 @@ int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connec
                     const char *doing, char *error);
 int bi_sqlite_code(int sqlite_code, int system_errno);
 
-/* Visits rows on the slow connection, whose mutex is held; see store.h. */
-int bi_sqlite_scan(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
+/* ---- sqlite_commit.c ---- */
+
+int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *error);
+
+/* ---- sqlite_scan.c: reading ---- */
+
+void bi_sqlite_read(struct store *store, struct store_want *wants, size_t n);
+int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *ctx, char *error);
+int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *error);
+int bi_sqlite_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,
                    store_visit visit, void *ctx, char *error);
+/* The same when the mutex of the slow connection is held. */
+int bi_sqlite_scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
+                        store_visit visit, void *ctx, char *error);
 
 /* ---- sqlite_schema.c: is the file ours, and of which version? ---- */
 

@@ -71,7 +71,8 @@ static void check_rows(struct sqlite *sqlite, struct checking *checking)
     uint64_t after = 0;
     int code = BIDE_OK;
     while (code == BIDE_OK && !sqlite->base.stopping)
-        code = bi_sqlite_scan(sqlite, &after, BIDE_ID_MAX + 1, 256, check_row, checking, error);
+        code =
+            bi_sqlite_scan_some(sqlite, &after, BIDE_ID_MAX + 1, 256, check_row, checking, error);
     if (code != BIDE_NOT_FOUND)
         note(checking, code == BIDE_OK ? "the queue was closed" : error);
 }

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite_commit - storing batches, and finding out what became of one whose COMMIT failed.
+ */
+#include "store/sqlite.h"
+
+#include "util/clock.h"
+#include "util/text.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What a failed write may cost before its callers are told that nobody knows. */
+#define SETTLE_TRIES 50
+#define SETTLE_MS    100
+
+/* The limits that a restart begins with, if they have to move. */
+static int write_limits(struct sqlite *sqlite, const struct bi_batch *batch, uint64_t id_limit)
+{
+    int code = SQLITE_DONE;
+    if (id_limit != sqlite->id_limit)
+        code = bi_sqlite_meta_set(&sqlite->writer, "next_id", id_limit);
+    if (code == SQLITE_DONE && batch->next_token != sqlite->token_limit)
+        code = bi_sqlite_meta_set(&sqlite->writer, "next_token", batch->next_token);
+    return code;
+}
+
+/* Everything but the COMMIT. */
+static int write_batch(struct sqlite *sqlite, const struct bi_batch *batch, uint64_t id_limit)
+{
+    struct connection *writer = &sqlite->writer;
+    int code = bi_sqlite_run(bi_sqlite_get(writer, ST_BEGIN));
+    for (size_t i = 0; code == SQLITE_DONE && i < batch->count; i++)
+        code = bi_sqlite_write(writer, &batch->records[i]);
+    if (code == SQLITE_DONE)
+        code = write_limits(sqlite, batch, id_limit);
+    return code;
+}
+
+static void roll_back(struct connection *writer)
+{
+    if (writer->db != NULL && sqlite3_get_autocommit(writer->db) == 0)
+        bi_sqlite_exec(writer, "ROLLBACK");
+}
+
+/*
+ * One attempt. *begun says whether the COMMIT itself failed: then the batch may be in the file,
+ * although SQLite says that it is not.
+ */
+static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, bool *begun, char *error)
+{
+    struct connection *writer = &sqlite->writer;
+    uint64_t id_limit =
+        batch->next_id > sqlite->id_limit ? batch->next_id + ID_BLOCK : sqlite->id_limit;
+    *begun = false;
+    int code = write_batch(sqlite, batch, id_limit);
+    if (code == SQLITE_DONE) {
+        *begun = true;
+        code = bi_sqlite_run(bi_sqlite_get(writer, ST_COMMIT));
+    }
+    if (code == SQLITE_DONE) {
+        sqlite->next_id = batch->next_id;
+        sqlite->id_limit = id_limit;
+        sqlite->token_limit = batch->next_token;
+        return BIDE_OK;
+    }
+    /* Locked out, or without room for a frame: the log has no end of a transaction that counts. */
+    if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL)
+        *begun = false;
+    int answer = bi_sqlite_error(sqlite, writer, "commit", error);
+    roll_back(writer);
+    return answer;
+}
+
+/* Is the batch in the file? It is there as a whole or not at all. 1, 0, or -1: cannot be read. */
+static int is_stored(struct sqlite *sqlite, const struct bi_batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++) {
+        int holds = bi_sqlite_holds(&sqlite->writer, &batch->records[i]);
+        if (holds != 1)
+            return holds;
+    }
+    int64_t next_token = 0;
+    if (batch->count == 0)
+        return bi_sqlite_meta_get(&sqlite->writer, "next_token", &next_token)
+                   ? next_token == (int64_t)batch->next_token
+                   : -1;
+    return 1;
+}
+
+static void take_all(struct sqlite *sqlite)
+{
+    pthread_mutex_lock(&sqlite->slow.use);
+    pthread_mutex_lock(&sqlite->reader.use);
+}
+
+static void give_all(struct sqlite *sqlite)
+{
+    pthread_mutex_unlock(&sqlite->reader.use);
+    pthread_mutex_unlock(&sqlite->slow.use);
+}
+
+/* Closes every connection, so that the log is read from the file again, and opens them. */
+static int reopen(struct sqlite *sqlite, char *error)
+{
+    take_all(sqlite);
+    bi_sqlite_disconnect_all(sqlite);
+    int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_connect(sqlite, &sqlite->reader, error);
+    if (code == BIDE_OK)
+        code = bi_sqlite_connect(sqlite, &sqlite->slow, error);
+    give_all(sqlite);
+    return code;
+}
+
+static int bring_in_log(struct sqlite *sqlite)
+{
+    return sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
+                                     NULL);
+}
+
+/* Syncs the log as it is. */
+static bool sync_log(const struct sqlite *sqlite)
+{
+    char name[PATH_MAX];
+    snprintf(name, sizeof(name), "%s-wal", sqlite->path);
+    int fd = open(name, O_RDWR | O_CLOEXEC);
+    bool synced = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    return synced;
+}
+
+/*
+ * Brings what the log has into the file, written anew and synced: a sync that failed once may have
+ * dropped what it could not write, and would not say so again. The log, cut to nothing, is begun
+ * anew and synced, too: its old beginning must not come back after a loss of power and be played
+ * over the newer file. Without room for the file to grow the log itself is good enough, if it was
+ * not a sync that failed.
+ */
+static bool make_solid(struct sqlite *sqlite, int failed)
+{
+    if (sqlite->options.sync == BIDE_SYNC_OFF)
+        return true;
+    if (bring_in_log(sqlite) == SQLITE_OK)
+        return bi_sqlite_meta_set(&sqlite->writer, "opened_again", (uint64_t)bi_clock_wall()) ==
+                   SQLITE_DONE &&
+               sync_log(sqlite);
+    return failed == BIDE_EFULL && sync_log(sqlite);
+}
+
+/*
+ * The commit failed at its end. Looks in the file, opened anew, whether the batch is there; if it
+ * is, it is made to last. BIDE_OK: it is stored; failed: it is not; BIDE_EUNKNOWN: still open.
+ */
+static int settle(struct sqlite *sqlite, const struct bi_batch *batch, int failed, char *error)
+{
+    char text[BIDE_ERROR_SIZE];
+    for (int i = 0; i < SETTLE_TRIES; i++) {
+        if (i > 0)
+            usleep(SETTLE_MS * 1000);
+        if (reopen(sqlite, text) != BIDE_OK)
+            continue;
+        int stored = is_stored(sqlite, batch);
+        if (stored < 0 || (stored == 1 && !make_solid(sqlite, failed)))
+            continue;
+        sqlite->doubtful = false;
+        sqlite->base.reopened = true;
+        return stored ? BIDE_OK : failed;
+    }
+    sqlite->doubtful = true;
+    char reason[BIDE_ERROR_SIZE];
+    bi_text_copy(reason, error);
+    snprintf(error, BIDE_ERROR_SIZE, "%.150s; it may or may not be stored", reason);
+    return BIDE_EUNKNOWN;
+}
+
+/* Does the batch bring little enough to be tried once more in the place of the filler? */
+static bool is_small(const struct bi_batch *batch)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        if (batch->records[i].kind == BI_INSERT)
+            bytes += 256 + batch->records[i].image.body_size;
+    return bytes <= (64 << 10);
+}
+
+static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+{
+    bool begun;
+    int code = try_commit(sqlite, batch, &begun, error);
+    if (code == BIDE_OK)
+        return code;
+    if (code == BIDE_EFULL) {
+        /* The filler gives its room back, and so does the log. */
+        bi_sqlite_give_room(sqlite);
+        bring_in_log(sqlite);
+    }
+    return begun ? settle(sqlite, batch, code, error) : code;
+}
+
+/* A file that somebody has removed would take everything, and give nothing back. */
+static int check_removed(const struct sqlite *sqlite, char *error)
+{
+    struct stat file;
+    if (fstat(sqlite->lock_fd, &file) != 0 || file.st_nlink > 0)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE,
+             "commit: %.80s was removed while the queue is open; nothing can be kept any more",
+             sqlite->path);
+    return BIDE_EIO;
+}
+
+/* A reader keeps the log from being brought in, and the disk is nearly full of it. */
+static int check_choked(struct sqlite *sqlite, char *error)
+{
+    if (sqlite->choked && sqlite->writer.db != NULL)
+        bi_sqlite_checkpoint(sqlite);
+    if (!sqlite->choked)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE,
+             "commit: %.80s: the disk is nearly full of the log, which a reader of the file keeps "
+             "from being brought in; end that reader",
+             sqlite->path);
+    return BIDE_EFULL;
+}
+
+int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    pthread_mutex_lock(&sqlite->writer.use);
+    int code = BIDE_OK;
+    if (sqlite->doubtful) {
+        /* This batch was tried before, and nobody could say how it went. */
+        bi_text_copy(error, "the file cannot be written");
+        code = settle(sqlite, batch, BIDE_EIO, error);
+        if (code == BIDE_EIO)
+            code = commit_once(sqlite, batch, error);
+    } else {
+        code = check_removed(sqlite, error);
+        if (code == BIDE_OK)
+            code = check_choked(sqlite, error);
+        if (code == BIDE_OK && sqlite->writer.db == NULL)
+            code = reopen(sqlite, error);
+        if (code == BIDE_OK) {
+            code = commit_once(sqlite, batch, error);
+            if (code == BIDE_EFULL && is_small(batch))
+                code = commit_once(sqlite, batch, error);
+        }
+    }
+    pthread_mutex_unlock(&sqlite->writer.use);
+    return code;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite_connect - connections, their statements, and what SQLite has to say when something fails.
+ */
+#include "store/sqlite.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How long another program may keep the file locked before we say so. */
+#define BUSY_MS 2000
+
+/* ---- errors ---- */
+
+int bi_sqlite_code(int sqlite_code, int system_errno)
+{
+    switch (sqlite_code & 0xff) {
+    case SQLITE_NOMEM:
+        return BIDE_ENOMEM;
+    case SQLITE_FULL:
+        return BIDE_EFULL;
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN:
+        return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG
+                   ? BIDE_EFULL
+                   : BIDE_EIO;
+    default:
+        return BIDE_EIO;
+    }
+}
+
+int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connection,
+                    const char *doing, char *error)
+{
+    static const struct {
+        int code;
+        const char *text;
+    } advice[] = {
+        {SQLITE_FULL, "the disk is full; make room"},
+        {SQLITE_READONLY, "the file or its directory is read-only"},
+        {SQLITE_BUSY, "another program keeps the file locked"},
+        {SQLITE_LOCKED, "another program keeps the file locked"},
+        {SQLITE_CORRUPT, "the file is damaged; open a backup of it"},
+        {SQLITE_NOTADB, "the file is no SQLite database"},
+    };
+    int code = connection->db == NULL ? SQLITE_CANTOPEN : sqlite3_extended_errcode(connection->db);
+    int system = connection->db == NULL ? 0 : sqlite3_system_errno(connection->db);
+    const char *text =
+        connection->db == NULL ? "it cannot be opened" : sqlite3_errmsg(connection->db);
+    for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
+        if (advice[i].code == (code & 0xff))
+            text = advice[i].text;
+    bool io = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
+    snprintf(error, BIDE_ERROR_SIZE, "%s: %.80s: %.60s%s%s", doing, sqlite->path, text,
+             io && system != 0 ? ": " : "", io && system != 0 ? strerror(system) : "");
+    return bi_sqlite_code(code, system);
+}
+
+/* ---- connections ---- */
+
+sqlite3_stmt *bi_sqlite_get(struct connection *connection, enum statement which)
+{
+    if (connection->statements[which] == NULL && connection->db != NULL)
+        sqlite3_prepare_v3(connection->db, bi_sqlite_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
+                           &connection->statements[which], NULL);
+    return connection->statements[which];
+}
+
+int bi_sqlite_run(sqlite3_stmt *statement)
+{
+    int code = sqlite3_step(statement);
+    int reset = sqlite3_reset(statement);
+    return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_DONE : reset;
+}
+
+int bi_sqlite_exec(struct connection *connection, const char *sql)
+{
+    return connection->db == NULL ? SQLITE_CANTOPEN
+                                  : sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
+}
+
+int64_t bi_sqlite_number(struct connection *connection, const char *sql, int64_t fallback)
+{
+    sqlite3_stmt *statement = NULL;
+    int64_t value = fallback;
+    if (connection->db != NULL &&
+        sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return value;
+}
+
+static const char *sync_pragma(bide_sync sync)
+{
+    static const char *const pragmas[] = {
+        [BIDE_SYNC_FULL] = "PRAGMA synchronous=FULL",
+        [BIDE_SYNC_NORMAL] = "PRAGMA synchronous=NORMAL",
+        [BIDE_SYNC_OFF] = "PRAGMA synchronous=OFF",
+    };
+    return pragmas[sync];
+}
+
+/* The pages of a new file are tracked, so that free ones can be given back without copying all. */
+static int set_up(struct sqlite *sqlite, struct connection *connection)
+{
+    static const char pragmas[] = "PRAGMA journal_mode=WAL;"
+                                  "PRAGMA wal_autocheckpoint=0;"
+                                  "PRAGMA journal_size_limit=33554432;"
+                                  "PRAGMA cache_size=-16384;"
+                                  "PRAGMA cell_size_check=ON;"
+                                  "PRAGMA trusted_schema=OFF";
+    int code = SQLITE_OK;
+    if (bi_sqlite_number(connection, "PRAGMA page_count", 1) == 0)
+        code = bi_sqlite_exec(connection, "PRAGMA auto_vacuum=INCREMENTAL");
+    if (code == SQLITE_OK)
+        code = bi_sqlite_exec(connection, pragmas);
+    if (code == SQLITE_OK)
+        code = bi_sqlite_exec(connection, sync_pragma(sqlite->options.sync));
+    return code;
+}
+
+static int count_frames(void *ctx, sqlite3 *db, const char *name, int frames)
+{
+    (void)db;
+    (void)name;
+    *(int *)ctx = frames;
+    return SQLITE_OK;
+}
+
+static int open_failed(struct sqlite *sqlite, struct connection *connection, char *error)
+{
+    int answer = bi_sqlite_error(sqlite, connection, "open", error);
+    bi_sqlite_disconnect(connection);
+    return answer;
+}
+
+int bi_sqlite_open(struct sqlite *sqlite, struct connection *connection, int flags, char *error)
+{
+    if (sqlite3_open_v2(sqlite->path, &connection->db, flags | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK)
+        return open_failed(sqlite, connection, error);
+    sqlite3_busy_timeout(connection->db, BUSY_MS);
+    sqlite3_extended_result_codes(connection->db, 1);
+    return BIDE_OK;
+}
+
+int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char *error)
+{
+    int code =
+        bi_sqlite_open(sqlite, connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error);
+    if (code != BIDE_OK)
+        return code;
+    if (set_up(sqlite, connection) != SQLITE_OK)
+        return open_failed(sqlite, connection, error);
+    if (connection == &sqlite->writer)
+        sqlite3_wal_hook(connection->db, count_frames, &sqlite->wal_frames);
+    return BIDE_OK;
+}
+
+void bi_sqlite_disconnect(struct connection *connection)
+{
+    for (int i = 0; i < ST_COUNT; i++) {
+        sqlite3_finalize(connection->statements[i]);
+        connection->statements[i] = NULL;
+    }
+    sqlite3_close(connection->db);
+    connection->db = NULL;
+}
+
+void bi_sqlite_disconnect_all(struct sqlite *sqlite)
+{
+    bi_sqlite_disconnect(&sqlite->reader);
+    bi_sqlite_disconnect(&sqlite->slow);
+    bi_sqlite_disconnect(&sqlite->writer);
+}
+
+/* ---- the table meta ---- */
+
+bool bi_sqlite_meta_get(struct connection *connection, const char *name, int64_t *value)
+{
+    sqlite3_stmt *statement = bi_sqlite_get(connection, ST_META_GET);
+    if (statement == NULL)
+        return false;
+    sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
+    int code = sqlite3_step(statement);
+    *value = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
+    sqlite3_reset(statement);
+    return code == SQLITE_ROW || code == SQLITE_DONE;
+}
+
+int bi_sqlite_meta_set(struct connection *writer, const char *name, uint64_t value)
+{
+    sqlite3_stmt *to = bi_sqlite_get(writer, ST_META_SET);
+    if (to == NULL)
+        return SQLITE_ERROR;
+    sqlite3_bind_text(to, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(to, 2, (int64_t)value);
+    return bi_sqlite_run(to);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sqlite_scan - reading: bodies, single jobs, and all of them, past pages that cannot be read.
+ */
+#include "store/sqlite.h"
+
+#include <unistd.h>
+
+/* How long a page that cannot be read is looked at again before it is believed to be damaged. */
+#define SCAN_TRIES 10
+#define SCAN_MS    100
+
+/* ---- reading ---- */
+
+void bi_sqlite_read(struct store *store, struct store_want *wants, size_t n)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    pthread_mutex_lock(&sqlite->reader.use);
+    /* One transaction for all: they are read from one state of the file. */
+    bi_sqlite_exec(&sqlite->reader, "BEGIN");
+    for (size_t i = 0; i < n; i++)
+        bi_sqlite_read_body(&sqlite->reader, &wants[i]);
+    bi_sqlite_exec(&sqlite->reader, "COMMIT");
+    pthread_mutex_unlock(&sqlite->reader.use);
+}
+
+int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *ctx, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    struct connection *reader = &sqlite->reader;
+    pthread_mutex_lock(&reader->use);
+    sqlite3_stmt *from = bi_sqlite_get(reader, ST_FETCH);
+    int code = SQLITE_ERROR;
+    if (from != NULL) {
+        sqlite3_bind_int64(from, 1, (int64_t)id);
+        code = sqlite3_step(from);
+    }
+    int answer;
+    if (code == SQLITE_ROW)
+        answer = bi_sqlite_visit(from, visit, ctx);
+    else if (code == SQLITE_DONE)
+        answer = BIDE_NOT_FOUND;
+    else
+        answer = bi_sqlite_error(sqlite, reader, "read", error);
+    sqlite3_reset(from);
+    pthread_mutex_unlock(&reader->use);
+    return answer;
+}
+
+int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    struct connection *slow = &sqlite->slow;
+    pthread_mutex_lock(&slow->use);
+    sqlite3_stmt *from = bi_sqlite_get(slow, ST_COUNT_BELOW);
+    int answer = BIDE_EIO;
+    if (from != NULL) {
+        sqlite3_bind_int64(from, 1, (int64_t)below);
+        if (sqlite3_step(from) == SQLITE_ROW) {
+            *count = (uint64_t)sqlite3_column_int64(from, 0);
+            answer = BIDE_OK;
+        }
+    }
+    if (answer != BIDE_OK)
+        answer = bi_sqlite_error(sqlite, slow, "count", error);
+    sqlite3_reset(from);
+    pthread_mutex_unlock(&slow->use);
+    return answer;
+}
+
+/* ---- scanning ---- */
+
+/* Can the first row behind an id be read? SQLITE_ROW, SQLITE_DONE (there is none) or an error. */
+static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
+{
+    sqlite3_stmt *scan = bi_sqlite_get(&sqlite->slow, ST_SCAN);
+    if (scan == NULL)
+        return SQLITE_ERROR;
+    sqlite3_bind_int64(scan, 1, (int64_t)id + 1);
+    sqlite3_bind_int64(scan, 2, (int64_t)below);
+    sqlite3_bind_int64(scan, 3, 1);
+    int code = sqlite3_step(scan);
+    sqlite3_reset(scan);
+    return code;
+}
+
+/* A page that cannot be read now can be in a moment, if it is the disk that fails. Opens the
+ * connection anew, and looks again for a second. */
+static bool comes_back(struct sqlite *sqlite, uint64_t after, uint64_t below)
+{
+    char error[BIDE_ERROR_SIZE];
+    for (int i = 0; i < SCAN_TRIES && !sqlite->base.stopping; i++) {
+        usleep(SCAN_MS * 1000);
+        bi_sqlite_disconnect(&sqlite->slow);
+        if (bi_sqlite_connect(sqlite, &sqlite->slow, error) != BIDE_OK)
+            continue;
+        int code = try_behind(sqlite, after, below);
+        if (code == SQLITE_ROW || code == SQLITE_DONE)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * A page of the file cannot be read, and with it some rows behind *after. Looks farther and farther
+ * away until a row can be read again, and then, halving, for the first such place. What lies
+ * between is told as one damage.
+ */
+static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, store_visit visit,
+                       void *ctx)
+{
+    struct bi_record record = {.kind = BI_INSERT};
+    record.image.id = *after + 1;
+    int answer = visit(ctx, &record, bi_store_unreadable);
+    if (answer != BIDE_OK)
+        return answer;
+    uint64_t bad = *after;
+    uint64_t good = below - 1; /* where the scan ends */
+    for (uint64_t step = 1; step < below - *after; step *= 2) {
+        int code = try_behind(sqlite, *after + step, below);
+        if (code == SQLITE_ROW || code == SQLITE_DONE) {
+            good = *after + step;
+            break;
+        }
+        bad = *after + step;
+    }
+    while (good - bad > 1) {
+        uint64_t middle = bad + (good - bad) / 2;
+        int code = try_behind(sqlite, middle, below);
+        if (code == SQLITE_ROW || code == SQLITE_DONE)
+            good = middle;
+        else
+            bad = middle;
+    }
+    *after = good;
+    return good >= below - 1 ? BIDE_NOT_FOUND : BIDE_OK;
+}
+
+int bi_sqlite_scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
+                        store_visit visit, void *ctx, char *error)
+{
+    struct connection *slow = &sqlite->slow;
+    sqlite3_stmt *from = bi_sqlite_get(slow, ST_SCAN);
+    if (from == NULL)
+        return bi_sqlite_error(sqlite, slow, "scan", error);
+    sqlite3_bind_int64(from, 1, (int64_t)*after + 1);
+    sqlite3_bind_int64(from, 2, (int64_t)below);
+    sqlite3_bind_int64(from, 3, (int64_t)max);
+    int answer = BIDE_OK;
+    int code = SQLITE_DONE;
+    size_t count = 0;
+    while (answer == BIDE_OK && (code = sqlite3_step(from)) == SQLITE_ROW) {
+        answer = bi_sqlite_visit(from, visit, ctx);
+        *after = (uint64_t)sqlite3_column_int64(from, 0);
+        count++;
+    }
+    sqlite3_reset(from);
+    if (answer != BIDE_OK)
+        return answer;
+    if (code == SQLITE_DONE)
+        return count < max ? BIDE_NOT_FOUND : BIDE_OK;
+    int64_t token;
+    int failed = bi_sqlite_error(sqlite, slow, "scan", error);
+    if ((code & 0xff) != SQLITE_CORRUPT)
+        return failed;
+    if (comes_back(sqlite, *after, below))
+        return BIDE_OK;
+    /* If nothing else can be read either, it is not the page. */
+    return bi_sqlite_meta_get(slow, "next_token", &token)
+               ? skip_damage(sqlite, after, below, visit, ctx)
+               : failed;
+}
+
+int bi_sqlite_scan(struct store *store, uint64_t *after, uint64_t below, size_t max,
+                   store_visit visit, void *ctx, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    pthread_mutex_lock(&sqlite->slow.use);
+    int code = bi_sqlite_scan_some(sqlite, after, below, max, visit, ctx, error);
+    pthread_mutex_unlock(&sqlite->slow.use);
+    return code;
+}
