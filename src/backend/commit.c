@@ -116,7 +116,7 @@ static void commit_failed(struct local *local, int code, const char *error)
 /*
  * The files were opened again. Nothing more is taken on unless they hold what they held; if they
  * cannot be read now, the commit thread tries again. The lock is held at the call and at the
- * return; nothing is handed out in between.
+ * return; nothing is stored in between.
  */
 static void compare_reopened(struct local *local)
 {

@@ -6,17 +6,14 @@
  * failed. The trace is shared memory in which the test leaves the place of its last check, so
  * that a test which hung or crashed can be told where.
  */
-#include "contract.h"
+#include "apart.h"
 #include "place.h"
 
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct theme *const all_themes[] = {
@@ -72,91 +69,20 @@ static bool selected(const struct settings *settings, const char *theme, const c
 }
 
 /* What the test's own process does. */
-static void run_here(const char *url, const struct theme *theme, const struct test *test,
-                     struct trace *trace)
+static void run_here(const struct apart *apart, struct trace *trace)
 {
-    trial_begin(url, theme->name, test->name, trace);
-    test->run();
+    trial_begin(apart->url, apart->theme, apart->test, trace);
+    apart->body();
     trial_end();
     fflush(stdout);
-}
-
-/* True when the other end of the pipe is closed, which is when the test's process has ended. */
-static bool ended_in_time(int end, int timeout_s)
-{
-    struct pollfd poll_for = {.fd = end, .events = POLLIN};
-    int64_t limit_us = clock_us() + (int64_t)timeout_s * 1000000;
-    for (;;) {
-        int64_t left_ms = (limit_us - clock_us()) / 1000;
-        if (left_ms <= 0)
-            return false;
-        if (poll(&poll_for, 1, (int)left_ms) > 0)
-            return true;
-    }
-}
-
-static void tell_abnormal(const char *url, const struct theme *theme, const struct test *test,
-                          const struct trace *trace, const char *what)
-{
-    printf("FAIL %s %s/%s\n     %s:%d: %s after this check\n", url, theme->name, test->name,
-           trace->file ? trace->file : "(before the first check)", trace->line, what);
-}
-
-static bool judge(const char *url, const struct theme *theme, const struct test *test,
-                  const struct trace *trace, pid_t child, bool hung)
-{
-    int status = 0;
-    char what[64];
-    if (waitpid(child, &status, 0) != child)
-        return false;
-    if (hung) {
-        tell_abnormal(url, theme, test, trace, "hung");
-        return false;
-    }
-    if (WIFSIGNALED(status)) {
-        snprintf(what, sizeof what, "killed by signal %d", WTERMSIG(status));
-        tell_abnormal(url, theme, test, trace, what);
-        return false;
-    }
-    /* 1 is a failed check, which has spoken for itself; a sanitizer chooses another. */
-    if (WEXITSTATUS(status) > 1) {
-        snprintf(what, sizeof what, "ended with code %d", WEXITSTATUS(status));
-        tell_abnormal(url, theme, test, trace, what);
-    }
-    return WEXITSTATUS(status) == 0;
-}
-
-static bool run_apart(const char *url, const struct theme *theme, const struct test *test,
-                      struct trace *trace, int timeout_s)
-{
-    int ends[2];
-    *trace = (struct trace){NULL, 0};
-    fflush(NULL);
-    if (pipe(ends) != 0)
-        return false;
-    pid_t child = fork();
-    if (child == 0) {
-        close(ends[0]);
-        run_here(url, theme, test, trace);
-        exit(0);
-    }
-    close(ends[1]);
-    bool passed = false;
-    if (child > 0) {
-        bool hung = !ended_in_time(ends[0], timeout_s);
-        if (hung)
-            kill(child, SIGKILL);
-        passed = judge(url, theme, test, trace, child, hung);
-    }
-    close(ends[0]);
-    return passed;
 }
 
 static void run_test(const char *url, const struct theme *theme, const struct test *test,
                      const struct settings *settings, struct trace *trace, struct tally *tally)
 {
     int64_t start_us = clock_us();
-    bool passed = run_apart(url, theme, test, trace, settings->timeout_s);
+    struct apart apart = {url, theme->name, test->name, run_here, test->run};
+    bool passed = run_apart(&apart, trace, settings->timeout_s);
     if (passed)
         tally->passed++;
     else

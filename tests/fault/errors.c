@@ -21,20 +21,6 @@ static void arm(void)
     vfs_fail_at_random(++chance, PER_MILLE);
 }
 
-static void check_reopened(const char *url, bide *queue)
-{
-    char text[DIFFERENCE_SIZE];
-    struct picture *before = picture_take(queue);
-    OK(bide_close(queue));
-    queue = open_url(url);
-    struct picture *after = picture_take(queue);
-    if (!picture_survived(before, after, text))
-        FAIL("after a restart: %s", text);
-    picture_free(before);
-    picture_free(after);
-    OK(bide_close(queue));
-}
-
 /* Calls that fail are tried again later by the script itself; in the end all is well. */
 static void run_seed(uint64_t seed)
 {
@@ -51,7 +37,7 @@ static void run_seed(uint64_t seed)
         if (script_try(&script, step, NULL, NULL) != BIDE_OK)
             FAIL("%safter all errors %s: %s", script.note, script_name(step), script.error);
     script_done(&script);
-    check_reopened(url, queue);
+    picture_check_reopened(url, queue);
 }
 
 static void errors_at_random_places_are_told_and_mended(void)
@@ -110,7 +96,7 @@ static void a_body_that_cannot_be_read_for_a_while_is_not_lost(void)
     }
     vfs_heal();
     check_large(queue, 8);
-    check_reopened(url_of("jobs.db", ""), queue);
+    picture_check_reopened(url_of("jobs.db", ""), queue);
 }
 
 static const struct test tests[] = {

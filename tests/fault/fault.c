@@ -8,16 +8,15 @@
  */
 #include "fault.h"
 
+#include "../contract/apart.h"
+
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct theme *const themes[] = {
@@ -49,85 +48,26 @@ static const char usage[] =
 static char base[PATH_MAX];
 
 /* What the test's own process does. */
-static void run_here(const char *theme, const struct test *test, struct trace *trace)
+static void run_here(const struct apart *apart, struct trace *trace)
 {
     static char folder[PATH_MAX + 8];
     snprintf(folder, sizeof folder, "%s/test", base);
-    checks_begin("sqlite", theme, test->name, trace);
+    checks_begin(apart->url, apart->theme, apart->test, trace);
     CHECK(mkdir(folder, 0777) == 0);
     place_begin(folder);
-    test->run();
+    apart->body();
     fflush(stdout);
-}
-
-/* True when the other end of the pipe is closed, which is when the test's process has ended. */
-static bool ended_in_time(int end, int timeout_s)
-{
-    struct pollfd poll_for = {.fd = end, .events = POLLIN};
-    int64_t limit_us = clock_us() + (int64_t)timeout_s * 1000000;
-    for (;;) {
-        int64_t left_ms = (limit_us - clock_us()) / 1000;
-        if (left_ms <= 0)
-            return false;
-        if (poll(&poll_for, 1, (int)left_ms) > 0)
-            return true;
-    }
-}
-
-static bool judge(const char *theme, const struct test *test, const struct trace *trace,
-                  pid_t child, bool hung)
-{
-    int status = 0;
-    char what[64];
-    if (waitpid(child, &status, 0) != child)
-        return false;
-    if (!hung && WIFEXITED(status) && WEXITSTATUS(status) <= 1)
-        return WEXITSTATUS(status) == 0;
-    if (hung)
-        snprintf(what, sizeof what, "hung");
-    else if (WIFSIGNALED(status))
-        snprintf(what, sizeof what, "killed by signal %d", WTERMSIG(status));
-    else
-        snprintf(what, sizeof what, "ended with code %d", WEXITSTATUS(status));
-    printf("FAIL sqlite %s/%s\n     %s:%d: %s after this check\n", theme, test->name,
-           trace->file ? trace->file : "(before the first check)", trace->line, what);
-    return false;
-}
-
-static bool run_apart(const char *theme, const struct test *test, struct trace *trace,
-                      int timeout_s)
-{
-    int ends[2];
-    char folder[PATH_MAX + 8];
-    *trace = (struct trace){NULL, 0};
-    fflush(NULL);
-    if (pipe(ends) != 0)
-        return false;
-    pid_t child = fork();
-    if (child == 0) {
-        close(ends[0]);
-        run_here(theme, test, trace);
-        exit(0);
-    }
-    close(ends[1]);
-    bool passed = false;
-    if (child > 0) {
-        bool hung = !ended_in_time(ends[0], timeout_s);
-        if (hung)
-            kill(child, SIGKILL);
-        passed = judge(theme, test, trace, child, hung);
-    }
-    close(ends[0]);
-    snprintf(folder, sizeof folder, "%s/test", base);
-    remove_folder(folder);
-    return passed;
 }
 
 static void run_test(const char *theme, const struct test *test, const struct settings *settings,
                      struct trace *trace, struct tally *tally)
 {
     int64_t start_us = clock_us();
-    bool passed = run_apart(theme, test, trace, settings->timeout_s);
+    char folder[PATH_MAX + 8];
+    struct apart apart = {"sqlite", theme, test->name, run_here, test->run};
+    bool passed = run_apart(&apart, trace, settings->timeout_s);
+    snprintf(folder, sizeof folder, "%s/test", base);
+    remove_folder(folder);
     if (passed)
         tally->passed++;
     else

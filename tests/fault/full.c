@@ -67,20 +67,6 @@ static void work_off(bide *queue, int count)
     }
 }
 
-static void check_reopened(const char *url, bide *queue)
-{
-    char text[DIFFERENCE_SIZE];
-    struct picture *before = picture_take(queue);
-    OK(bide_close(queue));
-    queue = open_url(url);
-    struct picture *after = picture_take(queue);
-    if (!picture_survived(before, after, text))
-        FAIL("after a restart: %s", text);
-    picture_free(before);
-    picture_free(after);
-    OK(bide_close(queue));
-}
-
 static void check_count(bide *queue, int count)
 {
     struct picture *picture = picture_take(queue);
@@ -101,7 +87,7 @@ static void a_full_disk_refuses_puts_until_there_is_room(void)
     work_off(queue, FEW / 2);
     vfs_limit(0);
     UNTIL(put_body(queue) == BIDE_OK);
-    check_reopened(url_of("jobs.db", ""), queue);
+    picture_check_reopened(url_of("jobs.db", ""), queue);
 }
 
 /* Something lies where the filler would be: there is none, and all else is as it should be. */
@@ -116,7 +102,7 @@ static void without_a_filler_puts_go_on_when_there_is_room(void)
     check_count(queue, taken);
     vfs_limit(0);
     UNTIL(put_body(queue) == BIDE_OK);
-    check_reopened(url_of("jobs.db", ""), queue);
+    picture_check_reopened(url_of("jobs.db", ""), queue);
 }
 
 /* ---- a small disk ---- */
@@ -169,7 +155,7 @@ static void a_real_full_disk_refuses_puts_until_there_is_room(void)
     give_room();
     UNTIL(put_body(queue) == BIDE_OK);
     UNTIL(file_exists(place_of("disk/jobs.db-filler")));
-    check_reopened(url_of("disk/jobs.db", ""), queue);
+    picture_check_reopened(url_of("disk/jobs.db", ""), queue);
     unmount_disk();
 }
 
@@ -188,7 +174,7 @@ static void a_real_full_disk_that_is_worked_off_takes_puts_again(void)
         bide_job_clear(&job);
     }
     UNTIL(put_body(queue) == BIDE_OK);
-    check_reopened(url_of("disk/jobs.db", ""), queue);
+    picture_check_reopened(url_of("disk/jobs.db", ""), queue);
     unmount_disk();
 }
 
@@ -217,7 +203,7 @@ static void a_queue_on_a_real_full_disk_opens_and_is_worked_off(void)
     work_off(queue, FEW);
     give_room();
     UNTIL(put_body(queue) == BIDE_OK);
-    check_reopened(url_of("disk/jobs.db", ""), queue);
+    picture_check_reopened(url_of("disk/jobs.db", ""), queue);
     unmount_disk();
 }
 

@@ -185,3 +185,17 @@ bool picture_same(const struct picture *before, const struct picture *after, cha
 {
     return compare(before, after, false, text);
 }
+
+void picture_check_reopened(const char *url, bide *queue)
+{
+    char text[DIFFERENCE_SIZE];
+    struct picture *before = picture_take(queue);
+    OK(bide_close(queue));
+    queue = open_url(url);
+    struct picture *after = picture_take(queue);
+    if (!picture_survived(before, after, text))
+        FAIL("after a restart: %s", text);
+    picture_free(before);
+    picture_free(after);
+    OK(bide_close(queue));
+}

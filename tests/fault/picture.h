@@ -44,4 +44,7 @@ bool picture_survived(const struct picture *before, const struct picture *after,
 /* Are they the same? */
 bool picture_same(const struct picture *before, const struct picture *after, char *text);
 
+/* Closes the queue and opens it again: it must be as it was. Closes that one, too. */
+void picture_check_reopened(const char *url, bide *queue);
+
 #endif

@@ -419,4 +419,15 @@ static inline void *fake_close_queue(void *queue)
     return NULL;
 }
 
+/* Opens every gate, closes the queue, and frees all: how a test ends. */
+static inline int fake_end(struct fake *fake, bide *queue, bide_cq *cq)
+{
+    for (int gate = 0; gate < GATES; gate++)
+        gate_open(fake, gate);
+    assert_int_equal(bide_close(queue), BIDE_OK);
+    assert_int_equal(bide_cq_free(cq), BIDE_OK);
+    fake_free(fake);
+    return 0;
+}
+
 #endif

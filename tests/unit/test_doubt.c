@@ -24,12 +24,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    for (int gate = 0; gate < GATES; gate++)
-        gate_open(fake, gate);
-    assert_int_equal(bide_close(queue), BIDE_OK);
-    assert_int_equal(bide_cq_free(cq), BIDE_OK);
-    fake_free(fake);
-    return 0;
+    return fake_end(fake, queue, cq);
 }
 
 /* The next commits, or all, answer so. */
