@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * options - one table of what can be configured: name, unit, default, limits. The fields of
- * bide_options and the parameters of URLs are read through it.
+ * bide_options, the parameters of URLs and the settings of the server are read through it.
  */
 #include "queue/queue.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-
-enum unit { COUNT, BYTES, DURATION, ON_OFF, TICKER, SYNC };
 
 /* How wide a field is. */
 enum width { U32, U64, I64, SIZE, ENUM, INT };
@@ -18,7 +18,7 @@ struct option {
     const char *name; /* as in URLs; the field's name without its unit */
     size_t offset;
     enum width width;
-    enum unit unit;
+    enum bi_unit unit;
     uint64_t fallback; /* what 0 stands for */
     uint64_t max;
 };
@@ -28,31 +28,31 @@ struct option {
 #define FIELD(field) offsetof(bide_options, field)
 
 static const struct option options[] = {
-    {"default_ttr", FIELD(default_ttr_ms), I64, DURATION, 60000, BIDE_TIME_MAX_MS},
-    {"max_job_size", FIELD(max_job_size), SIZE, BYTES, 65535, GB_1},
-    {"max_result_size", FIELD(max_result_size), SIZE, BYTES, 65536, GB_1},
-    {"max_error_size", FIELD(max_error_size), SIZE, BYTES, 1024, MB_1},
-    {"max_touches", FIELD(max_touches), U32, COUNT, 0, UINT32_MAX},
-    {"max_touch_total", FIELD(max_touch_total_ms), I64, DURATION, 0, BIDE_TIME_MAX_MS},
-    {"min_touch_interval", FIELD(min_touch_interval_ms), I64, DURATION, 0, BIDE_TIME_MAX_MS},
-    {"max_topics", FIELD(max_topics), U32, COUNT, 1000000, UINT32_MAX},
-    {"max_waiters", FIELD(max_waiters), U32, COUNT, 100000, UINT32_MAX},
-    {"max_jobs_per_topic", FIELD(max_jobs_per_topic), U64, COUNT, 0, UINT32_MAX},
-    {"max_done_per_topic", FIELD(max_done_per_topic), U64, COUNT, 10000, UINT32_MAX},
-    {"max_memory", FIELD(max_memory), U64, BYTES, 0, UINT64_MAX},
-    {"max_pending_ops", FIELD(max_pending_ops), U32, COUNT, 100000, UINT32_MAX},
-    {"max_pending_bytes", FIELD(max_pending_bytes), U64, BYTES, 64 * MB_1, UINT64_MAX},
-    {"topic_cleanup", FIELD(topic_cleanup), INT, ON_OFF, 0, 0},
-    {"ticker", FIELD(ticker), ENUM, TICKER, BIDE_TICKER_DYNAMIC, BIDE_TICKER_WHEEL},
-    {"ticker_min", FIELD(ticker_min_ms), I64, DURATION, 0, 3600000},
-    {"ticker_max", FIELD(ticker_max_ms), I64, DURATION, 0, BIDE_TIME_MAX_MS},
-    {"wheel_tick", FIELD(wheel_tick_ms), I64, DURATION, 10, 3600000},
-    {"wheel_slots", FIELD(wheel_slots), U32, COUNT, 512, 1000000},
-    {"sync", FIELD(sync), ENUM, SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF},
-    {"batch_jobs", FIELD(batch_jobs), U32, COUNT, 1000, 1000000},
-    {"batch_bytes", FIELD(batch_bytes), U64, BYTES, 8 * MB_1, GB_1},
-    {"cache_bytes", FIELD(cache_bytes), U64, BYTES, 64 * MB_1, UINT64_MAX},
-    {"seed", FIELD(seed), U64, COUNT, 0, UINT64_MAX},
+    {"default_ttr", FIELD(default_ttr_ms), I64, BI_DURATION, 60000, BIDE_TIME_MAX_MS},
+    {"max_job_size", FIELD(max_job_size), SIZE, BI_BYTES, 65535, GB_1},
+    {"max_result_size", FIELD(max_result_size), SIZE, BI_BYTES, 65536, GB_1},
+    {"max_error_size", FIELD(max_error_size), SIZE, BI_BYTES, 1024, MB_1},
+    {"max_touches", FIELD(max_touches), U32, BI_COUNT, 0, UINT32_MAX},
+    {"max_touch_total", FIELD(max_touch_total_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS},
+    {"min_touch_interval", FIELD(min_touch_interval_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS},
+    {"max_topics", FIELD(max_topics), U32, BI_COUNT, 1000000, UINT32_MAX},
+    {"max_waiters", FIELD(max_waiters), U32, BI_COUNT, 100000, UINT32_MAX},
+    {"max_jobs_per_topic", FIELD(max_jobs_per_topic), U64, BI_COUNT, 0, UINT32_MAX},
+    {"max_done_per_topic", FIELD(max_done_per_topic), U64, BI_COUNT, 10000, UINT32_MAX},
+    {"max_memory", FIELD(max_memory), U64, BI_BYTES, 0, UINT64_MAX},
+    {"max_pending_ops", FIELD(max_pending_ops), U32, BI_COUNT, 100000, UINT32_MAX},
+    {"max_pending_bytes", FIELD(max_pending_bytes), U64, BI_BYTES, 64 * MB_1, UINT64_MAX},
+    {"topic_cleanup", FIELD(topic_cleanup), INT, BI_ON_OFF, 0, 0},
+    {"ticker", FIELD(ticker), ENUM, BI_TICKER, BIDE_TICKER_DYNAMIC, BIDE_TICKER_WHEEL},
+    {"ticker_min", FIELD(ticker_min_ms), I64, BI_DURATION, 0, 3600000},
+    {"ticker_max", FIELD(ticker_max_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS},
+    {"wheel_tick", FIELD(wheel_tick_ms), I64, BI_DURATION, 10, 3600000},
+    {"wheel_slots", FIELD(wheel_slots), U32, BI_COUNT, 512, 1000000},
+    {"sync", FIELD(sync), ENUM, BI_SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF},
+    {"batch_jobs", FIELD(batch_jobs), U32, BI_COUNT, 1000, 1000000},
+    {"batch_bytes", FIELD(batch_bytes), U64, BI_BYTES, 8 * MB_1, GB_1},
+    {"cache_bytes", FIELD(cache_bytes), U64, BI_BYTES, 64 * MB_1, UINT64_MAX},
+    {"seed", FIELD(seed), U64, BI_COUNT, 0, UINT64_MAX},
 };
 
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
@@ -109,41 +109,41 @@ static void set(bide_options *to, const struct option *option, uint64_t value)
 
 struct suffix {
     const char *name;
-    enum unit unit;
+    enum bi_unit unit;
     uint64_t factor;
 };
 
 static const struct suffix suffixes[] = {
-    {"", COUNT, 1},
-    {"", DURATION, 1},
-    {"ms", DURATION, 1},
-    {"s", DURATION, 1000},
-    {"m", DURATION, 60000},
-    {"h", DURATION, 3600000},
-    {"d", DURATION, 86400000},
-    {"", BYTES, 1},
-    {"B", BYTES, 1},
-    {"KiB", BYTES, 1024},
-    {"MiB", BYTES, MB_1},
-    {"GiB", BYTES, GB_1},
+    {"", BI_COUNT, 1},
+    {"", BI_DURATION, 1},
+    {"ms", BI_DURATION, 1},
+    {"s", BI_DURATION, 1000},
+    {"m", BI_DURATION, 60000},
+    {"h", BI_DURATION, 3600000},
+    {"d", BI_DURATION, 86400000},
+    {"", BI_BYTES, 1},
+    {"B", BI_BYTES, 1},
+    {"KiB", BI_BYTES, 1024},
+    {"MiB", BI_BYTES, MB_1},
+    {"GiB", BI_BYTES, GB_1},
 };
 
 static const struct {
     const char *name;
-    enum unit unit;
+    enum bi_unit unit;
     uint64_t value;
 } words[] = {
-    {"dynamic", TICKER, BIDE_TICKER_DYNAMIC},
-    {"wheel", TICKER, BIDE_TICKER_WHEEL},
-    {"full", SYNC, BIDE_SYNC_FULL},
-    {"normal", SYNC, BIDE_SYNC_NORMAL},
-    {"off", SYNC, BIDE_SYNC_OFF},
-    {"on", ON_OFF, 0},
-    {"off", ON_OFF, (uint64_t)-1},
+    {"dynamic", BI_TICKER, BIDE_TICKER_DYNAMIC},
+    {"wheel", BI_TICKER, BIDE_TICKER_WHEEL},
+    {"full", BI_SYNC, BIDE_SYNC_FULL},
+    {"normal", BI_SYNC, BIDE_SYNC_NORMAL},
+    {"off", BI_SYNC, BIDE_SYNC_OFF},
+    {"on", BI_ON_OFF, 0},
+    {"off", BI_ON_OFF, (uint64_t)-1},
 };
 
 /* Digits, then a suffix that suits the unit. */
-static bool parse_number(enum unit unit, const char *text, uint64_t *value)
+static bool parse_number(enum bi_unit unit, const char *text, uint64_t *value)
 {
     uint64_t number = 0;
     const char *at = text;
@@ -166,7 +166,7 @@ static bool parse_number(enum unit unit, const char *text, uint64_t *value)
     return false;
 }
 
-static bool parse(enum unit unit, const char *text, uint64_t *value)
+bool bi_options_parse(enum bi_unit unit, const char *text, uint64_t *value)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (words[i].unit == unit && strcmp(words[i].name, text) == 0) {
@@ -177,64 +177,116 @@ static bool parse(enum unit unit, const char *text, uint64_t *value)
     return parse_number(unit, text, value);
 }
 
-static int out_of_range(const struct option *option, uint64_t value)
+static const char *const kinds[] = {
+    [BI_COUNT] = "a number",
+    [BI_BYTES] = "a size such as 64KiB",
+    [BI_DURATION] = "a duration such as 90s or 250ms",
+    [BI_ON_OFF] = "on or off",
+    [BI_TICKER] = "dynamic or wheel",
+    [BI_SYNC] = "full, normal or off",
+};
+
+const char *bi_options_kind(enum bi_unit unit)
 {
-    return bi_error_set(BIDE_EINVAL, "open: %s is %lld; 0 to %llu is allowed", option->name,
-                        (long long)value, (unsigned long long)option->max);
+    return kinds[unit];
+}
+
+static int refuse(char *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int refuse(char *error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(error, BIDE_ERROR_SIZE, format, args);
+    va_end(args);
+    return BIDE_EINVAL;
+}
+
+static int out_of_range(const struct option *option, uint64_t value, char *error)
+{
+    return refuse(error, "%s is %lld; 0 to %llu is allowed", option->name, (long long)value,
+                  (unsigned long long)option->max);
 }
 
 /* A name that is none; the unit at the end of a field's name is the likely mistake. */
-static int unknown(const char *name)
+static int unknown(const char *name, char *error)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         size_t size = strlen(options[i].name);
         if (strncmp(options[i].name, name, size) == 0 && strcmp(name + size, "_ms") == 0)
-            return bi_error_set(BIDE_EINVAL, "open: \"%s\" is called %s in a URL", name,
-                                options[i].name);
+            return refuse(error, "\"%s\" is called %s in a URL", name, options[i].name);
     }
-    return bi_error_set(BIDE_EINVAL, "open: there is no option \"%.40s\" in URLs; see bide_options",
-                        name);
+    return refuse(error, "there is no option \"%.40s\" in URLs; see bide_options", name);
 }
 
-static int apply_param(bide_options *resolved, const struct bi_url_param *param)
+int bi_options_set(bide_options *to, const char *name, const char *text, char *error)
 {
-    static const char *const kinds[] = {
-        [COUNT] = "a number",
-        [BYTES] = "a size such as 64KiB",
-        [DURATION] = "a duration such as 90s or 250ms",
-        [ON_OFF] = "on or off",
-        [TICKER] = "dynamic or wheel",
-        [SYNC] = "full, normal or off",
-    };
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option *option = &options[i];
-        if (strcmp(option->name, param->name) != 0)
+        if (strcmp(option->name, name) != 0)
             continue;
         uint64_t value;
-        if (!parse(option->unit, param->value, &value))
-            return bi_error_set(BIDE_EINVAL, "open: %s is \"%.40s\"; it takes %s", option->name,
-                                param->value, kinds[option->unit]);
-        if (option->unit != ON_OFF && value > option->max)
-            return out_of_range(option, value);
-        set(resolved, option, value);
+        if (!bi_options_parse(option->unit, text, &value))
+            return refuse(error, "%s is \"%.40s\"; it takes %s", option->name, text,
+                          kinds[option->unit]);
+        if (option->unit != BI_ON_OFF && value > option->max)
+            return out_of_range(option, value, error);
+        set(to, option, value);
         return BIDE_OK;
     }
-    return unknown(param->name);
+    return unknown(name, error);
+}
+
+/* ---- values as they are written ---- */
+
+/* The largest unit that leaves a whole number. */
+static void write_number(enum bi_unit unit, uint64_t value, char *text)
+{
+    const struct suffix *best = NULL;
+    for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
+        if (suffixes[i].unit == unit && (best == NULL || value % suffixes[i].factor == 0) &&
+            (value > 0 || best == NULL))
+            best = &suffixes[i];
+    snprintf(text, BI_OPTION_TEXT, "%llu%s", (unsigned long long)(value / best->factor),
+             best->name);
+}
+
+bool bi_options_describe(size_t index, struct bi_option *out)
+{
+    if (index >= OPTION_COUNT)
+        return false;
+    const struct option *option = &options[index];
+    *out = (struct bi_option){.name = option->name, .kind = kinds[option->unit]};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (words[i].unit == option->unit && words[i].value == option->fallback) {
+            snprintf(out->fallback, sizeof(out->fallback), "%s", words[i].name);
+            return true;
+        }
+    }
+    write_number(option->unit, option->fallback, out->fallback);
+    return true;
 }
 
 /* ---- all together ---- */
 
+/* A sentence of bide_open(). */
+static int refused(int code, const char *error)
+{
+    return bi_error_set(code, "open: %s", error);
+}
+
 static int check_and_default(bide_options *resolved, const struct option *option)
 {
+    char error[BIDE_ERROR_SIZE];
     uint64_t value = get(resolved, option);
-    if (option->unit == ON_OFF) {
+    if (option->unit == BI_ON_OFF) {
         if (value != 0 && value != (uint64_t)-1)
             return bi_error_set(BIDE_EINVAL, "open: %s is neither 0 (on) nor -1 (off)",
                                 option->name);
         return BIDE_OK;
     }
     if (value > option->max)
-        return out_of_range(option, value);
+        return refused(out_of_range(option, value, error), error);
     if (value == 0)
         set(resolved, option, option->fallback);
     return BIDE_OK;
@@ -255,9 +307,10 @@ int bi_options_resolve(const bide_options *given, const struct bi_url *url, bide
         return bi_error_set(BIDE_EINVAL, "open: the options were not begun with BIDE_OPTIONS_INIT");
     *resolved = given == NULL ? init : *given;
     for (size_t i = 0; i < url->param_count; i++) {
-        int code = apply_param(resolved, &url->params[i]);
+        char error[BIDE_ERROR_SIZE];
+        int code = bi_options_set(resolved, url->params[i].name, url->params[i].value, error);
         if (code != BIDE_OK)
-            return code;
+            return refused(code, error);
     }
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         int code = check_and_default(resolved, &options[i]);

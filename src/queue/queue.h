@@ -55,4 +55,28 @@ void bi_error_clear(void);
 /* Fills *resolved from the caller's options, the defaults and the parameters of the URL. */
 int bi_options_resolve(const bide_options *given, const struct bi_url *url, bide_options *resolved);
 
+/* What a value is, and how it is written: sizes and durations may have a unit. */
+enum bi_unit { BI_COUNT, BI_BYTES, BI_DURATION, BI_ON_OFF, BI_TICKER, BI_SYNC };
+
+/* "a number", "a size such as 64KiB", ... */
+const char *bi_options_kind(enum bi_unit unit);
+
+/* False, and *value as it was, for a text that is no such value. */
+bool bi_options_parse(enum bi_unit unit, const char *text, uint64_t *value);
+
+/* Sets the field that has this name in a URL. BIDE_OK, or BIDE_EINVAL with a sentence in error
+ * (BIDE_ERROR_SIZE bytes). Whether the options fit together is not looked at. */
+int bi_options_set(bide_options *to, const char *name, const char *text, char *error);
+
+/* An option as people see it. */
+#define BI_OPTION_TEXT 24
+struct bi_option {
+    const char *name;
+    const char *kind;              /* as bi_options_kind() says */
+    char fallback[BI_OPTION_TEXT]; /* what 0 stands for, as it would be written */
+};
+
+/* The option of an index, from 0 on; false when there are no more. */
+bool bi_options_describe(size_t index, struct bi_option *out);
+
 #endif
