@@ -9,7 +9,9 @@ set -u
 # A package, and a command or file that proves it is there when dpkg does not know it. bide can be
 # built without what is optional; something is then missing from it.
 optional_packages='
+libevent-dev    /usr/include/event2/event.h
 libsqlite3-dev  /usr/include/sqlite3.h
+libsystemd-dev  /usr/include/systemd/sd-daemon.h
 '
 build_packages='
 gcc             gcc
@@ -73,7 +75,14 @@ missing=$(missing_of "$wanted")
 [ -z "$missing" ] && exit 0
 
 if [ -n "$check" ] && [ "$1" = build ] && [ -z "$(missing_of "$build_packages")" ]; then
-    echo "bide: building without$missing: there will be no sqlite: queues" >&2
+    echo "bide: building without$missing" >&2
+    for package in $missing; do
+        case $package in
+        libevent-dev) echo "bide: there will be no bided" >&2 ;;
+        libsqlite3-dev) echo "bide: there will be no sqlite: queues" >&2 ;;
+        libsystemd-dev) echo "bide: bided will take no sockets from systemd" >&2 ;;
+        esac
+    done
     exit 0
 fi
 

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* asprintf */
+#include "server/config.h"
+
+#include "queue/queue.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LINES_MAX 10000
+#define LINE_SIZE 8192
+
+/* ---- sentences ---- */
+
+void bi_notes_add(struct notes *notes, bide_log_level level, const char *format, ...)
+{
+    if (notes->count == BI_NOTES_MAX)
+        return;
+    va_list args;
+    va_start(args, format);
+    notes->list[notes->count].level = level;
+    vsnprintf(notes->list[notes->count].text, BI_SENTENCE_SIZE, format, args);
+    va_end(args);
+    notes->count++;
+}
+
+void bi_notes_tell(struct notes *notes, const struct bi_log *log)
+{
+    for (size_t i = 0; i < notes->count; i++)
+        bi_log(log, notes->list[i].level, "%s", notes->list[i].text);
+    notes->count = 0;
+}
+
+/* ---- setting ---- */
+
+static bool is(size_t index, unsigned trait)
+{
+    return (bi_setting_get(index)->traits & trait) != 0;
+}
+
+/* What is said of a list is all of it, in one text, so that two configurations can be compared. */
+static bool remember(char **said, const char *text, bool more)
+{
+    char *joined = NULL;
+    if (!more || *said == NULL)
+        joined = strdup(text);
+    else if (asprintf(&joined, "%s\n%s", *said, text) < 0)
+        joined = NULL;
+    if (joined == NULL)
+        return false;
+    free(*said);
+    *said = joined;
+    return true;
+}
+
+static void forget_list(struct config *config, size_t index)
+{
+    if (!is(index, BI_LIST))
+        return;
+    for (size_t i = 0; i < config->listen_count; i++)
+        free(config->listen[i]);
+    config->listen_count = 0;
+    free(config->said[index]);
+    config->said[index] = NULL;
+}
+
+static bool apply(struct config *config, size_t index, const char *text, char *error)
+{
+    if (!remember(&config->said[index], text, is(index, BI_LIST)))
+        return bi_refuse(error, "out of memory");
+    const char *own = is(index, BI_LIST) ? text : config->said[index];
+    return bi_setting_set(config, index, own, error);
+}
+
+static bool apply_defaults(struct config *config, char *error)
+{
+    static const bide_options init = BIDE_OPTIONS_INIT;
+    *config = (struct config){.options = init};
+    for (size_t i = 0; i < BI_SETTINGS; i++) {
+        const char *fallback = bi_setting_get(i)->fallback;
+        if (fallback != NULL && !bi_setting_set(config, i, fallback, error))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the file ---- */
+
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t size = strlen(text);
+    while (size > 0 && isspace((unsigned char)text[size - 1]))
+        text[--size] = 0;
+    return text;
+}
+
+/* A # begins a comment at the beginning of a line or after a space. */
+static void cut_comment(char *line)
+{
+    for (char *at = line; *at != 0; at++) {
+        if (*at == '#' && (at == line || isspace((unsigned char)at[-1]))) {
+            *at = 0;
+            return;
+        }
+    }
+}
+
+static char *unquote(char *text)
+{
+    size_t size = strlen(text);
+    if (size < 2 || text[0] != '"' || text[size - 1] != '"')
+        return text;
+    text[size - 1] = 0;
+    return text + 1;
+}
+
+/* seen: which lists have begun in this file. */
+static bool apply_line(struct config *config, char *line, bool *seen, char *error)
+{
+    cut_comment(line);
+    char *name = trim(line);
+    if (*name == 0)
+        return true;
+    if (*name == '[')
+        return bi_refuse(error, "there are no sections; every line is name = value");
+    char *equals = strchr(name, '=');
+    if (equals == NULL)
+        return bi_refuse(error, "\"%.60s\" is not name = value", name);
+    *equals = 0;
+    name = trim(name);
+    size_t index;
+    if (!bi_setting_find(name, strlen(name), &index, error))
+        return false;
+    if (!seen[index])
+        forget_list(config, index);
+    seen[index] = true;
+    return apply(config, index, unquote(trim(equals + 1)), error);
+}
+
+static bool apply_lines(struct config *config, FILE *file, const char *path, char *error)
+{
+    bool seen[BI_SETTINGS] = {false};
+    char *line = NULL;
+    size_t room = 0;
+    bool good = true;
+    int count = 0;
+    for (ssize_t size; good && (size = getline(&line, &room, file)) >= 0;) {
+        char reason[BI_SENTENCE_SIZE];
+        count++;
+        if (size > LINE_SIZE || count > LINES_MAX)
+            good = bi_refuse(reason, "the %s is too long", size > LINE_SIZE ? "line" : "file");
+        else if (strlen(line) != (size_t)size)
+            good = bi_refuse(reason, "there is a NUL byte in the line");
+        else
+            good = apply_line(config, line, seen, reason);
+        if (!good)
+            bi_refuse(error, "%.200s:%d: %.280s", path, count, reason);
+    }
+    if (good && ferror(file))
+        good = bi_refuse(error, "cannot read %.200s: %s", path, strerror(errno));
+    free(line);
+    return good;
+}
+
+static void judge_secret(const struct config *config, FILE *file, const char *path,
+                         struct notes *notes)
+{
+    struct stat info;
+    const char *secret = config->limits.auth_secret;
+    if (secret[0] == 0)
+        return;
+    if (fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IROTH) != 0)
+        bi_notes_add(notes, BIDE_LOG_WARN,
+                     "%.200s has the auth_secret in it and can be read by everybody: chmod o-r",
+                     path);
+    if (strlen(secret) < 16)
+        bi_notes_add(notes, BIDE_LOG_WARN,
+                     "auth_secret is short enough to be guessed: "
+                     "take 16 random characters or more");
+}
+
+static bool apply_file(struct config *config, const struct flags *flags, struct notes *notes,
+                       char *error)
+{
+    const char *path = flags->file != NULL ? flags->file : BI_CONFIG_FILE;
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        if (flags->file == NULL && errno == ENOENT)
+            return true;
+        return bi_refuse(error, "cannot read %.200s: %s", path, strerror(errno));
+    }
+    bool good = apply_lines(config, file, path, error);
+    if (good)
+        judge_secret(config, file, path, notes);
+    fclose(file);
+    return good;
+}
+
+/* ---- all together ---- */
+
+static bool apply_flags(struct config *config, const struct flags *flags, char *error)
+{
+    bool seen[BI_SETTINGS] = {false};
+    for (size_t i = 0; i < flags->count; i++) {
+        size_t index = flags->list[i].setting;
+        if (!seen[index])
+            forget_list(config, index);
+        seen[index] = true;
+        if (!apply(config, index, flags->list[i].value, error))
+            return false;
+    }
+    return true;
+}
+
+/* What a queue would say when it is opened. */
+static bool check_together(const struct config *config, char *error)
+{
+    struct bi_url url;
+    const char *reason;
+    bide_options resolved;
+    if (!bi_url_parse(&url, config->url != NULL ? config->url : "memory:", &reason))
+        return bi_refuse(error, "the url %s", reason);
+    if (bi_options_resolve(&config->options, &url, &resolved) != BIDE_OK)
+        return bi_refuse(error, "%s", bide_last_error());
+#ifndef BIDE_WITH_SQLITE
+    if (config->url == NULL)
+        return bi_refuse(error,
+                         "this bided was built without SQLite (libsqlite3-dev) and can keep no "
+                         "queue in a file; say --url memory:");
+#endif
+    return true;
+}
+
+bool bi_config_load(struct config *config, const struct flags *flags, struct notes *notes,
+                    char *error)
+{
+    if (apply_defaults(config, error) && apply_file(config, flags, notes, error) &&
+        apply_flags(config, flags, error) && check_together(config, error))
+        return true;
+    bi_config_free(config);
+    return false;
+}
+
+void bi_config_free(struct config *config)
+{
+    for (size_t i = 0; i < BI_SETTINGS; i++) {
+        forget_list(config, i);
+        free(config->said[i]);
+        config->said[i] = NULL;
+    }
+}
+
+void bi_config_compare(const struct config *old, const struct config *new, struct notes *notes)
+{
+    for (size_t i = 0; i < BI_SETTINGS; i++) {
+        const char *before = old->said[i], *now = new->said[i];
+        bool same = before == NULL || now == NULL ? before == now : strcmp(before, now) == 0;
+        if (!same && !is(i, BI_RELOAD))
+            bi_notes_add(notes, BIDE_LOG_WARN, "%s has changed; that takes a restart",
+                         bi_setting_get(i)->name);
+    }
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * help.c - what bided --help prints: the table of settings, with a little around it.
+ */
+#include "server/config.h"
+
+#include "queue/queue.h"
+
+#include <string.h>
+
+#define COLUMN 30
+#define WIDTH  80
+
+static const char before[] =
+    "Use: bided [OPTIONS]\n"
+    "\n"
+    "A job queue server. Clients of beanstalkd in every language can use it unchanged.\n"
+    "\n"
+    "  bided                               a queue in the state directory, on\n"
+    "                                      127.0.0.1:11300\n"
+    "  bided --url memory: --listen 11301  one that is gone when bided stops\n"
+    "  bided --url sqlite:jobs.db --listen unix:/run/bide/bided.sock --listen '[::1]:11300'\n"
+    "  bided --config bided.conf --check-config\n"
+    "\n"
+    "Every setting can stand in the file as name = value. Flags win over the file.\n"
+    "SIZE is a number of bytes, with KiB, MiB or GiB; TIME is a number of milliseconds,\n"
+    "with s, m, h or d.\n";
+
+static const char after[] =
+    "\n"
+    "      --config FILE           read settings from FILE (default:\n"
+    "                              " BI_CONFIG_FILE ", if it exists)\n"
+    "      --check-config          look at file and flags, and say what is wrong\n"
+    "  -h, --help                  this text\n"
+    "  -v, --version               the version\n"
+    "\n"
+    "As beanstalkd has them:\n"
+    "  -l ADDR                     listen on ADDR, or on unix:PATH (default: 127.0.0.1)\n"
+    "  -p PORT                     listen on PORT (default: 11300)\n"
+    "  -b DIR                      keep bide.db in DIR\n"
+    "  -f MS                       every answer waits for the disk, whatever MS (--sync full)\n"
+    "  -F                          never wait for the disk (--sync off)\n"
+    "  -z BYTES                    --max-job-size\n"
+    "  -u USER                     --user\n"
+    "  -V                          --log-level debug\n"
+    "  -s BYTES, -c, -n            no effect\n"
+    "\n"
+    "SIGTERM and SIGINT stop it: commits are finished, jobs are given back. SIGUSR1 refuses\n"
+    "new jobs (drain). SIGHUP reads the file again. More: man bided, man bided.conf\n";
+
+/* Words from a column on, in as many lines as they need; ~ is a space inside a word. at: the column
+ * we are in. */
+static void print_words(FILE *to, size_t at, const char *text)
+{
+    if (at + 1 > COLUMN) {
+        fputc('\n', to);
+        at = 0;
+    }
+    for (; at < COLUMN; at++)
+        fputc(' ', to);
+    while (*text != 0) {
+        size_t size = strcspn(text, " ");
+        if (at > COLUMN && at + size + 1 > WIDTH) {
+            fprintf(to, "\n%*s", COLUMN, "");
+            at = COLUMN;
+        }
+        if (at > COLUMN)
+            at += fputc(' ', to) == ' ';
+        for (size_t i = 0; i < size; i++, at++)
+            fputc(text[i] == '~' ? ' ' : text[i], to);
+        text += size;
+        text += strspn(text, " ");
+    }
+    fputc('\n', to);
+}
+
+/* What it is if nobody says; "": nothing to tell. */
+static void write_default(char *text, size_t size, const struct setting *setting)
+{
+    struct bi_option option;
+    const char *fallback = setting->fallback;
+    for (size_t i = 0; fallback == NULL && bi_options_describe(i, &option); i++)
+        if (strcmp(option.name, setting->name) == 0)
+            fallback = option.fallback;
+    if (fallback == NULL || fallback[0] == 0 || strcmp(fallback, "0") == 0)
+        text[0] = 0;
+    else
+        snprintf(text, size, " (default:~%s)", fallback);
+}
+
+static void print_setting(FILE *to, const struct setting *setting)
+{
+    char left[80], fallback[64], right[300];
+    bool secret = (setting->traits & BI_SECRET) != 0;
+    snprintf(left, sizeof(left), secret ? "      %s" : "      --%s %s", setting->name,
+             setting->kind);
+    for (char *at = left; !secret && *at != 0 && at < left + 8 + strlen(setting->name); at++)
+        if (*at == '_')
+            *at = '-';
+    write_default(fallback, sizeof(fallback), setting);
+    snprintf(right, sizeof(right), "%s%s", setting->help, fallback);
+    fputs(left, to);
+    print_words(to, strlen(left), right);
+}
+
+void bi_help_print(FILE *to)
+{
+    const char *group = "";
+    fputs(before, to);
+    for (size_t i = 0; i < BI_SETTINGS; i++) {
+        const struct setting *setting = bi_setting_get(i);
+        if (setting->group == NULL)
+            continue;
+        if (strcmp(group, setting->group) != 0)
+            fprintf(to, "\n%s:\n", setting->group);
+        group = setting->group;
+        print_setting(to, setting);
+    }
+    fputs(after, to);
+}

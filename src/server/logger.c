@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/logger.h"
+
+#include "util/clock.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* No longer than what a pipe takes at once, or a line might be cut by another's. */
+#define LINE_MAX_SIZE 4096
+
+struct line {
+    size_t size;
+    char text[LINE_MAX_SIZE];
+};
+
+static const struct {
+    const char *upper, *lower;
+    int priority; /* as syslog counts */
+} levels[] = {
+    [BIDE_LOG_ERROR] = {"ERROR", "error", 3},
+    [BIDE_LOG_WARN] = {"WARN ", "warn", 4},
+    [BIDE_LOG_INFO] = {"INFO ", "info", 6},
+    [BIDE_LOG_DEBUG] = {"DEBUG", "debug", 7},
+};
+
+/* ---- what a line is made of ---- */
+
+/* Leaves out what does not fit, with room for the end of the line. */
+static void add(struct line *line, const char *text, size_t size)
+{
+    if (line->size + size > sizeof(line->text) - 4)
+        return;
+    memcpy(line->text + line->size, text, size);
+    line->size += size;
+}
+
+static void add_text(struct line *line, const char *text)
+{
+    add(line, text, strlen(text));
+}
+
+/* How many bytes the character at the beginning has; 0 if it is none of UTF-8. The second byte of
+ * some is bounded further: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+static size_t utf8_size(const unsigned char *text)
+{
+    static const struct {
+        unsigned char first, last, size, second_first, second_last;
+    } forms[] = {
+        {0x00, 0x7f, 1, 0x00, 0xff}, {0xc2, 0xdf, 2, 0x80, 0xbf}, {0xe0, 0xe0, 3, 0xa0, 0xbf},
+        {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
+        {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f},
+    };
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        if (text[0] < forms[i].first || text[0] > forms[i].last)
+            continue;
+        if (text[1] < forms[i].second_first || text[1] > forms[i].second_last)
+            return 0;
+        for (size_t k = 2; k < forms[i].size; k++)
+            if (text[k] < 0x80 || text[k] > 0xbf)
+                return 0;
+        return forms[i].size;
+    }
+    return 0;
+}
+
+static bool is_control(unsigned char byte)
+{
+    return byte < 0x20 || byte == 0x7f;
+}
+
+/* What is no text is shown as \x1b. */
+static void add_plain(struct line *line, const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
+        size_t size = is_control(*at) ? 0 : utf8_size(at);
+        char escape[8];
+        if (size > 0)
+            add(line, (const char *)at, size);
+        else
+            add(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\x%02x", *at));
+        at += size > 0 ? size : 1;
+    }
+}
+
+static void add_json(struct line *line, const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
+        size_t size = utf8_size(at);
+        char escape[8];
+        if (*at == '"' || *at == '\\')
+            add(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\%c", *at));
+        else if (is_control(*at))
+            add(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\u%04x", *at));
+        else if (size == 0)
+            add_text(line, "\\ufffd");
+        else
+            add(line, (const char *)at, size);
+        at += size > 0 ? size : 1;
+    }
+}
+
+static void add_time(struct line *line)
+{
+    int64_t now = bi_clock_wall();
+    time_t seconds = (time_t)(now / 1000000);
+    struct tm parts;
+    char text[40];
+    gmtime_r(&seconds, &parts);
+    size_t size = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+    snprintf(text + size, sizeof(text) - size, ".%03dZ", (int)(now / 1000 % 1000));
+    add_text(line, text);
+}
+
+static void begin(struct line *line, const struct logger *logger, bide_log_level level)
+{
+    line->size = 0;
+    if (logger->journal) {
+        char text[8];
+        snprintf(text, sizeof(text), "<%d>", levels[level].priority);
+        add_text(line, text);
+    }
+    if (logger->format == BI_LOG_JSON) {
+        add_text(line, "{\"time\":\"");
+        add_time(line);
+        add_text(line, "\",\"level\":\"");
+        add_text(line, levels[level].lower);
+        add_text(line, "\",\"message\":\"");
+    } else if (!logger->journal) {
+        add_time(line);
+        add_text(line, " ");
+        add_text(line, levels[level].upper);
+        add_text(line, " ");
+    }
+}
+
+/* There is always room for this. */
+static void end(struct line *line, const struct logger *logger)
+{
+    const char *text = logger->format == BI_LOG_JSON ? "\"}\n" : "\n";
+    memcpy(line->text + line->size, text, strlen(text));
+    line->size += strlen(text);
+}
+
+/* ---- writing ---- */
+
+/* A pipe that can be written to at all has room for a whole line. */
+static bool put_line(const struct logger *logger, const struct line *line)
+{
+    struct pollfd room = {.fd = logger->fd, .events = POLLOUT};
+    if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
+        return false;
+    return write(logger->fd, line->text, line->size) == (ssize_t)line->size;
+}
+
+static bool put_text(const struct logger *logger, bide_log_level level, const char *text)
+{
+    struct line line;
+    begin(&line, logger, level);
+    if (logger->format == BI_LOG_JSON)
+        add_json(&line, text);
+    else
+        add_plain(&line, text);
+    end(&line, logger);
+    return put_line(logger, &line);
+}
+
+/* True when nothing more is to be told of lines that were lost. */
+static bool tell_lost(struct logger *logger)
+{
+    if (logger->lost == 0)
+        return true;
+    char text[80];
+    snprintf(text, sizeof(text), "%llu lines of the log were lost: nobody took them",
+             (unsigned long long)logger->lost);
+    if (!put_text(logger, BIDE_LOG_WARN, text))
+        return false;
+    logger->lost = 0;
+    return true;
+}
+
+void bi_logger_write(struct logger *logger, bide_log_level level, const char *text)
+{
+    if (level > BIDE_LOG_DEBUG)
+        level = BIDE_LOG_DEBUG;
+    pthread_mutex_lock(&logger->lock);
+    if (level <= logger->level && (!tell_lost(logger) || !put_text(logger, level, text)))
+        logger->lost++;
+    pthread_mutex_unlock(&logger->lock);
+}
+
+static void handle(void *user, bide_log_level level, const char *text)
+{
+    bi_logger_write(user, level, text);
+}
+
+struct bi_log bi_logger_log(struct logger *logger)
+{
+    return (struct bi_log){handle, logger};
+}
+
+/* ---- setting up ---- */
+
+bool bi_logger_is_journal(int fd, const char *stream)
+{
+    struct stat info;
+    unsigned long long device, inode;
+    char more;
+    if (stream == NULL || fstat(fd, &info) != 0 ||
+        sscanf(stream, "%llu:%llu%c", &device, &inode, &more) != 2)
+        return false;
+    return info.st_dev == device && info.st_ino == inode;
+}
+
+void bi_logger_init(struct logger *logger, int fd)
+{
+    *logger = (struct logger){.fd = fd, .level = BIDE_LOG_INFO};
+    pthread_mutex_init(&logger->lock, NULL);
+    logger->journal = bi_logger_is_journal(fd, getenv("JOURNAL_STREAM"));
+}
+
+void bi_logger_change(struct logger *logger, enum bi_log_format format, bide_log_level level)
+{
+    pthread_mutex_lock(&logger->lock);
+    logger->format = format;
+    logger->level = level;
+    pthread_mutex_unlock(&logger->lock);
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * main.c - bided: settings, sockets, privileges, the queue, the server, in this order.
+ *
+ * What needs root comes before it is given up, what can be refused before anything is opened.
+ * Signals that arrive early are kept until the loop can take them.
+ */
+#include "queue/queue.h"
+#include "server/become.h"
+#include "server/config.h"
+#include "server/listen.h"
+#include "server/machine.h"
+#include "server/notify.h"
+#include "server/place.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Those of beanstalkd, where it has one. */
+enum exit_code {
+    EXIT_OK = 0,
+    EXIT_FAILED = 1,   /* the queue cannot be opened, or there is no memory */
+    EXIT_SETTINGS = 5, /* flags or file */
+    EXIT_OWNED = 10,   /* another process has the queue */
+    EXIT_LISTEN = 111, /* an address cannot be listened on */
+};
+
+/* Descriptors besides those of clients: the log, the loop, the queue's files, a backup. */
+#define OTHER_FILES 64
+
+struct program {
+    struct logger logger;
+    struct bi_log log;
+    struct flags flags;
+    struct config config; /* as started; a reload changes limits only */
+    struct server_limits limits;
+    struct listeners listeners;
+    struct server *server;
+    bide *queue;
+    char url[BI_URL_MAX];
+    char shown[BI_URL_MAX]; /* the same without a password */
+    char status[300];       /* what systemd shows */
+    int64_t opened_us;
+    bide_phase phase; /* the last that was told */
+};
+
+static struct program program;
+
+/* ---- saying what is wrong before there is a log ---- */
+
+static int complain(struct program *p, int code, const char *error)
+{
+    if (p->logger.journal)
+        bi_logger_write(&p->logger, BIDE_LOG_ERROR, error);
+    else
+        fprintf(stderr, "bided: %s\n", error);
+    return code;
+}
+
+static int fail(struct program *p, int code, const char *error)
+{
+    bi_log(&p->log, BIDE_LOG_ERROR, "%s", error);
+    return code;
+}
+
+/* ---- settings ---- */
+
+static int check_config(struct program *p)
+{
+    const struct notes *notes = &p->flags.notes;
+    for (size_t i = 0; i < notes->count; i++)
+        fprintf(stderr, "bided: %s\n", notes->list[i].text);
+    puts("the settings are good");
+    return EXIT_OK;
+}
+
+/* True when there is a server to run; else *code is what to exit with. */
+static bool read_settings(struct program *p, char *const *argv, int *code)
+{
+    char error[BI_SENTENCE_SIZE];
+    if (!bi_flags_parse(&p->flags, argv, error)) {
+        *code = complain(p, EXIT_SETTINGS, error);
+        fputs("Try \"bided --help\".\n", stderr);
+        return false;
+    }
+    *code = EXIT_OK;
+    if (p->flags.wish == BI_WISH_HELP)
+        bi_help_print(stdout);
+    if (p->flags.wish == BI_WISH_VERSION)
+        printf("bided %s\n", bide_version());
+    if (p->flags.wish == BI_WISH_HELP || p->flags.wish == BI_WISH_VERSION)
+        return false;
+    if (!bi_config_load(&p->config, &p->flags, &p->flags.notes, error)) {
+        *code = complain(p, EXIT_SETTINGS, error);
+        return false;
+    }
+    if (p->flags.wish == BI_WISH_CHECK) {
+        *code = check_config(p);
+        return false;
+    }
+    bi_logger_change(&p->logger, p->config.log_format, p->config.log_level);
+    bi_notes_tell(&p->flags.notes, &p->log);
+    return true;
+}
+
+/* ---- sockets ---- */
+
+static void tell_listeners(struct program *p)
+{
+    bool open = false;
+    for (size_t i = 0; i < p->listeners.count; i++) {
+        const struct listener *listener = &p->listeners.list[i];
+        bi_log(&p->log, BIDE_LOG_INFO, "listening on %s", listener->name);
+        open = open || !listener->is_local;
+    }
+    if (open && p->config.limits.auth_secret[0] == 0)
+        bi_log(
+            &p->log, BIDE_LOG_WARN,
+            "there is no auth_secret in the config file: only clients on this machine are served");
+}
+
+static bool open_sockets(struct program *p, char *error)
+{
+    const struct config *config = &p->config;
+    struct address address;
+    bool said = config->address != NULL || config->port != NULL;
+    if (!bi_listen_inherit(&p->listeners, error))
+        return false;
+    if (p->listeners.count > 0) {
+        if (said || config->listen_count > 0)
+            bi_log(&p->log, BIDE_LOG_WARN,
+                   "systemd has opened the sockets; other addresses to listen on are ignored");
+        return true;
+    }
+    for (size_t i = 0; i < config->listen_count; i++)
+        if (!bi_address_parse(&address, config->listen[i], error) ||
+            !bi_listen_open(&p->listeners, &address, config->unix_mode, error))
+            return false;
+    if (!said && config->listen_count > 0)
+        return true;
+    return bi_address_of(&address, config->address, config->port, error) &&
+           bi_listen_open(&p->listeners, &address, config->unix_mode, error);
+}
+
+/* A limit that the system does not allow is lowered: a client too many is then told so, instead of
+ * waiting in the backlog. */
+static void fit_connections(struct program *p, struct server_limits *limits)
+{
+    uint64_t wanted = (uint64_t)limits->max_connections + p->listeners.count + OTHER_FILES;
+    uint64_t files = bi_machine_files(wanted);
+    if (files == 0 || files >= wanted)
+        return;
+    uint64_t other = wanted - limits->max_connections;
+    uint32_t fit = files > other ? (uint32_t)(files - other) : 1;
+    bi_log(&p->log, BIDE_LOG_WARN,
+           "max_connections is %u, but only %llu files may be open; %u connections are allowed "
+           "(see ulimit -n, LimitNOFILE=)",
+           limits->max_connections, (unsigned long long)files, fit);
+    limits->max_connections = fit;
+}
+
+/* ---- the place of the queue, and who we are ---- */
+
+static bool find_place(struct program *p, bool *made, char *directory, char *error)
+{
+    const struct config *config = &p->config;
+    *made = false;
+    if (config->url != NULL) {
+        snprintf(p->url, sizeof(p->url), "%s", config->url);
+        return true;
+    }
+    if (config->directory != NULL) {
+        size_t size = strlen(config->directory);
+        if (size >= BI_PLACE_SIZE)
+            return bi_refuse(error, "the name of the directory is too long");
+        memcpy(directory, config->directory, size + 1);
+    } else {
+        struct surroundings around = bi_place_look();
+        if (!bi_place_find(directory, &around, error))
+            return false;
+    }
+    return bi_place_make(directory, made, error) && bi_place_url(p->url, directory, error);
+}
+
+static int change_user(struct program *p, const char *made, char *error)
+{
+    struct account account;
+    if (p->config.user[0] == 0)
+        return EXIT_OK;
+    enum become_code code = bi_become_find(&account, p->config.user, error);
+    if (code != BI_BECOME_OK)
+        return (int)code;
+    if (geteuid() == 0) {
+        if (made != NULL && chown(made, account.uid, account.gid) != 0) {
+            bi_refuse(error, "cannot give away %s: %s", made, strerror(errno));
+            return BI_BECOME_REFUSED;
+        }
+        if (!bi_listen_give(&p->listeners, account.uid, account.gid, error))
+            return BI_BECOME_REFUSED;
+    }
+    return (int)bi_become(&account, error);
+}
+
+static int settle(struct program *p, char *error)
+{
+    bool made;
+    char directory[BI_PLACE_SIZE];
+    if (!find_place(p, &made, directory, error))
+        return EXIT_FAILED;
+    bi_place_show(p->shown, p->url);
+    return change_user(p, made ? directory : NULL, error);
+}
+
+/* ---- the queue ---- */
+
+/* On a thread of the library, which waits meanwhile. */
+static void recovering(void *user, const bide_recovery *progress)
+{
+    struct program *p = user;
+    char text[160];
+    bool done = progress->phase == BIDE_PHASE_RECOVERED;
+    if (done)
+        snprintf(text, sizeof(text), "%llu stored jobs are loaded, after %lld ms",
+                 (unsigned long long)progress->loaded,
+                 (long long)((bi_clock_boot() - p->opened_us) / 1000));
+    else
+        snprintf(text, sizeof(text), "%s stored jobs: %llu of %llu",
+                 bide_phase_name(progress->phase), (unsigned long long)progress->loaded,
+                 (unsigned long long)progress->total);
+    if (done)
+        bi_notify_status(p->status);
+    else
+        bi_notify_status(text);
+    bi_log(&p->log, progress->phase != p->phase ? BIDE_LOG_INFO : BIDE_LOG_DEBUG, "%s", text);
+    if (progress->failed > 0 && done)
+        bi_log(&p->log, BIDE_LOG_ERROR, "%llu stored jobs could not be loaded, and are kept aside",
+               (unsigned long long)progress->failed);
+    p->phase = progress->phase;
+}
+
+static uint64_t default_memory(void)
+{
+    return bi_machine_memory("") / 10 * 8;
+}
+
+static int open_queue(struct program *p, bide_options *resolved, char *error)
+{
+    struct bi_url url;
+    const char *reason;
+    bide_options options = p->config.options;
+    if (!p->config.memory_said)
+        options.max_memory = default_memory();
+    options.log = p->log.handler;
+    options.log_user = p->log.user;
+    options.recovery = recovering;
+    options.recovery_user = p;
+    if (!bi_url_parse(&url, p->url, &reason) ||
+        bi_options_resolve(&options, &url, resolved) != BIDE_OK) {
+        bi_refuse(error, "%s", bide_last_error());
+        return EXIT_SETTINGS;
+    }
+    p->opened_us = bi_clock_boot();
+    int code = bide_open(p->url, &options, &p->queue);
+    if (code == BIDE_OK)
+        return EXIT_OK;
+    bi_refuse(error, "cannot open %.250s: %s", p->shown, bide_last_error());
+    return code == BIDE_EBUSY ? EXIT_OWNED : EXIT_FAILED;
+}
+
+static void tell_queue(const struct program *p, const bide_options *options)
+{
+    static const char *const syncs[] = {"full", "normal", "off"};
+    bool stored = strncmp(p->url, "memory:", 7) != 0;
+    bi_log(&p->log, BIDE_LOG_INFO, "the queue is %.300s", p->shown);
+    bi_log(&p->log, BIDE_LOG_INFO, "%s%s%smax_job_size=%zu max_memory=%llu max_connections=%u",
+           stored ? "sync=" : "nothing is kept when bided stops; ",
+           stored ? syncs[options->sync] : "", stored ? " " : "", options->max_job_size,
+           (unsigned long long)options->max_memory, p->limits.max_connections);
+}
+
+/* ---- the server ---- */
+
+/* Those that the loop takes wait until it is there. */
+static void hold_signals(int how)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGUSR1);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    pthread_sigmask(how, &set, NULL);
+}
+
+static void on_ready(void *user)
+{
+    struct program *p = user;
+    hold_signals(SIG_UNBLOCK);
+    bi_notify_ready(p->status);
+    bi_log(&p->log, BIDE_LOG_INFO, "ready");
+}
+
+static void on_stopping(void *user)
+{
+    (void)user;
+    bi_notify_stopping();
+}
+
+/* What was said at the start stays, but for limits, the secret and the log. */
+static void on_reload(void *user)
+{
+    struct program *p = user;
+    char error[BI_SENTENCE_SIZE];
+    struct config config;
+    bi_notify_reloading();
+    if (bi_config_load(&config, &p->flags, &p->flags.notes, error)) {
+        bi_logger_change(&p->logger, config.log_format, config.log_level);
+        bi_config_compare(&p->config, &config, &p->flags.notes);
+        p->limits = config.limits;
+        fit_connections(p, &p->limits);
+        bi_server_change(p->server, &p->limits);
+        bi_config_free(&config);
+        bi_log(&p->log, BIDE_LOG_INFO, "the settings were read again");
+    } else {
+        bi_log(&p->log, BIDE_LOG_ERROR, "the old settings stay: %s", error);
+    }
+    bi_notes_tell(&p->flags.notes, &p->log);
+    bi_notify_ready(p->status);
+}
+
+static int start_server(struct program *p, const bide_options *options, char *error)
+{
+    struct server_settings settings = {
+        .queue = p->queue,
+        .options = *options,
+        .limits = p->limits,
+        .log = p->log,
+        .ready = on_ready,
+        .stopping = on_stopping,
+        .reload = on_reload,
+        .user = p,
+    };
+    if (bi_server_new(&settings, &p->server, error) != BIDE_OK)
+        return EXIT_FAILED;
+    for (size_t i = 0; i < p->listeners.count; i++) {
+        if (bi_server_listen(p->server, p->listeners.list[i].fd) != BIDE_OK) {
+            bi_refuse(error, "out of memory");
+            return EXIT_FAILED;
+        }
+        p->listeners.list[i].fd = -1;
+    }
+    snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s", p->shown,
+             p->listeners.list[0].name);
+    return EXIT_OK;
+}
+
+/* ---- in order ---- */
+
+static int serve(struct program *p, char *error)
+{
+    bide_options resolved;
+    int code = settle(p, error);
+    if (code == EXIT_OK)
+        code = open_queue(p, &resolved, error);
+    if (code != EXIT_OK)
+        return code;
+    tell_queue(p, &resolved);
+    code = start_server(p, &resolved, error);
+    if (code == EXIT_OK)
+        bi_server_run(p->server);
+    bi_server_free(p->server);
+    bide_close(p->queue);
+    return code;
+}
+
+static int run(struct program *p)
+{
+    char error[BI_SENTENCE_SIZE] = "";
+    bi_log(&p->log, BIDE_LOG_INFO, "bided %s, process %d", bide_version(), (int)getpid());
+    if (bi_notify_missing())
+        bi_log(&p->log, BIDE_LOG_WARN,
+               "systemd waits for a notification, but this bided was built without libsystemd-dev");
+    int code = EXIT_LISTEN;
+    if (open_sockets(p, error)) {
+        tell_listeners(p);
+        hold_signals(SIG_BLOCK);
+        p->limits = p->config.limits;
+        fit_connections(p, &p->limits);
+        code = serve(p, error);
+    }
+    bi_listen_close(&p->listeners);
+    if (code != EXIT_OK)
+        return fail(p, code, error);
+    bi_log(&p->log, BIDE_LOG_INFO, "stopped");
+    return EXIT_OK;
+}
+
+int main(int argc, char **argv)
+{
+    int code;
+    signal(SIGPIPE, SIG_IGN);
+    bi_logger_init(&program.logger, STDERR_FILENO);
+    program.log = bi_logger_log(&program.logger);
+    if (read_settings(&program, argc > 0 ? argv + 1 : argv, &code))
+        code = run(&program);
+    bi_config_free(&program.config);
+    return code;
+}

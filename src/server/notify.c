@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/notify.h"
+
+#include <stdlib.h>
+
+#ifdef BIDE_WITH_SYSTEMD
+
+#include "util/clock.h"
+
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+bool bi_notify_missing(void)
+{
+    return false;
+}
+
+void bi_notify_ready(const char *status)
+{
+    sd_notifyf(0, "READY=1\nSTATUS=%s", status);
+}
+
+/* systemd wants to know when, so that it can tell which READY belongs to it. */
+void bi_notify_reloading(void)
+{
+    struct timespec now;
+    bi_clock_until(&now, 0);
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
+               (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+}
+
+void bi_notify_stopping(void)
+{
+    sd_notify(0, "STOPPING=1\nSTATUS=stopping");
+}
+
+void bi_notify_status(const char *status)
+{
+    sd_notifyf(0, "STATUS=%s", status);
+}
+
+#else
+
+bool bi_notify_missing(void)
+{
+    return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+void bi_notify_ready(const char *status)
+{
+    (void)status;
+}
+
+void bi_notify_reloading(void)
+{
+}
+
+void bi_notify_stopping(void)
+{
+}
+
+void bi_notify_status(const char *status)
+{
+    (void)status;
+}
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/place.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct surroundings bi_place_look(void)
+{
+    return (struct surroundings){
+        .state_directory = getenv("STATE_DIRECTORY"),
+        .xdg_state_home = getenv("XDG_STATE_HOME"),
+        .home = getenv("HOME"),
+        .system = "/var/lib/bide",
+        .root = geteuid() == 0,
+    };
+}
+
+static bool is_said(const char *text)
+{
+    return text != NULL && text[0] != 0;
+}
+
+static bool write_path(char *directory, const char *above, size_t size, const char *name,
+                       char *error)
+{
+    if (size + strlen(name) >= BI_PLACE_SIZE)
+        return bi_refuse(error, "the name of the state directory is too long");
+    memcpy(directory, above, size);
+    memcpy(directory + size, name, strlen(name) + 1);
+    return true;
+}
+
+bool bi_place_find(char *directory, const struct surroundings *around, char *error)
+{
+    const char *given = around->state_directory;
+    if (is_said(given)) /* a list with colons; the first is as good as any */
+        return write_path(directory, given, strcspn(given, ":"), "", error);
+    if (around->root || access(around->system, W_OK) == 0)
+        return write_path(directory, around->system, strlen(around->system), "", error);
+    if (is_said(around->xdg_state_home) && around->xdg_state_home[0] == '/')
+        return write_path(directory, around->xdg_state_home, strlen(around->xdg_state_home),
+                          "/bide", error);
+    if (is_said(around->home))
+        return write_path(directory, around->home, strlen(around->home), "/.local/state/bide",
+                          error);
+    return bi_refuse(error, "there is no place for the queue: HOME is not set; "
+                            "say where with --url sqlite:PATH or --directory DIR");
+}
+
+static bool make_one(const char *directory, mode_t mode, bool *made, char *error)
+{
+    struct stat info;
+    *made = mkdir(directory, mode) == 0;
+    if (*made || (errno == EEXIST && stat(directory, &info) == 0 && S_ISDIR(info.st_mode)))
+        return true;
+    return bi_refuse(error, "cannot make the directory %s: %s", directory,
+                     errno == EEXIST ? "there is a file of that name" : strerror(errno));
+}
+
+bool bi_place_make(const char *directory, bool *made, char *error)
+{
+    char above[BI_PLACE_SIZE];
+    struct stat info;
+    *made = false;
+    if (stat(directory, &info) == 0 && S_ISDIR(info.st_mode))
+        return true;
+    size_t size = strlen(directory);
+    if (size >= sizeof(above))
+        return bi_refuse(error, "the name of the directory is too long");
+    memcpy(above, directory, size + 1);
+    for (char *slash = strchr(above + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (!make_one(above, 0755, made, error))
+            return false;
+        *slash = '/';
+    }
+    return make_one(directory, 0700, made, error);
+}
+
+bool bi_place_url(char *url, const char *directory, char *error)
+{
+    size_t size = (size_t)snprintf(url, BI_URL_MAX, "sqlite:");
+    for (const char *at = directory; *at != 0; at++) {
+        bool special = strchr("?&%", *at) != NULL;
+        if (size + 3 + sizeof("/bide.db") > BI_URL_MAX)
+            return bi_refuse(error, "the name of the directory is too long");
+        size += (size_t)snprintf(url + size, BI_URL_MAX - size, special ? "%%%02X" : "%c",
+                                 (unsigned char)*at);
+    }
+    snprintf(url + size, BI_URL_MAX - size, "/bide.db");
+    return true;
+}
+
+/* What stands between the colon after the user and the @ is the password. */
+void bi_place_show(char *shown, const char *url)
+{
+    snprintf(shown, BI_URL_MAX, "%s", url);
+    char *host = strstr(shown, "://");
+    if (host == NULL)
+        return;
+    host += 3;
+    size_t size = strcspn(host, "/?");
+    char *at = memchr(host, '@', size), *colon = memchr(host, ':', size);
+    if (at == NULL || colon == NULL || colon > at)
+        return;
+    const char *rest = url + (at - shown);
+    snprintf(colon + 1, BI_URL_MAX - (size_t)(colon + 1 - shown), "***%s", rest);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * place - where the queue is, when only a directory is known, or nothing at all.
+ *
+ * The state directory is what systemd says ($STATE_DIRECTORY), else /var/lib/bide for whoever can
+ * write there, else the user's own ($XDG_STATE_HOME/bide, ~/.local/state/bide). It is made if it
+ * does not exist, for its owner only.
+ */
+#ifndef BI_PLACE_H
+#define BI_PLACE_H
+
+#include "server/sentence.h"
+#include "util/url.h"
+
+#include <sys/types.h>
+
+#define BI_PLACE_SIZE 1024
+
+/* What the environment says; see bi_place_find(). */
+struct surroundings {
+    const char *state_directory, *xdg_state_home, *home; /* NULL or "": not said */
+    const char *system;                                  /* "/var/lib/bide" */
+    bool root;
+};
+
+struct surroundings bi_place_look(void);
+
+/* The state directory, which need not exist yet. */
+bool bi_place_find(char *directory, const struct surroundings *around, char *error);
+
+/* Makes a directory and those above it, if they do not exist. made says if there was something to
+ * make. */
+bool bi_place_make(const char *directory, bool *made, char *error);
+
+/* The URL of bide.db in a directory, or of what an URL is without its password: BI_URL_MAX bytes. */
+bool bi_place_url(char *url, const char *directory, char *error);
+void bi_place_show(char *shown, const char *url);
+
+#endif

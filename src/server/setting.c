@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * setting.c - the table of settings: their names, and what each does with the text it is given.
+ */
+#include "server/config.h"
+
+#include "backend/backend.h"
+#include "queue/queue.h"
+#include "server/listen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- one value ---- */
+
+/* As bi_setting_set(), for one of them. */
+typedef bool set_fn(struct config *config, size_t index, const char *text, char *error);
+
+static bool not_a(const char *name, const char *text, const char *kind, char *error)
+{
+    return bi_refuse(error, "%s is \"%.100s\"; it takes %s", name, text, kind);
+}
+
+static bool number(size_t index, enum bi_unit unit, const char *text, uint64_t max, uint64_t *value,
+                   char *error)
+{
+    const char *name = bi_setting_get(index)->name;
+    if (!bi_options_parse(unit, text, value))
+        return not_a(name, text, bi_options_kind(unit), error);
+    if (*value > max)
+        return bi_refuse(error, "%s is %s; at most %llu is allowed", name, text,
+                         (unsigned long long)max);
+    return true;
+}
+
+static bool set_queue_option(struct config *config, size_t index, const char *text, char *error)
+{
+    char sentence[BIDE_ERROR_SIZE];
+    const char *name = bi_setting_get(index)->name;
+    if (bi_options_set(&config->options, name, text, sentence) != BIDE_OK)
+        return bi_refuse(error, "%s", sentence);
+    return true;
+}
+
+/* 0 is a value here: no limit. Not said at all it is a part of the machine. */
+static bool set_max_memory(struct config *config, size_t index, const char *text, char *error)
+{
+    if (strcmp(text, "auto") == 0) {
+        config->memory_said = false;
+        return true;
+    }
+    config->memory_said = true;
+    return set_queue_option(config, index, text, error);
+}
+
+static bool set_url(struct config *config, size_t index, const char *text, char *error)
+{
+    (void)index;
+    struct bi_url url;
+    const char *reason, *names;
+    if (!bi_url_parse(&url, text, &reason))
+        return bi_refuse(error, "the url %s", reason);
+    if (bi_backend_find(url.scheme, &names) == NULL)
+        return bi_refuse(error, "there is no queue \"%.20s:\" here; this bided has %s", url.scheme,
+                         names);
+    config->url = text;
+    config->directory = NULL;
+    return true;
+}
+
+static bool set_directory(struct config *config, size_t index, const char *text, char *error)
+{
+    if (text[0] == 0)
+        return not_a(bi_setting_get(index)->name, text, "the name of a directory", error);
+    config->directory = text;
+    config->url = NULL;
+    return true;
+}
+
+static bool set_listen(struct config *config, size_t index, const char *text, char *error)
+{
+    (void)index;
+    struct address address;
+    char reason[BI_SENTENCE_SIZE];
+    if (!bi_address_parse(&address, text, reason))
+        return bi_refuse(error, "cannot listen on \"%.100s\": %s", text, reason);
+    if (config->listen_count == BI_LISTEN_MAX)
+        return bi_refuse(error, "more than %d addresses to listen on", BI_LISTEN_MAX);
+    char *own = strdup(text);
+    if (own == NULL)
+        return bi_refuse(error, "out of memory");
+    config->listen[config->listen_count++] = own;
+    return true;
+}
+
+static bool set_address(struct config *config, size_t index, const char *text, char *error)
+{
+    (void)index;
+    if (text[0] == 0)
+        return bi_refuse(error, "cannot listen on an address that is empty");
+    config->address = text;
+    return true;
+}
+
+static bool set_port(struct config *config, size_t index, const char *text, char *error)
+{
+    (void)index;
+    if (!bi_address_is_port(text))
+        return bi_refuse(error, "\"%.100s\" is no port; 0 to 65535 is allowed", text);
+    config->port = text;
+    return true;
+}
+
+static bool set_unix_mode(struct config *config, size_t index, const char *text, char *error)
+{
+    char *end;
+    unsigned long mode = strtoul(text, &end, 8);
+    if (text[0] < '0' || text[0] > '7' || *end != 0 || mode > 0777)
+        return not_a(bi_setting_get(index)->name, text, "an octal number from 0 to 0777", error);
+    config->unix_mode = (uint32_t)mode;
+    return true;
+}
+
+/* It is a word of a protocol line. */
+static bool set_auth_secret(struct config *config, size_t index, const char *text, char *error)
+{
+    (void)index;
+    size_t size = strlen(text);
+    if (size >= sizeof(config->limits.auth_secret))
+        return bi_refuse(error, "auth_secret has %zu bytes; at most %zu are allowed", size,
+                         sizeof(config->limits.auth_secret) - 1);
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
+            return bi_refuse(error, "auth_secret has a space or a control character in it");
+    memcpy(config->limits.auth_secret, text, size + 1);
+    return true;
+}
+
+static bool set_max_connections(struct config *config, size_t index, const char *text, char *error)
+{
+    uint64_t value;
+    if (!number(index, BI_COUNT, text, 1000000, &value, error))
+        return false;
+    if (value == 0)
+        return bi_refuse(error, "max_connections is 0; at least 1 is needed");
+    config->limits.max_connections = (uint32_t)value;
+    return true;
+}
+
+static bool set_max_client_bytes(struct config *config, size_t index, const char *text, char *error)
+{
+    return number(index, BI_BYTES, text, INT64_MAX, &config->limits.max_client_bytes, error);
+}
+
+static bool set_idle_timeout(struct config *config, size_t index, const char *text, char *error)
+{
+    uint64_t value;
+    if (!number(index, BI_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
+        return false;
+    config->limits.idle_timeout_ms = (int64_t)value;
+    return true;
+}
+
+static bool set_stop_timeout(struct config *config, size_t index, const char *text, char *error)
+{
+    uint64_t value;
+    if (!number(index, BI_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
+        return false;
+    config->limits.stop_timeout_ms = (int64_t)value;
+    return true;
+}
+
+static bool set_user(struct config *config, size_t index, const char *text, char *error)
+{
+    (void)index;
+    (void)error;
+    config->user = text;
+    return true;
+}
+
+/* The index of a word in a list that ends with NULL; -1 if it is not there. */
+static int word_of(const char *const *words, const char *text)
+{
+    for (int i = 0; words[i] != NULL; i++)
+        if (strcmp(words[i], text) == 0)
+            return i;
+    return -1;
+}
+
+static bool set_log_format(struct config *config, size_t index, const char *text, char *error)
+{
+    static const char *const words[] = {"text", "json", NULL};
+    int format = word_of(words, text);
+    if (format < 0)
+        return not_a(bi_setting_get(index)->name, text, "text or json", error);
+    config->log_format = (enum bi_log_format)format;
+    return true;
+}
+
+static bool set_log_level(struct config *config, size_t index, const char *text, char *error)
+{
+    static const char *const words[] = {"error", "warn", "info", "debug", NULL};
+    int level = word_of(words, text);
+    if (level < 0)
+        return not_a(bi_setting_get(index)->name, text, "error, warn, info or debug", error);
+    config->log_level = (bide_log_level)level;
+    return true;
+}
+
+/* ---- the table ---- */
+
+#define PLACE "Where the queue is"
+#define NET   "Who is served"
+#define LIMIT "Limits"
+#define JOBS  "Jobs"
+#define DISK  "Storing (sqlite:)"
+#define TIME  "Timers"
+#define RUN   "The program"
+
+/* A setting of the queue: its default is in the table of options.c. */
+#define QUEUE(name, group, kind, help)                       \
+    {                                                        \
+        {name, group, kind, NULL, help, 0}, set_queue_option \
+    }
+
+static const struct {
+    struct setting setting;
+    set_fn *set;
+} table[] = {
+    {{"url", PLACE, "URL", NULL, "sqlite:PATH or memory: (default: bide.db in the state directory)",
+      0},
+     set_url},
+    {{"directory", PLACE, "DIR", NULL, "keep bide.db in DIR", 0}, set_directory},
+
+    {{"listen", NET, "ADDRESS", NULL,
+      "ADDR:PORT, [IPV6]:PORT, PORT, or unix:PATH; as often as wanted (default: 127.0.0.1:11300)",
+      BI_LIST},
+     set_listen},
+    {{"address", NULL, "ADDR", NULL, "", 0}, set_address},
+    {{"port", NULL, "PORT", NULL, "", 0}, set_port},
+    {{"unix_mode", NET, "MODE", "0660", "permissions of unix sockets", 0}, set_unix_mode},
+    {{"auth_secret", NET, "SECRET", "",
+      "what clients from other machines must say first; without it they are not served; in the file only",
+      BI_RELOAD | BI_SECRET},
+     set_auth_secret},
+
+    {{"max_connections", LIMIT, "N", "10000", "clients at a time", BI_RELOAD}, set_max_connections},
+    {{"idle_timeout", LIMIT, "TIME", "0", "close connections that do nothing for so long; 0: never",
+      BI_RELOAD},
+     set_idle_timeout},
+    {{"stop_timeout", LIMIT, "TIME", "10s", "how long a stop waits for slow clients", BI_RELOAD},
+     set_stop_timeout},
+    {{"max_client_bytes", LIMIT, "SIZE", "256MiB", "what all clients may have in buffers",
+      BI_RELOAD},
+     set_max_client_bytes},
+    {{"max_memory", LIMIT, "SIZE", "auto",
+      "what jobs and topics may take; 0: no limit; auto: 80 % of the machine or control group", 0},
+     set_max_memory},
+    QUEUE("max_topics", LIMIT, "N", "topics (tubes)"),
+    QUEUE("max_waiters", LIMIT, "N", "calls that wait"),
+    QUEUE("max_jobs_per_topic", LIMIT, "N", "jobs in a topic; 0: no limit"),
+    QUEUE("max_done_per_topic", LIMIT, "N", "results kept in a topic; the oldest is dropped first"),
+    QUEUE("max_pending_ops", LIMIT, "N", "answers that wait to be stored"),
+    QUEUE("max_pending_bytes", LIMIT, "SIZE", "bodies in them"),
+
+    QUEUE("max_job_size", JOBS, "SIZE", "larger bodies are refused; at most 1GiB"),
+    QUEUE("max_result_size", JOBS, "SIZE", "larger results are refused"),
+    QUEUE("max_error_size", JOBS, "SIZE", "longer error texts are cut"),
+    QUEUE("default_ttr", JOBS, "TIME", "how long a lease lasts when the put does not say"),
+    QUEUE("max_touches", JOBS, "N", "touches in a lease; 0: no limit"),
+    QUEUE("max_touch_total", JOBS, "TIME", "how long a touched lease lasts in all; 0: no limit"),
+    QUEUE("min_touch_interval", JOBS, "TIME", "touches sooner after another are refused"),
+    QUEUE("topic_cleanup", JOBS, "on|off", "topics that nobody needs go away"),
+
+    QUEUE(
+        "sync", DISK, "full|normal|off",
+        "what an answer survives: power loss; the end of the process; the same, but power loss may "
+        "take everything"),
+    QUEUE("batch_jobs", DISK, "N", "jobs that one commit stores"),
+    QUEUE("batch_bytes", DISK, "SIZE", "bytes that one commit stores"),
+    QUEUE("cache_bytes", DISK, "SIZE", "bodies kept in memory, the youngest"),
+
+    QUEUE("ticker", TIME, "dynamic|wheel",
+          "sleep until something is due, or turn a wheel of slots"),
+    QUEUE("ticker_min", TIME, "TIME", "dynamic: the shortest sleep"),
+    QUEUE("ticker_max", TIME, "TIME", "dynamic: the longest sleep; 0: no limit"),
+    QUEUE("wheel_tick", TIME, "TIME", "wheel: one slot"),
+    QUEUE("wheel_slots", TIME, "N", "wheel: how many"),
+    QUEUE("seed", TIME, "N", "of the jitter of retries; 0: a random one"),
+
+    {{"user", RUN, "USER", "", "become this user once the sockets are open", 0}, set_user},
+    {{"log_format", RUN, "text|json", "text", "how lines of the log look", BI_RELOAD},
+     set_log_format},
+    {{"log_level", RUN, "LEVEL", "info", "error, warn, info or debug", BI_RELOAD}, set_log_level},
+};
+
+#define COUNT (sizeof(table) / sizeof(table[0]))
+_Static_assert(COUNT == BI_SETTINGS, "config.h counts the settings");
+
+const struct setting *bi_setting_get(size_t index)
+{
+    return index < COUNT ? &table[index].setting : NULL;
+}
+
+/* ---- names ---- */
+
+static char plain(char c)
+{
+    return c == '-' ? '_' : c;
+}
+
+static bool same_name(const char *name, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (name[i] == 0 || name[i] != plain(text[i]))
+            return false;
+    return name[size] == 0;
+}
+
+#define NAME_SIZE 32
+
+/* How many letters must be changed, added or dropped to make one name of the other. */
+static size_t distance(const char *name, const char *text, size_t size)
+{
+    size_t row[NAME_SIZE + 1], length = strlen(name);
+    for (size_t i = 0; i <= length; i++)
+        row[i] = i;
+    for (size_t k = 1; k <= size; k++) {
+        size_t corner = row[0];
+        row[0] = k;
+        for (size_t i = 1; i <= length; i++) {
+            size_t change = corner + (name[i - 1] != plain(text[k - 1]));
+            size_t shorter = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
+            corner = row[i];
+            row[i] = change < shorter ? change : shorter;
+        }
+    }
+    return row[length];
+}
+
+static const char *nearest(const char *text, size_t size)
+{
+    const char *best = NULL;
+    size_t best_distance = size / 3 + 1; /* more changes than that are another name */
+    for (size_t i = 0; i < COUNT && size <= NAME_SIZE; i++) {
+        const struct setting *setting = &table[i].setting;
+        size_t here = setting->group == NULL ? SIZE_MAX : distance(setting->name, text, size);
+        if (here <= best_distance && (best == NULL || here < best_distance)) {
+            best = setting->name;
+            best_distance = here;
+        }
+    }
+    return best;
+}
+
+bool bi_setting_find(const char *name, size_t size, size_t *index, char *error)
+{
+    for (size_t i = 0; i < COUNT; i++) {
+        if (table[i].setting.group != NULL && same_name(table[i].setting.name, name, size)) {
+            *index = i;
+            return true;
+        }
+    }
+    const char *other = nearest(name, size);
+    int shown = size < 60 ? (int)size : 60;
+    if (other == NULL)
+        return bi_refuse(error, "there is no setting \"%.*s\"; bided --help has them all", shown,
+                         name);
+    return bi_refuse(error, "there is no setting \"%.*s\"; did you mean %s?", shown, name, other);
+}
+
+bool bi_setting_set(struct config *config, size_t index, const char *text, char *error)
+{
+    return table[index].set(config, index, text, error);
+}
