@@ -72,7 +72,7 @@ struct flags {
 };
 
 /* Reads a command line, without the program's name; nothing is looked at but the flags. */
-bool bi_flags_parse(struct flags *flags, char *const *argv, char *error);
+bool bi_flags_parse(struct flags *flags, const char *const *argv, char *error);
 
 void bi_help_print(FILE *to);
 

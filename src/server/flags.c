@@ -129,7 +129,7 @@ static bool take_letter(struct flags *flags, const struct letter *letter, const 
 }
 
 /* One word of letters; the value of the last may be the rest of it, or the next word. */
-static bool take_letters(struct flags *flags, char *const **argv, char *error)
+static bool take_letters(struct flags *flags, const char *const **argv, char *error)
 {
     for (const char *at = *(*argv)++ + 1; *at != 0;) {
         const struct letter *letter = find_letter(*at);
@@ -175,7 +175,7 @@ static bool take_wish(struct flags *flags, const char *name, size_t size)
     return false;
 }
 
-static bool take_name(struct flags *flags, char *const **argv, char *error)
+static bool take_name(struct flags *flags, const char *const **argv, char *error)
 {
     const char *name = *(*argv)++ + 2;
     size_t size = strcspn(name, "="), index = 0;
@@ -198,7 +198,7 @@ static bool take_name(struct flags *flags, char *const **argv, char *error)
     return true;
 }
 
-bool bi_flags_parse(struct flags *flags, char *const *argv, char *error)
+bool bi_flags_parse(struct flags *flags, const char *const *argv, char *error)
 {
     memset(flags, 0, sizeof(*flags));
     while (*argv != NULL && flags->wish != BI_WISH_HELP && flags->wish != BI_WISH_VERSION) {

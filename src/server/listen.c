@@ -308,20 +308,23 @@ bool bi_listen_give(const struct listeners *listeners, uid_t uid, gid_t gid, cha
     return true;
 }
 
+/* Another bided may have taken the place meanwhile; the number of the file alone does not tell, it
+ * may be used again. Our own socket is closed. */
 static void remove_file(const struct listener *listener)
 {
     struct stat info;
+    struct sockaddr_un local = local_address(listener->path);
     if (listener->path[0] != 0 && lstat(listener->path, &info) == 0 &&
-        info.st_dev == listener->device && info.st_ino == listener->inode)
+        info.st_dev == listener->device && info.st_ino == listener->inode && !is_alive(&local))
         unlink(listener->path);
 }
 
 void bi_listen_close(struct listeners *listeners)
 {
     for (size_t i = 0; i < listeners->count; i++) {
-        remove_file(&listeners->list[i]);
         if (listeners->list[i].fd >= 0)
             close(listeners->list[i].fd);
+        remove_file(&listeners->list[i]);
     }
     listeners->count = 0;
 }

@@ -80,7 +80,7 @@ static int check_config(struct program *p)
 }
 
 /* True when there is a server to run; else *code is what to exit with. */
-static bool read_settings(struct program *p, char *const *argv, int *code)
+static bool read_settings(struct program *p, const char *const *argv, int *code)
 {
     char error[BI_SENTENCE_SIZE];
     if (!bi_flags_parse(&p->flags, argv, error)) {
@@ -406,7 +406,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     bi_logger_init(&program.logger, STDERR_FILENO);
     program.log = bi_logger_log(&program.logger);
-    if (read_settings(&program, argc > 0 ? argv + 1 : argv, &code))
+    if (read_settings(&program, (const char *const *)(argc > 0 ? argv + 1 : argv), &code))
         code = run(&program);
     bi_config_free(&program.config);
     return code;

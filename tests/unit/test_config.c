@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: MIT */
+#include "scratch.h"
+
+#include "queue/queue.h"
+#include "server/config.h"
+
+static struct flags flags;
+static struct config config;
+static struct notes notes;
+static char error[BI_SENTENCE_SIZE];
+
+#define ARGS(...)         \
+    (const char *const[]) \
+    {                     \
+        __VA_ARGS__, NULL \
+    }
+#define NO_FILE "--config=/dev/null"
+
+/* ---- helpers ---- */
+
+static bool load(const char *const *argv)
+{
+    notes.count = 0;
+    error[0] = 0;
+    return bi_flags_parse(&flags, argv, error) && bi_config_load(&config, &flags, &notes, error);
+}
+
+static void accept(const char *const *argv)
+{
+    if (!load(argv))
+        fail_msg("%s", error);
+}
+
+static void refuse(const char *const *argv, const char *because)
+{
+    if (load(argv)) {
+        bi_config_free(&config);
+        fail_msg("%s was taken", argv[0]);
+    }
+    if (strstr(error, because) == NULL)
+        fail_msg("%s: \"%s\" does not say \"%s\"", argv[0], error, because);
+}
+
+/* One long flag, "name=value". */
+static void accept_flag(const char *text)
+{
+    char flag[300];
+    snprintf(flag, sizeof(flag), "--%s", text);
+    accept(ARGS(NO_FILE, flag));
+}
+
+static void refuse_flag(const char *text, const char *because)
+{
+    char flag[300];
+    snprintf(flag, sizeof(flag), "--%s", text);
+    refuse(ARGS(flag, NO_FILE), because);
+}
+
+static const char *file_flag(const char *text)
+{
+    static char flag[600];
+    snprintf(flag, sizeof(flag), "--config=%s", scratch_write("bided.conf", text));
+    return flag;
+}
+
+static void accept_file(const char *text)
+{
+    accept(ARGS(file_flag(text)));
+}
+
+static void refuse_file(const char *text, const char *because)
+{
+    refuse(ARGS(file_flag(text)), because);
+}
+
+static bool was_noted(const struct notes *list, bide_log_level level, const char *text)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (list->list[i].level == level && strstr(list->list[i].text, text) != NULL)
+            return true;
+    return false;
+}
+
+/* ---- what is not said ---- */
+
+static void what_is_not_said_has_its_default(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE));
+    assert_null(config.url);
+    assert_null(config.directory);
+    assert_int_equal(config.listen_count, 0);
+    assert_null(config.address);
+    assert_null(config.port);
+    assert_int_equal(config.limits.max_connections, 10000);
+    assert_int_equal(config.limits.idle_timeout_ms, 0);
+    assert_int_equal(config.limits.stop_timeout_ms, 10000);
+    assert_int_equal(config.limits.max_client_bytes, 256 << 20);
+    assert_string_equal(config.limits.auth_secret, "");
+    assert_false(config.memory_said);
+    assert_int_equal(config.unix_mode, 0660);
+    assert_string_equal(config.user, "");
+    assert_int_equal(config.log_format, BI_LOG_TEXT);
+    assert_int_equal(config.log_level, BIDE_LOG_INFO);
+    assert_int_equal(config.options.max_job_size, 0);
+    bi_config_free(&config);
+}
+
+static void every_option_of_the_queue_is_a_setting(void **state)
+{
+    (void)state;
+    struct bi_option option;
+    size_t count = 0;
+    for (; bi_options_describe(count, &option); count++) {
+        size_t index;
+        if (!bi_setting_find(option.name, strlen(option.name), &index, error))
+            fail_msg("%s", error);
+        assert_true(strlen(bi_setting_get(index)->help) > 0);
+    }
+    assert_true(count > 20);
+}
+
+static void every_setting_takes_its_own_default(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < BI_SETTINGS; i++) {
+        const struct setting *setting = bi_setting_get(i);
+        if (setting->fallback == NULL || (setting->traits & BI_SECRET) != 0)
+            continue;
+        char text[200];
+        snprintf(text, sizeof(text), "%s=%s", setting->name, setting->fallback);
+        accept_flag(text);
+        bi_config_free(&config);
+    }
+    assert_null(bi_setting_get(BI_SETTINGS));
+}
+
+/* ---- flags ---- */
+
+static void long_flags_have_their_value_behind_them_or_in_them(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE, "--max-job-size", "1MiB", "--idle_timeout=90s", "--sync=normal", "--url",
+                "memory:?ticker=wheel"));
+    assert_int_equal(config.options.max_job_size, 1 << 20);
+    assert_int_equal(config.limits.idle_timeout_ms, 90000);
+    assert_int_equal(config.options.sync, BIDE_SYNC_NORMAL);
+    assert_string_equal(config.url, "memory:?ticker=wheel");
+    bi_config_free(&config);
+}
+
+static void flags_of_beanstalkd_have_their_meaning(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE, "-l", "10.0.0.1", "-p", "11400", "-z", "1000", "-u", "nobody", "-b",
+                "/tmp/jobs", "-f", "50", "-s", "4096", "-V"));
+    assert_string_equal(config.address, "10.0.0.1");
+    assert_string_equal(config.port, "11400");
+    assert_int_equal(config.options.max_job_size, 1000);
+    assert_string_equal(config.user, "nobody");
+    assert_string_equal(config.directory, "/tmp/jobs");
+    assert_int_equal(config.options.sync, BIDE_SYNC_FULL);
+    assert_int_equal(config.log_level, BIDE_LOG_DEBUG);
+    assert_true(was_noted(&flags.notes, BIDE_LOG_INFO, "sync=full"));
+    assert_true(was_noted(&flags.notes, BIDE_LOG_INFO, "no effect"));
+    bi_config_free(&config);
+}
+
+static void short_flags_can_be_in_one_word(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE, "-FVl127.0.0.2", "-p11401", "-Vz5"));
+    assert_int_equal(config.options.sync, BIDE_SYNC_OFF);
+    assert_int_equal(config.log_level, BIDE_LOG_DEBUG);
+    assert_string_equal(config.address, "127.0.0.2");
+    assert_string_equal(config.port, "11401");
+    assert_int_equal(config.options.max_job_size, 5);
+    bi_config_free(&config);
+}
+
+static void of_two_flags_the_last_wins(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE, "-F", "-f0", "-p", "1", "-p", "2", "--sync=off", "--sync=normal"));
+    assert_int_equal(config.options.sync, BIDE_SYNC_NORMAL);
+    assert_string_equal(config.port, "2");
+    bi_config_free(&config);
+    accept(ARGS(NO_FILE, "-f0", "-F"));
+    assert_int_equal(config.options.sync, BIDE_SYNC_OFF);
+    bi_config_free(&config);
+}
+
+static void a_job_size_beyond_the_limit_is_capped_with_a_warning_for_z_only(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE, "-z", "1073741825"));
+    assert_int_equal(config.options.max_job_size, 1 << 30);
+    assert_true(was_noted(&flags.notes, BIDE_LOG_WARN, "1073741824"));
+    bi_config_free(&config);
+    accept(ARGS(NO_FILE, "-z", "1073741824"));
+    assert_int_equal(flags.notes.count, 0);
+    bi_config_free(&config);
+    refuse_flag("max_job_size=1073741825", "0 to 1073741824");
+}
+
+static void removed_flags_are_taken_with_a_warning(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE, "-c", "-n"));
+    assert_int_equal(flags.notes.count, 2);
+    assert_int_equal(flags.notes.list[0].level, BIDE_LOG_WARN);
+    bi_config_free(&config);
+}
+
+static void bad_flags_are_refused(void **state)
+{
+    (void)state;
+    refuse(ARGS("-x"), "unknown flag: -x");
+    refuse(ARGS("-Fx"), "unknown flag: -x");
+    refuse(ARGS("-"), "unknown argument: -");
+    refuse(ARGS("word"), "unknown argument: word");
+    refuse(ARGS(""), "unknown argument");
+    refuse(ARGS("--"), "no setting \"\"");
+    refuse(ARGS("-p"), "requires an argument: -p");
+    refuse(ARGS("-Fp"), "requires an argument: -p");
+    refuse(ARGS("--url"), "requires an argument: --url");
+    refuse(ARGS("--config"), "requires an argument: --config");
+    refuse(ARGS("--help=1"), "no setting \"help\"");
+    refuse(ARGS("--address=1"), "no setting \"address\"");
+    refuse(ARGS("-f", "often"), "number of milliseconds");
+    refuse(ARGS("-s", "big"), "number of bytes");
+    refuse(ARGS("-z", "big", NO_FILE), "a size such as");
+    refuse(ARGS("-p", "http", NO_FILE), "no port");
+    refuse(ARGS("-p", "65536", NO_FILE), "no port");
+}
+
+static void help_and_version_are_wishes_that_end_the_reading(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *flag;
+        enum flags_wish wish;
+    } wishes[] = {{"-h", BI_WISH_HELP},
+                  {"-Fh", BI_WISH_HELP},
+                  {"--help", BI_WISH_HELP},
+                  {"-v", BI_WISH_VERSION},
+                  {"--version", BI_WISH_VERSION}};
+    for (size_t i = 0; i < COUNT_OF(wishes); i++) {
+        char flag[20];
+        strcpy(flag, wishes[i].flag);
+        assert_true(bi_flags_parse(&flags, ARGS(flag, "-x"), error));
+        assert_int_equal(flags.wish, wishes[i].wish);
+    }
+    assert_true(bi_flags_parse(&flags, ARGS("--check-config", "-F"), error));
+    assert_int_equal(flags.wish, BI_WISH_CHECK);
+    assert_int_equal(flags.count, 1);
+    assert_false(bi_flags_parse(&flags, ARGS("--check_config", "-x"), error));
+}
+
+static void more_flags_than_there_is_room_for_are_refused(void **state)
+{
+    (void)state;
+    char word[BI_FLAGS_MAX + 3];
+    memset(word, 'F', sizeof(word));
+    word[0] = '-';
+    word[BI_FLAGS_MAX + 1] = 0;
+    assert_true(bi_flags_parse(&flags, ARGS(word), error));
+    word[BI_FLAGS_MAX + 1] = 'F';
+    word[BI_FLAGS_MAX + 2] = 0;
+    refuse(ARGS(word), "more than");
+}
+
+/* ---- values ---- */
+
+static void sizes_durations_and_numbers_are_read(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE, "--max-connections=5", "--idle-timeout=2m", "--stop-timeout=250",
+                "--max-client-bytes=3KiB", "--unix-mode=0600", "--log-format=json",
+                "--log-level=error"));
+    assert_int_equal(config.limits.max_connections, 5);
+    assert_int_equal(config.limits.idle_timeout_ms, 120000);
+    assert_int_equal(config.limits.stop_timeout_ms, 250);
+    assert_int_equal(config.limits.max_client_bytes, 3072);
+    assert_int_equal(config.unix_mode, 0600);
+    assert_int_equal(config.log_format, BI_LOG_JSON);
+    assert_int_equal(config.log_level, BIDE_LOG_ERROR);
+    bi_config_free(&config);
+}
+
+static void no_limit_of_memory_can_be_said(void **state)
+{
+    (void)state;
+    accept_flag("max_memory=0");
+    assert_true(config.memory_said);
+    assert_int_equal(config.options.max_memory, 0);
+    bi_config_free(&config);
+    accept_flag("max-memory=2GiB");
+    assert_true(config.memory_said);
+    assert_int_equal(config.options.max_memory, UINT64_C(2) << 30);
+    bi_config_free(&config);
+    accept_flag("max-memory=auto");
+    assert_false(config.memory_said);
+    bi_config_free(&config);
+}
+
+static void bad_values_are_refused(void **state)
+{
+    (void)state;
+    refuse_flag("max_connections=0", "at least 1");
+    refuse_flag("max_connections=many", "a number");
+    refuse_flag("max_connections=1000001", "at most 1000000");
+    refuse_flag("idle_timeout=soon", "a duration");
+    refuse_flag("max_client_bytes=10s", "a size");
+    refuse_flag("unix_mode=888", "octal");
+    refuse_flag("unix_mode=1777", "octal");
+    refuse_flag("unix_mode=", "octal");
+    refuse_flag("log_format=xml", "text or json");
+    refuse_flag("log_level=loud", "error, warn, info or debug");
+    refuse_flag("sync=maybe", "full, normal or off");
+    refuse_flag("default_ttr=-1", "a duration");
+    refuse_flag("url=jobs.db", "scheme");
+    refuse_flag("url=gopher:jobs", "no queue \"gopher:\"");
+    refuse_flag("url=memory:?tocker=wheel", "no option");
+    refuse_flag("directory=", "a directory");
+    refuse_flag("listen=127.0.0.1:port", "no port");
+    refuse(ARGS("-l", "", NO_FILE), "empty");
+}
+
+static void the_place_that_is_said_last_is_taken(void **state)
+{
+    (void)state;
+    accept(ARGS(NO_FILE, "--url=memory:", "-b", "/tmp"));
+    assert_null(config.url);
+    assert_string_equal(config.directory, "/tmp");
+    bi_config_free(&config);
+    accept(ARGS(NO_FILE, "-b", "/tmp", "--url=memory:"));
+    assert_string_equal(config.url, "memory:");
+    assert_null(config.directory);
+    bi_config_free(&config);
+}
+
+static void a_name_that_is_none_suggests_the_nearest(void **state)
+{
+    (void)state;
+    refuse_flag("max-jobsize=1", "did you mean max_job_size?");
+    refuse_flag("syncs=1", "did you mean sync?");
+    refuse_flag("loglevel=1", "did you mean log_level?");
+    refuse_flag("lissten=1", "did you mean listen?");
+    refuse_flag("frobnicate=1", "--help has them all");
+    refuse_flag("a_name_that_is_far_longer_than_any_of_those_that_exist=1", "--help");
+}
+
+/* ---- the file ---- */
+
+static void a_file_has_names_values_and_comments(void **state)
+{
+    (void)state;
+    accept_file("# a comment\n"
+                "\n"
+                "  url = memory:   # where it is\n"
+                "max-connections=7\n"
+                "\tlog_level\t=\tdebug\t\r\n"
+                "user = \"nobody\"\n"
+                "auth_secret = a#b=c-0123456789\n"
+                "stop_timeout = 3s");
+    assert_string_equal(config.url, "memory:");
+    assert_int_equal(config.limits.max_connections, 7);
+    assert_int_equal(config.log_level, BIDE_LOG_DEBUG);
+    assert_string_equal(config.user, "nobody");
+    assert_string_equal(config.limits.auth_secret, "a#b=c-0123456789");
+    assert_int_equal(config.limits.stop_timeout_ms, 3000);
+    bi_config_free(&config);
+}
+
+static void a_fault_in_the_file_is_told_with_its_line(void **state)
+{
+    (void)state;
+    refuse_file("\n\nmax_jobs = 1\n", "bided.conf:3: there is no setting \"max_jobs\"");
+    refuse_file("sync = full\nsync = maybe\n", "bided.conf:2: sync is \"maybe\"");
+    refuse_file("[server]\n", "bided.conf:1: there are no sections");
+    refuse_file("listen\n", "bided.conf:1: \"listen\" is not name = value");
+    refuse_file("= 5\n", "bided.conf:1: there is no setting \"\"");
+    refuse_file("address = 127.0.0.1\n", "bided.conf:1: there is no setting");
+    refuse_file("config = other\n", "bided.conf:1: there is no setting");
+}
+
+static void lines_and_files_have_a_limit(void **state)
+{
+    (void)state;
+    static char text[30000];
+    memset(text, ' ', 9000);
+    strcpy(text + 9000, "\n");
+    refuse_file(text, ":1: the line is too long");
+    memset(text, '\n', 10000);
+    text[10000] = 0;
+    accept_file(text);
+    bi_config_free(&config);
+    text[10000] = '\n';
+    refuse_file(text, ":10001: the file is too long");
+}
+
+static void a_nul_byte_in_the_file_is_refused(void **state)
+{
+    (void)state;
+    const char *path = scratch_write("nul.conf", "");
+    FILE *file = fopen(path, "w");
+    fwrite("sync = full\nsync = off\0\n", 1, 24, file);
+    fclose(file);
+    char flag[600];
+    snprintf(flag, sizeof(flag), "--config=%s", path);
+    refuse(ARGS(flag), "nul.conf:2: there is a NUL byte");
+}
+
+static void a_file_that_is_named_must_be_there(void **state)
+{
+    (void)state;
+    char flag[600];
+    snprintf(flag, sizeof(flag), "--config=%s", scratch_path("missing.conf"));
+    refuse(ARGS(flag), "No such file");
+    snprintf(flag, sizeof(flag), "--config=%s", scratch);
+    refuse(ARGS(flag), "cannot read");
+}
+
+static void flags_win_over_the_file(void **state)
+{
+    (void)state;
+    accept(ARGS("--sync=off", "--max-job-size=5",
+                file_flag("sync = normal\nmax_job_size = 6\ndefault_ttr = 7s\nurl = memory:\n"),
+                "-b", "/tmp"));
+    assert_int_equal(config.options.sync, BIDE_SYNC_OFF);
+    assert_int_equal(config.options.max_job_size, 5);
+    assert_int_equal(config.options.default_ttr_ms, 7000);
+    assert_null(config.url);
+    assert_string_equal(config.directory, "/tmp");
+    bi_config_free(&config);
+}
+
+static void addresses_add_up_and_flags_replace_those_of_the_file(void **state)
+{
+    (void)state;
+    const char *text = "listen = 11300\nlisten = unix:/tmp/a.sock\n";
+    accept_file(text);
+    assert_int_equal(config.listen_count, 2);
+    assert_string_equal(config.listen[0], "11300");
+    assert_string_equal(config.listen[1], "unix:/tmp/a.sock");
+    bi_config_free(&config);
+    accept(ARGS(file_flag(text), "--listen=1", "--listen", "2", "--listen=3"));
+    assert_int_equal(config.listen_count, 3);
+    assert_string_equal(config.listen[0], "1");
+    assert_string_equal(config.listen[2], "3");
+    bi_config_free(&config);
+}
+
+static void addresses_have_a_limit(void **state)
+{
+    (void)state;
+    static char text[BI_LISTEN_MAX * 20];
+    size_t size = 0;
+    for (int i = 0; i < BI_LISTEN_MAX; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size, "listen = %d\n", i);
+    accept_file(text);
+    bi_config_free(&config);
+    snprintf(text + size, sizeof(text) - size, "listen = 99\n");
+    refuse_file(text, ":65: more than 64 addresses");
+}
+
+/* ---- the secret ---- */
+
+static void the_secret_is_no_flag(void **state)
+{
+    (void)state;
+    refuse(ARGS("--auth-secret=hush"), "belongs into the file");
+    refuse(ARGS("--auth_secret", "hush"), "belongs into the file");
+}
+
+static void a_secret_in_a_file_that_all_can_read_is_warned_of(void **state)
+{
+    (void)state;
+    const char *flag = file_flag("auth_secret = 0123456789abcdef\n");
+    const char *path = strchr(flag, '=') + 1;
+    assert_int_equal(chmod(path, 0644), 0);
+    accept(ARGS(flag));
+    assert_true(was_noted(&notes, BIDE_LOG_WARN, "can be read by everybody"));
+    assert_int_equal(notes.count, 1);
+    bi_config_free(&config);
+    assert_int_equal(chmod(path, 0640), 0);
+    accept(ARGS(flag));
+    assert_int_equal(notes.count, 0);
+    bi_config_free(&config);
+}
+
+static void a_file_without_a_secret_may_be_read_by_all(void **state)
+{
+    (void)state;
+    const char *flag = file_flag("sync = full\n");
+    assert_int_equal(chmod(strchr(flag, '=') + 1, 0644), 0);
+    accept(ARGS(flag));
+    assert_int_equal(notes.count, 0);
+    bi_config_free(&config);
+}
+
+static void a_secret_that_can_be_guessed_is_warned_of(void **state)
+{
+    (void)state;
+    const char *flag = file_flag("auth_secret = hush\n");
+    assert_int_equal(chmod(strchr(flag, '=') + 1, 0600), 0);
+    accept(ARGS(flag));
+    assert_true(was_noted(&notes, BIDE_LOG_WARN, "guessed"));
+    bi_config_free(&config);
+}
+
+static void a_secret_is_one_word_that_fits(void **state)
+{
+    (void)state;
+    char text[300] = "auth_secret = ";
+    refuse_file("auth_secret = two words\n", "space");
+    refuse_file("auth_secret = bell\a\n", "control");
+    memset(text + 14, 'x', 200);
+    accept_file(text);
+    assert_int_equal(strlen(config.limits.auth_secret), 200);
+    bi_config_free(&config);
+    memset(text + 14, 'x', 201);
+    refuse_file(text, "at most 200");
+    assert_null(strstr(error, "xxx"));
+}
+
+/* ---- reloading ---- */
+
+static void a_reload_tells_what_takes_a_restart(void **state)
+{
+    (void)state;
+    struct config old;
+    accept_file("url = memory:\nlisten = 1\nlisten = 2\nlog_level = warn\nsync = full\n");
+    old = config;
+    accept_file("url = memory:\nlisten = 1\nlisten = 3\nlog_level = info\nmax_topics = 5\n"
+                "auth_secret = 0123456789abcdef\nmax_connections = 3\n");
+    notes.count = 0;
+    bi_config_compare(&old, &config, &notes);
+    assert_int_equal(notes.count, 3);
+    assert_true(was_noted(&notes, BIDE_LOG_WARN, "listen has changed"));
+    assert_true(was_noted(&notes, BIDE_LOG_WARN, "max_topics has changed"));
+    assert_true(was_noted(&notes, BIDE_LOG_WARN, "sync has changed"));
+    notes.count = 0;
+    bi_config_compare(&config, &config, &notes);
+    assert_int_equal(notes.count, 0);
+    bi_config_free(&old);
+    bi_config_free(&config);
+}
+
+static void notes_have_a_limit(void **state)
+{
+    (void)state;
+    notes.count = 0;
+    for (int i = 0; i < BI_NOTES_MAX + 5; i++)
+        bi_notes_add(&notes, BIDE_LOG_INFO, "note %d", i);
+    assert_int_equal(notes.count, BI_NOTES_MAX);
+    assert_string_equal(notes.list[BI_NOTES_MAX - 1].text, "note 31");
+}
+
+/* ---- the help ---- */
+
+static void the_help_has_every_setting_and_every_letter(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    bi_help_print(file);
+    fclose(file);
+    for (size_t i = 0; i < BI_SETTINGS; i++) {
+        const struct setting *setting = bi_setting_get(i);
+        char name[80];
+        snprintf(name, sizeof(name), "--%s ", setting->name);
+        for (char *at = name; *at != 0; at++)
+            *at = *at == '_' ? '-' : *at;
+        bool shown = setting->group != NULL && (setting->traits & BI_SECRET) == 0;
+        if ((strstr(text, name) != NULL) != shown)
+            fail_msg("%s is %sin the help", name, shown ? "not " : "");
+    }
+    for (const char *letter = "lpzubfFsVvhcn"; *letter != 0; letter++) {
+        char flag[] = {' ', '-', *letter, 0};
+        if (strstr(text, flag) == NULL)
+            fail_msg("-%c is not in the help", *letter);
+    }
+    assert_non_null(strstr(text, "(default: 64MiB)"));
+    assert_null(strchr(text, '~'));
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_not_said_has_its_default),
+        cmocka_unit_test(every_option_of_the_queue_is_a_setting),
+        cmocka_unit_test(every_setting_takes_its_own_default),
+        cmocka_unit_test(long_flags_have_their_value_behind_them_or_in_them),
+        cmocka_unit_test(flags_of_beanstalkd_have_their_meaning),
+        cmocka_unit_test(short_flags_can_be_in_one_word),
+        cmocka_unit_test(of_two_flags_the_last_wins),
+        cmocka_unit_test(a_job_size_beyond_the_limit_is_capped_with_a_warning_for_z_only),
+        cmocka_unit_test(removed_flags_are_taken_with_a_warning),
+        cmocka_unit_test(bad_flags_are_refused),
+        cmocka_unit_test(help_and_version_are_wishes_that_end_the_reading),
+        cmocka_unit_test(more_flags_than_there_is_room_for_are_refused),
+        cmocka_unit_test(sizes_durations_and_numbers_are_read),
+        cmocka_unit_test(no_limit_of_memory_can_be_said),
+        cmocka_unit_test(bad_values_are_refused),
+        cmocka_unit_test(the_place_that_is_said_last_is_taken),
+        cmocka_unit_test(a_name_that_is_none_suggests_the_nearest),
+        cmocka_unit_test(a_file_has_names_values_and_comments),
+        cmocka_unit_test(a_fault_in_the_file_is_told_with_its_line),
+        cmocka_unit_test(lines_and_files_have_a_limit),
+        cmocka_unit_test(a_nul_byte_in_the_file_is_refused),
+        cmocka_unit_test(a_file_that_is_named_must_be_there),
+        cmocka_unit_test(flags_win_over_the_file),
+        cmocka_unit_test(addresses_add_up_and_flags_replace_those_of_the_file),
+        cmocka_unit_test(addresses_have_a_limit),
+        cmocka_unit_test(the_secret_is_no_flag),
+        cmocka_unit_test(a_secret_in_a_file_that_all_can_read_is_warned_of),
+        cmocka_unit_test(a_file_without_a_secret_may_be_read_by_all),
+        cmocka_unit_test(a_secret_that_can_be_guessed_is_warned_of),
+        cmocka_unit_test(a_secret_is_one_word_that_fits),
+        cmocka_unit_test(a_reload_tells_what_takes_a_restart),
+        cmocka_unit_test(notes_have_a_limit),
+        cmocka_unit_test(the_help_has_every_setting_and_every_letter),
+    };
+    return cmocka_run_group_tests_name("config", tests, scratch_make, scratch_remove);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "scratch.h"
+
+#include "server/place.h"
+
+static char directory[BI_PLACE_SIZE];
+static char url[BI_URL_MAX];
+static char error[BI_SENTENCE_SIZE];
+
+static const char *find(struct surroundings around)
+{
+    if (around.system == NULL)
+        around.system = "/no/such/directory";
+    if (!bi_place_find(directory, &around, error))
+        fail_msg("%s", error);
+    return directory;
+}
+
+#define FIND(...) find((struct surroundings){__VA_ARGS__})
+
+static void systemd_is_asked_first(void **state)
+{
+    (void)state;
+    assert_string_equal(FIND(.state_directory = "/var/lib/bide:/other", .home = "/home/a",
+                             .xdg_state_home = "/x", .root = true),
+                        "/var/lib/bide");
+}
+
+static void root_has_the_directory_of_the_system(void **state)
+{
+    (void)state;
+    assert_string_equal(FIND(.system = "/no/such", .root = true, .home = "/root"), "/no/such");
+    assert_string_equal(FIND(.state_directory = "", .system = "/no/such", .root = true),
+                        "/no/such");
+}
+
+static void whoever_can_write_there_has_it_too(void **state)
+{
+    (void)state;
+    assert_string_equal(FIND(.system = scratch, .home = "/home/a"), scratch);
+}
+
+static void others_have_their_own(void **state)
+{
+    (void)state;
+    assert_string_equal(FIND(.home = "/home/a"), "/home/a/.local/state/bide");
+    assert_string_equal(FIND(.home = "/home/a", .xdg_state_home = "/x"), "/x/bide");
+    assert_string_equal(FIND(.home = "/home/a", .xdg_state_home = ""), "/home/a/.local/state/bide");
+    assert_string_equal(FIND(.home = "/home/a", .xdg_state_home = "relative"),
+                        "/home/a/.local/state/bide");
+}
+
+static void without_a_home_there_is_no_place(void **state)
+{
+    (void)state;
+    struct surroundings around = {.system = "/no/such"};
+    assert_false(bi_place_find(directory, &around, error));
+    assert_non_null(strstr(error, "--url sqlite:PATH"));
+    char home[BI_PLACE_SIZE + 10];
+    memset(home, 'x', sizeof(home));
+    home[sizeof(home) - 1] = 0;
+    around.home = home;
+    assert_false(bi_place_find(directory, &around, error));
+    assert_non_null(strstr(error, "too long"));
+}
+
+static void a_directory_is_made_for_its_owner_only(void **state)
+{
+    (void)state;
+    bool made = false;
+    struct stat info;
+    const char *path = scratch_path("a/b/bide");
+    assert_true(bi_place_make(path, &made, error));
+    assert_true(made);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    assert_true(bi_place_make(path, &made, error));
+    assert_false(made);
+}
+
+static void a_directory_that_exists_is_left_as_it_is(void **state)
+{
+    (void)state;
+    bool made = true;
+    struct stat info;
+    assert_int_equal(chmod(scratch, 0750), 0);
+    assert_true(bi_place_make(scratch, &made, error));
+    assert_false(made);
+    assert_int_equal(stat(scratch, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0750);
+}
+
+static void a_file_in_place_of_a_directory_is_told(void **state)
+{
+    (void)state;
+    bool made;
+    scratch_write("file", "");
+    assert_false(bi_place_make(scratch_path("file"), &made, error));
+    assert_non_null(strstr(error, "a file of that name"));
+    assert_false(bi_place_make(scratch_path("file/bide"), &made, error));
+    assert_non_null(strstr(error, "cannot make"));
+}
+
+static void the_url_of_a_directory_escapes_what_urls_use(void **state)
+{
+    (void)state;
+    assert_true(bi_place_url(url, "/var/lib/bide", error));
+    assert_string_equal(url, "sqlite:/var/lib/bide/bide.db");
+    assert_true(bi_place_url(url, "a?b&c%d e", error));
+    assert_string_equal(url, "sqlite:a%3Fb%26c%25d e/bide.db");
+    static char name[BI_URL_MAX];
+    memset(name, '%', sizeof(name) - 1);
+    assert_false(bi_place_url(url, name, error));
+    assert_non_null(strstr(error, "too long"));
+}
+
+static void passwords_are_not_shown(void **state)
+{
+    (void)state;
+    static const char *const urls[][2] = {
+        {"memory:", "memory:"},
+        {"sqlite:/a:b@c/d.db?sync=off", "sqlite:/a:b@c/d.db?sync=off"},
+        {"redis://user:hush@host:6379/0", "redis://user:***@host:6379/0"},
+        {"redis://:hush@host", "redis://:***@host"},
+        {"postgres://user@host:5432/db", "postgres://user@host:5432/db"},
+        {"beanstalk://host:11300/a:b@c", "beanstalk://host:11300/a:b@c"},
+        {"redis://u:h", "redis://u:h"},
+    };
+    char shown[BI_URL_MAX];
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
+        bi_place_show(shown, urls[i][0]);
+        assert_string_equal(shown, urls[i][1]);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_remove)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(systemd_is_asked_first),
+        TEST(root_has_the_directory_of_the_system),
+        TEST(whoever_can_write_there_has_it_too),
+        TEST(others_have_their_own),
+        TEST(without_a_home_there_is_no_place),
+        TEST(a_directory_is_made_for_its_owner_only),
+        TEST(a_directory_that_exists_is_left_as_it_is),
+        TEST(a_file_in_place_of_a_directory_is_told),
+        TEST(the_url_of_a_directory_escapes_what_urls_use),
+        TEST(passwords_are_not_shown),
+    };
+    return cmocka_run_group_tests_name("place", tests, NULL, NULL);
+}
