@@ -7,8 +7,9 @@ STEPS ?= 30000
 ROUNDS ?= 200
 STEP ?=
 ARGS ?=
+PORT ?= 11300
 
-.PHONY: all run test tests check asan tsan bench sim kill symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan bench sim kill symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -18,7 +19,12 @@ build/build.ninja:
 	meson setup build --prefix '$(PREFIX)' --libdir '$(LIBDIR)'
 	@echo '$(PREFIX) $(LIBDIR)' >build/bide-prefix
 
-run: ## install what is missing, build, and run the quick-start example
+run: ## install what is missing, build, and start bided on a file in build/run: PORT=11300
+	@tools/setup.sh build
+	@$(MAKE) --no-print-directory build/build.ninja
+	@tools/run.sh $(PORT) $(ARGS)
+
+quickstart: ## install what is missing, build, and run the quick-start example of the library
 	@tools/setup.sh build
 	@$(MAKE) --no-print-directory build/build.ninja
 	ninja -C build quickstart

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# install.sh - install the library under $PREFIX, in $LIBDIR of it, staged in $DESTDIR.
+# install.sh - install the library and bided under $PREFIX, in $LIBDIR of it, staged in $DESTDIR.
 #
 # What is built already is installed as it is, so that `make && sudo make install` leaves nothing
 # of root's in the build directory. Only another PREFIX or LIBDIR than it was built for, or a
-# build directory without the library, makes it build.
+# build directory in which something is missing, makes it build.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 wanted="$PREFIX $LIBDIR"
@@ -23,9 +23,12 @@ if [ ! -e build/build.ninja ]; then
 elif [ "$(cat build/bide-prefix 2>/dev/null)" != "$wanted" ]; then
     meson configure build -Dprefix="$PREFIX" -Dlibdir="$LIBDIR" || exit 1
     echo "$wanted" >build/bide-prefix
-    rm -f build/libbide.a
+    rm -f build/libbide.a build/bided
 fi
-[ -e build/libbide.a ] || ninja -C build library || exit 1
+complete() {
+    [ -e build/libbide.a ] && { [ -e build/bided ] || ! grep -q '^build bided:' build/build.ninja; }
+}
+complete || ninja -C build library || exit 1
 DESTDIR=$DESTDIR meson install -C build --no-rebuild || exit 1
 if [ -z "$DESTDIR" ] && [ "$(id -u)" = 0 ]; then
     ldconfig

@@ -213,39 +213,56 @@ static int settle(struct program *p, char *error)
     if (!find_place(p, &made, directory, error))
         return EXIT_FAILED;
     bi_place_show(p->shown, p->url);
+    snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s", p->shown,
+             p->listeners.list[0].name);
     return change_user(p, made ? directory : NULL, error);
 }
 
 /* ---- the queue ---- */
 
+/* Phases are told in the log, and steps in between where details are wanted. */
+static void tell_progress(struct program *p, const bide_recovery *progress)
+{
+    char text[160];
+    snprintf(text, sizeof(text), "%s stored jobs: %llu of %llu", bide_phase_name(progress->phase),
+             (unsigned long long)progress->loaded, (unsigned long long)progress->total);
+    bi_notify_status(text);
+    bool step = progress->phase == p->phase || progress->total == 0;
+    bi_log(&p->log, step ? BIDE_LOG_DEBUG : BIDE_LOG_INFO, "%s", text);
+    p->phase = progress->phase;
+}
+
 /* On a thread of the library, which waits meanwhile. */
 static void recovering(void *user, const bide_recovery *progress)
 {
     struct program *p = user;
-    char text[160];
-    bool done = progress->phase == BIDE_PHASE_RECOVERED;
-    if (done)
-        snprintf(text, sizeof(text), "%llu stored jobs are loaded, after %lld ms",
-                 (unsigned long long)progress->loaded,
-                 (long long)((bi_clock_boot() - p->opened_us) / 1000));
-    else
-        snprintf(text, sizeof(text), "%s stored jobs: %llu of %llu",
-                 bide_phase_name(progress->phase), (unsigned long long)progress->loaded,
-                 (unsigned long long)progress->total);
-    if (done)
-        bi_notify_status(p->status);
-    else
-        bi_notify_status(text);
-    bi_log(&p->log, progress->phase != p->phase ? BIDE_LOG_INFO : BIDE_LOG_DEBUG, "%s", text);
-    if (progress->failed > 0 && done)
+    if (progress->phase != BIDE_PHASE_RECOVERED) {
+        tell_progress(p, progress);
+        return;
+    }
+    bi_notify_status(p->status);
+    bi_log(&p->log, BIDE_LOG_INFO, "%llu stored jobs are loaded, after %lld ms",
+           (unsigned long long)progress->loaded,
+           (long long)((bi_clock_boot() - p->opened_us) / 1000));
+    if (progress->failed > 0)
         bi_log(&p->log, BIDE_LOG_ERROR, "%llu stored jobs could not be loaded, and are kept aside",
                (unsigned long long)progress->failed);
-    p->phase = progress->phase;
 }
 
 static uint64_t default_memory(void)
 {
     return bi_machine_memory("") / 10 * 8;
+}
+
+static void tell_queue(const struct program *p, const bide_options *options)
+{
+    static const char *const syncs[] = {"full", "normal", "off"};
+    bool stored = strncmp(p->url, "memory:", 7) != 0;
+    bi_log(&p->log, BIDE_LOG_INFO, "the queue is %.300s", p->shown);
+    bi_log(&p->log, BIDE_LOG_INFO, "%s%s%smax_job_size=%zu max_memory=%llu max_connections=%u",
+           stored ? "sync=" : "nothing is kept when bided stops; ",
+           stored ? syncs[options->sync] : "", stored ? " " : "", options->max_job_size,
+           (unsigned long long)options->max_memory, p->limits.max_connections);
 }
 
 static int open_queue(struct program *p, bide_options *resolved, char *error)
@@ -264,23 +281,13 @@ static int open_queue(struct program *p, bide_options *resolved, char *error)
         bi_refuse(error, "%s", bide_last_error());
         return EXIT_SETTINGS;
     }
+    tell_queue(p, resolved);
     p->opened_us = bi_clock_boot();
     int code = bide_open(p->url, &options, &p->queue);
     if (code == BIDE_OK)
         return EXIT_OK;
     bi_refuse(error, "cannot open %.250s: %s", p->shown, bide_last_error());
     return code == BIDE_EBUSY ? EXIT_OWNED : EXIT_FAILED;
-}
-
-static void tell_queue(const struct program *p, const bide_options *options)
-{
-    static const char *const syncs[] = {"full", "normal", "off"};
-    bool stored = strncmp(p->url, "memory:", 7) != 0;
-    bi_log(&p->log, BIDE_LOG_INFO, "the queue is %.300s", p->shown);
-    bi_log(&p->log, BIDE_LOG_INFO, "%s%s%smax_job_size=%zu max_memory=%llu max_connections=%u",
-           stored ? "sync=" : "nothing is kept when bided stops; ",
-           stored ? syncs[options->sync] : "", stored ? " " : "", options->max_job_size,
-           (unsigned long long)options->max_memory, p->limits.max_connections);
 }
 
 /* ---- the server ---- */
@@ -354,8 +361,6 @@ static int start_server(struct program *p, const bide_options *options, char *er
         }
         p->listeners.list[i].fd = -1;
     }
-    snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s", p->shown,
-             p->listeners.list[0].name);
     return EXIT_OK;
 }
 
@@ -369,7 +374,6 @@ static int serve(struct program *p, char *error)
         code = open_queue(p, &resolved, error);
     if (code != EXIT_OK)
         return code;
-    tell_queue(p, &resolved);
     code = start_server(p, &resolved, error);
     if (code == EXIT_OK)
         bi_server_run(p->server);

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# run.sh PORT [FLAG...] - build bided, start it on a SQLite file in build/run, and say how to talk
+# to it. It runs until Ctrl-C.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+port=${1:?usage: run.sh PORT [FLAG...]}
+shift
+
+# A build directory that was made before libevent-dev came has no bided.
+if ! grep -q '^build bided:' build/build.ninja; then
+    meson configure build --clearcache && meson setup --reconfigure build >/dev/null || exit 1
+fi
+if ! grep -q '^build bided:' build/build.ninja; then
+    echo "bide: there is no bided without libevent-dev, or with -Dserver=disabled" >&2
+    exit 1
+fi
+ninja -C build bided || exit 1
+
+store=(--directory build/run)
+where="the jobs are in build/run/bide.db: they are still there next time"
+if grep -q 'BIDE_WITH_SQLITE' build/compile_commands.json; then
+    mkdir -p build/run || exit 1
+else
+    store=(--url memory:)
+    where="the jobs are in memory: this build has no SQLite"
+fi
+
+cat <<END
+
+bided speaks the beanstalkd protocol on 127.0.0.1:$port; $where.
+In another terminal, put a job, look at it, take it (it comes back when the connection ends, unless
+it is deleted), and look at the figures:
+
+    printf 'put 0 0 60 5\r\nhello\r\nquit\r\n' | nc 127.0.0.1 $port
+    printf 'peek-ready\r\nreserve-with-timeout 1\r\nquit\r\n' | nc 127.0.0.1 $port
+    printf 'stats\r\nquit\r\n' | nc 127.0.0.1 $port
+
+without nc, in bash:
+
+    exec 3<>/dev/tcp/127.0.0.1/$port; printf 'stats-tube default\r\nquit\r\n' >&3; cat <&3
+
+from a program, with any client of beanstalkd:
+
+    Ruby    Beaneater.new('127.0.0.1:$port').tubes['email'].put('hello')
+    PHP     Pheanstalk\Pheanstalk::create('127.0.0.1', $port)->put('hello');
+    Python  greenstalk.Client(('127.0.0.1', $port)).put('hello')
+
+Ctrl-C stops it. build/bided --help has every setting.
+
+END
+exec build/bided --config /dev/null "${store[@]}" --listen "127.0.0.1:$port" "$@"
