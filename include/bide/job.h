@@ -129,6 +129,7 @@ typedef struct bide_job {
     size_t progress_size;
 
     int64_t ttr_ms;
+    int64_t delay_ms;  /* that put, release, fail or update last asked for; not stored */
     int64_t left_ms;   /* until due, end of lease, or end of retention; 0 in other states */
     int64_t age_ms;    /* since created */
     int64_t run_at_ms; /* delayed: the moment it becomes ready */
@@ -201,6 +202,7 @@ typedef struct bide_topic_stats {
     uint64_t references;         /* by topic_ref */
     int64_t oldest_ready_age_ms; /* how long the longest waiting ready job has been ready */
     bool paused;
+    int64_t pause_ms;      /* for how long it was paused; 0 when not paused */
     int64_t pause_left_ms; /* 0 when not paused */
 } bide_topic_stats;
 

@@ -588,6 +588,7 @@ static void put_back(struct core *core, struct undo *undo)
     job->priority = undo->form.priority;
     job->ttr = undo->form.ttr;
     job->due = undo->form.due;
+    job->delay = undo->form.delay;
     job->since = undo->form.since;
     job->flags = (uint8_t)((undo->form.flags & ~(JOB_KEYED | JOB_DIRTY | JOB_CACHED)) |
                            (job->flags & JOB_CACHED));

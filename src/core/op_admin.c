@@ -226,6 +226,7 @@ static bide_state new_due(const struct core *core, struct job *job, const bide_u
     bool wall = args->delay_ms == BIDE_KEEP;
     int64_t due = wall ? us_of(args->run_at_ms) : core->now.mono + us_of(args->delay_ms);
     job->flags &= (uint8_t)~JOB_DUE_WALL;
+    bi_job_set_delay(job, wall ? 0 : us_of(args->delay_ms));
     if (due <= (wall ? core->now.wall : core->now.mono)) {
         job->due = 0;
         return BIDE_STATE_READY;

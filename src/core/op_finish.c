@@ -137,6 +137,7 @@ void bi_core_retry(struct core *core, struct job *job, int64_t retry_in, bide_ev
         retry_in =
             bi_retry_delay(more->failures, more->backoff_base, more->backoff_max, &core->random);
     bi_core_return(core, job, retry_in);
+    bi_job_set_delay(job, retry_in);
     bi_event(core, why, job);
 }
 
@@ -301,6 +302,7 @@ int bi_op_release(struct core *core, bide_op *op)
     if (args->priority != BIDE_KEEP)
         job->priority = (uint32_t)args->priority;
     bi_core_return(core, job, us_of(args->delay_ms));
+    bi_job_set_delay(job, us_of(args->delay_ms));
     COUNT(core, topic_of(core, job), releases);
     bi_event(core, BIDE_EVENT_RELEASED, job);
     return BIDE_OK;

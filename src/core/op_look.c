@@ -96,10 +96,12 @@ static void fill_topic(const struct core *core, const struct topic *topic, bide_
     if (oldest != NULL)
         out->oldest_ready_age_ms = ms_down(age_of(core, oldest->since));
     out->paused = topic->paused_until != 0;
-    if (out->paused)
-        out->pause_left_ms = topic->paused_until == BI_NEVER
-                                 ? BIDE_TIME_MAX_MS
-                                 : ms_up(topic->paused_until - core->now.mono);
+    if (out->paused) {
+        bool forever = topic->paused_until == BI_NEVER;
+        out->pause_ms = forever ? BIDE_TIME_MAX_MS : ms_up(topic->pause);
+        out->pause_left_ms =
+            forever ? BIDE_TIME_MAX_MS : ms_up(topic->paused_until - core->now.mono);
+    }
 }
 
 int bi_op_topic_stats(struct core *core, bide_op *op)

@@ -91,6 +91,7 @@ void bi_core_snapshot(struct core *core, const struct job *job, bide_job *out, b
     }
     out->body_size = job->body_size;
     out->ttr_ms = ms_up(job->ttr);
+    out->delay_ms = bi_job_delay_ms(job);
     out->age_ms = ms_down(age_of(core, job->created));
     out->created_ms = moment(core, job->created);
     out->max_retries = BIDE_NO_RETRY_LIMIT;

@@ -274,6 +274,7 @@ void bi_topic_arm(struct core *core, struct topic *topic)
 void bi_topic_pause(struct core *core, struct topic *topic, int64_t until)
 {
     topic->paused_until = until;
+    topic->pause = until == 0 || until == BI_NEVER ? 0 : until - core->now.mono;
     if (until == 0 || until == BI_NEVER)
         bi_timers_clear(&core->mono, &topic->timer_pause);
     else

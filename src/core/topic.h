@@ -72,6 +72,7 @@ struct topic {
     uint32_t pins;        /* by what is under way and needs it to stay */
     uint64_t fair_turn;   /* when a fair reserve last took from it */
     int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
+    int64_t pause;        /* for how long that was asked for; shown only */
     uint32_t undo;        /* the journal's newest entry for the pause; 0: none */
     bide_counters total;
     uint8_t name_size;

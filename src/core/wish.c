@@ -85,6 +85,8 @@ bide_state bi_wish_settle_due(const struct core *core, struct job *job,
     if (image->due_wall)
         job->flags |= JOB_DUE_WALL;
     job->due = image->due_wall ? image->due : end_of(core, image);
+    if (!image->due_wall)
+        bi_job_set_delay(job, job->due - core->now.mono);
     return BIDE_STATE_DELAYED;
 }
 

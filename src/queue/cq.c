@@ -19,6 +19,7 @@ struct bide_cq {
     bide_op *head, *tail; /* completed */
     int fd;               /* readable while there is something */
     bool raised;
+    bool attended;             /* the owner looks by itself */
     _Atomic uint64_t expected; /* handed over, not drained */
 };
 
@@ -85,7 +86,7 @@ void bi_cq_unexpect(bide_cq *cq)
 static void raise_fd(bide_cq *cq)
 {
     uint64_t one = 1;
-    if (!cq->raised && write(cq->fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
+    if (!cq->attended && !cq->raised && write(cq->fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
         cq->raised = true;
 }
 
@@ -94,6 +95,23 @@ static void lower_fd(bide_cq *cq)
     uint64_t count;
     if (cq->raised && read(cq->fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
         cq->raised = false;
+}
+
+void bi_cq_attend(bide_cq *cq)
+{
+    pthread_mutex_lock(&cq->lock);
+    cq->attended = true;
+    lower_fd(cq);
+    pthread_mutex_unlock(&cq->lock);
+}
+
+bool bi_cq_leave(bide_cq *cq)
+{
+    pthread_mutex_lock(&cq->lock);
+    cq->attended = false;
+    bool filled = cq->head != NULL;
+    pthread_mutex_unlock(&cq->lock);
+    return filled;
 }
 
 /* A run of ops, first to last, all of one completion queue. */

@@ -45,6 +45,11 @@ void bi_cq_complete(bide_op *ops);
 void bi_cq_expect(bide_cq *cq);
 void bi_cq_unexpect(bide_cq *cq);
 
+/* The owner of a completion queue is awake and will drain it before it sleeps: its fd need not be
+ * raised. Before it sleeps it leaves; true: something has completed meanwhile. */
+void bi_cq_attend(bide_cq *cq);
+bool bi_cq_leave(bide_cq *cq);
+
 /* True on a thread that runs callbacks. */
 bool bi_in_callback(void);
 

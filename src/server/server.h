@@ -22,11 +22,11 @@ struct server;
 
 /* What may change while the server runs; see bi_server_change(). */
 struct server_limits {
-    uint32_t max_connections;    /* further ones are accepted and closed at once, and counted */
-    int64_t idle_timeout_ms;     /* a connection that asks nothing, waits for nothing and holds no job
+    uint32_t max_connections;  /* further ones are accepted and closed at once, and counted */
+    int64_t idle_timeout_ms;   /* a connection that asks nothing, waits for nothing and holds no job
                                     that long is closed; 0: never */
-    int64_t stop_timeout_ms;     /* how long a stop waits for clients that do not read */
-    uint64_t max_client_bytes;   /* what all connections together may have in buffers */
+    int64_t stop_timeout_ms;   /* how long a stop waits for clients that do not read */
+    uint64_t max_client_bytes; /* what all connections together may have in buffers */
     char auth_secret[BIDE_TOPIC_MAX + 1]; /* "": nobody but loopback and unix sockets is served */
 };
 

@@ -16,18 +16,28 @@ struct bide_buf {
     unsigned char data[];
 };
 
-bide_buf *bide_buf_new(const void *data, size_t size)
+bide_buf *bi_buf_room(size_t size, void **bytes)
 {
-    if (size >= UINT32_MAX || (data == NULL && size > 0))
+    if (size >= UINT32_MAX)
         return NULL;
     bide_buf *buf = malloc(sizeof(*buf) + size + 1);
     if (buf == NULL)
         return NULL;
     atomic_init(&buf->refs, 1);
     buf->size = (uint32_t)size;
-    if (size > 0)
-        memcpy(buf->data, data, size);
     buf->data[size] = 0;
+    *bytes = buf->data;
+    return buf;
+}
+
+bide_buf *bide_buf_new(const void *data, size_t size)
+{
+    void *bytes;
+    if (data == NULL && size > 0)
+        return NULL;
+    bide_buf *buf = bi_buf_room(size, &bytes);
+    if (buf != NULL && size > 0)
+        memcpy(bytes, data, size);
     return buf;
 }
 

@@ -7,6 +7,10 @@
 
 #include <bide/job.h>
 
+/* A new buffer whose bytes are still to be written, before anybody else sees it; NULL when out of
+ * memory. */
+bide_buf *bi_buf_room(size_t size, void **bytes);
+
 /* Have they the same bytes? No buffer is the same as no buffer only. */
 bool bi_buf_same(const bide_buf *a, const bide_buf *b);
 

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * inside - what the files of the server share: the server, its connections, their requests.
+ *
+ * A turn of the loop: libevent says which sockets are readable. Each is read once; its complete
+ * commands become requests, whose ops gather in one batch for all connections. The batch is handed
+ * to the queue when it is full, when a command needs the answer of an earlier one, and at the end
+ * of the turn. Answers go into the output of their connection, in the order of the commands, and
+ * every output that has grown is written once.
+ *
+ * A request that the queue cannot answer at once (a reserve that waits, a change that is not stored
+ * yet) stays in the line of its connection; answers of later commands wait behind it. A command
+ * behind a blocking request is not even looked at: it stays in the input.
+ */
+#ifndef BI_SERVER_INSIDE_H
+#define BI_SERVER_INSIDE_H
+
+#include "server/beanstalk_parse.h"
+#include "server/output.h"
+#include "server/server.h"
+#include "server/session.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#define BATCH_MAX     128                 /* ops in one submit */
+#define READ_MAX      ((size_t)128 << 10) /* bytes of one read, and of a stopped connection's input */
+#define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
+#define LINE_DEPTH    1024                /* requests of one connection */
+#define OUTPUT_HIGH   ((size_t)256 << 10) /* more than this unsent: no further commands */
+#define EXPECTED_HIGH ((size_t)8 << 20)   /* bodies that requests under way may bring */
+#define SOON_US       INT64_C(1000000)    /* DEADLINE_SOON: the lease ends within that time */
+
+struct conn;
+struct call;
+
+/* Why a waiting request is being given up. */
+enum why { WHY_NONE, WHY_SOON, WHY_HALF_CLOSED, WHY_GONE };
+
+/* What a session does with a tube: uses or watches it, and says so. */
+typedef void (*tube_taker)(struct conn *conn, struct tube *tube, struct output *reply);
+
+struct request {
+    bide_op op; /* first: an op of the server is its request */
+    struct server *server;
+    struct conn *conn; /* NULL: it has gone */
+    struct request *next;
+    /* Says what came of it; false: it has been submitted once more. */
+    bool (*answer)(struct request *request);
+    bool finished; /* completed, and its turn has not come */
+    bool early;    /* completed before its turn had come */
+    bool blocking; /* commands behind it wait */
+    bool trying;   /* a reserve in the batch, which would not wait */
+    bool counted;  /* among the server's held ones */
+    bool modern;   /* refusals have words of their own */
+    bool leased;   /* by a token that the client named */
+    enum why why;
+    int64_t timeout_ms; /* of a reserve: what was asked for */
+    size_t expected;    /* bytes that it may bring */
+    size_t bytes;       /* of the body that it carries */
+    struct tube *tube;  /* use, watch: held until the topic knows of it */
+    tube_taker take_tube;
+    void *extra; /* memory that goes with it */
+    void (*drop)(void *extra);
+    const char *text; /* said in its turn, text_size bytes */
+    size_t text_size;
+    union {
+        bide_job job;
+        struct {
+            bide_put_options options;
+            char key[BIDE_KEY_MAX];
+        } put;
+        bide_topic_stats topic;
+        bide_stats stats;
+        char copy[OUTPUT_SMALL]; /* said in its turn */
+    };
+};
+
+enum stage {
+    STAGE_LINE,
+    STAGE_BODY,    /* incoming waits for the rest of its body */
+    STAGE_SKIP,    /* skip bytes, then say skip_text */
+    STAGE_DISCARD, /* a line that is too long */
+};
+
+/* A command whose body has not come completely. */
+struct incoming {
+    struct command command;
+    bide_buf *buf;
+    char *data; /* of buf */
+    size_t got; /* with the CRLF behind it */
+    char end[2];
+    char name[64];
+};
+
+struct conn {
+    struct server *server;
+    struct conn *prev, *next; /* all, the one that was idle for longest first */
+    int fd;
+    struct event event;
+    struct event alarm; /* DEADLINE_SOON */
+    short wanted;       /* what event is added for */
+    bool local;         /* a unix socket, or from this machine */
+    bool authorised;
+    bool producer, worker;
+    bool eof;     /* the peer sends no more */
+    bool quit;    /* nothing more is executed */
+    bool dead;    /* to be closed at once */
+    bool dirty;   /* in the server's list of those to look at */
+    bool runs;    /* in the list of those that may go on */
+    bool pressed; /* stopped because the queue has too much to do */
+    enum stage stage;
+    const char *skip_text;
+    uint64_t skip;
+    struct incoming *incoming;
+    char *input; /* what was read and not executed */
+    size_t input_size;
+    struct output output;
+    size_t memory; /* counted in the server's client_bytes */
+    struct session session;
+    struct request *line_head, *line_tail;
+    size_t line_count;
+    uint32_t blocked;   /* blocking requests in the line */
+    uint32_t trying;    /* of these, reserves that are still in the batch */
+    size_t expected;    /* bytes that requests in the line may bring */
+    struct call *calls; /* those that are under way */
+    size_t call_count;
+    struct feed_link *feeds;
+    struct conn *next_dirty, *next_run;
+    int64_t active; /* when it last sent something */
+};
+
+struct listener {
+    struct listener *next;
+    struct server *server;
+    struct event event;
+    int fd;
+    bool tcp;
+};
+
+struct server {
+    bide *queue;
+    bide_cq *cq;
+    struct bi_log log;
+    struct server_limits limits;
+    struct server_settings settings;
+    struct event_base *base;
+    struct event cq_event, term, interrupt, usr1, hup, idle_timer, stop_timer, accept_timer;
+    struct listener *listeners;
+    struct conn *first, *last; /* connections */
+    struct conn *dirty, *runs;
+    struct tubes tubes;
+    struct tube *default_tube;
+    struct request *spare; /* requests that nobody needs */
+    size_t spare_count;
+    bide_op *batch[BATCH_MAX];
+    size_t batch_count;
+    char *scratch;
+    size_t scratch_at;
+    size_t under_way; /* ops handed over and not completed */
+    uint64_t held;    /* of these, changes that are not stored yet */
+    uint64_t held_bytes;
+    uint64_t held_max, held_bytes_max;
+    size_t max_job_size, max_result_size;
+    uint64_t client_bytes; /* memory in buffers of connections */
+    uint32_t connections, producers, workers;
+    uint64_t total_connections, refused_connections;
+    uint64_t commands[VERB_COUNT + 1];
+    bool pressed;  /* a connection was stopped because the queue has too much to do */
+    bool stopping; /* a stop has begun */
+    bool ended;    /* the wait for clients is over */
+    int64_t now;   /* boot-time clock, of this turn */
+    int64_t started;
+    char id[17];
+};
+
+/* ---- server.c ---- */
+
+/* Adds an op to the batch. Its done() is called once, on the loop's thread. */
+void bi_server_submit(struct server *server, bide_op *op);
+/* Hands the batch over, and whatever comes of it. */
+void bi_server_flush(struct server *server);
+/* A turn ends with a look at it. */
+void bi_server_mark(struct conn *conn);
+/* It may go on with its input. */
+void bi_server_wake(struct conn *conn);
+/* The queue has enough to do. */
+bool bi_server_pressed(const struct server *server);
+
+/* ---- request.c ---- */
+
+/* A request of a connection, or of nobody; NULL when out of memory. */
+struct request *bi_request_new(struct server *server, struct conn *conn, bide_op_kind kind,
+                               bool (*answer)(struct request *request));
+/* Submits it, for the first time or again. */
+void bi_request_submit(struct request *request);
+/* Puts it into the line of its connection and submits it. */
+void bi_request_ask(struct request *request);
+/* Answers it now, or when its turn has come: the queue is not asked. */
+void bi_request_in_turn(struct request *request);
+void bi_request_free(struct request *request);
+/* Asks the queue to give up a waiting request. */
+void bi_request_give_up(struct request *request, enum why why);
+/* Nobody waits for an answer any more. */
+void bi_request_abandon(struct request *request);
+/* Gives a job back that nobody holds any more. */
+void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bool failed);
+
+/* ---- conn.c ---- */
+
+void bi_conn_open(struct server *server, int fd, bool local);
+/* Closes it, and gives back what it holds. */
+void bi_conn_close(struct conn *conn);
+/* Says something in its turn; the text must live for ever. */
+void bi_conn_say(struct conn *conn, const char *text);
+/* The same for a text of at most OUTPUT_SMALL bytes, which is copied. */
+void bi_conn_say_copy(struct conn *conn, const char *text, size_t size);
+/* Says what is finished at the head of the line. */
+void bi_conn_settle(struct conn *conn);
+/* Executes what it has of input. */
+void bi_conn_run(struct conn *conn);
+/* Writes, and closes or changes what is waited for. */
+void bi_conn_finish_turn(struct conn *conn);
+/* Nothing is under way, and all has been said. */
+bool bi_conn_is_done(const struct conn *conn);
+/* Stops to read and to wait. */
+void bi_conn_stop(struct conn *conn);
+
+/* ---- beanstalk.c, beanstalk_more.c, beanstalk_stats.c ---- */
+
+/* The largest body that a verb takes. */
+size_t bi_beanstalk_body_max(const struct server *server, enum verb verb);
+/* True if the command may be executed now; false: not before those ahead of it are answered. */
+bool bi_beanstalk_may(struct conn *conn, const struct command *command);
+/* Executes a complete command. Its body is there until the batch goes; what buf holds goes at once. */
+void bi_beanstalk_execute(struct conn *conn, const struct command *command);
+/* A new request of a connection; NULL: memory is out, and the connection has been told. */
+struct request *bi_beanstalk_ask(struct conn *conn, bide_op_kind kind,
+                                 bool (*answer)(struct request *request));
+/* It puts jobs; it takes jobs. */
+void bi_beanstalk_produces(struct conn *conn);
+void bi_beanstalk_works(struct conn *conn);
+/* What the protocol says to an outcome or failure. */
+const char *bi_beanstalk_refusal(const struct request *request);
+/* Says so. */
+bool bi_beanstalk_refuse(struct request *request);
+/* The waiting reserve of a connection that holds jobs: when to tell it of a deadline. */
+void bi_beanstalk_alarm(struct conn *conn);
+
+/* A connection lets go of a tube. */
+void bi_beanstalk_let_go(struct server *server, struct tube *tube);
+
+/* "OK <bytes>", and the text. */
+void bi_beanstalk_say_document(struct conn *conn, struct output *text);
+
+/* The handlers in other files. */
+void bi_beanstalk_stats(struct conn *conn, const struct command *command);
+void bi_beanstalk_stats_job(struct conn *conn, const struct command *command);
+void bi_beanstalk_stats_tube(struct conn *conn, const struct command *command);
+void bi_beanstalk_list_tubes(struct conn *conn, const struct command *command);
+void bi_beanstalk_list_watched(struct conn *conn, const struct command *command);
+void bi_beanstalk_list_jobs(struct conn *conn, const struct command *command);
+void bi_beanstalk_put_many(struct conn *conn, const struct command *command);
+void bi_beanstalk_reserve_many(struct conn *conn, const struct command *command);
+void bi_beanstalk_result(struct conn *conn, const struct command *command);
+void bi_beanstalk_update(struct conn *conn, const struct command *command);
+void bi_beanstalk_cancel(struct conn *conn, const struct command *command);
+void bi_beanstalk_purge(struct conn *conn, const struct command *command);
+void bi_beanstalk_auth(struct conn *conn, const struct command *command);
+
+/* ---- call.c ---- */
+
+void bi_beanstalk_call(struct conn *conn, const struct command *command);
+void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command);
+/* The connection goes. */
+void bi_call_drop(struct conn *conn);
+
+#endif

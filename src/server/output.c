@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/output.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define PIECES 64 /* in one write */
+
+void bi_output_init(struct output *output)
+{
+    memset(output, 0, offsetof(struct output, small));
+    output->room = OUTPUT_SMALL;
+}
+
+static void drop_bodies(struct output *output)
+{
+    for (size_t i = output->body_first; i < output->body_count; i++)
+        bide_buf_unref(output->bodies[i].buf);
+    output->body_first = output->body_count = 0;
+    output->body_sent = output->body_bytes = 0;
+}
+
+void bi_output_done(struct output *output)
+{
+    drop_bodies(output);
+    free(output->bodies);
+    free(output->data);
+    bi_output_init(output);
+}
+
+static char *bytes_of(struct output *output)
+{
+    return output->data == NULL ? output->small : output->data;
+}
+
+static bool grow(struct output *output, size_t more)
+{
+    size_t room = output->room * 2;
+    while (room < output->size + more)
+        room *= 2;
+    char *data = realloc(output->data, room);
+    if (data == NULL) {
+        output->broken = true;
+        return false;
+    }
+    if (output->data == NULL)
+        memcpy(data, output->small, output->size);
+    output->data = data;
+    output->room = room;
+    return true;
+}
+
+/* Forgets what has been sent, so that a stream which never runs dry does not grow. */
+static void compact(struct output *output)
+{
+    size_t gone = output->sent;
+    char *data = bytes_of(output);
+    memmove(data, data + gone, output->size - gone);
+    output->size -= gone;
+    output->sent = 0;
+    size_t left = output->body_count - output->body_first;
+    for (size_t i = 0; i < left; i++) {
+        output->bodies[i] = output->bodies[output->body_first + i];
+        output->bodies[i].at -= gone;
+    }
+    output->body_first = 0;
+    output->body_count = left;
+}
+
+/* Room for more bytes at the end; NULL if there is none. */
+static char *reserve(struct output *output, size_t more)
+{
+    if (output->room - output->size < more) {
+        if (output->sent > output->size / 2)
+            compact(output);
+        if (output->room - output->size < more && !grow(output, more))
+            return NULL;
+    }
+    return bytes_of(output) + output->size;
+}
+
+void bi_output_add(struct output *output, const void *data, size_t size)
+{
+    char *to = reserve(output, size);
+    if (to == NULL || size == 0)
+        return;
+    memcpy(to, data, size);
+    output->size += size;
+}
+
+void bi_output_text(struct output *output, const char *text)
+{
+    bi_output_add(output, text, strlen(text));
+}
+
+void bi_output_number(struct output *output, uint64_t number)
+{
+    char digits[20];
+    size_t at = sizeof(digits);
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    bi_output_add(output, digits + at, sizeof(digits) - at);
+}
+
+void bi_output_format(struct output *output, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int size = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *to = size < 0 ? NULL : reserve(output, (size_t)size + 1);
+    if (to == NULL) {
+        output->broken = true;
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(to, (size_t)size + 1, format, args);
+    va_end(args);
+    output->size += (size_t)size;
+}
+
+static bool make_place(struct output *output)
+{
+    if (output->body_count < output->body_room)
+        return true;
+    size_t room = output->body_room == 0 ? 4 : output->body_room * 2;
+    struct output_body *bodies = realloc(output->bodies, room * sizeof(*bodies));
+    if (bodies == NULL) {
+        output->broken = true;
+        return false;
+    }
+    output->bodies = bodies;
+    output->body_room = room;
+    return true;
+}
+
+void bi_output_body(struct output *output, bide_buf *buf, const void *data, size_t size)
+{
+    if (size <= OUTPUT_COPY || buf == NULL || size != bide_buf_size(buf)) {
+        bi_output_add(output, data, size);
+        return;
+    }
+    if (!make_place(output))
+        return;
+    output->bodies[output->body_count++] = (struct output_body){output->size, bide_buf_ref(buf)};
+    output->body_bytes += size;
+}
+
+/* ---- writing ---- */
+
+/* Bodies and the bytes between them, in order, from what is still to be sent. */
+static size_t gather(struct output *output, struct iovec *pieces)
+{
+    char *data = bytes_of(output);
+    size_t count = 0;
+    size_t at = output->sent;
+    size_t skip = output->body_sent;
+    size_t i = output->body_first;
+    for (; i < output->body_count && count + 2 < PIECES; i++) {
+        const struct output_body *body = &output->bodies[i];
+        if (body->at > at)
+            pieces[count++] = (struct iovec){data + at, body->at - at};
+        at = body->at;
+        char *bytes = (char *)(uintptr_t)bide_buf_data(body->buf);
+        pieces[count++] = (struct iovec){bytes + skip, bide_buf_size(body->buf) - skip};
+        skip = 0;
+    }
+    if (i == output->body_count && at < output->size)
+        pieces[count++] = (struct iovec){data + at, output->size - at};
+    return count;
+}
+
+/* So many bytes have gone. */
+static void advance(struct output *output, size_t sent)
+{
+    while (sent > 0 && output->body_first < output->body_count) {
+        struct output_body *body = &output->bodies[output->body_first];
+        size_t before = body->at - output->sent;
+        if (sent < before)
+            break;
+        sent -= before;
+        output->sent = body->at;
+        size_t left = bide_buf_size(body->buf) - output->body_sent;
+        size_t part = sent < left ? sent : left;
+        output->body_sent += part;
+        output->body_bytes -= part;
+        sent -= part;
+        if (part < left)
+            return;
+        bide_buf_unref(body->buf);
+        output->body_first++;
+        output->body_sent = 0;
+    }
+    output->sent += sent;
+    assert(output->sent <= output->size);
+}
+
+static void begin_again(struct output *output)
+{
+    output->size = output->sent = 0;
+    output->body_first = output->body_count = 0;
+}
+
+bool bi_output_write(struct output *output, int fd)
+{
+    struct iovec pieces[PIECES];
+    while (bi_output_left(output) > 0) {
+        ssize_t sent;
+        size_t wanted = bi_output_left(output);
+        if (output->body_bytes == 0) {
+            sent = send(fd, bytes_of(output) + output->sent, wanted, MSG_NOSIGNAL);
+        } else {
+            struct msghdr message = {.msg_iov = pieces, .msg_iovlen = gather(output, pieces)};
+            sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+        }
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return errno == EAGAIN || errno == EWOULDBLOCK;
+        advance(output, (size_t)sent);
+    }
+    begin_again(output);
+    return true;
+}
+
+void bi_output_trim(struct output *output, size_t keep)
+{
+    if (bi_output_left(output) > 0 || output->data == NULL || output->room <= keep)
+        return;
+    bi_output_done(output);
+}

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * server - the loop: who is readable, what has completed, what is to be written; and who may come in,
+ * and how it ends.
+ */
+#define _GNU_SOURCE /* accept4 */
+#include "queue/queue.h"
+#include "server/inside.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ACCEPT_MAX 64  /* connections a turn and listener */
+#define PASSES_MAX 64  /* through completions, before outputs are written again */
+#define ACCEPT_MS  100 /* without file descriptors: try again then */
+#define IDLE_MS    1000
+#define HELD_SHARE 4 /* the server keeps a fourth of the queue's limits free */
+
+/* ---- the batch ---- */
+
+void bi_server_submit(struct server *server, bide_op *op)
+{
+    if (server->batch_count == BATCH_MAX)
+        bi_server_flush(server);
+    server->batch[server->batch_count++] = op;
+}
+
+/* Ops that wait for something to happen, and not for the store. */
+static bool is_waiting(const bide_op *op)
+{
+    return op->kind == BIDE_OP_RESERVE || op->kind == BIDE_OP_WAIT || op->kind == BIDE_OP_EVENTS ||
+           op->kind == BIDE_OP_FINISH_AND_RESERVE || op->kind == BIDE_OP_RECOVERED;
+}
+
+/* It has not been answered at once. */
+static void count_pending(struct server *server, struct request *request)
+{
+    if (request->trying && request->conn != NULL)
+        request->conn->trying--;
+    request->trying = false;
+    if (request->counted || is_waiting(&request->op))
+        return;
+    request->counted = true;
+    server->held++;
+    server->held_bytes += request->bytes;
+}
+
+static void submit(struct server *server, bide_op **ops, size_t count)
+{
+    int pending = bide_submit(server->queue, ops, count);
+    assert(pending >= 0);
+    for (size_t i = 0; i < count; i++) {
+        if (ops[i]->status != BIDE_PENDING)
+            ops[i]->done(ops[i]);
+        else if (ops[i]->user == NULL)
+            count_pending(server, (struct request *)(void *)ops[i]);
+    }
+}
+
+void bi_server_flush(struct server *server)
+{
+    while (server->batch_count > 0) {
+        bide_op *ops[BATCH_MAX];
+        size_t count = server->batch_count;
+        memcpy(ops, server->batch, count * sizeof(bide_op *));
+        server->batch_count = 0;
+        submit(server, ops, count);
+    }
+}
+
+bool bi_server_pressed(const struct server *server)
+{
+    return server->held >= server->held_max || server->held_bytes >= server->held_bytes_max;
+}
+
+/* ---- a turn ---- */
+
+void bi_server_mark(struct conn *conn)
+{
+    if (conn->dirty)
+        return;
+    conn->dirty = true;
+    conn->next_dirty = conn->server->dirty;
+    conn->server->dirty = conn;
+}
+
+void bi_server_wake(struct conn *conn)
+{
+    if (conn->runs)
+        return;
+    conn->runs = true;
+    conn->next_run = conn->server->runs;
+    conn->server->runs = conn;
+}
+
+static void run_all(struct server *server)
+{
+    struct conn *conn = server->runs;
+    server->runs = NULL;
+    while (conn != NULL) {
+        struct conn *next = conn->next_run;
+        conn->runs = false;
+        bi_conn_run(conn);
+        conn = next;
+    }
+}
+
+/* The queue has room again: those that were stopped by it go on. */
+static void relieve(struct server *server)
+{
+    if (!server->pressed || bi_server_pressed(server))
+        return;
+    server->pressed = false;
+    for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
+        if (!conn->pressed)
+            continue;
+        conn->pressed = false;
+        bi_server_wake(conn);
+    }
+}
+
+static void write_all(struct server *server)
+{
+    struct conn *conn = server->dirty;
+    server->dirty = NULL;
+    while (conn != NULL) {
+        struct conn *next = conn->next_dirty;
+        conn->dirty = false;
+        /* One that also may go on is looked at again when it has. */
+        bi_conn_finish_turn(conn);
+        conn = next;
+    }
+}
+
+static void turn(struct server *server)
+{
+    for (int i = 0; i < PASSES_MAX; i++) {
+        bi_server_flush(server);
+        bide_cq_drain(server->cq, 0);
+        relieve(server);
+        run_all(server);
+        bi_server_flush(server);
+        server->scratch_at = 0;
+        if (server->runs == NULL)
+            write_all(server);
+        if (server->runs == NULL && server->batch_count == 0 && server->dirty == NULL)
+            break;
+    }
+}
+
+static bool is_busy(const struct server *server)
+{
+    return server->runs != NULL || server->dirty != NULL || server->batch_count > 0;
+}
+
+/* ---- coming in ---- */
+
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_UNIX)
+        return true;
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const void *)address;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    if (address->ss_family != AF_INET6)
+        return false;
+    const struct sockaddr_in6 *v6 = (const void *)address;
+    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return v6->sin6_addr.s6_addr[12] == 127;
+    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+static void refuse(struct server *server, int fd, const char *text)
+{
+    server->refused_connections++;
+    if (text != NULL && send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        bi_log(&server->log, BIDE_LOG_DEBUG, "a connection was refused, and has gone already");
+    close(fd);
+}
+
+static void come_in(struct server *server, int fd, const struct sockaddr_storage *address)
+{
+    bool local = is_loopback(address);
+    if (server->connections >= server->limits.max_connections) {
+        if (server->refused_connections % 1000 == 0)
+            bi_log(&server->log, BIDE_LOG_WARN,
+                   "a connection was refused: there are %u, as many as max_connections allows",
+                   server->connections);
+        refuse(server, fd, "OUT_OF_MEMORY\r\n");
+    } else if (!local && server->limits.auth_secret[0] == 0) {
+        if (server->refused_connections % 1000 == 0)
+            bi_log(&server->log, BIDE_LOG_WARN,
+                   "a connection from another machine was refused: there is no auth_secret");
+        refuse(server, fd, "AUTH_REQUIRED\r\n");
+    } else {
+        bi_conn_open(server, fd, local);
+    }
+}
+
+static void listen_again(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    (void)fd;
+    (void)what;
+    for (struct listener *listener = server->listeners; listener != NULL; listener = listener->next)
+        event_add(&listener->event, NULL);
+}
+
+/* No descriptor for a connection: rather than be told of it again and again, wait a little. */
+static void rest(struct server *server, int reason)
+{
+    struct timeval after = {.tv_usec = ACCEPT_MS * 1000};
+    bi_log(&server->log, BIDE_LOG_WARN, "cannot accept a connection: %s", strerror(reason));
+    for (struct listener *listener = server->listeners; listener != NULL; listener = listener->next)
+        event_del(&listener->event);
+    evtimer_add(&server->accept_timer, &after);
+}
+
+static void on_accept(evutil_socket_t fd, short what, void *arg)
+{
+    struct listener *listener = arg;
+    (void)what;
+    for (int i = 0; i < ACCEPT_MAX; i++) {
+        struct sockaddr_storage address = {0};
+        socklen_t size = sizeof(address);
+        int got = accept4(fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (got >= 0) {
+            come_in(listener->server, got, &address);
+            continue;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            rest(listener->server, errno);
+        if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
+}
+
+int bi_server_listen(struct server *server, int fd)
+{
+    struct listener *listener = calloc(1, sizeof(*listener));
+    if (listener == NULL)
+        return BIDE_ENOMEM;
+    int one = 1;
+    /* Connections inherit these; a unix socket has no use for them. */
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    evutil_make_socket_nonblocking(fd);
+    listener->server = server;
+    listener->fd = fd;
+    event_assign(&listener->event, server->base, fd, EV_READ | EV_PERSIST, on_accept, listener);
+    listener->next = server->listeners;
+    server->listeners = listener;
+    return BIDE_OK;
+}
+
+static void close_listeners(struct server *server)
+{
+    event_del(&server->accept_timer);
+    while (server->listeners != NULL) {
+        struct listener *listener = server->listeners;
+        server->listeners = listener->next;
+        event_del(&listener->event);
+        close(listener->fd);
+        free(listener);
+    }
+}
+
+/* ---- signals and timers ---- */
+
+static void end_now(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    (void)fd;
+    (void)what;
+    server->ended = true;
+}
+
+static void on_stop(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    (void)fd;
+    (void)what;
+    if (server->stopping) {
+        server->ended = true;
+        return;
+    }
+    bi_log(&server->log, BIDE_LOG_INFO, "stopping: %u connections", server->connections);
+    server->stopping = true;
+    if (server->settings.stopping != NULL)
+        server->settings.stopping(server->settings.user);
+    close_listeners(server);
+    for (struct conn *conn = server->first; conn != NULL; conn = conn->next)
+        bi_conn_stop(conn);
+    int64_t wait = server->limits.stop_timeout_ms;
+    struct timeval after = {.tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000};
+    evtimer_add(&server->stop_timer, &after);
+}
+
+static bool answer_drain(struct request *request)
+{
+    if (request->op.status != BIDE_OK)
+        bi_log(&request->server->log, BIDE_LOG_ERROR, "cannot drain: %s", request->op.error);
+    return true;
+}
+
+static void on_drain(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    (void)fd;
+    (void)what;
+    struct request *request = bi_request_new(server, NULL, BIDE_OP_DRAIN, answer_drain);
+    if (request == NULL)
+        return;
+    bi_log(&server->log, BIDE_LOG_INFO, "draining: puts are refused from now on");
+    request->op.drain = (bide_drain_args){true};
+    bi_request_submit(request);
+}
+
+static void on_reload(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    (void)fd;
+    (void)what;
+    if (server->settings.reload != NULL)
+        server->settings.reload(server->settings.user);
+}
+
+static void on_completion(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg; /* a turn drains */
+}
+
+/* Closes those that have done nothing for long. All are looked at: once a second, and only when
+ * there is a limit. */
+static void on_idle(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    (void)fd;
+    (void)what;
+    int64_t limit = server->limits.idle_timeout_ms * 1000;
+    if (limit == 0)
+        return;
+    for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
+        bool idle = conn->line_head == NULL && conn->call_count == 0 &&
+                    conn->session.held_count == 0 && server->now - conn->active >= limit;
+        if (!idle)
+            continue;
+        conn->dead = true;
+        bi_server_mark(conn);
+    }
+}
+
+/* ---- all together ---- */
+
+static void make_id(struct server *server)
+{
+    unsigned char bytes[8] = {0};
+    if (getrandom(bytes, sizeof(bytes), GRND_NONBLOCK) != (ssize_t)sizeof(bytes))
+        memcpy(bytes, &server->started, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(server->id + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static void set_limits(struct server *server, const bide_options *options)
+{
+    uint64_t ops = options->max_pending_ops == 0 ? 100000 : options->max_pending_ops;
+    uint64_t bytes =
+        options->max_pending_bytes == 0 ? (uint64_t)64 << 20 : options->max_pending_bytes;
+    server->held_max = ops - ops / HELD_SHARE;
+    server->held_bytes_max = bytes - bytes / HELD_SHARE;
+    server->max_job_size = options->max_job_size == 0 ? 65535 : options->max_job_size;
+    server->max_result_size = options->max_result_size == 0 ? 65536 : options->max_result_size;
+}
+
+static int prepare_default_tube(struct server *server, char *error)
+{
+    static const bide_slice name = {"default", 7};
+    int code = bide_topic_ref(server->queue, "default", 1);
+    if (code != BIDE_OK) {
+        snprintf(error, BIDE_ERROR_SIZE, "%s", bide_last_error());
+        return code;
+    }
+    server->default_tube = bi_tubes_hold(&server->tubes, name);
+    if (server->default_tube == NULL)
+        return BIDE_ENOMEM;
+    server->default_tube->referenced = true;
+    return BIDE_OK;
+}
+
+static bool assign_events(struct server *server)
+{
+    struct timeval second = {.tv_sec = IDLE_MS / 1000};
+    struct event_base *base = server->base;
+    event_assign(&server->cq_event, base, bide_cq_fd(server->cq), EV_READ | EV_PERSIST,
+                 on_completion, server);
+    evsignal_assign(&server->term, base, SIGTERM, on_stop, server);
+    evsignal_assign(&server->interrupt, base, SIGINT, on_stop, server);
+    evsignal_assign(&server->usr1, base, SIGUSR1, on_drain, server);
+    evsignal_assign(&server->hup, base, SIGHUP, on_reload, server);
+    event_assign(&server->idle_timer, base, -1, EV_PERSIST, on_idle, server);
+    evtimer_assign(&server->stop_timer, base, end_now, server);
+    evtimer_assign(&server->accept_timer, base, listen_again, server);
+    return event_add(&server->cq_event, NULL) == 0 && event_add(&server->term, NULL) == 0 &&
+           event_add(&server->interrupt, NULL) == 0 && event_add(&server->usr1, NULL) == 0 &&
+           event_add(&server->hup, NULL) == 0 && event_add(&server->idle_timer, &second) == 0;
+}
+
+int bi_server_new(const struct server_settings *settings, struct server **out, char *error)
+{
+    struct server *server = calloc(1, sizeof(*server));
+    int code = BIDE_ENOMEM;
+    snprintf(error, BIDE_ERROR_SIZE, "the server has no memory to begin with");
+    if (server == NULL)
+        return code;
+    server->settings = *settings;
+    server->queue = settings->queue;
+    server->log = settings->log;
+    server->limits = settings->limits;
+    server->started = server->now = bi_clock_boot();
+    set_limits(server, &settings->options);
+    make_id(server);
+    uint64_t seed = 0;
+    memcpy(&seed, server->id, sizeof(seed));
+    bi_tubes_init(&server->tubes, seed);
+    server->scratch = malloc(SCRATCH_SIZE);
+    server->base = event_base_new();
+    if (server->scratch != NULL && server->base != NULL)
+        code = bide_cq_new(&server->cq);
+    if (code == BIDE_OK && !assign_events(server))
+        code = BIDE_ESYSTEM;
+    if (code == BIDE_OK)
+        code = prepare_default_tube(server, error);
+    if (code != BIDE_OK) {
+        bi_server_free(server);
+        return code;
+    }
+    *out = server;
+    return BIDE_OK;
+}
+
+void bi_server_change(struct server *server, const struct server_limits *limits)
+{
+    server->limits = *limits;
+}
+
+/* A stop is complete when every connection has been told all and has gone, and nothing of what was
+ * handed over is on its way. */
+static bool is_over(const struct server *server)
+{
+    return server->stopping && server->first == NULL && server->under_way == 0;
+}
+
+static void close_all(struct server *server)
+{
+    while (server->first != NULL)
+        bi_conn_close(server->first);
+    server->dirty = server->runs = NULL;
+    bi_server_flush(server);
+}
+
+/* Jobs that are being given back: the queue answers, sooner or later. */
+static void await_rest(struct server *server)
+{
+    int64_t end = bi_clock_boot() + server->limits.stop_timeout_ms * 1000;
+    while (server->under_way > 0 && bi_clock_boot() < end) {
+        bide_cq_wait(server->cq, 100);
+        bi_server_flush(server);
+    }
+}
+
+void bi_server_run(struct server *server)
+{
+    for (struct listener *listener = server->listeners; listener != NULL; listener = listener->next)
+        event_add(&listener->event, NULL);
+    if (server->settings.ready != NULL)
+        server->settings.ready(server->settings.user);
+    while (!is_over(server) && !server->ended) {
+        bool busy = is_busy(server) || bi_cq_leave(server->cq);
+        event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
+        bi_cq_attend(server->cq);
+        server->now = bi_clock_boot();
+        turn(server);
+    }
+    bi_cq_leave(server->cq);
+    close_all(server);
+    await_rest(server);
+}
+
+static void free_requests(struct server *server)
+{
+    while (server->spare != NULL) {
+        struct request *next = server->spare->next;
+        free(server->spare);
+        server->spare = next;
+    }
+}
+
+void bi_server_free(struct server *server)
+{
+    if (server == NULL)
+        return;
+    if (server->base != NULL) {
+        close_listeners(server);
+        close_all(server);
+    }
+    free_requests(server);
+    bi_tubes_done(&server->tubes);
+    if (server->base != NULL)
+        event_base_free(server->base);
+    bide_cq_free(server->cq);
+    free(server->scratch);
+    free(server);
+}

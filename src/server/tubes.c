@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/tubes.h"
+
+#include "util/hash.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS_MIN 64
+
+void bi_tubes_init(struct tubes *tubes, uint64_t seed)
+{
+    *tubes = (struct tubes){.seed = seed};
+}
+
+void bi_tubes_done(struct tubes *tubes)
+{
+    for (size_t i = 0; i < tubes->bucket_count; i++) {
+        for (struct tube *tube = tubes->buckets[i]; tube != NULL;) {
+            struct tube *next = tube->next;
+            free(tube);
+            tube = next;
+        }
+    }
+    free(tubes->buckets);
+    *tubes = (struct tubes){0};
+}
+
+static struct tube **bucket_of(const struct tubes *tubes, uint64_t hash)
+{
+    return &tubes->buckets[hash & (tubes->bucket_count - 1)];
+}
+
+/* Twice as many buckets when there are more tubes than buckets. */
+static bool make_room(struct tubes *tubes)
+{
+    if (tubes->count < tubes->bucket_count)
+        return true;
+    struct tubes larger = *tubes;
+    larger.bucket_count = tubes->bucket_count == 0 ? BUCKETS_MIN : tubes->bucket_count * 2;
+    larger.buckets = calloc(larger.bucket_count, sizeof(struct tube *));
+    if (larger.buckets == NULL)
+        return tubes->bucket_count > 0;
+    for (size_t i = 0; i < tubes->bucket_count; i++) {
+        for (struct tube *tube = tubes->buckets[i]; tube != NULL;) {
+            struct tube *next = tube->next;
+            struct tube **bucket = bucket_of(&larger, tube->hash);
+            tube->next = *bucket;
+            *bucket = tube;
+            tube = next;
+        }
+    }
+    free(tubes->buckets);
+    *tubes = larger;
+    return true;
+}
+
+static struct tube *find(const struct tubes *tubes, bide_slice name, uint64_t hash)
+{
+    if (tubes->bucket_count == 0)
+        return NULL;
+    struct tube *tube = *bucket_of(tubes, hash);
+    while (tube != NULL && (tube->hash != hash || tube->size != name.size ||
+                            memcmp(tube->name, name.data, name.size) != 0))
+        tube = tube->next;
+    return tube;
+}
+
+struct tube *bi_tubes_find(const struct tubes *tubes, bide_slice name)
+{
+    return find(tubes, name, bi_hash_bytes(tubes->seed, name.data, name.size));
+}
+
+struct tube *bi_tubes_hold(struct tubes *tubes, bide_slice name)
+{
+    assert(name.size > 0 && name.size <= BIDE_TOPIC_MAX);
+    uint64_t hash = bi_hash_bytes(tubes->seed, name.data, name.size);
+    struct tube *tube = find(tubes, name, hash);
+    if (tube == NULL) {
+        if (!make_room(tubes))
+            return NULL;
+        tube = calloc(1, sizeof(*tube) + name.size + 1);
+        if (tube == NULL)
+            return NULL;
+        tube->hash = hash;
+        tube->size = (uint8_t)name.size;
+        memcpy(tube->name, name.data, name.size);
+        struct tube **bucket = bucket_of(tubes, hash);
+        tube->next = *bucket;
+        *bucket = tube;
+        tubes->count++;
+    }
+    tube->holders++;
+    return tube;
+}
+
+bool bi_tubes_release(struct tubes *tubes, struct tube *tube)
+{
+    assert(tube->holders > 0);
+    if (--tube->holders > 0)
+        return false;
+    struct tube **at = bucket_of(tubes, tube->hash);
+    while (*at != tube)
+        at = &(*at)->next;
+    *at = tube->next;
+    tubes->count--;
+    return true;
+}
