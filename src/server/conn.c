@@ -443,7 +443,7 @@ static void read_nothing(struct conn *conn, ssize_t got)
 {
     if (got == 0)
         conn->eof = true;
-    else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+    else if (errno != EAGAIN && errno != EINTR)
         conn->dead = true;
     /* What waits now would wait for nobody. */
     if (conn->eof && conn->line_head != NULL)

@@ -224,7 +224,7 @@ bool bi_output_write(struct output *output, int fd)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
-            return errno == EAGAIN || errno == EWOULDBLOCK;
+            return errno == EAGAIN;
         advance(output, (size_t)sent);
     }
     begin_again(output);
