@@ -20,3 +20,21 @@ void bi_call_drop(struct conn *conn)
 {
     (void)conn;
 }
+
+void bi_call_pending(bide_op *op)
+{
+    (void)op;
+}
+
+void bi_call_refuse(struct conn *conn, uint64_t tag, int code, const char *sentence)
+{
+    (void)conn;
+    (void)tag;
+    (void)code;
+    (void)sentence;
+}
+
+void bi_call_stop(struct conn *conn)
+{
+    (void)conn;
+}

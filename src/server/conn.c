@@ -140,6 +140,17 @@ static void skip(struct conn *conn, uint64_t bytes, const char *text)
     conn->skip_text = text;
 }
 
+/* A body that cannot be taken. A call is told at once, by its tag. */
+static void refuse_body(struct conn *conn, const struct command *command, int code,
+                        const char *text)
+{
+    if (command->verb == VERB_CALL) {
+        bi_call_refuse(conn, command->tag, code, bide_code_text(code));
+        text = "";
+    }
+    skip(conn, (uint64_t)command->body_size + 2, text);
+}
+
 /* The command as it will be needed when the body is there: nothing of it may point into a line that
  * is gone by then. */
 static void keep_command(struct incoming *incoming, const struct command *command)
@@ -170,7 +181,7 @@ static void await_body(struct conn *conn, const struct command *command)
     bide_buf *buf = incoming == NULL ? NULL : bi_buf_room(command->body_size, &data);
     if (buf == NULL) {
         free(incoming);
-        skip(conn, (uint64_t)command->body_size + 2, "OUT_OF_MEMORY\r\n");
+        refuse_body(conn, command, BIDE_EBUSY, "OUT_OF_MEMORY\r\n");
         return;
     }
     keep_command(incoming, command);
@@ -255,7 +266,7 @@ static void complain(struct conn *conn, const struct command *command, enum pars
     bool too_big = command->wants_body &&
                    command->body_size > bi_beanstalk_body_max(conn->server, command->verb);
     if (too_big)
-        skip(conn, (uint64_t)command->body_size + 2, "JOB_TOO_BIG\r\n");
+        refuse_body(conn, command, BIDE_TOO_BIG, "JOB_TOO_BIG\r\n");
     else if (parse == PARSE_BAD_OPTION)
         skip(conn, (uint64_t)command->body_size + 2, "BAD_FORMAT\r\n");
     else if (parse == PARSE_BAD_FORMAT)
@@ -446,8 +457,11 @@ static void read_nothing(struct conn *conn, ssize_t got)
     else if (errno != EAGAIN && errno != EINTR)
         conn->dead = true;
     /* What waits now would wait for nobody. */
-    if (conn->eof && conn->line_head != NULL)
+    if (!conn->eof)
+        return;
+    if (conn->line_head != NULL)
         bi_request_give_up(conn->line_head, WHY_HALF_CLOSED);
+    bi_call_stop(conn);
 }
 
 static void read_body(struct conn *conn)
@@ -726,6 +740,7 @@ void bi_conn_stop(struct conn *conn)
 {
     if (conn->line_head != NULL)
         bi_request_give_up(conn->line_head, WHY_GONE);
+    bi_call_stop(conn);
     conn->quit = true;
     bi_server_mark(conn);
 }

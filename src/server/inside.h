@@ -15,6 +15,7 @@
 #ifndef BI_SERVER_INSIDE_H
 #define BI_SERVER_INSIDE_H
 
+#include "backend/call.h"
 #include "server/beanstalk_parse.h"
 #include "server/output.h"
 #include "server/server.h"
@@ -126,6 +127,7 @@ struct conn {
     struct call *calls; /* those that are under way */
     size_t call_count;
     struct feed_link *feeds;
+    uint64_t feed_count; /* feeds ever subscribed by calls: the last number given */
     struct conn *next_dirty, *next_run;
     int64_t active; /* when it last sent something */
 };
@@ -155,6 +157,7 @@ struct server {
     size_t spare_count;
     bide_op *batch[BATCH_MAX];
     size_t batch_count;
+    struct call_bytes answer; /* what calls are answered with is written here */
     char *scratch;
     size_t scratch_at;
     size_t under_way; /* ops handed over and not completed */
@@ -176,7 +179,8 @@ struct server {
 
 /* ---- server.c ---- */
 
-/* Adds an op to the batch. Its done() is called once, on the loop's thread. */
+/* Adds an op to the batch. Its done() is called once, on the loop's thread. An op whose user is NULL
+ * is that of a request, any other that of a call. */
 void bi_server_submit(struct server *server, bide_op *op);
 /* Hands the batch over, and whatever comes of it. */
 void bi_server_flush(struct server *server);
@@ -272,6 +276,12 @@ void bi_beanstalk_auth(struct conn *conn, const struct command *command);
 
 void bi_beanstalk_call(struct conn *conn, const struct command *command);
 void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command);
+/* Not answered at once: one of the ops whose user is set. */
+void bi_call_pending(bide_op *op);
+/* Answers a call that cannot be made. */
+void bi_call_refuse(struct conn *conn, uint64_t tag, int code, const char *sentence);
+/* Gives up what waits. */
+void bi_call_stop(struct conn *conn);
 /* The connection goes. */
 void bi_call_drop(struct conn *conn);
 

@@ -64,6 +64,8 @@ static void submit(struct server *server, bide_op **ops, size_t count)
             ops[i]->done(ops[i]);
         else if (ops[i]->user == NULL)
             count_pending(server, (struct request *)(void *)ops[i]);
+        else
+            bi_call_pending(ops[i]);
     }
 }
 
@@ -521,6 +523,7 @@ void bi_server_free(struct server *server)
     if (server->base != NULL)
         event_base_free(server->base);
     bide_cq_free(server->cq);
+    bi_call_bytes_free(&server->answer);
     free(server->scratch);
     free(server);
 }
