@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/call.h"
+
+#include "core/items.h"
+
+#include "callanswers.h"
+
+#define ROUNDS 300
+
+static struct call_bytes bytes;
+static struct call_op call;
+static struct op_world world;
+static bide_op op;
+static uint64_t sent_feed;
+static char error[BIDE_ERROR_SIZE];
+
+static int begin(void **state)
+{
+    (void)state;
+    dice.state = 20261115;
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    bi_call_bytes_free(&bytes);
+    return 0;
+}
+
+/* The op, as it arrives. */
+static void send_op(void)
+{
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode(&op, sent_feed, &bytes), BIDE_OK);
+    memset(&call, 0xa5, sizeof(call));
+    assert_int_equal(bi_call_decode(&call, op.kind, bytes.data, bytes.size, error), BIDE_OK);
+}
+
+/* The answer of the op that arrived, as it comes back. */
+static void send_answer(uint64_t *feed)
+{
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode_result(&call, &bytes), BIDE_OK);
+    assert_int_equal(bi_call_decode_result(&op, call.op.status, bytes.data, bytes.size, feed),
+                     BIDE_OK);
+}
+
+static void a_backup_does_not_travel_and_everything_else_does(void **state)
+{
+    (void)state;
+    for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++) {
+        const char *name = bide_op_name((bide_op_kind)kind);
+        bool travels = kind != BIDE_OP_BACKUP;
+        assert_int_equal(bi_call_travels((bide_op_kind)kind), travels);
+        assert_int_equal(bi_call_kind(name, strlen(name)), travels ? kind : BIDE_OP_NONE);
+        assert_int_equal(bi_call_kind(name, strlen(name) - 1), BIDE_OP_NONE);
+    }
+    assert_false(bi_call_travels(BIDE_OP_NONE));
+    assert_false(bi_call_travels(BIDE_OP_COUNT));
+    assert_int_equal(bi_call_kind("", 0), BIDE_OP_NONE);
+    assert_int_equal(bi_call_kind("PUT", 3), BIDE_OP_NONE);
+    assert_int_equal(bi_call_kind("put ", 4), BIDE_OP_NONE);
+}
+
+static void the_arguments_of_every_op_arrive_as_they_were_sent(void **state)
+{
+    (void)state;
+    for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++) {
+        for (int round = 0; kind != BIDE_OP_BACKUP && round < ROUNDS; round++) {
+            any_op(&world, &op, (bide_op_kind)kind);
+            sent_feed = any_u64();
+            send_op();
+            same_arguments(&op, &call.op);
+            if (kind == BIDE_OP_EVENTS || kind == BIDE_OP_UNSUBSCRIBE)
+                assert_int_equal(call.feed, sent_feed);
+            bi_call_done(&call);
+            end_op(&world);
+        }
+    }
+}
+
+static void the_answers_of_every_op_come_back_as_they_were_given(void **state)
+{
+    (void)state;
+    for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++) {
+        for (int round = 0; kind != BIDE_OP_BACKUP && round < ROUNDS; round++) {
+            any_op(&world, &op, (bide_op_kind)kind);
+            send_op();
+            any_answer(&call.op, round % 2 == 0 ? BIDE_OK : other_good_code(call.op.kind));
+            send_answer(NULL);
+            same_answer(&call.op, &op);
+            bi_call_done(&call);
+            end_answer(&op);
+            end_op(&world);
+        }
+    }
+}
+
+static void a_failed_op_brings_its_code_and_its_sentence_and_what_it_did_on_the_way(void **state)
+{
+    (void)state;
+    for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++) {
+        for (int round = 0; kind != BIDE_OP_BACKUP && round < 20; round++) {
+            any_op(&world, &op, (bide_op_kind)kind);
+            send_op();
+            any_answer(&call.op, round % 2 == 0 ? BIDE_EIO : BIDE_CLOSED);
+            send_answer(NULL);
+            same_answer(&call.op, &op);
+            bi_call_done(&call);
+            end_op(&world);
+        }
+    }
+}
+
+static void a_failed_op_leaves_alone_what_only_a_good_one_writes(void **state)
+{
+    (void)state;
+    static struct op_world before;
+    for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++) {
+        if (kind == BIDE_OP_BACKUP)
+            continue;
+        any_op(&world, &op, (bide_op_kind)kind);
+        send_op();
+        any_answer(&call.op, BIDE_EINVAL);
+        bool many =
+            kind == BIDE_OP_PUT_MANY || kind == BIDE_OP_FINISH_MANY || kind == BIDE_OP_TOUCH_MANY;
+        before = world;
+        send_answer(NULL);
+        if (!many)
+            assert_memory_equal(&before, &world, sizeof(world));
+        bi_call_done(&call);
+        end_op(&world);
+    }
+}
+
+static void a_put_with_a_key_that_is_held_brings_the_id_of_the_holder(void **state)
+{
+    (void)state;
+    any_op(&world, &op, BIDE_OP_PUT);
+    send_op();
+    call.op.status = BIDE_EXISTS;
+    call.op.put.id = 77;
+    send_answer(NULL);
+    assert_int_equal(op.put.id, 77);
+    assert_int_equal(op.private_.status, BIDE_EXISTS);
+    bi_call_done(&call);
+    end_op(&world);
+}
+
+static void a_subscribe_brings_the_number_of_its_feed(void **state)
+{
+    (void)state;
+    uint64_t feed = 0;
+    any_op(&world, &op, BIDE_OP_SUBSCRIBE);
+    send_op();
+    call.feed = 4711;
+    call.op.status = BIDE_OK;
+    send_answer(&feed);
+    assert_int_equal(feed, 4711);
+    bi_call_done(&call);
+    end_op(&world);
+}
+
+static void an_item_that_was_refused_before_it_was_sent_keeps_its_refusal(void **state)
+{
+    (void)state;
+    static const bide_slice topic = {"t", 1};
+    bide_put_item items[3] = {
+        {.topic = topic, .body = {"a", 1}},
+        {.topic = {NULL, 7}, .body = {NULL, 9}, .status = BIDE_EINVAL},
+        {.topic = topic, .body = {"c", 1}},
+    };
+    op = (bide_op){.kind = BIDE_OP_PUT_MANY, .put_many = {items, 3, 0}};
+    op.private_.flags = BI_ITEM_SAID;
+    strcpy(op.error, "item 1: mine");
+    send_op();
+    assert_int_equal(call.op.put_many.count, 3);
+    assert_int_equal(call.op.put_many.items[1].topic.size, 0);
+    for (int i = 0; i < 3; i++) {
+        call.op.put_many.items[i].id = 10 + (uint64_t)i;
+        call.op.put_many.items[i].status = i == 1 ? BIDE_NOT_FOUND : BIDE_OK;
+    }
+    call.op.put_many.accepted = 2;
+    strcpy(call.op.error, "item 1: theirs");
+    call.op.status = BIDE_OK;
+    send_answer(NULL);
+    assert_int_equal(items[0].id, 10);
+    assert_int_equal(items[1].status, BIDE_EINVAL);
+    assert_int_equal(items[1].id, 0);
+    assert_int_equal(items[2].id, 12);
+    assert_string_equal(op.error, "item 1: mine");
+    assert_int_equal(op.put_many.accepted, 2);
+    bi_call_done(&call);
+}
+
+static void a_good_list_that_speaks_of_an_item_says_so(void **state)
+{
+    (void)state;
+    bide_touch_item items[1] = {{.id = 1}};
+    op = (bide_op){.kind = BIDE_OP_TOUCH_MANY, .touch_many = {items, 1}};
+    send_op();
+    call.op.touch_many.items[0].status = BIDE_LEASE_LOST;
+    strcpy(call.op.error, "item 0: lost");
+    call.op.status = BIDE_OK;
+    send_answer(NULL);
+    assert_int_equal(items[0].status, BIDE_LEASE_LOST);
+    assert_string_equal(op.error, "item 0: lost");
+    assert_true((op.private_.flags & BI_ITEM_SAID) != 0);
+    bi_call_done(&call);
+}
+
+static void a_refusal_is_a_sentence_and_changes_nothing_else(void **state)
+{
+    (void)state;
+    any_op(&world, &op, BIDE_OP_FINISH_AND_RESERVE);
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode_refusal("too many calls", &bytes), BIDE_OK);
+    assert_int_equal(bi_call_decode_result(&op, BIDE_EBUSY, bytes.data, bytes.size, NULL), BIDE_OK);
+    assert_string_equal(op.error, "too many calls");
+    assert_int_equal(op.private_.status, BIDE_EBUSY);
+    assert_int_equal(op.finish_and_reserve.finish.status, BIDE_PENDING);
+    end_op(&world);
+}
+
+static void a_sentence_that_is_too_long_is_cut(void **state)
+{
+    (void)state;
+    char text[500];
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    op = (bide_op){.kind = BIDE_OP_PING};
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode_refusal(text, &bytes), BIDE_OK);
+    assert_int_equal(bi_call_decode_result(&op, BIDE_EIO, bytes.data, bytes.size, NULL), BIDE_OK);
+    assert_int_equal(strlen(op.error), BIDE_ERROR_SIZE - 1);
+}
+
+static void what_is_sent_is_appended(void **state)
+{
+    (void)state;
+    op = (bide_op){.kind = BIDE_OP_DELETE, .lease = {300, 7}};
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode(&op, 0, &bytes), BIDE_OK);
+    assert_int_equal(bi_call_encode(&op, 0, &bytes), BIDE_OK);
+    static const unsigned char expected[] = {0xac, 2, 7, 0xac, 2, 7};
+    assert_int_equal(bytes.size, sizeof(expected));
+    assert_memory_equal(bytes.data, expected, sizeof(expected));
+}
+
+static void put_and_delete_take_no_memory_and_a_reserve_takes_one_block(void **state)
+{
+    (void)state;
+    static const bide_slice topic = {"email", 5};
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.key = (bide_slice){"key", 3};
+    op = (bide_op){.kind = BIDE_OP_PUT, .put = {.topic = topic, .options = &options}};
+    send_op();
+    assert_int_equal(call.bytes, 0);
+    bi_call_done(&call);
+    op = (bide_op){.kind = BIDE_OP_DELETE, .lease = {1, 2}};
+    send_op();
+    assert_int_equal(call.bytes, 0);
+    bi_call_done(&call);
+    op = (bide_op){.kind = BIDE_OP_RESERVE};
+    op.reserve = (bide_reserve_args){.topics = &topic, .topic_count = 1, .job_max = 1};
+    send_op();
+    assert_in_range(call.bytes, sizeof(bide_job), sizeof(bide_job) + 100);
+    bi_call_done(&call);
+}
+
+/* A new field of these structs belongs into the tables, and into the comparisons here. */
+static void the_structs_are_as_large_as_when_the_tables_were_written(void **state)
+{
+    (void)state;
+    if (sizeof(void *) != 8)
+        return;
+    assert_int_equal(sizeof(bide_job), 520);
+    assert_int_equal(sizeof(bide_put_options), 96);
+    assert_int_equal(sizeof(bide_topic_stats), 416);
+    assert_int_equal(sizeof(bide_stats), 232);
+    assert_int_equal(sizeof(bide_event), 232);
+    assert_int_equal(sizeof(bide_recovery), 32);
+    assert_int_equal(sizeof(bide_check_report), 224);
+    assert_int_equal(sizeof(bide_put_item), 72);
+    assert_int_equal(sizeof(bide_finish_item), 72);
+    assert_int_equal(sizeof(bide_touch_item), 56);
+    assert_int_equal(sizeof(bide_reserve_args), 64);
+    assert_int_equal(sizeof(bide_update_args), 56);
+    assert_int_equal(sizeof(bide_list_args), 112);
+    assert_int_equal(sizeof(bide_feed_args), 72);
+    assert_int_equal(sizeof(bide_finish_and_reserve_args), 136);
+    assert_int_equal(sizeof(bide_topic_args), 32);
+    assert_int_equal(sizeof(bide_look_args), 56);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_backup_does_not_travel_and_everything_else_does),
+        cmocka_unit_test(the_arguments_of_every_op_arrive_as_they_were_sent),
+        cmocka_unit_test(the_answers_of_every_op_come_back_as_they_were_given),
+        cmocka_unit_test(a_failed_op_brings_its_code_and_its_sentence_and_what_it_did_on_the_way),
+        cmocka_unit_test(a_failed_op_leaves_alone_what_only_a_good_one_writes),
+        cmocka_unit_test(a_put_with_a_key_that_is_held_brings_the_id_of_the_holder),
+        cmocka_unit_test(a_subscribe_brings_the_number_of_its_feed),
+        cmocka_unit_test(an_item_that_was_refused_before_it_was_sent_keeps_its_refusal),
+        cmocka_unit_test(a_good_list_that_speaks_of_an_item_says_so),
+        cmocka_unit_test(a_refusal_is_a_sentence_and_changes_nothing_else),
+        cmocka_unit_test(a_sentence_that_is_too_long_is_cut),
+        cmocka_unit_test(what_is_sent_is_appended),
+        cmocka_unit_test(put_and_delete_take_no_memory_and_a_reserve_takes_one_block),
+        cmocka_unit_test(the_structs_are_as_large_as_when_the_tables_were_written),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
