@@ -5,11 +5,13 @@ DESTDIR ?=
 SEEDS ?= 1-40
 STEPS ?= 30000
 ROUNDS ?= 200
+SECONDS ?= 60
+TARGET ?=
 STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan bench sim kill symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan bench sim kill fuzz symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -56,6 +58,10 @@ kill: build/build.ninja ## kill -9 a process that works on a SQLite file, again 
 	ninja -C build kill
 	@build/kill --rounds $(ROUNDS) $(ARGS)
 
+fuzz: ## feed random bytes to what takes bytes: TARGET=call SECONDS=60
+	@tools/setup.sh test
+	@tools/fuzz.sh $(SECONDS) $(TARGET)
+
 symbols: build/build.ninja ## write the exported symbols to tests/symbols.txt
 	ninja -C build
 	tools/check-symbols.sh --write build
@@ -71,7 +77,7 @@ install: ## install under PREFIX (/usr/local) in LIBDIR (lib), staged in DESTDIR
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' tools/install.sh
 
 clean: ## remove every build directory
-	rm -rf build build-gcc build-clang build-asan build-tsan build-bare
+	rm -rf build build-gcc build-clang build-asan build-tsan build-bare build-fuzz
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16

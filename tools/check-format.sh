@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.." || exit 1
 how='--dry-run --Werror'
 [ "${1:-}" = --write ] && how=-i
 
-mapfile -t files < <(find include src tests bench examples -name '*.[ch]' | LC_ALL=C sort)
+mapfile -t files < <(find include src tests bench fuzz examples -name '*.[ch]' | LC_ALL=C sort)
 if [ ${#files[@]} = 0 ]; then
     echo "no C files found"
     exit 1

@@ -24,6 +24,7 @@ contract    600  contract suite
 examples    240  every example does what it says
 sim         300  simulator, 1.2 million steps
 fault       400  loss of power, failing and full disks, kill -9
+fuzz        400  every fuzz target for 20 seconds
 bare        300  without SQLite: builds, and has the queue in memory
 asan        800  unit, contract, simulator, fault with the address and undefined sanitizers
 tsan        800  unit, contract with the thread sanitizer
@@ -170,6 +171,8 @@ run_fault() { # build directory, rounds of kill -9
 }
 
 step_fault() { build_gcc && run_fault build-gcc 40; }
+
+step_fuzz() { check_counted tools/fuzz.sh 20; }
 
 # What a machine without libsqlite3-dev has.
 step_bare() {
