@@ -80,6 +80,80 @@ static void set_large(struct arguments *arguments, const char *text)
     arguments->settings.large = true;
 }
 
+static void set_pin(struct arguments *arguments, const char *text)
+{
+    static const char *const names[] = {
+        [PIN_BOTH] = "both",
+        [PIN_SAME] = "same",
+        [PIN_APART] = "apart",
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(text, names[i]) == 0) {
+            arguments->settings.pinning = (enum pinning)i;
+            return;
+        }
+    }
+    fail("--pin takes same, apart or both, not \"%s\"", text);
+}
+
+static void set_bided(struct arguments *arguments, const char *text)
+{
+    arguments->settings.bided = text;
+}
+
+static void set_beanstalkd(struct arguments *arguments, const char *text)
+{
+    arguments->settings.beanstalkd = text;
+}
+
+static void set_connect(struct arguments *arguments, const char *text)
+{
+    arguments->settings.connect = text;
+}
+
+static void set_work(struct arguments *arguments, const char *text)
+{
+    for (enum load_work work = 0; work < LOAD_WORKS; work++) {
+        if (strcmp(text, load_work_name(work)) == 0) {
+            arguments->settings.load.work = work;
+            return;
+        }
+    }
+    fail("--work takes cycle, put or drain, not \"%s\"", text);
+}
+
+static void set_connections(struct arguments *arguments, const char *text)
+{
+    arguments->settings.load.connections = (size_t)parse_number("connections", text, 10000);
+}
+
+static void set_in_flight(struct arguments *arguments, const char *text)
+{
+    arguments->settings.load.in_flight = (size_t)parse_number("in-flight", text, 10000);
+}
+
+static void set_body(struct arguments *arguments, const char *text)
+{
+    arguments->settings.load.body_size = (size_t)parse_number("body", text, 1 << 20);
+}
+
+static void set_tubes(struct arguments *arguments, const char *text)
+{
+    arguments->settings.load.tubes = (size_t)parse_number("tubes", text, 10000);
+}
+
+static void set_jobs(struct arguments *arguments, const char *text)
+{
+    arguments->settings.load.jobs = parse_number("jobs", text, UINT32_MAX);
+}
+
+static void set_random(struct arguments *arguments, const char *text)
+{
+    (void)text;
+    arguments->settings.load.random_priorities = true;
+}
+
 static void set_help(struct arguments *arguments, const char *text)
 {
     (void)text;
@@ -104,6 +178,17 @@ static const struct {
     {"sync", "MODE", set_sync, "of the files: full (if not said), normal, off"},
     {"cycles", "N", set_cycles, "growth: how many; 1M if not said"},
     {"large", NULL, set_large, "recovery: with 10 M jobs, too; wants 160 GB of disk"},
+    {"pin", "MODE", set_pin, "server: load on its core (same), on another (apart), or both"},
+    {"bided", "FILE", set_bided, "server: the program; the one beside bench if not said"},
+    {"beanstalkd", "FILE", set_beanstalkd, "server: the other; the installed one if not said"},
+    {"connect", "ADDR", set_connect, "load: a server that runs, ADDRESS:PORT or unix:PATH"},
+    {"work", "WORK", set_work, "load: cycle (if not said), put, drain"},
+    {"connections", "N", set_connections, "load: 10 if not said"},
+    {"in-flight", "N", set_in_flight, "load: commands on each connection; 64 if not said"},
+    {"body", "N", set_body, "load: bytes of each; 10 and more; 100 if not said"},
+    {"tubes", "N", set_tubes, "load: the connections are spread over them; 1 if not said"},
+    {"jobs", "N", set_jobs, "load: how many; a second of cycles if not said"},
+    {"random", NULL, set_random, "load: random priorities"},
     {"help", NULL, set_help, "show this"},
 };
 
@@ -119,8 +204,24 @@ void arguments_print(FILE *file)
     }
 }
 
+static void set_load_defaults(struct load_plan *load)
+{
+    load->duration_ns = 1000000000;
+    if (load->connections == 0)
+        load->connections = 10;
+    if (load->in_flight == 0)
+        load->in_flight = 64;
+    if (load->body_size == 0)
+        load->body_size = BENCH_BODY_SIZE;
+    if (load->tubes == 0)
+        load->tubes = 1;
+    if (load->jobs == 0 && load->work != LOAD_CYCLE)
+        load->jobs = 100000;
+}
+
 static void set_defaults(struct settings *settings)
 {
+    set_load_defaults(&settings->load);
     if (settings->repeat == 0)
         settings->repeat = settings->quick ? 3 : 5;
     if (settings->max_resident == 0)

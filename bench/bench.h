@@ -15,6 +15,7 @@
 
 #include <bide/bide.h>
 
+#include "load.h"
 #include "report.h"
 
 #define BENCH_TOPIC      "bench"
@@ -22,6 +23,9 @@
 #define BENCH_MAX_REPEAT 100
 
 struct folder;
+
+/* Where a server and its load run: on one core, on two, or first so and then so. */
+enum pinning { PIN_BOTH, PIN_SAME, PIN_APART };
 
 struct settings {
     const char *url;       /* a benchmark of files has one in its folder */
@@ -33,6 +37,11 @@ struct settings {
     bide_sync sync;        /* of the benchmarks of files */
     const char *dir;       /* where their folder is made; NULL: in the usual place */
     struct folder *folder; /* while one of them runs */
+    enum pinning pinning;
+    const char *bided;      /* the programs that are measured; NULL: the one beside this program, */
+    const char *beanstalkd; /* and the one that is installed */
+    const char *connect;    /* a server that runs already */
+    struct load_plan load;  /* what is done to it */
     struct report *report;
 };
 
@@ -55,6 +64,13 @@ void bench_durable(const struct settings *settings);
 void bench_latency(const struct settings *settings);
 void bench_recovery(const struct settings *settings);
 void bench_growth(const struct settings *settings);
+
+void bench_server_cycle(const struct settings *settings);
+void bench_server_backlog(const struct settings *settings);
+void bench_server_durable(const struct settings *settings);
+void bench_server_crowd(const struct settings *settings);
+void bench_server_lateness(const struct settings *settings);
+void bench_load(const struct settings *settings);
 
 /* What they measure in processes of their own; see child.h. */
 void bench_memory_child(char **arguments);

@@ -16,8 +16,13 @@
 /* Everything that can be in the folder: a signal handler cannot list it. */
 #define WITH_COMPANIONS(name) \
     name, name "-wal", name "-shm", name "-journal", name "-lock", name "-filler"
-static const char *const files[] = {WITH_COMPANIONS("jobs.db"), WITH_COMPANIONS("raw.db"),
-                                    WITH_COMPANIONS("large.db")};
+static const char *const files[] = {WITH_COMPANIONS("jobs.db"),
+                                    WITH_COMPANIONS("raw.db"),
+                                    WITH_COMPANIONS("large.db"),
+                                    "bided.sock",
+                                    "beanstalkd.sock",
+                                    "server.log",
+                                    "lock"};
 
 static struct {
     pid_t owner; /* 0: there is no folder */
@@ -36,8 +41,24 @@ const char *folder_sync_name(bide_sync sync)
     return names[sync];
 }
 
+/* The log of beanstalkd: "binlog.1" and on, as many as there could be. Numbered by hand: snprintf() is not for signal handlers. */
+static void remove_binlogs(void)
+{
+    char name[] = "binlog.\0\0\0\0";
+    char *digits = name + 7;
+
+    for (unsigned number = 1; number < 10000; number++) {
+        unsigned rest = number;
+        size_t count = 1 + (number >= 10) + (number >= 100) + (number >= 1000);
+        for (size_t i = count; i-- > 0; rest /= 10)
+            digits[i] = (char)('0' + rest % 10);
+        unlinkat(made.fd, name, 0);
+    }
+}
+
 void folder_empty(void)
 {
+    remove_binlogs();
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         unlinkat(made.fd, files[i], 0);
 }
@@ -74,6 +95,7 @@ void folder_make(struct folder *folder, const char *dir, bide_sync sync)
     if (made.fd < 0)
         fail("%s: %s", made.path, strerror(errno));
     made.owner = getpid();
+    snprintf(folder->path, sizeof(folder->path), "%s", made.path);
     signal(SIGINT, end);
     signal(SIGTERM, end);
     snprintf(folder->jobs, sizeof(folder->jobs), "%s/jobs.db", made.path);

@@ -13,6 +13,7 @@
 #include <bide/bide.h>
 
 struct folder {
+    char path[256];
     char jobs[512];  /* the file of the queue */
     char raw[512];   /* the file of the raw loop that it is compared with */
     char large[512]; /* the same, for large bodies */

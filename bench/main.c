@@ -16,6 +16,7 @@
 #include "bench.h"
 #include "child.h"
 #include "folder.h"
+#include "wire.h"
 
 static const struct bench benches[] = {
     {"threads", false, bench_threads,
@@ -28,9 +29,20 @@ static const struct bench benches[] = {
      "from the due time of a delayed job until a consumer has it"},
     {"memory", false, bench_memory,
      "growth of the resident set with each 100-byte job, less its body"},
+    {"load", true, bench_load, "the load generator alone, on a server that runs: --connect"},
+    {"server-cycle", true, bench_server_cycle,
+     "put+reserve+delete through bided in memory, beside beanstalkd, by 10x64, 50x1 and 1x1"},
+    {"server-backlog", true, bench_server_backlog,
+     "1 M jobs with random priorities put and drained, and their memory"},
+    {"server-crowd", true, bench_server_crowd,
+     "cycles beside 10,000 watched tubes, 1,000 blocked workers, or 1 M delayed jobs"},
+    {"server-lateness", true, bench_server_lateness,
+     "from the due time of a delayed job until a worker has it, beside 1,000 ops/s"},
 #ifdef BIDE_WITH_SQLITE
     {"durable", true, bench_durable,
      "put+reserve+delete on a file by 1 to 1,000 callers and by submit, beside raw SQLite"},
+    {"server-durable", true, bench_server_durable,
+     "cycles, puts and a drain with everything on disk, beside beanstalkd -f 0 and raw SQLite"},
     {"latency", true, bench_latency, "one put on a file until it is stored, beside raw SQLite"},
     {"recovery", true, bench_recovery, "opening a file with 1 M jobs, beside a bare scan of it"},
     {"growth", true, bench_growth, "the sizes of the files over many cycles and a large backlog"},
@@ -46,7 +58,8 @@ static const char explanation[] =
     "file, 4,000 jobs are on their way at once, each step after the answer of the one before.\n"
     "wall is the time that passed, cpu the processor time of the threads at work. A figure is\n"
     "the median of its runs, and the best of them. Without a name the first five are run; the\n"
-    "others are of files, which they make themselves, whatever the URL:\n"
+    "others are of files, which they make themselves, whatever the URL, and of servers, which\n"
+    "they start themselves. \"server\" names all whose name begins so.\n"
     "\n";
 
 static void print_usage(FILE *file)
@@ -54,7 +67,7 @@ static void print_usage(FILE *file)
     arguments_print(file);
     fputs(explanation, file);
     for (size_t i = 0; i < BENCH_COUNT; i++)
-        fprintf(file, "  %-10s%s\n", benches[i].name, benches[i].help);
+        fprintf(file, "  %-17s%s\n", benches[i].name, benches[i].help);
 }
 
 void fail(const char *format, ...)
@@ -77,10 +90,19 @@ void fail_call(const char *call, int code, const char *text)
          text[0] != '\0' ? text : bide_code_text(code));
 }
 
+/* By its name, or by the part before the dash, which names all that begin so. */
+static bool is_named(const char *name, const struct bench *bench)
+{
+    size_t size = strlen(name);
+
+    return size > 0 && strncmp(name, bench->name, size) == 0 &&
+           (bench->name[size] == '\0' || bench->name[size] == '-');
+}
+
 static bool is_wanted(const struct arguments *arguments, const struct bench *bench)
 {
     for (size_t i = 0; i < arguments->name_count; i++) {
-        if (strcmp(arguments->names[i], bench->name) == 0)
+        if (is_named(arguments->names[i], bench))
             return true;
     }
     return arguments->name_count == 0 && !bench->in_folder;
@@ -90,7 +112,7 @@ static void check_names(const struct arguments *arguments)
 {
     for (size_t i = 0; i < arguments->name_count; i++) {
         size_t at = 0;
-        while (at < BENCH_COUNT && strcmp(arguments->names[i], benches[at].name) != 0)
+        while (at < BENCH_COUNT && !is_named(arguments->names[i], &benches[at]))
             at++;
         if (at == BENCH_COUNT)
             fail("no benchmark is called \"%s\"; see bench --help", arguments->names[i]);
@@ -146,6 +168,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     check_names(&arguments);
+    wire_allow_files();
     FILE *json = open_json(arguments.json);
     report_init(&report, json == stdout ? stderr : stdout, json, arguments.settings.url);
     arguments.settings.report = &report;

@@ -122,6 +122,14 @@ uint64_t measure_status_bytes(const char *name)
     return read_kib("/proc/self/status", name) * 1024;
 }
 
+uint64_t measure_process_bytes(pid_t process, const char *name)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%ld/status", (long)process);
+    return read_kib(path, name) * 1024;
+}
+
 /* The first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal. */
 static int64_t machine_ns(void)
 {

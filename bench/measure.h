@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The clock for durations, the clock that the delays of jobs run on, and the processor time of
  * this thread. */
@@ -57,7 +58,9 @@ struct busy {
 };
 void measure_busy(struct busy *busy);
 
-/* What the kernel says about this process under a name such as VmHWM; 0 if unknown. */
+/* What the kernel says about this process, or another, under a name such as VmHWM; 0 if
+ * unknown. */
 uint64_t measure_status_bytes(const char *name);
+uint64_t measure_process_bytes(pid_t process, const char *name);
 
 #endif

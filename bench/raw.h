@@ -23,6 +23,12 @@ void raw_close(struct raw *raw);
  * that time: cycles a second. */
 double raw_cycles(struct raw *raw, size_t count, int64_t duration_ns);
 
+/* Inserts count rows, batch of them in a transaction: rows a second. */
+double raw_put(struct raw *raw, uint64_t count, size_t batch);
+
+/* Deletes the last count rows that were inserted, the oldest first, in the same way. */
+double raw_drain(struct raw *raw, uint64_t count, size_t batch);
+
 /* Inserts one row in a transaction of its own. */
 void raw_insert(struct raw *raw);
 

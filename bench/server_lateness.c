@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * server_lateness - how long after its due time a delayed job is in the hands of a worker that
+ * waits for it, while others do 1,000 ops a second; and whether one ever comes early.
+ *
+ * Three connections on one thread: one puts delayed jobs at random moments, one takes them as they
+ * come, one cycles through put, reserve and delete in another tube, a command each millisecond.
+ * The body carries the due time: the clock just before the put is sent, and the delay. The server
+ * cannot have read its clock any earlier, so a job that comes before this moment is early beyond
+ * doubt; and the way there and back counts as lateness. beanstalkd knows only whole seconds.
+ */
+#define _GNU_SOURCE /* ppoll */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "daemon.h"
+#include "match.h"
+#include "measure.h"
+#include "pin.h"
+#include "reply.h"
+#include "wire.h"
+
+#define JOBS        1000
+#define QUICK_JOBS  50
+#define BODY_SIZE   20      /* digits: the due time in microseconds */
+#define PUT_EVERY   3000000 /* ns, on average */
+#define CYCLE_EVERY 1000000
+#define PATIENCE_NS INT64_C(60000000000)
+
+/* What delays are written like. */
+struct style {
+    const char *name;
+    const char *suffix;
+    int64_t unit_ms;
+    uint64_t first;
+    uint64_t spread;
+    bool bided_only;
+};
+static const struct style styles[] = {
+    {"1 to 3 s", "", 1000, 1, 3, false},
+    {"0.1 to 3 s", "ms", 1, 100, 2900, true},
+};
+static const struct style quick_styles[] = {
+    {"1 s", "", 1000, 1, 1, false},
+    {"0.1 to 1 s", "ms", 1, 100, 900, true},
+};
+
+#define STYLES (sizeof(styles) / sizeof(styles[0]))
+
+enum voice { PUTTER, WORKER, CYCLER, VOICES };
+
+struct talk {
+    int fd;
+    char in[4096];
+    size_t used;
+};
+
+struct run {
+    const struct style *style;
+    struct talk talks[VOICES];
+    struct random random;
+    size_t count;
+    size_t put_count;
+    size_t taken;
+    size_t early;
+    size_t ops; /* of the cycler */
+    int64_t next_put_ns;
+    int64_t next_cycle_ns;
+    bool cycler_waits; /* for an answer */
+    int64_t now_ns;    /* when the last answers came */
+    double *late_ms;
+};
+
+/* ---- sending ---- */
+
+static void put_delayed(struct run *run)
+{
+    uint64_t delay = run->style->first + random_next(&run->random) % run->style->spread;
+    char text[128];
+
+    run->next_put_ns += (int64_t)(random_next(&run->random) % (UINT64_C(2) * PUT_EVERY));
+    run->put_count++;
+    int64_t due_us = measure_boot_ns() / 1000 + (int64_t)delay * run->style->unit_ms * 1000;
+    int size =
+        snprintf(text, sizeof(text), "put 0 %llu%s 60 %d\r\n%020lld\r\n", (unsigned long long)delay,
+                 run->style->suffix, BODY_SIZE, (long long)due_us);
+    wire_send(run->talks[PUTTER].fd, text, (size_t)size);
+}
+
+/* The next of put, reserve, delete. A delete is sent where its id is known. */
+static void cycle(struct run *run)
+{
+    static const char *const commands[] = {"put 0 0 60 5\r\nhello\r\n", "reserve\r\n"};
+    const char *command = commands[run->ops % 3];
+
+    run->next_cycle_ns += CYCLE_EVERY;
+    run->cycler_waits = true;
+    wire_send(run->talks[CYCLER].fd, command, strlen(command));
+}
+
+static void send_delete(int fd, const struct reserved *job, const char *then)
+{
+    char text[64];
+    int size = snprintf(text, sizeof(text), "delete %.*s\r\n%s", (int)job->id_size, job->id, then);
+
+    wire_send(fd, text, (size_t)size);
+}
+
+/* ---- receiving: each looks at one reply, and answers its end, or NULL ---- */
+
+static const char *hear_putter(struct run *run, const char *at, const char *end)
+{
+    (void)run;
+    return reply_inserted(at, end);
+}
+
+static void take(struct run *run, const struct reserved *job)
+{
+    char digits[BODY_SIZE + 1] = "";
+
+    memcpy(digits, job->body, BODY_SIZE);
+    int64_t due_us = strtoll(digits, NULL, 10);
+    double late_ms = (double)(run->now_ns - due_us * 1000) / 1e6;
+    if (run->taken == run->count)
+        fail("more jobs came out than were put in");
+    run->early += late_ms < 0;
+    run->late_ms[run->taken++] = late_ms;
+}
+
+static const char *hear_worker(struct run *run, const char *at, const char *end)
+{
+    struct reserved job;
+
+    if (*at == 'D')
+        return reply_deleted(at, end);
+    const char *next = reply_reserved(at, end, BODY_SIZE, &job);
+    if (next == NULL)
+        return NULL;
+    take(run, &job);
+    send_delete(run->talks[WORKER].fd, &job, "reserve\r\n");
+    return next;
+}
+
+/* The delete leaves at once, while its id is there, in the place of the next turn. */
+static const char *hear_cycler(struct run *run, const char *at, const char *end)
+{
+    static const char *(*const hear[])(const char *, const char *) = {reply_inserted, NULL,
+                                                                      reply_deleted};
+    struct reserved job = {0};
+    const char *next =
+        run->ops % 3 == 1 ? reply_reserved(at, end, 5, &job) : hear[run->ops % 3](at, end);
+
+    if (next == NULL)
+        return NULL;
+    run->ops++;
+    run->cycler_waits = false;
+    if (run->ops % 3 == 2) {
+        send_delete(run->talks[CYCLER].fd, &job, "");
+        run->cycler_waits = true;
+        run->next_cycle_ns += CYCLE_EVERY;
+    }
+    return next;
+}
+
+static const char *(*const hearers[VOICES])(struct run *, const char *, const char *) = {
+    [PUTTER] = hear_putter,
+    [WORKER] = hear_worker,
+    [CYCLER] = hear_cycler,
+};
+
+static void hear(struct run *run, enum voice voice)
+{
+    struct talk *talk = &run->talks[voice];
+    ssize_t got = recv(talk->fd, talk->in + talk->used, sizeof(talk->in) - talk->used, 0);
+
+    if (got <= 0)
+        fail("the server has closed a connection, or cannot be read from");
+    talk->used += (size_t)got;
+    const char *at = talk->in;
+    const char *end = talk->in + talk->used;
+    while (at < end) {
+        const char *next = hearers[voice](run, at, end);
+        if (next == NULL)
+            break;
+        at = next;
+    }
+    talk->used = (size_t)(end - at);
+    memmove(talk->in, at, talk->used);
+}
+
+/* ---- the loop ---- */
+
+static int64_t send_what_is_due(struct run *run)
+{
+    int64_t now = measure_boot_ns();
+    int64_t next = now + 100000000;
+
+    if (run->put_count < run->count && now >= run->next_put_ns)
+        put_delayed(run);
+    if (!run->cycler_waits && now >= run->next_cycle_ns)
+        cycle(run);
+    if (run->put_count < run->count && run->next_put_ns < next)
+        next = run->next_put_ns;
+    if (!run->cycler_waits && run->next_cycle_ns < next)
+        next = run->next_cycle_ns;
+    return next > now ? next - now : 0;
+}
+
+static void await_answers(struct run *run, int64_t at_most_ns)
+{
+    const struct timespec timeout = {
+        .tv_sec = (time_t)(at_most_ns / 1000000000),
+        .tv_nsec = (long)(at_most_ns % 1000000000),
+    };
+    struct pollfd polled[VOICES];
+
+    for (enum voice voice = 0; voice < VOICES; voice++)
+        polled[voice] = (struct pollfd){.fd = run->talks[voice].fd, .events = POLLIN};
+    if (ppoll(polled, VOICES, &timeout, NULL) < 0 && errno != EINTR)
+        fail("poll: %s", strerror(errno));
+    run->now_ns = measure_boot_ns();
+    for (enum voice voice = 0; voice < VOICES; voice++) {
+        if (polled[voice].revents != 0)
+            hear(run, voice);
+    }
+}
+
+static void open_talks(struct run *run, const struct daemon *daemon)
+{
+    static const char *const tubes[VOICES] = {"late", "late", "beside"};
+
+    for (enum voice voice = 0; voice < VOICES; voice++) {
+        run->talks[voice].fd = wire_connect(daemon->address);
+        run->talks[voice].used = 0;
+        wire_take_tube(run->talks[voice].fd, tubes[voice]);
+    }
+    wire_send(run->talks[WORKER].fd, "reserve\r\n", 9);
+}
+
+/* Answers the ops a second that were done beside. */
+static double run_once(struct run *run, const struct daemon *daemon)
+{
+    open_talks(run, daemon);
+    int64_t began = measure_boot_ns();
+    run->put_count = run->taken = run->ops = 0;
+    run->cycler_waits = false;
+    run->next_put_ns = run->next_cycle_ns = began;
+    while (run->taken < run->count) {
+        await_answers(run, send_what_is_due(run));
+        if (run->now_ns > began + PATIENCE_NS)
+            fail("%zu of %zu delayed jobs came out", run->taken, run->count);
+    }
+    for (enum voice voice = 0; voice < VOICES; voice++)
+        close(run->talks[voice].fd);
+    measure_sort(run->late_ms, run->count);
+    return (double)run->ops * 1e9 / (double)(measure_boot_ns() - began);
+}
+
+/* ---- figures ---- */
+
+struct figures {
+    double late_ms[MEASURE_QUANTILES][BENCH_MAX_REPEAT];
+    double early[BENCH_MAX_REPEAT];
+    double ops[BENCH_MAX_REPEAT];
+};
+
+static void measure(struct run *run, const struct daemon *daemon, size_t at,
+                    struct figures *figures)
+{
+    run->early = 0;
+    run->random.state = at;
+    figures->ops[at] = run_once(run, daemon);
+    figures->early[at] = (double)run->early;
+    for (size_t q = 0; q < MEASURE_QUANTILES; q++)
+        figures->late_ms[q][at] =
+            measure_quantile(run->late_ms, run->count, measure_quantiles[q].percent);
+}
+
+static void report(struct match *match, enum daemon_kind kind, struct figures *figures)
+{
+    static const struct {
+        const char *unit;
+        double asked;
+    } lines[MEASURE_QUANTILES] = {{"ms late, p50", 1}, {"ms late, p99", 5}, {"ms late, max", 0}};
+    const char *name = daemon_name(kind);
+    const struct match_line early = {name, "jobs came early", false, 0};
+    const struct match_line ops = {name, "ops/s beside", true, 0};
+
+    for (size_t q = 0; q < MEASURE_QUANTILES; q++) {
+        const struct match_line line = {name, lines[q].unit, false,
+                                        kind == DAEMON_BIDED ? lines[q].asked : 0};
+        match_line(match, &line, figures->late_ms[q]);
+    }
+    match_line(match, &early, figures->early);
+    match_line(match, &ops, figures->ops);
+}
+
+static void run_style(const struct settings *settings, const struct pin *pin, struct run *run)
+{
+    static struct figures figures[DAEMONS];
+    struct daemon daemons[DAEMONS] = {{0}};
+    struct match match = {.settings = settings, .name = "server-lateness", .pin = pin->name};
+    size_t kinds = run->style->bided_only ? 1 : DAEMONS;
+
+    match.work = "lateness";
+    match.place = run->style->name;
+    snprintf(match.shape, sizeof(match.shape), "%zu jobs", run->count);
+    for (enum daemon_kind kind = 0; kind < kinds; kind++) {
+        const struct daemon_setup setup = {.kind = kind, .core = pin->server};
+        daemon_start(&daemons[kind], settings, &setup);
+    }
+    for (size_t i = 0; i < settings->repeat; i++) {
+        for (size_t turn = 0; turn < kinds; turn++) {
+            enum daemon_kind kind = kinds == 1 ? DAEMON_BIDED : match_turn(i, turn);
+            measure(run, &daemons[kind], i, &figures[kind]);
+        }
+    }
+    for (enum daemon_kind kind = 0; kind < kinds; kind++) {
+        daemon_stop(&daemons[kind]);
+        report(&match, kind, &figures[kind]);
+    }
+}
+
+void bench_server_lateness(const struct settings *settings)
+{
+    struct pin modes[PIN_MODES];
+    size_t mode_count = pin_modes(settings, modes);
+    struct run *run = calloc(1, sizeof(*run));
+
+    daemon_check(settings);
+    settings->report->url = "memory:";
+    if (run != NULL)
+        run->late_ms = calloc(JOBS, sizeof(*run->late_ms));
+    if (run == NULL || run->late_ms == NULL)
+        fail("out of memory");
+    run->count = settings->quick ? QUICK_JOBS : JOBS;
+    for (size_t mode = 0; mode < mode_count; mode++) {
+        pin_self(modes[mode].load);
+        for (size_t i = 0; i < STYLES; i++) {
+            run->style = settings->quick ? &quick_styles[i] : &styles[i];
+            run_style(settings, &modes[mode], run);
+        }
+    }
+    report_others(settings->report);
+    free(run->late_ms);
+    free(run);
+}
