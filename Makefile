@@ -47,7 +47,7 @@ tsan: ## unit tests and contract suite under the thread sanitizer
 	@tools/test.sh tsan
 
 bench: build/build.ninja ## run the benchmark; ARGS="..." are passed on
-	ninja -C build bench
+	ninja -C build bench bided
 	@BIDE_COMMIT="$$(git describe --always --dirty 2>/dev/null)" build/bench $(ARGS)
 
 sim: build/build.ninja ## run the simulator: SEEDS=1-1000 STEPS=30000

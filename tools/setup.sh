@@ -21,6 +21,7 @@ ninja-build     ninja
 pkg-config      pkg-config
 '
 test_packages='
+beanstalkd          beanstalkd
 binutils            nm
 clang               clang
 clang-format        clang-format

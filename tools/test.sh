@@ -25,6 +25,7 @@ examples    240  every example does what it says
 sim         300  simulator, 1.2 million steps
 fault       400  loss of power, failing and full disks, kill -9
 fuzz        400  every fuzz target for 20 seconds
+serverbench  60  the benchmark of servers runs, and says what it lacks
 bare        300  without SQLite: builds, and has the queue in memory
 asan        800  unit, contract, simulator, fault with the address and undefined sanitizers
 tsan        800  unit, contract with the thread sanitizer
@@ -173,6 +174,12 @@ run_fault() { # build directory, rounds of kill -9
 step_fault() { build_gcc && run_fault build-gcc 40; }
 
 step_fuzz() { check_counted tools/fuzz.sh 20; }
+# No figure is looked at: every reply that it gets is checked, and it must come to an end.
+step_serverbench() {
+    build_gcc || return 1
+    check build-gcc/bench server --quick --repeat 1 --pin same
+    check test "$(build-gcc/bench server --beanstalkd /nowhere 2>&1 | grep -c 'no beanstalkd')" -eq 1
+}
 
 # What a machine without libsqlite3-dev has.
 step_bare() {
