@@ -30,6 +30,12 @@ g++                 g++
 libclang-rt-14-dev  -
 libcmocka-dev       /usr/include/cmocka.h
 llvm                llvm-symbolizer
+nodejs              node
+npm                 npm
+php-cli             php
+php-pda-pheanstalk  /usr/share/php/Pheanstalk/autoload.php
+ruby                ruby
+ruby-beaneater      /usr/lib/ruby/vendor_ruby/beaneater.rb
 zlib1g-dev          /usr/include/zlib.h
 '
 

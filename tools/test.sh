@@ -26,6 +26,7 @@ sim         300  simulator, 1.2 million steps
 fault       400  loss of power, failing and full disks, kill -9
 fuzz        400  every fuzz target for 20 seconds
 serverbench  60  the benchmark of servers runs, and says what it lacks
+interop     240  clients of Ruby, PHP and Node.js
 bare        300  without SQLite: builds, and has the queue in memory
 asan        800  unit, contract, simulator, fault with the address and undefined sanitizers
 tsan        800  unit, contract with the thread sanitizer
@@ -180,6 +181,7 @@ step_serverbench() {
     check build-gcc/bench server --quick --repeat 1 --pin same
     check test "$(build-gcc/bench server --beanstalkd /nowhere 2>&1 | grep -c 'no beanstalkd')" -eq 1
 }
+step_interop() { build_gcc && check_counted tests/interop/run.sh --build build-gcc; }
 
 # What a machine without libsqlite3-dev has.
 step_bare() {
