@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+#include "peer.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ATTEMPTS    5
+#define STARTING_MS 20000
+#define STOPPING_MS 30000
+#define TEXT_SIZE   (PATH_MAX + 400)
+
+struct peer_settings peer_settings = {"build/bided", "", INT64_C(256) << 20};
+
+bool peer_argument(const char *name, const char *value)
+{
+    if (strcmp(name, "--server") == 0)
+        peer_settings.program = value;
+    else if (strcmp(name, "--parameters") == 0)
+        peer_settings.parameters = value;
+    else if (strcmp(name, "--memory-mib") == 0)
+        peer_settings.memory_limit = (int64_t)strtoll(value, NULL, 10) << 20;
+    else
+        return false;
+    return true;
+}
+
+bool peer_is_reference(void)
+{
+    const char *slash = strrchr(peer_settings.program, '/');
+    const char *name = slash ? slash + 1 : peer_settings.program;
+    return strncmp(name, "beanstalkd", 10) == 0;
+}
+
+/* ---- what it said ---- */
+
+static void tell_log(void)
+{
+    char line[512];
+    FILE *file = fopen(place_of("server.log"), "r");
+    for (int i = 0; file && i < 60 && fgets(line, sizeof line, file); i++)
+        printf("     server: %s%s", line, strchr(line, '\n') ? "" : "\n");
+    if (file)
+        fclose(file);
+}
+
+static void fail_ended(int status)
+{
+    tell_log();
+    if (WIFSIGNALED(status))
+        FAIL("the server died of signal %d", WTERMSIG(status));
+    FAIL("the server ended with code %d", WEXITSTATUS(status));
+}
+
+void peer_lives(const struct peer *peer)
+{
+    int status = 0;
+    if (waitpid(peer->pid, &status, WNOHANG) != 0)
+        fail_ended(status);
+}
+
+/* ---- starting ---- */
+
+/* Free now; if somebody takes it before the server does, the server does not start. */
+static int free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+          getsockname(fd, (struct sockaddr *)&address, &size) == 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* The process becomes the server. It must not outlive a test that was killed. */
+static void become(int port, enum peer_place where, pid_t parent)
+{
+    const char *program = peer_settings.program;
+    char number[16];
+    char address[32];
+    char url[TEXT_SIZE];
+    int log = open(place_of("server.log"), O_WRONLY | O_CREAT | O_APPEND, 0666);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127);
+    dup2(open("/dev/null", O_RDONLY), 0);
+    dup2(log, 1);
+    dup2(log, 2);
+    snprintf(number, sizeof number, "%d", port);
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    snprintf(url, sizeof url, "%s",
+             where == IN_MEMORY ? "memory:" : url_of("jobs.db", peer_settings.parameters));
+    if (!peer_is_reference())
+        execlp(program, program, "--listen", address, "--url", url, (char *)NULL);
+    else if (where == IN_MEMORY)
+        execlp(program, program, "-l", "127.0.0.1", "-p", number, (char *)NULL);
+    else
+        execlp(program, program, "-l", "127.0.0.1", "-p", number, "-b", place(), "-f", "0",
+               (char *)NULL);
+    perror(program);
+    _exit(127);
+}
+
+static int try_connect(const struct peer *peer)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)peer->port)};
+    int on = 1;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int peer_connect(const struct peer *peer)
+{
+    int fd = try_connect(peer);
+    if (fd < 0) {
+        peer_lives(peer);
+        FAIL("cannot connect: %s", strerror(errno));
+    }
+    return fd;
+}
+
+static bool comes_up(struct peer *peer)
+{
+    int64_t limit_us = clock_us() + STARTING_MS * INT64_C(1000);
+    while (clock_us() < limit_us) {
+        int fd = try_connect(peer);
+        if (fd >= 0) {
+            close(fd);
+            return true;
+        }
+        if (waitpid(peer->pid, NULL, WNOHANG) != 0)
+            return false;
+        nap_ms(1);
+    }
+    kill(peer->pid, SIGKILL);
+    waitpid(peer->pid, NULL, 0);
+    return false;
+}
+
+void peer_start(struct peer *peer, enum peer_place where)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        pid_t parent = getpid();
+        peer->port = free_port();
+        fflush(NULL);
+        peer->pid = fork();
+        if (peer->pid == 0)
+            become(peer->port, where, parent);
+        CHECK(peer->pid > 0);
+        if (comes_up(peer))
+            return;
+    }
+    tell_log();
+    FAIL("%s does not start", peer_settings.program);
+}
+
+/* ---- ending ---- */
+
+static int wait_for_end(const struct peer *peer, int64_t patience_ms)
+{
+    int64_t limit_us = clock_us() + patience_ms * 1000;
+    int status = 0;
+    while (waitpid(peer->pid, &status, WNOHANG) == 0) {
+        if (clock_us() > limit_us) {
+            kill(peer->pid, SIGKILL);
+            tell_log();
+            FAIL("the server does not end");
+        }
+        nap_ms(1);
+    }
+    return status;
+}
+
+void peer_stop(struct peer *peer)
+{
+    peer_lives(peer);
+    kill(peer->pid, SIGTERM);
+    int status = wait_for_end(peer, STOPPING_MS);
+    bool dead = WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM;
+    bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (!well && !(dead && peer_is_reference()))
+        fail_ended(status);
+}
+
+void peer_kill(struct peer *peer)
+{
+    peer_lives(peer);
+    kill(peer->pid, SIGKILL);
+    int status = wait_for_end(peer, STOPPING_MS);
+    if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+        fail_ended(status);
+}
+
+/* ---- what it uses ---- */
+
+int peer_files(const struct peer *peer)
+{
+    char path[64];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)peer->pid);
+    DIR *folder = opendir(path);
+    CHECK(folder != NULL);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count - 2;
+}
+
+int64_t peer_memory(const struct peer *peer)
+{
+    char path[64];
+    long long all = 0;
+    long long resident = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)peer->pid);
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL && fscanf(file, "%lld %lld", &all, &resident) == 2);
+    fclose(file);
+    return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}

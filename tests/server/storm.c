@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * storm.c - connections that come and go at any moment of the conversation, a thousand of them, while
+ * a few clients work: those see no error, no job is lost or given twice, and nothing is left behind.
+ *
+ * Jobs       The workers' jobs are in the tube "work". The storm takes some, too, and lets them go
+ *            by closing. What it puts itself is chaff: a put that was sent in part must not be there
+ *            at the end, one that was acknowledged must, and none may be there twice.
+ */
+#define _GNU_SOURCE /* memmem */
+#include "robust.h"
+
+#include "../sim/rng.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECTIONS 1000
+#define AT_ONCE     100
+#define PRODUCERS   2
+#define WORKERS     2
+#define BACKLOG     200
+#define SERIALS     2000000
+#define SCRIPT_SIZE 16384
+#define NUMBER_SIZE 16 /* of the serial in front of a body */
+
+/* ---- those who work ---- */
+
+struct work {
+    const struct peer *peer;
+    _Atomic bool stop; /* no more jobs are put */
+    _Atomic uint64_t next, put, deleted;
+    _Atomic char state[SERIALS];
+};
+
+enum { UNKNOWN, HELD, DELETED };
+
+static size_t write_body(char *room, uint64_t serial)
+{
+    size_t size;
+    const void *body = body_of(serial, &size);
+    snprintf(room, NUMBER_SIZE + 1, "%016" PRIx64, serial);
+    memcpy(room + NUMBER_SIZE, body, size);
+    return NUMBER_SIZE + size;
+}
+
+static uint64_t read_body(const struct given *given)
+{
+    char number[NUMBER_SIZE + 1] = "";
+    CHECK(given->size >= NUMBER_SIZE);
+    memcpy(number, given->body, NUMBER_SIZE);
+    uint64_t serial = strtoull(number, NULL, 16);
+    CHECK(body_is(serial, given->body + NUMBER_SIZE, given->size - NUMBER_SIZE));
+    return serial;
+}
+
+static void *produce(void *arg)
+{
+    static _Thread_local char body[NUMBER_SIZE + BODY_MAX + 1];
+    struct work *work = arg;
+    struct talk talk;
+    talk_open(&talk, work->peer);
+    talk_stay(&talk, "work");
+    while (!work->stop) {
+        if (work->put - work->deleted > BACKLOG) {
+            nap_ms(1);
+            continue;
+        }
+        uint64_t serial = work->next++;
+        CHECK(serial < SERIALS);
+        CHECK(say_put(&talk, (uint32_t)(serial % 7), 0, 600, body, write_body(body, serial)));
+        HEAR_NUMBER(&talk, "INSERTED");
+        work->put++;
+    }
+    talk_close(&talk);
+    return NULL;
+}
+
+static void *consume(void *arg)
+{
+    struct work *work = arg;
+    struct given given;
+    char line[64];
+    struct talk talk;
+    talk_open(&talk, work->peer);
+    talk_stay(&talk, "work");
+    while (!work->stop || work->deleted < work->put) {
+        say(&talk, "reserve-with-timeout 1\r\n");
+        if (!hear_job(&talk, "RESERVED", &given, line)) {
+            TEXT(line, strlen(line), "TIMED_OUT");
+            continue;
+        }
+        uint64_t serial = read_body(&given);
+        CHECK(serial < work->next);
+        EQ(atomic_exchange(&work->state[serial], HELD), UNKNOWN);
+        say(&talk, "touch %" PRIu64 "\r\ndelete %" PRIu64 "\r\n", given.id, given.id);
+        HEAR(&talk, "TOUCHED");
+        HEAR(&talk, "DELETED");
+        EQ(atomic_exchange(&work->state[serial], DELETED), HELD);
+        work->deleted++;
+    }
+    talk_close(&talk);
+    return NULL;
+}
+
+/* ---- what the storm says ---- */
+
+enum chaff { NO_CHAFF, PART_SENT, ALL_SENT, ACKNOWLEDGED };
+
+struct gust {
+    int fd; /* -1: none */
+    int number;
+    int turns;        /* how long it stays */
+    size_t chaff_end; /* so many bytes of the script hold the whole put; 0: there is none */
+    size_t size, sent;
+    char script[SCRIPT_SIZE];
+};
+
+static struct rng rng;
+static enum chaff chaff[CONNECTIONS];
+
+static void add_text(struct gust *gust, const char *text)
+{
+    size_t size = strlen(text);
+    CHECK(gust->size + size <= sizeof gust->script);
+    memcpy(gust->script + gust->size, text, size);
+    gust->size += size;
+}
+
+static void add_chaff(struct gust *gust)
+{
+    char text[128];
+    snprintf(text, sizeof text, "use chaff\r\nput 9 0 60 8\r\n%08d\r\n", gust->number);
+    add_text(gust, text);
+    gust->chaff_end = gust->size;
+}
+
+static void add_take(struct gust *gust)
+{
+    add_text(gust, "watch work\r\nreserve\r\n");
+    if (rng_percent(&rng, 50))
+        add_text(gust, "reserve\r\nlist-tubes-watched\r\n");
+}
+
+static void add_wait(struct gust *gust)
+{
+    char text[64];
+    snprintf(text, sizeof text, "watch wait-%d\r\nignore default\r\nreserve\r\n", gust->number % 9);
+    add_text(gust, text);
+    add_text(gust, rng_percent(&rng, 50) ? "stats\r\nlist-tubes\r\n" : "");
+}
+
+static void add_questions(struct gust *gust)
+{
+    for (int i = 0; i < 200; i++)
+        add_text(gust, i % 3 == 0 ? "stats\r\n" : "list-tubes\r\npeek-ready\r\n");
+}
+
+static void add_tubes(struct gust *gust)
+{
+    char text[64];
+    for (int i = 0; i < 30; i++) {
+        snprintf(text, sizeof text, "watch t-%d-%d\r\nuse u-%d-%d\r\n", gust->number, i,
+                 gust->number, i);
+        add_text(gust, text);
+    }
+}
+
+static void add_nonsense(struct gust *gust)
+{
+    add_text(gust, "put 0 0 0\r\nput 0 0 10 3\r\nabcde\r\nreserve-with-timeout\r\n\r\nuse -\r\n");
+    add_text(gust, "delete 0\r\nrelease 0 0 0\r\nbury 0 0\r\ntouch 0\r\nkick-job 0\r\n");
+}
+
+/* One connection says one to three of these. */
+static void (*const parts[])(struct gust *gust) = {add_chaff,     add_take,  add_wait,
+                                                   add_questions, add_tubes, add_nonsense};
+
+static void compose(struct gust *gust)
+{
+    gust->size = gust->sent = gust->chaff_end = 0;
+    for (uint64_t i = rng_below(&rng, 3) + 1; i > 0; i--) {
+        void (*part)(struct gust *) = parts[rng_below(&rng, COUNT(parts))];
+        if (part == add_chaff && gust->chaff_end != 0)
+            continue;
+        part(gust);
+        /* What is behind a reserve that waits is not reached. */
+        if (part == add_take || part == add_wait)
+            break;
+    }
+    /* Half of them stop in the middle of something. */
+    if (rng_percent(&rng, 50))
+        gust->size = rng_below(&rng, gust->size) + 1;
+}
+
+/* ---- coming and going ---- */
+
+static void come(struct gust *gust, const struct peer *peer, int number)
+{
+    gust->fd = peer_connect(peer);
+    gust->number = number;
+    gust->turns = (int)rng_below(&rng, 20);
+    compose(gust);
+}
+
+static void say_some(struct gust *gust)
+{
+    size_t left = gust->size - gust->sent;
+    size_t piece = rng_percent(&rng, 50) ? left : rng_below(&rng, left + 1);
+    ssize_t sent = send(gust->fd, gust->script + gust->sent, piece, MSG_NOSIGNAL);
+    gust->sent += sent > 0 ? (size_t)sent : 0;
+}
+
+/* Hears what has come, and looks for the acknowledgement of a put; it may come in two pieces. */
+static void hear_some(struct gust *gust, bool until_end)
+{
+    static const char word[] = "INSERTED";
+    static char text[65536];
+    size_t kept = 0;
+    int64_t limit_us = clock_us() + (until_end ? PATIENCE_MS * 1000 : 0);
+    for (;;) {
+        ssize_t got = recv(gust->fd, text + kept, sizeof text - kept, 0);
+        if (got == 0 || (got < 0 && errno != EAGAIN))
+            return;
+        if (got < 0 && clock_us() > limit_us)
+            break;
+        if (got < 0) {
+            nap_ms(1);
+            continue;
+        }
+        size_t size = kept + (size_t)got;
+        if (memmem(text, size, word, sizeof word - 1))
+            chaff[gust->number] = ACKNOWLEDGED;
+        kept = size < sizeof word ? size : sizeof word;
+        memmove(text, text + size - kept, kept);
+    }
+    CHECK(!until_end);
+}
+
+static void end_plainly(struct gust *gust)
+{
+    close(gust->fd);
+}
+
+static void end_with_reset(struct gust *gust)
+{
+    struct linger linger = {1, 0};
+    setsockopt(gust->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    close(gust->fd);
+}
+
+static void end_after_hearing(struct gust *gust)
+{
+    hear_some(gust, false);
+    close(gust->fd);
+}
+
+/* The server closes, too, when it has answered. */
+static void end_by_halves(struct gust *gust)
+{
+    shutdown(gust->fd, SHUT_WR);
+    hear_some(gust, true);
+    close(gust->fd);
+}
+
+static void (*const ends[])(struct gust *gust) = {end_plainly, end_with_reset, end_after_hearing,
+                                                  end_by_halves};
+
+static void go(struct gust *gust)
+{
+    if (gust->chaff_end != 0)
+        chaff[gust->number] = gust->sent >= gust->chaff_end ? ALL_SENT : PART_SENT;
+    ends[rng_below(&rng, COUNT(ends))](gust);
+    gust->fd = -1;
+}
+
+static void blow(const struct peer *peer)
+{
+    static struct gust gusts[AT_ONCE];
+    int begun = 0;
+    int here = 0;
+    for (int i = 0; i < AT_ONCE; i++)
+        gusts[i].fd = -1;
+    do {
+        struct gust *gust = &gusts[rng_below(&rng, AT_ONCE)];
+        if (gust->fd < 0 && begun < CONNECTIONS) {
+            come(gust, peer, begun++);
+            here++;
+        } else if (gust->fd >= 0 && gust->turns-- > 0) {
+            say_some(gust);
+        } else if (gust->fd >= 0) {
+            go(gust);
+            here--;
+        }
+    } while (begun < CONNECTIONS || here > 0);
+}
+
+/* ---- afterwards ---- */
+
+static void sweep_chaff(const struct peer *peer)
+{
+    struct given given;
+    char line[64];
+    struct talk talk;
+    int found[CONNECTIONS] = {0};
+    talk_open(&talk, peer);
+    talk_stay(&talk, "chaff");
+    while (say(&talk, "reserve-with-timeout 0\r\n") && hear_job(&talk, "RESERVED", &given, line)) {
+        char number[9] = "";
+        CHECK(given.size == 8);
+        memcpy(number, given.body, 8);
+        int i = atoi(number);
+        CHECK(i >= 0 && i < CONNECTIONS);
+        EQ(++found[i], 1);
+        CHECK(chaff[i] == ALL_SENT || chaff[i] == ACKNOWLEDGED);
+        say(&talk, "delete %" PRIu64 "\r\n", given.id);
+        HEAR(&talk, "DELETED");
+    }
+    TEXT(line, strlen(line), "TIMED_OUT");
+    unsigned acknowledged = 0;
+    for (int i = 0; i < CONNECTIONS; i++) {
+        acknowledged += chaff[i] == ACKNOWLEDGED;
+        if (chaff[i] == ACKNOWLEDGED && !found[i])
+            FAIL("the put of connection %d was acknowledged and is gone", i);
+    }
+    CHECK(acknowledged > 0);
+    talk_close(&talk);
+}
+
+static void storm(const struct peer *peer)
+{
+    static struct work work;
+    pthread_t threads[PRODUCERS + WORKERS];
+    work.peer = peer;
+    for (int i = 0; i < PRODUCERS + WORKERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, i < PRODUCERS ? produce : consume, &work) == 0);
+    /* The storm begins when the work has. */
+    UNTIL(work.deleted > 0);
+    blow(peer);
+    work.stop = true;
+    for (int i = 0; i < PRODUCERS + WORKERS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    EQ(work.deleted, work.next);
+    sweep_chaff(peer);
+}
+
+static void many_connections_come_and_go_and_leave_nothing_behind(void)
+{
+    rng.state = 1;
+    with_peer(IN_MEMORY, storm);
+}
+
+static void many_connections_come_and_go_and_leave_nothing_in_the_file(void)
+{
+    rng.state = 2;
+    with_peer(IN_FILE, storm);
+}
+
+/* ---- all at once ---- */
+
+/* A thousand that wait for one tube, hold its jobs and wait for more are gone in one moment. */
+static void vanish(const struct peer *peer)
+{
+    static struct talk crowd[CONNECTIONS];
+    struct talk talk;
+    talk_open(&talk, peer);
+    talk_stay(&talk, "crowd");
+    for (int i = 0; i < CONNECTIONS; i++) {
+        talk_open(&crowd[i], peer);
+        say(&crowd[i], "watch crowd\r\nreserve\r\nreserve\r\n");
+    }
+    UNTIL(talk_stat(&talk, "stats", "current-waiting") == CONNECTIONS);
+    for (int i = 0; i < CONNECTIONS; i++)
+        CHECK(say_put(&talk, 0, 0, 600, "one", 3));
+    for (int i = 0; i < CONNECTIONS; i++)
+        HEAR_NUMBER(&talk, "INSERTED");
+    UNTIL(talk_stat(&talk, "stats", "current-jobs-reserved") == CONNECTIONS);
+    for (int i = 0; i < CONNECTIONS; i++)
+        talk_close(&crowd[i]);
+    UNTIL(talk_stat(&talk, "stats", "current-connections") == 1);
+    EQ(talk_stat(&talk, "stats", "current-jobs-ready"), CONNECTIONS);
+    for (int i = 0; i < CONNECTIONS; i++) {
+        say(&talk, "reserve\r\n");
+        uint64_t id = HEAR_NUMBER(&talk, "RESERVED");
+        HEAR(&talk, "one");
+        say(&talk, "delete %" PRIu64 "\r\n", id);
+        HEAR(&talk, "DELETED");
+    }
+    talk_close(&talk);
+}
+
+static void a_thousand_waiting_connections_vanish_and_their_jobs_come_back(void)
+{
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = limit.rlim_max;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max > CONNECTIONS + 100);
+    with_peer(IN_MEMORY, vanish);
+}
+
+static const struct test tests[] = {
+    TEST(many_connections_come_and_go_and_leave_nothing_behind),
+    TEST(many_connections_come_and_go_and_leave_nothing_in_the_file),
+    TEST(a_thousand_waiting_connections_vanish_and_their_jobs_come_back),
+};
+
+const struct theme storm_theme = {"storm", tests, COUNT(tests)};
