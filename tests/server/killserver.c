@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/* killserver.c - rounds of working, killing and comparing; see killserver.h. */
+#include "killserver.h"
+
+#include "../contract/apart.h"
+#include "../sim/rng.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LIFE_MS 150 /* how long a server lives after its first answer */
+#define KEEP    150 /* jobs that go on to the next round */
+#define AT_ONCE 100
+
+struct ledger ledger = {.lock = PTHREAD_MUTEX_INITIALIZER, .next = 1};
+
+struct settings {
+    unsigned rounds;
+    uint64_t seed;
+};
+
+/* Outlives the process of the test. */
+struct outcome {
+    struct trace trace;
+    unsigned passed;
+};
+
+static struct settings settings = {10, 1};
+static struct outcome *outcome;
+static char base[PATH_MAX];
+
+static const char usage[] =
+    "usage: killserver [--server PROGRAM] [--parameters TEXT] [--rounds N] [--seed N]\n"
+    "\n"
+    "Kills a server that keeps its jobs in a file, again and again, and looks whether everything\n"
+    "that was acknowledged is there.\n";
+
+/* ---- bodies ---- */
+
+size_t serial_write(char *room, uint64_t serial)
+{
+    size_t size;
+    const void *body = body_of(serial, &size);
+    snprintf(room, NUMBER_SIZE + 1, "%016" PRIx64, serial);
+    memcpy(room + NUMBER_SIZE, body, size);
+    return NUMBER_SIZE + size;
+}
+
+uint64_t serial_read(const struct given *given)
+{
+    char number[NUMBER_SIZE + 1] = "";
+    CHECK(given->size >= NUMBER_SIZE);
+    memcpy(number, given->body, NUMBER_SIZE);
+    uint64_t serial = strtoull(number, NULL, 16);
+    if (!body_is(serial, given->body + NUMBER_SIZE, given->size - NUMBER_SIZE))
+        FAIL("job %" PRIu64 " has a damaged body", given->id);
+    return serial;
+}
+
+/* ---- what is there ---- */
+
+static const char *const form_names[] = {"absent", "ready", "delayed", "buried"};
+
+static enum form form_at(struct talk *talk, uint64_t id)
+{
+    char *text = NULL;
+    enum form form = ABSENT;
+    say(talk, "stats-job %" PRIu64 "\r\n", id);
+    const char *line = hear(talk);
+    if (strcmp(line, "NOT_FOUND") == 0)
+        return ABSENT;
+    CHECK(strncmp(line, "OK ", 3) == 0);
+    size_t size = strtoul(line + 3, NULL, 10);
+    text = strndup(hear_body(talk, size), size);
+    const char *state = text ? strstr(text, "\nstate: ") : NULL;
+    CHECK(state != NULL);
+    for (enum form i = READY; i <= BURIED; i++)
+        if (strncmp(state + 8, form_names[i], strlen(form_names[i])) == 0)
+            form = i;
+    CHECK(form != ABSENT);
+    free(text);
+    return form;
+}
+
+/* Every job whose id was told is in a form that it may be in, and from now on in that one. */
+static void compare_forms(struct talk *talk)
+{
+    for (uint64_t i = 1; i < ledger.next; i++) {
+        struct entry *entry = &ledger.jobs[i];
+        if (!entry->live || entry->id == 0)
+            continue;
+        enum form form = form_at(talk, entry->id);
+        if (form != entry->sure && form != entry->maybe)
+            FAIL("job %" PRIu64 " is %s; acknowledged was %s, the last command makes it %s",
+                 entry->id, form_names[form], form_names[entry->sure], form_names[entry->maybe]);
+        entry->sure = entry->maybe = form;
+        entry->live = form != ABSENT;
+    }
+}
+
+/* ---- every job, one after another ---- */
+
+static void kick_everything(struct talk *talk)
+{
+    for (int i = 0; i < TUBES; i++) {
+        uint64_t kicked;
+        say(talk, "use kill-%d\r\nwatch kill-%d\r\n", i, i);
+        HEAR_NUMBER(talk, "USING");
+        HEAR_NUMBER(talk, "WATCHING");
+        do {
+            say(talk, "kick 1000000\r\n");
+            kicked = HEAR_NUMBER(talk, "KICKED");
+        } while (kicked > 0);
+    }
+}
+
+static void meet(const struct given *given, char *seen)
+{
+    uint64_t serial = serial_read(given);
+    CHECK(serial > 0 && serial < ledger.next);
+    struct entry *entry = &ledger.jobs[serial];
+    if (seen[serial]++)
+        FAIL("job %" PRIu64 " (%" PRIu64 ") is there twice", serial, given->id);
+    if (entry->id != 0 && entry->id != given->id)
+        FAIL("job %" PRIu64 " is there under another id", serial);
+    if (entry->sure == ABSENT && entry->maybe == ABSENT)
+        FAIL("job %" PRIu64 " (%" PRIu64 ") came back", serial, given->id);
+    if (given->id > ledger.highest_id)
+        ledger.highest_id = given->id;
+    entry->id = given->id;
+    entry->sure = entry->maybe = READY;
+    entry->told = entry->live = true;
+}
+
+static void reserve_everything(struct talk *talk, char *seen)
+{
+    struct given given;
+    char line[64];
+    for (bool more = true; more;) {
+        for (int i = 0; i < AT_ONCE; i++)
+            say(talk, "reserve-with-timeout 0\r\n");
+        for (int i = 0; i < AT_ONCE; i++) {
+            if (hear_job(talk, "RESERVED", &given, line)) {
+                meet(&given, seen);
+                continue;
+            }
+            TEXT(line, strlen(line), "TIMED_OUT");
+            more = false;
+        }
+    }
+}
+
+/* A job that was seen by nobody is lost, unless its put was never acknowledged. */
+static void miss_nothing(const char *seen)
+{
+    for (uint64_t i = 1; i < ledger.next; i++) {
+        struct entry *entry = &ledger.jobs[i];
+        if (!entry->live || seen[i])
+            continue;
+        if (entry->sure != ABSENT)
+            FAIL("job %" PRIu64 " (%" PRIu64 ") is lost", i, entry->id);
+        entry->maybe = ABSENT;
+        entry->live = false;
+    }
+}
+
+static void make_room(struct talk *talk, const char *seen, struct rng *rng)
+{
+    uint64_t kept = 0;
+    for (uint64_t i = 1; i < ledger.next; i++) {
+        struct entry *entry = &ledger.jobs[i];
+        if (!seen[i] || (kept < KEEP && rng_one_in(rng, 3) && ++kept))
+            continue;
+        say(talk, "delete %" PRIu64 "\r\n", entry->id);
+        HEAR(talk, "DELETED");
+        entry->sure = entry->maybe = ABSENT;
+        entry->live = false;
+    }
+}
+
+void killserver_compare(const struct peer *peer, uint64_t seed)
+{
+    struct rng rng = {seed};
+    struct talk talk;
+    char *seen = calloc(ledger.next, 1);
+    CHECK(seen != NULL);
+    talk_open(&talk, peer);
+    compare_forms(&talk);
+    kick_everything(&talk);
+    reserve_everything(&talk, seen);
+    miss_nothing(seen);
+    make_room(&talk, seen, &rng);
+    for (uint64_t i = 1; i < ledger.next; i++)
+        if (ledger.jobs[i].id > ledger.highest_id)
+            ledger.highest_id = ledger.jobs[i].id;
+    /* What was kept goes back with the connection. */
+    talk_close(&talk);
+    free(seen);
+}
+
+/* ---- a round ---- */
+
+static bool has_answered(void)
+{
+    pthread_mutex_lock(&ledger.lock);
+    bool answered = ledger.acknowledged > 0;
+    pthread_mutex_unlock(&ledger.lock);
+    return answered;
+}
+
+static void work_and_kill(struct peer *peer, struct rng *rng)
+{
+    pthread_t threads[WORKERS];
+    struct worker workers[WORKERS];
+    ledger.acknowledged = 0;
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = (struct worker){peer, i, rng_next(rng)};
+        CHECK(pthread_create(&threads[i], NULL, killserver_work, &workers[i]) == 0);
+    }
+    UNTIL(has_answered());
+    usleep((useconds_t)rng_below(rng, LIFE_MS * 1000));
+    peer_kill(peer);
+    for (int i = 0; i < WORKERS; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+/* One time in four the server is killed once more while it starts, or just after. */
+static void start_again(struct peer *peer, struct rng *rng)
+{
+    peer_start(peer, IN_FILE);
+    if (rng_one_in(rng, 4)) {
+        usleep((useconds_t)rng_below(rng, 5000));
+        peer_kill(peer);
+        peer_start(peer, IN_FILE);
+    }
+}
+
+static void run_rounds(void)
+{
+    struct rng rng = {settings.seed};
+    struct peer peer;
+    ledger.jobs = mmap(NULL, JOBS_MAX * sizeof *ledger.jobs, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(ledger.jobs != MAP_FAILED);
+    peer_start(&peer, IN_FILE);
+    for (unsigned i = 0; i < settings.rounds; i++) {
+        work_and_kill(&peer, &rng);
+        start_again(&peer, &rng);
+        killserver_compare(&peer, rng_next(&rng));
+        outcome->passed++;
+    }
+    peer_stop(&peer);
+}
+
+/* ---- the runner ---- */
+
+static void run_here(const struct apart *apart, struct trace *trace)
+{
+    checks_begin(apart->url, apart->theme, apart->test, trace);
+    place_begin(base);
+    apart->body();
+    fflush(stdout);
+}
+
+static bool parse(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--rounds") == 0)
+            settings.rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--seed") == 0)
+            settings.seed = strtoull(argv[i + 1], NULL, 10);
+        else if (!peer_argument(argv[i], argv[i + 1]))
+            return false;
+    }
+    return argc % 2 == 1 && settings.rounds > 0;
+}
+
+int main(int argc, char **argv)
+{
+    char test[64];
+    if (!parse(argc, argv)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    const char *tmp = getenv("TMPDIR");
+    snprintf(base, sizeof base, "%s/bide-killserver-XXXXXX", tmp ? tmp : "/tmp");
+    outcome =
+        mmap(NULL, sizeof *outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (outcome == MAP_FAILED || mkdtemp(base) == NULL) {
+        perror("killserver");
+        return 2;
+    }
+    snprintf(test, sizeof test, "--rounds %u --seed %" PRIu64, settings.rounds, settings.seed);
+    struct apart apart = {peer_settings.program, "killserver", test, run_here, run_rounds};
+    bool passed = run_apart(&apart, &outcome->trace, (int)(60 + 10 * settings.rounds));
+    remove_folder(base);
+    printf("%u passed, %u failed\n", outcome->passed, passed ? 0 : 1);
+    return passed ? 0 : 1;
+}

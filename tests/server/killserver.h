@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * killserver - a server that is killed again and again while connections pipeline puts, reserves,
+ * deletes, burials, releases and kicks; and the ledger of what it has acknowledged.
+ *
+ * A round: connections work until the server is killed; it is started again on the same file; every
+ * job is compared with the ledger; most are deleted, and the next round goes on with the rest. An
+ * answer that was received counts, also when many commands were in flight. A command without an
+ * answer may have happened or not.
+ *
+ * A job is known by a serial number, which is in its body, so that it is recognised even if nobody
+ * was told its id.
+ *
+ * Ordering   Only the connection that holds a job, or has parked it in its own tube, acts on it, and
+ *            not before its last command on it is answered. So at most one is open for each job.
+ */
+#ifndef SERVER_KILLSERVER_H
+#define SERVER_KILLSERVER_H
+
+#include "talk.h"
+
+#define WORKERS     4
+#define TUBES       (WORKERS + 1) /* one each, and the last is for all */
+#define JOBS_MAX    4000000
+#define NUMBER_SIZE 16 /* of the serial in front of a body */
+
+/* What a restart makes of a job: one that was reserved is ready. */
+enum form { ABSENT, READY, DELAYED, BURIED };
+
+struct entry {
+    uint64_t id;     /* 0: nobody was told */
+    enum form sure;  /* as acknowledged */
+    enum form maybe; /* as it is if the open command has happened; else the same */
+    bool told;       /* somebody was told that it is there */
+    bool live;       /* to be compared */
+    bool shared;     /* in the tube that all watch */
+};
+
+struct ledger {
+    pthread_mutex_t lock;
+    uint64_t next;         /* serial */
+    uint64_t highest_id;   /* of all rounds before */
+    uint64_t acknowledged; /* answers in this round */
+    struct entry *jobs;    /* JOBS_MAX of them, by serial */
+};
+extern struct ledger ledger;
+
+/* One connection that works until the server is gone. */
+struct worker {
+    const struct peer *peer;
+    int number;
+    uint64_t seed;
+};
+void *killserver_work(void *worker);
+
+/* The body of a serial number, and the number of a body, which must be as it was put. */
+size_t serial_write(char *room, uint64_t serial);
+uint64_t serial_read(const struct given *given);
+
+/* Compares what the server has with the ledger, and makes room. */
+void killserver_compare(const struct peer *peer, uint64_t seed);
+
+#endif
