@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include "babble.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPARED_NEXT  1000000
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* %n a number, %d a duration, %i an id, %t a tube, %b a size, perhaps options, and a body. */
+static const char *const commands[] = {
+    "put %n %d %d %b",
+    "put %n 0 60 %b",
+    "put 0 %d 1 %b",
+    "put 1 0 0 %b",
+    "use %t",
+    "watch %t",
+    "ignore %t",
+    "reserve",
+    "delete %i",
+    "delete %i",
+    "reserve-with-timeout 0",
+    "reserve-with-timeout %d",
+    "reserve-job %i",
+    "release %i %n %d",
+    "release %i 0 0",
+    "bury %i %n",
+    "touch %i",
+    "peek %i",
+    "peek-ready",
+    "peek-delayed",
+    "peek-buried",
+    "kick %n",
+    "kick-job %i",
+    "stats",
+    "stats-job %i",
+    "stats-tube %t",
+    "list-tubes",
+    "list-tube-used",
+    "pause-tube %t 0",
+    "pause-tube %t %d",
+    "list-tubes-watched",
+    "quit",
+    "result %i",
+    "reserve-many %n %d",
+    "reserve-many 5 0",
+    "put-many %n %b",
+    "fail %i %b",
+    "done %i %b",
+    "lease %i delete %i",
+    "lease %i touch %i",
+    "result %i %d",
+    "lease %i done %i %b",
+    "lease %i bury %i %n",
+    "lease %i fail %i %b",
+    "cancel %i",
+    "update %i pri=%n",
+    "update %i delay=%d",
+    "update %i tube=%t ttr=%d",
+    "auth %t",
+    "list-jobs %t any %n",
+    "list-jobs * any 10",
+    "list-jobs %t ready %n text=%t",
+    "call %n %n %b",
+    "purge-tube %t ready",
+    "purge-tube %t buried",
+    "call-cancel %n",
+};
+
+static const char *const numbers[] = {
+    "0",          "1",          "2",          "10",  "1000", "4294967295",           "4294967296",
+    "2147483648", "1000000000", "4294967294", "-1",  "",     "18446744073709551615", "007",
+    "0x10",       "65535",      "65536",      "1e3", "+1",   "18446744073709551616", "abc",
+};
+static const char *const durations[] = {
+    "0",  "0",        "0",      "1",  "1",  "10", "250ms",      "1ms",        "1.5", "0.001", "5m",
+    "1h", "9999999d", "1.2345", "1x", "ms", ".5", "4294967295", "4294967296", "-1",  "",
+};
+static const char *const tubes[] = {
+    "default", "a", "b",   "c",       "a", "b",    "c", "tube-with.a/long;name+()$_",
+    "-bad",    "",  "a b", "default", "*", "\xff",
+};
+static const char *const options[] = {
+    " key=k%d",
+    " key=k%d conflict=replace",
+    " retries=%d",
+    " backoff=%d,100",
+    " expires=%dms",
+    " retain=%d",
+    " hold=retained",
+    " at=%d",
+    " key=%%41%%00%d",
+    " key=%%zz%d",
+    " conflict=maybe",
+    " unknown=%d",
+    " =",
+    " retry=%d",
+    " retries=-%d",
+    " key=",
+};
+
+/* ---- commands ---- */
+
+static void add(struct babble *babble, const char *data, size_t size)
+{
+    size_t room = BABBLE_MAX - babble->size;
+    size = size < room ? size : room;
+    memcpy(babble->data + babble->size, data, size);
+    babble->size += size;
+}
+
+static void add_text(struct babble *babble, const char *text)
+{
+    add(babble, text, strlen(text));
+}
+
+static const char *any(struct babble *babble, const char *const *list, size_t count)
+{
+    return list[rng_below(&babble->rng, count)];
+}
+
+static void add_id(struct babble *babble)
+{
+    char text[32];
+    uint64_t id = babble->recent - rng_below(&babble->rng, 200);
+    snprintf(text, sizeof text, "%" PRIu64,
+             rng_one_in(&babble->rng, 20) ? rng_next(&babble->rng) : id);
+    add_text(babble, text);
+}
+
+static void add_noise(struct babble *babble, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        char byte = (char)rng_below(&babble->rng, 256);
+        add(babble, &byte, 1);
+    }
+}
+
+/* One in eight says another size than the body has. */
+static void add_body(struct babble *babble)
+{
+    char text[64];
+    size_t size = rng_below(&babble->rng, rng_one_in(&babble->rng, 10) ? 6000 : 40);
+    size_t said = rng_one_in(&babble->rng, 8) ? rng_below(&babble->rng, 80) : size;
+    snprintf(text, sizeof text, "%zu", said);
+    add_text(babble, rng_one_in(&babble->rng, 30) ? any(babble, numbers, COUNT(numbers)) : text);
+    while (rng_one_in(&babble->rng, 4)) {
+        const char *option = any(babble, options, COUNT(options));
+        for (; *option; option++) {
+            if (option[0] == '%' && option[1] == 'd') {
+                snprintf(text, sizeof text, "%d", (int)rng_below(&babble->rng, 50));
+                add_text(babble, text);
+                option++;
+            } else {
+                add(babble, option, 1);
+            }
+        }
+    }
+    add_text(babble, "\r\n");
+    add_noise(babble, size);
+}
+
+static void add_argument(struct babble *babble, char kind)
+{
+    switch (kind) {
+    case 'n':
+        add_text(babble, any(babble, numbers, COUNT(numbers)));
+        break;
+    case 'd':
+        add_text(babble, any(babble, durations, COUNT(durations)));
+        break;
+    case 't':
+        add_text(babble, any(babble, tubes, COUNT(tubes)));
+        break;
+    case 'b':
+        add_body(babble);
+        break;
+    default:
+        add_id(babble);
+        break;
+    }
+}
+
+static void add_command(struct babble *babble)
+{
+    const char *command = any(babble, commands, COUNT(commands));
+    for (; *command; command++) {
+        if (*command == '%')
+            add_argument(babble, *++command);
+        else
+            add(babble, command, 1);
+    }
+    add_text(babble, rng_one_in(&babble->rng, 50) ? "\n" : "\r\n");
+}
+
+/* ---- changes ---- */
+
+static void flip(struct babble *babble, size_t at, size_t length)
+{
+    (void)length;
+    babble->data[at] ^= (char)(1 << rng_below(&babble->rng, 8));
+}
+
+static void scramble(struct babble *babble, size_t at, size_t length)
+{
+    for (size_t i = at; i < at + length; i++)
+        babble->data[i] = (char)rng_below(&babble->rng, 256);
+}
+
+static void take_out(struct babble *babble, size_t at, size_t length)
+{
+    memmove(babble->data + at, babble->data + at + length, babble->size - at - length);
+    babble->size -= length;
+}
+
+static void repeat(struct babble *babble, size_t at, size_t length)
+{
+    if (babble->size + length > BABBLE_MAX)
+        return;
+    memmove(babble->data + at + length, babble->data + at, babble->size - at);
+    babble->size += length;
+}
+
+static void stretch(struct babble *babble, size_t at, size_t length)
+{
+    size_t more = length * 40;
+    if (babble->size + more > BABBLE_MAX)
+        return;
+    memmove(babble->data + at + more, babble->data + at, babble->size - at);
+    memset(babble->data + at, 'a', more);
+    babble->size += more;
+}
+
+static void break_line(struct babble *babble, size_t at, size_t length)
+{
+    static const char *const breaks[] = {"\r\n", "\n", "\r", "\r\r\n", " \r\n", "\r\n\r\n"};
+    const char *text = any(babble, breaks, COUNT(breaks));
+    (void)length;
+    if (at + strlen(text) <= babble->size)
+        memcpy(babble->data + at, text, strlen(text));
+}
+
+static void cut_off(struct babble *babble, size_t at, size_t length)
+{
+    (void)length;
+    babble->size = at + 1;
+}
+
+static void (*const changes[])(struct babble *, size_t, size_t) = {
+    flip, flip, flip, scramble, take_out, repeat, stretch, break_line, cut_off,
+};
+
+static void change(struct babble *babble)
+{
+    size_t at = rng_below(&babble->rng, babble->size);
+    size_t length = rng_below(&babble->rng, 40) + 1;
+    if (length > babble->size - at)
+        length = babble->size - at;
+    changes[rng_below(&babble->rng, COUNT(changes))](babble, at, length);
+    if (babble->size == 0)
+        add_text(babble, "x");
+}
+
+/* ---- the filter ---- */
+
+/* Those of jobs that stay, and those that the next jobs get. */
+static bool is_spared(const struct babble *babble, uint64_t id)
+{
+    return (id >= babble->spared_first && id <= babble->spared_last) ||
+           (id > babble->recent && id < babble->recent + SPARED_NEXT);
+}
+
+/* Zeros stand where a spared id stood. */
+static void spare(struct babble *babble)
+{
+    for (size_t i = 0; i < babble->size; i++) {
+        size_t first = i;
+        uint64_t value = 0;
+        while (i < babble->size && isdigit((unsigned char)babble->data[i]) && i - first < 18)
+            value = value * 10 + (uint64_t)(babble->data[i++] - '0');
+        if (i > first && is_spared(babble, value))
+            memset(babble->data + first, '0', i - first);
+    }
+}
+
+void babble_next(struct babble *babble)
+{
+    babble->size = 0;
+    if (rng_one_in(&babble->rng, 10))
+        add_noise(babble, rng_below(&babble->rng, 500) + 1);
+    for (uint64_t i = rng_below(&babble->rng, 20) + 1; i > 0; i--)
+        add_command(babble);
+    if (rng_percent(&babble->rng, 75))
+        for (uint64_t i = rng_below(&babble->rng, 8) + 1; i > 0; i--)
+            change(babble);
+    spare(babble);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * babble - streams of commands, right and wrong, as a broken or hostile client sends them.
+ *
+ * A stream is a number of commands with arguments from lists of usual and of extreme ones, and then,
+ * mostly, changed: bytes flipped, taken out, put in, repeated. It goes through a filter at the end:
+ * no number in it is the id of a job that is to be left alone.
+ */
+#ifndef SERVER_BABBLE_H
+#define SERVER_BABBLE_H
+
+#include "../sim/rng.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define BABBLE_MAX 32768
+
+struct babble {
+    struct rng rng;
+    uint64_t spared_first, spared_last; /* ids that do not occur */
+    uint64_t recent;                    /* ids up to this one are interesting, later ones spared */
+    size_t size;
+    char data[BABBLE_MAX];
+};
+
+/* Makes a new stream. */
+void babble_next(struct babble *babble);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * livefuzz.c - babble into a running server, while a client that behaves keeps jobs there.
+ *
+ * The server must neither end nor stand still, and at the end every job of that client must be there,
+ * in its state and with its body. The streams depend on the seed, which is told; what becomes of them
+ * depends on time, too.
+ */
+#include "babble.h"
+#include "talk.h"
+
+#include "../contract/apart.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CALLERS    32
+#define KEPT       50 /* jobs in each state */
+#define LOOK_EACH  50 /* steps between two looks of the keeper */
+#define GROWTH_MAX (INT64_C(4) << 30)
+
+struct settings {
+    int seconds;
+    uint64_t seed;
+    enum peer_place where;
+};
+
+struct outcome {
+    struct trace trace;
+    uint64_t streams, bytes, looks;
+};
+
+static struct settings settings = {10, 0, IN_MEMORY};
+static struct outcome *outcome;
+static char base[PATH_MAX];
+
+static const char usage[] =
+    "usage: livefuzz [--server PROGRAM] [--seconds N] [--seed N] [--in memory|file]\n"
+    "                [--parameters TEXT]\n"
+    "\n"
+    "Sends streams of right, wrong and random commands to a running server for a while.\n";
+
+/* ---- the client that behaves ---- */
+
+struct keeper {
+    struct talk talk;
+    struct rng rng;
+    uint64_t ids[4 * KEPT];
+};
+
+static const char *const states[] = {"ready", "delayed", "buried", "reserved"};
+
+static uint64_t keep_put(struct keeper *keeper, uint64_t serial, uint32_t priority,
+                         uint32_t delay_s)
+{
+    size_t size;
+    const void *body = body_of(serial, &size);
+    CHECK(say_put(&keeper->talk, priority, delay_s, 100000, body, size));
+    return HEAR_NUMBER(&keeper->talk, "INSERTED");
+}
+
+static void keep_reserve(struct keeper *keeper, uint64_t id, uint64_t serial)
+{
+    struct given given;
+    char line[64];
+    say(&keeper->talk, "reserve\r\n");
+    if (!hear_job(&keeper->talk, "RESERVED", &given, line))
+        FAIL("expected RESERVED, got \"%s\"", line);
+    EQ(given.id, id);
+    CHECK(body_is(serial, given.body, given.size));
+}
+
+static void keeper_begin(struct keeper *keeper, const struct peer *peer)
+{
+    talk_open(&keeper->talk, peer);
+    talk_stay(&keeper->talk, "the-keepers-own");
+    for (uint64_t i = 0; i < 4 * KEPT; i++) {
+        uint64_t state = i / KEPT;
+        keeper->ids[i] = keep_put(keeper, i, state >= 2 ? 0 : 1000, state == 1 ? 100000 : 0);
+        if (state >= 2)
+            keep_reserve(keeper, keeper->ids[i], i);
+        if (state == 2) {
+            say(&keeper->talk, "bury %" PRIu64 " 5\r\n", keeper->ids[i]);
+            HEAR(&keeper->talk, "BURIED");
+        }
+    }
+}
+
+/* The job of the ledger is there, as it should be. */
+static void keeper_look_at(struct keeper *keeper, uint64_t serial)
+{
+    struct given given;
+    char line[64];
+    char wanted[32];
+    uint64_t id = keeper->ids[serial];
+    say(&keeper->talk, "peek %" PRIu64 "\r\nstats-job %" PRIu64 "\r\n", id, id);
+    if (!hear_job(&keeper->talk, "FOUND", &given, line))
+        FAIL("job %" PRIu64 " (%s) is lost: \"%s\"", id, states[serial / KEPT], line);
+    CHECK(given.id == id && body_is(serial, given.body, given.size));
+    size_t size = HEAR_NUMBER(&keeper->talk, "OK");
+    char *text = strndup(hear_body(&keeper->talk, size), size);
+    snprintf(wanted, sizeof wanted, "\nstate: %s\n", states[serial / KEPT]);
+    if (!text || !strstr(text, wanted))
+        FAIL("job %" PRIu64 " is not %s any more:\n%s", id, states[serial / KEPT], text);
+    free(text);
+}
+
+/* A job comes and goes, and one that stays is looked at. Answers the id of the first. */
+static uint64_t keeper_look(struct keeper *keeper)
+{
+    struct given given;
+    char line[64];
+    uint64_t serial = 1000 + rng_below(&keeper->rng, 1000000);
+    size_t size;
+    const void *body = body_of(serial, &size);
+    say(&keeper->talk, "put 0 0 1000 %zu\r\n", size);
+    talk_send(&keeper->talk, body, size);
+    say(&keeper->talk, "\r\nreserve\r\n");
+    uint64_t id = HEAR_NUMBER(&keeper->talk, "INSERTED");
+    if (!hear_job(&keeper->talk, "RESERVED", &given, line))
+        FAIL("expected RESERVED %" PRIu64 ", got \"%s\"", id, line);
+    CHECK(given.id == id && body_is(serial, given.body, given.size));
+    say(&keeper->talk, "delete %" PRIu64 "\r\n", id);
+    HEAR(&keeper->talk, "DELETED");
+    keeper_look_at(keeper, rng_below(&keeper->rng, 4 * KEPT));
+    outcome->looks++;
+    return id;
+}
+
+static void keeper_end(struct keeper *keeper)
+{
+    UNTIL(talk_stat(&keeper->talk, "stats", "current-connections") == 1);
+    EQ(talk_stat(&keeper->talk, "stats", "current-waiting"), 0);
+    for (uint64_t i = 0; i < 4 * KEPT; i++) {
+        keeper_look_at(keeper, i);
+        say(&keeper->talk, "delete %" PRIu64 "\r\n", keeper->ids[i]);
+        HEAR(&keeper->talk, "DELETED");
+    }
+    EQ(talk_stat(&keeper->talk, "stats-tube the-keepers-own", "current-jobs-ready"), 0);
+    talk_close(&keeper->talk);
+}
+
+/* ---- the others ---- */
+
+struct caller {
+    int fd; /* -1: none */
+    size_t size, sent;
+    char data[BABBLE_MAX];
+};
+
+static struct babble babble;
+
+static void call(struct caller *caller, const struct peer *peer)
+{
+    if (caller->fd < 0)
+        caller->fd = peer_connect(peer);
+    babble_next(&babble);
+    memcpy(caller->data, babble.data, babble.size);
+    caller->size = babble.size;
+    caller->sent = 0;
+    outcome->streams++;
+}
+
+static void hang_up(struct caller *caller)
+{
+    struct linger linger = {1, 0};
+    if (rng_one_in(&babble.rng, 3))
+        setsockopt(caller->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
+    else if (rng_one_in(&babble.rng, 3))
+        shutdown(caller->fd, SHUT_WR);
+    close(caller->fd);
+    caller->fd = -1;
+}
+
+static void say_some(struct caller *caller)
+{
+    size_t left = caller->size - caller->sent;
+    size_t piece = rng_percent(&babble.rng, 60) ? left : rng_below(&babble.rng, left) + 1;
+    ssize_t sent = send(caller->fd, caller->data + caller->sent, piece, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN)
+        hang_up(caller);
+    else if (sent > 0)
+        caller->sent += (size_t)sent;
+    outcome->bytes += sent > 0 ? (uint64_t)sent : 0;
+}
+
+static void hear_some(struct caller *caller)
+{
+    static char text[65536];
+    ssize_t got = recv(caller->fd, text, sizeof text, 0);
+    if (got == 0 || (got < 0 && errno != EAGAIN))
+        hang_up(caller);
+}
+
+static void step(struct caller *caller, const struct peer *peer)
+{
+    uint64_t dice = rng_below(&babble.rng, 100);
+    if (caller->fd < 0 || (caller->sent == caller->size && dice < 70))
+        call(caller, peer);
+    else if (caller->sent == caller->size && dice < 80)
+        hang_up(caller);
+    else if (caller->sent < caller->size && dice < 75)
+        say_some(caller);
+    else if (dice == 99)
+        hang_up(caller);
+    else
+        hear_some(caller);
+}
+
+static void fuzz(void)
+{
+    static struct keeper keeper;
+    static struct caller callers[CALLERS];
+    struct peer peer;
+    peer_start(&peer, settings.where);
+    int64_t memory = peer_memory(&peer);
+    keeper.rng.state = settings.seed;
+    keeper_begin(&keeper, &peer);
+    babble = (struct babble){.rng = {settings.seed},
+                             .spared_first = keeper.ids[0],
+                             .spared_last = keeper.ids[4 * KEPT - 1],
+                             .recent = keeper.ids[4 * KEPT - 1]};
+    for (int i = 0; i < CALLERS; i++)
+        callers[i].fd = -1;
+    int64_t limit_us = clock_us() + (int64_t)settings.seconds * 1000000;
+    while (clock_us() < limit_us) {
+        for (int i = 0; i < LOOK_EACH; i++)
+            step(&callers[rng_below(&babble.rng, CALLERS)], &peer);
+        peer_lives(&peer);
+        babble.recent = keeper_look(&keeper);
+        CHECK(peer_memory(&peer) < memory + GROWTH_MAX);
+    }
+    for (int i = 0; i < CALLERS; i++)
+        if (callers[i].fd >= 0)
+            hang_up(&callers[i]);
+    keeper_end(&keeper);
+    peer_stop(&peer);
+}
+
+/* ---- the runner ---- */
+
+static void run_here(const struct apart *apart, struct trace *trace)
+{
+    checks_begin(apart->url, apart->theme, apart->test, trace);
+    place_begin(base);
+    apart->body();
+    fflush(stdout);
+}
+
+static bool parse(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i += 2) {
+        if (strcmp(argv[i], "--seconds") == 0)
+            settings.seconds = atoi(argv[i + 1]);
+        else if (strcmp(argv[i], "--seed") == 0)
+            settings.seed = strtoull(argv[i + 1], NULL, 10);
+        else if (strcmp(argv[i], "--in") == 0)
+            settings.where = strcmp(argv[i + 1], "file") == 0 ? IN_FILE : IN_MEMORY;
+        else if (!peer_argument(argv[i], argv[i + 1]))
+            return false;
+    }
+    return argc % 2 == 1 && settings.seconds > 0;
+}
+
+int main(int argc, char **argv)
+{
+    char test[64];
+    settings.seed = (uint64_t)wall_us();
+    if (!parse(argc, argv)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    const char *tmp = getenv("TMPDIR");
+    snprintf(base, sizeof base, "%s/bide-livefuzz-XXXXXX", tmp ? tmp : "/tmp");
+    outcome =
+        mmap(NULL, sizeof *outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (outcome == MAP_FAILED || mkdtemp(base) == NULL) {
+        perror("livefuzz");
+        return 2;
+    }
+    snprintf(test, sizeof test, "--seed %" PRIu64, settings.seed);
+    struct apart apart = {peer_settings.program, "livefuzz", test, run_here, fuzz};
+    bool passed = run_apart(&apart, &outcome->trace, settings.seconds + 120);
+    remove_folder(base);
+    printf("%" PRIu64 " streams, %" PRIu64 " bytes, --seed %" PRIu64 "\n", outcome->streams,
+           outcome->bytes, settings.seed);
+    /* Every look of the client that behaves was a test. */
+    printf("%" PRIu64 " passed, %d failed\n", outcome->looks, passed ? 0 : 1);
+    return passed && outcome->looks > 0 ? 0 : 1;
+}
