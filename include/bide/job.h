@@ -24,7 +24,7 @@ extern "C" {
 #define BIDE_PROGRESS_MAX   200                       /* bytes of progress text */
 #define BIDE_CURSOR_SIZE    64                        /* bytes of a listing cursor */
 #define BIDE_ID_MAX         ((UINT64_C(1) << 53) - 1) /* ids and tokens fit a double */
-#define BIDE_TIME_MAX_MS    INT64_C(3155760000000)    /* 100 years: the longest delay, ttr, wait */
+#define BIDE_TIME_MAX_MS    INT64_C(4294967295000)    /* 136 years: the longest delay, ttr, wait */
 #define BIDE_WHEN_MAX_MS    INT64_C(7258118400000)    /* the year 2200: the last moment to name */
 #define BIDE_BATCH_JOBS     1000                      /* items in one put_many, finish_many, ... */
 #define BIDE_BATCH_BYTES    ((size_t)8 << 20)         /* bytes of bodies in one put_many */

@@ -51,7 +51,8 @@ struct job {
     uint32_t delay; /* that was asked for last; see bi_job_delay() */
 };
 
-/* The delay is only shown: milliseconds up to 24 days, above that seconds, up to 68 years. */
+/* The delay is only shown: milliseconds up to 24 days, above that seconds, up to 68 years; what is
+ * longer is shown as the longest there is. */
 #define BI_DELAY_SECONDS (UINT32_C(1) << 31)
 
 static inline void bi_job_set_delay(struct job *job, int64_t us)
@@ -59,7 +60,7 @@ static inline void bi_job_set_delay(struct job *job, int64_t us)
     int64_t ms = us / 1000;
     if (ms < (int64_t)BI_DELAY_SECONDS)
         job->delay = (uint32_t)ms;
-    else if (ms / 1000 < (int64_t)BI_DELAY_SECONDS)
+    else if (ms / 1000 < (int64_t)BI_DELAY_SECONDS - 1)
         job->delay = BI_DELAY_SECONDS | (uint32_t)(ms / 1000);
     else
         job->delay = UINT32_MAX;
@@ -69,6 +70,8 @@ static inline int64_t bi_job_delay_ms(const struct job *job)
 {
     if ((job->delay & BI_DELAY_SECONDS) == 0)
         return job->delay;
+    if (job->delay == UINT32_MAX)
+        return BIDE_TIME_MAX_MS;
     return (int64_t)(job->delay & ~BI_DELAY_SECONDS) * 1000;
 }
 

@@ -12,7 +12,7 @@
 
 #define BI_BACKOFF_BASE INT64_C(5000000)          /* 5 s, in us */
 #define BI_BACKOFF_MAX  INT64_C(3600000000)       /* 1 h */
-#define BI_BACKOFF_END  INT64_C(3155760000000000) /* 100 years: no delay is longer */
+#define BI_BACKOFF_END  INT64_C(4294967295000000) /* 136 years: no delay is longer */
 
 /* In microseconds; base and max 0 stand for the defaults. failures is at least 1. */
 int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_random *random);

@@ -73,7 +73,7 @@ static int check_slice(bide_op *op, const char *what, bide_slice slice)
 static int check_duration(bide_op *op, const char *what, int64_t ms)
 {
     if (ms < 0 || ms > BIDE_TIME_MAX_MS)
-        return invalid(op, "%s is %lld; 0 to 100 years in milliseconds are allowed", what,
+        return invalid(op, "%s is %lld; 0 to 136 years in milliseconds are allowed", what,
                        (long long)ms);
     return BIDE_OK;
 }
@@ -83,7 +83,7 @@ static int check_duration_or(bide_op *op, const char *what, int64_t ms, const ch
 {
     if (ms >= -1 && ms <= BIDE_TIME_MAX_MS)
         return BIDE_OK;
-    return invalid(op, "%s is %lld; 0 to 100 years in milliseconds are allowed, or %s", what,
+    return invalid(op, "%s is %lld; 0 to 136 years in milliseconds are allowed, or %s", what,
                    (long long)ms, other);
 }
 

@@ -224,7 +224,7 @@ int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
         return bi_error_set(BIDE_EINVAL, "cq_wait: cq is NULL");
     if (timeout_ms < BIDE_FOREVER || timeout_ms > BIDE_TIME_MAX_MS)
         return bi_error_set(
-            BIDE_EINVAL, "cq_wait: a timeout is 0 to 100 years in milliseconds, or BIDE_FOREVER");
+            BIDE_EINVAL, "cq_wait: a timeout is 0 to 136 years in milliseconds, or BIDE_FOREVER");
     if (in_callback)
         return bi_error_set(BIDE_ECALLBACK, "cq_wait: called from a completion callback");
     wait_fd(cq->fd, timeout_ms);

@@ -116,7 +116,6 @@ static void put(struct conn *conn, const struct command *command)
     struct request *request = bi_beanstalk_ask(conn, BIDE_OP_PUT, answer_put);
     if (request == NULL)
         return;
-    bi_beanstalk_produces(conn);
     request->put.options = command->put;
     if (command->put.key.size > 0) {
         memcpy(request->put.key, command->put.key.data, command->put.key.size);
@@ -268,159 +267,165 @@ static void reserve_job(struct conn *conn, const struct command *command)
 
 /* ---- finishing ---- */
 
-/* The token of the job, for who holds it: of the session, or as the client says. */
-static uint64_t token_of(const struct conn *conn, const struct command *command)
-{
-    if (command->leased)
-        return command->token;
-    const struct held *held = bi_session_find(&conn->session, command->id);
-    return held == NULL ? 0 : held->token;
-}
-
-/* The session's token is not good any more. True if it was one. */
-static bool forget_lease(struct request *request, uint64_t id, uint64_t token)
+/*
+ * The token of the job: as the client says, or of the session. What ends a lease takes it out of the
+ * session at once, so that the command behind it finds what it would find on beanstalkd.
+ */
+static uint64_t take_lease(struct request *request, const struct command *command)
 {
     struct session *session = &request->conn->session;
-    const struct held *held = bi_session_find(session, id);
-    if (held != NULL && held->token == token)
-        bi_session_forget(session, id);
-    return !request->leased;
+    request->leased = command->leased;
+    request->lease_end = 0;
+    if (command->leased)
+        return command->token;
+    const struct held *held = bi_session_find(session, command->id);
+    if (held == NULL)
+        return 0;
+    uint64_t token = held->token;
+    request->has_retries = held->has_retries;
+    request->lease_end = bi_session_end(session, held);
+    bi_session_forget(session, command->id);
+    return request->lease_end < bi_clock_boot() ? 0 : token;
 }
 
-/* A request that only the holder may make. NULL: it was refused. */
-static struct request *ask_as_holder(struct conn *conn, const struct command *command,
+/* What was to end the lease did not happen: it goes on. */
+static void restore_lease(struct request *request, uint64_t id, uint64_t token)
+{
+    int status = request->op.status;
+    if (status == BIDE_OK || status == BIDE_NOT_FOUND || status == BIDE_LEASE_LOST ||
+        request->lease_end == 0 || token == 0)
+        return;
+    bi_session_hold(&request->conn->session, id, token, request->lease_end, request->has_retries);
+}
+
+static bool is_token(const struct command *command)
+{
+    return !command->leased || command->token <= BIDE_ID_MAX;
+}
+
+/* A request of who holds the job; NULL: nobody could. */
+static struct request *ask_about_job(struct conn *conn, const struct command *command,
                                      bide_op_kind kind, bool (*answer)(struct request *request))
 {
-    uint64_t token = is_id(command->id) ? token_of(conn, command) : 0;
-    if (token == 0 || token > BIDE_ID_MAX) {
+    if (!is_id(command->id) || !is_token(command)) {
         bi_conn_say(conn, "NOT_FOUND\r\n");
         return NULL;
     }
     struct request *request = bi_beanstalk_ask(conn, kind, answer);
+    if (request != NULL)
+        request->modern = command->leased;
+    return request;
+}
+
+/* The same, where only the holder may ask. */
+static struct request *ask_as_holder(struct conn *conn, const struct command *command,
+                                     bide_op_kind kind, bool (*answer)(struct request *request),
+                                     uint64_t *token)
+{
+    struct request *request = ask_about_job(conn, command, kind, answer);
     if (request == NULL)
         return NULL;
-    request->op.lease = (bide_lease_args){command->id, token};
-    request->leased = request->modern = command->leased;
-    return request;
+    *token = take_lease(request, command);
+    if (*token != 0)
+        return request;
+    bi_request_free(request);
+    bi_conn_say(conn, "NOT_FOUND\r\n");
+    return NULL;
 }
 
 static bool answer_delete(struct request *request)
 {
     bide_lease_args *lease = &request->op.lease;
-    int status = request->op.status;
-    if (status == BIDE_OK || status == BIDE_NOT_FOUND || status == BIDE_LEASE_LOST) {
-        bool own = forget_lease(request, lease->id, lease->token);
-        /* A job that came back to the ready ones is anybody's to delete. */
-        if (status == BIDE_LEASE_LOST && own && lease->token != 0) {
-            lease->token = 0;
-            bi_request_submit(request);
-            return false;
-        }
+    /* A job that came back to the ready ones is anybody's to delete. */
+    if (request->op.status == BIDE_LEASE_LOST && !request->leased && lease->token != 0) {
+        lease->token = 0;
+        bi_request_submit(request);
+        return false;
     }
+    restore_lease(request, lease->id, lease->token);
     return say_or_refuse(request, "DELETED\r\n");
 }
 
 static void delete_job(struct conn *conn, const struct command *command)
 {
-    if (!is_id(command->id) || (command->leased && command->token > BIDE_ID_MAX)) {
-        bi_conn_say(conn, "NOT_FOUND\r\n");
-        return;
-    }
-    struct request *request = bi_beanstalk_ask(conn, BIDE_OP_DELETE, answer_delete);
+    struct request *request = ask_about_job(conn, command, BIDE_OP_DELETE, answer_delete);
     if (request == NULL)
         return;
-    request->op.lease = (bide_lease_args){command->id, token_of(conn, command)};
-    request->leased = request->modern = command->leased;
+    request->op.lease = (bide_lease_args){command->id, take_lease(request, command)};
     bi_request_ask(request);
-}
-
-/* Whatever the outcome of release, bury, done, fail: the lease is over, unless it failed. */
-static void end_lease(struct request *request, uint64_t id, uint64_t token)
-{
-    int status = request->op.status;
-    if (status == BIDE_OK || status == BIDE_NOT_FOUND || status == BIDE_LEASE_LOST)
-        forget_lease(request, id, token);
 }
 
 static bool answer_release(struct request *request)
 {
-    end_lease(request, request->op.release.id, request->op.release.token);
+    restore_lease(request, request->op.release.id, request->op.release.token);
     return say_or_refuse(request, "RELEASED\r\n");
 }
 
 static void release(struct conn *conn, const struct command *command)
 {
-    struct request *request = ask_as_holder(conn, command, BIDE_OP_RELEASE, answer_release);
+    uint64_t token;
+    struct request *request = ask_as_holder(conn, command, BIDE_OP_RELEASE, answer_release, &token);
     if (request == NULL)
         return;
-    bide_lease_args lease = request->op.lease;
     request->op.release =
-        (bide_release_args){lease.id, lease.token, command->priority, command->delay_ms};
+        (bide_release_args){command->id, token, command->priority, command->delay_ms};
     bi_request_ask(request);
 }
 
 static bool answer_bury(struct request *request)
 {
-    end_lease(request, request->op.bury.id, request->op.bury.token);
+    restore_lease(request, request->op.bury.id, request->op.bury.token);
     return say_or_refuse(request, "BURIED\r\n");
 }
 
 static void bury(struct conn *conn, const struct command *command)
 {
-    struct request *request = ask_as_holder(conn, command, BIDE_OP_BURY, answer_bury);
+    uint64_t token;
+    struct request *request = ask_as_holder(conn, command, BIDE_OP_BURY, answer_bury, &token);
     if (request == NULL)
         return;
-    bide_lease_args lease = request->op.lease;
     request->op.bury =
-        (bide_bury_args){.id = lease.id, .token = lease.token, .priority = command->priority};
+        (bide_bury_args){.id = command->id, .token = token, .priority = command->priority};
     bi_request_ask(request);
 }
 
 static bool answer_touch(struct request *request)
 {
     bide_touch_item *touch = &request->op.touch;
+    struct session *session = &request->conn->session;
     int status = request->op.status;
-    if (status == BIDE_OK || status == BIDE_CANCEL_WANTED) {
-        if (!request->leased)
-            bi_session_touch(&request->conn->session, touch->id,
-                             bi_clock_boot() + touch->left_ms * 1000);
-        bi_output_text(&request->conn->output, "TOUCHED\r\n");
-        return true;
+    if (status != BIDE_OK && status != BIDE_CANCEL_WANTED) {
+        if (!request->leased && (status == BIDE_LEASE_LOST || status == BIDE_NOT_FOUND))
+            bi_session_forget(session, touch->id);
+        return bi_beanstalk_refuse(request);
     }
-    end_lease(request, touch->id, touch->token);
-    return bi_beanstalk_refuse(request);
+    if (!request->leased)
+        bi_session_touch(session, touch->id, bi_clock_boot() + touch->left_ms * 1000);
+    bi_output_text(&request->conn->output, "TOUCHED\r\n");
+    return true;
 }
 
 static void touch(struct conn *conn, const struct command *command)
 {
-    struct request *request = ask_as_holder(conn, command, BIDE_OP_TOUCH, answer_touch);
+    const struct held *held = bi_session_find(&conn->session, command->id);
+    uint64_t token = command->leased ? command->token : held == NULL ? 0 : held->token;
+    struct request *request =
+        token == 0 ? NULL : ask_about_job(conn, command, BIDE_OP_TOUCH, answer_touch);
+    if (token == 0)
+        bi_conn_say(conn, "NOT_FOUND\r\n");
     if (request == NULL)
         return;
-    bide_lease_args lease = request->op.lease;
-    request->op.touch = (bide_touch_item){.id = lease.id, .token = lease.token};
+    request->leased = command->leased;
+    request->op.touch = (bide_touch_item){.id = command->id, .token = token};
     bi_request_ask(request);
 }
 
+/* done and fail are also allowed to who is not the holder, of jobs that nobody holds. */
+
 static bool answer_done(struct request *request)
 {
-    end_lease(request, request->op.finish.id, request->op.finish.token);
+    restore_lease(request, request->op.finish.id, request->op.finish.token);
     return say_or_refuse(request, "DONE\r\n");
-}
-
-/* done and fail are also allowed to who is not the holder, of jobs that nobody holds. */
-static struct request *ask_about_job(struct conn *conn, const struct command *command,
-                                     bide_op_kind kind, bool (*answer)(struct request *request))
-{
-    if (!is_id(command->id) || command->token > BIDE_ID_MAX) {
-        bi_conn_say(conn, "NOT_FOUND\r\n");
-        return NULL;
-    }
-    struct request *request = bi_beanstalk_ask(conn, kind, answer);
-    if (request == NULL)
-        return NULL;
-    request->leased = command->leased;
-    request->modern = true;
-    return request;
 }
 
 static void done(struct conn *conn, const struct command *command)
@@ -428,8 +433,9 @@ static void done(struct conn *conn, const struct command *command)
     struct request *request = ask_about_job(conn, command, BIDE_OP_DONE, answer_done);
     if (request == NULL)
         return;
+    request->modern = true;
     request->op.finish = (bide_finish_item){.id = command->id,
-                                            .token = token_of(conn, command),
+                                            .token = take_lease(request, command),
                                             .keep = true,
                                             .result = command->body,
                                             .buf = command->buf,
@@ -442,7 +448,7 @@ static bool answer_fail(struct request *request)
 {
     const bide_fail_args *fail = &request->op.fail;
     struct output *output = &request->conn->output;
-    end_lease(request, fail->id, fail->token);
+    restore_lease(request, fail->id, fail->token);
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_refuse(request);
     if (fail->state == BIDE_STATE_BURIED)
@@ -459,8 +465,9 @@ static void fail(struct conn *conn, const struct command *command)
     struct request *request = ask_about_job(conn, command, BIDE_OP_FAIL, answer_fail);
     if (request == NULL)
         return;
+    request->modern = true;
     request->op.fail = (bide_fail_args){.id = command->id,
-                                        .token = token_of(conn, command),
+                                        .token = take_lease(request, command),
                                         .error = command->body,
                                         .retry_in_ms = command->delay_ms};
     bi_request_ask(request);
@@ -768,7 +775,7 @@ static const struct {
     [VERB_QUIT] = {quit, ALONE},
     [VERB_STATS] = {bi_beanstalk_stats, ALONE},
     [VERB_STATS_JOB] = {bi_beanstalk_stats_job, 0},
-    [VERB_STATS_TUBE] = {bi_beanstalk_stats_tube, 0},
+    [VERB_STATS_TUBE] = {bi_beanstalk_stats_tube, ALONE},
     [VERB_LIST_TUBES] = {bi_beanstalk_list_tubes, 0},
     [VERB_LIST_TUBES_WATCHED] = {bi_beanstalk_list_watched, ALONE},
     [VERB_PUT_MANY] = {bi_beanstalk_put_many, ALONE},

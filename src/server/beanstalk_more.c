@@ -136,7 +136,6 @@ void bi_beanstalk_put_many(struct conn *conn, const struct command *command)
         bi_conn_say(conn, "BAD_FORMAT\r\n");
         return;
     }
-    bi_beanstalk_produces(conn);
     gather_good(many, count, bi_tube_name(conn->session.used));
     request->bytes = count;
     request->op.put_many = (bide_put_many_args){.items = many->puts, .count = many->count};

@@ -144,6 +144,7 @@ void bi_beanstalk_stats(struct conn *conn, const struct command *command)
     struct request *request = bi_beanstalk_ask(conn, BIDE_OP_STATS, answer_stats);
     if (request == NULL)
         return;
+    request->blocking = true; /* later commands do not count */
     request->op.stats = (bide_stats_args){&request->stats};
     bi_request_ask(request);
 }
@@ -183,6 +184,7 @@ void bi_beanstalk_stats_tube(struct conn *conn, const struct command *command)
     struct request *request = bi_beanstalk_ask(conn, BIDE_OP_TOPIC_STATS, answer_stats_tube);
     if (request == NULL)
         return;
+    request->blocking = true; /* later commands do not count */
     request->op.topic_stats = (bide_topic_stats_args){command->name, &request->topic};
     bi_request_ask(request);
 }

@@ -260,6 +260,13 @@ static size_t take_body(struct conn *conn, struct command *command, const char *
     return body_size + 2;
 }
 
+static size_t begin_body(struct conn *conn, struct command *command, const char *data, size_t size)
+{
+    if (command->verb == VERB_PUT || command->verb == VERB_PUT_MANY)
+        bi_beanstalk_produces(conn);
+    return take_body(conn, command, data, size);
+}
+
 /* Words for a line that was not understood. */
 static void complain(struct conn *conn, const struct command *command, enum parse parse)
 {
@@ -308,7 +315,7 @@ static size_t take_line(struct conn *conn, const char *data, size_t line_size, s
               command.body_size > bi_beanstalk_body_max(conn->server, command.verb)))
         complain(conn, &command, parse);
     else if (command.wants_body)
-        taken += take_body(conn, &command, data + taken, size - taken);
+        taken += begin_body(conn, &command, data + taken, size - taken);
     else
         bi_beanstalk_execute(conn, &command);
     return taken;

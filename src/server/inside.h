@@ -56,6 +56,8 @@ struct request {
     bool modern;   /* refusals have words of their own */
     bool leased;   /* by a token that the client named */
     enum why why;
+    bool has_retries;   /* of the job whose lease was taken out of the session */
+    int64_t lease_end;  /* 0: none was */
     int64_t timeout_ms; /* of a reserve: what was asked for */
     size_t expected;    /* bytes that it may bring */
     size_t bytes;       /* of the body that it carries */

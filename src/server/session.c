@@ -148,6 +148,11 @@ const struct held *bi_session_find(const struct session *session, uint64_t id)
     return at == 0 ? NULL : &session->held[at];
 }
 
+int64_t bi_session_end(const struct session *session, const struct held *held)
+{
+    return session->deadlines.entries[held->slot].at;
+}
+
 void bi_session_touch(struct session *session, uint64_t id, int64_t deadline)
 {
     uint32_t at = find(session, id);

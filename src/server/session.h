@@ -69,6 +69,8 @@ bool bi_session_hold(struct session *session, uint64_t id, uint64_t token, int64
                      bool has_retries);
 /* NULL if it is not here. */
 const struct held *bi_session_find(const struct session *session, uint64_t id);
+/* When its lease ends. */
+int64_t bi_session_end(const struct session *session, const struct held *held);
 void bi_session_touch(struct session *session, uint64_t id, int64_t deadline);
 void bi_session_forget(struct session *session, uint64_t id);
 

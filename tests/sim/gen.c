@@ -32,7 +32,7 @@ int sim_pick_name(struct sim *sim)
                                           : rng_below(&sim->rng, 4));
 }
 
-/* From 1 ms to 100 years. */
+/* From 1 ms to 136 years. */
 int64_t sim_pick_ms(struct sim *sim)
 {
     uint64_t kind = rng_below(&sim->rng, 100);

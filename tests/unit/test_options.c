@@ -99,7 +99,7 @@ static void every_unit_of_time_and_size_is_known(void **state)
         int64_t ms;
     } durations[] = {
         {"7", 7},         {"7ms", 7},        {"7s", 7000},   {"7m", 420000},
-        {"7h", 25200000}, {"7d", 604800000}, {"007s", 7000}, {"36525d", BIDE_TIME_MAX_MS}};
+        {"7h", 25200000}, {"7d", 604800000}, {"007s", 7000}, {"4294967295s", BIDE_TIME_MAX_MS}};
     static const struct {
         const char *text;
         uint64_t bytes;
@@ -126,20 +126,20 @@ static void the_largest_values_are_taken_and_larger_ones_refused(void **state)
     static const struct {
         const char *good, *bad;
     } pairs[] = {
-        {"default_ttr=3155760000000", "default_ttr=3155760000001"},
+        {"default_ttr=4294967295000", "default_ttr=4294967295001"},
         {"max_job_size=1GiB", "max_job_size=1073741825"},
         {"max_result_size=1GiB", "max_result_size=1073741825"},
         {"max_error_size=1MiB", "max_error_size=1048577"},
         {"max_touches=4294967295", "max_touches=4294967296"},
-        {"max_touch_total=36525d", "max_touch_total=36526d"},
-        {"min_touch_interval=36525d", "min_touch_interval=36526d"},
+        {"max_touch_total=4294967295s", "max_touch_total=4294967296s"},
+        {"min_touch_interval=4294967295s", "min_touch_interval=4294967296s"},
         {"max_topics=4294967295", "max_topics=4294967296"},
         {"max_waiters=4294967295", "max_waiters=4294967296"},
         {"max_jobs_per_topic=4294967295", "max_jobs_per_topic=4294967296"},
         {"max_done_per_topic=4294967295", "max_done_per_topic=4294967296"},
         {"max_pending_ops=4294967295", "max_pending_ops=4294967296"},
         {"ticker_min=1h", "ticker_min=3600001"},
-        {"ticker_max=36525d", "ticker_max=36526d"},
+        {"ticker_max=4294967295s", "ticker_max=4294967296s"},
         {"wheel_tick=1h", "wheel_tick=3600001"},
         {"wheel_slots=1000000", "wheel_slots=1000001"},
     };

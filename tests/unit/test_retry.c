@@ -24,7 +24,7 @@ static void check_bounds(uint32_t failures, int64_t base, int64_t max, struct bi
     int64_t most = least + least / 2;
     int64_t delay = bi_retry_delay(failures, base, max, random);
     assert_true(delay >= least);
-    assert_true(delay <= (most < LONGEST ? most : LONGEST)); /* no delay is longer than 100 years */
+    assert_true(delay <= (most < LONGEST ? most : LONGEST)); /* no delay is longer than 136 years */
 }
 
 static void the_defaults_are_5_seconds_and_an_hour(void **state)
