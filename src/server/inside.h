@@ -24,7 +24,7 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#define BATCH_MAX     128                 /* ops in one submit */
+#define BATCH_MAX     1024                /* ops in one submit */
 #define READ_MAX      ((size_t)128 << 10) /* bytes of one read, and of a stopped connection's input */
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
 #define LINE_DEPTH    1024                /* requests of one connection */
