@@ -30,6 +30,7 @@ g++                 g++
 libclang-rt-14-dev  -
 libcmocka-dev       /usr/include/cmocka.h
 llvm                llvm-symbolizer
+mandoc              mandoc
 nodejs              node
 npm                 npm
 php-cli             php

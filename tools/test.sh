@@ -27,6 +27,7 @@ fault       400  loss of power, failing and full disks, kill -9
 fuzz        400  every fuzz target for 20 seconds
 serverbench  60  the benchmark of servers runs, and says what it lacks
 interop     240  clients of Ruby, PHP and Node.js
+operation   300  bided as a program: flags, file, sockets, signals, log, privileges
 bare        300  without SQLite: builds, and has the queue in memory
 asan        800  unit, contract, simulator, fault with the address and undefined sanitizers
 tsan        800  unit, contract with the thread sanitizer
@@ -183,11 +184,16 @@ step_serverbench() {
 }
 step_interop() { build_gcc && check_counted tests/interop/run.sh --build build-gcc; }
 
+step_operation() { build_gcc && check_counted build-gcc/operation; }
+
 # What a machine without libsqlite3-dev has.
 step_bare() {
     build bare gcc -Dsqlite=disabled || return 1
     check_counted build-bare/contract memory:
     check test "$(build-bare/contract sqlite: 2>&1 | grep -c 'built without libsqlite3-dev')" -gt 0
+    check test "$(build-bare/bided --config=/dev/null --check-config 2>&1 |
+        grep -c 'say --url memory:')" -gt 0
+    check build-bare/bided --config=/dev/null --url memory: --check-config
 }
 
 step_sim() { build_gcc && run_sim build-gcc 30000 1-20 21-40; }
@@ -202,6 +208,7 @@ step_asan() {
     run_contract build-asan $sanitized_urls
     run_sim build-asan 10000 1-4 5-8
     run_fault build-asan 10
+    check_counted "${run[@]}" build-asan/operation
 }
 
 step_tsan() {
@@ -211,6 +218,7 @@ step_tsan() {
     run_unit build-tsan
     # shellcheck disable=SC2086
     run_contract build-tsan $sanitized_urls
+    check_counted "${run[@]}" build-tsan/operation
 }
 
 if [ "${1:-}" = --step ]; then

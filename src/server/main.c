@@ -15,6 +15,7 @@
 #include "util/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -156,7 +157,7 @@ static void fit_connections(struct program *p, struct server_limits *limits)
     if (files == 0 || files >= wanted)
         return;
     uint64_t other = wanted - limits->max_connections;
-    uint32_t fit = files > other ? (uint32_t)(files - other) : 1;
+    uint32_t fit = (uint32_t)(files > 2 * other ? files - other : files / 2);
     bi_log(&p->log, BIDE_LOG_WARN,
            "max_connections is %u, but only %llu files may be open; %u connections are allowed "
            "(see ulimit -n, LimitNOFILE=)",
@@ -404,9 +405,21 @@ static int run(struct program *p)
     return EXIT_OK;
 }
 
+/* Whoever was started without standard error must not have a file or socket in its place. */
+static void fill_standard(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     int code;
+    fill_standard();
     signal(SIGPIPE, SIG_IGN);
     bi_logger_init(&program.logger, STDERR_FILENO);
     program.log = bi_logger_log(&program.logger);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* docs.c - man pages, units and the example of the settings tell of the program as it is. */
+#include "operation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* All of a file of the project, to be freed. */
+static char *text_of(const char *name)
+{
+    FILE *file = fopen(source_of(name), "r");
+    CHECK(file != NULL);
+    char *text = calloc(1, OUTPUT_SIZE);
+    CHECK(text != NULL && fread(text, 1, OUTPUT_SIZE - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+/* Calls with every setting that the help has, as "max_job_size". */
+static int for_each_setting(void (*look)(const char *name, void *user), void *user)
+{
+    struct bided *bided = ends_with(0, "--help");
+    int count = 0;
+    char name[100];
+    for (char *line = strtok(bided->out.text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        if (sscanf(line, "      --%99[a-z-] ", name) != 1)
+            continue;
+        for (char *at = name; *at != 0; at++)
+            *at = *at == '-' ? '_' : *at;
+        if (strcmp(name, "config") == 0 || strcmp(name, "check_config") == 0)
+            continue;
+        look(name, user);
+        count++;
+    }
+    return count;
+}
+
+static void look_in_example(const char *name, void *user)
+{
+    char line[120];
+    snprintf(line, sizeof line, "\n#%s =", name);
+    if (strstr(user, line) == NULL)
+        FAIL("%s is not in the example", name);
+}
+
+static void the_example_has_every_setting(void)
+{
+    char *text = text_of("systemd/bided.conf");
+    CHECK(for_each_setting(look_in_example, text) > 30);
+    CHECK(strstr(text, "\n#auth_secret =") != NULL);
+    free(text);
+}
+
+/* What is commented out is the default, and would be taken. */
+static void the_example_is_good(void)
+{
+    char *text = text_of("systemd/bided.conf"), flag[300];
+    for (char *at = text; at != NULL; at = strchr(at + 1, '\n'))
+        if (strncmp(at, "\n#", 2) == 0 && at[2] != ' ' && at[2] != '\n')
+            at[1] = ' ';
+    CHECK(strstr(text, "\n max_job_size = 65535") != NULL);
+    write_file(place_of("bided.conf"), 0, text, strlen(text));
+    snprintf(flag, sizeof flag, "--config=%s", place_of("bided.conf"));
+    HAS(ends_with(0, flag, "--check-config")->out, "the settings are good");
+    HAS(ends_with(0, "--config", source_of("systemd/bided.conf"), "--check-config")->out, "good");
+    free(text);
+}
+
+static void look_in_page(const char *name, void *user)
+{
+    char line[120], other[120];
+    snprintf(line, sizeof line, ".It Cm %s ", name);
+    snprintf(other, sizeof other, ", %s No =", name);
+    if (strstr(user, line) == NULL && strstr(user, other) == NULL)
+        FAIL("%s is not in bided.conf(5)", name);
+}
+
+static void the_page_of_the_file_has_every_setting(void)
+{
+    char *text = text_of("man/bided.conf.5");
+    CHECK(for_each_setting(look_in_page, text) > 30);
+    CHECK(strstr(text, ".It Cm auth_secret ") != NULL);
+    free(text);
+}
+
+static void the_page_of_the_program_has_every_letter_and_exit_code(void)
+{
+    char *text = text_of("man/bided.8");
+    for (const char *letter = "bfFlpuVzscnhv"; *letter != 0; letter++) {
+        char flag[] = {'F', 'l', ' ', *letter, 0};
+        if (strstr(text, flag) == NULL)
+            FAIL("-%c is not in bided(8)", *letter);
+    }
+    static const char *const codes[] = {"0", "1", "5", "10", "32 , 33 , 34", "111"};
+    for (size_t i = 0; i < COUNT(codes); i++) {
+        char line[60];
+        snprintf(line, sizeof line, "\n.It %s\n", codes[i]);
+        if (strstr(text, line) == NULL)
+            FAIL("exit code %s is not in bided(8)", codes[i]);
+    }
+    free(text);
+}
+
+/* Runs a command line; true if it ended with 0. What it says is shown if not. */
+static bool runs(const char *command)
+{
+    int status = system(command);
+    return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void the_pages_are_formed_well(void)
+{
+    char command[600];
+    CHECK(runs("command -v mandoc >/dev/null"));
+    snprintf(command, sizeof command, "mandoc -T lint -W warning %s", source_of("man/bided.8"));
+    CHECK(runs(command));
+    snprintf(command, sizeof command, "mandoc -T lint -W warning %s",
+             source_of("man/bided.conf.5"));
+    CHECK(runs(command));
+}
+
+/* As far as that can be told without systemd running. */
+static void the_units_are_good(void)
+{
+    char command[1500];
+    char *text = text_of("systemd/bided.service.in");
+    char *program = strstr(text, "@bindir@/bided");
+    CHECK(program != NULL);
+    memcpy(program, "/usr/bin/true ", 14);
+    write_file(place_of("bided.service"), 0, text, strlen(text));
+    free(text);
+    text = text_of("systemd/bided.socket");
+    write_file(place_of("bided.socket"), 0, text, strlen(text));
+    CHECK(strstr(text, "ListenStream=127.0.0.1:11300\n") != NULL);
+    free(text);
+    if (!runs("command -v systemd-analyze >/dev/null"))
+        return;
+    snprintf(command, sizeof command,
+             "systemd-analyze verify --man=no %s %s >%s 2>&1 || { cat %s; false; }",
+             place_of("bided.service"), place_of("bided.socket"), place_of("said"),
+             place_of("said"));
+    CHECK(runs(command));
+    snprintf(command, sizeof command,
+             "systemd-analyze security --offline=true --threshold=20 %s >%s 2>&1 || "
+             "{ cat %s; false; }",
+             place_of("bided.service"), place_of("said"), place_of("said"));
+    CHECK(runs(command));
+}
+
+static const struct test tests[] = {
+    TEST(the_example_has_every_setting),
+    TEST(the_example_is_good),
+    TEST(the_page_of_the_file_has_every_setting),
+    TEST(the_page_of_the_program_has_every_letter_and_exit_code),
+    TEST(the_pages_are_formed_well),
+    TEST(the_units_are_good),
+};
+
+const struct theme docs_theme = {"docs", tests, COUNT(tests)};

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* flags.c - the command line: beanstalkd's flags, and what ends in a sentence. */
+#include "operation.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void help_goes_to_standard_output(void)
+{
+    struct bided *bided = ends_with(0, "-h");
+    HAS(bided->out, "Use: bided");
+    HAS(bided->out, "--max-job-size");
+    HAS(bided->out, "-b DIR");
+    EQ(bided->err.size, 0);
+    bided = ends_with(0, "--help");
+    HAS(bided->out, "Use: bided");
+}
+
+static void the_version_is_that_of_the_library(void)
+{
+    struct bided *bided = ends_with(0, "-v");
+    TEXT(bided->out.text, bided->out.size, "bided " BIDE_VERSION "\n");
+    bided = ends_with(0, "--version");
+    TEXT(bided->out.text, bided->out.size, "bided " BIDE_VERSION "\n");
+}
+
+static void bad_flags_end_with_5_as_those_of_beanstalkd_do(void)
+{
+    HAS(ends_with(5, "-x")->err, "bided: unknown flag: -x\n");
+    HAS(ends_with(5, "word")->err, "unknown argument: word");
+    HAS(ends_with(5, "-p")->err, "flag requires an argument: -p");
+    HAS(ends_with(5, "--max-jobsize=1")->err, "did you mean max_job_size?");
+    HAS(ends_with(5, "--sync=maybe")->err, "full, normal or off");
+    HAS(ends_with(5, "-z", "huge")->err, "a size such as");
+    HAS(ends_with(5, "--auth-secret=hush")->err, "belongs into the file");
+    HAS(ends_with(5, "--url=gopher:x")->err, "memory: and sqlite:");
+    LACKS(ends_with(5, "--auth-secret=hush")->err, "hush");
+}
+
+/* The line of Debian's unit file. */
+static void the_flags_of_a_unit_file_of_beanstalkd_work(void)
+{
+    struct bided *bided = serve("-l", "127.0.0.1", "-p", "0", "-b", place_of("jobs"));
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "put 0 0 60 5\r\nhello\r\n", "INSERTED 1\r\n");
+    stop(bided);
+    CHECK(file_exists(place_of("jobs/bide.db")));
+    bided = serve("-l127.0.0.1", "-p0", "-b", place_of("jobs"));
+    fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 1 5\r\nhello\r\n");
+    stop(bided);
+}
+
+static void l_takes_the_path_of_a_unix_socket(void)
+{
+    char flag[200];
+    snprintf(flag, sizeof flag, "unix:%s", place_of("b.sock"));
+    struct bided *bided = serve("-l", flag, "-p", "1", "--url=memory:");
+    int fd = connect_at(HERE, try_unix(place_of("b.sock")));
+    ask(fd, "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+    CHECK(!file_exists(place_of("b.sock")));
+}
+
+static void z_limits_the_size_of_jobs(void)
+{
+    struct bided *bided = serve("-p0", "-z", "5", "--url=memory:");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "put 0 0 60 5\r\nhello\r\n", "INSERTED 1\r\n");
+    ask(fd, "put 0 0 60 6\r\nhello!\r\n", "JOB_TOO_BIG\r\n");
+    stop(bided);
+}
+
+static void a_z_beyond_the_limit_is_capped_with_a_warning(void)
+{
+    struct bided *bided = serve("-p0", "-z", "99999999999", "--url=memory:");
+    HAS(bided->err, "WARN  maximum job size was set to 1073741824");
+    HAS(bided->err, "max_job_size=1073741824");
+    stop(bided);
+}
+
+static void f_and_F_choose_the_sync(void)
+{
+    struct bided *bided = serve("-p0", "-b", place_of("a"), "-f", "50");
+    HAS(bided->err, "-f 50");
+    HAS(bided->err, "sync=full");
+    stop(bided);
+    bided = serve("-p0", "-b", place_of("a"), "-F");
+    HAS(bided->err, "sync=off");
+    stop(bided);
+    bided = serve("-p0", "-b", place_of("a"), "-F", "-f0");
+    HAS(bided->err, "sync=full max");
+    stop(bided);
+}
+
+static void flags_without_effect_are_taken(void)
+{
+    struct bided *bided = serve("-p0", "-s", "1048576", "-c", "-n", "--url=memory:");
+    HAS(bided->err, "-s 1048576 has no effect");
+    HAS(bided->err, "WARN  -c and -n have no effect");
+    stop(bided);
+}
+
+static void V_tells_more(void)
+{
+    struct bided *bided = serve("-p0", "-VFV", "-b", place_of("a"));
+    HAS(bided->err, "DEBUG");
+    stop(bided);
+    bided = serve("-p0", "-b", place_of("a"));
+    LACKS(bided->err, "DEBUG");
+    stop(bided);
+}
+
+static void parameters_of_the_url_win(void)
+{
+    struct bided *bided = serve("--listen=0", "--max-job-size=100", "--url=memory:?max_job_size=3");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "put 0 0 60 4\r\nabcd\r\n", "JOB_TOO_BIG\r\n");
+    stop(bided);
+}
+
+static const struct test tests[] = {
+    TEST(help_goes_to_standard_output),
+    TEST(the_version_is_that_of_the_library),
+    TEST(bad_flags_end_with_5_as_those_of_beanstalkd_do),
+    TEST(the_flags_of_a_unit_file_of_beanstalkd_work),
+    TEST(l_takes_the_path_of_a_unix_socket),
+    TEST(z_limits_the_size_of_jobs),
+    TEST(a_z_beyond_the_limit_is_capped_with_a_warning),
+    TEST(f_and_F_choose_the_sync),
+    TEST(flags_without_effect_are_taken),
+    TEST(V_tells_more),
+    TEST(parameters_of_the_url_win),
+};
+
+const struct theme flags_theme = {"flags", tests, COUNT(tests)};

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* limit.c - how many may come, how long they may stay, and what the system allows. */
+#include "operation.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void a_connection_too_many_is_closed(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-connections=2");
+    int port = port_of(bided, "127.0.0.1");
+    int first = connect_tcp(port), second = connect_tcp(port);
+    ask(first, "list-tube-used\r\n", "USING default\r\n");
+    ask(second, "list-tube-used\r\n", "USING default\r\n");
+    await_close(connect_tcp(port));
+    close(first);
+    /* The place is free again, as soon as the end of the other has been noticed. */
+    int fd = -1;
+    char got[20] = "";
+    UNTIL((fd = try_tcp("127.0.0.1", port)) >= 0 &&
+          send(fd, "list-tube-used\r\n", 16, MSG_NOSIGNAL) == 16 &&
+          recv(fd, got, 5, MSG_WAITALL) == 5 && memcmp(got, "USING", 5) == 0);
+    ask(second, "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+}
+
+static void allow_40_files(void)
+{
+    struct rlimit limit = {40, 40};
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        _exit(98);
+}
+
+/* How many files it may have open. */
+static int files_of(const struct bided *bided)
+{
+    char path[100], line[300], text[20] = "";
+    int files = 0;
+    snprintf(path, sizeof path, "/proc/%d/limits", (int)bided->pid);
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    while (text[0] == 0 && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "Max open files %19s", text) != 1)
+            text[0] = 0;
+    fclose(file);
+    CHECK(sscanf(text, "%d", &files) == 1);
+    return files;
+}
+
+/* Root may raise the limit, if it has not lost that right; others are told what they get. */
+static void a_hard_limit_of_open_files_is_raised_or_told(void)
+{
+    before_exec = allow_40_files;
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-connections=60");
+    if (files_of(bided) > 60)
+        LACKS(bided->err, "files may be open");
+    else
+        HAS(bided->err, "max_connections is 60, but only 40 files may be open; 20 connections");
+    ask(connect_tcp(port_of(bided, "127.0.0.1")), "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+}
+
+static void a_soft_limit_is_raised_to_fit_the_connections(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-connections=500");
+    CHECK(files_of(bided) > 500);
+    stop(bided);
+}
+
+static void an_idle_connection_is_closed_and_a_busy_one_is_not(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--idle-timeout=1s");
+    int port = port_of(bided, "127.0.0.1");
+    int idle = connect_tcp(port), waits = connect_tcp(port), holds = connect_tcp(port);
+    ask(holds, "put 0 0 100 1\r\nx\r\nreserve\r\n", "INSERTED 1\r\nRESERVED 1 1\r\nx\r\n");
+    ask(waits, "watch later\r\n", "WATCHING 2\r\n");
+    ask(waits, "reserve\r\n", "");
+    int64_t start_us = clock_us();
+    ask(idle, "list-tube-used\r\n", "USING default\r\n");
+    await_close(idle);
+    NOT_BEFORE(start_us, 1000);
+    ask(holds, "use later\r\nput 0 0 100 1\r\ny\r\n", "USING later\r\nINSERTED 2\r\n");
+    ask(waits, "", "RESERVED 2 1\r\ny\r\n");
+    stop(bided);
+}
+
+static void the_memory_of_jobs_has_a_limit(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-memory=100KiB");
+    HAS(bided->err, "max_memory=102400");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    static char put[70000];
+    int size = snprintf(put, sizeof put, "put 0 0 60 60000\r\n");
+    memset(put + size, 'x', 60000);
+    strcpy(put + size + 60000, "\r\n");
+    ask(fd, put, "INSERTED 1\r\n");
+    ask(fd, put, "OUT_OF_MEMORY\r\n");
+    ask(fd, "delete 1\r\n", "DELETED\r\n");
+    char got[20] = "";
+    CHECK(send(fd, put, strlen(put), MSG_NOSIGNAL) == (ssize_t)strlen(put));
+    CHECK(recv(fd, got, 9, MSG_WAITALL) == 9 && memcmp(got, "INSERTED ", 9) == 0);
+    stop(bided);
+}
+
+static void the_default_of_memory_is_less_than_the_machine_has(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    const char *text = strstr(bided->err.text, "max_memory=");
+    unsigned long long bytes = 0;
+    CHECK(text != NULL && sscanf(text, "max_memory=%llu", &bytes) == 1);
+    CHECK(bytes > 1 << 20);
+    CHECK(bytes < (unsigned long long)sysconf(_SC_PHYS_PAGES) * (unsigned long long)getpagesize());
+    stop(bided);
+    bided = serve("--url=memory:", "--listen=0", "--max-memory=0");
+    HAS(bided->err, "max_memory=0 ");
+    stop(bided);
+}
+
+static const struct test tests[] = {
+    TEST(a_connection_too_many_is_closed),
+    TEST(a_hard_limit_of_open_files_is_raised_or_told),
+    TEST(a_soft_limit_is_raised_to_fit_the_connections),
+    TEST(an_idle_connection_is_closed_and_a_busy_one_is_not),
+    TEST(the_memory_of_jobs_has_a_limit),
+    TEST(the_default_of_memory_is_less_than_the_machine_has),
+};
+
+const struct theme limit_theme = {"limit", tests, COUNT(tests)};

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* listen.c - addresses and unix sockets. */
+#define _GNU_SOURCE /* unshare */
+#include "operation.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SERVES(fd) ask(connect_at(HERE, (fd)), "list-tube-used\r\n", "USING default\r\n")
+
+static const char *unix_flag(const char *name)
+{
+    static char flag[300];
+    snprintf(flag, sizeof flag, "--listen=unix:%s", place_of(name));
+    return flag;
+}
+
+static void several_addresses_are_served(void)
+{
+    struct bided *bided =
+        serve("--url=memory:", "--listen=127.0.0.1:0", "--listen=127.0.0.2:0", unix_flag("a.sock"));
+    SERVES(try_tcp("127.0.0.1", port_of(bided, "127.0.0.1")));
+    SERVES(try_tcp("127.0.0.2", port_of(bided, "127.0.0.2")));
+    SERVES(try_unix(place_of("a.sock")));
+    stop(bided);
+}
+
+static bool has_ipv6(void)
+{
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    bool has = fd >= 0 && bind(fd, (struct sockaddr *)&any, sizeof any) == 0;
+    close(fd);
+    return has;
+}
+
+static void ipv6_is_served_or_told_to_be_missing(void)
+{
+    if (!has_ipv6()) {
+        HAS(ends_with(111, "--url=memory:", "--listen=[::1]:0")->err, "cannot listen on [::1]:0");
+        return;
+    }
+    struct bided *bided = serve("--url=memory:", "--listen=[::1]:0");
+    SERVES(try_tcp("::1", port_of(bided, "[::1]")));
+    stop(bided);
+    bided = serve("--url=memory:", "-l", "::1", "-p", "0");
+    SERVES(try_tcp("::1", port_of(bided, "[::1]")));
+    stop(bided);
+}
+
+static void every_address_means_ipv4_too(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=*:0");
+    int port = port_of(bided, has_ipv6() ? "[::]" : "0.0.0.0");
+    SERVES(try_tcp("127.0.0.1", port));
+    if (has_ipv6())
+        SERVES(try_tcp("::1", port));
+    stop(bided);
+}
+
+static void a_name_is_looked_up(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=localhost:0");
+    SERVES(try_tcp("127.0.0.1", port_of(bided, "127.0.0.1")));
+    stop(bided);
+}
+
+static void an_address_in_use_ends_with_111(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    char flag[100], wanted[200];
+    int port = port_of(bided, "127.0.0.1");
+    snprintf(flag, sizeof flag, "--listen=127.0.0.1:%d", port);
+    snprintf(
+        wanted, sizeof wanted,
+        "cannot listen on 127.0.0.1:%d: Address already in use; is another bided or beanstalkd "
+        "running?",
+        port);
+    HAS(ends_with(111, "--url=memory:", flag)->err, wanted);
+    HAS(ends_with(111, "--url=memory:", "--listen=192.0.2.1:0")->err, "no such address");
+    stop(bided);
+}
+
+/* Connections that have just been closed do not keep it from starting again. */
+static void an_address_can_be_listened_on_again_at_once(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int port = port_of(bided, "127.0.0.1");
+    int fd = connect_tcp(port);
+    ask(fd, "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+    char flag[100];
+    snprintf(flag, sizeof flag, "--listen=%d", port);
+    bided = serve("--url=memory:", flag);
+    SERVES(try_tcp("127.0.0.1", port));
+    stop(bided);
+}
+
+static void a_unix_socket_goes_when_bided_stops(void)
+{
+    struct stat info;
+    struct bided *bided = serve("--url=memory:", unix_flag("a.sock"), "--unix-mode=0600");
+    CHECK(stat(place_of("a.sock"), &info) == 0);
+    EQ(info.st_mode & 0777, 0600);
+    stop(bided);
+    CHECK(!file_exists(place_of("a.sock")));
+}
+
+static void the_unix_socket_of_one_that_was_killed_is_replaced(void)
+{
+    struct bided *bided = serve("--url=memory:", unix_flag("a.sock"));
+    kill(bided->pid, SIGKILL);
+    await_end(bided, 256 + SIGKILL);
+    CHECK(file_exists(place_of("a.sock")));
+    bided = serve("--url=memory:", unix_flag("a.sock"));
+    SERVES(try_unix(place_of("a.sock")));
+    struct bided *other = ends_with(111, "--url=memory:", unix_flag("a.sock"));
+    HAS(other->err, "is another bided or beanstalkd running?");
+    SERVES(try_unix(place_of("a.sock")));
+    stop(bided);
+}
+
+static void a_file_in_the_way_of_a_unix_socket_is_left_alone(void)
+{
+    write_file(place_of("a.sock"), 0, "precious", 8);
+    HAS(ends_with(111, "--url=memory:", unix_flag("a.sock"))->err, "it is no socket");
+    EQ(size_of(place_of("a.sock")), 8);
+}
+
+/* ---- who may come in ---- */
+
+#define OUTER "10.9.8.7" /* an address of this machine that is not loopback */
+
+static bool set_up(int fd, const char *name, const char *address)
+{
+    struct ifreq request = {.ifr_name = ""};
+    struct sockaddr_in four = {.sin_family = AF_INET};
+    inet_pton(AF_INET, address, &four.sin_addr);
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    memcpy(&request.ifr_addr, &four, sizeof four);
+    if (ioctl(fd, SIOCSIFADDR, &request) != 0)
+        return false;
+    request.ifr_flags = IFF_UP | IFF_RUNNING;
+    return ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+}
+
+/* A network of our own, in which nobody else is and OUTER is ours; false where that is not allowed.
+ */
+static bool have_own_network(void)
+{
+    if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
+        return false;
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(fd >= 0 && set_up(fd, "lo", "127.0.0.1") && set_up(fd, "lo:1", OUTER));
+    close(fd);
+    return true;
+}
+
+static void without_a_secret_only_this_machine_is_served(void)
+{
+    bool own = have_own_network();
+    struct bided *bided = serve("--url=memory:", "--listen=0.0.0.0:0");
+    int port = port_of(bided, "0.0.0.0");
+    HAS(bided->err, "WARN  there is no auth_secret in the config file");
+    SERVES(try_tcp("127.0.0.1", port));
+    if (own) {
+        int fd = connect_at(HERE, try_tcp(OUTER, port));
+        ask(fd, "list-tube-used\r\n", "AUTH_REQUIRED\r\n");
+        await_close(fd);
+    }
+    stop(bided);
+}
+
+static void with_a_secret_whoever_knows_it_is_served(void)
+{
+    bool own = have_own_network();
+    char text[200], flag[400];
+    snprintf(text, sizeof text, "auth_secret = 0123456789abcdef\nurl = memory:\nlisten = %s:0\n",
+             own ? "0.0.0.0" : "127.0.0.1");
+    write_file(place_of("bided.conf"), 0, text, strlen(text));
+    CHECK(chmod(place_of("bided.conf"), 0600) == 0);
+    snprintf(flag, sizeof flag, "--config=%s", place_of("bided.conf"));
+    struct bided *bided = serve(flag);
+    int port = port_of(bided, own ? "0.0.0.0" : "127.0.0.1");
+    LACKS(bided->err, "there is no auth_secret");
+    SERVES(try_tcp("127.0.0.1", port));
+    if (own) {
+        int fd = connect_at(HERE, try_tcp(OUTER, port));
+        ask(fd, "list-tube-used\r\n", "AUTH_REQUIRED\r\n");
+        ask(fd, "auth 0123456789abcdef\r\n", "AUTHENTICATED\r\n");
+        ask(fd, "list-tube-used\r\n", "USING default\r\n");
+    }
+    stop(bided);
+}
+
+/* A reload takes effect at once, also for the secret. */
+static void a_secret_that_comes_with_a_reload_lets_others_in(void)
+{
+    bool own = have_own_network();
+    char flag[400];
+    const char *before = "url = memory:\nlisten = 0.0.0.0:0\n";
+    const char *after = "url = memory:\nlisten = 0.0.0.0:0\nauth_secret = 0123456789abcdef\n";
+    write_file(place_of("bided.conf"), 0, before, strlen(before));
+    CHECK(chmod(place_of("bided.conf"), 0600) == 0);
+    snprintf(flag, sizeof flag, "--config=%s", place_of("bided.conf"));
+    struct bided *bided = serve(flag);
+    write_file(place_of("bided.conf"), 0, after, strlen(after));
+    kill(bided->pid, SIGHUP);
+    await_log(bided, "the settings were read again");
+    int fd = connect_at(HERE, try_tcp(own ? OUTER : "127.0.0.1", port_of(bided, "0.0.0.0")));
+    ask(fd, "auth wrong\r\n", "NOT_AUTHENTICATED\r\n");
+    fd = connect_at(HERE, try_tcp(own ? OUTER : "127.0.0.1", port_of(bided, "0.0.0.0")));
+    ask(fd, "auth 0123456789abcdef\r\n", "AUTHENTICATED\r\n");
+    ask(fd, "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+}
+
+static const struct test tests[] = {
+    TEST(several_addresses_are_served),
+    TEST(ipv6_is_served_or_told_to_be_missing),
+    TEST(every_address_means_ipv4_too),
+    TEST(a_name_is_looked_up),
+    TEST(an_address_in_use_ends_with_111),
+    TEST(an_address_can_be_listened_on_again_at_once),
+    TEST(a_unix_socket_goes_when_bided_stops),
+    TEST(the_unix_socket_of_one_that_was_killed_is_replaced),
+    TEST(a_file_in_the_way_of_a_unix_socket_is_left_alone),
+    TEST(without_a_secret_only_this_machine_is_served),
+    TEST(with_a_secret_whoever_knows_it_is_served),
+    TEST(a_secret_that_comes_with_a_reload_lets_others_in),
+};
+
+const struct theme listen_theme = {"listen", tests, COUNT(tests)};

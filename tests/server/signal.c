@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* signal.c - stopping, draining, and signals that come at a bad time. */
+#include "operation.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void term_and_int_stop_it_with_0(void)
+{
+    static const int signals[] = {SIGTERM, SIGINT};
+    for (size_t i = 0; i < COUNT(signals); i++) {
+        struct bided *bided = serve("--url=memory:", "--listen=0");
+        int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+        ask(fd, "list-tube-used\r\n", "USING default\r\n");
+        kill(bided->pid, signals[i]);
+        await_close(fd);
+        await_end(bided, 0);
+        HAS(bided->err, "stopped");
+    }
+}
+
+static void a_stop_gives_back_what_clients_hold(void)
+{
+    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "put 0 0 100 1\r\na\r\nput 0 0 100 1\r\nb\r\n", "INSERTED 1\r\nINSERTED 2\r\n");
+    ask(fd, "reserve\r\n", "RESERVED 1 1\r\na\r\n");
+    stop(bided);
+    bided = serve("--listen=0", "-b", place_of("jobs"));
+    fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 1 1\r\na\r\n");
+    ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 2 1\r\nb\r\n");
+    stop(bided);
+}
+
+/* Whatever was answered is there; whatever is there in full was answered or was on its way. */
+static void a_stop_under_load_loses_no_answer(void)
+{
+    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    char all[500 * 20] = "";
+    for (int i = 0; i < 500; i++)
+        strcat(all, "put 0 0 60 1\r\nx\r\n");
+    CHECK(send(fd, all, strlen(all), MSG_NOSIGNAL) == (ssize_t)strlen(all));
+    ask(fd, "", "INSERTED 1\r\n");
+    kill(bided->pid, SIGTERM);
+    int answered = 1;
+    static char text[20000];
+    size_t size = 0;
+    for (ssize_t got; (got = read(fd, text + size, sizeof text - 1 - size)) > 0;)
+        size += (size_t)got;
+    text[size] = 0;
+    for (const char *at = text; (at = strstr(at, "INSERTED ")) != NULL; at++)
+        answered++;
+    await_end(bided, 0);
+    bide *queue = open_url(url_of("jobs/bide.db", ""));
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    CHECK((int)stats.jobs.ready >= answered);
+    BETWEEN((int64_t)stats.jobs.ready, 1, 500);
+    bide_close(queue);
+}
+
+static void a_waiting_client_does_not_hold_up_a_stop(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    CHECK(send(fd, "reserve\r\n", 9, MSG_NOSIGNAL) == 9);
+    ask(connect_tcp(port_of(bided, "127.0.0.1")), "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+    await_close(fd);
+}
+
+/* One that does not read is waited for as stop_timeout says; a second signal ends that. */
+static void a_second_signal_ends_the_wait_for_a_slow_client(void)
+{
+    struct bided *bided =
+        serve("--url=memory:?max_job_size=1MiB", "--listen=0", "--stop-timeout=1h");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    static char body[1 << 20];
+    memset(body, 'x', sizeof body);
+    ask(fd, "put 0 0 60 1048576\r\n", "");
+    for (size_t sent = 0; sent < sizeof body;) {
+        ssize_t size = send(fd, body + sent, sizeof body - sent, MSG_NOSIGNAL);
+        CHECK(size > 0);
+        sent += (size_t)size;
+    }
+    ask(fd, "\r\n", "INSERTED 1\r\n");
+    for (int i = 0; i < 100; i++)
+        ask(fd, "peek 1\r\n", "");
+    ask(connect_tcp(port_of(bided, "127.0.0.1")), "list-tube-used\r\n", "USING default\r\n");
+    kill(bided->pid, SIGTERM);
+    await_log(bided, "stopping");
+    nap_ms(200);
+    CHECK(kill(bided->pid, 0) == 0);
+    kill(bided->pid, SIGTERM);
+    await_end(bided, 0);
+    close(fd);
+}
+
+static void usr1_refuses_new_jobs(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "put 0 0 60 1\r\na\r\n", "INSERTED 1\r\n");
+    kill(bided->pid, SIGUSR1);
+    await_log(bided, "draining");
+    ask(fd, "put 0 0 60 1\r\nb\r\n", "DRAINING\r\n");
+    ask(fd, "reserve\r\n", "RESERVED 1 1\r\na\r\n");
+    ask(fd, "delete 1\r\n", "DELETED\r\n");
+    stop(bided);
+}
+
+static void a_signal_that_comes_before_it_is_ready_is_kept(void)
+{
+    for (int i = 0; i < 5; i++) {
+        struct bided *bided = start("--listen=0", "-b", place_of("jobs"), NULL);
+        await_log(bided, "the queue is");
+        kill(bided->pid, SIGHUP);
+        kill(bided->pid, SIGTERM);
+        await_end(bided, 0);
+        HAS(bided->err, "ready");
+        HAS(bided->err, "stopped");
+    }
+}
+
+static void a_client_that_goes_while_it_is_written_to_hurts_nobody(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int port = port_of(bided, "127.0.0.1");
+    for (int i = 0; i < 20; i++) {
+        int fd = connect_tcp(port);
+        static const char text[] = "stats\r\nstats\r\nstats\r\nstats\r\nstats\r\n";
+        CHECK(send(fd, text, strlen(text), MSG_NOSIGNAL) > 0);
+        struct linger now = {.l_onoff = 1};
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+        close(fd);
+    }
+    ask(connect_tcp(port), "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+}
+
+static const struct test tests[] = {
+    TEST(term_and_int_stop_it_with_0),
+    TEST(a_stop_gives_back_what_clients_hold),
+    TEST(a_stop_under_load_loses_no_answer),
+    TEST(a_waiting_client_does_not_hold_up_a_stop),
+    TEST(a_second_signal_ends_the_wait_for_a_slow_client),
+    TEST(usr1_refuses_new_jobs),
+    TEST(a_signal_that_comes_before_it_is_ready_is_kept),
+    TEST(a_client_that_goes_while_it_is_written_to_hurts_nobody),
+};
+
+const struct theme signal_theme = {"signal", tests, COUNT(tests)};

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* user.c - giving up root. What only root can do is checked only as root; others see the refusal. */
+#define _GNU_SOURCE /* setresuid */
+#include "operation.h"
+
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Somebody without rights whom every system has. */
+#define NOBODY "nobody"
+
+static struct passwd nobody(void)
+{
+    const struct passwd *entry = getpwnam(NOBODY);
+    CHECK(entry != NULL);
+    return *entry;
+}
+
+/* The line of /proc/PID/status that begins with a name. */
+static const char *status_of(pid_t pid, const char *name)
+{
+    static char line[300];
+    char path[100];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    bool found = false;
+    while (!found && fgets(line, sizeof line, file) != NULL)
+        found = strncmp(line, name, strlen(name)) == 0;
+    fclose(file);
+    CHECK(found);
+    return line;
+}
+
+static void a_user_that_does_not_exist_ends_with_33(void)
+{
+    HAS(ends_with(33, "-u", "no-such-user", "--url=memory:", "--listen=0")->err,
+        "cannot become user no-such-user: there is no such user");
+}
+
+static void root_becomes_that_user_for_good(void)
+{
+    char want[200];
+    struct passwd user = nobody();
+    if (geteuid() != 0) {
+        HAS(ends_with(34, "-u", NOBODY, "--url=memory:", "--listen=0")->err, "only root");
+        return;
+    }
+    struct bided *bided = serve("-u", NOBODY, "--listen=0", "--url=memory:");
+    snprintf(want, sizeof want, "Uid:\t%u\t%u\t%u\t%u\n", user.pw_uid, user.pw_uid, user.pw_uid,
+             user.pw_uid);
+    const char *got = status_of(bided->pid, "Uid:");
+    TEXT(got, strlen(got), want);
+    snprintf(want, sizeof want, "Gid:\t%u\t%u\t%u\t%u\n", user.pw_gid, user.pw_gid, user.pw_gid,
+             user.pw_gid);
+    got = status_of(bided->pid, "Gid:");
+    TEXT(got, strlen(got), want);
+    snprintf(want, sizeof want, "Groups:\t%u \n", user.pw_gid);
+    got = status_of(bided->pid, "Groups:");
+    TEXT(got, strlen(got), want);
+    got = status_of(bided->pid, "CapEff:");
+    TEXT(got, strlen(got), "CapEff:\t0000000000000000\n");
+    ask(connect_tcp(port_of(bided, "127.0.0.1")), "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+}
+
+static void what_was_made_for_that_user_is_given_to_him(void)
+{
+    struct stat info;
+    char flag[300];
+    struct passwd user = nobody();
+    CHECK(chmod(place(), 0777) == 0);
+    snprintf(flag, sizeof flag, "--listen=unix:%s", place_of("a.sock"));
+    if (geteuid() != 0) {
+        HAS(ends_with(34, "-u", NOBODY, flag, "-b", place_of("jobs"))->err, "only root");
+        CHECK(!file_exists(place_of("a.sock")));
+        return;
+    }
+    struct bided *bided = serve("-u", NOBODY, flag, "-b", place_of("jobs"));
+    CHECK(stat(place_of("a.sock"), &info) == 0);
+    EQ(info.st_uid, user.pw_uid);
+    EQ(info.st_gid, user.pw_gid);
+    CHECK(stat(place_of("jobs"), &info) == 0);
+    EQ(info.st_uid, user.pw_uid);
+    CHECK(stat(place_of("jobs/bide.db"), &info) == 0);
+    EQ(info.st_uid, user.pw_uid);
+    stop(bided);
+    CHECK(!file_exists(place_of("a.sock")));
+}
+
+static void a_directory_that_was_there_is_not_given_away(void)
+{
+    struct stat before, after;
+    CHECK(stat(fresh_folder("jobs"), &before) == 0);
+    struct bided *bided =
+        ends_with(geteuid() == 0 ? 1 : 34, "-u", NOBODY, "--listen=0", "-b", place_of("jobs"));
+    HAS(bided->err, geteuid() == 0 ? "cannot open" : "only root");
+    CHECK(stat(place_of("jobs"), &after) == 0);
+    EQ(after.st_uid, before.st_uid);
+    EQ(after.st_mode, before.st_mode);
+}
+
+static void become_nobody(void)
+{
+    struct passwd user = *getpwnam(NOBODY);
+    if (geteuid() == 0 && (setresgid(user.pw_gid, user.pw_gid, user.pw_gid) != 0 ||
+                           setresuid(user.pw_uid, user.pw_uid, user.pw_uid) != 0))
+        _exit(98);
+}
+
+static void whoever_is_that_user_already_stays_so(void)
+{
+    before_exec = become_nobody;
+    const struct passwd *self = geteuid() == 0 ? getpwnam(NOBODY) : getpwuid(geteuid());
+    CHECK(self != NULL);
+    if (geteuid() != 0)
+        before_exec = NULL;
+    struct bided *bided = serve("-u", self->pw_name, "--listen=0", "--url=memory:");
+    ask(connect_tcp(port_of(bided, "127.0.0.1")), "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+}
+
+static void whoever_is_not_root_cannot_become_another(void)
+{
+    before_exec = become_nobody;
+    HAS(ends_with(34, "-u", "root", "--listen=0", "--url=memory:")->err,
+        "cannot become user root: only root can become another user");
+}
+
+static const struct test tests[] = {
+    TEST(a_user_that_does_not_exist_ends_with_33),
+    TEST(root_becomes_that_user_for_good),
+    TEST(what_was_made_for_that_user_is_given_to_him),
+    TEST(a_directory_that_was_there_is_not_given_away),
+    TEST(whoever_is_that_user_already_stays_so),
+    TEST(whoever_is_not_root_cannot_become_another),
+};
+
+const struct theme user_theme = {"user", tests, COUNT(tests)};

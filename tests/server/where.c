@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* where.c - where the queue is kept, and who may have it. */
+#include "operation.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static mode_t mode_of(const char *path)
+{
+    struct stat info;
+    CHECK(stat(path, &info) == 0);
+    return info.st_mode & 0777;
+}
+
+static void systemd_says_where_the_state_is(void)
+{
+    char both[800];
+    snprintf(both, sizeof both, "%s:%s", place_of("state/bide"), place_of("other"));
+    set_env("STATE_DIRECTORY", both);
+    struct bided *bided = serve("--listen=0");
+    char line[400];
+    snprintf(line, sizeof line, "the queue is sqlite:%s/bide.db", place_of("state/bide"));
+    HAS(bided->err, line);
+    stop(bided);
+    EQ(mode_of(place_of("state/bide")), 0700);
+    CHECK(file_exists(place_of("state/bide/bide.db")));
+    CHECK(!file_exists(place_of("other")));
+}
+
+/* Not as root, who has a directory of the system. */
+static void become_nobody(void)
+{
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+        _exit(98);
+}
+
+static void a_user_has_a_directory_of_his_own(void)
+{
+    CHECK(chmod(place(), 0777) == 0);
+    before_exec = become_nobody;
+    struct bided *bided = serve("--listen=0");
+    HAS(bided->err, "/.local/state/bide/bide.db");
+    stop(bided);
+    CHECK(file_exists(place_of(".local/state/bide/bide.db")));
+    EQ(mode_of(place_of(".local/state/bide")), 0700);
+    set_env("XDG_STATE_HOME", place_of("xdg"));
+    bided = serve("--listen=0");
+    stop(bided);
+    CHECK(file_exists(place_of("xdg/bide/bide.db")));
+}
+
+static void jobs_are_there_after_a_restart(void)
+{
+    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "use mail\r\nput 7 0 60 5\r\nhello\r\n", "USING mail\r\nINSERTED 1\r\n");
+    kill(bided->pid, SIGKILL);
+    await_end(bided, 256 + SIGKILL);
+    bided = serve("--listen=0", "-b", place_of("jobs"));
+    await_log(bided, "1 stored jobs are loaded");
+    fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "peek 1\r\n", "FOUND 1 5\r\nhello\r\n");
+    stop(bided);
+}
+
+static void a_queue_that_another_has_is_refused_with_10(void)
+{
+    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
+    struct bided *other = ends_with(10, "--listen=0", "-b", place_of("jobs"));
+    char pid[20];
+    snprintf(pid, sizeof pid, "%d", (int)bided->pid);
+    HAS(other->err, "ERROR cannot open sqlite:");
+    HAS(other->err, pid);
+    stop(bided);
+}
+
+static void a_directory_that_cannot_be_made_is_told(void)
+{
+    write_file(place_of("file"), 0, "x", 1);
+    HAS(ends_with(1, "--listen=0", "-b", place_of("file"))->err, "a file of that name");
+    HAS(ends_with(1, "--listen=0", "-b", place_of("file/jobs"))->err, "cannot make the directory");
+    HAS(ends_with(1, "--listen=0", "--url=sqlite:/no/such/jobs.db")->err, "cannot open");
+}
+
+static void a_strange_directory_is_no_problem(void)
+{
+    struct bided *bided = serve("--listen=0", "-b", place_of("a?b&c%d e"));
+    stop(bided);
+    CHECK(file_exists(place_of("a?b&c%d e/bide.db")));
+}
+
+static void memory_is_told_to_keep_nothing(void)
+{
+    struct bided *bided = serve("--listen=0", "--url=memory:");
+    HAS(bided->err, "the queue is memory:");
+    HAS(bided->err, "nothing is kept");
+    stop(bided);
+    CHECK(!file_exists(place_of(".local")));
+}
+
+static const struct test tests[] = {
+    TEST(systemd_says_where_the_state_is),
+    TEST(a_user_has_a_directory_of_his_own),
+    TEST(jobs_are_there_after_a_restart),
+    TEST(a_queue_that_another_has_is_refused_with_10),
+    TEST(a_directory_that_cannot_be_made_is_told),
+    TEST(a_strange_directory_is_no_problem),
+    TEST(memory_is_told_to_keep_nothing),
+};
+
+const struct theme where_theme = {"where", tests, COUNT(tests)};
