@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # check-install.sh BUILD - install into a scratch directory, then compile and run a program
-# against what lies there, found by pkg-config alone: once shared, once static.
+# against what lies there, found by pkg-config alone: once shared, once static. The server comes
+# with its pages and units.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${1:?usage: check-install.sh BUILD}
@@ -29,6 +30,16 @@ bide_flags() {
     PKG_CONFIG_PATH=$(dirname "$pc") pkg-config --define-variable=prefix="$prefix" "$@" bide ||
         fail "pkg-config $* bide failed"
 }
+
+if [ -e "$build/bided" ]; then
+    "$prefix/bin/bided" -v | grep -q '^bided [0-9]' || fail "bided was not installed, or does not run"
+    for file in share/man/man8/bided.8 share/man/man5/bided.conf.5 lib/systemd/system/bided.socket \
+        lib/sysusers.d/bide.conf share/doc/bide/bided.conf; do
+        [ -s "$prefix/$file" ] || fail "$file was not installed"
+    done
+    grep -qx "ExecStart=${prefix#"$scratch"}/bin/bided" \
+        "$prefix/lib/systemd/system/bided.service" || fail "the unit does not start what was installed"
+fi
 
 cat >"$scratch/program.c" <<'END'
 #include <bide/bide.h>
