@@ -47,6 +47,8 @@ void bi_table_done(struct table *table);
 bool bi_table_more(struct table *table);
 void bi_table_less(struct table *table);
 
+#define BI_TABLE_AHEAD 8 /* buckets */
+
 #define BI_TABLE_INLINE static inline __attribute__((always_inline))
 
 BI_TABLE_INLINE uint32_t *bi_table_bucket(const struct table *table, uint32_t bucket)
@@ -75,6 +77,17 @@ BI_TABLE_INLINE void bi_table_foresee(const struct table *table, uint64_t hash)
     bi_ahead(bi_table_bucket(table, bi_table_index(table, hash)), 1);
 }
 
+/* Buckets are split in order, so it is known whose items come next: tells the cache. Their hash is
+ * read from what may lie in the line before the link. */
+BI_TABLE_INLINE void bi_table_foresee_chain(const struct table *table,
+                                            const struct table_items *items, const void *ctx,
+                                            uint32_t bucket)
+{
+    uint32_t ref = *bi_table_bucket(table, bucket);
+    if (ref != 0 && table->count >= BI_AHEAD_FROM)
+        bi_ahead((const char *)items->link(ctx, ref) - 64, 64 + sizeof(uint32_t));
+}
+
 BI_TABLE_INLINE void bi_table_split(struct table *table, const struct table_items *items,
                                     const void *ctx)
 {
@@ -84,6 +97,7 @@ BI_TABLE_INLINE void bi_table_split(struct table *table, const struct table_item
         return;
     uint32_t *to = bi_table_bucket(table, added);
     *to = 0;
+    bi_table_foresee_chain(table, items, ctx, (added + BI_TABLE_AHEAD) & (table->round - 1));
     while (*from != 0) {
         uint32_t ref = *from;
         uint32_t *link = items->link(ctx, ref);
