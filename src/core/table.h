@@ -117,6 +117,8 @@ BI_TABLE_INLINE void bi_table_merge(struct table *table, const struct table_item
     uint32_t last = table->buckets - 1;
     uint32_t chain = *bi_table_bucket(table, last);
     bi_table_less(table);
+    if (chain == 0)
+        return;
     uint32_t *end = bi_table_bucket(table, last - table->round);
     while (*end != 0)
         end = items->link(ctx, *end);
