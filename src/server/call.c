@@ -1,40 +1,405 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call - any op of the library, as bytes; see backend/call.h.
+ * call - the verb `call`: any op, as bytes, answered whenever it has completed.
+ *
+ * Calls do not stand in the line of their connection: answers carry the tag of their call and come
+ * in any order, so a reserve that waits holds up nobody. Jobs that a call reserves do not belong to
+ * the connection; their tokens are good on any other. What does belong to it are the calls
+ * themselves and the feeds of events that they subscribed: when it goes, what waits is cancelled,
+ * what arrives for nobody is given back, and the feeds end.
+ *
+ * Limits     A connection has CALLS_MAX calls under way; further ones, and those for which the memory
+ *            of all clients has no room, answer BIDE_EBUSY. One that lets ANSWERS_MAX bytes of
+ *            answers lie is closed.
  */
+#include "backend/call.h"
 #include "server/inside.h"
 
-void bi_beanstalk_call(struct conn *conn, const struct command *command)
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CALLS_MAX   10000
+#define ANSWERS_MAX ((size_t)64 << 20)
+#define ANSWER_KEEP ((size_t)1 << 20) /* of the memory in which answers are made */
+
+struct call {
+    struct call_op coded; /* first: its op is the call */
+    struct server *server;
+    struct conn *conn; /* NULL: it has gone */
+    struct call *prev, *next;
+    uint64_t tag;
+    size_t size;            /* of its arguments */
+    size_t memory;          /* counted in the server's client_bytes */
+    bide_buf *body;         /* what the arguments lie in; may be NULL */
+    struct feed_link *link; /* unsubscribe: the feed that ends */
+    bool stopped;           /* nobody wants to know that it was cancelled */
+    bool held;              /* among the server's held ones */
+};
+
+struct feed_link {
+    struct feed_link *next;
+    uint64_t number;
+    bide_feed *feed;
+};
+
+/* ---- answers ---- */
+
+static void say_answer(struct conn *conn, uint64_t tag, int code, const struct call_bytes *result)
 {
-    (void)command;
-    bi_conn_say(conn, "UNKNOWN_COMMAND\r\n");
+    struct output *output = &conn->output;
+    bi_output_format(output, "ANSWER %llu %d %zu\r\n", (unsigned long long)tag, code, result->size);
+    bi_output_add(output, result->data, result->size);
+    bi_output_add(output, "\r\n", 2);
+    bi_server_mark(conn);
 }
 
-void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command)
+/* The memory in which answers are made, empty. */
+static struct call_bytes *fresh_answer(struct server *server)
 {
-    (void)command;
-    bi_conn_say(conn, "UNKNOWN_COMMAND\r\n");
-}
-
-void bi_call_drop(struct conn *conn)
-{
-    (void)conn;
-}
-
-void bi_call_pending(bide_op *op)
-{
-    (void)op;
+    if (server->answer.room > ANSWER_KEEP)
+        bi_call_bytes_free(&server->answer);
+    server->answer.size = 0;
+    return &server->answer;
 }
 
 void bi_call_refuse(struct conn *conn, uint64_t tag, int code, const char *sentence)
 {
-    (void)conn;
-    (void)tag;
-    (void)code;
-    (void)sentence;
+    struct call_bytes *result = fresh_answer(conn->server);
+    if (bi_call_encode_refusal(sentence, result) == BIDE_OK)
+        say_answer(conn, tag, code, result);
+    else
+        conn->dead = true;
+    bi_server_mark(conn);
 }
+
+/* ---- feeds ---- */
+
+static bool add_feed(struct conn *conn, bide_feed *feed, uint64_t *number)
+{
+    struct feed_link *link = malloc(sizeof(*link));
+    if (link == NULL)
+        return false;
+    *number = ++conn->feed_count;
+    *link = (struct feed_link){conn->feeds, *number, feed};
+    conn->feeds = link;
+    return true;
+}
+
+static struct feed_link **find_feed(struct conn *conn, uint64_t number)
+{
+    struct feed_link **link = &conn->feeds;
+    while (*link != NULL && (*link)->number != number)
+        link = &(*link)->next;
+    return link;
+}
+
+/* Puts the feed into an op that names one. One that is about to end cannot be named again. */
+static bool name_feed(struct call *call)
+{
+    bide_op *op = &call->coded.op;
+    if (op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_UNSUBSCRIBE)
+        return true;
+    struct feed_link **found = find_feed(call->conn, call->coded.feed);
+    struct feed_link *link = *found;
+    if (link == NULL)
+        return false;
+    op->feed.feed = link->feed;
+    if (op->kind == BIDE_OP_UNSUBSCRIBE) {
+        *found = link->next;
+        call->link = link;
+    }
+    return true;
+}
+
+/* ---- the life of a call ---- */
+
+static void call_done(bide_op *op);
+
+static struct call *new_call(struct server *server, struct conn *conn, uint64_t tag)
+{
+    struct call *call = malloc(sizeof(*call));
+    if (call == NULL)
+        return NULL;
+    call->server = server;
+    call->conn = conn;
+    call->prev = call->next = NULL;
+    call->tag = tag;
+    call->size = call->memory = 0;
+    call->body = NULL;
+    call->link = NULL;
+    call->stopped = call->held = false;
+    return call;
+}
+
+static void free_call(struct call *call)
+{
+    bi_call_done(&call->coded);
+    bide_buf_unref(call->body);
+    free(call->link);
+    call->server->client_bytes -= call->memory;
+    free(call);
+}
+
+static void link_call(struct call *call)
+{
+    struct conn *conn = call->conn;
+    call->next = conn->calls;
+    if (call->next != NULL)
+        call->next->prev = call;
+    conn->calls = call;
+    conn->call_count++;
+}
+
+static void unlink_call(struct call *call)
+{
+    struct conn *conn = call->conn;
+    if (call->prev != NULL)
+        call->prev->next = call->next;
+    else
+        conn->calls = call->next;
+    if (call->next != NULL)
+        call->next->prev = call->prev;
+    conn->call_count--;
+}
+
+/* Whatever does not wait for something to happen is held until it is stored. */
+void bi_call_pending(bide_op *op)
+{
+    struct call *call = (struct call *)(void *)op;
+    call->held = op->kind != BIDE_OP_RESERVE && op->kind != BIDE_OP_FINISH_AND_RESERVE &&
+                 op->kind != BIDE_OP_WAIT && op->kind != BIDE_OP_EVENTS &&
+                 op->kind != BIDE_OP_RECOVERED;
+    call->server->held += call->held;
+    call->server->held_bytes += call->held ? call->size : 0;
+}
+
+static void let_go(struct call *call)
+{
+    call->server->held -= call->held;
+    call->server->held_bytes -= call->held ? call->size : 0;
+}
+
+static void submit(struct call *call)
+{
+    bide_op *op = &call->coded.op;
+    op->cq = call->server->cq;
+    op->done = call_done;
+    op->user = call; /* it is not a request */
+    call->server->under_way++;
+    bi_server_submit(call->server, op);
+}
+
+/* Ends a feed that nobody reads. Without memory it lives until the queue is closed. */
+static void end_feed(struct server *server, bide_feed *feed)
+{
+    char error[BIDE_ERROR_SIZE];
+    struct call *call = new_call(server, NULL, 0);
+    if (call == NULL)
+        return;
+    if (bi_call_decode(&call->coded, BIDE_OP_UNSUBSCRIBE, NULL, 0, error) != BIDE_OK) {
+        free(call);
+        return;
+    }
+    call->coded.op.feed.feed = feed;
+    submit(call);
+}
+
+/* ---- what has completed ---- */
+
+static void give_back(struct server *server, const bide_job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bi_request_give_back(server, jobs[i].id, jobs[i].token, false);
+}
+
+/* What it brought will not be told to anybody. */
+static void take_back(struct call *call)
+{
+    const bide_op *op = &call->coded.op;
+    struct server *server = call->server;
+    if (op->status != BIDE_OK)
+        return;
+    if (op->kind == BIDE_OP_RESERVE)
+        give_back(server, op->reserve.jobs, op->reserve.count);
+    else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
+        give_back(server, op->finish_and_reserve.reserve.jobs,
+                  op->finish_and_reserve.reserve.count);
+    else if (op->kind == BIDE_OP_RESERVE_JOB)
+        give_back(server, op->reserve_job.job, 1);
+    else if (op->kind == BIDE_OP_SUBSCRIBE && call->coded.feed == 0)
+        end_feed(server, op->feed.feed); /* the connection does not know it */
+}
+
+/* The connection's feeds are as the queue's are. False: there is no memory for that. */
+static bool follow_feeds(struct call *call)
+{
+    bide_op *op = &call->coded.op;
+    struct conn *conn = call->conn;
+    if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK)
+        return add_feed(conn, op->feed.feed, &call->coded.feed);
+    if (call->link != NULL && op->status != BIDE_OK) {
+        call->link->next = conn->feeds;
+        conn->feeds = call->link;
+        call->link = NULL;
+    }
+    return true;
+}
+
+/* Somebody who asks and does not read. */
+static bool is_flooded(const struct conn *conn)
+{
+    return conn->dead || bi_output_left(&conn->output) > ANSWERS_MAX;
+}
+
+static void answer(struct call *call)
+{
+    struct conn *conn = call->conn;
+    struct call_bytes *result = fresh_answer(call->server);
+    if (is_flooded(conn)) {
+        take_back(call);
+        conn->dead = true;
+        bi_server_mark(conn);
+    } else if (call->stopped && call->coded.op.status == BIDE_CANCELLED) {
+        bi_server_mark(conn);
+    } else if (follow_feeds(call) && bi_call_encode_result(&call->coded, result) == BIDE_OK) {
+        say_answer(conn, call->tag, call->coded.op.status, result);
+    } else {
+        take_back(call);
+        bi_call_refuse(conn, call->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+    }
+}
+
+static void call_done(bide_op *op)
+{
+    struct call *call = (struct call *)(void *)op;
+    call->server->under_way--;
+    let_go(call);
+    if (call->conn == NULL) {
+        take_back(call);
+    } else {
+        unlink_call(call);
+        answer(call);
+    }
+    free_call(call);
+}
+
+/* ---- the verbs ---- */
+
+/* May it take that much of the memory that clients have? */
+static bool has_room(const struct server *server, size_t memory)
+{
+    return server->client_bytes == 0 ||
+           server->client_bytes + memory <= server->limits.max_client_bytes;
+}
+
+/* Makes a call of the command, which is linked and may be submitted. Answers the code, with a
+ * sentence. */
+static int begin(struct conn *conn, const struct command *command, struct call **out, char *error)
+{
+    struct server *server = conn->server;
+    bide_op_kind kind = bi_call_kind(command->name.data, command->name.size);
+    if (kind == BIDE_OP_NONE) {
+        snprintf(error, BIDE_ERROR_SIZE, "call: there is no op of this name");
+        return BIDE_ENOTSUP;
+    }
+    struct call *call = new_call(server, conn, command->tag);
+    int code = call == NULL ? BIDE_ENOMEM
+                            : bi_call_decode(&call->coded, kind, command->body.data,
+                                             command->body.size, error);
+    if (code != BIDE_OK) {
+        free(call);
+        return code;
+    }
+    call->size = command->body.size;
+    call->memory = sizeof(*call) + call->coded.bytes + bide_buf_size(command->buf);
+    if (!has_room(server, call->memory)) {
+        snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call now",
+                 bide_op_name(kind));
+        code = BIDE_EBUSY;
+    } else if (!name_feed(call)) {
+        snprintf(error, BIDE_ERROR_SIZE, "%s: this connection has no feed of this number",
+                 bide_op_name(kind));
+        code = BIDE_EINVAL;
+    }
+    server->client_bytes += call->memory;
+    call->body = bide_buf_ref(command->buf);
+    if (code != BIDE_OK)
+        free_call(call);
+    else
+        *out = call;
+    return code;
+}
+
+void bi_beanstalk_call(struct conn *conn, const struct command *command)
+{
+    char error[BIDE_ERROR_SIZE] = "out of memory";
+    struct call *call = NULL;
+    int code = BIDE_EBUSY;
+    if (conn->call_count >= CALLS_MAX)
+        snprintf(error, sizeof(error), "call: %d calls are under way on this connection",
+                 CALLS_MAX);
+    else
+        code = begin(conn, command, &call, error);
+    if (code != BIDE_OK) {
+        bi_call_refuse(conn, command->tag, code, error);
+        return;
+    }
+    link_call(call);
+    submit(call);
+}
+
+static struct call *find_call(const struct conn *conn, uint64_t tag)
+{
+    struct call *call = conn->calls;
+    while (call != NULL && call->tag != tag)
+        call = call->next;
+    return call;
+}
+
+static void cancel(struct call *call)
+{
+    if (call->coded.op.status == BIDE_PENDING)
+        bide_cancel_op(call->server->queue, &call->coded.op);
+}
+
+void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command)
+{
+    struct call *call = find_call(conn, command->tag);
+    if (call != NULL && call->coded.op.status != BIDE_PENDING) {
+        bi_server_flush(conn->server); /* it may be in the batch, and answered afterwards */
+        call = find_call(conn, command->tag);
+    }
+    if (call != NULL)
+        cancel(call);
+}
+
+/* ---- the end of a connection ---- */
 
 void bi_call_stop(struct conn *conn)
 {
-    (void)conn;
+    if (conn->calls == NULL)
+        return;
+    bi_server_flush(conn->server);
+    for (struct call *call = conn->calls; call != NULL; call = call->next) {
+        call->stopped = true;
+        cancel(call);
+    }
+}
+
+void bi_call_drop(struct conn *conn)
+{
+    for (struct call *call = conn->calls; call != NULL; call = call->next) {
+        call->conn = NULL;
+        cancel(call);
+    }
+    conn->calls = NULL;
+    conn->call_count = 0;
+    while (conn->feeds != NULL) {
+        struct feed_link *link = conn->feeds;
+        conn->feeds = link->next;
+        end_feed(conn->server, link->feed);
+        free(link);
+    }
 }

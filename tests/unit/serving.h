@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * serving - a server in a process of its own, on a unix socket in a folder of its own, and clients
+ * that speak to it byte by byte. Nobody waits for longer than PATIENCE_S.
+ */
+#ifndef BI_SERVING_H
+#define BI_SERVING_H
+
+#include "server/server.h"
+
+#include "unit.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_S 30
+
+struct serving {
+    char folder[64];
+    struct sockaddr_un address;
+    pid_t pid;
+};
+
+struct client {
+    int fd;
+    char *data; /* received and not taken */
+    size_t size, room;
+};
+
+/* ---- the server ---- */
+
+static inline int serving_child(int fd, const char *url, const struct server_limits *limits)
+{
+    struct server_settings settings = {.options = BIDE_OPTIONS_INIT, .limits = *limits};
+    struct server *server;
+    char error[BIDE_ERROR_SIZE];
+    if (bide_open(url, NULL, &settings.queue) != BIDE_OK)
+        return 2;
+    if (bi_server_new(&settings, &server, error) != BIDE_OK)
+        return 3;
+    if (bi_server_listen(server, fd) != BIDE_OK)
+        return 4;
+    bi_server_run(server);
+    bi_server_free(server);
+    return bide_close(settings.queue) == BIDE_OK ? 0 : 5;
+}
+
+static inline void serving_start(struct serving *serving, const char *url)
+{
+    static const struct server_limits limits = {.max_connections = 1000,
+                                                .stop_timeout_ms = INT64_C(600000),
+                                                .max_client_bytes = (uint64_t)1 << 30};
+    strcpy(serving->folder, "/tmp/bide-serving-XXXXXX");
+    assert_non_null(mkdtemp(serving->folder));
+    serving->address.sun_family = AF_UNIX;
+    snprintf(serving->address.sun_path, sizeof(serving->address.sun_path), "%s/socket",
+             serving->folder);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&serving->address, sizeof(serving->address)), 0);
+    assert_int_equal(listen(fd, 100), 0);
+    fflush(NULL);
+    serving->pid = fork();
+    assert_true(serving->pid >= 0);
+    if (serving->pid == 0)
+        exit(serving_child(fd, url, &limits));
+    close(fd);
+}
+
+/* Asks it to stop; it must end by itself, and well. */
+static inline void serving_stop(struct serving *serving)
+{
+    int status = -1;
+    pid_t ended = 0;
+    assert_int_equal(kill(serving->pid, SIGTERM), 0);
+    for (int i = 0; i < PATIENCE_S * 100 && ended == 0; i++) {
+        ended = waitpid(serving->pid, &status, WNOHANG);
+        if (ended == 0)
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    if (ended == 0) {
+        kill(serving->pid, SIGKILL);
+        waitpid(serving->pid, &status, 0);
+    }
+    unlink(serving->address.sun_path);
+    rmdir(serving->folder);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- clients ---- */
+
+static inline struct client client_open(const struct serving *serving)
+{
+    struct client client = {.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    const struct timeval patience = {.tv_sec = PATIENCE_S};
+    assert_true(client.fd >= 0);
+    setsockopt(client.fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(client.fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    assert_int_equal(
+        connect(client.fd, (const struct sockaddr *)&serving->address, sizeof(serving->address)),
+        0);
+    return client;
+}
+
+static inline void client_close(struct client *client)
+{
+    close(client->fd);
+    free(client->data);
+    *client = (struct client){.fd = -1};
+}
+
+static inline void client_send(struct client *client, const void *data, size_t size)
+{
+    const char *at = data;
+    while (size > 0) {
+        ssize_t sent = send(client->fd, at, size, MSG_NOSIGNAL);
+        assert_true(sent > 0);
+        at += sent;
+        size -= (size_t)sent;
+    }
+}
+
+/* False at the end of the stream. */
+static inline bool client_receive(struct client *client)
+{
+    if (client->room - client->size < 4096) {
+        client->room = client->room * 2 + 65536;
+        client->data = realloc(client->data, client->room);
+        assert_non_null(client->data);
+    }
+    ssize_t got = recv(client->fd, client->data + client->size, client->room - client->size - 1, 0);
+    assert_true(got >= 0);
+    client->size += (size_t)got;
+    client->data[client->size] = 0;
+    return got > 0;
+}
+
+static inline void client_drop(struct client *client, size_t size)
+{
+    memmove(client->data, client->data + size, client->size - size + 1);
+    client->size -= size;
+}
+
+/* The next line, without its CRLF. */
+static inline void client_line(struct client *client, char *line, size_t room)
+{
+    char *end = client->size == 0 ? NULL : strstr(client->data, "\r\n");
+    while (end == NULL) {
+        assert_true(client_receive(client));
+        end = strstr(client->data, "\r\n");
+    }
+    size_t size = (size_t)(end - client->data);
+    assert_true(size < room);
+    memcpy(line, client->data, size);
+    line[size] = 0;
+    client_drop(client, size + 2);
+}
+
+static inline void client_expect(struct client *client, const char *expected)
+{
+    char line[300];
+    client_line(client, line, sizeof(line));
+    assert_string_equal(line, expected);
+}
+
+static inline void client_ask(struct client *client, const char *line)
+{
+    client_send(client, line, strlen(line));
+    client_send(client, "\r\n", 2);
+}
+
+#endif

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: MIT */
+/* The verb `call` of a server that runs: tags, order, refusals, and what becomes of it all when a
+ * connection closes. */
+#include "backend/call.h"
+
+#include "callanswers.h"
+#include "serving.h"
+
+static struct serving serving;
+static struct client one, two;
+static struct call_bytes bytes;
+static const bide_slice topic = {"t", 1};
+
+static int begin(void **state)
+{
+    (void)state;
+    dice.state = 4;
+    serving_start(&serving, "memory:");
+    one = client_open(&serving);
+    two = client_open(&serving);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    client_close(&one);
+    client_close(&two);
+    serving_stop(&serving);
+    bi_call_bytes_free(&bytes);
+    return 0;
+}
+
+/* ---- asking ---- */
+
+static void send_bytes(struct client *client, uint64_t tag, const char *name, const void *data,
+                       size_t size)
+{
+    char line[100];
+    snprintf(line, sizeof(line), "call %llu %s %zu", (unsigned long long)tag, name, size);
+    client_ask(client, line);
+    client_send(client, data, size);
+    client_send(client, "\r\n", 2);
+}
+
+static void send_call(struct client *client, uint64_t tag, const bide_op *op, uint64_t feed)
+{
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode(op, feed, &bytes), BIDE_OK);
+    send_bytes(client, tag, bide_op_name(op->kind), bytes.data, bytes.size);
+}
+
+/* The head of the next answer, whose result then begins what was received. */
+static size_t read_head(struct client *client, uint64_t *tag, int *code)
+{
+    char line[300];
+    unsigned long long number;
+    size_t size;
+    client_line(client, line, sizeof(line));
+    assert_int_equal(sscanf(line, "ANSWER %llu %d %zu", &number, code, &size), 3);
+    while (client->size < size + 2)
+        assert_true(client_receive(client));
+    assert_memory_equal(client->data + size, "\r\n", 2);
+    *tag = number;
+    return size;
+}
+
+/* The next answer, which must be for this tag, written into the op. */
+static int read_answer(struct client *client, uint64_t tag, bide_op *op, uint64_t *feed)
+{
+    uint64_t got;
+    int code;
+    size_t size = read_head(client, &got, &code);
+    assert_int_equal(got, tag);
+    assert_int_equal(bi_call_decode_result(op, code, client->data, size, feed), BIDE_OK);
+    client_drop(client, size + 2);
+    return code;
+}
+
+static int ask(struct client *client, bide_op *op)
+{
+    send_call(client, 99, op, 0);
+    return read_answer(client, 99, op, NULL);
+}
+
+/* ---- some ops ---- */
+
+static bide_op put_of(const char *body)
+{
+    return (bide_op){.kind = BIDE_OP_PUT, .put = {.topic = topic, .body = {body, strlen(body)}}};
+}
+
+static bide_op reserve_of(bide_job *jobs, size_t max, int64_t timeout_ms)
+{
+    return (bide_op){.kind = BIDE_OP_RESERVE,
+                     .reserve = {.topics = &topic,
+                                 .topic_count = 1,
+                                 .timeout_ms = timeout_ms,
+                                 .jobs = jobs,
+                                 .job_max = max}};
+}
+
+static bide_stats stats_by(struct client *client)
+{
+    bide_stats stats;
+    bide_op op = {.kind = BIDE_OP_STATS, .stats = {&stats}};
+    assert_int_equal(ask(client, &op), BIDE_OK);
+    return stats;
+}
+
+/* Until nobody waits, as another connection sees it. */
+static bool nobody_waits(struct client *client)
+{
+    for (int i = 0; i < PATIENCE_S * 1000; i++) {
+        bide_stats stats = stats_by(client);
+        if (stats.waiting + stats.watching == 0)
+            return true;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return false;
+}
+
+/* ---- tests ---- */
+
+static void a_call_is_answered_with_its_tag(void **state)
+{
+    (void)state;
+    bide_op put = put_of("hello");
+    send_call(&one, UINT64_MAX, &put, 0);
+    assert_int_equal(read_answer(&one, UINT64_MAX, &put, NULL), BIDE_OK);
+    assert_int_equal(put.put.id, 1);
+    bide_job job;
+    bide_op peek = {.kind = BIDE_OP_PEEK, .look = {.id = 1, .job = &job}};
+    assert_int_equal(ask(&two, &peek), BIDE_OK);
+    assert_int_equal(job.body_size, 5);
+    assert_memory_equal(job.body, "hello", 6);
+    assert_string_equal(job.topic, "t");
+    bide_job_clear(&job);
+}
+
+static void answers_come_when_they_are_there_and_not_in_order(void **state)
+{
+    (void)state;
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+    bide_op put = put_of("late");
+    bide_op ping = {.kind = BIDE_OP_PING};
+    send_call(&one, 1, &reserve, 0);
+    send_call(&one, 2, &ping, 0);
+    assert_int_equal(read_answer(&one, 2, &ping, NULL), BIDE_OK);
+    assert_int_equal(ask(&two, &put), BIDE_OK);
+    assert_int_equal(read_answer(&one, 1, &reserve, NULL), BIDE_OK);
+    assert_int_equal(reserve.reserve.count, 1);
+    assert_memory_equal(job.body, "late", 5);
+    assert_true(job.token != 0);
+    bide_job_clear(&job);
+}
+
+static void a_call_that_waits_holds_up_no_command(void **state)
+{
+    (void)state;
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+    send_call(&one, 1, &reserve, 0);
+    client_ask(&one, "use t\r\nput 0 0 60 1\r\nx\r\nlist-tube-used");
+    client_expect(&one, "USING t");
+    /* The job that it put is taken by the call, and either may be told first. */
+    char line[300];
+    int inserted = 0;
+    int used = 0;
+    for (int i = 0; i < 3; i++) {
+        client_line(&one, line, sizeof(line));
+        inserted += strcmp(line, "INSERTED 1") == 0;
+        used += strcmp(line, "USING t") == 0;
+        unsigned long long tag;
+        int code;
+        size_t size;
+        if (sscanf(line, "ANSWER %llu %d %zu", &tag, &code, &size) != 3)
+            continue;
+        while (one.size < size + 2)
+            assert_true(client_receive(&one));
+        assert_int_equal(bi_call_decode_result(&reserve, code, one.data, size, NULL), BIDE_OK);
+        client_drop(&one, size + 2);
+    }
+    assert_int_equal(inserted + used, 2);
+    assert_int_equal(job.id, 1);
+    bide_job_clear(&job);
+}
+
+static void a_call_that_waits_can_be_cancelled(void **state)
+{
+    (void)state;
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+    send_call(&one, 7, &reserve, 0);
+    client_ask(&one, "call-cancel 8\r\ncall-cancel 7");
+    assert_int_equal(read_answer(&one, 7, &reserve, NULL), BIDE_CANCELLED);
+    assert_string_not_equal(reserve.error, "");
+    assert_true(nobody_waits(&two));
+}
+
+static void what_cannot_be_called_is_refused_with_a_sentence(void **state)
+{
+    (void)state;
+    bide_op op = {.kind = BIDE_OP_PING};
+    send_bytes(&one, 1, "fly", "", 0);
+    assert_int_equal(read_answer(&one, 1, &op, NULL), BIDE_ENOTSUP);
+    assert_string_not_equal(op.error, "");
+    send_bytes(&one, 2, "backup", "\x05/etc", 5);
+    assert_int_equal(read_answer(&one, 2, &op, NULL), BIDE_ENOTSUP);
+    send_bytes(&one, 3, "kick", "\xff", 1);
+    assert_int_equal(read_answer(&one, 3, &op, NULL), BIDE_EINVAL);
+    assert_non_null(strstr(op.error, "kick: "));
+    send_bytes(&one, 4, "put", "", 0);
+    assert_int_equal(read_answer(&one, 4, &op, NULL), BIDE_EINVAL);
+    send_bytes(&one, 5, "ping", "", 0);
+    assert_int_equal(read_answer(&one, 5, &op, NULL), BIDE_OK);
+}
+
+static void a_line_that_is_no_call_is_a_bad_format(void **state)
+{
+    (void)state;
+    client_ask(&one, "call 1 ping x");
+    client_expect(&one, "BAD_FORMAT");
+    client_ask(&one, "call -1 ping 0");
+    client_expect(&one, "BAD_FORMAT");
+    client_ask(&one, "call 1 ping");
+    client_expect(&one, "BAD_FORMAT");
+    client_ask(&one, "call-cancel");
+    client_expect(&one, "UNKNOWN_COMMAND");
+    client_ask(&one, "call 1 ping 0\r\nxx");
+    client_expect(&one, "EXPECTED_CRLF");
+}
+
+static void arguments_that_are_too_long_are_passed_over_and_the_call_is_told(void **state)
+{
+    (void)state;
+    const size_t size = (size_t)64 << 20;
+    char *data = calloc(1, size);
+    assert_non_null(data);
+    bide_op op = {.kind = BIDE_OP_PING};
+    send_bytes(&one, 3, "put", data, size);
+    free(data);
+    assert_int_equal(read_answer(&one, 3, &op, NULL), BIDE_TOO_BIG);
+    assert_int_equal(ask(&one, &op), BIDE_OK);
+}
+
+static void a_large_body_arrives(void **state)
+{
+    (void)state;
+    static char body[65001];
+    memset(body, 'b', sizeof(body) - 1);
+    bide_op put = put_of(body);
+    assert_int_equal(ask(&one, &put), BIDE_OK);
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, 0);
+    assert_int_equal(ask(&two, &reserve), BIDE_OK);
+    assert_int_equal(job.body_size, 65000);
+    assert_memory_equal(job.body, body, 65000);
+    bide_job_clear(&job);
+}
+
+static void calls_may_come_byte_by_byte(void **state)
+{
+    (void)state;
+    bide_op put = put_of("slow");
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode(&put, 0, &bytes), BIDE_OK);
+    char text[200];
+    int size = snprintf(text, sizeof(text), "call 5 put %zu\r\n", bytes.size);
+    memcpy(text + size, bytes.data, bytes.size);
+    memcpy(text + size + bytes.size, "\r\n", 2);
+    for (size_t i = 0; i < (size_t)size + bytes.size + 2; i++) {
+        client_send(&one, text + i, 1);
+        if (i % 8 == 0)
+            nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+    }
+    assert_int_equal(read_answer(&one, 5, &put, NULL), BIDE_OK);
+    assert_int_equal(put.put.id, 1);
+}
+
+static void a_connection_has_so_many_calls_under_way_and_no_more(void **state)
+{
+    (void)state;
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+    for (uint64_t tag = 1; tag <= 10000; tag++)
+        send_call(&one, tag, &reserve, 0);
+    send_call(&one, 10001, &reserve, 0);
+    assert_int_equal(read_answer(&one, 10001, &reserve, NULL), BIDE_EBUSY);
+    assert_non_null(strstr(reserve.error, "10000 calls"));
+    assert_int_equal(stats_by(&two).waiting, 10000);
+    client_ask(&one, "call-cancel 77");
+    assert_int_equal(read_answer(&one, 77, &reserve, NULL), BIDE_CANCELLED);
+    send_call(&one, 10002, &reserve, 0);
+    client_ask(&one, "call-cancel 10002");
+    assert_int_equal(read_answer(&one, 10002, &reserve, NULL), BIDE_CANCELLED);
+}
+
+static void what_waits_for_a_connection_that_closes_is_cancelled(void **state)
+{
+    (void)state;
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+    bide_op wait = {.kind = BIDE_OP_WAIT, .wait = {.id = 1, .timeout_ms = BIDE_FOREVER}};
+    bide_op put = put_of("x");
+    bide_op ping = {.kind = BIDE_OP_PING};
+    assert_int_equal(ask(&two, &put), BIDE_OK);
+    bide_op delay = {.kind = BIDE_OP_PAUSE, .topic = {.topic = topic, .for_ms = BIDE_FOREVER}};
+    assert_int_equal(ask(&two, &delay), BIDE_OK);
+    send_call(&one, 1, &reserve, 0);
+    send_call(&one, 2, &wait, 0);
+    send_call(&one, 3, &ping, 0);
+    assert_int_equal(read_answer(&one, 3, &ping, NULL), BIDE_OK);
+    bide_stats stats = stats_by(&two);
+    assert_int_equal(stats.waiting, 1);
+    assert_int_equal(stats.watching, 1);
+    client_close(&one);
+    assert_true(nobody_waits(&two));
+    bide_op resume = {.kind = BIDE_OP_RESUME, .topic = {.topic = topic}};
+    assert_int_equal(ask(&two, &resume), BIDE_OK);
+    assert_int_equal(ask(&two, &(bide_op){.kind = BIDE_OP_PING}), BIDE_OK);
+    bide_op again = reserve_of(&job, 1, 0);
+    assert_int_equal(ask(&two, &again), BIDE_OK);
+    assert_int_equal(job.id, 1);
+    bide_job_clear(&job);
+    one = client_open(&serving);
+}
+
+/* Each round a job is put while its taker hangs up. Whether the reserve or the cancel was first,
+ * the job is ready in the end, or reserved for as long as an answer that was sent is good. */
+static void a_job_that_is_taken_for_nobody_comes_back(void **state)
+{
+    (void)state;
+    bide_op purge = {.kind = BIDE_OP_PURGE, .purge = {.topic = topic, .state = BIDE_STATE_READY}};
+    bide_op ping = {.kind = BIDE_OP_PING};
+    bide_job job;
+    for (int round = 0; round < 50; round++) {
+        bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+        bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+        options.ttr_ms = 100;
+        bide_op put = put_of("x");
+        put.put.options = &options;
+        send_call(&one, 1, &reserve, 0);
+        send_call(&one, 2, &ping, 0);
+        assert_int_equal(read_answer(&one, 2, &ping, NULL), BIDE_OK);
+        send_call(&two, 3, &put, 0);
+        client_close(&one);
+        assert_int_equal(read_answer(&two, 3, &put, NULL), BIDE_OK);
+        bide_op again = reserve_of(&job, 1, PATIENCE_S * 1000);
+        assert_int_equal(ask(&two, &again), BIDE_OK);
+        assert_int_equal(job.id, put.put.id);
+        bide_op gone = {.kind = BIDE_OP_DELETE, .lease = {job.id, job.token}};
+        bide_job_clear(&job);
+        assert_int_equal(ask(&two, &gone), BIDE_OK);
+        one = client_open(&serving);
+    }
+    assert_int_equal(ask(&two, &purge), BIDE_OK);
+    assert_int_equal(purge.purge.count, 0);
+}
+
+static void a_job_that_a_call_reserved_does_not_belong_to_the_connection(void **state)
+{
+    (void)state;
+    bide_op put = put_of("x");
+    assert_int_equal(ask(&one, &put), BIDE_OK);
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, 0);
+    assert_int_equal(ask(&one, &reserve), BIDE_OK);
+    client_close(&one);
+    assert_true(nobody_waits(&two));
+    assert_int_equal(stats_by(&two).jobs.reserved, 1);
+    bide_op finish = {.kind = BIDE_OP_DELETE, .lease = {job.id, job.token}};
+    assert_int_equal(ask(&two, &finish), BIDE_OK);
+    bide_job_clear(&job);
+    one = client_open(&serving);
+}
+
+static uint64_t subscribe_by(struct client *client, int *code)
+{
+    uint64_t feed = 0;
+    bide_op op = {.kind = BIDE_OP_SUBSCRIBE};
+    send_call(client, 1, &op, 0);
+    *code = read_answer(client, 1, &op, &feed);
+    return feed;
+}
+
+static bide_op events_of(bide_event *events, size_t max)
+{
+    return (bide_op){.kind = BIDE_OP_EVENTS,
+                     .feed = {.timeout_ms = BIDE_FOREVER, .events = events, .event_max = max}};
+}
+
+static void a_feed_is_known_by_its_number_on_its_connection(void **state)
+{
+    (void)state;
+    int code;
+    bide_event events[4];
+    uint64_t first = subscribe_by(&one, &code);
+    uint64_t second = subscribe_by(&one, &code);
+    assert_int_equal(code, BIDE_OK);
+    assert_int_not_equal(first, second);
+    bide_op op = events_of(events, 4);
+    send_call(&one, 2, &op, second);
+    bide_op put = put_of("x");
+    assert_int_equal(ask(&two, &put), BIDE_OK);
+    assert_int_equal(read_answer(&one, 2, &op, NULL), BIDE_OK);
+    assert_int_equal(op.feed.count, 1);
+    assert_int_equal(events[0].kind, BIDE_EVENT_PUT);
+    assert_string_equal(events[0].topic, "t");
+    send_call(&two, 3, &op, first);
+    assert_int_equal(read_answer(&two, 3, &op, NULL), BIDE_EINVAL);
+    bide_op end_it = {.kind = BIDE_OP_UNSUBSCRIBE};
+    send_call(&one, 4, &end_it, first);
+    assert_int_equal(read_answer(&one, 4, &end_it, NULL), BIDE_OK);
+    send_call(&one, 5, &end_it, first);
+    assert_int_equal(read_answer(&one, 5, &end_it, NULL), BIDE_EINVAL);
+}
+
+static void the_feeds_of_a_connection_end_with_it(void **state)
+{
+    (void)state;
+    int code;
+    bide_event event;
+    uint64_t feed = 0;
+    for (int i = 0; i < BIDE_FEEDS_MAX; i++) {
+        feed = subscribe_by(&one, &code);
+        assert_int_equal(code, BIDE_OK);
+    }
+    bide_op op = events_of(&event, 1);
+    send_call(&one, 2, &op, feed);
+    subscribe_by(&two, &code);
+    assert_int_equal(code, BIDE_TOO_MANY_WAITERS);
+    client_close(&one);
+    for (int i = 0; i < PATIENCE_S * 1000 && code == BIDE_TOO_MANY_WAITERS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        subscribe_by(&two, &code);
+    }
+    assert_int_equal(code, BIDE_OK);
+    assert_true(nobody_waits(&two));
+    one = client_open(&serving);
+}
+
+static void who_sends_no_more_and_waits_is_let_go(void **state)
+{
+    (void)state;
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+    bide_op put = put_of("x");
+    send_call(&one, 1, &reserve, 0);
+    send_call(&one, 2, &put, 0);
+    send_call(&one, 3, &reserve, 0);
+    assert_int_equal(shutdown(one.fd, SHUT_WR), 0);
+    for (int i = 0; i < 2; i++) {
+        uint64_t tag;
+        int code;
+        size_t size = read_head(&one, &tag, &code);
+        assert_true(tag == 1 || tag == 2);
+        assert_int_equal(code, BIDE_OK);
+        client_drop(&one, size + 2);
+    }
+    assert_false(client_receive(&one));
+    assert_int_equal(one.size, 0);
+}
+
+/* The end of every test asks the server to stop; here it has calls that would wait for ever. */
+static void a_stop_does_not_wait_for_calls_that_wait(void **state)
+{
+    (void)state;
+    int code;
+    bide_job job;
+    bide_event event;
+    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+    bide_op op = events_of(&event, 1);
+    uint64_t feed = subscribe_by(&one, &code);
+    send_call(&one, 1, &reserve, 0);
+    send_call(&one, 2, &op, feed);
+    bide_op ping = {.kind = BIDE_OP_PING};
+    assert_int_equal(ask(&one, &ping), BIDE_OK);
+    assert_int_equal(kill(serving.pid, SIGTERM), 0);
+    assert_false(client_receive(&one));
+}
+
+static void a_client_that_reads_nothing_is_cut_off_and_what_it_took_comes_back(void **state)
+{
+    (void)state;
+    static char body[60001];
+    memset(body, 'b', sizeof(body) - 1);
+    bide_job job;
+    bide_op reserve = reserve_of(&job, 1, BIDE_FOREVER);
+    bide_op ping = {.kind = BIDE_OP_PING};
+    const uint64_t count = 1300;
+    for (uint64_t tag = 1; tag <= count; tag++)
+        send_call(&one, tag, &reserve, 0);
+    send_call(&one, count + 1, &ping, 0);
+    assert_int_equal(read_answer(&one, count + 1, &ping, NULL), BIDE_OK);
+    bide_op put = put_of(body);
+    for (uint64_t i = 0; i < count; i++)
+        assert_int_equal(ask(&two, &put), BIDE_OK);
+    assert_true(nobody_waits(&two));
+    bide_stats stats = stats_by(&two);
+    assert_int_equal(stats.jobs.ready + stats.jobs.reserved, count);
+    assert_true(stats.jobs.ready > 0);
+    for (int i = 0; client_receive(&one); i++)
+        assert_true(i < 1000000);
+}
+
+/* Most random ops are refused; all of them are answered, and every answer is understood. */
+static void every_op_is_answered_whatever_its_arguments(void **state)
+{
+    (void)state;
+    static struct op_world world;
+    static bide_op op;
+    char line[64];
+    for (uint64_t tag = 1; tag <= 6000; tag++) {
+        bide_op_kind kind = (bide_op_kind)(1 + below(BIDE_OP_COUNT - 1));
+        if (!bi_call_travels(kind))
+            continue;
+        any_op(&world, &op, kind);
+        send_call(&one, tag, &op, any_u64());
+        snprintf(line, sizeof(line), "call-cancel %llu", (unsigned long long)tag);
+        client_ask(&one, line);
+        int code = read_answer(&one, tag, &op, NULL);
+        assert_string_not_equal(bide_code_name(code), "BIDE_?");
+        if (code == BIDE_OK)
+            end_answer(&op);
+        end_op(&world);
+    }
+    assert_int_equal(ask(&one, &(bide_op){.kind = BIDE_OP_PING}), BIDE_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    const struct CMUnitTest tests[] = {
+        TEST(a_call_is_answered_with_its_tag),
+        TEST(answers_come_when_they_are_there_and_not_in_order),
+        TEST(a_call_that_waits_holds_up_no_command),
+        TEST(a_call_that_waits_can_be_cancelled),
+        TEST(what_cannot_be_called_is_refused_with_a_sentence),
+        TEST(a_line_that_is_no_call_is_a_bad_format),
+        TEST(arguments_that_are_too_long_are_passed_over_and_the_call_is_told),
+        TEST(a_large_body_arrives),
+        TEST(calls_may_come_byte_by_byte),
+        TEST(a_connection_has_so_many_calls_under_way_and_no_more),
+        TEST(what_waits_for_a_connection_that_closes_is_cancelled),
+        TEST(a_job_that_is_taken_for_nobody_comes_back),
+        TEST(a_job_that_a_call_reserved_does_not_belong_to_the_connection),
+        TEST(a_feed_is_known_by_its_number_on_its_connection),
+        TEST(the_feeds_of_a_connection_end_with_it),
+        TEST(who_sends_no_more_and_waits_is_let_go),
+        TEST(a_stop_does_not_wait_for_calls_that_wait),
+        TEST(a_client_that_reads_nothing_is_cut_off_and_what_it_took_comes_back),
+        TEST(every_op_is_answered_whatever_its_arguments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
