@@ -34,6 +34,9 @@ extern const struct field_codec bi_field_u32;
 extern const struct field_codec bi_field_u64;
 extern const struct field_codec bi_field_i32;
 extern const struct field_codec bi_field_i64;
+extern const struct field_codec bi_field_u32s; /* several in a row, limit of them */
+extern const struct field_codec bi_field_u64s;
+extern const struct field_codec bi_field_i64s;
 extern const struct field_codec bi_field_size;
 extern const struct field_codec bi_field_flag;
 extern const struct field_codec bi_field_enum;

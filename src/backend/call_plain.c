@@ -63,6 +63,63 @@ static bool read_i64(struct call_reader *reader, const struct field *field, void
     return read_signed(reader, at(base, field->at));
 }
 
+/* Several of one type in a row, limit of them. */
+
+static void write_u32s(struct call_writer *writer, const struct field *field, const void *base)
+{
+    const uint32_t *numbers = in(base, field->at);
+    for (size_t i = 0; i < field->limit; i++)
+        write_number(writer, numbers[i]);
+}
+
+static bool read_u32s(struct call_reader *reader, const struct field *field, void *base)
+{
+    uint32_t *numbers = at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++) {
+        uint64_t number = 0;
+        if (left(reader) > 0 && !bi_call_read_limited(reader, &number, UINT32_MAX))
+            return false;
+        numbers[i] = (uint32_t)number;
+    }
+    return true;
+}
+
+static void write_u64s(struct call_writer *writer, const struct field *field, const void *base)
+{
+    const uint64_t *numbers = in(base, field->at);
+    for (size_t i = 0; i < field->limit; i++)
+        write_number(writer, numbers[i]);
+}
+
+static bool read_u64s(struct call_reader *reader, const struct field *field, void *base)
+{
+    uint64_t *numbers = at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++) {
+        numbers[i] = 0;
+        if (left(reader) > 0 && !read_number(reader, &numbers[i]))
+            return false;
+    }
+    return true;
+}
+
+static void write_i64s(struct call_writer *writer, const struct field *field, const void *base)
+{
+    const int64_t *numbers = in(base, field->at);
+    for (size_t i = 0; i < field->limit; i++)
+        write_signed(writer, numbers[i]);
+}
+
+static bool read_i64s(struct call_reader *reader, const struct field *field, void *base)
+{
+    int64_t *numbers = at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++) {
+        numbers[i] = 0;
+        if (left(reader) > 0 && !read_signed(reader, &numbers[i]))
+            return false;
+    }
+    return true;
+}
+
 static void write_size(struct call_writer *writer, const struct field *field, const void *base)
 {
     write_number(writer, size_at(base, field->at));
@@ -259,6 +316,9 @@ const struct field_codec bi_field_u32 = {write_u32, read_u32, NULL};
 const struct field_codec bi_field_u64 = {write_u64, read_u64, NULL};
 const struct field_codec bi_field_i32 = {write_i32, read_i32, NULL};
 const struct field_codec bi_field_i64 = {write_i64, read_i64, NULL};
+const struct field_codec bi_field_u32s = {write_u32s, read_u32s, NULL};
+const struct field_codec bi_field_u64s = {write_u64s, read_u64s, NULL};
+const struct field_codec bi_field_i64s = {write_i64s, read_i64s, NULL};
 const struct field_codec bi_field_size = {write_size, read_size, NULL};
 const struct field_codec bi_field_flag = {write_flag, read_flag, NULL};
 const struct field_codec bi_field_enum = {write_enum, read_enum, NULL};

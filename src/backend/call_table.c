@@ -23,9 +23,19 @@
 #define SLICE(member)        PLAIN(slice, member)
 #define BUF(member)          PLAIN(buf, member)
 #define CURSOR(member)       PLAIN(cursor, member)
-#define FEED                 FIELD(feed, 0, 0, 0, 0, NULL)
-#define TEXT(member)         FIELD(text, PLACE(member), 0, 0, sizeof(((OF *)0)->member), NULL)
-#define BODY(member)         FIELD(body, PLACE(member), PLACE(buf), PLACE(made_), 0, NULL)
+/* From one member to another, in the order of the struct; it does not compile if they are not that
+ * many: a new member among them must go to the end of the table. */
+#define ROW_OF(codec, type, first, last, number)                                                \
+    FIELD(codec, PLACE(first), 0, 0,                                                            \
+          (number) *                                                                            \
+              sizeof(char[PLACE(last) - PLACE(first) == ((number)-1) * sizeof(type) ? 1 : -1]), \
+          NULL)
+#define U32S(first, last, number) ROW_OF(u32s, uint32_t, first, last, number)
+#define U64S(first, last, number) ROW_OF(u64s, uint64_t, first, last, number)
+#define I64S(first, last, number) ROW_OF(i64s, int64_t, first, last, number)
+#define FEED                      FIELD(feed, 0, 0, 0, 0, NULL)
+#define TEXT(member)              FIELD(text, PLACE(member), 0, 0, sizeof(((OF *)0)->member), NULL)
+#define BODY(member)              FIELD(body, PLACE(member), PLACE(buf), PLACE(made_), 0, NULL)
 #define PART(member, place) \
     FIELD(part, PLACE(member), PLACE(member##_size), PLACE(bufs_[place]), 0, NULL)
 #define INNER(member, of)               FIELD(struct, PLACE(member), 0, 0, 0, &(of))
@@ -66,61 +76,36 @@ SHAPE_WITH(options, .sized = true);
 
 #define OF bide_job
 static const struct field job_fields[] = {
-    U64(id),
-    U64(token),
+    U64S(id, token, 2),
     TEXT(topic),
     ENUM(state),
     U32(priority),
     SIZE(body_size),
     PART(body, 0),
-    I64(ttr_ms),
-    I64(left_ms),
-    I64(age_ms),
-    I64(created_ms),
-    I64(ready_ms),
-    I64(reserved_ms),
-    U32(reserves),
-    U32(timeouts),
-    U32(releases),
-    U32(fails),
-    U32(buries),
-    U32(kicks),
-    U32(touches),
+    I64S(ttr_ms, run_at_ms, 5),
+    I64S(created_ms, done_ms, 6),
+    U32S(reserves, touches, 7),
     PART(key, 1),
     PART(last_error, 2),
     PART(result, 3),
     PART(progress, 4),
-    I64(run_at_ms),
     FLAG(run_at_wall),
     FLAG(key_hold_retained),
     FLAG(cancel_wanted),
     I32(max_retries),
     U32(failures),
-    I64(backoff_base_ms),
-    I64(backoff_max_ms),
-    I64(expires_at_ms),
-    I64(retain_ms),
-    I64(touched_ms),
-    I64(buried_ms),
-    I64(done_ms),
-    I64(delay_ms),
+    I64S(backoff_base_ms, retain_ms, 4),
 };
 SHAPE_WITH(job, .clear = clear_job);
 #undef OF
 
 #define OF bide_counts
-static const struct field counts_fields[] = {
-    U64(delayed), U64(ready), U64(reserved), U64(buried), U64(done), U64(urgent),
-};
+static const struct field counts_fields[] = {U64S(delayed, urgent, 6)};
 SHAPE(counts);
 #undef OF
 
 #define OF bide_counters
-static const struct field counters_fields[] = {
-    U64(puts),    U64(reserves), U64(deletes), U64(dones),  U64(releases),
-    U64(fails),   U64(timeouts), U64(buries),  U64(kicks),  U64(touches),
-    U64(expired), U64(retired),  U64(purged),  U64(pauses),
-};
+static const struct field counters_fields[] = {U64S(puts, pauses, 14)};
 SHAPE(counters);
 #undef OF
 
