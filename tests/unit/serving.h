@@ -10,6 +10,7 @@
 
 #include "unit.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,13 +54,21 @@ static inline int serving_child(int fd, const char *url, const struct server_lim
     return bide_close(settings.queue) == BIDE_OK ? 0 : 5;
 }
 
+/* url: a %s in it stands for the folder. */
 static inline void serving_start(struct serving *serving, const char *url)
 {
+    char resolved[200];
     static const struct server_limits limits = {.max_connections = 1000,
                                                 .stop_timeout_ms = INT64_C(600000),
                                                 .max_client_bytes = (uint64_t)1 << 30};
     strcpy(serving->folder, "/tmp/bide-serving-XXXXXX");
     assert_non_null(mkdtemp(serving->folder));
+    const char *mark = strstr(url, "%s");
+    if (mark == NULL)
+        snprintf(resolved, sizeof(resolved), "%s", url);
+    else
+        snprintf(resolved, sizeof(resolved), "%.*s%s%s", (int)(mark - url), url, serving->folder,
+                 mark + 2);
     serving->address.sun_family = AF_UNIX;
     snprintf(serving->address.sun_path, sizeof(serving->address.sun_path), "%s/socket",
              serving->folder);
@@ -71,8 +80,21 @@ static inline void serving_start(struct serving *serving, const char *url)
     serving->pid = fork();
     assert_true(serving->pid >= 0);
     if (serving->pid == 0)
-        exit(serving_child(fd, url, &limits));
+        exit(serving_child(fd, resolved, &limits));
     close(fd);
+}
+
+static inline void serving_clean(const struct serving *serving)
+{
+    char path[400];
+    DIR *folder = opendir(serving->folder);
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        snprintf(path, sizeof(path), "%s/%s", serving->folder, entry->d_name);
+        unlink(path);
+    }
+    closedir(folder);
+    assert_int_equal(rmdir(serving->folder), 0);
 }
 
 /* Asks it to stop; it must end by itself, and well. */
@@ -90,8 +112,7 @@ static inline void serving_stop(struct serving *serving)
         kill(serving->pid, SIGKILL);
         waitpid(serving->pid, &status, 0);
     }
-    unlink(serving->address.sun_path);
-    rmdir(serving->folder);
+    serving_clean(serving);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
 }

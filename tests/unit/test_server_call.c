@@ -11,14 +11,25 @@ static struct client one, two;
 static struct call_bytes bytes;
 static const bide_slice topic = {"t", 1};
 
-static int begin(void **state)
+static int begin_on(const char *url)
 {
-    (void)state;
     dice.state = 4;
-    serving_start(&serving, "memory:");
+    serving_start(&serving, url);
     one = client_open(&serving);
     two = client_open(&serving);
     return 0;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    return begin_on("memory:");
+}
+
+static int begin_stored(void **state)
+{
+    (void)state;
+    return begin_on("sqlite:%s/jobs.db");
 }
 
 static int end(void **state)
@@ -529,7 +540,50 @@ static void every_op_is_answered_whatever_its_arguments(void **state)
     assert_int_equal(ask(&one, &(bide_op){.kind = BIDE_OP_PING}), BIDE_OK);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+/* Answers are held until the store has what they speak of: many calls are under way at once. */
+static void many_calls_are_answered_when_they_are_stored(void **state)
+{
+    (void)state;
+    enum { COUNT = 3000 };
+    static bool answered[COUNT + 1];
+    static bide_job jobs[1000];
+    memset(answered, 0, sizeof(answered));
+    bide_op put = put_of("kept");
+    for (uint64_t tag = 1; tag <= COUNT; tag++)
+        send_call(&one, tag, &put, 0);
+    for (int i = 0; i < COUNT; i++) {
+        uint64_t tag;
+        int code;
+        size_t size = read_head(&one, &tag, &code);
+        assert_int_equal(code, BIDE_OK);
+        assert_true(tag >= 1 && tag <= COUNT);
+        assert_false(answered[tag]);
+        answered[tag] = true;
+        client_drop(&one, size + 2);
+    }
+    for (int taken = 0; taken < COUNT;) {
+        bide_op reserve = reserve_of(jobs, 1000, 0);
+        assert_int_equal(ask(&two, &reserve), BIDE_OK);
+        for (size_t i = 0; i < reserve.reserve.count; i++, taken++) {
+            bide_op finish = {.kind = BIDE_OP_DELETE, .lease = {jobs[i].id, jobs[i].token}};
+            send_call(&two, (uint64_t)taken, &finish, 0);
+            bide_job_clear(&jobs[i]);
+        }
+        for (size_t i = 0; i < reserve.reserve.count; i++) {
+            uint64_t tag;
+            int code;
+            size_t size = read_head(&two, &tag, &code);
+            assert_int_equal(code, BIDE_OK);
+            client_drop(&two, size + 2);
+        }
+    }
+    bide_stats stats = stats_by(&one);
+    assert_int_equal(stats.total.deletes, COUNT);
+    assert_int_equal(stats.jobs.ready + stats.jobs.reserved, 0);
+}
+
+#define TEST(name)   cmocka_unit_test_setup_teardown(name, begin, end)
+#define STORED(name) cmocka_unit_test_setup_teardown(name, begin_stored, end)
 
 int main(void)
 {
@@ -554,6 +608,12 @@ int main(void)
         TEST(a_stop_does_not_wait_for_calls_that_wait),
         TEST(a_client_that_reads_nothing_is_cut_off_and_what_it_took_comes_back),
         TEST(every_op_is_answered_whatever_its_arguments),
+        TEST(many_calls_are_answered_when_they_are_stored),
+#ifdef BIDE_WITH_SQLITE
+        STORED(many_calls_are_answered_when_they_are_stored),
+        STORED(a_job_that_is_taken_for_nobody_comes_back),
+        STORED(every_op_is_answered_whatever_its_arguments),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
