@@ -70,10 +70,12 @@ extern const struct field_codec bi_field_list;
 struct shape {
     const struct field *fields;
     uint16_t count;
-    uint16_t status;       /* items: where the status lies */
-    uint32_t size;         /* of the struct */
-    bool sized;            /* its first member says so */
-    void (*clear)(void *); /* gives back what a filled one holds; may be NULL */
+    uint16_t status;          /* items: where the status lies */
+    int also;                 /* items: a status that is as good as BIDE_OK */
+    const struct shape *good; /* outcomes: what follows if the status is good; may be NULL */
+    uint32_t size;            /* of the struct */
+    bool sized;               /* its first member says so */
+    void (*clear)(void *);    /* gives back what a filled one holds; may be NULL */
 };
 
 /* ---- what codecs are made of ---- */

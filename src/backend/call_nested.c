@@ -203,6 +203,37 @@ static bool read_items(struct call_reader *reader, const struct field *field, vo
     return true;
 }
 
+/* What became of an item: its status, and more if that is good. */
+static bool is_good(const struct shape *shape, const void *item)
+{
+    int status = status_of(shape, item);
+    return shape->good != NULL && (status == BIDE_OK || status == shape->also);
+}
+
+static void write_outcome(struct call_writer *writer, const struct shape *shape, const void *item)
+{
+    size_t opened = bi_call_open(writer);
+    bi_fields_write(writer, shape, item);
+    if (is_good(shape, item))
+        bi_fields_write(writer, shape->good, item);
+    bi_call_close(writer, opened);
+}
+
+/* An item that was refused before it was sent keeps its status. */
+static bool read_outcome(struct call_reader *reader, const struct shape *shape, void *item)
+{
+    bool sent = status_of(shape, item) == BIDE_OK;
+    const unsigned char *outer;
+    if (!bi_call_enter(reader, &outer))
+        return false;
+    if (sent && !bi_fields_read(reader, shape, item))
+        return false;
+    if (sent && is_good(shape, item) && !bi_fields_read(reader, shape->good, item))
+        return false;
+    leave(reader, outer);
+    return true;
+}
+
 static void write_outcomes(struct call_writer *writer, const struct field *field, const void *base)
 {
     const struct shape *shape = field->shape;
@@ -210,19 +241,10 @@ static void write_outcomes(struct call_writer *writer, const struct field *field
     size_t count = size_at(base, field->more[0]);
     write_number(writer, count);
     for (size_t i = 0; i < count; i++, item += shape->size)
-        write_inner(writer, shape, item);
+        write_outcome(writer, shape, item);
 }
 
-static bool skip_inner(struct call_reader *reader)
-{
-    const unsigned char *outer;
-    if (!bi_call_enter(reader, &outer))
-        return false;
-    leave(reader, outer);
-    return true;
-}
-
-/* Those of all items, or of none. One that was refused before it was sent keeps its status. */
+/* Those of all items, or of none. */
 static bool read_outcomes(struct call_reader *reader, const struct field *field, void *base)
 {
     const struct shape *shape = field->shape;
@@ -233,11 +255,9 @@ static bool read_outcomes(struct call_reader *reader, const struct field *field,
         return false;
     if (count != 0 && count != expected)
         return nonsense(reader, "the answer is about some of the items only");
-    for (size_t i = 0; i < count; i++, item += shape->size) {
-        bool sent = status_of(shape, item) == BIDE_OK;
-        if (sent ? !read_inner(reader, shape, item) : !skip_inner(reader))
+    for (size_t i = 0; i < count; i++, item += shape->size)
+        if (!read_outcome(reader, shape, item))
             return false;
-    }
     return true;
 }
 

@@ -57,6 +57,8 @@
         .fields = name##_fields, .count = COUNT(name##_fields), .size = sizeof(OF), __VA_ARGS__}
 #define SHAPE(name)         SHAPE_WITH(name, .status = 0)
 #define SHAPE_OF_ITEM(name) SHAPE_WITH(name, .status = PLACE(status))
+#define SHAPE_OF_OUTCOME(name, follows, or_code) \
+    SHAPE_WITH(name, .status = PLACE(status), .good = (follows), .also = (or_code))
 
 static void clear_job(void *job)
 {
@@ -151,14 +153,14 @@ static const struct field put_in_fields[] = {SLICE(topic), POINTED(options, opti
 SHAPE_OF_ITEM(put_in);
 static const struct field put_good_fields[] = {U64(id)};
 SHAPE(put_good);
-static const struct field put_item_fields[] = {STATUS(status), U64(id)};
-SHAPE_OF_ITEM(put_item);
+static const struct field put_outcome_fields[] = {STATUS(status)};
+SHAPE_OF_OUTCOME(put_outcome, &put_good, BIDE_EXISTS);
 #undef OF
 
 #define OF bide_put_many_args
 static const struct field put_many_in_fields[] = {ITEMS(items, put_in)};
 SHAPE(put_many_in);
-static const struct field put_many_always_fields[] = {OUTCOMES(items, put_item), SIZE(accepted)};
+static const struct field put_many_always_fields[] = {OUTCOMES(items, put_outcome), SIZE(accepted)};
 SHAPE(put_many_always);
 #undef OF
 
@@ -200,14 +202,14 @@ static const struct field finish_in_fields[] = {
     U64(id), U64(token), FLAG(keep), I64(retain_ms), BODY(result),
 };
 SHAPE_OF_ITEM(finish_in);
-static const struct field finish_item_fields[] = {STATUS(status)};
-SHAPE_OF_ITEM(finish_item);
+static const struct field finish_outcome_fields[] = {STATUS(status)};
+SHAPE_OF_OUTCOME(finish_outcome, NULL, BIDE_OK);
 #undef OF
 
 #define OF bide_finish_many_args
 static const struct field finish_many_in_fields[] = {ITEMS(items, finish_in)};
 SHAPE(finish_many_in);
-static const struct field finish_many_always_fields[] = {OUTCOMES(items, finish_item)};
+static const struct field finish_many_always_fields[] = {OUTCOMES(items, finish_outcome)};
 SHAPE(finish_many_always);
 #undef OF
 
@@ -250,14 +252,14 @@ static const struct field touch_in_fields[] = {U64(id), U64(token), I64(extend_m
 SHAPE_OF_ITEM(touch_in);
 static const struct field touch_good_fields[] = {I64(left_ms)};
 SHAPE(touch_good);
-static const struct field touch_item_fields[] = {STATUS(status), I64(left_ms)};
-SHAPE_OF_ITEM(touch_item);
+static const struct field touch_outcome_fields[] = {STATUS(status)};
+SHAPE_OF_OUTCOME(touch_outcome, &touch_good, BIDE_CANCEL_WANTED);
 #undef OF
 
 #define OF bide_touch_many_args
 static const struct field touch_many_in_fields[] = {ITEMS(items, touch_in)};
 SHAPE(touch_many_in);
-static const struct field touch_many_always_fields[] = {OUTCOMES(items, touch_item)};
+static const struct field touch_many_always_fields[] = {OUTCOMES(items, touch_outcome)};
 SHAPE(touch_many_always);
 #undef OF
 

@@ -194,6 +194,34 @@ static void an_item_that_was_refused_before_it_was_sent_keeps_its_refusal(void *
     bi_call_done(&call);
 }
 
+static void an_item_that_is_refused_keeps_all_but_its_status(void **state)
+{
+    (void)state;
+    bide_touch_item touches[2] = {{.id = 1, .left_ms = 77}, {.id = 2, .left_ms = 78}};
+    op = (bide_op){.kind = BIDE_OP_TOUCH_MANY, .touch_many = {touches, 2}};
+    send_op();
+    call.op.touch_many.items[0].status = BIDE_LEASE_LOST;
+    call.op.touch_many.items[1].status = BIDE_CANCEL_WANTED;
+    call.op.touch_many.items[1].left_ms = 5;
+    call.op.status = BIDE_OK;
+    send_answer(NULL);
+    assert_int_equal(touches[0].status, BIDE_LEASE_LOST);
+    assert_int_equal(touches[0].left_ms, 77);
+    assert_int_equal(touches[1].status, BIDE_CANCEL_WANTED);
+    assert_int_equal(touches[1].left_ms, 5);
+    bi_call_done(&call);
+    bide_put_item puts[2] = {{.id = 9}, {.id = 9}};
+    op = (bide_op){.kind = BIDE_OP_PUT_MANY, .put_many = {puts, 2, 0}};
+    send_op();
+    call.op.put_many.items[0] = (bide_put_item){.status = BIDE_TOO_BIG, .id = 4};
+    call.op.put_many.items[1] = (bide_put_item){.status = BIDE_EXISTS, .id = 5};
+    call.op.status = BIDE_OK;
+    send_answer(NULL);
+    assert_int_equal(puts[0].id, 9);
+    assert_int_equal(puts[1].id, 5);
+    bi_call_done(&call);
+}
+
 static void a_good_list_that_speaks_of_an_item_says_so(void **state)
 {
     (void)state;
@@ -305,6 +333,7 @@ int main(void)
         cmocka_unit_test(a_put_with_a_key_that_is_held_brings_the_id_of_the_holder),
         cmocka_unit_test(a_subscribe_brings_the_number_of_its_feed),
         cmocka_unit_test(an_item_that_was_refused_before_it_was_sent_keeps_its_refusal),
+        cmocka_unit_test(an_item_that_is_refused_keeps_all_but_its_status),
         cmocka_unit_test(a_good_list_that_speaks_of_an_item_says_so),
         cmocka_unit_test(a_refusal_is_a_sentence_and_changes_nothing_else),
         cmocka_unit_test(a_sentence_that_is_too_long_is_cut),
