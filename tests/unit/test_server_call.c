@@ -540,6 +540,64 @@ static void every_op_is_answered_whatever_its_arguments(void **state)
     assert_int_equal(ask(&one, &(bide_op){.kind = BIDE_OP_PING}), BIDE_OK);
 }
 
+/* As many as a few random calls take, without the end. */
+static size_t any_calls(char *to, size_t room)
+{
+    static struct op_world world;
+    static bide_op op;
+    size_t size = 0;
+    for (size_t count = 1 + below(20); count > 0; count--) {
+        bide_op_kind kind = (bide_op_kind)(1 + below(BIDE_OP_COUNT - 1));
+        if (!bi_call_travels(kind))
+            continue;
+        any_op(&world, &op, kind);
+        /* Something must happen, too: most random ops are refused. */
+        if (kind == BIDE_OP_RESERVE)
+            op = reserve_of(world.jobs, 1 + below(LIST_MAX), BIDE_FOREVER);
+        else if (kind == BIDE_OP_PUT)
+            op = put_of("x");
+        else if (kind == BIDE_OP_SUBSCRIBE)
+            op.feed = (bide_feed_args){.capacity = 10};
+        bytes.size = 0;
+        assert_int_equal(bi_call_encode(&op, 1 + below(3), &bytes), BIDE_OK);
+        end_op(&world);
+        if (size + bytes.size + 100 > room)
+            break;
+        size += (size_t)snprintf(to + size, room - size, "call %zu %s %zu\r\n", below(10),
+                                 bide_op_name(kind), bytes.size);
+        if (bytes.size > 0)
+            memcpy(to + size, bytes.data, bytes.size);
+        memcpy(to + size + bytes.size, "\r\n", 2);
+        size += bytes.size + 2;
+    }
+    return below(size + 1);
+}
+
+static void connections_that_end_in_the_middle_of_calls_leave_nothing_behind(void **state)
+{
+    (void)state;
+    static char text[20000];
+    int code;
+    for (int round = 0; round < 400; round++) {
+        struct client short_lived = client_open(&serving);
+        client_send(&short_lived, text, any_calls(text, sizeof(text)));
+        if (below(2) == 0) {
+            assert_int_equal(shutdown(short_lived.fd, SHUT_WR), 0);
+            while (client_receive(&short_lived) && below(4) != 0)
+                ;
+        }
+        client_close(&short_lived);
+    }
+    assert_true(nobody_waits(&two));
+    for (int i = 0; i < BIDE_FEEDS_MAX; i++) {
+        subscribe_by(&one, &code);
+        assert_int_equal(code, BIDE_OK);
+    }
+    bide_stats stats = stats_by(&two);
+    assert_true(stats.total.puts > 0);
+    assert_true(stats.total.reserves > 0);
+}
+
 /* Answers are held until the store has what they speak of: many calls are under way at once. */
 static void many_calls_are_answered_when_they_are_stored(void **state)
 {
@@ -608,11 +666,13 @@ int main(void)
         TEST(a_stop_does_not_wait_for_calls_that_wait),
         TEST(a_client_that_reads_nothing_is_cut_off_and_what_it_took_comes_back),
         TEST(every_op_is_answered_whatever_its_arguments),
+        TEST(connections_that_end_in_the_middle_of_calls_leave_nothing_behind),
         TEST(many_calls_are_answered_when_they_are_stored),
 #ifdef BIDE_WITH_SQLITE
         STORED(many_calls_are_answered_when_they_are_stored),
         STORED(a_job_that_is_taken_for_nobody_comes_back),
         STORED(every_op_is_answered_whatever_its_arguments),
+        STORED(connections_that_end_in_the_middle_of_calls_leave_nothing_behind),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
