@@ -19,6 +19,7 @@ struct backend;
  * holds, none is "the default". */
 struct backend_context {
     bide_options options;
+    bide_options asked; /* the same as the caller gave it: 0 where the default holds */
     struct bi_log log;
 
     /* An op has finished within submit: its status is set. Called on the submitting thread, perhaps
@@ -33,6 +34,13 @@ struct backend_context {
 
 struct backend_ops {
     const char *scheme;
+
+    /* The parameters of the URL that the backend reads itself, NULL at the end; or NULL. */
+    const char *const *parameters;
+
+    /* Somebody else's server keeps the queue, and its limits: options that only the server could
+     * keep are refused, and sizes that were not asked for are not checked before. */
+    bool served;
 
     /* On the opening thread; may block. On failure *out is untouched and error (BIDE_ERROR_SIZE
      * bytes) has a sentence. */
@@ -63,6 +71,7 @@ struct backend {
     const struct backend_ops *ops;
 };
 
+extern const struct backend_ops bi_backend_beanstalk;
 extern const struct backend_ops bi_backend_memory;
 extern const struct backend_ops bi_backend_sqlite;
 

@@ -123,11 +123,15 @@ static void visit_args(struct kept *kept, bide_op *op)
         visit_slice(kept, &op->list.filter.key);
         visit_slice(kept, &op->list.filter.text);
         break;
+    case BIDE_OP_PAUSE:
     case BIDE_OP_RESUME:
         visit_slice(kept, &op->topic.topic);
         break;
     case BIDE_OP_TOPIC_STATS:
         visit_slice(kept, &op->topic_stats.topic);
+        break;
+    case BIDE_OP_RESERVE:
+        visit_reserve(kept, &op->reserve);
         break;
     case BIDE_OP_FINISH_AND_RESERVE:
         visit_reserve(kept, &op->finish_and_reserve.reserve);

@@ -101,30 +101,6 @@ int bi_args_copy(bide_op *op)
     return copied ? BIDE_OK : no_memory(op);
 }
 
-static void drop(bide_buf **made)
-{
-    bide_buf_unref(*made);
-    *made = NULL;
-}
-
-void bi_args_drop(bide_op *op)
-{
-    if (op->kind == BIDE_OP_PUT)
-        drop(&op->put.made_);
-    else if (op->kind == BIDE_OP_DONE)
-        drop(&op->finish.made_);
-    else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
-        drop(&op->finish_and_reserve.finish.made_);
-    if (op->kind == BIDE_OP_RESTORE) {
-        drop(&op->restore.made_body_);
-        drop(&op->restore.made_result_);
-    }
-    for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)
-        drop(&op->put_many.items[i].made_);
-    for (size_t i = 0; op->kind == BIDE_OP_FINISH_MANY && i < op->finish_many.count; i++)
-        drop(&op->finish_many.items[i].made_);
-}
-
 void bi_args_fail(bide_op *op)
 {
     for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)

@@ -14,6 +14,13 @@
 /* How wide a field is. */
 enum width { U32, U64, I64, SIZE, ENUM, INT };
 
+/* What becomes of an option when a server keeps the queue (backend_ops.served). */
+enum served {
+    SERVERS, /* the server's to keep: asking for it here is refused */
+    OURS,    /* means the same as always */
+    BOUND,   /* checked here if it was asked for; else the server says what is too much */
+};
+
 struct option {
     const char *name; /* as in URLs; the field's name without its unit */
     size_t offset;
@@ -21,6 +28,7 @@ struct option {
     enum bi_unit unit;
     uint64_t fallback; /* what 0 stands for */
     uint64_t max;
+    enum served served;
 };
 
 #define MB_1         (UINT64_C(1) << 20)
@@ -28,31 +36,32 @@ struct option {
 #define FIELD(field) offsetof(bide_options, field)
 
 static const struct option options[] = {
-    {"default_ttr", FIELD(default_ttr_ms), I64, BI_DURATION, 60000, BIDE_TIME_MAX_MS},
-    {"max_job_size", FIELD(max_job_size), SIZE, BI_BYTES, 65535, GB_1},
-    {"max_result_size", FIELD(max_result_size), SIZE, BI_BYTES, 65536, GB_1},
-    {"max_error_size", FIELD(max_error_size), SIZE, BI_BYTES, 1024, MB_1},
-    {"max_touches", FIELD(max_touches), U32, BI_COUNT, 0, UINT32_MAX},
-    {"max_touch_total", FIELD(max_touch_total_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS},
-    {"min_touch_interval", FIELD(min_touch_interval_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS},
-    {"max_topics", FIELD(max_topics), U32, BI_COUNT, 1000000, UINT32_MAX},
-    {"max_waiters", FIELD(max_waiters), U32, BI_COUNT, 100000, UINT32_MAX},
-    {"max_jobs_per_topic", FIELD(max_jobs_per_topic), U64, BI_COUNT, 0, UINT32_MAX},
-    {"max_done_per_topic", FIELD(max_done_per_topic), U64, BI_COUNT, 10000, UINT32_MAX},
-    {"max_memory", FIELD(max_memory), U64, BI_BYTES, 0, UINT64_MAX},
-    {"max_pending_ops", FIELD(max_pending_ops), U32, BI_COUNT, 100000, UINT32_MAX},
-    {"max_pending_bytes", FIELD(max_pending_bytes), U64, BI_BYTES, 64 * MB_1, UINT64_MAX},
-    {"topic_cleanup", FIELD(topic_cleanup), INT, BI_ON_OFF, 0, 0},
-    {"ticker", FIELD(ticker), ENUM, BI_TICKER, BIDE_TICKER_DYNAMIC, BIDE_TICKER_WHEEL},
-    {"ticker_min", FIELD(ticker_min_ms), I64, BI_DURATION, 0, 3600000},
-    {"ticker_max", FIELD(ticker_max_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS},
-    {"wheel_tick", FIELD(wheel_tick_ms), I64, BI_DURATION, 10, 3600000},
-    {"wheel_slots", FIELD(wheel_slots), U32, BI_COUNT, 512, 1000000},
-    {"sync", FIELD(sync), ENUM, BI_SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF},
-    {"batch_jobs", FIELD(batch_jobs), U32, BI_COUNT, 1000, 1000000},
-    {"batch_bytes", FIELD(batch_bytes), U64, BI_BYTES, 8 * MB_1, GB_1},
-    {"cache_bytes", FIELD(cache_bytes), U64, BI_BYTES, 64 * MB_1, UINT64_MAX},
-    {"seed", FIELD(seed), U64, BI_COUNT, 0, UINT64_MAX},
+    {"default_ttr", FIELD(default_ttr_ms), I64, BI_DURATION, 60000, BIDE_TIME_MAX_MS, OURS},
+    {"max_job_size", FIELD(max_job_size), SIZE, BI_BYTES, 65535, GB_1, BOUND},
+    {"max_result_size", FIELD(max_result_size), SIZE, BI_BYTES, 65536, GB_1, BOUND},
+    {"max_error_size", FIELD(max_error_size), SIZE, BI_BYTES, 1024, MB_1, SERVERS},
+    {"max_touches", FIELD(max_touches), U32, BI_COUNT, 0, UINT32_MAX, SERVERS},
+    {"max_touch_total", FIELD(max_touch_total_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS, SERVERS},
+    {"min_touch_interval", FIELD(min_touch_interval_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS,
+     SERVERS},
+    {"max_topics", FIELD(max_topics), U32, BI_COUNT, 1000000, UINT32_MAX, SERVERS},
+    {"max_waiters", FIELD(max_waiters), U32, BI_COUNT, 100000, UINT32_MAX, SERVERS},
+    {"max_jobs_per_topic", FIELD(max_jobs_per_topic), U64, BI_COUNT, 0, UINT32_MAX, SERVERS},
+    {"max_done_per_topic", FIELD(max_done_per_topic), U64, BI_COUNT, 10000, UINT32_MAX, SERVERS},
+    {"max_memory", FIELD(max_memory), U64, BI_BYTES, 0, UINT64_MAX, SERVERS},
+    {"max_pending_ops", FIELD(max_pending_ops), U32, BI_COUNT, 100000, UINT32_MAX, OURS},
+    {"max_pending_bytes", FIELD(max_pending_bytes), U64, BI_BYTES, 64 * MB_1, UINT64_MAX, OURS},
+    {"topic_cleanup", FIELD(topic_cleanup), INT, BI_ON_OFF, 0, 0, SERVERS},
+    {"ticker", FIELD(ticker), ENUM, BI_TICKER, BIDE_TICKER_DYNAMIC, BIDE_TICKER_WHEEL, SERVERS},
+    {"ticker_min", FIELD(ticker_min_ms), I64, BI_DURATION, 0, 3600000, SERVERS},
+    {"ticker_max", FIELD(ticker_max_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS, SERVERS},
+    {"wheel_tick", FIELD(wheel_tick_ms), I64, BI_DURATION, 10, 3600000, SERVERS},
+    {"wheel_slots", FIELD(wheel_slots), U32, BI_COUNT, 512, 1000000, SERVERS},
+    {"sync", FIELD(sync), ENUM, BI_SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF, SERVERS},
+    {"batch_jobs", FIELD(batch_jobs), U32, BI_COUNT, 1000, 1000000, SERVERS},
+    {"batch_bytes", FIELD(batch_bytes), U64, BI_BYTES, 8 * MB_1, GB_1, SERVERS},
+    {"cache_bytes", FIELD(cache_bytes), U64, BI_BYTES, 64 * MB_1, UINT64_MAX, SERVERS},
+    {"seed", FIELD(seed), U64, BI_COUNT, 0, UINT64_MAX, OURS},
 };
 
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
@@ -275,7 +284,16 @@ static int refused(int code, const char *error)
     return bi_error_set(code, "open: %s", error);
 }
 
-static int check_and_default(bide_options *resolved, const struct option *option)
+/* Was it asked for, and is it somebody else's? */
+static int check_server(const bide_options *asked, const struct option *option)
+{
+    if (option->served != SERVERS || get(asked, option) == 0)
+        return BIDE_OK;
+    return bi_error_set(BIDE_EINVAL, "open: %s is kept by the server of this queue: set it there",
+                        option->name);
+}
+
+static int check_and_default(bide_options *resolved, const struct option *option, bool served)
 {
     char error[BIDE_ERROR_SIZE];
     uint64_t value = get(resolved, option);
@@ -288,7 +306,7 @@ static int check_and_default(bide_options *resolved, const struct option *option
     if (value > option->max)
         return refused(out_of_range(option, value, error), error);
     if (value == 0)
-        set(resolved, option, option->fallback);
+        set(resolved, option, served && option->served == BOUND ? option->max : option->fallback);
     return BIDE_OK;
 }
 
@@ -300,24 +318,50 @@ static uint64_t random_seed(void)
     return seed;
 }
 
-int bi_options_resolve(const bide_options *given, const struct bi_url *url, bide_options *resolved)
+static bool is_one_of(const char *const *names, const char *name)
+{
+    for (; names != NULL && *names != NULL; names++)
+        if (strcmp(*names, name) == 0)
+            return true;
+    return false;
+}
+
+int bi_options_ask(const bide_options *given, const struct bi_url *url, const char *const *others,
+                   bide_options *asked)
 {
     static const bide_options init = BIDE_OPTIONS_INIT;
     if (given != NULL && given->size != sizeof(bide_options))
         return bi_error_set(BIDE_EINVAL, "open: the options were not begun with BIDE_OPTIONS_INIT");
-    *resolved = given == NULL ? init : *given;
+    *asked = given == NULL ? init : *given;
     for (size_t i = 0; i < url->param_count; i++) {
         char error[BIDE_ERROR_SIZE];
-        int code = bi_options_set(resolved, url->params[i].name, url->params[i].value, error);
+        if (is_one_of(others, url->params[i].name))
+            continue;
+        int code = bi_options_set(asked, url->params[i].name, url->params[i].value, error);
         if (code != BIDE_OK)
             return refused(code, error);
     }
+    return BIDE_OK;
+}
+
+int bi_options_settle(const bide_options *asked, bool served, bide_options *resolved)
+{
+    *resolved = *asked;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        int code = check_and_default(resolved, &options[i]);
+        int code = check_and_default(resolved, &options[i], served);
+        if (code == BIDE_OK && served)
+            code = check_server(asked, &options[i]);
         if (code != BIDE_OK)
             return code;
     }
     if (resolved->seed == 0)
         resolved->seed = random_seed();
     return BIDE_OK;
+}
+
+int bi_options_resolve(const bide_options *given, const struct bi_url *url, bide_options *resolved)
+{
+    bide_options asked;
+    int code = bi_options_ask(given, url, NULL, &asked);
+    return code == BIDE_OK ? bi_options_settle(&asked, false, resolved) : code;
 }

@@ -24,7 +24,9 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
                             "open: there is no backend for \"%.40s:\"; this build has %s",
                             url.scheme, names);
     struct backend_context context = {.finish = bi_submit_finish, .complete = bi_cq_complete};
-    int code = bi_options_resolve(options, &url, &context.options);
+    int code = bi_options_ask(options, &url, ops->parameters, &context.asked);
+    if (code == BIDE_OK)
+        code = bi_options_settle(&context.asked, ops->served, &context.options);
     if (code != BIDE_OK)
         return code;
     context.log = (struct bi_log){context.options.log, context.options.log_user};

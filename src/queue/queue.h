@@ -16,9 +16,9 @@ struct bide {
 int bi_args_check(const struct bide *queue, bide_op *op);
 
 /* Makes buffers of the bodies and results that the op brings, so that nothing is copied under a
- * lock. Whoever runs the op takes them over; drop gives back those of an op that was not run. */
+ * lock. Whoever runs the op takes them over; bi_answer_drop() gives back those of an op that was
+ * not run. */
 int bi_args_copy(bide_op *op);
-void bi_args_drop(bide_op *op);
 
 /* A list that was refused as a whole: none of its items is good. Only for arguments that have been
  * checked. */
@@ -57,7 +57,13 @@ bool bi_in_callback(void);
 int bi_error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void bi_error_clear(void);
 
-/* Fills *resolved from the caller's options, the defaults and the parameters of the URL. */
+/* Fills *asked from the caller's options and the parameters of the URL, but for those that are
+ * others'; 0 stands for the default. */
+int bi_options_ask(const bide_options *given, const struct bi_url *url, const char *const *others,
+                   bide_options *asked);
+/* Checks what was asked for and puts in the defaults. served: somebody else keeps the queue. */
+int bi_options_settle(const bide_options *asked, bool served, bide_options *resolved);
+/* Both, for a queue of our own. */
 int bi_options_resolve(const bide_options *given, const struct bi_url *url, bide_options *resolved);
 
 /* What a value is, and how it is written: sizes and durations may have a unit. */

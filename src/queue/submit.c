@@ -2,6 +2,7 @@
 /*
  * submit - handing ops over: many without waiting, or one and wait for it.
  */
+#include "backend/answer.h"
 #include "core/items.h"
 #include "queue/queue.h"
 #include "util/text.h"
@@ -42,7 +43,7 @@ void bi_submit_settle(bide_op *op)
     /* One that was run has no copies any more; one that never was still has them. */
     if (op->status != BIDE_OK && (op->private_.flags & COPIED) != 0) {
         bi_args_fail(op);
-        bi_args_drop(op);
+        bi_answer_drop(op);
     }
 }
 
