@@ -5,6 +5,7 @@
 
 static const struct backend_ops *const backends[] = {
     &bi_backend_memory,
+    &bi_backend_beanstalk,
 #ifdef BIDE_WITH_SQLITE
     &bi_backend_sqlite,
 #endif
@@ -14,9 +15,9 @@ const struct backend_ops *bi_backend_find(const char *scheme, const char **names
 {
     if (names != NULL)
 #ifdef BIDE_WITH_SQLITE
-        *names = "memory: and sqlite:";
+        *names = "memory:, sqlite: and beanstalk:";
 #else
-        *names = "memory: (no sqlite:, built without libsqlite3-dev)";
+        *names = "memory: and beanstalk: (no sqlite:, built without libsqlite3-dev)";
 #endif
     for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
         if (strcmp(backends[i]->scheme, scheme) == 0)

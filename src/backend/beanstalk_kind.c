@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "backend/beanstalk_kind.h"
+
+#include "util/text.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct kind {
+    bool repeats;
+    bool takes;
+    size_t timeout; /* where it stands in the op; 0: it never waits */
+};
+
+#define TIMEOUT(member) offsetof(bide_op, member.timeout_ms)
+
+static const struct kind kinds[BIDE_OP_COUNT] = {
+    [BIDE_OP_RESERVE] = {true, true, TIMEOUT(reserve)},
+    [BIDE_OP_RESERVE_JOB] = {false, true, 0},
+    [BIDE_OP_FINISH_AND_RESERVE] = {false, true,
+                                    offsetof(bide_op, finish_and_reserve.reserve.timeout_ms)},
+    [BIDE_OP_WAIT] = {true, false, TIMEOUT(wait)},
+    [BIDE_OP_EVENTS] = {true, false, TIMEOUT(feed)},
+    [BIDE_OP_RECOVERED] = {true, false, TIMEOUT(recovered)},
+    [BIDE_OP_PEEK] = {true, false, 0},
+    [BIDE_OP_PEEK_FIRST] = {true, false, 0},
+    [BIDE_OP_FIND] = {true, false, 0},
+    [BIDE_OP_JOB_STATS] = {true, false, 0},
+    [BIDE_OP_BODY] = {true, false, 0},
+    [BIDE_OP_RESULT] = {true, false, 0},
+    [BIDE_OP_LIST] = {true, false, 0},
+    [BIDE_OP_TOPICS] = {true, false, 0},
+    [BIDE_OP_WAITING] = {true, false, 0},
+    [BIDE_OP_STATS] = {true, false, 0},
+    [BIDE_OP_TOPIC_STATS] = {true, false, 0},
+    [BIDE_OP_SUBSCRIBE] = {true, false, 0}, /* the feed of the first has gone with its connection */
+    [BIDE_OP_PING] = {true, false, 0},
+    [BIDE_OP_CHECK] = {true, false, 0},
+    [BIDE_OP_DRAIN] = {true, false, 0},
+};
+
+bool bi_kind_repeats(bide_op_kind kind)
+{
+    return kinds[kind].repeats;
+}
+
+bool bi_kind_takes(bide_op_kind kind)
+{
+    return kinds[kind].takes;
+}
+
+int64_t *bi_kind_timeout(bide_op *op)
+{
+    size_t offset = kinds[op->kind].timeout;
+    return offset == 0 ? NULL : (int64_t *)(void *)((char *)op + offset);
+}
+
+void bi_kind_say(bide_op *op, int code)
+{
+    op->private_.status = code;
+    bi_text_copy(op->error, bide_code_text(code));
+}
+
+void bi_kind_fail(bide_op *op, int code, const char *error)
+{
+    op->private_.status = code;
+    bi_text_copy(op->error, error != NULL ? error : bide_code_text(code));
+    if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
+        op->finish_and_reserve.finish.status = code;
+}
+
+void bi_kind_lost(bide_op *op, const struct address *address)
+{
+    char text[BIDE_ERROR_SIZE];
+    snprintf(text, sizeof(text),
+             "%s: the connection to %.90s broke before the answer came; it may have happened",
+             bide_op_name(op->kind), address->name);
+    bi_kind_fail(op, BIDE_EUNKNOWN, text);
+}
+
+void bi_kind_unreached(bide_op *op, const char *reason)
+{
+    char text[BIDE_ERROR_SIZE];
+    snprintf(text, sizeof(text), "%s: %.170s", bide_op_name(op->kind), reason);
+    bi_kind_fail(op, BIDE_EIO, text);
+}
+
+void bi_kind_garbled(bide_op *op, const struct address *address)
+{
+    char text[BIDE_ERROR_SIZE];
+    snprintf(text, sizeof(text), "%s: the answer of the server at %.100s makes no sense",
+             bide_op_name(op->kind), address->name);
+    bi_kind_fail(op, bi_kind_repeats(op->kind) ? BIDE_EIO : BIDE_EUNKNOWN, text);
+}
+
+int bi_kind_refuse(bide_op *op, int code, const char *format, ...)
+{
+    int size = snprintf(op->error, sizeof(op->error), "%s: ", bide_op_name(op->kind));
+    va_list args;
+    va_start(args, format);
+    vsnprintf(op->error + size, sizeof(op->error) - (size_t)size, format, args);
+    va_end(args);
+    return code;
+}
