@@ -387,18 +387,20 @@ static void set_limits(struct server *server, const bide_options *options)
     server->max_result_size = options->max_result_size == 0 ? 65536 : options->max_result_size;
 }
 
+/* A queue that is full already, by limits that are lower now, is served without it: how else would it
+ * be worked off? */
 static int prepare_default_tube(struct server *server, char *error)
 {
     static const bide_slice name = {"default", 7};
     int code = bide_topic_ref(server->queue, "default", 1);
-    if (code != BIDE_OK) {
+    if (code != BIDE_OK && code != BIDE_TOO_MANY_TOPICS && code != BIDE_EFULL) {
         snprintf(error, BIDE_ERROR_SIZE, "%s", bide_last_error());
         return code;
     }
     server->default_tube = bi_tubes_hold(&server->tubes, name);
     if (server->default_tube == NULL)
         return BIDE_ENOMEM;
-    server->default_tube->referenced = true;
+    server->default_tube->referenced = code == BIDE_OK;
     return BIDE_OK;
 }
 
