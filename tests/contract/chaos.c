@@ -44,11 +44,17 @@ static void topics_add_up_to_the_queue(bide *queue)
     static bide_topic_stats topics[BIDE_BATCH_JOBS];
     bide_stats stats = {0};
     char cursor[BIDE_CURSOR_SIZE] = "";
-    bide_op whole = {.kind = BIDE_OP_STATS, .stats = {&stats}};
-    bide_op parts = {.kind = BIDE_OP_TOPICS};
+    bide_cq *cq = NULL;
+    if (!answers_at_once())
+        EQ(bide_cq_new(&cq), BIDE_OK);
+    bide_op whole = {.kind = BIDE_OP_STATS, .cq = cq, .stats = {&stats}};
+    bide_op parts = {.kind = BIDE_OP_TOPICS, .cq = cq};
     parts.topics = (bide_topics_args){cursor, topics, COUNT(topics), 0};
     bide_op *list[] = {&whole, &parts};
-    EQ(bide_submit(queue, list, 2), 0);
+    EQ(bide_submit(queue, list, 2), cq ? 2 : 0);
+    UNTIL(whole.status != BIDE_PENDING || bide_cq_drain(cq, 0) < 0);
+    UNTIL(parts.status != BIDE_PENDING || bide_cq_drain(cq, 0) < 0);
+    EQ(bide_cq_free(cq), BIDE_OK);
     EQ(whole.status, BIDE_OK);
     EQ(parts.status, BIDE_OK);
     EQ(parts.topics.count, stats.topics);

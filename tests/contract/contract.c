@@ -95,14 +95,17 @@ static void run_test(const char *url, const struct theme *theme, const struct te
 /* A URL that does not open is told once, not once per test. */
 static bool url_opens(const char *url)
 {
-    char room[PLACE_SIZE];
+    char place[PLACE_SIZE], room[PLACE_SIZE];
     bide *queue = NULL;
-    int code = bide_open(new_place(room, sizeof room), NULL, &queue);
+    new_place(place, sizeof place);
+    int code = bide_open(place_url(room, sizeof room, place, ""), NULL, &queue);
     if (code != BIDE_OK) {
         printf("FAIL %s cannot be opened: %s: %s\n", url, bide_code_name(code), bide_last_error());
         return false;
     }
-    return bide_close(queue) == BIDE_OK;
+    code = bide_close(queue);
+    remove_place(place);
+    return code == BIDE_OK;
 }
 
 static void run_theme(const char *url, const struct theme *theme, bool opens,
@@ -126,7 +129,8 @@ static void run_url(const char *url, const struct settings *settings, struct tra
     bool opens = places_begin(url) && url_opens(url);
     size_t count = keeps() ? THEMES : COUNT(all_themes);
     for (size_t i = 0; i < count; i++)
-        run_theme(url, theme_at(i), opens, settings, trace, tally);
+        if (is_own() || theme_at(i) != &backup_theme)
+            run_theme(url, theme_at(i), opens, settings, trace, tally);
     places_end();
 }
 

@@ -47,7 +47,7 @@ extern const struct theme lease_theme, leases_theme, limits_theme, list_theme, l
 extern const struct theme outside_theme, put_theme, reserve_theme, restore_theme, result_theme;
 extern const struct theme retry_theme, stats_theme, strategy_theme, threads_theme, time_theme;
 extern const struct theme stored_theme, topic_theme, update_theme, wait_theme;
-/* Only where keeps(). */
+/* Only where keeps(); backup only where is_own(), too: elsewhere stored says that it is refused. */
 extern const struct theme restart_theme, restartlease_theme, restartorder_theme, restarttime_theme;
 extern const struct theme loading_theme, loadingop_theme, loadingend_theme, recovered_theme;
 extern const struct theme backup_theme, verify_theme, cold_theme, coldwork_theme;
@@ -121,6 +121,19 @@ void close_all_queues(void (*before)(bide *queue));
 /* Is what a queue held there again when it is closed and opened? If not, the themes of what is
  * kept are left out. */
 bool keeps(void);
+
+/* Does what need not wait finish within bide_submit()? The client of a server has to wait for every
+ * answer, so each op needs a completion queue. */
+bool answers_at_once(void);
+
+/* Is the queue kept by this process? If not, a server keeps it, its limits and its files: options that
+ * limit it are refused here, nobody here is told how far loading has come, its files cannot be copied
+ * from here, and others may open it at the same time. */
+bool is_own(void);
+
+/* How many topics there are before any was made: a server has the one that its clients use until they
+ * say another. */
+size_t own_topics(void);
 
 /* The name of a topic that no other test and no other run uses; the same for the same tag. */
 const char *fresh_topic(const char *tag);

@@ -3,6 +3,7 @@
 #include "place.h"
 
 #include "contract.h"
+#include "served.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -27,16 +28,43 @@ static size_t length_of_base(const char *url)
 bool keeps(void)
 {
     static const char *const schemes[] = {"sqlite:"};
+    if (is_served(under.url))
+        return served_keeps(under.url);
     for (size_t i = 0; i < COUNT(schemes); i++)
         if (strncmp(under.url, schemes[i], strlen(schemes[i])) == 0)
             return true;
     return false;
 }
 
+bool answers_at_once(void)
+{
+    return !is_served(under.url);
+}
+
+bool is_own(void)
+{
+    return !is_served(under.url);
+}
+
+size_t own_topics(void)
+{
+    return is_served(under.url);
+}
+
+/* The file that a place names. */
+static const char *file_of(char *room, size_t size, const char *place)
+{
+    const char *file = strchr(place, ':') + 1;
+    CHECK((size_t)snprintf(room, size, "%.*s", (int)length_of_base(file), file) < size);
+    return room;
+}
+
 /* The URL says that files are wanted, and not which. */
 static bool wants_folder(const char *url)
 {
     static const char scheme[] = "sqlite:";
+    if (is_served(url))
+        return true;
     return length_of_base(url) == sizeof scheme - 1 && strncmp(url, scheme, sizeof scheme - 1) == 0;
 }
 
@@ -87,7 +115,9 @@ static const char *written(char *room, size_t size, int length)
 const char *new_file(char *room, size_t size)
 {
     CHECK(under.folder[0] != '\0');
-    return written(room, size, snprintf(room, size, "%s/%u.db", under.folder, ++under.made));
+    return written(
+        room, size,
+        snprintf(room, size, "%s/%ld.%u.db", under.folder, (long)getpid(), ++under.made));
 }
 
 const char *file_place(char *room, size_t size, const char *file)
@@ -107,19 +137,41 @@ const char *new_place(char *room, size_t size)
 
 const char *place_url(char *room, size_t size, const char *place, const char *parameters)
 {
+    if (is_served(under.url)) {
+        char all[PLACE_SIZE], file[PLACE_SIZE];
+        const char *own = strchr(place, '?') ? strchr(place, '?') + 1 : "";
+        snprintf(all, sizeof all, "%s%s%s", own, own[0] && parameters[0] ? "&" : "", parameters);
+        return served_start(room, size, file_of(file, sizeof file, place), all);
+    }
     const char *join = parameters[0] == '\0' ? "" : strchr(place, '?') ? "&" : "?";
     return written(room, size, snprintf(room, size, "%s%s%s", place, join, parameters));
 }
 
+const char *open_again(char *room, size_t size, const char *place)
+{
+    char file[PLACE_SIZE];
+    if (is_served(under.url))
+        return served_url(room, size, file_of(file, sizeof file, place));
+    return place_url(room, size, place, "");
+}
+
+void leave_place(const char *place)
+{
+    char file[PLACE_SIZE];
+    if (is_served(under.url))
+        served_stop(file_of(file, sizeof file, place));
+}
+
 void remove_place(const char *place)
 {
-    static const char *const ends[] = {"", "-wal", "-shm", "-lock", "-filler"};
-    char path[PLACE_SIZE + 16];
+    static const char *const ends[] = {"", "-wal", "-shm", "-lock", "-filler", ".sock", ".log"};
+    char file[PLACE_SIZE], path[PLACE_SIZE + 16];
     if (under.folder[0] == '\0')
         return;
-    const char *file = strchr(place, ':') + 1;
+    leave_place(place);
+    file_of(file, sizeof file, place);
     for (size_t i = 0; i < COUNT(ends); i++) {
-        snprintf(path, sizeof path, "%.*s%s", (int)length_of_base(file), file, ends[i]);
+        snprintf(path, sizeof path, "%s%s", file, ends[i]);
         unlink(path);
     }
 }

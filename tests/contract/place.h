@@ -5,7 +5,8 @@
  * A URL that names a file cannot be shared by two queues, and what is in the file outlives the
  * queue. So for a URL that names a kind of file and no file ("sqlite:", "sqlite:?sync=off") the
  * runner makes a folder, every queue gets a file of its own in it, and all of it is removed, also
- * when a test has failed. Any other URL is its own place, and all queues share it.
+ * when a test has failed. Any other URL is its own place, and all queues share it; but "beanstalk:",
+ * which names no server, means one of its own for every queue (served.h).
  */
 #ifndef PLACE_H
 #define PLACE_H
@@ -27,6 +28,10 @@ const char *place_url(char *room, size_t size, const char *place, const char *pa
 const char *new_file(char *room, size_t size);
 /* Writes the URL of the queue in a file. */
 const char *file_place(char *room, size_t size, const char *file);
+/* Writes the URL of a place that is open already, to open it a second time. */
+const char *open_again(char *room, size_t size, const char *place);
+/* The queue at a place was closed: if a server keeps it, that ends, too. */
+void leave_place(const char *place);
 /* Removes the files of a place that is closed; nothing where the URL is its own place. */
 void remove_place(const char *place);
 

@@ -81,6 +81,7 @@ void leave_queue_at(struct where at, bide *queue)
     char place[PLACE_SIZE];
     forget(at, queue, place);
     check_code(at, bide_close(queue), BIDE_OK, "bide_close()");
+    leave_place(place);
 }
 
 bide *loaded_at(struct where at, bide *queue)

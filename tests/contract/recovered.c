@@ -118,10 +118,13 @@ static void the_phases_are_told_in_order_and_the_end_once(void)
         forget_what_was_told(CROWD_ALL);
         bide *queue = open_place_with(crowd->place, "", &options);
         OK(bide_wait_recovered(queue, BIDE_FOREVER, NULL));
-        UNTIL(told_the_end());
+        if (is_own())
+            UNTIL(told_the_end());
         CROWD_IS_WHOLE(crowd, queue);
         leave_queue(queue);
-        EQ(told.seen[BIDE_PHASE_RECOVERED], 1);
+        EQ(told.seen[BIDE_PHASE_RECOVERED], is_own());
+        if (!is_own())
+            continue;
         CHECK(told.seen[BIDE_PHASE_LOADING] >= 1);
         EQ(told.last.loaded + told.last.failed, CROWD_ALL);
     }

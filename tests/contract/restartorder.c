@@ -212,7 +212,9 @@ static void limits_count_what_was_loaded(void)
     put_in(queue, a, BIDE_STATE_BURIED);
     put_in(queue, a, BIDE_STATE_RESERVED);
     put_in(queue, a, BIDE_STATE_DONE);
-    queue = reopen(queue, "max_jobs_per_topic=4&max_topics=1");
+    char limits[64];
+    snprintf(limits, sizeof limits, "max_jobs_per_topic=4&max_topics=%zu", 1 + own_topics());
+    queue = reopen(queue, limits);
     CODE(bide_put(queue, a, "x", 1, NULL, NULL), BIDE_TOPIC_FULL);
     CODE(bide_put(queue, fresh_topic("b"), "x", 1, NULL, NULL), BIDE_TOO_MANY_TOPICS);
     OK(bide_peek_first(queue, a, BIDE_STATE_BURIED, &job));
@@ -235,7 +237,7 @@ static void more_jobs_and_topics_than_are_allowed_now_are_loaded(void)
         const bide_job *job = take(queue, topics[i / 10]);
         OK(bide_delete(queue, job->id, job->token));
     }
-    EQ(stats_of(queue).topics, 0);
+    BETWEEN((int64_t)stats_of(queue).topics, 0, (int64_t)own_topics());
 }
 
 static const struct test tests[] = {
