@@ -12,6 +12,7 @@
 struct feed {
     struct feed *next;
     unsigned refs; /* the list of feeds, and requests */
+    bool over;     /* its owner has ended it */
     bool made;     /* there is one at the server, with this number */
     uint64_t number;
     uint64_t lost; /* and not told yet */
@@ -84,6 +85,7 @@ static void take_out(struct tagged *tagged, struct feed *feed)
     while (*from != feed)
         from = &(*from)->next;
     *from = feed->next;
+    feed->over = true;
     unref(feed);
 }
 
@@ -123,6 +125,11 @@ int bi_client_feed_begin(struct tagged *tagged, struct request *request, struct 
 bool bi_client_feed_is_made(const struct request *request)
 {
     return request->feed == NULL || request->op->kind == BIDE_OP_SUBSCRIBE || request->feed->made;
+}
+
+bool bi_client_feed_is_over(const struct request *request)
+{
+    return request->op->kind == BIDE_OP_EVENTS && request->feed->over;
 }
 
 /* ---- answers ---- */

@@ -54,6 +54,8 @@ static void lose(struct tagged *tagged, struct request *request, int64_t now,
         op->private_.status = BIDE_OK;
     } else if (was_sent && !bi_kind_repeats(op->kind)) {
         bi_kind_lost(op, &tagged->address);
+    } else if (bi_client_feed_is_over(request)) {
+        bi_client_request_give_up(request, BIDE_CANCELLED);
     } else if (request->cancelled || request->timed_out || (request->shut && request->waits)) {
         bi_client_request_give_up(request, BIDE_CLOSED);
     } else if (!request->waits && request->losses > LOSSES_MAX) {

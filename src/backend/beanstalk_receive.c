@@ -146,6 +146,8 @@ static void read_answer(const struct tagged *tagged, struct request *request)
                                      &request->number);
     if (code != BIDE_OK)
         bi_kind_garbled(op, &tagged->address);
+    else if (op->private_.status != BIDE_OK && op->error[0] == 0)
+        bi_kind_say(op, op->private_.status);
     tell_why(request, op);
 }
 

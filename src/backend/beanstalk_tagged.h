@@ -184,6 +184,8 @@ void bi_loss_end(struct tagged *tagged, struct op_list *completed);
 int bi_client_feed_begin(struct tagged *tagged, struct request *request, struct op_list *completed);
 /* May it be sent now? Not before its feed has been made (again). */
 bool bi_client_feed_is_made(const struct request *request);
+/* Is it about a feed that has ended, and will not be made again? */
+bool bi_client_feed_is_over(const struct request *request);
 /* Its answer is in the op. */
 void bi_client_feed_answered(struct tagged *tagged, struct request *request,
                              struct op_list *completed);

@@ -1,0 +1,778 @@
+/* SPDX-License-Identifier: MIT */
+/* The client of a bided, whose connections break, whose answers come in pieces, or make no sense. */
+#define _GNU_SOURCE
+#include "scripted.h"
+
+static void open_tagged(const char *parameters)
+{
+    assert_int_equal(open_client(parameters, hello_tagged), BIDE_OK);
+}
+
+#define QUICK "reconnect_min=1ms&reconnect_max=5ms"
+
+/* ---- answers ---- */
+
+static void an_answer_in_pieces_is_put_together(void **state)
+{
+    (void)state;
+    struct heard heard;
+    open_tagged("");
+    bide_op put = put_of("hello");
+    submit(&put);
+    hear_call(&heard, BIDE_OP_PUT);
+    assert_int_equal(heard.call.op.put.body.size, 5);
+    assert_memory_equal(heard.call.op.put.body.data, "hello", 5);
+    heard.call.op.put.id = 77;
+    struct call_bytes all = answer_of(&heard, BIDE_OK);
+    for (size_t i = 0; i < all.size; i++) {
+        assert_int_equal(bide_cq_drain(server.cq, 0), 0);
+        say_bytes(all.data + i, 1);
+    }
+    bi_call_bytes_free(&all);
+    completes(&put, BIDE_OK);
+    assert_int_equal(put.put.id, 77);
+}
+
+static void answers_in_any_order_find_their_ops(void **state)
+{
+    (void)state;
+    enum { OPS = 5 };
+    struct heard heard[OPS];
+    bide_op puts[OPS];
+    bide_op *list[OPS];
+    open_tagged("");
+    for (size_t i = 0; i < OPS; i++) {
+        puts[i] = put_of("x");
+        puts[i].cq = server.cq;
+        list[i] = &puts[i];
+    }
+    assert_int_equal(bide_submit(server.queue, list, OPS), OPS);
+    for (size_t i = 0; i < OPS; i++) {
+        hear_call(&heard[i], BIDE_OP_PUT);
+        heard[i].call.op.put.id = i + 1;
+    }
+    static const size_t order[OPS] = {3, 0, 4, 2, 1};
+    for (size_t i = 0; i < OPS; i++)
+        answer(&heard[order[i]], BIDE_OK);
+    for (size_t i = 0; i < OPS; i++) {
+        completes(&puts[i], BIDE_OK);
+        assert_int_equal(puts[i].put.id, i + 1);
+    }
+}
+
+static void a_code_and_its_sentence_come_over(void **state)
+{
+    (void)state;
+    struct heard heard;
+    open_tagged("");
+    bide_op put = put_of("x");
+    submit(&put);
+    hear_call(&heard, BIDE_OP_PUT);
+    snprintf(heard.call.op.error, sizeof(heard.call.op.error), "put: no more of that");
+    answer(&heard, BIDE_TOPIC_FULL);
+    completes(&put, BIDE_TOPIC_FULL);
+    assert_string_equal(put.error, "put: no more of that");
+}
+
+/* A result that cannot be read: a look fails, a write may have happened. */
+static void an_answer_that_makes_no_sense_fails_its_op_only(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_stats stats;
+    open_tagged("");
+    bide_op put = put_of("x");
+    bide_op look = {.kind = BIDE_OP_STATS, .stats = {&stats}};
+    submit(&put);
+    submit(&look);
+    for (int i = 0; i < 2; i++) {
+        char line[100];
+        hear_call(&heard, i == 0 ? BIDE_OP_PUT : BIDE_OP_STATS);
+        bi_call_done(&heard.call);
+        snprintf(line, sizeof(line), "ANSWER %llu 0 3\r\n\xff\xff\xff\r\n",
+                 (unsigned long long)heard.tag);
+        say(line);
+    }
+    completes(&put, BIDE_EUNKNOWN);
+    completes(&look, BIDE_EIO);
+    assert_non_null(strstr(look.error, server.path));
+    bide_op again = put_of("y");
+    submit(&again);
+    hear_call(&heard, BIDE_OP_PUT);
+    answer(&heard, BIDE_DRAINING);
+    completes(&again, BIDE_DRAINING);
+}
+
+static const char *const nonsense[] = {
+    "NONSENSE\r\n",          "ANSWER 1 0\r\n",        "ANSWER 1 0 x\r\n",
+    "ANSWER 1 0 0\r\nxx",    "ANSWER 99 0 0\r\n\r\n", "ANSWER 0 0 0\r\n\r\n",
+    "ANSWER -1 0 0\r\n\r\n", "ANSWER 1 9999 0\r\n",   "HTTP/1.1 400 Bad Request\r\n",
+};
+
+/* The look is asked again on another connection; the write is not. */
+static void whoever_speaks_another_language_loses_the_connection(void **state)
+{
+    (void)state;
+    open_tagged(QUICK);
+    for (size_t i = 0; i < COUNT_OF(nonsense); i++) {
+        struct heard heard;
+        bide_stats stats;
+        bide_op put = put_of("x");
+        bide_op look = {.kind = BIDE_OP_STATS, .stats = {&stats}};
+        submit(&put);
+        hear_call(&heard, BIDE_OP_PUT);
+        bi_call_done(&heard.call);
+        submit(&look);
+        hear_call(&heard, BIDE_OP_STATS);
+        bi_call_done(&heard.call);
+        say(nonsense[i]);
+        expect_end();
+        completes(&put, BIDE_EUNKNOWN);
+        hello_tagged();
+        hear_call(&heard, BIDE_OP_STATS);
+        *heard.call.op.stats.stats = (bide_stats){.topics = i};
+        answer(&heard, BIDE_OK);
+        completes(&look, BIDE_OK);
+        assert_int_equal(stats.topics, i);
+    }
+}
+
+static void a_line_without_end_is_not_kept(void **state)
+{
+    (void)state;
+    open_tagged(QUICK);
+    for (int i = 0; i < 40; i++)
+        say("ANSWER ");
+    expect_end();
+}
+
+/* ---- connections that break ---- */
+
+static void a_write_that_was_sent_and_not_answered_is_unknown(void **state)
+{
+    (void)state;
+    struct heard heard;
+    open_tagged(QUICK);
+    bide_put_item items[2] = {{.topic = topic_t, .body = {"a", 1}}, {.topic = topic_t}};
+    bide_op put = put_of("x");
+    bide_op many = {.kind = BIDE_OP_PUT_MANY, .put_many = {.items = items, .count = 2}};
+    submit(&put);
+    submit(&many);
+    hear_call(&heard, BIDE_OP_PUT);
+    bi_call_done(&heard.call);
+    hear_call(&heard, BIDE_OP_PUT_MANY);
+    bi_call_done(&heard.call);
+    hang_up();
+    completes(&put, BIDE_EUNKNOWN);
+    assert_non_null(strstr(put.error, server.path));
+    completes(&many, BIDE_EUNKNOWN);
+    assert_int_equal(items[0].status, BIDE_EUNKNOWN);
+    assert_int_equal(items[1].status, BIDE_EUNKNOWN);
+}
+
+/* The body does not fit the socket, so that it cannot have been sent. */
+static void a_write_that_was_not_sent_completely_is_sent_again(void **state)
+{
+    (void)state;
+    enum { SIZE = 4 << 20 };
+    char *body = calloc(1, SIZE);
+    char line[100];
+    size_t size;
+    unsigned long long tag;
+    assert_non_null(body);
+    open_tagged(QUICK);
+    bide_op put = {.kind = BIDE_OP_PUT, .put = {.topic = topic_t, .body = {body, SIZE}}};
+    submit(&put);
+    free(body);
+    hear_line(line, sizeof(line));
+    hang_up();
+    hello_tagged();
+    hear_line(line, sizeof(line));
+    assert_int_equal(sscanf(line, "call %llu put %zu", &tag, &size), 2);
+    assert_true(size > SIZE);
+    for (size_t left = size + 2; left > 0;) {
+        read_until(1);
+        assert_true(server.size <= left);
+        left -= server.size;
+        server.size = 0;
+    }
+    snprintf(line, sizeof(line), "ANSWER %llu %d 0\r\n\r\n", tag, BIDE_DRAINING);
+    say(line);
+    completes(&put, BIDE_DRAINING);
+}
+
+static void what_was_submitted_without_a_connection_is_sent_when_there_is_one(void **state)
+{
+    (void)state;
+    struct heard heard;
+    open_tagged(QUICK);
+    hang_up();
+    stop_listening();
+    bide_op puts[3];
+    for (size_t i = 0; i < COUNT_OF(puts); i++) {
+        puts[i] = put_of("x");
+        submit(&puts[i]);
+    }
+    listen_here();
+    hello_tagged();
+    for (size_t i = 0; i < COUNT_OF(puts); i++) {
+        hear_call(&heard, BIDE_OP_PUT);
+        heard.call.op.put.id = i + 1;
+        answer(&heard, BIDE_OK);
+    }
+    for (size_t i = 0; i < COUNT_OF(puts); i++) {
+        completes(&puts[i], BIDE_OK);
+        assert_int_equal(puts[i].put.id, i + 1);
+    }
+}
+
+static void a_reserve_is_asked_for_again_and_may_then_succeed(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_job job = {0};
+    open_tagged(QUICK);
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&reserve);
+    for (int i = 0; i < 8; i++) {
+        hear_call(&heard, BIDE_OP_RESERVE);
+        assert_int_equal(heard.call.op.reserve.timeout_ms, BIDE_FOREVER);
+        bi_call_done(&heard.call);
+        hang_up();
+        hello_tagged();
+    }
+    hear_call(&heard, BIDE_OP_RESERVE);
+    heard.call.op.reserve.jobs[0] =
+        (bide_job){.id = 5, .token = 6, .state = BIDE_STATE_RESERVED, .topic = "t"};
+    heard.call.op.reserve.count = 1;
+    answer(&heard, BIDE_OK);
+    completes(&reserve, BIDE_OK);
+    assert_int_equal(job.id, 5);
+    assert_int_equal(job.token, 6);
+    bide_job_clear(&job);
+}
+
+static void a_look_is_not_asked_for_again_for_ever(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_stats stats;
+    open_tagged(QUICK);
+    bide_op look = {.kind = BIDE_OP_STATS, .stats = {&stats}};
+    submit(&look);
+    int asked = 0;
+    for (; asked < 20 && look.status == BIDE_PENDING; asked++) {
+        if (asked > 0)
+            hello_tagged();
+        hear_call(&heard, BIDE_OP_STATS);
+        bi_call_done(&heard.call);
+        hang_up();
+        for (int i = 0; i < 1000 && look.status == BIDE_PENDING; i++) {
+            if (readable(server.listening, 1))
+                break;
+            assert_true(bide_cq_drain(server.cq, 0) >= 0);
+        }
+    }
+    completes(&look, BIDE_EIO);
+    assert_in_range(asked, 3, 19);
+}
+
+/* ---- time ---- */
+
+static void without_a_server_a_call_fails_when_its_time_is_over(void **state)
+{
+    (void)state;
+    open_tagged("connect_timeout=100ms&" QUICK);
+    hang_up();
+    stop_listening();
+    bide_op put = put_of("x");
+    int64_t start = bi_clock_boot();
+    submit(&put);
+    completes(&put, BIDE_EIO);
+    assert_true(bi_clock_boot() - start >= 100000);
+    assert_non_null(strstr(put.error, server.path));
+    assert_non_null(strstr(put.error, "put: "));
+}
+
+static void a_reserve_without_a_server_waits_for_its_own_time(void **state)
+{
+    (void)state;
+    bide_job job = {0};
+    open_tagged("connect_timeout=10ms&" QUICK);
+    bide_op reserve = reserve_of(&job, 200);
+    int64_t start = bi_clock_boot();
+    submit(&reserve);
+    hang_up();
+    stop_listening();
+    completes(&reserve, BIDE_TIMED_OUT);
+    assert_true(bi_clock_boot() - start >= 200000);
+}
+
+/* The second server begins to count anew; the client does not. */
+static void a_reserve_that_was_asked_again_ends_in_its_own_time(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_job job = {0};
+    char line[60];
+    open_tagged(QUICK);
+    bide_op reserve = reserve_of(&job, 300);
+    int64_t start = bi_clock_boot();
+    submit(&reserve);
+    hear_call(&heard, BIDE_OP_RESERVE);
+    bi_call_done(&heard.call);
+    hang_up();
+    hello_tagged();
+    hear_call(&heard, BIDE_OP_RESERVE);
+    snprintf(line, sizeof(line), "call-cancel %llu", (unsigned long long)heard.tag);
+    expect(line);
+    assert_true(bi_clock_boot() - start >= 300000);
+    answer(&heard, BIDE_CANCELLED);
+    completes(&reserve, BIDE_TIMED_OUT);
+}
+
+/* Each pause is at least twice as long as the first of the one before, until the longest. */
+static void the_pauses_between_attempts_grow_up_to_a_limit(void **state)
+{
+    (void)state;
+    int64_t before = 0, wanted = 20000;
+    open_tagged("connect_timeout=1m&reconnect_min=20ms&reconnect_max=100ms");
+    hang_up();
+    bide_op put = put_of("x");
+    submit(&put);
+    for (int i = 0; i < 6; i++) {
+        accept_one();
+        int64_t now = bi_clock_boot();
+        hang_up();
+        if (before != 0)
+            assert_true(now - before >= wanted);
+        if (before != 0)
+            wanted = wanted * 2 < 100000 ? wanted * 2 : 100000;
+        before = now;
+    }
+    struct heard heard;
+    hello_tagged();
+    hear_call(&heard, BIDE_OP_PUT);
+    answer(&heard, BIDE_DRAINING);
+    completes(&put, BIDE_DRAINING);
+}
+
+/* ---- giving up ---- */
+
+static void a_cancel_is_told_to_the_server(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_job job = {0};
+    char line[60];
+    open_tagged(QUICK);
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&reserve);
+    hear_call(&heard, BIDE_OP_RESERVE);
+    assert_int_equal(bide_cancel_op(server.queue, &reserve), BIDE_OK);
+    assert_int_equal(bide_cancel_op(server.queue, &reserve), BIDE_OK);
+    snprintf(line, sizeof(line), "call-cancel %llu", (unsigned long long)heard.tag);
+    expect(line);
+    assert_true(nothing_comes(20));
+    answer(&heard, BIDE_CANCELLED);
+    completes(&reserve, BIDE_CANCELLED);
+}
+
+static void a_cancel_without_a_connection_ends_the_op_at_once(void **state)
+{
+    (void)state;
+    bide_job job = {0};
+    open_tagged(QUICK);
+    hang_up();
+    stop_listening();
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    bide_op put = put_of("x");
+    submit(&reserve);
+    submit(&put);
+    assert_int_equal(bide_cancel_op(server.queue, &reserve), BIDE_OK);
+    assert_int_equal(bide_cancel_op(server.queue, &put), BIDE_OK);
+    completes(&reserve, BIDE_CANCELLED);
+    completes(&put, BIDE_CANCELLED);
+}
+
+static void a_cancelled_op_is_not_asked_for_again(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_job job = {0};
+    open_tagged(QUICK);
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&reserve);
+    hear_call(&heard, BIDE_OP_RESERVE);
+    bi_call_done(&heard.call);
+    assert_int_equal(bide_cancel_op(server.queue, &reserve), BIDE_OK);
+    hang_up();
+    completes(&reserve, BIDE_CANCELLED);
+}
+
+static void a_shutdown_gives_up_what_waits_and_lets_the_rest_be_done(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_job job = {0}, next = {0};
+    char line[60];
+    open_tagged(QUICK);
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&reserve);
+    hear_call(&heard, BIDE_OP_RESERVE);
+    assert_int_equal(bide_shutdown(server.queue), BIDE_OK);
+    snprintf(line, sizeof(line), "call-cancel %llu", (unsigned long long)heard.tag);
+    expect(line);
+    answer(&heard, BIDE_CANCELLED);
+    completes(&reserve, BIDE_CLOSED);
+
+    bide_op *list[] = {&reserve};
+    assert_int_equal(bide_submit(server.queue, list, 1), 0);
+    assert_int_equal(reserve.status, BIDE_CLOSED);
+    bide_op both = {.kind = BIDE_OP_FINISH_AND_RESERVE};
+    both.finish_and_reserve.finish = (bide_finish_item){.id = 4, .token = 5};
+    both.finish_and_reserve.reserve = reserve_of(&next, BIDE_FOREVER).reserve;
+    submit(&both);
+    hear_call(&heard, BIDE_OP_FINISH_MANY);
+    assert_int_equal(heard.call.op.finish_many.count, 1);
+    assert_int_equal(heard.call.op.finish_many.items[0].id, 4);
+    heard.call.op.finish_many.items[0].status = BIDE_LEASE_LOST;
+    answer(&heard, BIDE_OK);
+    completes(&both, BIDE_CLOSED);
+    assert_int_equal(both.finish_and_reserve.finish.status, BIDE_LEASE_LOST);
+}
+
+static void a_close_does_not_wait_for_ever_for_a_silent_server(void **state)
+{
+    (void)state;
+    bide_job job = {0};
+    open_tagged("connect_timeout=200ms&" QUICK);
+    bide_op put = put_of("x");
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&put);
+    submit(&reserve);
+    int64_t start = bi_clock_boot();
+    assert_int_equal(bide_close(server.queue), BIDE_OK);
+    server.queue = NULL;
+    assert_true(bi_clock_boot() - start >= 200000);
+    completes(&put, BIDE_EUNKNOWN);
+    completes(&reserve, BIDE_CLOSED);
+}
+
+static void a_close_without_a_connection_ends_everything_at_once(void **state)
+{
+    (void)state;
+    bide_job job = {0};
+    open_tagged("connect_timeout=1d&reconnect_min=1h&reconnect_max=1h");
+    hang_up();
+    stop_listening();
+    bide_op put = put_of("x");
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER);
+    submit(&put);
+    submit(&reserve);
+    assert_int_equal(bide_close(server.queue), BIDE_OK);
+    server.queue = NULL;
+    completes(&put, BIDE_CLOSED);
+    completes(&reserve, BIDE_CLOSED);
+}
+
+/* ---- feeds ---- */
+
+static void a_feed_is_made_again_and_tells_that_something_was_lost(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_event event = {0};
+    open_tagged(QUICK);
+    bide_op subscribe = {.kind = BIDE_OP_SUBSCRIBE};
+    subscribe.feed.topic = topic_t;
+    subscribe.feed.kinds = 6;
+    submit(&subscribe);
+    hear_call(&heard, BIDE_OP_SUBSCRIBE);
+    heard.call.feed = 11;
+    answer(&heard, BIDE_OK);
+    completes(&subscribe, BIDE_OK);
+    assert_non_null(subscribe.feed.feed);
+
+    bide_op events = {.kind = BIDE_OP_EVENTS};
+    events.feed = (bide_feed_args){
+        .feed = subscribe.feed.feed, .timeout_ms = BIDE_FOREVER, .events = &event, .event_max = 1};
+    submit(&events);
+    hear_call(&heard, BIDE_OP_EVENTS);
+    assert_int_equal(heard.call.feed, 11);
+    bi_call_done(&heard.call);
+    hang_up();
+    hello_tagged();
+    hear_call(&heard, BIDE_OP_SUBSCRIBE);
+    assert_int_equal(heard.call.op.feed.kinds, 6);
+    assert_int_equal(heard.call.op.feed.topic.size, 1);
+    heard.call.feed = 22;
+    answer(&heard, BIDE_OK);
+    hear_call(&heard, BIDE_OP_EVENTS);
+    assert_int_equal(heard.call.feed, 22);
+    heard.call.op.feed.events[0] = (bide_event){.id = 9, .topic = "t"};
+    heard.call.op.feed.count = 1;
+    heard.call.op.feed.lost = 3;
+    answer(&heard, BIDE_OK);
+    completes(&events, BIDE_OK);
+    assert_int_equal(event.id, 9);
+    assert_int_equal(events.feed.lost, 4);
+
+    bide_op end = {.kind = BIDE_OP_UNSUBSCRIBE};
+    end.feed.feed = subscribe.feed.feed;
+    submit(&end);
+    hear_call(&heard, BIDE_OP_UNSUBSCRIBE);
+    assert_int_equal(heard.call.feed, 22);
+    answer(&heard, BIDE_OK);
+    completes(&end, BIDE_OK);
+    bide_op *list[] = {&events};
+    assert_int_equal(bide_submit(server.queue, list, 1), 0);
+    assert_int_equal(events.status, BIDE_EINVAL);
+}
+
+static void a_feed_ends_without_a_connection_too(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_event event = {0};
+    open_tagged(QUICK);
+    bide_op subscribe = {.kind = BIDE_OP_SUBSCRIBE};
+    submit(&subscribe);
+    hear_call(&heard, BIDE_OP_SUBSCRIBE);
+    heard.call.feed = 11;
+    answer(&heard, BIDE_OK);
+    completes(&subscribe, BIDE_OK);
+    bide_op events = {.kind = BIDE_OP_EVENTS};
+    events.feed = (bide_feed_args){
+        .feed = subscribe.feed.feed, .timeout_ms = BIDE_FOREVER, .events = &event, .event_max = 1};
+    hang_up();
+    stop_listening();
+    submit(&events);
+    bide_op end = {.kind = BIDE_OP_UNSUBSCRIBE, .cq = server.cq};
+    end.feed.feed = subscribe.feed.feed;
+    bide_op *list[] = {&end};
+    assert_in_range(bide_submit(server.queue, list, 1), 0, 1);
+    completes(&end, BIDE_OK);
+    completes(&events, BIDE_CANCELLED);
+}
+
+/* ---- limits ---- */
+
+static void no_more_ops_than_allowed_are_pending(void **state)
+{
+    (void)state;
+    struct heard heard;
+    open_tagged("max_pending_ops=2");
+    bide_op puts[3];
+    for (size_t i = 0; i < COUNT_OF(puts); i++)
+        puts[i] = put_of("x");
+    submit(&puts[0]);
+    submit(&puts[1]);
+    bide_op *list[] = {&puts[2]};
+    puts[2].cq = server.cq;
+    assert_int_equal(bide_submit(server.queue, list, 1), 0);
+    assert_int_equal(puts[2].status, BIDE_EBUSY);
+    bide_job job = {0};
+    bide_op reserve = reserve_of(&job, BIDE_FOREVER); /* what waits does not count */
+    submit(&reserve);
+    for (size_t i = 0; i < 2; i++) {
+        hear_call(&heard, BIDE_OP_PUT);
+        heard.call.op.put.id = 1;
+        answer(&heard, BIDE_OK);
+        completes(&puts[i], BIDE_OK);
+    }
+    submit(&puts[2]);
+    hear_call(&heard, BIDE_OP_RESERVE);
+    answer(&heard, BIDE_TIMED_OUT);
+    completes(&reserve, BIDE_TIMED_OUT);
+    hear_call(&heard, BIDE_OP_PUT);
+    answer(&heard, BIDE_DRAINING);
+    completes(&puts[2], BIDE_DRAINING);
+}
+
+static void no_more_bytes_than_allowed_are_pending(void **state)
+{
+    (void)state;
+    char body[3000] = "";
+    open_tagged("max_pending_bytes=4000");
+    bide_op first = {.kind = BIDE_OP_PUT, .put = {.topic = topic_t, .body = {body, sizeof(body)}}};
+    bide_op second = first;
+    submit(&first);
+    second.cq = server.cq;
+    bide_op *list[] = {&second};
+    assert_int_equal(bide_submit(server.queue, list, 1), 0);
+    assert_int_equal(second.status, BIDE_EBUSY);
+    hang_up();
+    completes(&first, BIDE_EUNKNOWN);
+}
+
+static void a_default_ttr_of_the_client_is_what_its_jobs_get(void **state)
+{
+    (void)state;
+    struct heard heard;
+    open_tagged("default_ttr=7s");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.priority = 3;
+    bide_op put = put_of("x");
+    put.put.options = &options;
+    submit(&put);
+    hear_call(&heard, BIDE_OP_PUT);
+    assert_int_equal(heard.call.op.put.options->ttr_ms, 7000);
+    assert_int_equal(heard.call.op.put.options->priority, 3);
+    answer(&heard, BIDE_DRAINING);
+    completes(&put, BIDE_DRAINING);
+    assert_ptr_equal(put.put.options, &options);
+    assert_int_equal(options.ttr_ms, 0);
+    bide_put_item items[2] = {{.topic = topic_t}, {.topic = topic_t, .options = &options}};
+    options.ttr_ms = 9000;
+    bide_op many = {.kind = BIDE_OP_PUT_MANY, .put_many = {.items = items, .count = 2}};
+    submit(&many);
+    hear_call(&heard, BIDE_OP_PUT_MANY);
+    assert_int_equal(heard.call.op.put_many.items[0].options->ttr_ms, 7000);
+    assert_int_equal(heard.call.op.put_many.items[1].options->ttr_ms, 9000);
+    answer(&heard, BIDE_DRAINING);
+    completes(&many, BIDE_DRAINING);
+}
+
+/* ---- opening ---- */
+
+static void hello_silent(void)
+{
+    accept_one();
+}
+
+static void hello_foreign(void)
+{
+    hello_as("HTTP/1.1 400 Bad Request\r\n");
+}
+
+static void hello_closed(void)
+{
+    accept_one();
+    hang_up();
+}
+
+static void hello_wants_secret(void)
+{
+    hello_as("AUTH_REQUIRED\r\n");
+}
+
+static void hello_refuses(void)
+{
+    accept_one();
+    expect("auth wrong");
+    say("NOT_AUTHENTICATED\r\n");
+}
+
+static void hello_knows_no_secret(void)
+{
+    accept_one();
+    expect("auth s3cret");
+    say("UNKNOWN_COMMAND\r\n");
+}
+
+static void hello_with_secret(void)
+{
+    accept_one();
+    expect("auth s3cret");
+    say("AUTHENTICATED\r\n");
+    expect("call 1 ping 0");
+    expect("");
+    say("ANSWER 1 0 0\r\n\r\n");
+}
+
+static void an_open_says_why_it_failed(void **state)
+{
+    (void)state;
+    static const struct {
+        void (*hello)(void);
+        const char *parameters;
+        int code;
+        const char *says;
+    } cases[] = {
+        {hello_silent, "connect_timeout=50ms", BIDE_EIO, "does not answer"},
+        {hello_closed, "", BIDE_EIO, "does not answer"},
+        {hello_foreign, "", BIDE_EIO, "another protocol"},
+        {hello_wants_secret, "", BIDE_EINVAL, "wants a secret"},
+        {hello_refuses, "secret=wrong", BIDE_EINVAL, "does not accept the secret"},
+        {hello_knows_no_secret, "secret=s3cret", BIDE_EINVAL, "plain beanstalkd"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        assert_int_equal(open_client(cases[i].parameters, cases[i].hello), cases[i].code);
+        assert_non_null(strstr(server.error, cases[i].says));
+        assert_non_null(strstr(server.error, server.path));
+        if (server.fd >= 0)
+            hang_up();
+    }
+    stop_listening();
+    assert_int_equal(open_client("", NULL), BIDE_EIO);
+    assert_non_null(strstr(server.error, server.path));
+}
+
+static void a_secret_is_told_first_on_every_connection(void **state)
+{
+    (void)state;
+    struct heard heard;
+    assert_int_equal(open_client("secret=s3cret&" QUICK, hello_with_secret), BIDE_OK);
+    hang_up();
+    bide_op put = put_of("x");
+    submit(&put);
+    hello_with_secret();
+    hear_call(&heard, BIDE_OP_PUT);
+    answer(&heard, BIDE_DRAINING);
+    completes(&put, BIDE_DRAINING);
+}
+
+static void a_server_that_has_become_another_is_not_spoken_to(void **state)
+{
+    (void)state;
+    open_tagged("connect_timeout=100ms&" QUICK);
+    hang_up();
+    bide_op put = put_of("x");
+    submit(&put);
+    while (put.status == BIDE_PENDING) {
+        if (readable(server.listening, 5)) {
+            hello_plain();
+            expect_end();
+        }
+        assert_true(bide_cq_drain(server.cq, 0) >= 0);
+    }
+    completes(&put, BIDE_EIO);
+    assert_non_null(strstr(put.error, "bided"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SCRIPT(an_answer_in_pieces_is_put_together),
+        SCRIPT(answers_in_any_order_find_their_ops),
+        SCRIPT(a_code_and_its_sentence_come_over),
+        SCRIPT(an_answer_that_makes_no_sense_fails_its_op_only),
+        SCRIPT(whoever_speaks_another_language_loses_the_connection),
+        SCRIPT(a_line_without_end_is_not_kept),
+        SCRIPT(a_write_that_was_sent_and_not_answered_is_unknown),
+        SCRIPT(a_write_that_was_not_sent_completely_is_sent_again),
+        SCRIPT(what_was_submitted_without_a_connection_is_sent_when_there_is_one),
+        SCRIPT(a_reserve_is_asked_for_again_and_may_then_succeed),
+        SCRIPT(a_look_is_not_asked_for_again_for_ever),
+        SCRIPT(without_a_server_a_call_fails_when_its_time_is_over),
+        SCRIPT(a_reserve_without_a_server_waits_for_its_own_time),
+        SCRIPT(a_reserve_that_was_asked_again_ends_in_its_own_time),
+        SCRIPT(the_pauses_between_attempts_grow_up_to_a_limit),
+        SCRIPT(a_cancel_is_told_to_the_server),
+        SCRIPT(a_cancel_without_a_connection_ends_the_op_at_once),
+        SCRIPT(a_cancelled_op_is_not_asked_for_again),
+        SCRIPT(a_shutdown_gives_up_what_waits_and_lets_the_rest_be_done),
+        SCRIPT(a_close_does_not_wait_for_ever_for_a_silent_server),
+        SCRIPT(a_close_without_a_connection_ends_everything_at_once),
+        SCRIPT(a_feed_is_made_again_and_tells_that_something_was_lost),
+        SCRIPT(a_feed_ends_without_a_connection_too),
+        SCRIPT(no_more_ops_than_allowed_are_pending),
+        SCRIPT(no_more_bytes_than_allowed_are_pending),
+        SCRIPT(a_default_ttr_of_the_client_is_what_its_jobs_get),
+        SCRIPT(an_open_says_why_it_failed),
+        SCRIPT(a_secret_is_told_first_on_every_connection),
+        SCRIPT(a_server_that_has_become_another_is_not_spoken_to),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
