@@ -32,7 +32,6 @@ struct side {
     struct peer peers[STORY_CLIENTS];
     uint64_t next_id;
     uint64_t ids[STORY_JOBS + 1];
-    uint64_t own_stats;
     const char *wrong;
 };
 
@@ -72,7 +71,6 @@ static const char *ask_stats(struct side *side, size_t *size)
     struct link *control = &side->control;
     int64_t limit_us = clock_us() + PATIENCE_US;
     control->in.size = control->taken = 0;
-    side->own_stats++;
     if (!link_send(control, "stats\r\n", 7))
         return NULL;
     while ((*size = reply_size(link_data(control), link_size(control))) == 0)
@@ -137,7 +135,7 @@ static void alter(const struct duel_settings *settings, struct bytes *plain)
 static void take_replies(struct ring *ring, int which, struct peer *peer)
 {
     struct side *side = &ring->sides[which];
-    struct reply_names names = {side->ids, ring->jobs, side->own_stats};
+    struct reply_names names = {side->ids, ring->jobs};
     size_t size;
     while ((size = reply_size(link_data(&peer->link), link_size(&peer->link))) > 0) {
         if (next_owed(peer) == 0 || peer->heard_count == REPLIES_MAX) {
@@ -219,7 +217,7 @@ static void settle_both(struct ring *ring)
 
 /* ---- comparing ---- */
 
-#define SHOWN_MAX 700
+#define SHOWN_MAX 200
 
 static void show(const struct bytes *bytes, char *out)
 {
@@ -234,7 +232,7 @@ static void show(const struct bytes *bytes, char *out)
     *out = 0;
 }
 
-/* The first line in which two YAML texts differ is more than their beginnings. */
+/* Shows them from the line on in which they differ. */
 static void differ_reply(struct ring *ring, int client, size_t index, const struct bytes *left,
                          const struct bytes *right)
 {
@@ -242,13 +240,14 @@ static void differ_reply(struct ring *ring, int client, size_t index, const stru
     size_t same = 0;
     while (same < left->size && same < right->size && left->data[same] == right->data[same])
         same++;
-    size_t from = same > SHOWN_MAX / 2 ? same - SHOWN_MAX / 2 : 0;
-    const struct bytes left_rest = {left->data + from, left->size - from, 0};
-    const struct bytes right_rest = {right->data + from, right->size - from, 0};
+    while (same > 0 && left->data[same - 1] != '\n')
+        same--;
+    const struct bytes left_rest = {left->data + same, left->size - same, 0};
+    const struct bytes right_rest = {right->data + same, right->size - same, 0};
     show(&left_rest, shown[0]);
     show(&right_rest, shown[1]);
-    differ(ring, "client %d, reply %zu\n       left  %.1600s\n       right %.1600s", client,
-           index + 1, shown[0], shown[1]);
+    differ(ring, "client %d, reply %zu%s\n       left  %.1600s\n       right %.1600s", client,
+           index + 1, same > 0 ? ", behind what is the same" : "", shown[0], shown[1]);
 }
 
 static void compare_client(struct ring *ring, int client)

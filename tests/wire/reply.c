@@ -80,9 +80,9 @@ static void add_without_quotes(struct bytes *out, const char *line, size_t size)
 static void add_yaml_line(struct bytes *out, const struct reply_names *names, const char *line,
                           size_t size, bool is_job)
 {
-    static const char *const own[] = {"pid: ",  "version: ",  "rusage-", "uptime: ",   "binlog-",
-                                      "file: ", "hostname: ", "os: ",    "platform: ", NULL};
-    char text[64];
+    static const char *const own[] = {
+        "pid: ",      "version: ", "rusage-",    "uptime: ",    "binlog-", "file: ",
+        "hostname: ", "os: ",      "platform: ", "cmd-stats: ", NULL};
     if (has_one_of(line, size, own)) {
         size_t key = (size_t)((const char *)memchr(line, ':', size) - line);
         bytes_add(out, line, key);
@@ -94,10 +94,6 @@ static void add_yaml_line(struct bytes *out, const struct reply_names *names, co
         else
             bytes_text(out, "(own)");
         bytes_text(out, "\n");
-    } else if (has_key(line, size, "cmd-stats: ")) {
-        snprintf(text, sizeof text, "cmd-stats: %llu\n",
-                 strtoull(line + 11, NULL, 10) - (unsigned long long)names->own_stats);
-        bytes_text(out, text);
     } else {
         add_without_quotes(out, line, size);
     }

@@ -3,7 +3,8 @@
  * reply - the replies of two servers: taken from their connections, and compared where they must be
  * the same.
  *
- * May differ: what is the server's own in stats (pid, version, times used, uptime, id, host, log),
+ * May differ: what is the server's own in stats (pid, version, times used, uptime, id, host, log,
+ * and how often it was asked for stats, which the tester does by itself),
  * quotes around values, the file of a job, the order of list-tubes, the size of a YAML text, and
  * ages and times left by as much as the servers were apart in time. Ids are compared by which job
  * they are.
@@ -20,7 +21,6 @@ size_t reply_size(const char *data, size_t size);
 struct reply_names {
     const uint64_t *ids; /* by the number of the job */
     size_t count;
-    uint64_t own_stats; /* how often the tester has asked for stats itself */
 };
 
 /* Writes the reply so that it can be compared; kind: see struct turn. */
