@@ -456,7 +456,7 @@ static bool begin(struct ring *ring)
     for (int i = 0; i < SIDES; i++) {
         struct side *side = &ring->sides[i];
         side->next_id = 1;
-        if (!server_start(&side->server, ring->settings->commands[i], STORY_FLAGS, false))
+        if (!server_start(&side->server, ring->settings->commands[i], STORY_FLAGS, "", false))
             return false;
         for (int j = 0; j < STORY_CLIENTS; j++)
             side->peers[j].link.fd = -1;
@@ -518,7 +518,7 @@ static bool learn(const char *command, bool *burns)
     struct server server;
     struct link link;
     unsigned id = 0;
-    if (!server_start(&server, command, STORY_FLAGS, false))
+    if (!server_start(&server, command, STORY_FLAGS, "", false))
         return false;
     bool good = link_open(&link, &server) && link_send(&link, text, sizeof text - 1);
     int64_t limit_us = clock_us() + PATIENCE_US;

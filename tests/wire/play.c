@@ -3,6 +3,7 @@
 #include "play.h"
 
 #include "link.h"
+#include "reply.h"
 #include "server.h"
 #include "text.h"
 
@@ -57,8 +58,9 @@ static void fail_reply(const struct stage *stage, const struct step *step, const
     show(link_data(link), link_size(link), shown);
     server_tell(&stage->server);
     folder_remove(stage->server.folder);
-    fail_test(at_step(stage, step), "%s on %c\n     expected %.300s\n     got      %s%s", why,
-              'a' + step->link, step->text, shown, link->ended ? "(closed)" : "");
+    fail_test(at_step(stage, step), "%s on %c\n     expected %.300s%s%s\n     got      %s%s", why,
+              'a' + step->link, step->text, step->wanted ? " with " : "",
+              step->wanted ? step->wanted : "", shown, link->ended ? "(closed)" : "");
 }
 
 /* ---- connections ---- */
@@ -172,21 +174,14 @@ static void do_expect(struct stage *stage, const struct step *step)
 
 /* ---- the other deeds ---- */
 
-/* Takes one reply of the kind "OK <bytes>", or a line; false: not complete. */
+/* Takes one reply; false: not complete. */
 static bool take_reply(struct link *link, const char *text, bool *has)
 {
-    unsigned long size = 0;
-    const char *data = link_data(link);
-    const char *end = link_size(link) ? memchr(data, '\n', link_size(link)) : NULL;
-    if (!end)
+    size_t size = reply_size(link_data(link), link_size(link));
+    if (size == 0)
         return false;
-    size_t whole = (size_t)(end - data) + 1;
-    if (sscanf(data, "OK %lu\r", &size) == 1)
-        whole += size + 2;
-    if (link_size(link) < whole)
-        return false;
-    *has = memmem(data, whole, text, strlen(text)) != NULL;
-    link->taken += whole;
+    *has = memmem(link_data(link), size, text, strlen(text)) != NULL;
+    link->taken += size;
     return true;
 }
 
@@ -195,13 +190,13 @@ static void do_ask(struct stage *stage, const struct step *step)
     struct link *link = link_of(stage, step);
     struct bytes command = {NULL, 0, 0};
     int64_t limit_us = clock_us() + PATIENCE_MS * 1000;
-    const char *split = strstr(step->text, " | ");
     bool has = false;
-    bytes_add(&command, step->text, (size_t)(split - step->text));
-    bytes_text(&command, "\r\n");
+    if (!text_known(step, &stage->values))
+        fail_reply(stage, step, "a word that is not known");
+    text_write(step, &stage->values, &command);
     while (!has) {
         send_bytes(stage, step, &command);
-        while (!take_reply(link, split + 3, &has))
+        while (!take_reply(link, step->wanted, &has))
             if (!link_fill(link, limit_us))
                 fail_reply(stage, step, "no reply in time");
         if (!has && clock_us() > limit_us)
@@ -228,6 +223,11 @@ static void do_close(struct stage *stage, const struct step *step)
     if (link_size(link) > 0)
         fail_reply(stage, step, "something came that was not expected");
     link_close(link);
+}
+
+static void do_leave(struct stage *stage, const struct step *step)
+{
+    link_close(link_of(stage, step));
 }
 
 static void do_ended(struct stage *stage, const struct step *step)
@@ -270,10 +270,11 @@ static void do_signal(struct stage *stage, const struct step *step)
 }
 
 static void (*const deeds[])(struct stage *stage, const struct step *step) = {
-    [DEED_SEND] = do_send,   [DEED_EXPECT] = do_expect, [DEED_ASK] = do_ask,
-    [DEED_OPEN] = do_open,   [DEED_HALF] = do_half,     [DEED_CLOSE] = do_close,
-    [DEED_ENDED] = do_ended, [DEED_QUIET] = do_quiet,   [DEED_SLEEP] = do_sleep,
-    [DEED_MARK] = do_mark,   [DEED_PASSED] = do_passed, [DEED_SIGNAL] = do_signal,
+    [DEED_SEND] = do_send,     [DEED_EXPECT] = do_expect, [DEED_ASK] = do_ask,
+    [DEED_OPEN] = do_open,     [DEED_HALF] = do_half,     [DEED_CLOSE] = do_close,
+    [DEED_LEAVE] = do_leave,   [DEED_ENDED] = do_ended,   [DEED_QUIET] = do_quiet,
+    [DEED_SLEEP] = do_sleep,   [DEED_MARK] = do_mark,     [DEED_PASSED] = do_passed,
+    [DEED_SIGNAL] = do_signal,
 };
 
 /* ---- the whole ---- */
@@ -302,7 +303,8 @@ void play(const struct transcript *transcript, int delivery, const char *command
         stage.yaml_left[i] = -1;
     }
     struct where at = {transcript->file, transcript->line};
-    if (!server_start(&stage.server, command, transcript->flags, delivery != DELIVER_BURST))
+    if (!server_start(&stage.server, command, transcript->flags, transcript->config,
+                      delivery != DELIVER_BURST))
         fail_test(at, "no server");
     for (size_t i = 0; i < transcript->step_count; i++) {
         const struct step *step = &transcript->steps[i];

@@ -14,7 +14,8 @@ static size_t following(const char *line)
     unsigned long long id = 0;
     unsigned long size = 0;
     if (sscanf(line, "OK %lu\r", &size) == 1 || sscanf(line, "FOUND %llu %lu\r", &id, &size) == 2 ||
-        sscanf(line, "RESERVED %llu %lu\r", &id, &size) == 2)
+        sscanf(line, "RESERVED %llu %lu\r", &id, &size) == 2 ||
+        sscanf(line, "RESULT %llu %lu\r", &id, &size) == 2)
         return size + 2;
     return 0;
 }

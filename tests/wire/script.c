@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* asprintf */
 #include "script.h"
 
 #include "text.h"
@@ -48,6 +49,15 @@ static void set_flags(struct reader *reader, const char *value)
     reader->now->flags = copy(value);
 }
 
+static void set_config(struct reader *reader, const char *value)
+{
+    char *config = NULL;
+    if (asprintf(&config, "%s%s\n", reader->now->config, value) < 0)
+        exit(2);
+    free(reader->now->config);
+    reader->now->config = config;
+}
+
 static void set_only(struct reader *reader, const char *value)
 {
     if (strcmp(value, "bided") == 0)
@@ -72,7 +82,8 @@ static void set_deliver(struct reader *reader, const char *value)
 static const struct setting {
     const char *name;
     void (*set)(struct reader *reader, const char *value);
-} settings[] = {{"flags:", set_flags}, {"only:", set_only}, {"deliver:", set_deliver}};
+} settings[] = {
+    {"flags:", set_flags}, {"config:", set_config}, {"only:", set_only}, {"deliver:", set_deliver}};
 
 static bool read_setting(struct reader *reader, const char *line)
 {
@@ -136,6 +147,7 @@ static const struct doing {
     {"open", DEED_OPEN, no_argument},      /* a connection is else opened when it is first used */
     {"half", DEED_HALF, no_argument},      /* the client sends no more, and reads on */
     {"close", DEED_CLOSE, no_argument},    /* the client closes, and has read all it wants */
+    {"leave", DEED_LEAVE, no_argument},    /* the client closes, whatever came */
     {"ended", DEED_ENDED, no_argument},    /* expected: the server closes */
     {"quiet", DEED_QUIET, milliseconds},   /* expected: nothing comes so long */
     {"sleep", DEED_SLEEP, milliseconds},   /* time goes by */
@@ -159,6 +171,19 @@ static void read_doing(struct reader *reader, int link, const char *text)
     complain(reader, "no such deed");
 }
 
+static void read_question(struct reader *reader, int link, const char *text)
+{
+    struct step *step = add_step(reader, DEED_ASK, link, text);
+    char *split = strstr(step->text, " | ");
+    if (!split) {
+        complain(reader, "a question is: command | text");
+        return;
+    }
+    *split = 0;
+    step->wanted = copy(split + 3);
+    read_text(reader, step, "\r\n");
+}
+
 static void read_step(struct reader *reader, const char *line)
 {
     int link = islower((unsigned char)line[0]) ? *line++ - 'a' : 0;
@@ -178,9 +203,7 @@ static void read_step(struct reader *reader, const char *line)
         read_text(reader, step, "\n");
         return;
     case '?':
-        add_step(reader, DEED_ASK, link, text);
-        if (!strstr(text, " | "))
-            complain(reader, "a question is: command | text");
+        read_question(reader, link, text);
         return;
     case '!':
         read_doing(reader, link, text);
@@ -207,6 +230,7 @@ static void begin_transcript(struct reader *reader, const char *title)
     reader->now->line = reader->line;
     reader->now->title = copy(title);
     reader->now->flags = copy(reader->head.flags);
+    reader->now->config = copy(reader->head.config);
     reader->words.count = 0;
 }
 
@@ -250,6 +274,7 @@ bool script_read(struct script *script, const char *name, unsigned kind)
     reader.head.only = FOR_ALL;
     reader.head.deliveries = (1U << DELIVERIES) - 1;
     reader.head.flags = copy("");
+    reader.head.config = copy("");
     reader.now = &reader.head;
     while (getline(&line, &room, file) >= 0) {
         reader.line++;
@@ -259,6 +284,7 @@ bool script_read(struct script *script, const char *name, unsigned kind)
     fclose(file);
     free(line);
     free(reader.head.flags);
+    free(reader.head.config);
     return !reader.bad;
 }
 
@@ -269,10 +295,12 @@ void script_done(struct script *script)
         for (size_t j = 0; j < transcript->step_count; j++) {
             text_done(&transcript->steps[j]);
             free(transcript->steps[j].text);
+            free(transcript->steps[j].wanted);
         }
         free(transcript->steps);
         free(transcript->title);
         free(transcript->flags);
+        free(transcript->config);
     }
     free(script->transcripts);
     *script = (struct script){NULL, 0};

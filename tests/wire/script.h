@@ -4,6 +4,7 @@
  *
  *     == a sentence, which is the name of the transcript
  *     flags: -z 100                  flags of the server
+ *     config: auth_secret = x        a line for the server's file; as many as wanted
  *     only: bided                    or beanstalkd: for that server alone
  *     deliver: written bytes burst   in these ways alone; see play.h
  *     # a comment
@@ -18,7 +19,7 @@
  *     b? stats | current-waiting: 1  asks on b again and again until the reply has this text
  *     [bided] < "quoted"             this line is for that server alone
  *
- * Before the first == stand flags, only and deliver for the whole file. Texts have these escapes:
+ * Before the first == stand such settings for the whole file. Texts have these escapes:
  *
  *     \r \n \t \0 \\ \xNN  bytes          \c      at the end: no CRLF or LF is added
  *     \{300*text}          300 times       $$      a dollar sign
@@ -43,6 +44,7 @@ enum deed {
     DEED_OPEN,
     DEED_HALF,
     DEED_CLOSE,
+    DEED_LEAVE,
     DEED_ENDED,
     DEED_QUIET,
     DEED_SLEEP,
@@ -66,6 +68,7 @@ struct step {
     bool in_yaml;   /* a line with | */
     int64_t number; /* milliseconds, or the number of a signal */
     char *text;     /* as written */
+    char *wanted;   /* of a question: what the reply must have */
     struct part *parts;
     size_t part_count;
 };
@@ -78,6 +81,7 @@ struct transcript {
     int line;
     char *title;
     char *flags;
+    char *config;        /* the text of bided's file, or "" */
     unsigned only;       /* FOR_ bits */
     unsigned deliveries; /* bits 1 << DELIVER_ */
     struct step *steps;

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define WORDS_MAX    64
-#define COMMAND_SIZE 8192
+#define COMMAND_SIZE 16384
 #define START_US     (INT64_C(20) * 1000000)
 #define STOP_US      (INT64_C(20) * 1000000)
 
@@ -203,16 +203,32 @@ bool command_is_reference(const char *command)
     return size >= sizeof name - 1 && memcmp(command + size - (sizeof name - 1), name, 10) == 0;
 }
 
-bool server_start(struct server *server, const char *command, const char *flags, bool tcp)
+/* Writes the file, and the flags with its name behind them. */
+static bool write_config(const struct server *server, const char *flags, const char *config,
+                         char *all)
 {
+    char path[PATH_MAX + 16];
+    snprintf(all, COMMAND_SIZE / 2, "%s", flags);
+    if (*config == 0)
+        return true;
+    snprintf(path, sizeof path, "%s/bided.conf", server->folder);
+    snprintf(all, COMMAND_SIZE / 2, "%s --config %s", flags, path);
+    FILE *file = fopen(path, "w");
+    return file && fputs(config, file) >= 0 && fclose(file) == 0;
+}
+
+bool server_start(struct server *server, const char *command, const char *flags, const char *config,
+                  bool tcp)
+{
+    char all[COMMAND_SIZE / 2];
     *server = (struct server){.tcp = tcp, .first_fd = -1};
     server->reference = command_is_reference(command);
-    if (!make_folder(server)) {
+    if (!make_folder(server) || !write_config(server, flags, config, all)) {
         perror("a folder for the server");
         return false;
     }
     for (int i = 0; i < (tcp ? 3 : 1); i++)
-        if (try_start(server, command, flags))
+        if (try_start(server, command, all))
             return true;
     printf("     the server does not start: %s %s\n", command, flags);
     server_tell(server);

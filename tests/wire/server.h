@@ -23,8 +23,10 @@ struct server {
     char folder[PATH_MAX];
 };
 
-/* Starts it and waits until it takes connections. Prints why not. */
-bool server_start(struct server *server, const char *command, const char *flags, bool tcp);
+/* Starts it and waits until it takes connections. Prints why not. A config that is not "" is written
+ * to a file, which is named with --config. */
+bool server_start(struct server *server, const char *command, const char *flags, const char *config,
+                  bool tcp);
 
 /* Ends it with SIGTERM and removes its folder. False, and printed, if it had ended before, takes
  * too long, or ends badly; beanstalkd knows no good end and may die of the signal. */

@@ -156,7 +156,7 @@ const char *text_read(struct step *step, const char *end, struct text_words *wor
     }
     if (!cursor.open)
         add_bytes(step, end, strlen(end));
-    for (size_t i = 0; i < step->part_count && step->deed == DEED_SEND; i++)
+    for (size_t i = 0; i < step->part_count && step->deed != DEED_EXPECT; i++)
         if (step->parts[i].kind > PART_WORD)
             return "this escape is for what is expected";
     return cursor.wrong;
