@@ -11,8 +11,9 @@
 
 #include "../contract/contract.h"
 
-#define SHORTEN_ROUNDS 300
-#define SHORTEN_US     (INT64_C(60) * 1000000)
+#define SHORTEN_ROUNDS      300
+#define SHORTEN_PATIENCE_MS 1500 /* nothing is claimed any more: a difference has been found */
+#define SHORTEN_US          (INT64_C(60) * 1000000)
 
 struct settings {
     struct duel_settings duel;
@@ -39,7 +40,7 @@ static const char usage[] =
 
 struct shortening {
     struct story *story;
-    const struct settings *settings;
+    struct duel_settings duel;
     struct verdict *verdict;
     size_t rounds;
     int64_t limit_us;
@@ -65,7 +66,7 @@ static bool try_without(struct shortening *shortening, size_t from, size_t to)
     bool shorter = false;
     if (taken > 0 && shortening->rounds < SHORTEN_ROUNDS && clock_us() < shortening->limit_us) {
         shortening->rounds++;
-        duel(story, &shortening->settings->duel, &verdict);
+        duel(story, &shortening->duel, &verdict);
         shorter = !verdict.same;
     }
     for (size_t i = from; i < to && !shorter; i++)
@@ -81,7 +82,8 @@ static bool try_without(struct shortening *shortening, size_t from, size_t to)
 
 static void shorten(struct story *story, const struct settings *settings, struct verdict *verdict)
 {
-    struct shortening shortening = {story, settings, verdict, 0, clock_us() + SHORTEN_US};
+    struct shortening shortening = {story, settings->duel, verdict, 0, clock_us() + SHORTEN_US};
+    shortening.duel.patience_ms = SHORTEN_PATIENCE_MS;
     for (size_t i = verdict->turn + 1; i < story->count; i++)
         story->turns[i].left_out = true;
     for (size_t piece = (verdict->turn + 1) / 2; piece > 0; piece /= 2)
@@ -218,7 +220,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
 int main(int argc, char **argv)
 {
     struct settings settings = {
-        .duel = {{"beanstalkd", "bided --url memory:"}, NULL, NULL},
+        .duel = {PATIENCE_MS, {"beanstalkd", "bided --url memory:"}, NULL, NULL},
         .first = 1,
         .last = 10,
         .turns = 1000,

@@ -12,7 +12,6 @@
 
 #define SIDES       2
 #define REPLIES_MAX 4096
-#define PATIENCE_US (PATIENCE_MS * 1000)
 #define SETTLE_US   (INT64_C(2) * 1000000)
 #define NOBODY      (-1)
 #define UNKNOWN_ID  UINT64_C(88888888)
@@ -46,6 +45,7 @@ struct ring {
 };
 
 static bool burns_ids[SIDES];
+static int64_t patience_us = PATIENCE_MS * 1000;
 
 static void differ(struct ring *ring, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -69,7 +69,7 @@ static const char *const side_names[SIDES] = {"left", "right"};
 static const char *ask_stats(struct side *side, size_t *size)
 {
     struct link *control = &side->control;
-    int64_t limit_us = clock_us() + PATIENCE_US;
+    int64_t limit_us = clock_us() + patience_us;
     control->in.size = control->taken = 0;
     if (!link_send(control, "stats\r\n", 7))
         return NULL;
@@ -82,7 +82,7 @@ static const char *ask_stats(struct side *side, size_t *size)
 /* Asks until a figure has this value; draining is a figure, too. */
 static bool await_figure(struct side *side, const char *key, long value)
 {
-    int64_t limit_us = clock_us() + PATIENCE_US;
+    int64_t limit_us = clock_us() + patience_us;
     while (clock_us() < limit_us) {
         size_t size = 0;
         const char *stats = ask_stats(side, &size);
@@ -97,7 +97,7 @@ static bool await_figure(struct side *side, const char *key, long value)
 
 static bool await_drain(struct side *side)
 {
-    int64_t limit_us = clock_us() + PATIENCE_US;
+    int64_t limit_us = clock_us() + patience_us;
     while (clock_us() < limit_us) {
         size_t size = 0;
         const char *stats = ask_stats(side, &size);
@@ -206,7 +206,7 @@ static int who_waits(struct side *side)
 static void settle_both(struct ring *ring)
 {
     for (int i = 0; i < SIDES; i++)
-        settle(ring, i, clock_us() + PATIENCE_US, false);
+        settle(ring, i, clock_us() + patience_us, false);
     /* One may need a moment more until it tells the one who waited. */
     int64_t limit_us = clock_us() + SETTLE_US;
     for (int i = 0; i < SIDES; i++)
@@ -383,7 +383,7 @@ static int open_clients(const struct side *side)
 static void read_to_end(struct ring *ring, int which, struct peer *peer)
 {
     struct side *side = &ring->sides[which];
-    int64_t limit_us = clock_us() + PATIENCE_US;
+    int64_t limit_us = clock_us() + patience_us;
     while (link_fill(&peer->link, limit_us))
         take_replies(ring, which, peer);
     take_replies(ring, which, peer);
@@ -491,6 +491,7 @@ void duel(const struct story *story, const struct duel_settings *settings, struc
     if (!ring)
         exit(2);
     ring->settings = settings;
+    patience_us = settings->patience_ms * 1000;
     ring->verdict = verdict;
     ring->apart_s = 1;
     if (!begin(ring))
@@ -521,7 +522,7 @@ static bool learn(const char *command, bool *burns)
     if (!server_start(&server, command, STORY_FLAGS, "", false))
         return false;
     bool good = link_open(&link, &server) && link_send(&link, text, sizeof text - 1);
-    int64_t limit_us = clock_us() + PATIENCE_US;
+    int64_t limit_us = clock_us() + patience_us;
     while (good && !memmem(link_data(&link), link_size(&link), "INSERTED ", 9))
         good = link_fill(&link, limit_us);
     good = good && reply_size(link_data(&link) + 15, link_size(&link) - 15) > 0 &&
@@ -554,7 +555,7 @@ static void print_turn(const struct turn *turn, size_t number)
     }
     printf("     turn %zu: client %d sends%s%s: ", number, turn->client,
            turn->cuts ? " in pieces" : "", ends[turn->end]);
-    for (size_t i = 0; i < turn->text.size; i++) {
+    for (size_t i = 0; i < turn->text.size && i < SHOWN_MAX * 2; i++) {
         unsigned char byte = (unsigned char)turn->text.data[i];
         if (byte == MARK) {
             printf("<%.5s>", turn->text.data + i + 1);
@@ -565,7 +566,7 @@ static void print_turn(const struct turn *turn, size_t number)
             printf(byte == '\n' ? "\\n" : byte == '\r' ? "\\r" : "\\x%02x", byte);
         }
     }
-    putchar('\n');
+    puts(turn->text.size > SHOWN_MAX * 2 ? "..." : "");
 }
 
 void story_print(const struct story *story, size_t last)

@@ -12,6 +12,7 @@
 #include "story.h"
 
 struct duel_settings {
+    int64_t patience_ms;     /* how long a reply is waited for */
     const char *commands[2]; /* the reference, and the one that is compared with it; see server.h */
     /* Replies of the second in which this text occurs get the other in its place, so that the tester
      * can be tested; NULL: none. */

@@ -13,7 +13,8 @@ struct teller {
     struct turn *turn;
     unsigned jobs;   /* how many successful puts there were */
     unsigned delays; /* how many delays were given out */
-    bool may_wait;   /* this turn has its waiting reserve */
+    bool may_wait;   /* this turn has its waiting reserve, */
+    bool last;       /* or another command behind which none may stand */
     bool draining;
 };
 
@@ -169,13 +170,25 @@ static void tell_put_bad_end(struct teller *teller)
 
 /* ---- the others ---- */
 
+/* A reserve that may wait is the last of its turn but for lines that do nothing: when it is answered
+ * in a turn of another client, it is a matter of chance which of the commands of that turn come
+ * before what stands here, and which behind. */
+static void tell_waiting_reserve(struct teller *teller)
+{
+    mark(teller, 'W', 0);
+    say(teller, "\r\n");
+    answered(teller, "w");
+    for (uint64_t i = below(teller, 3); i > 0; i--) {
+        say(teller, "%s\r\n", one_in(teller, 2) ? "nothing" : "use -");
+        answered(teller, ".");
+    }
+    teller->may_wait = true;
+}
+
 static void tell_reserve(struct teller *teller)
 {
-    if (one_in(teller, 12) && !teller->may_wait) {
-        mark(teller, 'W', 0);
-        say(teller, "\r\n");
-        answered(teller, "w");
-        teller->may_wait = true;
+    if (one_in(teller, 12)) {
+        tell_waiting_reserve(teller);
         return;
     }
     say(teller, "reserve-with-timeout 0\r\n");
@@ -265,11 +278,17 @@ static void tell_tube_command(struct teller *teller)
     answered(teller, ".");
 }
 
+/* Only the tube that is always there is paused for long: bided keeps others while they are. And a
+ * pause of 0 lasts to the end of its microsecond in beanstalkd: nothing follows it in its turn. */
 static void tell_pause(struct teller *teller)
 {
-    static const char *const lengths[] = {"0", "0", "0", "100000", "x", "-1", "", "0 0"};
-    say(teller, "pause-tube %s %s\r\n", some_tube(teller), lengths[below(teller, 8)]);
+    static const char *const lengths[] = {"0", "0", "0", "x", "-1", "", "0 0"};
+    if (one_in(teller, 8))
+        say(teller, "pause-tube default 100000\r\n");
+    else
+        say(teller, "pause-tube %s %s\r\n", some_tube(teller), lengths[below(teller, 7)]);
     answered(teller, ".");
+    teller->last = true;
 }
 
 static void tell_list(struct teller *teller)
@@ -427,12 +446,12 @@ static void tell_turn(struct teller *teller)
     struct turn *turn = teller->turn;
     turn->client = (int)below(teller, STORY_CLIENTS);
     turn->cuts = one_in(teller, 3) ? rng_next(&teller->rng) | 1 : 0;
-    teller->may_wait = false;
+    teller->may_wait = teller->last = false;
     if (one_in(teller, 8)) {
         tell_life(teller);
     } else {
         uint64_t commands = one_in(teller, 3) ? 1 + below(teller, 8) : 1;
-        for (uint64_t i = 0; i < commands; i++)
+        for (uint64_t i = 0; i < commands && !teller->may_wait && !teller->last; i++)
             tell_command(teller);
     }
     if (one_in(teller, 25))

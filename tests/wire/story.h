@@ -17,7 +17,8 @@
  * and ttrs are long, and no two delays are alike); more than one client waiting at a time, since
  * beanstalkd serves several not always in their order; looks at jobs of which only half was sent,
  * which it shows with the bytes that happened to be in memory; lines whose CR is cut off by its
- * blocks of 224 bytes, or that have a CR inside; durations and options that only bided knows.
+ * blocks of 224 bytes, or that have a CR inside; durations and options that only bided knows; pauses
+ * that outlive their tube.
  */
 #ifndef WIRE_STORY_H
 #define WIRE_STORY_H
