@@ -225,8 +225,8 @@ function tell_waiting(): void
         check('nothing comes', $client->reserveWithTimeout(1) === null);
     });
     $client->put('x', 10, 0, 2);
-    $job = take($client);
-    not_before('the last second of a lease', 1, function () use ($client) {
+    not_before('the last second of a lease', 1, function () use ($client, &$job) {
+        $job = take($client);
         refused('is told', DeadlineSoonException::class, fn () => take($client));
     });
     $client->delete($job);

@@ -23,6 +23,7 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+build=$(realpath -m "$build")
 [ -n "$server" ] || server=$build/bided
 [ ${#clients[@]} != 0 ] || clients=(beaneater pheanstalk jackd node-beanstalk)
 

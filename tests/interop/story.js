@@ -220,8 +220,10 @@ async function tellWaiting(open) {
     const client = await open('waiting');
     await notBefore('a timeout', 1, () => refused('nothing comes', 'TIMED_OUT', () => client.reserve(1)));
     const id = await client.put('x', { ttr: 2 });
-    await client.reserve(10);
-    await notBefore('the last second of a lease', 1, () => refused('is told', 'DEADLINE_SOON', () => client.reserve(10)));
+    await notBefore('the last second of a lease', 1, async () => {
+        await client.reserve(10);
+        await refused('is told', 'DEADLINE_SOON', () => client.reserve(10));
+    });
     await client.delete(id);
     const other = await open('waiting');
     const waiting = other.reserve(10);

@@ -54,6 +54,20 @@ struct rest rest_of(const struct peer *peer)
     return (struct rest){files - 1, peer_memory(peer)};
 }
 
+/* The tube that is always there is the only one in the end. */
+static void only_default(struct talk *talk)
+{
+    int64_t limit_us = clock_us() + PATIENCE_MS * 1000;
+    while (talk_stat(talk, "stats", "current-tubes") != 1) {
+        if (clock_us() > limit_us) {
+            say(talk, "list-tubes\r\n");
+            size_t size = HEAR_NUMBER(talk, "OK");
+            FAIL("there are still tubes:\n%.*s", (int)size, hear_body(talk, size));
+        }
+        nap_ms(1);
+    }
+}
+
 void at_rest_again(const struct peer *peer, const struct rest *rest)
 {
     static const char *const none[] = {"current-jobs-ready",   "current-jobs-reserved",
@@ -66,7 +80,7 @@ void at_rest_again(const struct peer *peer, const struct rest *rest)
     for (size_t i = 0; i < COUNT(none); i++)
         if (talk_stat(&talk, "stats", none[i]) != 0)
             FAIL("%s is %" PRId64 " at the end", none[i], talk_stat(&talk, "stats", none[i]));
-    UNTIL(talk_stat(&talk, "stats", "current-tubes") == 1);
+    only_default(&talk);
     talk_close(&talk);
     UNTIL(peer_files(peer) == rest->files);
     CHECK(peer_memory(peer) <= rest->memory + peer_settings.memory_limit);
