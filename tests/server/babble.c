@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARED_NEXT  1000000
+#define SPARED_NEXT  10000
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* %n a number, %d a duration, %i an id, %t a tube, %b a size, perhaps options, and a body. */
+/* %n a number, %d a duration, %i an id, %t a tube, %b a size, perhaps options, and a body, %m several
+ * jobs; %l the token of a lease that was heard of, and %j its job. */
 static const char *const commands[] = {
     "put %n %d %d %b",
     "put %n 0 60 %b",
@@ -65,6 +66,18 @@ static const char *const commands[] = {
     "list-jobs %t any %n",
     "list-jobs * any 10",
     "list-jobs %t ready %n text=%t",
+    "put-many %m",
+    "lease %l delete %j",
+    "lease %l done %j %b",
+    "lease %l release %j 0 0",
+    "put-many %m",
+    "lease %l touch %j",
+    "lease %l fail %j %b",
+    "lease %l bury %j 1",
+    "result %j",
+    "result %j 1ms",
+    "done %i 1 retain=9\r\nx",
+    "lease %l done %j 1 retain=9\r\nx",
     "call %n %n %b",
     "purge-tube %t ready",
     "purge-tube %t buried",
@@ -123,13 +136,17 @@ static const char *any(struct babble *babble, const char *const *list, size_t co
     return list[rng_below(&babble->rng, count)];
 }
 
-static void add_id(struct babble *babble)
+static void add_number(struct babble *babble, uint64_t number)
 {
     char text[32];
-    uint64_t id = babble->recent - rng_below(&babble->rng, 200);
-    snprintf(text, sizeof text, "%" PRIu64,
-             rng_one_in(&babble->rng, 20) ? rng_next(&babble->rng) : id);
+    snprintf(text, sizeof text, "%" PRIu64, number);
     add_text(babble, text);
+}
+
+static void add_id(struct babble *babble)
+{
+    uint64_t id = babble->recent - rng_below(&babble->rng, 200);
+    add_number(babble, rng_one_in(&babble->rng, 20) ? rng_next(&babble->rng) : id);
 }
 
 static void add_noise(struct babble *babble, size_t size)
@@ -164,9 +181,39 @@ static void add_body(struct babble *babble)
     add_noise(babble, size);
 }
 
+/* As many as it says, mostly. */
+static void add_many(struct babble *babble)
+{
+    char text[64];
+    uint64_t count = rng_below(&babble->rng, 6) + 1;
+    size_t start = babble->size;
+    for (uint64_t i = 0; i < count; i++) {
+        add_text(babble, "1 0 60 ");
+        add_body(babble);
+        add_text(babble, "\r\n");
+    }
+    size_t size = babble->size - start;
+    int used = snprintf(text, sizeof text, "%" PRIu64 " %zu\r\n",
+                        rng_one_in(&babble->rng, 20) ? count + 1 : count, size);
+    if (babble->size + (size_t)used > BABBLE_MAX)
+        return;
+    memmove(babble->data + start + used, babble->data + start, size);
+    memcpy(babble->data + start, text, (size_t)used);
+    babble->size += (size_t)used;
+}
+
 static void add_argument(struct babble *babble, char kind)
 {
     switch (kind) {
+    case 'j':
+        add_number(babble, babble->lease_id);
+        break;
+    case 'l':
+        add_number(babble, babble->lease_token);
+        break;
+    case 'm':
+        add_many(babble);
+        break;
     case 'n':
         add_text(babble, any(babble, numbers, COUNT(numbers)));
         break;
@@ -298,4 +345,33 @@ void babble_next(struct babble *babble)
         for (uint64_t i = rng_below(&babble->rng, 8) + 1; i > 0; i--)
             change(babble);
     spare(babble);
+}
+
+/* ---- what was heard ---- */
+
+/* The bytes behind a word, or NULL. */
+static const char *behind(const char *data, const char *word)
+{
+    const char *found = strstr(data, word);
+    return found ? found + strlen(word) : NULL;
+}
+
+void babble_hear(struct babble *babble, const char *data, size_t size)
+{
+    char text[4096];
+    size = size < sizeof text - 1 ? size : sizeof text - 1;
+    memcpy(text, data, size);
+    text[size] = '\0';
+    /* No job that comes later has an id as small as one that was given. */
+    const char *number = behind(text, "INSERTED ");
+    uint64_t id = number ? strtoull(number, NULL, 10) : 0;
+    if (id > babble->recent)
+        babble->recent = id;
+    number = behind(text, "RESERVED_MANY ");
+    const char *line = number ? behind(number, "\r\n") : NULL;
+    char *rest = NULL;
+    if (line) {
+        babble->lease_id = strtoull(line, &rest, 10);
+        babble->lease_token = strtoull(rest, NULL, 10);
+    }
 }

@@ -20,11 +20,15 @@ struct babble {
     struct rng rng;
     uint64_t spared_first, spared_last; /* ids that do not occur */
     uint64_t recent;                    /* ids up to this one are interesting, later ones spared */
+    uint64_t lease_id, lease_token;     /* of a reservation that was heard of */
     size_t size;
     char data[BABBLE_MAX];
 };
 
 /* Makes a new stream. */
 void babble_next(struct babble *babble);
+
+/* Learns ids and leases from what the server answered. */
+void babble_hear(struct babble *babble, const char *data, size_t size);
 
 #endif

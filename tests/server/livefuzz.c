@@ -24,6 +24,8 @@
 #define CALLERS    32
 #define KEPT       50 /* jobs in each state */
 #define LOOK_EACH  50 /* steps between two looks of the keeper */
+#define FIRST_ID   10000
+#define BURNT      1000
 #define GROWTH_MAX (INT64_C(4) << 30)
 
 struct settings {
@@ -77,10 +79,27 @@ static void keep_reserve(struct keeper *keeper, uint64_t id, uint64_t serial)
     CHECK(body_is(serial, given.body, given.size));
 }
 
+/* Uses up the smaller ids: numbers up to there are sizes, priorities and counts. */
+static void burn_ids(struct keeper *keeper)
+{
+    for (uint64_t first = 1, last = 0; last < FIRST_ID; first = last + 1) {
+        for (int i = 0; i < BURNT; i++)
+            CHECK(say_put(&keeper->talk, 0, 0, 100, "", 0));
+        for (int i = 0; i < BURNT; i++) {
+            last = HEAR_NUMBER(&keeper->talk, "INSERTED");
+            CHECK(last >= first);
+            say(&keeper->talk, "delete %" PRIu64 "\r\n", last);
+        }
+        for (int i = 0; i < BURNT; i++)
+            HEAR(&keeper->talk, "DELETED");
+    }
+}
+
 static void keeper_begin(struct keeper *keeper, const struct peer *peer)
 {
     talk_open(&keeper->talk, peer);
     talk_stay(&keeper->talk, "the-keepers-own");
+    burn_ids(keeper);
     for (uint64_t i = 0; i < 4 * KEPT; i++) {
         uint64_t state = i / KEPT;
         keeper->ids[i] = keep_put(keeper, i, state >= 2 ? 0 : 1000, state == 1 ? 100000 : 0);
@@ -197,6 +216,8 @@ static void hear_some(struct caller *caller)
     ssize_t got = recv(caller->fd, text, sizeof text, 0);
     if (got == 0 || (got < 0 && errno != EAGAIN))
         hang_up(caller);
+    else if (got > 0)
+        babble_hear(&babble, text, (size_t)got);
 }
 
 static void step(struct caller *caller, const struct peer *peer)
@@ -234,7 +255,8 @@ static void fuzz(void)
         for (int i = 0; i < LOOK_EACH; i++)
             step(&callers[rng_below(&babble.rng, CALLERS)], &peer);
         peer_lives(&peer);
-        babble.recent = keeper_look(&keeper);
+        uint64_t id = keeper_look(&keeper);
+        babble.recent = id > babble.recent ? id : babble.recent;
         CHECK(peer_memory(&peer) < memory + GROWTH_MAX);
     }
     for (int i = 0; i < CALLERS; i++)
