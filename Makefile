@@ -11,7 +11,7 @@ STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan bench sim kill fuzz symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan bench sim kill killserver livefuzz fuzz symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -61,6 +61,14 @@ kill: build/build.ninja ## kill -9 a process that works on a SQLite file, again 
 fuzz: ## feed random bytes to what takes bytes: TARGET=call SECONDS=60
 	@tools/setup.sh test
 	@tools/fuzz.sh $(SECONDS) $(TARGET)
+
+killserver: build/build.ninja ## kill -9 bided under load, again and again: ROUNDS=200
+	ninja -C build killserver bided
+	@build/killserver --server build/bided --rounds $(ROUNDS) $(ARGS)
+
+livefuzz: build/build.ninja ## babble into a running bided: SECONDS=60
+	ninja -C build livefuzz bided
+	@build/livefuzz --server build/bided --seconds $(SECONDS) $(ARGS)
 
 symbols: build/build.ninja ## write the exported symbols to tests/symbols.txt
 	ninja -C build

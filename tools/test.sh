@@ -28,9 +28,10 @@ fuzz        400  every fuzz target for 20 seconds
 serverbench  60  the benchmark of servers runs, and says what it lacks
 interop     240  clients of Ruby, PHP and Node.js
 operation   300  bided as a program: flags, file, sockets, signals, log, privileges
+robust      240  bided in rough hands: storms, clients that do not read, babble, kill -9
 bare        300  without SQLite: builds, and has the queue in memory
-asan        800  unit, contract, simulator, fault with the address and undefined sanitizers
-tsan        800  unit, contract with the thread sanitizer
+asan        900  unit, contract, simulator, fault, robust with the address and undefined sanitizers
+tsan        900  unit, contract, robust with the thread sanitizer
 '
 urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7'
 sanitized_urls='memory: sqlite:?sync=off&cache_bytes=1&batch_jobs=7'
@@ -182,6 +183,20 @@ step_serverbench() {
     check build-gcc/bench server --quick --repeat 1 --pin same
     check test "$(build-gcc/bench server --beanstalkd /nowhere 2>&1 | grep -c 'no beanstalkd')" -eq 1
 }
+run_robust() { # build directory, seconds of babble, option of robust...
+    local dir=$1 seconds=$2
+    shift 2
+    check_counted "${run[@]}" "$dir/robust" --server "$dir/bided" "$@"
+    check_counted "${run[@]}" "$dir/livefuzz" --server "$dir/bided" --seconds "$seconds"
+    check_counted "${run[@]}" "$dir/livefuzz" --server "$dir/bided" --seconds "$seconds" \
+        --in file --parameters sync=off
+}
+
+step_robust() {
+    build_gcc || return 1
+    run_robust build-gcc 5
+    check_counted build-gcc/killserver --server build-gcc/bided --rounds 10
+}
 step_interop() { build_gcc && check_counted tests/interop/run.sh --build build-gcc; }
 
 step_operation() { build_gcc && check_counted build-gcc/operation; }
@@ -209,6 +224,7 @@ step_asan() {
     run_sim build-asan 10000 1-4 5-8
     run_fault build-asan 10
     check_counted "${run[@]}" build-asan/operation
+    run_robust build-asan 5 --memory-mib 2048
 }
 
 step_tsan() {
@@ -219,6 +235,7 @@ step_tsan() {
     # shellcheck disable=SC2086
     run_contract build-tsan $sanitized_urls
     check_counted "${run[@]}" build-tsan/operation
+    run_robust build-tsan 5 --memory-mib 2048
 }
 
 if [ "${1:-}" = --step ]; then
