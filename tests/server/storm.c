@@ -126,6 +126,7 @@ struct gust {
 
 static struct rng rng;
 static enum chaff chaff[CONNECTIONS];
+static uint64_t awaited; /* the id of a job that is not done */
 
 static void add_text(struct gust *gust, const char *text)
 {
@@ -180,20 +181,69 @@ static void add_nonsense(struct gust *gust)
     add_text(gust, "delete 0\r\nrelease 0 0 0\r\nbury 0 0\r\ntouch 0\r\nkick-job 0\r\n");
 }
 
-/* One connection says one to three of these. */
-static void (*const parts[])(struct gust *gust) = {add_chaff,     add_take,  add_wait,
-                                                   add_questions, add_tubes, add_nonsense};
+/* ---- what only bided understands ---- */
+
+static void add_chaff_in_a_list(struct gust *gust)
+{
+    char text[128];
+    snprintf(text, sizeof text, "use chaff\r\nput-many 1 20\r\n9 0 1m 8\r\n%08d\r\n\r\n",
+             gust->number);
+    add_text(gust, text);
+    gust->chaff_end = gust->size;
+}
+
+static void add_wait_for_many(struct gust *gust)
+{
+    add_text(gust, "watch wait-many\r\nignore default\r\nreserve-many 5 10m\r\nstats\r\n");
+}
+
+/* The result of the job that the test keeps for this. */
+static void add_wait_for_result(struct gust *gust)
+{
+    char text[64];
+    snprintf(text, sizeof text, "result %" PRIu64 " 10m\r\nlist-tubes\r\n", awaited);
+    add_text(gust, text);
+}
+
+static void add_more_nonsense(struct gust *gust)
+{
+    add_text(gust, "lease 1 delete 1\r\nfail 1 3\r\nabc\r\nupdate 0 pri=1\r\ncancel 0\r\n");
+    add_text(gust, "list-jobs * any 10\r\npurge-tube none ready\r\nput 0 0 1 1 retries=x\r\nx\r\n");
+}
+
+/* ---- all together ---- */
+
+struct part {
+    void (*add)(struct gust *gust);
+    bool is_chaff; /* once a connection */
+    bool waits;    /* what is behind it is not reached */
+};
+
+/* One connection says one to three of these; beanstalkd gets the first ones. */
+static const struct part parts[] = {
+    {add_chaff, true, false},
+    {add_take, false, true},
+    {add_wait, false, true},
+    {add_questions, false, false},
+    {add_tubes, false, false},
+    {add_nonsense, false, false},
+    {add_chaff_in_a_list, true, false},
+    {add_wait_for_many, false, true},
+    {add_wait_for_result, false, true},
+    {add_more_nonsense, false, false},
+};
+#define PARTS_PLAIN 6
 
 static void compose(struct gust *gust)
 {
     gust->size = gust->sent = gust->chaff_end = 0;
     for (uint64_t i = rng_below(&rng, 3) + 1; i > 0; i--) {
-        void (*part)(struct gust *) = parts[rng_below(&rng, COUNT(parts))];
-        if (part == add_chaff && gust->chaff_end != 0)
+        size_t count = peer_is_reference() ? PARTS_PLAIN : COUNT(parts);
+        const struct part *part = &parts[rng_below(&rng, count)];
+        if (part->is_chaff && gust->chaff_end != 0)
             continue;
-        part(gust);
-        /* What is behind a reserve that waits is not reached. */
-        if (part == add_take || part == add_wait)
+        part->add(gust);
+        if (part->waits)
             break;
     }
     /* Half of them stop in the middle of something. */
@@ -339,6 +389,11 @@ static void storm(const struct peer *peer)
 {
     static struct work work;
     pthread_t threads[PRODUCERS + WORKERS];
+    struct talk keeper;
+    talk_open(&keeper, peer);
+    talk_stay(&keeper, "kept");
+    CHECK(say_put(&keeper, 0, 0, 600, "kept", 4));
+    awaited = HEAR_NUMBER(&keeper, "INSERTED");
     work.peer = peer;
     for (int i = 0; i < PRODUCERS + WORKERS; i++)
         CHECK(pthread_create(&threads[i], NULL, i < PRODUCERS ? produce : consume, &work) == 0);
@@ -350,6 +405,9 @@ static void storm(const struct peer *peer)
         CHECK(pthread_join(threads[i], NULL) == 0);
     EQ(work.deleted, work.next);
     sweep_chaff(peer);
+    say(&keeper, "delete %" PRIu64 "\r\n", awaited);
+    HEAR(&keeper, "DELETED");
+    talk_close(&keeper);
 }
 
 static void many_connections_come_and_go_and_leave_nothing_behind(void)
