@@ -22,7 +22,7 @@
 #define STOPPING_MS 30000
 #define TEXT_SIZE   (PATH_MAX + 400)
 
-struct peer_settings peer_settings = {"build/bided", "", INT64_C(256) << 20};
+struct peer_settings peer_settings = {"build/bided", "", INT64_C(64) << 20};
 
 bool peer_argument(const char *name, const char *value)
 {

@@ -28,7 +28,7 @@ static const char usage[] =
     "Checks what a server makes of clients that pipeline, do not read, or go away at any moment.\n"
     "  --server PROGRAM   bided (build/bided), or beanstalkd\n"
     "  --parameters TEXT  of the sqlite: URL, as sync=off\n"
-    "  --memory-mib N     how much a server may grow in a test (256)\n"
+    "  --memory-mib N     how much a server may grow in a test (64)\n"
     "  --filter TEXT      only tests whose theme/name contains TEXT\n"
     "  --timeout SECONDS  a test that takes longer has hung (120)\n"
     "  -v                 name the tests that pass, too\n";
