@@ -77,7 +77,8 @@ static int refuse_second(const struct sqlite *sqlite, const struct stat *file, c
     if (pid > 0)
         snprintf(who, sizeof(who), "process %ld", pid);
     snprintf(error, BIDE_ERROR_SIZE,
-             "open: %.80s belongs to %s; a file has one owner at a time: end that one first",
+             "open: %.80s belongs to %s; end that one first, or run bided on the file and let both "
+             "go through it",
              sqlite->path, who);
     return BIDE_EBUSY;
 }

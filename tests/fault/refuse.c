@@ -247,6 +247,7 @@ static void meet_owner(void)
     snprintf(pid, sizeof pid, "%ld", (long)getppid());
     REFUSED(url_of("jobs.db", ""), BIDE_EBUSY, pid);
     CHECK(strstr(bide_last_error(), "jobs.db") != NULL);
+    CHECK(strstr(bide_last_error(), "run bided on the file") != NULL);
 }
 
 static void a_second_process_is_told_who_has_the_file(void)
@@ -256,6 +257,24 @@ static void a_second_process_is_told_who_has_the_file(void)
     in_another_process(meet_owner);
     has_one_job(queue);
     OK(bide_delete(queue, 1, 0));
+    OK(bide_close(queue));
+}
+
+static const char long_name[] = "a-queue-whose-name-is-so-long-that-a-sentence-which-has-all-of-it-"
+                                "would-not-have-the-room-to-say-what-can-be-done-about-it.db";
+
+static void meet_owner_of_long_name(void)
+{
+    static const char advice[] = "let both go through it";
+    REFUSED(url_of(long_name, ""), BIDE_EBUSY, advice);
+    const char *said = bide_last_error();
+    CHECK(strcmp(said + strlen(said) - strlen(advice), advice) == 0);
+}
+
+static void what_a_second_process_can_do_is_said_of_long_names_too(void)
+{
+    bide *queue = open_url(url_of(long_name, ""));
+    in_another_process(meet_owner_of_long_name);
     OK(bide_close(queue));
 }
 
@@ -319,6 +338,7 @@ static const struct test tests[] = {
     TEST(a_delete_in_a_locked_file_fails_and_the_job_stays),
     TEST(opening_a_locked_file_says_so),
     TEST(a_second_process_is_told_who_has_the_file),
+    TEST(what_a_second_process_can_do_is_said_of_long_names_too),
     TEST(a_second_opening_in_one_process_is_refused),
     TEST(a_file_whose_owner_was_killed_is_free),
 };
