@@ -164,7 +164,7 @@ static bool hold_and_say(struct request *request)
     return true;
 }
 
-static bool is_soon(struct conn *conn)
+bool bi_beanstalk_is_soon(struct conn *conn)
 {
     int64_t now = bi_clock_boot();
     return conn->session.held_count > 0 &&
@@ -198,7 +198,7 @@ static bool wait_for_job(struct request *request)
 {
     struct conn *conn = request->conn;
     bool waits = request->timeout_ms != 0 && !conn->eof;
-    bool soon = is_soon(conn);
+    bool soon = bi_beanstalk_is_soon(conn);
     if (!request->early && (soon || !waits)) {
         bi_output_text(&conn->output, soon ? "DEADLINE_SOON\r\n" : "TIMED_OUT\r\n");
         return true;
@@ -567,6 +567,13 @@ static void drop_reference(struct server *server, const struct tube *tube)
     bi_server_flush(server);
 }
 
+void bi_beanstalk_referenced(struct server *server, struct tube *tube)
+{
+    if (tube->referenced) /* two connections have asked for it at the same time */
+        drop_reference(server, tube);
+    tube->referenced = true;
+}
+
 void bi_beanstalk_let_go(struct server *server, struct tube *tube)
 {
     if (!bi_tubes_release(&server->tubes, tube))
@@ -615,9 +622,7 @@ static bool answer_hold(struct request *request)
     struct tube *tube = request->tube;
     request->tube = NULL;
     if (request->op.status == BIDE_OK) {
-        if (tube->referenced) /* two connections have asked for it at the same time */
-            drop_reference(request->server, tube);
-        tube->referenced = true;
+        bi_beanstalk_referenced(request->server, tube);
         request->take_tube(request->conn, tube, &request->conn->output);
         return true;
     }

@@ -554,8 +554,13 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
     struct conn *conn = arg;
     (void)fd;
     (void)what;
-    if (conn->line_head != NULL)
+    if (conn->line_head == NULL)
+        return;
+    /* The timers run on a clock of a few milliseconds, and may be early by that much. */
+    if (bi_beanstalk_is_soon(conn))
         bi_request_give_up(conn->line_head, WHY_SOON);
+    else
+        bi_beanstalk_alarm(conn);
 }
 
 /* ---- the end of a turn ---- */

@@ -252,7 +252,11 @@ const char *bi_beanstalk_refusal(const struct request *request);
 bool bi_beanstalk_refuse(struct request *request);
 /* The waiting reserve of a connection that holds jobs: when to tell it of a deadline. */
 void bi_beanstalk_alarm(struct conn *conn);
+/* Does a lease of this connection end within the margin? */
+bool bi_beanstalk_is_soon(struct conn *conn);
 
+/* The topic of a tube has one reference more. */
+void bi_beanstalk_referenced(struct server *server, struct tube *tube);
 /* A connection lets go of a tube. */
 void bi_beanstalk_let_go(struct server *server, struct tube *tube);
 

@@ -163,6 +163,9 @@ void bi_request_abandon(struct request *request)
         return;
     }
     drop_results(request);
+    if (request->tube != NULL && request->op.kind == BIDE_OP_TOPIC_REF &&
+        request->op.status == BIDE_OK)
+        bi_beanstalk_referenced(request->server, request->tube);
     if (request->tube != NULL)
         bi_beanstalk_let_go(request->server, request->tube);
     bi_request_free(request);
