@@ -28,6 +28,7 @@ struct serving {
     char folder[64];
     struct sockaddr_un address;
     pid_t pid;
+    bool asked; /* to stop */
 };
 
 struct client {
@@ -61,6 +62,7 @@ static inline void serving_start(struct serving *serving, const char *url)
     static const struct server_limits limits = {.max_connections = 1000,
                                                 .stop_timeout_ms = INT64_C(600000),
                                                 .max_client_bytes = (uint64_t)1 << 30};
+    serving->asked = false;
     strcpy(serving->folder, "/tmp/bide-serving-XXXXXX");
     assert_non_null(mkdtemp(serving->folder));
     const char *mark = strstr(url, "%s");
@@ -97,12 +99,19 @@ static inline void serving_clean(const struct serving *serving)
     assert_int_equal(rmdir(serving->folder), 0);
 }
 
+static inline void serving_ask_to_stop(struct serving *serving)
+{
+    if (!serving->asked)
+        assert_int_equal(kill(serving->pid, SIGTERM), 0);
+    serving->asked = true;
+}
+
 /* Asks it to stop; it must end by itself, and well. */
 static inline void serving_stop(struct serving *serving)
 {
     int status = -1;
     pid_t ended = 0;
-    assert_int_equal(kill(serving->pid, SIGTERM), 0);
+    serving_ask_to_stop(serving);
     for (int i = 0; i < PATIENCE_S * 100 && ended == 0; i++) {
         ended = waitpid(serving->pid, &status, WNOHANG);
         if (ended == 0)
