@@ -276,6 +276,86 @@ static void what_is_sent_is_appended(void **state)
     assert_memory_equal(bytes.data, expected, sizeof(expected));
 }
 
+#define EXPECT(...)                                                  \
+    do {                                                             \
+        static const unsigned char expected[] = {__VA_ARGS__};       \
+        assert_int_equal(bytes.size, sizeof(expected));              \
+        assert_memory_equal(bytes.data, expected, sizeof(expected)); \
+    } while (0)
+
+/* The examples of docs/PROTOCOL.md. Other clients count on them. */
+static void arguments_are_the_bytes_that_the_protocol_says(void **state)
+{
+    (void)state;
+    static const bide_slice topic = {"mail", 4};
+    op = (bide_op){.kind = BIDE_OP_PUT, .put = {.topic = topic, .body = {"hello", 5}}};
+    send_op();
+    EXPECT(5, 'm', 'a', 'i', 'l', 0, 6, 'h', 'e', 'l', 'l', 'o');
+    bi_call_done(&call);
+    op = (bide_op){.kind = BIDE_OP_RESERVE};
+    op.reserve =
+        (bide_reserve_args){.topics = &topic, .topic_count = 1, .timeout_ms = 1000, .job_max = 1};
+    send_op();
+    EXPECT(1, 5, 'm', 'a', 'i', 'l', 0, 0, 0xd0, 0x0f, 1);
+    bi_call_done(&call);
+}
+
+/* Every field of a job has a number of its own: its place in the answer. */
+static void a_job_is_the_bytes_that_the_protocol_says(void **state)
+{
+    (void)state;
+    op = (bide_op){.kind = BIDE_OP_PEEK};
+    send_op();
+    *call.op.look.job = (bide_job){.id = 1,
+                                   .token = 2,
+                                   .topic = "t",
+                                   .state = BIDE_STATE_DONE,
+                                   .priority = 6,
+                                   .body = "b",
+                                   .body_size = 1,
+                                   .ttr_ms = 8,
+                                   .delay_ms = 9,
+                                   .left_ms = 10,
+                                   .age_ms = 11,
+                                   .run_at_ms = 12,
+                                   .created_ms = 13,
+                                   .ready_ms = 14,
+                                   .reserved_ms = 15,
+                                   .touched_ms = 16,
+                                   .buried_ms = 17,
+                                   .done_ms = 18,
+                                   .reserves = 19,
+                                   .timeouts = 20,
+                                   .releases = 21,
+                                   .fails = 22,
+                                   .buries = 23,
+                                   .kicks = 24,
+                                   .touches = 25,
+                                   .key = "k",
+                                   .key_size = 1,
+                                   .last_error = "e",
+                                   .last_error_size = 1,
+                                   .result = "r",
+                                   .result_size = 1,
+                                   .progress = "p",
+                                   .progress_size = 1,
+                                   .run_at_wall = true,
+                                   .cancel_wanted = true,
+                                   .max_retries = 33,
+                                   .failures = 34,
+                                   .backoff_base_ms = 35,
+                                   .backoff_max_ms = 36,
+                                   .expires_at_ms = 37,
+                                   .retain_ms = 38};
+    call.op.status = BIDE_OK;
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode_result(&call, &bytes), BIDE_OK);
+    EXPECT(1, 44, 0, 0, 0, 1, 2, 2, 't', 5, 6, 1, 2, 'b', 16, 18, 20, 22, 24, 26, 28, 30, 32, 34,
+           36, 19, 20, 21, 22, 23, 24, 25, 2, 'k', 2, 'e', 2, 'r', 2, 'p', 1, 0, 1, 66, 34, 70, 72,
+           74, 76);
+    bi_call_done(&call);
+}
+
 static void put_and_delete_take_no_memory_and_a_reserve_takes_one_block(void **state)
 {
     (void)state;
@@ -338,6 +418,8 @@ int main(void)
         cmocka_unit_test(a_refusal_is_a_sentence_and_changes_nothing_else),
         cmocka_unit_test(a_sentence_that_is_too_long_is_cut),
         cmocka_unit_test(what_is_sent_is_appended),
+        cmocka_unit_test(arguments_are_the_bytes_that_the_protocol_says),
+        cmocka_unit_test(a_job_is_the_bytes_that_the_protocol_says),
         cmocka_unit_test(put_and_delete_take_no_memory_and_a_reserve_takes_one_block),
         cmocka_unit_test(the_structs_are_as_large_as_when_the_tables_were_written),
     };
