@@ -293,7 +293,8 @@ static int open_queue(struct program *p, bide_options *resolved, char *error)
 
 /* ---- the server ---- */
 
-/* Those that the loop takes wait until it is there. */
+/* Those that the loop takes wait until it is there, and are not looked at any more when it has
+ * ended. */
 static void hold_signals(int how)
 {
     sigset_t set;
@@ -378,6 +379,7 @@ static int serve(struct program *p, char *error)
     code = start_server(p, &resolved, error);
     if (code == EXIT_OK)
         bi_server_run(p->server);
+    hold_signals(SIG_BLOCK); /* what is being stored is stored, however impatient somebody is */
     bi_server_free(p->server);
     bide_close(p->queue);
     return code;
