@@ -95,12 +95,17 @@ static void shorten(struct story *story, const struct settings *settings, struct
 
 /* ---- streams ---- */
 
+static bool in_file(const struct settings *settings)
+{
+    return strstr(settings->duel.commands[1], "sqlite:") != NULL;
+}
+
 static bool run_seed(const struct settings *settings, uint64_t seed)
 {
     struct story story;
     struct verdict verdict;
     int64_t start_us = clock_us();
-    story_make(&story, seed, settings->turns);
+    story_make(&story, seed, settings->turns, in_file(settings));
     duel(&story, &settings->duel, &verdict);
     bool same = verdict.same;
     if (same && settings->verbose)
@@ -141,7 +146,7 @@ static bool notices(const struct settings *settings, const char *from, const cha
     altered.alter_to = to;
     for (uint64_t seed = 1; seed <= 5 && verdict.same; seed++) {
         struct story story;
-        story_make(&story, seed, settings->turns);
+        story_make(&story, seed, settings->turns, in_file(settings));
         duel(&story, &altered, &verdict);
         story_done(&story);
     }

@@ -16,6 +16,8 @@ struct teller {
     bool may_wait;   /* this turn has its waiting reserve, */
     bool last;       /* or another command behind which none may stand */
     bool draining;
+    bool in_file;
+    bool deleted; /* this turn has a delete */
 };
 
 static const char *const tubes[] = {"default", "a", "b", "c/d;e", "long.name-of_a(tube)$+"};
@@ -205,6 +207,7 @@ static void tell_job_command(struct teller *teller, const char *verb)
 
 static void tell_delete(struct teller *teller)
 {
+    teller->deleted = true;
     tell_job_command(teller, "delete");
 }
 
@@ -382,13 +385,19 @@ static void tell_command(struct teller *teller)
     size_t i = 0;
     for (; chosen >= tellings[i].weight; i++)
         chosen -= tellings[i].weight;
-    tellings[i].tell(teller);
+    bool looks = tellings[i].tell == tell_tube_command || tellings[i].tell == tell_list ||
+                 tellings[i].tell == tell_stats;
+    if (looks && teller->in_file && teller->deleted)
+        tell_peek(teller);
+    else
+        tellings[i].tell(teller);
 }
 
 /* The life of a job in one piece, by an id that is not known when it is sent. */
 static void tell_life(struct teller *teller)
 {
     unsigned job = teller->jobs;
+    teller->deleted = true;
     tell_put(teller);
     if (teller->draining)
         return;
@@ -446,7 +455,7 @@ static void tell_turn(struct teller *teller)
     struct turn *turn = teller->turn;
     turn->client = (int)below(teller, STORY_CLIENTS);
     turn->cuts = one_in(teller, 3) ? rng_next(&teller->rng) | 1 : 0;
-    teller->may_wait = teller->last = false;
+    teller->may_wait = teller->last = teller->deleted = false;
     if (one_in(teller, 8)) {
         tell_life(teller);
     } else {
@@ -458,9 +467,9 @@ static void tell_turn(struct teller *teller)
         tell_end(teller);
 }
 
-void story_make(struct story *story, uint64_t seed, size_t turns)
+void story_make(struct story *story, uint64_t seed, size_t turns, bool in_file)
 {
-    struct teller teller = {.rng = {seed}};
+    struct teller teller = {.rng = {seed}, .in_file = in_file};
     story->turns = calloc(turns, sizeof *story->turns);
     story->count = turns;
     if (!story->turns) {

@@ -58,7 +58,9 @@ struct story {
     size_t count;
 };
 
-void story_make(struct story *story, uint64_t seed, size_t turns);
+/* in_file: in one piece with a delete nobody looks for tubes, since a tube stays until it is stored
+ * that its last job is gone. */
+void story_make(struct story *story, uint64_t seed, size_t turns, bool in_file);
 void story_done(struct story *story);
 
 #endif
