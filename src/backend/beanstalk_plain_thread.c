@@ -299,7 +299,9 @@ static int64_t next_moment(struct plain *plain)
         if ((idle || is_blocked(each)) && each->deadline < moment)
             moment = each->deadline;
     }
-    if (wants && plain->main == NULL && plain->try_at < moment)
+    if (wants && plain->main != NULL)
+        return 0;
+    if (wants && plain->try_at < moment)
         moment = plain->try_at;
     return moment;
 }

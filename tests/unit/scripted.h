@@ -46,7 +46,7 @@ static struct scripted server;
 
 /* ---- listening ---- */
 
-static void listen_here(void)
+static inline void listen_here(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof(address.sun_path), "%s", server.path);
@@ -57,20 +57,20 @@ static void listen_here(void)
     assert_int_equal(listen(server.listening, 16), 0);
 }
 
-static void stop_listening(void)
+static inline void stop_listening(void)
 {
     close(server.listening);
     server.listening = -1;
     unlink(server.path);
 }
 
-static bool readable(int fd, int timeout_ms)
+static inline bool readable(int fd, int timeout_ms)
 {
     struct pollfd polled = {.fd = fd, .events = POLLIN};
     return poll(&polled, 1, timeout_ms) == 1;
 }
 
-static void accept_one(void)
+static inline void accept_one(void)
 {
     assert_true(readable(server.listening, PATIENCE_MS));
     server.fd = accept(server.listening, NULL, NULL);
@@ -78,7 +78,7 @@ static void accept_one(void)
     server.size = 0;
 }
 
-static void hang_up(void)
+static inline void hang_up(void)
 {
     close(server.fd);
     server.fd = -1;
@@ -86,18 +86,18 @@ static void hang_up(void)
 
 /* ---- talking ---- */
 
-static void say_bytes(const void *data, size_t size)
+static inline void say_bytes(const void *data, size_t size)
 {
     assert_int_equal(send(server.fd, data, size, MSG_NOSIGNAL), (ssize_t)size);
 }
 
-static void say(const char *text)
+static inline void say(const char *text)
 {
     say_bytes(text, strlen(text));
 }
 
 /* Until so many bytes are there. */
-static void read_until(size_t size)
+static inline void read_until(size_t size)
 {
     assert_true(size <= IN_SIZE);
     while (server.size < size) {
@@ -108,14 +108,14 @@ static void read_until(size_t size)
     }
 }
 
-static void drop(size_t size)
+static inline void drop(size_t size)
 {
     server.size -= size;
     memmove(server.in, server.in + size, server.size);
 }
 
 /* The next line, without its end. */
-static void hear_line(char *line, size_t room)
+static inline void hear_line(char *line, size_t room)
 {
     char *end;
     while ((end = memmem(server.in, server.size, "\r\n", 2)) == NULL)
@@ -127,7 +127,7 @@ static void hear_line(char *line, size_t room)
     drop(size + 2);
 }
 
-static void expect(const char *text)
+static inline void expect(const char *text)
 {
     char line[300];
     hear_line(line, sizeof(line));
@@ -135,7 +135,7 @@ static void expect(const char *text)
 }
 
 /* The other side closes; what it still says is not looked at. */
-static void expect_end(void)
+static inline void expect_end(void)
 {
     char byte[4096];
     ssize_t size = 1;
@@ -146,14 +146,14 @@ static void expect_end(void)
     hang_up();
 }
 
-static bool nothing_comes(int for_ms)
+static inline bool nothing_comes(int for_ms)
 {
     return server.size == 0 && !readable(server.fd, for_ms);
 }
 
 /* ---- hello ---- */
 
-static void hello_as(const char *answer)
+static inline void hello_as(const char *answer)
 {
     accept_one();
     expect("call 1 ping 0");
@@ -161,13 +161,13 @@ static void hello_as(const char *answer)
     say(answer);
 }
 
-static void hello_tagged(void)
+static inline void hello_tagged(void)
 {
     hello_as("ANSWER 1 0 1\r\n");
     say_bytes("\0\r\n", 3);
 }
 
-static void hello_plain(void)
+static inline void hello_plain(void)
 {
     hello_as("UNKNOWN_COMMAND\r\nUNKNOWN_COMMAND\r\n");
 }
@@ -180,7 +180,7 @@ struct heard {
     unsigned char data[1024];
 };
 
-static void hear_call(struct heard *heard, bide_op_kind kind)
+static inline void hear_call(struct heard *heard, bide_op_kind kind)
 {
     char line[300], name[40];
     char error[BIDE_ERROR_SIZE];
@@ -199,7 +199,7 @@ static void hear_call(struct heard *heard, bide_op_kind kind)
 }
 
 /* The bytes of an answer, which are to be freed. */
-static struct call_bytes answer_of(struct heard *heard, int code)
+static inline struct call_bytes answer_of(struct heard *heard, int code)
 {
     struct call_bytes result = {NULL, 0, 0};
     struct call_bytes all = {NULL, 0, 0};
@@ -217,7 +217,7 @@ static struct call_bytes answer_of(struct heard *heard, int code)
     return all;
 }
 
-static void answer(struct heard *heard, int code)
+static inline void answer(struct heard *heard, int code)
 {
     struct call_bytes all = answer_of(heard, code);
     say_bytes(all.data, all.size);
@@ -226,7 +226,7 @@ static void answer(struct heard *heard, int code)
 
 /* ---- the client ---- */
 
-static void *open_there(void *unused)
+static inline void *open_there(void *unused)
 {
     (void)unused;
     server.code = bide_open(server.url, NULL, &server.queue);
@@ -235,7 +235,7 @@ static void *open_there(void *unused)
 }
 
 /* Opens, while hello() is played. Answers the code of the open. */
-static int open_client(const char *parameters, void (*hello)(void))
+static inline int open_client(const char *parameters, void (*hello)(void))
 {
     pthread_t thread;
     snprintf(server.url, sizeof(server.url), "beanstalk://%s?%s", server.path, parameters);
@@ -246,20 +246,20 @@ static int open_client(const char *parameters, void (*hello)(void))
     return server.code;
 }
 
-static void submit(bide_op *op)
+static inline void submit(bide_op *op)
 {
     bide_op *ops[] = {op};
     op->cq = server.cq;
     assert_int_equal(bide_submit(server.queue, ops, 1), 1);
 }
 
-static void drain_until_completed(bide_op *op)
+static inline void drain_until_completed(bide_op *op)
 {
     for (int i = 0; i < PATIENCE_MS / 10 && op->status == BIDE_PENDING; i++)
         assert_true(bide_cq_wait(server.cq, 10) >= 0);
 }
 
-static void completes(bide_op *op, int code)
+static inline void completes(bide_op *op, int code)
 {
     drain_until_completed(op);
     if (op->status != code)
@@ -268,14 +268,14 @@ static void completes(bide_op *op, int code)
     assert_true((op->error[0] == 0) == (code == BIDE_OK));
 }
 
-static bide_op put_of(const char *body)
+static inline bide_op put_of(const char *body)
 {
     return (bide_op){.kind = BIDE_OP_PUT, .put = {.topic = {"t", 1}, .body = {body, strlen(body)}}};
 }
 
 static const bide_slice topic_t = {"t", 1};
 
-static bide_op reserve_of(bide_job *job, int64_t timeout_ms)
+static inline bide_op reserve_of(bide_job *job, int64_t timeout_ms)
 {
     return (bide_op){.kind = BIDE_OP_RESERVE,
                      .reserve = {.topics = &topic_t,
@@ -287,7 +287,7 @@ static bide_op reserve_of(bide_job *job, int64_t timeout_ms)
 
 /* ---- before and after each test ---- */
 
-static int begin_script(void **state)
+static inline int begin_script(void **state)
 {
     (void)state;
     memset(&server, 0, sizeof(server));
@@ -300,7 +300,7 @@ static int begin_script(void **state)
     return 0;
 }
 
-static int end_script(void **state)
+static inline int end_script(void **state)
 {
     (void)state;
     if (server.fd >= 0)
