@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONNECT_TIMEOUT_MS 5000
-#define RECONNECT_MIN_MS   50
-#define RECONNECT_MAX_MS   5000
+#define CONNECT_TIMEOUT_US INT64_C(5000000)
+#define RECONNECT_MIN_US   INT64_C(50000)
+#define RECONNECT_MAX_US   INT64_C(5000000)
 #define PATIENCE_MAX_MS    86400000
 
 const char *const bi_client_address_parameters[] = {"secret", "connect_timeout", "reconnect_min",
@@ -153,9 +153,9 @@ static int set_location(struct address *address, char *location, char *error)
 int bi_client_address_parse(struct address *address, const struct bi_url *url, char *error)
 {
     char location[BI_URL_MAX];
-    *address = (struct address){.connect_timeout = CONNECT_TIMEOUT_MS * 1000,
-                                .reconnect_min = RECONNECT_MIN_MS * 1000,
-                                .reconnect_max = RECONNECT_MAX_MS * 1000};
+    *address = (struct address){.connect_timeout = CONNECT_TIMEOUT_US,
+                                .reconnect_min = RECONNECT_MIN_US,
+                                .reconnect_max = RECONNECT_MAX_US};
     if (strncmp(url->location, "//", 2) != 0)
         return invalid(error,
                        "a server is named as in beanstalk://host:11300 or "

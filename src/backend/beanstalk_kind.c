@@ -13,16 +13,15 @@ struct kind {
     size_t timeout; /* where it stands in the op; 0: it never waits */
 };
 
-#define TIMEOUT(member) offsetof(bide_op, member.timeout_ms)
+#define TIMEOUT(member) offsetof(bide_op, member)
 
 static const struct kind kinds[BIDE_OP_COUNT] = {
-    [BIDE_OP_RESERVE] = {true, true, TIMEOUT(reserve)},
+    [BIDE_OP_RESERVE] = {true, true, TIMEOUT(reserve.timeout_ms)},
     [BIDE_OP_RESERVE_JOB] = {false, true, 0},
-    [BIDE_OP_FINISH_AND_RESERVE] = {false, true,
-                                    offsetof(bide_op, finish_and_reserve.reserve.timeout_ms)},
-    [BIDE_OP_WAIT] = {true, false, TIMEOUT(wait)},
-    [BIDE_OP_EVENTS] = {true, false, TIMEOUT(feed)},
-    [BIDE_OP_RECOVERED] = {true, false, TIMEOUT(recovered)},
+    [BIDE_OP_FINISH_AND_RESERVE] = {false, true, TIMEOUT(finish_and_reserve.reserve.timeout_ms)},
+    [BIDE_OP_WAIT] = {true, false, TIMEOUT(wait.timeout_ms)},
+    [BIDE_OP_EVENTS] = {true, false, TIMEOUT(feed.timeout_ms)},
+    [BIDE_OP_RECOVERED] = {true, false, TIMEOUT(recovered.timeout_ms)},
     [BIDE_OP_PEEK] = {true, false, 0},
     [BIDE_OP_PEEK_FIRST] = {true, false, 0},
     [BIDE_OP_FIND] = {true, false, 0},

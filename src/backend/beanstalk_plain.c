@@ -115,9 +115,10 @@ static struct talk *make_talk(const struct plain *plain, bide_op *op)
     const int64_t *timeout = bi_kind_timeout(op);
     talk->op = op;
     talk->kind = bi_plain_kind(op->kind);
-    talk->waits = timeout != NULL && *timeout != 0;
+    int64_t timeout_ms = timeout == NULL ? 0 : *timeout;
+    talk->waits = timeout_ms != 0;
     talk->bytes = talk->waits ? 0 : op->private_.bytes;
-    int64_t patience = talk->waits ? *timeout * 1000 : plain->address.connect_timeout;
+    int64_t patience = talk->waits ? timeout_ms * 1000 : plain->address.connect_timeout;
     talk->deadline = patience < 0 ? PLAIN_NEVER : bi_clock_boot() + patience;
     return talk;
 }
@@ -146,7 +147,10 @@ static int add(struct plain *plain, struct talk *talk)
     if (bi_keep(op) != BIDE_OK)
         return bi_kind_refuse(op, BIDE_ENOMEM, "out of memory");
     talk->prev = plain->last;
-    *(plain->last != NULL ? &plain->last->next : &plain->first) = talk;
+    if (plain->last != NULL)
+        plain->last->next = talk;
+    else
+        plain->first = talk;
     plain->last = talk;
     plain->waiting += talk->waits;
     plain->pending_ops += !talk->waits;

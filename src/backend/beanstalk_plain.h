@@ -169,7 +169,7 @@ int bi_plain_cannot(bide_op *op, const char *what);
 /* What a reply means that no command wants. */
 int bi_plain_error(const struct plain *plain, bide_op *op, const struct reply *reply);
 bool bi_reply_is(const struct reply *reply, const char *word);
-void *bi_plain_run(void *plain);
+void *bi_plain_run(void *argument);
 
 /* ---- wires ---- */
 

@@ -155,7 +155,7 @@ static bool remember(struct wire *wire, const bide_slice *topics, size_t count)
     size_t size = 0;
     for (size_t i = 0; i < count; i++)
         size += topics[i].size + 1;
-    char *names = malloc(size);
+    char *names = malloc(size + 1);
     if (names == NULL)
         return false;
     free(wire->watched);

@@ -202,7 +202,8 @@ struct request *bi_client_request_new(const struct tagged *tagged, bide_op *op, 
     request->op = op;
     request->call.request = request->cancel.request = request;
     const int64_t *timeout = bi_kind_timeout(op);
-    bool waits = timeout != NULL && *timeout != 0;
+    int64_t timeout_ms = timeout == NULL ? 0 : *timeout;
+    bool waits = timeout_ms != 0;
     request->waits = waits && !shut;
     request->shut = shut && (waits || op->kind == BIDE_OP_FINISH_AND_RESERVE);
     bool made = !request->shut || op->kind != BIDE_OP_FINISH_AND_RESERVE || make_finish(request);
@@ -212,7 +213,7 @@ struct request *bi_client_request_new(const struct tagged *tagged, bide_op *op, 
         bi_client_request_free(request);
         return NULL;
     }
-    int64_t patience = request->waits ? *timeout * 1000 : tagged->address.connect_timeout;
+    int64_t patience = request->waits ? timeout_ms * 1000 : tagged->address.connect_timeout;
     request->deadline = patience < 0 ? NEVER : bi_clock_boot() + patience;
     return request;
 }

@@ -160,7 +160,7 @@ bool bi_receive(struct tagged *tagged, char *reason);
 
 /* ---- the thread ---- */
 
-void *bi_tagged_run(void *tagged);
+void *bi_tagged_run(void *argument);
 
 /* ---- losing and finding connections (with the lock) ---- */
 
