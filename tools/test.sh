@@ -26,15 +26,16 @@ sim         300  simulator, 1.2 million steps
 fault       400  loss of power, failing and full disks, kill -9
 fuzz        400  every fuzz target for 20 seconds
 serverbench  60  the benchmark of servers runs, and says what it lacks
-interop     240  clients of Ruby, PHP and Node.js
+interop     240  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   300  bided as a program: flags, file, sockets, signals, log, privileges
 robust      240  bided in rough hands: storms, clients that do not read, babble, kill -9
 bare        300  without SQLite: builds, and has the queue in memory
 asan        900  unit, contract, simulator, fault, robust with the address and undefined sanitizers
 tsan        900  unit, contract, robust with the thread sanitizer
 '
-urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7'
-sanitized_urls='memory: sqlite:?sync=off&cache_bytes=1&batch_jobs=7'
+urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7
+    beanstalk: beanstalk:?behind=sqlite&sync=off'
+sanitized_urls='memory: sqlite:?sync=off&cache_bytes=1&batch_jobs=7 beanstalk:'
 
 # Counting. A step appends lines "passed failed" to the file $counts.
 
@@ -197,7 +198,11 @@ step_robust() {
     run_robust build-gcc 5
     check_counted build-gcc/killserver --server build-gcc/bided --rounds 10
 }
-step_interop() { build_gcc && check_counted tests/interop/run.sh --build build-gcc; }
+step_interop() {
+    build_gcc || return 1
+    check_counted tests/interop/run.sh --build build-gcc
+    check_counted build-gcc/plain
+}
 
 step_operation() { build_gcc && check_counted build-gcc/operation; }
 

@@ -131,8 +131,8 @@ static bool is_full(const struct plain *plain, const struct talk *talk)
             plain->pending_bytes + talk->bytes > options->max_pending_bytes);
 }
 
-/* With the lock. */
-static int add(struct plain *plain, struct talk *talk)
+/* With the lock: may the talk begin? */
+static int may_add(struct plain *plain, const struct talk *talk)
 {
     bide_op *op = talk->op;
     while (is_full(plain, talk) && !plain->closing) {
@@ -146,6 +146,11 @@ static int add(struct plain *plain, struct talk *talk)
         return bi_kind_refuse(op, BIDE_TOO_MANY_WAITERS, "too many calls of this client wait");
     if (bi_keep(op) != BIDE_OK)
         return bi_kind_refuse(op, BIDE_ENOMEM, "out of memory");
+    return BIDE_PENDING;
+}
+
+static void add(struct plain *plain, struct talk *talk)
+{
     talk->prev = plain->last;
     if (plain->last != NULL)
         plain->last->next = talk;
@@ -156,8 +161,7 @@ static int add(struct plain *plain, struct talk *talk)
     plain->pending_ops += !talk->waits;
     plain->pending_bytes += talk->bytes;
     plain->news = true;
-    op->private_.waiter = talk;
-    return BIDE_PENDING;
+    talk->op->private_.waiter = talk;
 }
 
 static int submit_one(struct plain *plain, bide_op *op)
@@ -169,10 +173,12 @@ static int submit_one(struct plain *plain, bide_op *op)
     if (talk == NULL)
         return bi_kind_refuse(op, BIDE_ENOMEM, "out of memory");
     pthread_mutex_lock(&plain->lock);
-    code = add(plain, talk);
-    pthread_mutex_unlock(&plain->lock);
-    if (code != BIDE_PENDING)
+    code = may_add(plain, talk);
+    if (code == BIDE_PENDING)
+        add(plain, talk);
+    else
         free(talk);
+    pthread_mutex_unlock(&plain->lock);
     return code;
 }
 

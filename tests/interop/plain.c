@@ -620,7 +620,7 @@ static const struct test tests[] = {
 static void run_here(const struct apart *apart, struct trace *trace)
 {
     checks_begin(apart->url, apart->theme, apart->test, trace);
-    CHECK(server_start(&server, command, "", false));
+    CHECK(server_start(&server, command, "", "", false));
     queue = open_another("");
     apart->body();
     OK(bide_close(queue));
