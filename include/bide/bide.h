@@ -109,13 +109,14 @@ typedef struct bide_options {
     }
 
 /*
- * Opens the queue that the URL names: "memory:", or "sqlite:PATH" for one in a file, which is made
- * if it does not exist. options may be NULL. *out is set on success only. With a file, what was
+ * Opens the queue that the URL names: "memory:"; "sqlite:PATH" for one in a file, which is made
+ * if it does not exist; "beanstalk://HOST:PORT" or "beanstalk:///PATH" for one that a bided or a
+ * beanstalkd keeps. options may be NULL. *out is set on success only. With a file, what was
  * stored is loaded in the background: see bide_wait_recovered(). On failure bide_last_error() says
  * what is wrong: BIDE_EINVAL the URL, an option, or a file that is not bide's or of a newer
  * version; BIDE_EBUSY another process (or this one) has the file open; BIDE_EIO, EFULL it cannot be
- * read or written; BIDE_ENOMEM, ESYSTEM. A child that is forked later must not use the queue, not
- * even close it: it has no threads.
+ * read or written, or no server answers; BIDE_ENOMEM, ESYSTEM. A child that is forked later must
+ * not use the queue, not even close it: it has no threads.
  */
 BIDE_API int bide_open(const char *url, const bide_options *options, bide **out);
 
