@@ -226,7 +226,11 @@ static void work_and_kill(struct peer *peer, struct rng *rng)
     }
     UNTIL(has_answered());
     usleep((useconds_t)rng_below(rng, LIFE_MS * 1000));
-    peer_kill(peer);
+    /* One time in five it is asked to end, which must lose as little. */
+    if (rng_one_in(rng, 5))
+        peer_stop(peer);
+    else
+        peer_kill(peer);
     for (int i = 0; i < WORKERS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
