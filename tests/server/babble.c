@@ -12,7 +12,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* %n a number, %d a duration, %i an id, %t a tube, %b a size, perhaps options, and a body, %m several
- * jobs; %l the token of a lease that was heard of, and %j its job. */
+ * jobs; %c an op with its arguments; %l the token of a lease that was heard of, and %j its job. */
 static const char *const commands[] = {
     "put %n %d %d %b",
     "put %n 0 60 %b",
@@ -79,6 +79,12 @@ static const char *const commands[] = {
     "done %i 1 retain=9\r\nx",
     "lease %l done %j 1 retain=9\r\nx",
     "call %n %n %b",
+    "call 1 %c",
+    "call 2 %c",
+    "call 3 %c",
+    "call 4 %c",
+    "call-cancel 1",
+    "call-cancel 2",
     "purge-tube %t ready",
     "purge-tube %t buried",
     "call-cancel %n",
@@ -118,17 +124,18 @@ static const char *const options[] = {
 
 /* ---- commands ---- */
 
-static void add(struct babble *babble, const char *data, size_t size)
+void babble_add(struct babble *babble, const void *data, size_t size)
 {
     size_t room = BABBLE_MAX - babble->size;
     size = size < room ? size : room;
-    memcpy(babble->data + babble->size, data, size);
+    if (size > 0)
+        memcpy(babble->data + babble->size, data, size);
     babble->size += size;
 }
 
 static void add_text(struct babble *babble, const char *text)
 {
-    add(babble, text, strlen(text));
+    babble_add(babble, text, strlen(text));
 }
 
 static const char *any(struct babble *babble, const char *const *list, size_t count)
@@ -153,7 +160,7 @@ static void add_noise(struct babble *babble, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
         char byte = (char)rng_below(&babble->rng, 256);
-        add(babble, &byte, 1);
+        babble_add(babble, &byte, 1);
     }
 }
 
@@ -173,7 +180,7 @@ static void add_body(struct babble *babble)
                 add_text(babble, text);
                 option++;
             } else {
-                add(babble, option, 1);
+                babble_add(babble, option, 1);
             }
         }
     }
@@ -211,6 +218,9 @@ static void add_argument(struct babble *babble, char kind)
     case 'l':
         add_number(babble, babble->lease_token);
         break;
+    case 'c':
+        babble_call(babble);
+        break;
     case 'm':
         add_many(babble);
         break;
@@ -239,7 +249,7 @@ static void add_command(struct babble *babble)
         if (*command == '%')
             add_argument(babble, *++command);
         else
-            add(babble, command, 1);
+            babble_add(babble, command, 1);
     }
     add_text(babble, rng_one_in(&babble->rng, 50) ? "\n" : "\r\n");
 }

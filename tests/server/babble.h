@@ -28,6 +28,10 @@ struct babble {
 /* Makes a new stream. */
 void babble_next(struct babble *babble);
 
+/* Appends to the stream; what does not fit is left out. call: the name, size and arguments of an op. */
+void babble_add(struct babble *babble, const void *data, size_t size);
+void babble_call(struct babble *babble);
+
 /* Learns ids and leases from what the server answered. */
 void babble_hear(struct babble *babble, const char *data, size_t size);
 

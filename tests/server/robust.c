@@ -13,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct theme *const themes[] = {&order_theme, &slow_theme, &storm_theme};
+static const struct theme *const themes[] = {&order_theme, &slow_theme, &waiting_theme,
+                                             &storm_theme};
 
 struct settings {
     const char *filter;
