@@ -161,12 +161,15 @@ static void report_shape(struct contest *contest)
     for (enum daemon_kind i = 0; i < DAEMONS; i++) {
         const char *name = daemon_name(i);
         const struct match_line rate = {name, "ops/s", true, 0};
+        const struct match_line cpu = {name, "us of cpu per op", false, 0};
         const struct match_line ratio = {name, "of the empty server", true,
                                          i == DAEMON_BIDED ? ASKED : 0};
         match_divide(ratios, crowded->rates[i], empty->rates[i], contest->settings->repeat);
         match_line(empty, &rate, empty->rates[i]);
         match_line(crowded, &rate, crowded->rates[i]);
         match_line(crowded, &ratio, ratios);
+        match_line(empty, &cpu, empty->cpu_us[i]);
+        match_line(crowded, &cpu, crowded->cpu_us[i]);
     }
 }
 
