@@ -15,6 +15,7 @@
 #include "folder.h"
 #include "load.h"
 #include "match.h"
+#include "measure.h"
 #include "pin.h"
 #include "raw.h"
 
@@ -47,6 +48,7 @@ struct durable {
     struct match matches[PARTS];
     double job_rates[PARTS][BENCH_MAX_REPEAT]; /* of bided: jobs a second */
     double raw_rates[PARTS][BENCH_MAX_REPEAT]; /* rows a second */
+    double raw_cpu_us[PARTS][BENCH_MAX_REPEAT];
 };
 
 static void run_part(struct durable *durable, enum part part, size_t run,
@@ -92,14 +94,20 @@ static void run_raw(struct durable *durable, size_t run)
 
     folder_empty();
     struct raw *raw = raw_open(settings->folder->raw, settings->sync, BENCH_BODY_SIZE);
-    durable->raw_rates[PART_PUT][run] = raw_put(raw, count, RAW_BATCH);
-    durable->raw_rates[PART_DRAIN][run] = raw_drain(raw, count, RAW_BATCH);
+    for (enum part part = PART_PUT; part <= PART_DRAIN; part++) {
+        int64_t cpu_ns = measure_cpu_ns();
+        double rate =
+            part == PART_PUT ? raw_put(raw, count, RAW_BATCH) : raw_drain(raw, count, RAW_BATCH);
+        durable->raw_rates[part][run] = rate;
+        durable->raw_cpu_us[part][run] = (double)(measure_cpu_ns() - cpu_ns) / 1000 / (double)count;
+    }
     raw_close(raw);
 }
 
 static void report_raw(struct durable *durable, enum part part)
 {
     static const struct match_line raw = {"raw", "rows/s", true, 0};
+    static const struct match_line raw_cpu = {"raw", "us of cpu per row", false, 0};
     static const struct match_line own = {"bided", "jobs/s", true, 0};
     const struct match_line ratio = {"ratio", "of raw", true, parts[part].asked_of_raw};
     struct match *match = &durable->matches[part];
@@ -110,6 +118,7 @@ static void report_raw(struct durable *durable, enum part part)
     match_line(match, &raw, durable->raw_rates[part]);
     match_line(match, &own, durable->job_rates[part]);
     match_line(match, &ratio, ratios);
+    match_line(match, &raw_cpu, durable->raw_cpu_us[part]);
 }
 
 static void run_pinned(struct durable *durable, const struct pin *pin)
