@@ -10,28 +10,30 @@ unset CC CXX CFLAGS CPPFLAGS LDFLAGS
 
 # name, seconds allowed, what is done
 steps='
-gcc         240  build with gcc, warnings as errors
-clang       240  build with clang, warnings as errors
-layers       20  includes point down, every source is built
-headers      60  every header compiles alone, as C11 and as C++
-core        240  the core is pure
-symbols     240  the library exports what tests/symbols.txt lists
-install     240  an installed library is found by pkg-config, shared and static
-format       60  clang-format has nothing to change
-tidy        300  clang-tidy has nothing to say
-unit        240  unit tests
-contract    600  contract suite
-examples    240  every example does what it says
-sim         300  simulator, 1.2 million steps
-fault       400  loss of power, failing and full disks, kill -9
-fuzz        400  every fuzz target for 20 seconds
-serverbench  60  the benchmark of servers runs, and says what it lacks
-interop     240  clients of Ruby, PHP and Node.js; the library and beanstalkd
-operation   300  bided as a program: flags, file, sockets, signals, log, privileges
-robust      240  bided in rough hands: storms, clients that do not read, babble, kill -9
-bare        300  without SQLite: builds, and has the queue in memory
-asan        900  unit, contract, simulator, fault, robust with the address and undefined sanitizers
-tsan        900  unit, contract, robust with the thread sanitizer
+gcc         480  build with gcc, warnings as errors
+clang       480  build with clang, warnings as errors
+layers       40  includes point down, every source is built
+headers     120  every header compiles alone, as C11 and as C++
+core        480  the core is pure
+symbols     480  the library exports what tests/symbols.txt lists
+install     480  an installed library is found by pkg-config, shared and static
+format      120  clang-format has nothing to change
+tidy        600  clang-tidy has nothing to say
+unit        480  unit tests
+contract   1200  contract suite
+examples    480  every example does what it says
+sim         600  simulator, 1.2 million steps
+fault       800  loss of power, failing and full disks, kill -9
+wire        600  transcripts of the protocol, on bided and on beanstalkd
+differ      600  random commands to bided and to beanstalkd
+fuzz        800  every fuzz target for 10 seconds
+serverbench 120  the benchmark of servers runs, and says what it lacks
+interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
+operation   600  bided as a program: flags, file, sockets, signals, log, privileges
+robust      480  bided in rough hands: storms, clients that do not read, babble, kill -9
+bare        600  without SQLite: builds, and has the queue in memory
+asan       1800  unit, contract, simulator, fault, robust with the address and undefined sanitizers
+tsan       1800  unit, contract, robust with the thread sanitizer
 '
 urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7
     beanstalk: beanstalk:?behind=sqlite&sync=off'
@@ -90,17 +92,21 @@ check_unit() { # program
     fi
 }
 
-# Building. A directory that was set up in another way is made anew.
+# Building, one at a time. A directory that was set up in another way is made anew.
 
 build() { # name compiler option...
-    local dir=build-$1 compiler=$2 wanted="$*"
+    local dir=build-$1 compiler=$2 wanted="$*" status=0
     shift 2
+    exec 8<tools/test.sh
+    flock 8
     if [ "$(cat "$dir/bide-setup" 2>/dev/null)" != "$wanted" ]; then
         rm -rf "$dir"
-        CC=$compiler meson setup "$dir" --libdir lib -Dwerror=true -Dtests=enabled "$@" || return 1
-        echo "$wanted" >"$dir/bide-setup"
+        CC=$compiler meson setup "$dir" --libdir lib -Dwerror=true -Dtests=enabled "$@" &&
+            echo "$wanted" >"$dir/bide-setup" || status=1
     fi
-    ninja -C "$dir" --quiet
+    [ "$status" != 0 ] || ninja -C "$dir" --quiet || status=1
+    exec 8<&-
+    return "$status"
 }
 
 build_gcc() { build gcc gcc; }
@@ -177,7 +183,23 @@ run_fault() { # build directory, rounds of kill -9
 
 step_fault() { build_gcc && run_fault build-gcc 40; }
 
-step_fuzz() { check_counted tools/fuzz.sh 20; }
+step_fuzz() { check_counted tools/fuzz.sh 10; }
+
+step_wire() {
+    build_gcc || return 1
+    check_counted build-gcc/wire --server beanstalkd
+    check_counted build-gcc/wire --server 'build-gcc/bided --url memory:'
+    check_counted build-gcc/wire --server 'build-gcc/bided --url sqlite:@/jobs.db'
+}
+
+step_differ() {
+    build_gcc || return 1
+    check_counted build-gcc/differ --self-test
+    check_counted build-gcc/differ --right 'build-gcc/bided --url memory:' --seeds 1-12
+    check_counted build-gcc/differ --left 'beanstalkd -b @ -f 0' \
+        --right 'build-gcc/bided --url sqlite:@/jobs.db?sync=full' --seeds 13-18
+}
+
 # No figure is looked at: every reply that it gets is checked, and it must come to an end.
 step_serverbench() {
     build_gcc || return 1
@@ -249,37 +271,49 @@ if [ "${1:-}" = --step ]; then
     exit
 fi
 
-# The driver.
+# The driver. The first steps build what the others use; of these two run at a time.
 
 scratch=$(mktemp -d) || exit 1
-child=
 trap 'rm -rf "$scratch"' EXIT
-trap 'kill "$child" 2>/dev/null; exit 130' INT TERM
+trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM
 
 total_passed=0
 total_failed=0
+running=0
+declare -A name_of limit_of text_of began_at
 
-run_step() { # name seconds description
-    local counts=$scratch/counts began=$SECONDS status passed failed
-    : >"$counts"
-    printf '%-11s %s ... ' "$1" "$3"
-    timeout -k 10 "$2" tools/test.sh --step "$1" "$counts" >"$scratch/log" 2>&1 </dev/null &
-    child=$!
-    wait "$child"
+begin_step() { # name seconds description
+    : >"$scratch/$1.counts"
+    timeout -k 10 "$2" tools/test.sh --step "$1" "$scratch/$1.counts" \
+        >"$scratch/$1.log" 2>&1 </dev/null &
+    name_of[$!]=$1
+    limit_of[$1]=$2
+    text_of[$1]=$3
+    began_at[$1]=$SECONDS
+    running=$((running + 1))
+}
+
+end_step() { # waits for one of them
+    local pid status name passed failed
+    wait -n -p pid
     status=$?
-    read -r passed failed < <(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' "$counts")
+    running=$((running - 1))
+    name=${name_of[$pid]}
+    read -r passed failed < <(awk '{ p += $1; f += $2 } END { print p + 0, f + 0 }' \
+        "$scratch/$name.counts")
     if [ "$status" = 124 ] || [ "$status" = 137 ]; then
-        echo "no end after $2 seconds" >>"$scratch/log"
+        echo "no end after ${limit_of[$name]} seconds" >>"$scratch/$name.log"
         failed=$((failed + 1))
     elif [ $((passed + failed)) = 0 ]; then
-        echo "nothing was counted (exit code $status)" >>"$scratch/log"
+        echo "nothing was counted (exit code $status)" >>"$scratch/$name.log"
         failed=1
     elif [ "$status" != 0 ] && [ "$failed" = 0 ]; then
         failed=1
     fi
-    echo "$passed passed, $failed failed ($((SECONDS - began)) s)"
+    printf '%-11s %s ... %s passed, %s failed (%s s)\n' "$name" "${text_of[$name]}" "$passed" \
+        "$failed" "$((SECONDS - began_at[$name]))"
     if [ "$failed" != 0 ]; then
-        sed 's/^/    /' "$scratch/log"
+        sed 's/^/    /' "$scratch/$name.log"
     fi
     total_passed=$((total_passed + passed))
     total_failed=$((total_failed + failed))
@@ -295,8 +329,12 @@ done
 while read -r name seconds description <&3; do
     [ -n "$name" ] || continue
     [ $# = 0 ] || [[ " $* " = *" $name "* ]] || continue
-    run_step "$name" "$seconds" "$description"
+    begin_step "$name" "$seconds" "$description"
+    [ "$running" -lt 2 ] && [ "$name" != gcc ] && [ "$name" != clang ] || end_step
 done 3<<<"$steps"
+while [ "$running" -gt 0 ]; do
+    end_step
+done
 
 echo "$total_passed passed, $total_failed failed"
 [ "$total_failed" = 0 ]
