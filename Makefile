@@ -11,7 +11,7 @@ STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan bench sim kill killserver livefuzz fuzz symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan bench sim kill killserver livefuzz fuzz differ symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -69,6 +69,11 @@ killserver: build/build.ninja ## kill -9 bided under load, again and again: ROUN
 livefuzz: build/build.ninja ## babble into a running bided: SECONDS=60
 	ninja -C build livefuzz bided
 	@build/livefuzz --server build/bided --seconds $(SECONDS) $(ARGS)
+
+differ: build/build.ninja ## compare bided with beanstalkd on random command streams: SEEDS=1-40
+	ninja -C build differ bided
+	@build/differ --right 'build/bided --url memory:' --seeds $(SEEDS) $(ARGS)
+	@build/differ --left 'beanstalkd -b @ -f 0' --right 'build/bided --url sqlite:@/jobs.db?sync=full' --seeds $(SEEDS) $(ARGS)
 
 symbols: build/build.ninja ## write the exported symbols to tests/symbols.txt
 	ninja -C build
