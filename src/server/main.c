@@ -393,9 +393,9 @@ static int run(struct program *p)
         bi_log(&p->log, BIDE_LOG_WARN,
                "systemd waits for a notification, but this bided was built without libsystemd-dev");
     int code = EXIT_LISTEN;
+    hold_signals(SIG_BLOCK); /* as soon as a client can come, somebody may send one */
     if (open_sockets(p, error)) {
         tell_listeners(p);
-        hold_signals(SIG_BLOCK);
         p->limits = p->config.limits;
         fit_connections(p, &p->limits);
         code = serve(p, error);

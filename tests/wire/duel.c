@@ -301,11 +301,9 @@ static void write_mark(struct ring *ring, int which, int client, char kind, unsi
     case 'W':
         bytes_text(out, ring->waiting == NOBODY ? "reserve" : "reserve-with-timeout 0");
         return;
-    case 'H':
-        if (ring->held[client] >= 0)
-            job = (unsigned)ring->held[client];
-        /* fallthrough */
     default:
+        if (kind == 'H' && ring->held[client] >= 0)
+            job = (unsigned)ring->held[client];
         snprintf(text, sizeof text, "%llu", (unsigned long long)id_of(side, STORY_JOBS, (long)job));
         bytes_text(out, text);
     }

@@ -31,7 +31,7 @@ bool link_fill(struct link *link, int64_t limit_us);
 /* What has come and is not taken yet. */
 static inline const char *link_data(const struct link *link)
 {
-    return link->in.data + link->taken;
+    return link->in.data == NULL ? "" : link->in.data + link->taken;
 }
 
 static inline size_t link_size(const struct link *link)
