@@ -311,9 +311,14 @@ static bool set_at(struct command *command, bide_slice value)
     return whole_moment(value, &command->update.run_at_ms);
 }
 
+/* As in a put, 0 is one second. */
 static bool set_ttr(struct command *command, bide_slice value)
 {
-    return whole_duration(value, &command->update.ttr_ms);
+    if (!whole_duration(value, &command->update.ttr_ms))
+        return false;
+    if (command->update.ttr_ms == 0)
+        command->update.ttr_ms = 1000;
+    return true;
 }
 
 static bool set_tube(struct command *command, bide_slice value)
@@ -757,7 +762,8 @@ static enum verb find_verb(const struct reader *reader)
 
 static enum parse parse_lease(struct command *command, struct reader *reader)
 {
-    if (!take_u64(reader, &command->token) || command->token == 0 || at_end(reader))
+    if (!take_u64(reader, &command->token) || command->token == 0 || at_end(reader) ||
+        *reader->at != ' ')
         return PARSE_BAD_FORMAT;
     skip_spaces(reader);
     enum verb verb = find_verb(reader);
@@ -774,6 +780,7 @@ enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t 
     struct reader reader = {line, line + size};
     command->counted = command->wants_body = command->leased = command->has_timeout = false;
     command->body_size = 0;
+    command->token = 0;
     command->verb = VERB_NONE;
     if (memchr(line, 0, size) != NULL)
         return PARSE_BAD_FORMAT;

@@ -102,8 +102,8 @@ struct command {
     char text[LINE_MAX_MORE]; /* what key and filter point into, decoded */
 };
 
-/* What is set of the command depends on the verb; the first five fields always are. The line is
- * without its CRLF. */
+/* What is set of the command depends on the verb; the verb, the flags, body_size and token always
+ * are. The line is without its CRLF. */
 enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t size);
 
 /* One job of put-many: "<pri> <delay> <ttr> <bytes>[ options]". PARSE_OK, or it is not valid; then

@@ -233,7 +233,7 @@ bool bi_output_write(struct output *output, int fd)
 
 void bi_output_trim(struct output *output, size_t keep)
 {
-    if (bi_output_left(output) > 0 || output->data == NULL || output->room <= keep)
-        return;
-    bi_output_done(output);
+    size_t bodies = output->body_room * sizeof(*output->bodies);
+    if (bi_output_left(output) == 0 && bi_output_memory(output) + bodies > keep)
+        bi_output_done(output);
 }

@@ -31,10 +31,10 @@ uint32_t bi_session_find_tube(const struct session *session, const struct tube *
 
 bool bi_session_reserve_tube(struct session *session)
 {
-    if (session->watched_count < session->watched_room)
-        return true;
     if (session->watched_count >= BIDE_RESERVE_TOPICS)
         return false;
+    if (session->watched_count < session->watched_room)
+        return true;
     uint32_t room = session->watched_room == 0 ? 2 : session->watched_room * 2;
     struct tube **watched = realloc(session->watched, room * sizeof(struct tube *));
     if (watched == NULL)
