@@ -103,11 +103,11 @@ static bool answer_put(struct request *request)
     return bi_beanstalk_refuse(request);
 }
 
-static void set_expiry(bide_put_options *options, int64_t expires_ms)
+void bi_beanstalk_set_expiry(bide_put_options *options, int64_t expires_ms)
 {
     if (expires_ms == 0)
         return;
-    int64_t at = bi_clock_wall() / 1000 + expires_ms;
+    int64_t at = (bi_clock_wall() + 999) / 1000 + expires_ms; /* never early */
     options->expires_at_ms = at > BIDE_WHEN_MAX_MS ? BIDE_WHEN_MAX_MS : at;
 }
 
@@ -121,7 +121,7 @@ static void put(struct conn *conn, const struct command *command)
         memcpy(request->put.key, command->put.key.data, command->put.key.size);
         request->put.options.key.data = request->put.key;
     }
-    set_expiry(&request->put.options, command->expires_ms);
+    bi_beanstalk_set_expiry(&request->put.options, command->expires_ms);
     request->op.put = (bide_put_item){.topic = bi_tube_name(conn->session.used),
                                       .body = command->body,
                                       .buf = command->buf,
@@ -199,15 +199,17 @@ static bool wait_for_job(struct request *request)
     struct conn *conn = request->conn;
     bool waits = request->timeout_ms != 0 && !conn->eof;
     bool soon = bi_beanstalk_is_soon(conn);
+    if (conn->server->stopping)
+        return true;
     if (!request->early && (soon || !waits)) {
         bi_output_text(&conn->output, soon ? "DEADLINE_SOON\r\n" : "TIMED_OUT\r\n");
         return true;
     }
     request->early = false;
-    reserve_now(request, waits && !soon ? request->timeout_ms : 0);
-    request->timeout_ms = waits && !soon ? -2 : 0; /* it has waited, or there is no need to */
+    request->waited = waits && !soon;
+    reserve_now(request, request->waited ? request->timeout_ms : 0);
     bi_request_submit(request);
-    if (waits && !soon)
+    if (request->waited)
         bi_beanstalk_alarm(conn);
     return false;
 }
@@ -224,7 +226,7 @@ static bool answer_reserve(struct request *request)
     }
     if (request->op.status == BIDE_CANCELLED && request->why == WHY_GONE)
         return true;
-    if (request->op.status == BIDE_TIMED_OUT && request->timeout_ms != -2)
+    if (request->op.status == BIDE_TIMED_OUT && !request->waited)
         return wait_for_job(request);
     return bi_beanstalk_refuse(request);
 }
@@ -291,11 +293,9 @@ static uint64_t take_lease(struct request *request, const struct command *comman
 /* What was to end the lease did not happen: it goes on. */
 static void restore_lease(struct request *request, uint64_t id, uint64_t token)
 {
-    int status = request->op.status;
-    if (status == BIDE_OK || status == BIDE_NOT_FOUND || status == BIDE_LEASE_LOST ||
-        request->lease_end == 0 || token == 0)
-        return;
-    bi_session_hold(&request->conn->session, id, token, request->lease_end, request->has_retries);
+    if (bi_request_keeps_lease(request))
+        bi_session_hold(&request->conn->session, id, token, request->lease_end,
+                        request->has_retries);
 }
 
 static bool is_token(const struct command *command)
@@ -401,7 +401,9 @@ static bool answer_touch(struct request *request)
     }
     if (!request->leased)
         bi_session_touch(session, touch->id, bi_clock_boot() + touch->left_ms * 1000);
-    bi_output_text(&request->conn->output, "TOUCHED\r\n");
+    /* Old clients know only one word. */
+    bool to_stop = request->leased && status == BIDE_CANCEL_WANTED;
+    bi_output_text(&request->conn->output, to_stop ? "CANCEL_WANTED\r\n" : "TOUCHED\r\n");
     return true;
 }
 
@@ -440,6 +442,7 @@ static void done(struct conn *conn, const struct command *command)
                                             .result = command->body,
                                             .buf = command->buf,
                                             .retain_ms = command->retain_ms};
+    request->bytes = command->body.size;
     bi_request_ask(request);
     bi_server_flush(conn->server);
 }
@@ -470,6 +473,7 @@ static void fail(struct conn *conn, const struct command *command)
                                         .token = take_lease(request, command),
                                         .error = command->body,
                                         .retry_in_ms = command->delay_ms};
+    request->bytes = command->body.size;
     bi_request_ask(request);
     bi_server_flush(conn->server);
 }

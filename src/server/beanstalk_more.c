@@ -5,7 +5,6 @@
  */
 #define _GNU_SOURCE /* memmem */
 #include "server/inside.h"
-#include "util/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,8 @@ static struct request *ask(struct conn *conn, bide_op_kind kind,
 /* ---- put-many ---- */
 
 struct many {
-    size_t count;
+    size_t said;  /* items in the command */
+    size_t count; /* of these, good ones */
     struct many_item {
         bide_put_options options;
         enum { GOOD, BAD, TOO_BIG } fault;
@@ -54,8 +54,7 @@ static bool read_item(const struct server *server, struct many *many, size_t i, 
         memcpy(item->key, command.put.key.data, command.put.key.size);
         item->options.key.data = item->key;
     }
-    if (command.expires_ms > 0)
-        item->options.expires_at_ms = bi_clock_wall() / 1000 + command.expires_ms;
+    bi_beanstalk_set_expiry(&item->options, command.expires_ms);
     many->puts[i].body = (bide_slice){data + line, size};
     *left = (bide_slice){data + line + size + 2, left->size - line - size - 2};
     return true;
@@ -105,7 +104,7 @@ static bool answer_put_many(struct request *request)
     bi_output_init(&text);
     bi_output_text(&text, "---\n");
     size_t good = 0;
-    for (size_t i = 0; i < request->bytes; i++) {
+    for (size_t i = 0; i < many->said; i++) {
         if (many->items[i].fault == GOOD)
             say_item(&text, request, &many->puts[good++]);
         else
@@ -137,7 +136,8 @@ void bi_beanstalk_put_many(struct conn *conn, const struct command *command)
         return;
     }
     gather_good(many, count, bi_tube_name(conn->session.used));
-    request->bytes = count;
+    many->said = count;
+    request->bytes = command->body.size;
     request->op.put_many = (bide_put_many_args){.items = many->puts, .count = many->count};
     if (many->count == 0)
         request->op.kind = BIDE_OP_PING;
@@ -274,6 +274,10 @@ static bool answer_update(struct request *request)
 
 void bi_beanstalk_update(struct conn *conn, const struct command *command)
 {
+    if (command->id < 1 || command->id > BIDE_ID_MAX) {
+        bi_conn_say(conn, "NOT_FOUND\r\n");
+        return;
+    }
     struct request *request = ask(conn, BIDE_OP_UPDATE, answer_update);
     if (request == NULL)
         return;

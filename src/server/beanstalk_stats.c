@@ -403,6 +403,7 @@ void bi_beanstalk_list_jobs(struct conn *conn, const struct command *command)
     memcpy(listing->cursor, command->cursor, BIDE_CURSOR_SIZE);
     request->extra = listing;
     request->modern = true;
+    request->blocking = true; /* a page takes much memory: one at a time */
     request->op.list = (bide_list_args){.topic = command->name,
                                         .state = command->state,
                                         .filter = command->filter,

@@ -84,13 +84,13 @@ static void leave_line(struct conn *conn, struct request *request)
 void bi_conn_settle(struct conn *conn)
 {
     struct request *request;
+    bi_server_mark(conn);
     while ((request = conn->line_head) != NULL && request->finished) {
         if (!request->answer(request))
             return;
         leave_line(conn, request);
         bi_request_free(request);
     }
-    bi_server_mark(conn);
     if (conn->input_size > 0)
         bi_server_wake(conn);
 }
@@ -120,6 +120,15 @@ static size_t input_max(const struct conn *conn)
 {
     const struct server *server = conn->server;
     return server->client_bytes > server->limits.max_client_bytes / 2 ? PRESSED_KEEP : READ_MAX;
+}
+
+static void count_memory(struct conn *conn)
+{
+    size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes;
+    if (conn->incoming != NULL)
+        memory += sizeof(*conn->incoming) + conn->incoming->command.body_size;
+    conn->server->client_bytes += memory - conn->memory;
+    conn->memory = memory;
 }
 
 /* ---- bodies ---- */
@@ -190,6 +199,7 @@ static void await_body(struct conn *conn, const struct command *command)
     incoming->got = 0;
     conn->incoming = incoming;
     conn->stage = STAGE_BODY;
+    count_memory(conn);
 }
 
 /* Takes bytes of the body and its CRLF; how many. */
@@ -376,14 +386,25 @@ static size_t (*const stages[])(struct conn *conn, const char *data, size_t size
     [STAGE_DISCARD] = discard_some,
 };
 
+/* A blocking command may well be answered at once: then there is no need to put the rest aside. */
+static bool may_go_on(struct conn *conn)
+{
+    if (conn->blocked > conn->trying)
+        bi_server_flush(conn->server);
+    return may_execute(conn);
+}
+
 /* Executes what can be; answers how many bytes that were. */
 static size_t execute(struct conn *conn, const char *data, size_t size)
 {
     size_t at = 0;
-    while (at < size && may_execute(conn)) {
+    conn->hungry = false;
+    while (at < size && may_go_on(conn)) {
         size_t taken = stages[conn->stage](conn, data + at, size - at);
-        if (taken == 0)
+        if (taken == 0) {
+            conn->hungry = conn->blocked == 0;
             break;
+        }
         at += taken;
     }
     return at;
@@ -416,6 +437,7 @@ static void keep_input(struct conn *conn, const char *data, size_t size)
 /* Scratch memory for so many bytes, which stays as it is until the batch goes. */
 static char *scratch(struct server *server, size_t size)
 {
+    assert(size <= SCRATCH_SIZE);
     if (SCRATCH_SIZE - server->scratch_at < size) {
         bi_server_flush(server);
         server->scratch_at = 0;
@@ -456,6 +478,13 @@ static bool lacks_much(const struct conn *conn)
            conn->incoming->command.body_size > conn->incoming->got + DIRECT_MIN;
 }
 
+/* What waits would wait for nobody. */
+static void give_up_waiting(struct conn *conn, enum why why)
+{
+    for (struct request *request = conn->line_head; request != NULL; request = request->next)
+        bi_request_give_up(request, why);
+}
+
 /* A read that brought nothing: the end, an error, or nothing yet. */
 static void read_nothing(struct conn *conn, ssize_t got)
 {
@@ -463,11 +492,9 @@ static void read_nothing(struct conn *conn, ssize_t got)
         conn->eof = true;
     else if (errno != EAGAIN && errno != EINTR)
         conn->dead = true;
-    /* What waits now would wait for nobody. */
     if (!conn->eof)
         return;
-    if (conn->line_head != NULL)
-        bi_request_give_up(conn->line_head, WHY_HALF_CLOSED);
+    give_up_waiting(conn, WHY_HALF_CLOSED);
     bi_call_stop(conn);
 }
 
@@ -502,6 +529,7 @@ static void read_aside(struct conn *conn)
     memcpy(input + conn->input_size, data, (size_t)got);
     conn->input = input;
     conn->input_size += (size_t)got;
+    conn->hungry = false;
 }
 
 static void read_and_run(struct conn *conn)
@@ -525,8 +553,8 @@ static void look_for_end(struct conn *conn)
         return;
     if ((look.revents & (POLLERR | POLLHUP)) != 0)
         conn->dead = true;
-    else if ((look.revents & POLLRDHUP) != 0 && conn->line_head != NULL)
-        bi_request_give_up(conn->line_head, WHY_HALF_CLOSED);
+    else if ((look.revents & POLLRDHUP) != 0)
+        give_up_waiting(conn, WHY_HALF_CLOSED);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -543,7 +571,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
     conn->active = conn->server->now;
     if (lacks_much(conn))
         read_body(conn);
-    else if (may_execute(conn))
+    else if (conn->input_size < READ_MAX && may_execute(conn))
         read_and_run(conn);
     else
         read_aside(conn);
@@ -577,8 +605,7 @@ static bool is_over(const struct conn *conn)
         return true;
     if (!bi_conn_is_done(conn))
         return false;
-    return conn->quit || (conn->eof && (conn->input_size == 0 || conn->stage != STAGE_LINE ||
-                                        may_execute((struct conn *)(uintptr_t)conn)));
+    return conn->quit || (conn->eof && (conn->input_size == 0 || conn->hungry));
 }
 
 static short events_wanted(const struct conn *conn)
@@ -607,28 +634,19 @@ static void want(struct conn *conn, short wanted)
         conn->dead = true;
 }
 
-static void count_memory(struct conn *conn)
-{
-    size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes;
-    if (conn->incoming != NULL)
-        memory += sizeof(*conn->incoming) + conn->incoming->command.body_size;
-    conn->server->client_bytes += memory - conn->memory;
-    conn->memory = memory;
-}
-
 void bi_conn_finish_turn(struct conn *conn)
 {
-    bool was_full = is_full(conn);
-    if (!conn->dead && bi_output_left(&conn->output) > 0 &&
+    if (!conn->dead && !conn->output.broken && bi_output_left(&conn->output) > 0 &&
         !bi_output_write(&conn->output, conn->fd))
         conn->dead = true;
     bi_output_trim(&conn->output, OUTPUT_KEEP);
-    if (is_over(conn)) {
+    /* One that is about to go on is looked at again when it has. */
+    if (!conn->runs && is_over(conn)) {
         bi_conn_close(conn);
         return;
     }
     count_memory(conn);
-    if (was_full && !is_full(conn) && conn->input_size > 0)
+    if (conn->input_size > 0 && !conn->hungry && may_execute(conn))
         bi_server_wake(conn);
     want(conn, events_wanted(conn));
 }
@@ -750,8 +768,7 @@ void bi_conn_close(struct conn *conn)
 
 void bi_conn_stop(struct conn *conn)
 {
-    if (conn->line_head != NULL)
-        bi_request_give_up(conn->line_head, WHY_GONE);
+    give_up_waiting(conn, WHY_GONE);
     bi_call_stop(conn);
     conn->quit = true;
     bi_server_mark(conn);

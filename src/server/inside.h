@@ -34,6 +34,7 @@
 
 struct conn;
 struct call;
+struct owed;
 
 /* Why a waiting request is being given up. */
 enum why { WHY_NONE, WHY_SOON, WHY_HALF_CLOSED, WHY_GONE };
@@ -55,6 +56,7 @@ struct request {
     bool counted;  /* among the server's held ones */
     bool modern;   /* refusals have words of their own */
     bool leased;   /* by a token that the client named */
+    bool waited;   /* a reserve that is waiting, or has waited */
     enum why why;
     bool has_retries;   /* of the job whose lease was taken out of the session */
     int64_t lease_end;  /* 0: none was */
@@ -112,6 +114,7 @@ struct conn {
     bool dirty;   /* in the server's list of those to look at */
     bool runs;    /* in the list of those that may go on */
     bool pressed; /* stopped because the queue has too much to do */
+    bool hungry;  /* what it has of input is not a whole command */
     enum stage stage;
     const char *skip_text;
     uint64_t skip;
@@ -134,8 +137,9 @@ struct conn {
     int64_t active; /* when it last sent something */
 };
 
-struct listener {
-    struct listener *next;
+/* A socket that listens. */
+struct door {
+    struct door *next;
     struct server *server;
     struct event event;
     int fd;
@@ -150,13 +154,15 @@ struct server {
     struct server_settings settings;
     struct event_base *base;
     struct event cq_event, term, interrupt, usr1, hup, idle_timer, stop_timer, accept_timer;
-    struct listener *listeners;
+    struct door *doors;
     struct conn *first, *last; /* connections */
     struct conn *dirty, *runs;
     struct tubes tubes;
     struct tube *default_tube;
     struct request *spare; /* requests that nobody needs */
     size_t spare_count;
+    struct owed *owed; /* leases to be given back when the queue has room again */
+    size_t owed_count, owed_room;
     bide_op *batch[BATCH_MAX];
     size_t batch_count;
     struct call_bytes answer; /* what calls are answered with is written here */
@@ -205,12 +211,18 @@ void bi_request_ask(struct request *request);
 /* Answers it now, or when its turn has come: the queue is not asked. */
 void bi_request_in_turn(struct request *request);
 void bi_request_free(struct request *request);
-/* Asks the queue to give up a waiting request. */
+/* Does it wait for something to happen, and not for the store? */
+bool bi_request_waits(const struct request *request);
+/* It was to end a lease of the session, and did not. */
+bool bi_request_keeps_lease(const struct request *request);
+/* Asks the queue to give up a request if it waits. */
 void bi_request_give_up(struct request *request, enum why why);
 /* Nobody waits for an answer any more. */
 void bi_request_abandon(struct request *request);
-/* Gives a job back that nobody holds any more. */
+/* Gives a job back that nobody holds any more; later, if the queue has too much to do. */
 void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bool failed);
+/* It has not: gives back what was put off. */
+void bi_request_give_back_owed(struct server *server);
 
 /* ---- conn.c ---- */
 
@@ -246,6 +258,8 @@ struct request *bi_beanstalk_ask(struct conn *conn, bide_op_kind kind,
 /* It puts jobs; it takes jobs. */
 void bi_beanstalk_produces(struct conn *conn);
 void bi_beanstalk_works(struct conn *conn);
+/* The moment at which a new job expires, from now on; 0: never. */
+void bi_beanstalk_set_expiry(bide_put_options *options, int64_t expires_ms);
 /* What the protocol says to an outcome or failure. */
 const char *bi_beanstalk_refusal(const struct request *request);
 /* Says so. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SPARE_MAX 1024
+#define OWED_MAX  ((size_t)1 << 20)
 
 static void done(bide_op *op);
 
@@ -32,9 +33,9 @@ struct request *bi_request_new(struct server *server, struct conn *conn, bide_op
     request->next = NULL;
     request->answer = answer;
     request->finished = request->early = request->blocking = request->trying = false;
-    request->counted = request->modern = request->leased = false;
+    request->counted = request->modern = request->leased = request->waited = false;
     request->why = WHY_NONE;
-    request->timeout_ms = 0;
+    request->timeout_ms = request->lease_end = 0;
     request->expected = request->bytes = 0;
     request->tube = NULL;
     request->drop = free;
@@ -91,9 +92,24 @@ void bi_request_in_turn(struct request *request)
         bi_conn_settle(request->conn);
 }
 
+bool bi_request_waits(const struct request *request)
+{
+    bide_op_kind kind = request->op.kind;
+    return kind == BIDE_OP_RESERVE || kind == BIDE_OP_WAIT;
+}
+
+bool bi_request_keeps_lease(const struct request *request)
+{
+    int status = request->op.status;
+    /* All ops that end a lease begin with its id and token. */
+    return request->lease_end != 0 && request->op.lease.token != 0 && status != BIDE_OK &&
+           status != BIDE_NOT_FOUND && status != BIDE_LEASE_LOST;
+}
+
 void bi_request_give_up(struct request *request, enum why why)
 {
-    if (request->op.status != BIDE_PENDING || request->why != WHY_NONE)
+    if (request->op.status != BIDE_PENDING || request->why != WHY_NONE ||
+        !bi_request_waits(request))
         return;
     request->why = why;
     bide_cancel_op(request->server->queue, &request->op);
@@ -101,26 +117,85 @@ void bi_request_give_up(struct request *request, enum why why)
 
 /* ---- without a connection ---- */
 
-static bool forget(struct request *request)
+/* A lease to be given back when the queue has room again. */
+struct owed {
+    uint64_t id;
+    uint64_t token;
+    bool failed;
+};
+
+static bool grow_owed(struct server *server)
 {
-    (void)request;
+    size_t room = server->owed_room == 0 ? 256 : server->owed_room * 2;
+    struct owed *owed = room > OWED_MAX ? NULL : realloc(server->owed, room * sizeof(*owed));
+    if (owed == NULL)
+        return false;
+    server->owed = owed;
+    server->owed_room = room;
     return true;
+}
+
+/* One for which there is no room is brought back by its ttr. */
+static void owe(struct server *server, struct owed owed)
+{
+    server->pressed = true;
+    if (server->owed_count < server->owed_room || grow_owed(server))
+        server->owed[server->owed_count++] = owed;
+}
+
+static bool answer_give_back(struct request *request)
+{
+    if (request->op.status == BIDE_EBUSY)
+        owe(request->server, (struct owed){request->op.lease.id, request->op.lease.token,
+                                           request->op.kind == BIDE_OP_FAIL});
+    return true;
+}
+
+static void give_back(struct server *server, struct owed owed)
+{
+    struct request *request = bi_request_new(
+        server, NULL, owed.failed ? BIDE_OP_FAIL : BIDE_OP_GIVE_BACK, answer_give_back);
+    if (request == NULL)
+        return; /* its ttr will bring it back */
+    if (owed.failed)
+        request->op.fail = (bide_fail_args){.id = owed.id,
+                                            .token = owed.token,
+                                            .error = {"the connection was lost", 23},
+                                            .retry_in_ms = BIDE_KEEP};
+    else
+        request->op.lease = (bide_lease_args){owed.id, owed.token};
+    bi_request_submit(request);
 }
 
 void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bool failed)
 {
-    struct request *request =
-        bi_request_new(server, NULL, failed ? BIDE_OP_FAIL : BIDE_OP_GIVE_BACK, forget);
-    if (request == NULL)
-        return; /* its ttr will bring it back */
-    if (failed)
-        request->op.fail = (bide_fail_args){.id = id,
-                                            .token = token,
-                                            .error = {"the connection was lost", 23},
-                                            .retry_in_ms = BIDE_KEEP};
+    struct owed owed = {id, token, failed};
+    if (server->owed_count > 0 || bi_server_pressed(server))
+        owe(server, owed);
     else
-        request->op.lease = (bide_lease_args){id, token};
-    bi_request_submit(request);
+        give_back(server, owed);
+}
+
+void bi_request_give_back_owed(struct server *server)
+{
+    size_t count = server->owed_count;
+    size_t done = 0;
+    /* Until one is refused again. */
+    while (done < count && server->owed_count == count && !bi_server_pressed(server)) {
+        size_t end = count - done < BATCH_MAX ? count : done + BATCH_MAX;
+        while (done < end)
+            give_back(server, server->owed[done++]);
+        bi_server_flush(server);
+    }
+    /* What was refused has come behind the others. */
+    server->owed_count -= done;
+    if (done > 0)
+        memmove(server->owed, server->owed + done, server->owed_count * sizeof(*server->owed));
+    if (server->owed_count == 0) {
+        free(server->owed);
+        server->owed = NULL;
+        server->owed_room = 0;
+    }
 }
 
 static void give_back_jobs(struct request *request)
@@ -155,20 +230,36 @@ static void drop_results(struct request *request)
     }
 }
 
-void bi_request_abandon(struct request *request)
+/* The answer to somebody who has gone. */
+static bool answer_nobody(struct request *request)
 {
-    request->conn = NULL;
-    if (!request->finished) {
-        bi_request_give_up(request, WHY_GONE);
-        return;
-    }
     drop_results(request);
     if (request->tube != NULL && request->op.kind == BIDE_OP_TOPIC_REF &&
         request->op.status == BIDE_OK)
         bi_beanstalk_referenced(request->server, request->tube);
+    if (bi_request_keeps_lease(request))
+        bi_request_give_back(request->server, request->op.lease.id, request->op.lease.token,
+                             request->has_retries);
     if (request->tube != NULL)
         bi_beanstalk_let_go(request->server, request->tube);
+    return true;
+}
+
+static void end_alone(struct request *request)
+{
+    bool ended = request->answer(request);
+    assert(ended);
     bi_request_free(request);
+}
+
+void bi_request_abandon(struct request *request)
+{
+    request->conn = NULL;
+    request->answer = answer_nobody;
+    if (request->finished)
+        end_alone(request);
+    else
+        bi_request_give_up(request, WHY_GONE);
 }
 
 /* ---- completion ---- */
@@ -194,7 +285,7 @@ static void done(bide_op *op)
     request->finished = true;
     struct conn *conn = request->conn;
     if (conn == NULL) {
-        bi_request_abandon(request);
+        end_alone(request);
         return;
     }
     request->early = conn->line_head != request;

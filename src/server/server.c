@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ACCEPT_MAX 64  /* connections a turn and listener */
+#define ACCEPT_MAX 64  /* connections a turn and door */
 #define PASSES_MAX 64  /* through completions, before outputs are written again */
 #define ACCEPT_MS  100 /* without file descriptors: try again then */
 #define IDLE_MS    1000
@@ -35,20 +35,13 @@ void bi_server_submit(struct server *server, bide_op *op)
     server->batch[server->batch_count++] = op;
 }
 
-/* Ops that wait for something to happen, and not for the store. */
-static bool is_waiting(const bide_op *op)
-{
-    return op->kind == BIDE_OP_RESERVE || op->kind == BIDE_OP_WAIT || op->kind == BIDE_OP_EVENTS ||
-           op->kind == BIDE_OP_FINISH_AND_RESERVE || op->kind == BIDE_OP_RECOVERED;
-}
-
 /* It has not been answered at once. */
 static void count_pending(struct server *server, struct request *request)
 {
     if (request->trying && request->conn != NULL)
         request->conn->trying--;
     request->trying = false;
-    if (request->counted || is_waiting(&request->op))
+    if (request->counted || bi_request_waits(request))
         return;
     request->counted = true;
     server->held++;
@@ -122,7 +115,10 @@ static void relieve(struct server *server)
 {
     if (!server->pressed || bi_server_pressed(server))
         return;
-    server->pressed = false;
+    bi_request_give_back_owed(server);
+    if (bi_server_pressed(server))
+        return;
+    server->pressed = server->owed_count > 0;
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
         if (!conn->pressed)
             continue;
@@ -158,6 +154,8 @@ static void turn(struct server *server)
         if (server->runs == NULL && server->batch_count == 0 && server->dirty == NULL)
             break;
     }
+    /* Whoever has much to do must not keep the others from hearing. */
+    write_all(server);
 }
 
 static bool is_busy(const struct server *server)
@@ -215,8 +213,8 @@ static void listen_again(evutil_socket_t fd, short what, void *arg)
     struct server *server = arg;
     (void)fd;
     (void)what;
-    for (struct listener *listener = server->listeners; listener != NULL; listener = listener->next)
-        event_add(&listener->event, NULL);
+    for (struct door *door = server->doors; door != NULL; door = door->next)
+        event_add(&door->event, NULL);
 }
 
 /* No descriptor for a connection: rather than be told of it again and again, wait a little. */
@@ -224,57 +222,58 @@ static void rest(struct server *server, int reason)
 {
     struct timeval after = {.tv_usec = ACCEPT_MS * 1000};
     bi_log(&server->log, BIDE_LOG_WARN, "cannot accept a connection: %s", strerror(reason));
-    for (struct listener *listener = server->listeners; listener != NULL; listener = listener->next)
-        event_del(&listener->event);
+    for (struct door *door = server->doors; door != NULL; door = door->next)
+        event_del(&door->event);
     evtimer_add(&server->accept_timer, &after);
 }
 
 static void on_accept(evutil_socket_t fd, short what, void *arg)
 {
-    struct listener *listener = arg;
+    struct door *door = arg;
     (void)what;
     for (int i = 0; i < ACCEPT_MAX; i++) {
         struct sockaddr_storage address = {0};
         socklen_t size = sizeof(address);
         int got = accept4(fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (got >= 0) {
-            come_in(listener->server, got, &address);
+            come_in(door->server, got, &address);
             continue;
         }
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            rest(listener->server, errno);
-        if (errno != EINTR && errno != ECONNABORTED)
+        int reason = errno;
+        if (reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM)
+            rest(door->server, reason);
+        if (reason != EINTR && reason != ECONNABORTED)
             return;
     }
 }
 
 int bi_server_listen(struct server *server, int fd)
 {
-    struct listener *listener = calloc(1, sizeof(*listener));
-    if (listener == NULL)
+    struct door *door = calloc(1, sizeof(*door));
+    if (door == NULL)
         return BIDE_ENOMEM;
     int one = 1;
     /* Connections inherit these; a unix socket has no use for them. */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
     evutil_make_socket_nonblocking(fd);
-    listener->server = server;
-    listener->fd = fd;
-    event_assign(&listener->event, server->base, fd, EV_READ | EV_PERSIST, on_accept, listener);
-    listener->next = server->listeners;
-    server->listeners = listener;
+    door->server = server;
+    door->fd = fd;
+    event_assign(&door->event, server->base, fd, EV_READ | EV_PERSIST, on_accept, door);
+    door->next = server->doors;
+    server->doors = door;
     return BIDE_OK;
 }
 
-static void close_listeners(struct server *server)
+static void close_doors(struct server *server)
 {
     event_del(&server->accept_timer);
-    while (server->listeners != NULL) {
-        struct listener *listener = server->listeners;
-        server->listeners = listener->next;
-        event_del(&listener->event);
-        close(listener->fd);
-        free(listener);
+    while (server->doors != NULL) {
+        struct door *door = server->doors;
+        server->doors = door->next;
+        event_del(&door->event);
+        close(door->fd);
+        free(door);
     }
 }
 
@@ -301,7 +300,8 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
     server->stopping = true;
     if (server->settings.stopping != NULL)
         server->settings.stopping(server->settings.user);
-    close_listeners(server);
+    close_doors(server);
+    bi_server_flush(server); /* what waits can be given up only when it is handed over */
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next)
         bi_conn_stop(conn);
     int64_t wait = server->limits.stop_timeout_ms;
@@ -356,8 +356,9 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     if (limit == 0)
         return;
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
-        bool idle = conn->line_head == NULL && conn->call_count == 0 &&
-                    conn->session.held_count == 0 && server->now - conn->active >= limit;
+        bool idle = bi_conn_is_done(conn) &&
+                    bi_session_deadline(&conn->session, server->now) == INT64_MAX &&
+                    server->now - conn->active >= limit;
         if (!idle)
             continue;
         conn->dead = true;
@@ -464,7 +465,8 @@ void bi_server_change(struct server *server, const struct server_limits *limits)
  * handed over is on its way. */
 static bool is_over(const struct server *server)
 {
-    return server->stopping && server->first == NULL && server->under_way == 0;
+    return server->stopping && server->first == NULL && server->under_way == 0 &&
+           server->owed_count == 0;
 }
 
 static void close_all(struct server *server)
@@ -479,16 +481,17 @@ static void close_all(struct server *server)
 static void await_rest(struct server *server)
 {
     int64_t end = bi_clock_boot() + server->limits.stop_timeout_ms * 1000;
-    while (server->under_way > 0 && bi_clock_boot() < end) {
+    while ((server->under_way > 0 || server->owed_count > 0) && bi_clock_boot() < end) {
         bide_cq_wait(server->cq, 100);
+        bi_request_give_back_owed(server);
         bi_server_flush(server);
     }
 }
 
 void bi_server_run(struct server *server)
 {
-    for (struct listener *listener = server->listeners; listener != NULL; listener = listener->next)
-        event_add(&listener->event, NULL);
+    for (struct door *door = server->doors; door != NULL; door = door->next)
+        event_add(&door->event, NULL);
     if (server->settings.ready != NULL)
         server->settings.ready(server->settings.user);
     while (!is_over(server) && !server->ended) {
@@ -517,7 +520,7 @@ void bi_server_free(struct server *server)
     if (server == NULL)
         return;
     if (server->base != NULL) {
-        close_listeners(server);
+        close_doors(server);
         close_all(server);
     }
     free_requests(server);
@@ -527,5 +530,6 @@ void bi_server_free(struct server *server)
     bide_cq_free(server->cq);
     bi_call_bytes_free(&server->answer);
     free(server->scratch);
+    free(server->owed);
     free(server);
 }

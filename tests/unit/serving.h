@@ -39,12 +39,17 @@ struct client {
 
 /* ---- the server ---- */
 
-static inline int serving_child(int fd, const char *url, const struct server_limits *limits)
+static const struct server_limits serving_limits = {.max_connections = 1000,
+                                                    .stop_timeout_ms = INT64_C(600000),
+                                                    .max_client_bytes = (uint64_t)1 << 30};
+
+static inline int serving_child(int fd, const char *url, const bide_options *options,
+                                const struct server_limits *limits)
 {
-    struct server_settings settings = {.options = BIDE_OPTIONS_INIT, .limits = *limits};
+    struct server_settings settings = {.options = *options, .limits = *limits};
     struct server *server;
     char error[BIDE_ERROR_SIZE];
-    if (bide_open(url, NULL, &settings.queue) != BIDE_OK)
+    if (bide_open(url, options, &settings.queue) != BIDE_OK)
         return 2;
     if (bi_server_new(&settings, &server, error) != BIDE_OK)
         return 3;
@@ -56,12 +61,11 @@ static inline int serving_child(int fd, const char *url, const struct server_lim
 }
 
 /* url: a %s in it stands for the folder. */
-static inline void serving_start(struct serving *serving, const char *url)
+static inline void serving_start_with(struct serving *serving, const char *url,
+                                      const bide_options *options,
+                                      const struct server_limits *limits)
 {
     char resolved[200];
-    static const struct server_limits limits = {.max_connections = 1000,
-                                                .stop_timeout_ms = INT64_C(600000),
-                                                .max_client_bytes = (uint64_t)1 << 30};
     serving->asked = false;
     strcpy(serving->folder, "/tmp/bide-serving-XXXXXX");
     assert_non_null(mkdtemp(serving->folder));
@@ -82,8 +86,14 @@ static inline void serving_start(struct serving *serving, const char *url)
     serving->pid = fork();
     assert_true(serving->pid >= 0);
     if (serving->pid == 0)
-        exit(serving_child(fd, resolved, &limits));
+        exit(serving_child(fd, resolved, options, limits));
     close(fd);
+}
+
+static inline void serving_start(struct serving *serving, const char *url)
+{
+    static const bide_options options = BIDE_OPTIONS_INIT;
+    serving_start_with(serving, url, &options, &serving_limits);
 }
 
 static inline void serving_clean(const struct serving *serving)
