@@ -20,9 +20,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ACCEPT_MAX 64  /* connections a turn and door */
-#define PASSES_MAX 64  /* through completions, before outputs are written again */
-#define ACCEPT_MS  100 /* without file descriptors: try again then */
+#define ACCEPT_MAX 64     /* connections a turn and door */
+#define PASSES_MAX 64     /* through completions, before outputs are written again */
+#define ACCEPT_US  100000 /* without file descriptors: try again then */
 #define IDLE_MS    1000
 #define HELD_SHARE 4 /* the server keeps a fourth of the queue's limits free */
 
@@ -220,7 +220,7 @@ static void listen_again(evutil_socket_t fd, short what, void *arg)
 /* No descriptor for a connection: rather than be told of it again and again, wait a little. */
 static void rest(struct server *server, int reason)
 {
-    struct timeval after = {.tv_usec = ACCEPT_MS * 1000};
+    struct timeval after = {.tv_usec = ACCEPT_US};
     bi_log(&server->log, BIDE_LOG_WARN, "cannot accept a connection: %s", strerror(reason));
     for (struct door *door = server->doors; door != NULL; door = door->next)
         event_del(&door->event);
