@@ -34,7 +34,7 @@ static void bad_flags_end_with_5_as_those_of_beanstalkd_do(void)
     HAS(ends_with(5, "--sync=maybe")->err, "full, normal or off");
     HAS(ends_with(5, "-z", "huge")->err, "a size such as");
     HAS(ends_with(5, "--auth-secret=hush")->err, "belongs into the file");
-    HAS(ends_with(5, "--url=gopher:x")->err, "memory: and sqlite:");
+    HAS(ends_with(5, "--url=gopher:x")->err, "memory:, sqlite: and beanstalk:");
     LACKS(ends_with(5, "--auth-secret=hush")->err, "hush");
 }
 
