@@ -295,6 +295,9 @@ void bi_local_look_ahead(struct local *local)
         pthread_cond_signal(&local->work);
 }
 
+/* How many ops ahead the cache is told. */
+enum { NEXT = 2, LATER = 5 };
+
 int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
 {
     struct local *local = enter(backend);
@@ -305,6 +308,8 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)
             continue;
+        if (n - i > LATER)
+            bi_core_approach(local->core, ops[i + NEXT], ops[i + LATER]);
         bool waits = ops[i]->private_.wake != NULL;
         uint64_t held = local->held_ops;
         int code = run_one(local, ops[i], &now);

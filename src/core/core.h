@@ -97,6 +97,10 @@ void bi_core_free(struct core *core);
 int bi_core_run(struct core *core, bide_op *op, struct bi_now now);
 #define BI_AGAIN 1000
 
+/* Tells the cache what an op will want that is run soon: the job of the next, and where that of a
+ * later one is found. For lists of ops. */
+void bi_core_approach(const struct core *core, const bide_op *next, const bide_op *later);
+
 /* Forgets a sliced op that will not be run again; what it did stays done. */
 void bi_core_abandon(struct core *core, bide_op *op);
 

@@ -44,6 +44,20 @@ struct job *bi_core_lookup(const struct core *core, uint64_t id)
     return NULL;
 }
 
+/* Only deletes come in long lists that nothing else has brought near. */
+void bi_core_approach(const struct core *core, const bide_op *next, const bide_op *later)
+{
+    if (core->by_id.count < BI_AHEAD_FROM)
+        return;
+    if (later->kind == BIDE_OP_DELETE)
+        bi_table_foresee(&core->by_id, bi_hash_u64(later->lease.id));
+    if (next->kind != BIDE_OP_DELETE)
+        return;
+    uint32_t ref = bi_table_first(&core->by_id, bi_hash_u64(next->lease.id));
+    if (ref != 0)
+        bi_ahead(bi_pool_at(&core->jobs, ref), sizeof(struct job));
+}
+
 struct job *bi_core_find(struct core *core, uint64_t id)
 {
     if (core->journal.on)
