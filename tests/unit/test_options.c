@@ -270,6 +270,57 @@ static void a_seed_that_is_given_is_kept_and_others_are_random(void **state)
     assert_int_not_equal(resolved.seed, first);
 }
 
+/* ---- a queue that somebody else's server keeps ---- */
+
+static int resolve_served(const char *params)
+{
+    static const char *const others[] = {"secret", NULL};
+    char text[512];
+    struct bi_url url;
+    const char *reason;
+    bide_options asked;
+    snprintf(text, sizeof(text), "beanstalk:?%s", params);
+    assert_true(bi_url_parse(&url, text, &reason));
+    bi_error_clear();
+    int code = bi_options_ask(NULL, &url, others, &asked);
+    return code == BIDE_OK ? bi_options_settle(&asked, true, &resolved) : code;
+}
+
+static void what_only_the_server_can_keep_is_refused(void **state)
+{
+    (void)state;
+    static const char *const params[] = {
+        "max_error_size=9",      "max_touches=1",     "max_touch_total=1s", "max_topics=5",
+        "min_touch_interval=1s", "max_waiters=5",     "max_memory=1MiB",    "max_jobs_per_topic=1",
+        "max_done_per_topic=1",  "topic_cleanup=off", "ticker=wheel",       "ticker_min=1ms",
+        "ticker_max=1ms",        "wheel_tick=1ms",    "wheel_slots=1",      "sync=off",
+        "batch_jobs=1",          "batch_bytes=1",     "secret=x&sync=off",  "cache_bytes=1"};
+    for (size_t i = 0; i < COUNT_OF(params); i++) {
+        assert_int_equal(resolve_served(params[i]), BIDE_EINVAL);
+        assert_non_null(strstr(bide_last_error(), "server"));
+    }
+    assert_int_equal(resolve_served("max_topics=x"), BIDE_EINVAL);
+    assert_int_equal(resolve_served("secrets=x"), BIDE_EINVAL);
+}
+
+static void what_a_client_keeps_is_taken_and_sizes_are_left_to_the_server(void **state)
+{
+    (void)state;
+    assert_int_equal(resolve_served("secret=x"), BIDE_OK);
+    assert_int_equal(resolved.max_job_size, 1 << 30);
+    assert_int_equal(resolved.max_result_size, 1 << 30);
+    assert_int_equal(resolved.default_ttr_ms, 60000);
+    assert_int_equal(resolve_served("max_job_size=10&max_result_size=20&default_ttr=3s&seed=4&"
+                                    "max_pending_ops=5&max_pending_bytes=6"),
+                     BIDE_OK);
+    assert_int_equal(resolved.max_job_size, 10);
+    assert_int_equal(resolved.max_result_size, 20);
+    assert_int_equal(resolved.default_ttr_ms, 3000);
+    assert_int_equal(resolved.seed, 4);
+    assert_int_equal(resolved.max_pending_ops, 5);
+    assert_int_equal(resolved.max_pending_bytes, 6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +335,8 @@ int main(void)
         cmocka_unit_test(the_url_wins_over_the_field_and_the_last_parameter_over_the_first),
         cmocka_unit_test(fields_out_of_range_are_refused),
         cmocka_unit_test(a_seed_that_is_given_is_kept_and_others_are_random),
+        cmocka_unit_test(what_only_the_server_can_keep_is_refused),
+        cmocka_unit_test(what_a_client_keeps_is_taken_and_sizes_are_left_to_the_server),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }
