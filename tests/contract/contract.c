@@ -23,7 +23,7 @@ static const struct theme *const all_themes[] = {
     &list_theme,    &stats_theme,    &events_theme,  &async_theme,    &cq_theme,
     &threads_theme, &open_theme,     &badput_theme,  &badtopic_theme, &badtime_theme,
     &badcall_theme, &badlease_theme, &badlist_theme, &limits_theme,   &hostile_theme,
-    &chaos_theme,   &ending_theme,   &fuzz_theme,    &stored_theme,
+    &chaos_theme,   &ending_theme,   &fuzz_theme,    &stored_theme,   &reconnect_theme,
 };
 
 /* What is promised of queues that are closed and opened again. */
@@ -129,7 +129,7 @@ static void run_url(const char *url, const struct settings *settings, struct tra
     bool opens = places_begin(url) && url_opens(url);
     size_t count = keeps() ? THEMES : COUNT(all_themes);
     for (size_t i = 0; i < count; i++)
-        if (is_own() || theme_at(i) != &backup_theme)
+        if (theme_at(i) != (is_own() ? &reconnect_theme : &backup_theme))
             run_theme(url, theme_at(i), opens, settings, trace, tally);
     places_end();
 }

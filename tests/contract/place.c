@@ -162,6 +162,18 @@ void leave_place(const char *place)
         served_stop(file_of(file, sizeof file, place));
 }
 
+void kill_place(const char *place)
+{
+    char file[PLACE_SIZE];
+    served_kill(file_of(file, sizeof file, place));
+}
+
+void start_place(const char *place)
+{
+    char url[PLACE_SIZE];
+    place_url(url, sizeof url, place, "");
+}
+
 void remove_place(const char *place)
 {
     static const char *const ends[] = {"", "-wal", "-shm", "-lock", "-filler", ".sock", ".log"};

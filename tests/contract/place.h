@@ -32,6 +32,9 @@ const char *file_place(char *room, size_t size, const char *file);
 const char *open_again(char *room, size_t size, const char *place);
 /* The queue at a place was closed: if a server keeps it, that ends, too. */
 void leave_place(const char *place);
+/* Kills the server of a place, or starts it again; only where not is_own(). */
+void kill_place(const char *place);
+void start_place(const char *place);
 /* Removes the files of a place that is closed; nothing where the URL is its own place. */
 void remove_place(const char *place);
 

@@ -161,14 +161,26 @@ static void wait_for_end(pid_t process)
         close(fd);
 }
 
+static void end_own(pid_t server, int signal)
+{
+    kill(server, signal);
+    CHECK(waitpid(server, NULL, 0) == server);
+}
+
+void served_kill(const char *file)
+{
+    pid_t server, parent;
+    CHECK(recall(file, &server, &parent) && parent == getpid());
+    end_own(server, SIGKILL);
+}
+
 void served_stop(const char *file)
 {
     pid_t server, parent;
     if (!recall(file, &server, &parent))
         return;
     if (parent == getpid()) {
-        kill(server, SIGTERM);
-        CHECK(waitpid(server, NULL, 0) == server);
+        end_own(server, SIGTERM);
         return;
     }
     /* Its parent was killed, and so is it. */

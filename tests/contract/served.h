@@ -31,4 +31,7 @@ const char *served_url(char *room, size_t size, const char *file);
  * another process started it, it is killed, as that one was. */
 void served_stop(const char *file);
 
+/* Kills it instead: it has no time to say anything. */
+void served_kill(const char *file);
+
 #endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* reconnect.c - a server that is killed or stopped while its clients work, and comes back. */
+#include "place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char place[PLACE_SIZE];
+
+static bide *open_here(void)
+{
+    return open_place(new_place(place, sizeof place), "");
+}
+
+/* The same queue goes on, without having been told. */
+static void a_client_goes_on_when_its_server_has_come_back(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    for (int round = 0; round < 4; round++) {
+        uint64_t id = put(queue, a, "body");
+        if (round % 2)
+            kill_place(place);
+        start_place(place);
+        OK(bide_ping(queue));
+        EQ(state_of(queue, id), keeps() ? BIDE_STATE_READY : BIDE_STATE_GONE);
+        EQ(topic_of(queue, a).jobs.ready, keeps() ? round + 1 : 0);
+    }
+}
+
+static void a_call_waits_for_a_server_that_comes_back_in_time(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    bide_cq *cq = new_cq();
+    struct waiter *waiter = new_op(BIDE_OP_PUT, cq);
+    waiter->op.put.topic = slice(a);
+    waiter->op.put.body = slice("body");
+    kill_place(place);
+    UNTIL(bide_ping(queue) != BIDE_OK || bide_cq_drain(cq, 0) < 0);
+    submit_pending(queue, waiter);
+    still_pending(waiter);
+    start_place(place);
+    completes(waiter, BIDE_OK);
+    EQ(take(queue, a)->id, waiter->op.put.id);
+}
+
+static void what_waits_is_served_by_the_server_that_has_come_back(void)
+{
+    bide *queue = open_here();
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    struct waiter *reserve = begin_reserve(queue, cq, &topic, 1);
+    UNTIL(stats_of(queue).waiting == 1);
+    kill_place(place);
+    start_place(place);
+    uint64_t id = put(queue, a, "body");
+    completes(reserve, BIDE_OK);
+    EQ(reserve->job.id, id);
+    OK(bide_delete(queue, id, reserve->job.token));
+}
+
+static void a_lease_of_a_server_that_was_killed_is_lost(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    uint64_t token = take(queue, a)->token;
+    kill_place(place);
+    start_place(place);
+    int want = keeps() ? BIDE_LEASE_LOST : BIDE_NOT_FOUND;
+    CODE(bide_delete(queue, id, token), want);
+    CODE(bide_touch(queue, id, token, 0, NULL), want);
+    EQ(state_of(queue, id), keeps() ? BIDE_STATE_READY : BIDE_STATE_GONE);
+}
+
+static void a_feed_goes_on_and_tells_that_something_was_lost(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    bide_feed *feed = NULL;
+    bide_event event;
+    size_t count = 0;
+    uint64_t lost = 0;
+    OK(bide_subscribe(queue, a, 1u << BIDE_EVENT_PUT, 0, &feed));
+    put(queue, a, "one");
+    OK(bide_events(queue, feed, PATIENCE_MS, &event, 1, &count, &lost));
+    EQ(lost, 0);
+    kill_place(place);
+    start_place(place);
+    CODE(bide_events(queue, feed, 0, &event, 1, &count, &lost), BIDE_TIMED_OUT);
+    uint64_t id = put(queue, a, "two");
+    OK(bide_events(queue, feed, PATIENCE_MS, &event, 1, &count, &lost));
+    EQ(event.id, id);
+    CHECK(lost >= 1);
+    OK(bide_unsubscribe(queue, feed));
+}
+
+/* ---- under load ---- */
+
+enum { WORKERS = 4, ROUNDS = 4, PUTS = 20000 };
+
+/* A job that was acknowledged is there; one that was refused is not; else it may be. */
+struct worker {
+    bide *queue;
+    const char *topic;
+    _Atomic bool *stop;
+    _Atomic uint64_t *acknowledged;
+    size_t count;
+    int codes[PUTS];
+    char seen[PUTS];
+};
+
+static void *put_until_told(void *arg)
+{
+    struct worker *worker = arg;
+    while (!*worker->stop && worker->count < PUTS) {
+        size_t number = worker->count;
+        int code = bide_put(worker->queue, worker->topic, &number, sizeof number, NULL, NULL);
+        if (code != BIDE_OK && code != BIDE_EUNKNOWN && code != BIDE_EIO)
+            FAIL("a put answers %s, \"%s\"", bide_code_name(code), bide_last_error());
+        worker->codes[worker->count++] = code;
+        *worker->acknowledged += code == BIDE_OK;
+    }
+    return NULL;
+}
+
+/* Takes all that is there; each once, and only what may be there. */
+static void compare(struct worker *worker)
+{
+    bide_job job = {0};
+    while (bide_reserve(worker->queue, worker->topic, 0, &job) == BIDE_OK) {
+        size_t number = PUTS;
+        EQ(job.body_size, sizeof number);
+        memcpy(&number, job.body, sizeof number);
+        CHECK(number < worker->count && !worker->seen[number]);
+        CHECK(worker->codes[number] != BIDE_EIO);
+        worker->seen[number] = 1;
+        OK(bide_delete(worker->queue, job.id, job.token));
+        bide_job_clear(&job);
+    }
+    for (size_t i = 0; keeps() && i < worker->count; i++)
+        CHECK(worker->seen[i] || worker->codes[i] != BIDE_OK);
+}
+
+/* Without a file nothing is left of what was put before the last start, and nothing is there twice. */
+static void what_was_acknowledged_survives_and_nothing_is_put_twice(void)
+{
+    static struct worker workers[WORKERS];
+    static const char *const tags[WORKERS] = {"a", "b", "c", "d"};
+    _Atomic bool stop = false;
+    _Atomic uint64_t acknowledged = 0;
+    pthread_t threads[WORKERS];
+    bide *queue = open_here();
+    for (size_t i = 0; i < WORKERS; i++) {
+        workers[i] = (struct worker){.queue = queue,
+                                     .topic = fresh_topic(tags[i]),
+                                     .stop = &stop,
+                                     .acknowledged = &acknowledged};
+        threads[i] = start_thread(put_until_told, &workers[i]);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t before = acknowledged;
+        UNTIL(acknowledged >= before + 50);
+        kill_place(place);
+        start_place(place);
+    }
+    stop = true;
+    for (size_t i = 0; i < WORKERS; i++)
+        join_thread(threads[i]);
+    OK(bide_wait_recovered(queue, BIDE_FOREVER, NULL));
+    for (size_t i = 0; i < WORKERS; i++)
+        compare(&workers[i]);
+}
+
+static const struct test tests[] = {
+    TEST(a_client_goes_on_when_its_server_has_come_back),
+    TEST(a_call_waits_for_a_server_that_comes_back_in_time),
+    TEST(what_waits_is_served_by_the_server_that_has_come_back),
+    TEST(a_lease_of_a_server_that_was_killed_is_lost),
+    TEST(a_feed_goes_on_and_tells_that_something_was_lost),
+    TEST(what_was_acknowledged_survives_and_nothing_is_put_twice),
+};
+
+const struct theme reconnect_theme = {"reconnect", tests, COUNT(tests)};
