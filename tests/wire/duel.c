@@ -291,6 +291,8 @@ static void write_mark(struct ring *ring, int which, int client, char kind, unsi
 {
     struct side *side = &ring->sides[which];
     char text[32] = "";
+    if (kind == 'H' && ring->held[client] >= 0)
+        job = (unsigned)ring->held[client];
     switch (kind) {
     case 'P':
         side->ids[job] = side->next_id++;
