@@ -253,6 +253,9 @@ step_asan() {
     run_sim build-asan 10000 1-4 5-8
     run_fault build-asan 10
     check_counted "${run[@]}" build-asan/operation
+    check_counted "${run[@]}" build-asan/wire --server 'build-asan/bided --url memory:' \
+        --deliver burst
+    check_counted "${run[@]}" build-asan/differ --right 'build-asan/bided --url memory:' --seeds 1-4
     run_robust build-asan 5 --memory-mib 2048
 }
 
