@@ -240,7 +240,7 @@ static bool answer_wait(struct request *request)
 
 void bi_beanstalk_result(struct conn *conn, const struct command *command)
 {
-    if (command->id < 1 || command->id > BIDE_ID_MAX) {
+    if (!bi_beanstalk_is_id(command->id)) {
         bi_conn_say(conn, "NOT_FOUND\r\n");
         return;
     }
@@ -274,7 +274,7 @@ static bool answer_update(struct request *request)
 
 void bi_beanstalk_update(struct conn *conn, const struct command *command)
 {
-    if (command->id < 1 || command->id > BIDE_ID_MAX) {
+    if (!bi_beanstalk_is_id(command->id)) {
         bi_conn_say(conn, "NOT_FOUND\r\n");
         return;
     }
@@ -296,7 +296,7 @@ static bool answer_cancel(struct request *request)
 
 void bi_beanstalk_cancel(struct conn *conn, const struct command *command)
 {
-    if (command->id < 1 || command->id > BIDE_ID_MAX) {
+    if (!bi_beanstalk_is_id(command->id)) {
         bi_conn_say(conn, "NOT_FOUND\r\n");
         return;
     }

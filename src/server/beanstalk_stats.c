@@ -220,7 +220,7 @@ static bool answer_stats_job(struct request *request)
 
 void bi_beanstalk_stats_job(struct conn *conn, const struct command *command)
 {
-    if (command->id < 1 || command->id > BIDE_ID_MAX) {
+    if (!bi_beanstalk_is_id(command->id)) {
         bi_conn_say(conn, "NOT_FOUND\r\n");
         return;
     }

@@ -224,6 +224,14 @@ void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bo
 /* It has not: gives back what was put off. */
 void bi_request_give_back_owed(struct server *server);
 
+/* ---- conn_input.c ---- */
+
+/* Reads what is there, and executes what can be. */
+void bi_conn_read(struct conn *conn);
+/* Executes what it has of input. */
+void bi_conn_run(struct conn *conn);
+void bi_conn_drop_input(struct conn *conn);
+
 /* ---- conn.c ---- */
 
 void bi_conn_open(struct server *server, int fd, bool local);
@@ -235,8 +243,14 @@ void bi_conn_say(struct conn *conn, const char *text);
 void bi_conn_say_copy(struct conn *conn, const char *text, size_t size);
 /* Says what is finished at the head of the line. */
 void bi_conn_settle(struct conn *conn);
-/* Executes what it has of input. */
-void bi_conn_run(struct conn *conn);
+/* May its next command be executed? */
+bool bi_conn_may_execute(struct conn *conn);
+/* How much of input it may have that is not executed. */
+size_t bi_conn_input_max(const struct conn *conn);
+/* What it has in buffers counts for all connections together. */
+void bi_conn_count_memory(struct conn *conn);
+/* What waits would wait for nobody. */
+void bi_conn_give_up_waiting(struct conn *conn, enum why why);
 /* Writes, and closes or changes what is waited for. */
 void bi_conn_finish_turn(struct conn *conn);
 /* Nothing is under way, and all has been said. */
@@ -264,6 +278,13 @@ void bi_beanstalk_set_expiry(bide_put_options *options, int64_t expires_ms);
 const char *bi_beanstalk_refusal(const struct request *request);
 /* Says so. */
 bool bi_beanstalk_refuse(struct request *request);
+/* Says the word, or why not. */
+bool bi_beanstalk_say_or_refuse(struct request *request, const char *word);
+/* May there be such a job? */
+static inline bool bi_beanstalk_is_id(uint64_t id)
+{
+    return id >= 1 && id <= BIDE_ID_MAX;
+}
 /* The waiting reserve of a connection that holds jobs: when to tell it of a deadline. */
 void bi_beanstalk_alarm(struct conn *conn);
 /* Does a lease of this connection end within the margin? */
@@ -277,7 +298,24 @@ void bi_beanstalk_let_go(struct server *server, struct tube *tube);
 /* "OK <bytes>", and the text. */
 void bi_beanstalk_say_document(struct conn *conn, struct output *text);
 
-/* The handlers in other files. */
+/* The handlers. */
+void bi_beanstalk_put(struct conn *conn, const struct command *command);
+void bi_beanstalk_reserve(struct conn *conn, const struct command *command);
+void bi_beanstalk_reserve_job(struct conn *conn, const struct command *command);
+void bi_beanstalk_delete(struct conn *conn, const struct command *command);
+void bi_beanstalk_release(struct conn *conn, const struct command *command);
+void bi_beanstalk_bury(struct conn *conn, const struct command *command);
+void bi_beanstalk_touch(struct conn *conn, const struct command *command);
+void bi_beanstalk_done(struct conn *conn, const struct command *command);
+void bi_beanstalk_fail(struct conn *conn, const struct command *command);
+void bi_beanstalk_peek(struct conn *conn, const struct command *command);
+void bi_beanstalk_kick(struct conn *conn, const struct command *command);
+void bi_beanstalk_kick_job(struct conn *conn, const struct command *command);
+void bi_beanstalk_use(struct conn *conn, const struct command *command);
+void bi_beanstalk_watch(struct conn *conn, const struct command *command);
+void bi_beanstalk_ignore(struct conn *conn, const struct command *command);
+void bi_beanstalk_list_used(struct conn *conn, const struct command *command);
+void bi_beanstalk_pause(struct conn *conn, const struct command *command);
 void bi_beanstalk_stats(struct conn *conn, const struct command *command);
 void bi_beanstalk_stats_job(struct conn *conn, const struct command *command);
 void bi_beanstalk_stats_tube(struct conn *conn, const struct command *command);

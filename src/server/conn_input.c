@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * conn_input - what a connection has sent: bytes become lines, lines become commands.
+ *
+ * What is read lies in the server's scratch memory until the batch has gone; what could not be
+ * executed (half a line, commands behind a blocking one) is kept in memory of the connection's own,
+ * up to READ_MAX. A large body is read to where it will stay.
+ */
+#include "server/inside.h"
+#include "util/buf.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define DIRECT_MIN ((size_t)16 << 10) /* a body that lacks more is read into its place */
+
+/* ---- bodies ---- */
+
+static void skip(struct conn *conn, uint64_t bytes, const char *text)
+{
+    conn->stage = STAGE_SKIP;
+    conn->skip = bytes;
+    conn->skip_text = text;
+}
+
+/* A body that cannot be taken. A call is told at once, by its tag. */
+static void refuse_body(struct conn *conn, const struct command *command, int code,
+                        const char *text)
+{
+    if (command->verb == VERB_CALL) {
+        bi_call_refuse(conn, command->tag, code, bide_code_text(code));
+        text = "";
+    }
+    skip(conn, (uint64_t)command->body_size + 2, text);
+}
+
+/* The command as it will be needed when the body is there: nothing of it may point into a line that
+ * is gone by then. */
+static void keep_command(struct incoming *incoming, const struct command *command)
+{
+    incoming->command = *command;
+    if (command->verb == VERB_PUT && command->put.key.size > 0) {
+        size_t at = (size_t)((const char *)command->put.key.data - command->text);
+        incoming->command.put.key.data = incoming->command.text + at;
+    }
+    if (command->verb == VERB_CALL) {
+        size_t size = command->name.size;
+        if (size > sizeof(incoming->name))
+            size = sizeof(incoming->name);
+        memcpy(incoming->name, command->name.data, size);
+        incoming->command.name = (bide_slice){incoming->name, size};
+    }
+}
+
+/* Bodies that are still coming are bounded, all of them together. */
+static void await_body(struct conn *conn, const struct command *command)
+{
+    const struct server *server = conn->server;
+    struct incoming *incoming = NULL;
+    void *data = NULL;
+    if (server->client_bytes + command->body_size <= server->limits.max_client_bytes ||
+        server->client_bytes == 0)
+        incoming = malloc(sizeof(*incoming));
+    bide_buf *buf = incoming == NULL ? NULL : bi_buf_room(command->body_size, &data);
+    if (buf == NULL) {
+        free(incoming);
+        refuse_body(conn, command, BIDE_EBUSY, "OUT_OF_MEMORY\r\n");
+        return;
+    }
+    keep_command(incoming, command);
+    incoming->buf = buf;
+    incoming->data = data;
+    incoming->got = 0;
+    conn->incoming = incoming;
+    conn->stage = STAGE_BODY;
+    bi_conn_count_memory(conn);
+}
+
+/* Takes bytes of the body and its CRLF; how many. */
+static size_t fill_body(struct incoming *incoming, const char *data, size_t size)
+{
+    size_t body_size = incoming->command.body_size;
+    size_t taken = 0;
+    if (incoming->got < body_size) {
+        taken = body_size - incoming->got < size ? body_size - incoming->got : size;
+        memcpy(incoming->data + incoming->got, data, taken);
+        incoming->got += taken;
+    }
+    while (taken < size && incoming->got >= body_size && incoming->got < body_size + 2) {
+        incoming->end[incoming->got - body_size] = data[taken++];
+        incoming->got++;
+    }
+    return taken;
+}
+
+/* The body of the incoming command is complete. */
+static void end_body(struct conn *conn)
+{
+    struct incoming *incoming = conn->incoming;
+    conn->incoming = NULL;
+    conn->stage = STAGE_LINE;
+    if (memcmp(incoming->end, "\r\n", 2) != 0) {
+        bi_conn_say(conn, "EXPECTED_CRLF\r\n");
+    } else {
+        incoming->command.body = (bide_slice){incoming->data, incoming->command.body_size};
+        incoming->command.buf = incoming->buf;
+        bi_beanstalk_execute(conn, &incoming->command);
+    }
+    bide_buf_unref(incoming->buf);
+    free(incoming);
+}
+
+/* ---- lines ---- */
+
+static void *find_end(const char *data, size_t size)
+{
+    const char *at = data;
+    const char *end = data + size;
+    while (at < end) {
+        const char *found = memchr(at, '\n', (size_t)(end - at));
+        if (found == NULL)
+            return NULL;
+        if (found > data && found[-1] == '\r')
+            return (void *)(uintptr_t)(found - 1);
+        at = found + 1;
+    }
+    return NULL;
+}
+
+/* A command with its body, as far as it is there. Answers how many bytes of data it took. */
+static size_t take_body(struct conn *conn, struct command *command, const char *data, size_t size)
+{
+    size_t body_size = command->body_size;
+    if (size < body_size + 2) {
+        await_body(conn, command);
+        return 0;
+    }
+    command->body = (bide_slice){data, body_size};
+    command->buf = NULL;
+    if (memcmp(data + body_size, "\r\n", 2) != 0)
+        bi_conn_say(conn, "EXPECTED_CRLF\r\n");
+    else
+        bi_beanstalk_execute(conn, command);
+    return body_size + 2;
+}
+
+static size_t begin_body(struct conn *conn, struct command *command, const char *data, size_t size)
+{
+    if (command->verb == VERB_PUT || command->verb == VERB_PUT_MANY)
+        bi_beanstalk_produces(conn);
+    return take_body(conn, command, data, size);
+}
+
+/* Words for a line that was not understood. */
+static void complain(struct conn *conn, const struct command *command, enum parse parse)
+{
+    bool too_big = command->wants_body &&
+                   command->body_size > bi_beanstalk_body_max(conn->server, command->verb);
+    if (too_big)
+        refuse_body(conn, command, BIDE_TOO_BIG, "JOB_TOO_BIG\r\n");
+    else if (parse == PARSE_BAD_OPTION)
+        skip(conn, (uint64_t)command->body_size + 2, "BAD_FORMAT\r\n");
+    else if (parse == PARSE_BAD_FORMAT)
+        bi_conn_say(conn, "BAD_FORMAT\r\n");
+    else
+        bi_conn_say(conn, "UNKNOWN_COMMAND\r\n");
+}
+
+/* What somebody may ask who has not said the secret. */
+static bool is_allowed(const struct conn *conn, const struct command *command)
+{
+    return conn->authorised || command->verb == VERB_AUTH || command->verb == VERB_QUIT;
+}
+
+static void demand_secret(struct conn *conn, const struct command *command)
+{
+    static const char text[] = "AUTH_REQUIRED\r\n";
+    if (command->wants_body)
+        skip(conn, (uint64_t)command->body_size + 2, text);
+    else
+        bi_conn_say(conn, text);
+}
+
+/* One line, and its body if that is there. Answers how many bytes were taken; 0: it cannot be
+ * executed yet. */
+static size_t take_line(struct conn *conn, const char *data, size_t line_size, size_t size)
+{
+    struct command command;
+    size_t taken = line_size + 2;
+    enum parse parse = bi_beanstalk_parse(&command, data, line_size);
+    if (!bi_beanstalk_may(conn, &command))
+        return 0;
+    if (command.counted)
+        conn->server->commands[command.verb]++;
+    if (!is_allowed(conn, &command))
+        demand_secret(conn, &command);
+    else if (parse != PARSE_OK ||
+             (command.wants_body &&
+              command.body_size > bi_beanstalk_body_max(conn->server, command.verb)))
+        complain(conn, &command, parse);
+    else if (command.wants_body)
+        taken += begin_body(conn, &command, data + taken, size - taken);
+    else
+        bi_beanstalk_execute(conn, &command);
+    return taken;
+}
+
+static size_t begin_line(struct conn *conn, const char *data, size_t size)
+{
+    size_t look = size < LINE_MAX_MORE ? size : LINE_MAX_MORE;
+    const char *end = find_end(data, look < LINE_MAX_OLD ? look : LINE_MAX_OLD);
+    if (end == NULL && look >= LINE_MAX_OLD) {
+        size_t max = bi_beanstalk_line_max(data, LINE_MAX_OLD);
+        end = max == LINE_MAX_OLD ? NULL : find_end(data, look);
+        if (end == NULL && size >= max) {
+            conn->stage = STAGE_DISCARD;
+            return max - 1; /* the last byte may be the CR of the end */
+        }
+    }
+    return end == NULL ? 0 : take_line(conn, data, (size_t)(end - data), size);
+}
+
+/* ---- stages ---- */
+
+static size_t skip_some(struct conn *conn, const char *data, size_t size)
+{
+    (void)data;
+    size_t taken = conn->skip < size ? (size_t)conn->skip : size;
+    conn->skip -= taken;
+    if (conn->skip == 0) {
+        conn->stage = STAGE_LINE;
+        bi_conn_say(conn, conn->skip_text);
+    }
+    return taken;
+}
+
+static size_t discard_some(struct conn *conn, const char *data, size_t size)
+{
+    const char *end = find_end(data, size);
+    if (end == NULL)
+        return data[size - 1] == '\r' ? size - 1 : size;
+    conn->stage = STAGE_LINE;
+    bi_conn_say(conn, "BAD_FORMAT\r\n");
+    return (size_t)(end - data) + 2;
+}
+
+static size_t take_more_body(struct conn *conn, const char *data, size_t size)
+{
+    struct incoming *incoming = conn->incoming;
+    size_t taken = fill_body(incoming, data, size);
+    if (incoming->got == (size_t)incoming->command.body_size + 2)
+        end_body(conn);
+    return taken;
+}
+
+static size_t (*const stages[])(struct conn *conn, const char *data, size_t size) = {
+    [STAGE_LINE] = begin_line,
+    [STAGE_BODY] = take_more_body,
+    [STAGE_SKIP] = skip_some,
+    [STAGE_DISCARD] = discard_some,
+};
+
+/* A blocking command may well be answered at once: then there is no need to put the rest aside. */
+static bool may_go_on(struct conn *conn)
+{
+    if (conn->blocked > conn->trying)
+        bi_server_flush(conn->server);
+    return bi_conn_may_execute(conn);
+}
+
+/* Executes what can be; answers how many bytes that were. */
+static size_t execute(struct conn *conn, const char *data, size_t size)
+{
+    size_t at = 0;
+    conn->hungry = false;
+    while (at < size && may_go_on(conn)) {
+        size_t taken = stages[conn->stage](conn, data + at, size - at);
+        if (taken == 0) {
+            conn->hungry = conn->blocked == 0;
+            break;
+        }
+        at += taken;
+    }
+    return at;
+}
+
+/* ---- input ---- */
+
+/* Keeps what was not executed. */
+static void keep_input(struct conn *conn, const char *data, size_t size)
+{
+    if (size == 0) {
+        free(conn->input);
+        conn->input = NULL;
+        conn->input_size = 0;
+        return;
+    }
+    char *input = data == conn->input ? conn->input : malloc(size);
+    if (input == NULL) {
+        conn->dead = true;
+        return;
+    }
+    if (input != conn->input) {
+        memcpy(input, data, size);
+        free(conn->input);
+    }
+    conn->input = input;
+    conn->input_size = size;
+}
+
+/* Scratch memory for so many bytes, which stays as it is until the batch goes. */
+static char *scratch(struct server *server, size_t size)
+{
+    assert(size <= SCRATCH_SIZE);
+    if (SCRATCH_SIZE - server->scratch_at < size) {
+        bi_server_flush(server);
+        server->scratch_at = 0;
+    }
+    return server->scratch + server->scratch_at;
+}
+
+/* Executes the kept input and fresh bytes behind it, which lie in scratch memory. */
+static void run_scratch(struct conn *conn, char *data, size_t size)
+{
+    struct server *server = conn->server;
+    server->scratch_at += size;
+    free(conn->input);
+    conn->input = NULL;
+    conn->input_size = 0;
+    size_t taken = execute(conn, data, size);
+    keep_input(conn, data + taken, size - taken);
+}
+
+void bi_conn_run(struct conn *conn)
+{
+    if (conn->dead || conn->input_size == 0 || !bi_conn_may_execute(conn)) {
+        bi_server_mark(conn);
+        return;
+    }
+    size_t size = conn->input_size;
+    char *data = scratch(conn->server, size);
+    memcpy(data, conn->input, size);
+    run_scratch(conn, data, size);
+    bi_server_mark(conn);
+}
+
+/* ---- reading ---- */
+
+static bool lacks_much(const struct conn *conn)
+{
+    return conn->stage == STAGE_BODY && conn->input_size == 0 &&
+           conn->incoming->command.body_size > conn->incoming->got + DIRECT_MIN;
+}
+
+/* A read that brought nothing: the end, an error, or nothing yet. */
+static void read_nothing(struct conn *conn, ssize_t got)
+{
+    if (got == 0)
+        conn->eof = true;
+    else if (errno != EAGAIN && errno != EINTR)
+        conn->dead = true;
+    if (!conn->eof)
+        return;
+    bi_conn_give_up_waiting(conn, WHY_HALF_CLOSED);
+    bi_call_stop(conn);
+}
+
+static void read_body(struct conn *conn)
+{
+    struct incoming *incoming = conn->incoming;
+    size_t room = incoming->command.body_size - incoming->got;
+    ssize_t got = recv(conn->fd, incoming->data + incoming->got, room, 0);
+    if (got <= 0)
+        read_nothing(conn, got);
+    else
+        incoming->got += (size_t)got;
+}
+
+/* Behind a blocking command: the bytes are only kept. */
+static void read_aside(struct conn *conn)
+{
+    size_t max = bi_conn_input_max(conn);
+    if (conn->input_size >= max)
+        return;
+    char *data = scratch(conn->server, READ_MAX);
+    ssize_t got = recv(conn->fd, data, max - conn->input_size, 0);
+    if (got <= 0) {
+        read_nothing(conn, got);
+        return;
+    }
+    char *input = realloc(conn->input, conn->input_size + (size_t)got);
+    if (input == NULL) {
+        conn->dead = true;
+        return;
+    }
+    memcpy(input + conn->input_size, data, (size_t)got);
+    conn->input = input;
+    conn->input_size += (size_t)got;
+    conn->hungry = false;
+}
+
+static void read_and_run(struct conn *conn)
+{
+    size_t kept = conn->input_size;
+    char *data = scratch(conn->server, kept + READ_MAX);
+    if (kept > 0)
+        memcpy(data, conn->input, kept);
+    ssize_t got = recv(conn->fd, data + kept, READ_MAX, 0);
+    if (got <= 0)
+        read_nothing(conn, got);
+    else
+        run_scratch(conn, data, kept + (size_t)got);
+}
+
+void bi_conn_read(struct conn *conn)
+{
+    if (lacks_much(conn))
+        read_body(conn);
+    else if (conn->input_size < READ_MAX && bi_conn_may_execute(conn))
+        read_and_run(conn);
+    else
+        read_aside(conn);
+}
+
+void bi_conn_drop_input(struct conn *conn)
+{
+    if (conn->incoming != NULL) {
+        bide_buf_unref(conn->incoming->buf);
+        free(conn->incoming);
+        conn->incoming = NULL;
+    }
+    free(conn->input);
+    conn->input = NULL;
+    conn->input_size = 0;
+}
