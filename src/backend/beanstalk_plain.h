@@ -90,7 +90,8 @@ struct expected {
 struct wire {
     struct wire *next;
     int fd;
-    bool broken;
+    bool broken;     /* to be closed */
+    bool ended;      /* and nothing more can be read */
     bool blocked;    /* a reserve waits on it */
     bool wants_room; /* the socket takes no more for now */
     size_t leases;   /* how many it holds */

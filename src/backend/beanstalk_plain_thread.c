@@ -156,6 +156,14 @@ struct wire *bi_plain_spare(struct plain *plain)
     return wire;
 }
 
+/* A write has failed. What the server had said before that is read first: it has happened. */
+static void read_rest(struct plain *plain, struct wire *wire)
+{
+    struct pollfd polled = {.fd = wire->fd, .events = POLLIN};
+    while (!wire->ended && poll(&polled, 1, 0) > 0)
+        bi_wire_read(plain, wire);
+}
+
 /* Closes what is broken, and what nobody needs. */
 static void sweep(struct plain *plain)
 {
@@ -164,12 +172,15 @@ static void sweep(struct plain *plain)
         snprintf(plain->reason, sizeof(plain->reason), "the connection to %.100s was lost",
                  plain->address.name);
         plain->try_at = bi_clock_boot() + plain->address.reconnect_min;
+        read_rest(plain, plain->main);
         bi_plain_drop(plain, plain->main);
         bi_log(&plain->context.log, BIDE_LOG_WARN, "beanstalk: %s", plain->reason);
     }
     for (struct wire *each = plain->spare, *next; each != NULL; each = next) {
         next = each->next;
         bool used = each->blocked || each->leases > 0 || each->expected_head < each->expected_size;
+        if (each->broken)
+            read_rest(plain, each);
         if (each->broken || (!used && ++idle > SPARE_KEEP)) {
             bi_plain_drop(plain, each);
             next = plain->spare; /* the list may have changed */

@@ -267,7 +267,7 @@ static void read_some(struct wire *wire)
         size_t room = wire->in_room == 0 ? IN_ROOM : wire->in_room * 2;
         unsigned char *in = realloc(wire->in, room);
         if (in == NULL) {
-            wire->broken = true;
+            wire->broken = wire->ended = true;
             return;
         }
         wire->in = in;
@@ -277,7 +277,7 @@ static void read_some(struct wire *wire)
     if (size > 0)
         wire->in_size += (size_t)size;
     else if (size == 0 || (errno != EAGAIN && errno != EINTR))
-        wire->broken = true;
+        wire->broken = wire->ended = true;
 }
 
 void bi_wire_read(struct plain *plain, struct wire *wire)
@@ -289,7 +289,7 @@ void bi_wire_read(struct plain *plain, struct wire *wire)
     for (int code = 1; code > 0;) {
         code = next_reply(wire, line, &reply, &all);
         if (code < 0 || (code > 0 && wire->expected_head == wire->expected_size)) {
-            wire->broken = true;
+            wire->broken = wire->ended = true;
             return;
         }
         if (code == 0)

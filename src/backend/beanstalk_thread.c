@@ -37,6 +37,17 @@ static void lose(struct tagged *tagged, const char *reason)
         note(tagged, BIDE_LOG_WARN, reason);
 }
 
+/* A write has failed. What the server had said before that is read first: it has happened. */
+static void read_rest(struct tagged *tagged)
+{
+    struct pollfd polled = {.fd = tagged->fd, .events = POLLIN};
+    char reason[BIDE_ERROR_SIZE];
+    pthread_mutex_unlock(&tagged->lock);
+    while (poll(&polled, 1, 0) > 0 && bi_receive(tagged, reason))
+        ;
+    pthread_mutex_lock(&tagged->lock);
+}
+
 /* ---- connecting again ---- */
 
 /* Is there anything that wants a connection? */
@@ -153,14 +164,16 @@ void *bi_tagged_run(void *argument)
         int64_t now = bi_clock_boot();
         if (tagged->closing && end(tagged, now))
             break;
-        if (tagged->connected && tagged->broken)
+        if (tagged->connected && tagged->broken) {
+            read_rest(tagged);
             lose(tagged, reason);
-        else if (tagged->look_at <= now && !look(tagged, now) && tagged->connected)
+        } else if (tagged->look_at <= now && !look(tagged, now) && tagged->connected) {
             lose(tagged, "the server does not answer any more");
-        else if (!tagged->connected && wants(tagged) && tagged->try_at <= now)
+        } else if (!tagged->connected && wants(tagged) && tagged->try_at <= now) {
             try_connect(tagged, now);
-        else
+        } else {
             sleep_and_read(tagged);
+        }
     }
     pthread_mutex_unlock(&tagged->lock);
     return NULL;
