@@ -26,11 +26,13 @@ static int begin(void **state)
     return begin_on("memory:");
 }
 
+#ifdef BIDE_WITH_SQLITE
 static int begin_stored(void **state)
 {
     (void)state;
     return begin_on("sqlite:%s/jobs.db");
 }
+#endif
 
 static int end(void **state)
 {
