@@ -6,11 +6,13 @@
  * caller that waits for its own op and finds nobody at it: alone on the queue, it need not wake
  * anybody and be woken. There is one batch in flight at a time, whoever stores it.
  */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "backend/answer.h"
 #include "backend/inside.h"
 #include "util/clock.h"
 #include "util/text.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -335,10 +337,39 @@ static void compare_again(struct local *local)
     local->committing = local->uncompared;
 }
 
+/*
+ * On a single processor whoever is about to bring more must run first: woken by the first of them
+ * this thread would store that one alone, and the others after it. The lock is held at the call and
+ * at the return.
+ */
+static void let_gather(struct local *local)
+{
+    pthread_mutex_unlock(&local->lock);
+    sched_yield();
+    bi_local_lock(local);
+}
+
+static int commit_gathered(struct local *local, bool alone)
+{
+    if (alone)
+        let_gather(local);
+    /* A caller may have begun to store meanwhile, or have stored all there was. */
+    return local->committing || !bi_core_dirty(local->core) ? BIDE_OK : commit_one(local);
+}
+
+/* May the threads of this process run on one processor only? */
+static bool is_alone(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1;
+}
+
 void *bi_commit_run(void *arg)
 {
     struct local *local = arg;
     int code = BIDE_OK;
+    bool alone = is_alone();
     bi_local_lock(local);
     for (;;) {
         bool dirty = bi_core_dirty(local->core);
@@ -355,7 +386,7 @@ void *bi_commit_run(void *arg)
         else if (local->committing)
             wait_for_work(local);
         else if (dirty)
-            code = commit_one(local);
+            code = commit_gathered(local, alone);
         else if (local->asides != NULL)
             set_one_aside(local);
         else if (local->tidy_at <= bi_clock_boot() && !local->last)

@@ -5,7 +5,6 @@
  * The session tells a job's token; whether it is still good the queue decides.
  */
 #include "server/inside.h"
-#include "util/clock.h"
 
 /* ---- finishing ---- */
 
@@ -27,7 +26,7 @@ static uint64_t take_lease(struct request *request, const struct command *comman
     request->has_retries = held->has_retries;
     request->lease_end = bi_session_end(session, held);
     bi_session_forget(session, command->id);
-    return request->lease_end < bi_clock_boot() ? 0 : token;
+    return request->lease_end < request->server->now ? 0 : token;
 }
 
 /* What was to end the lease did not happen: it goes on. */
@@ -140,7 +139,7 @@ static bool answer_touch(struct request *request)
         return bi_beanstalk_refuse(request);
     }
     if (!request->leased)
-        bi_session_touch(session, touch->id, bi_clock_boot() + touch->left_ms * 1000);
+        bi_session_touch(session, touch->id, request->server->now + touch->left_ms * 1000);
     /* Old clients know only one word. */
     bool to_stop = request->leased && status == BIDE_CANCEL_WANTED;
     bi_output_text(&request->conn->output, to_stop ? "CANCEL_WANTED\r\n" : "TOUCHED\r\n");

@@ -180,7 +180,7 @@ struct server {
     bool pressed;  /* a connection was stopped because the queue has too much to do */
     bool stopping; /* a stop has begun */
     bool ended;    /* the wait for clients is over */
-    int64_t now;   /* boot-time clock, of this turn */
+    int64_t now;   /* boot-time clock: after the last submit, before the last drain */
     int64_t started;
     char id[17];
 };

@@ -51,6 +51,7 @@ static void count_pending(struct server *server, struct request *request)
 static void submit(struct server *server, bide_op **ops, size_t count)
 {
     int pending = bide_submit(server->queue, ops, count);
+    server->now = bi_clock_boot(); /* not before anything that the answers count from */
     assert(pending >= 0);
     for (size_t i = 0; i < count; i++) {
         if (ops[i]->status != BIDE_PENDING)
@@ -144,6 +145,7 @@ static void turn(struct server *server)
 {
     for (int i = 0; i < PASSES_MAX; i++) {
         bi_server_flush(server);
+        server->now = bi_clock_boot();
         bide_cq_drain(server->cq, 0);
         relieve(server);
         run_all(server);
