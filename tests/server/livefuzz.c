@@ -153,9 +153,24 @@ static uint64_t keeper_look(struct keeper *keeper)
     return id;
 }
 
+/* Whoever has hung up is gone in the end. */
+static void keeper_alone(struct keeper *keeper)
+{
+    int64_t limit_us = clock_us() + 3 * PATIENCE_MS * 1000;
+    while (talk_stat(&keeper->talk, "stats", "current-connections") != 1) {
+        if (clock_us() > limit_us) {
+            say(&keeper->talk, "stats\r\n");
+            size_t size = HEAR_NUMBER(&keeper->talk, "OK");
+            FAIL("connections stay that nobody has:\n%.*s", (int)size,
+                 hear_body(&keeper->talk, size));
+        }
+        nap_ms(10);
+    }
+}
+
 static void keeper_end(struct keeper *keeper)
 {
-    UNTIL(talk_stat(&keeper->talk, "stats", "current-connections") == 1);
+    keeper_alone(keeper);
     EQ(talk_stat(&keeper->talk, "stats", "current-waiting"), 0);
     for (uint64_t i = 0; i < 4 * KEPT; i++) {
         keeper_look_at(keeper, i);

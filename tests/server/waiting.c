@@ -87,18 +87,39 @@ static void ask_result(struct talk *talk, uint64_t id)
 static void (*const waits[])(struct talk *talk, uint64_t id) = {call_reserve, call_wait, ask_many,
                                                                 ask_result};
 
+/* ---- what stands in front of it ---- */
+
+static void front_nothing(struct talk *talk)
+{
+    say(talk, "list-tube-used\r\n");
+}
+
+/* What is behind it begins when the client has gone already. */
+static void front_reserve(struct talk *talk)
+{
+    say(talk, "reserve\r\n");
+}
+
+/* What is behind it waits already, when the client goes, but is not the first in the line. */
+static void front_put(struct talk *talk)
+{
+    CHECK(say_put(talk, 0, 0, 100, "front", 5));
+}
+
+static void (*const fronts[])(struct talk *talk) = {front_nothing, front_reserve, front_put};
+
 /* ---- all ways with all of them ---- */
 
-static void come_wait_and_go(const struct peer *peer, struct talk *other, uint64_t id, bool behind)
+static void come_wait_and_go(const struct peer *peer, struct talk *other, uint64_t id, size_t front)
 {
     for (size_t i = 0; i < COUNT(waits); i++) {
         for (size_t j = 0; j < COUNT(ways); j++) {
             struct talk talk;
             talk_open(&talk, peer);
             talk_stay(&talk, "nothing");
-            /* Behind a reserve it begins when the client has gone already. */
-            if (behind)
-                say(&talk, "reserve\r\n");
+            say(&talk, "use front\r\n");
+            HEAR(&talk, "USING front");
+            fronts[front](&talk);
             waits[i](&talk, id);
             say(&talk, "stats\r\n");
             ways[j](&talk);
@@ -108,16 +129,28 @@ static void come_wait_and_go(const struct peer *peer, struct talk *other, uint64
     }
 }
 
+static void drain(struct talk *talk)
+{
+    struct given given;
+    char line[64];
+    say(talk, "watch front\r\n");
+    HEAR(talk, "WATCHING 2");
+    while (say(talk, "reserve-with-timeout 0\r\n") && hear_job(talk, "RESERVED", &given, line)) {
+        say(talk, "delete %llu\r\n", (unsigned long long)given.id);
+        HEAR(talk, "DELETED");
+    }
+    TEXT(line, strlen(line), "TIMED_OUT");
+}
+
 static void wait_and_go(const struct peer *peer)
 {
     struct talk other;
     talk_open(&other, peer);
     CHECK(say_put(&other, 0, 0, 100, "x", 1));
     uint64_t id = HEAR_NUMBER(&other, "INSERTED");
-    come_wait_and_go(peer, &other, id, false);
-    come_wait_and_go(peer, &other, id, true);
-    say(&other, "delete %llu\r\n", (unsigned long long)id);
-    HEAR(&other, "DELETED");
+    for (size_t i = 0; i < COUNT(fronts); i++)
+        come_wait_and_go(peer, &other, id, i);
+    drain(&other);
     talk_close(&other);
 }
 
