@@ -11,7 +11,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define JOBS 300
+#define JOBS       300
+#define LOOKS      50
+#define LOOK_TURNS 20
 
 /* ---- many commands, one packet ---- */
 
@@ -279,6 +281,46 @@ static void say_all_and_listen(const struct peer *peer)
     talk_close(&talk);
 }
 
+/* The same with answers that take a look into the file. */
+static void look_and_listen(const struct peer *peer)
+{
+    struct talk talk;
+    struct given given;
+    char line[64];
+    size_t size;
+    uint64_t ids[LOOKS];
+    for (int turn = 0; turn < LOOK_TURNS; turn++) {
+        talk_open(&talk, peer);
+        talk.may_end = true;
+        for (uint64_t i = 0; i < LOOKS; i++) {
+            const void *body = body_of(i, &size);
+            CHECK(say_put(&talk, 0, 0, 100, body, size));
+            ids[i] = HEAR_NUMBER(&talk, "INSERTED");
+        }
+        for (uint64_t i = 0; i < LOOKS; i++)
+            say(&talk, "peek %" PRIu64 "\r\nreserve-with-timeout 0\r\n", ids[i]);
+        shutdown(talk.fd, SHUT_WR);
+        for (uint64_t i = 0; i < LOOKS; i++) {
+            if (!hear_job(&talk, "FOUND", &given, line))
+                FAIL("expected FOUND, got \"%s\"", line);
+            CHECK(given.id == ids[i] && body_is(i, given.body, given.size));
+            hear_reserved(&talk, ids[i], i);
+        }
+        CHECK(hear(&talk) == NULL);
+        talk_close(&talk);
+        talk_open(&talk, peer);
+        UNTIL(talk_stat(&talk, "stats", "current-jobs-ready") == LOOKS);
+        delete_all(&talk, ids, LOOKS);
+        talk_close(&talk);
+    }
+}
+
+static void a_client_that_says_no_more_hears_what_is_read_from_the_file(void)
+{
+    peer_settings.parameters = "sync=off&cache_bytes=1";
+    with_peer(IN_FILE, look_and_listen);
+}
+
 static void a_client_that_says_no_more_hears_every_answer(void)
 {
     with_peer(IN_MEMORY, say_all_and_listen);
@@ -293,6 +335,7 @@ static const struct test tests[] = {
     TEST(what_is_behind_a_waiting_reserve_waits_and_is_not_lost),
     TEST(what_is_behind_a_timeout_is_not_lost),
     TEST(a_client_that_says_no_more_hears_every_answer),
+    TEST(a_client_that_says_no_more_hears_what_is_read_from_the_file),
 };
 
 const struct theme order_theme = {"order", tests, COUNT(tests)};
