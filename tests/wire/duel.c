@@ -300,6 +300,9 @@ static void write_mark(struct ring *ring, int which, int client, char kind, unsi
     case 'B':
         side->next_id += burns_ids[which];
         return;
+    case 'K':
+        bytes_text(out, ring->waiting == NOBODY ? story_kicks[job] : "1");
+        return;
     case 'W':
         bytes_text(out, ring->waiting == NOBODY ? "reserve" : "reserve-with-timeout 0");
         return;

@@ -254,13 +254,18 @@ static void tell_bury(struct teller *teller)
     answered(teller, ".");
 }
 
+const char *const story_kicks[] = {"0", "1", "2", "3", "-1", "4294967296", "1x", " 2", "+1"};
+#define KICKS (sizeof story_kicks / sizeof story_kicks[0])
+
 static void tell_kick(struct teller *teller)
 {
-    static const char *const odd[] = {"-1", "4294967296", "1x", "x", " 2", "+1", ""};
-    if (one_in(teller, 6))
-        say(teller, "kick %s\r\n", odd[below(teller, 7)]);
-    else
-        say(teller, "kick %u\r\n", (unsigned)below(teller, 4));
+    if (one_in(teller, 20)) {
+        say(teller, "kick %s\r\n", one_in(teller, 2) ? "x" : "");
+    } else {
+        say(teller, "kick ");
+        mark(teller, 'K', (unsigned)below(teller, one_in(teller, 6) ? KICKS : 4));
+        say(teller, "\r\n");
+    }
     answered(teller, ".");
 }
 

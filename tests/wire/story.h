@@ -11,6 +11,7 @@
  *     MARK B 4 hex digits   here a put fails in a way that uses an id in some servers
  *     MARK J 4 hex digits   the id of the job with this number
  *     MARK H 4 hex digits   the id of the job that this client reserved last, else as J
+ *     MARK K 4 hex digits   a bound of kick, by its place in story_kicks; 1 where somebody waits
  *     MARK W 4 hex digits   a reserve that waits, or one that does not where another waits already
  *
  * What is left out: commands whose answer depends on the second in which they are executed (delays
@@ -18,7 +19,8 @@
  * beanstalkd serves several not always in their order; looks at jobs of which only half was sent,
  * which it shows with the bytes that happened to be in memory; lines whose CR is cut off by its
  * blocks of 224 bytes, or that have a CR inside; durations and options that only bided knows; pauses
- * that outlive their tube.
+ * that outlive their tube; kicks of more than one job while a client waits, which beanstalkd gives the
+ * first of them, and bided the best.
  */
 #ifndef WIRE_STORY_H
 #define WIRE_STORY_H
@@ -61,6 +63,8 @@ struct story {
 /* in_file: in one piece with a delete nobody looks for tubes, since a tube stays until it is stored
  * that its last job is gone. */
 void story_make(struct story *story, uint64_t seed, size_t turns, bool in_file);
+extern const char *const story_kicks[];
+
 void story_done(struct story *story);
 
 #endif
