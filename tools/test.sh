@@ -190,7 +190,8 @@ step_wire() {
     # They sleep more than they work: all at the same time.
     check_counted build-gcc/wire --server beanstalkd --deliver burst &
     check_counted build-gcc/wire --server 'build-gcc/bided --url memory:' &
-    check_counted build-gcc/wire --server 'build-gcc/bided --url sqlite:@/jobs.db' &
+    check_counted build-gcc/wire --server 'build-gcc/bided --url sqlite:@/jobs.db' \
+        --deliver burst &
     wait
 }
 

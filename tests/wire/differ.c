@@ -8,6 +8,8 @@
  * whole story again.
  */
 #include "duel.h"
+#include "server.h"
+#include "show.h"
 
 #include "../contract/contract.h"
 
@@ -117,7 +119,7 @@ static bool run_seed(const struct settings *settings, uint64_t seed)
         fflush(stdout);
         shorten(&story, settings, &verdict);
         printf("     shortened:\n");
-        story_print(&story, verdict.turn);
+        show_story(&story, verdict.turn);
         printf("     %s\n", verdict.text);
         printf("     again: differ --left '%s' --right '%s' --seeds %llu-%llu --steps %zu\n",
                settings->duel.commands[0], settings->duel.commands[1], (unsigned long long)seed,
@@ -238,12 +240,17 @@ int main(int argc, char **argv)
     }
     if (settings.self_test)
         settings.duel.commands[1] = settings.duel.commands[0];
-    if (!duel_prepare(&settings.duel))
+    if (!folders_begin())
         return 2;
+    if (!duel_prepare(&settings.duel)) {
+        folders_end();
+        return 2;
+    }
     if (settings.self_test)
         failed = self_test(&settings, &passed);
     for (uint64_t seed = settings.first; seed <= settings.last && !settings.self_test; seed++)
         run_seed(&settings, seed) ? passed++ : failed++;
+    folders_end();
     printf("%u passed, %u failed\n", passed, failed);
     return passed > 0 && failed == 0 ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 #include "duel.h"
 
 #include "reply.h"
+#include "show.h"
 
 #include "../contract/contract.h"
 #include "../sim/rng.h"
@@ -219,33 +220,18 @@ static void settle_both(struct ring *ring)
 
 #define SHOWN_MAX 200
 
-static void show(const struct bytes *bytes, char *out)
-{
-    size_t shown = bytes->size < SHOWN_MAX ? bytes->size : SHOWN_MAX;
-    for (size_t i = 0; i < shown; i++) {
-        unsigned char byte = (unsigned char)bytes->data[i];
-        if (byte >= ' ' && byte <= '~')
-            *out++ = (char)byte;
-        else
-            out += sprintf(out, byte == '\n' ? "\\n" : byte == '\r' ? "\\r" : "\\x%02x", byte);
-    }
-    *out = 0;
-}
-
 /* Shows them from the line on in which they differ. */
 static void differ_reply(struct ring *ring, int client, size_t index, const struct bytes *left,
                          const struct bytes *right)
 {
-    char shown[SIDES][SHOWN_MAX * 4 + 1];
+    char shown[SIDES][SHOWN_ROOM(SHOWN_MAX)];
     size_t same = 0;
     while (same < left->size && same < right->size && left->data[same] == right->data[same])
         same++;
     while (same > 0 && left->data[same - 1] != '\n')
         same--;
-    const struct bytes left_rest = {left->data + same, left->size - same, 0};
-    const struct bytes right_rest = {right->data + same, right->size - same, 0};
-    show(&left_rest, shown[0]);
-    show(&right_rest, shown[1]);
+    show_bytes(left->data + same, left->size - same, SHOWN_MAX, shown[0]);
+    show_bytes(right->data + same, right->size - same, SHOWN_MAX, shown[1]);
     differ(ring, "client %d, reply %zu%s\n       left  %.1600s\n       right %.1600s", client,
            index + 1, same > 0 ? ", behind what is the same" : "", shown[0], shown[1]);
 }
@@ -544,37 +530,4 @@ bool duel_prepare(const struct duel_settings *settings)
         }
     }
     return true;
-}
-
-/* ---- showing ---- */
-
-static void print_turn(const struct turn *turn, size_t number)
-{
-    static const char *const ends[] = {"", " and sends no more", " and closes", " and has quit",
-                                       "both servers drain"};
-    if (turn->end == TURN_DRAIN) {
-        printf("     turn %zu: %s\n", number, ends[TURN_DRAIN]);
-        return;
-    }
-    printf("     turn %zu: client %d sends%s%s: ", number, turn->client,
-           turn->cuts ? " in pieces" : "", ends[turn->end]);
-    for (size_t i = 0; i < turn->text.size && i < SHOWN_MAX * 2; i++) {
-        unsigned char byte = (unsigned char)turn->text.data[i];
-        if (byte == MARK) {
-            printf("<%.5s>", turn->text.data + i + 1);
-            i += MARK_SIZE - 1;
-        } else if (byte >= ' ' && byte <= '~') {
-            putchar(byte);
-        } else {
-            printf(byte == '\n' ? "\\n" : byte == '\r' ? "\\r" : "\\x%02x", byte);
-        }
-    }
-    puts(turn->text.size > SHOWN_MAX * 2 ? "..." : "");
-}
-
-void story_print(const struct story *story, size_t last)
-{
-    for (size_t i = 0; i < story->count && i <= last; i++)
-        if (!story->turns[i].left_out)
-            print_turn(&story->turns[i], i);
 }

@@ -31,7 +31,4 @@ void duel(const struct story *story, const struct duel_settings *settings, struc
 /* Learns what the servers do with ids of failed puts; once before the first duel. */
 bool duel_prepare(const struct duel_settings *settings);
 
-/* Prints what is left of a story up to a turn. */
-void story_print(const struct story *story, size_t last);
-
 #endif

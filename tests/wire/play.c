@@ -5,6 +5,7 @@
 #include "link.h"
 #include "reply.h"
 #include "server.h"
+#include "show.h"
 #include "text.h"
 
 #include <signal.h>
@@ -34,30 +35,12 @@ static struct where at_step(const struct stage *stage, const struct step *step)
 
 #define SHOWN_MAX 300
 
-static void show(const char *data, size_t size, char *out)
-{
-    size_t shown = size < SHOWN_MAX ? size : SHOWN_MAX;
-    for (size_t i = 0; i < shown; i++) {
-        unsigned char byte = (unsigned char)data[i];
-        if (byte == '\r')
-            out += sprintf(out, "\\r");
-        else if (byte == '\n')
-            out += sprintf(out, "\\n");
-        else if (byte < ' ' || byte > '~')
-            out += sprintf(out, "\\x%02x", byte);
-        else
-            *out++ = (char)byte;
-    }
-    sprintf(out, "%s", shown < size ? "..." : "");
-}
-
 static void fail_reply(const struct stage *stage, const struct step *step, const char *why)
 {
-    char shown[SHOWN_MAX * 4 + 8];
+    char shown[SHOWN_ROOM(SHOWN_MAX)];
     const struct link *link = &stage->links[step->link];
-    show(link_data(link), link_size(link), shown);
+    show_bytes(link_data(link), link_size(link), SHOWN_MAX, shown);
     server_tell(&stage->server);
-    folder_remove(stage->server.folder);
     fail_test(at_step(stage, step), "%s on %c\n     expected %.300s%s%s\n     got      %s%s", why,
               'a' + step->link, step->text, step->wanted ? " with " : "",
               step->wanted ? step->wanted : "", shown, link->ended ? "(closed)" : "");

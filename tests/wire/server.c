@@ -36,15 +36,31 @@ static int remove_entry(const char *path, const struct stat *info, int kind, str
     return remove(path);
 }
 
-void folder_remove(const char *folder)
+static void remove_folder(const char *folder)
 {
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static bool make_folder(struct server *server)
+static char base[PATH_MAX / 2];
+
+bool folders_begin(void)
 {
     const char *tmp = getenv("TMPDIR");
-    snprintf(server->folder, sizeof server->folder, "%s/bide-wire-XXXXXX", tmp ? tmp : "/tmp");
+    snprintf(base, sizeof base, "%s/bide-wire-XXXXXX", tmp ? tmp : "/tmp");
+    if (mkdtemp(base) != NULL)
+        return true;
+    perror(base);
+    return false;
+}
+
+void folders_end(void)
+{
+    remove_folder(base);
+}
+
+static bool make_folder(struct server *server)
+{
+    snprintf(server->folder, sizeof server->folder, "%s/XXXXXX", base);
     return mkdtemp(server->folder) != NULL;
 }
 
@@ -232,7 +248,7 @@ bool server_start(struct server *server, const char *command, const char *flags,
             return true;
     printf("     the server does not start: %s %s\n", command, flags);
     server_tell(server);
-    folder_remove(server->folder);
+    remove_folder(server->folder);
     return false;
 }
 
@@ -275,6 +291,6 @@ bool server_stop(struct server *server)
     bool well = end(server);
     if (!well)
         server_tell(server);
-    folder_remove(server->folder);
+    remove_folder(server->folder);
     return well;
 }

@@ -40,7 +40,9 @@ int server_connect(struct server *server);
 
 bool command_is_reference(const char *command);
 
-/* Removes a folder and all in it. */
-void folder_remove(const char *folder);
+/* Makes a folder in which those of all servers will lie; removes it with all that tests have left
+ * there which failed. For the runners. */
+bool folders_begin(void);
+void folders_end(void);
 
 #endif

@@ -180,7 +180,10 @@ int main(int argc, char **argv)
         mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (trace == MAP_FAILED || !good)
         return 2;
+    if (!folders_begin())
+        return 2;
     run_all(&settings, &script, kind, trace, &tally);
+    folders_end();
     script_done(&script);
     munmap(trace, sizeof *trace);
     for (int i = 0; i < settings.file_count; i++)
