@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fuzz_conn - a whole server in this process, on a queue in memory, and clients that send what the
+ * fuzzer thinks of, in pieces, and go away in the middle.
+ *
+ * The input is what clients send; 0xff and the byte behind it are an action instead (see act()). In
+ * the end everything has been read and has come to rest: then no connection may have a whole
+ * command that it has not executed, and nothing may be under way but waits. After the stop nothing
+ * is left of anybody.
+ */
+#define _GNU_SOURCE /* memmem */
+#include "fuzz/fuzz.h"
+#include "fuzz/lines.h"
+#include "server/inside.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CLIENTS    4
+#define REST_STEPS 5 /* nothing has happened for so many: everything rests */
+
+static struct fuzz {
+    struct server *server;
+    struct event step;
+    const uint8_t *at, *end;
+    int clients[CLIENTS]; /* -1: closed */
+    unsigned current;
+    bool strangers; /* new ones come from another machine */
+    bool stopped;
+    int rest;
+} fuzz;
+
+static const struct timeval at_once = {0};
+
+/* ---- clients ---- */
+
+static void close_client(unsigned i)
+{
+    if (fuzz.clients[i] >= 0)
+        close(fuzz.clients[i]);
+    fuzz.clients[i] = -1;
+}
+
+static void open_client(unsigned i)
+{
+    int fds[2];
+    int small = 4608;
+    close_client(i);
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
+    setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    fuzz.clients[i] = fds[0];
+    bi_conn_open(fuzz.server, fds[1], !fuzz.strangers);
+}
+
+/* How many bytes came. */
+static size_t read_client(unsigned i)
+{
+    static char bytes[65536];
+    if (fuzz.clients[i] < 0)
+        return 0;
+    ssize_t got = recv(fuzz.clients[i], bytes, sizeof(bytes), 0);
+    return got <= 0 ? 0 : (size_t)got;
+}
+
+/* Sends up to the next action, as far as it can. */
+static void send_some(void)
+{
+    const uint8_t *mark = memchr(fuzz.at, 0xff, (size_t)(fuzz.end - fuzz.at));
+    size_t size = (size_t)((mark == NULL ? fuzz.end : mark) - fuzz.at);
+    int fd = fuzz.clients[fuzz.current];
+    ssize_t sent = fd < 0 || size == 0 ? (ssize_t)size : send(fd, fuzz.at, size, MSG_NOSIGNAL);
+    read_client(fuzz.current);
+    /* Whoever cannot take it any more has lost it. */
+    fuzz.at += sent <= 0 ? (ssize_t)size : sent;
+}
+
+/* The low bits say who, the others what. */
+static void act(uint8_t action)
+{
+    unsigned who = action % CLIENTS;
+    switch (action / CLIENTS % 8) {
+    case 1:
+        open_client(who);
+        break;
+    case 2:
+        close_client(who);
+        break;
+    case 3:
+        if (fuzz.clients[who] >= 0)
+            shutdown(fuzz.clients[who], SHUT_WR);
+        break;
+    case 4:
+        read_client(who);
+        break;
+    case 5:
+        fuzz.strangers = !fuzz.strangers;
+        break;
+    default:
+        fuzz.current = who;
+        break;
+    }
+}
+
+/* ---- in the end ---- */
+
+static bool is_resting(void)
+{
+    const struct server *server = fuzz.server;
+    return server->runs == NULL && server->dirty == NULL && server->batch_count == 0;
+}
+
+static void look_at(const struct conn *conn)
+{
+    if (conn->quit || conn->dead)
+        return;
+    if (conn->line_head != NULL) {
+        must(conn->line_head->op.status == BIDE_PENDING);
+        must(bi_request_waits(conn->line_head));
+    } else if (conn->input_size > 0) {
+        must(conn->hungry);
+        must(memmem(conn->input, conn->input_size, "\r\n", 2) == NULL);
+    }
+    must(bi_output_left(&conn->output) == 0);
+    must(conn->blocked >= conn->trying && conn->trying == 0);
+}
+
+static void look_at_all(void)
+{
+    uint32_t count = 0;
+    for (const struct conn *conn = fuzz.server->first; conn != NULL; conn = conn->next, count++)
+        look_at(conn);
+    must(count == fuzz.server->connections);
+    must(fuzz.server->held == 0 && fuzz.server->held_bytes == 0);
+}
+
+/* Reads until nothing comes any more. */
+static void come_to_rest(void)
+{
+    size_t got = 0;
+    for (unsigned i = 0; i < CLIENTS; i++)
+        got += read_client(i);
+    fuzz.rest = got > 0 || !is_resting() ? 0 : fuzz.rest + 1;
+    if (fuzz.rest < REST_STEPS || fuzz.stopped)
+        return;
+    look_at_all();
+    fuzz.stopped = true;
+    event_active(&fuzz.server->term, EV_SIGNAL, 1);
+}
+
+static void on_step(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    (void)arg;
+    evtimer_add(&fuzz.step, &at_once);
+    if (fuzz.at == fuzz.end) {
+        come_to_rest();
+    } else if (fuzz.at[0] != 0xff) {
+        send_some();
+    } else {
+        fuzz.at++;
+        if (fuzz.at < fuzz.end)
+            act(*fuzz.at++);
+    }
+}
+
+static void look_behind(const struct server *server)
+{
+    must(!server->ended); /* it has not waited for anybody */
+    must(server->under_way == 0 && server->held == 0 && server->held_bytes == 0);
+    must(server->connections == 0 && server->producers == 0 && server->workers == 0);
+    must(server->client_bytes == 0 && server->owed_count == 0);
+    must(server->tubes.count == 1 && server->default_tube->holders == 1);
+    must(server->default_tube->using == 0 && server->default_tube->watching == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct server_settings settings = {.options = BIDE_OPTIONS_INIT,
+                                       .limits = {.max_connections = 100,
+                                                  .stop_timeout_ms = 10000,
+                                                  .max_client_bytes = 100000,
+                                                  .auth_secret = "secret"}};
+    char error[BIDE_ERROR_SIZE];
+    settings.options.seed = 1;
+    settings.options.max_waiters = 3;
+    must(bide_open("memory:", &settings.options, &settings.queue) == BIDE_OK);
+    must(bi_server_new(&settings, &fuzz.server, error) == BIDE_OK);
+    fuzz = (struct fuzz){.server = fuzz.server, .at = data, .end = data + size};
+    for (unsigned i = 0; i < CLIENTS; i++)
+        fuzz.clients[i] = -1;
+    open_client(0);
+    open_client(1);
+    evtimer_assign(&fuzz.step, fuzz.server->base, on_step, NULL);
+    evtimer_add(&fuzz.step, &at_once);
+    bi_server_run(fuzz.server);
+    event_del(&fuzz.step);
+    look_behind(fuzz.server);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        close_client(i);
+    bi_server_free(fuzz.server);
+    must(bide_close(settings.queue) == BIDE_OK);
+    return 0;
+}
