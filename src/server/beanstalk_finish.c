@@ -26,7 +26,7 @@ static uint64_t take_lease(struct request *request, const struct command *comman
     request->has_retries = held->has_retries;
     request->lease_end = bi_session_end(session, held);
     bi_session_forget(session, command->id);
-    return request->lease_end < request->server->now ? 0 : token;
+    return token;
 }
 
 /* What was to end the lease did not happen: it goes on. */
@@ -128,18 +128,26 @@ void bi_beanstalk_bury(struct conn *conn, const struct command *command)
     bi_request_ask(request);
 }
 
-static bool answer_touch(struct request *request)
+void bi_beanstalk_touched(struct request *request)
 {
-    bide_touch_item *touch = &request->op.touch;
+    const bide_touch_item *touch = &request->op.touch;
     struct session *session = &request->conn->session;
     int status = request->op.status;
-    if (status != BIDE_OK && status != BIDE_CANCEL_WANTED) {
-        if (!request->leased && (status == BIDE_LEASE_LOST || status == BIDE_NOT_FOUND))
-            bi_session_forget(session, touch->id);
+    if (request->leased)
+        return;
+    if (status == BIDE_OK || status == BIDE_CANCEL_WANTED)
+        bi_session_touch(session, touch->id, request->completed + touch->left_ms * 1000);
+    else if (status == BIDE_LEASE_LOST || status == BIDE_NOT_FOUND)
+        bi_session_forget(session, touch->id);
+    else
+        bi_session_touch(session, touch->id, 0);
+}
+
+static bool answer_touch(struct request *request)
+{
+    int status = request->op.status;
+    if (status != BIDE_OK && status != BIDE_CANCEL_WANTED)
         return bi_beanstalk_refuse(request);
-    }
-    if (!request->leased)
-        bi_session_touch(session, touch->id, request->server->now + touch->left_ms * 1000);
     /* Old clients know only one word. */
     bool to_stop = request->leased && status == BIDE_CANCEL_WANTED;
     bi_output_text(&request->conn->output, to_stop ? "CANCEL_WANTED\r\n" : "TOUCHED\r\n");
@@ -157,6 +165,8 @@ void bi_beanstalk_touch(struct conn *conn, const struct command *command)
     if (request == NULL)
         return;
     request->leased = command->leased;
+    if (!command->leased)
+        bi_session_touch_begins(&conn->session, command->id);
     request->op.touch = (bide_touch_item){.id = command->id, .token = token};
     bi_request_ask(request);
 }

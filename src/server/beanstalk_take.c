@@ -71,7 +71,7 @@ static bool hold_and_say(struct request *request)
 {
     struct conn *conn = request->conn;
     bide_job *job = &request->job;
-    int64_t deadline = conn->server->now + job->left_ms * 1000;
+    int64_t deadline = request->completed + job->left_ms * 1000;
     bool has_retries = job->max_retries != BIDE_NO_RETRY_LIMIT;
     if (bi_session_hold(&conn->session, job->id, job->token, deadline, has_retries)) {
         say_job(request, "RESERVED ");

@@ -22,6 +22,7 @@
 
 #define CALLS_MAX   10000
 #define ANSWERS_MAX ((size_t)64 << 20)
+#define HEARD_US    INT64_C(10000000) /* who has that much and takes nothing for so long is closed */
 #define ANSWER_KEEP ((size_t)1 << 20) /* of the memory in which answers are made */
 
 struct call {
@@ -247,10 +248,18 @@ static bool follow_feeds(struct call *call)
     return true;
 }
 
-/* Somebody who asks and does not read. */
-static bool is_flooded(const struct conn *conn)
+/* Somebody who asks and does not read: for long, or although all together have too much. */
+static bool is_flooded(struct conn *conn)
 {
-    return conn->dead || bi_output_left(&conn->output) > ANSWERS_MAX;
+    const struct server *server = conn->server;
+    if (bi_output_left(&conn->output) > OUTPUT_HIGH) {
+        bi_conn_write(conn);
+        bi_conn_count_memory(conn);
+    }
+    if (conn->dead || bi_output_left(&conn->output) <= ANSWERS_MAX)
+        return conn->dead;
+    return server->now - conn->heard > HEARD_US ||
+           server->client_bytes > server->limits.max_client_bytes;
 }
 
 static void answer(struct call *call)
@@ -259,6 +268,9 @@ static void answer(struct call *call)
     struct call_bytes *result = fresh_answer(call->server);
     if (is_flooded(conn)) {
         take_back(call);
+        if (!conn->dead)
+            bi_log(&conn->server->log, BIDE_LOG_WARN,
+                   "a connection is closed: it does not read the answers to its calls");
         conn->dead = true;
         bi_server_mark(conn);
     } else if (call->stopped && call->coded.op.status == BIDE_CANCELLED) {
@@ -332,6 +344,34 @@ static int begin(struct conn *conn, const struct command *command, struct call *
     return code;
 }
 
+/* How many bytes it may be answered with, about. */
+static size_t promise(const struct server *server, const bide_op *op)
+{
+    switch (op->kind) {
+    case BIDE_OP_RESERVE:
+        return op->reserve.job_max * server->max_job_size;
+    case BIDE_OP_FINISH_AND_RESERVE:
+        return op->finish_and_reserve.reserve.job_max * server->max_job_size;
+    case BIDE_OP_LIST:
+        return op->list.job_max * (op->list.with_body ? server->max_job_size : sizeof(bide_job));
+    case BIDE_OP_RESULT:
+    case BIDE_OP_WAIT:
+        return server->max_result_size;
+    default:
+        return server->max_job_size;
+    }
+}
+
+/* Before a batch brings more than a connection should have to read, the connection is looked at. */
+static void bound_promises(struct conn *conn, size_t promised)
+{
+    conn->promised += promised;
+    if (conn->promised < EXPECTED_HIGH)
+        return;
+    conn->promised = 0;
+    bi_server_flush(conn->server);
+}
+
 void bi_beanstalk_call(struct conn *conn, const struct command *command)
 {
     char error[BIDE_ERROR_SIZE] = "out of memory";
@@ -346,8 +386,10 @@ void bi_beanstalk_call(struct conn *conn, const struct command *command)
         bi_call_refuse(conn, command->tag, code, error);
         return;
     }
+    size_t promised = promise(conn->server, &call->coded.op);
     link_call(call);
     submit(call);
+    bound_promises(conn, promised);
 }
 
 static struct call *find_call(const struct conn *conn, uint64_t tag)

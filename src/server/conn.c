@@ -10,12 +10,15 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define LINGER_US   10000              /* between two looks whether the peer has it all */
 #define OUTPUT_KEEP ((size_t)16 << 10) /* of memory, when all is sent */
 #define PRESSED_KEEP \
     ((size_t)4 << 10) /* buffers of a connection, when all together have too much */
@@ -166,6 +169,8 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
     struct conn *conn = arg;
     (void)fd;
     (void)what;
+    if (conn->lingers)
+        bi_server_mark(conn);
     if (conn->line_head == NULL)
         return;
     /* The timers run on a clock of a few milliseconds, and may be early by that much. */
@@ -176,6 +181,8 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
 }
 
 /* ---- the end of a turn ---- */
+
+static void end_session(struct conn *conn);
 
 bool bi_conn_is_done(const struct conn *conn)
 {
@@ -219,17 +226,58 @@ static void want(struct conn *conn, short wanted)
         conn->dead = true;
 }
 
+void bi_conn_write(struct conn *conn)
+{
+    size_t left = bi_output_left(&conn->output);
+    if (!conn->dead && !conn->output.broken && left > 0 &&
+        !bi_output_write(&conn->output, conn->fd))
+        conn->dead = true;
+    if (left == 0 || bi_output_left(&conn->output) < left)
+        conn->heard = conn->server->now;
+}
+
+/*
+ * Closing a socket while the peer goes on sending resets the connection, and what the system has
+ * not delivered yet is lost. So whoever was not the first to end waits until the peer has it all,
+ * for a while.
+ */
+static bool must_linger(struct conn *conn)
+{
+    int unsent = 0;
+    if (conn->dead || conn->output.broken || conn->eof || !conn->tcp)
+        return false;
+    if (ioctl(conn->fd, SIOCOUTQ, &unsent) != 0 || unsent == 0)
+        return false;
+    struct pollfd look = {.fd = conn->fd};
+    return poll(&look, 1, 0) <= 0 && (!conn->lingers || conn->server->now < conn->linger_end);
+}
+
+static void linger(struct conn *conn)
+{
+    const struct server *server = conn->server;
+    struct timeval after = {.tv_usec = LINGER_US};
+    if (!conn->lingers) {
+        conn->lingers = true;
+        conn->linger_end = server->now + server->limits.stop_timeout_ms * 1000;
+        shutdown(conn->fd, SHUT_WR);
+        end_session(conn);
+    }
+    want(conn, 0);
+    evtimer_add(&conn->alarm, &after);
+}
+
 void bi_conn_finish_turn(struct conn *conn)
 {
     if (conn->eof || conn->quit)
         bi_call_stop(conn);
-    if (!conn->dead && !conn->output.broken && bi_output_left(&conn->output) > 0 &&
-        !bi_output_write(&conn->output, conn->fd))
-        conn->dead = true;
+    bi_conn_write(conn);
     bi_output_trim(&conn->output, OUTPUT_KEEP);
     /* One that is about to go on is looked at again when it has. */
     if (!conn->runs && is_over(conn)) {
-        bi_conn_close(conn);
+        if (must_linger(conn))
+            linger(conn);
+        else
+            bi_conn_close(conn);
         return;
     }
     bi_conn_count_memory(conn);
@@ -276,7 +324,7 @@ static bool begin_session(struct conn *conn)
     return true;
 }
 
-void bi_conn_open(struct server *server, int fd, bool local)
+void bi_conn_open(struct server *server, int fd, bool local, bool tcp)
 {
     struct conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
@@ -286,7 +334,8 @@ void bi_conn_open(struct server *server, int fd, bool local)
     conn->server = server;
     conn->fd = fd;
     conn->local = conn->authorised = local;
-    conn->active = server->now;
+    conn->tcp = tcp;
+    conn->active = conn->heard = server->now;
     bi_output_init(&conn->output);
     evtimer_assign(&conn->alarm, server->base, on_alarm, conn);
     if (!begin_session(conn)) {
@@ -307,6 +356,8 @@ static void end_session(struct conn *conn)
 {
     struct server *server = conn->server;
     struct session *session = &conn->session;
+    if (session->used == NULL)
+        return; /* it has ended already */
     size_t count = bi_session_sort(session);
     for (size_t i = 0; i < count; i++) {
         const struct held *held = &session->held[i];

@@ -60,6 +60,7 @@ struct request {
     enum why why;
     bool has_retries;   /* of the job whose lease was taken out of the session */
     int64_t lease_end;  /* 0: none was */
+    int64_t completed;  /* when the queue had answered */
     int64_t timeout_ms; /* of a reserve: what was asked for */
     size_t expected;    /* bytes that it may bring */
     size_t bytes;       /* of the body that it carries */
@@ -114,6 +115,8 @@ struct conn {
     bool dirty;   /* in the server's list of those to look at */
     bool runs;    /* in the list of those that may go on */
     bool pressed; /* stopped because the queue has too much to do */
+    bool tcp;
+    bool lingers; /* all is said; it is closed when the peer has it */
     bool hungry;  /* what it has of input is not a whole command */
     enum stage stage;
     const char *skip_text;
@@ -134,7 +137,10 @@ struct conn {
     struct feed_link *feeds;
     uint64_t feed_count; /* feeds ever subscribed by calls: the last number given */
     struct conn *next_dirty, *next_run;
-    int64_t active; /* when it last sent something */
+    int64_t active; /* when it last sent something, waited or held a job */
+    int64_t heard;  /* when it last took some of its output, or had none */
+    int64_t linger_end;
+    size_t promised; /* bytes that calls in the batch may bring */
 };
 
 /* A socket that listens. */
@@ -163,6 +169,7 @@ struct server {
     size_t spare_count;
     struct owed *owed; /* leases to be given back when the queue has room again */
     size_t owed_count, owed_room;
+    int64_t owed_at; /* not before */
     bide_op *batch[BATCH_MAX];
     size_t batch_count;
     struct call_bytes answer; /* what calls are answered with is written here */
@@ -234,7 +241,7 @@ void bi_conn_drop_input(struct conn *conn);
 
 /* ---- conn.c ---- */
 
-void bi_conn_open(struct server *server, int fd, bool local);
+void bi_conn_open(struct server *server, int fd, bool local, bool tcp);
 /* Closes it, and gives back what it holds. */
 void bi_conn_close(struct conn *conn);
 /* Says something in its turn; the text must live for ever. */
@@ -251,6 +258,8 @@ size_t bi_conn_input_max(const struct conn *conn);
 void bi_conn_count_memory(struct conn *conn);
 /* What waits would wait for nobody. */
 void bi_conn_give_up_waiting(struct conn *conn, enum why why);
+/* Writes what the socket takes now. */
+void bi_conn_write(struct conn *conn);
 /* Writes, and closes or changes what is waited for. */
 void bi_conn_finish_turn(struct conn *conn);
 /* Nothing is under way, and all has been said. */
@@ -285,6 +294,8 @@ static inline bool bi_beanstalk_is_id(uint64_t id)
 {
     return id >= 1 && id <= BIDE_ID_MAX;
 }
+/* A touch has completed: the session learns it at once, whenever its reply's turn comes. */
+void bi_beanstalk_touched(struct request *request);
 /* The waiting reserve of a connection that holds jobs: when to tell it of a deadline. */
 void bi_beanstalk_alarm(struct conn *conn);
 /* Does a lease of this connection end within the margin? */

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARE_MAX 1024
-#define OWED_MAX  ((size_t)1 << 20)
+#define SPARE_MAX     1024
+#define OWED_MAX      ((size_t)1 << 20)
+#define OWED_PAUSE_US INT64_C(1000000)
 
 static void done(bide_op *op);
 
@@ -145,9 +146,14 @@ static void owe(struct server *server, struct owed owed)
 
 static bool answer_give_back(struct request *request)
 {
-    if (request->op.status == BIDE_EBUSY)
-        owe(request->server, (struct owed){request->op.lease.id, request->op.lease.token,
-                                           request->op.kind == BIDE_OP_FAIL});
+    struct server *server = request->server;
+    bool failed = request->op.kind == BIDE_OP_FAIL;
+    if (request->op.status >= BIDE_OK || request->op.status == BIDE_EINVAL)
+        return true;
+    /* A store that is full or broken is asked again a little later. */
+    if (request->op.status != BIDE_EBUSY)
+        server->owed_at = server->now + OWED_PAUSE_US;
+    owe(server, (struct owed){request->op.lease.id, request->op.lease.token, failed});
     return true;
 }
 
@@ -180,6 +186,8 @@ void bi_request_give_back_owed(struct server *server)
 {
     size_t count = server->owed_count;
     size_t done = 0;
+    if (server->now < server->owed_at)
+        return;
     /* Until one is refused again. */
     while (done < count && server->owed_count == count && !bi_server_pressed(server)) {
         size_t end = count - done < BATCH_MAX ? count : done + BATCH_MAX;
@@ -283,7 +291,10 @@ static void done(bide_op *op)
     struct request *request = (struct request *)(void *)op;
     count_down(request);
     request->finished = true;
+    request->completed = request->server->now;
     struct conn *conn = request->conn;
+    if (conn != NULL && op->kind == BIDE_OP_TOUCH)
+        bi_beanstalk_touched(request);
     if (conn == NULL) {
         end_alone(request);
         return;

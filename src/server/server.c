@@ -206,7 +206,7 @@ static void come_in(struct server *server, int fd, const struct sockaddr_storage
                    "a connection from another machine was refused: there is no auth_secret");
         refuse(server, fd, "AUTH_REQUIRED\r\n");
     } else {
-        bi_conn_open(server, fd, local);
+        bi_conn_open(server, fd, local, address->ss_family != AF_UNIX);
     }
 }
 
@@ -358,10 +358,11 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     if (limit == 0)
         return;
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
-        bool idle = bi_conn_is_done(conn) &&
-                    bi_session_deadline(&conn->session, server->now) == INT64_MAX &&
-                    server->now - conn->active >= limit;
+        bool idle =
+            bi_conn_is_done(conn) && bi_session_deadline(&conn->session, server->now) == INT64_MAX;
         if (!idle)
+            conn->active = server->now;
+        if (server->now - conn->active < limit)
             continue;
         conn->dead = true;
         bi_server_mark(conn);

@@ -5,8 +5,9 @@
 
 #include <stdlib.h>
 
-#define HELD_MIN  8
-#define HELD_KEEP 1024 /* more than this is given back when the last job is gone */
+#define HELD_MIN          8
+#define TOUCH_PATIENCE_US INT64_C(5000000) /* a lease that is being touched is not over */
+#define HELD_KEEP         1024 /* more than this is given back when the last job is gone */
 
 void bi_session_done(struct session *session)
 {
@@ -153,10 +154,21 @@ int64_t bi_session_end(const struct session *session, const struct held *held)
     return session->deadlines.entries[held->slot].at;
 }
 
-void bi_session_touch(struct session *session, uint64_t id, int64_t deadline)
+void bi_session_touch_begins(struct session *session, uint64_t id)
 {
     uint32_t at = find(session, id);
     if (at != 0)
+        session->held[at].touches++;
+}
+
+void bi_session_touch(struct session *session, uint64_t id, int64_t deadline)
+{
+    uint32_t at = find(session, id);
+    if (at == 0)
+        return;
+    if (session->held[at].touches > 0)
+        session->held[at].touches--;
+    if (deadline > 0)
         set_deadline(session, at, deadline);
 }
 
@@ -202,7 +214,10 @@ int64_t bi_session_deadline(struct session *session, int64_t now)
         const struct deadline *first = &session->deadlines.entries[0];
         if (first->at >= now)
             return first->at;
-        forget(session, first->held);
+        if (session->held[first->held].touches > 0)
+            set_deadline(session, first->held, now + TOUCH_PATIENCE_US);
+        else
+            forget(session, first->held);
     }
     return INT64_MAX;
 }

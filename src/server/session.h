@@ -20,6 +20,7 @@ struct held {
     uint64_t token;
     uint32_t next;    /* in its bucket, or of the free ones; 0: none */
     uint32_t slot;    /* in the heap of deadlines */
+    uint32_t touches; /* that are under way: the lease may be longer than is known here */
     bool has_retries; /* has a limit of retries: lost with the connection, it has failed */
 };
 
@@ -71,11 +72,13 @@ bool bi_session_hold(struct session *session, uint64_t id, uint64_t token, int64
 const struct held *bi_session_find(const struct session *session, uint64_t id);
 /* When its lease ends. */
 int64_t bi_session_end(const struct session *session, const struct held *held);
+/* A touch is under way; and has completed: the lease ends then, or, with 0, as it would have. */
+void bi_session_touch_begins(struct session *session, uint64_t id);
 void bi_session_touch(struct session *session, uint64_t id, int64_t deadline);
 void bi_session_forget(struct session *session, uint64_t id);
 
-/* When the first of the leases ends, after those that ended before now were forgotten; INT64_MAX:
- * there is none. */
+/* When the first of the leases ends, after those that ended before now were forgotten, but for those
+ * that are being touched; INT64_MAX: there is none. */
 int64_t bi_session_deadline(struct session *session, int64_t now);
 
 /* For the end: brings all jobs to the front of held, in the order in which they were reserved, and
