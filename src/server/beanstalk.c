@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TELL_US INT64_C(10000000) /* between two words about refusals */
+
 /* ---- refusals ---- */
 
 /* What old clients know, and what is said to verbs that they do not have. */
@@ -46,8 +48,29 @@ const char *bi_beanstalk_refusal(const struct request *request)
     return "INTERNAL_ERROR\r\n";
 }
 
+/* Whoever is responsible must be able to tell one OUT_OF_MEMORY from another; once in a while. */
+static void tell_limit(struct request *request)
+{
+    struct server *server = request->server;
+    if (server->now < server->told_at)
+        return;
+    server->told_at = server->now + TELL_US;
+    bi_log(&server->log, BIDE_LOG_WARN, "a client was answered %.*s: %s",
+           (int)strcspn(bi_beanstalk_refusal(request), "\r"), bi_beanstalk_refusal(request),
+           request->op.error[0] != 0 ? request->op.error : bide_code_text(request->op.status));
+}
+
+static bool is_limit(int status)
+{
+    return status == BIDE_TOPIC_FULL || status == BIDE_TOO_MANY_TOPICS ||
+           status == BIDE_TOO_MANY_WAITERS || status == BIDE_EFULL || status == BIDE_ENOMEM ||
+           status == BIDE_EBUSY || status == BIDE_EIO || status == BIDE_EUNKNOWN;
+}
+
 bool bi_beanstalk_refuse(struct request *request)
 {
+    if (is_limit(request->op.status))
+        tell_limit(request);
     bi_output_text(&request->conn->output, bi_beanstalk_refusal(request));
     return true;
 }

@@ -340,9 +340,24 @@ static bool is_secret(const char *secret, bide_slice said)
     return differs == 0;
 }
 
+/* At most once a second: whoever guesses must not fill the log. */
+static void warn_of_guess(const struct conn *conn)
+{
+    struct server *server = conn->server;
+    char peer[PEER_SIZE];
+    server->guesses++;
+    if (server->now < server->warned_at)
+        return;
+    server->warned_at = server->now + 1000000;
+    bi_log(&server->log, BIDE_LOG_WARN, "a wrong secret came from %s; %llu wrong ones so far",
+           bi_conn_peer(conn, peer), (unsigned long long)server->guesses);
+}
+
 void bi_beanstalk_auth(struct conn *conn, const struct command *command)
 {
     bool right = is_secret(conn->server->limits.auth_secret, command->name);
+    if (!right)
+        warn_of_guess(conn);
     conn->authorised |= right;
     bi_conn_say(conn, right ? "AUTHENTICATED\r\n" : "NOT_AUTHENTICATED\r\n");
 }

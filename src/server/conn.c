@@ -11,7 +11,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/sockios.h>
+#include <netdb.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -288,6 +290,30 @@ void bi_conn_finish_turn(struct conn *conn)
 
 /* ---- opening and closing ---- */
 
+const char *bi_conn_peer(const struct conn *conn, char *room)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof(address);
+    char host[PEER_SIZE - 8];
+    char port[8];
+    if (getpeername(conn->fd, (struct sockaddr *)&address, &size) != 0 ||
+        address.ss_family == AF_UNIX ||
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        snprintf(room, PEER_SIZE, "a unix socket");
+    else
+        snprintf(room, PEER_SIZE, "%.*s:%s", PEER_SIZE - 10, host, port);
+    return room;
+}
+
+/* Connections that come and go are only for who looks for something. */
+static void tell(const struct conn *conn, const char *verb)
+{
+    char peer[PEER_SIZE];
+    bi_log(&conn->server->log, BIDE_LOG_DEBUG, "a connection %s: %s, %u are here", verb,
+           bi_conn_peer(conn, peer), conn->server->connections);
+}
+
 static void link_conn(struct server *server, struct conn *conn)
 {
     conn->prev = server->last;
@@ -347,6 +373,7 @@ void bi_conn_open(struct server *server, int fd, bool local, bool tcp)
     link_conn(server, conn);
     server->connections++;
     server->total_connections++;
+    tell(conn, "came");
     want(conn, EV_READ);
     if (conn->dead)
         bi_server_mark(conn);
@@ -361,7 +388,8 @@ static void end_session(struct conn *conn)
     size_t count = bi_session_sort(session);
     for (size_t i = 0; i < count; i++) {
         const struct held *held = &session->held[i];
-        bi_request_give_back(server, held->id, held->token, held->has_retries);
+        /* Who is stopped by the operator has not failed. */
+        bi_request_give_back(server, held->id, held->token, held->has_retries && !server->stopping);
     }
     session->used->using --;
     bi_beanstalk_let_go(server, session->used);
@@ -389,6 +417,7 @@ void bi_conn_close(struct conn *conn)
     bi_server_flush(server);
     want(conn, 0);
     event_del(&conn->alarm);
+    tell(conn, "went");
     close(conn->fd);
     abandon_line(conn);
     bi_call_drop(conn);

@@ -169,7 +169,9 @@ struct server {
     size_t spare_count;
     struct owed *owed; /* leases to be given back when the queue has room again */
     size_t owed_count, owed_room;
-    int64_t owed_at; /* not before */
+    int64_t owed_at;   /* not before */
+    int64_t told_at;   /* when the log may be told of a refusal again */
+    int64_t warned_at; /* and of a wrong secret */
     bide_op *batch[BATCH_MAX];
     size_t batch_count;
     struct call_bytes answer; /* what calls are answered with is written here */
@@ -183,6 +185,7 @@ struct server {
     uint64_t client_bytes; /* memory in buffers of connections */
     uint32_t connections, producers, workers;
     uint64_t total_connections, refused_connections;
+    uint64_t guesses; /* wrong secrets */
     uint64_t commands[VERB_COUNT + 1];
     bool pressed;  /* a connection was stopped because the queue has too much to do */
     bool stopping; /* a stop has begun */
@@ -244,6 +247,9 @@ void bi_conn_drop_input(struct conn *conn);
 void bi_conn_open(struct server *server, int fd, bool local, bool tcp);
 /* Closes it, and gives back what it holds. */
 void bi_conn_close(struct conn *conn);
+/* Where it comes from, for people. */
+#define PEER_SIZE 64
+const char *bi_conn_peer(const struct conn *conn, char *room);
 /* Says something in its turn; the text must live for ever. */
 void bi_conn_say(struct conn *conn, const char *text);
 /* The same for a text of at most OUTPUT_SMALL bytes, which is copied. */

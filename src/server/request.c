@@ -247,7 +247,7 @@ static bool answer_nobody(struct request *request)
         bi_beanstalk_referenced(request->server, request->tube);
     if (bi_request_keeps_lease(request))
         bi_request_give_back(request->server, request->op.lease.id, request->op.lease.token,
-                             request->has_retries);
+                             request->has_retries && !request->server->stopping);
     if (request->tube != NULL)
         bi_beanstalk_let_go(request->server, request->tube);
     return true;

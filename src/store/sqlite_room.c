@@ -41,7 +41,8 @@ static int64_t file_limit(void)
     return (int64_t)limit.rlim_cur;
 }
 
-/* How large the filler is to be, and whether there is room for it, as much again, and the log. */
+/* How large the filler is to be, and whether there is room for it (or it is there already), as much
+ * again, and the log. */
 static int64_t filler_size(const struct sqlite *sqlite, bool *has_room)
 {
     struct statvfs disk;
@@ -52,7 +53,8 @@ static int64_t filler_size(const struct sqlite *sqlite, bool *has_room)
     size = size < FILLER_MIN ? FILLER_MIN : size > FILLER_MAX ? FILLER_MAX : size;
     if (size > file_limit() / 4)
         size = file_limit() / 4;
-    *has_room = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= 2 * size + sqlite->log_bytes;
+    int64_t wanted = (sqlite->has_filler ? size : 2 * size) + sqlite->log_bytes;
+    *has_room = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= wanted;
     return size;
 }
 
@@ -81,8 +83,8 @@ void bi_sqlite_watch_room(struct sqlite *sqlite)
         return;
     sqlite->base.full = true;
     bi_log(&sqlite->options.log, BIDE_LOG_ERROR,
-           "%s: a reader keeps the log of %lld MB from being brought in, and there is little room "
-           "left; puts are refused",
+           "%s: the log of %lld MB has not been brought in, perhaps because of a reader, and there is "
+           "little room left; puts are refused",
            sqlite->path, (long long)(sqlite->log_bytes >> 20));
 }
 

@@ -178,6 +178,31 @@ static void a_real_full_disk_that_is_worked_off_takes_puts_again(void)
     unmount_disk();
 }
 
+/* Whatever was deleted before: small puts are taken soon, without anybody writing anything else. */
+static void puts_go_on_by_themselves_when_a_real_disk_has_room(void)
+{
+    for (int deleted = 96; deleted < 106; deleted += 2) {
+        static const char body[60000] = "takes room";
+        int taken = 0;
+        if (!mount_disk(12288))
+            return;
+        bide *queue = open_url(url_of("disk/jobs.db", ""));
+        while (taken < PUTS_MAX &&
+               bide_put(queue, "work", body, sizeof(body), NULL, NULL) == BIDE_OK)
+            taken++;
+        CHECK(taken > deleted && taken < PUTS_MAX);
+        for (int i = 0; i < deleted; i++) {
+            bide_job job;
+            OK(bide_reserve(queue, "work", PATIENCE_MS, &job));
+            OK(bide_delete(queue, job.id, job.token));
+            bide_job_clear(&job);
+        }
+        UNTIL(bide_put(queue, "small", "hello", 5, NULL, NULL) == BIDE_OK);
+        OK(bide_close(queue));
+        unmount_disk();
+    }
+}
+
 static void opening_on_a_real_full_disk_says_so(void)
 {
     if (!mount_disk(4096))
@@ -212,6 +237,7 @@ static const struct test tests[] = {
     TEST(without_a_filler_puts_go_on_when_there_is_room),
     TEST(a_real_full_disk_refuses_puts_until_there_is_room),
     TEST(a_real_full_disk_that_is_worked_off_takes_puts_again),
+    TEST(puts_go_on_by_themselves_when_a_real_disk_has_room),
     TEST(opening_on_a_real_full_disk_says_so),
     TEST(a_queue_on_a_real_full_disk_opens_and_is_worked_off),
 };
