@@ -248,6 +248,12 @@ static bool follow_feeds(struct call *call)
     return true;
 }
 
+bool bi_call_is_stuck(const struct conn *conn)
+{
+    return bi_output_left(&conn->output) > ANSWERS_MAX &&
+           conn->server->now - conn->heard > HEARD_US;
+}
+
 /* Somebody who asks and does not read: for long, or although all together have too much. */
 static bool is_flooded(struct conn *conn)
 {
@@ -256,9 +262,9 @@ static bool is_flooded(struct conn *conn)
         bi_conn_write(conn);
         bi_conn_count_memory(conn);
     }
-    if (conn->dead || bi_output_left(&conn->output) <= ANSWERS_MAX)
-        return conn->dead;
-    return server->now - conn->heard > HEARD_US ||
+    if (conn->dead || bi_call_is_stuck(conn))
+        return true;
+    return bi_output_left(&conn->output) > ANSWERS_MAX &&
            server->client_bytes > server->limits.max_client_bytes;
 }
 

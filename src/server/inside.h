@@ -355,6 +355,8 @@ void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command);
 void bi_call_pending(bide_op *op);
 /* Answers a call that cannot be made. */
 void bi_call_refuse(struct conn *conn, uint64_t tag, int code, const char *sentence);
+/* Has it much to read, and taken nothing of it for long? */
+bool bi_call_is_stuck(const struct conn *conn);
 /* Gives up what waits. */
 void bi_call_stop(struct conn *conn);
 /* The connection goes. */

@@ -347,22 +347,28 @@ static void on_completion(evutil_socket_t fd, short what, void *arg)
     (void)arg; /* a turn drains */
 }
 
-/* Closes those that have done nothing for long. All are looked at: once a second, and only when
- * there is a limit. */
+/* Has it done nothing for long, or taken nothing of the much that waits for it? */
+static bool is_stale(struct conn *conn)
+{
+    const struct server *server = conn->server;
+    int64_t limit = server->limits.idle_timeout_ms * 1000;
+    if (bi_call_is_stuck(conn))
+        return true;
+    bool idle =
+        bi_conn_is_done(conn) && bi_session_deadline(&conn->session, server->now) == INT64_MAX;
+    if (!idle)
+        conn->active = server->now;
+    return limit != 0 && server->now - conn->active >= limit;
+}
+
+/* Once a second all are looked at. */
 static void on_idle(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
     (void)fd;
     (void)what;
-    int64_t limit = server->limits.idle_timeout_ms * 1000;
-    if (limit == 0)
-        return;
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
-        bool idle =
-            bi_conn_is_done(conn) && bi_session_deadline(&conn->session, server->now) == INT64_MAX;
-        if (!idle)
-            conn->active = server->now;
-        if (server->now - conn->active < limit)
+        if (conn->lingers || !is_stale(conn))
             continue;
         conn->dead = true;
         bi_server_mark(conn);

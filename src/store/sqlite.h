@@ -58,6 +58,9 @@ struct connection {
     sqlite3_stmt *statements[ST_COUNT];
 };
 
+/* How long another program may keep the file locked before we say so. */
+#define BUSY_MS 2000
+
 struct sqlite {
     struct store base;
     struct bi_sqlite_options options;

@@ -30,6 +30,17 @@
 /* How often we look whether there is room again. */
 #define ROOM_REST 200000
 
+/* A long log that has been brought in takes room until somebody writes; unless somebody reads it, it
+ * can be cut now. True if it was. */
+static bool cut_log(struct sqlite *sqlite)
+{
+    sqlite3_busy_timeout(sqlite->writer.db, 0);
+    int code =
+        sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_timeout(sqlite->writer.db, BUSY_MS);
+    return code == SQLITE_OK;
+}
+
 /* Brings the log into the file, which is then cut at its end if pages were given back. */
 void bi_sqlite_checkpoint(struct sqlite *sqlite)
 {
@@ -38,6 +49,9 @@ void bi_sqlite_checkpoint(struct sqlite *sqlite)
     int code = sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE,
                                          &frames, &brought_in);
     sqlite->wal_frames = 0;
+    if (code == SQLITE_OK && frames == brought_in && frames > 2 * sqlite->log_pages &&
+        cut_log(sqlite))
+        frames = brought_in = 0;
     /* Somebody reads an old state: the log grows on, and will have to be brought in some day. */
     sqlite->log_bytes =
         frames > brought_in || frames > 2 * sqlite->log_pages ? (int64_t)frames * 4120 : 0;

@@ -8,9 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How long another program may keep the file locked before we say so. */
-#define BUSY_MS 2000
-
 /* ---- errors ---- */
 
 int bi_sqlite_code(int sqlite_code, int system_errno)

@@ -82,10 +82,11 @@ void bi_sqlite_watch_room(struct sqlite *sqlite)
     if (has_room)
         return;
     sqlite->base.full = true;
-    bi_log(&sqlite->options.log, BIDE_LOG_ERROR,
-           "%s: the log of %lld MB has not been brought in, perhaps because of a reader, and there is "
-           "little room left; puts are refused",
-           sqlite->path, (long long)(sqlite->log_bytes >> 20));
+    bi_log(
+        &sqlite->options.log, BIDE_LOG_ERROR,
+        "%s: the log of %lld MB has not been brought in, perhaps because of a reader, and there is "
+        "little room left; puts are refused",
+        sqlite->path, (long long)(sqlite->log_bytes >> 20));
 }
 
 /* Is it there, from an earlier life? */
