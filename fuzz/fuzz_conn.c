@@ -70,7 +70,6 @@ static void send_some(void)
     size_t size = (size_t)((mark == NULL ? fuzz.end : mark) - fuzz.at);
     int fd = fuzz.clients[fuzz.current];
     ssize_t sent = fd < 0 || size == 0 ? (ssize_t)size : send(fd, fuzz.at, size, MSG_NOSIGNAL);
-    read_client(fuzz.current);
     /* Whoever cannot take it any more has lost it. */
     fuzz.at += sent <= 0 ? (ssize_t)size : sent;
 }
@@ -180,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct server_settings settings = {.options = BIDE_OPTIONS_INIT,
                                        .limits = {.max_connections = 100,
                                                   .stop_timeout_ms = 10000,
-                                                  .max_client_bytes = 100000,
+                                                  .max_client_bytes = 10000,
                                                   .auth_secret = "secret"}};
     char error[BIDE_ERROR_SIZE];
     settings.options.seed = 1;

@@ -301,15 +301,17 @@ static void a_reply_does_not_wait_for_the_reserve_behind_it(void **state)
  * others have given theirs back. */
 static void who_was_stopped_for_lack_of_memory_goes_on(void **state)
 {
-    enum { COUNT = 1000, SIZE = 3000 };
+    enum { COUNT = 3000, SIZE = 400 };
     const struct server_limits limits = {
-        .max_connections = 10, .stop_timeout_ms = INT64_C(600000), .max_client_bytes = 100000};
+        .max_connections = 10, .stop_timeout_ms = INT64_C(600000), .max_client_bytes = 500000};
+    bide_options options = usual;
     char reply[SIZE + 100];
     (void)state;
-    begin_with("memory:", &usual, &limits);
-    put_body(&one, 'y', SIZE, "put 0 0 60 3000");
+    options.max_job_size = 300000;
+    begin_with("memory:", &options, &limits);
+    put_body(&one, 'y', SIZE, "put 0 0 60 400");
     client_expect(&one, "INSERTED 1");
-    say(&two, "put 0 0 60 60000\r\nthe rest does not come");
+    say(&two, "put 0 0 60 300000\r\nthe rest does not come");
     await_figure(&three, "stats", "cmd-put: 2\n");
     char *asked = repeated("peek 1\r\n", COUNT);
     say(&one, asked);
