@@ -50,7 +50,7 @@ static void open_client(unsigned i)
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
     setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     fuzz.clients[i] = fds[0];
-    bi_conn_open(fuzz.server, fds[1], !fuzz.strangers);
+    bi_conn_open(fuzz.server, fds[1], !fuzz.strangers, false);
 }
 
 /* How many bytes came. */
