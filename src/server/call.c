@@ -265,20 +265,24 @@ static bool is_flooded(struct conn *conn)
     if (conn->dead || bi_call_is_stuck(conn))
         return true;
     return bi_output_left(&conn->output) > ANSWERS_MAX &&
-           server->client_bytes > server->limits.max_client_bytes;
+           server->client_bytes > server->limits.max_client_bytes / 2;
+}
+
+static void cut_off(struct conn *conn)
+{
+    if (!conn->dead)
+        bi_log(&conn->server->log, BIDE_LOG_WARN,
+               "a connection is closed: it does not read the answers to its calls");
+    conn->dead = true;
+    bi_server_mark(conn);
 }
 
 static void answer(struct call *call)
 {
     struct conn *conn = call->conn;
     struct call_bytes *result = fresh_answer(call->server);
-    if (is_flooded(conn)) {
+    if (conn->dead) {
         take_back(call);
-        if (!conn->dead)
-            bi_log(&conn->server->log, BIDE_LOG_WARN,
-                   "a connection is closed: it does not read the answers to its calls");
-        conn->dead = true;
-        bi_server_mark(conn);
     } else if (call->stopped && call->coded.op.status == BIDE_CANCELLED) {
         bi_server_mark(conn);
     } else if (follow_feeds(call) && bi_call_encode_result(&call->coded, result) == BIDE_OK) {
@@ -287,6 +291,8 @@ static void answer(struct call *call)
         take_back(call);
         bi_call_refuse(conn, call->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
     }
+    if (is_flooded(conn))
+        cut_off(conn);
 }
 
 static void call_done(bide_op *op)

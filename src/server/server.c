@@ -492,6 +492,7 @@ static void await_rest(struct server *server)
     int64_t end = bi_clock_boot() + server->limits.stop_timeout_ms * 1000;
     while ((server->under_way > 0 || server->owed_count > 0) && bi_clock_boot() < end) {
         bide_cq_wait(server->cq, 100);
+        server->now = bi_clock_boot();
         bi_request_give_back_owed(server);
         bi_server_flush(server);
     }
