@@ -32,9 +32,10 @@ static uint64_t take_lease(struct request *request, const struct command *comman
 /* What was to end the lease did not happen: it goes on. */
 static void restore_lease(struct request *request, uint64_t id, uint64_t token)
 {
-    if (bi_request_keeps_lease(request))
-        bi_session_hold(&request->conn->session, id, token, request->lease_end,
-                        request->has_retries);
+    if (bi_request_keeps_lease(request) &&
+        !bi_session_hold(&request->conn->session, id, token, request->lease_end,
+                         request->has_retries))
+        bi_request_give_back(request->server, id, token, false);
 }
 
 static bool is_token(const struct command *command)

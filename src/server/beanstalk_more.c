@@ -190,11 +190,12 @@ void bi_beanstalk_reserve_many(struct conn *conn, const struct command *command)
     request->extra = jobs;
     request->blocking = true;
     request->expected = count * conn->server->max_job_size;
-    request->op.reserve = (bide_reserve_args){.topics = conn->session.names,
-                                              .topic_count = conn->session.watched_count,
-                                              .timeout_ms = conn->eof ? 0 : command->timeout_ms,
-                                              .jobs = jobs,
-                                              .job_max = count};
+    request->op.reserve =
+        (bide_reserve_args){.topics = conn->session.names,
+                            .topic_count = conn->session.watched_count,
+                            .timeout_ms = conn->half_closed ? 0 : command->timeout_ms,
+                            .jobs = jobs,
+                            .job_max = count};
     bi_request_ask(request);
 }
 
@@ -252,8 +253,8 @@ void bi_beanstalk_result(struct conn *conn, const struct command *command)
     request->expected = conn->server->max_result_size;
     request->blocking = waits;
     if (waits)
-        request->op.wait =
-            (bide_wait_args){.id = command->id, .timeout_ms = conn->eof ? 0 : command->timeout_ms};
+        request->op.wait = (bide_wait_args){
+            .id = command->id, .timeout_ms = conn->half_closed ? 0 : command->timeout_ms};
     else
         request->op.fetch = (bide_fetch_args){.id = command->id};
     bi_request_ask(request);

@@ -116,7 +116,7 @@ static void reserve_now(struct request *request, int64_t timeout_ms)
 static bool wait_for_job(struct request *request)
 {
     struct conn *conn = request->conn;
-    bool waits = request->timeout_ms != 0 && !conn->eof;
+    bool waits = request->timeout_ms != 0 && !conn->half_closed;
     bool soon = bi_beanstalk_is_soon(conn);
     if (conn->server->stopping)
         return true;

@@ -20,10 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CALLS_MAX   10000
-#define ANSWERS_MAX ((size_t)64 << 20)
-#define HEARD_US    INT64_C(10000000) /* who has that much and takes nothing for so long is closed */
-#define ANSWER_KEEP ((size_t)1 << 20) /* of the memory in which answers are made */
+#define CALLS_MAX     10000
+#define ANSWERS_MAX   ((size_t)64 << 20)
+#define ANSWERS_SHARE ((size_t)1 << 20) /* who has more is the first to go when memory is short */
+#define SHARE_US      INT64_C(1000000)
+#define HEARD_US      INT64_C(10000000) /* who has that much and takes nothing for so long is closed */
+#define ANSWER_KEEP   ((size_t)1 << 20) /* of the memory in which answers are made */
 
 struct call {
     struct call_op coded; /* first: its op is the call */
@@ -250,8 +252,12 @@ static bool follow_feeds(struct call *call)
 
 bool bi_call_is_stuck(const struct conn *conn)
 {
-    return bi_output_left(&conn->output) > ANSWERS_MAX &&
-           conn->server->now - conn->heard > HEARD_US;
+    const struct server *server = conn->server;
+    size_t left = bi_output_left(&conn->output);
+    int64_t silent = server->now - conn->heard;
+    return (left > ANSWERS_MAX && silent > HEARD_US) ||
+           (left > ANSWERS_SHARE && silent > SHARE_US &&
+            server->client_bytes > server->limits.max_client_bytes);
 }
 
 /* Somebody who asks and does not read: for long, or although all together have too much. */
@@ -262,10 +268,9 @@ static bool is_flooded(struct conn *conn)
         bi_conn_write(conn);
         bi_conn_count_memory(conn);
     }
-    if (conn->dead || bi_call_is_stuck(conn))
-        return true;
-    return bi_output_left(&conn->output) > ANSWERS_MAX &&
-           server->client_bytes > server->limits.max_client_bytes / 2;
+    return conn->dead || bi_call_is_stuck(conn) ||
+           (bi_output_left(&conn->output) > ANSWERS_SHARE &&
+            server->client_bytes / 2 > server->limits.max_client_bytes);
 }
 
 static void cut_off(struct conn *conn)

@@ -147,8 +147,10 @@ static void look_for_end(struct conn *conn)
         return;
     if ((look.revents & (POLLERR | POLLHUP)) != 0)
         conn->dead = true;
-    else if ((look.revents & POLLRDHUP) != 0)
+    else if ((look.revents & POLLRDHUP) != 0) {
+        conn->half_closed = true;
         bi_conn_give_up_waiting(conn, WHY_HALF_CLOSED);
+    }
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
@@ -361,7 +363,7 @@ void bi_conn_open(struct server *server, int fd, bool local, bool tcp)
     conn->fd = fd;
     conn->local = conn->authorised = local;
     conn->tcp = tcp;
-    conn->active = conn->heard = server->now;
+    conn->opened = conn->active = conn->heard = server->now;
     bi_output_init(&conn->output);
     evtimer_assign(&conn->alarm, server->base, on_alarm, conn);
     if (!begin_session(conn)) {

@@ -193,9 +193,10 @@ static size_t take_line(struct conn *conn, const char *data, size_t line_size, s
     enum parse parse = bi_beanstalk_parse(&command, data, line_size);
     if (!bi_beanstalk_may(conn, &command))
         return 0;
-    if (command.counted)
+    bool allowed = is_allowed(conn, &command);
+    if (command.counted && allowed)
         conn->server->commands[command.verb]++;
-    if (!is_allowed(conn, &command))
+    if (!allowed)
         demand_secret(conn, &command);
     else if (parse != PARSE_OK ||
              (command.wants_body &&
@@ -274,9 +275,15 @@ static bool may_go_on(struct conn *conn)
 /* Executes what can be; answers how many bytes that were. */
 static size_t execute(struct conn *conn, const char *data, size_t size)
 {
+    const struct server *server = conn->server;
+    int64_t end = server->now + TURN_US;
     size_t at = 0;
     conn->hungry = false;
     while (at < size && may_go_on(conn)) {
+        if (server->now > end) {
+            bi_server_wake(conn);
+            break;
+        }
         size_t taken = stages[conn->stage](conn, data + at, size - at);
         if (taken == 0) {
             conn->hungry = conn->blocked == 0;
@@ -359,7 +366,7 @@ static bool lacks_much(const struct conn *conn)
 static void read_nothing(struct conn *conn, ssize_t got)
 {
     if (got == 0)
-        conn->eof = true;
+        conn->eof = conn->half_closed = true;
     else if (errno != EAGAIN && errno != EINTR)
         conn->dead = true;
     if (!conn->eof)

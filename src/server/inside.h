@@ -30,7 +30,8 @@
 #define LINE_DEPTH    1024                /* requests of one connection */
 #define OUTPUT_HIGH   ((size_t)256 << 10) /* more than this unsent: no further commands */
 #define EXPECTED_HIGH ((size_t)8 << 20)   /* bodies that requests under way may bring */
-#define SOON_US       INT64_C(1000000)    /* DEADLINE_SOON: the lease ends within that time */
+#define TURN_US       5000 /* of one connection's work, or one turn's, before others are looked at */
+#define SOON_US       INT64_C(1000000) /* DEADLINE_SOON: the lease ends within that time */
 
 struct conn;
 struct call;
@@ -109,12 +110,13 @@ struct conn {
     bool local;         /* a unix socket, or from this machine */
     bool authorised;
     bool producer, worker;
-    bool eof;     /* the peer sends no more */
-    bool quit;    /* nothing more is executed */
-    bool dead;    /* to be closed at once */
-    bool dirty;   /* in the server's list of those to look at */
-    bool runs;    /* in the list of those that may go on */
-    bool pressed; /* stopped because the queue has too much to do */
+    bool eof;         /* the peer sends no more, and all was read */
+    bool half_closed; /* it sends no more */
+    bool quit;        /* nothing more is executed */
+    bool dead;        /* to be closed at once */
+    bool dirty;       /* in the server's list of those to look at */
+    bool runs;        /* in the list of those that may go on */
+    bool pressed;     /* stopped because the queue has too much to do */
     bool tcp;
     bool lingers; /* all is said; it is closed when the peer has it */
     bool hungry;  /* what it has of input is not a whole command */
@@ -137,6 +139,7 @@ struct conn {
     struct feed_link *feeds;
     uint64_t feed_count; /* feeds ever subscribed by calls: the last number given */
     struct conn *next_dirty, *next_run;
+    int64_t opened;
     int64_t active; /* when it last sent something, waited or held a job */
     int64_t heard;  /* when it last took some of its output, or had none */
     int64_t linger_end;
@@ -171,6 +174,7 @@ struct server {
     size_t owed_count, owed_room;
     int64_t owed_at;   /* not before */
     int64_t told_at;   /* when the log may be told of a refusal again */
+    int64_t rested_at; /* and of connections that cannot be accepted */
     int64_t warned_at; /* and of a wrong secret */
     bide_op *batch[BATCH_MAX];
     size_t batch_count;

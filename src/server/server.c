@@ -20,11 +20,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ACCEPT_MAX 64     /* connections a turn and door */
-#define PASSES_MAX 64     /* through completions, before outputs are written again */
-#define ACCEPT_US  100000 /* without file descriptors: try again then */
-#define IDLE_MS    1000
-#define HELD_SHARE 4 /* the server keeps a fourth of the queue's limits free */
+#define ACCEPT_MAX   64                /* connections a turn and door */
+#define PASSES_MAX   64                /* through completions, before outputs are written again */
+#define ACCEPT_US    100000            /* without file descriptors: try again then */
+#define REST_TELL_US INT64_C(10000000) /* between two words about that */
+#define GRACE_US     INT64_C(10000000) /* to say the secret */
+#define IDLE_MS      1000
+#define HELD_SHARE   4 /* the server keeps a fourth of the queue's limits free */
 
 /* ---- the batch ---- */
 
@@ -76,7 +78,8 @@ void bi_server_flush(struct server *server)
 
 bool bi_server_pressed(const struct server *server)
 {
-    return server->held >= server->held_max || server->held_bytes >= server->held_bytes_max;
+    return server->held + server->batch_count >= server->held_max ||
+           server->held_bytes >= server->held_bytes_max;
 }
 
 /* ---- a turn ---- */
@@ -143,7 +146,8 @@ static void write_all(struct server *server)
 
 static void turn(struct server *server)
 {
-    for (int i = 0; i < PASSES_MAX; i++) {
+    int64_t end = server->now + TURN_US;
+    for (int i = 0; i < PASSES_MAX && server->now < end; i++) {
         bi_server_flush(server);
         server->now = bi_clock_boot();
         bide_cq_drain(server->cq, 0);
@@ -223,7 +227,10 @@ static void listen_again(evutil_socket_t fd, short what, void *arg)
 static void rest(struct server *server, int reason)
 {
     struct timeval after = {.tv_usec = ACCEPT_US};
-    bi_log(&server->log, BIDE_LOG_WARN, "cannot accept a connection: %s", strerror(reason));
+    if (server->now >= server->rested_at) {
+        server->rested_at = server->now + REST_TELL_US;
+        bi_log(&server->log, BIDE_LOG_WARN, "cannot accept a connection: %s", strerror(reason));
+    }
     for (struct door *door = server->doors; door != NULL; door = door->next)
         event_del(&door->event);
     evtimer_add(&server->accept_timer, &after);
@@ -352,7 +359,7 @@ static bool is_stale(struct conn *conn)
 {
     const struct server *server = conn->server;
     int64_t limit = server->limits.idle_timeout_ms * 1000;
-    if (bi_call_is_stuck(conn))
+    if (bi_call_is_stuck(conn) || (!conn->authorised && server->now - conn->opened > GRACE_US))
         return true;
     bool idle =
         bi_conn_is_done(conn) && bi_session_deadline(&conn->session, server->now) == INT64_MAX;

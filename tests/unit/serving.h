@@ -41,7 +41,7 @@ struct client {
 
 static const struct server_limits serving_limits = {.max_connections = 1000,
                                                     .stop_timeout_ms = INT64_C(600000),
-                                                    .max_client_bytes = (uint64_t)120 << 20};
+                                                    .max_client_bytes = (uint64_t)72 << 20};
 
 static inline int serving_child(int fd, const char *url, const bide_options *options,
                                 const struct server_limits *limits)
