@@ -225,7 +225,9 @@ static int unknown(const char *name, char *error)
         if (strncmp(options[i].name, name, size) == 0 && strcmp(name + size, "_ms") == 0)
             return refuse(error, "\"%s\" is called %s in a URL", name, options[i].name);
     }
-    return refuse(error, "there is no option \"%.40s\" in URLs; see bide_options", name);
+    return refuse(
+        error, "there is no option \"%.40s\" in URLs; bided.conf(5) and the README have them all",
+        name);
 }
 
 int bi_options_set(bide_options *to, const char *name, const char *text, char *error)

@@ -218,6 +218,12 @@ static bool apply_flags(struct config *config, const struct flags *flags, char *
     return true;
 }
 
+const char *bi_config_reason(void)
+{
+    const char *text = bide_last_error();
+    return strncmp(text, "open: ", 6) == 0 ? text + 6 : text;
+}
+
 /* What a queue would say when it is opened. */
 static bool check_together(const struct config *config, char *error)
 {
@@ -227,7 +233,7 @@ static bool check_together(const struct config *config, char *error)
     if (!bi_url_parse(&url, config->url != NULL ? config->url : "memory:", &reason))
         return bi_refuse(error, "the url %s", reason);
     if (bi_options_resolve(&config->options, &url, &resolved) != BIDE_OK)
-        return bi_refuse(error, "%s", bide_last_error());
+        return bi_refuse(error, "%s", bi_config_reason());
 #ifndef BIDE_WITH_SQLITE
     if (config->url == NULL)
         return bi_refuse(error,

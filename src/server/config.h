@@ -86,6 +86,10 @@ bool bi_config_load(struct config *config, const struct flags *flags, struct not
                     char *error);
 void bi_config_free(struct config *config);
 
+/* What the queue has to say against the settings, or its URL: bide_last_error() without the name of
+ * the call, which nobody has made here. */
+const char *bi_config_reason(void);
+
 /* Notes what a reload from one to the other cannot change. */
 void bi_config_compare(const struct config *old, const struct config *new, struct notes *notes);
 
@@ -110,6 +114,10 @@ const struct setting *bi_setting_get(size_t index);
 /* The index of a name, in which - and _ are the same; false, with a sentence that suggests another
  * name, if there is none. */
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error);
+
+/* How many letters must be changed, added or dropped to make one name of the other. */
+#define BI_NAME_SIZE 32
+size_t bi_setting_distance(const char *name, const char *text, size_t size);
 
 /* Puts a value into the configuration, if it is a good one. The text must live as long
  * as that, unless the setting is a list. */

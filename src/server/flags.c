@@ -175,6 +175,18 @@ static bool take_wish(struct flags *flags, const char *name, size_t size)
     return false;
 }
 
+/* It is no setting; perhaps it was to be one of these. More than two changes are another name. */
+static bool suggest_wish(const char *name, size_t size, char *error)
+{
+    for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]) && size <= BI_NAME_SIZE; i++) {
+        size_t changes = bi_setting_distance(wishes[i].name, name, size);
+        if (size > 2 && changes > 0 && changes <= 2)
+            return bi_refuse(error, "there is no flag --%.*s; did you mean --%s?", (int)size, name,
+                             wishes[i].name);
+    }
+    return false;
+}
+
 static bool take_name(struct flags *flags, const char *const **argv, char *error)
 {
     const char *name = *(*argv)++ + 2;
@@ -183,7 +195,7 @@ static bool take_name(struct flags *flags, const char *const **argv, char *error
     if (name[size] == 0 && take_wish(flags, name, size))
         return true;
     if (!is_file && !bi_setting_find(name, size, &index, error))
-        return false;
+        return suggest_wish(name, size, error);
     if (!is_file && (bi_setting_get(index)->traits & BI_SECRET) != 0)
         return bi_refuse(error,
                          "%s belongs into the file: a flag would be seen by everybody who lists "

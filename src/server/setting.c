@@ -53,16 +53,24 @@ static bool set_max_memory(struct config *config, size_t index, const char *text
     return set_queue_option(config, index, text, error);
 }
 
+#ifdef BIDE_WITH_SQLITE
+#define KEPT "sqlite: and memory:"
+#else
+#define KEPT "memory:"
+#endif
+
 static bool set_url(struct config *config, size_t index, const char *text, char *error)
 {
     (void)index;
     struct bi_url url;
-    const char *reason, *names;
+    const char *reason;
     if (!bi_url_parse(&url, text, &reason))
         return bi_refuse(error, "the url %s", reason);
-    if (bi_backend_find(url.scheme, &names) == NULL)
-        return bi_refuse(error, "there is no queue \"%.20s:\" here; this bided has %s", url.scheme,
-                         names);
+    if (strcmp(url.scheme, "beanstalk") == 0)
+        return bi_refuse(error, "a bided keeps its queue itself; its url takes " KEPT);
+    if (bi_backend_find(url.scheme, &reason) == NULL)
+        return bi_refuse(error, "there is no queue \"%.20s:\" here; this bided has " KEPT,
+                         url.scheme);
     config->url = text;
     config->directory = NULL;
     return true;
@@ -317,19 +325,16 @@ static bool same_name(const char *name, const char *text, size_t size)
     return name[size] == 0;
 }
 
-#define NAME_SIZE 32
-
-/* How many letters must be changed, added or dropped to make one name of the other. */
-static size_t distance(const char *name, const char *text, size_t size)
+size_t bi_setting_distance(const char *name, const char *text, size_t size)
 {
-    size_t row[NAME_SIZE + 1], length = strlen(name);
+    size_t row[BI_NAME_SIZE + 1], length = strlen(name);
     for (size_t i = 0; i <= length; i++)
         row[i] = i;
     for (size_t k = 1; k <= size; k++) {
         size_t corner = row[0];
         row[0] = k;
         for (size_t i = 1; i <= length; i++) {
-            size_t change = corner + (name[i - 1] != plain(text[k - 1]));
+            size_t change = corner + (plain(name[i - 1]) != plain(text[k - 1]));
             size_t shorter = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
             corner = row[i];
             row[i] = change < shorter ? change : shorter;
@@ -342,9 +347,10 @@ static const char *nearest(const char *text, size_t size)
 {
     const char *best = NULL;
     size_t best_distance = size / 3 + 1; /* more changes than that are another name */
-    for (size_t i = 0; i < COUNT && size <= NAME_SIZE; i++) {
+    for (size_t i = 0; i < COUNT && size <= BI_NAME_SIZE; i++) {
         const struct setting *setting = &table[i].setting;
-        size_t here = setting->group == NULL ? SIZE_MAX : distance(setting->name, text, size);
+        size_t here =
+            setting->group == NULL ? SIZE_MAX : bi_setting_distance(setting->name, text, size);
         if (here <= best_distance && (best == NULL || here < best_distance)) {
             best = setting->name;
             best_distance = here;

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,6 +44,13 @@ const char *source_of(const char *name)
 {
     static char path[PATH_MAX + 300];
     snprintf(path, sizeof(path), "%s/%s", source, name);
+    return path;
+}
+
+const char *folder_of(const char *name)
+{
+    const char *path = place_of(name);
+    CHECK(mkdir(path, 0755) == 0 || errno == EEXIST);
     return path;
 }
 

@@ -34,19 +34,25 @@ static void bad_flags_end_with_5_as_those_of_beanstalkd_do(void)
     HAS(ends_with(5, "--sync=maybe")->err, "full, normal or off");
     HAS(ends_with(5, "-z", "huge")->err, "a size such as");
     HAS(ends_with(5, "--auth-secret=hush")->err, "belongs into the file");
-    HAS(ends_with(5, "--url=gopher:x")->err, "memory:, sqlite: and beanstalk:");
+    HAS(ends_with(5, "--url=gopher:x")->err, "this bided has sqlite: and memory:\n");
+    HAS(ends_with(5, "--url=beanstalk://127.0.0.1")->err, "a bided keeps its queue itself");
+    HAS(ends_with(5, "--url=memory:?foo=1")->err,
+        "bided: there is no option \"foo\" in URLs; bided.conf(5)");
+    HAS(ends_with(5, "--hlep")->err, "did you mean --help?");
+    HAS(ends_with(5, "--check_confg")->err, "did you mean --check-config?");
+    HAS(ends_with(5, "--lsten=1")->err, "did you mean listen?");
     LACKS(ends_with(5, "--auth-secret=hush")->err, "hush");
 }
 
 /* The line of Debian's unit file. */
 static void the_flags_of_a_unit_file_of_beanstalkd_work(void)
 {
-    struct bided *bided = serve("-l", "127.0.0.1", "-p", "0", "-b", place_of("jobs"));
+    struct bided *bided = serve("-l", "127.0.0.1", "-p", "0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "put 0 0 60 5\r\nhello\r\n", "INSERTED 1\r\n");
     stop(bided);
     CHECK(file_exists(place_of("jobs/bide.db")));
-    bided = serve("-l127.0.0.1", "-p0", "-b", place_of("jobs"));
+    bided = serve("-l127.0.0.1", "-p0", "-b", folder_of("jobs"));
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 1 5\r\nhello\r\n");
     stop(bided);

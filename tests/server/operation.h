@@ -39,6 +39,9 @@ void bided_begin(const char *program, const char *source);
 /* The file of a project, as "man/bided.8". */
 const char *source_of(const char *name);
 
+/* A folder in that of the test, which is made if it is not there. */
+const char *folder_of(const char *name);
+
 /* What the next ones have in their environment, besides HOME (the folder of the test); a NULL value
  * takes it out. */
 void set_env(const char *name, const char *value);
