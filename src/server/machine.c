@@ -121,3 +121,23 @@ uint64_t bi_machine_files(uint64_t wanted)
     more = (struct rlimit){limit.rlim_max, limit.rlim_max};
     return setrlimit(RLIMIT_NOFILE, &more) == 0 ? limit.rlim_max : limit.rlim_cur;
 }
+
+/* ---- sizes ---- */
+
+void bi_machine_size(char *text, uint64_t bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    size_t unit = 0;
+    uint64_t factor = 1;
+    while (unit < 3 && bytes >= factor * 1024) {
+        factor *= 1024;
+        unit++;
+    }
+    if (bytes % factor == 0)
+        snprintf(text, BI_SIZE_TEXT, "%llu%s", (unsigned long long)(bytes / factor),
+                 bytes == 0 ? "" : units[unit]);
+    else if (unit < 2)
+        snprintf(text, BI_SIZE_TEXT, "%lluB", (unsigned long long)bytes);
+    else
+        snprintf(text, BI_SIZE_TEXT, "%.1f%s", (double)bytes / (double)factor, units[unit]);
+}

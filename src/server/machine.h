@@ -16,4 +16,8 @@ uint64_t bi_machine_memory(const char *root);
 /* Asks for so many open files; answers how many there may be. */
 uint64_t bi_machine_files(uint64_t wanted);
 
+/* Bytes as people read them: 0, 65535B, 64KiB, 18.8GiB. text: BI_SIZE_TEXT bytes. */
+#define BI_SIZE_TEXT 32
+void bi_machine_size(char *text, uint64_t bytes);
+
 #endif

@@ -89,6 +89,30 @@ static void files_are_asked_for_up_to_what_is_allowed(void **state)
     assert_int_equal(now.rlim_max, before.rlim_max);
 }
 
+static void sizes_are_written_for_people(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *want;
+    } cases[] = {
+        {0, "0"},
+        {5, "5B"},
+        {65535, "65535B"},
+        {65536, "64KiB"},
+        {1023 << 10, "1023KiB"},
+        {(3 << 20) / 2, "1.5MiB"},
+        {256 << 20, "256MiB"},
+        {UINT64_C(20221214720), "18.8GiB"},
+        {UINT64_C(1) << 42, "4096GiB"},
+    };
+    char text[BI_SIZE_TEXT];
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        bi_machine_size(text, cases[i].bytes);
+        assert_string_equal(text, cases[i].want);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scratch_make, scratch_remove)
 
 int main(void)
@@ -101,6 +125,7 @@ int main(void)
         TEST(a_limit_of_version_1_counts),
         TEST(no_limit_and_a_larger_one_than_the_machine_do_not_count),
         TEST(what_cannot_be_read_is_no_limit),
+        TEST(sizes_are_written_for_people),
         TEST(files_are_asked_for_up_to_what_is_allowed),
     };
     return cmocka_run_group_tests_name("machine", tests, NULL, NULL);
