@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Those of beanstalkd, where it has one. */
@@ -27,7 +28,7 @@ enum exit_code {
     EXIT_OK = 0,
     EXIT_FAILED = 1,   /* the queue cannot be opened, or there is no memory */
     EXIT_SETTINGS = 5, /* flags or file */
-    EXIT_OWNED = 10,   /* another process has the queue */
+    EXIT_PLACE = 10,   /* another process has the queue, or the named directory is not there */
     EXIT_LISTEN = 111, /* an address cannot be listened on */
 };
 
@@ -46,6 +47,7 @@ struct program {
     char url[BI_URL_MAX];
     char shown[BI_URL_MAX]; /* the same without a password */
     char status[300];       /* what systemd shows */
+    size_t max_job_size;    /* of the queue */
     int64_t opened_us;
     bide_phase phase; /* the last that was told */
 };
@@ -165,27 +167,42 @@ static void fit_connections(struct program *p, struct server_limits *limits)
     limits->max_connections = fit;
 }
 
+/* One client with the largest job must not keep all others out. */
+#define JOBS_IN_BUFFERS 4
+
+static void fit_buffers(const struct program *p, struct server_limits *limits)
+{
+    uint64_t least = (uint64_t)p->max_job_size * JOBS_IN_BUFFERS;
+    char said[BI_SIZE_TEXT], raised[BI_SIZE_TEXT];
+    if (limits->max_client_bytes >= least)
+        return;
+    bi_machine_size(said, limits->max_client_bytes);
+    bi_machine_size(raised, least);
+    bi_log(&p->log, BIDE_LOG_WARN,
+           "max_client_bytes is %s; it was raised to %s, %d times max_job_size", said, raised,
+           JOBS_IN_BUFFERS);
+    limits->max_client_bytes = least;
+}
+
 /* ---- the place of the queue, and who we are ---- */
 
-static bool find_place(struct program *p, bool *made, char *directory, char *error)
+static int find_place(struct program *p, bool *made, char *directory, char *error)
 {
     const struct config *config = &p->config;
+    struct surroundings around = bi_place_look();
     *made = false;
     if (config->url != NULL) {
         snprintf(p->url, sizeof(p->url), "%s", config->url);
-        return true;
+        return EXIT_OK;
     }
-    if (config->directory != NULL) {
-        size_t size = strlen(config->directory);
-        if (size >= BI_PLACE_SIZE)
-            return bi_refuse(error, "the name of the directory is too long");
-        memcpy(directory, config->directory, size + 1);
-    } else {
-        struct surroundings around = bi_place_look();
-        if (!bi_place_find(directory, &around, error))
-            return false;
-    }
-    return bi_place_make(directory, made, error) && bi_place_url(p->url, directory, error);
+    if (config->directory != NULL)
+        return bi_place_check(config->directory, error) &&
+                       bi_place_url(p->url, config->directory, error)
+                   ? EXIT_OK
+                   : EXIT_PLACE;
+    bool good = bi_place_find(directory, &around, error) && bi_place_make(directory, made, error) &&
+                bi_place_url(p->url, directory, error);
+    return good ? EXIT_OK : EXIT_FAILED;
 }
 
 static int change_user(struct program *p, const char *made, char *error)
@@ -211,8 +228,9 @@ static int settle(struct program *p, char *error)
 {
     bool made;
     char directory[BI_PLACE_SIZE];
-    if (!find_place(p, &made, directory, error))
-        return EXIT_FAILED;
+    int code = find_place(p, &made, directory, error);
+    if (code != EXIT_OK)
+        return code;
     bi_place_show(p->shown, p->url);
     snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s", p->shown,
              p->listeners.list[0].name);
@@ -260,10 +278,24 @@ static void tell_queue(const struct program *p, const bide_options *options)
     static const char *const syncs[] = {"full", "normal", "off"};
     bool stored = strncmp(p->url, "memory:", 7) != 0;
     bi_log(&p->log, BIDE_LOG_INFO, "the queue is %.300s", p->shown);
-    bi_log(&p->log, BIDE_LOG_INFO, "%s%s%smax_job_size=%zu max_memory=%llu max_connections=%u",
+    char job[BI_SIZE_TEXT], memory[BI_SIZE_TEXT];
+    bi_machine_size(job, options->max_job_size);
+    bi_machine_size(memory, options->max_memory);
+    bi_log(&p->log, BIDE_LOG_INFO, "%s%s%smax_job_size=%s max_memory=%s max_connections=%u",
            stored ? "sync=" : "nothing is kept when bided stops; ",
-           stored ? syncs[options->sync] : "", stored ? " " : "", options->max_job_size,
-           (unsigned long long)options->max_memory, p->limits.max_connections);
+           stored ? syncs[options->sync] : "", stored ? " " : "", job, memory,
+           p->limits.max_connections);
+}
+
+static void tell_neighbourhood(const struct program *p, const struct neighbourhood *found)
+{
+    if (found->is_new)
+        bi_log(&p->log, BIDE_LOG_INFO, "there was no such file: this is a new queue");
+    if (found->binlog[0] != 0)
+        bi_log(
+            &p->log, BIDE_LOG_WARN,
+            "beside it are log files of beanstalkd (%s), which are not read: see -b in man bided",
+            found->binlog);
 }
 
 static int open_queue(struct program *p, bide_options *resolved, char *error)
@@ -279,16 +311,27 @@ static int open_queue(struct program *p, bide_options *resolved, char *error)
     options.recovery_user = p;
     if (!bi_url_parse(&url, p->url, &reason) ||
         bi_options_resolve(&options, &url, resolved) != BIDE_OK) {
-        bi_refuse(error, "%s", bide_last_error());
+        bi_refuse(error, "%s", bi_config_reason());
         return EXIT_SETTINGS;
     }
+    struct neighbourhood found = {.is_new = false};
+    if (strcmp(url.scheme, "sqlite") == 0)
+        found = bi_place_survey(url.location);
+    p->max_job_size = resolved->max_job_size;
+    fit_buffers(p, &p->limits);
     tell_queue(p, resolved);
     p->opened_us = bi_clock_boot();
+    umask(077); /* what is in the queue is nobody else's business */
     int code = bide_open(p->url, &options, &p->queue);
-    if (code == BIDE_OK)
+    if (code == BIDE_OK) {
+        tell_neighbourhood(p, &found);
         return EXIT_OK;
-    bi_refuse(error, "cannot open %.250s: %s", p->shown, bide_last_error());
-    return code == BIDE_EBUSY ? EXIT_OWNED : EXIT_FAILED;
+    }
+    if (code == BIDE_EINVAL)
+        bi_refuse(error, "%s", bi_config_reason());
+    else
+        bi_refuse(error, "cannot open %.250s: %s", p->shown, bi_config_reason());
+    return code == BIDE_EBUSY ? EXIT_PLACE : EXIT_FAILED;
 }
 
 /* ---- the server ---- */
@@ -332,6 +375,7 @@ static void on_reload(void *user)
         bi_config_compare(&p->config, &config, &p->flags.notes);
         p->limits = config.limits;
         fit_connections(p, &p->limits);
+        fit_buffers(p, &p->limits);
         bi_server_change(p->server, &p->limits);
         bi_config_free(&config);
         bi_log(&p->log, BIDE_LOG_INFO, "the settings were read again");

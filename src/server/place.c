@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/place.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +57,10 @@ static bool make_one(const char *directory, mode_t mode, bool *made, char *error
     *made = mkdir(directory, mode) == 0;
     if (*made || (errno == EEXIST && stat(directory, &info) == 0 && S_ISDIR(info.st_mode)))
         return true;
-    return bi_refuse(error, "cannot make the directory %s: %s", directory,
-                     errno == EEXIST ? "there is a file of that name" : strerror(errno));
+    return bi_refuse(error,
+                     "cannot make the directory %.250s: %s; "
+                     "say where with --url sqlite:PATH or --directory DIR",
+                     directory, errno == EEXIST ? "there is a file of that name" : strerror(errno));
 }
 
 bool bi_place_make(const char *directory, bool *made, char *error)
@@ -78,6 +81,46 @@ bool bi_place_make(const char *directory, bool *made, char *error)
         *slash = '/';
     }
     return make_one(directory, 0700, made, error);
+}
+
+bool bi_place_check(const char *directory, char *error)
+{
+    struct stat info;
+    if (stat(directory, &info) != 0)
+        return bi_refuse(error, "the directory %.300s: %s; make it first", directory,
+                         strerror(errno));
+    return S_ISDIR(info.st_mode) || bi_refuse(error, "%.300s is not a directory", directory);
+}
+
+/* The first of binlog.1, binlog.2, ... that the directory lists. */
+static void find_binlog(char *name, size_t size, const char *directory)
+{
+    DIR *open = opendir(directory);
+    const struct dirent *entry;
+    while (open != NULL && name[0] == 0 && (entry = readdir(open)) != NULL) {
+        const char *number = entry->d_name + strlen("binlog.");
+        if (strncmp(entry->d_name, "binlog.", strlen("binlog.")) == 0 && number[0] != 0 &&
+            number[strspn(number, "0123456789")] == 0)
+            snprintf(name, size, "%.60s", entry->d_name);
+    }
+    if (open != NULL)
+        closedir(open);
+}
+
+struct neighbourhood bi_place_survey(const char *location)
+{
+    char path[BI_URL_MAX];
+    struct stat info;
+    struct neighbourhood found = {.is_new = false};
+    snprintf(path, sizeof(path), "%s", location);
+    if (!bi_url_decode(path))
+        return found;
+    found.is_new = stat(path, &info) != 0 && errno == ENOENT;
+    char *slash = strrchr(path, '/');
+    if (slash != NULL)
+        slash[slash == path] = 0;
+    find_binlog(found.binlog, sizeof(found.binlog), slash != NULL ? path : ".");
+    return found;
 }
 
 bool bi_place_url(char *url, const char *directory, char *error)

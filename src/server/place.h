@@ -4,7 +4,8 @@
  *
  * The state directory is what systemd says ($STATE_DIRECTORY), else /var/lib/bide for whoever can
  * write there, else the user's own ($XDG_STATE_HOME/bide, ~/.local/state/bide). It is made if it
- * does not exist, for its owner only.
+ * does not exist, for its owner only. A directory that somebody names must be there: a slip of the
+ * pen, or a disk that is not mounted, must not begin an empty queue.
  */
 #ifndef BI_PLACE_H
 #define BI_PLACE_H
@@ -31,6 +32,18 @@ bool bi_place_find(char *directory, const struct surroundings *around, char *err
 /* Makes a directory and those above it, if they do not exist. made says if there was something to
  * make. */
 bool bi_place_make(const char *directory, bool *made, char *error);
+
+/* Is there such a directory? */
+bool bi_place_check(const char *directory, char *error);
+
+/* What lies where a queue is to be opened. */
+struct neighbourhood {
+    bool is_new;     /* there is no such file yet */
+    char binlog[64]; /* a log file of beanstalkd beside it; "": none */
+};
+
+/* location: of a URL of a file, still encoded. */
+struct neighbourhood bi_place_survey(const char *location);
 
 /* The URL of bide.db in a directory, or of what an URL is without its password: BI_URL_MAX bytes. */
 bool bi_place_url(char *url, const char *directory, char *error);

@@ -150,7 +150,7 @@ static void systemd_is_told_of_ready_reload_and_stop(void)
 {
     int fd = listen_unix(place_of("notify"), SOCK_DGRAM);
     set_env("NOTIFY_SOCKET", place_of("notify"));
-    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     if (!WITH_SYSTEMD) {
         HAS(bided->err, "built without libsystemd-dev");
         stop(bided);

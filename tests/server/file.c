@@ -38,7 +38,7 @@ static void flags_win_over_the_file(void)
 {
     struct bided *bided =
         serve(file_of("max_job_size = 4\nlisten = 192.0.2.1:1\nsync = off\nurl = memory:\n"),
-              "--max-job-size=5", "--listen=0", "-b", place_of("jobs"));
+              "--max-job-size=5", "--listen=0", "-b", folder_of("jobs"));
     HAS(bided->err, "sync=off max_job_size=5");
     stop(bided);
 }

@@ -82,20 +82,20 @@ static void a_z_beyond_the_limit_is_capped_with_a_warning(void)
 {
     struct bided *bided = serve("-p0", "-z", "99999999999", "--url=memory:");
     HAS(bided->err, "WARN  maximum job size was set to 1073741824");
-    HAS(bided->err, "max_job_size=1073741824");
+    HAS(bided->err, "max_job_size=1GiB");
     stop(bided);
 }
 
 static void f_and_F_choose_the_sync(void)
 {
-    struct bided *bided = serve("-p0", "-b", place_of("a"), "-f", "50");
+    struct bided *bided = serve("-p0", "-b", folder_of("a"), "-f", "50");
     HAS(bided->err, "-f 50");
     HAS(bided->err, "sync=full");
     stop(bided);
-    bided = serve("-p0", "-b", place_of("a"), "-F");
+    bided = serve("-p0", "-b", folder_of("a"), "-F");
     HAS(bided->err, "sync=off");
     stop(bided);
-    bided = serve("-p0", "-b", place_of("a"), "-F", "-f0");
+    bided = serve("-p0", "-b", folder_of("a"), "-F", "-f0");
     HAS(bided->err, "sync=full max");
     stop(bided);
 }
@@ -110,10 +110,10 @@ static void flags_without_effect_are_taken(void)
 
 static void V_tells_more(void)
 {
-    struct bided *bided = serve("-p0", "-VFV", "-b", place_of("a"));
+    struct bided *bided = serve("-p0", "-VFV", "-b", folder_of("a"));
     HAS(bided->err, "DEBUG");
     stop(bided);
-    bided = serve("-p0", "-b", place_of("a"));
+    bided = serve("-p0", "-b", folder_of("a"));
     LACKS(bided->err, "DEBUG");
     stop(bided);
 }

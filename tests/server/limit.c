@@ -2,6 +2,7 @@
 /* limit.c - how many may come, how long they may stay, and what the system allows. */
 #include "operation.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -90,7 +91,7 @@ static void an_idle_connection_is_closed_and_a_busy_one_is_not(void)
 static void the_memory_of_jobs_has_a_limit(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-memory=100KiB");
-    HAS(bided->err, "max_memory=102400");
+    HAS(bided->err, "max_memory=100KiB");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     static char put[70000];
     int size = snprintf(put, sizeof put, "put 0 0 60 60000\r\n");
@@ -109,18 +110,42 @@ static void the_default_of_memory_is_less_than_the_machine_has(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
     const char *text = strstr(bided->err.text, "max_memory=");
-    unsigned long long bytes = 0;
-    CHECK(text != NULL && sscanf(text, "max_memory=%llu", &bytes) == 1);
+    double size = 0;
+    char unit = 0;
+    CHECK(text != NULL && sscanf(text, "max_memory=%lf%c", &size, &unit) == 2);
+    CHECK(unit == 'M' || unit == 'G');
+    double bytes = size * (unit == 'M' ? 1 << 20 : 1 << 30);
     CHECK(bytes > 1 << 20);
-    CHECK(bytes < (unsigned long long)sysconf(_SC_PHYS_PAGES) * (unsigned long long)getpagesize());
+    CHECK(bytes < (double)sysconf(_SC_PHYS_PAGES) * (double)getpagesize());
     stop(bided);
     bided = serve("--url=memory:", "--listen=0", "--max-memory=0");
     HAS(bided->err, "max_memory=0 ");
     stop(bided);
 }
 
+static void buffers_have_room_for_four_of_the_largest_jobs(void)
+{
+    struct bided *bided =
+        serve("--url=memory:?max_job_size=1MiB", "--listen=0", "--max-client-bytes=100KiB");
+    HAS(bided->err, "WARN  max_client_bytes is 100KiB; it was raised to 4MiB");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    static char put[1100000];
+    int size = snprintf(put, sizeof put, "put 0 0 60 1048576\r\n");
+    memset(put + size, 'x', 1048576);
+    strcpy(put + size + 1048576, "\r\n");
+    ask(fd, put, "INSERTED 1\r\n");
+    kill(bided->pid, SIGHUP);
+    await_logs(bided, "it was raised to 4MiB", 2);
+    ask(fd, put, "INSERTED 2\r\n");
+    stop(bided);
+    bided = serve("--url=memory:", "--listen=0");
+    LACKS(bided->err, "max_client_bytes");
+    stop(bided);
+}
+
 static const struct test tests[] = {
     TEST(a_connection_too_many_is_closed),
+    TEST(buffers_have_room_for_four_of_the_largest_jobs),
     TEST(a_hard_limit_of_open_files_is_raised_or_told),
     TEST(a_soft_limit_is_raised_to_fit_the_connections),
     TEST(an_idle_connection_is_closed_and_a_busy_one_is_not),

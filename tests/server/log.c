@@ -118,7 +118,7 @@ static void without_standard_error_it_serves_all_the_same(void)
     char flag[300];
     snprintf(flag, sizeof flag, "--listen=unix:%s", place_of("a.sock"));
     before_exec = close_standard_error;
-    struct bided *bided = start("-b", place_of("jobs"), flag, NULL);
+    struct bided *bided = start("-b", folder_of("jobs"), flag, NULL);
     int fd = -1;
     UNTIL((fd = try_unix(place_of("a.sock"))) >= 0);
     ask(fd, "put 0 0 60 1\r\nx\r\n", "INSERTED 1\r\n");

@@ -24,12 +24,12 @@ static void term_and_int_stop_it_with_0(void)
 
 static void a_stop_gives_back_what_clients_hold(void)
 {
-    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "put 0 0 100 1\r\na\r\nput 0 0 100 1\r\nb\r\n", "INSERTED 1\r\nINSERTED 2\r\n");
     ask(fd, "reserve\r\n", "RESERVED 1 1\r\na\r\n");
     stop(bided);
-    bided = serve("--listen=0", "-b", place_of("jobs"));
+    bided = serve("--listen=0", "-b", folder_of("jobs"));
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 1 1\r\na\r\n");
     ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 2 1\r\nb\r\n");
@@ -39,7 +39,7 @@ static void a_stop_gives_back_what_clients_hold(void)
 /* Whatever was answered is there; whatever is there in full was answered or was on its way. */
 static void a_stop_under_load_loses_no_answer(void)
 {
-    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     char all[500 * 20] = "";
     for (int i = 0; i < 500; i++)
@@ -117,7 +117,7 @@ static void usr1_refuses_new_jobs(void)
 static void a_signal_that_comes_before_it_is_ready_is_kept(void)
 {
     for (int i = 0; i < 5; i++) {
-        struct bided *bided = start("--listen=0", "-b", place_of("jobs"), NULL);
+        struct bided *bided = start("--listen=0", "-b", folder_of("jobs"), NULL);
         await_log(bided, "the queue is");
         kill(bided->pid, SIGHUP);
         kill(bided->pid, SIGTERM);

@@ -76,12 +76,13 @@ static void what_was_made_for_that_user_is_given_to_him(void)
     struct passwd user = nobody();
     CHECK(chmod(place(), 0777) == 0);
     snprintf(flag, sizeof flag, "--listen=unix:%s", place_of("a.sock"));
+    set_env("STATE_DIRECTORY", place_of("jobs"));
     if (geteuid() != 0) {
-        HAS(ends_with(34, "-u", NOBODY, flag, "-b", place_of("jobs"))->err, "only root");
+        HAS(ends_with(34, "-u", NOBODY, flag)->err, "only root");
         CHECK(!file_exists(place_of("a.sock")));
         return;
     }
-    struct bided *bided = serve("-u", NOBODY, flag, "-b", place_of("jobs"));
+    struct bided *bided = serve("-u", NOBODY, flag);
     CHECK(stat(place_of("a.sock"), &info) == 0);
     EQ(info.st_uid, user.pw_uid);
     EQ(info.st_gid, user.pw_gid);

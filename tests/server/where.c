@@ -54,12 +54,12 @@ static void a_user_has_a_directory_of_his_own(void)
 
 static void jobs_are_there_after_a_restart(void)
 {
-    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "use mail\r\nput 7 0 60 5\r\nhello\r\n", "USING mail\r\nINSERTED 1\r\n");
     kill(bided->pid, SIGKILL);
     await_end(bided, 256 + SIGKILL);
-    bided = serve("--listen=0", "-b", place_of("jobs"));
+    bided = serve("--listen=0", "-b", folder_of("jobs"));
     await_log(bided, "1 stored jobs are loaded");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek 1\r\n", "FOUND 1 5\r\nhello\r\n");
@@ -68,8 +68,8 @@ static void jobs_are_there_after_a_restart(void)
 
 static void a_queue_that_another_has_is_refused_with_10(void)
 {
-    struct bided *bided = serve("--listen=0", "-b", place_of("jobs"));
-    struct bided *other = ends_with(10, "--listen=0", "-b", place_of("jobs"));
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
+    struct bided *other = ends_with(10, "--listen=0", "-b", folder_of("jobs"));
     char pid[20];
     snprintf(pid, sizeof pid, "%d", (int)bided->pid);
     HAS(other->err, "ERROR cannot open sqlite:");
@@ -77,17 +77,73 @@ static void a_queue_that_another_has_is_refused_with_10(void)
     stop(bided);
 }
 
-static void a_directory_that_cannot_be_made_is_told(void)
+static void a_state_directory_that_cannot_be_made_is_told(void)
 {
     write_file(place_of("file"), 0, "x", 1);
-    HAS(ends_with(1, "--listen=0", "-b", place_of("file"))->err, "a file of that name");
-    HAS(ends_with(1, "--listen=0", "-b", place_of("file/jobs"))->err, "cannot make the directory");
+    set_env("STATE_DIRECTORY", place_of("file"));
+    HAS(ends_with(1, "--listen=0")->err, "a file of that name; say where with --url");
+    set_env("STATE_DIRECTORY", place_of("file/jobs"));
+    HAS(ends_with(1, "--listen=0")->err, "cannot make the directory");
+}
+
+static void a_directory_that_was_named_must_be_there(void)
+{
+    char flag[300];
+    snprintf(flag, sizeof flag, "--directory=%s", place_of("typo/jobs"));
+    HAS(ends_with(10, "--listen=0", flag)->err, "typo/jobs: No such file or directory; make it");
+    HAS(ends_with(10, "--listen=0", "-b", place_of("typo"))->err, "make it first");
+    CHECK(!file_exists(place_of("typo")));
+    write_file(place_of("file"), 0, "x", 1);
+    HAS(ends_with(10, "--listen=0", "-b", place_of("file"))->err, "is not a directory");
     HAS(ends_with(1, "--listen=0", "--url=sqlite:/no/such/jobs.db")->err, "cannot open");
+    HAS(ends_with(1, "--listen=0", "--url=sqlite:")->err, "ERROR the URL sqlite: names no file");
+}
+
+static void a_new_queue_is_told_and_an_old_one_is_not(void)
+{
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
+    HAS(bided->err, "INFO  there was no such file: this is a new queue");
+    stop(bided);
+    bided = serve("--listen=0", "-b", folder_of("jobs"));
+    LACKS(bided->err, "new queue");
+    stop(bided);
+}
+
+static void clear_mask(void)
+{
+    umask(0);
+}
+
+static void what_is_stored_is_nobody_elses_to_read(void)
+{
+    char flag[300];
+    before_exec = clear_mask;
+    snprintf(flag, sizeof flag, "--listen=unix:%s", place_of("a.sock"));
+    struct bided *bided = serve(flag, "--unix-mode=0666", "-b", folder_of("jobs"));
+    int fd = connect_at(HERE, try_unix(place_of("a.sock")));
+    ask(fd, "put 0 0 60 1\r\nx\r\n", "INSERTED 1\r\n");
+    EQ(mode_of(place_of("jobs/bide.db")), 0600);
+    EQ(mode_of(place_of("jobs/bide.db-wal")), 0600);
+    EQ(mode_of(place_of("a.sock")), 0666);
+    stop(bided);
+}
+
+static void log_files_of_beanstalkd_are_warned_of(void)
+{
+    folder_of("jobs");
+    write_file(place_of("jobs/binlog.old"), 0, "x", 1);
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
+    LACKS(bided->err, "beanstalkd");
+    stop(bided);
+    write_file(place_of("jobs/binlog.12"), 0, "x", 1);
+    bided = serve("--listen=0", "-b", folder_of("jobs"));
+    HAS(bided->err, "WARN  beside it are log files of beanstalkd (binlog.12), which are not read");
+    stop(bided);
 }
 
 static void a_strange_directory_is_no_problem(void)
 {
-    struct bided *bided = serve("--listen=0", "-b", place_of("a?b&c%d e"));
+    struct bided *bided = serve("--listen=0", "-b", folder_of("a?b&c%d e"));
     stop(bided);
     CHECK(file_exists(place_of("a?b&c%d e/bide.db")));
 }
@@ -106,7 +162,11 @@ static const struct test tests[] = {
     TEST(a_user_has_a_directory_of_his_own),
     TEST(jobs_are_there_after_a_restart),
     TEST(a_queue_that_another_has_is_refused_with_10),
-    TEST(a_directory_that_cannot_be_made_is_told),
+    TEST(a_state_directory_that_cannot_be_made_is_told),
+    TEST(a_directory_that_was_named_must_be_there),
+    TEST(a_new_queue_is_told_and_an_old_one_is_not),
+    TEST(what_is_stored_is_nobody_elses_to_read),
+    TEST(log_files_of_beanstalkd_are_warned_of),
     TEST(a_strange_directory_is_no_problem),
     TEST(memory_is_told_to_keep_nothing),
 };

@@ -101,6 +101,37 @@ static void a_file_in_place_of_a_directory_is_told(void **state)
     assert_non_null(strstr(error, "cannot make"));
 }
 
+static void a_directory_that_is_not_there_is_told(void **state)
+{
+    (void)state;
+    scratch_write("file", "");
+    assert_true(bi_place_check(scratch, error));
+    assert_false(bi_place_check(scratch_path("file"), error));
+    assert_non_null(strstr(error, "is not a directory"));
+    assert_false(bi_place_check(scratch_path("nothing"), error));
+    assert_non_null(strstr(error, "nothing: No such file or directory; make it first"));
+}
+
+static void what_lies_beside_a_file_is_seen(void **state)
+{
+    (void)state;
+    struct neighbourhood found = bi_place_survey(scratch_path("a%25b.db"));
+    assert_true(found.is_new);
+    assert_string_equal(found.binlog, "");
+    scratch_write("a%b.db", "");
+    scratch_write("binlog.", "");
+    scratch_write("binlog.7x", "");
+    found = bi_place_survey(scratch_path("a%25b.db"));
+    assert_false(found.is_new);
+    assert_string_equal(found.binlog, "");
+    scratch_write("binlog.7", "");
+    found = bi_place_survey(scratch_path("a%25b.db"));
+    assert_string_equal(found.binlog, "binlog.7");
+    found = bi_place_survey("no-such-file.db");
+    assert_true(found.is_new);
+    assert_string_equal(bi_place_survey("/no-such-file.db").binlog, "");
+}
+
 static void the_url_of_a_directory_escapes_what_urls_use(void **state)
 {
     (void)state;
@@ -146,6 +177,8 @@ int main(void)
         TEST(a_directory_is_made_for_its_owner_only),
         TEST(a_directory_that_exists_is_left_as_it_is),
         TEST(a_file_in_place_of_a_directory_is_told),
+        TEST(a_directory_that_is_not_there_is_told),
+        TEST(what_lies_beside_a_file_is_seen),
         TEST(the_url_of_a_directory_escapes_what_urls_use),
         TEST(passwords_are_not_shown),
     };
