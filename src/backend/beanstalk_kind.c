@@ -85,6 +85,14 @@ void bi_kind_unreached(bide_op *op, const char *reason)
     bi_kind_fail(op, BIDE_EIO, text);
 }
 
+void bi_kind_alone(bide_op *op, const struct address *address, int64_t seconds)
+{
+    char text[BIDE_ERROR_SIZE];
+    snprintf(text, sizeof(text), "%s: no connection to %.100s since %lld s", bide_op_name(op->kind),
+             address->name, (long long)seconds);
+    bi_kind_fail(op, BIDE_TIMED_OUT, text);
+}
+
 void bi_kind_garbled(bide_op *op, const struct address *address)
 {
     char text[BIDE_ERROR_SIZE];

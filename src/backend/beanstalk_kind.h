@@ -24,9 +24,11 @@ int64_t *bi_kind_timeout(bide_op *op);
 void bi_kind_say(bide_op *op, int code);
 /* An op that gets no answer: its code and its sentence, its items, too. */
 void bi_kind_fail(bide_op *op, int code, const char *error);
-/* The three ways in which a connection fails an op; the reason names the server. */
+/* The ways in which a connection fails an op; the reason names the server. */
 void bi_kind_lost(bide_op *op, const struct address *address);
 void bi_kind_unreached(bide_op *op, const char *reason);
+/* Nobody was there to let it wait, for so many seconds: its time is over all the same. */
+void bi_kind_alone(bide_op *op, const struct address *address, int64_t seconds);
 void bi_kind_garbled(bide_op *op, const struct address *address);
 
 /* Refuses an op within submit. Answers the code. */

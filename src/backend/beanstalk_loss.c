@@ -82,7 +82,7 @@ void bi_loss_lost(struct tagged *tagged, const char *reason, struct op_list *com
     tagged->in_size = tagged->in_used = 0;
     bi_loss_retry(tagged, reason);
     bi_client_feed_lost(tagged);
-    int64_t now = bi_clock_boot();
+    int64_t now = tagged->lost_at = bi_clock_boot();
     for (struct request *each = tagged->first, *next; each != NULL; each = next) {
         next = each->next;
         lose(tagged, each, now, completed);
@@ -135,7 +135,9 @@ static enum over end_time(struct tagged *tagged, struct request *request, int64_
         return ASKED;
     }
     request->timed_out = request->waits;
-    if (request->waits)
+    if (request->waits && !request->cancelled && !tagged->connected)
+        bi_kind_alone(request->op, &tagged->address, (now - tagged->lost_at) / 1000000);
+    else if (request->waits)
         bi_client_request_give_up(request, BIDE_TIMED_OUT);
     else
         bi_kind_unreached(request->op, tagged->reason);

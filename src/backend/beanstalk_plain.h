@@ -142,6 +142,7 @@ struct plain {
     struct talk *ended; /* to be freed */
     unsigned attempts;
     int64_t try_at;
+    int64_t lost_at; /* when there was a connection last, if there is none */
     struct bi_random random;
     char reason[BIDE_ERROR_SIZE];
 };

@@ -171,7 +171,8 @@ static void sweep(struct plain *plain)
     if (plain->main != NULL && plain->main->broken) {
         snprintf(plain->reason, sizeof(plain->reason), "the connection to %.100s was lost",
                  plain->address.name);
-        plain->try_at = bi_clock_boot() + plain->address.reconnect_min;
+        plain->lost_at = bi_clock_boot();
+        plain->try_at = plain->lost_at + plain->address.reconnect_min;
         read_rest(plain, plain->main);
         bi_plain_drop(plain, plain->main);
         bi_log(&plain->context.log, BIDE_LOG_WARN, "beanstalk: %s", plain->reason);
@@ -244,7 +245,10 @@ static void look_at(struct plain *plain, struct talk *talk, int64_t now)
         give_up(plain, talk, BIDE_CLOSED);
     else if (talk->deadline > now)
         return;
-    else if (talk->waits)
+    else if (talk->waits && plain->main == NULL && talk->outstanding == 0) {
+        bi_kind_alone(talk->op, &plain->address, (now - plain->lost_at) / 1000000);
+        bi_plain_end(plain, talk, BIDE_TIMED_OUT);
+    } else if (talk->waits)
         give_up(plain, talk, BIDE_TIMED_OUT);
     else if (plain->main == NULL) {
         bi_kind_unreached(talk->op, plain->reason);

@@ -111,6 +111,7 @@ struct tagged {
     int64_t close_by;
     unsigned attempts; /* connections that failed, or were lost before they gave an answer */
     int64_t try_at;    /* not before */
+    int64_t lost_at;   /* when there was a connection last, if there is none */
     int64_t look_at;   /* when a request that waits here may be over */
     struct bi_random random;
     char reason[BIDE_ERROR_SIZE]; /* why there is no connection */

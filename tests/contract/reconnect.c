@@ -61,6 +61,21 @@ static void what_waits_is_served_by_the_server_that_has_come_back(void)
     OK(bide_delete(queue, id, reserve->job.token));
 }
 
+static void a_wait_without_a_server_ends_in_time_and_says_so(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    bide_job job = {0};
+    CODE(bide_reserve(queue, a, 1, &job), BIDE_TIMED_OUT);
+    CHECK(strstr(bide_last_error(), "connection") == NULL);
+    kill_place(place);
+    CODE(bide_reserve(queue, a, 1200, &job), BIDE_TIMED_OUT);
+    if (strstr(bide_last_error(), "reserve: no connection to ") == NULL)
+        FAIL("the reserve says \"%s\"", bide_last_error());
+    start_place(place);
+    OK(bide_ping(queue));
+}
+
 static void a_lease_of_a_server_that_was_killed_is_lost(void)
 {
     bide *queue = open_here();
@@ -178,6 +193,7 @@ static const struct test tests[] = {
     TEST(a_client_goes_on_when_its_server_has_come_back),
     TEST(a_call_waits_for_a_server_that_comes_back_in_time),
     TEST(what_waits_is_served_by_the_server_that_has_come_back),
+    TEST(a_wait_without_a_server_ends_in_time_and_says_so),
     TEST(a_lease_of_a_server_that_was_killed_is_lost),
     TEST(a_feed_goes_on_and_tells_that_something_was_lost),
     TEST(what_was_acknowledged_survives_and_nothing_is_put_twice),

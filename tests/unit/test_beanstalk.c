@@ -305,6 +305,7 @@ static void a_reserve_without_a_server_waits_for_its_own_time(void **state)
     hang_up();
     stop_listening();
     completes(&reserve, BIDE_TIMED_OUT);
+    assert_non_null(strstr(reserve.error, "reserve: no connection to "));
     assert_true(bi_clock_boot() - start >= 200000);
 }
 

@@ -286,6 +286,21 @@ static void times_that_are_not_whole_seconds_are_kept(void **state)
     close(first);
 }
 
+static void a_reserve_without_a_server_ends_in_its_time_and_says_so(void **state)
+{
+    (void)state;
+    bide_job job = {0};
+    open_plain(QUICK);
+    bide_op reserve = reserve_of(&job, 200);
+    int64_t start = bi_clock_boot();
+    stop_listening();
+    hang_up();
+    submit(&reserve);
+    completes(&reserve, BIDE_TIMED_OUT);
+    assert_true(bi_clock_boot() - start >= 200000);
+    assert_non_null(strstr(reserve.error, "reserve: no connection to "));
+}
+
 static void a_reserve_whose_connection_broke_is_asked_for_again(void **state)
 {
     (void)state;
@@ -339,6 +354,7 @@ int main(void)
         SCRIPT(a_reserve_waits_on_a_connection_of_its_own_and_finishes_there),
         SCRIPT(a_cancel_closes_the_connection_of_the_reserve),
         SCRIPT(times_that_are_not_whole_seconds_are_kept),
+        SCRIPT(a_reserve_without_a_server_ends_in_its_time_and_says_so),
         SCRIPT(a_reserve_whose_connection_broke_is_asked_for_again),
         SCRIPT(a_close_gives_up_what_waits),
     };
