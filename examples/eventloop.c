@@ -77,6 +77,10 @@ int main(int argc, char **argv)
 {
     struct worker worker = {0};
     bide_cq *cq;
+    if (argc > 1 && argv[1][0] == '-') {
+        fprintf(stderr, "use: eventloop [URL]\n");
+        return EXIT_FAILURE;
+    }
     if (bide_open(argc > 1 ? argv[1] : "memory:", NULL, &worker.queue) != BIDE_OK ||
         bide_cq_new(&cq) != BIDE_OK) {
         fprintf(stderr, "%s\n", bide_last_error());

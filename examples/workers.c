@@ -39,6 +39,10 @@ static void *run(void *arg)
 int main(int argc, char **argv)
 {
     bide *queue;
+    if (argc > 1 && argv[1][0] == '-') {
+        fprintf(stderr, "use: workers [URL]\n");
+        return EXIT_FAILURE;
+    }
     if (bide_open(argc > 1 ? argv[1] : "memory:", NULL, &queue) != BIDE_OK) {
         fprintf(stderr, "%s\n", bide_last_error());
         return EXIT_FAILURE;

@@ -32,7 +32,12 @@ complete || ninja -C build library || exit 1
 DESTDIR=$DESTDIR meson install -C build --no-rebuild || exit 1
 if [ -z "$DESTDIR" ] && [ "$(id -u)" = 0 ]; then
     ldconfig
-    if [ -e build/bided ] && command -v systemctl >/dev/null; then
-        echo "bide: to run the server: systemd-sysusers && systemctl enable --now bided"
-    fi
+    # systemd looks for units only there.
+    case $PREFIX in
+    /usr | /usr/local)
+        if [ -e build/bided ] && command -v systemctl >/dev/null; then
+            echo "bide: to run the server: systemd-sysusers && systemctl enable --now bided"
+        fi
+        ;;
+    esac
 fi
