@@ -37,7 +37,7 @@ static const char after[] =
     "As beanstalkd has them:\n"
     "  -l ADDR                     listen on ADDR, or on unix:PATH (default: 127.0.0.1)\n"
     "  -p PORT                     listen on PORT (default: 11300)\n"
-    "  -b DIR                      keep bide.db in DIR\n"
+    "  -b DIR                      keep bide.db in DIR, which must exist\n"
     "  -f MS                       every answer waits for the disk, whatever MS (--sync full)\n"
     "  -F                          never wait for the disk (--sync off)\n"
     "  -z BYTES                    --max-job-size\n"

@@ -238,7 +238,7 @@ static const struct {
     {{"url", PLACE, "URL", NULL, "sqlite:PATH or memory: (default: bide.db in the state directory)",
       0},
      set_url},
-    {{"directory", PLACE, "DIR", NULL, "keep bide.db in DIR", 0}, set_directory},
+    {{"directory", PLACE, "DIR", NULL, "keep bide.db in DIR, which must exist", 0}, set_directory},
 
     {{"listen", NET, "ADDRESS", NULL,
       "ADDR:PORT, [IPV6]:PORT, PORT, or unix:PATH; as often as wanted (default: 127.0.0.1:11300)",
