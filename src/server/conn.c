@@ -91,6 +91,7 @@ void bi_conn_settle(struct conn *conn)
         leave_line(conn, request);
         bi_request_free(request);
     }
+    conn->active = conn->server->now;
     if (conn->input_size > 0)
         bi_server_wake(conn);
 }

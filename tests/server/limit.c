@@ -88,6 +88,18 @@ static void an_idle_connection_is_closed_and_a_busy_one_is_not(void)
     stop(bided);
 }
 
+/* Whoever has waited for long begins to be idle when it is answered. */
+static void the_time_of_a_wait_is_not_idle(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--idle-timeout=2s");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "reserve-with-timeout 3\r\n", "TIMED_OUT\r\n");
+    int64_t start_us = clock_us();
+    await_close(fd);
+    NOT_BEFORE(start_us, 1900); /* the answer took a moment to come */
+    stop(bided);
+}
+
 static void the_memory_of_jobs_has_a_limit(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-memory=100KiB");
@@ -149,6 +161,7 @@ static const struct test tests[] = {
     TEST(a_hard_limit_of_open_files_is_raised_or_told),
     TEST(a_soft_limit_is_raised_to_fit_the_connections),
     TEST(an_idle_connection_is_closed_and_a_busy_one_is_not),
+    TEST(the_time_of_a_wait_is_not_idle),
     TEST(the_memory_of_jobs_has_a_limit),
     TEST(the_default_of_memory_is_less_than_the_machine_has),
 };

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,11 +303,72 @@ static void a_body_that_is_too_big_is_skipped_and_not_kept(void)
     with_peer(IN_MEMORY, declare_too_much);
 }
 
+/* ---- a stop ---- */
+
+/* Reads to the end, a little at a time; answers how many lines came. */
+static void *read_slowly(void *arg)
+{
+    int fd = *(int *)arg;
+    char bytes[512];
+    intptr_t lines = 0;
+    int64_t limit_us = clock_us() + 6 * PATIENCE_MS * 1000;
+    while (clock_us() < limit_us) {
+        ssize_t got = recv(fd, bytes, sizeof bytes, 0);
+        if (got == 0)
+            return (void *)lines;
+        if (got < 0) {
+            CHECK(errno == EAGAIN); /* and no reset */
+            nap_ms(1);
+        }
+        for (ssize_t i = 0; i < got; i++)
+            lines += bytes[i] == '\n';
+    }
+    FAIL("the connection does not end");
+}
+
+/* A producer that has many puts on their way when the server is stopped hears of each that is
+ * stored, although it goes on sending and its socket takes little at a time. */
+static void a_stop_is_not_heard_before_the_answers(void)
+{
+    static const char put[] = "put 0 0 100 1\r\nx\r\n";
+    struct peer peer;
+    struct talk talk;
+    pthread_t reader;
+    void *heard = NULL;
+    int small = 4096;
+    int64_t sent = 0;
+    if (peer_is_reference())
+        return;
+    peer_start(&peer, IN_FILE);
+    int fd = peer_connect(&peer);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
+    static char many[sizeof put * 2000];
+    for (size_t i = 0; i < 2000; i++)
+        memcpy(many + i * (sizeof put - 1), put, sizeof put - 1);
+    size_t size = 2000 * (sizeof put - 1);
+    for (int still = 0; still < 50 && sent < 4 << 20;) {
+        size_t at = (size_t)sent % size;
+        still = push(fd, many + at, size - at, &sent) ? 0 : still + 1;
+        nap_ms(still > 0 ? 1 : 0);
+    }
+    CHECK(pthread_create(&reader, NULL, read_slowly, &fd) == 0);
+    peer_stop(&peer);
+    CHECK(pthread_join(reader, &heard) == 0);
+    close(fd);
+    peer_start(&peer, IN_FILE);
+    talk_open(&talk, &peer);
+    EQ((intptr_t)heard, talk_stat(&talk, "stats", "current-jobs-ready"));
+    CHECK((intptr_t)heard > 0);
+    talk_close(&talk);
+    peer_stop(&peer);
+}
+
 static const struct test tests[] = {
     TEST(clients_that_do_not_read_are_bounded_and_hurt_nobody),
     TEST(clients_that_do_not_read_are_bounded_when_jobs_are_stored),
     TEST(twenty_thousand_commands_in_flight_are_all_answered),
     TEST(a_client_that_goes_away_behind_a_waiting_reserve_is_noticed),
+    TEST(a_stop_is_not_heard_before_the_answers),
     TEST(a_gibibyte_without_a_line_end_is_one_bad_line),
     TEST(a_body_that_is_too_big_is_skipped_and_not_kept),
 };

@@ -271,11 +271,31 @@ static void no_more_tubes_are_watched_than_a_reserve_takes(void **state)
     bi_tubes_done(&tubes);
 }
 
+/* Its new end is not known before the touch has been answered. */
+static void a_job_that_is_being_touched_is_not_forgotten(void **state)
+{
+    struct session *session = *state;
+    hold(session, 1, 100);
+    hold(session, 2, 100);
+    bi_session_touch_begins(session, 1);
+    assert_true(bi_session_deadline(session, 200) > 200);
+    assert_non_null(bi_session_find(session, 1));
+    assert_null(bi_session_find(session, 2));
+    bi_session_touch(session, 1, 900);
+    assert_int_equal(bi_session_deadline(session, 300), 900);
+    bi_session_touch_begins(session, 1);
+    bi_session_touch(session, 1, 0);
+    assert_int_equal(bi_session_deadline(session, 300), 900);
+    assert_int_equal(bi_session_deadline(session, 901), INT64_MAX);
+    assert_null(bi_session_find(session, 1));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_job_that_is_being_touched_is_not_forgotten),
         TEST(a_job_is_found_until_it_is_forgotten),
         TEST(a_new_lease_takes_the_place_of_the_old_one),
         TEST(the_first_deadline_is_told),
