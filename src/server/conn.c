@@ -295,7 +295,7 @@ void bi_conn_finish_turn(struct conn *conn)
 
 const char *bi_conn_peer(const struct conn *conn, char *room)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t size = sizeof(address);
     char host[PEER_SIZE - 8];
     char port[8];
