@@ -727,7 +727,7 @@ static void a_secret_is_told_first_on_every_connection(void **state)
 static void a_server_that_has_become_another_is_not_spoken_to(void **state)
 {
     (void)state;
-    open_tagged("connect_timeout=100ms&" QUICK);
+    open_tagged("connect_timeout=3s&" QUICK);
     hang_up();
     bide_op put = put_of("x");
     submit(&put);
