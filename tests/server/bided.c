@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bided.c - the program under test as a child: starting, reading, ending, talking. */
-#define _GNU_SOURCE /* pipe2, execvpe, strcasestr */
+#define _GNU_SOURCE /* pipe2, O_PATH, strcasestr */
 #include "operation.h"
 
 #include <arpa/inet.h>
@@ -85,11 +85,13 @@ static void become_bided(char **argv, const int *out, const int *err)
     setenv("PATH", "/usr/bin:/bin", 1);
     for (size_t i = 0; i < environment_count; i++)
         setenv(environment[i].name, environment[i].value, 1);
+    /* Opened first: whoever it becomes may not be let into the folder. */
+    int file = open(program, O_PATH | O_CLOEXEC);
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
     if (before_exec != NULL)
         before_exec();
-    execv(program, argv);
+    fexecve(file, argv, environ);
     dprintf(STDERR_FILENO, "cannot start %s: %s\n", program, strerror(errno));
     _exit(99);
 }
