@@ -1,39 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * fault.c - the runner of the fault tests.
- *
- * Runs every test in a process and a folder of its own, and says which failed. The trace is shared
- * memory in which the test leaves the place of its last check, so that a test which hung or crashed
- * can be told where. The folders are removed, whatever became of the test.
- */
-#include "fault.h"
-
-#include "../contract/apart.h"
-
-#include <inttypes.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+/* fault.c - the fault tests as a program; see suite.h. */
+#include "suite.h"
 
 static const struct theme *const themes[] = {
     &power_theme, &sync_theme,   &full_theme, &errors_theme, &refuse_theme,
     &clock_theme, &damage_theme, &page_theme, &schema_theme, &owner_theme,
-};
-
-struct settings {
-    const char *filter;
-    bool list;
-    bool verbose;
-    int timeout_s;
-};
-
-struct tally {
-    unsigned passed;
-    unsigned failed;
 };
 
 static const char usage[] =
@@ -45,100 +16,14 @@ static const char usage[] =
     "  --timeout SECONDS  a test that takes longer has hung (60)\n"
     "  -v                 name the tests that pass, too\n";
 
-static char base[PATH_MAX];
-
-/* What the test's own process does. */
-static void run_here(const struct apart *apart, struct trace *trace)
-{
-    static char folder[PATH_MAX + 8];
-    snprintf(folder, sizeof folder, "%s/test", base);
-    checks_begin(apart->url, apart->theme, apart->test, trace);
-    CHECK(mkdir(folder, 0777) == 0);
-    place_begin(folder);
-    apart->body();
-    fflush(stdout);
-}
-
-static void run_test(const char *theme, const struct test *test, const struct settings *settings,
-                     struct trace *trace, struct tally *tally)
-{
-    int64_t start_us = clock_us();
-    char folder[PATH_MAX + 8];
-    struct apart apart = {"sqlite", theme, test->name, run_here, test->run};
-    bool passed = run_apart(&apart, trace, settings->timeout_s);
-    snprintf(folder, sizeof folder, "%s/test", base);
-    remove_folder(folder);
-    if (passed)
-        tally->passed++;
-    else
-        tally->failed++;
-    if (passed && settings->verbose)
-        printf("ok   %s/%s (%" PRId64 " ms)\n", theme, test->name, (clock_us() - start_us) / 1000);
-}
-
-static bool selected(const struct settings *settings, const char *theme, const char *name)
-{
-    char full[256];
-    snprintf(full, sizeof full, "%s/%s", theme, name);
-    return !settings->filter || strstr(full, settings->filter);
-}
-
-static void run_all(const struct settings *settings, struct trace *trace, struct tally *tally)
-{
-    for (size_t i = 0; i < COUNT(themes); i++) {
-        for (size_t j = 0; j < themes[i]->count; j++) {
-            const struct test *test = &themes[i]->tests[j];
-            if (!selected(settings, themes[i]->name, test->name))
-                continue;
-            if (settings->list)
-                printf("%s/%s\n", themes[i]->name, test->name);
-            else
-                run_test(themes[i]->name, test, settings, trace, tally);
-        }
-    }
-}
-
-static bool parse(int argc, char **argv, struct settings *settings)
-{
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--list") == 0)
-            settings->list = true;
-        else if (strcmp(argv[i], "-v") == 0)
-            settings->verbose = true;
-        else if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
-            settings->filter = argv[++i];
-        else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc)
-            settings->timeout_s = atoi(argv[++i]);
-        else
-            return false;
-    }
-    return settings->timeout_s > 0;
-}
-
 int main(int argc, char **argv)
 {
-    struct settings settings = {NULL, false, false, 60};
-    struct tally tally = {0, 0};
-    if (!parse(argc, argv, &settings)) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    struct trace *trace =
-        mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    const char *tmp = getenv("TMPDIR");
-    snprintf(base, sizeof base, "%s/bide-fault-XXXXXX", tmp ? tmp : "/tmp");
-    /* A test that is done with its privileges must still find the way to its folder. */
-    if (trace == MAP_FAILED || mkdtemp(base) == NULL || chmod(base, 0755) != 0) {
-        perror("fault");
-        return 2;
-    }
-    run_all(&settings, trace, &tally);
-    remove_folder(base);
-    munmap(trace, sizeof *trace);
-    if (settings.list)
-        return 0;
-    if (tally.passed + tally.failed == 0)
-        printf("no test has \"%s\" in its name\n", settings.filter);
-    printf("%u passed, %u failed\n", tally.passed, tally.failed);
-    return tally.passed > 0 && tally.failed == 0 ? 0 : 1;
+    static const char *const subject = "sqlite";
+    const struct suite suite = {.name = "fault",
+                                .subject = &subject,
+                                .usage = usage,
+                                .themes = themes,
+                                .theme_count = COUNT(themes),
+                                .timeout_s = 60};
+    return suite_main(&suite, argc, argv);
 }

@@ -1,40 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* robust.c - the runner of the tests of a server in rough hands; see robust.h. */
+/* robust.c - the tests of a server in rough hands, as a program; see robust.h. */
 #include "robust.h"
 
-#include "../contract/apart.h"
+#include "../fault/suite.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const struct theme *const themes[] = {&order_theme, &slow_theme, &waiting_theme,
                                              &storm_theme};
 
-struct settings {
-    const char *filter;
-    bool verbose;
-    int timeout_s;
-};
-
 static const char usage[] =
     "usage: robust [--server PROGRAM] [--parameters TEXT] [--memory-mib N] [--filter TEXT]\n"
-    "              [--timeout SECONDS] [-v]\n"
+    "              [--list] [--timeout SECONDS] [-v]\n"
     "\n"
     "Checks what a server makes of clients that pipeline, do not read, or go away at any moment.\n"
     "  --server PROGRAM   bided (build/bided), or beanstalkd\n"
     "  --parameters TEXT  of the sqlite: URL, as sync=off\n"
     "  --memory-mib N     how much a server may grow in a test (64)\n"
     "  --filter TEXT      only tests whose theme/name contains TEXT\n"
+    "  --list             print the names of the tests and run none\n"
     "  --timeout SECONDS  a test that takes longer has hung (120)\n"
     "  -v                 name the tests that pass, too\n";
-
-static char base[PATH_MAX];
 
 /* ---- what tests share ---- */
 
@@ -97,88 +84,21 @@ void with_peer(enum peer_place where, void (*run)(const struct peer *peer))
     peer_stop(&peer);
 }
 
-/* ---- the runner ---- */
+/* ---- the program ---- */
 
-static void run_here(const struct apart *apart, struct trace *trace)
+static bool take_setting(const char *name, const char *value)
 {
-    static char folder[PATH_MAX + 8];
-    snprintf(folder, sizeof folder, "%s/test", base);
-    checks_begin(apart->url, apart->theme, apart->test, trace);
-    CHECK(mkdir(folder, 0777) == 0);
-    place_begin(folder);
-    apart->body();
-    fflush(stdout);
-}
-
-static bool run_test(const char *theme, const struct test *test, const struct settings *settings,
-                     struct trace *trace)
-{
-    int64_t start_us = clock_us();
-    char folder[PATH_MAX + 8];
-    struct apart apart = {peer_settings.program, theme, test->name, run_here, test->run};
-    bool passed = run_apart(&apart, trace, settings->timeout_s);
-    snprintf(folder, sizeof folder, "%s/test", base);
-    remove_folder(folder);
-    if (passed && settings->verbose)
-        printf("ok   %s/%s (%" PRId64 " ms)\n", theme, test->name, (clock_us() - start_us) / 1000);
-    return passed;
-}
-
-static bool selected(const struct settings *settings, const char *theme, const char *name)
-{
-    char full[256];
-    snprintf(full, sizeof full, "%s/%s", theme, name);
-    return !settings->filter || strstr(full, settings->filter);
-}
-
-static void run_all(const struct settings *settings, struct trace *trace, unsigned counts[2])
-{
-    for (size_t i = 0; i < COUNT(themes); i++) {
-        for (size_t j = 0; j < themes[i]->count; j++) {
-            const struct test *test = &themes[i]->tests[j];
-            if (selected(settings, themes[i]->name, test->name))
-                counts[run_test(themes[i]->name, test, settings, trace)]++;
-        }
-    }
-}
-
-static bool parse(int argc, char **argv, struct settings *settings)
-{
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "-v") == 0)
-            settings->verbose = true;
-        else if (i + 1 == argc)
-            return false;
-        else if (strcmp(argv[i], "--filter") == 0)
-            settings->filter = argv[++i];
-        else if (strcmp(argv[i], "--timeout") == 0)
-            settings->timeout_s = atoi(argv[++i]);
-        else if (peer_argument(argv[i], argv[i + 1]))
-            i++;
-        else
-            return false;
-    }
-    return settings->timeout_s > 0 && peer_settings.memory_limit > 0;
+    return peer_argument(name, value) && peer_settings.memory_limit > 0;
 }
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {NULL, false, 120};
-    unsigned counts[2] = {0, 0};
-    if (!parse(argc, argv, &settings)) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    struct trace *trace =
-        mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    const char *tmp = getenv("TMPDIR");
-    snprintf(base, sizeof base, "%s/bide-robust-XXXXXX", tmp ? tmp : "/tmp");
-    if (trace == MAP_FAILED || mkdtemp(base) == NULL) {
-        perror("robust");
-        return 2;
-    }
-    run_all(&settings, trace, counts);
-    remove_folder(base);
-    printf("%u passed, %u failed\n", counts[true], counts[false]);
-    return counts[true] > 0 && counts[false] == 0 ? 0 : 1;
+    const struct suite suite = {.name = "robust",
+                                .subject = &peer_settings.program,
+                                .usage = usage,
+                                .themes = themes,
+                                .theme_count = COUNT(themes),
+                                .timeout_s = 120,
+                                .argument = take_setting};
+    return suite_main(&suite, argc, argv);
 }

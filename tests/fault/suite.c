@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "suite.h"
+
+#include "../contract/apart.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct settings {
+    const char *filter;
+    bool list;
+    bool verbose;
+    int timeout_s;
+};
+
+struct tally {
+    unsigned passed;
+    unsigned failed;
+};
+
+static const struct suite *running;
+static char base[PATH_MAX];
+
+/* What the test's own process does. */
+static void run_here(const struct apart *apart, struct trace *trace)
+{
+    static char folder[PATH_MAX + 8];
+    snprintf(folder, sizeof folder, "%s/test", base);
+    checks_begin(apart->url, apart->theme, apart->test, trace);
+    CHECK(mkdir(folder, 0777) == 0);
+    place_begin(folder);
+    if (running->begin != NULL)
+        running->begin();
+    apart->body();
+    fflush(stdout);
+}
+
+static void run_test(const char *theme, const struct test *test, const struct settings *settings,
+                     struct trace *trace, struct tally *tally)
+{
+    int64_t start_us = clock_us();
+    char folder[PATH_MAX + 8];
+    struct apart apart = {*running->subject, theme, test->name, run_here, test->run};
+    bool passed = run_apart(&apart, trace, settings->timeout_s);
+    snprintf(folder, sizeof folder, "%s/test", base);
+    remove_folder(folder);
+    if (passed)
+        tally->passed++;
+    else
+        tally->failed++;
+    if (passed && settings->verbose)
+        printf("ok   %s/%s (%" PRId64 " ms)\n", theme, test->name, (clock_us() - start_us) / 1000);
+}
+
+static bool selected(const struct settings *settings, const char *theme, const char *name)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s/%s", theme, name);
+    return !settings->filter || strstr(full, settings->filter);
+}
+
+static void run_all(const struct settings *settings, struct trace *trace, struct tally *tally)
+{
+    for (size_t i = 0; i < running->theme_count; i++) {
+        const struct theme *theme = running->themes[i];
+        for (size_t j = 0; j < theme->count; j++) {
+            const struct test *test = &theme->tests[j];
+            if (!selected(settings, theme->name, test->name))
+                continue;
+            if (settings->list)
+                printf("%s/%s\n", theme->name, test->name);
+            else
+                run_test(theme->name, test, settings, trace, tally);
+        }
+    }
+}
+
+static bool parse(int argc, char **argv, struct settings *settings)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--list") == 0)
+            settings->list = true;
+        else if (strcmp(argv[i], "-v") == 0)
+            settings->verbose = true;
+        else if (i + 1 == argc)
+            return false;
+        else if (strcmp(argv[i], "--filter") == 0)
+            settings->filter = argv[++i];
+        else if (strcmp(argv[i], "--timeout") == 0)
+            settings->timeout_s = atoi(argv[++i]);
+        else if (running->argument != NULL && running->argument(argv[i], argv[i + 1]))
+            i++;
+        else
+            return false;
+    }
+    return settings->timeout_s > 0;
+}
+
+/* The folder in which those of the tests are made. A test that is done with its privileges must
+ * still find the way to its own. */
+static bool make_base(void)
+{
+    const char *tmp = getenv("TMPDIR");
+    const char *parent = running->folder != NULL ? running->folder : tmp != NULL ? tmp : "/tmp";
+    snprintf(base, sizeof base, "%s/bide-%s-XXXXXX", parent, running->name);
+    return mkdtemp(base) != NULL && chmod(base, 0755) == 0;
+}
+
+int suite_main(const struct suite *suite, int argc, char **argv)
+{
+    struct settings settings = {NULL, false, false, suite->timeout_s};
+    struct tally tally = {0, 0};
+    running = suite;
+    if (!parse(argc, argv, &settings)) {
+        fputs(suite->usage, stderr);
+        return 2;
+    }
+    struct trace *trace =
+        mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (trace == MAP_FAILED || !make_base()) {
+        perror(suite->name);
+        return 2;
+    }
+    run_all(&settings, trace, &tally);
+    remove_folder(base);
+    munmap(trace, sizeof *trace);
+    if (settings.list)
+        return 0;
+    if (tally.passed + tally.failed == 0)
+        printf("no test has \"%s\" in its name\n", settings.filter);
+    printf("%u passed, %u failed\n", tally.passed, tally.failed);
+    return tally.passed > 0 && tally.failed == 0 ? 0 : 1;
+}
