@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * type.h - structs that can be written as JSON, and read back.
+ *
+ * A struct is described once, field by field; what each field is, the compiler finds out:
+ *
+ *     struct line {
+ *         const char *article;
+ *         uint32_t count;
+ *     };
+ *     BIDE_TYPE(line, struct line, BIDE_FIELD(article), BIDE_FIELD(count));
+ *
+ *     struct order {
+ *         int64_t number;
+ *         char currency[4];
+ *         const char *note;
+ *         struct line *lines;
+ *         size_t line_count;
+ *     };
+ *     BIDE_TYPE(order, struct order,
+ *               BIDE_FIELD(number),
+ *               BIDE_FIELD(currency),
+ *               BIDE_OPTIONAL(note),
+ *               BIDE_STRUCTS(lines, line_count, line));
+ *
+ * which is {"number":7,"currency":"EUR","lines":[{"article":"tea","count":2}]}. The first argument
+ * of BIDE_TYPE is the name of the description, for BIDE_TASK, bide_encode() and the like; it and the
+ * struct may be in a header. A field of a type that cannot be written, a nested struct that is not
+ * what its description describes, a count that is no size_t: these do not compile.
+ *
+ * What a member may be
+ *     bool, any integer, any enum, float, double
+ *     const char *, char *     text in UTF-8; NULL only where the field is optional
+ *     char [N]                 the same, in place
+ *     bide_slice               bytes, as base64
+ * and, as the macro says, an array of these, a described struct, a pointer to one, or an array of
+ * them. Numbers that do not fit the member are refused, not cut.
+ *
+ * Reading   Fields that are not described are skipped, so that an old worker reads what a newer
+ *           producer wrote. A field that is missing, or null, is an error unless it is optional:
+ *           then the member is NULL, 0 or false.
+ * Writing   Fields in the order of the description, without spaces: equal values give equal bytes.
+ *           An unsigned number above 2^63-1 is written as a string of digits, for readers of JSON
+ *           have no larger integers; digits are also read. NaN, infinities and text that is not
+ *           UTF-8 cannot be written.
+ * Failure   A sentence that names the field: "order.lines[3].count: -1 is less than 0".
+ * Build     A bide without jansson answers BIDE_ENOTSUP here; only `bytes` needs no JSON.
+ */
+#ifndef BIDE_TYPE_H
+#define BIDE_TYPE_H
+
+#include <bide/error.h>
+#include <bide/job.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BIDE_NESTING_MAX 32 /* structs in structs */
+
+/* Functions that the macros make; nobody need call them. */
+#define BIDE_MADE_ __attribute__((unused)) static inline
+
+/* What one value of a field is. */
+typedef enum bide_kind {
+    BIDE_KIND_BOOL = 1,
+    BIDE_KIND_INT,
+    BIDE_KIND_UINT,
+    BIDE_KIND_DOUBLE,
+    BIDE_KIND_TEXT,  /* a pointer to it */
+    BIDE_KIND_CHARS, /* in place, with its NUL */
+    BIDE_KIND_BYTES,
+    BIDE_KIND_STRUCT,
+} bide_kind;
+
+/* How many values there are. */
+typedef enum bide_shape {
+    BIDE_SHAPE_ONE = 1,
+    BIDE_SHAPE_POINTER, /* one, or NULL */
+    BIDE_SHAPE_ARRAY,   /* a pointer to the first, and a count */
+} bide_shape;
+
+typedef struct bide_type bide_type;
+
+/* One field. Made by the macros below. */
+typedef struct bide_field {
+    const char *name; /* in JSON */
+    bide_kind kind;
+    bide_shape shape;
+    bool optional;
+    size_t offset;                  /* of the member */
+    size_t size;                    /* of one value */
+    size_t count_offset;            /* of an array's count */
+    size_t has_offset;              /* of the flag that says whether there is a value */
+    bool has;                       /* there is such a flag */
+    const bide_type *(*type)(void); /* of a struct */
+} bide_field;
+
+struct bide_type {
+    const char *name;
+    size_t size; /* of the struct */
+    const bide_field *fields;
+    size_t field_count;
+    bool raw; /* the value is a bide_slice, which is the body as it is */
+};
+
+/*
+ * Describes a struct: BIDE_TYPE(NAME, TYPE, FIELD, FIELD, ...); at file scope. Each FIELD is one of:
+ *
+ *     BIDE_FIELD(member)                   must be there
+ *     BIDE_OPTIONAL(member)                may be missing
+ *     BIDE_OPTIONAL_IF(member, flag)       the bool member `flag` says whether it is there
+ *     BIDE_ARRAY(member, count)            a pointer to values, and a size_t member with their number
+ *     BIDE_STRUCT(member, NAME)            a struct in place
+ *     BIDE_POINTER(member, NAME)           a pointer to a struct; NULL when missing
+ *     BIDE_STRUCTS(member, count, NAME)    an array of structs
+ *
+ * A missing or null array is empty. Each has a form with _AS behind it, whose first argument is the
+ * name in JSON: BIDE_FIELD_AS("replyTo", reply_to).
+ */
+#define BIDE_TYPE(name_, type_, ...)                                                       \
+    typedef type_ bide_of_##name_;                                                         \
+    BIDE_MADE_ const bide_type *bide_type_##name_(void)                                    \
+    {                                                                                      \
+        typedef type_ bide_self_;                                                          \
+        static const bide_field fields_[] = {__VA_ARGS__};                                 \
+        static const bide_type described_ = {#name_, sizeof(bide_self_), fields_,          \
+                                             sizeof(fields_) / sizeof(fields_[0]), false}; \
+        return &described_;                                                                \
+    }                                                                                      \
+    BIDE_MADE_ int bide_encodes_##name_(type_ value_, bide_buf **json_)                    \
+    {                                                                                      \
+        return bide_type_encode(bide_type_##name_(), &value_, json_);                      \
+    }                                                                                      \
+    struct bide_type
+
+#define BIDE_FIELD(member)                 BIDE_FIELD_AS(#member, member)
+#define BIDE_OPTIONAL(member)              BIDE_OPTIONAL_AS(#member, member)
+#define BIDE_OPTIONAL_IF(member, flag)     BIDE_OPTIONAL_IF_AS(#member, member, flag)
+#define BIDE_ARRAY(member, count)          BIDE_ARRAY_AS(#member, member, count)
+#define BIDE_STRUCT(member, name_)         BIDE_STRUCT_AS(#member, member, name_)
+#define BIDE_POINTER(member, name_)        BIDE_POINTER_AS(#member, member, name_)
+#define BIDE_STRUCTS(member, count, name_) BIDE_STRUCTS_AS(#member, member, count, name_)
+
+/* Where and how large a member is. */
+#define BIDE_AT_(member)  ((bide_self_ *)0)->member
+#define BIDE_OFF_(member) offsetof(bide_self_, member)
+#define BIDE_LEN_(member) sizeof(BIDE_AT_(member))
+
+#define BIDE_FIELD_AS(text, member)                                                   \
+    {                                                                                 \
+        text, BIDE_KIND_(BIDE_AT_(member)), BIDE_SHAPE_ONE, false, BIDE_OFF_(member), \
+            BIDE_LEN_(member), 0, 0, false, NULL                                      \
+    }
+#define BIDE_OPTIONAL_AS(text, member)                                               \
+    {                                                                                \
+        text, BIDE_KIND_(BIDE_AT_(member)), BIDE_SHAPE_ONE, true, BIDE_OFF_(member), \
+            BIDE_LEN_(member), 0, 0, false, NULL                                     \
+    }
+#define BIDE_OPTIONAL_IF_AS(text, member, flag)                                      \
+    {                                                                                \
+        text, BIDE_KIND_(BIDE_AT_(member)), BIDE_SHAPE_ONE, true, BIDE_OFF_(member), \
+            BIDE_LEN_(member), 0, BIDE_FLAG_(flag), true, NULL                       \
+    }
+#define BIDE_ARRAY_AS(text, member, count)                                              \
+    {                                                                                   \
+        text, BIDE_KIND_(*BIDE_AT_(member)), BIDE_SHAPE_ARRAY, true, BIDE_OFF_(member), \
+            sizeof(*BIDE_AT_(member)), BIDE_COUNT_(count), 0, false, NULL               \
+    }
+#define BIDE_STRUCT_AS(text, member, name_)                                                        \
+    {                                                                                              \
+        text, BIDE_KIND_STRUCT, BIDE_SHAPE_ONE, false, BIDE_OFF_(member), BIDE_LEN_(member), 0, 0, \
+            false, BIDE_NESTED_(&BIDE_AT_(member), name_)                                          \
+    }
+#define BIDE_POINTER_AS(text, member, name_)                                              \
+    {                                                                                     \
+        text, BIDE_KIND_STRUCT, BIDE_SHAPE_POINTER, true, BIDE_OFF_(member),              \
+            sizeof(*BIDE_AT_(member)), 0, 0, false, BIDE_NESTED_(BIDE_AT_(member), name_) \
+    }
+#define BIDE_STRUCTS_AS(text, member, count, name_)                        \
+    {                                                                      \
+        text, BIDE_KIND_STRUCT, BIDE_SHAPE_ARRAY, true, BIDE_OFF_(member), \
+            sizeof(*BIDE_AT_(member)), BIDE_COUNT_(count), 0, false,       \
+            BIDE_NESTED_(BIDE_AT_(member), name_)                          \
+    }
+
+#ifndef __cplusplus
+
+/* The kind of an lvalue; no association, and no program, for what has none. */
+#define BIDE_EITHER_(type, kind) type * : kind, const type * : kind
+#define BIDE_KIND_(value) \
+    _Generic(&(value), \
+        BIDE_EITHER_(bool, BIDE_KIND_BOOL), \
+        BIDE_EITHER_(signed char, BIDE_KIND_INT), \
+        BIDE_EITHER_(short, BIDE_KIND_INT), \
+        BIDE_EITHER_(int, BIDE_KIND_INT), \
+        BIDE_EITHER_(long, BIDE_KIND_INT), \
+        BIDE_EITHER_(long long, BIDE_KIND_INT), \
+        BIDE_EITHER_(unsigned char, BIDE_KIND_UINT), \
+        BIDE_EITHER_(unsigned short, BIDE_KIND_UINT), \
+        BIDE_EITHER_(unsigned int, BIDE_KIND_UINT), \
+        BIDE_EITHER_(unsigned long, BIDE_KIND_UINT), \
+        BIDE_EITHER_(unsigned long long, BIDE_KIND_UINT), \
+        BIDE_EITHER_(float, BIDE_KIND_DOUBLE), \
+        BIDE_EITHER_(double, BIDE_KIND_DOUBLE), \
+        char **: BIDE_KIND_TEXT, \
+        char *const *: BIDE_KIND_TEXT, \
+        const char **: BIDE_KIND_TEXT, \
+        const char *const *: BIDE_KIND_TEXT, \
+        char (*)[sizeof(value)]: BIDE_KIND_CHARS, \
+        const char (*)[sizeof(value)]: BIDE_KIND_CHARS, \
+        BIDE_EITHER_(bide_slice, BIDE_KIND_BYTES))
+#define BIDE_COUNT_(count) _Generic(&BIDE_AT_(count), size_t * : BIDE_OFF_(count))
+#define BIDE_FLAG_(flag)   _Generic(&BIDE_AT_(flag), bool * : BIDE_OFF_(flag))
+#define BIDE_NESTED_(pointer, name_) \
+    _Generic((pointer), bide_of_##name_ * : bide_type_##name_, \
+             const bide_of_##name_ * : bide_type_##name_)
+
+/* A pointer to a pointer to a value of the type, and to nothing else. */
+#define BIDE_OUT_(name_, pointer) _Generic((pointer), bide_of_##name_ * * : (void **)(pointer))
+
+#else
+
+#define BIDE_KIND_(value)  bide_kind_of_((decltype(&(value)))0)
+#define BIDE_COUNT_(count) bide_offset_of_<size_t>((decltype(&BIDE_AT_(count)))0, BIDE_OFF_(count))
+#define BIDE_FLAG_(flag)   bide_offset_of_<bool>((decltype(&BIDE_AT_(flag)))0, BIDE_OFF_(flag))
+#define BIDE_NESTED_(pointer, name_) \
+    bide_nested_<bide_of_##name_>((decltype(pointer))0, bide_type_##name_)
+#define BIDE_OUT_(name_, pointer) \
+    reinterpret_cast<void **>(static_cast<bide_of_##name_ **>(pointer))
+
+#endif
+
+/* The type of a body that is not JSON at all: its value is a bide_slice. */
+typedef bide_slice bide_of_bytes;
+BIDE_API const bide_type *bide_type_bytes(void);
+
+/*
+ * Writes a value: bide_encode(order, value, &json), with *json yours to unref. BIDE_EINVAL when it
+ * cannot be written: a NULL that is not optional, text that is not UTF-8, a number that JSON has
+ * not; the sentence names the field.
+ */
+#define bide_encode(name_, ...) bide_encodes_##name_(__VA_ARGS__)
+
+/*
+ * Reads a value: struct order *order; bide_decode(order, data, size, &order), which is yours to
+ * give to bide_decoded_free(), with everything that it points to. BIDE_EINVAL, with a sentence that
+ * names the field, when the bytes are not such a value.
+ */
+#define bide_decode(name_, data, size, value) \
+    bide_type_decode(bide_type_##name_(), (data), (size), BIDE_OUT_(name_, value))
+
+/* What the two macros call, for who has a description only at run time. */
+BIDE_API int bide_type_encode(const bide_type *type, const void *value, bide_buf **json);
+BIDE_API int bide_type_decode(const bide_type *type, const void *data, size_t size, void **value);
+BIDE_API void bide_decoded_free(void *value);
+
+#ifdef __cplusplus
+}
+
+template <class T> constexpr bide_kind bide_kind_of_(T **) = delete;
+constexpr bide_kind bide_kind_of_(const bool *)
+{
+    return BIDE_KIND_BOOL;
+}
+#endif
+#endif
