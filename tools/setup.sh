@@ -10,6 +10,7 @@ set -u
 # built without what is optional; something is then missing from it.
 optional_packages='
 libevent-dev    /usr/include/event2/event.h
+libjansson-dev  /usr/include/jansson.h
 libsqlite3-dev  /usr/include/sqlite3.h
 libsystemd-dev  /usr/include/systemd/sd-daemon.h
 '
@@ -87,6 +88,7 @@ if [ -n "$check" ] && [ "$1" = build ] && [ -z "$(missing_of "$build_packages")"
     for package in $missing; do
         case $package in
         libevent-dev) echo "bide: there will be no bided" >&2 ;;
+        libjansson-dev) echo "bide: there will be no typed tasks but those of bytes" >&2 ;;
         libsqlite3-dev) echo "bide: there will be no sqlite: queues" >&2 ;;
         libsystemd-dev) echo "bide: bided will take no sockets from systemd" >&2 ;;
         esac
