@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * type_number - integers of every size, as one.
+ *
+ * Between JSON and a member a number is a sign and a magnitude: that holds everything from the
+ * least int64_t to the greatest uint64_t, so there is one comparison with the limits of a member.
+ */
+#include "task/type.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXACT_MAX 9007199254740992.0 /* 2^53: above it doubles leave numbers out */
+
+static uint64_t load(size_t size, const void *member)
+{
+    uint8_t u8;
+    uint16_t u16;
+    uint32_t u32;
+    uint64_t u64;
+    switch (size) {
+    case 1:
+        memcpy(&u8, member, 1);
+        return u8;
+    case 2:
+        memcpy(&u16, member, 2);
+        return u16;
+    case 4:
+        memcpy(&u32, member, 4);
+        return u32;
+    default:
+        assert(size == 8);
+        memcpy(&u64, member, 8);
+        return u64;
+    }
+}
+
+static void store(size_t size, void *member, uint64_t bits)
+{
+    uint8_t u8 = (uint8_t)bits;
+    uint16_t u16 = (uint16_t)bits;
+    uint32_t u32 = (uint32_t)bits;
+    switch (size) {
+    case 1:
+        memcpy(member, &u8, 1);
+        break;
+    case 2:
+        memcpy(member, &u16, 2);
+        break;
+    case 4:
+        memcpy(member, &u32, 4);
+        break;
+    default:
+        assert(size == 8);
+        memcpy(member, &bits, 8);
+        break;
+    }
+}
+
+static uint64_t sign_bit(size_t size)
+{
+    return UINT64_C(1) << (8 * size - 1);
+}
+
+struct whole bi_number_get(bide_kind kind, size_t size, const void *member)
+{
+    uint64_t bits = load(size, member);
+    if (kind == BIDE_KIND_UINT || (bits & sign_bit(size)) == 0)
+        return (struct whole){false, false, bits};
+    /* Two's complement: the magnitude is what is missing to the next power of two. */
+    return (struct whole){true, false, 2 * (sign_bit(size) - 1) + 2 - bits};
+}
+
+struct whole bi_number_limit(bide_kind kind, size_t size, bool least)
+{
+    uint64_t half = sign_bit(size);
+    if (kind == BIDE_KIND_UINT)
+        return (struct whole){false, false, least ? 0 : (half - 1) * 2 + 1};
+    return least ? (struct whole){true, false, half} : (struct whole){false, false, half - 1};
+}
+
+int bi_number_set(bide_kind kind, size_t size, void *member, struct whole number)
+{
+    struct whole limit = bi_number_limit(kind, size, number.negative);
+    if (number.huge || number.magnitude > limit.magnitude)
+        return number.negative ? -1 : 1;
+    store(size, member, number.negative ? 0 - number.magnitude : number.magnitude);
+    return 0;
+}
+
+const char *bi_number_text(struct whole number, char text[BI_WHOLE_TEXT])
+{
+    bool minus = number.negative && number.magnitude > 0;
+    snprintf(text, BI_WHOLE_TEXT, "%s%" PRIu64, minus ? "-" : "", number.magnitude);
+    return text;
+}
+
+bool bi_number_parse(const char *text, size_t length, struct whole *number)
+{
+    *number = (struct whole){.negative = length > 1 && text[0] == '-'};
+    size_t i = number->negative ? 1 : 0;
+    if (length == 0)
+        return false;
+    for (; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        uint64_t digit = (uint64_t)(text[i] - '0');
+        number->huge = number->huge || number->magnitude > (UINT64_MAX - digit) / 10;
+        number->magnitude = number->magnitude * 10 + digit;
+    }
+    return true;
+}
+
+bool bi_number_of_real(double real, struct whole *number)
+{
+    if (!(real >= -EXACT_MAX && real <= EXACT_MAX) || (double)(int64_t)real != real)
+        return false;
+    *number = (struct whole){real < 0, false, (uint64_t)(real < 0 ? -real : real)};
+    return true;
+}
