@@ -114,6 +114,13 @@ bool bi_cq_leave(bide_cq *cq)
     return filled;
 }
 
+void bi_cq_wake(bide_cq *cq)
+{
+    pthread_mutex_lock(&cq->lock);
+    raise_fd(cq);
+    pthread_mutex_unlock(&cq->lock);
+}
+
 /* A run of ops, first to last, all of one completion queue. */
 static void fill(bide_cq *cq, bide_op *first, bide_op *last)
 {

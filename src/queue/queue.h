@@ -50,6 +50,10 @@ void bi_cq_unexpect(bide_cq *cq);
 void bi_cq_attend(bide_cq *cq);
 bool bi_cq_leave(bide_cq *cq);
 
+/* Ends the bide_cq_wait() of its owner, now or at its next call, though nothing has completed. Any
+ * thread may do it. */
+void bi_cq_wake(bide_cq *cq);
+
 /* True on a thread that runs callbacks. */
 bool bi_in_callback(void);
 

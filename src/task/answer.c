@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * answer - what the queue is told of a job, and what its answer means.
+ */
+#include "task/inside.h"
+#include "util/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a plain beanstalkd, which knows of no backoff, keeps a job that failed. */
+#define PLAIN_RETRY_MS 5000
+
+/* After an answer that the queue could not take the next try waits, each time twice as long. */
+#define OWED_PAUSE_MIN 100000
+#define OWED_PAUSE_MAX 2000000
+
+/* ---- what is told ---- */
+
+static bide_slice error_of(const struct answer *answer)
+{
+    return (bide_slice){answer->error, answer->error_size};
+}
+
+static void arm_result(struct answer *answer)
+{
+    if (answer->op.kind == BIDE_OP_DONE)
+        answer->op.finish.buf = answer->result;
+}
+
+void bi_answer_arm(struct answer *answer)
+{
+    answer->complete = false;
+    if (answer->op.kind == BIDE_OP_FAIL)
+        answer->op.fail.error = error_of(answer);
+    else if (answer->op.kind == BIDE_OP_BURY)
+        answer->op.bury.reason = error_of(answer);
+    else
+        arm_result(answer);
+}
+
+void bi_answer_clear(struct answer *answer)
+{
+    bide_buf_unref(answer->result);
+    answer->result = NULL;
+    answer->error_size = 0;
+}
+
+/* Begins an answer of a kind about the job of the context. */
+static void begin(struct answer *answer, const struct bide_context *context, bide_op_kind kind)
+{
+    answer->op.kind = kind;
+    answer->topic = context->entry->topic;
+    answer->attempt = bide_context_attempt(context);
+    answer->lease_end = context->lease_end;
+    answer->took_us = bi_clock_boot() - context->started;
+    answer->cancelled = atomic_load(&context->told) == BIDE_REASON_CANCELLED;
+    answer->unsure = answer->told = false;
+    answer->pause = 0;
+}
+
+static void make_done(struct answer *answer, struct bide_context *context)
+{
+    const bide_job *job = &context->job;
+    if (job->retain_ms == 0) {
+        begin(answer, context, BIDE_OP_DELETE);
+        answer->op.lease = (bide_lease_args){.id = job->id, .token = job->token};
+        return;
+    }
+    begin(answer, context, BIDE_OP_DONE);
+    answer->result = context->result;
+    context->result = NULL;
+    answer->op.finish = (bide_finish_item){
+        .id = job->id, .token = job->token, .keep = true, .retain_ms = BIDE_KEEP};
+}
+
+static void take_error(struct answer *answer, const struct bide_context *context)
+{
+    memcpy(answer->error, context->error, context->error_size);
+    answer->error_size = context->error_size;
+}
+
+static void make_retry(struct answer *answer, struct bide_context *context)
+{
+    begin(answer, context, BIDE_OP_FAIL);
+    take_error(answer, context);
+    answer->op.fail = (bide_fail_args){
+        .id = context->job.id, .token = context->job.token, .retry_in_ms = context->again_ms};
+}
+
+static void make_bury(struct answer *answer, struct bide_context *context)
+{
+    begin(answer, context, BIDE_OP_BURY);
+    take_error(answer, context);
+    answer->op.bury =
+        (bide_bury_args){.id = context->job.id, .token = context->job.token, .priority = BIDE_KEEP};
+}
+
+static void make_snooze(struct answer *answer, struct bide_context *context)
+{
+    int64_t base_ms = context->job.backoff_base_ms;
+    begin(answer, context, BIDE_OP_RELEASE);
+    answer->op.release = (bide_release_args){
+        .id = context->job.id,
+        .token = context->job.token,
+        .priority = BIDE_KEEP,
+        .delay_ms = context->again_ms >= 0 ? context->again_ms
+                    : base_ms > 0          ? base_ms
+                                           : 5000,
+    };
+}
+
+void bi_answer_give_back(struct answer *answer, const struct bide_context *context)
+{
+    begin(answer, context, BIDE_OP_GIVE_BACK);
+    answer->op.lease = (bide_lease_args){.id = context->job.id, .token = context->job.token};
+}
+
+struct outcome {
+    int outcome;
+    void (*make)(struct answer *answer, struct bide_context *context);
+};
+
+static const struct outcome *find_outcome(int outcome)
+{
+    static const struct outcome table[] = {
+        {BIDE_DONE, make_done},
+        {BIDE_RETRY, make_retry},
+        {BIDE_BURY, make_bury},
+        {BIDE_SNOOZE, make_snooze},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].outcome == outcome)
+            return &table[i];
+    return NULL;
+}
+
+/* The text of a handler that says no more than a number. */
+static void say_number(struct bide_context *context, int outcome)
+{
+    const char *name = bide_code_name(outcome);
+    bool known = strcmp(name, "BIDE_?") != 0;
+    bide_context_retry(context, "the handler answered %d%s%s%s", outcome, known ? " (" : "",
+                       known ? name : "", known ? ")" : "");
+}
+
+int bi_answer_outcome(struct bide_context *context, int outcome)
+{
+    if (outcome == BIDE_DONE || outcome == BIDE_SNOOZE)
+        return outcome;
+    bool known = find_outcome(outcome) != NULL;
+    if (context->error_size == 0 && known)
+        context->error_size =
+            (size_t)snprintf(context->error, sizeof(context->error), "the handler gave no reason");
+    else if (context->error_size == 0)
+        say_number(context, outcome);
+    return known ? outcome : BIDE_RETRY;
+}
+
+void bi_answer_make(struct answer *answer, struct bide_context *context, int outcome)
+{
+    if (outcome != BIDE_DONE && atomic_load(&context->told) == BIDE_REASON_STOPPING)
+        bi_answer_give_back(answer, context);
+    else
+        find_outcome(outcome)->make(answer, context);
+}
+
+/* ---- what the queue says to it ---- */
+
+/* The id is the first member of whatever an answer's op has for arguments. */
+static uint64_t id_of(const bide_op *op)
+{
+    static const struct {
+        bide_op_kind kind;
+        size_t offset;
+    } table[] = {
+        {BIDE_OP_DONE, offsetof(bide_op, finish.id)},
+        {BIDE_OP_FAIL, offsetof(bide_op, fail.id)},
+        {BIDE_OP_BURY, offsetof(bide_op, bury.id)},
+        {BIDE_OP_RELEASE, offsetof(bide_op, release.id)},
+    };
+    uint64_t id = op->lease.id;
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].kind == op->kind)
+            memcpy(&id, (const char *)op + table[i].offset, sizeof(id));
+    return id;
+}
+
+static void tell(const struct answer *answer, const bide_worker *worker, bide_work_kind kind,
+                 int code, const char *text, int64_t delay_ms)
+{
+    bide_work_event event = {
+        .kind = kind,
+        .code = code,
+        .text = text,
+        .id = id_of(&answer->op),
+        .topic = answer->topic,
+        .attempt = answer->attempt,
+        .delay_ms = delay_ms,
+        .took_us = answer->took_us,
+    };
+    bi_worker_event(worker, &event);
+}
+
+/* The text of an answer, with a NUL behind it, for an event. */
+static const char *text_of(const struct answer *answer, char *room)
+{
+    memcpy(room, answer->error, answer->error_size);
+    room[answer->error_size] = 0;
+    return room;
+}
+
+static void tell_taken(const struct answer *answer, const bide_worker *worker)
+{
+    char room[TASK_ERROR_SIZE + 1];
+    const bide_op *op = &answer->op;
+    const char *text = text_of(answer, room);
+    bide_state state = op->kind == BIDE_OP_FAIL ? op->fail.state : BIDE_STATE_READY;
+    if (op->kind == BIDE_OP_DELETE || op->kind == BIDE_OP_DONE)
+        tell(answer, worker, BIDE_WORK_DONE, BIDE_OK, "", 0);
+    else if (answer->cancelled || state == BIDE_STATE_GONE)
+        tell(answer, worker, BIDE_WORK_CANCELLED, BIDE_OK, text, 0);
+    else if (op->kind == BIDE_OP_BURY || state == BIDE_STATE_BURIED)
+        tell(answer, worker, BIDE_WORK_BURIED, BIDE_OK, text, 0);
+    else if (op->kind == BIDE_OP_FAIL)
+        tell(answer, worker, BIDE_WORK_RETRIED, BIDE_OK, text, op->fail.delay_ms);
+    else if (op->kind == BIDE_OP_GIVE_BACK)
+        tell(answer, worker, BIDE_WORK_INTERRUPTED, BIDE_OK, "", 0);
+    else if (answer->error_size > 0)
+        tell(answer, worker, BIDE_WORK_RETRIED, BIDE_OK, text, op->release.delay_ms);
+    else
+        tell(answer, worker, BIDE_WORK_SNOOZED, BIDE_OK, "", op->release.delay_ms);
+}
+
+static bool is_passing(int code)
+{
+    return code == BIDE_EIO || code == BIDE_EFULL || code == BIDE_EBUSY || code == BIDE_ENOMEM ||
+           code == BIDE_ESYSTEM || code == BIDE_EUNKNOWN;
+}
+
+/* The same in words that a plain beanstalkd knows; false: it knows them all. */
+static bool say_plainly(struct answer *answer)
+{
+    bide_op *op = &answer->op;
+    if (op->kind == BIDE_OP_FAIL) {
+        bide_fail_args fail = op->fail;
+        op->kind = BIDE_OP_RELEASE;
+        op->release = (bide_release_args){
+            .id = fail.id,
+            .token = fail.token,
+            .priority = BIDE_KEEP,
+            .delay_ms = fail.retry_in_ms >= 0 ? fail.retry_in_ms : PLAIN_RETRY_MS,
+        };
+        return true;
+    }
+    if (op->kind == BIDE_OP_DONE) {
+        bide_lease_args lease = {.id = op->finish.id, .token = op->finish.token};
+        op->kind = BIDE_OP_DELETE;
+        op->lease = lease;
+        return true;
+    }
+    return false;
+}
+
+/* A result that the queue does not take is a failure of the handler. */
+static void complain_of_result(struct answer *answer)
+{
+    bide_fail_args fail = {
+        .id = answer->op.finish.id, .token = answer->op.finish.token, .retry_in_ms = BIDE_KEEP};
+    size_t size = bide_buf_size(answer->result);
+    bi_answer_clear(answer);
+    answer->error_size = (size_t)snprintf(answer->error, sizeof(answer->error),
+                                          "the result is too big: %zu bytes", size);
+    answer->op.kind = BIDE_OP_FAIL;
+    answer->op.fail = fail;
+}
+
+bool bi_answer_settle(struct answer *answer, bide_worker *worker)
+{
+    int code = answer->op.status;
+    bool lost = code == BIDE_NOT_FOUND || code == BIDE_LEASE_LOST || code == BIDE_RESERVED ||
+                code == BIDE_WRONG_STATE;
+    if (code == BIDE_OK || (lost && answer->unsure)) {
+        tell_taken(answer, worker);
+        return true;
+    }
+    if (lost) {
+        tell(answer, worker, BIDE_WORK_LOST, code, answer->op.error, 0);
+        return true;
+    }
+    answer->unsure = answer->unsure || code == BIDE_EUNKNOWN;
+    if (code == BIDE_TOO_BIG && answer->op.kind == BIDE_OP_DONE)
+        complain_of_result(answer);
+    else if (code == BIDE_ENOTSUP && say_plainly(answer))
+        ;
+    else if (!is_passing(code)) {
+        tell(answer, worker, BIDE_WORK_GIVEN_UP, code, answer->op.error, 0);
+        return true;
+    } else {
+        if (answer->pause == 0)
+            tell(answer, worker, BIDE_WORK_OWED, code, answer->op.error, 0);
+        answer->pause = answer->pause == 0               ? OWED_PAUSE_MIN
+                        : answer->pause < OWED_PAUSE_MAX ? answer->pause * 2
+                                                         : OWED_PAUSE_MAX;
+    }
+    return false;
+}
+
+void bi_answer_give_up(const struct answer *answer, const bide_worker *worker)
+{
+    tell(answer, worker, BIDE_WORK_GIVEN_UP, answer->op.status, answer->op.error, 0);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heartbeat - extends the leases of running jobs, all that are due in one call, carries their
+ * progress along, and tells handlers that their time is over.
+ */
+#include "task/keeper.h"
+
+#include <string.h>
+
+/* A touch that failed is tried again after that time, or a tenth of the ttr. */
+#define AGAIN_US 1000000
+
+/* Is the lease to be extended now, or soon enough to be taken along? */
+static bool wants_touch(const struct bide_context *context, int64_t now)
+{
+    return context->touch_at <= now + context->job.ttr_ms * 1000 / 10 &&
+           now < atomic_load(&context->limit_end);
+}
+
+static bool wants_progress(const struct keeper *keeper, const struct bide_context *context,
+                           int64_t now)
+{
+    return context->progress_at <= now && context->lease_end - now >= 1000 && !keeper->singly;
+}
+
+/* What is to be done for one running job. With its lock held. */
+static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
+{
+    struct bide_context *context = &slot->context;
+    bool touch = wants_touch(context, now);
+    bool progress = wants_progress(keeper, context, now);
+    if (context->progress_at <= now && !progress)
+        context->progress_at = NEVER;
+    if ((!touch && !progress) || (keeper->singly && keeper->item_count > 0))
+        return;
+    bide_touch_item *item = &keeper->items[keeper->item_count];
+    *item = (bide_touch_item){.id = context->job.id, .token = context->job.token};
+    if (touch)
+        context->touch_at = now + context->job.ttr_ms * 1000 / 3;
+    else
+        item->extend_ms = (context->lease_end - now) / 1000;
+    if (context->progress_at != NEVER && !keeper->singly) {
+        char *text = keeper->texts[keeper->item_count];
+        memcpy(text, context->progress, context->progress_size);
+        item->progress = (bide_slice){text, context->progress_size};
+    }
+    context->progress_at = NEVER;
+    keeper->item_slots[keeper->item_count++] = slot;
+}
+
+static void tell_overran(const struct slot *slot, uint64_t id, int64_t took_us, uint32_t attempt)
+{
+    bide_work_event event = {
+        .kind = BIDE_WORK_OVERRAN,
+        .text = "",
+        .id = id,
+        .topic = slot->context.entry->topic,
+        .attempt = attempt,
+        .took_us = took_us,
+    };
+    bi_worker_event(slot->worker, &event);
+}
+
+/* Looks at one slot; answers when it is next wanted there. */
+static int64_t tend_slot(struct keeper *keeper, struct slot *slot, int64_t now, bool touches)
+{
+    struct bide_context *context = &slot->context;
+    bool overran = false;
+    uint64_t id = 0;
+    uint32_t attempt = 0;
+    pthread_mutex_lock(&context->lock);
+    if (context->running) {
+        overran = !context->overran && now >= atomic_load(&context->limit_end);
+        id = context->job.id;
+        attempt = context->job.failures + 1;
+        if (overran) {
+            context->overran = true;
+            bi_context_tell(context, BIDE_REASON_NONE);
+        }
+        if (touches)
+            gather(keeper, slot, now);
+    }
+    int64_t due = bi_context_due(context);
+    pthread_mutex_unlock(&context->lock);
+    if (overran)
+        tell_overran(slot, id, now - context->started, attempt);
+    return due;
+}
+
+static void send_touches(struct keeper *keeper, int64_t now)
+{
+    if (keeper->item_count == 0)
+        return;
+    keeper->touched_at = now;
+    keeper->touching = true;
+    bi_keeper_arm(keeper, &keeper->touch, keeper->singly ? BIDE_OP_TOUCH : BIDE_OP_TOUCH_MANY);
+    if (keeper->singly)
+        keeper->touch.touch = keeper->items[0];
+    else
+        keeper->touch.touch_many =
+            (bide_touch_many_args){.items = keeper->items, .count = keeper->item_count};
+    bi_keeper_submit(keeper, &keeper->touch);
+}
+
+int64_t bi_heartbeat_tend(struct keeper *keeper, int64_t now)
+{
+    int64_t due = NEVER;
+    bool touches = !keeper->touching;
+    if (touches)
+        keeper->item_count = 0;
+    for (uint32_t i = 0; i < keeper->worker->options.threads; i++)
+        due = bi_sooner(due, tend_slot(keeper, &keeper->worker->slots[i], now, touches));
+    if (touches)
+        send_touches(keeper, now);
+    return due;
+}
+
+static void take_touched(struct keeper *keeper, size_t index, int64_t now)
+{
+    const bide_touch_item *item = &keeper->items[index];
+    struct bide_context *context =
+        bi_keeper_still_runs(keeper->item_slots[index], item->id, item->token);
+    if (context == NULL)
+        return;
+    bool taken = item->status == BIDE_OK || item->status == BIDE_CANCEL_WANTED;
+    bool lost = item->status == BIDE_LEASE_LOST || item->status == BIDE_NOT_FOUND;
+    int64_t ttr = context->job.ttr_ms * 1000;
+    if (taken && item->extend_ms == 0)
+        bi_context_extended(context,
+                            keeper->touched_at + (item->left_ms > 0 ? item->left_ms * 1000 : ttr));
+    if (item->status == BIDE_CANCEL_WANTED)
+        bi_context_tell(context, BIDE_REASON_CANCELLED);
+    if (lost) {
+        context->touch_at = NEVER;
+        bi_context_tell(context, BIDE_REASON_LEASE_LOST);
+    }
+    if (!taken && !lost && context->touch_at != NEVER)
+        context->touch_at = bi_sooner(context->touch_at, now + bi_sooner(ttr / 10, AGAIN_US));
+    pthread_mutex_unlock(&context->lock);
+}
+
+void bi_heartbeat_finish(struct keeper *keeper, int64_t now)
+{
+    if (!bi_keeper_came_back(&keeper->touching, &keeper->touch))
+        return;
+    if (keeper->touch.status == BIDE_ENOTSUP && !keeper->singly)
+        keeper->singly = true;
+    if (keeper->touch.kind == BIDE_OP_TOUCH) {
+        keeper->items[0] = keeper->touch.touch;
+        keeper->items[0].status = keeper->touch.status;
+    }
+    for (size_t i = 0; i < keeper->item_count; i++) {
+        if (keeper->touch.status < 0)
+            keeper->items[i].status = keeper->touch.status;
+        take_touched(keeper, i, now);
+    }
+}

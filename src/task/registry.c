@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * registry - the handlers of a worker, by topic, and what is around them.
+ */
+#include "task/inside.h"
+
+#include "core/core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The place in the sorted list of the last topic that is not behind this one, or of the first. */
+static struct entry **entry_at(const bide_worker *worker, const char *topic)
+{
+    struct entry **low = worker->sorted;
+    size_t count = worker->entry_count;
+    while (count > 1) {
+        size_t half = count / 2;
+        if (strcmp(low[half]->topic, topic) <= 0)
+            low += half;
+        count -= half;
+    }
+    return low;
+}
+
+const struct entry *bi_worker_entry(const bide_worker *worker, const char *topic)
+{
+    return entry_at(worker, topic)[0];
+}
+
+static struct entry *find(const bide_worker *worker, const char *topic)
+{
+    struct entry *entry = worker->entry_count == 0 ? NULL : entry_at(worker, topic)[0];
+    return entry != NULL && strcmp(entry->topic, topic) == 0 ? entry : NULL;
+}
+
+static bool grow(bide_worker *worker)
+{
+    size_t room = worker->entry_room == 0 ? 8 : worker->entry_room * 2;
+    struct entry **entries = realloc(worker->entries, room * sizeof(*entries));
+    if (entries != NULL)
+        worker->entries = entries;
+    struct entry **sorted = realloc(worker->sorted, room * sizeof(*sorted));
+    if (sorted != NULL)
+        worker->sorted = sorted;
+    bide_slice *topics = realloc(worker->topics, room * sizeof(*topics));
+    if (topics != NULL)
+        worker->topics = topics;
+    uint32_t *weights = realloc(worker->weights, room * sizeof(*weights));
+    if (weights != NULL)
+        worker->weights = weights;
+    if (entries == NULL || sorted == NULL || topics == NULL || weights == NULL)
+        return false;
+    worker->entry_room = room;
+    return true;
+}
+
+static int check(bide_worker *worker, const char *topic, const char *call)
+{
+    if (worker == NULL || topic == NULL)
+        return bi_error_set(BIDE_EINVAL, "%s: worker or topic is NULL", call);
+    if (worker->state != WORKER_IDLE)
+        return bi_error_set(BIDE_EBUSY, "%s: the worker runs; stop it first", call);
+    return BIDE_OK;
+}
+
+static int check_new(bide_worker *worker, const char *topic)
+{
+    int code = check(worker, topic, "worker_handle");
+    if (code != BIDE_OK)
+        return code;
+    if (!bi_is_topic((bide_slice){topic, strlen(topic)}))
+        return bi_error_set(BIDE_EINVAL, "worker_handle: \"%.60s\" is not the name of a topic",
+                            topic);
+    if (find(worker, topic) != NULL)
+        return bi_error_set(BIDE_EINVAL, "worker_handle: topic \"%.60s\" has a handler", topic);
+    if (worker->entry_count == BIDE_WORKER_TOPICS_MAX)
+        return bi_error_set(BIDE_EINVAL, "worker_handle: a worker has at most %d topics",
+                            BIDE_WORKER_TOPICS_MAX);
+    return BIDE_OK;
+}
+
+/* There is room for it. */
+static void sort_in(bide_worker *worker, struct entry *entry)
+{
+    struct entry **at = worker->sorted;
+    struct entry **end = worker->sorted + worker->entry_count;
+    if (at < end)
+        at = entry_at(worker, entry->topic);
+    if (at < end && strcmp(at[0]->topic, entry->topic) < 0)
+        at++;
+    memmove(at + 1, at, (size_t)(end - at) * sizeof(*at));
+    *at = entry;
+}
+
+static int add(bide_worker *worker, const char *topic, struct entry **out)
+{
+    int code = check_new(worker, topic);
+    if (code != BIDE_OK)
+        return code;
+    struct entry *entry = calloc(1, sizeof(*entry));
+    char *copy = strdup(topic);
+    if (entry == NULL || copy == NULL ||
+        (worker->entry_count == worker->entry_room && !grow(worker))) {
+        free(entry);
+        free(copy);
+        return bi_error_set(BIDE_ENOMEM, "worker_handle: out of memory");
+    }
+    entry->topic = copy;
+    sort_in(worker, entry);
+    size_t at = worker->entry_count++;
+    worker->entries[at] = entry;
+    worker->topics[at] = (bide_slice){copy, strlen(copy)};
+    worker->weights[at] = 1;
+    *out = entry;
+    return BIDE_OK;
+}
+
+void bi_worker_forget(bide_worker *worker)
+{
+    for (size_t i = 0; i < worker->entry_count; i++) {
+        free(worker->entries[i]->topic);
+        free(worker->entries[i]);
+    }
+    free(worker->entries);
+    free(worker->sorted);
+    free(worker->topics);
+    free(worker->weights);
+}
+
+/* ---- handlers ---- */
+
+static int call_plain(bide_context *context, const void *data, bide_function *function, void *arg)
+{
+    return ((bide_handler)function)(context, data, arg);
+}
+
+int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler handler, void *arg)
+{
+    struct entry *entry;
+    bi_error_clear();
+    if (handler == NULL)
+        return bi_error_set(BIDE_EINVAL, "worker_handle: handler is NULL");
+    int code = add(worker, topic, &entry);
+    if (code != BIDE_OK)
+        return code;
+    entry->call = call_plain;
+    entry->function = (bide_function *)handler;
+    entry->arg = arg;
+    return BIDE_OK;
+}
+
+static bool is_sound(const bide_task *task)
+{
+    return task != NULL && task->topic != NULL && task->type != NULL &&
+           task->time_limit_ms >= BIDE_FOREVER && task->time_limit_ms <= BIDE_TIME_MAX_MS;
+}
+
+int bide_worker_handle_task(bide_worker *worker, const bide_task *task, bide_handler_call *call,
+                            bide_function *function, void *arg)
+{
+    struct entry *entry;
+    bi_error_clear();
+    if (!is_sound(task) || call == NULL || function == NULL)
+        return bi_error_set(BIDE_EINVAL, "handle: the task \"%.60s\" or its handler is not sound",
+                            task == NULL || task->name == NULL ? "?" : task->name);
+    int code = add(worker, task->topic, &entry);
+    if (code != BIDE_OK)
+        return code;
+    const bide_type *type = task->type();
+    entry->type = type->raw ? NULL : type;
+    entry->call = call;
+    entry->function = function;
+    entry->arg = arg;
+    entry->time_limit_ms = task->time_limit_ms;
+    return BIDE_OK;
+}
+
+int bide_worker_fallback_task(bide_worker *worker, const bide_task *task, bide_fallback_call *call,
+                              bide_function *function, void *arg)
+{
+    bi_error_clear();
+    if (!is_sound(task) || call == NULL || function == NULL)
+        return bi_error_set(BIDE_EINVAL, "fallback: the task or the function is NULL");
+    int code = check(worker, task->topic, "fallback");
+    if (code != BIDE_OK)
+        return code;
+    struct entry *entry = find(worker, task->topic);
+    if (entry == NULL)
+        return bi_error_set(BIDE_NOT_FOUND, "fallback: topic \"%.60s\" has no handler yet",
+                            task->topic);
+    entry->fall = call;
+    entry->fallback = function;
+    entry->fallback_arg = arg;
+    return BIDE_OK;
+}
+
+/* ---- around them ---- */
+
+int bide_worker_weigh(bide_worker *worker, const char *topic, uint32_t weight)
+{
+    bi_error_clear();
+    int code = check(worker, topic, "worker_weigh");
+    if (code != BIDE_OK)
+        return code;
+    if (weight == 0)
+        return bi_error_set(BIDE_EINVAL, "worker_weigh: a weight is at least 1");
+    for (size_t i = 0; i < worker->entry_count; i++)
+        if (strcmp(worker->entries[i]->topic, topic) == 0) {
+            worker->weights[i] = weight;
+            return BIDE_OK;
+        }
+    return bi_error_set(BIDE_NOT_FOUND, "worker_weigh: topic \"%.60s\" has no handler", topic);
+}
+
+int bide_worker_use(bide_worker *worker, bide_middleware middleware, void *arg)
+{
+    bi_error_clear();
+    int code = check(worker, middleware == NULL ? NULL : "", "worker_use");
+    if (code != BIDE_OK)
+        return code;
+    if (worker->layer_count == BIDE_WORKER_MIDDLEWARE_MAX)
+        return bi_error_set(BIDE_EINVAL, "worker_use: a worker has at most %d of these",
+                            BIDE_WORKER_MIDDLEWARE_MAX);
+    worker->layers[worker->layer_count++] = (struct layer){middleware, arg};
+    return BIDE_OK;
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker - making, starting and stopping.
+ */
+#include "task/inside.h"
+#include "util/clock.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define STOP_TIMEOUT_MS    30000
+#define HEALTH_INTERVAL_MS 15000
+/* A handler that was told to stop has that long to return. */
+#define GRACE_US 1000000
+
+static _Thread_local bide_worker *here;
+
+bide_worker *bi_worker_here(void)
+{
+    return here;
+}
+
+void bi_worker_set_here(bide_worker *worker)
+{
+    here = worker;
+}
+
+/* ---- making ---- */
+
+static int check_options(const bide_worker_options *options)
+{
+    if (options->size != sizeof(*options))
+        return bi_error_set(BIDE_EINVAL,
+                            "worker_new: options.size is %zu; begin with BIDE_WORKER_OPTIONS_INIT",
+                            options->size);
+    if (options->threads > BIDE_WORKER_THREADS_MAX)
+        return bi_error_set(BIDE_EINVAL, "worker_new: %u threads; at most %d are allowed",
+                            options->threads, BIDE_WORKER_THREADS_MAX);
+    if ((unsigned)options->strategy > BIDE_FAIR)
+        return bi_error_set(BIDE_EINVAL, "worker_new: %d is no strategy", (int)options->strategy);
+    if (options->stop_timeout_ms < BIDE_FOREVER || options->stop_timeout_ms > BIDE_TIME_MAX_MS)
+        return bi_error_set(BIDE_EINVAL, "worker_new: stop_timeout_ms is not a time");
+    if (options->health_interval_ms < 0 || options->health_interval_ms > BIDE_TIME_MAX_MS)
+        return bi_error_set(BIDE_EINVAL, "worker_new: health_interval_ms is not a time");
+    return BIDE_OK;
+}
+
+static void resolve(bide_worker_options *options)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (options->threads == 0)
+        options->threads = processors < 1                         ? 1
+                           : processors > BIDE_WORKER_THREADS_MAX ? BIDE_WORKER_THREADS_MAX
+                                                                  : (uint32_t)processors;
+    if (options->stop_timeout_ms == 0)
+        options->stop_timeout_ms = STOP_TIMEOUT_MS;
+    if (options->health_interval_ms == 0)
+        options->health_interval_ms = HEALTH_INTERVAL_MS;
+}
+
+static void init_locks(bide_worker *worker)
+{
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&worker->life, NULL);
+    pthread_mutex_init(&worker->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&worker->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker **out)
+{
+    bide_worker_options given = BIDE_WORKER_OPTIONS_INIT;
+    bi_error_clear();
+    if (queue == NULL || out == NULL)
+        return bi_error_set(BIDE_EINVAL, "worker_new: queue or out is NULL");
+    if (options != NULL)
+        given = *options;
+    int code = check_options(&given);
+    if (code != BIDE_OK)
+        return code;
+    bide_worker *worker = calloc(1, sizeof(*worker));
+    if (worker == NULL)
+        return bi_error_set(BIDE_ENOMEM, "worker_new: out of memory");
+    worker->end_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (worker->end_fd < 0) {
+        free(worker);
+        return bi_error_set(BIDE_ESYSTEM, "worker_new: the system gives no more eventfds");
+    }
+    resolve(&given);
+    worker->queue = queue;
+    worker->options = given;
+    init_locks(worker);
+    *out = worker;
+    return BIDE_OK;
+}
+
+/* ---- what its threads share ---- */
+
+void bi_worker_event(const bide_worker *worker, const bide_work_event *event)
+{
+    if (worker->options.event != NULL)
+        worker->options.event(worker->options.user, event);
+}
+
+void bi_worker_tell(bide_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+bool bi_worker_thread(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+static void raise_end(const bide_worker *worker)
+{
+    uint64_t one = 1;
+    ssize_t written = write(worker->end_fd, &one, sizeof(one));
+    (void)written; /* it is readable already */
+}
+
+void bi_worker_end_slot(bide_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    if (--worker->slots_left == 0)
+        raise_end(worker);
+    pthread_cond_broadcast(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+/* ---- its slots ---- */
+
+static void free_slots(bide_worker *worker)
+{
+    struct slot *slots = worker->slots;
+    pthread_mutex_lock(&worker->lock);
+    worker->slots = NULL;
+    pthread_mutex_unlock(&worker->lock);
+    for (uint32_t i = 0; i < worker->options.threads; i++)
+        bi_slot_done(&slots[i]);
+    free(slots);
+}
+
+static int make_slots(bide_worker *worker)
+{
+    struct slot *slots = calloc(worker->options.threads, sizeof(*slots));
+    if (slots == NULL)
+        return bi_error_set(BIDE_ENOMEM, "worker_start: out of memory");
+    int code = BIDE_OK;
+    for (uint32_t i = 0; i < worker->options.threads && code == BIDE_OK; i++)
+        code = bi_slot_init(&slots[i], worker);
+    pthread_mutex_lock(&worker->lock);
+    worker->slots = slots;
+    worker->slots_left = worker->options.threads;
+    pthread_mutex_unlock(&worker->lock);
+    if (code == BIDE_OK)
+        code = bi_keeper_start(&worker->keeper, worker);
+    if (code != BIDE_OK)
+        free_slots(worker);
+    return code;
+}
+
+/* ---- stopping ---- */
+
+int bide_worker_quit(bide_worker *worker)
+{
+    bi_error_clear();
+    if (worker == NULL)
+        return bi_error_set(BIDE_EINVAL, "worker_quit: worker is NULL");
+    atomic_store(&worker->stopping, true);
+    raise_end(worker);
+    pthread_mutex_lock(&worker->lock);
+    for (uint32_t i = 0; worker->slots != NULL && i < worker->options.threads; i++)
+        bi_slot_wake(&worker->slots[i]);
+    pthread_mutex_unlock(&worker->lock);
+    return BIDE_OK;
+}
+
+/* Waits until the slots have ended and nothing is owed, at most until then. */
+static bool await_end(bide_worker *worker, int64_t end)
+{
+    pthread_mutex_lock(&worker->lock);
+    for (int64_t now;
+         (worker->slots_left > 0 || worker->owed_count > 0) && (now = bi_clock_boot()) < end;) {
+        struct timespec until;
+        bi_clock_until(&until, end - now < 1000000 ? end - now : 1000000);
+        pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
+    }
+    bool ended = worker->slots_left == 0 && worker->owed_count == 0;
+    pthread_mutex_unlock(&worker->lock);
+    return ended;
+}
+
+static void tell_to_stop(bide_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->options.threads; i++) {
+        struct bide_context *context = &worker->slots[i].context;
+        pthread_mutex_lock(&context->lock);
+        if (context->running)
+            bi_context_tell(context, BIDE_REASON_STOPPING);
+        pthread_mutex_unlock(&context->lock);
+    }
+}
+
+/* Gives back the jobs of handlers that do not return: the keeper tells the queue. */
+static void take_away(bide_worker *worker)
+{
+    static const struct answer none;
+    for (uint32_t i = 0; i < worker->options.threads; i++) {
+        struct bide_context *context = &worker->slots[i].context;
+        struct answer answer = none;
+        pthread_mutex_lock(&context->lock);
+        bool runs = context->running && !context->given_back;
+        if (runs) {
+            context->given_back = true;
+            bi_answer_give_back(&answer, context);
+            bi_context_tell(context, BIDE_REASON_LEASE_LOST);
+        }
+        pthread_mutex_unlock(&context->lock);
+        if (runs && !bi_keeper_owe(&worker->keeper, &answer))
+            bi_answer_give_up(&answer, worker);
+    }
+}
+
+/* Waits for the end of the slots, and then of the keeper, whose ops may still be under way. */
+static bool has_ended(bide_worker *worker, int64_t end)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool ended = worker->slots_left == 0;
+    pthread_mutex_unlock(&worker->lock);
+    return ended && bi_keeper_end(&worker->keeper, end);
+}
+
+/* Joins and frees, if everything has ended by then. */
+static bool reap(bide_worker *worker, int64_t end)
+{
+    if (!has_ended(worker, end))
+        return false;
+    for (uint32_t i = 0; i < worker->options.threads; i++)
+        if (worker->slots[i].started)
+            pthread_join(worker->slots[i].thread, NULL);
+    bi_keeper_done(&worker->keeper);
+    free_slots(worker);
+    worker->state = WORKER_IDLE;
+    return true;
+}
+
+static int64_t stop_end(const bide_worker *worker)
+{
+    int64_t timeout_ms = worker->options.stop_timeout_ms;
+    return timeout_ms < 0 ? NEVER : bi_clock_boot() + timeout_ms * 1000;
+}
+
+int bi_worker_stop(bide_worker *worker)
+{
+    worker->state = WORKER_STOPS;
+    bide_worker_quit(worker);
+    if (!await_end(worker, stop_end(worker))) {
+        tell_to_stop(worker);
+        if (!await_end(worker, bi_clock_boot() + GRACE_US)) {
+            take_away(worker);
+            await_end(worker, bi_clock_boot() + GRACE_US);
+        }
+    }
+    if (reap(worker, bi_clock_boot() + GRACE_US))
+        return BIDE_OK;
+    return bi_error_set(BIDE_TIMED_OUT,
+                        "worker_stop: handlers still run; their jobs were given back");
+}
+
+int bide_worker_stop(bide_worker *worker)
+{
+    bi_error_clear();
+    if (worker == NULL)
+        return bi_error_set(BIDE_EINVAL, "worker_stop: worker is NULL");
+    if (here == worker)
+        return bi_error_set(BIDE_ECALLBACK, "worker_stop: called by one of its own handlers");
+    pthread_mutex_lock(&worker->life);
+    int code = worker->state == WORKER_IDLE ? BIDE_OK : bi_worker_stop(worker);
+    pthread_mutex_unlock(&worker->life);
+    return code;
+}
+
+int bide_worker_free(bide_worker *worker)
+{
+    bi_error_clear();
+    if (worker == NULL)
+        return BIDE_OK;
+    if (here == worker)
+        return bi_error_set(BIDE_ECALLBACK, "worker_free: called by one of its own handlers");
+    if (bide_worker_stop(worker) != BIDE_OK) {
+        await_end(worker, NEVER);
+        reap(worker, NEVER);
+    }
+    bi_worker_forget(worker);
+    pthread_cond_destroy(&worker->changed);
+    pthread_mutex_destroy(&worker->lock);
+    pthread_mutex_destroy(&worker->life);
+    close(worker->end_fd);
+    free(worker);
+    bi_error_clear();
+    return BIDE_OK;
+}
+
+/* ---- starting ---- */
+
+static void lower_end(const bide_worker *worker)
+{
+    uint64_t count;
+    ssize_t got = read(worker->end_fd, &count, sizeof(count));
+    (void)got; /* it need not have been raised */
+}
+
+int bi_worker_prepare(bide_worker *worker)
+{
+    if (worker->entry_count == 0)
+        return bi_error_set(BIDE_EINVAL, "worker_start: the worker has no handlers");
+    if (worker->state == WORKER_RUNS)
+        return bi_error_set(BIDE_EBUSY, "worker_start: the worker runs already");
+    if (worker->state == WORKER_STOPS && !reap(worker, bi_clock_boot()))
+        return bi_error_set(BIDE_EBUSY, "worker_start: a handler of before the stop still runs");
+    atomic_store(&worker->stopping, false);
+    atomic_store(&worker->starved, false);
+    lower_end(worker);
+    int code = make_slots(worker);
+    if (code == BIDE_OK)
+        worker->state = WORKER_RUNS;
+    return code;
+}
+
+static void *slot_main(void *arg)
+{
+    struct slot *slot = arg;
+    bi_slot_work(slot);
+    bi_worker_end_slot(slot->worker);
+    return NULL;
+}
+
+static bool start_slots(bide_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->options.threads; i++) {
+        struct slot *slot = &worker->slots[i];
+        slot->started = bi_worker_thread(&slot->thread, slot_main, slot);
+        if (!slot->started) {
+            pthread_mutex_lock(&worker->lock);
+            worker->slots_left -= worker->options.threads - i;
+            pthread_mutex_unlock(&worker->lock);
+            return false;
+        }
+    }
+    return true;
+}
+
+int bide_worker_start(bide_worker *worker)
+{
+    bi_error_clear();
+    if (worker == NULL)
+        return bi_error_set(BIDE_EINVAL, "worker_start: worker is NULL");
+    pthread_mutex_lock(&worker->life);
+    int code = bi_worker_prepare(worker);
+    if (code == BIDE_OK && !start_slots(worker)) {
+        bi_worker_stop(worker);
+        code = bi_error_set(BIDE_ESYSTEM, "worker_start: the system gives no more threads");
+    }
+    pthread_mutex_unlock(&worker->life);
+    return code;
+}
