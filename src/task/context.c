@@ -69,7 +69,7 @@ void bi_context_begin(struct bide_context *context)
     context->running = true;
     context->given_back = context->overran = false;
     bi_context_extended(context, later(now, context->job.left_ms));
-    context->touch_at = longer && !context->by_lease ? later(now, context->job.ttr_ms / 3) : NEVER;
+    context->touch_at = longer && !context->by_lease ? now + context->job.ttr_ms * 1000 / 3 : NEVER;
     context->progress_at = NEVER;
     context->look_at = now + LOOK_US;
     int64_t due = bi_context_due(context);

@@ -20,7 +20,7 @@ static bool wants_touch(const struct bide_context *context, int64_t now)
 static bool wants_progress(const struct keeper *keeper, const struct bide_context *context,
                            int64_t now)
 {
-    return context->progress_at <= now && context->lease_end - now >= 1000 && !keeper->singly;
+    return context->progress_at <= now && context->lease_end - now >= 1000 && !keeper->mute;
 }
 
 /* What is to be done for one running job. With its lock held. */
@@ -31,7 +31,7 @@ static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
     bool progress = wants_progress(keeper, context, now);
     if (context->progress_at <= now && !progress)
         context->progress_at = NEVER;
-    if ((!touch && !progress) || (keeper->singly && keeper->item_count > 0))
+    if (!touch && !progress)
         return;
     bide_touch_item *item = &keeper->items[keeper->item_count];
     *item = (bide_touch_item){.id = context->job.id, .token = context->job.token};
@@ -39,7 +39,7 @@ static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
         context->touch_at = now + context->job.ttr_ms * 1000 / 3;
     else
         item->extend_ms = (context->lease_end - now) / 1000;
-    if (context->progress_at != NEVER && !keeper->singly) {
+    if (context->progress_at != NEVER && !keeper->mute) {
         char *text = keeper->texts[keeper->item_count];
         memcpy(text, context->progress, context->progress_size);
         item->progress = (bide_slice){text, context->progress_size};
@@ -48,34 +48,22 @@ static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
     keeper->item_slots[keeper->item_count++] = slot;
 }
 
-static void tell_overran(const struct slot *slot, uint64_t id, int64_t took_us, uint32_t attempt)
-{
-    bide_work_event event = {
-        .kind = BIDE_WORK_OVERRAN,
-        .text = "",
-        .id = id,
-        .topic = slot->context.entry->topic,
-        .attempt = attempt,
-        .took_us = took_us,
-    };
-    bi_worker_event(slot->worker, &event);
-}
-
 /* Looks at one slot; answers when it is next wanted there. */
 static int64_t tend_slot(struct keeper *keeper, struct slot *slot, int64_t now, bool touches)
 {
     struct bide_context *context = &slot->context;
+    bide_work_event event = {.kind = BIDE_WORK_OVERRAN, .text = ""};
     bool overran = false;
-    uint64_t id = 0;
-    uint32_t attempt = 0;
     pthread_mutex_lock(&context->lock);
     if (context->running) {
         overran = !context->overran && now >= atomic_load(&context->limit_end);
-        id = context->job.id;
-        attempt = context->job.failures + 1;
+        event.id = context->job.id;
+        event.topic = context->entry->topic;
+        event.attempt = bide_context_attempt(context);
+        event.took_us = now - context->started;
         if (overran) {
             context->overran = true;
-            bi_context_tell(context, BIDE_REASON_NONE);
+            bi_context_tell(context, BIDE_REASON_NONE); /* who waits looks at the time */
         }
         if (touches)
             gather(keeper, slot, now);
@@ -83,7 +71,7 @@ static int64_t tend_slot(struct keeper *keeper, struct slot *slot, int64_t now, 
     int64_t due = bi_context_due(context);
     pthread_mutex_unlock(&context->lock);
     if (overran)
-        tell_overran(slot, id, now - context->started, attempt);
+        bi_worker_event(keeper->worker, &event);
     return due;
 }
 
@@ -93,12 +81,9 @@ static void send_touches(struct keeper *keeper, int64_t now)
         return;
     keeper->touched_at = now;
     keeper->touching = true;
-    bi_keeper_arm(keeper, &keeper->touch, keeper->singly ? BIDE_OP_TOUCH : BIDE_OP_TOUCH_MANY);
-    if (keeper->singly)
-        keeper->touch.touch = keeper->items[0];
-    else
-        keeper->touch.touch_many =
-            (bide_touch_many_args){.items = keeper->items, .count = keeper->item_count};
+    bi_keeper_arm(keeper, &keeper->touch, BIDE_OP_TOUCH_MANY);
+    keeper->touch.touch_many =
+        (bide_touch_many_args){.items = keeper->items, .count = keeper->item_count};
     bi_keeper_submit(keeper, &keeper->touch);
 }
 
@@ -130,6 +115,8 @@ static void take_touched(struct keeper *keeper, size_t index, int64_t now)
                             keeper->touched_at + (item->left_ms > 0 ? item->left_ms * 1000 : ttr));
     if (item->status == BIDE_CANCEL_WANTED)
         bi_context_tell(context, BIDE_REASON_CANCELLED);
+    if (item->status == BIDE_ENOTSUP)
+        keeper->mute = true; /* a plain beanstalkd */
     if (lost) {
         context->touch_at = NEVER;
         bi_context_tell(context, BIDE_REASON_LEASE_LOST);
@@ -143,12 +130,6 @@ void bi_heartbeat_finish(struct keeper *keeper, int64_t now)
 {
     if (!bi_keeper_came_back(&keeper->touching, &keeper->touch))
         return;
-    if (keeper->touch.status == BIDE_ENOTSUP && !keeper->singly)
-        keeper->singly = true;
-    if (keeper->touch.kind == BIDE_OP_TOUCH) {
-        keeper->items[0] = keeper->touch.touch;
-        keeper->items[0].status = keeper->touch.status;
-    }
     for (size_t i = 0; i < keeper->item_count; i++) {
         if (keeper->touch.status < 0)
             keeper->items[i].status = keeper->touch.status;

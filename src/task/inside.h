@@ -135,7 +135,7 @@ struct keeper {
 
     bide_op touch;
     bool touching;
-    bool singly; /* the queue has no touch_many */
+    bool mute; /* the queue knows of no progress */
     int64_t touched_at;
     bide_touch_item *items;   /* one for each slot */
     struct slot **item_slots; /* whose they are */
