@@ -242,19 +242,36 @@ void bi_conn_write(struct conn *conn)
 }
 
 /*
- * Closing a socket while the peer goes on sending resets the connection, and what the system has
- * not delivered yet is lost. So whoever was not the first to end waits until the peer has it all,
- * for a while.
+ * Says that nothing more comes. At a unix socket the peer has it all at once, but is told of a reset
+ * when something that it sent is left unread; so nothing more is let in, and what is there is read.
+ */
+static void end_stream(const struct conn *conn)
+{
+    char unread[4096];
+    shutdown(conn->fd, conn->tcp ? SHUT_WR : SHUT_RDWR);
+    while (!conn->tcp && recv(conn->fd, unread, sizeof(unread), 0) > 0)
+        continue;
+}
+
+/*
+ * Closing a socket at which something is unread resets the connection, and what has not been
+ * delivered yet is lost, the end of the stream too. So whoever was not the first to end says that it
+ * ends, and waits until the peer's system has it all, for a while. A peer that has closed its own
+ * side is hung up on (POLLHUP) from then on, but may be reading: only a reset ends the wait.
  */
 static bool must_linger(struct conn *conn)
 {
     int unsent = 0;
-    if (conn->dead || conn->output.broken || conn->eof || !conn->tcp)
+    if (conn->dead || conn->output.broken || conn->eof)
         return false;
-    if (ioctl(conn->fd, SIOCOUTQ, &unsent) != 0 || unsent == 0)
+    if (!conn->lingers)
+        end_stream(conn);
+    if (!conn->tcp || ioctl(conn->fd, SIOCOUTQ, &unsent) != 0 || unsent == 0)
         return false;
     struct pollfd look = {.fd = conn->fd};
-    return poll(&look, 1, 0) <= 0 && (!conn->lingers || conn->server->now < conn->linger_end);
+    if (poll(&look, 1, 0) > 0 && (look.revents & POLLERR) != 0)
+        return false;
+    return !conn->lingers || conn->server->now < conn->linger_end;
 }
 
 static void linger(struct conn *conn)
@@ -264,7 +281,6 @@ static void linger(struct conn *conn)
     if (!conn->lingers) {
         conn->lingers = true;
         conn->linger_end = server->now + server->limits.stop_timeout_ms * 1000;
-        shutdown(conn->fd, SHUT_WR);
         end_session(conn);
     }
     want(conn, 0);

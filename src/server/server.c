@@ -192,6 +192,7 @@ static void refuse(struct server *server, int fd, const char *text)
     server->refused_connections++;
     if (text != NULL && send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         bi_log(&server->log, BIDE_LOG_DEBUG, "a connection was refused, and has gone already");
+    shutdown(fd, SHUT_WR); /* or whoever has spoken already would be told of a reset */
     close(fd);
 }
 

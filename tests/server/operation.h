@@ -17,7 +17,8 @@
 #include <sys/types.h>
 
 extern const struct theme flags_theme, file_theme, where_theme, listen_theme, activate_theme;
-extern const struct theme signal_theme, log_theme, limit_theme, user_theme, docs_theme;
+extern const struct theme signal_theme, ending_theme, log_theme, limit_theme, user_theme,
+    docs_theme;
 
 #define OUTPUT_SIZE 65536
 
