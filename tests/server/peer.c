@@ -105,7 +105,8 @@ static void become(int port, enum peer_place where, pid_t parent)
     snprintf(url, sizeof url, "%s",
              where == IN_MEMORY ? "memory:" : url_of("jobs.db", peer_settings.parameters));
     if (!peer_is_reference())
-        execlp(program, program, "--listen", address, "--url", url, (char *)NULL);
+        execlp(program, program, "--listen", address, "--url", url, "--stop-timeout", "25s",
+               (char *)NULL);
     else if (where == IN_MEMORY)
         execlp(program, program, "-l", "127.0.0.1", "-p", number, (char *)NULL);
     else
