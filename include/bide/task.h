@@ -42,27 +42,28 @@ extern "C" {
 
 /* What holds for every job of a task, unless its publish says otherwise. */
 typedef struct bide_task {
-    const char *name;               /* as in BIDE_TASK */
-    const bide_type *(*type)(void); /* of its data */
-    const char *topic;              /* the name, if not said */
-    const char *key; /* unique by these fields: "customer" or "customer, month"; NULL: not unique */
-    bide_conflict conflict; /* with a key: BIDE_REJECT or BIDE_REPLACE */
-    bool key_hold_retained; /* hold the key through the retention of the result, too */
+    const char *name BIDE_DEFAULT_(NULL);              /* as in BIDE_TASK */
+    const bide_type *(*type)(void)BIDE_DEFAULT_(NULL); /* of its data */
+    const char *topic BIDE_DEFAULT_(NULL);             /* the name, if not said */
+    /* Unique by these fields: "customer" or "customer, month"; NULL: not unique. */
+    const char *key BIDE_DEFAULT_(NULL);
+    bide_conflict conflict BIDE_DEFAULT_(BIDE_REJECT); /* with a key: or BIDE_REPLACE */
+    bool key_hold_retained BIDE_DEFAULT_(false); /* hold the key while a result is kept, too */
     uint32_t priority BIDE_DEFAULT_(BIDE_DEFAULT_PRIORITY);
     int32_t max_retries BIDE_DEFAULT_(BIDE_TASK_RETRIES); /* or BIDE_NO_RETRY_LIMIT */
-    int64_t ttr_ms;          /* how long a lease lasts; 0: the queue's default_ttr */
-    int64_t time_limit_ms;   /* how long a handler may run: see bide_context_left_ms() */
-    int64_t delay_ms;        /* ready that much later */
-    int64_t backoff_base_ms; /* first retry; 0 is 5 s */
-    int64_t backoff_max_ms;  /* longest retry; 0 is 1 h */
-    int64_t expires_in_ms;   /* gone if nobody has begun by then; 0: never */
-    int64_t retain_ms;       /* how long a result is kept; 0: not at all */
+    int64_t ttr_ms BIDE_DEFAULT_(0);        /* how long a lease lasts; 0: the queue's default_ttr */
+    int64_t time_limit_ms BIDE_DEFAULT_(0); /* of a handler: see bide_context_left_ms() */
+    int64_t delay_ms BIDE_DEFAULT_(0);      /* ready that much later */
+    int64_t backoff_base_ms BIDE_DEFAULT_(0); /* first retry; 0 is 5 s */
+    int64_t backoff_max_ms BIDE_DEFAULT_(0);  /* longest retry; 0 is 1 h */
+    int64_t expires_in_ms BIDE_DEFAULT_(0);   /* gone if nobody has begun by then; 0: never */
+    int64_t retain_ms BIDE_DEFAULT_(0);       /* how long a result is kept; 0: not at all */
 } bide_task;
 
 /*
  * Defines a task: BIDE_TASK(NAME, TYPE, .field = value, ...); at file scope, in a header if several
  * files need it. TYPE is the name of a BIDE_TYPE, or `bytes` for bodies that are not JSON. Fields
- * that are not named have their defaults.
+ * that are not named have their defaults. C++ wants them in the order of the struct.
  */
 #define BIDE_TASK(name_, ...) BIDE_TASK_1_(name_, __VA_ARGS__, )
 #define BIDE_TASK_1_(name_, type_, ...)                                                            \
@@ -86,7 +87,7 @@ typedef struct bide_task {
     {                                                                                              \
         return bide_task_publish(queue_, &bide_task_##name_, &data_, options_, id_);               \
     }                                                                                              \
-    struct bide_task
+    BIDE_END_
 
 #ifndef __cplusplus
 #define BIDE_TASK_2_(name_, type_, ...)                                                        \
@@ -98,8 +99,25 @@ typedef struct bide_task {
                                    .priority = BIDE_DEFAULT_PRIORITY,                          \
                                    .max_retries = BIDE_TASK_RETRIES,                           \
                                    __VA_ARGS__};                                               \
-    _Pragma("GCC diagnostic pop") struct bide_task
+    _Pragma("GCC diagnostic pop") BIDE_END_
 #define BIDE_FUNCTION_(type_, function) _Generic((function), type_ * : (bide_function *)(function))
+#else
+#define BIDE_TASK_2_(name_, type_, ...)                                \
+    static const bide_task bide_task_##name_ __attribute__((unused)) = \
+        bide_task_called_(#name_, bide_type_##type_, bide_task{__VA_ARGS__})
+#define BIDE_FUNCTION_(type_, function) \
+    reinterpret_cast<bide_function *>(static_cast<type_ *>(function))
+
+/* Here fields that are not named have the defaults of the struct; the rest depends on the task. */
+static inline bide_task bide_task_called_(const char *name, const bide_type *(*type)(void),
+                                          bide_task task)
+{
+    task.name = name;
+    task.type = type;
+    if (task.topic == NULL)
+        task.topic = name;
+    return task;
+}
 #endif
 
 /* What holds for the jobs of a task, to be changed for one of them:
@@ -126,11 +144,13 @@ static inline bide_put_options bide_task_defaults(const bide_task *task)
 
 /*
  * Puts a job of the task: bide_publish(queue, TASK, data, options, &id), where data is a value of
- * the task's struct, (struct email){.to = "ada@example.org"} say. options NULL: the task's defaults. The key is that of the options, else it is made of the fields that the task names: the
- * value itself if it is one field, else a JSON array of the values. The expiry is that of the
- * options, else expires_in_ms from now. id may be NULL. Answers as bide_put(); BIDE_EXISTS with the
- * id of the live job that has the key; BIDE_EINVAL when the data cannot be written as JSON, or the
- * key is longer than BIDE_KEY_MAX.
+ * the task's struct, (struct email){.to = "ada@example.org"} say. options NULL: the task's defaults.
+ * The key is that of the options, else it is made of the fields that the task names: the value
+ * itself if it is one field, else a JSON array of the values. One field that is missing makes no
+ * key; among several it is null. The expiry is that of the options, else expires_in_ms from now. id
+ * may be NULL. Answers as bide_put(); BIDE_EXISTS with the id of the live job that has the key;
+ * BIDE_EINVAL when the data cannot be written as JSON, or the key is empty, longer than
+ * BIDE_KEY_MAX, or of fields that are structs, arrays, bytes, or not there.
  */
 #define bide_publish(queue, task_, ...) bide_publishes_##task_((queue), __VA_ARGS__)
 BIDE_API int bide_task_publish(bide *queue, const bide_task *task, const void *data,

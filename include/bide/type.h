@@ -34,15 +34,19 @@
  *     char [N]                 the same, in place
  *     bide_slice               bytes, as base64
  * and, as the macro says, an array of these, a described struct, a pointer to one, or an array of
- * them. Numbers that do not fit the member are refused, not cut.
+ * them. Numbers that do not fit the member are refused, not cut. A whole number may also be read from
+ * 5.0, 1e3 (up to 2^53) and "5"; nothing but true and false is a bool.
  *
  * Reading   Fields that are not described are skipped, so that an old worker reads what a newer
  *           producer wrote. A field that is missing, or null, is an error unless it is optional:
- *           then the member is NULL, 0 or false.
+ *           then the member is NULL, 0 or false. A field that is there twice is an error, and so are
+ *           null in an array and \u0000 in a text. Bytes that are there and empty are not NULL.
  * Writing   Fields in the order of the description, without spaces: equal values give equal bytes.
- *           An unsigned number above 2^63-1 is written as a string of digits, for readers of JSON
- *           have no larger integers; digits are also read. NaN, infinities and text that is not
- *           UTF-8 cannot be written.
+ *           An optional field is left out if it is NULL, or its flag false. An unsigned number above
+ *           2^63-1 is written as a string of digits, for readers of JSON have no larger integers.
+ *           NaN, infinities and text that is not UTF-8 cannot be written; floats and doubles come
+ *           back the same.
+ * C++       C++20, or g++ from C++17 on. A struct that can be described is trivially copyable.
  * Failure   A sentence that names the field: "order.lines[3].count: -1 is less than 0".
  * Build     A bide without jansson answers BIDE_ENOTSUP here; only `bytes` needs no JSON.
  */
@@ -53,13 +57,26 @@
 #include <bide/job.h>
 
 #ifdef __cplusplus
+#include <type_traits>
 extern "C" {
 #endif
 
-#define BIDE_NESTING_MAX 32 /* structs in structs */
+#define BIDE_NESTING_MAX 32 /* structs in structs: longer chains of pointers cannot be written */
 
 /* Functions that the macros make; nobody need call them. */
 #define BIDE_MADE_ __attribute__((unused)) static inline
+
+/* What must hold of a struct; and the end of a macro, before its semicolon. */
+#ifdef __cplusplus
+#define BIDE_MUST_(condition, sentence) static_assert(condition, sentence)
+#define BIDE_ALIGNED_(type)             (alignof(type) <= alignof(max_align_t))
+#define BIDE_COPIED_(type)              std::is_trivially_copyable<type>::value
+#else
+#define BIDE_MUST_(condition, sentence) _Static_assert(condition, sentence)
+#define BIDE_ALIGNED_(type)             (_Alignof(type) <= _Alignof(max_align_t))
+#define BIDE_COPIED_(type)              1
+#endif
+#define BIDE_END_ BIDE_MUST_(1, "")
 
 /* What one value of a field is. */
 typedef enum bide_kind {
@@ -118,21 +135,23 @@ struct bide_type {
  * A missing or null array is empty. Each has a form with _AS behind it, whose first argument is the
  * name in JSON: BIDE_FIELD_AS("replyTo", reply_to).
  */
-#define BIDE_TYPE(name_, type_, ...)                                                       \
-    typedef type_ bide_of_##name_;                                                         \
-    BIDE_MADE_ const bide_type *bide_type_##name_(void)                                    \
-    {                                                                                      \
-        typedef type_ bide_self_;                                                          \
-        static const bide_field fields_[] = {__VA_ARGS__};                                 \
-        static const bide_type described_ = {#name_, sizeof(bide_self_), fields_,          \
-                                             sizeof(fields_) / sizeof(fields_[0]), false}; \
-        return &described_;                                                                \
-    }                                                                                      \
-    BIDE_MADE_ int bide_encodes_##name_(type_ value_, bide_buf **json_)                    \
-    {                                                                                      \
-        return bide_type_encode(bide_type_##name_(), &value_, json_);                      \
-    }                                                                                      \
-    struct bide_type
+#define BIDE_TYPE(name_, type_, ...)                                                        \
+    typedef type_ bide_of_##name_;                                                          \
+    BIDE_MADE_ const bide_type *bide_type_##name_(void)                                     \
+    {                                                                                       \
+        typedef type_ bide_self_;                                                           \
+        BIDE_MUST_(BIDE_ALIGNED_(bide_self_), "no struct with an alignment of its own");    \
+        BIDE_MUST_(BIDE_COPIED_(bide_self_), "only a struct as C has it can be described"); \
+        static const bide_field fields_[] = {__VA_ARGS__};                                  \
+        static const bide_type described_ = {#name_, sizeof(bide_self_), fields_,           \
+                                             sizeof(fields_) / sizeof(fields_[0]), false};  \
+        return &described_;                                                                 \
+    }                                                                                       \
+    BIDE_MADE_ int bide_encodes_##name_(type_ value_, bide_buf **json_)                     \
+    {                                                                                       \
+        return bide_type_encode(bide_type_##name_(), &value_, json_);                       \
+    }                                                                                       \
+    BIDE_END_
 
 #define BIDE_FIELD(member)                 BIDE_FIELD_AS(#member, member)
 #define BIDE_OPTIONAL(member)              BIDE_OPTIONAL_AS(#member, member)
@@ -221,11 +240,13 @@ struct bide_type {
 
 #else
 
-#define BIDE_KIND_(value)  bide_kind_of_((decltype(&(value)))0)
-#define BIDE_COUNT_(count) bide_offset_of_<size_t>((decltype(&BIDE_AT_(count)))0, BIDE_OFF_(count))
-#define BIDE_FLAG_(flag)   bide_offset_of_<bool>((decltype(&BIDE_AT_(flag)))0, BIDE_OFF_(flag))
+/* No value is made here: these look at types. */
+#define BIDE_NO_(expression) static_cast<decltype(expression)>(nullptr)
+#define BIDE_KIND_(value)    bide_kind_of_(BIDE_NO_(&(value)))
+#define BIDE_COUNT_(count)   bide_offset_<size_t>(BIDE_NO_(&BIDE_AT_(count)), BIDE_OFF_(count))
+#define BIDE_FLAG_(flag)     bide_offset_<bool>(BIDE_NO_(&BIDE_AT_(flag)), BIDE_OFF_(flag))
 #define BIDE_NESTED_(pointer, name_) \
-    bide_nested_<bide_of_##name_>((decltype(pointer))0, bide_type_##name_)
+    bide_nested_<bide_of_##name_>(BIDE_NO_(pointer), bide_type_##name_)
 #define BIDE_OUT_(name_, pointer) \
     reinterpret_cast<void **>(static_cast<bide_of_##name_ **>(pointer))
 
@@ -258,10 +279,58 @@ BIDE_API void bide_decoded_free(void *value);
 #ifdef __cplusplus
 }
 
-template <class T> constexpr bide_kind bide_kind_of_(T **) = delete;
-constexpr bide_kind bide_kind_of_(const bool *)
+/* The kind of what a pointer points to, by the same list as in C; what is not on it is refused. */
+#define BIDE_OF_KIND_(type, kind)                   \
+    constexpr bide_kind bide_kind_of_(const type *) \
+    {                                               \
+        return kind;                                \
+    }
+BIDE_OF_KIND_(bool, BIDE_KIND_BOOL)
+BIDE_OF_KIND_(signed char, BIDE_KIND_INT)
+BIDE_OF_KIND_(short, BIDE_KIND_INT)
+BIDE_OF_KIND_(int, BIDE_KIND_INT)
+BIDE_OF_KIND_(long, BIDE_KIND_INT)
+BIDE_OF_KIND_(long long, BIDE_KIND_INT)
+BIDE_OF_KIND_(unsigned char, BIDE_KIND_UINT)
+BIDE_OF_KIND_(unsigned short, BIDE_KIND_UINT)
+BIDE_OF_KIND_(unsigned int, BIDE_KIND_UINT)
+BIDE_OF_KIND_(unsigned long, BIDE_KIND_UINT)
+BIDE_OF_KIND_(unsigned long long, BIDE_KIND_UINT)
+BIDE_OF_KIND_(float, BIDE_KIND_DOUBLE)
+BIDE_OF_KIND_(double, BIDE_KIND_DOUBLE)
+BIDE_OF_KIND_(char *const, BIDE_KIND_TEXT) /* const char *const *: any pointer to text */
+BIDE_OF_KIND_(bide_slice, BIDE_KIND_BYTES)
+#undef BIDE_OF_KIND_
+template <size_t N> constexpr bide_kind bide_kind_of_(char (*)[N])
 {
-    return BIDE_KIND_BOOL;
+    return BIDE_KIND_CHARS;
+}
+template <size_t N> constexpr bide_kind bide_kind_of_(const char (*)[N])
+{
+    return BIDE_KIND_CHARS;
+}
+/* An enum is the integer that it is made of. */
+template <class T>
+constexpr typename std::enable_if<std::is_enum<T>::value, bide_kind>::type bide_kind_of_(const T *)
+{
+    return bide_kind_of_(static_cast<const typename std::underlying_type<T>::type *>(nullptr));
+}
+
+/* The offset of a member that is a T. */
+template <class T, class Member> constexpr size_t bide_offset_(Member *, size_t offset)
+{
+    static_assert(std::is_same<Member, T>::value, "a count is a size_t, and a flag a bool");
+    return offset;
+}
+
+/* The description of a member that points to a T. */
+typedef const bide_type *bide_described_(void);
+template <class T, class Member>
+constexpr bide_described_ *bide_nested_(Member *, bide_described_ *type)
+{
+    static_assert(std::is_same<typename std::remove_const<Member>::type, T>::value,
+                  "the member is another struct than the one that is described");
+    return type;
 }
 #endif
 #endif
