@@ -284,8 +284,8 @@ BIDE_API int bide_body(bide *queue, uint64_t id, bide_buf **body);
 BIDE_API int bide_result(bide *queue, uint64_t id, bide_buf **result);
 
 /*
- * Waits until a job is done, buried or gone, and says which; result (may be NULL) is set when it
- * is done, to NULL if it has none. A job that is not there is gone. BIDE_TIMED_OUT, CLOSED.
+ * Waits until a job is done, buried or gone, and says which; state and result may be NULL, and
+ * result is set when it is done, to NULL if it has none. A job that is not there is gone. BIDE_TIMED_OUT, CLOSED.
  */
 BIDE_API int bide_wait(bide *queue, uint64_t id, int64_t timeout_ms, bide_state *state,
                        bide_buf **result);

@@ -67,44 +67,45 @@ typedef struct bide_task {
  */
 #define BIDE_TASK(name_, ...) BIDE_TASK_1_(name_, __VA_ARGS__, )
 #define BIDE_TASK_1_(name_, type_, ...)                                                            \
-    typedef int bide_handler_##name_(bide_context *, const bide_of_##type_ *, void *);             \
-    typedef void bide_fallback_##name_(bide_context *, const bide_of_##type_ *, const char *,      \
-                                       void *);                                                    \
-    BIDE_MADE_ int bide_handles_##name_(bide_context *context_, const void *data_,                 \
-                                        bide_function *handler_, void *arg_)                       \
+    typedef int bide_handler_of_##name_(bide_context *, const bide_of_##type_ *, void *);          \
+    typedef void bide_fallback_of_##name_(bide_context *, const bide_of_##type_ *, const char *,   \
+                                          void *);                                                 \
+    BIDE_MADE_ int bide_handle_of_##name_(bide_context *context_, const void *data_,               \
+                                          bide_function *handler_, void *arg_)                     \
     {                                                                                              \
-        return ((bide_handler_##name_ *)handler_)(context_, (const bide_of_##type_ *)data_, arg_); \
+        return ((bide_handler_of_##name_ *)handler_)(context_, (const bide_of_##type_ *)data_,     \
+                                                     arg_);                                        \
     }                                                                                              \
-    BIDE_MADE_ void bide_falls_##name_(bide_context *context_, const void *data_,                  \
-                                       const char *error_, bide_function *fallback_, void *arg_)   \
+    BIDE_MADE_ void bide_fall_of_##name_(bide_context *context_, const void *data_,                \
+                                         const char *error_, bide_function *fallback_, void *arg_) \
     {                                                                                              \
-        ((bide_fallback_##name_ *)fallback_)(context_, (const bide_of_##type_ *)data_, error_,     \
-                                             arg_);                                                \
+        ((bide_fallback_of_##name_ *)fallback_)(context_, (const bide_of_##type_ *)data_, error_,  \
+                                                arg_);                                             \
     }                                                                                              \
     BIDE_TASK_2_(name_, type_, __VA_ARGS__);                                                       \
-    BIDE_MADE_ int bide_publishes_##name_(bide *queue_, bide_of_##type_ data_,                     \
-                                          const bide_put_options *options_, uint64_t *id_)         \
+    BIDE_MADE_ int bide_publish_of_##name_(bide *queue_, bide_of_##type_ data_,                    \
+                                           const bide_put_options *options_, uint64_t *id_)        \
     {                                                                                              \
-        return bide_task_publish(queue_, &bide_task_##name_, &data_, options_, id_);               \
+        return bide_task_publish(queue_, &bide_task_of_##name_, &data_, options_, id_);            \
     }                                                                                              \
     BIDE_END_
 
 #ifndef __cplusplus
-#define BIDE_TASK_2_(name_, type_, ...)                                                        \
-    _Pragma("GCC diagnostic push") _Pragma(                                                    \
-        "GCC diagnostic ignored \"-Woverride-init\"") static const bide_task bide_task_##name_ \
-        __attribute__((unused)) = {.name = #name_,                                             \
-                                   .type = bide_type_##type_,                                  \
-                                   .topic = #name_,                                            \
-                                   .priority = BIDE_DEFAULT_PRIORITY,                          \
-                                   .max_retries = BIDE_TASK_RETRIES,                           \
-                                   __VA_ARGS__};                                               \
+#define BIDE_TASK_2_(name_, type_, ...)                                                           \
+    _Pragma("GCC diagnostic push") _Pragma(                                                       \
+        "GCC diagnostic ignored \"-Woverride-init\"") static const bide_task bide_task_of_##name_ \
+        __attribute__((unused)) = {.name = #name_,                                                \
+                                   .type = bide_type_of_##type_,                                  \
+                                   .topic = #name_,                                               \
+                                   .priority = BIDE_DEFAULT_PRIORITY,                             \
+                                   .max_retries = BIDE_TASK_RETRIES,                              \
+                                   __VA_ARGS__};                                                  \
     _Pragma("GCC diagnostic pop") BIDE_END_
 #define BIDE_FUNCTION_(type_, function) _Generic((function), type_ * : (bide_function *)(function))
 #else
-#define BIDE_TASK_2_(name_, type_, ...)                                \
-    static const bide_task bide_task_##name_ __attribute__((unused)) = \
-        bide_task_called_(#name_, bide_type_##type_, bide_task{__VA_ARGS__})
+#define BIDE_TASK_2_(name_, type_, ...)                                   \
+    static const bide_task bide_task_of_##name_ __attribute__((unused)) = \
+        bide_task_called_(#name_, bide_type_of_##type_, bide_task{__VA_ARGS__})
 #define BIDE_FUNCTION_(type_, function) \
     reinterpret_cast<bide_function *>(static_cast<type_ *>(function))
 
@@ -126,7 +127,7 @@ static inline bide_task bide_task_called_(const char *name, const bide_type *(*t
  *     later.delay_ms = 60000;
  *     bide_publish(queue, send_email, mail, &later, &id);
  */
-#define bide_defaults(task_) bide_task_defaults(&bide_task_##task_)
+#define bide_defaults(task_) bide_task_defaults(&bide_task_of_##task_)
 static inline bide_put_options bide_task_defaults(const bide_task *task)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -152,7 +153,7 @@ static inline bide_put_options bide_task_defaults(const bide_task *task)
  * BIDE_EINVAL when the data cannot be written as JSON, or the key is empty, longer than
  * BIDE_KEY_MAX, or of fields that are structs, arrays, bytes, or not there.
  */
-#define bide_publish(queue, task_, ...) bide_publishes_##task_((queue), __VA_ARGS__)
+#define bide_publish(queue, task_, ...) bide_publish_of_##task_((queue), __VA_ARGS__)
 BIDE_API int bide_task_publish(bide *queue, const bide_task *task, const void *data,
                                const bide_put_options *options, uint64_t *id);
 
@@ -161,9 +162,9 @@ BIDE_API int bide_task_publish(bide *queue, const bide_task *task, const void *d
  * bide_handle(worker, TASK, function, arg). See worker.h for what it may answer. Before
  * bide_worker_start(); BIDE_EBUSY later; BIDE_EINVAL when the worker has a handler for the topic.
  */
-#define bide_handle(worker, task_, function, ...)                               \
-    bide_worker_handle_task((worker), &bide_task_##task_, bide_handles_##task_, \
-                            BIDE_FUNCTION_(bide_handler_##task_, function), __VA_ARGS__)
+#define bide_handle(worker, task_, function, ...)                                    \
+    bide_worker_handle_task((worker), &bide_task_of_##task_, bide_handle_of_##task_, \
+                            BIDE_FUNCTION_(bide_handler_of_##task_, function), __VA_ARGS__)
 typedef int bide_handler_call(bide_context *context, const void *data, bide_function *function,
                               void *arg);
 BIDE_API int bide_worker_handle_task(bide_worker *worker, const bide_task *task,
@@ -175,9 +176,9 @@ BIDE_API int bide_worker_handle_task(bide_worker *worker, const bide_task *task,
  * while the lease is still held, before the queue is told; bide_context_is_last() says whether the
  * job will be buried. The data is NULL if it could not be read.
  */
-#define bide_fallback(worker, task_, function, ...)                             \
-    bide_worker_fallback_task((worker), &bide_task_##task_, bide_falls_##task_, \
-                              BIDE_FUNCTION_(bide_fallback_##task_, function), __VA_ARGS__)
+#define bide_fallback(worker, task_, function, ...)                                  \
+    bide_worker_fallback_task((worker), &bide_task_of_##task_, bide_fall_of_##task_, \
+                              BIDE_FUNCTION_(bide_fallback_of_##task_, function), __VA_ARGS__)
 typedef void bide_fallback_call(bide_context *context, const void *data, const char *error,
                                 bide_function *function, void *arg);
 BIDE_API int bide_worker_fallback_task(bide_worker *worker, const bide_task *task,

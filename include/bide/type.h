@@ -137,7 +137,7 @@ struct bide_type {
  */
 #define BIDE_TYPE(name_, type_, ...)                                                        \
     typedef type_ bide_of_##name_;                                                          \
-    BIDE_MADE_ const bide_type *bide_type_##name_(void)                                     \
+    BIDE_MADE_ const bide_type *bide_type_of_##name_(void)                                  \
     {                                                                                       \
         typedef type_ bide_self_;                                                           \
         BIDE_MUST_(BIDE_ALIGNED_(bide_self_), "no struct with an alignment of its own");    \
@@ -147,9 +147,13 @@ struct bide_type {
                                              sizeof(fields_) / sizeof(fields_[0]), false};  \
         return &described_;                                                                 \
     }                                                                                       \
-    BIDE_MADE_ int bide_encodes_##name_(type_ value_, bide_buf **json_)                     \
+    BIDE_MADE_ int bide_encode_of_##name_(type_ value_, bide_buf **json_)                   \
     {                                                                                       \
-        return bide_type_encode(bide_type_##name_(), &value_, json_);                       \
+        return bide_type_encode(bide_type_of_##name_(), &value_, json_);                    \
+    }                                                                                       \
+    BIDE_MADE_ int bide_result_of_##name_(struct bide_context *context_, type_ value_)      \
+    {                                                                                       \
+        return bide_context_result_type(context_, bide_type_of_##name_(), &value_);         \
     }                                                                                       \
     BIDE_END_
 
@@ -232,8 +236,8 @@ struct bide_type {
 #define BIDE_COUNT_(count) _Generic(&BIDE_AT_(count), size_t * : BIDE_OFF_(count))
 #define BIDE_FLAG_(flag)   _Generic(&BIDE_AT_(flag), bool * : BIDE_OFF_(flag))
 #define BIDE_NESTED_(pointer, name_) \
-    _Generic((pointer), bide_of_##name_ * : bide_type_##name_, \
-             const bide_of_##name_ * : bide_type_##name_)
+    _Generic((pointer), bide_of_##name_ * : bide_type_of_##name_, \
+             const bide_of_##name_ * : bide_type_of_##name_)
 
 /* A pointer to a pointer to a value of the type, and to nothing else. */
 #define BIDE_OUT_(name_, pointer) _Generic((pointer), bide_of_##name_ * * : (void **)(pointer))
@@ -246,7 +250,7 @@ struct bide_type {
 #define BIDE_COUNT_(count)   bide_offset_<size_t>(BIDE_NO_(&BIDE_AT_(count)), BIDE_OFF_(count))
 #define BIDE_FLAG_(flag)     bide_offset_<bool>(BIDE_NO_(&BIDE_AT_(flag)), BIDE_OFF_(flag))
 #define BIDE_NESTED_(pointer, name_) \
-    bide_nested_<bide_of_##name_>(BIDE_NO_(pointer), bide_type_##name_)
+    bide_nested_<bide_of_##name_>(BIDE_NO_(pointer), bide_type_of_##name_)
 #define BIDE_OUT_(name_, pointer) \
     reinterpret_cast<void **>(static_cast<bide_of_##name_ **>(pointer))
 
@@ -254,14 +258,14 @@ struct bide_type {
 
 /* The type of a body that is not JSON at all: its value is a bide_slice. */
 typedef bide_slice bide_of_bytes;
-BIDE_API const bide_type *bide_type_bytes(void);
+BIDE_API const bide_type *bide_type_of_bytes(void);
 
 /*
  * Writes a value: bide_encode(order, value, &json), with *json yours to unref. BIDE_EINVAL when it
  * cannot be written: a NULL that is not optional, text that is not UTF-8, a number that JSON has
  * not; the sentence names the field.
  */
-#define bide_encode(name_, ...) bide_encodes_##name_(__VA_ARGS__)
+#define bide_encode(name_, ...) bide_encode_of_##name_(__VA_ARGS__)
 
 /*
  * Reads a value: struct order *order; bide_decode(order, data, size, &order), which is yours to
@@ -269,12 +273,17 @@ BIDE_API const bide_type *bide_type_bytes(void);
  * names the field, when the bytes are not such a value.
  */
 #define bide_decode(name_, data, size, value) \
-    bide_type_decode(bide_type_##name_(), (data), (size), BIDE_OUT_(name_, value))
+    bide_type_decode(bide_type_of_##name_(), (data), (size), BIDE_OUT_(name_, value))
 
 /* What the two macros call, for who has a description only at run time. */
 BIDE_API int bide_type_encode(const bide_type *type, const void *value, bide_buf **json);
 BIDE_API int bide_type_decode(const bide_type *type, const void *data, size_t size, void **value);
 BIDE_API void bide_decoded_free(void *value);
+
+/* A value as the result of a job: bide_context_result_as() in worker.h. */
+struct bide_context;
+BIDE_API int bide_context_result_type(struct bide_context *context, const bide_type *type,
+                                      const void *value);
 
 #ifdef __cplusplus
 }

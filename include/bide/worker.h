@@ -20,7 +20,8 @@
  *     bide_context_retry_in(...)          the same, after a given time
  *     bide_context_bury(...)              no use to try again: set aside, with the reason
  *     bide_context_snooze(...)            not now: again after a time, which is no failure
- * or any other number, which is a retry with the sentence "the handler answered N".
+ * or any other number, which is a retry with the sentence "the handler answered N"; a code of
+ * error.h, which a handler may return as it got it, comes with its own sentence.
  *
  * Threads    Handlers run on the worker's threads, several at a time; a context is for the handler
  *            that it was given to, and for the thread that it runs on, but bide_context_reason()
@@ -75,7 +76,7 @@ BIDE_API bool bide_context_is_last(const bide_context *context);
  * if it has none, the job's ttr, counted anew from every bide_context_touch(). With a time limit
  * that is longer than the ttr, or BIDE_FOREVER, the worker itself extends the lease again and
  * again until the limit has passed; so the ttr can be short, for if the process dies, another
- * worker gets the job when the ttr is over.
+ * worker gets the job when the ttr is over. With BIDE_FOREVER it is BIDE_TIME_MAX_MS.
  */
 BIDE_API int64_t bide_context_left_ms(const bide_context *context);
 
@@ -85,8 +86,8 @@ typedef enum bide_reason {
     BIDE_REASON_CANCELLED = 1,  /* bide_cancel(): whatever it answers, the job goes away */
     BIDE_REASON_OVERRUN = 2,    /* its time is over; its answer may still be in time */
     BIDE_REASON_LEASE_LOST = 3, /* the job is not its own any more; its answer will be refused */
-    BIDE_REASON_STOPPING = 4,   /* the worker stops; an answer other than done gives the job back
-                                   and counts nothing */
+    BIDE_REASON_STOPPING = 4,   /* the worker stops, and its stop_timeout is over; an answer other
+                                   than done gives the job back and counts nothing */
 } bide_reason;
 
 /* "none", "cancelled", ...; "?" for a number that is none. */
@@ -105,7 +106,8 @@ BIDE_API int bide_context_fd(bide_context *context);
 BIDE_API int bide_context_touch(bide_context *context);
 
 /* A line that whoever looks at the job sees, within a second; at most BIDE_PROGRESS_MAX bytes, the
- * rest is cut. Cheap: only the last one is sent. It does not extend the lease. */
+ * rest is cut. Cheap: only the last one is sent. It does not extend the lease, but it is counted
+ * among the job's touches, and the queue's limits of touches hold. */
 BIDE_API void bide_context_progress(bide_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -113,6 +115,9 @@ BIDE_API void bide_context_progress(bide_context *context, const char *format, .
  * one nobody sees it. Copied; the last one counts. BIDE_OK, which is BIDE_DONE, so that it can be
  * returned; BIDE_TOO_BIG, BIDE_ENOMEM. */
 BIDE_API int bide_context_result(bide_context *context, const void *data, size_t size);
+/* The same with a value of a BIDE_TYPE (type.h), as JSON: bide_context_result_as(context, TYPE,
+ * value). Also BIDE_EINVAL when it cannot be written. */
+#define bide_context_result_as(context, name_, ...) bide_result_of_##name_((context), __VA_ARGS__)
 
 /* These keep the sentence (format may be NULL) and answer what the handler is to return. */
 BIDE_API int bide_context_retry(bide_context *context, const char *format, ...)
@@ -161,7 +166,7 @@ typedef struct bide_work_event {
  * is valid meanwhile. It must not stop or free the worker. */
 typedef void (*bide_work_handler)(void *user, const bide_work_event *event);
 
-/* Called after every look at the queue's health with its code: BIDE_OK, or what bide_ping()
+/* Called after every look at the queue's health, every health_interval_ms, with its code: BIDE_OK, or what bide_ping()
  * answers; BIDE_TIMED_OUT when there was no answer until the next look was due. */
 typedef void (*bide_health_handler)(void *user, int code, const char *text);
 
@@ -173,7 +178,7 @@ typedef struct bide_worker_options {
     int64_t stop_timeout_ms;    /* how long a stop lets handlers run: 30 s; BIDE_FOREVER */
     int64_t health_interval_ms; /* 15 s */
     bide_work_handler event;    /* may be NULL */
-    bide_health_handler health; /* may be NULL: then nobody looks */
+    bide_health_handler health; /* may be NULL */
     void *user;                 /* theirs */
 } bide_worker_options;
 
@@ -189,8 +194,8 @@ BIDE_API int bide_worker_new(bide *queue, const bide_worker_options *options, bi
  * BIDE_ECALLBACK from one of its own handlers. */
 BIDE_API int bide_worker_free(bide_worker *worker);
 
-/* The handler of a topic whose jobs are bytes. Tasks: bide_handle() in task.h. BIDE_EINVAL: the
- * topic has one; BIDE_EBUSY: the worker runs. */
+/* The handler of a topic whose jobs are bytes; a NUL that is not counted follows them. Tasks:
+ * bide_handle() in task.h. BIDE_EINVAL: the topic has one; BIDE_EBUSY: the worker runs. */
 typedef int (*bide_handler)(bide_context *context, const bide_slice *body, void *arg);
 BIDE_API int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler handler,
                                 void *arg);
@@ -229,8 +234,9 @@ BIDE_API int bide_context_quit(bide_context *context);
 
 /*
  * Starts the worker, waits for SIGINT or SIGTERM, bide_worker_quit(), or the queue's shutdown, and
- * stops it. The two signals are blocked in the calling thread while it waits, and the library's
- * threads take none; a thread of yours must block them too, or they are delivered there.
+ * stops it. The two signals are blocked in the calling thread until the first of them comes, and the
+ * library's threads take none (so a handler uses kill(getpid(), ...), not raise()); a thread of
+ * yours must block them too, or they are delivered there. A second signal does what it always does.
  * Answers as start and stop.
  */
 BIDE_API int bide_worker_run(bide_worker *worker);
@@ -238,7 +244,8 @@ BIDE_API int bide_worker_run(bide_worker *worker);
 /*
  * The simple form: calls back for each job of one topic, one after the other, on the calling
  * thread, until the queue is shut down or a callback calls bide_context_quit(). The callback answers
- * what a handler answers.
+ * what a handler answers, and has the job's ttr for it; otherwise this is a worker with one thread.
+ * It does not look at signals.
  */
 BIDE_API int bide_run(bide *queue, const char *topic, bide_handler callback, void *arg);
 

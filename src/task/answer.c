@@ -136,13 +136,18 @@ static const struct outcome *find_outcome(int outcome)
     return NULL;
 }
 
-/* The text of a handler that says no more than a number. */
+/* The text of a handler that says no more than a number; if it is the code of a call that it made,
+ * that call may have left a sentence. */
 static void say_number(struct bide_context *context, int outcome)
 {
     const char *name = bide_code_name(outcome);
-    bool known = strcmp(name, "BIDE_?") != 0;
-    bide_context_retry(context, "the handler answered %d%s%s%s", outcome, known ? " (" : "",
-                       known ? name : "", known ? ")" : "");
+    char reason[BIDE_ERROR_SIZE];
+    snprintf(reason, sizeof(reason), "%s", bide_last_error());
+    if (strcmp(name, "BIDE_?") == 0)
+        bide_context_retry(context, "the handler answered %d", outcome);
+    else
+        bide_context_retry(context, "the handler answered %s: %s", name,
+                           reason[0] != 0 ? reason : bide_code_text(outcome));
 }
 
 int bi_answer_outcome(struct bide_context *context, int outcome)
@@ -276,12 +281,21 @@ static void complain_of_result(struct answer *answer)
     answer->op.fail = fail;
 }
 
+/* After an answer that was lost: does this one show that the first was taken? A lease that is no
+ * longer good does not: the queue may have been opened anew. */
+static bool had_happened(const bide_op *op, int code)
+{
+    if (op->kind == BIDE_OP_DELETE)
+        return code == BIDE_NOT_FOUND;
+    return op->kind == BIDE_OP_DONE && code == BIDE_WRONG_STATE;
+}
+
 bool bi_answer_settle(struct answer *answer, bide_worker *worker)
 {
     int code = answer->op.status;
     bool lost = code == BIDE_NOT_FOUND || code == BIDE_LEASE_LOST || code == BIDE_RESERVED ||
                 code == BIDE_WRONG_STATE;
-    if (code == BIDE_OK || (lost && answer->unsure)) {
+    if (code == BIDE_OK || (answer->unsure && had_happened(&answer->op, code))) {
         tell_taken(answer, worker);
         return true;
     }

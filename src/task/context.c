@@ -46,7 +46,8 @@ static int64_t later(int64_t from, int64_t ms)
 
 void bi_context_extended(struct bide_context *context, int64_t end)
 {
-    context->lease_end = end;
+    atomic_store(&context->lease_end, end);
+    context->lapsed = false;
     if (context->by_lease) {
         atomic_store(&context->limit_end, end);
         context->overran = false;
@@ -109,6 +110,8 @@ int64_t bi_context_due(const struct bide_context *context)
         return NEVER;
     if (!context->overran)
         due = limit;
+    if (!context->lapsed && context->lease_end < due)
+        due = context->lease_end;
     if (context->touch_at < due && context->touch_at < limit)
         due = context->touch_at;
     return context->progress_at < due ? context->progress_at : due;
@@ -159,9 +162,11 @@ void bi_context_tell(struct bide_context *context, bide_reason reason)
 static bide_reason reason_at(const bide_context *context, int64_t now)
 {
     int told = atomic_load(&context->told);
-    if (told == BIDE_REASON_NONE && now >= atomic_load(&context->limit_end))
+    if (told != BIDE_REASON_NONE)
+        return (bide_reason)told;
+    if (now >= atomic_load(&context->limit_end))
         return BIDE_REASON_OVERRUN;
-    return (bide_reason)told;
+    return now >= atomic_load(&context->lease_end) ? BIDE_REASON_LEASE_LOST : BIDE_REASON_NONE;
 }
 
 bide_reason bide_context_reason(const bide_context *context)
@@ -179,8 +184,11 @@ bide_reason bide_context_wait(bide_context *context, int64_t for_ms)
     pthread_mutex_lock(&context->lock);
     while ((reason = reason_at(context, now)) == BIDE_REASON_NONE && now < end) {
         int64_t limit = atomic_load(&context->limit_end);
+        int64_t lease = atomic_load(&context->lease_end);
         struct timespec until;
-        int64_t left = (limit < end ? limit : end) - now;
+        int64_t left = (limit < lease ? limit : lease) - now;
+        if (end - now < left)
+            left = end - now;
         /* In steps, so that a sleep of the machine is noticed: its clock stands still then. */
         bi_clock_until(&until, left < 1000000 ? left : 1000000);
         pthread_cond_timedwait(&context->changed, &context->lock, &until);
@@ -325,6 +333,17 @@ int bide_context_result(bide_context *context, const void *data, size_t size)
     bide_buf_unref(context->result);
     context->result = result;
     return BIDE_OK;
+}
+
+int bide_context_result_type(bide_context *context, const bide_type *type, const void *value)
+{
+    bide_buf *json;
+    int code = bide_type_encode(type, value, &json);
+    if (code != BIDE_OK)
+        return code;
+    code = bide_context_result(context, bide_buf_data(json), bide_buf_size(json));
+    bide_buf_unref(json);
+    return code;
 }
 
 static void keep_text(bide_context *context, const char *format, va_list args)

@@ -61,10 +61,11 @@ static int64_t tend_slot(struct keeper *keeper, struct slot *slot, int64_t now, 
         event.topic = context->entry->topic;
         event.attempt = bide_context_attempt(context);
         event.took_us = now - context->started;
-        if (overran) {
-            context->overran = true;
+        bool lapsed = !context->lapsed && now >= context->lease_end;
+        context->overran = context->overran || overran;
+        context->lapsed = context->lapsed || lapsed;
+        if (overran || lapsed)
             bi_context_tell(context, BIDE_REASON_NONE); /* who waits looks at the time */
-        }
         if (touches)
             gather(keeper, slot, now);
     }

@@ -85,13 +85,14 @@ struct bide_context {
     /* Looked at by any thread. */
     _Atomic int told;          /* why to stop, but for the time, which is looked at when asked */
     _Atomic int64_t limit_end; /* when the handler's time is over */
+    _Atomic int64_t lease_end; /* when the job is no longer its own, if nobody extends the lease */
     pthread_mutex_t lock;      /* for what follows */
     pthread_cond_t changed;
     bool running;
-    bool given_back; /* its job is no longer its own: the worker stops without it */
-    bool overran;    /* that was told */
-    bool by_lease;   /* its time is that of the lease */
-    int64_t lease_end;
+    bool given_back;  /* its job is no longer its own: the worker stops without it */
+    bool overran;     /* that was told */
+    bool lapsed;      /* that the lease has ended was told */
+    bool by_lease;    /* its time is that of the lease */
     int64_t touch_at; /* when the keeper extends the lease */
     int64_t progress_at;
     int64_t look_at; /* without a feed of cancels: when to look at the job */
@@ -181,7 +182,7 @@ struct bide_worker {
     struct slot *slots;
     struct keeper keeper;
     _Atomic bool stopping; /* take no more */
-    _Atomic bool starved;  /* that was told */
+    _Atomic int starved;   /* why no jobs can be had: bits */
 
     pthread_mutex_t life; /* one start or stop at a time */
     _Atomic enum worker_state state;
@@ -202,6 +203,11 @@ const struct entry *bi_worker_entry(const bide_worker *worker, const char *topic
 /* Something that a stop waits for has changed. */
 void bi_worker_tell(bide_worker *worker);
 void bi_worker_event(const bide_worker *worker, const bide_work_event *event);
+/* Jobs cannot be had for one of the reasons, or can as far as that goes. Told when it is the first
+ * reason, or the last that goes. */
+enum { STARVED_TAKE = 1, STARVED_PING = 2 };
+void bi_worker_starve(bide_worker *worker, int why, int code, const char *text);
+void bi_worker_feed(bide_worker *worker, int why);
 /* Registration is undone. */
 void bi_worker_forget(bide_worker *worker);
 /* What start does, but for the threads of slots; what stop does, where it may be done. */

@@ -43,23 +43,32 @@ struct bide_context *bi_keeper_still_runs(struct slot *slot, uint64_t id, uint64
 
 /* ---- health ---- */
 
+static void tell_health(struct keeper *keeper, int code, const char *text)
+{
+    bide_worker *worker = keeper->worker;
+    if (worker->options.health != NULL)
+        worker->options.health(worker->options.user, code, text);
+    if (code == BIDE_OK)
+        bi_worker_feed(worker, STARVED_PING);
+    else
+        bi_worker_starve(worker, STARVED_PING, code, text);
+}
+
 static void finish_ping(struct keeper *keeper)
 {
-    const bide_worker_options *options = &keeper->worker->options;
     if (bi_keeper_came_back(&keeper->pinging, &keeper->ping))
-        options->health(options->user, keeper->ping.status, keeper->ping.error);
+        tell_health(keeper, keeper->ping.status, keeper->ping.error);
 }
 
 static int64_t tend_ping(struct keeper *keeper, int64_t now)
 {
-    const bide_worker_options *options = &keeper->worker->options;
-    if (options->health == NULL || atomic_load(&keeper->quit))
+    if (atomic_load(&keeper->quit))
         return NEVER;
     if (now < keeper->ping_at)
         return keeper->ping_at;
-    keeper->ping_at = now + options->health_interval_ms * 1000;
+    keeper->ping_at = now + keeper->worker->options.health_interval_ms * 1000;
     if (keeper->pinging) {
-        options->health(options->user, BIDE_TIMED_OUT, "the queue does not answer");
+        tell_health(keeper, BIDE_TIMED_OUT, "the queue does not answer");
         return keeper->ping_at;
     }
     bi_keeper_arm(keeper, &keeper->ping, BIDE_OP_PING);

@@ -16,6 +16,8 @@
 /* After a reserve that failed the next one waits, each time twice as long. */
 #define PAUSE_MIN_MS 50
 #define PAUSE_MAX_MS 5000
+/* A reserve that waits for ever would not show that the queue answers. */
+#define TAKE_MS 60000
 /* While too many answers are owed it looks again that often. */
 #define OWED_LOOK_MS 50
 
@@ -100,7 +102,7 @@ static void arm_take(struct slot *slot)
         .topic_count = worker->entry_count,
         .weights = worker->options.strategy == BIDE_WEIGHTED ? worker->weights : NULL,
         .strategy = worker->options.strategy,
-        .timeout_ms = BIDE_FOREVER,
+        .timeout_ms = TAKE_MS,
         .jobs = &slot->context.job,
         .job_max = 1,
     };
@@ -149,15 +151,6 @@ static void await_take(struct slot *slot)
     slot->taking = false;
 }
 
-static void tell_starved(struct slot *slot, bide_work_kind kind)
-{
-    bool starved = kind == BIDE_WORK_STARVED;
-    bide_work_event event = {
-        .kind = kind, .code = slot->take.status, .text = slot->take.error, .topic = ""};
-    if (atomic_exchange(&slot->worker->starved, starved) != starved)
-        bi_worker_event(slot->worker, &event);
-}
-
 /* Sleeps after a failure, unless the worker stops. */
 static void pause_taking(struct slot *slot)
 {
@@ -188,18 +181,15 @@ static void await_owed(struct slot *slot)
 static bool has_job(struct slot *slot, bool *over)
 {
     int code = slot->take.status;
-    if (code == BIDE_OK) {
-        if (atomic_load_explicit(&slot->worker->starved, memory_order_relaxed))
-            tell_starved(slot, BIDE_WORK_FED);
+    *over = code == BIDE_CLOSED || (code != BIDE_OK && is_stopping(slot));
+    if (code == BIDE_OK || code == BIDE_TIMED_OUT) {
+        bi_worker_feed(slot->worker, STARVED_TAKE);
         slot->pause_ms = 0;
-        return true;
-    }
-    *over = code == BIDE_CLOSED || is_stopping(slot);
-    if (!*over && code != BIDE_TIMED_OUT && code != BIDE_CANCELLED) {
-        tell_starved(slot, BIDE_WORK_STARVED);
+    } else if (!*over) {
+        bi_worker_starve(slot->worker, STARVED_TAKE, code, slot->take.error);
         pause_taking(slot);
     }
-    return false;
+    return code == BIDE_OK;
 }
 
 /* ---- running ---- */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-const bide_type *bide_type_bytes(void)
+const bide_type *bide_type_of_bytes(void)
 {
     static const bide_type bytes = {"bytes", sizeof(bide_slice), NULL, 0, true};
     return &bytes;

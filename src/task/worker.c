@@ -108,6 +108,21 @@ void bi_worker_event(const bide_worker *worker, const bide_work_event *event)
         worker->options.event(worker->options.user, event);
 }
 
+void bi_worker_starve(bide_worker *worker, int why, int code, const char *text)
+{
+    bide_work_event event = {.kind = BIDE_WORK_STARVED, .code = code, .text = text, .topic = ""};
+    if (atomic_fetch_or(&worker->starved, why) == 0)
+        bi_worker_event(worker, &event);
+}
+
+void bi_worker_feed(bide_worker *worker, int why)
+{
+    bide_work_event event = {.kind = BIDE_WORK_FED, .text = "", .topic = ""};
+    if (atomic_load_explicit(&worker->starved, memory_order_relaxed) != 0 &&
+        atomic_fetch_and(&worker->starved, ~why) == why)
+        bi_worker_event(worker, &event);
+}
+
 void bi_worker_tell(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
@@ -333,7 +348,7 @@ int bi_worker_prepare(bide_worker *worker)
     if (worker->state == WORKER_STOPS && !reap(worker, bi_clock_boot()))
         return bi_error_set(BIDE_EBUSY, "worker_start: a handler of before the stop still runs");
     atomic_store(&worker->stopping, false);
-    atomic_store(&worker->starved, false);
+    atomic_store(&worker->starved, 0);
     lower_end(worker);
     int code = make_slots(worker);
     if (code == BIDE_OK)
