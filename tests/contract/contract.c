@@ -1,20 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * contract.c - the runner of the contract suite.
- *
- * Runs every test of every theme against every URL, each in a process of its own, and says which
- * failed. The trace is shared memory in which the test leaves the place of its last check, so
- * that a test which hung or crashed can be told where.
- */
-#include "apart.h"
-#include "place.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
+/* contract.c - the themes of the contract suite. */
+#include "contract.h"
 
 static const struct theme *const all_themes[] = {
     &put_theme,     &restore_theme,  &reserve_theme, &strategy_theme, &lease_theme,
@@ -33,161 +19,18 @@ static const struct theme *const kept_themes[] = {
     &backup_theme,  &verify_theme,       &cold_theme,         &coldwork_theme,
 };
 
-#define THEMES (COUNT(all_themes) + COUNT(kept_themes))
-
-static const struct theme *theme_at(size_t i)
+static bool applies(const struct theme *theme)
 {
-    return i < COUNT(all_themes) ? all_themes[i] : kept_themes[i - COUNT(all_themes)];
+    return theme != (is_own() ? &reconnect_theme : &backup_theme);
 }
 
-struct settings {
-    const char *filter;
-    bool list;
-    bool verbose;
-    int timeout_s;
+const struct program this_program = {
+    .name = "contract",
+    .subject = "the queue",
+    .promises = "docs/SEMANTICS.md",
+    .themes = all_themes,
+    .count = COUNT(all_themes),
+    .kept = kept_themes,
+    .kept_count = COUNT(kept_themes),
+    .applies = applies,
 };
-
-struct tally {
-    unsigned passed;
-    unsigned failed;
-};
-
-static const char usage[] =
-    "usage: contract [--filter TEXT] [--list] [--timeout SECONDS] [-v] URL...\n"
-    "\n"
-    "Checks that the queue at each URL keeps every promise of docs/SEMANTICS.md.\n"
-    "  --filter TEXT      only tests whose theme/name contains TEXT\n"
-    "  --list             print the names of the tests and run none\n"
-    "  --timeout SECONDS  a test that takes longer has hung (120)\n"
-    "  -v                 name the tests that pass, too\n";
-
-static bool selected(const struct settings *settings, const char *theme, const char *name)
-{
-    char full[256];
-    snprintf(full, sizeof full, "%s/%s", theme, name);
-    return !settings->filter || strstr(full, settings->filter);
-}
-
-/* What the test's own process does. */
-static void run_here(const struct apart *apart, struct trace *trace)
-{
-    trial_begin(apart->url, apart->theme, apart->test, trace);
-    apart->body();
-    trial_end();
-    fflush(stdout);
-}
-
-static void run_test(const char *url, const struct theme *theme, const struct test *test,
-                     const struct settings *settings, struct trace *trace, struct tally *tally)
-{
-    int64_t start_us = clock_us();
-    struct apart apart = {url, theme->name, test->name, run_here, test->run};
-    bool passed = run_apart(&apart, trace, settings->timeout_s);
-    if (passed)
-        tally->passed++;
-    else
-        tally->failed++;
-    if (passed && settings->verbose)
-        printf("ok   %s %s/%s (%" PRId64 " ms)\n", url, theme->name, test->name,
-               (clock_us() - start_us) / 1000);
-}
-
-/* A URL that does not open is told once, not once per test. */
-static bool url_opens(const char *url)
-{
-    char place[PLACE_SIZE], room[PLACE_SIZE];
-    bide *queue = NULL;
-    new_place(place, sizeof place);
-    int code = bide_open(place_url(room, sizeof room, place, ""), NULL, &queue);
-    if (code != BIDE_OK) {
-        printf("FAIL %s cannot be opened: %s: %s\n", url, bide_code_name(code), bide_last_error());
-        return false;
-    }
-    code = bide_close(queue);
-    remove_place(place);
-    return code == BIDE_OK;
-}
-
-static void run_theme(const char *url, const struct theme *theme, bool opens,
-                      const struct settings *settings, struct trace *trace, struct tally *tally)
-{
-    for (size_t i = 0; i < theme->count; i++) {
-        if (!selected(settings, theme->name, theme->tests[i].name))
-            continue;
-        if (opens)
-            run_test(url, theme, &theme->tests[i], settings, trace, tally);
-        else
-            tally->failed++;
-        places_sweep();
-    }
-}
-
-static void run_url(const char *url, const struct settings *settings, struct trace *trace,
-                    struct tally *tally)
-{
-    checks_begin(url, "runner", "opens", trace);
-    bool opens = places_begin(url) && url_opens(url);
-    size_t count = keeps() ? THEMES : COUNT(all_themes);
-    for (size_t i = 0; i < count; i++)
-        if (theme_at(i) != (is_own() ? &reconnect_theme : &backup_theme))
-            run_theme(url, theme_at(i), opens, settings, trace, tally);
-    places_end();
-}
-
-static int list_tests(const struct settings *settings)
-{
-    for (size_t i = 0; i < THEMES; i++)
-        for (size_t j = 0; j < theme_at(i)->count; j++)
-            if (selected(settings, theme_at(i)->name, theme_at(i)->tests[j].name))
-                printf("%s/%s\n", theme_at(i)->name, theme_at(i)->tests[j].name);
-    return 0;
-}
-
-/* Answers the index of the first URL, or -1 when the arguments make no sense. */
-static int parse(int argc, char **argv, struct settings *settings)
-{
-    int i = 1;
-    for (; i < argc && argv[i][0] == '-'; i++) {
-        if (strcmp(argv[i], "--list") == 0)
-            settings->list = true;
-        else if (strcmp(argv[i], "-v") == 0)
-            settings->verbose = true;
-        else if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc)
-            settings->filter = argv[++i];
-        else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc)
-            settings->timeout_s = atoi(argv[++i]);
-        else
-            return -1;
-    }
-    if (settings->timeout_s < 1 || (i == argc && !settings->list))
-        return -1;
-    return i;
-}
-
-int main(int argc, char **argv)
-{
-    struct settings settings = {NULL, false, false, 120};
-    struct tally tally = {0, 0};
-    int first = parse(argc, argv, &settings);
-    if (first < 0) {
-        fputs(usage, stderr);
-        return 2;
-    }
-    if (settings.list)
-        return list_tests(&settings);
-
-    struct trace *trace =
-        mmap(NULL, sizeof *trace, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (trace == MAP_FAILED) {
-        perror("contract: mmap");
-        return 2;
-    }
-    for (int i = first; i < argc; i++)
-        run_url(argv[i], &settings, trace, &tally);
-    munmap(trace, sizeof *trace);
-
-    if (tally.passed + tally.failed == 0)
-        printf("no test has \"%s\" in its name\n", settings.filter);
-    printf("%u passed, %u failed\n", tally.passed, tally.failed);
-    return tally.passed > 0 && tally.failed == 0 ? 0 : 1;
-}

@@ -33,6 +33,20 @@ struct theme {
     size_t count;
 };
 
+/* What a program consists of, besides the runner, which is its main(). */
+struct program {
+    const char *name;     /* of the program */
+    const char *subject;  /* what is checked, in words */
+    const char *promises; /* where they are written down */
+    const struct theme *const *themes;
+    size_t count;
+    const struct theme *const *kept; /* further ones, only where keeps() */
+    size_t kept_count;
+    bool (*applies)(const struct theme *theme); /* to this URL; NULL: all do */
+    void (*end)(void); /* after each test, before its queues are closed; may be NULL */
+};
+extern const struct program this_program;
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define TEST(function)      \
     {                       \
@@ -139,6 +153,10 @@ size_t own_topics(void);
 
 /* The name of a topic that no other test and no other run uses; the same for the same tag. */
 const char *fresh_topic(const char *tag);
+/* A topic whose name cannot be chosen: it is swept at the end of the test as the others are, but what
+ * an earlier run has left there must be swept first. */
+const char *known_topic(const char *name);
+void sweep_topic(bide *queue, const char *topic);
 
 bide_slice slice(const char *text);
 

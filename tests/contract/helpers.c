@@ -48,7 +48,7 @@ void trial_begin(const char *url, const char *theme, const char *test, struct tr
 }
 
 /* Nothing is left in a shared database: what a holder still has goes when its lease ends. */
-static void sweep_topic(bide *queue, const char *topic)
+void sweep_topic(bide *queue, const char *topic)
 {
     static const bide_state states[] = {BIDE_STATE_DELAYED, BIDE_STATE_READY, BIDE_STATE_BURIED,
                                         BIDE_STATE_DONE};
@@ -94,7 +94,8 @@ void trial_end(void)
     }
 }
 
-const char *fresh_topic(const char *tag)
+/* The topic of that tag, made if there is none: with that name, or one that nobody else has. */
+static const char *own_topic(const char *tag, const char *name)
 {
     pthread_mutex_lock(&trial.lock);
     size_t i = 0;
@@ -104,11 +105,24 @@ const char *fresh_topic(const char *tag)
         CHECK(trial.topic_count < TOPICS_MAX);
         struct owned_topic *made = &trial.topics[trial.topic_count++];
         snprintf(made->tag, sizeof made->tag, "%s", tag);
-        snprintf(made->name, sizeof made->name, "contract/%lld.%ld/%s", (long long)trial.number,
-                 (long)getpid(), tag);
+        if (name)
+            snprintf(made->name, sizeof made->name, "%s", name);
+        else
+            snprintf(made->name, sizeof made->name, "contract/%lld.%ld/%s", (long long)trial.number,
+                     (long)getpid(), tag);
     }
     pthread_mutex_unlock(&trial.lock);
     return trial.topics[i].name;
+}
+
+const char *fresh_topic(const char *tag)
+{
+    return own_topic(tag, NULL);
+}
+
+const char *known_topic(const char *name)
+{
+    return own_topic(name, name);
 }
 
 bide_slice slice(const char *text)
