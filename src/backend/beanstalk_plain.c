@@ -5,8 +5,8 @@
 #include "backend/keep.h"
 #include "util/clock.h"
 #include "util/text.h"
+#include "util/thread.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -274,17 +274,6 @@ static const struct backend_ops plain_ops = {
 
 /* ---- opening ---- */
 
-/* The program's signals are not for the threads of the library. */
-static bool start_thread(struct plain *plain)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&plain->thread, NULL, bi_plain_run, plain) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 int bi_plain_open(const struct backend_context *context, const struct address *address, int fd,
                   struct backend **out, char *error)
 {
@@ -305,7 +294,8 @@ int bi_plain_open(const struct backend_context *context, const struct address *a
     plain->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     pthread_mutex_init(&plain->lock, NULL);
     pthread_cond_init(&plain->room, NULL);
-    if (plain->wake_fd < 0 || plain->stop_fd < 0 || !start_thread(plain)) {
+    if (plain->wake_fd < 0 || plain->stop_fd < 0 ||
+        !bi_thread_start(&plain->thread, bi_plain_run, plain)) {
         bi_text_copy(error, "open: the system gives no more threads or eventfds");
         free_plain(plain);
         return BIDE_ESYSTEM;

@@ -5,8 +5,8 @@
 #include "backend/beanstalk_kind.h"
 #include "util/clock.h"
 #include "util/text.h"
+#include "util/thread.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -242,17 +242,6 @@ static const struct backend_ops tagged_ops = {
     .close = close_tagged,
 };
 
-/* The program's signals are not for the threads of the library. */
-static bool start_thread(struct tagged *tagged)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&tagged->thread, NULL, bi_tagged_run, tagged) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 int bi_tagged_open(const struct backend_context *context, const struct address *address, int fd,
                    struct backend **out, char *error)
 {
@@ -274,7 +263,8 @@ int bi_tagged_open(const struct backend_context *context, const struct address *
     pthread_mutex_init(&tagged->lock, NULL);
     pthread_cond_init(&tagged->room, NULL);
     pthread_cond_init(&tagged->quiet, NULL);
-    if (tagged->wake_fd < 0 || tagged->stop_fd < 0 || !start_thread(tagged)) {
+    if (tagged->wake_fd < 0 || tagged->stop_fd < 0 ||
+        !bi_thread_start(&tagged->thread, bi_tagged_run, tagged)) {
         bi_text_copy(error, "open: the system gives no more threads or eventfds");
         free_tagged(tagged);
         return BIDE_ESYSTEM;

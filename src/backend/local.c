@@ -6,9 +6,9 @@
 #include "backend/keep.h"
 #include "util/clock.h"
 #include "util/text.h"
+#include "util/thread.h"
 
 #include <assert.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -403,15 +403,6 @@ static int load_pause(void *ctx, const struct bi_record *record, const char *dam
     return code == BIDE_EINVAL ? BIDE_OK : code;
 }
 
-static void init_condition(pthread_cond_t *condition)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(condition, &attributes);
-    pthread_condattr_destroy(&attributes);
-}
-
 #define CONDITIONS 6
 
 static pthread_cond_t *const *conditions_of(struct local *local, pthread_cond_t *room[CONDITIONS])
@@ -445,17 +436,6 @@ static void free_local(struct local *local)
     free(local);
 }
 
-/* The program's signals are not for the threads of the library. */
-static bool start_thread(pthread_t *thread, void *(*run)(void *), struct local *local)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(thread, NULL, run, local) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 /* Tells the threads that the end has come. */
 static void ring_all(struct local *local)
 {
@@ -481,7 +461,7 @@ static int start_threads(struct local *local, char *error)
     size_t started = 0;
     if (bi_alarm_init(&local->alarm, options->ticker_min_ms * 1000, options->ticker_max_ms * 1000))
         while (started < wanted &&
-               start_thread(threads[started].thread, threads[started].run, local))
+               bi_thread_start(threads[started].thread, threads[started].run, local))
             started++;
     if (started == wanted)
         return BIDE_OK;
@@ -524,7 +504,7 @@ static void init_local(struct local *local, const struct backend_context *contex
     pthread_cond_t *room[CONDITIONS];
     pthread_cond_t *const *conditions = conditions_of(local, room);
     for (int i = 0; i < CONDITIONS; i++)
-        init_condition(conditions[i]);
+        bi_thread_condition(conditions[i]);
 }
 
 static void wait_for_a_small_queue(struct local *local)

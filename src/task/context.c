@@ -4,6 +4,7 @@
  */
 #include "task/inside.h"
 #include "util/clock.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -20,17 +21,12 @@
 
 /* ---- its life ---- */
 
-int bi_context_init(struct bide_context *context, bide_worker *worker)
+void bi_context_init(struct bide_context *context, bide_worker *worker)
 {
-    pthread_condattr_t monotonic;
     context->worker = worker;
     context->fd = -1;
     pthread_mutex_init(&context->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&context->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    return BIDE_OK;
+    bi_thread_condition(&context->changed);
 }
 
 void bi_context_done(struct bide_context *context)

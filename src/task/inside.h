@@ -214,8 +214,6 @@ void bi_worker_forget(bide_worker *worker);
 int bi_worker_prepare(bide_worker *worker);
 int bi_worker_stop(bide_worker *worker);
 void bi_worker_end_slot(bide_worker *worker);
-/* A thread that takes no signals. */
-bool bi_worker_thread(pthread_t *thread, void *(*run)(void *), void *arg);
 
 /* ---- slot ---- */
 
@@ -227,7 +225,7 @@ void bi_slot_wake(const struct slot *slot);
 
 /* ---- context ---- */
 
-int bi_context_init(struct bide_context *context, bide_worker *worker);
+void bi_context_init(struct bide_context *context, bide_worker *worker);
 void bi_context_done(struct bide_context *context);
 /* The job is reserved, and is now this context's. */
 void bi_context_begin(struct bide_context *context);

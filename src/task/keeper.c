@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "task/keeper.h"
+#include "util/thread.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -186,7 +187,7 @@ int bi_keeper_start(struct keeper *keeper, bide_worker *worker)
     keeper->texts = calloc(threads, sizeof(*keeper->texts));
     if (keeper->items == NULL || keeper->item_slots == NULL || keeper->texts == NULL)
         code = bi_error_set(BIDE_ENOMEM, "worker_start: out of memory");
-    else if (!bi_worker_thread(&keeper->thread, keep, keeper))
+    else if (!bi_thread_start(&keeper->thread, keep, keeper))
         code = bi_error_set(BIDE_ESYSTEM, "worker_start: the system gives no more threads");
     if (code != BIDE_OK)
         free_keeper(keeper);

@@ -36,16 +36,14 @@ static void on_taken(bide_op *op)
 int bi_slot_init(struct slot *slot, bide_worker *worker)
 {
     slot->worker = worker;
-    int code = bide_cq_new(&slot->cq);
-    if (code == BIDE_OK)
-        code = bi_context_init(&slot->context, worker);
-    return code;
+    bi_context_init(&slot->context, worker);
+    return bide_cq_new(&slot->cq);
 }
 
 void bi_slot_done(struct slot *slot)
 {
-    if (slot->cq == NULL)
-        return;
+    if (slot->worker == NULL)
+        return; /* it was never begun */
     bi_context_done(&slot->context);
     bide_cq_free(slot->cq);
 }

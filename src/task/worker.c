@@ -4,8 +4,8 @@
  */
 #include "task/inside.h"
 #include "util/clock.h"
+#include "util/thread.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -62,17 +62,6 @@ static void resolve(bide_worker_options *options)
         options->health_interval_ms = HEALTH_INTERVAL_MS;
 }
 
-static void init_locks(bide_worker *worker)
-{
-    pthread_condattr_t monotonic;
-    pthread_mutex_init(&worker->life, NULL);
-    pthread_mutex_init(&worker->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&worker->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker **out)
 {
     bide_worker_options given = BIDE_WORKER_OPTIONS_INIT;
@@ -95,7 +84,9 @@ int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker
     resolve(&given);
     worker->queue = queue;
     worker->options = given;
-    init_locks(worker);
+    pthread_mutex_init(&worker->life, NULL);
+    pthread_mutex_init(&worker->lock, NULL);
+    bi_thread_condition(&worker->changed);
     *out = worker;
     return BIDE_OK;
 }
@@ -128,16 +119,6 @@ void bi_worker_tell(bide_worker *worker)
     pthread_mutex_lock(&worker->lock);
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
-}
-
-bool bi_worker_thread(pthread_t *thread, void *(*run)(void *), void *arg)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(thread, NULL, run, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
 }
 
 static void raise_end(const bide_worker *worker)
@@ -368,7 +349,7 @@ static bool start_slots(bide_worker *worker)
 {
     for (uint32_t i = 0; i < worker->options.threads; i++) {
         struct slot *slot = &worker->slots[i];
-        slot->started = bi_worker_thread(&slot->thread, slot_main, slot);
+        slot->started = bi_thread_start(&slot->thread, slot_main, slot);
         if (!slot->started) {
             pthread_mutex_lock(&worker->lock);
             worker->slots_left -= worker->options.threads - i;
