@@ -60,6 +60,9 @@ void bench_wakeup(const struct settings *settings);
 void bench_lateness(const struct settings *settings);
 void bench_memory(const struct settings *settings);
 
+void bench_worker(const struct settings *settings);
+void bench_worker_latency(const struct settings *settings);
+
 void bench_durable(const struct settings *settings);
 void bench_latency(const struct settings *settings);
 void bench_recovery(const struct settings *settings);

@@ -29,6 +29,7 @@ struct callers {
     bide *queue;
     const char *body;
     size_t body_size;
+    const bide_put_options *options;
     int64_t duration_ns;
     pthread_barrier_t start;
 };
@@ -45,7 +46,8 @@ static void cycle(const struct callers *all)
 {
     bide_job job = {0};
 
-    must("bide_put", bide_put(all->queue, BENCH_TOPIC, all->body, all->body_size, NULL, NULL));
+    must("bide_put",
+         bide_put(all->queue, BENCH_TOPIC, all->body, all->body_size, all->options, NULL));
     must("bide_reserve", bide_reserve(all->queue, BENCH_TOPIC, 0, &job));
     must("bide_delete", bide_delete(all->queue, job.id, job.token));
     bide_job_clear(&job);
@@ -82,7 +84,8 @@ static double join(struct caller *callers, size_t count)
     return (double)cycles * 1e9 / (double)(ended - began);
 }
 
-double callers_cycle(bide *queue, size_t count, size_t body_size, int64_t duration_ns)
+double callers_cycle(bide *queue, size_t count, size_t body_size, const bide_put_options *options,
+                     int64_t duration_ns)
 {
     struct caller *callers = calloc(count, sizeof(*callers));
     char *body = malloc(body_size);
@@ -94,6 +97,7 @@ double callers_cycle(bide *queue, size_t count, size_t body_size, int64_t durati
         .queue = queue,
         .body = body,
         .body_size = body_size,
+        .options = options,
         .duration_ns = duration_ns,
     };
     if (pthread_barrier_init(&all.start, NULL, (unsigned)count) != 0)

@@ -8,8 +8,9 @@
 
 #include "bench.h"
 
-/* Cycles a second of so many callers together, over about that time. */
-double callers_cycle(bide *queue, size_t count, size_t body_size, int64_t duration_ns);
+/* Cycles a second of so many callers together, over about that time. options may be NULL. */
+double callers_cycle(bide *queue, size_t count, size_t body_size, const bide_put_options *options,
+                     int64_t duration_ns);
 
 /* How often a second one thread can wake so many that sleep, each on a semaphore of its own: no
  * queue has to do with it, but callers that block cannot be answered any faster. */

@@ -58,7 +58,7 @@ static double run_queue(bide *queue, const struct subject *subject, int64_t dura
 {
     if (subject->callers == 0)
         return run_window(queue, subject, duration_ns);
-    return callers_cycle(queue, subject->callers, subject->body_size, duration_ns);
+    return callers_cycle(queue, subject->callers, subject->body_size, NULL, duration_ns);
 }
 
 static void run_raw(struct durable *durable, size_t at, size_t run)

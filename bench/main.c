@@ -29,6 +29,10 @@ static const struct bench benches[] = {
      "from the due time of a delayed job until a consumer has it"},
     {"memory", false, bench_memory,
      "growth of the resident set with each 100-byte job, less its body"},
+    {"worker", true, bench_worker,
+     "a worker with an empty handler, beside put+reserve+delete by calls, in memory and on a file"},
+    {"worker-latency", true, bench_worker_latency,
+     "from a put until the handler of an idle worker begins, beside a reserve that waits"},
     {"load", true, bench_load, "the load generator alone, on a server that runs: --connect"},
     {"server-cycle", true, bench_server_cycle,
      "put+reserve+delete through bided in memory, beside beanstalkd, by 10x64, 50x1 and 1x1"},
@@ -58,8 +62,9 @@ static const char explanation[] =
     "file, 4,000 jobs are on their way at once, each step after the answer of the one before.\n"
     "wall is the time that passed, cpu the processor time of the threads at work. A figure is\n"
     "the median of its runs, and the best of them. Without a name the first five are run; the\n"
-    "others are of files, which they make themselves, whatever the URL, and of servers, which\n"
-    "they start themselves. \"server\" names all whose name begins so.\n"
+    "others are of files, which they make themselves, whatever the URL, of servers, which they\n"
+    "start themselves, and of workers, in memory and on files. \"server\" and \"worker\" name all\n"
+    "whose names begin so.\n"
     "\n";
 
 static void print_usage(FILE *file)

@@ -34,6 +34,11 @@ int64_t measure_cpu_ns(void)
     return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
+int64_t measure_own_cpu_ns(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 void measure_sleep_us(int64_t us)
 {
     struct timespec left = {

@@ -10,10 +10,11 @@
 #include <sys/types.h>
 
 /* The clock for durations, the clock that the delays of jobs run on, and the processor time of
- * this thread. */
+ * this thread, and of all threads of this process. */
 int64_t measure_now_ns(void);
 int64_t measure_boot_ns(void);
 int64_t measure_cpu_ns(void);
+int64_t measure_own_cpu_ns(void);
 
 void measure_sleep_us(int64_t us);
 

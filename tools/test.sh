@@ -27,7 +27,7 @@ fault       800  loss of power, failing and full disks, kill -9
 wire        600  transcripts of the protocol, on bided and on beanstalkd
 differ      600  random commands to bided and to beanstalkd
 fuzz        800  every fuzz target for 10 seconds
-serverbench 120  the benchmark of servers runs, and says what it lacks
+serverbench 120  the benchmarks of servers and workers run, and say what they lack
 interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   600  bided as a program: flags, file, sockets, signals, log, privileges
 robust      480  bided in rough hands: storms, clients that do not read, babble, kill -9
@@ -211,6 +211,7 @@ step_differ() {
 step_serverbench() {
     build_gcc || return 1
     check build-gcc/bench server --quick --repeat 1 --pin same
+    check build-gcc/bench worker --quick --repeat 1
     check test "$(build-gcc/bench server --beanstalkd /nowhere 2>&1 | grep -c 'no beanstalkd')" -eq 1
 }
 run_robust() { # build directory, seconds of babble, option of robust...
