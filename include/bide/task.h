@@ -153,7 +153,8 @@ static inline bide_put_options bide_task_defaults(const bide_task *task)
  * BIDE_EINVAL when the data cannot be written as JSON, or the key is empty, longer than
  * BIDE_KEY_MAX, or of fields that are structs, arrays, bytes, or not there.
  */
-#define bide_publish(queue, task_, ...) bide_publish_of_##task_((queue), __VA_ARGS__)
+#define bide_publish(queue, task_, ...) \
+    ((void)sizeof(bide_task_of_##task_), bide_publish_of_##task_((queue), __VA_ARGS__))
 BIDE_API int bide_task_publish(bide *queue, const bide_task *task, const void *data,
                                const bide_put_options *options, uint64_t *id);
 

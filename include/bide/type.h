@@ -265,7 +265,7 @@ BIDE_API const bide_type *bide_type_of_bytes(void);
  * cannot be written: a NULL that is not optional, text that is not UTF-8, a number that JSON has
  * not; the sentence names the field.
  */
-#define bide_encode(name_, ...) bide_encode_of_##name_(__VA_ARGS__)
+#define bide_encode(name_, ...) ((void)sizeof(bide_of_##name_), bide_encode_of_##name_(__VA_ARGS__))
 
 /*
  * Reads a value: struct order *order; bide_decode(order, data, size, &order), which is yours to

@@ -117,7 +117,8 @@ BIDE_API void bide_context_progress(bide_context *context, const char *format, .
 BIDE_API int bide_context_result(bide_context *context, const void *data, size_t size);
 /* The same with a value of a BIDE_TYPE (type.h), as JSON: bide_context_result_as(context, TYPE,
  * value). Also BIDE_EINVAL when it cannot be written. */
-#define bide_context_result_as(context, name_, ...) bide_result_of_##name_((context), __VA_ARGS__)
+#define bide_context_result_as(context, name_, ...) \
+    ((void)sizeof(bide_of_##name_), bide_result_of_##name_((context), __VA_ARGS__))
 
 /* These keep the sentence (format may be NULL) and answer what the handler is to return. */
 BIDE_API int bide_context_retry(bide_context *context, const char *format, ...)

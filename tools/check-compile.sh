@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# check-compile.sh - see that what must compile does, without a warning, and that what must not does
+# not: tests/compile/good_*.c and .cc as they are; bad.c and bad.cc once without any CASE, which
+# must compile, and once for each name behind an #ifdef in them, which must not. Prints
+# "N passed, M failed".
+set -u
+cd "$(dirname "$0")/.." || exit 1
+strict='-Wall -Wextra -Wpedantic -Werror'
+c='gcc -std=c11|clang -std=c11'
+cpp='g++ -std=c++20|clang++ -std=c++20'
+
+# What is printed for each trial is one line: ok, or what is wrong.
+
+must_compile() { # compiler and flags, file
+    local said
+    # shellcheck disable=SC2086
+    if said=$($1 -fsyntax-only -Iinclude "$2" 2>&1); then
+        echo ok
+    else
+        echo "does not compile: $1 $2"
+        head -n 20 <<<"$said" | sed 's/^/    /'
+    fi
+}
+
+must_not_compile() { # compiler and flags, file, case
+    # shellcheck disable=SC2086
+    if $1 -fsyntax-only -w -Iinclude -D"$3" "$2" >/dev/null 2>&1; then
+        echo "compiles: $1 -D$3 $2"
+    else
+        echo ok
+    fi
+}
+
+try_all() { # compilers, suffix
+    local compilers compiler file name
+    IFS='|' read -ra compilers <<<"$1"
+    for compiler in "${compilers[@]}"; do
+        for file in tests/compile/good_*."$2"; do
+            must_compile "$compiler $strict" "$file"
+        done
+        must_compile "$compiler $strict" "tests/compile/bad.$2"
+        for name in $(sed -n 's/^#ifdef \([A-Z0-9_]*\)$/\1/p' "tests/compile/bad.$2"); do
+            must_not_compile "$compiler" "tests/compile/bad.$2" "$name"
+        done
+    done
+}
+
+output=$(
+    try_all "$c" c &
+    try_all "$cpp" cc &
+    # Designated initialisers before C++20 are an extension of g++.
+    must_compile 'g++ -std=c++17 -Wall -Wextra -Werror' tests/compile/good_all.cc &
+    wait
+)
+grep -vx ok <<<"$output"
+passed=$(grep -cx ok <<<"$output")
+failed=$(grep -cE '^(does not compile|compiles): ' <<<"$output")
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ] && [ "$passed" -gt 100 ]
