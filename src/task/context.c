@@ -57,6 +57,7 @@ void bi_context_begin(struct bide_context *context)
     int64_t limit_ms = entry->time_limit_ms;
     bool longer = limit_ms < 0 || limit_ms > context->job.ttr_ms;
     context->again_ms = BIDE_KEEP;
+    context->buries = false;
     context->layer = 0;
     context->body = (bide_slice){context->job.body, context->job.body_size};
     pthread_mutex_lock(&context->lock);
@@ -240,7 +241,9 @@ uint32_t bide_context_attempt(const bide_context *context)
 bool bide_context_is_last(const bide_context *context)
 {
     const bide_job *job = bide_context_job(context);
-    return job != NULL && job->max_retries >= 0 && job->failures >= (uint32_t)job->max_retries;
+    return job != NULL &&
+           (context->buries ||
+            (job->max_retries >= 0 && job->failures >= (uint32_t)job->max_retries));
 }
 
 /* ---- the lease ---- */

@@ -77,6 +77,7 @@ struct bide_context {
     int64_t started;
 
     /* What the handler said. */
+    bool buries;
     int64_t again_ms; /* BIDE_KEEP: by the backoff */
     bide_buf *result;
     size_t error_size;
@@ -107,7 +108,6 @@ struct slot {
     bool started;
     bide_cq *cq;
     bide_op take;
-    bool taking;      /* it is pending */
     bool cancelling;  /* and given up */
     bool came;        /* it has completed */
     bool answering;   /* the answer's op is pending */

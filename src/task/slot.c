@@ -126,7 +126,6 @@ static void submit(struct slot *slot, bool answer, bool take)
     }
     if (take) {
         arm_take(slot);
-        slot->taking = true;
         ops[count++] = &slot->take;
     }
     bide_submit(slot->worker->queue, ops, count);
@@ -146,7 +145,6 @@ static void await_take(struct slot *slot)
         }
         wait_some(slot, BIDE_FOREVER);
     }
-    slot->taking = false;
 }
 
 /* Sleeps after a failure, unless the worker stops. */
@@ -261,6 +259,7 @@ static bool run(struct slot *slot)
     }
     tell_started(context);
     int outcome = run_handler(context);
+    context->buries = outcome == BIDE_BURY;
     if (is_failure(context, outcome) && context->entry->fall != NULL)
         fall_back(context);
     bool own = bi_context_end(context);
