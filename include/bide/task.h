@@ -175,7 +175,8 @@ BIDE_API int bide_worker_handle_task(bide_worker *worker, const bide_task *task,
  * Whenever a job of the task has failed, the function is called with the data and the error:
  * bide_fallback(worker, TASK, function, arg), after bide_handle(). It is called after the handler,
  * while the lease is still held, before the queue is told; bide_context_is_last() says whether the
- * job will be buried. The data is NULL if it could not be read.
+ * job will be buried. The data is NULL if it could not be read. BIDE_NOT_FOUND: no handler yet;
+ * BIDE_EINVAL: its handler is that of another task.
  */
 #define bide_fallback(worker, task_, function, ...)                                  \
     bide_worker_fallback_task((worker), &bide_task_of_##task_, bide_fall_of_##task_, \

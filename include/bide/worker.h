@@ -29,6 +29,7 @@
  * Time       While a handler runs its lease is kept alive, up to its time limit; see
  *            bide_context_left_ms(). A thread cannot be stopped from outside: a handler that may
  *            take long looks at bide_context_reason().
+ * Signals    The threads have the signal mask of whoever starts the worker.
  * Failure    What the worker cannot do it tells the event handler. A handler must not leave by
  *            longjmp, exception or pthread_exit.
  */
@@ -164,7 +165,8 @@ typedef struct bide_work_event {
 } bide_work_event;
 
 /* Called from the worker's threads, several at a time, with no lock held; what the event points to
- * is valid meanwhile. It must not stop or free the worker. */
+ * is valid meanwhile. It must not stop or free the worker, and should be quick: some are told by the
+ * thread that extends leases. */
 typedef void (*bide_work_handler)(void *user, const bide_work_event *event);
 
 /* Called after every look at the queue's health, every health_interval_ms, with its code: BIDE_OK, or what bide_ping()
@@ -228,17 +230,17 @@ BIDE_API int bide_worker_start(bide_worker *worker);
  */
 BIDE_API int bide_worker_stop(bide_worker *worker);
 
-/* Asks it to stop, and does not wait: takes no more jobs. May be called from handlers. */
+/* Asks it to stop, and does not wait: takes no more jobs. May be called from handlers, but not from
+ * signal handlers. Before it can be started again bide_worker_stop() must have been called. */
 BIDE_API int bide_worker_quit(bide_worker *worker);
 /* The same, by a handler that has only its context. */
 BIDE_API int bide_context_quit(bide_context *context);
 
 /*
  * Starts the worker, waits for SIGINT or SIGTERM, bide_worker_quit(), or the queue's shutdown, and
- * stops it. The two signals are blocked in the calling thread until the first of them comes, and the
- * library's threads take none (so a handler uses kill(getpid(), ...), not raise()); a thread of
- * yours must block them too, or they are delivered there. A second signal does what it always does.
- * Answers as start and stop.
+ * stops it. The two signals have a handler of the library's until the first of them comes, unless
+ * they are ignored; a second one does what it did before. Answers as start and stop; BIDE_EBUSY: 16
+ * workers run like this already.
  */
 BIDE_API int bide_worker_run(bide_worker *worker);
 

@@ -163,9 +163,9 @@ int bi_answer_outcome(struct bide_context *context, int outcome)
     return known ? outcome : BIDE_RETRY;
 }
 
-void bi_answer_make(struct answer *answer, struct bide_context *context, int outcome)
+void bi_answer_make(struct answer *answer, struct bide_context *context, int outcome, int told)
 {
-    if (outcome != BIDE_DONE && atomic_load(&context->told) == BIDE_REASON_STOPPING)
+    if (outcome != BIDE_DONE && told == BIDE_REASON_STOPPING)
         bi_answer_give_back(answer, context);
     else
         find_outcome(outcome)->make(answer, context);

@@ -81,6 +81,7 @@ bool bi_context_end(struct bide_context *context)
 {
     pthread_mutex_lock(&context->lock);
     context->running = false;
+    pthread_cond_broadcast(&context->changed); /* another thread may wait with it */
     bool own = !context->given_back;
     if (context->fd >= 0)
         close(context->fd);
@@ -179,7 +180,8 @@ bide_reason bide_context_wait(bide_context *context, int64_t for_ms)
     int64_t end = later(now, for_ms);
     bide_reason reason;
     pthread_mutex_lock(&context->lock);
-    while ((reason = reason_at(context, now)) == BIDE_REASON_NONE && now < end) {
+    while ((reason = reason_at(context, now)) == BIDE_REASON_NONE && now < end &&
+           context->running) {
         int64_t limit = atomic_load(&context->limit_end);
         int64_t lease = atomic_load(&context->lease_end);
         struct timespec until;
@@ -241,9 +243,8 @@ uint32_t bide_context_attempt(const bide_context *context)
 bool bide_context_is_last(const bide_context *context)
 {
     const bide_job *job = bide_context_job(context);
-    return job != NULL &&
-           (context->buries ||
-            (job->max_retries >= 0 && job->failures >= (uint32_t)job->max_retries));
+    return job != NULL && (context->buries ||
+                           (job->max_retries >= 0 && job->failures >= (uint32_t)job->max_retries));
 }
 
 /* ---- the lease ---- */
@@ -419,8 +420,11 @@ int bide_context_next(bide_context *context)
         return BIDE_RETRY;
     const bide_worker *worker = context->worker;
     const struct entry *entry = context->entry;
-    if (context->layer == worker->layer_count)
+    if (context->layer == worker->layer_count) {
+        context->error_size = 0; /* what a run before this one said */
+        context->again_ms = BIDE_KEEP;
         return entry->call(context, context->data, entry->function, entry->arg);
+    }
     const struct layer *layer = &worker->layers[context->layer++];
     int outcome = layer->run(context, layer->arg);
     context->layer--;

@@ -144,8 +144,8 @@ struct keeper {
     size_t item_count;
 
     bide_feed *feed;
-    bide_op subscribe, listen;
-    bool subscribing, listening;
+    bide_op subscribe, listen, leave;
+    bool subscribing, listening, leaving;
     _Atomic bool deaf;    /* there is no feed: running jobs are looked at */
     int64_t subscribe_at; /* NEVER: not again */
     bide_event events[LISTEN_MAX];
@@ -154,6 +154,7 @@ struct keeper {
     bool looking;
     bide_job looked;
     struct slot *look_slot;
+    uint32_t look_next; /* where the next look begins */
     uint64_t look_token;
 
     bide_op ping;
@@ -194,9 +195,15 @@ struct bide_worker {
     int end_fd; /* raised when it is asked to stop, or the last slot has ended */
 };
 
-/* The worker whose handler runs on this thread; NULL. */
-bide_worker *bi_worker_here(void);
-void bi_worker_set_here(bide_worker *worker);
+/* Threads that run handlers and callbacks of a worker, which must not stop it. A handler may run
+ * another worker's on its thread, so there may be several. */
+struct here {
+    const bide_worker *worker;
+    const struct here *before;
+};
+void bi_worker_enter(struct here *here, const bide_worker *worker);
+void bi_worker_leave(const struct here *here);
+bool bi_worker_is_here(const bide_worker *worker);
 
 /* The handler of a topic. */
 const struct entry *bi_worker_entry(const bide_worker *worker, const char *topic);
@@ -243,8 +250,8 @@ void bi_context_extended(struct bide_context *context, int64_t end);
 
 /* What a handler's answer is taken for, one of bide_outcome; a failure has a sentence then. */
 int bi_answer_outcome(struct bide_context *context, int outcome);
-/* What is to be told after such an outcome. */
-void bi_answer_make(struct answer *answer, struct bide_context *context, int outcome);
+/* What is to be told after such an outcome, and what the handler had been told. */
+void bi_answer_make(struct answer *answer, struct bide_context *context, int outcome, int told);
 /* Give the job back as if nothing had been. */
 void bi_answer_give_back(struct answer *answer, const struct bide_context *context);
 /* Sets the arguments of the op, for the first or a further time. */
@@ -267,7 +274,7 @@ void bi_keeper_done(struct keeper *keeper);
 void bi_keeper_want(struct keeper *keeper, int64_t at);
 /* Takes a copy of an answer over; false when out of memory. */
 bool bi_keeper_owe(struct keeper *keeper, struct answer *answer);
-/* Was it the id of a job that somebody wants to stop, since a slot last asked? */
-bool bi_keeper_has_cancel(struct keeper *keeper, uint64_t id, uint64_t *seen);
+/* The slot has begun a job: does somebody want it to stop, since the slot last asked? */
+void bi_keeper_check_cancel(struct keeper *keeper, struct slot *slot);
 
 #endif

@@ -113,7 +113,7 @@ static void finish_all(struct keeper *keeper)
 static bool is_waiting(const struct keeper *keeper)
 {
     return keeper->touching || keeper->subscribing || keeper->listening || keeper->looking ||
-           keeper->pinging;
+           keeper->leaving || keeper->pinging;
 }
 
 /* Some finish at once, without a callback that would wake it. */
@@ -121,7 +121,8 @@ static bool has_news(const struct keeper *keeper)
 {
     return (keeper->touching && keeper->touch.status != BIDE_PENDING) ||
            (keeper->subscribing && keeper->subscribe.status != BIDE_PENDING) ||
-           (keeper->listening && keeper->listen.status != BIDE_PENDING);
+           (keeper->listening && keeper->listen.status != BIDE_PENDING) ||
+           (keeper->leaving && keeper->leave.status != BIDE_PENDING);
 }
 
 static void turn(struct keeper *keeper)
@@ -140,7 +141,8 @@ static void turn(struct keeper *keeper)
 static void *keep(void *arg)
 {
     struct keeper *keeper = arg;
-    bi_worker_set_here(keeper->worker);
+    struct here here;
+    bi_worker_enter(&here, keeper->worker);
     while (!atomic_load(&keeper->quit))
         turn(keeper);
     bi_subscriber_stop(keeper);

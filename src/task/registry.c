@@ -176,6 +176,15 @@ int bide_worker_handle_task(bide_worker *worker, const bide_task *task, bide_han
     return BIDE_OK;
 }
 
+/* Is the entry that of the task, which may have been defined in another file? */
+static bool is_of(const struct entry *entry, const bide_task *task)
+{
+    const bide_type *type = task->type();
+    if (type->raw || entry->type == NULL)
+        return type->raw && entry->type == NULL;
+    return type->size == entry->type->size && strcmp(type->name, entry->type->name) == 0;
+}
+
 int bide_worker_fallback_task(bide_worker *worker, const bide_task *task, bide_fallback_call *call,
                               bide_function *function, void *arg)
 {
@@ -189,6 +198,10 @@ int bide_worker_fallback_task(bide_worker *worker, const bide_task *task, bide_f
     if (entry == NULL)
         return bi_error_set(BIDE_NOT_FOUND, "fallback: topic \"%.60s\" has no handler yet",
                             task->topic);
+    if (!is_of(entry, task))
+        return bi_error_set(BIDE_EINVAL,
+                            "fallback: topic \"%.60s\" is handled as another task than \"%.60s\"",
+                            task->topic, task->name);
     entry->fall = call;
     entry->fallback = function;
     entry->fallback_arg = arg;

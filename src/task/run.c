@@ -8,48 +8,104 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 /* ---- until a signal ---- */
 
-/* Waits for one of the signals, or for the end of the worker's own accord. */
-static int await_signal(const bide_worker *worker, const sigset_t *signals)
+/* Who waits for a signal, by the worker's eventfd, plus 1; 0: nobody. */
+#define RUNS_MAX 16
+static _Atomic int run_fds[RUNS_MAX];
+
+static const int run_signals[] = {SIGINT, SIGTERM};
+#define SIGNALS (sizeof(run_signals) / sizeof(run_signals[0]))
+
+/* On any thread, at any time. */
+static void on_signal(int number)
 {
-    int fd = signalfd(-1, signals, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (fd < 0)
-        return bi_error_set(BIDE_ESYSTEM, "worker_run: the system gives no signalfd");
-    struct pollfd polled[2] = {{.fd = fd, .events = POLLIN},
-                               {.fd = worker->end_fd, .events = POLLIN}};
-    while (poll(polled, 2, -1) < 0 && errno == EINTR)
+    int before = errno;
+    uint64_t one = 1;
+    (void)number;
+    for (size_t i = 0; i < RUNS_MAX; i++) {
+        int fd = atomic_load(&run_fds[i]) - 1;
+        ssize_t written = fd < 0 ? 0 : write(fd, &one, sizeof(one));
+        (void)written; /* it is readable already */
+    }
+    errno = before;
+}
+
+/* What the signals did before the first of the runs began. */
+static pthread_mutex_t runs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction before_runs[SIGNALS];
+static unsigned run_count;
+
+static void catch_signals(void)
+{
+    struct sigaction ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&ours.sa_mask);
+    for (size_t i = 0; i < SIGNALS; i++) {
+        sigaction(run_signals[i], NULL, &before_runs[i]);
+        if (before_runs[i].sa_handler != SIG_IGN) /* as nohup and shells ask for */
+            sigaction(run_signals[i], &ours, NULL);
+    }
+}
+
+static void let_signals_go(void)
+{
+    for (size_t i = 0; i < SIGNALS; i++)
+        sigaction(run_signals[i], &before_runs[i], NULL);
+}
+
+/* A place among those who hear of signals; RUNS_MAX: there is none. */
+static size_t begin_hearing(const bide_worker *worker)
+{
+    size_t place = 0;
+    pthread_mutex_lock(&runs_lock);
+    while (place < RUNS_MAX && atomic_load(&run_fds[place]) != 0)
+        place++;
+    if (place < RUNS_MAX) {
+        if (run_count++ == 0)
+            catch_signals();
+        atomic_store(&run_fds[place], worker->end_fd + 1);
+    }
+    pthread_mutex_unlock(&runs_lock);
+    return place;
+}
+
+static void end_hearing(size_t place)
+{
+    pthread_mutex_lock(&runs_lock);
+    atomic_store(&run_fds[place], 0);
+    if (--run_count == 0)
+        let_signals_go();
+    pthread_mutex_unlock(&runs_lock);
+}
+
+static void await_end(const bide_worker *worker)
+{
+    struct pollfd polled = {.fd = worker->end_fd, .events = POLLIN};
+    while (poll(&polled, 1, -1) < 0 && errno == EINTR)
         ;
-    struct signalfd_siginfo taken;
-    ssize_t size = read(fd, &taken, sizeof(taken)); /* so that it is not delivered later */
-    (void)size;
-    close(fd);
-    return BIDE_OK;
 }
 
 int bide_worker_run(bide_worker *worker)
 {
-    sigset_t signals, before;
     bi_error_clear();
     if (worker == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_run: worker is NULL");
-    if (bi_worker_here() == worker)
-        return bi_error_set(BIDE_ECALLBACK, "worker_run: called by one of its own handlers");
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    if (bi_worker_is_here(worker) || bi_in_callback())
+        return bi_error_set(BIDE_ECALLBACK, "worker_run: called from a handler or callback");
     int code = bide_worker_start(worker);
-    int waited = code == BIDE_OK ? await_signal(worker, &signals) : BIDE_OK;
-    /* Whoever presses Ctrl-C twice does not want to wait. */
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != BIDE_OK)
         return code;
+    size_t place = begin_hearing(worker);
+    if (place < RUNS_MAX) {
+        await_end(worker);
+        end_hearing(place); /* whoever presses Ctrl-C twice does not want to wait */
+    }
     code = bide_worker_stop(worker);
-    return waited != BIDE_OK ? waited : code;
+    if (place == RUNS_MAX)
+        return bi_error_set(BIDE_EBUSY, "worker_run: %d workers run already", RUNS_MAX);
+    return code;
 }
 
 /* ---- the simple form ---- */
@@ -68,6 +124,9 @@ int bide_run(bide *queue, const char *topic, bide_handler callback, void *arg)
 {
     bide_worker_options options = BIDE_WORKER_OPTIONS_INIT;
     bide_worker *worker;
+    bi_error_clear();
+    if (bi_in_callback())
+        return bi_error_set(BIDE_ECALLBACK, "run: called from a completion callback");
     options.threads = 1;
     int code = bide_worker_new(queue, &options, &worker);
     if (code != BIDE_OK)

@@ -2,9 +2,9 @@
 /*
  * slot - one thread of a worker: takes a job, runs its handler, tells the queue what came of it.
  *
- * The answer to one job and the reserve of the next go to the queue together, and the next job is
- * begun as soon as it is there: where answers have to be stored first, the handler runs meanwhile.
- * No job is taken before there is a thread to run it.
+ * The answer to one job and the reserve of the next go to the queue together. The next handler is
+ * begun when both have come back: an answer that the queue could not take is then owed at once, and
+ * not when a handler of ten minutes returns. No job is taken before there is a thread to run it.
  */
 #include "task/inside.h"
 #include "util/clock.h"
@@ -19,7 +19,7 @@
 /* A reserve that waits for ever would not show that the queue answers. */
 #define TAKE_MS 60000
 /* While too many answers are owed it looks again that often. */
-#define OWED_LOOK_MS 50
+#define OWED_LOOK_MS 1000
 
 static void on_answered(bide_op *op)
 {
@@ -220,9 +220,8 @@ static void tell_started(const struct bide_context *context)
     bi_worker_event(context->worker, &event);
 }
 
-static bool is_failure(const struct bide_context *context, int outcome)
+static bool is_failure(int outcome, int told)
 {
-    int told = atomic_load(&context->told);
     return outcome != BIDE_DONE && outcome != BIDE_SNOOZE && told != BIDE_REASON_STOPPING &&
            told != BIDE_REASON_CANCELLED && told != BIDE_REASON_LEASE_LOST;
 }
@@ -252,20 +251,16 @@ static bool run(struct slot *slot)
     context->entry = bi_worker_entry(worker, context->job.topic);
     atomic_fetch_add_explicit(&slot->runs, 1, memory_order_relaxed);
     bi_context_begin(context);
-    if (bi_keeper_has_cancel(&worker->keeper, context->job.id, &slot->cancels)) {
-        pthread_mutex_lock(&context->lock);
-        bi_context_tell(context, BIDE_REASON_CANCELLED);
-        pthread_mutex_unlock(&context->lock);
-    }
+    bi_keeper_check_cancel(&worker->keeper, slot);
     tell_started(context);
     int outcome = run_handler(context);
+    int told = atomic_load(&context->told);
     context->buries = outcome == BIDE_BURY;
-    if (is_failure(context, outcome) && context->entry->fall != NULL)
+    if (is_failure(outcome, told) && context->entry->fall != NULL)
         fall_back(context);
     bool own = bi_context_end(context);
-    await_answer(slot);
     if (own)
-        bi_answer_make(&slot->answer, context, outcome);
+        bi_answer_make(&slot->answer, context, outcome, told);
     bi_context_clear(context);
     return own;
 }
@@ -274,7 +269,6 @@ static bool run(struct slot *slot)
 static void give_back_unbegun(struct slot *slot)
 {
     struct bide_context *context = &slot->context;
-    await_answer(slot);
     context->entry = bi_worker_entry(slot->worker, context->job.topic);
     context->started = bi_clock_boot();
     context->lease_end = context->started + context->job.left_ms * 1000;
@@ -287,12 +281,13 @@ void bi_slot_work(struct slot *slot)
 {
     bool answer = false;
     bool over = false;
-    bide_worker *before = bi_worker_here();
-    bi_worker_set_here(slot->worker);
+    struct here here;
+    bi_worker_enter(&here, slot->worker);
     while (!over && !is_stopping(slot)) {
         submit(slot, answer, true);
         answer = false;
         await_take(slot);
+        await_answer(slot);
         if (!has_job(slot, &over))
             continue;
         if (is_stopping(slot)) {
@@ -309,5 +304,5 @@ void bi_slot_work(struct slot *slot)
     if (answer)
         submit(slot, true, false);
     await_answer(slot);
-    bi_worker_set_here(before);
+    bi_worker_leave(&here);
 }

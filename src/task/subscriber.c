@@ -11,18 +11,29 @@
 /* After a feed broke, or could not be had. */
 #define SUBSCRIBE_US 5000000
 
-bool bi_keeper_has_cancel(struct keeper *keeper, uint64_t id, uint64_t *seen)
+void bi_keeper_check_cancel(struct keeper *keeper, struct slot *slot)
 {
     uint64_t cancels = atomic_load(&keeper->cancels);
-    if (cancels == *seen)
-        return false;
+    uint64_t missed = cancels - slot->cancels;
+    struct bide_context *context = &slot->context;
+    if (missed == 0)
+        return;
     bool found = false;
     pthread_mutex_lock(&keeper->lock);
     for (size_t i = 0; i < CANCELS_KEPT; i++)
-        found = found || keeper->ring[i] == id;
+        found = found || keeper->ring[i] == context->job.id;
     pthread_mutex_unlock(&keeper->lock);
-    *seen = cancels;
-    return found;
+    slot->cancels = cancels;
+    pthread_mutex_lock(&context->lock);
+    if (found)
+        bi_context_tell(context, BIDE_REASON_CANCELLED);
+    else if (missed > CANCELS_KEPT)
+        context->look_at = context->started; /* it may have been among those that are forgotten */
+    pthread_mutex_unlock(&context->lock);
+    if (!found && missed > CANCELS_KEPT) {
+        atomic_store(&keeper->deaf, true);
+        bi_keeper_want(keeper, context->started);
+    }
 }
 
 /* Somebody wants the job to stop. It is kept in mind for a slot that has taken the job, but not
@@ -67,17 +78,21 @@ static void do_without(struct keeper *keeper, int code, int64_t now)
 }
 
 /* The next job that is to be looked at; *due is when, if it is later. */
-static struct slot *next_look(const struct keeper *keeper, int64_t now, int64_t *due)
+static struct slot *next_look(struct keeper *keeper, int64_t now, int64_t *due)
 {
-    for (uint32_t i = 0; i < keeper->worker->options.threads; i++) {
-        struct slot *slot = &keeper->worker->slots[i];
+    uint32_t threads = keeper->worker->options.threads;
+    for (uint32_t i = 0; i < threads; i++) {
+        uint32_t index = (keeper->look_next + i) % threads;
+        struct slot *slot = &keeper->worker->slots[index];
         struct bide_context *context = &slot->context;
         pthread_mutex_lock(&context->lock);
         bool running = context->running;
         int64_t at = context->look_at;
         pthread_mutex_unlock(&context->lock);
-        if (running && at <= now)
+        if (running && at <= now) {
+            keeper->look_next = index;
             return slot;
+        }
         if (running)
             *due = bi_sooner(*due, at);
     }
@@ -90,8 +105,8 @@ static bool begin_look(struct keeper *keeper, struct slot *slot, int64_t now)
     pthread_mutex_lock(&context->lock);
     context->look_at = now + LOOK_US;
     bool running = context->running;
-    uint64_t id = context->job.id;
-    keeper->look_token = context->job.token;
+    uint64_t id = running ? context->job.id : 0;
+    keeper->look_token = running ? context->job.token : 0;
     pthread_mutex_unlock(&context->lock);
     if (!running)
         return false;
@@ -141,9 +156,13 @@ static int64_t tend_looks(struct keeper *keeper, int64_t now)
 
 void bi_subscriber_stop(struct keeper *keeper)
 {
-    if (keeper->feed != NULL)
-        bide_unsubscribe(keeper->worker->queue, keeper->feed);
+    if (keeper->feed == NULL)
+        return;
+    bi_keeper_arm(keeper, &keeper->leave, BIDE_OP_UNSUBSCRIBE);
+    keeper->leave.feed = (bide_feed_args){.feed = keeper->feed};
     keeper->feed = NULL;
+    keeper->leaving = true;
+    bi_keeper_submit(keeper, &keeper->leave);
 }
 
 static void listen_on(struct keeper *keeper)
@@ -193,6 +212,7 @@ static void finish_subscribe(struct keeper *keeper, int64_t now)
 
 void bi_subscriber_finish(struct keeper *keeper, int64_t now)
 {
+    bi_keeper_came_back(&keeper->leaving, &keeper->leave);
     finish_subscribe(keeper, now);
     finish_listen(keeper, now);
     finish_look(keeper);
@@ -200,7 +220,8 @@ void bi_subscriber_finish(struct keeper *keeper, int64_t now)
 
 static int64_t tend_feed(struct keeper *keeper, int64_t now)
 {
-    if (keeper->feed != NULL || keeper->subscribing || atomic_load(&keeper->quit))
+    if (keeper->feed != NULL || keeper->subscribing || keeper->leaving ||
+        atomic_load(&keeper->quit))
         return NEVER;
     if (now < keeper->subscribe_at)
         return keeper->subscribe_at;

@@ -37,11 +37,13 @@ static void remove_owed(bide_worker *worker, struct answer *owed)
     while (*at != owed)
         at = &(*at)->next;
     *at = owed->next;
-    worker->owed_count--;
+    bool wanted = worker->owed_count-- == worker->options.threads;
     pthread_mutex_unlock(&worker->lock);
     bi_answer_clear(owed);
     free(owed);
     bi_worker_tell(worker);
+    for (uint32_t i = 0; wanted && i < worker->options.threads; i++)
+        bi_slot_wake(&worker->slots[i]); /* jobs may be taken again */
 }
 
 /* The first of the list; what follows an answer stays where it is until it is removed. */

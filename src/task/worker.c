@@ -17,16 +17,25 @@
 /* A handler that was told to stop has that long to return. */
 #define GRACE_US 1000000
 
-static _Thread_local bide_worker *here;
+static _Thread_local const struct here *innermost;
 
-bide_worker *bi_worker_here(void)
+void bi_worker_enter(struct here *here, const bide_worker *worker)
 {
-    return here;
+    *here = (struct here){worker, innermost};
+    innermost = here;
 }
 
-void bi_worker_set_here(bide_worker *worker)
+void bi_worker_leave(const struct here *here)
 {
-    here = worker;
+    innermost = here->before;
+}
+
+bool bi_worker_is_here(const bide_worker *worker)
+{
+    const struct here *here = innermost;
+    while (here != NULL && here->worker != worker)
+        here = here->before;
+    return here != NULL;
 }
 
 /* ---- making ---- */
@@ -260,6 +269,16 @@ static int64_t stop_end(const bide_worker *worker)
     return timeout_ms < 0 ? NEVER : bi_clock_boot() + timeout_ms * 1000;
 }
 
+static int say_not_ended(bide_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool runs = worker->slots_left > 0;
+    pthread_mutex_unlock(&worker->lock);
+    return bi_error_set(BIDE_TIMED_OUT,
+                        runs ? "worker_stop: handlers still run; their jobs were given back"
+                             : "worker_stop: the queue does not answer");
+}
+
 int bi_worker_stop(bide_worker *worker)
 {
     worker->state = WORKER_STOPS;
@@ -273,8 +292,7 @@ int bi_worker_stop(bide_worker *worker)
     }
     if (reap(worker, bi_clock_boot() + GRACE_US))
         return BIDE_OK;
-    return bi_error_set(BIDE_TIMED_OUT,
-                        "worker_stop: handlers still run; their jobs were given back");
+    return say_not_ended(worker);
 }
 
 int bide_worker_stop(bide_worker *worker)
@@ -282,7 +300,7 @@ int bide_worker_stop(bide_worker *worker)
     bi_error_clear();
     if (worker == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_stop: worker is NULL");
-    if (here == worker)
+    if (bi_worker_is_here(worker))
         return bi_error_set(BIDE_ECALLBACK, "worker_stop: called by one of its own handlers");
     pthread_mutex_lock(&worker->life);
     int code = worker->state == WORKER_IDLE ? BIDE_OK : bi_worker_stop(worker);
@@ -295,7 +313,7 @@ int bide_worker_free(bide_worker *worker)
     bi_error_clear();
     if (worker == NULL)
         return BIDE_OK;
-    if (here == worker)
+    if (bi_worker_is_here(worker))
         return bi_error_set(BIDE_ECALLBACK, "worker_free: called by one of its own handlers");
     if (bide_worker_stop(worker) != BIDE_OK) {
         await_end(worker, NEVER);
@@ -327,7 +345,7 @@ int bi_worker_prepare(bide_worker *worker)
     if (worker->state == WORKER_RUNS)
         return bi_error_set(BIDE_EBUSY, "worker_start: the worker runs already");
     if (worker->state == WORKER_STOPS && !reap(worker, bi_clock_boot()))
-        return bi_error_set(BIDE_EBUSY, "worker_start: a handler of before the stop still runs");
+        return bi_error_set(BIDE_EBUSY, "worker_start: what ran before the stop has not ended yet");
     atomic_store(&worker->stopping, false);
     atomic_store(&worker->starved, 0);
     lower_end(worker);
@@ -340,24 +358,32 @@ int bi_worker_prepare(bide_worker *worker)
 static void *slot_main(void *arg)
 {
     struct slot *slot = arg;
+    /* Not before all of them are there. */
+    pthread_mutex_lock(&slot->worker->lock);
+    pthread_mutex_unlock(&slot->worker->lock);
     bi_slot_work(slot);
     bi_worker_end_slot(slot->worker);
     return NULL;
 }
 
+/* They run the program's code, so they have the signal mask of whoever starts them. If one cannot
+ * be had the others end without having taken a job. */
 static bool start_slots(bide_worker *worker)
 {
-    for (uint32_t i = 0; i < worker->options.threads; i++) {
-        struct slot *slot = &worker->slots[i];
-        slot->started = bi_thread_start(&slot->thread, slot_main, slot);
-        if (!slot->started) {
-            pthread_mutex_lock(&worker->lock);
-            worker->slots_left -= worker->options.threads - i;
-            pthread_mutex_unlock(&worker->lock);
-            return false;
-        }
+    uint32_t started = 0;
+    uint32_t threads = worker->options.threads;
+    pthread_mutex_lock(&worker->lock);
+    for (; started < threads; started++) {
+        struct slot *slot = &worker->slots[started];
+        slot->started = pthread_create(&slot->thread, NULL, slot_main, slot) == 0;
+        if (!slot->started)
+            break;
     }
-    return true;
+    worker->slots_left = started;
+    if (started < threads)
+        atomic_store(&worker->stopping, true);
+    pthread_mutex_unlock(&worker->lock);
+    return started == threads;
 }
 
 int bide_worker_start(bide_worker *worker)
