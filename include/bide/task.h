@@ -45,7 +45,8 @@ typedef struct bide_task {
     const char *name BIDE_DEFAULT_(NULL);              /* as in BIDE_TASK */
     const bide_type *(*type)(void)BIDE_DEFAULT_(NULL); /* of its data */
     const char *topic BIDE_DEFAULT_(NULL);             /* the name, if not said */
-    /* Unique by these fields: "customer" or "customer, month"; NULL: not unique. */
+    /* Unique by these fields: "customer" or "customer, month"; NULL: not unique. A job that runs
+     * has its key: what its handler publishes under the same one is refused. */
     const char *key BIDE_DEFAULT_(NULL);
     bide_conflict conflict BIDE_DEFAULT_(BIDE_REJECT); /* with a key: or BIDE_REPLACE */
     bool key_hold_retained BIDE_DEFAULT_(false); /* hold the key while a result is kept, too */
