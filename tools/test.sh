@@ -22,7 +22,7 @@ format      120  clang-format has nothing to change
 tidy        600  clang-tidy has nothing to say
 unit        480  unit tests
 contract   1200  contract suite
-examples    480  every example does what it says
+examples    480  every example, and those of the README, do what they say
 sim         600  simulator, 1.2 million steps
 fault       800  loss of power, failing and full disks, kill -9
 wire        600  transcripts of the protocol, on bided and on beanstalkd
@@ -168,20 +168,7 @@ step_tidy() { build_clang && check tools/check-tidy.sh build-clang; }
 step_unit() { build_gcc && run_unit build-gcc; }
 # shellcheck disable=SC2086
 step_contract() { build_gcc && run_contract build-gcc $urls; }
-step_examples() {
-    local source
-    build_gcc || return 1
-    for source in examples/quickstart.c examples/workers.c examples/eventloop.c; do
-        check timeout 60 "build-gcc/$(basename "$source" .c)"
-    done
-    local folder
-    folder=$(mktemp -d) || return 1
-    for source in workers eventloop; do
-        check timeout 60 "build-gcc/$source" "sqlite:$folder/$source.db"
-    done
-    check timeout 60 build-gcc/durable "$folder/durable.db"
-    rm -rf "$folder"
-}
+step_examples() { build_gcc && check_counted tools/check-examples.sh build-gcc; }
 run_fault() { # build directory, rounds of kill -9
     check_counted "${run[@]}" "$1/fault"
     check_counted "${run[@]}" "$1/kill" --rounds "$2" --seed 1
