@@ -32,7 +32,7 @@ serverbench 120  the benchmarks of servers and workers run, and say what they la
 interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   600  bided as a program: flags, file, sockets, signals, log, privileges
 robust      480  bided in rough hands: storms, clients that do not read, babble, kill -9
-bare        600  without SQLite: builds, and has the queue in memory
+bare        600  without SQLite and JSON: builds, has the queue in memory and tasks of bytes
 asan       1800  unit, contract, simulator, fault, robust with the address and undefined sanitizers
 tsan       1800  unit, contract, robust with the thread sanitizer
 '
@@ -225,14 +225,15 @@ step_interop() {
 
 step_operation() { build_gcc && check_counted build-gcc/operation; }
 
-# What a machine without libsqlite3-dev has.
+# What a machine without libsqlite3-dev and libjansson-dev has.
 step_bare() {
-    build bare gcc -Dsqlite=disabled || return 1
+    build bare gcc -Dsqlite=disabled -Djansson=disabled || return 1
     check_counted build-bare/contract memory:
     check test "$(build-bare/contract sqlite: 2>&1 | grep -c 'built without libsqlite3-dev')" -gt 0
     check test "$(build-bare/bided --config=/dev/null --check-config 2>&1 |
         grep -c 'say --url memory:')" -gt 0
     check build-bare/bided --config=/dev/null --url memory: --check-config
+    check_unit build-bare/tests/test_type_bytes
 }
 
 step_sim() { build_gcc && run_sim build-gcc 30000 1-20 21-40; }

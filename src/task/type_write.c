@@ -94,18 +94,44 @@ static json_t *write_double(struct writing *writing, const struct trail *at,
     return made(writing, json_real(value));
 }
 
+/* The bytes of the character at the text, which has at least one; 0: it is none. By RFC 3629, so
+ * nothing longer than it need be, no surrogates, nothing above U+10FFFF. */
+static size_t utf8_size(const unsigned char *text, size_t length)
+{
+    unsigned char first = text[0];
+    size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (size == 1)
+        return 1;
+    if (first < 0xc2 || first > 0xf4 || size > length)
+        return 0;
+    for (size_t i = 1; i < size; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    bool longer = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
+    bool beyond = (first == 0xed && text[1] > 0x9f) || (first == 0xf4 && text[1] > 0x8f);
+    return longer || beyond ? 0 : size;
+}
+
+/* jansson would check, too, but not say whether text or memory is to blame. */
+static bool is_utf8(const char *text, size_t length)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    while (length > 0) {
+        size_t size = utf8_size(at, length);
+        if (size == 0)
+            return false;
+        at += size;
+        length -= size;
+    }
+    return true;
+}
+
 static json_t *write_chars(struct writing *writing, const struct trail *at, const char *text,
                            size_t length)
 {
-    json_t *json = json_stringn(text, length);
-    if (json != NULL)
-        return json;
-    /* It is not UTF-8, or there is no memory: if there is, it was not. */
-    json = made(writing, json_stringn_nocheck(text, length));
-    if (json == NULL)
-        return NULL;
-    json_decref(json);
-    return failed(writing, bi_trail_refuse(at, "the text is not UTF-8"));
+    if (!is_utf8(text, length))
+        return failed(writing, bi_trail_refuse(at, "the text is not UTF-8"));
+    return made(writing, json_stringn_nocheck(text, length));
 }
 
 static json_t *write_text(struct writing *writing, const struct trail *at, const void *from)

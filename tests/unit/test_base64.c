@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "task/base64.h"
+
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Of RFC 4648, and two with the last letters of the alphabet. */
+static const struct {
+    const char *bytes;
+    const char *text;
+} vectors[] = {
+    {"", ""},
+    {"f", "Zg=="},
+    {"fo", "Zm8="},
+    {"foo", "Zm9v"},
+    {"foob", "Zm9vYg=="},
+    {"fooba", "Zm9vYmE="},
+    {"foobar", "Zm9vYmFy"},
+    {"\xfb\xef\xbe", "++++"},
+    {"\xff\xff\xff", "////"},
+};
+
+/* Reads a text that lies in memory of its own, so that nothing behind it is read unseen. */
+static bool read_text(const char *text, size_t length, void *bytes, size_t *size)
+{
+    char *copy = malloc(length + 1);
+    assert_non_null(copy);
+    memcpy(copy, text, length);
+    bool good = bi_base64_size(copy, length, size) && bi_base64_read(copy, length, bytes);
+    free(copy);
+    return good;
+}
+
+static bool is_read(const char *text)
+{
+    char bytes[64];
+    size_t size;
+    return read_text(text, strlen(text), bytes, &size);
+}
+
+static void bytes_are_written_as_the_rfc_says(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(vectors); i++) {
+        size_t size = strlen(vectors[i].bytes);
+        char text[16] = "untouched";
+        assert_int_equal(bi_base64_text_size(size), strlen(vectors[i].text));
+        bi_base64_write(vectors[i].bytes, size, text);
+        assert_memory_equal(text, vectors[i].text, strlen(vectors[i].text));
+    }
+}
+
+static void texts_are_read_as_the_rfc_says(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(vectors); i++) {
+        char bytes[16];
+        size_t size;
+        assert_true(read_text(vectors[i].text, strlen(vectors[i].text), bytes, &size));
+        assert_int_equal(size, strlen(vectors[i].bytes));
+        assert_memory_equal(bytes, vectors[i].bytes, size);
+    }
+}
+
+static void all_bytes_of_all_lengths_come_back(void **state)
+{
+    (void)state;
+    unsigned char bytes[256], back[256];
+    char text[400];
+    for (unsigned i = 0; i < 256; i++)
+        bytes[i] = (unsigned char)(i * 37 + 11);
+    for (size_t size = 0; size <= sizeof(bytes); size++) {
+        size_t read;
+        bi_base64_write(bytes, size, text);
+        assert_true(read_text(text, bi_base64_text_size(size), back, &read));
+        assert_int_equal(read, size);
+        assert_memory_equal(back, bytes, size);
+    }
+}
+
+static void no_more_is_written_than_was_said(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size < 8; size++) {
+        size_t length = bi_base64_text_size(size);
+        char *text = malloc(length + 1);
+        assert_non_null(text);
+        text[length] = '!';
+        bi_base64_write("1234567", size, text);
+        assert_int_equal(text[length], '!');
+        free(text);
+    }
+}
+
+static void what_is_not_base64_is_refused(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "Z",    "Zg",       "Zg=",      "Zm9vY",    "====", "=",      "Z===",  "=Zg=", "Zg=v",
+        "Z=g=", "Zm9v====", "Zg==Zg==", "Zm8=Zm9v", "Zm 9", "Zm9v\n", "Zm9\n", " Zm9", "Zm-_",
+        "Zm9*", "Zm9\xff",  "Zm.v",     "[m9v",     "@m9v", "`m9v",   "{m9v",  "Zm9:", "Zm9,",
+    };
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        if (is_read(texts[i]))
+            fail_msg("\"%s\" was read", texts[i]);
+}
+
+static void a_nul_is_no_letter(void **state)
+{
+    (void)state;
+    char bytes[8];
+    size_t size;
+    assert_false(read_text("Zm\0v", 4, bytes, &size));
+}
+
+/* Otherwise two texts would be the same bytes. */
+static void bits_behind_the_last_byte_are_refused(void **state)
+{
+    (void)state;
+    assert_true(is_read("Zg=="));
+    assert_false(is_read("Zh=="));
+    assert_false(is_read("Zo=="));
+    assert_true(is_read("Zm8="));
+    assert_false(is_read("Zm9="));
+    assert_false(is_read("Zm+="));
+}
+
+static void a_size_that_cannot_be_counted_is_told(void **state)
+{
+    (void)state;
+    assert_int_equal(bi_base64_text_size(SIZE_MAX), SIZE_MAX);
+    assert_int_equal(bi_base64_text_size(3), 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_written_as_the_rfc_says),
+        cmocka_unit_test(texts_are_read_as_the_rfc_says),
+        cmocka_unit_test(all_bytes_of_all_lengths_come_back),
+        cmocka_unit_test(no_more_is_written_than_was_said),
+        cmocka_unit_test(what_is_not_base64_is_refused),
+        cmocka_unit_test(a_nul_is_no_letter),
+        cmocka_unit_test(bits_behind_the_last_byte_are_refused),
+        cmocka_unit_test(a_size_that_cannot_be_counted_is_told),
+    };
+    return cmocka_run_group_tests_name("base64", tests, NULL, NULL);
+}
