@@ -231,16 +231,18 @@ BIDE_API int bide_worker_start(bide_worker *worker);
 BIDE_API int bide_worker_stop(bide_worker *worker);
 
 /* Asks it to stop, and does not wait: takes no more jobs. May be called from handlers, but not from
- * signal handlers. Before it can be started again bide_worker_stop() must have been called. */
+ * signal handlers. A worker that does not run hears nothing of it; one that did must be stopped by
+ * bide_worker_stop() before it is started again. */
 BIDE_API int bide_worker_quit(bide_worker *worker);
 /* The same, by a handler that has only its context. */
 BIDE_API int bide_context_quit(bide_context *context);
 
 /*
  * Starts the worker, waits for SIGINT or SIGTERM, bide_worker_quit(), or the queue's shutdown, and
- * stops it. The two signals have a handler of the library's until the first of them comes, unless
- * they are ignored; a second one does what it did before. Answers as start and stop; BIDE_EBUSY: 16
- * workers run like this already.
+ * stops it. The two signals have a handler of the library's meanwhile, unless they are ignored. While
+ * it stops SIGINT does what it did before, so that a second Ctrl-C ends a program that does not want
+ * to end; a second SIGTERM does nothing. Answers as start and stop; BIDE_EBUSY: 16 workers run like
+ * this already.
  */
 BIDE_API int bide_worker_run(bide_worker *worker);
 

@@ -346,7 +346,8 @@ int bide_context_result_type(bide_context *context, const bide_type *type, const
     return code;
 }
 
-static void keep_text(bide_context *context, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void keep_text(bide_context *context,
+                                                            const char *format, va_list args)
 {
     context->error_size = 0;
     if (format == NULL || vsnprintf(context->error, sizeof(context->error), format, args) < 0)

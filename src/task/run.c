@@ -16,9 +16,6 @@
 #define RUNS_MAX 16
 static _Atomic int run_fds[RUNS_MAX];
 
-static const int run_signals[] = {SIGINT, SIGTERM};
-#define SIGNALS (sizeof(run_signals) / sizeof(run_signals[0]))
-
 /* On any thread, at any time. */
 static void on_signal(int number)
 {
@@ -33,51 +30,49 @@ static void on_signal(int number)
     errno = before;
 }
 
-/* What the signals did before the first of the runs began. */
-static pthread_mutex_t runs_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sigaction before_runs[SIGNALS];
-static unsigned run_count;
+/* A signal, what it did before the first of the runs began, and how many want to hear of it. */
+static struct heard {
+    int number;
+    unsigned count;
+    struct sigaction before;
+} heard[] = {{.number = SIGINT}, {.number = SIGTERM}};
+enum { HEARD_INT, HEARD_TERM };
+static pthread_mutex_t heard_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void catch_signals(void)
+/* Unless it is ignored, as nohup and shells ask for. */
+static void hear(struct heard *signal)
 {
     struct sigaction ours = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&ours.sa_mask);
-    for (size_t i = 0; i < SIGNALS; i++) {
-        sigaction(run_signals[i], NULL, &before_runs[i]);
-        if (before_runs[i].sa_handler != SIG_IGN) /* as nohup and shells ask for */
-            sigaction(run_signals[i], &ours, NULL);
-    }
+    if (signal->count++ > 0)
+        return;
+    sigaction(signal->number, NULL, &signal->before);
+    if (signal->before.sa_handler != SIG_IGN)
+        sigaction(signal->number, &ours, NULL);
 }
 
-static void let_signals_go(void)
+static void hear_no_more(struct heard *signal)
 {
-    for (size_t i = 0; i < SIGNALS; i++)
-        sigaction(run_signals[i], &before_runs[i], NULL);
+    pthread_mutex_lock(&heard_lock);
+    if (--signal->count == 0)
+        sigaction(signal->number, &signal->before, NULL);
+    pthread_mutex_unlock(&heard_lock);
 }
 
 /* A place among those who hear of signals; RUNS_MAX: there is none. */
 static size_t begin_hearing(const bide_worker *worker)
 {
     size_t place = 0;
-    pthread_mutex_lock(&runs_lock);
+    pthread_mutex_lock(&heard_lock);
     while (place < RUNS_MAX && atomic_load(&run_fds[place]) != 0)
         place++;
     if (place < RUNS_MAX) {
-        if (run_count++ == 0)
-            catch_signals();
         atomic_store(&run_fds[place], worker->end_fd + 1);
+        hear(&heard[HEARD_INT]);
+        hear(&heard[HEARD_TERM]);
     }
-    pthread_mutex_unlock(&runs_lock);
+    pthread_mutex_unlock(&heard_lock);
     return place;
-}
-
-static void end_hearing(size_t place)
-{
-    pthread_mutex_lock(&runs_lock);
-    atomic_store(&run_fds[place], 0);
-    if (--run_count == 0)
-        let_signals_go();
-    pthread_mutex_unlock(&runs_lock);
 }
 
 static void await_end(const bide_worker *worker)
@@ -98,13 +93,16 @@ int bide_worker_run(bide_worker *worker)
     if (code != BIDE_OK)
         return code;
     size_t place = begin_hearing(worker);
-    if (place < RUNS_MAX) {
-        await_end(worker);
-        end_hearing(place); /* whoever presses Ctrl-C twice does not want to wait */
-    }
-    code = bide_worker_stop(worker);
-    if (place == RUNS_MAX)
+    if (place == RUNS_MAX) {
+        bide_worker_stop(worker);
         return bi_error_set(BIDE_EBUSY, "worker_run: %d workers run already", RUNS_MAX);
+    }
+    await_end(worker);
+    /* Whoever presses Ctrl-C twice does not want to wait; but supervisors may say SIGTERM twice. */
+    hear_no_more(&heard[HEARD_INT]);
+    code = bide_worker_stop(worker);
+    atomic_store(&run_fds[place], 0);
+    hear_no_more(&heard[HEARD_TERM]);
     return code;
 }
 

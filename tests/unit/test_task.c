@@ -59,7 +59,7 @@ static int close_queue(void **state)
 /* A task of bills with this key. */
 static bide_task keyed(const char *key)
 {
-    bide_task task = bide_task_plain;
+    bide_task task = bide_task_of_plain;
     task.key = key;
     return task;
 }
@@ -150,10 +150,10 @@ static void a_body_that_is_too_big_is_told_as_put_does(void **state)
 
 static void arguments_that_are_null_are_refused(void **state)
 {
-    bide_task untyped = {.name = "untyped"}, nameless = {.type = bide_type_bill};
-    assert_int_equal(bide_task_publish(NULL, &bide_task_plain, &bill, NULL, NULL), BIDE_EINVAL);
+    bide_task untyped = {.name = "untyped"}, nameless = {.type = bide_type_of_bill};
+    assert_int_equal(bide_task_publish(NULL, &bide_task_of_plain, &bill, NULL, NULL), BIDE_EINVAL);
     assert_int_equal(bide_task_publish(*state, NULL, &bill, NULL, NULL), BIDE_EINVAL);
-    assert_int_equal(bide_task_publish(*state, &bide_task_plain, NULL, NULL, NULL), BIDE_EINVAL);
+    assert_int_equal(bide_task_publish(*state, &bide_task_of_plain, NULL, NULL, NULL), BIDE_EINVAL);
     assert_string_equal(bide_last_error(), "publish: queue, task or data is NULL");
     assert_int_equal(bide_task_publish(*state, &untyped, &bill, NULL, NULL), BIDE_EINVAL);
     assert_int_equal(bide_task_publish(*state, &nameless, &bill, NULL, NULL), BIDE_EINVAL);
@@ -163,7 +163,7 @@ static void arguments_that_are_null_are_refused(void **state)
 
 static void a_task_without_a_topic_has_its_name(void **state)
 {
-    bide_task task = {.name = "named", .type = bide_type_bill};
+    bide_task task = {.name = "named", .type = bide_type_of_bill};
     bide_topic_stats stats;
     assert_int_equal(bide_task_publish(*state, &task, &bill, NULL, NULL), BIDE_OK);
     assert_int_equal(bide_topic_get_stats(*state, "named", &stats), BIDE_OK);
@@ -172,7 +172,7 @@ static void a_task_without_a_topic_has_its_name(void **state)
 
 static void a_topic_that_is_none_is_refused_as_put_does(void **state)
 {
-    bide_task task = {.topic = "no topic", .type = bide_type_bill};
+    bide_task task = {.topic = "no topic", .type = bide_type_of_bill};
     assert_int_equal(bide_task_publish(*state, &task, &bill, NULL, NULL), BIDE_EINVAL);
     assert_non_null(strstr(bide_last_error(), "no topic"));
 }
@@ -265,7 +265,7 @@ static void an_expiry_of_the_options_wins(void **state)
 
 static void an_expiry_that_makes_no_sense_is_refused(void **state)
 {
-    bide_task task = bide_task_plain;
+    bide_task task = bide_task_of_plain;
     task.expires_in_ms = -1;
     assert_int_equal(bide_task_publish(*state, &task, &bill, NULL, NULL), BIDE_EINVAL);
     assert_string_equal(bide_last_error(),

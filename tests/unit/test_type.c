@@ -45,7 +45,7 @@ BIDE_TYPE(narrow, struct narrow, BIDE_FIELD(narrow));
 
 static void assert_number(double value, const char *json)
 {
-    assert_written(bide_type_number(), &(struct number){value}, json);
+    assert_written(bide_type_of_number(), &(struct number){value}, json);
 }
 
 /* ---- what is written ---- */
@@ -54,7 +54,7 @@ static void a_struct_is_written_as_the_header_shows(void **state)
 {
     (void)state;
     struct line line = {"tea", 2};
-    assert_written(bide_type_line(), &line, "{\"article\":\"tea\",\"count\":2}");
+    assert_written(bide_type_of_line(), &line, "{\"article\":\"tea\",\"count\":2}");
 }
 
 static void every_kind_and_shape_of_field_is_written(void **state)
@@ -110,14 +110,14 @@ static void every_kind_and_shape_of_field_is_written(void **state)
         .line_count = 1,
         .tree = &tree,
     };
-    assert_written(bide_type_all(), &all, ALL_JSON);
+    assert_written(bide_type_of_all(), &all, ALL_JSON);
 }
 
 static void what_is_optional_and_missing_is_left_out(void **state)
 {
     (void)state;
     struct all all = {.text = "", .line = {"", 0}, .if_number = 5, .if_text = "not there"};
-    assert_written(bide_type_all(), &all,
+    assert_written(bide_type_of_all(), &all,
                    "{\"yes\":false,\"i8\":0,\"i16\":0,\"i32\":0,\"i64\":0,\"u8\":0,\"u16\":0,"
                    "\"u32\":0,\"u64\":0,\"color\":0,\"narrow\":0.0,\"wide\":0.0,\"text\":\"\","
                    "\"chars\":\"\",\"bytes\":\"\",\"maybe_number\":0,\"flags\":[],\"numbers\":[],"
@@ -129,7 +129,7 @@ static void text_is_escaped_where_json_wants_it(void **state)
 {
     (void)state;
     struct line line = {"\"\\/\b\f\n\r\t\x01\x7f", 0};
-    assert_written(bide_type_line(), &line,
+    assert_written(bide_type_of_line(), &line,
                    "{\"article\":\"\\\"\\\\/\\b\\f\\n\\r\\t\\u0001\x7f\",\"count\":0}");
 }
 
@@ -227,9 +227,9 @@ static void large_values_are_written_whole(void **state)
 static void a_missing_text_that_is_not_optional_is_refused(void **state)
 {
     (void)state;
-    assert_refused(bide_type_line(), &(struct line){NULL, 1}, "line.article: it is NULL");
+    assert_refused(bide_type_of_line(), &(struct line){NULL, 1}, "line.article: it is NULL");
     struct all all = {.text = "", .line = {"", 0}, .has_text = true};
-    assert_refused(bide_type_all(), &all, "all.if_text: it is NULL");
+    assert_refused(bide_type_of_all(), &all, "all.if_text: it is NULL");
 }
 
 static void text_that_is_not_utf8_is_refused(void **state)
@@ -253,7 +253,7 @@ static void text_that_is_not_utf8_is_refused(void **state)
         "\xe2\x82(",
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++)
-        assert_refused(bide_type_line(), &(struct line){texts[i], 1},
+        assert_refused(bide_type_of_line(), &(struct line){texts[i], 1},
                        "line.article: the text is not UTF-8");
 }
 
@@ -262,17 +262,17 @@ static void text_in_place_that_does_not_end_is_refused(void **state)
     (void)state;
     struct all all = {.text = "", .line = {"", 0}};
     memset(all.chars, 'x', sizeof(all.chars));
-    assert_refused(bide_type_all(), &all, "all.chars: the text does not end within its 8 bytes");
+    assert_refused(bide_type_of_all(), &all, "all.chars: the text does not end within its 8 bytes");
 }
 
 static void numbers_that_json_has_not_are_refused(void **state)
 {
     (void)state;
-    assert_refused(bide_type_number(), &(struct number){NAN},
+    assert_refused(bide_type_of_number(), &(struct number){NAN},
                    "number.wide: nan cannot be written as JSON");
-    assert_refused(bide_type_number(), &(struct number){-INFINITY},
+    assert_refused(bide_type_of_number(), &(struct number){-INFINITY},
                    "number.wide: -inf cannot be written as JSON");
-    assert_refused(bide_type_narrow(), &(struct narrow){INFINITY},
+    assert_refused(bide_type_of_narrow(), &(struct narrow){INFINITY},
                    "narrow.narrow: inf cannot be written as JSON");
 }
 
@@ -280,10 +280,10 @@ static void what_is_counted_and_not_there_is_refused(void **state)
 {
     (void)state;
     struct all all = {.text = "", .line = {"", 0}, .number_count = 3};
-    assert_refused(bide_type_all(), &all, "all.numbers: it is NULL and has 3 elements");
+    assert_refused(bide_type_of_all(), &all, "all.numbers: it is NULL and has 3 elements");
     all.number_count = 0;
     all.bytes.size = 2;
-    assert_refused(bide_type_all(), &all, "all.bytes: it is NULL and has 2 bytes");
+    assert_refused(bide_type_of_all(), &all, "all.bytes: it is NULL and has 2 bytes");
 }
 
 static void the_path_leads_to_what_is_wrong(void **state)
@@ -292,14 +292,14 @@ static void the_path_leads_to_what_is_wrong(void **state)
     const char *texts[] = {"a", NULL};
     struct line lines[] = {{"a", 1}, {"b", 1}, {"\xff", 1}};
     struct all all = {.text = "", .line = {"", 0}, .texts = texts, .text_count = 2};
-    assert_refused(bide_type_all(), &all, "all.texts[1]: it is NULL");
+    assert_refused(bide_type_of_all(), &all, "all.texts[1]: it is NULL");
     all.text_count = 1;
     all.lines = lines;
     all.line_count = 3;
-    assert_refused(bide_type_all(), &all, "all.lines[2].article: the text is not UTF-8");
+    assert_refused(bide_type_of_all(), &all, "all.lines[2].article: the text is not UTF-8");
     all.line_count = 0;
     all.maybe_line = &lines[2];
-    assert_refused(bide_type_all(), &all, "all.maybe a line.article: the text is not UTF-8");
+    assert_refused(bide_type_of_all(), &all, "all.maybe a line.article: the text is not UTF-8");
 }
 
 static void make_chain(struct node *nodes, size_t count)
@@ -335,10 +335,10 @@ static void a_circle_is_refused(void **state)
     (void)state;
     struct node node = {.value = 1, .next = &node};
     bide_buf *json = NULL;
-    assert_int_equal(bide_type_encode(bide_type_node(), &node, &json), BIDE_EINVAL);
+    assert_int_equal(bide_type_encode(bide_type_of_node(), &node, &json), BIDE_EINVAL);
     assert_non_null(strstr(bide_last_error(), "more than 32 structs in structs"));
     node = (struct node){.value = 1, .children = &node, .child_count = 1};
-    assert_int_equal(bide_type_encode(bide_type_node(), &node, &json), BIDE_EINVAL);
+    assert_int_equal(bide_type_encode(bide_type_of_node(), &node, &json), BIDE_EINVAL);
     assert_non_null(strstr(bide_last_error(), ".children[0]: more than 32 structs in structs"));
     assert_true(strlen(bide_last_error()) < BIDE_ERROR_SIZE);
     assert_memory_equal(bide_last_error(), "...", 3);
@@ -387,7 +387,7 @@ static void lack_of_memory_is_told_and_leaves_nothing(void **state)
     do {
         countdown = ++failed;
         given = 0;
-        code = bide_type_encode(bide_type_all(), all, &json);
+        code = bide_type_encode(bide_type_of_all(), all, &json);
         assert_true(code == BIDE_OK || code == BIDE_ENOMEM);
         assert_true(code == BIDE_OK || json == NULL);
         assert_int_equal(given, 0);

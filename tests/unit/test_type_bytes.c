@@ -21,7 +21,7 @@ static void bytes_are_written_as_they_are(void **state)
     (void)state;
     bide_slice value = {"a\0b\xff", 4};
     bide_buf *body;
-    assert_int_equal(bide_type_encode(bide_type_bytes(), &value, &body), BIDE_OK);
+    assert_int_equal(bide_type_encode(bide_type_of_bytes(), &value, &body), BIDE_OK);
     assert_int_equal(bide_buf_size(body), 4);
     assert_memory_equal(bide_buf_data(body), "a\0b\xff", 4);
     bide_buf_unref(body);
@@ -45,7 +45,7 @@ static void no_bytes_at_all_are_bytes(void **state)
     bide_slice empty = {NULL, 0};
     bide_slice *value = NULL;
     bide_buf *body;
-    assert_int_equal(bide_type_encode(bide_type_bytes(), &empty, &body), BIDE_OK);
+    assert_int_equal(bide_type_encode(bide_type_of_bytes(), &empty, &body), BIDE_OK);
     assert_int_equal(bide_buf_size(body), 0);
     bide_buf_unref(body);
     assert_int_equal(bide_decode(bytes, NULL, 0, &value), BIDE_OK);
@@ -60,7 +60,7 @@ static void bytes_that_are_not_there_are_refused(void **state)
     bide_slice missing = {NULL, 3};
     bide_buf *body = NULL;
     bide_slice *value = NULL;
-    assert_int_equal(bide_type_encode(bide_type_bytes(), &missing, &body), BIDE_EINVAL);
+    assert_int_equal(bide_type_encode(bide_type_of_bytes(), &missing, &body), BIDE_EINVAL);
     assert_string_equal(bide_last_error(), "bytes: they are NULL and 3");
     assert_null(body);
     assert_int_equal(bide_decode(bytes, NULL, 3, &value), BIDE_EINVAL);
@@ -75,11 +75,11 @@ static void arguments_that_are_null_are_refused(void **state)
     bide_buf *body = NULL;
     void *value = NULL;
     assert_int_equal(bide_type_encode(NULL, &word, &body), BIDE_EINVAL);
-    assert_int_equal(bide_type_encode(bide_type_word(), NULL, &body), BIDE_EINVAL);
-    assert_int_equal(bide_type_encode(bide_type_word(), &word, NULL), BIDE_EINVAL);
+    assert_int_equal(bide_type_encode(bide_type_of_word(), NULL, &body), BIDE_EINVAL);
+    assert_int_equal(bide_type_encode(bide_type_of_word(), &word, NULL), BIDE_EINVAL);
     assert_string_equal(bide_last_error(), "encode: type, value or json is NULL");
     assert_int_equal(bide_type_decode(NULL, "{}", 2, &value), BIDE_EINVAL);
-    assert_int_equal(bide_type_decode(bide_type_word(), "{}", 2, NULL), BIDE_EINVAL);
+    assert_int_equal(bide_type_decode(bide_type_of_word(), "{}", 2, NULL), BIDE_EINVAL);
     assert_string_equal(bide_last_error(), "decode: type or value is NULL");
     assert_null(body);
     assert_null(value);

@@ -89,14 +89,14 @@ static const char *object(const char *field, const char *value)
 
 static struct some *must_have(const char *field, const char *value)
 {
-    return must_decode(bide_type_some(), object(field, value));
+    return must_decode(bide_type_of_some(), object(field, value));
 }
 
 static void assert_bad(const char *field, const char *value, const char *sentence)
 {
     char full[BIDE_ERROR_SIZE + 8];
     snprintf(full, sizeof(full), "some.%s", sentence);
-    assert_refused(bide_type_some(), object(field, value), full);
+    assert_refused(bide_type_of_some(), object(field, value), full);
 }
 
 /* ---- what is read ---- */
@@ -104,7 +104,7 @@ static void assert_bad(const char *field, const char *value, const char *sentenc
 static void every_kind_and_shape_of_field_is_read(void **state)
 {
     (void)state;
-    struct all *all = must_decode(bide_type_all(), ALL_JSON);
+    struct all *all = must_decode(bide_type_of_all(), ALL_JSON);
     assert_true(all->yes && all->has_number && all->has_text);
     assert_int_equal(all->i8, INT8_MIN);
     assert_int_equal(all->i64, INT64_MIN);
@@ -134,7 +134,7 @@ static void every_kind_and_shape_of_field_is_read(void **state)
 static void what_was_read_is_written_as_it_was(void **state)
 {
     (void)state;
-    struct all *all = must_decode(bide_type_all(), ALL_JSON);
+    struct all *all = must_decode(bide_type_of_all(), ALL_JSON);
     bide_buf *json;
     assert_int_equal(bide_encode(all, *all, &json), BIDE_OK);
     assert_string_equal(bide_buf_data(json), ALL_JSON);
@@ -149,8 +149,8 @@ static void what_is_missing_or_null_is_zero(void **state)
         "{\"yes\":null,\"i8\":null,\"text\":null,\"chars\":null,\"bytes\":null,\"number\":null,"
         "\"numbers\":null,\"texts\":null,\"line\":null,\"lines\":null}";
     static const unsigned char zeros[sizeof(struct some)];
-    struct some *missing = must_decode(bide_type_some(), "{}");
-    struct some *null = must_decode(bide_type_some(), nulls);
+    struct some *missing = must_decode(bide_type_of_some(), "{}");
+    struct some *null = must_decode(bide_type_of_some(), nulls);
     assert_memory_equal(missing, zeros, sizeof(zeros));
     assert_memory_equal(null, zeros, sizeof(zeros));
     bide_decoded_free(missing);
@@ -160,7 +160,7 @@ static void what_is_missing_or_null_is_zero(void **state)
 static void empty_bytes_are_there_and_an_empty_array_is_not(void **state)
 {
     (void)state;
-    struct some *some = must_decode(bide_type_some(), "{\"bytes\":\"\",\"numbers\":[]}");
+    struct some *some = must_decode(bide_type_of_some(), "{\"bytes\":\"\",\"numbers\":[]}");
     assert_non_null(some->bytes.data);
     assert_int_equal(some->bytes.size, 0);
     assert_null(some->numbers);
@@ -172,7 +172,7 @@ static void what_is_not_described_is_skipped(void **state)
 {
     (void)state;
     struct some *some =
-        must_decode(bide_type_some(),
+        must_decode(bide_type_of_some(),
                     " { \"new\" : {\"a\":[1,{\"b\":null}]} , \"nul\":\"a\\u0000b\",\"i32\" : 7,"
                     "\"I32\":\"no\"\t,\"\":1}\n");
     assert_int_equal(some->i32, 7);
@@ -289,11 +289,11 @@ static void a_number_that_json_itself_cannot_hold_is_refused(void **state)
 {
     (void)state;
     void *value = NULL;
-    assert_int_equal(decode(bide_type_some(), "{\"u64\":18446744073709551615}", &value),
+    assert_int_equal(decode(bide_type_of_some(), "{\"u64\":18446744073709551615}", &value),
                      BIDE_EINVAL);
     assert_non_null(strstr(bide_last_error(), "some: not JSON at byte"));
-    assert_int_equal(decode(bide_type_some(), "{\"wide\":1e999}", &value), BIDE_EINVAL);
-    assert_int_equal(decode(bide_type_some(), "{\"wide\":NaN}", &value), BIDE_EINVAL);
+    assert_int_equal(decode(bide_type_of_some(), "{\"wide\":1e999}", &value), BIDE_EINVAL);
+    assert_int_equal(decode(bide_type_of_some(), "{\"wide\":NaN}", &value), BIDE_EINVAL);
     assert_null(value);
 }
 
@@ -301,7 +301,7 @@ static void doubles_take_any_number_and_floats_what_fits(void **state)
 {
     (void)state;
     struct some *some =
-        must_decode(bide_type_some(), "{\"wide\":3,\"narrow\":3.4028234663852886e38}");
+        must_decode(bide_type_of_some(), "{\"wide\":3,\"narrow\":3.4028234663852886e38}");
     assert_true(some->wide == 3 && some->narrow == FLT_MAX);
     bide_decoded_free(some);
     some = must_have("narrow", "1e-60");
@@ -398,11 +398,11 @@ static void null_in_an_array_is_refused(void **state)
 static void what_is_no_object_is_refused(void **state)
 {
     (void)state;
-    assert_refused(bide_type_line(), "", "line: there is nothing to read");
-    assert_refused(bide_type_line(), "5", "line: an object is wanted, and this is a number");
-    assert_refused(bide_type_line(), "[]", "line: an object is wanted, and this is an array");
-    assert_refused(bide_type_line(), "null", "line: an object is wanted, and this is null");
-    assert_refused(bide_type_line(), "{}", "line.article: it is missing, and not optional");
+    assert_refused(bide_type_of_line(), "", "line: there is nothing to read");
+    assert_refused(bide_type_of_line(), "5", "line: an object is wanted, and this is a number");
+    assert_refused(bide_type_of_line(), "[]", "line: an object is wanted, and this is an array");
+    assert_refused(bide_type_of_line(), "null", "line: an object is wanted, and this is null");
+    assert_refused(bide_type_of_line(), "{}", "line.article: it is missing, and not optional");
 }
 
 static void what_is_not_json_is_refused(void **state)
@@ -432,7 +432,7 @@ static void what_is_not_json_is_refused(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(texts); i++) {
         void *value = NULL;
-        if (decode(bide_type_some(), texts[i], &value) != BIDE_EINVAL)
+        if (decode(bide_type_of_some(), texts[i], &value) != BIDE_EINVAL)
             fail_msg("\"%s\" was read", texts[i]);
         assert_memory_equal(bide_last_error(), "some: not JSON at byte ", 23);
         assert_null(value);
@@ -442,9 +442,9 @@ static void what_is_not_json_is_refused(void **state)
 static void a_field_that_is_there_twice_is_refused(void **state)
 {
     (void)state;
-    assert_refused(bide_type_some(), "{\"i32\":1,\"i32\":1}",
+    assert_refused(bide_type_of_some(), "{\"i32\":1,\"i32\":1}",
                    "some: not JSON at byte 14: duplicate object key near '\"i32\"'");
-    assert_refused(bide_type_some(), "{\"other\":1,\"other\":2}",
+    assert_refused(bide_type_of_some(), "{\"other\":1,\"other\":2}",
                    "some: not JSON at byte 18: duplicate object key near '\"other\"'");
 }
 
@@ -470,16 +470,16 @@ static void structs_nest_to_a_limit(void **state)
 {
     (void)state;
     char *json = make_chain(BIDE_NESTING_MAX);
-    void *value = must_decode(bide_type_node(), json);
+    void *value = must_decode(bide_type_of_node(), json);
     bide_decoded_free(value);
     free(json);
     value = NULL;
     json = make_chain(BIDE_NESTING_MAX + 1);
-    assert_int_equal(decode(bide_type_node(), json, &value), BIDE_EINVAL);
+    assert_int_equal(decode(bide_type_of_node(), json, &value), BIDE_EINVAL);
     assert_non_null(strstr(bide_last_error(), ".next: more than 32 structs in structs"));
     free(json);
     json = make_chain(100000);
-    assert_int_equal(decode(bide_type_node(), json, &value), BIDE_EINVAL);
+    assert_int_equal(decode(bide_type_of_node(), json, &value), BIDE_EINVAL);
     assert_non_null(strstr(bide_last_error(), "maximum parsing depth"));
     free(json);
     assert_null(value);
@@ -495,7 +495,7 @@ static void deep_things_that_are_skipped_end_somewhere(void **state)
     memset(json + size, '[', depth);
     json[size + depth] = 0;
     void *value = NULL;
-    assert_int_equal(decode(bide_type_some(), json, &value), BIDE_EINVAL);
+    assert_int_equal(decode(bide_type_of_some(), json, &value), BIDE_EINVAL);
     assert_non_null(strstr(bide_last_error(), "maximum parsing depth"));
     assert_null(value);
     free(json);
@@ -511,7 +511,7 @@ static void an_array_may_have_many_elements(void **state)
     for (size_t i = 0; i < count; i++)
         at += sprintf(at, "%s\"text %zu\"", i == 0 ? "" : ",", i);
     sprintf(at, "]}");
-    struct some *some = must_decode(bide_type_some(), json);
+    struct some *some = must_decode(bide_type_of_some(), json);
     assert_int_equal(some->text_count, count);
     for (size_t i = 0; i < count; i++) {
         char text[40];
@@ -525,7 +525,7 @@ static void an_array_may_have_many_elements(void **state)
 static void everything_is_aligned(void **state)
 {
     (void)state;
-    struct all *all = must_decode(bide_type_all(), ALL_JSON);
+    struct all *all = must_decode(bide_type_of_all(), ALL_JSON);
     const void *places[] = {all, all->reals, all->numbers, all->texts, all->blobs, all->lines};
     for (size_t i = 0; i < COUNT_OF(places); i++)
         assert_int_equal((uintptr_t)places[i] % _Alignof(max_align_t), 0);
@@ -545,7 +545,7 @@ static void lack_of_our_memory_is_told_and_leaves_nothing(void **state)
     do {
         struct test_alloc test = {.countdown = (uint64_t)++failed};
         struct bi_alloc alloc = test_alloc_of(&test);
-        code = bi_type_read(bide_type_some(), json, strlen(json), &alloc, &value);
+        code = bi_type_read(bide_type_of_some(), json, strlen(json), &alloc, &value);
         assert_true(code == BIDE_OK || code == BIDE_ENOMEM);
         if (code == BIDE_OK)
             bi_arena_free(value);
