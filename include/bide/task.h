@@ -102,6 +102,7 @@ typedef struct bide_task {
                                    .max_retries = BIDE_TASK_RETRIES,                              \
                                    __VA_ARGS__};                                                  \
     _Pragma("GCC diagnostic pop") BIDE_END_
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): it is a type */
 #define BIDE_FUNCTION_(type_, function) _Generic((function), type_ * : (bide_function *)(function))
 #else
 #define BIDE_TASK_2_(name_, type_, ...)                                   \

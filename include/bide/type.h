@@ -210,6 +210,7 @@ struct bide_type {
 #ifndef __cplusplus
 
 /* The kind of an lvalue; no association, and no program, for what has none. */
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): it is a type */
 #define BIDE_EITHER_(type, kind) type * : kind, const type * : kind
 #define BIDE_KIND_(value) \
     _Generic(&(value), \

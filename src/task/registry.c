@@ -37,10 +37,10 @@ static struct entry *find(const bide_worker *worker, const char *topic)
 static bool grow(bide_worker *worker)
 {
     size_t room = worker->entry_room == 0 ? 8 : worker->entry_room * 2;
-    struct entry **entries = realloc(worker->entries, room * sizeof(*entries));
+    struct entry **entries = realloc(worker->entries, room * sizeof(struct entry *));
     if (entries != NULL)
         worker->entries = entries;
-    struct entry **sorted = realloc(worker->sorted, room * sizeof(*sorted));
+    struct entry **sorted = realloc(worker->sorted, room * sizeof(struct entry *));
     if (sorted != NULL)
         worker->sorted = sorted;
     bide_slice *topics = realloc(worker->topics, room * sizeof(*topics));
@@ -89,7 +89,7 @@ static void sort_in(bide_worker *worker, struct entry *entry)
         at = entry_at(worker, entry->topic);
     if (at < end && strcmp(at[0]->topic, entry->topic) < 0)
         at++;
-    memmove(at + 1, at, (size_t)(end - at) * sizeof(*at));
+    memmove(at + 1, at, (size_t)(end - at) * sizeof(struct entry *));
     *at = entry;
 }
 
@@ -137,7 +137,7 @@ static int call_plain(bide_context *context, const void *data, bide_function *fu
 
 int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler handler, void *arg)
 {
-    struct entry *entry;
+    struct entry *entry = NULL;
     bi_error_clear();
     if (handler == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_handle: handler is NULL");
@@ -159,7 +159,7 @@ static bool is_sound(const bide_task *task)
 int bide_worker_handle_task(bide_worker *worker, const bide_task *task, bide_handler_call *call,
                             bide_function *function, void *arg)
 {
-    struct entry *entry;
+    struct entry *entry = NULL;
     bi_error_clear();
     if (!is_sound(task) || call == NULL || function == NULL)
         return bi_error_set(BIDE_EINVAL, "handle: the task \"%.60s\" or its handler is not sound",

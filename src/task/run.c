@@ -3,11 +3,11 @@
  * run - calls that return when the work is over.
  */
 #include "task/inside.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- until a signal ---- */
@@ -133,7 +133,7 @@ int bide_run(bide *queue, const char *topic, bide_handler callback, void *arg)
     if (code == BIDE_OK)
         code = run_here(worker);
     char error[BIDE_ERROR_SIZE];
-    strcpy(error, bide_last_error());
+    bi_text_copy(error, bide_last_error());
     bide_worker_free(worker);
     return code == BIDE_OK ? BIDE_OK : bi_error_set(code, "%s", error);
 }

@@ -16,7 +16,8 @@ static bool prepend(char *buffer, size_t *begin, const char *text)
     if (size > *begin)
         return false;
     *begin -= size;
-    memcpy(buffer + *begin, text, size);
+    for (size_t i = 0; i < size; i++)
+        buffer[*begin + i] = text[i];
     return true;
 }
 

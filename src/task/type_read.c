@@ -90,7 +90,7 @@ static int read_whole(const struct trail *at, const json_t *json, struct whole *
 static int read_integer(const struct trail *at, const bide_field *field, const json_t *json,
                         void *to)
 {
-    struct whole number;
+    struct whole number = {0};
     int code = read_whole(at, json, &number);
     if (code != BIDE_OK)
         return code;
@@ -320,7 +320,7 @@ int bi_type_read(const bide_type *type, const void *data, size_t size, const str
 {
     struct trail at = bi_trail_of_type(type->name);
     struct arena arena;
-    json_t *json;
+    json_t *json = NULL;
     if (!has_room(alloc, size))
         return no_memory();
     int code = parse(&at, data, size, &json);
