@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* badtask.c - what cannot be published, and tasks that are not sound. */
+#include "../contract/world.h"
+#include "fixed.h"
+
+#include <math.h>
+#include <string.h>
+
+struct note {
+    const char *text;
+    double value;
+};
+BIDE_TYPE(note, struct note, BIDE_FIELD(text), BIDE_FIELD(value));
+BIDE_TASK(keep, note, .topic = FIXED_A);
+BIDE_TASK(keyed, note, .topic = FIXED_A, .key = "text");
+BIDE_TASK(strange, note, .topic = FIXED_A, .key = "color");
+BIDE_TASK(nowhere, note, .topic = "not a topic");
+
+static int handle_note(bide_context *context, const struct note *note, void *arg)
+{
+    (void)context;
+    (void)note;
+    (void)arg;
+    return BIDE_DONE;
+}
+
+/* A publish that must be refused: nothing is put, and the id is left as it was. */
+#define REFUSED(queue, task_, note_, options_, want)                             \
+    do {                                                                         \
+        uint64_t refused_id_;                                                    \
+        spoil(&refused_id_, sizeof refused_id_);                                 \
+        CODE(bide_publish((queue), task_, note_, options_, &refused_id_), want); \
+        SPOILED(refused_id_);                                                    \
+        EQ(stats_of(queue).total.puts, 0);                                       \
+    } while (0)
+
+static void what_cannot_be_written_is_not_published(void)
+{
+    bide *queue = open_fixed("");
+    REFUSED(queue, keep, ((struct note){NULL, 0}), NULL, BIDE_EINVAL);
+    REFUSED(queue, keep, ((struct note){"\xff", 0}), NULL, BIDE_EINVAL);
+    REFUSED(queue, keep, ((struct note){"", NAN}), NULL, BIDE_EINVAL);
+    REFUSED(queue, keep, ((struct note){"", INFINITY}), NULL, BIDE_EINVAL);
+}
+
+static void the_sentence_names_the_field(void)
+{
+    bide *queue = open_fixed("");
+    CODE(bide_publish(queue, keep, ((struct note){"", NAN}), NULL, NULL), BIDE_EINVAL);
+    CHECK(strstr(bide_last_error(), "note.value") != NULL);
+}
+
+static void what_is_too_big_is_refused(void)
+{
+    static char text[300];
+    bide *queue = open_fixed("max_job_size=100");
+    memset(text, 'x', sizeof text - 1);
+    REFUSED(queue, keep, ((struct note){text, 0}), NULL, BIDE_TOO_BIG);
+}
+
+static void a_key_that_is_too_long_or_empty_is_refused(void)
+{
+    static char text[BIDE_KEY_MAX + 2];
+    bide *queue = open_fixed("");
+    memset(text, 'x', sizeof text - 1);
+    REFUSED(queue, keyed, ((struct note){text, 0}), NULL, BIDE_EINVAL);
+    REFUSED(queue, keyed, ((struct note){"", 0}), NULL, BIDE_EINVAL);
+    text[BIDE_KEY_MAX] = '\0';
+    OK(bide_publish(queue, keyed, ((struct note){text, 0}), NULL, NULL));
+}
+
+static void a_key_of_a_field_that_is_not_there_is_refused(void)
+{
+    bide *queue = open_fixed("");
+    REFUSED(queue, strange, ((struct note){"", 0}), NULL, BIDE_EINVAL);
+}
+
+static void a_task_whose_topic_is_none_is_refused(void)
+{
+    bide *queue = open_fixed("");
+    struct crew *crew = new_crew(queue, NULL);
+    REFUSED(queue, nowhere, ((struct note){"", 0}), NULL, BIDE_EINVAL);
+    CODE(bide_handle(crew->worker, nowhere, handle_note, NULL), BIDE_EINVAL);
+}
+
+static void options_that_make_no_sense_are_refused(void)
+{
+    bide *queue = open_fixed("");
+    bide_put_options options = bide_defaults(keep);
+    options.size--;
+    REFUSED(queue, keep, ((struct note){"", 0}), &options, BIDE_EINVAL);
+    options = bide_defaults(keep);
+    options.delay_ms = -2;
+    REFUSED(queue, keep, ((struct note){"", 0}), &options, BIDE_EINVAL);
+    options = bide_defaults(keep);
+    options.max_retries = -2;
+    REFUSED(queue, keep, ((struct note){"", 0}), &options, BIDE_EINVAL);
+}
+
+static void NULL_is_refused(void)
+{
+    bide *queue = open_fixed("");
+    struct crew *crew = new_crew(queue, NULL);
+    struct note note = {"", 0};
+    bide_function *function = (bide_function *)handle_note;
+    bide_task task = bide_task_of_keep;
+    CODE(bide_publish(NULL, keep, note, NULL, NULL), BIDE_EINVAL);
+    CODE(bide_task_publish(queue, NULL, &note, NULL, NULL), BIDE_EINVAL);
+    CODE(bide_task_publish(queue, &task, NULL, NULL, NULL), BIDE_EINVAL);
+    CODE(bide_handle(NULL, keep, handle_note, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle_task(crew->worker, NULL, bide_handle_of_keep, function, NULL),
+         BIDE_EINVAL);
+    CODE(bide_worker_handle_task(crew->worker, &task, NULL, function, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle_task(crew->worker, &task, bide_handle_of_keep, NULL, NULL),
+         BIDE_EINVAL);
+    CODE(bide_worker_fallback_task(crew->worker, NULL, bide_fall_of_keep, function, NULL),
+         BIDE_EINVAL);
+    CODE(bide_worker_fallback_task(crew->worker, &task, NULL, function, NULL), BIDE_EINVAL);
+    CODE(bide_worker_start(crew->worker), BIDE_EINVAL);
+    EQ(stats_of(queue).total.puts, 0);
+}
+
+static void a_task_that_is_not_sound_is_refused(void)
+{
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    bide_function *function = (bide_function *)handle_note;
+    struct note note = {"", 0};
+    bide_task task = bide_task_of_keep;
+    task.time_limit_ms = -2;
+    CODE(bide_worker_handle_task(crew->worker, &task, bide_handle_of_keep, function, NULL),
+         BIDE_EINVAL);
+    task = bide_task_of_keep;
+    task.type = NULL;
+    CODE(bide_worker_handle_task(crew->worker, &task, bide_handle_of_keep, function, NULL),
+         BIDE_EINVAL);
+    CODE(bide_task_publish(crew->queue, &task, &note, NULL, NULL), BIDE_EINVAL);
+}
+
+static void a_task_has_one_handler(void)
+{
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    OK(bide_handle(crew->worker, keep, handle_note, NULL));
+    CODE(bide_handle(crew->worker, keep, handle_note, NULL), BIDE_EINVAL);
+    CODE(bide_handle(crew->worker, keyed, handle_note, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle(crew->worker, FIXED_A, do_nothing, NULL), BIDE_EINVAL);
+    OK(bide_worker_start(crew->worker));
+    CODE(bide_handle(crew->worker, keep, handle_note, NULL), BIDE_EBUSY);
+    OK(bide_publish(crew->queue, keep, ((struct note){"", 0}), NULL, NULL));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
+static void a_queue_that_drains_takes_nothing(void)
+{
+    bide *queue = open_fixed("");
+    OK(bide_drain(queue, true));
+    REFUSED(queue, keep, ((struct note){"", 0}), NULL, BIDE_DRAINING);
+    OK(bide_drain(queue, false));
+    OK(bide_publish(queue, keep, ((struct note){"", 0}), NULL, NULL));
+}
+
+static const struct test tests[] = {
+    TEST(what_cannot_be_written_is_not_published),
+    TEST(the_sentence_names_the_field),
+    TEST(what_is_too_big_is_refused),
+    TEST(a_key_that_is_too_long_or_empty_is_refused),
+    TEST(a_key_of_a_field_that_is_not_there_is_refused),
+    TEST(a_task_whose_topic_is_none_is_refused),
+    TEST(options_that_make_no_sense_are_refused),
+    TEST(NULL_is_refused),
+    TEST(a_task_that_is_not_sound_is_refused),
+    TEST(a_task_has_one_handler),
+    TEST(a_queue_that_drains_takes_nothing),
+};
+
+const struct theme badtask_theme = {"badtask", tests, COUNT(tests)};

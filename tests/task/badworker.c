@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* badworker.c - calls about workers that make no sense: refused, with a sentence, and no harm done. */
+#include "../contract/world.h"
+#include "crew.h"
+
+#include <string.h>
+
+/* ---- options ---- */
+
+static void refused(bide *queue, const bide_worker_options *options)
+{
+    bide_worker *worker;
+    spoil(&worker, sizeof worker);
+    CODE(bide_worker_new(queue, options, &worker), BIDE_EINVAL);
+    SPOILED(worker);
+}
+
+static void options_that_make_no_sense_are_refused(void)
+{
+    bide *queue = open_queue("");
+    bide_worker_options options = threads(BIDE_WORKER_THREADS_MAX + 1);
+    refused(queue, &options);
+    options = threads(UINT32_MAX);
+    refused(queue, &options);
+    options = threads(1);
+    options.strategy = (bide_strategy)(BIDE_FAIR + 1);
+    refused(queue, &options);
+    options.strategy = (bide_strategy)-1;
+    refused(queue, &options);
+    for (size_t i = 0; i < COUNT(bad_times); i++) {
+        options = threads(1);
+        options.stop_timeout_ms = bad_times[i];
+        refused(queue, &options);
+        options = threads(1);
+        options.health_interval_ms = bad_times[i];
+        refused(queue, &options);
+    }
+    options = threads(1);
+    options.health_interval_ms = -1;
+    refused(queue, &options);
+}
+
+static void options_of_another_size_are_refused(void)
+{
+    bide *queue = open_queue("");
+    bide_worker_options options = BIDE_WORKER_OPTIONS_INIT;
+    static const size_t sizes[] = {0, 1, sizeof options - 1, sizeof options + 1, SIZE_MAX};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        options.size = sizes[i];
+        refused(queue, &options);
+    }
+}
+
+static void options_at_their_limits_are_taken(void)
+{
+    bide *queue = open_queue("");
+    bide_worker_options options = threads(BIDE_WORKER_THREADS_MAX);
+    bide_worker *worker = NULL;
+    options.strategy = BIDE_FAIR;
+    options.stop_timeout_ms = BIDE_FOREVER;
+    options.health_interval_ms = BIDE_TIME_MAX_MS;
+    OK(bide_worker_new(queue, &options, &worker));
+    OK(bide_worker_free(worker));
+    options.stop_timeout_ms = BIDE_TIME_MAX_MS;
+    OK(bide_worker_new(queue, &options, &worker));
+    OK(bide_worker_free(worker));
+}
+
+/* ---- NULL ---- */
+
+static int pass(bide_context *context, void *arg)
+{
+    (void)arg;
+    return bide_context_next(context);
+}
+
+static void NULL_is_refused(void)
+{
+    struct crew *crew = new_crew_of(do_nothing, NULL);
+    bide_worker *worker;
+    CODE(bide_worker_new(NULL, NULL, &worker), BIDE_EINVAL);
+    CODE(bide_worker_new(crew->queue, NULL, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle(NULL, fresh_topic("b"), do_nothing, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle(crew->worker, NULL, do_nothing, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle(crew->worker, fresh_topic("b"), NULL, NULL), BIDE_EINVAL);
+    CODE(bide_worker_weigh(NULL, crew->topic, 1), BIDE_EINVAL);
+    CODE(bide_worker_weigh(crew->worker, NULL, 1), BIDE_EINVAL);
+    CODE(bide_worker_use(NULL, pass, NULL), BIDE_EINVAL);
+    CODE(bide_worker_use(crew->worker, NULL, NULL), BIDE_EINVAL);
+    CODE(bide_worker_start(NULL), BIDE_EINVAL);
+    CODE(bide_worker_stop(NULL), BIDE_EINVAL);
+    CODE(bide_worker_quit(NULL), BIDE_EINVAL);
+    CODE(bide_worker_run(NULL), BIDE_EINVAL);
+    OK(bide_worker_free(NULL));
+    OK(bide_worker_start(crew->worker));
+    give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
+static void a_context_that_is_NULL_does_no_harm(void)
+{
+    CHECK(bide_context_job(NULL) == NULL);
+    CHECK(bide_context_queue(NULL) == NULL);
+    EQ(bide_context_reason(NULL), BIDE_REASON_NONE);
+    EQ(bide_context_wait(NULL, 0), BIDE_REASON_NONE);
+    EQ(bide_context_left_ms(NULL), 0);
+    CHECK(!bide_context_is_last(NULL));
+    bide_context_progress(NULL, "%d", 1);
+    CODE(bide_context_fd(NULL), BIDE_EINVAL);
+    CODE(bide_context_touch(NULL), BIDE_EINVAL);
+    CODE(bide_context_result(NULL, "x", 1), BIDE_EINVAL);
+    CODE(bide_context_quit(NULL), BIDE_EINVAL);
+    EQ(bide_context_retry(NULL, "x"), BIDE_RETRY);
+    EQ(bide_context_retry_in(NULL, 1, "x"), BIDE_RETRY);
+    EQ(bide_context_bury(NULL, "x"), BIDE_BURY);
+    EQ(bide_context_snooze(NULL, 1), BIDE_SNOOZE);
+    CHECK(bide_context_next(NULL) != BIDE_DONE);
+}
+
+/* ---- registration ---- */
+
+static void a_topic_has_one_handler(void)
+{
+    struct crew *crew = new_crew_of(do_at_gate, NULL);
+    crew->open = true;
+    CODE(bide_worker_handle(crew->worker, crew->topic, do_nothing, NULL), BIDE_EINVAL);
+    OK(bide_worker_start(crew->worker));
+    give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(crew->runs, 1);
+}
+
+static void names_that_no_topic_may_have_are_refused(void)
+{
+    struct crew *crew = new_crew(open_queue(""), NULL);
+    char name[BIDE_TOPIC_MAX + 2];
+    static const char *const names[] = {"", "-a", "a b", "a\n", "a,b", "gr\xc3\xbc\xc3\x9f"};
+    for (size_t i = 0; i < COUNT(names); i++)
+        CODE(bide_worker_handle(crew->worker, names[i], do_nothing, NULL), BIDE_EINVAL);
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    CODE(bide_worker_handle(crew->worker, name, do_nothing, NULL), BIDE_EINVAL);
+    CODE(bide_worker_start(crew->worker), BIDE_EINVAL);
+    name[BIDE_TOPIC_MAX] = '\0';
+    OK(bide_worker_handle(crew->worker, name, do_nothing, NULL));
+}
+
+static void a_worker_without_handlers_does_not_start(void)
+{
+    struct crew *crew = new_crew(open_queue(""), NULL);
+    CODE(bide_worker_start(crew->worker), BIDE_EINVAL);
+    CODE(bide_worker_run(crew->worker), BIDE_EINVAL);
+    OK(bide_worker_stop(crew->worker));
+    OK(bide_worker_handle(crew->worker, crew->topic, do_nothing, NULL));
+    OK(bide_worker_start(crew->worker));
+}
+
+static void nothing_is_registered_while_it_runs(void)
+{
+    struct crew *crew = start_crew(do_nothing, 1);
+    CODE(bide_worker_handle(crew->worker, fresh_topic("b"), do_nothing, NULL), BIDE_EBUSY);
+    CODE(bide_worker_weigh(crew->worker, crew->topic, 2), BIDE_EBUSY);
+    CODE(bide_worker_use(crew->worker, pass, NULL), BIDE_EBUSY);
+    put(crew->queue, fresh_topic("b"), "body");
+    give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(topic_of(crew->queue, fresh_topic("b")).jobs.ready, 1);
+}
+
+static void a_weight_is_of_a_topic_with_a_handler_and_not_0(void)
+{
+    struct crew *crew = new_crew_of(do_nothing, NULL);
+    CODE(bide_worker_weigh(crew->worker, fresh_topic("b"), 1), BIDE_NOT_FOUND);
+    CODE(bide_worker_weigh(crew->worker, crew->topic, 0), BIDE_EINVAL);
+    OK(bide_worker_weigh(crew->worker, crew->topic, UINT32_MAX));
+    OK(bide_worker_weigh(crew->worker, crew->topic, 1));
+}
+
+/* ---- what a handler may say ---- */
+
+static int say_nonsense(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    CODE(bide_context_result(context, NULL, 1), BIDE_EINVAL);
+    OK(bide_context_result(context, NULL, 0));
+    bide_context_progress(context, "%s", "");
+    if (enter(crew) == 1)
+        return bide_context_retry_in(context, -5, "%s", "");
+    return BIDE_DONE;
+}
+
+static void a_handler_that_talks_nonsense_does_no_harm(void)
+{
+    struct crew *crew = start_crew(say_nonsense, 1);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.retain_ms = 3600000;
+    uint64_t id = give_as(crew, "body", &options);
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(crew->runs, 2);
+    EQ(stat_job(crew->queue, id)->result_size, 0);
+}
+
+static char much[5000];
+
+static int say_much(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    (void)arg;
+    return bide_context_bury(context, "%s", much);
+}
+
+static void a_sentence_that_is_too_long_is_cut(void)
+{
+    struct crew *crew = new_crew_of(say_much, NULL);
+    memset(much, 'x', sizeof much - 1);
+    uint64_t id = give(crew, "body");
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    BETWEEN(job->last_error_size, 1000, 1024);
+    CHECK(memcmp(job->last_error, much, job->last_error_size) == 0);
+}
+
+static const struct test tests[] = {
+    TEST(options_that_make_no_sense_are_refused),
+    TEST(options_of_another_size_are_refused),
+    TEST(options_at_their_limits_are_taken),
+    TEST(NULL_is_refused),
+    TEST(a_context_that_is_NULL_does_no_harm),
+    TEST(a_topic_has_one_handler),
+    TEST(names_that_no_topic_may_have_are_refused),
+    TEST(a_worker_without_handlers_does_not_start),
+    TEST(nothing_is_registered_while_it_runs),
+    TEST(a_weight_is_of_a_topic_with_a_handler_and_not_0),
+    TEST(a_handler_that_talks_nonsense_does_no_harm),
+    TEST(a_sentence_that_is_too_long_is_cut),
+};
+
+const struct theme badworker_theme = {"badworker", tests, COUNT(tests)};

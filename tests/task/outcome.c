@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/* outcome.c - what a handler answers, and what becomes of its job. */
+#include "crew.h"
+
+#include <string.h>
+
+#define HOUR_MS INT64_C(3600000)
+
+/* Each of these fails until the attempt in number, then it is done. */
+static bool fails_now(bide_context *context, struct crew *crew)
+{
+    enter(crew);
+    leave(crew);
+    return bide_context_attempt(context) < (uint32_t)crew->number;
+}
+
+/* ---- done ---- */
+
+static void a_job_that_is_done_is_gone(void)
+{
+    struct crew *crew = start_crew(do_nothing, 1);
+    uint64_t id = give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
+static int answer_with_a_result(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)arg;
+    CODE(bide_context_result(context, "not this", 8), BIDE_OK);
+    return bide_context_result(context, body->data, body->size);
+}
+
+static void a_result_is_seen_by_who_waits(void)
+{
+    struct crew *crew = start_crew(answer_with_a_result, 1);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_state state = BIDE_STATE_GONE;
+    bide_buf *result = NULL;
+    options.retain_ms = HOUR_MS;
+    uint64_t id = give_as(crew, "echo", &options);
+    OK(bide_wait(crew->queue, id, PATIENCE_MS, &state, &result));
+    EQ(state, BIDE_STATE_DONE);
+    TEXT(bide_buf_data(result), bide_buf_size(result), "echo");
+    bide_buf_unref(result);
+}
+
+static void a_result_of_a_job_that_retains_none_is_seen_by_nobody(void)
+{
+    struct crew *crew = start_crew(answer_with_a_result, 1);
+    uint64_t id = give(crew, "echo");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
+static void a_job_that_retains_and_leaves_no_result_is_done(void)
+{
+    struct crew *crew = start_crew(do_nothing, 1);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.retain_ms = HOUR_MS;
+    uint64_t id = give_as(crew, "body", &options);
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_DONE);
+    EQ(job->result_size, 0);
+}
+
+static void a_result_is_gone_when_its_retention_is_over(void)
+{
+    struct crew *crew = start_crew(answer_with_a_result, 1);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.retain_ms = 100;
+    int64_t start_us = clock_us();
+    uint64_t id = give_as(crew, "echo", &options);
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    UNTIL(state_of(crew->queue, id) == BIDE_STATE_GONE);
+    NOT_BEFORE(start_us, 100);
+}
+
+static int answer_result_and_fail(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    (void)arg;
+    OK(bide_context_result(context, "result", 6));
+    return bide_context_bury(context, "no");
+}
+
+static void a_result_without_done_is_no_result(void)
+{
+    struct crew *crew = start_crew(answer_result_and_fail, 1);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.retain_ms = HOUR_MS;
+    uint64_t id = give_as(crew, "body", &options);
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_BURIED);
+    EQ(job->result_size, 0);
+}
+
+static int speak_of_retry_but_be_done(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    (void)arg;
+    EQ(bide_context_retry(context, "not meant"), BIDE_RETRY);
+    return BIDE_DONE;
+}
+
+static void what_is_returned_counts(void)
+{
+    struct crew *crew = start_crew(speak_of_retry_but_be_done, 1);
+    uint64_t id = give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
+/* ---- retry ---- */
+
+static int retry_with_a_sentence(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    if (!fails_now(context, arg))
+        return BIDE_DONE;
+    return bide_context_retry(context, "no answer from %s, attempt %u", "the server",
+                              bide_context_attempt(context));
+}
+
+static void a_retry_comes_again_after_the_backoff(void)
+{
+    struct crew *crew = new_crew_of(retry_with_a_sentence, NULL);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    crew->number = 3;
+    options.backoff_base_ms = 40;
+    options.backoff_max_ms = 60;
+    int64_t start_us = clock_us();
+    uint64_t id = give_as(crew, "body", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    NOT_BEFORE(start_us, 40 + 60);
+    STORY(crew, id, "started retried started retried started done");
+    BETWEEN(nth_told(crew, BIDE_WORK_RETRIED, 0)->delay_ms, 40, 60);
+    BETWEEN(nth_told(crew, BIDE_WORK_RETRIED, 1)->delay_ms, 60, 90);
+}
+
+static void a_retry_is_counted_and_its_sentence_is_kept(void)
+{
+    struct crew *crew = new_crew_of(retry_with_a_sentence, NULL);
+    crew->number = 1000;
+    uint64_t id = give(crew, "body");
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_RETRIED, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_DELAYED);
+    EQ(job->failures, 1);
+    EQ(job->fails, 1);
+    BETWEEN(job->left_ms, 5000 - PATIENCE_MS, 7500);
+    ERROR_OF(job, "no answer from the server, attempt 1");
+}
+
+static int retry_without_a_sentence(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    (void)arg;
+    return bide_context_retry(context, NULL);
+}
+
+static void a_retry_needs_no_sentence(void)
+{
+    struct crew *crew = start_crew(retry_without_a_sentence, 1);
+    uint64_t id = give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_RETRIED, 1);
+    EQ(stat_job(crew->queue, id)->failures, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_DELAYED);
+}
+
+static int retry_in_a_while(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    int64_t delay_ms = reads(body, "at once") ? 0 : crew->code;
+    if (!fails_now(context, crew))
+        return BIDE_DONE;
+    return bide_context_retry_in(context, delay_ms, "in %d ms", (int)delay_ms);
+}
+
+static void a_retry_may_say_when(void)
+{
+    struct crew *crew = new_crew_of(retry_in_a_while, NULL);
+    crew->number = 2;
+    crew->code = 80;
+    int64_t start_us = clock_us();
+    uint64_t id = give(crew, "later");
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    NOT_BEFORE(start_us, 80);
+    STORY(crew, id, "started retried started done");
+    EQ(nth_told(crew, BIDE_WORK_RETRIED, 0)->delay_ms, 80);
+    TEXT(nth_told(crew, BIDE_WORK_RETRIED, 0)->text,
+         strlen(nth_told(crew, BIDE_WORK_RETRIED, 0)->text), "in 80 ms");
+}
+
+static void a_retry_may_be_at_once(void)
+{
+    struct crew *crew = new_crew_of(retry_in_a_while, NULL);
+    crew->number = 5;
+    uint64_t id = give(crew, "at once");
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(crew->runs, 5);
+    EQ(told_of(crew, BIDE_WORK_RETRIED, id), 4);
+}
+
+/* ---- numbers ---- */
+
+static int answer_the_number(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)context;
+    (void)body;
+    return crew->code;
+}
+
+static void fails_with(int answer, const char *sentence)
+{
+    struct crew *crew = new_crew_of(answer_the_number, NULL);
+    crew->code = answer;
+    uint64_t id = give(crew, "body");
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_RETRIED, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_DELAYED);
+    EQ(job->failures, 1);
+    if (sentence)
+        ERROR_OF(job, sentence);
+    free_worker(crew);
+    close_queue(crew->queue);
+}
+
+static void any_other_number_is_a_retry_that_names_it(void)
+{
+    fails_with(7777, "the handler answered 7777");
+    fails_with(-4711, "the handler answered -4711");
+}
+
+static void a_code_of_bide_is_a_failure(void)
+{
+    static const int codes[] = {BIDE_PENDING, BIDE_NOT_FOUND, BIDE_CLOSED, BIDE_EINVAL, BIDE_EIO};
+    for (size_t i = 0; i < COUNT(codes); i++)
+        fails_with(codes[i], NULL);
+}
+
+static void the_word_retry_alone_is_a_retry(void)
+{
+    fails_with(BIDE_RETRY, NULL);
+}
+
+static void the_word_bury_alone_buries(void)
+{
+    struct crew *crew = new_crew_of(answer_the_number, NULL);
+    crew->code = BIDE_BURY;
+    uint64_t id = give(crew, "body");
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
+}
+
+/* ---- bury ---- */
+
+static int bury_with_a_reason(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)arg;
+    return bide_context_bury(context, "no such address: %.*s", (int)body->size,
+                             (const char *)body->data);
+}
+
+static void bury_sets_the_job_aside_with_the_reason(void)
+{
+    struct crew *crew = start_crew(bury_with_a_reason, 1);
+    bide_put_options options = with_retries(100);
+    uint64_t id = give_as(crew, "ada", &options);
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_BURIED);
+    EQ(job->buries, 1);
+    EQ(job->reserves, 1);
+    ERROR_OF(job, "no such address: ada");
+    STORY(crew, id, "started buried");
+}
+
+static void a_job_whose_retries_are_used_up_is_buried_with_its_last_error(void)
+{
+    struct crew *crew = new_crew_of(retry_with_a_sentence, NULL);
+    bide_put_options options = with_retries(2);
+    crew->number = 1000;
+    uint64_t id = give_as(crew, "body", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_BURIED);
+    EQ(job->failures, 3);
+    EQ(job->reserves, 3);
+    ERROR_OF(job, "no answer from the server, attempt 3");
+    STORY(crew, id, "started retried started retried started buried");
+}
+
+static void a_time_to_retry_does_not_save_a_job_whose_retries_are_used_up(void)
+{
+    struct crew *crew = new_crew_of(retry_in_a_while, NULL);
+    bide_put_options options = with_retries(0);
+    crew->number = 1000;
+    crew->code = 50;
+    uint64_t id = give_as(crew, "later", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
+    EQ(told(crew, BIDE_WORK_RETRIED), 0);
+}
+
+/* ---- snooze ---- */
+
+static int snooze_until(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    EQ(bide_context_attempt(context), 1);
+    CHECK(bide_context_is_last(context));
+    return enter(crew) < 4 ? bide_context_snooze(context, crew->number) : BIDE_DONE;
+}
+
+static void snooze_comes_again_after_the_time_and_is_no_failure(void)
+{
+    struct crew *crew = new_crew_of(snooze_until, NULL);
+    bide_put_options options = with_retries(0);
+    crew->number = 40;
+    int64_t start_us = clock_us();
+    uint64_t id = give_as(crew, "body", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    NOT_BEFORE(start_us, 3 * 40);
+    STORY(crew, id, "started snoozed started snoozed started snoozed started done");
+    EQ(nth_told(crew, BIDE_WORK_SNOOZED, 1)->delay_ms, 40);
+    EQ(nth_told(crew, BIDE_WORK_DONE, 0)->attempt, 1);
+}
+
+static void a_snoozed_job_has_not_failed(void)
+{
+    struct crew *crew = new_crew_of(snooze_until, NULL);
+    bide_put_options options = with_retries(0);
+    crew->number = HOUR_MS;
+    uint64_t id = give_as(crew, "body", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_SNOOZED, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_DELAYED);
+    EQ(job->failures, 0);
+    EQ(job->fails, 0);
+    CHECK(job->last_error == NULL);
+    BETWEEN(job->left_ms, HOUR_MS - PATIENCE_MS, HOUR_MS);
+}
+
+/* ---- attempts ---- */
+
+static int count_attempts(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    int run = enter(crew);
+    (void)body;
+    EQ(bide_context_attempt(context), run);
+    EQ(bide_context_is_last(context), run == crew->number);
+    return bide_context_retry_in(context, 0, "again");
+}
+
+static void attempts_are_counted_and_the_last_one_knows(void)
+{
+    struct crew *crew = new_crew_of(count_attempts, NULL);
+    bide_put_options options = with_retries(3);
+    crew->number = 4;
+    uint64_t id = give_as(crew, "body", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    EQ(crew->runs, 4);
+    for (uint32_t i = 0; i < 4; i++)
+        EQ(nth_told(crew, BIDE_WORK_STARTED, i)->attempt, i + 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
+}
+
+static int is_never_last(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    CHECK(!bide_context_is_last(context));
+    return enter(arg) < 10 ? bide_context_retry_in(context, 0, NULL) : BIDE_DONE;
+}
+
+static void without_a_limit_no_attempt_is_the_last(void)
+{
+    struct crew *crew = start_crew(is_never_last, 1);
+    uint64_t id = give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(nth_told(crew, BIDE_WORK_DONE, 0)->attempt, 10);
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
+static void a_kick_begins_to_count_attempts_anew(void)
+{
+    struct crew *crew = new_crew_of(retry_with_a_sentence, NULL);
+    bide_put_options options = with_retries(0);
+    crew->number = 1000;
+    uint64_t id = give_as(crew, "body", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    OK(bide_kick_job(crew->queue, id));
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 2);
+    EQ(nth_told(crew, BIDE_WORK_BURIED, 1)->attempt, 1);
+}
+
+static const struct test tests[] = {
+    TEST(a_job_that_is_done_is_gone),
+    TEST(a_result_is_seen_by_who_waits),
+    TEST(a_result_of_a_job_that_retains_none_is_seen_by_nobody),
+    TEST(a_job_that_retains_and_leaves_no_result_is_done),
+    TEST(a_result_is_gone_when_its_retention_is_over),
+    TEST(a_result_without_done_is_no_result),
+    TEST(what_is_returned_counts),
+    TEST(a_retry_comes_again_after_the_backoff),
+    TEST(a_retry_is_counted_and_its_sentence_is_kept),
+    TEST(a_retry_needs_no_sentence),
+    TEST(a_retry_may_say_when),
+    TEST(a_retry_may_be_at_once),
+    TEST(any_other_number_is_a_retry_that_names_it),
+    TEST(a_code_of_bide_is_a_failure),
+    TEST(the_word_retry_alone_is_a_retry),
+    TEST(the_word_bury_alone_buries),
+    TEST(bury_sets_the_job_aside_with_the_reason),
+    TEST(a_job_whose_retries_are_used_up_is_buried_with_its_last_error),
+    TEST(a_time_to_retry_does_not_save_a_job_whose_retries_are_used_up),
+    TEST(snooze_comes_again_after_the_time_and_is_no_failure),
+    TEST(a_snoozed_job_has_not_failed),
+    TEST(attempts_are_counted_and_the_last_one_knows),
+    TEST(without_a_limit_no_attempt_is_the_last),
+    TEST(a_kick_begins_to_count_attempts_anew),
+};
+
+const struct theme outcome_theme = {"outcome", tests, COUNT(tests)};

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* overrun.c - handlers that take longer than they may. */
+#include "crew.h"
+
+/* Overrun at first; when the lease is seen to be lost, that. */
+static bool is_late(bide_reason reason)
+{
+    return reason == BIDE_REASON_OVERRUN || reason == BIDE_REASON_LEASE_LOST;
+}
+
+/* The first run waits until its time is over and the gate is open, the second is done at once. */
+static int overrun_once(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    if (enter(crew) > 1)
+        return BIDE_DONE;
+    CHECK(is_late(bide_context_wait(context, BIDE_FOREVER)));
+    CHECK(is_late(bide_context_reason(context)));
+    EQ(bide_context_left_ms(context), 0);
+    crew->number = clock_us();
+    wait_at_gate(crew);
+    return crew->code;
+}
+
+static struct crew *overrun(int64_t ttr_ms, int answer, uint64_t *id)
+{
+    struct crew *crew = start_crew(overrun_once, 2);
+    bide_put_options options = with_ttr(ttr_ms);
+    crew->code = answer;
+    int64_t start_us = clock_us();
+    *id = give_as(crew, "body", &options);
+    UNTIL(crew->number != 0);
+    CHECK(crew->number - start_us >= ttr_ms * 1000);
+    UNTIL_TOLD(crew, BIDE_WORK_OVERRAN, 1);
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    return crew;
+}
+
+static void a_handler_that_overruns_is_told_and_the_job_is_done_by_another(void)
+{
+    uint64_t id;
+    struct crew *crew = overrun(100, BIDE_DONE, &id);
+    EQ(crew->runs, 2);
+    EQ(nth_told(crew, BIDE_WORK_OVERRAN, 0)->id, id);
+    EQ(told(crew, BIDE_WORK_LOST), 0);
+    crew->open = true;
+    UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
+    EQ(nth_told(crew, BIDE_WORK_LOST, 0)->id, id);
+    EQ(told(crew, BIDE_WORK_DONE), 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
+/* Whatever it answers too late is refused. */
+static void the_late_answer_hurts_nobody(void)
+{
+    static const int answers[] = {BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE, 5};
+    for (size_t i = 0; i < COUNT(answers); i++) {
+        uint64_t id;
+        struct crew *crew = overrun(50, answers[i], &id);
+        crew->open = true;
+        UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
+        EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+        EQ(told(crew, BIDE_WORK_RETRIED) + told(crew, BIDE_WORK_BURIED), 0);
+        free_worker(crew);
+    }
+}
+
+static int lose_to_a_holder(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    CHECK(is_late(bide_context_wait(context, BIDE_FOREVER)));
+    enter(crew);
+    wait_at_gate(crew);
+    CODE(bide_context_touch(context), BIDE_LEASE_LOST);
+    EQ(bide_context_reason(context), BIDE_REASON_LEASE_LOST);
+    return BIDE_DONE;
+}
+
+static void who_holds_the_job_now_is_not_hurt_by_the_late_answer(void)
+{
+    struct crew *crew = start_crew(lose_to_a_holder, 1);
+    bide_put_options options = with_ttr(50);
+    uint64_t id = give_as(crew, "body", &options);
+    UNTIL(crew->runs == 1);
+    UNTIL(state_of(crew->queue, id) == BIDE_STATE_READY);
+    const bide_job *job = take(crew->queue, crew->topic);
+    OK(bide_touch(crew->queue, id, job->token, 60000, NULL));
+    crew->open = true;
+    UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_RESERVED);
+    OK(bide_delete(crew->queue, id, job->token));
+}
+
+static int poll_for_the_end(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    if (enter(crew) > 1)
+        return BIDE_DONE;
+    int fd = bide_context_fd(context);
+    CHECK(fd >= 0);
+    EQ(bide_context_fd(context), fd);
+    CHECK(readable(fd, PATIENCE_MS));
+    CHECK(is_late(bide_context_reason(context)));
+    CHECK(readable(fd, 0));
+    crew->number = clock_us();
+    return BIDE_DONE;
+}
+
+static void the_descriptor_is_readable_when_the_time_is_over(void)
+{
+    struct crew *crew = start_crew(poll_for_the_end, 2);
+    bide_put_options options = with_ttr(100);
+    int64_t start_us = clock_us();
+    give_as(crew, "body", &options);
+    UNTIL(crew->number != 0);
+    CHECK(crew->number - start_us >= 100000);
+}
+
+static int ask_for_the_descriptor_too_late(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    if (enter(crew) > 1)
+        return BIDE_DONE;
+    UNTIL(bide_context_reason(context) != BIDE_REASON_NONE);
+    CHECK(readable(bide_context_fd(context), PATIENCE_MS));
+    crew->number = 1;
+    return BIDE_DONE;
+}
+
+static void a_descriptor_that_is_made_too_late_is_readable(void)
+{
+    struct crew *crew = start_crew(ask_for_the_descriptor_too_late, 2);
+    bide_put_options options = with_ttr(50);
+    give_as(crew, "body", &options);
+    UNTIL(crew->number == 1);
+}
+
+/* With a limit of retries a lost lease is a failure. */
+static void an_overrun_is_a_failure_where_retries_have_a_limit(void)
+{
+    struct crew *crew = start_crew(overrun_once, 2);
+    bide_put_options options = with_retries(0);
+    options.ttr_ms = 50;
+    uint64_t id = give_as(crew, "body", &options);
+    UNTIL(state_of(crew->queue, id) == BIDE_STATE_BURIED);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->timeouts, 1);
+    EQ(job->failures, 1);
+    ERROR_OF(job, "ttr ran out");
+    crew->open = true;
+    UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
+    EQ(crew->runs, 1);
+}
+
+/* ---- another thread looks ---- */
+
+static void *wait_for_the_end(void *arg)
+{
+    CHECK(is_late(bide_context_wait(arg, BIDE_FOREVER)));
+    CHECK(is_late(bide_context_reason(arg)));
+    return NULL;
+}
+
+static int let_another_thread_wait(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    if (enter(crew) > 1)
+        return BIDE_DONE;
+    pthread_t threads[3];
+    for (size_t i = 0; i < COUNT(threads); i++)
+        threads[i] = start_thread(wait_for_the_end, context);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        join_thread(threads[i]);
+    crew->number = 1;
+    return BIDE_DONE;
+}
+
+static void other_threads_may_wait_for_the_reason_too(void)
+{
+    struct crew *crew = start_crew(let_another_thread_wait, 2);
+    bide_put_options options = with_ttr(60);
+    give_as(crew, "body", &options);
+    UNTIL(crew->number == 1);
+}
+
+static const struct test tests[] = {
+    TEST(a_handler_that_overruns_is_told_and_the_job_is_done_by_another),
+    TEST(the_late_answer_hurts_nobody),
+    TEST(who_holds_the_job_now_is_not_hurt_by_the_late_answer),
+    TEST(the_descriptor_is_readable_when_the_time_is_over),
+    TEST(a_descriptor_that_is_made_too_late_is_readable),
+    TEST(an_overrun_is_a_failure_where_retries_have_a_limit),
+    TEST(other_threads_may_wait_for_the_reason_too),
+};
+
+const struct theme overrun_theme = {"overrun", tests, COUNT(tests)};

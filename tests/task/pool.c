@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* pool.c - how many handlers run at a time, and who takes what. */
+#include "crew.h"
+
+#include <string.h>
+
+/* Waits until as many run as number says: if they did not run at the same time, it would wait in
+ * vain. */
+static int meet_the_others(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)context;
+    (void)body;
+    enter(crew);
+    UNTIL(crew->most >= crew->number);
+    leave(crew);
+    return BIDE_DONE;
+}
+
+static void as_many_handlers_run_at_a_time_as_there_are_threads(void)
+{
+    bide_worker_options options = threads(8);
+    struct crew *crew = new_crew_of(meet_the_others, &options);
+    crew->number = 8;
+    put_lots(crew->queue, crew->topic, 80, NULL, NULL);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 80);
+    EQ(crew->most, 8);
+    EQ(crew->runs, 80);
+}
+
+static void jobs_that_come_one_by_one_run_at_the_same_time_too(void)
+{
+    bide_worker_options options = threads(5);
+    struct crew *crew = new_crew_of(meet_the_others, &options);
+    crew->number = 5;
+    OK(bide_worker_start(crew->worker));
+    for (int i = 1; i <= 5; i++) {
+        give(crew, "body");
+        UNTIL(crew->runs == i);
+    }
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 5);
+}
+
+/* What it has no thread for it leaves to others. */
+static void a_worker_takes_no_job_before_a_thread_is_free(void)
+{
+    struct crew *crew = start_crew(do_at_gate, 2);
+    put_lots(crew->queue, crew->topic, 10, NULL, NULL);
+    UNTIL(crew->running == 2);
+    EQ(topic_of(crew->queue, crew->topic).jobs.reserved, 2);
+    EQ(topic_of(crew->queue, crew->topic).jobs.ready, 8);
+    EQ(take(crew->queue, crew->topic)->state, BIDE_STATE_RESERVED);
+    crew->open = true;
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 9);
+    EQ(crew->most, 2);
+}
+
+static int note_order(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    uint64_t id = bide_context_job(context)->id;
+    CHECK((int64_t)id > crew->number);
+    crew->number = (int64_t)id;
+    enter(crew);
+    leave(crew);
+    return BIDE_DONE;
+}
+
+static void one_thread_keeps_the_order(void)
+{
+    struct crew *crew = new_crew_of(note_order, NULL);
+    put_lots(crew->queue, crew->topic, 100, NULL, NULL);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 100);
+    EQ(crew->most, 1);
+}
+
+static void a_worker_that_is_told_no_number_of_threads_has_some(void)
+{
+    struct crew *crew = start_crew(do_at_gate, 0);
+    give(crew, "body");
+    UNTIL(crew->running == 1);
+    crew->open = true;
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
+static void hundreds_of_threads_are_possible(void)
+{
+    bide_worker_options options = threads(200);
+    struct crew *crew = new_crew_of(meet_the_others, &options);
+    crew->number = 200;
+    put_lots(crew->queue, crew->topic, 200, NULL, NULL);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 200);
+    EQ(crew->most, 200);
+}
+
+static void two_workers_share_the_work(void)
+{
+    bide_worker_options options = threads(2);
+    struct crew *first = new_crew_of(do_at_gate, &options);
+    struct crew *second = new_crew(first->queue, &options);
+    OK(bide_worker_handle(second->worker, first->topic, do_at_gate, second));
+    put_lots(first->queue, first->topic, 40, NULL, NULL);
+    OK(bide_worker_start(first->worker));
+    OK(bide_worker_start(second->worker));
+    UNTIL(first->running == 2 && second->running == 2);
+    first->open = true;
+    second->open = true;
+    UNTIL(told(first, BIDE_WORK_DONE) + told(second, BIDE_WORK_DONE) == 40);
+    EQ(first->runs + second->runs, 40);
+    EQ(topic_of(first->queue, first->topic).jobs.reserved, 0);
+}
+
+static void workers_of_different_topics_do_not_disturb_each_other(void)
+{
+    struct crew *first = start_crew(do_at_gate, 1);
+    struct crew *second = new_crew(first->queue, NULL);
+    OK(bide_worker_handle(second->worker, fresh_topic("b"), do_nothing, second));
+    OK(bide_worker_start(second->worker));
+    put_lots(first->queue, first->topic, 2, NULL, NULL);
+    UNTIL(first->running == 1);
+    put_lots(first->queue, fresh_topic("b"), 20, NULL, NULL);
+    UNTIL_TOLD(second, BIDE_WORK_DONE, 20);
+    EQ(first->runs, 1);
+    first->open = true;
+    UNTIL_TOLD(first, BIDE_WORK_DONE, 2);
+}
+
+/* A handler may put, take and finish as anybody may. */
+static int pass_on(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    enter(crew);
+    CHECK(bide_context_queue(context) == crew->queue);
+    if (body->size < 5) {
+        char longer[8] = "";
+        memcpy(longer, body->data, body->size);
+        longer[body->size] = 'x';
+        put(bide_context_queue(context), crew->topic, longer);
+    }
+    return BIDE_DONE;
+}
+
+static void a_handler_may_use_the_queue(void)
+{
+    struct crew *crew = start_crew(pass_on, 1);
+    give(crew, "x");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 5);
+    EQ(crew->runs, 5);
+}
+
+static const struct test tests[] = {
+    TEST(as_many_handlers_run_at_a_time_as_there_are_threads),
+    TEST(jobs_that_come_one_by_one_run_at_the_same_time_too),
+    TEST(a_worker_takes_no_job_before_a_thread_is_free),
+    TEST(one_thread_keeps_the_order),
+    TEST(a_worker_that_is_told_no_number_of_threads_has_some),
+    TEST(hundreds_of_threads_are_possible),
+    TEST(two_workers_share_the_work),
+    TEST(workers_of_different_topics_do_not_disturb_each_other),
+    TEST(a_handler_may_use_the_queue),
+};
+
+const struct theme pool_theme = {"pool", tests, COUNT(tests)};

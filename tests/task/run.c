@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* run.c - calls that return when the work is over. */
+#include "crew.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+/* ---- the simple form ---- */
+
+struct call {
+    bide *queue;
+    const char *topic;
+    pthread_t caller;
+    _Atomic int runs;
+    int quit_at;
+    uint64_t last_id;
+};
+
+static int count_calls(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct call *call = arg;
+    (void)body;
+    CHECK(pthread_equal(pthread_self(), call->caller));
+    CHECK(bide_context_queue(context) == call->queue);
+    CHECK(bide_context_job(context)->id > call->last_id);
+    call->last_id = bide_context_job(context)->id;
+    if (++call->runs == call->quit_at)
+        OK(bide_context_quit(context));
+    return BIDE_DONE;
+}
+
+static struct call new_call(int quit_at)
+{
+    return (struct call){.queue = open_queue(""),
+                         .topic = fresh_topic("a"),
+                         .caller = pthread_self(),
+                         .quit_at = quit_at};
+}
+
+static void bide_run_calls_back_on_the_calling_thread_until_it_quits(void)
+{
+    struct call call = new_call(3);
+    put_lots(call.queue, call.topic, 5, NULL, NULL);
+    OK(bide_run(call.queue, call.topic, count_calls, &call));
+    EQ(call.runs, 3);
+    EQ(topic_of(call.queue, call.topic).jobs.ready, 2);
+    EQ(topic_of(call.queue, call.topic).jobs.reserved, 0);
+}
+
+static void bide_run_can_be_called_again(void)
+{
+    struct call call = new_call(1);
+    put_lots(call.queue, call.topic, 3, NULL, NULL);
+    for (int i = 1; i <= 3; i++) {
+        call.quit_at = i;
+        OK(bide_run(call.queue, call.topic, count_calls, &call));
+        EQ(call.runs, i);
+    }
+    EQ(topic_of(call.queue, call.topic).jobs.ready, 0);
+}
+
+static void *feed_and_shut_down(void *arg)
+{
+    struct call *call = arg;
+    UNTIL(stats_of(call->queue).waiting > 0);
+    put(call->queue, call->topic, "body");
+    UNTIL(call->runs == 1);
+    put(call->queue, call->topic, "body");
+    UNTIL(call->runs == 2);
+    OK(bide_shutdown(call->queue));
+    return NULL;
+}
+
+static void bide_run_waits_for_jobs_and_ends_with_the_queue(void)
+{
+    struct call call = new_call(0);
+    pthread_t feeder = start_thread(feed_and_shut_down, &call);
+    OK(bide_run(call.queue, call.topic, count_calls, &call));
+    EQ(call.runs, 2);
+    join_thread(feeder);
+}
+
+static void bide_run_on_a_queue_that_is_shut_down_ends_at_once(void)
+{
+    struct call call = new_call(0);
+    put(call.queue, call.topic, "body");
+    OK(bide_shutdown(call.queue));
+    OK(bide_run(call.queue, call.topic, count_calls, &call));
+    EQ(call.runs, 0);
+}
+
+static int fail_twice(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct call *call = arg;
+    (void)body;
+    EQ(bide_context_attempt(context), ++call->runs);
+    if (call->runs < 3)
+        return bide_context_retry_in(context, 10, "not yet");
+    OK(bide_context_quit(context));
+    return BIDE_DONE;
+}
+
+static void bide_run_tries_again_what_failed(void)
+{
+    struct call call = new_call(0);
+    uint64_t id = put(call.queue, call.topic, "body");
+    OK(bide_run(call.queue, call.topic, fail_twice, &call));
+    EQ(call.runs, 3);
+    EQ(state_of(call.queue, id), BIDE_STATE_GONE);
+}
+
+static void bide_run_refuses_what_makes_no_sense(void)
+{
+    bide *queue = open_queue("");
+    CODE(bide_run(NULL, fresh_topic("a"), do_nothing, NULL), BIDE_EINVAL);
+    CODE(bide_run(queue, NULL, do_nothing, NULL), BIDE_EINVAL);
+    CODE(bide_run(queue, "-", do_nothing, NULL), BIDE_EINVAL);
+    CODE(bide_run(queue, fresh_topic("a"), NULL, NULL), BIDE_EINVAL);
+}
+
+/* ---- until a signal ---- */
+
+static void *signal_when_it_has_worked(void *arg)
+{
+    struct crew *crew = arg;
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, crew->runs + 1);
+    kill(getpid(), crew->code);
+    return NULL;
+}
+
+static void ends_by_signal(int number)
+{
+    struct crew *crew = new_crew_of(do_nothing, NULL);
+    sigset_t before, after;
+    crew->code = number;
+    pthread_sigmask(SIG_SETMASK, NULL, &before);
+    for (int i = 0; i < 2; i++) {
+        give(crew, "body");
+        pthread_t signaller = start_thread(signal_when_it_has_worked, crew);
+        OK(bide_worker_run(crew->worker));
+        join_thread(signaller);
+        crew->runs++;
+    }
+    EQ(told(crew, BIDE_WORK_DONE), 2);
+    pthread_sigmask(SIG_SETMASK, NULL, &after);
+    EQ(sigismember(&after, number), sigismember(&before, number));
+}
+
+static void a_worker_that_is_run_ends_with_SIGTERM(void)
+{
+    ends_by_signal(SIGTERM);
+}
+
+static void a_worker_that_is_run_ends_with_SIGINT(void)
+{
+    ends_by_signal(SIGINT);
+}
+
+static int quit_now(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    enter(arg);
+    OK(bide_context_quit(context));
+    return BIDE_DONE;
+}
+
+static void a_worker_that_is_run_ends_when_a_handler_quits(void)
+{
+    struct crew *crew = new_crew_of(quit_now, NULL);
+    put_lots(crew->queue, crew->topic, 3, NULL, NULL);
+    for (int i = 1; i <= 3; i++) {
+        OK(bide_worker_run(crew->worker));
+        EQ(crew->runs, i);
+        EQ(told(crew, BIDE_WORK_DONE), i);
+    }
+}
+
+static int shut_down_now(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    enter(arg);
+    OK(bide_shutdown(bide_context_queue(context)));
+    return BIDE_DONE;
+}
+
+static void a_worker_that_is_run_ends_with_the_queue(void)
+{
+    bide_worker_options options = threads(4);
+    struct crew *crew = new_crew_of(shut_down_now, &options);
+    uint64_t id = give(crew, "body");
+    OK(bide_worker_run(crew->worker));
+    EQ(told(crew, BIDE_WORK_DONE), 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
+static void *quit_from_outside(void *arg)
+{
+    struct crew *crew = arg;
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    OK(bide_worker_quit(crew->worker));
+    return NULL;
+}
+
+static void a_worker_that_is_run_ends_when_anybody_says_quit(void)
+{
+    struct crew *crew = new_crew_of(do_nothing, NULL);
+    give(crew, "body");
+    pthread_t quitter = start_thread(quit_from_outside, crew);
+    OK(bide_worker_run(crew->worker));
+    join_thread(quitter);
+    EQ(stats_of(crew->queue).waiting, 0);
+}
+
+static void a_worker_that_runs_cannot_be_run(void)
+{
+    struct crew *crew = start_crew(do_nothing, 1);
+    CODE(bide_worker_run(crew->worker), BIDE_EBUSY);
+    CODE(bide_worker_start(crew->worker), BIDE_EBUSY);
+    give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
+static const struct test tests[] = {
+    TEST(bide_run_calls_back_on_the_calling_thread_until_it_quits),
+    TEST(bide_run_can_be_called_again),
+    TEST(bide_run_waits_for_jobs_and_ends_with_the_queue),
+    TEST(bide_run_on_a_queue_that_is_shut_down_ends_at_once),
+    TEST(bide_run_tries_again_what_failed),
+    TEST(bide_run_refuses_what_makes_no_sense),
+    TEST(a_worker_that_is_run_ends_with_SIGTERM),
+    TEST(a_worker_that_is_run_ends_with_SIGINT),
+    TEST(a_worker_that_is_run_ends_when_a_handler_quits),
+    TEST(a_worker_that_is_run_ends_with_the_queue),
+    TEST(a_worker_that_is_run_ends_when_anybody_says_quit),
+    TEST(a_worker_that_runs_cannot_be_run),
+};
+
+const struct theme run_theme = {"run", tests, COUNT(tests)};

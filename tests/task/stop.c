@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* stop.c - how a worker ends, and begins again. */
+#include "crew.h"
+
+/* ---- what runs is finished ---- */
+
+static void *open_the_gate_soon(void *arg)
+{
+    struct crew *crew = arg;
+    nap_ms(30);
+    crew->number = clock_us();
+    crew->open = true;
+    return NULL;
+}
+
+static void a_stop_lets_handlers_finish_and_takes_nothing_more(void)
+{
+    struct crew *crew = start_crew(do_at_gate, 2);
+    put_lots(crew->queue, crew->topic, 10, NULL, NULL);
+    UNTIL(crew->running == 2);
+    pthread_t opener = start_thread(open_the_gate_soon, crew);
+    OK(bide_worker_stop(crew->worker));
+    CHECK(crew->number != 0);
+    EQ(crew->running, 0);
+    EQ(crew->runs, 2);
+    EQ(told(crew, BIDE_WORK_DONE), 2);
+    EQ(told(crew, BIDE_WORK_INTERRUPTED), 0);
+    EQ(topic_of(crew->queue, crew->topic).jobs.ready, 8);
+    EQ(topic_of(crew->queue, crew->topic).jobs.reserved, 0);
+    join_thread(opener);
+}
+
+static void a_worker_that_has_stopped_takes_nothing(void)
+{
+    struct crew *crew = start_crew(do_nothing, 2);
+    give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    OK(bide_worker_stop(crew->worker));
+    uint64_t id = give(crew, "body");
+    nap_ms(20);
+    EQ(state_of(crew->queue, id), BIDE_STATE_READY);
+    EQ(stats_of(crew->queue).waiting, 0);
+}
+
+static void an_idle_worker_stops(void)
+{
+    struct crew *crew = start_crew(do_nothing, 8);
+    OK(bide_worker_stop(crew->worker));
+    OK(bide_worker_start(crew->worker));
+    UNTIL(stats_of(crew->queue).waiting > 0);
+    OK(bide_worker_stop(crew->worker));
+    EQ(told(crew, BIDE_WORK_STARTED), 0);
+}
+
+static void a_stop_of_a_worker_that_never_ran_is_fine(void)
+{
+    struct crew *crew = new_crew_of(do_nothing, NULL);
+    OK(bide_worker_stop(crew->worker));
+    OK(bide_worker_stop(crew->worker));
+    OK(bide_worker_start(crew->worker));
+    OK(bide_worker_stop(crew->worker));
+    OK(bide_worker_stop(crew->worker));
+}
+
+static void a_worker_can_be_started_again_and_again(void)
+{
+    struct crew *crew = new_crew_of(do_nothing, NULL);
+    for (int i = 1; i <= 5; i++) {
+        OK(bide_worker_start(crew->worker));
+        give(crew, "body");
+        UNTIL_TOLD(crew, BIDE_WORK_DONE, i);
+        OK(bide_worker_stop(crew->worker));
+    }
+}
+
+static void handlers_can_be_added_between_two_runs(void)
+{
+    struct crew *crew = start_crew(do_nothing, 1);
+    CODE(bide_worker_handle(crew->worker, fresh_topic("b"), do_nothing, crew), BIDE_EBUSY);
+    OK(bide_worker_stop(crew->worker));
+    OK(bide_worker_handle(crew->worker, fresh_topic("b"), do_nothing, crew));
+    OK(bide_worker_start(crew->worker));
+    put(crew->queue, fresh_topic("b"), "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
+/* ---- what does not end in time is interrupted ---- */
+
+/* Runs until it is told to stop, and answers the code. */
+static int run_until_stopped(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    enter(crew);
+    EQ(bide_context_wait(context, BIDE_FOREVER), BIDE_REASON_STOPPING);
+    EQ(bide_context_reason(context), BIDE_REASON_STOPPING);
+    CHECK(readable(bide_context_fd(context), PATIENCE_MS));
+    leave(crew);
+    return crew->code == BIDE_RETRY ? bide_context_retry(context, "interrupted") : crew->code;
+}
+
+static bide_worker_options impatient(uint32_t count)
+{
+    bide_worker_options options = threads(count);
+    options.stop_timeout_ms = 50;
+    return options;
+}
+
+static void interrupted_by(int answer)
+{
+    bide_worker_options options = impatient(1);
+    struct crew *crew = new_crew_of(run_until_stopped, &options);
+    bide_put_options put = with_retries(0);
+    crew->code = answer;
+    OK(bide_worker_start(crew->worker));
+    uint64_t id = give_as(crew, "body", &put);
+    UNTIL(crew->running == 1);
+    int64_t start_us = clock_us();
+    OK(bide_worker_stop(crew->worker));
+    NOT_BEFORE(start_us, 50);
+    STORY(crew, id, "started interrupted");
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_READY);
+    EQ(job->failures, 0);
+    EQ(job->fails, 0);
+    EQ(job->buries, 0);
+    EQ(job->releases, 0);
+    CHECK(job->last_error == NULL);
+    free_worker(crew);
+    close_queue(crew->queue);
+}
+
+static void after_the_time_handlers_are_told_and_their_jobs_given_back(void)
+{
+    interrupted_by(BIDE_RETRY);
+}
+
+static void whatever_they_answer_but_done_costs_no_retry(void)
+{
+    interrupted_by(BIDE_BURY);
+    interrupted_by(BIDE_SNOOZE);
+    interrupted_by(4711);
+}
+
+static void a_handler_that_is_told_and_done_is_done(void)
+{
+    bide_worker_options options = impatient(1);
+    struct crew *crew = new_crew_of(run_until_stopped, &options);
+    OK(bide_worker_start(crew->worker));
+    uint64_t id = give(crew, "body");
+    UNTIL(crew->running == 1);
+    OK(bide_worker_stop(crew->worker));
+    STORY(crew, id, "started done");
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
+static void an_interrupted_job_is_done_by_another_worker_at_its_first_attempt(void)
+{
+    bide_worker_options options = impatient(1);
+    struct crew *crew = new_crew_of(run_until_stopped, &options);
+    struct crew *other = new_crew(crew->queue, NULL);
+    bide_put_options put = with_retries(0);
+    crew->code = BIDE_RETRY;
+    OK(bide_worker_handle(other->worker, crew->topic, do_nothing, other));
+    OK(bide_worker_start(crew->worker));
+    uint64_t id = give_as(crew, "body", &put);
+    UNTIL(crew->running == 1);
+    OK(bide_worker_start(other->worker));
+    OK(bide_worker_stop(crew->worker));
+    UNTIL_TOLD(other, BIDE_WORK_DONE, 1);
+    EQ(nth_told(other, BIDE_WORK_DONE, 0)->id, id);
+    EQ(nth_told(other, BIDE_WORK_DONE, 0)->attempt, 1);
+}
+
+static void handlers_that_are_done_in_time_are_not_interrupted_by_those_that_are_not(void)
+{
+    bide_worker_options options = impatient(4);
+    struct crew *crew = new_crew_of(run_until_stopped, &options);
+    crew->code = BIDE_RETRY;
+    OK(bide_worker_handle(crew->worker, fresh_topic("b"), do_nothing, crew));
+    OK(bide_worker_start(crew->worker));
+    put_lots(crew->queue, crew->topic, 2, NULL, NULL);
+    put_lots(crew->queue, fresh_topic("b"), 20, NULL, NULL);
+    UNTIL(crew->running == 2);
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 20);
+    OK(bide_worker_stop(crew->worker));
+    EQ(told(crew, BIDE_WORK_INTERRUPTED), 2);
+    EQ(told(crew, BIDE_WORK_DONE), 20);
+}
+
+/* ---- who does not listen ---- */
+
+static void a_handler_that_ignores_the_stop_loses_its_job(void)
+{
+    bide_worker_options options = impatient(1);
+    struct crew *crew = new_crew_of(do_at_gate, &options);
+    bide_put_options put = with_retries(0);
+    OK(bide_worker_start(crew->worker));
+    uint64_t id = give_as(crew, "body", &put);
+    UNTIL(crew->running == 1);
+    CODE(bide_worker_stop(crew->worker), BIDE_TIMED_OUT);
+    EQ(told_of(crew, BIDE_WORK_INTERRUPTED, id), 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_READY);
+    EQ(stat_job(crew->queue, id)->failures, 0);
+    CODE(bide_worker_start(crew->worker), BIDE_EBUSY);
+    const bide_job *job = take(crew->queue, crew->topic);
+    crew->open = true;
+    UNTIL(crew->running == 0);
+    free_worker(crew);
+    EQ(told(crew, BIDE_WORK_DONE), 0);
+    EQ(state_of(crew->queue, id), BIDE_STATE_RESERVED);
+    OK(bide_delete(crew->queue, id, job->token));
+}
+
+static void a_worker_starts_again_when_the_last_handler_has_returned(void)
+{
+    bide_worker_options options = impatient(1);
+    struct crew *crew = new_crew_of(do_at_gate, &options);
+    OK(bide_worker_start(crew->worker));
+    uint64_t id = give(crew, "body");
+    UNTIL(crew->running == 1);
+    CODE(bide_worker_stop(crew->worker), BIDE_TIMED_OUT);
+    crew->open = true;
+    UNTIL(bide_worker_start(crew->worker) == BIDE_OK);
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    EQ(crew->runs, 2);
+}
+
+static void a_free_waits_for_a_handler_that_ignores_it(void)
+{
+    bide_worker_options options = impatient(1);
+    struct crew *crew = new_crew_of(do_at_gate, &options);
+    OK(bide_worker_start(crew->worker));
+    uint64_t id = give(crew, "body");
+    UNTIL(crew->running == 1);
+    CODE(bide_worker_stop(crew->worker), BIDE_TIMED_OUT);
+    pthread_t opener = start_thread(open_the_gate_soon, crew);
+    free_worker(crew);
+    CHECK(crew->number != 0);
+    EQ(crew->running, 0);
+    EQ(state_of(crew->queue, id), BIDE_STATE_READY);
+    join_thread(opener);
+}
+
+static void a_worker_can_be_freed_while_it_runs(void)
+{
+    struct crew *crew = start_crew(do_at_gate, 2);
+    put_lots(crew->queue, crew->topic, 4, NULL, NULL);
+    UNTIL(crew->running == 2);
+    pthread_t opener = start_thread(open_the_gate_soon, crew);
+    free_worker(crew);
+    EQ(told(crew, BIDE_WORK_DONE), 2);
+    EQ(topic_of(crew->queue, crew->topic).jobs.ready, 2);
+    join_thread(opener);
+}
+
+/* ---- from inside, and from the queue ---- */
+
+static int stop_myself(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)context;
+    (void)body;
+    CODE(bide_worker_stop(crew->worker), BIDE_ECALLBACK);
+    CODE(bide_worker_free(crew->worker), BIDE_ECALLBACK);
+    enter(crew);
+    return BIDE_DONE;
+}
+
+static void a_handler_cannot_stop_or_free_its_worker(void)
+{
+    struct crew *crew = start_crew(stop_myself, 1);
+    give(crew, "body");
+    give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 2);
+    EQ(crew->runs, 2);
+}
+
+static int quit_at_the_third(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    if (enter(crew) == 3)
+        OK(crew->code ? bide_worker_quit(crew->worker) : bide_context_quit(context));
+    return BIDE_DONE;
+}
+
+static void a_handler_can_ask_its_worker_to_quit(void)
+{
+    for (int by_worker = 0; by_worker < 2; by_worker++) {
+        struct crew *crew = new_crew_of(quit_at_the_third, NULL);
+        crew->code = by_worker;
+        put_lots(crew->queue, crew->topic, 10, NULL, NULL);
+        OK(bide_worker_start(crew->worker));
+        UNTIL_TOLD(crew, BIDE_WORK_DONE, 3);
+        OK(bide_worker_stop(crew->worker));
+        EQ(crew->runs, 3);
+        EQ(topic_of(crew->queue, crew->topic).jobs.ready, 7);
+        OK(bide_worker_start(crew->worker));
+        UNTIL_TOLD(crew, BIDE_WORK_DONE, 10);
+        free_worker(crew);
+        close_queue(crew->queue);
+    }
+}
+
+static void a_shutdown_of_the_queue_ends_the_work_but_not_what_runs(void)
+{
+    struct crew *crew = start_crew(do_at_gate, 1);
+    put_lots(crew->queue, crew->topic, 3, NULL, NULL);
+    UNTIL(crew->running == 1);
+    OK(bide_shutdown(crew->queue));
+    crew->open = true;
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    OK(bide_worker_stop(crew->worker));
+    EQ(crew->runs, 1);
+    EQ(topic_of(crew->queue, crew->topic).jobs.ready, 2);
+}
+
+static void *stop_it(void *arg)
+{
+    struct crew *crew = arg;
+    OK(bide_worker_stop(crew->worker));
+    return NULL;
+}
+
+static void several_may_stop_it_at_the_same_time(void)
+{
+    struct crew *crew = start_crew(do_at_gate, 2);
+    pthread_t stoppers[3];
+    give(crew, "body");
+    UNTIL(crew->running == 1);
+    for (size_t i = 0; i < COUNT(stoppers); i++)
+        stoppers[i] = start_thread(stop_it, crew);
+    crew->open = true;
+    for (size_t i = 0; i < COUNT(stoppers); i++)
+        join_thread(stoppers[i]);
+    EQ(crew->running, 0);
+    EQ(told(crew, BIDE_WORK_DONE), 1);
+}
+
+static const struct test tests[] = {
+    TEST(a_stop_lets_handlers_finish_and_takes_nothing_more),
+    TEST(a_worker_that_has_stopped_takes_nothing),
+    TEST(an_idle_worker_stops),
+    TEST(a_stop_of_a_worker_that_never_ran_is_fine),
+    TEST(a_worker_can_be_started_again_and_again),
+    TEST(handlers_can_be_added_between_two_runs),
+    TEST(after_the_time_handlers_are_told_and_their_jobs_given_back),
+    TEST(whatever_they_answer_but_done_costs_no_retry),
+    TEST(a_handler_that_is_told_and_done_is_done),
+    TEST(an_interrupted_job_is_done_by_another_worker_at_its_first_attempt),
+    TEST(handlers_that_are_done_in_time_are_not_interrupted_by_those_that_are_not),
+    TEST(a_handler_that_ignores_the_stop_loses_its_job),
+    TEST(a_worker_starts_again_when_the_last_handler_has_returned),
+    TEST(a_free_waits_for_a_handler_that_ignores_it),
+    TEST(a_worker_can_be_freed_while_it_runs),
+    TEST(a_handler_cannot_stop_or_free_its_worker),
+    TEST(a_handler_can_ask_its_worker_to_quit),
+    TEST(a_shutdown_of_the_queue_ends_the_work_but_not_what_runs),
+    TEST(several_may_stop_it_at_the_same_time),
+};
+
+const struct theme stop_theme = {"stop", tests, COUNT(tests)};

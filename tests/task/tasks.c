@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* tasks.c - the themes of the task layer: typed tasks and workers. */
+#include "crew.h"
+
+static const struct theme *const all_themes[] = {
+    &outcome_theme, &typed_theme,   &publish_theme, &unreadable_theme, &topics_theme,
+    &pool_theme,    &context_theme, &overrun_theme, &keeping_theme,    &cancelled_theme,
+    &stop_theme,    &load_theme,    &herd_theme,    &middleware_theme, &fallback_theme,
+    &told_theme,    &owed_theme,    &run_theme,     &badtask_theme,    &badworker_theme,
+};
+
+static bool applies(const struct theme *theme)
+{
+    return theme != &owed_theme || !is_own();
+}
+
+const struct program this_program = {
+    .name = "tasks",
+    .subject = "a worker on the queue",
+    .promises = "include/bide/task.h and worker.h",
+    .themes = all_themes,
+    .count = COUNT(all_themes),
+    .applies = applies,
+    .end = free_crews,
+};

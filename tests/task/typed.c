@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* typed.c - what is published here arrives there, field by field. */
+#include "fixed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum color { RED, GREEN = 7, BLUE = -3 };
+
+struct line {
+    const char *article;
+    uint32_t count;
+};
+BIDE_TYPE(line, struct line, BIDE_FIELD(article), BIDE_FIELD(count));
+
+struct order {
+    int64_t number;
+    uint64_t large;
+    int8_t small;
+    uint16_t middle;
+    bool paid;
+    enum color color;
+    float rate;
+    double price;
+    char currency[4];
+    const char *customer;
+    const char *note;
+    bide_slice picture;
+    const int64_t *numbers;
+    size_t number_count;
+    const char *const *tags;
+    size_t tag_count;
+    const double *weights;
+    size_t weight_count;
+    struct line first;
+    struct line *last;
+    struct line *lines;
+    size_t line_count;
+    int32_t discount;
+    bool has_discount;
+};
+BIDE_TYPE(order, struct order, BIDE_FIELD(number), BIDE_FIELD(large), BIDE_FIELD(small),
+          BIDE_FIELD(middle), BIDE_FIELD(paid), BIDE_FIELD(color), BIDE_FIELD(rate),
+          BIDE_FIELD(price), BIDE_FIELD(currency), BIDE_FIELD_AS("soldTo", customer),
+          BIDE_OPTIONAL(note), BIDE_FIELD(picture), BIDE_ARRAY(numbers, number_count),
+          BIDE_ARRAY(tags, tag_count), BIDE_ARRAY(weights, weight_count), BIDE_STRUCT(first, line),
+          BIDE_POINTER(last, line), BIDE_STRUCTS(lines, line_count, line),
+          BIDE_OPTIONAL_IF(discount, has_discount));
+
+BIDE_TASK(ship, order, .topic = FIXED_A);
+BIDE_TASK(raw, bytes, .topic = FIXED_B);
+
+/* ---- everything that a struct may hold ---- */
+
+static const int64_t numbers[] = {0, -1, INT64_MIN, INT64_MAX};
+static const char *const tags[] = {"", "Grüße, 世界", "a \"quoted\" \\ \n line"};
+static const double weights[] = {0.1, -1e300, 5e-324};
+static struct line last = {"the last", UINT32_MAX};
+static struct line lines[] = {{"tea", 2}, {"", 0}, {"a\tb", 7}};
+
+static struct order full_order(void)
+{
+    return (struct order){
+        .number = INT64_MIN,
+        .large = UINT64_MAX,
+        .small = -128,
+        .middle = 65535,
+        .paid = true,
+        .color = BLUE,
+        .rate = 0.25F,
+        .price = 0.1,
+        .currency = "EUR",
+        .customer = "Ada",
+        .note = "ring twice",
+        .picture = {"\0\xff\x80 bytes", 9},
+        .numbers = numbers,
+        .number_count = COUNT(numbers),
+        .tags = tags,
+        .tag_count = COUNT(tags),
+        .weights = weights,
+        .weight_count = COUNT(weights),
+        .first = {"the first", 1},
+        .last = &last,
+        .lines = lines,
+        .line_count = COUNT(lines),
+        .discount = -5,
+        .has_discount = true,
+    };
+}
+
+static void same_text(const char *got, const char *want)
+{
+    CHECK(got != NULL);
+    TEXT(got, strlen(got), want);
+}
+
+static void same_line(const struct line *got, const struct line *want)
+{
+    same_text(got->article, want->article);
+    EQ(got->count, want->count);
+}
+
+static void same_scalars(const struct order *got, const struct order *want)
+{
+    EQ(got->number, want->number);
+    CHECK(got->large == want->large);
+    EQ(got->small, want->small);
+    EQ(got->middle, want->middle);
+    EQ(got->paid, want->paid);
+    EQ(got->color, want->color);
+    CHECK(got->rate == want->rate);
+    CHECK(got->price == want->price);
+    same_text(got->currency, want->currency);
+    same_text(got->customer, want->customer);
+    EQ(got->picture.size, want->picture.size);
+    CHECK(memcmp(got->picture.data, want->picture.data, want->picture.size) == 0);
+    same_line(&got->first, &want->first);
+}
+
+static void same_arrays(const struct order *got, const struct order *want)
+{
+    EQ(got->number_count, want->number_count);
+    for (size_t i = 0; i < want->number_count; i++)
+        EQ(got->numbers[i], want->numbers[i]);
+    EQ(got->tag_count, want->tag_count);
+    for (size_t i = 0; i < want->tag_count; i++)
+        same_text(got->tags[i], want->tags[i]);
+    EQ(got->weight_count, want->weight_count);
+    for (size_t i = 0; i < want->weight_count; i++)
+        CHECK(got->weights[i] == want->weights[i]);
+    EQ(got->line_count, want->line_count);
+    for (size_t i = 0; i < want->line_count; i++)
+        same_line(&got->lines[i], &want->lines[i]);
+}
+
+static int check_full_order(bide_context *context, const struct order *order, void *arg)
+{
+    struct order want = full_order();
+    (void)context;
+    same_scalars(order, &want);
+    same_arrays(order, &want);
+    same_text(order->note, want.note);
+    CHECK(order->last != NULL);
+    same_line(order->last, want.last);
+    EQ(order->has_discount, true);
+    EQ(order->discount, -5);
+    enter(arg);
+    return BIDE_DONE;
+}
+
+static void every_kind_of_field_arrives_as_it_was_published(void)
+{
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    OK(bide_handle(crew->worker, ship, check_full_order, crew));
+    OK(bide_worker_start(crew->worker));
+    OK(bide_publish(crew->queue, ship, full_order(), NULL, NULL));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(crew->runs, 1);
+}
+
+/* ---- what may be missing ---- */
+
+static struct order small_order(void)
+{
+    return (struct order){.currency = "", .customer = "", .first = {.article = ""}};
+}
+
+static int check_small_order(bide_context *context, const struct order *order, void *arg)
+{
+    struct order want = small_order();
+    (void)context;
+    same_scalars(order, &want);
+    same_arrays(order, &want);
+    CHECK(order->note == NULL);
+    CHECK(order->last == NULL);
+    EQ(order->has_discount, false);
+    EQ(order->discount, 0);
+    enter(arg);
+    return BIDE_DONE;
+}
+
+static void what_is_optional_may_be_missing(void)
+{
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    OK(bide_handle(crew->worker, ship, check_small_order, crew));
+    OK(bide_worker_start(crew->worker));
+    OK(bide_publish(crew->queue, ship, small_order(), NULL, NULL));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(crew->runs, 1);
+}
+
+static int check_number(bide_context *context, const struct order *order, void *arg)
+{
+    struct crew *crew = arg;
+    (void)context;
+    crew->number += order->number;
+    enter(crew);
+    return BIDE_DONE;
+}
+
+static void fields_that_nobody_described_are_skipped(void)
+{
+    static const char body[] =
+        "{\"later\":[1,{\"a\":null}],\"number\":5,\"large\":\"18446744073709551615\",\"small\":1,"
+        "\"middle\":2,\"paid\":false,\"color\":7,\"rate\":1,\"price\":2.5,\"currency\":\"\","
+        "\"soldTo\":\"x\",\"picture\":\"\",\"first\":{\"article\":\"\",\"count\":1,\"more\":2},"
+        "\"note\":null,\"lines\":null}";
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    OK(bide_handle(crew->worker, ship, check_number, crew));
+    OK(bide_worker_start(crew->worker));
+    put(crew->queue, FIXED_A, body);
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(crew->number, 5);
+}
+
+static void many_jobs_on_many_threads_have_each_their_own_data(void)
+{
+    bide_worker_options options = threads(8);
+    struct crew *crew = new_crew(open_fixed(""), &options);
+    struct order order = full_order();
+    int64_t sum = 0;
+    OK(bide_handle(crew->worker, ship, check_number, crew));
+    OK(bide_worker_start(crew->worker));
+    for (order.number = 1; order.number <= 100; order.number++) {
+        OK(bide_publish(crew->queue, ship, order, NULL, NULL));
+        sum += order.number;
+    }
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 100);
+    EQ(crew->number, sum);
+}
+
+/* ---- bytes ---- */
+
+static const char some_bytes[] = {'\0', '{', '\xff', '\n', '\0'};
+
+static int check_bytes(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)context;
+    EQ(body->size, crew->number);
+    CHECK(body->size == 0 || memcmp(body->data, some_bytes, body->size) == 0);
+    enter(crew);
+    return BIDE_DONE;
+}
+
+static void a_task_of_bytes_has_the_body_as_it_is(void)
+{
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    uint64_t id = 0;
+    crew->number = sizeof some_bytes;
+    OK(bide_handle(crew->worker, raw, check_bytes, crew));
+    OK(bide_publish(crew->queue, raw, (bide_slice){some_bytes, sizeof some_bytes}, NULL, &id));
+    const bide_job *job = peek_job(crew->queue, id);
+    EQ(job->body_size, sizeof some_bytes);
+    CHECK(memcmp(job->body, some_bytes, sizeof some_bytes) == 0);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
+static void a_task_of_bytes_may_have_none(void)
+{
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    OK(bide_handle(crew->worker, raw, check_bytes, crew));
+    OK(bide_worker_start(crew->worker));
+    OK(bide_publish(crew->queue, raw, (bide_slice){NULL, 0}, NULL, NULL));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
+static void the_body_of_a_typed_task_is_its_JSON(void)
+{
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    bide_buf *json = NULL;
+    uint64_t id = 0;
+    OK(bide_encode(order, full_order(), &json));
+    OK(bide_publish(crew->queue, ship, full_order(), NULL, &id));
+    const bide_job *job = peek_job(crew->queue, id);
+    TEXT(job->body, job->body_size, (const char *)bide_buf_data(json));
+    bide_buf_unref(json);
+}
+
+static const struct test tests[] = {
+    TEST(every_kind_of_field_arrives_as_it_was_published),
+    TEST(what_is_optional_may_be_missing),
+    TEST(fields_that_nobody_described_are_skipped),
+    TEST(many_jobs_on_many_threads_have_each_their_own_data),
+    TEST(a_task_of_bytes_has_the_body_as_it_is),
+    TEST(a_task_of_bytes_may_have_none),
+    TEST(the_body_of_a_typed_task_is_its_JSON),
+};
+
+const struct theme typed_theme = {"typed", tests, COUNT(tests)};
