@@ -9,6 +9,11 @@
 
 #include "measure.h"
 
+/* Who puts looks around after so many jobs, and rests that long while more than these are ready. */
+#define LOOK_EVERY 64
+#define READY_MAX  1000
+#define REST_US    50
+
 /* Between two looks at whether all is finished, and how long that may take. */
 #define LOOK_US     100
 #define PATIENCE_NS 60000000000
@@ -18,6 +23,7 @@ struct crew {
     const bide_put_options *options;
     int64_t duration_ns;
     void (*put)(struct crew *crew);
+    bool rests; /* who puts rests while many jobs are ready */
     pthread_barrier_t start;
     atomic_bool over;
     char body[BENCH_BODY_SIZE];
@@ -37,7 +43,8 @@ struct producer {
 static void init(struct crew *crew, bide *queue, const bide_put_options *options,
                  int64_t duration_ns)
 {
-    *crew = (struct crew){.queue = queue, .options = options, .duration_ns = duration_ns};
+    *crew = (struct crew){
+        .queue = queue, .options = options, .duration_ns = duration_ns, .rests = true};
     memset(crew->body, 'x', sizeof(crew->body));
 }
 
@@ -55,6 +62,18 @@ static void put_bytes(struct crew *crew)
          bide_put(crew->queue, BENCH_TOPIC, crew->body, sizeof(crew->body), crew->options, NULL));
 }
 
+static void await_takers(bide *queue)
+{
+    bide_stats stats;
+
+    for (;;) {
+        must("bide_queue_stats", bide_queue_stats(queue, &stats));
+        if (stats.jobs.ready <= READY_MAX)
+            return;
+        measure_sleep_us(REST_US);
+    }
+}
+
 static void *produce(void *argument)
 {
     struct producer *producer = argument;
@@ -64,7 +83,8 @@ static void *produce(void *argument)
     producer->began_ns = measure_now_ns();
     do {
         crew->put(crew);
-        producer->count++;
+        if (++producer->count % LOOK_EVERY == 0 && crew->rests)
+            await_takers(crew->queue);
     } while (measure_now_ns() - producer->began_ns < crew->duration_ns);
     return NULL;
 }
@@ -137,18 +157,33 @@ static int do_nothing(bide_context *context, const bide_slice *body, void *arg)
     return BIDE_DONE;
 }
 
+static double work(struct crew *crew)
+{
+    bide_worker *worker = make_worker(crew->queue);
+
+    crew->put = put_bytes;
+    must("bide_worker_handle", bide_worker_handle(worker, BENCH_TOPIC, do_nothing, NULL));
+    must("bide_worker_start", bide_worker_start(worker));
+    double rate = put_all(crew);
+    free_worker(worker);
+    return rate;
+}
+
 double crew_work(bide *queue, const bide_put_options *options, int64_t duration_ns)
 {
     struct crew crew;
-    bide_worker *worker = make_worker(queue);
 
     init(&crew, queue, options, duration_ns);
-    crew.put = put_bytes;
-    must("bide_worker_handle", bide_worker_handle(worker, BENCH_TOPIC, do_nothing, NULL));
-    must("bide_worker_start", bide_worker_start(worker));
-    double rate = put_all(&crew);
-    free_worker(worker);
-    return rate;
+    return work(&crew);
+}
+
+double crew_burst(bide *queue, const bide_put_options *options, int64_t duration_ns)
+{
+    struct crew crew;
+
+    init(&crew, queue, options, duration_ns);
+    crew.rests = false;
+    return work(&crew);
 }
 
 static void *take(void *argument)

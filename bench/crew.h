@@ -13,10 +13,14 @@
 /* Threads that take; and as many that put, where these are others. */
 #define CREW_THREADS 4
 
-/* Jobs from threads that put, to a worker with an empty handler. */
+/* Jobs from threads that put, to a worker with an empty handler. Who puts rests while a thousand
+ * are ready: so the rate is one that could be kept up. */
 double crew_work(bide *queue, const bide_put_options *options, int64_t duration_ns);
 
-/* The same to threads that call reserve and delete: what is beside the worker. */
+/* The same, but nobody rests: a long backlog grows, and is worked off. */
+double crew_burst(bide *queue, const bide_put_options *options, int64_t duration_ns);
+
+/* As crew_work(), but to threads that call reserve and delete. */
 double crew_reserve(bide *queue, const bide_put_options *options, int64_t duration_ns);
 
 /* Jobs from the handlers: each puts the next one before it ends. */
