@@ -191,8 +191,8 @@ struct bide_worker {
     pthread_cond_t changed;
     uint32_t slots_left; /* that have not ended */
     struct answer *owed;
-    uint32_t owed_count;
-    int end_fd; /* raised when it is asked to stop, or the last slot has ended */
+    _Atomic uint32_t owed_count; /* changed under the lock, looked at without it after each job */
+    int end_fd;                  /* raised when it is asked to stop, or the last slot has ended */
 };
 
 /* Threads that run handlers and callbacks of a worker, which must not stop it. A handler may run

@@ -159,12 +159,10 @@ static void pause_taking(struct slot *slot)
 }
 
 /* As many answers may be owed as there are threads: then no more jobs are begun. */
-static bool owes_too_much(bide_worker *worker)
+static bool owes_too_much(const bide_worker *worker)
 {
-    pthread_mutex_lock(&worker->lock);
-    bool full = worker->owed_count >= worker->options.threads;
-    pthread_mutex_unlock(&worker->lock);
-    return full;
+    return atomic_load_explicit(&worker->owed_count, memory_order_relaxed) >=
+           worker->options.threads;
 }
 
 static void await_owed(struct slot *slot)
