@@ -208,17 +208,18 @@ static int on_answered_failure(bide_context *context, const struct line *line, c
     return error == NULL;
 }
 
-int compile_bad(bide *queue, bide_worker *worker);
+int compile_bad(bide *queue, bide_worker *worker, bide_context *context);
 
-int compile_bad(bide *queue, bide_worker *worker)
+int compile_bad(bide *queue, bide_worker *worker, bide_context *context)
 {
     struct line line = {"tea", 1};
     struct other other = {"tea", 1};
     struct line *read_line = NULL;
     struct other *read_other = NULL;
     bide_buf *json = NULL;
-    const void *used[] = {&line,         &other,         &read_line,     &read_other,
-                          (void *)queue, (void *)worker, (void *)worker, (void *)&json};
+    const void *used[] = {&line,           &other,         &read_line,      &read_other,
+                          (void *)queue,   (void *)worker, (void *)context, (void *)worker,
+                          (void *)context, (void *)&json};
     bide_function *functions[] = {(bide_function *)on_line,
                                   (bide_function *)on_other,
                                   (bide_function *)on_changed,
@@ -296,6 +297,12 @@ int compile_bad(bide *queue, bide_worker *worker)
 #endif
 #ifdef ENCODE_OF_A_POINTER
     bide_encode(line, &line, &json);
+#endif
+#ifdef RESULT_OF_ANOTHER_STRUCT
+    bide_context_result_as(context, line, other);
+#endif
+#ifdef RESULT_OF_NO_TYPE
+    bide_context_result_as(context, nowhere, line);
 #endif
 #ifdef ENCODE_OF_NO_TYPE
     bide_encode(nowhere, line, &json);

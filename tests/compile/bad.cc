@@ -226,9 +226,9 @@ static int on_answered_failure(bide_context *context, const struct line *line, c
     return error == NULL;
 }
 
-int compile_bad(bide *queue, bide_worker *worker);
+int compile_bad(bide *queue, bide_worker *worker, bide_context *context);
 
-int compile_bad(bide *queue, bide_worker *worker)
+int compile_bad(bide *queue, bide_worker *worker, bide_context *context)
 {
     struct line line = {"tea", 1};
     struct other other = {"tea", 1};
@@ -236,7 +236,8 @@ int compile_bad(bide *queue, bide_worker *worker)
     struct line *read_line = NULL;
     struct other *read_other = NULL;
     bide_buf *json = NULL;
-    const void *used[] = {&line, &other, &bytes, &read_line, &read_other, queue, worker, &json};
+    const void *used[] = {&line, &other, &bytes,  &read_line, &read_other,
+                          queue, worker, context, &json};
     bide_function *functions[] = {reinterpret_cast<bide_function *>(on_line),
                                   reinterpret_cast<bide_function *>(on_other),
                                   reinterpret_cast<bide_function *>(on_changed),
@@ -314,6 +315,12 @@ int compile_bad(bide *queue, bide_worker *worker)
 #endif
 #ifdef ENCODE_OF_A_POINTER
     bide_encode(line, &line, &json);
+#endif
+#ifdef RESULT_OF_ANOTHER_STRUCT
+    bide_context_result_as(context, line, other);
+#endif
+#ifdef RESULT_OF_NO_TYPE
+    bide_context_result_as(context, nowhere, line);
 #endif
 #ifdef ENCODE_OF_NO_TYPE
     bide_encode(nowhere, line, &json);

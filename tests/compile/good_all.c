@@ -101,7 +101,8 @@ BIDE_TASK(lists, node);
 
 static int on_line(bide_context *context, const struct line *line, void *arg)
 {
-    (void)arg;
+    if (arg != NULL)
+        return bide_context_result_as(context, line, *line);
     return line->count > 0 ? BIDE_DONE : bide_context_retry(context, "none");
 }
 

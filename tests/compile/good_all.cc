@@ -96,8 +96,10 @@ BIDE_TASK(full, line, .topic = "full-topic", .key = "article, count", .conflict 
 BIDE_TASK(raw, bytes, .max_retries = 0);
 BIDE_TASK(lists, node);
 
-static int on_line(bide_context *context, const line *line, void *)
+static int on_line(bide_context *context, const line *line, void *arg)
 {
+    if (arg != nullptr)
+        return bide_context_result_as(context, line, *line);
     return line->count > 0 ? BIDE_DONE : bide_context_retry(context, "none");
 }
 
