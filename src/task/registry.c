@@ -93,18 +93,20 @@ static void sort_in(bide_worker *worker, struct entry *entry)
     *at = entry;
 }
 
-static int add(bide_worker *worker, const char *topic, struct entry **out)
+/* NULL, and *code, when it is refused. */
+static struct entry *add(bide_worker *worker, const char *topic, int *code)
 {
-    int code = check_new(worker, topic);
-    if (code != BIDE_OK)
-        return code;
+    *code = check_new(worker, topic);
+    if (*code != BIDE_OK)
+        return NULL;
     struct entry *entry = calloc(1, sizeof(*entry));
     char *copy = strdup(topic);
     if (entry == NULL || copy == NULL ||
         (worker->entry_count == worker->entry_room && !grow(worker))) {
         free(entry);
         free(copy);
-        return bi_error_set(BIDE_ENOMEM, "worker_handle: out of memory");
+        *code = bi_error_set(BIDE_ENOMEM, "worker_handle: out of memory");
+        return NULL;
     }
     entry->topic = copy;
     sort_in(worker, entry);
@@ -112,8 +114,7 @@ static int add(bide_worker *worker, const char *topic, struct entry **out)
     worker->entries[at] = entry;
     worker->topics[at] = (bide_slice){copy, strlen(copy)};
     worker->weights[at] = 1;
-    *out = entry;
-    return BIDE_OK;
+    return entry;
 }
 
 void bi_worker_forget(bide_worker *worker)
@@ -137,12 +138,12 @@ static int call_plain(bide_context *context, const void *data, bide_function *fu
 
 int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler handler, void *arg)
 {
-    struct entry *entry = NULL;
     bi_error_clear();
     if (handler == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_handle: handler is NULL");
-    int code = add(worker, topic, &entry);
-    if (code != BIDE_OK)
+    int code;
+    struct entry *entry = add(worker, topic, &code);
+    if (entry == NULL)
         return code;
     entry->call = call_plain;
     entry->function = (bide_function *)handler;
@@ -159,13 +160,13 @@ static bool is_sound(const bide_task *task)
 int bide_worker_handle_task(bide_worker *worker, const bide_task *task, bide_handler_call *call,
                             bide_function *function, void *arg)
 {
-    struct entry *entry = NULL;
     bi_error_clear();
     if (!is_sound(task) || call == NULL || function == NULL)
         return bi_error_set(BIDE_EINVAL, "handle: the task \"%.60s\" or its handler is not sound",
                             task == NULL || task->name == NULL ? "?" : task->name);
-    int code = add(worker, task->topic, &entry);
-    if (code != BIDE_OK)
+    int code;
+    struct entry *entry = add(worker, task->topic, &code);
+    if (entry == NULL)
         return code;
     const bide_type *type = task->type();
     entry->type = type->raw ? NULL : type;

@@ -324,7 +324,7 @@ int bi_type_read(const bide_type *type, const void *data, size_t size, const str
     if (!has_room(alloc, size))
         return no_memory();
     int code = parse(&at, data, size, &json);
-    if (code != BIDE_OK)
+    if (json == NULL)
         return code;
     void *read = NULL;
     if (bi_arena_init(&arena, alloc, type->size, size < MORE_MAX ? size : MORE_MAX) == BIDE_OK) {
