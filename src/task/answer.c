@@ -34,7 +34,7 @@ void bi_answer_arm(struct answer *answer)
     answer->complete = false;
     if (answer->op.kind == BIDE_OP_FAIL)
         answer->op.fail.error = error_of(answer);
-    else if (answer->op.kind == BIDE_OP_BURY)
+    else if (answer->op.kind == BIDE_OP_BURY && !answer->plain)
         answer->op.bury.reason = error_of(answer);
     else
         arm_result(answer);
@@ -56,7 +56,7 @@ static void begin(struct answer *answer, const struct bide_context *context, bid
     answer->lease_end = context->lease_end;
     answer->took_us = bi_clock_boot() - context->started;
     answer->cancelled = atomic_load(&context->told) == BIDE_REASON_CANCELLED;
-    answer->unsure = answer->told = false;
+    answer->unsure = answer->told = answer->plain = false;
     answer->pause = 0;
 }
 
@@ -184,6 +184,7 @@ static uint64_t id_of(const bide_op *op)
         {BIDE_OP_FAIL, offsetof(bide_op, fail.id)},
         {BIDE_OP_BURY, offsetof(bide_op, bury.id)},
         {BIDE_OP_RELEASE, offsetof(bide_op, release.id)},
+        {BIDE_OP_RESULT, offsetof(bide_op, fetch.id)},
     };
     uint64_t id = op->lease.id;
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -222,7 +223,7 @@ static void tell_taken(const struct answer *answer, const bide_worker *worker)
     const bide_op *op = &answer->op;
     const char *text = text_of(answer, room);
     bide_state state = op->kind == BIDE_OP_FAIL ? op->fail.state : BIDE_STATE_READY;
-    if (op->kind == BIDE_OP_DELETE || op->kind == BIDE_OP_DONE)
+    if (op->kind == BIDE_OP_DELETE || op->kind == BIDE_OP_DONE || op->kind == BIDE_OP_RESULT)
         tell(answer, worker, BIDE_WORK_DONE, BIDE_OK, "", 0);
     else if (answer->cancelled || state == BIDE_STATE_GONE)
         tell(answer, worker, BIDE_WORK_CANCELLED, BIDE_OK, text, 0);
@@ -265,7 +266,10 @@ static bool say_plainly(struct answer *answer)
         op->lease = lease;
         return true;
     }
-    return false;
+    bool reason = op->kind == BIDE_OP_BURY && !answer->plain;
+    op->bury.reason = reason ? (bide_slice){NULL, 0} : op->bury.reason;
+    answer->plain = true;
+    return reason;
 }
 
 /* A result that the queue does not take is a failure of the handler. */
@@ -283,11 +287,26 @@ static void complain_of_result(struct answer *answer)
 
 /* After an answer that was lost: does this one show that the first was taken? A lease that is no
  * longer good does not: the queue may have been opened anew. */
-static bool had_happened(const bide_op *op, int code)
+static bool had_happened(const struct answer *answer, int code)
 {
-    if (op->kind == BIDE_OP_DELETE)
-        return code == BIDE_NOT_FOUND;
-    return op->kind == BIDE_OP_DONE && code == BIDE_WRONG_STATE;
+    return answer->unsure && answer->op.kind == BIDE_OP_DELETE && code == BIDE_NOT_FOUND;
+}
+
+/* A job that may have been done is looked at: if it has a result, or none but is done, it was. */
+static bool ask_for_result(struct answer *answer, int code)
+{
+    if (!answer->unsure || answer->op.kind != BIDE_OP_DONE || code != BIDE_LEASE_LOST)
+        return false;
+    uint64_t id = answer->op.finish.id;
+    answer->op.kind = BIDE_OP_RESULT;
+    answer->op.fetch = (bide_fetch_args){.id = id};
+    return true;
+}
+
+static void forget_result(bide_op *op)
+{
+    if (op->kind == BIDE_OP_RESULT && op->status == BIDE_OK)
+        bide_buf_unref(op->fetch.buf);
 }
 
 bool bi_answer_settle(struct answer *answer, bide_worker *worker)
@@ -295,10 +314,13 @@ bool bi_answer_settle(struct answer *answer, bide_worker *worker)
     int code = answer->op.status;
     bool lost = code == BIDE_NOT_FOUND || code == BIDE_LEASE_LOST || code == BIDE_RESERVED ||
                 code == BIDE_WRONG_STATE;
-    if (code == BIDE_OK || (answer->unsure && had_happened(&answer->op, code))) {
+    if (code == BIDE_OK || had_happened(answer, code)) {
+        forget_result(&answer->op);
         tell_taken(answer, worker);
         return true;
     }
+    if (ask_for_result(answer, code))
+        return false;
     if (lost) {
         tell(answer, worker, BIDE_WORK_LOST, code, answer->op.error, 0);
         return true;

@@ -60,6 +60,7 @@ struct answer {
     bool told;        /* owed: under way, or back and not looked at */
     bool cancelled;   /* somebody wanted the job to stop */
     bool unsure;      /* it was told once without an answer, and may have happened */
+    bool plain;       /* in words that a plain beanstalkd knows */
     bool complete;    /* its op has come back */
     bide_buf *result;
     size_t error_size;

@@ -89,18 +89,16 @@ int bide_worker_run(bide_worker *worker)
         return bi_error_set(BIDE_EINVAL, "worker_run: worker is NULL");
     if (bi_worker_is_here(worker) || bi_in_callback())
         return bi_error_set(BIDE_ECALLBACK, "worker_run: called from a handler or callback");
-    int code = bide_worker_start(worker);
-    if (code != BIDE_OK)
-        return code;
     size_t place = begin_hearing(worker);
-    if (place == RUNS_MAX) {
-        bide_worker_stop(worker);
+    if (place == RUNS_MAX)
         return bi_error_set(BIDE_EBUSY, "worker_run: %d workers run already", RUNS_MAX);
-    }
-    await_end(worker);
+    int code = bide_worker_start(worker);
+    if (code == BIDE_OK)
+        await_end(worker);
     /* Whoever presses Ctrl-C twice does not want to wait; but supervisors may say SIGTERM twice. */
     hear_no_more(&heard[HEARD_INT]);
-    code = bide_worker_stop(worker);
+    if (code == BIDE_OK)
+        code = bide_worker_stop(worker);
     atomic_store(&run_fds[place], 0);
     hear_no_more(&heard[HEARD_TERM]);
     return code;

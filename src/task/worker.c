@@ -137,6 +137,13 @@ static void raise_end(const bide_worker *worker)
     (void)written; /* it is readable already */
 }
 
+static void lower_end(const bide_worker *worker)
+{
+    uint64_t count;
+    ssize_t got = read(worker->end_fd, &count, sizeof(count));
+    (void)got; /* it need not have been raised */
+}
+
 void bi_worker_end_slot(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
@@ -185,9 +192,11 @@ int bide_worker_quit(bide_worker *worker)
     bi_error_clear();
     if (worker == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_quit: worker is NULL");
-    atomic_store(&worker->stopping, true);
-    raise_end(worker);
     pthread_mutex_lock(&worker->lock);
+    if (worker->slots != NULL) {
+        atomic_store(&worker->stopping, true);
+        raise_end(worker);
+    }
     for (uint32_t i = 0; worker->slots != NULL && i < worker->options.threads; i++)
         bi_slot_wake(&worker->slots[i]);
     pthread_mutex_unlock(&worker->lock);
@@ -259,6 +268,7 @@ static bool reap(bide_worker *worker, int64_t end)
             pthread_join(worker->slots[i].thread, NULL);
     bi_keeper_done(&worker->keeper);
     free_slots(worker);
+    lower_end(worker);
     worker->state = WORKER_IDLE;
     return true;
 }
@@ -331,13 +341,6 @@ int bide_worker_free(bide_worker *worker)
 
 /* ---- starting ---- */
 
-static void lower_end(const bide_worker *worker)
-{
-    uint64_t count;
-    ssize_t got = read(worker->end_fd, &count, sizeof(count));
-    (void)got; /* it need not have been raised */
-}
-
 int bi_worker_prepare(bide_worker *worker)
 {
     if (worker->entry_count == 0)
@@ -348,7 +351,6 @@ int bi_worker_prepare(bide_worker *worker)
         return bi_error_set(BIDE_EBUSY, "worker_start: what ran before the stop has not ended yet");
     atomic_store(&worker->stopping, false);
     atomic_store(&worker->starved, 0);
-    lower_end(worker);
     int code = make_slots(worker);
     if (code == BIDE_OK)
         worker->state = WORKER_RUNS;
