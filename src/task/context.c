@@ -100,17 +100,21 @@ void bi_context_clear(struct bide_context *context)
     context->error_size = 0;
 }
 
-int64_t bi_context_due(const struct bide_context *context)
+int64_t bi_context_over(const struct bide_context *context)
 {
-    int64_t due = NEVER;
-    int64_t limit = atomic_load(&context->limit_end);
     if (!context->running)
         return NEVER;
-    if (!context->overran)
-        due = limit;
-    if (!context->lapsed && context->lease_end < due)
-        due = context->lease_end;
-    if (context->touch_at < due && context->touch_at < limit)
+    int64_t limit = context->overran ? NEVER : atomic_load(&context->limit_end);
+    int64_t lease = context->lapsed ? NEVER : atomic_load(&context->lease_end);
+    return limit < lease ? limit : lease;
+}
+
+int64_t bi_context_due(const struct bide_context *context)
+{
+    if (!context->running)
+        return NEVER;
+    int64_t due = bi_context_over(context);
+    if (!context->overran && context->touch_at < due)
         due = context->touch_at;
     return context->progress_at < due ? context->progress_at : due;
 }

@@ -10,11 +10,10 @@
 /* A touch that failed is tried again after that time, or a tenth of the ttr. */
 #define AGAIN_US 1000000
 
-/* Is the lease to be extended now, or soon enough to be taken along? */
-static bool wants_touch(const struct bide_context *context, int64_t now)
+/* Is the lease to be extended by then? */
+static bool wants_touch(const struct bide_context *context, int64_t now, int64_t then)
 {
-    return context->touch_at <= now + context->job.ttr_ms * 1000 / 10 &&
-           now < atomic_load(&context->limit_end);
+    return context->touch_at <= then && now < atomic_load(&context->limit_end);
 }
 
 static bool wants_progress(const struct keeper *keeper, const struct bide_context *context,
@@ -23,11 +22,24 @@ static bool wants_progress(const struct keeper *keeper, const struct bide_contex
     return context->progress_at <= now && context->lease_end - now >= 1000 && !keeper->mute;
 }
 
+/* Is anything to be sent now? Then what is due soon is taken along. */
+static bool is_due(const struct keeper *keeper, int64_t now)
+{
+    bool due = false;
+    for (uint32_t i = 0; i < keeper->worker->options.threads && !due; i++) {
+        struct bide_context *context = &keeper->worker->slots[i].context;
+        pthread_mutex_lock(&context->lock);
+        due = context->running && (wants_touch(context, now, now) || context->progress_at <= now);
+        pthread_mutex_unlock(&context->lock);
+    }
+    return due;
+}
+
 /* What is to be done for one running job. With its lock held. */
 static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
 {
     struct bide_context *context = &slot->context;
-    bool touch = wants_touch(context, now);
+    bool touch = wants_touch(context, now, now + context->job.ttr_ms * 1000 / 10);
     bool progress = wants_progress(keeper, context, now);
     if (context->progress_at <= now && !progress)
         context->progress_at = NEVER;
@@ -69,7 +81,8 @@ static int64_t tend_slot(struct keeper *keeper, struct slot *slot, int64_t now, 
         if (touches)
             gather(keeper, slot, now);
     }
-    int64_t due = bi_context_due(context);
+    /* While a touch is under way nothing more is sent: its answer wakes the keeper. */
+    int64_t due = keeper->touching ? bi_context_over(context) : bi_context_due(context);
     pthread_mutex_unlock(&context->lock);
     if (overran)
         bi_worker_event(keeper->worker, &event);
@@ -91,7 +104,7 @@ static void send_touches(struct keeper *keeper, int64_t now)
 int64_t bi_heartbeat_tend(struct keeper *keeper, int64_t now)
 {
     int64_t due = NEVER;
-    bool touches = !keeper->touching;
+    bool touches = !keeper->touching && is_due(keeper, now);
     if (touches)
         keeper->item_count = 0;
     for (uint32_t i = 0; i < keeper->worker->options.threads; i++)
@@ -99,6 +112,15 @@ int64_t bi_heartbeat_tend(struct keeper *keeper, int64_t now)
     if (touches)
         send_touches(keeper, now);
     return due;
+}
+
+/* What could not be done is done again at that time. With the lock held. */
+static void touch_again(struct bide_context *context, const bide_touch_item *item, int64_t at)
+{
+    if (context->touch_at != NEVER)
+        context->touch_at = bi_sooner(context->touch_at, at);
+    if (item->progress.size > 0 && context->progress_at == NEVER)
+        context->progress_at = at;
 }
 
 static void take_touched(struct keeper *keeper, size_t index, int64_t now)
@@ -122,8 +144,8 @@ static void take_touched(struct keeper *keeper, size_t index, int64_t now)
         context->touch_at = NEVER;
         bi_context_tell(context, BIDE_REASON_LEASE_LOST);
     }
-    if (!taken && !lost && context->touch_at != NEVER)
-        context->touch_at = bi_sooner(context->touch_at, now + bi_sooner(ttr / 10, AGAIN_US));
+    if (!taken && !lost)
+        touch_again(context, item, now + bi_sooner(ttr / 10, AGAIN_US));
     pthread_mutex_unlock(&context->lock);
 }
 

@@ -242,8 +242,10 @@ bool bi_context_end(struct bide_context *context);
 void bi_context_clear(struct bide_context *context);
 /* Gives a reason to stop, unless there is a stronger one. */
 void bi_context_tell(struct bide_context *context, bide_reason reason);
-/* When the keeper is next wanted. With the lock held. */
+/* When the keeper is next wanted; and when it is for no more than to tell that the time or the
+ * lease is over. With the lock held. */
 int64_t bi_context_due(const struct bide_context *context);
+int64_t bi_context_over(const struct bide_context *context);
 /* The lease was extended and ends then. With the lock held. */
 void bi_context_extended(struct bide_context *context, int64_t end);
 
