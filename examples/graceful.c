@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { JOBS = 20 };
 
@@ -30,8 +29,7 @@ static int develop(bide_context *context, const struct photo *photo, void *arg)
     (void)arg;
     if (++begun == 3) {
         printf("SIGTERM\n");
-        /* To the process. raise() would send it to this thread, which takes no signals. */
-        kill(getpid(), SIGTERM);
+        raise(SIGTERM);
     }
     /* A stop is no reason to leave at once: only when its time is over does wait say STOPPING. */
     if (bide_context_wait(context, 200) != BIDE_REASON_NONE)
