@@ -132,17 +132,22 @@ run_unit() { # build directory
     done
 }
 
-run_contract() { # build directory, URLs: two at a time, for most of its time a test waits
-    local dir=$1 url
-    shift
+# A suite in parts, four at a time: for most of its time a test waits.
+run_suite() { # build directory, program, URLs
+    local dir=$1 program=$2 url part
+    shift 2
     for url in "$@"; do
-        while [ "$(jobs -pr | wc -l)" -ge 2 ]; do
-            wait -n
+        for part in 1/3 2/3 3/3; do
+            while [ "$(jobs -pr | wc -l)" -ge 4 ]; do
+                wait -n
+            done
+            check_counted "${run[@]}" "$dir/$program" --part "$part" "$url" &
         done
-        check_counted "${run[@]}" "$dir/contract" "$url" &
     done
     wait
 }
+
+run_contract() { run_suite "$1" contract "${@:2}"; } # build directory, URLs
 
 run_sim() { # build directory, steps, ranges of seeds: all at the same time
     local dir=$1 length=$2 seeds

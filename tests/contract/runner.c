@@ -33,24 +33,32 @@ struct settings {
     bool list;
     bool verbose;
     int timeout_s;
+    unsigned part, parts; /* every parts-th test, from the part-th on */
 };
 
 struct tally {
     unsigned passed;
     unsigned failed;
+    unsigned number; /* of the next test, run or not */
 };
 
-static const char usage[] = "usage: %s [--filter TEXT] [--list] [--timeout SECONDS] [-v] URL...\n"
-                            "\n"
-                            "Checks that %s at each URL keeps every promise of %s.\n"
-                            "  --filter TEXT      only tests whose theme/name contains TEXT\n"
-                            "  --list             print the names of the tests and run none\n"
-                            "  --timeout SECONDS  a test that takes longer has hung (120)\n"
-                            "  -v                 name the tests that pass, too\n";
+static const char usage[] =
+    "usage: %s [--filter TEXT] [--list] [--timeout SECONDS] [--part K/N] [-v] URL...\n"
+    "\n"
+    "Checks that %s at each URL keeps every promise of %s.\n"
+    "  --filter TEXT      only tests whose theme/name contains TEXT\n"
+    "  --list             print the names of the tests and run none\n"
+    "  --timeout SECONDS  a test that takes longer has hung (120)\n"
+    "  --part K/N         only the K-th of N parts, for several runs at a time\n"
+    "  -v                 name the tests that pass, too\n";
 
-static bool selected(const struct settings *settings, const char *theme, const char *name)
+/* Is the test, whose number counts through all themes, one of those to run? */
+static bool selected(const struct settings *settings, const char *theme, const char *name,
+                     unsigned number)
 {
     char full[256];
+    if (number % settings->parts != settings->part)
+        return false;
     snprintf(full, sizeof full, "%s/%s", theme, name);
     return !settings->filter || strstr(full, settings->filter);
 }
@@ -101,7 +109,7 @@ static void run_theme(const char *url, const struct theme *theme, bool opens,
                       const struct settings *settings, struct trace *trace, struct tally *tally)
 {
     for (size_t i = 0; i < theme->count; i++) {
-        if (!selected(settings, theme->name, theme->tests[i].name))
+        if (!selected(settings, theme->name, theme->tests[i].name, tally->number++))
             continue;
         if (opens)
             run_test(url, theme, &theme->tests[i], settings, trace, tally);
@@ -125,9 +133,10 @@ static void run_url(const char *url, const struct settings *settings, struct tra
 
 static int list_tests(const struct settings *settings)
 {
+    unsigned number = 0;
     for (size_t i = 0; i < theme_count(); i++)
         for (size_t j = 0; j < theme_at(i)->count; j++)
-            if (selected(settings, theme_at(i)->name, theme_at(i)->tests[j].name))
+            if (selected(settings, theme_at(i)->name, theme_at(i)->tests[j].name, number++))
                 printf("%s/%s\n", theme_at(i)->name, theme_at(i)->tests[j].name);
     return 0;
 }
@@ -145,9 +154,14 @@ static int parse(int argc, char **argv, struct settings *settings)
             settings->filter = argv[++i];
         else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc)
             settings->timeout_s = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc)
+            sscanf(argv[++i], "%u/%u", &settings->part, &settings->parts);
         else
             return -1;
     }
+    if (settings->part < 1 || settings->part > settings->parts)
+        return -1;
+    settings->part--;
     if (settings->timeout_s < 1 || (i == argc && !settings->list))
         return -1;
     return i;
@@ -155,8 +169,8 @@ static int parse(int argc, char **argv, struct settings *settings)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {NULL, false, false, 120};
-    struct tally tally = {0, 0};
+    struct settings settings = {NULL, false, false, 120, 1, 1};
+    struct tally tally = {0, 0, 0};
     int first = parse(argc, argv, &settings);
     if (first < 0) {
         fprintf(stderr, usage, this_program.name, this_program.subject, this_program.promises);
