@@ -22,6 +22,7 @@ format      120  clang-format has nothing to change
 tidy        600  clang-tidy has nothing to say
 unit        480  unit tests
 contract   1200  contract suite
+tasks       300  tasks and workers on every URL
 examples    480  every example, and those of the README, do what they say
 sim         600  simulator, 1.2 million steps
 fault       800  loss of power, failing and full disks, kill -9
@@ -33,8 +34,8 @@ interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   600  bided as a program: flags, file, sockets, signals, log, privileges
 robust      480  bided in rough hands: storms, clients that do not read, babble, kill -9
 bare        600  without SQLite and JSON: builds, has the queue in memory and tasks of bytes
-asan       1800  unit, contract, simulator, fault, robust with the address and undefined sanitizers
-tsan       1800  unit, contract, robust with the thread sanitizer
+asan       1800  unit, contract, tasks, simulator, fault, robust with the address and undefined sanitizers
+tsan       1800  unit, contract, tasks, robust with the thread sanitizer
 '
 urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7
     beanstalk: beanstalk:?behind=sqlite&sync=off'
@@ -148,6 +149,7 @@ run_suite() { # build directory, program, URLs
 }
 
 run_contract() { run_suite "$1" contract "${@:2}"; } # build directory, URLs
+run_tasks() { run_suite "$1" tasks "${@:2}"; }       # the same
 
 run_sim() { # build directory, steps, ranges of seeds: all at the same time
     local dir=$1 length=$2 seeds
@@ -173,6 +175,8 @@ step_tidy() { build_clang && check tools/check-tidy.sh build-clang; }
 step_unit() { build_gcc && run_unit build-gcc; }
 # shellcheck disable=SC2086
 step_contract() { build_gcc && run_contract build-gcc $urls; }
+# shellcheck disable=SC2086
+step_tasks() { build_gcc && run_tasks build-gcc $urls; }
 step_examples() { build_gcc && check_counted tools/check-examples.sh build-gcc; }
 run_fault() { # build directory, rounds of kill -9
     check_counted "${run[@]}" "$1/fault"
@@ -251,6 +255,8 @@ step_asan() {
     run_unit build-asan
     # shellcheck disable=SC2086
     run_contract build-asan $sanitized_urls
+    # shellcheck disable=SC2086
+    run_tasks build-asan $sanitized_urls
     run_sim build-asan 10000 1-4 5-8
     run_fault build-asan 10
     check_counted "${run[@]}" build-asan/operation
@@ -267,6 +273,8 @@ step_tsan() {
     run_unit build-tsan
     # shellcheck disable=SC2086
     run_contract build-tsan $sanitized_urls
+    # shellcheck disable=SC2086
+    run_tasks build-tsan $sanitized_urls
     check_counted "${run[@]}" build-tsan/operation
     run_robust build-tsan 5 --memory-mib 2048
 }

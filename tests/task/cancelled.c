@@ -183,6 +183,22 @@ static void cancels_at_every_moment_are_heard(void)
     CHECK(told(crew, BIDE_WORK_CANCELLED) >= 20);
 }
 
+/* Nor one that comes before the worker has begun to listen. */
+static void a_cancel_right_after_the_start_is_heard(void)
+{
+    bide_worker_options options = threads(2);
+    struct crew *crew = new_crew_of(run_until_told_or_opened, &options);
+    for (int i = 1; i <= 40; i++) {
+        uint64_t id = give(crew, "body");
+        OK(bide_worker_start(crew->worker));
+        while (state_of(crew->queue, id) != BIDE_STATE_RESERVED)
+            continue;
+        OK(bide_cancel(crew->queue, id));
+        UNTIL_TOLD(crew, BIDE_WORK_CANCELLED, i);
+        OK(bide_worker_stop(crew->worker));
+    }
+}
+
 static void a_worker_that_was_stopped_and_started_hears_of_cancels(void)
 {
     struct crew *crew = new_crew_of(run_until_told, NULL);
@@ -207,6 +223,7 @@ static const struct test tests[] = {
     TEST(a_job_that_is_cancelled_before_it_is_taken_never_runs),
     TEST(a_cancel_reaches_only_the_handler_of_its_job),
     TEST(cancels_at_every_moment_are_heard),
+    TEST(a_cancel_right_after_the_start_is_heard),
     TEST(a_worker_that_was_stopped_and_started_hears_of_cancels),
 };
 
