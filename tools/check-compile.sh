@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# check-compile.sh - see that what must compile does, without a warning, and that what must not does
-# not: tests/compile/good_*.c and .cc as they are; bad.c and bad.cc once without any CASE, which
-# must compile, and once for each name behind an #ifdef in them, which must not. Prints
-# "N passed, M failed".
+# check-compile.sh BUILD - see that what must compile does, without a warning, and that what must not
+# does not: tests/compile/good_*.c and .cc as they are; bad.c and bad.cc once without any CASE, which
+# must compile, and once for each name behind an #ifdef in them, which must not. run.cc is also run,
+# with the library in BUILD. Prints "N passed, M failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
+build=$(cd "${1:?usage: check-compile.sh BUILD}" && pwd) || exit 1
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
 strict='-Wall -Wextra -Wpedantic -Werror'
 c='gcc -std=c11|clang -std=c11'
 cpp='g++ -std=c++20|clang++ -std=c++20'
@@ -31,6 +34,19 @@ must_not_compile() { # compiler and flags, file, case
     fi
 }
 
+must_run() { # compiler and flags, file
+    local said program
+    program=$scratch/${1%% *}
+    # shellcheck disable=SC2086
+    if said=$($1 -Iinclude "$2" -o "$program" -L"$build" -lbide "-Wl,-rpath,$build" 2>&1 &&
+        timeout 60 "$program" 2>&1); then
+        echo ok
+    else
+        echo "does not run: $1 $2"
+        head -n 20 <<<"$said" | sed 's/^/    /'
+    fi
+}
+
 try_all() { # compilers, suffix
     local compilers compiler file name
     IFS='|' read -ra compilers <<<"$1"
@@ -48,12 +64,14 @@ try_all() { # compilers, suffix
 output=$(
     try_all "$c" c &
     try_all "$cpp" cc &
+    must_run "g++ -std=c++20 $strict" tests/compile/run.cc &
+    must_run "clang++ -std=c++20 $strict" tests/compile/run.cc &
     # Designated initialisers before C++20 are an extension of g++.
     must_compile 'g++ -std=c++17 -Wall -Wextra -Werror' tests/compile/good_all.cc &
     wait
 )
 grep -vx ok <<<"$output"
 passed=$(grep -cx ok <<<"$output")
-failed=$(grep -cE '^(does not compile|compiles): ' <<<"$output")
+failed=$(grep -cE '^(does not compile|does not run|compiles): ' <<<"$output")
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 100 ]
