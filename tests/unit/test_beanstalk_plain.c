@@ -11,6 +11,11 @@ static void open_plain(const char *parameters)
     assert_int_equal(open_client(parameters, hello_plain), BIDE_OK);
 }
 
+static void open_plain_impatient(const char *parameters)
+{
+    open_impatient(parameters, plain_answer, sizeof(plain_answer) - 1);
+}
+
 /* The job's figures, as stats-job gives them. */
 static void say_stats(unsigned id, unsigned ttr)
 {
@@ -168,7 +173,7 @@ static void what_was_submitted_without_a_connection_is_sent_when_there_is_one(vo
 static void without_a_server_a_call_fails_when_its_time_is_over(void **state)
 {
     (void)state;
-    open_plain("connect_timeout=100ms&" QUICK);
+    open_plain_impatient("connect_timeout=100ms&" QUICK);
     hang_up();
     stop_listening();
     bide_op put = put_of("x");
@@ -325,7 +330,7 @@ static void a_close_gives_up_what_waits(void **state)
 {
     (void)state;
     bide_job job = {0};
-    open_plain("connect_timeout=100ms");
+    open_plain_impatient("connect_timeout=1s");
     bide_op reserve = reserve_of(&job, BIDE_FOREVER);
     int first = begin_waiting(&reserve, "reserve");
     int waiting = server.fd;
