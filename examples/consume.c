@@ -30,12 +30,14 @@ static int make_thumbnail(bide_context *context, const struct picture *picture, 
 /* Called from several threads at a time; printf() locks by itself. */
 static void tell(void *user, const bide_work_event *event)
 {
+    const char *name = bide_work_name(event->kind);
+    const char *colon = event->text[0] != 0 ? ": " : "";
     (void)user;
-    if (event->id != 0)
-        printf("job %llu of %s: %s %s\n", (unsigned long long)event->id, event->topic,
-               bide_work_name(event->kind), event->text);
+    if (event->id == 0) /* it is about the queue: starved, fed */
+        printf("%s%s%s\n", name, colon, event->text);
     else
-        printf("%s %s\n", bide_work_name(event->kind), event->text);
+        printf("job %llu of %s %s%s%s\n", (unsigned long long)event->id, event->topic, name, colon,
+               event->text);
 }
 
 int main(int argc, char **argv)
