@@ -66,7 +66,8 @@ void bi_context_begin(struct bide_context *context)
     context->by_lease = limit_ms == 0;
     context->running = true;
     context->given_back = context->overran = false;
-    bi_context_extended(context, later(now, context->job.left_ms));
+    bi_context_extended(context,
+                        later(context->taken != 0 ? context->taken : now, context->job.left_ms));
     context->touch_at = longer && !context->by_lease ? now + context->job.ttr_ms * 1000 / 3 : NEVER;
     context->progress_at = NEVER;
     context->look_at = now + LOOK_US;

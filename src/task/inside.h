@@ -75,6 +75,7 @@ struct bide_context {
     void *data;  /* what the handler gets; NULL if it could not be read */
     void *owned; /* to be freed after it */
     size_t layer;
+    int64_t taken; /* when the job came; 0: just now */
     int64_t started;
 
     /* What the handler said. */
@@ -113,6 +114,7 @@ struct slot {
     bool came;        /* it has completed */
     bool answering;   /* the answer's op is pending */
     uint64_t cancels; /* of the keeper, that were looked at */
+    uint64_t gaps;    /* of the keeper, when the reserve was begun */
     int64_t pause_ms; /* after a take that failed */
     struct answer answer;
     struct bide_context context;
@@ -165,6 +167,7 @@ struct keeper {
     pthread_mutex_t lock; /* for the ring of ids that somebody wants to stop */
     uint64_t ring[CANCELS_KEPT];
     _Atomic uint64_t cancels; /* how many there were */
+    _Atomic uint64_t gaps;    /* how often some may have been missed */
 };
 
 enum worker_state { WORKER_IDLE, WORKER_RUNS, WORKER_STOPS };

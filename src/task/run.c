@@ -8,13 +8,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 /* ---- until a signal ---- */
 
-/* Who waits for a signal, by the worker's eventfd, plus 1; 0: nobody. */
-#define RUNS_MAX 16
-static _Atomic int run_fds[RUNS_MAX];
+/* Readable when a signal has come. It is made once and never closed: a signal handler may be about
+ * to write to it at any time. */
+static _Atomic int signal_fd = -1;
 
 /* On any thread, at any time. */
 static void on_signal(int number)
@@ -22,15 +23,12 @@ static void on_signal(int number)
     int before = errno;
     uint64_t one = 1;
     (void)number;
-    for (size_t i = 0; i < RUNS_MAX; i++) {
-        int fd = atomic_load(&run_fds[i]) - 1;
-        ssize_t written = fd < 0 ? 0 : write(fd, &one, sizeof(one));
-        (void)written; /* it is readable already */
-    }
+    ssize_t written = write(atomic_load(&signal_fd), &one, sizeof(one));
+    (void)written; /* it is readable already */
     errno = before;
 }
 
-/* A signal, what it did before the first of the runs began, and how many want to hear of it. */
+/* A signal, what it did before the first of the runs began, and how many runs hear of it. */
 static struct heard {
     int number;
     unsigned count;
@@ -59,26 +57,31 @@ static void hear_no_more(struct heard *signal)
     pthread_mutex_unlock(&heard_lock);
 }
 
-/* A place among those who hear of signals; RUNS_MAX: there is none. */
-static size_t begin_hearing(const bide_worker *worker)
+/* The first of several runs forgets what the last of those before it heard. */
+static bool begin_hearing(void)
 {
-    size_t place = 0;
+    uint64_t count;
     pthread_mutex_lock(&heard_lock);
-    while (place < RUNS_MAX && atomic_load(&run_fds[place]) != 0)
-        place++;
-    if (place < RUNS_MAX) {
-        atomic_store(&run_fds[place], worker->end_fd + 1);
+    if (signal_fd < 0)
+        signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    bool able = signal_fd >= 0;
+    if (able && heard[HEARD_TERM].count == 0) {
+        ssize_t got = read(signal_fd, &count, sizeof(count));
+        (void)got; /* it need not have been raised */
+    }
+    if (able) {
         hear(&heard[HEARD_INT]);
         hear(&heard[HEARD_TERM]);
     }
     pthread_mutex_unlock(&heard_lock);
-    return place;
+    return able;
 }
 
 static void await_end(const bide_worker *worker)
 {
-    struct pollfd polled = {.fd = worker->end_fd, .events = POLLIN};
-    while (poll(&polled, 1, -1) < 0 && errno == EINTR)
+    struct pollfd polled[2] = {{.fd = worker->end_fd, .events = POLLIN},
+                               {.fd = signal_fd, .events = POLLIN}};
+    while (poll(polled, 2, -1) < 0 && errno == EINTR)
         ;
 }
 
@@ -89,9 +92,8 @@ int bide_worker_run(bide_worker *worker)
         return bi_error_set(BIDE_EINVAL, "worker_run: worker is NULL");
     if (bi_worker_is_here(worker) || bi_in_callback())
         return bi_error_set(BIDE_ECALLBACK, "worker_run: called from a handler or callback");
-    size_t place = begin_hearing(worker);
-    if (place == RUNS_MAX)
-        return bi_error_set(BIDE_EBUSY, "worker_run: %d workers run already", RUNS_MAX);
+    if (!begin_hearing())
+        return bi_error_set(BIDE_ESYSTEM, "worker_run: the system gives no more eventfds");
     int code = bide_worker_start(worker);
     if (code == BIDE_OK)
         await_end(worker);
@@ -99,7 +101,6 @@ int bide_worker_run(bide_worker *worker)
     hear_no_more(&heard[HEARD_INT]);
     if (code == BIDE_OK)
         code = bide_worker_stop(worker);
-    atomic_store(&run_fds[place], 0);
     hear_no_more(&heard[HEARD_TERM]);
     return code;
 }

@@ -31,6 +31,8 @@ static void on_taken(bide_op *op)
 {
     struct slot *slot = op->user;
     slot->came = true;
+    if (slot->answering) /* it will not be begun at once */
+        slot->context.taken = bi_clock_boot();
 }
 
 int bi_slot_init(struct slot *slot, bide_worker *worker)
@@ -91,6 +93,8 @@ static void arm_take(struct slot *slot)
 {
     const bide_worker *worker = slot->worker;
     slot->came = slot->cancelling = false;
+    slot->gaps = atomic_load(&worker->keeper.gaps);
+    slot->context.taken = 0;
     slot->take.kind = BIDE_OP_RESERVE;
     slot->take.cq = slot->cq;
     slot->take.done = on_taken;
@@ -132,7 +136,7 @@ static void submit(struct slot *slot, bool answer, bool take)
     if (answer && slot->answer.op.status != BIDE_PENDING)
         settle(slot);
     if (take && slot->take.status != BIDE_PENDING)
-        slot->came = true;
+        on_taken(&slot->take);
 }
 
 /* Waits for the reserve; gives it up when the worker stops. */

@@ -11,26 +11,35 @@
 /* After a feed broke, or could not be had. */
 #define SUBSCRIBE_US 5000000
 
-void bi_keeper_check_cancel(struct keeper *keeper, struct slot *slot)
+/* Is it among those that somebody wants to stop? */
+static bool is_in_ring(struct keeper *keeper, uint64_t id)
 {
-    uint64_t cancels = atomic_load(&keeper->cancels);
-    uint64_t missed = cancels - slot->cancels;
-    struct bide_context *context = &slot->context;
-    if (missed == 0)
-        return;
     bool found = false;
     pthread_mutex_lock(&keeper->lock);
     for (size_t i = 0; i < CANCELS_KEPT; i++)
-        found = found || keeper->ring[i] == context->job.id;
+        found = found || keeper->ring[i] == id;
     pthread_mutex_unlock(&keeper->lock);
+    return found;
+}
+
+void bi_keeper_check_cancel(struct keeper *keeper, struct slot *slot)
+{
+    struct bide_context *context = &slot->context;
+    uint64_t cancels = atomic_load(&keeper->cancels);
+    uint64_t missed = cancels - slot->cancels;
+    bool found = missed > 0 && is_in_ring(keeper, context->job.id);
+    /* It may have been among those that are forgotten, or that nobody has heard of. */
+    bool unsure = missed > CANCELS_KEPT || atomic_load(&keeper->gaps) != slot->gaps;
     slot->cancels = cancels;
+    if (!found && !unsure)
+        return;
     pthread_mutex_lock(&context->lock);
     if (found)
         bi_context_tell(context, BIDE_REASON_CANCELLED);
-    else if (missed > CANCELS_KEPT)
-        context->look_at = context->started; /* it may have been among those that are forgotten */
+    else
+        context->look_at = context->started;
     pthread_mutex_unlock(&context->lock);
-    if (!found && missed > CANCELS_KEPT) {
+    if (!found) {
         atomic_store(&keeper->deaf, true);
         bi_keeper_want(keeper, context->started);
     }
@@ -58,6 +67,7 @@ static void take_cancel(struct keeper *keeper, uint64_t id)
 /* Cancels may have been missed: everything that runs is to be looked at. */
 static void look_at_all(struct keeper *keeper, int64_t now)
 {
+    atomic_fetch_add(&keeper->gaps, 1); /* for what is reserved, and does not run yet */
     keeper->deaf = true;
     for (uint32_t i = 0; i < keeper->worker->options.threads; i++) {
         struct bide_context *context = &keeper->worker->slots[i].context;

@@ -203,17 +203,21 @@ int bide_worker_quit(bide_worker *worker)
     return BIDE_OK;
 }
 
-/* Waits until the slots have ended and nothing is owed, at most until then. */
-static bool await_end(bide_worker *worker, int64_t end)
+/* With the lock held: is nothing owed, and have the slots ended, if that is asked for, too? */
+static bool is_at_end(const bide_worker *worker, bool slots)
+{
+    return worker->owed_count == 0 && (!slots || worker->slots_left == 0);
+}
+
+static bool await_end(bide_worker *worker, bool slots, int64_t end)
 {
     pthread_mutex_lock(&worker->lock);
-    for (int64_t now;
-         (worker->slots_left > 0 || worker->owed_count > 0) && (now = bi_clock_boot()) < end;) {
+    for (int64_t now; !is_at_end(worker, slots) && (now = bi_clock_boot()) < end;) {
         struct timespec until;
         bi_clock_until(&until, end - now < 1000000 ? end - now : 1000000);
         pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
     }
-    bool ended = worker->slots_left == 0 && worker->owed_count == 0;
+    bool ended = is_at_end(worker, slots);
     pthread_mutex_unlock(&worker->lock);
     return ended;
 }
@@ -293,11 +297,11 @@ int bi_worker_stop(bide_worker *worker)
 {
     worker->state = WORKER_STOPS;
     bide_worker_quit(worker);
-    if (!await_end(worker, stop_end(worker))) {
+    if (!await_end(worker, true, stop_end(worker))) {
         tell_to_stop(worker);
-        if (!await_end(worker, bi_clock_boot() + GRACE_US)) {
+        if (!await_end(worker, true, bi_clock_boot() + GRACE_US)) {
             take_away(worker);
-            await_end(worker, bi_clock_boot() + GRACE_US);
+            await_end(worker, false, bi_clock_boot() + GRACE_US);
         }
     }
     if (reap(worker, bi_clock_boot() + GRACE_US))
@@ -326,7 +330,7 @@ int bide_worker_free(bide_worker *worker)
     if (bi_worker_is_here(worker))
         return bi_error_set(BIDE_ECALLBACK, "worker_free: called by one of its own handlers");
     if (bide_worker_stop(worker) != BIDE_OK) {
-        await_end(worker, NEVER);
+        await_end(worker, true, NEVER);
         reap(worker, NEVER);
     }
     bi_worker_forget(worker);
