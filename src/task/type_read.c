@@ -298,21 +298,37 @@ static bool has_room(const struct bi_alloc *alloc, size_t size)
     return probe != NULL;
 }
 
-static int parse(const struct trail *at, const void *data, size_t size, json_t **json)
+static json_t *load(const void *data, size_t size, json_error_t *error)
+{
+    return json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, error);
+}
+
+static int refuse_text(const struct trail *at, json_error_t *error)
+{
+    for (char *letter = error->text; *letter != 0; letter++)
+        if ((unsigned char)*letter < ' ')
+            *letter = '?';
+    return bi_trail_refuse(at, "not JSON at byte %d: %s", error->position, error->text);
+}
+
+/* Of a string that it has no memory to copy jansson says that it is invalid. A job with such a body
+ * would be given up for good, so what is invalid is looked at twice. */
+static int parse(const struct trail *at, const void *data, size_t size,
+                 const struct bi_alloc *alloc, json_t **json)
 {
     json_error_t error;
     if (size == 0)
         return bi_trail_refuse(at, "there is nothing to read");
-    *json =
-        json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
-    if (*json != NULL)
-        return BIDE_OK;
-    if (error.text[0] == 0)
-        return no_memory();
-    for (char *letter = error.text; *letter != 0; letter++)
-        if ((unsigned char)*letter < ' ')
-            *letter = '?';
-    return bi_trail_refuse(at, "not JSON at byte %d: %s", error.position, error.text);
+    for (int turn = 0; turn < 2; turn++) {
+        if (!has_room(alloc, size))
+            return no_memory();
+        *json = load(data, size, &error);
+        if (*json != NULL)
+            return BIDE_OK;
+        if (error.text[0] == 0)
+            return no_memory();
+    }
+    return refuse_text(at, &error);
 }
 
 int bi_type_read(const bide_type *type, const void *data, size_t size, const struct bi_alloc *alloc,
@@ -321,9 +337,7 @@ int bi_type_read(const bide_type *type, const void *data, size_t size, const str
     struct trail at = bi_trail_of_type(type->name);
     struct arena arena;
     json_t *json = NULL;
-    if (!has_room(alloc, size))
-        return no_memory();
-    int code = parse(&at, data, size, &json);
+    int code = parse(&at, data, size, alloc, &json);
     if (json == NULL)
         return code;
     void *read = NULL;
