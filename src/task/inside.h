@@ -134,8 +134,9 @@ struct keeper {
     bide_cq *cq;
     _Atomic bool quit;
     bool ended;              /* under the worker's lock */
-    _Atomic int64_t wake_at; /* NEVER while it looks around: then everybody wakes it */
+    _Atomic int64_t wake_at; /* who wants it sooner has to wake it */
     uint64_t runs;           /* of all slots, when it last looked */
+    bool active;             /* they had changed */
 
     bide_op touch;
     bool touching;

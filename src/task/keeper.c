@@ -6,8 +6,9 @@
 #include <time.h>
 
 /* It looks around that often while handlers are begun, however little is due: else each of them
- * would have to wake it. */
-#define ACTIVE_US 1000000
+ * would have to wake it. No longer than the time to a look, which each of them wants where there
+ * is no feed. */
+#define ACTIVE_US LOOK_US
 
 /* ---- ops ---- */
 
@@ -87,9 +88,9 @@ static int64_t stay_awake(struct keeper *keeper, int64_t now)
     uint64_t runs = 0;
     for (uint32_t i = 0; i < keeper->worker->options.threads; i++)
         runs += atomic_load_explicit(&keeper->worker->slots[i].runs, memory_order_relaxed);
-    bool active = runs != keeper->runs;
+    keeper->active = runs != keeper->runs;
     keeper->runs = runs;
-    return active ? now + ACTIVE_US : NEVER;
+    return keeper->active ? now + ACTIVE_US : NEVER;
 }
 
 static int64_t tend_all(struct keeper *keeper, int64_t now)
@@ -125,17 +126,30 @@ static bool has_news(const struct keeper *keeper)
            (keeper->leaving && keeper->leave.status != BIDE_PENDING);
 }
 
+/* While it looks around, who wants it may have been passed over already, and has to wake it. In
+ * busy times that would be one turn after the other: then it promises when it will look again. */
 static void turn(struct keeper *keeper)
 {
-    atomic_store(&keeper->wake_at, NEVER);
+    int64_t promise = keeper->active ? bi_clock_boot() + ACTIVE_US : NEVER;
+    atomic_store(&keeper->wake_at, promise);
     finish_all(keeper);
     int64_t now = bi_clock_boot();
-    int64_t due = tend_all(keeper, now);
+    int64_t due = bi_sooner(promise, tend_all(keeper, now));
     if (has_news(keeper))
         due = now;
     atomic_store(&keeper->wake_at, due);
     int64_t left = due == NEVER ? BIDE_FOREVER : due <= now ? 0 : (due - now + 999) / 1000;
     bide_cq_wait(keeper->cq, left);
+}
+
+/* Ends what can be ended. True: something is under way, and will wake it. */
+static bool has_rest(struct keeper *keeper)
+{
+    finish_all(keeper); /* a feed may have come at last */
+    bi_subscriber_stop(keeper);
+    finish_all(keeper); /* and have gone at once */
+    bool owed = bi_syncer_end(keeper);
+    return owed || is_waiting(keeper);
 }
 
 static void *keep(void *arg)
@@ -145,13 +159,8 @@ static void *keep(void *arg)
     bi_worker_enter(&here, keeper->worker);
     while (!atomic_load(&keeper->quit))
         turn(keeper);
-    bi_subscriber_stop(keeper);
-    finish_all(keeper);
-    while (bi_syncer_end(keeper) || is_waiting(keeper)) {
+    while (has_rest(keeper))
         bide_cq_wait(keeper->cq, BIDE_FOREVER);
-        finish_all(keeper);
-        bi_subscriber_stop(keeper);
-    }
     pthread_mutex_lock(&keeper->worker->lock);
     keeper->ended = true;
     pthread_cond_broadcast(&keeper->worker->changed);
