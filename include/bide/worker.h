@@ -217,8 +217,8 @@ BIDE_API int bide_worker_use(bide_worker *worker, bide_middleware middleware, vo
 BIDE_API int bide_context_next(bide_context *context);
 
 /* Starts the threads. BIDE_EINVAL: no handlers; BIDE_EBUSY: it runs already, or a handler of before
- * the last stop still does; BIDE_ESYSTEM, and no thread is left. A worker that has stopped may be
- * started again. */
+ * the last stop still does; BIDE_ECALLBACK from one of its own handlers; BIDE_ESYSTEM, and no thread
+ * is left. A worker that has stopped may be started again. */
 BIDE_API int bide_worker_start(bide_worker *worker);
 
 /*

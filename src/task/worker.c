@@ -295,16 +295,18 @@ static int say_not_ended(bide_worker *worker)
 
 int bi_worker_stop(bide_worker *worker)
 {
+    int64_t end = stop_end(worker);
     worker->state = WORKER_STOPS;
     bide_worker_quit(worker);
-    if (!await_end(worker, true, stop_end(worker))) {
+    if (!await_end(worker, true, end)) {
         tell_to_stop(worker);
         if (!await_end(worker, true, bi_clock_boot() + GRACE_US)) {
             take_away(worker);
             await_end(worker, false, bi_clock_boot() + GRACE_US);
         }
     }
-    if (reap(worker, bi_clock_boot() + GRACE_US))
+    int64_t grace = bi_clock_boot() + GRACE_US;
+    if (reap(worker, end > grace ? end : grace))
         return BIDE_OK;
     return say_not_ended(worker);
 }
@@ -397,6 +399,8 @@ int bide_worker_start(bide_worker *worker)
     bi_error_clear();
     if (worker == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_start: worker is NULL");
+    if (bi_worker_is_here(worker)) /* a stop that waits for this handler has the lock */
+        return bi_error_set(BIDE_ECALLBACK, "worker_start: called by one of its own handlers");
     pthread_mutex_lock(&worker->life);
     int code = bi_worker_prepare(worker);
     if (code == BIDE_OK && !start_slots(worker)) {

@@ -70,6 +70,10 @@ struct puppet {
     size_t note_count;
     unsigned feeds; /* that are open */
     bool closed;
+    bool serves_cancelled; /* a reserve that is given up gets a job all the same */
+    /* Called for every op before it is run, with no lock held; may be NULL. */
+    void (*before)(struct puppet *puppet, bide_op_kind kind);
+    void *user;
 };
 
 static inline struct puppet *puppet_of(struct backend *backend)
@@ -260,6 +264,8 @@ static inline int puppet_submit(struct backend *backend, bide_op *const *ops, si
         bool completed = false;
         if (ops[i]->status != BIDE_PENDING)
             continue;
+        if (puppet->before != NULL)
+            puppet->before(puppet, ops[i]->kind);
         pthread_mutex_lock(&puppet->lock);
         bide_op *events = puppet_end_feed(puppet, ops[i]);
         pending += puppet_run(puppet, ops[i], &completed);
@@ -282,8 +288,11 @@ static inline void puppet_cancel(struct backend *backend, bide_op *op)
         if (found)
             puppet->held[i] = puppet->held[--puppet->held_count];
     }
+    bool served = found && op->kind == BIDE_OP_RESERVE && puppet->serves_cancelled;
+    if (served)
+        puppet_serve(puppet, op);
     if (found)
-        puppet_end(puppet, op, BIDE_CANCELLED);
+        puppet_end(puppet, op, served ? BIDE_OK : BIDE_CANCELLED);
     pthread_mutex_unlock(&puppet->lock);
     if (found)
         bi_cq_complete(op);
@@ -383,7 +392,8 @@ static inline void puppet_give(struct puppet *puppet, bide_job job)
     pthread_mutex_lock(&puppet->lock);
     assert_true(puppet->ready_count < PUPPET_IDS);
     puppet->ready[puppet->ready_count++] = job;
-    bide_op *op = puppet_take_held(puppet, BIDE_OP_RESERVE);
+    bool kept = puppet->serves_cancelled; /* for one that is given up */
+    bide_op *op = kept ? NULL : puppet_take_held(puppet, BIDE_OP_RESERVE);
     if (op != NULL) {
         puppet_serve(puppet, op);
         op->private_.status = BIDE_OK;
