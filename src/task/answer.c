@@ -336,9 +336,9 @@ bool bi_answer_settle(struct answer *answer, bide_worker *worker)
     } else {
         if (answer->pause == 0)
             tell(answer, worker, BIDE_WORK_OWED, code, answer->op.error, 0);
-        answer->pause = answer->pause == 0               ? OWED_PAUSE_MIN
-                        : answer->pause < OWED_PAUSE_MAX ? answer->pause * 2
-                                                         : OWED_PAUSE_MAX;
+        answer->pause = answer->pause == 0                   ? OWED_PAUSE_MIN
+                        : answer->pause < OWED_PAUSE_MAX / 2 ? answer->pause * 2
+                                                             : OWED_PAUSE_MAX;
     }
     return false;
 }
