@@ -55,7 +55,9 @@ try_all() { # compilers, suffix
             must_compile "$compiler $strict" "$file"
         done
         must_compile "$compiler $strict" "tests/compile/bad.$2"
-        for name in $(sed -n 's/^#ifdef \([A-Z0-9_]*\)$/\1/p' "tests/compile/bad.$2"); do
+        # bad.cc includes bad.c.
+        for name in $(sed -n 's/^#ifdef \([A-Z0-9_]*\)$/\1/p' tests/compile/bad.c "tests/compile/bad.$2" |
+            sort -u); do
             must_not_compile "$compiler" "tests/compile/bad.$2" "$name"
         done
     done
