@@ -2,26 +2,38 @@
 /*
  * cq - completion queues: how pending ops find back to the thread that owns them.
  */
+#define _GNU_SOURCE /* sem_clockwait() */
 #include "queue/queue.h"
 #include "util/clock.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
+
+/* Somebody in bide_cq_wait(). It lies on his stack, and once it is taken out of the list he stays
+ * until it is posted. So that is done without the lock, which he needs next, and nothing of the
+ * completion queue is touched after it. */
+struct sleeper {
+    sem_t told;
+    struct sleeper *next;
+};
 
 struct bide_cq {
     pthread_mutex_t lock;
+    struct sleeper *sleepers;
     bide_op *head, *tail; /* completed */
-    int fd;               /* readable while there is something */
+    int fd;               /* readable while there is something, and nobody sleeps */
     bool raised;
+    bool woken;                /* the next bide_cq_wait() is to return */
     bool attended;             /* the owner looks by itself */
     _Atomic uint64_t expected; /* handed over, not drained */
 };
+
+#define FOREVER INT64_MAX
 
 static _Thread_local bool in_callback;
 
@@ -83,11 +95,25 @@ void bi_cq_unexpect(bide_cq *cq)
         atomic_fetch_sub_explicit(&cq->expected, 1, memory_order_release);
 }
 
-static void raise_fd(bide_cq *cq)
+/*
+ * There is something to drain, or a wait is to end: tells the owner, and gives back the lock. One
+ * who sleeps here polls nothing, and one who polls does not sleep here: the fd is raised only for
+ * the latter, since that takes longer.
+ */
+static void tell_and_unlock(bide_cq *cq)
 {
     uint64_t one = 1;
-    if (!cq->attended && !cq->raised && write(cq->fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
+    struct sleeper *sleeper = cq->sleepers;
+    cq->sleepers = NULL;
+    if (sleeper == NULL && !cq->attended && !cq->raised &&
+        write(cq->fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
         cq->raised = true;
+    pthread_mutex_unlock(&cq->lock);
+    while (sleeper != NULL) {
+        struct sleeper *next = sleeper->next;
+        sem_post(&sleeper->told);
+        sleeper = next;
+    }
 }
 
 static void lower_fd(bide_cq *cq)
@@ -117,8 +143,8 @@ bool bi_cq_leave(bide_cq *cq)
 void bi_cq_wake(bide_cq *cq)
 {
     pthread_mutex_lock(&cq->lock);
-    raise_fd(cq);
-    pthread_mutex_unlock(&cq->lock);
+    cq->woken = true;
+    tell_and_unlock(cq);
 }
 
 /* A run of ops, first to last, all of one completion queue. */
@@ -131,8 +157,7 @@ static void fill(bide_cq *cq, bide_op *first, bide_op *last)
     else
         cq->head = first;
     cq->tail = last;
-    raise_fd(cq);
-    pthread_mutex_unlock(&cq->lock);
+    tell_and_unlock(cq);
 }
 
 void bi_cq_complete(bide_op *ops)
@@ -180,8 +205,10 @@ static bide_op *take(bide_cq *cq, size_t max)
         end = &op->private_.next;
     }
     *end = NULL;
-    if (cq->head == NULL)
+    if (cq->head == NULL) {
         lower_fd(cq);
+        cq->woken = false;
+    }
     pthread_mutex_unlock(&cq->lock);
     return list;
 }
@@ -210,18 +237,59 @@ int bide_cq_drain(bide_cq *cq, size_t max)
     return count;
 }
 
-/* Until the fd is readable or the time is over, signals or not. */
-static void wait_fd(int fd, int64_t timeout_ms)
+/* Until somebody posts, or the end has come; on the boot-time clock. */
+static bool await_post(sem_t *told, int64_t end)
 {
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-    int64_t end = bi_clock_boot() + timeout_ms * 1000;
     for (;;) {
-        int64_t left = (end - bi_clock_boot() + 999) / 1000;
-        int limit = timeout_ms < 0 ? -1 : left <= 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int)left;
-        int ready = poll(&readable, 1, limit);
-        if (ready > 0 || (ready == 0 && left <= INT32_MAX) || (ready < 0 && errno != EINTR))
-            return;
+        int code;
+        if (end == FOREVER) {
+            code = sem_wait(told);
+        } else {
+            struct timespec until;
+            int64_t left = end - bi_clock_boot();
+            if (left <= 0)
+                return false;
+            bi_clock_until(&until, left);
+            code = sem_clockwait(told, CLOCK_MONOTONIC, &until);
+        }
+        if (code == 0)
+            return true;
     }
+}
+
+/* Takes it out of the list; false: that has been done, and it is about to be posted. */
+static bool withdraw(bide_cq *cq, const struct sleeper *sleeper)
+{
+    pthread_mutex_lock(&cq->lock);
+    struct sleeper **at = &cq->sleepers;
+    while (*at != NULL && *at != sleeper)
+        at = &(*at)->next;
+    bool found = *at != NULL;
+    if (found)
+        *at = sleeper->next;
+    pthread_mutex_unlock(&cq->lock);
+    return found;
+}
+
+/* Until there is something to drain, the owner is woken, or the time is over. */
+static void sleep_here(bide_cq *cq, int64_t timeout_ms)
+{
+    struct sleeper self;
+    pthread_mutex_lock(&cq->lock);
+    bool sleeps = cq->head == NULL && !cq->woken && timeout_ms != 0;
+    if (sleeps) {
+        sem_init(&self.told, 0, 0);
+        self.next = cq->sleepers;
+        cq->sleepers = &self;
+    }
+    pthread_mutex_unlock(&cq->lock);
+    if (!sleeps)
+        return;
+    /* The clock rounds down. */
+    int64_t end = timeout_ms < 0 ? FOREVER : bi_clock_boot() + timeout_ms * 1000 + 1;
+    if (!await_post(&self.told, end) && !withdraw(cq, &self))
+        await_post(&self.told, FOREVER);
+    sem_destroy(&self.told);
 }
 
 int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
@@ -234,6 +302,6 @@ int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
             BIDE_EINVAL, "cq_wait: a timeout is 0 to 136 years in milliseconds, or BIDE_FOREVER");
     if (in_callback)
         return bi_error_set(BIDE_ECALLBACK, "cq_wait: called from a completion callback");
-    wait_fd(cq->fd, timeout_ms);
+    sleep_here(cq, timeout_ms);
     return bide_cq_drain(cq, 0);
 }

@@ -192,6 +192,7 @@ int bi_keeper_start(struct keeper *keeper, bide_worker *worker)
     int code = bide_cq_new(&keeper->cq);
     if (code != BIDE_OK)
         return code;
+    bi_cq_attend(keeper->cq); /* it sleeps in bide_cq_wait() only */
     pthread_mutex_init(&keeper->lock, NULL);
     keeper->items = calloc(threads, sizeof(*keeper->items));
     keeper->item_slots = calloc(threads, sizeof(struct slot *));

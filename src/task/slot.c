@@ -39,7 +39,10 @@ int bi_slot_init(struct slot *slot, bide_worker *worker)
 {
     slot->worker = worker;
     bi_context_init(&slot->context, worker);
-    return bide_cq_new(&slot->cq);
+    int code = bide_cq_new(&slot->cq);
+    if (code == BIDE_OK)
+        bi_cq_attend(slot->cq); /* it sleeps in bide_cq_wait() only */
+    return code;
 }
 
 void bi_slot_done(struct slot *slot)

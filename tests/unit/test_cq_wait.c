@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sleeping in bide_cq_wait(): who sleeps is told whatever comes first, and nobody touches a
+ * completion queue whose owner has what he waited for.
+ */
+#include "slow.h"
+
+#include "util/clock.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+#define ROUNDS 2000
+
+static bide *queue;
+static bide_cq *cq;
+
+static int set_up(void **state)
+{
+    (void)state;
+    return bide_open("memory:", NULL, &queue) == BIDE_OK ? bide_cq_new(&cq) : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bide_close(queue);
+    bide_cq_drain(cq, 0);
+    return bide_cq_free(cq);
+}
+
+/* A reserve that waits. */
+struct call {
+    bide_op op;
+    bide_slice topic;
+    bide_job job;
+};
+
+static void begin(struct call *call)
+{
+    memset(call, 0, sizeof(*call));
+    call->topic = text("a");
+    call->op = reserve_op(cq, &call->topic, &call->job);
+    call->op.reserve.timeout_ms = BIDE_FOREVER;
+    assert_int_equal(submit_one(queue, &call->op), 1);
+}
+
+static bool readable(void)
+{
+    struct pollfd fd = {.fd = bide_cq_fd(cq), .events = POLLIN};
+    return poll(&fd, 1, 0) == 1;
+}
+
+/* How two threads play: one puts, the other waits for it, and then it is the first one's turn. */
+struct game {
+    int rounds;
+    unsigned rest_us; /* before each put; 0: sometimes the other sleeps by then, sometimes not */
+    int64_t timeout_ms;
+    bool frees; /* the completion queue, after each wait */
+    atomic_int seen;
+    atomic_int refused;
+};
+
+static void *put_often(void *arg)
+{
+    struct game *game = arg;
+    for (int i = 0; i < game->rounds; i++) {
+        if (game->rest_us > 0)
+            usleep(game->rest_us + (unsigned)i % 100);
+        if (bide_put(queue, "a", "x", 1, NULL, NULL) != BIDE_OK)
+            atomic_fetch_add(&game->refused, 1);
+        while (atomic_load(&game->seen) <= i)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void wait_for_one(const struct game *game, struct call *call)
+{
+    int count;
+    do
+        count = bide_cq_wait(cq, game->timeout_ms);
+    while (count == 0 && game->timeout_ms != BIDE_FOREVER);
+    assert_int_equal(count, 1);
+    assert_int_equal(call->op.status, BIDE_OK);
+    assert_int_equal(bide_delete(queue, call->job.id, call->job.token), BIDE_OK);
+    bide_job_clear(&call->job);
+    if (game->frees) {
+        assert_int_equal(bide_cq_free(cq), BIDE_OK);
+        assert_int_equal(bide_cq_new(&cq), BIDE_OK);
+    }
+}
+
+static void play(struct game *game)
+{
+    static struct call call;
+    pthread_t thread;
+    begin(&call);
+    assert_int_equal(pthread_create(&thread, NULL, put_often, game), 0);
+    for (int i = 1; i <= game->rounds; i++) {
+        wait_for_one(game, &call);
+        if (i < game->rounds)
+            begin(&call);
+        atomic_store(&game->seen, i);
+    }
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&game->refused), 0);
+    assert_false(readable());
+}
+
+static void every_wait_ends_with_what_has_completed(void **state)
+{
+    (void)state;
+    play(&(struct game){.rounds = ROUNDS, .timeout_ms = BIDE_FOREVER});
+}
+
+static void what_completes_when_the_time_is_just_over_is_not_lost(void **state)
+{
+    (void)state;
+    play(&(struct game){.rounds = 300, .rest_us = 950, .timeout_ms = 1});
+}
+
+static void an_owner_who_attends_sleeps_in_waits_all_the_same(void **state)
+{
+    (void)state;
+    bi_cq_attend(cq);
+    play(&(struct game){.rounds = ROUNDS, .timeout_ms = BIDE_FOREVER});
+}
+
+static void a_completion_queue_may_be_freed_as_soon_as_a_wait_has_ended(void **state)
+{
+    (void)state;
+    play(&(struct game){.rounds = ROUNDS, .timeout_ms = BIDE_FOREVER, .frees = true});
+    play(&(struct game){.rounds = 300, .rest_us = 50, .timeout_ms = BIDE_FOREVER, .frees = true});
+}
+
+static void a_wait_for_nothing_is_never_early(void **state)
+{
+    (void)state;
+    static struct call call;
+    begin(&call);
+    for (int64_t ms = 1; ms < 20; ms += 6) {
+        int64_t before = bi_clock_boot();
+        assert_int_equal(bide_cq_wait(cq, ms), 0);
+        assert_true(bi_clock_boot() - before >= ms * 1000);
+    }
+    assert_int_equal(call.op.status, BIDE_PENDING);
+}
+
+static void a_wake_ends_the_next_wait_and_no_other(void **state)
+{
+    (void)state;
+    bi_cq_wake(cq);
+    bi_cq_wake(cq);
+    assert_int_equal(bide_cq_wait(cq, BIDE_FOREVER), 0);
+    int64_t before = bi_clock_boot();
+    assert_int_equal(bide_cq_wait(cq, 5), 0);
+    assert_true(bi_clock_boot() - before >= 5000);
+    assert_false(readable());
+}
+
+static void *wait_once(void *arg)
+{
+    int *count = arg;
+    *count = bide_cq_wait(cq, BIDE_FOREVER);
+    return NULL;
+}
+
+static void a_wake_reaches_one_who_sleeps(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        int count = -1;
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, wait_once, &count), 0);
+        if (i % 2 == 0)
+            sched_yield();
+        bi_cq_wake(cq);
+        pthread_join(thread, NULL);
+        assert_int_equal(count, 0);
+    }
+}
+
+static void the_fd_is_raised_for_what_completes_after_a_wait(void **state)
+{
+    (void)state;
+    static struct call calls[2];
+    begin(&calls[0]);
+    assert_int_equal(bide_cq_wait(cq, 1), 0);
+    assert_int_equal(bide_put(queue, "a", "x", 1, NULL, NULL), BIDE_OK);
+    assert_true(readable());
+    assert_int_equal(bide_cq_wait(cq, BIDE_FOREVER), 1);
+    assert_false(readable());
+    begin(&calls[1]);
+    assert_int_equal(bide_put(queue, "a", "x", 1, NULL, NULL), BIDE_OK);
+    assert_true(readable());
+    assert_int_equal(bide_cq_drain(cq, 0), 1);
+    assert_false(readable());
+    for (int i = 0; i < 2; i++)
+        bide_job_clear(&calls[i].job);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_wait_ends_with_what_has_completed),
+        TEST(what_completes_when_the_time_is_just_over_is_not_lost),
+        TEST(an_owner_who_attends_sleeps_in_waits_all_the_same),
+        TEST(a_completion_queue_may_be_freed_as_soon_as_a_wait_has_ended),
+        TEST(a_wait_for_nothing_is_never_early),
+        TEST(a_wake_ends_the_next_wait_and_no_other),
+        TEST(a_wake_reaches_one_who_sleeps),
+        TEST(the_fd_is_raised_for_what_completes_after_a_wait),
+    };
+    return cmocka_run_group_tests_name("cq_wait", tests, NULL, NULL);
+}
