@@ -107,7 +107,8 @@ static inline void puppet_note_answer(struct puppet_note *note, const bide_op *o
 {
     if (op->kind == BIDE_OP_DONE) {
         note->id = op->finish.id;
-        puppet_text(note, bide_buf_data(op->finish.made_), bide_buf_size(op->finish.made_));
+        const bide_buf *result = op->finish.buf != NULL ? op->finish.buf : op->finish.made_;
+        puppet_text(note, bide_buf_data(result), bide_buf_size(result));
     } else if (op->kind == BIDE_OP_FAIL) {
         note->id = op->fail.id;
         note->delay_ms = op->fail.retry_in_ms;
