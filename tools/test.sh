@@ -33,6 +33,7 @@ serverbench 120  the benchmarks of servers and workers run, and say what they la
 interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   600  bided as a program: flags, file, sockets, signals, log, privileges
 robust      480  bided in rough hands: storms, clients that do not read, babble, kill -9
+taskfault   480  worker processes that die and stop; servers and disks that are away
 bare        600  without SQLite and JSON: builds, has the queue in memory and tasks of bytes
 asan       1800  unit, contract, tasks, simulator, fault, robust with the address and undefined sanitizers
 tsan       1800  unit, contract, tasks, robust with the thread sanitizer
@@ -234,6 +235,8 @@ step_interop() {
 
 step_operation() { build_gcc && check_counted build-gcc/operation; }
 
+step_taskfault() { build_gcc && check_counted build-gcc/taskfault --server build-gcc/bided; }
+
 # What a machine without libsqlite3-dev and libjansson-dev has.
 step_bare() {
     build bare gcc -Dsqlite=disabled -Djansson=disabled || return 1
@@ -260,6 +263,7 @@ step_asan() {
     run_sim build-asan 10000 1-4 5-8
     run_fault build-asan 10
     check_counted "${run[@]}" build-asan/operation
+    check_counted "${run[@]}" build-asan/taskfault --server build-asan/bided
     check_counted "${run[@]}" build-asan/wire --server 'build-asan/bided --url memory:' \
         --deliver burst
     check_counted "${run[@]}" build-asan/differ --right 'build-asan/bided --url memory:' --seeds 1-4
@@ -276,6 +280,7 @@ step_tsan() {
     # shellcheck disable=SC2086
     run_tasks build-tsan $sanitized_urls
     check_counted "${run[@]}" build-tsan/operation
+    check_counted "${run[@]}" build-tsan/taskfault --server build-tsan/bided
     run_robust build-tsan 5 --memory-mib 2048
 }
 

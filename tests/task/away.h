@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * away - a worker in the process of the test, and a way to its server that can be cut.
+ *
+ * The worker reaches the server through the relay, a port of its own that passes bytes on. The relay
+ * can be cut, so that the server is away for the worker while the test still looks at it; it can
+ * swallow what the server says; and it can lead to another server, which is how one that was killed
+ * comes back at the same address.
+ */
+#ifndef TASK_AWAY_H
+#define TASK_AWAY_H
+
+#include "process.h"
+
+enum relay_mode {
+    RELAY_OPEN, /* passes on */
+    RELAY_CUT,  /* ends all connections, and every new one at once */
+    RELAY_DEAF, /* passes on what is said to the server, and nothing of what it says */
+};
+
+/* Begins the relay to a server, and answers its port. */
+int relay_begin(int target_port);
+/* What it does from now on, also with the connections that there are. */
+void relay_set(enum relay_mode mode);
+/* Where new connections lead. */
+void relay_to(int target_port);
+
+/* The worker of the test; its queue is none of the test's. */
+struct away {
+    bide *queue;
+    bide_worker *worker;
+};
+
+/* Starts it. */
+struct away away_begin(const char *url, unsigned threads, int64_t health_interval_ms);
+/* The same through a relay to the server of the test, and with little patience. */
+struct away away_behind_relay(unsigned threads, int64_t health_interval_ms);
+/* Stops it, which must go well. */
+#define away_end(away) away_end_at(HERE, (away))
+void away_end_at(struct where at, struct away *away);
+
+#endif

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * away_answer.c - a handler answers while the server is away, silent, or gone for good.
+ *
+ * What the worker owes reaches the server as soon as it is back, as long as the lease lasts; a
+ * server that was started again knows no lease of before, and the job is done again.
+ */
+#include "away.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the connection breaks ---- */
+
+/* A job is begun, and its answer is owed because there is no connection. */
+static uint64_t owe(const char *body, const bide_put_options *options)
+{
+    uint64_t id = put_job("work", body, options);
+    UNTIL(diary_count("began", id) == 1);
+    relay_set(RELAY_CUT);
+    open_gate("a");
+    UNTIL(diary_count("owed", id) == 1);
+    struct entry owed = diary_get("owed", id, 0);
+    CHECK(owed.code < 0);
+    CHECK(owed.text[0] != '\0');
+    EQ(state_now(id), BIDE_STATE_RESERVED);
+    return id;
+}
+
+/* In the end it was told once, as this. */
+static void told_once(uint64_t id, const char *what)
+{
+    relay_set(RELAY_OPEN);
+    UNTIL(diary_count(what, id) == 1);
+    EQ(diary_count("began", id), 1);
+    EQ(diary_count("owed", id), 1);
+    EQ(diary_count("lost", id) + diary_count("given-up", id), 0);
+}
+
+static void a_done_job_is_told_of_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(2, 0);
+    uint64_t id = owe("hold a", NULL);
+    told_once(id, "done");
+    EQ(state_now(id), BIDE_STATE_GONE);
+    away_end(&away);
+    EQ(diary_count("began", 0), 1);
+    end_server();
+}
+
+static void a_result_arrives_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(2, 0);
+    bide_put_options options = lasting(60000);
+    options.retain_ms = HOUR_MS;
+    uint64_t id = owe("hold a; result 42", &options);
+    told_once(id, "done");
+    bide_buf *result = NULL;
+    OK(bide_result(queue, id, &result));
+    TEXT(bide_buf_data(result), bide_buf_size(result), "42");
+    bide_buf_unref(result);
+    away_end(&away);
+    end_server();
+}
+
+static void a_failure_is_counted_once_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(2, 0);
+    uint64_t id = owe("hold a; retry 3600000", NULL);
+    told_once(id, "retried");
+    EQ(state_now(id), BIDE_STATE_DELAYED);
+    EQ(look(id).failures, 1);
+    LAST_ERROR(id, "it went wrong");
+    BETWEEN(diary_get("retried", id, 0).delay_ms, 3600000, 3600000);
+    away_end(&away);
+    end_server();
+}
+
+static void a_burial_takes_place_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(2, 0);
+    uint64_t id = owe("hold a; bury", NULL);
+    told_once(id, "buried");
+    EQ(state_now(id), BIDE_STATE_BURIED);
+    LAST_ERROR(id, "no use");
+    away_end(&away);
+    end_server();
+}
+
+static void a_snooze_begins_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(2, 0);
+    uint64_t id = owe("hold a; snooze 3600000", NULL);
+    told_once(id, "snoozed");
+    EQ(state_now(id), BIDE_STATE_DELAYED);
+    EQ(look(id).failures, 0);
+    away_end(&away);
+    end_server();
+}
+
+/* ---- the server hears it, but its answer is lost ---- */
+
+static void the_server_heard(uint64_t id, bide_state state)
+{
+    UNTIL(diary_count("began", id) == 1);
+    relay_set(RELAY_DEAF);
+    open_gate("a");
+    UNTIL(state_now(id) == state);
+    relay_set(RELAY_CUT);
+    UNTIL(diary_count("owed", id) == 1);
+    EQ(diary_get("owed", id, 0).code, BIDE_EUNKNOWN);
+}
+
+static void what_the_server_has_heard_without_being_heard_is_done_once(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(1, 0);
+    uint64_t id = put_job("work", "hold a", NULL);
+    the_server_heard(id, BIDE_STATE_GONE);
+    told_once(id, "done");
+    away_end(&away);
+    end_server();
+}
+
+static void a_result_that_the_server_has_heard_is_kept_once(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(1, 0);
+    bide_put_options options = lasting(60000);
+    options.retain_ms = HOUR_MS;
+    uint64_t id = put_job("work", "hold a; result 42", &options);
+    the_server_heard(id, BIDE_STATE_DONE);
+    told_once(id, "done");
+    EQ(state_now(id), BIDE_STATE_DONE);
+    away_end(&away);
+    end_server();
+}
+
+/* Whether it was the worker's own failure that ended the lease, the worker cannot know. */
+static void a_failure_that_the_server_has_heard_is_counted_once(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(1, 0);
+    uint64_t id = put_job("work", "hold a; retry 3600000", NULL);
+    the_server_heard(id, BIDE_STATE_DELAYED);
+    relay_set(RELAY_OPEN);
+    UNTIL(diary_count("retried", id) + diary_count("lost", id) == 1);
+    EQ(diary_count("began", id), 1);
+    EQ(diary_count("owed", id), 1);
+    EQ(look(id).failures, 1);
+    away_end(&away);
+    EQ(diary_count("cancelled", id) + diary_count("given-up", id), 0);
+    end_server();
+}
+
+/* ---- for too long ---- */
+
+static void what_is_owed_for_longer_than_the_lease_is_given_up_and_done_again(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(2, 0);
+    bide_put_options options = lasting(1500);
+    uint64_t id = put_job("work", "hold a", &options);
+    UNTIL(diary_count("began", id) == 1);
+    int64_t end_us = lease_end_us(id);
+    relay_set(RELAY_CUT);
+    open_gate("a");
+    UNTIL(diary_count("given-up", id) == 1);
+    struct entry given_up = diary_get("given-up", id, 0);
+    CHECK(given_up.at_us >= end_us);
+    CHECK(given_up.code < 0);
+    EQ(diary_count("owed", id), 1);
+    UNTIL(state_now(id) == BIDE_STATE_READY);
+    relay_set(RELAY_OPEN);
+    UNTIL(diary_count("done", id) == 1);
+    EQ(diary_count("began", id), 2);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    away_end(&away);
+    end_server();
+}
+
+/* ---- silent ---- */
+
+static void a_silent_server_hears_it_when_it_goes_on(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(2, 0);
+    uint64_t id = put_job("work", "hold a", NULL);
+    UNTIL(diary_count("began", id) == 1);
+    kill(server.pid, SIGSTOP);
+    open_gate("a");
+    nap_ms(1000);
+    EQ(diary_count("done", id), 0);
+    kill(server.pid, SIGCONT);
+    UNTIL(diary_count("done", id) == 1);
+    EQ(diary_count("began", id), 1);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    away_end(&away);
+    end_server();
+}
+
+static void a_server_that_is_silent_for_longer_than_the_lease_refuses(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(1, 0);
+    bide_put_options options = lasting(1000);
+    uint64_t id = put_job("work", "hold a", &options);
+    UNTIL(diary_count("began", id) == 1);
+    int64_t end_us = lease_end_us(id);
+    kill(server.pid, SIGSTOP);
+    open_gate("a");
+    UNTIL(clock_us() > end_us + 500000);
+    EQ(diary_count("done", id), 0);
+    kill(server.pid, SIGCONT);
+    UNTIL(diary_count("done", id) == 1);
+    EQ(diary_count("began", id), 2);
+    EQ(diary_count("lost", id) + diary_count("given-up", id), 1);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    away_end(&away);
+    end_server();
+}
+
+/* ---- killed, and started again on its file ---- */
+
+static void start_again(void)
+{
+    OK(bide_close(queue));
+    begin_server(IN_FILE);
+    relay_to(server.port);
+}
+
+/* No lease outlives the server: what is owed is refused, and the job done again. */
+static void a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_again(void)
+{
+    begin_server(IN_FILE);
+    struct away away = away_behind_relay(1, 0);
+    uint64_t id = put_job("work", "hold a", NULL);
+    UNTIL(diary_count("began", id) == 1);
+    peer_kill(&server);
+    open_gate("a");
+    UNTIL(diary_count("owed", id) == 1);
+    start_again();
+    UNTIL(diary_count("done", id) == 1);
+    UNTIL(diary_count("lost", id) == 1);
+    EQ(diary_count("began", id), 2);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    away_end(&away);
+    EQ(diary_count("done", id), 1);
+    end_server();
+}
+
+/* It died with the answer in its ears: as long as the job is there nobody may say that it is done. */
+static void an_answer_that_died_with_the_server_is_not_called_done(void)
+{
+    begin_server(IN_FILE);
+    struct away away = away_behind_relay(1, 0);
+    uint64_t id = put_job("work", "hold a", NULL);
+    UNTIL(diary_count("began", id) == 1);
+    kill(server.pid, SIGSTOP);
+    open_gate("a");
+    nap_ms(300);
+    peer_kill(&server);
+    UNTIL(diary_count("owed", id) == 1);
+    EQ(diary_get("owed", id, 0).code, BIDE_EUNKNOWN);
+    OK(bide_close(queue));
+    begin_server(IN_FILE);
+    OK(bide_pause(queue, "work", BIDE_FOREVER));
+    relay_to(server.port);
+    UNTIL(diary_count("lost", id) == 1);
+    EQ(diary_count("done", id), 0);
+    EQ(state_now(id), BIDE_STATE_READY);
+    OK(bide_resume(queue, "work"));
+    UNTIL(diary_count("done", id) == 1);
+    EQ(diary_count("began", id), 2);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    away_end(&away);
+    end_server();
+}
+
+static const struct test tests[] = {
+    TEST(a_done_job_is_told_of_when_the_server_is_back),
+    TEST(a_result_arrives_when_the_server_is_back),
+    TEST(a_failure_is_counted_once_when_the_server_is_back),
+    TEST(a_burial_takes_place_when_the_server_is_back),
+    TEST(a_snooze_begins_when_the_server_is_back),
+    TEST(what_the_server_has_heard_without_being_heard_is_done_once),
+    TEST(a_result_that_the_server_has_heard_is_kept_once),
+    TEST(a_failure_that_the_server_has_heard_is_counted_once),
+    TEST(what_is_owed_for_longer_than_the_lease_is_given_up_and_done_again),
+    TEST(a_silent_server_hears_it_when_it_goes_on),
+    TEST(a_server_that_is_silent_for_longer_than_the_lease_refuses),
+    TEST(a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_again),
+    TEST(an_answer_that_died_with_the_server_is_not_called_done),
+};
+const struct theme answer_theme = {"answer", tests, COUNT(tests)};

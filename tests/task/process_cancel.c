@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * process_cancel.c - somebody in another process does not want the job any more.
+ */
+#include "process.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+/* A job that runs is cancelled; its handler hears of it, and the job is gone. */
+static void hears(const char *topic)
+{
+    uint64_t id = put_job(topic, "listen", NULL);
+    UNTIL(diary_count("began", id) == 1);
+    OK(bide_cancel(queue, id));
+    UNTIL(diary_count("heard", id) == 1);
+    EQ(diary_get("heard", id, 0).code, BIDE_REASON_CANCELLED);
+    UNTIL(diary_count("cancelled", id) == 1);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    EQ(diary_count("began", id), 1);
+    EQ(diary_count("retried", id), 0);
+}
+
+static void a_cancel_reaches_the_handler_in_another_process(void)
+{
+    begin_server(IN_MEMORY);
+    pid_t worker = hire(server_url(server.port, ""), 2);
+    hears("work");
+    hears("beat");
+    dismiss(worker);
+    end_server();
+}
+
+/* Whoever is not wanted hears of it, and nobody else. */
+static void only_the_handler_of_the_cancelled_job_hears(void)
+{
+    begin_server(IN_MEMORY);
+    const char *url = server_url(server.port, "");
+    pid_t workers[] = {hire(url, 2), hire(url, 2)};
+    uint64_t ids[4];
+    for (int i = 0; i < 4; i++)
+        ids[i] = put_job("work", "listen", NULL);
+    for (int i = 0; i < 4; i++)
+        UNTIL(diary_count("began", ids[i]) == 1);
+    for (size_t i = 0; i < 4; i++) {
+        EQ(diary_count("heard", 0), i);
+        OK(bide_cancel(queue, ids[i]));
+        UNTIL(diary_count("heard", ids[i]) == 1);
+    }
+    UNTIL(diary_count("cancelled", 0) == 4);
+    EQ(counts_now().ready + counts_now().reserved, 0);
+    dismiss(workers[0]);
+    dismiss(workers[1]);
+    end_server();
+}
+
+static void a_cancel_arrives_without_a_feed_of_events(void)
+{
+    static bide_feed *feeds[BIDE_FEEDS_MAX];
+    begin_server(IN_MEMORY);
+    for (size_t i = 0; i < COUNT(feeds); i++)
+        OK(bide_subscribe(queue, NULL, 0, 1, &feeds[i]));
+    pid_t worker = hire(server_url(server.port, ""), 2);
+    hears("work");
+    hears("beat");
+    dismiss(worker);
+    for (size_t i = 0; i < COUNT(feeds); i++)
+        OK(bide_unsubscribe(queue, feeds[i]));
+    end_server();
+}
+
+/* The order is the other way round: the cancel comes while nobody can be told. */
+static void a_cancel_is_heard_by_a_worker_that_was_stopped_meanwhile(void)
+{
+    begin_server(IN_MEMORY);
+    pid_t worker = hire(server_url(server.port, ""), 1);
+    uint64_t id = put_job("work", "listen", NULL);
+    UNTIL(diary_count("began", id) == 1);
+    kill(worker, SIGSTOP);
+    OK(bide_cancel(queue, id));
+    nap_ms(50);
+    kill(worker, SIGCONT);
+    UNTIL(diary_count("heard", id) == 1);
+    EQ(diary_get("heard", id, 0).code, BIDE_REASON_CANCELLED);
+    UNTIL(state_now(id) == BIDE_STATE_GONE);
+    dismiss(worker);
+    end_server();
+}
+
+static const struct test tests[] = {
+    TEST(a_cancel_reaches_the_handler_in_another_process),
+    TEST(only_the_handler_of_the_cancelled_job_hears),
+    TEST(a_cancel_arrives_without_a_feed_of_events),
+    TEST(a_cancel_is_heard_by_a_worker_that_was_stopped_meanwhile),
+};
+const struct theme cancel_theme = {"cancel", tests, COUNT(tests)};

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * process_crash.c - a worker process is killed in the middle of its work: another one does it.
+ */
+#include "../sim/rng.h"
+#include "process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One process begins a job, another waits for it; answers when the lease of the first ends that has
+ * been killed. */
+static int64_t begin_and_kill(const char *url, uint64_t id, pid_t *other)
+{
+    pid_t first = hire(url, 1);
+    UNTIL(diary_count("began", id) == 1);
+    *other = hire(url, 1);
+    UNTIL(waiting_now() > 0);
+    int64_t end_us = lease_end_us(id);
+    slay(first);
+    return end_us;
+}
+
+/* The other one begins it, not before the lease has ended. */
+static void taken_over(uint64_t id, pid_t other, int64_t end_us)
+{
+    UNTIL(diary_count("began", id) == 2);
+    struct entry began = diary_get("began", id, 1);
+    EQ(began.pid, other);
+    CHECK(began.at_us >= end_us);
+    EQ(look(id).state, BIDE_STATE_RESERVED);
+    EQ(look(id).timeouts, 1);
+    EQ(look(id).reserves, 2);
+}
+
+static void done_once(uint64_t id, pid_t other)
+{
+    open_gate("a");
+    UNTIL(state_now(id) == BIDE_STATE_GONE);
+    dismiss(other);
+    EQ(diary_count("began", id), 2);
+    EQ(diary_count("done", id), 1);
+    EQ(diary_get("done", id, 0).pid, other);
+    EQ(diary_count("lost", 0) + diary_count("given-up", 0), 0);
+}
+
+static void another_process_takes_over_when_the_ttr_is_over(void)
+{
+    pid_t other;
+    begin_server(IN_MEMORY);
+    bide_put_options options = lasting(1000);
+    uint64_t id = put_job("work", "hold a", &options);
+    int64_t end_us = begin_and_kill(server_url(server.port, ""), id, &other);
+    taken_over(id, other, end_us);
+    EQ(look(id).failures, 0);
+    EQ(diary_get("began", id, 1).attempt, 1);
+    done_once(id, other);
+    end_server();
+}
+
+static void with_a_retry_limit_the_death_is_a_failure(void)
+{
+    pid_t other;
+    begin_server(IN_MEMORY);
+    bide_put_options options = forgiving(1000, 1);
+    uint64_t id = put_job("work", "hold a", &options);
+    int64_t end_us = begin_and_kill(server_url(server.port, ""), id, &other);
+    taken_over(id, other, end_us);
+    EQ(look(id).failures, 1);
+    LAST_ERROR(id, "ttr ran out");
+    EQ(diary_get("began", id, 1).attempt, 2);
+    done_once(id, other);
+    end_server();
+}
+
+/* The lease was kept alive for longer than the ttr; nobody does that any more. */
+static void a_lease_that_was_kept_alive_ends_with_its_process(void)
+{
+    pid_t other;
+    begin_server(IN_MEMORY);
+    bide_put_options options = lasting(1000);
+    uint64_t id = put_job("beat", "hold a", &options);
+    const char *url = server_url(server.port, "");
+    pid_t first = hire(url, 1);
+    UNTIL(diary_count("began", id) == 1);
+    other = hire(url, 1);
+    UNTIL(look(id).touches >= 3);
+    UNTIL(clock_us() > diary_get("began", id, 0).at_us + 2 * options.ttr_ms * 1000);
+    EQ(diary_count("began", id), 1);
+    int64_t end_us = lease_end_us(id);
+    slay(first);
+    taken_over(id, other, end_us);
+    done_once(id, other);
+    end_server();
+}
+
+/* ---- a file: the next process that opens it ---- */
+
+/* Leaves a job in a file that nobody has open, begun by a process that was killed; then another
+ * process does it. The job is kept, so that it can be looked at. */
+static void in_a_file(bide_put_options *options)
+{
+    options->retain_ms = HOUR_MS;
+    queue = open_jobs("");
+    uint64_t id = put_job("work", "hold a", options);
+    OK(bide_close(queue));
+    pid_t first = hire(url_of("jobs.db", ""), 2);
+    UNTIL(diary_count("began", id) == 1);
+    slay(first);
+    pid_t other = hire(url_of("jobs.db", ""), 2);
+    UNTIL(diary_count("began", id) == 2);
+    EQ(diary_get("began", id, 1).pid, other);
+    open_gate("a");
+    UNTIL(diary_count("done", id) == 1);
+    dismiss(other);
+    EQ(diary_count("began", id), 2);
+    EQ(diary_count("done", id), 1);
+    queue = open_jobs("");
+    EQ(state_now(id), BIDE_STATE_DONE);
+}
+
+/* Nobody need wait for the ttr: who opens the file knows that the other one is gone. */
+static void the_next_process_that_opens_the_file_gets_the_job(void)
+{
+    bide_put_options options = lasting(HOUR_MS);
+    in_a_file(&options);
+    EQ(look(1).failures, 0);
+    OK(bide_close(queue));
+}
+
+static void in_a_file_with_a_retry_limit_the_death_is_a_failure(void)
+{
+    bide_put_options options = forgiving(HOUR_MS, 1);
+    in_a_file(&options);
+    EQ(look(1).failures, 1);
+    EQ(diary_get("began", 1, 1).attempt, 2);
+    LAST_ERROR(1, "the queue was restarted while the job was reserved");
+    OK(bide_close(queue));
+}
+
+/* ---- again and again ---- */
+
+enum { JOBS = 150, CREW = 3, DEATHS = 12 };
+
+/* Every job is in a few hands, and never done twice: whose done was acknowledged, but not noted
+ * because the process was killed in between, has none. */
+static void whoever_is_killed_when_every_job_is_done_at_most_once_and_none_is_lost(void)
+{
+    struct rng rng = {.state = 7};
+    uint64_t ids[JOBS];
+    pid_t crew[CREW];
+    begin_server(IN_MEMORY);
+    bide_put_options options = lasting(300);
+    for (int i = 0; i < JOBS; i++)
+        ids[i] = put_job("beat", i % 2 ? "nap 20" : "", &options);
+    const char *url = server_url(server.port, "");
+    for (int i = 0; i < CREW; i++)
+        crew[i] = hire(url, 2);
+    for (int i = 0; i < DEATHS; i++) {
+        size_t begun = diary_count("began", 0);
+        UNTIL(diary_count("began", 0) > begun || counts_now().ready == 0);
+        nap_ms(rng_below(&rng, 20));
+        slay(crew[i % CREW]);
+        crew[i % CREW] = hire(url, 2);
+    }
+    UNTIL(counts_now().ready + counts_now().reserved == 0);
+    for (int i = 0; i < CREW; i++)
+        dismiss(crew[i]);
+    for (int i = 0; i < JOBS; i++) {
+        EQ(state_now(ids[i]), BIDE_STATE_GONE);
+        CHECK(diary_count("began", ids[i]) >= 1);
+        CHECK(diary_count("done", ids[i]) <= 1);
+    }
+    CHECK(diary_count("done", 0) >= JOBS - DEATHS * 2);
+    end_server();
+}
+
+static const struct test tests[] = {
+    TEST(another_process_takes_over_when_the_ttr_is_over),
+    TEST(with_a_retry_limit_the_death_is_a_failure),
+    TEST(a_lease_that_was_kept_alive_ends_with_its_process),
+    TEST(the_next_process_that_opens_the_file_gets_the_job),
+    TEST(in_a_file_with_a_retry_limit_the_death_is_a_failure),
+    TEST(whoever_is_killed_when_every_job_is_done_at_most_once_and_none_is_lost),
+};
+const struct theme crash_theme = {"crash", tests, COUNT(tests)};

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * process_run.c - bide_worker_run() in a process of its own, and the signals that end it.
+ */
+#include "process.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+/* The process begins a job, and hears the signal while the handler runs. */
+static void finishes_on(int signal)
+{
+    begin_server(IN_MEMORY);
+    uint64_t id = put_job("work", "hold a", NULL);
+    pid_t worker = hire(server_url(server.port, ""), 1);
+    int code = -1;
+    UNTIL(diary_count("began", id) == 1);
+    kill(worker, signal);
+    uint64_t later = put_job("work", "", NULL);
+    nap_ms(200);
+    CHECK(!has_ended(worker, &code));
+    open_gate("a");
+    ends_with(worker, 0);
+    EQ(diary_count("done", id), 1);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    EQ(diary_count("started", later), 0);
+    EQ(state_now(later), BIDE_STATE_READY);
+    end_server();
+}
+
+static void sigterm_lets_the_handlers_finish(void)
+{
+    finishes_on(SIGTERM);
+}
+
+static void sigint_lets_the_handlers_finish(void)
+{
+    finishes_on(SIGINT);
+}
+
+static void a_worker_without_work_ends_at_once(void)
+{
+    begin_server(IN_MEMORY);
+    pid_t worker = hire(server_url(server.port, ""), 4);
+    UNTIL(waiting_now() > 0);
+    dismiss(worker);
+    UNTIL(waiting_now() == 0);
+    end_server();
+}
+
+/* Supervisors and impatient people send it again: what is being finished is finished. */
+static void further_signals_change_nothing(void)
+{
+    begin_server(IN_MEMORY);
+    uint64_t id = put_job("work", "hold a", NULL);
+    pid_t worker = hire(server_url(server.port, ""), 1);
+    int code = -1;
+    UNTIL(diary_count("began", id) == 1);
+    for (int i = 0; i < 3; i++) {
+        kill(worker, SIGTERM);
+        nap_ms(50);
+    }
+    CHECK(!has_ended(worker, &code));
+    open_gate("a");
+    ends_with(worker, 0);
+    EQ(diary_count("done", id), 1);
+    end_server();
+}
+
+/* Who presses the keys twice does not want to wait. The job goes to another process when its ttr is
+ * over. */
+static void a_second_sigint_ends_the_process_at_once(void)
+{
+    begin_server(IN_MEMORY);
+    bide_put_options options = lasting(1000);
+    uint64_t id = put_job("work", "hold a", &options);
+    const char *url = server_url(server.port, "");
+    pid_t worker = hire(url, 1);
+    int code = -1;
+    UNTIL(diary_count("began", id) == 1);
+    nap_ms(50);
+    kill(worker, SIGINT);
+    nap_ms(100);
+    CHECK(!has_ended(worker, &code));
+    kill(worker, SIGINT);
+    ends_with(worker, 256 + SIGINT);
+    open_gate("a");
+    pid_t other = hire(url, 1);
+    UNTIL(diary_count("done", id) == 1);
+    EQ(diary_get("done", id, 0).pid, other);
+    dismiss(other);
+    end_server();
+}
+
+/* As under nohup, or in the background of a shell. */
+static void a_signal_that_is_ignored_stays_ignored(void)
+{
+    begin_server(IN_MEMORY);
+    signal(SIGINT, SIG_IGN);
+    pid_t worker = hire(server_url(server.port, ""), 1);
+    int code = -1;
+    UNTIL(waiting_now() > 0);
+    kill(worker, SIGINT);
+    nap_ms(100);
+    CHECK(!has_ended(worker, &code));
+    uint64_t id = put_job("work", "", NULL);
+    UNTIL(state_now(id) == BIDE_STATE_GONE);
+    dismiss(worker);
+    end_server();
+}
+
+/* The handler is told, does not return in time, and its job is given back to others. */
+static void a_handler_that_does_not_return_in_time_loses_its_job_to_others(void)
+{
+    begin_server(IN_MEMORY);
+    bide_put_options options = forgiving(HOUR_MS, 0);
+    uint64_t id = put_job("work", "hold a", &options);
+    const char *url = server_url(server.port, "");
+    pid_t worker = hire_hasty(url, 1, 1);
+    UNTIL(diary_count("began", id) == 1);
+    kill(worker, SIGTERM);
+    UNTIL(diary_count("interrupted", id) == 1);
+    pid_t other = hire(url, 1);
+    UNTIL(diary_count("began", id) == 2);
+    EQ(look(id).failures, 0);
+    UNTIL(diary_count("ran", 0) == 1);
+    EQ(diary_get("ran", 0, 0).code, BIDE_TIMED_OUT);
+    open_gate("a");
+    ends_with(worker, BIDE_TIMED_OUT);
+    UNTIL(state_now(id) == BIDE_STATE_GONE);
+    dismiss(other);
+    EQ(diary_count("done", id), 1);
+    EQ(diary_get("done", id, 0).pid, other);
+    end_server();
+}
+
+/* ---- without a server ---- */
+
+#define IMPATIENT "connect_timeout=500ms"
+
+static void a_worker_ends_when_its_server_is_gone(void)
+{
+    begin_server(IN_MEMORY);
+    pid_t worker = hire(server_url(server.port, IMPATIENT), 4);
+    UNTIL(waiting_now() > 0);
+    peer_kill(&server);
+    UNTIL(diary_count("starved", 0) > 0);
+    dismiss(worker);
+    OK(bide_close(queue));
+}
+
+/* What it owes cannot be told any more: it says so, and ends. */
+static void a_worker_that_owes_an_answer_ends_without_its_server(void)
+{
+    begin_server(IN_MEMORY);
+    bide_put_options options = lasting(HOUR_MS);
+    uint64_t id = put_job("work", "hold a", &options);
+    pid_t worker = hire_hasty(server_url(server.port, IMPATIENT), 4, 1000);
+    UNTIL(diary_count("began", id) == 1);
+    peer_kill(&server);
+    open_gate("a");
+    UNTIL(diary_count("owed", id) == 1);
+    dismiss(worker);
+    EQ(diary_count("given-up", id), 1);
+    EQ(diary_count("done", id), 0);
+    OK(bide_close(queue));
+}
+
+static const struct test tests[] = {
+    TEST(sigterm_lets_the_handlers_finish),
+    TEST(sigint_lets_the_handlers_finish),
+    TEST(a_worker_without_work_ends_at_once),
+    TEST(further_signals_change_nothing),
+    TEST(a_second_sigint_ends_the_process_at_once),
+    TEST(a_signal_that_is_ignored_stays_ignored),
+    TEST(a_handler_that_does_not_return_in_time_loses_its_job_to_others),
+    TEST(a_worker_ends_when_its_server_is_gone),
+    TEST(a_worker_that_owes_an_answer_ends_without_its_server),
+};
+const struct theme run_theme = {"run", tests, COUNT(tests)};

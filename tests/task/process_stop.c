@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * process_stop.c - processes are stopped and started again under load: nothing is lost, nothing is
+ * done twice, and no stop costs a retry.
+ */
+#include "../sim/rng.h"
+#include "process.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JOBS = 2000, CREW = 3, THREADS = 4 };
+
+static uint64_t first_id;
+
+/* None of them may fail even once. */
+static void put_jobs(struct rng *rng, const char *format)
+{
+    char body[100];
+    bide_put_options options = forgiving(60000, 0);
+    for (int i = 0; i < JOBS; i++) {
+        snprintf(body, sizeof body, "%s %d", format, (int)rng_below(rng, 15));
+        uint64_t id = put_job("work", body, &options);
+        if (i == 0)
+            first_id = id;
+    }
+}
+
+static bool any_left(void)
+{
+    bide_counts counts = counts_now();
+    return counts.ready + counts.reserved + counts.delayed > 0;
+}
+
+/* Stops one after the other, each after it has begun to work, until all is done; answers how many
+ * times. */
+static int stop_and_start(struct rng *rng, int64_t stop_timeout_ms)
+{
+    pid_t crew[CREW];
+    int stops = 0;
+    const char *url = server_url(server.port, "");
+    for (int i = 0; i < CREW; i++)
+        crew[i] = hire_hasty(url, THREADS, stop_timeout_ms);
+    for (; any_left(); stops++) {
+        pid_t *one = &crew[rng_below(rng, CREW)];
+        UNTIL(diary_has("began", *one) || !any_left());
+        nap_ms(rng_below(rng, 60));
+        if (!diary_has("began", *one))
+            break;
+        dismiss(*one);
+        *one = hire_hasty(url, THREADS, stop_timeout_ms);
+    }
+    /* Who has just been started may not have come to where it hears of signals. */
+    for (int i = 0; i < CREW; i++) {
+        int code;
+        kill(crew[i], SIGTERM);
+        UNTIL(has_ended(crew[i], &code));
+        CHECK(code == 0 || (code == 256 + SIGTERM && !diary_has("began", crew[i])));
+    }
+    return stops;
+}
+
+/* Each was done once, by the queue's word, and nothing was said of it but that a stop interrupted
+ * it, before or after it began. */
+static void each_once(void)
+{
+    static unsigned done[JOBS];
+    size_t count;
+    struct entry *entries = diary_read(&count);
+    for (size_t i = 0; i < count; i++) {
+        const struct entry *entry = &entries[i];
+        const char *what = entry->what;
+        if (strcmp(what, "done") == 0 && entry->id - first_id < JOBS)
+            done[entry->id - first_id]++;
+        else if (strcmp(what, "began") != 0 && strcmp(what, "started") != 0 &&
+                 strcmp(what, "interrupted") != 0 && strcmp(what, "ran") != 0 &&
+                 strcmp(what, "health") != 0)
+            FAIL("job %d: %s (%s)", (int)entry->id, what, entry->text);
+    }
+    free(entries);
+    for (int i = 0; i < JOBS; i++)
+        if (done[i] != 1)
+            FAIL("job %d of %d was done %u times", i, JOBS, done[i]);
+}
+
+static void all_gone(void)
+{
+    bide_stats stats = {0};
+    OK(bide_queue_stats(queue, &stats));
+    EQ(stats.jobs.buried + stats.jobs.ready + stats.jobs.reserved + stats.jobs.delayed, 0);
+    EQ(stats.total.fails + stats.total.timeouts + stats.total.buries, 0);
+    EQ(stats.total.deletes + stats.total.dones, JOBS);
+}
+
+static void processes_that_stop_lose_and_double_nothing(void)
+{
+    struct rng rng = {.state = 11};
+    begin_server(IN_MEMORY);
+    put_jobs(&rng, "nap");
+    CHECK(stop_and_start(&rng, 0) >= 5);
+    each_once();
+    all_gone();
+    end_server();
+}
+
+/* Handlers are told to stop after a millisecond, and answer that they could not do it. */
+static void a_hasty_stop_gives_back_and_counts_nothing(void)
+{
+    struct rng rng = {.state = 13};
+    begin_server(IN_MEMORY);
+    put_jobs(&rng, "until");
+    CHECK(stop_and_start(&rng, 1) >= 5);
+    each_once();
+    CHECK(diary_count("interrupted", 0) > 0);
+    all_gone();
+    end_server();
+}
+
+static const struct test tests[] = {
+    TEST(processes_that_stop_lose_and_double_nothing),
+    TEST(a_hasty_stop_gives_back_and_counts_nothing),
+};
+const struct theme stop_theme = {"stop", tests, COUNT(tests)};
