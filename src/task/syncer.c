@@ -20,13 +20,13 @@ bool bi_keeper_owe(struct keeper *keeper, struct answer *answer)
     answer->result = NULL;
     memset(&owed->op.private_, 0, sizeof(owed->op.private_));
     owed->told = owed->complete = false;
-    owed->again_at = bi_clock_boot() + owed->pause;
+    int64_t again_at = owed->again_at = bi_clock_boot() + owed->pause;
     pthread_mutex_lock(&worker->lock);
     owed->next = worker->owed;
     worker->owed = owed;
     worker->owed_count++;
     pthread_mutex_unlock(&worker->lock);
-    bi_keeper_want(keeper, owed->again_at);
+    bi_keeper_want(keeper, again_at); /* the keeper may be done with it by now */
     return true;
 }
 
