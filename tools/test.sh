@@ -149,6 +149,14 @@ run_suite() { # build directory, program, URLs
     wait
 }
 
+run_parts() { # program, argument...: in three parts at the same time
+    local part
+    for part in 1/3 2/3 3/3; do
+        check_counted "${run[@]}" "$@" --part "$part" &
+    done
+    wait
+}
+
 run_contract() { run_suite "$1" contract "${@:2}"; } # build directory, URLs
 run_tasks() { run_suite "$1" tasks "${@:2}"; }       # the same
 
@@ -180,7 +188,7 @@ step_contract() { build_gcc && run_contract build-gcc $urls; }
 step_tasks() { build_gcc && run_tasks build-gcc $urls; }
 step_examples() { build_gcc && check_counted tools/check-examples.sh build-gcc; }
 run_fault() { # build directory, rounds of kill -9
-    check_counted "${run[@]}" "$1/fault"
+    run_parts "$1/fault"
     check_counted "${run[@]}" "$1/kill" --rounds "$2" --seed 1
 }
 
@@ -235,7 +243,7 @@ step_interop() {
 
 step_operation() { build_gcc && check_counted build-gcc/operation; }
 
-step_taskfault() { build_gcc && check_counted build-gcc/taskfault --server build-gcc/bided; }
+step_taskfault() { build_gcc && run_parts build-gcc/taskfault --server build-gcc/bided; }
 
 # What a machine without libsqlite3-dev and libjansson-dev has.
 step_bare() {
@@ -263,7 +271,7 @@ step_asan() {
     run_sim build-asan 10000 1-4 5-8
     run_fault build-asan 10
     check_counted "${run[@]}" build-asan/operation
-    check_counted "${run[@]}" build-asan/taskfault --server build-asan/bided
+    run_parts build-asan/taskfault --server build-asan/bided
     check_counted "${run[@]}" build-asan/wire --server 'build-asan/bided --url memory:' \
         --deliver burst
     check_counted "${run[@]}" build-asan/differ --right 'build-asan/bided --url memory:' --seeds 1-4
@@ -280,7 +288,7 @@ step_tsan() {
     # shellcheck disable=SC2086
     run_tasks build-tsan $sanitized_urls
     check_counted "${run[@]}" build-tsan/operation
-    check_counted "${run[@]}" build-tsan/taskfault --server build-tsan/bided
+    run_parts build-tsan/taskfault --server build-tsan/bided
     run_robust build-tsan 5 --memory-mib 2048
 }
 

@@ -75,3 +75,15 @@ bool run_apart(const struct apart *apart, struct trace *trace, int timeout_s)
     close(ends[0]);
     return passed;
 }
+
+bool share_parse(struct share *share, const char *text)
+{
+    int end = 0;
+    return sscanf(text, "%u/%u%n", &share->part, &share->parts, &end) == 2 && text[end] == 0 &&
+           share->part >= 1 && share->part <= share->parts;
+}
+
+bool share_has_next(struct share *share)
+{
+    return share->next++ % share->parts == share->part - 1;
+}

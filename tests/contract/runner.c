@@ -33,13 +33,12 @@ struct settings {
     bool list;
     bool verbose;
     int timeout_s;
-    unsigned part, parts; /* every parts-th test, from the part-th on */
+    struct share share;
 };
 
 struct tally {
     unsigned passed;
     unsigned failed;
-    unsigned number; /* of the next test, run or not */
 };
 
 static const char usage[] =
@@ -52,12 +51,11 @@ static const char usage[] =
     "  --part K/N         only the K-th of N parts, for several runs at a time\n"
     "  -v                 name the tests that pass, too\n";
 
-/* Is the test, whose number counts through all themes, one of those to run? */
-static bool selected(const struct settings *settings, const char *theme, const char *name,
-                     unsigned number)
+/* Is the next test one of those to run? */
+static bool selected(struct settings *settings, const char *theme, const char *name)
 {
     char full[256];
-    if (number % settings->parts != settings->part)
+    if (!share_has_next(&settings->share))
         return false;
     snprintf(full, sizeof full, "%s/%s", theme, name);
     return !settings->filter || strstr(full, settings->filter);
@@ -75,7 +73,7 @@ static void run_here(const struct apart *apart, struct trace *trace)
 }
 
 static void run_test(const char *url, const struct theme *theme, const struct test *test,
-                     const struct settings *settings, struct trace *trace, struct tally *tally)
+                     struct settings *settings, struct trace *trace, struct tally *tally)
 {
     int64_t start_us = clock_us();
     struct apart apart = {url, theme->name, test->name, run_here, test->run};
@@ -106,10 +104,10 @@ static bool url_opens(const char *url)
 }
 
 static void run_theme(const char *url, const struct theme *theme, bool opens,
-                      const struct settings *settings, struct trace *trace, struct tally *tally)
+                      struct settings *settings, struct trace *trace, struct tally *tally)
 {
     for (size_t i = 0; i < theme->count; i++) {
-        if (!selected(settings, theme->name, theme->tests[i].name, tally->number++))
+        if (!selected(settings, theme->name, theme->tests[i].name))
             continue;
         if (opens)
             run_test(url, theme, &theme->tests[i], settings, trace, tally);
@@ -119,7 +117,7 @@ static void run_theme(const char *url, const struct theme *theme, bool opens,
     }
 }
 
-static void run_url(const char *url, const struct settings *settings, struct trace *trace,
+static void run_url(const char *url, struct settings *settings, struct trace *trace,
                     struct tally *tally)
 {
     checks_begin(url, "runner", "opens", trace);
@@ -131,12 +129,11 @@ static void run_url(const char *url, const struct settings *settings, struct tra
     places_end();
 }
 
-static int list_tests(const struct settings *settings)
+static int list_tests(struct settings *settings)
 {
-    unsigned number = 0;
     for (size_t i = 0; i < theme_count(); i++)
         for (size_t j = 0; j < theme_at(i)->count; j++)
-            if (selected(settings, theme_at(i)->name, theme_at(i)->tests[j].name, number++))
+            if (selected(settings, theme_at(i)->name, theme_at(i)->tests[j].name))
                 printf("%s/%s\n", theme_at(i)->name, theme_at(i)->tests[j].name);
     return 0;
 }
@@ -145,6 +142,7 @@ static int list_tests(const struct settings *settings)
 static int parse(int argc, char **argv, struct settings *settings)
 {
     int i = 1;
+    bool good = true;
     for (; i < argc && argv[i][0] == '-'; i++) {
         if (strcmp(argv[i], "--list") == 0)
             settings->list = true;
@@ -155,22 +153,19 @@ static int parse(int argc, char **argv, struct settings *settings)
         else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc)
             settings->timeout_s = atoi(argv[++i]);
         else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc)
-            sscanf(argv[++i], "%u/%u", &settings->part, &settings->parts);
+            good = share_parse(&settings->share, argv[++i]);
         else
             return -1;
     }
-    if (settings->part < 1 || settings->part > settings->parts)
-        return -1;
-    settings->part--;
-    if (settings->timeout_s < 1 || (i == argc && !settings->list))
+    if (!good || settings->timeout_s < 1 || (i == argc && !settings->list))
         return -1;
     return i;
 }
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {NULL, false, false, 120, 1, 1};
-    struct tally tally = {0, 0, 0};
+    struct settings settings = {NULL, false, false, 120, WHOLE};
+    struct tally tally = {0, 0};
     int first = parse(argc, argv, &settings);
     if (first < 0) {
         fprintf(stderr, usage, this_program.name, this_program.subject, this_program.promises);

@@ -17,6 +17,7 @@ struct settings {
     bool list;
     bool verbose;
     int timeout_s;
+    struct share share;
 };
 
 struct tally {
@@ -58,14 +59,17 @@ static void run_test(const char *theme, const struct test *test, const struct se
         printf("ok   %s/%s (%" PRId64 " ms)\n", theme, test->name, (clock_us() - start_us) / 1000);
 }
 
-static bool selected(const struct settings *settings, const char *theme, const char *name)
+/* Is the next test one of those to run? */
+static bool selected(struct settings *settings, const char *theme, const char *name)
 {
     char full[256];
+    if (!share_has_next(&settings->share))
+        return false;
     snprintf(full, sizeof full, "%s/%s", theme, name);
     return !settings->filter || strstr(full, settings->filter);
 }
 
-static void run_all(const struct settings *settings, struct trace *trace, struct tally *tally)
+static void run_all(struct settings *settings, struct trace *trace, struct tally *tally)
 {
     for (size_t i = 0; i < running->theme_count; i++) {
         const struct theme *theme = running->themes[i];
@@ -94,6 +98,8 @@ static bool parse(int argc, char **argv, struct settings *settings)
             settings->filter = argv[++i];
         else if (strcmp(argv[i], "--timeout") == 0)
             settings->timeout_s = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--part") == 0 && share_parse(&settings->share, argv[i + 1]))
+            i++;
         else if (running->argument != NULL && running->argument(argv[i], argv[i + 1]))
             i++;
         else
@@ -114,7 +120,7 @@ static bool make_base(void)
 
 int suite_main(const struct suite *suite, int argc, char **argv)
 {
-    struct settings settings = {NULL, false, false, suite->timeout_s};
+    struct settings settings = {NULL, false, false, suite->timeout_s, WHOLE};
     struct tally tally = {0, 0};
     running = suite;
     if (!parse(argc, argv, &settings)) {

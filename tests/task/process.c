@@ -29,6 +29,7 @@ static const char usage[] =
     "  --filter TEXT      only tests whose theme/name contains TEXT\n"
     "  --list             print the names of the tests and run none\n"
     "  --timeout SECONDS  a test that takes longer has hung (120)\n"
+    "  --part K/N         only the K-th of N parts, for several runs at a time\n"
     "  -v                 name the tests that pass, too\n";
 
 struct peer server;
