@@ -224,7 +224,8 @@ BIDE_API int bide_bury(bide *queue, uint64_t id, uint64_t token, int64_t priorit
                        const char *reason);
 
 /*
- * The lease runs again from now, for the job's ttr, or for extend_ms if that is not 0.
+ * The lease runs again from now, for the job's ttr, or for extend_ms if that is not 0. With BIDE_KEEP
+ * it stays as it is: that says progress, or asks whether the job is to stop, and is not counted.
  * progress (may be NULL) is shown to whoever looks. BIDE_CANCEL_WANTED: extended, but somebody
  * wants the job to stop. BIDE_NOT_FOUND, LEASE_LOST, TOUCH_LIMIT.
  */

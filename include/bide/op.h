@@ -150,7 +150,8 @@ typedef struct bide_finish_item {
 typedef struct bide_touch_item {
     uint64_t id;
     uint64_t token;
-    int64_t extend_ms;   /* the lease ends that much from now; 0: the job's ttr */
+    int64_t extend_ms; /* the lease ends that much from now; 0: the job's ttr; BIDE_KEEP: as before,
+                            which only says progress and is not counted */
     bide_slice progress; /* up to BIDE_PROGRESS_MAX bytes, shown by looks, not stored */
     int64_t left_ms;     /* out: how long the lease lasts now */
     int status;          /* out, in touch_many */

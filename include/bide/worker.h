@@ -107,8 +107,7 @@ BIDE_API int bide_context_fd(bide_context *context);
 BIDE_API int bide_context_touch(bide_context *context);
 
 /* A line that whoever looks at the job sees, within a second; at most BIDE_PROGRESS_MAX bytes, the
- * rest is cut. Cheap: only the last one is sent. It does not extend the lease, but it is counted
- * among the job's touches, and the queue's limits of touches hold. */
+ * rest is cut. Cheap: only the last one is sent. It does not extend the lease. */
 BIDE_API void bide_context_progress(bide_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

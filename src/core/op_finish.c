@@ -384,6 +384,18 @@ static bool may_touch(const struct core *core, const struct more *more, int64_t 
     return limits->max_touch_total == 0 || until - more->reserved <= limits->max_touch_total;
 }
 
+static void extend(struct core *core, struct job *job, int64_t until)
+{
+    struct more *more = more_of(core, job);
+    job->due = until;
+    bi_timers_set(&core->mono, &more->timer, until);
+    more->touched = core->now.mono;
+    count_up(&more->lease_touches);
+    count_up(&more->counters.touches);
+    COUNT(core, topic_of(core, job), touches);
+}
+
+/* With BIDE_KEEP the lease stays as it is, and nothing is counted. */
 static int touch(struct core *core, bide_op *op, bide_touch_item *item)
 {
     struct job *job;
@@ -391,8 +403,11 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
     if (code != BIDE_OK)
         return code;
     struct more *more = more_of(core, job);
-    int64_t until = core->now.mono + (item->extend_ms == 0 ? job->ttr : us_of(item->extend_ms));
-    if (!may_touch(core, more, until))
+    bool keep = item->extend_ms == BIDE_KEEP;
+    int64_t until =
+        keep ? job->due
+             : core->now.mono + (item->extend_ms == 0 ? job->ttr : us_of(item->extend_ms));
+    if (!keep && !may_touch(core, more, until))
         return bi_op_refuse(op, BIDE_TOUCH_LIMIT,
                             "touch: the lease on job %llu may not be extended now",
                             (unsigned long long)job->id);
@@ -402,13 +417,9 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
             return bi_op_answer(op, BIDE_ENOMEM);
         bi_more_set_text(core, &more->progress, text);
     }
-    job->due = until;
-    bi_timers_set(&core->mono, &more->timer, until);
-    more->touched = core->now.mono;
-    count_up(&more->lease_touches);
-    count_up(&more->counters.touches);
-    COUNT(core, topic_of(core, job), touches);
-    item->left_ms = ms_up(until - core->now.mono);
+    if (!keep)
+        extend(core, job, until);
+    item->left_ms = until > core->now.mono ? ms_up(until - core->now.mono) : 0;
     if ((job->flags & JOB_CANCEL_WANTED) != 0)
         return bi_op_answer(op, BIDE_CANCEL_WANTED);
     return BIDE_OK;

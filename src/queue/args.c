@@ -357,7 +357,7 @@ static int check_bury(const struct bide *queue, bide_op *op)
 
 static int check_touch_item(bide_op *op, const bide_touch_item *item)
 {
-    TRY(check_duration(op, "extend_ms", item->extend_ms));
+    TRY(check_duration_or(op, "extend_ms", item->extend_ms, "BIDE_KEEP"));
     TRY(check_slice(op, "the progress text", item->progress));
     if (item->progress.size > BIDE_PROGRESS_MAX)
         return too_big(op, "progress text", item->progress.size, BIDE_PROGRESS_MAX);

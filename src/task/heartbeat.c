@@ -50,7 +50,7 @@ static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
     if (touch)
         context->touch_at = now + context->job.ttr_ms * 1000 / 3;
     else
-        item->extend_ms = (context->lease_end - now) / 1000;
+        item->extend_ms = BIDE_KEEP; /* it says progress only */
     if (context->progress_at != NEVER && !keeper->mute) {
         char *text = keeper->texts[keeper->item_count];
         memcpy(text, context->progress, context->progress_size);

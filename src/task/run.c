@@ -17,12 +17,27 @@
  * to write to it at any time. */
 static _Atomic int signal_fd = -1;
 
+/* Who hears of them. A child that a handler forks has the handler of signals, too, until it becomes
+ * another program; to it they do what they do by default. */
+static _Atomic pid_t signal_pid;
+
+static void end_child(int number)
+{
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    sigaction(number, &by_default, NULL);
+    raise(number);
+}
+
 /* On any thread, at any time. */
 static void on_signal(int number)
 {
     int before = errno;
     uint64_t one = 1;
-    (void)number;
+    if (getpid() != signal_pid) {
+        end_child(number);
+        errno = before;
+        return;
+    }
     ssize_t written = write(atomic_load(&signal_fd), &one, sizeof(one));
     (void)written; /* it is readable already */
     errno = before;
@@ -64,6 +79,7 @@ static bool begin_hearing(void)
     pthread_mutex_lock(&heard_lock);
     if (signal_fd < 0)
         signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    signal_pid = getpid();
     bool able = signal_fd >= 0;
     if (able && heard[HEARD_TERM].count == 0) {
         ssize_t got = read(signal_fd, &count, sizeof(count));

@@ -94,7 +94,7 @@ static void a_touch_with_a_bad_time_is_refused(void)
 {
     struct world *world = new_world("");
     bide_touch_item items[COUNT(bad_times)] = {0};
-    BAD(world, bide_touch(world->queue, world->reserved, world->token, -1, "progress"));
+    BAD(world, bide_touch(world->queue, world->reserved, world->token, -2, "progress"));
     for (size_t i = 0; i < COUNT(bad_times); i++) {
         BAD(world,
             bide_touch(world->queue, world->reserved, world->token, bad_times[i], "progress"));

@@ -123,6 +123,28 @@ static void max_touch_total_limits_how_long_a_lease_lasts_in_all(void)
     OK(bide_delete(queue, job->id, job->token));
 }
 
+static void a_touch_that_keeps_the_lease_says_progress_and_is_not_counted(void)
+{
+    bide *queue = open_queue("max_touches=1");
+    const char *a = fresh_topic("a");
+    const bide_job *job = held(queue, a, 60000);
+    OK(bide_touch(queue, job->id, job->token, 3600000, "begun"));
+    bide_touch_item item = {
+        .id = job->id, .token = job->token, .extend_ms = BIDE_KEEP, .progress = slice("going")};
+    OK(bide_touch_many(queue, &item, 1));
+    EQ(item.status, BIDE_OK);
+    BETWEEN(item.left_ms, 3600000 - PATIENCE_MS, 3600000);
+    const bide_job *seen = stat_job(queue, job->id);
+    TEXT(seen->progress, seen->progress_size, "going");
+    BETWEEN(seen->left_ms, 3600000 - PATIENCE_MS, 3600000);
+    EQ(seen->touches, 1);
+    EQ(topic_of(queue, a).total.touches, 1);
+    CODE(bide_touch(queue, job->id, job->token, 0, NULL), BIDE_TOUCH_LIMIT);
+    CODE(bide_touch(queue, job->id, job->token + 1, BIDE_KEEP, "no"), BIDE_LEASE_LOST);
+    OK(bide_cancel(queue, job->id));
+    CODE(bide_touch(queue, job->id, job->token, BIDE_KEEP, NULL), BIDE_CANCEL_WANTED);
+}
+
 static void touch_many_answers_each_lease(void)
 {
     bide *queue = open_queue("max_touches=1");
@@ -298,6 +320,7 @@ static const struct test tests[] = {
     TEST(max_touches_limits_the_touches_of_one_lease),
     TEST(min_touch_interval_refuses_a_touch_that_comes_too_soon),
     TEST(max_touch_total_limits_how_long_a_lease_lasts_in_all),
+    TEST(a_touch_that_keeps_the_lease_says_progress_and_is_not_counted),
     TEST(touch_many_answers_each_lease),
     TEST(finish_many_answers_each_job),
     TEST(finish_many_takes_its_own_reference_to_a_buffer),

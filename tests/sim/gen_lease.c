@@ -192,6 +192,8 @@ static void pick_touch(struct sim *sim, char *room, bide_touch_item *item)
         pick_early_touch(sim, item);
     if (rng_one_in(&sim->rng, 3))
         item->extend_ms = longest_extension(sim, item->id);
+    if (rng_one_in(&sim->rng, 6))
+        item->extend_ms = BIDE_KEEP;
     if (rng_one_in(&sim->rng, 2))
         item->progress = sim_pick_text(sim, room, 20);
 }

@@ -227,18 +227,8 @@ static bool at_touch_limit(const struct model *m, const struct mjob *job, int64_
     return limits->max_touch_total != 0 && end - job->leased > limits->max_touch_total;
 }
 
-static int touch(struct model *m, const bide_touch_item *item, int got)
+static void extend(struct model *m, struct mjob *job, int64_t end)
 {
-    struct mjob *job;
-    int code = model_lease(m, item->id, item->token, MODEL_HOLDER, &job);
-    if (code != BIDE_OK)
-        return code;
-    int64_t extend_ms = item->extend_ms != 0 ? item->extend_ms : job->ttr_ms;
-    int64_t end = m->now.mono + extend_ms * US_PER_MS;
-    if (at_touch_limit(m, job, end))
-        return BIDE_TOUCH_LIMIT;
-    if (got == BIDE_ENOMEM && m->sim->allowed_enomem)
-        return BIDE_ENOMEM;
     job->due = end;
     job->again = 0;
     job->last_touch = m->now.mono;
@@ -246,13 +236,35 @@ static int touch(struct model *m, const bide_touch_item *item, int got)
     job->lease_touches++;
     job->touches++;
     MODEL_COUNT(m, job->name, touches);
+}
+
+static int64_t left_ms(const struct model *m, int64_t end)
+{
+    return end <= m->now.mono ? 0 : (end - m->now.mono + US_PER_MS - 1) / US_PER_MS;
+}
+
+static int touch(struct model *m, const bide_touch_item *item, int got)
+{
+    struct mjob *job;
+    int code = model_lease(m, item->id, item->token, MODEL_HOLDER, &job);
+    if (code != BIDE_OK)
+        return code;
+    bool keep = item->extend_ms == BIDE_KEEP;
+    int64_t extend_ms = item->extend_ms != 0 ? item->extend_ms : job->ttr_ms;
+    int64_t end = keep ? job->due : m->now.mono + extend_ms * US_PER_MS;
+    if (!keep && at_touch_limit(m, job, end))
+        return BIDE_TOUCH_LIMIT;
+    if (got == BIDE_ENOMEM && m->sim->allowed_enomem)
+        return BIDE_ENOMEM;
+    if (!keep)
+        extend(m, job, end);
     if (item->progress.size != 0) {
         job->has_progress = true;
         model_set_text(&job->progress, item->progress.data, item->progress.size);
     }
     code = job->cancel_wanted ? BIDE_CANCEL_WANTED : BIDE_OK;
     if (got == code)
-        expect(m->sim, "left_ms of the lease", extend_ms, item->left_ms);
+        expect(m->sim, "left_ms of the lease", left_ms(m, end), item->left_ms);
     return code;
 }
 

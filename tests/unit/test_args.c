@@ -418,14 +418,15 @@ static void every_refusal_of_a_finish(void **state)
     REFUSED(FAIL, op.fail.retry_in_ms = TOO_LONG);
     REFUSED(BURY, op.bury.reason = (bide_slice){NULL, 1});
     REFUSED(BURY, op.bury.priority = -2);
-    REFUSED(TOUCH, op.touch.extend_ms = -1);
+    REFUSED(TOUCH, op.touch.extend_ms = -2);
+    TAKEN(TOUCH, op.touch.extend_ms = BIDE_KEEP);
     REFUSED(TOUCH, op.touch.extend_ms = TOO_LONG);
     REFUSED(TOUCH, op.touch.progress = (bide_slice){NULL, 1});
     REFUSED_AS(BIDE_TOO_BIG, TOUCH, op.touch.progress = (bide_slice){progress, sizeof(progress)});
     REFUSED(TOUCH_MANY, op.touch_many.items = NULL);
     REFUSED(TOUCH_MANY, op.touch_many.count = 0);
     REFUSED(TOUCH_MANY, op.touch_many.count = BIDE_BATCH_JOBS + 1);
-    TAKEN(TOUCH_MANY, touches[1].extend_ms = -1);
+    TAKEN(TOUCH_MANY, touches[1].extend_ms = -2);
     assert_int_equal(touches[0].status, BIDE_OK);
     assert_int_equal(touches[1].status, BIDE_EINVAL);
 }
