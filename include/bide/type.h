@@ -35,7 +35,7 @@
  *     bide_slice               bytes, as base64
  * and, as the macro says, an array of these, a described struct, a pointer to one, or an array of
  * them. Numbers that do not fit the member are refused, not cut. A whole number may also be read from
- * 5.0, 1e3 (up to 2^53) and "5"; nothing but true and false is a bool.
+ * 5.0, 1e3 (below 2^53) and "5"; nothing but true and false is a bool.
  *
  * Reading   Fields that are not described are skipped, so that an old worker reads what a newer
  *           producer wrote. A field that is missing, or null, is an error unless it is optional:

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXACT_MAX 9007199254740992.0 /* 2^53: above it doubles leave numbers out */
+#define EXACT_MAX 9007199254740991.0 /* 2^53-1: a neighbour of larger ones may have been rounded */
 
 static uint64_t load(size_t size, const void *member)
 {

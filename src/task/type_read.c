@@ -298,9 +298,15 @@ static bool has_room(const struct bi_alloc *alloc, size_t size)
     return probe != NULL;
 }
 
+/* An integer that is too large for jansson may be meant for a double, or be in a field that nobody
+ * has described: then all of them are read as reals. Those that are exact can still be integers. */
 static json_t *load(const void *data, size_t size, json_error_t *error)
 {
-    return json_loadb(data, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL, error);
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
+    json_t *json = json_loadb(data, size, flags, error);
+    if (json == NULL && json_error_code(error) == json_error_numeric_overflow)
+        json = json_loadb(data, size, flags | JSON_DECODE_INT_AS_REAL, error);
+    return json;
 }
 
 static int refuse_text(const struct trail *at, json_error_t *error)

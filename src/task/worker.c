@@ -272,7 +272,6 @@ static bool reap(bide_worker *worker, int64_t end)
             pthread_join(worker->slots[i].thread, NULL);
     bi_keeper_done(&worker->keeper);
     free_slots(worker);
-    lower_end(worker);
     worker->state = WORKER_IDLE;
     return true;
 }
@@ -357,6 +356,7 @@ int bi_worker_prepare(bide_worker *worker)
         return bi_error_set(BIDE_EBUSY, "worker_start: what ran before the stop has not ended yet");
     atomic_store(&worker->stopping, false);
     atomic_store(&worker->starved, 0);
+    lower_end(worker);
     int code = make_slots(worker);
     if (code == BIDE_OK)
         worker->state = WORKER_RUNS;

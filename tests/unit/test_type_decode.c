@@ -196,7 +196,7 @@ static void whole_numbers_may_be_written_in_other_ways(void **state)
         {"\"-5\"", -5},
         {"\"007\"", 7},
         {"\"-0\"", 0},
-        {"9007199254740992.0", INT64_C(9007199254740992)},
+        {"9007199254740991.0", INT64_C(9007199254740991)},
         {"\"-9223372036854775808\"", INT64_MIN},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -263,6 +263,24 @@ static void numbers_of_many_digits_are_too_large(void **state)
     assert_bad("u8", "\"18446744073709551617\"", "u8: 18446744073709551617 is more than 255");
 }
 
+/* As other programs write them: in a field that nobody describes, or for a double. */
+static void integers_that_are_too_large_for_jansson_do_not_spoil_the_rest(void **state)
+{
+    (void)state;
+    struct some *some = must_decode(
+        bide_type_of_some(),
+        "{\"i64\":9007199254740991,\"u8\":7,\"wide\":100000000000000000000,\"text\":\"a\","
+        "\"extra\":18446744073709551615}");
+    assert_int_equal(some->i64, INT64_C(9007199254740991));
+    assert_int_equal(some->u8, 7);
+    assert_true(some->wide == 1e20);
+    assert_string_equal(some->text, "a");
+    bide_decoded_free(some);
+    /* Beside it, numbers that may have been rounded are refused. */
+    assert_refused(bide_type_of_some(), "{\"i64\":9007199254740993,\"extra\":18446744073709551615}",
+                   "some.i64: 9007199254740992 is not a whole number, or too large to be exact");
+}
+
 static void what_is_no_whole_number_is_refused(void **state)
 {
     (void)state;
@@ -291,8 +309,9 @@ static void a_number_that_json_itself_cannot_hold_is_refused(void **state)
     void *value = NULL;
     assert_int_equal(decode(bide_type_of_some(), "{\"u64\":18446744073709551615}", &value),
                      BIDE_EINVAL);
-    assert_non_null(strstr(bide_last_error(), "some: not JSON at byte"));
+    assert_non_null(strstr(bide_last_error(), "some.u64: 1.8446744073709552e+19 is not a whole"));
     assert_int_equal(decode(bide_type_of_some(), "{\"wide\":1e999}", &value), BIDE_EINVAL);
+    assert_non_null(strstr(bide_last_error(), "some: not JSON at byte"));
     assert_int_equal(decode(bide_type_of_some(), "{\"wide\":NaN}", &value), BIDE_EINVAL);
     assert_null(value);
 }
@@ -616,6 +635,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_may_be_written_in_other_ways),
         cmocka_unit_test(a_number_fits_from_its_least_to_its_greatest),
         cmocka_unit_test(numbers_of_many_digits_are_too_large),
+        cmocka_unit_test(integers_that_are_too_large_for_jansson_do_not_spoil_the_rest),
         cmocka_unit_test(what_is_no_whole_number_is_refused),
         cmocka_unit_test(a_number_that_json_itself_cannot_hold_is_refused),
         cmocka_unit_test(doubles_take_any_number_and_floats_what_fits),
