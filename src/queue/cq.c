@@ -98,21 +98,23 @@ void bi_cq_unexpect(bide_cq *cq)
 /*
  * There is something to drain, or a wait is to end: tells the owner, and gives back the lock. One
  * who sleeps here polls nothing, and one who polls does not sleep here: the fd is raised only for
- * the latter, since that takes longer.
+ * the latter, since that takes longer. Who sleeps is usually alone, and then nothing of his but the
+ * semaphore is looked at without the lock.
  */
 static void tell_and_unlock(bide_cq *cq)
 {
     uint64_t one = 1;
     struct sleeper *sleeper = cq->sleepers;
+    struct sleeper *next = sleeper == NULL ? NULL : sleeper->next;
     cq->sleepers = NULL;
     if (sleeper == NULL && !cq->attended && !cq->raised &&
         write(cq->fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
         cq->raised = true;
     pthread_mutex_unlock(&cq->lock);
     while (sleeper != NULL) {
-        struct sleeper *next = sleeper->next;
         sem_post(&sleeper->told);
         sleeper = next;
+        next = sleeper == NULL ? NULL : sleeper->next;
     }
 }
 
