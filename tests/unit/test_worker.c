@@ -361,10 +361,14 @@ static void a_keeper_whose_ops_stay_out_does_not_keep_a_stop_from_returning(void
     stage_free(stage);
 }
 
+static _Atomic bool subscribes;
+
 /* Stands in a subscribe until the keeper is told to end. */
 static void await_quit(struct puppet *puppet, bide_op_kind kind)
 {
     const bide_worker *worker = puppet->user;
+    if (kind == BIDE_OP_SUBSCRIBE)
+        atomic_store(&subscribes, true);
     while (kind == BIDE_OP_SUBSCRIBE && !atomic_load(&worker->keeper.quit))
         usleep(1000);
 }
@@ -376,6 +380,8 @@ static void a_feed_that_comes_when_the_keeper_ends_is_given_back(void **state)
     stage->puppet->user = stage->worker;
     stage->puppet->before = await_quit;
     assert_int_equal(bide_worker_start(stage->worker), BIDE_OK);
+    while (!atomic_load(&subscribes))
+        usleep(1000);
     assert_int_equal(bide_worker_stop(stage->worker), BIDE_OK);
     assert_int_equal(puppet_count(stage->puppet, BIDE_OP_SUBSCRIBE, 0), 1);
     assert_int_equal(puppet_count(stage->puppet, BIDE_OP_UNSUBSCRIBE, 0), 1);
