@@ -197,13 +197,12 @@ int bi_keeper_start(struct keeper *keeper, bide_worker *worker)
     keeper->items = calloc(threads, sizeof(*keeper->items));
     keeper->item_slots = calloc(threads, sizeof(struct slot *));
     keeper->texts = calloc(threads, sizeof(*keeper->texts));
-    if (keeper->items == NULL || keeper->item_slots == NULL || keeper->texts == NULL)
-        code = bi_error_set(BIDE_ENOMEM, "worker_start: out of memory");
-    else if (!bi_thread_start(&keeper->thread, keep, keeper))
-        code = bi_error_set(BIDE_ESYSTEM, "worker_start: the system gives no more threads");
-    if (code != BIDE_OK)
-        free_keeper(keeper);
-    return code;
+    bool room = keeper->items != NULL && keeper->item_slots != NULL && keeper->texts != NULL;
+    if (room && bi_thread_start(&keeper->thread, keep, keeper))
+        return BIDE_OK;
+    free_keeper(keeper);
+    return room ? bi_error_set(BIDE_ESYSTEM, "worker_start: the system gives no more threads")
+                : bi_error_set(BIDE_ENOMEM, "worker_start: out of memory");
 }
 
 bool bi_keeper_end(struct keeper *keeper, int64_t end)

@@ -4,6 +4,7 @@
  */
 #include "task/inside.h"
 #include "util/clock.h"
+#include "util/text.h"
 #include "util/thread.h"
 
 #include <stdlib.h>
@@ -180,9 +181,12 @@ static int make_slots(bide_worker *worker)
     pthread_mutex_unlock(&worker->lock);
     if (code == BIDE_OK)
         code = bi_keeper_start(&worker->keeper, worker);
-    if (code != BIDE_OK)
-        free_slots(worker);
-    return code;
+    if (code == BIDE_OK)
+        return BIDE_OK;
+    char error[BIDE_ERROR_SIZE];
+    bi_text_copy(error, bide_last_error());
+    free_slots(worker);
+    return bi_error_set(code, "%s", error);
 }
 
 /* ---- stopping ---- */
