@@ -113,7 +113,8 @@ static void same_scalars(const struct order *got, const struct order *want)
     same_text(got->currency, want->currency);
     same_text(got->customer, want->customer);
     EQ(got->picture.size, want->picture.size);
-    CHECK(memcmp(got->picture.data, want->picture.data, want->picture.size) == 0);
+    if (want->picture.size > 0)
+        CHECK(memcmp(got->picture.data, want->picture.data, want->picture.size) == 0);
     same_line(&got->first, &want->first);
 }
 
