@@ -10,13 +10,15 @@ static char place[PLACE_SIZE];
 /* A worker that is a client of its own, and does not wait long for a server that is away. */
 static struct crew *crew_of_a_server(void)
 {
+    bide_worker_options options = threads(1);
     char url[PLACE_SIZE];
     bide *queue = NULL;
+    options.health_interval_ms = 50;
     open_place(new_place(place, sizeof place), "");
     open_again(url, sizeof url - 64, place);
     strcat(url, "?connect_timeout=100ms&reconnect_max=50ms");
     OK(bide_open(url, NULL, &queue));
-    struct crew *crew = new_crew(queue, NULL);
+    struct crew *crew = new_crew(queue, &options);
     OK(bide_worker_handle(crew->worker, crew->topic, do_at_gate, crew));
     OK(bide_worker_start(crew->worker));
     return crew;
@@ -68,6 +70,23 @@ static void what_a_server_could_not_be_told_is_given_up_when_the_lease_has_ended
     close_client(crew);
 }
 
+/* It has a reserve that waits, and nobody who answers it. */
+static void a_worker_without_a_server_starves_and_is_fed_by_the_next(void)
+{
+    struct crew *crew = crew_of_a_server();
+    crew->open = true;
+    UNTIL(stats_of(crew->queue).waiting == 1);
+    kill_place(place);
+    UNTIL_TOLD(crew, BIDE_WORK_STARVED, 1);
+    CHECK(nth_told(crew, BIDE_WORK_STARVED, 0)->code != BIDE_OK);
+    CHECK(nth_told(crew, BIDE_WORK_STARVED, 0)->text[0] != '\0');
+    start_place(place);
+    UNTIL_TOLD(crew, BIDE_WORK_FED, 1);
+    give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    close_client(crew);
+}
+
 static void a_worker_goes_on_when_its_server_has_come_back(void)
 {
     struct crew *crew = crew_of_a_server();
@@ -85,6 +104,7 @@ static void a_worker_goes_on_when_its_server_has_come_back(void)
 static const struct test tests[] = {
     TEST(what_a_server_could_not_be_told_is_told_again),
     TEST(what_a_server_could_not_be_told_is_given_up_when_the_lease_has_ended),
+    TEST(a_worker_without_a_server_starves_and_is_fed_by_the_next),
     TEST(a_worker_goes_on_when_its_server_has_come_back),
 };
 

@@ -120,33 +120,42 @@ static void bide_run_refuses_what_makes_no_sense(void)
 
 /* ---- until a signal ---- */
 
+static struct sigaction action_of(int number)
+{
+    struct sigaction action;
+    CHECK(sigaction(number, NULL, &action) == 0);
+    return action;
+}
+
+/* A shell that starts a program in the background has it ignore SIGINT. */
+static void set_action(int number, void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler};
+    CHECK(sigaction(number, &action, NULL) == 0);
+}
+
 static void *signal_when_it_has_worked(void *arg)
 {
     struct crew *crew = arg;
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, NULL);
     UNTIL_TOLD(crew, BIDE_WORK_DONE, crew->runs + 1);
-    kill(getpid(), crew->code);
+    CHECK(kill(getpid(), crew->code) == 0);
     return NULL;
 }
 
 static void ends_by_signal(int number)
 {
     struct crew *crew = new_crew_of(do_nothing, NULL);
-    sigset_t before, after;
     crew->code = number;
-    pthread_sigmask(SIG_SETMASK, NULL, &before);
-    for (int i = 0; i < 2; i++) {
+    set_action(number, SIG_DFL);
+    for (int i = 0; i < 3; i++) {
         give(crew, "body");
         pthread_t signaller = start_thread(signal_when_it_has_worked, crew);
         OK(bide_worker_run(crew->worker));
         join_thread(signaller);
         crew->runs++;
+        CHECK(action_of(number).sa_handler == SIG_DFL);
     }
-    EQ(told(crew, BIDE_WORK_DONE), 2);
-    pthread_sigmask(SIG_SETMASK, NULL, &after);
-    EQ(sigismember(&after, number), sigismember(&before, number));
+    EQ(told(crew, BIDE_WORK_DONE), 3);
 }
 
 static void a_worker_that_is_run_ends_with_SIGTERM(void)
@@ -157,6 +166,79 @@ static void a_worker_that_is_run_ends_with_SIGTERM(void)
 static void a_worker_that_is_run_ends_with_SIGINT(void)
 {
     ends_by_signal(SIGINT);
+}
+
+static int signal_and_quit(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    CHECK(kill(getpid(), SIGINT) == 0);
+    if (enter(crew) == 3)
+        OK(bide_context_quit(context));
+    return BIDE_DONE;
+}
+
+static void a_signal_that_is_ignored_stays_so(void)
+{
+    struct crew *crew = new_crew_of(signal_and_quit, NULL);
+    set_action(SIGINT, SIG_IGN);
+    put_lots(crew->queue, crew->topic, 5, NULL, NULL);
+    OK(bide_worker_run(crew->worker));
+    EQ(crew->runs, 3);
+    CHECK(action_of(SIGINT).sa_handler == SIG_IGN);
+}
+
+static void *run_it(void *arg)
+{
+    struct crew *crew = arg;
+    OK(bide_worker_run(crew->worker));
+    crew->number = 1;
+    return NULL;
+}
+
+static void a_signal_ends_all_that_are_run(void)
+{
+    bide *queue = open_queue("");
+    struct crew *crews[3];
+    pthread_t runners[COUNT(crews)];
+    set_action(SIGTERM, SIG_DFL);
+    for (size_t i = 0; i < COUNT(crews); i++) {
+        crews[i] = new_crew(queue, NULL);
+        OK(bide_worker_handle(crews[i]->worker, crews[i]->topic, do_at_gate, crews[i]));
+        runners[i] = start_thread(run_it, crews[i]);
+        give(crews[i], "body");
+    }
+    UNTIL(crews[0]->running + crews[1]->running + crews[2]->running == 3);
+    CHECK(kill(getpid(), SIGTERM) == 0);
+    for (size_t i = 0; i < COUNT(crews); i++)
+        crews[i]->open = true;
+    for (size_t i = 0; i < COUNT(crews); i++) {
+        join_thread(runners[i]);
+        EQ(told(crews[i], BIDE_WORK_DONE), 1);
+    }
+    CHECK(action_of(SIGTERM).sa_handler == SIG_DFL);
+}
+
+/* A supervisor may say it twice; what runs is finished all the same. */
+static int hear_SIGTERM_again(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)context;
+    (void)body;
+    enter(arg);
+    CHECK(kill(getpid(), SIGTERM) == 0);
+    nap_ms(20);
+    CHECK(kill(getpid(), SIGTERM) == 0);
+    nap_ms(20);
+    return BIDE_DONE;
+}
+
+static void a_second_SIGTERM_does_not_end_the_process(void)
+{
+    struct crew *crew = new_crew_of(hear_SIGTERM_again, NULL);
+    set_action(SIGTERM, SIG_DFL);
+    give(crew, "body");
+    OK(bide_worker_run(crew->worker));
+    EQ(told(crew, BIDE_WORK_DONE), 1);
 }
 
 static int quit_now(bide_context *context, const bide_slice *body, void *arg)
@@ -232,6 +314,9 @@ static const struct test tests[] = {
     TEST(bide_run_refuses_what_makes_no_sense),
     TEST(a_worker_that_is_run_ends_with_SIGTERM),
     TEST(a_worker_that_is_run_ends_with_SIGINT),
+    TEST(a_signal_that_is_ignored_stays_so),
+    TEST(a_signal_ends_all_that_are_run),
+    TEST(a_second_SIGTERM_does_not_end_the_process),
     TEST(a_worker_that_is_run_ends_when_a_handler_quits),
     TEST(a_worker_that_is_run_ends_with_the_queue),
     TEST(a_worker_that_is_run_ends_when_anybody_says_quit),

@@ -264,11 +264,13 @@ static int stop_myself(bide_context *context, const bide_slice *body, void *arg)
     (void)body;
     CODE(bide_worker_stop(crew->worker), BIDE_ECALLBACK);
     CODE(bide_worker_free(crew->worker), BIDE_ECALLBACK);
+    CODE(bide_worker_start(crew->worker), BIDE_ECALLBACK);
+    CODE(bide_worker_run(crew->worker), BIDE_ECALLBACK);
     enter(crew);
     return BIDE_DONE;
 }
 
-static void a_handler_cannot_stop_or_free_its_worker(void)
+static void a_handler_cannot_stop_start_or_free_its_worker(void)
 {
     struct crew *crew = start_crew(stop_myself, 1);
     give(crew, "body");
@@ -355,7 +357,7 @@ static const struct test tests[] = {
     TEST(a_worker_starts_again_when_the_last_handler_has_returned),
     TEST(a_free_waits_for_a_handler_that_ignores_it),
     TEST(a_worker_can_be_freed_while_it_runs),
-    TEST(a_handler_cannot_stop_or_free_its_worker),
+    TEST(a_handler_cannot_stop_start_or_free_its_worker),
     TEST(a_handler_can_ask_its_worker_to_quit),
     TEST(a_shutdown_of_the_queue_ends_the_work_but_not_what_runs),
     TEST(several_may_stop_it_at_the_same_time),

@@ -230,6 +230,35 @@ static void many_jobs_on_many_threads_have_each_their_own_data(void)
     EQ(crew->number, sum);
 }
 
+/* ---- results ---- */
+
+static int answer_a_line(bide_context *context, const struct order *order, void *arg)
+{
+    (void)arg;
+    CODE(bide_context_result_as(context, line, ((struct line){NULL, 1})), BIDE_EINVAL);
+    return bide_context_result_as(context, line, ((struct line){order->customer, 7}));
+}
+
+static void a_result_may_be_a_struct_too(void)
+{
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    bide_put_options options = bide_defaults(ship);
+    bide_state state = BIDE_STATE_GONE;
+    bide_buf *result = NULL;
+    struct line *line = NULL;
+    uint64_t id = 0;
+    options.retain_ms = 3600000;
+    OK(bide_handle(crew->worker, ship, answer_a_line, crew));
+    OK(bide_worker_start(crew->worker));
+    OK(bide_publish(crew->queue, ship, full_order(), &options, &id));
+    OK(bide_wait(crew->queue, id, PATIENCE_MS, &state, &result));
+    EQ(state, BIDE_STATE_DONE);
+    OK(bide_decode(line, bide_buf_data(result), bide_buf_size(result), &line));
+    same_line(line, &(struct line){"Ada", 7});
+    bide_decoded_free(line);
+    bide_buf_unref(result);
+}
+
 /* ---- bytes ---- */
 
 static const char some_bytes[] = {'\0', '{', '\xff', '\n', '\0'};
@@ -284,6 +313,7 @@ static const struct test tests[] = {
     TEST(what_is_optional_may_be_missing),
     TEST(fields_that_nobody_described_are_skipped),
     TEST(many_jobs_on_many_threads_have_each_their_own_data),
+    TEST(a_result_may_be_a_struct_too),
     TEST(a_task_of_bytes_has_the_body_as_it_is),
     TEST(a_task_of_bytes_may_have_none),
     TEST(the_body_of_a_typed_task_is_its_JSON),
