@@ -345,7 +345,7 @@ BIDE_API int bide_check(bide *queue, bide_check_report *report);
 BIDE_API int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity,
                             bide_feed **feed);
 /* Waits for events; takes up to max (BIDE_EVENTS_MAX), count says how many. lost (may be NULL): how
- * many were lost before these. BIDE_TIMED_OUT, CLOSED. */
+ * many were lost before these; then count may be 0. BIDE_TIMED_OUT, CLOSED. */
 BIDE_API int bide_events(bide *queue, bide_feed *feed, int64_t timeout_ms, bide_event *events,
                          size_t max, size_t *count, uint64_t *lost);
 /* Ends a feed; calls that wait on it answer BIDE_CANCELLED. bide_close() ends all of them. */

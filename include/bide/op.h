@@ -360,7 +360,7 @@ typedef struct bide_feed_args {
     int64_t timeout_ms;
     bide_event *events; /* out of events */
     size_t event_max;
-    size_t count;  /* out */
+    size_t count;  /* out; may be 0 when some were lost */
     uint64_t lost; /* out: how many were lost before the first of these */
 } bide_feed_args;
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A feed lives at the server, as long as its connection. What the caller holds is this: enough to
- * make it again. Events that happened in between are lost, how many nobody knows: one is counted.
+ * make it again. Events that happened in between are lost, how many nobody knows: one is counted,
+ * and the next events call is told at once, without any event, so that nobody waits for what has
+ * happened already.
  */
 #include "backend/beanstalk_kind.h"
 #include "backend/beanstalk_tagged.h"
@@ -52,6 +54,20 @@ static void attach(struct request *request, struct feed *feed)
 {
     request->feed = feed;
     feed->refs++;
+}
+
+static bool has_lost(const bide_op *op, const struct feed *feed)
+{
+    return op->kind == BIDE_OP_EVENTS && feed->made && feed->lost > 0;
+}
+
+/* Answers the events call of a feed that has lost something. */
+static int tell_lost(bide_op *op, struct feed *feed)
+{
+    op->feed.count = 0;
+    op->feed.lost = feed->lost;
+    feed->lost = 0;
+    return BIDE_OK;
 }
 
 /* ---- beginning ---- */
@@ -116,6 +132,8 @@ int bi_client_feed_begin(struct tagged *tagged, struct request *request, struct 
         return bi_kind_refuse(op, BIDE_EINVAL, "this feed was never subscribed, or has ended");
     if (op->kind == BIDE_OP_UNSUBSCRIBE && !tagged->connected)
         return end_here(tagged, feed, completed);
+    if (has_lost(op, feed))
+        return tell_lost(op, feed);
     int code = begin_with(tagged, request, feed);
     if (code == BIDE_PENDING && op->kind == BIDE_OP_UNSUBSCRIBE)
         take_out(tagged, feed);
@@ -134,19 +152,30 @@ bool bi_client_feed_is_over(const struct request *request)
 
 /* ---- answers ---- */
 
-/* The feed is there (again): what waited for it can be sent. */
-static void send_held(struct tagged *tagged, struct feed *feed, int code, struct op_list *completed)
+/* Sends what waited for its feed, or ends it. */
+static void send_one(struct tagged *tagged, struct request *request, int code,
+                     struct op_list *completed)
+{
+    struct feed *feed = request->feed;
+    if (has_lost(request->op, feed)) {
+        request->op->private_.status = tell_lost(request->op, feed);
+    } else if (code == BIDE_OK && bi_client_request_encode(tagged, request, feed->number)) {
+        bi_send_call(tagged, request);
+        return;
+    } else {
+        bi_client_request_give_up(request, code == BIDE_OK ? BIDE_ENOMEM : code);
+    }
+    bi_client_request_end(tagged, request, completed);
+}
+
+/* The feed is there (again). */
+static void send_held(struct tagged *tagged, const struct feed *feed, int code,
+                      struct op_list *completed)
 {
     for (struct request *each = tagged->first, *next; each != NULL; each = next) {
         next = each->next;
-        if (each->feed != feed || each->internal || each->sent || each->call.queued)
-            continue;
-        if (code == BIDE_OK && bi_client_request_encode(tagged, each, feed->number)) {
-            bi_send_call(tagged, each);
-            continue;
-        }
-        bi_client_request_give_up(each, code == BIDE_OK ? BIDE_ENOMEM : code);
-        bi_client_request_end(tagged, each, completed);
+        if (each->feed == feed && !each->internal && !each->sent && !each->call.queued)
+            send_one(tagged, each, code, completed);
     }
 }
 
@@ -171,13 +200,8 @@ static void subscribed(struct tagged *tagged, struct request *request, struct op
 void bi_client_feed_answered(struct tagged *tagged, struct request *request,
                              struct op_list *completed)
 {
-    bide_op *op = request->op;
-    if (op->kind == BIDE_OP_SUBSCRIBE) {
+    if (request->op->kind == BIDE_OP_SUBSCRIBE)
         subscribed(tagged, request, completed);
-    } else if (op->kind == BIDE_OP_EVENTS && op->private_.status == BIDE_OK) {
-        op->feed.lost += request->feed->lost;
-        request->feed->lost = 0;
-    }
 }
 
 /* ---- connections come and go ---- */

@@ -124,11 +124,32 @@ static void a_server_that_is_away_for_longer_than_the_ttr_has_the_lease_lost(voi
     end_server();
 }
 
+/* The event of it was lost with the connection. */
+static void a_cancel_that_was_missed_is_heard_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct away away = away_behind_relay(1, 0);
+    ids[0] = put_job("work", "listen", NULL);
+    UNTIL(diary_count("began", ids[0]) == 1);
+    relay_set(RELAY_CUT);
+    OK(bide_cancel(queue, ids[0]));
+    nap_ms(100);
+    EQ(diary_count("heard", ids[0]), 0);
+    relay_set(RELAY_OPEN);
+    UNTIL(diary_count("heard", ids[0]) == 1);
+    EQ(diary_get("heard", ids[0], 0).code, BIDE_REASON_CANCELLED);
+    UNTIL(diary_count("cancelled", ids[0]) == 1);
+    EQ(state_now(ids[0]), BIDE_STATE_GONE);
+    away_end(&away);
+    end_server();
+}
+
 static const struct test tests[] = {
     TEST(leases_outlive_their_ttr_while_handlers_run),
     TEST(leases_outlive_a_connection_that_breaks),
     TEST(leases_outlive_a_server_that_is_silent_for_a_while),
     TEST(a_server_that_was_started_again_knows_no_lease),
     TEST(a_server_that_is_away_for_longer_than_the_ttr_has_the_lease_lost),
+    TEST(a_cancel_that_was_missed_is_heard_when_the_server_is_back),
 };
 const struct theme beat_theme = {"beat", tests, COUNT(tests)};

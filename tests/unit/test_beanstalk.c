@@ -519,6 +519,10 @@ static void a_feed_is_made_again_and_tells_that_something_was_lost(void **state)
     assert_int_equal(heard.call.op.feed.topic.size, 1);
     heard.call.feed = 22;
     answer(&heard, BIDE_OK);
+    completes(&events, BIDE_OK);
+    assert_int_equal(events.feed.count, 0);
+    assert_int_equal(events.feed.lost, 1);
+    submit(&events);
     hear_call(&heard, BIDE_OP_EVENTS);
     assert_int_equal(heard.call.feed, 22);
     heard.call.op.feed.events[0] = (bide_event){.id = 9, .topic = "t"};
@@ -527,7 +531,7 @@ static void a_feed_is_made_again_and_tells_that_something_was_lost(void **state)
     answer(&heard, BIDE_OK);
     completes(&events, BIDE_OK);
     assert_int_equal(event.id, 9);
-    assert_int_equal(events.feed.lost, 4);
+    assert_int_equal(events.feed.lost, 3);
 
     bide_op end = {.kind = BIDE_OP_UNSUBSCRIBE};
     end.feed.feed = subscribe.feed.feed;
@@ -539,6 +543,39 @@ static void a_feed_is_made_again_and_tells_that_something_was_lost(void **state)
     bide_op *list[] = {&events};
     assert_int_equal(bide_submit(server.queue, list, 1), 0);
     assert_int_equal(events.status, BIDE_EINVAL);
+}
+
+/* Nobody waited when the connection broke: who asks next is told. */
+static void who_asks_a_feed_that_was_made_again_is_told_first_that_something_was_lost(void **state)
+{
+    (void)state;
+    struct heard heard;
+    bide_event event = {0};
+    open_tagged(QUICK);
+    bide_op subscribe = {.kind = BIDE_OP_SUBSCRIBE};
+    submit(&subscribe);
+    hear_call(&heard, BIDE_OP_SUBSCRIBE);
+    heard.call.feed = 11;
+    answer(&heard, BIDE_OK);
+    completes(&subscribe, BIDE_OK);
+    hang_up();
+    hello_tagged();
+    hear_call(&heard, BIDE_OP_SUBSCRIBE);
+    heard.call.feed = 22;
+    answer(&heard, BIDE_OK);
+    bide_op events = {.kind = BIDE_OP_EVENTS, .cq = server.cq};
+    events.feed = (bide_feed_args){
+        .feed = subscribe.feed.feed, .timeout_ms = 0, .events = &event, .event_max = 1};
+    bide_op *list[] = {&events};
+    assert_in_range(bide_submit(server.queue, list, 1), 0, 1);
+    completes(&events, BIDE_OK);
+    assert_int_equal(events.feed.count, 0);
+    assert_int_equal(events.feed.lost, 1);
+    submit(&events);
+    hear_call(&heard, BIDE_OP_EVENTS);
+    assert_int_equal(heard.call.feed, 22);
+    answer(&heard, BIDE_TIMED_OUT);
+    completes(&events, BIDE_TIMED_OUT);
 }
 
 static void a_feed_ends_without_a_connection_too(void **state)
@@ -790,6 +827,7 @@ int main(void)
         SCRIPT(a_close_does_not_wait_for_ever_for_a_silent_server),
         SCRIPT(a_close_without_a_connection_ends_everything_at_once),
         SCRIPT(a_feed_is_made_again_and_tells_that_something_was_lost),
+        SCRIPT(who_asks_a_feed_that_was_made_again_is_told_first_that_something_was_lost),
         SCRIPT(a_feed_ends_without_a_connection_too),
         SCRIPT(no_more_ops_than_allowed_are_pending),
         SCRIPT(no_more_bytes_than_allowed_are_pending),
