@@ -572,6 +572,7 @@ void bi_local_close(struct backend *backend)
         pthread_join(local->slow_thread, NULL);
         pthread_join(local->reader_thread, NULL);
         bi_local_lock(local);
+        bi_core_interrupt(local->core, bi_local_clocks(local));
         local->last = true;
         pthread_cond_broadcast(&local->work);
         pthread_mutex_unlock(&local->lock);

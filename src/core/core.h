@@ -112,6 +112,10 @@ bool bi_core_cancel(struct core *core, bide_op *op);
  * answered so at once; everything else goes on. */
 void bi_core_close(struct core *core);
 
+/* The end of the process is in order: jobs whose reservation would count as a failure after it are
+ * given back, and nothing is counted. Where memory lacks, they count after all. */
+void bi_core_interrupt(struct core *core, struct bi_now now);
+
 /*
  * Fires what is due, in order of deadline, at most budget events; true if more is due. The caller
  * ticks before it runs ops, so that nothing acts on a lease that has run out.

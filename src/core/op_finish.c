@@ -323,6 +323,29 @@ int bi_op_give_back(struct core *core, bide_op *op)
     return BIDE_OK;
 }
 
+static void interrupt(struct core *core, struct job *job)
+{
+    if ((job->flags & JOB_STARTED) == 0 || (job->flags & JOB_CANCEL_WANTED) != 0 ||
+        bi_journal_change(core, job) != BIDE_OK)
+        return;
+    bi_core_return(core, job, 0);
+    bi_event(core, BIDE_EVENT_RELEASED, job);
+}
+
+void bi_core_interrupt(struct core *core, struct bi_now now)
+{
+    core->now = now;
+    for (size_t i = 0; i < core->place_count && core->counts[BIDE_STATE_RESERVED] > 0; i++) {
+        const struct topic *topic = topic_at(core, core->places[i].topic);
+        uint32_t ref = topic == NULL ? 0 : topic->lists[BIDE_STATE_RESERVED].head;
+        while (ref != 0) {
+            struct job *job = job_at(core, ref);
+            ref = job->next;
+            interrupt(core, job);
+        }
+    }
+}
+
 int bi_op_fail(struct core *core, bide_op *op)
 {
     bide_fail_args *args = &op->fail;
