@@ -13,8 +13,8 @@
  * that the rate is one that lasts; and of "burst", where nobody rests and a backlog grows which
  * leaves the processor's caches. Both have 8 threads where "calls" has 4: "apart" says what that
  * costs without a worker, and "handlers" what a worker costs with 4. Each run comes right after one
- * of the calls, and its ratio is to that one. Where others use the machine the processor time of a
- * job says more than the rate.
+ * of the calls, and its ratio is to that one. Where others use the machine 8 threads get more of it
+ * than 4, and the rates flatter: there the processor time of a job says more.
  */
 #include <stdio.h>
 #include <stdlib.h>
