@@ -98,6 +98,7 @@ void folder_make(struct folder *folder, const char *dir, bide_sync sync)
     snprintf(folder->path, sizeof(folder->path), "%s", made.path);
     signal(SIGINT, end);
     signal(SIGTERM, end);
+    signal(SIGPIPE, end);
     snprintf(folder->jobs, sizeof(folder->jobs), "%s/jobs.db", made.path);
     snprintf(folder->raw, sizeof(folder->raw), "%s/raw.db", made.path);
     snprintf(folder->large, sizeof(folder->large), "%s/large.db", made.path);
