@@ -135,7 +135,8 @@ BIDE_API int bide_shutdown(bide *queue);
  * has begun, so join your workers first; a call that still waits in another thread answers
  * BIDE_CLOSED. Ops that completed here are still to be drained from their completion queues. What
  * memory: held is gone; in a file it stays, and whatever was reserved is ready at the next open.
- * NULL is fine. BIDE_OK, or BIDE_ECALLBACK from a completion callback.
+ * NULL is fine. BIDE_OK, or BIDE_ECALLBACK from a completion callback, or BIDE_EBUSY while there is a
+ * bide_worker of the queue.
  */
 BIDE_API int bide_close(bide *queue);
 

@@ -102,13 +102,18 @@ typedef struct bide_task {
                                    .max_retries = BIDE_TASK_RETRIES,                              \
                                    __VA_ARGS__};                                                  \
     _Pragma("GCC diagnostic pop") BIDE_END_
-/* NOLINTNEXTLINE(bugprone-macro-parentheses): it is a type */
-#define BIDE_FUNCTION_(type_, function) _Generic((function), type_ * : (bide_function *)(function))
+/* The function, if it has the type; else a sentence. */
+#define BIDE_FUNCTION_(type_, function, sentence_)                                  \
+    ((void)sizeof(struct {                                                          \
+         _Static_assert(_Generic((function), type_ * : 1, default : 0), sentence_); \
+         char unused_;                                                              \
+     }),                                                                            \
+     (bide_function *)(function))
 #else
 #define BIDE_TASK_2_(name_, type_, ...)                                   \
     static const bide_task bide_task_of_##name_ __attribute__((unused)) = \
         bide_task_called_(#name_, bide_type_of_##type_, bide_task{__VA_ARGS__})
-#define BIDE_FUNCTION_(type_, function) \
+#define BIDE_FUNCTION_(type_, function, sentence_) \
     reinterpret_cast<bide_function *>(static_cast<type_ *>(function))
 
 /* Here fields that are not named have the defaults of the struct; the rest depends on the task. */
@@ -147,7 +152,9 @@ static inline bide_put_options bide_task_defaults(const bide_task *task)
 
 /*
  * Puts a job of the task: bide_publish(queue, TASK, data, options, &id), where data is a value of
- * the task's struct, (struct email){.to = "ada@example.org"} say. options NULL: the task's defaults.
+ * the task's struct, (struct email){.to = "ada@example.org"} say. options NULL: the task's defaults;
+ * others begin with bide_defaults(TASK), for BIDE_PUT_OPTIONS_INIT knows nothing of the task. All of it
+ * is copied.
  * The key is that of the options, else it is made of the fields that the task names: the value
  * itself if it is one field, else a JSON array of the values. One field that is missing makes no
  * key; among several it is null. The expiry is that of the options, else expires_in_ms from now. id
@@ -165,9 +172,12 @@ BIDE_API int bide_task_publish(bide *queue, const bide_task *task, const void *d
  * bide_handle(worker, TASK, function, arg). See worker.h for what it may answer. Before
  * bide_worker_start(); BIDE_EBUSY later; BIDE_EINVAL when the worker has a handler for the topic.
  */
-#define bide_handle(worker, task_, function, ...)                                    \
-    bide_worker_handle_task((worker), &bide_task_of_##task_, bide_handle_of_##task_, \
-                            BIDE_FUNCTION_(bide_handler_of_##task_, function), __VA_ARGS__)
+#define BIDE_HANDLER_(task_) \
+    "a handler of " #task_ " is int (bide_context *, const STRUCT *, void *), with the STRUCT of the task"
+#define bide_handle(worker, task_, function, ...)                \
+    bide_worker_handle_task(                                     \
+        (worker), &bide_task_of_##task_, bide_handle_of_##task_, \
+        BIDE_FUNCTION_(bide_handler_of_##task_, function, BIDE_HANDLER_(task_)), __VA_ARGS__)
 typedef int bide_handler_call(bide_context *context, const void *data, bide_function *function,
                               void *arg);
 BIDE_API int bide_worker_handle_task(bide_worker *worker, const bide_task *task,
@@ -180,9 +190,13 @@ BIDE_API int bide_worker_handle_task(bide_worker *worker, const bide_task *task,
  * job will be buried. The data is NULL if it could not be read. BIDE_NOT_FOUND: no handler yet;
  * BIDE_EINVAL: its handler is that of another task.
  */
-#define bide_fallback(worker, task_, function, ...)                                  \
-    bide_worker_fallback_task((worker), &bide_task_of_##task_, bide_fall_of_##task_, \
-                              BIDE_FUNCTION_(bide_fallback_of_##task_, function), __VA_ARGS__)
+#define BIDE_FALLBACK_(task_) \
+    "a fallback of " #task_   \
+    " is void (bide_context *, const STRUCT *, const char *, void *), with the STRUCT of the task"
+#define bide_fallback(worker, task_, function, ...)            \
+    bide_worker_fallback_task(                                 \
+        (worker), &bide_task_of_##task_, bide_fall_of_##task_, \
+        BIDE_FUNCTION_(bide_fallback_of_##task_, function, BIDE_FALLBACK_(task_)), __VA_ARGS__)
 typedef void bide_fallback_call(bide_context *context, const void *data, const char *error,
                                 bide_function *function, void *arg);
 BIDE_API int bide_worker_fallback_task(bide_worker *worker, const bide_task *task,

@@ -37,6 +37,8 @@
  * them. Numbers that do not fit the member are refused, not cut. A whole number may also be read from
  * 5.0, 1e3 (below 2^53) and "5"; nothing but true and false is a bool.
  *
+ * Members that are not described do not travel: they are 0 or NULL in what is read.
+ *
  * Reading   Fields that are not described are skipped, so that an old worker reads what a newer
  *           producer wrote. A field that is missing, or null, is an error unless it is optional:
  *           then the member is NULL, 0 or false. A field that is there twice is an error, and so are
@@ -52,6 +54,10 @@
  */
 #ifndef BIDE_TYPE_H
 #define BIDE_TYPE_H
+
+#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 201112L)
+#error "bide/type.h wants C11: -std=c11 or later"
+#endif
 
 #include <bide/error.h>
 #include <bide/job.h>
@@ -209,10 +215,21 @@ struct bide_type {
 
 #ifndef __cplusplus
 
-/* The kind of an lvalue; no association, and no program, for what has none. */
+/* A constant, if the condition holds; else a sentence. */
+#define BIDE_IF_(condition_, constant_, sentence_)            \
+    ((constant_) + 0 * sizeof(struct {                        \
+                       _Static_assert(condition_, sentence_); \
+                       char unused_;                          \
+                   }))
+
+/* The kind of an lvalue; 0 for what has none. */
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): it is a type */
 #define BIDE_EITHER_(type, kind) type * : kind, const type * : kind
-#define BIDE_KIND_(value) \
+#define BIDE_KIND_(value)                                                                  \
+    (bide_kind) BIDE_IF_(BIDE_GENERIC_(value) != 0, BIDE_GENERIC_(value),                  \
+                         "a member of this type cannot be written; structs: BIDE_STRUCT, " \
+                         "pointers to them: BIDE_POINTER, arrays: BIDE_ARRAY or BIDE_STRUCTS")
+#define BIDE_GENERIC_(value) \
     _Generic(&(value), \
         BIDE_EITHER_(bool, BIDE_KIND_BOOL), \
         BIDE_EITHER_(signed char, BIDE_KIND_INT), \
@@ -233,9 +250,14 @@ struct bide_type {
         const char *const *: BIDE_KIND_TEXT, \
         char (*)[sizeof(value)]: BIDE_KIND_CHARS, \
         const char (*)[sizeof(value)]: BIDE_KIND_CHARS, \
-        BIDE_EITHER_(bide_slice, BIDE_KIND_BYTES))
-#define BIDE_COUNT_(count) _Generic(&BIDE_AT_(count), size_t * : BIDE_OFF_(count))
-#define BIDE_FLAG_(flag)   _Generic(&BIDE_AT_(flag), bool * : BIDE_OFF_(flag))
+        BIDE_EITHER_(bide_slice, BIDE_KIND_BYTES), \
+        default: 0)
+#define BIDE_COUNT_(count)                                                            \
+    BIDE_IF_(_Generic(&BIDE_AT_(count), size_t * : 1, default : 0), BIDE_OFF_(count), \
+             "the count of an array is a size_t")
+#define BIDE_FLAG_(flag)                                                          \
+    BIDE_IF_(_Generic(&BIDE_AT_(flag), bool * : 1, default : 0), BIDE_OFF_(flag), \
+             "the flag of an optional field is a bool")
 #define BIDE_NESTED_(pointer, name_) \
     _Generic((pointer), bide_of_##name_ * : bide_type_of_##name_, \
              const bide_of_##name_ * : bide_type_of_##name_)

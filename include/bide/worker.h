@@ -9,8 +9,8 @@
  *     bide_worker_free(worker);
  *
  * A worker takes a job when a thread is free for it, never before, runs the handler of its topic,
- * and tells the queue what came of it. It keeps the lease alive meanwhile, hears of cancels, and
- * tells the queue again what could not be told at once.
+ * and tells the queue what came of it. It hears of cancels, keeps the lease alive if the task has a
+ * time limit beyond its ttr, and tells the queue again what could not be told at once.
  *
  * A handler is given a context, the data, and the arg that it was registered with. It answers
  *     BIDE_DONE                           0: the job is finished
@@ -20,18 +20,22 @@
  *     bide_context_retry_in(...)          the same, after a given time
  *     bide_context_bury(...)              no use to try again: set aside, with the reason
  *     bide_context_snooze(...)            not now: again after a time, which is no failure
- * or any other number, which is a retry with the sentence "the handler answered N"; a code of
- * error.h, which a handler may return as it got it, comes with its own sentence.
+ * or any other number, which is a retry with the sentence "the handler answered N"; if it is the code
+ * of the last call that the handler made, with the sentence of that call. BIDE_RETRY, BIDE_BURY and
+ * BIDE_SNOOZE may be returned without these calls: then there is no reason, and a snooze is as long
+ * as the first retry.
  *
  * Threads    Handlers run on the worker's threads, several at a time; a context is for the handler
  *            that it was given to, and for the thread that it runs on, but bide_context_reason()
  *            and bide_context_wait() may be called from any other while the handler runs.
- * Time       While a handler runs its lease is kept alive, up to its time limit; see
- *            bide_context_left_ms(). A thread cannot be stopped from outside: a handler that may
- *            take long looks at bide_context_reason().
+ * Time       A handler has its time limit: the ttr of its job (60 s if nothing is said) unless the
+ *            task has another; see bide_context_left_ms(). When the lease has run out another thread
+ *            may begin the job, of this worker, too, while the first still runs. A thread cannot be
+ *            stopped from outside: a handler that may take long looks at bide_context_reason().
+ * Ownership  The data of a handler, and what it points to, is the worker's, until it returns.
  * Signals    The threads have the signal mask of whoever starts the worker.
  * Failure    What the worker cannot do it tells the event handler. A handler must not leave by
- *            longjmp, exception or pthread_exit.
+ *            longjmp, exception (which ends the process) or pthread_exit.
  */
 #ifndef BIDE_WORKER_H
 #define BIDE_WORKER_H
@@ -163,8 +167,8 @@ typedef struct bide_work_event {
     int64_t took_us;  /* how long the handler ran */
 } bide_work_event;
 
-/* Called from the worker's threads, several at a time, with no lock held; what the event points to
- * is valid meanwhile. It must not stop or free the worker, and should be quick: some are told by the
+/* Called from the worker's threads, several at a time, with no lock held, and in no order between
+ * threads; what the event points to is valid meanwhile. It must not stop or free the worker, and should be quick: some are told by the
  * thread that extends leases. */
 typedef void (*bide_work_handler)(void *user, const bide_work_event *event);
 
@@ -209,7 +213,7 @@ BIDE_API int bide_worker_weigh(bide_worker *worker, const char *topic, uint32_t 
 /*
  * A function around every handler: it runs the rest by bide_context_next(), and answers what that
  * answers, or something else; it may also not run it. The first one that was added is the
- * outermost.
+ * outermost. A body that cannot be read has no handler to be around: the event tells of it.
  */
 typedef int (*bide_middleware)(bide_context *context, void *arg);
 BIDE_API int bide_worker_use(bide_worker *worker, bide_middleware middleware, void *arg);
@@ -239,8 +243,8 @@ BIDE_API int bide_context_quit(bide_context *context);
 /*
  * Starts the worker, waits for SIGINT or SIGTERM, bide_worker_quit(), or the queue's shutdown, and
  * stops it. The two signals have a handler of the library's meanwhile, unless they are ignored. While
- * it stops SIGINT does what it did before, so that a second Ctrl-C ends a program that does not want
- * to end; a second SIGTERM does nothing. Several may run like this; a signal stops all of them.
+ * it stops a second SIGINT, half a second later or more, does what it did before, so that Ctrl-C ends
+ * a program that does not want to end; a second SIGTERM does nothing. Several may run like this; a signal stops all of them.
  * Answers as start and stop.
  */
 BIDE_API int bide_worker_run(bide_worker *worker);

@@ -29,7 +29,7 @@ static void drop_oldest(bide_feed *feed)
 
 void bi_event_as(struct core *core, bide_event_kind kind, const struct job *job, bide_state state)
 {
-    if (core->feeds.head == NULL)
+    if ((core->feeds.kinds & (1u << kind)) == 0)
         return;
     const struct topic *topic = topic_of(core, job);
     uint64_t batch = bi_journal_batch_of(core, job);
@@ -146,6 +146,7 @@ int bi_op_subscribe(struct core *core, bide_op *op)
         feed->next->prev = feed;
     core->feeds.head = feed;
     core->feeds.count++;
+    core->feeds.kinds |= feed->kinds;
     core->memory += size;
     args->feed = feed;
     return BIDE_OK;
@@ -182,6 +183,9 @@ static void end_feed(struct core *core, bide_feed *feed)
     if (feed->next != NULL)
         feed->next->prev = feed->prev;
     core->feeds.count--;
+    core->feeds.kinds = 0;
+    for (const bide_feed *other = core->feeds.head; other != NULL; other = other->next)
+        core->feeds.kinds |= other->kinds;
     core->memory -= feed_size(feed->capacity);
     bi_alloc_put(&core->alloc, feed);
 }

@@ -35,6 +35,7 @@ struct bide_feed {
 struct feeds {
     bide_feed *head;
     uint64_t count;
+    uint32_t kinds; /* that any of them wants */
 };
 
 /* Tells every feed that wants it. */

@@ -153,7 +153,8 @@ static int check_key(bide_op *op, bide_slice key)
 static int check_put_options(bide_op *op, const bide_put_options *options)
 {
     if (options->size != sizeof(bide_put_options))
-        return invalid(op, "the options were not begun with BIDE_PUT_OPTIONS_INIT");
+        return invalid(
+            op, "the options were not begun with BIDE_PUT_OPTIONS_INIT, or bide_defaults(TASK)");
     if (options->conflict != BIDE_REJECT && options->conflict != BIDE_REPLACE)
         return invalid(op, "%d is not a way to treat a conflict", (int)options->conflict);
     if (options->delay_ms != 0 && options->run_at_ms != 0)

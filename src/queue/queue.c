@@ -71,6 +71,9 @@ int bide_close(bide *queue)
         return BIDE_OK;
     if (bi_in_callback())
         return bi_error_set(BIDE_ECALLBACK, "close: called from a completion callback");
+    if (queue->workers > 0)
+        return bi_error_set(BIDE_EBUSY, "close: %u workers use the queue; free them first",
+                            queue->workers);
     queue->backend->ops->close(queue->backend);
     free(queue);
     return BIDE_OK;

@@ -7,9 +7,12 @@
 
 #include "backend/backend.h"
 
+#include <stdatomic.h>
+
 struct bide {
     struct backend *backend;
-    bide_options options; /* resolved */
+    bide_options options;     /* resolved */
+    _Atomic unsigned workers; /* that use it: it cannot be closed before they are freed */
 };
 
 /* Checks the arguments of an op for form: BIDE_OK, or a code with the op's sentence written. */
@@ -60,6 +63,8 @@ bool bi_in_callback(void);
 /* The thread's last error. */
 int bi_error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void bi_error_clear(void);
+/* Of the call that set it; BIDE_OK: there is none. */
+int bi_error_code(void);
 
 /* Fills *asked from the caller's options and the parameters of the URL, but for those that are
  * others'; 0 stands for the default. */

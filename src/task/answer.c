@@ -4,6 +4,7 @@
  */
 #include "task/inside.h"
 #include "util/clock.h"
+#include "util/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,18 +137,17 @@ static const struct outcome *find_outcome(int outcome)
     return NULL;
 }
 
-/* The text of a handler that says no more than a number; if it is the code of a call that it made,
- * that call may have left a sentence. */
+/* The text of a handler that says no more than a number; if it is the code of the last call that it
+ * made, that call has left a sentence. */
 static void say_number(struct bide_context *context, int outcome)
 {
-    const char *name = bide_code_name(outcome);
     char reason[BIDE_ERROR_SIZE];
-    snprintf(reason, sizeof(reason), "%s", bide_last_error());
-    if (strcmp(name, "BIDE_?") == 0)
-        bide_context_retry(context, "the handler answered %d", outcome);
+    bi_text_copy(reason, bide_last_error());
+    if (bi_error_code() == outcome && reason[0] != 0)
+        bide_context_retry(context, "the handler answered %d (%s): %s", outcome,
+                           bide_code_name(outcome), reason);
     else
-        bide_context_retry(context, "the handler answered %s: %s", name,
-                           reason[0] != 0 ? reason : bide_code_text(outcome));
+        bide_context_retry(context, "the handler answered %d", outcome);
 }
 
 int bi_answer_outcome(struct bide_context *context, int outcome)

@@ -151,20 +151,27 @@ int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler hand
     return BIDE_OK;
 }
 
-static bool is_sound(const bide_task *task)
+static int check_task(const bide_task *task, const char *call)
 {
-    return task != NULL && task->topic != NULL && task->type != NULL &&
-           task->time_limit_ms >= BIDE_FOREVER && task->time_limit_ms <= BIDE_TIME_MAX_MS;
+    if (task == NULL || task->topic == NULL || task->type == NULL)
+        return bi_error_set(BIDE_EINVAL, "%s: the task, its topic or its type is NULL", call);
+    if (task->time_limit_ms < BIDE_FOREVER || task->time_limit_ms > BIDE_TIME_MAX_MS)
+        return bi_error_set(BIDE_EINVAL,
+                            "%s: time_limit_ms of the task \"%.60s\" is %lld; 0 to 136 years in "
+                            "milliseconds are allowed, or BIDE_FOREVER",
+                            call, task->name, (long long)task->time_limit_ms);
+    return BIDE_OK;
 }
 
 int bide_worker_handle_task(bide_worker *worker, const bide_task *task, bide_handler_call *call,
                             bide_function *function, void *arg)
 {
     bi_error_clear();
-    if (!is_sound(task) || call == NULL || function == NULL)
-        return bi_error_set(BIDE_EINVAL, "handle: the task \"%.60s\" or its handler is not sound",
-                            task == NULL || task->name == NULL ? "?" : task->name);
-    int code;
+    int code = check_task(task, "handle");
+    if (code != BIDE_OK)
+        return code;
+    if (call == NULL || function == NULL)
+        return bi_error_set(BIDE_EINVAL, "handle: the handler of \"%.60s\" is NULL", task->name);
     struct entry *entry = add(worker, task->topic, &code);
     if (entry == NULL)
         return code;
@@ -190,9 +197,12 @@ int bide_worker_fallback_task(bide_worker *worker, const bide_task *task, bide_f
                               bide_function *function, void *arg)
 {
     bi_error_clear();
-    if (!is_sound(task) || call == NULL || function == NULL)
-        return bi_error_set(BIDE_EINVAL, "fallback: the task or the function is NULL");
-    int code = check(worker, task->topic, "fallback");
+    int code = check_task(task, "fallback");
+    if (code != BIDE_OK)
+        return code;
+    if (call == NULL || function == NULL)
+        return bi_error_set(BIDE_EINVAL, "fallback: the function is NULL");
+    code = check(worker, task->topic, "fallback");
     if (code != BIDE_OK)
         return code;
     struct entry *entry = find(worker, task->topic);
@@ -230,7 +240,9 @@ int bide_worker_weigh(bide_worker *worker, const char *topic, uint32_t weight)
 int bide_worker_use(bide_worker *worker, bide_middleware middleware, void *arg)
 {
     bi_error_clear();
-    int code = check(worker, middleware == NULL ? NULL : "", "worker_use");
+    if (middleware == NULL)
+        return bi_error_set(BIDE_EINVAL, "worker_use: middleware is NULL");
+    int code = check(worker, "", "worker_use");
     if (code != BIDE_OK)
         return code;
     if (worker->layer_count == BIDE_WORKER_MIDDLEWARE_MAX)

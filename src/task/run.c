@@ -3,6 +3,7 @@
  * run - calls that return when the work is over.
  */
 #include "task/inside.h"
+#include "util/clock.h"
 #include "util/text.h"
 
 #include <errno.h>
@@ -13,35 +14,12 @@
 
 /* ---- until a signal ---- */
 
+/* A second SIGINT within that time of the first signal is the same one. */
+#define AGAIN_US 500000
+
 /* Readable when a signal has come. It is made once and never closed: a signal handler may be about
  * to write to it at any time. */
 static _Atomic int signal_fd = -1;
-
-/* Who hears of them. A child that a handler forks has the handler of signals, too, until it becomes
- * another program; to it they do what they do by default. */
-static _Atomic pid_t signal_pid;
-
-static void end_child(int number)
-{
-    struct sigaction by_default = {.sa_handler = SIG_DFL};
-    sigaction(number, &by_default, NULL);
-    raise(number);
-}
-
-/* On any thread, at any time. */
-static void on_signal(int number)
-{
-    int before = errno;
-    uint64_t one = 1;
-    if (getpid() != signal_pid) {
-        end_child(number);
-        errno = before;
-        return;
-    }
-    ssize_t written = write(atomic_load(&signal_fd), &one, sizeof(one));
-    (void)written; /* it is readable already */
-    errno = before;
-}
 
 /* A signal, what it did before the first of the runs began, and how many runs hear of it. */
 static struct heard {
@@ -49,8 +27,44 @@ static struct heard {
     unsigned count;
     struct sigaction before;
 } heard[] = {{.number = SIGINT}, {.number = SIGTERM}};
-enum { HEARD_INT, HEARD_TERM };
 static pthread_mutex_t heard_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Who hears of them. A child that a handler forks has the handler of signals, too, until it becomes
+ * another program. */
+static _Atomic pid_t signal_pid;
+static _Atomic int64_t first_signal; /* when it came; 0: not yet */
+
+/* To others than the worker the signal does what it did before. */
+static void pass_on(int number)
+{
+    for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++)
+        if (heard[i].number == number)
+            sigaction(number, &heard[i].before, NULL);
+    raise(number);
+}
+
+/* Whoever presses Ctrl-C again does not want to wait. But supervisors may say SIGTERM twice, and some
+ * programs pass on at once what came to the whole group. */
+static bool is_impatient(int number, int64_t now)
+{
+    int64_t first = 0;
+    return !atomic_compare_exchange_strong(&first_signal, &first, now) && number == SIGINT &&
+           now - first > AGAIN_US;
+}
+
+/* On any thread, at any time. */
+static void on_signal(int number)
+{
+    int before = errno;
+    uint64_t one = 1;
+    if (getpid() != signal_pid || is_impatient(number, bi_clock_boot())) {
+        pass_on(number);
+    } else {
+        ssize_t written = write(atomic_load(&signal_fd), &one, sizeof(one));
+        (void)written; /* it is readable already */
+    }
+    errno = before;
+}
 
 /* Unless it is ignored, as nohup and shells ask for. */
 static void hear(struct heard *signal)
@@ -66,10 +80,8 @@ static void hear(struct heard *signal)
 
 static void hear_no_more(struct heard *signal)
 {
-    pthread_mutex_lock(&heard_lock);
     if (--signal->count == 0)
         sigaction(signal->number, &signal->before, NULL);
-    pthread_mutex_unlock(&heard_lock);
 }
 
 /* The first of several runs forgets what the last of those before it heard. */
@@ -81,16 +93,23 @@ static bool begin_hearing(void)
         signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     signal_pid = getpid();
     bool able = signal_fd >= 0;
-    if (able && heard[HEARD_TERM].count == 0) {
+    if (able && heard[0].count == 0) {
         ssize_t got = read(signal_fd, &count, sizeof(count));
         (void)got; /* it need not have been raised */
+        first_signal = 0;
     }
-    if (able) {
-        hear(&heard[HEARD_INT]);
-        hear(&heard[HEARD_TERM]);
-    }
+    for (size_t i = 0; able && i < sizeof(heard) / sizeof(heard[0]); i++)
+        hear(&heard[i]);
     pthread_mutex_unlock(&heard_lock);
     return able;
+}
+
+static void end_hearing(void)
+{
+    pthread_mutex_lock(&heard_lock);
+    for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++)
+        hear_no_more(&heard[i]);
+    pthread_mutex_unlock(&heard_lock);
 }
 
 static void await_end(const bide_worker *worker)
@@ -111,13 +130,11 @@ int bide_worker_run(bide_worker *worker)
     if (!begin_hearing())
         return bi_error_set(BIDE_ESYSTEM, "worker_run: the system gives no more eventfds");
     int code = bide_worker_start(worker);
-    if (code == BIDE_OK)
+    if (code == BIDE_OK) {
         await_end(worker);
-    /* Whoever presses Ctrl-C twice does not want to wait; but supervisors may say SIGTERM twice. */
-    hear_no_more(&heard[HEARD_INT]);
-    if (code == BIDE_OK)
         code = bide_worker_stop(worker);
-    hear_no_more(&heard[HEARD_TERM]);
+    }
+    end_hearing();
     return code;
 }
 

@@ -243,8 +243,11 @@ static void fall_back(struct bide_context *context)
 static int run_handler(struct bide_context *context)
 {
     int outcome = read_data(context);
-    if (outcome == BIDE_DONE)
+    if (outcome == BIDE_DONE) {
+        tell_started(context);
+        bi_error_clear(); /* what the handler answers may be the code of a call that it made */
         outcome = bide_context_next(context);
+    }
     return bi_answer_outcome(context, outcome);
 }
 
@@ -257,7 +260,6 @@ static bool run(struct slot *slot)
     atomic_fetch_add_explicit(&slot->runs, 1, memory_order_relaxed);
     bi_context_begin(context);
     bi_keeper_check_cancel(&worker->keeper, slot);
-    tell_started(context);
     int outcome = run_handler(context);
     int told = atomic_load(&context->told);
     context->buries = outcome == BIDE_BURY;

@@ -93,6 +93,7 @@ int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker
     }
     resolve(&given);
     worker->queue = queue;
+    queue->workers++;
     worker->options = given;
     pthread_mutex_init(&worker->life, NULL);
     pthread_mutex_init(&worker->lock, NULL);
@@ -286,14 +287,24 @@ static int64_t stop_end(const bide_worker *worker)
     return timeout_ms < 0 ? NEVER : bi_clock_boot() + timeout_ms * 1000;
 }
 
-static int say_not_ended(bide_worker *worker)
+static bool has_running(const bide_worker *worker)
 {
-    pthread_mutex_lock(&worker->lock);
-    bool runs = worker->slots_left > 0;
-    pthread_mutex_unlock(&worker->lock);
+    bool runs = false;
+    for (uint32_t i = 0; i < worker->options.threads; i++) {
+        struct bide_context *context = &worker->slots[i].context;
+        pthread_mutex_lock(&context->lock);
+        runs = runs || context->running;
+        pthread_mutex_unlock(&context->lock);
+    }
+    return runs;
+}
+
+static int say_not_ended(const bide_worker *worker)
+{
     return bi_error_set(BIDE_TIMED_OUT,
-                        runs ? "worker_stop: handlers still run; their jobs were given back"
-                             : "worker_stop: the queue does not answer");
+                        has_running(worker)
+                            ? "worker_stop: handlers still run; their jobs were given back"
+                            : "worker_stop: the queue does not answer");
 }
 
 int bi_worker_stop(bide_worker *worker)
@@ -338,6 +349,7 @@ int bide_worker_free(bide_worker *worker)
         await_end(worker, true, NEVER);
         reap(worker, NEVER);
     }
+    worker->queue->workers--;
     bi_worker_forget(worker);
     pthread_cond_destroy(&worker->changed);
     pthread_mutex_destroy(&worker->lock);
@@ -356,7 +368,7 @@ int bi_worker_prepare(bide_worker *worker)
         return bi_error_set(BIDE_EINVAL, "worker_start: the worker has no handlers");
     if (worker->state == WORKER_RUNS)
         return bi_error_set(BIDE_EBUSY, "worker_start: the worker runs already");
-    if (worker->state == WORKER_STOPS && !reap(worker, bi_clock_boot()))
+    if (worker->state == WORKER_STOPS && !reap(worker, bi_clock_boot() + GRACE_US))
         return bi_error_set(BIDE_EBUSY, "worker_start: what ran before the stop has not ended yet");
     atomic_store(&worker->stopping, false);
     atomic_store(&worker->starved, 0);

@@ -351,6 +351,24 @@ static void feeds_do_not_take_events_from_each_other(void)
     OK(bide_unsubscribe(queue, feeds[2]));
 }
 
+static void a_feed_goes_on_when_others_with_other_kinds_end(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_feed *puts = follow(queue, a, 1U << BIDE_EVENT_PUT, 0);
+    bide_feed *all = follow(queue, a, 0, 0);
+    bide_feed *deletes = follow(queue, a, 1U << BIDE_EVENT_DELETED, 0);
+    OK(bide_unsubscribe(queue, all));
+    uint64_t id = put(queue, a, "body");
+    OK(bide_delete(queue, id, 0));
+    NEXT(queue, puts, BIDE_EVENT_PUT, id, BIDE_STATE_READY);
+    NEXT(queue, deletes, BIDE_EVENT_DELETED, id, BIDE_STATE_GONE);
+    NO_MORE(queue, puts);
+    NO_MORE(queue, deletes);
+    OK(bide_unsubscribe(queue, puts));
+    OK(bide_unsubscribe(queue, deletes));
+}
+
 static const struct test tests[] = {
     TEST(puts_are_told),
     TEST(the_end_of_a_delay_is_told),
@@ -368,6 +386,7 @@ static const struct test tests[] = {
     TEST(a_reader_waits_for_its_whole_timeout),
     TEST(a_waiting_reader_is_woken_or_cancelled),
     TEST(feeds_do_not_take_events_from_each_other),
+    TEST(a_feed_goes_on_when_others_with_other_kinds_end),
 };
 
 const struct theme events_theme = {"events", tests, COUNT(tests)};
