@@ -279,6 +279,7 @@ static void give_back_unbegun(struct slot *slot)
     context->entry = bi_worker_entry(slot->worker, context->job.topic);
     context->started = bi_clock_boot();
     context->lease_end = context->started + context->job.left_ms * 1000;
+    atomic_store(&context->told, BIDE_REASON_NONE); /* that was about the job before */
     bi_answer_give_back(&slot->answer, context);
     bi_context_clear(context);
     submit(slot, true, false);

@@ -280,6 +280,24 @@ static void a_job_that_comes_when_it_stops_is_given_back_unbegun(void **state)
     stage_free(stage);
 }
 
+static void what_was_told_of_one_job_is_not_told_of_the_next(void **state)
+{
+    (void)state;
+    struct stage *stage = stage_start(1);
+    puppet_await(stage->puppet, BIDE_OP_EVENTS, 0, 1);
+    stage_give(stage, puppet_job(1, TTR_MS), (struct role){.waits = true, .say = retry});
+    stage_await_begin(stage, 1);
+    assert_true(puppet_tell(stage->puppet, 1, 0));
+    stage_await(stage, BIDE_WORK_CANCELLED, 1);
+    puppet_await(stage->puppet, BIDE_OP_RESERVE, 0, 2);
+    stage->puppet->serves_cancelled = true;
+    stage_give(stage, puppet_job(2, TTR_MS), (struct role){0});
+    assert_int_equal(bide_worker_stop(stage->worker), BIDE_OK);
+    assert_int_equal(stage_count(stage, BIDE_WORK_CANCELLED, 2), 0);
+    assert_int_equal(stage_count(stage, BIDE_WORK_INTERRUPTED, 2), 1);
+    stage_free(stage);
+}
+
 static void a_queue_that_is_shut_down_ends_the_run(void **state)
 {
     (void)state;
@@ -506,6 +524,7 @@ int main(void)
         cmocka_unit_test(no_job_is_begun_while_as_many_answers_are_owed_as_there_are_threads),
         cmocka_unit_test(an_answer_that_fails_is_owed_before_the_next_handler_returns),
         cmocka_unit_test(a_job_that_comes_when_it_stops_is_given_back_unbegun),
+        cmocka_unit_test(what_was_told_of_one_job_is_not_told_of_the_next),
         cmocka_unit_test(a_queue_that_is_shut_down_ends_the_run),
         cmocka_unit_test(a_handler_that_returns_when_told_to_stop_gives_its_job_back),
         cmocka_unit_test(a_handler_that_does_not_return_loses_its_job),
