@@ -304,11 +304,11 @@ static void fails_and_lost_ttrs_use_up_the_same_retries(void)
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    options.ttr_ms = 20;
+    options.ttr_ms = 3600000;
     options.max_retries = 1;
     uint64_t id = put_as(queue, a, "body", &options);
     OK(bide_fail(queue, id, take(queue, a)->token, "first", 0, NULL, NULL));
-    take(queue, a);
+    OK(bide_touch(queue, id, take(queue, a)->token, 20, NULL)); /* which ends this lease only */
     UNTIL(state_of(queue, id) == BIDE_STATE_BURIED);
     const bide_job *job = stat_job(queue, id);
     EQ(job->fails, 1);

@@ -158,7 +158,7 @@ static void a_wait_ends_when_the_job_expires(void)
 {
     bide *queue = open_queue("");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    options.expires_at_ms = wall_ms() + 500;
+    options.expires_at_ms = wall_ms() + 1500;
     uint64_t id = put_as(queue, fresh_topic("a"), "body", &options);
     struct waiter *waiter = begin_wait(queue, new_cq(), id);
     ended(waiter, BIDE_STATE_GONE);

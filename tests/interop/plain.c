@@ -250,10 +250,10 @@ static void a_lease_that_ran_out_is_lost(void)
 
 static void a_touch_keeps_a_lease(void)
 {
-    uint64_t id = put_with_ttr("a", 2000);
+    uint64_t id = put_with_ttr("a", 4000);
     uint64_t token = hold("a");
     for (int i = 0; i < 3; i++) {
-        nap_ms(900);
+        nap_ms(1500);
         OK(bide_touch(queue, id, token, 0, NULL));
     }
     OK(bide_delete(queue, id, token));
@@ -577,7 +577,7 @@ static void ops_that_it_does_not_know_are_refused(void)
 
 static void without_the_server_calls_fail_and_say_so(void)
 {
-    bide *impatient = open_another("connect_timeout=100ms");
+    bide *impatient = open_another("connect_timeout=1s");
     OK(bide_ping(impatient));
     CHECK(server_stop(&server));
     server.pid = 0;
