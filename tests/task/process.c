@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 static const struct theme *const themes[] = {
-    &crash_theme,  &poison_theme, &stop_theme,   &run_theme,  &cancel_theme,
-    &answer_theme, &disk_theme,   &health_theme, &beat_theme, &plain_theme};
+    &crash_theme, &poison_theme, &stop_theme, &run_theme,   &cancel_theme, &answer_theme,
+    &disk_theme,  &health_theme, &beat_theme, &storm_theme, &plain_theme};
 
 static const char usage[] =
     "usage: taskfault [--server PROGRAM] [--parameters TEXT] [--filter TEXT] [--list]\n"

@@ -21,7 +21,8 @@
 #include <sys/types.h>
 
 extern const struct theme crash_theme, poison_theme, stop_theme, run_theme, cancel_theme;
-extern const struct theme answer_theme, disk_theme, health_theme, beat_theme, plain_theme;
+extern const struct theme answer_theme, disk_theme, health_theme, beat_theme, plain_theme,
+    storm_theme;
 
 /* ---- what the handler does ---- */
 
