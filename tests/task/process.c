@@ -234,5 +234,7 @@ int main(int argc, char **argv)
     };
     if (argc > 1 && strcmp(argv[1], "--work") == 0)
         return work_main(argc, argv);
+    /* Shells have what runs in the background ignore it, and workers would inherit that. */
+    signal(SIGINT, SIG_DFL);
     return suite_main(&suite, argc, argv);
 }
