@@ -283,6 +283,30 @@ static void an_answer_that_died_with_the_server_is_not_called_done(void)
     end_server();
 }
 
+/* In order: the job is given back, and that is no failure. */
+static void a_server_that_was_stopped_gives_the_job_again_and_counts_nothing(void)
+{
+    begin_server(IN_FILE);
+    struct away away = away_behind_relay(2, 0);
+    bide_put_options options = forgiving(60000, 0);
+    options.retain_ms = HOUR_MS;
+    uint64_t id = put_job("work", "hold a", &options);
+    UNTIL(diary_count("began", id) == 1);
+    OK(bide_close(queue));
+    peer_stop(&server);
+    begin_server(IN_FILE);
+    relay_to(server.port);
+    UNTIL(diary_count("began", id) == 2);
+    open_gate("a");
+    UNTIL(diary_count("done", id) == 1);
+    UNTIL(diary_count("lost", id) == 1);
+    EQ(state_now(id), BIDE_STATE_DONE);
+    EQ(look(id).failures, 0);
+    EQ(diary_get("began", id, 1).attempt, 1);
+    away_end(&away);
+    end_server();
+}
+
 static const struct test tests[] = {
     TEST(a_done_job_is_told_of_when_the_server_is_back),
     TEST(a_result_arrives_when_the_server_is_back),
@@ -296,6 +320,7 @@ static const struct test tests[] = {
     TEST(a_silent_server_hears_it_when_it_goes_on),
     TEST(a_server_that_is_silent_for_longer_than_the_lease_refuses),
     TEST(a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_again),
+    TEST(a_server_that_was_stopped_gives_the_job_again_and_counts_nothing),
     TEST(an_answer_that_died_with_the_server_is_not_called_done),
 };
 const struct theme answer_theme = {"answer", tests, COUNT(tests)};
