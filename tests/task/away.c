@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PAIRS_MAX 32
+#define PAIRS_MAX ((size_t)32)
 
 /* One connection, from the client to the server. */
 struct pair {
@@ -98,7 +98,7 @@ static bool pass(int from, int to, bool swallow)
 
 static void serve_pairs(const struct pollfd *fds, enum relay_mode mode)
 {
-    for (int i = 0; i < PAIRS_MAX; i++) {
+    for (size_t i = 0; i < PAIRS_MAX; i++) {
         struct pair *pair = &relay.pairs[i];
         if (pair->client < 0)
             continue;
@@ -119,7 +119,7 @@ static void *run_relay(void *arg)
     int port;
     (void)arg;
     for (;;) {
-        for (int i = 0; i < PAIRS_MAX; i++) {
+        for (size_t i = 0; i < PAIRS_MAX; i++) {
             fds[2 * i] = (struct pollfd){.fd = relay.pairs[i].client, .events = POLLIN};
             fds[2 * i + 1] = (struct pollfd){.fd = relay.pairs[i].server, .events = POLLIN};
         }
@@ -150,7 +150,7 @@ int relay_begin(int target_port)
     CHECK(bind(relay.listen_fd, (struct sockaddr *)&address, sizeof address) == 0);
     CHECK(listen(relay.listen_fd, 100) == 0);
     CHECK(getsockname(relay.listen_fd, (struct sockaddr *)&address, &size) == 0);
-    for (int i = 0; i < PAIRS_MAX; i++)
+    for (size_t i = 0; i < PAIRS_MAX; i++)
         relay.pairs[i] = (struct pair){-1, -1};
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, run_relay, NULL) == 0);

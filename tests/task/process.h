@@ -45,7 +45,7 @@ int follow(bide_context *context, const bide_slice *body, void *arg);
 void open_gate(const char *name);
 
 /* A worker at the queue that follows the jobs of both topics, and tells the diary. */
-bide_worker *new_worker(bide *queue, unsigned threads, int64_t stop_timeout_ms,
+bide_worker *new_worker(bide *at, unsigned threads, int64_t stop_timeout_ms,
                         int64_t health_interval_ms);
 
 /* ---- the diary ---- */
@@ -111,7 +111,7 @@ pid_t hire(const char *url, unsigned threads);
 pid_t hire_hasty(const char *url, unsigned threads, int64_t stop_timeout_ms);
 /* Waits for its end, which must be with this code; 256 and more: by a signal. */
 #define ends_with(pid, code) ends_with_at(HERE, (pid), (code))
-void ends_with_at(struct where at, pid_t pid, int code);
+void ends_with_at(struct where at, pid_t pid, int want);
 /* True when it has ended; then the pid is not to be used again. */
 bool has_ended(pid_t pid, int *code);
 /* SIGTERM, and it must end well. */

@@ -59,6 +59,7 @@ struct entry *diary_read(size_t *count)
     char line[512];
     size_t room = 64;
     struct entry *entries = malloc(room * sizeof *entries);
+    CHECK(entries != NULL);
     diary_path(path, sizeof path);
     *count = 0;
     FILE *file = fopen(path, "r");
@@ -104,7 +105,6 @@ bool diary_has(const char *what, pid_t pid)
 struct entry diary_get_at(struct where at, const char *what, uint64_t id, size_t nth)
 {
     size_t count;
-    struct entry found = {0};
     struct entry *entries = diary_read(&count);
     size_t i = 0;
     for (size_t seen = 0; i < count; i++)
@@ -112,7 +112,7 @@ struct entry diary_get_at(struct where at, const char *what, uint64_t id, size_t
             break;
     if (i == count)
         fail_test(at, "job %" PRIu64 ": the diary has no entry %zu \"%s\"", id, nth, what);
-    found = entries[i];
+    struct entry found = entries[i];
     free(entries);
     return found;
 }
