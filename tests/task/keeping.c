@@ -20,6 +20,8 @@
 BIDE_TASK(endless, bytes, .topic = FIXED_A, .time_limit_ms = BIDE_FOREVER,
           .max_retries = BIDE_NO_RETRY_LIMIT);
 
+BIDE_TASK(patient, bytes, .topic = FIXED_B, .time_limit_ms = BIDE_FOREVER);
+
 /* ---- without an end ---- */
 
 static int hold(bide_context *context, const bide_slice *body, void *arg)
@@ -103,20 +105,27 @@ static int hold_beyond_the_limit(bide_context *context, const bide_slice *body, 
     return BIDE_DONE;
 }
 
+/* Beside it runs one without a limit, whose lease goes on being extended. */
 static bool is_given_up_at_the_limit(int64_t ttr_ms)
 {
     static bide_task task;
-    bide_worker_options options = threads(2);
+    bide_worker_options options = threads(3);
     struct crew *crew = new_crew(open_fixed(""), &options);
+    struct crew *other = new_crew(crew->queue, NULL);
+    bide_put_options put = with_ttr(ttr_ms);
     task = bide_task_of_endless;
     task.time_limit_ms = 3 * ttr_ms;
     OK(bide_worker_handle_task(crew->worker, &task, bide_handle_of_endless,
                                (bide_function *)hold_beyond_the_limit, crew));
+    OK(bide_handle(crew->worker, patient, hold, other));
     OK(bide_worker_start(crew->worker));
+    put_as(crew->queue, FIXED_B, "body", &put);
+    UNTIL(other->running == 1);
     int64_t start_us = clock_us();
     publish_with_ttr(crew, 1, ttr_ms);
     UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
     UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
+    other->open = true;
     bool held = crew->number - start_us >= task.time_limit_ms * 1000;
     if (held) {
         EQ(crew->code, BIDE_REASON_OVERRUN);
@@ -124,6 +133,7 @@ static bool is_given_up_at_the_limit(int64_t ttr_ms)
         EQ(crew->runs, 2);
     }
     free_worker(crew);
+    free_worker(other);
     close_queue(crew->queue);
     return held;
 }

@@ -63,6 +63,7 @@ static void a_job_that_retains_and_leaves_no_result_is_done(void)
     const bide_job *job = stat_job(crew->queue, id);
     EQ(job->state, BIDE_STATE_DONE);
     EQ(job->result_size, 0);
+    BETWEEN(job->left_ms, HOUR_MS - PATIENCE_MS, HOUR_MS);
 }
 
 static void a_result_is_gone_when_its_retention_is_over(void)

@@ -173,6 +173,7 @@ static int signal_and_quit(bide_context *context, const bide_slice *body, void *
     struct crew *crew = arg;
     (void)body;
     CHECK(kill(getpid(), SIGINT) == 0);
+    nap_ms(10);
     if (enter(crew) == 3)
         OK(bide_context_quit(context));
     return BIDE_DONE;

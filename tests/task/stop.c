@@ -188,6 +188,45 @@ static void handlers_that_are_done_in_time_are_not_interrupted_by_those_that_are
     EQ(told(crew, BIDE_WORK_DONE), 20);
 }
 
+static int wait_for_the_stop(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    crew->code = bide_context_wait(context, BIDE_FOREVER);
+    enter(crew);
+    wait_at_gate(crew);
+    EQ(bide_context_reason(context), crew->code);
+    return bide_context_retry(context, "cancelled, then stopped");
+}
+
+static int open_when_stopped(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    EQ(bide_context_wait(context, BIDE_FOREVER), BIDE_REASON_STOPPING);
+    crew->open = true;
+    return bide_context_retry(context, "stopped");
+}
+
+/* Of two reasons it hears the one that leaves it less to do. */
+static void a_handler_that_was_cancelled_is_not_told_of_the_stop(void)
+{
+    bide_worker_options options = impatient(2);
+    struct crew *crew = new_crew_of(wait_for_the_stop, &options);
+    OK(bide_worker_handle(crew->worker, fresh_topic("b"), open_when_stopped, crew));
+    OK(bide_worker_start(crew->worker));
+    uint64_t id = give(crew, "body");
+    UNTIL(state_of(crew->queue, id) == BIDE_STATE_RESERVED);
+    OK(bide_cancel(crew->queue, id));
+    UNTIL(crew->running == 1);
+    EQ(crew->code, BIDE_REASON_CANCELLED);
+    put(crew->queue, fresh_topic("b"), "body");
+    UNTIL_TOLD(crew, BIDE_WORK_STARTED, 2);
+    OK(bide_worker_stop(crew->worker));
+    STORY(crew, id, "started cancelled");
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
 /* ---- who does not listen ---- */
 
 static void a_handler_that_ignores_the_stop_loses_its_job(void)
@@ -203,11 +242,12 @@ static void a_handler_that_ignores_the_stop_loses_its_job(void)
     EQ(state_of(crew->queue, id), BIDE_STATE_READY);
     EQ(stat_job(crew->queue, id)->failures, 0);
     CODE(bide_worker_start(crew->worker), BIDE_EBUSY);
+    CODE(bide_worker_handle(crew->worker, fresh_topic("b"), do_nothing, crew), BIDE_EBUSY);
     const bide_job *job = take(crew->queue, crew->topic);
     crew->open = true;
     UNTIL(crew->running == 0);
     free_worker(crew);
-    EQ(told(crew, BIDE_WORK_DONE), 0);
+    STORY(crew, id, "started interrupted");
     EQ(state_of(crew->queue, id), BIDE_STATE_RESERVED);
     OK(bide_delete(crew->queue, id, job->token));
 }
@@ -353,6 +393,7 @@ static const struct test tests[] = {
     TEST(a_handler_that_is_told_and_done_is_done),
     TEST(an_interrupted_job_is_done_by_another_worker_at_its_first_attempt),
     TEST(handlers_that_are_done_in_time_are_not_interrupted_by_those_that_are_not),
+    TEST(a_handler_that_was_cancelled_is_not_told_of_the_stop),
     TEST(a_handler_that_ignores_the_stop_loses_its_job),
     TEST(a_worker_starts_again_when_the_last_handler_has_returned),
     TEST(a_free_waits_for_a_handler_that_ignores_it),
