@@ -111,7 +111,7 @@ run_readme() {
     # A terminal would see each line when it is printed; stdbuf does the same for a file.
     (cd "$scratch" && exec stdbuf -oL ./worker) >"$scratch/worker.log" 2>&1 &
     local worker=$!
-    wait_for_line '^to ada@example.org' "$scratch/worker.log"
+    wait_for_line '^1: to ada@example.org' "$scratch/worker.log"
     note "program 2 of README.md does its work" $? "$scratch/worker.log"
     stop "$worker"
     note "program 2 of README.md ends when it is told to" $? "$scratch/worker.log"

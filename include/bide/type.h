@@ -50,6 +50,8 @@
  *           back the same.
  * C++       C++20, or g++ from C++17 on. A struct that can be described is trivially copyable.
  * Failure   A sentence that names the field: "order.lines[3].count: -1 is less than 0".
+ * Memory    What is read takes as much as the structs are large: a body of 64 KB may name 20,000
+ *           structs, so large texts are better pointers than char [N].
  * Build     A bide without jansson answers BIDE_ENOTSUP here; only `bytes` needs no JSON.
  */
 #ifndef BIDE_TYPE_H

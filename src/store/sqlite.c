@@ -63,10 +63,12 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
         start->next_id = (uint64_t)highest + 1;
     if (start->next_id == 0)
         start->next_id = 1;
-    /* Tokens are given out more slowly than microseconds pass. */
-    start->next_token = sound_limit(sqlite, "next_token", next_token, bi_clock_wall());
-    if (start->next_token == 0)
-        start->next_token = 1;
+    /* Tokens begin with the time at the least, and are given out more slowly than microseconds pass:
+     * so those of another file, or of one before a backup was put back, are not good here. */
+    uint64_t now = (uint64_t)bi_clock_wall();
+    start->next_token = sound_limit(sqlite, "next_token", next_token, (int64_t)now);
+    if (start->next_token < now)
+        start->next_token = now;
     start->damaged = set_strays_aside(sqlite);
     sqlite->next_id = start->next_id;
     sqlite->id_limit = 0; /* the first batch stores one */

@@ -420,17 +420,26 @@ int bide_context_quit(bide_context *context)
 
 /* ---- the layers around the handler ---- */
 
+static int run_innermost(bide_context *context)
+{
+    const struct entry *entry = context->entry;
+    context->error_size = 0; /* what a run before this one said */
+    context->again_ms = BIDE_KEEP;
+    context->layer++; /* there is no next one now */
+    int outcome = entry->call(context, context->data, entry->function, entry->arg);
+    context->layer--;
+    return outcome;
+}
+
 int bide_context_next(bide_context *context)
 {
     if (context == NULL)
         return BIDE_RETRY;
     const bide_worker *worker = context->worker;
-    const struct entry *entry = context->entry;
-    if (context->layer == worker->layer_count) {
-        context->error_size = 0; /* what a run before this one said */
-        context->again_ms = BIDE_KEEP;
-        return entry->call(context, context->data, entry->function, entry->arg);
-    }
+    if (context->layer > worker->layer_count)
+        return bide_context_retry(context, "context_next: called by a handler or a fallback");
+    if (context->layer == worker->layer_count)
+        return run_innermost(context);
     const struct layer *layer = &worker->layers[context->layer++];
     int outcome = layer->run(context, layer->arg);
     context->layer--;

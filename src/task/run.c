@@ -84,14 +84,25 @@ static void hear_no_more(struct heard *signal)
         sigaction(signal->number, &signal->before, NULL);
 }
 
+/* The first run of this process. What a parent ran is not its affair, though it has the same fd. */
+static void begin_process(void)
+{
+    signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    signal_pid = getpid();
+    for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) {
+        if (heard[i].count > 0)
+            sigaction(heard[i].number, &heard[i].before, NULL);
+        heard[i].count = 0;
+    }
+}
+
 /* The first of several runs forgets what the last of those before it heard. */
 static bool begin_hearing(void)
 {
     uint64_t count;
     pthread_mutex_lock(&heard_lock);
-    if (signal_fd < 0)
-        signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    signal_pid = getpid();
+    if (signal_fd < 0 || signal_pid != getpid())
+        begin_process();
     bool able = signal_fd >= 0;
     if (able && heard[0].count == 0) {
         ssize_t got = read(signal_fd, &count, sizeof(count));

@@ -262,6 +262,7 @@ static bool run(struct slot *slot)
     bi_keeper_check_cancel(&worker->keeper, slot);
     int outcome = run_handler(context);
     int told = atomic_load(&context->told);
+    context->layer = worker->layer_count + 1; /* a fallback has no next one */
     context->buries = outcome == BIDE_BURY;
     if (is_failure(outcome, told) && context->entry->fall != NULL)
         fall_back(context);

@@ -288,25 +288,83 @@ static int read_struct(struct arena *arena, const struct trail *at, const bide_t
 
 /*
  * jansson (2.14 at least) does not notice when the buffer of its current token cannot grow: it loses
- * letters, or runs past the end. So a block that is larger than what any token of this text may want is
- * asked for first.
+ * letters. So it is given [PAD, TEXT], where the pad is a string as long as the longest token of the
+ * text may be. If the pad comes out whole, the buffer was large enough for all that follows it.
  */
+struct feed {
+    const char *parts[5];
+    size_t sizes[5];
+    size_t part;
+    size_t done; /* of this part */
+};
+enum { PAD_PART = 1, TEXT_PART = 3, PARTS = 5 };
+
+/* The most letters that stand between two quotes, or without any: no token has more. */
+static size_t longest_token(const char *text, size_t size)
+{
+    size_t longest = 0;
+    size_t length = 0;
+    for (size_t i = 0; i < size; i++) {
+        length = text[i] == '"' && (i == 0 || text[i - 1] != '\\') ? 0 : length + 1;
+        if (length > longest)
+            longest = length;
+    }
+    return longest;
+}
+
+static size_t feed_some(void *buffer, size_t room, void *arg)
+{
+    struct feed *feed = arg;
+    while (feed->part < PARTS && feed->done == feed->sizes[feed->part]) {
+        feed->part++;
+        feed->done = 0;
+    }
+    if (feed->part == PARTS)
+        return 0;
+    size_t left = feed->sizes[feed->part] - feed->done;
+    size_t size = left < room ? left : room;
+    if (feed->part == PAD_PART)
+        memset(buffer, 'x', size);
+    else
+        memcpy(buffer, feed->parts[feed->part] + feed->done, size);
+    feed->done += size;
+    return size;
+}
+
+/* The text out of [PAD, TEXT]; NULL if the pad is not whole, or the text was not one value. */
+static json_t *unwrap(json_t *wrapped, size_t pad)
+{
+    json_t *json = NULL;
+    if (json_string_length(json_array_get(wrapped, 0)) == pad && json_array_size(wrapped) == 2)
+        json = json_incref(json_array_get(wrapped, 1));
+    json_decref(wrapped);
+    return json;
+}
+
+/* An integer that is too large for jansson may be meant for a double, or be in a field that nobody
+ * has described: then all of them are read as reals. Those that are exact can still be integers. */
+static json_t *load(const char *text, size_t size, json_error_t *error)
+{
+    size_t pad = longest_token(text, size);
+    const struct feed whole = {.parts = {"[\"", NULL, "\",", text, "]"},
+                               .sizes = {2, pad, 2, size, 1}};
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    struct feed feed = whole;
+    json_t *json = json_load_callback(feed_some, &feed, flags, error);
+    if (json == NULL && json_error_code(error) == json_error_numeric_overflow) {
+        feed = whole;
+        json = json_load_callback(feed_some, &feed, flags | JSON_DECODE_INT_AS_REAL, error);
+    }
+    error->position -= json == NULL ? (int)(whole.sizes[0] + pad + whole.sizes[2]) : 0;
+    return json == NULL ? NULL : unwrap(json, pad);
+}
+
+/* Whether there is memory at all: a body that it lacks for is not to be called invalid. */
 static bool has_room(const struct bi_alloc *alloc, size_t size)
 {
     void *probe = size > PTRDIFF_MAX / 4 ? NULL : bi_alloc_get(alloc, 3 * size + 64);
     bi_alloc_put(alloc, probe);
     return probe != NULL;
-}
-
-/* An integer that is too large for jansson may be meant for a double, or be in a field that nobody
- * has described: then all of them are read as reals. Those that are exact can still be integers. */
-static json_t *load(const void *data, size_t size, json_error_t *error)
-{
-    size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY | JSON_ALLOW_NUL;
-    json_t *json = json_loadb(data, size, flags, error);
-    if (json == NULL && json_error_code(error) == json_error_numeric_overflow)
-        json = json_loadb(data, size, flags | JSON_DECODE_INT_AS_REAL, error);
-    return json;
 }
 
 static int refuse_text(const struct trail *at, json_error_t *error)

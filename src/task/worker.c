@@ -371,7 +371,7 @@ int bi_worker_prepare(bide_worker *worker)
     if (worker->state == WORKER_STOPS && !reap(worker, bi_clock_boot() + GRACE_US))
         return bi_error_set(BIDE_EBUSY, "worker_start: what ran before the stop has not ended yet");
     atomic_store(&worker->stopping, false);
-    atomic_store(&worker->starved, 0);
+    bi_worker_feed(worker, atomic_load(&worker->starved));
     lower_end(worker);
     int code = make_slots(worker);
     if (code == BIDE_OK)
