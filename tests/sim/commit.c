@@ -167,7 +167,7 @@ static bool commit_one(struct sim *sim, unsigned failing_percent)
 void sim_commit_step(struct sim *sim)
 {
     if (rng_one_in(&sim->rng, 30)) {
-        sim_crash(sim);
+        sim_restart(sim);
         return;
     }
     if (rng_one_in(&sim->rng, 8))
@@ -180,7 +180,7 @@ void sim_commit_step(struct sim *sim)
         more = commit_one(sim, 1);
 }
 
-/* ---- crashes ---- */
+/* ---- the end ---- */
 
 /* Ends the core; no memory may be left. */
 static void drop_core(struct sim *sim)
@@ -196,7 +196,8 @@ static void drop_core(struct sim *sim)
     sim_listing_drop_all(sim);
 }
 
-void sim_close(struct sim *sim)
+/* Nobody waits any more. */
+static void close_ops(struct sim *sim)
 {
     sim->what = "close";
     bi_core_close(sim->core);
@@ -204,10 +205,40 @@ void sim_close(struct sim *sim)
     sim_all_seen(sim);
     expect(sim, "ops that still wait", 0, (int64_t)sim->waiting.count);
     sim_end_lacking(sim);
+}
+
+void sim_close(struct sim *sim)
+{
+    close_ops(sim);
     while (sim->held.first != NULL) {
         struct sim_op *sop = sim->held.first;
         sim_ops_remove(&sim->held, sop);
         sim_op_put(sim, sop);
     }
+    drop_core(sim);
+}
+
+static void interrupt(struct sim *sim)
+{
+    sim->what = "interrupt";
+    sim_tell(sim, NULL, BIDE_OK);
+    bool armed = sim->alloc_fails && !sim_has_batches(sim) && rng_one_in(&sim->rng, 3);
+    if (armed)
+        sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 3), 1);
+    bi_core_interrupt(sim->core, sim->now);
+    sim->allowed_enomem = armed && sim_alloc_disarm(&sim->alloc);
+    model_interrupt(sim->model);
+    if (sim->allowed_enomem)
+        model_resync(sim->model);
+    sim->allowed_enomem = false;
+}
+
+void sim_close_in_order(struct sim *sim)
+{
+    close_ops(sim);
+    interrupt(sim);
+    sim_commit_all(sim);
+    expect_true(sim, sim->held.first == NULL, "an answer is held though everything is stored");
+    sim_compare_store(sim);
     drop_core(sim);
 }

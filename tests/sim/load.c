@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * load - a crash, and how what was stored comes back: at once, or in the background.
+ * load - a crash or an orderly end, and how what was stored comes back: at once, or in the
+ * background.
  *
  * In the background rows are read in slices, in the order of ids, and loaded some time later, with
  * other steps in between. An op that names a job which has not come yet has it loaded first; then
@@ -350,15 +351,23 @@ uint64_t sim_load_pick(struct sim *sim)
     return sim->store.jobs[rng_below(&sim->rng, sim->store.count)].id;
 }
 
-/* ---- crashes ---- */
+/* ---- the end, and the next beginning ---- */
 
-void sim_crash(struct sim *sim)
+static void crash(struct sim *sim)
 {
     sim->what = "crash";
     sim_tell(sim, NULL, BIDE_OK);
     if (sim->batch_open && rng_one_in(&sim->rng, 2))
         sim_store_apply(&sim->store, &sim->batch);
     sim_close(sim);
+}
+
+void sim_restart(struct sim *sim)
+{
+    if (rng_one_in(&sim->rng, 3))
+        sim_close_in_order(sim);
+    else
+        crash(sim);
     sim->what = "load";
     reboot_clock(sim);
     sim->options.recovering = true;

@@ -307,6 +307,8 @@ void model_wake_waits(struct model *m, const struct mjob *job, bide_state state)
 void model_fail_waiters(struct model *m);
 void model_cancel_op(struct model *m, struct sim_op *sop);
 void model_close(struct model *m);
+/* An orderly end: what would count as a failure after it is given back. */
+void model_interrupt(struct model *m);
 
 /* ---- model_feed.c ---- */
 model_handler model_subscribe, model_events, model_unsubscribe;

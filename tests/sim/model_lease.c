@@ -138,6 +138,37 @@ void model_give_back(struct model *m, struct sim_op *sop)
     model_event(m, job, BIDE_EVENT_RELEASED, job->state);
 }
 
+/* Is the job still reserved in the core? *batch: that of its last change, where there are any. */
+static bool core_reserves(struct model *m, const struct mjob *job, uint64_t *batch)
+{
+    bide_op op = {.kind = BIDE_OP_JOB_STATS};
+    bide_job got = {0};
+    op.look.id = job->id;
+    op.look.job = &got;
+    expect_code(m->sim, "job_stats", BIDE_OK, bi_core_run(m->sim->core, &op, m->sim->now));
+    *batch = sim_has_batches(m->sim) ? op.private_.hold : 0;
+    bool reserved = got.state == BIDE_STATE_RESERVED;
+    bide_job_clear(&got);
+    return reserved;
+}
+
+void model_interrupt(struct model *m)
+{
+    m->now = m->sim->now;
+    for (size_t i = 0; i < m->count; i++) {
+        struct mjob *job = m->jobs[i];
+        uint64_t batch;
+        if (job->state != BIDE_STATE_RESERVED || job->max_retries < 0 || job->cancel_wanted)
+            continue;
+        /* Without memory for the journal it stays as it is. */
+        if (core_reserves(m, job, &batch) && m->sim->allowed_enomem)
+            continue;
+        model_change_in(m, job, batch);
+        model_come_back(m, job, 0);
+        model_event(m, job, BIDE_EVENT_RELEASED, job->state);
+    }
+}
+
 /* Where a failed job goes: as the op says, by backoff, or to the buried. */
 static void fail_to(struct model *m, struct mjob *job, int64_t retry_in_ms)
 {

@@ -306,21 +306,24 @@ void sim_store_unref(const struct bi_image *image);
 void sim_answer(struct sim *sim, struct sim_op *sop);
 /* Commits whatever there is. */
 void sim_commit_all(struct sim *sim);
-/* Seals, commits, fails to commit, or crashes. */
+/* Seals, commits, fails to commit, or ends and comes back. */
 void sim_commit_step(struct sim *sim);
 /* Closes the core: every waiting op must complete, once. */
 void sim_close(struct sim *sim);
+/* The same at an orderly end: what is reserved is given back, and everything is stored. */
+void sim_close_in_order(struct sim *sim);
 
 /* ---- stored.c ---- */
 
 /* The core must know exactly what the store has. */
 void sim_compare_store(struct sim *sim);
 
-/* ---- load.c: crashes ---- */
+/* ---- load.c: crashes and restarts ---- */
 
 /* A core with nothing in it, and a model that knows nothing. */
 void sim_new_core(struct sim *sim);
-void sim_crash(struct sim *sim);
+/* The queue ends, in order or not, and what was stored comes back. */
+void sim_restart(struct sim *sim);
 /* What was stored comes back a little, or all the rest of it. */
 void sim_load_step(struct sim *sim);
 void sim_load_rest(struct sim *sim);
