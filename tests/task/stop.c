@@ -229,10 +229,18 @@ static void a_handler_that_was_cancelled_is_not_told_of_the_stop(void)
 
 /* ---- who does not listen ---- */
 
+static int ignore_the_stop(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    int outcome = do_at_gate(context, body, crew);
+    crew->code = bide_context_reason(context);
+    return outcome;
+}
+
 static void a_handler_that_ignores_the_stop_loses_its_job(void)
 {
     bide_worker_options options = impatient(1);
-    struct crew *crew = new_crew_of(do_at_gate, &options);
+    struct crew *crew = new_crew_of(ignore_the_stop, &options);
     bide_put_options put = with_retries(0);
     OK(bide_worker_start(crew->worker));
     uint64_t id = give_as(crew, "body", &put);
@@ -247,6 +255,7 @@ static void a_handler_that_ignores_the_stop_loses_its_job(void)
     crew->open = true;
     UNTIL(crew->running == 0);
     free_worker(crew);
+    EQ(crew->code, BIDE_REASON_LEASE_LOST);
     STORY(crew, id, "started interrupted");
     EQ(state_of(crew->queue, id), BIDE_STATE_RESERVED);
     OK(bide_delete(crew->queue, id, job->token));

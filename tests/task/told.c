@@ -103,6 +103,22 @@ static void an_event_comes_when_the_queue_has_been_told(void)
     OK(bide_worker_free(worker));
 }
 
+/* A thread does not begin with a job before it knows what became of the last. */
+static void a_thread_tells_of_one_job_after_the_other(void)
+{
+    struct crew *crew = new_crew_of(do_nothing, NULL);
+    put_lots(crew->queue, crew->topic, 100, NULL, NULL);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 100);
+    OK(bide_worker_stop(crew->worker));
+    EQ(crew->told_count, 200);
+    for (size_t i = 0; i < 200; i += 2) {
+        EQ(crew->told[i].kind, BIDE_WORK_STARTED);
+        EQ(crew->told[i + 1].kind, BIDE_WORK_DONE);
+        EQ(crew->told[i + 1].id, crew->told[i].id);
+    }
+}
+
 static void a_worker_needs_no_event_handler(void)
 {
     struct crew *crew = new_crew_of(do_nothing, NULL);
@@ -197,6 +213,7 @@ static const struct test tests[] = {
     TEST(every_kind_and_every_reason_has_a_name),
     TEST(an_event_says_what_came_of_the_job),
     TEST(an_event_comes_when_the_queue_has_been_told),
+    TEST(a_thread_tells_of_one_job_after_the_other),
     TEST(a_worker_needs_no_event_handler),
     TEST(a_worker_that_can_have_no_jobs_says_so_and_when_it_can),
     TEST(a_worker_that_starves_can_be_stopped),
