@@ -59,8 +59,8 @@ typedef enum bide_log_level {
     BIDE_LOG_DEBUG = 3,
 } bide_log_level;
 
-/* Called from any thread of the library, with no lock held; the text has no newline. It must not make
- * calls that wait: the thread may be the one that they wait for. */
+/* Called from any thread of the library, with no lock held; the text has no newline. It must
+ * not make calls that wait: the thread may be the one that they wait for. */
 typedef void (*bide_log_handler)(void *user, bide_log_level level, const char *text);
 
 /*
@@ -135,8 +135,8 @@ BIDE_API int bide_shutdown(bide *queue);
  * has begun, so join your workers first; a call that still waits in another thread answers
  * BIDE_CLOSED. Ops that completed here are still to be drained from their completion queues. What
  * memory: held is gone; in a file it stays, and whatever was reserved is ready at the next open.
- * NULL is fine. BIDE_OK, or BIDE_ECALLBACK from a completion callback, or BIDE_EBUSY while there is a
- * bide_worker of the queue.
+ * NULL is fine. BIDE_OK, or BIDE_ECALLBACK from a completion callback, or BIDE_EBUSY while there
+ * is a bide_worker of the queue.
  */
 BIDE_API int bide_close(bide *queue);
 
@@ -225,10 +225,10 @@ BIDE_API int bide_bury(bide *queue, uint64_t id, uint64_t token, int64_t priorit
                        const char *reason);
 
 /*
- * The lease runs again from now, for the job's ttr, or for extend_ms if that is not 0. With BIDE_KEEP
- * it stays as it is: that says progress, or asks whether the job is to stop, and is not counted.
- * progress (may be NULL) is shown to whoever looks. BIDE_CANCEL_WANTED: extended, but somebody
- * wants the job to stop. BIDE_NOT_FOUND, LEASE_LOST, TOUCH_LIMIT.
+ * The lease runs again from now, for the job's ttr, or for extend_ms if that is not 0. With
+ * BIDE_KEEP it stays as it is: that says progress, or asks whether the job is to stop, and is not
+ * counted. progress (may be NULL) is shown to whoever looks. BIDE_CANCEL_WANTED: extended, but
+ * somebody wants the job to stop. BIDE_NOT_FOUND, LEASE_LOST, TOUCH_LIMIT.
  */
 BIDE_API int bide_touch(bide *queue, uint64_t id, uint64_t token, int64_t extend_ms,
                         const char *progress);
@@ -287,7 +287,8 @@ BIDE_API int bide_result(bide *queue, uint64_t id, bide_buf **result);
 
 /*
  * Waits until a job is done, buried or gone, and says which; state and result may be NULL, and
- * result is set when it is done, to NULL if it has none. A job that is not there is gone. BIDE_TIMED_OUT, CLOSED.
+ * result is set when it is done, to NULL if it has none. A job that is not there is gone.
+ * BIDE_TIMED_OUT, CLOSED.
  */
 BIDE_API int bide_wait(bide *queue, uint64_t id, int64_t timeout_ms, bide_state *state,
                        bide_buf **result);

@@ -152,15 +152,14 @@ static inline bide_put_options bide_task_defaults(const bide_task *task)
 
 /*
  * Puts a job of the task: bide_publish(queue, TASK, data, options, &id), where data is a value of
- * the task's struct, (struct email){.to = "ada@example.org"} say. options NULL: the task's defaults;
- * others begin with bide_defaults(TASK), for BIDE_PUT_OPTIONS_INIT knows nothing of the task. All of it
- * is copied.
- * The key is that of the options, else it is made of the fields that the task names: the value
- * itself if it is one field, else a JSON array of the values. One field that is missing makes no
- * key; among several it is null. The expiry is that of the options, else expires_in_ms from now. id
- * may be NULL. Answers as bide_put(); BIDE_EXISTS with the id of the live job that has the key;
- * BIDE_EINVAL when the data cannot be written as JSON, or the key is empty, longer than
- * BIDE_KEY_MAX, or of fields that are structs, arrays, bytes, or not there.
+ * the task's struct, (struct email){.to = "ada@example.org"} say. options NULL: the task's
+ * defaults; others begin with bide_defaults(TASK), for BIDE_PUT_OPTIONS_INIT knows nothing of the
+ * task. All of it is copied. The key is that of the options, else it is made of the fields that
+ * the task names: the value itself if it is one field, else a JSON array of the values. One field
+ * that is missing makes no key; among several it is null. The expiry is that of the options, else
+ * expires_in_ms from now. id may be NULL. Answers as bide_put(); BIDE_EXISTS with the id of the
+ * live job that has the key; BIDE_EINVAL when the data cannot be written as JSON, or the key is
+ * empty, longer than BIDE_KEY_MAX, or of fields that are structs, arrays, bytes, or not there.
  */
 #define bide_publish(queue, task_, ...) \
     ((void)sizeof(bide_task_of_##task_), bide_publish_of_##task_((queue), __VA_ARGS__))
@@ -173,7 +172,8 @@ BIDE_API int bide_task_publish(bide *queue, const bide_task *task, const void *d
  * bide_worker_start(); BIDE_EBUSY later; BIDE_EINVAL when the worker has a handler for the topic.
  */
 #define BIDE_HANDLER_(task_) \
-    "a handler of " #task_ " is int (bide_context *, const STRUCT *, void *), with the STRUCT of the task"
+    "a handler of " #task_   \
+    " is int (bide_context *, const STRUCT *, void *), with the STRUCT of the task"
 #define bide_handle(worker, task_, function, ...)                \
     bide_worker_handle_task(                                     \
         (worker), &bide_task_of_##task_, bide_handle_of_##task_, \

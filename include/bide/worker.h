@@ -20,10 +20,10 @@
  *     bide_context_retry_in(...)          the same, after a given time
  *     bide_context_bury(...)              no use to try again: set aside, with the reason
  *     bide_context_snooze(...)            not now: again after a time, which is no failure
- * or any other number, which is a retry with the sentence "the handler answered N"; if it is the code
- * of the last call that the handler made, with the sentence of that call. BIDE_RETRY, BIDE_BURY and
- * BIDE_SNOOZE may be returned without these calls: then there is no reason, and a snooze is as long
- * as the first retry.
+ * or any other number, which is a retry with the sentence "the handler answered N"; if it is the
+ * code of the last call that the handler made, with the sentence of that call. BIDE_RETRY,
+ * BIDE_BURY and BIDE_SNOOZE may be returned without these calls: then there is no reason, and a
+ * snooze is as long as the first retry.
  *
  * Threads    Handlers run on the worker's threads, several at a time; a context is for the handler
  *            that it was given to, and for the thread that it runs on, but bide_context_reason()
@@ -167,13 +167,14 @@ typedef struct bide_work_event {
     int64_t took_us;  /* how long the handler ran */
 } bide_work_event;
 
-/* Called from the worker's threads, several at a time, with no lock held, and in no order between
- * threads; what the event points to is valid meanwhile. It must not stop or free the worker, and should be quick: some are told by the
- * thread that extends leases. */
+/* Called from the worker's threads, several at a time, with no lock held, and in no order
+ * between threads; what the event points to is valid meanwhile. It must not stop or free the
+ * worker, and should be quick: some are told by the thread that extends leases. */
 typedef void (*bide_work_handler)(void *user, const bide_work_event *event);
 
-/* Called after every look at the queue's health, every health_interval_ms, with its code: BIDE_OK, or what bide_ping()
- * answers; BIDE_TIMED_OUT when there was no answer until the next look was due. */
+/* Called after every look at the queue's health, every health_interval_ms, with its code:
+ * BIDE_OK, or what bide_ping() answers; BIDE_TIMED_OUT when there was no answer until the next
+ * look was due. */
 typedef void (*bide_health_handler)(void *user, int code, const char *text);
 
 /* Begin with BIDE_WORKER_OPTIONS_INIT, in which 0 means the default. */
@@ -219,17 +220,17 @@ typedef int (*bide_middleware)(bide_context *context, void *arg);
 BIDE_API int bide_worker_use(bide_worker *worker, bide_middleware middleware, void *arg);
 BIDE_API int bide_context_next(bide_context *context);
 
-/* Starts the threads. BIDE_EINVAL: no handlers; BIDE_EBUSY: it runs already, or a handler of before
- * the last stop still does; BIDE_ECALLBACK from one of its own handlers; BIDE_ESYSTEM, and no thread
- * is left. A worker that has stopped may be started again. */
+/* Starts the threads. BIDE_EINVAL: no handlers; BIDE_EBUSY: it runs already, or a handler of
+ * before the last stop still does; BIDE_ECALLBACK from one of its own handlers; BIDE_ESYSTEM,
+ * and no thread is left. A worker that has stopped may be started again. */
 BIDE_API int bide_worker_start(bide_worker *worker);
 
 /*
- * Takes no more jobs, waits for the handlers that run, for stop_timeout_ms at most; then tells them
- * (BIDE_REASON_STOPPING), and gives back the jobs of those that do not return within a second, which
- * costs no retry. BIDE_OK: all have returned. BIDE_TIMED_OUT: some have not; their jobs are given
- * back, and what they answer will not matter. BIDE_ECALLBACK from one of its own handlers. A worker
- * that does not run has stopped: BIDE_OK.
+ * Takes no more jobs, waits for the handlers that run, for stop_timeout_ms at most; then tells
+ * them (BIDE_REASON_STOPPING), and gives back the jobs of those that do not return within a
+ * second, which costs no retry. BIDE_OK: all have returned. BIDE_TIMED_OUT: some have not; their
+ * jobs are given back, and what they answer will not matter. BIDE_ECALLBACK from one of its own
+ * handlers. A worker that does not run has stopped: BIDE_OK.
  */
 BIDE_API int bide_worker_stop(bide_worker *worker);
 
@@ -242,18 +243,18 @@ BIDE_API int bide_context_quit(bide_context *context);
 
 /*
  * Starts the worker, waits for SIGINT or SIGTERM, bide_worker_quit(), or the queue's shutdown, and
- * stops it. The two signals have a handler of the library's meanwhile, unless they are ignored. While
- * it stops a second SIGINT, half a second later or more, does what it did before, so that Ctrl-C ends
- * a program that does not want to end; a second SIGTERM does nothing. Several may run like this; a signal stops all of them.
- * Answers as start and stop.
+ * stops it. The two signals have a handler of the library's meanwhile, unless they are ignored.
+ * While it stops a second SIGINT, half a second later or more, does what it did before, so that
+ * Ctrl-C ends a program that does not want to end; a second SIGTERM does nothing. Several may run
+ * like this; a signal stops all of them. Answers as start and stop.
  */
 BIDE_API int bide_worker_run(bide_worker *worker);
 
 /*
  * The simple form: calls back for each job of one topic, one after the other, on the calling
- * thread, until the queue is shut down or a callback calls bide_context_quit(). The callback answers
- * what a handler answers, and has the job's ttr for it; otherwise this is a worker with one thread.
- * It does not look at signals.
+ * thread, until the queue is shut down or a callback calls bide_context_quit(). The callback
+ * answers what a handler answers, and has the job's ttr for it; otherwise this is a worker with
+ * one thread. It does not look at signals.
  */
 BIDE_API int bide_run(bide *queue, const char *topic, bide_handler callback, void *arg);
 

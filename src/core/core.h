@@ -186,8 +186,8 @@ bool bi_core_dirty(const struct core *core);
 
 /*
  * Hands out the oldest batch that is not sealed yet; if that is the one that gathers, further
- * changes go to the one after. Batches are committed in order. BIDE_OK, or BIDE_ENOMEM and nothing has changed.
- * The caller frees it with bi_batch_done() after committed() or rollback().
+ * changes go to the one after. Batches are committed in order. BIDE_OK, or BIDE_ENOMEM and nothing
+ * has changed. The caller frees it with bi_batch_done() after committed() or rollback().
  */
 int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch);
 void bi_batch_done(struct core *core, struct bi_batch *batch);
@@ -287,8 +287,8 @@ void bi_core_unpark(struct core *core, bide_op *op);
 const char *bi_core_compare(struct core *core, const struct bi_image *image);
 /* Should the store have this one? */
 bool bi_core_is_stored(const struct core *core, uint64_t id);
-/* Some ids that the store should have (not those whose removal waits to be stored), from *place on (0: the beginning), which moves on. max is at
- * least BI_CHAIN_ROOM. *end: those were all. */
+/* Some ids that the store should have (not those whose removal waits to be stored), from *place
+ * on (0: the beginning), which moves on. max is at least BI_CHAIN_ROOM. *end: those were all. */
 size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *ids, size_t max,
                           bool *end);
 #define BI_CHAIN_ROOM 64

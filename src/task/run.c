@@ -43,8 +43,8 @@ static void pass_on(int number)
     raise(number);
 }
 
-/* Whoever presses Ctrl-C again does not want to wait. But supervisors may say SIGTERM twice, and some
- * programs pass on at once what came to the whole group. */
+/* Whoever presses Ctrl-C again does not want to wait. But supervisors may say SIGTERM twice,
+ * and some programs pass on at once what came to the whole group. */
 static bool is_impatient(int number, int64_t now)
 {
     int64_t first = 0;

@@ -287,9 +287,10 @@ static int read_struct(struct arena *arena, const struct trail *at, const bide_t
 /* ---- the text ---- */
 
 /*
- * jansson (2.14 at least) does not notice when the buffer of its current token cannot grow: it loses
- * letters. So it is given [PAD, TEXT], where the pad is a string as long as the longest token of the
- * text may be. If the pad comes out whole, the buffer was large enough for all that follows it.
+ * jansson (2.14 at least) does not notice when the buffer of its current token cannot grow: it
+ * loses letters. So it is given [PAD, TEXT], where the pad is a string as long as the longest
+ * token of the text may be. If the pad comes out whole, the buffer was large enough for all that
+ * follows it.
  */
 struct feed {
     const char *parts[5];

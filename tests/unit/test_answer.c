@@ -193,7 +193,8 @@ static void any_other_number_is_a_retry_with_a_sentence(void **state)
     struct bide_context *context = begin(0);
     bide_put(NULL, "t", "x", 1, NULL, NULL);
     char sentence[BIDE_ERROR_SIZE + 80];
-    snprintf(sentence, sizeof(sentence), "the handler answered -1 (BIDE_EINVAL): %s", bide_last_error());
+    snprintf(sentence, sizeof(sentence), "the handler answered -1 (BIDE_EINVAL): %s",
+             bide_last_error());
     finish(context, BIDE_EINVAL);
     assert_int_equal(answer.op.kind, BIDE_OP_FAIL);
     assert_true(is_error(sentence));
