@@ -3,7 +3,7 @@
 #include "../contract/place.h"
 #include "crew.h"
 
-#include <string.h>
+#include <stdio.h>
 
 static char place[PLACE_SIZE];
 
@@ -11,12 +11,12 @@ static char place[PLACE_SIZE];
 static struct crew *crew_of_a_server(void)
 {
     bide_worker_options options = threads(1);
-    char url[PLACE_SIZE];
+    char base[PLACE_SIZE], url[PLACE_SIZE + 64];
     bide *queue = NULL;
     options.health_interval_ms = 50;
     open_place(new_place(place, sizeof place), "");
-    open_again(url, sizeof url - 64, place);
-    strcat(url, "?connect_timeout=100ms&reconnect_max=50ms");
+    snprintf(url, sizeof url, "%s?connect_timeout=100ms&reconnect_max=50ms",
+             open_again(base, sizeof base, place));
     OK(bide_open(url, NULL, &queue));
     struct crew *crew = new_crew(queue, &options);
     OK(bide_worker_handle(crew->worker, crew->topic, do_at_gate, crew));
