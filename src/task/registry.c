@@ -153,8 +153,8 @@ int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler hand
 
 static int check_task(const bide_task *task, const char *call)
 {
-    if (task == NULL || task->topic == NULL || task->type == NULL)
-        return bi_error_set(BIDE_EINVAL, "%s: the task, its topic or its type is NULL", call);
+    if (task == NULL || task->name == NULL || task->topic == NULL || task->type == NULL)
+        return bi_error_set(BIDE_EINVAL, "%s: the task, its name, topic or type is NULL", call);
     if (task->time_limit_ms < BIDE_FOREVER || task->time_limit_ms > BIDE_TIME_MAX_MS)
         return bi_error_set(BIDE_EINVAL,
                             "%s: time_limit_ms of the task \"%.60s\" is %lld; 0 to 136 years in "

@@ -338,6 +338,14 @@ int bide_worker_stop(bide_worker *worker)
     return code;
 }
 
+static void await_slots(bide_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    while (worker->slots_left > 0)
+        pthread_cond_wait(&worker->changed, &worker->lock);
+    pthread_mutex_unlock(&worker->lock);
+}
+
 int bide_worker_free(bide_worker *worker)
 {
     bi_error_clear();
@@ -346,8 +354,8 @@ int bide_worker_free(bide_worker *worker)
     if (bi_worker_is_here(worker))
         return bi_error_set(BIDE_ECALLBACK, "worker_free: called by one of its own handlers");
     if (bide_worker_stop(worker) != BIDE_OK) {
-        await_end(worker, true, NEVER);
-        reap(worker, NEVER);
+        await_slots(worker);
+        reap(worker, NEVER); /* what is owed is given up */
     }
     worker->queue->workers--;
     bi_worker_forget(worker);
