@@ -148,18 +148,21 @@ static void finish_look(struct keeper *keeper)
         bide_job_clear(&keeper->looked);
 }
 
-/* One look at a time; with a feed, only until all have been looked at once. */
+/* One look at a time; with a feed, only until all have been looked at once. deaf is lowered before
+ * the slots are gone through: one that raises it meanwhile may have been passed. */
 static int64_t tend_looks(struct keeper *keeper, int64_t now)
 {
     int64_t due = NEVER;
     struct slot *slot;
-    while (keeper->deaf && !keeper->looking && (slot = next_look(keeper, now, &due)) != NULL)
+    if (keeper->looking || !atomic_load(&keeper->deaf))
+        return NEVER;
+    atomic_store(&keeper->deaf, keeper->feed == NULL);
+    while (!keeper->looking && (slot = next_look(keeper, now, &due)) != NULL)
         if (begin_look(keeper, slot, now))
             finish_look(keeper);
-    if (keeper->looking || !keeper->deaf)
-        return NEVER;
-    keeper->deaf = keeper->feed == NULL;
-    return keeper->deaf ? due : NEVER;
+    if (keeper->looking)
+        atomic_store(&keeper->deaf, true); /* for those behind it */
+    return keeper->looking || keeper->feed != NULL ? NEVER : due;
 }
 
 /* ---- with a feed ---- */
