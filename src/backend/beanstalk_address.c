@@ -6,12 +6,13 @@
 #include <string.h>
 
 #define CONNECT_TIMEOUT_US INT64_C(5000000)
+#define ANSWER_TIMEOUT_US  INT64_C(15000000)
 #define RECONNECT_MIN_US   INT64_C(50000)
 #define RECONNECT_MAX_US   INT64_C(5000000)
 #define PATIENCE_MAX_MS    86400000
 
-const char *const bi_client_address_parameters[] = {"secret", "connect_timeout", "reconnect_min",
-                                                    "reconnect_max", NULL};
+const char *const bi_client_address_parameters[] = {
+    "secret", "connect_timeout", "answer_timeout", "reconnect_min", "reconnect_max", NULL};
 
 static int invalid(char *error, const char *what, const char *text)
 {
@@ -64,6 +65,7 @@ static int set_parameter(struct address *address, const struct bi_url_param *par
         int64_t *value;
     } durations[] = {
         {"connect_timeout", &address->connect_timeout},
+        {"answer_timeout", &address->answer_timeout},
         {"reconnect_min", &address->reconnect_min},
         {"reconnect_max", &address->reconnect_max},
     };
@@ -154,6 +156,7 @@ int bi_client_address_parse(struct address *address, const struct bi_url *url, c
 {
     char location[BI_URL_MAX];
     *address = (struct address){.connect_timeout = CONNECT_TIMEOUT_US,
+                                .answer_timeout = ANSWER_TIMEOUT_US,
                                 .reconnect_min = RECONNECT_MIN_US,
                                 .reconnect_max = RECONNECT_MAX_US};
     if (strncmp(url->location, "//", 2) != 0)

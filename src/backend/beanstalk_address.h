@@ -7,6 +7,8 @@
  *     beanstalk://:secret@host       the secret that the server wants; or ?secret=...
  *
  *     connect_timeout=5s             how long a call goes without a connection before it fails
+ *     answer_timeout=15s             a silent server is asked after it whether it is there, and given
+ *                                    up after as long again
  *     reconnect_min=50ms             the pause after the first connection that failed; it doubles,
  *     reconnect_max=5s               with jitter, up to this
  *
@@ -34,6 +36,7 @@ struct address {
     char path[108];
     char secret[BI_SECRET_MAX + 1]; /* "": none */
     int64_t connect_timeout;        /* microseconds */
+    int64_t answer_timeout;
     int64_t reconnect_min;
     int64_t reconnect_max;
 };

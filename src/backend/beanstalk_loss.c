@@ -96,6 +96,7 @@ void bi_loss_found(struct tagged *tagged, int fd)
     assert(!tagged->connected && tagged->out_head == NULL);
     tagged->fd = fd;
     tagged->connected = true;
+    bi_silence_begin(tagged);
     struct request *last = tagged->last;
     bi_client_feed_found(tagged); /* adds to the list, and sends */
     for (struct request *each = last == NULL ? NULL : tagged->first; each != NULL;

@@ -256,6 +256,7 @@ int bi_tagged_open(const struct backend_context *context, const struct address *
     tagged->address = *address;
     tagged->fd = fd;
     tagged->connected = true;
+    bi_silence_begin(tagged);
     tagged->look_at = NEVER;
     tagged->random.state = context->options.seed;
     tagged->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

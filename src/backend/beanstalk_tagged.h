@@ -13,6 +13,7 @@
  *     beanstalk_send.c       requests leave, many with one write
  *     beanstalk_receive.c    answers come
  *     beanstalk_thread.c     the thread: it reads, connects again, and looks at the time
+ *     beanstalk_silence.c    a server that keeps the connection and does not answer
  *     beanstalk_loss.c       what becomes of requests when a connection is lost, and found
  *     beanstalk_feed.c       feeds of events, which are made again with each connection
  *
@@ -106,6 +107,11 @@ struct tagged {
     unsigned char *in; /* only the thread's */
     size_t in_size, in_used, in_room;
 
+    uint64_t signs, signs_before; /* of life, now and at the last check */
+    int64_t check_at;
+    bool asked; /* whether the server is there, at the last check */
+    bide_op ping;
+
     _Atomic bool shut; /* written with the lock */
     bool closing;
     int64_t close_by;
@@ -162,6 +168,13 @@ bool bi_receive(struct tagged *tagged, char *reason);
 /* ---- the thread ---- */
 
 void *bi_tagged_run(void *argument);
+
+/* ---- silence (with the lock, on the thread) ---- */
+
+/* There is a connection, or a check was made. */
+void bi_silence_begin(struct tagged *tagged);
+/* False when the server has been silent for too long. */
+bool bi_silence_check(struct tagged *tagged, int64_t now);
 
 /* ---- losing and finding connections (with the lock) ---- */
 

@@ -89,6 +89,8 @@ static void try_connect(struct tagged *tagged, int64_t now)
 static int64_t next_moment(const struct tagged *tagged)
 {
     int64_t moment = tagged->look_at;
+    if (tagged->connected && tagged->check_at < moment)
+        moment = tagged->check_at;
     if (!tagged->connected && wants(tagged) && tagged->try_at < moment)
         moment = tagged->try_at;
     if (tagged->closing && tagged->close_by < moment)
@@ -119,12 +121,15 @@ static void sleep_and_read(struct tagged *tagged)
         ssize_t size = read(tagged->wake_fd, &count, sizeof(count));
         (void)size; /* nobody else reads it */
     }
-    if (ready > 0 && (polled[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+    bool heard = ready > 0 && (polled[1].revents & (POLLIN | POLLHUP | POLLERR)) != 0;
+    if (heard)
         lost = !bi_receive(tagged, reason);
     pthread_mutex_lock(&tagged->lock);
+    tagged->signs += heard;
     if (lost) {
         lose(tagged, reason);
     } else if (ready > 0 && (polled[1].revents & POLLOUT) != 0) {
+        tagged->signs++; /* it reads */
         tagged->blocked = false;
         bi_send_flush(tagged);
     }
@@ -169,6 +174,8 @@ void *bi_tagged_run(void *argument)
             lose(tagged, reason);
         } else if (tagged->look_at <= now && !look(tagged, now) && tagged->connected) {
             lose(tagged, "the server does not answer any more");
+        } else if (!bi_silence_check(tagged, now)) {
+            lose(tagged, "the server does not answer, not even a ping");
         } else if (!tagged->connected && wants(tagged) && tagged->try_at <= now) {
             try_connect(tagged, now);
         } else {

@@ -156,6 +156,54 @@ static void a_line_without_end_is_not_kept(void **state)
     expect_end();
 }
 
+/* ---- silence ---- */
+
+#define IMPATIENT QUICK "&answer_timeout=20ms"
+
+static void a_server_that_lets_a_call_wait_is_asked_whether_it_is_there(void **state)
+{
+    (void)state;
+    struct heard heard;
+    struct heard ping;
+    open_tagged(IMPATIENT);
+    bide_op wait = {.kind = BIDE_OP_WAIT, .wait = {.id = 7, .timeout_ms = BIDE_FOREVER}};
+    submit(&wait);
+    hear_call(&heard, BIDE_OP_WAIT);
+    for (int i = 0; i < 5; i++) {
+        hear_call(&ping, BIDE_OP_PING);
+        answer(&ping, BIDE_OK);
+    }
+    heard.call.op.wait.state = BIDE_STATE_GONE;
+    answer(&heard, BIDE_OK);
+    completes(&wait, BIDE_OK);
+    assert_true(nothing_comes(100)); /* nobody waits for an answer */
+}
+
+static void a_server_that_answers_no_ping_is_given_up(void **state)
+{
+    (void)state;
+    struct heard heard;
+    struct heard ping;
+    open_tagged(IMPATIENT);
+    bide_op put = put_of("x");
+    bide_op wait = {.kind = BIDE_OP_WAIT, .wait = {.id = 7, .timeout_ms = BIDE_FOREVER}};
+    submit(&put);
+    submit(&wait);
+    hear_call(&heard, BIDE_OP_PUT);
+    bi_call_done(&heard.call);
+    hear_call(&heard, BIDE_OP_WAIT);
+    bi_call_done(&heard.call);
+    hear_call(&ping, BIDE_OP_PING);
+    bi_call_done(&ping.call);
+    expect_end();
+    completes(&put, BIDE_EUNKNOWN);
+    hello_tagged();
+    hear_call(&heard, BIDE_OP_WAIT); /* what waits goes on waiting */
+    heard.call.op.wait.state = BIDE_STATE_GONE;
+    answer(&heard, BIDE_OK);
+    completes(&wait, BIDE_OK);
+}
+
 /* ---- connections that break ---- */
 
 static void a_write_that_was_sent_and_not_answered_is_unknown(void **state)
@@ -811,6 +859,8 @@ int main(void)
         SCRIPT(an_answer_that_makes_no_sense_fails_its_op_only),
         SCRIPT(whoever_speaks_another_language_loses_the_connection),
         SCRIPT(a_line_without_end_is_not_kept),
+        SCRIPT(a_server_that_lets_a_call_wait_is_asked_whether_it_is_there),
+        SCRIPT(a_server_that_answers_no_ping_is_given_up),
         SCRIPT(a_write_that_was_sent_and_not_answered_is_unknown),
         SCRIPT(a_write_that_was_not_sent_completely_is_sent_again),
         SCRIPT(what_was_submitted_without_a_connection_is_sent_when_there_is_one),
