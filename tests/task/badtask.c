@@ -136,6 +136,19 @@ static void a_task_that_is_not_sound_is_refused(void)
     CODE(bide_task_publish(crew->queue, &task, &note, NULL, NULL), BIDE_EINVAL);
 }
 
+static void an_expiry_that_is_no_time_is_refused(void)
+{
+    bide *queue = open_fixed("");
+    static const int64_t times[] = {-1, BIDE_TIME_MAX_MS + 1, INT64_MIN, INT64_MAX};
+    struct note note = {"", 0};
+    for (size_t i = 0; i < COUNT(times); i++) {
+        bide_task task = bide_task_of_keep;
+        task.expires_in_ms = times[i];
+        CODE(bide_task_publish(queue, &task, &note, NULL, NULL), BIDE_EINVAL);
+    }
+    EQ(stats_of(queue).total.puts, 0);
+}
+
 static void a_task_has_one_handler(void)
 {
     struct crew *crew = new_crew(open_fixed(""), NULL);
@@ -168,6 +181,7 @@ static const struct test tests[] = {
     TEST(options_that_make_no_sense_are_refused),
     TEST(NULL_is_refused),
     TEST(a_task_that_is_not_sound_is_refused),
+    TEST(an_expiry_that_is_no_time_is_refused),
     TEST(a_task_has_one_handler),
     TEST(a_queue_that_drains_takes_nothing),
 };
