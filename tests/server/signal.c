@@ -57,13 +57,22 @@ static void a_stop_counts_as_no_failure_of_what_connections_hold(void)
     stop(bided);
 }
 
-static void a_job_that_was_taken_by_token_has_failed_when_the_server_stops(void)
+/* The lease is not the connection's. One more failure would bury the job: a stop is none, a bad end
+ * is. */
+static void a_stop_counts_as_no_failure_of_what_was_taken_by_token(void)
 {
     struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "put 0 0 100 1 retries=0\r\na\r\nreserve-many 1 0\r\n",
         "INSERTED 1\r\nRESERVED_MANY 1\r\n");
     stop(bided);
+    bided = serve("--listen=0", "-b", folder_of("jobs"));
+    await_log(bided, "1 stored jobs are loaded");
+    fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "peek-ready\r\n", "FOUND 1 1\r\na\r\n");
+    ask(fd, "reserve-many 1 0\r\n", "RESERVED_MANY 1\r\n");
+    kill(bided->pid, SIGKILL);
+    await_end(bided, 256 + SIGKILL);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
     await_log(bided, "1 stored jobs are loaded");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -182,7 +191,7 @@ static const struct test tests[] = {
     TEST(term_and_int_stop_it_with_0),
     TEST(a_stop_gives_back_what_clients_hold),
     TEST(a_stop_counts_as_no_failure_of_what_connections_hold),
-    TEST(a_job_that_was_taken_by_token_has_failed_when_the_server_stops),
+    TEST(a_stop_counts_as_no_failure_of_what_was_taken_by_token),
     TEST(a_stop_under_load_loses_no_answer),
     TEST(a_waiting_client_does_not_hold_up_a_stop),
     TEST(a_second_signal_ends_the_wait_for_a_slow_client),
