@@ -42,8 +42,17 @@ if [ -e "$build/bided" ]; then
 fi
 
 cat >"$scratch/program.c" <<'END'
-#include <bide/bide.h>
-int main(void) { return bide_code_name(BIDE_OK) == 0; }
+#include <bide/task.h>
+struct word { const char *text; };
+BIDE_TYPE(word, struct word, BIDE_FIELD(text));
+int main(void)
+{
+    bide_buf *json;
+    if (bide_encode(word, (struct word){"x"}, &json) != BIDE_OK)
+        return 1;
+    bide_buf_unref(json);
+    return bide_code_name(BIDE_OK) == 0;
+}
 END
 
 # shellcheck disable=SC2046
