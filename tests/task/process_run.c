@@ -134,7 +134,7 @@ static void a_handler_that_does_not_return_in_time_loses_its_job_to_others(void)
 
 /* ---- without a server ---- */
 
-#define IMPATIENT "connect_timeout=500ms"
+#define IMPATIENT "connect_timeout=500ms&answer_timeout=1s"
 
 static void a_worker_ends_when_its_server_is_gone(void)
 {
@@ -164,6 +164,39 @@ static void a_worker_that_owes_an_answer_ends_without_its_server(void)
     OK(bide_close(queue));
 }
 
+/* ---- with one that is silent ---- */
+
+static void a_worker_ends_when_its_server_is_silent(void)
+{
+    begin_server(IN_MEMORY);
+    pid_t worker = hire(server_url(server.port, IMPATIENT), 4);
+    UNTIL(waiting_now() > 0);
+    kill(server.pid, SIGSTOP);
+    dismiss(worker);
+    kill(server.pid, SIGCONT);
+    end_server();
+}
+
+/* Whether it is given up before the stop is over, or after, is a matter of the times. */
+static void a_worker_that_owes_an_answer_to_a_silent_server_ends(void)
+{
+    begin_server(IN_MEMORY);
+    bide_put_options options = lasting(HOUR_MS);
+    uint64_t id = put_job("work", "hold a", &options);
+    pid_t worker = hire_hasty(server_url(server.port, IMPATIENT), 4, 1000);
+    int code = -1;
+    UNTIL(diary_count("began", id) == 1);
+    kill(server.pid, SIGSTOP);
+    open_gate("a");
+    nap_ms(100);
+    kill(worker, SIGTERM);
+    UNTIL(has_ended(worker, &code));
+    CHECK(code == 0 || code == BIDE_TIMED_OUT);
+    EQ(diary_count("done", id), 0);
+    kill(server.pid, SIGCONT);
+    end_server();
+}
+
 static const struct test tests[] = {
     TEST(sigterm_lets_the_handlers_finish),
     TEST(sigint_lets_the_handlers_finish),
@@ -174,5 +207,7 @@ static const struct test tests[] = {
     TEST(a_handler_that_does_not_return_in_time_loses_its_job_to_others),
     TEST(a_worker_ends_when_its_server_is_gone),
     TEST(a_worker_that_owes_an_answer_ends_without_its_server),
+    TEST(a_worker_ends_when_its_server_is_silent),
+    TEST(a_worker_that_owes_an_answer_to_a_silent_server_ends),
 };
 const struct theme run_theme = {"run", tests, COUNT(tests)};
