@@ -102,13 +102,15 @@ typedef struct bide_task {
                                    .max_retries = BIDE_TASK_RETRIES,                              \
                                    __VA_ARGS__};                                                  \
     _Pragma("GCC diagnostic pop") BIDE_END_
-/* The function, if it has the type; else a sentence. */
+/* The function, if it has the type; else a sentence. NOLINTBEGIN(bugprone-macro-parentheses): it is
+ * a type. */
 #define BIDE_FUNCTION_(type_, function, sentence_)                                  \
     ((void)sizeof(struct {                                                          \
          _Static_assert(_Generic((function), type_ * : 1, default : 0), sentence_); \
          char unused_;                                                              \
      }),                                                                            \
      (bide_function *)(function))
+/* NOLINTEND(bugprone-macro-parentheses) */
 #else
 #define BIDE_TASK_2_(name_, type_, ...)                                   \
     static const bide_task bide_task_of_##name_ __attribute__((unused)) = \

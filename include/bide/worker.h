@@ -229,7 +229,7 @@ BIDE_API int bide_worker_start(bide_worker *worker);
  * Takes no more jobs, waits for the handlers that run, for stop_timeout_ms at most; then tells
  * them (BIDE_REASON_STOPPING), and gives back the jobs of those that do not return within a
  * second, which costs no retry. BIDE_OK: all have returned. BIDE_TIMED_OUT: some have not; their
- * jobs are given back, and what they answer will not matter. BIDE_ECALLBACK from one of its own
+ * jobs are given back, and what they answer will not matter; or the queue does not answer. BIDE_ECALLBACK from one of its own
  * handlers. A worker that does not run has stopped: BIDE_OK.
  */
 BIDE_API int bide_worker_stop(bide_worker *worker);
