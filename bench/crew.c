@@ -14,6 +14,9 @@
 #define READY_MAX  1000
 #define REST_US    50
 
+/* Where putting and taking alternate. */
+#define TURN_JOBS 20000
+
 /* Between two looks at whether all is finished, and how long that may take. */
 #define LOOK_US     100
 #define PATIENCE_NS 60000000000
@@ -218,6 +221,50 @@ double crew_reserve(bide *queue, const bide_put_options *options, int64_t durati
     for (size_t i = 0; i < CREW_THREADS; i++)
         pthread_join(threads[i], NULL);
     return rate;
+}
+
+/* ---- in turns ---- */
+
+static void *put_share(void *argument)
+{
+    struct crew *crew = argument;
+
+    for (size_t i = 0; i < TURN_JOBS / CREW_THREADS; i++)
+        put_bytes(crew);
+    return NULL;
+}
+
+/* While the topic is paused the worker sleeps. */
+static void take_turn(struct crew *crew)
+{
+    pthread_t threads[CREW_THREADS];
+
+    must("bide_pause", bide_pause(crew->queue, BENCH_TOPIC, BIDE_FOREVER));
+    for (size_t i = 0; i < CREW_THREADS; i++)
+        start_thread(&threads[i], put_share, crew);
+    for (size_t i = 0; i < CREW_THREADS; i++)
+        pthread_join(threads[i], NULL);
+    must("bide_resume", bide_resume(crew->queue, BENCH_TOPIC));
+    wait_until_finished(crew->queue);
+}
+
+double crew_turns(bide *queue, const bide_put_options *options, int64_t duration_ns)
+{
+    struct crew crew;
+    bide_worker *worker = make_worker(queue);
+    uint64_t count = 0;
+
+    init(&crew, queue, options, duration_ns);
+    must("bide_worker_handle", bide_worker_handle(worker, BENCH_TOPIC, do_nothing, NULL));
+    must("bide_worker_start", bide_worker_start(worker));
+    int64_t began = measure_now_ns();
+    do {
+        take_turn(&crew);
+        count += TURN_JOBS;
+    } while (measure_now_ns() - began < duration_ns);
+    int64_t ended = measure_now_ns();
+    free_worker(worker);
+    return (double)count * 1e9 / (double)(ended - began);
 }
 
 /* ---- handlers that put ---- */

@@ -13,7 +13,11 @@
 /* Threads that take; and as many that put, where these are others. */
 #define CREW_THREADS 4
 
-/* Jobs from threads that put, to a worker with an empty handler. Who puts rests while a thousand
+/* Threads put some thousand jobs, then a worker with an empty handler takes them, and so on: never
+ * more than CREW_THREADS at a time. */
+double crew_turns(bide *queue, const bide_put_options *options, int64_t duration_ns);
+
+/* Both at the same time: jobs from threads that put, to such a worker. Who puts rests while a thousand
  * are ready: so the rate is one that could be kept up. */
 double crew_work(bide *queue, const bide_put_options *options, int64_t duration_ns);
 

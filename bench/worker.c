@@ -3,16 +3,18 @@
  * worker - what a worker with an empty handler costs, beside the bare calls.
  *
  *     calls      4 threads, each put, reserve, delete in turn: what the others are compared with
+ *     turns      4 threads put some thousand jobs, then a worker with 4 threads and an empty handler
+ *                takes them, and so on
  *     apart      4 threads put, 4 others reserve and delete, by the same calls
  *     worker     4 threads put, a worker with 4 threads and an empty handler takes
  *     burst      the same, but nobody who puts waits for those who take
  *     handlers   a worker with 4 threads, whose handlers put the next job
  *     typed      4 threads publish a struct, a worker reads it
  *
- * What is asked for is asked of "worker", where who puts rests while a thousand jobs are ready, so
- * that the rate is one that lasts; and of "burst", where nobody rests and a backlog grows which
- * leaves the processor's caches. Both have 8 threads where "calls" has 4: "apart" says what that
- * costs without a worker, and "handlers" what a worker costs with 4. Each run comes right after one
+ * What is asked for is asked of "turns": the same ops on as many threads as "calls". In "worker", where
+ * who puts rests while a thousand jobs are ready, and in "burst", where nobody rests and a backlog
+ * grows which leaves the processor's caches, 8 threads hand jobs from core to core: "apart" says what
+ * that costs without a worker. "handlers" is a cycle by each of 4 threads, as in "calls". Each run comes right after one
  * of the calls, and its ratio is to that one. Where others use the machine 8 threads get more of it
  * than 4, and the rates flatter: there the processor time of a job says more.
  */
@@ -45,8 +47,8 @@ struct way {
 static const struct way calls = {"calls", run_calls, 0};
 
 static const struct way ways[] = {
-    {"apart", crew_reserve, 0},   {"worker", crew_work, ASKED},
-    {"burst", crew_burst, ASKED}, {"handlers", crew_circulate, 0},
+    {"turns", crew_turns, ASKED}, {"handlers", crew_circulate, 0}, {"apart", crew_reserve, 0},
+    {"worker", crew_work, 0},     {"burst", crew_burst, 0},
 #ifdef BIDE_WITH_JSON
     {"typed", crew_publish, 0},
 #endif
