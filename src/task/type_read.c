@@ -14,6 +14,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MORE_MAX ((size_t)4096) /* of memory that is got ahead, for texts and nested structs */
@@ -332,11 +333,14 @@ static size_t feed_some(void *buffer, size_t room, void *arg)
     return size;
 }
 
-/* The text out of [PAD, TEXT]; NULL if the pad is not whole, or the text was not one value. */
-static json_t *unwrap(json_t *wrapped, size_t pad)
+/* The text out of [PAD, TEXT]; NULL if the text was not one value, or, without a word, if the pad is
+ * not whole: memory lacks. */
+static json_t *unwrap(json_t *wrapped, size_t pad, json_error_t *error)
 {
     json_t *json = NULL;
-    if (json_string_length(json_array_get(wrapped, 0)) == pad && json_array_size(wrapped) == 2)
+    if (json_array_size(wrapped) != 2)
+        snprintf(error->text, sizeof(error->text), "there is more than one value");
+    else if (json_string_length(json_array_get(wrapped, 0)) == pad)
         json = json_incref(json_array_get(wrapped, 1));
     json_decref(wrapped);
     return json;
@@ -356,8 +360,9 @@ static json_t *load(const char *text, size_t size, json_error_t *error)
         feed = whole;
         json = json_load_callback(feed_some, &feed, flags | JSON_DECODE_INT_AS_REAL, error);
     }
-    error->position -= json == NULL ? (int)(whole.sizes[0] + pad + whole.sizes[2]) : 0;
-    return json == NULL ? NULL : unwrap(json, pad);
+    /* Where it is in the text alone. */
+    error->position -= (int)(whole.sizes[0] + pad + whole.sizes[2]);
+    return json == NULL ? NULL : unwrap(json, pad, error);
 }
 
 /* Whether there is memory at all: a body that it lacks for is not to be called invalid. */

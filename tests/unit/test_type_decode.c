@@ -263,6 +263,18 @@ static void numbers_of_many_digits_are_too_large(void **state)
     assert_bad("u8", "\"18446744073709551617\"", "u8: 18446744073709551617 is more than 255");
 }
 
+static void a_text_of_several_values_is_refused(void **state)
+{
+    (void)state;
+    void *value = NULL;
+    static const char *const texts[] = {"2,1", "{},{}", "{}]", "{}],[{}", "{} {}", ",", "{},"};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        assert_int_equal(decode(bide_type_of_some(), texts[i], &value), BIDE_EINVAL);
+        assert_non_null(strstr(bide_last_error(), "some: not JSON at byte"));
+    }
+    assert_null(value);
+}
+
 /* As other programs write them: in a field that nobody describes, or for a double. */
 static void integers_that_are_too_large_for_jansson_do_not_spoil_the_rest(void **state)
 {
@@ -635,6 +647,7 @@ int main(void)
         cmocka_unit_test(whole_numbers_may_be_written_in_other_ways),
         cmocka_unit_test(a_number_fits_from_its_least_to_its_greatest),
         cmocka_unit_test(numbers_of_many_digits_are_too_large),
+        cmocka_unit_test(a_text_of_several_values_is_refused),
         cmocka_unit_test(integers_that_are_too_large_for_jansson_do_not_spoil_the_rest),
         cmocka_unit_test(what_is_no_whole_number_is_refused),
         cmocka_unit_test(a_number_that_json_itself_cannot_hold_is_refused),
