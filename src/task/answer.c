@@ -7,11 +7,11 @@
 #include "util/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* How long a plain beanstalkd, which knows of no backoff, keeps a job that failed. */
-#define PLAIN_RETRY_MS 5000
+/* The first pause of a backoff that nobody has set; and how long a plain beanstalkd, which knows of
+ * no backoff, keeps a job that failed. */
+#define FIRST_RETRY_MS 5000
 
 /* After an answer that the queue could not take the next try waits, each time twice as long. */
 #define OWED_PAUSE_MIN 100000
@@ -24,12 +24,6 @@ static bide_slice error_of(const struct answer *answer)
     return (bide_slice){answer->error, answer->error_size};
 }
 
-static void arm_result(struct answer *answer)
-{
-    if (answer->op.kind == BIDE_OP_DONE)
-        answer->op.finish.buf = answer->result;
-}
-
 void bi_answer_arm(struct answer *answer)
 {
     answer->complete = false;
@@ -37,8 +31,8 @@ void bi_answer_arm(struct answer *answer)
         answer->op.fail.error = error_of(answer);
     else if (answer->op.kind == BIDE_OP_BURY && !answer->plain)
         answer->op.bury.reason = error_of(answer);
-    else
-        arm_result(answer);
+    else if (answer->op.kind == BIDE_OP_DONE)
+        answer->op.finish.buf = answer->result;
 }
 
 void bi_answer_clear(struct answer *answer)
@@ -48,10 +42,11 @@ void bi_answer_clear(struct answer *answer)
     answer->error_size = 0;
 }
 
-/* Begins an answer of a kind about the job of the context. */
-static void begin(struct answer *answer, const struct bide_context *context, bide_op_kind kind)
+/* Begins an answer about the job of the context. */
+static void begin(struct answer *answer, const struct bide_context *context)
 {
-    answer->op.kind = kind;
+    answer->id = context->job.id;
+    answer->token = context->job.token;
     answer->topic = context->entry->topic;
     answer->attempt = bide_context_attempt(context);
     answer->lease_end = context->lease_end;
@@ -63,19 +58,40 @@ static void begin(struct answer *answer, const struct bide_context *context, bid
     answer->pause = 0;
 }
 
+/* The ops that an answer may be, or become. */
+
+static void set_lease(struct answer *answer, bide_op_kind kind)
+{
+    answer->op.kind = kind;
+    answer->op.lease = (bide_lease_args){.id = answer->id, .token = answer->token};
+}
+
+static void set_release(struct answer *answer, int64_t delay_ms)
+{
+    answer->op.kind = BIDE_OP_RELEASE;
+    answer->op.release = (bide_release_args){
+        .id = answer->id, .token = answer->token, .priority = BIDE_KEEP, .delay_ms = delay_ms};
+}
+
+static void set_fail(struct answer *answer, int64_t retry_in_ms)
+{
+    answer->op.kind = BIDE_OP_FAIL;
+    answer->op.fail =
+        (bide_fail_args){.id = answer->id, .token = answer->token, .retry_in_ms = retry_in_ms};
+}
+
 static void make_done(struct answer *answer, struct bide_context *context)
 {
-    const bide_job *job = &context->job;
-    if (job->retain_ms == 0) {
-        begin(answer, context, BIDE_OP_DELETE);
-        answer->op.lease = (bide_lease_args){.id = job->id, .token = job->token};
+    begin(answer, context);
+    if (context->job.retain_ms == 0) {
+        set_lease(answer, BIDE_OP_DELETE);
         return;
     }
-    begin(answer, context, BIDE_OP_DONE);
     answer->result = context->result;
     context->result = NULL;
+    answer->op.kind = BIDE_OP_DONE;
     answer->op.finish = (bide_finish_item){
-        .id = job->id, .token = job->token, .keep = true, .retain_ms = BIDE_KEEP};
+        .id = answer->id, .token = answer->token, .keep = true, .retain_ms = BIDE_KEEP};
 }
 
 static void take_error(struct answer *answer, const struct bide_context *context)
@@ -86,38 +102,33 @@ static void take_error(struct answer *answer, const struct bide_context *context
 
 static void make_retry(struct answer *answer, struct bide_context *context)
 {
-    begin(answer, context, BIDE_OP_FAIL);
+    begin(answer, context);
     take_error(answer, context);
-    answer->op.fail = (bide_fail_args){
-        .id = context->job.id, .token = context->job.token, .retry_in_ms = context->again_ms};
+    set_fail(answer, context->again_ms);
 }
 
 static void make_bury(struct answer *answer, struct bide_context *context)
 {
-    begin(answer, context, BIDE_OP_BURY);
+    begin(answer, context);
     take_error(answer, context);
+    answer->op.kind = BIDE_OP_BURY;
     answer->op.bury =
-        (bide_bury_args){.id = context->job.id, .token = context->job.token, .priority = BIDE_KEEP};
+        (bide_bury_args){.id = answer->id, .token = answer->token, .priority = BIDE_KEEP};
 }
 
 static void make_snooze(struct answer *answer, struct bide_context *context)
 {
     int64_t base_ms = context->job.backoff_base_ms;
-    begin(answer, context, BIDE_OP_RELEASE);
-    answer->op.release = (bide_release_args){
-        .id = context->job.id,
-        .token = context->job.token,
-        .priority = BIDE_KEEP,
-        .delay_ms = context->again_ms >= 0 ? context->again_ms
-                    : base_ms > 0          ? base_ms
-                                           : 5000,
-    };
+    begin(answer, context);
+    set_release(answer, context->again_ms >= 0 ? context->again_ms
+                        : base_ms > 0          ? base_ms
+                                               : FIRST_RETRY_MS);
 }
 
 void bi_answer_give_back(struct answer *answer, const struct bide_context *context)
 {
-    begin(answer, context, BIDE_OP_GIVE_BACK);
-    answer->op.lease = (bide_lease_args){.id = context->job.id, .token = context->job.token};
+    begin(answer, context);
+    set_lease(answer, BIDE_OP_GIVE_BACK);
 }
 
 struct outcome {
@@ -175,26 +186,6 @@ void bi_answer_make(struct answer *answer, struct bide_context *context, int out
 
 /* ---- what the queue says to it ---- */
 
-/* The id is the first member of whatever an answer's op has for arguments. */
-static uint64_t id_of(const bide_op *op)
-{
-    static const struct {
-        bide_op_kind kind;
-        size_t offset;
-    } table[] = {
-        {BIDE_OP_DONE, offsetof(bide_op, finish.id)},
-        {BIDE_OP_FAIL, offsetof(bide_op, fail.id)},
-        {BIDE_OP_BURY, offsetof(bide_op, bury.id)},
-        {BIDE_OP_RELEASE, offsetof(bide_op, release.id)},
-        {BIDE_OP_RESULT, offsetof(bide_op, fetch.id)},
-    };
-    uint64_t id = op->lease.id;
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (table[i].kind == op->kind)
-            memcpy(&id, (const char *)op + table[i].offset, sizeof(id));
-    return id;
-}
-
 static void tell(const struct answer *answer, const bide_worker *worker, bide_work_kind kind,
                  int code, const char *text, int64_t delay_ms)
 {
@@ -202,7 +193,7 @@ static void tell(const struct answer *answer, const bide_worker *worker, bide_wo
         .kind = kind,
         .code = code,
         .text = text,
-        .id = id_of(&answer->op),
+        .id = answer->id,
         .topic = answer->topic,
         .attempt = answer->attempt,
         .delay_ms = delay_ms,
@@ -247,44 +238,31 @@ static bool is_passing(int code)
            code == BIDE_ESYSTEM || code == BIDE_EUNKNOWN;
 }
 
-/* The same in words that a plain beanstalkd knows; false: it knows them all. */
+/* The same in words that a plain beanstalkd knows; false: it was in those already. */
 static bool say_plainly(struct answer *answer)
 {
     bide_op *op = &answer->op;
-    if (op->kind == BIDE_OP_FAIL) {
-        bide_fail_args fail = op->fail;
-        op->kind = BIDE_OP_RELEASE;
-        op->release = (bide_release_args){
-            .id = fail.id,
-            .token = fail.token,
-            .priority = BIDE_KEEP,
-            .delay_ms = fail.retry_in_ms >= 0 ? fail.retry_in_ms : PLAIN_RETRY_MS,
-        };
-        return true;
-    }
-    if (op->kind == BIDE_OP_DONE) {
-        bide_lease_args lease = {.id = op->finish.id, .token = op->finish.token};
-        op->kind = BIDE_OP_DELETE;
-        op->lease = lease;
-        return true;
-    }
-    bool reason = op->kind == BIDE_OP_BURY && !answer->plain;
-    op->bury.reason = reason ? (bide_slice){NULL, 0} : op->bury.reason;
+    bool plain = answer->plain;
     answer->plain = true;
-    return reason;
+    if (op->kind == BIDE_OP_FAIL)
+        set_release(answer, op->fail.retry_in_ms >= 0 ? op->fail.retry_in_ms : FIRST_RETRY_MS);
+    else if (op->kind == BIDE_OP_DONE)
+        set_lease(answer, BIDE_OP_DELETE);
+    else if (op->kind == BIDE_OP_BURY)
+        op->bury.reason = (bide_slice){NULL, 0};
+    else
+        return false;
+    return !plain;
 }
 
 /* A result that the queue does not take is a failure of the handler. */
 static void complain_of_result(struct answer *answer)
 {
-    bide_fail_args fail = {
-        .id = answer->op.finish.id, .token = answer->op.finish.token, .retry_in_ms = BIDE_KEEP};
     size_t size = bide_buf_size(answer->result);
     bi_answer_clear(answer);
     answer->error_size = (size_t)snprintf(answer->error, sizeof(answer->error),
                                           "the result is too big: %zu bytes", size);
-    answer->op.kind = BIDE_OP_FAIL;
-    answer->op.fail = fail;
+    set_fail(answer, BIDE_KEEP);
 }
 
 /* After an answer that was lost: does this one show that the first was taken? A lease that is no
@@ -299,9 +277,8 @@ static bool ask_for_result(struct answer *answer, int code)
 {
     if (!answer->unsure || answer->op.kind != BIDE_OP_DONE || code != BIDE_LEASE_LOST)
         return false;
-    uint64_t id = answer->op.finish.id;
     answer->op.kind = BIDE_OP_RESULT;
-    answer->op.fetch = (bide_fetch_args){.id = id};
+    answer->op.fetch = (bide_fetch_args){.id = answer->id};
     return true;
 }
 
@@ -311,38 +288,53 @@ static void forget_result(bide_op *op)
         bide_buf_unref(op->fetch.buf);
 }
 
+/* Is it to be told in other words, and at once? */
+static bool reword(struct answer *answer, int code)
+{
+    if (ask_for_result(answer, code))
+        return true;
+    if (code == BIDE_ENOTSUP)
+        return say_plainly(answer);
+    if (code != BIDE_TOO_BIG || answer->op.kind != BIDE_OP_DONE)
+        return false;
+    complain_of_result(answer);
+    return true;
+}
+
+static bool is_refused(int code)
+{
+    return code == BIDE_NOT_FOUND || code == BIDE_LEASE_LOST || code == BIDE_RESERVED ||
+           code == BIDE_WRONG_STATE;
+}
+
+/* The queue could not take it now. */
+static void owe(struct answer *answer, const bide_worker *worker, int code)
+{
+    if (answer->pause == 0)
+        tell(answer, worker, BIDE_WORK_OWED, code, answer->op.error, 0);
+    answer->unsure = answer->unsure || code == BIDE_EUNKNOWN;
+    answer->pause = answer->pause == 0                   ? OWED_PAUSE_MIN
+                    : answer->pause < OWED_PAUSE_MAX / 2 ? answer->pause * 2
+                                                         : OWED_PAUSE_MAX;
+}
+
 bool bi_answer_settle(struct answer *answer, bide_worker *worker)
 {
     int code = answer->op.status;
-    bool lost = code == BIDE_NOT_FOUND || code == BIDE_LEASE_LOST || code == BIDE_RESERVED ||
-                code == BIDE_WRONG_STATE;
     if (code == BIDE_OK || had_happened(answer, code)) {
         forget_result(&answer->op);
         tell_taken(answer, worker);
         return true;
     }
-    if (ask_for_result(answer, code))
+    if (reword(answer, code))
         return false;
-    if (lost) {
-        tell(answer, worker, BIDE_WORK_LOST, code, answer->op.error, 0);
-        return true;
+    if (is_passing(code)) {
+        owe(answer, worker, code);
+        return false;
     }
-    answer->unsure = answer->unsure || code == BIDE_EUNKNOWN;
-    if (code == BIDE_TOO_BIG && answer->op.kind == BIDE_OP_DONE)
-        complain_of_result(answer);
-    else if (code == BIDE_ENOTSUP && say_plainly(answer))
-        ;
-    else if (!is_passing(code)) {
-        tell(answer, worker, BIDE_WORK_GIVEN_UP, code, answer->op.error, 0);
-        return true;
-    } else {
-        if (answer->pause == 0)
-            tell(answer, worker, BIDE_WORK_OWED, code, answer->op.error, 0);
-        answer->pause = answer->pause == 0                   ? OWED_PAUSE_MIN
-                        : answer->pause < OWED_PAUSE_MAX / 2 ? answer->pause * 2
-                                                             : OWED_PAUSE_MAX;
-    }
-    return false;
+    tell(answer, worker, is_refused(code) ? BIDE_WORK_LOST : BIDE_WORK_GIVEN_UP, code,
+         answer->op.error, 0);
+    return true;
 }
 
 void bi_answer_give_up(const struct answer *answer, const bide_worker *worker)

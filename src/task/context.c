@@ -6,10 +6,8 @@
 #include "util/clock.h"
 #include "util/thread.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>

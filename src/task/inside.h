@@ -51,6 +51,7 @@ struct layer {
 struct answer {
     bide_op op;
     struct answer *next; /* in the keeper's list */
+    uint64_t id, token;
     const char *topic;
     uint32_t attempt;
     int64_t took_us;
@@ -110,8 +111,8 @@ struct slot {
     bool started;
     bide_cq *cq;
     bide_op take;
-    bool cancelling;  /* and given up */
-    bool came;        /* it has completed */
+    bool cancelling;  /* the take is given up */
+    bool came;        /* the take has completed */
     bool answering;   /* the answer's op is pending */
     uint64_t cancels; /* of the keeper, that were looked at */
     uint64_t gaps;    /* of the keeper, when the reserve was begun */
@@ -130,7 +131,6 @@ struct slot {
 struct keeper {
     bide_worker *worker;
     pthread_t thread;
-    bool started;
     bide_cq *cq;
     _Atomic bool quit;
     bool ended;              /* under the worker's lock */
