@@ -348,4 +348,18 @@ static inline int end_script(void **state)
 
 #define SCRIPT(test) cmocka_unit_test_setup_teardown(test, begin_script, end_script)
 
+/* ---- the client of a bided ---- */
+
+static inline void open_tagged(const char *parameters)
+{
+    assert_int_equal(open_client(parameters, hello_tagged), BIDE_OK);
+}
+
+static inline void open_tagged_impatient(const char *parameters)
+{
+    open_impatient(parameters, tagged_answer, sizeof(tagged_answer) - 1);
+}
+
+#define QUICK "reconnect_min=1ms&reconnect_max=5ms"
+
 #endif

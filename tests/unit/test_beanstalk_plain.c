@@ -4,8 +4,6 @@
 #define _GNU_SOURCE
 #include "scripted.h"
 
-#define QUICK "reconnect_min=1ms&reconnect_max=5ms"
-
 static void open_plain(const char *parameters)
 {
     assert_int_equal(open_client(parameters, hello_plain), BIDE_OK);
