@@ -7,7 +7,7 @@
 #ifndef BI_BECOME_H
 #define BI_BECOME_H
 
-#include "server/sentence.h"
+#include "util/sentence.h"
 
 #include <sys/types.h>
 

@@ -3,16 +3,13 @@
 #include "server/config.h"
 
 #include "queue/queue.h"
+#include "util/settings.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define LINES_MAX 10000
-#define LINE_SIZE 8192
 
 /* ---- sentences ---- */
 
@@ -90,82 +87,21 @@ static bool apply_defaults(struct config *config, char *error)
 
 /* ---- the file ---- */
 
-static char *trim(char *text)
-{
-    while (isspace((unsigned char)*text))
-        text++;
-    size_t size = strlen(text);
-    while (size > 0 && isspace((unsigned char)text[size - 1]))
-        text[--size] = 0;
-    return text;
-}
+struct reading {
+    struct config *config;
+    bool seen[BI_SETTINGS]; /* which lists have begun in this file */
+};
 
-/* A # begins a comment at the beginning of a line or after a space. */
-static void cut_comment(char *line)
+static bool apply_line(void *user, const char *name, const char *value, char *error)
 {
-    for (char *at = line; *at != 0; at++) {
-        if (*at == '#' && (at == line || isspace((unsigned char)at[-1]))) {
-            *at = 0;
-            return;
-        }
-    }
-}
-
-static char *unquote(char *text)
-{
-    size_t size = strlen(text);
-    if (size < 2 || text[0] != '"' || text[size - 1] != '"')
-        return text;
-    text[size - 1] = 0;
-    return text + 1;
-}
-
-/* seen: which lists have begun in this file. */
-static bool apply_line(struct config *config, char *line, bool *seen, char *error)
-{
-    cut_comment(line);
-    char *name = trim(line);
-    if (*name == 0)
-        return true;
-    if (*name == '[')
-        return bi_refuse(error, "there are no sections; every line is name = value");
-    char *equals = strchr(name, '=');
-    if (equals == NULL)
-        return bi_refuse(error, "\"%.60s\" is not name = value", name);
-    *equals = 0;
-    name = trim(name);
+    struct reading *reading = user;
     size_t index;
     if (!bi_setting_find(name, strlen(name), &index, error))
         return false;
-    if (!seen[index])
-        forget_list(config, index);
-    seen[index] = true;
-    return apply(config, index, unquote(trim(equals + 1)), error);
-}
-
-static bool apply_lines(struct config *config, FILE *file, const char *path, char *error)
-{
-    bool seen[BI_SETTINGS] = {false};
-    char *line = NULL;
-    size_t room = 0;
-    bool good = true;
-    int count = 0;
-    for (ssize_t size; good && (size = getline(&line, &room, file)) >= 0;) {
-        char reason[BI_SENTENCE_SIZE];
-        count++;
-        if (size > LINE_SIZE || count > LINES_MAX)
-            good = bi_refuse(reason, "the %s is too long", size > LINE_SIZE ? "line" : "file");
-        else if (strlen(line) != (size_t)size)
-            good = bi_refuse(reason, "there is a NUL byte in the line");
-        else
-            good = apply_line(config, line, seen, reason);
-        if (!good)
-            bi_refuse(error, "%.200s:%d: %.280s", path, count, reason);
-    }
-    if (good && ferror(file))
-        good = bi_refuse(error, "cannot read %.200s: %s", path, strerror(errno));
-    free(line);
-    return good;
+    if (!reading->seen[index])
+        forget_list(reading->config, index);
+    reading->seen[index] = true;
+    return apply(reading->config, index, value, error);
 }
 
 static void judge_secret(const struct config *config, FILE *file, const char *path,
@@ -195,7 +131,8 @@ static bool apply_file(struct config *config, const struct flags *flags, struct 
             return true;
         return bi_refuse(error, "cannot read %.200s: %s", path, strerror(errno));
     }
-    bool good = apply_lines(config, file, path, error);
+    struct reading reading = {.config = config};
+    bool good = bi_settings_read(file, path, apply_line, &reading, error);
     if (good)
         judge_secret(config, file, path, notes);
     fclose(file);

@@ -14,8 +14,8 @@
 #define BI_CONFIG_H
 
 #include "server/logger.h"
-#include "server/sentence.h"
 #include "server/server.h"
+#include "util/sentence.h"
 
 #define BI_CONFIG_FILE "/etc/bide/bided.conf" /* read if it exists and no other is named */
 #define BI_SETTINGS    39
@@ -114,10 +114,6 @@ const struct setting *bi_setting_get(size_t index);
 /* The index of a name, in which - and _ are the same; false, with a sentence that suggests another
  * name, if there is none. */
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error);
-
-/* How many letters must be changed, added or dropped to make one name of the other. */
-#define BI_NAME_SIZE 32
-size_t bi_setting_distance(const char *name, const char *text, size_t size);
 
 /* Puts a value into the configuration, if it is a good one. The text must live as long
  * as that, unless the setting is a list. */

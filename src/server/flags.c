@@ -4,6 +4,7 @@
  * their meaning, also in one word (-FV, -f0, -l127.0.0.1).
  */
 #include "server/config.h"
+#include "util/near.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -178,8 +179,8 @@ static bool take_wish(struct flags *flags, const char *name, size_t size)
 /* It is no setting; perhaps it was to be one of these. More than two changes are another name. */
 static bool suggest_wish(const char *name, size_t size, char *error)
 {
-    for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]) && size <= BI_NAME_SIZE; i++) {
-        size_t changes = bi_setting_distance(wishes[i].name, name, size);
+    for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]) && size <= BI_NEAR_MAX; i++) {
+        size_t changes = bi_near_distance(wishes[i].name, name, size);
         if (size > 2 && changes > 0 && changes <= 2)
             return bi_refuse(error, "there is no flag --%.*s; did you mean --%s?", (int)size, name,
                              wishes[i].name);

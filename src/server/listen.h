@@ -12,7 +12,7 @@
 #ifndef BI_LISTEN_H
 #define BI_LISTEN_H
 
-#include "server/sentence.h"
+#include "util/sentence.h"
 
 #include <sys/types.h>
 

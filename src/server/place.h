@@ -10,7 +10,7 @@
 #ifndef BI_PLACE_H
 #define BI_PLACE_H
 
-#include "server/sentence.h"
+#include "util/sentence.h"
 #include "util/url.h"
 
 #include <sys/types.h>

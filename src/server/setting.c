@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "queue/queue.h"
 #include "server/listen.h"
+#include "util/near.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -325,38 +326,13 @@ static bool same_name(const char *name, const char *text, size_t size)
     return name[size] == 0;
 }
 
-size_t bi_setting_distance(const char *name, const char *text, size_t size)
-{
-    size_t row[BI_NAME_SIZE + 1], length = strlen(name);
-    for (size_t i = 0; i <= length; i++)
-        row[i] = i;
-    for (size_t k = 1; k <= size; k++) {
-        size_t corner = row[0];
-        row[0] = k;
-        for (size_t i = 1; i <= length; i++) {
-            size_t change = corner + (plain(name[i - 1]) != plain(text[k - 1]));
-            size_t shorter = (row[i] < row[i - 1] ? row[i] : row[i - 1]) + 1;
-            corner = row[i];
-            row[i] = change < shorter ? change : shorter;
-        }
-    }
-    return row[length];
-}
-
 static const char *nearest(const char *text, size_t size)
 {
-    const char *best = NULL;
-    size_t best_distance = size / 3 + 1; /* more changes than that are another name */
-    for (size_t i = 0; i < COUNT && size <= BI_NAME_SIZE; i++) {
-        const struct setting *setting = &table[i].setting;
-        size_t here =
-            setting->group == NULL ? SIZE_MAX : bi_setting_distance(setting->name, text, size);
-        if (here <= best_distance && (best == NULL || here < best_distance)) {
-            best = setting->name;
-            best_distance = here;
-        }
-    }
-    return best;
+    struct near near = BI_NEAR_INIT;
+    for (size_t i = 0; i < COUNT; i++)
+        if (table[i].setting.group != NULL)
+            bi_near_look(&near, table[i].setting.name, text, size);
+    return near.best;
 }
 
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error)
