@@ -9,10 +9,12 @@ set -u
 # A package, and a command or file that proves it is there when dpkg does not know it. bide can be
 # built without what is optional; something is then missing from it.
 optional_packages='
-libevent-dev    /usr/include/event2/event.h
-libjansson-dev  /usr/include/jansson.h
-libsqlite3-dev  /usr/include/sqlite3.h
-libsystemd-dev  /usr/include/systemd/sd-daemon.h
+libcurl4-openssl-dev  /usr/lib/pkgconfig/libcurl.pc
+libevent-dev          /usr/include/event2/event.h
+libjansson-dev        /usr/include/jansson.h
+libncurses-dev        /usr/include/ncurses.h
+libsqlite3-dev        /usr/include/sqlite3.h
+libsystemd-dev        /usr/include/systemd/sd-daemon.h
 '
 build_packages='
 gcc             gcc
@@ -38,7 +40,9 @@ php-cli             php
 php-pda-pheanstalk  /usr/share/php/Pheanstalk/autoload.php
 ruby                ruby
 ruby-beaneater      /usr/lib/ruby/vendor_ruby/beaneater.rb
+tmux                tmux
 zlib1g-dev          /usr/include/zlib.h
+zsh                 zsh
 '
 
 is_installed() { # package proof

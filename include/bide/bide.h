@@ -140,6 +140,20 @@ BIDE_API int bide_shutdown(bide *queue);
  */
 BIDE_API int bide_close(bide *queue);
 
+/* What differs between backends, besides how fast they are. */
+typedef enum bide_capability {
+    /* A lease does not end with the process that took it: another one that knows the token may
+     * touch, finish or give back the job. Not in memory: and sqlite:, where the queue itself ends
+     * with the process, nor at a plain beanstalkd, where a lease belongs to a connection. */
+    BIDE_CAN_PASS_LEASES = 1,
+    BIDE_CAN_SHARE = 2,   /* other processes may use the queue at the same time */
+    BIDE_CAN_ALL_OPS = 4, /* all that op.h has, but perhaps backup and check; a plain beanstalkd
+                             has no lists, keys, results, restore ... */
+} bide_capability;
+
+/* Those of a queue, or-ed. 0 of NULL. */
+BIDE_API uint32_t bide_capabilities(const bide *queue);
+
 /* ---- putting jobs in ---- */
 
 /*

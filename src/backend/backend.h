@@ -42,6 +42,9 @@ struct backend_ops {
      * keep are refused, and sizes that were not asked for are not checked before. */
     bool served;
 
+    /* bide_capability, or-ed. */
+    uint32_t can;
+
     /* On the opening thread; may block. On failure *out is untouched and error (BIDE_ERROR_SIZE
      * bytes) has a sentence. */
     int (*open)(const struct backend_context *context, const struct bi_url *url,

@@ -265,6 +265,7 @@ static void close_plain(struct backend *backend)
 }
 
 static const struct backend_ops plain_ops = {
+    .can = BIDE_CAN_SHARE,
     .scheme = "beanstalk",
     .submit = submit,
     .cancel = cancel,

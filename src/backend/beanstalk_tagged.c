@@ -235,6 +235,7 @@ static void close_tagged(struct backend *backend)
 }
 
 static const struct backend_ops tagged_ops = {
+    .can = BIDE_CAN_PASS_LEASES | BIDE_CAN_SHARE | BIDE_CAN_ALL_OPS,
     .scheme = "beanstalk",
     .submit = submit,
     .cancel = cancel,

@@ -23,6 +23,7 @@ static int open_memory(const struct backend_context *context, const struct bi_ur
 
 const struct backend_ops bi_backend_memory = {
     .scheme = "memory",
+    .can = BIDE_CAN_ALL_OPS,
     .open = open_memory,
     .submit = bi_local_submit,
     .cancel = bi_local_cancel,

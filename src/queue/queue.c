@@ -55,6 +55,11 @@ int bide_open(const char *url, const bide_options *options, bide **out)
     return BIDE_OK;
 }
 
+uint32_t bide_capabilities(const bide *queue)
+{
+    return queue == NULL ? 0 : queue->backend->ops->can;
+}
+
 int bide_shutdown(bide *queue)
 {
     bi_error_clear();

@@ -231,7 +231,7 @@ static int settle(struct program *p, char *error)
     int code = find_place(p, &made, directory, error);
     if (code != EXIT_OK)
         return code;
-    bi_place_show(p->shown, p->url);
+    bi_url_show(p->shown, p->url);
     snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s", p->shown,
              p->listeners.list[0].name);
     return change_user(p, made ? directory : NULL, error);

@@ -125,30 +125,8 @@ struct neighbourhood bi_place_survey(const char *location)
 
 bool bi_place_url(char *url, const char *directory, char *error)
 {
-    size_t size = (size_t)snprintf(url, BI_URL_MAX, "sqlite:");
-    for (const char *at = directory; *at != 0; at++) {
-        bool special = strchr("?&%", *at) != NULL;
-        if (size + 3 + sizeof("/bide.db") > BI_URL_MAX)
-            return bi_refuse(error, "the name of the directory is too long");
-        size += (size_t)snprintf(url + size, BI_URL_MAX - size, special ? "%%%02X" : "%c",
-                                 (unsigned char)*at);
-    }
-    snprintf(url + size, BI_URL_MAX - size, "/bide.db");
-    return true;
-}
-
-/* What stands between the colon after the user and the @ is the password. */
-void bi_place_show(char *shown, const char *url)
-{
-    snprintf(shown, BI_URL_MAX, "%s", url);
-    char *host = strstr(shown, "://");
-    if (host == NULL)
-        return;
-    host += 3;
-    size_t size = strcspn(host, "/?");
-    char *at = memchr(host, '@', size), *colon = memchr(host, ':', size);
-    if (at == NULL || colon == NULL || colon > at)
-        return;
-    const char *rest = url + (at - shown);
-    snprintf(colon + 1, BI_URL_MAX - (size_t)(colon + 1 - shown), "***%s", rest);
+    char file[BI_PLACE_SIZE + sizeof("/bide.db")];
+    snprintf(file, sizeof(file), "%s/bide.db", directory);
+    return (strlen(directory) < BI_PLACE_SIZE && bi_url_make(url, "sqlite:", file)) ||
+           bi_refuse(error, "the name of the directory is too long");
 }

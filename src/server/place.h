@@ -45,8 +45,7 @@ struct neighbourhood {
 /* location: of a URL of a file, still encoded. */
 struct neighbourhood bi_place_survey(const char *location);
 
-/* The URL of bide.db in a directory, or of what an URL is without its password: BI_URL_MAX bytes. */
+/* The URL of bide.db in a directory: BI_URL_MAX bytes. */
 bool bi_place_url(char *url, const char *directory, char *error);
-void bi_place_show(char *shown, const char *url);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "util/url.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static int hex_digit(char c)
@@ -93,4 +94,33 @@ bool bi_url_parse(struct bi_url *url, const char *text, const char **reason)
         at = next;
     }
     return true;
+}
+
+bool bi_url_make(char *url, const char *prefix, const char *path)
+{
+    size_t size = (size_t)snprintf(url, BI_URL_MAX, "%s", prefix);
+    for (const char *at = path; *at != 0; at++) {
+        bool special = strchr("?&%", *at) != NULL;
+        if (size + 4 > BI_URL_MAX)
+            return false;
+        size += (size_t)snprintf(url + size, BI_URL_MAX - size, special ? "%%%02X" : "%c",
+                                 (unsigned char)*at);
+    }
+    return true;
+}
+
+/* What stands between the colon after the user and the @ is the password. */
+void bi_url_show(char *shown, const char *url)
+{
+    snprintf(shown, BI_URL_MAX, "%s", url);
+    char *host = strstr(shown, "://");
+    if (host == NULL)
+        return;
+    host += 3;
+    size_t size = strcspn(host, "/?");
+    char *at = memchr(host, '@', size), *colon = memchr(host, ':', size);
+    if (at == NULL || colon == NULL || colon > at)
+        return;
+    const char *rest = url + (at - shown);
+    snprintf(colon + 1, BI_URL_MAX - (size_t)(colon + 1 - shown), "***%s", rest);
 }

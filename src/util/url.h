@@ -30,6 +30,13 @@ struct bi_url {
 /* Decodes percent signs in place. False for one without two digits, or one that means NUL. */
 bool bi_url_decode(char *text);
 
+/* The URL of a path: the prefix, and the path with percent signs where it needs them. BI_URL_MAX
+ * bytes; false when it is too long for that. */
+bool bi_url_make(char *url, const char *prefix, const char *path);
+
+/* A URL without its password, for people and logs: BI_URL_MAX bytes. */
+void bi_url_show(char *shown, const char *url);
+
 /* False, with a reason that ends a sentence, if the text is no URL. */
 bool bi_url_parse(struct bi_url *url, const char *text, const char **reason);
 

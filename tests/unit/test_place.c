@@ -159,7 +159,7 @@ static void passwords_are_not_shown(void **state)
     };
     char shown[BI_URL_MAX];
     for (size_t i = 0; i < COUNT_OF(urls); i++) {
-        bi_place_show(shown, urls[i][0]);
+        bi_url_show(shown, urls[i][0]);
         assert_string_equal(shown, urls[i][1]);
     }
 }

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/cli.h"
+
+#include "cli/flag.h"
+#include "cli/verb.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- exit codes ---- */
+
+int bi_cli_exit(int code)
+{
+    static const struct {
+        int code, exit;
+    } table[] = {
+        {BIDE_OK, BI_EXIT_OK},
+        {BIDE_NOT_FOUND, BI_EXIT_NOT_FOUND},
+        {BIDE_TIMED_OUT, BI_EXIT_TIMED_OUT},
+        {BIDE_EINVAL, BI_EXIT_USAGE},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].code == code)
+            return table[i].exit;
+    return code > 0 ? BI_EXIT_REFUSED : BI_EXIT_FAILED;
+}
+
+/* ---- what is wrong ---- */
+
+static const char *name_of(const struct cli *cli)
+{
+    return cli->verb == NULL ? "" : cli->verb->name;
+}
+
+/* One line for people; with --json an object, which programs can take apart. */
+static void say(const struct cli *cli, int code, int exit, const char *sentence)
+{
+    if (cli->json) {
+        json_t *object = json_pack("{s:s+, s:s*, s:i}", "error", sentence, "", "code",
+                                   code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit);
+        char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+        json_decref(object);
+        if (text != NULL) {
+            fprintf(stderr, "%s\n", text);
+            free(text);
+            return;
+        }
+    }
+    fprintf(stderr, "bide%s%s: %s\n", cli->verb == NULL ? "" : " ", name_of(cli), sentence);
+}
+
+int bi_cli_misused(const struct cli *cli, const char *format, ...)
+{
+    char sentence[BI_SENTENCE_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    say(cli, BIDE_OK, BI_EXIT_USAGE, sentence);
+    if (!cli->json)
+        fprintf(stderr, "Try \"bide help%s%s\".\n", cli->verb == NULL ? "" : " ", name_of(cli));
+    return BI_EXIT_USAGE;
+}
+
+int bi_cli_failed(const struct cli *cli, int exit, const char *format, ...)
+{
+    char sentence[BI_SENTENCE_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+    say(cli, BIDE_OK, exit, sentence);
+    return exit;
+}
+
+/* Sentences of calls begin with the name of the call, "put: ", which says nothing here. */
+static const char *without_call(const char *sentence)
+{
+    const char *at = sentence;
+    while (islower((unsigned char)*at) || *at == '_')
+        at++;
+    return at > sentence && at[0] == ':' && at[1] == ' ' ? at + 2 : sentence;
+}
+
+int bi_cli_refused(const struct cli *cli, const char *subject, int code, const char *sentence)
+{
+    char text[BI_SENTENCE_SIZE];
+    if (code == BIDE_OK)
+        return BI_EXIT_OK;
+    if (sentence == NULL || sentence[0] == 0)
+        sentence = bide_code_text(code);
+    snprintf(text, sizeof(text), "%.200s%s%.300s", subject == NULL ? "" : subject,
+             subject == NULL ? "" : ": ", without_call(sentence));
+    say(cli, code, bi_cli_exit(code), text);
+    return bi_cli_exit(code);
+}
+
+int bi_cli_answered(const struct cli *cli, int code)
+{
+    return bi_cli_refused(cli, NULL, code, bide_last_error());
+}
+
+/* ---- notes ---- */
+
+void bi_cli_note(const struct cli *cli, const char *format, ...)
+{
+    va_list args;
+    if (cli->quiet)
+        return;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+void bi_cli_detail(const struct cli *cli, const char *format, ...)
+{
+    va_list args;
+    if (!cli->verbose || cli->quiet)
+        return;
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+}
+
+/* ---- asking ---- */
+
+bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
+{
+    char question[BI_SENTENCE_SIZE], answer[16] = "";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(question, sizeof(question), format, args);
+    va_end(args);
+    if (!isatty(STDIN_FILENO) || !cli->err_terminal) {
+        bi_cli_failed(cli, BI_EXIT_USAGE, "%.400s There is nobody to ask: say --yes", question);
+        return false;
+    }
+    fprintf(stderr, "%s [y/N] ", question);
+    if (fgets(answer, sizeof(answer), stdin) == NULL)
+        fputc('\n', stderr);
+    answer[strcspn(answer, "\n")] = 0;
+    return strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
+}
+
+/* ---- arguments ---- */
+
+bool bi_cli_id(const struct cli *cli, const char *word, uint64_t *id)
+{
+    char reason[BI_SENTENCE_SIZE];
+    if (bi_read_id(word, id, reason))
+        return true;
+    bi_cli_misused(cli, "\"%.60s\" is no id of a job: %.200s", word, reason);
+    return false;
+}
+
+int bi_cli_need_leases(const struct cli *cli)
+{
+    if ((bide_capabilities(cli->queue) & BIDE_CAN_PASS_LEASES) != 0)
+        return BI_EXIT_OK;
+    return bi_cli_failed(
+        cli, BI_EXIT_REFUSED,
+        "on %.200s a lease ends with the process that took it, and this one ends at once; run a "
+        "program for each job by \"bide work\", or let \"bided\" keep the queue and talk to that",
+        cli->shown);
+}
+
+/* ---- the end ---- */
+
+int bi_cli_flush(const struct cli *cli)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return BI_EXIT_OK;
+    if (errno == EPIPE)
+        return BI_EXIT_PIPE;
+    return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/verb.h"
+
+static int run(struct cli *cli)
+{
+    if (cli->word_count == 0) {
+        bi_help_all(stdout);
+        return BI_EXIT_OK;
+    }
+    const struct verb *verb = bi_verb_find(cli->words[0]);
+    const char *near = bi_verb_near(cli->words[0]);
+    if (verb == NULL && near != NULL)
+        return bi_cli_misused(cli, "there is no verb \"%.60s\"; did you mean %s?", cli->words[0],
+                              near);
+    if (verb == NULL)
+        return bi_cli_misused(cli, "there is no verb \"%.60s\"", cli->words[0]);
+    bi_help_verb(stdout, verb);
+    return BI_EXIT_OK;
+}
+
+const struct verb bi_verb_help = {
+    .name = "help",
+    .group = BI_GROUP_SELF,
+    .usage = "[VERB]",
+    .summary = "what bide can do, or one verb with its flags and examples",
+    .most = 1,
+    .traits = BI_ALONE,
+    .run = run,
+};

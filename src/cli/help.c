@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * help.c - what bide help prints, made from the tables of verbs and flags.
+ */
+#include "cli/verb.h"
+
+#include <string.h>
+
+#define COLUMN 26
+
+static const char before[] =
+    "Use: bide [FLAGS] VERB [ARGUMENTS]\n"
+    "\n"
+    "A job queue for work that happens later.\n"
+    "\n"
+    "  bide put email 'hello'                     put a job into the topic \"email\"\n"
+    "  bide work email -- ./send                  run ./send for each job, body on its input\n"
+    "  bide put email --delay 1h30m < letter.txt  one that is ready later\n"
+    "  bide top                                   watch\n";
+
+static const char after[] =
+    "\n"
+    "The queue is that of --url, of $BIDE_URL, or of the config file; else the server on this\n"
+    "machine, or one of your own, which is then started. \"bide help VERB\" says more; so does\n"
+    "\"man bide\".\n";
+
+static void print_flags(FILE *to, const struct flag *flags)
+{
+    for (; flags != NULL && flags->name != NULL; flags++) {
+        char left[80];
+        char letter[8] = "    ";
+        if (flags->letter != 0)
+            snprintf(letter, sizeof(letter), "-%c, ", flags->letter);
+        int size =
+            snprintf(left, sizeof(left), "  %s--%s%s%s", letter, flags->name,
+                     flags->takes == NULL ? "" : " ", flags->takes == NULL ? "" : flags->takes);
+        fprintf(to, "%-*s%s%s\n", COLUMN, left, size >= COLUMN ? "  " : "", flags->help);
+    }
+}
+
+void bi_help_all(FILE *to)
+{
+    struct cli unused = {.verb = NULL};
+    const char *group = NULL;
+    const struct verb *verb;
+    fputs(before, to);
+    for (size_t i = 0; (verb = bi_verb_get(i)) != NULL; i++) {
+        if (group == NULL || strcmp(group, verb->group) != 0)
+            fprintf(to, "\n%s:\n", verb->group);
+        group = verb->group;
+        fprintf(to, "  %-12s%s\n", verb->name, verb->summary);
+    }
+    fputs("\nFlags of every verb:\n", to);
+    print_flags(to, bi_verb_common(&unused));
+    fputs(after, to);
+}
+
+void bi_help_verb(FILE *to, const struct verb *verb)
+{
+    struct cli unused = {.verb = NULL};
+    fprintf(to, "Use: bide %s%s%s%s\n\n%s.\n", verb->name, verb->flags == NULL ? "" : " [FLAGS]",
+            verb->usage[0] == 0 ? "" : " ", verb->usage, verb->summary);
+    if (verb->flags != NULL) {
+        fputs("\nFlags:\n", to);
+        print_flags(to, verb->flags);
+    }
+    fputs("\nFlags of every verb:\n", to);
+    print_flags(to, bi_verb_common(&unused));
+    if (verb->details != NULL)
+        fprintf(to, "\n%s", verb->details);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/interrupt.h"
+
+#include "util/thread.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A second signal so soon after the first is the same wish: Ctrl-C in a terminal often comes
+ * twice, once by the terminal and once by whoever started us. */
+#define AGAIN_MS 500
+
+static struct {
+    atomic_int signal;    /* the first that came; 0: none */
+    atomic_llong came_ms; /* when, on the monotonic clock */
+    int told;             /* an eventfd, readable from then on */
+    int over;             /* another, that ends the thread */
+    bide *queue;
+    pthread_t thread;
+    bool runs;
+} state = {.told = -1, .over = -1};
+
+static long long now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+}
+
+/* Only what a signal handler may do. */
+static void heard(int number)
+{
+    int saved = errno, none = 0;
+    if (!atomic_compare_exchange_strong(&state.signal, &none, number)) {
+        if (now_ms() - atomic_load(&state.came_ms) >= AGAIN_MS)
+            _exit(128 + number);
+        return;
+    }
+    atomic_store(&state.came_ms, now_ms());
+    ssize_t written = write(state.told, &(uint64_t){1}, sizeof(uint64_t));
+    (void)written;
+    errno = saved;
+}
+
+/* Shutting down takes locks, which a signal handler cannot. */
+static void *shut_down(void *unused)
+{
+    (void)unused;
+    struct pollfd fds[] = {{.fd = state.told, .events = POLLIN},
+                           {.fd = state.over, .events = POLLIN}};
+    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (fds[0].revents != 0 && state.queue != NULL)
+        bide_shutdown(state.queue);
+    return NULL;
+}
+
+static void catch (int number)
+{
+    struct sigaction action, before;
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = heard;
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(number, &action, NULL);
+}
+
+int bi_interrupt_watch(const struct cli *cli, bide *queue)
+{
+    state.told = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    state.over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    state.queue = queue;
+    if (state.told < 0 || state.over < 0)
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot watch for signals: %s", strerror(errno));
+    state.runs = bi_thread_start(&state.thread, shut_down, NULL);
+    if (!state.runs)
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot start a thread that watches for signals");
+    catch (SIGINT);
+    catch (SIGTERM);
+    catch (SIGHUP);
+    return BI_EXIT_OK;
+}
+
+void bi_interrupt_forget(void)
+{
+    if (!state.runs)
+        return;
+    ssize_t written = write(state.over, &(uint64_t){1}, sizeof(uint64_t));
+    (void)written;
+    pthread_join(state.thread, NULL);
+    state.runs = false;
+}
+
+bool bi_interrupted(void)
+{
+    return atomic_load(&state.signal) != 0;
+}
+
+int bi_interrupt_fd(void)
+{
+    return state.told;
+}
+
+int bi_interrupt_exit(void)
+{
+    return 128 + atomic_load(&state.signal);
+}
+
+ssize_t bi_interrupt_read(int fd, void *data, size_t size)
+{
+    for (;;) {
+        struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = state.told, .events = POLLIN}};
+        int ready = poll(fds, 2, -1);
+        if (bi_interrupted()) {
+            errno = EINTR;
+            return -1;
+        }
+        if (ready < 0 && errno != EINTR)
+            return -1;
+        if (ready <= 0 || fds[0].revents == 0)
+            continue;
+        ssize_t got = read(fd, data, size);
+        if (got >= 0 || errno != EINTR)
+            return got;
+    }
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* wcwidth */
+#include "cli/print.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+/* ---- bytes ---- */
+
+void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    if (!terminal) {
+        if (size > 0)
+            fwrite(data, 1, size, to);
+        return;
+    }
+    for (size_t i = 0; i < size; i++) {
+        bool steers = (bytes[i] < 0x20 && bytes[i] != '\n' && bytes[i] != '\t') ||
+                      bytes[i] == 0x7f ||
+                      (bytes[i] == 0xc2 && i + 1 < size && bytes[i + 1] >= 0x80 &&
+                       bytes[i + 1] < 0xa0); /* the C1 controls, in UTF-8 */
+        if (steers)
+            fprintf(to, "\\x%02x", bytes[i]);
+        else
+            fputc(bytes[i], to);
+    }
+}
+
+/* The length of the UTF-8 sequence at the beginning, and its code point; 0 if it is none. */
+static size_t utf8_at(const unsigned char *at, size_t size, uint32_t *point)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t length = at[0] < 0x80             ? 1
+                    : (at[0] & 0xe0) == 0xc0 ? 2
+                    : (at[0] & 0xf0) == 0xe0 ? 3
+                    : (at[0] & 0xf8) == 0xf0 ? 4
+                                             : 0;
+    if (length == 0 || length > size)
+        return 0;
+    *point = length == 1 ? at[0] : at[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        *point = *point << 6 | (at[i] & 0x3fu);
+    }
+    bool good =
+        *point >= least[length] && *point <= 0x10ffff && (*point < 0xd800 || *point > 0xdfff);
+    return good ? length : 0;
+}
+
+/* One character of an excerpt: what to show, and how wide it is. */
+static size_t show_at(const unsigned char *at, size_t size, char *shown, int *columns)
+{
+    uint32_t point = 0;
+    size_t length = utf8_at(at, size, &point);
+    int width = length == 0 ? -1 : length == 1 ? 1 : wcwidth((wchar_t)point);
+    *columns = 1;
+    if (length == 1 && (at[0] == '\n' || at[0] == '\t' || at[0] == '\r'))
+        strcpy(shown, " ");
+    else if (length == 0 || width < 0 || point < 0x20 || point == 0x7f)
+        strcpy(shown, ".");
+    else {
+        memcpy(shown, at, length);
+        shown[length] = 0;
+        *columns = width;
+    }
+    return length == 0 ? 1 : length;
+}
+
+size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    size_t used = 0, out = 0, cut_out = 0, cut_used = 0, i = 0;
+    to[0] = 0;
+    while (i < size) {
+        char shown[8];
+        int columns;
+        size_t length = show_at(bytes + i, size - i, shown, &columns);
+        if (used + (size_t)columns > width || out + strlen(shown) > 4 * width - 4)
+            break;
+        memcpy(to + out, shown, strlen(shown) + 1);
+        out += strlen(shown);
+        used += (size_t)columns;
+        i += length;
+        if (used < width) {
+            cut_out = out;
+            cut_used = used;
+        }
+    }
+    if (i == size || width == 0)
+        return used;
+    memcpy(to + cut_out, "…", sizeof("…"));
+    return cut_used + 1;
+}
+
+/* ---- colours ---- */
+
+const char *bi_paint(const struct cli *cli, enum bi_paint paint)
+{
+    static const char *const codes[] = {
+        "\x1b[0m", "\x1b[1m", "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m",
+    };
+    const char *term = getenv("TERM"), *no = getenv("NO_COLOR");
+    bool possible = cli->out_terminal && (no == NULL || no[0] == 0) &&
+                    (term == NULL || strcmp(term, "dumb") != 0);
+    bool on = cli->color == BI_COLOR_ALWAYS || (cli->color == BI_COLOR_AUTO && possible);
+    return on && !cli->json ? codes[paint] : "";
+}
+
+enum bi_paint bi_paint_state(bide_state state)
+{
+    static const enum bi_paint paints[] = {
+        [BIDE_STATE_GONE] = BI_PAINT_DIM,   [BIDE_STATE_DELAYED] = BI_PAINT_DIM,
+        [BIDE_STATE_READY] = BI_PAINT_OFF,  [BIDE_STATE_RESERVED] = BI_PAINT_WARN,
+        [BIDE_STATE_BURIED] = BI_PAINT_BAD, [BIDE_STATE_DONE] = BI_PAINT_GOOD,
+    };
+    return paints[state];
+}
+
+/* ---- numbers ---- */
+
+void bi_print_number(char *to, uint64_t number)
+{
+    char digits[24];
+    int size = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)number);
+    for (int i = 0; i < size; i++) {
+        *to++ = digits[i];
+        if ((size - i - 1) % 3 == 0 && i + 1 < size)
+            *to++ = ',';
+    }
+    *to = 0;
+}
+
+void bi_print_size(char *to, uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes / 1024;
+    int unit = 0;
+    if (bytes < 1024) {
+        snprintf(to, 32, "%u B", (unsigned)bytes);
+        return;
+    }
+    for (; value >= 1024 && unit < 3; unit++)
+        value /= 1024;
+    snprintf(to, 32, "%.1f %s", value, units[unit]);
+}
+
+void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    printf("%s%-16s%s ", bi_paint(cli, BI_PAINT_DIM), name, bi_paint(cli, BI_PAINT_OFF));
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * print - output for people: columns, colours, bytes that may be anything.
+ */
+#ifndef BI_PRINT_H
+#define BI_PRINT_H
+
+#include "cli/cli.h"
+
+#include <stdio.h>
+
+/* Bytes as they are; but on a terminal what could steer it is shown as \xNN. */
+void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size);
+
+/* At most width columns of the beginning of some bytes, in one line, without control characters;
+ * "…" where something is cut. Answers how many columns were used. UTF-8 is counted as a terminal
+ * shows it; what is not UTF-8 is shown as ".". to: at least 4 * width + 4 bytes. */
+size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size);
+
+/* Colours, by meaning. bi_paint() is "" where there are none. */
+enum bi_paint {
+    BI_PAINT_OFF,
+    BI_PAINT_HEAD, /* of a table */
+    BI_PAINT_GOOD,
+    BI_PAINT_WARN,
+    BI_PAINT_BAD,
+    BI_PAINT_DIM,
+};
+const char *bi_paint(const struct cli *cli, enum bi_paint paint);
+enum bi_paint bi_paint_state(bide_state state);
+
+/* "1,234,567"; 32 bytes. And bytes as "1.5 MiB"; 32 bytes. */
+void bi_print_number(char *to, uint64_t number);
+void bi_print_size(char *to, uint64_t bytes);
+
+/*
+ * A table, printed when it is complete. Columns are as wide as they must be; on a terminal the last
+ * one is cut at its edge. Not on a terminal: no colours, nothing cut, the same columns.
+ */
+struct table;
+#define BI_TABLE_COLUMNS 16
+
+/* heads: "TOPIC|>READY|>AGE", separated by |; > puts the column to the right. NULL: no memory. */
+struct table *bi_table_new(const struct cli *cli, const char *heads);
+/* One more cell, copied; a row is complete when every column has one. */
+void bi_table_cell(struct table *table, enum bi_paint paint, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Prints and frees. BI_EXIT_OK, or says that there was not enough memory. */
+int bi_table_print(struct table *table);
+
+/* "name    value" lines, for one thing with many properties. */
+void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

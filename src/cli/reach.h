@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * reach - which queue is meant, and how it is opened.
+ *
+ * In this order: --url, $BIDE_URL, the user's config file, the system's; then whoever answers: the
+ * user's own server on its socket in the runtime folder, a server on 127.0.0.1:11300. If nobody
+ * does, the user's own server is started (start.h).
+ *
+ * The config file is $XDG_CONFIG_HOME/bide/bide.conf (~/.config/bide/bide.conf), else
+ * /etc/bide/bide.conf: lines `url = ...` and `color = auto|always|never`.
+ */
+#ifndef BI_REACH_H
+#define BI_REACH_H
+
+#include "cli/cli.h"
+
+/* Reads the config file into what the command line has left open. BI_EXIT_OK, or says what is
+ * wrong. */
+int bi_reach_configure(struct cli *cli);
+
+/* Opens cli->queue. BI_EXIT_OK, or says what is wrong, and what to do. */
+int bi_reach_open(struct cli *cli);
+
+/* Opens another queue, by its URL; for verbs that have two. */
+int bi_reach_url(struct cli *cli, const char *url, bide **queue);
+
+#endif

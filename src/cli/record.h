@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record - jobs, topics and figures as JSON, and jobs back from it.
+ *
+ * The form is the same wherever a job is shown with --json, and complete: a job that is exported
+ * and imported has the same state, times, counters, texts and result. Names are those of job.h;
+ * durations and moments are numbers of milliseconds, as there; what a job does not have is left
+ * out. Bytes (body, key, result, last_error) are a string if they are UTF-8, else base64 under the
+ * name with _base64 behind it.
+ *
+ *     {"id":12,"topic":"email","state":"delayed","priority":1024,"body":"hello",...}
+ */
+#ifndef BI_RECORD_H
+#define BI_RECORD_H
+
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+/* A new object; NULL when out of memory. The token is in it if there is one. */
+json_t *bi_record_job(const bide_job *job);
+json_t *bi_record_topic(const bide_topic_stats *topic);
+json_t *bi_record_stats(const bide_stats *stats);
+
+/* Adds bytes under a name, or under the name and _base64. */
+bool bi_record_bytes(json_t *object, const char *name, const void *data, size_t size);
+
+/* Prints a value and a newline to standard output, and gives the value back. NULL is a lack of
+ * memory. BI_EXIT_OK, or says what is wrong. */
+int bi_record_print(const struct cli *cli, json_t *value);
+
+/*
+ * Reads a job as bi_record_job() wrote it. Everything that it points to lies in the object, or in
+ * the room, which grows as needed: free it by bi_record_room_free(). Unknown names, values of
+ * another type, and what no job can have are refused with a sentence.
+ */
+struct record_room {
+    void *parts[4]; /* what was base64 */
+};
+bool bi_record_read(const json_t *object, bide_job *job, struct record_room *room, char *error);
+void bi_record_room_free(struct record_room *room);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* posix_spawn_file_actions_addchdir_np */
+#include "cli/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PATIENCE_MS 30000 /* a file with very many jobs is served while it loads */
+#define STEP_MS     10
+
+extern char **environ;
+
+/* ---- where ---- */
+
+/* A folder that only this user can change: nobody else may have put a socket there. */
+static bool is_mine(const char *folder)
+{
+    struct stat info;
+    return lstat(folder, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
+           (info.st_mode & 022) == 0;
+}
+
+static bool is_absolute(const char *path)
+{
+    return path != NULL && path[0] == '/';
+}
+
+/* The runtime folder of the session if there is one that is ours, else one in /tmp. */
+static bool find_runtime(struct own_server *own, char *error)
+{
+    const char *session = getenv("XDG_RUNTIME_DIR");
+    struct sockaddr_un address;
+    size_t most = sizeof(address.sun_path) - sizeof("/bided.sock");
+    bool good = is_absolute(session) && is_mine(session) && strlen(session) + 5 < most;
+    if (good)
+        snprintf(own->folder, sizeof(own->folder), "%s/bide", session);
+    else
+        snprintf(own->folder, sizeof(own->folder), "/tmp/bide-%u", (unsigned)geteuid());
+    if (access(own->folder, F_OK) == 0 && !is_mine(own->folder))
+        return bi_refuse(error,
+                         "%.300s belongs to somebody else, or others can write there; say where "
+                         "the queue is with --url or BIDE_URL",
+                         own->folder);
+    snprintf(own->socket, sizeof(own->socket), "%s/bided.sock", own->folder);
+    return true;
+}
+
+static bool find_data(struct own_server *own, char *error)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int size = 0;
+    if (is_absolute(data))
+        size = snprintf(own->data, sizeof(own->data), "%s/bide", data);
+    else if (is_absolute(home))
+        size = snprintf(own->data, sizeof(own->data), "%s/.local/share/bide", home);
+    else
+        return bi_refuse(error, "there is no place for a queue of your own: HOME is not set; say "
+                                "where the queue is with --url or BIDE_URL");
+    if ((size_t)size >= sizeof(own->data))
+        return bi_refuse(error, "the name of the data folder is too long");
+    snprintf(own->file, sizeof(own->file), "%s/jobs.db", own->data);
+    snprintf(own->log, sizeof(own->log), "%s/bided.log", own->data);
+    return true;
+}
+
+bool bi_start_look(struct own_server *own, char *error)
+{
+    return find_runtime(own, error) && find_data(own, error);
+}
+
+/* ---- folders ---- */
+
+static bool make_folder(const char *folder, char *error)
+{
+    char path[1100];
+    snprintf(path, sizeof(path), "%s", folder);
+    for (char *at = strchr(path + 1, '/');; at = strchr(at + 1, '/')) {
+        if (at != NULL)
+            *at = 0;
+        if (mkdir(path, 0700) != 0 && errno != EEXIST)
+            return bi_refuse(error, "cannot make the folder %.200s: %s", path, strerror(errno));
+        if (at == NULL)
+            return true;
+        *at = '/';
+    }
+}
+
+/* One starts at a time; the lock ends with the descriptor. -1 with a sentence. */
+static int lock_start(const struct own_server *own, char *error)
+{
+    char path[1100];
+    snprintf(path, sizeof(path), "%s/start.lock", own->folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0 && flock(fd, LOCK_EX) == 0)
+        return fd;
+    bi_refuse(error, "cannot lock %.200s: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* ---- the process ---- */
+
+static bool answers(const struct own_server *own)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t size = strlen(own->socket);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (size >= sizeof(address.sun_path) || fd < 0)
+        return false;
+    memcpy(address.sun_path, own->socket, size + 1);
+    bool good = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    close(fd);
+    return good;
+}
+
+/* The bided beside this program, else the one in the PATH. */
+static void find_program(char *path, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", path, size - sizeof("bided"));
+    char *slash = length <= 0 ? NULL : memrchr(path, '/', (size_t)length);
+    if (slash != NULL) {
+        memcpy(slash + 1, "bided", sizeof("bided"));
+        if (access(path, X_OK) == 0)
+            return;
+    }
+    snprintf(path, size, "bided");
+}
+
+/* Its own session, so that the Ctrl-C of a terminal is not for it. The signals that the command
+ * ignores or blocks are none of its business. */
+static int spawn(const struct own_server *own, pid_t *pid)
+{
+    char program[4096], url[BI_URL_MAX], listen[1200];
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t all, none;
+    find_program(program, sizeof(program));
+    snprintf(listen, sizeof(listen), "unix:%s", own->socket);
+    if (!bi_url_make(url, "sqlite:", own->file))
+        return ENAMETOOLONG;
+    char config[] = "/dev/null", name[] = "bided";
+    char flag_config[] = "--config", flag_url[] = "--url", flag_listen[] = "--listen";
+    char *argv[] = {name, flag_config, config, flag_url, url, flag_listen, listen, NULL};
+    sigfillset(&all);
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, own->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    posix_spawn_file_actions_addchdir_np(&actions, "/");
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes,
+                             POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    unsetenv("NOTIFY_SOCKET");
+    int code = posix_spawnp(pid, program, &actions, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return code;
+}
+
+/* BI_EXIT_OK once it answers. */
+static int wait_for(const struct cli *cli, const struct own_server *own, pid_t pid)
+{
+    for (int waited = 0; waited < PATIENCE_MS; waited += STEP_MS) {
+        int status;
+        if (answers(own))
+            return BI_EXIT_OK;
+        if (waitpid(pid, &status, WNOHANG) == pid)
+            return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
+                                 "a server of your own could not be started; why stands at the end "
+                                 "of %.300s",
+                                 own->log);
+        nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000L}, NULL);
+    }
+    return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
+                         "the server that was started, process %d, does not answer; see %.300s",
+                         (int)pid, own->log);
+}
+
+static int start_locked(const struct cli *cli, const struct own_server *own)
+{
+    pid_t pid;
+    if (answers(own)) /* somebody else was quicker */
+        return BI_EXIT_OK;
+    int code = spawn(own, &pid);
+    if (code == ENOENT)
+        return bi_cli_failed(
+            cli, BI_EXIT_NO_QUEUE,
+            "no server answers, and there is no \"bided\" to start, neither beside "
+            "bide nor in the PATH; say where the queue is with --url or BIDE_URL");
+    if (code != 0)
+        return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "cannot start bided: %s", strerror(code));
+    int exit = wait_for(cli, own, pid);
+    if (exit == BI_EXIT_OK)
+        bi_cli_note(cli,
+                    "bide: no server answered, so one of your own was started: process %d, jobs in "
+                    "%s; \"kill %d\" stops it",
+                    (int)pid, own->file, (int)pid);
+    return exit;
+}
+
+int bi_start(const struct cli *cli, const struct own_server *own)
+{
+    char error[BI_SENTENCE_SIZE];
+    bool good = make_folder(own->data, error) && make_folder(own->folder, error);
+    if (good && !is_mine(own->folder))
+        good = bi_refuse(error, "others can write to %.300s", own->folder);
+    int lock = good ? lock_start(own, error) : -1;
+    if (lock < 0)
+        return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "%s", error);
+    int exit = start_locked(cli, own);
+    close(lock);
+    return exit;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/verb.h"
+#include "util/near.h"
+
+#include <string.h>
+
+static const struct verb *const table[] = {
+#define BI_VERB_ROW(name_) &bi_verb_##name_,
+    BI_VERBS(BI_VERB_ROW)
+#undef BI_VERB_ROW
+};
+
+#define COUNT (sizeof(table) / sizeof(table[0]))
+
+const struct verb *bi_verb_get(size_t index)
+{
+    return index < COUNT ? table[index] : NULL;
+}
+
+const struct verb *bi_verb_find(const char *name)
+{
+    for (size_t i = 0; i < COUNT; i++)
+        if (strcmp(table[i]->name, name) == 0)
+            return table[i];
+    return NULL;
+}
+
+const char *bi_verb_near(const char *name)
+{
+    struct near near = BI_NEAR_INIT;
+    for (size_t i = 0; i < COUNT; i++)
+        bi_near_look(&near, table[i]->name, name, strlen(name));
+    return near.best;
+}
