@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,11 +173,21 @@ int bi_cli_need_leases(const struct cli *cli)
 
 /* ---- the end ---- */
 
+/* Asked of the pipe itself: the write that failed may have been long ago. */
+static bool reader_has_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
+}
+
 int bi_cli_flush(const struct cli *cli)
 {
+    errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return BI_EXIT_OK;
-    if (errno == EPIPE)
+    if (errno == EPIPE || reader_has_gone())
         return BI_EXIT_PIPE;
+    if (errno == 0)
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "not all of the output could be written");
     return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
 }

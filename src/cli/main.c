@@ -6,6 +6,7 @@
 #include "cli/reach.h"
 #include "cli/verb.h"
 
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -114,6 +115,18 @@ static int read_command(struct cli *cli, const char *const *argv, const char **w
 
 /* ---- running ---- */
 
+/* A standard descriptor that is closed must not become that of a file; what is then written there
+ * fails, as it would have. */
+static bool fill_standard(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        int mode = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", mode) != fd)
+            return false;
+    }
+    return true;
+}
+
 static int show_wish(const struct cli *cli)
 {
     if (wishes.version)
@@ -153,9 +166,9 @@ int main(int argc, char **argv)
         .err_terminal = isatty(STDERR_FILENO) == 1,
     };
     const char **words = calloc((size_t)argc + 2, sizeof(*words));
-    setlocale(LC_ALL, "");
+    setlocale(LC_CTYPE, ""); /* numbers are the same everywhere */
     signal(SIGPIPE, SIG_IGN);
-    if (words == NULL || argc < 1)
+    if (words == NULL || argc < 1 || !fill_standard())
         return BI_EXIT_FAILED;
     int exit = read_command(&cli, (const char *const *)argv + 1, words);
     if (exit == BI_EXIT_OK)

@@ -70,12 +70,27 @@ static long holder_of(const struct stat *file)
     return holder;
 }
 
+/* "process 4711 (bided)", as far as it is known. */
+static void describe(char *who, size_t size, long pid)
+{
+    char path[48], name[17] = "";
+    snprintf(path, sizeof(path), "/proc/%ld/comm", pid);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        if (fgets(name, sizeof(name), file) == NULL)
+            name[0] = 0;
+        fclose(file);
+    }
+    name[strcspn(name, "\n")] = 0;
+    snprintf(who, size, name[0] == 0 ? "process %ld" : "process %ld (%s)", pid, name);
+}
+
 static int refuse_second(const struct sqlite *sqlite, const struct stat *file, char *error)
 {
-    char who[48] = "another process";
+    char who[64] = "another process";
     long pid = holder_of(file);
     if (pid > 0)
-        snprintf(who, sizeof(who), "process %ld", pid);
+        describe(who, sizeof(who), pid);
     snprintf(error, BIDE_ERROR_SIZE,
              "open: %.80s belongs to %s; end that one first, or run bided on the file and let both "
              "go through it",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* open.c - opening a queue: URLs, parameters, options, and what is wrong with them. */
+#include "place.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -296,7 +297,30 @@ static void a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken(vo
     CODE(bide_shutdown(NULL), BIDE_EINVAL);
 }
 
+/* What a queue says of itself is what it does. */
+static void leases_are_passed_on_where_the_queue_says_so(void)
+{
+    char place[PLACE_SIZE];
+    bide *first = open_place(new_place(place, sizeof place), "");
+    const char *a = fresh_topic("a");
+    uint32_t can = bide_capabilities(first);
+    put(first, a, "body");
+    CHECK((can & BIDE_CAN_ALL_OPS) != 0);
+    EQ((can & BIDE_CAN_SHARE) != 0, !is_own());
+    EQ((can & BIDE_CAN_PASS_LEASES) != 0, !is_own());
+    EQ(bide_capabilities(NULL), 0);
+    if ((can & BIDE_CAN_SHARE) == 0)
+        return;
+    const bide_job *job = take(first, a);
+    bide *second = open_place(place, "");
+    uint64_t id = job->id, token = job->token;
+    leave_queue(first);
+    OK(bide_touch(second, id, token, 0, NULL));
+    OK(bide_delete(second, id, token));
+}
+
 static const struct test tests[] = {
+    TEST(leases_are_passed_on_where_the_queue_says_so),
     TEST(a_shutdown_ends_what_waits_and_lets_work_be_finished),
     TEST(a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken),
     TEST(a_url_that_names_no_backend_is_refused),
