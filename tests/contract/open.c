@@ -311,12 +311,16 @@ static void leases_are_passed_on_where_the_queue_says_so(void)
     EQ(bide_capabilities(NULL), 0);
     if ((can & BIDE_CAN_SHARE) == 0)
         return;
-    const bide_job *job = take(first, a);
-    bide *second = open_place(place, "");
-    uint64_t id = job->id, token = job->token;
-    leave_queue(first);
-    OK(bide_touch(second, id, token, 0, NULL));
-    OK(bide_delete(second, id, token));
+    char url[PLACE_SIZE];
+    bide *second;
+    bide_job job;
+    OK(bide_open(open_again(url, sizeof url, place), NULL, &second));
+    OK(bide_reserve(second, a, 0, &job));
+    uint64_t id = job.id, token = job.token;
+    bide_job_clear(&job);
+    OK(bide_close(second));
+    OK(bide_touch(first, id, token, 0, NULL));
+    OK(bide_delete(first, id, token));
 }
 
 static const struct test tests[] = {
