@@ -151,7 +151,9 @@ static int finish(struct cli *cli, int exit)
 
 static int run(struct cli *cli)
 {
-    int exit = bi_reach_configure(cli);
+    int exit = cli->verb->check == NULL ? BI_EXIT_OK : cli->verb->check(cli);
+    if (exit == BI_EXIT_OK)
+        exit = bi_reach_configure(cli);
     if (exit == BI_EXIT_OK && (cli->verb->traits & BI_ALONE) == 0)
         exit = bi_reach_open(cli);
     if (exit == BI_EXIT_OK)

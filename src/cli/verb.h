@@ -21,6 +21,9 @@ struct verb {
     const struct flag *flags; /* ends with BI_FLAGS_END; NULL: none */
     size_t least, most;       /* how many words it takes */
     unsigned traits;
+    /* Looks at words and flags before the queue is opened, so that a slip of the pen starts no
+     * server and makes no file: BI_EXIT_OK, or says what is wrong. NULL: nothing to look at. */
+    int (*check)(struct cli *cli);
     int (*run)(struct cli *cli); /* answers an exit code; standard output is flushed afterwards */
 };
 
@@ -34,13 +37,14 @@ struct verb {
 #define BI_GROUP_SELF  "About bide"
 
 /* All of them, in the order of the help. */
-#define BI_VERBS(X)                                                                            \
-    X(put)                                                                                     \
-    X(work)                                                                                    \
-    X(wait) X(reserve) X(touch) X(done) X(delete) X(release) X(fail) X(bury) X(kick) X(update) \
-        X(cancel) X(purge) X(top) X(topics) X(stats) X(list) X(peek) X(job) X(events) X(pause) \
-            X(resume) X(export) X(import) X(move) X(backup) X(check) X(drain) X(ping) X(bench) \
-                X(help) X(completion)
+#define BI_VERBS(X)                                                                              \
+    X(put)                                                                                       \
+    X(work)                                                                                      \
+    X(wait)                                                                                      \
+    X(reserve) X(touch) X(done) X(delete) X(release) X(fail) X(bury) X(kick) X(update) X(cancel) \
+        X(purge) X(top) X(topics) X(stats) X(list) X(peek) X(job) X(events) X(pause) X(resume)   \
+            X(export) X(import) X(move) X(backup) X(check) X(drain) X(ping) X(bench) X(help)     \
+                X(completion)
 
 #define BI_VERB_DECLARE(name_) extern const struct verb bi_verb_##name_;
 BI_VERBS(BI_VERB_DECLARE)
