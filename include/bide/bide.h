@@ -343,7 +343,9 @@ BIDE_API int bide_ping(bide *queue);
 BIDE_API int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery *progress);
 
 /* Writes a consistent copy of everything that is stored to a new file, while the queue serves. An
- * existing file is not touched: BIDE_EINVAL. BIDE_ENOTSUP: the queue keeps nothing; EFULL. */
+ * existing file is not touched: BIDE_EINVAL. At a server the file is the server's: the path begins
+ * with /, and only its own user, at a unix socket, may ask. BIDE_ENOTSUP: the queue keeps nothing,
+ * or others ask; EFULL. */
 BIDE_API int bide_backup(bide *queue, const char *path);
 
 /*

@@ -37,8 +37,6 @@ static int check(bide_op *op)
     if (op->cq == NULL && op->private_.wake == NULL)
         return bi_kind_refuse(op, BIDE_EINVAL,
                               "the op must wait for the server and names no completion queue");
-    if (!bi_call_travels(op->kind))
-        return bi_kind_refuse(op, BIDE_ENOTSUP, "can only be done where the server runs");
     return BIDE_OK;
 }
 

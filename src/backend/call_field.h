@@ -49,6 +49,7 @@ extern const struct field_codec bi_field_body;
 extern const struct field_codec bi_field_part;
 extern const struct field_codec bi_field_buf;    /* results: a bide_buf, or NULL */
 extern const struct field_codec bi_field_cursor; /* a pointer to BIDE_CURSOR_SIZE bytes */
+extern const struct field_codec bi_field_path;   /* arguments: a pointer to a text with a NUL */
 extern const struct field_codec bi_field_feed;   /* the number of a feed: not in the op */
 
 /* call_nested.c */

@@ -4,6 +4,8 @@
  */
 #include "backend/call_field.h"
 
+#include <limits.h>
+
 /* ---- numbers ---- */
 
 bool bi_call_read_limited(struct call_reader *reader, uint64_t *number, uint64_t max)
@@ -296,6 +298,30 @@ static bool read_cursor(struct call_reader *reader, const struct field *field, v
     return read_string(reader, *cursor, BIDE_CURSOR_SIZE);
 }
 
+static void write_path(struct call_writer *writer, const struct field *field, const void *base)
+{
+    const char *path = pointer_at(base, field->at);
+    write_bytes(writer, path, strlen(path));
+}
+
+/* Only of arguments: a server keeps it in memory of the op. */
+static bool read_path(struct call_reader *reader, const struct field *field, void *base)
+{
+    bide_slice bytes;
+    if (!bi_call_read_bytes(reader, &bytes))
+        return false;
+    if (bytes.size >= PATH_MAX || (bytes.size > 0 && memchr(bytes.data, 0, bytes.size) != NULL))
+        return nonsense(reader, "a path is too long, or has a NUL in it");
+    char *path = bi_call_take(reader->owner, bytes.size + 1);
+    if (path == NULL)
+        return no_memory(reader);
+    if (bytes.size > 0)
+        memcpy(path, bytes.data, bytes.size);
+    path[bytes.size] = 0;
+    set_pointer(base, field->at, path);
+    return true;
+}
+
 static void write_feed(struct call_writer *writer, const struct field *field, const void *base)
 {
     (void)field;
@@ -329,4 +355,5 @@ const struct field_codec bi_field_body = {write_body, read_slice, NULL};
 const struct field_codec bi_field_part = {write_part, read_part, NULL};
 const struct field_codec bi_field_buf = {write_buf, read_buf, free_buf};
 const struct field_codec bi_field_cursor = {write_cursor, read_cursor, NULL};
+const struct field_codec bi_field_path = {write_path, read_path, NULL};
 const struct field_codec bi_field_feed = {write_feed, read_feed, NULL};

@@ -23,6 +23,7 @@
 #define SLICE(member)        PLAIN(slice, member)
 #define BUF(member)          PLAIN(buf, member)
 #define CURSOR(member)       PLAIN(cursor, member)
+#define PATH(member)         PLAIN(path, member)
 /* From one member to another, in the order of the struct; it does not compile if they are not that
  * many: a new member among them must go to the end of the table. */
 #define ROW_OF(codec, type, first, last, number)                                                \
@@ -399,6 +400,11 @@ static const struct field check_good_fields[] = {ONE(report, report)};
 SHAPE(check_good);
 #undef OF
 
+#define OF bide_backup_args
+static const struct field backup_in_fields[] = {PATH(path)};
+SHAPE(backup_in);
+#undef OF
+
 static const struct shape nothing = {.count = 0};
 
 #define ROW(member, in, always, good, also)                     \
@@ -449,6 +455,7 @@ const struct call_kind bi_call_kinds[BIDE_OP_COUNT] = {
     [BIDE_OP_UNSUBSCRIBE] = ROW(feed, &unsubscribe_in, NULL, NULL, BIDE_OK),
     [BIDE_OP_PING] = ROW(none, &nothing, NULL, NULL, BIDE_OK),
     [BIDE_OP_RECOVERED] = ROW(recovered, &recovered_in, NULL, &recovered_good, BIDE_TIMED_OUT),
+    [BIDE_OP_BACKUP] = ROW(backup, &backup_in, NULL, NULL, BIDE_OK),
     [BIDE_OP_CHECK] = ROW(check, &check_in, NULL, &check_good, BIDE_OK),
     [BIDE_OP_DRAIN] = ROW(drain, &drain_in, NULL, NULL, BIDE_OK),
 };

@@ -12,6 +12,7 @@
  *            of all clients has no room, answer BIDE_EBUSY. One that lets ANSWERS_MAX bytes of
  *            answers lie is closed.
  */
+#define _GNU_SOURCE /* struct ucred */
 #include "backend/call.h"
 #include "server/inside.h"
 
@@ -19,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define CALLS_MAX     10000
 #define ANSWERS_MAX   ((size_t)64 << 20)
@@ -323,6 +326,24 @@ static bool has_room(const struct server *server, size_t memory)
            server->client_bytes + memory <= server->limits.max_client_bytes;
 }
 
+static bool is_absolute(const char *path)
+{
+    return path != NULL && path[0] == '/';
+}
+
+/* What a backup writes, this client could write himself: he is the server's user, or root. */
+static bool may_write_files(const struct conn *conn)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    struct sockaddr_storage address;
+    socklen_t room = sizeof(address);
+    return getsockname(conn->fd, (struct sockaddr *)&address, &room) == 0 &&
+           address.ss_family == AF_UNIX &&
+           getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
 /* Makes a call of the command, which is linked and may be submitted. Answers the code, with a
  * sentence. */
 static int begin(struct conn *conn, const struct command *command, struct call **out, char *error)
@@ -347,6 +368,15 @@ static int begin(struct conn *conn, const struct command *command, struct call *
         snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call now",
                  bide_op_name(kind));
         code = BIDE_EBUSY;
+    } else if (kind == BIDE_OP_BACKUP && !may_write_files(conn)) {
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "backup: the server writes files only for its own user, who is known at a unix "
+                 "socket; \"bide export\" and \"bide move\" need no files there");
+        code = BIDE_ENOTSUP;
+    } else if (kind == BIDE_OP_BACKUP && !is_absolute(call->coded.op.backup.path)) {
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "backup: the server runs in another folder; write the whole path, from / on");
+        code = BIDE_EINVAL;
     } else if (!name_feed(call)) {
         snprintf(error, BIDE_ERROR_SIZE, "%s: this connection has no feed of this number",
                  bide_op_name(kind));

@@ -21,7 +21,7 @@ static const struct theme *const kept_themes[] = {
 
 static bool applies(const struct theme *theme)
 {
-    return theme != (is_own() ? &reconnect_theme : &backup_theme);
+    return !is_own() || theme != &reconnect_theme;
 }
 
 const struct program this_program = {

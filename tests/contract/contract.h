@@ -63,7 +63,7 @@ extern const struct theme retry_theme, stats_theme, strategy_theme, threads_them
 extern const struct theme stored_theme, topic_theme, update_theme, wait_theme;
 /* Only where a server keeps the queue: !is_own(). */
 extern const struct theme reconnect_theme;
-/* Only where keeps(); backup only where is_own(), too: elsewhere stored says that it is refused. */
+/* Only where keeps(). */
 extern const struct theme restart_theme, restartlease_theme, restartorder_theme, restarttime_theme;
 extern const struct theme loading_theme, loadingop_theme, loadingend_theme, recovered_theme;
 extern const struct theme backup_theme, verify_theme, cold_theme, coldwork_theme;

@@ -317,6 +317,13 @@ static inline void any_feed(struct op_world *world, bide_feed_args *args)
                              .event_max = LIST_MAX};
 }
 
+/* None where a file could be written. */
+static inline const char *any_path(void)
+{
+    static const char *const paths[] = {"", "/", "copy.db/", "/nowhere/at all/copy.db"};
+    return paths[any_u32() % 4];
+}
+
 /* The kinds whose arguments are numbers and slices. */
 static inline void any_plain(struct op_world *world, bide_op *op)
 {
@@ -369,6 +376,9 @@ static inline void any_plain(struct op_world *world, bide_op *op)
         break;
     case BIDE_OP_RECOVERED:
         op->recovered.timeout_ms = any_i64();
+        break;
+    case BIDE_OP_BACKUP:
+        op->backup.path = any_path();
         break;
     case BIDE_OP_CHECK:
         op->check.report = &world->report;
@@ -603,6 +613,9 @@ static inline void same_plain(const bide_op *a, const bide_op *b)
         break;
     case BIDE_OP_RECOVERED:
         SAME(recovered.timeout_ms);
+        break;
+    case BIDE_OP_BACKUP:
+        assert_string_equal(a->backup.path, b->backup.path);
         break;
     case BIDE_OP_CHECK:
         assert_non_null(b->check.report);
