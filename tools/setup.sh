@@ -41,6 +41,7 @@ php-pda-pheanstalk  /usr/share/php/Pheanstalk/autoload.php
 ruby                ruby
 ruby-beaneater      /usr/lib/ruby/vendor_ruby/beaneater.rb
 tmux                tmux
+tzdata              /usr/share/zoneinfo/Europe/Berlin
 zlib1g-dev          /usr/include/zlib.h
 zsh                 zsh
 '
