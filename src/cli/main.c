@@ -7,6 +7,7 @@
 #include "cli/verb.h"
 
 #include <fcntl.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -161,6 +162,17 @@ static int run(struct cli *cli)
     return finish(cli, exit);
 }
 
+/*
+ * Only what a character is, and how wide, is the user's: numbers, dates and sentences are the same
+ * everywhere, or scripts could not read them. Whoever has no locale has a terminal of today.
+ */
+static void set_locale(void)
+{
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+        setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 int main(int argc, char **argv)
 {
     struct cli cli = {
@@ -168,7 +180,7 @@ int main(int argc, char **argv)
         .err_terminal = isatty(STDERR_FILENO) == 1,
     };
     const char **words = calloc((size_t)argc + 2, sizeof(*words));
-    setlocale(LC_CTYPE, ""); /* numbers are the same everywhere */
+    set_locale();
     signal(SIGPIPE, SIG_IGN);
     if (words == NULL || argc < 1 || !fill_standard())
         return BI_EXIT_FAILED;
