@@ -8,26 +8,6 @@
 
 /* ---- bytes ---- */
 
-void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
-{
-    const unsigned char *bytes = data;
-    if (!terminal) {
-        if (size > 0)
-            fwrite(data, 1, size, to);
-        return;
-    }
-    for (size_t i = 0; i < size; i++) {
-        bool steers = (bytes[i] < 0x20 && bytes[i] != '\n' && bytes[i] != '\t') ||
-                      bytes[i] == 0x7f ||
-                      (bytes[i] == 0xc2 && i + 1 < size && bytes[i + 1] >= 0x80 &&
-                       bytes[i + 1] < 0xa0); /* the C1 controls, in UTF-8 */
-        if (steers)
-            fprintf(to, "\\x%02x", bytes[i]);
-        else
-            fputc(bytes[i], to);
-    }
-}
-
 /* The length of the UTF-8 sequence at the beginning, and its code point; 0 if it is none. */
 static size_t utf8_at(const unsigned char *at, size_t size, uint32_t *point)
 {
@@ -50,16 +30,84 @@ static size_t utf8_at(const unsigned char *at, size_t size, uint32_t *point)
     return good ? length : 0;
 }
 
+/* Controls, and what turns the direction of the text around, with which it could show what is not
+ * there. */
+static bool is_steering(uint32_t point)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},
+        {0x200e, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069},
+    };
+    for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+        if (point >= ranges[i].first && point <= ranges[i].last)
+            return true;
+    return false;
+}
+
+/* How many bytes at the beginning are one character that a terminal may have; 0: none is. */
+static size_t harmless_at(const unsigned char *at, size_t size)
+{
+    uint32_t point = 0;
+    size_t length = utf8_at(at, size, &point);
+    return length == 0 || is_steering(point) ? 0 : length;
+}
+
+static void print_escaped(FILE *to, unsigned char byte)
+{
+    static const char names[] = {['\t'] = 't', ['\n'] = 'n', ['\r'] = 'r'};
+    if (byte < sizeof(names) && names[byte] != 0)
+        fprintf(to, "\\%c", names[byte]);
+    else
+        fprintf(to, "\\x%02x", byte);
+}
+
+void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    if (!terminal) {
+        if (size > 0)
+            fwrite(data, 1, size, to);
+        return;
+    }
+    for (size_t i = 0; i < size;) {
+        bool stays = bytes[i] == '\n' || bytes[i] == '\t';
+        size_t length = stays ? 1 : harmless_at(bytes + i, size - i);
+        if (length == 0)
+            print_escaped(to, bytes[i]);
+        else
+            fwrite(bytes + i, 1, length, to);
+        i += length == 0 ? 1 : length;
+    }
+}
+
+void bi_print_line(FILE *to, bool terminal, const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < size;) {
+        bool control = bytes[i] < 0x20 || bytes[i] == 0x7f;
+        size_t length = terminal ? harmless_at(bytes + i, size - i) : !control;
+        if (length == 0)
+            print_escaped(to, bytes[i]);
+        else
+            fwrite(bytes + i, 1, length, to);
+        i += length == 0 ? 1 : length;
+    }
+}
+
+/* ---- how wide it is ---- */
+
 /* One character of an excerpt: what to show, and how wide it is. */
 static size_t show_at(const unsigned char *at, size_t size, char *shown, int *columns)
 {
     uint32_t point = 0;
     size_t length = utf8_at(at, size, &point);
-    int width = length == 0 ? -1 : length == 1 ? 1 : wcwidth((wchar_t)point);
+    int width = length == 0 || is_steering(point) ? -1 : wcwidth((wchar_t)point);
     *columns = 1;
     if (length == 1 && (at[0] == '\n' || at[0] == '\t' || at[0] == '\r'))
         strcpy(shown, " ");
-    else if (length == 0 || width < 0 || point < 0x20 || point == 0x7f)
+    else if (width < 0)
         strcpy(shown, ".");
     else {
         memcpy(shown, at, length);
@@ -78,7 +126,8 @@ size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size)
         char shown[8];
         int columns;
         size_t length = show_at(bytes + i, size - i, shown, &columns);
-        if (used + (size_t)columns > width || out + strlen(shown) > 4 * width - 4)
+        /* Characters without a width are bounded by the room. */
+        if (used + (size_t)columns > width || out + strlen(shown) > 4 * width)
             break;
         memcpy(to + out, shown, strlen(shown) + 1);
         out += strlen(shown);
@@ -93,6 +142,19 @@ size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size)
         return used;
     memcpy(to + cut_out, "…", sizeof("…"));
     return cut_used + 1;
+}
+
+size_t bi_print_width(const char *text)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t width = 0, size = strlen(text);
+    for (size_t i = 0; i < size;) {
+        char shown[8];
+        int columns;
+        i += show_at(bytes + i, size - i, shown, &columns);
+        width += (size_t)columns;
+    }
+    return width;
 }
 
 /* ---- colours ---- */
@@ -116,7 +178,7 @@ enum bi_paint bi_paint_state(bide_state state)
         [BIDE_STATE_READY] = BI_PAINT_OFF,  [BIDE_STATE_RESERVED] = BI_PAINT_WARN,
         [BIDE_STATE_BURIED] = BI_PAINT_BAD, [BIDE_STATE_DONE] = BI_PAINT_GOOD,
     };
-    return paints[state];
+    return (size_t)state < sizeof(paints) / sizeof(paints[0]) ? paints[state] : BI_PAINT_OFF;
 }
 
 /* ---- numbers ---- */
@@ -135,24 +197,47 @@ void bi_print_number(char *to, uint64_t number)
 
 void bi_print_size(char *to, uint64_t bytes)
 {
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes / 1024;
     int unit = 0;
     if (bytes < 1024) {
         snprintf(to, 32, "%u B", (unsigned)bytes);
         return;
     }
-    for (; value >= 1024 && unit < 3; unit++)
+    /* What would be shown as 1024.0 is 1.0 of the next unit. */
+    for (; value >= 1023.95 && unit < 5; unit++)
         value /= 1024;
     snprintf(to, 32, "%.1f %s", value, units[unit]);
+}
+
+void bi_print_count(const struct cli *cli, char *to, uint64_t number)
+{
+    if (cli->out_terminal)
+        bi_print_number(to, number);
+    else
+        snprintf(to, 32, "%llu", (unsigned long long)number);
+}
+
+/* ---- properties ---- */
+
+static void print_name(const struct cli *cli, const char *name)
+{
+    printf("%s%-16s%s ", bi_paint(cli, BI_PAINT_DIM), name, bi_paint(cli, BI_PAINT_OFF));
 }
 
 void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    printf("%s%-16s%s ", bi_paint(cli, BI_PAINT_DIM), name, bi_paint(cli, BI_PAINT_OFF));
+    print_name(cli, name);
     vprintf(format, args);
     va_end(args);
+    putchar('\n');
+}
+
+void bi_print_property_bytes(const struct cli *cli, const char *name, const void *data, size_t size)
+{
+    print_name(cli, name);
+    bi_print_line(stdout, cli->out_terminal, data, size);
     putchar('\n');
 }

@@ -9,13 +9,21 @@
 
 #include <stdio.h>
 
-/* Bytes as they are; but on a terminal what could steer it is shown as \xNN. */
+/* Bytes as they are; but on a terminal what could steer it, and what is not UTF-8, is shown as \xNN.
+ * Newlines and tabs stay. */
 void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size);
+
+/* The same in one line: control characters are \n, \t, \r or \xNN, wherever it goes. Not on a
+ * terminal all other bytes are as they are. */
+void bi_print_line(FILE *to, bool terminal, const void *data, size_t size);
 
 /* At most width columns of the beginning of some bytes, in one line, without control characters;
  * "…" where something is cut. Answers how many columns were used. UTF-8 is counted as a terminal
  * shows it; what is not UTF-8 is shown as ".". to: at least 4 * width + 4 bytes. */
 size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size);
+
+/* How many columns a text takes. */
+size_t bi_print_width(const char *text);
 
 /* Colours, by meaning. bi_paint() is "" where there are none. */
 enum bi_paint {
@@ -32,24 +40,36 @@ enum bi_paint bi_paint_state(bide_state state);
 /* "1,234,567"; 32 bytes. And bytes as "1.5 MiB"; 32 bytes. */
 void bi_print_number(char *to, uint64_t number);
 void bi_print_size(char *to, uint64_t bytes);
+/* A number in the output: "1,234,567" on a terminal, 1234567 elsewhere. */
+void bi_print_count(const struct cli *cli, char *to, uint64_t number);
 
 /*
- * A table, printed when it is complete. Columns are as wide as they must be; on a terminal the last
- * one is cut at its edge. Not on a terminal: no colours, nothing cut, the same columns.
+ * A table. Columns are as wide as they must be; on a terminal the last one is cut at its edge. Not
+ * on a terminal: no colours, nothing cut, the same columns. A row is one line, whatever is in it.
  */
 struct table;
 #define BI_TABLE_COLUMNS 16
 
-/* heads: "TOPIC|>READY|>AGE", separated by |; > puts the column to the right. NULL: no memory. */
+/* heads: "TOPIC|>READY|>AGE", separated by |; > puts the column to the right. NULL: no memory,
+ * which the other calls take, and the last one says. */
 struct table *bi_table_new(const struct cli *cli, const char *heads);
 /* One more cell, copied; a row is complete when every column has one. */
 void bi_table_cell(struct table *table, enum bi_paint paint, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Prints and frees. BI_EXIT_OK, or says that there was not enough memory. */
+void bi_table_number(struct table *table, enum bi_paint paint, uint64_t number);
+/* One of any bytes: an excerpt on a terminal, all of them elsewhere. */
+void bi_table_bytes(struct table *table, enum bi_paint paint, const void *data, size_t size);
+/* Prints the rows that there are, and forgets them; the columns of those that follow are at least
+ * as wide. So a table of any length takes no more memory than a part of it. */
+void bi_table_flush(struct table *table);
+/* Prints what is left, and frees. BI_EXIT_OK, or says that there was not enough memory. */
 int bi_table_print(struct table *table);
 
 /* "name    value" lines, for one thing with many properties. */
 void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same of any bytes. */
+void bi_print_property_bytes(const struct cli *cli, const char *name, const void *data,
+                             size_t size);
 
 #endif

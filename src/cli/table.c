@@ -2,16 +2,18 @@
 /*
  * table.c - columns that are as wide as what stands in them.
  */
-#define _GNU_SOURCE /* vasprintf, wcswidth */
+#define _GNU_SOURCE /* vasprintf */
 #include "cli/print.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include <wchar.h>
 
-#define GAP 2
+#define GAP         2
+#define LAST_LEAST  8   /* columns that the last one has, however narrow the terminal */
+#define EXCERPT_MAX 500 /* columns: no terminal shows more */
 
 struct cell {
     char *text;
@@ -23,28 +25,13 @@ struct table {
     char *heads; /* taken apart: each ends with NUL */
     const char *head[BI_TABLE_COLUMNS];
     bool right[BI_TABLE_COLUMNS];
+    size_t widths[BI_TABLE_COLUMNS];
     size_t columns;
     struct cell *cells;
     size_t count, room;
+    bool headed; /* the heads are printed */
     bool failed;
 };
-
-/* How many columns of the terminal a text takes. */
-static size_t width_of(const char *text)
-{
-    size_t width = 0;
-    mbstate_t state = {0};
-    for (const char *at = text; *at != 0;) {
-        wchar_t c;
-        size_t size = mbrtowc(&c, at, strlen(at), &state);
-        if (size == (size_t)-1 || size == (size_t)-2)
-            return strlen(text);
-        int columns = wcwidth(c);
-        width += columns > 0 ? (size_t)columns : 0;
-        at += size;
-    }
-    return width;
-}
 
 struct table *bi_table_new(const struct cli *cli, const char *heads)
 {
@@ -57,11 +44,14 @@ struct table *bi_table_new(const struct cli *cli, const char *heads)
     }
     *table = (struct table){.cli = cli, .heads = copy};
     for (char *rest = copy, *head; (head = strsep(&rest, "|")) != NULL;) {
+        assert(table->columns < BI_TABLE_COLUMNS);
         table->right[table->columns] = head[0] == '>';
         table->head[table->columns++] = head + (head[0] == '>');
     }
     return table;
 }
+
+/* ---- cells ---- */
 
 static bool grow(struct table *table)
 {
@@ -76,46 +66,116 @@ static bool grow(struct table *table)
     return true;
 }
 
-void bi_table_cell(struct table *table, enum bi_paint paint, const char *format, ...)
+/* Takes the text, which is NULL when there was no memory for it. */
+static void take(struct table *table, enum bi_paint paint, char *text)
 {
-    va_list args;
-    char *text;
-    if (table == NULL || table->failed)
-        return;
-    va_start(args, format);
-    table->failed = !grow(table) || vasprintf(&text, format, args) < 0;
-    va_end(args);
-    if (!table->failed)
+    table->failed = text == NULL || !grow(table);
+    if (table->failed)
+        free(text);
+    else
         table->cells[table->count++] = (struct cell){text, paint};
 }
 
+/* The bytes in one line, in memory of their own; NULL: out of it. */
+static char *one_line(const struct table *table, const void *data, size_t size)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *to = open_memstream(&text, &length);
+    if (to == NULL)
+        return NULL;
+    bi_print_line(to, table->cli->out_terminal, data, size);
+    bool good = ferror(to) == 0;
+    if (fclose(to) == 0 && good)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static bool is_plain(const char *text)
+{
+    for (; *text != 0; text++)
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f)
+            return false;
+    return true;
+}
+
+void bi_table_cell(struct table *table, enum bi_paint paint, const char *format, ...)
+{
+    va_list args;
+    char *text = NULL;
+    if (table == NULL || table->failed)
+        return;
+    va_start(args, format);
+    int size = vasprintf(&text, format, args);
+    va_end(args);
+    if (size < 0)
+        text = NULL;
+    if (text != NULL && !is_plain(text)) {
+        char *shown = one_line(table, text, (size_t)size);
+        free(text);
+        text = shown;
+    }
+    take(table, paint, text);
+}
+
+void bi_table_number(struct table *table, enum bi_paint paint, uint64_t number)
+{
+    char text[32];
+    if (table == NULL)
+        return;
+    bi_print_count(table->cli, text, number);
+    bi_table_cell(table, paint, "%s", text);
+}
+
+void bi_table_bytes(struct table *table, enum bi_paint paint, const void *data, size_t size)
+{
+    char shown[4 * EXCERPT_MAX + 4];
+    if (table == NULL || table->failed)
+        return;
+    if (!table->cli->out_terminal) {
+        take(table, paint, one_line(table, data, size));
+        return;
+    }
+    bi_print_excerpt(shown, EXCERPT_MAX, data, size);
+    take(table, paint, strdup(shown));
+}
+
+/* ---- printing ---- */
+
+static void widen(struct table *table, size_t column, const char *text)
+{
+    size_t width = bi_print_width(text);
+    if (width > table->widths[column])
+        table->widths[column] = width;
+}
+
+static void measure(struct table *table)
+{
+    for (size_t i = 0; i < table->columns; i++)
+        widen(table, i, table->head[i]);
+    for (size_t i = 0; i < table->count; i++)
+        widen(table, i % table->columns, table->cells[i].text);
+}
+
 /* The room for the last column on a terminal; 0: as much as it wants. */
-static size_t last_room(const struct table *table, const size_t *widths)
+static size_t last_room(const struct table *table)
 {
     struct winsize window = {.ws_col = 0};
     size_t used = 0;
-    if (!table->cli->out_terminal || ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0)
+    if (!table->cli->out_terminal)
         return 0;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0)
+        window.ws_col = 80;
     for (size_t i = 0; i + 1 < table->columns; i++)
-        used += widths[i] + GAP;
-    return window.ws_col > used + 8 ? window.ws_col - used : 8;
+        used += table->widths[i] + GAP;
+    return window.ws_col > used + LAST_LEAST ? window.ws_col - used : LAST_LEAST;
 }
 
-static void measure(const struct table *table, size_t *widths)
-{
-    for (size_t i = 0; i < table->columns; i++)
-        widths[i] = width_of(table->head[i]);
-    for (size_t i = 0; i < table->count; i++) {
-        size_t width = width_of(table->cells[i].text);
-        if (width > widths[i % table->columns])
-            widths[i % table->columns] = width;
-    }
-}
-
-static void print_cell(const struct table *table, size_t column, const char *text, size_t width,
+static void print_cell(const struct table *table, size_t column, const char *text,
                        enum bi_paint paint)
 {
-    size_t own = width_of(text);
+    size_t own = bi_print_width(text), width = table->widths[column];
     bool last = column + 1 == table->columns;
     int pad = own < width ? (int)(width - own) : 0;
     const char *on = paint == BI_PAINT_OFF ? "" : bi_paint(table->cli, paint);
@@ -123,45 +183,66 @@ static void print_cell(const struct table *table, size_t column, const char *tex
         printf("%*s", GAP, "");
     if (table->right[column])
         printf("%*s", pad, "");
-    printf("%s%s%s", on, text, on[0] == 0 ? "" : bi_paint(table->cli, BI_PAINT_OFF));
+    fputs(on, stdout);
+    fputs(text, stdout);
+    fputs(on[0] == 0 ? "" : bi_paint(table->cli, BI_PAINT_OFF), stdout);
     if (!table->right[column] && !last)
         printf("%*s", pad, "");
     if (last)
         putchar('\n');
 }
 
-static void print_rows(const struct table *table)
+/* room: for the last column; cut: where it is cut, or NULL if it is not. */
+static void print_rows(struct table *table, size_t room, char *cut)
 {
-    size_t widths[BI_TABLE_COLUMNS];
-    measure(table, widths);
-    size_t room = last_room(table, widths);
-    char *cut = room == 0 ? NULL : malloc(4 * room + 4);
-    for (size_t i = 0; i < table->columns; i++)
-        print_cell(table, i, table->head[i], widths[i], BI_PAINT_HEAD);
+    size_t last = table->columns - 1;
+    if (cut != NULL && table->widths[last] > room)
+        table->widths[last] = room;
+    for (size_t i = 0; i < table->columns && !table->headed; i++)
+        print_cell(table, i, table->head[i], BI_PAINT_HEAD);
+    table->headed = true;
     for (size_t i = 0; i < table->count; i++) {
         size_t column = i % table->columns;
         const char *text = table->cells[i].text;
-        if (column + 1 == table->columns && cut != NULL) {
+        if (column == last && cut != NULL) {
             bi_print_excerpt(cut, room, text, strlen(text));
             text = cut;
         }
-        print_cell(table, column, text, widths[column], table->cells[i].paint);
+        print_cell(table, column, text, table->cells[i].paint);
     }
+}
+
+static void forget_rows(struct table *table)
+{
+    for (size_t i = 0; i < table->count; i++)
+        free(table->cells[i].text);
+    table->count = 0;
+}
+
+void bi_table_flush(struct table *table)
+{
+    if (table == NULL || table->failed)
+        return;
+    measure(table);
+    size_t room = last_room(table);
+    char *cut = room == 0 ? NULL : malloc(4 * room + 4);
+    table->failed = room != 0 && cut == NULL;
+    if (!table->failed)
+        print_rows(table, room, cut);
     free(cut);
+    forget_rows(table);
 }
 
 int bi_table_print(struct table *table)
 {
     static const struct cli nobody;
     int exit = BI_EXIT_OK;
+    bi_table_flush(table);
+    if (table == NULL || table->failed)
+        exit = bi_cli_failed(table == NULL ? &nobody : table->cli, BI_EXIT_FAILED, "out of memory");
     if (table == NULL)
-        return bi_cli_failed(&nobody, BI_EXIT_FAILED, "out of memory");
-    if (table->failed)
-        exit = bi_cli_failed(table->cli, BI_EXIT_FAILED, "out of memory");
-    else
-        print_rows(table);
-    for (size_t i = 0; i < table->count; i++)
-        free(table->cells[i].text);
+        return exit;
+    forget_rows(table);
     free(table->cells);
     free(table->heads);
     free(table);
