@@ -25,17 +25,25 @@ json_t *bi_record_stats(const bide_stats *stats);
 /* Adds bytes under a name, or under the name and _base64. */
 bool bi_record_bytes(json_t *object, const char *name, const void *data, size_t size);
 
+/* Writes a value and a newline; false when it could not be written. */
+bool bi_record_write(FILE *to, const json_t *value);
+
 /* Prints a value and a newline to standard output, and gives the value back. NULL is a lack of
  * memory. BI_EXIT_OK, or says what is wrong. */
 int bi_record_print(const struct cli *cli, json_t *value);
 
+/* Reads one JSON object, in which no name may be there twice. NULL with a sentence if it is none. */
+json_t *bi_record_parse(const char *text, size_t size, char *error);
+
 /*
  * Reads a job as bi_record_job() wrote it. Everything that it points to lies in the object, or in
- * the room, which grows as needed: free it by bi_record_room_free(). Unknown names, values of
- * another type, and what no job can have are refused with a sentence.
+ * the room: free it by bi_record_room_free(), whatever the answer. Unknown names, values of
+ * another type, and what no job can have are refused with a sentence. A topic and a body must be
+ * there; what else is not said is as a put has it.
  */
+#define BI_RECORD_PARTS 5
 struct record_room {
-    void *parts[4]; /* what was base64 */
+    void *parts[BI_RECORD_PARTS]; /* what was base64 */
 };
 bool bi_record_read(const json_t *object, bide_job *job, struct record_room *room, char *error);
 void bi_record_room_free(struct record_room *room);
