@@ -20,6 +20,7 @@
  *     bide_context_retry_in(...)          the same, after a given time
  *     bide_context_bury(...)              no use to try again: set aside, with the reason
  *     bide_context_snooze(...)            not now: again after a time, which is no failure
+ *     BIDE_GIVE_BACK                      not here: back at once, as if it had never been taken
  * or any other number, which is a retry with the sentence "the handler answered N"; if it is the
  * code of the last call that the handler made, with the sentence of that call. BIDE_RETRY,
  * BIDE_BURY and BIDE_SNOOZE may be returned without these calls: then there is no reason, and a
@@ -63,6 +64,7 @@ typedef enum bide_outcome {
     BIDE_RETRY = 100,
     BIDE_BURY = 101,
     BIDE_SNOOZE = 102,
+    BIDE_GIVE_BACK = 103,
 } bide_outcome;
 
 /* ---- what a handler can ask and say ---- */
@@ -124,6 +126,11 @@ BIDE_API int bide_context_result(bide_context *context, const void *data, size_t
 #define bide_context_result_as(context, name_, ...) \
     ((void)sizeof(bide_of_##name_), bide_result_of_##name_((context), __VA_ARGS__))
 
+/* How long the job is kept when the outcome is done, instead of its retain_ms; 0: not at all. A
+ * result is then seen although the put did not ask for one. BIDE_OK, which is BIDE_DONE;
+ * BIDE_EINVAL. */
+BIDE_API int bide_context_retain(bide_context *context, int64_t retain_ms);
+
 /* These keep the sentence (format may be NULL) and answer what the handler is to return. */
 BIDE_API int bide_context_retry(bide_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -141,7 +148,7 @@ typedef enum bide_work_kind {
     BIDE_WORK_RETRIED = 2,     /* failed; again in delay_ms */
     BIDE_WORK_BURIED = 3,      /* failed for good, or could not be read */
     BIDE_WORK_SNOOZED = 4,     /* again in delay_ms */
-    BIDE_WORK_INTERRUPTED = 5, /* given back because the worker stops */
+    BIDE_WORK_INTERRUPTED = 5, /* given back: the worker stops, or the handler said so */
     BIDE_WORK_CANCELLED = 6,   /* gone, as somebody wanted */
     BIDE_WORK_OVERRAN = 7,     /* the handler has passed its time limit, and runs on */
     BIDE_WORK_LOST = 8,        /* the answer was refused: the lease had run out */

@@ -83,7 +83,7 @@ static void set_fail(struct answer *answer, int64_t retry_in_ms)
 static void make_done(struct answer *answer, struct bide_context *context)
 {
     begin(answer, context);
-    if (context->job.retain_ms == 0) {
+    if (context->retain_ms == 0 || (context->retain_ms < 0 && context->job.retain_ms == 0)) {
         set_lease(answer, BIDE_OP_DELETE);
         return;
     }
@@ -91,7 +91,7 @@ static void make_done(struct answer *answer, struct bide_context *context)
     context->result = NULL;
     answer->op.kind = BIDE_OP_DONE;
     answer->op.finish = (bide_finish_item){
-        .id = answer->id, .token = answer->token, .keep = true, .retain_ms = BIDE_KEEP};
+        .id = answer->id, .token = answer->token, .keep = true, .retain_ms = context->retain_ms};
 }
 
 static void take_error(struct answer *answer, const struct bide_context *context)
@@ -125,6 +125,11 @@ static void make_snooze(struct answer *answer, struct bide_context *context)
                                                : FIRST_RETRY_MS);
 }
 
+static void make_back(struct answer *answer, struct bide_context *context)
+{
+    bi_answer_give_back(answer, context);
+}
+
 void bi_answer_give_back(struct answer *answer, const struct bide_context *context)
 {
     begin(answer, context);
@@ -139,10 +144,8 @@ struct outcome {
 static const struct outcome *find_outcome(int outcome)
 {
     static const struct outcome table[] = {
-        {BIDE_DONE, make_done},
-        {BIDE_RETRY, make_retry},
-        {BIDE_BURY, make_bury},
-        {BIDE_SNOOZE, make_snooze},
+        {BIDE_DONE, make_done},     {BIDE_RETRY, make_retry},    {BIDE_BURY, make_bury},
+        {BIDE_SNOOZE, make_snooze}, {BIDE_GIVE_BACK, make_back},
     };
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         if (table[i].outcome == outcome)
@@ -165,7 +168,7 @@ static void say_number(struct bide_context *context, int outcome)
 
 int bi_answer_outcome(struct bide_context *context, int outcome)
 {
-    if (outcome == BIDE_DONE || outcome == BIDE_SNOOZE)
+    if (outcome == BIDE_DONE || outcome == BIDE_SNOOZE || outcome == BIDE_GIVE_BACK)
         return outcome;
     bool known = find_outcome(outcome) != NULL;
     if (context->error_size == 0 && known)

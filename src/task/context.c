@@ -54,7 +54,7 @@ void bi_context_begin(struct bide_context *context)
     int64_t now = context->started = bi_clock_boot();
     int64_t limit_ms = entry->time_limit_ms;
     bool longer = limit_ms < 0 || limit_ms > context->job.ttr_ms;
-    context->again_ms = BIDE_KEEP;
+    context->again_ms = context->retain_ms = BIDE_KEEP;
     context->buries = false;
     context->layer = 0;
     context->body = (bide_slice){context->job.body, context->job.body_size};
@@ -347,6 +347,18 @@ int bide_context_result_type(bide_context *context, const bide_type *type, const
     code = bide_context_result(context, bide_buf_data(json), bide_buf_size(json));
     bide_buf_unref(json);
     return code;
+}
+
+int bide_context_retain(bide_context *context, int64_t retain_ms)
+{
+    bi_error_clear();
+    if (context == NULL)
+        return bi_error_set(BIDE_EINVAL, "context_retain: context is NULL");
+    if (retain_ms < 0 || retain_ms > BIDE_TIME_MAX_MS)
+        return bi_error_set(BIDE_EINVAL, "context_retain: retain_ms is %lld; 0 to %lld is allowed",
+                            (long long)retain_ms, (long long)BIDE_TIME_MAX_MS);
+    context->retain_ms = retain_ms;
+    return BIDE_OK;
 }
 
 __attribute__((format(printf, 2, 0))) static void keep_text(bide_context *context,

@@ -81,7 +81,8 @@ struct bide_context {
 
     /* What the handler said. */
     bool buries;
-    int64_t again_ms; /* BIDE_KEEP: by the backoff */
+    int64_t again_ms;  /* BIDE_KEEP: by the backoff */
+    int64_t retain_ms; /* BIDE_KEEP: as the put said */
     bide_buf *result;
     size_t error_size;
     char error[TASK_ERROR_SIZE];

@@ -227,7 +227,7 @@ static void tell_started(const struct bide_context *context)
 
 static bool is_failure(int outcome, int told)
 {
-    return outcome != BIDE_DONE && outcome != BIDE_SNOOZE && told != BIDE_REASON_STOPPING &&
+    return (outcome == BIDE_RETRY || outcome == BIDE_BURY) && told != BIDE_REASON_STOPPING &&
            told != BIDE_REASON_CANCELLED && told != BIDE_REASON_LEASE_LOST;
 }
 

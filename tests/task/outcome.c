@@ -78,6 +78,40 @@ static void a_result_is_gone_when_its_retention_is_over(void)
     NOT_BEFORE(start_us, 100);
 }
 
+static int answer_with_a_result_to_keep(bide_context *context, const bide_slice *body, void *arg)
+{
+    const struct crew *crew = arg;
+    CODE(bide_context_retain(context, -1), BIDE_EINVAL);
+    CODE(bide_context_retain(context, BIDE_TIME_MAX_MS + 1), BIDE_EINVAL);
+    CODE(bide_context_retain(NULL, 1), BIDE_EINVAL);
+    CODE(bide_context_retain(context, crew->number), BIDE_OK);
+    return bide_context_result(context, body->data, body->size);
+}
+
+static void a_handler_may_say_how_long_its_result_is_kept(void)
+{
+    struct crew *crew = new_crew_of(answer_with_a_result_to_keep, NULL);
+    crew->number = HOUR_MS;
+    uint64_t id = give(crew, "echo");
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->state, BIDE_STATE_DONE);
+    TEXT(job->result, job->result_size, "echo");
+    BETWEEN(job->left_ms, HOUR_MS - PATIENCE_MS, HOUR_MS);
+}
+
+static void a_handler_may_say_that_nothing_is_kept(void)
+{
+    struct crew *crew = new_crew_of(answer_with_a_result_to_keep, NULL);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.retain_ms = HOUR_MS;
+    uint64_t id = give_as(crew, "echo", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+}
+
 static int answer_result_and_fail(bide_context *context, const bide_slice *body, void *arg)
 {
     (void)body;
@@ -357,6 +391,30 @@ static void a_snoozed_job_has_not_failed(void)
     BETWEEN(job->left_ms, HOUR_MS - PATIENCE_MS, HOUR_MS);
 }
 
+/* ---- give back ---- */
+
+static int give_back_until(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    EQ(bide_context_attempt(context), 1);
+    return enter(arg) < 4 ? BIDE_GIVE_BACK : bide_context_snooze(context, HOUR_MS);
+}
+
+static void a_job_that_is_given_back_is_ready_at_once_and_nothing_is_counted(void)
+{
+    struct crew *crew = new_crew_of(give_back_until, NULL);
+    bide_put_options options = with_retries(0);
+    uint64_t id = give_as(crew, "body", &options);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_SNOOZED, 1);
+    STORY(crew, id, "started interrupted started interrupted started interrupted started snoozed");
+    const bide_job *job = stat_job(crew->queue, id);
+    EQ(job->failures, 0);
+    EQ(job->fails, 0);
+    EQ(job->releases, 1);
+    CHECK(job->last_error == NULL);
+}
+
 /* ---- attempts ---- */
 
 static int count_attempts(bide_context *context, const bide_slice *body, void *arg)
@@ -418,6 +476,8 @@ static const struct test tests[] = {
     TEST(a_result_of_a_job_that_retains_none_is_seen_by_nobody),
     TEST(a_job_that_retains_and_leaves_no_result_is_done),
     TEST(a_result_is_gone_when_its_retention_is_over),
+    TEST(a_handler_may_say_how_long_its_result_is_kept),
+    TEST(a_handler_may_say_that_nothing_is_kept),
     TEST(a_result_without_done_is_no_result),
     TEST(what_is_returned_counts),
     TEST(a_retry_comes_again_after_the_backoff),
@@ -434,6 +494,7 @@ static const struct test tests[] = {
     TEST(a_time_to_retry_does_not_save_a_job_whose_retries_are_used_up),
     TEST(snooze_comes_again_after_the_time_and_is_no_failure),
     TEST(a_snoozed_job_has_not_failed),
+    TEST(a_job_that_is_given_back_is_ready_at_once_and_nothing_is_counted),
     TEST(attempts_are_counted_and_the_last_one_knows),
     TEST(without_a_limit_no_attempt_is_the_last),
     TEST(a_kick_begins_to_count_attempts_anew),
