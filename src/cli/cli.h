@@ -50,8 +50,9 @@ struct cli {
 
     bool out_terminal; /* standard output is one */
     bool err_terminal;
-    bide *queue;            /* open, unless the verb is BI_ALONE */
-    char shown[BI_URL_MAX]; /* its URL, without a password */
+    bide *queue;              /* open, unless the verb is BI_ALONE */
+    char reached[BI_URL_MAX]; /* its URL, for programs that we start */
+    char shown[BI_URL_MAX];   /* the same for people, without a password */
 };
 
 /* ---- saying what is wrong; each answers an exit code ---- */

@@ -119,9 +119,15 @@ int bi_reach_url(struct cli *cli, const char *url, bide **queue)
     return code == BIDE_OK ? BI_EXIT_OK : explain(cli, code, NULL);
 }
 
+static void remember(struct cli *cli, const char *url)
+{
+    snprintf(cli->reached, sizeof(cli->reached), "%s", url);
+    bi_url_show(cli->shown, url);
+}
+
 static int open_said(struct cli *cli, const char *url, const char *source)
 {
-    bi_url_show(cli->shown, url);
+    remember(cli, url);
     int code = open_at(cli, url, &cli->queue);
     return code == BIDE_OK ? BI_EXIT_OK : explain(cli, code, source);
 }
@@ -131,7 +137,7 @@ static bool open_found(struct cli *cli, const char *url)
 {
     if (open_at(cli, url, &cli->queue) != BIDE_OK)
         return false;
-    bi_url_show(cli->shown, url);
+    remember(cli, url);
     bi_cli_detail(cli, "the queue is %s", cli->shown);
     return true;
 }
