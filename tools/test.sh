@@ -32,6 +32,7 @@ fuzz        800  every fuzz target for 10 seconds
 serverbench 120  the benchmarks of servers and workers run, and say what they lack
 interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   600  bided as a program: flags, file, sockets, signals, log, privileges
+cli         480  bide as a program: every verb, on every kind of queue
 robust      480  bided in rough hands: storms, clients that do not read, babble, kill -9
 taskfault   480  worker processes that die and stop; servers and disks that are away
 bare        600  without SQLite and JSON: builds, has the queue in memory and tasks of bytes
@@ -242,6 +243,8 @@ step_interop() {
 }
 
 step_operation() { build_gcc && check_counted build-gcc/operation; }
+
+step_cli() { build_gcc && run_parts build-gcc/cli; }
 
 step_taskfault() { build_gcc && run_parts build-gcc/taskfault --server build-gcc/bided; }
 

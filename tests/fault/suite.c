@@ -39,6 +39,8 @@ static void run_here(const struct apart *apart, struct trace *trace)
     if (running->begin != NULL)
         running->begin();
     apart->body();
+    if (running->end != NULL)
+        running->end();
     fflush(stdout);
 }
 
@@ -49,6 +51,8 @@ static void run_test(const char *theme, const struct test *test, const struct se
     char folder[PATH_MAX + 8];
     struct apart apart = {*running->subject, theme, test->name, run_here, test->run};
     bool passed = run_apart(&apart, trace, settings->timeout_s);
+    if (running->sweep != NULL)
+        running->sweep();
     snprintf(folder, sizeof folder, "%s/test", base);
     remove_folder(folder);
     if (passed)
@@ -56,7 +60,8 @@ static void run_test(const char *theme, const struct test *test, const struct se
     else
         tally->failed++;
     if (passed && settings->verbose)
-        printf("ok   %s/%s (%" PRId64 " ms)\n", theme, test->name, (clock_us() - start_us) / 1000);
+        printf("ok   %s %s/%s (%" PRId64 " ms)\n", *running->subject, theme, test->name,
+               (clock_us() - start_us) / 1000);
 }
 
 /* Is the next test one of those to run? */
@@ -69,20 +74,29 @@ static bool selected(struct settings *settings, const char *theme, const char *n
     return !settings->filter || strstr(full, settings->filter);
 }
 
+static void run_theme(const struct theme *theme, struct settings *settings, struct trace *trace,
+                      struct tally *tally)
+{
+    for (size_t i = 0; i < theme->count; i++) {
+        const struct test *test = &theme->tests[i];
+        if (!selected(settings, theme->name, test->name))
+            continue;
+        if (!settings->list)
+            run_test(theme->name, test, settings, trace, tally);
+        else if (running->place_count > 0)
+            printf("%s %s/%s\n", *running->subject, theme->name, test->name);
+        else
+            printf("%s/%s\n", theme->name, test->name);
+    }
+}
+
 static void run_all(struct settings *settings, struct trace *trace, struct tally *tally)
 {
-    for (size_t i = 0; i < running->theme_count; i++) {
-        const struct theme *theme = running->themes[i];
-        for (size_t j = 0; j < theme->count; j++) {
-            const struct test *test = &theme->tests[j];
-            if (!selected(settings, theme->name, test->name))
-                continue;
-            if (settings->list)
-                printf("%s/%s\n", theme->name, test->name);
-            else
-                run_test(theme->name, test, settings, trace, tally);
-        }
-    }
+    size_t places = running->place_count > 0 ? running->place_count : 1;
+    for (size_t place = 0; place < places; place++)
+        for (size_t i = 0; i < running->theme_count; i++)
+            if (running->place_count == 0 || running->choose(place, running->themes[i]))
+                run_theme(running->themes[i], settings, trace, tally);
 }
 
 static bool parse(int argc, char **argv, struct settings *settings)

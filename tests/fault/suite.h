@@ -21,8 +21,16 @@ struct suite {
     const char *folder; /* where the folders are made; NULL: in the usual place */
     /* Takes an argument that is not the suite's, with its value; may be NULL. */
     bool (*argument)(const char *name, const char *value);
-    /* In the process of each test, before it; may be NULL. */
+    /* In the process of each test, before it and after it; may be NULL. */
     void (*begin)(void);
+    void (*end)(void);
+    /* When tests are run in several places, one after the other: how many there are, and the choice
+     * of one, which is also said in *subject. False: the theme is not for that place. 0 and NULL:
+     * every test is run once. */
+    size_t place_count;
+    bool (*choose)(size_t place, const struct theme *theme);
+    /* In the process of the suite, after each test, whatever became of it; may be NULL. */
+    void (*sweep)(void);
 };
 
 /* All of main(), but for what the program has to say before: --filter, --list, --timeout, -v and what

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * main.c - the tests of the command line, as a program; see ../fault/suite.h.
+ *
+ * The suite adopts what its tests leave behind (a server that bide has started goes on when bide
+ * ends), and ends it after each test.
+ */
+#include "../fault/suite.h"
+#include "cli_test.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Run at every place, with a queue. */
+static const struct theme *const everywhere[] = {
+    &frame_theme,
+};
+
+/* Run once. */
+static const struct theme *const once[] = {
+    &usage_theme,
+};
+
+static const char *const places[] = {
+    [NOWHERE] = "bide",
+    [AT_FILE] = "sqlite",
+    [AT_MEMORY] = "bided",
+    [AT_SERVED_FILE] = "bided-sqlite",
+    [AT_BEANSTALKD] = "beanstalkd",
+};
+
+static const char usage[] =
+    "usage: cli [--programs FOLDER] [--at PLACE] [--filter TEXT] [--list] [--timeout SECONDS]\n"
+    "           [--part K/N] [-v]\n"
+    "\n"
+    "Checks the command line bide, as a program, on every kind of queue.\n"
+    "  --programs FOLDER  where bide and bided are (beside this program)\n"
+    "  --at PLACE         only with the queue at bide (no queue, or the verb's own), sqlite,\n"
+    "                     bided, bided-sqlite, beanstalkd\n"
+    "  --filter TEXT      only tests whose theme/name contains TEXT\n"
+    "  --list             print the names of the tests and run none\n"
+    "  --timeout SECONDS  a test that takes longer has hung (120)\n"
+    "  --part K/N         only the K-th of N parts, for several runs at a time\n"
+    "  -v                 name the tests that pass, too\n";
+
+static const char *programs;
+static const char *only_at;
+static const char *subject;
+
+static bool take_argument(const char *name, const char *value)
+{
+    if (strcmp(name, "--programs") == 0)
+        programs = value;
+    else if (strcmp(name, "--at") == 0)
+        only_at = value;
+    else
+        return false;
+    return true;
+}
+
+static bool contains(const struct theme *const *list, size_t count, const struct theme *theme)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == theme)
+            return true;
+    return false;
+}
+
+static bool choose(size_t place, const struct theme *theme)
+{
+    subject = places[place];
+    server_choose((enum place_kind)place);
+    if (only_at != NULL && strcmp(only_at, subject) != 0)
+        return false;
+    return place == NOWHERE ? contains(once, COUNT(once), theme)
+                            : contains(everywhere, COUNT(everywhere), theme);
+}
+
+static void begin_test(void)
+{
+    children_begin(programs, CLI_SOURCES);
+}
+
+/* Ends all children that there are, which are those that tests have left, and theirs. */
+static void sweep(void)
+{
+    char path[64], list[4096];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    for (;;) {
+        FILE *file = fopen(path, "r");
+        size_t size = file == NULL ? 0 : fread(list, 1, sizeof(list) - 1, file);
+        if (file != NULL)
+            fclose(file);
+        list[size] = 0;
+        if (size == 0)
+            return;
+        char *rest = list;
+        for (pid_t pid; (pid = (pid_t)strtol(rest, &rest, 10)) > 0;)
+            kill(pid, SIGKILL);
+        while (waitpid(-1, NULL, 0) > 0)
+            continue;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct theme *all[COUNT(everywhere) + COUNT(once)];
+    static char beside[PATH_MAX];
+    memcpy(all, everywhere, sizeof(everywhere));
+    memcpy(all + COUNT(everywhere), once, sizeof(once));
+    snprintf(beside, sizeof(beside), "%s", argv[0]);
+    programs = dirname(beside);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const struct suite suite = {.name = "cli",
+                                .subject = &subject,
+                                .usage = usage,
+                                .themes = all,
+                                .theme_count = COUNT(all),
+                                .timeout_s = 120,
+                                .folder = "/tmp", /* paths of unix sockets are short */
+                                .argument = take_argument,
+                                .begin = begin_test,
+                                .end = server_end,
+                                .place_count = COUNT(places),
+                                .choose = choose,
+                                .sweep = sweep};
+    return suite_main(&suite, argc, argv);
+}

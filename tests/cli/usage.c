@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* usage.c - help, and what is said about command lines that make no sense. */
+#include "cli_test.h"
+
+#include <string.h>
+
+static void without_a_verb_the_help_goes_to_standard_error(void)
+{
+    static const char *const none[] = {NULL};
+    struct child *child = ends_list_at(HERE, 2, NULL, 0, none);
+    SILENT(child->out);
+    HAS(child->err, "Use: bide [FLAGS] VERB");
+}
+
+static void help_goes_to_standard_output(void)
+{
+    struct child *child = ends(0, "help");
+    HAS(child->out, "Use: bide [FLAGS] VERB");
+    SILENT(child->err);
+    SAYS(ends(0, "--help")->out, child->out.text);
+    SAYS(ends(0, "-h")->out, child->out.text);
+}
+
+static void the_version_is_that_of_the_library(void)
+{
+    SAYS(ends(0, "--version")->out, "bide " BIDE_VERSION "\n");
+    SAYS(ends(0, "-V")->out, "bide " BIDE_VERSION "\n");
+    SAYS(ends(0, "put", "--version")->out, "bide " BIDE_VERSION "\n");
+}
+
+static void an_unknown_verb_is_told_with_the_nearest(void)
+{
+    HAS(ends(2, "reserv")->err, "bide: there is no verb \"reserv\"; did you mean reserve?\n");
+    HAS(ends(2, "tpoics")->err, "did you mean topics?");
+    HAS(ends(2, "help", "pu")->err, "there is no verb \"pu\"; did you mean put?");
+    struct child *child = ends(2, "xyzzyxyzzy");
+    HAS(child->err, "bide: there is no verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
+    SILENT(child->out);
+}
+
+static const struct test tests[] = {
+    TEST(without_a_verb_the_help_goes_to_standard_error),
+    TEST(help_goes_to_standard_output),
+    TEST(the_version_is_that_of_the_library),
+    TEST(an_unknown_verb_is_told_with_the_nearest),
+};
+
+const struct theme usage_theme = {"usage", tests, COUNT(tests)};
