@@ -13,16 +13,16 @@ static const char before[] =
     "\n"
     "A job queue for work that happens later.\n"
     "\n"
-    "  bide put email 'hello'                     put a job into the topic \"email\"\n"
-    "  bide work email -- ./send                  run ./send for each job, body on its input\n"
+    "  bide put email 'hello'                     put a job into a topic\n"
+    "  bide work email -- ./send                  run ./send for each job\n"
     "  bide put email --delay 1h30m < letter.txt  one that is ready later\n"
     "  bide top                                   watch\n";
 
 static const char after[] =
     "\n"
-    "The queue is that of --url, of $BIDE_URL, or of the config file; else the server on this\n"
-    "machine, or one of your own, which is then started. \"bide help VERB\" says more; so does\n"
-    "\"man bide\".\n";
+    "The queue is that of --url, of $BIDE_URL, or of the config file; else the\n"
+    "server on this machine, or one of your own, which is then started.\n"
+    "\"bide help VERB\" says more, and so does \"man bide\".\n";
 
 static void print_flags(FILE *to, const struct flag *flags)
 {
