@@ -31,10 +31,14 @@ for target in "$@"; do
         continue
     fi
     mkdir -p "build-fuzz/corpus/$target" build-fuzz/found
+    seeds=()
+    if [ -d "fuzz/seeds/$target" ]; then
+        seeds=("fuzz/seeds/$target")
+    fi
     echo "fuzz_$target, $seconds seconds"
     if "${run[@]}" "build-fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 \
         -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
-        -artifact_prefix="build-fuzz/found/$target-" "build-fuzz/corpus/$target"; then
+        -artifact_prefix="build-fuzz/found/$target-" "build-fuzz/corpus/$target" "${seeds[@]}"; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))

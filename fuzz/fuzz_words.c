@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fuzz_words - what people write on a command line: durations, moments, sizes, numbers, excerpts of
+ * bodies. What is refused has a reason; what is read lies within its limits, and a duration or
+ * moment that is said back is the same when it is read again, as far as it was said.
+ */
+#include "cli/flag.h"
+#include "cli/print.h"
+#include "cli/when.h"
+#include "fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void read_duration(const char *text)
+{
+    char error[BI_SENTENCE_SIZE] = "", said[BI_WHEN_SIZE];
+    int64_t ms = -7, same = -7;
+    if (!bi_duration_read(text, &ms, error)) {
+        must(error[0] != 0 && ms == -7);
+        return;
+    }
+    must(ms >= 0 && ms <= BIDE_TIME_MAX_MS);
+    bi_duration_say(said, ms);
+    must(bi_duration_read(said, &same, error));
+    must(same <= ms && (ms < 60000 ? ms - same < 1000 : ms - same <= ms / 24));
+}
+
+static void read_moment(const char *text)
+{
+    char error[BI_SENTENCE_SIZE] = "", stamp[BI_WHEN_SIZE], said[BI_WHEN_SIZE];
+    const int64_t now = INT64_C(1794700000123);
+    int64_t at = -7, same = -7;
+    if (!bi_moment_read(text, now, &at, error)) {
+        must(error[0] != 0 && at == -7);
+        return;
+    }
+    must(at >= 0 && at <= BIDE_WHEN_MAX_MS);
+    bi_moment_stamp(stamp, at);
+    must(bi_moment_read(stamp, now, &same, error) && same == at);
+    bi_moment_say(said, at);
+    bi_moment_confirm(said, at, now);
+    must(strlen(said) < BI_WHEN_SIZE);
+}
+
+static void read_others(const char *text)
+{
+    static bi_flag_read *const readers[] = {bi_read_count,   bi_read_id,   bi_read_priority,
+                                            bi_read_retries, bi_read_size, bi_read_timeout};
+    for (size_t i = 0; i < sizeof(readers) / sizeof(readers[0]); i++) {
+        char error[BI_SENTENCE_SIZE] = "";
+        uint64_t value = 0;
+        must(readers[i](text, &value, error) == (error[0] == 0));
+    }
+    char error[BI_SENTENCE_SIZE] = "";
+    bide_state state;
+    must(bi_read_state(text, &state, error) == (error[0] == 0));
+}
+
+static void show(const uint8_t *data, size_t size)
+{
+    char excerpt[4 * 20 + 4];
+    size_t width = size == 0 ? 0 : data[0] % 21;
+    must(bi_print_excerpt(excerpt, width, data, size) <= width);
+    must(strlen(excerpt) < sizeof(excerpt));
+    for (const char *at = excerpt; *at != 0; at++)
+        must((unsigned char)*at >= 0x20 && *at != 0x7f);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *text = malloc(size + 1);
+    must(text != NULL);
+    if (size > 0)
+        memcpy(text, data, size);
+    text[size] = 0;
+    setenv("TZ", "Europe/Berlin", 1);
+    read_duration(text);
+    read_moment(text);
+    read_others(text);
+    show(data, size);
+    free(text);
+    return 0;
+}
