@@ -182,12 +182,15 @@ static bool reader_has_gone(void)
 
 int bi_cli_flush(const struct cli *cli)
 {
+    static int exit = BI_EXIT_OK; /* that it failed is said once */
     errno = 0;
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return BI_EXIT_OK;
+    if (exit != BI_EXIT_OK || (fflush(stdout) == 0 && !ferror(stdout)))
+        return exit;
     if (errno == EPIPE || reader_has_gone())
-        return BI_EXIT_PIPE;
-    if (errno == 0)
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "not all of the output could be written");
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
+        exit = BI_EXIT_PIPE;
+    else if (errno == 0)
+        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "not all of the output could be written");
+    else
+        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
+    return exit;
 }
