@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * put_feed.c - where the jobs of `bide put` come from.
+ *
+ * What is read in pieces is put in full batches while there is more to read. When the input pauses,
+ * what has gathered is put as soon as nothing is on its way: so a producer that writes a line a
+ * second has it put at once, and a fast one is not slowed down by small batches.
+ */
+#include "cli/interrupt.h"
+#include "cli/put_run.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+bool bi_put_ends(const struct put_run *run)
+{
+    return bi_interrupted() || bi_puts_stopped(run->puts) || run->stops || ferror(stdout);
+}
+
+static void say_failure(struct put_run *run, uint64_t number, int error)
+{
+    char sentence[BI_SENTENCE_SIZE];
+    if (bi_interrupted())
+        return;
+    if (error == EFBIG)
+        bi_refuse(sentence, "this is more than 1 GiB, which no queue takes");
+    else
+        bi_refuse(sentence, "it cannot be read: %s", strerror(error));
+    bi_put_bad(run, number, sentence);
+}
+
+/* ---- pieces ---- */
+
+static void add_json(struct put_run *run, uint64_t number, bide_slice piece)
+{
+    struct put_line line;
+    char error[BI_SENTENCE_SIZE];
+    int64_t now_ms = bi_clock_wall() / 1000;
+    if (!bi_putline_read(piece, &run->options, now_ms, &line, error)) {
+        bi_put_bad(run, number, error);
+    } else if (line.topic_size == 0 && run->topic.size == 0) {
+        bide_buf_unref(line.body);
+        bi_put_bad(run, number, "there is no \"topic\", and none was given");
+    } else {
+        bi_puts_add_line(run->puts, number, &line);
+    }
+}
+
+static bool is_blank(bide_slice piece)
+{
+    const char *text = piece.data;
+    for (size_t i = 0; i < piece.size; i++)
+        if (strchr(" \t\r", text[i]) == NULL || text[i] == 0)
+            return false;
+    return true;
+}
+
+static void add_piece(struct put_run *run, uint64_t number, bide_slice piece)
+{
+    if (run->form == BI_PUT_JSON) {
+        if (!is_blank(piece))
+            add_json(run, number, piece);
+        return;
+    }
+    if (piece.size == 0 && run->skip_empty)
+        return;
+    bide_buf *body = bide_buf_new(piece.data, piece.size);
+    if (body == NULL)
+        bi_put_bad(run, number, "this needs more memory than there is");
+    else
+        bi_puts_add(run->puts, number, body);
+}
+
+/* Until there is something to read, or a reason to end. */
+static void pause_for(struct put_run *run, const struct input *input)
+{
+    while (!bi_put_ends(run)) {
+        bool flying = bi_puts_flying(run->puts);
+        if (!flying && bi_puts_gathered(run->puts) > 0) {
+            bi_puts_launch(run->puts);
+            continue;
+        }
+        fflush(stdout);
+        struct pollfd fds[] = {
+            {.fd = input->fd, .events = POLLIN},
+            {.fd = bi_interrupt_fd(), .events = POLLIN},
+            {.fd = flying ? bi_puts_fd(run->puts) : -1, .events = POLLIN},
+        };
+        if (poll(fds, 3, -1) < 0 && errno != EINTR)
+            return;
+        if (fds[2].revents != 0)
+            bi_puts_look(run->puts);
+        if (fds[0].revents != 0)
+            return;
+    }
+}
+
+/* False when there is nothing to go on with. */
+static bool read_more(struct put_run *run, struct input *input)
+{
+    if (!bi_input_waits(input))
+        pause_for(run, input);
+    if (bi_put_ends(run))
+        return false;
+    if (bi_input_fill(input) || errno == EINTR || errno == EAGAIN)
+        return true;
+    say_failure(run, input->number + 1, errno);
+    run->failed = true;
+    return false;
+}
+
+static void feed_pieces(struct put_run *run, int fd)
+{
+    struct input input;
+    bide_slice piece;
+    bool more = true;
+    bi_input_begin(&input, fd, run->form == BI_PUT_NULLS ? '\0' : '\n', BI_INPUT_PIECE);
+    while (more && !bi_put_ends(run)) {
+        enum bi_piece found = bi_input_next(&input, &piece);
+        if (found == BI_PIECE_THERE)
+            add_piece(run, input.number, piece);
+        else if (found == BI_PIECE_TOO_LONG)
+            bi_put_bad(run, input.number,
+                       "this is longer than 64 MiB; put it as a --file of its own");
+        else
+            more = found == BI_PIECE_NONE && read_more(run, &input);
+    }
+    /* What stands before a line that is refused is put; what was read, and not sent when the end was
+     * wanted, is not. */
+    if (bi_interrupted() || bi_puts_stopped(run->puts) || ferror(stdout))
+        bi_puts_abandon(run->puts);
+    else
+        bi_puts_finish(run->puts);
+    bi_input_end(&input);
+}
+
+/* ---- files ---- */
+
+static void feed_whole(struct put_run *run, int fd, uint64_t number)
+{
+    bide_buf *body;
+    if (bi_input_whole(fd, &body))
+        bi_puts_add(run->puts, number, body);
+    else
+        say_failure(run, number, errno);
+}
+
+static void feed_from(struct put_run *run, int fd, uint64_t number)
+{
+    if (isatty(fd))
+        bi_cli_note(run->cli, "Reading from the terminal; end with Ctrl-D on a line of its own.");
+    if (run->form == BI_PUT_WHOLE)
+        feed_whole(run, fd, number);
+    else
+        feed_pieces(run, fd);
+}
+
+static void feed_file(struct put_run *run, const char *name, uint64_t number)
+{
+    bool is_stdin = strcmp(name, "-") == 0;
+    run->file = is_stdin ? NULL : name;
+    run->account = (struct account){.sure = 0};
+    int fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        say_failure(run, run->form == BI_PUT_WHOLE ? number : 0, errno);
+    else
+        feed_from(run, fd, number);
+    if (fd >= 0 && !is_stdin)
+        close(fd);
+    if (run->form != BI_PUT_WHOLE)
+        bi_put_said(run);
+}
+
+void bi_put_feed(struct put_run *run)
+{
+    if (run->body != NULL) {
+        bide_buf *body = bide_buf_new(run->body, strlen(run->body));
+        if (body == NULL)
+            bi_put_bad(run, 1, "this needs more memory than there is");
+        else
+            bi_puts_add(run->puts, 1, body);
+    }
+    for (size_t i = 0; i < run->file_count && !bi_put_ends(run); i++)
+        feed_file(run, run->files[i], i + 1);
+    if (run->form == BI_PUT_WHOLE && !bi_interrupted())
+        bi_puts_finish(run->puts);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * put_run - one run of `bide put`: from where jobs come, and what is said of them.
+ */
+#ifndef BI_PUT_RUN_H
+#define BI_PUT_RUN_H
+
+#include "cli/account.h"
+#include "cli/input.h"
+#include "cli/progress.h"
+#include "cli/puts.h"
+
+enum put_form {
+    BI_PUT_WHOLE, /* a body is an argument, a file, or all of standard input */
+    BI_PUT_LINES,
+    BI_PUT_NULLS,
+    BI_PUT_JSON,
+};
+
+struct put_run {
+    const struct cli *cli;
+    enum put_form form;
+    bide_slice topic; /* may be empty with BI_PUT_JSON */
+    bide_put_options options;
+    const char *const *files; /* "-": standard input */
+    size_t file_count;        /* 0: standard input, or the body */
+    const char *body;         /* the argument; NULL: none */
+    bool skip_empty, stop_on_error;
+    bool shows_ids;
+    bool waits; /* for the results */
+
+    struct puts *puts;
+    struct account account; /* of the file that is being read */
+    struct progress progress;
+    const char *file; /* that is being read; NULL: standard input */
+    uint64_t in, refused;
+    int exit;      /* of the first job that was refused, or could not be put */
+    bool failed;   /* it was for a reason that others do not escape */
+    bool stops;    /* by stop_on_error */
+    uint64_t *ids; /* of the jobs, for whoever waits for them; as many as there are bodies */
+    int64_t began_us;
+};
+
+/* Puts all that there is. Answers an exit code; everything has been said. */
+int bi_put_run(struct put_run *run);
+
+/* ---- between put_feed.c and put_tell.c ---- */
+
+/* Reads everything, and adds it to run->puts. */
+void bi_put_feed(struct put_run *run);
+/* Is there a reason not to go on? */
+bool bi_put_ends(const struct put_run *run);
+
+/* What became of a job. */
+bi_puts_told bi_put_told;
+/* Something is wrong with a line, or a file (number: which), before it became a job. */
+void bi_put_bad(struct put_run *run, uint64_t number, const char *sentence);
+/* All of a file has been read, or the reading ends: says where, if it is not at its end. */
+void bi_put_said(struct put_run *run);
+/* How many jobs it was, at the end. Answers the exit code. */
+int bi_put_summary(struct put_run *run);
+
+#endif
