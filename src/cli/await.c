@@ -119,7 +119,7 @@ static int say(struct waiting *waiting, const bide_op *op)
     if (op->status == BIDE_CLOSED && bi_interrupted())
         return bi_interrupt_exit();
     if (op->status == BIDE_TIMED_OUT)
-        return bi_cli_refused(waiting->cli, subject, op->status, "is not done yet");
+        return bi_cli_refused(waiting->cli, subject, op->status, "it is not done yet");
     return bi_cli_refused(waiting->cli, subject, op->status, op->error);
 }
 

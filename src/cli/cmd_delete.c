@@ -1,16 +1,50 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/each.h"
 #include "cli/verb.h"
+
+static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+{
+    (void)each;
+    op->kind = BIDE_OP_DELETE;
+    op->lease = (bide_lease_args){.id = id, .token = token};
+}
+
+static struct each each = {.did = "deleted", .aim = aim};
+
+static const struct flag flags[] = {
+    BI_FLAG_ID('t', "token", "TOKEN", &each.token, "of the lease, as \"bide reserve\" printed it"),
+    BI_FLAGS_END,
+};
+
+static const char details[] =
+    "Without a token it deletes jobs that nobody works on; one that is reserved is refused. With\n"
+    "the token of its lease the job's work is finished, and it is forgotten.\n"
+    "\n"
+    "With - the ids are lines of standard input, each with its token behind it if it has one.\n"
+    "\n"
+    "  bide delete 12\n"
+    "  bide delete 12 --token 4294967301\n"
+    "  bide list email --state buried --json | jq .id | bide delete -\n";
+
+static int check(struct cli *cli)
+{
+    return bi_each_check(cli, &each);
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    return bi_each_run(cli, &each);
 }
 
 const struct verb bi_verb_delete = {
     .name = "delete",
     .group = BI_GROUP_LEASE,
-    .usage = "",
-    .summary = "",
+    .usage = "ID...|-",
+    .summary = "delete jobs: finished, or not wanted any more",
+    .details = details,
+    .flags = flags,
+    .least = 1,
     .most = BI_WORDS_MAX,
+    .check = check,
     .run = run,
 };

@@ -1,16 +1,103 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/each.h"
+#include "cli/print.h"
+#include "cli/record.h"
 #include "cli/verb.h"
+
+static bool by_id, delayed;
+static uint64_t most = UINT64_MAX;
+
+static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+{
+    (void)each;
+    (void)token;
+    op->kind = BIDE_OP_KICK_JOB;
+    op->lease = (bide_lease_args){.id = id};
+}
+
+static const struct each each = {.did = "kicked", .aim = aim};
+
+static const struct flag flags[] = {
+    BI_FLAG_ON('i', "id", &by_id, "the words are ids of jobs, buried or delayed"),
+    BI_FLAG_ON('d', "delayed", &delayed, "if none is buried: the delayed jobs, soonest first"),
+    BI_FLAGS_END,
+};
+
+static const char details[] =
+    "Makes the buried jobs of a topic ready, all of them or N, the one that was buried first\n"
+    "first, with their failures forgotten. Prints how many. The delayed jobs of a topic are only\n"
+    "kicked when that is asked for, and none is buried.\n"
+    "\n"
+    "With --id and - the ids are lines of standard input.\n"
+    "\n"
+    "  bide kick email\n"
+    "  bide kick email 10\n"
+    "  bide kick --id 12 13\n";
+
+static int check(struct cli *cli)
+{
+    char reason[BI_SENTENCE_SIZE];
+    if (by_id)
+        return delayed ? bi_cli_misused(cli, "--delayed is for a topic, not for --id")
+                       : bi_each_check(cli, &each);
+    if (cli->word_count > 2)
+        return bi_cli_misused(cli, "a topic and a number are enough; ids want --id");
+    if (cli->word_count == 2 && !bi_read_count(cli->words[1], &most, reason))
+        return bi_cli_misused(cli, "\"%.60s\" %s", cli->words[1], reason);
+    return BI_EXIT_OK;
+}
+
+static int print_count(const struct cli *cli, uint64_t count)
+{
+    char number[32];
+    bi_print_number(number, count);
+    if (cli->json)
+        return bi_record_print(cli, json_pack("{s:s, s:s, s:I}", "topic", cli->words[0], "verb",
+                                              "kick", "count", (json_int_t)count));
+    if (cli->out_terminal)
+        printf("%s job%s kicked\n", number, count == 1 ? "" : "s");
+    else
+        printf("%llu\n", (unsigned long long)count);
+    return BI_EXIT_OK;
+}
+
+/* The op goes on with delayed jobs when no buried ones are left, which would surprise whoever says
+ * it twice: so no more are kicked than are buried. */
+static int kick(const struct cli *cli)
+{
+    const char *topic = cli->words[0];
+    bide_topic_stats stats;
+    uint64_t count = 0;
+    int code = bide_topic_get_stats(cli->queue, topic, &stats);
+    if (code != BIDE_OK)
+        return bi_cli_answered(cli, code);
+    uint64_t there = stats.jobs.buried > 0 ? stats.jobs.buried : delayed ? stats.jobs.delayed : 0;
+    if (there > 0 && most > 0)
+        code = bide_kick(cli->queue, topic, there < most ? there : most, &count);
+    else if (most > 0 && !delayed && stats.jobs.delayed > 0)
+        bi_cli_note(cli, "no job of %s is buried; --delayed kicks those that are delayed: %llu",
+                    topic, (unsigned long long)stats.jobs.delayed);
+    int exit = bi_cli_answered(cli, code);
+    int printed = print_count(cli, count);
+    return exit == BI_EXIT_OK ? printed : exit;
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    if (by_id)
+        return bi_each_run(cli, &each);
+    return kick(cli);
 }
 
 const struct verb bi_verb_kick = {
     .name = "kick",
     .group = BI_GROUP_JOBS,
-    .usage = "",
-    .summary = "",
+    .usage = "TOPIC [N] | --id ID...|-",
+    .summary = "make buried (or delayed) jobs ready",
+    .details = details,
+    .flags = flags,
+    .least = 1,
     .most = BI_WORDS_MAX,
+    .check = check,
     .run = run,
 };

@@ -1,16 +1,65 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/each.h"
 #include "cli/verb.h"
+
+static int64_t priority = BIDE_KEEP;
+static int64_t delay_ms;
+static bool uncounted;
+
+static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+{
+    (void)each;
+    if (uncounted) {
+        op->kind = BIDE_OP_GIVE_BACK;
+        op->lease = (bide_lease_args){.id = id, .token = token};
+        return;
+    }
+    op->kind = BIDE_OP_RELEASE;
+    op->release =
+        (bide_release_args){.id = id, .token = token, .priority = priority, .delay_ms = delay_ms};
+}
+
+static struct each each = {.did = "released", .leased = true, .aim = aim};
+
+static const struct flag flags[] = {
+    BI_FLAG_ID('t', "token", "TOKEN", &each.token, "of the lease, as \"bide reserve\" printed it"),
+    BI_FLAG_DURATION('d', "delay", &delay_ms, "ready that much later"),
+    BI_FLAG_PRIORITY('p', "priority", &priority, "its new priority"),
+    BI_FLAG_ON(0, "uncounted", &uncounted, "as if it had never been begun: counts nothing"),
+    BI_FLAGS_END,
+};
+
+static const char details[] =
+    "Gives a reserved job back, for others to take; that is no failure. \"bide fail\" is for work\n"
+    "that went wrong.\n"
+    "\n"
+    "With - the jobs are lines of standard input: the id, a space, and the token.\n"
+    "\n"
+    "  bide release 12 --token 4294967301\n"
+    "  bide release 12 --token 4294967301 --delay 10m --priority 2000\n";
+
+static int check(struct cli *cli)
+{
+    if (uncounted && (delay_ms != 0 || priority != BIDE_KEEP))
+        return bi_cli_misused(cli, "--uncounted leaves a job as it was: no --delay, no --priority");
+    return bi_each_check(cli, &each);
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    int exit = bi_cli_need_leases(cli);
+    return exit == BI_EXIT_OK ? bi_each_run(cli, &each) : exit;
 }
 
 const struct verb bi_verb_release = {
     .name = "release",
     .group = BI_GROUP_LEASE,
-    .usage = "",
-    .summary = "",
-    .most = BI_WORDS_MAX,
+    .usage = "ID --token TOKEN | -",
+    .summary = "give a reserved job back",
+    .details = details,
+    .flags = flags,
+    .least = 1,
+    .most = 1,
+    .check = check,
     .run = run,
 };

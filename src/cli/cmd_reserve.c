@@ -1,16 +1,181 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/choice.h"
+#include "cli/interrupt.h"
+#include "cli/print.h"
+#include "cli/record.h"
 #include "cli/verb.h"
+#include "cli/when.h"
+
+#include <stdlib.h>
+
+static int64_t timeout_ms;
+static uint64_t most = 1;
+static bool by_id;
+static struct choice choice;
+static uint64_t ids[BI_WORDS_MAX];
+
+static const struct flag flags[] = {
+    BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms, "wait that long for a job, or forever"),
+    BI_FLAG_COUNT('n', "count", &most, "take up to N jobs, as many as are ready"),
+    BI_FLAG_STRATEGY('s', "strategy", &choice.strategy, "how to choose among topics"),
+    BI_FLAG_ON('i', "id", &by_id, "the words are ids of jobs, ready, delayed or buried"),
+    BI_FLAGS_END,
+};
+
+static const char details[] =
+    "Takes a job, and prints its body on standard output, and its id and the token of its lease\n"
+    "on standard error (with --json all of it on standard output). The job is yours until its\n"
+    "ttr is over: \"bide touch\" keeps it longer, \"bide done\", delete, release, fail or bury end\n"
+    "it, each with the --token. If the body cannot be written the job is given back.\n"
+    "\n"
+    "If no job is ready it does not wait unless --timeout says so, and the exit code is 4. Of\n"
+    "several jobs each body ends with a newline; --json tells them apart. \"bide work\" does all\n"
+    "this for a program.\n"
+    "\n"
+    "  bide reserve email\n"
+    "  bide reserve email letters --timeout 30s --json\n"
+    "  bide reserve urgent:9 other:1\n";
+
+static int check(struct cli *cli)
+{
+    char error[BI_SENTENCE_SIZE];
+    if (most < 1 || most > BIDE_BATCH_JOBS)
+        return bi_cli_misused(cli, "--count is from 1 to %d", BIDE_BATCH_JOBS);
+    if (by_id) {
+        for (size_t i = 0; i < cli->word_count; i++)
+            if (!bi_cli_id(cli, cli->words[i], &ids[i]))
+                return BI_EXIT_USAGE;
+        return BI_EXIT_OK;
+    }
+    if (!bi_choice_read(&choice, cli->words, cli->word_count, error))
+        return bi_cli_misused(cli, "%s", error);
+    return BI_EXIT_OK;
+}
+
+/* ---- printing ---- */
+
+static int print_job(const struct cli *cli, const bide_job *job, bool alone)
+{
+    const char *body = job->body;
+    bool ended = job->body_size > 0 && body[job->body_size - 1] == '\n';
+    if (cli->json) {
+        int exit = bi_record_print(cli, bi_record_job(job));
+        return exit == BI_EXIT_OK ? bi_cli_flush(cli) : exit;
+    }
+    bi_print_bytes(stdout, cli->out_terminal, job->body, job->body_size);
+    if (!alone || (cli->out_terminal && !ended))
+        putchar('\n');
+    return bi_cli_flush(cli);
+}
+
+/* The token is what the job can be answered with, so it is said with --quiet, too. */
+static void print_lease(const struct cli *cli, const bide_job *job)
+{
+    char left[BI_WHEN_SIZE];
+    bi_duration_say(left, job->left_ms);
+    if (!cli->json)
+        fprintf(stderr, "job %llu token %llu topic %s, yours for %s\n", (unsigned long long)job->id,
+                (unsigned long long)job->token, job->topic, left);
+}
+
+static void give_back(const struct cli *cli, const bide_job *jobs, size_t count)
+{
+    char subject[40];
+    for (size_t i = 0; i < count; i++) {
+        int code = bide_give_back(cli->queue, jobs[i].id, jobs[i].token);
+        snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)jobs[i].id);
+        if (code == BIDE_OK)
+            bi_cli_note(cli, "%s was given back", subject);
+        else
+            bi_cli_refused(cli, subject, code, bide_last_error());
+    }
+}
+
+/* Jobs whose bodies nobody has got are given back, from the first that cannot be printed on. */
+static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool alone)
+{
+    int exit = bi_interrupted() ? bi_interrupt_exit() : BI_EXIT_OK;
+    size_t printed = 0;
+    while (printed < count && exit == BI_EXIT_OK) {
+        exit = print_job(cli, &jobs[printed], alone);
+        if (exit == BI_EXIT_OK)
+            print_lease(cli, &jobs[printed++]);
+        else if (bi_interrupted())
+            exit = bi_interrupt_exit();
+    }
+    give_back(cli, jobs + printed, count - printed);
+    for (size_t i = 0; i < count; i++)
+        bide_job_clear(&jobs[i]);
+    return exit;
+}
+
+/* ---- taking ---- */
+
+static int refused(const struct cli *cli, const char *subject, int code)
+{
+    if (bi_interrupted() && code == BIDE_CLOSED)
+        return bi_interrupt_exit();
+    if (code == BIDE_TIMED_OUT && timeout_ms == 0)
+        return bi_cli_refused(cli, subject, code, "no job is ready; --timeout waits for one");
+    return bi_cli_refused(cli, subject, code, bide_last_error());
+}
+
+static int take_ids(const struct cli *cli)
+{
+    int worst = BI_EXIT_OK;
+    for (size_t i = 0; i < cli->word_count && !bi_interrupted(); i++) {
+        bide_job job;
+        char subject[40];
+        snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)ids[i]);
+        int code = bide_reserve_job(cli->queue, ids[i], &job);
+        int exit = code != BIDE_OK ? refused(cli, subject, code)
+                                   : print_jobs(cli, &job, 1, cli->word_count == 1);
+        if (exit == BI_EXIT_PIPE || (code == BIDE_OK && exit != BI_EXIT_OK))
+            return exit;
+        if (exit != BI_EXIT_OK)
+            worst = cli->word_count == 1 ? exit : BI_EXIT_PARTLY;
+    }
+    return bi_interrupted() ? bi_interrupt_exit() : worst;
+}
+
+static int take_topics(const struct cli *cli)
+{
+    bide_job *jobs = calloc(most, sizeof(*jobs));
+    if (jobs == NULL)
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "out of memory");
+    bide_reserve_args args = {.topics = choice.topics,
+                              .topic_count = choice.count,
+                              .weights = choice.strategy == BIDE_WEIGHTED ? choice.weights : NULL,
+                              .strategy = choice.strategy,
+                              .timeout_ms = timeout_ms,
+                              .jobs = jobs,
+                              .job_max = most};
+    int code = bide_reserve_many(cli->queue, &args);
+    int exit =
+        code != BIDE_OK ? refused(cli, NULL, code) : print_jobs(cli, jobs, args.count, most == 1);
+    free(jobs);
+    return exit;
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    int exit = bi_cli_need_leases(cli);
+    if (exit == BI_EXIT_OK)
+        exit = bi_interrupt_watch(cli, cli->queue);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    return by_id ? take_ids(cli) : take_topics(cli);
 }
 
 const struct verb bi_verb_reserve = {
     .name = "reserve",
     .group = BI_GROUP_LEASE,
-    .usage = "",
-    .summary = "",
+    .usage = "TOPIC... | --id ID...",
+    .summary = "take a job, and print its body",
+    .details = details,
+    .flags = flags,
+    .least = 1,
     .most = BI_WORDS_MAX,
+    .check = check,
     .run = run,
 };

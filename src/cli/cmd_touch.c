@@ -1,16 +1,84 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/each.h"
+#include "cli/record.h"
 #include "cli/verb.h"
+#include "cli/when.h"
+
+#include <string.h>
+
+static int64_t extend_ms;
+static const char *progress = "";
+static bool keep;
+
+static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+{
+    (void)each;
+    op->kind = BIDE_OP_TOUCH;
+    op->touch = (bide_touch_item){.id = id,
+                                  .token = token,
+                                  .extend_ms = keep ? BIDE_KEEP : extend_ms,
+                                  .progress = {progress, strlen(progress)}};
+}
+
+static void tell(const struct each *each, const struct cli *cli, const bide_op *op, uint64_t id)
+{
+    char left[BI_WHEN_SIZE];
+    (void)each;
+    bi_duration_say(left, op->touch.left_ms);
+    if (cli->json)
+        bi_record_print(cli, json_pack("{s:I, s:s, s:I, s:b}", "id", (json_int_t)id, "verb",
+                                       "touch", "left_ms", (json_int_t)op->touch.left_ms,
+                                       "cancel_wanted", op->status == BIDE_CANCEL_WANTED));
+    else if (cli->out_terminal)
+        printf("job %llu is yours for another %s\n", (unsigned long long)id, left);
+}
+
+static struct each each = {
+    .did = "touched", .leased = true, .also_good = BIDE_CANCEL_WANTED, .aim = aim, .tell = tell};
+
+static const struct flag flags[] = {
+    BI_FLAG_ID('t', "token", "TOKEN", &each.token, "of the lease, as \"bide reserve\" printed it"),
+    BI_FLAG_DURATION('e', "extend", &extend_ms, "that long from now, instead of the job's ttr"),
+    BI_FLAG_TEXT('p', "progress", "TEXT", &progress, "how far the work is, up to 200 bytes"),
+    BI_FLAG_ON('k', "keep", &keep, "leave the end of the lease as it is: only say, or ask"),
+    BI_FLAGS_END,
+};
+
+static const char details[] =
+    "The lease of a reserved job runs again from now, for the job's ttr. Exit 5: the lease is\n"
+    "lost, or it was extended but somebody wants the job to stop (\"bide cancel\"); either way\n"
+    "the work should end.\n"
+    "\n"
+    "With - the jobs are lines of standard input: the id, a space, and the token.\n"
+    "\n"
+    "  bide touch 12 --token 4294967301\n"
+    "  bide touch 12 --token 4294967301 --progress '40 of 100 pages'\n";
+
+static int check(struct cli *cli)
+{
+    if (keep && extend_ms != 0)
+        return bi_cli_misused(cli, "--keep and --extend are both given; choose one");
+    if (strlen(progress) > BIDE_PROGRESS_MAX)
+        return bi_cli_misused(cli, "--progress has %zu bytes; %d are allowed", strlen(progress),
+                              BIDE_PROGRESS_MAX);
+    return bi_each_check(cli, &each);
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    int exit = bi_cli_need_leases(cli);
+    return exit == BI_EXIT_OK ? bi_each_run(cli, &each) : exit;
 }
 
 const struct verb bi_verb_touch = {
     .name = "touch",
     .group = BI_GROUP_LEASE,
-    .usage = "",
-    .summary = "",
-    .most = BI_WORDS_MAX,
+    .usage = "ID --token TOKEN | -",
+    .summary = "keep a reserved job for longer",
+    .details = details,
+    .flags = flags,
+    .least = 1,
+    .most = 1,
+    .check = check,
     .run = run,
 };
