@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check-install.sh BUILD - install into a scratch directory, then compile and run a program
 # against what lies there, found by pkg-config alone: once shared, once static. The server comes
-# with its pages and units.
+# with its pages and units, the command line with its page and what the tab key knows.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=${1:?usage: check-install.sh BUILD}
@@ -39,6 +39,16 @@ if [ -e "$build/bided" ]; then
     done
     grep -qx "ExecStart=${prefix#"$scratch"}/bin/bided" \
         "$prefix/lib/systemd/system/bided.service" || fail "the unit does not start what was installed"
+fi
+
+if [ -e "$build/bide" ]; then
+    "$prefix/bin/bide" --version | grep -q '^bide [0-9]' || fail "bide was not installed, or does not run"
+    for file in share/bash-completion/completions/bide \
+        share/zsh/site-functions/_bide; do
+        [ -s "$prefix/$file" ] || fail "$file was not installed"
+    done
+    bash -n "$prefix/share/bash-completion/completions/bide" || fail "bash does not like what it got"
+    zsh -n "$prefix/share/zsh/site-functions/_bide" || fail "zsh does not like what it got"
 fi
 
 cat >"$scratch/program.c" <<'END'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# install.sh - install the library and bided under $PREFIX, in $LIBDIR of it, staged in $DESTDIR.
+# install.sh - install the library, bided and bide under $PREFIX, in $LIBDIR of it, staged in $DESTDIR.
 #
 # What is built already is installed as it is, so that `make && sudo make install` leaves nothing
 # of root's in the build directory. Only another PREFIX or LIBDIR than it was built for, or a
@@ -23,10 +23,13 @@ if [ ! -e build/build.ninja ]; then
 elif [ "$(cat build/bide-prefix 2>/dev/null)" != "$wanted" ]; then
     meson configure build -Dprefix="$PREFIX" -Dlibdir="$LIBDIR" || exit 1
     echo "$wanted" >build/bide-prefix
-    rm -f build/libbide.a build/bided
+    rm -f build/libbide.a build/bided build/bide
 fi
 complete() {
-    [ -e build/libbide.a ] && { [ -e build/bided ] || ! grep -q '^build bided:' build/build.ninja; }
+    local file
+    for file in libbide.a bided bide completion/bide completion/_bide; do
+        [ -e "build/$file" ] || ! grep -q "^build $file:" build/build.ninja || return 1
+    done
 }
 complete || ninja -C build library || exit 1
 DESTDIR=$DESTDIR meson install -C build --no-rebuild || exit 1

@@ -24,6 +24,6 @@ const struct verb bi_verb_help = {
     .usage = "[VERB]",
     .summary = "what bide can do, or one verb with its flags and examples",
     .most = 1,
-    .traits = BI_ALONE,
+    .traits = BI_ALONE | BI_BARE,
     .run = run,
 };

@@ -44,7 +44,7 @@ const struct flag *bi_verb_common(struct cli *cli)
         BI_FLAG_ON('q', "quiet", &cli->quiet, "no notes, no progress bars"),
         BI_FLAG_ON('v', "verbose", &cli->verbose, "more notes"),
         BI_FLAG_ON(0, "no-start", &cli->no_start, "do not start a server when none answers"),
-        {0, "color", "WHEN", "auto, always or never", read_color, &cli->color},
+        {0, "color", "auto|always|never", "when to use colours", read_color, &cli->color},
         BI_FLAG_ON('h', "help", &wishes.help, "this text"),
         BI_FLAG_ON('V', "version", &wishes.version, "the version"),
         BI_FLAGS_END,
@@ -153,7 +153,7 @@ static int finish(struct cli *cli, int exit)
 static int run(struct cli *cli)
 {
     int exit = cli->verb->check == NULL ? BI_EXIT_OK : cli->verb->check(cli);
-    if (exit == BI_EXIT_OK)
+    if (exit == BI_EXIT_OK && (cli->verb->traits & BI_BARE) == 0)
         exit = bi_reach_configure(cli);
     if (exit == BI_EXIT_OK && (cli->verb->traits & BI_ALONE) == 0)
         exit = bi_reach_open(cli);

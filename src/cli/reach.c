@@ -163,14 +163,28 @@ static int open_own(struct cli *cli)
     return exit == BI_EXIT_OK ? open_said(cli, url, NULL) : exit;
 }
 
-int bi_reach_open(struct cli *cli)
+/* Who has said it goes into source; NULL: the command line. */
+static const char *find_said(const struct cli *cli, const char **source)
 {
     const char *environment = getenv("BIDE_URL");
+    *source = NULL;
     if (cli->url != NULL)
-        return open_said(cli, cli->url, NULL);
+        return cli->url;
+    *source = "BIDE_URL";
     if (environment != NULL && environment[0] != 0)
-        return open_said(cli, environment, "BIDE_URL");
-    if (configured[0] != 0)
-        return open_said(cli, configured, "the config file");
-    return open_own(cli);
+        return environment;
+    *source = "the config file";
+    return configured[0] == 0 ? NULL : configured;
+}
+
+const char *bi_reach_said(const struct cli *cli)
+{
+    const char *source;
+    return find_said(cli, &source);
+}
+
+int bi_reach_open(struct cli *cli)
+{
+    const char *source, *url = find_said(cli, &source);
+    return url == NULL ? open_own(cli) : open_said(cli, url, source);
 }

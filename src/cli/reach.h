@@ -18,6 +18,9 @@
  * wrong. */
 int bi_reach_configure(struct cli *cli);
 
+/* The URL that somebody has said: that of --url, $BIDE_URL or a config file. NULL: none. */
+const char *bi_reach_said(const struct cli *cli);
+
 /* Opens cli->queue. BI_EXIT_OK, or says what is wrong, and what to do. */
 int bi_reach_open(struct cli *cli);
 

@@ -10,6 +10,7 @@
 
 #define BI_ALONE   1u /* opens its queues itself, or none */
 #define BI_PROGRAM 2u /* what stands behind -- is a program */
+#define BI_BARE    4u /* no config file is read */
 
 struct verb {
     const char *name;

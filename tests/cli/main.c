@@ -26,6 +26,7 @@ static const struct theme *const everywhere[] = {
 
 /* Run once. */
 static const struct theme *const once[] = {
+    &completion_theme,
     &usage_theme,
 };
 

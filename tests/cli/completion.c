@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* completion.c - the tab key, pressed in a real bash and in a real zsh. */
+#include "cli_test.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* ---- shells ---- */
+
+static void prepare(const char *shell)
+{
+    char path[4400];
+    snprintf(path, sizeof(path), "%s:/usr/bin:/bin", program_folder());
+    set_env("PATH", path);
+    set_env("TERM", "dumb");
+    program_path = shell;
+}
+
+static struct child *in_bash(void)
+{
+    prepare("/bin/bash");
+    struct child *shell = begin_on_terminal(200, 100, "--norc", "--noprofile", "-i", NULL);
+    press(shell, "bind 'set bell-style none' 'set show-all-if-ambiguous on'\r");
+    press(shell, "bind 'set completion-query-items 0' 'set page-completions off'\r");
+    press(shell, "source <(bide completion bash); complete -p bide; echo loa''ded\r");
+    await_out(shell, "complete -F _bide bide\r\n");
+    await_out(shell, "loaded\r\n");
+    return shell;
+}
+
+/* The file lies where zsh looks for functions, as an installation has it. */
+static struct child *in_zsh(void)
+{
+    set_env("FUNCTIONS", folder_of("functions"));
+    prepare("/bin/zsh");
+    struct child *shell = begin_on_terminal(200, 100, "--emulate", "zsh", "-f", "-i", NULL);
+    press(shell, "bide completion zsh > $FUNCTIONS/_bide; bindkey -e; LISTMAX=1000\r");
+    press(shell, "fpath=($FUNCTIONS $fpath); autoload -Uz compinit; compinit -u -D\r");
+    press(shell, "echo loa''ded\r");
+    await_out(shell, "loaded\r\n");
+    return shell;
+}
+
+/* What stands on the line once the tab key was pressed behind what is typed. The shell itself says
+ * it, by an echo that is put before it, because lines are drawn in many ways. */
+static void tab(struct child *shell, const char *typed, const char *line)
+{
+    static int number;
+    char keys[400], wanted[400];
+    number++;
+    snprintf(keys, sizeof(keys), "%s\t\005 e''nd%d\001echo b''egin%d \r", typed, number, number);
+    snprintf(wanted, sizeof(wanted), "begin%d %s end%d\r\n", number, line, number);
+    press(shell, keys);
+    await_out(shell, wanted);
+}
+
+/* ---- what every shell completes ---- */
+
+static void complete_verbs(struct child *shell)
+{
+    tab(shell, "bide comple", "bide completion");
+    tab(shell, "bide help resu", "bide help resume");
+    tab(shell, "bide --quiet rese", "bide --quiet reserve");
+    tab(shell, "bide -u beanstalk://nowhere:1 comple", "bide -u beanstalk://nowhere:1 completion");
+    tab(shell, "bide --url=beanstalk://nowhere:1 -qv comple",
+        "bide --url=beanstalk://nowhere:1 -qv completion");
+    tab(shell, "bide -ubeanstalk: comple", "bide -ubeanstalk: completion");
+    tab(shell, "bide nosuchverb", "bide nosuchverb");
+    tab(shell, "bide nosuchverb comple", "bide nosuchverb comple");
+}
+
+static void complete_flags(struct child *shell)
+{
+    tab(shell, "bide --no-s", "bide --no-start");
+    tab(shell, "bide completion --vers", "bide completion --version");
+    tab(shell, "bide completion --color al", "bide completion --color always");
+    tab(shell, "bide --color nev", "bide --color never");
+    tab(shell, "bide --color=nev", "bide --color=never");
+    tab(shell, "bide --color never completion --color=al",
+        "bide --color never completion --color=always");
+}
+
+static void complete_words(struct child *shell)
+{
+    tab(shell, "bide completion z", "bide completion zsh");
+    tab(shell, "bide completion --quiet z", "bide completion --quiet zsh");
+    tab(shell, "bide completion zsh z", "bide completion zsh z");
+}
+
+static void bash_completes_verbs(void)
+{
+    complete_verbs(in_bash());
+}
+
+static void zsh_completes_verbs(void)
+{
+    complete_verbs(in_zsh());
+}
+
+static void bash_completes_flags_and_their_values(void)
+{
+    complete_flags(in_bash());
+}
+
+static void zsh_completes_flags_and_their_values(void)
+{
+    complete_flags(in_zsh());
+}
+
+static void bash_completes_words(void)
+{
+    complete_words(in_bash());
+}
+
+static void zsh_completes_words(void)
+{
+    complete_words(in_zsh());
+}
+
+static void bash_shows_every_verb(void)
+{
+    struct child *shell = in_bash();
+    press(shell, "bide \t");
+    await_out(shell, "backup");
+    await_out(shell, "work");
+    press(shell, "\025bide --\t");
+    await_out(shell, "--no-start");
+    await_out(shell, "--verbose");
+}
+
+static void zsh_shows_every_verb_with_what_it_does(void)
+{
+    struct child *shell = in_zsh();
+    press(shell, "bide \t");
+    await_out(shell, "-- a script that makes the tab key complete verbs, flags and topics");
+    press(shell, "\025bide --\t");
+    await_out(shell, "-- answer in JSON, one value a line");
+}
+
+/* ---- the verb ---- */
+
+static void an_unknown_shell_is_told_with_those_that_there_are(void)
+{
+    HAS(ends(2, "completion", "fish")->err,
+        "bide completion: \"fish\" is neither bash, zsh nor topics\n");
+    HAS(ends(2, "completion")->err, "something is missing: bide completion bash|zsh|topics");
+}
+
+static void a_config_file_that_is_wrong_does_not_stand_in_the_way(void)
+{
+    char path[4400];
+    snprintf(path, sizeof(path), "%s/bide.conf", folder_of("config/bide"));
+    set_env("XDG_CONFIG_HOME", folder_of("config"));
+    write_text(path, "nonsense\n");
+    ends(2, "completion", "topics");
+    HAS(ends(0, "completion", "bash")->out, "complete -F _bide bide\n");
+    HAS(ends(0, "completion", "zsh")->out, "#compdef bide\n");
+    ends(0, "help");
+}
+
+static void topics_are_those_of_the_server(void)
+{
+    bide *queue;
+    const char *url = serve_another("other", "memory:");
+    OK(bide_open(url, NULL, &queue));
+    OK(bide_put(queue, "email", "x", 1, NULL, NULL));
+    OK(bide_put(queue, "sms", "x", 1, NULL, NULL));
+    OK(bide_close(queue));
+    set_env("BIDE_URL", url);
+    struct child *child = ends(0, "completion", "topics");
+    HAS(child->out, "email\n");
+    HAS(child->out, "sms\n");
+    SILENT(child->err);
+    set_env("BIDE_URL", NULL);
+    HAS(ends(0, "completion", "topics", "--url", url)->out, "email\n");
+}
+
+static void no_file_is_opened_and_no_server_started_for_topics(void)
+{
+    char path[4400], url[4500];
+    struct stat status;
+    snprintf(path, sizeof(path), "%s/jobs.db", folder_of("files"));
+    snprintf(url, sizeof(url), "sqlite:%s", path);
+    set_env("BIDE_URL", url);
+    struct child *child = ends(6, "completion", "topics");
+    SILENT(child->out);
+    HAS(child->err, "only a server is asked for its topics");
+    CHECK(stat(path, &status) != 0);
+}
+
+/* A server that takes connections and never says a word. */
+static void a_silent_server_is_asked_for_two_seconds(void)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    char url[200];
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(name.sun_path, sizeof(name.sun_path), "%s/s", folder_of("silent"));
+    snprintf(url, sizeof(url), "beanstalk://%s", name.sun_path);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(fd, 5) == 0);
+    SILENT(ends(4, "completion", "topics", "--url", url)->out);
+    close(fd);
+}
+
+static const struct test tests[] = {
+    TEST(bash_completes_verbs),
+    TEST(zsh_completes_verbs),
+    TEST(bash_completes_flags_and_their_values),
+    TEST(zsh_completes_flags_and_their_values),
+    TEST(bash_completes_words),
+    TEST(zsh_completes_words),
+    TEST(bash_shows_every_verb),
+    TEST(zsh_shows_every_verb_with_what_it_does),
+    TEST(an_unknown_shell_is_told_with_those_that_there_are),
+    TEST(a_config_file_that_is_wrong_does_not_stand_in_the_way),
+    TEST(topics_are_those_of_the_server),
+    TEST(no_file_is_opened_and_no_server_started_for_topics),
+    TEST(a_silent_server_is_asked_for_two_seconds),
+};
+
+const struct theme completion_theme = {"completion", tests, COUNT(tests)};
