@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* pipe2 */
+#include "cli/work_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The ends of its pipes that become its own. */
+struct ends {
+    int in, out, err;
+};
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static void close_ours(struct process *process)
+{
+    close_fd(&process->in);
+    close_fd(&process->out);
+    close_fd(&process->err);
+    close_fd(&process->fd);
+}
+
+static void close_ends(struct ends *ends)
+{
+    close_fd(&ends->in);
+    close_fd(&ends->out);
+    close_fd(&ends->err);
+}
+
+static bool make_pipe(int *reads, int *writes)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return false;
+    *reads = fds[0];
+    *writes = fds[1];
+    return true;
+}
+
+/* Its input must never block us: who knows when it reads. */
+static bool make_pipes(struct process *process, const struct process_plan *plan, struct ends *ends)
+{
+    return make_pipe(&ends->in, &process->in) && fcntl(process->in, F_SETFL, O_NONBLOCK) == 0 &&
+           make_pipe(&process->err, &ends->err) &&
+           (!plan->keeps_output || make_pipe(&process->out, &ends->out));
+}
+
+/* ---- starting ---- */
+
+static int add_actions(posix_spawn_file_actions_t *actions, const struct process_plan *plan,
+                       const struct ends *ends)
+{
+    int error = posix_spawn_file_actions_adddup2(actions, ends->in, STDIN_FILENO);
+    if (error == 0 && plan->keeps_output)
+        error = posix_spawn_file_actions_adddup2(actions, ends->out, STDOUT_FILENO);
+    else if (error == 0 && plan->output_to_error)
+        error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
+    return error != 0 ? error : posix_spawn_file_actions_adddup2(actions, ends->err, STDERR_FILENO);
+}
+
+static void set_attributes(posix_spawnattr_t *attributes, const struct process_plan *plan)
+{
+    sigset_t defaults;
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE); /* which we ignore */
+    posix_spawnattr_setsigdefault(attributes, &defaults);
+    posix_spawnattr_setsigmask(attributes, &plan->mask);
+    posix_spawnattr_setpgroup(attributes, 0);
+    posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
+                                             POSIX_SPAWN_SETSIGMASK);
+}
+
+static int spawn(struct process *process, const struct process_plan *plan, const struct ends *ends)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int error = posix_spawn_file_actions_init(&actions);
+    if (error != 0)
+        return error;
+    error = posix_spawnattr_init(&attributes);
+    if (error == 0) {
+        set_attributes(&attributes, plan);
+        error = add_actions(&actions, plan, ends);
+        if (error == 0)
+            error = posix_spawn(&process->pid, plan->path, &actions, &attributes,
+                                (char *const *)(uintptr_t)plan->arguments,
+                                (char *const *)(uintptr_t)plan->environment);
+        posix_spawnattr_destroy(&attributes);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return error;
+}
+
+/* Nobody but us reaps it, so the number is still that of the process. */
+static int watch(struct process *process)
+{
+    process->fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+    if (process->fd >= 0)
+        return 0;
+    int error = errno;
+    bi_process_signal(process, SIGKILL);
+    bi_process_reap(process);
+    return error;
+}
+
+int bi_process_start(struct process *process, const struct process_plan *plan)
+{
+    struct ends ends = {-1, -1, -1};
+    *process = (struct process){.fd = -1, .in = -1, .out = -1, .err = -1, .rest = plan->input};
+    int error = make_pipes(process, plan, &ends) ? 0 : errno;
+    if (error == 0)
+        bi_process_feed(process); /* most bodies fit into the pipe */
+    if (error == 0)
+        error = spawn(process, plan, &ends);
+    close_ends(&ends);
+    if (error != 0)
+        close_ours(process);
+    return error != 0 ? error : watch(process);
+}
+
+/* ---- while it runs ---- */
+
+void bi_process_feed(struct process *process)
+{
+    bide_slice *rest = &process->rest;
+    while (rest->size > 0) {
+        ssize_t written = write(process->in, rest->data, rest->size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0 && errno == EAGAIN)
+            return;
+        if (written < 0)
+            break; /* it does not want to know more */
+        rest->data = (const char *)rest->data + written;
+        rest->size -= (size_t)written;
+    }
+    close_fd(&process->in);
+}
+
+void bi_process_signal(const struct process *process, int number)
+{
+    kill(-process->pid, number);
+}
+
+int bi_process_reap(struct process *process)
+{
+    int status = 0;
+    while (waitpid(process->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    close_ours(process);
+    return status;
+}

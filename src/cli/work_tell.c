@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * work_tell - lines, JSON and figures about what a worker does.
+ */
+#include "cli/print.h"
+#include "cli/record.h"
+#include "cli/when.h"
+#include "cli/work.h"
+
+#include <pthread.h>
+#include <string.h>
+
+/* An error text in one line; none is cut. */
+#define LINE_COLUMNS 1500
+#define LINE_SIZE    (4 * LINE_COLUMNS + 400)
+
+enum loud { NEVER, IF_VERBOSE, ALWAYS };
+
+/* What is said of an event. The subject is the job, but where it has none. */
+static const struct telling {
+    enum loud loud;
+    bool ends;   /* the job is no longer ours */
+    bool delays; /* says when it comes again */
+    const char *text;
+} tellings[BIDE_WORK_KINDS] = {
+    [BIDE_WORK_STARTED] = {NEVER, false, false, ""},
+    [BIDE_WORK_DONE] = {IF_VERBOSE, true, false, "done"},
+    [BIDE_WORK_RETRIED] = {ALWAYS, true, true, "failed"},
+    [BIDE_WORK_BURIED] = {ALWAYS, true, false, "buried"},
+    [BIDE_WORK_SNOOZED] = {IF_VERBOSE, true, true, "put off"},
+    [BIDE_WORK_INTERRUPTED] = {IF_VERBOSE, true, false, "given back"},
+    [BIDE_WORK_CANCELLED] = {ALWAYS, true, false, "cancelled"},
+    [BIDE_WORK_OVERRAN] = {NEVER, false, false, ""},
+    [BIDE_WORK_LOST] = {ALWAYS, true, false, "its lease was lost, and what came of it"},
+    [BIDE_WORK_OWED] = {IF_VERBOSE, false, false, "the queue could not be told yet"},
+    [BIDE_WORK_GIVEN_UP] = {ALWAYS, true, false,
+                            "the queue could not be told what came of it; it will be done again"},
+    [BIDE_WORK_STARVED] = {ALWAYS, false, false, "no jobs can be had"},
+    [BIDE_WORK_FED] = {ALWAYS, false, false, "jobs can be had again"},
+};
+
+/* ---- lines ---- */
+
+static bool is_said(const struct cli *cli, enum loud loud)
+{
+    return !cli->quiet && (loud == ALWAYS || (loud == IF_VERBOSE && cli->verbose));
+}
+
+static size_t add_subject(char *line, const bide_work_event *event)
+{
+    if (event->id == 0)
+        return 0;
+    int size = snprintf(line, 300, "job %llu (%s): ", (unsigned long long)event->id, event->topic);
+    return (size_t)size;
+}
+
+/* One write, so that lines of several threads do not mix. */
+static void say(const struct work *work, const bide_work_event *event,
+                const struct telling *telling)
+{
+    char line[LINE_SIZE], duration[BI_WHEN_SIZE];
+    size_t size = add_subject(line, event);
+    size += (size_t)snprintf(line + size, 100, "%s", telling->text);
+    if (telling->delays) {
+        bi_duration_say(duration, event->delay_ms);
+        size += (size_t)snprintf(line + size, 100, ", again in %s", duration);
+    }
+    if (event->attempt > 1)
+        size += (size_t)snprintf(line + size, 40, ", attempt %u", event->attempt);
+    const struct fate *fate = bi_work_fate_of(event->id);
+    char said[BI_FATE_SIZE] = "";
+    if (event->kind == BIDE_WORK_SNOOZED && fate != NULL)
+        bi_fate_say(said, fate, work->plan->rules.http);
+    const char *text = event->text[0] != 0 ? event->text : said;
+    if (text[0] != 0 && event->kind != BIDE_WORK_CANCELLED) {
+        size += (size_t)snprintf(line + size, 3, ": ");
+        bi_print_excerpt(line + size, LINE_COLUMNS, text, strlen(text));
+        size += strlen(line + size);
+    }
+    line[size++] = '\n';
+    fwrite(line, 1, size, stderr);
+}
+
+/* ---- JSON ---- */
+
+static json_t *make_record(const bide_work_event *event)
+{
+    const struct fate *fate = bi_work_fate_of(event->id);
+    json_t *object = json_pack("{s:I, s:s, s:s, s:i, s:I}", "id", (json_int_t)event->id, "topic",
+                               event->topic, "outcome", bide_work_name(event->kind), "attempt",
+                               (int)event->attempt, "took_ms", (json_int_t)(event->took_us / 1000));
+    bool good = object != NULL;
+    if (good && fate != NULL && fate->kind == FATE_STATUS)
+        good = json_object_set_new(object, "status", json_integer(fate->status)) == 0;
+    if (good && tellings[event->kind].delays)
+        good = json_object_set_new(object, "delay_ms", json_integer(event->delay_ms)) == 0;
+    if (good && event->text[0] != 0)
+        good = bi_record_bytes(object, "error", event->text, strlen(event->text));
+    if (good)
+        return object;
+    json_decref(object);
+    return NULL;
+}
+
+static void print(struct work *work, const bide_work_event *event)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    int exit = bi_record_print(work->cli, make_record(event));
+    if (exit == BI_EXIT_OK)
+        exit = bi_cli_flush(work->cli);
+    pthread_mutex_unlock(&lock);
+    if (exit != BI_EXIT_OK)
+        bi_work_end(work, exit);
+}
+
+void bi_work_tell(void *user, const bide_work_event *event)
+{
+    struct work *work = user;
+    const struct telling *telling = &tellings[event->kind];
+    atomic_fetch_add(&work->told[event->kind], 1);
+    if (is_said(work->cli, telling->loud))
+        say(work, event, telling);
+    if (telling->ends && work->cli->json)
+        print(work, event);
+    if (event->kind == BIDE_WORK_STARTED)
+        atomic_fetch_add(&work->open, 1);
+    else if (telling->ends)
+        atomic_fetch_sub(&work->open, 1);
+}
+
+/* ---- figures ---- */
+
+void bi_work_sum_up(const struct work *work)
+{
+    static const struct {
+        bide_work_kind kind;
+        const char *text;
+    } parts[] = {
+        {BIDE_WORK_RETRIED, "failed"},      {BIDE_WORK_BURIED, "buried"},
+        {BIDE_WORK_SNOOZED, "put off"},     {BIDE_WORK_INTERRUPTED, "given back"},
+        {BIDE_WORK_CANCELLED, "cancelled"}, {BIDE_WORK_LOST, "lost"},
+        {BIDE_WORK_GIVEN_UP, "in doubt"},
+    };
+    char line[400], number[32];
+    uint64_t done = atomic_load(&work->told[BIDE_WORK_DONE]);
+    bi_print_number(number, done);
+    int size = snprintf(line, sizeof(line), "%s job%s done", number, done == 1 ? "" : "s");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        uint64_t count = atomic_load(&work->told[parts[i].kind]);
+        bi_print_number(number, count);
+        if (count > 0)
+            size += snprintf(line + size, sizeof(line) - (size_t)size, ", %s %s", number,
+                             parts[i].text);
+    }
+    bi_cli_note(work->cli, "%s", line);
+}
