@@ -98,12 +98,19 @@ void bi_print_line(FILE *to, bool terminal, const void *data, size_t size)
 
 /* ---- how wide it is ---- */
 
-/* One character of an excerpt: what to show, and how wide it is. */
-static size_t show_at(const unsigned char *at, size_t size, char *shown, int *columns)
+size_t bi_print_char(const unsigned char *at, size_t size, int *columns)
 {
     uint32_t point = 0;
     size_t length = utf8_at(at, size, &point);
-    int width = length == 0 || is_steering(point) ? -1 : wcwidth((wchar_t)point);
+    *columns = length == 0 || is_steering(point) ? -1 : wcwidth((wchar_t)point);
+    return length;
+}
+
+/* One character of an excerpt: what to show, and how wide it is. */
+static size_t show_at(const unsigned char *at, size_t size, char *shown, int *columns)
+{
+    int width;
+    size_t length = bi_print_char(at, size, &width);
     *columns = 1;
     if (length == 1 && (at[0] == '\n' || at[0] == '\t' || at[0] == '\r'))
         strcpy(shown, " ");

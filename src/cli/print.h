@@ -17,6 +17,10 @@ void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size);
  * terminal all other bytes are as they are. */
 void bi_print_line(FILE *to, bool terminal, const void *data, size_t size);
 
+/* The length of the character at the beginning, and how many columns it takes: -1 where a terminal
+ * must not have it. 0: it is not UTF-8. */
+size_t bi_print_char(const unsigned char *at, size_t size, int *columns);
+
 /* At most width columns of the beginning of some bytes, in one line, without control characters;
  * "…" where something is cut. Answers how many columns were used. UTF-8 is counted as a terminal
  * shows it; what is not UTF-8 is shown as ".". to: at least 4 * width + 4 bytes. */
