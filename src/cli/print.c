@@ -113,9 +113,9 @@ static size_t show_at(const unsigned char *at, size_t size, char *shown, int *co
     size_t length = bi_print_char(at, size, &width);
     *columns = 1;
     if (length == 1 && (at[0] == '\n' || at[0] == '\t' || at[0] == '\r'))
-        strcpy(shown, " ");
+        memcpy(shown, " ", 2);
     else if (width < 0)
-        strcpy(shown, ".");
+        memcpy(shown, ".", 2);
     else {
         memcpy(shown, at, length);
         shown[length] = 0;
