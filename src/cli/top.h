@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * top - a queue that is watched: what `bide top` is made of.
+ *
+ *     cmd_top.c        the loop: keys, answers of the queue, the time of the next sample
+ *     top_ask.c        one op on its way
+ *     top_sampler.c    all figures, again and again, into the model (top_model.h)
+ *     top_listing.c    the jobs of one topic in one state; top_excerpt.c: how their bodies begin
+ *     top_detail.c     one job with everything
+ *     top_action.c     kick, pause, purge, bury, delete
+ *     top_prompt.c     the question in the bottom line
+ *     top_view_*.c     what is drawn, and what the keys do there
+ *
+ * Threads    One. Ops that cannot be answered at once come back through a completion queue, so a
+ *            server that is away never keeps a key waiting.
+ */
+#ifndef BI_TOP_H
+#define BI_TOP_H
+
+#include "cli/cli.h"
+#include "cli/top_column.h"
+#include "cli/top_model.h"
+#include "cli/top_page.h"
+#include "cli/top_screen.h"
+
+struct top;
+
+/* ---- an op on its way ---- */
+
+struct ask {
+    bide_op op; /* first: the completion queue gives it back */
+    struct top *top;
+    void (*heard)(struct ask *ask); /* called once for each sending; may send again */
+    bool pending;
+};
+
+/* Sends ask->op, whose kind and arguments are set. heard may be called before this returns. */
+void bi_ask_send(struct ask *ask, struct top *top, void (*heard)(struct ask *ask));
+/* The sentence of an op that was refused, or failed. */
+const char *bi_ask_sentence(const struct ask *ask);
+/* Asks for it to be given up, if it is pending: heard is still called. */
+void bi_ask_cancel(struct ask *ask);
+
+/* ---- samples ---- */
+
+#define BI_TOP_TOPICS 20000 /* of more than that, only so many are looked at */
+
+struct sampler {
+    struct ask stats_ask, topics_ask;
+    bide_stats stats;
+    bide_topic_stats *topics;
+    size_t count, room;
+    char cursor[BIDE_CURSOR_SIZE];
+    bool busy;
+    bool cut; /* there are more topics than are looked at */
+    int64_t begun_us, ended_us;
+    int64_t took_us;               /* of the last one that succeeded */
+    int64_t failing_us;            /* since when; 0: all is well */
+    char problem[BIDE_ERROR_SIZE]; /* of the last one; "" if it succeeded */
+};
+
+/* Begins one if it is time. */
+void bi_sampler_tick(struct top *top, int64_t now_us);
+/* When the next one is due. */
+int64_t bi_sampler_due(const struct top *top);
+/* Wants one at once. */
+void bi_sampler_hurry(struct top *top);
+void bi_sampler_free(struct sampler *sampler);
+
+/* ---- a list of jobs ---- */
+
+#define BI_LISTING_PAGE 200
+#define BI_LISTING_MOST 2000
+
+struct job_row {
+    uint64_t id;
+    uint32_t priority;
+    uint32_t reserves, fails;
+    int64_t age_ms, left_ms;
+    size_t body_size;
+};
+
+struct listing {
+    char topic[BIDE_TOPIC_MAX + 1];
+    bide_state state;
+    struct ask ask;
+    bide_job jobs[BI_LISTING_PAGE]; /* of the page that is on its way */
+    char cursor[BIDE_CURSOR_SIZE];
+    size_t pages;
+    struct job_row *rows, *coming; /* BI_LISTING_MOST each */
+    size_t count, coming_count;
+    size_t wanted; /* how many rows to load */
+    bool busy;
+    bool stale;  /* what is on its way is of another topic or state */
+    bool loaded; /* rows are of this topic and state */
+    bool more;   /* there are more jobs than rows */
+    size_t selected, first;
+    char problem[BIDE_ERROR_SIZE];
+};
+
+bool bi_listing_init(struct listing *listing);
+void bi_listing_free(struct listing *listing);
+/* Another topic or state: empties the list, and loads it. */
+void bi_listing_show(struct top *top, const char *topic, bide_state state);
+/* Loads it again, if it is not on its way. */
+void bi_listing_refresh(struct top *top);
+/* The job under the cursor; NULL if there is none. */
+const struct job_row *bi_listing_selected(const struct listing *listing);
+
+/* How the bodies of listed jobs begin. Bodies never change, so each is fetched once while it is
+ * looked at; the memory of it is bounded, and may forget. */
+#define BI_EXCERPTS        1024
+#define BI_EXCERPT_BYTES   240
+#define BI_EXCERPT_FETCHES 16
+
+struct excerpt {
+    uint64_t id; /* 0: none */
+    uint16_t size;
+    char bytes[BI_EXCERPT_BYTES];
+};
+
+struct excerpts {
+    struct excerpt kept[BI_EXCERPTS]; /* by id, modulo */
+    struct ask asks[BI_EXCERPT_FETCHES];
+};
+
+/* NULL if it is not there (yet): then it is fetched. */
+const struct excerpt *bi_excerpt_get(struct top *top, uint64_t id, size_t body_size);
+
+/* ---- one job ---- */
+
+struct detail {
+    uint64_t id; /* 0: none */
+    struct ask job_ask, body_ask;
+    bide_job job; /* without its body */
+    bide_job coming;
+    bide_buf *body;
+    bool busy, stale;
+    bool loaded, has_body, gone;
+    size_t first; /* line at the top of the window */
+    struct page page;
+    char problem[BIDE_ERROR_SIZE];
+};
+
+void bi_detail_show(struct top *top, uint64_t id);
+void bi_detail_refresh(struct top *top);
+/* Makes the lines anew; also after the window has changed its width. */
+void bi_detail_lines(struct top *top);
+void bi_detail_free(struct detail *detail);
+
+/* ---- the bottom line ---- */
+
+enum prompt_kind { PROMPT_NONE, PROMPT_CONFIRM, PROMPT_NUMBER, PROMPT_TEXT };
+
+struct prompt {
+    enum prompt_kind kind;
+    char question[BI_SENTENCE_SIZE];
+    char input[64];
+    size_t size;
+    void (*typed)(struct top *top);              /* text: after every key; may be NULL */
+    void (*answered)(struct top *top, bool yes); /* yes: y, or Enter */
+};
+
+void bi_prompt_confirm(struct top *top, void (*answered)(struct top *top, bool yes),
+                       const char *format, ...) __attribute__((format(printf, 3, 4)));
+void bi_prompt_number(struct top *top, void (*answered)(struct top *top, bool yes),
+                      const char *format, ...) __attribute__((format(printf, 3, 4)));
+void bi_prompt_text(struct top *top, const char *question, const char *input,
+                    void (*typed)(struct top *top), void (*answered)(struct top *top, bool yes));
+void bi_prompt_key(struct top *top, int key);
+void bi_prompt_draw(struct top *top);
+
+/* Says something in the bottom line, until the next key. */
+void bi_top_note(struct top *top, enum look look, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- changing something ---- */
+
+struct action {
+    struct ask ask;
+    bide_op wish;                   /* what is asked about, or on its way */
+    char topic[BIDE_TOPIC_MAX + 1]; /* that it names */
+    char subject[BIDE_TOPIC_MAX + 40];
+};
+
+/* Each asks whether it is meant. */
+void bi_action_kick(struct top *top, const char *topic);
+void bi_action_pause(struct top *top, const char *topic);
+void bi_action_purge(struct top *top, const char *topic, bide_state state);
+void bi_action_job(struct top *top, bide_op_kind kind, uint64_t id);
+
+/* ---- views ---- */
+
+struct top_view {
+    const char *keys; /* the hint in the bottom line */
+    void (*draw)(struct top *top);
+    void (*key)(struct top *top, int key);
+    void (*refresh)(struct top *top); /* with each sample; may be NULL */
+};
+
+extern const struct top_view bi_view_topics, bi_view_jobs, bi_view_job, bi_view_help;
+
+#define BI_TOP_LEAST_ROWS    10
+#define BI_TOP_LEAST_COLUMNS 40
+
+struct top {
+    const struct cli *cli;
+    bide *queue;
+    bide_cq *cq;
+    size_t pending; /* ops on their way */
+    bool plain;     /* a beanstalkd that is no bided */
+    struct screen screen;
+    struct top_model model;
+    struct top_order order;
+    size_t selected, first; /* topics */
+    char selected_name[BIDE_TOPIC_MAX + 1];
+    bool trend_moved; /* the trend is of what was finished, not of what is ready */
+    struct sampler sampler;
+    struct listing listing;
+    struct excerpts excerpts;
+    struct detail detail;
+    struct prompt prompt;
+    struct action action;
+    const struct top_view *view;
+    const struct top_view *behind_help;
+    char note[BI_SENTENCE_SIZE];
+    enum look note_look;
+    int64_t interval_ms;
+    bool frozen;
+    bool changed; /* draw again */
+    bool all;     /* and everything */
+    bool over;
+};
+
+/* The lines above every view; answers how many. */
+int bi_top_header(struct top *top);
+void bi_top_draw(struct top *top);
+void bi_top_key(struct top *top, int key);
+void bi_top_view(struct top *top, const struct top_view *view);
+/* The topics again in their order, with the cursor on the one where it was. */
+void bi_top_reorder(struct top *top);
+
+/* Keys that move a cursor over so many lines, of which a window shows some; false: another key. */
+bool bi_top_move(int key, size_t count, size_t window, size_t *selected);
+/* The first line that a window shows, so that the selected one is in it. */
+size_t bi_top_scroll(size_t first, size_t selected, size_t count, size_t window);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/top.h"
+
+#include "cli/print.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what became of it ---- */
+
+/* What is said when it is done; a count stands before it where there is one. */
+static const struct {
+    bide_op_kind kind;
+    bool counts;
+    const char *done;
+} sayings[] = {
+    {BIDE_OP_KICK, true, "made ready"},    {BIDE_OP_PURGE, true, "removed"},
+    {BIDE_OP_PAUSE, false, "is paused"},   {BIDE_OP_RESUME, false, "goes on"},
+    {BIDE_OP_KICK_JOB, false, "is ready"}, {BIDE_OP_BURY, false, "is buried"},
+    {BIDE_OP_DELETE, false, "is deleted"},
+};
+
+static uint64_t count_of(const bide_op *op)
+{
+    return op->kind == BIDE_OP_KICK ? op->kick.count : op->purge.count;
+}
+
+static void say_done(struct top *top, const bide_op *op)
+{
+    size_t i = 0;
+    while (sayings[i].kind != op->kind)
+        i++;
+    if (!sayings[i].counts) {
+        bi_top_note(top, LOOK_GOOD, "%s %s", top->action.subject, sayings[i].done);
+        return;
+    }
+    char number[32];
+    bi_print_number(number, count_of(op));
+    bi_top_note(top, LOOK_GOOD, "%s: %s job%s %s", top->action.subject, number,
+                count_of(op) == 1 ? "" : "s", sayings[i].done);
+}
+
+/* Most sentences name the job or topic themselves. */
+static void say_refused(struct top *top, const struct ask *ask)
+{
+    const char *sentence = bi_ask_sentence(ask), *subject = top->action.subject;
+    const char *how = ask->op.status > 0 ? "Refused" : "Failed";
+    if (strstr(sentence, subject) != NULL)
+        bi_top_note(top, LOOK_BAD, "%s: %s", how, sentence);
+    else
+        bi_top_note(top, LOOK_BAD, "%s: %s: %s", how, subject, sentence);
+}
+
+static void heard(struct ask *ask)
+{
+    struct top *top = ask->top;
+    if (ask->op.status == BIDE_OK)
+        say_done(top, &ask->op);
+    else
+        say_refused(top, ask);
+    top->detail.gone = false;
+    bi_sampler_hurry(top);
+    if (top->frozen && top->view->refresh != NULL)
+        top->view->refresh(top);
+}
+
+/* ---- asking whether it is meant ---- */
+
+static void confirmed(struct top *top, bool yes)
+{
+    struct action *action = &top->action;
+    if (!yes) {
+        bi_top_note(top, LOOK_PLAIN, "Nothing was done.");
+        return;
+    }
+    action->ask.op = action->wish;
+    bi_top_note(top, LOOK_PLAIN, "%s: asked; there is no answer yet", action->subject);
+    bi_ask_send(&action->ask, top, heard);
+}
+
+/* One at a time: NULL, and says so, while an answer is awaited. */
+static bide_op *wish(struct top *top, bide_op_kind kind, const char *topic)
+{
+    struct action *action = &top->action;
+    if (action->ask.pending) {
+        bi_top_note(top, LOOK_WARN, "%s: still waiting for the answer", action->subject);
+        return NULL;
+    }
+    action->wish = (bide_op){.kind = kind};
+    if (topic != NULL) {
+        memmove(action->topic, topic, strlen(topic) + 1);
+        snprintf(action->subject, sizeof(action->subject), "%s", topic);
+    }
+    return &action->wish;
+}
+
+static void numbered(struct top *top, bool yes)
+{
+    struct action *action = &top->action;
+    char input[sizeof(top->prompt.input)];
+    memcpy(input, top->prompt.input, sizeof(input));
+    uint64_t max = input[0] == 0 ? UINT64_MAX : strtoull(input, NULL, 10);
+    action->wish.kick.max = max;
+    if (!yes || max == 0)
+        confirmed(top, false);
+    else if (input[0] == 0)
+        bi_prompt_confirm(top, confirmed, "Make all buried (else delayed) jobs of %s ready?",
+                          action->topic);
+    else
+        bi_prompt_confirm(top, confirmed, "Make %s buried (else delayed) job%s of %s ready?", input,
+                          max == 1 ? "" : "s", action->topic);
+}
+
+void bi_action_kick(struct top *top, const char *topic)
+{
+    bide_op *op = wish(top, BIDE_OP_KICK, topic);
+    if (op == NULL)
+        return;
+    op->kick.topic = (bide_slice){top->action.topic, strlen(topic)};
+    bi_prompt_number(top, numbered, "Kick how many jobs of %s? (Enter: all, Esc: none)", topic);
+}
+
+void bi_action_pause(struct top *top, const char *topic)
+{
+    const struct top_topic *known = bi_top_model_find(&top->model, topic);
+    bool paused = known != NULL && known->now.paused;
+    bide_op *op = wish(top, paused ? BIDE_OP_RESUME : BIDE_OP_PAUSE, topic);
+    if (op == NULL)
+        return;
+    op->topic.topic = (bide_slice){top->action.topic, strlen(topic)};
+    op->topic.for_ms = BIDE_FOREVER;
+    bi_prompt_confirm(top, confirmed, paused ? "Resume %s?" : "Pause %s until it is resumed?",
+                      topic);
+}
+
+void bi_action_purge(struct top *top, const char *topic, bide_state state)
+{
+    if (state == BIDE_STATE_RESERVED) {
+        bi_top_note(top, LOOK_WARN, "Reserved jobs belong to whoever works on them.");
+        return;
+    }
+    bide_op *op = wish(top, BIDE_OP_PURGE, topic);
+    if (op == NULL)
+        return;
+    op->purge.topic = (bide_slice){top->action.topic, strlen(topic)};
+    op->purge.state = state;
+    bi_prompt_confirm(top, confirmed, "Remove all %s jobs of %s for good?", bide_state_name(state),
+                      topic);
+}
+
+void bi_action_job(struct top *top, bide_op_kind kind, uint64_t id)
+{
+    bide_op *op = wish(top, kind, NULL);
+    if (op == NULL)
+        return;
+    if (kind == BIDE_OP_BURY)
+        op->bury = (bide_bury_args){.id = id, .priority = BIDE_KEEP};
+    else
+        op->lease.id = id;
+    snprintf(top->action.subject, sizeof(top->action.subject), "job %llu", (unsigned long long)id);
+    bi_prompt_confirm(top, confirmed,
+                      kind == BIDE_OP_BURY     ? "Bury %s?"
+                      : kind == BIDE_OP_DELETE ? "Delete %s for good?"
+                                               : "Make %s ready now?",
+                      top->action.subject);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* strcasestr */
+#include "cli/top_screen.h"
+
+#ifdef BIDE_WITH_NCURSES
+
+#include "cli/print.h"
+
+#include <langinfo.h>
+#include <ncurses.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ESCAPE_MS 100 /* how long after Esc more may belong to it, over a slow line */
+#define WIDEST    1000
+
+static SCREEN *terminal;
+static attr_t looks[LOOKS];
+static int cursor_row, cursor_column;
+
+/* ---- begin and end ---- */
+
+static bool wants_colors(const struct cli *cli)
+{
+    const char *no = getenv("NO_COLOR");
+    return cli->color == BI_COLOR_ALWAYS ||
+           (cli->color == BI_COLOR_AUTO && (no == NULL || no[0] == 0));
+}
+
+static void choose_looks(const struct cli *cli)
+{
+    static const short colors[LOOKS] = {
+        [LOOK_GOOD] = COLOR_GREEN, [LOOK_WARN] = COLOR_YELLOW, [LOOK_BAD] = COLOR_RED};
+    static const attr_t plain[LOOKS] = {
+        [LOOK_HEAD] = A_BOLD, [LOOK_BAR] = A_REVERSE, [LOOK_BAD] = A_BOLD, [LOOK_DIM] = A_DIM};
+    bool paints = wants_colors(cli) && has_colors() && start_color() == OK;
+    short ground = paints && use_default_colors() == OK ? -1 : COLOR_BLACK;
+    for (int i = 0; i < LOOKS; i++) {
+        looks[i] = plain[i];
+        if (paints && colors[i] != 0 && init_pair((short)i, colors[i], ground) == OK)
+            looks[i] |= COLOR_PAIR(i);
+    }
+}
+
+static void look_at_size(struct screen *screen)
+{
+    screen->rows = LINES;
+    screen->columns = COLS;
+}
+
+/* Whoever names a locale that is not of UTF-8 means it. */
+static bool shows_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    const char *value = NULL;
+    for (size_t i = 0; i < 3 && (value == NULL || value[0] == 0); i++)
+        value = getenv(names[i]);
+    bool named = value != NULL && value[0] != 0;
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0 &&
+           (!named || strcasestr(value, "utf-8") != NULL || strcasestr(value, "utf8") != NULL);
+}
+
+static bool can_move(void)
+{
+    const char *move = tigetstr("cup");
+    return move != NULL && move != (const char *)-1;
+}
+
+int bi_screen_check(const struct cli *cli)
+{
+    (void)cli;
+    return BI_EXIT_OK;
+}
+
+int bi_screen_begin(struct screen *screen, const struct cli *cli)
+{
+    const char *name = getenv("TERM");
+    terminal = newterm(NULL, stdout, stdin);
+    if (terminal == NULL || !can_move()) {
+        bi_screen_end();
+        return bi_cli_failed(cli, BI_EXIT_FAILED,
+                             "the terminal \"%.60s\" (TERM) is not known, or its cursor cannot be "
+                             "moved; \"bide topics\" prints the same figures once",
+                             name == NULL ? "" : name);
+    }
+    set_escdelay(ESCAPE_MS);
+    cbreak();
+    noecho();
+    nonl();
+    nodelay(stdscr, TRUE);
+    keypad(stdscr, TRUE);
+    choose_looks(cli);
+    screen->utf8 = shows_utf8();
+    look_at_size(screen);
+    bi_screen_cursor(-1, 0);
+    return BI_EXIT_OK;
+}
+
+void bi_screen_end(void)
+{
+    if (terminal == NULL)
+        return;
+    endwin();
+    delscreen(terminal);
+    terminal = NULL;
+}
+
+/* ---- keys ---- */
+
+int bi_screen_key(struct screen *screen)
+{
+    static const struct {
+        int from, to;
+    } table[] = {
+        {ERR, TOP_KEY_NONE},         {KEY_UP, TOP_KEY_UP},
+        {KEY_DOWN, TOP_KEY_DOWN},    {KEY_PPAGE, TOP_KEY_PAGE_UP},
+        {KEY_HOME, TOP_KEY_HOME},    {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
+        {KEY_END, TOP_KEY_END},      {KEY_LEFT, TOP_KEY_LEFT},
+        {KEY_RIGHT, TOP_KEY_RIGHT},  {KEY_BTAB, TOP_KEY_BACK_TAB},
+        {KEY_ENTER, TOP_KEY_ENTER},  {KEY_BACKSPACE, TOP_KEY_BACKSPACE},
+        {'\r', TOP_KEY_ENTER},       {'\n', TOP_KEY_ENTER},
+        {'\t', TOP_KEY_TAB},         {'\b', TOP_KEY_BACKSPACE},
+        {0x7f, TOP_KEY_BACKSPACE},   {KEY_FIND, TOP_KEY_HOME},
+        {KEY_SELECT, TOP_KEY_END},   {KEY_A1, TOP_KEY_HOME},
+        {KEY_A3, TOP_KEY_PAGE_UP},   {KEY_C1, TOP_KEY_END},
+        {KEY_C3, TOP_KEY_PAGE_DOWN}, {KEY_RESIZE, TOP_KEY_RESIZE},
+    };
+    int key = getch();
+    look_at_size(screen);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].from == key)
+            return table[i].to;
+    return key > 0 && key < 0x100 ? key : TOP_KEY_OTHER;
+}
+
+/* ---- drawing ---- */
+
+void bi_screen_wipe(void)
+{
+    erase();
+}
+
+/* Where the locale is not of UTF-8, only ASCII is sure to be shown as one column each. */
+static void to_ascii(char *text)
+{
+    char *to = text;
+    for (const char *at = text; *at != 0; at++) {
+        if ((*at & 0x80) == 0)
+            *to++ = *at;
+        else if ((*at & 0xc0) == 0xc0)
+            *to++ = '?';
+    }
+    *to = 0;
+}
+
+/* Answers how many columns it takes. */
+static int fit(const struct screen *screen, char *to, int width, const char *text)
+{
+    int used = (int)bi_print_excerpt(to, (size_t)width, text, strlen(text));
+    if (screen->utf8)
+        return used;
+    to_ascii(to);
+    return (int)strlen(to);
+}
+
+static void put(const struct screen *screen, int row, int column, int width, enum look look,
+                const char *text, bool right)
+{
+    char fitting[4 * WIDEST + 8];
+    if (width > screen->columns - column)
+        width = screen->columns - column;
+    if (width > WIDEST)
+        width = WIDEST;
+    if (row < 0 || row >= screen->rows || width <= 0)
+        return;
+    int used = fit(screen, fitting, width, text);
+    int blank = width > used ? width - used : 0;
+    attrset((int)looks[look]);
+    move(row, column);
+    for (int i = 0; right && i < blank; i++)
+        addch(' ');
+    addstr(fitting);
+    for (int i = 0; !right && i < blank; i++)
+        addch(' ');
+    attrset(A_NORMAL);
+}
+
+void bi_screen_text(const struct screen *screen, int row, int column, int width, enum look look,
+                    const char *text)
+{
+    put(screen, row, column, width, look, text, false);
+}
+
+void bi_screen_right(const struct screen *screen, int row, int column, int width, enum look look,
+                     const char *text)
+{
+    put(screen, row, column, width, look, text, true);
+}
+
+void bi_screen_show(bool all)
+{
+    if (all)
+        clearok(curscr, TRUE);
+    if (cursor_row >= 0)
+        move(cursor_row, cursor_column);
+    refresh();
+}
+
+void bi_screen_cursor(int row, int column)
+{
+    cursor_row = row;
+    cursor_column = column;
+    curs_set(row >= 0);
+}
+
+#else /* without ncurses */
+
+int bi_screen_check(const struct cli *cli)
+{
+    return bi_cli_failed(cli, BI_EXIT_FAILED,
+                         "this bide was built without ncurses, and has no top; \"bide topics\" and "
+                         "\"bide stats\" print the same figures once");
+}
+
+int bi_screen_begin(struct screen *screen, const struct cli *cli)
+{
+    (void)screen;
+    return bi_screen_check(cli);
+}
+
+void bi_screen_end(void)
+{
+}
+
+int bi_screen_key(struct screen *screen)
+{
+    (void)screen;
+    return TOP_KEY_NONE;
+}
+
+void bi_screen_wipe(void)
+{
+}
+
+void bi_screen_text(const struct screen *screen, int row, int column, int width, enum look look,
+                    const char *text)
+{
+    (void)screen, (void)row, (void)column, (void)width, (void)look, (void)text;
+}
+
+void bi_screen_right(const struct screen *screen, int row, int column, int width, enum look look,
+                     const char *text)
+{
+    (void)screen, (void)row, (void)column, (void)width, (void)look, (void)text;
+}
+
+void bi_screen_show(bool all)
+{
+    (void)all;
+}
+
+void bi_screen_cursor(int row, int column)
+{
+    (void)row, (void)column;
+}
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/top.h"
+
+static const char *const lines[] = {
+    "Everywhere",
+    "  Up Down j k PgUp PgDn Home End   move          space  freeze, and go on",
+    "  + -  refresh less, more often    Ctrl-L redraw   ?  this     q Esc  back",
+    "Topics (P before a name: paused)",
+    "  Enter  look into it              s > <  sort by the next, previous column",
+    "  /  only names with a text        r  the other way round",
+    "  t  trend of ready jobs, or of what is finished",
+    "  K  kick: buried jobs, else delayed ones, are made ready",
+    "  P  pause, or resume              q  quit",
+    "Jobs of a topic",
+    "  Tab  the next state              Enter  look at the job",
+    "  K P  as above                    X  remove all jobs in this state",
+    "  n  make the job ready now (kick) b  bury it     d  delete it",
+    "A job",
+    "  n b d  as above",
+    "Columns: jobs READY, RESVD (reserved), DELAYed, BURIED, DONE; IN/S put and",
+    "OUT/S finished a second; OLDEST ready job; WAITing workers; TREND.",
+    "What changes something asks first: y does it, any other key does not.",
+};
+#define LINES_COUNT (sizeof(lines) / sizeof(lines[0]))
+
+static size_t first;
+
+static size_t last_first(const struct top *top)
+{
+    size_t window = (size_t)top->screen.rows - 2;
+    return LINES_COUNT > window ? LINES_COUNT - window : 0;
+}
+
+static void draw(struct top *top)
+{
+    first = first < last_first(top) ? first : last_first(top);
+    bi_screen_text(&top->screen, 0, 0, top->screen.columns, LOOK_BAR, "bide top: the keys");
+    for (size_t i = 0; first + i < LINES_COUNT && (int)i < top->screen.rows - 2; i++) {
+        const char *line = lines[first + i];
+        bi_screen_text(&top->screen, 1 + (int)i, 0, top->screen.columns,
+                       line[0] == ' ' ? LOOK_PLAIN : LOOK_HEAD, line);
+    }
+}
+
+static void key(struct top *top, int pressed)
+{
+    if (bi_top_move(pressed, last_first(top) + 1, (size_t)top->screen.rows - 2, &first))
+        return;
+    first = 0;
+    bi_top_view(top, top->behind_help);
+}
+
+const struct top_view bi_view_help = {
+    .keys = "any key: back",
+    .draw = draw,
+    .key = key,
+};

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/top.h"
+
+#include <string.h>
+
+#define AT_NAME 2 /* before it stand the marks */
+
+/* ---- drawing ---- */
+
+static void draw_heads(struct top *top, int row, const int *widths)
+{
+    bi_screen_text(&top->screen, row, 0, top->screen.columns, LOOK_BAR, "");
+    int column = AT_NAME;
+    for (int i = 0; i < TOP_COLUMNS; i++) {
+        char head[32];
+        const char *name = i == TOP_TREND && top->trend_moved ? "OUT/S" : bi_top_head(i);
+        if (widths[i] == 0)
+            continue;
+        bool sorted = (int)top->order.by == i;
+        /* The mark stands in the blank before the column. */
+        if (sorted)
+            bi_screen_text(&top->screen, row, column - 1, 1, LOOK_BAR,
+                           (i == TOP_NAME) != top->order.reverse ? "^" : "v");
+        snprintf(head, sizeof(head), "%s", name);
+        if (i == TOP_NAME || i == TOP_TREND)
+            bi_screen_text(&top->screen, row, column, widths[i], LOOK_BAR, head);
+        else
+            bi_screen_right(&top->screen, row, column, widths[i], LOOK_BAR, head);
+        column += widths[i] + 1;
+    }
+}
+
+static enum look look_of(int column, const struct top_topic *topic)
+{
+    const bide_counts *jobs = &topic->now.jobs;
+    if (column == TOP_BURIED && jobs->buried > 0)
+        return LOOK_BAD;
+    if (column == TOP_RESERVED && jobs->reserved > 0)
+        return LOOK_WARN;
+    if (column == TOP_DONE && jobs->done > 0)
+        return LOOK_GOOD;
+    return LOOK_PLAIN;
+}
+
+static void draw_trend(struct top *top, int row, int column, int width, enum look look,
+                       const struct top_topic *topic)
+{
+    float values[BI_TOP_HISTORY];
+    char bars[3 * BI_TOP_HISTORY + 1];
+    size_t count = bi_top_model_past(topic, top->trend_moved ? topic->moved : topic->ready, values,
+                                     (size_t)width);
+    bi_top_spark(bars, values, count, top->screen.utf8);
+    bi_screen_right(&top->screen, row, column, width, look, bars);
+}
+
+static void draw_topic(struct top *top, int row, const int *widths, const struct top_topic *topic,
+                       bool selected)
+{
+    int column = AT_NAME;
+    if (selected)
+        bi_screen_text(&top->screen, row, 0, top->screen.columns, LOOK_BAR, "");
+    if (topic->now.paused)
+        bi_screen_text(&top->screen, row, 0, 1, selected ? LOOK_BAR : LOOK_WARN, "P");
+    for (int i = 0; i < TOP_COLUMNS; i++) {
+        char cell[BI_TOP_TEXT_SIZE];
+        enum look look = selected ? LOOK_BAR : look_of(i, topic);
+        if (widths[i] == 0)
+            continue;
+        if (i == TOP_NAME) {
+            bi_screen_text(&top->screen, row, column, widths[i], look, topic->now.name);
+        } else if (i == TOP_TREND) {
+            draw_trend(top, row, column, widths[i], look, topic);
+        } else {
+            bi_top_cell(cell, (enum top_column)i, topic, top->plain);
+            bi_screen_right(&top->screen, row, column, widths[i], look, cell);
+        }
+        column += widths[i] + 1;
+    }
+}
+
+static size_t window_of(const struct top *top, int header)
+{
+    int rows = top->screen.rows - header - 2;
+    return rows > 0 ? (size_t)rows : 1;
+}
+
+static void draw(struct top *top)
+{
+    int widths[TOP_COLUMNS], header = bi_top_header(top);
+    size_t window = window_of(top, header);
+    const struct top_order *order = &top->order;
+    bi_top_layout(top->screen.columns - AT_NAME, order->longest_name, widths);
+    draw_heads(top, header, widths);
+    top->first = bi_top_scroll(top->first, top->selected, order->count, window);
+    for (size_t i = 0; i < window && top->first + i < order->count; i++)
+        draw_topic(top, header + 1 + (int)i, widths, order->list[top->first + i],
+                   top->first + i == top->selected);
+    if (order->count == 0 && top->model.samples > 0)
+        bi_screen_text(&top->screen, header + 1, AT_NAME, top->screen.columns - AT_NAME, LOOK_DIM,
+                       order->filter[0] == 0 ? "There are no topics."
+                                             : "No topic's name has the text of the filter in it.");
+}
+
+/* ---- keys ---- */
+
+static void sort_by(struct top *top, int step)
+{
+    top->order.by =
+        (enum top_column)(((int)top->order.by + step + BI_TOP_SORTABLE) % BI_TOP_SORTABLE);
+    bi_top_reorder(top);
+    bi_top_note(top, LOOK_PLAIN, "Sorted by %s%s.", bi_top_head(top->order.by),
+                top->order.reverse ? ", reversed" : "");
+}
+
+static void filter_typed(struct top *top)
+{
+    memcpy(top->order.filter, top->prompt.input, sizeof(top->order.filter));
+    bi_top_reorder(top);
+}
+
+static void filter_answered(struct top *top, bool yes)
+{
+    if (!yes)
+        top->order.filter[0] = 0;
+    bi_top_reorder(top);
+    if (top->order.filter[0] != 0)
+        bi_top_note(top, LOOK_PLAIN, "Only topics with \"%s\" are shown; / and Esc shows all.",
+                    top->order.filter);
+}
+
+static const char *selected_topic(const struct top *top)
+{
+    return top->selected < top->order.count ? top->order.list[top->selected]->now.name : NULL;
+}
+
+static void look_into(struct top *top, const char *topic)
+{
+    const struct top_topic *known = bi_top_model_find(&top->model, topic);
+    const bide_counts *jobs = &known->now.jobs;
+    bide_state state = jobs->ready > 0      ? BIDE_STATE_READY
+                       : jobs->reserved > 0 ? BIDE_STATE_RESERVED
+                       : jobs->buried > 0   ? BIDE_STATE_BURIED
+                       : jobs->delayed > 0  ? BIDE_STATE_DELAYED
+                       : jobs->done > 0     ? BIDE_STATE_DONE
+                                            : BIDE_STATE_READY;
+    bi_top_view(top, &bi_view_jobs);
+    bi_listing_show(top, topic, state);
+}
+
+/* Keys that need a topic. */
+static void topic_key(struct top *top, int key)
+{
+    char topic[BIDE_TOPIC_MAX + 1];
+    const char *selected = selected_topic(top);
+    if (selected == NULL)
+        return;
+    /* A sample that comes meanwhile may take the topic away. */
+    memcpy(topic, selected, strlen(selected) + 1);
+    if (key == TOP_KEY_ENTER || key == TOP_KEY_RIGHT)
+        look_into(top, topic);
+    else if (key == 'K')
+        bi_action_kick(top, topic);
+    else if (key == 'P')
+        bi_action_pause(top, topic);
+    else if (key == 'X')
+        bi_top_note(top, LOOK_PLAIN,
+                    "Look into the topic with Enter, choose a state with Tab, then X.");
+}
+
+static void key(struct top *top, int pressed)
+{
+    int header = top->screen.rows >= 16 ? 4 : 2;
+    if (bi_top_move(pressed, top->order.count, window_of(top, header), &top->selected)) {
+        const char *selected = selected_topic(top);
+        if (selected != NULL)
+            memcpy(top->selected_name, selected, strlen(selected) + 1);
+        return;
+    }
+    switch (pressed) {
+    case 'q':
+    case TOP_KEY_ESCAPE:
+        top->over = pressed == 'q';
+        break;
+    case 's':
+    case '>':
+        sort_by(top, 1);
+        break;
+    case '<':
+        sort_by(top, -1);
+        break;
+    case 'r':
+        top->order.reverse = !top->order.reverse;
+        sort_by(top, 0);
+        break;
+    case 't':
+        top->trend_moved = !top->trend_moved;
+        bi_top_note(top, LOOK_PLAIN, "The trend is of %s.",
+                    top->trend_moved ? "what is finished a second" : "the ready jobs");
+        break;
+    case '/':
+        bi_prompt_text(top, "Show topics with:", top->order.filter, filter_typed, filter_answered);
+        break;
+    default:
+        topic_key(top, pressed);
+    }
+}
+
+const struct top_view bi_view_topics = {
+    .keys = "Enter look  s sort  r reverse  / filter  K kick  P pause  ? help  q quit",
+    .draw = draw,
+    .key = key,
+};
