@@ -6,12 +6,14 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define INTERVAL_LEAST_MS 100
 #define INTERVAL_MOST_MS  3600000
+#define SETTLE_US         INT64_C(200000)
 #define WAKE_MS           1000 /* the time that nobody answers is counted in seconds */
 
 static int64_t interval_ms = 1000;
@@ -108,7 +110,7 @@ static int loop(struct top *top)
         if (bi_interrupted())
             return bi_interrupt_exit();
         if (hung_up(&fds[0]))
-            return BI_EXIT_FAILED;
+            return 128 + SIGHUP;
         take_keys(top);
         bide_cq_drain(top->cq, 0);
     }
@@ -117,17 +119,30 @@ static int loop(struct top *top)
 
 /* ---- the end ---- */
 
-/* What is only looked at is given up, so that a server that is away holds nobody up; what was to be
- * changed is waited for, as long as the queue waits. */
-static int close_queue(struct top *top, struct cli *cli)
+static void cancel_looks(struct top *top)
 {
     struct ask *const looks[] = {&top->sampler.stats_ask, &top->sampler.topics_ask,
                                  &top->listing.ask, &top->detail.job_ask, &top->detail.body_ask};
-    top->over = true;
     for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
         bi_ask_cancel(looks[i]);
     for (size_t i = 0; i < BI_EXCERPT_FETCHES; i++)
         bi_ask_cancel(&top->excerpts.asks[i]);
+}
+
+/* Has the queue said all that it was asked? A server that is silent is not waited for, unless it
+ * was asked to change something. */
+static bool settled(struct top *top)
+{
+    int64_t until = bi_clock_boot() + SETTLE_US;
+    bool shared = (bide_capabilities(top->queue) & BIDE_CAN_SHARE) != 0;
+    cancel_looks(top);
+    while (top->pending > 0 && bi_clock_boot() < until)
+        bide_cq_wait(top->cq, SETTLE_US / 1000);
+    return top->pending == 0 || top->action.ask.pending || !shared;
+}
+
+static int close_queue(struct top *top, struct cli *cli)
+{
     bi_interrupt_forget();
     int code = bide_close(cli->queue);
     cli->queue = NULL;
@@ -136,11 +151,14 @@ static int close_queue(struct top *top, struct cli *cli)
     return bi_cli_answered(cli, code);
 }
 
-/* An action whose end nobody has seen on the screen. */
-static void say_last(const struct top *top, const struct cli *cli, bool awaited)
+/* Leaves a silent server to the end of the process, and with it the room for its answers. */
+static int abandon(struct top *top, struct cli *cli)
 {
-    if (awaited)
-        bi_cli_note(cli, "%s", top->note);
+    __attribute__((used)) static struct top *left;
+    left = top;
+    bi_interrupt_forget();
+    cli->queue = NULL;
+    return BI_EXIT_OK;
 }
 
 static void free_top(struct top *top)
@@ -153,33 +171,39 @@ static void free_top(struct top *top)
     free(top);
 }
 
-static int watch(struct cli *cli, struct top *top)
+/* Closes the queue, and frees what there is. */
+static int leave(struct top *top, struct cli *cli)
 {
+    bool awaited = top->action.ask.pending;
+    top->over = true;
+    if (awaited)
+        bi_cli_note(cli, "waiting for the answer about %s", top->action.subject);
+    if (!settled(top))
+        return abandon(top, cli);
+    int exit = close_queue(top, cli);
+    if (awaited)
+        bi_cli_note(cli, "%s", top->note);
+    free_top(top);
+    return exit;
+}
+
+static int run(struct cli *cli)
+{
+    struct top *top = calloc(1, sizeof(*top));
+    if (top == NULL || !bi_listing_init(&top->listing) || bide_cq_new(&top->cq) != BIDE_OK) {
+        if (top != NULL)
+            free_top(top);
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory");
+    }
+    set_up(top, cli);
     int exit = bi_interrupt_watch(cli, cli->queue);
     if (exit == BI_EXIT_OK)
         exit = bi_screen_begin(&top->screen, cli);
     if (exit == BI_EXIT_OK)
         exit = loop(top);
     bi_screen_end();
-    bool awaited = top->action.ask.pending;
-    int closed = close_queue(top, cli);
-    say_last(top, cli, awaited);
-    return exit == BI_EXIT_OK ? closed : exit;
-}
-
-static int run(struct cli *cli)
-{
-    struct top *top = calloc(1, sizeof(*top));
-    int exit = BI_EXIT_FAILED;
-    if (top == NULL || !bi_listing_init(&top->listing) || bide_cq_new(&top->cq) != BIDE_OK) {
-        bi_cli_failed(cli, exit, "there is not enough memory");
-    } else {
-        set_up(top, cli);
-        exit = watch(cli, top);
-    }
-    if (top != NULL)
-        free_top(top);
-    return exit;
+    int left = leave(top, cli);
+    return exit == BI_EXIT_OK ? left : exit;
 }
 
 const struct verb bi_verb_top = {

@@ -232,8 +232,9 @@ struct top {
     bool over;
 };
 
-/* The lines above every view; answers how many. */
-int bi_top_header(struct top *top);
+/* The lines above the topics, and how many there are in this window. */
+void bi_top_header(struct top *top);
+int bi_top_header_rows(const struct top *top);
 void bi_top_draw(struct top *top);
 void bi_top_key(struct top *top, int key);
 void bi_top_view(struct top *top, const struct top_view *view);

@@ -124,21 +124,23 @@ static bool trouble(const struct top *top, char *text, size_t size)
     return true;
 }
 
-int bi_top_header(struct top *top)
+int bi_top_header_rows(const struct top *top)
+{
+    return top->screen.rows >= TALL_FROM ? 4 : 2;
+}
+
+void bi_top_header(struct top *top)
 {
     char text[BI_SENTENCE_SIZE];
-    bool tall = top->screen.rows >= TALL_FROM;
-    int last = tall ? 3 : 1;
+    int last = bi_top_header_rows(top) - 1, width = top->screen.columns;
     draw_title(top, 0);
-    if (tall || top->model.samples > 0)
-        draw_counts(top, 1);
-    if (tall) {
+    draw_counts(top, 1);
+    if (last > 1) {
         draw_rates(top, 2);
         draw_rest(top, 3);
     }
     if (trouble(top, text, sizeof(text)))
-        bi_screen_text(&top->screen, last, 0, top->screen.columns, LOOK_BAD, text);
+        bi_screen_text(&top->screen, last, 0, width, LOOK_BAD, text);
     else if (top->model.samples == 0)
-        bi_screen_text(&top->screen, last, 0, top->screen.columns, LOOK_DIM, "waiting for figures");
-    return last + 1;
+        bi_screen_text(&top->screen, last, 0, width, LOOK_DIM, "waiting for figures");
 }

@@ -141,7 +141,9 @@ static void add_text(struct page *page, const unsigned char *bytes, size_t size)
 /* As many in a line as there is room for: each takes four columns, the offset ten. */
 static void add_table(struct page *page, const unsigned char *bytes, size_t size)
 {
-    size_t many = page->width >= 10 + 4 * BYTES_IN_LINE ? BYTES_IN_LINE : BYTES_IN_LINE / 2;
+    size_t many = BYTES_IN_LINE;
+    while (many > 4 && page->width < 10 + 4 * (int)many)
+        many /= 2;
     for (size_t from = 0; from < size; from += many) {
         char line[16 + 4 * BYTES_IN_LINE];
         int at = snprintf(line, sizeof(line), "%08zx ", from);

@@ -78,17 +78,19 @@ static void draw_topic(struct top *top, int row, const int *widths, const struct
     }
 }
 
-static size_t window_of(const struct top *top, int header)
+/* The heads stand above, the bottom line below. */
+static size_t window_of(const struct top *top)
 {
-    int rows = top->screen.rows - header - 2;
+    int rows = top->screen.rows - bi_top_header_rows(top) - 2;
     return rows > 0 ? (size_t)rows : 1;
 }
 
 static void draw(struct top *top)
 {
-    int widths[TOP_COLUMNS], header = bi_top_header(top);
-    size_t window = window_of(top, header);
+    int widths[TOP_COLUMNS], header = bi_top_header_rows(top);
+    size_t window = window_of(top);
     const struct top_order *order = &top->order;
+    bi_top_header(top);
     bi_top_layout(top->screen.columns - AT_NAME, order->longest_name, widths);
     draw_heads(top, header, widths);
     top->first = bi_top_scroll(top->first, top->selected, order->count, window);
@@ -169,8 +171,7 @@ static void topic_key(struct top *top, int key)
 
 static void key(struct top *top, int pressed)
 {
-    int header = top->screen.rows >= 16 ? 4 : 2;
-    if (bi_top_move(pressed, top->order.count, window_of(top, header), &top->selected)) {
+    if (bi_top_move(pressed, top->order.count, window_of(top), &top->selected)) {
         const char *selected = selected_topic(top);
         if (selected != NULL)
             memcpy(top->selected_name, selected, strlen(selected) + 1);
