@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/top.h"
+#include "cli/top_column.h"
+
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- widths ---- */
+
+static int width_of(const int *widths)
+{
+    int width = -1;
+    for (int i = 0; i < TOP_COLUMNS; i++)
+        width += widths[i] == 0 ? 0 : widths[i] + 1;
+    return width;
+}
+
+static void all_columns_fit_into_78(void **state)
+{
+    (void)state;
+    int widths[TOP_COLUMNS];
+    bi_top_layout(78, 5, widths);
+    for (int i = 0; i < TOP_COLUMNS; i++)
+        assert_int_not_equal(widths[i], 0);
+    assert_in_range(width_of(widths), 1, 78);
+}
+
+static void no_window_is_exceeded_and_less_room_never_shows_more(void **state)
+{
+    (void)state;
+    static const int names[] = {0, 5, 12, 13, 40, 200};
+    for (size_t n = 0; n < COUNT_OF(names); n++) {
+        int before = TOP_COLUMNS;
+        for (int width = 300; width >= 12; width--) {
+            int widths[TOP_COLUMNS], shown = 0;
+            bi_top_layout(width, names[n], widths);
+            for (int i = 0; i < TOP_COLUMNS; i++)
+                shown += widths[i] > 0;
+            assert_true(width_of(widths) <= width);
+            assert_true(widths[TOP_NAME] >= 12);
+            assert_true(shown <= before);
+            assert_true(widths[TOP_TREND] <= BI_TOP_HISTORY);
+            before = shown;
+        }
+    }
+}
+
+static void the_most_important_columns_stay_in_a_small_window(void **state)
+{
+    (void)state;
+    int widths[TOP_COLUMNS];
+    bi_top_layout(38, 30, widths);
+    assert_int_not_equal(widths[TOP_READY], 0);
+    assert_int_not_equal(widths[TOP_RESERVED], 0);
+    assert_int_not_equal(widths[TOP_BURIED], 0);
+    assert_int_equal(widths[TOP_TREND], 0);
+    assert_int_equal(widths[TOP_DONE], 0);
+}
+
+static void names_get_what_they_need_and_the_trend_the_rest(void **state)
+{
+    (void)state;
+    int widths[TOP_COLUMNS];
+    bi_top_layout(120, 30, widths);
+    assert_int_equal(widths[TOP_NAME], 30);
+    assert_int_equal(width_of(widths), 120);
+    bi_top_layout(120, 3, widths);
+    assert_int_equal(widths[TOP_NAME], 12);
+    assert_int_equal(width_of(widths), 120);
+}
+
+/* ---- order ---- */
+
+/* Five topics with figures that differ. */
+static void fill(struct top_model *model)
+{
+    static const char *const names[] = {"mail", "Image", "audit", "mail-slow", "zip"};
+    bide_topic_stats list[COUNT_OF(names)];
+    bide_stats stats = {.uptime_ms = 1};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        list[i] = (bide_topic_stats){.jobs = {.ready = i % 3, .buried = i, .delayed = 5 - i},
+                                     .oldest_ready_age_ms = (int64_t)(10 - i) * 1000,
+                                     .waiting = i == 2};
+        snprintf(list[i].name, sizeof(list[i].name), "%s", names[i]);
+    }
+    assert_true(bi_top_model_take(model, &stats, list, COUNT_OF(names), 1));
+}
+
+static void check_order(struct top_order *order, const struct top_model *model, const char *wanted)
+{
+    char found[200] = "";
+    assert_true(bi_top_order_make(order, model));
+    for (size_t i = 0; i < order->count; i++) {
+        strcat(found, i == 0 ? "" : " ");
+        strcat(found, order->list[i]->now.name);
+    }
+    assert_string_equal(found, wanted);
+}
+
+static void topics_are_sorted_by_any_column_and_equal_ones_by_name(void **state)
+{
+    (void)state;
+    struct top_model model = {.count = 0};
+    struct top_order order = {.by = TOP_NAME};
+    fill(&model);
+    check_order(&order, &model, "Image audit mail mail-slow zip");
+    order.by = TOP_READY;
+    check_order(&order, &model, "audit Image zip mail mail-slow");
+    order.by = TOP_BURIED;
+    check_order(&order, &model, "zip mail-slow audit Image mail");
+    order.by = TOP_DELAYED;
+    check_order(&order, &model, "mail Image audit mail-slow zip");
+    order.by = TOP_OLDEST; /* without a ready job there is no oldest one */
+    check_order(&order, &model, "Image audit zip mail mail-slow");
+    order.by = TOP_WAITING;
+    check_order(&order, &model, "audit Image mail mail-slow zip");
+    free(order.list);
+    bi_top_model_free(&model);
+}
+
+static void reversed_the_smallest_are_first(void **state)
+{
+    (void)state;
+    struct top_model model = {.count = 0};
+    struct top_order order = {.by = TOP_NAME, .reverse = true};
+    fill(&model);
+    check_order(&order, &model, "zip mail-slow mail audit Image");
+    order.by = TOP_READY;
+    check_order(&order, &model, "mail mail-slow Image zip audit");
+    free(order.list);
+    bi_top_model_free(&model);
+}
+
+static void a_filter_is_a_part_of_the_name_in_any_case(void **state)
+{
+    (void)state;
+    struct top_model model = {.count = 0};
+    struct top_order order = {.by = TOP_NAME, .filter = "MA"};
+    fill(&model);
+    check_order(&order, &model, "Image mail mail-slow");
+    assert_int_equal(order.longest_name, 9);
+    strcpy(order.filter, "slow");
+    check_order(&order, &model, "mail-slow");
+    strcpy(order.filter, "none");
+    check_order(&order, &model, "");
+    free(order.list);
+    bi_top_model_free(&model);
+}
+
+static void every_column_has_a_name_and_a_cell(void **state)
+{
+    (void)state;
+    struct top_topic topic = {.in = -1, .out = 2.5};
+    topic.now.jobs = (bide_counts){.ready = 1, .reserved = 2, .delayed = 3, .buried = 4, .done = 5};
+    topic.now.oldest_ready_age_ms = 61000;
+    topic.now.waiting = 6;
+    static const char *const names[] = {"ready", "reserved", "delayed", "buried", "done",
+                                        "in",    "out",      "age",     "waiting"};
+    static const char *const cells[] = {"1", "2", "3", "4", "5", "-", "2.5", "1m1s", "6"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        char text[BI_TOP_TEXT_SIZE];
+        enum top_column column = bi_top_column_find(names[i]);
+        assert_int_equal(column, i + 1);
+        assert_int_equal(bi_top_column_find(bi_top_head(column)), column);
+        bi_top_cell(text, column, &topic, false);
+        assert_string_equal(text, cells[i]);
+        bi_top_cell(text, column, &topic, true);
+        bool unknown = column == TOP_DONE || column == TOP_OLDEST;
+        assert_string_equal(text, unknown ? "-" : cells[i]);
+    }
+    assert_int_equal(bi_top_column_find("NAME"), TOP_NAME);
+    assert_int_equal(bi_top_column_find("nothing"), TOP_COLUMNS);
+}
+
+/* ---- the cursor ---- */
+
+static void the_cursor_stays_in_the_list(void **state)
+{
+    (void)state;
+    static const struct {
+        int key;
+        size_t from, count, to;
+    } cases[] = {
+        {TOP_KEY_UP, 0, 5, 0},
+        {TOP_KEY_UP, 3, 5, 2},
+        {TOP_KEY_DOWN, 4, 5, 4},
+        {'j', 0, 5, 1},
+        {'k', 1, 5, 0},
+        {TOP_KEY_DOWN, 0, 0, 0},
+        {TOP_KEY_PAGE_DOWN, 0, 50, 10},
+        {TOP_KEY_PAGE_DOWN, 45, 50, 49},
+        {TOP_KEY_END, 0, 50, 49},
+        {TOP_KEY_PAGE_UP, 5, 50, 0},
+        {TOP_KEY_PAGE_UP, 25, 50, 15},
+        {TOP_KEY_HOME, 7, 50, 0},
+        {TOP_KEY_END, 7, 0, 0},
+        {TOP_KEY_DOWN, 99, 5, 4},
+        {TOP_KEY_UP, 99, 5, 3},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        size_t selected = cases[i].from;
+        assert_true(bi_top_move(cases[i].key, cases[i].count, 10, &selected));
+        assert_int_equal(selected, cases[i].to);
+    }
+    size_t selected = 3;
+    assert_false(bi_top_move('x', 5, 10, &selected));
+    assert_int_equal(selected, 3);
+}
+
+static void the_window_shows_the_cursor_and_no_more_blank_than_it_must(void **state)
+{
+    (void)state;
+    for (size_t count = 0; count < 30; count++)
+        for (size_t selected = 0; selected < (count == 0 ? 1 : count); selected++)
+            for (size_t first = 0; first < 30; first++) {
+                size_t shown = bi_top_scroll(first, selected, count, 7);
+                assert_true(shown <= selected && selected < shown + 7);
+                assert_true(shown == 0 || shown + 7 <= count);
+            }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_columns_fit_into_78),
+        cmocka_unit_test(no_window_is_exceeded_and_less_room_never_shows_more),
+        cmocka_unit_test(the_most_important_columns_stay_in_a_small_window),
+        cmocka_unit_test(names_get_what_they_need_and_the_trend_the_rest),
+        cmocka_unit_test(topics_are_sorted_by_any_column_and_equal_ones_by_name),
+        cmocka_unit_test(reversed_the_smallest_are_first),
+        cmocka_unit_test(a_filter_is_a_part_of_the_name_in_any_case),
+        cmocka_unit_test(every_column_has_a_name_and_a_cell),
+        cmocka_unit_test(the_cursor_stays_in_the_list),
+        cmocka_unit_test(the_window_shows_the_cursor_and_no_more_blank_than_it_must),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

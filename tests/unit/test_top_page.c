@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/top_page.h"
+
+#include "unit.h"
+
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The lines behind the blank one and the heading, with | between them. */
+static void check_lines(int width, const char *bytes, size_t size, const char *wanted)
+{
+    struct page page = {.width = 0};
+    char found[1000] = "";
+    bi_page_begin(&page, width);
+    bi_page_bytes(&page, "body", bytes, size);
+    for (size_t i = 2; i < page.count; i++) {
+        strcat(found, i == 2 ? "" : "|");
+        strcat(found, page.lines[i]);
+    }
+    assert_string_equal(found, wanted);
+    assert_false(page.no_memory);
+    bi_page_free(&page);
+}
+
+#define CHECK_TEXT(width, text, wanted) check_lines((width), (text), sizeof(text) - 1, (wanted))
+
+static void long_lines_are_folded(void **state)
+{
+    (void)state;
+    CHECK_TEXT(10, "0123456789", "0123456789");
+    CHECK_TEXT(10, "0123456789ab", "0123456789|ab");
+    CHECK_TEXT(10, "one\ntwo\n\nfour", "one|two||four");
+    CHECK_TEXT(10, "a\tb", "a       b");
+    CHECK_TEXT(10, "", "");
+}
+
+static void wide_characters_are_never_cut(void **state)
+{
+    (void)state;
+    CHECK_TEXT(5, "日本語", "日本|語");
+    CHECK_TEXT(4, "äöüß!", "äöüß|!");
+}
+
+static void what_could_steer_a_terminal_is_shown_as_numbers(void **state)
+{
+    (void)state;
+    CHECK_TEXT(40, "a\x1b[31mred\x07", "a\\x1b[31mred\\x07");
+    CHECK_TEXT(40, "\r\x7f", "\\x0d\\x7f");
+    CHECK_TEXT(40,
+               "\xc2\x9b"
+               "31m",
+               "\\xc2\\x9b31m"); /* the CSI of 8 bits */
+    CHECK_TEXT(40,
+               "\xe2\x80\xae"
+               "x",
+               "\\xe2\\x80\\xaex"); /* right to left */
+    CHECK_TEXT(6, "abcd\x1b", "abcd|\\x1b");
+}
+
+static void what_is_no_text_is_a_table_of_bytes(void **state)
+{
+    (void)state;
+    CHECK_TEXT(80,
+               "\xff\x00"
+               "A\x1b",
+               "00000000  ff 00 41 1b                                     ..A.");
+    CHECK_TEXT(42,
+               "\x00"
+               "23456789",
+               "00000000  00 32 33 34 35 36 37 38 .2345678|00000008  39                      9");
+}
+
+/* A table line is never wider than the windows that have one. */
+static void a_table_fits_into_its_window(void **state)
+{
+    (void)state;
+    for (int width = 26; width < 100; width++) {
+        struct page page = {.width = 0};
+        char bytes[64] = {0};
+        bi_page_begin(&page, width);
+        bi_page_bytes(&page, "body", bytes, sizeof(bytes));
+        for (size_t i = 2; i < page.count; i++)
+            assert_true(strlen(page.lines[i]) <= (size_t)width);
+        bi_page_free(&page);
+    }
+}
+
+static void of_very_many_bytes_the_first_are_shown(void **state)
+{
+    (void)state;
+    size_t size = 3 * BI_PAGE_BYTES;
+    char *bytes = malloc(size);
+    struct page page = {.width = 0};
+    assert_non_null(bytes);
+    for (size_t i = 0; i < size; i += 3)
+        memcpy(bytes + i, "日", 3); /* which the limit cuts in the middle */
+    bi_page_begin(&page, 80);
+    bi_page_bytes(&page, "body", bytes, size);
+    assert_string_equal(page.lines[1], "body: 786432 bytes, the first 262144 of them");
+    assert_int_equal(page.count, 2 + (BI_PAGE_BYTES / 3 + 39) / 40);
+    bi_page_free(&page);
+    free(bytes);
+}
+
+static void marks_without_a_width_do_not_grow_a_line_for_ever(void **state)
+{
+    (void)state;
+    struct page page = {.width = 0};
+    char bytes[1 + 2 * 5000];
+    bytes[0] = 'a';
+    for (size_t i = 1; i < sizeof(bytes); i += 2)
+        memcpy(bytes + i, "\xcc\x81", 2);
+    bi_page_begin(&page, 40);
+    bi_page_bytes(&page, "body", bytes, sizeof(bytes));
+    assert_int_equal(page.count, 3);
+    assert_in_range(strlen(page.lines[2]), 1, 160);
+    bi_page_free(&page);
+}
+
+static void a_page_begins_anew(void **state)
+{
+    (void)state;
+    struct page page = {.width = 0};
+    bi_page_begin(&page, 40);
+    bi_page_line(&page, "%s %d", "one", 1);
+    bi_page_begin(&page, 20);
+    bi_page_line(&page, "two");
+    assert_int_equal(page.count, 1);
+    assert_string_equal(page.lines[0], "two");
+    bi_page_bytes(&page, "key", "k", 1);
+    assert_string_equal(page.lines[2], "key: 1 byte");
+    bi_page_free(&page);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_lines_are_folded),
+        cmocka_unit_test(wide_characters_are_never_cut),
+        cmocka_unit_test(what_could_steer_a_terminal_is_shown_as_numbers),
+        cmocka_unit_test(what_is_no_text_is_a_table_of_bytes),
+        cmocka_unit_test(a_table_fits_into_its_window),
+        cmocka_unit_test(of_very_many_bytes_the_first_are_shown),
+        cmocka_unit_test(marks_without_a_width_do_not_grow_a_line_for_ever),
+        cmocka_unit_test(a_page_begins_anew),
+    };
+    setlocale(LC_CTYPE, "C.UTF-8");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
