@@ -90,7 +90,7 @@ install: ## install under PREFIX (/usr/local) in LIBDIR (lib), staged in DESTDIR
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' tools/install.sh
 
 clean: ## remove every build directory
-	rm -rf build build-gcc build-clang build-asan build-tsan build-bare build-fuzz
+	rm -rf build build-gcc build-clang build-asan build-tsan build-bare build-lean build-fuzz
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16

@@ -12,12 +12,11 @@ if [ ! -f build-fuzz/build.ninja ]; then
     CC=clang meson setup build-fuzz -Dfuzz=true -Dtests=disabled -Dbench=false -Dexamples=false \
         -Db_sanitize=address,undefined -Db_lundef=false || exit 1
 fi
-ninja -C build-fuzz --quiet || exit 1
-
 if [ $# = 0 ]; then
     # shellcheck disable=SC2046
     set -- $(cd fuzz && for source in fuzz_*.c; do basename "${source#fuzz_}" .c; done)
 fi
+ninja -C build-fuzz --quiet "${@/#/fuzz_}" || exit 1
 run=()
 if setarch -R true 2>/dev/null; then
     run=(setarch -R)

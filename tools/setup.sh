@@ -92,8 +92,12 @@ if [ -n "$check" ] && [ "$1" = build ] && [ -z "$(missing_of "$build_packages")"
     echo "bide: building without$missing" >&2
     for package in $missing; do
         case $package in
+        libcurl4-openssl-dev) echo "bide: \"bide work\" will have no --http" >&2 ;;
         libevent-dev) echo "bide: there will be no bided" >&2 ;;
-        libjansson-dev) echo "bide: there will be no typed tasks but those of bytes" >&2 ;;
+        libjansson-dev)
+            echo "bide: there will be no command line, and no typed tasks but those of bytes" >&2
+            ;;
+        libncurses-dev) echo "bide: there will be no \"bide top\"" >&2 ;;
         libsqlite3-dev) echo "bide: there will be no sqlite: queues" >&2 ;;
         libsystemd-dev) echo "bide: bided will take no sockets from systemd" >&2 ;;
         esac

@@ -11,7 +11,7 @@ unset CC CXX CFLAGS CPPFLAGS LDFLAGS
 # name, seconds allowed, what is done
 steps='
 gcc         480  build with gcc, warnings as errors
-clang       480  build with clang, warnings as errors
+clang       480  build with clang and its address sanitizer, warnings as errors
 layers       40  includes point down, every source is built
 headers     120  every header compiles alone, as C11 and as C++
 compile     480  tasks and types: what must not compile does not, what must does
@@ -35,9 +35,9 @@ operation   600  bided as a program: flags, file, sockets, signals, log, privile
 cli         480  bide as a program: every verb, on every kind of queue
 robust      480  bided in rough hands: storms, clients that do not read, babble, kill -9
 taskfault   480  worker processes that die and stop; servers and disks that are away
-bare        600  without SQLite and JSON: builds, has the queue in memory and tasks of bytes
-asan       1800  unit, contract, tasks, simulator, fault, robust with the address and undefined sanitizers
-tsan       1800  unit, contract, tasks, robust with the thread sanitizer
+bare        600  without SQLite, JSON, curl and ncurses: builds, says what it lacks, has the rest
+asan       1800  nearly all of that again with the address and undefined sanitizers
+tsan       1800  unit, contract, tasks, operation, robust, taskfault with the thread sanitizer
 '
 urls='memory: memory:?ticker=wheel sqlite: sqlite:?sync=off&cache_bytes=1&batch_jobs=7
     beanstalk: beanstalk:?behind=sqlite&sync=off'
@@ -56,6 +56,16 @@ check() { # command...
         echo "failed: $*"
         count 0 1
     fi
+}
+
+says() { # text, command...: which fails, and says the text
+    local text=$1 output
+    shift
+    output=$("$@" 2>&1 </dev/null) && return 1
+    [[ $output = *"$text"* ]] || {
+        echo "$output"
+        return 1
+    }
 }
 
 # A program whose last line is "N passed, M failed". Shown in full unless all passed.
@@ -113,10 +123,12 @@ build() { # name compiler option...
     return "$status"
 }
 
+# Nothing is run that clang has built without a sanitizer, so it builds nothing without one.
 build_gcc() { build gcc gcc; }
-build_clang() { build clang clang; }
 build_asan() { build asan clang -Db_sanitize=address,undefined -Db_lundef=false; }
-build_tsan() { build tsan clang -Db_sanitize=thread -Db_lundef=false; }
+build_tsan() {
+    build tsan clang -Db_sanitize=thread -Db_lundef=false -Dbench=false -Dexamples=false
+}
 
 # Running the programs of one build directory. The sanitizers of clang 14 want memory laid
 # out without surprises; where the system lets us, we ask for that.
@@ -128,52 +140,55 @@ plain_memory() {
     fi
 }
 
-run_unit() { # build directory
+# Four at a time: for most of its time a test waits. Whoever begins something has to wait for it.
+begin() { # command...
+    while [ "$(jobs -pr | wc -l)" -ge 4 ]; do
+        wait -n
+    done
+    "$@" &
+}
+
+begin_unit() { # build directory
     local source
     for source in tests/unit/test_*.c; do
-        check_unit "$1/tests/$(basename "$source" .c)"
+        begin check_unit "$1/tests/$(basename "$source" .c)"
     done
 }
 
-# A suite in parts, four at a time: for most of its time a test waits.
-run_suite() { # build directory, program, URLs
+begin_suite() { # build directory, program, URLs
     local dir=$1 program=$2 url part
     shift 2
     for url in "$@"; do
         for part in 1/3 2/3 3/3; do
-            while [ "$(jobs -pr | wc -l)" -ge 4 ]; do
-                wait -n
-            done
-            check_counted "${run[@]}" "$dir/$program" --part "$part" "$url" &
+            begin check_counted "${run[@]}" "$dir/$program" --part "$part" "$url"
         done
     done
-    wait
 }
 
-run_parts() { # program, argument...: in three parts at the same time
+begin_parts() { # program, argument...
     local part
-    for part in 1/3 2/3 3/3; do
-        check_counted "${run[@]}" "$@" --part "$part" &
+    for part in 1/4 2/4 3/4 4/4; do
+        begin check_counted "${run[@]}" "$@" --part "$part"
     done
-    wait
 }
 
-run_contract() { run_suite "$1" contract "${@:2}"; } # build directory, URLs
-run_tasks() { run_suite "$1" tasks "${@:2}"; }       # the same
-
-run_sim() { # build directory, steps, ranges of seeds: all at the same time
+begin_sim() { # build directory, steps, ranges of seeds
     local dir=$1 length=$2 seeds
     shift 2
     for seeds in "$@"; do
-        check_counted "${run[@]}" "$dir/sim" --seeds "$seeds" --steps "$length" &
+        begin check_counted "${run[@]}" "$dir/sim" --seeds "$seeds" --steps "$length"
     done
-    wait
+}
+
+begin_fault() { # build directory, rounds of kill -9
+    begin_parts "$1/fault"
+    begin check_counted "${run[@]}" "$1/kill" --rounds "$2" --seed 1
 }
 
 # The steps.
 
 step_gcc() { check build_gcc; }
-step_clang() { check build_clang; }
+step_clang() { check build_asan; }
 step_layers() { check tools/check-layers.sh; }
 step_headers() { check_counted tools/check-headers.sh; }
 step_compile() { build_gcc && check_counted tools/check-compile.sh build-gcc; }
@@ -181,19 +196,14 @@ step_core() { build_gcc && check tools/check-core.sh build-gcc; }
 step_symbols() { build_gcc && check tools/check-symbols.sh build-gcc; }
 step_install() { build_gcc && check tools/check-install.sh build-gcc; }
 step_format() { check tools/check-format.sh; }
-step_tidy() { build_clang && check tools/check-tidy.sh build-clang; }
-step_unit() { build_gcc && run_unit build-gcc; }
+step_tidy() { build_asan && check tools/check-tidy.sh build-asan; }
+step_unit() { build_gcc && begin_unit build-gcc && wait; }
 # shellcheck disable=SC2086
-step_contract() { build_gcc && run_contract build-gcc $urls; }
+step_contract() { build_gcc && begin_suite build-gcc contract $urls && wait; }
 # shellcheck disable=SC2086
-step_tasks() { build_gcc && run_tasks build-gcc $urls; }
+step_tasks() { build_gcc && begin_suite build-gcc tasks $urls && wait; }
 step_examples() { build_gcc && check_counted tools/check-examples.sh build-gcc; }
-run_fault() { # build directory, rounds of kill -9
-    run_parts "$1/fault"
-    check_counted "${run[@]}" "$1/kill" --rounds "$2" --seed 1
-}
-
-step_fault() { build_gcc && run_fault build-gcc 40; }
+step_fault() { build_gcc && begin_fault build-gcc 40 && wait; }
 
 step_fuzz() { check_counted tools/fuzz.sh 10; }
 
@@ -244,57 +254,64 @@ step_interop() {
 
 step_operation() { build_gcc && check_counted build-gcc/operation; }
 
-step_cli() { build_gcc && run_parts build-gcc/cli; }
+step_cli() { build_gcc && begin_parts build-gcc/cli && wait; }
 
-step_taskfault() { build_gcc && run_parts build-gcc/taskfault --server build-gcc/bided; }
+step_taskfault() { build_gcc && begin_parts build-gcc/taskfault --server build-gcc/bided && wait; }
 
-# What a machine without libsqlite3-dev and libjansson-dev has.
+# What a machine has without libsqlite3-dev, libjansson-dev, libcurl4-openssl-dev, libncurses-dev:
+# first all of them, then the last two.
 step_bare() {
-    build bare gcc -Dsqlite=disabled -Djansson=disabled || return 1
-    check_counted build-bare/contract memory:
-    check test "$(build-bare/contract sqlite: 2>&1 | grep -c 'built without libsqlite3-dev')" -gt 0
-    check test "$(build-bare/bided --config=/dev/null --check-config 2>&1 |
-        grep -c 'say --url memory:')" -gt 0
+    build bare gcc -Doptimization=0 -Dsqlite=disabled -Djansson=disabled -Dcurl=disabled \
+        -Dncurses=disabled || return 1
+    begin_suite build-bare contract memory: && wait
+    check says 'built without libsqlite3-dev' build-bare/contract sqlite:
+    check says 'say --url memory:' build-bare/bided --config=/dev/null --check-config
     check build-bare/bided --config=/dev/null --url memory: --check-config
     check_unit build-bare/tests/test_type_bytes
+    check test ! -e build-bare/bide
+    build lean gcc -Doptimization=0 -Dsqlite=disabled -Dcurl=disabled -Dncurses=disabled \
+        -Dtests=disabled -Dbench=false -Dexamples=false || return 1
+    check says 'libsqlite3-dev' build-lean/bide --url sqlite:jobs.db stats
 }
 
-step_sim() { build_gcc && run_sim build-gcc 30000 1-20 21-40; }
+step_sim() { build_gcc && begin_sim build-gcc 30000 1-20 21-40 && wait; }
 
 step_asan() {
     export ASAN_OPTIONS=allocator_may_return_null=1:detect_stack_use_after_return=1
     export UBSAN_OPTIONS=print_stacktrace=1
     build_asan || return 1
     plain_memory
-    run_unit build-asan
+    # What takes longest first, and nothing waits for the end of another.
+    begin_fault build-asan 10
     # shellcheck disable=SC2086
-    run_contract build-asan $sanitized_urls
+    begin_suite build-asan contract $sanitized_urls
+    begin run_robust build-asan 5 --memory-mib 2048
+    begin_parts build-asan/taskfault --server build-asan/bided
     # shellcheck disable=SC2086
-    run_tasks build-asan $sanitized_urls
-    run_sim build-asan 10000 1-4 5-8
-    run_fault build-asan 10
-    # These sleep more than they work: all at the same time.
-    check_counted "${run[@]}" build-asan/operation &
-    check_counted "${run[@]}" build-asan/wire --server 'build-asan/bided --url memory:' \
-        --deliver burst &
-    check_counted "${run[@]}" build-asan/differ --right 'build-asan/bided --url memory:' \
-        --seeds 1-4 &
-    run_parts build-asan/taskfault --server build-asan/bided
-    run_robust build-asan 5 --memory-mib 2048
+    begin_suite build-asan tasks $sanitized_urls
+    begin check_counted "${run[@]}" build-asan/operation
+    begin check_counted "${run[@]}" build-asan/wire --server 'build-asan/bided --url memory:' \
+        --deliver burst
+    begin_unit build-asan
+    begin check_counted "${run[@]}" build-asan/differ --right 'build-asan/bided --url memory:' \
+        --seeds 1-4
+    begin_sim build-asan 10000 1-4 5-8
+    wait
 }
 
 step_tsan() {
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
     build_tsan || return 1
     plain_memory
-    run_unit build-tsan
     # shellcheck disable=SC2086
-    run_contract build-tsan $sanitized_urls
+    begin_suite build-tsan contract $sanitized_urls
+    begin run_robust build-tsan 5 --memory-mib 2048
+    begin_parts build-tsan/taskfault --server build-tsan/bided
     # shellcheck disable=SC2086
-    run_tasks build-tsan $sanitized_urls
-    check_counted "${run[@]}" build-tsan/operation &
-    run_parts build-tsan/taskfault --server build-tsan/bided
-    run_robust build-tsan 5 --memory-mib 2048
+    begin_suite build-tsan tasks $sanitized_urls
+    begin check_counted "${run[@]}" build-tsan/operation
+    begin_unit build-tsan
+    wait
 }
 
 if [ "${1:-}" = --step ]; then
