@@ -68,6 +68,8 @@ void bi_table_bytes(struct table *table, enum bi_paint paint, const void *data, 
 void bi_table_flush(struct table *table);
 /* Prints what is left, and frees. BI_EXIT_OK, or says that there was not enough memory. */
 int bi_table_print(struct table *table);
+/* Frees without printing; NULL is fine. */
+void bi_table_free(struct table *table);
 
 /* "name    value" lines, for one thing with many properties. */
 void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)

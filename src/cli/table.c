@@ -152,6 +152,7 @@ static void widen(struct table *table, size_t column, const char *text)
 
 static void measure(struct table *table)
 {
+    assert(table->columns > 0);
     for (size_t i = 0; i < table->columns; i++)
         widen(table, i, table->head[i]);
     for (size_t i = 0; i < table->count; i++)
@@ -195,6 +196,7 @@ static void print_cell(const struct table *table, size_t column, const char *tex
 /* room: for the last column; cut: where it is cut, or NULL if it is not. */
 static void print_rows(struct table *table, size_t room, char *cut)
 {
+    assert(table->columns > 0);
     size_t last = table->columns - 1;
     if (cut != NULL && table->widths[last] > room)
         table->widths[last] = room;
@@ -233,6 +235,16 @@ void bi_table_flush(struct table *table)
     forget_rows(table);
 }
 
+void bi_table_free(struct table *table)
+{
+    if (table == NULL)
+        return;
+    forget_rows(table);
+    free(table->cells);
+    free(table->heads);
+    free(table);
+}
+
 int bi_table_print(struct table *table)
 {
     static const struct cli nobody;
@@ -240,11 +252,6 @@ int bi_table_print(struct table *table)
     bi_table_flush(table);
     if (table == NULL || table->failed)
         exit = bi_cli_failed(table == NULL ? &nobody : table->cli, BI_EXIT_FAILED, "out of memory");
-    if (table == NULL)
-        return exit;
-    forget_rows(table);
-    free(table->cells);
-    free(table->heads);
-    free(table);
+    bi_table_free(table);
     return exit;
 }
