@@ -1,16 +1,198 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/verb.h"
+#include "cli/look.h"
+#include "cli/record.h"
+#include "cli/when.h"
 
+#include <string.h>
+
+/* ---- times: by the clock of whoever keeps the job, which need not be ours ---- */
+
+static int64_t now_of(const bide_job *job)
+{
+    return job->created_ms + job->age_ms;
+}
+
+static void show_moment(const struct cli *cli, const bide_job *job, const char *name, int64_t at_ms)
+{
+    char at[BI_WHEN_SIZE], distance[BI_WHEN_SIZE];
+    int64_t ago = now_of(job) - at_ms;
+    if (at_ms == 0)
+        return;
+    bi_moment_say(at, at_ms);
+    bi_look_duration(distance, ago < 0 ? -ago : ago);
+    bi_print_property(cli, name, ago < 0 ? "%s, in %s" : "%s, %s ago", at, distance);
+}
+
+static void show_duration(const struct cli *cli, const char *name, int64_t ms)
+{
+    char text[BI_WHEN_SIZE];
+    if (ms == 0)
+        return;
+    bi_duration_say(text, ms);
+    bi_print_property(cli, name, "%s", text);
+}
+
+/* ---- the state, and what it waits for ---- */
+
+static void show_state(const struct cli *cli, const bide_job *job)
+{
+    static const char *const waits[] = {
+        [BIDE_STATE_DELAYED] = ", ready in ",
+        [BIDE_STATE_RESERVED] = ", its lease ends in ",
+        [BIDE_STATE_DONE] = ", forgotten in ",
+    };
+    char left[BI_WHEN_SIZE];
+    const char *wait =
+        (size_t)job->state < sizeof(waits) / sizeof(waits[0]) ? waits[job->state] : NULL;
+    enum bi_paint paint = bi_paint_state(job->state);
+    const char *on = paint == BI_PAINT_OFF ? "" : bi_paint(cli, paint);
+    bi_look_duration(left, job->left_ms);
+    bi_print_property(cli, "state", "%s%s%s%s%s", on, bide_state_name(job->state),
+                      on[0] == 0 ? "" : bi_paint(cli, BI_PAINT_OFF), wait == NULL ? "" : wait,
+                      wait == NULL ? "" : left);
+    if (job->cancel_wanted)
+        bi_print_property(cli, "cancel", "wanted: whoever has it is told at the next touch");
+}
+
+/* ---- everything else ---- */
+
+static void show_size(const struct cli *cli, const char *name, size_t bytes)
+{
+    char text[32];
+    bi_print_size(text, bytes);
+    bi_print_property(cli, name, "%s", text);
+}
+
+static void show_retries(const struct cli *cli, const bide_job *job)
+{
+    char base[BI_WHEN_SIZE], most[BI_WHEN_SIZE];
+    if (job->max_retries >= 0)
+        bi_print_property(cli, "failures", "%u; buried after more than %d", job->failures,
+                          job->max_retries);
+    else
+        bi_print_property(cli, "failures", "%u", job->failures);
+    if (job->backoff_base_ms == 0 || job->backoff_max_ms == 0)
+        return;
+    bi_duration_say(base, job->backoff_base_ms);
+    bi_duration_say(most, job->backoff_max_ms);
+    bi_print_property(cli, "backoff", "%s, at most %s", base, most);
+}
+
+static void show_counters(const struct cli *cli, const bide_job *job)
+{
+    bi_print_property(cli, "counters",
+                      "%u reserves, %u timeouts, %u releases, %u fails, %u buries, %u kicks, %u "
+                      "touches",
+                      job->reserves, job->timeouts, job->releases, job->fails, job->buries,
+                      job->kicks, job->touches);
+}
+
+static void show_times(const struct cli *cli, const bide_job *job)
+{
+    const struct {
+        const char *name;
+        int64_t at_ms;
+    } times[] = {
+        {"created", job->created_ms},
+        {"due", job->run_at_ms},
+        {"ready", job->ready_ms},
+        {"reserved", job->reserved_ms},
+        {"touched", job->touched_ms},
+        {"buried", job->buried_ms},
+        {"done", job->done_ms},
+        {"expires", job->reserves == 0 ? job->expires_at_ms : 0}, /* a reservation ends it */
+    };
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        show_moment(cli, job, times[i].name, times[i].at_ms);
+}
+
+static void show_texts(const struct cli *cli, const bide_job *job)
+{
+    if (job->key != NULL)
+        bi_print_property_bytes(cli, "key", job->key, job->key_size);
+    if (job->progress != NULL)
+        bi_print_property_bytes(cli, "progress", job->progress, job->progress_size);
+    if (job->last_error != NULL)
+        bi_print_property_bytes(cli, "last error", job->last_error, job->last_error_size);
+}
+
+static void show(const struct cli *cli, const bide_job *job)
+{
+    bi_print_property(cli, "job", "%llu", (unsigned long long)job->id);
+    bi_print_property(cli, "topic", "%s", job->topic);
+    show_state(cli, job);
+    bi_print_property(cli, "priority", "%u", job->priority);
+    show_size(cli, "body", job->body_size);
+    if (job->result_size > 0)
+        show_size(cli, "result", job->result_size);
+    show_texts(cli, job);
+    show_duration(cli, "ttr", job->ttr_ms);
+    show_duration(cli, "retained for", job->retain_ms);
+    show_retries(cli, job);
+    show_counters(cli, job);
+    show_times(cli, job);
+}
+
+/* ---- the verb ---- */
+
+static int show_one(const struct cli *cli, uint64_t id, bool first)
+{
+    bide_job job;
+    int exit = BI_EXIT_OK;
+    int code = bide_job_stats(cli->queue, id, &job);
+    if (code != BIDE_OK)
+        return bi_cli_answered(cli, code);
+    if (cli->json)
+        exit = bi_record_print(cli, bi_record_job(&job));
+    else {
+        if (!first)
+            putchar('\n');
+        show(cli, &job);
+    }
+    bide_job_clear(&job);
+    return exit;
+}
+
+static int check(struct cli *cli)
+{
+    for (size_t i = 0; i < cli->word_count; i++) {
+        uint64_t id;
+        if (!bi_cli_id(cli, cli->words[i], &id))
+            return BI_EXIT_USAGE;
+    }
+    return BI_EXIT_OK;
+}
+
+/* Those that are not there do not keep the others from being shown. */
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    size_t shown = 0;
+    int worst = BI_EXIT_OK;
+    for (size_t i = 0; i < cli->word_count; i++) {
+        uint64_t id = 0;
+        if (!bi_cli_id(cli, cli->words[i], &id))
+            return BI_EXIT_USAGE;
+        int exit = show_one(cli, id, shown == 0);
+        if (exit != BI_EXIT_OK && exit != BI_EXIT_NOT_FOUND)
+            return exit;
+        shown += exit == BI_EXIT_OK;
+        worst = exit == BI_EXIT_OK ? worst : exit;
+    }
+    return worst != BI_EXIT_OK && shown > 0 ? BI_EXIT_PARTLY : worst;
 }
 
 const struct verb bi_verb_job = {
     .name = "job",
     .group = BI_GROUP_LOOK,
-    .usage = "",
-    .summary = "",
+    .usage = "ID...",
+    .summary = "all that is known of a job, but its body",
+    .details = "Times are in your time zone. \"bide peek ID\" shows the body. When only some of\n"
+               "several jobs are there the exit code is 7.\n"
+               "\n"
+               "  bide job 12\n"
+               "  bide job 12 13 14 --json | jq .state\n",
+    .least = 1,
     .most = BI_WORDS_MAX,
+    .check = check,
     .run = run,
 };

@@ -1,16 +1,108 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/verb.h"
+#include "cli/look.h"
+#include "cli/record.h"
+
+#include <string.h>
+
+static bide_state state = BIDE_STATE_ANY;
+static const char *key;
+static bool wants_result;
+
+/* A name of digits alone is an id, unless something is said that only a topic has. */
+static bool is_topic(const struct cli *cli)
+{
+    const char *word = cli->words[0];
+    return state != BIDE_STATE_ANY || key != NULL || word[strspn(word, "0123456789")] != 0;
+}
+
+static int check(struct cli *cli)
+{
+    uint64_t id;
+    if (state != BIDE_STATE_ANY && key != NULL)
+        return bi_cli_misused(cli, "--state and --key do not go together: a key has one job");
+    if (key != NULL && (key[0] == 0 || strlen(key) > BIDE_KEY_MAX))
+        return bi_cli_misused(cli, "--key: a key has 1 to %d bytes", BIDE_KEY_MAX);
+    bool good =
+        is_topic(cli) ? bi_look_topic(cli, cli->words[0]) : bi_cli_id(cli, cli->words[0], &id);
+    return good ? BI_EXIT_OK : BI_EXIT_USAGE;
+}
+
+static int find(const struct cli *cli, bide_job *job)
+{
+    const char *word = cli->words[0];
+    uint64_t id = 0;
+    if (key != NULL)
+        return bide_find(cli->queue, word, key, strlen(key), job);
+    if (is_topic(cli))
+        return bide_peek_first(cli->queue, word, state == BIDE_STATE_ANY ? BIDE_STATE_READY : state,
+                               job);
+    if (!bi_cli_id(cli, word, &id))
+        return BIDE_EINVAL;
+    return bide_peek(cli->queue, id, job);
+}
+
+/* On a terminal a line that does not end would have the prompt behind it. */
+static void print(const struct cli *cli, const void *data, size_t size)
+{
+    bi_print_bytes(stdout, cli->out_terminal, data, size);
+    if (cli->out_terminal && size > 0 && ((const char *)data)[size - 1] != '\n')
+        putchar('\n');
+}
+
+static int print_result(const struct cli *cli, const bide_job *job)
+{
+    bide_buf *result = NULL;
+    int code = bide_result(cli->queue, job->id, &result);
+    if (code == BIDE_OK)
+        print(cli, bide_buf_data(result), bide_buf_size(result));
+    bide_buf_unref(result);
+    return bi_cli_answered(cli, code);
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    bide_job job;
+    int code = find(cli, &job);
+    if (code != BIDE_OK)
+        return bi_cli_answered(cli, code);
+    bi_cli_detail(cli, "job %llu of %s, %s, %zu bytes", (unsigned long long)job.id, job.topic,
+                  bide_state_name(job.state), job.body_size);
+    int exit = BI_EXIT_OK;
+    if (cli->json)
+        exit = bi_record_print(cli, bi_record_job(&job));
+    else if (wants_result)
+        exit = print_result(cli, &job);
+    else
+        print(cli, job.body, job.body_size);
+    bide_job_clear(&job);
+    return exit;
 }
+
+static const struct flag flags[] = {
+    BI_FLAG_STATE('s', "state", &state, "the first job of the topic in this state; else ready"),
+    BI_FLAG_TEXT('k', "key", "KEY", &key, "the job of the topic that holds this key"),
+    BI_FLAG_ON(0, "result", &wants_result, "the result of a job that is done, not its body"),
+    BI_FLAGS_END,
+};
 
 const struct verb bi_verb_peek = {
     .name = "peek",
     .group = BI_GROUP_LOOK,
-    .usage = "",
-    .summary = "",
-    .most = BI_WORDS_MAX,
+    .usage = "ID|TOPIC",
+    .summary = "the body of a job, without taking it",
+    .details = "The job of an id, or that which is first in a topic: the next one to be taken,\n"
+               "the one that is due first, or the one that was buried, done or reserved first.\n"
+               "The body is written as it is; on a terminal, what could disturb it is shown as\n"
+               "\\xNN. With --json everything that is known of the job. A topic whose name has\n"
+               "nothing but digits needs --state or --key.\n"
+               "\n"
+               "  bide peek 12 > body.bin\n"
+               "  bide peek email                   the next one\n"
+               "  bide peek email --state buried    the one that has been buried for longest\n"
+               "  bide peek email --key order-7 --json\n",
+    .least = 1,
+    .most = 1,
+    .flags = flags,
+    .check = check,
     .run = run,
 };

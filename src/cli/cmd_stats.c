@@ -1,16 +1,142 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/verb.h"
+#include "cli/look.h"
+#include "cli/record.h"
+#include "cli/when.h"
+
+#include <string.h>
+
+/* ---- tables of figures: all are 64 bits wide ---- */
+
+struct figure {
+    const char *name;
+    size_t place;
+};
+
+static const struct figure counts[] = {
+    {"ready", offsetof(bide_counts, ready)},     {"urgent", offsetof(bide_counts, urgent)},
+    {"delayed", offsetof(bide_counts, delayed)}, {"reserved", offsetof(bide_counts, reserved)},
+    {"buried", offsetof(bide_counts, buried)},   {"done", offsetof(bide_counts, done)},
+};
+
+static const struct figure counters[] = {
+    {"puts", offsetof(bide_counters, puts)},
+    {"reserves", offsetof(bide_counters, reserves)},
+    {"deletes", offsetof(bide_counters, deletes)},
+    {"dones", offsetof(bide_counters, dones)},
+    {"releases", offsetof(bide_counters, releases)},
+    {"fails", offsetof(bide_counters, fails)},
+    {"timeouts", offsetof(bide_counters, timeouts)},
+    {"buries", offsetof(bide_counters, buries)},
+    {"kicks", offsetof(bide_counters, kicks)},
+    {"touches", offsetof(bide_counters, touches)},
+    {"expired", offsetof(bide_counters, expired)},
+    {"retired", offsetof(bide_counters, retired)},
+    {"purged", offsetof(bide_counters, purged)},
+    {"pauses", offsetof(bide_counters, pauses)},
+};
+
+static void show_number(const struct cli *cli, const char *name, uint64_t number)
+{
+    char text[32];
+    bi_print_count(cli, text, number);
+    bi_print_property(cli, name, "%s", text);
+}
+
+static void show_figures(const struct cli *cli, const struct figure *figures, size_t count,
+                         const void *from)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number;
+        memcpy(&number, (const char *)from + figures[i].place, sizeof(number));
+        show_number(cli, figures[i].name, number);
+    }
+}
+
+#define SHOW(cli, figures, from) \
+    show_figures(cli, figures, sizeof(figures) / sizeof((figures)[0]), from)
+
+/* A plain beanstalkd does not know it. */
+static void show_oldest(const struct cli *cli, const bide_counts *jobs, int64_t age_ms)
+{
+    char text[BI_WHEN_SIZE];
+    bi_look_duration(text, age_ms);
+    bool knows = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
+    bi_print_property(cli, "oldest ready", "%s", jobs->ready > 0 && knows ? text : "-");
+}
+
+/* ---- one topic ---- */
+
+static int show_topic(const struct cli *cli)
+{
+    bide_topic_stats topic;
+    char pause[BI_WHEN_SIZE];
+    int code = bide_topic_get_stats(cli->queue, cli->words[0], &topic);
+    if (code != BIDE_OK)
+        return bi_look_answered(cli, code);
+    if (cli->json)
+        return bi_record_print(cli, bi_record_topic(&topic));
+    bi_look_pause(pause, &topic);
+    bi_print_property(cli, "topic", "%s", topic.name);
+    SHOW(cli, counts, &topic.jobs);
+    show_number(cli, "waiting", topic.waiting);
+    show_number(cli, "references", topic.references);
+    show_oldest(cli, &topic.jobs, topic.oldest_ready_age_ms);
+    bi_print_property(cli, "paused", "%s", pause);
+    SHOW(cli, counters, &topic.total);
+    return BI_EXIT_OK;
+}
+
+/* ---- the queue ---- */
+
+static int show_queue(const struct cli *cli)
+{
+    bide_stats stats;
+    char text[BI_WHEN_SIZE], size[32];
+    int code = bide_queue_stats(cli->queue, &stats);
+    if (code != BIDE_OK)
+        return bi_look_answered(cli, code);
+    if (cli->json)
+        return bi_record_print(cli, bi_record_stats(&stats));
+    bi_print_property_bytes(cli, "queue", cli->shown, strlen(cli->shown));
+    show_number(cli, "topics", stats.topics);
+    SHOW(cli, counts, &stats.jobs);
+    show_number(cli, "waiting", stats.waiting);
+    show_number(cli, "watching", stats.watching);
+    show_oldest(cli, &stats.jobs, stats.oldest_ready_age_ms);
+    bi_print_size(size, stats.memory_bytes);
+    bi_print_property(cli, "memory", "%s", stats.memory_bytes == 0 ? "-" : size);
+    show_number(cli, "pending ops", stats.pending_ops);
+    show_number(cli, "last id", stats.last_id);
+    bi_print_property(cli, "draining", "%s", stats.draining ? "yes" : "no");
+    bi_look_duration(text, stats.uptime_ms);
+    bi_print_property(cli, "up for", "%s", text);
+    SHOW(cli, counters, &stats.total);
+    return BI_EXIT_OK;
+}
+
+static int check(struct cli *cli)
+{
+    return cli->word_count == 0 || bi_look_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    return cli->word_count == 0 ? show_queue(cli) : show_topic(cli);
 }
 
 const struct verb bi_verb_stats = {
     .name = "stats",
     .group = BI_GROUP_LOOK,
-    .usage = "",
-    .summary = "",
-    .most = BI_WORDS_MAX,
+    .usage = "[TOPIC]",
+    .summary = "the figures of the queue, or of one topic",
+    .details = "First how many jobs there are in each state (urgent: ready with a priority\n"
+               "below 1024), then who waits, and at the end what has happened since the queue\n"
+               "was opened, or the topic made.\n"
+               "\n"
+               "  bide stats\n"
+               "  bide stats email\n"
+               "  bide stats email --json | jq .jobs.ready\n",
+    .most = 1,
+    .check = check,
     .run = run,
 };

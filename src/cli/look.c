@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/look.h"
+
+#include "cli/interrupt.h"
+#include "cli/when.h"
+#include "core/core.h"
+#include "queue/queue.h"
+
+#include <string.h>
+
+bool bi_look_topic(const struct cli *cli, const char *word)
+{
+    if (bi_is_topic((bide_slice){word, strlen(word)}))
+        return true;
+    bi_cli_misused(
+        cli,
+        "\"%.60s\" is no name of a topic: 1 to %d letters, digits and -+/;.$_(), no - in "
+        "front",
+        word, BIDE_TOPIC_MAX);
+    return false;
+}
+
+int bi_look_answered(const struct cli *cli, int code)
+{
+    if (code == BIDE_CLOSED && bi_interrupted())
+        return bi_interrupt_exit();
+    return bi_cli_answered(cli, code);
+}
+
+int bi_look_go_on(const struct cli *cli)
+{
+    if (bi_interrupted())
+        return bi_interrupt_exit();
+    return bi_cli_flush(cli);
+}
+
+void bi_look_duration(char *to, int64_t ms)
+{
+    if (ms < 0)
+        snprintf(to, BI_WHEN_SIZE, "-");
+    else
+        bi_duration_say(to, ms < 1000 ? ms : ms - ms % 1000);
+}
+
+void bi_look_pause(char *to, const bide_topic_stats *topic)
+{
+    /* A pause without an end has the longest time there is. */
+    if (topic->paused && topic->pause_left_ms > BIDE_TIME_MAX_MS / 2)
+        snprintf(to, BI_WHEN_SIZE, "forever");
+    else
+        bi_look_duration(to, topic->paused ? topic->pause_left_ms : -1);
+}
+
+int bi_look_list(bide *queue, bide_list_args *args)
+{
+    bide_op op;
+    memset(&op, 0, sizeof(op));
+    op.kind = BIDE_OP_LIST;
+    op.list = *args;
+    int code = bi_call(queue, &op);
+    args->count = code == BIDE_OK ? op.list.count : 0;
+    return code;
+}
+
+/* ---- states ---- */
+
+static bool take_state(const struct cli *cli, const char *name, size_t size, unsigned *states)
+{
+    char copy[16] = "", reason[BI_SENTENCE_SIZE] = "";
+    bide_state state = BIDE_STATE_GONE;
+    if (size < sizeof(copy))
+        memcpy(copy, name, size);
+    if (!bi_read_state(copy, &state, reason)) {
+        bi_cli_misused(cli, "--state: \"%.*s\" %.200s", size < 60 ? (int)size : 60, name, reason);
+        return false;
+    }
+    *states |= 1u << state;
+    return true;
+}
+
+bool bi_look_states(const struct cli *cli, const struct words *words, unsigned *states)
+{
+    *states = 0;
+    for (size_t i = 0; i < words->count; i++) {
+        for (const char *at = words->list[i];; at++) {
+            size_t size = strcspn(at, ",");
+            if (!take_state(cli, at, size, states))
+                return false;
+            at += size;
+            if (*at == 0)
+                break;
+        }
+    }
+    return true;
+}

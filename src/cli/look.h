@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * look - what the verbs that look at a queue have in common.
+ */
+#ifndef BI_LOOK_H
+#define BI_LOOK_H
+
+#include "cli/print.h"
+#include "cli/verb.h"
+
+/* A word that must be a topic's name. Else says so, and answers false. */
+bool bi_look_topic(const struct cli *cli, const char *word);
+
+/* As bi_cli_answered(), but a call that ended because of a signal is no failure: silently the exit
+ * code of the signal. */
+int bi_look_answered(const struct cli *cli, int code);
+
+/* What is to be done after each piece of output: BI_EXIT_OK, or the exit code with which to end,
+ * because of a signal, or because nobody reads any more. */
+int bi_look_go_on(const struct cli *cli);
+
+/* A duration that a table shows: whole seconds, if there are any; "-" for one below zero, which is
+ * none. BI_WHEN_SIZE bytes. */
+void bi_look_duration(char *to, int64_t ms);
+/* How long a topic is still paused: "-", "3m20s" or "forever". */
+void bi_look_pause(char *to, const bide_topic_stats *topic);
+
+/* One page of a list, with or without bodies; args->count says how many. */
+int bi_look_list(bide *queue, bide_list_args *args);
+
+/* States as "ready,buried", or one flag for each: a bit (1 << state) each, or-ed. False, and says
+ * what is wrong. */
+bool bi_look_states(const struct cli *cli, const struct words *words, unsigned *states);
+
+#endif
