@@ -1,16 +1,102 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/verb.h"
+#include "cli/interrupt.h"
+#include "cli/look.h"
+#include "cli/record.h"
+#include "cli/slow.h"
 
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Before a queue is opened, and perhaps loaded for a minute. */
+static int check(struct cli *cli)
+{
+    struct stat there;
+    if (cli->words[0][0] == 0)
+        return bi_cli_misused(cli, "the name of the file is empty");
+    if (lstat(cli->words[0], &there) == 0)
+        return bi_cli_failed(cli, BI_EXIT_USAGE,
+                             "%.300s is there already, and nothing is overwritten; name a file "
+                             "that does not exist",
+                             cli->words[0]);
+    return BI_EXIT_OK;
+}
+
+/* A server runs in another folder than we do. */
+static bool make_whole(char *path, size_t size, const char *word)
+{
+    char folder[PATH_MAX] = "";
+    if (word[0] != '/' && getcwd(folder, sizeof(folder)) == NULL)
+        return false;
+    int length = snprintf(path, size, "%s%s%s", folder, folder[0] == 0 ? "" : "/", word);
+    return length > 0 && (size_t)length < size;
+}
+
+static int print_json(const struct cli *cli, json_int_t bytes)
+{
+    json_t *object = json_pack("{s:I}", "bytes", bytes);
+    if (object != NULL && !bi_record_bytes(object, "file", cli->words[0], strlen(cli->words[0]))) {
+        json_decref(object);
+        object = NULL;
+    }
+    return bi_record_print(cli, object);
+}
+
+static int tell(const struct cli *cli)
+{
+    struct stat file = {.st_size = 0};
+    char size[32];
+    if (stat(cli->words[0], &file) != 0)
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "%.300s was written, and is not there: %s",
+                             cli->words[0], strerror(errno));
+    if (cli->json)
+        return print_json(cli, (json_int_t)file.st_size);
+    bi_print_size(size, (uint64_t)file.st_size);
+    bi_cli_note(cli, "%s is a copy of all that is stored, %s", cli->words[0], size);
+    return BI_EXIT_OK;
+}
+
+/* A copy that has begun is completed: half of one is of no use. */
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    static struct slow slow = {.op = {.kind = BIDE_OP_BACKUP}};
+    static char path[PATH_MAX];
+    if (!make_whole(path, sizeof(path), cli->words[0]))
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "%.200s: %s", cli->words[0], strerror(errno));
+    slow.op.backup.path = path;
+    int exit = bi_interrupt_watch(cli, cli->queue);
+    if (exit == BI_EXIT_OK)
+        exit = bi_slow_begin(&slow, cli);
+    while (exit == BI_EXIT_OK && !bi_slow_wait(&slow, -1))
+        if (bi_interrupted())
+            bi_cli_note(cli, "the copy is being completed; Ctrl-C once more ends at once");
+    bi_slow_end(&slow);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    if (slow.op.status == BIDE_OK)
+        exit = tell(cli);
+    else if (!bi_interrupted())
+        exit = bi_cli_refused(cli, NULL, slow.op.status, slow.op.error);
+    return exit == BI_EXIT_OK && bi_interrupted() ? bi_interrupt_exit() : exit;
 }
 
 const struct verb bi_verb_backup = {
     .name = "backup",
     .group = BI_GROUP_STORE,
-    .usage = "",
-    .summary = "",
-    .most = BI_WORDS_MAX,
+    .usage = "FILE",
+    .summary = "copy all that is stored to a new file",
+    .details = "The copy is a queue like the one it was made of: open it by --url sqlite:FILE.\n"
+               "A file that exists is not touched. Through a server it is the server that\n"
+               "writes it, on its machine, and only for its own user, at its unix socket;\n"
+               "\"bide export\" copies all jobs from anywhere.\n"
+               "\n"
+               "  bide backup --url sqlite:jobs.db jobs-$(date +%F).db\n"
+               "  bide backup ~/jobs.db            from the server of your own\n"
+               "  bide export > jobs.jsonl         from any other\n",
+    .least = 1,
+    .most = 1,
+    .check = check,
     .run = run,
 };

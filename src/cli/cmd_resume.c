@@ -1,16 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/verb.h"
+#include "cli/look.h"
+#include "cli/record.h"
+
+static int check(struct cli *cli)
+{
+    return bi_look_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    int code = bide_resume(cli->queue, cli->words[0]);
+    if (code != BIDE_OK)
+        return bi_cli_answered(cli, code);
+    if (cli->json)
+        return bi_record_print(cli, json_pack("{s:s, s:b}", "topic", cli->words[0], "paused", 0));
+    bi_cli_note(cli, "%s is not paused", cli->words[0]);
+    return BI_EXIT_OK;
 }
 
 const struct verb bi_verb_resume = {
     .name = "resume",
     .group = BI_GROUP_TOPIC,
-    .usage = "",
-    .summary = "",
-    .most = BI_WORDS_MAX,
+    .usage = "TOPIC",
+    .summary = "ends a pause",
+    .details = "Nothing happens when the topic is not paused; one that is not there is not\n"
+               "found.\n"
+               "\n"
+               "  bide resume email\n",
+    .least = 1,
+    .most = 1,
+    .check = check,
     .run = run,
 };
