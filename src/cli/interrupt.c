@@ -66,6 +66,7 @@ static void catch (int number)
     struct sigaction action, before;
     memset(&action, 0, sizeof(action));
     action.sa_handler = heard;
+    action.sa_flags = SA_RESTART; /* a line that is being written is written to its end */
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction(number, &action, NULL);
 }
