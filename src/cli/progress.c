@@ -11,7 +11,7 @@
 
 #define FIRST_US 500000
 #define EVERY_US 100000
-#define BAR      24
+#define BAR      16 /* so that all of it fits into 80 columns */
 
 void bi_progress_begin(struct progress *progress, const struct cli *cli, const char *what,
                        uint64_t total)

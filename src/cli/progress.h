@@ -2,7 +2,7 @@
 /*
  * progress - how far a long verb has come: a bar on the terminal, nothing elsewhere.
  *
- *     exporting  [=========>            ]  41 %  41,230 of 100,000  52,000/s  1s left
+ *     exporting  [======>         ]  41 %  41,230 of 100,000  52,000/s  1s left
  */
 #ifndef BI_PROGRESS_H
 #define BI_PROGRESS_H
