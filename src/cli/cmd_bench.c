@@ -231,7 +231,7 @@ static int measure(const struct phase *phase, struct crew_wish *wish, struct tab
         return bi_cli_failed(wish->cli, BI_EXIT_FAILED, "there is not enough memory");
     wish->step = phase->step;
     wish->step_jobs = step_jobs(phase);
-    wish->what = phase->shown;
+    wish->what = phase->name;
     int exit = bi_crew_run(wish, result);
     if (exit == BI_EXIT_OK && result->code != BIDE_OK)
         exit = bi_cli_refused(wish->cli, phase->shown, result->code, result->error);

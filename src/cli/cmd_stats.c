@@ -55,6 +55,14 @@ static void show_figures(const struct cli *cli, const struct figure *figures, si
 #define SHOW(cli, figures, from) \
     show_figures(cli, figures, sizeof(figures) / sizeof((figures)[0]), from)
 
+/* What has happened is apart from what is. */
+static void show_counters(const struct cli *cli, const bide_counters *total)
+{
+    if (cli->out_terminal)
+        putchar('\n');
+    SHOW(cli, counters, total);
+}
+
 /* A plain beanstalkd does not know it. */
 static void show_oldest(const struct cli *cli, const bide_counts *jobs, int64_t age_ms)
 {
@@ -82,7 +90,7 @@ static int show_topic(const struct cli *cli)
     show_number(cli, "references", topic.references);
     show_oldest(cli, &topic.jobs, topic.oldest_ready_age_ms);
     bi_print_property(cli, "paused", "%s", pause);
-    SHOW(cli, counters, &topic.total);
+    show_counters(cli, &topic.total);
     return BI_EXIT_OK;
 }
 
@@ -110,7 +118,7 @@ static int show_queue(const struct cli *cli)
     bi_print_property(cli, "draining", "%s", stats.draining ? "yes" : "no");
     bi_look_duration(text, stats.uptime_ms);
     bi_print_property(cli, "up for", "%s", text);
-    SHOW(cli, counters, &stats.total);
+    show_counters(cli, &stats.total);
     return BI_EXIT_OK;
 }
 
