@@ -3,7 +3,12 @@
 
 int bi_pipeline_open(struct pipeline *pipeline, const struct cli *cli)
 {
-    *pipeline = (struct pipeline){.queue = cli->queue};
+    return bi_pipeline_open_at(pipeline, cli, cli->queue);
+}
+
+int bi_pipeline_open_at(struct pipeline *pipeline, const struct cli *cli, bide *queue)
+{
+    *pipeline = (struct pipeline){.queue = queue};
     return bi_cli_answered(cli, bide_cq_new(&pipeline->cq));
 }
 

@@ -20,6 +20,8 @@ struct pipeline {
 
 /* BI_EXIT_OK, or says what is wrong. */
 int bi_pipeline_open(struct pipeline *pipeline, const struct cli *cli);
+/* The same on another queue than the one of the verb. */
+int bi_pipeline_open_at(struct pipeline *pipeline, const struct cli *cli, bide *queue);
 /* Waits for what is on its way. */
 void bi_pipeline_close(struct pipeline *pipeline);
 
