@@ -1,16 +1,159 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/interrupt.h"
+#include "cli/outfile.h"
+#include "cli/pauses.h"
+#include "cli/print.h"
+#include "cli/record.h"
+#include "cli/source.h"
 #include "cli/verb.h"
+#include "core/core.h"
+#include "util/clock.h"
+
+#include <string.h>
+
+static bide_state state;
+static const char *output;
+static bool force;
+
+static const struct flag flags[] = {
+    BI_FLAG_STATE('s', "state", &state,
+                  "only jobs that are delayed, ready, reserved, buried, done"),
+    BI_FLAG_TEXT('o', "output", "FILE", &output, "write to this file, which must not exist"),
+    BI_FLAG_ON('f', "force", &force, "replace a file that exists"),
+    BI_FLAGS_END,
+};
+
+struct exporter {
+    struct cli *cli;
+    struct outfile file;
+    struct source source;
+    uint64_t jobs, pauses, reserved;
+};
+
+static int check(struct cli *cli)
+{
+    for (size_t i = 0; i < cli->word_count; i++)
+        if (!bi_is_topic((bide_slice){cli->words[i], strlen(cli->words[i])}))
+            return bi_cli_misused(cli, "\"%.60s\" is no name of a topic", cli->words[i]);
+    return bi_outfile_check(cli, output, force);
+}
+
+/* Takes the value over. */
+static int write_line(const struct exporter *out, json_t *value)
+{
+    if (value == NULL)
+        return bi_cli_failed(out->cli, BI_EXIT_FAILED, "there is not enough memory");
+    bool good = bi_record_write(out->file.to, value);
+    json_decref(value);
+    return good ? BI_EXIT_OK : bi_outfile_failed(&out->file);
+}
+
+static int write_job(void *user, bide_job *job)
+{
+    struct exporter *out = user;
+    job->token = 0;
+    out->jobs++;
+    out->reserved += job->state == BIDE_STATE_RESERVED;
+    return write_line(out, bi_record_job(job));
+}
+
+static bool is_chosen(const struct exporter *out, const char *topic)
+{
+    for (size_t i = 0; i < out->source.topic_count; i++)
+        if (strcmp(out->source.topics[i], topic) == 0)
+            return true;
+    return out->source.topic_count == 0;
+}
+
+static int write_pause(void *user, const struct pause *pause)
+{
+    struct exporter *out = user;
+    if (!is_chosen(out, pause->topic))
+        return BI_EXIT_OK;
+    out->pauses++;
+    return write_line(out, bi_pauses_record(pause));
+}
+
+/* The last line says that nothing is missing. */
+static int write_all(struct exporter *out)
+{
+    int exit =
+        write_line(out, json_pack("{s:s, s:i, s:s, s:I}", "kind", "export", "format", 1, "bide",
+                                  bide_version(), "at_ms", (json_int_t)(bi_clock_wall() / 1000)));
+    if (exit == BI_EXIT_OK && state == BIDE_STATE_ANY)
+        exit = bi_pauses_each(out->cli, out->cli->queue, write_pause, out);
+    if (exit == BI_EXIT_OK)
+        exit = bi_source_list(&out->source);
+    if (exit == BI_EXIT_OK)
+        exit = bi_source_read(&out->source, "exporting", write_job, out);
+    if (exit == BI_EXIT_OK)
+        exit = write_line(out, json_pack("{s:s, s:I, s:I}", "kind", "end", "jobs",
+                                         (json_int_t)out->jobs, "pauses", (json_int_t)out->pauses));
+    return exit == BI_EXIT_OK ? bi_outfile_end(&out->file) : exit;
+}
+
+static void say_unknown_topics(const struct cli *cli)
+{
+    bide_topic_stats stats;
+    for (size_t i = 0; i < cli->word_count; i++)
+        if (bide_topic_get_stats(cli->queue, cli->words[i], &stats) == BIDE_NOT_FOUND)
+            bi_cli_note(cli, "there is no topic %s", cli->words[i]);
+}
+
+static int say_end(const struct exporter *out, int exit)
+{
+    char jobs[32], reserved[32];
+    const struct cli *cli = out->cli;
+    bi_print_number(jobs, out->jobs);
+    bi_print_number(reserved, out->reserved);
+    if (exit >= BI_EXIT_INTERRUPTED && exit != BI_EXIT_PIPE)
+        bi_cli_note(cli, "interrupted after %s jobs%s", jobs,
+                    out->file.name == NULL ? "; what was written is not complete"
+                                           : "; no file was written");
+    if (exit != BI_EXIT_OK)
+        return exit;
+    bi_cli_note(cli, "exported %s job%s%s%s", jobs, out->jobs == 1 ? "" : "s",
+                out->file.name == NULL ? "" : " to ", out->file.name == NULL ? "" : out->file.name);
+    if (out->reserved > 0)
+        bi_cli_note(cli, "%s of them reserved; an import makes them ready", reserved);
+    return out->source.unreadable > 0 ? BI_EXIT_PARTLY : BI_EXIT_OK;
+}
 
 static int run(struct cli *cli)
 {
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "this build has no %s", cli->verb->name);
+    struct exporter out = {.cli = cli};
+    int exit = bi_interrupt_watch(cli, NULL);
+    if (exit == BI_EXIT_OK)
+        exit = bi_source_open(&out.source, cli, cli->queue);
+    if (exit != BI_EXIT_OK)
+        return exit;
+    out.source.topics = cli->words;
+    out.source.topic_count = cli->word_count;
+    out.source.state = state;
+    say_unknown_topics(cli);
+    exit = bi_outfile_begin(&out.file, cli, output, force);
+    if (exit == BI_EXIT_OK)
+        exit = say_end(&out, write_all(&out));
+    bi_outfile_abandon(&out.file);
+    bi_source_close(&out.source);
+    return exit;
 }
 
 const struct verb bi_verb_export = {
     .name = "export",
     .group = BI_GROUP_STORE,
-    .usage = "",
-    .summary = "",
+    .usage = "[TOPIC...]",
+    .summary = "write all jobs as JSON lines, complete",
+    .details = "Each line is one job with its state, times, counters, texts and result, in\n"
+               "the order of the ids; lines with a \"kind\" are the beginning, the pauses of\n"
+               "topics, and the end. \"bide import\" reads it. Jobs that come or go meanwhile\n"
+               "may be missing. A file gets its name when it is complete.\n"
+               "\n"
+               "  bide export -o jobs.jsonl\n"
+               "  bide export --state buried email | jq -r 'select(.kind == null).last_error'\n"
+               "  bide export | zstd > jobs.jsonl.zst\n",
+    .flags = flags,
     .most = BI_WORDS_MAX,
+    .check = check,
     .run = run,
 };

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* renameat2 */
+#include "cli/outfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUFFER ((size_t)1 << 18)
+
+static bool is_output(const char *name)
+{
+    return name == NULL || strcmp(name, "-") == 0;
+}
+
+static int exists(const struct cli *cli, const char *name)
+{
+    return bi_cli_failed(cli, BI_EXIT_USAGE,
+                         "%.300s is there already; say --force to replace it, or another name",
+                         name);
+}
+
+int bi_outfile_check(const struct cli *cli, const char *name, bool force)
+{
+    struct stat status;
+    if (is_output(name) || stat(name, &status) != 0)
+        return BI_EXIT_OK;
+    if (S_ISDIR(status.st_mode))
+        return bi_cli_failed(cli, BI_EXIT_USAGE, "%.300s is a folder", name);
+    return S_ISREG(status.st_mode) && !force ? exists(cli, name) : BI_EXIT_OK;
+}
+
+/* Whoever else writes to the same name has the lock. */
+static int open_part(struct outfile *file)
+{
+    if (asprintf(&file->part, "%s.part", file->name) < 0) {
+        file->part = NULL;
+        return bi_cli_failed(file->cli, BI_EXIT_FAILED, "there is not enough memory");
+    }
+    int fd = open(file->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s", file->part,
+                             strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0) {
+        bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s", file->part,
+                      errno == EWOULDBLOCK ? "somebody else does" : strerror(errno));
+        close(fd);
+        return BI_EXIT_FAILED;
+    }
+    file->to = fdopen(fd, "w");
+    return BI_EXIT_OK;
+}
+
+static int open_special(struct outfile *file, const char *name)
+{
+    file->to = fopen(name, "we");
+    return file->to != NULL ? BI_EXIT_OK
+                            : bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s",
+                                            name, strerror(errno));
+}
+
+int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *name, bool force)
+{
+    struct stat status;
+    *file = (struct outfile){.cli = cli, .to = stdout, .force = force};
+    if (is_output(name))
+        return BI_EXIT_OK;
+    if (stat(name, &status) == 0 && !S_ISREG(status.st_mode))
+        return open_special(file, name);
+    file->name = name;
+    file->to = NULL;
+    int exit = open_part(file);
+    if (exit == BI_EXIT_OK && file->to == NULL)
+        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory");
+    if (exit == BI_EXIT_OK)
+        setvbuf(file->to, NULL, _IOFBF, BUFFER);
+    return exit;
+}
+
+int bi_outfile_failed(const struct outfile *file)
+{
+    if (errno == EPIPE)
+        return BI_EXIT_PIPE;
+    return bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s",
+                         file->name == NULL ? "the output" : file->part, strerror(errno));
+}
+
+/* A file that came into being since it was looked for is not replaced. */
+static int give_name(const struct outfile *file)
+{
+    unsigned flags = file->force ? 0 : RENAME_NOREPLACE;
+    int code = renameat2(AT_FDCWD, file->part, AT_FDCWD, file->name, flags);
+    if (code != 0 && flags != 0 && (errno == EINVAL || errno == ENOSYS) &&
+        access(file->name, F_OK) != 0)
+        code = rename(file->part, file->name);
+    if (code == 0)
+        return BI_EXIT_OK;
+    if (errno == EEXIST)
+        return exists(file->cli, file->name);
+    return bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot give %.200s its name: %s", file->part,
+                         strerror(errno));
+}
+
+int bi_outfile_end(struct outfile *file)
+{
+    if (fflush(file->to) != 0)
+        return bi_outfile_failed(file);
+    if (file->name == NULL)
+        return BI_EXIT_OK;
+    if (fsync(fileno(file->to)) != 0)
+        return bi_outfile_failed(file);
+    int exit = give_name(file);
+    if (exit == BI_EXIT_OK) {
+        free(file->part);
+        file->part = NULL;
+    }
+    return exit;
+}
+
+void bi_outfile_abandon(struct outfile *file)
+{
+    if (file->part != NULL && file->to != NULL)
+        unlink(file->part);
+    if (file->to != NULL && file->to != stdout)
+        fclose(file->to);
+    free(file->part);
+    file->part = NULL;
+    file->to = NULL;
+}

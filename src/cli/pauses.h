@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pauses - which topics are paused, and until when: what a copy of a queue has besides its jobs.
+ *
+ *     {"kind":"pause","topic":"email","until_ms":1798153200000}
+ *
+ * Without until_ms the topic is paused until somebody resumes it.
+ */
+#ifndef BI_PAUSES_H
+#define BI_PAUSES_H
+
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+struct pause {
+    char topic[BIDE_TOPIC_MAX + 1];
+    int64_t until_ms; /* 0: until it is resumed */
+};
+
+typedef int bi_pauses_take(void *user, const struct pause *pause);
+
+/* Tells each pause of a queue; an answer that is not BI_EXIT_OK ends it, and is the answer. */
+int bi_pauses_each(const struct cli *cli, bide *queue, bi_pauses_take *take, void *user);
+
+/* Pauses the topic until then; *over when that has passed. */
+int bi_pauses_set(const struct cli *cli, bide *queue, const struct pause *pause, bool *over);
+
+json_t *bi_pauses_record(const struct pause *pause);
+/* False with a sentence when it is none. */
+bool bi_pauses_read(const json_t *object, struct pause *pause, char *error);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/source_probe.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define PROBE_SIZE     48
+#define PROBE_DELAY_MS 3600000 /* nobody gets the job while it is there */
+#define PROBE_PAUSE_MS 10000   /* the mark goes by itself, if nobody takes it away */
+
+/* A topic that nobody else has. */
+static bool make_name(char *name)
+{
+    uint64_t random[2];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return false;
+    snprintf(name, PROBE_SIZE, "bide-probe-%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    return true;
+}
+
+/* It takes no job, and goes on with those that it has. */
+static int count_jobs(struct source *source)
+{
+    bide_stats stats;
+    int code = bide_queue_stats(source->queue, &stats);
+    if (code != BIDE_OK)
+        return bi_cli_answered(source->cli, code);
+    source->sought =
+        stats.jobs.ready + stats.jobs.delayed + stats.jobs.reserved + stats.jobs.buried;
+    source->last = 0;
+    return BI_EXIT_OK;
+}
+
+int bi_source_probe(struct source *source)
+{
+    char name[PROBE_SIZE];
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    uint64_t id = 0;
+    options.delay_ms = PROBE_DELAY_MS;
+    if (!make_name(name))
+        return bi_cli_failed(source->cli, BI_EXIT_FAILED, "there are no random numbers");
+    int code = bide_put(source->queue, name, "", 0, &options, &id);
+    if (code == BIDE_DRAINING)
+        return count_jobs(source);
+    if (code == BIDE_OK)
+        code = bide_delete(source->queue, id, 0);
+    if (code != BIDE_OK)
+        return bi_cli_refused(source->cli, "to learn how far its ids go, a job has to be put there",
+                              code, bide_last_error());
+    source->last = id - 1;
+    return BI_EXIT_OK;
+}
+
+int bi_source_same(const struct cli *cli, bide *one, bide *other, bool *same)
+{
+    char name[PROBE_SIZE];
+    bide_topic_stats stats;
+    if (!make_name(name))
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "there are no random numbers");
+    int code = bide_pause(one, name, PROBE_PAUSE_MS);
+    if (code != BIDE_OK)
+        return bi_cli_answered(cli, code);
+    code = bide_topic_get_stats(other, name, &stats);
+    *same = code == BIDE_OK;
+    if (code != BIDE_OK && code != BIDE_NOT_FOUND)
+        return bi_cli_answered(cli, code);
+    code = bide_resume(one, name);
+    return code == BIDE_NOT_FOUND ? BI_EXIT_OK : bi_cli_answered(cli, code);
+}
