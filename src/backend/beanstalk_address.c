@@ -169,6 +169,6 @@ int bi_client_address_parse(struct address *address, const struct bi_url *url, c
     for (size_t i = 0; code == BIDE_OK && i < url->param_count; i++)
         code = set_parameter(address, &url->params[i], error);
     if (code == BIDE_OK && address->reconnect_max < address->reconnect_min)
-        return invalid(error, "reconnect_max is less than reconnect_min in", url->location);
+        return invalid(error, "reconnect_max is less than reconnect_min for", address->name);
     return code;
 }

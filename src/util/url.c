@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* memrchr */
 #include "util/url.h"
 
 #include <stdio.h>
@@ -109,18 +110,63 @@ bool bi_url_make(char *url, const char *prefix, const char *path)
     return true;
 }
 
-/* What stands between the colon after the user and the @ is the password. */
+/* ---- without its secrets ---- */
+
+/* Writes a text behind what is there already, as far as there is room. */
+static size_t append(char *shown, size_t used, const char *text, size_t size)
+{
+    size_t room = BI_URL_MAX - 1 - used;
+    if (size > room)
+        size = room;
+    memcpy(shown + used, text, size);
+    shown[used + size] = 0;
+    return used + size;
+}
+
+/* Where the secret of "user:secret@host" is; of a server of ours all before the last @ is one. NULL:
+ * there is none. */
+static const char *find_secret(const char *url, size_t size, const char **end)
+{
+    bool ours = strncmp(url, "beanstalk:", strlen("beanstalk:")) == 0;
+    const char *host = strstr(url, "://");
+    if (host == NULL || (size_t)(host - url) + 3 > size)
+        return NULL;
+    host += 3;
+    size_t left = size - (size_t)(host - url);
+    if (!ours || host[0] == '/')
+        left = strcspn(host, "/?") < left ? strcspn(host, "/?") : left;
+    *end = memrchr(host, '@', left);
+    const char *colon = memchr(host, ':', left);
+    if (*end == NULL || ours)
+        return *end == NULL ? NULL : host;
+    return colon == NULL || colon > *end ? NULL : colon + 1;
+}
+
+static bool is_secret(const char *param, size_t size)
+{
+    static const char *const names[] = {"secret=", "password="};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (size > strlen(names[i]) && strncmp(param, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
 void bi_url_show(char *shown, const char *url)
 {
-    snprintf(shown, BI_URL_MAX, "%s", url);
-    char *host = strstr(shown, "://");
-    if (host == NULL)
-        return;
-    host += 3;
-    size_t size = strcspn(host, "/?");
-    char *at = memchr(host, '@', size), *colon = memchr(host, ':', size);
-    if (at == NULL || colon == NULL || colon > at)
-        return;
-    const char *rest = url + (at - shown);
-    snprintf(colon + 1, BI_URL_MAX - (size_t)(colon + 1 - shown), "***%s", rest);
+    size_t size = strcspn(url, "?"), used = 0;
+    const char *end = NULL, *secret = find_secret(url, size, &end);
+    if (secret != NULL) {
+        used = append(shown, used, url, (size_t)(secret - url));
+        used = append(shown, used, "***", 3);
+        used = append(shown, used, end, size - (size_t)(end - url));
+    } else {
+        used = append(shown, used, url, size);
+    }
+    for (const char *at = url + size; *at != 0; at += size) {
+        used = append(shown, used, at++, 1);
+        size = strcspn(at, "&");
+        bool hidden = is_secret(at, size);
+        used = append(shown, used, at, hidden ? strcspn(at, "=") + 1 : size);
+        used = append(shown, used, "***", hidden ? 3 : 0);
+    }
 }

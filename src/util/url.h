@@ -34,7 +34,7 @@ bool bi_url_decode(char *text);
  * bytes; false when it is too long for that. */
 bool bi_url_make(char *url, const char *prefix, const char *path);
 
-/* A URL without its password, for people and logs: BI_URL_MAX bytes. */
+/* A URL without its password or secret, for people and logs: BI_URL_MAX bytes. */
 void bi_url_show(char *shown, const char *url);
 
 /* False, with a reason that ends a sentence, if the text is no URL. */

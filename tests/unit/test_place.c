@@ -154,7 +154,15 @@ static void passwords_are_not_shown(void **state)
         {"redis://user:hush@host:6379/0", "redis://user:***@host:6379/0"},
         {"redis://:hush@host", "redis://:***@host"},
         {"postgres://user@host:5432/db", "postgres://user@host:5432/db"},
-        {"beanstalk://host:11300/a:b@c", "beanstalk://host:11300/a:b@c"},
+        {"redis://user:h@u@host:1/0?db=1", "redis://user:***@host:1/0?db=1"},
+        {"beanstalk://host:11300", "beanstalk://host:11300"},
+        {"beanstalk:///run/a:b@c.sock", "beanstalk:///run/a:b@c.sock"},
+        {"beanstalk://hush@host:11300", "beanstalk://***@host:11300"},
+        {"beanstalk://:hu/sh@host:11300/", "beanstalk://***@host:11300/"},
+        {"beanstalk://hush@/run/bide.sock", "beanstalk://***@/run/bide.sock"},
+        {"beanstalk://host?secret=hush", "beanstalk://host?secret=***"},
+        {"beanstalk://host?a=1&secret=hu?sh@x&b=2", "beanstalk://host?a=1&secret=***&b=2"},
+        {"postgres://host/db?password=hush&", "postgres://host/db?password=***&"},
         {"redis://u:h", "redis://u:h"},
     };
     char shown[BI_URL_MAX];
