@@ -18,7 +18,7 @@
 
 static struct {
     atomic_int signal;    /* the first that came; 0: none */
-    atomic_llong came_ms; /* when, on the monotonic clock */
+    atomic_llong came_ms; /* when, on the monotonic clock; set first, 0: none came */
     int told;             /* an eventfd, readable from then on */
     int over;             /* another, that ends the thread */
     bide *queue;
@@ -36,13 +36,14 @@ static long long now_ms(void)
 /* Only what a signal handler may do. */
 static void heard(int number)
 {
-    int saved = errno, none = 0;
-    if (!atomic_compare_exchange_strong(&state.signal, &none, number)) {
-        if (now_ms() - atomic_load(&state.came_ms) >= AGAIN_MS)
+    int saved = errno;
+    long long came = 0, now = now_ms();
+    if (!atomic_compare_exchange_strong(&state.came_ms, &came, now)) {
+        if (now - came >= AGAIN_MS)
             _exit(128 + number);
         return;
     }
-    atomic_store(&state.came_ms, now_ms());
+    atomic_store(&state.signal, number);
     ssize_t written = write(state.told, &(uint64_t){1}, sizeof(uint64_t));
     (void)written;
     errno = saved;
