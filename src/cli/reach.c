@@ -129,7 +129,10 @@ static int open_said(struct cli *cli, const char *url, const char *source)
 {
     remember(cli, url);
     int code = open_at(cli, url, &cli->queue);
-    return code == BIDE_OK ? BI_EXIT_OK : explain(cli, code, source);
+    if (code != BIDE_OK)
+        return explain(cli, code, source);
+    bi_cli_detail(cli, "the queue is %s", cli->shown);
+    return BI_EXIT_OK;
 }
 
 /* Whoever answers. */
@@ -149,8 +152,10 @@ static int open_own(struct cli *cli)
     bool has_place = bi_start_look(&own, error);
     if (has_place && !bi_url_make(url, "beanstalk://", own.socket))
         return bi_cli_failed(cli, BI_EXIT_FAILED, "%s is too long a name", own.socket);
-    if (has_place && open_found(cli, url))
-        return BI_EXIT_OK;
+    /* If it listens it is the one that is meant: what goes wrong there is said, and jobs do not go
+     * to another queue. */
+    if (has_place && bi_start_answers(&own))
+        return open_said(cli, url, NULL);
     if (open_found(cli, LOCAL_URL))
         return BI_EXIT_OK;
     if (cli->no_start)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* posix_spawn_file_actions_addchdir_np */
+#define _GNU_SOURCE /* posix_spawn_file_actions_addclosefrom_np */
 #include "cli/start.h"
 
 #include <errno.h>
@@ -47,7 +47,8 @@ static bool find_runtime(struct own_server *own, char *error)
         snprintf(own->folder, sizeof(own->folder), "%s/bide", session);
     else
         snprintf(own->folder, sizeof(own->folder), "/tmp/bide-%u", (unsigned)geteuid());
-    if (access(own->folder, F_OK) == 0 && !is_mine(own->folder))
+    struct stat info;
+    if (lstat(own->folder, &info) == 0 && !is_mine(own->folder))
         return bi_refuse(error,
                          "%.300s belongs to somebody else, or others can write there; say where "
                          "the queue is with --url or BIDE_URL",
@@ -112,15 +113,20 @@ static int lock_start(const struct own_server *own, char *error)
 
 /* ---- the process ---- */
 
-static bool answers(const struct own_server *own)
+/* A folder that is ours stays ours, so whoever listens there was allowed to. A full backlog is an
+ * answer, too. */
+bool bi_start_answers(const struct own_server *own)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t size = strlen(own->socket);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (size >= sizeof(address.sun_path) || fd < 0)
+    if (size >= sizeof(address.sun_path) || !is_mine(own->folder))
+        return false;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
         return false;
     memcpy(address.sun_path, own->socket, size + 1);
-    bool good = connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    bool good =
+        connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 || errno == EAGAIN;
     close(fd);
     return good;
 }
@@ -139,7 +145,8 @@ static void find_program(char *path, size_t size)
 }
 
 /* Its own session, so that the Ctrl-C of a terminal is not for it. The signals that the command
- * ignores or blocks are none of its business. */
+ * ignores or blocks are none of its business, and so are the files that it has open: a lock, or the
+ * end of a pipe, would be held for as long as the server runs. */
 static int spawn(const struct own_server *own, pid_t *pid)
 {
     char program[4096], url[BI_URL_MAX], listen[1200];
@@ -159,6 +166,7 @@ static int spawn(const struct own_server *own, pid_t *pid)
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, own->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    posix_spawn_file_actions_addclosefrom_np(&actions, 3);
     posix_spawn_file_actions_addchdir_np(&actions, "/");
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setsigdefault(&attributes, &all);
@@ -177,7 +185,7 @@ static int wait_for(const struct cli *cli, const struct own_server *own, pid_t p
 {
     for (int waited = 0; waited < PATIENCE_MS; waited += STEP_MS) {
         int status;
-        if (answers(own))
+        if (bi_start_answers(own))
             return BI_EXIT_OK;
         if (waitpid(pid, &status, WNOHANG) == pid)
             return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
@@ -194,7 +202,7 @@ static int wait_for(const struct cli *cli, const struct own_server *own, pid_t p
 static int start_locked(const struct cli *cli, const struct own_server *own)
 {
     pid_t pid;
-    if (answers(own)) /* somebody else was quicker */
+    if (bi_start_answers(own)) /* somebody else was quicker */
         return BI_EXIT_OK;
     int code = spawn(own, &pid);
     if (code == ENOENT)

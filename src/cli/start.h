@@ -25,6 +25,9 @@ struct own_server {
 /* Where the user's own server is, or would be. False, with a sentence, when there is no place. */
 bool bi_start_look(struct own_server *own, char *error);
 
+/* Does it listen? Nobody is asked in a folder that others can write to. */
+bool bi_start_answers(const struct own_server *own);
+
 /* Starts it, and waits until it answers. BI_EXIT_OK, or says what is wrong. */
 int bi_start(const struct cli *cli, const struct own_server *own);
 
