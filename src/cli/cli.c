@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* vasprintf */
 #include "cli/cli.h"
 
 #include "cli/flag.h"
+#include "cli/print.h"
 #include "cli/verb.h"
 
 #include <ctype.h>
@@ -37,21 +39,46 @@ static const char *name_of(const struct cli *cli)
     return cli->verb == NULL ? "" : cli->verb->name;
 }
 
+/* Writes to standard error at once, so that lines of several commands do not mix. What others have
+ * named (files, errors, processes) steers no terminal. */
+static void write_clean(const struct cli *cli, bi_print *print, const char *text, const char *end)
+{
+    char *shown = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&shown, &size);
+    if (to == NULL)
+        return;
+    print(to, cli->err_terminal, text, strlen(text));
+    fputs(end, to);
+    if (fclose(to) == 0)
+        fwrite(shown, 1, size, stderr);
+    free(shown);
+}
+
+static bool say_json(int code, int exit, const char *sentence)
+{
+    char text[BI_SENTENCE_SIZE];
+    bi_print_mended(text, sizeof(text), sentence);
+    json_t *object = json_pack("{s:s, s:s*, s:i}", "error", text, "code",
+                               code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit);
+    char *line = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
+    json_decref(object);
+    if (line == NULL)
+        return false;
+    fprintf(stderr, "%s\n", line);
+    free(line);
+    return true;
+}
+
 /* One line for people; with --json an object, which programs can take apart. */
 static void say(const struct cli *cli, int code, int exit, const char *sentence)
 {
-    if (cli->json) {
-        json_t *object = json_pack("{s:s+, s:s*, s:i}", "error", sentence, "", "code",
-                                   code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit);
-        char *text = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
-        json_decref(object);
-        if (text != NULL) {
-            fprintf(stderr, "%s\n", text);
-            free(text);
-            return;
-        }
-    }
-    fprintf(stderr, "bide%s%s: %s\n", cli->verb == NULL ? "" : " ", name_of(cli), sentence);
+    char line[BI_SENTENCE_SIZE + 40];
+    if (cli->json && say_json(code, exit, sentence))
+        return;
+    snprintf(line, sizeof(line), "bide%s%s: %s", cli->verb == NULL ? "" : " ", name_of(cli),
+             sentence);
+    write_clean(cli, bi_print_line, line, "\n");
 }
 
 int bi_cli_misused(const struct cli *cli, const char *format, ...)
@@ -107,15 +134,24 @@ int bi_cli_answered(const struct cli *cli, int code)
 
 /* ---- notes ---- */
 
+__attribute__((format(printf, 2, 0))) static void note(const struct cli *cli, const char *format,
+                                                       va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        return;
+    write_clean(cli, bi_print_bytes, text, "\n");
+    free(text);
+}
+
 void bi_cli_note(const struct cli *cli, const char *format, ...)
 {
     va_list args;
     if (cli->quiet)
         return;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    note(cli, format, args);
     va_end(args);
-    fputc('\n', stderr);
 }
 
 void bi_cli_detail(const struct cli *cli, const char *format, ...)
@@ -124,9 +160,8 @@ void bi_cli_detail(const struct cli *cli, const char *format, ...)
     if (!cli->verbose || cli->quiet)
         return;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    note(cli, format, args);
     va_end(args);
-    fputc('\n', stderr);
 }
 
 /* ---- asking ---- */
@@ -142,7 +177,7 @@ bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
         bi_cli_failed(cli, BI_EXIT_USAGE, "%.400s There is nobody to ask: say --yes", question);
         return false;
     }
-    fprintf(stderr, "%s [y/N] ", question);
+    write_clean(cli, bi_print_line, question, " [y/N] ");
     if (fgets(answer, sizeof(answer), stdin) == NULL)
         fputc('\n', stderr);
     answer[strcspn(answer, "\n")] = 0;

@@ -96,6 +96,23 @@ void bi_print_line(FILE *to, bool terminal, const void *data, size_t size)
     }
 }
 
+void bi_print_mended(char *to, size_t room, const char *text)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t size = strlen(text), out = 0;
+    for (size_t i = 0; i < size;) {
+        uint32_t point;
+        size_t length = utf8_at(bytes + i, size - i, &point);
+        size_t taken = length == 0 ? 1 : length;
+        if (out + taken >= room)
+            break;
+        memcpy(to + out, length == 0 ? "?" : text + i, taken);
+        out += taken;
+        i += taken;
+    }
+    to[out] = 0;
+}
+
 /* ---- how wide it is ---- */
 
 size_t bi_print_char(const unsigned char *at, size_t size, int *columns)

@@ -11,11 +11,12 @@
 
 /* Bytes as they are; but on a terminal what could steer it, and what is not UTF-8, is shown as \xNN.
  * Newlines and tabs stay. */
-void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size);
+typedef void bi_print(FILE *to, bool terminal, const void *data, size_t size);
+bi_print bi_print_bytes;
 
 /* The same in one line: control characters are \n, \t, \r or \xNN, wherever it goes. Not on a
  * terminal all other bytes are as they are. */
-void bi_print_line(FILE *to, bool terminal, const void *data, size_t size);
+bi_print bi_print_line;
 
 /* The length of the character at the beginning, and how many columns it takes: -1 where a terminal
  * must not have it. 0: it is not UTF-8. */
@@ -25,6 +26,9 @@ size_t bi_print_char(const unsigned char *at, size_t size, int *columns);
  * "…" where something is cut. Answers how many columns were used. UTF-8 is counted as a terminal
  * shows it; what is not UTF-8 is shown as ".". to: at least 4 * width + 4 bytes. */
 size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size);
+
+/* A text with "?" for each byte that is not UTF-8, cut where the room ends: what JSON can hold. */
+void bi_print_mended(char *to, size_t room, const char *text);
 
 /* How many columns a text takes. */
 size_t bi_print_width(const char *text);

@@ -24,7 +24,7 @@
 #include <sys/types.h>
 
 /* One of these in each file of tests, and in one of the two tables of main.c. */
-extern const struct theme completion_theme, frame_theme, usage_theme;
+extern const struct theme completion_theme, frame_theme, hostile_theme, usage_theme;
 
 /* ---- the queue ---- */
 

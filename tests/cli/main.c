@@ -27,6 +27,7 @@ static const struct theme *const everywhere[] = {
 /* Run once. */
 static const struct theme *const once[] = {
     &completion_theme,
+    &hostile_theme,
     &usage_theme,
 };
 

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* hostile.c - a machine that others use, too: their names, their files, and locks that are held. */
+#include "cli_test.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- what is shown ---- */
+
+static void an_error_steers_no_terminal(void)
+{
+    struct child *child = begin_on_terminal(80, 24, "pu\x1b[31mt\xff", NULL);
+    await_end(child, 2);
+    HAS(child->out, "pu\\x1b[31mt\\xff");
+    LACKS(child->out, "\x1b[31m");
+}
+
+static void an_error_is_one_line(void)
+{
+    HAS(ends(2, "two\nlines")->err, "two\\nlines");
+}
+
+static void an_error_is_json_whatever_is_in_it(void)
+{
+    struct child *child = ends(2, "--json", "not\xff utf-8 \x1b\xc3");
+    const char *error = text_in(json_at(child->err, 0), "error");
+    TEXT(error, strlen(error), "there is no verb \"not? utf-8 \x1b?\"");
+    EQ(number_in(json_at(child->err, 0), "exit"), 2);
+}
+
+/* ---- the server that is started ---- */
+
+static void hold_a_lock(void)
+{
+    int fd = open("lock", O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || dup2(fd, 9) < 0 || flock(9, LOCK_EX) != 0)
+        _exit(98);
+}
+
+/* Else a script that runs under a lock could not be run a second time. */
+static void a_server_that_is_started_holds_no_lock_of_the_command(void)
+{
+    CHECK(chdir(place()) == 0);
+    before_exec = hold_a_lock;
+    HAS(ends(0, "put", "t", "x")->err, "was started");
+    int fd = open("lock", O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0);
+    EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+    close(fd);
+}
+
+/* Somebody else may make it lead to where he listens, after it was looked at. */
+static void a_runtime_folder_that_is_a_link_is_not_used(void)
+{
+    const char *run = folder_of("run");
+    char link[600];
+    snprintf(link, sizeof(link), "%s/bide", run);
+    CHECK(symlink("nowhere", link) == 0);
+    HAS(ends(6, "put", "t", "x")->err, "belongs to somebody else, or others can write there");
+}
+
+static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
+{
+    char path[600];
+    snprintf(path, sizeof(path), "%s/bide", folder_of("run"));
+    CHECK(mkdir(path, 0700) == 0);
+    CHECK(chmod(path, 0777) == 0);
+    HAS(ends(6, "put", "t", "x")->err, "belongs to somebody else, or others can write there");
+}
+
+static const struct test tests[] = {
+    TEST(an_error_steers_no_terminal),
+    TEST(an_error_is_one_line),
+    TEST(an_error_is_json_whatever_is_in_it),
+    TEST(a_server_that_is_started_holds_no_lock_of_the_command),
+    TEST(a_runtime_folder_that_is_a_link_is_not_used),
+    TEST(a_runtime_folder_that_others_can_write_to_is_not_used),
+};
+
+const struct theme hostile_theme = {"hostile", tests, COUNT(tests)};
