@@ -182,6 +182,7 @@ int main(int argc, char **argv)
     const char **words = calloc((size_t)argc + 2, sizeof(*words));
     set_locale();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* if we were started with it ignored, no status would be known */
     if (words == NULL || argc < 1 || !fill_standard())
         return BI_EXIT_FAILED;
     int exit = read_command(&cli, (const char *const *)argv + 1, words);

@@ -41,13 +41,21 @@ struct attention {
 
 /* ---- signals ---- */
 
+/* A signal that is blocked comes, even if it is ignored: nohup would be in vain. */
+static void add_signal(sigset_t *signals, int number)
+{
+    struct sigaction before;
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaddset(signals, number);
+}
+
 static int block_signals(struct attention *attention)
 {
     sigset_t signals;
     sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGHUP);
+    add_signal(&signals, SIGINT);
+    add_signal(&signals, SIGTERM);
+    add_signal(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     attention->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (attention->signal_fd >= 0)

@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 /* The ends of its pipes that become its own. */
@@ -153,9 +154,10 @@ void bi_process_signal(const struct process *process, int number)
 
 int bi_process_reap(struct process *process)
 {
-    int status = 0;
-    while (waitpid(process->pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    int status = 0, reaped;
+    do {
+        reaped = waitpid(process->pid, &status, 0);
+    } while (reaped < 0 && errno == EINTR);
     close_ours(process);
-    return status;
+    return reaped < 0 ? W_EXITCODE(EX_OSERR, 0) : status; /* what is not known is no success */
 }

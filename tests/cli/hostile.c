@@ -3,6 +3,7 @@
 #include "cli_test.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -71,7 +72,43 @@ static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
     HAS(ends(6, "put", "t", "x")->err, "belongs to somebody else, or others can write there");
 }
 
+/* ---- signals that whoever started us has ignored ---- */
+
+static void ignore_children(void)
+{
+    signal(SIGCHLD, SIG_IGN);
+}
+
+static void a_program_that_fails_has_failed_although_nobody_wants_to_know(void)
+{
+    use_url(url_of("jobs.db", ""));
+    ends(0, "put", "t", "x");
+    before_exec = ignore_children;
+    struct child *child = ends(7, "work", "t", "--until-empty", "--", "false");
+    HAS(child->err, "job 1 (t): failed");
+}
+
+static void ignore_hangup(void)
+{
+    signal(SIGHUP, SIG_IGN);
+}
+
+static void a_worker_under_nohup_goes_on_when_the_terminal_has_gone(void)
+{
+    use_url(serve_another("queue", "memory:"));
+    before_exec = ignore_hangup;
+    struct child *child = begin("work", "t", "--verbose", "--", "true", NULL);
+    ends(0, "put", "t", "x");
+    await_err(child, "job 1 (t): done");
+    kill(child->pid, SIGHUP);
+    ends(0, "put", "t", "x");
+    await_err(child, "job 2 (t): done");
+    interrupt(child, SIGTERM, 0);
+}
+
 static const struct test tests[] = {
+    TEST(a_program_that_fails_has_failed_although_nobody_wants_to_know),
+    TEST(a_worker_under_nohup_goes_on_when_the_terminal_has_gone),
     TEST(an_error_steers_no_terminal),
     TEST(an_error_is_one_line),
     TEST(an_error_is_json_whatever_is_in_it),
