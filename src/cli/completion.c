@@ -3,27 +3,29 @@
 
 #include <string.h>
 
+/* Brackets go away, and so does "...", which says that the word goes on. */
 static void add_slot(struct slots *slots, const char *text, size_t size)
 {
-    while (size > 0 && strchr("[(", text[0]) != NULL) {
-        text++;
-        size--;
+    char *name = slots->name[slots->count];
+    size_t length = 0;
+    slots->goes_on = false;
+    for (size_t i = 0; i < size && length < BI_SLOT_SIZE - 1; i++) {
+        if (strchr("[]().", text[i]) == NULL)
+            name[length++] = text[i];
+        else if (text[i] == '.')
+            slots->goes_on = true;
     }
-    while (size > 0 && strchr("])", text[size - 1]) != NULL)
-        size--;
-    slots->goes_on = size > 3 && memcmp(text + size - 3, "...", 3) == 0;
-    if (slots->goes_on)
-        size -= 3;
-    if (size > 0 && size < BI_SLOT_SIZE && text[0] != '-' && slots->count < BI_SLOTS)
-        snprintf(slots->name[slots->count++], BI_SLOT_SIZE, "%.*s", (int)size, text);
+    name[length] = 0;
+    slots->count++;
 }
 
+/* Flags in the usage, and what stands behind a | of its own, are other ways to call the verb. */
 void bi_slots_read(struct slots *slots, const char *usage)
 {
     *slots = (struct slots){.count = 0};
-    while (usage[0] != 0) {
+    while (usage[0] != 0 && usage[0] != '-' && slots->count < BI_SLOTS) {
         size_t size = strcspn(usage, " ");
-        if (size == 2 && strncmp(usage, "--", 2) == 0)
+        if (size == 1 && usage[0] == '|')
             break;
         add_slot(slots, usage, size);
         usage += size;

@@ -15,7 +15,7 @@
 #define BI_SLOTS     8
 #define BI_SLOT_SIZE 64
 
-/* The words that a verb takes, in order, up to "--". */
+/* The words that a verb takes, in order, up to the first flag or another way to call it. */
 struct slots {
     char name[BI_SLOTS][BI_SLOT_SIZE]; /* "TOPIC", "on|off" */
     bool goes_on;                      /* the last one, as often as one likes */

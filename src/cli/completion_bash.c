@@ -148,6 +148,7 @@ static const char functions[] =
     "        flag=-${1:i:1}\n"
     "        _bide_takes \"$verb\" \"$flag\"\n"
     "        if [ -n \"$takes\" ] && ((i + 1 < ${#1})); then\n"
+    "            [[ $flag != -u ]] || url=${1:i + 1}\n"
     "            takes=\n"
     "            return\n"
     "        fi\n"

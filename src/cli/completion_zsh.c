@@ -131,7 +131,7 @@ static void print_verbs(FILE *to)
 
 static const char functions[] =
     "_bide_topics() {\n"
-    "    local url=${opt_args[--url]:-${opt_args[-u]:-$_bide_url}}\n"
+    "    local url=${(Q)opt_args[--url]:-${(Q)opt_args[-u]:-$_bide_url}}\n"
     "    local -a topics\n"
     "    topics=(${(f)\"$($_bide_program completion topics ${url:+--url=$url} 2>/dev/null)\"})\n"
     "    compadd -a topics\n"
@@ -148,7 +148,7 @@ static const char rest[] =
     "    local -A opt_args\n"
     "    _arguments -C -s -S -A '-*' $_bide_common '1:verb:_bide_verbs' '*::argument:->arguments' && return\n"
     "    [[ $state == arguments ]] || return\n"
-    "    _bide_url=${opt_args[--url]:-${opt_args[-u]:-}}\n"
+    "    _bide_url=${(Q)opt_args[--url]:-${(Q)opt_args[-u]:-}}\n"
     "    _bide_verb\n"
     "}\n"
     "\n"

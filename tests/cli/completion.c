@@ -89,6 +89,64 @@ static void complete_words(struct child *shell)
     tab(shell, "bide completion z", "bide completion zsh");
     tab(shell, "bide completion --quiet z", "bide completion --quiet zsh");
     tab(shell, "bide completion zsh z", "bide completion zsh z");
+    tab(shell, "bide reserve letters --strategy=we", "bide reserve letters --strategy=weighted");
+    tab(shell, "bide reserve letters -s fa", "bide reserve letters -s fair");
+}
+
+static void complete_files(struct child *shell)
+{
+    char path[4400];
+    snprintf(path, sizeof(path), "%s/a letter", folder_of("files"));
+    write_text(path, "dear reader");
+    press(shell, "cd $FILES\r");
+    tab(shell, "bide put letters --file a", "bide put letters --file a letter");
+    tab(shell, "bide put letters -f a", "bide put letters -f a letter");
+    tab(shell, "bide put letters a", "bide put letters a");
+}
+
+static const char *serve_topic(const char *topic)
+{
+    bide *queue;
+    const char *url = serve_another("other", "memory:");
+    OK(bide_open(url, NULL, &queue));
+    OK(bide_put(queue, topic, "x", 1, NULL, NULL));
+    OK(bide_close(queue));
+    set_env("BIDE_URL", url);
+    return url;
+}
+
+static void complete_topics(struct child *shell)
+{
+    tab(shell, "bide put let", "bide put letters");
+    tab(shell, "bide reserve letters let", "bide reserve letters letters");
+    tab(shell, "bide update 12 --topic let", "bide update 12 --topic letters");
+    tab(shell, "bide put letters let", "bide put letters let");
+}
+
+/* In each of the forms and places of a flag. */
+static void complete_topics_of_line(struct child *shell)
+{
+    static const char *const before[] = {"bide -u ", "bide put --url ",
+                                         "bide put --url=", "bide put -d 1h -u"};
+    const char *url = serve_topic("letters");
+    for (size_t i = 0; i < COUNT(before); i++) {
+        char typed[300], line[400];
+        snprintf(typed, sizeof(typed), "%s%s%s let", before[i], url, i == 0 ? " put" : "");
+        snprintf(line, sizeof(line), "%sters", typed);
+        tab(shell, typed, line);
+    }
+}
+
+/* Nothing in a name is run; and what stands on the line means the name. */
+static void complete_odd_topic(struct child *shell)
+{
+    char path[4400];
+    struct stat status;
+    const char *folder = folder_of("odd");
+    snprintf(path, sizeof(path), "%s/boom", folder);
+    press(shell, "boom() { touch $ODD/boom; }\r");
+    tab(shell, "bide put \\$", "bide put $(boom);/a");
+    CHECK(stat(path, &status) != 0);
 }
 
 static void bash_completes_verbs(void)
@@ -119,6 +177,54 @@ static void bash_completes_words(void)
 static void zsh_completes_words(void)
 {
     complete_words(in_zsh());
+}
+
+static void bash_completes_files(void)
+{
+    set_env("FILES", folder_of("files"));
+    complete_files(in_bash());
+}
+
+static void zsh_completes_files(void)
+{
+    set_env("FILES", folder_of("files"));
+    complete_files(in_zsh());
+}
+
+static void bash_completes_topics(void)
+{
+    serve_topic("letters");
+    complete_topics(in_bash());
+}
+
+static void bash_asks_the_server_of_the_line(void)
+{
+    complete_topics_of_line(in_bash());
+}
+
+static void zsh_asks_the_server_of_the_line(void)
+{
+    complete_topics_of_line(in_zsh());
+}
+
+static void zsh_completes_topics(void)
+{
+    serve_topic("letters");
+    complete_topics(in_zsh());
+}
+
+static void bash_does_not_run_what_a_topic_is_called(void)
+{
+    serve_topic("$(boom);/a");
+    set_env("ODD", folder_of("odd"));
+    complete_odd_topic(in_bash());
+}
+
+static void zsh_does_not_run_what_a_topic_is_called(void)
+{
+    serve_topic("$(boom);/a");
+    set_env("ODD", folder_of("odd"));
+    complete_odd_topic(in_zsh());
 }
 
 static void bash_shows_every_verb(void)
@@ -212,6 +318,14 @@ static const struct test tests[] = {
     TEST(zsh_completes_flags_and_their_values),
     TEST(bash_completes_words),
     TEST(zsh_completes_words),
+    TEST(bash_completes_files),
+    TEST(zsh_completes_files),
+    TEST(bash_completes_topics),
+    TEST(zsh_completes_topics),
+    TEST(bash_asks_the_server_of_the_line),
+    TEST(zsh_asks_the_server_of_the_line),
+    TEST(bash_does_not_run_what_a_topic_is_called),
+    TEST(zsh_does_not_run_what_a_topic_is_called),
     TEST(bash_shows_every_verb),
     TEST(zsh_shows_every_verb_with_what_it_does),
     TEST(an_unknown_shell_is_told_with_those_that_there_are),

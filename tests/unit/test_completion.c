@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/completion.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+/* The table of the flags of every verb is the program's; none is needed here. */
+const struct flag *bi_verb_common(struct cli *cli)
+{
+    static const struct flag none[] = {BI_FLAGS_END};
+    (void)cli;
+    return none;
+}
+
+/* The slots of a usage, joined by commas, with a + behind one that goes on. */
+static void has_slots(const char *usage, const char *expected)
+{
+    struct slots slots;
+    char joined[BI_SLOTS * BI_SLOT_SIZE + BI_SLOTS] = "";
+    bi_slots_read(&slots, usage);
+    for (size_t i = 0; i < slots.count; i++) {
+        if (i > 0)
+            strcat(joined, ",");
+        strcat(joined, slots.name[i]);
+    }
+    if (slots.goes_on)
+        strcat(joined, "+");
+    assert_string_equal(joined, expected);
+}
+
+static void the_words_of_a_usage_are_in_order(void **state)
+{
+    (void)state;
+    has_slots("", "");
+    has_slots("TOPIC", "TOPIC");
+    has_slots("TOPIC [BODY]", "TOPIC,BODY");
+    has_slots("[FILE]", "FILE");
+    has_slots("on|off", "on|off");
+}
+
+static void the_last_one_may_go_on(void **state)
+{
+    (void)state;
+    has_slots("ID...", "ID+");
+    has_slots("[TOPIC...]", "TOPIC+");
+    has_slots("TOPIC [BODY...]", "TOPIC,BODY+");
+    has_slots("ID...|-", "ID|-+");
+}
+
+static void flags_programs_and_other_ways_are_left_out(void **state)
+{
+    (void)state;
+    has_slots("TOPIC... -- PROGRAM [ARGUMENT...]", "TOPIC+");
+    has_slots("TOPIC... | --id ID...", "TOPIC+");
+    has_slots("TOPIC [N] | --id ID...|-", "TOPIC,N");
+    has_slots("ID --token TOKEN | -", "ID");
+}
+
+static void a_long_usage_is_cut(void **state)
+{
+    (void)state;
+    char usage[400], expected[BI_SLOT_SIZE];
+    memset(usage, 'A', sizeof(usage));
+    usage[sizeof(usage) - 1] = 0;
+    memset(expected, 'A', sizeof(expected));
+    expected[sizeof(expected) - 1] = 0;
+    has_slots(usage, expected);
+    has_slots("A B C D E F G H I J", "A,B,C,D,E,F,G,H");
+}
+
+static void a_kind_has_parts(void **state)
+{
+    (void)state;
+    const char *at = "name|ready|age", *part;
+    size_t size;
+    part = bi_slot_part(&at, &size);
+    assert_int_equal(size, 4);
+    assert_memory_equal(part, "name", 4);
+    part = bi_slot_part(&at, &size);
+    assert_int_equal(size, 5);
+    assert_memory_equal(part, "ready", 5);
+    part = bi_slot_part(&at, &size);
+    assert_int_equal(size, 3);
+    assert_memory_equal(part, "age", 3);
+    assert_null(bi_slot_part(&at, &size));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_words_of_a_usage_are_in_order),
+        cmocka_unit_test(the_last_one_may_go_on),
+        cmocka_unit_test(flags_programs_and_other_ways_are_left_out),
+        cmocka_unit_test(a_long_usage_is_cut),
+        cmocka_unit_test(a_kind_has_parts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
