@@ -3,17 +3,20 @@
 
 #include <string.h>
 
-/* Brackets go away, and so does "...", which says that the word goes on. */
+/* Brackets go away, what is in some behind a name ("TOPIC[:WEIGHT]") too, and "...", which says
+ * that the word goes on. */
 static void add_slot(struct slots *slots, const char *text, size_t size)
 {
     char *name = slots->name[slots->count];
     size_t length = 0;
+    bool left_out = false;
     slots->goes_on = false;
     for (size_t i = 0; i < size && length < BI_SLOT_SIZE - 1; i++) {
-        if (strchr("[]().", text[i]) == NULL)
-            name[length++] = text[i];
-        else if (text[i] == '.')
+        left_out = (left_out && text[i] != ']') || (text[i] == '[' && length > 0);
+        if (text[i] == '.')
             slots->goes_on = true;
+        else if (!left_out && strchr("[]()", text[i]) == NULL)
+            name[length++] = text[i];
     }
     name[length] = 0;
     slots->count++;

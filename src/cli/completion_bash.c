@@ -7,6 +7,14 @@
 
 /* ---- tables ---- */
 
+static void print_quoted(FILE *to, const char *text)
+{
+    fputc('\'', to);
+    for (; *text != 0; text++)
+        fputs(*text == '\'' ? "'\\''" : (char[]){*text, 0}, to);
+    fputc('\'', to);
+}
+
 static void print_flag_names(FILE *to, const struct flag *flags)
 {
     for (; flags != NULL && flags->name != NULL; flags++) {
@@ -51,7 +59,9 @@ static void print_takes(FILE *to, const char *verb, const struct flag *flags)
         fprintf(to, "    %s' --%s'", verb, flags->name);
         if (flags->letter != 0)
             fprintf(to, " | %s' -%c'", verb, flags->letter);
-        fprintf(to, ") takes='%s' ;;\n", flags->takes);
+        fputs(") takes=", to);
+        print_quoted(to, flags->takes);
+        fputs(" ;;\n", to);
     }
 }
 
@@ -81,8 +91,10 @@ static void print_slots(FILE *to)
         if (slots.count == 0)
             continue;
         fprintf(to, "    %s) slots=(", verb->name);
-        for (size_t k = 0; k < slots.count; k++)
-            fprintf(to, "%s'%s'", k == 0 ? "" : " ", slots.name[k]);
+        for (size_t k = 0; k < slots.count; k++) {
+            print_quoted(to, slots.name[k]);
+            fputs(k + 1 < slots.count ? " " : "", to);
+        }
         fprintf(to, ")%s ;;\n", slots.goes_on ? " more=1" : "");
     }
     fputs("    esac\n}\n\n", to);

@@ -102,6 +102,10 @@ static void complete_files(struct child *shell)
     tab(shell, "bide put letters --file a", "bide put letters --file a letter");
     tab(shell, "bide put letters -f a", "bide put letters -f a letter");
     tab(shell, "bide put letters a", "bide put letters a");
+    tab(shell, "bide work letters -- printen", "bide work letters -- printenv");
+    tab(shell, "bide work letters -- cat a", "bide work letters -- cat a letter");
+    tab(shell, "bide work letters --http x -e -- cat --a a",
+        "bide work letters --http x -e -- cat --a a letter");
 }
 
 static const char *serve_topic(const char *topic)
@@ -179,13 +183,13 @@ static void zsh_completes_words(void)
     complete_words(in_zsh());
 }
 
-static void bash_completes_files(void)
+static void bash_completes_files_and_programs(void)
 {
     set_env("FILES", folder_of("files"));
     complete_files(in_bash());
 }
 
-static void zsh_completes_files(void)
+static void zsh_completes_files_and_programs(void)
 {
     set_env("FILES", folder_of("files"));
     complete_files(in_zsh());
@@ -318,8 +322,8 @@ static const struct test tests[] = {
     TEST(zsh_completes_flags_and_their_values),
     TEST(bash_completes_words),
     TEST(zsh_completes_words),
-    TEST(bash_completes_files),
-    TEST(zsh_completes_files),
+    TEST(bash_completes_files_and_programs),
+    TEST(zsh_completes_files_and_programs),
     TEST(bash_completes_topics),
     TEST(zsh_completes_topics),
     TEST(bash_asks_the_server_of_the_line),

@@ -37,6 +37,8 @@ static void the_words_of_a_usage_are_in_order(void **state)
     has_slots("TOPIC [BODY]", "TOPIC,BODY");
     has_slots("[FILE]", "FILE");
     has_slots("on|off", "on|off");
+    has_slots("TOPIC[:WEIGHT]... -- PROGRAM", "TOPIC+");
+    has_slots("FROM [TO[:PORT]]", "FROM,TO");
 }
 
 static void the_last_one_may_go_on(void **state)
