@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define COLUMN 26
+#define WIDTH  79
 
 static const char before[] =
     "Use: bide [FLAGS] VERB [ARGUMENTS]\n"
@@ -24,6 +25,28 @@ static const char after[] =
     "server on this machine, or one of your own, which is then started.\n"
     "\"bide help VERB\" says more, and so does \"man bide\".\n";
 
+/* Words, folded at the right edge; what follows the first line is indented. column: where the
+ * first word goes. */
+static void fill(FILE *to, const char *text, size_t size, size_t column, size_t indent)
+{
+    bool first = true;
+    for (size_t at = 0; at < size;) {
+        size_t word = strcspn(text + at, " \n");
+        size_t room = column + (first ? 0 : 1) + word;
+        if (word > 0 && !first && room > WIDTH) {
+            fprintf(to, "\n%*s", (int)indent, "");
+            column = indent;
+            first = true;
+        }
+        if (word > 0) {
+            fprintf(to, "%s%.*s", first ? "" : " ", (int)word, text + at);
+            column += word + (first ? 0 : 1);
+            first = false;
+        }
+        at += word + 1;
+    }
+}
+
 static void print_flags(FILE *to, const struct flag *flags)
 {
     for (; flags != NULL && flags->name != NULL; flags++) {
@@ -34,7 +57,29 @@ static void print_flags(FILE *to, const struct flag *flags)
         int size =
             snprintf(left, sizeof(left), "  %s--%s%s%s", letter, flags->name,
                      flags->takes == NULL ? "" : " ", flags->takes == NULL ? "" : flags->takes);
-        fprintf(to, "%-*s%s%s\n", COLUMN, left, size >= COLUMN ? "  " : "", flags->help);
+        if (size > COLUMN - 2)
+            fprintf(to, "%s\n%*s", left, COLUMN, "");
+        else
+            fprintf(to, "%-*s", COLUMN, left);
+        fill(to, flags->help, strlen(flags->help), COLUMN, COLUMN);
+        fputc('\n', to);
+    }
+}
+
+/* Paragraphs are folded; lines that begin with a space, such as examples, stay as they are. */
+static void print_details(FILE *to, const char *text)
+{
+    while (*text != 0) {
+        size_t size = strcspn(text, "\n");
+        if (text[0] == ' ' || size == 0) {
+            fprintf(to, "%.*s\n", (int)size, text);
+        } else {
+            while (text[size] != 0 && text[size + 1] != 0 && strchr(" \n", text[size + 1]) == NULL)
+                size += 1 + strcspn(text + size + 1, "\n");
+            fill(to, text, size, 0, 0);
+            fputc('\n', to);
+        }
+        text += size + (text[size] == '\n');
     }
 }
 
@@ -66,6 +111,8 @@ void bi_help_verb(FILE *to, const struct verb *verb)
     }
     fputs("\nFlags of every verb:\n", to);
     print_flags(to, bi_verb_common(&unused));
-    if (verb->details != NULL)
-        fprintf(to, "\n%s", verb->details);
+    if (verb->details != NULL) {
+        fputc('\n', to);
+        print_details(to, verb->details);
+    }
 }
