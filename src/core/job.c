@@ -554,8 +554,23 @@ void bi_job_to_front(struct core *core, struct job *job)
     list->count++;
 }
 
+int64_t bi_job_ready_since(const struct core *core, const struct job *job)
+{
+    return (job->flags & JOB_READY_BEFORE) != 0 ? more_of(core, job)->ready : job->since;
+}
+
+/* If it leaves by a reservation, that has been noted already. */
+static void forget_ready(struct core *core, struct job *job)
+{
+    if ((job->flags & JOB_READY_BEFORE) == 0)
+        return;
+    more_of(core, job)->ready = BI_NEVER;
+    job->flags &= (uint8_t)~JOB_READY_BEFORE;
+}
+
 void bi_job_leave(struct core *core, struct job *job)
 {
+    forget_ready(core, job);
     struct topic *topic = topic_of(core, job);
     list_remove(core, &topic->lists[job->state], job);
     core->counts[job->state]--;

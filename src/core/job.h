@@ -22,13 +22,14 @@ struct core;
 struct waiter;
 
 enum job_flag {
-    JOB_DUE_WALL = 1,      /* due is a moment of the wall clock */
-    JOB_CANCEL_WANTED = 2, /* reserved, and to be removed when it comes back */
-    JOB_KEY_RETAINED = 4,  /* the key is held through retention */
-    JOB_STARTED = 8,       /* a store must know that a reservation began */
-    JOB_DIRTY = 16,        /* the journal has an entry for it */
-    JOB_KEYED = 32,        /* it stands in the table of keys */
-    JOB_CACHED = 64,       /* its body is stored, and in memory all the same */
+    JOB_DUE_WALL = 1,       /* due is a moment of the wall clock */
+    JOB_CANCEL_WANTED = 2,  /* reserved, and to be removed when it comes back */
+    JOB_KEY_RETAINED = 4,   /* the key is held through retention */
+    JOB_STARTED = 8,        /* a store must know that a reservation began */
+    JOB_DIRTY = 16,         /* the journal has an entry for it */
+    JOB_KEYED = 32,         /* it stands in the table of keys */
+    JOB_CACHED = 64,        /* its body is stored, and in memory all the same */
+    JOB_READY_BEFORE = 128, /* restored while it was ready: since more->ready, elsewhere first */
 };
 
 struct job {
@@ -134,6 +135,9 @@ struct more *bi_job_more(struct core *core, struct job *job);
 void bi_job_move(struct core *core, struct job *job, uint32_t topic);
 
 /* ---- the state ---- */
+
+/* Since when a ready job is ready: in this queue, or before it came here. */
+int64_t bi_job_ready_since(const struct core *core, const struct job *job);
 
 /* Takes a job out of its state, its lists, heaps and timers; it must then enter another. */
 void bi_job_leave(struct core *core, struct job *job);

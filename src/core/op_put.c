@@ -273,7 +273,21 @@ static bide_slice slice_of(const void *data, size_t size)
     return (bide_slice){data, data == NULL ? 0 : size};
 }
 
-static void wish_history(const bide_job *job, struct bi_image *image)
+/*
+ * A job that is ready has been so since it was last reserved, or longer; but not since a moment that
+ * is still to come. One that is not ready was so before it was reserved.
+ */
+static int64_t ready_moment(const struct core *core, const bide_job *job)
+{
+    int64_t ready = us_of(job->ready_ms), reserved = us_of(job->reserved_ms);
+    if (job->state != BIDE_STATE_READY)
+        return ready < reserved ? ready : reserved;
+    if (ready > core->now.wall)
+        ready = core->now.wall;
+    return ready != 0 && ready == reserved ? ready + 1 : ready; /* within the same millisecond */
+}
+
+static void wish_history(const struct core *core, const bide_job *job, struct bi_image *image)
 {
     image->failures = job->failures;
     image->reserves = job->reserves;
@@ -284,7 +298,7 @@ static void wish_history(const bide_job *job, struct bi_image *image)
     image->kicks = job->kicks;
     image->touches = job->touches;
     image->created = us_of(job->created_ms);
-    image->ready = us_of(job->ready_ms);
+    image->ready = ready_moment(core, job);
     image->reserved = us_of(job->reserved_ms);
     image->touched = us_of(job->touched_ms);
     image->buried = us_of(job->buried_ms);
@@ -323,7 +337,7 @@ int bi_op_restore(struct core *core, bide_op *op)
     };
     if (job->state == BIDE_STATE_DONE)
         wish.image.due = core->now.wall + us_of(job->left_ms);
-    wish_history(job, &wish.image);
+    wish_history(core, job, &wish.image);
     int code = admit(core, op, &wish, &op->restore.id);
     if (code != BIDE_OK)
         bide_buf_unref(op->restore.made_body_);

@@ -34,7 +34,8 @@ int bi_core_take(struct core *core, struct job *job)
         bi_journal_token(core, core->next_token);
     }
     if (job->state == BIDE_STATE_READY)
-        more->ready = job->since;
+        more->ready = bi_job_ready_since(core, job);
+    job->flags &= (uint8_t)~JOB_READY_BEFORE;
     bi_job_leave(core, job);
     job->flags &= (uint8_t) ~(JOB_DUE_WALL | JOB_STARTED | JOB_CANCEL_WANTED);
     if (limited)

@@ -101,7 +101,7 @@ void bi_core_snapshot(struct core *core, const struct job *job, bide_job *out, b
     if (more != NULL)
         fill_more(core, job, more, out);
     if (job->state == BIDE_STATE_READY)
-        out->ready_ms = moment(core, job->since);
+        out->ready_ms = moment(core, bi_job_ready_since(core, job));
 }
 
 void bi_snapshot_body(bide_job *out, bide_buf *body)

@@ -41,6 +41,9 @@ static bool fill_more(struct core *core, struct job *job, const struct wish *wis
         (struct counters){image->reserves, image->timeouts, image->releases, image->fails,
                           image->buries,   image->kicks,    image->touches};
     more->ready = time_of(core, image->ready);
+    /* In a life without a restore a job was ready before it was reserved, never after. */
+    if (image->state == BIDE_STATE_READY && image->ready > image->reserved)
+        job->flags |= JOB_READY_BEFORE;
     more->reserved = time_of(core, image->reserved);
     more->touched = time_of(core, image->touched);
     more->buried = time_of(core, image->buried);

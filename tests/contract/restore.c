@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* restore.c - inserting jobs as they were exported. */
 #include "contract.h"
+#include "place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -222,17 +223,60 @@ static void a_restore_is_refused_as_a_put_is(void)
     CHECK(!topic_exists(queue, b));
 }
 
-static void a_restored_job_becomes_ready_now(void)
+/* As long as anybody looks at the job; for its topic it has just come. */
+static void a_restored_job_has_been_ready_since_it_was(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_job job = exported(queue, put(queue, a, "body"), b);
+    nap_ms(5);
+    uint64_t id = restore(queue, &job);
+    EQ(stat_job(queue, id)->ready_ms, job.ready_ms);
+    EQ(stat_job(queue, id)->created_ms, job.created_ms);
+    CHECK(stat_job(queue, id)->age_ms >= 4);
+    CHECK(topic_of(queue, b).oldest_ready_age_ms <= topic_of(queue, a).oldest_ready_age_ms);
+    OK(bide_update(queue, &(bide_update_args){.id = id,
+                                              .priority = 7,
+                                              .delay_ms = BIDE_KEEP,
+                                              .run_at_ms = BIDE_KEEP,
+                                              .ttr_ms = BIDE_KEEP}));
+    EQ(stat_job(queue, id)->ready_ms, job.ready_ms);
+    if (keeps()) {
+        queue = reopen(queue, "");
+        BETWEEN(stat_job(queue, id)->ready_ms, job.ready_ms - SLACK_MS, job.ready_ms + SLACK_MS);
+    }
+    BETWEEN(take(queue, b)->ready_ms, job.ready_ms - SLACK_MS, job.ready_ms + SLACK_MS);
+}
+
+static void a_restored_job_that_comes_back_is_ready_since_then(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
     bide_job job = exported(queue, put(queue, a, "body"), b);
     nap_ms(5);
     int64_t before_ms = wall_ms();
-    const bide_job *got = stat_job(queue, restore(queue, &job));
-    BETWEEN(got->ready_ms, before_ms - 1, wall_ms() + 1);
-    BETWEEN(got->created_ms, job.created_ms - SLACK_MS, job.created_ms + SLACK_MS);
-    CHECK(got->age_ms >= 4);
+    uint64_t kicked = restore(queue, &job), released = restore(queue, &job);
+    OK(bide_bury(queue, kicked, 0, BIDE_KEEP, NULL));
+    OK(bide_kick_job(queue, kicked));
+    BETWEEN(stat_job(queue, kicked)->ready_ms, before_ms - 1, wall_ms() + 1);
+    bide_job held;
+    OK(bide_reserve_job(queue, released, &held));
+    OK(bide_release(queue, released, held.token, BIDE_KEEP, 0));
+    bide_job_clear(&held);
+    BETWEEN(stat_job(queue, released)->ready_ms, before_ms - 1, wall_ms() + 1);
+}
+
+/* Released within the millisecond in which it was reserved; or claimed to be ready in the future. */
+static void odd_moments_of_a_restored_job_make_sense(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_job job = exported(queue, put(queue, a, "body"), b);
+    job.reserves = 1;
+    job.reserved_ms = job.ready_ms;
+    EQ(stat_job(queue, restore(queue, &job))->ready_ms, job.ready_ms);
+    job.ready_ms = wall_ms() + 3600000;
+    CHECK(stat_job(queue, restore(queue, &job))->ready_ms <= wall_ms() + 1);
 }
 
 static void the_snapshot_may_be_cleared_after_the_restore(void)
@@ -263,7 +307,9 @@ static const struct test tests[] = {
     TEST(order_is_kept_when_jobs_are_restored_by_id),
     TEST(a_restore_counts_as_a_put_and_serves_who_waits),
     TEST(a_restore_is_refused_as_a_put_is),
-    TEST(a_restored_job_becomes_ready_now),
+    TEST(a_restored_job_has_been_ready_since_it_was),
+    TEST(a_restored_job_that_comes_back_is_ready_since_then),
+    TEST(odd_moments_of_a_restored_job_make_sense),
     TEST(the_snapshot_may_be_cleared_after_the_restore),
 };
 

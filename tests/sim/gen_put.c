@@ -102,6 +102,8 @@ static void pick_history(struct sim *sim, bide_job *job)
     job->created_ms = pick_moment(sim);
     job->ready_ms = pick_moment(sim);
     job->reserved_ms = pick_moment(sim);
+    if (rng_one_in(rng, 4))
+        job->reserved_ms = job->ready_ms;
     job->touched_ms = pick_moment(sim);
     job->buried_ms = pick_moment(sim);
     job->done_ms = pick_moment(sim);

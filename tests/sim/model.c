@@ -147,8 +147,17 @@ void model_remove(struct model *m, struct mjob *job)
     m->dead[m->dead_count++] = job;
 }
 
+/* Ready, and no longer since it was so in another queue. */
+static void forget_ready(struct mjob *job)
+{
+    if (job->ready_before)
+        job->ready = BI_NEVER;
+    job->ready_before = false;
+}
+
 void model_set_state(struct model *m, struct mjob *job, bide_state state)
 {
+    forget_ready(job);
     m->topics[job->name].count[job->state]--;
     m->topics[job->name].count[state]++;
     job->entered = ++m->sequence;
@@ -162,6 +171,7 @@ void model_set_state(struct model *m, struct mjob *job, bide_state state)
 
 void model_move(struct model *m, struct mjob *job, int name)
 {
+    forget_ready(job);
     m->topics[job->name].count[job->state]--;
     job->name = name;
     model_need_topic(m, name)->count[job->state]++;

@@ -49,6 +49,7 @@ struct mjob {
     int64_t retain_ms;
     uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
     int64_t since;                                    /* mono: in its state since then */
+    bool ready_before;                                /* restored: ready since `ready`, elsewhere */
     int64_t created, reserved, touched, buried, done; /* mono; BI_NEVER: not yet */
     int64_t ready; /* when it became ready before its last reservation */
 

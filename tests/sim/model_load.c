@@ -49,6 +49,7 @@ static void load_moments(struct model *m, struct mjob *job, const struct bi_imag
     if (image->plain)
         return;
     job->ready = loaded_moment(m, image->ready);
+    job->ready_before = image->state == BIDE_STATE_READY && image->ready > image->reserved;
     job->reserved = loaded_moment(m, image->reserved);
     job->touched = loaded_moment(m, image->touched);
     job->buried = loaded_moment(m, image->buried);

@@ -76,7 +76,8 @@ static void compare_times(struct model *m, const struct mjob *job, const bide_jo
     expect(sim, "age_ms", age_ms(m, job->created), got->age_ms);
     expect(sim, "created_ms", moment_ms(m, job->created), got->created_ms);
     bool ready = job->state == BIDE_STATE_READY;
-    expect(sim, "ready_ms", moment_ms(m, ready ? job->since : job->ready), got->ready_ms);
+    expect(sim, "ready_ms", moment_ms(m, ready && !job->ready_before ? job->since : job->ready),
+           got->ready_ms);
     expect(sim, "reserved_ms", moment_ms(m, job->reserved), got->reserved_ms);
     expect(sim, "touched_ms", moment_ms(m, job->touched), got->touched_ms);
     expect(sim, "buried_ms", moment_ms(m, job->buried), got->buried_ms);

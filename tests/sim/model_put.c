@@ -165,6 +165,21 @@ static int64_t moment(const struct model *m, int64_t ms)
     return ms == 0 ? BI_NEVER : model_mono_of(m, ms * US_PER_MS);
 }
 
+/* What a job says of when it was ready is taken over as far as it can be: when it is not ready that
+ * was before it was reserved, and when it is, not in the future. */
+static void restore_ready(struct model *m, struct mjob *job, const bide_job *from)
+{
+    int64_t ready = from->ready_ms * US_PER_MS, reserved = from->reserved_ms * US_PER_MS;
+    if (from->state != BIDE_STATE_READY && ready > reserved)
+        ready = reserved;
+    if (from->state == BIDE_STATE_READY) {
+        ready = ready > m->now.wall ? m->now.wall : ready;
+        ready += ready != 0 && ready == reserved;
+        job->ready_before = ready > reserved;
+    }
+    job->ready = ready == 0 ? BI_NEVER : model_mono_of(m, ready);
+}
+
 static void restore_figures(struct model *m, struct mjob *job, const bide_job *from)
 {
     job->priority = from->priority;
@@ -186,7 +201,7 @@ static void restore_figures(struct model *m, struct mjob *job, const bide_job *f
     job->kicks = from->kicks;
     job->touches = from->touches;
     job->created = from->created_ms ? moment(m, from->created_ms) : m->now.mono;
-    job->ready = moment(m, from->ready_ms);
+    restore_ready(m, job, from);
     job->reserved = moment(m, from->reserved_ms);
     job->touched = moment(m, from->touched_ms);
     job->buried = moment(m, from->buried_ms);

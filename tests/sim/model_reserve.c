@@ -108,8 +108,9 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     if (job->max_retries >= 0 || first || job->state != BIDE_STATE_READY)
         model_change(m, job);
     model_saw(m, job);
-    if (job->state == BIDE_STATE_READY)
+    if (job->state == BIDE_STATE_READY && !job->ready_before)
         job->ready = job->since;
+    job->ready_before = false;
     model_set_state(m, job, BIDE_STATE_RESERVED);
     check_token(m, got->token);
     model_gave_token(m);
