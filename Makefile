@@ -21,7 +21,7 @@ build/build.ninja:
 	meson setup build --prefix '$(PREFIX)' --libdir '$(LIBDIR)'
 	@echo '$(PREFIX) $(LIBDIR)' >build/bide-prefix
 
-run: ## install what is missing, build, and start bided on a file in build/run: PORT=11300
+run: ## install what is missing, build bided and bide, and start bided on a file in build/run: PORT=11300
 	@tools/setup.sh build
 	@$(MAKE) --no-print-directory build/build.ninja
 	@tools/run.sh $(PORT) $(ARGS)

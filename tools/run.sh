@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# run.sh PORT [FLAG...] - build bided, start it on a SQLite file in build/run, and say how to talk
-# to it. It runs until Ctrl-C.
+# run.sh PORT [FLAG...] - build bided and bide, start the server on a SQLite file in build/run, and
+# say how to talk to it. It runs until Ctrl-C.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 port=${1:?usage: run.sh PORT [FLAG...]}
@@ -14,7 +14,12 @@ if ! grep -q '^build bided:' build/build.ninja; then
     echo "bide: there is no bided without libevent-dev, or with -Dserver=disabled" >&2
     exit 1
 fi
-ninja -C build bided || exit 1
+programs=(bided)
+! grep -q '^build bide:' build/build.ninja || programs+=(bide)
+ninja -C build "${programs[@]}" || exit 1
+# bide looks for a server on port 11300 by itself.
+url=
+[ "$port" = 11300 ] || url=" --url beanstalk://127.0.0.1:$port"
 
 store=(--directory build/run)
 where="the jobs are in build/run/bide.db: they are still there next time"
@@ -28,16 +33,15 @@ fi
 cat <<END
 
 bided speaks the beanstalkd protocol on 127.0.0.1:$port; $where.
-In another terminal, put a job, look at it, take it (it comes back when the connection ends, unless
-it is deleted), and look at the figures:
+In another terminal, put a job, run a program for each (Ctrl-C ends that), and watch:
 
-    printf 'put 0 0 60 5\r\nhello\r\nquit\r\n' | nc 127.0.0.1 $port
-    printf 'peek-ready\r\nreserve-with-timeout 1\r\nquit\r\n' | nc 127.0.0.1 $port
-    printf 'stats\r\nquit\r\n' | nc 127.0.0.1 $port
+    build/bide put email 'hello'$url
+    build/bide work email$url -- cat
+    build/bide top$url
 
-without nc, in bash:
+by hand, with nc or the like:
 
-    exec 3<>/dev/tcp/127.0.0.1/$port; printf 'stats-tube default\r\nquit\r\n' >&3; cat <&3
+    printf 'put 0 0 60 5\r\nhello\r\npeek-ready\r\nstats\r\nquit\r\n' | nc 127.0.0.1 $port
 
 from a program, with any client of beanstalkd:
 
@@ -45,7 +49,7 @@ from a program, with any client of beanstalkd:
     PHP     Pheanstalk\Pheanstalk::create('127.0.0.1', $port)->put('hello');
     Python  greenstalk.Client(('127.0.0.1', $port)).put('hello')
 
-Ctrl-C stops it. build/bided --help has every setting.
+Ctrl-C stops it. build/bide help has every verb, build/bided --help every setting.
 
 END
 exec build/bided --config /dev/null "${store[@]}" --listen "127.0.0.1:$port" "$@"
