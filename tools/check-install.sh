@@ -43,7 +43,7 @@ fi
 
 if [ -e "$build/bide" ]; then
     "$prefix/bin/bide" --version | grep -q '^bide [0-9]' || fail "bide was not installed, or does not run"
-    for file in share/bash-completion/completions/bide \
+    for file in share/man/man1/bide.1 share/bash-completion/completions/bide \
         share/zsh/site-functions/_bide; do
         [ -s "$prefix/$file" ] || fail "$file was not installed"
     done

@@ -17,7 +17,7 @@ headers     120  every header compiles alone, as C11 and as C++
 compile     480  tasks and types: what must not compile does not, what must does
 core        480  the core is pure
 symbols     480  the library exports what tests/symbols.txt lists
-install     480  an installed library is found by pkg-config, shared and static
+install     480  what is installed is there and works; the man page has every verb and flag
 format      120  clang-format has nothing to change
 tidy        600  clang-tidy has nothing to say
 unit        480  unit tests
@@ -194,7 +194,12 @@ step_headers() { check_counted tools/check-headers.sh; }
 step_compile() { build_gcc && check_counted tools/check-compile.sh build-gcc; }
 step_core() { build_gcc && check tools/check-core.sh build-gcc; }
 step_symbols() { build_gcc && check tools/check-symbols.sh build-gcc; }
-step_install() { build_gcc && check tools/check-install.sh build-gcc; }
+step_install() {
+    build_gcc || return 1
+    check tools/check-install.sh build-gcc
+    check tools/check-manual.sh build-gcc
+}
+
 step_format() { check tools/check-format.sh; }
 step_tidy() { build_asan && check tools/check-tidy.sh build-asan; }
 step_unit() { build_gcc && begin_unit build-gcc && wait; }
