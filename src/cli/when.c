@@ -206,13 +206,14 @@ void bi_moment_say(char *to, int64_t at_ms)
     say_local(to, at_ms, &tm);
 }
 
-/* How far it is from now; its own words for each direction. */
+/* How far it is from now; its own words for each direction. Whoever has said "now" has said it a
+ * moment ago. */
 static void say_distance(char *to, size_t room, int64_t at_ms, int64_t now_ms)
 {
     char duration[BI_WHEN_SIZE];
     bool past = at_ms < now_ms;
     bi_duration_say(duration, past ? now_ms - at_ms : at_ms - now_ms);
-    if (at_ms == now_ms)
+    if (at_ms <= now_ms && now_ms - at_ms < 1000)
         snprintf(to, room, "now");
     else
         snprintf(to, room, "%s%.20s%s", past ? "" : "in ", duration, past ? " ago" : "");

@@ -45,7 +45,8 @@ void bi_duration_say(char *to, int64_t ms);
 /* "2026-12-25 00:00:00 CET", in the zone of the user; milliseconds only if there are any. */
 void bi_moment_say(char *to, int64_t at_ms);
 
-/* "Fri 2026-12-25 00:00:00 CET (UTC+01:00), in 39d21h"; of a past one "3h2m ago". */
+/* "Fri 2026-12-25 00:00:00 CET (UTC+01:00), in 39d21h"; of a past one "3h2m ago", or "now" if that
+ * is less than a second. */
 void bi_moment_confirm(char *to, int64_t at_ms, int64_t now_ms);
 
 /* RFC 3339 with milliseconds, in UTC: "2026-12-24T23:00:00.000Z". For programs. */

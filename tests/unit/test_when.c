@@ -601,6 +601,10 @@ static void it_is_confirmed_with_its_day_zone_and_distance(void **state)
     assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), 3h2m ago");
     bi_moment_confirm(said, now_ms, now_ms);
     assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), now");
+    bi_moment_confirm(said, now_ms, now_ms + 999);
+    assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), now");
+    bi_moment_confirm(said, now_ms, now_ms + 1000);
+    assert_string_equal(said, "Fri 2026-12-25 00:00:00 CET (UTC+01:00), 1s ago");
     at("America/St_Johns", "2026-12-24 23:00:00");
     bi_moment_confirm(said, now_ms, now_ms);
     assert_string_equal(said, "Thu 2026-12-24 19:30:00 NST (UTC-03:30), now");
