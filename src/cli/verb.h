@@ -38,14 +38,16 @@ struct verb {
 #define BI_GROUP_SELF  "About bide"
 
 /* All of them, in the order of the help. */
-#define BI_VERBS(X)                                                                              \
-    X(put)                                                                                       \
-    X(work)                                                                                      \
-    X(wait)                                                                                      \
-    X(reserve) X(touch) X(done) X(delete) X(release) X(fail) X(bury) X(kick) X(update) X(cancel) \
-        X(purge) X(top) X(topics) X(stats) X(list) X(peek) X(job) X(events) X(pause) X(resume)   \
-            X(export) X(import) X(move) X(backup) X(check) X(drain) X(ping) X(bench) X(help)     \
-                X(completion)
+/* clang-format off */
+#define BI_VERBS(X)                                                                   \
+    X(put) X(work) X(wait)                                                            \
+    X(reserve) X(touch) X(done) X(delete) X(release) X(fail) X(bury)                  \
+    X(kick) X(update) X(cancel) X(purge)                                              \
+    X(top) X(topics) X(stats) X(list) X(peek) X(job) X(events)                        \
+    X(pause) X(resume)                                                                \
+    X(export) X(import) X(move) X(backup) X(check) X(drain) X(ping) X(bench)          \
+    X(help) X(completion)
+/* clang-format on */
 
 #define BI_VERB_DECLARE(name_) extern const struct verb bi_verb_##name_;
 BI_VERBS(BI_VERB_DECLARE)

@@ -226,7 +226,8 @@ static int unknown(const char *name, char *error)
             return refuse(error, "\"%s\" is called %s in a URL", name, options[i].name);
     }
     return refuse(
-        error, "there is no option \"%.40s\" in URLs; bided.conf(5) and docs/LIBRARY.md have them all",
+        error,
+        "there is no option \"%.40s\" in URLs; bided.conf(5) and docs/LIBRARY.md have them all",
         name);
 }
 
