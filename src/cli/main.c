@@ -179,11 +179,11 @@ int main(int argc, char **argv)
         .out_terminal = isatty(STDOUT_FILENO) == 1,
         .err_terminal = isatty(STDERR_FILENO) == 1,
     };
-    const char **words = calloc((size_t)argc + 2, sizeof(*words));
+    const char **words;
     set_locale();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* if we were started with it ignored, no status would be known */
-    if (words == NULL || argc < 1 || !fill_standard())
+    if (argc < 1 || !fill_standard() || (words = calloc((size_t)argc + 2, sizeof(*words))) == NULL)
         return BI_EXIT_FAILED;
     int exit = read_command(&cli, (const char *const *)argv + 1, words);
     if (exit == BI_EXIT_OK)
