@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # check-manual.sh BUILD - man/bide.1 has every verb and every flag that `bide help` tells of, and no
-# others; no verb has a flag twice, or one that all verbs have.
+# others; no verb has a flag twice, or one that all verbs have. Every exit code is in the page and in
+# docs/CLI.md.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 bide=${1:?usage: check-manual.sh BUILD}/bide
@@ -62,6 +63,14 @@ twice=$(sort <<<"$forms" | uniq -d)
 hidden=$(awk 'NR == FNR { if ($1 == "*") common[$2] = 1; next } $1 != "*" && $2 in common' \
     <(echo "$forms") <(echo "$forms"))
 [ -z "$hidden" ] || fail "flags that hide those of every verb: $hidden"
+
+codes=$(sed -n 's/^ *BI_EXIT_[A-Z_]* = \([0-9]*\),.*/\1/p' src/cli/cli.h)
+[ "$(wc -w <<<"$codes")" -gt 8 ] || fail "src/cli/cli.h has only these exit codes: $codes"
+for code in $codes; do
+    sed -n '/^\.Sh EXIT STATUS/,/^\.Sh EXAMPLES/p' man/bide.1 | grep -qE "^\.It (.* )?$code( |\$)" ||
+        fail "exit code $code is not in man/bide.1"
+    grep -qE "^\| ([0-9]+, )*${code}[ ,]" docs/CLI.md || fail "exit code $code is not in docs/CLI.md"
+done
 
 mandoc -T lint -W warning man/bide.1 || fail "mandoc has something to say about man/bide.1"
 exit "$failed"

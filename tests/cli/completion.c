@@ -91,6 +91,9 @@ static void complete_words(struct child *shell)
     tab(shell, "bide completion zsh z", "bide completion zsh z");
     tab(shell, "bide reserve letters --strategy=we", "bide reserve letters --strategy=weighted");
     tab(shell, "bide reserve letters -s fa", "bide reserve letters -s fair");
+    tab(shell, "bide list --state bur", "bide list --state buried");
+    tab(shell, "bide peek letters -sdel", "bide peek letters -sdelayed");
+    tab(shell, "bide drain of", "bide drain off");
 }
 
 static void complete_files(struct child *shell)
