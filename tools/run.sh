@@ -14,12 +14,22 @@ if ! grep -q '^build bided:' build/build.ninja; then
     echo "bide: there is no bided without libevent-dev, or with -Dserver=disabled" >&2
     exit 1
 fi
-programs=(bided)
-! grep -q '^build bide:' build/build.ninja || programs+=(bide)
-ninja -C build "${programs[@]}" || exit 1
 # bide looks for a server on port 11300 by itself.
 url=
 [ "$port" = 11300 ] || url=" --url beanstalk://127.0.0.1:$port"
+programs=(bided)
+commands=
+if grep -q '^build bide:' build/build.ninja; then
+    programs+=(bide)
+    commands="put a job, run a program for each (Ctrl-C ends that), and watch:
+
+    build/bide put email 'hello'$url
+    build/bide work email$url -- cat
+    build/bide top$url
+
+"
+fi
+ninja -C build "${programs[@]}" || exit 1
 
 store=(--directory build/run)
 where="the jobs are in build/run/bide.db: they are still there next time"
@@ -33,13 +43,7 @@ fi
 cat <<END
 
 bided speaks the beanstalkd protocol on 127.0.0.1:$port; $where.
-In another terminal, put a job, run a program for each (Ctrl-C ends that), and watch:
-
-    build/bide put email 'hello'$url
-    build/bide work email$url -- cat
-    build/bide top$url
-
-by hand, with nc or the like:
+In another terminal ${commands}by hand, with nc or the like:
 
     printf 'put 0 0 60 5\r\nhello\r\npeek-ready\r\nstats\r\nquit\r\n' | nc 127.0.0.1 $port
 
@@ -49,7 +53,7 @@ from a program, with any client of beanstalkd:
     PHP     Pheanstalk\Pheanstalk::create('127.0.0.1', $port)->put('hello');
     Python  greenstalk.Client(('127.0.0.1', $port)).put('hello')
 
-Ctrl-C stops it. build/bide help has every verb, build/bided --help every setting.
+Ctrl-C stops it. build/bided --help has every setting.
 
 END
 exec build/bided --config /dev/null "${store[@]}" --listen "127.0.0.1:$port" "$@"
