@@ -21,18 +21,6 @@ bool bi_put_ends(const struct put_run *run)
     return bi_interrupted() || bi_puts_stopped(run->puts) || run->stops || ferror(stdout);
 }
 
-static void say_failure(struct put_run *run, uint64_t number, int error)
-{
-    char sentence[BI_SENTENCE_SIZE];
-    if (bi_interrupted())
-        return;
-    if (error == EFBIG)
-        bi_refuse(sentence, "this is more than 1 GiB, which no queue takes");
-    else
-        bi_refuse(sentence, "it cannot be read: %s", strerror(error));
-    bi_put_bad(run, number, sentence);
-}
-
 /* ---- pieces ---- */
 
 static void add_json(struct put_run *run, uint64_t number, bide_slice piece)
@@ -108,8 +96,7 @@ static bool read_more(struct put_run *run, struct input *input)
         return false;
     if (bi_input_fill(input) || errno == EINTR || errno == EAGAIN)
         return true;
-    say_failure(run, input->number + 1, errno);
-    run->failed = true;
+    bi_put_unreadable(run, 0, errno);
     return false;
 }
 
@@ -146,7 +133,7 @@ static void feed_whole(struct put_run *run, int fd, uint64_t number)
     if (bi_input_whole(fd, &body))
         bi_puts_add(run->puts, number, body);
     else
-        say_failure(run, number, errno);
+        bi_put_unreadable(run, number, errno);
 }
 
 static void feed_from(struct put_run *run, int fd, uint64_t number)
@@ -166,7 +153,7 @@ static void feed_file(struct put_run *run, const char *name, uint64_t number)
     run->account = (struct account){.sure = 0};
     int fd = is_stdin ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        say_failure(run, run->form == BI_PUT_WHOLE ? number : 0, errno);
+        bi_put_unreadable(run, number, errno);
     else
         feed_from(run, fd, number);
     if (fd >= 0 && !is_stdin)

@@ -53,8 +53,10 @@ bool bi_put_ends(const struct put_run *run);
 
 /* What became of a job. */
 bi_puts_told bi_put_told;
-/* Something is wrong with a line, or a file (number: which), before it became a job. */
+/* Something is wrong with a line before it became a job. */
 void bi_put_bad(struct put_run *run, uint64_t number, const char *sentence);
+/* A file cannot be opened or read; number: which, where each is a body. */
+void bi_put_unreadable(struct put_run *run, uint64_t number, int error);
 /* All of a file has been read, or the reading ends: says where, if it is not at its end. */
 void bi_put_said(struct put_run *run);
 /* How many jobs it was, at the end. Answers the exit code. */

@@ -9,6 +9,7 @@
 #include "cli/when.h"
 #include "util/clock.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* ---- one job ---- */
@@ -18,19 +19,22 @@ static const char *unit_of(const struct put_run *run)
     return run->form == BI_PUT_NULLS ? "record" : "line";
 }
 
-/* "line 7", "letter.txt", "letters.txt, line 7"; "" for the only body there is. */
+static const char *source_of(const struct put_run *run, uint64_t number)
+{
+    const char *file = run->file;
+    if (run->form == BI_PUT_WHOLE && run->file_count > 0)
+        file = strcmp(run->files[number - 1], "-") == 0 ? NULL : run->files[number - 1];
+    return file == NULL ? "standard input" : file;
+}
+
+/* "line 7", "letters.txt, line 7", "letter.txt"; "" for a body that is an argument. */
 static void name_it(const struct put_run *run, uint64_t number, char *to, size_t size)
 {
-    const char *file = run->file == NULL ? "" : run->file;
-    if (run->form != BI_PUT_WHOLE && number > 0)
-        snprintf(to, size, "%.150s%s%s %llu", file, file[0] == 0 ? "" : ", ", unit_of(run),
-                 (unsigned long long)number);
-    else if (run->form != BI_PUT_WHOLE || run->file_count == 0)
-        snprintf(to, size, "%.150s", file);
+    if (run->form == BI_PUT_WHOLE)
+        snprintf(to, size, "%.150s", run->file_count == 0 ? "" : source_of(run, number));
     else
-        snprintf(to, size, "%.150s",
-                 strcmp(run->files[number - 1], "-") == 0 ? "standard input"
-                                                          : run->files[number - 1]);
+        snprintf(to, size, "%.150s%s%s %llu", run->file == NULL ? "" : run->file,
+                 run->file == NULL ? "" : ", ", unit_of(run), (unsigned long long)number);
 }
 
 static void count_refusal(struct put_run *run, int exit)
@@ -45,10 +49,26 @@ void bi_put_bad(struct put_run *run, uint64_t number, const char *sentence)
 {
     char name[200];
     name_it(run, number, name, sizeof(name));
-    bool reads = run->form == BI_PUT_WHOLE || number == 0;
     bi_progress_end(&run->progress);
-    count_refusal(run, bi_cli_failed(run->cli, reads ? BI_EXIT_FAILED : BI_EXIT_USAGE, "%s: %.400s",
+    count_refusal(run, bi_cli_failed(run->cli, BI_EXIT_USAGE, "%s: %.400s",
                                      name[0] == 0 ? "the body" : name, sentence));
+}
+
+/* A body that is missing is one of several; lines that are missing may be any number. */
+void bi_put_unreadable(struct put_run *run, uint64_t number, int error)
+{
+    if (bi_interrupted())
+        return;
+    bi_progress_end(&run->progress);
+    int exit =
+        bi_cli_failed(run->cli, BI_EXIT_FAILED, "%.200s cannot be read: %s", source_of(run, number),
+                      error == EFBIG ? "it is more than 1 GiB" : strerror(error));
+    if (run->form == BI_PUT_WHOLE) {
+        count_refusal(run, exit);
+    } else {
+        run->exit = exit;
+        run->failed = true;
+    }
 }
 
 /* "ready now", "ready in 1h30m", "ready at 2026-12-25 00:00:00 CET". */
@@ -118,6 +138,8 @@ static void tell_refusal(struct put_run *run, const struct put_answer *answer, c
         said = sentence;
     }
     bi_account_tell(&run->account, answer->number, BI_SETTLED);
+    /* Lines that have no options of their own fare all alike. */
+    run->stops = run->stops || (answer->code == BIDE_ENOTSUP && run->form != BI_PUT_JSON);
     count_refusal(run, bi_cli_refused(run->cli, name[0] == 0 ? NULL : name, answer->code, said));
 }
 
@@ -158,7 +180,7 @@ void bi_put_said(struct put_run *run)
 {
     char rest[1000], sure[32];
     const struct account *account = &run->account;
-    const char *source = run->file == NULL ? "standard input" : run->file;
+    const char *source = source_of(run, 0);
     bi_progress_end(&run->progress);
     if (!bi_put_ends(run) && !run->failed)
         return;
@@ -172,6 +194,8 @@ void bi_put_said(struct put_run *run)
                     rest[0] == 0 ? "" : "; ", rest);
     if (account->sure > 0 && account->range_count == 0)
         say_how_to_go_on(run, account->sure + 1);
+    else if (account->range_count > 0)
+        bi_cli_note(run->cli, "Look what is in (\"bide list\") before you put the rest.");
 }
 
 static void say_count(const struct put_run *run)

@@ -88,10 +88,11 @@ void bi_puts_free(struct puts *puts)
 
 /* ---- answers ---- */
 
-/* What every following job would be told, too. */
+/* What every following job would be told, too; what is wrong with one job's options is not. */
 static bool is_fatal(int code)
 {
-    return (code < 0 && code != BIDE_EINVAL) || code == BIDE_DRAINING || code == BIDE_CLOSED;
+    return (code < 0 && code != BIDE_EINVAL && code != BIDE_ENOTSUP) || code == BIDE_DRAINING ||
+           code == BIDE_CLOSED;
 }
 
 /* The op has the sentence of the first item that was refused: "item 3: ...". */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/choice.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+static struct choice choice;
+static char error[BI_SENTENCE_SIZE];
+
+static bool reads(bide_strategy strategy, const char *first, const char *second)
+{
+    const char *const words[] = {first, second};
+    choice.strategy = strategy;
+    return bi_choice_read(&choice, words, second == NULL ? 1 : 2, error);
+}
+
+static void topic_is(size_t index, const char *name, uint32_t weight)
+{
+    assert_int_equal(choice.topics[index].size, strlen(name));
+    assert_memory_equal(choice.topics[index].data, name, strlen(name));
+    assert_int_equal(choice.weights[index], weight);
+}
+
+static void words_are_topics(void **state)
+{
+    (void)state;
+    assert_true(reads(BIDE_FAIR, "email", "letters"));
+    assert_int_equal(choice.count, 2);
+    assert_int_equal(choice.strategy, BIDE_FAIR);
+    topic_is(0, "email", 1);
+    topic_is(1, "letters", 1);
+}
+
+static void a_weight_stands_behind_a_colon_and_means_weighted(void **state)
+{
+    (void)state;
+    assert_true(reads(BIDE_BY_PRIORITY, "email:5", "letters"));
+    assert_int_equal(choice.strategy, BIDE_WEIGHTED);
+    topic_is(0, "email", 5);
+    topic_is(1, "letters", 1);
+    assert_true(reads(BIDE_WEIGHTED, "email:4294967295", NULL));
+    topic_is(0, "email", UINT32_MAX);
+}
+
+static void a_weight_that_nobody_looks_at_is_refused(void **state)
+{
+    (void)state;
+    assert_false(reads(BIDE_STRICT, "email:5", NULL));
+    assert_string_equal(error, "\"email:5\" has a weight, which wants --strategy weighted");
+    assert_false(reads(BIDE_FAIR, "email", "letters:1"));
+}
+
+static void what_is_no_weight_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"t:", "t:0", "t:-1", "t:x", "t:1:2", "t:4294967296", "t: 1"};
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        if (reads(BIDE_WEIGHTED, bad[i], NULL))
+            fail_msg("%s was taken", bad[i]);
+    assert_string_equal(error, "\"t: 1\": a weight is a number from 1 on");
+}
+
+static void strategies_have_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"priority", "strict", "weighted", "fair"};
+    bide_strategy strategy = BIDE_FAIR;
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        assert_true(bi_read_strategy(names[i], &strategy, error));
+        assert_int_equal(strategy, i);
+    }
+    assert_false(bi_read_strategy("random", &strategy, error));
+    assert_string_equal(error, "is no strategy: priority, strict, weighted or fair");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(words_are_topics),
+        cmocka_unit_test(a_weight_stands_behind_a_colon_and_means_weighted),
+        cmocka_unit_test(a_weight_that_nobody_looks_at_is_refused),
+        cmocka_unit_test(what_is_no_weight_is_refused),
+        cmocka_unit_test(strategies_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/putline.h"
+
+#include "unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NOW INT64_C(1763200000000)
+
+static bide_put_options defaults;
+static struct put_line line;
+static char error[BI_SENTENCE_SIZE];
+
+static int set_up(void **state)
+{
+    (void)state;
+    defaults = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
+    line = (struct put_line){.body = NULL};
+    setenv("TZ", "UTC", 1);
+    return 0;
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    bide_buf_unref(line.body);
+    return 0;
+}
+
+/* The text lies in memory of its own, so that nothing behind it is read unseen. */
+static bool read_bytes(const char *text, size_t size)
+{
+    char *copy = malloc(size);
+    assert_non_null(copy);
+    memcpy(copy, text, size);
+    bide_buf_unref(line.body);
+    bool good = bi_putline_read((bide_slice){copy, size}, &defaults, NOW, &line, error);
+    free(copy);
+    return good;
+}
+
+static void takes(const char *text)
+{
+    if (!read_bytes(text, strlen(text)))
+        fail_msg("%s: %s", text, error);
+}
+
+static void refuses(const char *text, const char *sentence)
+{
+    assert_false(read_bytes(text, strlen(text)));
+    assert_string_equal(error, sentence);
+    assert_null(line.body);
+}
+
+static void body_is(const char *bytes, size_t size)
+{
+    assert_int_equal(bide_buf_size(line.body), size);
+    assert_memory_equal(bide_buf_data(line.body), bytes, size);
+}
+
+/* ---- what is taken ---- */
+
+static void a_body_is_a_text(void **state)
+{
+    (void)state;
+    takes("{\"body\":\"hello\"}");
+    body_is("hello", 5);
+    takes("{\"body\":\"\"}");
+    body_is("", 0);
+    takes("{\"body\":\"\\u00fc\\u0000x\"}");
+    body_is("\xc3\xbc\0x", 4);
+    assert_int_equal(line.topic_size, 0);
+}
+
+static void a_body_may_be_any_bytes_in_base64(void **state)
+{
+    (void)state;
+    takes("{\"body_base64\":\"AP8K\"}");
+    body_is("\0\xff\n", 3);
+    takes("{\"body_base64\":\"\"}");
+    body_is("", 0);
+}
+
+static void a_body_may_be_any_json_written_without_spaces(void **state)
+{
+    (void)state;
+    takes("{\"body_json\": {\"b\": [1, 2.5, null], \"a\": \"x y\"}}");
+    body_is("{\"b\":[1,2.5,null],\"a\":\"x y\"}", 28);
+    takes("{\"body_json\": 7}");
+    body_is("7", 1);
+    takes("{\"body_json\": null}");
+    body_is("null", 4);
+}
+
+static void what_a_line_does_not_say_is_as_the_defaults_are(void **state)
+{
+    (void)state;
+    defaults.priority = 7;
+    defaults.delay_ms = 1000;
+    defaults.max_retries = 3;
+    defaults.key = (bide_slice){"k", 1};
+    takes("{\"body\":\"\"}");
+    assert_memory_equal(&line.options, &defaults, sizeof(defaults));
+}
+
+static void every_option_has_its_name(void **state)
+{
+    (void)state;
+    takes("{\"topic\":\"email\",\"body\":\"x\",\"priority\":4294967295,\"delay_ms\":1500,"
+          "\"ttr_ms\":30000,\"key\":\"k\",\"replace\":true,\"key_hold_retained\":true,"
+          "\"max_retries\":5,\"backoff_base_ms\":100,\"backoff_max_ms\":200,"
+          "\"expires_at_ms\":1800000000000,\"retain_ms\":60000}");
+    assert_int_equal(line.topic_size, 5);
+    assert_memory_equal(line.topic, "email", 5);
+    assert_int_equal(line.options.priority, UINT32_MAX);
+    assert_int_equal(line.options.delay_ms, 1500);
+    assert_int_equal(line.options.ttr_ms, 30000);
+    assert_int_equal(line.options.key.size, 1);
+    assert_memory_equal(line.options.key.data, "k", 1);
+    assert_int_equal(line.options.conflict, BIDE_REPLACE);
+    assert_true(line.options.key_hold_retained);
+    assert_int_equal(line.options.max_retries, 5);
+    assert_int_equal(line.options.backoff_base_ms, 100);
+    assert_int_equal(line.options.backoff_max_ms, 200);
+    assert_int_equal(line.options.expires_at_ms, INT64_C(1800000000000));
+    assert_int_equal(line.options.retain_ms, 60000);
+}
+
+static void times_may_be_written_as_people_do(void **state)
+{
+    (void)state;
+    takes("{\"body\":\"\",\"delay\":\"1h30m\",\"ttr\":\"90s\",\"backoff\":\"2s\","
+          "\"backoff_max\":\"1m\",\"expires\":\"2026-12-25T00:00Z\",\"retain\":\"1d\"}");
+    assert_int_equal(line.options.delay_ms, 5400000);
+    assert_int_equal(line.options.ttr_ms, 90000);
+    assert_int_equal(line.options.backoff_base_ms, 2000);
+    assert_int_equal(line.options.backoff_max_ms, 60000);
+    assert_int_equal(line.options.expires_at_ms, INT64_C(1798156800000));
+    assert_int_equal(line.options.retain_ms, 86400000);
+    takes("{\"body\":\"\",\"at\":\"in 2h\",\"expires_in\":\"1m\"}");
+    assert_int_equal(line.options.run_at_ms, NOW + 7200000);
+    assert_int_equal(line.options.expires_at_ms, NOW + 60000);
+    takes("{\"body\":\"\",\"run_at_ms\":1798156800000,\"max_retries\":-1,\"replace\":false}");
+    assert_int_equal(line.options.run_at_ms, INT64_C(1798156800000));
+    assert_int_equal(line.options.max_retries, BIDE_NO_RETRY_LIMIT);
+    assert_int_equal(line.options.conflict, BIDE_REJECT);
+}
+
+static void a_line_may_be_due_in_another_way_than_the_defaults(void **state)
+{
+    (void)state;
+    defaults.delay_ms = 1000;
+    takes("{\"body\":\"\",\"run_at_ms\":1798156800000}");
+    assert_int_equal(line.options.delay_ms, 0);
+    assert_int_equal(line.options.run_at_ms, INT64_C(1798156800000));
+    defaults.delay_ms = 0;
+    defaults.run_at_ms = 5;
+    takes("{\"body\":\"\",\"delay\":\"0\"}");
+    assert_int_equal(line.options.delay_ms, 0);
+    assert_int_equal(line.options.run_at_ms, 0);
+}
+
+static void a_key_may_be_any_bytes(void **state)
+{
+    (void)state;
+    takes("{\"body\":\"\",\"key_base64\":\"AP8=\"}");
+    assert_int_equal(line.options.key.size, 2);
+    assert_memory_equal(line.options.key.data, "\0\xff", 2);
+}
+
+static void a_line_keeps_its_key_when_it_moves(void **state)
+{
+    (void)state;
+    struct put_line other;
+    takes("{\"body\":\"\",\"key\":\"mine\"}");
+    bi_putline_move(&other, &line);
+    assert_ptr_equal(other.options.key.data, other.key);
+    assert_memory_equal(other.key, "mine", 4);
+    defaults.key = (bide_slice){"all", 3};
+    takes("{\"body\":\"\"}");
+    bi_putline_move(&other, &line);
+    assert_ptr_equal(other.options.key.data, defaults.key.data);
+}
+
+/* ---- what is refused ---- */
+
+static void what_is_no_object_is_refused(void **state)
+{
+    (void)state;
+    refuses("[1]", "this is no JSON object");
+    refuses("{\"body\":\"x\"} x", "this is no JSON object: end of file expected near 'x'");
+    refuses("hello", "this is no JSON object: '[' or '{' expected near 'hello'");
+    assert_false(read_bytes("{\"body\":\"\xff\"}", 12));
+    assert_false(read_bytes("{\"body\":\"a\"", 11));
+    assert_false(read_bytes("\0", 1));
+    refuses("{\"body\":\"a\",\"body\":\"b\"}",
+            "this is no JSON object: duplicate object key near '\"body\"'");
+}
+
+static void a_line_without_a_body_is_refused(void **state)
+{
+    (void)state;
+    refuses("{}", "there is no \"body\", \"body_base64\" or \"body_json\"");
+    refuses("{\"topic\":\"t\"}", "there is no \"body\", \"body_base64\" or \"body_json\"");
+}
+
+static void an_unknown_name_is_refused_with_the_nearest(void **state)
+{
+    (void)state;
+    refuses("{\"body\":\"\",\"prioritty\":1}",
+            "there is no \"prioritty\" in a put; did you mean \"priority\"?");
+    refuses("{\"body\":\"\",\"colour\":1}", "there is no \"colour\" in a put");
+}
+
+static void two_names_for_the_same_are_refused(void **state)
+{
+    (void)state;
+    refuses("{\"body\":\"\",\"body_json\":1}",
+            "\"body\" and \"body_json\" are both given; choose one");
+    refuses("{\"body\":\"\",\"delay\":\"1s\",\"at\":\"now\"}",
+            "\"delay\" and \"at\" are both given; choose one");
+    refuses("{\"body\":\"\",\"retain_ms\":1,\"retain\":\"1s\"}",
+            "\"retain_ms\" and \"retain\" are both given; choose one");
+}
+
+static void values_of_another_type_are_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "\"topic\":1",
+        "\"topic\":\"\"",
+        "\"priority\":\"1\"",
+        "\"priority\":1.5",
+        "\"priority\":-1",
+        "\"priority\":4294967296",
+        "\"delay_ms\":-1",
+        "\"delay_ms\":4294967295001",
+        "\"delay\":5",
+        "\"delay\":\"soon\"",
+        "\"delay\":\"1s\\u0000\"",
+        "\"run_at_ms\":\"now\"",
+        "\"run_at_ms\":7258118400001",
+        "\"at\":\"25:00\"",
+        "\"ttr_ms\":null",
+        "\"key\":\"\"",
+        "\"key\":null",
+        "\"key_base64\":\"A\"",
+        "\"key_base64\":\"\"",
+        "\"key_base64\":\"A*==\"",
+        "\"replace\":1",
+        "\"key_hold_retained\":\"yes\"",
+        "\"max_retries\":-2",
+        "\"max_retries\":2147483648",
+        "\"expires_in\":\"200y\"",
+        "\"retain\":\"-1s\"",
+    };
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        char text[200];
+        snprintf(text, sizeof(text), "{\"body\":\"\",%s}", bad[i]);
+        if (read_bytes(text, strlen(text)))
+            fail_msg("%s was taken", bad[i]);
+        assert_null(line.body);
+    }
+    refuses("{\"body\":7}", "\"body\" must be a text; for any JSON there is \"body_json\"");
+    refuses("{\"body_base64\":\"x\"}",
+            "\"body_base64\" must be a text in base64, with its padding and nothing else");
+}
+
+static void names_longer_than_a_queue_takes_are_refused(void **state)
+{
+    (void)state;
+    char text[500], name[BIDE_TOPIC_MAX + 2];
+    memset(name, 'x', sizeof(name));
+    name[BIDE_TOPIC_MAX] = 0;
+    snprintf(text, sizeof(text), "{\"body\":\"\",\"topic\":\"%s\",\"key\":\"k\"}", name);
+    takes(text);
+    snprintf(text, sizeof(text), "{\"body\":\"\",\"key\":\"%s\"}", name);
+    takes(text);
+    assert_int_equal(line.options.key.size, BIDE_KEY_MAX);
+    name[BIDE_TOPIC_MAX] = 'x';
+    name[BIDE_TOPIC_MAX + 1] = 0;
+    snprintf(text, sizeof(text), "{\"body\":\"\",\"topic\":\"%s\"}", name);
+    refuses(text, "\"topic\" must be a text of 1 to 200 bytes");
+    snprintf(text, sizeof(text), "{\"body\":\"\",\"key\":\"%s\"}", name);
+    refuses(text, "\"key\" must be a text of 1 to 200 bytes");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, clean)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_body_is_a_text),
+        TEST(a_body_may_be_any_bytes_in_base64),
+        TEST(a_body_may_be_any_json_written_without_spaces),
+        TEST(what_a_line_does_not_say_is_as_the_defaults_are),
+        TEST(every_option_has_its_name),
+        TEST(times_may_be_written_as_people_do),
+        TEST(a_line_may_be_due_in_another_way_than_the_defaults),
+        TEST(a_key_may_be_any_bytes),
+        TEST(a_line_keeps_its_key_when_it_moves),
+        TEST(what_is_no_object_is_refused),
+        TEST(a_line_without_a_body_is_refused),
+        TEST(an_unknown_name_is_refused_with_the_nearest),
+        TEST(two_names_for_the_same_are_refused),
+        TEST(values_of_another_type_are_refused),
+        TEST(names_longer_than_a_queue_takes_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
