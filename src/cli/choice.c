@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/choice.h"
 
+#include "core/core.h"
+
 #include <string.h>
 
 bool bi_read_strategy(const char *text, void *to, char *error)
@@ -47,6 +49,11 @@ bool bi_choice_read(struct choice *choice, const char *const *words, size_t coun
         size_t size = colon == NULL ? strlen(word) : (size_t)(colon - word);
         choice->topics[choice->count] = (bide_slice){word, size};
         choice->weights[choice->count] = 1;
+        if (!bi_is_topic(choice->topics[choice->count]))
+            return bi_refuse(error,
+                             "\"%.60s\" is no name of a topic: 1 to %d letters, digits and "
+                             "-+/;.$_(), no - in front",
+                             word, BIDE_TOPIC_MAX);
         if (colon != NULL && !take_weight(choice, word, colon + 1, error))
             return false;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/each.h"
+#include "cli/look.h"
 #include "cli/print.h"
 #include "cli/record.h"
 #include "cli/verb.h"
@@ -44,7 +45,7 @@ static int check(struct cli *cli)
         return bi_cli_misused(cli, "a topic and a number are enough; ids want --id");
     if (cli->word_count == 2 && !bi_read_count(cli->words[1], &most, reason))
         return bi_cli_misused(cli, "\"%.60s\" %s", cli->words[1], reason);
-    return BI_EXIT_OK;
+    return bi_look_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
 static int print_count(const struct cli *cli, uint64_t count)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/await.h"
 #include "cli/interrupt.h"
+#include "cli/look.h"
 #include "cli/put_run.h"
 #include "cli/verb.h"
 #include "cli/when.h"
@@ -104,7 +105,8 @@ static int check(struct cli *cli)
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
         if (rules[i].broken)
             return bi_cli_misused(cli, "%s", rules[i].sentence);
-    return BI_EXIT_OK;
+    bool good = cli->word_count == 0 || bi_look_topic(cli, cli->words[0]);
+    return good ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
 /* ---- what was said, as the queue wants it ---- */

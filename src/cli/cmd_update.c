@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/each.h"
+#include "cli/look.h"
 #include "cli/verb.h"
 #include "cli/when.h"
 #include "util/clock.h"
@@ -54,8 +55,8 @@ static int check(struct cli *cli)
         return bi_cli_misused(cli, "what is to change? --priority, --delay, --at, --ttr, --topic");
     if (said.delay != BIDE_KEEP && said.at != BIDE_KEEP)
         return bi_cli_misused(cli, "--delay and --at are both given; choose one");
-    if (said.topic != NULL && said.topic[0] == 0)
-        return bi_cli_misused(cli, "--topic is empty");
+    if (said.topic != NULL && !bi_look_topic(cli, said.topic))
+        return BI_EXIT_USAGE;
     return bi_each_check(cli, &each);
 }
 

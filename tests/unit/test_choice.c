@@ -61,6 +61,17 @@ static void what_is_no_weight_is_refused(void **state)
     assert_string_equal(error, "\"t: 1\": a weight is a number from 1 on");
 }
 
+static void what_is_no_topic_is_refused(void **state)
+{
+    (void)state;
+    assert_false(reads(BIDE_BY_PRIORITY, "e mail", NULL));
+    assert_string_equal(error, "\"e mail\" is no name of a topic: 1 to 200 letters, digits and "
+                               "-+/;.$_(), no - in front");
+    assert_false(reads(BIDE_BY_PRIORITY, "", NULL));
+    assert_false(reads(BIDE_WEIGHTED, ":5", NULL));
+    assert_false(reads(BIDE_BY_PRIORITY, "email", "-x"));
+}
+
 static void strategies_have_names(void **state)
 {
     (void)state;
@@ -81,6 +92,7 @@ int main(void)
         cmocka_unit_test(a_weight_stands_behind_a_colon_and_means_weighted),
         cmocka_unit_test(a_weight_that_nobody_looks_at_is_refused),
         cmocka_unit_test(what_is_no_weight_is_refused),
+        cmocka_unit_test(what_is_no_topic_is_refused),
         cmocka_unit_test(strategies_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
