@@ -26,6 +26,14 @@ void bi_account_tell(struct account *account, uint64_t line, enum bi_settled out
         add_range(account, line, outcome);
 }
 
+bool bi_account_is_clear(const struct account *account)
+{
+    for (size_t i = 0; i < account->range_count; i++)
+        if (account->ranges[i].outcome != BI_LEFT)
+            return false;
+    return true;
+}
+
 static int say_range(const struct account_range *range, const char *what, char *to, size_t size)
 {
     static const char *const outcomes[] = {"in", "unsure (the answer was lost: in, or not)",

@@ -33,6 +33,10 @@ struct account {
 /* A line that no job was made of (empty, and skipped; no JSON) need not be told. */
 void bi_account_tell(struct account *account, uint64_t line, enum bi_settled outcome);
 
+/* Is nothing in, or perhaps in, behind the sure ones? Then whoever goes on behind them loses and
+ * doubles none. */
+bool bi_account_is_clear(const struct account *account);
+
 /* "lines 3,001 to 4,000 are unsure (...); lines 4,001 to 5,000 are not in"; "" if all that was
  * told is settled. what: "line". */
 void bi_account_say(const struct account *account, const char *what, char *to, size_t size);

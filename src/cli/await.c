@@ -88,7 +88,8 @@ static int say_gone(struct waiting *waiting, const bide_op *op)
         return bi_cli_failed(waiting->cli, BI_EXIT_NOT_FOUND,
                              "job %llu is gone without a result: it was deleted, or it expired",
                              id);
-    bi_cli_note(waiting->cli, "job %llu is gone, and kept no result", id);
+    if (!waiting->cli->json)
+        bi_cli_note(waiting->cli, "job %llu is gone, and kept no result", id);
     return BI_EXIT_OK;
 }
 
@@ -116,8 +117,11 @@ static int say(struct waiting *waiting, const bide_op *op)
     snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)op->wait.id);
     if (op->status == BIDE_OK)
         return say_ended(waiting, op);
-    if (op->status == BIDE_CLOSED && bi_interrupted())
+    if (op->status == BIDE_CLOSED && bi_interrupted()) {
+        bi_cli_note(waiting->cli, "%s is not done yet; go on with: bide wait %llu", subject,
+                    (unsigned long long)op->wait.id);
         return bi_interrupt_exit();
+    }
     if (op->status == BIDE_TIMED_OUT)
         return bi_cli_refused(waiting->cli, subject, op->status, "it is not done yet");
     return bi_cli_refused(waiting->cli, subject, op->status, op->error);

@@ -182,7 +182,7 @@ static bool read_line(bide_slice piece, uint64_t *id, uint64_t *token, char *err
 static int add_line(struct round *round, uint64_t line, bide_slice piece)
 {
     char error[BI_SENTENCE_SIZE];
-    uint64_t id, token;
+    uint64_t id = 0, token = 0;
     bool good = read_line(piece, &id, &token, error);
     if (good && token == 0 && round->each->leased)
         good = bi_refuse(error, "there is no token behind the id");

@@ -166,36 +166,48 @@ void bi_put_told(void *user, const struct put_answer *answer)
 /* ---- how far it came ---- */
 
 /* How the rest can be put: for lines there is a program that skips some. */
-static void say_how_to_go_on(const struct put_run *run, uint64_t first)
+static void say_how_to_go_on(const struct put_run *run)
 {
-    if (run->form == BI_PUT_NULLS)
-        bi_cli_note(run->cli, "Go on with record %llu.", (unsigned long long)first);
+    unsigned long long first = run->account.sure + 1;
+    if (!bi_account_is_clear(&run->account))
+        bi_cli_note(run->cli, "Look what is in (\"bide list\") before you put the rest.");
+    else if (run->form == BI_PUT_NULLS)
+        bi_cli_note(run->cli, "Go on with record %llu.", first);
+    else if (first > 1)
+        bi_cli_note(run->cli, "Go on with: tail -n +%llu%s%s | bide put ...", first,
+                    run->file == NULL ? "" : " ", run->file == NULL ? "" : run->file);
+}
+
+/* Where it ended is said with --quiet, too; but not if nobody reads what is put out. */
+static void say_where(const struct put_run *run, const char *sentence)
+{
+    if (bi_interrupted())
+        bi_cli_failed(run->cli, bi_interrupt_exit(), "interrupted; %s", sentence);
+    else if (ferror(stdout))
+        bi_cli_note(run->cli, "%s", sentence);
     else
-        bi_cli_note(run->cli, "Go on with: tail -n +%llu%s%s | bide put ...",
-                    (unsigned long long)first, run->file == NULL ? "" : " ",
-                    run->file == NULL ? "" : run->file);
+        bi_cli_failed(run->cli, run->exit, "%s", sentence);
 }
 
 void bi_put_said(struct put_run *run)
 {
-    char rest[1000], sure[32];
+    char rest[400] = "", sure[32], sentence[BI_SENTENCE_SIZE];
     const struct account *account = &run->account;
     const char *source = source_of(run, 0);
     bi_progress_end(&run->progress);
     if (!bi_put_ends(run) && !run->failed)
         return;
-    bi_account_say(account, unit_of(run), rest, sizeof(rest));
+    if (!bi_account_is_clear(account))
+        bi_account_say(account, unit_of(run), rest, sizeof(rest));
     bi_print_number(sure, account->sure);
-    if (account->sure == 0)
-        bi_cli_note(run->cli, "Nothing of %s is certain to be in%s%s.", source,
-                    rest[0] == 0 ? "" : "; ", rest);
+    if (account->sure > 0)
+        bi_refuse(sentence, "all up to %s %s of %.100s is done%s%s", unit_of(run), sure, source,
+                  rest[0] == 0 ? "" : "; ", rest);
     else
-        bi_cli_note(run->cli, "All up to %s %s of %s is done%s%s.", unit_of(run), sure, source,
-                    rest[0] == 0 ? "" : "; ", rest);
-    if (account->sure > 0 && account->range_count == 0)
-        say_how_to_go_on(run, account->sure + 1);
-    else if (account->range_count > 0)
-        bi_cli_note(run->cli, "Look what is in (\"bide list\") before you put the rest.");
+        bi_refuse(sentence, "nothing of %.100s is %sin%s%s", source,
+                  rest[0] == 0 ? "" : "certain to be ", rest[0] == 0 ? "" : "; ", rest);
+    say_where(run, sentence);
+    say_how_to_go_on(run);
 }
 
 static void say_count(const struct put_run *run)
@@ -224,8 +236,9 @@ static int summary_exit(const struct put_run *run)
 int bi_put_summary(struct put_run *run)
 {
     if (run->form != BI_PUT_WHOLE && run->cli->json && !run->shows_ids)
-        bi_record_print(run->cli, json_pack("{s:I, s:I}", "put", (json_int_t)run->in, "refused",
-                                            (json_int_t)run->refused));
+        bi_record_print(run->cli, json_pack("{s:I, s:I, s:I}", "put", (json_int_t)run->in,
+                                            "refused", (json_int_t)run->refused, "up_to",
+                                            (json_int_t)run->account.sure));
     if (run->form != BI_PUT_WHOLE)
         say_count(run);
     else if (bi_interrupted())

@@ -41,7 +41,7 @@ int bi_puts_new(struct puts **out, const struct cli *cli, bide_slice topic,
         made = (puts->batches[i] = calloc(1, sizeof(struct batch))) != NULL;
     int exit = made ? bi_pipeline_open(&puts->pipeline, cli)
                     : bi_cli_failed(cli, BI_EXIT_FAILED, "out of memory");
-    if (exit != BI_EXIT_OK) {
+    if (!made || exit != BI_EXIT_OK) {
         bi_puts_free(puts);
         return exit;
     }

@@ -28,7 +28,7 @@ struct puts;
 
 /* BI_EXIT_OK, or says what is wrong. topic may be empty if every line has one; it and the options
  * stay where they are. */
-int bi_puts_new(struct puts **puts, const struct cli *cli, bide_slice topic,
+int bi_puts_new(struct puts **out, const struct cli *cli, bide_slice topic,
                 const bide_put_options *options, bi_puts_told *told, void *user);
 /* Waits for what is on its way; what was not launched is dropped. */
 void bi_puts_free(struct puts *puts);

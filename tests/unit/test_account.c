@@ -62,6 +62,20 @@ static void what_is_in_behind_a_loss_is_told(void **state)
     says("lines 1 to 2 are not in; lines 3 to 4 are in");
 }
 
+static void one_can_go_on_behind_the_sure_ones_if_no_other_may_be_in(void **state)
+{
+    (void)state;
+    assert_true(bi_account_is_clear(&account));
+    tell(1, 10, BI_SETTLED);
+    tell(11, 20, BI_LEFT);
+    assert_true(bi_account_is_clear(&account));
+    tell(21, 21, BI_SETTLED);
+    assert_false(bi_account_is_clear(&account));
+    set_up(state);
+    tell(1, 1, BI_UNSURE);
+    assert_false(bi_account_is_clear(&account));
+}
+
 static void too_many_changes_end_in_what_is_not_known(void **state)
 {
     (void)state;
@@ -97,6 +111,7 @@ int main(void)
         TEST(lines_that_are_left_out_do_not_matter),
         TEST(sure_ends_before_the_first_that_is_not_settled),
         TEST(what_is_in_behind_a_loss_is_told),
+        TEST(one_can_go_on_behind_the_sure_ones_if_no_other_may_be_in),
         TEST(too_many_changes_end_in_what_is_not_known),
         TEST(a_sentence_is_cut_where_there_is_no_room),
     };
