@@ -24,7 +24,7 @@
 #include <sys/types.h>
 
 /* One of these in each file of tests, and in one of the two tables of main.c. */
-extern const struct theme completion_theme, frame_theme, hostile_theme, usage_theme;
+extern const struct theme completion_theme, frame_theme, hostile_theme, move_theme, usage_theme;
 
 /* ---- the queue ---- */
 
@@ -132,9 +132,13 @@ void end_output(struct child *child);
 #define await_err(child, text) await_text_at(HERE, (child), &(child)->err, (text))
 void await_text_at(struct where at, struct child *child, struct output *output, const char *text);
 
-/* Waits for the end, which must be with this code. */
+/* Waits for the end, which must be with this code, or may be with any. */
+#define ANY_CODE (-2)
 #define await_end(child, code) await_end_at(HERE, (child), (code))
 void await_end_at(struct where at, struct child *child, int code);
+
+/* Has it ended? Reads what it has written meanwhile. */
+bool is_over(struct child *child);
 
 /* Sends a signal, and waits for the end, which must be with this code. */
 #define interrupt(child, signal, code) interrupt_at(HERE, (child), (signal), (code))

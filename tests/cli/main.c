@@ -28,6 +28,7 @@ static const struct theme *const everywhere[] = {
 static const struct theme *const once[] = {
     &completion_theme,
     &hostile_theme,
+    &move_theme,
     &usage_theme,
 };
 
