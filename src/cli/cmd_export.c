@@ -131,7 +131,7 @@ static int run(struct cli *cli)
     out.source.topic_count = cli->word_count;
     out.source.state = state;
     say_unknown_topics(cli);
-    exit = bi_outfile_begin(&out.file, cli, output, force);
+    exit = bi_outfile_begin(&out.file, cli, output, force, "{\"kind\":\"export\",");
     if (exit == BI_EXIT_OK)
         exit = say_end(&out, write_all(&out));
     bi_outfile_abandon(&out.file);

@@ -34,25 +34,50 @@ int bi_outfile_check(const struct cli *cli, const char *name, bool force)
     return S_ISREG(status.st_mode) && !force ? exists(cli, name) : BI_EXIT_OK;
 }
 
-/* Whoever else writes to the same name has the lock. */
-static int open_part(struct outfile *file)
+/* Is what is open still what has the name? Somebody else may have given it its own name since. */
+static bool is_in_place(int fd, const char *path)
+{
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && S_ISREG(opened.st_mode) &&
+           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+/* What a killed run has left may be written over; what somebody calls so by chance may not. */
+static bool is_ours(int fd, const char *beginning)
+{
+    char head[64];
+    ssize_t size = pread(fd, head, strlen(beginning), 0);
+    return size == 0 || (size > 0 && memcmp(head, beginning, (size_t)size) == 0);
+}
+
+/* Why it cannot be written; NULL if it can. Whoever else writes to the same name has the lock. */
+static const char *obstacle(int fd, const struct outfile *file, const char *beginning)
+{
+    if (fd < 0)
+        return errno == ELOOP ? "it is a link" : strerror(errno);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_in_place(fd, file->part))
+        return "somebody else does";
+    if (!is_ours(fd, beginning))
+        return "it is there already, and nothing that was left half written";
+    return ftruncate(fd, 0) != 0 ? strerror(errno) : NULL;
+}
+
+static int open_part(struct outfile *file, const char *beginning)
 {
     if (asprintf(&file->part, "%s.part", file->name) < 0) {
         file->part = NULL;
         return bi_cli_failed(file->cli, BI_EXIT_FAILED, "there is not enough memory");
     }
-    int fd = open(file->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s", file->part,
-                             strerror(errno));
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0) {
-        bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s", file->part,
-                      errno == EWOULDBLOCK ? "somebody else does" : strerror(errno));
-        close(fd);
-        return BI_EXIT_FAILED;
+    int fd = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const char *reason = obstacle(fd, file, beginning);
+    if (reason == NULL) {
+        file->to = fdopen(fd, "w");
+        return BI_EXIT_OK;
     }
-    file->to = fdopen(fd, "w");
-    return BI_EXIT_OK;
+    bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s", file->part, reason);
+    if (fd >= 0)
+        close(fd);
+    return BI_EXIT_FAILED;
 }
 
 static int open_special(struct outfile *file, const char *name)
@@ -63,7 +88,8 @@ static int open_special(struct outfile *file, const char *name)
                                             name, strerror(errno));
 }
 
-int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *name, bool force)
+int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *name, bool force,
+                     const char *beginning)
 {
     struct stat status;
     *file = (struct outfile){.cli = cli, .to = stdout, .force = force};
@@ -73,7 +99,7 @@ int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *na
         return open_special(file, name);
     file->name = name;
     file->to = NULL;
-    int exit = open_part(file);
+    int exit = open_part(file, beginning);
     if (exit == BI_EXIT_OK && file->to == NULL)
         exit = bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory");
     if (exit == BI_EXIT_OK)
@@ -83,6 +109,8 @@ int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *na
 
 int bi_outfile_failed(const struct outfile *file)
 {
+    if (file->to == stdout)
+        return bi_cli_flush(file->cli);
     if (errno == EPIPE)
         return BI_EXIT_PIPE;
     return bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s",

@@ -22,7 +22,10 @@ struct outfile {
  * BI_EXIT_OK, or says what is wrong. */
 int bi_outfile_check(const struct cli *cli, const char *name, bool force);
 
-int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *name, bool force);
+/* beginning: what every such file begins with, at most 64 bytes; by it a NAME.part that a killed run
+ * has left is known. */
+int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *name, bool force,
+                     const char *beginning);
 /* Why nothing more could be written; BI_EXIT_PIPE, silently, when the reader has gone. */
 int bi_outfile_failed(const struct outfile *file);
 /* Gives the file its name. */

@@ -187,6 +187,9 @@ static bool is_wanted(const struct source *source, const bide_job *job)
 {
     if (source->state != BIDE_STATE_ANY && source->state != job->state)
         return false;
+    /* Whoever probed it and was killed has left this. */
+    if (source->plain && strncmp(job->topic, BI_PROBE, strlen(BI_PROBE)) == 0)
+        return false;
     for (size_t i = 0; i < source->topic_count; i++)
         if (strcmp(source->topics[i], job->topic) == 0)
             return true;

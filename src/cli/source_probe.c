@@ -5,8 +5,8 @@
 #include <sys/random.h>
 
 #define PROBE_SIZE     48
-#define PROBE_DELAY_MS 3600000 /* nobody gets the job while it is there */
-#define MARK_MS        60000   /* longer than any server takes to answer */
+#define PROBE_DELAY_MS (INT64_C(365) * 86400000) /* nobody gets the job while it is there */
+#define MARK_MS        60000                     /* longer than any server takes to answer */
 
 /* A topic that nobody else has. */
 static bool make_name(char *name)
@@ -14,7 +14,7 @@ static bool make_name(char *name)
     uint64_t random[2];
     if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
         return false;
-    snprintf(name, PROBE_SIZE, "bide-probe-%016llx%016llx", (unsigned long long)random[0],
+    snprintf(name, PROBE_SIZE, BI_PROBE "%016llx%016llx", (unsigned long long)random[0],
              (unsigned long long)random[1]);
     return true;
 }
@@ -43,11 +43,15 @@ int bi_source_probe(struct source *source)
     int code = bide_put(source->queue, name, "", 0, &options, &id);
     if (code == BIDE_DRAINING)
         return count_jobs(source);
-    if (code == BIDE_OK)
-        code = bide_delete(source->queue, id, 0);
     if (code != BIDE_OK)
         return bi_cli_refused(source->cli, "to learn how far its ids go, a job has to be put there",
                               code, bide_last_error());
+    code = bide_delete(source->queue, id, 0);
+    if (code != BIDE_OK) {
+        bi_cli_note(source->cli, "job %llu of topic %s, which was a probe, could not be deleted",
+                    (unsigned long long)id, name);
+        return bi_cli_answered(source->cli, code);
+    }
     source->last = id - 1;
     return BI_EXIT_OK;
 }

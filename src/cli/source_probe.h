@@ -7,6 +7,9 @@
 
 #include "cli/source.h"
 
+/* Names of topics that are probes begin with this. */
+#define BI_PROBE "bide-probe-"
+
 /* The highest id that a beanstalkd has given, into source->last. */
 int bi_source_probe(struct source *source);
 

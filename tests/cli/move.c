@@ -15,7 +15,7 @@ static const char *new_queue(const char *kind)
     char name[32], file[64];
     snprintf(name, sizeof(name), "q%d", ++serial);
     snprintf(file, sizeof(file), "%s.db", name);
-    const char *url = strdup(url_of(file, ""));
+    const char *url = strdup(url_of(file, strcmp(kind, "served") == 0 ? "sync=off" : ""));
     CHECK(url != NULL);
     if (strcmp(kind, "sqlite") == 0)
         return url;
