@@ -367,11 +367,8 @@ static int run(struct cli *cli)
     work.topics = topics;
     work.topic_count = cli->word_count;
     int exit = open_work(&work);
-    if (exit == BI_EXIT_OK) {
-        if (cli->err_terminal)
-            bi_cli_note(cli, "%s: %u at a time; Ctrl-C stops", cli->shown, plan.threads);
+    if (exit == BI_EXIT_OK)
         exit = bi_work_attend(&work);
-    }
     if (bide_worker_stop(work.worker) == BIDE_OK) {
         bide_worker_free(work.worker);
         plan.runner->close(&work);

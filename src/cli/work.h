@@ -97,8 +97,8 @@ bide_handler_call bi_work_handle;
 /* No more jobs are begun: for whoever notices that it makes no sense. exit: the code to end with. */
 void bi_work_end(struct work *work, int exit);
 
-/* How the last run on this thread ended, for the event about it; NULL if the job is another. */
-const struct fate *bi_work_fate_of(uint64_t id);
+/* How the run of a job ended that the queue has now been told of; once. False: it was not run. */
+bool bi_work_recall(uint64_t id, struct fate *fate);
 
 /* The handler of the worker's events; user is the work. */
 void bi_work_tell(void *user, const bide_work_event *event);

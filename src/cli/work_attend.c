@@ -243,11 +243,21 @@ static int judge(const struct attention *attention)
     return failed ? BI_EXIT_PARTLY : BI_EXIT_OK;
 }
 
+/* Who sits there wants to know that something has begun; logs do not. */
+static void announce(const struct work *work)
+{
+    const struct cli *cli = work->cli;
+    if (cli->err_terminal || cli->verbose)
+        bi_cli_note(cli, "working on %s, %u at a time; Ctrl-C stops", cli->shown,
+                    work->plan->threads);
+}
+
 int bi_work_attend(struct work *work)
 {
     struct attention attention = {.work = work, .signal_fd = -1, .stop_at = NEVER};
     int exit = block_signals(&attention);
     if (exit == BI_EXIT_OK) {
+        announce(work);
         exit = work_until(&attention);
         close(attention.signal_fd);
         bi_work_sum_up(work);

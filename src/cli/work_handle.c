@@ -4,18 +4,47 @@
  */
 #include "cli/work.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The last run on this thread. */
-static _Thread_local struct {
+/* ---- what is remembered until the queue has been told ---- */
+
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known {
     uint64_t id;
     struct fate fate;
-} last;
+    struct known *next;
+} * known; /* a few more than there are threads, at most */
 
-const struct fate *bi_work_fate_of(uint64_t id)
+static void remember(uint64_t id, const struct fate *fate)
 {
-    return last.id == id ? &last.fate : NULL;
+    struct known *one = malloc(sizeof(*one));
+    if (one == NULL)
+        return; /* then less can be said about it */
+    one->id = id;
+    one->fate = *fate;
+    pthread_mutex_lock(&known_lock);
+    one->next = known;
+    known = one;
+    pthread_mutex_unlock(&known_lock);
+}
+
+bool bi_work_recall(uint64_t id, struct fate *fate)
+{
+    pthread_mutex_lock(&known_lock);
+    struct known **at = &known;
+    while (*at != NULL && (*at)->id != id)
+        at = &(*at)->next;
+    struct known *found = *at;
+    if (found != NULL)
+        *at = found->next;
+    pthread_mutex_unlock(&known_lock);
+    if (found != NULL)
+        *fate = found->fate;
+    free(found);
+    return found != NULL;
 }
 
 int64_t bi_work_limit(const struct work *work, const bide_job *job, const char **whose)
@@ -153,11 +182,11 @@ static int run(struct work *work, bide_context *context, const bide_slice *body)
 {
     char tail[BI_TAIL_SIZE + 1] = "";
     struct output output = {.most = work->plan->keep_size};
-    last.id = bide_context_job(context)->id;
-    last.fate = (struct fate){.after_ms = -1};
-    work->plan->runner->run(work, context, body, &last.fate, &output, tail);
-    struct reply reply = {work, context, &last.fate, &output, tail};
+    struct fate fate = {.after_ms = -1};
+    work->plan->runner->run(work, context, body, &fate, &output, tail);
+    struct reply reply = {work, context, &fate, &output, tail};
     int outcome = answer(&reply);
+    remember(bide_context_job(context)->id, &fate);
     bi_output_done(&output);
     return outcome;
 }

@@ -31,7 +31,7 @@ static const struct telling {
     [BIDE_WORK_INTERRUPTED] = {IF_VERBOSE, true, false, "given back"},
     [BIDE_WORK_CANCELLED] = {ALWAYS, true, false, "cancelled"},
     [BIDE_WORK_OVERRAN] = {NEVER, false, false, ""},
-    [BIDE_WORK_LOST] = {ALWAYS, true, false, "its lease was lost, and what came of it"},
+    [BIDE_WORK_LOST] = {ALWAYS, true, false, "its lease was lost, so it may be done again"},
     [BIDE_WORK_OWED] = {IF_VERBOSE, false, false, "the queue could not be told yet"},
     [BIDE_WORK_GIVEN_UP] = {ALWAYS, true, false,
                             "the queue could not be told what came of it; it will be done again"},
@@ -54,11 +54,20 @@ static size_t add_subject(char *line, const bide_work_event *event)
     return (size_t)size;
 }
 
-/* One write, so that lines of several threads do not mix. */
-static void say(const struct work *work, const bide_work_event *event,
-                const struct telling *telling)
+static size_t add_text(char *line, const char *text)
 {
-    char line[LINE_SIZE], duration[BI_WHEN_SIZE];
+    if (text[0] == 0)
+        return 0;
+    int size = snprintf(line, 3, ": ");
+    bi_print_excerpt(line + size, LINE_COLUMNS, text, strlen(text));
+    return strlen(line);
+}
+
+/* One write, so that lines of several threads do not mix. fate: NULL if it was not run. */
+static void say(const struct work *work, const bide_work_event *event,
+                const struct telling *telling, const struct fate *fate)
+{
+    char line[LINE_SIZE], duration[BI_WHEN_SIZE], said[BI_FATE_SIZE] = "";
     size_t size = add_subject(line, event);
     size += (size_t)snprintf(line + size, 100, "%s", telling->text);
     if (telling->delays) {
@@ -67,25 +76,18 @@ static void say(const struct work *work, const bide_work_event *event,
     }
     if (event->attempt > 1)
         size += (size_t)snprintf(line + size, 40, ", attempt %u", event->attempt);
-    const struct fate *fate = bi_work_fate_of(event->id);
-    char said[BI_FATE_SIZE] = "";
     if (event->kind == BIDE_WORK_SNOOZED && fate != NULL)
         bi_fate_say(said, fate, work->plan->rules.http);
-    const char *text = event->text[0] != 0 ? event->text : said;
-    if (text[0] != 0 && event->kind != BIDE_WORK_CANCELLED) {
-        size += (size_t)snprintf(line + size, 3, ": ");
-        bi_print_excerpt(line + size, LINE_COLUMNS, text, strlen(text));
-        size += strlen(line + size);
-    }
+    if (event->kind != BIDE_WORK_CANCELLED)
+        size += add_text(line + size, event->text[0] != 0 ? event->text : said);
     line[size++] = '\n';
     fwrite(line, 1, size, stderr);
 }
 
 /* ---- JSON ---- */
 
-static json_t *make_record(const bide_work_event *event)
+static json_t *make_record(const bide_work_event *event, const struct fate *fate)
 {
-    const struct fate *fate = bi_work_fate_of(event->id);
     json_t *object = json_pack("{s:I, s:s, s:s, s:i, s:I}", "id", (json_int_t)event->id, "topic",
                                event->topic, "outcome", bide_work_name(event->kind), "attempt",
                                (int)event->attempt, "took_ms", (json_int_t)(event->took_us / 1000));
@@ -102,11 +104,11 @@ static json_t *make_record(const bide_work_event *event)
     return NULL;
 }
 
-static void print(struct work *work, const bide_work_event *event)
+static void print(struct work *work, const bide_work_event *event, const struct fate *fate)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
-    int exit = bi_record_print(work->cli, make_record(event));
+    int exit = bi_record_print(work->cli, make_record(event, fate));
     if (exit == BI_EXIT_OK)
         exit = bi_cli_flush(work->cli);
     pthread_mutex_unlock(&lock);
@@ -118,11 +120,13 @@ void bi_work_tell(void *user, const bide_work_event *event)
 {
     struct work *work = user;
     const struct telling *telling = &tellings[event->kind];
+    struct fate fate;
+    bool was_run = telling->ends && bi_work_recall(event->id, &fate);
     atomic_fetch_add(&work->told[event->kind], 1);
     if (is_said(work->cli, telling->loud))
-        say(work, event, telling);
+        say(work, event, telling, was_run ? &fate : NULL);
     if (telling->ends && work->cli->json)
-        print(work, event);
+        print(work, event, was_run ? &fate : NULL);
     if (event->kind == BIDE_WORK_STARTED)
         atomic_fetch_add(&work->open, 1);
     else if (telling->ends)
