@@ -25,6 +25,8 @@
 
 /* One of these in each file of tests, and in one of the two tables of main.c. */
 extern const struct theme completion_theme, frame_theme, hostile_theme, move_theme, usage_theme;
+extern const struct theme completion_theme, frame_theme, hostile_theme, usage_theme;
+extern const struct theme work_theme, work_hook_theme, work_stop_theme, work_usage_theme;
 
 /* ---- the queue ---- */
 

@@ -22,6 +22,8 @@
 /* Run at every place, with a queue. */
 static const struct theme *const everywhere[] = {
     &frame_theme,
+    &work_theme,
+    &work_stop_theme,
 };
 
 /* Run once. */
@@ -30,6 +32,8 @@ static const struct theme *const once[] = {
     &hostile_theme,
     &move_theme,
     &usage_theme,
+    &work_hook_theme,
+    &work_usage_theme,
 };
 
 static const char *const places[] = {

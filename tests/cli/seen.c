@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+#include "seen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const bide_job *seen(uint64_t id)
+{
+    bide_job *job = calloc(1, sizeof(*job));
+    bide *queue = inside();
+    CHECK(job != NULL);
+    int code = bide_peek(queue, id, job);
+    CHECK(code == BIDE_OK || code == BIDE_NOT_FOUND);
+    OK(bide_close(queue));
+    return job;
+}
+
+uint64_t put_with(const char *body, const bide_put_options *options)
+{
+    uint64_t id = 0;
+    bide *queue = inside();
+    OK(bide_put(queue, "t", body, strlen(body), options, &id));
+    OK(bide_close(queue));
+    return id;
+}

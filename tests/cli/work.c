@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+/* work.c - bide work: a program for each job, and what becomes of it. */
+#include "seen.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs a script of the shell for the jobs of t until there are none. */
+#define works(code, script, ...) \
+    ends(code, "work", "t", "--until-empty", ##__VA_ARGS__, "--", "sh", "-c", (script))
+
+/* ---- what the program gets ---- */
+
+static void the_body_is_on_standard_input_and_the_output_passes_through(void)
+{
+    put_job("t", "hello");
+    struct child *child = ends(0, "work", "t", "--once", "--", "cat");
+    SAYS(child->out, "hello");
+    SAYS(child->err, "1 job done\n");
+    EQ(count_jobs("t", BIDE_STATE_READY), 0);
+    EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
+}
+
+static void every_byte_of_a_body_arrives(void)
+{
+    static char bytes[65000];
+    uint64_t id = 0;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)(i * 7 + i / 256);
+    bide *queue = inside();
+    OK(bide_put(queue, "t", bytes, sizeof(bytes), NULL, &id));
+    OK(bide_close(queue));
+    struct child *child = ends(0, "work", "t", "--once", "--", "cat");
+    EQ(child->out.size, sizeof(bytes));
+    CHECK(memcmp(child->out.text, bytes, sizeof(bytes)) == 0);
+}
+
+static void an_empty_body_is_an_empty_input(void)
+{
+    put_job("t", "");
+    struct child *child = ends(0, "work", "t", "--once", "--", "wc", "-c");
+    SAYS(child->out, "0\n");
+}
+
+static void a_program_need_not_read_its_input(void)
+{
+    static char body[60001];
+    memset(body, 'x', sizeof(body) - 1);
+    put_job("t", body);
+    ends(0, "work", "t", "--once", "--", "true");
+    EQ(count_jobs("t", BIDE_STATE_READY), 0);
+}
+
+static void the_environment_tells_about_the_job(void)
+{
+    char wanted[200];
+    uint64_t id = put_job("t", "x");
+    set_env("BIDE_KEY", "not this");
+    set_env("MINE", "kept");
+    struct child *child = ends(0, "work", "t", "--once", "--", "env");
+    snprintf(wanted, sizeof(wanted), "BIDE_ID=%llu\n", (unsigned long long)id);
+    HAS(child->out, wanted);
+    HAS(child->out, "BIDE_TOPIC=t\n");
+    HAS(child->out, "BIDE_ATTEMPT=1\n");
+    HAS(child->out, "BIDE_TTR_MS=60000\n");
+    HAS(child->out, "MINE=kept\n");
+    LACKS(child->out, "BIDE_KEY");
+    HAS(child->out, "BIDE_URL=");
+    HAS(child->out, place());
+}
+
+static void a_program_can_put_jobs_itself(void)
+{
+    if (place_kind == AT_FILE)
+        return; /* the file belongs to the worker */
+    char script[600];
+    put_job("t", "first");
+    snprintf(script, sizeof(script), "test \"$(cat)\" = first && %s/bide put t second || cat",
+             program_folder());
+    works(0, script);
+    EQ(count_jobs("t", BIDE_STATE_READY), 0);
+}
+
+static void no_descriptor_of_ours_is_in_the_program(void)
+{
+    put_job("t", "x");
+    struct child *child = ends(0, "work", "t", "--once", "--", "sh", "-c", "ls /proc/$$/fd");
+    SAYS(child->out, "0\n1\n2\n");
+}
+
+/* Of the two that the C library keeps for itself nothing is said. */
+static void its_signals_are_as_they_were(void)
+{
+    put_job("t", "x");
+    struct child *child =
+        ends(0, "work", "t", "--once", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status");
+    const char *ignored = strstr(child->out.text, "SigIgn:");
+    HAS(child->out, "SigBlk:\t0000000000000000\n");
+    CHECK(ignored != NULL);
+    EQ(strtoull(ignored + 7, NULL, 16) & 0x7fffffff, 0);
+}
+
+/* ---- what decides ---- */
+
+static void each_status_does_what_the_table_says(void)
+{
+    static const struct {
+        const char *body;
+        const char *outcome;
+        bide_state state;
+    } cases[] = {
+        {"exit 0", "done", BIDE_STATE_GONE},
+        {"exit 75", "snoozed", BIDE_STATE_DELAYED},
+        {"exit 1", "retried", BIDE_STATE_DELAYED},
+        {"exit 65", "buried", BIDE_STATE_BURIED},
+        {"exit 66", "done", BIDE_STATE_GONE},
+        {"kill -9 $$", "buried", BIDE_STATE_BURIED},
+        {"kill -15 $$", "retried", BIDE_STATE_DELAYED},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++)
+        put_job("t", cases[i].body);
+    struct child *child = works(7, "exec sh", "-j", "1", "--json", "--on", "60-70=bury", "--on",
+                                "66=done", "--on", "SIGKILL=bury");
+    EQ(LINES(child->out), COUNT(cases));
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        json_t *line = json_at(child->out, i);
+        const char *outcome = text_in(line, "outcome");
+        TEXT(outcome, strlen(outcome), cases[i].outcome);
+        EQ(seen((uint64_t)number_in(line, "id"))->state, cases[i].state);
+    }
+}
+
+static void a_failure_says_how_it_ended_and_what_it_said_last(void)
+{
+    if (is_plain())
+        return; /* it keeps no errors */
+    uint64_t id = put_job("t", "x");
+    struct child *child = works(7, "echo first >&2; echo second >&2; exit 3");
+    HAS(child->err, "first\nsecond\n");
+    HAS(child->err, "exit status 3: first second\n");
+    ERROR_IS(id, "exit status 3: first\nsecond");
+    EQ(seen(id)->failures, 1);
+}
+
+static void of_a_long_complaint_the_last_lines_are_kept(void)
+{
+    if (is_plain())
+        return;
+    uint64_t id = put_job("t", "x");
+    works(7, "seq 10000 >&2; exit 1");
+    const bide_job *job = seen(id);
+    BETWEEN((int64_t)job->last_error_size, 800, 1024);
+    TEXT(job->last_error + job->last_error_size - 6, 6, "\n10000");
+    CHECK(strncmp(job->last_error, "exit status 1: 9", 16) == 0);
+}
+
+static void a_signal_is_named(void)
+{
+    uint64_t id = put_job("t", "x");
+    HAS(works(7, "kill -SEGV $$")->err, "killed by SIGSEGV");
+    EQ(seen(id)->state, BIDE_STATE_DELAYED);
+}
+
+static void a_job_that_is_put_off_has_not_failed(void)
+{
+    uint64_t id = put_job("t", "x");
+    works(0, "exit 75", "--retry-delay", "1h");
+    const bide_job *job = seen(id);
+    EQ(job->state, BIDE_STATE_DELAYED);
+    EQ(job->releases, 1);
+    BETWEEN(job->left_ms, HOUR_MS - 60000, HOUR_MS);
+    EQ(job->failures, 0);
+}
+
+static void the_attempts_are_counted(void)
+{
+    if (is_plain())
+        return;
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 2;
+    options.backoff_base_ms = options.backoff_max_ms = 1;
+    uint64_t id = put_with("x", &options);
+    struct child *child = ends(7, "work", "t", "--count", "3", "-j", "1", "--", "sh", "-c",
+                               "echo $BIDE_ATTEMPT $BIDE_LAST; exit 1");
+    SAYS(child->out, "1 0\n2 0\n3 1\n");
+    EQ(seen(id)->state, BIDE_STATE_BURIED);
+}
+
+/* ---- time ---- */
+
+static void a_program_that_takes_too_long_is_ended(void)
+{
+    uint64_t id = put_job("t", "x");
+    int64_t start_us = clock_us();
+    struct child *child = works(7, "sleep 1000", "--timeout", "200ms");
+    NOT_BEFORE(start_us, 200);
+    HAS(child->err, "killed after 200ms (--timeout)");
+    EQ(seen(id)->state, BIDE_STATE_DELAYED);
+}
+
+/* A plain beanstalkd counts in seconds, and says of the last one that nothing is left. */
+static int64_t short_ttr(void)
+{
+    return is_plain() ? 3000 : 1000;
+}
+
+static void the_limit_is_the_ttr_unless_another_is_said(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = short_ttr();
+    put_with("x", &options);
+    int64_t start_us = clock_us();
+    struct child *child = works(7, "sleep 1000");
+    HAS(child->err, is_plain() ? "killed after 3s (ttr)" : "killed after 1s (ttr)");
+    NOT_BEFORE(start_us, short_ttr());
+}
+
+static void whoever_does_not_heed_sigterm_is_killed_after_the_grace(void)
+{
+    put_job("t", "x");
+    int64_t start_us = clock_us();
+    struct child *child = works(7, "trap '' TERM; echo begun; sleep 1000; sleep 1000; sleep 1000",
+                                "--timeout", "300ms", "--grace", "200ms");
+    NOT_BEFORE(start_us, 500);
+    SAYS(child->out, "begun\n");
+    HAS(child->err, "killed after 300ms (--timeout)");
+}
+
+/* What has ended and was not reaped yet is no longer alive. */
+static bool is_alive(pid_t pid)
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    bool there = fgets(line, sizeof(line), file) != NULL;
+    fclose(file);
+    const char *state = strrchr(line, ')');
+    return there && state != NULL && strncmp(state, ") Z", 3) != 0;
+}
+
+static void the_whole_group_is_ended(void)
+{
+    put_job("t", "x");
+    struct child *child =
+        works(7, "sleep 1000 & echo $!; wait", "--timeout", "200ms", "--grace", "1h");
+    pid_t pid = (pid_t)atoi(child->out.text);
+    CHECK(pid > 1);
+    UNTIL(!is_alive(pid));
+}
+
+static void a_job_stays_ours_while_its_program_runs(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = short_ttr();
+    put_with("x", &options);
+    struct child *child =
+        works(0, "echo begun; sleep 4; echo ended", "-j", "2", "--timeout", "forever");
+    SAYS(child->out, "begun\nended\n");
+}
+
+static void what_a_program_leaves_behind_is_not_waited_for(void)
+{
+    put_job("t", "x");
+    put_job("t", "y");
+    struct child *child = works(0, "sleep 1000 & echo $!; echo said >&2", "-j", "2");
+    EQ(LINES(child->out), 2);
+    EQ(count_of(&child->err, "said\n"), 2);
+    for (const char *line = child->out.text; *line != 0; line = strchr(line, '\n') + 1)
+        EQ(kill((pid_t)atoi(line), SIGKILL), 0);
+}
+
+/* ---- results ---- */
+
+static void the_output_is_kept_as_the_result(void)
+{
+    if (is_plain()) {
+        HAS(ends(5, "work", "t", "--keep-output", "--", "cat")->err, "keeps no results");
+        return;
+    }
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.retain_ms = HOUR_MS;
+    uint64_t id = put_job("t", "one"), other = put_with("two", &options);
+    struct child *child = works(0, "cat; echo .", "--keep-output", "--retain", "2h");
+    SILENT(child->out);
+    RESULT_IS(id, "one.\n");
+    RESULT_IS(other, "two.\n");
+    BETWEEN(seen(id)->left_ms, HOUR_MS, 2 * HOUR_MS);
+    BETWEEN(seen(other)->left_ms, 0, HOUR_MS);
+}
+
+static void output_beyond_the_limit_is_cut_and_the_job_is_done(void)
+{
+    if (is_plain())
+        return;
+    uint64_t id = put_job("t", "x");
+    HAS(works(0, "seq 100000", "--keep-output", "--keep-size", "1000")->err, "was cut");
+    const bide_job *job = seen(id);
+    EQ(job->state, BIDE_STATE_DONE);
+    EQ(job->result_size, 1000);
+    CHECK(strncmp(job->result, "1\n2\n3\n", 6) == 0);
+    CHECK(strstr(job->result, "[cut by bide") != NULL);
+}
+
+/* ---- which jobs ---- */
+
+static void every_job_is_run_exactly_once(void)
+{
+    enum { JOBS = 300 };
+    static bool came[JOBS + 1];
+    bide *queue = inside();
+    for (int i = 1; i <= JOBS; i++) {
+        char body[16];
+        snprintf(body, sizeof(body), "%d\n", i);
+        OK(bide_put(queue, "t", body, strlen(body), NULL, NULL));
+    }
+    OK(bide_close(queue));
+    struct child *child = ends(0, "work", "t", "-j", "8", "--until-empty", "--", "cat");
+    EQ(LINES(child->out), JOBS);
+    for (const char *line = child->out.text; *line != 0; line = strchr(line, '\n') + 1) {
+        int number = atoi(line);
+        CHECK(number >= 1 && number <= JOBS && !came[number]);
+        came[number] = true;
+    }
+    SAYS(child->err, "300 jobs done\n");
+}
+
+static void as_many_as_were_counted_and_no_more(void)
+{
+    for (int i = 0; i < 7; i++)
+        put_job("t", "x");
+    struct child *child = ends(0, "work", "t", "-j", "8", "--count", "5", "--", "echo");
+    SAYS(child->out, "\n\n\n\n\n");
+    EQ(count_jobs("t", BIDE_STATE_READY), 2);
+    EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
+    ends(0, "work", "t", "--once", "--", "echo");
+    EQ(count_jobs("t", BIDE_STATE_READY), 1);
+}
+
+static void an_empty_topic_ends_at_once(void)
+{
+    SILENT(ends(0, "work", "t", "--until-empty", "--", "echo")->out);
+}
+
+static void delayed_jobs_and_paused_topics_are_not_waited_for(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.delay_ms = HOUR_MS;
+    put_with("later", &options);
+    put_job("paused", "x");
+    if (place_kind != AT_FILE) { /* where a pause does not outlive the process */
+        bide *queue = inside();
+        OK(bide_pause(queue, "paused", HOUR_MS));
+        OK(bide_close(queue));
+        SILENT(ends(0, "work", "t", "paused", "--until-empty", "--", "echo")->out);
+    }
+    SILENT(ends(0, "work", "t", "--until-empty", "--", "echo")->out);
+}
+
+static void topics_are_served_in_the_order_of_the_strategy(void)
+{
+    if (is_plain())
+        return;
+    put_job("low", "low ");
+    put_job("low", "low ");
+    put_job("high", "high ");
+    put_job("high", "high ");
+    struct child *child =
+        ends(0, "work", "high", "low", "-j1", "-e", "--strategy", "strict", "--", "cat");
+    SAYS(child->out, "high high low low ");
+    put_job("low", "x");
+    put_job("high", "x");
+    EQ(ends(0, "work", "high:9", "low:1", "-e", "--", "cat")->out.size, 2);
+}
+
+/* ---- what is said ---- */
+
+static void with_json_there_is_a_line_for_each_job(void)
+{
+    uint64_t id = put_job("t", "x");
+    struct child *child = works(7, "echo said; exit 4", "--json");
+    json_t *line = json_at(child->out, 0);
+    EQ(LINES(child->out), 1);
+    EQ(number_in(line, "id"), id);
+    EQ(number_in(line, "status"), 4);
+    EQ(number_in(line, "attempt"), 1);
+    CHECK(number_in(line, "took_ms") >= 0);
+    CHECK(number_in(line, "delay_ms") > 0);
+    CHECK(strcmp(text_in(line, "topic"), "t") == 0);
+    CHECK(strcmp(text_in(line, "outcome"), "retried") == 0);
+    CHECK(strcmp(text_in(line, "error"), "exit status 4") == 0);
+    HAS(child->err, "said\n");
+}
+
+static void quietly_nothing_is_said_but_by_the_program(void)
+{
+    put_job("t", "x");
+    struct child *child = works(7, "echo why >&2; exit 1", "--quiet");
+    SAYS(child->err, "why\n");
+}
+
+static void verbosely_there_is_a_line_for_each_job(void)
+{
+    put_job("t", "x");
+    HAS(works(0, "true", "--verbose")->err, " (t): done\n");
+}
+
+static const struct test tests[] = {
+    TEST(the_body_is_on_standard_input_and_the_output_passes_through),
+    TEST(every_byte_of_a_body_arrives),
+    TEST(an_empty_body_is_an_empty_input),
+    TEST(a_program_need_not_read_its_input),
+    TEST(the_environment_tells_about_the_job),
+    TEST(a_program_can_put_jobs_itself),
+    TEST(no_descriptor_of_ours_is_in_the_program),
+    TEST(its_signals_are_as_they_were),
+    TEST(each_status_does_what_the_table_says),
+    TEST(a_failure_says_how_it_ended_and_what_it_said_last),
+    TEST(of_a_long_complaint_the_last_lines_are_kept),
+    TEST(a_signal_is_named),
+    TEST(a_job_that_is_put_off_has_not_failed),
+    TEST(the_attempts_are_counted),
+    TEST(a_program_that_takes_too_long_is_ended),
+    TEST(the_limit_is_the_ttr_unless_another_is_said),
+    TEST(whoever_does_not_heed_sigterm_is_killed_after_the_grace),
+    TEST(the_whole_group_is_ended),
+    TEST(a_job_stays_ours_while_its_program_runs),
+    TEST(what_a_program_leaves_behind_is_not_waited_for),
+    TEST(the_output_is_kept_as_the_result),
+    TEST(output_beyond_the_limit_is_cut_and_the_job_is_done),
+    TEST(every_job_is_run_exactly_once),
+    TEST(as_many_as_were_counted_and_no_more),
+    TEST(an_empty_topic_ends_at_once),
+    TEST(delayed_jobs_and_paused_topics_are_not_waited_for),
+    TEST(topics_are_served_in_the_order_of_the_strategy),
+    TEST(with_json_there_is_a_line_for_each_job),
+    TEST(quietly_nothing_is_said_but_by_the_program),
+    TEST(verbosely_there_is_a_line_for_each_job),
+};
+
+const struct theme work_theme = {"work", tests, COUNT(tests)};

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* work_hook.c - bide work --http: a request for each job, and what its answer means. */
+#include "hook.h"
+#include "seen.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define DONE "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nthanks\n"
+
+/* Posts the jobs of t until there are none. */
+#define posts(code, path, ...) \
+    ends(code, "work", "t", "--until-empty", "--http", hook_url(path), ##__VA_ARGS__)
+
+/* Where the queue is makes no difference here: it is at a bided. */
+static uint64_t give(const char *topic, const char *body)
+{
+    server_choose(AT_MEMORY);
+    return put_job(topic, body);
+}
+
+/* ---- the request ---- */
+
+static void a_job_is_posted_with_all_that_is_known_of_it(void)
+{
+    char wanted[64];
+    uint64_t id = give("t", "hello");
+    hook_answers("/jobs?x=1", DONE);
+    struct child *child = posts(0, "/jobs?x=1");
+    SILENT(child->out);
+    SAYS(child->err, "1 job done\n");
+    EQ(hook_requests(), 1);
+    const char *request = hook_request(0);
+    snprintf(wanted, sizeof(wanted), "\r\nBide-Id: %llu\r\n", (unsigned long long)id);
+    CHECK(strncmp(request, "POST /jobs?x=1 HTTP/1.1\r\n", 25) == 0);
+    CHECK(strstr(request, wanted) != NULL);
+    CHECK(strstr(request, "\r\nBide-Topic: t\r\n") != NULL);
+    CHECK(strstr(request, "\r\nBide-Attempt: 1\r\n") != NULL);
+    CHECK(strstr(request, "\r\nUser-Agent: bide/" BIDE_VERSION "\r\n") != NULL);
+    CHECK(strstr(request, "\r\nContent-Type: application/octet-stream\r\n") != NULL);
+    CHECK(strstr(request, "\r\nExpect:") == NULL);
+    CHECK(strstr(request, "oken") == NULL);
+    CHECK(strcmp(strstr(request, "\r\n\r\n"), "\r\n\r\nhello") == 0);
+    EQ(seen(id)->state, BIDE_STATE_GONE);
+}
+
+static void every_byte_of_a_body_is_posted(void)
+{
+    static char bytes[65000];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)(i * 7 + i / 256);
+    server_choose(AT_MEMORY);
+    bide *queue = inside();
+    OK(bide_put(queue, "t", bytes, sizeof(bytes), NULL, NULL));
+    OK(bide_put(queue, "t", "", 0, NULL, NULL));
+    OK(bide_close(queue));
+    hook_answers("/", DONE);
+    posts(0, "/", "-j", "1");
+    const char *request = hook_request(0);
+    CHECK(strstr(request, "\r\nContent-Length: 65000\r\n") != NULL);
+    CHECK(memcmp(strstr(request, "\r\n\r\n") + 4, bytes, sizeof(bytes)) == 0);
+    CHECK(strstr(hook_request(1), "\r\nContent-Length: 0\r\n") != NULL);
+}
+
+static void headers_can_be_added_and_replaced(void)
+{
+    give("t", "{}");
+    hook_answers("/", DONE);
+    posts(0, "/", "--header", "content-type: application/json", "--header", "X-Mine: yes",
+          "--header", "Bide-Topic: mine");
+    const char *request = hook_request(0);
+    CHECK(strstr(request, "\r\ncontent-type: application/json\r\n") != NULL);
+    CHECK(strstr(request, "\r\nX-Mine: yes\r\n") != NULL);
+    CHECK(strstr(request, "\r\nBide-Topic: mine\r\n") != NULL);
+    CHECK(strstr(request, "octet-stream") == NULL);
+    CHECK(strstr(request, "Bide-Topic: t") == NULL);
+}
+
+static void a_connection_is_kept_for_the_next_job(void)
+{
+    for (int i = 0; i < 20; i++)
+        give("t", "x");
+    hook_answers("/", DONE);
+    posts(0, "/", "-j", "1");
+    EQ(hook_requests(), 20);
+    EQ(hook_connections(), 1);
+}
+
+static void several_are_posted_at_a_time(void)
+{
+    give("t", "x");
+    give("t", "y");
+    struct child *child = begin("work", "t", "-j", "2", "--http", hook_url("/never"), NULL);
+    UNTIL(hook_requests() == 2);
+    EQ(hook_connections(), 2);
+    kill(child->pid, SIGINT);
+    await_err(child, "stopping; 2 still run");
+    nap_ms(600);
+    kill(child->pid, SIGINT);
+    await_end(child, 0);
+    EQ(count_jobs("t", BIDE_STATE_READY), 2);
+}
+
+/* ---- the answer ---- */
+
+static void each_status_does_what_the_table_says(void)
+{
+    static const struct {
+        const char *path, *answer, *outcome;
+        int64_t low_ms, high_ms; /* until it comes again */
+    } cases[] = {
+        {"/200", DONE, "done", 0, 0},
+        {"/204", "HTTP/1.1 204 No Content\r\n\r\n", "done", 0, 0},
+        {"/500", "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n", "retried", 5000, 7500},
+        {"/404", "HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", "buried", 0, 0},
+        {"/429", "HTTP/1.1 429 No\r\nContent-Length: 0\r\n\r\n", "snoozed", 60000, 60000},
+        {"/503", "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", "retried", 5000, 7500},
+        {"/503-later", "HTTP/1.1 503 No\r\nRetry-After: 120\r\nContent-Length: 0\r\n\r\n",
+         "snoozed", 120000, 120000},
+        {"/429-never", "HTTP/1.1 429 No\r\nRetry-After: 99999999\r\nContent-Length: 0\r\n\r\n",
+         "snoozed", 24 * HOUR_MS, 24 * HOUR_MS},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        give("t", "x");
+        hook_answers(cases[i].path, cases[i].answer);
+        struct child *child = begin("work", "t", "--once", "--json", "--on", "404=bury", "--http",
+                                    hook_url(cases[i].path), NULL);
+        bool failed = cases[i].outcome[0] == 'r' || cases[i].outcome[0] == 'b';
+        await_end(child, failed ? 7 : 0);
+        json_t *line = json_at(child->out, 0);
+        const char *outcome = text_in(line, "outcome");
+        TEXT(outcome, strlen(outcome), cases[i].outcome);
+        EQ(number_in(line, "status"), atoi(cases[i].path + 1));
+        if (cases[i].high_ms > 0)
+            BETWEEN(number_in(line, "delay_ms"), cases[i].low_ms, cases[i].high_ms);
+    }
+}
+
+static void a_date_to_come_again_is_understood(void)
+{
+    char answer[200], date[64];
+    time_t then = time(NULL) + 3600;
+    struct tm parts;
+    uint64_t id = give("t", "x");
+    strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&then, &parts));
+    snprintf(answer, sizeof(answer),
+             "HTTP/1.1 429 Slow down\r\nRetry-After: %s\r\nContent-Length: 0\r\n\r\n", date);
+    hook_answers("/", answer);
+    posts(0, "/");
+    const bide_job *job = seen(id);
+    EQ(job->state, BIDE_STATE_DELAYED);
+    EQ(job->failures, 0);
+    BETWEEN(job->left_ms, HOUR_MS - 60000, HOUR_MS + 1000);
+}
+
+static void a_failure_says_what_was_answered(void)
+{
+    uint64_t id = give("t", "x");
+    hook_answers("/", "HTTP/1.1 500 No\r\nContent-Length: 16\r\n\r\nout of\npatience\n");
+    posts(7, "/");
+    ERROR_IS(id, "HTTP 500: out of\npatience");
+}
+
+static void nobody_there_is_a_failure(void)
+{
+    uint64_t id = give("t", "x");
+    struct child *child = ends(7, "work", "t", "-e", "--http", "http://127.0.0.1:1/");
+    HAS(child->err, "127.0.0.1 port 1");
+    EQ(seen(id)->failures, 1);
+    id = give("u", "x");
+    ends(7, "work", "u", "-e", "--on", "error=bury", "--http", "http://127.0.0.1:1/");
+    EQ(seen(id)->state, BIDE_STATE_BURIED);
+}
+
+static void no_answer_in_time_is_a_failure(void)
+{
+    uint64_t id = give("t", "x");
+    int64_t start_us = clock_us();
+    posts(7, "/never", "--timeout", "300ms");
+    NOT_BEFORE(start_us, 300);
+    ERROR_IS(id, "no answer after 300ms (--timeout)");
+}
+
+static void an_answer_that_breaks_off_is_a_failure(void)
+{
+    uint64_t id = give("t", "x");
+    hook_answers("/", "this is not HTTP\r\n\r\n");
+    posts(7, "/", "--timeout", "10s");
+    EQ(seen(id)->failures, 1);
+}
+
+static void a_redirect_is_followed_only_if_that_is_wanted(void)
+{
+    uint64_t id = give("t", "x");
+    char answer[300];
+    snprintf(answer, sizeof(answer),
+             "HTTP/1.1 302 Over there\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n",
+             hook_url("/there"));
+    hook_answers("/", answer);
+    hook_answers("/there", DONE);
+    posts(7, "/");
+    EQ(hook_requests(), 1);
+    CHECK(strstr(seen(id)->last_error, "/there (see --follow)") != NULL);
+    give("t", "again");
+    posts(0, "/", "--follow");
+    EQ(hook_requests(), 3);
+    CHECK(strncmp(hook_request(2), "POST /there ", 12) == 0);
+    CHECK(strstr(hook_request(2), "\r\n\r\nagain") != NULL);
+}
+
+static void a_redirect_to_a_file_leads_nowhere(void)
+{
+    uint64_t id = give("t", "x");
+    hook_answers("/", "HTTP/1.1 302 Over there\r\nLocation: file:///etc/passwd\r\n"
+                      "Content-Length: 0\r\n\r\n");
+    posts(7, "/", "--follow", "--keep-output");
+    EQ(seen(id)->failures, 1);
+}
+
+static void the_answer_is_kept_as_the_result(void)
+{
+    uint64_t id = give("t", "x");
+    hook_answers("/", DONE);
+    posts(0, "/", "--keep-output");
+    RESULT_IS(id, "thanks\n");
+}
+
+/* ---- an end before the answer ---- */
+
+static void a_cancel_ends_the_request(void)
+{
+    uint64_t id = give("t", "x");
+    struct child *child = begin("work", "t", "--once", "--http", hook_url("/never"), NULL);
+    UNTIL(hook_requests() == 1);
+    bide *queue = inside();
+    OK(bide_cancel(queue, id));
+    OK(bide_close(queue));
+    await_end(child, 0);
+    HAS(child->err, "cancelled\n");
+    EQ(seen(id)->state, BIDE_STATE_GONE);
+}
+
+static void after_the_stop_timeout_the_request_is_given_up_and_the_job_given_back(void)
+{
+    uint64_t id = give("t", "x");
+    struct child *child =
+        begin("work", "t", "--stop-timeout", "200ms", "--http", hook_url("/never"), NULL);
+    UNTIL(hook_requests() == 1);
+    kill(child->pid, SIGTERM);
+    await_end(child, 0);
+    HAS(child->err, "1 given back\n");
+    EQ(seen(id)->state, BIDE_STATE_READY);
+    EQ(seen(id)->failures, 0);
+}
+
+static const struct test tests[] = {
+    TEST(a_job_is_posted_with_all_that_is_known_of_it),
+    TEST(every_byte_of_a_body_is_posted),
+    TEST(headers_can_be_added_and_replaced),
+    TEST(a_connection_is_kept_for_the_next_job),
+    TEST(several_are_posted_at_a_time),
+    TEST(each_status_does_what_the_table_says),
+    TEST(a_date_to_come_again_is_understood),
+    TEST(a_failure_says_what_was_answered),
+    TEST(nobody_there_is_a_failure),
+    TEST(no_answer_in_time_is_a_failure),
+    TEST(an_answer_that_breaks_off_is_a_failure),
+    TEST(a_redirect_is_followed_only_if_that_is_wanted),
+    TEST(a_redirect_to_a_file_leads_nowhere),
+    TEST(the_answer_is_kept_as_the_result),
+    TEST(a_cancel_ends_the_request),
+    TEST(after_the_stop_timeout_the_request_is_given_up_and_the_job_given_back),
+};
+
+const struct theme work_hook_theme = {"work_hook", tests, COUNT(tests)};

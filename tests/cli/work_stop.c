@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* work_stop.c - bide work: how it ends, and what becomes of what runs. */
+#include "seen.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Says that it has begun, and ends when there is a file "go" in the folder of the test. */
+static const char *until_go(const char *before)
+{
+    static char script[1000];
+    snprintf(script, sizeof(script),
+             "%s; echo begun >&2; while [ ! -e %s ]; do sleep 0.02; done; echo ended", before,
+             place_of("go"));
+    return script;
+}
+
+static void go(void)
+{
+    write_text(place_of("go"), "");
+}
+
+/* A worker whose first program runs. */
+#define begin_work(script, ...) \
+    begin_work_with(begin("work", "t", ##__VA_ARGS__, "--", "sh", "-c", (script), NULL))
+static struct child *begin_work_with(struct child *child)
+{
+    await_err(child, "begun\n");
+    return child;
+}
+
+/* ---- a stop ---- */
+
+static void after_a_signal_what_runs_may_end_and_nothing_more_is_begun(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    put_job("t", "x");
+    put_job("t", "y");
+    put_job("t", "z");
+    for (size_t i = 0; i < COUNT(signals); i++) {
+        struct child *child = begin_work(until_go("true"), "-j", "1");
+        kill(child->pid, signals[i]);
+        await_err(child, "stopping; 1 still runs");
+        go();
+        await_end(child, 0);
+        SAYS(child->out, "ended\n");
+        HAS(child->err, "\n1 job done\n");
+        EQ(count_jobs("t", BIDE_STATE_READY), 2 - i);
+        EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
+        unlink(place_of("go"));
+    }
+}
+
+static void a_worker_that_waits_ends_at_once(void)
+{
+    struct child *child = begin("work", "t", "-v", "--", "true", NULL);
+    await_err(child, "at a time");
+    interrupt(child, SIGTERM, 0);
+    HAS(child->err, "0 jobs done\n");
+}
+
+static void after_the_stop_timeout_it_is_ended_and_given_back(void)
+{
+    uint64_t id = put_job("t", "x");
+    struct child *child =
+        begin_work(until_go("trap 'echo told >&2; exit 0' TERM"), "--stop-timeout", "300ms");
+    int64_t start_us = clock_us();
+    kill(child->pid, SIGTERM);
+    await_end(child, 0);
+    NOT_BEFORE(start_us, 300);
+    HAS(child->err, "told\n");
+    HAS(child->err, "0 jobs done, 1 given back\n");
+    const bide_job *job = seen(id);
+    EQ(job->state, BIDE_STATE_READY);
+    EQ(job->failures, 0);
+    EQ(job->buries, 0);
+}
+
+static void a_second_ctrl_c_kills_what_does_not_want_to_end(void)
+{
+    uint64_t id = put_job("t", "x");
+    struct child *child = begin_work(until_go("trap '' TERM INT"));
+    kill(child->pid, SIGINT);
+    await_err(child, "stopping");
+    nap_ms(600);
+    kill(child->pid, SIGINT);
+    await_end(child, 0);
+    HAS(child->err, "1 given back\n");
+    EQ(seen(id)->state, BIDE_STATE_READY);
+}
+
+static void a_second_sigterm_changes_nothing(void)
+{
+    put_job("t", "x");
+    struct child *child = begin_work(until_go("true"));
+    kill(child->pid, SIGTERM);
+    await_err(child, "stopping");
+    nap_ms(600);
+    kill(child->pid, SIGTERM);
+    nap_ms(50);
+    go();
+    await_end(child, 0);
+    SAYS(child->out, "ended\n");
+}
+
+static void ctrl_c_on_a_terminal_does_not_reach_the_program(void)
+{
+    put_job("t", "x");
+    char script[1200];
+    snprintf(script, sizeof(script), "%s", until_go("trap 'echo hit' INT"));
+    struct child *child = begin_on_terminal(80, 24, "work", "t", "--", "sh", "-c", script, NULL);
+    await_out(child, "begun");
+    press(child, "\x03");
+    await_out(child, "stopping");
+    go();
+    await_end(child, 0);
+    HAS(child->out, "ended");
+    LACKS(child->out, "hit");
+}
+
+static void a_signal_before_the_goal_is_an_interruption(void)
+{
+    put_job("t", "x");
+    struct child *child = begin_work(until_go("true"), "--count", "3");
+    kill(child->pid, SIGINT);
+    await_err(child, "stopping");
+    go();
+    await_end(child, 130);
+    child = begin("work", "t", "--once", "-v", "--", "true", NULL);
+    await_err(child, "at a time");
+    interrupt(child, SIGTERM, 143);
+}
+
+/* ---- a job that is not ours any more ---- */
+
+static void a_cancel_ends_the_program_and_removes_the_job(void)
+{
+    if (!passes_leases())
+        return; /* nobody else can cancel it */
+    uint64_t id = put_job("t", "x");
+    struct child *child =
+        begin_work(until_go("trap 'echo told >&2; exit 0' TERM"), "--once", "--grace", "1h");
+    bide *queue = inside();
+    OK(bide_cancel(queue, id));
+    OK(bide_close(queue));
+    await_end(child, 0);
+    HAS(child->err, "told\n");
+    HAS(child->err, "cancelled\n");
+    EQ(seen(id)->state, BIDE_STATE_GONE);
+}
+
+static void when_the_server_goes_and_comes_every_job_is_done(void)
+{
+    if (place_kind != AT_SERVED_FILE)
+        return; /* others forget */
+    for (int i = 0; i < 20; i++)
+        put_job("t", "x");
+    struct child *child =
+        begin("work", "t", "-j", "2", "--", "sh", "-c", "sleep 0.05; echo ran", NULL);
+    await_out(child, "ran\n");
+    stop_server(SIGKILL);
+    nap_ms(100);
+    queue_url();
+    UNTIL(count_jobs("t", BIDE_STATE_READY) + count_jobs("t", BIDE_STATE_RESERVED) == 0);
+    kill(child->pid, SIGTERM);
+    await_end(child, 0);
+    CHECK(LINES(child->out) >= 20);
+    HAS(child->err, "20 jobs done");
+}
+
+/* ---- what we cannot do ---- */
+
+static void a_program_that_vanishes_stops_the_worker_and_fails_no_job(void)
+{
+    char path[600];
+    snprintf(path, sizeof(path), "%s", place_of("once"));
+    write_text(path, "#!/bin/sh\nrm \"$0\"\n");
+    CHECK(chmod(path, 0755) == 0);
+    put_job("t", "x");
+    uint64_t id = put_job("t", "y");
+    struct child *child = ends(1, "work", "t", "-j", "1", "--", path);
+    HAS(child->err, "cannot run ");
+    HAS(child->err, "its job is given back");
+    HAS(child->err, "1 job done, 1 given back\n");
+    const bide_job *job = seen(id);
+    EQ(job->state, BIDE_STATE_READY);
+    EQ(job->failures, 0);
+}
+
+static void what_is_no_program_stops_the_worker_and_fails_no_job(void)
+{
+    char path[600];
+    snprintf(path, sizeof(path), "%s", place_of("noprogram"));
+    write_text(path, "echo without a first line\n");
+    CHECK(chmod(path, 0755) == 0);
+    uint64_t id = put_job("t", "x");
+    HAS(ends(1, "work", "t", "--", path)->err, "must begin with #!");
+    EQ(seen(id)->state, BIDE_STATE_READY);
+}
+
+static void when_nobody_reads_the_json_it_stops(void)
+{
+    put_job("t", "x");
+    struct child *child =
+        begin("work", "t", "-j", "1", "--json", "--", "sh", "-c", until_go("true"), NULL);
+    await_err(child, "begun");
+    end_output(child);
+    go();
+    await_end(child, 141);
+    EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
+}
+
+static const struct test tests[] = {
+    TEST(after_a_signal_what_runs_may_end_and_nothing_more_is_begun),
+    TEST(a_worker_that_waits_ends_at_once),
+    TEST(after_the_stop_timeout_it_is_ended_and_given_back),
+    TEST(a_second_ctrl_c_kills_what_does_not_want_to_end),
+    TEST(a_second_sigterm_changes_nothing),
+    TEST(ctrl_c_on_a_terminal_does_not_reach_the_program),
+    TEST(a_signal_before_the_goal_is_an_interruption),
+    TEST(a_cancel_ends_the_program_and_removes_the_job),
+    TEST(when_the_server_goes_and_comes_every_job_is_done),
+    TEST(a_program_that_vanishes_stops_the_worker_and_fails_no_job),
+    TEST(what_is_no_program_stops_the_worker_and_fails_no_job),
+    TEST(when_nobody_reads_the_json_it_stops),
+};
+
+const struct theme work_stop_theme = {"work_stop", tests, COUNT(tests)};
