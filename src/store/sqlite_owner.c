@@ -91,10 +91,11 @@ static int refuse_second(const struct sqlite *sqlite, const struct stat *file, c
     long pid = holder_of(file);
     if (pid > 0)
         describe(who, sizeof(who), pid);
-    snprintf(error, BIDE_ERROR_SIZE,
-             "open: %.80s belongs to %s; end that one first, or run bided on the file and let both "
-             "go through it",
-             sqlite->path, who);
+    const char *way_out = strstr(who, "(bided)") != NULL
+                              ? "go through that server, beanstalk://..., or end it first"
+                              : "end that one first, or run bided on the file and let both go "
+                                "through it";
+    snprintf(error, BIDE_ERROR_SIZE, "open: %.80s belongs to %s; %s", sqlite->path, who, way_out);
     return BIDE_EBUSY;
 }
 
