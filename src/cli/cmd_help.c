@@ -23,6 +23,10 @@ const struct verb bi_verb_help = {
     .group = BI_GROUP_SELF,
     .usage = "[VERB]",
     .summary = "what bide can do, or one verb with its flags and examples",
+    .details = "\"bide VERB --help\" is the same.\n"
+               "\n"
+               "  bide help\n"
+               "  bide help put\n",
     .most = 1,
     .traits = BI_ALONE | BI_BARE,
     .run = run,
