@@ -45,6 +45,7 @@ void children_begin(const char *folder, const char *source)
     snprintf(bide_path, sizeof(bide_path), "%s/bide", programs);
     program_path = bide_path;
     signal(SIGPIPE, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     set_env("HOME", folder_of("home"));
     set_env("XDG_RUNTIME_DIR", folder_of("run"));
     set_env("XDG_DATA_HOME", folder_of("data"));

@@ -10,8 +10,8 @@
  *            be at: a file, a bided in memory or on a file, a plain beanstalkd. `--url` with that
  *            queue then stands before the arguments of every child. A theme in `once` is run once,
  *            and its children get no --url but by use_url().
- * Processes  Every test has a process of its own. What it started, and what that started, does not
- *            outlive it.
+ * Processes  Every test has a process of its own. What it started, and what that started and left,
+ *            which becomes the test's own child, does not outlive it.
  * Time       Nothing depends on how fast the machine is: what has to come in the end is waited for
  *            with a patience that only a hang exceeds.
  */
@@ -24,8 +24,19 @@
 #include <sys/types.h>
 
 /* One of these in each file of tests, and in one of the two tables of main.c. */
+extern const struct theme arguments_theme;
+extern const struct theme change_theme;
 extern const struct theme completion_theme, frame_theme, hostile_theme, move_theme, usage_theme;
 extern const struct theme completion_theme, frame_theme, hostile_theme, usage_theme;
+extern const struct theme completion_theme;
+extern const struct theme frame_theme;
+extern const struct theme hostile_theme;
+extern const struct theme lease_theme;
+extern const struct theme looking_theme;
+extern const struct theme own_theme;
+extern const struct theme put_theme;
+extern const struct theme reach_theme;
+extern const struct theme usage_theme;
 extern const struct theme work_theme, work_hook_theme, work_stop_theme, work_usage_theme;
 
 /* ---- the queue ---- */
@@ -151,8 +162,9 @@ void interrupt_at(struct where at, struct child *child, int signal, int code);
 #define HAS(output, wanted)   has_at(HERE, &(output), (wanted), true)
 #define LACKS(output, wanted) has_at(HERE, &(output), (wanted), false)
 void has_at(struct where at, const struct output *output, const char *wanted, bool must);
-#define SAYS(output, wanted) TEXT((output).text, (output).size, (wanted))
-#define SILENT(output)       SAYS(output, "")
+#define SAYS(output, wanted) says_at(HERE, &(output), (wanted), #output)
+#define SILENT(output)       says_at(HERE, &(output), "", #output)
+void says_at(struct where at, const struct output *output, const char *wanted, const char *text);
 
 /* How often a text, or a line, is in it. */
 int count_of(const struct output *output, const char *text);

@@ -19,15 +19,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* clang-format off: one a line, so that two people can add one each */
 /* Run at every place, with a queue. */
 static const struct theme *const everywhere[] = {
+    &change_theme, &frame_theme, &lease_theme, &looking_theme, &put_theme,
     &frame_theme,
-    &work_theme,
     &work_stop_theme,
+    &work_theme,
 };
 
 /* Run once. */
 static const struct theme *const once[] = {
+    &arguments_theme, &completion_theme, &hostile_theme, &own_theme, &reach_theme, &usage_theme,
     &completion_theme,
     &hostile_theme,
     &move_theme,
@@ -35,6 +38,7 @@ static const struct theme *const once[] = {
     &work_hook_theme,
     &work_usage_theme,
 };
+/* clang-format on */
 
 static const char *const places[] = {
     [NOWHERE] = "bide",

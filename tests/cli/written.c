@@ -13,6 +13,11 @@ void has_at(struct where at, const struct output *output, const char *wanted, bo
     check_true(at, true, wanted);
 }
 
+void says_at(struct where at, const struct output *output, const char *wanted, const char *text)
+{
+    check_text(at, output->text, output->size, wanted, text);
+}
+
 int count_of(const struct output *output, const char *text)
 {
     int count = 0;

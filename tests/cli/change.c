@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* change.c - what is done to jobs and topics from outside, without a lease. */
+#include "cli_test.h"
+
+#include <signal.h>
+#include <string.h>
+
+#define LACKING "the server is a plain beanstalkd, which "
+
+/* ---- by id ---- */
+
+static void several_are_deleted_and_those_that_are_not_there_are_told(void)
+{
+    for (int i = 0; i < 4; i++)
+        put_job("email", "x");
+    SILENT(ends(0, "delete", "1", "2")->out);
+    EQ(count_jobs("email", BIDE_STATE_READY), 2);
+    HAS(ends(7, "delete", "3", "77")->err, "77");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    HAS(ends(3, "delete", "77")->err, "77");
+    ends(7, "delete", "77", "78");
+    json_t *error = json_at(ends(3, "delete", "77", "--json")->err, 0);
+    TEXT(text_in(error, "code"), strlen(text_in(error, "code")), "BIDE_NOT_FOUND");
+    EQ(number_in(error, "exit"), 3);
+}
+
+static void ids_come_from_standard_input_as_well(void)
+{
+    static char lines[1500 * 2 + 1];
+    for (int i = 0; i < 1500; i++)
+        memcpy(lines + 2 * i, "x\n", 3);
+    ends_with(0, lines, "put", "email", "--lines", "--quiet");
+    if (is_plain()) {
+        HAS(ends(1, "list", "email", "--ids")->err, LACKING);
+        ends_with(0, "1\n2\n", "delete", "-");
+        EQ(count_jobs("email", BIDE_STATE_READY), 1498);
+        return;
+    }
+    struct child *ids = ends(0, "list", "email", "--ids");
+    EQ(LINES(ids->out), 1500);
+    ends_with(0, ids->out.text, "delete", "-");
+    EQ(count_jobs("email", BIDE_STATE_READY), 0);
+    ends_with(7, "1\n2\n", "delete", "-");
+    HAS(ends_with(2, "x\n", "delete", "-")->err, "line 1");
+}
+
+static void a_job_is_buried_and_kicked(void)
+{
+    put_job("email", "x");
+    if (is_plain()) {
+        HAS(ends(1, "bury", "1")->err, LACKING);
+        ends(0, "kick", "email");
+        return;
+    }
+    ends(0, "bury", "1");
+    EQ(count_jobs("email", BIDE_STATE_BURIED), 1);
+    SAYS(ends(0, "kick", "email")->out, "1\n");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    ends(0, "bury", "1");
+    ends(0, "kick", "--id", "1");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    ends(3, "kick", "--id", "77");
+}
+
+static void delayed_jobs_are_kicked_when_that_is_asked_for(void)
+{
+    ends(0, "put", "email", "x", "--delay", "1h");
+    struct child *child = ends(0, "kick", "email");
+    SAYS(child->out, "0\n");
+    HAS(child->err, "--delayed");
+    EQ(count_jobs("email", BIDE_STATE_DELAYED), 1);
+    SAYS(ends(0, "kick", "email", "--delayed")->out, "1\n");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+static void an_update_changes_what_it_names(void)
+{
+    put_job("email", "x");
+    if (is_plain()) {
+        HAS(ends(1, "update", "1", "--priority", "3")->err, LACKING);
+        return;
+    }
+    ends(0, "update", "1", "--priority", "3", "--ttr", "5m");
+    json_t *job = json_at(ends(0, "job", "1", "--json")->out, 0);
+    EQ(number_in(job, "priority"), 3);
+    EQ(number_in(job, "ttr_ms"), 300000);
+    HAS(ends(0, "update", "1", "--at", "2037-07-01T09:00")->err, "2037-07-01 09:00:00 UTC");
+    EQ(count_jobs("email", BIDE_STATE_DELAYED), 1);
+    ends(0, "update", "1", "--topic", "other", "--delay", "0s");
+    EQ(count_jobs("other", BIDE_STATE_READY), 1);
+    HAS(ends(2, "update", "1")->err, "bide update: ");
+    ends(3, "update", "77", "--priority", "1");
+}
+
+static void a_cancel_deletes_what_nobody_works_on(void)
+{
+    put_job("email", "x");
+    if (is_plain()) {
+        HAS(ends(1, "cancel", "1")->err, LACKING);
+        return;
+    }
+    ends(0, "cancel", "1");
+    EQ(count_jobs("email", BIDE_STATE_READY), 0);
+    ends(3, "cancel", "77");
+}
+
+static void a_failure_counts_and_buries_at_the_limit(void)
+{
+    if (is_plain()) {
+        put_job("email", "x");
+        HAS(ends(1, "fail", "1")->err, LACKING);
+        return;
+    }
+    ends(0, "put", "email", "x", "--retries", "1");
+    SAYS(ends(0, "fail", "1", "--error", "first")->out, "delayed\n");
+    json_t *fail = json_at(ends(0, "fail", "1", "--error", "second", "--json")->out, 0);
+    TEXT(text_in(fail, "state"), 6, "buried");
+    json_t *job = json_at(ends(0, "job", "1", "--json")->out, 0);
+    EQ(number_in(job, "fails"), 2);
+    TEXT(text_in(job, "last_error"), strlen(text_in(job, "last_error")), "second");
+}
+
+/* ---- purge ---- */
+
+static void a_purge_without_anybody_to_ask_does_nothing(void)
+{
+    put_job("email", "x");
+    struct child *child = ends(is_plain() ? 1 : 2, "purge", "email");
+    HAS(child->err, is_plain() ? LACKING : "say --yes");
+    SILENT(child->out);
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+static void a_purge_asks_on_a_terminal(void)
+{
+    put_job("email", "x");
+    if (is_plain())
+        return; /* it cannot purge, whatever the answer */
+    struct child *child = begin_on_terminal(80, 24, "purge", "email", NULL);
+    await_out(child, "[y/N] ");
+    press(child, "n\r");
+    await_end(child, 2);
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    child = begin_on_terminal(80, 24, "purge", "email", NULL);
+    await_out(child, "[y/N] ");
+    press(child, "\x04");
+    await_end(child, 2);
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    child = begin_on_terminal(80, 24, "purge", "email", NULL);
+    await_out(child, "[y/N] ");
+    press(child, "y\r");
+    await_end(child, 0);
+    EQ(count_jobs("email", BIDE_STATE_READY), 0);
+}
+
+static void ctrl_c_at_the_question_does_nothing(void)
+{
+    put_job("email", "x");
+    if (is_plain())
+        return; /* it cannot purge, whatever the answer */
+    struct child *child = begin_on_terminal(80, 24, "purge", "email", NULL);
+    await_out(child, "[y/N] ");
+    press(child, "\x03");
+    await_end(child, 256 + SIGINT);
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+static void a_purge_takes_the_states_that_are_named(void)
+{
+    put_job("email", "x");
+    ends(0, "put", "email", "y", "--delay", "1h");
+    if (is_plain()) {
+        HAS(ends(1, "purge", "email", "--yes")->err, LACKING);
+        EQ(count_jobs("email", BIDE_STATE_READY), 1);
+        return;
+    }
+    ends(0, "purge", "email", "--yes", "--state", "delayed");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    EQ(count_jobs("email", BIDE_STATE_DELAYED), 0);
+    json_t *purge = json_at(ends(0, "purge", "email", "--yes", "--json")->out, 0);
+    EQ(number_in(purge, "purged"), 1);
+    ends(2, "purge", "email", "--yes", "--state", "nowhere");
+}
+
+/* ---- topics ---- */
+
+static void a_pause_lasts_until_resume(void)
+{
+    put_job("email", "x");
+    struct child *child = ends(0, "pause", "email", "1h");
+    HAS(child->err, "UTC");
+    bide *queue = inside();
+    bide_topic_stats stats;
+    OK(bide_topic_get_stats(queue, "email", &stats));
+    /* A pause is kept with a file's queue only as long as that is open. */
+    CHECK(stats.paused);
+    OK(bide_close(queue));
+    ends(0, "resume", "email");
+    queue = inside();
+    OK(bide_topic_get_stats(queue, "email", &stats));
+    CHECK(!stats.paused);
+    OK(bide_close(queue));
+    ends(2, "pause", "email", "soon");
+    ends(2, "pause", "email", "1h", "--until", "tomorrow");
+}
+
+static void a_queue_that_drains_takes_no_jobs(void)
+{
+    ends(2, "drain", "maybe");
+    if (is_plain() || place_kind == AT_FILE) {
+        HAS(ends(is_plain() ? 1 : 5, "drain", "on")->err, is_plain() ? LACKING : "only a bided");
+        ends(0, "put", "email", "x");
+        return;
+    }
+    ends(0, "drain", "on");
+    HAS(ends(5, "put", "email", "x")->err, "draining");
+    ends(0, "drain", "off");
+    ends(0, "put", "email", "x");
+}
+
+static const struct test tests[] = {
+    TEST(several_are_deleted_and_those_that_are_not_there_are_told),
+    TEST(ids_come_from_standard_input_as_well),
+    TEST(a_job_is_buried_and_kicked),
+    TEST(delayed_jobs_are_kicked_when_that_is_asked_for),
+    TEST(an_update_changes_what_it_names),
+    TEST(a_cancel_deletes_what_nobody_works_on),
+    TEST(a_failure_counts_and_buries_at_the_limit),
+    TEST(a_purge_without_anybody_to_ask_does_nothing),
+    TEST(a_purge_asks_on_a_terminal),
+    TEST(ctrl_c_at_the_question_does_nothing),
+    TEST(a_purge_takes_the_states_that_are_named),
+    TEST(a_pause_lasts_until_resume),
+    TEST(a_queue_that_drains_takes_no_jobs),
+};
+
+const struct theme change_theme = {"change", tests, COUNT(tests)};

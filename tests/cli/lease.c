@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lease.c - reserve, and the answers by token. Where a lease ends with the process that took it,
+ * all of them are refused, and what to use instead is named.
+ */
+#include "cli_test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void refusals_name_bide_work_and_bided(void)
+{
+    static const char *const verbs[] = {"touch", "done", "delete", "release", "fail", "bury"};
+    put_job("email", "hello");
+    if (passes_leases())
+        return;
+    struct child *child = ends(5, "reserve", "email");
+    HAS(child->err, "\"bide work\"");
+    HAS(child->err, "\"bided\"");
+    SILENT(child->out);
+    for (size_t i = 0; i < COUNT(verbs); i++) {
+        child = ends(5, verbs[i], "1", "--token", "5");
+        HAS(child->err, "\"bide work\"");
+        HAS(child->err, "\"bided\"");
+        SILENT(child->out);
+    }
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+/* A job that was taken by bide: its id and token as words. */
+struct held {
+    char id[24], token[24];
+};
+
+static struct held hold(const char *topic)
+{
+    struct held held;
+    json_t *job = json_at(ends(0, "reserve", topic, "--json")->out, 0);
+    snprintf(held.id, sizeof(held.id), "%lld", (long long)number_in(job, "id"));
+    snprintf(held.token, sizeof(held.token), "%lld", (long long)number_in(job, "token"));
+    return held;
+}
+
+/* ---- taking ---- */
+
+static void the_body_goes_to_output_and_the_lease_to_error(void)
+{
+    static const char bytes[] = "\0\x1b[31m\xff\n";
+    if (!passes_leases())
+        return;
+    ends_with_bytes(0, bytes, sizeof(bytes) - 1, "put", "email");
+    struct child *child = ends(0, "reserve", "email");
+    EQ(child->out.size, sizeof(bytes) - 1);
+    CHECK(memcmp(child->out.text, bytes, sizeof(bytes) - 1) == 0);
+    HAS(child->err, "job 1 token ");
+    EQ(count_jobs("email", BIDE_STATE_RESERVED), 1);
+}
+
+static void on_a_terminal_a_body_cannot_steer_it(void)
+{
+    if (!passes_leases())
+        return;
+    ends_with_bytes(0, "\x1b[31mred\x07", 9, "put", "email");
+    struct child *child = begin_on_terminal(80, 24, "reserve", "email", NULL);
+    await_end(child, 0);
+    HAS(child->out, "\\x1b[31mred\\x07");
+    LACKS(child->out, "\x1b[31mred");
+}
+
+static void nothing_ready_is_4_at_once_or_after_the_timeout(void)
+{
+    if (!passes_leases())
+        return;
+    HAS(ends(4, "reserve", "email")->err, "--timeout");
+    int64_t start_us = clock_us();
+    SILENT(ends(4, "reserve", "email", "--timeout", "300ms")->out);
+    NOT_BEFORE(start_us, 300);
+    struct child *child = begin("reserve", "email", "--timeout", "forever", NULL);
+    bide *queue = inside();
+    bide_stats stats;
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.waiting == 1);
+    OK(bide_put(queue, "email", "late", 4, NULL, NULL));
+    await_end(child, 0);
+    SAYS(child->out, "late");
+    OK(bide_close(queue));
+}
+
+static void several_are_taken_at_once(void)
+{
+    if (!passes_leases())
+        return;
+    ends_with(0, "1\n2\n3\n", "put", "email", "--lines");
+    struct child *child = ends(0, "reserve", "email", "-n", "10");
+    SAYS(child->out, "1\n2\n3\n");
+    EQ(LINES(child->err), 3);
+    ends_with(0, "4\n5\n", "put", "email", "--lines");
+    child = ends(0, "reserve", "email", "-n", "2", "--json");
+    EQ(LINES(child->out), 2);
+    CHECK(number_in(json_at(child->out, 0), "token") != number_in(json_at(child->out, 1), "token"));
+}
+
+static void a_given_job_is_taken_by_its_id(void)
+{
+    if (!passes_leases())
+        return;
+    ends(0, "put", "email", "one", "--delay", "1h");
+    SAYS(ends(0, "reserve", "--id", "1")->out, "one");
+    ends(5, "reserve", "--id", "1");
+    ends(3, "reserve", "--id", "77");
+}
+
+/* ---- nothing is lost ---- */
+
+static void close_output(void)
+{
+    close(1);
+}
+
+static void write_to_full(void)
+{
+    if (freopen("/dev/full", "w", stdout) == NULL)
+        _exit(98);
+}
+
+static void a_body_that_cannot_be_written_is_given_back(void)
+{
+    if (!passes_leases())
+        return;
+    put_job("email", "hello");
+    before_exec = write_to_full;
+    HAS(ends(1, "reserve", "email")->err, "No space left");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    ends(1, "reserve", "email", "--json");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    before_exec = close_output;
+    ends(1, "reserve", "email");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+static void a_reader_that_has_gone_leaves_the_job_ready(void)
+{
+    if (!passes_leases())
+        return;
+    struct child *child = begin("reserve", "email", "--timeout", "1m", NULL);
+    end_output(child);
+    put_job("email", "hello");
+    await_end(child, 141);
+    SAYS(child->err, "job 1 was given back\n");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    EQ(count_jobs("email", BIDE_STATE_RESERVED), 0);
+}
+
+static void an_interrupt_while_it_waits_takes_nothing(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    if (!passes_leases())
+        return;
+    bide *queue = inside();
+    for (size_t i = 0; i < COUNT(signals); i++) {
+        bide_stats stats;
+        struct child *child = begin("reserve", "email", "--timeout", "1h", NULL);
+        UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.waiting == 1);
+        interrupt(child, signals[i], 128 + signals[i]);
+        SILENT(child->out);
+        UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.waiting == 0);
+    }
+    OK(bide_put(queue, "email", "x", 1, NULL, NULL));
+    OK(bide_close(queue));
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+/* ---- answering ---- */
+
+static void every_answer_by_token_does_what_it_says(void)
+{
+    if (!passes_leases())
+        return;
+    for (int i = 0; i < 5; i++)
+        put_job("email", "x");
+    struct held held = hold("email");
+    SILENT(ends(0, "touch", held.id, "--token", held.token)->out);
+    ends(0, "delete", held.id, "--token", held.token);
+    held = hold("email");
+    ends(0, "done", held.id, "--token", held.token, "--result", "good", "--retain", "1h");
+    EQ(count_jobs("email", BIDE_STATE_DONE), 1);
+    SAYS(ends(0, "wait", held.id)->out, "good");
+    held = hold("email");
+    ends(0, "release", held.id, "--token", held.token, "--delay", "1h");
+    EQ(count_jobs("email", BIDE_STATE_DELAYED), 1);
+    held = hold("email");
+    ends(0, "bury", held.id, "--token", held.token);
+    EQ(count_jobs("email", BIDE_STATE_BURIED), 1);
+    held = hold("email");
+    SAYS(ends(0, "fail", held.id, "--token", held.token, "--error", "no answer")->out, "delayed\n");
+    EQ(count_jobs("email", BIDE_STATE_DELAYED), 2);
+    EQ(count_jobs("email", BIDE_STATE_RESERVED), 0);
+}
+
+static void a_wrong_token_is_refused_and_the_holder_keeps_the_job(void)
+{
+    static const char *const verbs[] = {"touch", "done", "delete", "release", "fail", "bury"};
+    if (!passes_leases())
+        return;
+    put_job("email", "x");
+    struct held held = hold("email");
+    for (size_t i = 0; i < COUNT(verbs); i++) {
+        HAS(ends(5, verbs[i], held.id, "--token", "7")->err, "lease");
+        json_t *error = json_at(ends(5, verbs[i], held.id, "--token", "7", "--json")->err, 0);
+        TEXT(text_in(error, "code"), strlen(text_in(error, "code")), "BIDE_LEASE_LOST");
+    }
+    ends(0, "touch", held.id, "--token", held.token);
+}
+
+static void without_a_token_a_reserved_job_is_refused(void)
+{
+    static const char *const verbs[] = {"done", "delete", "fail", "bury"};
+    if (!passes_leases())
+        return;
+    put_job("email", "x");
+    struct held held = hold("email");
+    for (size_t i = 0; i < COUNT(verbs); i++)
+        HAS(ends(5, verbs[i], held.id)->err, "token");
+    ends(2, "touch", held.id);
+    ends(2, "release", held.id);
+    EQ(count_jobs("email", BIDE_STATE_RESERVED), 1);
+}
+
+static void a_worker_hears_at_touch_that_its_job_is_to_stop(void)
+{
+    if (!passes_leases())
+        return;
+    put_job("email", "x");
+    struct held held = hold("email");
+    ends(0, "cancel", held.id);
+    HAS(ends(5, "touch", held.id, "--token", held.token)->err, held.id);
+    ends(0, "release", held.id, "--token", held.token);
+    EQ(count_jobs("email", BIDE_STATE_READY), 0);
+}
+
+static void a_lease_that_ran_out_is_told(void)
+{
+    if (!passes_leases())
+        return;
+    ends(0, "put", "email", "x", "--ttr", "100ms");
+    struct held held = hold("email");
+    UNTIL(count_jobs("email", BIDE_STATE_READY) == 1);
+    ends(5, "done", held.id, "--token", held.token);
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+static const struct test tests[] = {
+    TEST(refusals_name_bide_work_and_bided),
+    TEST(the_body_goes_to_output_and_the_lease_to_error),
+    TEST(on_a_terminal_a_body_cannot_steer_it),
+    TEST(nothing_ready_is_4_at_once_or_after_the_timeout),
+    TEST(several_are_taken_at_once),
+    TEST(a_given_job_is_taken_by_its_id),
+    TEST(a_body_that_cannot_be_written_is_given_back),
+    TEST(a_reader_that_has_gone_leaves_the_job_ready),
+    TEST(an_interrupt_while_it_waits_takes_nothing),
+    TEST(every_answer_by_token_does_what_it_says),
+    TEST(a_wrong_token_is_refused_and_the_holder_keeps_the_job),
+    TEST(without_a_token_a_reserved_job_is_refused),
+    TEST(a_worker_hears_at_touch_that_its_job_is_to_stop),
+    TEST(a_lease_that_ran_out_is_told),
+};
+
+const struct theme lease_theme = {"lease", tests, COUNT(tests)};

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: MIT */
+/* looking.c - list, peek, job, topics, stats, ping, check and backup: what they print, and where. */
+#include "cli_test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- list ---- */
+
+/* A plain beanstalkd has no list of its jobs, and that is said. */
+static bool has_lists(void)
+{
+    if (is_plain())
+        HAS(ends(1, "list")->err, "plain beanstalkd");
+    return !is_plain();
+}
+
+static void a_list_is_by_topic_state_and_text(void)
+{
+    if (!has_lists())
+        return;
+    ends(0, "put", "email", "hello ada");
+    ends(0, "put", "email", "hello bob", "--delay", "1h");
+    ends(0, "put", "other", "hello eve");
+    EQ(LINES(ends(0, "list", "--json")->out), 3);
+    EQ(LINES(ends(0, "list", "email", "--json")->out), 2);
+    struct child *child = ends(0, "list", "email", "--state", "delayed", "--json");
+    EQ(LINES(child->out), 1);
+    TEXT(text_in(json_at(child->out, 0), "body"), 9, "hello bob");
+    SAYS(ends(0, "list", "email", "--text", "ada", "--ids")->out, "1\n");
+    SILENT(ends(0, "list", "nothing", "--ids")->out);
+    SILENT(ends(0, "list", "email", "--older-than", "1h", "--ids")->out);
+    EQ(LINES(ends(0, "list", "email", "--younger-than", "1h", "--ids")->out), 2);
+}
+
+static void a_list_has_a_job_by_its_key(void)
+{
+    if (is_plain())
+        return;
+    ends(0, "put", "email", "one", "--key", "a");
+    ends(0, "put", "email", "two", "--key", "b");
+    SAYS(ends(0, "list", "email", "--key", "b", "--ids")->out, "2\n");
+    SAYS(ends(0, "peek", "email", "--key", "b")->out, "two");
+    ends(3, "peek", "email", "--key", "c");
+}
+
+static void a_list_goes_on_where_it_ended(void)
+{
+    static char lines[2501 * 2];
+    char cursor[100] = "";
+    int seen = 0;
+    if (!has_lists())
+        return;
+    for (int i = 0; i < 2500; i++)
+        memcpy(lines + 2 * i, "x\n", 3);
+    ends_with(0, lines, "put", "email", "--lines", "--quiet");
+    for (int page = 0; page < 100; page++) {
+        struct child *child = cursor[0] == 0 ? ends(0, "list", "email", "--json", "--limit", "700")
+                                             : ends(0, "list", "email", "--json", "--limit", "700",
+                                                    "--cursor", cursor);
+        json_t *last = json_at(child->out, (size_t)LINES(child->out) - 1);
+        seen += LINES(child->out);
+        if (json_object_get(last, "cursor") == NULL)
+            break;
+        seen--;
+        snprintf(cursor, sizeof(cursor), "%s", text_in(last, "cursor"));
+    }
+    EQ(seen, 2500);
+    EQ(LINES(ends(0, "list", "email", "--ids")->out), 2500);
+}
+
+static void a_table_is_cut_at_the_edge_of_a_terminal_only(void)
+{
+    static char body[301];
+    if (!has_lists())
+        return;
+    memset(body, 'x', 300);
+    put_job("email", body);
+    HAS(ends(0, "list")->out, body);
+    struct child *child = begin_on_terminal(80, 24, "list", NULL);
+    await_end(child, 0);
+    LACKS(child->out, body);
+    HAS(child->out, "…");
+}
+
+/* ---- bodies ---- */
+
+static void a_peek_has_every_byte(void)
+{
+    static const char bytes[] = "\0\x1b[1m\xff\xfe\r\n";
+    ends_with_bytes(0, bytes, sizeof(bytes) - 1, "put", "email");
+    struct child *child = ends(0, "peek", "email");
+    EQ(child->out.size, sizeof(bytes) - 1);
+    CHECK(memcmp(child->out.text, bytes, sizeof(bytes) - 1) == 0);
+    child = ends(0, "peek", "1");
+    EQ(child->out.size, sizeof(bytes) - 1);
+    json_t *job = json_at(ends(0, "peek", "email", "--json")->out, 0);
+    EQ(number_in(job, "body_size"), sizeof(bytes) - 1);
+    CHECK(strlen(text_in(job, "body_base64")) > 0);
+    child = begin_on_terminal(80, 24, "peek", "email", NULL);
+    await_end(child, 0);
+    LACKS(child->out, "\x1b[1m\xff");
+    HAS(child->out, "\\x1b[1m");
+    ends(3, "peek", "nothing");
+    ends(3, "peek", "77");
+}
+
+static void a_control_in_a_name_or_body_does_not_reach_a_terminal(void)
+{
+    ends_with_bytes(0,
+                    "\x1b]0;owned\x07\x9b"
+                    "31m\xc2\x9b",
+                    15, "put", "email");
+    static const char *const verbs[] = {"list", "job", "peek"};
+    for (size_t i = is_plain() ? 1 : 0; i < COUNT(verbs); i++) {
+        struct child *child = begin_on_terminal(80, 24, verbs[i], i == 0 ? "email" : "1", NULL);
+        await_end(child, 0);
+        LACKS(child->out, "\x1b]0;");
+        LACKS(child->out, "\x07");
+        LACKS(child->out, "\xc2\x9b");
+    }
+}
+
+/* ---- colours ---- */
+
+static void colours_are_for_terminals_unless_said_otherwise(void)
+{
+    put_job("email", "x");
+    LACKS(ends(0, "topics")->out, "\x1b[");
+    HAS(ends(0, "topics", "--color", "always")->out, "\x1b[");
+    LACKS(ends(0, "topics", "--color", "always", "--json")->out, "\x1b[");
+    struct child *child = begin_on_terminal(80, 24, "topics", NULL);
+    await_end(child, 0);
+    HAS(child->out, "\x1b[");
+    child = begin_on_terminal(80, 24, "topics", "--color=never", NULL);
+    await_end(child, 0);
+    LACKS(child->out, "\x1b[");
+    set_env("NO_COLOR", "1");
+    child = begin_on_terminal(80, 24, "topics", NULL);
+    await_end(child, 0);
+    LACKS(child->out, "\x1b[");
+    set_env("NO_COLOR", NULL);
+    set_env("TERM", "dumb");
+    child = begin_on_terminal(80, 24, "topics", NULL);
+    await_end(child, 0);
+    LACKS(child->out, "\x1b[");
+}
+
+/* ---- topics and figures ---- */
+
+static void topics_are_named_and_counted(void)
+{
+    put_job("email", "x");
+    put_job("letters", "x");
+    struct child *child = ends(0, "topics", "--names");
+    HAS(child->out, "email\n");
+    HAS(child->out, "letters\n");
+    child = ends(0, "stats", "email");
+    HAS(child->out, "ready            1\n");
+    json_t *stats = json_at(ends(0, "stats", "--json")->out, 0);
+    EQ(number_in(json_object_get(stats, "jobs"), "ready"), 2);
+    ends(3, "stats", "nothing");
+    ends(3, "job", "77");
+    HAS(ends(7, "job", "1", "77")->out, "email");
+}
+
+static void many_topics_are_all_there(void)
+{
+    static char lines[600 * 40];
+    size_t size = 0;
+    for (int i = 0; i < 600; i++)
+        size += (size_t)sprintf(lines + size, "{\"topic\":\"t%d\",\"body\":\"x\"}\n", i);
+    ends_with_bytes(0, lines, size, "put", "--jsonl", "--quiet");
+    struct child *child = ends(0, "topics", "--names");
+    EQ(count_of(&child->out, "t"), 600 + count_of(&child->out, "default"));
+}
+
+/* ---- the server ---- */
+
+static void a_ping_names_who_answers(void)
+{
+    struct child *child = ends(0, "ping");
+    HAS(child->out, place_kind == AT_FILE ? "sqlite:" : is_plain() ? "beanstalkd" : "bided");
+    child = ends(0, "ping", "--count", "3", "--interval", "10ms", "--json");
+    EQ(LINES(child->out), 3);
+    CHECK(number_in(json_at(child->out, 2), "round_trip_us") >= 0);
+    child = begin("ping", "--count", "0", "--interval", "5ms", NULL);
+    await_out(child, "\n");
+    interrupt(child, SIGINT, 130);
+}
+
+static void a_check_finds_nothing_wrong(void)
+{
+    put_job("email", "x");
+    if (is_plain()) {
+        ends(1, "check");
+        return;
+    }
+    json_t *check = json_at(ends(0, "check", "--json")->out, 0);
+    CHECK(json_is_true(json_object_get(check, "good")));
+    EQ(number_in(check, "damaged"), 0);
+}
+
+static void a_backup_is_a_queue_of_its_own(void)
+{
+    put_job("email", "hello");
+    bool can = place_kind == AT_FILE || place_kind == AT_SERVED_FILE;
+    struct child *child = ends(can ? 0 : 1, "backup", place_of("copy.db"));
+    if (!can) {
+        HAS(child->err, "bide backup: ");
+        return;
+    }
+    SAYS(ends(0, "peek", "email", "--url", url_of("copy.db", ""))->out, "hello");
+    HAS(ends(2, "backup", place_of("copy.db"))->err, "is there already");
+    CHECK(chdir(place()) == 0);
+    ends(0, "backup", "relative.db");
+    CHECK(file_exists(place_of("relative.db")));
+}
+
+static void a_bench_leaves_nothing_behind(void)
+{
+    put_job("email", "hello");
+    struct child *child = ends(0, "bench", "--jobs", "200", "--threads", "2", "--json");
+    CHECK(LINES(child->out) >= 1);
+    json_of(child->out);
+    json_t *stats = json_at(ends(0, "stats", "--json")->out, 0);
+    EQ(number_in(json_object_get(stats, "jobs"), "ready"), 1);
+}
+
+static const struct test tests[] = {
+    TEST(a_list_is_by_topic_state_and_text),
+    TEST(a_list_has_a_job_by_its_key),
+    TEST(a_list_goes_on_where_it_ended),
+    TEST(a_table_is_cut_at_the_edge_of_a_terminal_only),
+    TEST(a_peek_has_every_byte),
+    TEST(a_control_in_a_name_or_body_does_not_reach_a_terminal),
+    TEST(colours_are_for_terminals_unless_said_otherwise),
+    TEST(topics_are_named_and_counted),
+    TEST(many_topics_are_all_there),
+    TEST(a_ping_names_who_answers),
+    TEST(a_check_finds_nothing_wrong),
+    TEST(a_backup_is_a_queue_of_its_own),
+    TEST(a_bench_leaves_nothing_behind),
+};
+
+const struct theme looking_theme = {"looking", tests, COUNT(tests)};

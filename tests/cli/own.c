@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * own.c - the server of one's own: started when nobody answers, once, and found again.
+ *
+ * Where the system lets us, each test has a network of its own, so that nobody answers on the usual
+ * port but whom the test puts there.
+ */
+#define _GNU_SOURCE /* unshare */
+#include "cli_test.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STARTED "bide: no server answered, so one of your own was started: process "
+
+/* ---- a network of its own ---- */
+
+static bool write_map(const char *path, unsigned id)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool good = fd >= 0 && dprintf(fd, "%u %u 1\n", id, id) > 0;
+    close(fd);
+    return good;
+}
+
+/* Whoever is not root may have one together with a table of users, in which they stay who they
+ * are. */
+static bool leave_network(void)
+{
+    unsigned user = geteuid(), group = getegid();
+    if (unshare(CLONE_NEWNET) == 0)
+        return true;
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0)
+        return false;
+    int fd = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
+    bool good = fd >= 0 && write(fd, "deny", 4) == 4;
+    close(fd);
+    return good && write_map("/proc/self/uid_map", user) && write_map("/proc/self/gid_map", group);
+}
+
+static bool is_port_free(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(11300)};
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool free_now = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0;
+    close(fd);
+    return free_now;
+}
+
+static void be_alone(void)
+{
+    struct ifreq loopback = {.ifr_name = "lo"};
+    if (leave_network()) {
+        int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        CHECK(ioctl(fd, SIOCGIFFLAGS, &loopback) == 0);
+        loopback.ifr_flags = (short)(loopback.ifr_flags | IFF_UP);
+        CHECK(ioctl(fd, SIOCSIFFLAGS, &loopback) == 0);
+        close(fd);
+    }
+    if (!is_port_free())
+        FAIL("somebody serves on 127.0.0.1:11300, and there can be no network of the test's own");
+}
+
+/* ---- its process ---- */
+
+/* The process that a note names; 0 if there is no note. */
+static pid_t started_by(const struct child *child)
+{
+    const char *note = strstr(child->err.text, STARTED);
+    return note == NULL ? 0 : (pid_t)atoi(note + strlen(STARTED));
+}
+
+/* It is not ours, but the test inherits it from the bide that started it. */
+static void end_own(pid_t pid, int signal)
+{
+    int status = 0;
+    CHECK(pid > 0 && kill(pid, signal) == 0);
+    UNTIL(waitpid(pid, &status, WNOHANG) == pid);
+    if (signal == SIGTERM)
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* ---- starting ---- */
+
+static void it_is_started_said_and_found_again(void)
+{
+    be_alone();
+    struct child *child = ends(0, "put", "email", "hello");
+    pid_t pid = started_by(child);
+    CHECK(pid > 0 && kill(pid, 0) == 0);
+    HAS(child->err, "/data/bide/jobs.db");
+    CHECK(file_exists(place_of("data/bide/jobs.db")));
+    CHECK(file_exists(place_of("data/bide/bided.log")));
+    CHECK(file_exists(place_of("run/bide/bided.sock")));
+    child = ends(0, "put", "email", "again");
+    SILENT(child->err);
+    child = ends(0, "list", "email", "--json");
+    EQ(LINES(child->out), 2);
+    end_own(pid, SIGTERM);
+}
+
+static void what_was_put_is_there_when_it_is_started_again(void)
+{
+    be_alone();
+    end_own(started_by(ends(0, "put", "email", "hello")), SIGTERM);
+    struct child *child = ends(0, "peek", "email");
+    CHECK(started_by(child) > 0);
+    HAS(child->out, "hello");
+    end_own(started_by(child), SIGTERM);
+}
+
+static void quiet_starts_it_without_a_word(void)
+{
+    be_alone();
+    SILENT(ends(0, "put", "email", "hello", "--quiet")->err);
+    SILENT(ends(0, "put", "email", "hello")->err);
+}
+
+static void eight_commands_at_the_same_time_start_one(void)
+{
+    struct child *children[8];
+    int started = 0;
+    be_alone();
+    for (size_t i = 0; i < COUNT(children); i++)
+        children[i] = begin("put", "email", "hello", NULL);
+    for (size_t i = 0; i < COUNT(children); i++) {
+        end_input(children[i]);
+        await_end(children[i], 0);
+        started += started_by(children[i]) > 0;
+    }
+    EQ(started, 1);
+    EQ(LINES(ends(0, "list", "email", "--json")->out), 8);
+}
+
+static void a_socket_that_a_killed_one_left_is_no_hindrance(void)
+{
+    be_alone();
+    pid_t pid = started_by(ends(0, "put", "email", "hello"));
+    end_own(pid, SIGKILL);
+    CHECK(file_exists(place_of("run/bide/bided.sock")));
+    struct child *child = ends(0, "list", "email", "--json");
+    CHECK(started_by(child) > 0);
+    EQ(LINES(child->out), 1);
+}
+
+static void it_does_not_end_with_the_terminal_of_its_command(void)
+{
+    be_alone();
+    struct child *child = begin_on_terminal(80, 24, "put", "email", "hello", NULL);
+    await_end(child, 0);
+    const char *note = strstr(child->out.text, STARTED);
+    CHECK(note != NULL);
+    pid_t pid = (pid_t)atoi(note + strlen(STARTED));
+    CHECK(kill(pid, 0) == 0);
+    EQ(getsid(pid), pid);
+    child = ends(0, "list", "email", "--json");
+    SILENT(child->err);
+    EQ(LINES(child->out), 1);
+}
+
+/* ---- not starting ---- */
+
+static void a_server_on_the_usual_port_is_found(void)
+{
+    be_alone();
+    const char *bide_path = program_path;
+    char bided_path[4200];
+    snprintf(bided_path, sizeof(bided_path), "%s/bided", program_folder());
+    program_path = bided_path;
+    struct child *server =
+        begin("--config=/dev/null", "--listen=127.0.0.1:11300", "--url=memory:", NULL);
+    await_err(server, "ready");
+    program_path = bide_path;
+    SILENT(ends(0, "put", "email", "hello")->err);
+    HAS(ends(0, "list", "email", "--verbose")->err, "the queue is beanstalk://127.0.0.1:11300");
+    CHECK(!file_exists(place_of("data/bide")));
+    interrupt(server, SIGTERM, 0);
+}
+
+static void no_start_says_how_to_go_on(void)
+{
+    be_alone();
+    struct child *child = ends(6, "put", "email", "hello", "--no-start");
+    HAS(child->err, "--url or BIDE_URL");
+    SILENT(child->out);
+    CHECK(!file_exists(place_of("data/bide")));
+    CHECK(!file_exists(place_of("run/bide/bided.sock")));
+}
+
+static void a_slip_of_the_pen_starts_no_server(void)
+{
+    be_alone();
+    ends(2, "putt", "email", "hello");
+    ends(2, "put", "email", "hello", "--dealy", "5s");
+    ends(2, "put", "email", "hello", "--delay", "soon");
+    ends(2, "delete", "x");
+    CHECK(!file_exists(place_of("data/bide")));
+    CHECK(!file_exists(place_of("run/bide")));
+}
+
+static void without_a_home_there_is_no_place_for_it(void)
+{
+    be_alone();
+    set_env("HOME", NULL);
+    set_env("XDG_DATA_HOME", NULL);
+    HAS(ends(6, "put", "email", "hello")->err, "HOME is not set");
+    set_env("XDG_DATA_HOME", "relative/data");
+    HAS(ends(6, "put", "email", "hello")->err, "HOME is not set");
+    set_env("HOME", folder_of("home"));
+    set_env("XDG_DATA_HOME", NULL);
+    ends(0, "put", "email", "hello");
+    CHECK(file_exists(place_of("home/.local/share/bide/jobs.db")));
+}
+
+/* Copies bide to where there is no bided. */
+static void move_bide_away(void)
+{
+    char command[9000];
+    snprintf(command, sizeof(command), "cp %s/bide %s/bide", program_folder(), folder_of("alone"));
+    CHECK(system(command) == 0);
+    program_path = strdup(place_of("alone/bide"));
+}
+
+static void without_a_bided_it_says_where_it_looked(void)
+{
+    be_alone();
+    move_bide_away();
+    set_env("PATH", folder_of("empty"));
+    HAS(ends(6, "put", "email", "hello")->err,
+        "there is no \"bided\" to start, neither beside bide nor in the PATH");
+}
+
+static void a_bided_in_the_path_will_do(void)
+{
+    be_alone();
+    move_bide_away();
+    set_env("PATH", program_folder());
+    CHECK(started_by(ends(0, "put", "email", "hello")) > 0);
+}
+
+static void a_server_that_cannot_start_is_told_with_its_log(void)
+{
+    be_alone();
+    CHECK(mkdir(folder_of("data/bide"), 0700) == 0 || errno == EEXIST);
+    write_text(place_of("data/bide/jobs.db"),
+               "this is no database, and was never meant to be one\n");
+    struct child *child = ends(6, "put", "email", "hello");
+    HAS(child->err, "a server of your own could not be started");
+    HAS(child->err, "/data/bide/bided.log");
+}
+
+/* ---- folders of others ---- */
+
+static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
+{
+    be_alone();
+    CHECK(mkdir(place_of("run/bide"), 0700) == 0 && chmod(place_of("run/bide"), 0777) == 0);
+    struct child *child = ends(6, "put", "email", "hello");
+    HAS(child->err, "others can write there");
+    HAS(child->err, "--url or BIDE_URL");
+}
+
+static void a_runtime_folder_that_is_a_link_is_not_used(void)
+{
+    be_alone();
+    CHECK(symlink(folder_of("elsewhere"), place_of("run/bide")) == 0);
+    HAS(ends(6, "put", "email", "hello")->err, "belongs to somebody else");
+}
+
+static void a_data_folder_that_cannot_be_made_is_told(void)
+{
+    be_alone();
+    write_text(place_of("file"), "in the way");
+    set_env("XDG_DATA_HOME", place_of("file"));
+    struct child *child = ends(6, "put", "email", "hello");
+    HAS(child->err, "cannot make the folder");
+    HAS(child->err, "/file");
+}
+
+static const struct test tests[] = {
+    TEST(it_is_started_said_and_found_again),
+    TEST(what_was_put_is_there_when_it_is_started_again),
+    TEST(quiet_starts_it_without_a_word),
+    TEST(eight_commands_at_the_same_time_start_one),
+    TEST(a_socket_that_a_killed_one_left_is_no_hindrance),
+    TEST(it_does_not_end_with_the_terminal_of_its_command),
+    TEST(a_server_on_the_usual_port_is_found),
+    TEST(no_start_says_how_to_go_on),
+    TEST(a_slip_of_the_pen_starts_no_server),
+    TEST(without_a_home_there_is_no_place_for_it),
+    TEST(without_a_bided_it_says_where_it_looked),
+    TEST(a_bided_in_the_path_will_do),
+    TEST(a_server_that_cannot_start_is_told_with_its_log),
+    TEST(a_runtime_folder_that_others_can_write_to_is_not_used),
+    TEST(a_runtime_folder_that_is_a_link_is_not_used),
+    TEST(a_data_folder_that_cannot_be_made_is_told),
+};
+
+const struct theme own_theme = {"own", tests, COUNT(tests)};

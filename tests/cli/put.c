@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* put.c - jobs from arguments, files and standard input, one or many, with all their options. */
+#include "cli_test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The job of a topic that is first in a state, with its body. */
+static bide_job first(const char *topic, bide_state state)
+{
+    bide_job job = {0};
+    bide *queue = inside();
+    OK(bide_peek_first(queue, topic, state, &job));
+    OK(bide_close(queue));
+    return job;
+}
+
+static uint64_t id_of(const struct child *child)
+{
+    char *end = NULL;
+    uint64_t id = strtoull(child->out.text, &end, 10);
+    CHECK(id > 0);
+    TEXT(end, strlen(end), "\n");
+    return id;
+}
+
+/* ---- one ---- */
+
+static void the_id_is_printed_and_the_body_is_there(void)
+{
+    struct child *child = ends(0, "put", "email", "hello");
+    SILENT(child->err);
+    bide_job job = first("email", BIDE_STATE_READY);
+    EQ(job.id, id_of(child));
+    TEXT(job.body, job.body_size, "hello");
+    bide_job_clear(&job);
+}
+
+static void json_has_the_id_and_the_topic(void)
+{
+    struct child *child = ends(0, "put", "email", "hello", "--json");
+    json_t *put = json_at(child->out, 0);
+    CHECK(number_in(put, "id") > 0);
+    TEXT(text_in(put, "topic"), strlen(text_in(put, "topic")), "email");
+    EQ(LINES(child->out), 1);
+    SILENT(child->err);
+}
+
+static void a_body_is_any_bytes_from_standard_input(void)
+{
+    static char bytes[65535];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)(i * 31 + i / 251);
+    ends_with_bytes(0, bytes, sizeof(bytes), "put", "binary");
+    bide_job job = first("binary", BIDE_STATE_READY);
+    EQ(job.body_size, sizeof(bytes));
+    CHECK(memcmp(job.body, bytes, sizeof(bytes)) == 0);
+    bide_job_clear(&job);
+    ends(0, "put", "empty");
+    job = first("empty", BIDE_STATE_READY);
+    EQ(job.body_size, 0);
+    bide_job_clear(&job);
+}
+
+static void a_body_is_a_file_with_its_last_newline(void)
+{
+    write_text(place_of("letter.txt"), "Dear reader\n");
+    ends(0, "put", "email", "--file", place_of("letter.txt"));
+    bide_job job = first("email", BIDE_STATE_READY);
+    TEXT(job.body, job.body_size, "Dear reader\n");
+    bide_job_clear(&job);
+    ends_with(0, "from input", "put", "other", "--file", "-");
+    job = first("other", BIDE_STATE_READY);
+    TEXT(job.body, job.body_size, "from input");
+    bide_job_clear(&job);
+}
+
+static void a_file_that_is_not_there_puts_nothing(void)
+{
+    HAS(ends(1, "put", "email", "--file", place_of("nothing.txt"))->err, "nothing.txt");
+    HAS(ends(1, "put", "email", "--file", place())->err, "directory");
+    EQ(count_jobs("email", BIDE_STATE_READY), 0);
+}
+
+static void a_word_with_a_dash_is_a_body_behind_two_dashes(void)
+{
+    ends(0, "put", "email", "--", "--help");
+    bide_job job = first("email", BIDE_STATE_READY);
+    TEXT(job.body, job.body_size, "--help");
+    bide_job_clear(&job);
+}
+
+static void priority_delay_and_ttr_are_those_of_the_flags(void)
+{
+    ends(0, "put", "later", "x", "-p", "7", "-d1h30m", "--ttr=2m");
+    bide_job job = first("later", BIDE_STATE_DELAYED);
+    EQ(job.priority, 7);
+    EQ(job.ttr_ms, 120000);
+    BETWEEN(job.left_ms, 5400000 - 120000, 5400000);
+    bide_job_clear(&job);
+}
+
+static void a_body_that_is_too_large_is_refused(void)
+{
+    static char bytes[70000];
+    struct child *child = ends_with_bytes(5, bytes, sizeof(bytes), "put", "email");
+    HAS(child->err, is_plain() ? "larger than the limit" : "70000 bytes, 65535 are allowed");
+    SILENT(child->out);
+    EQ(count_jobs("email", BIDE_STATE_READY), 0);
+}
+
+/* What a plain beanstalkd does not know is said, and nothing is put. */
+static void options_that_beanstalkd_lacks_are_kept_or_refused(void)
+{
+    static const char *const options[][4] = {
+        {"--key", "order-7"},
+        {"--retries", "3"},
+        {"--expires-in", "1h"},
+        {"--retain", "1d"},
+    };
+    for (size_t i = 0; i < COUNT(options); i++) {
+        char topic[16];
+        snprintf(topic, sizeof(topic), "t%zu", i);
+        struct child *child =
+            ends(is_plain() ? 1 : 0, "put", topic, "x", options[i][0], options[i][1]);
+        if (is_plain())
+            HAS(child->err, "plain beanstalkd, which does not know");
+        EQ(count_jobs(topic, BIDE_STATE_READY), is_plain() ? 0 : 1);
+    }
+    if (is_plain())
+        return;
+    bide_job job = first("t0", BIDE_STATE_READY);
+    TEXT(job.key, job.key_size, "order-7");
+    bide_job_clear(&job);
+    job = first("t1", BIDE_STATE_READY);
+    EQ(job.max_retries, 3);
+    bide_job_clear(&job);
+    job = first("t3", BIDE_STATE_READY);
+    EQ(job.retain_ms, 86400000);
+    bide_job_clear(&job);
+}
+
+static void a_key_that_is_held_is_refused_with_the_id_or_replaced(void)
+{
+    if (is_plain())
+        return;
+    uint64_t id = id_of(ends(0, "put", "email", "1", "--key", "k"));
+    char wanted[40];
+    snprintf(wanted, sizeof(wanted), "job %llu ", (unsigned long long)id);
+    struct child *child = ends(5, "put", "email", "2", "--key", "k");
+    HAS(child->err, wanted);
+    SILENT(child->out);
+    json_t *error = json_at(ends(5, "put", "email", "2", "--key", "k", "--json")->err, 0);
+    TEXT(text_in(error, "code"), strlen(text_in(error, "code")), "BIDE_EXISTS");
+    CHECK(id_of(ends(0, "put", "email", "2", "--key", "k", "--replace")) > id);
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+/* ---- times, said back ---- */
+
+static void a_moment_is_said_back_with_its_zone(void)
+{
+    set_env("TZ", "Europe/Berlin");
+    struct child *child = ends(0, "put", "email", "x", "--at", "2037-07-01T09:00");
+    HAS(child->err, "Wed 2037-07-01 09:00:00 CEST (UTC+02:00)");
+    bide_job job = first("email", BIDE_STATE_DELAYED);
+    BETWEEN(job.left_ms, INT64_C(2130044400000) - wall_ms() - 60000,
+            INT64_C(2130044400000) - wall_ms() + 60000);
+    bide_job_clear(&job);
+    SILENT(ends(0, "put", "email", "x", "--at", "2037-07-01T09:00", "--quiet")->err);
+    HAS(ends(0, "put", "email", "x", "--at", "2037-12-01T09:00Z")->err, "10:00:00 CET");
+}
+
+static void both_a_delay_and_a_time_are_refused(void)
+{
+    HAS(ends(2, "put", "email", "x", "--at", "tomorrow", "--delay", "1h")->err, "choose one");
+    ends(2, "put", "email", "x", "--file", "y");
+    EQ(count_jobs("email", BIDE_STATE_READY), 0);
+}
+
+/* ---- many ---- */
+
+static void every_line_is_a_job(void)
+{
+    struct child *child = ends_with(0, "one\ntwo\n\nfour\r\nlast", "put", "lines", "--lines");
+    HAS(child->err, "5 jobs put");
+    SILENT(child->out);
+    EQ(count_jobs("lines", BIDE_STATE_READY), 5);
+    child = ends_with(0, "a\n\nb\n", "put", "other", "--lines", "--skip-empty", "--quiet");
+    SILENT(child->err);
+    EQ(count_jobs("other", BIDE_STATE_READY), 2);
+    ends_with(0, "", "put", "none", "--lines");
+    EQ(count_jobs("none", BIDE_STATE_READY), 0);
+}
+
+/* Takes some jobs, whose bodies must be the numbers from this one on: how many. */
+static int check_numbers(bide *queue, int from)
+{
+    static bide_job jobs[1000];
+    const bide_slice topic = slice_of("numbers");
+    bide_reserve_args args = {.topics = &topic, .topic_count = 1, .jobs = jobs, .job_max = 1000};
+    OK(bide_reserve_many(queue, &args));
+    for (size_t i = 0; i < args.count; i++) {
+        char wanted[16];
+        snprintf(wanted, sizeof(wanted), "%d", from + (int)i);
+        TEXT(jobs[i].body, jobs[i].body_size, wanted);
+        bide_job_clear(&jobs[i]);
+    }
+    return (int)args.count;
+}
+
+/* Every line of a number once, whatever the sizes of the pieces that are read and sent. */
+static void many_lines_are_put_once_each_in_order(void)
+{
+    enum { LINES_PUT = 20000 };
+    static char text[LINES_PUT * 8];
+    size_t size = 0;
+    for (int i = 0; i < LINES_PUT; i++)
+        size += (size_t)sprintf(text + size, "%d\n", i);
+    struct child *child = ends_with_bytes(0, text, size, "put", "numbers", "--lines", "--ids");
+    EQ(LINES(child->out), LINES_PUT);
+    bide *queue = inside();
+    for (int i = 0; i < LINES_PUT;)
+        i += check_numbers(queue, i);
+    OK(bide_close(queue));
+}
+
+static void a_line_that_is_refused_is_told_and_the_others_go_on(void)
+{
+    static char text[70100];
+    memset(text, 'x', sizeof(text));
+    memcpy(text, "first\n", 6);
+    memcpy(text + 70000, "\nthird\n", 8);
+    struct child *child = ends_with(7, text, "put", "lines", "--lines");
+    HAS(child->err, "line 2: ");
+    HAS(child->err, "2 jobs put");
+    HAS(child->err, "1 refused");
+    EQ(count_jobs("lines", BIDE_STATE_READY), 2);
+    child = ends_with(7, text, "put", "json", "--lines", "--json");
+    json_t *sum = json_at(child->out, 0);
+    EQ(number_in(sum, "put"), 2);
+    EQ(number_in(sum, "refused"), 1);
+}
+
+static void pieces_between_nuls_are_jobs(void)
+{
+    ends_with_bytes(0, "a\nb\0c\0", 6, "put", "pieces", "--null");
+    EQ(count_jobs("pieces", BIDE_STATE_READY), 2);
+    bide_job job = first("pieces", BIDE_STATE_READY);
+    TEXT(job.body, job.body_size, "a\nb");
+    bide_job_clear(&job);
+}
+
+static void lines_of_json_have_their_own_options(void)
+{
+    struct child *child = ends_with(0,
+                                    "{\"topic\":\"a\",\"body\":\"hi\",\"delay\":\"1h\"}\n"
+                                    "\n"
+                                    "{\"topic\":\"b\",\"body_base64\":\"AAH/\",\"priority\":5}\n"
+                                    "{\"topic\":\"c\",\"body_json\":{\"x\":[1,2]}}\n",
+                                    "put", "--jsonl");
+    HAS(child->err, "3 jobs put");
+    EQ(count_jobs("a", BIDE_STATE_DELAYED), 1);
+    bide_job job = first("b", BIDE_STATE_READY);
+    EQ(job.priority, 5);
+    EQ(job.body_size, 3);
+    CHECK(memcmp(job.body, "\0\1\xff", 3) == 0);
+    bide_job_clear(&job);
+    job = first("c", BIDE_STATE_READY);
+    TEXT(job.body, job.body_size, "{\"x\":[1,2]}");
+    bide_job_clear(&job);
+}
+
+static void lines_that_are_no_such_json_are_told_with_their_number(void)
+{
+    struct child *child = ends_with(7,
+                                    "{\"body\":\"fine\"}\n"
+                                    "not json\n"
+                                    "[1]\n"
+                                    "{\"body\":\"x\",\"colour\":\"red\"}\n"
+                                    "{\"body\":\"x\",\"delay\":\"soon\"}\n"
+                                    "{\"topic\":\"a b\",\"body\":\"x\"}\n"
+                                    "{\"body\":\"fine\"}\n",
+                                    "put", "email", "--jsonl");
+    for (int line = 2; line <= 6; line++) {
+        char wanted[16];
+        snprintf(wanted, sizeof(wanted), "line %d: ", line);
+        HAS(child->err, wanted);
+    }
+    HAS(child->err, "2 jobs put");
+    EQ(count_jobs("email", BIDE_STATE_READY), 2);
+}
+
+static const struct test tests[] = {
+    TEST(the_id_is_printed_and_the_body_is_there),
+    TEST(json_has_the_id_and_the_topic),
+    TEST(a_body_is_any_bytes_from_standard_input),
+    TEST(a_body_is_a_file_with_its_last_newline),
+    TEST(a_file_that_is_not_there_puts_nothing),
+    TEST(a_word_with_a_dash_is_a_body_behind_two_dashes),
+    TEST(priority_delay_and_ttr_are_those_of_the_flags),
+    TEST(a_body_that_is_too_large_is_refused),
+    TEST(options_that_beanstalkd_lacks_are_kept_or_refused),
+    TEST(a_key_that_is_held_is_refused_with_the_id_or_replaced),
+    TEST(a_moment_is_said_back_with_its_zone),
+    TEST(both_a_delay_and_a_time_are_refused),
+    TEST(every_line_is_a_job),
+    TEST(many_lines_are_put_once_each_in_order),
+    TEST(a_line_that_is_refused_is_told_and_the_others_go_on),
+    TEST(pieces_between_nuls_are_jobs),
+    TEST(lines_of_json_have_their_own_options),
+    TEST(lines_that_are_no_such_json_are_told_with_their_number),
+};
+
+const struct theme put_theme = {"put", tests, COUNT(tests)};

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/* reach.c - which queue is meant, and what is said when it cannot be had. */
+#include "cli_test.h"
+
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *config_file(void)
+{
+    folder_of("config/bide");
+    return place_of("config/bide/bide.conf");
+}
+
+static void configure(const char *text)
+{
+    unlink(config_file());
+    write_text(config_file(), text);
+}
+
+static void configure_url(const char *url)
+{
+    char text[9000];
+    snprintf(text, sizeof(text), "# mine\nurl = %s\n", url);
+    configure(text);
+}
+
+/* ---- precedence ---- */
+
+static void a_flag_goes_before_the_environment_and_that_before_the_file(void)
+{
+    configure_url(url_of("file.db", ""));
+    ends(0, "put", "email", "1", "--no-start");
+    CHECK(file_exists(place_of("file.db")));
+    set_env("BIDE_URL", url_of("environment.db", ""));
+    ends(0, "put", "email", "2");
+    CHECK(file_exists(place_of("environment.db")));
+    ends(0, "put", "email", "3", "--url", url_of("flag.db", ""));
+    CHECK(file_exists(place_of("flag.db")));
+    SAYS(ends(0, "peek", "email", "--url", url_of("file.db", ""))->out, "1");
+    SAYS(ends(0, "peek", "email")->out, "2");
+    SAYS(ends(0, "-u", url_of("flag.db", ""), "peek", "email")->out, "3");
+    set_env("BIDE_URL", "");
+    SAYS(ends(0, "peek", "email")->out, "1");
+}
+
+static void the_config_of_home_is_read_without_that_of_xdg(void)
+{
+    set_env("XDG_CONFIG_HOME", NULL);
+    folder_of("home/.config");
+    folder_of("home/.config/bide");
+    char text[5000];
+    snprintf(text, sizeof(text), "url = %s\n", url_of("home.db", ""));
+    write_text(place_of("home/.config/bide/bide.conf"), text);
+    ends(0, "put", "email", "hello");
+    CHECK(file_exists(place_of("home.db")));
+}
+
+static void a_url_that_is_wrong_is_told_with_where_it_is_from(void)
+{
+    set_env("BIDE_URL", "gopher:x");
+    HAS(ends(2, "topics")->err, "(the URL is of BIDE_URL)");
+    set_env("BIDE_URL", NULL);
+    configure_url("gopher:x");
+    HAS(ends(2, "topics")->err, "(the URL is of the config file)");
+    struct child *child = ends(2, "topics", "--url", "gopher:x");
+    LACKS(child->err, "the URL is of");
+    HAS(child->err, "bide topics: ");
+    ends(2, "topics", "--url", "");
+    ends(2, "topics", "--url", "sqlite:");
+    ends(2, "topics", "--url", "sqlite:x.db?colour=red");
+    ends(2, "topics", "--url", "beanstalk://127.0.0.1:99999");
+}
+
+static void a_password_is_not_shown(void)
+{
+    struct child *child = ends(6, "topics", "--url", "beanstalk://:hush@127.0.0.1:1");
+    LACKS(child->err, "hush");
+    child = ends(6, "topics", "--verbose", "--json", "--url", "beanstalk://:hush@127.0.0.1:1");
+    LACKS(child->err, "hush");
+}
+
+/* ---- the file ---- */
+
+static void a_bad_file_is_told_with_its_line(void)
+{
+    configure("\n# a comment\nurll = memory:\n");
+    struct child *child = ends(2, "topics");
+    HAS(child->err, "bide.conf");
+    HAS(child->err, "3");
+    HAS(child->err, "there is no setting \"urll\"; did you mean url?");
+    configure("xyzzyxyzzy = 1\n");
+    HAS(ends(2, "topics")->err, "there are url and color");
+    configure("color = red\n");
+    HAS(ends(2, "topics")->err, "color is auto, always or never, not \"red\"");
+    configure("no equals sign\n");
+    ends(2, "topics");
+    /* Whoever needs help gets it, whatever is in the file. */
+    ends(0, "--help");
+    ends(0, "put", "--help");
+}
+
+static void a_folder_in_place_of_the_file_is_told(void)
+{
+    folder_of("config/bide");
+    folder_of("config/bide/bide.conf");
+    HAS(ends(2, "topics")->err, "bide.conf");
+}
+
+static void a_url_of_the_file_that_is_too_long_is_told(void)
+{
+    static char text[8000];
+    memset(text, 'x', sizeof(text) - 1);
+    memcpy(text, "sqlite:", 7);
+    configure_url(text);
+    SILENT(ends(2, "topics")->out);
+}
+
+/* ---- no server ---- */
+
+static int listen_somewhere(char *url)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof(address);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+    CHECK(listen(fd, 16) == 0 && getsockname(fd, (struct sockaddr *)&address, &size) == 0);
+    sprintf(url, "beanstalk://127.0.0.1:%d", ntohs(address.sin_port));
+    return fd;
+}
+
+static void a_refused_connection_is_told_with_the_address(void)
+{
+    char url[64];
+    close(listen_somewhere(url));
+    struct child *child = ends(6, "topics", "--url", url);
+    HAS(child->err, url + strlen("beanstalk://"));
+    HAS(child->err, "bide topics: ");
+    SILENT(child->out);
+    child = ends(6, "topics", "--json", "--url", url);
+    json_t *error = json_at(child->err, 0);
+    EQ(number_in(error, "exit"), 6);
+    CHECK(strlen(text_in(error, "error")) > 10);
+    SILENT(child->out);
+}
+
+static void a_socket_that_is_not_there_is_told(void)
+{
+    char url[5000];
+    snprintf(url, sizeof(url), "beanstalk://%s", place_of("nothing.sock"));
+    HAS(ends(6, "topics", "--url", url)->err, "nothing.sock");
+}
+
+static void a_host_that_is_not_there_is_told(void)
+{
+    HAS(ends(6, "topics", "--url", "beanstalk://no.such.host.invalid:11300")->err,
+        "no.such.host.invalid");
+}
+
+static void a_server_that_says_nothing_is_given_up(void)
+{
+    char url[100];
+    int fd = listen_somewhere(url);
+    strcat(url, "?connect_timeout=300ms");
+    ends(6, "topics", "--url", url);
+    close(fd);
+}
+
+/* Answers everybody with a text, and goes on or hangs up. */
+struct answerer {
+    int fd;
+    const char *text;
+};
+
+static void *answer_all(void *argument)
+{
+    struct answerer *answerer = argument;
+    for (;;) {
+        int fd = accept(answerer->fd, NULL, NULL);
+        char room[4096];
+        if (fd < 0)
+            return NULL;
+        if (answerer->text[0] != 0 && read(fd, room, sizeof(room)) > 0)
+            while (send(fd, answerer->text, strlen(answerer->text), MSG_NOSIGNAL) > 0 &&
+                   read(fd, room, sizeof(room)) > 0)
+                continue;
+        close(fd);
+    }
+}
+
+static void a_server_of_something_else_is_told(void)
+{
+    static const char *const texts[] = {
+        "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+        "+OK\r\n",
+        "\x16\x03\x01",
+        "",
+        "INSERTED\r\nOK 99999999999\r\n",
+    };
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        char url[100];
+        struct answerer answerer = {listen_somewhere(url), texts[i]};
+        strcat(url, "?connect_timeout=1s");
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, answer_all, &answerer) == 0);
+        struct child *child = ends(6, "topics", "--url", url);
+        SILENT(child->out);
+        HAS(child->err, "127.0.0.1");
+        shutdown(answerer.fd, SHUT_RDWR);
+        close(answerer.fd);
+        pthread_join(thread, NULL);
+    }
+}
+
+/* ---- files ---- */
+
+static void a_folder_that_is_not_there_is_told(void)
+{
+    struct child *child = ends(6, "topics", "--url", url_of("no/such/jobs.db", ""));
+    HAS(child->err, "/no/such/ of jobs.db: No such file or directory; make it first");
+    SILENT(child->out);
+}
+
+static void a_file_of_something_else_is_told_and_left_as_it_is(void)
+{
+    static const char text[] = "Dear diary, today I am not a database at all, as you can see.\n";
+    char room[sizeof(text)] = "";
+    write_text(place_of("diary"), text);
+    HAS(ends(2, "topics", "--url", url_of("diary", ""))->err, "diary is not a file of bide");
+    FILE *file = fopen(place_of("diary"), "r");
+    CHECK(file != NULL && fread(room, 1, sizeof(text) - 1, file) == sizeof(text) - 1);
+    fclose(file);
+    TEXT(room, sizeof(text) - 1, text);
+    EQ(size_of(place_of("diary")), sizeof(text) - 1);
+}
+
+static void a_folder_as_a_file_is_told(void)
+{
+    folder_of("folder");
+    HAS(ends(2, "topics", "--url", url_of("folder", ""))->err, "is a directory, not a file");
+}
+
+/* Root may write everywhere; whoever it is then may not. */
+static void become_nobody(void)
+{
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+        _exit(98);
+}
+
+static void let_nobody_in(void)
+{
+    CHECK(chmod(folder_of("config"), 0755) == 0);
+    before_exec = become_nobody;
+}
+
+static void a_folder_that_may_not_be_written_to_is_told(void)
+{
+    CHECK(chmod(folder_of("closed"), 0555) == 0);
+    let_nobody_in();
+    HAS(ends(6, "topics", "--url", url_of("closed/jobs.db", ""))->err, "closed/jobs.db");
+    CHECK(chmod(place_of("closed"), 0755) == 0);
+}
+
+static void a_file_that_may_not_be_read_is_told(void)
+{
+    ends(0, "put", "email", "hello", "--url", url_of("jobs.db", ""));
+    CHECK(chmod(place_of("jobs.db"), 0400) == 0 && chmod(place(), 0755) == 0);
+    let_nobody_in();
+    HAS(ends(6, "topics", "--url", url_of("jobs.db", ""))->err, "jobs.db");
+}
+
+static void a_file_of_another_process_is_told_with_its_pid_and_the_way_out(void)
+{
+    char pid[32];
+    serve_another("owner", url_of("jobs.db", ""));
+    bide *queue = NULL;
+    OK(bide_open(url_of("mine.db", ""), NULL, &queue));
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    struct child *child = ends(6, "topics", "--url", url_of("mine.db", ""));
+    HAS(child->err, pid);
+    HAS(child->err, "mine.db");
+    HAS(child->err, "end that one first, or run bided on the file");
+    OK(bide_close(queue));
+    ends(0, "topics", "--url", url_of("mine.db", ""));
+    child = ends(6, "topics", "--url", url_of("jobs.db", ""));
+    HAS(child->err, "bided");
+    HAS(child->err, "beanstalk://");
+}
+
+static const struct test tests[] = {
+    TEST(a_flag_goes_before_the_environment_and_that_before_the_file),
+    TEST(the_config_of_home_is_read_without_that_of_xdg),
+    TEST(a_url_that_is_wrong_is_told_with_where_it_is_from),
+    TEST(a_password_is_not_shown),
+    TEST(a_bad_file_is_told_with_its_line),
+    TEST(a_folder_in_place_of_the_file_is_told),
+    TEST(a_url_of_the_file_that_is_too_long_is_told),
+    TEST(a_refused_connection_is_told_with_the_address),
+    TEST(a_socket_that_is_not_there_is_told),
+    TEST(a_host_that_is_not_there_is_told),
+    TEST(a_server_that_says_nothing_is_given_up),
+    TEST(a_server_of_something_else_is_told),
+    TEST(a_folder_that_is_not_there_is_told),
+    TEST(a_file_of_something_else_is_told_and_left_as_it_is),
+    TEST(a_folder_as_a_file_is_told),
+    TEST(a_folder_that_may_not_be_written_to_is_told),
+    TEST(a_file_that_may_not_be_read_is_told),
+    TEST(a_file_of_another_process_is_told_with_its_pid_and_the_way_out),
+};
+
+const struct theme reach_theme = {"reach", tests, COUNT(tests)};
