@@ -134,7 +134,8 @@ static void become_bide(const struct ends *ends, char **argv)
         setsid();
         ioctl(0, TIOCSCTTY, 0);
     }
-    signal(SIGPIPE, SIG_DFL);
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL); /* whoever runs us in the background has us ignore some */
     make_environment();
     if (before_exec != NULL)
         before_exec();

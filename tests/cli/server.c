@@ -177,6 +177,8 @@ bide *inside_at(struct where at)
 {
     bide *queue = NULL;
     check_code(at, bide_open(queue_url(), NULL, &queue), BIDE_OK, "bide_open()");
+    if (place_kind == AT_FILE)
+        check_code(at, bide_wait_recovered(queue, 60000, NULL), BIDE_OK, "recovery");
     return queue;
 }
 
