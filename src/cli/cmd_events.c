@@ -86,10 +86,21 @@ static bool has_reader(void)
 
 /* ---- following ---- */
 
+/* That nothing comes because nobody is there is told once, until something comes again. */
+static void tell_silence(const struct cli *cli, bool *told)
+{
+    const char *sentence = strstr(bide_last_error(), "no connection");
+    if (!*told && sentence != NULL) {
+        bi_cli_note(cli, "%s; events go on when there is one again", sentence);
+        *told = true;
+    }
+}
+
 static int follow(struct cli *cli, bide_feed *feed)
 {
     static bide_event events[AT_ONCE];
     uint64_t shown = 0;
+    bool told = false;
     int exit = BI_EXIT_OK;
     while (exit == BI_EXIT_OK && (most == 0 || shown < most)) {
         size_t count = 0;
@@ -97,11 +108,13 @@ static int follow(struct cli *cli, bide_feed *feed)
         size_t room = most == 0 || most - shown > AT_ONCE ? AT_ONCE : (size_t)(most - shown);
         int code = bide_events(cli->queue, feed, LOOK_MS, events, room, &count, &lost);
         if (code == BIDE_TIMED_OUT) {
+            tell_silence(cli, &told);
             exit = has_reader() ? bi_look_go_on(cli) : BI_EXIT_PIPE;
             continue;
         }
         if (code != BIDE_OK)
             return bi_look_answered(cli, code);
+        told = false;
         exit = show_lost(cli, lost);
         for (size_t i = 0; i < count && exit == BI_EXIT_OK; i++)
             exit = show(cli, &events[i]);

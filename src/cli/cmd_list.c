@@ -189,6 +189,8 @@ static int run(struct cli *cli)
     prepare(&listing, jobs);
     listing.table = has_table ? bi_table_new(cli, HEADS) : NULL;
     exit = walk(&listing);
+    if (bi_interrupted() && listing.cursor[0] != 0)
+        bi_cli_note(cli, "interrupted; --cursor %s goes on", listing.cursor);
     if (exit != BI_EXIT_OK)
         bi_table_free(listing.table);
     else if (has_table)
