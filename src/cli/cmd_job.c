@@ -141,7 +141,7 @@ static int show_one(const struct cli *cli, uint64_t id, bool first)
     int exit = BI_EXIT_OK;
     int code = bide_job_stats(cli->queue, id, &job);
     if (code != BIDE_OK)
-        return bi_cli_answered(cli, code);
+        return bi_look_answered_id(cli, code, id);
     if (cli->json)
         exit = bi_record_print(cli, bi_record_job(&job));
     else {

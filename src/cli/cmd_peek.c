@@ -2,6 +2,7 @@
 #include "cli/look.h"
 #include "cli/record.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bide_state state = BIDE_STATE_ANY;
@@ -63,8 +64,10 @@ static int run(struct cli *cli)
 {
     bide_job job;
     int code = find(cli, &job);
-    if (code != BIDE_OK)
+    if (code != BIDE_OK && is_topic(cli))
         return bi_cli_answered(cli, code);
+    if (code != BIDE_OK)
+        return bi_look_answered_id(cli, code, strtoull(cli->words[0], NULL, 10));
     bi_cli_detail(cli, "job %llu of %s, %s, %zu bytes", (unsigned long long)job.id, job.topic,
                   bide_state_name(job.state), job.body_size);
     int exit = BI_EXIT_OK;

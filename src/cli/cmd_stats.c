@@ -77,8 +77,12 @@ static void show_oldest(const struct cli *cli, const bide_counts *jobs, int64_t 
 static int show_topic(const struct cli *cli)
 {
     bide_topic_stats topic;
-    char pause[BI_WHEN_SIZE];
+    char pause[BI_WHEN_SIZE], sentence[BIDE_TOPIC_MAX + 32];
     int code = bide_topic_get_stats(cli->queue, cli->words[0], &topic);
+    if (code == BIDE_NOT_FOUND) { /* which a plain beanstalkd does not name */
+        snprintf(sentence, sizeof(sentence), "there is no topic %s", cli->words[0]);
+        return bi_cli_refused(cli, NULL, code, sentence);
+    }
     if (code != BIDE_OK)
         return bi_look_answered(cli, code);
     if (cli->json)

@@ -27,6 +27,16 @@ int bi_look_answered(const struct cli *cli, int code)
     return bi_cli_answered(cli, code);
 }
 
+/* A plain beanstalkd only says that something is not there. */
+int bi_look_answered_id(const struct cli *cli, int code, uint64_t id)
+{
+    char sentence[64];
+    if (code != BIDE_NOT_FOUND)
+        return bi_look_answered(cli, code);
+    snprintf(sentence, sizeof(sentence), "there is no job %llu", (unsigned long long)id);
+    return bi_cli_refused(cli, NULL, code, sentence);
+}
+
 int bi_look_go_on(const struct cli *cli)
 {
     if (bi_interrupted())

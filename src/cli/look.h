@@ -15,6 +15,9 @@ bool bi_look_topic(const struct cli *cli, const char *word);
  * code of the signal. */
 int bi_look_answered(const struct cli *cli, int code);
 
+/* The same for a call that named a job: one that is not there is named. */
+int bi_look_answered_id(const struct cli *cli, int code, uint64_t id);
+
 /* What is to be done after each piece of output: BI_EXIT_OK, or the exit code with which to end,
  * because of a signal, or because nobody reads any more. */
 int bi_look_go_on(const struct cli *cli);

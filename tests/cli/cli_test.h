@@ -26,6 +26,7 @@
 /* One of these in each file of tests, and in one of the two tables of main.c. */
 extern const struct theme arguments_theme;
 extern const struct theme change_theme;
+extern const struct theme completion_theme, frame_theme, hostile_theme, look_theme, usage_theme;
 extern const struct theme completion_theme, frame_theme, hostile_theme, move_theme, usage_theme;
 extern const struct theme completion_theme, frame_theme, hostile_theme, usage_theme;
 extern const struct theme completion_theme;

@@ -24,6 +24,7 @@
 static const struct theme *const everywhere[] = {
     &change_theme, &frame_theme, &lease_theme, &looking_theme, &put_theme,
     &frame_theme,
+    &look_theme,
     &work_stop_theme,
     &work_theme,
 };

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/* look.c - topics, stats, list, peek and job: what is there, shown without touching it. */
+#include "cli_test.h"
+
+#include <string.h>
+
+/* A plain beanstalkd has no lists, and says so: true. */
+static bool has_no_lists(void)
+{
+    if (!is_plain())
+        return false;
+    struct child *child = ends(1, "list", "email");
+    HAS(child->err, "plain beanstalkd");
+    SILENT(child->out);
+    return true;
+}
+
+static void bury(uint64_t id)
+{
+    bide *queue = inside();
+    bide_job job;
+    OK(bide_reserve_job(queue, id, &job));
+    OK(bide_bury(queue, job.id, job.token, BIDE_KEEP, NULL));
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
+static const char *id_text(uint64_t id)
+{
+    static char texts[8][24];
+    static int next;
+    char *text = texts[next++ % 8];
+    snprintf(text, sizeof(texts[0]), "%llu", (unsigned long long)id);
+    return text;
+}
+
+/* ---- topics ---- */
+
+static void topics_are_named_one_a_line(void)
+{
+    put_job("email", "1");
+    put_job("a+b/c;d.e$f_(g)", "2");
+    put_job("42", "3");
+    struct child *child = ends(0, "topics", "--names", "--sort", "name");
+    HAS(child->out, "42\na+b/c;d.e$f_(g)\n");
+    HAS(child->out, "email\n");
+    SILENT(child->err);
+    child = ends(0, "topics", "--names", "--sort", "name", "--reverse");
+    HAS(child->out, "a+b/c;d.e$f_(g)\n42\n");
+}
+
+static void the_table_of_topics_counts_every_state(void)
+{
+    put_job("email", "1");
+    put_job("email", "2");
+    bury(put_job("email", "3"));
+    struct child *child = ends(0, "topics");
+    HAS(child->out, "TOPIC");
+    const char *row = strstr(child->out.text, "\nemail ");
+    CHECK(row != NULL);
+    int ready = -1, delayed = -1, reserved = -1, buried = -1, done = -1, waiting = -1;
+    EQ(sscanf(row, " email %d %d %d %d %d %d", &ready, &delayed, &reserved, &buried, &done,
+              &waiting),
+       6);
+    EQ(ready, 2);
+    EQ(delayed, 0);
+    EQ(reserved, 0);
+    EQ(buried, 1);
+    EQ(done, 0);
+    EQ(waiting, 0);
+}
+
+static void topics_in_json_are_objects_with_all_figures(void)
+{
+    put_job("email", "1");
+    struct child *child = ends(0, "topics", "--json");
+    json_t *all = json_of(child->out), *each;
+    size_t index, found = 0;
+    json_array_foreach(all, index, each)
+    {
+        if (strcmp(text_in(each, "name"), "email") != 0)
+            continue;
+        found++;
+        EQ(number_in(json_object_get(each, "jobs"), "ready"), 1);
+        EQ(number_in(json_object_get(each, "total"), "puts"), place_kind == AT_FILE ? 0 : 1);
+        EQ(number_in(each, "waiting"), 0);
+        CHECK(json_is_false(json_object_get(each, "paused")));
+    }
+    EQ(found, 1);
+}
+
+static void topics_of_many_pages_are_all_there(void)
+{
+    char name[32];
+    bide *queue = inside();
+    for (int i = 0; i < 1200; i++) {
+        snprintf(name, sizeof(name), "topic-%d", i);
+        OK(bide_put(queue, name, "x", 1, NULL, NULL));
+    }
+    OK(bide_close(queue));
+    struct child *child = ends(0, "topics", "--names");
+    EQ(count_of(&child->out, "topic-"), 1200);
+    child = ends(0, "topics", "--sort", "ready");
+    EQ(count_of(&child->out, "topic-"), 1200);
+    EQ(count_of(&child->out, "TOPIC"), 1);
+}
+
+static void topics_are_sorted_by_what_is_wanted(void)
+{
+    put_job("one", "1");
+    for (int i = 0; i < 3; i++)
+        put_job("three", "3");
+    put_job("two", "2");
+    put_job("two", "2");
+    struct child *child = ends(0, "topics", "--names", "--sort", "ready");
+    HAS(child->out, "three\ntwo\none\n");
+    child = ends(0, "topics", "--names", "--sort", "ready", "--reverse");
+    HAS(child->out, "one\ntwo\nthree\n");
+    child = ends(2, "topics", "--sort", "redy");
+    HAS(child->err, "did you mean ready?");
+}
+
+static void on_a_terminal_topics_are_in_order_and_coloured(void)
+{
+    put_job("zebra", "1");
+    bury(put_job("ant", "2"));
+    set_env("TERM", "xterm");
+    struct child *child = begin_on_terminal(80, 24, "topics", NULL);
+    await_end(child, 0);
+    const char *ant = strstr(child->out.text, "\nant "),
+               *zebra = strstr(child->out.text, "\nzebra ");
+    CHECK(ant != NULL && zebra != NULL && ant < zebra);
+    HAS(child->out, "\x1b[31m1\x1b[0m");
+}
+
+/* ---- stats ---- */
+
+static void stats_show_the_queue_or_one_topic(void)
+{
+    put_job("email", "1");
+    put_job("other", "2");
+    struct child *child = ends(0, "stats");
+    HAS(child->out, "ready            2\n");
+    HAS(child->out, "draining         no\n");
+    child = ends(0, "stats", "email");
+    HAS(child->out, "topic            email\n");
+    HAS(child->out, "ready            1\n");
+    HAS(child->out, "paused           -\n");
+    json_t *stats = json_at(ends(0, "stats", "--json")->out, 0);
+    EQ(number_in(json_object_get(stats, "jobs"), "ready"), 2);
+    stats = json_at(ends(0, "stats", "email", "--json")->out, 0);
+    TEXT(text_in(stats, "name"), strlen(text_in(stats, "name")), "email");
+}
+
+static void stats_of_a_topic_that_is_not_there_are_not_found(void)
+{
+    struct child *child = ends(3, "stats", "nothing");
+    SILENT(child->out);
+    HAS(child->err, "nothing");
+}
+
+/* ---- list ---- */
+
+static void a_list_has_every_job_in_one_line(void)
+{
+    if (has_no_lists())
+        return;
+    put_job("email", "first");
+    put_job("email", "two\nlines\tand \x1b[31mred");
+    put_job("other", "second");
+    struct child *child = ends(0, "list");
+    EQ(LINES(child->out), 4);
+    HAS(child->out, "two\\nlines\\tand \\x1b[31mred\n");
+    child = ends(0, "list", "email");
+    EQ(LINES(child->out), 3);
+    LACKS(child->out, "second");
+    SILENT(child->err);
+}
+
+static void what_no_list_finds_is_no_failure(void)
+{
+    if (has_no_lists())
+        return;
+    struct child *child = ends(0, "list", "nothing");
+    EQ(LINES(child->out), 1);
+    SILENT(ends(0, "list", "nothing", "--json")->out);
+    SILENT(ends(0, "list", "nothing", "--ids")->out);
+}
+
+static void put_keyed(const char *topic, const char *body, const char *key)
+{
+    bide *queue = inside();
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.key = (bide_slice){key, strlen(key)};
+    OK(bide_put(queue, topic, body, strlen(body), &options, NULL));
+    OK(bide_close(queue));
+}
+
+static void a_list_is_filtered_by_state_age_key_and_text(void)
+{
+    if (has_no_lists())
+        return;
+    bury(put_job("email", "to ada"));
+    put_job("email", "to bob");
+    put_keyed("email", "to eve", "order 7");
+    EQ(LINES(ends(0, "list", "--ids")->out), 3);
+    EQ(LINES(ends(0, "list", "--ids", "--state", "buried")->out), 1);
+    EQ(LINES(ends(0, "list", "--ids", "--state", "done")->out), 0);
+    EQ(LINES(ends(0, "list", "--ids", "--text", "to b")->out), 1);
+    EQ(LINES(ends(0, "list", "--ids", "--key", "order 7")->out), 1);
+    EQ(LINES(ends(0, "list", "--ids", "--older-than", "1h")->out), 0);
+    EQ(LINES(ends(0, "list", "--ids", "--younger-than", "1h")->out), 3);
+    HAS(ends(2, "list", "--older-than", "2h", "--younger-than", "1h")->err, "no job is");
+    HAS(ends(2, "list", "--younger-than", "0")->err, "--younger-than");
+    HAS(ends(2, "list", "--state", "burried")->err, "is no state");
+}
+
+static void put_numbers(int count)
+{
+    bide *queue = inside();
+    char body[32];
+    for (int i = 0; i < count; i++) {
+        snprintf(body, sizeof(body), "number %d.", i);
+        OK(bide_put(queue, "numbers", body, strlen(body), NULL, NULL));
+    }
+    OK(bide_close(queue));
+}
+
+static void a_list_goes_on_at_its_cursor_until_every_job_came_once(void)
+{
+    if (has_no_lists())
+        return;
+    char cursor[100] = "", text[32];
+    bool seen[25] = {false};
+    put_numbers(25);
+    for (int pages = 0; pages == 0 || cursor[0] != 0; pages++) {
+        struct child *child = cursor[0] == 0 ? ends(0, "list", "numbers", "--json", "--limit", "10")
+                                             : ends(0, "list", "numbers", "--json", "--limit", "10",
+                                                    "--cursor", cursor);
+        for (int i = 0; i < 25; i++) {
+            snprintf(text, sizeof(text), "\"number %d.\"", i);
+            int times = count_of(&child->out, text);
+            CHECK(times == 0 || (times == 1 && !seen[i]));
+            seen[i] = seen[i] || times == 1;
+        }
+        json_t *all = json_of(child->out);
+        const json_t *last = json_array_get(all, json_array_size(all) - 1);
+        const char *next = json_string_value(json_object_get(last, "cursor"));
+        snprintf(cursor, sizeof(cursor), "%s", next == NULL ? "" : next);
+        CHECK(pages < 10);
+    }
+    for (int i = 0; i < 25; i++)
+        CHECK(seen[i]);
+    HAS(ends(2, "list", "--cursor", "nonsense")->err, "cursor");
+    HAS(ends(2, "list", "--cursor", "")->err, "cursor");
+}
+
+static void a_list_is_complete_in_a_pipe_and_short_on_a_terminal(void)
+{
+    if (has_no_lists())
+        return;
+    put_numbers(250);
+    struct child *child = ends(0, "list", "numbers");
+    EQ(count_of(&child->out, "number "), 250);
+    child = begin_on_terminal(80, 24, "list", "numbers", NULL);
+    await_end(child, 0);
+    EQ(count_of(&child->out, "number "), 100);
+    HAS(child->out, "--cursor");
+    child = begin_on_terminal(80, 24, "list", "numbers", "--limit", "0", NULL);
+    await_end(child, 0);
+    EQ(count_of(&child->out, "number "), 250);
+    LACKS(child->out, "--cursor");
+}
+
+static void a_list_on_a_terminal_is_as_wide_as_that(void)
+{
+    if (has_no_lists())
+        return;
+    char body[301];
+    memset(body, 'b', 300);
+    body[300] = 0;
+    put_job("email", body);
+    set_env("NO_COLOR", "1");
+    struct child *child = begin_on_terminal(80, 24, "list", NULL);
+    await_end(child, 0);
+    HAS(child->out, "bbb…\r\n");
+    LACKS(child->out, "\x1b");
+    HAS(ends(0, "list")->out, body);
+}
+
+/* ---- peek ---- */
+
+static void peek_writes_the_bytes_of_a_body(void)
+{
+    static const char bytes[] = "a\0b\xff\n\x1b[31m";
+    uint64_t id = 0;
+    bide *queue = inside();
+    OK(bide_put(queue, "bin", bytes, sizeof(bytes) - 1, NULL, &id));
+    OK(bide_close(queue));
+    struct child *child = ends(0, "peek", id_text(id));
+    EQ(child->out.size, sizeof(bytes) - 1);
+    CHECK(memcmp(child->out.text, bytes, sizeof(bytes) - 1) == 0);
+    child = ends(0, "peek", "bin");
+    EQ(child->out.size, sizeof(bytes) - 1);
+    json_t *job = json_at(ends(0, "peek", "bin", "--json")->out, 0);
+    EQ(number_in(job, "id"), (int64_t)id);
+    EQ(number_in(job, "body_size"), (int64_t)sizeof(bytes) - 1);
+    HAS(ends(0, "peek", "bin", "--json")->out, "\"body_base64\":\"YQBi/wobWzMxbQ==\"");
+    EQ(count_jobs("bin", BIDE_STATE_READY), 1);
+}
+
+static void peek_on_a_terminal_steers_nothing(void)
+{
+    put_job("email", "hello\x1b[31mred");
+    struct child *child = begin_on_terminal(80, 24, "peek", "email", NULL);
+    await_end(child, 0);
+    SAYS(child->out, "hello\\x1b[31mred\r\n");
+}
+
+static void peek_finds_the_first_of_a_state(void)
+{
+    put_job("email", "ready one");
+    bury(put_job("email", "buried one"));
+    SAYS(ends(0, "peek", "email")->out, "ready one");
+    SAYS(ends(0, "peek", "email", "--state", "buried")->out, "buried one");
+    SILENT(ends(3, "peek", "email", "--state", "delayed")->out);
+    SILENT(ends(3, "peek", "nothing")->out);
+}
+
+static void peek_finds_a_key_and_a_result(void)
+{
+    if (is_plain()) {
+        HAS(ends(1, "peek", "email", "--key", "k")->err, "plain beanstalkd");
+        return;
+    }
+    put_keyed("email", "to eve", "order 7");
+    SAYS(ends(0, "peek", "email", "--key", "order 7")->out, "to eve");
+    ends(3, "peek", "email", "--key", "order 8");
+    uint64_t id = put_job("sums", "1+1");
+    ends(5, "peek", id_text(id), "--result");
+    bide *queue = inside();
+    OK(bide_done(queue, id, 0, "2", 1, 3600000));
+    OK(bide_close(queue));
+    SAYS(ends(0, "peek", id_text(id), "--result")->out, "2");
+    SAYS(ends(0, "peek", id_text(id))->out, "1+1");
+}
+
+static void digits_are_an_id_unless_a_topic_must_be_meant(void)
+{
+    put_job("123456789", "of a topic of digits");
+    ends(3, "peek", "123456789");
+    SAYS(ends(0, "peek", "123456789", "--state", "ready")->out, "of a topic of digits");
+    ends(2, "peek", "0");
+    ends(2, "peek", "99999999999999999999");
+    ends(2, "peek", "no topic");
+    ends(2, "peek", "email", "--state", "ready", "--key", "k");
+}
+
+/* ---- job ---- */
+
+static void a_job_is_told_in_words_and_in_json(void)
+{
+    uint64_t id = put_job("email", "hello");
+    struct child *child = ends(0, "job", id_text(id));
+    HAS(child->out, "topic            email\n");
+    HAS(child->out, "state            ready\n");
+    HAS(child->out, "body             5 B\n");
+    HAS(child->out, " UTC, ");
+    json_t *job = json_at(ends(0, "job", id_text(id), "--json")->out, 0);
+    EQ(number_in(job, "id"), (int64_t)id);
+    TEXT(text_in(job, "state"), strlen(text_in(job, "state")), "ready");
+    EQ(number_in(job, "priority"), 1024);
+    CHECK(json_object_get(job, "body") == NULL);
+}
+
+static void a_delayed_job_says_when_it_is_due(void)
+{
+    bide *queue = inside();
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    uint64_t id = 0;
+    options.delay_ms = 10 * HOUR_MS;
+    OK(bide_put(queue, "email", "later", 5, &options, &id));
+    OK(bide_close(queue));
+    struct child *child = ends(0, "job", id_text(id));
+    HAS(child->out, "state            delayed, ready in 9h59m\n");
+    HAS(child->out, "\ndue ");
+    CHECK(number_in(json_at(ends(0, "job", id_text(id), "--json")->out, 0), "left_ms") <=
+          10 * HOUR_MS);
+}
+
+static void jobs_that_are_not_there_do_not_hide_the_others(void)
+{
+    uint64_t id = put_job("email", "hello");
+    struct child *child = ends(7, "job", "987654", id_text(id), "987655");
+    HAS(child->out, "topic            email\n");
+    HAS(child->err, "987654");
+    HAS(child->err, "987655");
+    ends(3, "job", "987654");
+    child = ends(2, "job", id_text(id), "x");
+    SILENT(child->out);
+}
+
+static void the_texts_of_a_job_break_no_line(void)
+{
+    uint64_t id = put_job("email", "hello");
+    if (is_plain()) { /* which keeps none */
+        bury(id);
+        LACKS(ends(0, "job", id_text(id))->out, "last error");
+        return;
+    }
+    bide *queue = inside();
+    OK(bide_bury(queue, id, 0, BIDE_KEEP, "two\nlines"));
+    OK(bide_close(queue));
+    HAS(ends(0, "job", id_text(id))->out, "last error       two\\nlines\n");
+}
+
+/* ---- readers that go away ---- */
+
+static void a_list_ends_when_nobody_reads_it(void)
+{
+    if (has_no_lists())
+        return;
+    put_numbers(3000);
+    struct child *child = begin("list", "numbers", "--json", NULL);
+    end_output(child);
+    await_end(child, 141);
+    SILENT(child->err);
+}
+
+static const struct test tests[] = {
+    TEST(topics_are_named_one_a_line),
+    TEST(the_table_of_topics_counts_every_state),
+    TEST(topics_in_json_are_objects_with_all_figures),
+    TEST(topics_of_many_pages_are_all_there),
+    TEST(topics_are_sorted_by_what_is_wanted),
+    TEST(on_a_terminal_topics_are_in_order_and_coloured),
+    TEST(stats_show_the_queue_or_one_topic),
+    TEST(stats_of_a_topic_that_is_not_there_are_not_found),
+    TEST(a_list_has_every_job_in_one_line),
+    TEST(what_no_list_finds_is_no_failure),
+    TEST(a_list_is_filtered_by_state_age_key_and_text),
+    TEST(a_list_goes_on_at_its_cursor_until_every_job_came_once),
+    TEST(a_list_is_complete_in_a_pipe_and_short_on_a_terminal),
+    TEST(a_list_on_a_terminal_is_as_wide_as_that),
+    TEST(peek_writes_the_bytes_of_a_body),
+    TEST(peek_on_a_terminal_steers_nothing),
+    TEST(peek_finds_the_first_of_a_state),
+    TEST(peek_finds_a_key_and_a_result),
+    TEST(digits_are_an_id_unless_a_topic_must_be_meant),
+    TEST(a_job_is_told_in_words_and_in_json),
+    TEST(a_delayed_job_says_when_it_is_due),
+    TEST(jobs_that_are_not_there_do_not_hide_the_others),
+    TEST(the_texts_of_a_job_break_no_line),
+    TEST(a_list_ends_when_nobody_reads_it),
+};
+
+const struct theme look_theme = {"look", tests, COUNT(tests)};
