@@ -11,7 +11,7 @@
 
 #define AT_ONCE  1000
 #define CAPACITY 100000
-#define LOOK_MS  2000 /* how soon it is noticed that nobody reads any more */
+#define LOOK_MS  1000 /* how soon it is noticed that nobody reads any more */
 
 static uint32_t kinds;
 static uint64_t most;

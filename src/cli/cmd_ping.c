@@ -49,9 +49,10 @@ static int ping(const struct cli *cli, struct pings *pings)
 
 static void sum_up(const struct cli *cli, const struct pings *pings)
 {
-    if (pings->count > 1 && !cli->json)
-        bi_cli_note(cli, "%llu answers: %.3f ms at least, %.3f on average, %.3f at most",
-                    (unsigned long long)pings->count, (double)pings->least_us / 1000,
+    if (times != 1 && pings->count > 0 && !cli->json)
+        bi_cli_note(cli, "%llu answer%s: %.3f ms at least, %.3f on average, %.3f at most",
+                    (unsigned long long)pings->count, pings->count == 1 ? "" : "s",
+                    (double)pings->least_us / 1000,
                     (double)pings->sum_us / (double)pings->count / 1000,
                     (double)pings->most_us / 1000);
 }

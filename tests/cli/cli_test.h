@@ -24,6 +24,8 @@
 #include <sys/types.h>
 
 /* One of these in each file of tests, and in one of the two tables of main.c. */
+    look_theme, usage_theme;
+extern const struct theme admin_theme, follow_theme, completion_theme, frame_theme, hostile_theme,
 extern const struct theme arguments_theme;
 extern const struct theme change_theme;
 extern const struct theme completion_theme, frame_theme, hostile_theme, look_theme, usage_theme;

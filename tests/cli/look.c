@@ -4,6 +4,13 @@
 
 #include <string.h>
 
+/* Run once, and exactly that is on its standard output. */
+#define PRINTS(run, wanted)         \
+    do {                            \
+        struct child *run_ = (run); \
+        SAYS(run_->out, (wanted));  \
+    } while (0)
+
 /* A plain beanstalkd has no lists, and says so: true. */
 static bool has_no_lists(void)
 {
@@ -32,6 +39,24 @@ static const char *id_text(uint64_t id)
     char *text = texts[next++ % 8];
     snprintf(text, sizeof(texts[0]), "%llu", (unsigned long long)id);
     return text;
+}
+
+/* Puts so many at once: into "NAME-0", "NAME-1", ... or all into one topic, with such bodies. */
+static void put_numbers(const char *name, int count, bool apart)
+{
+    static char texts[3000][32];
+    bide_put_item items[BIDE_BATCH_JOBS];
+    bide *queue = inside();
+    CHECK(count <= (int)COUNT(texts));
+    for (int i = 0; i < count; i++) {
+        bide_put_item *item = &items[i % BIDE_BATCH_JOBS];
+        snprintf(texts[i], sizeof(texts[i]), "%s-%d", name, i);
+        *item =
+            (bide_put_item){.topic = slice_of(apart ? texts[i] : name), .body = slice_of(texts[i])};
+        if ((i + 1) % BIDE_BATCH_JOBS == 0 || i + 1 == count)
+            OK(bide_put_many(queue, items, (size_t)(i % BIDE_BATCH_JOBS) + 1, NULL));
+    }
+    OK(bide_close(queue));
 }
 
 /* ---- topics ---- */
@@ -91,13 +116,7 @@ static void topics_in_json_are_objects_with_all_figures(void)
 
 static void topics_of_many_pages_are_all_there(void)
 {
-    char name[32];
-    bide *queue = inside();
-    for (int i = 0; i < 1200; i++) {
-        snprintf(name, sizeof(name), "topic-%d", i);
-        OK(bide_put(queue, name, "x", 1, NULL, NULL));
-    }
-    OK(bide_close(queue));
+    put_numbers("topic", 1200, true);
     struct child *child = ends(0, "topics", "--names");
     EQ(count_of(&child->out, "topic-"), 1200);
     child = ends(0, "topics", "--sort", "ready");
@@ -183,8 +202,8 @@ static void what_no_list_finds_is_no_failure(void)
         return;
     struct child *child = ends(0, "list", "nothing");
     EQ(LINES(child->out), 1);
-    SILENT(ends(0, "list", "nothing", "--json")->out);
-    SILENT(ends(0, "list", "nothing", "--ids")->out);
+    PRINTS(ends(0, "list", "nothing", "--json"), "");
+    PRINTS(ends(0, "list", "nothing", "--ids"), "");
 }
 
 static void put_keyed(const char *topic, const char *body, const char *key)
@@ -215,30 +234,19 @@ static void a_list_is_filtered_by_state_age_key_and_text(void)
     HAS(ends(2, "list", "--state", "burried")->err, "is no state");
 }
 
-static void put_numbers(int count)
-{
-    bide *queue = inside();
-    char body[32];
-    for (int i = 0; i < count; i++) {
-        snprintf(body, sizeof(body), "number %d.", i);
-        OK(bide_put(queue, "numbers", body, strlen(body), NULL, NULL));
-    }
-    OK(bide_close(queue));
-}
-
 static void a_list_goes_on_at_its_cursor_until_every_job_came_once(void)
 {
     if (has_no_lists())
         return;
     char cursor[100] = "", text[32];
     bool seen[25] = {false};
-    put_numbers(25);
+    put_numbers("numbers", 25, false);
     for (int pages = 0; pages == 0 || cursor[0] != 0; pages++) {
         struct child *child = cursor[0] == 0 ? ends(0, "list", "numbers", "--json", "--limit", "10")
                                              : ends(0, "list", "numbers", "--json", "--limit", "10",
                                                     "--cursor", cursor);
         for (int i = 0; i < 25; i++) {
-            snprintf(text, sizeof(text), "\"number %d.\"", i);
+            snprintf(text, sizeof(text), "\"numbers-%d\"", i);
             int times = count_of(&child->out, text);
             CHECK(times == 0 || (times == 1 && !seen[i]));
             seen[i] = seen[i] || times == 1;
@@ -259,16 +267,16 @@ static void a_list_is_complete_in_a_pipe_and_short_on_a_terminal(void)
 {
     if (has_no_lists())
         return;
-    put_numbers(250);
+    put_numbers("numbers", 250, false);
     struct child *child = ends(0, "list", "numbers");
-    EQ(count_of(&child->out, "number "), 250);
+    EQ(count_of(&child->out, "numbers-"), 250);
     child = begin_on_terminal(80, 24, "list", "numbers", NULL);
     await_end(child, 0);
-    EQ(count_of(&child->out, "number "), 100);
+    EQ(count_of(&child->out, "numbers-"), 100);
     HAS(child->out, "--cursor");
     child = begin_on_terminal(80, 24, "list", "numbers", "--limit", "0", NULL);
     await_end(child, 0);
-    EQ(count_of(&child->out, "number "), 250);
+    EQ(count_of(&child->out, "numbers-"), 250);
     LACKS(child->out, "--cursor");
 }
 
@@ -321,10 +329,10 @@ static void peek_finds_the_first_of_a_state(void)
 {
     put_job("email", "ready one");
     bury(put_job("email", "buried one"));
-    SAYS(ends(0, "peek", "email")->out, "ready one");
-    SAYS(ends(0, "peek", "email", "--state", "buried")->out, "buried one");
-    SILENT(ends(3, "peek", "email", "--state", "delayed")->out);
-    SILENT(ends(3, "peek", "nothing")->out);
+    PRINTS(ends(0, "peek", "email"), "ready one");
+    PRINTS(ends(0, "peek", "email", "--state", "buried"), "buried one");
+    PRINTS(ends(3, "peek", "email", "--state", "delayed"), "");
+    PRINTS(ends(3, "peek", "nothing"), "");
 }
 
 static void peek_finds_a_key_and_a_result(void)
@@ -334,22 +342,22 @@ static void peek_finds_a_key_and_a_result(void)
         return;
     }
     put_keyed("email", "to eve", "order 7");
-    SAYS(ends(0, "peek", "email", "--key", "order 7")->out, "to eve");
+    PRINTS(ends(0, "peek", "email", "--key", "order 7"), "to eve");
     ends(3, "peek", "email", "--key", "order 8");
     uint64_t id = put_job("sums", "1+1");
     ends(5, "peek", id_text(id), "--result");
     bide *queue = inside();
     OK(bide_done(queue, id, 0, "2", 1, 3600000));
     OK(bide_close(queue));
-    SAYS(ends(0, "peek", id_text(id), "--result")->out, "2");
-    SAYS(ends(0, "peek", id_text(id))->out, "1+1");
+    PRINTS(ends(0, "peek", id_text(id), "--result"), "2");
+    PRINTS(ends(0, "peek", id_text(id)), "1+1");
 }
 
 static void digits_are_an_id_unless_a_topic_must_be_meant(void)
 {
     put_job("123456789", "of a topic of digits");
     ends(3, "peek", "123456789");
-    SAYS(ends(0, "peek", "123456789", "--state", "ready")->out, "of a topic of digits");
+    PRINTS(ends(0, "peek", "123456789", "--state", "ready"), "of a topic of digits");
     ends(2, "peek", "0");
     ends(2, "peek", "99999999999999999999");
     ends(2, "peek", "no topic");
@@ -420,7 +428,7 @@ static void a_list_ends_when_nobody_reads_it(void)
 {
     if (has_no_lists())
         return;
-    put_numbers(3000);
+    put_numbers("numbers", 3000, false);
     struct child *child = begin("list", "numbers", "--json", NULL);
     end_output(child);
     await_end(child, 141);

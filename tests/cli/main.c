@@ -22,7 +22,9 @@
 /* clang-format off: one a line, so that two people can add one each */
 /* Run at every place, with a queue. */
 static const struct theme *const everywhere[] = {
+    &admin_theme,
     &change_theme, &frame_theme, &lease_theme, &looking_theme, &put_theme,
+    &follow_theme,
     &frame_theme,
     &look_theme,
     &work_stop_theme,
