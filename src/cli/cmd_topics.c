@@ -181,8 +181,8 @@ static int run(struct cli *cli)
 
 static const struct flag flags[] = {
     BI_FLAG_ON('n', "names", &names_only, "only the names, one a line"),
-    {'s', "sort", "WHAT", "by name, age, puts, ready, ...; the largest first", read_order,
-     &sort_by},
+    {'s', "sort", "name|age|puts|waiting|ready|delayed|reserved|buried|done",
+     "the order; the largest first", read_order, &sort_by},
     BI_FLAG_ON('r', "reverse", &reversed, "the other way round"),
     BI_FLAG_ON('w', "waiting", &waiting_only, "only those that somebody waits for"),
     BI_FLAGS_END,
@@ -193,11 +193,10 @@ const struct verb bi_verb_topics = {
     .group = BI_GROUP_LOOK,
     .usage = "",
     .summary = "all topics, with how many jobs they have in each state",
-    .details = "They are sorted by name, age, puts, waiting, ready, delayed, reserved, buried\n"
-               "or done. WAITING is how many workers wait for a job of the topic, OLDEST how\n"
-               "long the job that was ready first has been so, PAUSED for how long nobody gets\n"
-               "one. On a terminal, or with --sort, topics are in order; elsewhere they come\n"
-               "as the queue has them, at once, however many there are.\n"
+    .details = "WAITING is how many workers wait for a job of the topic, OLDEST how long the\n"
+               "job that was ready first has been so, PAUSED for how long nobody gets one. On\n"
+               "a terminal, or with --sort, topics are in order; elsewhere they come as the\n"
+               "queue has them, at once, however many there are.\n"
                "\n"
                "  bide topics --sort age              the one that is behind most first\n"
                "  bide topics --names | grep ^mail    names for a script\n"
