@@ -24,23 +24,25 @@
 #include <sys/types.h>
 
 /* One of these in each file of tests, and in one of the two tables of main.c. */
-    look_theme, usage_theme;
-extern const struct theme admin_theme, follow_theme, completion_theme, frame_theme, hostile_theme,
+extern const struct theme admin_theme;
 extern const struct theme arguments_theme;
 extern const struct theme change_theme;
-extern const struct theme completion_theme, frame_theme, hostile_theme, look_theme, usage_theme;
-extern const struct theme completion_theme, frame_theme, hostile_theme, move_theme, usage_theme;
-extern const struct theme completion_theme, frame_theme, hostile_theme, usage_theme;
 extern const struct theme completion_theme;
+extern const struct theme follow_theme;
 extern const struct theme frame_theme;
 extern const struct theme hostile_theme;
 extern const struct theme lease_theme;
+extern const struct theme look_theme;
 extern const struct theme looking_theme;
+extern const struct theme move_theme;
 extern const struct theme own_theme;
 extern const struct theme put_theme;
 extern const struct theme reach_theme;
 extern const struct theme usage_theme;
-extern const struct theme work_theme, work_hook_theme, work_stop_theme, work_usage_theme;
+extern const struct theme work_theme;
+extern const struct theme work_hook_theme;
+extern const struct theme work_stop_theme;
+extern const struct theme work_usage_theme;
 
 /* ---- the queue ---- */
 
@@ -149,7 +151,7 @@ void end_output(struct child *child);
 void await_text_at(struct where at, struct child *child, struct output *output, const char *text);
 
 /* Waits for the end, which must be with this code, or may be with any. */
-#define ANY_CODE (-2)
+#define ANY_CODE               (-2)
 #define await_end(child, code) await_end_at(HERE, (child), (code))
 void await_end_at(struct where at, struct child *child, int code);
 

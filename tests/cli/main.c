@@ -21,26 +21,35 @@
 
 /* clang-format off: one a line, so that two people can add one each */
 /* Run at every place, with a queue. */
+/* clang-format off */
 static const struct theme *const everywhere[] = {
     &admin_theme,
-    &change_theme, &frame_theme, &lease_theme, &looking_theme, &put_theme,
+    &change_theme,
     &follow_theme,
     &frame_theme,
+    &lease_theme,
     &look_theme,
-    &work_stop_theme,
+    &looking_theme,
+    &put_theme,
     &work_theme,
+    &work_stop_theme,
 };
+/* clang-format on */
 
 /* Run once. */
+/* clang-format off */
 static const struct theme *const once[] = {
-    &arguments_theme, &completion_theme, &hostile_theme, &own_theme, &reach_theme, &usage_theme,
+    &arguments_theme,
     &completion_theme,
     &hostile_theme,
     &move_theme,
+    &own_theme,
+    &reach_theme,
     &usage_theme,
     &work_hook_theme,
     &work_usage_theme,
 };
+/* clang-format on */
 /* clang-format on */
 
 static const char *const places[] = {
