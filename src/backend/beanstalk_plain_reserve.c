@@ -48,6 +48,7 @@ static void looked(struct plain *plain, struct talk *talk, size_t index, const s
     struct lease *lease = bi_lease_find(plain, job->id, job->token);
     if (!bi_reply_is(reply, "OK") || !bi_yaml_job(reply, job) || lease == NULL)
         return;
+    job->left_ms = job->ttr_ms; /* it has just begun; whole seconds, cut off, would be less */
     lease->priority = job->priority;
     lease->ttr = job->ttr_ms * 1000;
     lease->deadline = bi_clock_boot() + lease->ttr;

@@ -99,6 +99,7 @@ static void a_job_goes_in_and_out(void)
     TEXT(job.body, job.body_size, "hello");
     TEXT(job.topic, strlen(job.topic), "a");
     EQ(job.ttr_ms, 60000);
+    EQ(job.left_ms, 60000);
     EQ(job.priority, BIDE_DEFAULT_PRIORITY);
     EQ(job.reserves, 1);
     OK(bide_delete(queue, id, job.token));
