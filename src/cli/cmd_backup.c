@@ -24,13 +24,14 @@ static int check(struct cli *cli)
     return BI_EXIT_OK;
 }
 
-/* A server runs in another folder than we do. */
+/* A server runs in another folder than we do. False with errno. */
 static bool make_whole(char *path, size_t size, const char *word)
 {
     char folder[PATH_MAX] = "";
     if (word[0] != '/' && getcwd(folder, sizeof(folder)) == NULL)
         return false;
     int length = snprintf(path, size, "%s%s%s", folder, folder[0] == 0 ? "" : "/", word);
+    errno = ENAMETOOLONG;
     return length > 0 && (size_t)length < size;
 }
 
