@@ -133,6 +133,12 @@ static int add_job(void *user, uint64_t line, json_t *object, const bide_job *re
     return send_job(in, line, holder, &job);
 }
 
+static void hurry(void *user)
+{
+    struct importer *in = user;
+    bi_relay_hurry(in->relay);
+}
+
 /* ---- the end ---- */
 
 static int say_json(const struct importer *in)
@@ -216,7 +222,7 @@ static int look_over(struct cli *cli, int fd)
 
 static int import(struct cli *cli, int fd)
 {
-    static const struct import_reader reader = {"importing", add_job, add_pause};
+    static const struct import_reader reader = {"importing", add_job, add_pause, hurry};
     struct importer in = {.cli = cli, .deliver = {.lossy = lossy}};
     struct import_tally tally;
     in.deliver.plain = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) == 0;

@@ -143,6 +143,8 @@ static bool fill(struct reading *reading)
 {
     struct pollfd fds[] = {{.fd = reading->input.fd, .events = POLLIN},
                            {.fd = bi_interrupt_fd(), .events = POLLIN}};
+    if (reading->reader->idle != NULL && !bi_input_waits(&reading->input))
+        reading->reader->idle(reading->user);
     while (!bi_interrupted()) {
         if (poll(fds, 2, -1) > 0 && fds[0].revents != 0)
             return bi_input_fill(&reading->input);

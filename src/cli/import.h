@@ -19,6 +19,8 @@ struct import_reader {
     int (*job)(void *user, uint64_t line, json_t *object, const bide_job *job,
                struct record_room *room);
     int (*pause)(void *user, uint64_t line, const struct pause *pause);
+    /* Called before the next line is waited for. May be NULL. */
+    void (*idle)(void *user);
 };
 
 struct import_tally {

@@ -91,6 +91,11 @@ void bi_relay_send(struct relay *relay)
         submit(relay);
 }
 
+void bi_relay_hurry(struct relay *relay)
+{
+    submit(relay);
+}
+
 void bi_relay_free(struct relay *relay)
 {
     if (relay == NULL)

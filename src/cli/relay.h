@@ -42,7 +42,9 @@ void bi_relay_free(struct relay *relay);
 /* A zeroed piece for an op that will hold so many bytes. If there is no room, takes answers until
  * there is. */
 struct piece *bi_relay_piece(struct relay *relay, size_t bytes);
-/* Sends the piece that was got last. */
+/* Sends the piece that was got last; it may wait for others, to go with them. */
 void bi_relay_send(struct relay *relay);
+/* Lets nobody wait any longer: nothing more comes for the time being. */
+void bi_relay_hurry(struct relay *relay);
 
 #endif

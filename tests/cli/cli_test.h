@@ -38,6 +38,7 @@ extern const struct theme move_theme;
 extern const struct theme own_theme;
 extern const struct theme put_theme;
 extern const struct theme reach_theme;
+extern const struct theme transfer_theme;
 extern const struct theme usage_theme;
 extern const struct theme work_theme;
 extern const struct theme work_hook_theme;

@@ -31,6 +31,7 @@ static const struct theme *const everywhere[] = {
     &look_theme,
     &looking_theme,
     &put_theme,
+    &transfer_theme,
     &work_theme,
     &work_stop_theme,
 };
