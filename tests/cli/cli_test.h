@@ -34,6 +34,7 @@ extern const struct theme hostile_theme;
 extern const struct theme lease_theme;
 extern const struct theme look_theme;
 extern const struct theme looking_theme;
+extern const struct theme move_plain_theme;
 extern const struct theme move_theme;
 extern const struct theme own_theme;
 extern const struct theme put_theme;
@@ -72,6 +73,8 @@ pid_t server_pid(void);
 /* Another bided on "memory:" or a file, or "beanstalkd", on a socket "NAME.sock" in the folder of the
  * test: its URL. */
 const char *serve_another(const char *name, const char *bided_url);
+/* The process of one of these, by its URL. */
+pid_t another_pid(const char *url);
 
 /* What the next children get as --url instead; NULL: none. */
 void use_url(const char *url);

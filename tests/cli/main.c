@@ -43,6 +43,7 @@ static const struct theme *const once[] = {
     &arguments_theme,
     &completion_theme,
     &hostile_theme,
+    &move_plain_theme,
     &move_theme,
     &own_theme,
     &reach_theme,

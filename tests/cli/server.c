@@ -171,6 +171,14 @@ const char *serve_another(const char *name, const char *bided_url)
     return urls[server_count++];
 }
 
+pid_t another_pid(const char *url)
+{
+    for (size_t i = 1; i < server_count; i++)
+        if (strcmp(servers[i].socket, url + strlen("beanstalk://")) == 0)
+            return servers[i].pid;
+    FAIL("there is no server at %s", url);
+}
+
 /* ---- what is in it ---- */
 
 bide *inside_at(struct where at)

@@ -328,6 +328,43 @@ static void a_file_that_cannot_be_read_is_told(void)
     HAS(ends(1, "import", place())->err, "is a folder");
 }
 
+/* ---- move, where the server of the place is needed ---- */
+
+static uint64_t jobs_of(bide *queue)
+{
+    bide_stats stats = {.topics = 0};
+    if (bide_queue_stats(queue, &stats) != BIDE_OK)
+        return 0;
+    return stats.jobs.delayed + stats.jobs.ready + stats.jobs.buried + stats.jobs.done;
+}
+
+static void a_move_whose_server_dies_goes_on_with_the_next(void)
+{
+    if (place_kind != AT_SERVED_FILE)
+        return;
+    const char *from = strdup(other_file());
+    char to[300];
+    fill_mixed(from, 3000);
+    json_t *before = exported(from);
+    use_url(NULL);
+    for (int round = 0; round < 3; round++) {
+        snprintf(to, sizeof(to), "%s?connect_timeout=1s", queue_url());
+        bide *queue = inside();
+        uint64_t there = jobs_of(queue);
+        struct child *child = begin("move", from, to, NULL);
+        end_input(child);
+        while (jobs_of(queue) == there && !is_over(child))
+            nap_ms(1);
+        OK(bide_close(queue));
+        stop_server(SIGKILL);
+        await_end(child, ANY_CODE);
+        if (child->code != 0)
+            HAS(child->err, "run the same command again to go on");
+    }
+    HAS(ends(0, "move", from, queue_url())->err, "3,000 verified");
+    SAME(before, exported(queue_url()));
+}
+
 static const struct test tests[] = {
     TEST(an_export_has_a_line_for_each_job_in_order),
     TEST(an_empty_queue_is_exported),
@@ -351,6 +388,7 @@ static const struct test tests[] = {
     TEST(an_interrupted_import_says_how_to_go_on),
     TEST(results_whose_time_is_over_are_left_out),
     TEST(a_file_that_cannot_be_read_is_told),
+    TEST(a_move_whose_server_dies_goes_on_with_the_next),
 };
 
 const struct theme transfer_theme = {"transfer", tests, COUNT(tests)};

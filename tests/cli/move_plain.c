@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* move_plain.c - from a beanstalkd to bide, and back as far as that goes. */
+#include "mixed.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *beanstalkd(void)
+{
+    static int serial;
+    char name[32];
+    snprintf(name, sizeof(name), "bean%d", ++serial);
+    return serve_another(name, "beanstalkd");
+}
+
+static const char *new_file(void)
+{
+    static int serial;
+    char name[32];
+    snprintf(name, sizeof(name), "plain%d.db", ++serial);
+    return strdup(url_of(name, ""));
+}
+
+static uint64_t put_there(bide *queue, const char *topic, const char *text, uint32_t priority,
+                          int64_t delay_ms, int64_t ttr_ms)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    uint64_t id = 0;
+    options.priority = priority;
+    options.delay_ms = delay_ms;
+    options.ttr_ms = ttr_ms;
+    OK(bide_put(queue, topic, text, strlen(text), &options, &id));
+    return id;
+}
+
+static void bury_there(bide *queue, uint64_t id)
+{
+    bide_job job = {0};
+    OK(bide_reserve_job(queue, id, &job));
+    OK(bide_bury(queue, id, job.token, 77, NULL));
+    bide_job_clear(&job);
+}
+
+/* A queue as it would be after some time: ids that are gone, every state, jobs that do not differ. */
+static void fill_plain(const char *url)
+{
+    bide *queue = open_url(url);
+    for (int i = 0; i < 300; i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "job %d", i % 4 == 0 ? 0 : i);
+        uint64_t id = put_there(queue, i % 3 == 0 ? "a" : "b", text, (uint32_t)i % 7,
+                                i % 5 == 0 ? HOUR_MS + i * 1000 : 0, 60000 + i % 3 * 1000);
+        if (i % 10 == 3)
+            OK(bide_delete(queue, id, 0));
+        if (i % 10 == 7)
+            bury_there(queue, id);
+    }
+    OK(bide_pause(queue, "b", HOUR_MS));
+    OK(bide_close(queue));
+}
+
+static const char *const told[] = {"topic",    "state",    "priority", "body",   "ttr_ms",
+                                   "reserves", "timeouts", "releases", "buries", "kicks"};
+
+/* What a beanstalkd tells of its jobs, in the order of the ids; times to the second. */
+static void check_same(const json_t *a, const json_t *b)
+{
+    size_t i;
+    json_t *line;
+    EQ(json_array_size(a), json_array_size(b));
+    json_array_foreach(a, i, line)
+    {
+        json_t *other = json_array_get(b, i);
+        if (json_object_get(line, "kind") != NULL)
+            continue;
+        for (size_t k = 0; k < COUNT(told); k++)
+            CHECK(json_equal(json_object_get(line, told[k]), json_object_get(other, told[k])));
+        if (json_object_get(line, "run_at_ms") != NULL)
+            BETWEEN(number_in(line, "run_at_ms") - number_in(other, "run_at_ms"), -2500, 2500);
+        BETWEEN(number_in(line, "created_ms") - number_in(other, "created_ms"), -2500, 2500);
+    }
+}
+
+static void a_beanstalkd_is_moved_with_all_that_it_tells(void)
+{
+    const char *from = beanstalkd(), *to = new_file();
+    fill_plain(from);
+    json_t *before = exported(from);
+    EQ(jobs_in(before), 270);
+    HAS(ends(0, "move", from, to)->err, "jobs: 270 copied, 270 verified\n");
+    check_same(before, exported(to));
+    HAS(ends(0, "move", from, to)->err, "jobs: 0 copied, 270 there already, 270 verified\n");
+    check_same(before, exported(from));
+}
+
+static void a_delay_does_not_end_early_after_a_move(void)
+{
+    const char *from = beanstalkd(), *to = new_file();
+    bide *queue = open_url(from);
+    int64_t begin_ms = wall_ms();
+    put_there(queue, "a", "later", 0, 100000, 60000);
+    nap_ms(700);
+    OK(bide_close(queue));
+    ends(0, "move", from, to);
+    json_t *lines = exported(to);
+    CHECK(number_in(json_array_get(lines, 1), "run_at_ms") >= begin_ms + 100000);
+}
+
+static void a_beanstalkd_is_emptied(void)
+{
+    const char *from = beanstalkd(), *to = new_file();
+    fill_plain(from);
+    HAS(ends(0, "move", "--remove", from, to)->err, "270 removed");
+    EQ(jobs_in(exported(from)), 0);
+    EQ(jobs_in(exported(to)), 270);
+}
+
+static void a_beanstalkd_that_takes_no_jobs_is_moved(void)
+{
+    const char *from = beanstalkd(), *to = new_file();
+    fill_plain(from);
+    kill(another_pid(from), SIGUSR1);
+    bide *queue = open_url(from);
+    bide_stats stats = {0};
+    do
+        OK(bide_queue_stats(queue, &stats));
+    while (!stats.draining);
+    OK(bide_close(queue));
+    HAS(ends(0, "move", from, to)->err, "jobs: 270 copied, 270 verified\n");
+    HAS(ends(0, "move", from, to)->err, "jobs: 0 copied, 270 there already, 270 verified\n");
+}
+
+static void a_move_from_a_beanstalkd_that_is_killed_goes_on(void)
+{
+    const char *from = beanstalkd(), *to = serve_another("target", "memory:");
+    bide *queue = open_url(from), *target = open_url(to);
+    for (int i = 0; i < 5000; i++)
+        put_there(queue, "a", i % 2 == 0 ? "even" : "odd", 0, 0, 60000);
+    bide_stats stats = {0};
+    for (int round = 0; round < 8; round++) {
+        uint64_t before = stats.jobs.ready;
+        struct child *child = begin("move", from, to, NULL);
+        end_input(child);
+        do {
+            nap_ms(1);
+            OK(bide_queue_stats(target, &stats));
+        } while (stats.jobs.ready == before && !is_over(child));
+        kill(child->pid, SIGKILL);
+        await_end(child, ANY_CODE);
+    }
+    ends(0, "move", from, to);
+    OK(bide_queue_stats(target, &stats));
+    EQ(stats.jobs.ready, 5000);
+    OK(bide_close(queue));
+    OK(bide_close(target));
+}
+
+static void to_a_beanstalkd_goes_what_a_put_can_say(void)
+{
+    const char *from = new_file(), *to = beanstalkd();
+    bide *queue = open_url(from);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    put_there(queue, "a", "ready", 5, 0, 60000);
+    put_there(queue, "a", "ready", 5, 0, 60000);
+    put_there(queue, "a", "delayed", 6, HOUR_MS, 61000);
+    bury_there(queue, put_there(queue, "a", "buried", 7, 0, 60000));
+    options.key = slice_of("k");
+    OK(bide_put(queue, "a", "keyed", 5, &options, NULL));
+    OK(bide_close(queue));
+    struct child *child = ends(7, "move", from, to);
+    HAS(child->err, "counters and ages begin anew there");
+    HAS(child->err, "job 4: it is buried, and a beanstalkd takes ready and delayed jobs only");
+    HAS(child->err, "job 5: a beanstalkd has no place for its key; say --lossy to do without");
+    HAS(child->err, "3 copied, 2 refused, 3 verified");
+    HAS(ends(7, "move", "--lossy", from, to)->err, "1 copied, 3 there already, 1 refused");
+    HAS(ends(7, "move", "--lossy", from, to)->err, "0 copied, 4 there already, 1 refused");
+    json_t *lines = exported(to);
+    EQ(jobs_in(lines), 4);
+    TEXT(text_in(json_array_get(lines, 3), "state"), 7, "delayed");
+    EQ(number_in(json_array_get(lines, 3), "ttr_ms"), 61000);
+    EQ(number_in(json_array_get(lines, 3), "priority"), 6);
+}
+
+static void a_beanstalkd_is_not_moved_to_itself(void)
+{
+    char url[300];
+    const char *from = beanstalkd();
+    snprintf(url, sizeof(url), "beanstalk:///%s", from + strlen("beanstalk://"));
+    HAS(ends(2, "move", from, url)->err, "are the same queue");
+    bide *queue = open_url(from);
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_topic_stats topics[10];
+    size_t count = 0;
+    OK(bide_topics(queue, cursor, topics, 10, &count));
+    EQ(count, 1);
+    OK(bide_close(queue));
+}
+
+static const struct test tests[] = {
+    TEST(a_beanstalkd_is_moved_with_all_that_it_tells),
+    TEST(a_delay_does_not_end_early_after_a_move),
+    TEST(a_beanstalkd_is_emptied),
+    TEST(a_beanstalkd_that_takes_no_jobs_is_moved),
+    TEST(a_move_from_a_beanstalkd_that_is_killed_goes_on),
+    TEST(to_a_beanstalkd_goes_what_a_put_can_say),
+    TEST(a_beanstalkd_is_not_moved_to_itself),
+};
+
+const struct theme move_plain_theme = {"move_plain", tests, COUNT(tests)};
