@@ -27,7 +27,8 @@ static void take(struct top_model *model, int64_t at_us, bide_stats stats,
                  const bide_topic_stats *topics, size_t count)
 {
     bide_topic_stats copy[3];
-    memcpy(copy, topics, count * sizeof(*topics));
+    for (size_t i = 0; i < count; i++)
+        copy[i] = topics[i];
     assert_true(bi_top_model_take(model, &stats, copy, count, at_us));
 }
 
