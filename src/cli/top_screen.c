@@ -18,6 +18,61 @@ static SCREEN *terminal;
 static attr_t looks[LOOKS];
 static int cursor_row, cursor_column;
 
+/* ---- keys ---- */
+
+/* What terminals send although TERM says something else: over ssh, in tmux and in screen the two
+ * often differ, and an unknown End would be an Esc and some letters. */
+static void define_keys(void)
+{
+    static const struct {
+        const char *sent;
+        int key;
+    } table[] = {
+        {"\033[A", KEY_UP},     {"\033OA", KEY_UP},     {"\033[B", KEY_DOWN},
+        {"\033OB", KEY_DOWN},   {"\033[C", KEY_RIGHT},  {"\033OC", KEY_RIGHT},
+        {"\033[D", KEY_LEFT},   {"\033OD", KEY_LEFT},   {"\033[H", KEY_HOME},
+        {"\033OH", KEY_HOME},   {"\033[1~", KEY_HOME},  {"\033[7~", KEY_HOME},
+        {"\033[F", KEY_END},    {"\033OF", KEY_END},    {"\033[4~", KEY_END},
+        {"\033[8~", KEY_END},   {"\033[Z", KEY_BTAB},   {"\033OM", KEY_ENTER},
+        {"\033[5~", KEY_PPAGE}, {"\033[6~", KEY_NPAGE},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (key_defined(table[i].sent) == 0)
+            define_key(table[i].sent, table[i].key);
+}
+
+static void look_at_size(struct screen *screen)
+{
+    screen->rows = LINES;
+    screen->columns = COLS;
+}
+
+int bi_screen_key(struct screen *screen)
+{
+    static const struct {
+        int from, to;
+    } table[] = {
+        {ERR, TOP_KEY_NONE},         {KEY_UP, TOP_KEY_UP},
+        {KEY_DOWN, TOP_KEY_DOWN},    {KEY_PPAGE, TOP_KEY_PAGE_UP},
+        {KEY_HOME, TOP_KEY_HOME},    {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
+        {KEY_END, TOP_KEY_END},      {KEY_LEFT, TOP_KEY_LEFT},
+        {KEY_RIGHT, TOP_KEY_RIGHT},  {KEY_BTAB, TOP_KEY_BACK_TAB},
+        {KEY_ENTER, TOP_KEY_ENTER},  {KEY_BACKSPACE, TOP_KEY_BACKSPACE},
+        {'\r', TOP_KEY_ENTER},       {'\n', TOP_KEY_ENTER},
+        {'\t', TOP_KEY_TAB},         {'\b', TOP_KEY_BACKSPACE},
+        {0x7f, TOP_KEY_BACKSPACE},   {KEY_FIND, TOP_KEY_HOME},
+        {KEY_SELECT, TOP_KEY_END},   {KEY_A1, TOP_KEY_HOME},
+        {KEY_A3, TOP_KEY_PAGE_UP},   {KEY_C1, TOP_KEY_END},
+        {KEY_C3, TOP_KEY_PAGE_DOWN}, {KEY_RESIZE, TOP_KEY_RESIZE},
+    };
+    int key = getch();
+    look_at_size(screen);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].from == key)
+            return table[i].to;
+    return key > 0 && key < 0x100 ? key : TOP_KEY_OTHER;
+}
+
 /* ---- begin and end ---- */
 
 static bool wants_colors(const struct cli *cli)
@@ -40,12 +95,6 @@ static void choose_looks(const struct cli *cli)
         if (paints && colors[i] != 0 && init_pair((short)i, colors[i], ground) == OK)
             looks[i] |= COLOR_PAIR(i);
     }
-}
-
-static void look_at_size(struct screen *screen)
-{
-    screen->rows = LINES;
-    screen->columns = COLS;
 }
 
 /* Whoever names a locale that is not of UTF-8 means it. */
@@ -89,6 +138,7 @@ int bi_screen_begin(struct screen *screen, const struct cli *cli)
     nonl();
     nodelay(stdscr, TRUE);
     keypad(stdscr, TRUE);
+    define_keys();
     choose_looks(cli);
     screen->utf8 = shows_utf8();
     look_at_size(screen);
@@ -103,34 +153,6 @@ void bi_screen_end(void)
     endwin();
     delscreen(terminal);
     terminal = NULL;
-}
-
-/* ---- keys ---- */
-
-int bi_screen_key(struct screen *screen)
-{
-    static const struct {
-        int from, to;
-    } table[] = {
-        {ERR, TOP_KEY_NONE},         {KEY_UP, TOP_KEY_UP},
-        {KEY_DOWN, TOP_KEY_DOWN},    {KEY_PPAGE, TOP_KEY_PAGE_UP},
-        {KEY_HOME, TOP_KEY_HOME},    {KEY_NPAGE, TOP_KEY_PAGE_DOWN},
-        {KEY_END, TOP_KEY_END},      {KEY_LEFT, TOP_KEY_LEFT},
-        {KEY_RIGHT, TOP_KEY_RIGHT},  {KEY_BTAB, TOP_KEY_BACK_TAB},
-        {KEY_ENTER, TOP_KEY_ENTER},  {KEY_BACKSPACE, TOP_KEY_BACKSPACE},
-        {'\r', TOP_KEY_ENTER},       {'\n', TOP_KEY_ENTER},
-        {'\t', TOP_KEY_TAB},         {'\b', TOP_KEY_BACKSPACE},
-        {0x7f, TOP_KEY_BACKSPACE},   {KEY_FIND, TOP_KEY_HOME},
-        {KEY_SELECT, TOP_KEY_END},   {KEY_A1, TOP_KEY_HOME},
-        {KEY_A3, TOP_KEY_PAGE_UP},   {KEY_C1, TOP_KEY_END},
-        {KEY_C3, TOP_KEY_PAGE_DOWN}, {KEY_RESIZE, TOP_KEY_RESIZE},
-    };
-    int key = getch();
-    look_at_size(screen);
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (table[i].from == key)
-            return table[i].to;
-    return key > 0 && key < 0x100 ? key : TOP_KEY_OTHER;
 }
 
 /* ---- drawing ---- */
