@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* top.c - bide top on every kind of queue: what it shows, and what it changes. */
+#include "pane.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FLAGS "--interval 100ms"
+
+static void topics_jobs_and_bodies_are_shown(void)
+{
+    put_job("zip", "small");
+    put_job("mail", "first body");
+    put_job("mail", "second body");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("ready 3 ");
+    SHOWS("  mail  *  2  ");
+    SHOWS("  zip  *  1  ");
+    CHECK(pane_line("  mail ") < pane_line("  zip "));
+    if (place_kind == AT_FILE)
+        SHOWS("nobody else can use this queue");
+    pane_keys("Enter");
+    SHOWS("topic mail");
+    SHOWS("ready 2 ");
+    SHOWS("  1024 *first body");
+    if (is_plain())
+        SHOWS("a beanstalkd shows the first only");
+    else
+        SHOWS("  1024 *second body");
+    pane_keys("Enter");
+    SHOWS("body: 10 bytes");
+    SHOWS("first body");
+    SHOWS("state *ready");
+    SHOWS("ttr *1m");
+    pane_keys("q q");
+    SHOWS("bide top");
+    pane_quit();
+}
+
+static void a_job_is_deleted_after_yes_and_only_then(void)
+{
+    char line[100];
+    unsigned long long id = put_job("mail", "first");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail  *  1  ");
+    pane_keys("Enter");
+    SHOWS("first");
+    static const char *const refusals[] = {"n", "Enter", "Escape", "d"};
+    for (size_t i = 0; i < COUNT(refusals); i++) {
+        pane_keys("d");
+        SHOWS("Delete job * for good? y/N");
+        pane_keys(refusals[i]);
+        SHOWS("Nothing was done.");
+    }
+    pane_keys("d y");
+    snprintf(line, sizeof(line), "job %llu is deleted", id);
+    SHOWS(line);
+    HIDES("first");
+    SHOWS("none");
+    pane_keys("q");
+    SHOWS("bide top");
+    pane_quit();
+    EQ(count_jobs("mail", BIDE_STATE_READY), 0);
+}
+
+static void a_job_is_buried_and_made_ready_again(void)
+{
+    put_job("mail", "first");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail  *  1  ");
+    pane_keys("Enter");
+    SHOWS("first");
+    pane_keys("b");
+    SHOWS("Bury job * y/N");
+    pane_keys("y");
+    if (is_plain()) {
+        SHOWS("Failed: job *plain beanstalkd");
+    } else {
+        SHOWS("job * is buried");
+        SHOWS("ready 0 * buried 1 ");
+        pane_keys("Tab Tab Tab");
+        SHOWS("  1024 *first");
+        pane_keys("n");
+        SHOWS("Make job * ready now? y/N");
+        pane_keys("y");
+        SHOWS("job * is ready");
+        SHOWS("ready 1 * buried 0 ");
+    }
+    pane_keys("q");
+    SHOWS("bide top");
+    pane_quit();
+    EQ(count_jobs("mail", BIDE_STATE_READY), 1);
+}
+
+static void so_many_jobs_are_kicked_as_was_said(void)
+{
+    bide *queue = inside();
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.delay_ms = HOUR_MS;
+    for (int i = 0; i < 4; i++)
+        OK(bide_put(queue, "later", "x", 1, &options, NULL));
+    OK(bide_close(queue));
+    pane_begin(80, 24, FLAGS " --sort delayed");
+    SHOWS("  later  *  4  ");
+    pane_keys("K");
+    SHOWS("Kick how many jobs of later?");
+    pane_keys("Escape");
+    SHOWS("Nothing was done.");
+    pane_keys("K x 1 BSpace 2 Enter");
+    SHOWS("Make 2 buried (else delayed) jobs of later ready? y/N");
+    pane_keys("n");
+    SHOWS("Nothing was done.");
+    pane_keys("K 2 Enter y");
+    SHOWS("later: 2 jobs made ready");
+    SHOWS("ready 2 * delayed 2 ");
+    pane_keys("K 0 Enter");
+    SHOWS("Nothing was done.");
+    pane_keys("K Enter");
+    SHOWS("Make all buried (else delayed) jobs of later ready? y/N");
+    pane_keys("y");
+    SHOWS("later: 2 jobs made ready");
+    SHOWS("ready 4 * delayed 0 ");
+    pane_quit();
+    EQ(count_jobs("later", BIDE_STATE_READY), 4);
+}
+
+static void a_topic_is_paused_and_goes_on(void)
+{
+    put_job("mail", "first");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail  *  1  ");
+    pane_keys("P");
+    SHOWS("Pause mail until it is resumed? y/N");
+    pane_keys("n");
+    SHOWS("Nothing was done.");
+    pane_keys("P y");
+    SHOWS("mail is paused");
+    SHOWS("P mail  ");
+    pane_keys("Enter");
+    SHOWS("topic mail (paused)");
+    pane_keys("P");
+    SHOWS("Resume mail? y/N");
+    pane_keys("y");
+    SHOWS("mail goes on");
+    HIDES("(paused)");
+    pane_keys("q");
+    SHOWS("bide top");
+    HIDES("P mail ");
+    pane_quit();
+}
+
+static void a_state_is_purged_where_it_can_be(void)
+{
+    put_job("mail", "first");
+    put_job("mail", "second");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail  *  2  ");
+    pane_keys("X");
+    SHOWS("Look into the topic");
+    pane_keys("Enter");
+    SHOWS("first");
+    pane_keys("X");
+    SHOWS("Remove all ready jobs of mail for good? y/N");
+    pane_keys("n");
+    SHOWS("Nothing was done.");
+    pane_keys("X y");
+    SHOWS(is_plain() ? "Failed: * plain beanstalkd" : "mail: 2 jobs removed");
+    pane_keys("Tab X");
+    SHOWS("Reserved jobs belong to whoever works on them.");
+    pane_keys("q");
+    SHOWS("bide top");
+    pane_quit();
+    EQ(count_jobs("mail", BIDE_STATE_READY), is_plain() ? 2 : 0);
+}
+
+static const struct test tests[] = {
+    TEST(topics_jobs_and_bodies_are_shown),     TEST(a_job_is_deleted_after_yes_and_only_then),
+    TEST(a_job_is_buried_and_made_ready_again), TEST(so_many_jobs_are_kicked_as_was_said),
+    TEST(a_topic_is_paused_and_goes_on),        TEST(a_state_is_purged_where_it_can_be),
+};
+
+const struct theme top_theme = {"top", tests, COUNT(tests)};

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: MIT */
+/* top_keys.c - the keys of bide top that change nothing but the view, and what the views show. */
+#include "pane.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FLAGS "--interval 100ms"
+
+/* Topics q0, q1 ...; each has one job more than the one behind it. */
+static void put_topics(int count)
+{
+    bide *queue = inside();
+    for (int i = 0; i < count; i++) {
+        char topic[20];
+        snprintf(topic, sizeof(topic), "q%d", i);
+        for (int j = i; j < count; j++)
+            OK(bide_put(queue, topic, "x", 1, NULL, NULL));
+    }
+    OK(bide_close(queue));
+}
+
+static void topics_are_sorted_by_every_column(void)
+{
+    static const char *const heads[] = {"RESVD", "DELAY",  "BURIED", "DONE",  "IN/S",
+                                        "OUT/S", "OLDEST", "WAIT",   "TOPIC", "READY"};
+    char line[40];
+    server_choose(AT_MEMORY);
+    put_topics(3);
+    pane_begin(80, 24, FLAGS);
+    SHOWS("vREADY");
+    SHOWS("  q2  ");
+    CHECK(pane_line("  q0 ") < pane_line("  q2 "));
+    pane_keys("r");
+    SHOWS("Sorted by READY, reversed.");
+    SHOWS("^READY");
+    CHECK(pane_line("  q0 ") > pane_line("  q2 "));
+    pane_keys("r");
+    for (size_t i = 0; i < COUNT(heads); i++) {
+        pane_keys(i % 2 == 0 ? "s" : "'>'");
+        snprintf(line, sizeof(line), "Sorted by %s.", heads[i]);
+        SHOWS(line);
+        if (strcmp(heads[i], "TOPIC") == 0)
+            CHECK(pane_line("^TOPIC") >= 0 && pane_line("  default ") < pane_line("  q0 "));
+    }
+    pane_keys("'<'");
+    SHOWS("Sorted by TOPIC.");
+    pane_quit();
+}
+
+static void a_filter_works_while_it_is_typed(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    put_job("mail-slow", "x");
+    put_job("zip", "x");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  zip ");
+    pane_keys("/");
+    SHOWS("Show topics with:");
+    pane_keys("M a");
+    HIDES("  zip ");
+    SHOWS("  mail-slow ");
+    pane_keys("i l - Enter");
+    SHOWS("Only topics with \"Mail-\" are shown");
+    HIDES("  mail  ");
+    SHOWS("  mail-slow ");
+    pane_keys("/ BSpace BSpace BSpace BSpace BSpace x x");
+    SHOWS("No topic*s name has the text");
+    pane_keys("Escape");
+    SHOWS("  zip ");
+    SHOWS("  mail  ");
+    pane_quit();
+}
+
+static void the_cursor_moves_by_lines_pages_and_to_the_ends(void)
+{
+    static const struct {
+        const char *keys, *topic;
+    } steps[] = {
+        {"Down", "q1"},
+        {"j j", "q3"},
+        {"Up", "q2"},
+        {"k", "q1"},
+        {"End", "q39"},
+        {"Down", "q39"},
+        {"Home", "q0"},
+        {"Up", "q0"},
+        {"NPage", "q18"},
+        {"PPage", "q0"},
+        {"NPage NPage NPage NPage", "q39"},
+        {"PPage Down", "q22"},
+    };
+    char line[40];
+    server_choose(AT_MEMORY);
+    put_topics(40);
+    pane_begin(80, 24, FLAGS " --filter q");
+    SHOWS("  q0 ");
+    for (size_t i = 0; i < COUNT(steps); i++) {
+        pane_keys(steps[i].keys);
+        pane_keys("Enter");
+        snprintf(line, sizeof(line), "topic %s", steps[i].topic);
+        SHOWS(line);
+        CHECK(strncmp(pane_text(false), line, strlen(line)) == 0);
+        CHECK(pane_text(false)[strlen(line)] == '\n');
+        pane_keys("q");
+        SHOWS("bide top");
+    }
+    pane_quit();
+}
+
+static void the_help_is_shown_everywhere_and_goes_away(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "the body");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    pane_keys("?");
+    SHOWS("bide top: the keys");
+    SHOWS("K  kick");
+    HIDES("  mail ");
+    pane_keys("x");
+    SHOWS("  mail ");
+    pane_keys("Enter");
+    SHOWS("topic mail");
+    pane_keys("?");
+    SHOWS("bide top: the keys");
+    pane_keys("q");
+    SHOWS("the body");
+    pane_keys("Enter");
+    SHOWS("body: 8 bytes");
+    pane_keys("?");
+    SHOWS("bide top: the keys");
+    pane_keys("Escape");
+    SHOWS("body: 8 bytes");
+    pane_keys("Escape");
+    SHOWS("topic mail");
+    pane_keys("Escape");
+    SHOWS("bide top");
+    pane_quit();
+}
+
+static void what_is_frozen_stays_until_it_goes_on(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("ready 1 ");
+    pane_keys("Space");
+    SHOWS("FROZEN");
+    put_job("mail", "y");
+    pane_keys("r");
+    SHOWS("reversed");
+    CHECK(pane_line("ready 1 ") >= 0);
+    pane_keys("Space");
+    SHOWS("ready 2 ");
+    HIDES("FROZEN");
+    pane_quit();
+}
+
+static void the_time_between_samples_is_changed_by_keys(void)
+{
+    server_choose(AT_MEMORY);
+    pane_begin(80, 24, "");
+    SHOWS("every 1s");
+    pane_keys("-");
+    SHOWS("every 500ms");
+    pane_keys("- - -");
+    SHOWS("every 100ms");
+    pane_keys("+ + + + +");
+    SHOWS("every 5s");
+    SHOWS("Refreshed every 5.0 s.");
+    pane_keys("+ + + + +");
+    SHOWS("every 1m0s");
+    pane_keys("C-l t");
+    SHOWS("The trend is of what is finished a second.");
+    SHOWS("WAIT OUT/S");
+    pane_keys("t");
+    SHOWS("The trend is of the ready jobs.");
+    SHOWS("WAIT TREND");
+    pane_quit();
+}
+
+static void what_others_do_is_seen(void)
+{
+    bide_job job;
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail *  1 ");
+    put_job("new", "y");
+    SHOWS("  new *  1 ");
+    bide *queue = inside();
+    OK(bide_reserve(queue, "mail", 0, &job));
+    SHOWS("reserved 1 ");
+    SHOWS("  mail *  0 *  1 *  0 ");
+    OK(bide_delete(queue, job.id, job.token));
+    HIDES("  mail ");
+    bide_job_clear(&job);
+    OK(bide_pause(queue, "new", HOUR_MS));
+    SHOWS("P new ");
+    OK(bide_close(queue));
+    pane_quit();
+}
+
+/* One job in every state: the tabs show each. */
+static void jobs_are_listed_by_state(void)
+{
+    static const char *const bodies[] = {"is ready", "is reserved", "is delayed", "is buried",
+                                         "is done"};
+    uint64_t ids[COUNT(bodies)];
+    bide_job job;
+    server_choose(AT_MEMORY);
+    bide *queue = inside();
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    for (size_t i = 0; i < COUNT(bodies); i++) {
+        options.delay_ms = i == 2 ? HOUR_MS : 0;
+        OK(bide_put(queue, "mail", bodies[i], strlen(bodies[i]), &options, &ids[i]));
+    }
+    OK(bide_reserve_job(queue, ids[1], &job));
+    OK(bide_bury(queue, ids[3], 0, BIDE_KEEP, "it was bad"));
+    OK(bide_done(queue, ids[4], 0, "the result", 10, HOUR_MS));
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail  *  1 *  1 *  1 *  1 *  1 ");
+    pane_keys("Enter");
+    SHOWS("ready 1  reserved 1  delayed 1  buried 1  done 1");
+    for (size_t i = 0; i < COUNT(bodies); i++) {
+        SHOWS(bodies[i]);
+        pane_keys(i % 2 == 0 ? "Tab" : "Right");
+        HIDES(bodies[i]);
+    }
+    pane_keys("BTab");
+    SHOWS("is done");
+    pane_keys("Enter");
+    SHOWS("result: 10 bytes");
+    SHOWS("the result");
+    pane_keys("q Left Enter");
+    SHOWS("is buried");
+    pane_keys("Enter");
+    SHOWS("last error: 10 bytes");
+    SHOWS("it was bad");
+    pane_keys("q q");
+    SHOWS("bide top");
+    pane_quit();
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
+static void a_refusal_is_said(void)
+{
+    bide_job job;
+    server_choose(AT_MEMORY);
+    put_job("mail", "the body");
+    bide *queue = inside();
+    OK(bide_reserve(queue, "mail", 0, &job));
+    pane_begin(80, 24, FLAGS " --sort reserved");
+    SHOWS("  mail  *  0 *  1 ");
+    pane_keys("Enter");
+    SHOWS("the body");
+    pane_keys("d y");
+    SHOWS("Refused: job 1 *reserved");
+    pane_keys("b y");
+    SHOWS("Refused: job 1 *reserved");
+    pane_keys("Enter");
+    SHOWS("lease ends in ");
+    OK(bide_delete(queue, job.id, job.token));
+    SHOWS("job 1 is gone");
+    pane_keys("n y");
+    SHOWS("Refused: *1");
+    pane_keys("q q");
+    SHOWS("bide top");
+    pane_quit();
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
+static void a_long_body_is_scrolled_through(void)
+{
+    char body[3000] = "";
+    server_choose(AT_MEMORY);
+    for (int i = 0; i < 200; i++)
+        snprintf(body + strlen(body), 20, "line %d\n", i);
+    put_job("mail", body);
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    pane_keys("Enter");
+    SHOWS("line 0 line 1");
+    pane_keys("Enter");
+    SHOWS("lines 1-22 of ");
+    pane_keys("End");
+    SHOWS("line 199");
+    pane_keys("PPage");
+    HIDES("line 199");
+    SHOWS("line 177");
+    pane_keys("Home");
+    SHOWS("topic  *mail");
+    pane_keys("NPage Down");
+    SHOWS("lines 24-45 of ");
+    pane_keys("q q");
+    SHOWS("bide top");
+    pane_quit();
+}
+
+/* Bytes that would clear the screen, ring and rename the window are shown, not done. */
+static void bodies_that_steer_terminals_are_harmless(void)
+{
+    static const char steering[] = "start\x1b[2J\x1b]0;title\x07\rend",
+                      binary[] = "\x00\xff\x1b[2J";
+    server_choose(AT_MEMORY);
+    bide *queue = inside();
+    OK(bide_put(queue, "mail", steering, sizeof(steering) - 1, NULL, NULL));
+    OK(bide_put(queue, "mail", binary, sizeof(binary) - 1, NULL, NULL));
+    OK(bide_close(queue));
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    pane_keys("Enter");
+    SHOWS("start.*2J.*title. end");
+    pane_keys("Enter");
+    SHOWS("start\\\\x1b*2J\\\\x1b*0;title\\\\x07\\\\x0dend");
+    pane_keys("q Down Enter");
+    SHOWS("body: 6 bytes");
+    SHOWS("00000000  00 ff 1b 5b 32 4a");
+    pane_keys("q q");
+    SHOWS("bide top");
+    pane_quit();
+}
+
+static void a_long_list_is_loaded_as_it_is_scrolled(void)
+{
+    server_choose(AT_MEMORY);
+    bide *queue = inside();
+    for (int i = 0; i < 450; i++)
+        OK(bide_put(queue, "mail", "x", 1, NULL, NULL));
+    OK(bide_close(queue));
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail *  450 ");
+    pane_keys("Enter");
+    SHOWS("the first 200");
+    pane_keys("End");
+    SHOWS("the first 400");
+    pane_keys("End");
+    HIDES("the first ");
+    pane_keys("End");
+    SHOWS("  450  *1024 ");
+    pane_keys("q");
+    SHOWS("bide top");
+    pane_quit();
+}
+
+static void a_thousand_topics_are_sorted_and_found(void)
+{
+    server_choose(AT_MEMORY);
+    bide *queue = inside();
+    static bide_put_item items[1000];
+    static char names[1000][20];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(names[i], sizeof(names[i]), "topic-%04d", i);
+        items[i] = (bide_put_item){.topic = slice_of(names[i]), .body = {"x", 1}};
+    }
+    OK(bide_put_many(queue, items, 1000, NULL));
+    OK(bide_put(queue, "topic-0777", "y", 1, NULL, NULL));
+    OK(bide_close(queue));
+    pane_begin(80, 24, FLAGS);
+    SHOWS("ready 1,001 * topics 1,001");
+    SHOWS("  topic-0777 *  2 ");
+    EQ(pane_line("  topic-0777 "), 5);
+    pane_keys("End Up");
+    SHOWS("  topic-0999 ");
+    pane_keys("/ 0 5 0 Enter");
+    SHOWS("  topic-0050 ");
+    HIDES("  topic-0999 ");
+    pane_quit();
+}
+
+static const struct test tests[] = {
+    TEST(topics_are_sorted_by_every_column),
+    TEST(a_filter_works_while_it_is_typed),
+    TEST(the_cursor_moves_by_lines_pages_and_to_the_ends),
+    TEST(the_help_is_shown_everywhere_and_goes_away),
+    TEST(what_is_frozen_stays_until_it_goes_on),
+    TEST(the_time_between_samples_is_changed_by_keys),
+    TEST(what_others_do_is_seen),
+    TEST(jobs_are_listed_by_state),
+    TEST(a_refusal_is_said),
+    TEST(a_long_body_is_scrolled_through),
+    TEST(bodies_that_steer_terminals_are_harmless),
+    TEST(a_long_list_is_loaded_as_it_is_scrolled),
+    TEST(a_thousand_topics_are_sorted_and_found),
+};
+
+const struct theme top_keys_theme = {"top_keys", tests, COUNT(tests)};

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* top_term.c - bide top and its surroundings: terminals, windows, signals, servers that are away. */
+#include "pane.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FLAGS "--interval 100ms"
+
+/* ---- whether it starts ---- */
+
+static void what_is_no_terminal_is_refused_and_no_server_is_started(void)
+{
+    struct child *child = ends(2, "top");
+    SILENT(child->out);
+    HAS(child->err, "bide topics --json");
+    HAS(child->err, "bide stats --json");
+    child = begin_piped_on_terminal("top", NULL);
+    await_end(child, 2);
+    HAS(child->err, "this is a view for a terminal");
+    child = begin_on_terminal(80, 24, "top", "--json", NULL);
+    await_end(child, 2);
+    HAS(child->out, "this is a view for a terminal");
+    CHECK(!file_exists(place_of("run/bide/bided.sock")));
+}
+
+static void flags_that_make_no_sense_are_refused(void)
+{
+    static const char *const wrong[][2] = {
+        {"--interval", "1ms"},
+        {"--interval", "2h"},
+        {"--interval", "often"},
+        {"--sort", "nothing"},
+        {"--sort", "trend"},
+        {"--sort", ""},
+        {"--filter", "0123456789012345678901234567890123456789012345678901234567890123456789"},
+    };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        struct child *child = begin_on_terminal(80, 24, "top", wrong[i][0], wrong[i][1], NULL);
+        await_end(child, 2);
+        HAS(child->out, wrong[i][0]);
+    }
+    await_end(begin_on_terminal(80, 24, "top", "word", NULL), 2);
+}
+
+static void an_unknown_terminal_is_named(void)
+{
+    static const char *const names[] = {"dumb", "no-such-terminal"};
+    server_choose(AT_MEMORY);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        set_env("TERM", names[i]);
+        struct child *child = begin_on_terminal(200, 24, "top", NULL);
+        await_end(child, 1);
+        HAS(child->out, names[i]);
+        HAS(child->out, "bide topics");
+    }
+}
+
+/* ---- how it looks ---- */
+
+static void watch_on(const char *term)
+{
+    char assignment[60];
+    snprintf(assignment, sizeof(assignment), "TERM=%s", term);
+    server_choose(AT_MEMORY);
+    put_job("mail", "the body");
+    pane_set(assignment);
+    pane_begin(80, 24, FLAGS);
+    SHOWS("bide top");
+    SHOWS("  mail *  1 *█");
+    pane_keys("Down Up Enter");
+    SHOWS("the body");
+    pane_keys("Escape");
+    SHOWS("  mail *  1 ");
+    pane_quit();
+}
+
+static void it_works_on_xterm(void)
+{
+    watch_on("xterm");
+}
+static void it_works_on_screen(void)
+{
+    watch_on("screen");
+}
+static void it_works_on_tmux(void)
+{
+    watch_on("tmux-256color");
+}
+static void it_works_on_linux(void)
+{
+    watch_on("linux");
+}
+static void it_works_on_vt100(void)
+{
+    watch_on("vt100");
+}
+
+static void a_locale_without_utf8_gets_ascii(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "gr\xc3\xbc\xc3\x9f");
+    pane_set("LC_ALL=C");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail *  1 *##");
+    pane_keys("Enter");
+    SHOWS("gr[?][?]");
+    for (const char *at = pane_text(false); *at != 0; at++)
+        CHECK((*at & 0x80) == 0);
+    pane_keys("q");
+    SHOWS("bide top");
+    pane_quit();
+}
+
+/* A buried job is red; escape sequences of colours have a 3 first. */
+static void check_colors(const char *environment, const char *flags, bool wanted)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    bide *queue = inside();
+    OK(bide_bury(queue, 1, 0, BIDE_KEEP, NULL));
+    OK(bide_close(queue));
+    pane_set(environment);
+    pane_begin(80, 24, flags);
+    SHOWS("buried 1 ");
+    EQ(strstr(pane_text(true), "\x1b[31m") != NULL || strstr(pane_text(true), ";31m") != NULL,
+       wanted);
+    pane_quit();
+}
+
+static void there_are_colours(void)
+{
+    check_colors("", FLAGS, true);
+}
+static void there_are_none_with_no_color(void)
+{
+    check_colors("NO_COLOR=1", FLAGS, false);
+}
+static void there_are_none_with_color_never(void)
+{
+    check_colors("", FLAGS " --color never", false);
+}
+static void there_are_some_with_color_always(void)
+{
+    check_colors("NO_COLOR=1", FLAGS " --color always", true);
+}
+
+/* ---- windows ---- */
+
+static void windows_shrink_and_grow_while_it_runs(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "the body is so long that it has to be folded in a window that is small");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("WAIT TREND");
+    pane_resize(40, 10);
+    HIDES("TREND");
+    SHOWS("READY RESVD *BURIED");
+    SHOWS("  mail *  1 ");
+    pane_resize(39, 10);
+    SHOWS("too small: 40 x 10");
+    pane_resize(60, 9);
+    SHOWS("too small: 40 x 10");
+    pane_resize(12, 3);
+    SHOWS("too small*");
+    pane_resize(200, 60);
+    SHOWS("WAIT TREND");
+    SHOWS("  mail *  1 ");
+    pane_keys("Enter");
+    SHOWS("the body is so long that it has to be folded in a window that is small");
+    pane_resize(40, 10);
+    pane_keys("Enter End");
+    SHOWS("the body is so long that it has to be fo");
+    SHOWS("lded in a window that is small");
+    pane_resize(80, 40);
+    SHOWS("the body is so long that it has to be folded in a window that is small");
+    pane_keys("q q");
+    SHOWS("bide top");
+    pane_quit();
+}
+
+static void it_starts_in_a_window_that_is_too_small(void)
+{
+    server_choose(AT_MEMORY);
+    pane_begin(20, 5, FLAGS);
+    SHOWS("too small: 40 x 10");
+    pane_resize(80, 24);
+    SHOWS("bide top");
+    pane_quit();
+}
+
+/* ---- the end ---- */
+
+static void signals_end_it_and_leave_the_terminal_as_it_was(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    kill(pane_pid(), SIGTERM);
+    pane_ended(128 + SIGTERM);
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    kill(pane_pid(), SIGHUP);
+    pane_ended(128 + SIGHUP);
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    pane_keys("Enter");
+    SHOWS("  1024 *x");
+    pane_keys("d");
+    SHOWS("y/N");
+    pane_keys("C-c");
+    pane_ended(128 + SIGINT);
+    EQ(count_jobs("mail", BIDE_STATE_READY), 1);
+}
+
+static void the_screen_of_before_is_back(void)
+{
+    server_choose(AT_MEMORY);
+    pane_begin(80, 24, FLAGS);
+    SHOWS("bide top");
+    pane_keys("q");
+    SHOWS("ended with 0");
+    SHOWS("shell> ./watch");
+    CHECK(pane_line("bide top") < 0);
+    pane_ended(0);
+}
+
+static void it_is_stopped_and_goes_on(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    pane_keys("C-z");
+    SHOWS("Stopped");
+    HIDES("  mail ");
+    pane_type("clear; fg; echo ended with $?");
+    pane_keys("Enter");
+    SHOWS("  mail ");
+    put_job("zip", "y");
+    SHOWS("  zip ");
+    pane_quit();
+}
+
+/* Whoever has ended has no arguments any more, even if nobody has asked how. */
+static bool has_ended(pid_t pid)
+{
+    char path[40];
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    FILE *file = fopen(path, "r");
+    bool ended = file == NULL || fgetc(file) == EOF;
+    if (file != NULL)
+        fclose(file);
+    return ended;
+}
+
+/* The terminal's end sends several signals; one that comes while the sanitizer looks for leaks, at
+ * the exit, would stop it for ever. */
+static void it_ends_with_its_terminal(void)
+{
+    server_choose(AT_MEMORY);
+    pane_set("ASAN_OPTIONS=detect_leaks=0");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("bide top");
+    pid_t pid = pane_pid();
+    pane_close();
+    CHECK(!has_ended(getpid()));
+    UNTIL(has_ended(pid));
+}
+
+/* ---- servers that are away ---- */
+
+/* So long a call goes without a connection before it fails. */
+static void watch_patiently(const char *timeout)
+{
+    char flags[300];
+    snprintf(flags, sizeof(flags), "--url '%s?connect_timeout=%s' " FLAGS, queue_url(), timeout);
+    pane_begin(80, 24, flags);
+}
+
+static void a_server_that_goes_away_and_comes_back_is_told(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    watch_patiently("500ms");
+    SHOWS("  mail ");
+    stop_server(SIGTERM);
+    SHOWS("NO ANSWER for ");
+    pane_keys("s");
+    SHOWS("Sorted by RESVD.");
+    SHOWS("NO ANSWER for *: no connection to ");
+    put_job("zip", "y");
+    SHOWS("  zip ");
+    HIDES("NO ANSWER");
+    HIDES("  mail ");
+    pane_quit();
+}
+
+/* With a timeout of an hour, whoever waited for the server would be noticed. */
+static void a_silent_server_keeps_nobody_waiting(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    watch_patiently("1h");
+    SHOWS("  mail ");
+    kill(server_pid(), SIGSTOP);
+    SHOWS("NO ANSWER for ");
+    pane_keys("? x Enter Tab q r");
+    SHOWS("reversed");
+    pane_quit();
+    kill(server_pid(), SIGCONT);
+}
+
+static void a_change_that_was_asked_for_is_waited_for(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "the body");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    pane_keys("Enter");
+    SHOWS("the body");
+    kill(server_pid(), SIGSTOP);
+    pane_keys("d y");
+    SHOWS("job 1: asked; there is no answer yet");
+    pane_keys("b");
+    SHOWS("job 1: still waiting for the answer");
+    pane_keys("q q");
+    SHOWS("waiting for the answer about job 1");
+    kill(server_pid(), SIGCONT);
+    SHOWS("job 1 is deleted");
+    pane_ended(0);
+    EQ(count_jobs("mail", BIDE_STATE_READY), 0);
+}
+
+static const struct test tests[] = {
+    TEST(what_is_no_terminal_is_refused_and_no_server_is_started),
+    TEST(flags_that_make_no_sense_are_refused),
+    TEST(an_unknown_terminal_is_named),
+    TEST(it_works_on_xterm),
+    TEST(it_works_on_screen),
+    TEST(it_works_on_tmux),
+    TEST(it_works_on_linux),
+    TEST(it_works_on_vt100),
+    TEST(a_locale_without_utf8_gets_ascii),
+    TEST(there_are_colours),
+    TEST(there_are_none_with_no_color),
+    TEST(there_are_none_with_color_never),
+    TEST(there_are_some_with_color_always),
+    TEST(windows_shrink_and_grow_while_it_runs),
+    TEST(it_starts_in_a_window_that_is_too_small),
+    TEST(signals_end_it_and_leave_the_terminal_as_it_was),
+    TEST(the_screen_of_before_is_back),
+    TEST(it_is_stopped_and_goes_on),
+    TEST(it_ends_with_its_terminal),
+    TEST(a_server_that_goes_away_and_comes_back_is_told),
+    TEST(a_silent_server_keeps_nobody_waiting),
+    TEST(a_change_that_was_asked_for_is_waited_for),
+};
+
+const struct theme top_term_theme = {"top_term", tests, COUNT(tests)};
