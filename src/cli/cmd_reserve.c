@@ -6,7 +6,10 @@
 #include "cli/verb.h"
 #include "cli/when.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static int64_t timeout_ms;
 static uint64_t most = 1;
@@ -54,18 +57,47 @@ static int check(struct cli *cli)
 
 /* ---- printing ---- */
 
-static int print_job(const struct cli *cli, const bide_job *job, bool alone)
+static bool compose(const struct cli *cli, const bide_job *job, bool alone, FILE *to)
 {
     const char *body = job->body;
     bool ended = job->body_size > 0 && body[job->body_size - 1] == '\n';
     if (cli->json) {
-        int exit = bi_record_print(cli, bi_record_job(job));
-        return exit == BI_EXIT_OK ? bi_cli_flush(cli) : exit;
+        json_t *record = bi_record_job(job);
+        bool good = record != NULL && bi_record_write(to, record);
+        json_decref(record);
+        return good;
     }
-    bi_print_bytes(stdout, cli->out_terminal, job->body, job->body_size);
+    bi_print_bytes(to, cli->out_terminal, job->body, job->body_size);
     if (!alone || (cli->out_terminal && !ended))
-        putchar('\n');
-    return bi_cli_flush(cli);
+        fputc('\n', to);
+    return true;
+}
+
+static int write_out(const struct cli *cli, const char *text, size_t size)
+{
+    if (bi_interrupt_write(STDOUT_FILENO, text, size))
+        return BI_EXIT_OK;
+    if (bi_interrupted())
+        return bi_interrupt_exit();
+    if (errno == EPIPE)
+        return BI_EXIT_PIPE;
+    return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
+}
+
+/* Written past the buffer of standard output: whether it has arrived must be known, and a reader
+ * who does not read can be given up. */
+static int print_job(const struct cli *cli, const bide_job *job, bool alone)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *to = open_memstream(&text, &size);
+    bool good = to != NULL && compose(cli, job, alone, to);
+    if (to != NULL && fclose(to) != 0)
+        good = false;
+    int exit =
+        good ? write_out(cli, text, size) : bi_cli_failed(cli, BI_EXIT_FAILED, "out of memory");
+    free(text);
+    return exit;
 }
 
 /* The token is what the job can be answered with, so it is said with --quiet, too. */
@@ -100,8 +132,6 @@ static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool 
         exit = print_job(cli, &jobs[printed], alone);
         if (exit == BI_EXIT_OK)
             print_lease(cli, &jobs[printed++]);
-        else if (bi_interrupted())
-            exit = bi_interrupt_exit();
     }
     give_back(cli, jobs + printed, count - printed);
     for (size_t i = 0; i < count; i++)

@@ -131,3 +131,28 @@ ssize_t bi_interrupt_read(int fd, void *data, size_t size)
             return got;
     }
 }
+
+/* A pipe that is ready takes this much without waiting. */
+#define PIECE 4096
+
+bool bi_interrupt_write(int fd, const void *data, size_t size)
+{
+    const char *at = data, *end = at + size;
+    while (at < end) {
+        struct pollfd fds[] = {{.fd = fd, .events = POLLOUT}, {.fd = state.told, .events = POLLIN}};
+        int ready = poll(fds, 2, -1);
+        if (bi_interrupted()) {
+            errno = EINTR;
+            return false;
+        }
+        if (ready < 0 && errno != EINTR)
+            return false;
+        if (ready <= 0 || fds[0].revents == 0)
+            continue;
+        ssize_t wrote = write(fd, at, (size_t)(end - at) < PIECE ? (size_t)(end - at) : PIECE);
+        if (wrote < 0 && errno != EINTR && errno != EAGAIN)
+            return false;
+        at += wrote > 0 ? wrote : 0;
+    }
+    return true;
+}

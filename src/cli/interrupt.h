@@ -28,5 +28,8 @@ int bi_interrupt_exit(void);
 
 /* Reads, or waits for something to read, until interrupted: then -1 with errno EINTR. */
 ssize_t bi_interrupt_read(int fd, void *data, size_t size);
+/* Writes all of it, also to a pipe whose reader is slow, until interrupted. False with errno; then
+ * some of it may be written. */
+bool bi_interrupt_write(int fd, const void *data, size_t size);
 
 #endif

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More on their way do not make it faster; each may have BIDE_BATCH_BYTES of bodies, or one larger
- * body, in memory. */
-#define BATCHES 4
+/* More on their way do not make it faster; each may have BIDE_BATCH_BYTES of bodies in memory, or one
+ * larger body, which goes alone. */
+#define BATCHES      4
+#define FLYING_BYTES (BATCHES * BIDE_BATCH_BYTES)
 
 struct batch {
     bide_op op;
@@ -27,6 +28,7 @@ struct puts {
     void *user;
     bool stopped;
     size_t first, launched;
+    size_t bytes; /* of those that are launched */
     struct batch *batches[BATCHES];
     struct put_line *lines; /* arguments of the batch that gathers */
 };
@@ -123,6 +125,7 @@ static void tell(struct puts *puts)
         for (size_t i = 0; i < batch->count; i++)
             tell_item(puts, batch, i);
         drop_bodies(batch);
+        puts->bytes -= batch->bytes;
         batch->landed = false;
         batch->count = batch->bytes = 0;
         puts->first = (puts->first + 1) % BATCHES;
@@ -142,7 +145,7 @@ static void landed(bide_op *op)
 static void make_room(struct puts *puts)
 {
     tell(puts);
-    while (puts->launched == BATCHES - 1) {
+    while (puts->launched == BATCHES - 1 || puts->bytes > FLYING_BYTES) {
         bi_pipeline_wait(&puts->pipeline);
         tell(puts);
     }
@@ -160,6 +163,7 @@ void bi_puts_launch(struct puts *puts)
     op->user = batch;
     op->put_many = (bide_put_many_args){.items = batch->items, .count = batch->count};
     puts->launched++;
+    puts->bytes += batch->bytes;
     bi_pipeline_submit(&puts->pipeline, &op, 1);
     make_room(puts);
 }

@@ -153,6 +153,32 @@ static void a_reader_that_has_gone_leaves_the_job_ready(void)
     EQ(count_jobs("email", BIDE_STATE_RESERVED), 0);
 }
 
+/* A pipe whose reader is there, and never reads. */
+static void write_to_nobody(void)
+{
+    int ends_of_pipe[2];
+    if (pipe(ends_of_pipe) != 0 || dup2(ends_of_pipe[1], STDOUT_FILENO) != STDOUT_FILENO)
+        _exit(98);
+}
+
+static void a_reader_who_does_not_read_can_be_given_up(void)
+{
+    static char body[60001];
+    if (!passes_leases())
+        return;
+    memset(body, 'x', sizeof(body) - 1);
+    put_job("email", body);
+    put_job("email", body);
+    before_exec = write_to_nobody;
+    struct child *child = begin("reserve", "email", "--count", "2", NULL);
+    UNTIL(count_jobs("email", BIDE_STATE_RESERVED) == 2);
+    await_err(child, "job 1 token ");
+    interrupt(child, SIGTERM, 143);
+    HAS(child->err, "job 2 was given back\n");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    EQ(count_jobs("email", BIDE_STATE_RESERVED), 1);
+}
+
 static void an_interrupt_while_it_waits_takes_nothing(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -260,6 +286,7 @@ static const struct test tests[] = {
     TEST(a_given_job_is_taken_by_its_id),
     TEST(a_body_that_cannot_be_written_is_given_back),
     TEST(a_reader_that_has_gone_leaves_the_job_ready),
+    TEST(a_reader_who_does_not_read_can_be_given_up),
     TEST(an_interrupt_while_it_waits_takes_nothing),
     TEST(every_answer_by_token_does_what_it_says),
     TEST(a_wrong_token_is_refused_and_the_holder_keeps_the_job),
