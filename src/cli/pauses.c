@@ -24,8 +24,9 @@ int bi_pauses_each(const struct cli *cli, bide *queue, bi_pauses_take *take, voi
 {
     char cursor[BIDE_CURSOR_SIZE] = "";
     bide_topic_stats *page = calloc(PAGE, sizeof(*page));
-    int exit = page == NULL ? bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory")
-                            : BI_EXIT_OK;
+    int exit = BI_EXIT_OK;
+    if (page == NULL)
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory");
     while (exit == BI_EXIT_OK) {
         size_t count = 0;
         exit = bi_cli_answered(cli, bide_topics(queue, cursor, page, PAGE, &count));

@@ -105,9 +105,9 @@ static int list_topic(struct source *source, const char *topic, struct progress 
 {
     char cursor[BIDE_CURSOR_SIZE] = "";
     bide_job *jobs = calloc(PAGE, sizeof(*jobs));
-    int exit = jobs == NULL
-                   ? bi_cli_failed(source->cli, BI_EXIT_FAILED, "there is not enough memory")
-                   : BI_EXIT_OK;
+    int exit;
+    if (jobs == NULL)
+        return bi_cli_failed(source->cli, BI_EXIT_FAILED, "there is not enough memory");
     do {
         bide_op op = {.kind = BIDE_OP_LIST};
         op.list = (bide_list_args){
@@ -117,8 +117,7 @@ static int list_topic(struct source *source, const char *topic, struct progress 
             .jobs = jobs,
             .job_max = PAGE,
         };
-        if (exit == BI_EXIT_OK)
-            exit = bi_interrupted() ? bi_interrupt_exit() : take_page(source, &op, jobs);
+        exit = bi_interrupted() ? bi_interrupt_exit() : take_page(source, &op, jobs);
         bi_progress_set(progress, source->count);
     } while (exit == BI_EXIT_OK && cursor[0] != 0);
     free(jobs);

@@ -19,8 +19,6 @@
 #define PATIENCE_MS 30000 /* a file with very many jobs is served while it loads */
 #define STEP_MS     10
 
-extern char **environ;
-
 /* ---- where ---- */
 
 /* A folder that only this user can change: nobody else may have put a socket there. */
