@@ -16,6 +16,7 @@
 
 static char screen[200000];
 static const char *more_environment = "";
+static int terminal; /* its number: one that is being closed may still hold its socket */
 
 /* ---- tmux ---- */
 
@@ -25,8 +26,8 @@ static void tmux(const char *command)
     char *line = NULL;
     CHECK(asprintf(&line,
                    "env -i PATH=/usr/bin:/bin TERM=xterm LC_ALL=C.UTF-8 SHELL=/bin/sh "
-                   "HOME='%s' tmux -u -f /dev/null -S '%s/tmux.sock' %s 2>&1",
-                   place(), place(), command) > 0);
+                   "HOME='%s' tmux -u -f /dev/null -S '%s/tmux%d' %s 2>&1",
+                   place(), place(), terminal, command) > 0);
     FILE *output = popen(line, "r");
     CHECK(output != NULL);
     size_t size = fread(screen, 1, sizeof(screen) - 1, output);
@@ -75,6 +76,7 @@ void pane_begin(int columns, int rows, const char *flags)
     write_program(flags);
     /* tmux outlives a test that fails; the suite must not wait for it to close what it inherited. */
     CHECK(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0);
+    terminal++;
     tmux_say("new-session -d -x %d -y %d -c '%s' \"PS1='shell> ' exec sh -i\"", columns, rows,
              place());
     SHOWS("shell>");
