@@ -171,7 +171,9 @@ static void windows_shrink_and_grow_while_it_runs(void)
     pane_keys("Enter");
     SHOWS("the body is so long that it has to be folded in a window that is small");
     pane_resize(40, 10);
-    pane_keys("Enter End");
+    pane_keys("Enter");
+    SHOWS("lines 1-8 of ");
+    pane_keys("End");
     SHOWS("the body is so long that it has to be fo");
     SHOWS("lded in a window that is small");
     pane_resize(80, 40);
