@@ -43,7 +43,9 @@ void bi_ask_cancel(struct ask *ask);
 
 /* ---- samples ---- */
 
-#define BI_TOP_TOPICS 20000 /* of more than that, only so many are looked at */
+/* Of more topics than that, only so many are looked at. */
+#define BI_TOP_TOPICS      20000
+#define BI_TOP_TOPICS_TEXT "20,000"
 
 struct sampler {
     struct ask stats_ask, topics_ask;

@@ -101,9 +101,9 @@ static void draw_rest(struct top *top, int row)
     snprintf(took, sizeof(took), "%.1f ms", (double)top->sampler.took_us / 1000);
     item(&line, LOOK_PLAIN, "oldest ready", age);
     item(&line, LOOK_PLAIN, "memory", memory);
-    item(&line, LOOK_PLAIN, "sample", took);
     if (top->sampler.cut)
-        item(&line, LOOK_WARN, "only", "20,000 topics are looked at");
+        item(&line, LOOK_WARN, "topics", "the first " BI_TOP_TOPICS_TEXT);
+    item(&line, LOOK_PLAIN, "sample", took);
 }
 
 /* ---- what is wrong ---- */

@@ -347,28 +347,52 @@ static void a_long_list_is_loaded_as_it_is_scrolled(void)
     pane_quit();
 }
 
+/* One job each in so many topics: topic-00000, topic-00001 ... */
+static void put_in_many(bide *queue, int count)
+{
+    static bide_put_item items[BIDE_BATCH_JOBS];
+    static char names[BIDE_BATCH_JOBS][20];
+    for (int from = 0; from < count; from += BIDE_BATCH_JOBS) {
+        int part = count - from < BIDE_BATCH_JOBS ? count - from : BIDE_BATCH_JOBS;
+        for (int i = 0; i < part; i++) {
+            snprintf(names[i], sizeof(names[i]), "topic-%05d", from + i);
+            items[i] = (bide_put_item){.topic = slice_of(names[i]), .body = {"x", 1}};
+        }
+        OK(bide_put_many(queue, items, (size_t)part, NULL));
+    }
+}
+
 static void a_thousand_topics_are_sorted_and_found(void)
 {
     server_choose(AT_MEMORY);
     bide *queue = inside();
-    static bide_put_item items[1000];
-    static char names[1000][20];
-    for (int i = 0; i < 1000; i++) {
-        snprintf(names[i], sizeof(names[i]), "topic-%04d", i);
-        items[i] = (bide_put_item){.topic = slice_of(names[i]), .body = {"x", 1}};
-    }
-    OK(bide_put_many(queue, items, 1000, NULL));
-    OK(bide_put(queue, "topic-0777", "y", 1, NULL, NULL));
+    put_in_many(queue, 1000);
+    OK(bide_put(queue, "topic-00777", "y", 1, NULL, NULL));
     OK(bide_close(queue));
     pane_begin(80, 24, FLAGS);
     SHOWS("ready 1,001 * topics 1,001");
-    SHOWS("  topic-0777 *  2 ");
-    EQ(pane_line("  topic-0777 "), 5);
+    SHOWS("  topic-00777 *  2 ");
+    EQ(pane_line("  topic-00777 "), 5);
     pane_keys("End Up");
-    SHOWS("  topic-0999 ");
+    SHOWS("  topic-00999 ");
     pane_keys("/ 0 5 0 Enter");
-    SHOWS("  topic-0050 ");
-    HIDES("  topic-0999 ");
+    SHOWS("  topic-00050 ");
+    HIDES("  topic-00999 ");
+    pane_quit();
+}
+
+static void of_very_many_topics_the_first_are_looked_at_and_that_is_said(void)
+{
+    server_choose(AT_MEMORY);
+    bide *queue = inside();
+    put_in_many(queue, 20000); /* and one that is always there */
+    pane_begin(80, 24, FLAGS);
+    SHOWS("ready 20,000 * topics 20,001");
+    SHOWS("topics the first 20,000");
+    OK(bide_purge(queue, "topic-00000", BIDE_STATE_READY, NULL));
+    SHOWS("topics 20,000");
+    HIDES("topics the first 20,000");
+    OK(bide_close(queue));
     pane_quit();
 }
 
@@ -386,6 +410,7 @@ static const struct test tests[] = {
     TEST(bodies_that_steer_terminals_are_harmless),
     TEST(a_long_list_is_loaded_as_it_is_scrolled),
     TEST(a_thousand_topics_are_sorted_and_found),
+    TEST(of_very_many_topics_the_first_are_looked_at_and_that_is_said),
 };
 
 const struct theme top_keys_theme = {"top_keys", tests, COUNT(tests)};
