@@ -18,7 +18,7 @@
 struct flag_seen {
     char letter; /* 0: none */
     char name[40];
-    char takes[40]; /* "": no value */
+    char takes[160]; /* "": no value */
     bool has_help;
 };
 
@@ -47,7 +47,7 @@ static bool read_flag(struct flag_seen *flag, const char *line)
     }
     line += end;
     if (line[0] == ' ' && line[1] != ' ')
-        line += sscanf(line, line[1] == '\'' ? " %39[^\n]%n" : " %39s%n", flag->takes, &end) == 1
+        line += sscanf(line, line[1] == '\'' ? " %159[^\n]%n" : " %159s%n", flag->takes, &end) == 1
                     ? end
                     : 0;
     line += *line == '\n'; /* a long one has its help on the next line */
@@ -133,7 +133,7 @@ static void nothing_was_done(void)
 
 static void refuses_bad_values(const char *verb, const struct flag_seen *flag)
 {
-    char both[100], says[100];
+    char both[100], says[300];
     snprintf(both, sizeof(both), "--%s", flag->name);
     for (const char *const *bad = bad_values(verb, flag); *bad != NULL; bad++) {
         snprintf(says, sizeof(says), "--%s: \"%s\" ", flag->name, *bad);
@@ -155,13 +155,33 @@ static void refuses_bad_values(const char *verb, const struct flag_seen *flag)
 
 /* ---- tests ---- */
 
+/* Those of every verb are read in one way, and so tried with one. */
+static bool is_common(const struct flag_seen *flag)
+{
+    static const char *const names[] = {"url",      "json",  "quiet", "verbose",
+                                        "no-start", "color", "help",  "version"};
+    for (size_t i = 0; i < COUNT(names); i++)
+        if (strcmp(flag->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static void every_flag_refuses_what_is_no_value_of_its_kind(void)
 {
     read_verbs();
     for (size_t i = 0; i < verb_count; i++)
         for (size_t j = 0; j < verbs[i].flag_count; j++)
-            if (strcmp(verbs[i].flags[j].name, "url") != 0)
+            if (!is_common(&verbs[i].flags[j]))
                 refuses_bad_values(verbs[i].name, &verbs[i].flags[j]);
+    nothing_was_done();
+}
+
+static void every_flag_of_all_verbs_refuses_what_is_no_value(void)
+{
+    read_verbs();
+    for (size_t j = 0; j < verbs[0].flag_count; j++)
+        if (is_common(&verbs[0].flags[j]))
+            refuses_bad_values(verbs[0].name, &verbs[0].flags[j]);
     nothing_was_done();
 }
 
@@ -300,10 +320,12 @@ static void topics_that_are_none_are_told(void)
             SILENT(child->out);
             HAS(child->err, with_topic[i]);
         }
+    nothing_was_done();
 }
 
 static const struct test tests[] = {
     TEST(every_flag_refuses_what_is_no_value_of_its_kind),
+    TEST(every_flag_of_all_verbs_refuses_what_is_no_value),
     TEST(every_verb_refuses_flags_that_it_does_not_have),
     TEST(every_flag_is_explained_and_named_once),
     TEST(the_help_of_every_verb_is_80_columns_wide_and_has_examples),

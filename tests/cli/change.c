@@ -3,6 +3,7 @@
 #include "cli_test.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LACKING "the server is a plain beanstalkd, which "
@@ -120,6 +121,43 @@ static void a_failure_counts_and_buries_at_the_limit(void)
     TEXT(text_in(job, "last_error"), strlen(text_in(job, "last_error")), "second");
 }
 
+/* ---- leases ---- */
+
+static void a_lease_that_ends_at_once_is_refused_and_bide_work_named(void)
+{
+    static const char *const verbs[] = {"touch", "done", "delete", "release", "fail", "bury"};
+    put_job("email", "hello");
+    if (passes_leases()) {
+        HAS(ends(0, "reserve", "email")->err, "token");
+        return;
+    }
+    struct child *child = ends(5, "reserve", "email");
+    HAS(child->err, "\"bide work\"");
+    HAS(child->err, "\"bided\"");
+    SILENT(child->out);
+    for (size_t i = 0; i < COUNT(verbs); i++) {
+        child = ends(5, verbs[i], "1", "--token", "5");
+        HAS(child->err, "\"bide work\"");
+        HAS(child->err, "\"bided\"");
+        SILENT(child->out);
+    }
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+}
+
+static void where_nobody_else_can_work_there_is_nothing_to_wait_for(void)
+{
+    uint64_t id = put_job("email", "x");
+    char word[24];
+    snprintf(word, sizeof(word), "%llu", (unsigned long long)id);
+    if (passes_leases()) {
+        ends(4, "wait", word, "--timeout", "20ms");
+        return;
+    }
+    struct child *child = ends(is_plain() ? 1 : 5, "wait", word);
+    HAS(child->err, is_plain() ? "plain beanstalkd" : "\"bided\"");
+    SILENT(child->out);
+}
+
 /* ---- purge ---- */
 
 static void a_purge_without_anybody_to_ask_does_nothing(void)
@@ -134,9 +172,12 @@ static void a_purge_without_anybody_to_ask_does_nothing(void)
 static void a_purge_asks_on_a_terminal(void)
 {
     put_job("email", "x");
-    if (is_plain())
-        return; /* it cannot purge, whatever the answer */
     struct child *child = begin_on_terminal(80, 24, "purge", "email", NULL);
+    if (is_plain()) { /* it cannot purge, whatever the answer */
+        await_end(child, 1);
+        LACKS(child->out, "[y/N]");
+        return;
+    }
     await_out(child, "[y/N] ");
     press(child, "n\r");
     await_end(child, 2);
@@ -156,9 +197,12 @@ static void a_purge_asks_on_a_terminal(void)
 static void ctrl_c_at_the_question_does_nothing(void)
 {
     put_job("email", "x");
-    if (is_plain())
-        return; /* it cannot purge, whatever the answer */
     struct child *child = begin_on_terminal(80, 24, "purge", "email", NULL);
+    if (is_plain()) { /* it cannot purge, whatever the answer */
+        await_end(child, 1);
+        LACKS(child->out, "[y/N]");
+        return;
+    }
     await_out(child, "[y/N] ");
     press(child, "\x03");
     await_end(child, 256 + SIGINT);
@@ -226,6 +270,8 @@ static const struct test tests[] = {
     TEST(an_update_changes_what_it_names),
     TEST(a_cancel_deletes_what_nobody_works_on),
     TEST(a_failure_counts_and_buries_at_the_limit),
+    TEST(a_lease_that_ends_at_once_is_refused_and_bide_work_named),
+    TEST(where_nobody_else_can_work_there_is_nothing_to_wait_for),
     TEST(a_purge_without_anybody_to_ask_does_nothing),
     TEST(a_purge_asks_on_a_terminal),
     TEST(ctrl_c_at_the_question_does_nothing),

@@ -8,8 +8,9 @@
  *
  * Places     A theme that is named in `everywhere` (main.c) is run at every place that a queue can
  *            be at: a file, a bided in memory or on a file, a plain beanstalkd. `--url` with that
- *            queue then stands before the arguments of every child. A theme in `once` is run once,
- *            and its children get no --url but by use_url().
+ *            queue then stands before the arguments of every child. One in `served` is run where a
+ *            bided keeps the queue. A theme in `once` is run once, and its children get no --url
+ *            but by use_url().
  * Processes  Every test has a process of its own. What it started, and what that started and left,
  *            which becomes the test's own child, does not outlive it.
  * Time       Nothing depends on how fast the machine is: what has to come in the end is waited for
@@ -23,7 +24,7 @@
 #include <jansson.h>
 #include <sys/types.h>
 
-/* One of these in each file of tests, and in one of the two tables of main.c. */
+/* One of these in each file of tests, and in one of the tables of main.c. */
 extern const struct theme admin_theme;
 extern const struct theme arguments_theme;
 extern const struct theme change_theme;
@@ -31,6 +32,7 @@ extern const struct theme completion_theme;
 extern const struct theme follow_theme;
 extern const struct theme frame_theme;
 extern const struct theme hostile_theme;
+extern const struct theme json_theme;
 extern const struct theme lease_theme;
 extern const struct theme look_theme;
 extern const struct theme looking_theme;
@@ -39,14 +41,16 @@ extern const struct theme move_theme;
 extern const struct theme own_theme;
 extern const struct theme put_theme;
 extern const struct theme reach_theme;
+extern const struct theme stream_theme;
 extern const struct theme top_keys_theme;
 extern const struct theme top_term_theme;
 extern const struct theme top_theme;
 extern const struct theme transfer_theme;
 extern const struct theme usage_theme;
-extern const struct theme work_theme;
+extern const struct theme waiting_theme;
 extern const struct theme work_hook_theme;
 extern const struct theme work_stop_theme;
+extern const struct theme work_theme;
 extern const struct theme work_usage_theme;
 
 /* ---- the queue ---- */

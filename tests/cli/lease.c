@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lease.c - reserve, and the answers by token. Where a lease ends with the process that took it,
- * all of them are refused, and what to use instead is named.
+ * lease.c - reserve, and the answers by token, where a lease outlives the process that took it.
  */
 #include "cli_test.h"
 
@@ -10,25 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static void refusals_name_bide_work_and_bided(void)
-{
-    static const char *const verbs[] = {"touch", "done", "delete", "release", "fail", "bury"};
-    put_job("email", "hello");
-    if (passes_leases())
-        return;
-    struct child *child = ends(5, "reserve", "email");
-    HAS(child->err, "\"bide work\"");
-    HAS(child->err, "\"bided\"");
-    SILENT(child->out);
-    for (size_t i = 0; i < COUNT(verbs); i++) {
-        child = ends(5, verbs[i], "1", "--token", "5");
-        HAS(child->err, "\"bide work\"");
-        HAS(child->err, "\"bided\"");
-        SILENT(child->out);
-    }
-    EQ(count_jobs("email", BIDE_STATE_READY), 1);
-}
 
 /* A job that was taken by bide: its id and token as words. */
 struct held {
@@ -49,8 +29,6 @@ static struct held hold(const char *topic)
 static void the_body_goes_to_output_and_the_lease_to_error(void)
 {
     static const char bytes[] = "\0\x1b[31m\xff\n";
-    if (!passes_leases())
-        return;
     ends_with_bytes(0, bytes, sizeof(bytes) - 1, "put", "email");
     struct child *child = ends(0, "reserve", "email");
     EQ(child->out.size, sizeof(bytes) - 1);
@@ -61,8 +39,6 @@ static void the_body_goes_to_output_and_the_lease_to_error(void)
 
 static void on_a_terminal_a_body_cannot_steer_it(void)
 {
-    if (!passes_leases())
-        return;
     ends_with_bytes(0, "\x1b[31mred\x07", 9, "put", "email");
     struct child *child = begin_on_terminal(80, 24, "reserve", "email", NULL);
     await_end(child, 0);
@@ -72,8 +48,6 @@ static void on_a_terminal_a_body_cannot_steer_it(void)
 
 static void nothing_ready_is_4_at_once_or_after_the_timeout(void)
 {
-    if (!passes_leases())
-        return;
     HAS(ends(4, "reserve", "email")->err, "--timeout");
     int64_t start_us = clock_us();
     SILENT(ends(4, "reserve", "email", "--timeout", "300ms")->out);
@@ -90,8 +64,6 @@ static void nothing_ready_is_4_at_once_or_after_the_timeout(void)
 
 static void several_are_taken_at_once(void)
 {
-    if (!passes_leases())
-        return;
     ends_with(0, "1\n2\n3\n", "put", "email", "--lines");
     struct child *child = ends(0, "reserve", "email", "-n", "10");
     SAYS(child->out, "1\n2\n3\n");
@@ -104,8 +76,6 @@ static void several_are_taken_at_once(void)
 
 static void a_given_job_is_taken_by_its_id(void)
 {
-    if (!passes_leases())
-        return;
     ends(0, "put", "email", "one", "--delay", "1h");
     SAYS(ends(0, "reserve", "--id", "1")->out, "one");
     ends(5, "reserve", "--id", "1");
@@ -127,8 +97,6 @@ static void write_to_full(void)
 
 static void a_body_that_cannot_be_written_is_given_back(void)
 {
-    if (!passes_leases())
-        return;
     put_job("email", "hello");
     before_exec = write_to_full;
     HAS(ends(1, "reserve", "email")->err, "No space left");
@@ -142,8 +110,6 @@ static void a_body_that_cannot_be_written_is_given_back(void)
 
 static void a_reader_that_has_gone_leaves_the_job_ready(void)
 {
-    if (!passes_leases())
-        return;
     struct child *child = begin("reserve", "email", "--timeout", "1m", NULL);
     end_output(child);
     put_job("email", "hello");
@@ -182,8 +148,6 @@ static void a_reader_who_does_not_read_can_be_given_up(void)
 static void an_interrupt_while_it_waits_takes_nothing(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    if (!passes_leases())
-        return;
     bide *queue = inside();
     for (size_t i = 0; i < COUNT(signals); i++) {
         bide_stats stats;
@@ -202,8 +166,6 @@ static void an_interrupt_while_it_waits_takes_nothing(void)
 
 static void every_answer_by_token_does_what_it_says(void)
 {
-    if (!passes_leases())
-        return;
     for (int i = 0; i < 5; i++)
         put_job("email", "x");
     struct held held = hold("email");
@@ -228,8 +190,6 @@ static void every_answer_by_token_does_what_it_says(void)
 static void a_wrong_token_is_refused_and_the_holder_keeps_the_job(void)
 {
     static const char *const verbs[] = {"touch", "done", "delete", "release", "fail", "bury"};
-    if (!passes_leases())
-        return;
     put_job("email", "x");
     struct held held = hold("email");
     for (size_t i = 0; i < COUNT(verbs); i++) {
@@ -243,8 +203,6 @@ static void a_wrong_token_is_refused_and_the_holder_keeps_the_job(void)
 static void without_a_token_a_reserved_job_is_refused(void)
 {
     static const char *const verbs[] = {"done", "delete", "fail", "bury"};
-    if (!passes_leases())
-        return;
     put_job("email", "x");
     struct held held = hold("email");
     for (size_t i = 0; i < COUNT(verbs); i++)
@@ -256,8 +214,6 @@ static void without_a_token_a_reserved_job_is_refused(void)
 
 static void a_worker_hears_at_touch_that_its_job_is_to_stop(void)
 {
-    if (!passes_leases())
-        return;
     put_job("email", "x");
     struct held held = hold("email");
     ends(0, "cancel", held.id);
@@ -268,8 +224,6 @@ static void a_worker_hears_at_touch_that_its_job_is_to_stop(void)
 
 static void a_lease_that_ran_out_is_told(void)
 {
-    if (!passes_leases())
-        return;
     ends(0, "put", "email", "x", "--ttr", "100ms");
     struct held held = hold("email");
     UNTIL(count_jobs("email", BIDE_STATE_READY) == 1);
@@ -278,7 +232,6 @@ static void a_lease_that_ran_out_is_told(void)
 }
 
 static const struct test tests[] = {
-    TEST(refusals_name_bide_work_and_bided),
     TEST(the_body_goes_to_output_and_the_lease_to_error),
     TEST(on_a_terminal_a_body_cannot_steer_it),
     TEST(nothing_ready_is_4_at_once_or_after_the_timeout),

@@ -27,14 +27,23 @@ static const struct theme *const everywhere[] = {
     &change_theme,
     &follow_theme,
     &frame_theme,
-    &lease_theme,
+    &json_theme,
     &look_theme,
     &looking_theme,
     &put_theme,
+    &stream_theme,
     &top_theme,
     &transfer_theme,
-    &work_theme,
     &work_stop_theme,
+    &work_theme,
+};
+/* clang-format on */
+
+/* Run where a bided keeps the queue: others can work on it meanwhile, and leases last. */
+/* clang-format off */
+static const struct theme *const served[] = {
+    &lease_theme,
+    &waiting_theme,
 };
 /* clang-format on */
 
@@ -108,8 +117,10 @@ static bool choose(size_t place, const struct theme *theme)
     server_choose((enum place_kind)place);
     if (only_at != NULL && strcmp(only_at, subject) != 0)
         return false;
-    return place == NOWHERE ? contains(once, COUNT(once), theme)
-                            : contains(everywhere, COUNT(everywhere), theme);
+    if (place == NOWHERE)
+        return contains(once, COUNT(once), theme);
+    return contains(everywhere, COUNT(everywhere), theme) ||
+           (passes_leases() && contains(served, COUNT(served), theme));
 }
 
 static void begin_test(void)
@@ -140,10 +151,11 @@ static void sweep(void)
 
 int main(int argc, char **argv)
 {
-    static const struct theme *all[COUNT(everywhere) + COUNT(once)];
+    static const struct theme *all[COUNT(everywhere) + COUNT(served) + COUNT(once)];
     static char beside[PATH_MAX];
     memcpy(all, everywhere, sizeof(everywhere));
-    memcpy(all + COUNT(everywhere), once, sizeof(once));
+    memcpy(all + COUNT(everywhere), served, sizeof(served));
+    memcpy(all + COUNT(everywhere) + COUNT(served), once, sizeof(once));
     snprintf(beside, sizeof(beside), "%s", argv[0]);
     programs = dirname(beside);
     prctl(PR_SET_CHILD_SUBREAPER, 1);

@@ -143,8 +143,10 @@ static void options_that_beanstalkd_lacks_are_kept_or_refused(void)
 
 static void a_key_that_is_held_is_refused_with_the_id_or_replaced(void)
 {
-    if (is_plain())
+    if (is_plain()) {
+        HAS(ends(1, "put", "email", "1", "--key", "k")->err, "does not know keys");
         return;
+    }
     uint64_t id = id_of(ends(0, "put", "email", "1", "--key", "k"));
     char wanted[40];
     snprintf(wanted, sizeof(wanted), "job %llu ", (unsigned long long)id);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * waiting.c - wait, put --wait and events, where others can work meanwhile: what comes, when, and
+ * what does not come.
+ */
+#include "cli_test.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Takes the next job of a topic when it comes, and says that it is done, with this result. */
+static void work_off(bide *queue, const char *topic, const void *result, size_t size)
+{
+    bide_job job = {0};
+    OK(bide_reserve(queue, topic, PATIENCE_MS, &job));
+    OK(bide_done(queue, job.id, job.token, result, size, BIDE_KEEP));
+    bide_job_clear(&job);
+}
+
+static void a_result_is_printed_as_it_is(void)
+{
+    static const char bytes[] = "\0\xff result\n";
+    bide *queue = inside();
+    ends(0, "put", "email", "x", "--retain", "1h");
+    struct child *child = begin("wait", "1", NULL);
+    work_off(queue, "email", bytes, sizeof(bytes) - 1);
+    await_end(child, 0);
+    EQ(child->out.size, sizeof(bytes) - 1);
+    CHECK(memcmp(child->out.text, bytes, sizeof(bytes) - 1) == 0);
+    json_t *done = json_at(ends(0, "wait", "1", "--json")->out, 0);
+    EQ(number_in(done, "id"), 1);
+    TEXT(text_in(done, "state"), 4, "done");
+    CHECK(strlen(text_in(done, "result_base64")) > 0);
+    OK(bide_close(queue));
+}
+
+static void a_put_waits_for_its_own_result(void)
+{
+    bide *queue = inside();
+    struct child *child = begin("put", "email", "x", "--wait", "--retain", "1m", NULL);
+    work_off(queue, "email", "answer", 6);
+    await_end(child, 0);
+    HAS(child->out, "answer");
+    OK(bide_close(queue));
+    int64_t start_us = clock_us();
+    ends(4, "put", "email", "x", "--wait", "--timeout", "200ms");
+    NOT_BEFORE(start_us, 200);
+}
+
+static void what_became_of_a_job_is_in_the_exit_code(void)
+{
+    put_job("email", "gone");
+    put_job("email", "buried");
+    put_job("email", "ready");
+    ends(0, "delete", "1");
+    ends(0, "bury", "2");
+    SILENT(ends(0, "wait", "1")->out);
+    HAS(ends(5, "wait", "2")->err, "buried");
+    ends(3, "wait", "77");
+    int64_t start_us = clock_us();
+    ends(4, "wait", "3", "--timeout", "250ms");
+    NOT_BEFORE(start_us, 250);
+    ends(7, "wait", "1", "2");
+    ends(7, "wait", "1", "77", "--json");
+}
+
+static void every_event_is_one_line(void)
+{
+    static const char *const kinds[] = {"put", "buried", "kicked", "deleted"};
+    bide *queue = inside();
+    bide_stats stats;
+    struct child *child = begin("events", "email", "--json", "--count", "4", NULL);
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.watching == 1);
+    ends(0, "put", "other", "x");
+    ends(0, "put", "email", "x");
+    ends(0, "bury", "2");
+    ends(0, "kick", "email");
+    ends(0, "delete", "2");
+    await_end(child, 0);
+    EQ(LINES(child->out), 4);
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        json_t *event = json_at(child->out, i);
+        TEXT(text_in(event, "kind"), strlen(text_in(event, "kind")), kinds[i]);
+        EQ(number_in(event, "id"), 2);
+    }
+    OK(bide_close(queue));
+}
+
+static void events_that_nobody_reads_any_more_end_it(void)
+{
+    bide *queue = inside();
+    bide_stats stats;
+    struct child *child = begin("events", NULL);
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.watching == 1);
+    end_output(child);
+    OK(bide_put(queue, "email", "x", 1, NULL, NULL));
+    OK(bide_put(queue, "email", "x", 1, NULL, NULL));
+    await_end(child, 141);
+    OK(bide_close(queue));
+}
+
+static void kinds_that_are_none_are_told(void)
+{
+    struct child *child = ends(2, "events", "--kinds", "putt");
+    HAS(child->err, "putt");
+    SILENT(child->out);
+}
+
+static void waiting_is_interrupted(void)
+{
+    uint64_t id = put_job("email", "x");
+    char word[24];
+    snprintf(word, sizeof(word), "%llu", (unsigned long long)id);
+    bide *queue = inside();
+    bide_stats stats;
+    struct child *child = begin("wait", word, NULL);
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.watching == 1);
+    OK(bide_close(queue));
+    interrupt(child, SIGINT, 130);
+    SILENT(child->out);
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    ends(4, "wait", word, "--timeout", "50ms");
+}
+
+static void events_are_interrupted(void)
+{
+    bide *queue = inside();
+    bide_stats stats;
+    struct child *child = begin("events", "--json", NULL);
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.watching == 1);
+    put_job("email", "x");
+    await_out(child, "\n");
+    TEXT(text_in(json_at(child->out, 0), "kind"), 3, "put");
+    interrupt(child, SIGTERM, 143);
+    json_of(child->out);
+    OK(bide_close(queue));
+}
+
+/* ---- a server that goes away ---- */
+
+static void a_server_that_is_stopped_ends_a_wait_in_words(void)
+{
+    bide *queue = inside();
+    bide_stats stats;
+    put_job("email", "x");
+    struct child *child = begin("wait", "1", "--timeout", "3s", NULL);
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.watching == 1);
+    bide_close(queue);
+    stop_server(SIGKILL);
+    await_end(child, 4);
+    CHECK(child->err.size > 10);
+    SILENT(child->out);
+}
+
+static const struct test tests[] = {
+    TEST(a_result_is_printed_as_it_is),
+    TEST(a_put_waits_for_its_own_result),
+    TEST(what_became_of_a_job_is_in_the_exit_code),
+    TEST(every_event_is_one_line),
+    TEST(events_that_nobody_reads_any_more_end_it),
+    TEST(kinds_that_are_none_are_told),
+    TEST(waiting_is_interrupted),
+    TEST(events_are_interrupted),
+    TEST(a_server_that_is_stopped_ends_a_wait_in_words),
+};
+
+const struct theme waiting_theme = {"waiting", tests, COUNT(tests)};
