@@ -254,6 +254,16 @@ struct child *begin(const char *argument, ...)
     return start_piped(list.argv);
 }
 
+struct child *begin_list(const char *const *argv)
+{
+    static struct list list;
+    list_begin(&list);
+    for (; *argv != NULL; argv++)
+        add(&list, *argv);
+    list.argv[list.count] = NULL;
+    return start_piped(list.argv);
+}
+
 struct child *begin_on_terminal(int columns, int rows, const char *argument, ...)
 {
     static struct list list;

@@ -143,6 +143,7 @@ struct child *ends_list_at(struct where at, int code, const void *input, size_t 
 
 /* Starts it; its input stays open until end_input(). */
 struct child *begin(const char *argument, ...) __attribute__((sentinel));
+struct child *begin_list(const char *const *argv);
 /* On a terminal of this size, which is its controlling one; press() types. */
 struct child *begin_on_terminal(int columns, int rows, const char *argument, ...)
     __attribute__((sentinel));

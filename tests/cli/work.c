@@ -3,13 +3,33 @@
 #include "seen.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Runs a script of the shell for the jobs of t until there are none. */
-#define works(code, script, ...) \
-    ends(code, "work", "t", "--until-empty", ##__VA_ARGS__, "--", "sh", "-c", (script))
+#define works(...) works_at(HERE, __VA_ARGS__, NULL)
+static struct child *works_at(struct where at, int code, const char *script, ...)
+    __attribute__((sentinel));
+
+static struct child *works_at(struct where at, int code, const char *script, ...)
+{
+    const char *argv[40] = {"work", "t", "--until-empty"};
+    size_t count = 3;
+    va_list flags;
+    va_start(flags, script);
+    for (const char *flag; (flag = va_arg(flags, const char *)) != NULL;) {
+        CHECK(count + 5 < COUNT(argv));
+        argv[count++] = flag;
+    }
+    va_end(flags);
+    argv[count++] = "--";
+    argv[count++] = "sh";
+    argv[count++] = "-c";
+    argv[count++] = script;
+    return ends_list_at(at, code, NULL, 0, argv);
+}
 
 /* ---- what the program gets ---- */
 

@@ -4,6 +4,7 @@
 #include "seen.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,23 @@
 #define DONE "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nthanks\n"
 
 /* Posts the jobs of t until there are none. */
-#define posts(code, path, ...) \
-    ends(code, "work", "t", "--until-empty", "--http", hook_url(path), ##__VA_ARGS__)
+#define posts(...) posts_at(HERE, __VA_ARGS__, NULL)
+static struct child *posts_at(struct where at, int code, const char *path, ...)
+    __attribute__((sentinel));
+
+static struct child *posts_at(struct where at, int code, const char *path, ...)
+{
+    const char *argv[40] = {"work", "t", "--until-empty", "--http", hook_url(path)};
+    size_t count = 5;
+    va_list flags;
+    va_start(flags, path);
+    for (const char *flag; (flag = va_arg(flags, const char *)) != NULL;) {
+        CHECK(count + 1 < COUNT(argv));
+        argv[count++] = flag;
+    }
+    va_end(flags);
+    return ends_list_at(at, code, NULL, 0, argv);
+}
 
 /* Where the queue is makes no difference here: it is at a bided. */
 static uint64_t give(const char *topic, const char *body)

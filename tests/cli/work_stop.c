@@ -3,6 +3,7 @@
 #include "seen.h"
 
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +26,25 @@ static void go(void)
 }
 
 /* A worker whose first program runs. */
-#define begin_work(script, ...) \
-    begin_work_with(begin("work", "t", ##__VA_ARGS__, "--", "sh", "-c", (script), NULL))
-static struct child *begin_work_with(struct child *child)
+#define begin_work(...) begin_work_with(__VA_ARGS__, NULL)
+static struct child *begin_work_with(const char *script, ...) __attribute__((sentinel));
+
+static struct child *begin_work_with(const char *script, ...)
 {
+    const char *argv[40] = {"work", "t"};
+    size_t count = 2;
+    va_list flags;
+    va_start(flags, script);
+    for (const char *flag; (flag = va_arg(flags, const char *)) != NULL;) {
+        CHECK(count + 5 < COUNT(argv));
+        argv[count++] = flag;
+    }
+    va_end(flags);
+    argv[count++] = "--";
+    argv[count++] = "sh";
+    argv[count++] = "-c";
+    argv[count++] = script;
+    struct child *child = begin_list(argv);
     await_err(child, "begun\n");
     return child;
 }
