@@ -173,6 +173,8 @@ void bi_put_feed(struct put_run *run)
     }
     for (size_t i = 0; i < run->file_count && !bi_put_ends(run); i++)
         feed_file(run, run->files[i], i + 1);
-    if (run->form == BI_PUT_WHOLE && !bi_interrupted())
+    if (run->form == BI_PUT_WHOLE && bi_interrupted())
+        bi_puts_abandon(run->puts);
+    else if (run->form == BI_PUT_WHOLE)
         bi_puts_finish(run->puts);
 }

@@ -27,6 +27,7 @@
 /* One of these in each file of tests, and in one of the tables of main.c. */
 extern const struct theme admin_theme;
 extern const struct theme arguments_theme;
+extern const struct theme breaks_theme;
 extern const struct theme change_theme;
 extern const struct theme completion_theme;
 extern const struct theme follow_theme;

@@ -24,6 +24,7 @@
 /* clang-format off */
 static const struct theme *const everywhere[] = {
     &admin_theme,
+    &breaks_theme,
     &change_theme,
     &follow_theme,
     &frame_theme,
