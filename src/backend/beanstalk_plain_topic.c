@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "backend/beanstalk_plain.h"
 
+#include "core/core.h"
 #include "util/hash.h"
 
 #include <stdio.h>
@@ -130,7 +131,7 @@ const struct plain_kind bi_plain_stats = {begin_stats, hear_stats, NULL, NULL};
 static bool read_topic(const struct reply *reply, bide_topic_stats *stats)
 {
     bide_slice name = bi_yaml_get(reply, "name");
-    if (name.size == 0 || name.size > BIDE_TOPIC_MAX)
+    if (!bi_is_topic(name))
         return false;
     *stats = (bide_topic_stats){
         .jobs = counts_of(reply),

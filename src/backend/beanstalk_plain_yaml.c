@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "backend/beanstalk_plain.h"
 
+#include "core/core.h"
 #include "util/clock.h"
 
 #include <string.h>
@@ -55,7 +56,7 @@ bool bi_yaml_job(const struct reply *reply, bide_job *job)
     bide_slice state = bi_yaml_get(reply, "state");
     job->id = bi_yaml_number(reply, "id");
     job->state = state.size == 0 ? BIDE_STATE_GONE : state_of(state);
-    if (topic.size == 0 || topic.size > BIDE_TOPIC_MAX || job->state == BIDE_STATE_GONE)
+    if (!bi_is_topic(topic) || job->state == BIDE_STATE_GONE)
         return false;
     memcpy(job->topic, topic.data, topic.size);
     job->topic[topic.size] = 0;

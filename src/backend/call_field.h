@@ -42,6 +42,7 @@ extern const struct field_codec bi_field_flag;
 extern const struct field_codec bi_field_enum;
 extern const struct field_codec bi_field_status; /* an int; if it is missing it stays as it is */
 extern const struct field_codec bi_field_text;   /* a char array of limit bytes, with a NUL */
+extern const struct field_codec bi_field_topic;  /* one of signs that can be seen */
 extern const struct field_codec bi_field_slice;
 /* A bide_slice, unless there is a bide_buf at more[0] or at more[1]. */
 extern const struct field_codec bi_field_body;

@@ -211,6 +211,17 @@ static bool read_text(struct call_reader *reader, const struct field *field, voi
     return read_string(reader, at(base, field->at), field->limit);
 }
 
+/* Whoever shows the name of a topic relies on it to steer no terminal, whoever the server is. */
+static bool read_topic(struct call_reader *reader, const struct field *field, void *base)
+{
+    if (!read_text(reader, field, base))
+        return false;
+    for (const char *name = at(base, field->at); *name != 0; name++)
+        if (*name <= ' ' || *name > '~')
+            return nonsense(reader, "a topic has a name that none can have");
+    return true;
+}
+
 static void write_slice(struct call_writer *writer, const struct field *field, const void *base)
 {
     const bide_slice *slice = in(base, field->at);
@@ -351,6 +362,7 @@ const struct field_codec bi_field_enum = {write_enum, read_enum, NULL};
 const struct field_codec bi_field_status = {write_status, read_status, NULL};
 const struct field_codec bi_field_text = {write_text, read_text, NULL};
 const struct field_codec bi_field_slice = {write_slice, read_slice, NULL};
+const struct field_codec bi_field_topic = {write_text, read_topic, NULL};
 const struct field_codec bi_field_body = {write_body, read_slice, NULL};
 const struct field_codec bi_field_part = {write_part, read_part, NULL};
 const struct field_codec bi_field_buf = {write_buf, read_buf, free_buf};

@@ -35,6 +35,7 @@
 #define U64S(first, last, number) ROW_OF(u64s, uint64_t, first, last, number)
 #define I64S(first, last, number) ROW_OF(i64s, int64_t, first, last, number)
 #define FEED                      FIELD(feed, 0, 0, 0, 0, NULL)
+#define TOPIC(member)             FIELD(topic, PLACE(member), 0, 0, sizeof(((OF *)0)->member), NULL)
 #define TEXT(member)              FIELD(text, PLACE(member), 0, 0, sizeof(((OF *)0)->member), NULL)
 #define BODY(member)              FIELD(body, PLACE(member), PLACE(buf), PLACE(made_), 0, NULL)
 #define PART(member, place) \
@@ -80,7 +81,7 @@ SHAPE_WITH(options, .sized = true);
 #define OF bide_job
 static const struct field job_fields[] = {
     U64S(id, token, 2),
-    TEXT(topic),
+    TOPIC(topic),
     ENUM(state),
     U32(priority),
     SIZE(body_size),
@@ -114,7 +115,7 @@ SHAPE(counters);
 
 #define OF bide_topic_stats
 static const struct field topic_stats_fields[] = {
-    TEXT(name),   INNER(jobs, counts), INNER(total, counters),
+    TOPIC(name),  INNER(jobs, counts), INNER(total, counters),
     U64(waiting), U64(references),     I64(oldest_ready_age_ms),
     FLAG(paused), I64(pause_left_ms),  I64(pause_ms),
 };
@@ -132,7 +133,7 @@ SHAPE(stats);
 
 #define OF bide_event
 static const struct field event_fields[] = {ENUM(kind), ENUM(state), U64(id), I64(at_ms),
-                                            TEXT(topic)};
+                                            TOPIC(topic)};
 SHAPE(event);
 #undef OF
 

@@ -4,6 +4,8 @@
 
 #include "callanswers.h"
 
+#include <stdio.h>
+
 static struct call_bytes bytes;
 static struct call_op call;
 static struct op_world world;
@@ -253,6 +255,34 @@ static void texts_that_do_not_fit_or_hold_a_nul_are_refused(void **state)
     assert_int_equal(decode(BIDE_OP_TOPICS, topics, 64), BIDE_EINVAL);
 }
 
+/* Whatever a server sends, who shows the name of a topic need not look at it. */
+static int decode_job_of(const char *topic)
+{
+    any_op(&world, &op, BIDE_OP_JOB_STATS);
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode(&op, 0, &bytes), BIDE_OK);
+    assert_int_equal(bi_call_decode(&call, op.kind, bytes.data, bytes.size, error), BIDE_OK);
+    any_answer(&call.op, BIDE_OK);
+    snprintf(call.op.look.job->topic, sizeof(call.op.look.job->topic), "%s", topic);
+    bytes.size = 0;
+    assert_int_equal(bi_call_encode_result(&call, &bytes), BIDE_OK);
+    int code = decode_result(BIDE_OK, bytes.data, bytes.size);
+    if (code == BIDE_OK)
+        end_answer(&op);
+    bi_call_done(&call);
+    end_op(&world);
+    return code;
+}
+
+static void a_topic_whose_name_would_steer_a_terminal_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(decode_job_of("email"), BIDE_OK);
+    assert_int_equal(decode_job_of("e\x1b[31mmail"), BIDE_EINVAL);
+    assert_int_equal(decode_job_of("two\nlines"), BIDE_EINVAL);
+    assert_int_equal(decode_job_of("\xc2\x9b"), BIDE_EINVAL);
+}
+
 static void the_answer_of_a_reserve_has_one_job_at_least_and_no_more_than_asked_for(void **state)
 {
     (void)state;
@@ -300,6 +330,7 @@ int main(void)
         cmocka_unit_test(numbers_that_do_not_fit_are_refused),
         cmocka_unit_test(counts_and_lengths_are_not_believed),
         cmocka_unit_test(texts_that_do_not_fit_or_hold_a_nul_are_refused),
+        cmocka_unit_test(a_topic_whose_name_would_steer_a_terminal_is_refused),
         cmocka_unit_test(the_answer_of_a_reserve_has_one_job_at_least_and_no_more_than_asked_for),
         cmocka_unit_test(an_answer_about_some_of_the_items_is_refused),
         cmocka_unit_test(an_answer_that_is_pending_is_refused),
