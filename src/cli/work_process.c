@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The ends of its pipes that become its own. */
@@ -101,13 +102,21 @@ static int spawn(struct process *process, const struct process_plan *plan, const
     return error;
 }
 
-/* Nobody but us reaps it, so the number is still that of the process. */
+/* Nobody but us reaps it, so the number is still that of the process. The descriptors of its ends of
+ * the pipes are free again: if others have taken them meanwhile it is tried for a while, because a
+ * program that has begun should not be begun twice. */
 static int watch(struct process *process)
 {
-    process->fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+    struct timespec pause = {.tv_nsec = 10000000};
+    int error = EAGAIN;
+    for (int tries = 0; tries < 500 && process->fd < 0; tries++) {
+        process->fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+        error = errno;
+        if (process->fd < 0)
+            nanosleep(&pause, NULL);
+    }
     if (process->fd >= 0)
         return 0;
-    int error = errno;
     bi_process_signal(process, SIGKILL);
     bi_process_reap(process);
     return error;
