@@ -26,6 +26,7 @@
 #define LINGER_US 1000000
 /* The longest sleep: poll() counts time that the machine is awake, limits count all of it. */
 #define STEP_US 5000000
+#define DEAF_US 500000
 /* A program that cannot be started now is tried again after that. */
 #define AGAIN_MS 100
 
@@ -202,9 +203,17 @@ static void kill_now(struct run *run)
     bi_process_signal(&run->process, SIGKILL);
 }
 
+/* Nothing tells us why to stop, for want of a descriptor. */
+static bool is_deaf(const struct run *run)
+{
+    return run->told_fd < 0 && !run->asked;
+}
+
 static void look_at_clock(struct run *run)
 {
     run->now = bi_clock_boot();
+    if (is_deaf(run) && bide_context_reason(run->context) != BIDE_REASON_NONE)
+        end_by_reason(run);
     if (run->now >= run->limit_at && !run->asked) {
         run->fate->after_ms =
             bi_work_limit(run->work, bide_context_job(run->context), &run->fate->limit);
@@ -254,8 +263,9 @@ enum { OUT, ERR, IN, TOLD, STOP, KILL, ENDED, FDS };
 static int sleep_ms(const struct run *run)
 {
     int64_t next = run->asked || run->kill_at < run->limit_at ? run->kill_at : run->limit_at;
-    int64_t left = next == NEVER || next - run->now > STEP_US ? STEP_US : next - run->now;
-    return next == NEVER ? -1 : left <= 0 ? 0 : (int)((left + 999) / 1000);
+    int64_t step = is_deaf(run) ? DEAF_US : STEP_US;
+    int64_t left = next == NEVER || next - run->now > step ? step : next - run->now;
+    return next == NEVER && !is_deaf(run) ? -1 : left <= 0 ? 0 : (int)((left + 999) / 1000);
 }
 
 /* Waits for something, and does what is to be done. False: the program has ended. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Runs a script of the shell for the jobs of t until there are none. */
 #define works(...) works_at(HERE, __VA_ARGS__, NULL)
@@ -327,10 +328,11 @@ static void output_beyond_the_limit_is_cut_and_the_job_is_done(void)
 
 /* ---- which jobs ---- */
 
-static void every_job_is_run_exactly_once(void)
+enum { JOBS = 300 };
+
+/* Jobs whose bodies are the lines 1 to JOBS. */
+static void put_numbers(void)
 {
-    enum { JOBS = 300 };
-    static bool came[JOBS + 1];
     bide *queue = inside();
     for (int i = 1; i <= JOBS; i++) {
         char body[16];
@@ -338,13 +340,59 @@ static void every_job_is_run_exactly_once(void)
         OK(bide_put(queue, "t", body, strlen(body), NULL, NULL));
     }
     OK(bide_close(queue));
-    struct child *child = ends(0, "work", "t", "-j", "8", "--until-empty", "--", "cat");
-    EQ(LINES(child->out), JOBS);
+}
+
+/* None of the numbers has come before; answers how many have come in all. */
+static int count_numbers(const struct child *child)
+{
+    static bool came[JOBS + 1];
+    static int count;
     for (const char *line = child->out.text; *line != 0; line = strchr(line, '\n') + 1) {
         int number = atoi(line);
         CHECK(number >= 1 && number <= JOBS && !came[number]);
         came[number] = true;
+        count++;
     }
+    return count;
+}
+
+static void every_job_is_run_exactly_once(void)
+{
+    put_numbers();
+    struct child *child = ends(0, "work", "t", "-j", "8", "--until-empty", "--", "cat");
+    EQ(count_numbers(child), JOBS);
+    SAYS(child->err, "300 jobs done\n");
+}
+
+static void several_workers_share_the_jobs(void)
+{
+    if (place_kind == AT_FILE)
+        return; /* it has one owner */
+    struct child *children[3];
+    put_numbers();
+    for (size_t i = 0; i < COUNT(children); i++)
+        children[i] = begin("work", "t", "-j", "2", "--until-empty", "--", "cat", NULL);
+    int count = 0;
+    for (size_t i = 0; i < COUNT(children); i++) {
+        await_end(children[i], 0);
+        count = count_numbers(children[i]);
+    }
+    EQ(count, JOBS);
+}
+
+static void allow_few_descriptors(void)
+{
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){100, 100});
+}
+
+/* A program that cannot be started now waits until another one has ended. */
+static void when_descriptors_are_scarce_every_job_is_run_exactly_once(void)
+{
+    put_numbers();
+    before_exec = allow_few_descriptors;
+    struct child *child =
+        ends(0, "work", "t", "-j", "20", "-e", "--", "sh", "-c", "sleep 0.01; cat");
+    EQ(count_numbers(child), JOBS);
     SAYS(child->err, "300 jobs done\n");
 }
 
@@ -452,6 +500,8 @@ static const struct test tests[] = {
     TEST(the_output_is_kept_as_the_result),
     TEST(output_beyond_the_limit_is_cut_and_the_job_is_done),
     TEST(every_job_is_run_exactly_once),
+    TEST(several_workers_share_the_jobs),
+    TEST(when_descriptors_are_scarce_every_job_is_run_exactly_once),
     TEST(as_many_as_were_counted_and_no_more),
     TEST(an_empty_topic_ends_at_once),
     TEST(delayed_jobs_and_paused_topics_are_not_waited_for),

@@ -169,6 +169,22 @@ static void a_cancel_ends_the_program_and_removes_the_job(void)
     EQ(seen(id)->state, BIDE_STATE_GONE);
 }
 
+static void a_job_that_is_not_ours_any_more_ends_its_program(void)
+{
+    if (place_kind != AT_MEMORY)
+        return; /* the others know it again, or belong to us */
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 1000;
+    put_with("x", &options);
+    struct child *child = begin_work(until_go("trap 'echo told >&2; exit 0' TERM"), "--timeout",
+                                     "forever", "--grace", "1h");
+    stop_server(SIGKILL);
+    queue_url();
+    await_err(child, "told\n");
+    await_err(child, "its lease was lost");
+    interrupt(child, SIGTERM, 0);
+}
+
 static void when_the_server_goes_and_comes_every_job_is_done(void)
 {
     if (place_kind != AT_SERVED_FILE)
@@ -239,6 +255,7 @@ static const struct test tests[] = {
     TEST(ctrl_c_on_a_terminal_does_not_reach_the_program),
     TEST(a_signal_before_the_goal_is_an_interruption),
     TEST(a_cancel_ends_the_program_and_removes_the_job),
+    TEST(a_job_that_is_not_ours_any_more_ends_its_program),
     TEST(when_the_server_goes_and_comes_every_job_is_done),
     TEST(a_program_that_vanishes_stops_the_worker_and_fails_no_job),
     TEST(what_is_no_program_stops_the_worker_and_fails_no_job),
