@@ -56,7 +56,7 @@ static int refuse_line(struct importer *in, uint64_t line, int code, const char 
 {
     char subject[40];
     snprintf(subject, sizeof(subject), "line %llu", (unsigned long long)line);
-    in->refused++;
+    in->refused += !bi_deliver_is_final(code);
     return bi_cli_refused(in->cli, subject, code, sentence);
 }
 

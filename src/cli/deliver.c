@@ -73,8 +73,8 @@ bool bi_deliver_op(const struct deliver *deliver, struct piece *piece, char *err
 
 bool bi_deliver_is_final(int code)
 {
-    static const int finals[] = {BIDE_DRAINING, BIDE_CLOSED,   BIDE_ENOMEM,  BIDE_EFULL,  BIDE_EIO,
-                                 BIDE_EBUSY,    BIDE_EUNKNOWN, BIDE_ENOTSUP, BIDE_ESYSTEM};
+    static const int finals[] = {BIDE_DRAINING, BIDE_CLOSED, BIDE_ENOMEM,   BIDE_EFULL,
+                                 BIDE_EIO,      BIDE_EBUSY,  BIDE_EUNKNOWN, BIDE_ESYSTEM};
     for (size_t i = 0; i < sizeof(finals) / sizeof(finals[0]); i++)
         if (finals[i] == code)
             return true;

@@ -24,7 +24,7 @@ static void refuse(struct mover *mover, struct moved *moved, int code, const cha
     char subject[40];
     snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)moved->id);
     moved->status = MOVED_REFUSED;
-    mover->refused++;
+    mover->refused += mover->exit == BI_EXIT_OK && !bi_deliver_is_final(code);
     if (mover->exit == BI_EXIT_OK)
         bi_cli_refused(mover->cli, subject, code, sentence);
 }
