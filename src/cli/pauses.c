@@ -20,24 +20,30 @@ static struct pause pause_of(const bide_topic_stats *topic)
     return pause;
 }
 
+static int tell_page(const bide_topic_stats *page, size_t count, bi_pauses_take *take, void *user)
+{
+    int exit = BI_EXIT_OK;
+    for (size_t i = 0; exit == BI_EXIT_OK && i < count; i++) {
+        struct pause pause = pause_of(&page[i]);
+        if (page[i].paused)
+            exit = take(user, &pause);
+    }
+    return exit;
+}
+
 int bi_pauses_each(const struct cli *cli, bide *queue, bi_pauses_take *take, void *user)
 {
     char cursor[BIDE_CURSOR_SIZE] = "";
     bide_topic_stats *page = calloc(PAGE, sizeof(*page));
-    int exit = BI_EXIT_OK;
+    int exit;
     if (page == NULL)
         return bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory");
-    while (exit == BI_EXIT_OK) {
+    do {
         size_t count = 0;
         exit = bi_cli_answered(cli, bide_topics(queue, cursor, page, PAGE, &count));
-        for (size_t i = 0; exit == BI_EXIT_OK && i < count; i++) {
-            struct pause pause = pause_of(&page[i]);
-            if (page[i].paused)
-                exit = take(user, &pause);
-        }
-        if (cursor[0] == 0)
-            break;
-    }
+        if (exit == BI_EXIT_OK)
+            exit = tell_page(page, count, take, user);
+    } while (exit == BI_EXIT_OK && cursor[0] != 0);
     free(page);
     return exit;
 }
