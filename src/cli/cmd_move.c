@@ -11,6 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#define MOVE_MARK        "bide-move"
+#define PATIENCE         50 /* steps, until somebody else is believed to be there */
+#define PATIENCE_STEP_US 100000
+
 static bool remove_copied;
 static bool skip_reserved;
 static bool lossy;
@@ -81,6 +85,38 @@ static int check_same(struct mover *mover)
 }
 
 /* ---- before ---- */
+
+/* Of one that was just killed the server may not have heard yet. */
+static int count_movers(const struct mover *mover, uint64_t *movers)
+{
+    bide_topic_stats stats;
+    int code = BIDE_OK;
+    for (int i = 0; code == BIDE_OK && *movers > 1 && i < PATIENCE && !bi_interrupted(); i++) {
+        usleep(PATIENCE_STEP_US);
+        code = bide_topic_get_stats(mover->to.queue, MOVE_MARK, &stats);
+        *movers = code == BIDE_OK ? stats.waiting : 0;
+    }
+    return code;
+}
+
+/* Two at a time would not see what the other copies. A file has one owner anyway. */
+static int check_alone(struct mover *mover)
+{
+    uint64_t movers = 0;
+    if ((bide_capabilities(mover->to.queue) & BIDE_CAN_SHARE) == 0)
+        return BI_EXIT_OK;
+    int code = bi_mark_leave(&mover->mark, mover->to.queue, MOVE_MARK, &movers);
+    if (code == BIDE_OK)
+        code = count_movers(mover, &movers);
+    if (code != BIDE_OK)
+        return bi_cli_answered(mover->cli, code);
+    if (movers <= 1)
+        return BI_EXIT_OK;
+    return bi_cli_failed(mover->cli, BI_EXIT_REFUSED,
+                         "somebody else moves to %.200s just now (or waits for the topic " MOVE_MARK
+                         " there); run this again when that has ended",
+                         mover->to_shown);
+}
 
 static int warn(const struct mover *mover)
 {
@@ -186,6 +222,7 @@ static int move(struct mover *mover)
 static int close_both(struct mover *mover, int exit)
 {
     struct source *sources[] = {&mover->to, &mover->from};
+    bi_mark_wipe(&mover->mark);
     for (size_t i = 0; i < 2; i++) {
         bi_source_close(sources[i]);
         int code = sources[i]->queue == NULL ? BIDE_OK : bide_close(sources[i]->queue);
@@ -216,6 +253,8 @@ static int run(struct cli *cli)
     if (exit == BI_EXIT_OK)
         exit = check_same(mover);
     mover->deliver = (struct deliver){.plain = mover->to.plain, .lossy = lossy};
+    if (exit == BI_EXIT_OK)
+        exit = check_alone(mover);
     if (exit == BI_EXIT_OK)
         exit = warn(mover);
     if (exit == BI_EXIT_OK)

@@ -16,6 +16,7 @@
 
 #include "cli/census.h"
 #include "cli/deliver.h"
+#include "cli/mark.h"
 #include "cli/source.h"
 
 enum moved_status {
@@ -41,6 +42,7 @@ struct mover {
     char from_shown[BI_URL_MAX], to_shown[BI_URL_MAX];
     struct deliver deliver;
     bool skip_reserved;
+    struct mark mark; /* of who moves to TO */
     struct fingerprint_key key;
     struct moved *moved;
     size_t count, room;

@@ -27,8 +27,11 @@ static int exists(const struct cli *cli, const char *name)
 int bi_outfile_check(const struct cli *cli, const char *name, bool force)
 {
     struct stat status;
-    if (is_output(name) || stat(name, &status) != 0)
+    if (is_output(name))
         return BI_EXIT_OK;
+    /* A link that leads nowhere has the name, too. */
+    if (stat(name, &status) != 0)
+        return lstat(name, &status) == 0 && !force ? exists(cli, name) : BI_EXIT_OK;
     if (S_ISDIR(status.st_mode))
         return bi_cli_failed(cli, BI_EXIT_USAGE, "%.300s is a folder", name);
     return S_ISREG(status.st_mode) && !force ? exists(cli, name) : BI_EXIT_OK;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/source_probe.h"
 
-#include <string.h>
+#include "cli/mark.h"
+
 #include <sys/random.h>
 
 #define PROBE_SIZE     48
 #define PROBE_DELAY_MS (INT64_C(365) * 86400000) /* nobody gets the job while it is there */
-#define MARK_MS        60000                     /* longer than any server takes to answer */
 
 /* A topic that nobody else has. */
 static bool make_name(char *name)
@@ -56,76 +56,19 @@ int bi_source_probe(struct source *source)
     return BI_EXIT_OK;
 }
 
-/* ---- the same queue? ---- */
-
-/* A call that waits for a topic that nobody has: the topic is there as long as it waits, and goes
- * with us, however we end. */
-struct mark {
-    bide *queue;
-    bide_cq *cq;
-    bide_op op;
-    bide_job job;
-    bide_slice topic;
-};
-
-static int leave_mark(struct mark *mark, bide *queue, const char *name)
-{
-    bide_op *list[] = {&mark->op};
-    *mark = (struct mark){.queue = queue, .topic = {name, strlen(name)}};
-    int code = bide_cq_new(&mark->cq);
-    if (code != BIDE_OK)
-        return code;
-    mark->op.kind = BIDE_OP_RESERVE;
-    mark->op.cq = mark->cq;
-    mark->op.reserve = (bide_reserve_args){
-        .topics = &mark->topic,
-        .topic_count = 1,
-        .timeout_ms = MARK_MS,
-        .jobs = &mark->job,
-        .job_max = 1,
-    };
-    code = bide_submit(queue, list, 1);
-    return code < 0 ? code : BIDE_OK;
-}
-
-static void wipe_mark(struct mark *mark)
-{
-    if (mark->cq == NULL)
-        return;
-    if (mark->op.status == BIDE_PENDING)
-        bide_cancel_op(mark->queue, &mark->op);
-    while (mark->op.status == BIDE_PENDING)
-        bide_cq_wait(mark->cq, BIDE_FOREVER);
-    bide_cq_free(mark->cq);
-}
-
-/* Waits until the mark can be seen where it was left, and looks whether the other has it, too. */
-static int look_for_mark(struct mark *mark, const char *name, bide *other, bool *same)
-{
-    bide_topic_stats stats;
-    int code;
-    while ((code = bide_topic_get_stats(mark->queue, name, &stats)) == BIDE_NOT_FOUND &&
-           mark->op.status == BIDE_PENDING)
-        bide_cq_wait(mark->cq, 1);
-    if (code == BIDE_NOT_FOUND)
-        code = mark->op.status;
-    if (code != BIDE_OK)
-        return code;
-    code = bide_topic_get_stats(other, name, &stats);
-    *same = code == BIDE_OK;
-    return code == BIDE_NOT_FOUND ? BIDE_OK : code;
-}
-
 int bi_source_same(const struct cli *cli, bide *one, bide *other, bool *same)
 {
     char name[PROBE_SIZE];
+    bide_topic_stats stats;
     struct mark mark;
     if (!make_name(name))
         return bi_cli_failed(cli, BI_EXIT_FAILED, "there are no random numbers");
-    int code = leave_mark(&mark, one, name);
-    if (code == BIDE_OK)
-        code = look_for_mark(&mark, name, other, same);
-    int exit = bi_cli_answered(cli, code);
-    wipe_mark(&mark);
+    int code = bi_mark_leave(&mark, one, name, NULL);
+    if (code == BIDE_OK) {
+        code = bide_topic_get_stats(other, name, &stats);
+        *same = code == BIDE_OK;
+    }
+    int exit = code == BIDE_NOT_FOUND ? BI_EXIT_OK : bi_cli_answered(cli, code);
+    bi_mark_wipe(&mark);
     return exit;
 }

@@ -307,6 +307,32 @@ static void a_queue_is_not_moved_to_itself(void)
     ends(6, "move", file, url);
 }
 
+static void two_do_not_move_to_a_queue_at_the_same_time(void)
+{
+    const char *from = new_queue("sqlite"), *to = new_queue("memory");
+    bide_slice topic = slice_of("bide-move");
+    bide_topic_stats stats = {.waiting = 0};
+    bide_job job = {0};
+    bide_cq *cq = NULL;
+    fill_mixed(from, 10);
+    bide *queue = open_url(to);
+    bide_op op = {.kind = BIDE_OP_RESERVE}, *list[] = {&op};
+    OK(bide_cq_new(&cq));
+    op.cq = cq;
+    op.reserve = (bide_reserve_args){.topics = &topic, .topic_count = 1, .jobs = &job};
+    op.reserve.timeout_ms = BIDE_FOREVER;
+    op.reserve.job_max = 1;
+    EQ(bide_submit(queue, list, 1), 1);
+    UNTIL(bide_topic_get_stats(queue, "bide-move", &stats) == BIDE_OK && stats.waiting == 1);
+    HAS(ends(5, "move", from, to)->err, "somebody else moves to ");
+    OK(bide_cancel_op(queue, &op));
+    UNTIL(bide_cq_drain(cq, 0) > 0);
+    OK(bide_cq_free(cq));
+    moves(from, to, "10 copied");
+    CODE(bide_topic_get_stats(queue, "bide-move", &stats), BIDE_NOT_FOUND);
+    OK(bide_close(queue));
+}
+
 static void what_is_not_there_is_not_made(void)
 {
     const char *file = url_of("none.db", "");
@@ -345,6 +371,7 @@ static const struct test tests[] = {
     TEST(a_key_that_is_held_there_is_refused_and_told),
     TEST(a_job_that_only_looks_the_same_is_copied),
     TEST(a_queue_is_not_moved_to_itself),
+    TEST(two_do_not_move_to_a_queue_at_the_same_time),
     TEST(what_is_not_there_is_not_made),
     TEST(wrong_arguments_are_refused),
 };

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mark - a sign at a queue that others can see, and that goes with us, however we end.
+ *
+ * It is a call that waits for a job of a topic that never has one: the topic is there, with
+ * somebody who waits for it, as long as the call waits.
+ */
+#ifndef BI_MARK_H
+#define BI_MARK_H
+
+#include <bide/bide.h>
+
+struct mark {
+    bide *queue;
+    bide_cq *cq; /* NULL: nothing was left */
+    bide_op op;
+    bide_job job;
+    bide_slice topic;
+};
+
+/* Leaves a mark, and waits until it can be seen. topic must stay; waiting (may be NULL) is how many
+ * such marks there are now. A code of the library, with bide_last_error(). */
+int bi_mark_leave(struct mark *mark, bide *queue, const char *topic, uint64_t *waiting);
+/* Takes it away; one that was not left, and is zeroed, is fine. */
+void bi_mark_wipe(struct mark *mark);
+
+#endif
