@@ -9,28 +9,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Runs a script of the shell for the jobs of t until there are none. */
-#define works(...) works_at(HERE, __VA_ARGS__, NULL)
-static struct child *works_at(struct where at, int code, const char *script, ...)
-    __attribute__((sentinel));
-
-static struct child *works_at(struct where at, int code, const char *script, ...)
-{
-    const char *argv[40] = {"work", "t", "--until-empty"};
-    size_t count = 3;
-    va_list flags;
-    va_start(flags, script);
-    for (const char *flag; (flag = va_arg(flags, const char *)) != NULL;) {
-        CHECK(count + 5 < COUNT(argv));
-        argv[count++] = flag;
-    }
-    va_end(flags);
-    argv[count++] = "--";
-    argv[count++] = "sh";
-    argv[count++] = "-c";
-    argv[count++] = script;
-    return ends_list_at(at, code, NULL, 0, argv);
-}
+/* Works on the jobs of t until there are none, with these flags and a script of the shell. */
+#define works(code, ...) ends(code, "work", "t", "--until-empty", __VA_ARGS__)
+#define SH(script)       "--", "sh", "-c", (script)
 
 /* ---- what the program gets ---- */
 
@@ -100,7 +81,7 @@ static void a_program_can_put_jobs_itself(void)
     put_job("t", "first");
     snprintf(script, sizeof(script), "test \"$(cat)\" = first && %s/bide put t second || cat",
              program_folder());
-    works(0, script);
+    works(0, SH(script));
     EQ(count_jobs("t", BIDE_STATE_READY), 0);
 }
 
@@ -142,8 +123,8 @@ static void each_status_does_what_the_table_says(void)
     };
     for (size_t i = 0; i < COUNT(cases); i++)
         put_job("t", cases[i].body);
-    struct child *child = works(7, "exec sh", "-j", "1", "--json", "--on", "60-70=bury", "--on",
-                                "66=done", "--on", "SIGKILL=bury");
+    struct child *child = works(7, "-j", "1", "--json", "--on", "60-70=bury", "--on", "66=done",
+                                "--on", "SIGKILL=bury", SH("exec sh"));
     EQ(LINES(child->out), COUNT(cases));
     for (size_t i = 0; i < COUNT(cases); i++) {
         json_t *line = json_at(child->out, i);
@@ -158,7 +139,7 @@ static void a_failure_says_how_it_ended_and_what_it_said_last(void)
     if (is_plain())
         return; /* it keeps no errors */
     uint64_t id = put_job("t", "x");
-    struct child *child = works(7, "echo first >&2; echo second >&2; exit 3");
+    struct child *child = works(7, SH("echo first >&2; echo second >&2; exit 3"));
     HAS(child->err, "first\nsecond\n");
     HAS(child->err, "exit status 3: first second\n");
     ERROR_IS(id, "exit status 3: first\nsecond");
@@ -170,7 +151,7 @@ static void of_a_long_complaint_the_last_lines_are_kept(void)
     if (is_plain())
         return;
     uint64_t id = put_job("t", "x");
-    works(7, "seq 10000 >&2; exit 1");
+    works(7, SH("seq 10000 >&2; exit 1"));
     const bide_job *job = seen(id);
     BETWEEN((int64_t)job->last_error_size, 800, 1024);
     TEXT(job->last_error + job->last_error_size - 6, 6, "\n10000");
@@ -180,14 +161,14 @@ static void of_a_long_complaint_the_last_lines_are_kept(void)
 static void a_signal_is_named(void)
 {
     uint64_t id = put_job("t", "x");
-    HAS(works(7, "kill -SEGV $$")->err, "killed by SIGSEGV");
+    HAS(works(7, SH("kill -SEGV $$"))->err, "killed by SIGSEGV");
     EQ(seen(id)->state, BIDE_STATE_DELAYED);
 }
 
 static void a_job_that_is_put_off_has_not_failed(void)
 {
     uint64_t id = put_job("t", "x");
-    works(0, "exit 75", "--retry-delay", "1h");
+    works(0, "--retry-delay", "1h", SH("exit 75"));
     const bide_job *job = seen(id);
     EQ(job->state, BIDE_STATE_DELAYED);
     EQ(job->releases, 1);
@@ -215,7 +196,7 @@ static void a_program_that_takes_too_long_is_ended(void)
 {
     uint64_t id = put_job("t", "x");
     int64_t start_us = clock_us();
-    struct child *child = works(7, "sleep 1000", "--timeout", "200ms");
+    struct child *child = works(7, "--timeout", "200ms", SH("sleep 1000"));
     NOT_BEFORE(start_us, 200);
     HAS(child->err, "killed after 200ms (--timeout)");
     EQ(seen(id)->state, BIDE_STATE_DELAYED);
@@ -233,7 +214,7 @@ static void the_limit_is_the_ttr_unless_another_is_said(void)
     options.ttr_ms = short_ttr();
     put_with("x", &options);
     int64_t start_us = clock_us();
-    struct child *child = works(7, "sleep 1000");
+    struct child *child = works(7, SH("sleep 1000"));
     HAS(child->err, is_plain() ? "killed after 3s (ttr)" : "killed after 1s (ttr)");
     NOT_BEFORE(start_us, short_ttr());
 }
@@ -242,8 +223,8 @@ static void whoever_does_not_heed_sigterm_is_killed_after_the_grace(void)
 {
     put_job("t", "x");
     int64_t start_us = clock_us();
-    struct child *child = works(7, "trap '' TERM; echo begun; sleep 1000; sleep 1000; sleep 1000",
-                                "--timeout", "300ms", "--grace", "200ms");
+    struct child *child = works(7, "--timeout", "300ms", "--grace", "200ms",
+                                SH("trap '' TERM; echo begun; sleep 1000; sleep 1000; sleep 1000"));
     NOT_BEFORE(start_us, 500);
     SAYS(child->out, "begun\n");
     HAS(child->err, "killed after 300ms (--timeout)");
@@ -267,7 +248,7 @@ static void the_whole_group_is_ended(void)
 {
     put_job("t", "x");
     struct child *child =
-        works(7, "sleep 1000 & echo $!; wait", "--timeout", "200ms", "--grace", "1h");
+        works(7, "--timeout", "200ms", "--grace", "1h", SH("sleep 1000 & echo $!; wait"));
     pid_t pid = (pid_t)atoi(child->out.text);
     CHECK(pid > 1);
     UNTIL(!is_alive(pid));
@@ -279,7 +260,7 @@ static void a_job_stays_ours_while_its_program_runs(void)
     options.ttr_ms = short_ttr();
     put_with("x", &options);
     struct child *child =
-        works(0, "echo begun; sleep 4; echo ended", "-j", "2", "--timeout", "forever");
+        works(0, "-j", "2", "--timeout", "forever", SH("echo begun; sleep 4; echo ended"));
     SAYS(child->out, "begun\nended\n");
 }
 
@@ -287,7 +268,7 @@ static void what_a_program_leaves_behind_is_not_waited_for(void)
 {
     put_job("t", "x");
     put_job("t", "y");
-    struct child *child = works(0, "sleep 1000 & echo $!; echo said >&2", "-j", "2");
+    struct child *child = works(0, "-j", "2", SH("sleep 1000 & echo $!; echo said >&2"));
     EQ(LINES(child->out), 2);
     EQ(count_of(&child->err, "said\n"), 2);
     for (const char *line = child->out.text; *line != 0; line = strchr(line, '\n') + 1)
@@ -305,7 +286,7 @@ static void the_output_is_kept_as_the_result(void)
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = HOUR_MS;
     uint64_t id = put_job("t", "one"), other = put_with("two", &options);
-    struct child *child = works(0, "cat; echo .", "--keep-output", "--retain", "2h");
+    struct child *child = works(0, "--keep-output", "--retain", "2h", SH("cat; echo ."));
     SILENT(child->out);
     RESULT_IS(id, "one.\n");
     RESULT_IS(other, "two.\n");
@@ -318,7 +299,7 @@ static void output_beyond_the_limit_is_cut_and_the_job_is_done(void)
     if (is_plain())
         return;
     uint64_t id = put_job("t", "x");
-    HAS(works(0, "seq 100000", "--keep-output", "--keep-size", "1000")->err, "was cut");
+    HAS(works(0, "--keep-output", "--keep-size", "1000", SH("seq 100000"))->err, "was cut");
     const bide_job *job = seen(id);
     EQ(job->state, BIDE_STATE_DONE);
     EQ(job->result_size, 1000);
@@ -449,7 +430,7 @@ static void topics_are_served_in_the_order_of_the_strategy(void)
 static void with_json_there_is_a_line_for_each_job(void)
 {
     uint64_t id = put_job("t", "x");
-    struct child *child = works(7, "echo said; exit 4", "--json");
+    struct child *child = works(7, "--json", SH("echo said; exit 4"));
     json_t *line = json_at(child->out, 0);
     EQ(LINES(child->out), 1);
     EQ(number_in(line, "id"), id);
@@ -466,14 +447,14 @@ static void with_json_there_is_a_line_for_each_job(void)
 static void quietly_nothing_is_said_but_by_the_program(void)
 {
     put_job("t", "x");
-    struct child *child = works(7, "echo why >&2; exit 1", "--quiet");
+    struct child *child = works(7, "--quiet", SH("echo why >&2; exit 1"));
     SAYS(child->err, "why\n");
 }
 
 static void verbosely_there_is_a_line_for_each_job(void)
 {
     put_job("t", "x");
-    HAS(works(0, "true", "--verbose")->err, " (t): done\n");
+    HAS(works(0, "--verbose", SH("true"))->err, " (t): done\n");
 }
 
 static const struct test tests[] = {

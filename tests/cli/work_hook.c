@@ -12,24 +12,8 @@
 
 #define DONE "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nthanks\n"
 
-/* Posts the jobs of t until there are none. */
-#define posts(...) posts_at(HERE, __VA_ARGS__, NULL)
-static struct child *posts_at(struct where at, int code, const char *path, ...)
-    __attribute__((sentinel));
-
-static struct child *posts_at(struct where at, int code, const char *path, ...)
-{
-    const char *argv[40] = {"work", "t", "--until-empty", "--http", hook_url(path)};
-    size_t count = 5;
-    va_list flags;
-    va_start(flags, path);
-    for (const char *flag; (flag = va_arg(flags, const char *)) != NULL;) {
-        CHECK(count + 1 < COUNT(argv));
-        argv[count++] = flag;
-    }
-    va_end(flags);
-    return ends_list_at(at, code, NULL, 0, argv);
-}
+/* Posts the jobs of t to a URL until there are none; flags may follow. */
+#define posts(code, ...) ends(code, "work", "t", "--until-empty", "--http", __VA_ARGS__)
 
 /* Where the queue is makes no difference here: it is at a bided. */
 static uint64_t give(const char *topic, const char *body)
@@ -45,7 +29,7 @@ static void a_job_is_posted_with_all_that_is_known_of_it(void)
     char wanted[64];
     uint64_t id = give("t", "hello");
     hook_answers("/jobs?x=1", DONE);
-    struct child *child = posts(0, "/jobs?x=1");
+    struct child *child = posts(0, hook_url("/jobs?x=1"));
     SILENT(child->out);
     SAYS(child->err, "1 job done\n");
     EQ(hook_requests(), 1);
@@ -74,7 +58,7 @@ static void every_byte_of_a_body_is_posted(void)
     OK(bide_put(queue, "t", "", 0, NULL, NULL));
     OK(bide_close(queue));
     hook_answers("/", DONE);
-    posts(0, "/", "-j", "1");
+    posts(0, hook_url("/"), "-j", "1");
     const char *request = hook_request(0);
     CHECK(strstr(request, "\r\nContent-Length: 65000\r\n") != NULL);
     CHECK(memcmp(strstr(request, "\r\n\r\n") + 4, bytes, sizeof(bytes)) == 0);
@@ -85,7 +69,7 @@ static void headers_can_be_added_and_replaced(void)
 {
     give("t", "{}");
     hook_answers("/", DONE);
-    posts(0, "/", "--header", "content-type: application/json", "--header", "X-Mine: yes",
+    posts(0, hook_url("/"), "--header", "content-type: application/json", "--header", "X-Mine: yes",
           "--header", "Bide-Topic: mine");
     const char *request = hook_request(0);
     CHECK(strstr(request, "\r\ncontent-type: application/json\r\n") != NULL);
@@ -100,7 +84,7 @@ static void a_connection_is_kept_for_the_next_job(void)
     for (int i = 0; i < 20; i++)
         give("t", "x");
     hook_answers("/", DONE);
-    posts(0, "/", "-j", "1");
+    posts(0, hook_url("/"), "-j", "1");
     EQ(hook_requests(), 20);
     EQ(hook_connections(), 1);
 }
@@ -165,7 +149,7 @@ static void a_date_to_come_again_is_understood(void)
     snprintf(answer, sizeof(answer),
              "HTTP/1.1 429 Slow down\r\nRetry-After: %s\r\nContent-Length: 0\r\n\r\n", date);
     hook_answers("/", answer);
-    posts(0, "/");
+    posts(0, hook_url("/"));
     const bide_job *job = seen(id);
     EQ(job->state, BIDE_STATE_DELAYED);
     EQ(job->failures, 0);
@@ -176,7 +160,7 @@ static void a_failure_says_what_was_answered(void)
 {
     uint64_t id = give("t", "x");
     hook_answers("/", "HTTP/1.1 500 No\r\nContent-Length: 16\r\n\r\nout of\npatience\n");
-    posts(7, "/");
+    posts(7, hook_url("/"));
     ERROR_IS(id, "HTTP 500: out of\npatience");
 }
 
@@ -195,7 +179,7 @@ static void no_answer_in_time_is_a_failure(void)
 {
     uint64_t id = give("t", "x");
     int64_t start_us = clock_us();
-    posts(7, "/never", "--timeout", "300ms");
+    posts(7, hook_url("/never"), "--timeout", "300ms");
     NOT_BEFORE(start_us, 300);
     ERROR_IS(id, "no answer after 300ms (--timeout)");
 }
@@ -204,7 +188,7 @@ static void an_answer_that_breaks_off_is_a_failure(void)
 {
     uint64_t id = give("t", "x");
     hook_answers("/", "this is not HTTP\r\n\r\n");
-    posts(7, "/", "--timeout", "10s");
+    posts(7, hook_url("/"), "--timeout", "10s");
     EQ(seen(id)->failures, 1);
 }
 
@@ -217,11 +201,11 @@ static void a_redirect_is_followed_only_if_that_is_wanted(void)
              hook_url("/there"));
     hook_answers("/", answer);
     hook_answers("/there", DONE);
-    posts(7, "/");
+    posts(7, hook_url("/"));
     EQ(hook_requests(), 1);
     CHECK(strstr(seen(id)->last_error, "/there (see --follow)") != NULL);
     give("t", "again");
-    posts(0, "/", "--follow");
+    posts(0, hook_url("/"), "--follow");
     EQ(hook_requests(), 3);
     CHECK(strncmp(hook_request(2), "POST /there ", 12) == 0);
     CHECK(strstr(hook_request(2), "\r\n\r\nagain") != NULL);
@@ -232,7 +216,7 @@ static void a_redirect_to_a_file_leads_nowhere(void)
     uint64_t id = give("t", "x");
     hook_answers("/", "HTTP/1.1 302 Over there\r\nLocation: file:///etc/passwd\r\n"
                       "Content-Length: 0\r\n\r\n");
-    posts(7, "/", "--follow", "--keep-output");
+    posts(7, hook_url("/"), "--follow", "--keep-output");
     EQ(seen(id)->failures, 1);
 }
 
@@ -240,7 +224,7 @@ static void the_answer_is_kept_as_the_result(void)
 {
     uint64_t id = give("t", "x");
     hook_answers("/", DONE);
-    posts(0, "/", "--keep-output");
+    posts(0, hook_url("/"), "--keep-output");
     RESULT_IS(id, "thanks\n");
 }
 

@@ -26,10 +26,9 @@ static void go(void)
 }
 
 /* A worker whose first program runs. */
-#define begin_work(...) begin_work_with(__VA_ARGS__, NULL)
-static struct child *begin_work_with(const char *script, ...) __attribute__((sentinel));
-
-static struct child *begin_work_with(const char *script, ...)
+#define begin_work(...) begin_work_with(begin("work", "t", __VA_ARGS__, NULL))
+#define SH(script)      "--", "sh", "-c", (script)
+static struct child *begin_work_with(struct child *child)
 {
     const char *argv[40] = {"work", "t"};
     size_t count = 2;
@@ -58,7 +57,7 @@ static void after_a_signal_what_runs_may_end_and_nothing_more_is_begun(void)
     put_job("t", "y");
     put_job("t", "z");
     for (size_t i = 0; i < COUNT(signals); i++) {
-        struct child *child = begin_work(until_go("true"), "-j", "1");
+        struct child *child = begin_work("-j", "1", SH(until_go("true")));
         kill(child->pid, signals[i]);
         await_err(child, "stopping; 1 still runs");
         go();
@@ -83,7 +82,7 @@ static void after_the_stop_timeout_it_is_ended_and_given_back(void)
 {
     uint64_t id = put_job("t", "x");
     struct child *child =
-        begin_work(until_go("trap 'echo told >&2; exit 0' TERM"), "--stop-timeout", "300ms");
+        begin_work("--stop-timeout", "300ms", SH(until_go("trap 'echo told >&2; exit 0' TERM")));
     int64_t start_us = clock_us();
     kill(child->pid, SIGTERM);
     await_end(child, 0);
@@ -99,7 +98,7 @@ static void after_the_stop_timeout_it_is_ended_and_given_back(void)
 static void a_second_ctrl_c_kills_what_does_not_want_to_end(void)
 {
     uint64_t id = put_job("t", "x");
-    struct child *child = begin_work(until_go("trap '' TERM INT"));
+    struct child *child = begin_work(SH(until_go("trap '' TERM INT")));
     kill(child->pid, SIGINT);
     await_err(child, "stopping");
     nap_ms(600);
@@ -112,7 +111,7 @@ static void a_second_ctrl_c_kills_what_does_not_want_to_end(void)
 static void a_second_sigterm_changes_nothing(void)
 {
     put_job("t", "x");
-    struct child *child = begin_work(until_go("true"));
+    struct child *child = begin_work(SH(until_go("true")));
     kill(child->pid, SIGTERM);
     await_err(child, "stopping");
     nap_ms(600);
@@ -141,7 +140,7 @@ static void ctrl_c_on_a_terminal_does_not_reach_the_program(void)
 static void a_signal_before_the_goal_is_an_interruption(void)
 {
     put_job("t", "x");
-    struct child *child = begin_work(until_go("true"), "--count", "3");
+    struct child *child = begin_work("--count", "3", SH(until_go("true")));
     kill(child->pid, SIGINT);
     await_err(child, "stopping");
     go();
@@ -159,7 +158,7 @@ static void a_cancel_ends_the_program_and_removes_the_job(void)
         return; /* nobody else can cancel it */
     uint64_t id = put_job("t", "x");
     struct child *child =
-        begin_work(until_go("trap 'echo told >&2; exit 0' TERM"), "--once", "--grace", "1h");
+        begin_work("--once", "--grace", "1h", SH(until_go("trap 'echo told >&2; exit 0' TERM")));
     bide *queue = inside();
     OK(bide_cancel(queue, id));
     OK(bide_close(queue));
@@ -176,8 +175,8 @@ static void a_job_that_is_not_ours_any_more_ends_its_program(void)
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.ttr_ms = 1000;
     put_with("x", &options);
-    struct child *child = begin_work(until_go("trap 'echo told >&2; exit 0' TERM"), "--timeout",
-                                     "forever", "--grace", "1h");
+    struct child *child = begin_work("--timeout", "forever", "--grace", "1h",
+                                     SH(until_go("trap 'echo told >&2; exit 0' TERM")));
     stop_server(SIGKILL);
     queue_url();
     await_err(child, "told\n");
