@@ -99,6 +99,20 @@ static void close_program(struct work *work)
 
 /* ---- starting ---- */
 
+/* Whoever read what programs write has gone, as head does. That is no fault of the job, and no
+ * program can do anything about it. True: then it is over. */
+static bool mind_output(const struct run *run)
+{
+    struct work *work = run->work;
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    bool passes = work->plan->keep_size == 0 && !work->cli->json;
+    if (!passes || poll(&out, 1, 0) <= 0 || (out.revents & (POLLERR | POLLHUP)) == 0)
+        return false;
+    run->fate->kind = FATE_STOPPED;
+    bi_work_end(work, BI_EXIT_PIPE);
+    return true;
+}
+
 static int start_once(struct run *run, const bide_slice *body)
 {
     const struct work *work = run->work;
@@ -330,6 +344,8 @@ static void judge(const struct run *run, int status)
         return;
     fate->kind = WIFSIGNALED(status) ? FATE_SIGNAL : FATE_STATUS;
     fate->status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    if (bi_fate_action(&run->work->plan->rules, fate) != FATE_DONE)
+        mind_output(run);
 }
 
 /* As long as the first process of the group is not reaped its number is nobody else's. */
@@ -356,7 +372,7 @@ static void run_program(struct work *work, bide_context *context, const bide_sli
         .kill_at = NEVER,
     };
     run.limit_at = limit_ms < 0 ? NEVER : run.now + limit_ms * 1000;
-    if (!start(&run, body))
+    if (mind_output(&run) || !start(&run, body))
         return;
     while (turn(&run))
         ;

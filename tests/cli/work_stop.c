@@ -245,6 +245,18 @@ static void when_nobody_reads_the_json_it_stops(void)
     EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
 }
 
+static void when_nobody_reads_what_programs_write_it_stops_and_fails_no_job(void)
+{
+    uint64_t id = put_job("t", "x"), other = put_job("t", "y");
+    struct child *child = begin_work("-j", "1", SH(until_go("true")));
+    end_output(child);
+    go();
+    await_end(child, 141);
+    EQ(seen(id)->state, BIDE_STATE_READY);
+    EQ(seen(id)->failures, 0);
+    EQ(seen(other)->state, BIDE_STATE_READY);
+}
+
 static const struct test tests[] = {
     TEST(after_a_signal_what_runs_may_end_and_nothing_more_is_begun),
     TEST(a_worker_that_waits_ends_at_once),
@@ -259,6 +271,7 @@ static const struct test tests[] = {
     TEST(a_program_that_vanishes_stops_the_worker_and_fails_no_job),
     TEST(what_is_no_program_stops_the_worker_and_fails_no_job),
     TEST(when_nobody_reads_the_json_it_stops),
+    TEST(when_nobody_reads_what_programs_write_it_stops_and_fails_no_job),
 };
 
 const struct theme work_stop_theme = {"work_stop", tests, COUNT(tests)};
