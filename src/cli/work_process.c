@@ -23,7 +23,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-static void close_ours(struct process *process)
+void bi_process_close(struct process *process)
 {
     close_fd(&process->in);
     close_fd(&process->out);
@@ -119,6 +119,7 @@ static int watch(struct process *process)
         return 0;
     bi_process_signal(process, SIGKILL);
     bi_process_reap(process);
+    bi_process_close(process);
     return error;
 }
 
@@ -133,7 +134,7 @@ int bi_process_start(struct process *process, const struct process_plan *plan)
         error = spawn(process, plan, &ends);
     close_ends(&ends);
     if (error != 0)
-        close_ours(process);
+        bi_process_close(process);
     return error != 0 ? error : watch(process);
 }
 
@@ -161,12 +162,11 @@ void bi_process_signal(const struct process *process, int number)
     kill(-process->pid, number);
 }
 
-int bi_process_reap(struct process *process)
+int bi_process_reap(const struct process *process)
 {
     int status = 0, reaped;
     do {
         reaped = waitpid(process->pid, &status, 0);
     } while (reaped < 0 && errno == EINTR);
-    close_ours(process);
     return reaped < 0 ? W_EXITCODE(EX_OSERR, 0) : status; /* what is not known is no success */
 }

@@ -41,7 +41,10 @@ void bi_process_feed(struct process *process);
 /* To the whole group; only until it is reaped. */
 void bi_process_signal(const struct process *process, int number);
 
-/* After it has ended: its status as of waitpid(). Closes everything. */
-int bi_process_reap(struct process *process);
+/* After it has ended: its status as of waitpid(). */
+int bi_process_reap(const struct process *process);
+
+/* Closes everything. */
+void bi_process_close(struct process *process);
 
 #endif

@@ -353,8 +353,9 @@ static void finish(struct run *run)
 {
     if (run->asked)
         bi_process_signal(&run->process, SIGKILL);
-    linger(run);
     judge(run, bi_process_reap(&run->process));
+    linger(run);
+    bi_process_close(&run->process);
 }
 
 static void run_program(struct work *work, bide_context *context, const bide_slice *body,

@@ -275,6 +275,20 @@ static void what_a_program_leaves_behind_is_not_waited_for(void)
         EQ(kill((pid_t)atoi(line), SIGKILL), 0);
 }
 
+/* Nothing stays a zombie. */
+static void what_has_ended_is_reaped(void)
+{
+    put_job("t", "x");
+    struct child *child = begin("work", "t", "--", "sh", "-c", "sleep 1000 & echo $!,$$", NULL);
+    await_out(child, "\n");
+    const char *comma = strchr(child->out.text, ',');
+    CHECK(comma != NULL);
+    pid_t pid = (pid_t)atoi(comma + 1);
+    UNTIL(kill(pid, 0) != 0);
+    EQ(kill((pid_t)atoi(child->out.text), SIGKILL), 0);
+    interrupt(child, SIGTERM, 0);
+}
+
 /* ---- results ---- */
 
 static void the_output_is_kept_as_the_result(void)
@@ -478,6 +492,7 @@ static const struct test tests[] = {
     TEST(the_whole_group_is_ended),
     TEST(a_job_stays_ours_while_its_program_runs),
     TEST(what_a_program_leaves_behind_is_not_waited_for),
+    TEST(what_has_ended_is_reaped),
     TEST(the_output_is_kept_as_the_result),
     TEST(output_beyond_the_limit_is_cut_and_the_job_is_done),
     TEST(every_job_is_run_exactly_once),
