@@ -18,7 +18,7 @@
 struct flag_seen {
     char letter; /* 0: none */
     char name[40];
-    char takes[160]; /* "": no value */
+    char takes[80]; /* "": no value */
     bool has_help;
 };
 
@@ -47,7 +47,7 @@ static bool read_flag(struct flag_seen *flag, const char *line)
     }
     line += end;
     if (line[0] == ' ' && line[1] != ' ')
-        line += sscanf(line, line[1] == '\'' ? " %159[^\n]%n" : " %159s%n", flag->takes, &end) == 1
+        line += sscanf(line, line[1] == '\'' ? " %79[^\n]%n" : " %79s%n", flag->takes, &end) == 1
                     ? end
                     : 0;
     line += *line == '\n'; /* a long one has its help on the next line */
