@@ -70,7 +70,7 @@ static bool compose(const struct cli *cli, const bide_job *job, bool alone, FILE
     bi_print_bytes(to, cli->out_terminal, job->body, job->body_size);
     if (!alone || (cli->out_terminal && !ended))
         fputc('\n', to);
-    return true;
+    return ferror(to) == 0;
 }
 
 static int write_out(const struct cli *cli, const char *text, size_t size)

@@ -177,9 +177,10 @@ bool bi_record_write(FILE *to, const json_t *value)
 
 int bi_record_print(const struct cli *cli, json_t *value)
 {
-    if (value == NULL)
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory for the answer");
-    bool good = bi_record_write(stdout, value);
+    bool good = value != NULL && bi_record_write(stdout, value);
+    int exit = good || value == NULL ? BI_EXIT_OK : bi_cli_flush(cli);
     json_decref(value);
-    return good ? BI_EXIT_OK : bi_cli_flush(cli);
+    if (good || exit != BI_EXIT_OK)
+        return exit;
+    return bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory for the answer");
 }
