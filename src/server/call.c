@@ -334,9 +334,9 @@ static bool is_absolute(const char *path)
 /* What a backup writes, this client could write himself: he is the server's user, or root. */
 static bool may_write_files(const struct conn *conn)
 {
-    struct ucred peer;
+    struct ucred peer = {.uid = (uid_t)-1};
     socklen_t size = sizeof(peer);
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t room = sizeof(address);
     return getsockname(conn->fd, (struct sockaddr *)&address, &room) == 0 &&
            address.ss_family == AF_UNIX &&
