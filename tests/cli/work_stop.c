@@ -3,7 +3,6 @@
 #include "seen.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,20 +29,6 @@ static void go(void)
 #define SH(script)      "--", "sh", "-c", (script)
 static struct child *begin_work_with(struct child *child)
 {
-    const char *argv[40] = {"work", "t"};
-    size_t count = 2;
-    va_list flags;
-    va_start(flags, script);
-    for (const char *flag; (flag = va_arg(flags, const char *)) != NULL;) {
-        CHECK(count + 5 < COUNT(argv));
-        argv[count++] = flag;
-    }
-    va_end(flags);
-    argv[count++] = "--";
-    argv[count++] = "sh";
-    argv[count++] = "-c";
-    argv[count++] = script;
-    struct child *child = begin_list(argv);
     await_err(child, "begun\n");
     return child;
 }
