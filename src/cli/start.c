@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* posix_spawn_file_actions_addclosefrom_np */
 #include "cli/start.h"
 
+#include "util/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PATIENCE_MS 30000 /* a file with very many jobs is served while it loads */
+#define PATIENCE_US INT64_C(30000000) /* a file with very many jobs is served while it loads */
 #define STEP_MS     10
 
 /* ---- where ---- */
@@ -64,8 +66,8 @@ static bool find_data(struct own_server *own, char *error)
     else if (is_absolute(home))
         size = snprintf(own->data, sizeof(own->data), "%s/.local/share/bide", home);
     else
-        return bi_refuse(error, "there is no place for a queue of your own: HOME is not set; say "
-                                "where the queue is with --url or BIDE_URL");
+        return bi_refuse(error, "there is no place for a queue of your own: HOME is not set to a "
+                                "full path; say where the queue is with --url or BIDE_URL");
     if ((size_t)size >= sizeof(own->data))
         return bi_refuse(error, "the name of the data folder is too long");
     snprintf(own->file, sizeof(own->file), "%s/jobs.db", own->data);
@@ -178,18 +180,61 @@ static int spawn(const struct own_server *own, pid_t *pid)
     return code;
 }
 
-/* BI_EXIT_OK once it answers. */
-static int wait_for(const struct cli *cli, const struct own_server *own, pid_t pid)
+/* It listens before it has its file, and ends when it cannot have that. */
+static bool speaks(const struct own_server *own)
 {
-    for (int waited = 0; waited < PATIENCE_MS; waited += STEP_MS) {
+    char url[BI_URL_MAX];
+    bide *queue = NULL;
+    bool good = bi_start_answers(own) && bi_url_make(url, "beanstalk://", own->socket) &&
+                bide_open(url, NULL, &queue) == BIDE_OK;
+    bide_close(queue);
+    return good;
+}
+
+static long log_size(const struct own_server *own)
+{
+    struct stat info;
+    return stat(own->log, &info) == 0 ? (long)info.st_size : 0;
+}
+
+/* The last error in its log from there on, without the time; empty if there is none. */
+static void read_reason(const struct own_server *own, long from, char *reason, size_t size)
+{
+    static const char mark[] = "Z ERROR ";
+    char line[1024];
+    FILE *file = fopen(own->log, "re");
+    reason[0] = 0;
+    if (file == NULL)
+        return;
+    bool good = fseek(file, from, SEEK_SET) == 0;
+    while (good && fgets(line, sizeof(line), file) != NULL) {
+        const char *at = strstr(line, mark);
+        line[strcspn(line, "\n")] = 0;
+        if (at != NULL)
+            snprintf(reason, size, "%s", at + sizeof(mark) - 1);
+    }
+    fclose(file);
+}
+
+static int say_ended(const struct cli *cli, const struct own_server *own, long from)
+{
+    char reason[400];
+    read_reason(own, from, reason, sizeof(reason));
+    return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
+                         "a server of your own could not be started%s%s; its log is %.300s",
+                         reason[0] == 0 ? "" : ": ", reason, own->log);
+}
+
+/* BI_EXIT_OK once it answers. from: where what it says begins in the log. */
+static int wait_for(const struct cli *cli, const struct own_server *own, pid_t pid, long from)
+{
+    int64_t until = bi_clock_boot() + PATIENCE_US;
+    while (bi_clock_boot() < until) {
         int status;
-        if (bi_start_answers(own))
+        if (speaks(own))
             return BI_EXIT_OK;
         if (waitpid(pid, &status, WNOHANG) == pid)
-            return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
-                                 "a server of your own could not be started; why stands at the end "
-                                 "of %.300s",
-                                 own->log);
+            return say_ended(cli, own, from);
         nanosleep(&(struct timespec){.tv_nsec = STEP_MS * 1000000L}, NULL);
     }
     return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
@@ -202,6 +247,7 @@ static int start_locked(const struct cli *cli, const struct own_server *own)
     pid_t pid;
     if (bi_start_answers(own)) /* somebody else was quicker */
         return BI_EXIT_OK;
+    long from = log_size(own);
     int code = spawn(own, &pid);
     if (code == ENOENT)
         return bi_cli_failed(
@@ -209,8 +255,9 @@ static int start_locked(const struct cli *cli, const struct own_server *own)
             "no server answers, and there is no \"bided\" to start, neither beside "
             "bide nor in the PATH; say where the queue is with --url or BIDE_URL");
     if (code != 0)
-        return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "cannot start bided: %s", strerror(code));
-    int exit = wait_for(cli, own, pid);
+        return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "cannot start bided (its log is %.300s): %s",
+                             own->log, strerror(code));
+    int exit = wait_for(cli, own, pid, from);
     if (exit == BI_EXIT_OK)
         bi_cli_note(cli,
                     "bide: no server answered, so one of your own was started: process %d, jobs in "

@@ -259,7 +259,23 @@ static void a_server_that_cannot_start_is_told_with_its_log(void)
                "this is no database, and was never meant to be one\n");
     struct child *child = ends(6, "put", "email", "hello");
     HAS(child->err, "a server of your own could not be started");
+    HAS(child->err, "it is no SQLite database");
     HAS(child->err, "/data/bide/bided.log");
+}
+
+/* Such as a command of cron, beside those of a session. */
+static void another_runtime_folder_and_the_same_file_names_the_server_that_has_it(void)
+{
+    char owner[64];
+    be_alone();
+    pid_t pid = started_by(ends(0, "put", "email", "hello"));
+    CHECK(pid > 0 && chmod(folder_of("other"), 0700) == 0);
+    set_env("XDG_RUNTIME_DIR", place_of("other"));
+    struct child *child = ends(6, "put", "email", "hello");
+    EQ(started_by(child), 0);
+    snprintf(owner, sizeof(owner), "belongs to process %d", (int)pid);
+    HAS(child->err, owner);
+    SILENT(child->out);
 }
 
 /* ---- folders of others ---- */
@@ -304,6 +320,7 @@ static const struct test tests[] = {
     TEST(without_a_bided_it_says_where_it_looked),
     TEST(a_bided_in_the_path_will_do),
     TEST(a_server_that_cannot_start_is_told_with_its_log),
+    TEST(another_runtime_folder_and_the_same_file_names_the_server_that_has_it),
     TEST(a_runtime_folder_that_others_can_write_to_is_not_used),
     TEST(a_runtime_folder_that_is_a_link_is_not_used),
     TEST(a_data_folder_that_cannot_be_made_is_told),
