@@ -80,8 +80,10 @@ static void make_run_at(struct making *making)
     put_made(making);
 }
 
+/* That the delay has ended is not stored: the job is ready since the file was opened. */
 static void make_due(struct making *making)
 {
+    snprintf(making->topic, sizeof(making->topic), "due");
     making->options.delay_ms = 1;
     put_made(making);
 }
@@ -235,23 +237,27 @@ static bool is_one_of(const char *name, const char *const *names)
 
 static bool may_differ(const char *name)
 {
-    static const char *const names[] = {"id",       "left_ms",  "age_ms", "delay_ms",
-                                        "ready_ms", "progress", NULL};
+    static const char *const names[] = {"id", "left_ms", "age_ms", "delay_ms", "progress", NULL};
     return is_one_of(name, names);
 }
 
 static bool is_moment(const char *name, const json_t *job)
 {
-    static const char *const names[] = {"created_ms", "reserved_ms", "touched_ms", "buried_ms",
-                                        "done_ms",    "until_ms",    NULL};
+    static const char *const names[] = {"created_ms", "ready_ms", "reserved_ms", "touched_ms",
+                                        "buried_ms",  "done_ms",  "until_ms",    NULL};
     if (strcmp(name, "run_at_ms") == 0)
         return json_object_get(job, "run_at_wall") == NULL;
     return is_one_of(name, names);
 }
 
+static bool is_due(const json_t *job)
+{
+    return strcmp(text_in(job, "topic"), "due") == 0;
+}
+
 static bool same_value(const char *name, const json_t *job, const json_t *a, const json_t *b)
 {
-    if (may_differ(name))
+    if (may_differ(name) || (strcmp(name, "ready_ms") == 0 && is_due(job)))
         return true;
     if (a == NULL || b == NULL)
         return false;
