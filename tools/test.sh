@@ -276,6 +276,8 @@ step_bare() {
     check test ! -e build-bare/bide
     build lean gcc -Doptimization=0 -Dsqlite=disabled -Dcurl=disabled -Dncurses=disabled \
         -Dtests=disabled -Dbench=false -Dexamples=false || return 1
+    check says 'built without ncurses' script -qec 'build-lean/bide --url memory: top' /dev/null
+    check says 'without libcurl' build-lean/bide --url memory: work x --http http://localhost
     check says 'libsqlite3-dev' build-lean/bide --url sqlite:jobs.db stats
 }
 
@@ -292,6 +294,7 @@ step_asan() {
     begin_suite build-asan contract $sanitized_urls
     begin run_robust build-asan 5 --memory-mib 2048
     begin_parts build-asan/taskfault --server build-asan/bided
+    begin_parts build-asan/cli --at bided # every verb; starting a process is dear here
     # shellcheck disable=SC2086
     begin_suite build-asan tasks $sanitized_urls
     begin check_counted "${run[@]}" build-asan/operation
