@@ -9,7 +9,7 @@
  *     work_hook     runs it by a web hook
  *     work_meta     what a job's program or web hook is told about it
  *     work_fate     how that ended, and what it means; work_output: what it said
- *     work_tell     lines, JSON and figures about all this
+ *     work_tell     lines, JSON and figures about all this; work_write: to slow readers
  *
  * Stopping   Programs are ended by us and not by the library's worker, which would give their jobs
  *            back while they still run. So its own time to stop is short, and only begun when no

@@ -6,7 +6,7 @@
  * stops: no more jobs, and programs that run have the stop timeout to end by themselves. A second
  * SIGINT ends them at once.
  */
-#include "cli/work.h"
+#include "cli/work_write.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -79,9 +79,9 @@ static void begin_stop(struct attention *attention, int number)
     attention->came_at = bi_clock_boot();
     attention->stop_at = timeout_ms < 0 ? NEVER : attention->came_at + timeout_ms * 1000;
     if (running > 0)
-        bi_cli_note(work->cli, "stopping; %llu still run%s%s", (unsigned long long)running,
-                    running == 1 ? "s" : "",
-                    number == SIGINT ? " (Ctrl-C again ends what runs)" : "");
+        bi_work_note(work, "stopping; %llu still run%s%s", (unsigned long long)running,
+                     running == 1 ? "s" : "",
+                     number == SIGINT ? " (Ctrl-C again ends what runs)" : "");
 }
 
 static void hear(struct attention *attention)
@@ -182,7 +182,7 @@ static void await_programs(struct attention *attention)
     uint64_t count;
     while (atomic_load(&work->running) > 0) {
         if (attention->signal != 0 && bi_clock_boot() >= attention->stop_at) {
-            bi_cli_note(work->cli, "the time to stop is over: what runs is ended, and given back");
+            bi_work_note(work, "the time to stop is over: what runs is ended, and given back");
             raise_fd(work->stop_fd);
             attention->stop_at = NEVER;
         }
@@ -212,6 +212,8 @@ static int work_once(struct attention *attention)
     atomic_store(&work->ending, true);
     bide_worker_quit(work->worker);
     await_programs(attention);
+    if (attention->signal != 0)
+        raise_fd(work->stop_fd); /* nobody waits any longer for whoever reads what is said */
     code = bide_worker_stop(work->worker);
     return code == BIDE_OK ? attention->exit : bi_cli_answered(work->cli, code);
 }

@@ -2,7 +2,7 @@
 /*
  * work_handle - one job: has it run, and answers for it.
  */
-#include "cli/work.h"
+#include "cli/work_write.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -106,16 +106,16 @@ static int say_done(const struct reply *reply)
     if (plan->keep_size == 0)
         return BIDE_DONE;
     if (reply->output->cut)
-        bi_cli_note(reply->work->cli,
-                    "job %llu (%s): its output was cut: more than %zu bytes (--keep-size)",
-                    (unsigned long long)job->id, job->topic, plan->keep_size);
+        bi_work_note(reply->work,
+                     "job %llu (%s): its output was cut: more than %zu bytes (--keep-size)",
+                     (unsigned long long)job->id, job->topic, plan->keep_size);
     bi_output_mark(reply->output);
     if (job->retain_ms == 0)
         bide_context_retain(reply->context, plan->retain_ms);
     int code = bide_context_result(reply->context, reply->output->data, reply->output->size);
     if (code != BIDE_OK)
-        bi_cli_note(reply->work->cli, "job %llu (%s): its output is not kept: %s",
-                    (unsigned long long)job->id, job->topic, bide_last_error());
+        bi_work_note(reply->work, "job %llu (%s): its output is not kept: %s",
+                     (unsigned long long)job->id, job->topic, bide_last_error());
     return BIDE_DONE;
 }
 

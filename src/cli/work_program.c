@@ -11,6 +11,7 @@
 #include "cli/work.h"
 #include "cli/work_meta.h"
 #include "cli/work_process.h"
+#include "cli/work_write.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -241,17 +242,10 @@ static void look_at_clock(struct run *run)
 
 /* ---- while it runs ---- */
 
-static void pass_on(const char *data, size_t size)
+static void pass_on(const struct run *run, const char *data, size_t size)
 {
-    while (size > 0) {
-        ssize_t written = write(STDERR_FILENO, data, size);
-        if (written < 0 && errno != EINTR)
-            return;
-        if (written > 0) {
-            data += written;
-            size -= (size_t)written;
-        }
-    }
+    int64_t until = run->asked ? bi_clock_boot() + BI_WRITE_PATIENCE_US : run->limit_at;
+    bi_work_write(run->work, STDERR_FILENO, data, size, run->told_fd, until);
 }
 
 /* There is something to read, or the end of it. */
@@ -267,7 +261,7 @@ static void take(struct run *run, int *fd)
     } else if (fd == &run->process.out) {
         bi_output_add(run->output, data, (size_t)size);
     } else {
-        pass_on(data, (size_t)size);
+        pass_on(run, data, (size_t)size);
         bi_tail_add(&run->tail, data, (size_t)size);
     }
 }

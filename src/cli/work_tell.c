@@ -5,10 +5,13 @@
 #include "cli/print.h"
 #include "cli/record.h"
 #include "cli/when.h"
-#include "cli/work.h"
+#include "cli/work_write.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* An error text in one line; none is cut. */
 #define LINE_COLUMNS 1500
@@ -81,7 +84,7 @@ static void say(const struct work *work, const bide_work_event *event,
     if (event->kind != BIDE_WORK_CANCELLED)
         size += add_text(line + size, event->text[0] != 0 ? event->text : said);
     line[size++] = '\n';
-    fwrite(line, 1, size, stderr);
+    bi_work_write(work, STDERR_FILENO, line, size, -1, INT64_MAX);
 }
 
 /* ---- JSON ---- */
@@ -104,16 +107,42 @@ static json_t *make_record(const bide_work_event *event, const struct fate *fate
     return NULL;
 }
 
+/* One line of JSON; NULL when there is not enough memory. */
+static char *compose(const bide_work_event *event, const struct fate *fate)
+{
+    char *line = NULL;
+    size_t size = 0;
+    json_t *record = make_record(event, fate);
+    FILE *to = record == NULL ? NULL : open_memstream(&line, &size);
+    bool good = to != NULL && bi_record_write(to, record);
+    json_decref(record);
+    if (to != NULL && fclose(to) == 0 && good)
+        return line;
+    free(line);
+    return NULL;
+}
+
+/* Said once. */
+static void cannot_print(struct work *work, int error)
+{
+    int exit = error == EPIPE ? BI_EXIT_PIPE : BI_EXIT_FAILED;
+    if (error != EPIPE && atomic_load(&work->exit) == BI_EXIT_OK)
+        bi_cli_failed(work->cli, exit, "cannot write the output: %s", strerror(error));
+    bi_work_end(work, exit);
+}
+
 static void print(struct work *work, const bide_work_event *event, const struct fate *fate)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    char *line = compose(event, fate);
     pthread_mutex_lock(&lock);
-    int exit = bi_record_print(work->cli, make_record(event, fate));
-    if (exit == BI_EXIT_OK)
-        exit = bi_cli_flush(work->cli);
+    bool good =
+        line != NULL && bi_work_write(work, STDOUT_FILENO, line, strlen(line), -1, INT64_MAX);
+    int error = line == NULL ? ENOMEM : errno;
     pthread_mutex_unlock(&lock);
-    if (exit != BI_EXIT_OK)
-        bi_work_end(work, exit);
+    free(line);
+    if (!good && error != ETIMEDOUT)
+        cannot_print(work, error);
 }
 
 void bi_work_tell(void *user, const bide_work_event *event)
@@ -157,5 +186,5 @@ void bi_work_sum_up(const struct work *work)
             size += snprintf(line + size, sizeof(line) - (size_t)size, ", %s %s", number,
                              parts[i].text);
     }
-    bi_cli_note(work->cli, "%s", line);
+    bi_work_note(work, "%s", line);
 }

@@ -106,7 +106,60 @@ static void a_worker_under_nohup_goes_on_when_the_terminal_has_gone(void)
     interrupt(child, SIGTERM, 0);
 }
 
+/* ---- readers who do not read ---- */
+
+/* A pipe that is full already. */
+static void fill_pipe(int fd)
+{
+    int ends_of_pipe[2];
+    if (pipe(ends_of_pipe) != 0 || dup2(ends_of_pipe[1], fd) != fd ||
+        fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        _exit(98);
+    while (write(fd, "full", 4) > 0)
+        ;
+    fcntl(fd, F_SETFL, 0);
+}
+
+static void fill_error(void)
+{
+    fill_pipe(STDERR_FILENO);
+}
+
+static void fill_output(void)
+{
+    fill_pipe(STDOUT_FILENO);
+}
+
+static void a_worker_whose_errors_nobody_reads_can_be_stopped(void)
+{
+    use_url(url_of("jobs.db", ""));
+    ends(0, "put", "t", "x");
+    char script[700];
+    snprintf(script, sizeof(script), "touch %s; while :; do echo no >&2; done", place_of("begun"));
+    before_exec = fill_error;
+    struct child *child = begin("work", "t", "--stop-timeout", "100ms", "--grace", "100ms", "--",
+                                "sh", "-c", script, NULL);
+    UNTIL(file_exists(place_of("begun")));
+    interrupt(child, SIGTERM, 0);
+    before_exec = NULL;
+    HAS(ends(0, "list", "t")->out, "ready");
+}
+
+static void a_worker_whose_json_nobody_reads_can_be_stopped(void)
+{
+    use_url(url_of("jobs.db", ""));
+    ends_with(0, "1\n2\n3\n", "put", "t", "--lines");
+    char script[700];
+    snprintf(script, sizeof(script), "touch %s", place_of("begun"));
+    before_exec = fill_output;
+    struct child *child = begin("work", "t", "--json", "--", "sh", "-c", script, NULL);
+    UNTIL(file_exists(place_of("begun")));
+    interrupt(child, SIGTERM, 0);
+}
+
 static const struct test tests[] = {
+    TEST(a_worker_whose_errors_nobody_reads_can_be_stopped),
+    TEST(a_worker_whose_json_nobody_reads_can_be_stopped),
     TEST(a_program_that_fails_has_failed_although_nobody_wants_to_know),
     TEST(a_worker_under_nohup_goes_on_when_the_terminal_has_gone),
     TEST(an_error_steers_no_terminal),
