@@ -26,15 +26,24 @@ static void skip(struct conn *conn, uint64_t bytes, const char *text)
     conn->skip_text = text;
 }
 
-/* A body that cannot be taken. A call is told at once, by its tag. */
+/* A body that cannot be taken. Also a call is told when its body has come: whoever still sends it
+ * takes an answer for nonsense. */
 static void refuse_body(struct conn *conn, const struct command *command, int code,
                         const char *text)
 {
-    if (command->verb == VERB_CALL) {
-        bi_call_refuse(conn, command->tag, code, bide_code_text(code));
-        text = "";
-    }
-    skip(conn, (uint64_t)command->body_size + 2, text);
+    bool is_call = command->verb == VERB_CALL;
+    skip(conn, (uint64_t)command->body_size + 2, is_call ? NULL : text);
+    conn->skip_tag = is_call ? command->tag : 0;
+    conn->skip_code = code;
+}
+
+static void end_skip(struct conn *conn)
+{
+    conn->stage = STAGE_LINE;
+    if (conn->skip_text != NULL)
+        bi_conn_say(conn, conn->skip_text);
+    else
+        bi_call_refuse(conn, conn->skip_tag, conn->skip_code, bide_code_text(conn->skip_code));
 }
 
 /* The command as it will be needed when the body is there: nothing of it may point into a line that
@@ -231,10 +240,8 @@ static size_t skip_some(struct conn *conn, const char *data, size_t size)
     (void)data;
     size_t taken = conn->skip < size ? (size_t)conn->skip : size;
     conn->skip -= taken;
-    if (conn->skip == 0) {
-        conn->stage = STAGE_LINE;
-        bi_conn_say(conn, conn->skip_text);
-    }
+    if (conn->skip == 0)
+        end_skip(conn);
     return taken;
 }
 

@@ -86,7 +86,7 @@ struct request {
 enum stage {
     STAGE_LINE,
     STAGE_BODY,    /* incoming waits for the rest of its body */
-    STAGE_SKIP,    /* skip bytes, then say skip_text */
+    STAGE_SKIP,    /* skip bytes, then say skip_text, or refuse a call */
     STAGE_DISCARD, /* a line that is too long */
 };
 
@@ -121,8 +121,9 @@ struct conn {
     bool lingers; /* all is said; it is closed when the peer has it */
     bool hungry;  /* what it has of input is not a whole command */
     enum stage stage;
-    const char *skip_text;
-    uint64_t skip;
+    const char *skip_text; /* NULL: the call skip_tag is refused with skip_code */
+    uint64_t skip, skip_tag;
+    int skip_code;
     struct incoming *incoming;
     char *input; /* what was read and not executed */
     size_t input_size;

@@ -245,6 +245,22 @@ static void a_line_that_is_refused_is_told_and_the_others_go_on(void)
     EQ(number_in(sum, "refused"), 1);
 }
 
+/* More than a server even looks at: it says so when all of it has come. */
+static void a_line_of_many_megabytes_disturbs_no_other(void)
+{
+    static const size_t size = (size_t)40 << 20;
+    char *text = malloc(size + 16);
+    CHECK(text != NULL);
+    memset(text, 'x', size);
+    memcpy(text, "first\n", 6);
+    memcpy(text + size, "\nthird\n", 8);
+    struct child *child = ends_with(7, text, "put", "lines", "--lines");
+    free(text);
+    HAS(child->err, "line 2: ");
+    HAS(child->err, "2 jobs put");
+    EQ(count_jobs("lines", BIDE_STATE_READY), 2);
+}
+
 static void pieces_between_nuls_are_jobs(void)
 {
     ends_with_bytes(0, "a\nb\0c\0", 6, "put", "pieces", "--null");
@@ -310,6 +326,7 @@ static const struct test tests[] = {
     TEST(every_line_is_a_job),
     TEST(many_lines_are_put_once_each_in_order),
     TEST(a_line_that_is_refused_is_told_and_the_others_go_on),
+    TEST(a_line_of_many_megabytes_disturbs_no_other),
     TEST(pieces_between_nuls_are_jobs),
     TEST(lines_of_json_have_their_own_options),
     TEST(lines_that_are_no_such_json_are_told_with_their_number),
