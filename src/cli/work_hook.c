@@ -5,11 +5,11 @@
  * A request takes a seat, which keeps its connection open for the next one; there are as many seats
  * as requests at a time. The thread sleeps in curl_multi_poll() with everything that may end it.
  */
+#include "cli/curl.h"
 #include "cli/work.h"
 #include "cli/work_meta.h"
 #include "util/clock.h"
 
-#include <curl/curl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +54,9 @@ static void free_seat(struct seat *seat)
     if (seat == NULL)
         return;
     if (seat->easy != NULL)
-        curl_easy_cleanup(seat->easy);
+        bi_curl.curl_easy_cleanup(seat->easy);
     if (seat->multi != NULL)
-        curl_multi_cleanup(seat->multi);
+        bi_curl.curl_multi_cleanup(seat->multi);
     free(seat);
 }
 
@@ -76,11 +76,12 @@ static size_t receive(char *data, size_t one, size_t size, void *user)
 static void allow_protocols(CURL *easy)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    bi_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    bi_curl.curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 #else
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-    curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    bi_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+    bi_curl.curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS,
+                             (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 }
 
@@ -88,18 +89,18 @@ static void set_constants(struct seat *seat, const struct work_plan *plan)
 {
     CURL *easy = seat->easy;
     allow_protocols(easy);
-    curl_easy_setopt(easy, CURLOPT_URL, plan->url);
-    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    curl_easy_setopt(easy, CURLOPT_USERAGENT, "bide/" BIDE_VERSION);
-    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, seat->error);
-    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_URL, plan->url);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_USERAGENT, "bide/" BIDE_VERSION);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, seat->error);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     if (!plan->follow)
         return;
-    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 10L);
-    curl_easy_setopt(easy, CURLOPT_POSTREDIR, (long)CURL_REDIR_POST_ALL);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 10L);
+    bi_curl.curl_easy_setopt(easy, CURLOPT_POSTREDIR, (long)CURL_REDIR_POST_ALL);
 }
 
 static struct seat *take_seat(struct work *work)
@@ -112,8 +113,8 @@ static struct seat *take_seat(struct work *work)
     pthread_mutex_unlock(&hook->lock);
     if (seat != NULL || (seat = calloc(1, sizeof(*seat))) == NULL)
         return seat;
-    seat->multi = curl_multi_init();
-    seat->easy = curl_easy_init();
+    seat->multi = bi_curl.curl_multi_init();
+    seat->easy = bi_curl.curl_easy_init();
     if (seat->multi == NULL || seat->easy == NULL) {
         free_seat(seat);
         return NULL;
@@ -133,8 +134,11 @@ static void give_seat(struct work *work, struct seat *seat)
 
 static int open_hook(struct work *work)
 {
+    char error[BI_SENTENCE_SIZE];
+    if (!bi_curl_load(error))
+        return bi_cli_failed(work->cli, BI_EXIT_FAILED, "%s", error);
     struct hook *hook = calloc(1, sizeof(*hook));
-    if (hook == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    if (hook == NULL || bi_curl.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         free(hook);
         return bi_cli_failed(work->cli, BI_EXIT_FAILED, "cannot prepare libcurl");
     }
@@ -155,7 +159,7 @@ static void close_hook(struct work *work)
     pthread_mutex_destroy(&hook->lock);
     free(hook);
     work->state = NULL;
-    curl_global_cleanup();
+    bi_curl.curl_global_cleanup();
 }
 
 /* ---- headers ---- */
@@ -172,7 +176,7 @@ static bool is_replaced(const struct words *said, const char *line)
 
 static bool add_header(struct curl_slist **list, const char *line)
 {
-    struct curl_slist *longer = curl_slist_append(*list, line);
+    struct curl_slist *longer = bi_curl.curl_slist_append(*list, line);
     if (longer != NULL)
         *list = longer;
     return longer != NULL;
@@ -240,13 +244,13 @@ static bool await_answer(struct request *request, struct seat *seat, CURLcode *c
     };
     int running = 1, unused;
     for (;;) {
-        if (curl_multi_perform(seat->multi, &running) != CURLM_OK || running == 0)
+        if (bi_curl.curl_multi_perform(seat->multi, &running) != CURLM_OK || running == 0)
             break;
-        curl_multi_poll(seat->multi, fds, told_fd < 0 ? 2 : 3, sleep_ms(request), NULL);
+        bi_curl.curl_multi_poll(seat->multi, fds, told_fd < 0 ? 2 : 3, sleep_ms(request), NULL);
         if (is_over(request, fds))
             return false;
     }
-    const CURLMsg *message = curl_multi_info_read(seat->multi, &unused);
+    const CURLMsg *message = bi_curl.curl_multi_info_read(seat->multi, &unused);
     *code = message == NULL ? CURLE_OUT_OF_MEMORY : message->data.result;
     return true;
 }
@@ -258,12 +262,12 @@ static void judge(struct request *request, struct seat *seat, CURLcode code)
     struct fate *fate = request->fate;
     long status = 0;
     curl_off_t again_s = 0;
-    curl_easy_getinfo(seat->easy, CURLINFO_RESPONSE_CODE, &status);
-    curl_easy_getinfo(seat->easy, CURLINFO_RETRY_AFTER, &again_s);
+    bi_curl.curl_easy_getinfo(seat->easy, CURLINFO_RESPONSE_CODE, &status);
+    bi_curl.curl_easy_getinfo(seat->easy, CURLINFO_RETRY_AFTER, &again_s);
     if (code != CURLE_OK && !request->flooded) {
         fate->kind = FATE_ERROR;
         snprintf(fate->text, sizeof(fate->text), "%s",
-                 seat->error[0] != 0 ? seat->error : curl_easy_strerror(code));
+                 seat->error[0] != 0 ? seat->error : bi_curl.curl_easy_strerror(code));
         return;
     }
     fate->kind = FATE_STATUS;
@@ -276,7 +280,7 @@ static void judge(struct request *request, struct seat *seat, CURLcode code)
 static void quote(const struct request *request, struct seat *seat, char *tail)
 {
     char *where = NULL;
-    curl_easy_getinfo(seat->easy, CURLINFO_REDIRECT_URL, &where);
+    bi_curl.curl_easy_getinfo(seat->easy, CURLINFO_REDIRECT_URL, &where);
     if (request->fate->kind == FATE_STATUS && where != NULL)
         snprintf(tail, BI_TAIL_SIZE, "redirected to %.500s (see --follow)", where);
     else if (request->fate->kind == FATE_STATUS)
@@ -288,16 +292,16 @@ static void send_request(struct request *request, struct seat *seat, const bide_
 {
     CURLcode code = CURLE_OK;
     seat->error[0] = 0;
-    curl_easy_setopt(seat->easy, CURLOPT_POSTFIELDS, body->size == 0 ? "" : body->data);
-    curl_easy_setopt(seat->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
-    curl_easy_setopt(seat->easy, CURLOPT_HTTPHEADER, request->headers);
-    curl_easy_setopt(seat->easy, CURLOPT_WRITEDATA, request);
-    curl_multi_add_handle(seat->multi, seat->easy);
+    bi_curl.curl_easy_setopt(seat->easy, CURLOPT_POSTFIELDS, body->size == 0 ? "" : body->data);
+    bi_curl.curl_easy_setopt(seat->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
+    bi_curl.curl_easy_setopt(seat->easy, CURLOPT_HTTPHEADER, request->headers);
+    bi_curl.curl_easy_setopt(seat->easy, CURLOPT_WRITEDATA, request);
+    bi_curl.curl_multi_add_handle(seat->multi, seat->easy);
     if (await_answer(request, seat, &code)) {
         judge(request, seat, code);
         quote(request, seat, tail);
     }
-    curl_multi_remove_handle(seat->multi, seat->easy);
+    bi_curl.curl_multi_remove_handle(seat->multi, seat->easy);
 }
 
 static void run_hook(struct work *work, bide_context *context, const bide_slice *body,
@@ -322,7 +326,7 @@ static void run_hook(struct work *work, bide_context *context, const bide_slice 
     }
     if (seat != NULL)
         give_seat(work, seat);
-    curl_slist_free_all(request.headers);
+    bi_curl.curl_slist_free_all(request.headers);
     bi_output_done(&request.head);
 }
 
