@@ -30,6 +30,7 @@ extern const struct theme arguments_theme;
 extern const struct theme breaks_theme;
 extern const struct theme change_theme;
 extern const struct theme completion_theme;
+extern const struct theme disk_theme;
 extern const struct theme follow_theme;
 extern const struct theme frame_theme;
 extern const struct theme hostile_theme;

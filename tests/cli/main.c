@@ -53,6 +53,7 @@ static const struct theme *const served[] = {
 static const struct theme *const once[] = {
     &arguments_theme,
     &completion_theme,
+    &disk_theme,
     &hostile_theme,
     &move_plain_theme,
     &move_theme,
