@@ -313,5 +313,6 @@ const struct verb bi_verb_bench = {
                "  bide bench --json | jq .jobs_per_second\n",
     .flags = flags,
     .check = check,
+    .traits = BI_MAKES,
     .run = run,
 };

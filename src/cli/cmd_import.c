@@ -277,5 +277,6 @@ const struct verb bi_verb_import = {
         "  bide export --state buried | jq -c '.state = \"ready\"' | bide import --url URL\n",
     .flags = flags,
     .most = 1,
+    .traits = BI_MAKES,
     .run = run,
 };

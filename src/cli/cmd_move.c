@@ -46,20 +46,6 @@ static int check(struct cli *cli)
     return BI_EXIT_OK;
 }
 
-/* Opening would make the file, and there would be nothing to move. */
-static int check_file(const struct cli *cli, const char *url)
-{
-    struct bi_url parts;
-    const char *reason;
-    char path[BI_URL_MAX];
-    if (!has_scheme(url, "sqlite:") || !bi_url_parse(&parts, url, &reason))
-        return BI_EXIT_OK;
-    snprintf(path, sizeof(path), "%s", parts.location);
-    if (!bi_url_decode(path) || path[0] == 0 || access(path, F_OK) == 0)
-        return BI_EXIT_OK;
-    return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "there is no file %.300s", path);
-}
-
 static int open_one(struct cli *cli, const char *url, struct source *source, char *shown)
 {
     bide *queue = NULL;
@@ -245,7 +231,7 @@ static int run(struct cli *cli)
     mover->skip_reserved = skip_reserved;
     int exit = bi_interrupt_watch(cli, NULL);
     if (exit == BI_EXIT_OK)
-        exit = check_file(cli, cli->words[0]);
+        exit = bi_reach_exists(cli, cli->words[0]);
     if (exit == BI_EXIT_OK)
         exit = open_one(cli, cli->words[0], &mover->from, mover->from_shown);
     if (exit == BI_EXIT_OK)

@@ -196,5 +196,6 @@ const struct verb bi_verb_put = {
     .flags = flags,
     .most = 2,
     .check = check,
+    .traits = BI_MAKES,
     .run = run,
 };

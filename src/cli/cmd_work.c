@@ -386,7 +386,7 @@ const struct verb bi_verb_work = {
     .flags = flags,
     .least = 1,
     .most = BI_WORDS_MAX,
-    .traits = BI_PROGRAM,
+    .traits = BI_PROGRAM | BI_MAKES,
     .check = check,
     .run = run,
 };

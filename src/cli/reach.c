@@ -2,12 +2,14 @@
 #include "cli/reach.h"
 
 #include "cli/start.h"
+#include "cli/verb.h"
 #include "util/near.h"
 #include "util/settings.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SYSTEM_FILE "/etc/bide/bide.conf"
 #define LOCAL_URL   "beanstalk://127.0.0.1:11300"
@@ -125,9 +127,25 @@ static void remember(struct cli *cli, const char *url)
     bi_url_show(cli->shown, url);
 }
 
+int bi_reach_exists(const struct cli *cli, const char *url)
+{
+    struct bi_url parts;
+    const char *reason;
+    char path[BI_URL_MAX];
+    if (strncmp(url, "sqlite:", 7) != 0 || !bi_url_parse(&parts, url, &reason))
+        return BI_EXIT_OK;
+    snprintf(path, sizeof(path), "%s", parts.location);
+    if (!bi_url_decode(path) || path[0] == 0 || access(path, F_OK) == 0)
+        return BI_EXIT_OK;
+    return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
+                         "there is no file %.300s; put, import and work would make it", path);
+}
+
 static int open_said(struct cli *cli, const char *url, const char *source)
 {
     remember(cli, url);
+    if ((cli->verb->traits & BI_MAKES) == 0 && bi_reach_exists(cli, url) != BI_EXIT_OK)
+        return BI_EXIT_NO_QUEUE;
     int code = open_at(cli, url, &cli->queue);
     if (code != BIDE_OK)
         return explain(cli, code, source);
@@ -145,17 +163,23 @@ static bool open_found(struct cli *cli, const char *url)
     return true;
 }
 
+static int open_socket(struct cli *cli, const struct own_server *own)
+{
+    char url[BI_URL_MAX];
+    if (!bi_url_make(url, "beanstalk://", own->socket))
+        return bi_cli_failed(cli, BI_EXIT_FAILED, "%s is too long a name", own->socket);
+    return open_said(cli, url, NULL);
+}
+
 static int open_own(struct cli *cli)
 {
     struct own_server own;
-    char url[BI_URL_MAX], error[BI_SENTENCE_SIZE];
-    bool has_place = bi_start_look(&own, error);
-    if (has_place && !bi_url_make(url, "beanstalk://", own.socket))
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "%s is too long a name", own.socket);
+    char error[BI_SENTENCE_SIZE];
+    bool has_place = bi_own_look(&own, error);
     /* If it listens it is the one that is meant: what goes wrong there is said, and jobs do not go
      * to another queue. */
-    if (has_place && bi_start_answers(&own))
-        return open_said(cli, url, NULL);
+    if (has_place && bi_own_find(&own))
+        return open_socket(cli, &own);
     if (open_found(cli, LOCAL_URL))
         return BI_EXIT_OK;
     if (cli->no_start)
@@ -165,7 +189,7 @@ static int open_own(struct cli *cli)
     if (!has_place)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "%s", error);
     int exit = bi_start(cli, &own);
-    return exit == BI_EXIT_OK ? open_said(cli, url, NULL) : exit;
+    return exit == BI_EXIT_OK ? open_socket(cli, &own) : exit;
 }
 
 /* Who has said it goes into source; NULL: the command line. */

@@ -4,7 +4,7 @@
  *
  * In this order: --url, $BIDE_URL, the user's config file, the system's; then whoever answers: the
  * user's own server on its socket in the runtime folder, a server on 127.0.0.1:11300. If nobody
- * does, the user's own server is started (start.h).
+ * does, the user's own server is started (own.h, start.h).
  *
  * The config file is $XDG_CONFIG_HOME/bide/bide.conf (~/.config/bide/bide.conf), else
  * /etc/bide/bide.conf: lines `url = ...` and `color = auto|always|never`.
@@ -23,6 +23,10 @@ const char *bi_reach_said(const struct cli *cli);
 
 /* Opens cli->queue. BI_EXIT_OK, or says what is wrong, and what to do. */
 int bi_reach_open(struct cli *cli);
+
+/* Opening a file that is not there would make it, and a slip of the pen in a script would go
+ * unnoticed for ever. BI_EXIT_OK, or says that there is none. */
+int bi_reach_exists(const struct cli *cli, const char *url);
 
 /* Opens another queue, by its URL; for verbs that have two. */
 int bi_reach_url(struct cli *cli, const char *url, bide **queue);

@@ -13,72 +13,14 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define PATIENCE_US INT64_C(30000000) /* a file with very many jobs is served while it loads */
 #define STEP_MS     10
-
-/* ---- where ---- */
-
-/* A folder that only this user can change: nobody else may have put a socket there. */
-static bool is_mine(const char *folder)
-{
-    struct stat info;
-    return lstat(folder, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
-           (info.st_mode & 022) == 0;
-}
-
-static bool is_absolute(const char *path)
-{
-    return path != NULL && path[0] == '/';
-}
-
-/* The runtime folder of the session if there is one that is ours, else one in /tmp. */
-static bool find_runtime(struct own_server *own, char *error)
-{
-    const char *session = getenv("XDG_RUNTIME_DIR");
-    struct sockaddr_un address;
-    size_t most = sizeof(address.sun_path) - sizeof("/bided.sock");
-    bool good = is_absolute(session) && is_mine(session) && strlen(session) + 5 < most;
-    if (good)
-        snprintf(own->folder, sizeof(own->folder), "%s/bide", session);
-    else
-        snprintf(own->folder, sizeof(own->folder), "/tmp/bide-%u", (unsigned)geteuid());
-    struct stat info;
-    if (lstat(own->folder, &info) == 0 && !is_mine(own->folder))
-        return bi_refuse(error,
-                         "%.300s belongs to somebody else, or others can write there; say where "
-                         "the queue is with --url or BIDE_URL",
-                         own->folder);
-    snprintf(own->socket, sizeof(own->socket), "%s/bided.sock", own->folder);
-    return true;
-}
-
-static bool find_data(struct own_server *own, char *error)
-{
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    int size = 0;
-    if (is_absolute(data))
-        size = snprintf(own->data, sizeof(own->data), "%s/bide", data);
-    else if (is_absolute(home))
-        size = snprintf(own->data, sizeof(own->data), "%s/.local/share/bide", home);
-    else
-        return bi_refuse(error, "there is no place for a queue of your own: HOME is not set to a "
-                                "full path; say where the queue is with --url or BIDE_URL");
-    if ((size_t)size >= sizeof(own->data))
-        return bi_refuse(error, "the name of the data folder is too long");
-    snprintf(own->file, sizeof(own->file), "%s/jobs.db", own->data);
-    snprintf(own->log, sizeof(own->log), "%s/bided.log", own->data);
-    return true;
-}
-
-bool bi_start_look(struct own_server *own, char *error)
-{
-    return find_runtime(own, error) && find_data(own, error);
-}
+/* No client of beanstalkd counts on its small limit here. */
+#define MAX_JOB_SIZE "16MiB"
 
 /* ---- folders ---- */
 
@@ -101,7 +43,7 @@ static bool make_folder(const char *folder, char *error)
 static int lock_start(const struct own_server *own, char *error)
 {
     char path[1100];
-    snprintf(path, sizeof(path), "%s/start.lock", own->folder);
+    snprintf(path, sizeof(path), "%s/start.lock", own->data);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0 && flock(fd, LOCK_EX) == 0)
         return fd;
@@ -112,24 +54,6 @@ static int lock_start(const struct own_server *own, char *error)
 }
 
 /* ---- the process ---- */
-
-/* A folder that is ours stays ours, so whoever listens there was allowed to. A full backlog is an
- * answer, too. */
-bool bi_start_answers(const struct own_server *own)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t size = strlen(own->socket);
-    if (size >= sizeof(address.sun_path) || !is_mine(own->folder))
-        return false;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return false;
-    memcpy(address.sun_path, own->socket, size + 1);
-    bool good =
-        connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 || errno == EAGAIN;
-    close(fd);
-    return good;
-}
 
 /* The bided beside this program, else the one in the PATH. */
 static void find_program(char *path, size_t size)
@@ -144,12 +68,28 @@ static void find_program(char *path, size_t size)
     snprintf(path, size, "bided");
 }
 
+/* The settings of the user's own server, not of the system's: bided.conf beside bide.conf. If there
+ * are none it is "/dev/null", and false. */
+static bool find_config(char *path, size_t size)
+{
+    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int length = -1;
+    if (folder != NULL && folder[0] == '/')
+        length = snprintf(path, size, "%s/bide/bided.conf", folder);
+    else if (home != NULL && home[0] == '/')
+        length = snprintf(path, size, "%s/.config/bide/bided.conf", home);
+    if (length > 0 && (size_t)length < size && access(path, F_OK) == 0)
+        return true;
+    snprintf(path, size, "/dev/null");
+    return false;
+}
+
 /* Its own session, so that the Ctrl-C of a terminal is not for it. The signals that the command
  * ignores or blocks are none of its business, and so are the files that it has open: a lock, or the
  * end of a pipe, would be held for as long as the server runs. */
 static int spawn(const struct own_server *own, pid_t *pid)
 {
-    char program[4096], url[BI_URL_MAX], listen[1200];
+    char program[4096], url[BI_URL_MAX], listen[1200], config[1200];
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t all, none;
@@ -157,9 +97,12 @@ static int spawn(const struct own_server *own, pid_t *pid)
     snprintf(listen, sizeof(listen), "unix:%s", own->socket);
     if (!bi_url_make(url, "sqlite:", own->file))
         return ENAMETOOLONG;
-    char config[] = "/dev/null", name[] = "bided";
-    char flag_config[] = "--config", flag_url[] = "--url", flag_listen[] = "--listen";
-    char *argv[] = {name, flag_config, config, flag_url, url, flag_listen, listen, NULL};
+    bool configured = find_config(config, sizeof(config));
+    char name[] = "bided", flag_config[] = "--config", flag_url[] = "--url";
+    char flag_listen[] = "--listen", flag_size[] = "--max-job-size", size[] = MAX_JOB_SIZE;
+    char *argv[] = {name, flag_config, config, flag_url,
+                    url,  flag_listen, listen, configured ? NULL : flag_size,
+                    size, NULL};
     sigfillset(&all);
     sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
@@ -185,7 +128,7 @@ static bool speaks(const struct own_server *own)
 {
     char url[BI_URL_MAX];
     bide *queue = NULL;
-    bool good = bi_start_answers(own) && bi_url_make(url, "beanstalk://", own->socket) &&
+    bool good = bi_own_answers(own) && bi_url_make(url, "beanstalk://", own->socket) &&
                 bide_open(url, NULL, &queue) == BIDE_OK;
     bide_close(queue);
     return good;
@@ -242,10 +185,10 @@ static int wait_for(const struct cli *cli, const struct own_server *own, pid_t p
                          (int)pid, own->log);
 }
 
-static int start_locked(const struct cli *cli, const struct own_server *own)
+static int start_locked(const struct cli *cli, struct own_server *own)
 {
     pid_t pid;
-    if (bi_start_answers(own)) /* somebody else was quicker */
+    if (bi_own_find(own)) /* somebody else was quicker */
         return BI_EXIT_OK;
     long from = log_size(own);
     int code = spawn(own, &pid);
@@ -258,19 +201,22 @@ static int start_locked(const struct cli *cli, const struct own_server *own)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "cannot start bided (its log is %.300s): %s",
                              own->log, strerror(code));
     int exit = wait_for(cli, own, pid, from);
-    if (exit == BI_EXIT_OK)
-        bi_cli_note(cli,
-                    "bide: no server answered, so one of your own was started: process %d, jobs in "
-                    "%s; \"kill %d\" stops it",
-                    (int)pid, own->file, (int)pid);
-    return exit;
+    if (exit != BI_EXIT_OK)
+        return exit;
+    if (!bi_own_leave_link(own))
+        bi_cli_note(cli, "bide: cannot make the link %s: %s", own->link, strerror(errno));
+    bi_cli_note(cli,
+                "bide: no server answered, so one of your own was started: process %d, jobs in "
+                "%s; \"bide stop\" stops it",
+                (int)pid, own->file);
+    return BI_EXIT_OK;
 }
 
-int bi_start(const struct cli *cli, const struct own_server *own)
+int bi_start(const struct cli *cli, struct own_server *own)
 {
     char error[BI_SENTENCE_SIZE];
     bool good = make_folder(own->data, error) && make_folder(own->folder, error);
-    if (good && !is_mine(own->folder))
+    if (good && !bi_own_is_mine(own->folder))
         good = bi_refuse(error, "others can write to %.300s", own->folder);
     int lock = good ? lock_start(own, error) : -1;
     if (lock < 0)

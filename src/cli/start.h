@@ -2,10 +2,9 @@
 /*
  * start - a server of the user's own, for whoever has none.
  *
- * It keeps its queue in a file in the data folder ($XDG_DATA_HOME/bide/jobs.db,
- * ~/.local/share/bide/jobs.db), its log beside it, and listens on a socket in the runtime folder
- * ($XDG_RUNTIME_DIR/bide/bided.sock, else /tmp/bide-UID/bided.sock), which is nobody else's. It
- * goes on when the command ends; whoever comes next finds it there.
+ * own.h says where it is. It goes on when the command ends; whoever comes next finds it there. Its
+ * settings are those of bided.conf in the user's config folder, if there is one; else the usual ones,
+ * but for larger jobs.
  *
  * Two commands at the same time start one server: the second waits for the first.
  */
@@ -13,22 +12,10 @@
 #define BI_START_H
 
 #include "cli/cli.h"
+#include "cli/own.h"
 
-struct own_server {
-    char folder[1024]; /* the runtime folder */
-    char socket[1100];
-    char data[1024]; /* the data folder */
-    char file[1100];
-    char log[1100];
-};
-
-/* Where the user's own server is, or would be. False, with a sentence, when there is no place. */
-bool bi_start_look(struct own_server *own, char *error);
-
-/* Does it listen? Nobody is asked in a folder that others can write to. */
-bool bi_start_answers(const struct own_server *own);
-
-/* Starts it, and waits until it answers. BI_EXIT_OK, or says what is wrong. */
-int bi_start(const struct cli *cli, const struct own_server *own);
+/* Starts it, and waits until it answers; it may be that of another session, which was quicker.
+ * BI_EXIT_OK, or says what is wrong. */
+int bi_start(const struct cli *cli, struct own_server *own);
 
 #endif

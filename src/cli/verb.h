@@ -11,6 +11,7 @@
 #define BI_ALONE   1u /* opens its queues itself, or none */
 #define BI_PROGRAM 2u /* what stands behind -- is a program */
 #define BI_BARE    4u /* no config file is read */
+#define BI_MAKES   8u /* a file that does not exist is made */
 
 struct verb {
     const char *name;
@@ -46,6 +47,7 @@ struct verb {
     X(top) X(topics) X(stats) X(list) X(peek) X(job) X(events)                        \
     X(pause) X(resume)                                                                \
     X(export) X(import) X(move) X(backup) X(check) X(drain) X(ping) X(bench)          \
+    X(stop)                  \
     X(help) X(completion)
 /* clang-format on */
 

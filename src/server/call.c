@@ -370,8 +370,8 @@ static int begin(struct conn *conn, const struct command *command, struct call *
         code = BIDE_EBUSY;
     } else if (kind == BIDE_OP_BACKUP && !may_write_files(conn)) {
         snprintf(error, BIDE_ERROR_SIZE,
-                 "backup: the server writes files only for its own user, who is known at a unix "
-                 "socket; \"bide export\" and \"bide move\" need no files there");
+                 "backup: the server writes files for its own user only, who is known at its unix "
+                 "socket: connect there (beanstalk:///PATH), or use \"bide export\"");
         code = BIDE_ENOTSUP;
     } else if (kind == BIDE_OP_BACKUP && !is_absolute(call->coded.op.backup.path)) {
         snprintf(error, BIDE_ERROR_SIZE,

@@ -264,18 +264,48 @@ static void a_server_that_cannot_start_is_told_with_its_log(void)
 }
 
 /* Such as a command of cron, beside those of a session. */
-static void another_runtime_folder_and_the_same_file_names_the_server_that_has_it(void)
+static void a_server_is_found_from_another_runtime_folder(void)
 {
-    char owner[64];
     be_alone();
-    pid_t pid = started_by(ends(0, "put", "email", "hello"));
-    CHECK(pid > 0 && chmod(folder_of("other"), 0700) == 0);
+    CHECK(started_by(ends(0, "put", "email", "hello")) > 0);
+    CHECK(chmod(folder_of("other"), 0700) == 0);
     set_env("XDG_RUNTIME_DIR", place_of("other"));
-    struct child *child = ends(6, "put", "email", "hello");
+    struct child *child = ends(0, "put", "email", "hello");
     EQ(started_by(child), 0);
-    snprintf(owner, sizeof(owner), "belongs to process %d", (int)pid);
-    HAS(child->err, owner);
-    SILENT(child->out);
+    HAS(child->out, "2\n");
+}
+
+static void a_link_to_nowhere_does_no_harm(void)
+{
+    be_alone();
+    CHECK(mkdir(folder_of("data/bide"), 0700) == 0 || errno == EEXIST);
+    CHECK(symlink("/no/such/folder/bided.sock", place_of("data/bide/bided.sock")) == 0);
+    CHECK(started_by(ends(0, "put", "email", "hello")) > 0);
+    EQ(started_by(ends(0, "topics")), 0);
+}
+
+static void the_own_server_is_stopped_and_started_again(void)
+{
+    be_alone();
+    HAS(ends(3, "stop")->err, "no server of your own runs");
+    CHECK(started_by(ends(0, "put", "email", "hello")) > 0);
+    HAS(ends(0, "stop")->err, "has stopped");
+    ends(3, "stop");
+    struct child *child = ends(0, "peek", "email");
+    CHECK(started_by(child) > 0);
+    SAYS(child->out, "hello");
+}
+
+static void the_own_server_takes_large_jobs_and_has_settings_of_its_own(void)
+{
+    static char body[100000];
+    memset(body, 'x', sizeof(body) - 1);
+    be_alone();
+    ends_with(0, body, "put", "email");
+    ends(0, "stop");
+    folder_of("config/bide");
+    write_text(place_of("config/bide/bided.conf"), "max_job_size = 10\n");
+    HAS(ends_with(5, body, "put", "email")->err, "10 are allowed");
 }
 
 /* ---- folders of others ---- */
@@ -320,7 +350,10 @@ static const struct test tests[] = {
     TEST(without_a_bided_it_says_where_it_looked),
     TEST(a_bided_in_the_path_will_do),
     TEST(a_server_that_cannot_start_is_told_with_its_log),
-    TEST(another_runtime_folder_and_the_same_file_names_the_server_that_has_it),
+    TEST(a_server_is_found_from_another_runtime_folder),
+    TEST(a_link_to_nowhere_does_no_harm),
+    TEST(the_own_server_is_stopped_and_started_again),
+    TEST(the_own_server_takes_large_jobs_and_has_settings_of_its_own),
     TEST(a_runtime_folder_that_others_can_write_to_is_not_used),
     TEST(a_runtime_folder_that_is_a_link_is_not_used),
     TEST(a_data_folder_that_cannot_be_made_is_told),

@@ -74,7 +74,7 @@ static void a_url_that_is_wrong_is_told_with_where_it_is_from(void)
     HAS(child->err, "bide topics: ");
     ends(2, "topics", "--url", "");
     ends(2, "topics", "--url", "sqlite:");
-    ends(2, "topics", "--url", "sqlite:x.db?colour=red");
+    ends(2, "put", "t", "x", "--url", "sqlite:x.db?colour=red");
     ends(2, "topics", "--url", "beanstalk://127.0.0.1:99999");
 }
 
@@ -221,9 +221,22 @@ static void a_server_of_something_else_is_told(void)
 
 /* ---- files ---- */
 
+/* A slip of the pen in a script that makes backups must not succeed for ever. */
+static void a_file_that_is_not_there_is_made_only_for_jobs_that_come_in(void)
+{
+    const char *url = url_of("slip.db", "");
+    HAS(ends(6, "backup", "copy.db", "--url", url)->err, "there is no file");
+    static const char *const looks[] = {"topics", "stats", "list", "export", "check", "ping"};
+    for (size_t i = 0; i < COUNT(looks); i++)
+        HAS(ends(6, looks[i], "--url", url)->err, "put, import and work would make it");
+    CHECK(!file_exists(place_of("slip.db")));
+    ends(0, "put", "t", "x", "--url", url);
+    ends(0, "topics", "--url", url);
+}
+
 static void a_folder_that_is_not_there_is_told(void)
 {
-    struct child *child = ends(6, "topics", "--url", url_of("no/such/jobs.db", ""));
+    struct child *child = ends(6, "put", "t", "x", "--url", url_of("no/such/jobs.db", ""));
     HAS(child->err, "/no/such/ of jobs.db: No such file or directory; make it first");
     SILENT(child->out);
 }
@@ -307,6 +320,7 @@ static const struct test tests[] = {
     TEST(a_host_that_is_not_there_is_told),
     TEST(a_server_that_says_nothing_is_given_up),
     TEST(a_server_of_something_else_is_told),
+    TEST(a_file_that_is_not_there_is_made_only_for_jobs_that_come_in),
     TEST(a_folder_that_is_not_there_is_told),
     TEST(a_file_of_something_else_is_told_and_left_as_it_is),
     TEST(a_folder_as_a_file_is_told),

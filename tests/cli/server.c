@@ -145,13 +145,24 @@ pid_t server_pid(void)
 
 /* ---- URLs ---- */
 
+/* A queue without jobs: most verbs do not make the file. */
+static void make_file(void)
+{
+    bide *queue = NULL;
+    OK(bide_open(url_of("jobs.db", ""), NULL, &queue));
+    OK(bide_close(queue));
+}
+
 const char *queue_url(void)
 {
     static char url[PATH_MAX + 32];
     struct served *server = &servers[0];
     CHECK(place_kind != NOWHERE);
-    if (place_kind == AT_FILE)
+    if (place_kind == AT_FILE) {
+        if (!file_exists(place_of("jobs.db")))
+            make_file();
         return url_of("jobs.db", "");
+    }
     server->plain = place_kind == AT_BEANSTALKD;
     if (server->pid == 0)
         start_server(server, "queue",

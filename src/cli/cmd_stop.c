@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* pidfd_open */
+#include "cli/interrupt.h"
+#include "cli/own.h"
+#include "cli/verb.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <unistd.h>
+
+static const char details[] =
+    "Stops the server of your own that bide started when none answered. It finishes what it is at;\n"
+    "the jobs stay in its file, and the next command that needs it starts it again. Other servers\n"
+    "are stopped by whoever started them.\n"
+    "\n"
+    "  bide stop\n";
+
+/* Its end is waited for, so that its file is free afterwards. */
+static int await_end(const struct cli *cli, int process, pid_t pid)
+{
+    struct pollfd fds[] = {{.fd = process, .events = POLLIN},
+                           {.fd = bi_interrupt_fd(), .events = POLLIN}};
+    while (poll(fds, 2, -1) < 0 && errno == EINTR)
+        ;
+    if (fds[0].revents == 0)
+        return bi_interrupt_exit();
+    bi_cli_note(cli, "the server of your own, process %d, has stopped", (int)pid);
+    return BI_EXIT_OK;
+}
+
+static int run(struct cli *cli)
+{
+    struct own_server own;
+    char error[BI_SENTENCE_SIZE];
+    if (!bi_own_look(&own, error))
+        return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "%s", error);
+    pid_t pid = bi_own_find(&own) ? bi_own_pid(&own) : 0;
+    if (pid <= 0)
+        return bi_cli_failed(cli, BI_EXIT_NOT_FOUND, "no server of your own runs");
+    int exit = bi_interrupt_watch(cli, NULL);
+    int process = exit == BI_EXIT_OK ? pidfd_open(pid, 0) : -1;
+    if (exit != BI_EXIT_OK)
+        return exit;
+    if (process < 0 || pidfd_send_signal(process, SIGTERM, NULL, 0) != 0)
+        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "cannot stop process %d: %s", (int)pid,
+                             strerror(errno));
+    else
+        exit = await_end(cli, process, pid);
+    if (process >= 0)
+        close(process);
+    return exit;
+}
+
+const struct verb bi_verb_stop = {
+    .name = "stop",
+    .group = BI_GROUP_SELF,
+    .usage = "",
+    .summary = "stop the server of your own that bide has started",
+    .details = details,
+    .traits = BI_ALONE,
+    .run = run,
+};
