@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #define MOVE_MARK        "bide-move"
+#define PAGE             100
 #define PATIENCE         50 /* steps, until somebody else is believed to be there */
 #define PATIENCE_STEP_US 100000
 
@@ -72,35 +73,56 @@ static int check_same(struct mover *mover)
 
 /* ---- before ---- */
 
-/* Of one that was just killed the server may not have heard yet. */
-static int count_movers(const struct mover *mover, uint64_t *movers)
+/* Does somebody else wait for a topic such as ours? */
+static int look_for_others(const struct mover *mover, bool *others)
 {
-    bide_topic_stats stats;
-    int code = BIDE_OK;
-    for (int i = 0; code == BIDE_OK && *movers > 1 && i < PATIENCE && !bi_interrupted(); i++) {
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_topic_stats *page = calloc(PAGE, sizeof(*page));
+    int code = page == NULL ? BIDE_ENOMEM : BIDE_OK;
+    *others = false;
+    do {
+        size_t count = 0;
+        if (code == BIDE_OK)
+            code = bide_waiting(mover->to.queue, cursor, page, PAGE, &count);
+        for (size_t i = 0; code == BIDE_OK && i < count; i++)
+            *others = *others || (strncmp(page[i].name, MOVE_MARK, strlen(MOVE_MARK)) == 0 &&
+                                  strcmp(page[i].name, mover->mark_name) != 0);
+    } while (code == BIDE_OK && cursor[0] != 0);
+    free(page);
+    return code;
+}
+
+/* Of one that was just killed the server may not have heard yet. */
+static int await_others(const struct mover *mover, bool *others)
+{
+    int code = look_for_others(mover, others);
+    for (int i = 0; code == BIDE_OK && *others && i < PATIENCE && !bi_interrupted(); i++) {
         usleep(PATIENCE_STEP_US);
-        code = bide_topic_get_stats(mover->to.queue, MOVE_MARK, &stats);
-        *movers = code == BIDE_OK ? stats.waiting : 0;
+        code = look_for_others(mover, others);
     }
     return code;
 }
 
-/* Two at a time would not see what the other copies. A file has one owner anyway. */
+/* Two at a time would not see what the other copies. Each can see its own mark before it looks for
+ * others, so of two that begin at the same time one at least sees both. A file has one owner
+ * anyway. */
 static int check_alone(struct mover *mover)
 {
-    uint64_t movers = 0;
+    bool others = false;
     if ((bide_capabilities(mover->to.queue) & BIDE_CAN_SHARE) == 0)
         return BI_EXIT_OK;
-    int code = bi_mark_leave(&mover->mark, mover->to.queue, MOVE_MARK, &movers);
+    if (!bi_mark_name(mover->mark_name, MOVE_MARK "-"))
+        return bi_cli_failed(mover->cli, BI_EXIT_FAILED, "there are no random numbers");
+    int code = bi_mark_leave(&mover->mark, mover->to.queue, mover->mark_name);
     if (code == BIDE_OK)
-        code = count_movers(mover, &movers);
+        code = await_others(mover, &others);
     if (code != BIDE_OK)
         return bi_cli_answered(mover->cli, code);
-    if (movers <= 1)
+    if (!others)
         return BI_EXIT_OK;
     return bi_cli_failed(mover->cli, BI_EXIT_REFUSED,
-                         "somebody else moves to %.200s just now (or waits for the topic " MOVE_MARK
-                         " there); run this again when that has ended",
+                         "somebody else moves to %.200s just now (or waits for a topic " MOVE_MARK
+                         "... there); run this again when that has ended",
                          mover->to_shown);
 }
 

@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/mark.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
+
+bool bi_mark_name(char *name, const char *beginning)
+{
+    uint64_t random[2];
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return false;
+    snprintf(name, BI_MARK_SIZE, "%.24s%016llx%016llx", beginning, (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    return true;
+}
 
 static int submit(struct mark *mark)
 {
@@ -19,28 +31,31 @@ static int submit(struct mark *mark)
     return pending < 0 ? pending : BIDE_OK;
 }
 
-/* Looks until it is there; or it has ended, and why is the answer. */
-static int await(struct mark *mark, uint64_t *waiting)
+/* Is it not to be seen yet? A beanstalkd has the topic before somebody waits for it. */
+static bool is_hidden(const struct mark *mark, int *code)
 {
     bide_topic_stats stats;
-    int code;
-    while ((code = bide_topic_get_stats(mark->queue, mark->topic.data, &stats)) == BIDE_NOT_FOUND &&
-           mark->op.status == BIDE_PENDING)
-        bide_cq_wait(mark->cq, 1);
-    if (code == BIDE_NOT_FOUND)
-        code = mark->op.status;
-    if (code == BIDE_OK && waiting != NULL)
-        *waiting = stats.waiting;
-    return code;
+    *code = bide_topic_get_stats(mark->queue, mark->topic.data, &stats);
+    return *code == BIDE_NOT_FOUND || (*code == BIDE_OK && stats.waiting == 0);
 }
 
-int bi_mark_leave(struct mark *mark, bide *queue, const char *topic, uint64_t *waiting)
+/* Looks until it is there; or it has ended, and why is the answer. */
+static int await(struct mark *mark)
+{
+    int code;
+    bool hidden;
+    while ((hidden = is_hidden(mark, &code)) && mark->op.status == BIDE_PENDING)
+        bide_cq_wait(mark->cq, 1);
+    return hidden ? mark->op.status : code;
+}
+
+int bi_mark_leave(struct mark *mark, bide *queue, const char *topic)
 {
     *mark = (struct mark){.queue = queue, .topic = {topic, strlen(topic)}};
     int code = bide_cq_new(&mark->cq);
     if (code == BIDE_OK)
         code = submit(mark);
-    return code == BIDE_OK ? await(mark, waiting) : code;
+    return code == BIDE_OK ? await(mark) : code;
 }
 
 void bi_mark_wipe(struct mark *mark)

@@ -18,9 +18,14 @@ struct mark {
     bide_slice topic;
 };
 
-/* Leaves a mark, and waits until it can be seen. topic must stay; waiting (may be NULL) is how many
- * such marks there are now. A code of the library, with bide_last_error(). */
-int bi_mark_leave(struct mark *mark, bide *queue, const char *topic, uint64_t *waiting);
+#define BI_MARK_SIZE 64
+
+/* A topic that nobody else has, beginning with this. False: there are no random numbers. */
+bool bi_mark_name(char *name, const char *beginning);
+
+/* Leaves a mark, and waits until it can be seen; topic is nobody else's, and must stay. A code of
+ * the library, with bide_last_error(). */
+int bi_mark_leave(struct mark *mark, bide *queue, const char *topic);
 /* Takes it away; one that was not left, and is zeroed, is fine. */
 void bi_mark_wipe(struct mark *mark);
 

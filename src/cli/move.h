@@ -43,6 +43,7 @@ struct mover {
     struct deliver deliver;
     bool skip_reserved;
     struct mark mark; /* of who moves to TO */
+    char mark_name[BI_MARK_SIZE];
     struct fingerprint_key key;
     struct moved *moved;
     size_t count, room;

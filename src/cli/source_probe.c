@@ -3,21 +3,7 @@
 
 #include "cli/mark.h"
 
-#include <sys/random.h>
-
-#define PROBE_SIZE     48
 #define PROBE_DELAY_MS (INT64_C(365) * 86400000) /* nobody gets the job while it is there */
-
-/* A topic that nobody else has. */
-static bool make_name(char *name)
-{
-    uint64_t random[2];
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
-        return false;
-    snprintf(name, PROBE_SIZE, BI_PROBE "%016llx%016llx", (unsigned long long)random[0],
-             (unsigned long long)random[1]);
-    return true;
-}
 
 /* It takes no job, and goes on with those that it has. */
 static int count_jobs(struct source *source)
@@ -34,11 +20,11 @@ static int count_jobs(struct source *source)
 
 int bi_source_probe(struct source *source)
 {
-    char name[PROBE_SIZE];
+    char name[BI_MARK_SIZE];
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     uint64_t id = 0;
     options.delay_ms = PROBE_DELAY_MS;
-    if (!make_name(name))
+    if (!bi_mark_name(name, BI_PROBE))
         return bi_cli_failed(source->cli, BI_EXIT_FAILED, "there are no random numbers");
     int code = bide_put(source->queue, name, "", 0, &options, &id);
     if (code == BIDE_DRAINING)
@@ -58,12 +44,12 @@ int bi_source_probe(struct source *source)
 
 int bi_source_same(const struct cli *cli, bide *one, bide *other, bool *same)
 {
-    char name[PROBE_SIZE];
+    char name[BI_MARK_SIZE];
     bide_topic_stats stats;
     struct mark mark;
-    if (!make_name(name))
+    if (!bi_mark_name(name, BI_PROBE))
         return bi_cli_failed(cli, BI_EXIT_FAILED, "there are no random numbers");
-    int code = bi_mark_leave(&mark, one, name, NULL);
+    int code = bi_mark_leave(&mark, one, name);
     if (code == BIDE_OK) {
         code = bide_topic_get_stats(other, name, &stats);
         *same = code == BIDE_OK;

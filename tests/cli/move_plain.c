@@ -183,6 +183,32 @@ static void to_a_beanstalkd_goes_what_a_put_can_say(void)
     EQ(number_in(json_array_get(lines, 3), "priority"), 6);
 }
 
+/* One may refuse because of the other; never does a job come twice. */
+static void moves_to_a_beanstalkd_at_the_same_time_copy_a_job_once(void)
+{
+    const char *from = beanstalkd(), *to = beanstalkd();
+    struct child *children[3];
+    bide *queue = open_url(from), *other = open_url(to);
+    bide_stats stats;
+    for (int i = 0; i < 2000; i++)
+        put_there(queue, "a", "alike", 0, 0, 60000);
+    for (size_t i = 0; i < COUNT(children); i++)
+        children[i] = begin("move", from, to, NULL);
+    for (size_t i = 0; i < COUNT(children); i++) {
+        end_input(children[i]);
+        await_end(children[i], ANY_CODE);
+        if (children[i]->code == 5)
+            HAS(children[i]->err, "somebody else moves to ");
+        else
+            EQ(children[i]->code, 0);
+    }
+    ends(0, "move", from, to);
+    OK(bide_queue_stats(other, &stats));
+    EQ(stats.jobs.ready, 2000);
+    OK(bide_close(other));
+    OK(bide_close(queue));
+}
+
 static void a_beanstalkd_is_not_moved_to_itself(void)
 {
     char url[300];
@@ -205,6 +231,7 @@ static const struct test tests[] = {
     TEST(a_beanstalkd_that_takes_no_jobs_is_moved),
     TEST(a_move_from_a_beanstalkd_that_is_killed_goes_on),
     TEST(to_a_beanstalkd_goes_what_a_put_can_say),
+    TEST(moves_to_a_beanstalkd_at_the_same_time_copy_a_job_once),
     TEST(a_beanstalkd_is_not_moved_to_itself),
 };
 
