@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define HEADS       ">ID|TOPIC|STATE|>PRIORITY|>AGE|>LEFT|BODY"
+#define BURIED      ">ID|TOPIC|STATE|>PRIORITY|>AGE|>LEFT|ERROR|BODY"
+#define ERROR_MOST  30  /* columns on a terminal: a body has to have room, too */
 #define ON_TERMINAL 100 /* jobs, if nobody says how many */
 #define NO_LIMIT    UINT64_MAX
 #define FIRST_PAGE  100               /* so that something is seen at once */
@@ -56,7 +58,30 @@ static bool read_younger(const char *said, void *to, char *error)
 
 /* ---- one job ---- */
 
-static void show_row(struct table *table, const bide_job *job)
+/* The first line of what went wrong; "-" where nobody said. */
+static void show_error(const struct cli *cli, struct table *table, const bide_job *job)
+{
+    char shown[4 * ERROR_MOST + 4];
+    const char *error = job->last_error == NULL ? "" : job->last_error;
+    size_t size = job->last_error == NULL ? 0 : job->last_error_size;
+    while (size > 0 && *error == '\n') {
+        error++;
+        size--;
+    }
+    const char *end = size == 0 ? NULL : memchr(error, '\n', size);
+    if (end != NULL)
+        size = (size_t)(end - error);
+    if (size == 0) {
+        bi_table_cell(table, BI_PAINT_OFF, "-");
+    } else if (cli->out_terminal) {
+        bi_print_excerpt(shown, ERROR_MOST, error, size);
+        bi_table_cell(table, BI_PAINT_OFF, "%s", shown);
+    } else {
+        bi_table_bytes(table, BI_PAINT_OFF, error, size);
+    }
+}
+
+static void show_row(const struct cli *cli, struct table *table, const bide_job *job)
 {
     char age[BI_WHEN_SIZE], left[BI_WHEN_SIZE];
     bi_look_duration(age, job->age_ms);
@@ -67,6 +92,8 @@ static void show_row(struct table *table, const bide_job *job)
     bi_table_cell(table, BI_PAINT_OFF, "%u", job->priority);
     bi_table_cell(table, BI_PAINT_OFF, "%s", age);
     bi_table_cell(table, BI_PAINT_OFF, "%s", left);
+    if (state == BIDE_STATE_BURIED)
+        show_error(cli, table, job);
     bi_table_bytes(table, BI_PAINT_OFF, job->body, job->body == NULL ? 0 : job->body_size);
 }
 
@@ -79,7 +106,7 @@ static int show(const struct cli *cli, struct table *table, const bide_job *job)
     if (ids_only)
         printf("%llu\n", (unsigned long long)job->id);
     else
-        show_row(table, job);
+        show_row(cli, table, job);
     return BI_EXIT_OK;
 }
 
@@ -187,7 +214,8 @@ static int run(struct cli *cli)
     if (exit != BI_EXIT_OK)
         return exit;
     prepare(&listing, jobs);
-    listing.table = has_table ? bi_table_new(cli, HEADS) : NULL;
+    if (has_table)
+        listing.table = bi_table_new(cli, state == BIDE_STATE_BURIED ? BURIED : HEADS);
     exit = walk(&listing);
     if (bi_interrupted() && listing.cursor[0] != 0)
         bi_cli_note(cli, "interrupted; --cursor %s goes on", listing.cursor);
@@ -217,10 +245,11 @@ const struct verb bi_verb_list = {
     .summary = "jobs, of a topic or of all, by state, age, key or text",
     .details = "In the order of the queue, which need not be that of the ids; a job that\n"
                "matches all the time comes exactly once. LEFT is the time until a delayed job\n"
-               "is ready, a lease ends, or a result is forgotten. On a terminal 100 jobs are\n"
-               "shown, elsewhere and with --json all, unless --limit says otherwise; if there\n"
-               "may be more, the cursor with which to go on is told, with --json as a last\n"
-               "value {\"cursor\":\"...\"}.\n"
+               "is ready, a lease ends, or a result is forgotten. With --state buried ERROR is\n"
+               "the first line of what went wrong; \"bide job\" has all of it. On a terminal 100\n"
+               "jobs are shown, elsewhere and with --json all, unless --limit says otherwise;\n"
+               "if there may be more, the cursor with which to go on is told, with --json as a\n"
+               "last value {\"cursor\":\"...\"}.\n"
                "\n"
                "  bide list email --state buried\n"
                "  bide list --older-than 1d --text ada@example.org\n"

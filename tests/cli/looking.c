@@ -85,6 +85,27 @@ static void a_table_is_cut_at_the_edge_of_a_terminal_only(void)
     HAS(child->out, "…");
 }
 
+static void a_list_of_buried_jobs_says_what_went_wrong(void)
+{
+    if (!has_lists())
+        return;
+    put_job("email", "to ada");
+    put_job("email", "to bob");
+    ends(0, "bury", "1", "--reason",
+         "\nno such address in all of the town\nAsked at three doors.\n");
+    ends(0, "bury", "2");
+    struct child *child = ends(0, "list", "--state", "buried");
+    HAS(child->out, "ERROR");
+    HAS(child->out, "no such address in all of the town  to ada\n");
+    HAS(child->out, "  -                                   to bob\n");
+    LACKS(child->out, "three doors");
+    LACKS(ends(0, "list")->out, "ERROR");
+    LACKS(ends(0, "list")->out, "no such address");
+    child = begin_on_terminal(100, 24, "list", "--state", "buried", NULL);
+    await_end(child, 0);
+    HAS(child->out, "no such address in all of the…  to ada");
+}
+
 /* ---- bodies ---- */
 
 static void a_peek_has_every_byte(void)
@@ -234,6 +255,7 @@ static const struct test tests[] = {
     TEST(a_list_has_a_job_by_its_key),
     TEST(a_list_goes_on_where_it_ended),
     TEST(a_table_is_cut_at_the_edge_of_a_terminal_only),
+    TEST(a_list_of_buried_jobs_says_what_went_wrong),
     TEST(a_peek_has_every_byte),
     TEST(a_control_in_a_name_or_body_does_not_reach_a_terminal),
     TEST(colours_are_for_terminals_unless_said_otherwise),
