@@ -101,6 +101,32 @@ static void priority_delay_and_ttr_are_those_of_the_flags(void)
     bide_job_clear(&job);
 }
 
+static void what_is_not_said_is_as_the_help_tells(void)
+{
+    struct child *help = ends(0, "help", "put");
+    HAS(help->out, "1024 if not said");
+    HAS(help->out, "forever if not said");
+    HAS(help->out, "else the queue's, 1m");
+    HAS(help->out, "5s if not said");
+    HAS(help->out, "1h if not said");
+    ends(0, "put", "email", "x");
+    bide *queue = inside();
+    bide_job job;
+    bide_state state;
+    int64_t delay_ms = 0;
+    OK(bide_reserve(queue, "email", PATIENCE_MS, &job));
+    EQ(job.priority, 1024);
+    EQ(job.ttr_ms, 60000);
+    EQ(job.max_retries, BIDE_NO_RETRY_LIMIT);
+    if (!is_plain()) {
+        OK(bide_fail(queue, job.id, job.token, NULL, BIDE_KEEP, &state, &delay_ms));
+        EQ(state, BIDE_STATE_DELAYED);
+        CHECK(delay_ms >= 5000 && delay_ms <= 7500);
+    }
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
 static void a_body_that_is_too_large_is_refused(void)
 {
     static char bytes[70000];
@@ -318,6 +344,7 @@ static const struct test tests[] = {
     TEST(a_file_that_is_not_there_puts_nothing),
     TEST(a_word_with_a_dash_is_a_body_behind_two_dashes),
     TEST(priority_delay_and_ttr_are_those_of_the_flags),
+    TEST(what_is_not_said_is_as_the_help_tells),
     TEST(a_body_that_is_too_large_is_refused),
     TEST(options_that_beanstalkd_lacks_are_kept_or_refused),
     TEST(a_key_that_is_held_is_refused_with_the_id_or_replaced),
