@@ -153,6 +153,14 @@ static void confirm(const struct cli *cli, const char *what, int64_t at_ms)
     bi_cli_note(cli, "%s %s", what, when);
 }
 
+/* A moment that is past is a slip more often than a wish, and nothing waits for it. */
+static void confirm_ready(const struct cli *cli, int64_t at_ms)
+{
+    confirm(cli, "ready", at_ms);
+    if (at_ms != 0 && at_ms <= bi_clock_wall() / 1000 - 1000)
+        bi_cli_note(cli, "that time is past: ready now");
+}
+
 static int put_and_wait(struct put_run *run)
 {
     static uint64_t ids[BI_WORDS_MAX];
@@ -185,7 +193,7 @@ static int run(struct cli *cli)
     };
     if (cli->word_count > 0)
         run.topic = (bide_slice){cli->words[0], strlen(cli->words[0])};
-    confirm(cli, "ready", said.at);
+    confirm_ready(cli, said.at);
     confirm(cli, "expires", said.expires);
     return put_and_wait(&run);
 }

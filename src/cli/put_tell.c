@@ -75,7 +75,7 @@ void bi_put_unreadable(struct put_run *run, uint64_t number, int error)
 static void say_ready(const bide_put_options *options, char *to, size_t size)
 {
     char when[BI_WHEN_SIZE];
-    if (options->run_at_ms > 0) {
+    if (options->run_at_ms > bi_clock_wall() / 1000) {
         bi_moment_say(when, options->run_at_ms);
         snprintf(to, size, "ready at %s", when);
     } else if (options->delay_ms > 0) {

@@ -200,6 +200,20 @@ static void a_moment_is_said_back_with_its_zone(void)
     HAS(ends(0, "put", "email", "x", "--at", "2037-12-01T09:00Z")->err, "10:00:00 CET");
 }
 
+static void a_moment_that_is_past_is_told_as_such(void)
+{
+    struct child *child = ends(0, "put", "email", "x", "--at", "2020-01-01 9:00");
+    HAS(child->err, "ready Wed 2020-01-01 09:00:00 UTC, ");
+    HAS(child->err, "that time is past: ready now\n");
+    EQ(count_jobs("email", BIDE_STATE_READY), 1);
+    LACKS(ends(0, "put", "email", "x", "--at", "+1h")->err, "past");
+    SILENT(ends(0, "put", "email", "x", "--at", "1h ago", "--quiet")->err);
+    child = begin_on_terminal(80, 24, "put", "email", "x", "--at", "1h ago", NULL);
+    await_end(child, 0);
+    HAS(child->out, "that time is past: ready now");
+    HAS(child->out, "job 4, ready now");
+}
+
 static void both_a_delay_and_a_time_are_refused(void)
 {
     HAS(ends(2, "put", "email", "x", "--at", "tomorrow", "--delay", "1h")->err, "choose one");
@@ -349,6 +363,7 @@ static const struct test tests[] = {
     TEST(options_that_beanstalkd_lacks_are_kept_or_refused),
     TEST(a_key_that_is_held_is_refused_with_the_id_or_replaced),
     TEST(a_moment_is_said_back_with_its_zone),
+    TEST(a_moment_that_is_past_is_told_as_such),
     TEST(both_a_delay_and_a_time_are_refused),
     TEST(every_line_is_a_job),
     TEST(many_lines_are_put_once_each_in_order),
