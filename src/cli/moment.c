@@ -87,8 +87,11 @@ static bool take_date(struct reading *reading)
     return true;
 }
 
+/* "next" before a day of the week changes nothing: it is the next one that is meant. */
 static bool take_named_day(struct reading *reading)
 {
+    const char *begin = reading->at;
+    bool is_next = take_word(reading, "next");
     static const struct {
         const char *name;
         enum day day;
@@ -101,13 +104,15 @@ static bool take_named_day(struct reading *reading)
         {"thu", DAY_OF_WEEK, 4},       {"friday", DAY_OF_WEEK, 5},  {"fri", DAY_OF_WEEK, 5},
         {"saturday", DAY_OF_WEEK, 6},  {"sat", DAY_OF_WEEK, 6},
     };
+    reading->at += strspn(reading->at, " ");
     for (size_t i = 0; i < COUNT(names); i++) {
-        if (!take_word(reading, names[i].name))
+        if ((is_next && names[i].day != DAY_OF_WEEK) || !take_word(reading, names[i].name))
             continue;
         reading->day = names[i].day;
         reading->ahead = names[i].ahead;
         return true;
     }
+    reading->at = begin;
     return false;
 }
 

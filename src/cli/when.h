@@ -14,7 +14,7 @@
  *
  * A day without a time is its beginning, and midnight is 0:00. A time without a day, and a day of
  * the week, mean the next one that is not past: on a Monday at 8:00 "monday 9:00" is today, and
- * "monday" in a week. Other days may be past.
+ * "monday" in a week. "next monday" is the same. Other days may be past.
  *
  * Capital letters are the same as small ones. Fractions of a millisecond are rounded up, as nothing
  * may happen early.

@@ -324,6 +324,23 @@ static void a_day_of_the_week_is_today_only_if_its_time_is_still_to_come(void **
     is_none("monday tuesday", "is no time");
 }
 
+static void the_next_day_of_the_week_is_the_one_that_comes(void **state)
+{
+    (void)state;
+    at("Europe/Berlin", "2026-11-16 07:00:00"); /* a Monday, 8:00 */
+    means("next tuesday", "2026-11-16T23:00:00.000Z");
+    means("next tuesday 9:00", "2026-11-17T08:00:00.000Z");
+    means("Next  Tue at 9pm", "2026-11-17T20:00:00.000Z");
+    means("9:00 next sat", "2026-11-21T08:00:00.000Z");
+    means("next monday", "2026-11-22T23:00:00.000Z");
+    is_none("next", "is no time");
+    is_none("next 9:00", "is no time");
+    is_none("next tomorrow", "is no time");
+    is_none("next 2026-12-25", "is no time");
+    is_none("next next tuesday", "is no time");
+    is_none("nexttuesday", "is no time");
+}
+
 static void hours_of_a_half_day_have_am_or_pm(void **state)
 {
     (void)state;
@@ -670,6 +687,7 @@ int main(void)
         cmocka_unit_test(a_time_without_a_day_is_the_next_one),
         cmocka_unit_test(tomorrow_is_the_next_day_even_a_minute_before_midnight),
         cmocka_unit_test(a_day_of_the_week_is_today_only_if_its_time_is_still_to_come),
+        cmocka_unit_test(the_next_day_of_the_week_is_the_one_that_comes),
         cmocka_unit_test(hours_of_a_half_day_have_am_or_pm),
         cmocka_unit_test(from_now_on_it_is_a_duration),
         cmocka_unit_test(seconds_since_1970_follow_an_at_sign),
