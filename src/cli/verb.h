@@ -59,7 +59,7 @@ BI_VERBS(BI_VERB_DECLARE)
 const struct verb *bi_verb_get(size_t index);
 /* The verb of a name; NULL if there is none. */
 const struct verb *bi_verb_find(const char *name);
-/* The name that somebody may have meant; NULL if none is near. */
+/* What somebody may have meant: one or two names; NULL if none is near. */
 const char *bi_verb_near(const char *name);
 
 /* The flags that every verb has, which write into this. */

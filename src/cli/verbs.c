@@ -25,8 +25,27 @@ const struct verb *bi_verb_find(const char *name)
     return NULL;
 }
 
+/* Words that people bring along from elsewhere, and what that is called here. */
+static const struct {
+    const char *name, *meant;
+} hints[] = {
+    {"add", "put"},           {"clear", "purge"},
+    {"consume", "work"},      {"enqueue", "put"},
+    {"flush", "purge"},       {"info", "job"},
+    {"ls", "topics or list"}, {"monitor", "top"},
+    {"push", "put"},          {"queues", "topics or list"},
+    {"remove", "delete"},     {"retry", "kick"},
+    {"rm", "delete"},         {"run", "work"},
+    {"status", "stats"},      {"tubes", "topics or list"},
+    {"version", "--version"}, {"watch", "top"},
+    {"worker", "work"},
+};
+
 const char *bi_verb_near(const char *name)
 {
+    for (size_t i = 0; i < sizeof(hints) / sizeof(hints[0]); i++)
+        if (strcmp(hints[i].name, name) == 0)
+            return hints[i].meant;
     struct near near = BI_NEAR_INIT;
     for (size_t i = 0; i < COUNT; i++)
         bi_near_look(&near, table[i]->name, name, strlen(name));

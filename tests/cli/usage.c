@@ -38,11 +38,24 @@ static void an_unknown_verb_is_told_with_the_nearest(void)
     SILENT(child->out);
 }
 
+static void a_word_from_elsewhere_is_told_with_what_it_is_called_here(void)
+{
+    HAS(ends(2, "tubes")->err, "there is no verb \"tubes\"; did you mean topics or list?\n");
+    HAS(ends(2, "ls")->err, "did you mean topics or list?");
+    HAS(ends(2, "retry", "12")->err, "did you mean kick?");
+    HAS(ends(2, "rm", "12")->err, "did you mean delete?");
+    HAS(ends(2, "enqueue", "email", "x")->err, "did you mean put?");
+    HAS(ends(2, "worker")->err, "did you mean work?");
+    HAS(ends(2, "version")->err, "did you mean --version?");
+    HAS(ends(2, "help", "status")->err, "did you mean stats?");
+}
+
 static const struct test tests[] = {
     TEST(without_a_verb_the_help_goes_to_standard_error),
     TEST(help_goes_to_standard_output),
     TEST(the_version_is_that_of_the_library),
     TEST(an_unknown_verb_is_told_with_the_nearest),
+    TEST(a_word_from_elsewhere_is_told_with_what_it_is_called_here),
 };
 
 const struct theme usage_theme = {"usage", tests, COUNT(tests)};
