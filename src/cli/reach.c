@@ -150,6 +150,8 @@ static int open_said(struct cli *cli, const char *url, const char *source)
     if (code != BIDE_OK)
         return explain(cli, code, source);
     bi_cli_detail(cli, "the queue is %s", cli->shown);
+    if ((cli->verb->traits & BI_MAKES) != 0 && strncmp(url, "memory:", 7) == 0)
+        bi_cli_note(cli, "bide: a queue in memory: is gone when this command ends");
     return BI_EXIT_OK;
 }
 
