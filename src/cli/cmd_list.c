@@ -253,7 +253,7 @@ const struct verb bi_verb_list = {
                "\n"
                "  bide list email --state buried\n"
                "  bide list --older-than 1d --text ada@example.org\n"
-               "  bide list email --state buried --ids | xargs bide delete\n"
+               "  bide list email --state buried --ids | bide delete -\n"
                "  bide list email --json --limit 1000 --cursor i3e8\n",
     .most = 1,
     .flags = flags,

@@ -55,8 +55,9 @@ static const struct flag flags[] = {
 };
 
 static const char details[] =
-    "The body is BODY, a FILE each, or standard input; its bytes are taken as they are. Prints\n"
-    "the id of each job.\n"
+    "The body is BODY, a FILE each, or standard input; its bytes are taken as they are, up to\n"
+    "65,535 of them unless the server (bided --max-job-size) or the URL of the file\n"
+    "(sqlite:jobs.db?max_job_size=16MiB) allows more. Prints the id of each job.\n"
     "\n"
     "--lines, --null and --jsonl make many jobs of standard input, or of each FILE, as fast as\n"
     "they come, and say how many (--ids prints the ids). A line ends with a newline, which is\n"

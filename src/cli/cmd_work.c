@@ -79,7 +79,8 @@ static const char details[] =
     "--http posts each job: the body, and the same as above as headers (Bide-Id, but\n"
     "no token). 2xx is done; 429, and 503 with Retry-After, put the job off until\n"
     "then, for a day at most; everything else, and no answer within the time limit,\n"
-    "is a failure. --on takes 404, 500-599, 5xx, error (no connection) and timeout.\n"
+    "is a failure. --on takes 404, 500-599, 5xx, error (no connection) and timeout;\n"
+    "4xx is 429, too, so say what that means behind it.\n"
     "\n"
     "SIGINT or SIGTERM stop: no more jobs are begun, and what runs may end. After\n"
     "--stop-timeout, or at a second Ctrl-C at once, it is ended, and its jobs are\n"
@@ -97,9 +98,9 @@ static const char details[] =
     "cannot be run any more, 141 when nobody reads what programs write; jobs that\n"
     "were begun are given back.\n"
     "\n"
-    "  bide work email -- ./send\n"
+    "  bide work urgent:9 normal:1 -- ./send\n"
     "  bide work video -j 2 --timeout 1h --on 65=bury -- ./convert --fast\n"
-    "  bide work urgent:9 normal:1 --http https://example.org/jobs --on 4xx=bury\n"
+    "  bide work orders --http https://example.org/hook --on 4xx=bury --on 429=retry\n"
     "  bide work numbers --until-empty --keep-output -- wc -c\n";
 
 static struct work_plan plan;
