@@ -17,6 +17,7 @@ struct waiting {
     const struct cli *cli;
     size_t count;
     bool expects;
+    bool is_told; /* for what it waits, or nobody sits there */
     bool has_last_id;
     uint64_t last_id;
 };
@@ -147,11 +148,30 @@ static void submit(struct pipeline *pipeline, struct awaited *list, const uint64
     }
 }
 
+/* Whoever sits there sees once that it hangs on the job, and not on the queue. */
+static void tell_waiting(struct waiting *waiting, uint64_t id)
+{
+    bide_job job;
+    if (waiting->is_told || bide_job_stats(waiting->cli->queue, id, &job) != BIDE_OK)
+        return;
+    bool ended = job.state == BIDE_STATE_BURIED || job.state == BIDE_STATE_DONE;
+    waiting->is_told = !ended;
+    if (!ended && waiting->count == 1)
+        bi_cli_note(waiting->cli, "waiting for job %llu, which is %s", (unsigned long long)id,
+                    bide_state_name(job.state));
+    else if (!ended)
+        bi_cli_note(waiting->cli, "waiting for %zu jobs, now for job %llu, which is %s",
+                    waiting->count, (unsigned long long)id, bide_state_name(job.state));
+    bide_job_clear(&job);
+}
+
 /* As soon as it and all before it have been answered. */
 static int print_all(struct waiting *waiting, struct pipeline *pipeline, struct awaited *list)
 {
     int worst = BI_EXIT_OK;
     for (size_t i = 0; i < waiting->count; i++) {
+        if (!list[i].answered)
+            tell_waiting(waiting, list[i].op.wait.id);
         while (!list[i].answered)
             bi_pipeline_wait(pipeline);
         int exit = say(waiting, &list[i].op);
@@ -166,6 +186,7 @@ int bi_await(const struct cli *cli, const uint64_t *ids, size_t count, int64_t t
              bool expects)
 {
     struct waiting waiting = {.cli = cli, .count = count, .expects = expects};
+    waiting.is_told = !cli->err_terminal || cli->quiet || timeout_ms == 0;
     struct pipeline pipeline;
     struct awaited *list = calloc(count, sizeof(*list));
     if (list == NULL)

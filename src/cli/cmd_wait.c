@@ -13,7 +13,8 @@ static const struct flag flags[] = {
 static const char details[] =
     "Waits until each job is done, buried or gone, and prints the result that was kept (put\n"
     "--retain, done --result), as it is. Of several jobs the results come in the order of the\n"
-    "ids, each with a newline at its end; --json tells them apart.\n"
+    "ids, each with a newline at its end; --json tells them apart. On a terminal it says what\n"
+    "it waits for.\n"
     "\n"
     "Exit: 0 done, or gone (finished without a result to keep, or deleted); 3 there never was\n"
     "such a job; 4 the time is over; 5 buried, and why; 7 of several, some are not 0.\n"

@@ -48,6 +48,32 @@ static void a_put_waits_for_its_own_result(void)
     NOT_BEFORE(start_us, 200);
 }
 
+static void who_sits_there_sees_what_is_waited_for(void)
+{
+    bide *queue = inside();
+    ends(0, "put", "email", "x", "--retain", "1h");
+    ends(0, "put", "email", "y", "--retain", "1h");
+    struct child *one = begin_on_terminal(80, 24, "wait", "1", NULL);
+    struct child *both = begin_on_terminal(80, 24, "wait", "1", "2", NULL);
+    struct child *quiet = begin_on_terminal(80, 24, "wait", "1", "--quiet", NULL);
+    struct child *piped = begin("wait", "1", NULL);
+    await_out(one, "waiting for job 1, which is ready");
+    await_out(both, "waiting for 2 jobs, now for job 1, which is ready");
+    work_off(queue, "email", "answer", 6);
+    work_off(queue, "email", "answer", 6);
+    await_end(one, 0);
+    HAS(one->out, "answer");
+    await_end(both, 0);
+    await_end(quiet, 0);
+    LACKS(quiet->out, "waiting");
+    await_end(piped, 0);
+    SILENT(piped->err);
+    one = begin_on_terminal(80, 24, "wait", "1", NULL);
+    await_end(one, 0);
+    LACKS(one->out, "waiting");
+    OK(bide_close(queue));
+}
+
 static void what_became_of_a_job_is_in_the_exit_code(void)
 {
     put_job("email", "gone");
@@ -156,6 +182,7 @@ static void a_server_that_is_stopped_ends_a_wait_in_words(void)
 static const struct test tests[] = {
     TEST(a_result_is_printed_as_it_is),
     TEST(a_put_waits_for_its_own_result),
+    TEST(who_sits_there_sees_what_is_waited_for),
     TEST(what_became_of_a_job_is_in_the_exit_code),
     TEST(every_event_is_one_line),
     TEST(events_that_nobody_reads_any_more_end_it),
