@@ -134,11 +134,16 @@ static int warn(const struct mover *mover)
     if (code != BIDE_OK)
         return bi_cli_answered(mover->cli, code);
     bi_print_number(reserved, stats.jobs.reserved);
-    if (stats.jobs.reserved > 0 && !mover->skip_reserved)
+    if (stats.jobs.reserved == 1 && !mover->skip_reserved)
         bi_cli_note(mover->cli,
-                    "%s job%s reserved in %s: somebody works on it, and the copy will be ready, to "
+                    "1 job is reserved in %s: somebody works on it, and the copy will be ready, to "
                     "be done again (--skip-reserved leaves it out)",
-                    reserved, stats.jobs.reserved == 1 ? " is" : "s are", mover->from_shown);
+                    mover->from_shown);
+    else if (stats.jobs.reserved > 1 && !mover->skip_reserved)
+        bi_cli_note(mover->cli,
+                    "%s jobs are reserved in %s: somebody works on them, and the copies will be "
+                    "ready, to be done again (--skip-reserved leaves them out)",
+                    reserved, mover->from_shown);
     if (mover->to.plain)
         bi_cli_note(mover->cli, "%s is a beanstalkd: counters and ages begin anew there",
                     mover->to_shown);
@@ -203,6 +208,10 @@ static int say_end(const struct mover *mover, int exit)
                     alike, mover->alike == 1 ? "is" : "are");
     if (exit != BI_EXIT_OK && exit != BI_EXIT_PARTLY)
         bi_cli_note(mover->cli, "not all is done; run the same command again to go on");
+    else if (!remove_copied && mover->verified > 0)
+        bi_cli_note(mover->cli, "%s still has %s; --remove deletes %s", mover->from_shown,
+                    mover->verified == 1 ? "this job" : "these jobs",
+                    mover->verified == 1 ? "it" : "them");
     int printed = mover->cli->json ? say_json(mover) : BI_EXIT_OK;
     if (exit == BI_EXIT_OK && (mover->refused > 0 || mover->from.unreadable > 0))
         exit = BI_EXIT_PARTLY;

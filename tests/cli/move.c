@@ -215,11 +215,46 @@ static void what_somebody_works_on_is_told_and_copied_as_ready(void)
     HAS(child->err, "--skip-reserved");
     HAS(child->err, "bide move: job 1: job 1 is reserved; ");
     HAS(child->err, "2 verified, 1 removed, 1 taken or gone");
+    LACKS(child->err, "still has");
     json_t *lines = exported(to);
     EQ(jobs_in(lines), 2);
     TEXT(text_in(json_array_get(lines, 1), "state"), 5, "ready");
     OK(bide_delete(queue, job.id, job.token));
     bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
+static void several_that_somebody_works_on_are_told_as_several(void)
+{
+    bide_job jobs[2] = {{0}};
+    const char *from = new_queue("memory"), *to = new_queue("memory");
+    bide *queue = open_url(from);
+    for (size_t i = 0; i < 2; i++) {
+        put_text(queue, "a", i == 0 ? "one" : "two");
+        OK(bide_reserve(queue, "a", 0, &jobs[i]));
+        bide_job_clear(&jobs[i]);
+    }
+    moves(from, to, "2 jobs are reserved in ");
+    moves(from, to, "somebody works on them");
+    OK(bide_close(queue));
+}
+
+static void who_copies_is_told_that_the_jobs_are_still_there(void)
+{
+    char still[1024];
+    const char *from = new_queue("memory"), *to = new_queue("memory");
+    bide *queue = open_url(from);
+    moves(from, to, "jobs: 0 copied\n");
+    LACKS(ends(0, "move", from, to)->err, "still has");
+    put_text(queue, "a", "one");
+    snprintf(still, sizeof(still), "%s still has this job; --remove deletes it\n", from);
+    moves(from, to, still);
+    put_text(queue, "a", "two");
+    snprintf(still, sizeof(still), "%s still has these jobs; --remove deletes them\n", from);
+    moves(from, to, still);
+    LACKS(ends(0, "move", "--remove", from, to)->err, "still has");
+    EQ(jobs_in(exported(from)), 0);
+    EQ(jobs_in(exported(to)), 2);
     OK(bide_close(queue));
 }
 
@@ -366,6 +401,8 @@ static const struct test tests[] = {
     TEST(a_removal_that_is_killed_goes_on),
     TEST(remove_deletes_what_was_found_in_the_other_queue),
     TEST(what_somebody_works_on_is_told_and_copied_as_ready),
+    TEST(several_that_somebody_works_on_are_told_as_several),
+    TEST(who_copies_is_told_that_the_jobs_are_still_there),
     TEST(skip_reserved_leaves_out_what_somebody_works_on),
     TEST(a_job_that_is_to_be_cancelled_is_not_copied),
     TEST(a_key_that_is_held_there_is_refused_and_told),
