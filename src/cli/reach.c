@@ -182,8 +182,12 @@ static int open_own(struct cli *cli)
      * to another queue. */
     if (has_place && bi_own_find(&own))
         return open_socket(cli, &own);
-    if (open_found(cli, LOCAL_URL))
+    if (open_found(cli, LOCAL_URL)) {
+        if (has_place && access(own.file, F_OK) == 0)
+            bi_cli_note(cli, "bide: the queue is %s; the one in %s is not served now", cli->shown,
+                        own.file);
         return BI_EXIT_OK;
+    }
     if (cli->no_start)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
                              "no server answers on 127.0.0.1:11300, and none may be started "

@@ -20,9 +20,11 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
     const char *names;
     const struct backend_ops *ops = bi_backend_find(url.scheme, &names);
     if (ops == NULL)
-        return bi_error_set(BIDE_EINVAL,
-                            "open: there is no backend for \"%.40s:\"; this build has %s",
-                            url.scheme, names);
+        return bi_error_set(
+            BIDE_EINVAL,
+            "open: there is no backend for \"%.40s:\"; this build has %s (a server is "
+            "beanstalk://HOST:PORT)",
+            url.scheme, names);
     struct backend_context context = {.finish = bi_submit_finish, .complete = bi_cq_complete};
     int code = bi_options_ask(options, &url, ops->parameters, &context.asked);
     if (code == BIDE_OK)
