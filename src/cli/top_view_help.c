@@ -19,7 +19,7 @@ static const char *const lines[] = {
     "  n b d  as above",
     "Columns: jobs READY, RESVD (reserved), DELAYed, BURIED, DONE; IN/S put and",
     "OUT/S finished a second; OLDEST ready job; WAITing workers; TREND.",
-    "What changes something asks first: y does it, any other key does not; K how many.",
+    "What changes something asks first: y does it, other keys do not; K: how many.",
 };
 #define LINES_COUNT (sizeof(lines) / sizeof(lines[0]))
 
