@@ -116,10 +116,15 @@ static int take_job(struct reading *reading, json_t *object)
     return exit;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
 static bool is_empty(const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
-        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
+        if (!is_blank(text[i]))
             return false;
     return true;
 }
@@ -161,11 +166,34 @@ static int cannot_read(const struct reading *reading)
                          (unsigned long long)reading->input.number, strerror(errno));
 }
 
+/* A line that cannot become a record is not read to its end, which it may not have: all of it would
+ * be kept in memory until then. Blanks in front of it are not kept either. */
+static const char *look_ahead(struct input *input)
+{
+    while (input->begin < input->end && is_blank(input->data[input->begin]))
+        input->begin++;
+    if (input->skips)
+        return "it is longer than any job can be";
+    if (input->begin == input->end || input->data[input->begin] == '{')
+        return NULL;
+    return "it is no JSON object";
+}
+
+static int read_more(struct reading *reading)
+{
+    const char *sentence = look_ahead(&reading->input);
+    if (sentence == NULL)
+        return fill(reading) ? BI_EXIT_OK : cannot_read(reading);
+    reading->input.number++;
+    bi_refuse(reading->error, "%s", sentence);
+    return wrong(reading);
+}
+
 static int take_piece(struct reading *reading, enum bi_piece piece, bide_slice line)
 {
     int exit = BI_EXIT_OK;
     if (piece == BI_PIECE_NONE)
-        return fill(reading) ? BI_EXIT_OK : cannot_read(reading);
+        return read_more(reading);
     if (piece == BI_PIECE_THERE) {
         exit = take_line(reading, line.data, line.size);
     } else {

@@ -216,6 +216,28 @@ static void of_a_stream_nothing_behind_a_bad_line_is_taken(void)
     EQ(count_jobs("a", BIDE_STATE_READY), 1);
 }
 
+static void a_line_that_cannot_be_a_job_is_not_read_to_its_end(void)
+{
+    static const char zeros[4096];
+    struct child *child = begin("import", "-", NULL);
+    feed(child, "{\"topic\":\"a\",\"body\":\"one\"}\n \t");
+    feed_at(HERE, child, zeros, sizeof(zeros));
+    await_end(child, 7);
+    HAS(child->err, "line 2: it is no JSON object");
+    HAS(child->err, "every line before line 2 is in; to go on: bide import --from-line 2");
+    EQ(count_jobs("a", BIDE_STATE_READY), 1);
+}
+
+static void blanks_before_a_job_are_nothing(void)
+{
+    struct child *child = begin("import", "-", NULL);
+    feed(child, "  \r\n   ");
+    feed(child, "{\"topic\":\"a\",\"body\":\"one\"}  \n  ");
+    end_input(child);
+    await_end(child, 0);
+    EQ(count_jobs("a", BIDE_STATE_READY), 1);
+}
+
 static void of_a_bad_file_nothing_is_taken(void)
 {
     const char *path = place_of("bad.jsonl");
@@ -379,6 +401,8 @@ static const struct test tests[] = {
     TEST(ready_and_delayed_jobs_are_imported_by_a_beanstalkd),
     TEST(a_line_needs_a_topic_and_a_body),
     TEST(of_a_stream_nothing_behind_a_bad_line_is_taken),
+    TEST(a_line_that_cannot_be_a_job_is_not_read_to_its_end),
+    TEST(blanks_before_a_job_are_nothing),
     TEST(of_a_bad_file_nothing_is_taken),
     TEST(an_export_without_its_end_is_refused),
     TEST(a_line_that_was_taken_out_or_doubled_is_noticed),
