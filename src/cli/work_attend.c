@@ -70,6 +70,13 @@ static void raise_fd(int fd)
     (void)written; /* it is readable already */
 }
 
+/* Behind the ^C that the terminal shows, and what a program has written before it. */
+static void begin_line(const struct work *work, int number)
+{
+    if (number == SIGINT && work->cli->err_terminal)
+        bi_work_note(work, "%s", "");
+}
+
 static void begin_stop(struct attention *attention, int number)
 {
     const struct work *work = attention->work;
@@ -78,6 +85,7 @@ static void begin_stop(struct attention *attention, int number)
     attention->signal = number;
     attention->came_at = bi_clock_boot();
     attention->stop_at = timeout_ms < 0 ? NEVER : attention->came_at + timeout_ms * 1000;
+    begin_line(work, number);
     if (running > 0)
         bi_work_note(work, "stopping; %llu still run%s%s", (unsigned long long)running,
                      running == 1 ? "s" : "",

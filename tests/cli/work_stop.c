@@ -122,6 +122,17 @@ static void ctrl_c_on_a_terminal_does_not_reach_the_program(void)
     LACKS(child->out, "hit");
 }
 
+static void what_is_said_behind_ctrl_c_begins_a_line(void)
+{
+    put_job("t", "x");
+    struct child *child =
+        begin_on_terminal(80, 24, "work", "t", "--verbose", "--", "printf", "no newline", NULL);
+    await_out(child, "done\r\n");
+    press(child, "\x03");
+    await_end(child, 0);
+    HAS(child->out, "\n1 job done\r\n");
+}
+
 static void a_signal_before_the_goal_is_an_interruption(void)
 {
     put_job("t", "x");
@@ -249,6 +260,7 @@ static const struct test tests[] = {
     TEST(a_second_ctrl_c_kills_what_does_not_want_to_end),
     TEST(a_second_sigterm_changes_nothing),
     TEST(ctrl_c_on_a_terminal_does_not_reach_the_program),
+    TEST(what_is_said_behind_ctrl_c_begins_a_line),
     TEST(a_signal_before_the_goal_is_an_interruption),
     TEST(a_cancel_ends_the_program_and_removes_the_job),
     TEST(a_job_that_is_not_ours_any_more_ends_its_program),
