@@ -146,10 +146,10 @@ pid_t server_pid(void)
 /* ---- URLs ---- */
 
 /* A queue without jobs: most verbs do not make the file. */
-static void make_file(void)
+static void make_file(const char *url)
 {
     bide *queue = NULL;
-    OK(bide_open(url_of("jobs.db", ""), NULL, &queue));
+    OK(bide_open(url, NULL, &queue));
     OK(bide_close(queue));
 }
 
@@ -159,9 +159,11 @@ const char *queue_url(void)
     struct served *server = &servers[0];
     CHECK(place_kind != NOWHERE);
     if (place_kind == AT_FILE) {
-        if (!file_exists(place_of("jobs.db")))
-            make_file();
-        return url_of("jobs.db", "");
+        /* Every child asks: what the test itself got from place_of() must outlive that. */
+        snprintf(url, sizeof(url), "sqlite:%s/jobs.db", place());
+        if (!file_exists(url + strlen("sqlite:")))
+            make_file(url);
+        return url;
     }
     server->plain = place_kind == AT_BEANSTALKD;
     if (server->pid == 0)
