@@ -56,7 +56,7 @@ bool bi_yaml_job(const struct reply *reply, bide_job *job)
     bide_slice state = bi_yaml_get(reply, "state");
     job->id = bi_yaml_number(reply, "id");
     job->state = state.size == 0 ? BIDE_STATE_GONE : state_of(state);
-    if (!bi_is_topic(topic) || job->state == BIDE_STATE_GONE)
+    if (topic.data == NULL || !bi_is_topic(topic) || job->state == BIDE_STATE_GONE)
         return false;
     memcpy(job->topic, topic.data, topic.size);
     job->topic[topic.size] = 0;
