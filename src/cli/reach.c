@@ -129,6 +129,9 @@ static void remember(struct cli *cli, const char *url)
 
 int bi_reach_exists(const struct cli *cli, const char *url)
 {
+#ifndef BIDE_WITH_SQLITE
+    return BI_EXIT_OK; /* that it cannot be opened at all is more to the point */
+#endif
     struct bi_url parts;
     const char *reason;
     char path[BI_URL_MAX];

@@ -9,8 +9,10 @@
 #define ID(name)               NUMBER(name, RECORD_U64, 0, BIDE_ID_MAX, 0, false)
 #define COUNTER(name)          NUMBER(name, RECORD_U32, 0, UINT32_MAX, 0, true)
 #define DURATION(name, always) NUMBER(name, RECORD_I64, 0, BIDE_TIME_MAX_MS, 0, always)
-#define MOMENT(name)           NUMBER(name, RECORD_I64, 0, BIDE_WHEN_MAX_MS, 0, false)
-#define FLAG(name)             NUMBER(name, RECORD_FLAG, 0, 1, 0, false)
+/* As the queue has worked it out: until a moment, perhaps. */
+#define DERIVED(name, always) NUMBER(name, RECORD_I64, 0, BIDE_WHEN_MAX_MS, 0, always)
+#define MOMENT(name)          NUMBER(name, RECORD_I64, 0, BIDE_WHEN_MAX_MS, 0, false)
+#define FLAG(name)            NUMBER(name, RECORD_FLAG, 0, 1, 0, false)
 #define BYTES(name, least, most)                                              \
     {                                                                         \
 #name, RECORD_BYTES, AT(name), AT(name##_size), least, most, 0, false \
@@ -28,9 +30,9 @@ const struct record_field bi_record_fields[] = {
     BYTES(key, 1, BIDE_KEY_MAX),
     FLAG(key_hold_retained),
     DURATION(ttr_ms, true),
-    DURATION(delay_ms, false),
-    DURATION(left_ms, false),
-    NUMBER(age_ms, RECORD_I64, 0, BIDE_WHEN_MAX_MS, 0, true),
+    DERIVED(delay_ms, false),
+    DERIVED(left_ms, false),
+    DERIVED(age_ms, true),
     MOMENT(run_at_ms),
     FLAG(run_at_wall),
     FLAG(cancel_wanted),

@@ -57,6 +57,7 @@ static void at_a_server(const char *poison)
         }
     }
     EQ(deaths, RETRIES + 1);
+    UNTIL(waiting_now() > 0); /* the last one may only just have been hired */
     dismiss(worker);
     buried_for(id, "ttr ran out");
     end_server();
