@@ -62,7 +62,7 @@ static void *shut_down(void *unused)
     return NULL;
 }
 
-static void catch (int number)
+static void hear_of(int number)
 {
     struct sigaction action, before;
     memset(&action, 0, sizeof(action));
@@ -82,9 +82,9 @@ int bi_interrupt_watch(const struct cli *cli, bide *queue)
     state.runs = bi_thread_start(&state.thread, shut_down, NULL);
     if (!state.runs)
         return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot start a thread that watches for signals");
-    catch (SIGINT);
-    catch (SIGTERM);
-    catch (SIGHUP);
+    hear_of(SIGINT);
+    hear_of(SIGTERM);
+    hear_of(SIGHUP);
     return BI_EXIT_OK;
 }
 
