@@ -38,8 +38,9 @@ static void give_up(struct local *local, bide_op *op, int code, const char *erro
 
 void bi_reading_add(struct local *local, bide_op *op)
 {
-    /* A text that bodies are to be searched for must be there when they come. */
-    if (!bi_local_keep(local, op)) {
+    /* A text that bodies are to be searched for must be there when they come. Of a call that waits the
+     * core has what it needs, and its arguments may have gone long ago. */
+    if (op->private_.waiter == NULL && !bi_local_keep(local, op)) {
         give_up(local, op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
         return;
     }
