@@ -326,11 +326,6 @@ static bool has_room(const struct server *server, size_t memory)
            server->client_bytes + memory <= server->limits.max_client_bytes;
 }
 
-static bool is_absolute(const char *path)
-{
-    return path != NULL && path[0] == '/';
-}
-
 /* What a backup writes, this client could write himself: he is the server's user, or root. */
 static bool may_write_files(const struct conn *conn)
 {
@@ -342,6 +337,22 @@ static bool may_write_files(const struct conn *conn)
            address.ss_family == AF_UNIX &&
            getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
            (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static int check_backup(const struct conn *conn, const char *path, char *error)
+{
+    if (!may_write_files(conn)) {
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "backup: the server writes files for its own user only, who is known at its unix "
+                 "socket: connect there (beanstalk:///PATH), or use \"bide export\"");
+        return BIDE_ENOTSUP;
+    }
+    if (path == NULL || path[0] != '/') {
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "backup: the server runs in another folder; write the whole path, from / on");
+        return BIDE_EINVAL;
+    }
+    return BIDE_OK;
 }
 
 /* Makes a call of the command, which is linked and may be submitted. Answers the code, with a
@@ -368,15 +379,8 @@ static int begin(struct conn *conn, const struct command *command, struct call *
         snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call now",
                  bide_op_name(kind));
         code = BIDE_EBUSY;
-    } else if (kind == BIDE_OP_BACKUP && !may_write_files(conn)) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "backup: the server writes files for its own user only, who is known at its unix "
-                 "socket: connect there (beanstalk:///PATH), or use \"bide export\"");
-        code = BIDE_ENOTSUP;
-    } else if (kind == BIDE_OP_BACKUP && !is_absolute(call->coded.op.backup.path)) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "backup: the server runs in another folder; write the whole path, from / on");
-        code = BIDE_EINVAL;
+    } else if (kind == BIDE_OP_BACKUP) {
+        code = check_backup(conn, call->coded.op.backup.path, error);
     } else if (!name_feed(call)) {
         snprintf(error, BIDE_ERROR_SIZE, "%s: this connection has no feed of this number",
                  bide_op_name(kind));

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PART 60000
@@ -32,8 +31,7 @@ static void interrupted_between_files_the_jobs_that_are_in_are_told(void)
     const char *file = large_file();
     struct child *child =
         begin("put", "t", HUNDRED("--file", file), HUNDRED("--file", file), "--file", "-", NULL);
-    while (count_jobs("t", BIDE_STATE_READY) == 0)
-        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    UNTIL(count_jobs("t", BIDE_STATE_READY) > 0);
     interrupt(child, SIGINT, 130);
     uint64_t there = count_jobs("t", BIDE_STATE_READY);
     CHECK(there > 0 && there < 200);
