@@ -11,7 +11,7 @@ STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan bench sim kill killserver livefuzz fuzz differ symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan bench sim holds kill killserver livefuzz fuzz differ symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -54,6 +54,15 @@ sim: build/build.ninja ## run the simulator: SEEDS=1-1000 STEPS=30000
 	ninja -C build sim
 	@build/sim --seeds $(SEEDS) --steps $(STEPS) $(ARGS)
 
+holds: ## measure the longest hold of a queue's lock, with a million jobs and with failing disks
+	@[ -d build-holds ] || meson setup build-holds -Dlock_stats=true -Dtests=enabled -Dexamples=false
+	ninja -C build-holds fault
+	@build-holds/fault --filter load/ --timeout 900 -v $(ARGS)
+	@rm -f build-holds/holds.txt
+	@BIDE_LOCK_STATS=build-holds/holds.txt build-holds/fault --timeout 900
+	@echo 'the longest holds while disks failed:'
+	@sort -rn build-holds/holds.txt | head -5
+
 kill: build/build.ninja ## kill -9 a process that works on a SQLite file, again and again: ROUNDS=200
 	ninja -C build kill
 	@build/kill --rounds $(ROUNDS) $(ARGS)
@@ -90,7 +99,7 @@ install: ## install under PREFIX (/usr/local) in LIBDIR (lib), staged in DESTDIR
 	@PREFIX='$(PREFIX)' LIBDIR='$(LIBDIR)' DESTDIR='$(DESTDIR)' tools/install.sh
 
 clean: ## remove every build directory
-	rm -rf build build-gcc build-clang build-asan build-tsan build-bare build-lean build-fuzz
+	rm -rf build build-gcc build-clang build-asan build-tsan build-bare build-lean build-fuzz build-holds
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 16

@@ -8,6 +8,7 @@
  *     reading.c    the reader thread: bodies, and jobs that are wanted before they are loaded
  *     recovery.c   the slow thread: loading what was stored, and which ops wait for that
  *     care.c       and then backups and checks
+ *     holds.c      only with -Dlock_stats=true: how long the lock is held
  */
 #ifndef BI_INSIDE_H
 #define BI_INSIDE_H
@@ -201,5 +202,26 @@ bool bi_care_is_chore(const struct local *local, const bide_op *op);
 void bi_care_do(struct local *local, bide_op *op);
 /* Compares what is stored with the core. Without the lock. differences is how many. */
 int bi_care_compare(struct local *local, uint64_t *differences, char *error);
+
+/* ---- holds.c ---- */
+
+#ifdef BIDE_LOCK_STATS
+#include "backend/holds.h"
+
+#define pthread_mutex_lock(mutex)             bi_holds_lock((mutex), __func__)
+#define pthread_mutex_trylock(mutex)          bi_holds_trylock((mutex), __func__)
+#define pthread_mutex_timedlock(mutex, until) bi_holds_timedlock((mutex), (until), __func__)
+#define pthread_mutex_unlock(mutex)           bi_holds_unlock((mutex), __func__)
+#define pthread_cond_wait(condition, mutex)   bi_holds_wait((condition), (mutex), __func__)
+#define pthread_cond_timedwait(condition, mutex, until) \
+    bi_holds_timedwait((condition), (mutex), (until), __func__)
+#define bi_local_lock(local) \
+    (bi_holds_caller(__func__), (bi_local_lock)(local), bi_holds_caller(NULL))
+#define bi_local_unlock(local) \
+    (bi_holds_caller(__func__), (bi_local_unlock)(local), bi_holds_caller(NULL))
+#else
+#define bi_holds_op(name) ((void)0)
+#define bi_holds_report() ((void)0)
+#endif
 
 #endif

@@ -50,7 +50,7 @@ struct bi_now bi_local_clocks(struct local *local)
  * awake. But one thread in a loop could keep another out for seconds; so who has waited for a
  * millisecond starves, and while somebody does, everybody goes through a gate, behind him.
  */
-void bi_local_lock(struct local *local)
+void(bi_local_lock)(struct local *local)
 {
     if (atomic_load_explicit(&local->starving, memory_order_relaxed) == 0) {
         if (pthread_mutex_trylock(&local->lock) == 0)
@@ -76,7 +76,7 @@ static struct local *enter(struct backend *backend)
     return local;
 }
 
-void bi_local_unlock(struct local *local)
+void(bi_local_unlock)(struct local *local)
 {
     struct op_list completed = list_take(&local->completed);
     if (local->kept > 0)
@@ -235,6 +235,7 @@ static int refuse_to_read(bide_op *op)
 /* Runs an op that may be run. Answers its code, or BIDE_PENDING if it completes later. */
 static int run_now(struct local *local, bide_op *op, struct bi_now *now)
 {
+    bi_holds_op(bide_op_name(op->kind));
     int code = bi_core_run(local->core, op, *now);
     if (code == BI_AGAIN) {
         code = bi_ticking_slices(local, op);
@@ -583,4 +584,5 @@ void bi_local_close(struct backend *backend)
         bi_alarm_sleep(1);
     assert(local->held_ops == 0 && local->completed.head == NULL);
     free_local(local);
+    bi_holds_report();
 }

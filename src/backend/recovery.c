@@ -458,8 +458,7 @@ static bool step(struct local *local, struct bi_ordering *ordering,
     return more;
 }
 
-/* True if it must be done again. */
-static bool put_in_order(struct local *local)
+static void put_in_order(struct local *local)
 {
     struct bi_ordering ordering = {.count = 0};
     while (step(local, &ordering, bi_core_order_collect))
@@ -468,12 +467,11 @@ static bool put_in_order(struct local *local)
     while (step(local, &ordering, bi_core_order_apply))
         continue;
     bi_local_lock(local);
-    bool again = bi_core_order_done(local->core, &ordering) && !local->closing;
+    bi_core_order_done(local->core, &ordering);
     pthread_mutex_unlock(&local->lock);
     if (ordering.failed)
         bi_log(&local->context.log, BIDE_LOG_ERROR,
                "out of memory: jobs are not in the order in which they were buried");
-    return again;
 }
 
 /* Runs what has waited, some at a time; then recovery is over. */
@@ -517,8 +515,7 @@ static void recover(struct local *local)
     load_all(local);
     if (!set_phase(local, BIDE_PHASE_ORDERING))
         return;
-    while (put_in_order(local))
-        continue;
+    put_in_order(local);
     finish(local);
 }
 

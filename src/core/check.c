@@ -90,6 +90,15 @@ static bool in_order(const struct core *core, const struct job *before, const st
     return before->since <= job->since;
 }
 
+static const char *check_listed(struct core *core, const struct topic *topic, bide_state state,
+                                const struct job *job, uint64_t *urgent)
+{
+    HOLD(job->state == state, "a job stands in the list of another state");
+    HOLD(job->topic == topic->self, "a job stands in the list of another topic");
+    *urgent += state == BIDE_STATE_READY && job->priority < BIDE_DEFAULT_PRIORITY;
+    return check_job(core, topic, job);
+}
+
 static const char *check_list(struct core *core, const struct topic *topic, bide_state state,
                               uint64_t *urgent)
 {
@@ -100,17 +109,26 @@ static const char *check_list(struct core *core, const struct topic *topic, bide
         const struct job *job = job_at(core, ref);
         HOLD(job->self == ref, "a reference leads to another job");
         HOLD(job->prev == (before == NULL ? 0 : before->self), "a list is not linked both ways");
-        HOLD(job->state == state, "a job stands in the list of another state");
-        HOLD(job->topic == topic->self, "a job stands in the list of another topic");
+        HOLD(!job->in_tree, "a job of a list belongs to the tree");
         HOLD(in_order(core, before, job), "a list is out of order");
-        const char *fault = check_job(core, topic, job);
+        const char *fault = check_listed(core, topic, state, job, urgent);
         if (fault != NULL)
             return fault;
-        *urgent += state == BIDE_STATE_READY && job->priority < BIDE_DEFAULT_PRIORITY;
         before = job;
         count++;
     }
     HOLD(list->tail == (before == NULL ? 0 : before->self), "a list has another end");
+    const struct job *last = before;
+    before = NULL;
+    for (const struct job *job = last; (job = bi_list_next(core, list, job)) != NULL;
+         before = job) {
+        HOLD(job->in_tree, "a job of the tree belongs to a list");
+        HOLD(in_order(core, before, job), "a tree is out of order");
+        const char *fault = check_listed(core, topic, state, job, urgent);
+        if (fault != NULL)
+            return fault;
+        count++;
+    }
     HOLD(list->count == count, "a list is counted wrong");
     return NULL;
 }
@@ -193,7 +211,7 @@ static const char *check_topic(struct core *core, const struct topic *topic, uin
     HOLD(urgent == topic->urgent, "urgent jobs of a topic are counted wrong");
     HOLD(members + undo_members(core, topic->self) == topic->members,
          "members of a topic are counted wrong");
-    const struct job *oldest = job_at(core, topic->lists[BIDE_STATE_READY].head);
+    const struct job *oldest = bi_list_oldest(core, &topic->lists[BIDE_STATE_READY]);
     HOLD(oldest == NULL || (topic->age.set && topic->age.due <= oldest->since),
          "the age of a topic is too young");
     bool timed = topic->paused_until != 0 && topic->paused_until != BI_NEVER;
@@ -303,9 +321,11 @@ static uint64_t hash_topic(const struct core *core, const struct topic *topic)
     hash = mix(hash, topic->fair_turn);
     hash = mix(hash, (uint64_t)topic->paused_until);
     hash = bi_hash_bytes(hash, &topic->total, sizeof(topic->total));
-    for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
-        for (uint32_t ref = topic->lists[state].head; ref != 0; ref = job_at(core, ref)->next)
-            hash = mix(hash, hash_job(core, job_at(core, ref)));
+    for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {
+        const struct job *job = NULL;
+        while ((job = bi_list_next(core, &topic->lists[state], job)) != NULL)
+            hash = mix(hash, hash_job(core, job));
+    }
     for (const struct waiter_link *link = topic->waiting_head; link != NULL; link = link->next)
         hash = mix(hash, link->waiter->number);
     return hash;

@@ -246,11 +246,18 @@ static bool is_due(const struct core *core)
            bi_timers_next(&core->mono) <= core->now.mono;
 }
 
+/* The clocks take turns: however much is due on one of them, the other's timers fire in time. */
 static void fire_next(struct core *core)
 {
-    struct timer *timer = bi_timers_pop(&core->wall, core->now.wall);
-    if (timer == NULL)
-        timer = bi_timers_pop(&core->mono, core->now.mono);
+    bool mono = core->mono_turn;
+    struct timer *timer = mono ? bi_timers_pop(&core->mono, core->now.mono)
+                               : bi_timers_pop(&core->wall, core->now.wall);
+    if (timer == NULL) {
+        mono = !mono;
+        timer = mono ? bi_timers_pop(&core->mono, core->now.mono)
+                     : bi_timers_pop(&core->wall, core->now.wall);
+    }
+    core->mono_turn = !mono;
     if (timer != NULL)
         fires[timer->kind](core, timer);
 }
@@ -268,6 +275,7 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
         if (core->unserved) /* as many were served as may be at a time */
             return true;
     }
+    core->mono_turn = false;
     return false;
 }
 

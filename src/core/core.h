@@ -117,7 +117,8 @@ void bi_core_close(struct core *core);
 void bi_core_interrupt(struct core *core, struct bi_now now);
 
 /*
- * Fires what is due, in order of deadline, at most budget events; true if more is due. The caller
+ * Fires what is due, at most budget events; true if more is due. Timers of one clock fire in order of
+ * deadline; where both clocks have timers due, they take turns, the wall clock first. The caller
  * ticks before it runs ops, so that nothing acts on a lease that has run out.
  */
 bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget);
@@ -222,22 +223,20 @@ bool bi_core_has(const struct core *core, uint64_t id);
 /*
  * Lists that were loaded out of order (bury order, age) are put in order at the end: collect and
  * apply in slices, sort in between, on any thread. Each answers true if there is more to do.
- * bi_core_order_done() at the end; if it answers true, all of it is to be done again.
+ * bi_core_order_done() at the end.
  */
 struct bi_ordering {
     struct bi_order_entry *entries;
     size_t count, room, next;
     uint64_t place;
-    int64_t moment; /* when collecting began, the next order then, and how often was undone */
+    int64_t moment; /* when collecting began, and the next order then */
     uint64_t order;
-    uint64_t rollbacks;
-    bool again;  /* a commit failed on the way: collecting must begin once more */
     bool failed; /* out of memory: the order is not what it was */
 };
 bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsigned budget);
 void bi_core_order_sort(struct bi_ordering *ordering);
 bool bi_core_order_apply(struct core *core, struct bi_ordering *ordering, unsigned budget);
-bool bi_core_order_done(struct core *core, struct bi_ordering *ordering);
+void bi_core_order_done(struct core *core, struct bi_ordering *ordering);
 
 /* ---- bodies that only the store has (core/fetch.c); only with limits.cache_bytes ---- */
 

@@ -219,6 +219,99 @@ struct more *bi_job_more(struct core *core, struct job *job)
 
 /* ---- lists ---- */
 
+/* Is a behind b in the order of their list? */
+static bool list_after(const struct core *core, const struct job *a, const struct job *b)
+{
+    if (a->state == BIDE_STATE_BURIED || a->state == BIDE_STATE_DONE)
+        return more_of(core, a)->order > more_of(core, b)->order;
+    return a->since > b->since;
+}
+
+/* The order of the tree: that of the list, and jobs that came at the same moment by their ids. */
+static bool tree_after(const struct core *core, const struct job *a, const struct job *b)
+{
+    return list_after(core, a, b) || (a->id > b->id && !list_after(core, b, a));
+}
+
+/* The job of a subtree that stands above all others of it. */
+static bool tree_above(const struct job *a, const struct job *b)
+{
+    return bi_hash_u64(a->id) > bi_hash_u64(b->id);
+}
+
+static void tree_insert(struct core *core, struct job_list *list, struct job *job)
+{
+    uint32_t *place = &list->root;
+    struct job *node;
+    while ((node = job_at(core, *place)) != NULL && tree_above(node, job))
+        place = tree_after(core, job, node) ? &node->next : &node->prev;
+    *place = job->self;
+    /* What was below that place is split between the two sides of the job. */
+    uint32_t *left = &job->prev;
+    uint32_t *right = &job->next;
+    while (node != NULL) {
+        if (tree_after(core, job, node)) {
+            *left = node->self;
+            left = &node->next;
+            node = job_at(core, node->next);
+        } else {
+            *right = node->self;
+            right = &node->prev;
+            node = job_at(core, node->prev);
+        }
+    }
+    *left = *right = 0;
+    job->in_tree = true;
+    list->count++;
+}
+
+static void tree_remove(struct core *core, struct job_list *list, struct job *job)
+{
+    uint32_t *place = &list->root;
+    while (*place != job->self) {
+        struct job *node = job_at(core, *place);
+        assert(node != NULL);
+        place = tree_after(core, job, node) ? &node->next : &node->prev;
+    }
+    struct job *left = job_at(core, job->prev);
+    struct job *right = job_at(core, job->next);
+    while (left != NULL && right != NULL) {
+        if (tree_above(left, right)) {
+            *place = left->self;
+            place = &left->next;
+            left = job_at(core, left->next);
+        } else {
+            *place = right->self;
+            place = &right->prev;
+            right = job_at(core, right->prev);
+        }
+    }
+    *place = left != NULL ? left->self : right != NULL ? right->self : 0;
+    job->in_tree = false;
+}
+
+static struct job *tree_first(const struct core *core, const struct job_list *list)
+{
+    struct job *job = job_at(core, list->root);
+    while (job != NULL && job->prev != 0)
+        job = job_at(core, job->prev);
+    return job;
+}
+
+static struct job *tree_next(const struct core *core, const struct job_list *list,
+                             const struct job *job)
+{
+    struct job *best = NULL;
+    struct job *node = job_at(core, list->root);
+    while (node != NULL) {
+        bool after = tree_after(core, node, job);
+        if (after)
+            best = node;
+        node = job_at(core, after ? node->prev : node->next);
+    }
+    return best;
+}
+
 static void list_append(struct core *core, struct job_list *list, struct job *job)
 {
     job->prev = list->tail;
@@ -233,6 +326,11 @@ static void list_append(struct core *core, struct job_list *list, struct job *jo
 
 static void list_remove(struct core *core, struct job_list *list, struct job *job)
 {
+    list->count--;
+    if (job->in_tree) {
+        tree_remove(core, list, job);
+        return;
+    }
     if (job->prev != 0)
         job_at(core, job->prev)->next = job->next;
     else
@@ -241,15 +339,6 @@ static void list_remove(struct core *core, struct job_list *list, struct job *jo
         job_at(core, job->next)->prev = job->prev;
     else
         list->tail = job->prev;
-    list->count--;
-}
-
-/* Is a behind b in the order of their list? */
-static bool list_after(const struct core *core, const struct job *a, const struct job *b)
-{
-    if (a->state == BIDE_STATE_BURIED || a->state == BIDE_STATE_DONE)
-        return more_of(core, a)->order > more_of(core, b)->order;
-    return a->since > b->since;
 }
 
 static void list_load(struct core *core, struct job_list *list, struct job *job)
@@ -260,72 +349,20 @@ static void list_load(struct core *core, struct job_list *list, struct job *job)
     list_append(core, list, job);
 }
 
-/* The last job in a row, from one on, that does not belong behind another; NULL if it takes too
- * long to find. */
-static struct job *walk_on(struct core *core, struct job *from, const struct job *job)
+struct job *bi_list_oldest(const struct core *core, const struct job_list *list)
 {
-    for (; core->walk_left > 0; core->walk_left--) {
-        struct job *next = job_at(core, from->next);
-        if (next == NULL || list_after(core, next, job))
-            return from;
-        from = next;
-    }
-    return NULL;
+    struct job *head = job_at(core, list->head);
+    struct job *first = tree_first(core, list);
+    return first != NULL && (head == NULL || list_after(core, head, first)) ? first : head;
 }
 
-/*
- * The job behind which another one belongs; NULL: it comes first. Begins behind the one that was put
- * back before it, for those who left one after the other come back so, and else looks from
- * both ends. False if that would take too long: then the list is to be put in order as a whole.
- */
-static bool find_place(struct core *core, const struct job_list *list, const struct job *job,
-                       struct job **out)
+struct job *bi_list_next(const struct core *core, const struct job_list *list,
+                         const struct job *job)
 {
-    struct job *near = job_at(core, core->neighbour);
-    if (near != NULL && near->state == job->state && near->topic == job->topic &&
-        !list_after(core, near, job)) {
-        *out = walk_on(core, near, job);
-        return *out != NULL;
-    }
-    struct job *last = job_at(core, list->tail);
-    struct job *first = job_at(core, list->head);
-    for (; core->walk_left > 0; core->walk_left--) {
-        if (last == NULL || !list_after(core, last, job)) {
-            *out = last;
-            return true;
-        }
-        if (list_after(core, first, job)) {
-            *out = job_at(core, first->prev);
-            return true;
-        }
-        last = job_at(core, last->prev);
-        first = job_at(core, first->next);
-    }
-    return false;
-}
-
-/* Puts a job back to where it was in its list. */
-static void list_insert(struct core *core, struct job_list *list, struct job *job)
-{
-    struct job *prev;
-    bool disordered = (core->disordered & 1u << job->state) != 0;
-    if (disordered || !find_place(core, list, job, &prev)) {
-        list_load(core, list, job);
-        return;
-    }
-    core->neighbour = job->self;
-    if (prev == NULL ? list->head == 0 : prev->next == 0) {
-        list_append(core, list, job);
-        return;
-    }
-    job->prev = prev == NULL ? 0 : prev->self;
-    job->next = prev == NULL ? list->head : prev->next;
-    job_at(core, job->next)->prev = job->self;
-    if (prev != NULL)
-        prev->next = job->self;
-    else
-        list->head = job->self;
-    list->count++;
+    if (job != NULL && job->in_tree)
+        return tree_next(core, list, job);
+    struct job *next = job_at(core, job == NULL ? list->head : job->next);
+    return next != NULL ? next : tree_first(core, list);
 }
 
 /* ---- the key ---- */
@@ -509,7 +546,7 @@ static void enter(struct core *core, struct job *job, bide_state state, enum ent
     if (how == LOADED)
         list_load(core, list, job);
     else if (how == IN_PLACE)
-        list_insert(core, list, job);
+        tree_insert(core, list, job);
     else
         list_append(core, list, job);
     core->counts[state]++;

@@ -43,12 +43,13 @@ struct job {
     uint32_t topic;
     uint32_t more; /* 0: none */
     uint32_t priority;
-    uint32_t prev, next; /* in the list of its topic and state */
+    uint32_t prev, next; /* in the list of its topic and state, or left and right in its tree */
     uint32_t link;       /* in the table of ids */
     uint32_t body_size;
     uint8_t state; /* enum bide_state; GONE: removed, kept for the journal only */
     uint8_t flags;
-    uint16_t pad;
+    uint8_t undone; /* during a rollback: the state that it comes back to */
+    bool in_tree;   /* of struct job_list */
     uint32_t delay; /* that was asked for last; see bi_job_delay() */
 };
 
@@ -115,11 +116,23 @@ uint64_t bi_more_text_size(const struct more *more);
 /* Puts a text in the place of another, and counts its bytes; the reference is taken over. */
 void bi_more_set_text(struct core *core, bide_buf **place, bide_buf *text);
 
-/* A run of jobs of one topic and state, in the order in which they came into it. */
+/*
+ * The jobs of one topic and state, in the order in which they came into it. A job that a failed
+ * commit brings back belongs somewhere in the middle; to find its place in a list would take a walk
+ * of any length. So it stands in a tree beside the list (a treap, O(log n) a step) until it leaves
+ * its state.
+ */
 struct job_list {
     uint32_t head, tail;
-    uint32_t count;
+    uint32_t root;
+    uint32_t count; /* in list and tree */
 };
+
+/* The job that came first; NULL for none. */
+struct job *bi_list_oldest(const struct core *core, const struct job_list *list);
+/* Every job of a list, those in the tree last: begin with NULL, end at NULL. */
+struct job *bi_list_next(const struct core *core, const struct job_list *list,
+                         const struct job *job);
 
 /* ---- making and freeing ---- */
 
@@ -148,8 +161,8 @@ void bi_job_vanish(struct core *core, struct job *job);
 
 /*
  * Brings a job that is in no state into one. Sets since; the due time, lease and so on have been
- * set in its fields. Cannot fail. bi_job_enter_again() keeps since and finds the place in the
- * order that the job had: for undoing.
+ * set in its fields. Cannot fail. bi_job_enter_again() keeps since and the place in the order that
+ * the job had: for undoing.
  */
 void bi_job_enter(struct core *core, struct job *job, bide_state state);
 void bi_job_enter_again(struct core *core, struct job *job, bide_state state);

@@ -6,8 +6,6 @@
 #include <assert.h>
 #include <string.h>
 
-/* Steps that a rollback spends on finding the places of jobs in their lists. */
-#define WALK_MAX 1000000
 /* How far ahead the limit is stored. Every start takes a new block: there are 2^29 of them. */
 #define TOKEN_BLOCK (UINT64_C(1) << 24)
 
@@ -546,8 +544,6 @@ void bi_core_committed(struct core *core, const struct bi_batch *batch)
 
 /* ---- not stored ---- */
 
-/* The state that a job is to have after the rollback stands in its pad meanwhile. */
-
 static void put_back_more(struct core *core, struct job *job, struct undo *undo)
 {
     struct more *more = more_of(core, job);
@@ -577,7 +573,7 @@ static void put_back(struct core *core, struct undo *undo)
     if (undo->older != 0)
         return;
     struct job *job = job_at(core, undo->job);
-    job->pad = undo->existed ? undo->form.state : BIDE_STATE_GONE;
+    job->undone = undo->existed ? undo->form.state : BIDE_STATE_GONE;
     if (!undo->existed)
         return;
     put_back_more(core, job, undo);
@@ -599,8 +595,8 @@ static void bring_back(struct core *core, struct undo *undo)
     if (undo->newer != 0)
         return;
     struct job *job = job_at(core, undo->job);
-    bide_state state = (bide_state)job->pad;
-    job->pad = 0;
+    bide_state state = (bide_state)job->undone;
+    job->undone = 0;
     bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
     if (state == BIDE_STATE_GONE) {
         bi_waiters_tell(core, job, BIDE_STATE_GONE);
@@ -640,18 +636,6 @@ static void each(struct core *core, const struct undo_list *list, int which,
     }
 }
 
-/* Lists in which places were too hard to find. */
-static void put_in_order(struct core *core)
-{
-    if (core->disordered == 0)
-        return;
-    struct bi_ordering ordering = {.count = 0};
-    bi_core_order_collect(core, &ordering, UINT32_MAX);
-    bi_core_order_sort(&ordering);
-    bi_core_order_apply(core, &ordering, UINT32_MAX);
-    bi_core_order_done(core, &ordering);
-}
-
 static void take_away(struct core *core, struct undo *undo)
 {
     struct job *job = job_at(core, undo->job);
@@ -665,17 +649,11 @@ void bi_core_rollback(struct core *core, struct bi_now now)
     const struct undo_list lists[2] = {journal->changes, journal->sealed};
     core->now = now;
     core->hold = 0;
-    core->rollbacks++;
-    core->walk_left = WALK_MAX;
-    core->neighbour = 0;
     bi_waiters_rollback(core);
-    bool disordered = core->disordered != 0;
     void (*const passes[])(struct core *, struct undo *) = {take_away, put_back, bring_back};
     for (size_t pass = 0; pass < 3; pass++)
         for (int i = 1; i >= 0; i--)
             each(core, &lists[i], JOBS, passes[pass]);
-    if (!disordered) /* else it is done when everything is loaded */
-        put_in_order(core);
     for (int i = 0; i < 2; i++)
         each(core, &lists[i], PAUSES, put_back_pause);
     memset(&journal->changes, 0, sizeof(journal->changes));

@@ -84,7 +84,7 @@ static struct job *next_to_kick(struct core *core, const bide_op *op, const stru
 {
     if ((op->private_.flags & SLICING_DELAYED) != 0)
         return bi_core_soonest(core, topic);
-    struct job *job = job_at(core, topic->lists[BIDE_STATE_BURIED].head);
+    struct job *job = bi_list_oldest(core, &topic->lists[BIDE_STATE_BURIED]);
     return job != NULL && existed(op, job) ? job : NULL;
 }
 
@@ -165,7 +165,7 @@ int bi_op_purge(struct core *core, bide_op *op)
     for (int i = 0;; i++) {
         if (i == SLICE)
             return BI_AGAIN;
-        struct job *job = job_at(core, topic->lists[op->purge.state].head);
+        struct job *job = bi_list_oldest(core, &topic->lists[op->purge.state]);
         if (job == NULL || !existed(op, job))
             break;
         if (bi_journal_change(core, job) != BIDE_OK)

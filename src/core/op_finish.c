@@ -186,7 +186,7 @@ void bi_core_limit_done(struct core *core, struct topic *topic)
     uint64_t max = core->limits.max_done_per_topic;
     /* While jobs are being loaded nobody knows which is the oldest. */
     while (max != 0 && list->count > max && !core->recovering) {
-        struct job *oldest = job_at(core, list->head);
+        struct job *oldest = bi_list_oldest(core, list);
         if (bi_journal_change(core, oldest) != BIDE_OK)
             return;
         COUNT(core, topic, retired);
@@ -337,11 +337,12 @@ void bi_core_interrupt(struct core *core, struct bi_now now)
     core->now = now;
     for (size_t i = 0; i < core->place_count && core->counts[BIDE_STATE_RESERVED] > 0; i++) {
         const struct topic *topic = topic_at(core, core->places[i].topic);
-        uint32_t ref = topic == NULL ? 0 : topic->lists[BIDE_STATE_RESERVED].head;
-        while (ref != 0) {
-            struct job *job = job_at(core, ref);
-            ref = job->next;
+        const struct job_list *list = topic == NULL ? NULL : &topic->lists[BIDE_STATE_RESERVED];
+        struct job *job = topic == NULL ? NULL : bi_list_next(core, list, NULL);
+        while (job != NULL) {
+            struct job *next = bi_list_next(core, list, job);
             interrupt(core, job);
+            job = next;
         }
     }
 }

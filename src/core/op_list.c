@@ -152,12 +152,10 @@ static void pick_states(struct listing *listing, struct picks *picks, const stru
     for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {
         if (only != BIDE_STATE_GONE && (bide_state)state != only)
             continue;
-        uint32_t ref = topic->lists[state].head;
-        while (ref != 0) {
-            const struct job *job = job_at(listing->core, ref);
+        const struct job_list *list = &topic->lists[state];
+        const struct job *job = NULL;
+        while ((job = bi_list_next(listing->core, list, job)) != NULL)
             pick(listing, picks, job);
-            ref = job->next;
-        }
     }
 }
 

@@ -33,7 +33,7 @@ static const struct job *first_of(struct core *core, const struct topic *topic, 
         return topic->ready.count == 0 ? NULL : job_at(core, topic->ready.entries[0].job);
     if (state == BIDE_STATE_DELAYED)
         return bi_core_soonest(core, topic);
-    return job_at(core, topic->lists[state].head);
+    return bi_list_oldest(core, &topic->lists[state]);
 }
 
 int bi_op_peek_first(struct core *core, bide_op *op)
@@ -92,7 +92,7 @@ static void fill_topic(const struct core *core, const struct topic *topic, bide_
     out->total = topic->total;
     out->waiting = topic->waiting;
     out->references = topic->references;
-    const struct job *oldest = job_at(core, topic->lists[BIDE_STATE_READY].head);
+    const struct job *oldest = bi_list_oldest(core, &topic->lists[BIDE_STATE_READY]);
     if (oldest != NULL)
         out->oldest_ready_age_ms = ms_down(age_of(core, oldest->since));
     out->paused = topic->paused_until != 0;
@@ -128,7 +128,7 @@ static int64_t oldest_ready(struct core *core)
         struct timer *age = core->ages.heap.entries[0].timer;
         const struct topic *topic =
             (const struct topic *)(const void *)((char *)age - offsetof(struct topic, age));
-        const struct job *oldest = job_at(core, topic->lists[BIDE_STATE_READY].head);
+        const struct job *oldest = bi_list_oldest(core, &topic->lists[BIDE_STATE_READY]);
         if (oldest == NULL)
             bi_timers_clear(&core->ages, age);
         else if (oldest->since != first)

@@ -6,8 +6,8 @@
  * been in their state. To find the place of each while loading would take a walk through the list.
  * So jobs are appended, and where that was wrong the list is put in order at the end: all its
  * jobs are collected and sorted, and then, the last one first, moved to the front. What comes into
- * the list meanwhile stands behind them, where it belongs. But what a failed commit brings back may
- * have been passed by: then all of it is done once more.
+ * the list meanwhile stands behind them, where it belongs; what a failed commit brings back stands
+ * in the tree beside the list.
  */
 #include "core/state.h"
 
@@ -57,7 +57,6 @@ bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsi
     if (ordering->place == 0 && ordering->count == 0) {
         ordering->moment = core->now.mono;
         ordering->order = core->next_order;
-        ordering->rollbacks = core->rollbacks;
     }
     for (; !end && budget > 0 && !ordering->failed; budget--) {
         uint32_t ref = bi_table_walk(&core->by_id, &ordering->place, &end);
@@ -97,16 +96,13 @@ bool bi_core_order_apply(struct core *core, struct bi_ordering *ordering, unsign
     }
     if (ordering->next > 0)
         return true;
-    ordering->again = ordering->rollbacks != core->rollbacks;
-    if (!ordering->failed && !ordering->again)
+    if (!ordering->failed)
         core->disordered = 0;
     return false;
 }
 
-bool bi_core_order_done(struct core *core, struct bi_ordering *ordering)
+void bi_core_order_done(struct core *core, struct bi_ordering *ordering)
 {
-    bool again = ordering->again && !ordering->failed;
     bi_alloc_put(&core->alloc, ordering->entries);
     *ordering = (struct bi_ordering){.failed = ordering->failed};
-    return again;
 }

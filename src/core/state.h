@@ -73,7 +73,8 @@ struct core {
     uint32_t slot_room;
     struct table by_id, by_name, by_key;
     struct timers mono, wall;
-    struct timers ages;    /* topics by their oldest ready job */
+    bool mono_turn;     /* the last timer that fired in a tick that is not over was one of wall */
+    struct timers ages; /* topics by their oldest ready job */
     struct timers serving; /* topics with ready jobs, by who has waited longest for them */
 
     struct topic_place *places; /* topics by serial, for listing */
@@ -86,9 +87,6 @@ struct core {
     struct feeds feeds;
     struct cache cache;
     bool lacking;        /* the op that is running showed a job without its body */
-    uint32_t neighbour;  /* the job that was put back last */
-    uint64_t walk_left;  /* steps that may be spent on finding places in lists */
-    uint64_t rollbacks;  /* commits that failed */
     unsigned disordered; /* states (as bits) whose lists were loaded out of order */
     struct journal journal;
     uint64_t hold; /* of the op that is running */

@@ -55,6 +55,11 @@ void vfs_limit(int64_t bytes);
 /* How many they have. */
 int64_t vfs_used(void);
 
+/* Every act waits, from now until vfs_go(), called by the same thread. No other function of this file
+ * may be called in between. */
+void vfs_stop(void);
+void vfs_go(void);
+
 /* Syncs are not passed on to the system: nothing here outlives the machine anyway. */
 void vfs_skip_syncs(bool skip);
 

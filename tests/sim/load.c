@@ -273,10 +273,7 @@ static void collect_some(struct sim *sim)
 static void end_loading(struct sim *sim)
 {
     struct sim_loading *loading = &sim->loading;
-    if (bi_core_order_done(sim->core, &loading->ordering)) {
-        loading->phase = COLLECTING; /* something was undone meanwhile */
-        return;
-    }
+    bi_core_order_done(sim->core, &loading->ordering);
     loading->phase = LOADED;
     loading->early_count = 0;
     bi_core_recovered(sim->core, sim->now);

@@ -166,17 +166,17 @@ static void fire(struct model *m, const struct due *due)
 void model_tick(struct model *m)
 {
     m->now = m->sim->now;
+    bool mono_turn = false;
     for (;;) {
-        struct due due = first_wall(m);
-        if (due.deadline > m->now.wall)
-            break;
-        fire(m, &due);
-    }
-    for (;;) {
-        struct due due = first_mono(m);
-        if (!is_due(m, due.deadline))
-            break;
-        fire(m, &due);
+        struct due wall = first_wall(m);
+        struct due mono = first_mono(m);
+        bool wall_due = wall.deadline <= m->now.wall;
+        bool mono_due = is_due(m, mono.deadline);
+        if (!wall_due && !mono_due)
+            return;
+        bool from_mono = mono_due && (mono_turn || !wall_due);
+        fire(m, from_mono ? &mono : &wall);
+        mono_turn = !from_mono; /* the clocks take turns */
     }
 }
 

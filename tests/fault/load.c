@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * load.c - what a queue with very many jobs does in one go must come out right, and must not keep
+ * the lock: while it is held, no call of any thread is answered.
+ *
+ * In a build with -Dlock_stats=true there are a million jobs, and no hold of the lock may take more
+ * than HOLD_MAX of processor time. Other builds take fewer jobs and check the outcome only.
+ */
+#include "fault.h"
+#include "vfs.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef BIDE_LOCK_STATS
+#include "backend/holds.h"
+#define JOBS     UINT64_C(1000000)
+#define HOLD_MAX INT64_C(5000000) /* ns */
+#else
+#define JOBS UINT64_C(20000)
+#endif
+
+#define LOTS   1000 /* jobs in one call */
+#define BURIED UINT64_C(10000)
+#define CALLS  100000
+#define TOPIC  "work"
+#define BUSY   600000           /* ms that only a hang exceeds */
+#define STRIDE UINT64_C(618033) /* scatters ids */
+
+static void holds_begin(void)
+{
+#ifdef BIDE_LOCK_STATS
+    bi_holds_reset();
+#endif
+}
+
+/* Ends what holds_begin() began: says what the longest hold was, and fails if that is too long. */
+#define HOLDS(what) holds_end(HERE, (what))
+static void holds_end(struct where at, const char *what)
+{
+#ifdef BIDE_LOCK_STATS
+    struct bi_hold hold = bi_holds_longest();
+    printf("%8.3f ms cpu %8.3f ms wall  %s: %s .. %s %s\n", (double)hold.cpu_ns / 1e6,
+           (double)hold.wall_ns / 1e6, what, hold.from, hold.to, hold.op == NULL ? "" : hold.op);
+    fflush(stdout);
+    if (hold.cpu_ns > HOLD_MAX)
+        fail_test(at, "%s: the lock was held for %.3f ms", what, (double)hold.cpu_ns / 1e6);
+    bi_holds_reset();
+#else
+    (void)at;
+    (void)what;
+#endif
+}
+
+/* ---- a full queue ---- */
+
+/* Puts that many jobs; their ids follow one another. Answers the first. */
+static uint64_t fill(bide *queue, uint64_t count, const bide_put_options *options, size_t body_size)
+{
+    static bide_put_item items[LOTS];
+    static const char body[1000];
+    uint64_t first = 0;
+    for (uint64_t done = 0; done < count; done += LOTS) {
+        for (size_t i = 0; i < LOTS; i++)
+            items[i] = (bide_put_item){
+                .topic = slice_of(TOPIC), .body = {body, body_size}, .options = options};
+        OK(bide_put_many(queue, items, LOTS, NULL));
+        EQ(items[LOTS - 1].status, BIDE_OK);
+        if (first == 0)
+            first = items[0].id;
+        EQ(items[LOTS - 1].id, first + done + LOTS - 1);
+    }
+    return first;
+}
+
+/* Ends jobs that nobody has reserved, with results or without. */
+static void finish(bide *queue, uint64_t first, uint64_t count, bool keep)
+{
+    static bide_finish_item items[LOTS];
+    for (uint64_t done = 0; done < count; done += LOTS) {
+        for (size_t i = 0; i < LOTS; i++)
+            items[i] = (bide_finish_item){
+                .id = first + done + i, .keep = keep, .retain_ms = keep ? HOUR_MS : 0};
+        OK(bide_finish_many(queue, items, LOTS));
+        EQ(items[0].status, BIDE_OK);
+    }
+}
+
+static bide_counts counts_of(bide *queue)
+{
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    return stats.jobs;
+}
+
+static void check_sound(bide *queue)
+{
+    bide_check_report report;
+    OK(bide_check(queue, &report));
+    if (report.problem[0] != 0)
+        FAIL("the check says: %s", report.problem);
+}
+
+static bide *open_loaded(const char *parameters)
+{
+    bide *queue = NULL;
+    OK(bide_open(url_of("jobs.db", parameters), NULL, &queue));
+    OK(bide_wait_recovered(queue, BUSY, NULL));
+    return queue;
+}
+
+/* ---- many calls at a time ---- */
+
+struct calls {
+    bide_cq *cq;
+    bide_op *ops;
+    size_t count, answered;
+    int code; /* that all of them must have */
+};
+
+static void on_answer(bide_op *op)
+{
+    struct calls *calls = op->user;
+    if (op->status != calls->code)
+        FAIL("%s answered %d, not %d: %s", bide_op_name(op->kind), op->status, calls->code,
+             op->error);
+    calls->answered++;
+}
+
+static struct calls *new_calls(size_t count, int code)
+{
+    struct calls *calls = calloc(1, sizeof(*calls));
+    CHECK(calls != NULL);
+    calls->ops = calloc(count, sizeof(*calls->ops));
+    CHECK(calls->ops != NULL);
+    OK(bide_cq_new(&calls->cq));
+    calls->code = code;
+    return calls;
+}
+
+static bide_op *add_call(struct calls *calls, bide_op_kind kind)
+{
+    bide_op *op = &calls->ops[calls->count++];
+    op->kind = kind;
+    op->cq = calls->cq;
+    op->done = on_answer;
+    op->user = calls;
+    return op;
+}
+
+static void submit_calls(bide *queue, struct calls *calls)
+{
+    bide_op *list[LOTS];
+    for (size_t first = 0; first < calls->count; first += LOTS) {
+        size_t count = calls->count - first < LOTS ? calls->count - first : LOTS;
+        for (size_t i = 0; i < count; i++)
+            list[i] = &calls->ops[first + i];
+        EQ(bide_submit(queue, list, count), (int)count);
+    }
+}
+
+static void end_calls(struct calls *calls)
+{
+    while (calls->answered < calls->count) {
+        CHECK(bide_cq_wait(calls->cq, BUSY) >= 0);
+        bide_cq_drain(calls->cq, LOTS);
+    }
+    OK(bide_cq_free(calls->cq));
+    free(calls->ops);
+    free(calls);
+}
+
+/* ---- commits that fail ---- */
+
+static void fail_next_commit(void)
+{
+    vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, 1, SQLITE_IOERR_WRITE, EIO});
+}
+
+/* Calls are made while the store is busy, and then none of them can be stored. */
+static void fail_calls(bide *queue, struct calls *calls, const char *what)
+{
+    holds_begin();
+    fail_next_commit();
+    vfs_stop();
+    submit_calls(queue, calls);
+    vfs_go();
+    end_calls(calls);
+    HOLDS(what);
+    check_sound(queue);
+}
+
+static void delete_scattered(struct calls *calls, uint64_t first, uint64_t count, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        add_call(calls, BIDE_OP_DELETE)->lease.id = first + i * STRIDE % count;
+}
+
+static void a_failed_commit_puts_scattered_jobs_back(void)
+{
+    vfs_install();
+    bide *queue = open_loaded("sync=off&cache_bytes=1");
+    uint64_t first = fill(queue, JOBS, NULL, 10);
+    struct calls *calls = new_calls(20, BIDE_EIO);
+    delete_scattered(calls, first, JOBS, 20);
+    fail_calls(queue, calls, "rollback of 20 deletes");
+    size_t many = JOBS / 10 < CALLS - LOTS ? JOBS / 10 : CALLS - LOTS;
+    calls = new_calls(many, BIDE_EIO);
+    delete_scattered(calls, first, JOBS, many);
+    fail_calls(queue, calls, "rollback of 99,000 deletes");
+    EQ(counts_of(queue).ready, JOBS);
+    OK(bide_close(queue));
+}
+
+static void a_failed_commit_buries_scattered_jobs_again(void)
+{
+    vfs_install();
+    bide *queue = open_loaded("sync=off&cache_bytes=1");
+    uint64_t first = fill(queue, BURIED, NULL, 10);
+    struct calls *calls = new_calls(BURIED, BIDE_OK);
+    for (uint64_t i = 0; i < BURIED; i++) {
+        bide_op *op = add_call(calls, BIDE_OP_BURY);
+        op->bury.id = first + i * STRIDE % BURIED;
+        op->bury.priority = BIDE_KEEP;
+    }
+    submit_calls(queue, calls);
+    end_calls(calls);
+    calls = new_calls(40, BIDE_EIO);
+    for (uint64_t i = 0; i < 20; i++)
+        add_call(calls, BIDE_OP_KICK_JOB)->lease.id = first + i * STRIDE % BURIED;
+    delete_scattered(calls, first + 1, BURIED / 2, 20);
+    fail_calls(queue, calls, "rollback of 20 kicks");
+    uint64_t count;
+    for (uint64_t i = 0; i < BURIED; i++) { /* kick takes the oldest burial first */
+        OK(bide_kick(queue, TOPIC, 1, &count));
+        bide_job job;
+        OK(bide_reserve(queue, TOPIC, 0, &job));
+        EQ(job.id, first + i * STRIDE % BURIED);
+        OK(bide_delete(queue, job.id, job.token));
+        bide_job_clear(&job);
+    }
+    OK(bide_close(queue));
+}
+
+static void a_failed_commit_takes_new_jobs_out(void)
+{
+    static const char body[] = "body";
+    vfs_install();
+    bide *queue = open_loaded("sync=off");
+    fill(queue, JOBS, NULL, 10);
+    size_t many = JOBS / 10 < CALLS - LOTS ? JOBS / 10 : CALLS - LOTS;
+    struct calls *calls = new_calls(many, BIDE_EIO);
+    for (size_t i = 0; i < many; i++)
+        add_call(calls, BIDE_OP_PUT)->put =
+            (bide_put_item){.topic = slice_of(TOPIC), .body = {body, 4}};
+    fail_calls(queue, calls, "rollback of 99,000 puts");
+    EQ(counts_of(queue).ready, JOBS);
+    OK(bide_close(queue));
+}
+
+/* ---- time ---- */
+
+static void jobs_that_come_due_at_once_do_not_delay_others(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide *queue = open_url("memory:");
+    int64_t due = wall_ms() + (int64_t)(JOBS / 100);
+    options.run_at_ms = due;
+    fill(queue, JOBS, &options, 10);
+    options = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
+    options.delay_ms = due - wall_ms() > 0 ? due - wall_ms() + 1 : 1;
+    holds_begin();
+    OK(bide_put(queue, "other", "body", 4, &options, NULL));
+    bide_job job;
+    OK(bide_reserve(queue, "other", BUSY, &job));
+    uint64_t left = counts_of(queue).delayed;
+    bide_job_clear(&job);
+    /* It was due when they began to be: it came among the first of them. */
+    CHECK(left > JOBS / 2);
+    while (counts_of(queue).delayed > 0)
+        nap_ms(1); /* the suite's timeout ends it */
+    HOLDS("a million run-at jobs due at once");
+    OK(bide_close(queue));
+}
+
+/* ---- bulk ---- */
+
+static void kick_and_purge_are_done_in_slices(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide *queue = open_loaded("sync=off");
+    uint64_t count;
+    options.delay_ms = HOUR_MS;
+    fill(queue, JOBS, &options, 10);
+    holds_begin();
+    OK(bide_kick(queue, TOPIC, JOBS, &count));
+    EQ(count, JOBS);
+    HOLDS("kick");
+    OK(bide_purge(queue, TOPIC, BIDE_STATE_READY, &count));
+    EQ(count, JOBS);
+    HOLDS("purge");
+    OK(bide_close(queue));
+}
+
+static void results_over_the_limit_go_in_slices(void)
+{
+    bide *queue = open_loaded("sync=off&max_done_per_topic=1000000000");
+    uint64_t first = fill(queue, JOBS, NULL, 10);
+    finish(queue, first, JOBS, true);
+    EQ(counts_of(queue).done, JOBS);
+    OK(bide_close(queue));
+    holds_begin();
+    queue = open_loaded("sync=off&max_done_per_topic=100");
+    while (counts_of(queue).done > 100)
+        nap_ms(1); /* the suite's timeout ends it */
+    HOLDS("recovery with too many results");
+    bide_job job;
+    OK(bide_peek_first(queue, TOPIC, BIDE_STATE_DONE, &job));
+    EQ(job.id, first + JOBS - 100);
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
+static void bodies_of_deleted_jobs_leave_the_cache(void)
+{
+    bide *queue = open_loaded("sync=off");
+    uint64_t first = fill(queue, JOBS, NULL, 10);
+    holds_begin();
+    for (uint64_t i = 0; i < JOBS / LOTS; i++)
+        if (i % 8 != 0)
+            finish(queue, first + i * LOTS, LOTS, false);
+    fill(queue, JOBS, NULL, 10);
+    HOLDS("deletes and puts with a full cache");
+    check_sound(queue);
+    OK(bide_close(queue));
+}
+
+/* ---- looking, opening and closing ---- */
+
+static void list_all(bide *queue, const bide_filter *filter)
+{
+    bide_job *jobs = calloc(LOTS, sizeof(*jobs));
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    CHECK(jobs != NULL);
+    do {
+        size_t count;
+        OK(bide_list(queue, TOPIC, BIDE_STATE_READY, filter, cursor, jobs, LOTS, &count));
+        for (size_t i = 0; i < count; i++)
+            bide_job_clear(&jobs[i]);
+    } while (cursor[0] != 0);
+    free(jobs);
+}
+
+static void looking_at_many_jobs_takes_no_long_hold(void)
+{
+    bide_filter filter = {.text = slice_of("nothing has this")};
+    bide *queue = open_loaded("sync=off&cache_bytes=2GiB");
+    fill(queue, JOBS, NULL, 500);
+    holds_begin();
+    list_all(queue, &filter);
+    HOLDS("list with a text");
+    list_all(queue, NULL);
+    HOLDS("list");
+    counts_of(queue);
+    HOLDS("stats");
+    check_sound(queue);
+    HOLDS("check");
+    OK(bide_close(queue));
+    HOLDS("close");
+    queue = open_loaded("sync=off");
+    HOLDS("recovery");
+    list_all(queue, &filter);
+    HOLDS("list with a text, bodies in the store");
+    OK(bide_close(queue));
+    HOLDS("close again");
+}
+
+static void calls_that_wait_are_ended_in_slices(void)
+{
+    static const bide_slice topic = {TOPIC, sizeof(TOPIC) - 1};
+    size_t many = JOBS / 10 < CALLS - LOTS ? JOBS / 10 : CALLS - LOTS;
+    bide *queue = open_loaded("sync=off");
+    bide_job *jobs = calloc(many, sizeof(*jobs));
+    CHECK(jobs != NULL);
+    struct calls *calls = new_calls(many, BIDE_CLOSED);
+    for (size_t i = 0; i < many; i++)
+        add_call(calls, BIDE_OP_RESERVE)->reserve = (bide_reserve_args){.topics = &topic,
+                                                                        .topic_count = 1,
+                                                                        .timeout_ms = BIDE_FOREVER,
+                                                                        .jobs = &jobs[i],
+                                                                        .job_max = 1};
+    submit_calls(queue, calls);
+    holds_begin();
+    OK(bide_shutdown(queue));
+    HOLDS("shutdown with 99,000 reserves");
+    end_calls(calls);
+    OK(bide_close(queue));
+    free(jobs);
+}
+
+static void many_topics_come_and_go(void)
+{
+    static char names[LOTS][16];
+    static bide_put_item items[LOTS];
+    bide *queue = open_loaded("sync=off");
+    holds_begin();
+    for (uint64_t done = 0; done < JOBS; done += LOTS) {
+        for (size_t i = 0; i < LOTS; i++) {
+            snprintf(names[i], sizeof(names[i]), "t%" PRIu64, done + i);
+            items[i] = (bide_put_item){.topic = slice_of(names[i])};
+        }
+        OK(bide_put_many(queue, items, LOTS, NULL));
+    }
+    HOLDS("a million topics");
+    finish(queue, 1, JOBS, false);
+    HOLDS("their end");
+    EQ(counts_of(queue).ready, 0);
+    OK(bide_close(queue));
+}
+
+static const struct test tests[] = {
+    TEST(a_failed_commit_puts_scattered_jobs_back),
+    TEST(a_failed_commit_buries_scattered_jobs_again),
+    TEST(a_failed_commit_takes_new_jobs_out),
+    TEST(jobs_that_come_due_at_once_do_not_delay_others),
+    TEST(kick_and_purge_are_done_in_slices),
+    TEST(results_over_the_limit_go_in_slices),
+    TEST(bodies_of_deleted_jobs_leave_the_cache),
+    TEST(looking_at_many_jobs_takes_no_long_hold),
+    TEST(calls_that_wait_are_ended_in_slices),
+    TEST(many_topics_come_and_go),
+};
+const struct theme load_theme = {"load", tests, COUNT(tests)};
