@@ -339,7 +339,13 @@ void bi_local_cancel(struct backend *backend, bide_op *op)
 
 /* ---- opening ---- */
 
-static struct bi_limits limits_of(const bide_options *options)
+/* The smaller of two limits, of which 0 is none. */
+static uint64_t limit_of(uint64_t one, uint64_t other)
+{
+    return one == 0 || (other != 0 && other < one) ? other : one;
+}
+
+static struct bi_limits limits_of(const bide_options *options, const struct store *store)
 {
     return (struct bi_limits){
         .default_ttr = options->default_ttr_ms * 1000,
@@ -354,8 +360,8 @@ static struct bi_limits limits_of(const bide_options *options)
         .max_jobs_per_topic = options->max_jobs_per_topic,
         .max_done_per_topic = options->max_done_per_topic,
         .max_memory = options->max_memory,
-        .batch_jobs = options->batch_jobs,
-        .batch_bytes = options->batch_bytes,
+        .batch_jobs = (uint32_t)limit_of(options->batch_jobs, store->batch_jobs),
+        .batch_bytes = limit_of(options->batch_bytes, store->batch_bytes),
         .cache_bytes = options->cache_bytes,
         .topic_cleanup = options->topic_cleanup >= 0,
     };
@@ -369,7 +375,7 @@ static int make_core(struct local *local, char *error)
     if (code != BIDE_OK)
         return code;
     struct bi_core_options core = {
-        .limits = limits_of(options),
+        .limits = limits_of(options, local->store),
         .alloc = bi_alloc_libc(),
         .journal = local->keeps,
         .recovering = local->keeps,

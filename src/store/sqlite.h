@@ -80,6 +80,7 @@ struct sqlite {
     bool choked;          /* and nothing more may be written, or it never could be */
     unsigned tidied;      /* commits since the free pages were looked at */
     bool has_filler;
+    int64_t filler_size;  /* that it has, or is to have */
     int64_t filler_tried; /* when the filler was last missed */
     bool doubtful;        /* a commit failed in a way that leaves open whether it is in the file */
 };
@@ -121,6 +122,8 @@ int64_t bi_sqlite_number(struct connection *connection, const char *sql, int64_t
 int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connection,
                     const char *doing, char *error);
 int bi_sqlite_code(int sqlite_code, int system_errno);
+/* Is it for lack of room: on the disk, in a quota, or in the largest file that may be written? */
+bool bi_sqlite_lacks_room(int system_errno);
 
 /* ---- sqlite_commit.c ---- */
 
@@ -170,6 +173,8 @@ void bi_sqlite_disown(struct sqlite *sqlite);
 void bi_sqlite_fill(struct sqlite *sqlite, bool now);
 /* Refuses puts while a log that a reader keeps from being brought in takes the room for that. */
 void bi_sqlite_watch_room(struct sqlite *sqlite);
+/* Can the log take so much more, and be brought in, or is there room for that twice? */
+bool bi_sqlite_has_room(const struct sqlite *sqlite, int64_t bytes);
 /* Gives its room back to the disk; false if there was none to give. */
 bool bi_sqlite_give_room(struct sqlite *sqlite);
 

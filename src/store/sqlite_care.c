@@ -20,7 +20,8 @@
 #define FREE_PAGES 1024
 /* On a full disk nearly all are given back. */
 #define FREE_PAGES_FULL 16
-/* How many at a time, and after how many commits they are counted. */
+/* How many at a time, as far as the log has room, and after how many commits they are counted; on a
+ * full disk after every one. */
 #define VACUUM_PAGES 256
 #define VACUUM_EVERY 32
 /* Pause between two rounds of giving back, for others that use the disk. */
@@ -41,24 +42,42 @@ static bool cut_log(struct sqlite *sqlite)
     return code == SQLITE_OK;
 }
 
+/* Brings in as much of the log as readers let it. If the file cannot grow for it the disk is full, and
+ * the filler, which is larger than the log, gives way. */
+static int bring_in(struct sqlite *sqlite, int *frames, int *brought_in)
+{
+    char error[BIDE_ERROR_SIZE];
+    int code = SQLITE_OK;
+    for (int i = 0; i < 2; i++) {
+        code = sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE, frames,
+                                         brought_in);
+        if (code == SQLITE_OK || code == SQLITE_BUSY)
+            return code;
+        if (bi_sqlite_error(sqlite, &sqlite->writer, "checkpoint", error) != BIDE_EFULL ||
+            !bi_sqlite_give_room(sqlite))
+            break;
+    }
+    bi_log(&sqlite->options.log, BIDE_LOG_WARN, "the log could not be brought in: %s", error);
+    return code;
+}
+
 /* Brings the log into the file, which is then cut at its end if pages were given back. */
 void bi_sqlite_checkpoint(struct sqlite *sqlite)
 {
     int frames = 0;
     int brought_in = 0;
-    int code = sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE,
-                                         &frames, &brought_in);
-    sqlite->wal_frames = 0;
-    if (code == SQLITE_OK && frames == brought_in && frames > 2 * sqlite->log_pages &&
+    if (bring_in(sqlite, &frames, &brought_in) != SQLITE_OK) {
+        frames = sqlite->wal_frames;
+        brought_in = 0;
+    }
+    if (frames == brought_in && (frames > 2 * sqlite->log_pages || sqlite->base.full) &&
         cut_log(sqlite))
         frames = brought_in = 0;
+    sqlite->wal_frames = frames - brought_in;
     /* Somebody reads an old state: the log grows on, and will have to be brought in some day. */
     sqlite->log_bytes =
         frames > brought_in || frames > 2 * sqlite->log_pages ? (int64_t)frames * 4120 : 0;
     bi_sqlite_watch_room(sqlite);
-    if (code != SQLITE_OK && code != SQLITE_BUSY)
-        bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: the log could not be brought in: %s",
-               sqlite->path, sqlite3_errmsg(sqlite->writer.db));
 }
 
 static bool has_many_free(struct sqlite *sqlite)
@@ -77,14 +96,15 @@ static bool vacuum(struct sqlite *sqlite)
     if (sqlite->log_bytes > 0 || !has_many_free(sqlite))
         return false;
     char sql[48];
-    snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%d)", VACUUM_PAGES);
+    int pages = sqlite->log_pages / 2 < VACUUM_PAGES ? sqlite->log_pages / 2 : VACUUM_PAGES;
+    snprintf(sql, sizeof(sql), "PRAGMA incremental_vacuum(%d)", pages < 1 ? 1 : pages);
     return bi_sqlite_exec(&sqlite->writer, sql) == SQLITE_OK;
 }
 
 static int64_t tidy(struct sqlite *sqlite, bool idle)
 {
     bool more = false;
-    if (idle || ++sqlite->tidied % VACUUM_EVERY == 0)
+    if (idle || sqlite->base.full || ++sqlite->tidied % VACUUM_EVERY == 0)
         more = vacuum(sqlite);
     if (sqlite->wal_frames >= sqlite->log_pages ||
         (idle && !more && (sqlite->wal_frames > 0 || sqlite->log_bytes > 0)))
@@ -194,7 +214,7 @@ static int finish_copy(const char *part, const char *path, char *error)
     if (sync_file(part) == 0 && link(part, path) == 0 && sync_file(directory) == 0)
         return BIDE_OK;
     snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", path, strerror(errno));
-    return errno == ENOSPC ? BIDE_EFULL : errno == EEXIST ? BIDE_EINVAL : BIDE_EIO;
+    return bi_sqlite_lacks_room(errno) ? BIDE_EFULL : errno == EEXIST ? BIDE_EINVAL : BIDE_EIO;
 }
 
 static int refuse_target(const char *path, const char *why, char *error)
@@ -236,7 +256,7 @@ static int make_part(const struct sqlite *sqlite, const char *path, char *part, 
     int fd = mkostemp(part, O_CLOEXEC);
     if (fd < 0) {
         snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", path, strerror(errno));
-        return errno == ENOSPC ? BIDE_EFULL : BIDE_EIO;
+        return bi_sqlite_lacks_room(errno) ? BIDE_EFULL : BIDE_EIO;
     }
     struct stat own; /* whoever may not read the queue may not read the copy */
     bool made = fstat(sqlite->lock_fd, &own) == 0 && fchmod(fd, own.st_mode & 0777) == 0;

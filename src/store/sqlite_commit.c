@@ -67,10 +67,12 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, bool 
         sqlite->token_limit = batch->next_token;
         return BIDE_OK;
     }
-    /* Locked out, or without room for a frame: the log has no end of a transaction that counts. */
-    if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL)
-        *begun = false;
     int answer = bi_sqlite_error(sqlite, writer, "commit", error);
+    /* Locked out, or without room for a frame: the log has no end of a transaction that counts. A
+     * sync may lack room, too, when all frames have been written: that leaves it open. */
+    if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL ||
+        (code == SQLITE_IOERR_WRITE && answer == BIDE_EFULL))
+        *begun = false;
     roll_back(writer);
     return answer;
 }
@@ -179,14 +181,45 @@ static int settle(struct sqlite *sqlite, const struct bi_batch *batch, int faile
     return BIDE_EUNKNOWN;
 }
 
+/* What the batch brings, as the log and the file will have it: a large body may leave a page half
+ * empty. */
+static int64_t size_of(const struct bi_batch *batch)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct bi_image *image = &batch->records[i].image;
+        if (batch->records[i].kind == BI_INSERT)
+            bytes += image->body_size + (image->body_size > INLINE_MAX ? 4096 : 256);
+        if (image->result != NULL)
+            bytes += (int64_t)bide_buf_size(image->result);
+    }
+    return bytes;
+}
+
 /* Does the batch bring little enough to be tried once more in the place of the filler? */
 static bool is_small(const struct bi_batch *batch)
 {
-    size_t bytes = 0;
-    for (size_t i = 0; i < batch->count; i++)
-        if (batch->records[i].kind == BI_INSERT)
-            bytes += 256 + batch->records[i].image.body_size;
-    return bytes <= (64 << 10);
+    return size_of(batch) <= (64 << 10);
+}
+
+/*
+ * A log that is larger than the filler could fill the disk, and then there would be no room to bring
+ * it in: nothing could ever be deleted. So what would make it that large is refused, unless there
+ * is room for it twice.
+ */
+static int check_large(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+{
+    int64_t bytes = size_of(batch);
+    if (bi_sqlite_has_room(sqlite, bytes))
+        return BIDE_OK;
+    bi_sqlite_checkpoint(sqlite);
+    if (bi_sqlite_has_room(sqlite, bytes))
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE,
+             "commit: %.80s: the disk has no room for %lld MB at once; make room, or put less at a "
+             "time",
+             sqlite->path, (long long)(bytes >> 20) + 1);
+    return BIDE_EFULL;
 }
 
 static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
@@ -246,6 +279,8 @@ int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *er
             code = check_choked(sqlite, error);
         if (code == BIDE_OK && sqlite->writer.db == NULL)
             code = reopen(sqlite, error);
+        if (code == BIDE_OK)
+            code = check_large(sqlite, batch, error);
         if (code == BIDE_OK) {
             code = commit_once(sqlite, batch, error);
             if (code == BIDE_EFULL && is_small(batch))

@@ -10,6 +10,11 @@
 
 /* ---- errors ---- */
 
+bool bi_sqlite_lacks_room(int system_errno)
+{
+    return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG;
+}
+
 int bi_sqlite_code(int sqlite_code, int system_errno)
 {
     switch (sqlite_code & 0xff) {
@@ -19,12 +24,33 @@ int bi_sqlite_code(int sqlite_code, int system_errno)
         return BIDE_EFULL;
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:
-        return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG
-                   ? BIDE_EFULL
-                   : BIDE_EIO;
+        return bi_sqlite_lacks_room(system_errno) ? BIDE_EFULL : BIDE_EIO;
     default:
         return BIDE_EIO;
     }
+}
+
+static int last_errno(sqlite3_file *file)
+{
+    int system = 0;
+    if (file != NULL && file->pMethods != NULL)
+        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &system);
+    return system;
+}
+
+/*
+ * The errno behind the last error. sqlite3_system_errno() does not know that of a failed COMMIT and
+ * keeps an older one, so the log is asked first: a transaction writes to no other file.
+ */
+static int system_errno(const struct connection *connection, int code)
+{
+    sqlite3_file *log = NULL;
+    int system = 0;
+    if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC) {
+        sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+        system = last_errno(log);
+    }
+    return system != 0 ? system : sqlite3_system_errno(connection->db);
 }
 
 int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connection,
@@ -42,7 +68,7 @@ int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connec
         {SQLITE_NOTADB, "the file is no SQLite database"},
     };
     int code = connection->db == NULL ? SQLITE_CANTOPEN : sqlite3_extended_errcode(connection->db);
-    int system = connection->db == NULL ? 0 : sqlite3_system_errno(connection->db);
+    int system = connection->db == NULL ? 0 : system_errno(connection, code);
     const char *text =
         connection->db == NULL ? "it cannot be opened" : sqlite3_errmsg(connection->db);
     for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
@@ -99,7 +125,11 @@ static const char *sync_pragma(bide_sync sync)
     return pragmas[sync];
 }
 
-/* The pages of a new file are tracked, so that free ones can be given back without copying all. */
+/*
+ * The pages of a new file are tracked, so that free ones can be given back without copying all.
+ * secure_delete, which Debian turns on, would write every page of a deleted body to the log, as
+ * zeros: a full disk could not be emptied. FAST erases what is deleted where that needs no write.
+ */
 static int set_up(struct sqlite *sqlite, struct connection *connection)
 {
     static const char pragmas[] = "PRAGMA journal_mode=WAL;"
@@ -107,6 +137,7 @@ static int set_up(struct sqlite *sqlite, struct connection *connection)
                                   "PRAGMA journal_size_limit=33554432;"
                                   "PRAGMA cache_size=-16384;"
                                   "PRAGMA cell_size_check=ON;"
+                                  "PRAGMA secure_delete=FAST;"
                                   "PRAGMA trusted_schema=OFF";
     int code = SQLITE_OK;
     if (bi_sqlite_number(connection, "PRAGMA page_count", 1) == 0)

@@ -101,9 +101,10 @@ static int refuse_second(const struct sqlite *sqlite, const struct stat *file, c
 
 static int cannot_open(const struct sqlite *sqlite, char *error)
 {
-    int code = errno == ENOSPC || errno == EDQUOT ? BIDE_EFULL : BIDE_EIO;
+    int code = bi_sqlite_lacks_room(errno) ? BIDE_EFULL : BIDE_EIO;
     snprintf(error, BIDE_ERROR_SIZE, "open: %.110s cannot be %s: %s", sqlite->path,
-             errno == ENOENT || errno == ENOSPC ? "made" : "opened for writing", strerror(errno));
+             errno == ENOENT || code == BIDE_EFULL ? "made" : "opened for writing",
+             strerror(errno));
     return code;
 }
 

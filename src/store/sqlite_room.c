@@ -12,6 +12,7 @@
 
 #include "util/clock.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -89,6 +90,15 @@ void bi_sqlite_watch_room(struct sqlite *sqlite)
         sqlite->path, (long long)(sqlite->log_bytes >> 20));
 }
 
+bool bi_sqlite_has_room(const struct sqlite *sqlite, int64_t bytes)
+{
+    struct statvfs disk;
+    int64_t frames = (int64_t)sqlite->wal_frames * 4120;
+    int64_t log = frames > sqlite->log_bytes ? frames : sqlite->log_bytes;
+    return log + bytes <= sqlite->filler_size || statvfs(sqlite->path, &disk) != 0 ||
+           (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= 2 * (log + bytes);
+}
+
 /* Is it there, from an earlier life? */
 static bool is_there(const char *name)
 {
@@ -96,16 +106,29 @@ static bool is_there(const char *name)
     return stat(name, &file) == 0 && file.st_blocks * INT64_C(512) >= FILLER_MIN;
 }
 
-static bool make_filler(const char *name, int64_t size)
+/* 0, or why it could not be made: an errno. */
+static int make_filler(const char *name, int64_t size)
 {
     int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
-        return false;
-    bool made = posix_fallocate(fd, 0, size) == 0;
+        return errno;
+    int failed = posix_fallocate(fd, 0, size);
     close(fd);
-    if (!made)
+    if (failed != 0)
         unlink(name);
-    return made;
+    return failed;
+}
+
+/* What the log may take before it is brought in, and what one batch may add, so that the filler has
+ * room for it: to remove a job may change a page of each table, and the pages that track them. */
+static void limit_log(struct sqlite *sqlite, int64_t size)
+{
+    int64_t pages = size / 4096;
+    bool small = size < FILLER_MAX;
+    sqlite->filler_size = size;
+    sqlite->log_pages = (int)(pages * 3 / 4 < LOG_MAX ? pages * 3 / 4 : LOG_MAX);
+    sqlite->base.batch_jobs = small ? (uint32_t)(pages / 4 + 1) : 0;
+    sqlite->base.batch_bytes = small ? (uint64_t)(size / 2 + 1) : 0;
 }
 
 void bi_sqlite_fill(struct sqlite *sqlite, bool now)
@@ -119,10 +142,12 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now)
     name_filler(sqlite, name, sizeof(name));
     bool has_room;
     int64_t size = filler_size(sqlite, &has_room);
-    int64_t pages = size / 4096 * 3 / 4;
-    sqlite->log_pages = (int)(pages < LOG_MAX ? pages : LOG_MAX);
-    sqlite->has_filler = is_there(name) || (has_room && make_filler(name, size));
-    if (!sqlite->base.full || !has_room)
+    limit_log(sqlite, size);
+    int failed = !has_room || is_there(name) ? 0 : make_filler(name, size);
+    sqlite->has_filler = is_there(name);
+    /* What the file system says to be free may not be for us: only a filler that could be made
+     * proves it. Where one cannot be made for another reason there is no such proof. */
+    if (!sqlite->base.full || !has_room || bi_sqlite_lacks_room(failed))
         return;
     bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: there is room again, and puts go on",
            sqlite->path);

@@ -113,6 +113,10 @@ struct store {
     _Atomic bool stopping;
     /* Set while the disk is full: no new jobs, so that what there is can be worked off. */
     _Atomic bool full;
+    /* Set when it is opened: what one commit should bring at most, so that it can be stored on a
+     * full disk, too; 0: as much as the options say. */
+    uint32_t batch_jobs;
+    uint64_t batch_bytes;
 };
 
 /* NULL when out of memory. */

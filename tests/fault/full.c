@@ -9,6 +9,7 @@
 #include "picture.h"
 #include "vfs.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -102,6 +104,54 @@ static void without_a_filler_puts_go_on_when_there_is_room(void)
     check_count(queue, taken);
     vfs_limit(0);
     UNTIL(put_body(queue) == BIDE_OK);
+    picture_check_reopened(url_of("jobs.db", ""), queue);
+}
+
+/* A quota, or the largest file: what is refused is not a full disk to the system, but one to us. Whatever
+ * lacked room was not stored, and that is known without a look at the files. */
+static void refuse_for(int system)
+{
+    fresh_folder("file");
+    bide *queue = open_url(url_of("file/jobs.db", ""));
+    put_few(queue);
+    vfs_limit_as(vfs_used() + 100000, system);
+    unsigned opened = vfs_count(VFS_OPEN);
+    int taken = FEW + put_until_full(queue);
+    for (int i = 0; i < 5; i++)
+        EQ(put_body(queue), BIDE_EFULL);
+    check_count(queue, taken);
+    work_off(queue, taken);
+    EQ(vfs_count(VFS_OPEN), opened);
+    vfs_limit(0);
+    UNTIL(put_body(queue) == BIDE_OK);
+    picture_check_reopened(url_of("file/jobs.db", ""), queue);
+}
+
+static void a_quota_or_a_file_limit_is_a_full_disk(void)
+{
+    vfs_install();
+    refuse_for(EDQUOT);
+    refuse_for(EFBIG);
+    refuse_for(ENOSPC);
+}
+
+/* What the file system says to be free is not for those whose quota is used up. */
+static void puts_are_refused_while_the_filler_cannot_be_made(void)
+{
+    vfs_install();
+    bide *queue = open_jobs("");
+    put_few(queue);
+    vfs_limit_as(vfs_used() + 100000, EDQUOT);
+    put_until_full(queue);
+    vfs_limit_as(vfs_used() + (1 << 20), EDQUOT); /* room for jobs, and none for the filler */
+    for (int i = 0; i < 10; i++) {
+        usleep(50000);
+        EQ(put_body(queue), BIDE_EFULL);
+    }
+    CHECK(!file_exists(place_of("jobs.db-filler")));
+    vfs_limit(0);
+    UNTIL(put_body(queue) == BIDE_OK);
+    CHECK(file_exists(place_of("jobs.db-filler")));
     picture_check_reopened(url_of("jobs.db", ""), queue);
 }
 
@@ -203,6 +253,109 @@ static void puts_go_on_by_themselves_when_a_real_disk_has_room(void)
     }
 }
 
+/* ---- emptying a full disk ---- */
+
+#define LARGE 500000
+
+enum emptying { BY_PURGE, BY_MANY, BY_SCATTERED, ONE_BY_ONE };
+
+static int put_of(bide *queue, size_t size)
+{
+    static const char body[LARGE] = "takes room";
+    return bide_put(queue, "work", body, size, NULL, NULL);
+}
+
+/* So many in one call, each at some distance from the next. What one call deletes must have room in
+ * the filler: a page for each of those that lie scattered. */
+static void delete_many(bide *queue, int count, size_t at_once, int stride)
+{
+    static bide_finish_item items[BIDE_BATCH_JOBS];
+    for (int first = 0; first < stride; first++)
+        for (int id = 1 + first; id <= count;) {
+            size_t n = 0;
+            for (; n < at_once && id <= count; id += stride)
+                items[n++] = (bide_finish_item){.id = (uint64_t)id};
+            OK(bide_finish_many(queue, items, n));
+            for (size_t i = 0; i < n; i++)
+                EQ(items[i].status, BIDE_OK);
+        }
+}
+
+static void empty(bide *queue, int count, enum emptying how)
+{
+    uint64_t purged = 0;
+    if (how == BY_PURGE) {
+        OK(bide_purge(queue, "work", BIDE_STATE_READY, &purged));
+        EQ(purged, count);
+    } else if (how == BY_MANY) {
+        delete_many(queue, count, BIDE_BATCH_JOBS, 1);
+    } else if (how == BY_SCATTERED) {
+        delete_many(queue, count, 20, 7);
+    } else {
+        for (int id = 1; id <= count; id++)
+            OK(bide_delete(queue, (uint64_t)id, 0));
+    }
+}
+
+/* Fills a disk with jobs of a size, gets rid of all, and fills it again. */
+static void fill_and_empty(int disk_kb, size_t size, enum emptying how)
+{
+    const char *url = url_of("disk/jobs.db", "max_job_size=1000000");
+    bide *queue = open_url(url);
+    int taken = 0;
+    while (taken < PUTS_MAX && put_of(queue, size) == BIDE_OK)
+        taken++;
+    CHECK(taken > 0 && taken < PUTS_MAX);
+    EQ(put_of(queue, size), BIDE_EFULL);
+    empty(queue, taken, how);
+    UNTIL(put_of(queue, size) == BIDE_OK);
+    int again = 1;
+    while (again < PUTS_MAX && put_of(queue, size) == BIDE_OK)
+        again++;
+    if (again < taken * 3 / 4)
+        FAIL("%d kB, bodies of %zu: %d jobs at first, and then %d", disk_kb, size, taken, again);
+    picture_check_reopened(url, queue);
+}
+
+static void try_emptying(size_t size, enum emptying how)
+{
+    static const int disks[] = {6000, 24000};
+    for (size_t i = 0; i < COUNT(disks); i++) {
+        if (!mount_disk(disks[i]))
+            return;
+        fill_and_empty(disks[i], size, how);
+        unmount_disk();
+    }
+}
+
+static void a_purge_empties_a_real_full_disk(void)
+{
+    try_emptying(LARGE, BY_PURGE);
+    try_emptying(20000, BY_PURGE);
+    try_emptying(3000, BY_PURGE);
+}
+
+static void bulk_deletes_empty_a_real_full_disk(void)
+{
+    try_emptying(LARGE, BY_MANY);
+    try_emptying(20000, BY_MANY);
+    try_emptying(3000, BY_MANY);
+}
+
+static void scattered_deletes_empty_a_real_full_disk(void)
+{
+    try_emptying(LARGE, BY_SCATTERED);
+    try_emptying(20000, BY_SCATTERED);
+    try_emptying(3000, BY_SCATTERED);
+}
+
+static void single_deletes_empty_a_real_full_disk(void)
+{
+    try_emptying(LARGE, ONE_BY_ONE);
+    try_emptying(20000, ONE_BY_ONE);
+    try_emptying(3000, ONE_BY_ONE);
+}
+
 static void opening_on_a_real_full_disk_says_so(void)
 {
     if (!mount_disk(4096))
@@ -235,9 +388,15 @@ static void a_queue_on_a_real_full_disk_opens_and_is_worked_off(void)
 static const struct test tests[] = {
     TEST(a_full_disk_refuses_puts_until_there_is_room),
     TEST(without_a_filler_puts_go_on_when_there_is_room),
+    TEST(a_quota_or_a_file_limit_is_a_full_disk),
+    TEST(puts_are_refused_while_the_filler_cannot_be_made),
     TEST(a_real_full_disk_refuses_puts_until_there_is_room),
     TEST(a_real_full_disk_that_is_worked_off_takes_puts_again),
     TEST(puts_go_on_by_themselves_when_a_real_disk_has_room),
+    TEST(a_purge_empties_a_real_full_disk),
+    TEST(bulk_deletes_empty_a_real_full_disk),
+    TEST(scattered_deletes_empty_a_real_full_disk),
+    TEST(single_deletes_empty_a_real_full_disk),
     TEST(opening_on_a_real_full_disk_says_so),
     TEST(a_queue_on_a_real_full_disk_opens_and_is_worked_off),
 };

@@ -126,6 +126,19 @@ static void a_write_without_room_is_told_and_mended(void)
     try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_FULL, ENOSPC});
 }
 
+static void a_write_beyond_a_quota_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_IOERR_WRITE, EDQUOT});
+    try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_IOERR_WRITE, EFBIG});
+}
+
+/* Room is looked for when pages are written out: on such file systems it is the sync that fails. */
+static void a_sync_without_room_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 1, SQLITE_IOERR_FSYNC, ENOSPC});
+    try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 1, SQLITE_IOERR_FSYNC, EDQUOT});
+}
+
 static void a_cut_that_fails_once_is_told_and_mended(void)
 {
     try_every_place((struct vfs_fault){VFS_TRUNCATE, "", 1, 1, SQLITE_IOERR_TRUNCATE, EIO});
@@ -225,6 +238,8 @@ static const struct test tests[] = {
     TEST(a_sync_that_fails_three_times_is_told_and_mended),
     TEST(a_write_that_fails_once_is_told_and_mended),
     TEST(a_write_without_room_is_told_and_mended),
+    TEST(a_write_beyond_a_quota_is_told_and_mended),
+    TEST(a_sync_without_room_is_told_and_mended),
     TEST(a_cut_that_fails_once_is_told_and_mended),
     TEST(an_opening_that_fails_once_is_told_and_mended),
     TEST(shared_memory_that_fails_once_is_told_and_mended),

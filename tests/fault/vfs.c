@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* fallocate */
 #include "vfs.h"
 
 #include "../sim/rng.h"
 #include "loss.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -26,6 +28,7 @@ struct tracked {
 struct shim_file {
     sqlite3_file base;
     struct tracked *tracked; /* NULL: a temporary file without a name */
+    int last_errno;          /* of the last act on it that was made to fail */
 };
 
 static struct {
@@ -40,6 +43,7 @@ static struct {
     unsigned counts[VFS_ACTS];
     int last_errno;
     int64_t limit;
+    int limit_errno; /* what it is to be above the limit */
     bool skip_syncs;
     struct tracked files[FILES_MAX];
     int file_count;
@@ -203,9 +207,35 @@ static bool has_room(const struct tracked *file, int64_t size)
 
 void vfs_limit(int64_t bytes)
 {
+    vfs_limit_as(bytes, ENOSPC);
+}
+
+void vfs_limit_as(int64_t bytes, int system)
+{
     enter();
     shim.limit = bytes;
+    shim.limit_errno = system;
     leave(0);
+}
+
+/* SQLite's own VFS tells a disk without room from everything else that lacks room. */
+static int fail_for_room(void)
+{
+    return fail(shim.limit_errno == ENOSPC ? SQLITE_FULL : SQLITE_IOERR_WRITE, shim.limit_errno);
+}
+
+/* In the place of the C library's: the filler does not go through SQLite, and must not have room
+ * that the files do not have. */
+int posix_fallocate(int fd, off_t offset, off_t size)
+{
+    struct stat info;
+    enter();
+    bool room = shim.limit == 0 || fstat(fd, &info) != 0 ||
+                used() + offset + size - (int64_t)info.st_size <= shim.limit;
+    leave(0);
+    if (!room)
+        return shim.limit_errno;
+    return fallocate(fd, 0, offset, size) == 0 ? 0 : errno;
 }
 
 int64_t vfs_used(void)
@@ -253,7 +283,8 @@ static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_in
     struct tracked *tracked = shim_of(file)->tracked;
     int code = judge(VFS_WRITE, path_of(file));
     if (code == SQLITE_OK && !has_room(tracked, offset + size))
-        code = fail(SQLITE_FULL, ENOSPC);
+        code = fail_for_room();
+    shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
     if (code == SQLITE_OK)
         code = real_of(file)->pMethods->xWrite(real_of(file), data, size, offset);
     if (code == SQLITE_OK) {
@@ -268,6 +299,7 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
     enter();
     int code = judge(VFS_TRUNCATE, path_of(file));
+    shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
     if (code == SQLITE_OK)
         code = real_of(file)->pMethods->xTruncate(real_of(file), size);
     if (code == SQLITE_OK) {
@@ -282,6 +314,7 @@ static int file_sync(sqlite3_file *file, int flags)
 {
     enter();
     int code = judge(VFS_SYNC, path_of(file));
+    shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
     if (code == SQLITE_OK && !shim.skip_syncs)
         code = real_of(file)->pMethods->xSync(real_of(file), flags);
     loss_synced(path_of(file), code != SQLITE_OK);
@@ -310,6 +343,10 @@ static int file_check_reserved(sqlite3_file *file, int *result)
 
 static int file_control(sqlite3_file *file, int what, void *arg)
 {
+    if (what == SQLITE_FCNTL_LAST_ERRNO && shim_of(file)->last_errno != 0) {
+        *(int *)arg = shim_of(file)->last_errno;
+        return SQLITE_OK;
+    }
     return real_of(file)->pMethods->xFileControl(real_of(file), what, arg);
 }
 
@@ -392,6 +429,7 @@ static int shim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
         sqlite3_int64 size = 0;
         real_of(file)->pMethods->xFileSize(real_of(file), &size);
         file->pMethods = &file_methods;
+        shim_of(file)->last_errno = 0;
         shim_of(file)->tracked = track(path, flags);
         if (shim_of(file)->tracked != NULL)
             shim_of(file)->tracked->size = size;

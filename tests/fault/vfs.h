@@ -52,6 +52,8 @@ unsigned vfs_count(enum vfs_act act);
 /* The files that are open or were, and a filler beside them, may have that many bytes in all; more
  * is a full disk. 0: no limit. */
 void vfs_limit(int64_t bytes);
+/* The same, and more than that is another error than ENOSPC: EDQUOT, EFBIG. */
+void vfs_limit_as(int64_t bytes, int system);
 /* How many they have. */
 int64_t vfs_used(void);
 
