@@ -19,6 +19,9 @@
  * whose change could not be stored is cleared); out parameters may be NULL where a call says so.
  * After it, bide_last_error() has a sentence. Any thread may make any call on one queue. The same
  * ops without blocking: op.h, whose calls answer how many.
+ *
+ * A call with a timeout other than 0 is a cancellation point (pthread_cancel()) while it waits, and
+ * gives back a job that it got; no other call is one. The cancelability type must be deferred.
  */
 #ifndef BIDE_H
 #define BIDE_H

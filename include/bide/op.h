@@ -41,7 +41,8 @@
  * Failure    Every op carries its own status and sentence. A refused op does not disturb others.
  * Threads    Any thread may submit. The callbacks of a completion queue run on the thread that
  *            drains it, with no lock held; they may submit, but blocking calls, bide_cq_drain()
- *            and bide_close() are refused there with BIDE_ECALLBACK.
+ *            and bide_close() are refused there with BIDE_ECALLBACK. bide_cq_wait() is a
+ *            cancellation point while it waits; callbacks run with cancellation disabled.
  */
 #ifndef BIDE_OP_H
 #define BIDE_OP_H

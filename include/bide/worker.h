@@ -36,7 +36,8 @@
  * Ownership  The data of a handler, and what it points to, is the worker's, until it returns.
  * Signals    The threads have the signal mask of whoever starts the worker.
  * Failure    What the worker cannot do it tells the event handler. A handler must not leave by
- *            longjmp, exception (which ends the process) or pthread_exit.
+ *            longjmp, exception (which ends the process) or pthread_exit; it runs with
+ *            cancellation (pthread_cancel()) disabled.
  */
 #ifndef BIDE_WORKER_H
 #define BIDE_WORKER_H

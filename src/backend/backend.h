@@ -66,8 +66,12 @@ struct backend_ops {
      * would wait; the rest goes on until close. Does not block. */
     void (*shutdown)(struct backend *backend);
 
-    /* Completes every pending op, ends every thread, frees the backend. May block. */
+    /* Completes every pending op and ends every thread. May block. Calls that are still on their way
+     * out may read the backend until free. */
     void (*close)(struct backend *backend);
+
+    /* Frees a closed backend, when no call is inside any more. */
+    void (*free)(struct backend *backend);
 };
 
 struct backend {

@@ -186,7 +186,6 @@ static int submit(struct backend *backend, bide_op *const *ops, size_t n)
 {
     struct plain *plain = plain_of(backend);
     int pending = 0;
-    atomic_fetch_add(&plain->inside, 1);
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)
             continue;
@@ -199,7 +198,6 @@ static int submit(struct backend *backend, bide_op *const *ops, size_t n)
         plain->context.finish(ops[i]);
     }
     ring(plain);
-    atomic_fetch_sub(&plain->inside, 1);
     return pending;
 }
 
@@ -208,7 +206,6 @@ static int submit(struct backend *backend, bide_op *const *ops, size_t n)
 static void cancel(struct backend *backend, bide_op *op)
 {
     struct plain *plain = plain_of(backend);
-    atomic_fetch_add(&plain->inside, 1);
     pthread_mutex_lock(&plain->lock);
     struct talk *talk = op->private_.waiter;
     if (talk != NULL)
@@ -216,19 +213,16 @@ static void cancel(struct backend *backend, bide_op *op)
     plain->news = true;
     pthread_mutex_unlock(&plain->lock);
     ring(plain);
-    atomic_fetch_sub(&plain->inside, 1);
 }
 
 static void shut_down(struct backend *backend)
 {
     struct plain *plain = plain_of(backend);
-    atomic_fetch_add(&plain->inside, 1);
     pthread_mutex_lock(&plain->lock);
     atomic_store(&plain->shut, true);
     plain->news = true;
     pthread_mutex_unlock(&plain->lock);
     ring(plain);
-    atomic_fetch_sub(&plain->inside, 1);
 }
 
 static void free_plain(struct plain *plain)
@@ -259,9 +253,11 @@ static void close_plain(struct backend *backend)
     (void)written;
     ring(plain);
     pthread_join(plain->thread, NULL);
-    while (atomic_load(&plain->inside) > 0)
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    free_plain(plain);
+}
+
+static void free_closed(struct backend *backend)
+{
+    free_plain(plain_of(backend));
 }
 
 static const struct backend_ops plain_ops = {
@@ -271,6 +267,7 @@ static const struct backend_ops plain_ops = {
     .cancel = cancel,
     .shutdown = shut_down,
     .close = close_plain,
+    .free = free_closed,
 };
 
 /* ---- opening ---- */

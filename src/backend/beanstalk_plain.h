@@ -121,7 +121,6 @@ struct plain {
     struct address address;
     pthread_t thread;
     int wake_fd, stop_fd;
-    _Atomic int inside;
 
     pthread_mutex_t lock;
     pthread_cond_t room;

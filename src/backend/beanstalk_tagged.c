@@ -9,24 +9,11 @@
 
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 static struct tagged *tagged_of(struct backend *backend)
 {
     return (struct tagged *)(void *)backend;
-}
-
-static struct tagged *enter(struct backend *backend)
-{
-    struct tagged *tagged = tagged_of(backend);
-    atomic_fetch_add_explicit(&tagged->inside, 1, memory_order_relaxed);
-    return tagged;
-}
-
-static void leave(struct tagged *tagged)
-{
-    atomic_fetch_sub_explicit(&tagged->inside, 1, memory_order_release);
 }
 
 /* ---- submitting ---- */
@@ -119,7 +106,7 @@ static int submit_one(struct tagged *tagged, bide_op *op)
 
 static int submit(struct backend *backend, bide_op *const *ops, size_t n)
 {
-    struct tagged *tagged = enter(backend);
+    struct tagged *tagged = tagged_of(backend);
     int pending = 0;
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)
@@ -135,7 +122,6 @@ static int submit(struct backend *backend, bide_op *const *ops, size_t n)
     pthread_mutex_lock(&tagged->lock);
     bi_send_flush(tagged);
     pthread_mutex_unlock(&tagged->lock);
-    leave(tagged);
     return pending;
 }
 
@@ -158,12 +144,11 @@ static void finish(struct tagged *tagged, struct op_list *completed)
     pthread_mutex_unlock(&tagged->lock);
     if (completed->head != NULL)
         tagged->context.complete(completed->head);
-    leave(tagged);
 }
 
 static void cancel(struct backend *backend, bide_op *op)
 {
-    struct tagged *tagged = enter(backend);
+    struct tagged *tagged = tagged_of(backend);
     struct op_list completed = {NULL, NULL};
     pthread_mutex_lock(&tagged->lock);
     struct request *request = op->private_.waiter;
@@ -176,7 +161,7 @@ static void cancel(struct backend *backend, bide_op *op)
 
 static void shut_down(struct backend *backend)
 {
-    struct tagged *tagged = enter(backend);
+    struct tagged *tagged = tagged_of(backend);
     struct op_list completed = {NULL, NULL};
     pthread_mutex_lock(&tagged->lock);
     int64_t until = bi_clock_boot() + tagged->address.connect_timeout;
@@ -226,10 +211,11 @@ static void close_tagged(struct backend *backend)
     (void)written; /* an eventfd that was never written to has room */
     pthread_mutex_unlock(&tagged->lock);
     pthread_join(tagged->thread, NULL);
-    /* Calls that began before this one may still be on their way out. */
-    while (atomic_load_explicit(&tagged->inside, memory_order_acquire) > 0)
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    free_tagged(tagged);
+}
+
+static void free_closed(struct backend *backend)
+{
+    free_tagged(tagged_of(backend));
 }
 
 static const struct backend_ops tagged_ops = {
@@ -239,6 +225,7 @@ static const struct backend_ops tagged_ops = {
     .cancel = cancel,
     .shutdown = shut_down,
     .close = close_tagged,
+    .free = free_closed,
 };
 
 int bi_tagged_open(const struct backend_context *context, const struct address *address, int fd,

@@ -83,9 +83,8 @@ struct tagged {
     struct backend_context context;
     struct address address;
     pthread_t thread;
-    int wake_fd;        /* for the thread: there is something new */
-    int stop_fd;        /* for it, too: nobody waits for a connection any more */
-    _Atomic int inside; /* callers that are in here */
+    int wake_fd; /* for the thread: there is something new */
+    int stop_fd; /* for it, too: nobody waits for a connection any more */
 
     pthread_mutex_t lock;
     pthread_cond_t room;  /* something has completed */

@@ -66,7 +66,6 @@ struct local {
     struct core *core;
     bool keeps;
 
-    _Atomic unsigned inside;   /* callers that are in here, or about to be */
     _Atomic unsigned starving; /* those who have waited long for the lock */
     pthread_mutex_t gate;      /* through which everybody goes while somebody starves */
     pthread_mutex_t lock;      /* guards everything below */

@@ -67,15 +67,6 @@ void(bi_local_lock)(struct local *local)
     atomic_fetch_sub(&local->starving, 1);
 }
 
-/* A caller comes in; it leaves by leave(). */
-static struct local *enter(struct backend *backend)
-{
-    struct local *local = local_of(backend);
-    atomic_fetch_add_explicit(&local->inside, 1, memory_order_relaxed);
-    bi_local_lock(local);
-    return local;
-}
-
 void(bi_local_unlock)(struct local *local)
 {
     struct op_list completed = list_take(&local->completed);
@@ -85,14 +76,6 @@ void(bi_local_unlock)(struct local *local)
     pthread_mutex_unlock(&local->lock);
     if (completed.head != NULL)
         local->context.complete(completed.head);
-}
-
-/* A caller gives back the lock, tells the owners of what has completed, and goes: it must not touch
- * the queue after that. */
-static void leave(struct local *local)
-{
-    bi_local_unlock(local);
-    atomic_fetch_sub_explicit(&local->inside, 1, memory_order_release);
 }
 
 /* ---- answers ---- */
@@ -301,7 +284,8 @@ enum { NEXT = 2, LATER = 5 };
 
 int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
 {
-    struct local *local = enter(backend);
+    struct local *local = local_of(backend);
+    bi_local_lock(local);
     int pending = 0;
     bool leads = false;
     struct bi_now now = bi_local_clocks(local);
@@ -325,16 +309,17 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     if (leads)
         bi_commit_lead(local);
     bi_local_look_ahead(local);
-    leave(local);
+    bi_local_unlock(local);
     return pending;
 }
 
 void bi_local_cancel(struct backend *backend, bide_op *op)
 {
-    struct local *local = enter(backend);
+    struct local *local = local_of(backend);
+    bi_local_lock(local);
     if (!bi_core_cancel(local->core, op) && !bi_recovery_cancel(local, op))
         op->private_.flags |= BI_CANCEL_ASKED;
-    leave(local);
+    bi_local_unlock(local);
 }
 
 /* ---- opening ---- */
@@ -554,9 +539,10 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
 
 void bi_local_shutdown(struct backend *backend)
 {
-    struct local *local = enter(backend);
+    struct local *local = local_of(backend);
+    bi_local_lock(local);
     bi_core_close(local->core);
-    leave(local);
+    bi_local_unlock(local);
 }
 
 void bi_local_close(struct backend *backend)
@@ -585,10 +571,11 @@ void bi_local_close(struct backend *backend)
         pthread_mutex_unlock(&local->lock);
         pthread_join(local->commit_thread, NULL);
     }
-    /* Calls that began before this one may still be on their way out. */
-    while (atomic_load_explicit(&local->inside, memory_order_acquire) > 0)
-        bi_alarm_sleep(1);
     assert(local->held_ops == 0 && local->completed.head == NULL);
-    free_local(local);
+}
+
+void bi_local_free(struct backend *backend)
+{
+    free_local(local_of(backend));
     bi_holds_report();
 }

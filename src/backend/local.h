@@ -27,5 +27,6 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n);
 void bi_local_cancel(struct backend *backend, bide_op *op);
 void bi_local_shutdown(struct backend *backend);
 void bi_local_close(struct backend *backend);
+void bi_local_free(struct backend *backend);
 
 #endif

@@ -29,4 +29,5 @@ const struct backend_ops bi_backend_memory = {
     .cancel = bi_local_cancel,
     .shutdown = bi_local_shutdown,
     .close = bi_local_close,
+    .free = bi_local_free,
 };

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* sem_clockwait() */
 #include "queue/queue.h"
 #include "util/clock.h"
+#include "util/thread.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -20,6 +21,7 @@
 struct sleeper {
     sem_t told;
     struct sleeper *next;
+    bide_cq *cq;
 };
 
 struct bide_cq {
@@ -62,6 +64,7 @@ int bide_cq_new(bide_cq **out)
 
 int bide_cq_free(bide_cq *cq)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (cq == NULL)
         return BIDE_OK;
@@ -217,6 +220,7 @@ static bide_op *take(bide_cq *cq, size_t max)
 
 int bide_cq_drain(bide_cq *cq, size_t max)
 {
+    BI_NO_CANCEL; /* of the callbacks, too: the ops behind them would be lost */
     bi_error_clear();
     if (cq == NULL)
         return bi_error_set(BIDE_EINVAL, "cq_drain: cq is NULL");
@@ -260,8 +264,9 @@ static bool await_post(sem_t *told, int64_t end)
 }
 
 /* Takes it out of the list; false: that has been done, and it is about to be posted. */
-static bool withdraw(bide_cq *cq, const struct sleeper *sleeper)
+static bool withdraw(const struct sleeper *sleeper)
 {
+    bide_cq *cq = sleeper->cq;
     pthread_mutex_lock(&cq->lock);
     struct sleeper **at = &cq->sleepers;
     while (*at != NULL && *at != sleeper)
@@ -273,8 +278,36 @@ static bool withdraw(bide_cq *cq, const struct sleeper *sleeper)
     return found;
 }
 
+/* The thread was cancelled while it slept. If it had just been woken, that is passed on: the fd is
+ * not raised for a completion that wakes a sleeper. */
+static void stop_sleeping(void *arg)
+{
+    struct sleeper *self = arg;
+    bide_cq *cq = self->cq;
+    if (!withdraw(self))
+        await_post(&self->told, FOREVER);
+    sem_destroy(&self->told);
+    pthread_mutex_lock(&cq->lock);
+    if (cq->head != NULL || cq->woken)
+        tell_and_unlock(cq);
+    else
+        pthread_mutex_unlock(&cq->lock);
+}
+
+/* Sleeps until it is posted or the end has come. Here, and only here, the thread may be cancelled. */
+static bool sleep_cancellable(struct sleeper *self, int64_t end, int cancel_state)
+{
+    bool posted;
+    pthread_cleanup_push(stop_sleeping, self);
+    pthread_setcancelstate(cancel_state, NULL);
+    posted = await_post(&self->told, end);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cleanup_pop(0);
+    return posted;
+}
+
 /* Until there is something to drain, the owner is woken, or the time is over. */
-static void sleep_here(bide_cq *cq, int64_t timeout_ms)
+static void sleep_here(bide_cq *cq, int64_t timeout_ms, int cancel_state)
 {
     struct sleeper self;
     pthread_mutex_lock(&cq->lock);
@@ -282,6 +315,7 @@ static void sleep_here(bide_cq *cq, int64_t timeout_ms)
     if (sleeps) {
         sem_init(&self.told, 0, 0);
         self.next = cq->sleepers;
+        self.cq = cq;
         cq->sleepers = &self;
     }
     pthread_mutex_unlock(&cq->lock);
@@ -289,13 +323,14 @@ static void sleep_here(bide_cq *cq, int64_t timeout_ms)
         return;
     /* The clock rounds down. */
     int64_t end = timeout_ms < 0 ? FOREVER : bi_clock_boot() + timeout_ms * 1000 + 1;
-    if (!await_post(&self.told, end) && !withdraw(cq, &self))
+    if (!sleep_cancellable(&self, end, cancel_state) && !withdraw(&self))
         await_post(&self.told, FOREVER);
     sem_destroy(&self.told);
 }
 
 int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (cq == NULL)
         return bi_error_set(BIDE_EINVAL, "cq_wait: cq is NULL");
@@ -304,6 +339,6 @@ int bide_cq_wait(bide_cq *cq, int64_t timeout_ms)
             BIDE_EINVAL, "cq_wait: a timeout is 0 to 136 years in milliseconds, or BIDE_FOREVER");
     if (in_callback)
         return bi_error_set(BIDE_ECALLBACK, "cq_wait: called from a completion callback");
-    sleep_here(cq, timeout_ms);
+    sleep_here(cq, timeout_ms, cancel_state_);
     return bide_cq_drain(cq, 0);
 }

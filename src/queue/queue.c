@@ -3,8 +3,10 @@
  * queue - opening and closing.
  */
 #include "queue/queue.h"
+#include "util/thread.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 const char *bide_version(void)
 {
@@ -42,6 +44,7 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
 
 int bide_open(const char *url, const bide_options *options, bide **out)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (url == NULL || out == NULL)
         return bi_error_set(BIDE_EINVAL, "open: url or out is NULL");
@@ -67,12 +70,16 @@ int bide_shutdown(bide *queue)
     bi_error_clear();
     if (queue == NULL)
         return bi_error_set(BIDE_EINVAL, "shutdown: queue is NULL");
+    BI_NO_CANCEL;
+    bi_enter(queue);
     queue->backend->ops->shutdown(queue->backend);
+    bi_leave(queue);
     return BIDE_OK;
 }
 
 int bide_close(bide *queue)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (queue == NULL)
         return BIDE_OK;
@@ -81,7 +88,12 @@ int bide_close(bide *queue)
     if (queue->workers > 0)
         return bi_error_set(BIDE_EBUSY, "close: %u workers use the queue; free them first",
                             queue->workers);
-    queue->backend->ops->close(queue->backend);
+    struct backend *backend = queue->backend;
+    backend->ops->close(backend);
+    /* Calls that began before this one may still be on their way out. */
+    while (atomic_load_explicit(&queue->inside, memory_order_acquire) > 0)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    backend->ops->free(backend);
     free(queue);
     return BIDE_OK;
 }

@@ -13,7 +13,19 @@ struct bide {
     struct backend *backend;
     bide_options options;     /* resolved */
     _Atomic unsigned workers; /* that use it: it cannot be closed before they are freed */
+    _Atomic unsigned inside;  /* calls that may still use the backend; it is not freed before */
 };
+
+/* Every call of the backend is made between these two. After bi_leave() the queue may be gone. */
+static inline void bi_enter(struct bide *queue)
+{
+    atomic_fetch_add_explicit(&queue->inside, 1, memory_order_relaxed);
+}
+
+static inline void bi_leave(struct bide *queue)
+{
+    atomic_fetch_sub_explicit(&queue->inside, 1, memory_order_release);
+}
 
 /* Checks the arguments of an op for form: BIDE_OK, or a code with the op's sentence written. */
 int bi_args_check(const struct bide *queue, bide_op *op);

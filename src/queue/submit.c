@@ -3,9 +3,11 @@
  * submit - handing ops over: many without waiting, or one and wait for it.
  */
 #include "backend/answer.h"
+#include "backend/beanstalk_kind.h"
 #include "core/items.h"
 #include "queue/queue.h"
 #include "util/text.h"
+#include "util/thread.h"
 
 #include <semaphore.h>
 #include <stdio.h>
@@ -107,8 +109,12 @@ int bide_submit(bide *queue, bide_op *const *ops, size_t n)
         else
             bi_submit_settle(ops[i]);
     }
+    BI_NO_CANCEL;
+    bi_enter(queue);
     struct backend *backend = queue->backend;
-    return backend->ops->submit(backend, ops, n);
+    int pending = backend->ops->submit(backend, ops, n);
+    bi_leave(queue);
+    return pending;
 }
 
 int bide_cancel_op(bide *queue, bide_op *op)
@@ -118,8 +124,97 @@ int bide_cancel_op(bide *queue, bide_op *op)
         return bi_error_set(BIDE_EINVAL, "cancel_op: queue or op is NULL");
     if (op->status != BIDE_PENDING)
         return bi_error_set(BIDE_EINVAL, "cancel_op: the op is not pending");
+    BI_NO_CANCEL;
+    bi_enter(queue);
     queue->backend->ops->cancel(queue->backend, op);
+    bi_leave(queue);
     return BIDE_OK;
+}
+
+/* ---- one op, and wait for it ---- */
+
+/* A blocking call whose op is pending. */
+struct call {
+    struct bide *queue;
+    bide_op *op;
+    sem_t completed;
+};
+
+static void await_completion(struct call *call)
+{
+    while (sem_wait(&call->completed) != 0)
+        ;
+    call->op->status = call->op->private_.status;
+    bi_submit_settle(call->op);
+}
+
+static void give_back(struct bide *queue, const bide_reserve_args *reserved)
+{
+    for (size_t i = 0; i < reserved->count; i++) {
+        bide_op op;
+        op.kind = BIDE_OP_GIVE_BACK;
+        op.lease = (bide_lease_args){.id = reserved->jobs[i].id, .token = reserved->jobs[i].token};
+        bi_call(queue, &op); /* if it fails, the lease expires */
+    }
+}
+
+/*
+ * The thread was cancelled while its op waited. The op is on the stack that is being unwound, so it
+ * has to complete first. Nobody will learn of a job that it got meanwhile: that is given back.
+ */
+static void abandon(void *arg)
+{
+    struct call *call = arg;
+    struct bide *queue = call->queue;
+    bide_op *op = call->op;
+    queue->backend->ops->cancel(queue->backend, op);
+    await_completion(call);
+    if (op->status == BIDE_OK && op->kind == BIDE_OP_RESERVE)
+        give_back(queue, &op->reserve);
+    else if (op->status == BIDE_OK && op->kind == BIDE_OP_FINISH_AND_RESERVE)
+        give_back(queue, &op->finish_and_reserve.reserve);
+    if (op->status == BIDE_OK)
+        bi_answer_take_back(op, BIDE_CANCELLED, bide_code_text(BIDE_CANCELLED));
+    sem_destroy(&call->completed);
+    bi_leave(queue);
+}
+
+/* The only place where a blocking call may be cancelled: its op waits for something to happen, for
+ * as long as the caller has asked for. */
+static void await_cancellable(struct call *call, int cancel_state)
+{
+    pthread_cleanup_push(abandon, call);
+    pthread_setcancelstate(cancel_state, NULL);
+    while (sem_wait(&call->completed) != 0)
+        ;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_cleanup_pop(0);
+    call->op->status = call->op->private_.status;
+    bi_submit_settle(call->op);
+}
+
+/* Runs an op that is prepared. */
+static void run_and_wait(struct bide *queue, bide_op *op)
+{
+    struct call call = {.queue = queue, .op = op};
+    int cancel_state = bi_thread_disable_cancel();
+    const int64_t *timeout_ms = bi_kind_timeout(op);
+    bool waits = timeout_ms != NULL && *timeout_ms != 0;
+    bide_op *const list[1] = {op};
+
+    sem_init(&call.completed, 0, 0);
+    op->private_.wake = &call.completed;
+    bi_enter(queue);
+    struct backend *backend = queue->backend;
+    if (backend->ops->submit(backend, list, 1) > 0) {
+        if (waits)
+            await_cancellable(&call, cancel_state);
+        else
+            await_completion(&call);
+    }
+    bi_leave(queue);
+    sem_destroy(&call.completed);
+    bi_thread_restore_cancel(&cancel_state);
 }
 
 int bi_call(struct bide *queue, bide_op *op)
@@ -131,24 +226,12 @@ int bi_call(struct bide *queue, bide_op *op)
         return bi_error_set(BIDE_ECALLBACK,
                             "%s: a blocking call was made from a completion callback",
                             bide_op_name(op->kind));
-    sem_t completed;
     op->cq = NULL;
-    op->private_.wake = &completed;
     prepare(queue, op);
-    if (op->status == BIDE_PENDING) {
-        sem_init(&completed, 0, 0);
-        struct backend *backend = queue->backend;
-        bide_op *const list[1] = {op};
-        if (backend->ops->submit(backend, list, 1) > 0) {
-            while (sem_wait(&completed) != 0)
-                ;
-            op->status = op->private_.status;
-            bi_submit_settle(op);
-        }
-        sem_destroy(&completed);
-    } else {
+    if (op->status == BIDE_PENDING)
+        run_and_wait(queue, op);
+    else
         bi_submit_settle(op);
-    }
     bi_submit_hush(op);
     if (op->error[0] != 0)
         bi_error_set(op->status, "%s", op->error);

@@ -177,6 +177,7 @@ bide_reason bide_context_reason(const bide_context *context)
 
 bide_reason bide_context_wait(bide_context *context, int64_t for_ms)
 {
+    BI_NO_CANCEL;
     if (context == NULL)
         return BIDE_REASON_NONE;
     int64_t now = bi_clock_boot();
@@ -264,6 +265,7 @@ static int touch(bide_context *context, int64_t *left_ms)
 
 int bide_context_touch(bide_context *context)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (context == NULL)
         return bi_error_set(BIDE_EINVAL, "context_touch: context is NULL");

@@ -5,6 +5,7 @@
 #include "task/inside.h"
 #include "util/clock.h"
 #include "util/text.h"
+#include "util/thread.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -133,6 +134,7 @@ static void await_end(const bide_worker *worker)
 
 int bide_worker_run(bide_worker *worker)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (worker == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_run: worker is NULL");
@@ -163,6 +165,7 @@ static int run_here(bide_worker *worker)
 
 int bide_run(bide *queue, const char *topic, bide_handler callback, void *arg)
 {
+    BI_NO_CANCEL;
     bide_worker_options options = BIDE_WORKER_OPTIONS_INIT;
     bide_worker *worker;
     bi_error_clear();

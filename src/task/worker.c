@@ -194,6 +194,7 @@ static int make_slots(bide_worker *worker)
 
 int bide_worker_quit(bide_worker *worker)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (worker == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_quit: worker is NULL");
@@ -327,6 +328,7 @@ int bi_worker_stop(bide_worker *worker)
 
 int bide_worker_stop(bide_worker *worker)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (worker == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_stop: worker is NULL");
@@ -348,6 +350,7 @@ static void await_slots(bide_worker *worker)
 
 int bide_worker_free(bide_worker *worker)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (worker == NULL)
         return BIDE_OK;
@@ -389,6 +392,7 @@ int bi_worker_prepare(bide_worker *worker)
 
 static void *slot_main(void *arg)
 {
+    BI_NO_CANCEL;
     struct slot *slot = arg;
     /* Not before all of them are there. */
     pthread_mutex_lock(&slot->worker->lock);
@@ -420,6 +424,7 @@ static bool start_slots(bide_worker *worker)
 
 int bide_worker_start(bide_worker *worker)
 {
+    BI_NO_CANCEL;
     bi_error_clear();
     if (worker == NULL)
         return bi_error_set(BIDE_EINVAL, "worker_start: worker is NULL");

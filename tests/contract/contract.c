@@ -3,13 +3,14 @@
 #include "contract.h"
 
 static const struct theme *const all_themes[] = {
-    &put_theme,     &restore_theme,  &reserve_theme, &strategy_theme, &lease_theme,
-    &leases_theme,  &retry_theme,    &key_theme,     &time_theme,     &result_theme,
-    &wait_theme,    &outside_theme,  &update_theme,  &topic_theme,    &look_theme,
-    &list_theme,    &stats_theme,    &events_theme,  &async_theme,    &cq_theme,
-    &threads_theme, &open_theme,     &badput_theme,  &badtopic_theme, &badtime_theme,
-    &badcall_theme, &badlease_theme, &badlist_theme, &limits_theme,   &hostile_theme,
-    &chaos_theme,   &ending_theme,   &fuzz_theme,    &stored_theme,   &reconnect_theme,
+    &put_theme,       &restore_theme,      &reserve_theme,  &strategy_theme, &lease_theme,
+    &leases_theme,    &retry_theme,        &key_theme,      &time_theme,     &result_theme,
+    &wait_theme,      &outside_theme,      &update_theme,   &topic_theme,    &look_theme,
+    &list_theme,      &stats_theme,        &events_theme,   &async_theme,    &cq_theme,
+    &threads_theme,   &threadcancel_theme, &open_theme,     &badput_theme,   &badtopic_theme,
+    &badtime_theme,   &badcall_theme,      &badlease_theme, &badlist_theme,  &limits_theme,
+    &hostile_theme,   &chaos_theme,        &ending_theme,   &fuzz_theme,     &stored_theme,
+    &reconnect_theme,
 };
 
 /* What is promised of queues that are closed and opened again. */

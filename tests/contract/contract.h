@@ -60,7 +60,7 @@ extern const struct theme chaos_theme, ending_theme, fuzz_theme, hostile_theme;
 extern const struct theme lease_theme, leases_theme, limits_theme, list_theme, look_theme;
 extern const struct theme outside_theme, put_theme, reserve_theme, restore_theme, result_theme;
 extern const struct theme retry_theme, stats_theme, strategy_theme, threads_theme, time_theme;
-extern const struct theme stored_theme, topic_theme, update_theme, wait_theme;
+extern const struct theme stored_theme, threadcancel_theme, topic_theme, update_theme, wait_theme;
 /* Only where a server keeps the queue: !is_own(). */
 extern const struct theme reconnect_theme;
 /* Only where keeps(). */

@@ -197,6 +197,46 @@ static void *run_it(void *arg)
     return NULL;
 }
 
+static void cancelled_thread_runs_its_worker_until_that_quits(void)
+{
+    struct crew *crew = new_crew_of(do_nothing, NULL);
+    pthread_t runner = start_thread(run_it, crew);
+    pthread_cancel(runner);
+    give(crew, "body");
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    OK(bide_worker_quit(crew->worker));
+    join_thread(runner);
+    EQ(crew->number, 1);
+}
+
+static int cancel_own_thread(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct call *call = arg;
+    (void)body;
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    nap_ms(1); /* a cancellation point elsewhere */
+    call->runs++;
+    OK(bide_context_quit(context));
+    return BIDE_DONE;
+}
+
+static void *run_simply(void *arg)
+{
+    struct call *call = arg;
+    OK(bide_run(call->queue, call->topic, cancel_own_thread, call));
+    call->runs++;
+    return NULL;
+}
+
+static void handlers_run_with_cancellation_disabled(void)
+{
+    struct call call = new_call(1);
+    put_lots(call.queue, call.topic, 1, NULL, NULL);
+    join_thread(start_thread(run_simply, &call));
+    EQ(call.runs, 2);
+    CHECK(!topic_exists(call.queue, call.topic));
+}
+
 static void a_signal_ends_all_that_are_run(void)
 {
     bide *queue = open_queue("");
@@ -316,6 +356,8 @@ static const struct test tests[] = {
     TEST(a_worker_that_is_run_ends_with_SIGTERM),
     TEST(a_worker_that_is_run_ends_with_SIGINT),
     TEST(a_signal_that_is_ignored_stays_so),
+    TEST(cancelled_thread_runs_its_worker_until_that_quits),
+    TEST(handlers_run_with_cancellation_disabled),
     TEST(a_signal_ends_all_that_are_run),
     TEST(a_second_SIGTERM_does_not_end_the_process),
     TEST(a_worker_that_is_run_ends_when_a_handler_quits),

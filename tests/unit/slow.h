@@ -138,6 +138,7 @@ static const struct backend_ops slow_backend_ops = {
     .cancel = bi_local_cancel,
     .shutdown = bi_local_shutdown,
     .close = bi_local_close,
+    .free = bi_local_free,
 };
 
 /* ---- what the test does to it ---- */
