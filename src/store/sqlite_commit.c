@@ -46,21 +46,35 @@ static void roll_back(struct connection *writer)
         bi_sqlite_exec(writer, "ROLLBACK");
 }
 
-/*
- * One attempt. *begun says whether the COMMIT itself failed: then the batch may be in the file,
- * although SQLite says that it is not.
- */
-static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, bool *begun, char *error)
+/* What a failed commit has left in the log, although SQLite says that nothing is stored. */
+enum remains {
+    REMAINS_NONE, /* nothing that will ever count */
+    REMAINS_PART, /* a write failed: the file has to be looked at */
+    REMAINS_ALL,  /* all of it, perhaps, and it would be found after a crash */
+};
+
+/* SQLITE_BUSY: it was locked out. A write that lacked room has left a frame without its end, and
+ * then no transaction ends there; a sync that lacked room comes after all frames were written. */
+static enum remains remains_of(int code, int answer)
+{
+    if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL)
+        return REMAINS_NONE;
+    if (code == SQLITE_IOERR_WRITE)
+        return answer == BIDE_EFULL ? REMAINS_NONE : REMAINS_PART;
+    return REMAINS_ALL;
+}
+
+/* One attempt. */
+static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum remains *remains,
+                      char *error)
 {
     struct connection *writer = &sqlite->writer;
     uint64_t id_limit =
         batch->next_id > sqlite->id_limit ? batch->next_id + ID_BLOCK : sqlite->id_limit;
-    *begun = false;
     int code = write_batch(sqlite, batch, id_limit);
-    if (code == SQLITE_DONE) {
-        *begun = true;
+    bool written = code == SQLITE_DONE;
+    if (written)
         code = bi_sqlite_run(bi_sqlite_get(writer, ST_COMMIT));
-    }
     if (code == SQLITE_DONE) {
         sqlite->next_id = batch->next_id;
         sqlite->id_limit = id_limit;
@@ -68,11 +82,7 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, bool 
         return BIDE_OK;
     }
     int answer = bi_sqlite_error(sqlite, writer, "commit", error);
-    /* Locked out, or without room for a frame: the log has no end of a transaction that counts. A
-     * sync may lack room, too, when all frames have been written: that leaves it open. */
-    if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL ||
-        (code == SQLITE_IOERR_WRITE && answer == BIDE_EFULL))
-        *begun = false;
+    *remains = written ? remains_of(code, answer) : REMAINS_NONE;
     roll_back(writer);
     return answer;
 }
@@ -138,6 +148,18 @@ static bool sync_log(const struct sqlite *sqlite)
 }
 
 /*
+ * Writes something behind what is stored. While a connection of another process, or of a backup, keeps
+ * the index of the log, opening the file anew does not read the log again, and the frames of a commit
+ * that failed may lie behind its end, to be found after a crash. What is written in their place makes
+ * them worthless: the checksum of each frame goes on from that of the one before.
+ */
+static bool write_over(struct sqlite *sqlite)
+{
+    return bi_sqlite_meta_set(&sqlite->writer, "opened_again", (uint64_t)bi_clock_wall()) ==
+           SQLITE_DONE;
+}
+
+/*
  * Brings what the log has into the file, written anew and synced: a sync that failed once may have
  * dropped what it could not write, and would not say so again. The log, cut to nothing, is begun
  * anew and synced, too: its old beginning must not come back after a loss of power and be played
@@ -149,17 +171,17 @@ static bool make_solid(struct sqlite *sqlite, int failed)
     if (sqlite->options.sync == BIDE_SYNC_OFF)
         return true;
     if (bring_in_log(sqlite) == SQLITE_OK)
-        return bi_sqlite_meta_set(&sqlite->writer, "opened_again", (uint64_t)bi_clock_wall()) ==
-                   SQLITE_DONE &&
-               sync_log(sqlite);
+        return write_over(sqlite) && sync_log(sqlite);
     return failed == BIDE_EFULL && sync_log(sqlite);
 }
 
 /*
  * The commit failed at its end. Looks in the file, opened anew, whether the batch is there; if it
- * is, it is made to last. BIDE_OK: it is stored; failed: it is not; BIDE_EUNKNOWN: still open.
+ * is, it is made to last, and if not, never to appear. BIDE_OK: it is stored; failed: it is not;
+ * BIDE_EUNKNOWN: still open.
  */
-static int settle(struct sqlite *sqlite, const struct bi_batch *batch, int failed, char *error)
+static int settle(struct sqlite *sqlite, const struct bi_batch *batch, enum remains remains,
+                  int failed, char *error)
 {
     char text[BIDE_ERROR_SIZE];
     for (int i = 0; i < SETTLE_TRIES; i++) {
@@ -168,7 +190,8 @@ static int settle(struct sqlite *sqlite, const struct bi_batch *batch, int faile
         if (reopen(sqlite, text) != BIDE_OK)
             continue;
         int stored = is_stored(sqlite, batch);
-        if (stored < 0 || (stored == 1 && !make_solid(sqlite, failed)))
+        if (stored < 0 || (stored == 1 && !make_solid(sqlite, failed)) ||
+            (stored == 0 && remains == REMAINS_ALL && !write_over(sqlite)))
             continue;
         sqlite->doubtful = false;
         sqlite->base.reopened = true;
@@ -224,8 +247,8 @@ static int check_large(struct sqlite *sqlite, const struct bi_batch *batch, char
 
 static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
-    bool begun;
-    int code = try_commit(sqlite, batch, &begun, error);
+    enum remains remains = REMAINS_NONE;
+    int code = try_commit(sqlite, batch, &remains, error);
     if (code == BIDE_OK)
         return code;
     if (code == BIDE_EFULL) {
@@ -233,7 +256,7 @@ static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char
         bi_sqlite_give_room(sqlite);
         bring_in_log(sqlite);
     }
-    return begun ? settle(sqlite, batch, code, error) : code;
+    return remains == REMAINS_NONE ? code : settle(sqlite, batch, remains, code, error);
 }
 
 /* A file that somebody has removed would take everything, and give nothing back. */
@@ -270,7 +293,7 @@ int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *er
     if (sqlite->doubtful) {
         /* This batch was tried before, and nobody could say how it went. */
         bi_text_copy(error, "the file cannot be written");
-        code = settle(sqlite, batch, BIDE_EIO, error);
+        code = settle(sqlite, batch, REMAINS_ALL, BIDE_EIO, error);
         if (code == BIDE_EIO)
             code = commit_once(sqlite, batch, error);
     } else {

@@ -11,9 +11,13 @@
 #include "vfs.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Places that one test tries. */
 #define PLACES_MAX 60
@@ -209,6 +213,94 @@ static void so_it_does_while_another_program_has_the_file_open(void)
         try_power_after(nth, 1, true);
 }
 
+/* ---- killed after a failed sync, while another program has the file open ---- */
+
+/* Tells the process at the other end of a socket a code, or waits for one. */
+static void say(int end, int code)
+{
+    CHECK(write(end, &code, sizeof code) == (ssize_t)sizeof code);
+}
+
+static int hear(int end)
+{
+    int code = 0;
+    CHECK(read(end, &code, sizeof code) == (ssize_t)sizeof code);
+    return code;
+}
+
+static pid_t fork_child(void (*run)(int end), int *end)
+{
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        close(ends[0]);
+        run(ends[1]);
+        raise(SIGKILL);
+    }
+    close(ends[1]);
+    *end = ends[0];
+    return child;
+}
+
+/* What the watcher found in the log's index is what stays in it, as long as it lives. */
+static void watch(int end)
+{
+    sqlite3 *db = NULL;
+    int code = sqlite3_open(place_of("file/jobs.db"), &db);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(db, "SELECT count(*) FROM job", NULL, NULL, NULL);
+    say(end, code);
+    hear(end);
+}
+
+static unsigned sync_failures;
+
+/* Says how a put went whose sync fails, and is killed. */
+static void put_and_die(int end)
+{
+    bide *queue = open_url(url_of("file/jobs.db", ""));
+    OK(put_serial(queue, "work", 1, NULL, NULL));
+    say(end, BIDE_OK);
+    hear(end);
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "-wal", 1, sync_failures, SQLITE_IOERR_FSYNC, EIO});
+    say(end, put_serial(queue, "work", 2, NULL, NULL));
+}
+
+static void try_kill_after(unsigned failures)
+{
+    int owner_end, watcher_end;
+    sync_failures = failures;
+    fresh_folder("file");
+    pid_t owner = fork_child(put_and_die, &owner_end);
+    EQ(hear(owner_end), BIDE_OK);
+    pid_t watcher = fork_child(watch, &watcher_end);
+    EQ(hear(watcher_end), SQLITE_OK);
+    say(owner_end, 0);
+    int code = hear(owner_end);
+    CHECK(waitpid(owner, NULL, 0) == owner);
+    CHECK(kill(watcher, SIGKILL) == 0 && waitpid(watcher, NULL, 0) == watcher);
+    close(owner_end);
+    close(watcher_end);
+    bide *queue = open_url(url_of("file/jobs.db", ""));
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    if (code != BIDE_EUNKNOWN && stats.jobs.ready != (code == BIDE_OK ? 2 : 1))
+        FAIL("%u failed syncs: the put answered %s, and there are %llu jobs", failures,
+             bide_code_name(code), (unsigned long long)stats.jobs.ready);
+    OK(bide_close(queue));
+}
+
+static void a_failed_put_does_not_appear_after_a_crash_while_another_program_watches(void)
+{
+    vfs_install();
+    for (unsigned failures = 1; failures <= 3; failures++)
+        try_kill_after(failures);
+}
+
 /* ---- a disk that stays broken ---- */
 
 static void a_disk_that_fails_for_ever_is_told_and_may_heal(void)
@@ -246,6 +338,7 @@ static const struct test tests[] = {
     TEST(what_is_acknowledged_after_a_failed_sync_survives_the_power),
     TEST(so_it_does_after_several_failed_syncs),
     TEST(so_it_does_while_another_program_has_the_file_open),
+    TEST(a_failed_put_does_not_appear_after_a_crash_while_another_program_watches),
     TEST(a_disk_that_fails_for_ever_is_told_and_may_heal),
 };
 const struct theme sync_theme = {"sync", tests, COUNT(tests)};
