@@ -167,24 +167,44 @@ int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, ch
 
 /* ---- a copy ---- */
 
+/* Pages that are copied before we look whether the queue is being closed. */
+#define COPY_PAGES 64
+
+/* Copies all pages, from one state of the file: a read transaction keeps it between the steps.
+ * SQLITE_DONE; SQLITE_INTERRUPT if the queue is being closed. */
+static int copy_steps(struct sqlite *sqlite, sqlite3 *from, sqlite3 *to)
+{
+    int code = sqlite3_exec(from, "BEGIN; SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
+    sqlite3_backup *backup =
+        code == SQLITE_OK ? sqlite3_backup_init(to, "main", from, "main") : NULL;
+    if (backup == NULL)
+        return code == SQLITE_OK ? sqlite3_errcode(to) : code;
+    while ((code = sqlite3_backup_step(backup, COPY_PAGES)) == SQLITE_OK)
+        if (sqlite->base.stopping) {
+            code = SQLITE_INTERRUPT;
+            break;
+        }
+    int finished = sqlite3_backup_finish(backup);
+    return code == SQLITE_DONE && finished != SQLITE_OK ? finished : code;
+}
+
 /* A connection of its own, so that others can go on while all pages are copied. */
 static int copy_pages(struct sqlite *sqlite, const char *part, char *error)
 {
     sqlite3 *from = NULL;
     sqlite3 *to = NULL;
-    sqlite3_backup *backup = NULL;
     int code =
         sqlite3_open_v2(sqlite->path, &from, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
     if (code == SQLITE_OK)
         code = sqlite3_open_v2(
             part, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
-    if (code == SQLITE_OK) {
-        backup = sqlite3_backup_init(to, "main", from, "main");
-        code = backup == NULL ? sqlite3_errcode(to) : sqlite3_backup_step(backup, -1);
-    }
-    int finished = backup == NULL ? code : sqlite3_backup_finish(backup);
+    if (code == SQLITE_OK)
+        code = copy_steps(sqlite, from, to);
     int answer = BIDE_OK;
-    if (code != SQLITE_DONE || finished != SQLITE_OK) {
+    if (code == SQLITE_INTERRUPT) {
+        answer = BIDE_CLOSED;
+        bi_text_copy(error, bide_code_text(answer));
+    } else if (code != SQLITE_DONE) {
         int system = to == NULL ? 0 : sqlite3_system_errno(to);
         answer = bi_sqlite_code(code, system);
         snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", part,
