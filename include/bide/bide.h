@@ -348,13 +348,15 @@ BIDE_API int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery 
 /* Writes a consistent copy of everything that is stored to a new file, while the queue serves. An
  * existing file is not touched: BIDE_EINVAL. At a server the file is the server's: the path begins
  * with /, and only its own user, at a unix socket, may ask. BIDE_ENOTSUP: the queue keeps nothing,
- * or others ask; EFULL. */
+ * or others ask; EFULL; CLOSED: the queue is being closed, and no file is left. */
 BIDE_API int bide_backup(bide *queue, const char *path);
 
 /*
  * Looks at every byte that is stored, and compares it with the queue. BIDE_OK although something
- * is wrong: the report says what. Others are served meanwhile, but for the time it takes to look
- * at the queue's own order, about a second for a million jobs.
+ * is wrong: the report says what. Others are served meanwhile. The queue's own lists are checked,
+ * too, if it has at most 10,000 jobs. Reads that fail are tried again for some seconds. If the queue
+ * refuses everything because it differs from what is stored, and there is no difference any more,
+ * it goes on. BIDE_CLOSED: the queue is being closed.
  */
 BIDE_API int bide_check(bide *queue, bide_check_report *report);
 

@@ -116,37 +116,35 @@ static void commit_failed(struct local *local, int code, const char *error)
 }
 
 /*
- * The files were opened again. Nothing more is taken on unless they hold what they held; if they
- * cannot be read now, the commit thread tries again. The lock is held at the call and at the
- * return; nothing is stored in between.
+ * The files were opened again after a failed write. What the batch touched is compared before
+ * anything more is acknowledged, and everything else while the queue serves. If the rows cannot be
+ * read now, the batch is kept, and the commit thread tries again. The lock is held at the call and
+ * at the return; nothing is stored in between.
  */
-static void compare_reopened(struct local *local)
+static void compare_reopened(struct local *local, const struct bi_batch *batch)
 {
-    uint64_t differences = 0;
     char error[BIDE_ERROR_SIZE] = "";
     pthread_mutex_unlock(&local->lock);
     local->store->reopened = false;
-    int code = bi_care_compare(local, &differences, error);
-    bool same = code == BIDE_OK && differences == 0;
-    if (same)
-        bi_log(&local->context.log, BIDE_LOG_WARN,
-               "the store was opened again after a failed write, and has everything");
-    else
-        bi_log(&local->context.log, BIDE_LOG_ERROR,
-               "the store was opened again after a failed write: %llu jobs differ; %s",
-               (unsigned long long)differences, error);
-    bi_local_lock(local);
+    int code = bi_care_compare_batch(local, batch, error);
     int64_t now = bi_clock_boot();
+    if (code == BIDE_OK)
+        bi_log_ends(&local->unreadable);
+    else if (bi_log_repeats(&local->unreadable, now) > 0)
+        bi_log(&local->context.log, BIDE_LOG_ERROR,
+               "what a failed write concerns cannot be compared, and is tried again: %s", error);
+    bi_local_lock(local);
     if (!local->uncompared)
         local->uncompared_since = now;
     local->uncompared = code != BIDE_OK;
-    /* For some seconds whoever comes just waits. */
-    local->stuck = !same && (code == BIDE_OK || now - local->uncompared_since > PATIENCE_US);
-    if (!same)
-        snprintf(local->stuck_text, sizeof(local->stuck_text), "%.60s %s (%.60s); %s",
-                 local->store->place == NULL ? "the store" : local->store->place,
-                 code == BIDE_OK ? "does not hold what was acknowledged" : "cannot be compared",
-                 error, code == BIDE_OK ? "close the queue and check it" : "it is tried again");
+    /* For some seconds callers just wait. */
+    local->stuck = local->uncompared && now - local->uncompared_since > PATIENCE_US;
+    if (local->uncompared)
+        snprintf(local->stuck_text, sizeof(local->stuck_text),
+                 "%.60s cannot be compared (%.60s); it is tried again",
+                 local->store->place == NULL ? "the store" : local->store->place, error);
+    else
+        bi_care_want_comparison(local);
 }
 
 /* Nobody knows how it went: whoever waits is told so, and nothing is taken on until it is known. The
@@ -155,6 +153,7 @@ static void get_stuck(struct local *local, const struct bi_batch *batch, const c
 {
     bi_log(&local->context.log, BIDE_LOG_ERROR, "%s", error);
     bi_local_lock(local);
+    bi_log_repeats(&local->failing, bi_clock_boot());
     bi_ticking_fail(local, BIDE_EUNKNOWN, error);
     bi_reading_fail(local, BIDE_EUNKNOWN, error);
     fail_held(local, BIDE_EUNKNOWN, error, false);
@@ -188,10 +187,18 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
     else
         commit_failed(local, code, error);
     if (local->store->reopened)
-        compare_reopened(local);
+        compare_reopened(local, batch);
     if (code == BIDE_OK)
         release_held(local, held_for(local, batch->number));
-    bi_batch_done(local->core, batch);
+    uint64_t failures = 0;
+    if (code != BIDE_OK)
+        failures = bi_log_repeats(&local->failing, bi_clock_boot());
+    else if (batch->count > 0) /* one without records may succeed on a disk that takes nothing */
+        failures = bi_log_ends(&local->failing);
+    if (local->uncompared)
+        local->doubted = *batch;
+    else
+        bi_batch_done(local->core, batch);
     local->committing = local->uncompared; /* then nothing is stored before it is compared */
     bi_local_look_ahead(local);
     if ((local->sliced.head != NULL || local->behind) && !bi_ticking_is_behind(local)) {
@@ -199,8 +206,12 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
         bi_alarm_ring(&local->alarm);
     }
     bi_local_unlock(local);
-    if (code != BIDE_OK)
-        bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed: %s", error);
+    if (failures > 0 && code == BIDE_OK)
+        bi_log(&local->context.log, BIDE_LOG_WARN, "commits succeed again (%llu had failed)",
+               (unsigned long long)failures);
+    else if (failures > 0)
+        bi_log(&local->context.log, BIDE_LOG_ERROR, "a commit failed (%llu so far): %s",
+               (unsigned long long)failures, error);
     tidy(local, false);
 }
 
@@ -332,9 +343,11 @@ static void compare_again(struct local *local)
     pthread_mutex_unlock(&local->lock);
     bi_alarm_sleep(STUCK_MS);
     bi_local_lock(local);
-    compare_reopened(local);
+    compare_reopened(local, &local->doubted);
     local->uncompared = local->uncompared && !last;
     local->committing = local->uncompared;
+    if (!local->uncompared)
+        bi_batch_done(local->core, &local->doubted);
 }
 
 /*

@@ -59,6 +59,16 @@ struct held {
     uint64_t count, bytes;
 };
 
+/* How far a comparison of everything that is stored with the core has come; see care.c. */
+struct comparison {
+    uint64_t after;       /* rows up to this id are compared, */
+    bool rows_done;       /* or all are; */
+    uint64_t place;       /* then the jobs of the core before this place, */
+    bool done;            /* or everything is */
+    uint64_t differences; /* and the first of them */
+    char first[BIDE_ERROR_SIZE];
+};
+
 struct local {
     struct backend base;
     struct backend_context context;
@@ -94,7 +104,12 @@ struct local {
     bool stuck;          /* nobody knows how the last commit went: nothing is taken on */
     bool uncompared;     /* the store was opened again, and could not be read to compare it */
     int64_t uncompared_since;
-    struct bi_batch unsettled; /* that commit's; number 0: none */
+    struct bi_batch doubted; /* the batch that is to be compared then */
+    bool differs; /* the store does not hold what was acknowledged: nothing is taken on */
+    char differs_text[BIDE_ERROR_SIZE];
+    struct bi_log_repeat failing;    /* commits */
+    struct bi_log_repeat unreadable; /* what is to be compared; guarded by committing */
+    struct bi_batch unsettled;       /* that commit's; number 0: none */
     char stuck_text[BIDE_ERROR_SIZE];
     struct aside *asides;
     pthread_t commit_thread;
@@ -113,6 +128,13 @@ struct local {
     struct recovery recovery;
     struct op_list chores; /* backups and checks */
     pthread_cond_t chore;
+    bool rest_wanted;       /* after a failed write: everything is to be compared */
+    bool rest_running;      /* and this has begun */
+    int64_t rest_due;       /* when it begins, or goes on */
+    int64_t rest_ended;     /* the last one did; 0: there was none */
+    int64_t rest_pause;     /* between the last one and this */
+    struct comparison rest; /* the slow thread's */
+    struct bi_log_repeat rest_failing;
     pthread_t slow_thread;
 };
 
@@ -199,8 +221,15 @@ bool bi_recovery_knows(const struct local *local, uint64_t id);
 /* Does the slow thread have to do this op? */
 bool bi_care_is_chore(const struct local *local, const bide_op *op);
 void bi_care_do(struct local *local, bide_op *op);
-/* Compares what is stored with the core. Without the lock. differences is how many. */
-int bi_care_compare(struct local *local, uint64_t *differences, char *error);
+/* Compares the rows of the jobs of a batch with the core. A difference is noted. BIDE_OK, or the
+ * code of a store that cannot be read now. Without the lock. */
+int bi_care_compare_batch(struct local *local, const struct bi_batch *batch, char *error);
+/* All the rest is to be compared while the queue serves. The lock is held. */
+void bi_care_want_comparison(struct local *local);
+/* The next moment at which the comparison goes on; BI_NEVER: there is none. The lock is held. */
+int64_t bi_care_next(const struct local *local);
+/* Compares some more. On the slow thread, without the lock. */
+void bi_care_go_on(struct local *local);
 
 /* ---- holds.c ---- */
 

@@ -181,8 +181,9 @@ static int may_run(struct local *local, bide_op *op, struct bi_now *now)
         return BIDE_PENDING;
     }
     if (!is_immediate(op->kind)) {
-        if (local->stuck)
-            return bi_local_refuse(op, BIDE_EIO, local->stuck_text);
+        if (local->stuck || local->differs)
+            return bi_local_refuse(op, BIDE_EIO,
+                                   local->stuck ? local->stuck_text : local->differs_text);
         if (!bi_local_can_wait(op))
             return bi_local_refuse(
                 op, BIDE_EINVAL,

@@ -521,6 +521,19 @@ static void recover(struct local *local)
 
 /* ---- the thread ---- */
 
+static void wait_for_chore(struct local *local)
+{
+    int64_t next = bi_care_next(local);
+    if (next == BI_NEVER) {
+        pthread_cond_wait(&local->chore, &local->lock);
+        return;
+    }
+    struct timespec until;
+    int64_t us = next - bi_clock_boot();
+    bi_clock_until(&until, us < 0 ? 0 : us);
+    pthread_cond_timedwait(&local->chore, &local->lock, &until);
+}
+
 void *bi_recovery_run(void *arg)
 {
     struct local *local = arg;
@@ -528,12 +541,15 @@ void *bi_recovery_run(void *arg)
     bi_local_lock(local);
     while (!local->closing) {
         bide_op *op = list_pop(&local->chores);
-        if (op == NULL) {
-            pthread_cond_wait(&local->chore, &local->lock);
+        if (op == NULL && bi_care_next(local) > bi_clock_boot()) {
+            wait_for_chore(local);
             continue;
         }
         pthread_mutex_unlock(&local->lock);
-        bi_care_do(local, op);
+        if (op != NULL)
+            bi_care_do(local, op);
+        else
+            bi_care_go_on(local);
         bi_local_lock(local);
     }
     pthread_mutex_unlock(&local->lock);

@@ -78,6 +78,13 @@ bool bi_core_is_stored(const struct core *core, uint64_t id)
     return bi_journal_stored(core, id, &stored);
 }
 
+bool bi_core_is_in_flight(const struct core *core, uint64_t id)
+{
+    struct stored stored;
+    bi_journal_stored(core, id, &stored);
+    return stored.in_flight;
+}
+
 size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *ids, size_t max,
                           bool *end)
 {

@@ -286,6 +286,8 @@ void bi_core_unpark(struct core *core, bide_op *op);
 const char *bi_core_compare(struct core *core, const struct bi_image *image);
 /* Should the store have this one? */
 bool bi_core_is_stored(const struct core *core, uint64_t id);
+/* Is a change of this job being stored? Then its row may be the old or the new one. */
+bool bi_core_is_in_flight(const struct core *core, uint64_t id);
 /* Some ids that the store should have (not those whose removal waits to be stored), from *place
  * on (0: the beginning), which moves on. max is at least BI_CHAIN_ROOM. *end: those were all. */
 size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *ids, size_t max,

@@ -252,12 +252,14 @@ bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out)
     if (undo == NULL) {
         out->form = bi_core_lookup(core, id);
         out->more = out->form == NULL ? NULL : more_of(core, out->form);
+        out->in_flight = false;
         return out->form != NULL;
     }
     while (undo->older != 0)
         undo = undo_at(core, undo->older);
     out->form = &undo->form;
     out->more = undo->had_more ? &undo->more : NULL;
+    out->in_flight = undo->batch == core->journal.in_flight;
     return undo->existed;
 }
 

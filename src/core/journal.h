@@ -80,6 +80,7 @@ int bi_journal_pause(struct core *core, struct topic *topic);
 struct stored {
     const struct job *form;
     const struct more *more; /* NULL: none */
+    bool in_flight;          /* the batch that is being stored changes it */
 };
 bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out);
 

@@ -93,7 +93,8 @@ struct store_ops {
     int (*scan)(struct store *store, uint64_t *after, uint64_t below, size_t max, store_visit visit,
                 void *ctx, char *error);
 
-    /* On the slow thread: writes a copy of everything to a new file. */
+    /* On the slow thread: writes a copy of everything to a new file. BIDE_CLOSED, and no file, if
+     * the queue is closed meanwhile. */
     int (*backup)(struct store *store, const char *path, char *error);
 
     /* On the slow thread: looks at every byte. BIDE_OK, or BIDE_EIO and a sentence. */
@@ -107,7 +108,8 @@ struct store {
     const struct store_ops *ops;
     const char *place; /* the file, for sentences; NULL: none */
     /* Set by commit when the files were closed and opened again because a write had failed: what
-     * they hold must be compared with the core before anything more is acknowledged. */
+     * they hold of the batch must be compared with the core before anything more is acknowledged,
+     * and everything else after that. */
     bool reopened;
     /* Set when the queue closes: what takes long may end. */
     _Atomic bool stopping;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define FAULTS_MAX 8
 #define FILES_MAX  64
@@ -45,9 +46,14 @@ static struct {
     int64_t limit;
     int limit_errno; /* what it is to be above the limit */
     bool skip_syncs;
+    int64_t region[2]; /* 0, 0: everything */
+    bool hold;
+    unsigned held;
+    unsigned read_us;
+    pthread_cond_t released;
     struct tracked files[FILES_MAX];
     int file_count;
-} shim = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} shim = {.lock = PTHREAD_MUTEX_INITIALIZER, .released = PTHREAD_COND_INITIALIZER};
 
 static struct shim_file *shim_of(sqlite3_file *file)
 {
@@ -162,6 +168,35 @@ void vfs_heal(void)
     leave(0);
 }
 
+void vfs_region(int64_t from, int64_t to)
+{
+    enter();
+    shim.region[0] = from;
+    shim.region[1] = to;
+    leave(0);
+}
+
+void vfs_hold(bool hold)
+{
+    enter();
+    shim.hold = hold;
+    pthread_cond_broadcast(&shim.released);
+    leave(0);
+}
+
+unsigned vfs_held(void)
+{
+    enter();
+    return (unsigned)leave((int)shim.held);
+}
+
+void vfs_slow_reads(unsigned us)
+{
+    enter();
+    shim.read_us = us;
+    leave(0);
+}
+
 unsigned vfs_failed(void)
 {
     enter();
@@ -270,8 +305,17 @@ static int file_close(sqlite3_file *file)
 static int file_read(sqlite3_file *file, void *data, int size, sqlite3_int64 offset)
 {
     enter();
-    int code = judge(VFS_READ, path_of(file));
+    const struct tracked *tracked = shim_of(file)->tracked;
+    bool hit = shim.region[1] == 0 || (tracked != NULL && tracked->main &&
+                                       offset < shim.region[1] && offset + size > shim.region[0]);
+    for (shim.held++; hit && shim.hold;)
+        pthread_cond_wait(&shim.released, &shim.lock);
+    shim.held--;
+    int code = hit ? judge(VFS_READ, path_of(file)) : SQLITE_OK;
+    unsigned us = shim.read_us;
     leave(0);
+    if (us > 0)
+        usleep(us);
     if (code != SQLITE_OK)
         return code;
     return real_of(file)->pMethods->xRead(real_of(file), data, size, offset);

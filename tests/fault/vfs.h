@@ -42,6 +42,14 @@ struct vfs_fault {
 void vfs_fail(const struct vfs_fault *fault);
 /* Every act that changes something, and every read, fails with a chance of n in 1000. */
 void vfs_fail_at_random(uint64_t seed, unsigned per_mille);
+/* From now on faults of reads hit only reads of the bytes from..to-1 of a database
+ * file; 0, 0: all reads. */
+void vfs_region(int64_t from, int64_t to);
+/* While held, reads of the region wait; how many are waiting. */
+void vfs_hold(bool hold);
+unsigned vfs_held(void);
+/* Every read takes so long. */
+void vfs_slow_reads(unsigned us);
 /* No more faults; the limit stays. */
 void vfs_heal(void);
 /* How many acts were made to fail since the program began. */

@@ -5,6 +5,8 @@
  */
 #include "fake.h"
 
+#include <unistd.h>
+
 static struct fake *fake;
 static bide *queue;
 static bide_cq *cq;
@@ -213,19 +215,93 @@ static void reopen_at_next_commit(void)
     pthread_mutex_unlock(&fake->lock);
 }
 
+/* Everything is compared while the queue serves: a difference is found in the end. */
+static void await_refusal(void)
+{
+    int code = BIDE_OK;
+    for (int i = 0; i < 10000 && code == BIDE_OK; i++) {
+        code = bide_delete(queue, 999999, 0);
+        code = code == BIDE_NOT_FOUND ? BIDE_OK : code;
+        usleep(1000);
+    }
+    assert_int_equal(code, BIDE_EIO);
+    assert_non_null(strstr(bide_last_error(), "does not hold what was acknowledged"));
+    assert_int_equal(try_put("new"), BIDE_EIO);
+    assert_int_equal(bide_delete(queue, 1, 0), BIDE_EIO);
+    bide_stats stats;
+    assert_int_equal(bide_queue_stats(queue, &stats), BIDE_OK);
+}
+
 static void files_opened_again_that_hold_everything_are_used_on(void **state)
 {
     (void)state;
     for (int stored = 0; stored < 2; stored++) {
         /* The commit in which they were opened again turned out to be stored, or not. */
         unsigned scans = gate_arrived(fake, GATE_SCAN);
+        unsigned fetches = gate_arrived(fake, GATE_FETCH);
         reopen_at_next_commit();
         fail_commits(BIDE_EIO, stored ? 0 : 1);
         assert_int_equal(try_put("new"), stored ? BIDE_OK : BIDE_EIO);
-        assert_true(gate_arrived(fake, GATE_SCAN) > scans); /* it was compared */
+        assert_true(gate_arrived(fake, GATE_FETCH) > fetches); /* the batch was compared at once */
         assert_int_equal(try_put("new"), BIDE_OK);
+        gate_await(fake, GATE_SCAN, scans + 1); /* and everything in the end */
     }
     assert_int_equal(count_ready("new"), 3);
+}
+
+static void the_rest_is_compared_while_the_queue_serves(void **state)
+{
+    (void)state;
+    unsigned scans = gate_arrived(fake, GATE_SCAN);
+    gate_shut(fake, GATE_SCAN);
+    reopen_at_next_commit();
+    assert_int_equal(try_put("new"), BIDE_OK);
+    gate_await(fake, GATE_SCAN, scans + 1);
+    for (uint64_t id = 1; id <= 5; id++) {
+        assert_int_equal(try_put("new"), BIDE_OK);
+        assert_int_equal(bide_delete(queue, id, 0), BIDE_OK);
+    }
+    gate_open(fake, GATE_SCAN);
+    gate_await(fake, GATE_SCANNED, scans + 1);
+    assert_int_equal(try_put("new"), BIDE_OK);
+}
+
+static void rows_of_the_batch_that_cannot_be_read_are_read_again(void **state)
+{
+    (void)state;
+    pthread_mutex_lock(&fake->lock);
+    fake->fetch_code = BIDE_EIO;
+    fake->reopens = true;
+    fake->commit_code = BIDE_EIO;
+    fake->commit_failures = 1;
+    pthread_mutex_unlock(&fake->lock);
+    unsigned fetches = gate_arrived(fake, GATE_FETCH);
+    assert_int_equal(try_put("new"), BIDE_EIO);
+    bide_op op = put_op(cq, "new");
+    assert_int_equal(submit_one(queue, &op), 1);
+    gate_await(fake, GATE_FETCH, fetches + 4);
+    assert_int_equal(bide_cq_drain(cq, 0), 0); /* nothing is acknowledged before it is compared */
+    pthread_mutex_lock(&fake->lock);
+    fake->fetch_code = BIDE_OK;
+    pthread_mutex_unlock(&fake->lock);
+    await_completions(cq, 1);
+    assert_int_equal(op.status, BIDE_OK);
+    assert_int_equal(count_ready("new"), 1);
+}
+
+static void a_batch_of_which_a_job_is_lost_ends_the_service_at_once(void **state)
+{
+    (void)state;
+    pthread_mutex_lock(&fake->lock);
+    fake_drop(fake, 7);
+    fake->reopens = true;
+    fake->commit_code = BIDE_EIO;
+    fake->commit_failures = 1;
+    pthread_mutex_unlock(&fake->lock);
+    assert_int_equal(bide_delete(queue, 7, 0), BIDE_EIO);
+    assert_int_equal(try_put("new"), BIDE_EIO);
+    assert_non_null(strstr(bide_last_error(), "job 7: it is not stored"));
+    await_refusal();
 }
 
 static void files_that_lost_a_job_are_not_used_any_more(void **state)
@@ -238,11 +314,7 @@ static void files_that_lost_a_job_are_not_used_any_more(void **state)
     fake->commit_failures = 1;
     pthread_mutex_unlock(&fake->lock);
     assert_int_equal(try_put("new"), BIDE_EIO);
-    assert_int_equal(try_put("new"), BIDE_EIO);
-    assert_non_null(strstr(bide_last_error(), "does not hold what was acknowledged"));
-    assert_int_equal(bide_delete(queue, 1, 0), BIDE_EIO);
-    bide_stats stats;
-    assert_int_equal(bide_queue_stats(queue, &stats), BIDE_OK);
+    await_refusal();
 }
 
 static void files_that_have_an_older_row_are_not_used_any_more(void **state)
@@ -253,8 +325,7 @@ static void files_that_have_an_older_row_are_not_used_any_more(void **state)
     fake->reopens = true;
     pthread_mutex_unlock(&fake->lock);
     assert_int_equal(try_put("new"), BIDE_OK); /* it is stored all the same */
-    assert_int_equal(try_put("new"), BIDE_EIO);
-    assert_non_null(strstr(bide_last_error(), "does not hold what was acknowledged"));
+    await_refusal();
 }
 
 static void files_that_have_a_job_too_many_are_not_used_any_more(void **state)
@@ -266,7 +337,7 @@ static void files_that_have_a_job_too_many_are_not_used_any_more(void **state)
     fake->reopens = true;
     pthread_mutex_unlock(&fake->lock);
     assert_int_equal(try_put("new"), BIDE_OK);
-    assert_int_equal(try_put("new"), BIDE_EIO);
+    await_refusal();
 }
 
 /* ---- one at a time, in order ---- */
@@ -386,6 +457,9 @@ int main(void)
         TEST(who_waited_for_a_job_before_the_doubt_waits_on),
         TEST(a_full_disk_refuses_new_jobs_and_nothing_else),
         TEST(files_opened_again_that_hold_everything_are_used_on),
+        TEST(the_rest_is_compared_while_the_queue_serves),
+        TEST(rows_of_the_batch_that_cannot_be_read_are_read_again),
+        TEST(a_batch_of_which_a_job_is_lost_ends_the_service_at_once),
         TEST(files_that_lost_a_job_are_not_used_any_more),
         TEST(files_that_have_an_older_row_are_not_used_any_more),
         TEST(files_that_have_a_job_too_many_are_not_used_any_more),
