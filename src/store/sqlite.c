@@ -112,9 +112,12 @@ static void free_sqlite(struct sqlite *sqlite)
 static void sqlite_close(struct store *store)
 {
     struct sqlite *sqlite = sqlite_of(store);
+    struct signal_guard guard;
+    bi_sqlite_guard(sqlite, &guard);
     if (sqlite->id_limit != 0 && !sqlite->doubtful && sqlite->writer.db != NULL)
         bi_sqlite_meta_set(&sqlite->writer, "next_id", sqlite->next_id);
     free_sqlite(sqlite);
+    bi_sqlite_unguard(&guard);
 }
 
 static const struct store_ops sqlite_ops = {
@@ -226,20 +229,9 @@ static int connect_all(struct sqlite *sqlite, char *error)
     return code;
 }
 
-int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *options,
-                        struct store **out, char *error)
+/* Everything that may fail. */
+static int open_files(struct sqlite *sqlite, const char *path, char *error)
 {
-    struct sqlite *sqlite = calloc(1, sizeof(*sqlite));
-    if (sqlite == NULL) {
-        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
-        return BIDE_ENOMEM;
-    }
-    sqlite->base.ops = &sqlite_ops;
-    sqlite->options = *options;
-    sqlite->lock_fd = -1;
-    pthread_mutex_init(&sqlite->writer.use, NULL);
-    pthread_mutex_init(&sqlite->reader.use, NULL);
-    pthread_mutex_init(&sqlite->slow.use, NULL);
     int code = absolute(path, &sqlite->path, error);
     if (code == BIDE_OK)
         code = check_file(sqlite->path, error);
@@ -257,11 +249,34 @@ int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *option
         bi_sqlite_disconnect_all(sqlite);
         code = connect_all(sqlite, error);
     }
-    if (code != BIDE_OK) {
-        free_sqlite(sqlite);
-        return code;
+    return code;
+}
+
+int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *options,
+                        struct store **out, char *error)
+{
+    struct signal_guard guard;
+    struct sqlite *sqlite = calloc(1, sizeof(*sqlite));
+    if (sqlite == NULL) {
+        bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
+        return BIDE_ENOMEM;
     }
-    bi_sqlite_fill(sqlite, true);
+    sqlite->base.ops = &sqlite_ops;
+    sqlite->options = *options;
+    sqlite->lock_fd = -1;
+    pthread_mutex_init(&sqlite->writer.use, NULL);
+    pthread_mutex_init(&sqlite->reader.use, NULL);
+    pthread_mutex_init(&sqlite->slow.use, NULL);
+    bi_sqlite_look_at_limit(sqlite);
+    bi_sqlite_guard(sqlite, &guard);
+    int code = open_files(sqlite, path, error);
+    if (code == BIDE_OK)
+        bi_sqlite_fill(sqlite, true);
+    else
+        free_sqlite(sqlite);
+    bi_sqlite_unguard(&guard);
+    if (code != BIDE_OK)
+        return code;
     if (!sqlite->has_filler)
         bi_log(&options->log, BIDE_LOG_WARN,
                "%s: no room for the filler: when the disk is full jobs may not even be finished",

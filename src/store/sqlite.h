@@ -17,6 +17,7 @@
 #include "store/store.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 
 /* Larger bodies lie in a table of their own, so that a change of state does not write them again,
@@ -64,8 +65,9 @@ struct connection {
 struct sqlite {
     struct store base;
     struct bi_sqlite_options options;
-    char *path;  /* without symbolic links */
-    int lock_fd; /* on the file itself; -1: none */
+    char *path;         /* without symbolic links */
+    int lock_fd;        /* on the file itself; -1: none */
+    int64_t file_limit; /* the largest file that this process may write; INT64_MAX: any */
     uint64_t device, inode;
     struct sqlite *next_owned; /* in the list of this process */
     struct connection writer, reader, slow;
@@ -167,7 +169,23 @@ void bi_sqlite_read_body(struct connection *reader, struct store_want *want);
 int bi_sqlite_own(struct sqlite *sqlite, char *error);
 void bi_sqlite_disown(struct sqlite *sqlite);
 
-/* ---- sqlite_room.c: the filler ---- */
+/* ---- sqlite_room.c: the filler, and the largest file ---- */
+
+/* Around all that writes on a thread of the caller's: SIGXFSZ, which comes with EFBIG, would end its
+ * process. It is held back for this thread, and one that has come is taken away. Costs nothing
+ * where files have no limit. */
+struct signal_guard {
+    bool on;
+    bool was_pending;
+    sigset_t before;
+};
+void bi_sqlite_guard(const struct sqlite *sqlite, struct signal_guard *guard);
+void bi_sqlite_unguard(const struct signal_guard *guard);
+
+/* Learns how large a file may be. */
+void bi_sqlite_look_at_limit(struct sqlite *sqlite);
+/* Keeps the database below that, so that the log can always be brought into it. On the writer. */
+void bi_sqlite_limit_pages(struct sqlite *sqlite);
 
 /* Makes the filler if it is missing and there is room; looks at most once a second unless now. */
 void bi_sqlite_fill(struct sqlite *sqlite, bool now);

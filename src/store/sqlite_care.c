@@ -120,11 +120,14 @@ static int64_t tidy(struct sqlite *sqlite, bool idle)
 int64_t bi_sqlite_tidy(struct store *store, bool idle)
 {
     struct sqlite *sqlite = sqlite_of(store);
+    struct signal_guard guard;
+    bi_sqlite_guard(sqlite, &guard);
     pthread_mutex_lock(&sqlite->writer.use);
     int64_t again = ROOM_REST;
     if (sqlite->writer.db != NULL && !sqlite->doubtful)
         again = tidy(sqlite, idle);
     pthread_mutex_unlock(&sqlite->writer.use);
+    bi_sqlite_unguard(&guard);
     return again;
 }
 
@@ -154,6 +157,8 @@ int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, ch
 {
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *writer = &sqlite->writer;
+    struct signal_guard guard;
+    bi_sqlite_guard(sqlite, &guard);
     pthread_mutex_lock(&writer->use);
     int answer = BIDE_OK;
     if (move_aside(writer, id, reason) != SQLITE_DONE) {
@@ -162,6 +167,7 @@ int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, ch
             bi_sqlite_exec(writer, "ROLLBACK");
     }
     pthread_mutex_unlock(&writer->use);
+    bi_sqlite_unguard(&guard);
     return answer;
 }
 

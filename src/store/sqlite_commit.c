@@ -285,31 +285,40 @@ static int check_choked(struct sqlite *sqlite, char *error)
     return BIDE_EFULL;
 }
 
+/* This batch was tried before, and nobody could say how it went. */
+static int commit_doubtful(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+{
+    bi_text_copy(error, "the file cannot be written");
+    int code = settle(sqlite, batch, REMAINS_ALL, BIDE_EIO, error);
+    return code == BIDE_EIO ? commit_once(sqlite, batch, error) : code;
+}
+
+static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+{
+    int code = check_removed(sqlite, error);
+    if (code == BIDE_OK)
+        code = check_choked(sqlite, error);
+    if (code == BIDE_OK && sqlite->writer.db == NULL)
+        code = reopen(sqlite, error);
+    if (code == BIDE_OK)
+        code = check_large(sqlite, batch, error);
+    if (code != BIDE_OK)
+        return code;
+    code = commit_once(sqlite, batch, error);
+    if (code == BIDE_EFULL && is_small(batch))
+        code = commit_once(sqlite, batch, error);
+    return code;
+}
+
 int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
+    struct signal_guard guard;
+    bi_sqlite_guard(sqlite, &guard);
     pthread_mutex_lock(&sqlite->writer.use);
-    int code = BIDE_OK;
-    if (sqlite->doubtful) {
-        /* This batch was tried before, and nobody could say how it went. */
-        bi_text_copy(error, "the file cannot be written");
-        code = settle(sqlite, batch, REMAINS_ALL, BIDE_EIO, error);
-        if (code == BIDE_EIO)
-            code = commit_once(sqlite, batch, error);
-    } else {
-        code = check_removed(sqlite, error);
-        if (code == BIDE_OK)
-            code = check_choked(sqlite, error);
-        if (code == BIDE_OK && sqlite->writer.db == NULL)
-            code = reopen(sqlite, error);
-        if (code == BIDE_OK)
-            code = check_large(sqlite, batch, error);
-        if (code == BIDE_OK) {
-            code = commit_once(sqlite, batch, error);
-            if (code == BIDE_EFULL && is_small(batch))
-                code = commit_once(sqlite, batch, error);
-        }
-    }
+    int code =
+        sqlite->doubtful ? commit_doubtful(sqlite, batch, error) : commit_new(sqlite, batch, error);
     pthread_mutex_unlock(&sqlite->writer.use);
+    bi_sqlite_unguard(&guard);
     return code;
 }

@@ -182,8 +182,10 @@ int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char
         return code;
     if (set_up(sqlite, connection) != SQLITE_OK)
         return open_failed(sqlite, connection, error);
-    if (connection == &sqlite->writer)
+    if (connection == &sqlite->writer) {
         sqlite3_wal_hook(connection->db, count_frames, &sqlite->wal_frames);
+        bi_sqlite_limit_pages(sqlite);
+    }
     return BIDE_OK;
 }
 

@@ -6,6 +6,9 @@
  * the disk is full the filler is given up, and deletes go on in its place, while new jobs are
  * refused. It is made again as soon as there is room for it and as much again. It is larger than
  * the log ever is, so that the log can be brought into a file that has to grow for it.
+ *
+ * Where the process may not write files of any size (RLIMIT_FSIZE), the end of the database is kept
+ * free in the same way.
  */
 #define _GNU_SOURCE
 #include "store/sqlite.h"
@@ -14,10 +17,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The filler takes a sixteenth of the disk, within these. */
@@ -27,24 +32,72 @@
 #define LOG_MAX    1500
 #define LOOK_EVERY 200000 /* us */
 
+/* ---- the largest file ---- */
+
+void bi_sqlite_look_at_limit(struct sqlite *sqlite)
+{
+    struct rlimit limit;
+    bool limited = getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+                   limit.rlim_cur <= INT64_MAX;
+    sqlite->file_limit = limited ? (int64_t)limit.rlim_cur : INT64_MAX;
+}
+
+void bi_sqlite_guard(const struct sqlite *sqlite, struct signal_guard *guard)
+{
+    sigset_t set;
+    guard->on = sqlite->file_limit != INT64_MAX;
+    if (!guard->on)
+        return;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &set, &guard->before);
+    sigpending(&set);
+    guard->was_pending = sigismember(&set, SIGXFSZ) == 1;
+}
+
+void bi_sqlite_unguard(const struct signal_guard *guard)
+{
+    sigset_t set;
+    if (!guard->on)
+        return;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    if (!guard->was_pending)
+        sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = 0});
+    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+}
+
+/* What the filler is to a disk, the last pages are to the file: they are for deletes. */
+void bi_sqlite_limit_pages(struct sqlite *sqlite)
+{
+    char sql[64];
+    if (sqlite->file_limit == INT64_MAX)
+        return;
+    int64_t bytes = sqlite->file_limit - (sqlite->base.full ? 0 : sqlite->filler_size);
+    snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%lld", (long long)(bytes / 4096));
+    bi_sqlite_exec(&sqlite->writer, sql);
+}
+
+/* Could the file grow by so much? */
+static bool may_grow(struct sqlite *sqlite, int64_t bytes)
+{
+    if (sqlite->file_limit == INT64_MAX)
+        return true;
+    int64_t pages = bi_sqlite_number(&sqlite->writer, "PRAGMA page_count", 0) -
+                    bi_sqlite_number(&sqlite->writer, "PRAGMA freelist_count", 0);
+    return sqlite->file_limit - pages * 4096 >= bytes;
+}
+
+/* ---- the filler ---- */
+
 static void name_filler(const struct sqlite *sqlite, char *name, size_t size)
 {
     snprintf(name, size, "%s-filler", sqlite->path);
 }
 
-/* The largest file that this process may write. */
-static int64_t file_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-        limit.rlim_cur > INT64_MAX)
-        return INT64_MAX;
-    return (int64_t)limit.rlim_cur;
-}
-
 /* How large the filler is to be, and whether there is room for it (or it is there already), as much
  * again, and the log. */
-static int64_t filler_size(const struct sqlite *sqlite, bool *has_room)
+static int64_t filler_size(struct sqlite *sqlite, bool *has_room)
 {
     struct statvfs disk;
     *has_room = false;
@@ -52,10 +105,11 @@ static int64_t filler_size(const struct sqlite *sqlite, bool *has_room)
         return FILLER_MIN;
     int64_t size = (int64_t)disk.f_blocks * (int64_t)disk.f_frsize / 16;
     size = size < FILLER_MIN ? FILLER_MIN : size > FILLER_MAX ? FILLER_MAX : size;
-    if (size > file_limit() / 4)
-        size = file_limit() / 4;
+    if (size > sqlite->file_limit / 4)
+        size = sqlite->file_limit / 4;
     int64_t wanted = (sqlite->has_filler ? size : 2 * size) + sqlite->log_bytes;
-    *has_room = (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= wanted;
+    *has_room =
+        (int64_t)disk.f_bavail * (int64_t)disk.f_frsize >= wanted && may_grow(sqlite, 2 * size);
     return size;
 }
 
@@ -100,10 +154,11 @@ bool bi_sqlite_has_room(const struct sqlite *sqlite, int64_t bytes)
 }
 
 /* Is it there, from an earlier life? */
-static bool is_there(const char *name)
+static bool is_there(const char *name, int64_t size)
 {
     struct stat file;
-    return stat(name, &file) == 0 && file.st_blocks * INT64_C(512) >= FILLER_MIN;
+    int64_t least = size < FILLER_MIN ? size : FILLER_MIN;
+    return stat(name, &file) == 0 && file.st_blocks * INT64_C(512) >= least;
 }
 
 /* 0, or why it could not be made: an errno. */
@@ -143,8 +198,9 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now)
     bool has_room;
     int64_t size = filler_size(sqlite, &has_room);
     limit_log(sqlite, size);
-    int failed = !has_room || is_there(name) ? 0 : make_filler(name, size);
-    sqlite->has_filler = is_there(name);
+    bi_sqlite_limit_pages(sqlite);
+    int failed = !has_room || is_there(name, size) ? 0 : make_filler(name, size);
+    sqlite->has_filler = is_there(name, size);
     /* What the file system says to be free may not be for us: only a filler that could be made
      * proves it. Where one cannot be made for another reason there is no such proof. */
     if (!sqlite->base.full || !has_room || bi_sqlite_lacks_room(failed))
@@ -152,6 +208,7 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now)
     bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: there is room again, and puts go on",
            sqlite->path);
     sqlite->base.full = false;
+    bi_sqlite_limit_pages(sqlite);
 }
 
 bool bi_sqlite_give_room(struct sqlite *sqlite)
@@ -164,5 +221,6 @@ bool bi_sqlite_give_room(struct sqlite *sqlite)
     sqlite->filler_tried = bi_clock_boot();
     name_filler(sqlite, name, sizeof(name));
     sqlite->has_filler = false;
+    bi_sqlite_limit_pages(sqlite);
     return unlink(name) == 0;
 }

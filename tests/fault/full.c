@@ -12,7 +12,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -385,6 +387,68 @@ static void a_queue_on_a_real_full_disk_opens_and_is_worked_off(void)
     unmount_disk();
 }
 
+/* ---- the largest file ---- */
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* The signal mask, and what waits behind it, is as it was. */
+static void check_signals(void)
+{
+    sigset_t blocked, pending;
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 && sigpending(&pending) == 0);
+    CHECK(!sigismember(&blocked, SIGXFSZ) && !sigismember(&pending, SIGXFSZ));
+}
+
+/* Without a handler the signal that comes with EFBIG would end this process. */
+static void fill_and_empty_below(rlim_t bytes, enum emptying how)
+{
+    struct rlimit limit = {bytes, RLIM_INFINITY};
+    fresh_folder("disk");
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    fill_and_empty((int)(bytes >> 10), 3000, how);
+    check_signals();
+    limit.rlim_cur = RLIM_INFINITY;
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static void the_largest_file_of_the_process_is_a_full_disk(void)
+{
+    static const rlim_t limits[] = {600 << 10, 2 << 20};
+    vfs_install();
+    vfs_skip_syncs(true);
+    for (size_t i = 0; i < COUNT(limits); i++)
+        for (int how = BY_PURGE; how <= ONE_BY_ONE; how++)
+            fill_and_empty_below(limits[i], (enum emptying)how);
+}
+
+/* A queue takes no signal that is for its program, neither while it is full nor later. */
+static void a_program_gets_its_own_signals_of_a_large_file(void)
+{
+    static const char zeros[1 << 16];
+    struct sigaction action = {.sa_handler = count_signal};
+    struct rlimit limit = {1 << 20, RLIM_INFINITY};
+    CHECK(sigaction(SIGXFSZ, &action, NULL) == 0);
+    CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    bide *queue = open_jobs("");
+    put_until_full(queue);
+    EQ(signals, 0);
+    int fd = open(place_of("own"), O_WRONLY | O_CREAT, 0666);
+    CHECK(fd >= 0 && lseek(fd, 1 << 20, SEEK_SET) == 1 << 20);
+    CHECK(write(fd, zeros, sizeof(zeros)) == -1 && errno == EFBIG);
+    EQ(signals, 1);
+    close(fd);
+    OK(bide_purge(queue, "work", BIDE_STATE_READY, NULL));
+    OK(bide_close(queue));
+    EQ(signals, 1);
+    CHECK(sigaction(SIGXFSZ, NULL, &action) == 0 && action.sa_handler == count_signal);
+}
+
 static const struct test tests[] = {
     TEST(a_full_disk_refuses_puts_until_there_is_room),
     TEST(without_a_filler_puts_go_on_when_there_is_room),
@@ -397,6 +461,8 @@ static const struct test tests[] = {
     TEST(bulk_deletes_empty_a_real_full_disk),
     TEST(scattered_deletes_empty_a_real_full_disk),
     TEST(single_deletes_empty_a_real_full_disk),
+    TEST(the_largest_file_of_the_process_is_a_full_disk),
+    TEST(a_program_gets_its_own_signals_of_a_large_file),
     TEST(opening_on_a_real_full_disk_says_so),
     TEST(a_queue_on_a_real_full_disk_opens_and_is_worked_off),
 };
