@@ -24,6 +24,8 @@
 #define RESUME_OPS 64
 /* Between two tries to read a store that cannot be read. */
 #define RETRY_MS 200
+/* How often putting lists in order is tried when memory lacks. */
+#define ORDER_TRIES 25
 /* The callback is called that often at most. */
 #define TELL_EVERY 100000 /* us */
 
@@ -57,12 +59,18 @@ static bool grow_ids(struct idset *set)
     return true;
 }
 
+/* Makes sure that one more id fits; false when out of memory. */
+static bool reserve_id(struct idset *set)
+{
+    return set->count * 2 < set->room || grow_ids(set);
+}
+
 /* False when out of memory. */
 static bool add_id(struct idset *set, uint64_t id)
 {
     if (has_id(set, id))
         return true;
-    if (set->count * 2 >= set->room && !grow_ids(set))
+    if (!reserve_id(set))
         return false;
     *id_place(set, id) = id;
     set->count++;
@@ -265,14 +273,16 @@ static int fetch_row(void *ctx, const struct bi_record *record, const char *dama
     bi_local_lock(local);
     if (bi_recovery_knows(local, record->image.id)) {
         damage = NULL; /* the scan was quicker */
+    } else if (!reserve_id(&local->recovery.early)) {
+        damage = NULL;
+        code = BIDE_ENOMEM; /* if it were loaded now, the scan would take it for another */
     } else {
         if (damage == NULL)
             damage = load_row(local, &record->image, &code);
         if (damage != NULL)
             local->recovery.progress.failed++;
-        /* The scan must not come to it before it is known. */
-        if (code == BIDE_OK && !add_id(&local->recovery.early, record->image.id))
-            code = BIDE_ENOMEM;
+        if (code != BIDE_ENOMEM)
+            add_id(&local->recovery.early, record->image.id);
     }
     bi_core_serve(local->core, bi_local_clocks(local));
     bi_local_unlock(local);
@@ -458,20 +468,33 @@ static bool step(struct local *local, struct bi_ordering *ordering,
     return more;
 }
 
-static void put_in_order(struct local *local)
+/* False when out of memory. */
+static bool put_in_order(struct local *local)
 {
     struct bi_ordering ordering = {.count = 0};
     while (step(local, &ordering, bi_core_order_collect))
         continue;
     bi_core_order_sort(&ordering);
-    while (step(local, &ordering, bi_core_order_apply))
+    while (!ordering.failed && step(local, &ordering, bi_core_order_apply))
         continue;
     bi_local_lock(local);
     bi_core_order_done(local->core, &ordering);
+    bool given_up = local->closing;
     pthread_mutex_unlock(&local->lock);
-    if (ordering.failed)
-        bi_log(&local->context.log, BIDE_LOG_ERROR,
-               "out of memory: jobs are not in the order in which they were buried");
+    return !ordering.failed || given_up;
+}
+
+static void put_all_in_order(struct local *local)
+{
+    int tries = 0;
+    while (!put_in_order(local)) {
+        if (++tries == ORDER_TRIES) {
+            bi_log(&local->context.log, BIDE_LOG_ERROR,
+                   "out of memory: jobs are not in the order in which they were buried");
+            return;
+        }
+        bi_alarm_sleep(RETRY_MS);
+    }
 }
 
 /* Runs what has waited, some at a time; then recovery is over. */
@@ -515,7 +538,7 @@ static void recover(struct local *local)
     load_all(local);
     if (!set_phase(local, BIDE_PHASE_ORDERING))
         return;
-    put_in_order(local);
+    put_all_in_order(local);
     finish(local);
 }
 

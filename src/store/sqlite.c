@@ -87,7 +87,10 @@ static int sqlite_pauses(struct store *store, store_visit visit, void *ctx, char
         const char *topic = (const char *)sqlite3_column_text(from, 0);
         snprintf(record.image.topic, sizeof(record.image.topic), "%s", topic == NULL ? "" : topic);
         record.image.due = sqlite3_column_int64(from, 1);
-        answer = visit(ctx, &record, NULL);
+        if (topic == NULL && (sqlite3_errcode(sqlite->writer.db) & 0xff) == SQLITE_NOMEM)
+            code = SQLITE_NOMEM;
+        else
+            answer = visit(ctx, &record, NULL);
     }
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         answer = bi_sqlite_error(sqlite, &sqlite->writer, "open", error);

@@ -394,6 +394,12 @@ static int read_inline(sqlite3_stmt *from, struct bi_image *image)
     return image->body == NULL ? BIDE_ENOMEM : BIDE_OK;
 }
 
+/* A column that SQLite had no memory to hand out looks empty: that is no damage. */
+static bool lacked_memory(sqlite3_stmt *from)
+{
+    return (sqlite3_errcode(sqlite3_db_handle(from)) & 0xff) == SQLITE_NOMEM;
+}
+
 int bi_sqlite_visit(sqlite3_stmt *from, store_visit visit, void *ctx)
 {
     struct bi_record record;
@@ -406,6 +412,8 @@ int bi_sqlite_visit(sqlite3_stmt *from, store_visit visit, void *ctx)
     int code = damage == NULL && !image->plain ? read_texts(from, image) : BIDE_OK;
     if (code == BIDE_OK && damage == NULL)
         code = read_inline(from, image);
+    if (lacked_memory(from))
+        code = BIDE_ENOMEM;
     if (code == BIDE_OK)
         code = visit(ctx, &record, damage);
     drop_bufs(image);
@@ -422,7 +430,9 @@ static void check_body(sqlite3_stmt *from, struct store_want *want)
     int column = want->size <= INLINE_MAX ? 1 : 2;
     const void *data = sqlite3_column_blob(from, column);
     size_t size = (size_t)sqlite3_column_bytes(from, column);
-    if (size != want->size)
+    if (lacked_memory(from))
+        want->again = true;
+    else if (size != want->size)
         say_unreadable(want, "the stored body has another size");
     else if (bi_sum_bytes(want->id, data, size) != (uint32_t)sqlite3_column_int64(from, 0))
         say_unreadable(want, "the stored body does not match its checksum");

@@ -4,6 +4,7 @@
  */
 #include "store/sqlite.h"
 
+#include <stdio.h>
 #include <unistd.h>
 
 /* How long a page that cannot be read is looked at again before it is believed to be damaged. */
@@ -151,12 +152,15 @@ int bi_sqlite_scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, 
     size_t count = 0;
     while (answer == BIDE_OK && (code = sqlite3_step(from)) == SQLITE_ROW) {
         answer = bi_sqlite_visit(from, visit, ctx);
-        *after = (uint64_t)sqlite3_column_int64(from, 0);
+        if (answer == BIDE_OK)
+            *after = (uint64_t)sqlite3_column_int64(from, 0);
         count++;
     }
     sqlite3_reset(from);
-    if (answer != BIDE_OK)
+    if (answer != BIDE_OK) {
+        snprintf(error, BIDE_ERROR_SIZE, "scan: %.80s: %s", sqlite->path, bide_code_text(answer));
         return answer;
+    }
     if (code == SQLITE_DONE)
         return count < max ? BIDE_NOT_FOUND : BIDE_OK;
     int64_t token;

@@ -69,6 +69,9 @@ static const char *const versions[] = {version_1};
 
 #define VERSION ((int)(sizeof(versions) / sizeof(versions[0])))
 
+/* Both numbers in the header of the file have 32 bits. */
+#define UNKNOWN INT64_MIN
+
 static int not_ours(const struct sqlite *sqlite, const char *why, char *error)
 {
     snprintf(error, BIDE_ERROR_SIZE, "open: %.80s is not a file of bide: %s; choose another name",
@@ -84,8 +87,10 @@ int bi_sqlite_is_ours(struct sqlite *sqlite, char *error)
         return not_ours(sqlite, "it is no SQLite database", error);
     if (objects < 0)
         return bi_sqlite_error(sqlite, writer, "open", error);
-    int64_t application = bi_sqlite_number(writer, "PRAGMA application_id", 0);
-    int64_t version = bi_sqlite_number(writer, "PRAGMA user_version", 0);
+    int64_t application = bi_sqlite_number(writer, "PRAGMA application_id", UNKNOWN);
+    int64_t version = bi_sqlite_number(writer, "PRAGMA user_version", UNKNOWN);
+    if (application == UNKNOWN || version == UNKNOWN)
+        return bi_sqlite_error(sqlite, writer, "open", error);
     if (application != APPLICATION_ID && (objects > 0 || application != 0 || version != 0))
         return not_ours(sqlite, "it is the SQLite database of another program", error);
     if (version <= VERSION)
@@ -123,6 +128,8 @@ int bi_sqlite_migrate(struct sqlite *sqlite, char *error)
     int code = bi_sqlite_is_ours(sqlite, error);
     if (code != BIDE_OK)
         return code;
-    int64_t version = bi_sqlite_number(&sqlite->writer, "PRAGMA user_version", 0);
+    int64_t version = bi_sqlite_number(&sqlite->writer, "PRAGMA user_version", UNKNOWN);
+    if (version == UNKNOWN)
+        return bi_sqlite_error(sqlite, &sqlite->writer, "open", error);
     return version < VERSION ? run_versions(sqlite, (int)version, error) : BIDE_OK;
 }
