@@ -256,7 +256,8 @@ BIDE_API int bide_touch_many(bide *queue, bide_touch_item *items, size_t n);
 /* ---- changing them from outside ---- */
 
 /* Makes up to max jobs of a topic ready: the buried ones, oldest burial first; if there are none,
- * the delayed ones, soonest first. count (may be NULL) says how many. */
+ * the delayed ones, soonest first. Only jobs that were so when the call began. Not atomic: count (may
+ * be NULL) is set on failure, too, and says how many of the changes are stored. */
 BIDE_API int bide_kick(bide *queue, const char *topic, uint64_t max, uint64_t *count);
 
 /* Makes one buried or delayed job ready. BIDE_NOT_FOUND, RESERVED, WRONG_STATE. */
@@ -270,8 +271,9 @@ BIDE_API int bide_update(bide *queue, const bide_update_args *changes);
  * whatever the worker then does removes the job, except that done keeps its result. */
 BIDE_API int bide_cancel(bide *queue, uint64_t id);
 
-/* Removes all jobs of a topic that are in a state and existed when the call began. Not atomic:
- * count (may be NULL) is set on failure, too. A reserved state is BIDE_EINVAL. */
+/* Removes all jobs of a topic that were in a state when the call began. Not atomic: count (may be
+ * NULL) is set on failure, too, and says how many removals are stored. A reserved state is
+ * BIDE_EINVAL. */
 BIDE_API int bide_purge(bide *queue, const char *topic, bide_state state, uint64_t *count);
 
 /* Reserve skips the topic for that long, or until bide_resume(). A topic that does not exist is

@@ -430,12 +430,13 @@ struct bide_op {
         void *waiter; /* the core's record of why it waits */
         struct bide_op *next;
         struct bide_op *prev;
-        void *wake;        /* a blocking caller, instead of a completion queue */
-        void *kept;        /* copies of arguments, for an op that cannot be run at once */
-        uint64_t hold;     /* the batch that must be stored before the answer may be given */
-        uint64_t bytes;    /* counted in max_pending_bytes */
-        uint64_t bound[4]; /* what a sliced op (kick, purge) has still to do */
-        int status;        /* becomes the public one when the owner drains */
+        void *wake;     /* a blocking caller, instead of a completion queue */
+        void *kept;     /* copies of arguments, for an op that cannot be run at once */
+        uint64_t hold;  /* the batch that must be stored before the answer may be given */
+        uint64_t bytes; /* counted in max_pending_bytes */
+        uint64_t
+            bound[6]; /* of a sliced op (kick, purge): on what it works, and how far it is stored */
+        int status;   /* becomes the public one when the owner drains */
         int flags;
     } private_;
 };

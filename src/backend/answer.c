@@ -76,22 +76,13 @@ static void clear_wait(bide_op *op)
     op->wait.result = NULL;
 }
 
-static void clear_kick(bide_op *op)
-{
-    op->kick.count = 0;
-}
-
-static void clear_purge(bide_op *op)
-{
-    op->purge.count = 0;
-}
-
 static void clear_restore(bide_op *op)
 {
     op->restore.id = 0;
 }
 
-/* What each kind leaves behind when it succeeded; the others leave nothing. */
+/* What each kind leaves behind when it succeeded; the others leave nothing, or (kick and purge) the
+ * count of what was stored: bi_core_uncount(). */
 static void (*const clears[BIDE_OP_COUNT])(bide_op *) = {
     [BIDE_OP_PUT] = clear_put,
     [BIDE_OP_PUT_MANY] = clear_put_many,
@@ -107,8 +98,6 @@ static void (*const clears[BIDE_OP_COUNT])(bide_op *) = {
     [BIDE_OP_BODY] = clear_fetch,
     [BIDE_OP_RESULT] = clear_fetch,
     [BIDE_OP_WAIT] = clear_wait,
-    [BIDE_OP_KICK] = clear_kick,
-    [BIDE_OP_PURGE] = clear_purge,
     [BIDE_OP_RESTORE] = clear_restore,
 };
 

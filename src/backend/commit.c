@@ -85,6 +85,7 @@ static void take_back(const struct local *local, bide_op *op, int code, const ch
     bool finished = op->kind == BIDE_OP_FINISH_AND_RESERVE &&
                     op->private_.bound[0] <= bi_core_committed_batch(local->core);
     int status = finished ? op->finish_and_reserve.finish.status : BIDE_OK;
+    bi_core_uncount(local->core, op);
     bi_answer_take_back(op, code, error);
     if (finished)
         op->finish_and_reserve.finish.status = status;

@@ -53,10 +53,26 @@ int bi_ticking_slices(struct local *local, bide_op *op)
     return code;
 }
 
-/* One slice of the first sliced op; true if there is more to do. */
+/* Sliced ops that are looked at before others get the lock. */
+#define SLICED_LOOKED_AT 16
+
+/* The first sliced op that need not wait for a commit, taken out of the list. Those before it go to
+ * the end: after each commit the timer thread is woken to look again. */
+static bide_op *next_sliced(struct local *local)
+{
+    for (int i = 0; i < SLICED_LOOKED_AT; i++) {
+        bide_op *op = list_pop(&local->sliced);
+        if (op == NULL || !bi_core_waits_for_commit(local->core, op))
+            return op;
+        list_add(&local->sliced, op);
+    }
+    return NULL;
+}
+
+/* One slice of a sliced op; true if there is more to do. */
 static bool run_a_slice(struct local *local, struct bi_now now)
 {
-    bide_op *op = bi_ticking_is_behind(local) ? NULL : list_pop(&local->sliced);
+    bide_op *op = bi_ticking_is_behind(local) ? NULL : next_sliced(local);
     if (op == NULL)
         return false;
     int code = bi_core_run(local->core, op, now);
@@ -74,6 +90,7 @@ void bi_ticking_fail(struct local *local, int code, const char *error)
         bide_op *next = op->private_.next;
         if (bi_commit_must_hold(local, op)) {
             bi_core_abandon(local->core, op);
+            bi_core_uncount(local->core, op);
             op->private_.status = BIDE_OK;
             bi_answer_take_back(op, code, error);
             list_add(&local->completed, op);

@@ -41,6 +41,22 @@ static const char *check_timers(const struct job *job, const struct more *more)
     return NULL;
 }
 
+/* The entry of a delayed job; NULL if it has none where its slot says. */
+static const struct due_entry *due_entry_of(const struct topic *topic, const struct job *job,
+                                            uint32_t slot)
+{
+    bool wall = (job->flags & JOB_DUE_WALL) != 0;
+    const struct due_heap *heap = wall ? &topic->due_wall : &topic->due_mono;
+    const struct kick_set *set = topic->kick_sets;
+    while (slot >= heap->count || heap->entries[slot].job != job->self) {
+        if (set == NULL)
+            return NULL;
+        heap = wall ? &set->wall : &set->mono;
+        set = set->older;
+    }
+    return &heap->entries[slot];
+}
+
 static const char *check_seat(const struct core *core, const struct topic *topic,
                               const struct job *job)
 {
@@ -52,11 +68,9 @@ static const char *check_seat(const struct core *core, const struct topic *topic
              "a ready job sits in another one's slot");
     }
     if (job->state == BIDE_STATE_DELAYED) {
-        const struct due_heap *heap =
-            (job->flags & JOB_DUE_WALL) != 0 ? &topic->due_wall : &topic->due_mono;
-        HOLD(slot < heap->count, "a delayed job is not in the heap");
-        const struct due_entry *entry = &heap->entries[slot];
-        HOLD(entry->job == job->self && entry->id == job->id && entry->due == job->due,
+        const struct due_entry *entry = due_entry_of(topic, job, slot);
+        HOLD(entry != NULL, "a delayed job is not in a heap");
+        HOLD(entry->id == job->id && entry->due == job->due,
              "a delayed job sits in another one's slot");
     }
     return NULL;
@@ -133,28 +147,69 @@ static const char *check_list(struct core *core, const struct topic *topic, bide
     return NULL;
 }
 
-static const char *check_heaps(const struct topic *topic)
+static const char *check_due_heap(const struct topic *topic, const struct due_heap *heap,
+                                  uint64_t *count)
+{
+    for (uint32_t i = 1; i < heap->count; i++)
+        HOLD(bi_due_before(&heap->entries[(i - 1) / 4], &heap->entries[i]),
+             "a due heap is out of order");
+    HOLD(heap->room >= topic->members, "a due heap lacks room");
+    *count += heap->count;
+    return NULL;
+}
+
+/* A kick must find all jobs that were delayed by its bound, and no others. */
+static const char *check_kick_set(const struct core *core, const struct kick_set *set)
+{
+    const struct kick_set *older = set->older;
+    HOLD(older == NULL || older->bound < set->bound, "kick sets are out of order");
+    const struct due_heap *heaps[2] = {&set->mono, &set->wall};
+    for (int h = 0; h < 2; h++)
+        for (uint32_t i = 0; i < heaps[h]->count; i++) {
+            int64_t since = job_at(core, heaps[h]->entries[i].job)->since;
+            HOLD(since <= set->bound, "a kick set has a job that was delayed later");
+            HOLD(older == NULL || older->kicks == 0 || since > older->bound,
+                 "a kick set has a job that an older one lacks");
+        }
+    return NULL;
+}
+
+static const char *check_due_heaps(const struct core *core, const struct topic *topic)
+{
+    uint64_t count = 0;
+    const char *fault = check_due_heap(topic, &topic->due_mono, &count);
+    if (fault == NULL)
+        fault = check_due_heap(topic, &topic->due_wall, &count);
+    for (const struct kick_set *set = topic->kick_sets; set != NULL && fault == NULL;
+         set = set->older) {
+        fault = check_due_heap(topic, &set->mono, &count);
+        if (fault == NULL)
+            fault = check_due_heap(topic, &set->wall, &count);
+        if (fault == NULL)
+            fault = check_kick_set(core, set);
+    }
+    if (fault != NULL)
+        return fault;
+    HOLD(count == topic->lists[BIDE_STATE_DELAYED].count, "delayed jobs are not counted alike");
+    const struct timer *timers[2] = {&topic->timer_mono, &topic->timer_wall};
+    for (int clock = 0; clock < 2; clock++) {
+        const struct due_entry *soonest = bi_topic_soonest(topic, clock == 1, BI_NEVER);
+        HOLD(timers[clock]->set == (soonest != NULL), "a topic's timer is not set as it should be");
+        HOLD(soonest == NULL || timers[clock]->due == soonest->due,
+             "a topic's timer is set to another moment");
+    }
+    return NULL;
+}
+
+static const char *check_heaps(const struct core *core, const struct topic *topic)
 {
     for (uint32_t i = 1; i < topic->ready.count; i++)
         HOLD(bi_ready_before(&topic->ready.entries[(i - 1) / 4], &topic->ready.entries[i]),
              "the ready heap is out of order");
-    const struct due_heap *heaps[2] = {&topic->due_mono, &topic->due_wall};
-    const struct timer *timers[2] = {&topic->timer_mono, &topic->timer_wall};
-    for (int h = 0; h < 2; h++) {
-        for (uint32_t i = 1; i < heaps[h]->count; i++)
-            HOLD(bi_due_before(&heaps[h]->entries[(i - 1) / 4], &heaps[h]->entries[i]),
-                 "a due heap is out of order");
-        HOLD(timers[h]->set == (heaps[h]->count > 0), "a topic's timer is not set as it should be");
-        HOLD(heaps[h]->count == 0 || timers[h]->due == heaps[h]->entries[0].due,
-             "a topic's timer is set to another moment");
-        HOLD(heaps[h]->room >= topic->members, "a due heap lacks room");
-    }
     HOLD(topic->ready.room >= topic->members, "the ready heap lacks room");
     HOLD(topic->ready.count == topic->lists[BIDE_STATE_READY].count,
          "ready jobs are not counted alike");
-    HOLD(heaps[0]->count + heaps[1]->count == topic->lists[BIDE_STATE_DELAYED].count,
-         "delayed jobs are not counted alike");
-    return NULL;
+    return check_due_heaps(core, topic);
 }
 
 /* ---- topics ---- */
@@ -198,7 +253,7 @@ static const char *check_topic(struct core *core, const struct topic *topic, uin
 {
     uint64_t urgent = 0;
     uint64_t members = 0;
-    const char *fault = check_heaps(topic);
+    const char *fault = check_heaps(core, topic);
     for (int state = BIDE_STATE_DELAYED; fault == NULL && state <= BIDE_STATE_DONE; state++) {
         fault = check_list(core, topic, (bide_state)state, &urgent);
         counts[state] += topic->lists[state].count;

@@ -14,8 +14,9 @@
  * Ordering   Ready by (priority, id). Equal deadlines fire by id. Waiters first come, first
  *            served; they are served at the end of each op and of each timer event, never in
  *            the middle of one.
- * Failure    An op that answers anything but BIDE_OK or BIDE_CANCEL_WANTED has changed nothing;
- *            out of memory is BIDE_ENOMEM.
+ * Failure    An op that answers anything but BIDE_OK or BIDE_CANCEL_WANTED has changed nothing,
+ *            except that kick and purge answer how much they have done; out of memory is
+ *            BIDE_ENOMEM.
  * Threads    None of its business: one caller at a time.
  * Cost       No op costs more than O(log n) in jobs, topics or waiters, times the number of jobs
  *            or topics that it names; kick and purge work in slices.
@@ -101,8 +102,15 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now);
  * later one is found. For lists of ops. */
 void bi_core_approach(const struct core *core, const bide_op *next, const bide_op *later);
 
+/* A sliced op can do nothing before the next commit: it has as much unstored as it may. */
+bool bi_core_waits_for_commit(const struct core *core, const bide_op *op);
+
 /* Forgets a sliced op that will not be run again; what it did stays done. */
 void bi_core_abandon(struct core *core, bide_op *op);
+
+/* After a failed commit: takes out of the count of a kick or purge what was not stored. Other ops
+ * are left alone. */
+void bi_core_uncount(const struct core *core, bide_op *op);
 
 /* Gives up a waiting op: it completes through the sink with BIDE_CANCELLED. False if the op does
  * not wait (any more); nothing happens then. */

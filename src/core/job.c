@@ -452,21 +452,21 @@ static void leave_ready(struct core *core, struct topic *topic, struct job *job)
     }
 }
 
-static struct due_heap *due_heap_of(struct topic *topic, const struct job *job)
-{
-    return (job->flags & JOB_DUE_WALL) != 0 ? &topic->due_wall : &topic->due_mono;
-}
+/* Jobs that each change merges out of kick sets that no kick needs any more. */
+#define MERGE_BUDGET 8
 
 static void enter_delayed(struct core *core, struct topic *topic, struct job *job)
 {
     struct due_entry entry = {job->due, job->id, job->self};
-    due_heap_push(due_heap_of(topic, job), core->slots, entry);
+    due_heap_push(bi_topic_heap_for(topic, job), core->slots, entry);
+    bi_topic_merge(core, topic, MERGE_BUDGET);
     bi_topic_arm(core, topic);
 }
 
 static void leave_delayed(struct core *core, struct topic *topic, struct job *job)
 {
-    due_heap_remove(due_heap_of(topic, job), core->slots, core->slots[job->self]);
+    due_heap_remove(bi_topic_heap_of(core, topic, job), core->slots, core->slots[job->self]);
+    bi_topic_merge(core, topic, MERGE_BUDGET);
     bi_topic_arm(core, topic);
 }
 
@@ -559,7 +559,7 @@ static void enter(struct core *core, struct job *job, bide_state state, enum ent
 
 void bi_job_enter(struct core *core, struct job *job, bide_state state)
 {
-    job->since = core->now.mono;
+    job->since = bi_core_stamp(core);
     if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE) {
         bi_journal_token(core, core->next_order);
         more_of(core, job)->order = core->next_order++;

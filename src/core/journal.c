@@ -76,16 +76,23 @@ static void list_append(struct core *core, struct undo_list *list, struct undo *
     list->count++;
 }
 
+/* Would this batch become too large? */
+static bool must_turn(const struct core *core, uint32_t changes, uint64_t bytes)
+{
+    const struct journal *journal = &core->journal;
+    const struct bi_limits *limits = &core->limits;
+    if (journal->joined > 0 || journal->gathered == 0)
+        return false;
+    bool many = limits->batch_jobs != 0 && journal->gathered + changes > limits->batch_jobs;
+    bool large = limits->batch_bytes != 0 && journal->gathered_bytes + bytes > limits->batch_bytes;
+    return (many || large) && journal->gathering - journal->committed < BI_BATCHES_MAX;
+}
+
 /* Goes on to the next batch if this one would become too large. */
 static void turn(struct core *core, uint32_t changes, uint64_t bytes)
 {
     struct journal *journal = &core->journal;
-    const struct bi_limits *limits = &core->limits;
-    if (journal->joined > 0 || journal->gathered == 0)
-        return;
-    bool many = limits->batch_jobs != 0 && journal->gathered + changes > limits->batch_jobs;
-    bool large = limits->batch_bytes != 0 && journal->gathered_bytes + bytes > limits->batch_bytes;
-    if ((!many && !large) || journal->gathering - journal->committed >= BI_BATCHES_MAX)
+    if (!must_turn(core, changes, bytes))
         return;
     journal->gathering++;
     journal->gathered = 0;
@@ -270,6 +277,19 @@ void bi_journal_see(struct core *core, uint64_t id)
     const struct undo *undo = newest_of(core, id);
     if (undo != NULL)
         raise_hold(core, undo->batch);
+}
+
+uint64_t bi_journal_next_batch(const struct core *core, const struct job *job)
+{
+    const struct journal *journal = &core->journal;
+    if (!journal->on)
+        return 0;
+    if (job != NULL && (job->flags & JOB_DIRTY) != 0) {
+        const struct undo *newest = newest_of(core, job->id);
+        if (newest != NULL && newest->batch == journal->gathering)
+            return journal->gathering;
+    }
+    return journal->gathering + must_turn(core, 1, 0);
 }
 
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job)

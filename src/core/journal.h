@@ -87,6 +87,9 @@ bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out)
 /* The op that runs looked at this job: its answer holds for the job's last change. */
 void bi_journal_see(struct core *core, uint64_t id);
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job);
+/* The batch that a change of this job (NULL: of one that has not changed yet) would go to; 0 without
+ * a journal. */
+uint64_t bi_journal_next_batch(const struct core *core, const struct job *job);
 
 /* So many changes, with so many bytes, are about to be made in one step: they come into one batch,
  * however large it becomes. To be ended by bi_journal_part(); steps may consist of steps. */

@@ -8,30 +8,77 @@
 #include <assert.h>
 #include <string.h>
 
-/* A sliced op remembers what existed at its start in private_.bound: */
-enum { BOUND_ID, BOUND_SINCE, BOUND_LEFT, BOUND_TOPIC };
+/* ---- slices ---- */
 
-static void begin_slices(struct core *core, bide_op *op, struct topic *topic, uint64_t left)
+/*
+ * What a sliced op keeps in private_.bound: which jobs existed at its start, its topic, and how many
+ * jobs it has treated in its last two batches. Parts in earlier batches are stored: an op does not
+ * begin a third part before the oldest one is. So the count of what is stored is known when a commit
+ * fails.
+ */
+enum {
+    BOUND_SINCE,
+    BOUND_TOPIC,
+    BOUND_BATCH,
+    BOUND_COUNT,
+    BOUND_OLDER_BATCH,
+    BOUND_OLDER_COUNT,
+};
+
+static uint64_t *count_of(bide_op *op)
 {
-    bi_topic_pin(topic);
-    op->private_.bound[BOUND_TOPIC] = topic->self;
-    op->private_.bound[BOUND_ID] = core->next_id;
-    op->private_.bound[BOUND_SINCE] = (uint64_t)core->now.mono;
-    op->private_.bound[BOUND_LEFT] = left;
-    op->private_.flags |= SLICING;
+    assert(op->kind == BIDE_OP_KICK || op->kind == BIDE_OP_PURGE);
+    return op->kind == BIDE_OP_KICK ? &op->kick.count : &op->purge.count;
+}
+
+static void begin_slices(const struct core *core, bide_op *op)
+{
+    memset(op->private_.bound, 0, sizeof(op->private_.bound));
+    op->private_.bound[BOUND_SINCE] = (uint64_t)bi_core_stamp(core);
+    *count_of(op) = 0;
 }
 
 static int end_slices(struct core *core, bide_op *op, int code)
 {
-    op->private_.flags &= ~(SLICING | SLICING_DELAYED);
-    bi_topic_unpin(core, topic_at(core, (uint32_t)op->private_.bound[BOUND_TOPIC]));
+    int flags = op->private_.flags;
+    op->private_.flags &= ~(SLICING | SLICING_DELAYED | SLICING_APART);
+    if ((flags & SLICING) == 0)
+        return code;
+    struct topic *topic = topic_at(core, (uint32_t)op->private_.bound[BOUND_TOPIC]);
+    if ((flags & SLICING_APART) != 0)
+        bi_topic_end_kick(core, topic, (int64_t)op->private_.bound[BOUND_SINCE]);
+    bi_topic_unpin(core, topic);
     return code;
+}
+
+/* The slice ends here, and the op goes on later. */
+static int end_slice(struct core *core, bide_op *op, struct topic *topic)
+{
+    if ((op->private_.flags & SLICING) != 0)
+        return BI_AGAIN;
+    int64_t bound = (int64_t)op->private_.bound[BOUND_SINCE];
+    core->stamp_floor = bound + 1;
+    if ((op->private_.flags & SLICING_DELAYED) != 0) {
+        int code = bi_topic_begin_kick(core, topic, &bound);
+        if (code == BIDE_EBUSY)
+            bi_op_refuse(op, code, "kick: %d kicks of topic %s are under way already",
+                         BI_KICK_SETS_MAX, topic->name);
+        else
+            bi_op_answer(op, code);
+        if (code != BIDE_OK)
+            return end_slices(core, op, code);
+        op->private_.flags |= SLICING_APART;
+        op->private_.bound[BOUND_SINCE] = (uint64_t)bound;
+    }
+    bi_topic_pin(topic);
+    op->private_.bound[BOUND_TOPIC] = topic->self;
+    op->private_.flags |= SLICING;
+    return BI_AGAIN;
 }
 
 void bi_core_abandon(struct core *core, bide_op *op)
 {
-    if ((op->private_.flags & SLICING) != 0)
-        end_slices(core, op, BIDE_OK);
+    end_slices(core, op, BIDE_OK);
 }
 
 /* The topic of a sliced op: by its name at first, then by what was kept of it, for the name is the
@@ -46,8 +93,52 @@ static struct topic *topic_of_slices(struct core *core, const bide_op *op, bide_
 /* Was the job in its state when the op began? */
 static bool existed(const bide_op *op, const struct job *job)
 {
-    return job->id < op->private_.bound[BOUND_ID] &&
-           job->since <= (int64_t)op->private_.bound[BOUND_SINCE];
+    return job->since <= (int64_t)op->private_.bound[BOUND_SINCE];
+}
+
+/* Counts a job that is about to be changed. False if it would begin a third part that is not
+ * stored: the op must wait for a commit. */
+static bool count_job(struct core *core, bide_op *op, const struct job *job)
+{
+    uint64_t *bound = op->private_.bound;
+    uint64_t batch = bi_journal_next_batch(core, job);
+    if (batch != bound[BOUND_BATCH]) {
+        if (bound[BOUND_OLDER_BATCH] > core->journal.committed)
+            return false;
+        bound[BOUND_OLDER_BATCH] = bound[BOUND_BATCH];
+        bound[BOUND_OLDER_COUNT] = bound[BOUND_COUNT];
+        bound[BOUND_BATCH] = batch;
+        bound[BOUND_COUNT] = 0;
+    }
+    bound[BOUND_COUNT]++;
+    ++*count_of(op);
+    return true;
+}
+
+static int uncount_job(bide_op *op, int code)
+{
+    op->private_.bound[BOUND_COUNT]--;
+    --*count_of(op);
+    return code;
+}
+
+bool bi_core_waits_for_commit(const struct core *core, const bide_op *op)
+{
+    const uint64_t *bound = op->private_.bound;
+    return bound[BOUND_OLDER_BATCH] > core->journal.committed &&
+           bi_journal_next_batch(core, NULL) != bound[BOUND_BATCH];
+}
+
+void bi_core_uncount(const struct core *core, bide_op *op)
+{
+    if (op->kind != BIDE_OP_KICK && op->kind != BIDE_OP_PURGE)
+        return;
+    uint64_t *bound = op->private_.bound;
+    if (bound[BOUND_BATCH] > core->journal.committed)
+        *count_of(op) -= bound[BOUND_COUNT];
+    if (bound[BOUND_OLDER_BATCH] > core->journal.committed)
+        *count_of(op) -= bound[BOUND_OLDER_COUNT];
+    bound[BOUND_BATCH] = bound[BOUND_OLDER_BATCH] = 0;
 }
 
 /* ---- kick ---- */
@@ -65,59 +156,50 @@ static int kick(struct core *core, struct job *job)
     return BIDE_OK;
 }
 
-struct job *bi_core_soonest(struct core *core, const struct topic *topic)
+struct job *bi_core_soonest(struct core *core, const struct topic *topic, int64_t bound)
 {
-    struct due_entry mono = {BI_NEVER, 0, 0};
-    struct due_entry wall = {BI_NEVER, 0, 0};
-    if (topic->due_mono.count > 0) {
-        mono = topic->due_mono.entries[0];
-        mono.due -= core->now.mono;
+    const struct due_entry *first_mono = bi_topic_soonest(topic, false, bound);
+    const struct due_entry *first_wall = bi_topic_soonest(topic, true, bound);
+    if (first_mono == NULL || first_wall == NULL) {
+        const struct due_entry *only = first_mono != NULL ? first_mono : first_wall;
+        return only == NULL ? NULL : job_at(core, only->job);
     }
-    if (topic->due_wall.count > 0) {
-        wall = topic->due_wall.entries[0];
-        wall.due -= core->now.wall;
-    }
+    struct due_entry mono = *first_mono;
+    struct due_entry wall = *first_wall;
+    mono.due -= core->now.mono;
+    wall.due -= core->now.wall;
     return job_at(core, bi_due_before(&wall, &mono) ? wall.job : mono.job);
 }
 
 static struct job *next_to_kick(struct core *core, const bide_op *op, const struct topic *topic)
 {
-    if ((op->private_.flags & SLICING_DELAYED) != 0)
-        return bi_core_soonest(core, topic);
+    if ((op->private_.flags & SLICING_DELAYED) != 0) {
+        bool apart = (op->private_.flags & SLICING_APART) != 0;
+        return bi_core_soonest(core, topic,
+                               apart ? (int64_t)op->private_.bound[BOUND_SINCE] : BI_NEVER);
+    }
     struct job *job = bi_list_oldest(core, &topic->lists[BIDE_STATE_BURIED]);
     return job != NULL && existed(op, job) ? job : NULL;
-}
-
-static void begin_kick(struct core *core, bide_op *op, struct topic *topic)
-{
-    uint64_t buried = topic->lists[BIDE_STATE_BURIED].count;
-    uint64_t delayed = topic->lists[BIDE_STATE_DELAYED].count;
-    uint64_t there = buried > 0 ? buried : delayed;
-    begin_slices(core, op, topic, op->kick.max < there ? op->kick.max : there);
-    if (buried == 0)
-        op->private_.flags |= SLICING_DELAYED;
 }
 
 int bi_op_kick(struct core *core, bide_op *op)
 {
     struct topic *topic = topic_of_slices(core, op, op->kick.topic);
     if ((op->private_.flags & SLICING) == 0) {
-        op->kick.count = 0;
+        begin_slices(core, op);
         if (topic == NULL)
             return BIDE_OK;
-        begin_kick(core, op, topic);
+        if (topic->lists[BIDE_STATE_BURIED].count == 0)
+            op->private_.flags |= SLICING_DELAYED;
     }
-    uint64_t *left = &op->private_.bound[BOUND_LEFT];
-    for (int i = 0; *left > 0; i++) {
-        if (i == SLICE)
-            return BI_AGAIN;
+    for (int i = 0; op->kick.count < op->kick.max; i++) {
         struct job *job = next_to_kick(core, op, topic);
         if (job == NULL)
             break;
+        if (i == SLICE || !count_job(core, op, job))
+            return end_slice(core, op, topic);
         if (kick(core, job) != BIDE_OK)
-            return end_slices(core, op, bi_op_answer(op, BIDE_ENOMEM));
-        op->kick.count++;
-        --*left;
+            return end_slices(core, op, uncount_job(op, bi_op_answer(op, BIDE_ENOMEM)));
     }
     return end_slices(core, op, BIDE_OK);
 }
@@ -157,21 +239,19 @@ int bi_op_purge(struct core *core, bide_op *op)
 {
     struct topic *topic = topic_of_slices(core, op, op->purge.topic);
     if ((op->private_.flags & SLICING) == 0) {
-        op->purge.count = 0;
+        begin_slices(core, op);
         if (topic == NULL)
             return BIDE_OK;
-        begin_slices(core, op, topic, 0);
     }
     for (int i = 0;; i++) {
-        if (i == SLICE)
-            return BI_AGAIN;
         struct job *job = bi_list_oldest(core, &topic->lists[op->purge.state]);
         if (job == NULL || !existed(op, job))
             break;
+        if (i == SLICE || !count_job(core, op, job))
+            return end_slice(core, op, topic);
         if (bi_journal_change(core, job) != BIDE_OK)
-            return end_slices(core, op, bi_op_answer(op, BIDE_ENOMEM));
+            return end_slices(core, op, uncount_job(op, bi_op_answer(op, BIDE_ENOMEM)));
         COUNT(core, topic, purged);
-        op->purge.count++;
         bi_core_remove(core, job, BIDE_EVENT_DELETED);
     }
     return end_slices(core, op, BIDE_OK);

@@ -32,7 +32,7 @@ static const struct job *first_of(struct core *core, const struct topic *topic, 
     if (state == BIDE_STATE_READY)
         return topic->ready.count == 0 ? NULL : job_at(core, topic->ready.entries[0].job);
     if (state == BIDE_STATE_DELAYED)
-        return bi_core_soonest(core, topic);
+        return bi_core_soonest(core, topic, BI_NEVER);
     return bi_list_oldest(core, &topic->lists[state]);
 }
 

@@ -55,7 +55,7 @@ bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsi
 {
     bool end = core->disordered == 0 || core->by_id.buckets == 0;
     if (ordering->place == 0 && ordering->count == 0) {
-        ordering->moment = core->now.mono;
+        ordering->moment = bi_core_stamp(core);
         ordering->order = core->next_order;
     }
     for (; !end && budget > 0 && !ordering->failed; budget--) {

@@ -37,8 +37,9 @@ enum timer_kind {
 /* How many jobs a sliced op treats at a time. */
 #define SLICE 1000
 
-/* In private_.flags of a sliced op: it has begun, and with delayed jobs. (1 is BI_LACKS_BODY.) */
-enum { SLICING = 2, SLICING_DELAYED = 4 };
+/* In private_.flags of a sliced op: it has begun; with delayed jobs; which are in a kick set.
+ * (1 is BI_LACKS_BODY.) */
+enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_APART = 8 };
 
 /* What a job takes besides its body and struct more: itself, its places in heap and table. */
 #define JOB_COST (sizeof(struct job) + 24 + 24)
@@ -54,7 +55,8 @@ struct core {
     void (*complete)(void *ctx, bide_op *op);
     void *ctx;
 
-    struct bi_now now; /* of the call that is running */
+    struct bi_now now;   /* of the call that is running */
+    int64_t stamp_floor; /* later than the bound of every sliced op that has begun */
     int64_t born;
     bool draining;
     bool recovering;
@@ -115,6 +117,15 @@ static inline struct topic *topic_at(const struct core *core, uint32_t ref)
 static inline struct topic *topic_of(const struct core *core, const struct job *job)
 {
     return bi_pool_at(&core->topics, job->topic);
+}
+
+/*
+ * The moment at which a job comes into its state. It differs from the clock only in the microsecond
+ * in which a sliced op began: what comes after the op in it must be told apart from what it found.
+ */
+static inline int64_t bi_core_stamp(const struct core *core)
+{
+    return core->now.mono < core->stamp_floor ? core->stamp_floor : core->now.mono;
 }
 
 /* Counts in the topic and in the queue. */
@@ -197,8 +208,9 @@ void bi_list_strip(bide_list_args *args);
 /* The lease of a job that was taken begins: now, or, while its body is being read, not yet. */
 void bi_core_begin_lease(struct core *core, struct job *job, bool now);
 
-/* The delayed job of a topic that comes due first, whichever clock it follows; NULL for none. */
-struct job *bi_core_soonest(struct core *core, const struct topic *topic);
+/* The delayed job of a topic that comes due first, whichever clock it follows, of those delayed by a
+ * moment (BI_NEVER: of all); NULL for none. */
+struct job *bi_core_soonest(struct core *core, const struct topic *topic, int64_t bound);
 
 /* Cursors of pages: a letter and numbers. An empty one leaves the numbers alone. */
 bool bi_cursor_read(const char *cursor, char letter, uint64_t *numbers, int count);

@@ -200,13 +200,29 @@ int bi_topic_need(struct core *core, bide_slice name, struct topic **topic)
 bool bi_topic_reserve(struct core *core, struct topic *topic)
 {
     uint32_t room = topic->members + 1;
+    for (struct kick_set *set = topic->kick_sets; set != NULL; set = set->older)
+        if (!due_heap_reserve(&set->mono, &core->alloc, room) ||
+            !due_heap_reserve(&set->wall, &core->alloc, room))
+            return false;
     return ready_heap_reserve(&topic->ready, &core->alloc, room) &&
            due_heap_reserve(&topic->due_mono, &core->alloc, room) &&
            due_heap_reserve(&topic->due_wall, &core->alloc, room);
 }
 
+static void free_kick_set(struct core *core, struct kick_set *set)
+{
+    due_heap_free(&set->mono, &core->alloc);
+    due_heap_free(&set->wall, &core->alloc);
+    bi_alloc_put(&core->alloc, set);
+}
+
 static void free_heaps(struct core *core, struct topic *topic)
 {
+    while (topic->kick_sets != NULL) {
+        struct kick_set *set = topic->kick_sets;
+        topic->kick_sets = set->older;
+        free_kick_set(core, set);
+    }
     ready_heap_free(&topic->ready, &core->alloc);
     due_heap_free(&topic->due_mono, &core->alloc);
     due_heap_free(&topic->due_wall, &core->alloc);
@@ -255,20 +271,155 @@ void bi_topics_free(struct core *core)
     core->place_count = 0;
 }
 
+/* ---- delayed jobs ---- */
+
+static struct due_heap *heap_in(struct kick_set *set, bool wall)
+{
+    return wall ? &set->wall : &set->mono;
+}
+
+struct due_heap *bi_topic_heap_for(struct topic *topic, const struct job *job)
+{
+    bool wall = (job->flags & JOB_DUE_WALL) != 0;
+    struct due_heap *heap = wall ? &topic->due_wall : &topic->due_mono;
+    for (struct kick_set *set = topic->kick_sets; set != NULL && job->since <= set->bound;
+         set = set->older)
+        heap = heap_in(set, wall);
+    return heap;
+}
+
+static bool sits_in(const struct core *core, const struct due_heap *heap, const struct job *job)
+{
+    uint32_t slot = core->slots[job->self];
+    return slot < heap->count && heap->entries[slot].job == job->self;
+}
+
+struct due_heap *bi_topic_heap_of(const struct core *core, struct topic *topic,
+                                  const struct job *job)
+{
+    bool wall = (job->flags & JOB_DUE_WALL) != 0;
+    struct due_heap *heap = wall ? &topic->due_wall : &topic->due_mono;
+    for (struct kick_set *set = topic->kick_sets; set != NULL && !sits_in(core, heap, job);
+         set = set->older)
+        heap = heap_in(set, wall);
+    assert(sits_in(core, heap, job));
+    return heap;
+}
+
+static const struct due_entry *sooner(const struct due_entry *best, const struct due_heap *heap)
+{
+    if (heap->count == 0 || (best != NULL && bi_due_before(best, &heap->entries[0])))
+        return best;
+    return &heap->entries[0];
+}
+
+const struct due_entry *bi_topic_soonest(const struct topic *topic, bool wall, int64_t bound)
+{
+    const struct due_entry *best = NULL;
+    if (bound == BI_NEVER)
+        best = sooner(best, wall ? &topic->due_wall : &topic->due_mono);
+    for (struct kick_set *set = topic->kick_sets; set != NULL; set = set->older)
+        if (set->bound <= bound)
+            best = sooner(best, heap_in(set, wall));
+    return best;
+}
+
+int bi_topic_begin_kick(struct core *core, struct topic *topic, int64_t *bound)
+{
+    struct kick_set *youngest = topic->kick_sets;
+    if (youngest != NULL && topic->due_mono.count == 0 && topic->due_wall.count == 0) {
+        *bound = youngest->bound;
+        youngest->kicks++;
+        return BIDE_OK;
+    }
+    int count = 0;
+    for (struct kick_set *set = youngest; set != NULL; set = set->older)
+        count++;
+    if (count == BI_KICK_SETS_MAX)
+        return BIDE_EBUSY;
+
+    struct kick_set *set = bi_alloc_get(&core->alloc, sizeof(*set));
+    if (set == NULL)
+        return BIDE_ENOMEM;
+    *set = (struct kick_set){.older = youngest, .bound = *bound, .kicks = 1};
+    if (!due_heap_reserve(&set->mono, &core->alloc, topic->members) ||
+        !due_heap_reserve(&set->wall, &core->alloc, topic->members)) {
+        free_kick_set(core, set);
+        return BIDE_ENOMEM;
+    }
+
+    /* The full heaps go into the set, the new empty ones take what is delayed from now on. */
+    struct due_heap mono = set->mono;
+    struct due_heap wall = set->wall;
+    set->mono = topic->due_mono;
+    set->wall = topic->due_wall;
+    topic->due_mono = mono;
+    topic->due_wall = wall;
+    topic->kick_sets = set;
+    return BIDE_OK;
+}
+
+/* Moves up to budget entries from one heap into another, the larger one staying where it is. */
+static unsigned merge_heaps(struct core *core, struct due_heap *from, struct due_heap *into,
+                            unsigned budget)
+{
+    if (from->count > into->count) {
+        struct due_heap larger = *from;
+        *from = *into;
+        *into = larger;
+    }
+    for (; from->count > 0 && budget > 0; budget--) {
+        struct due_entry last = from->entries[--from->count];
+        due_heap_push(into, core->slots, last);
+    }
+    return budget;
+}
+
+void bi_topic_merge(struct core *core, struct topic *topic, unsigned budget)
+{
+    struct due_heap *mono = &topic->due_mono;
+    struct due_heap *wall = &topic->due_wall;
+    for (struct kick_set **link = &topic->kick_sets; *link != NULL;) {
+        struct kick_set *set = *link;
+        if (set->kicks == 0) {
+            budget = merge_heaps(core, &set->mono, mono, budget);
+            budget = merge_heaps(core, &set->wall, wall, budget);
+            if (set->mono.count > 0 || set->wall.count > 0)
+                return;
+            *link = set->older;
+            free_kick_set(core, set);
+            continue;
+        }
+        mono = &set->mono;
+        wall = &set->wall;
+        link = &set->older;
+    }
+}
+
+void bi_topic_end_kick(struct core *core, struct topic *topic, int64_t bound)
+{
+    struct kick_set *set = topic->kick_sets;
+    while (set->bound != bound)
+        set = set->older;
+    assert(set->kicks > 0);
+    set->kicks--;
+    bi_topic_merge(core, topic, SLICE);
+}
+
 /* ---- time ---- */
 
-static void arm(struct timers *timers, struct timer *timer, const struct due_heap *heap)
+static void arm(struct timers *timers, struct timer *timer, const struct due_entry *soonest)
 {
-    if (heap->count == 0)
+    if (soonest == NULL)
         bi_timers_clear(timers, timer);
     else
-        bi_timers_set_as(timers, timer, heap->entries[0].due, heap->entries[0].id);
+        bi_timers_set_as(timers, timer, soonest->due, soonest->id);
 }
 
 void bi_topic_arm(struct core *core, struct topic *topic)
 {
-    arm(&core->mono, &topic->timer_mono, &topic->due_mono);
-    arm(&core->wall, &topic->timer_wall, &topic->due_wall);
+    arm(&core->mono, &topic->timer_mono, bi_topic_soonest(topic, false, BI_NEVER));
+    arm(&core->wall, &topic->timer_wall, bi_topic_soonest(topic, true, BI_NEVER));
 }
 
 void bi_topic_pause(struct core *core, struct topic *topic, int64_t until)
@@ -291,9 +442,9 @@ void bi_fire_pause(struct core *core, struct timer *timer)
     bi_topic_cleanup(core, topic);
 }
 
-static void fire_due(struct core *core, const struct due_heap *heap)
+static void fire_due(struct core *core, const struct due_entry *soonest)
 {
-    struct job *job = job_at(core, heap->entries[0].job);
+    struct job *job = job_at(core, soonest->job);
     bi_job_leave(core, job);
     job->flags &= (uint8_t)~JOB_DUE_WALL;
     bi_job_enter(core, job, BIDE_STATE_READY);
@@ -304,14 +455,14 @@ void bi_fire_due_mono(struct core *core, struct timer *timer)
 {
     struct topic *topic =
         (struct topic *)(void *)((char *)timer - offsetof(struct topic, timer_mono));
-    fire_due(core, &topic->due_mono);
+    fire_due(core, bi_topic_soonest(topic, false, BI_NEVER));
 }
 
 void bi_fire_due_wall(struct core *core, struct timer *timer)
 {
     struct topic *topic =
         (struct topic *)(void *)((char *)timer - offsetof(struct topic, timer_wall));
-    fire_due(core, &topic->due_wall);
+    fire_due(core, bi_topic_soonest(topic, true, BI_NEVER));
 }
 
 uint64_t bi_topic_live(const struct topic *topic)

@@ -52,6 +52,20 @@ static inline bool bi_due_before(const struct due_entry *a, const struct due_ent
 
 struct waiter_link;
 
+/*
+ * The delayed jobs that a long kick works on, apart from those that were delayed after it began:
+ * so it finds the soonest of them without passing over younger ones.
+ */
+struct kick_set {
+    struct kick_set *older;
+    struct due_heap mono, wall;
+    int64_t bound;  /* its jobs were delayed by then */
+    uint32_t kicks; /* kicks under way with this bound; 0: to be merged with the younger jobs */
+};
+
+/* The most kick sets of a topic. */
+#define BI_KICK_SETS_MAX 16
+
 struct topic {
     uint32_t self;
     uint32_t link; /* in the table of names */
@@ -59,7 +73,8 @@ struct topic {
     uint64_t serial; /* rises with every topic made; the order of listing */
     struct ready_heap ready;
     struct due_heap due_mono, due_wall;
-    struct timer timer_mono, timer_wall; /* the first of each due heap */
+    struct kick_set *kick_sets;          /* delayed jobs that are not in due_*, youngest first */
+    struct timer timer_mono, timer_wall; /* the soonest delayed job on each clock */
     struct timer timer_pause;
     struct timer age;   /* in core->ages: not after the oldest ready job came */
     struct timer serve; /* in core->serving: not after the number of the first in line */
@@ -116,7 +131,26 @@ static inline bool bi_topic_open(const struct topic *topic)
     return topic->paused_until == 0 && topic->ready.count > 0;
 }
 
-/* Sets the timers to the first of the due heaps. */
+/* The heap that a delayed job belongs into, and the one that it sits in. */
+struct due_heap *bi_topic_heap_for(struct topic *topic, const struct job *job);
+struct due_heap *bi_topic_heap_of(const struct core *core, struct topic *topic,
+                                  const struct job *job);
+
+/* The soonest entry of jobs delayed by a moment (BI_NEVER: of all) on one clock; NULL for none. */
+const struct due_entry *bi_topic_soonest(const struct topic *topic, bool wall, int64_t bound);
+
+/*
+ * A kick of delayed jobs takes more than one slice: sets those delayed by *bound apart from what
+ * follows. *bound may be lowered to that of another kick under way, if no job was delayed since.
+ * BIDE_OK, ENOMEM, or EBUSY if too many kicks are under way; then nothing has changed.
+ */
+int bi_topic_begin_kick(struct core *core, struct topic *topic, int64_t *bound);
+void bi_topic_end_kick(struct core *core, struct topic *topic, int64_t bound);
+
+/* Moves up to budget jobs out of kick sets that no kick needs any more. */
+void bi_topic_merge(struct core *core, struct topic *topic, unsigned budget);
+
+/* Sets the timers to the soonest delayed jobs. */
 void bi_topic_arm(struct core *core, struct topic *topic);
 
 void bi_topic_pause(struct core *core, struct topic *topic, int64_t until);

@@ -92,6 +92,168 @@ static void a_kick_goes_through_thousands_of_jobs(void)
     EQ(count, 1500);
 }
 
+/* A kick of a topic with more than one slice of jobs, and behind it in the same list the ops that
+ * it must not see; every one of them must succeed. */
+#define OLD_JOBS 3500
+#define NEW_JOBS 40
+
+static struct waiter *kick_then(bide *queue, bide_cq *cq, const char *topic, uint64_t max,
+                                struct waiter **behind, size_t count)
+{
+    bide_op *ops[1 + NEW_JOBS];
+    OK(bide_wait_recovered(queue, PATIENCE_MS, NULL));
+    struct waiter *kick = new_op(BIDE_OP_KICK, cq);
+    kick->op.kick = (bide_kick_args){.topic = slice(topic), .max = max};
+    ops[0] = &kick->op;
+    for (size_t i = 0; i < count; i++)
+        ops[1 + i] = &behind[i]->op;
+    CHECK(bide_submit(queue, ops, 1 + count) >= 0);
+    for (size_t i = 0; i <= count; i++) {
+        UNTIL(ops[i]->status != BIDE_PENDING || bide_cq_drain(cq, 0) < 0);
+        EQ(ops[i]->status, BIDE_OK);
+    }
+    return kick;
+}
+
+static void a_kick_leaves_jobs_that_are_delayed_after_it_began(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_put_options later = BIDE_PUT_OPTIONS_INIT, sooner = BIDE_PUT_OPTIONS_INIT;
+    struct waiter *behind[NEW_JOBS];
+    later.delay_ms = 3600000;
+    sooner.delay_ms = 600000;
+    put_lots(queue, a, OLD_JOBS, &later, NULL);
+    for (size_t i = 0; i < COUNT(behind); i++) {
+        behind[i] = new_op(BIDE_OP_PUT, cq);
+        behind[i]->op.put = (bide_put_item){.topic = slice(a), .options = &sooner};
+    }
+    struct waiter *kick = kick_then(queue, cq, a, UINT64_MAX, behind, COUNT(behind));
+    EQ(kick->op.kick.count, OLD_JOBS);
+    EQ(topic_of(queue, a).jobs.ready, OLD_JOBS);
+    EQ(topic_of(queue, a).jobs.delayed, NEW_JOBS);
+    for (size_t i = 0; i < COUNT(behind); i++)
+        EQ(state_of(queue, behind[i]->op.put.id), BIDE_STATE_DELAYED);
+    uint64_t count;
+    OK(bide_kick(queue, a, UINT64_MAX, &count));
+    EQ(count, NEW_JOBS);
+}
+
+/* The soonest are chosen among those that existed; the others stay, each with its own time. */
+static void a_kick_of_some_takes_the_soonest_of_those_that_existed(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_put_options later = BIDE_PUT_OPTIONS_INIT, wall = BIDE_PUT_OPTIONS_INIT;
+    struct waiter *behind[NEW_JOBS];
+    later.delay_ms = 7200000;
+    wall.run_at_ms = wall_ms() + 3600000;
+    put_lots(queue, a, OLD_JOBS, &later, NULL);
+    put_lots(queue, a, 1500, &wall, NULL);
+    for (size_t i = 0; i < COUNT(behind); i++) {
+        behind[i] = new_op(BIDE_OP_PUT, cq);
+        behind[i]->op.put = (bide_put_item){.topic = slice(a), .options = &wall};
+    }
+    struct waiter *kick = kick_then(queue, cq, a, 2500, behind, COUNT(behind));
+    EQ(kick->op.kick.count, 2500);
+    for (size_t i = 0; i < COUNT(behind); i++)
+        EQ(state_of(queue, behind[i]->op.put.id), BIDE_STATE_DELAYED);
+    /* What is left is in order again: the new ones are the soonest. */
+    uint64_t count;
+    OK(bide_kick(queue, a, NEW_JOBS, &count));
+    EQ(count, NEW_JOBS);
+    for (size_t i = 0; i < COUNT(behind); i++)
+        EQ(state_of(queue, behind[i]->op.put.id), BIDE_STATE_READY);
+    EQ(topic_of(queue, a).jobs.delayed, OLD_JOBS + 1500 - 2500);
+}
+
+static void a_kick_leaves_jobs_that_are_released_with_a_delay_after_it_began(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_put_options later = BIDE_PUT_OPTIONS_INIT;
+    struct waiter *behind[NEW_JOBS];
+    later.delay_ms = 3600000;
+    for (size_t i = 0; i < COUNT(behind); i++) {
+        put(queue, a, "body");
+        const bide_job *job = take(queue, a);
+        behind[i] = new_op(BIDE_OP_RELEASE, cq);
+        behind[i]->op.release = (bide_release_args){
+            .id = job->id, .token = job->token, .priority = BIDE_KEEP, .delay_ms = 600000};
+    }
+    put_lots(queue, a, OLD_JOBS, &later, NULL);
+    struct waiter *kick = kick_then(queue, cq, a, UINT64_MAX, behind, COUNT(behind));
+    EQ(kick->op.kick.count, OLD_JOBS);
+    EQ(topic_of(queue, a).jobs.ready, OLD_JOBS);
+    EQ(topic_of(queue, a).jobs.delayed, NEW_JOBS);
+}
+
+static void a_kick_leaves_jobs_that_are_buried_after_it_began(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    static uint64_t ids[OLD_JOBS];
+    struct waiter *behind[NEW_JOBS];
+    for (size_t i = 0; i < COUNT(behind); i++) {
+        put(queue, a, "body");
+        const bide_job *job = take(queue, a);
+        behind[i] = new_op(BIDE_OP_BURY, cq);
+        behind[i]->op.bury =
+            (bide_bury_args){.id = job->id, .token = job->token, .priority = BIDE_KEEP};
+    }
+    put_lots(queue, a, OLD_JOBS, NULL, ids);
+    for (size_t i = 0; i < COUNT(ids); i++)
+        OK(bide_bury(queue, ids[i], 0, BIDE_KEEP, NULL));
+    struct waiter *kick = kick_then(queue, cq, a, UINT64_MAX, behind, COUNT(behind));
+    EQ(kick->op.kick.count, OLD_JOBS);
+    EQ(topic_of(queue, a).jobs.ready, OLD_JOBS);
+    EQ(topic_of(queue, a).jobs.buried, NEW_JOBS);
+}
+
+/* Kicks of one topic that run at the same time, each on what it found. */
+static void kicks_under_way_at_the_same_time_keep_apart_what_each_found(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    static bide_put_item items[3][BIDE_BATCH_JOBS];
+    bide_put_options delays[4];
+    bide_op *ops[7];
+    size_t count = 0;
+    for (size_t i = 0; i < 4; i++) {
+        delays[i] = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
+        delays[i].delay_ms = 3600000 - 600000 * (int64_t)i;
+    }
+    put_lots(queue, a, OLD_JOBS, &delays[0], NULL);
+    OK(bide_wait_recovered(queue, PATIENCE_MS, NULL));
+    for (size_t round = 0; round < 3; round++) {
+        struct waiter *kick = new_op(BIDE_OP_KICK, cq);
+        kick->op.kick = (bide_kick_args){.topic = slice(a), .max = 1500};
+        ops[count++] = &kick->op;
+        struct waiter *puts = new_op(BIDE_OP_PUT_MANY, cq);
+        for (size_t i = 0; i < BIDE_BATCH_JOBS; i++)
+            items[round][i] = (bide_put_item){.topic = slice(a), .options = &delays[round + 1]};
+        puts->op.put_many = (bide_put_many_args){.items = items[round], .count = BIDE_BATCH_JOBS};
+        ops[count++] = &puts->op;
+    }
+    CHECK(bide_submit(queue, ops, count) >= 0);
+    for (size_t i = 0; i < count; i++) {
+        UNTIL(ops[i]->status != BIDE_PENDING || bide_cq_drain(cq, 0) < 0);
+        EQ(ops[i]->status, BIDE_OK);
+    }
+    /* The first kick finds old jobs only, the second also those of the first round, which are
+     * sooner, and so on: those of the last round have been found by none. */
+    for (size_t i = 0; i < count; i += 2)
+        EQ(ops[i]->kick.count, 1500);
+    EQ(topic_of(queue, a).jobs.delayed, OLD_JOBS + 3 * BIDE_BATCH_JOBS - 3 * 1500);
+    for (size_t i = 0; i < BIDE_BATCH_JOBS; i++)
+        EQ(state_of(queue, items[2][i].id), BIDE_STATE_DELAYED);
+}
+
 static void an_unknown_topic_has_nothing_to_kick(void)
 {
     bide *queue = open_queue("");
@@ -266,6 +428,31 @@ static void a_purge_goes_through_thousands_of_jobs(void)
     CHECK(!topic_exists(queue, a));
 }
 
+static void a_purge_leaves_jobs_that_came_after_it_began(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    put(queue, a, "body");
+    const bide_job *job = take(queue, a);
+    uint64_t id = job->id;
+    put_lots(queue, a, OLD_JOBS, NULL, NULL);
+    OK(bide_wait_recovered(queue, PATIENCE_MS, NULL));
+    struct waiter *purge = new_op(BIDE_OP_PURGE, cq);
+    purge->op.purge = (bide_purge_args){.topic = slice(a), .state = BIDE_STATE_READY};
+    struct waiter *behind = new_op(BIDE_OP_RELEASE, cq);
+    behind->op.release = (bide_release_args){.id = id, .token = job->token, .priority = BIDE_KEEP};
+    bide_op *ops[] = {&purge->op, &behind->op};
+    CHECK(bide_submit(queue, ops, 2) >= 0);
+    for (size_t i = 0; i < 2; i++) {
+        UNTIL(ops[i]->status != BIDE_PENDING || bide_cq_drain(cq, 0) < 0);
+        EQ(ops[i]->status, BIDE_OK);
+    }
+    EQ(purge->op.purge.count, OLD_JOBS);
+    EQ(topic_of(queue, a).jobs.ready, 1);
+    EQ(state_of(queue, id), BIDE_STATE_READY);
+}
+
 static void an_unknown_topic_has_nothing_to_purge(void)
 {
     bide *queue = open_queue("");
@@ -319,6 +506,11 @@ static const struct test tests[] = {
     TEST(a_kick_brings_delayed_jobs_only_when_none_is_buried),
     TEST(a_kick_brings_the_soonest_delayed_job_first),
     TEST(a_kick_goes_through_thousands_of_jobs),
+    TEST(a_kick_leaves_jobs_that_are_delayed_after_it_began),
+    TEST(a_kick_of_some_takes_the_soonest_of_those_that_existed),
+    TEST(a_kick_leaves_jobs_that_are_released_with_a_delay_after_it_began),
+    TEST(a_kick_leaves_jobs_that_are_buried_after_it_began),
+    TEST(kicks_under_way_at_the_same_time_keep_apart_what_each_found),
     TEST(an_unknown_topic_has_nothing_to_kick),
     TEST(one_given_job_is_kicked),
     TEST(a_given_job_is_kicked_only_from_buried_and_delayed),
@@ -328,6 +520,7 @@ static const struct test tests[] = {
     TEST(a_cancelled_job_may_still_be_done),
     TEST(a_purge_removes_the_jobs_of_one_state),
     TEST(a_purge_goes_through_thousands_of_jobs),
+    TEST(a_purge_leaves_jobs_that_came_after_it_began),
     TEST(an_unknown_topic_has_nothing_to_purge),
     TEST(a_draining_queue_takes_no_new_jobs_and_does_everything_else),
     TEST(a_ping_is_answered),

@@ -101,8 +101,87 @@ static void a_body_that_cannot_be_read_for_a_while_is_not_lost(void)
     picture_check_reopened(url_of("jobs.db", ""), queue);
 }
 
+/* ---- kick and purge that fail on their way ---- */
+
+#define MANY 6000
+
+static uint64_t count_in(bide *queue, bide_state state)
+{
+    bide_topic_stats stats;
+    int code = bide_topic_get_stats(queue, "work", &stats);
+    if (code == BIDE_NOT_FOUND)
+        return 0;
+    EQ(code, BIDE_OK);
+    return state == BIDE_STATE_READY ? stats.jobs.ready : stats.jobs.delayed;
+}
+
+static bide *open_with_many(const char *url, int64_t delay_ms)
+{
+    static bide_put_item items[BIDE_BATCH_JOBS];
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.delay_ms = delay_ms;
+    bide *queue = open_url(url);
+    for (int i = 0; i < MANY / BIDE_BATCH_JOBS; i++) {
+        for (size_t j = 0; j < COUNT(items); j++)
+            items[j] = (bide_put_item){.topic = {"work", 4}, .options = &options};
+        OK(bide_put_many(queue, items, COUNT(items), NULL));
+    }
+    return queue;
+}
+
+/* Fails at one of the syncs of a long kick (or purge); answers whether it did. */
+static bool try_long(const char *parameters, unsigned nth, bool purge)
+{
+    fresh_folder("file");
+    const char *url = url_of("file/jobs.db", parameters);
+    bide *queue = open_with_many(url, 3600000);
+    uint64_t count = 0;
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "-wal", nth, 1, SQLITE_IOERR_FSYNC, EIO});
+    int code = purge ? bide_purge(queue, "work", BIDE_STATE_DELAYED, &count)
+                     : bide_kick(queue, "work", UINT64_MAX, &count);
+    bool failed = code != BIDE_OK;
+    vfs_heal();
+    if (failed)
+        EQ(code, BIDE_EIO);
+    else
+        EQ(count, MANY);
+    EQ(count_in(queue, BIDE_STATE_DELAYED), MANY - count);
+    if (!purge)
+        EQ(count_in(queue, BIDE_STATE_READY), count);
+    OK(bide_close(queue));
+    queue = open_url(url);
+    EQ(count_in(queue, BIDE_STATE_DELAYED), MANY - count);
+    OK(bide_close(queue));
+    return failed && count > 0;
+}
+
+/* Of a long kick or purge that fails, the answer tells how much is stored. */
+static void try_every_part(const char *parameters, bool purge)
+{
+    vfs_install();
+    vfs_skip_syncs(true);
+    unsigned on_the_way = 0;
+    for (unsigned nth = 1; nth <= 8; nth++)
+        on_the_way += try_long(parameters, nth, purge);
+    CHECK(on_the_way > 0);
+}
+
+static void a_kick_that_fails_answers_the_count_of_what_is_stored(void)
+{
+    try_every_part("", false);
+    try_every_part("batch_jobs=300", false);
+}
+
+static void a_purge_that_fails_answers_the_count_of_what_is_stored(void)
+{
+    try_every_part("", true);
+    try_every_part("batch_jobs=300", true);
+}
+
 static const struct test tests[] = {
     TEST(errors_at_random_places_are_told_and_mended),
     TEST(a_body_that_cannot_be_read_for_a_while_is_not_lost),
+    TEST(a_kick_that_fails_answers_the_count_of_what_is_stored),
+    TEST(a_purge_that_fails_answers_the_count_of_what_is_stored),
 };
 const struct theme errors_theme = {"errors", tests, COUNT(tests)};

@@ -70,12 +70,22 @@ static void answer_committed(struct sim *sim)
     }
 }
 
+void sim_check_count(struct sim *sim, struct sim_op *sop)
+{
+    bi_core_uncount(sim->core, &sop->op);
+    bool kick = sop->op.kind == BIDE_OP_KICK;
+    expect(sim, "count of what is stored", (int64_t)model_stored_count(sim->model, sop),
+           (int64_t)(kick ? sop->op.kick.count : sop->op.purge.count));
+}
+
 /* What is held becomes an error; what was reserved goes back. */
 static void fail_held(struct sim *sim)
 {
     while (sim->held.first != NULL) {
         struct sim_op *sop = sim->held.first;
         sim_ops_remove(&sim->held, sop);
+        if (sop->op.kind == BIDE_OP_KICK || sop->op.kind == BIDE_OP_PURGE)
+            sim_check_count(sim, sop);
         sim_give_up(sim, sop);
     }
 }
@@ -136,6 +146,16 @@ static void roll_back(struct sim *sim)
     fail_held(sim);
     sim_serve(sim);
     sim_listing_drop_all(sim);
+}
+
+void sim_fail_commit(struct sim *sim)
+{
+    if (!sim->options.journal)
+        return;
+    if (!sim->batch_open)
+        seal(sim);
+    if (sim->batch_open)
+        roll_back(sim);
 }
 
 void sim_commit_all(struct sim *sim)

@@ -158,6 +158,20 @@ void sim_interrupt(struct sim *sim)
         sim_commit_all(sim);
 }
 
+/* A commit fails. If a part of the op was not stored, the op ends: with the count of what was. */
+static bool fails_on_its_way(struct sim *sim, struct sim_op *sop)
+{
+    sim_fail_commit(sim);
+    if (sop->op.private_.hold <= sim->model->committed)
+        return false;
+    bi_core_abandon(sim->core, &sop->op);
+    model_end_slices(sim->model, sop);
+    sim_check_count(sim, sop);
+    sop->slices.failed = true;
+    sop->op.private_.hold = 0;
+    return true;
+}
+
 /* An op of several slices: the model does each of them after the core has. */
 static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
 {
@@ -168,6 +182,10 @@ static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
         sim_all_seen(sim);
         if (!alone && rng_one_in(&sim->rng, 2))
             sim_interrupt(sim);
+        if (!alone && rng_one_in(&sim->rng, 20) && fails_on_its_way(sim, sop))
+            return BIDE_EIO;
+        if (bi_core_waits_for_commit(sim->core, &sop->op))
+            sim_commit_all(sim);
         code = bi_core_run(sim->core, &sop->op, sim->now);
     }
     return code;
@@ -176,8 +194,9 @@ static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
 /* Of one of several parts that lacks memory nobody could tell whether it began another batch. */
 static bool may_fail(const struct sim *sim, bide_op_kind kind)
 {
-    return !sim_has_batches(sim) || (kind != BIDE_OP_PUT_MANY && kind != BIDE_OP_FINISH_MANY &&
-                                     kind != BIDE_OP_FINISH_AND_RESERVE && kind != BIDE_OP_KICK);
+    return !sim_has_batches(sim) ||
+           (kind != BIDE_OP_PUT_MANY && kind != BIDE_OP_FINISH_MANY &&
+            kind != BIDE_OP_FINISH_AND_RESERVE && kind != BIDE_OP_KICK && kind != BIDE_OP_PURGE);
 }
 
 /* Runs an op while allocations fail. False if that made it fail; then nothing has changed. */
@@ -260,7 +279,7 @@ void sim_do(struct sim *sim, struct sim_op *sop)
     sop->op.private_.status = code;
     sim->what = bide_op_name(sop->op.kind);
     sim_tell(sim, sop, code);
-    if (answered)
+    if (answered && !sop->slices.failed)
         model_run(sim->model, sop, code);
     bool lacked = sim->allowed_enomem;
     if (lacked)

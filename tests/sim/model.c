@@ -74,6 +74,7 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     m->recovering = m->sim->options.recovering;
     m->now = m->sim->now;
     m->born = m->sim->now;
+    m->stamp_floor = 0;
     m->next_id = next_id;
     m->last_token = next_token - 1;
     m->journal = m->sim->options.journal;
@@ -119,6 +120,11 @@ static void unlink_job(struct model *m, struct mjob *job)
     m->topics[job->name].count[job->state]--;
 }
 
+int64_t model_stamp(const struct model *m)
+{
+    return m->now.mono < m->stamp_floor ? m->stamp_floor : m->now.mono;
+}
+
 struct mjob *model_insert(struct model *m, uint64_t id, int name, bide_state state)
 {
     struct mjob *job = calloc(1, sizeof *job);
@@ -129,7 +135,7 @@ struct mjob *model_insert(struct model *m, uint64_t id, int name, bide_state sta
     job->state = state;
     job->key = -1;
     job->created = m->now.mono;
-    job->since = m->now.mono;
+    job->since = model_stamp(m);
     job->ready = job->reserved = job->touched = job->buried = job->done = BI_NEVER;
     model_link(m, job);
     job->entered = m->sequence;
@@ -161,7 +167,7 @@ void model_set_state(struct model *m, struct mjob *job, bide_state state)
     m->topics[job->name].count[job->state]--;
     m->topics[job->name].count[state]++;
     job->entered = ++m->sequence;
-    job->since = m->now.mono;
+    job->since = model_stamp(m);
     job->again = 0;
     job->expiry_again = 0;
     if (job->state != state)
@@ -177,7 +183,7 @@ void model_move(struct model *m, struct mjob *job, int name)
     model_need_topic(m, name)->count[job->state]++;
     job->changed = ++m->sequence;
     job->entered = m->sequence;
-    job->since = m->now.mono;
+    job->since = model_stamp(m);
 }
 
 struct mtopic *model_need_topic(struct model *m, int name)

@@ -139,7 +139,8 @@ struct model {
     struct sim *sim;
     struct bi_now now;
     struct bi_now born;
-    struct mjob **jobs; /* by id */
+    int64_t stamp_floor; /* what comes into a state now does so at this moment, or later */
+    struct mjob **jobs;  /* by id */
     size_t count;
     size_t room;
     struct mjob **dead; /* removed, but not yet committed so */
@@ -193,6 +194,14 @@ void model_free(struct model *model);
 
 /* A new core was made at this moment. */
 void model_reset(struct model *m, uint64_t next_id, uint64_t next_token);
+
+/* The moment at which a job comes into its state: now, but later than every op that is done in
+ * slices has begun. */
+int64_t model_stamp(const struct model *m);
+/* How many jobs of a kick or purge are stored. */
+uint64_t model_stored_count(const struct model *m, const struct sim_op *sop);
+/* A kick or purge has ended on its way. */
+void model_end_slices(struct model *m, struct sim_op *sop);
 
 struct mjob *model_find(struct model *m, uint64_t id);
 struct mjob *model_insert(struct model *m, uint64_t id, int name, bide_state state);

@@ -14,13 +14,31 @@ static void kick(struct model *m, struct mjob *job)
     model_event(m, job, BIDE_EVENT_KICKED, BIDE_STATE_READY);
 }
 
-/* The next one to kick: the oldest burial, or the soonest delayed. */
-static struct mjob *next_to_kick(struct model *m, int name, bide_state state)
+/* kick and purge are done in slices, of what was there at the start. */
+static void begin_slices(struct model *m, struct sim_op *sop, int name, bide_state state)
 {
+    if (sop->slices.began)
+        return;
+    sop->slices.began = true;
+    sop->slices.name = name;
+    sop->slices.state = state;
+    sop->slices.entered = m->sequence;
+    sop->slices.at = model_stamp(m);
+}
+
+static bool was_there(const struct sim_op *sop, const struct mjob *job)
+{
+    return job->entered <= sop->slices.entered;
+}
+
+/* The next one to kick: the oldest burial, or the soonest delayed. */
+static struct mjob *next_to_kick(struct model *m, const struct sim_op *sop)
+{
+    bide_state state = sop->slices.state;
     struct mjob *best = NULL;
     for (size_t i = 0; i < m->count; i++) {
         struct mjob *job = m->jobs[i];
-        if (job->name != name || job->state != state)
+        if (job->name != sop->slices.name || job->state != state || !was_there(sop, job))
             continue;
         if (best == NULL || (state == BIDE_STATE_BURIED && job->entered < best->entered) ||
             (state == BIDE_STATE_DELAYED && model_distance(m, job) < model_distance(m, best)))
@@ -34,37 +52,46 @@ static uint64_t count_of(const struct model *m, int name, bide_state state)
     return m->topics[name].exists ? m->topics[name].count[state] : 0;
 }
 
-/* kick and purge are done in slices, of what was there at the start. */
-static void begin_slices(struct model *m, struct sim_op *sop, int name, bide_state state)
+static void count(struct sim_op *sop, uint64_t batch)
 {
-    if (sop->slices.began)
-        return;
-    sop->slices.began = true;
-    sop->slices.name = name;
-    sop->slices.state = state;
-    sop->slices.there = count_of(m, name, state);
-    sop->slices.next_id = m->next_id;
-    sop->slices.at = m->now.mono;
+    size_t at = batch % SIM_PARTS;
+    if (sop->slices.done_in[at] != batch)
+        sop->slices.done[at] = 0;
+    sop->slices.done_in[at] = batch;
+    sop->slices.done[at]++;
+    sop->slices.count++;
 }
 
-static bool was_there(const struct sim_op *sop, const struct mjob *job)
+uint64_t model_stored_count(const struct model *m, const struct sim_op *sop)
 {
-    return job->id < sop->slices.next_id && job->since <= sop->slices.at;
+    uint64_t stored = sop->slices.count;
+    for (size_t at = 0; at < SIM_PARTS; at++)
+        if (sop->slices.done_in[at] > m->committed)
+            stored -= sop->slices.done[at];
+    return stored;
 }
 
 /* A topic stays while an op on it is under way. */
-static void pin(struct model *m, struct sim_op *sop)
+static void pin(struct model *m, struct sim_op *sop, bool under_way)
 {
-    bool under_way = m->got == BI_AGAIN;
     if (under_way != sop->slices.pinned)
         m->topics[sop->slices.name].pins += under_way ? 1 : -1;
     sop->slices.pinned = under_way;
 }
 
+void model_end_slices(struct model *m, struct sim_op *sop)
+{
+    pin(m, sop, false);
+    model_settle(m);
+}
+
 /* A slice that is not the last, or fails, has gone as far as the core says. */
 static void end_slice(struct model *m, struct sim_op *sop, uint64_t got)
 {
-    pin(m, sop);
+    bool first = !sop->slices.pinned;
+    pin(m, sop, m->got == BI_AGAIN);
+    if (m->got == BI_AGAIN && first)
+        m->stamp_floor = sop->slices.at + 1;
     if (m->got == BI_AGAIN)
         expect_true(m->sim, got > 0, "a slice has done nothing");
     else
@@ -77,16 +104,13 @@ void model_kick(struct model *m, struct sim_op *sop)
     int name = sim_name_of(sop->op.kick.topic);
     bool buried = count_of(m, name, BIDE_STATE_BURIED) != 0;
     begin_slices(m, sop, name, buried ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED);
-    bide_state state = sop->slices.state;
-    uint64_t most = sop->op.kick.max < sop->slices.there ? sop->op.kick.max : sop->slices.there;
-    if (m->got != BIDE_OK)
-        most = sop->op.kick.count;
+    uint64_t most = m->got == BIDE_OK ? sop->op.kick.max : sop->op.kick.count;
     while (sop->slices.count < most) {
-        struct mjob *job = next_to_kick(m, name, state);
-        if (job == NULL || (state == BIDE_STATE_BURIED && !was_there(sop, job)))
+        struct mjob *job = next_to_kick(m, sop);
+        if (job == NULL)
             break;
         kick(m, job);
-        sop->slices.count++;
+        count(sop, job->batch);
     }
     end_slice(m, sop, sop->op.kick.count);
 }
@@ -142,7 +166,8 @@ static int update_refusal(struct model *m, const struct mjob *job, const bide_up
 static void update_due(struct model *m, struct mjob *job, const bide_update_args *args)
 {
     bool was_ready = job->state == BIDE_STATE_READY;
-    int64_t since = was_ready ? m->now.mono : job->since; /* delayed all along */
+    int64_t since = was_ready ? model_stamp(m) : job->since; /* delayed all along */
+    uint64_t entered = job->entered;
     bool wall = args->run_at_ms != BIDE_KEEP;
     int64_t due = wall ? args->run_at_ms * US_PER_MS : m->now.mono + args->delay_ms * US_PER_MS;
     if (due > (wall ? m->now.wall : m->now.mono)) {
@@ -150,6 +175,8 @@ static void update_due(struct model *m, struct mjob *job, const bide_update_args
         job->due = due;
         model_set_state(m, job, BIDE_STATE_DELAYED);
         job->since = since;
+        if (!was_ready)
+            job->entered = entered;
     } else if (!was_ready) {
         job->due_wall = false;
         model_ready(m, job);
@@ -244,20 +271,22 @@ void model_purge(struct model *m, struct sim_op *sop)
     int name = sim_name_of(sop->op.purge.topic);
     begin_slices(m, sop, name, sop->op.purge.state);
     m->purging = ++m->purges;
-    size_t count = 0;
+    size_t found = 0;
     struct purged *purged = calloc(m->count + 1, sizeof *purged);
     if (purged == NULL)
         abort();
     for (size_t i = 0; i < m->count; i++) {
         struct mjob *job = m->jobs[i];
         if (job->name == name && job->state == sop->op.purge.state && is_purged(m, sop, job))
-            purged[count++] = (struct purged){model_batch_of_removal(m, job), job};
+            purged[found++] = (struct purged){model_batch_of_removal(m, job), job};
     }
-    qsort(purged, count, sizeof *purged, by_batch);
-    for (size_t i = 0; i < count; i++)
+    qsort(purged, found, sizeof *purged, by_batch);
+    for (size_t i = 0; i < found; i++) {
+        uint64_t batch = purged[i].batch != 0 ? purged[i].batch : m->gathering;
         purge(m, &purged[i]);
+        count(sop, m->journal ? batch : 0);
+    }
     free(purged);
-    sop->slices.count += count;
     m->purging = 0;
     end_slice(m, sop, sop->op.purge.count);
 }

@@ -59,6 +59,9 @@ struct sim_reading {
     uint64_t hold;
 };
 
+/* More batches than can be under way. */
+#define SIM_PARTS (2 * BI_BATCHES_MAX)
+
 /* An op with the memory that its arguments and results live in. */
 struct sim_op {
     bide_op op; /* first, so that the core's pointer leads back here */
@@ -68,11 +71,13 @@ struct sim_op {
     bool completed; /* the sink has had it */
     struct {
         bool began;
+        bool failed;      /* a commit failed on the way */
         uint64_t count;   /* done so far */
-        uint64_t there;   /* to do, at the start */
-        uint64_t next_id; /* of the queue, at the start */
+        uint64_t entered; /* the model's sequence number at the start */
         int64_t at;       /* mono, at the start */
         uint64_t hold;
+        uint64_t done[SIM_PARTS]; /* how many in which batch, at its number modulo SIM_PARTS */
+        uint64_t done_in[SIM_PARTS];
         bide_state state;
         bool pinned;
         int name;
@@ -304,6 +309,10 @@ void sim_store_unref(const struct bi_image *image);
 
 /* Gives the answer of an op that has completed, now or when its batch is stored. */
 void sim_answer(struct sim *sim, struct sim_op *sop);
+/* The next commit fails. */
+void sim_fail_commit(struct sim *sim);
+/* The count of a kick or purge that has failed must be that of what is stored. */
+void sim_check_count(struct sim *sim, struct sim_op *sop);
 /* Commits whatever there is. */
 void sim_commit_all(struct sim *sim);
 /* Seals, commits, fails to commit, or ends and comes back. */
