@@ -356,7 +356,7 @@ BIDE_API int bide_backup(bide *queue, const char *path);
 /*
  * Looks at every byte that is stored, and compares it with the queue. BIDE_OK although something
  * is wrong: the report says what. Others are served meanwhile. The queue's own lists are checked,
- * too, if it has at most 10,000 jobs. Reads that fail are tried again for some seconds. If the queue
+ * too, if it has at most 2,000 jobs. Reads that fail are tried again for some seconds. If the queue
  * refuses everything because it differs from what is stored, and there is no difference any more,
  * it goes on. BIDE_CLOSED: the queue is being closed.
  */

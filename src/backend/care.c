@@ -17,6 +17,9 @@
 /* A job that is written while it is looked at is looked at again. */
 #define LOOKS   200
 #define LOOK_MS 5
+/* So often, and with this pause, if it cannot be read and pages of the file are damaged. */
+#define READ_LOOKS   20
+#define READ_LOOK_MS 50
 /* Pauses between two tries to read a store that cannot be read, and how often a check tries. */
 #define READ_PAUSE_MIN 10000  /* us */
 #define READ_PAUSE_MAX 200000 /* us */
@@ -27,7 +30,7 @@
 /* Differences that are logged, each with its job. */
 #define LOGGED_MAX 10
 /* The core's own structures are checked only if that holds the lock for a short time. */
-#define CORE_CHECK_JOBS 10000
+#define CORE_CHECK_JOBS 2000
 
 bool bi_care_is_chore(const struct local *local, const bide_op *op)
 {
@@ -44,6 +47,7 @@ struct look {
     uint64_t committed;     /* the last batch that was, before the row was read */
     const char *difference; /* NULL: none, or the job is not loaded yet */
     bool certain;           /* nothing that changes the job was stored meanwhile */
+    bool damaged;           /* pages of the file are: what cannot be read may lie there */
 };
 
 /* image is NULL if there is no row. */
@@ -75,17 +79,22 @@ static int visit_row(void *ctx, const struct bi_record *record, const char *dama
 static int look_at(struct look *look, char *error)
 {
     struct local *local = look->local;
+    int failures = 0;
     for (int i = 0; i < LOOKS && !local->store->stopping; i++) {
         if (i > 0)
-            bi_alarm_sleep(LOOK_MS);
+            bi_alarm_sleep(failures > 0 ? READ_LOOK_MS : LOOK_MS);
         bi_local_lock(local);
         look->committed = bi_core_committed_batch(local->core);
         pthread_mutex_unlock(&local->lock);
         int code = local->store->ops->fetch(local->store, look->id, visit_row, look, error);
-        if (code == BIDE_NOT_FOUND)
+        if (code == BIDE_NOT_FOUND) {
             compare_row(look, NULL, NULL);
-        else if (code != BIDE_OK)
-            return code;
+        } else if (code != BIDE_OK) {
+            if (!look->damaged)
+                return code;
+            look->difference = bi_store_unreadable;
+            look->certain = ++failures == READ_LOOKS;
+        }
         if (look->difference == NULL || look->certain)
             return BIDE_OK;
     }
@@ -111,7 +120,7 @@ static int compare_ids(struct local *local, struct comparison *comparison, const
     struct look found[SLICE_ROWS];
     size_t found_count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct look look = {.local = local, .id = ids[i]};
+        struct look look = {.local = local, .id = ids[i], .damaged = comparison->damaged};
         int code = look_at(&look, error);
         if (code != BIDE_OK)
             return code;
@@ -129,14 +138,17 @@ struct suspects {
     struct local *local;
     size_t count;
     uint64_t ids[SLICE_ROWS]; /* whose rows differ at first sight */
+    bool damaged;             /* a page cannot be read, and the store has given it up */
 };
 
 static int suspect_row(void *ctx, const struct bi_record *record, const char *damage)
 {
     struct suspects *suspects = ctx;
     struct look look = {.local = suspects->local, .id = record->image.id};
-    if (damage == bi_store_unreadable)
-        return BIDE_OK; /* the jobs on that page are looked for one by one */
+    if (damage == bi_store_unreadable) {
+        suspects->damaged = true; /* the jobs on that page are looked for one by one */
+        return BIDE_OK;
+    }
     compare_row(&look, &record->image, damage);
     if (look.difference != NULL)
         suspects->ids[suspects->count++] = look.id;
@@ -156,6 +168,7 @@ static int compare_rows(struct local *local, struct comparison *comparison, char
     if (code != BIDE_OK)
         return code;
     comparison->after = after;
+    comparison->damaged |= suspects.damaged;
     comparison->rows_done = scanned == BIDE_NOT_FOUND;
     return BIDE_OK;
 }

@@ -40,11 +40,12 @@ struct recovery {
     uint64_t after;     /* everything up to this id is loaded */
     struct idset early; /* and these */
     bide_recovery progress;
-    int64_t told;            /* when the callback was last called */
-    struct op_list deferred; /* ops that wait for the end */
-    uint64_t waiting_ops;    /* how many these are, with those whose jobs are fetched, */
-    uint64_t waiting_bytes;  /* and what they bring */
-    pthread_cond_t over;     /* for whoever opens the queue */
+    int64_t told;                 /* when the callback was last called */
+    struct op_list deferred;      /* ops that wait for the end */
+    uint64_t waiting_ops;         /* how many these are, with those whose jobs are fetched, */
+    uint64_t waiting_bytes;       /* and what they bring */
+    pthread_cond_t over;          /* for whoever opens the queue */
+    struct bi_log_repeat failing; /* reads of the slow thread */
 };
 
 /* An op for which the reader reads: its bodies are so many, from the first on. */
@@ -65,6 +66,7 @@ struct comparison {
     bool rows_done;       /* or all are; */
     uint64_t place;       /* then the jobs of the core before this place, */
     bool done;            /* or everything is */
+    bool damaged;         /* a page of the file cannot be read */
     uint64_t differences; /* and the first of them */
     char first[BIDE_ERROR_SIZE];
 };

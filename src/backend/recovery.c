@@ -396,8 +396,11 @@ static bool load_slice(struct local *local, struct slice *slice, uint64_t *after
     char error[BIDE_ERROR_SIZE] = "";
     int code = local->store->ops->scan(local->store, after, local->recovery.below, SLICE_ROWS,
                                        keep_row, slice, error);
-    if (code != BIDE_OK && code != BIDE_NOT_FOUND)
-        bi_log(&local->context.log, BIDE_LOG_ERROR, "what was stored cannot be loaded: %s", error);
+    if (code == BIDE_OK || code == BIDE_NOT_FOUND)
+        bi_log_ends(&local->recovery.failing);
+    else if (bi_log_repeats(&local->recovery.failing, bi_clock_boot()) > 0)
+        bi_log(&local->context.log, BIDE_LOG_ERROR,
+               "what was stored cannot be loaded, and is tried again: %s", error);
     bi_local_lock(local);
     size_t done = load_rows(slice);
     if (done < slice->count)

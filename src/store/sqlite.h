@@ -71,6 +71,8 @@ struct sqlite {
     uint64_t device, inode;
     struct sqlite *next_owned; /* in the list of this process */
     struct connection writer, reader, slow;
+    /* All connections are to be closed: a backup gives way, and begins again. */
+    _Atomic bool hurry;
 
     /* The rest is the commit thread's. */
     uint64_t next_id;     /* of the last batch */
@@ -132,6 +134,10 @@ bool bi_sqlite_lacks_room(int system_errno);
 int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *error);
 
 /* ---- sqlite_scan.c: reading ---- */
+
+/* How often, and with what pause, reading is tried before it counts as impossible. */
+#define READ_TRIES 10
+#define READ_MS    100
 
 void bi_sqlite_read(struct store *store, struct store_want *wants, size_t n);
 int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *ctx, char *error);

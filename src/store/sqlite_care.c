@@ -177,7 +177,7 @@ int bi_sqlite_set_aside(struct store *store, uint64_t id, const char *reason, ch
 #define COPY_PAGES 64
 
 /* Copies all pages, from one state of the file: a read transaction keeps it between the steps.
- * SQLITE_DONE; SQLITE_INTERRUPT if the queue is being closed. */
+ * SQLITE_DONE; SQLITE_INTERRUPT if the queue is being closed, or a commit wants the file alone. */
 static int copy_steps(struct sqlite *sqlite, sqlite3 *from, sqlite3 *to)
 {
     int code = sqlite3_exec(from, "BEGIN; SELECT count(*) FROM sqlite_master", NULL, NULL, NULL);
@@ -186,7 +186,7 @@ static int copy_steps(struct sqlite *sqlite, sqlite3 *from, sqlite3 *to)
     if (backup == NULL)
         return code == SQLITE_OK ? sqlite3_errcode(to) : code;
     while ((code = sqlite3_backup_step(backup, COPY_PAGES)) == SQLITE_OK)
-        if (sqlite->base.stopping) {
+        if (sqlite->base.stopping || sqlite->hurry) {
             code = SQLITE_INTERRUPT;
             break;
         }
@@ -208,8 +208,9 @@ static int copy_pages(struct sqlite *sqlite, const char *part, char *error)
         code = copy_steps(sqlite, from, to);
     int answer = BIDE_OK;
     if (code == SQLITE_INTERRUPT) {
-        answer = BIDE_CLOSED;
-        bi_text_copy(error, bide_code_text(answer));
+        answer = sqlite->base.stopping ? BIDE_CLOSED : BIDE_EIO;
+        snprintf(error, BIDE_ERROR_SIZE, "backup: %s",
+                 sqlite->base.stopping ? bide_code_text(BIDE_CLOSED) : "writes fail; try it later");
     } else if (code != SQLITE_DONE) {
         int system = to == NULL ? 0 : sqlite3_system_errno(to);
         answer = bi_sqlite_code(code, system);
@@ -303,9 +304,14 @@ int bi_sqlite_backup(struct store *store, const char *path, char *error)
         code = make_part(sqlite, path, part, sizeof(part), error);
     if (code != BIDE_OK)
         return code;
-    pthread_mutex_lock(&sqlite->slow.use);
-    code = copy_pages(sqlite, part, error);
-    pthread_mutex_unlock(&sqlite->slow.use);
+    /* A copy that failed is begun again: reads may fail for a moment, and a commit in between. */
+    for (int i = 0; i == 0 || (i < READ_TRIES && code == BIDE_EIO); i++) {
+        if (i > 0)
+            usleep(READ_MS * 1000);
+        pthread_mutex_lock(&sqlite->slow.use);
+        code = copy_pages(sqlite, part, error);
+        pthread_mutex_unlock(&sqlite->slow.use);
+    }
     if (code == BIDE_OK)
         code = finish_copy(part, path, error);
     unlink(part);

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct checking {
     struct store_report *report;
@@ -36,8 +37,14 @@ static int check_row(void *ctx, const struct bi_record *record, const char *dama
 {
     struct checking *checking = ctx;
     struct store_want want = {.id = record->image.id, .size = record->image.body_size};
-    if (damage == NULL) {
+    for (int i = 0; damage == NULL && want.body == NULL && i < READ_TRIES; i++) {
+        if (i > 0)
+            usleep(READ_MS * 1000);
         bi_sqlite_read_body(checking->rows, &want);
+        if (!want.again)
+            break;
+    }
+    if (damage == NULL) {
         damage = want.body == NULL ? want.reason : NULL;
         bide_buf_unref(want.body);
     }
@@ -48,8 +55,9 @@ static int check_row(void *ctx, const struct bi_record *record, const char *dama
     return BIDE_OK;
 }
 
-/* What SQLite itself finds: its first complaint. */
-static void check_pages(struct connection *own, struct checking *checking)
+/* What SQLite itself finds: its first complaint. False if a page could not be read: that may have
+ * been for a moment only. */
+static bool look_at_pages(struct connection *own, struct checking *checking)
 {
     sqlite3_stmt *statement = NULL;
     const char *text = NULL;
@@ -57,11 +65,20 @@ static void check_pages(struct connection *own, struct checking *checking)
             SQLITE_OK &&
         sqlite3_step(statement) == SQLITE_ROW)
         text = (const char *)sqlite3_column_text(statement, 0);
+    bool read = text != NULL && strstr(text, "error code=") == NULL;
     if (text == NULL)
         text = sqlite3_errmsg(own->db);
+    checking->problem[0] = 0;
     if (strcmp(text, "ok") != 0)
         note(checking, text);
     sqlite3_finalize(statement);
+    return read;
+}
+
+static void check_pages(struct sqlite *sqlite, struct connection *own, struct checking *checking)
+{
+    for (int i = 0; i < READ_TRIES && !look_at_pages(own, checking) && !sqlite->base.stopping; i++)
+        usleep(READ_MS * 1000);
 }
 
 /* Every row makes sense, and every body adds up. Rows on a page that cannot be read count as one. */
@@ -70,11 +87,16 @@ static void check_rows(struct sqlite *sqlite, struct checking *checking)
     char error[BIDE_ERROR_SIZE] = "";
     uint64_t after = 0;
     int code = BIDE_OK;
-    while (code == BIDE_OK && !sqlite->base.stopping)
+    for (int tries = 0; tries < READ_TRIES && !sqlite->base.stopping;) {
         code =
-            bi_sqlite_scan_some(sqlite, &after, BIDE_ID_MAX + 1, 256, check_row, checking, error);
-    if (code != BIDE_NOT_FOUND)
-        note(checking, code == BIDE_OK ? "the queue was closed" : error);
+            bi_sqlite_scan(&sqlite->base, &after, BIDE_ID_MAX + 1, 256, check_row, checking, error);
+        if (code == BIDE_NOT_FOUND)
+            return;
+        tries = code == BIDE_OK ? 0 : tries + 1;
+        if (tries > 0)
+            usleep(READ_MS * 1000);
+    }
+    note(checking, code == BIDE_OK ? "the queue was closed" : error);
 }
 
 static void check_others(struct connection *own, struct checking *checking)
@@ -92,22 +114,20 @@ static int is_stopping(void *sqlite)
     return ((struct sqlite *)sqlite)->base.stopping;
 }
 
-/* With a connection of its own for what takes long. */
+/* With a connection of its own for what takes long: a commit may have to close the others. */
 int bi_sqlite_check(struct store *store, struct store_report *report, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
     struct connection own = {.db = NULL};
     struct checking checking = {.report = report, .rows = &sqlite->slow};
-    pthread_mutex_lock(&sqlite->slow.use);
     int code = bi_sqlite_connect(sqlite, &own, error);
     if (code == BIDE_OK) {
         sqlite3_progress_handler(own.db, 100000, is_stopping, sqlite);
-        check_pages(&own, &checking);
+        check_pages(sqlite, &own, &checking);
         check_rows(sqlite, &checking);
         check_others(&own, &checking);
         bi_sqlite_disconnect(&own);
     }
-    pthread_mutex_unlock(&sqlite->slow.use);
     if (code == BIDE_OK && checking.problem[0] != 0) {
         snprintf(error, BIDE_ERROR_SIZE, "check: %.60s: %s", sqlite->path, checking.problem);
         code = BIDE_EIO;

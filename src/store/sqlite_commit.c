@@ -105,7 +105,9 @@ static int is_stored(struct sqlite *sqlite, const struct bi_batch *batch)
 
 static void take_all(struct sqlite *sqlite)
 {
+    sqlite->hurry = true;
     pthread_mutex_lock(&sqlite->slow.use);
+    sqlite->hurry = false;
     pthread_mutex_lock(&sqlite->reader.use);
 }
 

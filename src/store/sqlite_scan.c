@@ -7,16 +7,22 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* How long a page that cannot be read is looked at again before it is believed to be damaged. */
-#define SCAN_TRIES 10
-#define SCAN_MS    100
-
 /* ---- reading ---- */
+
+/* A connection that was closed and could not be opened again is opened by its next user. Its mutex is
+ * held. */
+static void open_closed(struct sqlite *sqlite, struct connection *connection)
+{
+    char error[BIDE_ERROR_SIZE];
+    if (connection->db == NULL)
+        bi_sqlite_connect(sqlite, connection, error);
+}
 
 void bi_sqlite_read(struct store *store, struct store_want *wants, size_t n)
 {
     struct sqlite *sqlite = sqlite_of(store);
     pthread_mutex_lock(&sqlite->reader.use);
+    open_closed(sqlite, &sqlite->reader);
     /* One transaction for all: they are read from one state of the file. */
     bi_sqlite_exec(&sqlite->reader, "BEGIN");
     for (size_t i = 0; i < n; i++)
@@ -30,6 +36,7 @@ int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *c
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *reader = &sqlite->reader;
     pthread_mutex_lock(&reader->use);
+    open_closed(sqlite, reader);
     sqlite3_stmt *from = bi_sqlite_get(reader, ST_FETCH);
     int code = SQLITE_ERROR;
     if (from != NULL) {
@@ -53,6 +60,7 @@ int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *slow = &sqlite->slow;
     pthread_mutex_lock(&slow->use);
+    open_closed(sqlite, slow);
     sqlite3_stmt *from = bi_sqlite_get(slow, ST_COUNT_BELOW);
     int answer = BIDE_EIO;
     if (from != NULL) {
@@ -90,8 +98,8 @@ static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
 static bool comes_back(struct sqlite *sqlite, uint64_t after, uint64_t below)
 {
     char error[BIDE_ERROR_SIZE];
-    for (int i = 0; i < SCAN_TRIES && !sqlite->base.stopping; i++) {
-        usleep(SCAN_MS * 1000);
+    for (int i = 0; i < READ_TRIES && !sqlite->base.stopping; i++) {
+        usleep(READ_MS * 1000);
         bi_sqlite_disconnect(&sqlite->slow);
         if (bi_sqlite_connect(sqlite, &sqlite->slow, error) != BIDE_OK)
             continue;
@@ -102,37 +110,43 @@ static bool comes_back(struct sqlite *sqlite, uint64_t after, uint64_t below)
     return false;
 }
 
+/* Does the first row behind an id lie on a damaged page? 1, 0 (it can be read, or there is none), or
+ * -1: reading failed for another reason, which says nothing about the row. */
+static int is_damaged(struct sqlite *sqlite, uint64_t id, uint64_t below)
+{
+    int code = try_behind(sqlite, id, below);
+    if (code == SQLITE_ROW || code == SQLITE_DONE)
+        return 0;
+    return (code & 0xff) == SQLITE_CORRUPT ? 1 : -1;
+}
+
 /*
  * A page of the file cannot be read, and with it some rows behind *after. Looks farther and farther
  * away until a row can be read again, and then, halving, for the first such place. What lies
  * between is told as one damage.
  */
 static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, store_visit visit,
-                       void *ctx)
+                       void *ctx, char *error)
 {
+    uint64_t bad = *after;
+    uint64_t good = below - 1; /* where the scan ends */
+    int damaged = 1;
+    for (uint64_t step = 1; damaged == 1 && step < below - *after; step *= 2) {
+        damaged = is_damaged(sqlite, *after + step, below);
+        *(damaged == 1 ? &bad : &good) = *after + step;
+    }
+    while (damaged >= 0 && good - bad > 1) {
+        uint64_t middle = bad + (good - bad) / 2;
+        damaged = is_damaged(sqlite, middle, below);
+        *(damaged == 1 ? &bad : &good) = middle;
+    }
+    if (damaged < 0)
+        return bi_sqlite_error(sqlite, &sqlite->slow, "scan", error);
     struct bi_record record = {.kind = BI_INSERT};
     record.image.id = *after + 1;
     int answer = visit(ctx, &record, bi_store_unreadable);
     if (answer != BIDE_OK)
         return answer;
-    uint64_t bad = *after;
-    uint64_t good = below - 1; /* where the scan ends */
-    for (uint64_t step = 1; step < below - *after; step *= 2) {
-        int code = try_behind(sqlite, *after + step, below);
-        if (code == SQLITE_ROW || code == SQLITE_DONE) {
-            good = *after + step;
-            break;
-        }
-        bad = *after + step;
-    }
-    while (good - bad > 1) {
-        uint64_t middle = bad + (good - bad) / 2;
-        int code = try_behind(sqlite, middle, below);
-        if (code == SQLITE_ROW || code == SQLITE_DONE)
-            good = middle;
-        else
-            bad = middle;
-    }
     *after = good;
     return good >= below - 1 ? BIDE_NOT_FOUND : BIDE_OK;
 }
@@ -141,6 +155,7 @@ int bi_sqlite_scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, 
                         store_visit visit, void *ctx, char *error)
 {
     struct connection *slow = &sqlite->slow;
+    open_closed(sqlite, slow);
     sqlite3_stmt *from = bi_sqlite_get(slow, ST_SCAN);
     if (from == NULL)
         return bi_sqlite_error(sqlite, slow, "scan", error);
@@ -171,7 +186,7 @@ int bi_sqlite_scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, 
         return BIDE_OK;
     /* If nothing else can be read either, it is not the page. */
     return bi_sqlite_meta_get(slow, "next_token", &token)
-               ? skip_damage(sqlite, after, below, visit, ctx)
+               ? skip_damage(sqlite, after, below, visit, ctx, error)
                : failed;
 }
 

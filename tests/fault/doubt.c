@@ -343,7 +343,98 @@ static void a_close_ends_a_running_backup(void)
     OK(bide_cq_free(cq));
 }
 
+/* ---- reads that fail elsewhere ---- */
+
+static void a_check_reads_again_what_could_not_be_read(void)
+{
+    bide *queue = open_many();
+    for (unsigned nth = 1; nth < REGION_PAGES; nth += REGION_PAGES / 2) {
+        vfs_fail(&(struct vfs_fault){VFS_READ, "", nth, 2, SQLITE_IOERR_READ, EIO});
+        unsigned before = vfs_failed();
+        NO_DIFFERENCE(queue);
+        EQ(vfs_failed() - before, 2);
+    }
+    OK(bide_close(queue));
+}
+
+static void a_backup_reads_again_what_could_not_be_read(void)
+{
+    bide *queue = open_many();
+    vfs_fail(&(struct vfs_fault){VFS_READ, "", 5, 2, SQLITE_IOERR_READ, EIO});
+    unsigned before = vfs_failed();
+    OK(bide_backup(queue, place_of("copy.db")));
+    EQ(vfs_failed() - before, 2);
+    EQ(NUMBER(place_of("copy.db"), "SELECT count(*) FROM job"), JOBS);
+    OK(bide_close(queue));
+}
+
+/* A page seems damaged, and the file cannot be opened for a while. */
+static void a_file_that_could_not_be_opened_again_is_loaded_when_it_can_be(void)
+{
+    bide_stats stats;
+    OK(bide_close(open_many()));
+    vfs_fail(&(struct vfs_fault){VFS_READ, "", 1, 0, SQLITE_CORRUPT, 0});
+    bide *queue = NULL;
+    unsigned before = vfs_failed();
+    OK(bide_open(url_of("jobs.db", ""), NULL, &queue));
+    UNTIL(vfs_failed() > before);
+    vfs_fail(&(struct vfs_fault){VFS_OPEN, "jobs.db", 1, 0, SQLITE_CANTOPEN, EMFILE});
+    UNTIL(vfs_failed() > before + 10);
+    vfs_heal();
+    OK(bide_wait_recovered(queue, PATIENCE_MS, NULL));
+    OK(bide_queue_stats(queue, &stats));
+    EQ(stats.jobs.ready, JOBS);
+    OK(bide_close(queue));
+}
+
+/* ---- a failed sync during a backup or a check ---- */
+
+/* The op takes long because reads are slow; a put whose sync fails is answered all the same. */
+static void try_doubt_during(bide_op *op)
+{
+    bide *queue = open_many();
+    bide_op put;
+    vfs_region(0, 0);
+    OK(bide_cq_new(&op->cq));
+    vfs_slow_reads(2000);
+    EQ(bide_submit(queue, &op, 1), 1);
+    unsigned begun = vfs_count(VFS_READ);
+    UNTIL(vfs_count(VFS_READ) > begun + 10);
+    unsigned before = vfs_count(VFS_READ);
+    bide_cq *cq = begin_doubt(queue, &put);
+    end_doubt(cq, &put);
+    unsigned reads = vfs_count(VFS_READ) - before;
+    if (reads > 150)
+        FAIL("%u pages were read before the put was answered", reads);
+    vfs_slow_reads(0);
+    UNTIL((bide_cq_drain(op->cq, 0), op->status != BIDE_PENDING));
+    EQ(op->status, BIDE_OK);
+    OK(bide_cq_free(op->cq));
+    OK(bide_close(queue));
+}
+
+static void a_failed_sync_does_not_wait_for_a_backup(void)
+{
+    bide_op op = {.kind = BIDE_OP_BACKUP, .backup = {.path = place_of("copy.db")}};
+    try_doubt_during(&op);
+    EQ(NUMBER(place_of("copy.db"), "SELECT count(*) FROM job WHERE topic='many'"), JOBS);
+}
+
+static void a_failed_sync_does_not_wait_for_a_check(void)
+{
+    bide_check_report report;
+    bide_op op = {.kind = BIDE_OP_CHECK, .check = {.report = &report}};
+    try_doubt_during(&op);
+    TEXT(report.problem, strlen(report.problem), "");
+    EQ(report.differences, 0);
+}
+
 static const struct test tests[] = {
+    TEST(a_check_reads_again_what_could_not_be_read),
+    TEST(a_backup_reads_again_what_could_not_be_read),
+    TEST(a_file_that_could_not_be_opened_again_is_loaded_when_it_can_be),
+    TEST(a_failed_sync_does_not_wait_for_a_backup),
+    TEST(a_failed_sync_does_not_wait_for_a_check),
     TEST(reads_that_fail_during_the_comparison_are_tried_again),
     TEST(so_are_those_of_single_jobs),
     TEST(answers_are_given_while_the_file_is_compared),

@@ -3,8 +3,11 @@
  * page.c - bytes that were overwritten: bodies, pages of the file, the log.
  */
 #include "picture.h"
+#include "vfs.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +189,30 @@ static void garbage_in_a_page_of_jobs_costs_only_its_rows(void)
     try_leaf(0xa5);
 }
 
+/* Where the damage ends is found by reading on: a read that fails once there is no damage. */
+static void a_read_that_fails_behind_a_damaged_page_costs_no_rows(void)
+{
+    int64_t rows = 0;
+    bide_recovery recovery = {.failed = 0};
+    vfs_install();
+    make_many();
+    const char *path = place_of("jobs.db");
+    int64_t page = find_leaf("job", &rows);
+    int64_t next = NUMBER(path, "SELECT pageno FROM dbstat WHERE name='job' AND pagetype='leaf' "
+                                "ORDER BY path LIMIT 1 OFFSET 1 + (SELECT count(*)/2 FROM dbstat "
+                                "WHERE name='job' AND pagetype='leaf')");
+    CHECK(next > 1 && next != page);
+    spoil_page(page, 0xa5);
+    vfs_region((next - 1) * PAGE_SIZE, next * PAGE_SIZE);
+    vfs_fail(&(struct vfs_fault){VFS_READ, "", 1, 1, SQLITE_IOERR_READ, EIO});
+    unsigned before = vfs_failed();
+    bide *queue = open_url_at(HERE, url_of("jobs.db", ""), &recovery);
+    EQ(vfs_failed() - before, 1);
+    EQ(recovery.failed, 1);
+    BETWEEN(count_whole(queue), MANY - rows, MANY);
+    OK(bide_close(queue));
+}
+
 /* New jobs would come into that page: they are refused, the old ones are served. */
 static void garbage_in_the_last_page_of_jobs_leaves_the_others(void)
 {
@@ -350,6 +377,7 @@ static const struct test tests[] = {
     TEST(an_unreadable_large_body_buries_the_job),
     TEST(a_reserve_goes_on_waiting_after_an_unreadable_body),
     TEST(garbage_in_a_page_of_jobs_costs_only_its_rows),
+    TEST(a_read_that_fails_behind_a_damaged_page_costs_no_rows),
     TEST(garbage_in_the_last_page_of_jobs_leaves_the_others),
     TEST(zeros_in_a_page_of_jobs_cost_only_its_rows),
     TEST(garbage_in_a_page_of_bodies_costs_only_its_bodies),
