@@ -10,10 +10,18 @@ int64_t bi_retry_delay(uint32_t failures, int64_t base, int64_t max, struct bi_r
         base = BI_BACKOFF_BASE;
     if (max == 0)
         max = BI_BACKOFF_MAX;
-    int64_t delay = base < max ? base : max;
-    for (uint32_t i = 1; i < failures && delay < max; i++)
-        delay = delay > max / 2 ? max : delay * 2;
+    if (max > BI_BACKOFF_END)
+        max = BI_BACKOFF_END;
+
     /* Whole milliseconds, so that what a fail answers is exactly when the job comes back. */
-    delay += 1000 * (int64_t)bi_random_below(random, (uint64_t)delay / 2000 + 1);
-    return delay < BI_BACKOFF_END ? delay : BI_BACKOFF_END;
+    int64_t max_ms = max < 1000 ? 1 : max / 1000;
+    int64_t highest_start = (2 * max_ms + 2) / 3;
+    int64_t start = (base < max ? base : max) / 1000;
+    for (uint32_t i = 1; i < failures && start < highest_start; i++)
+        start *= 2;
+    if (start > highest_start)
+        start = highest_start;
+
+    int64_t spread = start / 2 < max_ms - start ? start / 2 : max_ms - start;
+    return 1000 * (start + (int64_t)bi_random_below(random, (uint64_t)spread + 1));
 }

@@ -2,8 +2,9 @@
 /*
  * retry - how long a job that has failed waits.
  *
- * d = min(base * 2^(failures-1), max), then uniform in [d, 1.5 d]. The jitter is added after the
- * cap, so that jobs which failed together do not come back together, however often they fail.
+ * d = min(base * 2^(failures-1), 2/3 max), then uniform in [d, 1.5 d]: never longer than max, and at the
+ * cap uniform in [2/3 max, max], so that jobs which failed together do not come back together,
+ * however often they fail.
  */
 #ifndef BI_RETRY_H
 #define BI_RETRY_H

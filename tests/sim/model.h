@@ -278,6 +278,8 @@ enum { MODEL_HOLDER, MODEL_ANYBODY };
 int model_lease(struct model *m, uint64_t id, uint64_t token, int who, struct mjob **job);
 void model_end_of_lease(struct model *m, struct mjob *job);
 /* A failure was counted: delayed by backoff, or buried; why is the event to tell. */
+/* A delay by backoff must lie within its bounds. */
+void model_check_backoff(struct model *m, const struct mjob *job, int64_t delay);
 void model_retry(struct model *m, struct mjob *job, bide_event_kind why);
 void model_enter_buried(struct model *m, struct mjob *job);
 /* Ready now, or delayed on the boot-time clock. */

@@ -51,13 +51,27 @@ void model_enter_buried(struct model *m, struct mjob *job)
 
 /* ---- retries ---- */
 
+static int64_t backoff_max_ms(const struct mjob *job)
+{
+    return job->backoff_max_ms != 0 ? job->backoff_max_ms : 3600000;
+}
+
+/* The shortest delay there may be. */
 static int64_t backoff_ms(const struct mjob *job)
 {
     int64_t delay = job->backoff_base_ms != 0 ? job->backoff_base_ms : 5000;
-    int64_t most = job->backoff_max_ms != 0 ? job->backoff_max_ms : 3600000;
+    int64_t most = (2 * backoff_max_ms(job) + 2) / 3;
     for (uint32_t i = 1; i < job->failures && delay < most; i++)
         delay *= 2;
     return delay < most ? delay : most;
+}
+
+void model_check_backoff(struct model *m, const struct mjob *job, int64_t delay)
+{
+    if (delay < job->due_base || delay > job->due_base + job->due_base / 2 ||
+        delay > backoff_max_ms(job))
+        sim_fail(m->sim, "backoff of %lld ms for a base of %lld", (long long)delay,
+                 (long long)job->due_base);
 }
 
 static bool at_limit(const struct mjob *job)
@@ -193,9 +207,7 @@ static void compare_fail(struct model *m, struct mjob *job, const bide_op *op)
         return;
     }
     int64_t delay = op->fail.delay_ms;
-    if (delay < job->due_base || delay > job->due_base + job->due_base / 2)
-        sim_fail(m->sim, "backoff of %lld ms for a base of %lld", (long long)delay,
-                 (long long)job->due_base);
+    model_check_backoff(m, job, delay);
     job->due_unknown = false;
     job->due = m->now.mono + delay * US_PER_MS;
 }

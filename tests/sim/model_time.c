@@ -206,9 +206,7 @@ static void learn(struct model *m, struct mjob *job)
     int64_t delay = got.left_ms;
     bide_job_clear(&got);
     sim_hash(m->sim, (uint64_t)delay);
-    if (delay < job->due_base || delay > job->due_base + job->due_base / 2)
-        sim_fail(m->sim, "backoff of %lld ms for a base of %lld", (long long)delay,
-                 (long long)job->due_base);
+    model_check_backoff(m, job, delay);
     job->due = job->due_from + delay * US_PER_MS;
     job->due_unknown = false;
 }

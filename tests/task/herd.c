@@ -76,7 +76,7 @@ static void they_are_spread_at_the_longest_backoff_too(void)
     bide_put_options put = BIDE_PUT_OPTIONS_INIT;
     int tenths[TENTHS] = {0};
     put.backoff_base_ms = 10 * BASE_MS;
-    put.backoff_max_ms = BASE_MS;
+    put.backoff_max_ms = BASE_MS * 3 / 2;
     OK(bide_worker_handle(crew->worker, crew->topic, fail_together, crew));
     put_lots(crew->queue, crew->topic, HERD, &put, NULL);
     OK(bide_worker_start(crew->worker));

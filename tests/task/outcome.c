@@ -165,7 +165,7 @@ static void a_retry_comes_again_after_the_backoff(void)
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     crew->number = 3;
     options.backoff_base_ms = 40;
-    options.backoff_max_ms = 60;
+    options.backoff_max_ms = 90;
     int64_t start_us = clock_us();
     uint64_t id = give_as(crew, "body", &options);
     OK(bide_worker_start(crew->worker));
