@@ -21,6 +21,7 @@ struct backend_context {
     bide_options options;
     bide_options asked; /* the same as the caller gave it: 0 where the default holds */
     struct bi_log log;
+    bool keep_leases; /* the holders of leases outlive the process: a close stores the leases */
 
     /* An op has finished within submit: its status is set. Called on the submitting thread, perhaps
      * with a lock held, so it must be quick. */

@@ -16,6 +16,9 @@
 #define STARVING_US 1000
 /* How long an open waits for everything to be loaded: a small queue is then complete. */
 #define OPEN_WAIT_US 25000
+/* Reserved jobs that a close treats at a time, and that may wait to be stored meanwhile. */
+#define INTERRUPT_JOBS    1000
+#define INTERRUPT_BACKLOG 20000
 
 static struct local *local_of(struct backend *backend)
 {
@@ -371,6 +374,8 @@ static int make_core(struct local *local, char *error)
         .seed = options->seed,
         .next_id = start.next_id,
         .next_token = start.next_token,
+        .lease_from = start.lease_from,
+        .keep_leases = local->context.keep_leases,
         .complete = on_complete,
         .ctx = local,
     };
@@ -546,6 +551,20 @@ void bi_local_shutdown(struct backend *backend)
     bi_local_unlock(local);
 }
 
+/* Leases that outlive the process are stored, all others are given back. In slices, so that what
+ * waits to be stored stays bounded. The lock is held at the call and at the return. */
+static void end_leases(struct local *local)
+{
+    while (bi_core_interrupt(local->core, bi_local_clocks(local), INTERRUPT_JOBS)) {
+        while (bi_core_backlog(local->core) > INTERRUPT_BACKLOG && !local->stuck) {
+            pthread_cond_signal(&local->work);
+            pthread_mutex_unlock(&local->lock);
+            bi_alarm_sleep(1);
+            bi_local_lock(local);
+        }
+    }
+}
+
 void bi_local_close(struct backend *backend)
 {
     struct local *local = local_of(backend);
@@ -566,7 +585,7 @@ void bi_local_close(struct backend *backend)
         pthread_join(local->slow_thread, NULL);
         pthread_join(local->reader_thread, NULL);
         bi_local_lock(local);
-        bi_core_interrupt(local->core, bi_local_clocks(local));
+        end_leases(local);
         local->last = true;
         pthread_cond_broadcast(&local->work);
         pthread_mutex_unlock(&local->lock);

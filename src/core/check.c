@@ -101,6 +101,8 @@ static bool in_order(const struct core *core, const struct job *before, const st
         return true;
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
         return more_of(core, before)->order < more_of(core, job)->order;
+    if (job->state == BIDE_STATE_RESERVED)
+        return more_of(core, before)->token < more_of(core, job)->token;
     return before->since <= job->since;
 }
 

@@ -44,6 +44,8 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     core->next_token = options->next_token;
     core->next_order = options->next_token; /* above every order of an earlier life */
     core->first_order = core->next_order;
+    core->lease_from = options->lease_from == 0 ? options->next_token : options->lease_from;
+    core->keep_leases = options->keep_leases;
     core->next_call = 1;
     core->next_turn = 1;
     core->next_serial = 1;

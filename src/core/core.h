@@ -70,6 +70,8 @@ struct bi_core_options {
     uint64_t seed;
     uint64_t next_id;    /* 1 for an empty store */
     uint64_t next_token; /* above every token ever given */
+    uint64_t lease_from; /* stored leases are good from this token on; 0: none are */
+    bool keep_leases; /* holders of leases outlive the process: bi_core_interrupt() stores them */
 
     /* Called when an op that bi_core_run() left waiting completes. Its results are in it, its
      * code in private_.status, the batch it waits for in private_.hold. Must not call the core. */
@@ -120,9 +122,14 @@ bool bi_core_cancel(struct core *core, bide_op *op);
  * answered so at once; everything else goes on. */
 void bi_core_close(struct core *core);
 
-/* The end of the process is in order: jobs whose reservation would count as a failure after it are
- * given back, and nothing is counted. Where memory lacks, they count after all. */
-void bi_core_interrupt(struct core *core, struct bi_now now);
+/*
+ * Prepares an orderly end, after bi_core_close(). Leases whose holders outlive the process
+ * (options.keep_leases, and all that an earlier process has kept) are journalled with what is left
+ * of them; any other job whose reservation would count as a failure is given back, and nothing is
+ * counted. Treats up to budget jobs; true: call it again, with nothing but commits in between. Jobs
+ * for which memory lacks, and all that are left after a failed commit, are as after a crash.
+ */
+bool bi_core_interrupt(struct core *core, struct bi_now now, unsigned budget);
 
 /*
  * Fires what is due, at most budget events; true if more is due. Timers of one clock fire in order of
@@ -150,7 +157,9 @@ struct bi_image {
     bool plain; /* what lies between max_retries and done, and the texts, say nothing */
     uint32_t priority;
     int64_t ttr;
-    int64_t due; /* delayed: when; done: when retention ends */
+    int64_t due;    /* delayed: when; done: when retention ends */
+    uint64_t token; /* of a lease that outlives the process, and what is left of it; 0: none */
+    int64_t lease;
     int32_t max_retries;
     uint32_t failures;
     int64_t backoff_base;
@@ -184,6 +193,7 @@ struct bi_batch {
     uint64_t number; /* 1, 2, 3, ... */
     uint64_t next_id;
     uint64_t next_token; /* a restart begins with this one */
+    uint64_t lease_from; /* and takes stored leases from this token on as good; 0: none */
     size_t count;
     struct bi_record *records;
 };
@@ -213,9 +223,9 @@ uint64_t bi_core_gathering(const struct core *core);
 uint64_t bi_core_committed_batch(const struct core *core);
 
 /*
- * Puts a stored job back at start, under its own id: due ones become ready, a started one counts
- * a failure, a cancelled one is removed (the change is journalled). Without a body it is one that
- * only the store has. BIDE_OK, BIDE_ENOMEM, or BIDE_EINVAL for an image that cannot be (nothing
+ * Puts a stored job back at start, under its own id: due ones become ready, one with a good lease
+ * is reserved; else a started one counts a failure, and a cancelled one is removed (the change is
+ * journalled). Without a body it is one that only the store has. BIDE_OK, BIDE_ENOMEM, or BIDE_EINVAL for an image that cannot be (nothing
  * changes). A pause is loaded by its name. Calls that wait are served by bi_core_serve().
  */
 int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now now);

@@ -224,6 +224,8 @@ static bool list_after(const struct core *core, const struct job *a, const struc
 {
     if (a->state == BIDE_STATE_BURIED || a->state == BIDE_STATE_DONE)
         return more_of(core, a)->order > more_of(core, b)->order;
+    if (a->state == BIDE_STATE_RESERVED) /* tokens rise with the reservations, over restarts too */
+        return more_of(core, a)->token > more_of(core, b)->token;
     return a->since > b->since;
 }
 

@@ -300,6 +300,11 @@ uint64_t bi_journal_batch_of(const struct core *core, const struct job *job)
     return undo == NULL ? 0 : undo->batch;
 }
 
+void bi_journal_force(struct core *core)
+{
+    core->journal.limit_changed = core->journal.on;
+}
+
 void bi_journal_token(struct core *core, uint64_t token)
 {
     struct journal *journal = &core->journal;
@@ -390,6 +395,10 @@ static void image_of(const struct core *core, const struct job *job, const struc
     image->key_hold_retained = (job->flags & JOB_KEY_RETAINED) != 0;
     image->priority = job->priority;
     image->ttr = job->ttr;
+    if (reserved && core->interrupt.begun && bi_lease_outlives(core, more)) {
+        image->token = more->token;
+        image->lease = job->due > core->now.mono ? job->due - core->now.mono : 1;
+    }
     if (job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE)
         image->due = image->due_wall ? job->due : image_moment(core, job->due);
     image->max_retries = BIDE_NO_RETRY_LIMIT;
@@ -495,6 +504,7 @@ int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch)
             batch->count++;
     batch->next_id = core->next_id;
     batch->next_token = journal->token_limit;
+    batch->lease_from = core->interrupt.begun ? core->lease_from : 0;
     journal->limit_changed = false;
     journal->in_flight = journal->next_seal++;
     if (journal->in_flight == journal->gathering) {
@@ -671,6 +681,7 @@ void bi_core_rollback(struct core *core, struct bi_now now)
     const struct undo_list lists[2] = {journal->changes, journal->sealed};
     core->now = now;
     core->hold = 0;
+    core->interrupt.failed = core->interrupt.begun;
     bi_waiters_rollback(core);
     void (*const passes[])(struct core *, struct undo *) = {take_away, put_back, bring_back};
     for (size_t pass = 0; pass < 3; pass++)

@@ -100,4 +100,7 @@ void bi_journal_part(struct core *core);
  * earlier life. */
 void bi_journal_token(struct core *core, uint64_t token);
 
+/* A batch is to be stored even if no job has changed: for the limits in it. */
+void bi_journal_force(struct core *core);
+
 #endif

@@ -13,9 +13,9 @@ static bide_slice slice_of_buf(const bide_buf *buf)
 static bool are_sane(const struct bi_image *image)
 {
     const int64_t times[] = {
-        image->ttr,      image->due,          image->created,    image->since, image->ready,
-        image->reserved, image->touched,      image->buried,     image->done,  image->expires_at,
-        image->retain,   image->backoff_base, image->backoff_max};
+        image->ttr,      image->due,          image->created,     image->since, image->ready,
+        image->reserved, image->touched,      image->buried,      image->done,  image->expires_at,
+        image->retain,   image->backoff_base, image->backoff_max, image->lease};
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         if (times[i] < 0 || times[i] > 2 * us_of(BIDE_WHEN_MAX_MS))
             return false;
@@ -29,6 +29,8 @@ static bool is_possible(const struct core *core, const struct bi_image *image)
            image->state >= BIDE_STATE_DELAYED && image->state <= BIDE_STATE_DONE &&
            image->state != BIDE_STATE_RESERVED && image->ttr > 0 && image->created > 0 &&
            are_sane(image) && image->bury_order < core->first_order &&
+           (image->token == 0 ||
+            (image->token < core->first_order && image->state == BIDE_STATE_READY)) &&
            bi_core_lookup(core, image->id) == NULL;
 }
 
@@ -59,10 +61,29 @@ static void settle_loaded(struct core *core, struct job *job, const struct bi_im
     bi_core_retry(core, job, -1, BIDE_EVENT_TIMED_OUT);
 }
 
+/* Was the job reserved at an orderly stop, by a holder that is still there? After a crash no
+ * earlier lease is good. */
+static bool has_lease(const struct core *core, const struct bi_image *image)
+{
+    return image->token != 0 && image->token >= core->lease_from;
+}
+
+/* The time during which the queue was down, and this job was not loaded, does not count. */
+static bide_state settle_lease(struct core *core, struct job *job, const struct bi_image *image)
+{
+    more_of(core, job)->token = image->token;
+    job->due = core->now.mono + image->lease;
+    if (image->started)
+        job->flags |= JOB_STARTED;
+    return BIDE_STATE_RESERVED;
+}
+
 static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image)
 {
-    bide_state state = bi_wish_settle_due(core, job, image);
-    bool same = state == image->state && image->since != 0;
+    bool leased = has_lease(core, image);
+    bide_state state =
+        leased ? settle_lease(core, job, image) : bi_wish_settle_due(core, job, image);
+    bool same = (state == image->state || leased) && image->since != 0;
     int64_t since = same ? mono_of(core, image->since) : core->now.mono;
     /* A state that it came into in an earlier life began before this one. */
     job->since = same && since > core->born ? core->born : since;
@@ -73,7 +94,8 @@ static int load_job(struct core *core, struct topic *topic, const struct wish *w
                     bide_buf *reason)
 {
     const struct bi_image *image = &wish->image;
-    bool unsettled = image->cancel_wanted || image->started;
+    bool leased = has_lease(core, image);
+    bool unsettled = !leased && (image->cancel_wanted || image->started);
     if (is_doubled(core, topic, image))
         return BIDE_EINVAL;
     struct job *job = bi_wish_build(core, topic, wish, image->id);
@@ -82,7 +104,7 @@ static int load_job(struct core *core, struct topic *topic, const struct wish *w
     if (image->cancel_wanted)
         job->flags |=
             JOB_CANCEL_WANTED; /* it goes; if that cannot be stored, it is not handed out */
-    if (unsettled && bi_job_more(core, job) == NULL) {
+    if ((leased || unsettled) && bi_job_more(core, job) == NULL) {
         bi_job_free(core, job);
         return BIDE_ENOMEM;
     }

@@ -316,35 +316,65 @@ int bi_op_give_back(struct core *core, bide_op *op)
         return code;
     if ((job->flags & JOB_CANCEL_WANTED) != 0)
         return remove_and_count(core, op, job);
-    if ((job->flags & JOB_STARTED) != 0 && bi_journal_change(core, job) != BIDE_OK)
+    /* The store knows of this reservation, or of a lease that an earlier process has kept. */
+    bool stored = (job->flags & JOB_STARTED) != 0 || more_of(core, job)->token < core->first_order;
+    if (stored && bi_journal_change(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
     bi_core_return(core, job, 0);
     bi_event(core, BIDE_EVENT_RELEASED, job);
     return BIDE_OK;
 }
 
+/* The process ends in order. A lease that outlives it is stored as it is. */
 static void interrupt(struct core *core, struct job *job)
 {
-    if ((job->flags & JOB_STARTED) == 0 || (job->flags & JOB_CANCEL_WANTED) != 0 ||
-        bi_journal_change(core, job) != BIDE_OK)
+    bool keep = bi_lease_outlives(core, more_of(core, job));
+    bool started = (job->flags & JOB_STARTED) != 0;
+    bool cancelled = (job->flags & JOB_CANCEL_WANTED) != 0;
+    if ((!keep && (!started || cancelled)) || bi_journal_change(core, job) != BIDE_OK || keep)
         return;
     bi_core_return(core, job, 0);
     bi_event(core, BIDE_EVENT_RELEASED, job);
 }
 
-void bi_core_interrupt(struct core *core, struct bi_now now)
+/* Treats the reserved jobs of one topic, from a job on (0: the first); answers where to go on. */
+static uint32_t interrupt_topic(struct core *core, const struct topic *topic, uint32_t ref,
+                                unsigned *budget)
 {
-    core->now = now;
-    for (size_t i = 0; i < core->place_count && core->counts[BIDE_STATE_RESERVED] > 0; i++) {
-        const struct topic *topic = topic_at(core, core->places[i].topic);
-        const struct job_list *list = topic == NULL ? NULL : &topic->lists[BIDE_STATE_RESERVED];
-        struct job *job = topic == NULL ? NULL : bi_list_next(core, list, NULL);
-        while (job != NULL) {
-            struct job *next = bi_list_next(core, list, job);
-            interrupt(core, job);
-            job = next;
-        }
+    const struct job_list *list = &topic->lists[BIDE_STATE_RESERVED];
+    struct job *job = ref != 0 ? job_at(core, ref) : bi_list_next(core, list, NULL);
+    for (; job != NULL && *budget > 0; --*budget) {
+        struct job *next = bi_list_next(core, list, job);
+        assert(job->state == BIDE_STATE_RESERVED);
+        interrupt(core, job);
+        job = next;
     }
+    return job == NULL ? 0 : job->self;
+}
+
+bool bi_core_interrupt(struct core *core, struct bi_now now, unsigned budget)
+{
+    assert(core->closed && budget > 0);
+    core->now = now;
+    if (!core->interrupt.begun) {
+        core->interrupt.begun = true;
+        /* The mark that stored leases are good is needed also for those that are not loaded. */
+        if (core->keep_leases || core->lease_from < core->first_order)
+            bi_journal_force(core);
+    }
+    if (core->interrupt.failed)
+        return false;
+    for (size_t i = bi_topic_place(core, core->interrupt.serial); i < core->place_count; i++) {
+        const struct topic *topic = topic_at(core, core->places[i].topic);
+        if (topic == NULL)
+            continue;
+        uint32_t next = interrupt_topic(core, topic, core->interrupt.job, &budget);
+        core->interrupt.serial = core->places[i].serial + (next == 0);
+        core->interrupt.job = next;
+        if (budget == 0)
+            return true;
+    }
+    return false;
 }
 
 int bi_op_fail(struct core *core, bide_op *op)

@@ -23,6 +23,8 @@ static uint64_t key_of(const struct core *core, const struct job *job)
 {
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
         return more_of(core, job)->order;
+    if (job->state == BIDE_STATE_RESERVED)
+        return more_of(core, job)->token;
     return (uint64_t)job->since ^ (UINT64_C(1) << 63); /* moments may be negative */
 }
 

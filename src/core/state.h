@@ -64,9 +64,17 @@ struct core {
     uint64_t next_id;
     uint64_t next_token;
     uint64_t next_order;  /* of burials and results */
-    uint64_t first_order; /* of this life; loaded ones are smaller */
-    uint64_t next_call;   /* numbers waiting calls */
-    uint64_t next_turn;   /* numbers fair choices */
+    uint64_t first_order; /* of this life; loaded ones are smaller, and so are their tokens */
+    uint64_t lease_from;  /* stored leases are good from this token on */
+    bool keep_leases;     /* all leases outlive the process, not only those of an earlier one */
+    struct {
+        bool begun;
+        bool failed;     /* a commit failed since */
+        uint64_t serial; /* of the topic where it goes on, with this job (0: its first) */
+        uint32_t job;
+    } interrupt;        /* how far bi_core_interrupt() has come */
+    uint64_t next_call; /* numbers waiting calls */
+    uint64_t next_turn; /* numbers fair choices */
     struct bi_random random;
     uint64_t secret; /* of hashes of names */
 
@@ -126,6 +134,12 @@ static inline struct topic *topic_of(const struct core *core, const struct job *
 static inline int64_t bi_core_stamp(const struct core *core)
 {
     return core->now.mono < core->stamp_floor ? core->stamp_floor : core->now.mono;
+}
+
+/* Does the holder of this lease outlive the process? */
+static inline bool bi_lease_outlives(const struct core *core, const struct more *more)
+{
+    return core->keep_leases || more->token < core->first_order;
 }
 
 /* Counts in the topic and in the queue. */

@@ -13,7 +13,8 @@ const char *bide_version(void)
     return BIDE_VERSION;
 }
 
-static int open_backend(struct bide *queue, const char *text, const bide_options *options)
+static int open_backend(struct bide *queue, const char *text, const bide_options *options,
+                        bool keep_leases)
 {
     struct bi_url url;
     const char *reason;
@@ -27,7 +28,8 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
             "open: there is no backend for \"%.40s:\"; this build has %s (a server is "
             "beanstalk://HOST:PORT)",
             url.scheme, names);
-    struct backend_context context = {.finish = bi_submit_finish, .complete = bi_cq_complete};
+    struct backend_context context = {
+        .keep_leases = keep_leases, .finish = bi_submit_finish, .complete = bi_cq_complete};
     int code = bi_options_ask(options, &url, ops->parameters, &context.asked);
     if (code == BIDE_OK)
         code = bi_options_settle(&context.asked, ops->served, &context.options);
@@ -44,6 +46,11 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
 
 int bide_open(const char *url, const bide_options *options, bide **out)
 {
+    return bi_queue_open(url, options, false, out);
+}
+
+int bi_queue_open(const char *url, const bide_options *options, bool keep_leases, bide **out)
+{
     BI_NO_CANCEL;
     bi_error_clear();
     if (url == NULL || out == NULL)
@@ -51,7 +58,7 @@ int bide_open(const char *url, const bide_options *options, bide **out)
     struct bide *queue = calloc(1, sizeof(*queue));
     if (queue == NULL)
         return bi_error_set(BIDE_ENOMEM, "open: out of memory");
-    int code = open_backend(queue, url, options);
+    int code = open_backend(queue, url, options, keep_leases);
     if (code != BIDE_OK) {
         free(queue);
         return code;

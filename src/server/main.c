@@ -322,7 +322,7 @@ static int open_queue(struct program *p, bide_options *resolved, char *error)
     tell_queue(p, resolved);
     p->opened_us = bi_clock_boot();
     umask(077); /* what is in the queue is nobody else's business */
-    int code = bide_open(p->url, &options, &p->queue);
+    int code = bi_queue_open(p->url, &options, true, &p->queue);
     if (code == BIDE_OK) {
         tell_neighbourhood(p, &found);
         return EXIT_OK;

@@ -49,9 +49,10 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
 {
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *writer = &sqlite->writer;
-    int64_t next_id, next_token;
+    int64_t next_id, next_token, lease_from;
     if (!bi_sqlite_meta_get(writer, "next_id", &next_id) ||
-        !bi_sqlite_meta_get(writer, "next_token", &next_token))
+        !bi_sqlite_meta_get(writer, "next_token", &next_token) ||
+        !bi_sqlite_meta_get(writer, "lease_from", &lease_from))
         return bi_sqlite_error(sqlite, writer, "open", error);
     /* The limit is stored ahead, and so above all of them; but who can read the highest id does. */
     int64_t highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
@@ -69,10 +70,12 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     start->next_token = sound_limit(sqlite, "next_token", next_token, (int64_t)now);
     if (start->next_token < now)
         start->next_token = now;
+    start->lease_from = sound_limit(sqlite, "lease_from", lease_from, 0);
     start->damaged = set_strays_aside(sqlite);
     sqlite->next_id = start->next_id;
     sqlite->id_limit = 0; /* the first batch stores one */
     sqlite->token_limit = 0;
+    sqlite->lease_from = (uint64_t)lease_from;
     return BIDE_OK;
 }
 

@@ -78,6 +78,7 @@ struct sqlite {
     uint64_t next_id;     /* of the last batch */
     uint64_t id_limit;    /* stored: a restart after a crash begins here */
     uint64_t token_limit; /* stored */
+    uint64_t lease_from;  /* stored; not 0 only between an orderly close and the next batch */
     int wal_frames;       /* in the log after the last commit */
     int log_pages;        /* how many it may have */
     int64_t log_bytes;    /* what it takes while a reader keeps it from being brought in */

@@ -25,6 +25,8 @@ static int write_limits(struct sqlite *sqlite, const struct bi_batch *batch, uin
         code = bi_sqlite_meta_set(&sqlite->writer, "next_id", id_limit);
     if (code == SQLITE_DONE && batch->next_token != sqlite->token_limit)
         code = bi_sqlite_meta_set(&sqlite->writer, "next_token", batch->next_token);
+    if (code == SQLITE_DONE && batch->lease_from != sqlite->lease_from)
+        code = bi_sqlite_meta_set(&sqlite->writer, "lease_from", batch->lease_from);
     return code;
 }
 
@@ -79,6 +81,7 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum 
         sqlite->next_id = batch->next_id;
         sqlite->id_limit = id_limit;
         sqlite->token_limit = batch->next_token;
+        sqlite->lease_from = batch->lease_from;
         return BIDE_OK;
     }
     int answer = bi_sqlite_error(sqlite, writer, "commit", error);
@@ -95,10 +98,12 @@ static int is_stored(struct sqlite *sqlite, const struct bi_batch *batch)
         if (holds != 1)
             return holds;
     }
-    int64_t next_token = 0;
+    int64_t next_token = 0, lease_from = 0;
     if (batch->count == 0)
-        return bi_sqlite_meta_get(&sqlite->writer, "next_token", &next_token)
-                   ? next_token == (int64_t)batch->next_token
+        return bi_sqlite_meta_get(&sqlite->writer, "next_token", &next_token) &&
+                       bi_sqlite_meta_get(&sqlite->writer, "lease_from", &lease_from)
+                   ? next_token == (int64_t)batch->next_token &&
+                         lease_from == (int64_t)batch->lease_from
                    : -1;
     return 1;
 }

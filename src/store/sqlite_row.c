@@ -49,7 +49,9 @@
     X(buried)           \
     X(done)             \
     X(last_error)       \
-    X(result)
+    X(result)           \
+    X(token)            \
+    X(lease)
 
 /* Their places in a row that is read, and, plus one, among the parameters of a statement. */
 enum column {
@@ -91,7 +93,7 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
                   "since=?9,key=?13,max_retries=?14,failures=?15,backoff_base=?16,backoff_max=?17,"
                   "expires_at=?18,retain=?19,bury_order=?20,reserves=?21,timeouts=?22,releases=?23,"
                   "fails=?24,buries=?25,kicks=?26,touches=?27,ready=?28,reserved=?29,touched=?30,"
-                  "buried=?31,done=?32,last_error=?33,result=?34 WHERE id=?1",
+                  "buried=?31,done=?32,last_error=?33,result=?34,token=?35,lease=?36 WHERE id=?1",
     [ST_REMOVE] = "DELETE FROM job WHERE id=?",
     [ST_REMOVE_BODY] = "DELETE FROM body WHERE id=?",
     [ST_PAUSE] = "INSERT OR REPLACE INTO pause(topic,until) VALUES(?,?)",
@@ -198,6 +200,8 @@ static bool bind_more(sqlite3_stmt *to, const struct bi_image *image)
     bind_number(to, AT_touched, image->touched);
     bind_number(to, AT_buried, image->buried);
     bind_number(to, AT_done, image->done);
+    bind_number(to, AT_token, (int64_t)image->token);
+    bind_number(to, AT_lease, image->lease);
     return bind_bytes(to, AT_key, image->key) && bind_text(to, AT_last_error, image->last_error) &&
            bind_bytes(to, AT_result, image->result);
 }
@@ -359,6 +363,8 @@ static const char *read_more(sqlite3_stmt *from, struct bi_image *image)
     image->touched = number_at(from, AT_touched);
     image->buried = number_at(from, AT_buried);
     image->done = number_at(from, AT_done);
+    image->token = (uint64_t)number_at(from, AT_token);
+    image->lease = number_at(from, AT_lease);
     if (sqlite3_column_bytes(from, AT_key) > BIDE_KEY_MAX)
         return "the key is too long";
     return NULL;
@@ -482,9 +488,10 @@ static bool same_image(const struct bi_image *a, const struct bi_image *b)
     return a->state == b->state && flags_of(a) == flags_of(b) && a->priority == b->priority &&
            a->ttr == b->ttr && a->max_retries == b->max_retries &&
            a->backoff_base == b->backoff_base && a->backoff_max == b->backoff_max &&
-           a->retain == b->retain && strcmp(a->topic, b->topic) == 0 && same_times(a, b) &&
-           same_counters(a, b) && bi_buf_same(a->key, b->key) &&
-           bi_buf_same(a->last_error, b->last_error) && bi_buf_same(a->result, b->result);
+           a->retain == b->retain && a->token == b->token && a->lease == b->lease &&
+           strcmp(a->topic, b->topic) == 0 && same_times(a, b) && same_counters(a, b) &&
+           bi_buf_same(a->key, b->key) && bi_buf_same(a->last_error, b->last_error) &&
+           bi_buf_same(a->result, b->result);
 }
 
 struct compared {

@@ -64,8 +64,15 @@ static const char version_1[] =
     "backoff_max, expires_at, retain, bury_order, reserves, timeouts, releases, fails, buries,"
     "kicks, touches, ready, reserved, touched, buried, done, last_error, result, data);";
 
+/* A lease that outlives the process: its token, and the microseconds that were left of it at the
+ * close. It is good if the number lease_from of the table meta is not 0, and not above the token. */
+static const char version_2[] = "ALTER TABLE job ADD COLUMN token INTEGER;"
+                                "ALTER TABLE job ADD COLUMN lease INTEGER;"
+                                "ALTER TABLE damaged ADD COLUMN token;"
+                                "ALTER TABLE damaged ADD COLUMN lease;";
+
 /* versions[n] makes version n + 1 out of version n; 0 is an empty file. */
-static const char *const versions[] = {version_1};
+static const char *const versions[] = {version_1, version_2};
 
 #define VERSION ((int)(sizeof(versions) / sizeof(versions[0])))
 

@@ -201,6 +201,45 @@ static void when_the_server_goes_and_comes_every_job_is_done(void)
 
 /* ---- what we cannot do ---- */
 
+static bool waits_for_jobs(bide *queue)
+{
+    bide_topic_stats stats;
+    return bide_topic_get_stats(queue, "t", &stats) == BIDE_OK && stats.waiting > 0;
+}
+
+/* The lease of the job is shorter than its program takes, before and after the restart: it is
+ * extended on both sides of it. Another worker waits for a job all the time. */
+static void a_program_that_runs_while_its_server_is_restarted_runs_once(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    if (place_kind != AT_SERVED_FILE)
+        return;
+    options.ttr_ms = 4000;
+    options.max_retries = 0;
+    uint64_t id = put_with("x", &options);
+    struct child *first = begin_work("-j", "1", "--timeout", "1h", SH(until_go("true")));
+    struct child *second = begin("work", "t", "-j", "1", "--", "sh", "-c", "echo second", NULL);
+    bide *queue = inside();
+    for (int round = 0; round < 2; round++) {
+        UNTIL(waits_for_jobs(queue));
+        stop_server(SIGTERM);
+        queue_url();
+        nap_ms(round == 0 ? options.ttr_ms + 500 : 0);
+        EQ(seen(id)->state, BIDE_STATE_RESERVED);
+        EQ(seen(id)->failures, 0);
+        EQ(seen(id)->reserves, 1);
+    }
+    go();
+    UNTIL(seen(id)->state == BIDE_STATE_GONE);
+    UNTIL(waits_for_jobs(queue));
+    OK(bide_close(queue));
+    interrupt(first, SIGTERM, 0);
+    interrupt(second, SIGTERM, 0);
+    SAYS(first->out, "ended\n");
+    HAS(first->err, "1 job done\n");
+    SILENT(second->out);
+}
+
 static void a_program_that_vanishes_stops_the_worker_and_fails_no_job(void)
 {
     char path[600];
@@ -265,6 +304,7 @@ static const struct test tests[] = {
     TEST(a_cancel_ends_the_program_and_removes_the_job),
     TEST(a_job_that_is_not_ours_any_more_ends_its_program),
     TEST(when_the_server_goes_and_comes_every_job_is_done),
+    TEST(a_program_that_runs_while_its_server_is_restarted_runs_once),
     TEST(a_program_that_vanishes_stops_the_worker_and_fails_no_job),
     TEST(what_is_no_program_stops_the_worker_and_fails_no_job),
     TEST(when_nobody_reads_the_json_it_stops),

@@ -213,6 +213,10 @@ static void a_close_answers_what_reads_bodies(void)
             OK(bide_shutdown(queue));
         queue = reopen(queue, COLD);
         judge(cq, waiters, BIDE_CLOSED);
+        /* A server keeps the leases that its clients have been told of. */
+        for (size_t i = 0; i < OPS && !is_own(); i += 2)
+            if (waiters[i]->op.status == BIDE_OK)
+                OK(bide_give_back(queue, waiters[i]->job.id, waiters[i]->job.token));
         EQ(topic_of(queue, a).jobs.ready, COLD_JOBS);
     }
 }

@@ -9,6 +9,17 @@ bide_state crowd_state(bide_state put)
     return put == BIDE_STATE_RESERVED ? BIDE_STATE_READY : put;
 }
 
+/* At a server a lease outlives a restart: there the job is one that was reserved. */
+static uint64_t put_job(bide *queue, const char *topic, bide_state state,
+                        const bide_put_options *options)
+{
+    if (state != BIDE_STATE_RESERVED || is_own())
+        return put_in_as(queue, topic, state, options);
+    uint64_t id = put_in_as(queue, topic, BIDE_STATE_READY, options);
+    OK(bide_give_back(queue, id, take_job(queue, id)->token));
+    return id;
+}
+
 static void put_spot(struct crowd *crowd, bide *queue, int spot)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -18,7 +29,7 @@ static void put_spot(struct crowd *crowd, bide *queue, int spot)
         options.key = slice(key);
         options.key_hold_retained = true;
         options.ttr_ms = 3600000;
-        crowd->ids[spot][state] = put_in_as(queue, crowd->small, (bide_state)state, &options);
+        crowd->ids[spot][state] = put_job(queue, crowd->small, (bide_state)state, &options);
     }
     crowd->ids[spot][BIDE_STATE_GONE] = BIDE_ID_MAX - (uint64_t)spot;
 }

@@ -30,6 +30,35 @@ static void a_look_by_id_finds_the_job_wherever_it_is(void)
     CROWD_IS_WHOLE(crowd, queue);
 }
 
+/* Leases outlive the restart of a server, and are good before everything is loaded. */
+static void a_lease_is_good_wherever_its_job_is(void)
+{
+    static char place[PLACE_SIZE];
+    if (is_own())
+        return;
+    bide *queue = open_place(new_place(place, sizeof place), "");
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    uint64_t ids[3], tokens[3];
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        put_lots(queue, b, CROWD_JOBS / COUNT(ids), NULL, NULL);
+        ids[i] = put(queue, a, "body");
+        tokens[i] = take(queue, a)->token;
+    }
+    for (int round = 0; round < 2; round++) {
+        start_place(place);
+        for (size_t i = COUNT(ids); i-- > 0;) {
+            CODE(bide_delete(queue, ids[i], 0), BIDE_RESERVED);
+            CODE(bide_touch(queue, ids[i], tokens[i] + 1, 0, NULL), BIDE_LEASE_LOST);
+            OK(bide_touch(queue, ids[i], tokens[i], 0, NULL));
+        }
+    }
+    start_place(place);
+    for (size_t i = COUNT(ids); i-- > 0;)
+        OK(bide_delete(queue, ids[i], tokens[i]));
+    EQ(stats_of(queue).jobs.reserved, 0);
+    EQ(topic_of(queue, b).jobs.ready, CROWD_JOBS / COUNT(ids) * COUNT(ids));
+}
+
 static void a_body_result_or_end_can_be_asked_for_wherever_the_job_is(void)
 {
     struct crowd *crowd = new_crowd();
@@ -286,6 +315,7 @@ static void kick_and_purge_take_all(void)
 
 static const struct test tests[] = {
     TEST(a_look_by_id_finds_the_job_wherever_it_is),
+    TEST(a_lease_is_good_wherever_its_job_is),
     TEST(a_body_result_or_end_can_be_asked_for_wherever_the_job_is),
     TEST(a_delete_cancel_or_done_finds_the_job_wherever_it_is),
     TEST(a_change_by_id_finds_the_job_wherever_it_is_and_stays),

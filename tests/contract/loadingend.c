@@ -71,7 +71,10 @@ static void a_reserve_that_waits_gets_a_job_that_is_loaded(void)
     OK(bide_update(queue, &changes));
     for (int round = 0; round < 5; round++) {
         queue = reopen_at_once(queue);
-        EQ(await(queue, fresh_topic("last"))->id, changes.id);
+        const bide_job *job = await(queue, fresh_topic("last"));
+        EQ(job->id, changes.id);
+        if (!is_own()) /* the server keeps leases */
+            OK(bide_give_back(queue, job->id, job->token));
     }
     queue = reopen_at_once(queue);
     bide_slice topic = slice(fresh_topic("last"));
@@ -182,7 +185,9 @@ static void an_op_that_waits_for_the_loading_can_be_given_up(void)
         for (size_t i = 0; i < COUNT(kinds); i++) {
             UNTIL(waiters[i]->op.status != BIDE_PENDING || bide_cq_wait(cq, 10) < 0);
             int code = waiters[i]->op.status;
-            bool gone = kinds[i] == BIDE_OP_KICK_JOB && code == BIDE_WRONG_STATE && round > 0;
+            /* At a server the lease of a reserve outlives the restart. */
+            bool gone = kinds[i] == BIDE_OP_KICK_JOB && round > 0 &&
+                        (code == BIDE_WRONG_STATE || (code == BIDE_RESERVED && !is_own()));
             CHECK(gone || is_one_of(code, BIDE_OK, BIDE_CANCELLED));
             CHECK(waiters[i]->calls <= 1);
         }
@@ -219,7 +224,9 @@ static void a_close_answers_what_waits_for_the_loading(void)
         CHECK(bide_cq_drain(cq, 0) >= 0);
         for (size_t i = 0; i < COUNT(kinds); i++) {
             int code = waiters[i]->op.status;
-            bool gone = kinds[i] == BIDE_OP_KICK_JOB && code == BIDE_WRONG_STATE && round > 0;
+            /* At a server the lease of a reserve outlives the restart. */
+            bool gone = kinds[i] == BIDE_OP_KICK_JOB && round > 0 &&
+                        (code == BIDE_WRONG_STATE || (code == BIDE_RESERVED && !is_own()));
             CHECK(gone || is_one_of(code, BIDE_OK, BIDE_CLOSED));
             CHECK(waiters[i]->calls <= 1);
         }

@@ -90,6 +90,146 @@ static void a_lease_of_a_server_that_was_killed_is_lost(void)
     EQ(state_of(queue, id), keeps() ? BIDE_STATE_READY : BIDE_STATE_GONE);
 }
 
+/* A server that keeps its jobs in memory has lost them. */
+static void a_lease_outlives_an_orderly_restart_of_its_server(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    enum { DELETED, FINISHED, RELEASED, FAILED, BURIED, GIVEN_BACK, COUNT_OF_ALL };
+    uint64_t ids[COUNT_OF_ALL], tokens[COUNT_OF_ALL];
+    options.max_retries = 0;
+    for (size_t i = 0; i < COUNT_OF_ALL; i++) {
+        ids[i] = put_as(queue, a, "body", i % 2 == 0 ? &options : NULL);
+        tokens[i] = take_job(queue, ids[i])->token;
+    }
+    for (int round = 0; round < 3; round++) {
+        start_place(place);
+        if (!keeps()) {
+            CODE(bide_delete(queue, ids[0], tokens[0]), BIDE_NOT_FOUND);
+            return;
+        }
+        nothing_ready(queue, a);
+        for (size_t i = 0; i < COUNT_OF_ALL; i++) {
+            EQ(stat_job(queue, ids[i])->state, BIDE_STATE_RESERVED);
+            EQ(stat_job(queue, ids[i])->failures, 0);
+            EQ(stat_job(queue, ids[i])->reserves, 1);
+            CODE(bide_touch(queue, ids[i], tokens[i] + 1, 0, NULL), BIDE_LEASE_LOST);
+            OK(bide_touch(queue, ids[i], tokens[i], 0, NULL));
+        }
+    }
+    OK(bide_delete(queue, ids[DELETED], tokens[DELETED]));
+    OK(bide_done(queue, ids[FINISHED], tokens[FINISHED], "result", 6, 3600000));
+    OK(bide_release(queue, ids[RELEASED], tokens[RELEASED], BIDE_KEEP, 0));
+    OK(bide_fail(queue, ids[FAILED], tokens[FAILED], "error", 3600000, NULL, NULL));
+    OK(bide_bury(queue, ids[BURIED], tokens[BURIED], BIDE_KEEP, NULL));
+    OK(bide_give_back(queue, ids[GIVEN_BACK], tokens[GIVEN_BACK]));
+    static const bide_state states[] = {BIDE_STATE_GONE,    BIDE_STATE_DONE,   BIDE_STATE_READY,
+                                        BIDE_STATE_DELAYED, BIDE_STATE_BURIED, BIDE_STATE_READY};
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < COUNT_OF_ALL; i++) {
+            EQ(state_of(queue, ids[i]), states[i]);
+            CODE(bide_touch(queue, ids[i], tokens[i], 0, NULL),
+                 i == DELETED ? BIDE_NOT_FOUND : BIDE_LEASE_LOST);
+        }
+        start_place(place);
+    }
+}
+
+static void a_lease_that_runs_out_after_a_restart_is_a_lost_ttr(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    if (!keeps())
+        return;
+    options.ttr_ms = 1500;
+    uint64_t plain = put_as(queue, a, "body", &options);
+    options.max_retries = 0;
+    uint64_t limited = put_as(queue, a, "body", &options);
+    uint64_t token = take_job(queue, plain)->token;
+    take_job(queue, limited);
+    start_place(place);
+    EQ(await(queue, a)->id, plain);
+    UNTIL(state_of(queue, limited) == BIDE_STATE_BURIED);
+    EQ(stat_job(queue, plain)->timeouts, 1);
+    EQ(stat_job(queue, limited)->timeouts, 1);
+    EQ(stat_job(queue, limited)->failures, 1);
+    const bide_job *job = stat_job(queue, limited);
+    TEXT(job->last_error, job->last_error_size, "ttr ran out");
+    CODE(bide_delete(queue, plain, token), BIDE_LEASE_LOST);
+}
+
+/* What was left at the stop is left at the start: the time in between is not the holder's. */
+static void the_time_without_a_server_is_not_taken_from_a_lease(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    if (!keeps())
+        return;
+    options.ttr_ms = 3600000;
+    uint64_t id = put_as(queue, a, "body", &options);
+    uint64_t token = take(queue, a)->token;
+    int64_t reserved_ms = stat_job(queue, id)->reserved_ms;
+    OK(bide_touch(queue, id, token, 1800000, "half"));
+    int64_t start_us = clock_us();
+    int64_t left_ms = stat_job(queue, id)->left_ms;
+    leave_place(place);
+    nap_ms(500);
+    start_place(place);
+    const bide_job *job = stat_job(queue, id);
+    int64_t passed_ms = (clock_us() - start_us) / 1000 + 1;
+    CHECK(job->left_ms <= left_ms);
+    if (left_ms - job->left_ms > passed_ms - 500 + 1)
+        FAIL("%lld ms of the lease are gone in %lld ms, of which 500 were without a server",
+             (long long)(left_ms - job->left_ms), (long long)passed_ms);
+    EQ(job->touches, 1);
+    CHECK(job->reserved_ms >= reserved_ms - 1 && job->reserved_ms <= reserved_ms + 1);
+    OK(bide_delete(queue, id, token));
+}
+
+/* After a crash no lease of before is good, whatever orderly stops came before and come later. */
+static void a_lease_does_not_outlive_a_crash_that_follows_a_restart(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    if (!keeps())
+        return;
+    uint64_t id = put(queue, a, "body");
+    uint64_t token = take(queue, a)->token;
+    start_place(place);
+    OK(bide_touch(queue, id, token, 0, NULL));
+    kill_place(place);
+    for (int round = 0; round < 2; round++) {
+        start_place(place);
+        CODE(bide_touch(queue, id, token, 0, NULL), BIDE_LEASE_LOST);
+        EQ(state_of(queue, id), BIDE_STATE_READY);
+    }
+    uint64_t newer = take(queue, a)->token;
+    start_place(place);
+    CODE(bide_delete(queue, id, token), BIDE_LEASE_LOST);
+    OK(bide_delete(queue, id, newer));
+}
+
+static void a_cancelled_job_is_removed_by_its_holder_after_a_restart(void)
+{
+    bide *queue = open_here();
+    const char *a = fresh_topic("a");
+    if (!keeps())
+        return;
+    uint64_t id = put(queue, a, "body"), kept = put(queue, a, "body");
+    uint64_t token = take_job(queue, id)->token, kept_token = take_job(queue, kept)->token;
+    OK(bide_cancel(queue, id));
+    OK(bide_cancel(queue, kept));
+    start_place(place);
+    CODE(bide_touch(queue, id, token, 0, NULL), BIDE_CANCEL_WANTED);
+    OK(bide_fail(queue, id, token, "cancelled", BIDE_KEEP, NULL, NULL));
+    EQ(state_of(queue, id), BIDE_STATE_GONE);
+    OK(bide_done(queue, kept, kept_token, "result", 6, 3600000));
+    EQ(state_of(queue, kept), BIDE_STATE_DONE);
+}
+
 static void a_feed_goes_on_and_tells_that_something_was_lost(void)
 {
     bide *queue = open_here();
@@ -198,6 +338,11 @@ static const struct test tests[] = {
     TEST(what_waits_is_served_by_the_server_that_has_come_back),
     TEST(a_wait_without_a_server_ends_in_time_and_says_so),
     TEST(a_lease_of_a_server_that_was_killed_is_lost),
+    TEST(a_lease_outlives_an_orderly_restart_of_its_server),
+    TEST(a_lease_that_runs_out_after_a_restart_is_a_lost_ttr),
+    TEST(the_time_without_a_server_is_not_taken_from_a_lease),
+    TEST(a_lease_does_not_outlive_a_crash_that_follows_a_restart),
+    TEST(a_cancelled_job_is_removed_by_its_holder_after_a_restart),
     TEST(a_feed_goes_on_and_tells_that_something_was_lost),
     TEST(what_was_acknowledged_survives_and_nothing_is_put_twice),
 };

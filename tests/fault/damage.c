@@ -199,6 +199,10 @@ static void odd_numbers_do_no_harm(void)
         "key=printf('%.*c',300,'x')",
         "last_error=printf('%.*c',3000000,'x')",
         "ready=9223372036854775807, buried=-9223372036854775808",
+        "flags=16, token=-1, lease=1",
+        "flags=16, token=9223372036854775807, lease=-1",
+        "flags=16, token=1, lease=9223372036854775807",
+        "flags=16, state=4, token=1, lease=1000000",
     };
     for (size_t i = 0; i < COUNT(changes); i++) {
         begin_case();

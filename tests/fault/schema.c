@@ -199,7 +199,51 @@ static void a_file_of_version_1_has_every_job(void)
     OK(bide_close(queue));
 }
 
+/* ---- version 2 ---- */
+
+static void check_lease(bide *queue, uint64_t id, int64_t most_ms)
+{
+    bide_job job;
+    OK(bide_job_stats(queue, id, &job));
+    EQ(job.state, BIDE_STATE_RESERVED);
+    EQ(job.failures, 0);
+    EQ(job.reserves, 1);
+    CHECK(job.left_ms > 0 && job.left_ms <= most_ms);
+    bide_job_clear(&job);
+}
+
+/* A process that is no server does not end the leases of a server's clients by its close. */
+static void a_file_of_version_2_has_every_lease(void)
+{
+    bide_recovery recovery = {.failed = 9};
+    bide_job job;
+    build("schema-2.sql");
+    bide *queue = open_url_at(HERE, url_of("jobs.db", ""), &recovery);
+    EQ(recovery.failed, 0);
+    for (int round = 0; round < 3; round++) {
+        check_lease(queue, 1, 3600000);
+        check_lease(queue, 12, 1800000);
+        check_lease(queue, 14, 1800000);
+        OK(bide_peek_first(queue, "work", BIDE_STATE_RESERVED, &job));
+        EQ(job.id, 14); /* the smallest token */
+        bide_job_clear(&job);
+        EQ(bide_touch(queue, 2, 600001, 0, NULL), BIDE_LEASE_LOST);
+        OK(bide_reserve(queue, "work", 0, &job)); /* this one ends with the process */
+        EQ(job.id, 2);
+        bide_job_clear(&job);
+        OK(bide_close(queue));
+        queue = open_jobs("");
+    }
+    EQ(bide_touch(queue, 14, 700001, 0, NULL), BIDE_CANCEL_WANTED);
+    OK(bide_release(queue, 14, 700001, BIDE_KEEP, 0));
+    EQ(bide_job_stats(queue, 14, &job), BIDE_NOT_FOUND);
+    OK(bide_delete(queue, 1, 700005));
+    OK(bide_delete(queue, 12, 700003));
+    OK(bide_close(queue));
+}
+
 static const struct test tests[] = {
     TEST(a_file_of_version_1_has_every_job),
+    TEST(a_file_of_version_2_has_every_lease),
 };
 const struct theme schema_theme = {"schema", tests, COUNT(tests)};

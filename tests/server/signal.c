@@ -57,8 +57,8 @@ static void a_stop_counts_as_no_failure_of_what_connections_hold(void)
     stop(bided);
 }
 
-/* The lease is not the connection's. One more failure would bury the job: a stop is none, a bad end
- * is. */
+/* The lease is not the connection's: it outlives an orderly stop. One failure would bury the job: a
+ * stop is none, a bad end is. */
 static void a_stop_counts_as_no_failure_of_what_was_taken_by_token(void)
 {
     struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
@@ -69,8 +69,9 @@ static void a_stop_counts_as_no_failure_of_what_was_taken_by_token(void)
     bided = serve("--listen=0", "-b", folder_of("jobs"));
     await_log(bided, "1 stored jobs are loaded");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
-    ask(fd, "peek-ready\r\n", "FOUND 1 1\r\na\r\n");
-    ask(fd, "reserve-many 1 0\r\n", "RESERVED_MANY 1\r\n");
+    ask(fd, "peek-ready\r\n", "NOT_FOUND\r\n");
+    ask(fd, "reserve-many 1 0\r\n", "TIMED_OUT\r\n");
+    ask(fd, "delete 1\r\n", "NOT_FOUND\r\n");
     kill(bided->pid, SIGKILL);
     await_end(bided, 256 + SIGKILL);
     bided = serve("--listen=0", "-b", folder_of("jobs"));

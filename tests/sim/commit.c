@@ -245,7 +245,9 @@ static void interrupt(struct sim *sim)
     bool armed = sim->alloc_fails && !sim_has_batches(sim) && rng_one_in(&sim->rng, 3);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 3), 1);
-    bi_core_interrupt(sim->core, sim->now);
+    unsigned budget = 1 + (unsigned)rng_below(&sim->rng, 20);
+    while (bi_core_interrupt(sim->core, sim->now, budget))
+        continue;
     sim->allowed_enomem = armed && sim_alloc_disarm(&sim->alloc);
     model_interrupt(sim->model);
     if (sim->allowed_enomem)

@@ -30,6 +30,8 @@ void sim_new_core(struct sim *sim)
 {
     sim->options.next_id = sim->store.next_id;
     sim->options.next_token = sim->store.next_token;
+    sim->options.lease_from = sim->store.lease_from;
+    sim->options.keep_leases = sim->options.journal && rng_one_in(&sim->rng, 2);
     if (sim->alloc_fails)
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 10), 1);
     sim->core = bi_core_new(&sim->options, sim->now);

@@ -76,6 +76,9 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     m->born = m->sim->now;
     m->stamp_floor = 0;
     m->next_id = next_id;
+    m->interrupted = false;
+    m->first_token = next_token;
+    m->lease_from = m->sim->options.lease_from != 0 ? m->sim->options.lease_from : next_token;
     m->last_token = next_token - 1;
     m->journal = m->sim->options.journal;
     m->gathering = 1;

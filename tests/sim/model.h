@@ -154,11 +154,14 @@ struct model {
     bide_counters total;
     bool draining;
     bool closed;
+    bool interrupted; /* by an orderly end */
     bool recovering;
     bool marked; /* there may be jobs that were cancelled in an earlier life, and came back */
     uint64_t next_id;
-    uint64_t last_token; /* that this core has given */
-    uint64_t told_token; /* that anybody was told of, in any life of the queue */
+    uint64_t first_token; /* this core gives no smaller ones */
+    uint64_t lease_from;  /* stored leases with smaller ones are over */
+    uint64_t last_token;  /* that this core has given */
+    uint64_t told_token;  /* that anybody was told of, in any life of the queue */
     uint64_t told_id;
     uint64_t sequence;
     uint64_t fair;
@@ -321,6 +324,8 @@ void model_cancel_op(struct model *m, struct sim_op *sop);
 void model_close(struct model *m);
 /* An orderly end: what would count as a failure after it is given back. */
 void model_interrupt(struct model *m);
+/* Does its holder outlive the process? */
+bool model_outlives(const struct model *m, const struct mjob *job);
 
 /* ---- model_feed.c ---- */
 model_handler model_subscribe, model_events, model_unsubscribe;

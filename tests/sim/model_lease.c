@@ -146,38 +146,51 @@ void model_give_back(struct model *m, struct sim_op *sop)
         model_drop(m, job);
         return;
     }
-    if (job->max_retries >= 0)
+    if (job->max_retries >= 0 || job->token < m->first_token)
         model_change(m, job);
     model_come_back(m, job, 0);
     model_event(m, job, BIDE_EVENT_RELEASED, job->state);
 }
 
-/* Is the job still reserved in the core? *batch: that of its last change, where there are any. */
-static bool core_reserves(struct model *m, const struct mjob *job, uint64_t *batch)
+bool model_outlives(const struct model *m, const struct mjob *job)
+{
+    return m->sim->options.keep_leases || job->token < m->first_token;
+}
+
+/* Is the job still reserved in the core? *hold: the batch of its last change. */
+static bool core_reserves(struct model *m, const struct mjob *job, uint64_t *hold)
 {
     bide_op op = {.kind = BIDE_OP_JOB_STATS};
     bide_job got = {0};
     op.look.id = job->id;
     op.look.job = &got;
     expect_code(m->sim, "job_stats", BIDE_OK, bi_core_run(m->sim->core, &op, m->sim->now));
-    *batch = sim_has_batches(m->sim) ? op.private_.hold : 0;
+    *hold = op.private_.hold;
     bool reserved = got.state == BIDE_STATE_RESERVED;
     bide_job_clear(&got);
     return reserved;
 }
 
+/* An orderly end: a lease that outlives the process is stored, any other is over. */
 void model_interrupt(struct model *m)
 {
     m->now = m->sim->now;
+    m->interrupted = true;
     for (size_t i = 0; i < m->count; i++) {
         struct mjob *job = m->jobs[i];
-        uint64_t batch;
-        if (job->state != BIDE_STATE_RESERVED || job->max_retries < 0 || job->cancel_wanted)
+        bool keep = model_outlives(m, job);
+        uint64_t hold;
+        if (job->state != BIDE_STATE_RESERVED ||
+            (!keep && (job->max_retries < 0 || job->cancel_wanted)))
             continue;
         /* Without memory for the journal it stays as it is. */
-        if (core_reserves(m, job, &batch) && m->sim->allowed_enomem)
+        bool reserved = core_reserves(m, job, &hold);
+        if (m->sim->allowed_enomem && reserved && (!keep || hold != m->gathering))
             continue;
-        model_change_in(m, job, batch);
+        expect(m->sim, "whether the lease outlives the end", keep, reserved);
+        model_change_in(m, job, sim_has_batches(m->sim) ? hold : 0);
+        if (keep)
+            continue;
         model_come_back(m, job, 0);
         model_event(m, job, BIDE_EVENT_RELEASED, job->state);
     }

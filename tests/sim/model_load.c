@@ -92,12 +92,25 @@ void model_begin_load(struct model *m, const struct sim_store *store)
             m->sequence = store->jobs[i].bury_order;
 }
 
+/* It was reserved at an orderly end, and no crash has come since: what was left of the lease runs from
+ * now on. */
+static void load_lease(const struct model *m, struct mjob *job, const struct bi_image *image)
+{
+    job->token = image->token;
+    job->due = m->now.mono + image->lease;
+    job->due_wall = false;
+    job->leased = job->reserved;
+    job->last_touch = job->touched == BI_NEVER ? job->reserved : job->touched;
+}
+
 void model_load(struct model *m, const struct bi_image *image)
 {
     bool has;
     m->now = m->sim->now;
+    bool leased = image->token != 0 && image->token >= m->lease_from;
     int name = sim_name_of(sim_slice(image->topic));
-    struct mjob *job = model_insert(m, image->id, name, image->state);
+    struct mjob *job =
+        model_insert(m, image->id, name, leased ? BIDE_STATE_RESERVED : image->state);
     load_figures(job, image);
     load_moments(m, job, image);
     load_text(&job->body, &has, image->body);
@@ -110,7 +123,9 @@ void model_load(struct model *m, const struct bi_image *image)
         job->entered = image->bury_order;
     load_due(m, job, image);
     job->cancel_wanted = image->cancel_wanted;
-    if (image->cancel_wanted) {
+    if (leased) {
+        load_lease(m, job, image);
+    } else if (image->cancel_wanted) {
         model_drop(m, job);
     } else if (image->started) {
         load_started(m, job);

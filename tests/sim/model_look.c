@@ -156,7 +156,7 @@ static bool comes_first(const struct model *m, const struct mjob *a, const struc
     case BIDE_STATE_DELAYED:
         return model_distance(m, a) < model_distance(m, b);
     case BIDE_STATE_RESERVED:
-        return a->since < b->since;
+        return a->token < b->token;
     default:
         return a->entered < b->entered;
     }
@@ -171,13 +171,6 @@ void model_peek_first(struct model *m, struct sim_op *sop)
         if (job->name == name && job->state == sop->op.look.state &&
             (first == NULL || comes_first(m, job, first)))
             first = job;
-    }
-    /* Of those that were reserved at the same moment any may be first. */
-    if (first != NULL && first->state == BIDE_STATE_RESERVED && m->got == BIDE_OK) {
-        struct mjob *other = model_find(m, sop->op.look.job->id);
-        if (other != NULL && other->name == name && other->state == first->state &&
-            other->since == first->since)
-            first = other;
     }
     look(m, first, &sop->op, true);
 }

@@ -69,6 +69,10 @@ static void compare_schedule(struct model *m, const struct mjob *job, const stru
     int64_t due = job->due_wall ? job->due : stored_moment(m, job->due);
     expect(sim, "stored state", reserved ? BIDE_STATE_READY : job->state, image->state);
     expect(sim, "stored started", reserved && job->max_retries >= 0, image->started);
+    bool kept = reserved && m->interrupted && model_outlives(m, job);
+    int64_t left = job->due > m->now.mono ? job->due - m->now.mono : 1;
+    expect(sim, "stored token", kept ? (int64_t)job->token : 0, (int64_t)image->token);
+    expect(sim, "stored lease", kept ? left : 0, image->lease);
     expect(sim, "stored cancel_wanted", job->cancel_wanted, image->cancel_wanted);
     expect(sim, "stored key_hold", job->key_hold_retained, image->key_hold_retained);
     expect(sim, "stored priority", job->priority, image->priority);
@@ -207,6 +211,8 @@ void model_seal(struct model *m, const struct bi_batch *batch)
             check_job(m, &batch->records[i], batch->number);
     }
     expect(m->sim, "next_id of the batch", (int64_t)m->next_id, (int64_t)batch->next_id);
+    expect(m->sim, "lease_from of the batch", m->interrupted ? (int64_t)m->lease_from : 0,
+           (int64_t)batch->lease_from);
     expect_true(m->sim, batch->next_token > m->last_token,
                 "the batch stores a next_token that has been given");
     check_size(m, batch);

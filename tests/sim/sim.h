@@ -110,6 +110,7 @@ struct sim_store {
     int64_t pauses[SIM_NAMES]; /* wall time; 0: not paused */
     uint64_t next_id;
     uint64_t next_token;
+    uint64_t lease_from; /* 0 but after an orderly end */
 };
 
 /* What comes back after a crash, while other things go on. */

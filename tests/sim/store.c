@@ -94,6 +94,7 @@ void sim_store_apply(struct sim_store *store, const struct bi_batch *batch)
         apply(store, &batch->records[i]);
     store->next_id = batch->next_id;
     store->next_token = batch->next_token;
+    store->lease_from = batch->lease_from;
 }
 
 void sim_store_done(struct sim_store *store)
