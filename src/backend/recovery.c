@@ -500,6 +500,21 @@ static void put_all_in_order(struct local *local)
     }
 }
 
+/* Drops results over max_done_per_topic. */
+static void retire(struct local *local)
+{
+    bool more = true;
+    while (more) {
+        bi_local_lock(local);
+        more = bi_core_retire(local->core, bi_local_clocks(local), SLICE_ROWS) && !local->closing;
+        bool behind = bi_core_backlog(local->core) > BACKLOG_MAX;
+        bi_local_look_ahead(local);
+        bi_local_unlock(local);
+        if (behind)
+            bi_alarm_sleep(1);
+    }
+}
+
 /* Runs what has waited, some at a time; then recovery is over. */
 static void finish(struct local *local)
 {
@@ -542,6 +557,7 @@ static void recover(struct local *local)
     if (!set_phase(local, BIDE_PHASE_ORDERING))
         return;
     put_all_in_order(local);
+    retire(local);
     finish(local);
 }
 

@@ -3,10 +3,61 @@
 
 #include "core/state.h"
 
-static uint64_t *place_at(struct cache *cache, size_t i)
+#include <string.h>
+
+#define BLOCK_IDS 511
+/* Places that are looked at with every body that comes, while places are sorted out. */
+#define SORT_STEP 4
+
+struct cache_block {
+    struct cache_block *next;
+    uint64_t ids[BLOCK_IDS];
+};
+
+/* ---- lines ---- */
+
+static bool line_push(struct core *core, struct cache_line *line, uint64_t id)
 {
-    return &cache->ring[(cache->first + i) & (cache->room - 1)];
+    if (line->tail == NULL || line->end == BLOCK_IDS) {
+        struct cache_block *block = bi_alloc_get(&core->alloc, sizeof(*block));
+        if (block == NULL)
+            return false;
+        block->next = NULL;
+        if (line->tail != NULL)
+            line->tail->next = block;
+        else
+            line->head = block;
+        line->tail = block;
+        line->end = 0;
+    }
+    line->tail->ids[line->end++] = id;
+    line->count++;
+    return true;
 }
+
+static void line_free_head(struct core *core, struct cache_line *line)
+{
+    struct cache_block *block = line->head;
+    line->head = block->next;
+    line->first = 0;
+    if (line->head == NULL)
+        line->tail = NULL;
+    bi_alloc_put(&core->alloc, block);
+}
+
+static uint64_t line_first(const struct cache_line *line)
+{
+    return line->head->ids[line->first];
+}
+
+static void line_pop(struct core *core, struct cache_line *line)
+{
+    line->count--;
+    if (++line->first == BLOCK_IDS || line->count == 0)
+        line_free_head(core, line);
+}
+
+/* ---- places ---- */
 
 /* The job of a place, if it still has its body. */
 static struct job *job_of(struct core *core, uint64_t id)
@@ -25,58 +76,43 @@ static void evict(struct core *core, struct job *job)
     job->body = NULL;
 }
 
+/* The line with the oldest place. */
+static struct cache_line *front_of(struct cache *cache)
+{
+    return cache->sorted.count > 0 ? &cache->sorted : &cache->rest;
+}
+
 static void evict_first(struct core *core)
 {
-    struct cache *cache = &core->cache;
-    struct job *job = job_of(core, *place_at(cache, 0));
-    cache->first++;
-    cache->used--;
+    struct cache_line *line = front_of(&core->cache);
+    struct job *job = job_of(core, line_first(line));
+    line_pop(core, line);
     if (job != NULL)
         evict(core, job);
 }
 
-/* Drops the places of jobs that are gone. */
-static void compact(struct core *core)
+/* Removes some places of jobs that are gone: at the front, and everywhere if they are too many. */
+static void sort_out(struct core *core)
 {
     struct cache *cache = &core->cache;
-    size_t kept = 0;
-    for (size_t i = 0; i < cache->used; i++) {
-        uint64_t id = *place_at(cache, i);
-        if (job_of(core, id) != NULL)
-            *place_at(cache, kept++) = id;
+    struct cache_line *front = front_of(cache);
+    for (int i = 0; i < SORT_STEP && front->count > 0 && job_of(core, line_first(front)) == NULL;
+         i++)
+        line_pop(core, front);
+    if (!cache->sorting && cache->rest.count > 2 * cache->count + BLOCK_IDS)
+        cache->sorting = true;
+    for (int i = 0; i < SORT_STEP && cache->sorting; i++) {
+        if (cache->rest.count == 0) {
+            cache->rest = cache->sorted;
+            memset(&cache->sorted, 0, sizeof(cache->sorted));
+            cache->sorting = false;
+            return;
+        }
+        uint64_t id = line_first(&cache->rest);
+        if (job_of(core, id) != NULL && !line_push(core, &cache->sorted, id))
+            return;
+        line_pop(core, &cache->rest);
     }
-    cache->used = kept;
-}
-
-static bool grow(struct core *core)
-{
-    struct cache *cache = &core->cache;
-    size_t room = cache->room == 0 ? 1024 : cache->room * 2;
-    uint64_t *ring = bi_alloc_get(&core->alloc, room * sizeof(*ring));
-    if (ring == NULL)
-        return false;
-    for (size_t i = 0; i < cache->used; i++)
-        ring[i] = *place_at(cache, i);
-    bi_alloc_put(&core->alloc, cache->ring);
-    cache->ring = ring;
-    cache->room = room;
-    cache->first = 0;
-    return true;
-}
-
-/* Room for one more place. */
-static bool make_room(struct core *core)
-{
-    struct cache *cache = &core->cache;
-    while (cache->used > 0 && job_of(core, *place_at(cache, 0)) == NULL) {
-        cache->first++;
-        cache->used--;
-    }
-    if (cache->used < cache->room)
-        return true;
-    if (cache->used > 2 * cache->count)
-        compact(core);
-    return cache->used < cache->room || grow(core);
 }
 
 void bi_cache_add(struct core *core, struct job *job)
@@ -88,12 +124,12 @@ void bi_cache_add(struct core *core, struct job *job)
     job->flags |= JOB_CACHED;
     cache->bytes += job->body_size;
     cache->count++;
-    if (!make_room(core)) {
+    sort_out(core);
+    if (!line_push(core, &cache->rest, job->id)) {
         evict(core, job);
         return;
     }
-    *place_at(cache, cache->used++) = job->id;
-    while (cache->bytes > core->limits.cache_bytes && cache->used > 0)
+    while (cache->bytes > core->limits.cache_bytes && cache->sorted.count + cache->rest.count > 0)
         evict_first(core);
 }
 
@@ -130,5 +166,8 @@ bool bi_cache_has_room(const struct core *core, uint64_t bytes)
 
 void bi_cache_done(struct core *core)
 {
-    bi_alloc_put(&core->alloc, core->cache.ring);
+    while (core->cache.sorted.head != NULL)
+        line_free_head(core, &core->cache.sorted);
+    while (core->cache.rest.head != NULL)
+        line_free_head(core, &core->cache.rest);
 }

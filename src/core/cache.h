@@ -6,19 +6,28 @@
  * last stay, up to cache_bytes; when there are more, those that came first go. A job that has lost
  * its body still knows its size.
  *
- * Cost       A place in the ring for each body, eight bytes; places of jobs that are gone are
- *            passed over, and removed when they are too many.
+ * Cost       A place in a line for each body, eight bytes; places of jobs that are gone are passed
+ *            over. When they are too many they are removed, a few with every body that comes.
  */
 #ifndef BI_CACHE_H
 #define BI_CACHE_H
 
 #include "core/job.h"
 
+/* Ids, first in, first out, in blocks: however long it is, adding one more moves none. */
+struct cache_line {
+    struct cache_block *head, *tail;
+    uint32_t first; /* in the head */
+    uint32_t end;   /* in the tail */
+    uint64_t count;
+};
+
 struct cache {
     uint64_t bytes; /* of bodies that are stored and in memory */
     uint64_t count; /* of such bodies */
-    uint64_t *ring; /* their ids, in the order in which they came */
-    size_t room, first, used;
+    /* Their ids, in the order in which they came: those that have been sorted out, then the rest. */
+    struct cache_line sorted, rest;
+    bool sorting; /* places of jobs that are gone are being removed */
 };
 
 /* The job's body is stored: it may stay, or goes, or makes others go. Does nothing if it is in the

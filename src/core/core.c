@@ -204,10 +204,27 @@ void bi_core_recovered(struct core *core, struct bi_now now)
             bi_waiter_end(core, waiter, BIDE_OK);
         waiter = next;
     }
-    for (size_t i = 0; i < core->place_count; i++)
-        if (core->places[i].topic != 0)
-            bi_core_limit_done(core, topic_at(core, core->places[i].topic));
     serve(core);
+}
+
+bool bi_core_retire(struct core *core, struct bi_now now, unsigned budget)
+{
+    assert(budget >= 2);
+    core->now = now;
+    core->hold = 0;
+    core->ordered = true;
+    size_t place = 0;
+    while (budget > 0 && (place = bi_topic_place(core, core->retire_next)) < core->place_count) {
+        uint64_t serial = core->places[place].serial;
+        struct topic *topic = topic_at(core, core->places[place].topic);
+        budget--; /* a topic without results is work, too */
+        if (topic != NULL)
+            budget -= bi_core_limit_done(core, topic, budget);
+        if (topic == NULL || budget > 0)
+            core->retire_next = serial + 1;
+    }
+    serve(core);
+    return place < core->place_count;
 }
 
 int bi_op_backup(struct core *core, bide_op *op)

@@ -233,7 +233,10 @@ int bi_core_load_pause(struct core *core, const struct bi_image *image, struct b
 
 /* Serves those who wait with what was loaded since. */
 void bi_core_serve(struct core *core, struct bi_now now);
-/* Everything is loaded and in order: tells those who wait for it. */
+/* Everything is loaded and in order: drops results of which there are too many, about budget (2 at the
+ * least) at a time. True if there is more to do. */
+bool bi_core_retire(struct core *core, struct bi_now now, unsigned budget);
+/* Then: tells those who wait for it. */
 void bi_core_recovered(struct core *core, struct bi_now now);
 /* Is there such a job? */
 bool bi_core_has(const struct core *core, uint64_t id);

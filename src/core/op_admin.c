@@ -346,7 +346,7 @@ static void apply_update(struct core *core, struct job *job, const bide_update_a
         bi_job_enter(core, job, state);
     bi_event(core, BIDE_EVENT_UPDATED, job);
     if (state == BIDE_STATE_DONE && target != NULL)
-        bi_core_limit_done(core, target);
+        bi_core_limit_done(core, target, BI_DONE_STEP);
 }
 
 int bi_op_update(struct core *core, bide_op *op)

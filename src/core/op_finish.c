@@ -180,18 +180,21 @@ int bi_op_delete(struct core *core, bide_op *op)
     return code != BIDE_OK ? code : remove_and_count(core, op, job);
 }
 
-void bi_core_limit_done(struct core *core, struct topic *topic)
+unsigned bi_core_limit_done(struct core *core, struct topic *topic, unsigned most)
 {
     struct job_list *list = &topic->lists[BIDE_STATE_DONE];
     uint64_t max = core->limits.max_done_per_topic;
-    /* While jobs are being loaded nobody knows which is the oldest. */
-    while (max != 0 && list->count > max && !core->recovering) {
+    unsigned count = 0;
+    if (core->recovering && !core->ordered) /* nobody knows which is the oldest */
+        return 0;
+    for (; max != 0 && list->count > max && count < most; count++) {
         struct job *oldest = bi_list_oldest(core, list);
         if (bi_journal_change(core, oldest) != BIDE_OK)
-            return;
+            break;
         COUNT(core, topic, retired);
         bi_core_remove(core, oldest, BIDE_EVENT_RETIRED);
     }
+    return count;
 }
 
 static void keep_done(struct core *core, struct job *job, bide_buf *result, int64_t retain)
@@ -206,7 +209,7 @@ static void keep_done(struct core *core, struct job *job, bide_buf *result, int6
     bi_job_enter(core, job, BIDE_STATE_DONE);
     bi_event(core, BIDE_EVENT_DONE, job);
     bi_waiters_tell(core, job, BIDE_STATE_DONE);
-    bi_core_limit_done(core, topic);
+    bi_core_limit_done(core, topic, BI_DONE_STEP);
 }
 
 /* The result as a buffer with a reference for the queue; NULL in *out if there is none. */

@@ -105,7 +105,7 @@ static void let_in(struct core *core, struct job *job, struct job *holder,
     COUNT(core, topic_of(core, job), puts);
     bi_event(core, BIDE_EVENT_PUT, job);
     if (job->state == BIDE_STATE_DONE)
-        bi_core_limit_done(core, topic_of(core, job));
+        bi_core_limit_done(core, topic_of(core, job), BI_DONE_STEP);
     else
         expire_if_late(core, job);
 }

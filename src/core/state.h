@@ -60,7 +60,9 @@ struct core {
     int64_t born;
     bool draining;
     bool recovering;
-    bool closed; /* nobody may wait or take any more */
+    bool ordered;         /* and yet every list is in order */
+    uint64_t retire_next; /* results of topics with smaller serials have been limited */
+    bool closed;          /* nobody may wait or take any more */
     uint64_t next_id;
     uint64_t next_token;
     uint64_t next_order;  /* of burials and results */
@@ -203,8 +205,10 @@ static inline bool bi_core_is_full(const struct core *core, uint64_t bytes)
     return core->limits.max_memory != 0 && core->memory + bytes > core->limits.max_memory;
 }
 
-/* Drops the oldest results of a topic that has too many. */
-void bi_core_limit_done(struct core *core, struct topic *topic);
+/* Drops the oldest results of a topic that has too many, at most so many; answers how many. A result
+ * more makes one too many; if there are others, a step drops more than came. */
+unsigned bi_core_limit_done(struct core *core, struct topic *topic, unsigned most);
+#define BI_DONE_STEP 2
 
 /* One job of finish_many, finish_and_reserve, or a finishing op of its own. */
 int bi_core_finish(struct core *core, bide_op *op, bide_finish_item *item);

@@ -278,6 +278,8 @@ static void end_loading(struct sim *sim)
     bi_core_order_done(sim->core, &loading->ordering);
     loading->phase = LOADED;
     loading->early_count = 0;
+    expect_true(sim, !bi_core_retire(sim->core, sim->now, UINT32_MAX), "results are left over");
+    model_retire_all(sim->model);
     bi_core_recovered(sim->core, sim->now);
     model_recovered(sim->model);
     sim_all_seen(sim);

@@ -72,6 +72,7 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     m->closed = false;
     m->marked = false;
     m->recovering = m->sim->options.recovering;
+    m->ordered = false;
     m->now = m->sim->now;
     m->born = m->sim->now;
     m->stamp_floor = 0;

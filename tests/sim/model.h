@@ -156,7 +156,8 @@ struct model {
     bool closed;
     bool interrupted; /* by an orderly end */
     bool recovering;
-    bool marked; /* there may be jobs that were cancelled in an earlier life, and came back */
+    bool ordered; /* everything is loaded, and the oldest of each state is known */
+    bool marked;  /* there may be jobs that were cancelled in an earlier life, and came back */
     uint64_t next_id;
     uint64_t first_token; /* this core gives no smaller ones */
     uint64_t lease_from;  /* stored leases with smaller ones are over */
@@ -272,7 +273,9 @@ void model_drop(struct model *m, struct mjob *job);
 /* The retention of a done job is over. */
 void model_retire(struct model *m, struct mjob *job);
 /* Drops the oldest done jobs of a topic that holds too many. */
-void model_limit_done(struct model *m, int name);
+/* At most so many results go; after an op, two. */
+void model_limit_done(struct model *m, int name, unsigned steps);
+#define MODEL_DONE_STEP 2
 
 /* ---- model_lease.c ---- */
 model_handler model_release, model_give_back, model_fail, model_bury, model_touch;
@@ -305,6 +308,7 @@ int64_t model_distance(const struct model *m, const struct mjob *job);
 /* ---- model_wait.c: waiting calls of every kind ---- */
 model_handler model_wait, model_recovered_op;
 /* Everything has been loaded: those who wait for that learn it. */
+void model_retire_all(struct model *m);
 void model_recovered(struct model *m);
 /* NULL when there are too many. */
 struct mwaiter *model_add_waiter(struct model *m, struct sim_op *sop, int64_t timeout_ms);

@@ -209,7 +209,7 @@ void model_update(struct model *m, struct sim_op *sop)
         update_due(m, job, args);
     model_event(m, job, BIDE_EVENT_UPDATED, job->state);
     if (moved && job->state == BIDE_STATE_DONE)
-        model_limit_done(m, job->name);
+        model_limit_done(m, job->name, MODEL_DONE_STEP);
 }
 
 /* ---- cancel and purge ---- */

@@ -18,12 +18,13 @@ void model_retire(struct model *m, struct mjob *job)
     model_remove(m, job);
 }
 
-void model_limit_done(struct model *m, int name)
+void model_limit_done(struct model *m, int name, unsigned steps)
 {
     uint64_t most = m->sim->options.limits.max_done_per_topic;
-    if (m->recovering) /* the oldest one may not have come yet */
+    if (m->recovering && !m->ordered) /* the oldest one may not have come yet */
         return;
-    while (m->topics[name].exists && m->topics[name].count[BIDE_STATE_DONE] > most) {
+    for (; steps > 0 && m->topics[name].exists && m->topics[name].count[BIDE_STATE_DONE] > most;
+         steps--) {
         struct mjob *oldest = NULL;
         for (size_t i = 0; i < m->count; i++) {
             struct mjob *job = m->jobs[i];
@@ -59,7 +60,7 @@ static void keep(struct model *m, struct mjob *job, bide_slice result, int64_t r
     MODEL_COUNT(m, job->name, dones);
     model_event(m, job, BIDE_EVENT_DONE, BIDE_STATE_DONE);
     model_wake_waits(m, job, BIDE_STATE_DONE);
-    model_limit_done(m, job->name);
+    model_limit_done(m, job->name, MODEL_DONE_STEP);
 }
 
 static void forget(struct model *m, struct mjob *job)

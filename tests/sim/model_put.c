@@ -265,5 +265,5 @@ void model_restore(struct model *m, struct sim_op *sop)
         (job->state == BIDE_STATE_READY || job->state == BIDE_STATE_DELAYED))
         expire_at_once(m, job);
     else if (job->state == BIDE_STATE_DONE)
-        model_limit_done(m, name);
+        model_limit_done(m, name, MODEL_DONE_STEP);
 }

@@ -194,9 +194,17 @@ void model_recovered(struct model *m)
             model_complete(m, w, BIDE_OK, 0);
         w = next;
     }
+    model_settle(m);
+}
+
+void model_retire_all(struct model *m)
+{
+    m->now = m->sim->now;
+    m->hold = 0;
+    m->ordered = true;
     int name = next_topic(m, -1);
     for (; name >= 0; name = next_topic(m, name))
-        model_limit_done(m, name);
+        model_limit_done(m, name, UINT32_MAX);
     model_settle(m);
 }
 

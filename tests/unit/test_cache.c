@@ -212,7 +212,7 @@ static void a_queue_that_may_use_little_memory_takes_more_when_bodies_have_gone(
     assert_int_equal(run(&w, &op), BIDE_OK);
 }
 
-/* ---- the ring ---- */
+/* ---- the line ---- */
 
 static void many_puts_and_deletes_take_no_more_memory(void **state)
 {
@@ -237,7 +237,7 @@ static void many_puts_and_deletes_take_no_more_memory(void **state)
         assert_true(has(ids[i]));
 }
 
-static void the_ring_grows_and_keeps_its_order(void **state)
+static void the_line_grows_and_keeps_its_order(void **state)
 {
     (void)state;
     enum { COUNT = 5000, KEPT = 4000 };
@@ -375,7 +375,7 @@ static void wherever_memory_lacks_the_cache_stays_right(void **state)
         struct bi_batch batch;
         while (bi_core_seal(w.core, w.now, &batch) != BIDE_OK)
             continue;
-        stored(&w, &batch); /* the ring is made here; a body without a place goes */
+        stored(&w, &batch); /* the line is made here; a body without a place goes */
         done = w.alloc.failed == 0;
         w.alloc.countdown = 0;
         uint64_t missing = 0;
@@ -419,7 +419,7 @@ int main(void)
         TEST(memory_counts_the_bodies_that_are_in_memory),
         TEST(a_queue_that_may_use_little_memory_takes_more_when_bodies_have_gone),
         TEST(many_puts_and_deletes_take_no_more_memory),
-        TEST(the_ring_grows_and_keeps_its_order),
+        TEST(the_line_grows_and_keeps_its_order),
         TEST(a_removed_job_comes_back_with_its_body),
         TEST(a_removed_job_comes_back_although_its_place_has_gone),
         TEST(a_removed_job_whose_body_had_gone_comes_back_without),
