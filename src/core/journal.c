@@ -186,6 +186,7 @@ int bi_journal_change(struct core *core, struct job *job)
     undo->in_store = true;
     keep_form(core, undo, job);
     set_newest(core, undo, older);
+    topic_of(core, job)->changed = undo->batch;
     job->flags |= JOB_DIRTY;
     return BIDE_OK;
 }
@@ -290,6 +291,13 @@ uint64_t bi_journal_next_batch(const struct core *core, const struct job *job)
             return journal->gathering;
     }
     return journal->gathering + must_turn(core, 1, 0);
+}
+
+void bi_journal_see_none(struct core *core, const struct topic *topic)
+{
+    const struct journal *journal = &core->journal;
+    if (journal->on && topic->changed > journal->committed && topic->changed > journal->undone)
+        raise_hold(core, topic->changed);
 }
 
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job)
@@ -698,7 +706,7 @@ void bi_core_rollback(struct core *core, struct bi_now now)
         journal->limit_batch = journal->gathering + 1;
     }
     journal->in_flight = 0;
-    journal->gathering++;
+    journal->undone = journal->gathering++;
     journal->next_seal = journal->gathering;
     journal->gathered = 0;
     journal->gathered_bytes = 0;

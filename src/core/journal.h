@@ -54,6 +54,7 @@ struct journal {
     uint64_t gathered_bytes;
     uint64_t committed;
     uint64_t in_flight; /* 0: none */
+    uint64_t undone;    /* the last batch that was undone: it will never be committed */
     struct pool undos;
     struct table by_id; /* the newest entry of each job */
     struct undo_list changes, sealed;
@@ -86,6 +87,9 @@ bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out)
 
 /* The op that runs looked at this job: its answer holds for the job's last change. */
 void bi_journal_see(struct core *core, uint64_t id);
+/* It looked for a job of this topic and found none: its answer holds for the last change of the
+ * topic's jobs, which may have taken away what it looked for. */
+void bi_journal_see_none(struct core *core, const struct topic *topic);
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job);
 /* The batch that a change of this job (NULL: of one that has not changed yet) would go to; 0 without
  * a journal. */

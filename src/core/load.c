@@ -84,9 +84,14 @@ static void enter_loaded(struct core *core, struct job *job, const struct bi_ima
     bide_state state =
         leased ? settle_lease(core, job, image) : bi_wish_settle_due(core, job, image);
     bool same = (state == image->state || leased) && image->since != 0;
-    int64_t since = same ? mono_of(core, image->since) : core->now.mono;
-    /* A state that it came into in an earlier life began before this one. */
-    job->since = same && since > core->born ? core->born : since;
+    if (same) {
+        /* A state that it came into in an earlier life began before this one. */
+        int64_t since = mono_of(core, image->since);
+        job->since = since > core->born ? core->born : since;
+    } else {
+        bool due = image->state == BIDE_STATE_DELAYED; /* its delay is over, perhaps since long */
+        job->since = due ? mono_of(core, image->due) : core->now.mono;
+    }
     bi_job_enter_loaded(core, job, state);
 }
 

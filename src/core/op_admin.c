@@ -201,6 +201,7 @@ int bi_op_kick(struct core *core, bide_op *op)
         if (kick(core, job) != BIDE_OK)
             return end_slices(core, op, uncount_job(op, bi_op_answer(op, BIDE_ENOMEM)));
     }
+    bi_journal_see_none(core, topic);
     return end_slices(core, op, BIDE_OK);
 }
 
@@ -254,6 +255,7 @@ int bi_op_purge(struct core *core, bide_op *op)
         COUNT(core, topic, purged);
         bi_core_remove(core, job, BIDE_EVENT_DELETED);
     }
+    bi_journal_see_none(core, topic);
     return end_slices(core, op, BIDE_OK);
 }
 

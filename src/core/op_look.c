@@ -40,6 +40,8 @@ int bi_op_peek_first(struct core *core, bide_op *op)
 {
     const struct topic *topic = bi_topic_find(core, op->look.topic);
     const struct job *job = topic == NULL ? NULL : first_of(core, topic, op->look.state);
+    if (job == NULL && topic != NULL)
+        bi_journal_see_none(core, topic);
     if (job == NULL)
         return bi_op_refuse(op, BIDE_NOT_FOUND, "peek_first: no job of that topic is %s",
                             bide_state_name(op->look.state));
@@ -50,6 +52,8 @@ int bi_op_find(struct core *core, bide_op *op)
 {
     const struct topic *topic = bi_topic_find(core, op->look.topic);
     const struct job *job = topic == NULL ? NULL : bi_core_find_key(core, topic, op->look.key);
+    if (job == NULL && topic != NULL)
+        bi_journal_see_none(core, topic);
     if (job == NULL)
         return bi_op_refuse(op, BIDE_NOT_FOUND, "find: no job of that topic holds this key");
     return show(core, op, job, true);

@@ -89,6 +89,7 @@ struct topic {
     int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
     int64_t pause;        /* for how long that was asked for; shown only */
     uint32_t undo;        /* the journal's newest entry for the pause; 0: none */
+    uint64_t changed;     /* the last batch in which a job of it changed that existed before */
     bide_counters total;
     uint8_t name_size;
     char name[BIDE_TOPIC_MAX + 1];

@@ -26,6 +26,40 @@ static void what_came_due_meanwhile_is_ready(void)
     EQ(state_of(queue, later), BIDE_STATE_DELAYED);
 }
 
+/* A delay that ended is not written: the stored due time tells since when the job is ready. */
+static void what_came_due_is_ready_since_then(void)
+{
+    char place[PLACE_SIZE];
+    bide *queue = open_place(new_place(place, sizeof place), "");
+    const char *before = fresh_topic("before"), *after = fresh_topic("after");
+    const char *wall = fresh_topic("wall");
+    const char *const topics[] = {before, after, wall};
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    int64_t start_us = clock_us();
+    options.run_at_ms = wall_ms() + 200;
+    put_later(queue, before, 1); /* comes due before the close */
+    put_later(queue, after, 200);
+    put_as(queue, wall, "body", &options);
+    UNTIL(topic_of(queue, before).jobs.ready == 1);
+    int64_t put_us = clock_us();
+    leave_queue(queue);
+    nap_ms(700);
+    for (int round = 0; round < 2; round++) {
+        queue = loaded(open_place(place, ""));
+        int64_t least_ms = (clock_us() - put_us) / 1000 - 200;
+        for (size_t i = 0; i < COUNT(topics); i++) {
+            bide_topic_stats stats = topic_of(queue, topics[i]);
+            EQ(stats.jobs.ready, 1);
+            int64_t most_ms = (clock_us() - start_us) / 1000 + 1;
+            if (stats.oldest_ready_age_ms < least_ms - 2 || stats.oldest_ready_age_ms > most_ms)
+                FAIL("topic %zu: the oldest is ready for %lld ms, expected %lld to %lld", i,
+                     (long long)stats.oldest_ready_age_ms, (long long)least_ms, (long long)most_ms);
+        }
+        CHECK(stats_of(queue).oldest_ready_age_ms >= least_ms - 2);
+        leave_queue(queue);
+    }
+}
+
 static void what_expired_or_was_kept_long_enough_meanwhile_is_gone_and_counted(void)
 {
     char place[PLACE_SIZE];
@@ -189,6 +223,7 @@ static void what_is_open_is_opened_again_only_by_clients(void)
 
 static const struct test tests[] = {
     TEST(what_came_due_meanwhile_is_ready),
+    TEST(what_came_due_is_ready_since_then),
     TEST(what_expired_or_was_kept_long_enough_meanwhile_is_gone_and_counted),
     TEST(keys_are_held_across_restarts_and_freed_by_what_frees_them),
     TEST(pauses_survive_and_a_resume_does_too),

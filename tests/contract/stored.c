@@ -49,6 +49,42 @@ static void bad_checks_are_refused(void)
     BAD(world, bide_check(world->queue, NULL));
 }
 
+/* A delete that is not stored may fail, and the job come back: until then nobody is told that it is
+ * gone, whichever way it is looked for. */
+static void that_there_is_no_job_is_told_when_its_removal_is_stored(void)
+{
+    enum { DELETE, FIND, FIRST, KICK, PURGE, KINDS };
+    static const bide_op_kind kinds[KINDS] = {BIDE_OP_DELETE, BIDE_OP_FIND, BIDE_OP_PEEK_FIRST,
+                                              BIDE_OP_KICK, BIDE_OP_PURGE};
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.key = slice("key");
+    options.delay_ms = 3600000;
+    for (size_t kind = FIND; kind < KINDS; kind++) {
+        bide_cq *cq = new_cq();
+        struct waiter *gone = new_op(BIDE_OP_DELETE, cq), *look = new_op(kinds[kind], cq);
+        gone->op.lease.id = put_as(queue, a, "body", &options);
+        if (kind == KICK)
+            look->op.kick = (bide_kick_args){.topic = slice(a), .max = 10};
+        else if (kind == PURGE)
+            look->op.purge = (bide_purge_args){.topic = slice(a), .state = BIDE_STATE_DELAYED};
+        else
+            look->op.look = (bide_look_args){.topic = slice(a),
+                                             .key = slice("key"),
+                                             .state = BIDE_STATE_DELAYED,
+                                             .job = &look->job};
+        bide_op *ops[] = {&gone->op, &look->op};
+        int pending = bide_submit(queue, ops, COUNT(ops));
+        EQ(pending, keeps() || !is_own() ? 2 : 0);
+        EQ(look->op.status == BIDE_PENDING, gone->op.status == BIDE_PENDING);
+        if (pending > 0) {
+            completes(gone, BIDE_OK);
+            completes(look, kind == FIND || kind == FIRST ? BIDE_NOT_FOUND : BIDE_OK);
+        }
+    }
+}
+
 static void every_phase_has_a_name(void)
 {
     static const char *const names[] = {"counting", "loading", "ordering", "recovered"};
@@ -63,6 +99,7 @@ static const struct test tests[] = {
     TEST(bad_waits_for_the_loading_are_refused),
     TEST(bad_backups_are_refused),
     TEST(bad_checks_are_refused),
+    TEST(that_there_is_no_job_is_told_when_its_removal_is_stored),
     TEST(every_phase_has_a_name),
 };
 

@@ -88,6 +88,7 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     m->next_seal = 1;
     m->crowded = 0;
     m->committed = 0;
+    m->undone = 0;
     m->token_stored = false;
     m->token_batch = 1;
 }

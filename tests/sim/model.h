@@ -85,7 +85,8 @@ struct mtopic {
     int pins; /* kicks and purges of it that are under way */
     bool paused;
     int64_t pause_end;
-    uint64_t fair; /* when a fair reserve last took from it; 0: never */
+    uint64_t fair;    /* when a fair reserve last took from it; 0: never */
+    uint64_t changed; /* the last batch in which a job of it changed that existed before */
 };
 
 /* A topic's pause as it was before a batch. */
@@ -178,6 +179,7 @@ struct model {
     unsigned joined;    /* what changes now comes into one batch */
     uint64_t next_seal; /* the oldest batch that is not sealed */
     uint64_t committed;
+    uint64_t undone;       /* the last batch that was undone */
     uint64_t hold;         /* of the op that is being run */
     bool token_stored;     /* tokens may be told of at once */
     uint64_t token_batch;  /* or when this one is committed */
@@ -372,6 +374,8 @@ bool model_is_kept(const struct model *m, int name);
 /* The answer tells of this job, or that there is none with this id. */
 void model_saw(struct model *m, const struct mjob *job);
 void model_saw_none(struct model *m, uint64_t id);
+/* A job of this topic was looked for, and there is none. */
+void model_saw_none_of(struct model *m, int name);
 uint64_t model_hold_of(const struct model *m, uint64_t batch);
 void model_seal(struct model *m, const struct bi_batch *batch);
 void model_committed(struct model *m, uint64_t batch);

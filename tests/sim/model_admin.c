@@ -96,6 +96,8 @@ static void end_slice(struct model *m, struct sim_op *sop, uint64_t got)
         expect_true(m->sim, got > 0, "a slice has done nothing");
     else
         model_answer(m, m->sim->allowed_enomem && m->got == BIDE_ENOMEM ? BIDE_ENOMEM : BIDE_OK);
+    if (m->got == BIDE_OK)
+        model_saw_none_of(m, sop->slices.name);
     expect(m->sim, "count", (int64_t)sop->slices.count, (int64_t)got);
 }
 

@@ -26,6 +26,13 @@ void model_saw_none(struct model *m, uint64_t id)
             raise_hold(m, m->dead[i]->batch);
 }
 
+void model_saw_none_of(struct model *m, int name)
+{
+    const struct mtopic *topic = &m->topics[name];
+    if (topic->changed > m->undone)
+        raise_hold(m, topic->changed);
+}
+
 void model_gave_token(struct model *m)
 {
     if (m->journal && !m->token_stored)
@@ -106,6 +113,8 @@ static void add_undo(struct model *m, struct mjob *job, bool existed)
     struct mundo *undo = new_undo(m, link, existed ? 0 : job->body.size);
     undo->name = job->name;
     undo->existed = existed;
+    if (existed)
+        m->topics[job->name].changed = undo->batch;
     undo->was = *job;
     undo->was.undo = NULL;
 }
@@ -354,7 +363,7 @@ void model_rollback(struct model *m)
     model_fail_waiters(m);
     roll_back_jobs(m);
     roll_back_pauses(m);
-    m->gathering++;
+    m->undone = m->gathering++;
     m->gathered = 0;
     m->gathered_bytes = 0;
     m->next_seal = m->gathering;

@@ -71,6 +71,7 @@ static void load_due(struct model *m, struct mjob *job, const struct bi_image *i
     if (job->state == BIDE_STATE_DELAYED && image->due <= m->now.wall) {
         job->due_wall = false;
         model_ready(m, job);
+        job->since = model_mono_of(m, image->due);
     }
 }
 

@@ -145,7 +145,10 @@ void model_job_stats(struct model *m, struct sim_op *sop)
 void model_find_key(struct model *m, struct sim_op *sop)
 {
     int name = sim_name_of(sop->op.look.topic);
-    look(m, model_key_holder(m, name, sim_key_of(sop->op.look.key)), &sop->op, true);
+    struct mjob *holder = model_key_holder(m, name, sim_key_of(sop->op.look.key));
+    if (holder == NULL)
+        model_saw_none_of(m, name);
+    look(m, holder, &sop->op, true);
 }
 
 static bool comes_first(const struct model *m, const struct mjob *a, const struct mjob *b)
@@ -172,6 +175,8 @@ void model_peek_first(struct model *m, struct sim_op *sop)
             (first == NULL || comes_first(m, job, first)))
             first = job;
     }
+    if (first == NULL)
+        model_saw_none_of(m, name);
     look(m, first, &sop->op, true);
 }
 
