@@ -90,15 +90,16 @@ typedef struct bide_options {
     uint64_t max_pending_bytes; /* 64 MiB of bodies in them */
     int topic_cleanup;          /* 0: on (a topic nobody needs goes away); -1: off */
     bide_ticker ticker;
-    int64_t ticker_min_ms; /* dynamic: sleep at least that long; 0 */
+    int64_t ticker_min_ms; /* dynamic: sleep at least that long, but for timeouts of calls; 0 */
     int64_t ticker_max_ms; /* dynamic: sleep at most that long; 0: no limit */
-    int64_t wheel_tick_ms; /* wheel: one slot; 10 ms */
-    uint32_t wheel_slots;  /* wheel: slots in the ring; 512; at most 1,000,000 */
-    uint64_t seed;         /* of jitter and weights; 0: a random one */
-    bide_sync sync;        /* sqlite: full, normal, off */
-    uint32_t batch_jobs;   /* what one commit takes, or one op: 1,000 jobs; at most 1,000,000 */
-    uint64_t batch_bytes;  /* and 8 MiB of bodies, or one that is larger */
-    uint64_t cache_bytes;  /* bodies of stored jobs that are kept in memory: 64 MiB, the young */
+    int64_t
+        wheel_tick_ms; /* wheel: one slot: deadlines, but for timeouts of calls, are so late; 10 ms */
+    uint32_t wheel_slots; /* wheel: slots in the ring; 512; at most 1,000,000 */
+    uint64_t seed;        /* of jitter and weights; 0: a random one */
+    bide_sync sync;       /* sqlite: full, normal, off */
+    uint32_t batch_jobs;  /* what one commit takes, or one op: 1,000 jobs; at most 1,000,000 */
+    uint64_t batch_bytes; /* and 8 MiB of bodies, or one that is larger */
+    uint64_t cache_bytes; /* bodies of stored jobs that are kept in memory: 64 MiB, the young */
     bide_log_handler log;
     void *log_user;
     bide_recovery_handler recovery; /* told how far loading has come; may be NULL */

@@ -48,26 +48,32 @@ static void set_timer(int fd, int flags, int64_t at)
     timerfd_settime(fd, TFD_TIMER_ABSTIME | flags, &when, NULL);
 }
 
+void bi_alarm_set_exact(struct bi_alarm *alarm, int64_t boot)
+{
+    if (boot >= alarm->boot_at)
+        return;
+    alarm->boot_at = boot;
+    set_timer(alarm->boot_fd, 0, boot);
+}
+
 void bi_alarm_set(struct bi_alarm *alarm, int64_t boot, int64_t wall)
 {
-    if (boot < alarm->not_before)
-        boot = alarm->not_before;
-    if (boot < alarm->boot_at) {
-        alarm->boot_at = boot;
-        set_timer(alarm->boot_fd, 0, boot);
-    }
+    bi_alarm_set_exact(alarm, boot < alarm->boot_not_before ? alarm->boot_not_before : boot);
+    if (wall < alarm->wall_not_before)
+        wall = alarm->wall_not_before;
     if (wall < alarm->wall_at) {
         alarm->wall_at = wall;
         set_timer(alarm->wall_fd, TFD_TIMER_CANCEL_ON_SET, wall);
     }
 }
 
-void bi_alarm_rearm(struct bi_alarm *alarm, int64_t now)
+void bi_alarm_rearm(struct bi_alarm *alarm, int64_t boot, int64_t wall)
 {
     alarm->boot_at = alarm->wall_at = INT64_MAX;
-    alarm->not_before = alarm->min == 0 ? 0 : now + alarm->min;
+    alarm->boot_not_before = alarm->min == 0 ? 0 : boot + alarm->min;
+    alarm->wall_not_before = alarm->min == 0 ? 0 : wall + alarm->min;
     if (alarm->max != 0)
-        bi_alarm_set(alarm, now + alarm->max, INT64_MAX);
+        bi_alarm_set(alarm, boot + alarm->max, INT64_MAX);
 }
 
 static void write_one(int fd)

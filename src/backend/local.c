@@ -274,6 +274,7 @@ void bi_local_look_ahead(struct local *local)
     if (!bi_ticking_is_behind(local)) {
         struct bi_now next = bi_core_next(local->core);
         bi_alarm_set(&local->alarm, next.mono, next.wall);
+        bi_alarm_set_exact(&local->alarm, bi_core_next_call(local->core));
     }
     if (bi_core_unserved(local->core))
         bi_alarm_ring(&local->alarm);

@@ -124,7 +124,7 @@ void *bi_ticking_run(void *arg)
         struct bi_now now = bi_local_clocks(local);
         bool more = bi_ticking_tick(local, now);
         more |= run_a_slice(local, now);
-        bi_alarm_rearm(&local->alarm, now.mono);
+        bi_alarm_rearm(&local->alarm, now.mono, now.wall);
         bi_local_look_ahead(local);
         /* Whoever stores rings when the store has caught up. */
         local->behind = bi_ticking_is_behind(local);

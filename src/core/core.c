@@ -2,6 +2,7 @@
 #include "core/core.h"
 
 #include "core/state.h"
+#include "core/wheel.h"
 #include "util/text.h"
 
 #include <assert.h>
@@ -18,6 +19,7 @@ static bool init_parts(struct core *core, const struct bi_core_options *options)
     bi_pool_init(&core->topics, core->alloc, sizeof(struct topic), 3);
     bi_timers_init(&core->mono, core->alloc);
     bi_timers_init(&core->wall, core->alloc);
+    bi_timers_init(&core->calls, core->alloc);
     bi_timers_init(&core->ages, core->alloc);
     bi_timers_init(&core->serving, core->alloc);
     if (!bi_table_init(&core->by_id, core->alloc) || !bi_table_init(&core->by_name, core->alloc) ||
@@ -90,6 +92,7 @@ void bi_core_free(struct core *core)
     bi_topics_free(core);
     bi_timers_done(&core->mono);
     bi_timers_done(&core->wall);
+    bi_timers_done(&core->calls);
     bi_timers_done(&core->ages);
     bi_timers_done(&core->serving);
     bi_table_done(&core->by_id);
@@ -262,19 +265,27 @@ static void (*const fires[TIMER_KINDS])(struct core *, struct timer *) = {
 static bool is_due(const struct core *core)
 {
     return core->unserved || bi_timers_next(&core->wall) <= core->now.wall ||
-           bi_timers_next(&core->mono) <= core->now.mono;
+           bi_timers_next(&core->mono) <= core->now.mono ||
+           bi_timers_next(&core->calls) <= core->now.mono;
+}
+
+/* Of equal deadlines, those of waiting calls come last. */
+static struct timer *pop_mono(struct core *core)
+{
+    const struct timer *other = bi_timers_first(&core->mono, core->now.mono);
+    const struct timer *call = bi_timers_first(&core->calls, core->now.mono);
+    bool call_first = call != NULL && (other == NULL || call->due < other->due);
+    return bi_timers_pop(call_first ? &core->calls : &core->mono, core->now.mono);
 }
 
 /* The clocks take turns: however much is due on one of them, the other's timers fire in time. */
 static void fire_next(struct core *core)
 {
     bool mono = core->mono_turn;
-    struct timer *timer = mono ? bi_timers_pop(&core->mono, core->now.mono)
-                               : bi_timers_pop(&core->wall, core->now.wall);
+    struct timer *timer = mono ? pop_mono(core) : bi_timers_pop(&core->wall, core->now.wall);
     if (timer == NULL) {
         mono = !mono;
-        timer = mono ? bi_timers_pop(&core->mono, core->now.mono)
-                     : bi_timers_pop(&core->wall, core->now.wall);
+        timer = mono ? pop_mono(core) : bi_timers_pop(&core->wall, core->now.wall);
     }
     core->mono_turn = !mono;
     if (timer != NULL)
@@ -310,7 +321,20 @@ bool bi_core_unserved(const struct core *core)
     return core->unserved;
 }
 
+/* Long enough that the wake-up does not matter. */
+#define FAR_AHEAD INT64_C(31557600000000)
+
 struct bi_now bi_core_next(const struct core *core)
 {
-    return (struct bi_now){bi_timers_next(&core->mono), bi_timers_next(&core->wall)};
+    struct bi_now next = {bi_timers_next(&core->mono), bi_timers_next(&core->wall)};
+    if (core->mono.wheel == NULL || next.wall == BI_NEVER)
+        return next;
+    /* The ring wakes for the wall clock, too; if that is set, the alarm must still tell. */
+    int64_t tick = bi_wheel_tick(core->mono.wheel, mono_of(core, next.wall));
+    return (struct bi_now){tick < next.mono ? tick : next.mono, core->now.wall + FAR_AHEAD};
+}
+
+int64_t bi_core_next_call(const struct core *core)
+{
+    return bi_timers_next(&core->calls);
 }

@@ -138,8 +138,15 @@ bool bi_core_interrupt(struct core *core, struct bi_now now, unsigned budget);
  */
 bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget);
 
-/* The next moment on each clock at which a tick has something to do; BI_NEVER for none. */
+/*
+ * The next moment on each clock at which a tick has something to do; BI_NEVER for none. With the wheel
+ * ticker deadlines of the wall clock are rounded up to a tick of the boot-time clock, and a moment
+ * of the wall clock only asks to be woken when that clock is set.
+ */
 struct bi_now bi_core_next(const struct core *core);
+
+/* The same for timeouts of waiting calls, on the boot-time clock: they are not rounded. */
+int64_t bi_core_next_call(const struct core *core);
 
 /* True if a tick has something to do at once: many calls could be served, and not all were yet. */
 bool bi_core_unserved(const struct core *core);

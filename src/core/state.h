@@ -85,8 +85,9 @@ struct core {
     uint32_t slot_room;
     struct table by_id, by_name, by_key;
     struct timers mono, wall;
-    bool mono_turn;     /* the last timer that fired in a tick that is not over was one of wall */
-    struct timers ages; /* topics by their oldest ready job */
+    struct timers calls; /* of waiting calls, on the boot-time clock; exact with every ticker */
+    bool mono_turn;      /* the last timer that fired in a tick that is not over was one of wall */
+    struct timers ages;  /* topics by their oldest ready job */
     struct timers serving; /* topics with ready jobs, by who has waited longest for them */
 
     struct topic_place *places; /* topics by serial, for listing */

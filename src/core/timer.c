@@ -104,13 +104,20 @@ static void turn(struct timers *timers, int64_t now)
     }
 }
 
-struct timer *bi_timers_pop(struct timers *timers, int64_t now)
+struct timer *bi_timers_first(struct timers *timers, int64_t now)
 {
     if (timers->wheel != NULL)
         turn(timers, now);
     if (timers->heap.count == 0 || (timers->wheel == NULL && timers->heap.entries[0].due > now))
         return NULL;
-    struct timer *timer = timers->heap.entries[0].timer;
+    return timers->heap.entries[0].timer;
+}
+
+struct timer *bi_timers_pop(struct timers *timers, int64_t now)
+{
+    struct timer *timer = bi_timers_first(timers, now);
+    if (timer == NULL)
+        return NULL;
     timer_heap_remove(&timers->heap, NULL, 0);
     timer->set = false;
     return timer;

@@ -76,7 +76,9 @@ void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due);
 void bi_timers_set_as(struct timers *timers, struct timer *timer, int64_t due, uint64_t id);
 void bi_timers_clear(struct timers *timers, struct timer *timer);
 
-/* Takes out the first timer that is due by now; NULL for none. */
+/* The first timer that is due by now; NULL for none. */
+struct timer *bi_timers_first(struct timers *timers, int64_t now);
+/* The same, taken out. */
 struct timer *bi_timers_pop(struct timers *timers, int64_t now);
 
 /* When pop has something to look at next; INT64_MAX for never. */

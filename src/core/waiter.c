@@ -96,12 +96,12 @@ static void watch_end(struct core *core, struct waiter *waiter)
 
 static struct waiter *make(struct core *core, size_t links)
 {
-    if (!bi_timers_enlist(&core->mono))
+    if (!bi_timers_enlist(&core->calls))
         return NULL;
     size_t size = sizeof(struct waiter) + links * sizeof(struct waiter_link);
     struct waiter *waiter = bi_alloc_get(&core->alloc, size);
     if (waiter == NULL) {
-        bi_timers_delist(&core->mono);
+        bi_timers_delist(&core->calls);
         return NULL;
     }
     memset(waiter, 0, sizeof(*waiter));
@@ -132,7 +132,7 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
     bi_timer_init(&waiter->timer, TIMER_WAITER, TIMER_CLASS_CALL, waiter->number);
     waiter->until = timeout_ms < 0 ? BI_NEVER : core->now.mono + us_of(timeout_ms);
     if (timeout_ms >= 0)
-        bi_timers_set(&core->mono, &waiter->timer, waiter->until);
+        bi_timers_set(&core->calls, &waiter->timer, waiter->until);
     waiter->prev = core->waiters.tail;
     if (waiter->prev != NULL)
         waiter->prev->next = waiter;
@@ -159,8 +159,8 @@ static void take_out(struct core *core, struct waiter *waiter)
         all->tail = waiter->prev;
     all->count--;
     all->reserving -= waiter->link_count > 0;
-    bi_timers_clear(&core->mono, &waiter->timer);
-    bi_timers_delist(&core->mono);
+    bi_timers_clear(&core->calls, &waiter->timer);
+    bi_timers_delist(&core->calls);
     for (size_t i = 0; i < waiter->link_count; i++) {
         if (waiter->parked)
             bi_topic_unpin(core, waiter->links[i].topic);
@@ -176,7 +176,7 @@ static void take_out(struct core *core, struct waiter *waiter)
 void bi_waiter_park(struct core *core, struct waiter *waiter)
 {
     waiter->parked = true;
-    bi_timers_clear(&core->mono, &waiter->timer);
+    bi_timers_clear(&core->calls, &waiter->timer);
     for (size_t i = 0; i < waiter->link_count; i++) {
         bi_topic_pin(waiter->links[i].topic);
         line_leave(core, &waiter->links[i]);
@@ -187,7 +187,7 @@ void bi_waiter_rejoin(struct core *core, struct waiter *waiter)
 {
     waiter->parked = false;
     if (waiter->until != BI_NEVER)
-        bi_timers_set(&core->mono, &waiter->timer, waiter->until);
+        bi_timers_set(&core->calls, &waiter->timer, waiter->until);
     for (size_t i = 0; i < waiter->link_count; i++) {
         line_rejoin(&waiter->links[i]);
         bi_topic_unpin(core, waiter->links[i].topic);

@@ -112,6 +112,11 @@ struct timer *bi_wheel_turn(struct wheel *wheel, int64_t now)
     return found;
 }
 
+int64_t bi_wheel_tick(const struct wheel *wheel, int64_t due)
+{
+    return wheel->born + tick_of(wheel, due) * wheel->tick;
+}
+
 int64_t bi_wheel_next(const struct wheel *wheel)
 {
     return wheel->count == 0 ? INT64_MAX : wheel->born + (wheel->turned + 1) * wheel->tick;

@@ -253,6 +253,68 @@ static void both_tickers_and_their_settings_work(void)
     }
 }
 
+/* Tickers that wake seldom: deadlines of jobs come late, those of waiting calls do not. */
+static const char *const slow_tickers[] = {"ticker=wheel&wheel_tick=1m",
+                                           "ticker=dynamic&ticker_min=1m"};
+
+static void a_waiting_call_times_out_in_time_with_every_ticker(void)
+{
+    for (size_t i = 0; i < COUNT(slow_tickers); i++) {
+        bide *queue = open_with(slow_tickers[i], NULL);
+        const char *a = fresh_topic("a");
+        uint64_t id = put_later(queue, a, 30000); /* so that the ticker has something to do */
+        for (int round = 0; round < 3; round++) {
+            bide_job job;
+            int64_t start_us = clock_us();
+            CODE(bide_reserve(queue, a, 50, &job), BIDE_TIMED_OUT);
+            NOT_BEFORE(start_us, 50);
+            CODE(bide_wait(queue, id, 50, NULL, NULL), BIDE_TIMED_OUT);
+            NOT_BEFORE(start_us, 100);
+            CHECK(clock_us() - start_us < 20000 * INT64_C(1000));
+        }
+        OK(bide_delete(queue, id, 0));
+        OK(bide_close(queue));
+    }
+}
+
+/* Jobs on both clocks, due one after another within a second and a half, become ready together: at
+ * the ticks. Nothing is asked of the queue meanwhile, for a call looks for what is due, too. */
+static size_t count_wakeups(const char *parameters)
+{
+    enum { JOBS = 40, STEP_MS = 25 };
+    bide *queue = open_with(parameters, NULL);
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    int64_t start_ms = wall_ms() + 500;
+    for (int i = 0; i < JOBS; i++) {
+        options.run_at_ms = i % 2 == 0 ? start_ms + (int64_t)STEP_MS * i : 0;
+        options.delay_ms = i % 2 == 0 ? 0 : 500 + (int64_t)STEP_MS * i;
+        put_as(queue, a, "body", &options);
+    }
+    nap_ms(500 + JOBS * STEP_MS + 1000);
+    EQ(topic_of(queue, a).jobs.ready, JOBS);
+    int64_t moments[JOBS];
+    size_t count = 0;
+    for (int i = 0; i < JOBS; i++) {
+        const bide_job *job = take(queue, a);
+        size_t at = 0;
+        while (at < count && moments[at] != job->ready_ms)
+            at++;
+        moments[at] = job->ready_ms;
+        count += at == count;
+        OK(bide_delete(queue, job->id, job->token));
+    }
+    OK(bide_close(queue));
+    return count;
+}
+
+static void a_ticker_wakes_no_more_often_than_it_says(void)
+{
+    /* Four ticks begin in the time in which they come due, with a margin for where they lie. */
+    BETWEEN((int64_t)count_wakeups("ticker=wheel&wheel_tick=500ms"), 1, 5);
+    BETWEEN((int64_t)count_wakeups("ticker=dynamic&ticker_min=500ms"), 1, 5);
+}
+
 /* ---- shutdown ---- */
 
 static void a_shutdown_ends_what_waits_and_lets_work_be_finished(void)
@@ -341,6 +403,8 @@ static const struct test tests[] = {
     TEST(sizes_take_every_unit),
     TEST(options_say_how_a_queue_behaves_and_the_url_wins),
     TEST(both_tickers_and_their_settings_work),
+    TEST(a_waiting_call_times_out_in_time_with_every_ticker),
+    TEST(a_ticker_wakes_no_more_often_than_it_says),
 };
 
 const struct theme open_theme = {"open", tests, COUNT(tests)};

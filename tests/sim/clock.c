@@ -24,6 +24,13 @@ static int64_t to_touch(struct sim *sim)
     return to_deadline(sim, at - sim->now.mono, 0);
 }
 
+static int64_t next_mono(const struct model *m)
+{
+    int64_t call = model_next_call(m);
+    int64_t other = model_next(m).mono;
+    return call < other ? call : other;
+}
+
 /* How far the boot-time clock goes: mostly a little, at times to just around a deadline. */
 static int64_t mono_step(struct sim *sim)
 {
@@ -42,7 +49,7 @@ static int64_t mono_step(struct sim *sim)
     if (kind < 800)
         return rng_range(rng, 50000, 2 * SECOND);
     if (kind < 960) {
-        return to_deadline(sim, model_next(sim->model).mono - sim->now.mono, 0);
+        return to_deadline(sim, next_mono(sim->model) - sim->now.mono, 0);
     }
     if (kind < 995)
         return rng_range(rng, 1 * SECOND, 60 * SECOND);
@@ -101,12 +108,20 @@ static void compare_next(struct sim *sim)
 {
     struct bi_now want = model_next(sim->model);
     struct bi_now got = bi_core_next(sim->core);
-    expect(sim, "next deadline of the wall clock", want.wall, got.wall);
+    expect(sim, "next timeout of a call", model_next_call(sim->model),
+           bi_core_next_call(sim->core));
     if (!sim->options.wheel) {
+        expect(sim, "next deadline of the wall clock", want.wall, got.wall);
         expect(sim, "next deadline", want.mono, got.mono);
         return;
     }
+    expect_true(sim, want.wall == BI_NEVER ? got.wall == BI_NEVER : got.wall > sim->now.wall,
+                "the wall clock wakes besides the wheel");
+    want.mono = model_next_tick(sim->model);
     sim_hash(sim, (uint64_t)got.mono);
+    int64_t tick = sim->options.wheel_tick;
+    expect_true(sim, got.mono == BI_NEVER || (got.mono - sim->model->born.mono) % tick == 0,
+                "the next deadline is not that of a tick");
     if (got.mono > want.mono || (want.mono != BI_NEVER && got.mono <= sim->now.mono) ||
         (want.mono == BI_NEVER && got.mono != BI_NEVER))
         sim_fail(sim, "next deadline: expected at most %lld, got %lld, now is %lld",

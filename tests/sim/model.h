@@ -344,6 +344,9 @@ void model_free_feeds(struct model *m);
 void model_tick(struct model *m);
 /* The next moments at which something is to be done. */
 struct bi_now model_next(const struct model *m);
+int64_t model_next_call(const struct model *m);
+/* With the wheel: the tick at which there is something to do. */
+int64_t model_next_tick(const struct model *m);
 /* Does the core have a job with this id? */
 bool model_core_has(struct model *m, uint64_t id);
 /* Asks the core for what the backoff came to, and checks it. */

@@ -63,6 +63,7 @@ static bool has_mono_deadline(const struct mjob *job)
            (job->state == BIDE_STATE_DELAYED && !job->due_wall && !job->due_unknown);
 }
 
+/* The first deadline of the boot-time clock; calls are not rounded, so they are apart. */
 static struct due first_mono(const struct model *m)
 {
     struct due best = {.deadline = BI_NEVER, .class = CLASS_CALL};
@@ -81,6 +82,12 @@ static struct due first_mono(const struct model *m)
                                          .id = topic->born,
                                          .name = name});
     }
+    return best;
+}
+
+static struct due first_call(const struct model *m)
+{
+    struct due best = {.deadline = BI_NEVER, .class = CLASS_CALL};
     for (struct mwaiter *w = m->waiters; w != NULL; w = w->next)
         if (!w->parked)
             consider(&best, (struct due){.deadline = w->deadline,
@@ -170,8 +177,13 @@ void model_tick(struct model *m)
     for (;;) {
         struct due wall = first_wall(m);
         struct due mono = first_mono(m);
+        struct due call = first_call(m);
         bool wall_due = wall.deadline <= m->now.wall;
         bool mono_due = is_due(m, mono.deadline);
+        if (call.deadline <= m->now.mono && (!mono_due || is_before(&call, &mono))) {
+            mono = call;
+            mono_due = true;
+        }
         if (!wall_due && !mono_due)
             return;
         bool from_mono = mono_due && (mono_turn || !wall_due);
@@ -184,6 +196,20 @@ struct bi_now model_next(const struct model *m)
 {
     return (struct bi_now){.mono = rounded(m, first_mono(m).deadline),
                            .wall = first_wall(m).deadline};
+}
+
+int64_t model_next_call(const struct model *m)
+{
+    return first_call(m).deadline;
+}
+
+int64_t model_next_tick(const struct model *m)
+{
+    struct bi_now next = model_next(m);
+    if (next.wall == BI_NEVER)
+        return next.mono;
+    int64_t tick = rounded(m, next.wall - m->sim->now.wall + m->sim->now.mono);
+    return tick < next.mono ? tick : next.mono;
 }
 
 bool model_core_has(struct model *m, uint64_t id)

@@ -74,7 +74,7 @@ static void after_the_sleeper_woke_a_later_moment_can_be_set(void **state)
 {
     (void)state;
     bi_alarm_set(&alarm_, FAR, FAR);
-    bi_alarm_rearm(&alarm_, SECOND);
+    bi_alarm_rearm(&alarm_, SECOND, SECOND);
     bi_alarm_set(&alarm_, FAR + 10, FAR + 20);
     assert_int_equal(alarm_.boot_at, FAR + 10);
     assert_int_equal(alarm_.wall_at, FAR + 20);
@@ -87,10 +87,10 @@ static void a_moment_that_has_passed_wakes_at_once_on_either_clock(void **state)
     for (size_t i = 0; i < COUNT_OF(past); i++) {
         bi_alarm_set(&alarm_, past[i], INT64_MAX);
         bi_alarm_wait(&alarm_);
-        bi_alarm_rearm(&alarm_, SECOND);
+        bi_alarm_rearm(&alarm_, SECOND, SECOND);
         bi_alarm_set(&alarm_, INT64_MAX, past[i]);
         bi_alarm_wait(&alarm_);
-        bi_alarm_rearm(&alarm_, SECOND);
+        bi_alarm_rearm(&alarm_, SECOND, SECOND);
         assert_false(is_armed(alarm_.boot_fd));
         assert_false(is_armed(alarm_.wall_fd));
     }
@@ -125,10 +125,10 @@ static void the_least_sleep_puts_off_the_boot_time_clock(void **state)
     (void)state;
     bi_alarm_done(&alarm_);
     assert_true(bi_alarm_init(&alarm_, 50000, 0));
-    bi_alarm_rearm(&alarm_, FAR);
+    bi_alarm_rearm(&alarm_, FAR, FAR);
     bi_alarm_set(&alarm_, FAR + 1, INT64_MAX);
     assert_int_equal(alarm_.boot_at, FAR + 50000);
-    bi_alarm_rearm(&alarm_, FAR);
+    bi_alarm_rearm(&alarm_, FAR, FAR);
     bi_alarm_set(&alarm_, FAR + 60000, INT64_MAX);
     assert_int_equal(alarm_.boot_at, FAR + 60000);
 }
@@ -138,7 +138,7 @@ static void the_longest_sleep_ends_without_a_deadline(void **state)
     (void)state;
     bi_alarm_done(&alarm_);
     assert_true(bi_alarm_init(&alarm_, 0, SECOND));
-    bi_alarm_rearm(&alarm_, FAR);
+    bi_alarm_rearm(&alarm_, FAR, FAR);
     assert_int_equal(alarm_.boot_at, FAR + SECOND);
     bi_alarm_set(&alarm_, FAR + 5 * SECOND, INT64_MAX);
     assert_int_equal(alarm_.boot_at, FAR + SECOND);
