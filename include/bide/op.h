@@ -385,6 +385,7 @@ typedef struct bide_check_args {
 struct bide_op {
     bide_op_kind kind;
     int status;              /* BIDE_PENDING until completed, then the code */
+    bool applied;            /* written by bide_submit(), see there */
     bide_cq *cq;             /* where it completes when it cannot finish within submit */
     void (*done)(bide_op *); /* called by bide_cq_drain(); may be NULL */
     void *user;              /* yours */
@@ -446,6 +447,12 @@ struct bide_op {
  * (status is BIDE_PENDING; it completes once, through its cq). An op without a cq that would
  * have to wait is refused with BIDE_EINVAL. Answers how many are pending, or a negative code
  * when the list itself is not valid; then no op was looked at.
+ *
+ * A pending op with applied set has been carried out: ops submitted after it see its effect, and
+ * only its answer waits until the change is stored. If that fails it completes with an error, and
+ * so do the ops that saw its effect. A pending op without it may still wait for something to
+ * happen. Only bide_submit() writes the field, so the submitting thread may read it until it has
+ * drained the op.
  */
 BIDE_API int bide_submit(bide *queue, bide_op *const *ops, size_t n);
 

@@ -19,6 +19,8 @@
 
 /* How long the commit thread rests when memory lacks, or after a commit has failed. */
 #define RETRY_MS 10
+/* Held answers that are given before other threads get the lock. */
+#define ANSWERS_MAX 1000
 /* How long callers wait for a store that cannot be read before they are refused. */
 #define PATIENCE_US 5000000
 /* Between two looks at a store of which nobody knows what it has. */
@@ -26,7 +28,7 @@
 
 /* ---- holding answers ---- */
 
-static struct held *held_for(struct local *local, uint64_t batch)
+static struct op_list *held_for(struct local *local, uint64_t batch)
 {
     return &local->held[batch % BI_BATCHES_MAX];
 }
@@ -38,20 +40,40 @@ bool bi_commit_must_hold(const struct local *local, const bide_op *op)
 
 void bi_commit_hold(struct local *local, bide_op *op)
 {
-    struct held *held = held_for(local, op->private_.hold);
-    list_add(&held->ops, op);
-    held->count++;
-    held->bytes += op->private_.bytes;
+    op->private_.flags |= BI_HELD;
+    list_add(held_for(local, op->private_.hold), op);
     local->held_ops++;
     local->held_bytes += op->private_.bytes;
 }
 
-static void release_held(struct local *local, struct held *held)
+/* One answer is held no longer. */
+static void release_op(struct local *local, bide_op *op)
 {
-    local->held_ops -= held->count;
-    local->held_bytes -= held->bytes;
-    held->count = held->bytes = 0;
-    list_join(&local->completed, &held->ops);
+    local->held_ops--;
+    local->held_bytes -= op->private_.bytes;
+    list_add(&local->completed, op);
+}
+
+/*
+ * The batch is stored, and the answers that waited for it are given. Leases begin with that. The lock
+ * is held at the call and at the return; other threads get it in between, because there is no bound
+ * to the reserves that one batch may hold.
+ */
+static void answer_held(struct local *local, uint64_t batch)
+{
+    struct op_list ops = list_take(held_for(local, batch));
+    struct bi_now now = bi_local_clocks(local);
+    bide_op *op;
+    for (unsigned count = 1; (op = list_pop(&ops)) != NULL; count++) {
+        bi_core_answered(local->core, op, now);
+        release_op(local, op);
+        if (count % ANSWERS_MAX != 0 || ops.head == NULL)
+            continue;
+        bi_local_look_ahead(local);
+        bi_local_unlock(local);
+        bi_local_lock(local);
+        now = bi_local_clocks(local);
+    }
     if (local->queued > 0)
         pthread_cond_broadcast(&local->room);
 }
@@ -92,17 +114,19 @@ static void take_back(const struct local *local, bide_op *op, int code, const ch
 }
 
 /* Every held answer, of any batch, becomes this one. */
-static void fail_held(struct local *local, int code, const char *error, bool undone)
+static void fail_held(struct local *local, int code, const char *error)
 {
     struct bi_now now = bi_local_clocks(local);
     for (int i = 0; i < BI_BATCHES_MAX; i++) {
-        for (bide_op *op = local->held[i].ops.head; op != NULL; op = op->private_.next) {
-            if (undone)
-                bi_core_untake(local->core, op, now);
+        bide_op *op;
+        while ((op = list_pop(&local->held[i])) != NULL) {
+            bi_core_untake(local->core, op, now);
             take_back(local, op, code, error);
+            release_op(local, op);
         }
-        release_held(local, &local->held[i]);
     }
+    if (local->queued > 0)
+        pthread_cond_broadcast(&local->room);
 }
 
 /* ---- storing ---- */
@@ -112,7 +136,7 @@ static void commit_failed(struct local *local, int code, const char *error)
     bi_core_rollback(local->core, bi_local_clocks(local));
     bi_ticking_fail(local, code, error);
     bi_reading_fail(local, code, error);
-    fail_held(local, code, error, true);
+    fail_held(local, code, error);
     bi_core_serve(local->core, bi_local_clocks(local));
 }
 
@@ -157,7 +181,7 @@ static void get_stuck(struct local *local, const struct bi_batch *batch, const c
     bi_log_repeats(&local->failing, bi_clock_boot());
     bi_ticking_fail(local, BIDE_EUNKNOWN, error);
     bi_reading_fail(local, BIDE_EUNKNOWN, error);
-    fail_held(local, BIDE_EUNKNOWN, error, false);
+    fail_held(local, BIDE_EUNKNOWN, error);
     bi_core_serve(local->core, bi_local_clocks(local));
     bi_text_copy(local->stuck_text, error);
     local->stuck = true;
@@ -190,7 +214,7 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
     if (local->store->reopened)
         compare_reopened(local, batch);
     if (code == BIDE_OK)
-        release_held(local, held_for(local, batch->number));
+        answer_held(local, batch->number);
     uint64_t failures = 0;
     if (code != BIDE_OK)
         failures = bi_log_repeats(&local->failing, bi_clock_boot());
@@ -202,10 +226,8 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
         bi_batch_done(local->core, batch);
     local->committing = local->uncompared; /* then nothing is stored before it is compared */
     bi_local_look_ahead(local);
-    if ((local->sliced.head != NULL || local->behind) && !bi_ticking_is_behind(local)) {
-        local->behind = false;
+    if (bi_ticking_may_slice(local))
         bi_alarm_ring(&local->alarm);
-    }
     bi_local_unlock(local);
     if (failures > 0 && code == BIDE_OK)
         bi_log(&local->context.log, BIDE_LOG_WARN, "commits succeed again (%llu had failed)",

@@ -54,12 +54,6 @@ struct reading {
     size_t first, count;
 };
 
-/* Answers that wait for one batch. */
-struct held {
-    struct op_list ops;
-    uint64_t count, bytes;
-};
-
 /* How far a comparison of everything that is stored with the core has come; see care.c. */
 struct comparison {
     uint64_t after;       /* rows up to this id are compared, */
@@ -88,11 +82,10 @@ struct local {
     int64_t wall_offset;
     int64_t offset_read; /* when it was last looked at */
     struct bi_alarm alarm;
-    bool behind; /* the timer thread waits for the store */
     pthread_t timer_thread;
 
     /* commit.c */
-    struct held held[BI_BATCHES_MAX]; /* answers, by the batch that they wait for */
+    struct op_list held[BI_BATCHES_MAX]; /* answers, by the batch that they wait for */
     uint64_t held_ops;
     uint64_t held_bytes;
     pthread_cond_t room; /* fewer answers are held */
@@ -121,9 +114,10 @@ struct local {
     struct op_list wanting; /* ops that name jobs which are not loaded */
     struct reading *reads;  /* what is being read now */
     size_t read_count;
-    unsigned fetching;        /* ops whose jobs are being fetched */
-    int64_t unreadable_since; /* 0: it is not */
-    pthread_cond_t read;      /* for the reader thread */
+    unsigned fetching;   /* ops whose jobs are being fetched */
+    bool reads_fail;     /* bodies could not be read the last time */
+    int64_t read_at;     /* when a body was last read */
+    pthread_cond_t read; /* for the reader thread */
     pthread_t reader_thread;
 
     /* recovery.c, care.c */
@@ -143,6 +137,8 @@ struct local {
 /* In private_.flags: the owner has asked for the op to be given up when it could not be, because
  * its job or its bodies are being read. If it would then have to wait, it ends. */
 #define BI_CANCEL_ASKED 2048
+/* In private_.flags: the op has been carried out, and its answer is held for a commit. */
+#define BI_HELD 4096
 
 /* ---- local.c ---- */
 
@@ -173,9 +169,9 @@ bool bi_local_can_wait(const bide_op *op);
 void *bi_ticking_run(void *arg);
 /* A kick or purge has more to do: it goes on in the background, if its owner can be told. */
 int bi_ticking_slices(struct local *local, bide_op *op);
-/* Does so much wait to be stored that time and slices wait, too? */
-bool bi_ticking_is_behind(const struct local *local);
-/* Fires what is due, if not too much waits to be stored. True if there is more. */
+/* Is there a sliced op that may go on, as far as the store goes? */
+bool bi_ticking_may_slice(const struct local *local);
+/* Fires what is due, a bounded number of events. True if there is more. */
 bool bi_ticking_tick(struct local *local, struct bi_now now);
 /* The sliced ops of which a part was undone end here. */
 void bi_ticking_fail(struct local *local, int code, const char *error);

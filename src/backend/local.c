@@ -271,11 +271,9 @@ void bi_local_resume(struct local *local, bide_op *op)
 
 void bi_local_look_ahead(struct local *local)
 {
-    if (!bi_ticking_is_behind(local)) {
-        struct bi_now next = bi_core_next(local->core);
-        bi_alarm_set(&local->alarm, next.mono, next.wall);
-        bi_alarm_set_exact(&local->alarm, bi_core_next_call(local->core));
-    }
+    struct bi_now next = bi_core_next(local->core);
+    bi_alarm_set(&local->alarm, next.mono, next.wall);
+    bi_alarm_set_exact(&local->alarm, bi_core_next_call(local->core));
     if (bi_core_unserved(local->core))
         bi_alarm_ring(&local->alarm);
     if (!local->keeps)
@@ -301,11 +299,11 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
         if (n - i > LATER)
             bi_core_approach(local->core, ops[i + NEXT], ops[i + LATER]);
         bool waits = ops[i]->private_.wake != NULL;
-        uint64_t held = local->held_ops;
         int code = run_one(local, ops[i], &now);
         if (code == BIDE_PENDING) {
             pending++;
-            leads = waits && local->held_ops > held;
+            ops[i]->applied = (ops[i]->private_.flags & BI_HELD) != 0;
+            leads = waits && ops[i]->applied;
             continue;
         }
         ops[i]->status = code;

@@ -19,10 +19,12 @@
 #define READ_OPS    64
 #define AHEAD_COUNT 64
 #define AHEAD_BYTES (1 << 20)
-/* How long callers wait for a store that cannot be read. */
+/* How long an op waits for bodies that cannot be read. */
 #define PATIENCE_US 5000000
-/* Before a store that is closed for the moment is tried again. */
+/* Before a store that cannot be read for the moment is tried again. */
 #define AGAIN_MS 20
+/* In private_.bound of an op that lacks bodies: since when they cannot be read. */
+#define UNREADABLE_SINCE 3
 
 /* ---- ending what cannot be answered as it stands ---- */
 
@@ -44,6 +46,7 @@ void bi_reading_add(struct local *local, bide_op *op)
         give_up(local, op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
         return;
     }
+    op->private_.bound[UNREADABLE_SINCE] = 0;
     list_add(&local->lacking, op);
     pthread_cond_signal(&local->read);
 }
@@ -77,6 +80,9 @@ struct go {
     size_t ahead; /* where the latter begin */
     struct bi_body *bodies;
     struct store_want *wants;
+    bool read;   /* some body could be read */
+    bool failed; /* some body could not be, and may be later */
+    bool told;   /* the log has been told that bodies cannot be read */
 };
 
 /* How many bodies an op lacks. */
@@ -121,65 +127,83 @@ static bool take_ops(struct local *local, struct go *go)
     return true;
 }
 
-/* Reads without the lock. False if the store must be asked again. */
-static bool read_bodies(struct local *local, struct go *go)
+/* Reads without the lock. */
+static void read_bodies(struct local *local, struct go *go)
 {
     for (size_t i = 0; i < go->count; i++)
         go->wants[i] = (struct store_want){.id = go->bodies[i].id, .size = go->bodies[i].size};
     local->store->ops->read(local->store, go->wants, go->count);
-    bool again = false;
     for (size_t i = 0; i < go->count; i++) {
         go->bodies[i].body = go->wants[i].body;
         go->bodies[i].reason = go->wants[i].reason;
-        again |= go->wants[i].again;
+        go->read |= go->wants[i].body != NULL;
+        go->failed |= go->wants[i].again;
     }
-    return !again;
 }
 
 static void log_unreadable(const struct local *local, const struct go *go)
 {
     for (size_t i = 0; i < go->ahead; i++)
-        if (go->bodies[i].body == NULL)
-            bi_log(&local->context.log, BIDE_LOG_ERROR, "the body of job %llu cannot be read: %s",
+        if (go->bodies[i].body == NULL && (!go->wants[i].again || !go->told))
+            bi_log(&local->context.log, BIDE_LOG_ERROR,
+                   go->wants[i].again
+                       ? "the body of job %llu cannot be read now, and is tried again: %s"
+                       : "the body of job %llu cannot be read: %s",
                    (unsigned long long)go->bodies[i].id, go->bodies[i].reason);
 }
 
-/* Has the store not been readable for so long that callers should know? */
-static bool is_hopeless(struct local *local)
+/* ---- what becomes of an op ---- */
+
+/* Is there a body of the op that may be read later? */
+static bool must_read_again(const struct go *go, const struct reading *reading)
+{
+    for (size_t i = 0; i < reading->count; i++)
+        if (go->wants[reading->first + i].again)
+            return true;
+    return false;
+}
+
+/* Some bodies could not be read for now. They are tried again for a while. If others can be read, it
+ * is these that are damaged, and then the op goes on without them. True: it does. */
+static bool give_up_bodies(struct local *local, bide_op *op)
 {
     int64_t now = bi_clock_boot();
-    if (local->unreadable_since == 0)
-        local->unreadable_since = now;
-    return now - local->unreadable_since > PATIENCE_US;
+    uint64_t *since = &op->private_.bound[UNREADABLE_SINCE];
+    if (*since == 0)
+        *since = (uint64_t)now;
+    if (local->closing) {
+        give_up(local, op, BIDE_CLOSED, bide_code_text(BIDE_CLOSED));
+    } else if (now - (int64_t)*since < PATIENCE_US) {
+        list_add(&local->lacking, op);
+    } else if (local->read_at > (int64_t)*since) {
+        return true;
+    } else {
+        give_up(local, op, BIDE_EIO, "the store cannot be read now; try again later");
+    }
+    return false;
+}
+
+static void supply(struct local *local, bide_op *op, const struct bi_body *bodies)
+{
+    int code = bi_core_supply(local->core, op, bodies, bi_local_clocks(local));
+    if (code == BI_AGAIN)
+        list_add(&local->lacking, op);
+    else if (code == BIDE_PENDING)
+        bi_local_waits(local, op);
+    else
+        bi_local_answer(local, op, code);
 }
 
 /* Gives each op what was read for it. The lock is held. */
-static void answer_ops(struct local *local, struct go *go, bool good)
+static void answer_ops(struct local *local, struct go *go)
 {
     for (size_t i = 0; i < go->read_count; i++) {
         const struct reading *reading = &go->reads[i];
         bide_op *op = reading->op;
-        if (op == NULL)
-            continue;
-        if (!good) {
-            if (local->closing)
-                give_up(local, op, BIDE_CLOSED, bide_code_text(BIDE_CLOSED));
-            else if (is_hopeless(local))
-                give_up(local, op, BIDE_EIO, "the store cannot be read now; try again later");
-            else
-                list_add(&local->lacking, op);
-            continue;
-        }
-        int code =
-            bi_core_supply(local->core, op, go->bodies + reading->first, bi_local_clocks(local));
-        if (code == BI_AGAIN)
-            list_add(&local->lacking, op);
-        else if (code == BIDE_PENDING)
-            bi_local_waits(local, op);
-        else
-            bi_local_answer(local, op, code);
+        if (op != NULL && (!must_read_again(go, reading) || give_up_bodies(local, op)))
+            supply(local, op, go->bodies + reading->first);
     }
-    for (size_t i = go->ahead; good && i < go->count; i++) {
+    for (size_t i = go->ahead; i < go->count; i++) {
         if (go->bodies[i].body == NULL)
             continue;
         bi_core_keep_body(local->core, go->bodies[i].id, go->bodies[i].body);
@@ -211,17 +235,18 @@ static void read_some(struct local *local)
     }
     local->reads = go.reads;
     local->read_count = go.read_count;
+    go.told = local->reads_fail;
     pthread_mutex_unlock(&local->lock);
-    good = read_bodies(local, &go);
-    if (good)
-        log_unreadable(local, &go);
-    else
+    read_bodies(local, &go);
+    log_unreadable(local, &go);
+    if (go.failed)
         bi_alarm_sleep(AGAIN_MS);
     bi_local_lock(local);
     local->read_count = 0;
-    if (good)
-        local->unreadable_since = 0;
-    answer_ops(local, &go, good);
+    local->reads_fail = go.failed;
+    if (go.read)
+        local->read_at = bi_clock_boot();
+    answer_ops(local, &go);
     bi_local_look_ahead(local);
     bi_local_unlock(local);
     free_go(&go);

@@ -3,8 +3,8 @@
  * ticking - the timer thread: fires what is due, and carries on with kick and purge, a slice at a
  * time.
  *
- * What fires and what a slice does may have to be stored. When the store falls behind, both wait
- * for it, so that what is not stored yet stays bounded.
+ * Time waits for nothing: leases, delays and timeouts fire however much waits to be stored. Slices
+ * wait when the store falls behind, so that what is not stored yet stays bounded.
  */
 #include "backend/answer.h"
 #include "backend/inside.h"
@@ -14,20 +14,19 @@
 
 /* Events that one tick fires before others get the lock. */
 #define TICK_BUDGET 512
-/* Changes that may wait to be stored before slices wait, too, and before time does: whoever comes
- * meanwhile waits for all of them. */
+/* Changes that may wait to be stored before slices wait, too: the answers of other calls wait for all
+ * of them. */
 #define SLICE_BACKLOG 2000
-#define TICK_BACKLOG  20000
 
-bool bi_ticking_is_behind(const struct local *local)
+bool bi_ticking_may_slice(const struct local *local)
 {
-    size_t most = local->sliced.head != NULL ? SLICE_BACKLOG : TICK_BACKLOG;
-    return local->keeps && bi_core_backlog(local->core) > most;
+    return local->sliced.head != NULL &&
+           (!local->keeps || bi_core_backlog(local->core) <= SLICE_BACKLOG);
 }
 
 bool bi_ticking_tick(struct local *local, struct bi_now now)
 {
-    return !bi_ticking_is_behind(local) && bi_core_tick(local->core, now, TICK_BUDGET);
+    return bi_core_tick(local->core, now, TICK_BUDGET);
 }
 
 /* ---- sliced ops ---- */
@@ -72,7 +71,7 @@ static bide_op *next_sliced(struct local *local)
 /* One slice of a sliced op; true if there is more to do. */
 static bool run_a_slice(struct local *local, struct bi_now now)
 {
-    bide_op *op = bi_ticking_is_behind(local) ? NULL : next_sliced(local);
+    bide_op *op = bi_ticking_may_slice(local) ? next_sliced(local) : NULL;
     if (op == NULL)
         return false;
     int code = bi_core_run(local->core, op, now);
@@ -80,7 +79,7 @@ static bool run_a_slice(struct local *local, struct bi_now now)
         list_add(&local->sliced, op);
     else
         bi_local_answer(local, op, code);
-    return local->sliced.head != NULL;
+    return bi_ticking_may_slice(local);
 }
 
 void bi_ticking_fail(struct local *local, int code, const char *error)
@@ -126,9 +125,6 @@ void *bi_ticking_run(void *arg)
         more |= run_a_slice(local, now);
         bi_alarm_rearm(&local->alarm, now.mono, now.wall);
         bi_local_look_ahead(local);
-        /* Whoever stores rings when the store has caught up. */
-        local->behind = bi_ticking_is_behind(local);
-        more = more && !bi_ticking_is_behind(local);
         bi_local_unlock(local);
         if (more)
             sched_yield();

@@ -33,8 +33,12 @@ static const char *check_timers(const struct job *job, const struct more *more)
     HOLD(!timed || more != NULL, "a reserved or done job has no timer");
     if (more == NULL)
         return NULL;
-    HOLD(more->timer.set == timed, "the timer of a job is set in the wrong state");
-    HOLD(!timed || more->timer.due >= job->due, "the timer of a job is set too early");
+    HOLD(!more->unanswered || job->state == BIDE_STATE_RESERVED,
+         "a job that is not reserved waits for the answer of its reserve");
+    HOLD(more->timer.set == timed || more->unanswered,
+         "the timer of a job is set in the wrong state");
+    HOLD(!timed || more->unanswered || more->timer.due >= job->due,
+         "the timer of a job is set too early");
     bool waits = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_READY;
     bool expires = waits && more->expires_at != 0 && more->counters.reserves == 0;
     HOLD(more->expiry.set == expires, "an expiry is set in the wrong state");
@@ -334,7 +338,7 @@ static uint64_t hash_more(uint64_t hash, const struct more *more)
     const uint64_t values[] = {more->token,
                                (uint64_t)more->max_retries,
                                more->failures,
-                               more->lease_touches,
+                               more->lease_touches + ((uint64_t)more->unanswered << 32),
                                (uint64_t)more->ready,
                                (uint64_t)more->reserved,
                                (uint64_t)more->touched,

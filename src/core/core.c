@@ -173,6 +173,8 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
     op->private_.hold = core->hold;
     if (core->lacking && code == BIDE_OK)
         op->private_.flags |= BI_LACKS_BODY;
+    else if (code == BIDE_OK)
+        bi_core_begin_leases(core, op);
     serve(core);
     return code;
 }

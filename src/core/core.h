@@ -271,7 +271,7 @@ void bi_core_order_done(struct core *core, struct bi_ordering *ordering);
 /*
  * In private_.flags of an op that is answered BIDE_OK, or completes so through the sink: it shows
  * jobs whose bodies are not in memory. The answer must not be given before bi_core_supply() says
- * so. A reservation of such a job does not run out meanwhile.
+ * so. No lease of its jobs runs meanwhile.
  */
 #define BI_LACKS_BODY 1
 
@@ -286,8 +286,7 @@ struct bi_body {
 size_t bi_core_lacking(const bide_op *op, size_t from, struct bi_body *bodies, size_t max);
 
 /*
- * Gives an op its bodies, in the order in which they were listed; all of them. What was reserved
- * is leased from now on; a job whose body cannot be read is buried, and a reserve left with
+ * Gives an op its bodies, in the order in which they were listed; all of them. A job whose body cannot be read is buried, and a reserve left with
  * nothing takes another. Answers the op's code; BI_AGAIN if it lacks bodies again; BIDE_PENDING if
  * it waits again.
  */
@@ -299,6 +298,12 @@ void bi_core_keep_body(struct core *core, uint64_t id, bide_buf *body);
 /* Lists bodies that will be wanted next after that of a job: of those ready in its topic. */
 size_t bi_core_foresee(const struct core *core, uint64_t id, struct bi_body *bodies, size_t max,
                        uint64_t max_bytes);
+
+/*
+ * The answer of an op that was held for a commit is given now: the leases of the jobs that it took
+ * begin, and its snapshots say so. Ops that were not held need no such call.
+ */
+void bi_core_answered(struct core *core, bide_op *op, struct bi_now now);
 
 /* Undoes the reservations of an op that is not answered BIDE_OK after all, as far as they still
  * stand: the jobs are ready again, and nothing is counted. */

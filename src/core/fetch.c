@@ -4,13 +4,16 @@
  * fetch - bodies that come later.
  *
  * An op that shows jobs whose bodies only the store has gets its answer in two steps: the core
- * marks it, somebody reads the bodies without holding the core up, and brings them here. Until
- * then a job that was reserved stays reserved, however long it takes.
+ * marks it, the reader thread reads the bodies without the lock, and brings them here. Until
+ * then a job that was reserved stays reserved, however long it takes: no lease runs.
  */
 #include "core/state.h"
 
 #include <assert.h>
 #include <string.h>
+
+/* Before a reservation that could not be undone for lack of memory is looked at again. */
+#define UNDO_AGAIN_US 100000
 
 /* ---- what an op shows ---- */
 
@@ -67,16 +70,6 @@ size_t bi_core_lacking(const bide_op *op, size_t from, struct bi_body *bodies, s
 
 /* ---- reservations ---- */
 
-/* The job of a reservation that still stands, or NULL. */
-static struct job *held_job(const struct core *core, const bide_job *shown)
-{
-    struct job *job = bi_core_lookup(core, shown->id);
-    return job != NULL && job->state == BIDE_STATE_RESERVED &&
-                   more_of(core, job)->token == shown->token
-               ? job
-               : NULL;
-}
-
 /* Somebody wanted it to stop, and nobody works on it: it goes. The change has been journalled. */
 static void remove_cancelled(struct core *core, struct job *job)
 {
@@ -84,17 +77,21 @@ static void remove_cancelled(struct core *core, struct job *job)
     bi_core_remove(core, job, BIDE_EVENT_DELETED);
 }
 
-static void untake(struct core *core, const bide_job *shown)
+/* Nobody holds the job, and memory lacks to make it ready again: that is tried in a while. */
+static void undo_later(struct core *core, struct job *job)
 {
-    struct job *job = held_job(core, shown);
-    if (job == NULL)
-        return;
+    assert(more_of(core, job)->unanswered);
+    bi_timers_set(&core->mono, &more_of(core, job)->timer, core->now.mono + UNDO_AGAIN_US);
+}
+
+void bi_core_undo_reserve(struct core *core, struct job *job)
+{
     struct more *more = more_of(core, job);
     bool cancelled = (job->flags & JOB_CANCEL_WANTED) != 0;
     bool written = cancelled || (job->flags & JOB_STARTED) != 0 || more->expires_at != 0;
-    /* What is stored of it must go there, too; without memory for that the lease has to run out. */
+    /* What is stored of the reservation must be undone in the store, too. */
     if (written && bi_journal_change(core, job) != BIDE_OK) {
-        bi_core_begin_lease(core, job, true);
+        undo_later(core, job);
         return;
     }
     if (cancelled) {
@@ -104,6 +101,13 @@ static void untake(struct core *core, const bide_job *shown)
     if (more->counters.reserves > 0)
         more->counters.reserves--;
     bi_core_return(core, job, 0);
+}
+
+static void untake(struct core *core, const bide_job *shown)
+{
+    struct job *job = bi_core_held_job(core, shown);
+    if (job != NULL && more_of(core, job)->unanswered)
+        bi_core_undo_reserve(core, job);
 }
 
 void bi_core_untake(struct core *core, bide_op *op, struct bi_now now)
@@ -132,7 +136,7 @@ static void bury_unreadable(struct core *core, struct job *job, const char *reas
     bide_buf *text = bide_buf_new(reason, strlen(reason));
     if (bi_journal_change(core, job) != BIDE_OK) {
         bide_buf_unref(text);
-        bi_core_begin_lease(core, job, true); /* out of memory: nobody holds it, and it runs out */
+        undo_later(core, job);
         return;
     }
     if ((job->flags & JOB_CANCEL_WANTED) != 0) {
@@ -148,7 +152,7 @@ static void bury_unreadable(struct core *core, struct job *job, const char *reas
 /* The body of one reserved job has come, or never will. False: the reservation is nothing. */
 static bool supply_held(struct core *core, bide_job *shown, const struct bi_body *body)
 {
-    struct job *job = held_job(core, shown);
+    struct job *job = bi_core_held_job(core, shown);
     if (job == NULL)
         return false;
     if (body->body == NULL) {
@@ -158,16 +162,6 @@ static bool supply_held(struct core *core, bide_job *shown, const struct bi_body
     bi_snapshot_body(shown, bide_buf_ref(body->body));
     bi_cache_return(core, job, bide_buf_ref(body->body));
     return true;
-}
-
-static void begin_held(struct core *core, bide_job *shown)
-{
-    struct job *job = held_job(core, shown);
-    if (job == NULL)
-        return;
-    bi_core_begin_lease(core, job, true);
-    shown->left_ms = ms_up(job->due - core->now.mono);
-    shown->reserved_ms = ms_down(wall_of(core, core->now.mono));
 }
 
 /* Closes a gap in a list of snapshots; what they point to has one owner. */
@@ -186,12 +180,12 @@ static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
         bool lacking = lacks_body(&jobs[i]);
-        if (lacking && !supply_held(core, &jobs[i], bodies)) {
-            bide_job_clear(&jobs[i]);
-        } else {
-            begin_held(core, &jobs[i]);
+        bool held = lacking ? supply_held(core, &jobs[i], bodies)
+                            : bi_core_held_job(core, &jobs[i]) != NULL;
+        if (held)
             move_down(jobs, i, kept++);
-        }
+        else
+            bide_job_clear(&jobs[i]);
         bodies += lacking;
     }
     return kept;
@@ -333,6 +327,8 @@ int bi_core_supply(struct core *core, bide_op *op, const struct bi_body *bodies,
     int code = supplies[op->kind](core, op, bodies);
     if (core->hold > op->private_.hold)
         op->private_.hold = core->hold;
+    if (code == BIDE_OK)
+        bi_core_begin_leases(core, op);
     if (code == BI_AGAIN)
         op->private_.flags |= BI_LACKS_BODY;
     if (code == BIDE_PENDING) /* what it had taken is nothing to it any more */

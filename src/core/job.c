@@ -477,7 +477,8 @@ static void enter_reserved(struct core *core, struct topic *topic, struct job *j
     (void)topic;
     struct more *more = more_of(core, job);
     more->timer.kind = TIMER_LEASE;
-    bi_timers_set(&core->mono, &more->timer, job->due);
+    if (!more->unanswered)
+        bi_timers_set(&core->mono, &more->timer, job->due);
 }
 
 static void enter_done(struct core *core, struct topic *topic, struct job *job)

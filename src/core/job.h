@@ -102,6 +102,7 @@ struct more {
     struct counters counters;
     uint32_t failures;
     uint32_t lease_touches;
+    bool unanswered; /* reserved, and the reserve has no answer yet: no lease runs */
     int64_t ready, reserved, touched, buried, done; /* BI_NEVER: not yet */
     int64_t backoff_base, backoff_max;              /* 0: the defaults */
     int64_t expires_at;                             /* wall; 0: never */

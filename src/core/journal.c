@@ -271,6 +271,20 @@ bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out)
     return undo->existed;
 }
 
+void bi_journal_lease_began(struct core *core, const struct job *job)
+{
+    const struct more *more = more_of(core, job);
+    struct undo *undo = (job->flags & JOB_DIRTY) != 0 ? newest_of(core, job->id) : NULL;
+    for (; undo != NULL; undo = undo_at(core, undo->older)) {
+        if (!undo->had_more || undo->form.state != BIDE_STATE_RESERVED ||
+            undo->more.token != more->token)
+            continue;
+        undo->form.due = job->due;
+        undo->more.reserved = more->reserved;
+        undo->more.unanswered = false;
+    }
+}
+
 void bi_journal_see(struct core *core, uint64_t id)
 {
     if (!core->journal.on)
@@ -644,6 +658,9 @@ static void bring_back(struct core *core, struct undo *undo)
         return;
     }
     bi_job_enter_again(core, job, state);
+    /* Its reserve may have been given up when what is undone now was done: it ends at once. */
+    if (state == BIDE_STATE_RESERVED && more_of(core, job)->unanswered)
+        bi_timers_set(&core->mono, &more_of(core, job)->timer, core->now.mono);
     if ((job->flags & JOB_CACHED) != 0)
         bi_cache_add_again(core, job);
     else

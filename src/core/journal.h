@@ -85,6 +85,9 @@ struct stored {
 };
 bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out);
 
+/* The lease of a reserved job has begun. That is not undone by a rollback, because the holder knows. */
+void bi_journal_lease_began(struct core *core, const struct job *job);
+
 /* The op that runs looked at this job: its answer holds for the job's last change. */
 void bi_journal_see(struct core *core, uint64_t id);
 /* It looked for a job of this topic and found none: its answer holds for the last change of the

@@ -99,6 +99,7 @@ static void end_lease(struct core *core, struct job *job)
     if (more == NULL)
         return;
     more->token = 0;
+    more->unanswered = false;
     bi_more_set_text(core, &more->progress, NULL);
 }
 
@@ -445,7 +446,8 @@ static void extend(struct core *core, struct job *job, int64_t until)
 {
     struct more *more = more_of(core, job);
     job->due = until;
-    bi_timers_set(&core->mono, &more->timer, until);
+    if (!more->unanswered)
+        bi_timers_set(&core->mono, &more->timer, until);
     more->touched = core->now.mono;
     count_up(&more->lease_touches);
     count_up(&more->counters.touches);
@@ -504,6 +506,20 @@ int bi_op_touch_many(struct core *core, bide_op *op)
 
 /* ---- what time does ---- */
 
+/* Changes that may wait to be stored before retentions and expiries are put off. What they do is
+ * cleaning up, of which there may be any amount at once; everything else that time does goes on. */
+#define CLEANUP_BACKLOG 20000
+#define CLEANUP_US      1000000
+
+static bool put_off_cleanup(struct core *core, struct timers *timers, struct timer *timer,
+                            int64_t now)
+{
+    if (core->journal.changes.count <= CLEANUP_BACKLOG)
+        return false;
+    bi_timers_set(timers, timer, now + CLEANUP_US);
+    return true;
+}
+
 /* Out of memory: look again in a while. */
 static void later(struct timers *timers, struct timer *timer, int64_t now)
 {
@@ -514,6 +530,10 @@ void bi_fire_lease(struct core *core, struct timer *timer)
 {
     struct more *more = (struct more *)(void *)((char *)timer - offsetof(struct more, timer));
     struct job *job = job_at(core, more->job);
+    if (more->unanswered) {
+        bi_core_undo_reserve(core, job);
+        return;
+    }
     static const char reason[] = "ttr ran out";
     bool limited = more->max_retries != BIDE_NO_RETRY_LIMIT;
     bide_buf *text = limited ? bide_buf_new(reason, sizeof(reason) - 1) : NULL;
@@ -547,6 +567,8 @@ void bi_fire_retention(struct core *core, struct timer *timer)
     const struct more *more =
         (const struct more *)(const void *)((char *)timer - offsetof(struct more, timer));
     struct job *job = job_at(core, more->job);
+    if (put_off_cleanup(core, &core->mono, timer, core->now.mono))
+        return;
     if (bi_journal_change(core, job) != BIDE_OK) {
         later(&core->mono, timer, core->now.mono);
         return;
@@ -560,6 +582,8 @@ void bi_fire_expiry(struct core *core, struct timer *timer)
     const struct more *more =
         (const struct more *)(const void *)((char *)timer - offsetof(struct more, expiry));
     struct job *job = job_at(core, more->job);
+    if (put_off_cleanup(core, &core->wall, timer, core->now.wall))
+        return;
     if (bi_journal_change(core, job) != BIDE_OK) {
         later(&core->wall, timer, core->now.wall);
         return;

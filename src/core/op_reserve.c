@@ -9,12 +9,55 @@
 
 /* ---- the lease ---- */
 
-void bi_core_begin_lease(struct core *core, struct job *job, bool now)
+/* The lease of a job begins: the reserve that took it is answered now. */
+static void begin_lease(struct core *core, struct job *job)
 {
     struct more *more = more_of(core, job);
+    assert(job->state == BIDE_STATE_RESERVED);
+    more->unanswered = false;
     more->reserved = core->now.mono;
-    job->due = core->now.mono + (now ? job->ttr : us_of(BIDE_TIME_MAX_MS));
+    job->due = core->now.mono + job->ttr;
     bi_timers_set(&core->mono, &more->timer, job->due);
+    bi_journal_lease_began(core, job);
+}
+
+struct job *bi_core_held_job(const struct core *core, const bide_job *shown)
+{
+    struct job *job = bi_core_lookup(core, shown->id);
+    bool held = job != NULL && job->state == BIDE_STATE_RESERVED &&
+                more_of(core, job)->token == shown->token;
+    return held ? job : NULL;
+}
+
+static void answer_job(struct core *core, bide_job *shown)
+{
+    struct job *job = bi_core_held_job(core, shown);
+    if (job == NULL || !more_of(core, job)->unanswered)
+        return;
+    begin_lease(core, job);
+    shown->left_ms = ms_up(job->due - core->now.mono);
+    shown->reserved_ms = ms_down(wall_of(core, core->now.mono));
+}
+
+static void answer_jobs(struct core *core, bide_op *op)
+{
+    const bide_reserve_args *args = bi_op_reserve_args(op);
+    for (size_t i = 0; args != NULL && i < args->count; i++)
+        answer_job(core, &args->jobs[i]);
+    if (op->kind == BIDE_OP_RESERVE_JOB)
+        answer_job(core, op->reserve_job.job);
+}
+
+void bi_core_answered(struct core *core, bide_op *op, struct bi_now now)
+{
+    core->now = now;
+    answer_jobs(core, op);
+}
+
+void bi_core_begin_leases(struct core *core, bide_op *op)
+{
+    if (core->journal.on && op->private_.hold <= core->journal.committed)
+        answer_jobs(core, op);
 }
 
 int bi_core_take(struct core *core, struct job *job)
@@ -45,6 +88,7 @@ int bi_core_take(struct core *core, struct job *job)
     more->lease_touches = 0;
     more->reserved = core->now.mono;
     more->touched = BI_NEVER;
+    more->unanswered = core->journal.on;
     job->due = core->now.mono + job->ttr;
     bi_job_enter(core, job, BIDE_STATE_RESERVED);
     COUNT(core, topic_of(core, job), reserves);
@@ -151,9 +195,6 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
             topic->fair_turn = core->next_turn++;
         bi_core_snapshot(core, job, &args->jobs[count++], true);
     }
-    /* If one has to wait for its body, all of them do. */
-    for (size_t i = 0; core->lacking && i < count; i++)
-        bi_core_begin_lease(core, bi_core_lookup(core, args->jobs[i].id), false);
     if (count > 0)
         args->count = count;
     return count;
@@ -313,7 +354,5 @@ int bi_op_reserve_job(struct core *core, bide_op *op)
     if (bi_core_take(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
     bi_core_snapshot(core, job, op->reserve_job.job, true);
-    if (bi_job_lacks_body(job))
-        bi_core_begin_lease(core, job, false);
     return BIDE_OK;
 }

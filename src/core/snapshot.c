@@ -68,7 +68,9 @@ static void fill_due(const struct core *core, const struct job *job, bide_job *o
     bool wall = (job->flags & JOB_DUE_WALL) != 0;
     if (job->state == BIDE_STATE_READY || job->state == BIDE_STATE_BURIED)
         return;
-    out->left_ms = ms_up(job->due - (wall ? core->now.wall : core->now.mono));
+    bool unanswered = job->state == BIDE_STATE_RESERVED && more_of(core, job)->unanswered;
+    out->left_ms =
+        ms_up(unanswered ? job->ttr : job->due - (wall ? core->now.wall : core->now.mono));
     if (job->state == BIDE_STATE_DELAYED) {
         out->run_at_wall = wall;
         out->run_at_ms = ms_up(wall ? job->due : wall_of(core, job->due));

@@ -224,8 +224,15 @@ void bi_snapshot_strip(bide_job *out);
 /* Takes the bodies out of a page that was to come without them. */
 void bi_list_strip(bide_list_args *args);
 
-/* The lease of a job that was taken begins: now, or, while its body is being read, not yet. */
-void bi_core_begin_lease(struct core *core, struct job *job, bool now);
+/*
+ * A lease runs from the answer of its reserve. With a journal a job is taken without one: when the op
+ * is answered, at once or after a commit, bi_core_begin_leases() or bi_core_answered() begins it.
+ */
+void bi_core_begin_leases(struct core *core, bide_op *op);
+/* The job of a reservation that still stands, or NULL. */
+struct job *bi_core_held_job(const struct core *core, const bide_job *shown);
+/* Undoes a reservation that has no answer: the job is ready again, and nothing is counted. */
+void bi_core_undo_reserve(struct core *core, struct job *job);
 
 /* The delayed job of a topic that comes due first, whichever clock it follows, of those delayed by a
  * moment (BI_NEVER: of all); NULL for none. */

@@ -287,16 +287,17 @@ static size_t take_for(struct core *core, struct waiter *waiter)
     size_t taken = bi_core_take_some(core, waiter->args, waiter->links, waiter->link_count);
     if (taken == 0)
         return 0;
+    bide_op *op = waiter->op;
+    if (core->hold > op->private_.hold)
+        op->private_.hold = core->hold;
     if (!core->lacking) {
+        bi_core_begin_leases(core, op);
         bi_waiter_end(core, waiter, BIDE_OK);
         return taken;
     }
-    bide_op *op = waiter->op;
     bi_waiter_park(core, waiter);
     op->private_.flags |= BI_LACKS_BODY;
     op->private_.status = BIDE_OK;
-    if (core->hold > op->private_.hold)
-        op->private_.hold = core->hold;
     core->complete(core->ctx, op);
     return taken;
 }

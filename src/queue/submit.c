@@ -22,6 +22,7 @@ static void prepare(const struct bide *queue, bide_op *op)
     op->private_.flags = BI_IN_HAND;
     op->private_.bytes = 0;
     op->private_.kept = NULL;
+    op->applied = false;
     op->error[0] = 0;
     op->status = bi_args_check(queue, op);
     if (op->status != BIDE_OK)

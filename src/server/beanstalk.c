@@ -114,8 +114,9 @@ static void quit(struct conn *conn, const struct command *command)
 /* ---- the table ---- */
 
 enum {
-    RUN = 1,   /* reserves in a row may be tried together */
-    ALONE = 2, /* what is in the batch goes first: it changes what that points to */
+    RUN = 1,    /* reserves in a row may be tried together */
+    ALONE = 2,  /* what is in the batch goes first: it changes what that points to */
+    HOLDER = 4, /* asks the session for the token of the job */
 };
 
 static const struct {
@@ -126,12 +127,12 @@ static const struct {
     [VERB_RESERVE] = {bi_beanstalk_reserve, RUN},
     [VERB_RESERVE_WITH_TIMEOUT] = {bi_beanstalk_reserve, RUN},
     [VERB_RESERVE_JOB] = {bi_beanstalk_reserve_job, 0},
-    [VERB_DELETE] = {bi_beanstalk_delete, 0},
-    [VERB_RELEASE] = {bi_beanstalk_release, 0},
-    [VERB_BURY] = {bi_beanstalk_bury, 0},
-    [VERB_TOUCH] = {bi_beanstalk_touch, 0},
-    [VERB_DONE] = {bi_beanstalk_done, 0},
-    [VERB_FAIL] = {bi_beanstalk_fail, 0},
+    [VERB_DELETE] = {bi_beanstalk_delete, HOLDER},
+    [VERB_RELEASE] = {bi_beanstalk_release, HOLDER},
+    [VERB_BURY] = {bi_beanstalk_bury, HOLDER},
+    [VERB_TOUCH] = {bi_beanstalk_touch, HOLDER},
+    [VERB_DONE] = {bi_beanstalk_done, HOLDER},
+    [VERB_FAIL] = {bi_beanstalk_fail, HOLDER},
     [VERB_PEEK] = {bi_beanstalk_peek, 0},
     [VERB_PEEK_READY] = {bi_beanstalk_peek, 0},
     [VERB_PEEK_DELAYED] = {bi_beanstalk_peek, 0},
@@ -179,13 +180,27 @@ size_t bi_beanstalk_body_max(const struct server *server, enum verb verb)
     }
 }
 
+/*
+ * May a reserve whose answer is held have taken the job that the command names? The session learns
+ * of it when that reserve is answered; the command waits until then, as it would on beanstalkd.
+ */
+static bool names_unanswered(const struct conn *conn, const struct command *command)
+{
+    if (conn->applied == 0 || command->leased)
+        return false;
+    const struct held *held = bi_session_find(&conn->session, command->id);
+    return held == NULL || bi_session_end(&conn->session, held) <= conn->server->now;
+}
+
 bool bi_beanstalk_may(struct conn *conn, const struct command *command)
 {
     unsigned flags = command->verb < VERB_COUNT ? verbs[command->verb].flags : 0;
-    if (conn->trying == 0 ? (flags & ALONE) == 0 : (flags & RUN) != 0)
-        return true;
-    bi_server_flush(conn->server);
-    return conn->blocked == 0;
+    if (conn->trying == 0 ? (flags & ALONE) != 0 : (flags & RUN) == 0)
+        bi_server_flush(conn->server);
+    if (conn->blocked > conn->trying)
+        return false;
+    conn->stalled = (flags & HOLDER) != 0 && names_unanswered(conn, command);
+    return !conn->stalled;
 }
 
 void bi_beanstalk_execute(struct conn *conn, const struct command *command)

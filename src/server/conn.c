@@ -79,6 +79,8 @@ static void leave_line(struct conn *conn, struct request *request)
     conn->line_count--;
     conn->blocked -= request->blocking;
     conn->expected -= request->expected;
+    conn->applied -= request->applied;
+    conn->stalled = conn->stalled && !request->applied;
 }
 
 void bi_conn_settle(struct conn *conn)
@@ -109,7 +111,7 @@ static bool is_full(const struct conn *conn)
 bool bi_conn_may_execute(struct conn *conn)
 {
     if (conn->quit || conn->dead || conn->server->stopping || conn->blocked > conn->trying ||
-        is_full(conn))
+        conn->stalled || is_full(conn))
         return false;
     if (!bi_server_pressed(conn->server))
         return true;

@@ -293,7 +293,7 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
         }
         size_t taken = stages[conn->stage](conn, data + at, size - at);
         if (taken == 0) {
-            conn->hungry = conn->blocked == 0;
+            conn->hungry = conn->blocked == 0 && !conn->stalled;
             break;
         }
         at += taken;

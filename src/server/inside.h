@@ -58,6 +58,7 @@ struct request {
     bool modern;   /* refusals have words of their own */
     bool leased;   /* by a token that the client named */
     bool waited;   /* a reserve that is waiting, or has waited */
+    bool applied;  /* takes jobs, has taken them, and its answer is held for a commit */
     enum why why;
     bool has_retries;   /* of the job whose lease was taken out of the session */
     int64_t lease_end;  /* 0: none was */
@@ -134,6 +135,8 @@ struct conn {
     size_t line_count;
     uint32_t blocked;   /* blocking requests in the line */
     uint32_t trying;    /* of these, reserves that are still in the batch */
+    uint32_t applied;   /* reserves that have their jobs, which the session does not know yet */
+    bool stalled;       /* the next command names a job that one of those may have taken */
     size_t expected;    /* bytes that requests in the line may bring */
     struct call *calls; /* those that are under way */
     size_t call_count;
@@ -228,6 +231,8 @@ void bi_request_in_turn(struct request *request);
 void bi_request_free(struct request *request);
 /* Does it wait for something to happen, and not for the store? */
 bool bi_request_waits(const struct request *request);
+/* Does it take jobs, which the session learns when it is answered? */
+bool bi_request_reserves(const struct request *request);
 /* It was to end a lease of the session, and did not. */
 bool bi_request_keeps_lease(const struct request *request);
 /* Asks the queue to give up a request if it waits. */

@@ -35,6 +35,7 @@ struct request *bi_request_new(struct server *server, struct conn *conn, bide_op
     request->answer = answer;
     request->finished = request->early = request->blocking = request->trying = false;
     request->counted = request->modern = request->leased = request->waited = false;
+    request->applied = false;
     request->why = WHY_NONE;
     request->timeout_ms = request->lease_end = 0;
     request->expected = request->bytes = 0;
@@ -97,6 +98,12 @@ bool bi_request_waits(const struct request *request)
 {
     bide_op_kind kind = request->op.kind;
     return kind == BIDE_OP_RESERVE || kind == BIDE_OP_WAIT;
+}
+
+bool bi_request_reserves(const struct request *request)
+{
+    bide_op_kind kind = request->op.kind;
+    return kind == BIDE_OP_RESERVE || kind == BIDE_OP_RESERVE_JOB;
 }
 
 bool bi_request_keeps_lease(const struct request *request)

@@ -37,13 +37,29 @@ void bi_server_submit(struct server *server, bide_op *op)
     server->batch[server->batch_count++] = op;
 }
 
-/* It has not been answered at once. */
+/* The queue has carried out the request, and only its answer is held for a commit: the commands behind
+ * it may be executed. */
+static void unblock(struct request *request)
+{
+    struct conn *conn = request->conn;
+    if (conn == NULL || !request->blocking)
+        return;
+    assert(conn->blocked > 0);
+    request->blocking = false;
+    conn->blocked--;
+    request->applied = bi_request_reserves(request);
+    conn->applied += request->applied;
+}
+
+/* The op did not complete within the submit. */
 static void count_pending(struct server *server, struct request *request)
 {
     if (request->trying && request->conn != NULL)
         request->conn->trying--;
     request->trying = false;
-    if (request->counted || bi_request_waits(request))
+    if (request->op.applied)
+        unblock(request);
+    if (request->counted || (bi_request_waits(request) && !request->op.applied))
         return;
     request->counted = true;
     server->held++;

@@ -457,13 +457,14 @@ void bi_sqlite_read_body(struct connection *reader, struct store_want *want)
     sqlite3_bind_int64(from, 1, (int64_t)want->id);
     int code = sqlite3_step(from);
     int kind = code & 0xff;
-    if (code == SQLITE_ROW)
+    if (code == SQLITE_ROW) {
         check_body(from, want);
-    else if (kind == SQLITE_NOMEM || kind == SQLITE_BUSY || kind == SQLITE_CANTOPEN)
-        want->again = true;
-    else
+    } else {
+        /* Only a row that is missing or makes no sense will be so for ever. */
+        want->again = kind != SQLITE_DONE && kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB;
         say_unreadable(want, code == SQLITE_DONE ? "the job is not in the file"
                                                  : sqlite3_errmsg(reader->db));
+    }
     sqlite3_reset(from);
 }
 

@@ -42,7 +42,7 @@ struct store_want {
     uint64_t id;
     uint32_t size;
     bide_buf *body;
-    bool again; /* not now, but it may be read later */
+    bool again; /* it could not be read now, and may be read later */
     char reason[80];
 };
 

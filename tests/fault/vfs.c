@@ -43,6 +43,8 @@ static struct {
     unsigned failed;
     unsigned counts[VFS_ACTS];
     int last_errno;
+    bool hold_syncs;
+    unsigned held_syncs;
     int64_t limit;
     int limit_errno; /* what it is to be above the limit */
     bool skip_syncs;
@@ -158,6 +160,20 @@ void vfs_fail_at_random(uint64_t seed, unsigned per_mille)
     shim.rng.state = seed;
     shim.per_mille = per_mille;
     leave(0);
+}
+
+void vfs_hold_syncs(bool hold)
+{
+    enter();
+    shim.hold_syncs = hold;
+    pthread_cond_broadcast(&shim.released);
+    leave(0);
+}
+
+unsigned vfs_held_syncs(void)
+{
+    enter();
+    return (unsigned)leave((int)shim.held_syncs);
 }
 
 void vfs_heal(void)
@@ -357,6 +373,10 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
 static int file_sync(sqlite3_file *file, int flags)
 {
     enter();
+    shim.held_syncs++;
+    while (shim.hold_syncs)
+        pthread_cond_wait(&shim.released, &shim.lock);
+    shim.held_syncs--;
     int code = judge(VFS_SYNC, path_of(file));
     shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
     if (code == SQLITE_OK && !shim.skip_syncs)

@@ -50,6 +50,9 @@ void vfs_hold(bool hold);
 unsigned vfs_held(void);
 /* Every read takes so long. */
 void vfs_slow_reads(unsigned us);
+/* While held, syncs wait; how many are waiting. */
+void vfs_hold_syncs(bool hold);
+unsigned vfs_held_syncs(void);
 /* No more faults; the limit stays. */
 void vfs_heal(void);
 /* How many acts were made to fail since the program began. */

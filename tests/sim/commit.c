@@ -66,6 +66,10 @@ static void answer_committed(struct sim *sim)
     while (held.first != NULL) {
         struct sim_op *sop = held.first;
         sim_ops_remove(&held, sop);
+        if (sop->op.private_.status == BIDE_OK && sop->op.private_.hold <= sim->model->committed) {
+            bi_core_answered(sim->core, &sop->op, sim->now);
+            model_answered(sim->model, sop);
+        }
         sim_answer(sim, sop);
     }
 }

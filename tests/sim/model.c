@@ -178,6 +178,7 @@ void model_set_state(struct model *m, struct mjob *job, bide_state state)
     if (job->state != state)
         job->changed = m->sequence;
     job->state = state;
+    job->unanswered = false;
 }
 
 void model_move(struct model *m, struct mjob *job, int name)

@@ -54,6 +54,7 @@ struct mjob {
     int64_t ready; /* when it became ready before its last reservation */
 
     uint64_t token;
+    bool unanswered;    /* the reserve has no answer yet: no lease runs */
     int64_t leased;     /* mono: when the lease began */
     int64_t last_touch; /* mono: or was last touched */
     uint32_t lease_touches;
@@ -264,8 +265,14 @@ bool model_could_take(struct model *m, const struct mwaiter *waiter);
 /* What the op has, just before its bodies come. */
 void model_shown(struct sim_op *sop, struct sim_reading *reading);
 void model_supply(struct model *m, struct sim_op *sop, const struct sim_reading *reading, int got);
+/* The op is answered now, and was not held: its leases begin. */
+void model_begin_leases(struct model *m, struct sim_op *sop);
+/* The answer of an op that was held is given. */
+void model_answered(struct model *m, struct sim_op *sop);
 /* The reservations of an op that fails after all are undone, as far as they still stand. */
 void model_untake(struct model *m, struct sim_op *sop);
+/* A reservation that was never answered ends. */
+void model_undo_reserve(struct model *m, struct mjob *job);
 void model_unpark(struct model *m, struct sim_op *sop);
 
 /* ---- model_finish.c ---- */

@@ -286,7 +286,8 @@ static bool at_touch_limit(const struct model *m, const struct mjob *job, int64_
 static void extend(struct model *m, struct mjob *job, int64_t end)
 {
     job->due = end;
-    job->again = 0;
+    if (!job->unanswered)
+        job->again = 0;
     job->last_touch = m->now.mono;
     job->touched = m->now.mono;
     job->lease_touches++;

@@ -68,7 +68,8 @@ static void compare_times(struct model *m, const struct mjob *job, const bide_jo
     bool delayed = job->state == BIDE_STATE_DELAYED;
     bool timed = delayed || job->state == BIDE_STATE_RESERVED || job->state == BIDE_STATE_DONE;
     bool wall = delayed && job->due_wall;
-    int64_t left = job->due - (wall ? m->now.wall : m->now.mono);
+    int64_t left =
+        job->unanswered ? job->ttr_ms * US_PER_MS : job->due - (wall ? m->now.wall : m->now.mono);
     int64_t run_at = wall ? job->due : model_wall_of(m, job->due);
     expect(sim, "left_ms", timed ? ms_up(left) : 0, got->left_ms);
     expect(sim, "run_at_ms", delayed ? ms_up(run_at) : 0, got->run_at_ms);

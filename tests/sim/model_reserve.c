@@ -115,6 +115,7 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     check_token(m, got->token);
     model_gave_token(m);
     job->token = got->token;
+    job->unanswered = m->journal;
     job->leased = m->now.mono;
     job->last_touch = m->now.mono;
     job->touched = BI_NEVER;
@@ -129,13 +130,6 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     MODEL_COUNT(m, job->name, reserves);
     model_event(m, job, BIDE_EVENT_RESERVED, BIDE_STATE_RESERVED);
     model_compare_job(m, job, got, job->token, true);
-}
-
-/* While bodies must be read no lease of the op runs. */
-static void put_off_leases(struct model *m, const bide_job *jobs, size_t count)
-{
-    for (size_t i = 0; m->lacking && i < count; i++)
-        model_find(m, jobs[i].id)->due = m->now.mono + BIDE_TIME_MAX_MS * US_PER_MS;
 }
 
 /* Where the draw decides what is removed: whatever the core has not any more, and removed by now. */
@@ -203,7 +197,6 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
         count++;
     }
     expect(m->sim, "count of jobs", (int64_t)count, (int64_t)args->count);
-    put_off_leases(m, args->jobs, count);
     return count;
 }
 
@@ -314,7 +307,6 @@ void model_reserve_job(struct model *m, struct sim_op *sop)
     } else {
         model_answer(m, BIDE_OK);
         take(m, job, sop->op.reserve_job.job);
-        put_off_leases(m, sop->op.reserve_job.job, 1);
     }
 }
 
@@ -341,10 +333,12 @@ static bool serve_one(struct model *m, struct mwaiter *waiter)
     m->lacking = false;
     model_take_ready(m, waiter, args_of(waiter->sop));
     expect(m->sim, "lacks bodies", m->lacking, waiter->sop->op.private_.flags & BI_LACKS_BODY);
-    if (m->lacking)
+    if (m->lacking) {
         model_complete_lacking(m, waiter, m->hold);
-    else
+    } else {
+        model_begin_leases(m, waiter->sop);
         model_complete(m, waiter, BIDE_OK, m->hold);
+    }
     return true;
 }
 

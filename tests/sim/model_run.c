@@ -65,6 +65,8 @@ void model_run(struct model *m, struct sim_op *sop, int got)
         compare_hold(m, &sop->op);
     expect(m->sim, "lacks bodies", m->lacking && got == BIDE_OK,
            sop->op.private_.flags & BI_LACKS_BODY);
+    if (got == BIDE_OK && !m->lacking)
+        model_begin_leases(m, sop);
     model_settle(m);
 }
 

@@ -4,6 +4,9 @@
  */
 #include "model.h"
 
+/* Before what lacked memory is tried again. */
+#define PUT_OFF INT64_C(100000)
+
 static bide_reserve_args *reserve_args(bide_op *op)
 {
     return op->kind == BIDE_OP_RESERVE              ? &op->reserve
@@ -37,14 +40,45 @@ static struct mjob *held_job(struct model *m, uint64_t id, uint64_t token)
     return job != NULL && job->state == BIDE_STATE_RESERVED && job->token == token ? job : NULL;
 }
 
-static void begin_lease(struct model *m, struct mjob *job)
+static void begin_lease_of(struct model *m, struct mjob *job)
 {
+    job->unanswered = false;
     job->due = m->now.mono + job->ttr_ms * US_PER_MS;
     job->again = 0;
     job->reserved = m->now.mono;
     job->leased = m->now.mono;
     if (job->touched == BI_NEVER)
         job->last_touch = m->now.mono;
+}
+
+/* Its holder knows of it: that is not undone when a commit fails. */
+static void begin_lease(struct model *m, struct mjob *job)
+{
+    begin_lease_of(m, job);
+    for (struct mundo *undo = job->undo; undo != NULL; undo = undo->next)
+        if (undo->was.state == BIDE_STATE_RESERVED && undo->was.token == job->token)
+            begin_lease_of(m, &undo->was);
+}
+
+void model_answered(struct model *m, struct sim_op *sop)
+{
+    size_t count;
+    const bide_job *jobs = taken_by(&sop->op, &count);
+    m->now = m->sim->now;
+    for (size_t i = 0; i < count; i++) {
+        struct mjob *job = held_job(m, jobs[i].id, jobs[i].token);
+        if (job == NULL || !job->unanswered)
+            continue;
+        begin_lease(m, job);
+        expect(m->sim, "left_ms", job->ttr_ms, jobs[i].left_ms);
+        expect(m->sim, "reserved_ms", m->now.wall / US_PER_MS, jobs[i].reserved_ms);
+    }
+}
+
+void model_begin_leases(struct model *m, struct sim_op *sop)
+{
+    if (m->journal && model_hold_of(m, m->hold) == 0)
+        model_answered(m, sop);
 }
 
 static bool core_still_reserves(struct model *m, const struct mjob *job)
@@ -63,9 +97,9 @@ static bool core_still_reserves(struct model *m, const struct mjob *job)
 
 static void bury_unreadable(struct model *m, struct mjob *job, const char *reason)
 {
-    /* Without memory to bury it, its lease has to run out. */
+    /* Without memory to bury it, it is made ready a little later. */
     if (m->sim->allowed_enomem && core_still_reserves(m, job)) {
-        begin_lease(m, job);
+        job->again = m->now.mono + PUT_OFF;
         return;
     }
     if (job->cancel_wanted) {
@@ -87,8 +121,6 @@ static void compare_taken(struct model *m, const struct mjob *job, const bide_jo
     if (job == NULL)
         return;
     expect_bytes(m->sim, "body", job->body.bytes, job->body.size, got->body, got->body_size);
-    expect(m->sim, "left_ms", job->ttr_ms, got->left_ms);
-    expect(m->sim, "reserved_ms", m->now.wall / US_PER_MS, got->reserved_ms);
 }
 
 /* Answers how many of the jobs remain. */
@@ -103,10 +135,8 @@ static size_t supply_taken(struct model *m, const struct sim_reading *reading, c
         const struct bi_body *own = shown->lacks ? body++ : NULL;
         if (own != NULL && job != NULL && own->body == NULL)
             bury_unreadable(m, job, own->reason);
-        if (own != NULL && (job == NULL || own->body == NULL))
+        if (job == NULL || (own != NULL && own->body == NULL))
             continue;
-        if (job != NULL)
-            begin_lease(m, job);
         if (kept < got_count)
             compare_taken(m, job, &got[kept], shown);
         kept++;
@@ -231,15 +261,17 @@ void model_supply(struct model *m, struct sim_op *sop, const struct sim_reading 
                (int64_t)model_hold_of(m, sop->op.private_.hold));
         expect(m->sim, "lacks bodies", got == BI_AGAIN, sop->op.private_.flags & BI_LACKS_BODY);
     }
+    if (got == BIDE_OK)
+        model_begin_leases(m, sop);
     model_settle(m);
 }
 
 /* ---- giving up ---- */
 
-static void untake(struct model *m, struct mjob *job)
+void model_undo_reserve(struct model *m, struct mjob *job)
 {
     if (m->sim->allowed_enomem && core_still_reserves(m, job)) {
-        begin_lease(m, job);
+        job->again = m->now.mono + PUT_OFF;
         return;
     }
     if (job->cancel_wanted) {
@@ -261,8 +293,8 @@ void model_untake(struct model *m, struct sim_op *sop)
     m->hold = 0;
     for (size_t i = 0; i < count && sop->op.private_.status == BIDE_OK; i++) {
         struct mjob *job = held_job(m, jobs[i].id, jobs[i].token);
-        if (job != NULL)
-            untake(m, job);
+        if (job != NULL && job->unanswered)
+            model_undo_reserve(m, job);
     }
     model_cleanup(m);
 }

@@ -59,7 +59,8 @@ static struct due first_wall(const struct model *m)
 
 static bool has_mono_deadline(const struct mjob *job)
 {
-    return job->state == BIDE_STATE_RESERVED || job->state == BIDE_STATE_DONE ||
+    return (job->state == BIDE_STATE_RESERVED && (!job->unanswered || job->again != 0)) ||
+           job->state == BIDE_STATE_DONE ||
            (job->state == BIDE_STATE_DELAYED && !job->due_wall && !job->due_unknown);
 }
 
@@ -151,6 +152,8 @@ static void fire_job(struct model *m, struct mjob *job, bool expiry)
         job->due_wall = false;
         model_ready(m, job);
         model_event(m, job, BIDE_EVENT_READY, BIDE_STATE_READY);
+    } else if (job->state == BIDE_STATE_RESERVED && job->unanswered) {
+        model_undo_reserve(m, job);
     } else if (job->state == BIDE_STATE_RESERVED) {
         model_end_of_lease(m, job);
     } else {

@@ -177,7 +177,7 @@ static void a_started_mark_that_was_stored_is_taken_back_in_the_store(void **sta
     stored(&w, &batch);
 }
 
-static void without_memory_for_that_the_lease_runs_out(void **state)
+static void without_memory_for_that_it_is_tried_again(void **state)
 {
     (void)state;
     uint64_t id = store_limited();
@@ -188,8 +188,8 @@ static void without_memory_for_that_the_lease_runs_out(void **state)
     give_up(&call);
     w.alloc.failing = false;
     assert_int_equal(state_of(&w, id), BIDE_STATE_RESERVED);
-    pass(&w, TTR);
-    assert_int_equal(state_of(&w, id), BIDE_STATE_DELAYED); /* and it counts */
+    pass(&w, SECOND);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY); /* and nothing is counted */
 }
 
 static void a_job_to_be_cancelled_is_removed_when_it_is_taken_back(void **state)
@@ -389,7 +389,7 @@ int main(void)
         TEST(a_job_reserved_by_its_id_is_taken_back_too),
         TEST(what_a_finish_and_reserve_took_is_taken_back_too),
         TEST(a_started_mark_that_was_stored_is_taken_back_in_the_store),
-        TEST(without_memory_for_that_the_lease_runs_out),
+        TEST(without_memory_for_that_it_is_tried_again),
         TEST(a_job_to_be_cancelled_is_removed_when_it_is_taken_back),
         TEST(what_somebody_else_holds_by_now_is_left_alone),
         TEST(what_is_taken_back_goes_to_those_who_wait),

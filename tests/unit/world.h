@@ -28,6 +28,10 @@ struct world {
     struct bi_now now;
     bide_op *completed[64];
     size_t completed_count;
+    struct {
+        uint64_t id, token, hold;
+    } taken[4096]; /* by try_take(), and held for a commit */
+    size_t taken_count;
 };
 
 static inline void world_complete(void *ctx, bide_op *op)
@@ -193,6 +197,12 @@ static inline int try_take(struct world *w, const char *topic, uint64_t *id, uin
     *id = job.id;
     *token = job.token;
     bide_job_clear(&job);
+    if (op.private_.hold > bi_core_committed_batch(w->core)) {
+        assert_true(w->taken_count < COUNT_OF(w->taken));
+        w->taken[w->taken_count].id = *id;
+        w->taken[w->taken_count].token = *token;
+        w->taken[w->taken_count++].hold = op.private_.hold;
+    }
     return code;
 }
 
@@ -316,6 +326,16 @@ static inline void stored(struct world *w, struct bi_batch *batch)
 {
     bi_core_committed(w->core, batch);
     bi_batch_done(w->core, batch);
+    size_t kept = 0;
+    for (size_t i = 0; i < w->taken_count; i++) {
+        bide_job job = {.id = w->taken[i].id, .token = w->taken[i].token};
+        bide_op op = {.kind = BIDE_OP_RESERVE_JOB, .reserve_job = {.job = &job}};
+        if (w->taken[i].hold <= bi_core_committed_batch(w->core))
+            bi_core_answered(w->core, &op, w->now);
+        else
+            w->taken[kept++] = w->taken[i];
+    }
+    w->taken_count = kept;
     world_check(w);
 }
 
