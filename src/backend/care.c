@@ -29,8 +29,13 @@
 #define AGAIN_MAX 60000000 /* us */
 /* Differences that are logged, each with its job. */
 #define LOGGED_MAX 10
-/* The core's own structures are checked only if that holds the lock for a short time. */
+/* The core's own structures are checked only if that holds the lock for a short time; always in the
+ * builds that measure such times. */
+#ifdef BIDE_LOCK_STATS
+#define CORE_CHECK_JOBS UINT64_MAX
+#else
 #define CORE_CHECK_JOBS 2000
+#endif
 
 bool bi_care_is_chore(const struct local *local, const bide_op *op)
 {

@@ -88,6 +88,7 @@ struct sqlite {
     int64_t filler_size;  /* that it has, or is to have */
     int64_t filler_tried; /* when the filler was last missed */
     bool doubtful;        /* a commit failed in a way that leaves open whether it is in the file */
+    struct bi_log_repeat failing; /* checkpoints */
 };
 
 static inline struct sqlite *sqlite_of(struct store *store)

@@ -51,13 +51,16 @@ static int bring_in(struct sqlite *sqlite, int *frames, int *brought_in)
     for (int i = 0; i < 2; i++) {
         code = sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE, frames,
                                          brought_in);
+        if (code == SQLITE_OK)
+            bi_log_ends(&sqlite->failing);
         if (code == SQLITE_OK || code == SQLITE_BUSY)
             return code;
         if (bi_sqlite_error(sqlite, &sqlite->writer, "checkpoint", error) != BIDE_EFULL ||
             !bi_sqlite_give_room(sqlite))
             break;
     }
-    bi_log(&sqlite->options.log, BIDE_LOG_WARN, "the log could not be brought in: %s", error);
+    if (bi_log_repeats(&sqlite->failing, bi_clock_boot()) > 0)
+        bi_log(&sqlite->options.log, BIDE_LOG_WARN, "the log could not be brought in: %s", error);
     return code;
 }
 
@@ -66,7 +69,10 @@ void bi_sqlite_checkpoint(struct sqlite *sqlite)
 {
     int frames = 0;
     int brought_in = 0;
-    if (bring_in(sqlite, &frames, &brought_in) != SQLITE_OK) {
+    int code = bring_in(sqlite, &frames, &brought_in);
+    if (code == SQLITE_IOERR_FSYNC)
+        sqlite->base.reopened = true; /* with sync=normal earlier commits relied on this sync */
+    if (code != SQLITE_OK) {
         frames = sqlite->wal_frames;
         brought_in = 0;
     }
@@ -305,7 +311,7 @@ int bi_sqlite_backup(struct store *store, const char *path, char *error)
     if (code != BIDE_OK)
         return code;
     /* A copy that failed is begun again: reads may fail for a moment, and a commit in between. */
-    for (int i = 0; i == 0 || (i < READ_TRIES && code == BIDE_EIO); i++) {
+    for (int i = 0; i == 0 || (i < READ_TRIES && code == BIDE_EIO && !store->stopping); i++) {
         if (i > 0)
             usleep(READ_MS * 1000);
         pthread_mutex_lock(&sqlite->slow.use);

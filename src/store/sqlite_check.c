@@ -37,13 +37,10 @@ static int check_row(void *ctx, const struct bi_record *record, const char *dama
 {
     struct checking *checking = ctx;
     struct store_want want = {.id = record->image.id, .size = record->image.body_size};
-    for (int i = 0; damage == NULL && want.body == NULL && i < READ_TRIES; i++) {
-        if (i > 0)
-            usleep(READ_MS * 1000);
+    if (damage == NULL)
         bi_sqlite_read_body(checking->rows, &want);
-        if (!want.again)
-            break;
-    }
+    if (want.again)
+        return BIDE_EIO; /* from this row on it is tried again */
     if (damage == NULL) {
         damage = want.body == NULL ? want.reason : NULL;
         bide_buf_unref(want.body);

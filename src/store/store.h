@@ -110,7 +110,8 @@ struct store {
     const char *place; /* the file, for sentences; NULL: none */
     /* Set by commit when the files were closed and opened again because a write had failed: what
      * they hold of the batch must be compared with the core before anything more is acknowledged,
-     * and everything else after that. */
+     * and everything else after that. Also set by tidy when a sync failed: then the next commit
+     * begins the comparison. */
     bool reopened;
     /* Set when the queue closes: what takes long may end. */
     _Atomic bool stopping;

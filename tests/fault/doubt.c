@@ -230,6 +230,20 @@ static void a_kill_while_the_file_is_compared_loses_nothing(void)
     OK(bide_close(queue));
 }
 
+/* A checkpoint fails, to which no call belongs: everything is compared all the same. */
+static void a_failed_sync_of_a_checkpoint_is_followed_by_a_comparison(void)
+{
+    bide *queue = open_many();
+    unsigned before = vfs_failed();
+    OK(put_one(queue, NULL));
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "jobs.db", 1, 1, SQLITE_IOERR_FSYNC, EIO});
+    UNTIL(vfs_failed() > before);
+    UNTIL((put_one(queue, NULL), was_logged("has everything")));
+    OK(put_one(queue, NULL));
+    NO_DIFFERENCE(queue);
+    OK(bide_close(queue));
+}
+
 /* ---- a file that has lost something ---- */
 
 static void lose_a_job(bide *queue, const char *sql)
@@ -311,6 +325,25 @@ static void a_store_that_is_back_is_logged(void)
     vfs_heal();
     UNTIL(put_one(queue, NULL) == BIDE_OK);
     UNTIL(was_logged("succeed again"));
+    OK(bide_close(queue));
+}
+
+/* The log takes everything, but the file takes nothing of it. */
+static void a_log_that_cannot_be_brought_in_does_not_flood_the_log(void)
+{
+    static char body[60000];
+    vfs_install();
+    vfs_skip_syncs(true);
+    bide *queue = open_logging();
+    vfs_fail(&(struct vfs_fault){VFS_WRITE, "jobs.db", 1, 0, SQLITE_IOERR_WRITE, EIO});
+    int64_t begin_us = clock_us();
+    for (int i = 0; i < 250; i++)
+        OK(bide_put(queue, "work", body, sizeof body, NULL, NULL));
+    int64_t seconds = (clock_us() - begin_us) / 1000000;
+    CHECK(was_logged("could not be brought in"));
+    if (count_lines() > 2 + seconds)
+        FAIL("%u lines in %lld seconds", count_lines(), (long long)seconds);
+    vfs_heal();
     OK(bide_close(queue));
 }
 
@@ -439,10 +472,12 @@ static const struct test tests[] = {
     TEST(so_are_those_of_single_jobs),
     TEST(answers_are_given_while_the_file_is_compared),
     TEST(a_kill_while_the_file_is_compared_loses_nothing),
+    TEST(a_failed_sync_of_a_checkpoint_is_followed_by_a_comparison),
     TEST(a_lost_job_ends_the_service_until_the_queue_is_opened_again),
     TEST(a_check_that_finds_no_difference_any_more_ends_the_refusals),
     TEST(a_lost_store_does_not_flood_the_log),
     TEST(a_store_that_is_back_is_logged),
+    TEST(a_log_that_cannot_be_brought_in_does_not_flood_the_log),
     TEST(a_close_ends_a_running_backup),
 };
 const struct theme doubt_theme = {"doubt", tests, COUNT(tests)};
