@@ -216,19 +216,35 @@ static void a_failed_commit_puts_scattered_jobs_back(void)
     OK(bide_close(queue));
 }
 
+static void on_log(void *compared, bide_log_level level, const char *text)
+{
+    (void)level;
+    if (strstr(text, "has everything") != NULL)
+        __atomic_store_n((bool *)compared, true, __ATOMIC_RELEASE);
+}
+
 /* After a failed write all jobs are compared with the file: neither that nor a check of everything
  * holds the lock for long, and calls are answered meanwhile. */
 static void all_jobs_are_compared_in_slices(void)
 {
     bide_check_report report;
     vfs_install();
-    bide *queue = open_loaded("sync=off&cache_bytes=1");
+    static bool compared;
+    bide_options options = BIDE_OPTIONS_INIT;
+    options.log = on_log;
+    options.log_user = &compared;
+    bide *queue = NULL;
+    OK(bide_open(url_of("jobs.db", "sync=off&cache_bytes=1"), &options, &queue));
     uint64_t first = fill(queue, JOBS, NULL, 10);
     holds_begin();
     fail_next_commit();
     CODE(bide_delete(queue, first, 0), BIDE_EIO);
     for (uint64_t i = 0; i < 2000; i++)
         OK(bide_delete(queue, first + i * STRIDE % JOBS, 0));
+    int64_t limit_us = clock_us() + BUSY * 1000;
+    while (!__atomic_load_n(&compared, __ATOMIC_ACQUIRE) && clock_us() < limit_us)
+        OK(bide_put(queue, TOPIC, "body", 4, NULL, &first) || bide_delete(queue, first, 0));
+    CHECK(compared);
     HOLDS("comparison with the file, and deletes");
 #ifndef BIDE_LOCK_STATS /* which looks at the lists of the core, too */
     OK(bide_check(queue, &report));
