@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/alarm.h"
 
+#include "util/thread.h"
+
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -78,6 +80,7 @@ void bi_alarm_rearm(struct bi_alarm *alarm, int64_t boot, int64_t wall)
 
 static void write_one(int fd)
 {
+    BI_NO_CANCEL;
     uint64_t one = 1;
     ssize_t written = write(fd, &one, sizeof(one));
     (void)written; /* full means that it is readable, which is all that is wanted */

@@ -43,6 +43,10 @@ struct backend_ops {
      * keep are refused, and sizes that were not asked for are not checked before. */
     bool served;
 
+    /* submit and cancel reach cancellation points (I/O, waits), so that pthread_cancel() has to be
+     * disabled around them. That costs two atomic operations, which a queue in memory would notice. */
+    bool blocks;
+
     /* bide_capability, or-ed. */
     uint32_t can;
 

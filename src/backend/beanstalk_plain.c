@@ -261,6 +261,7 @@ static void free_closed(struct backend *backend)
 }
 
 static const struct backend_ops plain_ops = {
+    .blocks = true,
     .can = BIDE_CAN_SHARE,
     .scheme = "beanstalk",
     .submit = submit,

@@ -219,6 +219,7 @@ static void free_closed(struct backend *backend)
 }
 
 static const struct backend_ops tagged_ops = {
+    .blocks = true,
     .can = BIDE_CAN_PASS_LEASES | BIDE_CAN_SHARE | BIDE_CAN_ALL_OPS,
     .scheme = "beanstalk",
     .submit = submit,

@@ -64,6 +64,7 @@ static int open_sqlite(const struct backend_context *context, const struct bi_ur
 
 const struct backend_ops bi_backend_sqlite = {
     .scheme = "sqlite",
+    .blocks = true,
     .can = BIDE_CAN_ALL_OPS,
     .open = open_sqlite,
     .submit = bi_local_submit,

@@ -98,6 +98,13 @@ void bi_cq_unexpect(bide_cq *cq)
         atomic_fetch_sub_explicit(&cq->expected, 1, memory_order_release);
 }
 
+static void raise_fd(bide_cq *cq)
+{
+    BI_NO_CANCEL;
+    uint64_t one = 1;
+    cq->raised = write(cq->fd, &one, sizeof(one)) == (ssize_t)sizeof(one);
+}
+
 /*
  * There is something to drain, or a wait is to end: tells the owner, and gives back the lock. One
  * who sleeps here polls nothing, and one who polls does not sleep here: the fd is raised only for
@@ -106,13 +113,11 @@ void bi_cq_unexpect(bide_cq *cq)
  */
 static void tell_and_unlock(bide_cq *cq)
 {
-    uint64_t one = 1;
     struct sleeper *sleeper = cq->sleepers;
     struct sleeper *next = sleeper == NULL ? NULL : sleeper->next;
     cq->sleepers = NULL;
-    if (sleeper == NULL && !cq->attended && !cq->raised &&
-        write(cq->fd, &one, sizeof(one)) == (ssize_t)sizeof(one))
-        cq->raised = true;
+    if (sleeper == NULL && !cq->attended && !cq->raised)
+        raise_fd(cq);
     pthread_mutex_unlock(&cq->lock);
     while (sleeper != NULL) {
         sem_post(&sleeper->told);
@@ -123,9 +128,11 @@ static void tell_and_unlock(bide_cq *cq)
 
 static void lower_fd(bide_cq *cq)
 {
+    if (!cq->raised)
+        return;
+    BI_NO_CANCEL;
     uint64_t count;
-    if (cq->raised && read(cq->fd, &count, sizeof(count)) == (ssize_t)sizeof(count))
-        cq->raised = false;
+    cq->raised = read(cq->fd, &count, sizeof(count)) != (ssize_t)sizeof(count);
 }
 
 void bi_cq_attend(bide_cq *cq)
@@ -220,7 +227,6 @@ static bide_op *take(bide_cq *cq, size_t max)
 
 int bide_cq_drain(bide_cq *cq, size_t max)
 {
-    BI_NO_CANCEL; /* of the callbacks, too: the ops behind them would be lost */
     bi_error_clear();
     if (cq == NULL)
         return bi_error_set(BIDE_EINVAL, "cq_drain: cq is NULL");
@@ -228,6 +234,9 @@ int bide_cq_drain(bide_cq *cq, size_t max)
         return bi_error_set(BIDE_ECALLBACK, "cq_drain: called from a completion callback");
     int count = 0;
     bide_op *op = take(cq, max);
+    if (op == NULL)
+        return 0;
+    BI_NO_CANCEL; /* a callback that is cancelled would lose the ops behind it */
     in_callback = true;
     while (op != NULL) {
         bide_op *next = op->private_.next;

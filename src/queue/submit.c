@@ -110,11 +110,16 @@ int bide_submit(bide *queue, bide_op *const *ops, size_t n)
         else
             bi_submit_settle(ops[i]);
     }
-    BI_NO_CANCEL;
-    bi_enter(queue);
     struct backend *backend = queue->backend;
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    bool blocks = backend->ops->blocks;
+    if (blocks)
+        cancel_state = bi_thread_disable_cancel();
+    bi_enter(queue);
     int pending = backend->ops->submit(backend, ops, n);
     bi_leave(queue);
+    if (blocks)
+        bi_thread_restore_cancel(&cancel_state);
     return pending;
 }
 
@@ -194,28 +199,56 @@ static void await_cancellable(struct call *call, int cancel_state)
     bi_submit_settle(call->op);
 }
 
-/* Runs an op that is prepared. */
+/* May the op wait for something to happen, for as long as the caller has asked for? */
+static bool may_wait(bide_op *op)
+{
+    const int64_t *timeout_ms = bi_kind_timeout(op);
+    return timeout_ms != NULL && *timeout_ms != 0;
+}
+
+/* Submits an op that is prepared and waits for it with cancellation disabled, but where it may. */
+static void run_blocking(struct call *call)
+{
+    struct backend *backend = call->queue->backend;
+    int cancel_state = bi_thread_disable_cancel();
+    bool waits = may_wait(call->op); /* a pending op is the backend's */
+    if (backend->ops->submit(backend, &call->op, 1) > 0) {
+        if (waits)
+            await_cancellable(call, cancel_state);
+        else
+            await_completion(call);
+    }
+    bi_thread_restore_cancel(&cancel_state);
+}
+
+/* The same where submit reaches no cancellation point. */
+static void run_at_once(struct call *call)
+{
+    struct backend *backend = call->queue->backend;
+    if (backend->ops->submit(backend, &call->op, 1) == 0)
+        return;
+    int cancel_state = bi_thread_disable_cancel();
+    if (may_wait(call->op))
+        await_cancellable(call, cancel_state);
+    else
+        await_completion(call);
+    bi_thread_restore_cancel(&cancel_state);
+}
+
 static void run_and_wait(struct bide *queue, bide_op *op)
 {
-    struct call call = {.queue = queue, .op = op};
-    int cancel_state = bi_thread_disable_cancel();
-    const int64_t *timeout_ms = bi_kind_timeout(op);
-    bool waits = timeout_ms != NULL && *timeout_ms != 0;
-    bide_op *const list[1] = {op};
-
+    struct call call;
+    call.queue = queue;
+    call.op = op;
     sem_init(&call.completed, 0, 0);
     op->private_.wake = &call.completed;
     bi_enter(queue);
-    struct backend *backend = queue->backend;
-    if (backend->ops->submit(backend, list, 1) > 0) {
-        if (waits)
-            await_cancellable(&call, cancel_state);
-        else
-            await_completion(&call);
-    }
+    if (queue->backend->ops->blocks)
+        run_blocking(&call);
+    else
+        run_at_once(&call);
     bi_leave(queue);
     sem_destroy(&call.completed);
-    bi_thread_restore_cancel(&cancel_state);
 }
 
 int bi_call(struct bide *queue, bide_op *op)

@@ -139,6 +139,7 @@ static const struct backend_ops slow_backend_ops = {
     .shutdown = bi_local_shutdown,
     .close = bi_local_close,
     .free = bi_local_free,
+    .blocks = true,
 };
 
 /* ---- what the test does to it ---- */
