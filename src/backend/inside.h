@@ -65,6 +65,19 @@ struct comparison {
     char first[BIDE_ERROR_SIZE];
 };
 
+/*
+ * Which thread's turn it is to make calls, while several make them without a pause. Written with
+ * the lock held; read without it by callers that decide whether to wait.
+ */
+struct turns {
+    _Atomic(const void *) owner;   /* the thread that made the last call */
+    _Atomic int64_t since;         /* when its first call in a row was */
+    _Atomic int64_t last_call;     /* when its last one was */
+    _Atomic int64_t crowded_until; /* until then others let the owner work */
+    int64_t contended_at;          /* when a thread last found the lock taken by another, */
+    unsigned contended;            /* and how often that happened in quick succession */
+};
+
 struct local {
     struct backend base;
     struct backend_context context;
@@ -78,6 +91,7 @@ struct local {
     struct op_list completed;  /* to be handed out when the lock is given back */
     struct op_list sliced;     /* kicks and purges that the timer thread carries on with */
     unsigned kept;             /* ops with copies of their arguments */
+    struct turns turns;        /* of callers, on a store that keeps nothing */
     bool closing;
     int64_t wall_offset;
     int64_t offset_read; /* when it was last looked at */

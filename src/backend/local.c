@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* How long a caller waits for the lock before it goes first. */
 #define STARVING_US 1000
@@ -68,6 +69,91 @@ void(bi_local_lock)(struct local *local)
     pthread_mutex_lock(&local->lock);
     pthread_mutex_unlock(&local->gate);
     atomic_fetch_sub(&local->starving, 1);
+}
+
+/* ---- turns ---- */
+
+/*
+ * Two threads that make calls without a pause would hand the lock, and with it every cache line of
+ * the core, from one processor to the other at each call: both together are then much slower than
+ * one alone. So, when that is seen to happen, they take turns: the owner goes on making calls at
+ * full speed, and the others sleep until its turn is over or it makes no more calls.
+ *
+ * Only calls of a queue in memory do so: on a file, callers wait for commits, not for the lock.
+ */
+
+/* The length of a turn. Others wait that long at most for each one before them. */
+#define TURN_US 200
+/* An owner whose last call was longer ago makes other things than calls. */
+#define PAUSE_US   1
+#define OPS_PER_US 4
+/* So many contended changes of the owner, each within that time of the one before, make a crowd. */
+#define CROWD         8
+#define CROWD_GAP_US  100
+#define CROWD_LAST_US 10000
+/* Turns of others that a caller waits for before it insists. */
+#define TURNS_MAX 4
+
+/* Its address names the thread. In a shared library the usual access would be a call. */
+static _Thread_local char this_thread __attribute__((tls_model("initial-exec")));
+
+static bool is_own_turn(const struct turns *turns)
+{
+    return atomic_load_explicit(&turns->owner, memory_order_relaxed) == &this_thread;
+}
+
+/* Sleeps while it is the turn of another thread. Without the lock. */
+static void await_turn(const struct turns *turns)
+{
+    if (is_own_turn(turns) ||
+        atomic_load_explicit(&turns->crowded_until, memory_order_relaxed) == 0)
+        return;
+    BI_NO_CANCEL;
+    for (int i = 0; i < TURNS_MAX; i++) {
+        int64_t now = bi_clock_boot();
+        int64_t left = atomic_load_explicit(&turns->since, memory_order_relaxed) + TURN_US - now;
+        if (left <= 0 || now >= atomic_load_explicit(&turns->crowded_until, memory_order_relaxed) ||
+            now - atomic_load_explicit(&turns->last_call, memory_order_relaxed) > PAUSE_US)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = left * 1000}, NULL);
+    }
+}
+
+/* The lock has another owner than before. It is held. */
+static void begin_turn(struct turns *turns, bool contended, int64_t now)
+{
+    atomic_store_explicit(&turns->owner, &this_thread, memory_order_relaxed);
+    atomic_store_explicit(&turns->since, now, memory_order_relaxed);
+    if (!contended)
+        return;
+    turns->contended = now - turns->contended_at < CROWD_GAP_US ? turns->contended + 1 : 1;
+    turns->contended_at = now;
+    if (turns->contended >= CROWD)
+        atomic_store_explicit(&turns->crowded_until, now + CROWD_LAST_US, memory_order_relaxed);
+}
+
+/* Takes the lock for a call of so many ops, and reads the clocks. */
+static struct bi_now lock_for_call(struct local *local, size_t n)
+{
+    struct turns *turns = &local->turns;
+    if (local->keeps) {
+        bi_local_lock(local);
+        return bi_local_clocks(local);
+    }
+    await_turn(turns);
+    bool contended = atomic_load_explicit(&local->starving, memory_order_relaxed) != 0 ||
+                     pthread_mutex_trylock(&local->lock) != 0;
+    if (contended) {
+        await_turn(turns); /* it may have ended just now */
+        bi_local_lock(local);
+    }
+    struct bi_now now = bi_local_clocks(local);
+    if (!is_own_turn(turns))
+        begin_turn(turns, contended, now.mono);
+    /* When it ends, that is: an op takes a fraction of a microsecond. */
+    int64_t end = now.mono + (int64_t)(n / OPS_PER_US);
+    atomic_store_explicit(&turns->last_call, end, memory_order_relaxed);
+    return now;
 }
 
 void(bi_local_unlock)(struct local *local)
@@ -288,10 +374,9 @@ enum { NEXT = 2, LATER = 5 };
 int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
 {
     struct local *local = local_of(backend);
-    bi_local_lock(local);
+    struct bi_now now = lock_for_call(local, n);
     int pending = 0;
     bool leads = false;
-    struct bi_now now = bi_local_clocks(local);
     bi_ticking_tick(local, now);
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)

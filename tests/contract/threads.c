@@ -325,6 +325,38 @@ static void a_close_ends_every_call_that_waits(void)
     }
 }
 
+static void *cycle_until_told(void *arg)
+{
+    struct race *race = arg;
+    while (__atomic_load_n(&race->id, __ATOMIC_RELAXED) == 0) {
+        bide_job job = {0};
+        OK(bide_put(race->queue, race->topic, "x", 1, NULL, NULL));
+        OK(bide_reserve(race->queue, race->topic, PATIENCE_MS, &job));
+        OK(bide_delete(race->queue, job.id, job.token));
+        bide_job_clear(&job);
+    }
+    return NULL;
+}
+
+static void calls_get_through_a_crowd_of_threads_without_a_pause(void)
+{
+    struct race race = {.queue = open_queue(""), .topic = fresh_topic("a")};
+    const char *other = fresh_topic("b");
+    pthread_t threads[3];
+    for (size_t i = 0; i < COUNT(threads); i++)
+        threads[i] = start_thread(cycle_until_told, &race);
+    for (int i = 0; i < 100; i++) {
+        uint64_t id = put_later(race.queue, other, i % 2);
+        EQ(await(race.queue, other)->id, id);
+        nap_ms(i % 3);
+    }
+    __atomic_store_n(&race.id, 1, __ATOMIC_RELAXED);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        join_thread(threads[i]);
+    EQ(topic_of(race.queue, other).jobs.reserved, 100);
+    CHECK(!topic_exists(race.queue, race.topic));
+}
+
 static void a_queue_can_be_opened_and_closed_many_times(void)
 {
     const char *a = fresh_topic("a");
@@ -347,6 +379,7 @@ static const struct test tests[] = {
     TEST(every_thread_that_waits_gets_a_job_of_its_own),
     TEST(each_thread_has_its_own_last_error),
     TEST(a_close_ends_every_call_that_waits),
+    TEST(calls_get_through_a_crowd_of_threads_without_a_pause),
     TEST(a_queue_can_be_opened_and_closed_many_times),
 };
 
