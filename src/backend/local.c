@@ -105,8 +105,7 @@ static bool is_own_turn(const struct turns *turns)
 /* Sleeps while it is the turn of another thread. Without the lock. */
 static void await_turn(const struct turns *turns)
 {
-    if (is_own_turn(turns) ||
-        atomic_load_explicit(&turns->crowded_until, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&turns->crowded_until, memory_order_relaxed) == 0)
         return;
     BI_NO_CANCEL;
     for (int i = 0; i < TURNS_MAX; i++) {
@@ -140,11 +139,13 @@ static struct bi_now lock_for_call(struct local *local, size_t n)
         bi_local_lock(local);
         return bi_local_clocks(local);
     }
-    await_turn(turns);
+    if (!is_own_turn(turns))
+        await_turn(turns);
     bool contended = atomic_load_explicit(&local->starving, memory_order_relaxed) != 0 ||
                      pthread_mutex_trylock(&local->lock) != 0;
     if (contended) {
-        await_turn(turns); /* it may have ended just now */
+        if (!is_own_turn(turns))
+            await_turn(turns); /* the own turn has ended just now */
         bi_local_lock(local);
     }
     struct bi_now now = bi_local_clocks(local);

@@ -221,12 +221,9 @@ static void run_blocking(struct call *call)
     bi_thread_restore_cancel(&cancel_state);
 }
 
-/* The same where submit reaches no cancellation point. */
-static void run_at_once(struct call *call)
+/* Waits for an op that a submit without cancellation points left pending. */
+static void await_pending(struct call *call)
 {
-    struct backend *backend = call->queue->backend;
-    if (backend->ops->submit(backend, &call->op, 1) == 0)
-        return;
     int cancel_state = bi_thread_disable_cancel();
     if (may_wait(call->op))
         await_cancellable(call, cancel_state);
@@ -235,18 +232,19 @@ static void run_at_once(struct call *call)
     bi_thread_restore_cancel(&cancel_state);
 }
 
-static void run_and_wait(struct bide *queue, bide_op *op)
+static inline void run_and_wait(struct bide *queue, bide_op *op)
 {
+    struct backend *backend = queue->backend;
     struct call call;
     call.queue = queue;
     call.op = op;
     sem_init(&call.completed, 0, 0);
     op->private_.wake = &call.completed;
     bi_enter(queue);
-    if (queue->backend->ops->blocks)
+    if (backend->ops->blocks)
         run_blocking(&call);
-    else
-        run_at_once(&call);
+    else if (backend->ops->submit(backend, &call.op, 1) > 0)
+        await_pending(&call);
     bi_leave(queue);
     sem_destroy(&call.completed);
 }
