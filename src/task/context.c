@@ -76,9 +76,30 @@ void bi_context_begin(struct bide_context *context)
     bi_keeper_want(keeper, looks && due > now + LOOK_US ? now + LOOK_US : due);
 }
 
+bool bi_context_overruns(struct bide_context *context, int64_t now, bide_work_event *event)
+{
+    if (context->overran || now < atomic_load(&context->limit_end))
+        return false;
+    context->overran = true;
+    *event = (bide_work_event){
+        .kind = BIDE_WORK_OVERRAN,
+        .text = "",
+        .id = context->job.id,
+        .topic = context->entry->topic,
+        .attempt = bide_context_attempt(context),
+        .took_us = now - context->started,
+    };
+    return true;
+}
+
 bool bi_context_end(struct bide_context *context)
 {
+    /* The handler may return before the keeper has seen that its time is over. */
+    bide_work_event event;
+    bool tells = context->worker->options.event != NULL;
+    int64_t now = tells ? bi_clock_boot() : 0;
     pthread_mutex_lock(&context->lock);
+    bool overran = tells && !context->given_back && bi_context_overruns(context, now, &event);
     context->running = false;
     pthread_cond_broadcast(&context->changed); /* another thread may wait with it */
     bool own = !context->given_back;
@@ -86,6 +107,8 @@ bool bi_context_end(struct bide_context *context)
         close(context->fd);
     context->fd = -1;
     pthread_mutex_unlock(&context->lock);
+    if (overran)
+        bi_worker_event(context->worker, &event);
     return own;
 }
 

@@ -64,17 +64,12 @@ static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
 static int64_t tend_slot(struct keeper *keeper, struct slot *slot, int64_t now, bool touches)
 {
     struct bide_context *context = &slot->context;
-    bide_work_event event = {.kind = BIDE_WORK_OVERRAN, .text = ""};
+    bide_work_event event;
     bool overran = false;
     pthread_mutex_lock(&context->lock);
     if (context->running) {
-        overran = !context->overran && now >= atomic_load(&context->limit_end);
-        event.id = context->job.id;
-        event.topic = context->entry->topic;
-        event.attempt = bide_context_attempt(context);
-        event.took_us = now - context->started;
+        overran = bi_context_overruns(context, now, &event);
         bool lapsed = !context->lapsed && now >= context->lease_end;
-        context->overran = context->overran || overran;
         context->lapsed = context->lapsed || lapsed;
         if (overran || lapsed)
             bi_context_tell(context, BIDE_REASON_NONE); /* who waits looks at the time */

@@ -242,7 +242,10 @@ void bi_context_init(struct bide_context *context, bide_worker *worker);
 void bi_context_done(struct bide_context *context);
 /* The job is reserved, and is now this context's. */
 void bi_context_begin(struct bide_context *context);
-/* The handler has returned. True: the job is still its own. */
+/* Is the time of the handler over, and was that not told yet? Then it is to be told now, by this
+ * event. With the lock held. */
+bool bi_context_overruns(struct bide_context *context, int64_t now, bide_work_event *event);
+/* The handler has returned. True: the job is still its own. Tells an overrun that was not told. */
 bool bi_context_end(struct bide_context *context);
 void bi_context_clear(struct bide_context *context);
 /* Gives a reason to stop, unless there is a stronger one. */

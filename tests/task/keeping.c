@@ -214,6 +214,33 @@ static void an_answer_after_the_limit_and_within_the_lease_is_in_time(void)
     EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
 }
 
+/* Returns at the moment when its time is over, so that it is told by another thread or not at all. */
+static int return_at_the_limit(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    (void)arg;
+    while (bide_context_reason(context) == BIDE_REASON_NONE)
+        continue;
+    EQ(bide_context_reason(context), BIDE_REASON_OVERRUN);
+    return BIDE_DONE;
+}
+
+static void every_overrun_is_told_once_also_when_the_handler_returns_at_once(void)
+{
+    enum { JOBS = 20 };
+    struct crew *crew = new_crew(open_fixed(""), NULL);
+    uint64_t ids[JOBS];
+    OK(bide_handle(crew->worker, brief, return_at_the_limit, crew));
+    OK(bide_worker_start(crew->worker));
+    for (size_t i = 0; i < JOBS; i++)
+        OK(bide_publish(crew->queue, brief, slice("body"), NULL, &ids[i]));
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, JOBS);
+    OK(bide_worker_stop(crew->worker));
+    for (size_t i = 0; i < JOBS; i++)
+        EQ(told_of(crew, BIDE_WORK_OVERRAN, ids[i]), 1);
+    EQ(told(crew, BIDE_WORK_OVERRAN), JOBS);
+}
+
 static int touch_with_a_limit(bide_context *context, const bide_slice *body, void *arg)
 {
     (void)body;
@@ -238,6 +265,7 @@ static void a_touch_does_not_move_a_time_limit(void)
 
 static const struct test tests[] = {
     TEST(a_handler_without_a_time_limit_keeps_its_lease),
+    TEST(every_overrun_is_told_once_also_when_the_handler_returns_at_once),
     TEST(many_handlers_at_once_keep_their_leases),
     TEST(a_lease_lives_until_the_time_limit_and_then_another_gets_the_job),
     TEST(a_handler_that_touches_outlives_its_ttr),
