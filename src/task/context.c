@@ -63,7 +63,7 @@ void bi_context_begin(struct bide_context *context)
     atomic_store(&context->limit_end, later(now, limit_ms));
     context->by_lease = limit_ms == 0;
     context->running = true;
-    context->given_back = context->overran = false;
+    context->given_back = context->overran = context->refused = false;
     bi_context_extended(context,
                         later(context->taken != 0 ? context->taken : now, context->job.left_ms));
     context->touch_at = longer && !context->by_lease ? now + context->job.ttr_ms * 1000 / 3 : NEVER;

@@ -39,8 +39,12 @@ static bool is_due(const struct keeper *keeper, int64_t now)
 static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
 {
     struct bide_context *context = &slot->context;
-    bool touch = wants_touch(context, now, now + context->job.ttr_ms * 1000 / 10);
     bool progress = wants_progress(keeper, context, now);
+    bool touch = wants_touch(context, now, now + context->job.ttr_ms * 1000 / 10);
+    /* Where touches are refused by a limit, progress goes alone, and before them. */
+    bool apart = context->refused;
+    if (apart && progress)
+        touch = false;
     if (context->progress_at <= now && !progress)
         context->progress_at = NEVER;
     if (!touch && !progress)
@@ -51,12 +55,14 @@ static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
         context->touch_at = now + context->job.ttr_ms * 1000 / 3;
     else
         item->extend_ms = BIDE_KEEP; /* it says progress only */
-    if (context->progress_at != NEVER && !keeper->mute) {
+    bool along = !(touch && apart);
+    if (along && context->progress_at != NEVER && !keeper->mute) {
         char *text = keeper->texts[keeper->item_count];
         memcpy(text, context->progress, context->progress_size);
         item->progress = (bide_slice){text, context->progress_size};
     }
-    context->progress_at = NEVER;
+    if (along)
+        context->progress_at = NEVER;
     keeper->item_slots[keeper->item_count++] = slot;
 }
 
@@ -139,6 +145,8 @@ static void take_touched(struct keeper *keeper, size_t index, int64_t now)
         context->touch_at = NEVER;
         bi_context_tell(context, BIDE_REASON_LEASE_LOST);
     }
+    if (item->extend_ms == 0)
+        context->refused = item->status == BIDE_TOUCH_LIMIT;
     if (!taken && !lost)
         touch_again(context, item, now + bi_sooner(ttr / 10, AGAIN_US));
     pthread_mutex_unlock(&context->lock);

@@ -99,6 +99,7 @@ struct bide_context {
     bool lapsed;      /* that the lease has ended was told */
     bool by_lease;    /* its time is that of the lease */
     int64_t touch_at; /* when the keeper extends the lease */
+    bool refused;     /* the last touch of the keeper's, by a limit */
     int64_t progress_at;
     int64_t look_at; /* without a feed of cancels: when to look at the job */
     size_t progress_size;

@@ -162,6 +162,21 @@ static void progress_does_not_extend_the_lease(void)
     UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
 }
 
+static void progress_is_not_counted_as_a_touch(void)
+{
+    struct crew *crew = new_crew(open_queue("max_touches=1&min_touch_interval=1h"), NULL);
+    OK(bide_worker_handle(crew->worker, crew->topic, make_progress, crew));
+    OK(bide_worker_start(crew->worker));
+    uint64_t id = give(crew, "body");
+    UNTIL(crew->runs == 1);
+    UNTIL(shows(crew, id, "1 of 3"));
+    crew->number = 1;
+    UNTIL(shows(crew, id, "3 of 3"));
+    EQ(stat_job(crew->queue, id)->touches, 0);
+    crew->open = true;
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
 static char long_text[3 * BIDE_PROGRESS_MAX];
 
 static int make_long_progress(bide_context *context, const bide_slice *body, void *arg)
@@ -261,6 +276,7 @@ static const struct test tests[] = {
     TEST(touches_have_the_limits_of_the_queue),
     TEST(progress_is_seen_by_whoever_looks),
     TEST(progress_does_not_extend_the_lease),
+    TEST(progress_is_not_counted_as_a_touch),
     TEST(progress_that_is_too_long_is_cut),
     TEST(progress_of_a_handler_that_returns_at_once_does_no_harm),
     TEST(a_result_that_is_too_big_is_refused_and_the_one_before_stays),

@@ -184,6 +184,34 @@ static void a_handler_that_touches_outlives_its_ttr(void)
     HOLDS(touches_keep_the_lease);
 }
 
+/* ---- touches that the queue refuses ---- */
+
+/* The keeper extends the lease after a third of it, and is refused; progress comes later. */
+static int make_progress_late(bide_context *context, const bide_slice *body, void *arg)
+{
+    struct crew *crew = arg;
+    (void)body;
+    EQ(bide_context_wait(context, 4000), BIDE_REASON_NONE);
+    bide_context_progress(context, "late");
+    wait_at_gate(crew);
+    return BIDE_DONE;
+}
+
+static void progress_is_shown_where_touches_are_refused(void)
+{
+    struct crew *crew = new_crew(open_fixed("max_touch_total=1ms"), NULL);
+    bide_put_options options = bide_defaults(patient);
+    uint64_t id = 0;
+    options.ttr_ms = 9000;
+    OK(bide_handle(crew->worker, patient, make_progress_late, crew));
+    OK(bide_worker_start(crew->worker));
+    OK(bide_publish(crew->queue, patient, slice("body"), &options, &id));
+    UNTIL(stat_job(crew->queue, id)->progress_size == 4);
+    EQ(stat_job(crew->queue, id)->touches, 0);
+    crew->open = true;
+    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+}
+
 /* ---- limits and answers ---- */
 
 BIDE_TASK(brief, bytes, .topic = FIXED_A, .time_limit_ms = 60, .ttr_ms = 60000);
@@ -265,6 +293,7 @@ static void a_touch_does_not_move_a_time_limit(void)
 
 static const struct test tests[] = {
     TEST(a_handler_without_a_time_limit_keeps_its_lease),
+    TEST(progress_is_shown_where_touches_are_refused),
     TEST(every_overrun_is_told_once_also_when_the_handler_returns_at_once),
     TEST(many_handlers_at_once_keep_their_leases),
     TEST(a_lease_lives_until_the_time_limit_and_then_another_gets_the_job),
