@@ -143,7 +143,9 @@ static int may_add(struct plain *plain, const struct talk *talk)
     if (plain->closing)
         return bi_kind_refuse(op, BIDE_CLOSED, "the queue was closed");
     if (talk->waits && plain->waiting >= plain->context.options.max_waiters)
-        return bi_kind_refuse(op, BIDE_TOO_MANY_WAITERS, "too many calls of this client wait");
+        return bi_kind_refuse(
+            op, BIDE_TOO_MANY_WAITERS, "%llu calls of this client wait, max_waiters is %u",
+            (unsigned long long)plain->waiting, plain->context.options.max_waiters);
     if (bi_keep(op) != BIDE_OK)
         return bi_kind_refuse(op, BIDE_ENOMEM, "out of memory");
     return BIDE_PENDING;

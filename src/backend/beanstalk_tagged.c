@@ -49,7 +49,9 @@ static int may_add(struct tagged *tagged, const struct request *request)
     if (tagged->closing)
         return bi_kind_refuse(op, BIDE_CLOSED, "the queue was closed");
     if (request->waits && tagged->waiting >= tagged->context.options.max_waiters)
-        return bi_kind_refuse(op, BIDE_TOO_MANY_WAITERS, "too many calls of this client wait");
+        return bi_kind_refuse(
+            op, BIDE_TOO_MANY_WAITERS, "%llu calls of this client wait, max_waiters is %u",
+            (unsigned long long)tagged->waiting, tagged->context.options.max_waiters);
     return BIDE_OK;
 }
 

@@ -126,6 +126,25 @@ int bi_op_answer(bide_op *op, int code)
     return code;
 }
 
+int bi_op_limited(const struct core *core, bide_op *op, int code)
+{
+    const char *name = bide_op_name(op->kind);
+    switch (code) {
+    case BIDE_TOO_MANY_TOPICS:
+        return bi_op_refuse(op, code, "%s: there are %llu topics, max_topics is %u", name,
+                            (unsigned long long)core->by_name.count, core->limits.max_topics);
+    case BIDE_TOO_MANY_WAITERS:
+        return bi_op_refuse(op, code, "%s: %llu calls wait, max_waiters is %u", name,
+                            (unsigned long long)core->waiters.count, core->limits.max_waiters);
+    case BIDE_EFULL:
+        return bi_op_refuse(op, code, "%s: the queue uses %llu bytes, max_memory is %llu", name,
+                            (unsigned long long)core->memory,
+                            (unsigned long long)core->limits.max_memory);
+    default:
+        return bi_op_answer(op, code);
+    }
+}
+
 int bi_op_no_job(bide_op *op, uint64_t id)
 {
     return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no job %llu", bide_op_name(op->kind),

@@ -127,11 +127,13 @@ int bi_op_subscribe(struct core *core, bide_op *op)
     bide_feed_args *args = &op->feed;
     uint32_t capacity = args->capacity == 0 ? DEFAULT_CAPACITY : args->capacity;
     if (core->feeds.count >= BIDE_FEEDS_MAX) /* every event is offered to each of them */
-        return bi_op_refuse(op, BIDE_TOO_MANY_WAITERS, "subscribe: there are %d feeds already",
-                            BIDE_FEEDS_MAX);
+        return bi_op_refuse(
+            op, BIDE_TOO_MANY_WAITERS,
+            "subscribe: there are %d feeds, the most that a queue has (BIDE_FEEDS_MAX)",
+            BIDE_FEEDS_MAX);
     size_t size = feed_size(capacity);
     if (bi_core_is_full(core, size))
-        return bi_op_answer(op, BIDE_EFULL);
+        return bi_op_limited(core, op, BIDE_EFULL);
     bide_feed *feed = bi_alloc_get(&core->alloc, size);
     if (feed == NULL)
         return bi_op_answer(op, BIDE_ENOMEM);

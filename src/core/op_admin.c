@@ -294,10 +294,11 @@ static int find_target(struct core *core, bide_op *op, const struct job *job, st
     }
     uint64_t max = core->limits.max_jobs_per_topic;
     if (topic != NULL && max != 0 && job->state != BIDE_STATE_DONE && bi_topic_live(topic) >= max)
-        return bi_op_refuse(op, BIDE_TOPIC_FULL, "update: topic %s holds as many jobs as it may",
-                            topic->name);
+        return bi_op_refuse(
+            op, BIDE_TOPIC_FULL, "update: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
+            topic->name, (unsigned long long)bi_topic_live(topic), (unsigned long long)max);
     int code = bi_topic_get(core, name, target);
-    return code == BIDE_OK ? code : bi_op_answer(op, code);
+    return code == BIDE_OK ? code : bi_op_limited(core, op, code);
 }
 
 /* The state and due time that the job is to have. */
@@ -392,7 +393,8 @@ static struct topic *get_topic(struct core *core, bide_op *op, int *code)
         return topic;
     *code =
         bi_core_is_full(core, sizeof(struct topic)) ? BIDE_EFULL : bi_topic_get(core, name, &topic);
-    bi_op_answer(op, *code);
+    if (*code != BIDE_OK)
+        bi_op_limited(core, op, *code);
     return *code == BIDE_OK ? topic : NULL;
 }
 

@@ -431,15 +431,39 @@ int bi_op_bury(struct core *core, bide_op *op)
 
 /* ---- touch ---- */
 
-static bool may_touch(const struct core *core, const struct more *more, int64_t until)
+/* BIDE_OK, or TOUCH_LIMIT with a sentence that tells the limit, and until when or from when on the lease
+ * may be extended. */
+static int check_touch(const struct core *core, bide_op *op, const struct job *job, int64_t until)
 {
     const struct bi_limits *limits = &core->limits;
+    const struct more *more = more_of(core, job);
+    unsigned long long id = job->id;
     if (limits->max_touches != 0 && more->lease_touches >= limits->max_touches)
-        return false;
+        return bi_op_refuse(
+            op, BIDE_TOUCH_LIMIT,
+            "touch: the lease on job %llu was extended %u times, max_touches is %u; "
+            "it ends in %lld ms",
+            id, more->lease_touches, limits->max_touches,
+            (long long)ms_up(job->due - core->now.mono));
+
     int64_t last = more->touched == BI_NEVER ? more->reserved : more->touched;
-    if (limits->min_touch_interval != 0 && core->now.mono - last < limits->min_touch_interval)
-        return false;
-    return limits->max_touch_total == 0 || until - more->reserved <= limits->max_touch_total;
+    int64_t early = last + limits->min_touch_interval - core->now.mono;
+    if (limits->min_touch_interval != 0 && early > 0)
+        return bi_op_refuse(op, BIDE_TOUCH_LIMIT,
+                            "touch: the lease on job %llu may be extended again in %lld ms, "
+                            "min_touch_interval is %lld ms",
+                            id, (long long)ms_up(early),
+                            (long long)ms_up(limits->min_touch_interval));
+
+    int64_t end = more->reserved + limits->max_touch_total;
+    if (limits->max_touch_total != 0 && until > end)
+        return bi_op_refuse(op, BIDE_TOUCH_LIMIT,
+                            "touch: the lease on job %llu may be extended to at most %lld ms from "
+                            "now, max_touch_total is %lld ms",
+                            id,
+                            end > core->now.mono ? (long long)ms_down(end - core->now.mono) : 0LL,
+                            (long long)ms_up(limits->max_touch_total));
+    return BIDE_OK;
 }
 
 static void extend(struct core *core, struct job *job, int64_t until)
@@ -466,10 +490,8 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
     int64_t until =
         keep ? job->due
              : core->now.mono + (item->extend_ms == 0 ? job->ttr : us_of(item->extend_ms));
-    if (!keep && !may_touch(core, more, until))
-        return bi_op_refuse(op, BIDE_TOUCH_LIMIT,
-                            "touch: the lease on job %llu may not be extended now",
-                            (unsigned long long)job->id);
+    if (!keep && (code = check_touch(core, op, job, until)) != BIDE_OK)
+        return code;
     if (item->progress.size > 0) {
         bide_buf *text = bide_buf_new(item->progress.data, item->progress.size);
         if (text == NULL)

@@ -74,9 +74,7 @@ static int refuse_memory(const struct core *core, bide_op *op, const struct wish
     uint64_t cost = JOB_COST + sizeof(struct more) + body + wish->key.size + wish->result.size;
     if (!bi_core_is_full(core, cost))
         return BIDE_OK;
-    return bi_op_refuse(op, BIDE_EFULL, "%s: the queue uses %llu bytes, max_memory is %llu",
-                        bide_op_name(op->kind), (unsigned long long)core->memory,
-                        (unsigned long long)core->limits.max_memory);
+    return bi_op_limited(core, op, BIDE_EFULL);
 }
 
 /* ---- letting in ---- */
@@ -161,12 +159,12 @@ static int admit(struct core *core, bide_op *op, const struct wish *wish, uint64
     if (!existed)
         code = bi_topic_get(core, wish->topic, &topic);
     if (code != BIDE_OK)
-        return bi_op_answer(op, code);
+        return bi_op_limited(core, op, code);
     bi_topic_pin(topic);
     code = refuse_memory(core, op, wish);
     if (code == BIDE_OK) {
         code = build_and_let_in(core, wish, topic, holder, id);
-        bi_op_answer(op, code);
+        bi_op_limited(core, op, code);
     }
     topic->pins--;
     if (code != BIDE_OK && !existed)

@@ -252,10 +252,10 @@ static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args
                          struct waiter_link *links)
 {
     if (core->waiters.count >= core->limits.max_waiters)
-        return bi_op_answer(op, BIDE_TOO_MANY_WAITERS);
+        return bi_op_limited(core, op, BIDE_TOO_MANY_WAITERS);
     int code = make_topics(core, args, links);
     if (code != BIDE_OK)
-        return bi_op_answer(op, code);
+        return bi_op_limited(core, op, code);
     struct waiter *waiter =
         bi_waiter_add(core, op, args->timeout_ms, links, args->topic_count, &code);
     drop_pins(core, links, args->topic_count, waiter != NULL);

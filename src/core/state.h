@@ -159,6 +159,8 @@ int bi_op_refuse(bide_op *op, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same with the general sentence of the code. */
 int bi_op_answer(bide_op *op, int code);
+/* The same for a code that may tell of a limit: which, and its value. */
+int bi_op_limited(const struct core *core, bide_op *op, int code);
 /* What many ops have to say: there is no such job; it is reserved; it is in a state that does not
  * allow this. */
 int bi_op_no_job(bide_op *op, uint64_t id);

@@ -118,7 +118,7 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
     if (waiter == NULL) {
         if (*code == BIDE_OK)
             *code = BIDE_ENOMEM;
-        bi_op_answer(op, *code);
+        bi_op_limited(core, op, *code);
         return NULL;
     }
     waiter->op = op;

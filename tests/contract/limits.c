@@ -195,6 +195,72 @@ static void no_more_than_max_waiters_wait(void)
     OK(bide_unsubscribe(queue, feed));
 }
 
+static void says(struct where at, const char *want)
+{
+    if (strstr(bide_last_error(), want) == NULL)
+        fail_test(at, "\"%s\" does not say \"%s\"", bide_last_error(), want);
+}
+
+/* A refusal by a limit says which, and its value. */
+static void a_refusal_names_the_limit_and_its_value(void)
+{
+    char topics[64];
+    size_t max_topics = own_topics() + 1;
+    snprintf(topics, sizeof topics, "max_topics=%zu&max_waiters=1&max_jobs_per_topic=2",
+             max_topics);
+    bide *queue = open_queue(topics);
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_slice topic = slice(a);
+    bide_job job = {0};
+    char want[64];
+    uint64_t id = put_later(queue, a, 3600000);
+    begin_wait(queue, cq, id);
+    CODE(bide_reserve_many(queue, &(bide_reserve_args){.topics = &topic,
+                                                       .topic_count = 1,
+                                                       .timeout_ms = 1000,
+                                                       .jobs = &job,
+                                                       .job_max = 1}),
+         BIDE_TOO_MANY_WAITERS);
+    says(HERE, "max_waiters is 1");
+    snprintf(want, sizeof want, "there are %zu topics, max_topics is %zu", max_topics, max_topics);
+    CODE(bide_put(queue, b, "x", 1, NULL, NULL), BIDE_TOO_MANY_TOPICS);
+    says(HERE, want);
+    CODE(bide_pause(queue, b, 1000), BIDE_TOO_MANY_TOPICS);
+    says(HERE, want);
+    bide_put_item item = {.topic = slice(b)};
+    OK(bide_put_many(queue, &item, 1, NULL));
+    EQ(item.status, BIDE_TOO_MANY_TOPICS);
+    put(queue, a, "body");
+    CODE(bide_put(queue, a, "x", 1, NULL, NULL), BIDE_TOPIC_FULL);
+    says(HERE, "max_jobs_per_topic is 2");
+    OK(bide_delete(queue, id, 0));
+}
+
+static void a_refused_touch_says_by_which_limit_and_until_when(void)
+{
+    static const struct {
+        const char *parameters, *want, *when;
+        int64_t extend_ms;
+    } cases[] = {
+        {"max_touches=1", "max_touches is 1", "it ends in ", 0},
+        {"min_touch_interval=1h", "min_touch_interval is 3600000 ms", "again in ", 0},
+        {"max_touch_total=2h", "max_touch_total is 7200000 ms", "at most ", 7300000},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bide *queue = open_queue(cases[i].parameters);
+        const char *a = fresh_topic("a");
+        put(queue, a, "body");
+        const bide_job *job = take(queue, a);
+        if (i == 0)
+            OK(bide_touch(queue, job->id, job->token, 0, NULL));
+        CODE(bide_touch(queue, job->id, job->token, cases[i].extend_ms, NULL), BIDE_TOUCH_LIMIT);
+        says(HERE, cases[i].want);
+        says(HERE, cases[i].when);
+        OK(bide_delete(queue, job->id, job->token));
+    }
+}
+
 static void a_ready_job_is_taken_when_nobody_else_may_wait(void)
 {
     bide *queue = open_queue("max_waiters=1");
@@ -323,6 +389,8 @@ static const struct test tests[] = {
     TEST(there_are_no_more_than_max_topics),
     TEST(a_job_cannot_move_to_one_topic_too_many),
     TEST(no_more_than_max_waiters_wait),
+    TEST(a_refusal_names_the_limit_and_its_value),
+    TEST(a_refused_touch_says_by_which_limit_and_until_when),
     TEST(a_ready_job_is_taken_when_nobody_else_may_wait),
     TEST(calls_that_wait_do_not_keep_a_put_from_its_turn),
     TEST(put_many_takes_no_more_than_8_mib),
