@@ -20,6 +20,8 @@
 /* Reserved jobs that a close treats at a time, and that may wait to be stored meanwhile. */
 #define INTERRUPT_JOBS    1000
 #define INTERRUPT_BACKLOG 20000
+/* How long after the opening the store is first tidied. */
+#define FIRST_TIDY_US 1000000
 
 static struct local *local_of(struct backend *backend)
 {
@@ -580,7 +582,8 @@ static void init_local(struct local *local, const struct backend_context *contex
     local->store = store;
     local->keeps = store->ops->keeps;
     local->offset_read = -1000000;
-    local->tidy_at = BI_NEVER;
+    /* What the store found may want it, even if nothing is ever written. */
+    local->tidy_at = store->ops->tidy == NULL ? BI_NEVER : bi_clock_boot() + FIRST_TIDY_US;
     bi_alarm_clear(&local->alarm);
     init_lock(&local->lock);
     pthread_mutex_init(&local->gate, NULL);

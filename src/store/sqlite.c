@@ -82,6 +82,8 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
 static int sqlite_pauses(struct store *store, store_visit visit, void *ctx, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
+    int64_t now = bi_clock_wall(); /* what has ended by now is not loaded */
+    bool ended = false;
     sqlite3_stmt *from = bi_sqlite_get(&sqlite->writer, ST_PAUSES);
     int code = from == NULL ? SQLITE_ERROR : SQLITE_ROW;
     int answer = BIDE_OK;
@@ -90,6 +92,9 @@ static int sqlite_pauses(struct store *store, store_visit visit, void *ctx, char
         const char *topic = (const char *)sqlite3_column_text(from, 0);
         snprintf(record.image.topic, sizeof(record.image.topic), "%s", topic == NULL ? "" : topic);
         record.image.due = sqlite3_column_int64(from, 1);
+        ended |= record.image.due <= now;
+        if (record.image.due > now)
+            bi_sqlite_note_pause(sqlite, record.image.due);
         if (topic == NULL && (sqlite3_errcode(sqlite->writer.db) & 0xff) == SQLITE_NOMEM)
             code = SQLITE_NOMEM;
         else
@@ -98,6 +103,12 @@ static int sqlite_pauses(struct store *store, store_visit visit, void *ctx, char
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         answer = bi_sqlite_error(sqlite, &sqlite->writer, "open", error);
     sqlite3_reset(from);
+    if (answer == BIDE_OK && ended) { /* if it fails they are found again at the next start */
+        struct signal_guard guard;
+        bi_sqlite_guard(sqlite, &guard);
+        bi_sqlite_remove_pauses(sqlite, now);
+        bi_sqlite_unguard(&guard);
+    }
     return answer;
 }
 
@@ -270,6 +281,7 @@ int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *option
     sqlite->base.ops = &sqlite_ops;
     sqlite->options = *options;
     sqlite->lock_fd = -1;
+    sqlite->pause_end = BI_NEVER;
     pthread_mutex_init(&sqlite->writer.use, NULL);
     pthread_mutex_init(&sqlite->reader.use, NULL);
     pthread_mutex_init(&sqlite->slow.use, NULL);

@@ -87,6 +87,8 @@ struct sqlite {
     bool has_filler;
     int64_t filler_size;  /* that it has, or is to have */
     int64_t filler_tried; /* when the filler was last missed */
+    int64_t pause_end;    /* when a stored pause may have ended (boot-time clock); BI_NEVER */
+    int64_t pause_offset; /* the least by which the wall clock was ahead when pauses were stored */
     bool doubtful;        /* a commit failed in a way that leaves open whether it is in the file */
     struct bi_log_repeat failing; /* checkpoints */
 };
@@ -206,6 +208,10 @@ bool bi_sqlite_give_room(struct sqlite *sqlite);
 
 /* ---- sqlite_care.c: the shape of the files, and copies ---- */
 
+/* A pause until that wall time is stored, or was. */
+void bi_sqlite_note_pause(struct sqlite *sqlite, int64_t until);
+/* Removes the pauses that ended before a wall time: SQLITE_OK or an error. */
+int bi_sqlite_remove_pauses(struct sqlite *sqlite, int64_t before);
 /* Brings the log into the file, as far as readers let it. */
 void bi_sqlite_checkpoint(struct sqlite *sqlite);
 int64_t bi_sqlite_tidy(struct store *store, bool idle);

@@ -28,6 +28,8 @@
 #define VACUUM_REST 1000
 /* The log of a queue that is idle is brought in after this time. */
 #define IDLE_REST 1000000
+/* So long after its end, by the wall clock, a pause is taken for ended. */
+#define PAUSE_MARGIN 10000
 /* How often we look whether there is room again. */
 #define ROOM_REST 200000
 
@@ -107,8 +109,49 @@ static bool vacuum(struct sqlite *sqlite)
     return bi_sqlite_exec(&sqlite->writer, sql) == SQLITE_OK;
 }
 
+/* ---- pauses that have ended ---- */
+
+/* Pauses run on the boot-time clock and are stored by the wall clock, which may be set meanwhile. With
+ * the least offset between the two no pause is taken for ended that may still last; after a step
+ * of the clock a row may stay until the next start. */
+void bi_sqlite_note_pause(struct sqlite *sqlite, int64_t until)
+{
+    int64_t offset = bi_clock_wall() - bi_clock_boot() - PAUSE_MARGIN;
+    if (until == 0 || until == BI_NEVER)
+        return;
+    if (sqlite->pause_end == BI_NEVER || offset < sqlite->pause_offset)
+        sqlite->pause_offset = offset;
+    if (until - sqlite->pause_offset < sqlite->pause_end)
+        sqlite->pause_end = until - sqlite->pause_offset;
+}
+
+int bi_sqlite_remove_pauses(struct sqlite *sqlite, int64_t before)
+{
+    char sql[64];
+    snprintf(sql, sizeof(sql), "DELETE FROM pause WHERE until<=%lld", (long long)before);
+    return bi_sqlite_exec(&sqlite->writer, sql);
+}
+
+/* At most once in a while, several at a time: what a pause leaves behind is in nobody's way. */
+static void end_pauses(struct sqlite *sqlite)
+{
+    int64_t now = bi_clock_boot();
+    if (now < sqlite->pause_end)
+        return;
+    bi_sqlite_remove_pauses(sqlite, now + sqlite->pause_offset);
+    int64_t next = bi_sqlite_number(&sqlite->writer, "SELECT min(until) FROM pause", BI_NEVER);
+    sqlite->pause_end = BI_NEVER;
+    if (next == 0 || next == BI_NEVER) /* 0: there is none */
+        return;
+    next -= sqlite->pause_offset;
+    sqlite->pause_end = next > now + IDLE_REST ? next : now + IDLE_REST;
+}
+
+/* ---- all together ---- */
+
 static int64_t tidy(struct sqlite *sqlite, bool idle)
 {
+    end_pauses(sqlite);
     bool more = false;
     if (idle || sqlite->base.full || ++sqlite->tidied % VACUUM_EVERY == 0)
         more = vacuum(sqlite);
@@ -120,7 +163,12 @@ static int64_t tidy(struct sqlite *sqlite, bool idle)
         return VACUUM_REST;
     if (sqlite->base.full)
         return ROOM_REST;
-    return sqlite->wal_frames > 0 ? IDLE_REST : BI_NEVER;
+    if (sqlite->wal_frames > 0)
+        return IDLE_REST;
+    if (sqlite->pause_end == BI_NEVER)
+        return BI_NEVER;
+    int64_t left = sqlite->pause_end - bi_clock_boot();
+    return left < 0 ? 0 : left;
 }
 
 int64_t bi_sqlite_tidy(struct store *store, bool idle)

@@ -35,8 +35,11 @@ static int write_batch(struct sqlite *sqlite, const struct bi_batch *batch, uint
 {
     struct connection *writer = &sqlite->writer;
     int code = bi_sqlite_run(bi_sqlite_get(writer, ST_BEGIN));
-    for (size_t i = 0; code == SQLITE_DONE && i < batch->count; i++)
+    for (size_t i = 0; code == SQLITE_DONE && i < batch->count; i++) {
         code = bi_sqlite_write(writer, &batch->records[i]);
+        if (batch->records[i].kind == BI_PAUSE)
+            bi_sqlite_note_pause(sqlite, batch->records[i].image.due);
+    }
     if (code == SQLITE_DONE)
         code = write_limits(sqlite, batch, id_limit);
     return code;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock.c - the wall clock was set between two runs.
+ * clock.c - the wall clock was set between two runs; and what of a time that is over stays stored.
  *
  * The stored times are shifted instead: a clock that was set back by an hour finds times that lie
  * an hour later than they did. What was given as a moment stays as it was given.
@@ -194,6 +194,54 @@ static void a_clock_set_forward_a_little_keeps_the_rest_of_a_delay(void)
     OK(bide_close(queue));
 }
 
+/* ---- pauses ---- */
+
+static int64_t count_pauses(void)
+{
+    return NUMBER(place_of("jobs.db"), "SELECT count(*) FROM pause");
+}
+
+static void a_pause_that_has_ended_leaves_the_file(void)
+{
+    bide *queue = open_jobs("");
+    OK(bide_pause(queue, "short", 20));
+    OK(bide_pause(queue, "long", HOUR_MS));
+    OK(bide_pause(queue, "endless", BIDE_FOREVER));
+    UNTIL(count_pauses() == 2);
+    OK(bide_pause(queue, "short", 20));
+    OK(bide_pause(queue, "shorter", 10));
+    UNTIL(count_pauses() == 2);
+    OK(bide_close(queue));
+    EQ(count_pauses(), 2);
+}
+
+static void a_pause_that_ended_while_the_file_was_closed_leaves_it(void)
+{
+    bide *queue = open_jobs("");
+    OK(bide_pause(queue, "short", HOUR_MS / 2));
+    OK(bide_pause(queue, "long", HOUR_MS));
+    OK(bide_pause(queue, "endless", BIDE_FOREVER));
+    OK(bide_close(queue));
+    EQ(count_pauses(), 3);
+    SQL(place_of("jobs.db"), "UPDATE pause SET until=until-%lld WHERE topic='short'",
+        (long long)HOUR_US);
+    queue = open_jobs("");
+    EQ(count_pauses(), 2);
+    OK(bide_close(queue));
+}
+
+/* Loaded with a little of it left: nothing else is written, and it ends. */
+static void a_pause_that_was_loaded_leaves_the_file_when_it_ends(void)
+{
+    bide *queue = open_jobs("");
+    OK(bide_pause(queue, "short", 300));
+    OK(bide_pause(queue, "long", HOUR_MS));
+    OK(bide_close(queue));
+    queue = open_jobs("");
+    UNTIL(count_pauses() == 1);
+    OK(bide_close(queue));
+}
+
 static const struct test tests[] = {
     TEST(a_clock_set_back_by_minutes_makes_no_delay_longer),
     TEST(a_clock_set_back_by_days_makes_no_delay_longer),
@@ -201,5 +249,8 @@ static const struct test tests[] = {
     TEST(a_clock_set_forward_by_days_ends_delays),
     TEST(a_clock_set_forward_by_years_ends_delays),
     TEST(a_clock_set_forward_a_little_keeps_the_rest_of_a_delay),
+    TEST(a_pause_that_has_ended_leaves_the_file),
+    TEST(a_pause_that_ended_while_the_file_was_closed_leaves_it),
+    TEST(a_pause_that_was_loaded_leaves_the_file_when_it_ends),
 };
 const struct theme clock_theme = {"clock", tests, COUNT(tests)};
