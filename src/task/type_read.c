@@ -333,14 +333,13 @@ static size_t feed_some(void *buffer, size_t room, void *arg)
     return size;
 }
 
-/* The text out of [PAD, TEXT]; NULL if the text was not one value, or, without a word, if the pad is
- * not whole: memory lacks. */
-static json_t *unwrap(json_t *wrapped, size_t pad, json_error_t *error)
+/* The text out of [PAD, TEXT]; NULL if the text was not one value, or if the pad is not whole: memory
+ * lacks. */
+static json_t *unwrap(json_t *wrapped, size_t pad, bool *lacks)
 {
     json_t *json = NULL;
-    if (json_array_size(wrapped) != 2)
-        snprintf(error->text, sizeof(error->text), "there is more than one value");
-    else if (json_string_length(json_array_get(wrapped, 0)) == pad)
+    *lacks = json_string_length(json_array_get(wrapped, 0)) != pad;
+    if (json_array_size(wrapped) == 2 && !*lacks)
         json = json_incref(json_array_get(wrapped, 1));
     json_decref(wrapped);
     return json;
@@ -348,21 +347,21 @@ static json_t *unwrap(json_t *wrapped, size_t pad, json_error_t *error)
 
 /* An integer that is too large for jansson may be meant for a double, or be in a field that nobody
  * has described: then all of them are read as reals. Those that are exact can still be integers. */
-static json_t *load(const char *text, size_t size, json_error_t *error)
+static json_t *load(const char *text, size_t size, bool *lacks)
 {
+    json_error_t error;
+    *lacks = false;
     size_t pad = longest_token(text, size);
     const struct feed whole = {.parts = {"[\"", NULL, "\",", text, "]"},
                                .sizes = {2, pad, 2, size, 1}};
     size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
     struct feed feed = whole;
-    json_t *json = json_load_callback(feed_some, &feed, flags, error);
-    if (json == NULL && json_error_code(error) == json_error_numeric_overflow) {
+    json_t *json = json_load_callback(feed_some, &feed, flags, &error);
+    if (json == NULL && json_error_code(&error) == json_error_numeric_overflow) {
         feed = whole;
-        json = json_load_callback(feed_some, &feed, flags | JSON_DECODE_INT_AS_REAL, error);
+        json = json_load_callback(feed_some, &feed, flags | JSON_DECODE_INT_AS_REAL, &error);
     }
-    /* Where it is in the text alone. */
-    error->position -= (int)(whole.sizes[0] + pad + whole.sizes[2]);
-    return json == NULL ? NULL : unwrap(json, pad, error);
+    return json == NULL ? NULL : unwrap(json, pad, lacks);
 }
 
 /* Whether there is memory at all: a body that it lacks for is not to be called invalid. */
@@ -373,12 +372,22 @@ static bool has_room(const struct bi_alloc *alloc, size_t size)
     return probe != NULL;
 }
 
-static int refuse_text(const struct trail *at, json_error_t *error)
+/* Says what is wrong with a text that is not JSON. It is parsed again without what load() puts around
+ * it, so that position and token are those of the body. */
+static int refuse_text(const struct trail *at, const char *text, size_t size)
 {
-    for (char *letter = error->text; *letter != 0; letter++)
+    json_error_t error;
+    size_t flags =
+        JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL;
+    json_t *json = json_loadb(text, size, flags, &error);
+    if (json != NULL) { /* it is JSON: memory lacked before */
+        json_decref(json);
+        return no_memory();
+    }
+    for (char *letter = error.text; *letter != 0; letter++)
         if ((unsigned char)*letter < ' ')
             *letter = '?';
-    return bi_trail_refuse(at, "not JSON at byte %d: %s", error->position, error->text);
+    return bi_trail_refuse(at, "not JSON at byte %d: %s", error.position, error.text);
 }
 
 /* Of a string that it has no memory to copy jansson says that it is invalid. A job with such a body
@@ -386,19 +395,19 @@ static int refuse_text(const struct trail *at, json_error_t *error)
 static int parse(const struct trail *at, const void *data, size_t size,
                  const struct bi_alloc *alloc, json_t **json)
 {
-    json_error_t error;
     if (size == 0)
         return bi_trail_refuse(at, "there is nothing to read");
     for (int turn = 0; turn < 2; turn++) {
         if (!has_room(alloc, size))
             return no_memory();
-        *json = load(data, size, &error);
+        bool lacks;
+        *json = load(data, size, &lacks);
         if (*json != NULL)
             return BIDE_OK;
-        if (error.text[0] == 0)
+        if (lacks)
             return no_memory();
     }
-    return refuse_text(at, &error);
+    return refuse_text(at, data, size);
 }
 
 int bi_type_read(const bide_type *type, const void *data, size_t size, const struct bi_alloc *alloc,

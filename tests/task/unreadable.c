@@ -83,6 +83,30 @@ static void the_sentence_names_the_field(void)
     EQ(nth_told(crew, BIDE_WORK_BURIED, 0)->id, id);
 }
 
+/* What the sentence quotes, and where, is in the body. */
+static void the_sentence_speaks_of_the_body_as_it_is(void)
+{
+    static const struct {
+        const char *body, *want;
+    } cases[] = {
+        {"{\"to\":1", "visit: not JSON at byte 7: '}' expected near end of file"},
+        {"{\"to\":1]", "visit: not JSON at byte 8: '}' expected near ']'"},
+        {"{\"to\" 1}", "visit: not JSON at byte 7: ':' expected near '1'"},
+        {"{},{}", "visit: not JSON at byte 3: end of file expected near ','"},
+        {"hello", "visit: not JSON at byte 5: invalid token near 'hello'"},
+        {"{\"host\":\"a\nb\"}", "visit: not JSON at byte 10: unexpected newline near '\"a'"},
+        {"{} more", "visit: not JSON at byte 7: end of file expected near 'more'"},
+    };
+    struct crew *crew = visitors();
+    uint64_t ids[COUNT(cases)];
+    for (size_t i = 0; i < COUNT(cases); i++)
+        ids[i] = put(crew->queue, FIXED_A, cases[i].body);
+    OK(bide_worker_start(crew->worker));
+    UNTIL_TOLD(crew, BIDE_WORK_BURIED, COUNT(cases));
+    for (size_t i = 0; i < COUNT(cases); i++)
+        ERROR_OF(stat_job(crew->queue, ids[i]), cases[i].want);
+}
+
 static void the_fallback_is_called_without_data_and_the_worker_goes_on(void)
 {
     struct crew *crew = visitors();
@@ -100,6 +124,7 @@ static void the_fallback_is_called_without_data_and_the_worker_goes_on(void)
 static const struct test tests[] = {
     TEST(a_body_that_cannot_be_read_is_buried_at_once_with_a_sentence),
     TEST(the_sentence_names_the_field),
+    TEST(the_sentence_speaks_of_the_body_as_it_is),
     TEST(the_fallback_is_called_without_data_and_the_worker_goes_on),
 };
 
