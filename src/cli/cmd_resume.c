@@ -9,12 +9,15 @@ static int check(struct cli *cli)
 
 static int run(struct cli *cli)
 {
-    int code = bide_resume(cli->queue, cli->words[0]);
+    bide_topic_stats before;
+    int code = bide_topic_get_stats(cli->queue, cli->words[0], &before);
+    if (code == BIDE_OK)
+        code = bide_resume(cli->queue, cli->words[0]);
     if (code != BIDE_OK)
         return bi_cli_answered(cli, code);
     if (cli->json)
         return bi_record_print(cli, json_pack("{s:s, s:b}", "topic", cli->words[0], "paused", 0));
-    bi_cli_note(cli, "%s is not paused", cli->words[0]);
+    bi_cli_note(cli, before.paused ? "%s is resumed" : "%s was not paused", cli->words[0]);
     return BI_EXIT_OK;
 }
 

@@ -60,6 +60,16 @@ static void a_pause_that_cannot_be_is_refused(void)
     CHECK(!is_paused("email"));
 }
 
+static void resume_tells_whether_it_ended_a_pause(void)
+{
+    put_job("email", "hello");
+    ends(0, "pause", "email");
+    struct child *child = ends(0, "resume", "email");
+    HAS(child->err, "email is resumed");
+    SILENT(child->out);
+    HAS(ends(0, "resume", "email")->err, "email was not paused");
+}
+
 static void what_is_not_there_cannot_be_resumed(void)
 {
     ends(3, "resume", "nothing");
@@ -299,6 +309,7 @@ static const struct test tests[] = {
     TEST(a_pause_holds_until_resume),
     TEST(a_pause_for_some_time_says_until_when_with_its_zone),
     TEST(a_pause_that_cannot_be_is_refused),
+    TEST(resume_tells_whether_it_ended_a_pause),
     TEST(what_is_not_there_cannot_be_resumed),
     TEST(nothing_is_purged_when_nobody_can_be_asked),
     TEST(whoever_is_asked_may_say_no),
