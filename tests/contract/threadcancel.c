@@ -7,6 +7,16 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* The thread sanitizer does not see a thread leave its sem_wait() by being cancelled: it then ignores
+ * every lock that the thread takes, and reports races that are none. */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CANNOT_CANCEL_WAITS
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define CANNOT_CANCEL_WAITS
+#endif
+
 #define ROUNDS  60
 #define THREADS 4
 
@@ -147,6 +157,8 @@ static void open_and_close_are_no_cancellation_points(void)
 }
 
 /* ---- calls that wait ---- */
+
+#ifndef CANNOT_CANCEL_WAITS
 
 static void *reserve_for_ever(void *arg)
 {
@@ -355,15 +367,19 @@ static void callbacks_run_with_cancellation_disabled(void)
     check_works(plan.queue);
 }
 
+#endif
+
 static const struct test tests[] = {
     TEST(put_is_no_cancellation_point),
     TEST(no_call_that_returns_at_once_is_a_cancellation_point),
     TEST(open_and_close_are_no_cancellation_points),
+#ifndef CANNOT_CANCEL_WAITS
     TEST(cancelled_reserve_keeps_no_job),
     TEST(every_call_that_waits_can_be_cancelled),
     TEST(threads_can_be_cancelled_while_the_queue_is_closed),
     TEST(cancelled_wait_for_completions_leaves_them),
     TEST(callbacks_run_with_cancellation_disabled),
+#endif
 };
 
 const struct theme threadcancel_theme = {"threadcancel", tests, COUNT(tests)};
