@@ -439,6 +439,7 @@ struct bide_op {
             bound[6]; /* of a sliced op (kick, purge): on what it works, and how far it is stored */
         int status;   /* becomes the public one when the owner drains */
         int flags;
+        uint32_t order; /* ops with the same number run in order, also while loading; 0: alone */
     } private_;
 };
 

@@ -34,14 +34,21 @@ struct idset {
     size_t room, count;
 };
 
+#define BI_ORDER_MARKS 1024
+
 struct recovery {
     bool running;       /* not everything is loaded */
     uint64_t below;     /* the first id of this life */
     uint64_t after;     /* everything up to this id is loaded */
     struct idset early; /* and these */
     bide_recovery progress;
-    int64_t told;                 /* when the callback was last called */
-    struct op_list deferred;      /* ops that wait for the end */
+    int64_t told;            /* when the callback was last called */
+    struct op_list deferred; /* ops that wait for the end */
+    uint32_t order;          /* of the last list of ops */
+    /* How many topics the ops of either list name, by a hash of order and topic: what follows in
+     * the same order and names such a topic waits behind them. Two alike cost only time. */
+    uint32_t deferred_marks[BI_ORDER_MARKS];
+    uint32_t wanting_marks[BI_ORDER_MARKS];
     uint64_t waiting_ops;         /* how many these are, with those whose jobs are fetched, */
     uint64_t waiting_bytes;       /* and what they bring */
     pthread_cond_t over;          /* for whoever opens the queue */
@@ -153,6 +160,8 @@ struct local {
 #define BI_CANCEL_ASKED 2048
 /* In private_.flags: the op has been carried out, and its answer is held for a commit. */
 #define BI_HELD 4096
+/* In private_.flags: it waits for the end of the loading, and not only for the jobs that it names. */
+#define BI_DEFERRED 8192
 
 /* ---- local.c ---- */
 
@@ -215,6 +224,8 @@ void bi_reading_fail(struct local *local, int code, const char *error);
 /* ---- recovery.c ---- */
 
 void *bi_recovery_run(void *arg);
+/* A list of ops is about to be run: they have one order, unless their owner has said another. */
+void bi_recovery_order(struct local *local, bide_op *const *ops, size_t n);
 /* BIDE_OK: the op may be run. BIDE_PENDING: it is run later. Else it is refused. */
 int bi_recovery_gate(struct local *local, bide_op *op);
 /* Loads the jobs that an op names. Called by the reader thread, without the lock. BIDE_OK, or the

@@ -381,6 +381,7 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     int pending = 0;
     bool leads = false;
     bi_ticking_tick(local, now);
+    bi_recovery_order(local, ops, n);
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)
             continue;

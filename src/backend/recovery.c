@@ -195,6 +195,97 @@ static bool names_unknown(const struct local *local, const bide_op *op)
     return false;
 }
 
+/* ---- the order of ops that wait ---- */
+
+/* How many topics an op puts into, takes from or changes. */
+static size_t topic_count(const bide_op *op)
+{
+    switch (op->kind) {
+    case BIDE_OP_PUT_MANY:
+        return op->put_many.count;
+    case BIDE_OP_RESERVE:
+        return op->reserve.topic_count;
+    case BIDE_OP_FINISH_AND_RESERVE:
+        return op->finish_and_reserve.reserve.topic_count;
+    case BIDE_OP_UPDATE:
+        return op->update.topic.size > 0;
+    case BIDE_OP_PUT:
+    case BIDE_OP_RESTORE:
+    case BIDE_OP_KICK:
+    case BIDE_OP_PURGE:
+    case BIDE_OP_PAUSE:
+    case BIDE_OP_RESUME:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* The i-th of them. */
+static bide_slice topic_of(const bide_op *op, size_t i)
+{
+    switch (op->kind) {
+    case BIDE_OP_PUT:
+        return op->put.topic;
+    case BIDE_OP_PUT_MANY:
+        return op->put_many.items[i].topic;
+    case BIDE_OP_RESTORE:
+        return (bide_slice){op->restore.job->topic, strlen(op->restore.job->topic)};
+    case BIDE_OP_RESERVE:
+        return op->reserve.topics[i];
+    case BIDE_OP_FINISH_AND_RESERVE:
+        return op->finish_and_reserve.reserve.topics[i];
+    case BIDE_OP_UPDATE:
+        return op->update.topic;
+    case BIDE_OP_KICK:
+        return op->kick.topic;
+    case BIDE_OP_PURGE:
+        return op->purge.topic;
+    default: /* pause, resume */
+        return op->topic.topic;
+    }
+}
+
+static size_t mark_of(const bide_op *op, bide_slice topic)
+{
+    return bi_hash_bytes(op->private_.order, topic.data, topic.size) & (BI_ORDER_MARKS - 1);
+}
+
+/* An op that names a job may change any topic. */
+static const bide_slice any_topic = {"", 0};
+
+static bool is_marked(const uint32_t *marks, const bide_op *op)
+{
+    if (op->private_.order == 0)
+        return false;
+    size_t count = topic_count(op);
+    for (size_t i = 0; i < count; i++)
+        if (marks[mark_of(op, topic_of(op, i))] > 0)
+            return true;
+    return count > 0 && marks[mark_of(op, any_topic)] > 0;
+}
+
+static void mark(uint32_t *marks, const bide_op *op, int delta)
+{
+    if (op->private_.order == 0)
+        return;
+    for (size_t i = 0; i < topic_count(op); i++)
+        marks[mark_of(op, topic_of(op, i))] += (uint32_t)delta;
+    if (named_count(op) > 0)
+        marks[mark_of(op, any_topic)] += (uint32_t)delta;
+}
+
+void bi_recovery_order(struct local *local, bide_op *const *ops, size_t n)
+{
+    /* The ops of a server come from many connections, each of which is an order. */
+    if (!local->recovery.running || local->context.keep_leases)
+        return;
+    if (++local->recovery.order == 0)
+        local->recovery.order = 1;
+    for (size_t i = 0; i < n; i++)
+        ops[i]->private_.order = n > 1 ? local->recovery.order : 0;
+}
+
 static bool is_crowded(const struct local *local)
 {
     const bide_options *options = &local->context.options;
@@ -204,14 +295,18 @@ static bool is_crowded(const struct local *local)
 
 void bi_recovery_leave(struct local *local, const bide_op *op)
 {
+    bool deferred = (op->private_.flags & BI_DEFERRED) != 0;
+    mark(deferred ? local->recovery.deferred_marks : local->recovery.wanting_marks, op, -1);
+    local->fetching -= !deferred;
     local->recovery.waiting_ops--;
     local->recovery.waiting_bytes -= op->private_.bytes;
 }
 
 int bi_recovery_gate(struct local *local, bide_op *op)
 {
-    bool all = needs_all(local, op);
-    if (!all && !names_unknown(local, op))
+    struct recovery *recovery = &local->recovery;
+    bool all = needs_all(local, op) || is_marked(recovery->deferred_marks, op);
+    if (!all && !names_unknown(local, op) && !is_marked(recovery->wanting_marks, op))
         return BIDE_OK;
     if (!bi_local_can_wait(op))
         return bi_local_refuse(op, BIDE_EBUSY,
@@ -221,9 +316,12 @@ int bi_recovery_gate(struct local *local, bide_op *op)
         return bi_local_refuse(op, BIDE_EBUSY, NULL);
     if (!bi_local_keep(local, op))
         return bi_local_refuse(op, BIDE_ENOMEM, NULL);
-    local->recovery.waiting_ops++;
-    local->recovery.waiting_bytes += op->private_.bytes;
-    list_add(all ? &local->recovery.deferred : &local->wanting, op);
+    recovery->waiting_ops++;
+    recovery->waiting_bytes += op->private_.bytes;
+    op->private_.flags = (op->private_.flags & ~BI_DEFERRED) | (all ? BI_DEFERRED : 0);
+    local->fetching += !all;
+    mark(all ? recovery->deferred_marks : recovery->wanting_marks, op, 1);
+    list_add(all ? &recovery->deferred : &local->wanting, op);
     if (!all)
         pthread_cond_signal(&local->read);
     return BIDE_PENDING;
@@ -521,6 +619,12 @@ static void finish(struct local *local)
     bool more = true;
     while (more) {
         bi_local_lock(local);
+        /* Ops that name jobs, and may have come first: by now there is nothing to fetch. */
+        while (local->fetching > 0 && !local->closing) {
+            bi_local_unlock(local);
+            bi_alarm_sleep(1);
+            bi_local_lock(local);
+        }
         bide_op *op = NULL;
         for (int i = 0; i < RESUME_OPS && !local->closing; i++) {
             op = list_pop(&local->recovery.deferred);

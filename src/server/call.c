@@ -193,6 +193,7 @@ static void submit(struct call *call)
     op->cq = call->server->cq;
     op->done = call_done;
     op->user = call; /* it is not a request */
+    op->private_.order = call->conn == NULL ? 0 : call->conn->order;
     call->server->under_way++;
     bi_server_submit(call->server, op);
 }

@@ -394,6 +394,7 @@ void bi_conn_open(struct server *server, int fd, bool local, bool tcp)
     link_conn(server, conn);
     server->connections++;
     server->total_connections++;
+    conn->order = (uint32_t)(server->total_connections % UINT32_MAX) + 1;
     tell(conn, "came");
     want(conn, EV_READ);
     if (conn->dead)

@@ -103,6 +103,7 @@ struct incoming {
 
 struct conn {
     struct server *server;
+    uint32_t order;           /* of its ops: not 0, and another one for every connection */
     struct conn *prev, *next; /* all, the one that was idle for longest first */
     int fd;
     struct event event;

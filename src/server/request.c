@@ -63,6 +63,7 @@ void bi_request_submit(struct request *request)
 {
     request->finished = false;
     request->server->under_way++;
+    request->op.private_.order = request->conn == NULL ? 0 : request->conn->order;
     bi_server_submit(request->server, &request->op);
 }
 

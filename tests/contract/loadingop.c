@@ -388,7 +388,52 @@ static void an_op_that_would_have_to_wait_needs_a_completion_queue(void)
     }
 }
 
+/* ---- lists ---- */
+
+/* Each needs all jobs, and what follows needs what it does. */
+static void the_ops_of_a_list_run_in_order(void)
+{
+    struct crowd *crowd = new_crowd();
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_slice topics[] = {slice(a), slice(b)};
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.key = slice("key");
+    for (int round = 0; round < 3; round++) {
+        bide *queue = open_crowd(crowd);
+        bide_cq *cq = new_cq();
+        struct waiter *keyed = new_op(BIDE_OP_PUT, cq), *plain = new_op(BIDE_OP_PUT, cq);
+        struct waiter *first = new_op(BIDE_OP_RESERVE, cq), *second = new_op(BIDE_OP_RESERVE, cq);
+        struct waiter *move = new_op(BIDE_OP_UPDATE, cq), *moved = new_op(BIDE_OP_RESERVE, cq);
+        keyed->op.put =
+            (bide_put_item){.topic = topics[0], .body = slice("keyed"), .options = &options};
+        plain->op.put = (bide_put_item){.topic = topics[0], .body = slice("plain")};
+        first->op.reserve = reserve_args(topics, 1, 0, &first->job, 1);
+        second->op.reserve = reserve_args(topics, 1, 0, &second->job, 1);
+        move->op.update = (bide_update_args)BIDE_UPDATE_INIT;
+        move->op.update.id = crowd->ids[2][BIDE_STATE_READY];
+        move->op.update.topic = topics[1];
+        moved->op.reserve = reserve_args(&topics[1], 1, 0, &moved->job, 1);
+        bide_op *ops[] = {&keyed->op, &plain->op, &first->op, &second->op, &move->op, &moved->op};
+        CHECK(bide_submit(queue, ops, COUNT(ops)) >= 0);
+        struct waiter *const all[] = {keyed, plain, first, second, move, moved};
+        for (size_t i = 0; i < COUNT(all); i++)
+            if (all[i]->op.status == BIDE_PENDING)
+                completes(all[i], BIDE_OK);
+            else
+                EQ(all[i]->op.status, BIDE_OK);
+        CHECK(keyed->op.put.id < plain->op.put.id);
+        EQ(first->job.id, keyed->op.put.id);
+        EQ(second->job.id, plain->op.put.id);
+        EQ(moved->job.id, move->op.update.id);
+        OK(bide_delete(queue, first->job.id, first->job.token));
+        OK(bide_delete(queue, second->job.id, second->job.token));
+        OK(bide_give_back(queue, moved->job.id, moved->job.token));
+        leave_queue(queue);
+    }
+}
+
 static const struct test tests[] = {
+    TEST(the_ops_of_a_list_run_in_order),
     TEST(an_op_on_an_id_finds_the_job),
     TEST(an_op_with_texts_finds_the_job),
     TEST(a_reserve_of_a_job_and_a_wait_for_one_find_it),
