@@ -23,7 +23,7 @@
 #define QUICK_NS  50000000
 #define RAW_BATCH 1000
 
-enum part { PART_CYCLE, PART_PUT, PART_DRAIN, PARTS };
+enum part { PART_SINGLE, PART_CYCLE, PART_PIPELINED, PART_PUT, PART_DRAIN, PARTS };
 
 static const struct {
     enum load_work work;
@@ -32,7 +32,9 @@ static const struct {
     struct match_asked asked;
     double asked_of_raw;
 } parts[PARTS] = {
-    [PART_CYCLE] = {LOAD_CYCLE, 50, 1, {8, 0}, 0},
+    [PART_SINGLE] = {LOAD_CYCLE, 1, 1, {0.9, 0}, 0},
+    [PART_CYCLE] = {LOAD_CYCLE, 50, 1, {9, 0}, 0},
+    [PART_PIPELINED] = {LOAD_CYCLE, 10, 64, {30, 0}, 0},
     [PART_PUT] = {LOAD_PUT, 10, 64, {30, 0}, 0.5},
     [PART_DRAIN] = {LOAD_DRAIN, 10, 64, {30, 0}, 0.5},
 };
@@ -60,7 +62,7 @@ static void run_part(struct durable *durable, enum part part, size_t run,
         .body_size = BENCH_BODY_SIZE,
         .tubes = 1,
         .work = parts[part].work,
-        .jobs = part == PART_CYCLE ? 0 : durable->jobs[daemon->kind],
+        .jobs = parts[part].work == LOAD_CYCLE ? 0 : durable->jobs[daemon->kind],
         .duration_ns = durable->settings->quick ? QUICK_NS : RUN_NS,
     };
 
@@ -86,7 +88,7 @@ static void run_server(struct durable *durable, size_t run, enum daemon_kind kin
     daemon_stop(&daemon);
 }
 
-/* A cycle of 50 connections has no counterpart. */
+/* Cycles have no counterpart. */
 static void run_raw(struct durable *durable, size_t run)
 {
     const struct settings *settings = durable->settings;
@@ -139,7 +141,7 @@ static void run_pinned(struct durable *durable, const struct pin *pin)
     }
     for (enum part part = 0; part < PARTS; part++) {
         match_report(&durable->matches[part], &parts[part].asked);
-        if (part != PART_CYCLE)
+        if (parts[part].work != LOAD_CYCLE)
             report_raw(durable, part);
     }
 }

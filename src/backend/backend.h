@@ -64,6 +64,14 @@ struct backend_ops {
      */
     int (*submit)(struct backend *backend, bide_op *const *ops, size_t n);
 
+    /*
+     * For an owner with an event loop, who calls it once before the first submit, and then whenever
+     * it has submitted: from then on submit does not begin to store what has gathered, this does.
+     * With lead set, and if commits have been quick, it does so itself, and answers true when that
+     * is done; else the commit thread does. NULL: there is nothing to store.
+     */
+    bool (*commit)(struct backend *backend, bool lead);
+
     /* Gives up an op that is pending, if it waits; it completes all the same. */
     void (*cancel)(struct backend *backend, bide_op *op);
 

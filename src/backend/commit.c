@@ -251,7 +251,9 @@ static int commit_one(struct local *local)
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
     char error[BIDE_ERROR_SIZE] = "";
+    int64_t began = bi_clock_boot();
     int code = local->store->ops->commit(local->store, &batch, error);
+    local->commit_us = bi_clock_boot() - began; /* guarded by committing */
     if (code == BIDE_EUNKNOWN)
         get_stuck(local, &batch, error);
     else

@@ -113,6 +113,8 @@ struct local {
     unsigned queued;     /* callers that wait for room */
     pthread_cond_t left; /* such a caller has gone */
     pthread_cond_t work; /* for the commit thread */
+    bool deferred;       /* submit does not wake the commit thread: bi_local_commit() does */
+    int64_t commit_us;   /* how long the last commit took */
     bool committing;     /* somebody is storing a batch */
     bool last;           /* closing, and nothing more comes: the commit thread may end */
     int64_t tidy_at;     /* when the store wants to be tidied; BI_NEVER */

@@ -15,6 +15,8 @@
 
 /* How long a caller waits for the lock before it goes first. */
 #define STARVING_US 1000
+/* An event loop stores by itself only while commits are quicker than this. */
+#define LEAD_MAX_US 2000
 /* How long an open waits for everything to be loaded: a small queue is then complete. */
 #define OPEN_WAIT_US 25000
 /* Reserved jobs that a close treats at a time, and that may wait to be stored meanwhile. */
@@ -358,17 +360,26 @@ void bi_local_resume(struct local *local, bide_op *op)
     complete(local, op);
 }
 
-void bi_local_look_ahead(struct local *local)
+/* Sets the alarm if the next deadline has moved nearer. */
+static void set_alarm(struct local *local)
 {
     struct bi_now next = bi_core_next(local->core);
     bi_alarm_set(&local->alarm, next.mono, next.wall);
     bi_alarm_set_exact(&local->alarm, bi_core_next_call(local->core));
     if (bi_core_unserved(local->core))
         bi_alarm_ring(&local->alarm);
-    if (!local->keeps)
-        return;
-    if (!local->committing && bi_core_dirty(local->core))
+}
+
+static void wake_commit(struct local *local)
+{
+    if (local->keeps && !local->committing && bi_core_dirty(local->core))
         pthread_cond_signal(&local->work);
+}
+
+void bi_local_look_ahead(struct local *local)
+{
+    set_alarm(local);
+    wake_commit(local);
 }
 
 /* How many ops ahead the cache is told. */
@@ -400,9 +411,24 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     }
     if (leads)
         bi_commit_lead(local);
-    bi_local_look_ahead(local);
+    set_alarm(local);
+    if (!local->deferred || leads)
+        wake_commit(local);
     bi_local_unlock(local);
     return pending;
+}
+
+bool bi_local_commit(struct backend *backend, bool lead)
+{
+    struct local *local = local_of(backend);
+    bi_local_lock(local);
+    local->deferred = true;
+    bool leads = lead && local->commit_us < LEAD_MAX_US && !local->committing;
+    if (leads)
+        bi_commit_lead(local);
+    wake_commit(local);
+    bi_local_unlock(local);
+    return leads;
 }
 
 void bi_local_cancel(struct backend *backend, bide_op *op)

@@ -68,6 +68,7 @@ const struct backend_ops bi_backend_sqlite = {
     .can = BIDE_CAN_ALL_OPS,
     .open = open_sqlite,
     .submit = bi_local_submit,
+    .commit = bi_local_commit,
     .cancel = bi_local_cancel,
     .shutdown = bi_local_shutdown,
     .close = bi_local_close,

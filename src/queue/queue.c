@@ -104,3 +104,9 @@ int bide_close(bide *queue)
     free(queue);
     return BIDE_OK;
 }
+
+bool bi_queue_commit(struct bide *queue, bool lead)
+{
+    struct backend *backend = queue->backend;
+    return backend->ops->commit != NULL && backend->ops->commit(backend, lead);
+}

@@ -43,6 +43,9 @@ int bi_args_copy(bide_op *op);
  * checked. */
 void bi_args_fail(bide_op *op);
 
+/* For an event loop that submits: see commit in backend.h. */
+bool bi_queue_commit(struct bide *queue, bool lead);
+
 /* Runs one op and waits for it. Sets the thread's last error; answers the op's code. */
 int bi_call(struct bide *queue, bide_op *op);
 

@@ -186,6 +186,7 @@ struct server {
     struct call_bytes answer; /* what calls are answered with is written here */
     char *scratch;
     size_t scratch_at;
+    unsigned single;  /* turns in a row that ended with one change to be stored */
     size_t under_way; /* ops handed over and not completed */
     uint64_t held;    /* of these, changes that are not stored yet */
     uint64_t held_bytes;

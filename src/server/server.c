@@ -26,6 +26,7 @@
 #define REST_TELL_US INT64_C(10000000) /* between two words about that */
 #define GRACE_US     INT64_C(10000000) /* to say the secret */
 #define IDLE_MS      1000
+#define SINGLE_TURNS 4 /* before the loop stores by itself */
 #define HELD_SHARE   4 /* the server keeps a fourth of the queue's limits free */
 
 /* ---- the batch ---- */
@@ -160,6 +161,24 @@ static void write_all(struct server *server)
     }
 }
 
+static bool is_busy(const struct server *server)
+{
+    return server->runs != NULL || server->dirty != NULL || server->batch_count > 0;
+}
+
+/*
+ * What the turn has submitted is to be stored. While one client sends one change at a time, the loop
+ * stores it itself: that saves waking the commit thread and being woken by it, and nothing else is
+ * to be done meanwhile. Else the commit thread stores, and the loop goes on. True: it is stored.
+ */
+static bool begin_commit(struct server *server)
+{
+    if (server->held == 0)
+        return false;
+    server->single = server->held == 1 ? server->single + 1 : 0;
+    return bi_queue_commit(server->queue, server->single >= SINGLE_TURNS);
+}
+
 static void turn(struct server *server)
 {
     int64_t end = server->now + TURN_US;
@@ -171,18 +190,16 @@ static void turn(struct server *server)
         run_all(server);
         bi_server_flush(server);
         server->scratch_at = 0;
+        if (server->held > 1)
+            bi_queue_commit(server->queue, false);
         if (server->runs == NULL)
             write_all(server);
-        if (server->runs == NULL && server->batch_count == 0 && server->dirty == NULL)
-            break;
+        if (!is_busy(server) && !begin_commit(server))
+            return;
     }
-    /* Whoever has much to do must not keep the others from hearing. */
+    /* A connection with much to do must not keep the others from being answered. */
     write_all(server);
-}
-
-static bool is_busy(const struct server *server)
-{
-    return server->runs != NULL || server->dirty != NULL || server->batch_count > 0;
+    begin_commit(server);
 }
 
 /* ---- coming in ---- */
@@ -515,6 +532,7 @@ static void await_rest(struct server *server)
 {
     int64_t end = bi_clock_boot() + server->limits.stop_timeout_ms * 1000;
     while ((server->under_way > 0 || server->owed_count > 0) && bi_clock_boot() < end) {
+        bi_queue_commit(server->queue, false);
         bide_cq_wait(server->cq, 100);
         server->now = bi_clock_boot();
         bi_request_give_back_owed(server);
