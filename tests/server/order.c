@@ -166,6 +166,39 @@ static void each_command_sees_what_those_before_it_did(void)
     with_peer(IN_FILE, change_in_a_row);
 }
 
+/* ---- behind a reserve whose answer waits for the disk ---- */
+
+/* A reserve that has its job holds up nothing behind it, though its answer waits until the job is
+ * stored: all of a packet goes into a few commits. Each commit takes several writes. */
+static void reserve_what_is_not_stored(const struct peer *peer)
+{
+    enum { PAIRS = 200 };
+    struct text text = {0};
+    struct talk talk;
+    uint64_t ids[PAIRS];
+    talk_open(&talk, peer);
+    talk_stay(&talk, "pairs");
+    for (int i = 0; i < PAIRS; i++)
+        add_line(&text, "put 0 0 100 1\r\nx\r\nreserve");
+    int64_t writes = peer_writes(peer);
+    talk_send(&talk, text.data, text.size);
+    for (int i = 0; i < PAIRS; i++) {
+        ids[i] = HEAR_NUMBER(&talk, "INSERTED");
+        CHECK(HEAR_NUMBER(&talk, "RESERVED") == ids[i]);
+        HEAR(&talk, "x");
+    }
+    BETWEEN(peer_writes(peer) - writes, 1, PAIRS);
+    delete_all(&talk, ids, PAIRS);
+    talk_close(&talk);
+    free(text.data);
+}
+
+static void a_reserve_that_waits_for_the_disk_holds_up_nothing(void)
+{
+    peer_settings.parameters = "sync=full";
+    with_peer(IN_FILE, reserve_what_is_not_stored);
+}
+
 /* ---- behind a waiting reserve ---- */
 
 #define WAITING 20
@@ -332,6 +365,7 @@ static const struct test tests[] = {
     TEST(answers_come_in_the_order_of_the_commands_when_jobs_are_stored),
     TEST(pieces_of_any_size_are_answered_alike),
     TEST(each_command_sees_what_those_before_it_did),
+    TEST(a_reserve_that_waits_for_the_disk_holds_up_nothing),
     TEST(what_is_behind_a_waiting_reserve_waits_and_is_not_lost),
     TEST(what_is_behind_a_timeout_is_not_lost),
     TEST(a_client_that_says_no_more_hears_every_answer),

@@ -229,6 +229,22 @@ int peer_files(const struct peer *peer)
     return count - 2;
 }
 
+int64_t peer_writes(const struct peer *peer)
+{
+    char path[64];
+    char line[64];
+    long long writes = -1;
+    snprintf(path, sizeof path, "/proc/%d/io", (int)peer->pid);
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    while (writes < 0 && fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "syscw: %lld", &writes) != 1)
+            writes = -1;
+    fclose(file);
+    CHECK(writes >= 0);
+    return writes;
+}
+
 int64_t peer_memory(const struct peer *peer)
 {
     char path[64];

@@ -49,6 +49,8 @@ bool peer_is_reference(void);
 
 /* Open files, and bytes of memory in use. */
 int peer_files(const struct peer *peer);
+/* How many calls of write() and its kin it has made. */
+int64_t peer_writes(const struct peer *peer);
 int64_t peer_memory(const struct peer *peer);
 
 /* A connected socket that does not block. */
