@@ -419,7 +419,9 @@ static void image_of(const struct core *core, const struct job *job, const struc
     image->ttr = job->ttr;
     if (reserved && core->interrupt.begun && bi_lease_outlives(core, more)) {
         image->token = more->token;
-        image->lease = job->due > core->now.mono ? job->due - core->now.mono : 1;
+        /* Of one whose reserve has no answer yet all is left. */
+        int64_t left = more->unanswered ? job->ttr : job->due - core->now.mono;
+        image->lease = left > 0 ? left : 1;
     }
     if (job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE)
         image->due = image->due_wall ? job->due : image_moment(core, job->due);

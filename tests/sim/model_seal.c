@@ -70,7 +70,9 @@ static void compare_schedule(struct model *m, const struct mjob *job, const stru
     expect(sim, "stored state", reserved ? BIDE_STATE_READY : job->state, image->state);
     expect(sim, "stored started", reserved && job->max_retries >= 0, image->started);
     bool kept = reserved && m->interrupted && model_outlives(m, job);
-    int64_t left = job->due > m->now.mono ? job->due - m->now.mono : 1;
+    int64_t left = job->unanswered          ? job->ttr_ms * US_PER_MS
+                   : job->due > m->now.mono ? job->due - m->now.mono
+                                            : 1;
     expect(sim, "stored token", kept ? (int64_t)job->token : 0, (int64_t)image->token);
     expect(sim, "stored lease", kept ? left : 0, image->lease);
     expect(sim, "stored cancel_wanted", job->cancel_wanted, image->cancel_wanted);
