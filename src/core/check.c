@@ -325,14 +325,15 @@ static uint64_t mix_buf(uint64_t hash, const bide_buf *buf)
 }
 
 /* A job whose other part was never made is like one whose other part says nothing. */
-static uint64_t hash_more(uint64_t hash, const struct more *more)
+static uint64_t hash_more(uint64_t hash, const struct job *job, const struct more *more)
 {
-    static const struct more none = {.max_retries = BIDE_NO_RETRY_LIMIT,
-                                     .ready = BI_NEVER,
-                                     .reserved = BI_NEVER,
-                                     .touched = BI_NEVER,
-                                     .buried = BI_NEVER,
-                                     .done = BI_NEVER};
+    bool ready_before = (job->flags & JOB_READY_BEFORE) != 0;
+    const struct more none = {.max_retries = BIDE_NO_RETRY_LIMIT,
+                              .ready = ready_before ? job->created : BI_NEVER,
+                              .reserved = BI_NEVER,
+                              .touched = BI_NEVER,
+                              .buried = BI_NEVER,
+                              .done = BI_NEVER};
     if (more == NULL)
         more = &none;
     const uint64_t values[] = {more->token,
@@ -371,7 +372,7 @@ static uint64_t hash_job(const struct core *core, const struct job *job)
         hash = mix(hash, values[i]);
     bool timed = job->state != BIDE_STATE_READY && job->state != BIDE_STATE_BURIED;
     hash = mix(hash, timed ? (uint64_t)job->due : 0);
-    return hash_more(mix_buf(hash, job->body), more_of(core, job));
+    return hash_more(mix_buf(hash, job->body), job, more_of(core, job));
 }
 
 static uint64_t hash_topic(const struct core *core, const struct topic *topic)

@@ -137,8 +137,11 @@ int bi_op_limited(const struct core *core, bide_op *op, int code)
         return bi_op_refuse(op, code, "%s: %llu calls wait, max_waiters is %u", name,
                             (unsigned long long)core->waiters.count, core->limits.max_waiters);
     case BIDE_EFULL:
-        return bi_op_refuse(op, code, "%s: the queue uses %llu bytes, max_memory is %llu", name,
-                            (unsigned long long)core->memory,
+        return bi_op_refuse(op, code,
+                            "%s: the queue uses %llu bytes and keeps %llu for the jobs in it; "
+                            "max_memory is %llu",
+                            name, (unsigned long long)core->memory,
+                            (unsigned long long)bi_core_promised(core),
                             (unsigned long long)core->limits.max_memory);
     default:
         return bi_op_answer(op, code);

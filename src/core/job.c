@@ -163,7 +163,7 @@ void bi_more_set_text(struct core *core, bide_buf **place, bide_buf *text)
 
 static void free_more(struct core *core, struct more *more)
 {
-    core->memory -= sizeof(*more) + bi_more_text_size(more);
+    core->memory -= MORE_COST + bi_more_text_size(more);
     bi_more_drop_texts(more);
     bi_timers_delist(&core->mono);
     bi_timers_delist(&core->wall);
@@ -210,10 +210,12 @@ struct more *bi_job_more(struct core *core, struct job *job)
     more->job = job->self;
     more->max_retries = BIDE_NO_RETRY_LIMIT;
     more->ready = more->reserved = more->touched = more->buried = more->done = BI_NEVER;
+    if ((job->flags & JOB_READY_BEFORE) != 0)
+        more->ready = job->created;
     bi_timer_init(&more->timer, TIMER_LEASE, TIMER_CLASS_JOB, job->id);
     bi_timer_init(&more->expiry, TIMER_EXPIRY, TIMER_CLASS_EXPIRY, job->id);
     job->more = ref;
-    core->memory += sizeof(*more);
+    core->memory += MORE_COST;
     return more;
 }
 
@@ -596,7 +598,10 @@ void bi_job_to_front(struct core *core, struct job *job)
 
 int64_t bi_job_ready_since(const struct core *core, const struct job *job)
 {
-    return (job->flags & JOB_READY_BEFORE) != 0 ? more_of(core, job)->ready : job->since;
+    if ((job->flags & JOB_READY_BEFORE) == 0)
+        return job->since;
+    const struct more *more = more_of(core, job);
+    return more != NULL ? more->ready : job->created;
 }
 
 /* If it leaves by a reservation, that has been noted already. */
@@ -604,7 +609,8 @@ static void forget_ready(struct core *core, struct job *job)
 {
     if ((job->flags & JOB_READY_BEFORE) == 0)
         return;
-    more_of(core, job)->ready = BI_NEVER;
+    if (job->more != 0)
+        more_of(core, job)->ready = BI_NEVER;
     job->flags &= (uint8_t)~JOB_READY_BEFORE;
 }
 

@@ -29,7 +29,8 @@ enum job_flag {
     JOB_DIRTY = 16,         /* the journal has an entry for it */
     JOB_KEYED = 32,         /* it stands in the table of keys */
     JOB_CACHED = 64,        /* its body is stored, and in memory all the same */
-    JOB_READY_BEFORE = 128, /* restored while it was ready: since more->ready, elsewhere first */
+    JOB_READY_BEFORE = 128, /* restored while it was ready: since more->ready, elsewhere first; or,
+                             * without struct more, since it was made */
 };
 
 struct job {

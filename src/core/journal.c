@@ -429,9 +429,12 @@ static void image_of(const struct core *core, const struct job *job, const struc
     image->created = image_moment(core, job->created);
     image->since = image_moment(core, job->since);
     image->body_size = job->body_size;
-    image->plain = more == NULL;
+    bool ready_before = (job->flags & JOB_READY_BEFORE) != 0;
+    image->plain = more == NULL && !ready_before;
     if (more != NULL)
         image_more(core, more, image);
+    else if (ready_before)
+        image->ready = image->created;
 }
 
 static void record_pause(const struct core *core, const struct undo *undo, struct bi_record *record)
@@ -615,6 +618,8 @@ static void put_back_more(struct core *core, struct job *job, struct undo *undo)
         memset(more, 0, sizeof(*more));
         more->max_retries = BIDE_NO_RETRY_LIMIT;
         more->ready = more->reserved = more->touched = more->buried = more->done = BI_NEVER;
+        if ((undo->form.flags & JOB_READY_BEFORE) != 0)
+            more->ready = undo->form.created;
     }
     more->self = now.self;
     more->job = now.job;

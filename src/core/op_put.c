@@ -70,9 +70,8 @@ static int refuse_full(const struct core *core, bide_op *op, const struct wish *
 static int refuse_memory(const struct core *core, bide_op *op, const struct wish *wish)
 {
     size_t body = wish->buf != NULL ? bide_buf_size(wish->buf) : wish->body.size;
-    /* Whoever reserves it will need struct more: a queue that is full can always be worked off. */
-    uint64_t cost = JOB_COST + sizeof(struct more) + body + wish->key.size + wish->result.size;
-    if (!bi_core_is_full(core, cost))
+    uint64_t texts = wish->key.size + wish->last_error.size + wish->result.size;
+    if (!bi_core_is_full(core, JOB_COST + MORE_COST + JOB_SLACK + body + texts))
         return BIDE_OK;
     return bi_op_limited(core, op, BIDE_EFULL);
 }

@@ -43,6 +43,11 @@ enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_APART = 8 };
 
 /* What a job takes besides its body and struct more: itself, its places in heap and table. */
 #define JOB_COST (sizeof(struct job) + 24 + 24)
+/* What struct more takes: itself, and its places in the heaps of timers, which have room to spare. */
+#define MORE_COST (sizeof(struct more) + 2 * 36)
+/* What a job may take on top of that: places in a second heap of its topic, room to spare in the first,
+ * a place in the cache, and what the allocator adds to the body. */
+#define JOB_SLACK 88
 
 struct topic_place {
     uint64_t serial;
@@ -202,10 +207,18 @@ static inline bide_reserve_args *bi_op_reserve_args(bide_op *op)
                                                     : NULL;
 }
 
+/* What the jobs that are there may still come to take: a full queue can always be worked off, so every
+ * reserve and kick must find the memory that it needs. */
+static inline uint64_t bi_core_promised(const struct core *core)
+{
+    return core->jobs.used * JOB_SLACK + (core->jobs.used - core->mores.used) * MORE_COST;
+}
+
 /* Would so many bytes more be too many? */
 static inline bool bi_core_is_full(const struct core *core, uint64_t bytes)
 {
-    return core->limits.max_memory != 0 && core->memory + bytes > core->limits.max_memory;
+    return core->limits.max_memory != 0 &&
+           core->memory + bi_core_promised(core) + bytes > core->limits.max_memory;
 }
 
 /* Drops the oldest results of a topic that has too many, at most so many; answers how many. A result

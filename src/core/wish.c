@@ -51,6 +51,27 @@ static bool fill_more(struct core *core, struct job *job, const struct wish *wis
     return true;
 }
 
+/*
+ * Says the wish nothing that struct more would have to keep? A restored or stored job that has been
+ * ready since it was made, and was never touched, is as small as one that was put.
+ */
+static bool is_lean(const struct wish *wish)
+{
+    const struct bi_image *image = &wish->image;
+    bool ready = image->state == BIDE_STATE_READY;
+    if ((!ready && image->state != BIDE_STATE_DELAYED) || wish->key.data != NULL ||
+        wish->last_error.data != NULL || wish->result.data != NULL || wish->result_buf != NULL ||
+        image->max_retries != BIDE_NO_RETRY_LIMIT || image->started || image->cancel_wanted)
+        return false;
+    if (image->ready != 0 && (!ready || image->ready != image->created))
+        return false;
+    uint32_t counts = image->failures | image->reserves | image->timeouts | image->releases |
+                      image->fails | image->buries | image->kicks | image->touches;
+    int64_t times = image->backoff_base | image->backoff_max | image->expires_at | image->retain |
+                    image->reserved | image->touched | image->buried | image->done;
+    return counts == 0 && times == 0 && image->bury_order == 0;
+}
+
 static bool fill_body(struct core *core, struct job *job, const struct wish *wish)
 {
     if (wish->without_body) {
@@ -104,7 +125,10 @@ struct job *bi_wish_build(struct core *core, struct topic *topic, const struct w
     job->created = wish->image.created == 0 ? core->now.mono : mono_of(core, wish->image.created);
     if (wish->image.key_hold_retained)
         job->flags |= JOB_KEY_RETAINED;
-    if ((!wish->plain && !fill_more(core, job, wish)) || !fill_body(core, job, wish)) {
+    bool lean = wish->plain || is_lean(wish);
+    if (lean && !wish->plain && wish->image.ready != 0)
+        job->flags |= JOB_READY_BEFORE;
+    if ((!lean && !fill_more(core, job, wish)) || !fill_body(core, job, wish)) {
         bi_job_free(core, job);
         return NULL;
     }

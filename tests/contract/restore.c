@@ -298,6 +298,25 @@ static void the_snapshot_may_be_cleared_after_the_restore(void)
     TEXT(got->key, got->key_size, "k");
 }
 
+static void a_restored_job_takes_as_much_memory_as_a_put_one(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t id = put(queue, a, "body");
+    uint64_t later = put_later(queue, a, 3600000);
+    bide_job ready = exported(queue, id, a), delayed = exported(queue, later, a);
+    uint64_t one = stats_of(queue).memory_bytes;
+    put(queue, a, "body");
+    uint64_t two = stats_of(queue).memory_bytes;
+    restore(queue, &ready);
+    EQ(stats_of(queue).memory_bytes - two, two - one);
+    uint64_t three = stats_of(queue).memory_bytes;
+    put_later(queue, a, 3600000);
+    uint64_t four = stats_of(queue).memory_bytes;
+    restore(queue, &delayed);
+    EQ(stats_of(queue).memory_bytes - four, four - three);
+}
+
 static const struct test tests[] = {
     TEST(a_restored_job_has_a_new_id_and_the_old_content),
     TEST(a_restored_job_keeps_its_counters_and_texts),
@@ -314,6 +333,7 @@ static const struct test tests[] = {
     TEST(a_restored_job_that_comes_back_is_ready_since_then),
     TEST(odd_moments_of_a_restored_job_make_sense),
     TEST(the_snapshot_may_be_cleared_after_the_restore),
+    TEST(a_restored_job_takes_as_much_memory_as_a_put_one),
 };
 
 const struct theme restore_theme = {"restore", tests, COUNT(tests)};

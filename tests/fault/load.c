@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef BIDE_LOCK_STATS
 #include "backend/holds.h"
@@ -462,6 +463,98 @@ static void many_topics_come_and_go(void)
     OK(bide_close(queue));
 }
 
+/* ---- memory ---- */
+
+#define MEMORY_MAX UINT64_C(67108864)
+
+static int64_t resident_bytes(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file != NULL && fscanf(file, "%*s %ld", &pages) == 1);
+    fclose(file);
+    return (int64_t)pages * sysconf(_SC_PAGESIZE);
+}
+
+/* Puts delayed jobs until the queue is full; answers how many. */
+static uint64_t fill_up(bide *queue)
+{
+    static bide_put_item items[LOTS];
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    size_t accepted = LOTS;
+    uint64_t count = 0;
+    options.delay_ms = HOUR_MS;
+    options.ttr_ms = HOUR_MS;
+    while (accepted == LOTS) {
+        for (size_t i = 0; i < LOTS; i++)
+            items[i] = (bide_put_item){
+                .topic = slice_of(TOPIC), .body = slice_of("0123456789"), .options = &options};
+        OK(bide_put_many(queue, items, LOTS, &accepted));
+        count += accepted;
+    }
+    EQ(items[LOTS - 1].status, BIDE_EFULL);
+    return count;
+}
+
+static void reserve_all(bide *queue, uint64_t count)
+{
+    static bide_job jobs[LOTS];
+    bide_slice topic = slice_of(TOPIC);
+    while (count > 0) {
+        bide_reserve_args args = {
+            .topics = &topic, .topic_count = 1, .jobs = jobs, .job_max = LOTS};
+        OK(bide_reserve_many(queue, &args));
+        CHECK(args.count > 0 && args.count <= count);
+        count -= args.count;
+        for (size_t i = 0; i < args.count; i++)
+            bide_job_clear(&jobs[i]);
+    }
+}
+
+static void check_memory(bide *queue, int64_t before)
+{
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    if (stats.memory_bytes > MEMORY_MAX)
+        FAIL("the queue counts %" PRIu64 " bytes, max_memory is %" PRIu64, stats.memory_bytes,
+             MEMORY_MAX);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    /* What is not jobs: the program, the stacks of threads, one batch on its way to the store. */
+    int64_t grown = resident_bytes() - before;
+    if (grown > (int64_t)MEMORY_MAX + (16 << 20))
+        FAIL("the process has grown by %" PRId64 " bytes, max_memory is %" PRIu64, grown,
+             MEMORY_MAX);
+#else
+    (void)before;
+#endif
+}
+
+static void fill_kick_and_reserve(const char *url)
+{
+    int64_t before = resident_bytes();
+    bide *queue = open_url(url);
+    uint64_t kicked = 0;
+    uint64_t count = fill_up(queue);
+    CHECK(count > 50000);
+    check_memory(queue, before);
+    OK(bide_kick(queue, TOPIC, count, &kicked));
+    EQ(kicked, count);
+    check_memory(queue, before);
+    reserve_all(queue, count);
+    check_memory(queue, before);
+    OK(bide_close(queue));
+}
+
+static void a_full_queue_is_worked_off_within_max_memory(void)
+{
+    fill_kick_and_reserve("memory:?max_memory=67108864");
+}
+
+static void so_is_one_on_a_file(void)
+{
+    fill_kick_and_reserve(url_of("jobs.db", "sync=off&max_memory=67108864&cache_bytes=16MiB"));
+}
+
 static const struct test tests[] = {
     TEST(a_failed_commit_puts_scattered_jobs_back),
     TEST(all_jobs_are_compared_in_slices),
@@ -474,5 +567,7 @@ static const struct test tests[] = {
     TEST(looking_at_many_jobs_takes_no_long_hold),
     TEST(calls_that_wait_are_ended_in_slices),
     TEST(many_topics_come_and_go),
+    TEST(a_full_queue_is_worked_off_within_max_memory),
+    TEST(so_is_one_on_a_file),
 };
 const struct theme load_theme = {"load", tests, COUNT(tests)};
