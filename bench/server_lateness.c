@@ -8,19 +8,29 @@
  * The body carries the due time: the clock just before the put is sent, and the delay. The server
  * cannot have read its clock any earlier, so a job that comes before this moment is early beyond
  * doubt; and the way there and back counts as lateness. beanstalkd knows only whole seconds.
+ *
+ * The last style measures bided on a file while 64 other connections of another process put, each
+ * with 1,000 commands in flight. The worker then deletes nothing: the answer of its next reserve
+ * would wait behind that of the delete, which waits for the disk behind all the puts. For the same
+ * reason the jobs are put some seconds ahead, and each run has a tube of its own.
  */
 #define _GNU_SOURCE /* ppoll */
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "bench.h"
 #include "daemon.h"
+#include "folder.h"
+#include "load.h"
 #include "match.h"
 #include "measure.h"
 #include "pin.h"
@@ -42,14 +52,17 @@ struct style {
     uint64_t first;
     uint64_t spread;
     bool bided_only;
+    bool loaded; /* durable, beside connections that put as fast as they can */
 };
 static const struct style styles[] = {
-    {"1 to 3 s", "", 1000, 1, 3, false},
-    {"0.1 to 3 s", "ms", 1, 100, 2900, true},
+    {"1 to 3 s", "", 1000, 1, 3, false, false},
+    {"0.1 to 3 s", "ms", 1, 100, 2900, true, false},
+    {"loaded", "ms", 1, 3000, 2000, true, true},
 };
 static const struct style quick_styles[] = {
-    {"1 s", "", 1000, 1, 1, false},
-    {"0.1 to 1 s", "ms", 1, 100, 900, true},
+    {"1 s", "", 1000, 1, 1, false, false},
+    {"0.1 to 1 s", "ms", 1, 100, 900, true, false},
+    {"loaded", "ms", 1, 3000, 2000, true, true},
 };
 
 #define STYLES (sizeof(styles) / sizeof(styles[0]))
@@ -144,7 +157,10 @@ static const char *hear_worker(struct run *run, const char *at, const char *end)
     if (next == NULL)
         return NULL;
     take(run, &job);
-    send_delete(run->talks[WORKER].fd, &job, "reserve\r\n");
+    if (run->style->loaded)
+        wire_send(run->talks[WORKER].fd, "reserve\r\n", 9);
+    else
+        send_delete(run->talks[WORKER].fd, &job, "reserve\r\n");
     return next;
 }
 
@@ -234,7 +250,10 @@ static void await_answers(struct run *run, int64_t at_most_ns)
 
 static void open_talks(struct run *run, const struct daemon *daemon)
 {
-    static const char *const tubes[VOICES] = {"late", "late", "beside"};
+    char late[32];
+    const char *const tubes[VOICES] = {late, late, "beside"};
+
+    snprintf(late, sizeof(late), "late-%llu", (unsigned long long)run->random.state);
 
     for (enum voice voice = 0; voice < VOICES; voice++) {
         run->talks[voice].fd = wire_connect(daemon->address);
@@ -263,6 +282,40 @@ static double run_once(struct run *run, const struct daemon *daemon)
     return (double)run->ops * 1e9 / (double)(measure_boot_ns() - began);
 }
 
+/* ---- the load beside ---- */
+
+/* A process that puts until it is stopped; it ends with this one. */
+static pid_t start_load(const struct daemon *daemon)
+{
+    static const struct load_plan plan = {
+        .connections = 64,
+        .in_flight = 1000,
+        .body_size = BENCH_BODY_SIZE,
+        .tubes = 1,
+        .work = LOAD_PUT,
+        .jobs = 64000,
+    };
+    struct load_result result;
+    pid_t parent = getpid();
+
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0)
+        fail("fork: %s", strerror(errno));
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (getppid() == parent)
+        load_run(daemon->address, &plan, &result);
+    _exit(0);
+}
+
+static void stop_load(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 /* ---- figures ---- */
 
 struct figures {
@@ -283,12 +336,14 @@ static void measure(struct run *run, const struct daemon *daemon, size_t at,
             measure_quantile(run->late_ms, run->count, measure_quantiles[q].percent);
 }
 
-static void report(struct match *match, enum daemon_kind kind, struct figures *figures)
+static void report(struct match *match, enum daemon_kind kind, bool loaded,
+                   struct figures *figures)
 {
-    static const struct {
+    const struct {
         const char *unit;
         double asked;
-    } lines[MEASURE_QUANTILES] = {{"ms late, p50", 1}, {"ms late, p99", 5}, {"ms late, max", 0}};
+    } lines[MEASURE_QUANTILES] = {
+        {"ms late, p50", loaded ? 0 : 1}, {"ms late, p99", loaded ? 50 : 5}, {"ms late, max", 0}};
     const char *name = daemon_name(kind);
     const struct match_line early = {name, "jobs came early", false, 0};
     const struct match_line ops = {name, "ops/s beside", true, 0};
@@ -313,18 +368,24 @@ static void run_style(const struct settings *settings, const struct pin *pin, st
     match.place = run->style->name;
     snprintf(match.shape, sizeof(match.shape), "%zu jobs", run->count);
     for (enum daemon_kind kind = 0; kind < kinds; kind++) {
-        const struct daemon_setup setup = {.kind = kind, .core = pin->server};
+        const struct daemon_setup setup = {
+            .kind = kind, .durable = run->style->loaded, .core = pin->server};
+        if (setup.durable)
+            folder_empty();
         daemon_start(&daemons[kind], settings, &setup);
     }
+    pid_t load = run->style->loaded ? start_load(&daemons[DAEMON_BIDED]) : 0;
     for (size_t i = 0; i < settings->repeat; i++) {
         for (size_t turn = 0; turn < kinds; turn++) {
             enum daemon_kind kind = kinds == 1 ? DAEMON_BIDED : match_turn(i, turn);
             measure(run, &daemons[kind], i, &figures[kind]);
         }
     }
+    if (load != 0)
+        stop_load(load);
     for (enum daemon_kind kind = 0; kind < kinds; kind++) {
         daemon_stop(&daemons[kind]);
-        report(&match, kind, &figures[kind]);
+        report(&match, kind, run->style->loaded, &figures[kind]);
     }
 }
 

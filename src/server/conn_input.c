@@ -416,13 +416,22 @@ static void read_aside(struct conn *conn)
     conn->hungry = false;
 }
 
+/* How much is read of one connection. When many send at the same time each gets less, so that a
+ * round of the loop stays short, and with it the time that others wait for theirs. */
+static size_t read_size(const struct server *server)
+{
+    size_t share = server->last_readers == 0 ? READ_MAX : READ_SHARED / server->last_readers;
+    return share < READ_MIN ? READ_MIN : share > READ_MAX ? READ_MAX : share;
+}
+
 static void read_and_run(struct conn *conn)
 {
     size_t kept = conn->input_size;
-    char *data = scratch(conn->server, kept + READ_MAX);
+    size_t size = read_size(conn->server);
+    char *data = scratch(conn->server, kept + size);
     if (kept > 0)
         memcpy(data, conn->input, kept);
-    ssize_t got = recv(conn->fd, data + kept, READ_MAX, 0);
+    ssize_t got = recv(conn->fd, data + kept, size, 0);
     if (got <= 0)
         read_nothing(conn, got);
     else
@@ -431,6 +440,7 @@ static void read_and_run(struct conn *conn)
 
 void bi_conn_read(struct conn *conn)
 {
+    conn->server->readers++;
     if (lacks_much(conn))
         read_body(conn);
     else if (conn->input_size < READ_MAX && bi_conn_may_execute(conn))

@@ -26,6 +26,8 @@
 
 #define BATCH_MAX     1024                /* ops in one submit */
 #define READ_MAX      ((size_t)128 << 10) /* bytes of one read, and of a stopped connection's input */
+#define READ_MIN      ((size_t)8 << 10)   /* bytes of one read, when many connections have sent */
+#define READ_SHARED   ((size_t)512 << 10) /* bytes that all of them are read in one round */
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
 #define LINE_DEPTH    1024                /* requests of one connection */
 #define OUTPUT_HIGH   ((size_t)256 << 10) /* more than this unsent: no further commands */
@@ -186,6 +188,8 @@ struct server {
     struct call_bytes answer; /* what calls are answered with is written here */
     char *scratch;
     size_t scratch_at;
+    uint32_t readers; /* connections that were read in this round of the loop, and in the last */
+    uint32_t last_readers;
     unsigned single;  /* turns in a row that ended with one change to be stored */
     size_t under_way; /* ops handed over and not completed */
     uint64_t held;    /* of these, changes that are not stored yet */

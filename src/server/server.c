@@ -548,6 +548,8 @@ void bi_server_run(struct server *server)
         server->settings.ready(server->settings.user);
     while (!is_over(server) && !server->ended) {
         bool busy = is_busy(server) || bi_cq_leave(server->cq);
+        server->last_readers = server->readers;
+        server->readers = 0;
         event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
         bi_cq_attend(server->cq);
         server->now = bi_clock_boot();
