@@ -78,7 +78,7 @@ void bi_context_begin(struct bide_context *context)
 
 bool bi_context_overruns(struct bide_context *context, int64_t now, bide_work_event *event)
 {
-    if (context->overran || now < atomic_load(&context->limit_end))
+    if (!context->running || context->overran || now < atomic_load(&context->limit_end))
         return false;
     context->overran = true;
     *event = (bide_work_event){

@@ -125,15 +125,21 @@ static inline bide_slice text(const char *string)
     return (bide_slice){string, strlen(string)};
 }
 
-static inline int run(struct world *w, bide_op *op)
+/* Goes on with a sliced op; BI_AGAIN if it waits for a commit. */
+static inline int run_on(struct world *w, bide_op *op)
 {
-    op->private_.flags = 0;
     int code;
     do
         code = bi_core_run(w->core, op, w->now);
-    while (code == BI_AGAIN);
+    while (code == BI_AGAIN && !bi_core_waits_for_commit(w->core, op));
     op->status = code;
     return code;
+}
+
+static inline int run(struct world *w, bide_op *op)
+{
+    op->private_.flags = 0;
+    return run_on(w, op);
 }
 
 static inline bide_put_options put_options(void)
