@@ -128,6 +128,8 @@ int bi_op_answer(bide_op *op, int code)
 
 int bi_op_limited(const struct core *core, bide_op *op, int code)
 {
+    if (code == BIDE_OK)
+        return code;
     const char *name = bide_op_name(op->kind);
     switch (code) {
     case BIDE_TOO_MANY_TOPICS:
@@ -195,7 +197,7 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
     op->private_.hold = core->hold;
     if (core->lacking && code == BIDE_OK)
         op->private_.flags |= BI_LACKS_BODY;
-    else if (code == BIDE_OK)
+    else if (code == BIDE_OK && core->journal.on)
         bi_core_begin_leases(core, op);
     serve(core);
     return code;

@@ -123,9 +123,7 @@ struct timer *bi_timers_pop(struct timers *timers, int64_t now)
     return timer;
 }
 
-int64_t bi_timers_next(const struct timers *timers)
+int64_t bi_timers_next_turn(const struct timers *timers)
 {
-    if (timers->heap.count > 0)
-        return timers->heap.entries[0].due;
-    return timers->wheel != NULL ? bi_wheel_next(timers->wheel) : INT64_MAX;
+    return bi_wheel_next(timers->wheel);
 }

@@ -81,7 +81,15 @@ struct timer *bi_timers_first(struct timers *timers, int64_t now);
 /* The same, taken out. */
 struct timer *bi_timers_pop(struct timers *timers, int64_t now);
 
-/* When pop has something to look at next; INT64_MAX for never. */
-int64_t bi_timers_next(const struct timers *timers);
+/* The same as below, when nothing waits in the heap. */
+int64_t bi_timers_next_turn(const struct timers *timers);
+
+/* When pop has something to look at next; INT64_MAX for never. Asked several times an op. */
+static inline int64_t bi_timers_next(const struct timers *timers)
+{
+    if (timers->heap.count > 0)
+        return timers->heap.entries[0].due;
+    return timers->wheel == NULL ? INT64_MAX : bi_timers_next_turn(timers);
+}
 
 #endif
