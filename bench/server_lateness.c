@@ -336,8 +336,7 @@ static void measure(struct run *run, const struct daemon *daemon, size_t at,
             measure_quantile(run->late_ms, run->count, measure_quantiles[q].percent);
 }
 
-static void report(struct match *match, enum daemon_kind kind, bool loaded,
-                   struct figures *figures)
+static void report(struct match *match, enum daemon_kind kind, bool loaded, struct figures *figures)
 {
     const struct {
         const char *unit;

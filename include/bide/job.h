@@ -96,8 +96,8 @@ typedef struct bide_put_options {
     bide_slice key;         /* the name under which only one live job may exist in the topic */
     bool key_hold_retained; /* hold the key through the retention of the result, too */
     int32_t max_retries; /* failures that are forgiven: all, if not said; 0 buries at the first */
-    int64_t backoff_base_ms; /* first retry; 0 is 5 s */
-    int64_t backoff_max_ms;  /* longest retry; 0 is 1 h */
+    int64_t backoff_base_ms; /* first retry, up to half as much more at random; 0 is 5 s */
+    int64_t backoff_max_ms;  /* longest retry: then at random from 2/3 of it on; 0 is 1 h */
     int64_t expires_at_ms;   /* gone if not reserved by that moment of the wall clock; 0 never */
     int64_t retain_ms;       /* how long done keeps the result; 0: done forgets the job */
 } bide_put_options;
