@@ -72,10 +72,12 @@ static void a_stop_counts_as_no_failure_of_what_was_taken_by_token(void)
     ask(fd, "peek-ready\r\n", "NOT_FOUND\r\n");
     ask(fd, "reserve-many 1 0\r\n", "TIMED_OUT\r\n");
     ask(fd, "delete 1\r\n", "NOT_FOUND\r\n");
+    /* An end before anything is stored would be as if this server had never been started. */
+    ask(fd, "put 0 0 100 1\r\nb\r\n", "INSERTED 2\r\n");
     kill(bided->pid, SIGKILL);
     await_end(bided, 256 + SIGKILL);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored jobs are loaded");
+    await_log(bided, "2 stored jobs are loaded");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek-buried\r\n", "FOUND 1 1\r\na\r\n");
     stop(bided);
