@@ -191,7 +191,8 @@ BIDE_API int bide_restore(bide *queue, const bide_job *job, uint64_t *id);
  */
 BIDE_API int bide_reserve(bide *queue, const char *topic, int64_t timeout_ms, bide_job *job);
 
-/* Takes up to args->job_max jobs from several topics; see bide_reserve_args. */
+/* Takes up to args->job_max jobs from several topics, but no more than BIDE_BATCH_BYTES of bodies and
+ * error texts (a single larger job comes alone); the rest stays ready. See bide_reserve_args. */
 BIDE_API int bide_reserve_many(bide *queue, bide_reserve_args *args);
 
 /* Takes one given job that is ready, delayed or buried, paused topic or not.
@@ -316,11 +317,14 @@ BIDE_API int bide_wait(bide *queue, uint64_t id, int64_t timeout_ms, bide_state 
 /*
  * One page of jobs. topic NULL: all topics; state BIDE_STATE_ANY: all; filter may be NULL.
  * cursor is BIDE_CURSOR_SIZE bytes: "" begins, and is "" again after the last page. A job that
- * is in that state during the whole listing is returned exactly once; a page may be empty. The
- * jobs come with their bodies, and are to be cleared. count must not be NULL.
+ * is in that state during the whole listing is returned exactly once; a page may be empty, and ends
+ * before its bodies, results and error texts exceed BIDE_BATCH_BYTES (a single larger job is a page
+ * of its own). The jobs come with their bodies, and are to be cleared. count must not be NULL.
  */
 BIDE_API int bide_list(bide *queue, const char *topic, bide_state state, const bide_filter *filter,
                        char *cursor, bide_job *jobs, size_t max, size_t *count);
+/* The same with the arguments of op.h: bodies come only if args->with_body is set. */
+BIDE_API int bide_list_page(bide *queue, bide_list_args *args);
 
 /* One page of topics with their figures; cursor as in bide_list(). */
 BIDE_API int bide_topics(bide *queue, char *cursor, bide_topic_stats *topics, size_t max,

@@ -27,13 +27,13 @@ extern "C" {
 #define BIDE_TIME_MAX_MS    INT64_C(4294967295000)    /* 136 years: the longest delay, ttr, wait */
 #define BIDE_WHEN_MAX_MS    INT64_C(7258118400000)    /* the year 2200: the last moment to name */
 #define BIDE_BATCH_JOBS     1000                      /* items in one put_many, finish_many, ... */
-#define BIDE_BATCH_BYTES    ((size_t)8 << 20)         /* bytes of bodies in one put_many */
-#define BIDE_RESERVE_TOPICS 10000                     /* topics in one reserve */
-#define BIDE_RESERVE_WORK   1000000                   /* topics times jobs in one reserve */
-#define BIDE_FEEDS_MAX      100                       /* feeds of events at a time */
-#define BIDE_EVENTS_MAX     10000                     /* events in one call */
-#define BIDE_TEXT_MAX       1024                      /* bytes that a filter looks for in bodies */
-#define BIDE_EXAMINE_MAX    10000                     /* jobs that one call of list looks at */
+#define BIDE_BATCH_BYTES    ((size_t)8 << 20) /* bytes of jobs in a put_many, list, reserve */
+#define BIDE_RESERVE_TOPICS 10000             /* topics in one reserve */
+#define BIDE_RESERVE_WORK   1000000           /* topics times jobs in one reserve */
+#define BIDE_FEEDS_MAX      100               /* feeds of events at a time */
+#define BIDE_EVENTS_MAX     10000             /* events in one call */
+#define BIDE_TEXT_MAX       1024              /* bytes that a filter looks for in bodies */
+#define BIDE_EXAMINE_MAX    10000             /* jobs that one call of list looks at */
 
 #define BIDE_DEFAULT_PRIORITY 1024 /* below it a job counts as urgent */
 #define BIDE_NO_RETRY_LIMIT   (-1) /* max_retries: fail retries for ever */

@@ -465,6 +465,7 @@ static struct bi_limits limits_of(const bide_options *options, const struct stor
         .max_memory = options->max_memory,
         .batch_jobs = (uint32_t)limit_of(options->batch_jobs, store->batch_jobs),
         .batch_bytes = limit_of(options->batch_bytes, store->batch_bytes),
+        .page_bytes = BIDE_BATCH_BYTES,
         .cache_bytes = options->cache_bytes,
         .topic_cleanup = options->topic_cleanup >= 0,
     };

@@ -52,6 +52,7 @@ struct bi_limits {
     uint64_t max_memory;
     uint32_t batch_jobs; /* changes in one batch, and the bytes of the bodies that they bring */
     uint64_t batch_bytes;
+    uint64_t page_bytes;  /* shown by one list or reserve, or one larger job; 0: no limit */
     uint64_t cache_bytes; /* with a journal: bodies of stored jobs that stay in memory */
     bool topic_cleanup;
 };

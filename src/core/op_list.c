@@ -13,6 +13,7 @@
  */
 #include "core/state.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,7 @@ struct listing {
     bide_list_args *args;
     const struct topic *topic; /* NULL: all topics */
     uint64_t past_id;          /* ids up to this one were returned already */
+    uint64_t bytes;            /* shown by this page */
     bool full;
 };
 
@@ -104,12 +106,23 @@ static bool matches(const struct listing *listing, const struct job *job)
     return filter->text.size == 0 || has_text(job, filter->text);
 }
 
-/* Where bodies are searched they come along, and are taken away again at the end. */
-static void show(const struct listing *listing, const struct job *job, bide_job *out)
+/* Adds a job to the page; false, and the page is full, if there is no room for it. Where bodies are
+ * searched they come along, and are taken away again at the end. */
+static bool show(struct listing *listing, const struct job *job)
 {
-    const bide_list_args *args = listing->args;
-    bi_core_snapshot(listing->core, job, out, args->with_body || args->filter.text.size > 0);
+    bide_list_args *args = listing->args;
+    bool with_body = args->with_body || args->filter.text.size > 0;
+    uint64_t size = bi_core_shown_size(listing->core, job, with_body);
+    bool fits = args->count == 0 || bi_core_page_fits(listing->core, listing->bytes, size);
+    if (args->count == args->job_max || !fits) {
+        listing->full = true;
+        return false;
+    }
+    bide_job *out = &args->jobs[args->count++];
+    bi_core_snapshot(listing->core, job, out, with_body);
     out->token = 0;
+    listing->bytes += size;
+    return true;
 }
 
 /* ---- in order of ids ---- */
@@ -170,15 +183,19 @@ static void list_by_id(struct listing *listing)
     for (size_t i = 0; listing->topic == NULL && i < core->place_count; i++)
         if (core->places[i].topic != 0)
             pick_states(listing, &picks, topic_at(core, core->places[i].topic));
-    args->count = picks.heap.count;
-    uint64_t last = picks.heap.count > 0 ? picks.heap.entries[0].id : 0;
-    for (size_t i = args->count; i-- > 0;) {
-        const struct job *job = job_at(core, picks.heap.entries[0].job);
+    /* The largest id leaves the heap first, and takes the place that it frees at the end. */
+    size_t picked = picks.heap.count;
+    while (picks.heap.count > 0) {
+        struct pick_entry largest = picks.heap.entries[0];
         pick_heap_remove(&picks.heap, NULL, 0);
-        show(listing, job, &args->jobs[i]);
+        picks.room[picks.heap.count] = largest;
     }
-    if (picks.more)
-        bi_cursor_write(args->cursor, 'i', &last, 1);
+    args->count = 0;
+    for (size_t i = 0; i < picked && show(listing, job_at(core, picks.room[i].job)); i++)
+        continue;
+    assert(picked == 0 || args->count > 0);
+    if (args->count < picked || picks.more)
+        bi_cursor_write(args->cursor, 'i', &args->jobs[args->count - 1].id, 1);
     else
         args->cursor[0] = 0;
 }
@@ -204,20 +221,15 @@ static uint32_t next_in_chain(const struct core *core, uint32_t chain, uint64_t 
  * one looked at when the page is full. */
 static unsigned list_chain(struct listing *listing, uint32_t chain, uint64_t *from)
 {
-    bide_list_args *args = listing->args;
     unsigned examined = 0;
     uint64_t place = 0;
     uint32_t ref;
     while ((ref = next_in_chain(listing->core, chain, *from, &place)) != 0) {
         const struct job *job = job_at(listing->core, ref);
         examined += price(listing, job);
-        if (matches(listing, job)) {
-            if (args->count == args->job_max) {
-                *from = place;
-                listing->full = true;
-                return examined;
-            }
-            show(listing, job, &args->jobs[args->count++]);
+        if (matches(listing, job) && !show(listing, job)) {
+            *from = place;
+            return examined;
         }
         if (place == UINT64_MAX)
             break;

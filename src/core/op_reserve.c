@@ -172,6 +172,7 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
                          const struct waiter_link *links, size_t link_count)
 {
     size_t count = 0;
+    uint64_t bytes = 0;
     while (count < args->job_max) {
         struct bi_random before = core->random;
         struct topic *topic = strategies[args->strategy](core, links, link_count);
@@ -187,10 +188,14 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
             bi_core_remove(core, job, BIDE_EVENT_DELETED);
             continue;
         }
-        if (bi_core_take(core, job) != BIDE_OK) {
+        /* The first job is taken whatever its size; the rest of the page must fit. */
+        uint64_t size = bi_core_shown_size(core, job, true);
+        if ((count > 0 && !bi_core_page_fits(core, bytes, size)) ||
+            bi_core_take(core, job) != BIDE_OK) {
             core->random = before;
             break;
         }
+        bytes += size;
         if (args->strategy == BIDE_FAIR)
             topic->fair_turn = core->next_turn++;
         bi_core_snapshot(core, job, &args->jobs[count++], true);

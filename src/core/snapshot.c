@@ -106,6 +106,21 @@ void bi_core_snapshot(struct core *core, const struct job *job, bide_job *out, b
         out->ready_ms = moment(core, bi_job_ready_since(core, job));
 }
 
+uint64_t bi_core_shown_size(const struct core *core, const struct job *job, bool with_body)
+{
+    const struct more *more = more_of(core, job);
+    uint64_t size = with_body ? job->body_size : 0;
+    if (more != NULL)
+        size += bide_buf_size(more->last_error) + bide_buf_size(more->result);
+    return size;
+}
+
+bool bi_core_page_fits(const struct core *core, uint64_t bytes, uint64_t more)
+{
+    uint64_t most = core->limits.page_bytes;
+    return most == 0 || (bytes <= most && more <= most - bytes);
+}
+
 void bi_snapshot_body(bide_job *out, bide_buf *body)
 {
     out->bufs_[BUF_BODY] = body;

@@ -232,6 +232,12 @@ int bi_core_finish(struct core *core, bide_op *op, bide_finish_item *item);
 /* Fills a snapshot. */
 void bi_core_snapshot(struct core *core, const struct job *job, bide_job *out, bool with_body);
 
+/* How many bytes of body, error text and result a snapshot of the job shows. */
+uint64_t bi_core_shown_size(const struct core *core, const struct job *job, bool with_body);
+
+/* May a page that shows these bytes already show that many more? */
+bool bi_core_page_fits(const struct core *core, uint64_t bytes, uint64_t more);
+
 /* Gives a snapshot its body, whose reference it takes over; takes it away again. */
 void bi_snapshot_body(bide_job *out, bide_buf *body);
 void bi_snapshot_strip(bide_job *out);

@@ -345,22 +345,34 @@ int bide_wait(bide *queue, uint64_t id, int64_t timeout_ms, bide_state *state, b
 int bide_list(bide *queue, const char *topic, bide_state state, const bide_filter *filter,
               char *cursor, bide_job *jobs, size_t max, size_t *count)
 {
-    bide_op op;
-    op.kind = BIDE_OP_LIST;
-    op.list = (bide_list_args){.topic = text(topic),
-                               .state = state,
-                               .with_body = true,
-                               .cursor = cursor,
-                               .jobs = jobs,
-                               .job_max = max};
+    bide_list_args args = {.topic = text(topic),
+                           .state = state,
+                           .with_body = true,
+                           .cursor = cursor,
+                           .jobs = jobs,
+                           .job_max = max};
     bi_error_clear();
     if (count == NULL)
         return bi_error_set(BIDE_EINVAL, "list: count is NULL");
     if (filter != NULL)
-        op.list.filter = *filter;
+        args.filter = *filter;
+    int code = bide_list_page(queue, &args);
+    if (code == BIDE_OK)
+        *count = args.count;
+    return code;
+}
+
+int bide_list_page(bide *queue, bide_list_args *args)
+{
+    bi_error_clear();
+    if (args == NULL)
+        return bi_error_set(BIDE_EINVAL, "list: args is NULL");
+    bide_op op;
+    op.kind = BIDE_OP_LIST;
+    op.list = *args;
     int code = bi_call(queue, &op);
     if (code == BIDE_OK)
-        *count = op.list.count;
+        args->count = op.list.count;
     return code;
 }
 

@@ -377,6 +377,141 @@ static void a_full_queue_refuses_each_item_and_each_restore(void)
     CHECK(!topic_exists(queue, b));
 }
 
+/* ---- bytes in one answer ---- */
+
+enum { LARGE = 60000, FIT = BIDE_BATCH_BYTES / LARGE, LARGE_COUNT = 200 };
+
+/* Puts LARGE_COUNT jobs with bodies of LARGE bytes. */
+static void put_large(bide *queue, const char *topic, const bide_put_options *options)
+{
+    static char body[LARGE];
+    memset(body, 'b', sizeof(body));
+    for (int i = 0; i < LARGE_COUNT; i++)
+        OK(bide_put(queue, topic, body, sizeof(body), options, NULL));
+}
+
+static void a_reserve_takes_no_more_bytes_than_a_batch_may_have(void)
+{
+    static bide_job jobs[BIDE_BATCH_JOBS];
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_slice name = slice(a);
+    put_large(queue, a, NULL);
+    size_t left = LARGE_COUNT;
+    while (left > 0) {
+        bide_reserve_args args = reserve_args(&name, 1, 0, jobs, COUNT(jobs));
+        OK(bide_reserve_many(queue, &args));
+        EQ(args.count, left < FIT ? left : FIT);
+        left -= args.count;
+        EQ(topic_of(queue, a).jobs.ready, left);
+        EQ(topic_of(queue, a).jobs.reserved, args.count);
+        for (size_t i = 0; i < args.count; i++) {
+            EQ(jobs[i].body_size, LARGE);
+            OK(bide_delete(queue, jobs[i].id, jobs[i].token));
+        }
+        clear_jobs(jobs, args.count);
+    }
+}
+
+static void the_reserve_behind_a_finish_takes_no_more_bytes_either(void)
+{
+    static bide_job jobs[BIDE_BATCH_JOBS];
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_slice name = slice(a);
+    put_large(queue, a, NULL);
+    const bide_job *first = take(queue, a);
+    bide_finish_item finish = {.id = first->id, .token = first->token};
+    bide_reserve_args args = reserve_args(&name, 1, 0, jobs, COUNT(jobs));
+    OK(bide_finish_and_reserve(queue, &finish, &args));
+    EQ(finish.status, BIDE_OK);
+    EQ(args.count, FIT);
+    EQ(topic_of(queue, a).jobs.ready, LARGE_COUNT - 1 - FIT);
+    clear_jobs(jobs, args.count);
+}
+
+/* Lists all large jobs of a topic; answers the number of pages. */
+static int list_large(bide *queue, bide_list_args args, size_t most)
+{
+    static bide_job jobs[BIDE_BATCH_JOBS];
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    size_t seen = 0;
+    int pages = 0;
+    args.cursor = cursor;
+    args.jobs = jobs;
+    args.job_max = COUNT(jobs);
+    do {
+        OK(bide_list_page(queue, &args));
+        CHECK(args.count <= most);
+        for (size_t i = 0; i < args.count; i++) {
+            CHECK((jobs[i].body != NULL) == args.with_body);
+            EQ(jobs[i].body_size, LARGE);
+        }
+        seen += args.count;
+        clear_jobs(jobs, args.count);
+        CHECK(++pages <= LARGE_COUNT);
+    } while (cursor[0] != 0);
+    EQ(seen, LARGE_COUNT);
+    return pages;
+}
+
+static void a_page_of_a_list_has_no_more_bytes_than_a_batch(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_list_args args = {.topic = slice(a), .state = BIDE_STATE_READY, .with_body = true};
+    put_large(queue, a, NULL);
+    EQ(list_large(queue, args, FIT), (LARGE_COUNT + FIT - 1) / FIT);
+    args.filter.text = slice("bbb");
+    list_large(queue, args, FIT);
+    args.filter.text = slice("");
+    args.with_body = false;
+    EQ(list_large(queue, args, LARGE_COUNT), 1);
+}
+
+static void results_count_among_the_bytes_of_a_page(void)
+{
+    static char result[LARGE];
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_list_args args = {.topic = slice(a), .state = BIDE_STATE_DONE};
+    put_large(queue, a, NULL);
+    for (int i = 0; i < LARGE_COUNT; i++) {
+        const bide_job *job = take(queue, a);
+        OK(bide_done(queue, job->id, job->token, result, sizeof(result), 3600000));
+    }
+    EQ(list_large(queue, args, FIT), (LARGE_COUNT + FIT - 1) / FIT);
+    args.with_body = true;
+    EQ(list_large(queue, args, FIT / 2), (LARGE_COUNT + FIT / 2 - 1) / (FIT / 2));
+}
+
+/* Larger than an answer may be, each of them alone. */
+static void a_job_that_is_larger_than_a_page_comes_alone(void)
+{
+    static char body[BIDE_BATCH_BYTES + 1];
+    bide *queue = open_queue("max_job_size=16MiB");
+    const char *a = fresh_topic("a");
+    bide_slice name = slice(a);
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    bide_job jobs[3];
+    size_t count = 0;
+    for (int i = 0; i < 2; i++)
+        OK(bide_put(queue, a, body, sizeof(body), NULL, NULL));
+    put(queue, a, "small");
+    OK(bide_list(queue, a, BIDE_STATE_READY, NULL, cursor, jobs, COUNT(jobs), &count));
+    EQ(count, 1);
+    EQ(jobs[0].body_size, sizeof(body));
+    CHECK(cursor[0] != 0);
+    clear_jobs(jobs, count);
+    for (int i = 0; i < 3; i++) {
+        bide_reserve_args args = reserve_args(&name, 1, 0, jobs, COUNT(jobs));
+        OK(bide_reserve_many(queue, &args));
+        EQ(args.count, 1);
+        clear_jobs(jobs, args.count);
+    }
+    nothing_ready(queue, a);
+}
+
 static const struct test tests[] = {
     TEST(a_body_up_to_max_job_size_is_taken),
     TEST(a_result_up_to_max_result_size_is_taken),
@@ -397,6 +532,11 @@ static const struct test tests[] = {
     TEST(a_single_job_of_put_many_may_be_larger),
     TEST(a_queue_takes_no_more_than_max_memory),
     TEST(a_full_queue_refuses_each_item_and_each_restore),
+    TEST(a_reserve_takes_no_more_bytes_than_a_batch_may_have),
+    TEST(the_reserve_behind_a_finish_takes_no_more_bytes_either),
+    TEST(a_page_of_a_list_has_no_more_bytes_than_a_batch),
+    TEST(results_count_among_the_bytes_of_a_page),
+    TEST(a_job_that_is_larger_than_a_page_comes_alone),
 };
 
 const struct theme limits_theme = {"limits", tests, COUNT(tests)};

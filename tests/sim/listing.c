@@ -215,6 +215,18 @@ static void fill_list(struct sim *sim, struct listing *listing, bide_op *op)
     op->list.job_max = (size_t)rng_range(&sim->rng, 1, SIM_PAGE);
 }
 
+/* A page may exceed its bytes only with a single job. */
+static void check_bytes(struct sim *sim, const struct listing *listing, const bide_op *op)
+{
+    uint64_t most = sim->options.limits.page_bytes;
+    uint64_t bytes = 0;
+    bool with_body = listing->with_body || listing->filter.text.size != 0;
+    for (size_t i = 0; i < op->list.count; i++)
+        bytes += model_shown_size(model_find(sim->model, sim->page[i].id), with_body);
+    expect_true(sim, most == 0 || op->list.count <= 1 || bytes <= most,
+                "a page shows too many bytes");
+}
+
 static void jobs_page(struct sim *sim, struct listing *listing, bide_op *op)
 {
     fill_list(sim, listing, op);
@@ -231,6 +243,7 @@ static void jobs_page(struct sim *sim, struct listing *listing, bide_op *op)
             note_seen(listing, sim->page[i].id);
     }
     expect(sim, "lacks bodies", sim->model->lacking, late);
+    check_bytes(sim, listing, op);
     prune(sim, listing);
     if (late)
         finish_late(sim, listing, op);

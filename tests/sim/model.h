@@ -67,6 +67,13 @@ struct mjob {
     struct mundo *undo; /* oldest first: one for each batch that is not committed */
 };
 
+/* How many bytes of body, error text and result a snapshot shows. */
+static inline uint64_t model_shown_size(const struct mjob *job, bool with_body)
+{
+    return (with_body ? job->body.size : 0) + (job->has_error ? job->last_error.size : 0) +
+           (job->has_result ? job->result.size : 0);
+}
+
 struct mundo {
     struct mundo *next;
     uint64_t batch;

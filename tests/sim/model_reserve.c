@@ -181,16 +181,41 @@ bool model_could_take(struct model *m, const struct mwaiter *waiter)
     return false;
 }
 
+/* Has a page with these bytes no room for the next job of the topic? */
+static bool is_too_large(struct model *m, int name, size_t count, uint64_t bytes)
+{
+    uint64_t most = m->sim->options.limits.page_bytes;
+    const struct mjob *job = best_ready(m, name);
+    return count > 0 && most != 0 && bytes + model_shown_size(job, true) > most;
+}
+
+/* The draw of a weighted reserve is not known: it may have ended with any job that does not fit. */
+static bool drew_too_large(struct model *m, const struct mwaiter *waiter, size_t count,
+                           uint64_t bytes)
+{
+    if (m->marked)
+        drop_drawn(m, waiter);
+    for (size_t i = 0; i < waiter->name_count; i++)
+        if (is_open(m, waiter->names[i]) && is_too_large(m, waiter->names[i], count, bytes))
+            return true;
+    return false;
+}
+
 size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
                         const bide_reserve_args *args)
 {
     size_t count = 0;
+    uint64_t bytes = 0;
     /* Without memory a reserve may end with fewer than there are. */
     size_t most = m->sim->allowed_enomem ? args->count : waiter->job_max;
     while (count < most) {
-        int name = next_name(m, waiter, &args->jobs[count]);
-        if (name < 0)
+        if (waiter->strategy == BIDE_WEIGHTED && count == args->count &&
+            drew_too_large(m, waiter, count, bytes))
             break;
+        int name = next_name(m, waiter, &args->jobs[count]);
+        if (name < 0 || is_too_large(m, name, count, bytes))
+            break;
+        bytes += model_shown_size(best_ready(m, name), true);
         if (waiter->strategy == BIDE_FAIR)
             m->topics[name].fair = ++m->fair;
         take(m, best_ready(m, name), &args->jobs[count]);

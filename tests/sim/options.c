@@ -26,6 +26,7 @@ void sim_choose_options(struct sim *sim)
     static const uint32_t batch_jobs[] = {0, 0, 1, 2, 5, 50};
     static const uint64_t cache_bytes[] = {0, 0, 1, 200, 5000, 1000000};
     static const uint64_t batch_bytes[] = {0, 0, 0, 1, 30, 300};
+    static const uint64_t page_bytes[] = {0, 0, 0, 1, 20, 60};
     struct bi_core_options *options = &sim->options;
     struct bi_limits *limits = &options->limits;
     limits->default_ttr = ttrs_ms[rng_below(&sim->rng, 4)] * US_PER_MS;
@@ -55,6 +56,7 @@ void sim_choose_options(struct sim *sim)
     sim->coarse = rng_one_in(&sim->rng, 3);
     sim->alloc_fails = choose(sim, sim->config->alloc, 40);
     options->alloc = sim_alloc_of(&sim->alloc);
+    limits->page_bytes = page_bytes[rng_below(&sim->rng, 6)];
     if (sim->floods) {
         limits->max_job_size = 64;
         limits->max_jobs_per_topic = 0;
