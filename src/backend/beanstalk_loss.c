@@ -47,7 +47,7 @@ static void lose(struct tagged *tagged, struct request *request, int64_t now,
 {
     bide_op *op = request->op;
     bool was_sent = request->sent;
-    request->sent = false;
+    bi_send_forget(tagged, request);
     request->cancel.data = NULL;
     request->losses++;
     if (op->kind == BIDE_OP_UNSUBSCRIBE) { /* the feed has gone with the connection */

@@ -243,6 +243,7 @@ bool bi_client_request_add(struct tagged *tagged, struct request *request)
 void bi_client_request_remove(struct tagged *tagged, struct request *request)
 {
     assert(!request->call.queued);
+    bi_send_forget(tagged, request);
     give_tag(&tagged->tags, request);
     *(request->prev != NULL ? &request->prev->next : &tagged->first) = request->next;
     *(request->next != NULL ? &request->next->prev : &tagged->last) = request->prev;

@@ -32,7 +32,7 @@ static bool ask(struct tagged *tagged)
         bi_client_request_free(request);
         return false;
     }
-    bi_send_call(tagged, request);
+    bi_send_ping(tagged, request);
     bi_send_flush(tagged);
     return true;
 }

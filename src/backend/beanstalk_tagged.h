@@ -101,7 +101,9 @@ struct tagged {
     bool blocked; /* the socket has no room: the thread goes on when it has */
     bool broken;  /* a write has failed */
     struct outgoing *out_head, *out_tail;
-    size_t out_written; /* of the first */
+    struct outgoing *urgent_head, *urgent_tail; /* to be written before those */
+    size_t out_written;                         /* of the first */
+    size_t in_flight; /* calls that were sent, have no answer and do not wait */
 
     unsigned char *in; /* only the thread's */
     size_t in_size, in_used, in_room;
@@ -148,12 +150,17 @@ void bi_tags_free(struct tags *tags);
 
 /* ---- sending (with the lock) ---- */
 
+/* Calls leave in order, and are kept back while BI_CALLS_MAX are in flight. */
 void bi_send_call(struct tagged *tagged, struct request *request);
+/* A call of our own that is not kept back, and overtakes those that are. */
+void bi_send_ping(struct tagged *tagged, struct request *request);
 void bi_send_cancel(struct tagged *tagged, struct request *request);
 /* Writes what there is, unless somebody else does. The lock is given back meanwhile. */
 void bi_send_flush(struct tagged *tagged);
 /* Forgets what is queued: the connection is lost. */
 void bi_send_clear(struct tagged *tagged);
+/* Takes back the mark that the call was sent. */
+void bi_send_forget(struct tagged *tagged, struct request *request);
 /* Waits until nobody is writing. */
 void bi_send_quiet(struct tagged *tagged);
 /* Wakes the thread. */

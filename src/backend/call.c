@@ -92,6 +92,27 @@ int bi_call_decode(struct call_op *call, bide_op_kind kind, const void *data, si
     return BIDE_OK;
 }
 
+int bi_call_keep_topics(struct call_op *call)
+{
+    assert(call->op.kind == BIDE_OP_RESERVE);
+    bide_reserve_args *args = &call->op.reserve;
+    size_t size = args->topic_count * sizeof(bide_slice);
+    for (size_t i = 0; i < args->topic_count; i++)
+        size += args->topics[i].size;
+
+    bide_slice *topics = bi_call_take(call, size);
+    if (topics == NULL)
+        return BIDE_ENOMEM;
+    char *at = (char *)(topics + args->topic_count);
+    for (size_t i = 0; i < args->topic_count; i++) {
+        topics[i] = (bide_slice){at, args->topics[i].size};
+        memcpy(at, args->topics[i].data, topics[i].size);
+        at += topics[i].size;
+    }
+    args->topics = topics;
+    return BIDE_OK;
+}
+
 /* ---- results ---- */
 
 int bi_call_encode_result(const struct call_op *call, struct call_bytes *out)

@@ -25,6 +25,10 @@
 
 #include <bide/op.h>
 
+/* Calls of one connection that have no answer and do not wait for something to happen. The server
+ * does not read further ones until some have completed; the client keeps them back. */
+#define BI_CALLS_MAX 10000
+
 /* Bytes that grow. Zeroed is empty. */
 struct call_bytes {
     unsigned char *data;
@@ -64,6 +68,10 @@ int bi_call_encode(const bide_op *op, uint64_t feed, struct call_bytes *out);
  * there is nothing to be given back. */
 int bi_call_decode(struct call_op *call, bide_op_kind kind, const void *data, size_t size,
                    char *error);
+
+/* Server: copies the names of a reserve's topics, so that the op can be submitted again when the bytes
+ * that it was made of have gone. BIDE_ENOMEM, and the op is as it was. */
+int bi_call_keep_topics(struct call_op *call);
 
 /* Server: appends what a completed op answers. BIDE_ENOMEM, and out is as it was. */
 int bi_call_encode_result(const struct call_op *call, struct call_bytes *out);

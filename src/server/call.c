@@ -8,12 +8,18 @@
  * themselves and the feeds of events that they subscribed: when it goes, what waits is cancelled,
  * what arrives for nobody is given back, and the feeds end.
  *
- * Limits     A connection has CALLS_MAX calls under way; further ones, and those for which the memory
- *            of all clients has no room, answer BIDE_EBUSY. One that lets ANSWERS_MAX bytes of
- *            answers lie is closed.
+ * Answers    An answer is encoded when the output has room for it; until then the call keeps its
+ *            result. A call that was answered with leases is kept until the socket has taken its
+ *            whole answer: if the connection goes before that, its jobs are given back.
+ * Limits     A connection with BI_CALLS_MAX calls that do not wait, or with answers that do not fit
+ *            the output, is not read. Calls that wait are bounded by max_waiters of the queue. A
+ *            reserve that brings jobs while ANSWERS_MAX bytes are unread gives them back, and is
+ *            made again when the client has read. Calls for which the memory of all clients has no
+ *            room answer BIDE_EBUSY. A client that leaves ANSWERS_MAX bytes unread is closed.
  */
 #define _GNU_SOURCE /* struct ucred */
 #include "backend/call.h"
+#include "backend/beanstalk_kind.h"
 #include "server/inside.h"
 
 #include <assert.h>
@@ -23,12 +29,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CALLS_MAX     10000
-#define ANSWERS_MAX   ((size_t)64 << 20)
 #define ANSWERS_SHARE ((size_t)1 << 20) /* who has more is the first to go when memory is short */
 #define SHARE_US      INT64_C(1000000)
 #define HEARD_US      INT64_C(10000000) /* who has that much and takes nothing for so long is closed */
 #define ANSWER_KEEP   ((size_t)1 << 20) /* of the memory in which answers are made */
+#define ANSWER_SMALL  256               /* bytes of an answer that shows no jobs, about */
 
 struct call {
     struct call_op coded; /* first: its op is the call */
@@ -40,8 +45,16 @@ struct call {
     size_t memory;          /* counted in the server's client_bytes */
     bide_buf *body;         /* what the arguments lie in; may be NULL */
     struct feed_link *link; /* unsubscribe: the feed that ends */
+    size_t promised;        /* bytes that its answer may have, about */
+    size_t unsaid;          /* counted in the connection's unsaid_bytes */
+    uint64_t end;           /* of its answer, among all bytes of the output */
+    int64_t until;          /* a call that waits: its time is over then */
     bool stopped;           /* nobody wants to know that it was cancelled */
     bool held;              /* among the server's held ones */
+    bool waits;             /* pending until something happens */
+    bool batched;           /* its promise is among the expected bytes of the connection */
+    bool again;             /* a reserve that can be submitted again */
+    bool parked;            /* its jobs were given back: it is to be submitted again */
 };
 
 struct feed_link {
@@ -132,10 +145,12 @@ static struct call *new_call(struct server *server, struct conn *conn, uint64_t 
     call->conn = conn;
     call->prev = call->next = NULL;
     call->tag = tag;
-    call->size = call->memory = 0;
+    call->size = call->memory = call->promised = call->unsaid = 0;
     call->body = NULL;
     call->link = NULL;
-    call->stopped = call->held = false;
+    call->stopped = call->held = call->waits = call->batched = call->parked = false;
+    call->again = false;
+    call->until = INT64_MAX;
     return call;
 }
 
@@ -151,11 +166,24 @@ static void free_call(struct call *call)
 static void link_call(struct call *call)
 {
     struct conn *conn = call->conn;
+    call->prev = NULL;
     call->next = conn->calls;
     if (call->next != NULL)
         call->next->prev = call;
     conn->calls = call;
     conn->call_count++;
+    conn->expected += call->promised;
+    call->batched = true;
+}
+
+/* The promise of a call that is answered, or has left the batch. */
+static void drop_promise(struct call *call)
+{
+    struct conn *conn = call->conn;
+    size_t *counted = call->batched ? &conn->expected : &conn->call_promised;
+    assert(call->waits || *counted >= call->promised);
+    *counted -= call->waits ? 0 : call->promised;
+    call->batched = false;
 }
 
 static void unlink_call(struct call *call)
@@ -168,17 +196,39 @@ static void unlink_call(struct call *call)
     if (call->next != NULL)
         call->next->prev = call->prev;
     conn->call_count--;
+    drop_promise(call);
+    conn->call_waiting -= call->waits;
+    call->waits = false;
+}
+
+/* The bytes that its topics point to are there until the batch has been submitted. */
+static void keep_topics(struct call *call)
+{
+    size_t before = call->coded.bytes;
+    if (call->again || call->coded.op.kind != BIDE_OP_RESERVE)
+        return;
+    call->again = bi_call_keep_topics(&call->coded) == BIDE_OK;
+    call->memory += call->coded.bytes - before;
+    call->server->client_bytes += call->coded.bytes - before;
 }
 
 /* Whatever does not wait for something to happen is held until it is stored. */
 void bi_call_pending(bide_op *op)
 {
     struct call *call = (struct call *)(void *)op;
+    keep_topics(call);
     call->held = op->kind != BIDE_OP_RESERVE && op->kind != BIDE_OP_FINISH_AND_RESERVE &&
                  op->kind != BIDE_OP_WAIT && op->kind != BIDE_OP_EVENTS &&
                  op->kind != BIDE_OP_RECOVERED;
     call->server->held += call->held;
     call->server->held_bytes += call->held ? call->size : 0;
+    if (call->conn == NULL || !call->batched)
+        return;
+    drop_promise(call);
+    const int64_t *timeout = bi_kind_timeout(op);
+    call->waits = timeout != NULL && *timeout != 0 && !op->applied;
+    call->conn->call_waiting += call->waits;
+    call->conn->call_promised += call->waits ? 0 : call->promised;
 }
 
 static void let_go(struct call *call)
@@ -215,28 +265,31 @@ static void end_feed(struct server *server, bide_feed *feed)
 
 /* ---- what has completed ---- */
 
-static void give_back(struct server *server, const bide_job *jobs, size_t count)
+/* The jobs that a completed call has reserved; answers how many. */
+static size_t leases_of(const bide_op *op, const bide_job **jobs)
 {
-    for (size_t i = 0; i < count; i++)
-        bi_request_give_back(server, jobs[i].id, jobs[i].token, false);
+    if (op->status != BIDE_OK || !bi_kind_takes(op->kind))
+        return 0;
+    if (op->kind == BIDE_OP_RESERVE_JOB) {
+        *jobs = op->reserve_job.job;
+        return 1;
+    }
+    const bide_reserve_args *args =
+        op->kind == BIDE_OP_RESERVE ? &op->reserve : &op->finish_and_reserve.reserve;
+    *jobs = args->jobs;
+    return args->count;
 }
 
 /* What it brought will not be told to anybody. */
 static void take_back(struct call *call)
 {
     const bide_op *op = &call->coded.op;
-    struct server *server = call->server;
-    if (op->status != BIDE_OK)
-        return;
-    if (op->kind == BIDE_OP_RESERVE)
-        give_back(server, op->reserve.jobs, op->reserve.count);
-    else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
-        give_back(server, op->finish_and_reserve.reserve.jobs,
-                  op->finish_and_reserve.reserve.count);
-    else if (op->kind == BIDE_OP_RESERVE_JOB)
-        give_back(server, op->reserve_job.job, 1);
-    else if (op->kind == BIDE_OP_SUBSCRIBE && call->coded.feed == 0)
-        end_feed(server, op->feed.feed); /* the connection does not know it */
+    const bide_job *jobs = NULL;
+    size_t count = leases_of(op, &jobs);
+    for (size_t i = 0; i < count; i++)
+        bi_request_give_back(call->server, jobs[i].id, jobs[i].token, false);
+    if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK && call->coded.feed == 0)
+        end_feed(call->server, op->feed.feed); /* the connection does not know it */
 }
 
 /* The connection's feeds are as the queue's are. False: there is no memory for that. */
@@ -254,10 +307,17 @@ static bool follow_feeds(struct call *call)
     return true;
 }
 
+/* ---- what is still to be read ---- */
+
+static size_t unread(const struct conn *conn)
+{
+    return bi_output_left(&conn->output) + conn->unsaid_bytes;
+}
+
 bool bi_call_is_stuck(const struct conn *conn)
 {
     const struct server *server = conn->server;
-    size_t left = bi_output_left(&conn->output);
+    size_t left = unread(conn);
     int64_t silent = server->now - conn->heard;
     return (left > ANSWERS_MAX && silent > HEARD_US) ||
            (left > ANSWERS_SHARE && silent > SHARE_US &&
@@ -268,12 +328,12 @@ bool bi_call_is_stuck(const struct conn *conn)
 static bool is_flooded(struct conn *conn)
 {
     const struct server *server = conn->server;
-    if (bi_output_left(&conn->output) > OUTPUT_HIGH) {
+    if (unread(conn) > OUTPUT_HIGH) {
         bi_conn_write(conn);
         bi_conn_count_memory(conn);
     }
     return conn->dead || bi_call_is_stuck(conn) ||
-           (bi_output_left(&conn->output) > ANSWERS_SHARE &&
+           (unread(conn) > ANSWERS_SHARE &&
             server->client_bytes / 2 > server->limits.max_client_bytes);
 }
 
@@ -286,19 +346,124 @@ static void cut_off(struct conn *conn)
     bi_server_mark(conn);
 }
 
-static void answer(struct call *call)
+static void append(struct call **head, struct call **tail, struct call *call)
+{
+    call->next = NULL;
+    *(*head != NULL ? &(*tail)->next : head) = call;
+    *tail = call;
+}
+
+/* How many bytes of jobs and results it has. */
+static size_t result_size(const bide_op *op)
+{
+    const bide_job *jobs = NULL;
+    size_t count = leases_of(op, &jobs);
+    size_t size = 0;
+    if (op->status != BIDE_OK)
+        return 0;
+    if (op->kind == BIDE_OP_LIST) {
+        jobs = op->list.jobs;
+        count = op->list.count;
+    } else if (op->kind == BIDE_OP_PEEK || op->kind == BIDE_OP_PEEK_FIRST ||
+               op->kind == BIDE_OP_FIND) {
+        jobs = op->look.job;
+        count = 1;
+    } else if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT) {
+        size = bide_buf_size(op->fetch.buf);
+    } else if (op->kind == BIDE_OP_WAIT) {
+        size = bide_buf_size(op->wait.result);
+    }
+    for (size_t i = 0; i < count; i++)
+        size += (jobs[i].body == NULL ? 0 : jobs[i].body_size) + jobs[i].result_size +
+                jobs[i].last_error_size;
+    return size;
+}
+
+/* Encodes the answer. The call is done, or kept until its answer has been sent. */
+static void say_result(struct call *call)
 {
     struct conn *conn = call->conn;
     struct call_bytes *result = fresh_answer(call->server);
-    if (conn->dead) {
+    const bide_job *jobs = NULL;
+    if (conn->dead || bi_call_encode_result(&call->coded, result) != BIDE_OK) {
         take_back(call);
+        if (!conn->dead)
+            bi_call_refuse(conn, call->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        free_call(call);
+        return;
+    }
+    say_answer(conn, call->tag, call->coded.op.status, result);
+    if (leases_of(&call->coded.op, &jobs) == 0) {
+        free_call(call);
+        return;
+    }
+    call->end = conn->output.gone + bi_output_left(&conn->output);
+    append(&conn->unsent_head, &conn->unsent_tail, call);
+}
+
+/* Too much is unread for the jobs of a reserve: they go back, and it waits for its turn. */
+static void park(struct call *call)
+{
+    bide_op *op = &call->coded.op;
+    if (!call->again || op->status != BIDE_OK || unread(call->conn) <= ANSWERS_MAX)
+        return;
+    take_back(call);
+    for (size_t i = 0; i < op->reserve.count; i++)
+        bide_job_clear(&op->reserve.jobs[i]);
+    op->reserve.count = 0;
+    op->status = BIDE_CANCELLED; /* as before its submit: there is nothing to be given back */
+    call->parked = true;
+}
+
+/* Makes a parked call again, with what is left of its time. */
+static void make_again(struct call *call)
+{
+    int64_t *timeout = &call->coded.op.reserve.timeout_ms;
+    int64_t left = (call->until - call->server->now) / 1000;
+    call->parked = false;
+    if (*timeout > 0)
+        *timeout = left > 0 ? left : 0;
+    link_call(call);
+    submit(call);
+}
+
+void bi_call_sent(struct conn *conn)
+{
+    struct call *call;
+    while ((call = conn->unsent_head) != NULL && call->end <= conn->output.gone) {
+        conn->unsent_head = call->next;
+        free_call(call);
+    }
+    while ((call = conn->unsaid_head) != NULL && bi_output_left(&conn->output) <= OUTPUT_HIGH) {
+        conn->unsaid_head = call->next;
+        conn->unsaid_bytes -= call->unsaid;
+        if (!call->parked)
+            say_result(call);
+        else if (call->stopped)
+            free_call(call);
+        else
+            make_again(call);
+    }
+}
+
+/* A completed call of a connection: its answer goes to the output, or waits for room there. */
+static void answer(struct call *call)
+{
+    struct conn *conn = call->conn;
+    bi_server_mark(conn);
+    if (conn->dead || !follow_feeds(call)) {
+        take_back(call);
+        if (!conn->dead)
+            bi_call_refuse(conn, call->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        free_call(call);
     } else if (call->stopped && call->coded.op.status == BIDE_CANCELLED) {
-        bi_server_mark(conn);
-    } else if (follow_feeds(call) && bi_call_encode_result(&call->coded, result) == BIDE_OK) {
-        say_answer(conn, call->tag, call->coded.op.status, result);
+        free_call(call);
     } else {
-        take_back(call);
-        bi_call_refuse(conn, call->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        park(call);
+        call->unsaid = result_size(&call->coded.op);
+        conn->unsaid_bytes += call->unsaid;
+        append(&conn->unsaid_head, &conn->unsaid_tail, call);
+        bi_call_sent(conn);
     }
     if (is_flooded(conn))
         cut_off(conn);
@@ -311,11 +476,11 @@ static void call_done(bide_op *op)
     let_go(call);
     if (call->conn == NULL) {
         take_back(call);
+        free_call(call);
     } else {
         unlink_call(call);
         answer(call);
     }
-    free_call(call);
 }
 
 /* ---- the verbs ---- */
@@ -399,54 +564,59 @@ static int begin(struct conn *conn, const struct command *command, struct call *
 /* How many bytes it may be answered with, about. */
 static size_t promise(const struct server *server, const bide_op *op)
 {
+    const size_t job = server->max_job_size;
+    const size_t page = job > BIDE_BATCH_BYTES ? job : BIDE_BATCH_BYTES;
+    size_t size = ANSWER_SMALL;
     switch (op->kind) {
     case BIDE_OP_RESERVE:
-        return op->reserve.job_max * server->max_job_size;
+        size = op->reserve.job_max * job;
+        break;
     case BIDE_OP_FINISH_AND_RESERVE:
-        return op->finish_and_reserve.reserve.job_max * server->max_job_size;
+        size = op->finish_and_reserve.reserve.job_max * job;
+        break;
     case BIDE_OP_LIST:
-        return op->list.job_max * (op->list.with_body ? server->max_job_size : sizeof(bide_job));
+        size = op->list.job_max * (op->list.with_body ? job : sizeof(bide_job));
+        break;
+    case BIDE_OP_TOPICS:
+    case BIDE_OP_WAITING:
+        return op->topics.topic_max * sizeof(bide_topic_stats);
+    case BIDE_OP_EVENTS:
+        return op->feed.event_max * sizeof(bide_event);
     case BIDE_OP_RESULT:
     case BIDE_OP_WAIT:
         return server->max_result_size;
+    case BIDE_OP_RESERVE_JOB:
+    case BIDE_OP_PEEK:
+    case BIDE_OP_PEEK_FIRST:
+    case BIDE_OP_FIND:
+    case BIDE_OP_BODY:
+        return job;
     default:
-        return server->max_job_size;
+        break;
     }
-}
-
-/* Before a batch brings more than a connection should have to read, the connection is looked at. */
-static void bound_promises(struct conn *conn, size_t promised)
-{
-    conn->promised += promised;
-    if (conn->promised < EXPECTED_HIGH)
-        return;
-    conn->promised = 0;
-    bi_server_flush(conn->server);
+    return size < page ? size : page;
 }
 
 void bi_beanstalk_call(struct conn *conn, const struct command *command)
 {
     char error[BIDE_ERROR_SIZE] = "out of memory";
     struct call *call = NULL;
-    int code = BIDE_EBUSY;
-    if (conn->call_count >= CALLS_MAX)
-        snprintf(error, sizeof(error), "call: %d calls are under way on this connection",
-                 CALLS_MAX);
-    else
-        code = begin(conn, command, &call, error);
+    int code = begin(conn, command, &call, error);
     if (code != BIDE_OK) {
         bi_call_refuse(conn, command->tag, code, error);
         return;
     }
-    size_t promised = promise(conn->server, &call->coded.op);
+    const int64_t *timeout = bi_kind_timeout(&call->coded.op);
+    if (timeout != NULL && *timeout > 0)
+        call->until = conn->server->now + *timeout * 1000;
+    call->promised = promise(conn->server, &call->coded.op);
     link_call(call);
     submit(call);
-    bound_promises(conn, promised);
 }
 
-static struct call *find_call(const struct conn *conn, uint64_t tag)
+static struct call *find_call(struct call *calls, uint64_t tag)
 {
-    struct call *call = conn->calls;
+    struct call *call = calls;
     while (call != NULL && call->tag != tag)
         call = call->next;
     return call;
@@ -458,27 +628,52 @@ static void cancel(struct call *call)
         bide_cancel_op(call->server->queue, &call->coded.op);
 }
 
+/* A call that is to be made again is answered in its turn: that it was cancelled. */
+static void cancel_parked(struct conn *conn, uint64_t tag)
+{
+    struct call *call = find_call(conn->unsaid_head, tag);
+    if (call == NULL || !call->parked)
+        return;
+    call->parked = false;
+    snprintf(call->coded.op.error, BIDE_ERROR_SIZE, "%s", bide_code_text(BIDE_CANCELLED));
+}
+
 void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command)
 {
-    struct call *call = find_call(conn, command->tag);
+    struct call *call = find_call(conn->calls, command->tag);
     if (call != NULL && call->coded.op.status != BIDE_PENDING) {
         bi_server_flush(conn->server); /* it may be in the batch, and answered afterwards */
-        call = find_call(conn, command->tag);
+        call = find_call(conn->calls, command->tag);
     }
     if (call != NULL)
         cancel(call);
+    else
+        cancel_parked(conn, command->tag);
 }
 
 /* ---- the end of a connection ---- */
 
 void bi_call_stop(struct conn *conn)
 {
+    for (struct call *call = conn->unsaid_head; call != NULL; call = call->next)
+        call->stopped = true;
     if (conn->calls == NULL)
         return;
     bi_server_flush(conn->server);
     for (struct call *call = conn->calls; call != NULL; call = call->next) {
         call->stopped = true;
         cancel(call);
+    }
+}
+
+/* Gives back what calls brought that the client has not been told. */
+static void drop_answers(struct call *calls)
+{
+    while (calls != NULL) {
+        struct call *next = calls->next;
+        take_back(calls);
+        free_call(calls);
+        calls = next;
     }
 }
 
@@ -489,7 +684,10 @@ void bi_call_drop(struct conn *conn)
         cancel(call);
     }
     conn->calls = NULL;
-    conn->call_count = 0;
+    conn->call_count = conn->call_waiting = 0;
+    drop_answers(conn->unsaid_head);
+    drop_answers(conn->unsent_head);
+    conn->unsaid_head = conn->unsent_head = NULL;
     while (conn->feeds != NULL) {
         struct feed_link *link = conn->feeds;
         conn->feeds = link->next;

@@ -105,6 +105,8 @@ static bool is_full(const struct conn *conn)
     const struct server *server = conn->server;
     bool tight = server->client_bytes > server->limits.max_client_bytes / 2;
     return conn->line_count >= LINE_DEPTH || conn->expected >= EXPECTED_HIGH ||
+           conn->call_count - conn->call_waiting >= BI_CALLS_MAX ||
+           conn->call_promised >= ANSWERS_MAX || conn->unsaid_head != NULL ||
            bi_output_left(&conn->output) > (tight ? PRESSED_KEEP : OUTPUT_HIGH);
 }
 
@@ -127,7 +129,8 @@ size_t bi_conn_input_max(const struct conn *conn)
 
 void bi_conn_count_memory(struct conn *conn)
 {
-    size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes;
+    size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes +
+                    conn->unsaid_bytes;
     if (conn->incoming != NULL)
         memory += sizeof(*conn->incoming) + conn->incoming->command.body_size;
     conn->server->client_bytes += memory - conn->memory;
@@ -193,7 +196,8 @@ static void end_session(struct conn *conn);
 
 bool bi_conn_is_done(const struct conn *conn)
 {
-    return conn->line_head == NULL && conn->call_count == 0 && bi_output_left(&conn->output) == 0;
+    return conn->line_head == NULL && conn->call_count == 0 && conn->unsaid_head == NULL &&
+           bi_output_left(&conn->output) == 0;
 }
 
 /* Nothing more will come of it. */
@@ -208,7 +212,7 @@ static bool is_over(const struct conn *conn)
 
 static short events_wanted(const struct conn *conn)
 {
-    short write = bi_output_left(&conn->output) > 0 ? EV_WRITE : 0;
+    short write = bi_output_left(&conn->output) > 0 || conn->unsaid_head != NULL ? EV_WRITE : 0;
     bool stopped =
         conn->input_size >= bi_conn_input_max(conn) || is_full(conn) || conn->server->stopping;
     if (conn->eof || conn->quit)
@@ -241,6 +245,7 @@ void bi_conn_write(struct conn *conn)
         conn->dead = true;
     if (left == 0 || bi_output_left(&conn->output) < left)
         conn->heard = conn->server->now;
+    bi_call_sent(conn);
 }
 
 /*

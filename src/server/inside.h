@@ -30,6 +30,7 @@
 #define READ_SHARED   ((size_t)512 << 10) /* bytes that all of them are read in one round */
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
 #define LINE_DEPTH    1024                /* requests of one connection */
+#define ANSWERS_MAX   ((size_t)64 << 20) /* answers to calls that one connection may leave unread */
 #define OUTPUT_HIGH   ((size_t)256 << 10) /* more than this unsent: no further commands */
 #define EXPECTED_HIGH ((size_t)8 << 20)   /* bodies that requests under way may bring */
 #define TURN_US       5000 /* of one connection's work, or one turn's, before others are looked at */
@@ -140,9 +141,14 @@ struct conn {
     uint32_t trying;    /* of these, reserves that are still in the batch */
     uint32_t applied;   /* reserves that have their jobs, which the session does not know yet */
     bool stalled;       /* the next command names a job that one of those may have taken */
-    size_t expected;    /* bytes that requests in the line may bring */
+    size_t expected;    /* bytes that requests in the line, and calls in the batch, may bring */
     struct call *calls; /* those that are under way */
     size_t call_count;
+    size_t call_waiting;  /* of these, calls that wait for something to happen */
+    size_t call_promised; /* bytes that the others may bring, once they have left the batch */
+    struct call *unsaid_head, *unsaid_tail; /* completed; their answers wait for output */
+    size_t unsaid_bytes;
+    struct call *unsent_head, *unsent_tail; /* answered with leases; the socket has not taken all */
     struct feed_link *feeds;
     uint64_t feed_count; /* feeds ever subscribed by calls: the last number given */
     struct conn *next_dirty, *next_run;
@@ -150,7 +156,6 @@ struct conn {
     int64_t active; /* when it last sent something, waited or held a job */
     int64_t heard;  /* when it last took some of its output, or had none */
     int64_t linger_end;
-    size_t promised; /* bytes that calls in the batch may bring */
 };
 
 /* A socket that listens. */
@@ -371,6 +376,8 @@ void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command);
 void bi_call_pending(bide_op *op);
 /* Answers a call that cannot be made. */
 void bi_call_refuse(struct conn *conn, uint64_t tag, int code, const char *sentence);
+/* The socket has taken output: forgets what has been sent, says what has room now. */
+void bi_call_sent(struct conn *conn);
 /* Has it much to read, and taken nothing of it for long? */
 bool bi_call_is_stuck(const struct conn *conn);
 /* Gives up what waits. */

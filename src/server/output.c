@@ -225,6 +225,7 @@ bool bi_output_write(struct output *output, int fd)
             continue;
         if (sent < 0)
             return errno == EAGAIN;
+        output->gone += (size_t)sent;
         advance(output, (size_t)sent);
     }
     begin_again(output);
@@ -234,6 +235,8 @@ bool bi_output_write(struct output *output, int fd)
 void bi_output_trim(struct output *output, size_t keep)
 {
     size_t bodies = output->body_room * sizeof(*output->bodies);
+    uint64_t gone = output->gone;
     if (bi_output_left(output) == 0 && bi_output_memory(output) + bodies > keep)
         bi_output_done(output);
+    output->gone = gone;
 }

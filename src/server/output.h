@@ -30,6 +30,7 @@ struct output {
     size_t body_first; /* the ones before have been sent */
     size_t body_sent;  /* of the first */
     size_t body_bytes; /* of those that are still to be sent */
+    uint64_t gone;     /* bytes that have been sent since the beginning */
     bool broken;
     char small[OUTPUT_SMALL];
 };

@@ -377,6 +377,90 @@ static void a_full_queue_refuses_each_item_and_each_restore(void)
     CHECK(!topic_exists(queue, b));
 }
 
+/* ---- many at a time ---- */
+
+enum { MANY_PUTS = 30000, MANY_RESERVES = 12000 };
+
+static void submit_all(bide *queue, bide_op *ops, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bide_op *op = &ops[i];
+        BETWEEN(bide_submit(queue, &op, 1), 0, 1);
+    }
+}
+
+/* Drains until every op has completed, each with this code. */
+static void all_complete(bide_cq *cq, const bide_op *ops, size_t count, int code)
+{
+    for (size_t i = 0; i < count; i++) {
+        UNTIL(ops[i].status != BIDE_PENDING || bide_cq_wait(cq, 1) < 0);
+        if (ops[i].status != code)
+            FAIL("op %zu of %zu: %d, \"%s\"", i, count, ops[i].status, ops[i].error);
+    }
+}
+
+static bide_op *begin_puts(bide *queue, bide_cq *cq, const char *topic)
+{
+    bide_op *puts = calloc(MANY_PUTS, sizeof(*puts));
+    CHECK(puts != NULL);
+    for (size_t i = 0; i < MANY_PUTS; i++) {
+        puts[i].kind = BIDE_OP_PUT;
+        puts[i].cq = cq;
+        puts[i].put = (bide_put_item){.topic = slice(topic), .body = slice("x")};
+    }
+    submit_all(queue, puts, MANY_PUTS);
+    return puts;
+}
+
+static void thirty_thousand_puts_at_a_time_are_taken(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_op *puts = begin_puts(queue, cq, a);
+    all_complete(cq, puts, MANY_PUTS, BIDE_OK);
+    for (size_t i = 1; i < MANY_PUTS; i++)
+        CHECK(puts[i].put.id > puts[i - 1].put.id);
+    EQ(topic_of(queue, a).jobs.ready, MANY_PUTS);
+    uint64_t removed = 0;
+    OK(bide_purge(queue, a, BIDE_STATE_READY, &removed));
+    EQ(removed, MANY_PUTS);
+    free(puts);
+}
+
+static void calls_that_wait_leave_room_for_those_that_do_not(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a"), *b = fresh_topic("b");
+    bide_slice topic = slice(b);
+    bide_op *reserves = calloc(MANY_RESERVES, sizeof(*reserves));
+    bide_job *jobs = calloc(MANY_RESERVES, sizeof(*jobs));
+    CHECK(reserves != NULL && jobs != NULL);
+    for (size_t i = 0; i < MANY_RESERVES; i++) {
+        reserves[i].kind = BIDE_OP_RESERVE;
+        reserves[i].cq = cq;
+        reserves[i].reserve = reserve_args(&topic, 1, BIDE_FOREVER, &jobs[i], 1);
+    }
+    submit_all(queue, reserves, MANY_RESERVES);
+    UNTIL(topic_of(queue, b).waiting == MANY_RESERVES);
+    bide_op *puts = begin_puts(queue, cq, a);
+    all_complete(cq, puts, MANY_PUTS, BIDE_OK);
+    OK(bide_ping(queue));
+    uint64_t id = put(queue, b, "body");
+    all_complete(cq, reserves, 1, BIDE_OK);
+    EQ(jobs[0].id, id);
+    EQ(topic_of(queue, b).waiting, MANY_RESERVES - 1);
+    OK(bide_delete(queue, id, jobs[0].token));
+    bide_job_clear(&jobs[0]);
+    OK(bide_purge(queue, a, BIDE_STATE_READY, NULL));
+    OK(bide_shutdown(queue));
+    all_complete(cq, reserves + 1, MANY_RESERVES - 1, BIDE_CLOSED);
+    free(puts);
+    free(reserves);
+    free(jobs);
+}
+
 /* ---- bytes in one answer ---- */
 
 enum { LARGE = 60000, FIT = BIDE_BATCH_BYTES / LARGE, LARGE_COUNT = 200 };
@@ -532,6 +616,8 @@ static const struct test tests[] = {
     TEST(a_single_job_of_put_many_may_be_larger),
     TEST(a_queue_takes_no_more_than_max_memory),
     TEST(a_full_queue_refuses_each_item_and_each_restore),
+    TEST(thirty_thousand_puts_at_a_time_are_taken),
+    TEST(calls_that_wait_leave_room_for_those_that_do_not),
     TEST(a_reserve_takes_no_more_bytes_than_a_batch_may_have),
     TEST(the_reserve_behind_a_finish_takes_no_more_bytes_either),
     TEST(a_page_of_a_list_has_no_more_bytes_than_a_batch),

@@ -44,6 +44,7 @@ void sim_choose_options(struct sim *sim)
     limits->batch_jobs = batch_jobs[rng_below(&sim->rng, 6)];
     limits->batch_bytes = batch_bytes[rng_below(&sim->rng, 6)];
     limits->cache_bytes = cache_bytes[rng_below(&sim->rng, 6)];
+    limits->page_bytes = page_bytes[sim->seed % 6];
     limits->topic_cleanup = !rng_one_in(&sim->rng, 4);
     options->seed = rng_next(&sim->rng);
     options->wheel_tick = ticks[rng_below(&sim->rng, 5)];
@@ -56,7 +57,6 @@ void sim_choose_options(struct sim *sim)
     sim->coarse = rng_one_in(&sim->rng, 3);
     sim->alloc_fails = choose(sim, sim->config->alloc, 40);
     options->alloc = sim_alloc_of(&sim->alloc);
-    limits->page_bytes = page_bytes[rng_below(&sim->rng, 6)];
     if (sim->floods) {
         limits->max_job_size = 64;
         limits->max_jobs_per_topic = 0;
