@@ -182,7 +182,7 @@ static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
         sim_all_seen(sim);
         if (!alone && rng_one_in(&sim->rng, 2))
             sim_interrupt(sim);
-        if (!alone && rng_one_in(&sim->rng, 20) && fails_on_its_way(sim, sop))
+        if (!alone && !sim->paging && rng_one_in(&sim->rng, 20) && fails_on_its_way(sim, sop))
             return BIDE_EIO;
         if (bi_core_waits_for_commit(sim->core, &sop->op))
             sim_commit_all(sim);

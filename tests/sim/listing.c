@@ -192,10 +192,12 @@ static void finish_late(struct sim *sim, struct listing *listing, bide_op *op)
     struct late_page late = {.count = 0};
     read_page(sim, op, &late);
     expect_page(sim, listing, op, &late);
+    sim->paging = true;
     for (uint64_t i = sim->eager ? 0 : rng_below(&sim->rng, 3); i > 0; i--)
         sim_interrupt(sim);
     if (!sim->eager && rng_one_in(&sim->rng, 4))
         sim_end_job(sim, late.bodies[0].id);
+    sim->paging = false;
     sim->what = "list";
     expect_code(sim, "supply", BIDE_OK, bi_core_supply(sim->core, op, late.bodies, sim->now));
     check_late(sim, listing, op, &late);
