@@ -155,8 +155,8 @@ struct sim {
     struct sim_ops lacking; /* they show jobs whose bodies must be read first */
     bool eager;             /* bodies come at once */
     bool paging; /* a page waits for its bodies: no commit may fail, which would end the listing */
-    uint64_t unreadable;    /* percent of bodies that cannot be read */
-    struct sim_ops held;    /* answered, but not before their batch is stored */
+    uint64_t unreadable; /* percent of bodies that cannot be read */
+    struct sim_ops held; /* answered, but not before their batch is stored */
     struct sim_ops idle;
     struct sim_op *completed[SIM_COMPLETED]; /* by the sink, in order, since the last comparison */
     size_t completed_count;
