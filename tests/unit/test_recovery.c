@@ -249,8 +249,10 @@ static void a_job_that_is_just_being_fetched_is_not_set_aside_by_the_scan(void *
     gate_await(fake, GATE_FETCHED, 1); /* it is loaded, but the fetch has not returned */
     bide_recovery progress;
     gate_open(fake, GATE_SCANNED);
-    assert_int_equal(bide_wait_recovered(queue, BIDE_FOREVER, &progress), BIDE_OK);
+    /* The end of the loading waits for the fetch. */
+    assert_int_equal(bide_wait_recovered(queue, 100, &progress), BIDE_TIMED_OUT);
     gate_open(fake, GATE_FETCHED);
+    assert_int_equal(bide_wait_recovered(queue, BIDE_FOREVER, &progress), BIDE_OK);
     while (completed_count < 1)
         bide_cq_wait(cq, BIDE_FOREVER);
     bide_job_clear(&job);
