@@ -24,8 +24,8 @@ static int open_beanstalk(const struct backend_context *context, const struct bi
     enum dialect dialect;
     int fd;
     char why[BIDE_ERROR_SIZE];
-    int64_t deadline = bi_clock_boot() + address.connect_timeout;
-    code = bi_hello(&address, deadline, -1, &fd, &dialect, why);
+    struct patience patience = {.deadline = bi_clock_boot() + address.connect_timeout, .stop = -1};
+    code = bi_hello(&address, &patience, &fd, &dialect, why);
     if (code != BIDE_OK) {
         snprintf(error, BIDE_ERROR_SIZE, "open: %.190s", why);
         return code;

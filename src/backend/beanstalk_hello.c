@@ -13,8 +13,8 @@
 
 /* What a server says before the first answer of an op: short lines. */
 struct greeting {
-    int fd, stop;
-    int64_t deadline;
+    int fd;
+    struct patience *patience;
     char text[512];
     size_t size, used;
 };
@@ -26,7 +26,7 @@ static bool say(struct greeting *greeting, const char *text)
         ssize_t sent = send(greeting->fd, text, size, MSG_NOSIGNAL);
         if (sent < 0 && errno != EAGAIN && errno != EINTR)
             return false;
-        if (sent < 0 && !bi_socket_wait(greeting->fd, POLLOUT, greeting->deadline, greeting->stop))
+        if (sent < 0 && !bi_socket_wait(greeting->fd, POLLOUT, greeting->patience))
             return false;
         text += sent > 0 ? sent : 0;
         size -= sent > 0 ? (size_t)sent : 0;
@@ -46,7 +46,7 @@ static const char *hear(struct greeting *greeting)
             return from;
         }
         if (greeting->size == sizeof(greeting->text) ||
-            !bi_socket_wait(greeting->fd, POLLIN, greeting->deadline, greeting->stop))
+            !bi_socket_wait(greeting->fd, POLLIN, greeting->patience))
             return NULL;
         ssize_t size = recv(greeting->fd, greeting->text + greeting->size,
                             sizeof(greeting->text) - greeting->size, 0);
@@ -103,12 +103,12 @@ static int ask_dialect(struct greeting *greeting, const struct address *address,
     return BIDE_OK;
 }
 
-int bi_hello(const struct address *address, int64_t deadline, int stop, int *fd,
+int bi_hello(const struct address *address, struct patience *patience, int *fd,
              enum dialect *dialect, char *error)
 {
     char reason[BIDE_ERROR_SIZE] = "";
-    struct greeting greeting = {.stop = stop, .deadline = deadline};
-    greeting.fd = bi_socket_connect(address, deadline, stop, reason);
+    struct greeting greeting = {.patience = patience};
+    greeting.fd = bi_socket_connect(address, patience, reason);
     if (greeting.fd < 0) {
         snprintf(error, BIDE_ERROR_SIZE, "no connection to %.90s: %.80s", address->name, reason);
         return BIDE_EIO;

@@ -9,13 +9,13 @@
 #ifndef BI_BEANSTALK_HELLO_H
 #define BI_BEANSTALK_HELLO_H
 
-#include "backend/beanstalk_address.h"
+#include "backend/beanstalk_socket.h"
 
 enum dialect { DIALECT_TAGGED, DIALECT_PLAIN };
 
 /* Connects and says hello. BIDE_OK with *fd and *dialect; BIDE_EIO when nobody answers, BIDE_EINVAL
  * when the server refuses, with a sentence that names it. */
-int bi_hello(const struct address *address, int64_t deadline, int stop, int *fd,
+int bi_hello(const struct address *address, struct patience *patience, int *fd,
              enum dialect *dialect, char *error);
 
 #endif

@@ -142,8 +142,11 @@ struct wire *bi_plain_spare(struct plain *plain)
             return each;
     if (plain->spare_count >= SPARE_MAX)
         return NULL;
-    int64_t deadline = bi_clock_boot() + plain->address.connect_timeout;
-    int fd = bi_socket_connect(&plain->address, deadline, plain->stop_fd, plain->reason);
+    struct patience patience = {.deadline = bi_clock_boot() + plain->address.connect_timeout,
+                                .stop = plain->stop_fd};
+    /* Where the main connection goes: no name server is to be asked again. */
+    int fd = plain->main != NULL ? bi_socket_connect_like(plain->main->fd, &patience, plain->reason)
+                                 : bi_socket_connect(&plain->address, &patience, plain->reason);
     struct wire *wire = fd < 0 ? NULL : bi_wire_new(fd);
     if (wire == NULL) {
         if (fd >= 0)
@@ -188,30 +191,6 @@ static void sweep(struct plain *plain)
             idle = 0;
         }
     }
-}
-
-static void try_connect(struct plain *plain, int64_t now)
-{
-    char error[BIDE_ERROR_SIZE] = "";
-    enum dialect dialect = DIALECT_PLAIN;
-    int fd = -1;
-    int code = bi_hello(&plain->address, now + plain->address.connect_timeout, plain->stop_fd, &fd,
-                        &dialect, error);
-    if (code == BIDE_OK && (plain->main = bi_wire_new(fd)) != NULL) {
-        bi_log(&plain->context.log, BIDE_LOG_INFO, "beanstalk: connected again");
-        return;
-    }
-    if (code == BIDE_OK)
-        close(fd);
-    int64_t pause = plain->address.reconnect_min;
-    for (unsigned i = 0; i < plain->attempts && pause < plain->address.reconnect_max; i++)
-        pause *= 2;
-    pause += (int64_t)bi_random_below(&plain->random, (uint64_t)pause / 2 + 1);
-    if (pause > plain->address.reconnect_max)
-        pause = plain->address.reconnect_max;
-    plain->attempts++;
-    plain->try_at = bi_clock_boot() + pause;
-    bi_text_copy(plain->reason, error);
 }
 
 /* ---- time, and who gives up ---- */
@@ -320,6 +299,56 @@ static int64_t next_moment(struct plain *plain)
         moment = plain->try_at;
     return moment;
 }
+
+/* ---- connecting again ---- */
+
+/* Ends calls whose time is over. Answers when to look again. */
+static int64_t look_meanwhile(void *owner)
+{
+    struct plain *plain = owner;
+    each_talk(plain, look_at);
+    tell(plain);
+    pthread_mutex_lock(&plain->lock);
+    int64_t next = plain->closing ? plain->close_by : PLAIN_NEVER;
+    for (const struct talk *each = plain->first; each != NULL; each = each->next) {
+        bool idle = !each->begun && each->outstanding == 0;
+        if ((idle || is_blocked(each)) && each->deadline < next)
+            next = each->deadline;
+    }
+    pthread_mutex_unlock(&plain->lock);
+    return next;
+}
+
+static void try_connect(struct plain *plain, int64_t now)
+{
+    char error[BIDE_ERROR_SIZE] = "";
+    enum dialect dialect = DIALECT_PLAIN;
+    int fd = -1;
+    struct patience patience = {.deadline = now + plain->address.connect_timeout,
+                                .stop = plain->stop_fd,
+                                .wake = plain->wake_fd,
+                                .look_at = look_meanwhile(plain),
+                                .look = look_meanwhile,
+                                .owner = plain};
+    int code = bi_hello(&plain->address, &patience, &fd, &dialect, error);
+    if (code == BIDE_OK && (plain->main = bi_wire_new(fd)) != NULL) {
+        bi_log(&plain->context.log, BIDE_LOG_INFO, "beanstalk: connected again");
+        return;
+    }
+    if (code == BIDE_OK)
+        close(fd);
+    int64_t pause = plain->address.reconnect_min;
+    for (unsigned i = 0; i < plain->attempts && pause < plain->address.reconnect_max; i++)
+        pause *= 2;
+    pause += (int64_t)bi_random_below(&plain->random, (uint64_t)pause / 2 + 1);
+    if (pause > plain->address.reconnect_max)
+        pause = plain->address.reconnect_max;
+    plain->attempts++;
+    plain->try_at = bi_clock_boot() + pause;
+    bi_text_copy(plain->reason, error);
+}
+
+/* ---- waiting ---- */
 
 static size_t poll_for(const struct wire *wire, struct pollfd *polled)
 {

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* SOCK_NONBLOCK, TCP_USER_TIMEOUT */
 #include "backend/beanstalk_socket.h"
 
+#include "backend/resolve.h"
 #include "util/clock.h"
 #include "util/text.h"
 
@@ -19,18 +20,41 @@
 /* A server that has gone without a word is noticed after about this many seconds. */
 #define SILENCE_S 30
 
-bool bi_socket_wait(int fd, short events, int64_t deadline, int stop)
+static int milliseconds_until(int64_t moment)
 {
-    struct pollfd polled[2] = {{.fd = fd, .events = events}, {.fd = stop, .events = POLLIN}};
+    int64_t left = (moment - bi_clock_boot() + 999) / 1000;
+    return left <= 0 ? 0 : left > 3600000 ? 3600000 : (int)left;
+}
+
+static void look(struct patience *patience)
+{
+    uint64_t rung;
+    ssize_t size = read(patience->wake, &rung, sizeof(rung));
+    (void)size; /* it may not have been rung */
+    patience->look_at = patience->look(patience->owner);
+}
+
+bool bi_socket_wait(int fd, short events, struct patience *patience)
+{
+    bool looks = patience->look != NULL;
+    struct pollfd polled[3] = {{.fd = fd, .events = events},
+                               {.fd = patience->stop, .events = POLLIN},
+                               {.fd = looks ? patience->wake : -1, .events = POLLIN}};
     for (;;) {
-        int64_t left = (deadline - bi_clock_boot() + 999) / 1000;
-        int ready = poll(polled, 2, left <= 0 ? 0 : left > 3600000 ? 3600000 : (int)left);
+        bool early = looks && patience->look_at < patience->deadline;
+        int left = milliseconds_until(patience->deadline);
+        int wait = early ? milliseconds_until(patience->look_at) : left;
+        int ready = poll(polled, 3, wait);
         if (ready < 0 && errno != EINTR)
             return false;
-        if (ready > 0)
-            return (polled[1].revents & POLLIN) == 0;
-        if (left <= 0)
+        if (ready > 0 && (polled[1].revents & POLLIN) != 0)
             return false;
+        if (ready > 0 && polled[0].revents != 0)
+            return true;
+        if (left == 0)
+            return false;
+        if (looks && (ready > 0 || patience->look_at <= bi_clock_boot()))
+            look(patience);
     }
 }
 
@@ -56,22 +80,22 @@ static void tune(int fd)
 }
 
 /* Waits until a connection that has been begun stands. Answers an error number. */
-static int finish(int fd, int64_t deadline, int stop)
+static int finish(int fd, struct patience *patience)
 {
     int number = 0;
     socklen_t size = sizeof(number);
-    if (!bi_socket_wait(fd, POLLOUT, deadline, stop))
+    if (!bi_socket_wait(fd, POLLOUT, patience))
         return ETIMEDOUT;
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &number, &size) == 0 ? number : errno;
 }
 
-static int connect_to(const struct sockaddr *to, socklen_t size, int64_t deadline, int stop,
+static int connect_to(const struct sockaddr *to, socklen_t size, struct patience *patience,
                       char *reason)
 {
     int fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int number = fd < 0 || connect(fd, to, size) != 0 ? errno : 0;
     if (fd >= 0 && (number == EINPROGRESS || number == EINTR))
-        number = finish(fd, deadline, stop);
+        number = finish(fd, patience);
     if (number == 0)
         return fd;
     say(reason, number);
@@ -80,29 +104,50 @@ static int connect_to(const struct sockaddr *to, socklen_t size, int64_t deadlin
     return -1;
 }
 
-static int connect_path(const struct address *address, int64_t deadline, int stop, char *reason)
+static int connect_path(const struct address *address, struct patience *patience, char *reason)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     memcpy(to.sun_path, address->path, sizeof(to.sun_path));
-    return connect_to((const struct sockaddr *)&to, sizeof(to), deadline, stop, reason);
+    return connect_to((const struct sockaddr *)&to, sizeof(to), patience, reason);
 }
 
-int bi_socket_connect(const struct address *address, int64_t deadline, int stop, char *reason)
+/* Tries the addresses of a host, in their order. */
+static int connect_each(const struct addrinfo *found, struct patience *patience, char *reason)
+{
+    int fd = -1;
+    for (; found != NULL && fd < 0; found = found->ai_next)
+        fd = connect_to(found->ai_addr, found->ai_addrlen, patience, reason);
+    if (fd >= 0)
+        tune(fd);
+    return fd;
+}
+
+int bi_socket_connect(const struct address *address, struct patience *patience, char *reason)
 {
     if (address->host[0] == 0)
-        return connect_path(address, deadline, stop, reason);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    struct addrinfo *found = NULL;
-    int code = getaddrinfo(address->host, address->port, &hints, &found);
-    if (code != 0) {
-        snprintf(reason, BIDE_ERROR_SIZE, "%s", gai_strerror(code));
+        return connect_path(address, patience, reason);
+    struct lookup *lookup = bi_resolve_begin(address->host, address->port, reason);
+    if (lookup == NULL)
+        return -1;
+    int fd = -1;
+    if (!bi_socket_wait(bi_resolve_fd(lookup), POLLIN, patience))
+        bi_text_copy(reason, "no name server has answered in time");
+    else
+        fd = connect_each(bi_resolve_result(lookup, reason), patience, reason);
+    bi_resolve_end(lookup);
+    return fd;
+}
+
+int bi_socket_connect_like(int other, struct patience *patience, char *reason)
+{
+    struct sockaddr_storage to = {0};
+    socklen_t size = sizeof(to);
+    if (getpeername(other, (struct sockaddr *)&to, &size) != 0) {
+        say(reason, errno);
         return -1;
     }
-    int fd = -1;
-    for (const struct addrinfo *each = found; each != NULL && fd < 0; each = each->ai_next)
-        fd = connect_to(each->ai_addr, each->ai_addrlen, deadline, stop, reason);
-    freeaddrinfo(found);
-    if (fd >= 0)
+    int fd = connect_to((const struct sockaddr *)&to, size, patience, reason);
+    if (fd >= 0 && to.ss_family != AF_UNIX)
         tune(fd);
     return fd;
 }

@@ -56,17 +56,41 @@ static bool wants(const struct tagged *tagged)
     return tagged->first != NULL || tagged->feeds != NULL;
 }
 
-/* Tries once, but no longer than anybody can wait for it. */
+/* False when the time for it is over. */
+static bool look(struct tagged *tagged, int64_t now)
+{
+    struct op_list completed = {NULL, NULL};
+    bool answers = bi_loss_look(tagged, now, &completed);
+    tell(tagged, &completed);
+    return answers;
+}
+
+/* While a connection is being made: ends requests whose time is over. Answers when to look again. */
+static int64_t look_meanwhile(void *owner)
+{
+    struct tagged *tagged = owner;
+    pthread_mutex_lock(&tagged->lock);
+    int64_t now = bi_clock_boot();
+    if (tagged->look_at <= now)
+        look(tagged, now);
+    int64_t next = tagged->look_at;
+    pthread_mutex_unlock(&tagged->lock);
+    return next;
+}
+
 static void try_connect(struct tagged *tagged, int64_t now)
 {
-    int64_t deadline = now + tagged->address.connect_timeout;
-    if (tagged->look_at < deadline)
-        deadline = tagged->look_at;
+    struct patience patience = {.deadline = now + tagged->address.connect_timeout,
+                                .stop = tagged->stop_fd,
+                                .wake = tagged->wake_fd,
+                                .look_at = tagged->look_at,
+                                .look = look_meanwhile,
+                                .owner = tagged};
     pthread_mutex_unlock(&tagged->lock);
     char error[BIDE_ERROR_SIZE] = "";
     enum dialect dialect = DIALECT_TAGGED;
     int fd = -1;
-    int code = bi_hello(&tagged->address, deadline, tagged->stop_fd, &fd, &dialect, error);
+    int code = bi_hello(&tagged->address, &patience, &fd, &dialect, error);
     if (code == BIDE_OK && dialect != DIALECT_TAGGED) {
         close(fd);
         snprintf(error, sizeof(error), "the server at %.100s was a bided, and is not any more",
@@ -133,15 +157,6 @@ static void sleep_and_read(struct tagged *tagged)
         tagged->blocked = false;
         bi_send_flush(tagged);
     }
-}
-
-/* False when the time for it is over. */
-static bool look(struct tagged *tagged, int64_t now)
-{
-    struct op_list completed = {NULL, NULL};
-    bool answers = bi_loss_look(tagged, now, &completed);
-    tell(tagged, &completed);
-    return answers;
 }
 
 /* The queue is being closed: true when nothing is left to be done. */

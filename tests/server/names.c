@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* RTLD_NEXT */
+/*
+ * names.c - a client whose name servers do not answer: timeouts are kept, close returns, threads are
+ * bounded. Nothing is measured: the name servers are silent until the test lets them answer.
+ */
+#include "operation.h"
+
+#include "backend/resolve.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- name servers ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static bool silent;
+static int asking, asked_most;
+
+typedef int (*resolver)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+/* In the place of the system's: names that end with ".test" are this machine. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+    union {
+        void *object;
+        resolver function;
+    } real = {.object = dlsym(RTLD_NEXT, "getaddrinfo")};
+    const char *end = host == NULL ? NULL : strrchr(host, '.');
+    if (end == NULL || strcmp(end, ".test") != 0 || (hints->ai_flags & AI_NUMERICHOST) != 0)
+        return real.function(host, service, hints, found);
+    pthread_mutex_lock(&lock);
+    if (++asking > asked_most)
+        asked_most = asking;
+    while (silent)
+        pthread_cond_wait(&changed, &lock);
+    asking--;
+    pthread_mutex_unlock(&lock);
+    return real.function("127.0.0.1", service, hints, found);
+}
+
+static void be_silent(bool now)
+{
+    pthread_mutex_lock(&lock);
+    silent = now;
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static int asking_now(void)
+{
+    pthread_mutex_lock(&lock);
+    int now = asking;
+    pthread_mutex_unlock(&lock);
+    return now;
+}
+
+static const char *client_url(const char *host, int port)
+{
+    static char url[200];
+    snprintf(url, sizeof url,
+             "beanstalk://%s:%d?connect_timeout=200ms&reconnect_min=1ms&reconnect_max=10ms", host,
+             port);
+    return url;
+}
+
+/* ---- opening ---- */
+
+static void an_open_ends_in_time_and_the_next_one_has_the_answer(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int port = port_of(bided, "127.0.0.1");
+    bide *queue = NULL;
+    be_silent(true);
+    CODE(bide_open(client_url("first.test", port), NULL, &queue), BIDE_EIO);
+    CHECK(strstr(bide_last_error(), "name server") != NULL);
+    CODE(bide_open(client_url("first.test", port), NULL, &queue), BIDE_EIO);
+    EQ(asking_now(), 1);
+    be_silent(false);
+    UNTIL(asking_now() == 0);
+    OK(bide_open(client_url("first.test", port), NULL, &queue));
+    OK(bide_ping(queue));
+    OK(bide_close(queue));
+    stop(bided);
+}
+
+static void lookups_are_bounded(void)
+{
+    bide *queue = NULL;
+    char host[40];
+    be_silent(true);
+    for (int i = 0; i < 2 * RESOLVE_MAX; i++) {
+        snprintf(host, sizeof host, "many%d.test", i);
+        CODE(bide_open(client_url(host, 1), NULL, &queue), BIDE_EIO);
+    }
+    CHECK(strstr(bide_last_error(), "other names") != NULL);
+    EQ(asked_most, RESOLVE_MAX);
+    be_silent(false);
+    UNTIL(asking_now() == 0);
+}
+
+/* ---- a connection that is lost ---- */
+
+static void *reserve_shortly(void *arg)
+{
+    bide_job job;
+    CODE(bide_reserve(arg, "a", 50, &job), BIDE_TIMED_OUT);
+    return NULL;
+}
+
+/* Calls and close, while a lookup is in progress that will not end. */
+static void times_are_kept(bide *queue)
+{
+    bide_job job;
+    pthread_t thread;
+    /* The connection is missed, and a first attempt begins: others come while it waits. */
+    CODE(bide_reserve(queue, "a", 50, &job), BIDE_TIMED_OUT);
+    UNTIL(asking_now() == 1 || bide_reserve(queue, "a", 1, &job) != BIDE_TIMED_OUT);
+    CHECK(pthread_create(&thread, NULL, reserve_shortly, queue) == 0);
+    CODE(bide_reserve(queue, "a", 100, &job), BIDE_TIMED_OUT);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CODE(bide_put(queue, "a", "x", 1, NULL, NULL), BIDE_EIO);
+    OK(bide_close(queue));
+    EQ(asking_now(), 1);
+    be_silent(false);
+    UNTIL(asking_now() == 0);
+}
+
+static void a_client_of_bided_keeps_its_times(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    bide *queue = NULL;
+    OK(bide_open(client_url("second.test", port_of(bided, "127.0.0.1")), NULL, &queue));
+    be_silent(true);
+    stop(bided);
+    times_are_kept(queue);
+}
+
+/* ---- a plain beanstalkd ---- */
+
+static int listen_somewhere(int *port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 && listen(fd, 5) == 0 &&
+          getsockname(fd, (struct sockaddr *)&address, &size) == 0);
+    *port = ntohs(address.sin_port);
+    return fd;
+}
+
+/* Says what a beanstalkd says to the first question, and closes when the name servers are silent. */
+static void *be_plain(void *arg)
+{
+    static const char unknown[] = "UNKNOWN_COMMAND\r\nUNKNOWN_COMMAND\r\n";
+    char bytes[100];
+    int listener = *(int *)arg;
+    int fd = accept(listener, NULL, NULL);
+    CHECK(fd >= 0 && recv(fd, bytes, sizeof bytes, 0) > 0);
+    CHECK(send(fd, unknown, sizeof unknown - 1, MSG_NOSIGNAL) == sizeof unknown - 1);
+    pthread_mutex_lock(&lock);
+    while (!silent)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    close(listener);
+    close(fd);
+    return NULL;
+}
+
+static void a_client_of_a_beanstalkd_keeps_its_times(void)
+{
+    int port, listener = listen_somewhere(&port);
+    bide *queue = NULL;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, be_plain, &listener) == 0);
+    OK(bide_open(client_url("third.test", port), NULL, &queue));
+    be_silent(true);
+    CHECK(pthread_join(thread, NULL) == 0);
+    times_are_kept(queue);
+}
+
+static const struct test tests[] = {
+    TEST(an_open_ends_in_time_and_the_next_one_has_the_answer),
+    TEST(lookups_are_bounded),
+    TEST(a_client_of_bided_keeps_its_times),
+    TEST(a_client_of_a_beanstalkd_keeps_its_times),
+};
+
+const struct theme names_theme = {"names", tests, COUNT(tests)};
