@@ -29,13 +29,6 @@
 #define AGAIN_MAX 60000000 /* us */
 /* Differences that are logged, each with its job. */
 #define LOGGED_MAX 10
-/* The core's own structures are checked only if that holds the lock for a short time; always in the
- * builds that measure such times. */
-#ifdef BIDE_LOCK_STATS
-#define CORE_CHECK_JOBS UINT64_MAX
-#else
-#define CORE_CHECK_JOBS 2000
-#endif
 
 bool bi_care_is_chore(const struct local *local, const bide_op *op)
 {
@@ -356,6 +349,20 @@ static void check_differences(struct local *local, bide_check_report *report)
                "a check finds no difference any more: the queue goes on");
 }
 
+/* The core's own structures, some jobs under each lock. NULL, or what is wrong. */
+static const char *check_core(struct local *local)
+{
+    const char *fault = NULL;
+    uint64_t place = 0;
+    bool end = false;
+    while (!end && fault == NULL && !local->store->stopping) {
+        bi_local_lock(local);
+        fault = bi_core_check_some(local->core, &place, SLICE_ROWS, &end);
+        pthread_mutex_unlock(&local->lock);
+    }
+    return fault;
+}
+
 static int check(struct local *local, bide_check_report *report, char *error)
 {
     struct store_report found = {.jobs = 0};
@@ -372,11 +379,7 @@ static int check(struct local *local, bide_check_report *report, char *error)
         bi_text_copy(error, bide_code_text(BIDE_CLOSED));
         return BIDE_CLOSED;
     }
-    if (found.jobs > CORE_CHECK_JOBS)
-        return BIDE_OK;
-    bi_local_lock(local);
-    const char *fault = bi_core_check(local->core);
-    pthread_mutex_unlock(&local->lock);
+    const char *fault = check_core(local);
     if (fault != NULL && report->problem[0] == 0)
         bi_text_copy(report->problem, fault);
     return BIDE_OK;

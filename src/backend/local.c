@@ -19,6 +19,8 @@
 #define LEAD_MAX_US 2000
 /* How long an open waits for everything to be loaded: a small queue is then complete. */
 #define OPEN_WAIT_US 25000
+/* Calls that wait and are ended under one lock when the queue is closed. */
+#define CLOSE_CALLS 1000
 /* Reserved jobs that a close treats at a time, and that may wait to be stored meanwhile. */
 #define INTERRUPT_JOBS    1000
 #define INTERRUPT_BACKLOG 20000
@@ -480,7 +482,7 @@ static int make_core(struct local *local, char *error)
         return code;
     struct bi_core_options core = {
         .limits = limits_of(options, local->store),
-        .alloc = bi_alloc_libc(),
+        .alloc = bi_alloc_paged(),
         .journal = local->keeps,
         .recovering = local->keeps,
         .wheel = options->ticker == BIDE_TICKER_WHEEL,
@@ -662,9 +664,12 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
 void bi_local_shutdown(struct backend *backend)
 {
     struct local *local = local_of(backend);
-    bi_local_lock(local);
-    bi_core_close(local->core);
-    bi_local_unlock(local);
+    bool more = true;
+    while (more) {
+        bi_local_lock(local);
+        more = bi_core_close(local->core, CLOSE_CALLS);
+        bi_local_unlock(local);
+    }
 }
 
 /* Leases that outlive the process are stored, all others are given back. In slices, so that what
@@ -684,10 +689,10 @@ static void end_leases(struct local *local)
 void bi_local_close(struct backend *backend)
 {
     struct local *local = local_of(backend);
+    bi_local_shutdown(backend);
     bi_local_lock(local);
     local->closing = true;
     local->store->stopping = true;
-    bi_core_close(local->core);
     bi_ticking_end(local);
     bi_recovery_end(local);
     ring_all(local);

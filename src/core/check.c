@@ -285,6 +285,50 @@ static const char *check_topic(struct core *core, const struct topic *topic, uin
     return NULL;
 }
 
+/* ---- job by job ---- */
+
+/* A job stands between its neighbours in list and heap, as far as that can be seen from it. */
+static const char *check_place(const struct core *core, const struct topic *topic,
+                               const struct job *job)
+{
+    const struct job_list *list = &topic->lists[job->state];
+    const struct job *prev = job_at(core, job->prev);
+    const struct job *next = job_at(core, job->next);
+    uint32_t slot = core->slots[job->self];
+    if (!job->in_tree) {
+        HOLD(prev == NULL ? list->head == job->self : prev->next == job->self,
+             "a list is not linked both ways");
+        HOLD(next == NULL ? list->tail == job->self : next->prev == job->self,
+             "a list is not linked both ways");
+        HOLD(core->recovering || in_order(core, prev, job), "a list is out of order");
+    }
+    if (job->state == BIDE_STATE_READY && slot > 0 && slot < topic->ready.count)
+        HOLD(bi_ready_before(&topic->ready.entries[(slot - 1) / 4], &topic->ready.entries[slot]),
+             "the ready heap is out of order");
+    return NULL;
+}
+
+const char *bi_core_check_some(struct core *core, uint64_t *place, unsigned budget, bool *end)
+{
+    const char *fault = NULL;
+    uint64_t hold = core->hold;
+    *end = core->by_id.buckets == 0;
+    for (; !*end && budget > 0 && fault == NULL; budget--) {
+        uint32_t ref = bi_table_walk(&core->by_id, place, end);
+        for (; ref != 0 && fault == NULL; ref = job_at(core, ref)->link) {
+            const struct job *job = job_at(core, ref);
+            const struct topic *topic = topic_of(core, job);
+            fault = check_job(core, topic, job);
+            if (fault == NULL)
+                fault = check_place(core, topic, job);
+        }
+    }
+    core->hold = hold;
+    return fault;
+}
+
+/* ---- everything ---- */
+
 const char *bi_core_check(struct core *core)
 {
     uint64_t counts[BIDE_STATE_DONE + 1] = {0};

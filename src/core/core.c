@@ -265,8 +265,18 @@ int bi_op_backup(struct core *core, bide_op *op)
 int bi_op_check(struct core *core, bide_op *op)
 {
     bide_check_report *report = op->check.report;
-    memset(report, 0, sizeof(*report));
-    const char *fault = bi_core_check(core);
+    uint64_t *place = &op->private_.bound[0];
+    if ((op->private_.flags & SLICING_CHECK) == 0) {
+        memset(report, 0, sizeof(*report));
+        *place = 0;
+    }
+    bool end;
+    const char *fault = bi_core_check_some(core, place, SLICE, &end);
+    if (fault == NULL && !end) {
+        op->private_.flags |= SLICING_CHECK;
+        return BI_AGAIN;
+    }
+    op->private_.flags &= ~SLICING_CHECK;
     if (fault != NULL)
         bi_text_copy(report->problem, fault);
     report->jobs = core->by_id.count;

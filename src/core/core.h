@@ -119,9 +119,10 @@ void bi_core_uncount(const struct core *core, bide_op *op);
  * not wait (any more); nothing happens then. */
 bool bi_core_cancel(struct core *core, bide_op *op);
 
-/* Completes every waiting op with BIDE_CLOSED. From now on reserves, and whatever would wait, are
- * answered so at once; everything else goes on. */
-void bi_core_close(struct core *core);
+/* Completes every waiting op with BIDE_CLOSED, at most budget of them at a time; true if there are
+ * more. From now on reserves, and whatever would wait, are answered so at once; everything else
+ * goes on. */
+bool bi_core_close(struct core *core, unsigned budget);
 
 /*
  * Prepares an orderly end, after bi_core_close(). Leases whose holders outlive the process
@@ -328,7 +329,13 @@ size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *id
                           bool *end);
 #define BI_CHAIN_ROOM 64
 
-/* ---- for tests (core/check.c) ---- */
+/* ---- checking (core/check.c) ---- */
+
+/* Checks some jobs, about budget, from *place on (0: the beginning), which moves on; *end: those were
+ * all. NULL, or what is wrong. */
+const char *bi_core_check_some(struct core *core, uint64_t *place, unsigned budget, bool *end);
+
+/* The rest is for tests. */
 
 /* Every invariant: NULL if they hold, else a sentence. Costs O(everything). */
 const char *bi_core_check(struct core *core);

@@ -41,7 +41,7 @@ static void begin_slices(const struct core *core, bide_op *op)
 static int end_slices(struct core *core, bide_op *op, int code)
 {
     int flags = op->private_.flags;
-    op->private_.flags &= ~(SLICING | SLICING_DELAYED | SLICING_APART);
+    op->private_.flags &= ~(SLICING | SLICING_DELAYED | SLICING_APART | SLICING_CHECK);
     if ((flags & SLICING) == 0)
         return code;
     struct topic *topic = topic_at(core, (uint32_t)op->private_.bound[BOUND_TOPIC]);

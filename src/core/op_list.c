@@ -79,10 +79,13 @@ static bool has_text(const struct job *job, bide_slice text)
     return memmem(bide_buf_data(job->body), bide_buf_size(job->body), text.data, text.size) != NULL;
 }
 
+/* Bytes that take as long to be searched for a text as looking at a job does. */
+#define SEARCHED_BYTES 128
+
 /* What looking at a job costs: to search its body for a text costs more, the larger it is. */
 static unsigned price(const struct listing *listing, const struct job *job)
 {
-    return 1 + (listing->args->filter.text.size > 0 ? job->body_size / 1024 : 0);
+    return 1 + (listing->args->filter.text.size > 0 ? job->body_size / SEARCHED_BYTES : 0);
 }
 
 static bool matches(const struct listing *listing, const struct job *job)
@@ -301,7 +304,9 @@ int bi_op_list(struct core *core, bide_op *op)
     }
     if (walking)
         listing.past_id = walk[1];
-    uint64_t price_max = args->filter.text.size > 0 ? 1 + core->limits.max_job_size / 1024 : 1;
+    /* Bodies are seldom as large as they may be. */
+    uint64_t price_max =
+        args->filter.text.size > 0 ? 1 + core->limits.max_job_size / (4 * SEARCHED_BYTES) : 1;
     bool costly = candidates(core, &listing) * price_max > BIDE_EXAMINE_MAX;
     if (walking || costly)
         list_by_walk(&listing, walk[0]);

@@ -39,7 +39,7 @@ enum timer_kind {
 
 /* In private_.flags of a sliced op: it has begun; with delayed jobs; which are in a kick set.
  * (1 is BI_LACKS_BODY.) */
-enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_APART = 8 };
+enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_APART = 8, SLICING_CHECK = 16 };
 
 /* What a job takes besides its body and struct more: itself, its places in heap and table. */
 #define JOB_COST (sizeof(struct job) + 24 + 24)

@@ -158,6 +158,7 @@ static void take_out(struct core *core, struct waiter *waiter)
     else
         all->tail = waiter->prev;
     all->count--;
+    all->parked -= waiter->parked;
     all->reserving -= waiter->link_count > 0;
     bi_timers_clear(&core->calls, &waiter->timer);
     bi_timers_delist(&core->calls);
@@ -176,6 +177,7 @@ static void take_out(struct core *core, struct waiter *waiter)
 void bi_waiter_park(struct core *core, struct waiter *waiter)
 {
     waiter->parked = true;
+    core->waiters.parked++;
     bi_timers_clear(&core->calls, &waiter->timer);
     for (size_t i = 0; i < waiter->link_count; i++) {
         bi_topic_pin(waiter->links[i].topic);
@@ -186,6 +188,7 @@ void bi_waiter_park(struct core *core, struct waiter *waiter)
 void bi_waiter_rejoin(struct core *core, struct waiter *waiter)
 {
     waiter->parked = false;
+    core->waiters.parked--;
     if (waiter->until != BI_NEVER)
         bi_timers_set(&core->calls, &waiter->timer, waiter->until);
     for (size_t i = 0; i < waiter->link_count; i++) {
@@ -230,17 +233,34 @@ bool bi_core_cancel(struct core *core, bide_op *op)
     return true;
 }
 
-void bi_core_close(struct core *core)
+/* A call for which bodies are read has its answer: it goes behind the others. */
+static void move_back(struct waiters *all, struct waiter *waiter)
 {
+    if (waiter == all->tail)
+        return;
+    if (waiter->prev != NULL)
+        waiter->prev->next = waiter->next;
+    else
+        all->head = waiter->next;
+    waiter->next->prev = waiter->prev;
+    waiter->prev = all->tail;
+    waiter->next = NULL;
+    all->tail->next = waiter;
+    all->tail = waiter;
+}
+
+bool bi_core_close(struct core *core, unsigned budget)
+{
+    struct waiters *all = &core->waiters;
     core->hold = 0;
     core->closed = true;
-    struct waiter *waiter = core->waiters.head;
-    while (waiter != NULL) {
-        struct waiter *next = waiter->next;
-        if (!waiter->parked)
-            bi_waiter_end(core, waiter, BIDE_CLOSED);
-        waiter = next;
+    for (; budget > 0 && all->count > all->parked; budget--) {
+        if (all->head->parked)
+            move_back(all, all->head);
+        else
+            bi_waiter_end(core, all->head, BIDE_CLOSED);
     }
+    return all->count > all->parked;
 }
 
 /* ---- serving reserves ---- */

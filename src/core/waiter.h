@@ -50,6 +50,7 @@ struct waiters {
     struct waiter *head, *tail;
     uint64_t count;
     uint64_t reserving;
+    uint64_t parked;
 };
 
 /*

@@ -1,7 +1,77 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* mremap */
 #include "util/alloc.h"
 
+#include <assert.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/*
+ * The arrays of a large queue grow and shrink under its lock. The C library may copy them when they
+ * do, tens of megabytes at a time. So a large block has pages of its own, which the kernel moves
+ * without copying.
+ */
+#define LARGE ((size_t)1 << 20)
+
+/* In front of every block; sixteen bytes, so that the block suits any type. */
+struct header {
+    size_t size; /* with the header */
+    size_t pad;
+};
+
+static_assert(sizeof(struct header) % 16 == 0, "blocks must suit any type");
+
+/* As realloc(), where the block is large before and after, or becomes so, or was so. */
+static struct header *resize_large(struct header *header, size_t size)
+{
+    size_t old = header == NULL ? 0 : header->size;
+    void *moved;
+    if (old >= LARGE && size >= LARGE)
+        moved = mremap(header, old, size, MREMAP_MAYMOVE);
+    else if (size >= LARGE)
+        moved = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    else
+        moved = malloc(size);
+    if (moved == NULL || moved == MAP_FAILED)
+        return NULL;
+    if (header == NULL || (old >= LARGE && size >= LARGE))
+        return moved;
+    memcpy(moved, header, old < size ? old : size);
+    if (old >= LARGE)
+        munmap(header, old);
+    else
+        free(header);
+    return moved;
+}
+
+static void *paged_resize(void *ctx, void *memory, size_t size)
+{
+    (void)ctx;
+    struct header *header = memory == NULL ? NULL : (struct header *)memory - 1;
+    size_t old = header == NULL ? 0 : header->size;
+    if (size == 0) {
+        if (old >= LARGE)
+            munmap(header, old);
+        else
+            free(header);
+        return NULL;
+    }
+    if (size > SIZE_MAX - sizeof(*header))
+        return NULL;
+    size += sizeof(*header);
+    header = old >= LARGE || size >= LARGE ? resize_large(header, size) : realloc(header, size);
+    if (header == NULL)
+        return NULL;
+    header->size = size;
+    return header + 1;
+}
+
+struct bi_alloc bi_alloc_paged(void)
+{
+    return (struct bi_alloc){.resize = paged_resize, .ctx = NULL};
+}
 
 static void *libc_resize(void *ctx, void *memory, size_t size)
 {

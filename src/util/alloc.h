@@ -17,6 +17,8 @@ struct bi_alloc {
 
 /* The C library's. */
 struct bi_alloc bi_alloc_libc(void);
+/* The same, but large blocks are resized without copying, whatever their size. */
+struct bi_alloc bi_alloc_paged(void);
 
 static inline void *bi_alloc_get(const struct bi_alloc *alloc, size_t size)
 {

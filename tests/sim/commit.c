@@ -224,7 +224,7 @@ static void drop_core(struct sim *sim)
 static void close_ops(struct sim *sim)
 {
     sim->what = "close";
-    bi_core_close(sim->core);
+    bi_core_close(sim->core, UINT32_MAX);
     model_close(sim->model);
     sim_all_seen(sim);
     expect(sim, "ops that still wait", 0, (int64_t)sim->waiting.count);

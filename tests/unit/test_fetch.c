@@ -437,7 +437,7 @@ static void a_queue_that_closes_lets_it_finish(void **state)
     struct call first, second;
     take_lacking(&first, BIDE_FOREVER, 1);
     take_lacking(&second, BIDE_FOREVER, 1);
-    bi_core_close(w.core);
+    bi_core_close(w.core, UINT32_MAX);
     assert_int_equal(w.completed_count, 0);
     assert_int_equal(supply(&w, &first.op), BIDE_OK);
     assert_has(&first, 0, good);

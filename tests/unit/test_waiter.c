@@ -225,7 +225,7 @@ static void closing_completes_every_call_that_waits(void **state)
     bide_op wait = {.kind = BIDE_OP_WAIT,
                     .wait = {.id = put_delayed(&w, "c", 1000), .timeout_ms = BIDE_FOREVER}};
     assert_int_equal(run(&w, &wait), BIDE_PENDING);
-    bi_core_close(w.core);
+    bi_core_close(w.core, UINT32_MAX);
     assert_int_equal(w.completed_count, 4);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(calls[i].op.status, BIDE_CLOSED);

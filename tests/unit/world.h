@@ -90,7 +90,7 @@ static inline void world_check(struct world *w)
 static inline void world_close(struct world *w)
 {
     world_check(w);
-    bi_core_close(w->core);
+    bi_core_close(w->core, UINT32_MAX);
     bi_core_free(w->core);
     assert_int_equal(w->alloc.blocks, 0);
     assert_int_equal(w->alloc.bytes, 0);
