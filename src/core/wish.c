@@ -63,7 +63,7 @@ static bool is_lean(const struct wish *wish)
         wish->last_error.data != NULL || wish->result.data != NULL || wish->result_buf != NULL ||
         image->max_retries != BIDE_NO_RETRY_LIMIT || image->started || image->cancel_wanted)
         return false;
-    if (image->ready != 0 && (!ready || image->ready != image->created))
+    if (image->ready != 0 && (!ready || image->ready < 0 || image->ready != image->created))
         return false;
     uint32_t counts = image->failures | image->reserves | image->timeouts | image->releases |
                       image->fails | image->buries | image->kicks | image->touches;
