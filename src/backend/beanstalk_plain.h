@@ -78,6 +78,7 @@ struct talk {
     struct wire *wire; /* where its reserve is */
     bide_job *jobs;    /* what was found, until it is good */
     size_t job_count;
+    size_t round_end; /* reserve: how many there will be if all that were asked for come */
 };
 
 /* A reply that will come, and whose it is (NULL: nobody's). */
@@ -135,6 +136,7 @@ struct plain {
     struct wire *main;  /* NULL: no connection */
     struct wire *spare; /* all others */
     size_t spare_count;
+    uint64_t max_job_size; /* of the server; 0: it has not been asked */
     struct lease *leases[PLAIN_LEASES];
     uint64_t last_token;
     struct op_list completed;

@@ -2,8 +2,9 @@
 /*
  * A reserve first asks the connection that everything else goes over, without waiting: in a busy
  * queue there is a job, and no further connection is needed. Then it waits on one of its own. When
- * the first job has come, what else is ready is taken without waiting, and each job is looked at:
- * beanstalkd tells its id and its body, not whose it is and how long it may be held.
+ * the first job has come, what else is ready is taken without waiting, in rounds of as many jobs as
+ * are sure to fit BIDE_BATCH_BYTES. Then each job is looked at: beanstalkd tells its id and its body,
+ * not whose it is and how long it may be held.
  */
 #include "backend/beanstalk_kind.h"
 #include "backend/beanstalk_plain.h"
@@ -11,7 +12,9 @@
 
 #include <stdlib.h>
 
-enum stage { TRY, WAIT, MORE, LOOK, OVER };
+enum stage { TRY, WAIT, SIZE, MORE, LOOK, OVER };
+
+#define MAX_JOB_SIZE 65535 /* beanstalkd's default */
 
 static bide_reserve_args *args_of(struct talk *talk)
 {
@@ -56,11 +59,33 @@ static void looked(struct plain *plain, struct talk *talk, size_t index, const s
 
 /* ---- reserve ---- */
 
-static void ask_more(struct talk *talk)
+/* How many further jobs are sure to fit. Where one may be larger than a whole page they come one by
+ * one, and the last may go beyond it. */
+static size_t fitting(const struct plain *plain, const struct talk *talk, size_t most)
 {
-    const bide_reserve_args *args = args_of(talk);
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < talk->job_count; i++)
+        bytes += talk->jobs[i].body_size;
+    if (bytes >= BIDE_BATCH_BYTES)
+        return 0;
+    uint64_t fit = (BIDE_BATCH_BYTES - bytes) / plain->max_job_size;
+    if (plain->max_job_size > BIDE_BATCH_BYTES)
+        fit = 1;
+    return fit < most ? (size_t)fit : most;
+}
+
+static void ask_more(const struct plain *plain, struct talk *talk)
+{
+    size_t most = args_of(talk)->job_max - talk->job_count;
+    if (most > 0 && plain->max_job_size == 0) {
+        talk->stage = SIZE;
+        bi_wire_ask(talk->wire, talk, 0, "stats");
+        return;
+    }
+    size_t count = most == 0 ? 0 : fitting(plain, talk, most);
     talk->stage = MORE;
-    for (size_t i = talk->job_count; i < args->job_max; i++)
+    talk->round_end = talk->job_count + count;
+    for (size_t i = talk->job_count; i < talk->round_end; i++)
         bi_wire_ask(talk->wire, talk, i, "reserve-with-timeout 0");
     if (talk->outstanding == 0)
         look(talk);
@@ -127,9 +152,12 @@ void bi_plain_hear_reserve(struct plain *plain, struct talk *talk, size_t index,
 {
     if (talk->stage == WAIT)
         talk->wire->blocked = false;
-    if (talk->stage == LOOK)
+    if (talk->stage == LOOK) {
         looked(plain, talk, index, reply);
-    else if (bi_reply_is(reply, "RESERVED"))
+    } else if (talk->stage == SIZE) {
+        uint64_t size = bi_reply_is(reply, "OK") ? bi_yaml_number(reply, "max-job-size") : 0;
+        plain->max_job_size = size == 0 ? MAX_JOB_SIZE : size;
+    } else if (bi_reply_is(reply, "RESERVED"))
         talk->code = keep(plain, talk, reply);
     else if (!bi_reply_is(reply, "TIMED_OUT") && !bi_reply_is(reply, "DEADLINE_SOON"))
         talk->code = bi_plain_error(plain, talk->op, reply);
@@ -152,10 +180,10 @@ void bi_plain_end_reserve(struct plain *plain, struct talk *talk)
         bi_plain_end(plain, talk, talk->code);
     else if (talk->stage == LOOK)
         hand_over(plain, talk);
-    else if (talk->stage == MORE)
+    else if (talk->stage == MORE && (talk->code != BIDE_OK || talk->job_count < talk->round_end))
         look(talk);
     else if (talk->job_count > 0)
-        ask_more(talk);
+        ask_more(plain, talk);
     else if (talk->stage == TRY && talk->waits)
         wait_for_one(plain, talk);
     else

@@ -122,6 +122,7 @@ void bi_plain_drop(struct plain *plain, struct wire *wire)
 {
     if (wire == plain->main) {
         plain->main = NULL;
+        plain->max_job_size = 0; /* the next server may have another */
     } else {
         struct wire **from = &plain->spare;
         while (*from != wire)

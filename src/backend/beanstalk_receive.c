@@ -14,6 +14,8 @@
 #define IN_ROOM   ((size_t)64 << 10)
 #define IN_KEEP   ((size_t)1 << 20) /* what stays of a buffer that has grown */
 #define LINE_MAX_ 128               /* "ANSWER <tag> <code> <bytes>" has fewer */
+/* A job with the largest body and result that there are, and their page, has fewer. */
+#define ANSWER_MAX (((size_t)2 << 30) + ((size_t)64 << 20))
 
 /* ---- the buffer ---- */
 
@@ -71,7 +73,7 @@ static bool parse_line(const char *line, struct answer *answer)
     bool negative = at != NULL && *at == '-';
     at = at == NULL ? NULL : read_number(at + negative, ' ', &code);
     at = at == NULL ? NULL : read_number(at, 0, &size);
-    if (at == NULL || code > 1000 || size > SIZE_MAX / 2)
+    if (at == NULL || code > 1000 || size > ANSWER_MAX)
         return false;
     answer->code = negative ? -(int)code : (int)code;
     answer->size = (size_t)size;

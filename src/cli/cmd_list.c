@@ -12,8 +12,7 @@
 #define ERROR_MOST  30  /* columns on a terminal: a body has to have room, too */
 #define ON_TERMINAL 100 /* jobs, if nobody says how many */
 #define NO_LIMIT    UINT64_MAX
-#define FIRST_PAGE  100               /* so that something is seen at once */
-#define PAGE_BYTES  ((size_t)4 << 20) /* of bodies, about, before pages become smaller */
+#define FIRST_PAGE  100 /* so that something is seen at once */
 
 static bide_state state = BIDE_STATE_ANY;
 static int64_t older_ms, younger_ms;
@@ -121,32 +120,19 @@ struct listing {
     uint64_t left;
 };
 
-/* Bodies may be large: pages become smaller with them, and larger again. */
-static void adapt(struct listing *listing, size_t bytes)
-{
-    if (bytes > PAGE_BYTES)
-        listing->page = listing->page / 2 + 1;
-    else if (bytes < PAGE_BYTES / 4)
-        listing->page = listing->page * 2;
-    if (listing->page > BIDE_BATCH_JOBS)
-        listing->page = BIDE_BATCH_JOBS;
-}
-
 static int show_page(struct listing *listing)
 {
     int exit = BI_EXIT_OK;
-    size_t bytes = 0;
     for (size_t i = 0; i < listing->args.count; i++) {
         bide_job *job = &listing->args.jobs[i];
         if (exit == BI_EXIT_OK)
             exit = show(listing->cli, listing->table, job);
-        bytes += listing->args.with_body ? job->body_size + job->result_size : 0;
         bide_job_clear(job);
     }
     if (listing->table != NULL)
         bi_table_flush(listing->table);
     listing->left -= listing->args.count;
-    adapt(listing, bytes);
+    listing->page = BIDE_BATCH_JOBS;
     return exit == BI_EXIT_OK ? bi_look_go_on(listing->cli) : exit;
 }
 
@@ -157,7 +143,7 @@ static int walk(struct listing *listing)
         bide_list_args *args = &listing->args;
         args->job_max = listing->page < listing->left ? listing->page : (size_t)listing->left;
         args->count = 0;
-        int code = bi_look_list(listing->cli->queue, args);
+        int code = bide_list_page(listing->cli->queue, args);
         if (code != BIDE_OK)
             return bi_look_answered(listing->cli, code);
         exit = show_page(listing);

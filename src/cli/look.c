@@ -4,7 +4,6 @@
 #include "cli/interrupt.h"
 #include "cli/when.h"
 #include "core/core.h"
-#include "queue/queue.h"
 
 #include <string.h>
 
@@ -59,17 +58,6 @@ void bi_look_pause(char *to, const bide_topic_stats *topic)
         snprintf(to, BI_WHEN_SIZE, "forever");
     else
         bi_look_duration(to, topic->paused ? topic->pause_left_ms : -1);
-}
-
-int bi_look_list(bide *queue, bide_list_args *args)
-{
-    bide_op op;
-    memset(&op, 0, sizeof(op));
-    op.kind = BIDE_OP_LIST;
-    op.list = *args;
-    int code = bi_call(queue, &op);
-    args->count = code == BIDE_OK ? op.list.count : 0;
-    return code;
 }
 
 /* ---- states ---- */

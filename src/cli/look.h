@@ -28,9 +28,6 @@ void bi_look_duration(char *to, int64_t ms);
 /* How long a topic is still paused: "-", "3m20s" or "forever". */
 void bi_look_pause(char *to, const bide_topic_stats *topic);
 
-/* One page of a list, with or without bodies; args->count says how many. */
-int bi_look_list(bide *queue, bide_list_args *args);
-
 /* States as "ready,buried", or one flag for each: a bit (1 << state) each, or-ed. False, and says
  * what is wrong. */
 bool bi_look_states(const struct cli *cli, const struct words *words, unsigned *states);

@@ -161,6 +161,27 @@ static void the_best_job_of_several_topics_comes_first(void)
     CODE(bide_reserve_many(queue, &args), BIDE_ENOTSUP);
 }
 
+static void a_reserve_takes_no_more_bytes_than_a_batch_may_have(void)
+{
+    enum { LARGE = 60000, FIT = BIDE_BATCH_BYTES / LARGE, ALL = FIT + 50 };
+    static char body[LARGE];
+    static bide_job jobs[BIDE_BATCH_JOBS];
+    const bide_slice topic = {"large", 5};
+    for (int i = 0; i < ALL; i++)
+        OK(bide_put(queue, "large", body, sizeof(body), NULL, NULL));
+    for (size_t left = ALL; left > 0;) {
+        bide_reserve_args args = {
+            .topics = &topic, .topic_count = 1, .jobs = jobs, .job_max = COUNT(jobs)};
+        OK(bide_reserve_many(queue, &args));
+        EQ(args.count, left < FIT ? left : FIT);
+        left -= args.count;
+        for (size_t i = 0; i < args.count; i++) {
+            OK(bide_delete(queue, jobs[i].id, jobs[i].token));
+            bide_job_clear(&jobs[i]);
+        }
+    }
+}
+
 static void a_delay_is_rounded_up_and_never_early(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -598,6 +619,7 @@ static const struct test tests[] = {
     TEST(bodies_of_any_bytes_come_back),
     TEST(a_body_that_is_too_big_is_refused_by_the_server),
     TEST(the_best_job_of_several_topics_comes_first),
+    TEST(a_reserve_takes_no_more_bytes_than_a_batch_may_have),
     TEST(a_delay_is_rounded_up_and_never_early),
     TEST(put_many_answers_for_each_item),
     TEST(what_a_holder_may_do_nobody_else_may),

@@ -97,9 +97,16 @@ static void an_answer_that_makes_no_sense_fails_its_op_only(void **state)
 }
 
 static const char *const nonsense[] = {
-    "NONSENSE\r\n",          "ANSWER 1 0\r\n",        "ANSWER 1 0 x\r\n",
-    "ANSWER 1 0 0\r\nxx",    "ANSWER 99 0 0\r\n\r\n", "ANSWER 0 0 0\r\n\r\n",
-    "ANSWER -1 0 0\r\n\r\n", "ANSWER 1 9999 0\r\n",   "HTTP/1.1 400 Bad Request\r\n",
+    "NONSENSE\r\n",
+    "ANSWER 1 0\r\n",
+    "ANSWER 1 0 x\r\n",
+    "ANSWER 1 0 0\r\nxx",
+    "ANSWER 99 0 0\r\n\r\n",
+    "ANSWER 0 0 0\r\n\r\n",
+    "ANSWER -1 0 0\r\n\r\n",
+    "ANSWER 1 9999 0\r\n",
+    "HTTP/1.1 400 Bad Request\r\n",
+    "ANSWER 1 0 9000000000\r\n",
 };
 
 /* The look is asked again on another connection; the write is not. */
