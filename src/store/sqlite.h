@@ -81,6 +81,8 @@ struct sqlite {
     uint64_t lease_from;  /* stored; not 0 only between an orderly close and the next batch */
     int wal_frames;       /* in the log after the last commit */
     int log_pages;        /* how many it may have */
+    unsigned log_commits; /* commits, until the log is given its length */
+    int64_t log_prepared; /* bytes of it that have been written */
     int64_t log_bytes;    /* what it takes while a reader keeps it from being brought in */
     bool choked;          /* and nothing more may be written, or it never could be */
     unsigned tidied;      /* commits since the free pages were looked at */

@@ -10,10 +10,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Free pages are given back when there are more of them than this, and than a quarter of all. */
@@ -32,6 +34,9 @@
 #define PAUSE_MARGIN 10000
 /* How often we look whether there is room again. */
 #define ROOM_REST 200000
+/* After so many commits a queue counts as busy, and the log gets its length, a piece at a time. */
+#define LOG_COMMITS 64
+#define LOG_PIECE   (256 << 10)
 
 /* A long log that has been brought in takes room until somebody writes; unless somebody reads it, it
  * can be cut now. True if it was. */
@@ -147,10 +152,54 @@ static void end_pauses(struct sqlite *sqlite)
     sqlite->pause_end = next > now + IDLE_REST ? next : now + IDLE_REST;
 }
 
+/* ---- the length of the log ---- */
+
+/* Writes zeros behind the end of the log, which SQLite takes for the end, too. Answers the length that
+ * it has then; -1: it cannot be made longer. */
+static int64_t lengthen_log(const struct sqlite *sqlite, int64_t wanted)
+{
+    static const char zeros[LOG_PIECE];
+    char name[PATH_MAX];
+    struct stat file;
+    struct statvfs disk;
+    snprintf(name, sizeof(name), "%s-wal", sqlite->path);
+    int fd = open(name, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int64_t length = -1;
+    if (fstat(fd, &file) == 0 && fstatvfs(fd, &disk) == 0 &&
+        (int64_t)disk.f_bavail * (int64_t)disk.f_frsize > 4 * wanted) {
+        int64_t left = wanted - (int64_t)file.st_size;
+        size_t piece = left <= 0 ? 0 : left < LOG_PIECE ? (size_t)left : LOG_PIECE;
+        ssize_t written = piece == 0 ? 0 : pwrite(fd, zeros, piece, file.st_size);
+        if (written == (ssize_t)piece && fdatasync(fd) == 0)
+            length = (int64_t)file.st_size + written;
+    }
+    close(fd);
+    return length;
+}
+
+/*
+ * While the log grows each sync writes its new length, too, and takes about twice as long as one that
+ * overwrites. SQLite overwrites a log that it has brought in, so this is done once. A queue that does
+ * little is spared the writes.
+ */
+static void prepare_log(struct sqlite *sqlite)
+{
+    int64_t wanted = (int64_t)(sqlite->log_pages + sqlite->log_pages / 8) * 4120;
+    if (sqlite->options.sync != BIDE_SYNC_FULL || sqlite->base.full ||
+        sqlite->file_limit != INT64_MAX || sqlite->log_prepared >= wanted ||
+        ++sqlite->log_commits < LOG_COMMITS)
+        return;
+    int64_t length = lengthen_log(sqlite, wanted);
+    sqlite->log_prepared = length < 0 ? wanted : length;
+}
+
 /* ---- all together ---- */
 
 static int64_t tidy(struct sqlite *sqlite, bool idle)
 {
+    prepare_log(sqlite);
     end_pauses(sqlite);
     bool more = false;
     if (idle || sqlite->base.full || ++sqlite->tidied % VACUUM_EVERY == 0)
