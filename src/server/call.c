@@ -212,14 +212,15 @@ static void keep_topics(struct call *call)
     call->server->client_bytes += call->coded.bytes - before;
 }
 
-/* Whatever does not wait for something to happen is held until it is stored. */
+/* What was carried out, or does not wait for something to happen, is held until it is stored. */
 void bi_call_pending(bide_op *op)
 {
     struct call *call = (struct call *)(void *)op;
     keep_topics(call);
-    call->held = op->kind != BIDE_OP_RESERVE && op->kind != BIDE_OP_FINISH_AND_RESERVE &&
-                 op->kind != BIDE_OP_WAIT && op->kind != BIDE_OP_EVENTS &&
-                 op->kind != BIDE_OP_RECOVERED;
+    call->held =
+        op->applied ||
+        (op->kind != BIDE_OP_RESERVE && op->kind != BIDE_OP_FINISH_AND_RESERVE &&
+         op->kind != BIDE_OP_WAIT && op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_RECOVERED);
     call->server->held += call->held;
     call->server->held_bytes += call->held ? call->size : 0;
     if (call->conn == NULL || !call->batched)

@@ -195,6 +195,7 @@ struct server {
     size_t scratch_at;
     uint32_t readers; /* connections that were read in this round of the loop, and in the last */
     uint32_t last_readers;
+    bool submitted;   /* ops were, since the last commit was begun */
     unsigned single;  /* turns in a row that ended with one change to be stored */
     size_t under_way; /* ops handed over and not completed */
     uint64_t held;    /* of these, changes that are not stored yet */

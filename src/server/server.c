@@ -70,6 +70,7 @@ static void count_pending(struct server *server, struct request *request)
 static void submit(struct server *server, bide_op **ops, size_t count)
 {
     int pending = bide_submit(server->queue, ops, count);
+    server->submitted = true;
     server->now = bi_clock_boot(); /* not before anything that the answers count from */
     assert(pending >= 0);
     for (size_t i = 0; i < count; i++) {
@@ -170,12 +171,16 @@ static bool is_busy(const struct server *server)
  * What the turn has submitted is to be stored. While one client sends one change at a time, the loop
  * stores it itself: that saves waking the commit thread and being woken by it, and nothing else is
  * to be done meanwhile. Else the commit thread stores, and the loop goes on. True: it is stored.
+ *
+ * Every submit may leave something to be stored, also one whose ops have all finished: a job that is
+ * given back goes to a waiting reserve, whose answer is then held.
  */
 static bool begin_commit(struct server *server)
 {
-    if (server->held == 0)
+    if (!server->submitted)
         return false;
-    server->single = server->held == 1 ? server->single + 1 : 0;
+    server->submitted = false;
+    server->single = server->held > 1 ? 0 : server->single + (unsigned)server->held;
     return bi_queue_commit(server->queue, server->single >= SINGLE_TURNS);
 }
 
@@ -191,7 +196,7 @@ static void turn(struct server *server)
         bi_server_flush(server);
         server->scratch_at = 0;
         if (server->held > 1)
-            bi_queue_commit(server->queue, false);
+            begin_commit(server);
         if (server->runs == NULL)
             write_all(server);
         if (!is_busy(server) && !begin_commit(server))

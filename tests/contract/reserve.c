@@ -367,6 +367,55 @@ static void a_given_job_is_taken_from_a_paused_topic(void)
     OK(bide_resume(queue, a));
 }
 
+/* ---- a reserve that must be stored, while nothing else happens ---- */
+
+/* Puts jobs whose reservations are stored, and lets the queue come to rest. */
+static void put_limited(bide *queue, const char *topic, int count)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 3;
+    for (int i = 0; i < count; i++)
+        put_as(queue, topic, "body", &options);
+    nap_ms(2500);
+}
+
+static void a_reserve_that_is_stored_is_answered_though_nothing_else_happens(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    put_limited(queue, a, 3);
+    for (int i = 0; i < 3; i++) {
+        struct waiter *waiter = new_op(BIDE_OP_RESERVE, cq);
+        waiter->op.reserve = reserve_args(&topic, 1, 0, &waiter->job, 1);
+        bide_op *op = &waiter->op;
+        if (bide_submit(queue, &op, 1) > 0)
+            completes(waiter, BIDE_OK);
+        EQ(waiter->op.status, BIDE_OK);
+    }
+}
+
+static void a_finish_and_reserve_is_answered_though_nothing_else_happens(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    bide_slice topic = slice(a);
+    put_limited(queue, a, 2);
+    const bide_job *job = take(queue, a);
+    nap_ms(100);
+    struct waiter *waiter = new_op(BIDE_OP_FINISH_AND_RESERVE, cq);
+    waiter->op.finish_and_reserve.finish =
+        (bide_finish_item){.id = job->id, .token = job->token, .retain_ms = BIDE_KEEP};
+    waiter->op.finish_and_reserve.reserve = reserve_args(&topic, 1, 0, &waiter->job, 1);
+    bide_op *op = &waiter->op;
+    if (bide_submit(queue, &op, 1) > 0)
+        completes(waiter, BIDE_OK);
+    EQ(waiter->op.status, BIDE_OK);
+    EQ(waiter->op.finish_and_reserve.finish.status, BIDE_OK);
+}
+
 static const struct test tests[] = {
     TEST(a_smaller_priority_comes_first_then_a_smaller_id),
     TEST(a_job_that_comes_back_stands_where_its_id_belongs),
@@ -389,6 +438,8 @@ static const struct test tests[] = {
     TEST(a_given_job_is_taken_in_any_state_but_reserved_and_done),
     TEST(a_given_job_is_taken_out_of_the_middle),
     TEST(a_given_job_is_taken_from_a_paused_topic),
+    TEST(a_reserve_that_is_stored_is_answered_though_nothing_else_happens),
+    TEST(a_finish_and_reserve_is_answered_though_nothing_else_happens),
 };
 
 const struct theme reserve_theme = {"reserve", tests, COUNT(tests)};
