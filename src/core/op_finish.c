@@ -20,7 +20,7 @@ static struct job *find_current(struct core *core, uint64_t id)
         job->due > core->now.mono)
         return job;
     struct timer *timer = &more_of(core, job)->timer;
-    if (!timer->set)
+    if (!timer->set || more_of(core, job)->unanswered) /* no lease has begun */
         return job;
     bi_timers_clear(&core->mono, timer);
     bi_fire_lease(core, timer);
