@@ -78,6 +78,7 @@ int bi_call_decode(struct call_op *call, bide_op_kind kind, const void *data, si
     memset(&call->op, 0, sizeof(call->op));
     call->op.kind = kind;
     call->op.status = BIDE_CANCELLED; /* until it is submitted there is no result to give back */
+    call->topics = NULL;
     call->blocks = NULL;
     call->bytes = call->used = 0;
     struct call_reader reader = begin_reading(data, size);
@@ -94,22 +95,21 @@ int bi_call_decode(struct call_op *call, bide_op_kind kind, const void *data, si
 
 int bi_call_keep_topics(struct call_op *call)
 {
-    assert(call->op.kind == BIDE_OP_RESERVE);
-    bide_reserve_args *args = &call->op.reserve;
-    size_t size = args->topic_count * sizeof(bide_slice);
-    for (size_t i = 0; i < args->topic_count; i++)
-        size += args->topics[i].size;
+    assert(call->op.kind == BIDE_OP_RESERVE && call->topics != NULL);
+    bide_slice *topics = call->topics; /* op.reserve.topics may point to copies of the queue */
+    size_t count = call->op.reserve.topic_count;
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += topics[i].size;
 
-    bide_slice *topics = bi_call_take(call, size);
-    if (topics == NULL)
+    char *at = bi_call_take(call, size);
+    if (at == NULL)
         return BIDE_ENOMEM;
-    char *at = (char *)(topics + args->topic_count);
-    for (size_t i = 0; i < args->topic_count; i++) {
-        topics[i] = (bide_slice){at, args->topics[i].size};
-        memcpy(at, args->topics[i].data, topics[i].size);
+    for (size_t i = 0; i < count; i++) {
+        memcpy(at, topics[i].data, topics[i].size);
+        topics[i].data = at;
         at += topics[i].size;
     }
-    args->topics = topics;
     return BIDE_OK;
 }
 

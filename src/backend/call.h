@@ -44,6 +44,7 @@ void bi_call_bytes_free(struct call_bytes *bytes);
 struct call_op {
     bide_op op;
     uint64_t feed;             /* subscribe, events, unsubscribe: the feed's number on the wire */
+    bide_slice *topics;        /* private: of a decoded reserve, in that memory */
     size_t bytes;              /* what it has taken of the process's memory, besides itself */
     struct call_block *blocks; /* private: that memory */
     size_t used;               /* private: bytes of room in use */
@@ -70,7 +71,8 @@ int bi_call_decode(struct call_op *call, bide_op_kind kind, const void *data, si
                    char *error);
 
 /* Server: copies the names of a reserve's topics, so that the op can be submitted again when the bytes
- * that it was made of have gone. BIDE_ENOMEM, and the op is as it was. */
+ * that it was made of have gone. The op may be pending: of what the queue may change meanwhile
+ * nothing is read or written. BIDE_ENOMEM, and the op is as it was. */
 int bi_call_keep_topics(struct call_op *call);
 
 /* Server: appends what a completed op answers. BIDE_ENOMEM, and out is as it was. */

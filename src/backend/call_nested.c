@@ -163,7 +163,7 @@ static bool read_topics(struct call_reader *reader, const struct field *field, v
     for (size_t i = 0; i < args->topic_count; i++)
         if (!bi_call_read_bytes(reader, &topics[i]))
             return false;
-    args->topics = topics;
+    args->topics = reader->owner->topics = topics;
     return read_weights(reader, args);
 }
 
