@@ -25,9 +25,15 @@ enum {
     BOUND_OLDER_COUNT,
 };
 
+/* Other ops that run in slices count nothing, and keep something else in private_.bound. */
+static bool is_counting(const bide_op *op)
+{
+    return op->kind == BIDE_OP_KICK || op->kind == BIDE_OP_PURGE;
+}
+
 static uint64_t *count_of(bide_op *op)
 {
-    assert(op->kind == BIDE_OP_KICK || op->kind == BIDE_OP_PURGE);
+    assert(is_counting(op));
     return op->kind == BIDE_OP_KICK ? &op->kick.count : &op->purge.count;
 }
 
@@ -125,13 +131,13 @@ static int uncount_job(bide_op *op, int code)
 bool bi_core_waits_for_commit(const struct core *core, const bide_op *op)
 {
     const uint64_t *bound = op->private_.bound;
-    return bound[BOUND_OLDER_BATCH] > core->journal.committed &&
+    return is_counting(op) && bound[BOUND_OLDER_BATCH] > core->journal.committed &&
            bi_journal_next_batch(core, NULL) != bound[BOUND_BATCH];
 }
 
 void bi_core_uncount(const struct core *core, bide_op *op)
 {
-    if (op->kind != BIDE_OP_KICK && op->kind != BIDE_OP_PURGE)
+    if (!is_counting(op))
         return;
     uint64_t *bound = op->private_.bound;
     if (bound[BOUND_BATCH] > core->journal.committed)

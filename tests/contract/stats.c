@@ -303,6 +303,27 @@ static void the_moments_of_a_job_are_kept(void)
     CHECK(job->done_ms <= wall_ms() + 1);
 }
 
+/* The memory in which the next call keeps its op is not zero. */
+static __attribute__((noinline)) void soil_stack(void)
+{
+    volatile char junk[16384];
+    for (size_t i = 0; i < sizeof(junk); i++)
+        junk[i] = 0x55;
+}
+
+static void a_check_of_many_jobs_ends(void)
+{
+    enum { MANY = 5000 };
+    static uint64_t ids[MANY];
+    bide *queue = open_queue("");
+    bide_check_report report;
+    put_lots(queue, fresh_topic("a"), MANY, NULL, ids);
+    soil_stack();
+    OK(bide_check(queue, &report));
+    CHECK(report.problem[0] == 0);
+    CHECK(report.jobs >= MANY);
+}
+
 static const struct test tests[] = {
     TEST(every_op_on_a_lease_is_counted),
     TEST(every_op_from_outside_is_counted),
@@ -317,6 +338,7 @@ static const struct test tests[] = {
     TEST(the_time_since_the_start_is_shown),
     TEST(an_unknown_topic_has_no_figures),
     TEST(the_moments_of_a_job_are_kept),
+    TEST(a_check_of_many_jobs_ends),
 };
 
 const struct theme stats_theme = {"stats", tests, COUNT(tests)};
