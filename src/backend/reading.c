@@ -229,6 +229,7 @@ static void read_some(struct local *local)
         for (size_t i = 0; i < go.read_count; i++)
             give_up(local, go.reads[i].op, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
         bi_core_serve(local->core, bi_local_clocks(local));
+        bi_local_look_ahead(local);
         bi_local_unlock(local);
         bi_local_lock(local);
         return;
