@@ -452,8 +452,8 @@ struct bide_op {
  * A pending op with applied set has been carried out: ops submitted after it see its effect, and
  * only its answer waits until the change is stored. If that fails it completes with an error, and
  * so do the ops that saw its effect. A pending op without it may still wait for something to
- * happen. Only bide_submit() writes the field, so the submitting thread may read it until it has
- * drained the op.
+ * happen, or is refused because of a change that is not stored yet. Only bide_submit() writes the
+ * field, so the submitting thread may read it until it has drained the op.
  */
 BIDE_API int bide_submit(bide *queue, bide_op *const *ops, size_t n);
 

@@ -404,8 +404,9 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
         int code = run_one(local, ops[i], &now);
         if (code == BIDE_PENDING) {
             pending++;
-            ops[i]->applied = (ops[i]->private_.flags & BI_HELD) != 0;
-            leads = waits && ops[i]->applied;
+            bool held = (ops[i]->private_.flags & BI_HELD) != 0;
+            ops[i]->applied = held && ops[i]->private_.status == BIDE_OK;
+            leads = waits && held;
             continue;
         }
         ops[i]->status = code;
@@ -425,7 +426,8 @@ bool bi_local_commit(struct backend *backend, bool lead)
     struct local *local = local_of(backend);
     bi_local_lock(local);
     local->deferred = true;
-    bool leads = lead && local->commit_us < LEAD_MAX_US && !local->committing;
+    /* Only while no commit is in progress is its duration not being written. */
+    bool leads = lead && !local->committing && local->commit_us < LEAD_MAX_US;
     if (leads)
         bi_commit_lead(local);
     wake_commit(local);

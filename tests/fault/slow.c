@@ -106,6 +106,40 @@ static void a_slow_disk_is_not_a_failure_of_the_worker(void)
     hold_longer_than_the_ttr(&options);
 }
 
+/* ---- refusals ---- */
+
+/* What an op is refused for may be undone: its answer is held, but it has changed nothing. */
+static void a_refusal_that_waits_for_the_disk_is_not_applied(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_op delete, peek;
+    bide_job job = {0};
+    uint64_t id = 0;
+    vfs_install();
+    bide *queue = open_jobs("");
+    bide_cq *cq = make_cq();
+    OK(bide_put(queue, "slow", "body", 4, &options, &id));
+    memset(&delete, 0, sizeof delete);
+    memset(&peek, 0, sizeof peek);
+    delete.kind = BIDE_OP_DELETE;
+    delete.lease.id = id;
+    peek.kind = BIDE_OP_PEEK_FIRST;
+    peek.look = (bide_look_args){.topic = slice_of("slow"), .state = BIDE_STATE_READY, .job = &job};
+    delete.cq = peek.cq = cq;
+    /* A reference keeps the topic, which the delete would leave empty. */
+    OK(bide_topic_ref(queue, "slow", 1));
+    vfs_hold_syncs(true);
+    EQ(bide_submit(queue, (bide_op *const[]){&delete, &peek}, 2), 2);
+    CHECK(delete.applied);
+    CHECK(!peek.applied);
+    vfs_hold_syncs(false);
+    drain(cq, 2);
+    EQ(delete.status, BIDE_OK);
+    EQ(peek.status, BIDE_NOT_FOUND);
+    OK(bide_cq_free(cq));
+    OK(bide_close(queue));
+}
+
 /* ---- time ---- */
 
 static uint64_t ready_in(bide *queue, const char *topic)
@@ -319,6 +353,7 @@ static void they_cost_no_job_with_a_retry_limit(void)
 static const struct test tests[] = {
     TEST(a_lease_begins_when_its_reserve_is_answered),
     TEST(a_slow_disk_is_not_a_failure_of_the_worker),
+    TEST(a_refusal_that_waits_for_the_disk_is_not_applied),
     TEST(time_goes_on_however_much_waits_for_the_disk),
     TEST(time_goes_on_while_a_kick_waits_for_the_disk),
     TEST(reads_that_fail_for_a_while_cost_no_job),
