@@ -57,11 +57,11 @@ sim: build/build.ninja ## run the simulator: SEEDS=1-1000 STEPS=30000
 holds: ## measure the longest hold of a queue's lock, with a million jobs and with failing disks
 	@[ -d build-holds ] || meson setup build-holds -Dlock_stats=true -Dtests=enabled -Dexamples=false
 	ninja -C build-holds fault
-	@build-holds/fault --filter load/ --timeout 900 -v $(ARGS)
 	@rm -f build-holds/holds.txt
-	@BIDE_LOCK_STATS=build-holds/holds.txt build-holds/fault --timeout 900
-	@echo 'the longest holds while disks failed:'
-	@sort -rn build-holds/holds.txt | head -5
+	@build-holds/fault --filter load/ --timeout 900 -v $(ARGS); status=$$?; \
+	BIDE_LOCK_STATS=build-holds/holds.txt build-holds/fault --timeout 900; \
+	echo 'the longest holds while disks failed:'; \
+	sort -rn build-holds/holds.txt | head -5; exit $$status
 
 kill: build/build.ninja ## kill -9 a process that works on a SQLite file, again and again: ROUNDS=200
 	ninja -C build kill

@@ -26,6 +26,9 @@
 /* Between two looks at a store of which nobody knows what it has. */
 #define STUCK_MS 200
 
+/* Changes of one caller that are not sealed under the lock under which they were made. */
+#define LARGE_BACKLOG 256
+
 /* ---- holding answers ---- */
 
 static struct op_list *held_for(struct local *local, uint64_t batch)
@@ -286,6 +289,11 @@ static int try_unsettled(struct local *local)
 
 void bi_commit_lead(struct local *local)
 {
+    /* To make many changes and to seal them are two holds of the lock. */
+    if (bi_core_backlog(local->core) > LARGE_BACKLOG) {
+        bi_local_unlock(local);
+        bi_local_lock(local);
+    }
     if (local->committing || !bi_core_dirty(local->core))
         return;
     commit_one(local);

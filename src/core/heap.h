@@ -29,6 +29,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#define BI_HEAP_TRIM 32768 /* entries */
+
 #ifdef BI_HEAP_NAME
 
 #define BI_HEAP_CAT2(a, b) a##b
@@ -67,13 +69,16 @@ static inline bool BI_HEAP_FN(reserve)(struct BI_HEAP *heap, const struct bi_all
     return true;
 }
 
-/* Gives memory back when far more is reserved than the owners need. */
+/* Gives memory back when far more is reserved than the owners need; not too much at a time, for the
+ * system takes long to take back pages. */
 static inline void BI_HEAP_FN(trim)(struct BI_HEAP *heap, const struct bi_alloc *alloc,
                                     uint32_t room)
 {
     if (heap->room < 64 || heap->room / 4 < room)
         return;
     uint32_t want = heap->room / 2;
+    if (heap->room - want > BI_HEAP_TRIM)
+        want = heap->room - BI_HEAP_TRIM;
     BI_HEAP_ENTRY *entries = bi_alloc_resize(alloc, heap->entries, (size_t)want * sizeof(*entries));
     if (entries == NULL)
         return;
