@@ -84,7 +84,7 @@ struct tagged {
     struct address address;
     pthread_t thread;
     int wake_fd; /* for the thread: there is something new */
-    int stop_fd; /* for it, too: nobody waits for a connection any more */
+    int stop_fd; /* for it, too: no call waits for a connection any more */
 
     pthread_mutex_t lock;
     pthread_cond_t room;  /* something has completed */

@@ -51,7 +51,7 @@ struct recovery {
     uint32_t wanting_marks[BI_ORDER_MARKS];
     uint64_t waiting_ops;         /* how many these are, with those whose jobs are fetched, */
     uint64_t waiting_bytes;       /* and what they bring */
-    pthread_cond_t over;          /* for whoever opens the queue */
+    pthread_cond_t over;          /* for the thread that opens the queue */
     struct bi_log_repeat failing; /* reads of the slow thread */
 };
 

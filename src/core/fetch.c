@@ -77,7 +77,7 @@ static void remove_cancelled(struct core *core, struct job *job)
     bi_core_remove(core, job, BIDE_EVENT_DELETED);
 }
 
-/* Nobody holds the job, and memory lacks to make it ready again: that is tried in a while. */
+/* The job has no holder, and memory lacks to make it ready again: that is tried in a while. */
 static void undo_later(struct core *core, struct job *job)
 {
     assert(more_of(core, job)->unanswered);

@@ -186,7 +186,7 @@ unsigned bi_core_limit_done(struct core *core, struct topic *topic, unsigned mos
     struct job_list *list = &topic->lists[BIDE_STATE_DONE];
     uint64_t max = core->limits.max_done_per_topic;
     unsigned count = 0;
-    if (core->recovering && !core->ordered) /* nobody knows which is the oldest */
+    if (core->recovering && !core->ordered) /* it is not known which is the oldest */
         return 0;
     for (; max != 0 && list->count > max && count < most; count++) {
         struct job *oldest = bi_list_oldest(core, list);
@@ -528,19 +528,10 @@ int bi_op_touch_many(struct core *core, bide_op *op)
 
 /* ---- what time does ---- */
 
-/* Changes that may wait to be stored before retentions and expiries are put off. What they do is
- * cleaning up, of which there may be any amount at once; everything else that time does goes on. */
-#define CLEANUP_BACKLOG 20000
-#define CLEANUP_US      1000000
-
-static bool put_off_cleanup(struct core *core, struct timers *timers, struct timer *timer,
-                            int64_t now)
-{
-    if (core->journal.changes.count <= CLEANUP_BACKLOG)
-        return false;
-    bi_timers_set(timers, timer, now + CLEANUP_US);
-    return true;
-}
+/* Changes that may wait to be stored before the ends of retentions are put off. That is cleaning up,
+ * of which there may be any amount at once; everything else that time does goes on. */
+#define RETIRE_BACKLOG  20000
+#define RETIRE_AGAIN_US 1000000
 
 /* Out of memory: look again in a while. */
 static void later(struct timers *timers, struct timer *timer, int64_t now)
@@ -589,8 +580,10 @@ void bi_fire_retention(struct core *core, struct timer *timer)
     const struct more *more =
         (const struct more *)(const void *)((char *)timer - offsetof(struct more, timer));
     struct job *job = job_at(core, more->job);
-    if (put_off_cleanup(core, &core->mono, timer, core->now.mono))
+    if (core->journal.changes.count > RETIRE_BACKLOG) {
+        bi_timers_set(&core->mono, timer, core->now.mono + RETIRE_AGAIN_US);
         return;
+    }
     if (bi_journal_change(core, job) != BIDE_OK) {
         later(&core->mono, timer, core->now.mono);
         return;
@@ -604,8 +597,6 @@ void bi_fire_expiry(struct core *core, struct timer *timer)
     const struct more *more =
         (const struct more *)(const void *)((char *)timer - offsetof(struct more, expiry));
     struct job *job = job_at(core, more->job);
-    if (put_off_cleanup(core, &core->wall, timer, core->now.wall))
-        return;
     if (bi_journal_change(core, job) != BIDE_OK) {
         later(&core->wall, timer, core->now.wall);
         return;

@@ -67,7 +67,7 @@ struct core {
     bool recovering;
     bool ordered;         /* and yet every list is in order */
     uint64_t retire_next; /* results of topics with smaller serials have been limited */
-    bool closed;          /* nobody may wait or take any more */
+    bool closed;          /* no call may wait or take jobs any more */
     uint64_t next_id;
     uint64_t next_token;
     uint64_t next_order;  /* of burials and results */

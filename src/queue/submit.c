@@ -166,7 +166,7 @@ static void give_back(struct bide *queue, const bide_reserve_args *reserved)
 
 /*
  * The thread was cancelled while its op waited. The op is on the stack that is being unwound, so it
- * has to complete first. Nobody will learn of a job that it got meanwhile: that is given back.
+ * has to complete first. A job that it got meanwhile is given back.
  */
 static void abandon(void *arg)
 {

@@ -137,7 +137,7 @@ int bi_sqlite_remove_pauses(struct sqlite *sqlite, int64_t before)
     return bi_sqlite_exec(&sqlite->writer, sql);
 }
 
-/* At most once in a while, several at a time: what a pause leaves behind is in nobody's way. */
+/* At most once in a while, several at a time: what a pause leaves behind does no harm. */
 static void end_pauses(struct sqlite *sqlite)
 {
     int64_t now = bi_clock_boot();

@@ -295,7 +295,7 @@ static int check_choked(struct sqlite *sqlite, char *error)
     return BIDE_EFULL;
 }
 
-/* This batch was tried before, and nobody could say how it went. */
+/* This batch was tried before, and it is not known how that went. */
 static int commit_doubtful(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
     bi_text_copy(error, "the file cannot be written");
