@@ -84,6 +84,7 @@ static struct lookup *join(const char *host, const char *port)
     if (lookup == NULL)
         return NULL;
     lookup->refs++;
+    assert(lookup->refs > 1); /* the list has one, too */
     if (lookup->done)
         unlist(place);
     return lookup;

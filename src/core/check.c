@@ -87,7 +87,8 @@ static const char *check_job(struct core *core, const struct topic *topic, const
     HOLD(job->id < core->next_id, "an id was not given yet");
     HOLD(more == NULL || (more->job == job->self && more->self == job->more),
          "a job and its other part disagree");
-    HOLD(job->state != BIDE_STATE_RESERVED || (more->token != 0 && more->token < core->next_token),
+    HOLD(job->state != BIDE_STATE_RESERVED ||
+             (more != NULL && more->token != 0 && more->token < core->next_token),
          "a reserved job has no good token");
     const char *fault = check_key(core, job, more);
     if (fault == NULL)

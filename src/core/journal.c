@@ -417,7 +417,7 @@ static void image_of(const struct core *core, const struct job *job, const struc
     image->key_hold_retained = (job->flags & JOB_KEY_RETAINED) != 0;
     image->priority = job->priority;
     image->ttr = job->ttr;
-    if (reserved && core->interrupt.begun && bi_lease_outlives(core, more)) {
+    if (reserved && more != NULL && core->interrupt.begun && bi_lease_outlives(core, more)) {
         image->token = more->token;
         /* Of one whose reserve has no answer yet all is left. */
         int64_t left = more->unanswered ? job->ttr : job->due - core->now.mono;

@@ -305,8 +305,9 @@ int bi_op_list(struct core *core, bide_op *op)
     if (walking)
         listing.past_id = walk[1];
     /* Bodies are seldom as large as they may be. */
-    uint64_t price_max =
-        args->filter.text.size > 0 ? 1 + core->limits.max_job_size / (4 * SEARCHED_BYTES) : 1;
+    uint64_t price_max = args->filter.text.size > 0
+                             ? 1 + core->limits.max_job_size / ((uint64_t)4 * SEARCHED_BYTES)
+                             : 1;
     bool costly = candidates(core, &listing) * price_max > BIDE_EXAMINE_MAX;
     if (walking || costly)
         list_by_walk(&listing, walk[0]);

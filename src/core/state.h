@@ -44,7 +44,7 @@ enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_APART = 8, SLICING_CHECK = 16 }
 /* What a job takes besides its body and struct more: itself, its places in heap and table. */
 #define JOB_COST (sizeof(struct job) + 24 + 24)
 /* What struct more takes: itself, and its places in the heaps of timers, which have room to spare. */
-#define MORE_COST (sizeof(struct more) + 2 * 36)
+#define MORE_COST (sizeof(struct more) + (size_t)2 * 36)
 /* What a job may take on top of that: places in a second heap of its topic, room to spare in the first,
  * a place in the cache, and what the allocator adds to the body. */
 #define JOB_SLACK 88

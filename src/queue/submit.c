@@ -246,6 +246,7 @@ static inline void run_and_wait(struct bide *queue, bide_op *op)
     else if (backend->ops->submit(backend, &call.op, 1) > 0)
         await_pending(&call);
     bi_leave(queue);
+    op->private_.wake = NULL;
     sem_destroy(&call.completed);
 }
 

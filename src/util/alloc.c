@@ -28,13 +28,16 @@ static struct header *resize_large(struct header *header, size_t size)
 {
     size_t old = header == NULL ? 0 : header->size;
     void *moved;
-    if (old >= LARGE && size >= LARGE)
-        moved = mremap(header, old, size, MREMAP_MAYMOVE);
-    else if (size >= LARGE)
-        moved = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    else
+    if (size < LARGE) {
         moved = malloc(size);
-    if (moved == NULL || moved == MAP_FAILED)
+    } else {
+        moved = old >= LARGE
+                    ? mremap(header, old, size, MREMAP_MAYMOVE)
+                    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (moved == MAP_FAILED)
+            moved = NULL;
+    }
+    if (moved == NULL)
         return NULL;
     if (header == NULL || (old >= LARGE && size >= LARGE))
         return moved;

@@ -306,14 +306,14 @@ static void garbage_in_the_root_of_the_jobs_is_told(void)
 
 /* ---- the log ---- */
 
-/* Leaves a log behind, as a killed process does. */
-static void make_log(void)
+/* Leaves a log behind, as a killed process does. With sync=full it has been given its length ahead. */
+static void make_log(const char *parameters)
 {
     fflush(NULL);
     pid_t child = fork();
     CHECK(child >= 0);
     if (child == 0) {
-        bide *queue = open_jobs("");
+        bide *queue = open_jobs(parameters);
         for (uint64_t serial = 1; serial <= MANY / 10; serial++)
             OK(put_serial(queue, "work", serial, NULL, NULL));
         kill(getpid(), SIGKILL);
@@ -340,7 +340,7 @@ static uint64_t count_first(void)
 
 static void a_log_that_was_cut_keeps_what_is_before_the_cut(void)
 {
-    make_log();
+    make_log("sync=normal");
     CHECK(truncate(place_of("jobs.db-wal"), size_of(place_of("jobs.db-wal")) / 2 + 100) == 0);
     BETWEEN((int64_t)count_first(), 1, MANY / 10 - 1);
 }
@@ -348,16 +348,22 @@ static void a_log_that_was_cut_keeps_what_is_before_the_cut(void)
 static void garbage_in_the_log_keeps_what_is_before_it(void)
 {
     char bytes[512];
-    make_log();
+    make_log("sync=normal");
     memset(bytes, 0xa5, sizeof(bytes));
     write_file(place_of("jobs.db-wal"), size_of(place_of("jobs.db-wal")) / 2, bytes, sizeof(bytes));
     BETWEEN((int64_t)count_first(), 1, MANY / 10 - 1);
 }
 
+static void a_log_with_its_length_ahead_is_read_to_its_end(void)
+{
+    make_log("sync=full");
+    EQ(count_first(), MANY / 10);
+}
+
 static void garbage_behind_the_log_does_no_harm(void)
 {
     char bytes[3 * PAGE_SIZE];
-    make_log();
+    make_log("sync=normal");
     memset(bytes, 0xa5, sizeof(bytes));
     write_file(place_of("jobs.db-wal"), size_of(place_of("jobs.db-wal")), bytes, sizeof(bytes));
     EQ(count_first(), MANY / 10);
@@ -366,7 +372,7 @@ static void garbage_behind_the_log_does_no_harm(void)
 static void garbage_in_the_shared_index_does_no_harm(void)
 {
     char bytes[32768];
-    make_log();
+    make_log("sync=normal");
     memset(bytes, 0xa5, sizeof(bytes));
     write_file(place_of("jobs.db-shm"), 0, bytes, sizeof(bytes));
     EQ(count_first(), MANY / 10);
@@ -386,6 +392,7 @@ static const struct test tests[] = {
     TEST(garbage_in_the_root_of_the_jobs_is_told),
     TEST(a_log_that_was_cut_keeps_what_is_before_the_cut),
     TEST(garbage_in_the_log_keeps_what_is_before_it),
+    TEST(a_log_with_its_length_ahead_is_read_to_its_end),
     TEST(garbage_behind_the_log_does_no_harm),
     TEST(garbage_in_the_shared_index_does_no_harm),
 };
