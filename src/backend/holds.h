@@ -5,8 +5,8 @@
  * The files of the local backend include this through inside.h; it then stands in for the calls of
  * pthread that acquire and release a mutex. A hold is measured in processor time of its thread and in
  * wall time. The former is what the code takes; the latter includes the time in which the thread was
- * preempted. When a queue is closed, the longest hold of every place is appended to the file that
- * the environment variable BIDE_LOCK_STATS names.
+ * preempted. When a queue is closed, the longest hold of every place since the last report is
+ * appended to the file that the environment variable BIDE_LOCK_STATS names, if it took 0.2 ms.
  *
  * Threads    Any. A thread holds one lock of a queue at a time.
  */
@@ -42,7 +42,7 @@ void bi_holds_op(const char *name);
 /* The place of the longest hold by processor time since the last reset. */
 struct bi_hold bi_holds_longest(void);
 void bi_holds_reset(void);
-/* Appends the longest hold of every place to the file. */
+/* Appends the longest hold of every place to the file, and forgets them. */
 void bi_holds_report(void);
 
 #endif
