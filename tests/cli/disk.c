@@ -46,7 +46,8 @@ static void lines_for_which_there_is_no_room_are_told_and_the_others_are_there(v
     int64_t put = number_in(sum, "put");
     BETWEEN(put, 1, LINES_PUT - 1);
     EQ(number_in(sum, "up_to"), put);
-    HAS(child->err, "the disk is full; make room");
+    HAS(child->err, "\"code\":\"BIDE_EFULL\"");
+    HAS(child->err, "; make room"); /* for the lines at hand, or for any */
     json_t *stats = json_at(ends(0, "stats", "--json", "--url", url)->out, 0);
     EQ(number_in(json_object_get(stats, "jobs"), "ready"), put);
     ends(0, "check", "--url", url);
