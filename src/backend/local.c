@@ -714,11 +714,12 @@ void bi_local_close(struct backend *backend)
         pthread_mutex_unlock(&local->lock);
         pthread_join(local->commit_thread, NULL);
     }
-    assert(local->held_ops == 0 && local->completed.head == NULL);
 }
 
 void bi_local_free(struct backend *backend)
 {
-    free_local(local_of(backend));
+    struct local *local = local_of(backend);
+    assert(local->held_ops == 0 && local->completed.head == NULL);
+    free_local(local);
     bi_holds_report();
 }

@@ -242,14 +242,9 @@ int bi_op_cancel(struct core *core, bide_op *op)
     return bi_core_remove(core, job, BIDE_EVENT_DELETED);
 }
 
-int bi_op_purge(struct core *core, bide_op *op)
+/* One slice. The topic is pinned. */
+static int purge_some(struct core *core, bide_op *op, struct topic *topic)
 {
-    struct topic *topic = topic_of_slices(core, op, op->purge.topic);
-    if ((op->private_.flags & SLICING) == 0) {
-        begin_slices(core, op);
-        if (topic == NULL)
-            return BIDE_OK;
-    }
     for (int i = 0;; i++) {
         struct job *job = bi_list_oldest(core, &topic->lists[op->purge.state]);
         if (job == NULL || !existed(op, job))
@@ -263,6 +258,20 @@ int bi_op_purge(struct core *core, bide_op *op)
     }
     bi_journal_see_none(core, topic);
     return end_slices(core, op, BIDE_OK);
+}
+
+int bi_op_purge(struct core *core, bide_op *op)
+{
+    struct topic *topic = topic_of_slices(core, op, op->purge.topic);
+    if ((op->private_.flags & SLICING) == 0) {
+        begin_slices(core, op);
+        if (topic == NULL)
+            return BIDE_OK;
+    }
+    bi_topic_pin(topic); /* it may lose its last job on the way */
+    int code = purge_some(core, op, topic);
+    bi_topic_unpin(core, topic);
+    return code;
 }
 
 /* ---- update ---- */

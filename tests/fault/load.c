@@ -19,6 +19,13 @@
 
 #ifdef BIDE_LOCK_STATS
 #include "backend/holds.h"
+/* Sanitizers take memory of their own. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED
+#endif
+#endif
+
 #define JOBS     UINT64_C(1000000)
 #define HOLD_MAX INT64_C(5000000) /* ns */
 #else
@@ -544,7 +551,7 @@ static void check_memory(bide *queue, int64_t before)
     if (stats.memory_bytes > MEMORY_MAX)
         FAIL("the queue counts %" PRIu64 " bytes, max_memory is %" PRIu64, stats.memory_bytes,
              MEMORY_MAX);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef SANITIZED
     /* What is not jobs: the program, the stacks of threads, one batch on its way to the store. */
     int64_t grown = resident_bytes() - before;
     if (grown > (int64_t)MEMORY_MAX + (16 << 20))
