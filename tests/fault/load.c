@@ -19,17 +19,17 @@
 
 #ifdef BIDE_LOCK_STATS
 #include "backend/holds.h"
+#define JOBS     UINT64_C(1000000)
+#define HOLD_MAX INT64_C(5000000) /* ns */
+#else
+#define JOBS UINT64_C(20000)
+#endif
+
 /* Sanitizers take memory of their own. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED
 #endif
-#endif
-
-#define JOBS     UINT64_C(1000000)
-#define HOLD_MAX INT64_C(5000000) /* ns */
-#else
-#define JOBS UINT64_C(20000)
 #endif
 
 #define LOTS   1000 /* jobs in one call */
