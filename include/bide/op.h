@@ -254,7 +254,8 @@ typedef struct bide_touch_many_args {
 
 typedef struct bide_finish_and_reserve_args {
     bide_finish_item finish;   /* its code in finish.status; a refusal there does not */
-    bide_reserve_args reserve; /* keep the reserve from happening: the op's status */
+    bide_reserve_args reserve; /* keep the reserve from happening: the op's status. An op that is
+                                    refused as a whole has its code in both */
 } bide_finish_and_reserve_args;
 
 typedef struct bide_release_args {

@@ -128,10 +128,11 @@ int bide_finish_and_reserve(bide *queue, bide_finish_item *finish, bide_reserve_
     bide_op op;
     op.kind = BIDE_OP_FINISH_AND_RESERVE;
     op.finish_and_reserve = (bide_finish_and_reserve_args){.finish = *finish, .reserve = *args};
-    op.finish_and_reserve.finish.status = BIDE_PENDING;
+    op.finish_and_reserve.finish.status = BIDE_PENDING; /* bi_call() may refuse to look at it */
     int code = bi_call(queue, &op);
-    if (op.finish_and_reserve.finish.status != BIDE_PENDING)
-        finish->status = op.finish_and_reserve.finish.status;
+    finish->status = op.finish_and_reserve.finish.status;
+    if (finish->status == BIDE_PENDING)
+        finish->status = code;
     if (code == BIDE_OK)
         args->count = op.finish_and_reserve.reserve.count;
     return code;

@@ -6,15 +6,20 @@
 #include "backend/beanstalk_kind.h"
 #include "core/items.h"
 #include "queue/queue.h"
+#include "util/clock.h"
 #include "util/text.h"
 #include "util/thread.h"
 
 #include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Set in private_.flags: copies may have been made. */
 #define COPIED 256
+/* How long a cancelled call tries to give back what it got, and how long it rests in between. */
+#define GIVE_BACK_US       5000000
+#define GIVE_BACK_PAUSE_NS 10000000
 
 /* The op is good and its bytes are copied: its status is BIDE_PENDING. Else it is its code. */
 static void prepare(const struct bide *queue, bide_op *op)
@@ -24,6 +29,8 @@ static void prepare(const struct bide *queue, bide_op *op)
     op->private_.kept = NULL;
     op->applied = false;
     op->error[0] = 0;
+    if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
+        op->finish_and_reserve.finish.status = BIDE_PENDING;
     op->status = bi_args_check(queue, op);
     if (op->status != BIDE_OK)
         return;
@@ -43,6 +50,10 @@ void bi_submit_settle(bide_op *op)
 {
     op->private_.flags &= ~BI_IN_HAND;
     bi_submit_hush(op);
+    /* One that was refused as a whole has finished nothing. */
+    if (op->kind == BIDE_OP_FINISH_AND_RESERVE &&
+        op->finish_and_reserve.finish.status == BIDE_PENDING)
+        op->finish_and_reserve.finish.status = op->status;
     /* One that was run has no copies any more; one that never was still has them. */
     if (op->status != BIDE_OK && (op->private_.flags & COPIED) != 0) {
         bi_args_fail(op);
@@ -154,13 +165,17 @@ static void await_completion(struct call *call)
     bi_submit_settle(call->op);
 }
 
+/* Gives back what was reserved. A store that fails is asked again for a while; then the leases run
+ * out. */
 static void give_back(struct bide *queue, const bide_reserve_args *reserved)
 {
+    int64_t until = bi_clock_boot() + GIVE_BACK_US;
     for (size_t i = 0; i < reserved->count; i++) {
         bide_op op;
         op.kind = BIDE_OP_GIVE_BACK;
         op.lease = (bide_lease_args){.id = reserved->jobs[i].id, .token = reserved->jobs[i].token};
-        bi_call(queue, &op); /* if it fails, the lease expires */
+        while (bi_call(queue, &op) < BIDE_OK && bi_clock_boot() < until)
+            nanosleep(&(struct timespec){.tv_nsec = GIVE_BACK_PAUSE_NS}, NULL);
     }
 }
 

@@ -158,8 +158,9 @@ static bool answer_give_back(struct request *request)
     bool failed = request->op.kind == BIDE_OP_FAIL;
     if (request->op.status >= BIDE_OK || request->op.status == BIDE_EINVAL)
         return true;
-    /* A store that is full or broken is asked again a little later; at the end, by the next start. */
-    if (request->op.status != BIDE_EBUSY && server->stopping)
+    /* A store that is full or broken is asked again a little later; when the time of a stop is over, by
+     * the next start. */
+    if (request->op.status != BIDE_EBUSY && server->ended)
         return true;
     if (request->op.status != BIDE_EBUSY)
         server->owed_at = server->now + OWED_PAUSE_US;

@@ -60,6 +60,7 @@ static int call_finish_and_reserve(const struct world *world, bide_slice topic)
     bide_reserve_args args = reserve_args(&topic, 1, 0, &job, 1);
     bide_finish_item finish = {.id = world->reserved, .token = world->token, .status = 42};
     int code = bide_finish_and_reserve(world->queue, &finish, &args);
+    EQ(finish.status, code); /* refused as a whole: nothing was finished */
     SPOILED(job);
     return code;
 }

@@ -5,7 +5,7 @@
 static const struct theme *const themes[] = {
     &power_theme, &sync_theme,   &full_theme,   &errors_theme,    &refuse_theme,
     &clock_theme, &damage_theme, &page_theme,   &schema_theme,    &owner_theme,
-    &load_theme,  &doubt_theme,  &memory_theme, &slow_disk_theme,
+    &load_theme,  &doubt_theme,  &memory_theme, &slow_disk_theme, &pairs_theme,
 };
 
 static const char usage[] =
