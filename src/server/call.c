@@ -608,7 +608,7 @@ void bi_beanstalk_call(struct conn *conn, const struct command *command)
         return;
     }
     const int64_t *timeout = bi_kind_timeout(&call->coded.op);
-    if (timeout != NULL && *timeout > 0)
+    if (timeout != NULL && *timeout > 0 && *timeout <= BIDE_TIME_MAX_MS) /* else it is refused */
         call->until = conn->server->now + *timeout * 1000;
     call->promised = promise(conn->server, &call->coded.op);
     link_call(call);
