@@ -105,7 +105,7 @@ int bi_commit_room(struct local *local, bide_op *op, struct bi_now *now)
 }
 
 /* The finish of a finish_and_reserve that waited may have been stored long before. */
-static void take_back(const struct local *local, bide_op *op, int code, const char *error)
+void bi_commit_take_back(const struct local *local, bide_op *op, int code, const char *error)
 {
     bool finished = op->kind == BIDE_OP_FINISH_AND_RESERVE &&
                     op->private_.bound[0] <= bi_core_committed_batch(local->core);
@@ -124,7 +124,7 @@ static void fail_held(struct local *local, int code, const char *error)
         bide_op *op;
         while ((op = list_pop(&local->held[i])) != NULL) {
             bi_core_untake(local->core, op, now);
-            take_back(local, op, code, error);
+            bi_commit_take_back(local, op, code, error);
             release_op(local, op);
         }
     }

@@ -212,6 +212,8 @@ int bi_commit_room(struct local *local, bide_op *op, struct bi_now *now);
 /* A caller that waits for its own op stores the batch itself, if nobody else is doing so. The lock
  * is held. */
 void bi_commit_lead(struct local *local);
+/* The answer of an op that has succeeded becomes this error. A finish that is stored stays as it is. */
+void bi_commit_take_back(const struct local *local, bide_op *op, int code, const char *error);
 /* A row that makes no sense, to be set aside in the store. */
 void bi_commit_set_aside(struct local *local, uint64_t id, const char *reason);
 

@@ -7,7 +7,6 @@
  * what is wanted it reads a little of what will be wanted next. While jobs are still being loaded
  * it also fetches those that ops name.
  */
-#include "backend/answer.h"
 #include "backend/inside.h"
 #include "util/clock.h"
 
@@ -34,7 +33,7 @@ static void give_up(struct local *local, bide_op *op, int code, const char *erro
     bi_core_untake(local->core, op, bi_local_clocks(local));
     bi_core_unpark(local->core, op);
     op->private_.status = BIDE_OK;
-    bi_answer_take_back(op, code, error);
+    bi_commit_take_back(local, op, code, error);
     list_add(&local->completed, op);
 }
 

@@ -173,6 +173,15 @@ static void move_down(bide_job *jobs, size_t from, size_t to)
     memset(&jobs[from], 0, sizeof(jobs[from]));
 }
 
+/* The reservation goes on. A rollback may have set a timer to undo it. */
+static void keep_reserved(struct core *core, bide_job *jobs, size_t from, size_t to)
+{
+    struct more *more = more_of(core, bi_core_held_job(core, &jobs[from]));
+    if (more->unanswered)
+        bi_timers_clear(&core->mono, &more->timer);
+    move_down(jobs, from, to);
+}
+
 /* Fills what a reserve took; answers how many jobs it has left. */
 static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
                          const struct bi_body *bodies)
@@ -183,7 +192,7 @@ static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
         bool held = lacking ? supply_held(core, &jobs[i], bodies)
                             : bi_core_held_job(core, &jobs[i]) != NULL;
         if (held)
-            move_down(jobs, i, kept++);
+            keep_reserved(core, jobs, i, kept++);
         else
             bide_job_clear(&jobs[i]);
         bodies += lacking;

@@ -137,6 +137,8 @@ static size_t supply_taken(struct model *m, const struct sim_reading *reading, c
             bury_unreadable(m, job, own->reason);
         if (job == NULL || (own != NULL && own->body == NULL))
             continue;
+        if (job->unanswered) /* the reservation goes on, whatever a rollback wanted of it */
+            job->again = 0;
         if (kept < got_count)
             compare_taken(m, job, &got[kept], shown);
         kept++;
