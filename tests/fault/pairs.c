@@ -46,6 +46,7 @@ enum { LONG_LEASE = 0, CANCELLABLE = 1 }; /* serial % 2, serial % 8 */
 struct crew {
     bide *queues[2]; /* may be the same */
     uint64_t seed;
+    _Atomic uint64_t workers;
     atomic_bool stop, over;
     _Atomic uint64_t next, stored, finished;
     _Atomic char put[SERIALS], lease[SERIALS];
@@ -237,7 +238,7 @@ static void *work(void *arg)
     static const bide_slice topic = {TOPIC, sizeof TOPIC - 1};
     struct crew *crew = arg;
     struct rng rng;
-    rng = (struct rng){crew->seed + atomic_fetch_add(&crew->seed, 1)};
+    rng = (struct rng){crew->seed + 1000 * (1 + atomic_fetch_add(&crew->workers, 1))};
     while (!atomic_load(&crew->over)) {
         bide_job jobs[TAKEN_MAX];
         memset(jobs, 0, sizeof jobs);
