@@ -3,16 +3,17 @@
  * server_lateness - how long after its due time a delayed job is in the hands of a worker that
  * waits for it, while others do 1,000 ops a second; and whether one ever comes early.
  *
- * Three connections on one thread: one puts delayed jobs at random moments, one takes them as they
+ * Connections on one thread: one puts delayed jobs at random moments, one takes them as they
  * come, one cycles through put, reserve and delete in another tube, a command each millisecond.
  * The body carries the due time: the clock just before the put is sent, and the delay. The server
  * cannot have read its clock any earlier, so a job that comes before this moment is early beyond
  * doubt; and the way there and back counts as lateness. beanstalkd knows only whole seconds.
  *
  * The last style measures bided on a file while 64 other connections of another process put, each
- * with 1,000 commands in flight. The worker then deletes nothing: the answer of its next reserve
- * would wait behind that of the delete, which waits for the disk behind all the puts. For the same
- * reason the jobs are put some seconds ahead, and each run has a tube of its own.
+ * with 1,000 commands in flight: delays of 100 ms, so that a job is late, too, whose put was not
+ * stored in time. As many workers wait as jobs may come due at a time. They delete nothing, because
+ * the answer of their next reserve would wait for the disk behind that of the delete; so each run
+ * has a tube of its own.
  */
 #define _GNU_SOURCE /* ppoll */
 #include <errno.h>
@@ -42,6 +43,7 @@
 #define BODY_SIZE   20      /* digits: the due time in microseconds */
 #define PUT_EVERY   3000000 /* ns, on average */
 #define CYCLE_EVERY 1000000
+#define WORKERS     32 /* of the loaded style; else one */
 #define PATIENCE_NS INT64_C(60000000000)
 
 /* What delays are written like. */
@@ -57,17 +59,20 @@ struct style {
 static const struct style styles[] = {
     {"1 to 3 s", "", 1000, 1, 3, false, false},
     {"0.1 to 3 s", "ms", 1, 100, 2900, true, false},
-    {"loaded", "ms", 1, 3000, 2000, true, true},
+    {"loaded", "ms", 1, 100, 1, true, true},
 };
 static const struct style quick_styles[] = {
     {"1 s", "", 1000, 1, 1, false, false},
     {"0.1 to 1 s", "ms", 1, 100, 900, true, false},
-    {"loaded", "ms", 1, 3000, 2000, true, true},
+    {"loaded", "ms", 1, 100, 1, true, true},
 };
 
 #define STYLES (sizeof(styles) / sizeof(styles[0]))
 
-enum voice { PUTTER, WORKER, CYCLER, VOICES };
+/* What a connection does. Those from WORKER on are all workers. */
+enum voice { PUTTER, CYCLER, WORKER, VOICES };
+
+#define TALKS_MAX (WORKER + WORKERS)
 
 struct talk {
     int fd;
@@ -77,7 +82,8 @@ struct talk {
 
 struct run {
     const struct style *style;
-    struct talk talks[VOICES];
+    struct talk talks[TALKS_MAX];
+    size_t talk_count;
     struct random random;
     size_t count;
     size_t put_count;
@@ -128,9 +134,10 @@ static void send_delete(int fd, const struct reserved *job, const char *then)
 
 /* ---- receiving: each looks at one reply, and answers its end, or NULL ---- */
 
-static const char *hear_putter(struct run *run, const char *at, const char *end)
+static const char *hear_putter(struct run *run, struct talk *talk, const char *at, const char *end)
 {
     (void)run;
+    (void)talk;
     return reply_inserted(at, end);
 }
 
@@ -147,7 +154,7 @@ static void take(struct run *run, const struct reserved *job)
     run->late_ms[run->taken++] = late_ms;
 }
 
-static const char *hear_worker(struct run *run, const char *at, const char *end)
+static const char *hear_worker(struct run *run, struct talk *talk, const char *at, const char *end)
 {
     struct reserved job;
 
@@ -158,14 +165,14 @@ static const char *hear_worker(struct run *run, const char *at, const char *end)
         return NULL;
     take(run, &job);
     if (run->style->loaded)
-        wire_send(run->talks[WORKER].fd, "reserve\r\n", 9);
+        wire_send(talk->fd, "reserve\r\n", 9);
     else
-        send_delete(run->talks[WORKER].fd, &job, "reserve\r\n");
+        send_delete(talk->fd, &job, "reserve\r\n");
     return next;
 }
 
 /* The delete leaves at once, while its id is there, in the place of the next turn. */
-static const char *hear_cycler(struct run *run, const char *at, const char *end)
+static const char *hear_cycler(struct run *run, struct talk *talk, const char *at, const char *end)
 {
     static const char *(*const hear[])(const char *, const char *) = {reply_inserted, NULL,
                                                                       reply_deleted};
@@ -178,22 +185,24 @@ static const char *hear_cycler(struct run *run, const char *at, const char *end)
     run->ops++;
     run->cycler_waits = false;
     if (run->ops % 3 == 2) {
-        send_delete(run->talks[CYCLER].fd, &job, "");
+        send_delete(talk->fd, &job, "");
         run->cycler_waits = true;
         run->next_cycle_ns += CYCLE_EVERY;
     }
     return next;
 }
 
-static const char *(*const hearers[VOICES])(struct run *, const char *, const char *) = {
+static const char *(*const hearers[VOICES])(struct run *, struct talk *, const char *,
+                                            const char *) = {
     [PUTTER] = hear_putter,
-    [WORKER] = hear_worker,
     [CYCLER] = hear_cycler,
+    [WORKER] = hear_worker,
 };
 
-static void hear(struct run *run, enum voice voice)
+static void hear(struct run *run, size_t i)
 {
-    struct talk *talk = &run->talks[voice];
+    struct talk *talk = &run->talks[i];
+    enum voice voice = i < WORKER ? (enum voice)i : WORKER;
     ssize_t got = recv(talk->fd, talk->in + talk->used, sizeof(talk->in) - talk->used, 0);
 
     if (got <= 0)
@@ -202,7 +211,7 @@ static void hear(struct run *run, enum voice voice)
     const char *at = talk->in;
     const char *end = talk->in + talk->used;
     while (at < end) {
-        const char *next = hearers[voice](run, at, end);
+        const char *next = hearers[voice](run, talk, at, end);
         if (next == NULL)
             break;
         at = next;
@@ -235,32 +244,32 @@ static void await_answers(struct run *run, int64_t at_most_ns)
         .tv_sec = (time_t)(at_most_ns / 1000000000),
         .tv_nsec = (long)(at_most_ns % 1000000000),
     };
-    struct pollfd polled[VOICES];
+    struct pollfd polled[TALKS_MAX];
 
-    for (enum voice voice = 0; voice < VOICES; voice++)
-        polled[voice] = (struct pollfd){.fd = run->talks[voice].fd, .events = POLLIN};
-    if (ppoll(polled, VOICES, &timeout, NULL) < 0 && errno != EINTR)
+    for (size_t i = 0; i < run->talk_count; i++)
+        polled[i] = (struct pollfd){.fd = run->talks[i].fd, .events = POLLIN};
+    if (ppoll(polled, run->talk_count, &timeout, NULL) < 0 && errno != EINTR)
         fail("poll: %s", strerror(errno));
     run->now_ns = measure_boot_ns();
-    for (enum voice voice = 0; voice < VOICES; voice++) {
-        if (polled[voice].revents != 0)
-            hear(run, voice);
+    for (size_t i = 0; i < run->talk_count; i++) {
+        if (polled[i].revents != 0)
+            hear(run, i);
     }
 }
 
 static void open_talks(struct run *run, const struct daemon *daemon)
 {
     char late[32];
-    const char *const tubes[VOICES] = {late, late, "beside"};
 
     snprintf(late, sizeof(late), "late-%llu", (unsigned long long)run->random.state);
-
-    for (enum voice voice = 0; voice < VOICES; voice++) {
-        run->talks[voice].fd = wire_connect(daemon->address);
-        run->talks[voice].used = 0;
-        wire_take_tube(run->talks[voice].fd, tubes[voice]);
+    run->talk_count = WORKER + (run->style->loaded ? WORKERS : 1);
+    for (size_t i = 0; i < run->talk_count; i++) {
+        run->talks[i].fd = wire_connect(daemon->address);
+        run->talks[i].used = 0;
+        wire_take_tube(run->talks[i].fd, i == CYCLER ? "beside" : late);
+        if (i >= WORKER)
+            wire_send(run->talks[i].fd, "reserve\r\n", 9);
     }
-    wire_send(run->talks[WORKER].fd, "reserve\r\n", 9);
 }
 
 /* Answers the ops a second that were done beside. */
@@ -276,8 +285,8 @@ static double run_once(struct run *run, const struct daemon *daemon)
         if (run->now_ns > began + PATIENCE_NS)
             fail("%zu of %zu delayed jobs came out", run->taken, run->count);
     }
-    for (enum voice voice = 0; voice < VOICES; voice++)
-        close(run->talks[voice].fd);
+    for (size_t i = 0; i < run->talk_count; i++)
+        close(run->talks[i].fd);
     measure_sort(run->late_ms, run->count);
     return (double)run->ops * 1e9 / (double)(measure_boot_ns() - began);
 }

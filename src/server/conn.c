@@ -170,8 +170,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
         look_for_end(conn);
         return;
     }
-    conn->active = conn->server->now;
-    bi_conn_read(conn);
+    bi_server_readable(conn);
 }
 
 static void on_alarm(evutil_socket_t fd, short what, void *arg)
@@ -210,14 +209,18 @@ static bool is_over(const struct conn *conn)
     return conn->quit || (conn->eof && (conn->input_size == 0 || conn->hungry));
 }
 
+bool bi_conn_takes_input(const struct conn *conn)
+{
+    return !conn->eof && !conn->quit && !conn->dead && !conn->server->stopping &&
+           conn->input_size < bi_conn_input_max(conn) && !is_full(conn);
+}
+
 static short events_wanted(const struct conn *conn)
 {
     short write = bi_output_left(&conn->output) > 0 || conn->unsaid_head != NULL ? EV_WRITE : 0;
-    bool stopped =
-        conn->input_size >= bi_conn_input_max(conn) || is_full(conn) || conn->server->stopping;
     if (conn->eof || conn->quit)
         return write;
-    if (!stopped)
+    if (!conn->reads && bi_conn_takes_input(conn))
         return (short)(EV_READ | write);
     return write != 0 ? write : (short)(EV_READ | EV_ET);
 }
@@ -442,6 +445,7 @@ void bi_conn_close(struct conn *conn)
 {
     struct server *server = conn->server;
     bi_server_flush(server);
+    bi_server_unqueue_read(conn);
     want(conn, 0);
     event_del(&conn->alarm);
     tell(conn, "went");

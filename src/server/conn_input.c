@@ -416,35 +416,31 @@ static void read_aside(struct conn *conn)
     conn->hungry = false;
 }
 
-/* How much is read of one connection. When many send at the same time each gets less, so that a
- * round of the loop stays short, and with it the time that others wait for theirs. */
-static size_t read_size(const struct server *server)
-{
-    size_t share = server->last_readers == 0 ? READ_MAX : READ_SHARED / server->last_readers;
-    return share < READ_MIN ? READ_MIN : share > READ_MAX ? READ_MAX : share;
-}
-
-static void read_and_run(struct conn *conn)
+static void read_and_run(struct conn *conn, size_t size)
 {
     size_t kept = conn->input_size;
-    size_t size = read_size(conn->server);
     char *data = scratch(conn->server, kept + size);
     if (kept > 0)
         memcpy(data, conn->input, kept);
     ssize_t got = recv(conn->fd, data + kept, size, 0);
-    if (got <= 0)
+    conn->bulk = got == (ssize_t)size;
+    if (got <= 0) {
         read_nothing(conn, got);
-    else
-        run_scratch(conn, data, kept + (size_t)got);
+        return;
+    }
+    conn->server->read_bytes += (size_t)got;
+    run_scratch(conn, data, kept + (size_t)got);
 }
 
-void bi_conn_read(struct conn *conn)
+void bi_conn_read(struct conn *conn, size_t size)
 {
-    conn->server->readers++;
+    assert(size <= READ_MAX);
+    conn->active = conn->server->now;
+    conn->bulk = false;
     if (lacks_much(conn))
         read_body(conn);
     else if (conn->input_size < READ_MAX && bi_conn_may_execute(conn))
-        read_and_run(conn);
+        read_and_run(conn, size);
     else
         read_aside(conn);
 }

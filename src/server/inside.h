@@ -26,8 +26,6 @@
 
 #define BATCH_MAX     1024                /* ops in one submit */
 #define READ_MAX      ((size_t)128 << 10) /* bytes of one read, and of a stopped connection's input */
-#define READ_MIN      ((size_t)8 << 10)   /* bytes of one read, when many connections have sent */
-#define READ_SHARED   ((size_t)512 << 10) /* bytes that all of them are read in one round */
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
 #define LINE_DEPTH    1024                /* requests of one connection */
 #define ANSWERS_MAX   ((size_t)64 << 20) /* answers to calls that one connection may leave unread */
@@ -121,6 +119,8 @@ struct conn {
     bool dead;        /* to be closed at once */
     bool dirty;       /* in the server's list of those to look at */
     bool runs;        /* in the list of those that may go on */
+    bool reads;       /* in the queue of those that are to be read */
+    bool bulk;        /* it had sent more than was read of it the last time */
     bool pressed;     /* stopped because the queue has too much to do */
     bool tcp;
     bool lingers; /* all is said; it is closed when the peer has it */
@@ -152,6 +152,7 @@ struct conn {
     struct feed_link *feeds;
     uint64_t feed_count; /* feeds ever subscribed by calls: the last number given */
     struct conn *next_dirty, *next_run;
+    struct conn *prev_read, *next_read;
     int64_t opened;
     int64_t active; /* when it last sent something, waited or held a job */
     int64_t heard;  /* when it last took some of its output, or had none */
@@ -178,6 +179,7 @@ struct server {
     struct door *doors;
     struct conn *first, *last; /* connections */
     struct conn *dirty, *runs;
+    struct conn *reads_head, *reads_tail; /* readable connections that wait for their turn */
     struct tubes tubes;
     struct tube *default_tube;
     struct request *spare; /* requests that nobody needs */
@@ -193,14 +195,14 @@ struct server {
     struct call_bytes answer; /* what calls are answered with is written here */
     char *scratch;
     size_t scratch_at;
-    uint32_t readers; /* connections that were read in this round of the loop, and in the last */
-    uint32_t last_readers;
-    bool submitted;   /* ops were, since the last commit was begun */
-    unsigned single;  /* turns in a row that ended with one change to be stored */
-    size_t under_way; /* ops handed over and not completed */
-    uint64_t held;    /* of these, changes that are not stored yet */
+    size_t read_bytes; /* in this round of the loop */
+    bool submitted;    /* ops were, since the last commit was begun */
+    unsigned single;   /* turns in a row that ended with one change to be stored */
+    size_t under_way;  /* ops handed over and not completed */
+    uint64_t held;     /* of these, changes that are not stored yet */
     uint64_t held_bytes;
     uint64_t held_max, held_bytes_max;
+    uint64_t bulk_held_max, bulk_bytes_max; /* then connections that send much are not read */
     size_t max_job_size, max_result_size;
     uint64_t client_bytes; /* memory in buffers of connections */
     uint32_t connections, producers, workers;
@@ -226,6 +228,9 @@ void bi_server_flush(struct server *server);
 void bi_server_mark(struct conn *conn);
 /* It may go on with its input. */
 void bi_server_wake(struct conn *conn);
+/* It is readable: it is read now, or queues behind others that have sent much. */
+void bi_server_readable(struct conn *conn);
+void bi_server_unqueue_read(struct conn *conn);
 /* The queue has enough to do. */
 bool bi_server_pressed(const struct server *server);
 
@@ -258,8 +263,8 @@ void bi_request_give_back_owed(struct server *server);
 
 /* ---- conn_input.c ---- */
 
-/* Reads what is there, and executes what can be. */
-void bi_conn_read(struct conn *conn);
+/* Reads what is there, so many bytes at most, and executes what can be. */
+void bi_conn_read(struct conn *conn, size_t size);
 /* Executes what it has of input. */
 void bi_conn_run(struct conn *conn);
 void bi_conn_drop_input(struct conn *conn);
@@ -280,6 +285,8 @@ void bi_conn_say_copy(struct conn *conn, const char *text, size_t size);
 void bi_conn_settle(struct conn *conn);
 /* May its next command be executed? */
 bool bi_conn_may_execute(struct conn *conn);
+/* Is it to be read, when it has sent something? */
+bool bi_conn_takes_input(const struct conn *conn);
 /* How much of input it may have that is not executed. */
 size_t bi_conn_input_max(const struct conn *conn);
 /* What it has in buffers counts for all connections together. */

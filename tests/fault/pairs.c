@@ -562,6 +562,15 @@ static bide *connect_to(const struct served *served)
     return queue;
 }
 
+static int connect_socket(const struct served *served)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", served->socket);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    return fd;
+}
+
 static void at_a_server(void)
 {
     struct served served;
@@ -586,7 +595,6 @@ static void a_stop_gives_back_although_a_commit_fails(void)
     static const char take[] = "watch " TOPIC "\r\nreserve\r\n";
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     struct served served;
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
     bide_stats stats;
     bide_job job;
     vfs_install();
@@ -594,9 +602,7 @@ static void a_stop_gives_back_although_a_commit_fails(void)
     options.max_retries = 1;
     serve_begin(&served, "");
     OK(bide_put(served.queue, TOPIC, "x", 1, &options, NULL));
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", served.socket);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    int fd = connect_socket(&served);
     CHECK(send(fd, take, sizeof take - 1, MSG_NOSIGNAL) > 0);
     char heard[100] = "";
     size_t size = 0;
@@ -620,6 +626,82 @@ static void a_stop_gives_back_although_a_commit_fails(void)
     bide_job_clear(&job);
     serve_end(&served);
 }
+
+/* ---- some clients send much, another little ---- */
+
+#define SENDERS 16
+#define EACH    2000
+
+static void *send_many(void *arg)
+{
+    static const char put[] = "put 0 0 100 1\r\nx\r\n";
+    const int *fd = arg;
+    for (int i = 0; i < EACH; i++)
+        CHECK(send(*fd, put, sizeof put - 1, MSG_NOSIGNAL) == (ssize_t)sizeof put - 1);
+    return NULL;
+}
+
+static uint64_t ready_jobs(bide *queue)
+{
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    return stats.jobs.ready;
+}
+
+/* Hears the answers of so many puts; returns the last id. */
+static uint64_t hear_ids(int fd, int count)
+{
+    char line[64] = "";
+    size_t size = 0;
+    while (count > 0) {
+        CHECK(size < sizeof line - 1);
+        CHECK(recv(fd, &line[size], 1, 0) == 1);
+        if (line[size++] != '\n')
+            continue;
+        line[size] = 0;
+        CHECK(memcmp(line, "INSERTED ", 9) == 0);
+        size = 0;
+        count--;
+    }
+    return strtoull(line + 9, NULL, 10);
+}
+
+/* While the disk takes nothing the server takes only a bounded part of what some clients send. So the
+ * put of another one is not stored behind all of it. */
+static void a_client_that_sends_little_goes_before_the_rest_of_much(void)
+{
+    struct served served;
+    pthread_t senders[SENDERS];
+    int much[SENDERS];
+    vfs_install();
+    serve_begin(&served, "sync=full");
+    int little = connect_socket(&served);
+    vfs_hold_syncs(true);
+    for (int i = 0; i < SENDERS; i++) {
+        much[i] = connect_socket(&served);
+        CHECK(pthread_create(&senders[i], NULL, send_many, &much[i]) == 0);
+    }
+    /* Until the server takes no more. */
+    uint64_t ready = 0;
+    for (int still = 0; still < 20;) {
+        uint64_t now = ready_jobs(served.queue);
+        still = now > 0 && now == ready ? still + 1 : 0;
+        ready = now;
+        nap_ms(10);
+    }
+    CHECK(send(little, "put 0 0 100 1\r\nx\r\n", 18, MSG_NOSIGNAL) == 18);
+    UNTIL(ready_jobs(served.queue) > ready);
+    vfs_hold_syncs(false);
+    CHECK(hear_ids(little, 1) < SENDERS * EACH / 2);
+    for (int i = 0; i < SENDERS; i++) {
+        hear_ids(much[i], EACH);
+        CHECK(pthread_join(senders[i], NULL) == 0);
+        close(much[i]);
+    }
+    EQ(ready_jobs(served.queue), SENDERS * EACH + 1);
+    close(little);
+    serve_end(&served);
+}
 #endif
 
 static const struct test tests[] = {
@@ -629,6 +711,7 @@ static const struct test tests[] = {
 #ifdef FAULT_SERVER
     TEST(at_a_server),
     TEST(a_stop_gives_back_although_a_commit_fails),
+    TEST(a_client_that_sends_little_goes_before_the_rest_of_much),
 #endif
 };
 const struct theme pairs_theme = {"pairs", tests, COUNT(tests)};
