@@ -100,8 +100,8 @@ void(bi_local_lock)(struct local *local)
 /* Turns of others that a caller waits for before it insists. */
 #define TURNS_MAX 4
 
-/* Its address names the thread. In a shared library the usual access would be a call. */
-static _Thread_local char this_thread __attribute__((tls_model("initial-exec")));
+/* Its address names the thread. */
+static BI_THREAD_LOCAL char this_thread;
 
 static bool is_own_turn(const struct turns *turns)
 {

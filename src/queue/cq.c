@@ -37,7 +37,7 @@ struct bide_cq {
 
 #define FOREVER INT64_MAX
 
-static _Thread_local bool in_callback;
+static BI_THREAD_LOCAL bool in_callback;
 
 bool bi_in_callback(void)
 {

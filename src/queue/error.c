@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "queue/queue.h"
+#include "util/thread.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
 static _Thread_local char last_error[BIDE_ERROR_SIZE];
-static _Thread_local int last_code;
+static BI_THREAD_LOCAL bool has_error; /* false: last_error is of an earlier call */
+static BI_THREAD_LOCAL int last_code;
 
 const char *bide_last_error(void)
 {
-    return last_error;
+    return has_error ? last_error : "";
 }
 
 void bi_error_clear(void)
 {
-    last_error[0] = 0;
+    has_error = false;
     last_code = BIDE_OK;
 }
 
@@ -29,6 +31,7 @@ int bi_error_set(int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(last_error, sizeof(last_error), format, args);
     va_end(args);
+    has_error = true;
     last_code = code;
     return code;
 }

@@ -49,22 +49,33 @@ static struct header *resize_large(struct header *header, size_t size)
     return moved;
 }
 
+static void paged_free(struct header *header)
+{
+    if (header->size >= LARGE)
+        munmap(header, header->size);
+    else
+        free(header);
+}
+
 static void *paged_resize(void *ctx, void *memory, size_t size)
 {
     (void)ctx;
-    struct header *header = memory == NULL ? NULL : (struct header *)memory - 1;
-    size_t old = header == NULL ? 0 : header->size;
+    struct header *header = memory;
+    if (header != NULL)
+        header--;
     if (size == 0) {
-        if (old >= LARGE)
-            munmap(header, old);
-        else
-            free(header);
+        if (header != NULL)
+            paged_free(header);
         return NULL;
     }
     if (size > SIZE_MAX - sizeof(*header))
         return NULL;
+
     size += sizeof(*header);
-    header = old >= LARGE || size >= LARGE ? resize_large(header, size) : realloc(header, size);
+    if (size >= LARGE || (header != NULL && header->size >= LARGE))
+        header = resize_large(header, size);
+    else
+        header = header == NULL ? malloc(size) : realloc(header, size);
     if (header == NULL)
         return NULL;
     header->size = size;
