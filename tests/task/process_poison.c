@@ -43,7 +43,7 @@ static void at_a_server(const char *poison)
 {
     int code, deaths = 0;
     begin_server(IN_MEMORY);
-    uint64_t id = put_all(poison, 500);
+    uint64_t id = put_all(poison, 1500);
     const char *url = server_url(server.port, "");
     pid_t worker = hire(url, 2);
     while (state_now(id) != BIDE_STATE_BURIED || counts_now().ready + counts_now().reserved > 0) {
