@@ -23,7 +23,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool silent;
-static int asking, asked_most;
+static int asking;
+static _Atomic int asked_most;
 
 typedef int (*resolver)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 
