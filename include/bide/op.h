@@ -460,7 +460,8 @@ BIDE_API int bide_submit(bide *queue, bide_op *const *ops, size_t n);
 
 /*
  * Asks for a pending op to be given up. It still completes once: as BIDE_CANCELLED, or with its
- * result if that came first; a reserve may then hold a job, which the caller gives back. A write
+ * result if that came first; a reserve may then hold a job, which the caller gives back. A job that
+ * reserve_job has taken and not answered yet is left as it was before. A write
  * cannot be taken back and completes as it would have. Only on the thread that drains the op's
  * completion queue. Answers BIDE_OK, or BIDE_EINVAL for an op that is not pending.
  */

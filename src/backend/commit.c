@@ -68,7 +68,12 @@ static void answer_held(struct local *local, uint64_t batch)
     struct bi_now now = bi_local_clocks(local);
     bide_op *op;
     for (unsigned count = 1; (op = list_pop(&ops)) != NULL; count++) {
-        bi_core_answered(local->core, op, now);
+        if (bi_commit_is_unwanted(op)) {
+            bi_core_untake(local->core, op, now);
+            bi_commit_take_back(local, op, BIDE_CANCELLED, bide_code_text(BIDE_CANCELLED));
+        } else {
+            bi_core_answered(local->core, op, now);
+        }
         release_op(local, op);
         if (count % ANSWERS_MAX != 0 || ops.head == NULL)
             continue;

@@ -212,6 +212,16 @@ int bi_commit_room(struct local *local, bide_op *op, struct bi_now *now);
 /* A caller that waits for its own op stores the batch itself, if nobody else is doing so. The lock
  * is held. */
 void bi_commit_lead(struct local *local);
+/*
+ * Has the owner given up an op that is to be answered with a job? What a reserve took can be given
+ * back; a job that was reserved by its id may have been buried or delayed, and only to undo the
+ * reservation brings that back.
+ */
+static inline bool bi_commit_is_unwanted(const bide_op *op)
+{
+    return op->kind == BIDE_OP_RESERVE_JOB && op->private_.status == BIDE_OK &&
+           (op->private_.flags & BI_CANCEL_ASKED) != 0;
+}
 /* The answer of an op that has succeeded becomes this error. A finish that is stored stays as it is. */
 void bi_commit_take_back(const struct local *local, bide_op *op, int code, const char *error);
 /* A row that makes no sense, to be set aside in the store. */

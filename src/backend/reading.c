@@ -27,14 +27,30 @@
 
 /* ---- ending what cannot be answered as it stands ---- */
 
-/* Ends an op that was to be read for. */
-static void give_up(struct local *local, bide_op *op, int code, const char *error)
+/* Ends an op that was to be read for: what it took goes back, and its answer becomes an error. */
+static void take_back(struct local *local, bide_op *op, int code, const char *error)
 {
+    op->private_.status = BIDE_OK;
     bi_core_untake(local->core, op, bi_local_clocks(local));
     bi_core_unpark(local->core, op);
-    op->private_.status = BIDE_OK;
     bi_commit_take_back(local, op, code, error);
-    list_add(&local->completed, op);
+}
+
+/* The same for an op that ends because its bodies cannot be had. A finish of it that is still to be
+ * stored goes on: the answer is held until it is known how that went. */
+static void give_up(struct local *local, bide_op *op, int code, const char *error)
+{
+    bool finishes = op->kind == BIDE_OP_FINISH_AND_RESERVE &&
+                    op->private_.bound[0] > bi_core_committed_batch(local->core);
+    int status = finishes ? op->finish_and_reserve.finish.status : BIDE_OK;
+    take_back(local, op, code, error);
+    if (!finishes) {
+        list_add(&local->completed, op);
+        return;
+    }
+    op->finish_and_reserve.finish.status = status;
+    op->private_.hold = op->private_.bound[0];
+    bi_commit_hold(local, op);
 }
 
 void bi_reading_add(struct local *local, bide_op *op)
@@ -56,16 +72,17 @@ void bi_reading_fail(struct local *local, int code, const char *error)
         struct reading *reading = &local->reads[i];
         if (reading->op == NULL || !bi_commit_must_hold(local, reading->op))
             continue;
-        give_up(local, reading->op, code, error);
+        take_back(local, reading->op, code, error);
+        list_add(&local->completed, reading->op);
         reading->op = NULL;
     }
     struct op_list lacking = list_take(&local->lacking);
     for (bide_op *op = lacking.head; op != NULL;) {
         bide_op *next = op->private_.next;
-        if (bi_commit_must_hold(local, op))
-            give_up(local, op, code, error);
-        else
-            list_add(&local->lacking, op);
+        bool undone = bi_commit_must_hold(local, op);
+        if (undone)
+            take_back(local, op, code, error);
+        list_add(undone ? &local->completed : &local->lacking, op);
         op = next;
     }
 }
@@ -199,7 +216,11 @@ static void answer_ops(struct local *local, struct go *go)
     for (size_t i = 0; i < go->read_count; i++) {
         const struct reading *reading = &go->reads[i];
         bide_op *op = reading->op;
-        if (op != NULL && (!must_read_again(go, reading) || give_up_bodies(local, op)))
+        if (op == NULL)
+            continue;
+        if (bi_commit_is_unwanted(op))
+            give_up(local, op, BIDE_CANCELLED, bide_code_text(BIDE_CANCELLED));
+        else if (!must_read_again(go, reading) || give_up_bodies(local, op))
             supply(local, op, go->bodies + reading->first);
     }
     for (size_t i = go->ahead; i < go->count; i++) {

@@ -35,8 +35,12 @@ static const char *check_timers(const struct job *job, const struct more *more)
         return NULL;
     HOLD(!more->unanswered || job->state == BIDE_STATE_RESERVED,
          "a job that is not reserved waits for the answer of its reserve");
-    HOLD(more->timer.set == timed || more->unanswered,
+    HOLD(more->timer.set == (timed && (!more->unanswered || more->disowned)),
          "the timer of a job is set in the wrong state");
+    HOLD(!more->disowned || more->unanswered, "a reservation with an answer is to be undone");
+    HOLD(!more->unanswered || (more->before != BIDE_STATE_RESERVED &&
+                               bi_job_may((bide_state)more->before, BIDE_STATE_RESERVED)),
+         "a reservation took a job from a state in which it cannot be reserved");
     HOLD(!timed || more->unanswered || more->timer.due >= job->due,
          "the timer of a job is set too early");
     bool waits = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_READY;
@@ -381,19 +385,23 @@ static uint64_t hash_more(uint64_t hash, const struct job *job, const struct mor
                               .done = BI_NEVER};
     if (more == NULL)
         more = &none;
-    const uint64_t values[] = {more->token,
-                               (uint64_t)more->max_retries,
-                               more->failures,
-                               more->lease_touches + ((uint64_t)more->unanswered << 32),
-                               (uint64_t)more->ready,
-                               (uint64_t)more->reserved,
-                               (uint64_t)more->touched,
-                               (uint64_t)more->buried,
-                               (uint64_t)more->done,
-                               (uint64_t)more->backoff_base,
-                               (uint64_t)more->backoff_max,
-                               (uint64_t)more->expires_at,
-                               (uint64_t)more->retain};
+    const uint64_t values[] = {
+        more->token,
+        (uint64_t)more->max_retries,
+        more->failures,
+        more->lease_touches + ((uint64_t)more->unanswered << 32) +
+            ((uint64_t)more->disowned << 33) +
+            (more->unanswered ? (uint64_t)more->before << 40 | (uint64_t)more->before_flags << 48
+                              : 0),
+        (uint64_t)more->ready,
+        (uint64_t)more->reserved,
+        (uint64_t)more->touched,
+        (uint64_t)more->buried,
+        (uint64_t)more->done,
+        (uint64_t)more->backoff_base,
+        (uint64_t)more->backoff_max,
+        (uint64_t)more->expires_at,
+        (uint64_t)more->retain};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
         hash = mix(hash, values[i]);
     hash = bi_hash_bytes(hash, &more->counters, sizeof(more->counters));

@@ -259,8 +259,8 @@ struct bi_ordering {
     struct bi_order_entry *entries;
     size_t count, room, next;
     uint64_t place;
-    int64_t moment; /* when collecting began, and the next order then */
-    uint64_t order;
+    int64_t moment; /* when collecting began, and the next order and token then */
+    uint64_t order, token;
     bool failed; /* out of memory: the order is not what it was */
 };
 bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsigned budget);
@@ -273,7 +273,8 @@ void bi_core_order_done(struct core *core, struct bi_ordering *ordering);
 /*
  * In private_.flags of an op that is answered BIDE_OK, or completes so through the sink: it shows
  * jobs whose bodies are not in memory. The answer must not be given before bi_core_supply() says
- * so. No lease of its jobs runs meanwhile.
+ * so. No lease of its jobs runs meanwhile. If private_.waiter is NULL, its arguments are needed until
+ * then.
  */
 #define BI_LACKS_BODY 1
 
@@ -308,7 +309,7 @@ size_t bi_core_foresee(const struct core *core, uint64_t id, struct bi_body *bod
 void bi_core_answered(struct core *core, bide_op *op, struct bi_now now);
 
 /* Undoes the reservations of an op that is not answered BIDE_OK after all, as far as they still
- * stand: the jobs are ready again, and nothing is counted. */
+ * stand: the jobs are in the state from which they were taken, and nothing is counted. */
 void bi_core_untake(struct core *core, bide_op *op, struct bi_now now);
 
 /* Forgets that an op with BI_LACKS_BODY may have to wait again; it is answered by somebody else. */

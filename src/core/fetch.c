@@ -87,8 +87,10 @@ static void undo_later(struct core *core, struct job *job)
 void bi_core_undo_reserve(struct core *core, struct job *job)
 {
     struct more *more = more_of(core, job);
+    assert(more->unanswered && more->disowned);
     bool cancelled = (job->flags & JOB_CANCEL_WANTED) != 0;
-    bool written = cancelled || (job->flags & JOB_STARTED) != 0 || more->expires_at != 0;
+    bool written = cancelled || (job->flags & JOB_STARTED) != 0 || more->expires_at != 0 ||
+                   more->before != BIDE_STATE_READY;
     /* What is stored of the reservation must be undone in the store, too. */
     if (written && bi_journal_change(core, job) != BIDE_OK) {
         undo_later(core, job);
@@ -100,13 +102,25 @@ void bi_core_undo_reserve(struct core *core, struct job *job)
     }
     if (more->counters.reserves > 0)
         more->counters.reserves--;
-    bi_core_return(core, job, 0);
+    bi_core_put_back(core, job);
+}
+
+/* The op has nothing more to do with a reservation. If a change of it is rolled back later, it is
+ * undone then. Answers the job, or NULL if the reservation does not stand, or has an answer. */
+static struct job *disown(struct core *core, const bide_job *shown)
+{
+    struct job *job = bi_core_held_job(core, shown);
+    bi_journal_disown(core, shown->id, shown->token);
+    if (job == NULL || !more_of(core, job)->unanswered)
+        return NULL;
+    more_of(core, job)->disowned = true;
+    return job;
 }
 
 static void untake(struct core *core, const bide_job *shown)
 {
-    struct job *job = bi_core_held_job(core, shown);
-    if (job != NULL && more_of(core, job)->unanswered)
+    struct job *job = disown(core, shown);
+    if (job != NULL)
         bi_core_undo_reserve(core, job);
 }
 
@@ -115,6 +129,8 @@ void bi_core_untake(struct core *core, bide_op *op, struct bi_now now)
     const bide_reserve_args *args = bi_op_reserve_args(op);
     core->now = now;
     core->hold = 0;
+    if (op->private_.status != BIDE_OK) /* it has taken nothing */
+        return;
     for (size_t i = 0; args != NULL && i < args->count; i++)
         untake(core, &args->jobs[i]);
     if (op->kind == BIDE_OP_RESERVE_JOB)
@@ -149,13 +165,17 @@ static void bury_unreadable(struct core *core, struct job *job, const char *reas
     bi_core_bury(core, job, BIDE_KEEP);
 }
 
-/* The body of one reserved job has come, or never will. False: the reservation is nothing. */
-static bool supply_held(struct core *core, bide_job *shown, const struct bi_body *body)
+/* The body of one reserved job has come, or never will: then *reason says why. False: the reservation
+ * is nothing. */
+static bool supply_held(struct core *core, bide_job *shown, const struct bi_body *body,
+                        const char **reason)
 {
     struct job *job = bi_core_held_job(core, shown);
     if (job == NULL)
         return false;
     if (body->body == NULL) {
+        *reason = body->reason;
+        disown(core, shown);
         bury_unreadable(core, job, body->reason);
         return false;
     }
@@ -173,42 +193,45 @@ static void move_down(bide_job *jobs, size_t from, size_t to)
     memset(&jobs[from], 0, sizeof(jobs[from]));
 }
 
-/* The reservation goes on. A rollback may have set a timer to undo it. */
-static void keep_reserved(struct core *core, bide_job *jobs, size_t from, size_t to)
-{
-    struct more *more = more_of(core, bi_core_held_job(core, &jobs[from]));
-    if (more->unanswered)
-        bi_timers_clear(&core->mono, &more->timer);
-    move_down(jobs, from, to);
-}
-
-/* Fills what a reserve took; answers how many jobs it has left. */
+/* Fills what a reserve took; answers how many jobs it has left. *reason: why a body cannot be read;
+ * NULL if all can be. */
 static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
-                         const struct bi_body *bodies)
+                         const struct bi_body *bodies, const char **reason)
 {
     size_t kept = 0;
+    *reason = NULL;
     for (size_t i = 0; i < count; i++) {
         bool lacking = lacks_body(&jobs[i]);
-        bool held = lacking ? supply_held(core, &jobs[i], bodies)
+        bool held = lacking ? supply_held(core, &jobs[i], bodies, reason)
                             : bi_core_held_job(core, &jobs[i]) != NULL;
-        if (held)
-            keep_reserved(core, jobs, i, kept++);
-        else
+        if (held) {
+            move_down(jobs, i, kept++);
+        } else {
+            disown(core, &jobs[i]);
             bide_job_clear(&jobs[i]);
+        }
         bodies += lacking;
     }
     return kept;
 }
 
+static int lacks_again(const struct core *core, int code)
+{
+    return code == BIDE_OK && core->lacking ? BI_AGAIN : code;
+}
+
 /* Nothing is left of what it took: takes something else, or waits again. */
-static int reserve_again(struct core *core, bide_op *op, bide_reserve_args *args)
+static int reserve_again(struct core *core, bide_op *op, bide_reserve_args *args,
+                         const char *reason)
 {
     struct waiter *waiter = op->private_.waiter;
     core->lacking = false;
-    if (waiter == NULL)
+    if (waiter == NULL && reason != NULL)
         return bi_op_refuse(op, BIDE_EIO,
-                            "reserve: the body of the job that was taken cannot be "
-                            "read; the job is buried");
+                            "%s: the body of the job that was taken cannot be read: %s",
+                            bide_op_name(op->kind), reason);
+    if (waiter == NULL) /* its arguments are still there, because it could not be kept waiting */
+        return lacks_again(core, bi_core_reserve(core, op, args));
     if (!core->closed && bi_core_take_some(core, args, waiter->links, waiter->link_count) > 0) {
         if (core->lacking)
             return BI_AGAIN;
@@ -226,9 +249,10 @@ static int reserve_again(struct core *core, bide_op *op, bide_reserve_args *args
 static int supply_reserve(struct core *core, bide_op *op, const struct bi_body *bodies)
 {
     bide_reserve_args *args = bi_op_reserve_args(op);
-    args->count = supply_all(core, args->jobs, args->count, bodies);
+    const char *reason;
+    args->count = supply_all(core, args->jobs, args->count, bodies, &reason);
     if (args->count == 0)
-        return reserve_again(core, op, args);
+        return reserve_again(core, op, args, reason);
     if (op->private_.waiter != NULL)
         bi_waiter_drop(core, op->private_.waiter);
     return BIDE_OK;
@@ -236,14 +260,18 @@ static int supply_reserve(struct core *core, bide_op *op, const struct bi_body *
 
 static int supply_reserve_job(struct core *core, bide_op *op, const struct bi_body *bodies)
 {
-    uint64_t id = op->reserve_job.job->id;
-    if (supply_all(core, op->reserve_job.job, 1, bodies) == 1)
+    uint64_t id = op->reserve_job.id;
+    const char *reason;
+    if (supply_all(core, op->reserve_job.job, 1, bodies, &reason) == 1)
         return BIDE_OK;
+    if (reason == NULL) { /* its reservation does not stand any more */
+        core->lacking = false;
+        return lacks_again(core, bi_op_reserve_job(core, op));
+    }
     if (bi_core_find(core, id) == NULL)
         return bi_op_no_job(op, id);
     return bi_op_refuse(op, BIDE_EIO, "reserve_job: the body of job %llu cannot be read: %s",
-                        (unsigned long long)id,
-                        bodies->reason == NULL ? "it was taken back" : bodies->reason);
+                        (unsigned long long)id, reason);
 }
 
 /* ---- looks ---- */
@@ -260,8 +288,8 @@ static int refuse_unreadable(struct core *core, bide_op *op, const struct bi_bod
 static int look_again(struct core *core, bide_op *op)
 {
     core->lacking = false;
-    int code = op->kind == BIDE_OP_FIND ? bi_op_find(core, op) : bi_op_peek_first(core, op);
-    return code == BIDE_OK && core->lacking ? BI_AGAIN : code;
+    return lacks_again(core, op->kind == BIDE_OP_FIND ? bi_op_find(core, op)
+                                                      : bi_op_peek_first(core, op));
 }
 
 static int supply_look(struct core *core, bide_op *op, const struct bi_body *bodies)

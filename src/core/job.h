@@ -103,7 +103,12 @@ struct more {
     struct counters counters;
     uint32_t failures;
     uint32_t lease_touches;
-    bool unanswered; /* reserved, and the reserve has no answer yet: no lease runs */
+    /* Reserved, and the reserve has no answer yet: no lease runs. The moments of the job and of its
+     * last lease are still those from before, and so its reservation can be undone. */
+    bool unanswered;
+    bool disowned;        /* and it gets none: the reservation is to be undone */
+    uint8_t before;       /* the state from which it was taken, */
+    uint8_t before_flags; /* and those flags that only that state has */
     int64_t ready, reserved, touched, buried, done; /* BI_NEVER: not yet */
     int64_t backoff_base, backoff_max;              /* 0: the defaults */
     int64_t expires_at;                             /* wall; 0: never */

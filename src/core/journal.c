@@ -271,18 +271,27 @@ bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out)
     return undo->existed;
 }
 
-void bi_journal_lease_began(struct core *core, const struct job *job)
+/* Does the entry keep a reservation that had no answer? */
+static bool keeps_unanswered(const struct undo *undo, uint64_t token)
 {
-    const struct more *more = more_of(core, job);
-    struct undo *undo = (job->flags & JOB_DIRTY) != 0 ? newest_of(core, job->id) : NULL;
-    for (; undo != NULL; undo = undo_at(core, undo->older)) {
-        if (!undo->had_more || undo->form.state != BIDE_STATE_RESERVED ||
-            undo->more.token != more->token)
-            continue;
-        undo->form.due = job->due;
-        undo->more.reserved = more->reserved;
-        undo->more.unanswered = false;
-    }
+    return undo->had_more && undo->form.state == BIDE_STATE_RESERVED && undo->more.token == token &&
+           undo->more.unanswered;
+}
+
+void bi_journal_lease_began(struct core *core, uint64_t id, uint64_t token)
+{
+    struct undo *undo = newest_of(core, id);
+    for (; undo != NULL; undo = undo_at(core, undo->older))
+        if (keeps_unanswered(undo, token))
+            bi_lease_begin(core, &undo->form, &undo->more);
+}
+
+void bi_journal_disown(struct core *core, uint64_t id, uint64_t token)
+{
+    struct undo *undo = newest_of(core, id);
+    for (; undo != NULL; undo = undo_at(core, undo->older))
+        if (keeps_unanswered(undo, token))
+            undo->more.disowned = true;
 }
 
 void bi_journal_see(struct core *core, uint64_t id)
@@ -393,8 +402,8 @@ static void image_more(const struct core *core, const struct more *more, struct 
     image->kicks = more->counters.kicks;
     image->touches = more->counters.touches;
     image->ready = image_time(core, more->ready);
-    image->reserved = image_time(core, more->reserved);
-    image->touched = image_time(core, more->touched);
+    image->reserved = image_time(core, bi_lease_began(core, more));
+    image->touched = image_time(core, bi_lease_touched(more));
     image->buried = image_time(core, more->buried);
     image->done = image_time(core, more->done);
     image->key = bide_buf_ref(more->key);
@@ -427,7 +436,8 @@ static void image_of(const struct core *core, const struct job *job, const struc
         image->due = image->due_wall ? job->due : image_moment(core, job->due);
     image->max_retries = BIDE_NO_RETRY_LIMIT;
     image->created = image_moment(core, job->created);
-    image->since = image_moment(core, job->since);
+    bool unanswered = reserved && more != NULL && more->unanswered;
+    image->since = image_moment(core, unanswered ? core->now.mono : job->since);
     image->body_size = job->body_size;
     bool ready_before = (job->flags & JOB_READY_BEFORE) != 0;
     image->plain = more == NULL && !ready_before;
@@ -665,8 +675,8 @@ static void bring_back(struct core *core, struct undo *undo)
         return;
     }
     bi_job_enter_again(core, job, state);
-    /* Its reserve may have been given up when what is undone now was done: it ends at once. */
-    if (state == BIDE_STATE_RESERVED && more_of(core, job)->unanswered)
+    /* Its reserve was given up before what is undone now was done: it ends at once. */
+    if (state == BIDE_STATE_RESERVED && more_of(core, job)->disowned)
         bi_timers_set(&core->mono, &more_of(core, job)->timer, core->now.mono);
     if ((job->flags & JOB_CACHED) != 0)
         bi_cache_add_again(core, job);

@@ -85,8 +85,11 @@ struct stored {
 };
 bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out);
 
-/* The lease of a reserved job has begun. That is not undone by a rollback, because the holder knows. */
-void bi_journal_lease_began(struct core *core, const struct job *job);
+/* The lease of a reservation has begun. That is not undone by a rollback, because the holder knows. */
+void bi_journal_lease_began(struct core *core, uint64_t id, uint64_t token);
+/* The reserve gets no answer, or is answered without this job: if a rollback brings the reservation
+ * back, it is undone at once. */
+void bi_journal_disown(struct core *core, uint64_t id, uint64_t token);
 
 /* The op that runs looked at this job: its answer holds for the job's last change. */
 void bi_journal_see(struct core *core, uint64_t id);

@@ -98,8 +98,11 @@ static void end_lease(struct core *core, struct job *job)
     job->flags &= (uint8_t) ~(JOB_STARTED | JOB_DUE_WALL | JOB_CANCEL_WANTED);
     if (more == NULL)
         return;
+    /* One that ends before its answer has begun now. */
+    more->reserved = bi_lease_began(core, more);
+    more->touched = bi_lease_touched(more);
     more->token = 0;
-    more->unanswered = false;
+    more->unanswered = more->disowned = false;
     bi_more_set_text(core, &more->progress, NULL);
 }
 
@@ -109,6 +112,20 @@ void bi_core_return(struct core *core, struct job *job, int64_t delay)
     end_lease(core, job);
     job->due = delay > 0 ? core->now.mono + delay : 0;
     bi_job_enter(core, job, delay > 0 ? BIDE_STATE_DELAYED : BIDE_STATE_READY);
+}
+
+void bi_core_put_back(struct core *core, struct job *job)
+{
+    struct more *more = more_of(core, job);
+    assert(job->state == BIDE_STATE_RESERVED && more->unanswered);
+    bide_state state = (bide_state)more->before;
+    bi_job_leave(core, job);
+    more->unanswered = false; /* it was no lease, and leaves no moments behind */
+    end_lease(core, job);
+    job->flags |= more->before_flags;
+    bi_job_enter_again(core, job, state);
+    if (state == BIDE_STATE_BURIED)
+        bi_waiters_tell(core, job, state);
 }
 
 void bi_core_bury(struct core *core, struct job *job, int64_t priority)
@@ -446,7 +463,9 @@ static int check_touch(const struct core *core, bide_op *op, const struct job *j
             id, more->lease_touches, limits->max_touches,
             (long long)ms_up(job->due - core->now.mono));
 
-    int64_t last = more->touched == BI_NEVER ? more->reserved : more->touched;
+    int64_t began = bi_lease_began(core, more);
+    int64_t touched = bi_lease_touched(more);
+    int64_t last = touched == BI_NEVER ? began : touched;
     int64_t early = last + limits->min_touch_interval - core->now.mono;
     if (limits->min_touch_interval != 0 && early > 0)
         return bi_op_refuse(op, BIDE_TOUCH_LIMIT,
@@ -455,7 +474,7 @@ static int check_touch(const struct core *core, bide_op *op, const struct job *j
                             id, (long long)ms_up(early),
                             (long long)ms_up(limits->min_touch_interval));
 
-    int64_t end = more->reserved + limits->max_touch_total;
+    int64_t end = began + limits->max_touch_total;
     if (limits->max_touch_total != 0 && until > end)
         return bi_op_refuse(op, BIDE_TOUCH_LIMIT,
                             "touch: the lease on job %llu may be extended to at most %lld ms from "
@@ -469,9 +488,10 @@ static int check_touch(const struct core *core, bide_op *op, const struct job *j
 static void extend(struct core *core, struct job *job, int64_t until)
 {
     struct more *more = more_of(core, job);
-    job->due = until;
-    if (!more->unanswered)
+    if (!more->unanswered) {
+        job->due = until;
         bi_timers_set(&core->mono, &more->timer, until);
+    }
     more->touched = core->now.mono;
     count_up(&more->lease_touches);
     count_up(&more->counters.touches);
@@ -487,9 +507,10 @@ static int touch(struct core *core, bide_op *op, bide_touch_item *item)
         return code;
     struct more *more = more_of(core, job);
     bool keep = item->extend_ms == BIDE_KEEP;
-    int64_t until =
-        keep ? job->due
-             : core->now.mono + (item->extend_ms == 0 ? job->ttr : us_of(item->extend_ms));
+    bool whole = keep ? more->unanswered : item->extend_ms == 0;
+    int64_t until = whole  ? core->now.mono + job->ttr
+                    : keep ? job->due
+                           : core->now.mono + us_of(item->extend_ms);
     if (!keep && (code = check_touch(core, op, job, until)) != BIDE_OK)
         return code;
     if (item->progress.size > 0) {
@@ -544,6 +565,7 @@ void bi_fire_lease(struct core *core, struct timer *timer)
     struct more *more = (struct more *)(void *)((char *)timer - offsetof(struct more, timer));
     struct job *job = job_at(core, more->job);
     if (more->unanswered) {
+        assert(more->disowned);
         bi_core_undo_reserve(core, job);
         return;
     }

@@ -14,11 +14,10 @@ static void begin_lease(struct core *core, struct job *job)
 {
     struct more *more = more_of(core, job);
     assert(job->state == BIDE_STATE_RESERVED);
-    more->unanswered = false;
-    more->reserved = core->now.mono;
-    job->due = core->now.mono + job->ttr;
+    bi_lease_begin(core, job, more);
     bi_timers_set(&core->mono, &more->timer, job->due);
-    bi_journal_lease_began(core, job);
+    if ((job->flags & JOB_DIRTY) != 0)
+        bi_journal_lease_began(core, job->id, more->token);
 }
 
 struct job *bi_core_held_job(const struct core *core, const bide_job *shown)
@@ -32,7 +31,12 @@ struct job *bi_core_held_job(const struct core *core, const bide_job *shown)
 static void answer_job(struct core *core, bide_job *shown)
 {
     struct job *job = bi_core_held_job(core, shown);
-    if (job == NULL || !more_of(core, job)->unanswered)
+    if (job == NULL) {
+        /* The token was used before the answer. If that is rolled back, the lease has begun. */
+        bi_journal_lease_began(core, shown->id, shown->token);
+        return;
+    }
+    if (!more_of(core, job)->unanswered)
         return;
     begin_lease(core, job);
     shown->left_ms = ms_up(job->due - core->now.mono);
@@ -78,6 +82,10 @@ int bi_core_take(struct core *core, struct job *job)
     }
     if (job->state == BIDE_STATE_READY)
         more->ready = bi_job_ready_since(core, job);
+    more->unanswered = core->journal.on;
+    more->disowned = false;
+    more->before = job->state;
+    more->before_flags = job->flags & (JOB_READY_BEFORE | JOB_DUE_WALL);
     job->flags &= (uint8_t)~JOB_READY_BEFORE;
     bi_job_leave(core, job);
     job->flags &= (uint8_t) ~(JOB_DUE_WALL | JOB_STARTED | JOB_CANCEL_WANTED);
@@ -86,11 +94,13 @@ int bi_core_take(struct core *core, struct job *job)
     more->token = core->next_token++;
     count_up(&more->counters.reserves);
     more->lease_touches = 0;
-    more->reserved = core->now.mono;
-    more->touched = BI_NEVER;
-    more->unanswered = core->journal.on;
-    job->due = core->now.mono + job->ttr;
+
+    int64_t since = job->since;
+    if (!more->unanswered)
+        bi_lease_begin(core, job, more);
     bi_job_enter(core, job, BIDE_STATE_RESERVED);
+    if (more->unanswered)
+        job->since = since;
     COUNT(core, topic_of(core, job), reserves);
     bi_event(core, BIDE_EVENT_RESERVED, job);
     return BIDE_OK;

@@ -34,6 +34,8 @@ static bool was_there(const struct core *core, const struct bi_ordering *orderin
 {
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
         return more_of(core, job)->order < ordering->order;
+    if (job->state == BIDE_STATE_RESERVED)
+        return more_of(core, job)->token < ordering->token;
     return job->since <= ordering->moment;
 }
 
@@ -59,6 +61,7 @@ bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsi
     if (ordering->place == 0 && ordering->count == 0) {
         ordering->moment = bi_core_stamp(core);
         ordering->order = core->next_order;
+        ordering->token = core->next_token;
     }
     for (; !end && budget > 0 && !ordering->failed; budget--) {
         uint32_t ref = bi_table_walk(&core->by_id, &ordering->place, &end);

@@ -55,8 +55,8 @@ static void fill_more(const struct core *core, const struct job *job, const stru
     out->kicks = more->counters.kicks;
     out->touches = more->counters.touches;
     out->ready_ms = moment(core, more->ready);
-    out->reserved_ms = moment(core, more->reserved);
-    out->touched_ms = moment(core, more->touched);
+    out->reserved_ms = moment(core, bi_lease_began(core, more));
+    out->touched_ms = moment(core, bi_lease_touched(more));
     out->buried_ms = moment(core, more->buried);
     out->done_ms = moment(core, more->done);
     if (job->state == BIDE_STATE_RESERVED)

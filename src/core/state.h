@@ -191,6 +191,8 @@ void bi_core_retry(struct core *core, struct job *job, int64_t retry_in, bide_ev
 /* Ready now, or delayed on the boot-time clock. */
 void bi_core_return(struct core *core, struct job *job, int64_t delay);
 void bi_core_bury(struct core *core, struct job *job, int64_t priority);
+/* Back to the state from which a reservation that has no answer took it, and to its place there. */
+void bi_core_put_back(struct core *core, struct job *job);
 
 /* The reservation itself: job is ready, delayed or buried. BIDE_OK or BIDE_ENOMEM. */
 int bi_core_take(struct core *core, struct job *job);
@@ -252,7 +254,27 @@ void bi_list_strip(bide_list_args *args);
 void bi_core_begin_leases(struct core *core, bide_op *op);
 /* The job of a reservation that still stands, or NULL. */
 struct job *bi_core_held_job(const struct core *core, const bide_job *shown);
-/* Undoes a reservation that has no answer: the job is ready again, and nothing is counted. */
+/* The moments of a lease that begins now; the timer is set apart. */
+static inline void bi_lease_begin(const struct core *core, struct job *job, struct more *more)
+{
+    more->unanswered = false;
+    more->reserved = core->now.mono;
+    if (more->lease_touches == 0)
+        more->touched = BI_NEVER;
+    job->since = bi_core_stamp(core);
+    job->due = core->now.mono + job->ttr;
+}
+/* When the lease of a reserved job began, and when it was last touched. One that has not begun is
+ * shown, stored and measured as one that begins now. */
+static inline int64_t bi_lease_began(const struct core *core, const struct more *more)
+{
+    return more->unanswered ? core->now.mono : more->reserved;
+}
+static inline int64_t bi_lease_touched(const struct more *more)
+{
+    return more->unanswered && more->lease_touches == 0 ? BI_NEVER : more->touched;
+}
+/* Undoes a reservation that has no answer: the job is again what it was, and nothing is counted. */
 void bi_core_undo_reserve(struct core *core, struct job *job);
 
 /* The delayed job of a topic that comes due first, whichever clock it follows, of those delayed by a

@@ -117,8 +117,10 @@ bool bi_request_keeps_lease(const struct request *request)
 
 void bi_request_give_up(struct request *request, enum why why)
 {
-    if (request->op.status != BIDE_PENDING || request->why != WHY_NONE ||
-        !bi_request_waits(request))
+    /* A job that is reserved by its id and not wanted any more is to be left as it was. */
+    bool cancellable =
+        bi_request_waits(request) || (why == WHY_GONE && bi_request_reserves(request));
+    if (request->op.status != BIDE_PENDING || request->why != WHY_NONE || !cancellable)
         return;
     request->why = why;
     bide_cancel_op(request->server->queue, &request->op);

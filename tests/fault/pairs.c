@@ -8,6 +8,7 @@
  * holder at a time. When the faults are over everything is worked off, and the figures are all 0.
  */
 #include "fault.h"
+#include "served.h"
 #include "vfs.h"
 
 #include "../sim/rng.h"
@@ -24,11 +25,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#ifdef FAULT_SERVER
-#include "queue/queue.h"
-#include "server/server.h"
-#endif
 
 #define TOPIC     "pairs"
 #define SERIALS   200000
@@ -510,67 +506,6 @@ static void a_job_of_a_cancelled_thread_comes_back(void)
 }
 
 #ifdef FAULT_SERVER
-struct served {
-    struct server *server;
-    bide *queue;
-    pthread_t thread;
-    char socket[108];
-};
-
-static void *serve(void *arg)
-{
-    struct served *served = arg;
-    bi_server_run(served->server);
-    return NULL;
-}
-
-static void serve_begin(struct served *served, const char *parameters)
-{
-    static const struct server_limits limits = {.max_connections = 1000,
-                                                .stop_timeout_ms = PATIENCE_MS,
-                                                .max_client_bytes = (uint64_t)72 << 20};
-    char error[BIDE_ERROR_SIZE];
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(served->socket, sizeof served->socket, "%s", place_of("socket"));
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", served->socket);
-    unlink(served->socket);
-    OK(bi_queue_open(url_of("jobs.db", parameters), NULL, true, &served->queue));
-    OK(bide_wait_recovered(served->queue, PATIENCE_MS, NULL));
-    struct server_settings settings = {.queue = served->queue, .limits = limits};
-    EQ(bi_server_new(&settings, &served->server, error), BIDE_OK);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
-    CHECK(listen(fd, 100) == 0);
-    EQ(bi_server_listen(served->server, fd), BIDE_OK);
-    CHECK(pthread_create(&served->thread, NULL, serve, served) == 0);
-}
-
-static void serve_end(struct served *served)
-{
-    CHECK(kill(getpid(), SIGTERM) == 0);
-    CHECK(pthread_join(served->thread, NULL) == 0);
-    bi_server_free(served->server);
-    OK(bide_close(served->queue));
-}
-
-static bide *connect_to(const struct served *served)
-{
-    char url[200];
-    bide *queue;
-    snprintf(url, sizeof url, "beanstalk://%s", served->socket);
-    OK(bide_open(url, NULL, &queue));
-    return queue;
-}
-
-static int connect_socket(const struct served *served)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", served->socket);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
-    return fd;
-}
-
 static void at_a_server(void)
 {
     struct served served;
@@ -578,7 +513,7 @@ static void at_a_server(void)
     struct crew *crew = new_crew();
     serve_begin(&served, "cache_bytes=1");
     for (size_t i = 0; i < COUNT(crew->queues); i++)
-        crew->queues[i] = connect_to(&served);
+        crew->queues[i] = serve_open(&served);
     snprintf(crew->socket, sizeof crew->socket, "%s", served.socket);
     run_crew(crew, served.queue);
     for (size_t i = 0; i < COUNT(crew->queues); i++)
@@ -592,7 +527,6 @@ static void at_a_server(void)
  * process must not take their leases for good. */
 static void a_stop_gives_back_although_a_commit_fails(void)
 {
-    static const char take[] = "watch " TOPIC "\r\nreserve\r\n";
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     struct served served;
     bide_stats stats;
@@ -602,15 +536,9 @@ static void a_stop_gives_back_although_a_commit_fails(void)
     options.max_retries = 1;
     serve_begin(&served, "");
     OK(bide_put(served.queue, TOPIC, "x", 1, &options, NULL));
-    int fd = connect_socket(&served);
-    CHECK(send(fd, take, sizeof take - 1, MSG_NOSIGNAL) > 0);
-    char heard[100] = "";
-    size_t size = 0;
-    while (strstr(heard, "RESERVED") == NULL) {
-        ssize_t got = recv(fd, heard + size, sizeof heard - 1 - size, 0);
-        CHECK(got > 0);
-        size += (size_t)got;
-    }
+    int fd = serve_connect(&served);
+    serve_say(fd, "watch " TOPIC "\r\nreserve\r\n");
+    serve_hear(fd, "RESERVED");
     unsigned failed = vfs_failed();
     vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, 1, SQLITE_IOERR_WRITE, EIO});
     serve_end(&served);
@@ -675,10 +603,10 @@ static void a_client_that_sends_little_goes_before_the_rest_of_much(void)
     int much[SENDERS];
     vfs_install();
     serve_begin(&served, "sync=full");
-    int little = connect_socket(&served);
+    int little = serve_connect(&served);
     vfs_hold_syncs(true);
     for (int i = 0; i < SENDERS; i++) {
-        much[i] = connect_socket(&served);
+        much[i] = serve_connect(&served);
         CHECK(pthread_create(&senders[i], NULL, send_many, &much[i]) == 0);
     }
     /* Until the server takes no more. */

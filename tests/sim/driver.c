@@ -241,7 +241,8 @@ static void keep_feed(struct sim *sim, bide_feed *feed)
     }
 }
 
-/* What the arguments pointed to is the caller's again, who writes something else there. */
+/* What the arguments pointed to is the caller's again, who writes something else there; unless the op
+ * could not be kept as one that waits. */
 static void scribble(struct sim_op *sop)
 {
     memset(sop->topics, 0xa5, sizeof sop->topics);
@@ -252,7 +253,7 @@ static void scribble(struct sim_op *sop)
 static void file(struct sim *sim, struct sim_op *sop, int code)
 {
     bool lacks = code == BIDE_OK && (sop->op.private_.flags & BI_LACKS_BODY) != 0;
-    if (code == BIDE_PENDING || lacks)
+    if (code == BIDE_PENDING || (lacks && sop->op.private_.waiter != NULL))
         scribble(sop);
     sop->waiting = code == BIDE_PENDING;
     if (code == BIDE_PENDING)

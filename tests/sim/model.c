@@ -178,7 +178,12 @@ void model_set_state(struct model *m, struct mjob *job, bide_state state)
     if (job->state != state)
         job->changed = m->sequence;
     job->state = state;
-    job->unanswered = false;
+    if (job->unanswered) { /* a lease that ends before its answer has begun now */
+        job->reserved = m->now.mono;
+        if (job->lease_touches == 0)
+            job->touched = BI_NEVER;
+    }
+    job->unanswered = job->disowned = false;
 }
 
 void model_move(struct model *m, struct mjob *job, int name)

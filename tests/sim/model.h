@@ -54,7 +54,14 @@ struct mjob {
     int64_t ready; /* when it became ready before its last reservation */
 
     uint64_t token;
-    bool unanswered;    /* the reserve has no answer yet: no lease runs */
+    bool unanswered; /* the reserve has no answer yet: no lease runs */
+    bool disowned;   /* and it gets none */
+    struct {
+        bide_state state;
+        bool due_wall, ready_before;
+        int64_t due, since;
+        uint64_t entered;
+    } before;           /* the reservation that has no answer: what it was */
     int64_t leased;     /* mono: when the lease began */
     int64_t last_touch; /* mono: or was last touched */
     uint32_t lease_touches;
@@ -276,6 +283,8 @@ void model_supply(struct model *m, struct sim_op *sop, const struct sim_reading 
 void model_begin_leases(struct model *m, struct sim_op *sop);
 /* The answer of an op that was held is given. */
 void model_answered(struct model *m, struct sim_op *sop);
+/* What a batch that fails brings back of a reservation ends at once: its op has gone on without it. */
+void model_disown(struct model *m, uint64_t id, uint64_t token);
 /* The reservations of an op that fails after all are undone, as far as they still stand. */
 void model_untake(struct model *m, struct sim_op *sop);
 /* A reservation that was never answered ends. */

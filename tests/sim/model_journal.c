@@ -327,7 +327,7 @@ static void bring_back(struct model *m, struct mjob *job)
         return;
     }
     put_form_back(job);
-    if (job->unanswered) /* its reserve may have been given up since: it ends at once */
+    if (job->disowned) /* its reserve has been given up since: it ends at once */
         job->again = m->now.mono;
     m->marked |= job->cancel_wanted && job->state != BIDE_STATE_RESERVED;
     uint64_t entered = job->entered;

@@ -277,10 +277,11 @@ static bool at_touch_limit(const struct model *m, const struct mjob *job, int64_
     const struct bi_limits *limits = &m->sim->options.limits;
     if (limits->max_touches != 0 && job->lease_touches >= limits->max_touches)
         return true;
-    if (limits->min_touch_interval != 0 &&
-        m->now.mono - job->last_touch < limits->min_touch_interval)
+    int64_t leased = job->unanswered ? m->now.mono : job->leased;
+    int64_t last = job->unanswered && job->lease_touches == 0 ? m->now.mono : job->last_touch;
+    if (limits->min_touch_interval != 0 && m->now.mono - last < limits->min_touch_interval)
         return true;
-    return limits->max_touch_total != 0 && end - job->leased > limits->max_touch_total;
+    return limits->max_touch_total != 0 && end - leased > limits->max_touch_total;
 }
 
 static void extend(struct model *m, struct mjob *job, int64_t end)
@@ -308,7 +309,10 @@ static int touch(struct model *m, const bide_touch_item *item, int got)
         return code;
     bool keep = item->extend_ms == BIDE_KEEP;
     int64_t extend_ms = item->extend_ms != 0 ? item->extend_ms : job->ttr_ms;
-    int64_t end = keep ? job->due : m->now.mono + extend_ms * US_PER_MS;
+    if (keep)
+        extend_ms = job->ttr_ms;
+    bool as_it_is = keep && !job->unanswered;
+    int64_t end = as_it_is ? job->due : m->now.mono + extend_ms * US_PER_MS;
     if (!keep && at_touch_limit(m, job, end))
         return BIDE_TOUCH_LIMIT;
     if (got == BIDE_ENOMEM && m->sim->allowed_enomem)

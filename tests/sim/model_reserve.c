@@ -108,6 +108,12 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     if (job->max_retries >= 0 || first || job->state != BIDE_STATE_READY)
         model_change(m, job);
     model_saw(m, job);
+    job->before.state = job->state;
+    job->before.due = job->due;
+    job->before.due_wall = job->due_wall;
+    job->before.since = job->since;
+    job->before.entered = job->entered;
+    job->before.ready_before = job->ready_before;
     if (job->state == BIDE_STATE_READY && !job->ready_before)
         job->ready = job->since;
     job->ready_before = false;
@@ -118,12 +124,14 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     job->unanswered = m->journal;
     job->leased = m->now.mono;
     job->last_touch = m->now.mono;
-    job->touched = BI_NEVER;
     job->lease_touches = 0;
+    if (!job->unanswered) { /* else these moments are of the last lease until this one begins */
+        job->touched = BI_NEVER;
+        job->reserved = m->now.mono;
+    }
     job->due = m->now.mono + job->ttr_ms * US_PER_MS;
     job->due_wall = false;
     job->cancel_wanted = false;
-    job->reserved = m->now.mono;
     job->reserves++;
     job->expiry_over = true;
     job->has_progress = false;

@@ -45,19 +45,41 @@ static void begin_lease_of(struct model *m, struct mjob *job)
     job->unanswered = false;
     job->due = m->now.mono + job->ttr_ms * US_PER_MS;
     job->again = 0;
+    job->since = model_stamp(m);
     job->reserved = m->now.mono;
     job->leased = m->now.mono;
-    if (job->touched == BI_NEVER)
+    if (job->lease_touches == 0) {
+        job->touched = BI_NEVER;
         job->last_touch = m->now.mono;
+    }
 }
 
-/* Its holder knows of it: that is not undone when a commit fails. */
-static void begin_lease(struct model *m, struct mjob *job)
+/* Tells what is kept of a reservation that has no answer, for when a commit fails. */
+static void each_kept(struct model *m, uint64_t id, uint64_t token,
+                      void (*tell)(struct model *, struct mjob *))
 {
-    begin_lease_of(m, job);
-    for (struct mundo *undo = job->undo; undo != NULL; undo = undo->next)
-        if (undo->was.state == BIDE_STATE_RESERVED && undo->was.token == job->token)
-            begin_lease_of(m, &undo->was);
+    struct mjob *job = model_find(m, id);
+    for (size_t i = 0; i < m->dead_count && job == NULL; i++)
+        if (m->dead[i]->id == id)
+            job = m->dead[i];
+    for (struct mundo *undo = job != NULL ? job->undo : NULL; undo != NULL; undo = undo->next)
+        if (undo->was.state == BIDE_STATE_RESERVED && undo->was.token == token &&
+            undo->was.unanswered)
+            tell(m, &undo->was);
+}
+
+static void disown(struct model *m, struct mjob *job)
+{
+    (void)m;
+    job->disowned = true;
+}
+
+void model_disown(struct model *m, uint64_t id, uint64_t token)
+{
+    struct mjob *job = held_job(m, id, token);
+    each_kept(m, id, token, disown);
+    if (job != NULL && job->unanswered)
+        disown(m, job);
 }
 
 void model_answered(struct model *m, struct sim_op *sop)
@@ -67,9 +89,11 @@ void model_answered(struct model *m, struct sim_op *sop)
     m->now = m->sim->now;
     for (size_t i = 0; i < count; i++) {
         struct mjob *job = held_job(m, jobs[i].id, jobs[i].token);
+        /* Its holder knows of it: that is not undone when a commit fails. */
+        each_kept(m, jobs[i].id, jobs[i].token, begin_lease_of);
         if (job == NULL || !job->unanswered)
             continue;
-        begin_lease(m, job);
+        begin_lease_of(m, job);
         expect(m->sim, "left_ms", job->ttr_ms, jobs[i].left_ms);
         expect(m->sim, "reserved_ms", m->now.wall / US_PER_MS, jobs[i].reserved_ms);
     }
@@ -123,22 +147,25 @@ static void compare_taken(struct model *m, const struct mjob *job, const bide_jo
     expect_bytes(m->sim, "body", job->body.bytes, job->body.size, got->body, got->body_size);
 }
 
-/* Answers how many of the jobs remain. */
+/* Answers how many of the jobs remain. *torn: the body of one cannot be read. */
 static size_t supply_taken(struct model *m, const struct sim_reading *reading, const bide_job *got,
-                           size_t got_count)
+                           size_t got_count, bool *torn)
 {
     const struct bi_body *body = reading->bodies;
     size_t kept = 0;
+    *torn = false;
     for (size_t i = 0; i < reading->shown_count; i++) {
         const struct sim_shown *shown = &reading->shown[i];
         struct mjob *job = held_job(m, shown->id, shown->token);
         const struct bi_body *own = shown->lacks ? body++ : NULL;
-        if (own != NULL && job != NULL && own->body == NULL)
+        if (job == NULL || (own != NULL && own->body == NULL))
+            model_disown(m, shown->id, shown->token);
+        if (own != NULL && job != NULL && own->body == NULL) {
+            *torn = true;
             bury_unreadable(m, job, own->reason);
+        }
         if (job == NULL || (own != NULL && own->body == NULL))
             continue;
-        if (job->unanswered) /* the reservation goes on, whatever a rollback wanted of it */
-            job->again = 0;
         if (kept < got_count)
             compare_taken(m, job, &got[kept], shown);
         kept++;
@@ -146,13 +173,32 @@ static size_t supply_taken(struct model *m, const struct sim_reading *reading, c
     return kept;
 }
 
+/* It was not kept as one that waits, and begins again. */
+static void begin_again(struct model *m, struct sim_op *sop, bide_reserve_args *args)
+{
+    int got = m->got;
+    if (m->closed) {
+        model_answer(m, BIDE_CLOSED);
+        return;
+    }
+    if (got == BI_AGAIN)
+        m->got = BIDE_OK;
+    model_reserve_args(m, sop, args);
+    expect(m->sim, "lacks bodies again", m->lacking, got == BI_AGAIN);
+    if (got == BIDE_PENDING)
+        m->hold = model_find_waiter(m, sop)->hold = model_hold_of(m, sop->finish_hold);
+}
+
 /* Nothing is left: it takes something else, or waits again where it stood. */
-static void reserve_again(struct model *m, struct sim_op *sop, bide_reserve_args *args)
+static void reserve_again(struct model *m, struct sim_op *sop, bide_reserve_args *args, bool torn)
 {
     struct mwaiter *waiter = model_find_waiter(m, sop);
     m->lacking = false;
     if (waiter == NULL) {
-        model_answer(m, BIDE_EIO);
+        if (torn)
+            model_answer(m, BIDE_EIO);
+        else
+            begin_again(m, sop, args);
         return;
     }
     if (!m->closed && (m->got == BI_AGAIN || m->got == BIDE_OK)) {
@@ -179,9 +225,10 @@ static void supply_reserve(struct model *m, struct sim_op *sop, const struct sim
 {
     bide_reserve_args *args = reserve_args(&sop->op);
     size_t most = m->got == BIDE_OK ? args->count : 0;
-    size_t kept = supply_taken(m, reading, args->jobs, most);
+    bool torn;
+    size_t kept = supply_taken(m, reading, args->jobs, most, &torn);
     if (kept == 0) {
-        reserve_again(m, sop, args);
+        reserve_again(m, sop, args, torn);
         return;
     }
     model_answer(m, BIDE_OK);
@@ -204,10 +251,23 @@ static void refuse(struct model *m, uint64_t id)
 static void supply_reserve_job(struct model *m, struct sim_op *sop,
                                const struct sim_reading *reading)
 {
-    if (supply_taken(m, reading, sop->op.reserve_job.job, m->got == BIDE_OK) == 1)
+    bool torn;
+    int got = m->got;
+    const struct sim_shown *shown = &reading->shown[0];
+    bool stands = held_job(m, shown->id, shown->token) != NULL;
+    if (supply_taken(m, reading, sop->op.reserve_job.job, stands && got == BIDE_OK, &torn) == 1) {
         model_answer(m, BIDE_OK);
-    else
-        refuse(m, reading->shown[0].id);
+    } else if (torn) {
+        refuse(m, shown->id);
+    } else if (m->closed) {
+        model_answer(m, BIDE_CLOSED);
+    } else if (got != BIDE_ENOMEM || !m->sim->allowed_enomem) {
+        m->lacking = false;
+        if (got == BI_AGAIN)
+            m->got = BIDE_OK;
+        model_reserve_job(m, sop);
+        expect(m->sim, "lacks bodies again", m->lacking, got == BI_AGAIN);
+    }
 }
 
 /* ---- looks ---- */
@@ -280,11 +340,21 @@ void model_undo_reserve(struct model *m, struct mjob *job)
         model_drop(m, job);
         return;
     }
-    if (job->max_retries >= 0 || job->expires_at != 0)
+    bool ready = job->before.state == BIDE_STATE_READY;
+    if (job->max_retries >= 0 || job->expires_at != 0 || !ready)
         model_change(m, job);
     job->reserves--;
     job->expiry_over = job->reserves != 0;
-    model_come_back(m, job, 0);
+    job->has_progress = false;
+    job->unanswered = false; /* it was no lease */
+    model_set_state(m, job, job->before.state);
+    job->due = job->before.due;
+    job->due_wall = job->before.due_wall;
+    job->since = job->before.since;
+    job->entered = job->before.entered;
+    job->ready_before = job->before.ready_before;
+    if (job->state == BIDE_STATE_BURIED)
+        model_wake_waits(m, job, BIDE_STATE_BURIED);
 }
 
 void model_untake(struct model *m, struct sim_op *sop)
@@ -295,6 +365,7 @@ void model_untake(struct model *m, struct sim_op *sop)
     m->hold = 0;
     for (size_t i = 0; i < count && sop->op.private_.status == BIDE_OK; i++) {
         struct mjob *job = held_job(m, jobs[i].id, jobs[i].token);
+        model_disown(m, jobs[i].id, jobs[i].token);
         if (job != NULL && job->unanswered)
             model_undo_reserve(m, job);
     }

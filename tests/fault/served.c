@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "served.h"
+
+#ifdef FAULT_SERVER
+#include "fault.h"
+
+#include "queue/queue.h"
+#include "server/server.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static void *serve(void *arg)
+{
+    struct served *served = arg;
+    bi_server_run(served->server);
+    return NULL;
+}
+
+static struct sockaddr_un address_of(const struct served *served)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", served->socket);
+    return address;
+}
+
+void serve_begin(struct served *served, const char *parameters)
+{
+    static const struct server_limits limits = {.max_connections = 1000,
+                                                .stop_timeout_ms = PATIENCE_MS,
+                                                .max_client_bytes = (uint64_t)72 << 20};
+    char error[BIDE_ERROR_SIZE];
+    snprintf(served->socket, sizeof served->socket, "%s", place_of("socket"));
+    struct sockaddr_un address = address_of(served);
+    unlink(served->socket);
+    OK(bi_queue_open(url_of("jobs.db", parameters), NULL, true, &served->queue));
+    OK(bide_wait_recovered(served->queue, PATIENCE_MS, NULL));
+    struct server_settings settings = {.queue = served->queue, .limits = limits};
+    EQ(bi_server_new(&settings, &served->server, error), BIDE_OK);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    CHECK(listen(fd, 100) == 0);
+    EQ(bi_server_listen(served->server, fd), BIDE_OK);
+    CHECK(pthread_create(&served->thread, NULL, serve, served) == 0);
+}
+
+void serve_end(struct served *served)
+{
+    CHECK(kill(getpid(), SIGTERM) == 0);
+    CHECK(pthread_join(served->thread, NULL) == 0);
+    bi_server_free(served->server);
+    OK(bide_close(served->queue));
+}
+
+bide *serve_open(const struct served *served)
+{
+    char url[200];
+    bide *queue;
+    snprintf(url, sizeof url, "beanstalk://%s", served->socket);
+    OK(bide_open(url, NULL, &queue));
+    return queue;
+}
+
+int serve_connect(const struct served *served)
+{
+    struct sockaddr_un address = address_of(served);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+    return fd;
+}
+
+void serve_say(int fd, const char *line)
+{
+    CHECK(send(fd, line, strlen(line), MSG_NOSIGNAL) == (ssize_t)strlen(line));
+}
+
+void serve_hear(int fd, const char *text)
+{
+    char heard[1000] = "";
+    size_t size = 0;
+    while (strstr(heard, text) == NULL) {
+        ssize_t got = recv(fd, heard + size, sizeof heard - 1 - size, 0);
+        CHECK(got > 0);
+        size += (size_t)got;
+    }
+}
+
+void serve_await(int fd, const char *line, const char *text)
+{
+    char heard[10000];
+    do {
+        unsigned long size;
+        size_t got = 0;
+        size_t wanted = sizeof heard;
+        nap_ms(1);
+        serve_say(fd, line);
+        while (got < wanted) {
+            ssize_t part = recv(fd, heard + got, sizeof heard - 1 - got, 0);
+            CHECK(part > 0);
+            got += (size_t)part;
+            heard[got] = 0;
+            const char *end = strstr(heard, "\r\n");
+            CHECK(end == NULL || sscanf(heard, "OK %lu", &size) == 1);
+            if (end != NULL)
+                wanted = (size_t)(end - heard) + 2 + size + 2;
+        }
+    } while (strstr(heard, text) == NULL);
+}
+#endif
