@@ -120,7 +120,7 @@ typedef struct bide_options {
  * what is wrong: BIDE_EINVAL the URL, an option, or a file that is not bide's or of a newer
  * version; BIDE_EBUSY another process (or this one) has the file open; BIDE_EIO, EFULL it cannot be
  * read or written, or no server answers; BIDE_ENOMEM, ESYSTEM. A child that is forked later must
- * not use the queue, not even close it: it has no threads.
+ * not use the queue, not even close it: it has no threads. It may open queues of its own.
  */
 BIDE_API int bide_open(const char *url, const bide_options *options, bide **out);
 

@@ -29,11 +29,39 @@ struct lookup {
     struct addrinfo *found;
 };
 
-/* Those in progress, and results that are kept. A forked child has none of the threads. */
+/* Those in progress, and results that are kept. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lookup *lookups;
 static unsigned in_progress;
-static pid_t owner;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+/* ---- forks ---- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* A child has none of the threads that look up names, nor the callers that wait for them. It begins
+ * with an empty list; the memory of the entries may be in use by a thread that is not there. */
+static void in_child(void)
+{
+    for (struct lookup *each = lookups; each != NULL; each = each->next)
+        close(each->fd);
+    lookups = NULL;
+    in_progress = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, in_child);
+}
 
 /* ---- with the lock ---- */
 
@@ -55,15 +83,10 @@ static void unlist(struct lookup **place)
     unref(lookup);
 }
 
-/* Forgets results that are too old, and everything of a parent process. */
+/* Forgets results that are too old. */
 static void sweep(void)
 {
     int64_t now = bi_clock_boot();
-    if (owner != getpid()) {
-        owner = getpid();
-        lookups = NULL;
-        in_progress = 0;
-    }
     for (struct lookup **place = &lookups; *place != NULL;) {
         if ((*place)->done && (*place)->until <= now)
             unlist(place);
@@ -155,6 +178,7 @@ static bool start(struct lookup *lookup)
 
 struct lookup *bi_resolve_begin(const char *host, const char *port, char *reason)
 {
+    pthread_once(&fork_once, watch_forks);
     pthread_mutex_lock(&lock);
     sweep();
     struct lookup *lookup = join(host, port);

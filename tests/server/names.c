@@ -13,9 +13,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- name servers ---- */
@@ -28,17 +30,26 @@ static _Atomic int asked_most;
 
 typedef int (*resolver)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 
-/* In the place of the system's: names that end with ".test" are this machine. */
-int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
-                struct addrinfo **found)
+static resolver real;
+static pthread_once_t real_once = PTHREAD_ONCE_INIT;
+
+static void find_real(void)
 {
     union {
         void *object;
         resolver function;
-    } real = {.object = dlsym(RTLD_NEXT, "getaddrinfo")};
+    } found = {.object = dlsym(RTLD_NEXT, "getaddrinfo")};
+    real = found.function;
+}
+
+/* In the place of the system's: names that end with ".test" are this machine. */
+int getaddrinfo(const char *host, const char *service, const struct addrinfo *hints,
+                struct addrinfo **found)
+{
+    pthread_once(&real_once, find_real);
     const char *end = host == NULL ? NULL : strrchr(host, '.');
     if (end == NULL || strcmp(end, ".test") != 0 || (hints->ai_flags & AI_NUMERICHOST) != 0)
-        return real.function(host, service, hints, found);
+        return real(host, service, hints, found);
     pthread_mutex_lock(&lock);
     if (++asking > asked_most)
         asked_most = asking;
@@ -46,7 +57,7 @@ int getaddrinfo(const char *host, const char *service, const struct addrinfo *hi
         pthread_cond_wait(&changed, &lock);
     asking--;
     pthread_mutex_unlock(&lock);
-    return real.function("127.0.0.1", service, hints, found);
+    return real("127.0.0.1", service, hints, found);
 }
 
 static void be_silent(bool now)
@@ -189,11 +200,84 @@ static void a_client_of_a_beanstalkd_keeps_its_times(void)
     times_are_kept(queue);
 }
 
+/* ---- children ---- */
+
+/* Opens and uses a queue of its own in a child that is forked now. The child has no other threads. */
+static void use_in_child(const char *host, int port)
+{
+    int status;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        bide *queue = NULL;
+        char url[200];
+        snprintf(url, sizeof url, "beanstalk://%s:%d?connect_timeout=10s", host, port);
+        silent = false;
+        alarm(20); /* it hangs */
+        bool good = bide_open(url, NULL, &queue) == BIDE_OK && bide_ping(queue) == BIDE_OK &&
+                    bide_close(queue) == BIDE_OK;
+        _exit(good ? 0 : 1);
+    }
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    EQ(WEXITSTATUS(status), 0);
+}
+
+static void a_child_has_names_looked_up_while_its_parent_waits_for_one(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int port = port_of(bided, "127.0.0.1");
+    bide *queue = NULL;
+    be_silent(true);
+    CODE(bide_open(client_url("fourth.test", port), NULL, &queue), BIDE_EIO);
+    EQ(asking_now(), 1);
+    use_in_child("fourth.test", port);
+    use_in_child("fifth.test", port);
+    be_silent(false);
+    UNTIL(asking_now() == 0);
+    OK(bide_open(client_url("fourth.test", port), NULL, &queue));
+    use_in_child("fourth.test", port);
+    OK(bide_ping(queue));
+    OK(bide_close(queue));
+    stop(bided);
+}
+
+static atomic_bool over;
+
+static void *look_up(void *arg)
+{
+    char reason[BIDE_ERROR_SIZE];
+    (void)arg;
+    while (!atomic_load(&over)) {
+        struct lookup *lookup = bi_resolve_begin("127.0.0.1", "1", reason);
+        CHECK(lookup != NULL);
+        bi_resolve_end(lookup);
+    }
+    return NULL;
+}
+
+static void a_child_may_be_forked_at_any_moment_of_a_lookup(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int port = port_of(bided, "127.0.0.1");
+    pthread_t threads[2];
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK(pthread_create(&threads[i], NULL, look_up, NULL) == 0);
+    for (int i = 0; i < 100; i++)
+        use_in_child("127.0.0.1", port);
+    atomic_store(&over, true);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    stop(bided);
+}
+
 static const struct test tests[] = {
     TEST(an_open_ends_in_time_and_the_next_one_has_the_answer),
     TEST(lookups_are_bounded),
     TEST(a_client_of_bided_keeps_its_times),
     TEST(a_client_of_a_beanstalkd_keeps_its_times),
+    TEST(a_child_has_names_looked_up_while_its_parent_waits_for_one),
+    TEST(a_child_may_be_forked_at_any_moment_of_a_lookup),
 };
 
 const struct theme names_theme = {"names", tests, COUNT(tests)};
