@@ -21,7 +21,9 @@ struct backend_context {
     bide_options options;
     bide_options asked; /* the same as the caller gave it: 0 where the default holds */
     struct bi_log log;
-    bool keep_leases; /* the holders of leases outlive the process: a close stores the leases */
+    /* The queue of a server: the holders of leases are its clients and outlive it, so that a close
+     * stores the leases; and private_.order of an op says whose it is. */
+    bool serves;
 
     /* An op has finished within submit: its status is set. Called on the submitting thread, perhaps
      * with a lock held, so it must be quick. */

@@ -494,7 +494,7 @@ static int make_core(struct local *local, char *error)
         .next_id = start.next_id,
         .next_token = start.next_token,
         .lease_from = start.lease_from,
-        .keep_leases = local->context.keep_leases,
+        .keep_leases = local->context.serves,
         .complete = on_complete,
         .ctx = local,
     };

@@ -278,7 +278,7 @@ static void mark(uint32_t *marks, const bide_op *op, int delta)
 void bi_recovery_order(struct local *local, bide_op *const *ops, size_t n)
 {
     /* The ops of a server come from many connections, each of which is an order. */
-    if (!local->recovery.running || local->context.keep_leases)
+    if (!local->recovery.running || local->context.serves)
         return;
     if (++local->recovery.order == 0)
         local->recovery.order = 1;

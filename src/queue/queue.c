@@ -14,7 +14,7 @@ const char *bide_version(void)
 }
 
 static int open_backend(struct bide *queue, const char *text, const bide_options *options,
-                        bool keep_leases)
+                        bool serves)
 {
     struct bi_url url;
     const char *reason;
@@ -29,7 +29,7 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
             "beanstalk://HOST:PORT)",
             url.scheme, names);
     struct backend_context context = {
-        .keep_leases = keep_leases, .finish = bi_submit_finish, .complete = bi_cq_complete};
+        .serves = serves, .finish = bi_submit_finish, .complete = bi_cq_complete};
     int code = bi_options_ask(options, &url, ops->parameters, &context.asked);
     if (code == BIDE_OK)
         code = bi_options_settle(&context.asked, ops->served, &context.options);
@@ -49,7 +49,7 @@ int bide_open(const char *url, const bide_options *options, bide **out)
     return bi_queue_open(url, options, false, out);
 }
 
-int bi_queue_open(const char *url, const bide_options *options, bool keep_leases, bide **out)
+int bi_queue_open(const char *url, const bide_options *options, bool serves, bide **out)
 {
     BI_NO_CANCEL;
     bi_error_clear();
@@ -58,7 +58,7 @@ int bi_queue_open(const char *url, const bide_options *options, bool keep_leases
     struct bide *queue = calloc(1, sizeof(*queue));
     if (queue == NULL)
         return bi_error_set(BIDE_ENOMEM, "open: out of memory");
-    int code = open_backend(queue, url, options, keep_leases);
+    int code = open_backend(queue, url, options, serves);
     if (code != BIDE_OK) {
         free(queue);
         return code;

@@ -27,9 +27,10 @@ static inline void bi_leave(struct bide *queue)
     atomic_fetch_sub_explicit(&queue->inside, 1, memory_order_release);
 }
 
-/* bide_open(). keep_leases is for a server: its clients hold leases by token and outlive it, so
- * bide_close() stores the leases of a queue in a file, and they are good after the next open. */
-int bi_queue_open(const char *url, const bide_options *options, bool keep_leases, bide **out);
+/* bide_open(). serves is for a server: its clients hold leases by token and outlive it, so
+ * bide_close() stores the leases of a queue in a file, and they are good after the next open; and each
+ * of them is an order of ops (private_.order). */
+int bi_queue_open(const char *url, const bide_options *options, bool serves, bide **out);
 
 /* Checks the arguments of an op for form: BIDE_OK, or a code with the op's sentence written. */
 int bi_args_check(const struct bide *queue, bide_op *op);
