@@ -1,441 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pairs.c - two faults at a time under load: workers put, take, finish, release, fail, bury and kick,
- * callers are cancelled and connections dropped, while syncs hang, commits and reads fail.
- *
- * Each job has a serial number in its body. A put that was acknowledged must be worked off, one that
- * failed for certain must never be seen, and a job whose lease lasts longer than the test has one
- * holder at a time. When the faults are over everything is worked off, and the figures are all 0.
+ * pairs.c - several faults at a time under load (crew.h): syncs hang, commits and reads fail, the
+ * disk is full, jobs are still being loaded, servers stop and start.
  */
+#include "crew.h"
 #include "fault.h"
 #include "served.h"
 #include "vfs.h"
 
-#include "../sim/rng.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sqlite3.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#define TOPIC     "pairs"
-#define SERIALS   200000
-#define BACKLOG   400
-#define SHORT_MS  300
-#define DIGITS    16 /* bytes of the serial in front of a body */
-#define BODY_SIZE (DIGITS + BODY_MAX)
-#define ROUNDS    25
-#define TAKEN_MAX 16
-
-enum { NEW, STORED, REFUSED, UNKNOWN };   /* what is known of a put */
-enum { FREE, HELD, FINISHING, GONE };     /* and of a lease */
-enum { LONG_LEASE = 0, CANCELLABLE = 1 }; /* serial % 2, serial % 8 */
-
-struct crew {
-    bide *queues[2]; /* may be the same */
-    uint64_t seed;
-    _Atomic uint64_t workers;
-    atomic_bool stop, over;
-    _Atomic uint64_t next, stored, finished;
-    _Atomic char put[SERIALS], lease[SERIALS];
-    char socket[108]; /* "": there is no server */
-};
-
-/* Its lease lasts longer than the test. */
-static bool is_strict(uint64_t serial)
-{
-    return serial % 2 == LONG_LEASE;
-}
-
-/* ---- putting ---- */
-
-static size_t write_body(char *room, uint64_t serial)
-{
-    size_t size;
-    const void *body = body_of(serial, &size);
-    snprintf(room, DIGITS + 1, "%016" PRIx64, serial);
-    memcpy(room + DIGITS, body, size);
-    return DIGITS + size;
-}
-
-static uint64_t read_body(const bide_job *job)
-{
-    char number[DIGITS + 1] = "";
-    CHECK(job->body != NULL && job->body_size >= DIGITS);
-    memcpy(number, job->body, DIGITS);
-    uint64_t serial = strtoull(number, NULL, 16);
-    CHECK(serial < SERIALS);
-    CHECK(body_is(serial, (const char *)job->body + DIGITS, job->body_size - DIGITS));
-    return serial;
-}
-
-static void put_one(struct crew *crew, struct rng *rng)
-{
-    static _Thread_local char body[BODY_SIZE + 1];
-    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    uint64_t id = 0;
-    uint64_t serial = atomic_fetch_add(&crew->next, 1);
-    CHECK(serial < SERIALS);
-    options.ttr_ms = serial % 2 == LONG_LEASE ? HOUR_MS : SHORT_MS;
-    options.delay_ms = rng_below(rng, 4) == 0 ? (int64_t)rng_below(rng, 50) : 0;
-    options.max_retries = rng_below(rng, 2) == 0 ? (int32_t)rng_below(rng, 3) : BIDE_NO_RETRY_LIMIT;
-    options.backoff_base_ms = 10;
-    bide *queue = crew->queues[rng_below(rng, 2)];
-    int code = bide_put(queue, TOPIC, body, write_body(body, serial), &options, &id);
-    if (code == BIDE_OK) {
-        atomic_fetch_add(&crew->stored, 1);
-        crew->put[serial] = STORED;
-    } else {
-        CHECK(code < 0);
-        crew->put[serial] = code == BIDE_EUNKNOWN ? UNKNOWN : REFUSED;
-        nap_ms(1);
-    }
-    if (code == BIDE_OK && serial % 8 == CANCELLABLE && rng_below(rng, 2) == 0)
-        bide_cancel(queue, id);
-}
-
-static void *produce(void *arg)
-{
-    struct crew *crew = arg;
-    struct rng rng;
-    rng = (struct rng){crew->seed + 100};
-    while (!atomic_load(&crew->stop)) {
-        if (crew->stored > crew->finished + BACKLOG)
-            nap_ms(1);
-        else
-            put_one(crew, &rng);
-    }
-    return NULL;
-}
-
-/* ---- finishing ---- */
-
-/* Answers what a call said when it said something; the first answer may have been lost. */
-#define INSIST(first, code, call)  \
-    do {                           \
-        (first) = (code) = (call); \
-        while ((code) < 0) {       \
-            nap_ms(2);             \
-            (code) = (call);       \
-        }                          \
-    } while (0)
-
-/* Of a job whose lease may have run out only the end is kept. */
-static void mark(struct crew *crew, uint64_t serial, char lease)
-{
-    if (is_strict(serial))
-        crew->lease[serial] = lease;
-}
-
-/* before: what an attempt before this one was answered. */
-static void delete_job(struct crew *crew, bide *queue, const bide_job *job, uint64_t serial,
-                       int before)
-{
-    int first, code;
-    mark(crew, serial, FINISHING);
-    INSIST(first, code, bide_delete(queue, job->id, job->token));
-    if (is_strict(serial) && code != BIDE_OK && first >= 0 && before != BIDE_EUNKNOWN)
-        FAIL("job %" PRIu64 ", whose lease lasts an hour, cannot be deleted: %s (%d before)",
-             job->id, bide_last_error(), before);
-    if (is_strict(serial) && code == BIDE_LEASE_LOST)
-        FAIL("the lease on job %" PRIu64 ", which lasts an hour, is lost after a delete: %d",
-             job->id, first);
-    if (code == BIDE_LEASE_LOST)
-        return;
-    if (atomic_exchange(&crew->lease[serial], GONE) != GONE)
-        atomic_fetch_add(&crew->finished, 1);
-}
-
-static void give_away(struct crew *crew, bide *queue, const bide_job *job, uint64_t serial,
-                      unsigned how)
-{
-    int first, code;
-    mark(crew, serial, FREE);
-    if (how == 0)
-        INSIST(first, code, bide_release(queue, job->id, job->token, BIDE_KEEP, 0));
-    else if (how == 1)
-        INSIST(first, code, bide_fail(queue, job->id, job->token, "went wrong", 5, NULL, NULL));
-    else if (how == 2)
-        INSIST(first, code, bide_bury(queue, job->id, job->token, BIDE_KEEP, "why"));
-    else
-        INSIST(first, code, bide_give_back(queue, job->id, job->token));
-    if (is_strict(serial) && code != BIDE_OK && first >= 0)
-        FAIL("job %" PRIu64 ", whose lease lasts an hour, cannot be given away: %s", job->id,
-             bide_last_error());
-}
-
-static void begin_work(struct crew *crew, const bide_job *job, uint64_t serial)
-{
-    if (crew->put[serial] == REFUSED)
-        FAIL("job %" PRIu64 " was taken, whose put failed", job->id);
-    if (!is_strict(serial))
-        return;
-    char was = atomic_exchange(&crew->lease[serial], HELD);
-    if (was != FREE)
-        FAIL("job %" PRIu64 " was taken, although %s", job->id,
-             was == GONE ? "it was deleted" : "another holds it");
-}
-
-/* What a worker does with a job that it has. */
-static void handle(struct crew *crew, bide *queue, struct rng *rng, bide_job *job)
-{
-    uint64_t serial = read_body(job);
-    begin_work(crew, job, serial);
-    unsigned what = (unsigned)rng_below(rng, 12);
-    if (what == 11) {
-        nap_ms(5);
-        bide_touch(queue, job->id, job->token, 0, "half");
-    }
-    if (what < 4 && !atomic_load(&crew->stop))
-        give_away(crew, queue, job, serial, what);
-    else
-        delete_job(crew, queue, job, serial, BIDE_OK);
-    bide_job_clear(job);
-}
-
-/* Deletes one, and takes the next with the same call. */
-static void chain(struct crew *crew, bide *queue, struct rng *rng, bide_job *job)
-{
-    static const bide_slice topic = {TOPIC, sizeof TOPIC - 1};
-    bide_job next;
-    memset(&next, 0, sizeof next);
-    uint64_t serial = read_body(job);
-    begin_work(crew, job, serial);
-    mark(crew, serial, FINISHING);
-    bide_finish_item finish = {.id = job->id, .token = job->token};
-    bide_reserve_args args = {
-        .topics = &topic, .topic_count = 1, .timeout_ms = 5, .jobs = &next, .job_max = 1};
-    int code = bide_finish_and_reserve(queue, &finish, &args);
-    if (is_strict(serial) && finish.status > 0)
-        FAIL("finish_and_reserve of job %" PRIu64 ": %d", job->id, finish.status);
-    if (finish.status == BIDE_OK) {
-        if (atomic_exchange(&crew->lease[serial], GONE) != GONE)
-            atomic_fetch_add(&crew->finished, 1);
-    } else {
-        delete_job(crew, queue, job, serial, finish.status);
-    }
-    bide_job_clear(job);
-    if (code == BIDE_OK)
-        handle(crew, queue, rng, &next);
-}
-
-/* ---- taking ---- */
-
-static void *work(void *arg)
-{
-    static const bide_slice topic = {TOPIC, sizeof TOPIC - 1};
-    struct crew *crew = arg;
-    struct rng rng;
-    rng = (struct rng){crew->seed + 1000 * (1 + atomic_fetch_add(&crew->workers, 1))};
-    while (!atomic_load(&crew->over)) {
-        bide_job jobs[TAKEN_MAX];
-        memset(jobs, 0, sizeof jobs);
-        bide *queue = crew->queues[rng_below(&rng, 2)];
-        bide_reserve_args args = {.topics = &topic,
-                                  .topic_count = 1,
-                                  .timeout_ms = (int64_t)rng_below(&rng, 20),
-                                  .jobs = jobs,
-                                  .job_max = 1 + rng_below(&rng, TAKEN_MAX)};
-        int code = bide_reserve_many(queue, &args);
-        if (code != BIDE_OK) {
-            CHECK(code < 0 || code == BIDE_TIMED_OUT);
-            EQ(args.count, 0);
-            continue;
-        }
-        for (size_t i = 0; i < args.count; i++)
-            if (rng_below(&rng, 3) == 0)
-                chain(crew, queue, &rng, &jobs[i]);
-            else
-                handle(crew, queue, &rng, &jobs[i]);
-    }
-    return NULL;
-}
-
-static void *tend(void *arg)
-{
-    struct crew *crew = arg;
-    while (!atomic_load(&crew->over)) {
-        uint64_t count;
-        bide_kick(crew->queues[0], TOPIC, 100000, &count);
-        nap_ms(10);
-    }
-    return NULL;
-}
-
-/* Threads that end in a call. */
-static void *take_and_end(void *arg)
-{
-    struct crew *crew = arg;
-    struct rng rng;
-    rng = (struct rng){crew->seed};
-    for (;;) {
-        bide_job job;
-        int old;
-        int code = bide_reserve(crew->queues[1], TOPIC, 50, &job);
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-        if (code == BIDE_OK)
-            handle(crew, crew->queues[1], &rng, &job);
-        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
-        pthread_testcancel();
-    }
-    return NULL;
-}
-
-static void *end_threads(void *arg)
-{
-    struct crew *crew = arg;
-    while (!atomic_load(&crew->stop)) {
-        pthread_t thread;
-        CHECK(pthread_create(&thread, NULL, take_and_end, crew) == 0);
-        nap_ms(7);
-        pthread_cancel(thread);
-        CHECK(pthread_join(thread, NULL) == 0);
-    }
-    return NULL;
-}
-
-/* Connections of beanstalkd clients that send and do not stay for the answers. */
-static void *drop_connections(void *arg)
-{
-    struct crew *crew = arg;
-    struct rng rng;
-    rng = (struct rng){crew->seed + 7};
-    while (crew->socket[0] != 0 && !atomic_load(&crew->stop)) {
-        static const char hello[] = "watch " TOPIC "\r\nignore default\r\n";
-        static const char line[] = "reserve-with-timeout 0\r\n";
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-        snprintf(address.sun_path, sizeof address.sun_path, "%s", crew->socket);
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        CHECK(fd >= 0);
-        CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
-        CHECK(send(fd, hello, sizeof hello - 1, MSG_NOSIGNAL) > 0);
-        for (uint64_t i = rng_below(&rng, 30); i > 0; i--)
-            if (send(fd, line, sizeof line - 1, MSG_NOSIGNAL) <= 0)
-                break;
-        nap_ms((int64_t)rng_below(&rng, 10));
-        close(fd);
-        nap_ms(10);
-    }
-    return NULL;
-}
-
-/* ---- faults ---- */
-
-static void begin_fault(struct rng *rng)
-{
-    unsigned times = (unsigned)rng_below(rng, 4); /* 0: all */
-    switch (rng_below(rng, 7)) {
-    case 0:
-        vfs_hold_syncs(true);
-        break;
-    case 1:
-        vfs_fail(&(struct vfs_fault){VFS_SYNC, "", 1, times, SQLITE_IOERR_FSYNC, EIO});
-        break;
-    case 2:
-        vfs_fail(&(struct vfs_fault){VFS_WRITE, "", 1, times, SQLITE_IOERR_WRITE, EIO});
-        break;
-    case 3:
-        vfs_fail(&(struct vfs_fault){VFS_READ, "jobs.db", 1, times, SQLITE_IOERR_READ, EIO});
-        break;
-    case 4:
-        vfs_slow_reads(2000);
-        break;
-    case 5:
-        vfs_fail_at_random(rng_below(rng, UINT32_MAX), 50);
-        break;
-    default:
-        vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, 0, SQLITE_FULL, ENOSPC});
-        break;
-    }
-}
-
-static void spoil(uint64_t seed)
-{
-    struct rng rng;
-    rng = (struct rng){seed};
-    for (int i = 0; i < ROUNDS; i++) {
-        begin_fault(&rng);
-        begin_fault(&rng);
-        nap_ms((int64_t)rng_below(&rng, 120));
-        vfs_heal();
-        vfs_slow_reads(0);
-        vfs_hold_syncs(false);
-        nap_ms((int64_t)rng_below(&rng, 60));
-    }
-}
-
-/* ---- the end ---- */
-
-static void check_all_finished(struct crew *crew)
-{
-    for (uint64_t i = 0; i < crew->next; i++)
-        if (crew->put[i] == STORED && i % 8 != CANCELLABLE && crew->lease[i] != GONE)
-            FAIL("serial %" PRIu64 " was put and never finished", i);
-}
-
-static void tell_left(bide *queue)
-{
-    bide_stats stats;
-    OK(bide_queue_stats(queue, &stats));
-    FAIL("left: %" PRIu64 " ready, %" PRIu64 " reserved, %" PRIu64 " delayed, %" PRIu64 " buried",
-         (uint64_t)stats.jobs.ready, (uint64_t)stats.jobs.reserved, (uint64_t)stats.jobs.delayed,
-         (uint64_t)stats.jobs.buried);
-}
-
-static void await_empty(bide *queue)
-{
-    bide_stats stats;
-    int64_t limit = clock_us() + 2 * PATIENCE_MS * 1000;
-    while (bide_queue_stats(queue, &stats) != BIDE_OK ||
-           stats.jobs.ready + stats.jobs.reserved + stats.jobs.delayed + stats.jobs.buried != 0) {
-        if (clock_us() > limit)
-            tell_left(queue);
-        nap_ms(5);
-    }
-}
-
-static void run_crew(struct crew *crew, bide *inner)
-{
-    void *(*const roles[])(void *) = {produce, produce, work,        work,
-                                      work,    tend,    end_threads, drop_connections};
-    pthread_t threads[COUNT(roles)];
-    bide_check_report report;
-    for (size_t i = 0; i < COUNT(roles); i++)
-        CHECK(pthread_create(&threads[i], NULL, roles[i], crew) == 0);
-    spoil(crew->seed);
-    atomic_store(&crew->stop, true);
-    await_empty(inner);
-    atomic_store(&crew->over, true);
-    for (size_t i = 0; i < COUNT(roles); i++)
-        CHECK(pthread_join(threads[i], NULL) == 0);
-    await_empty(inner);
-    check_all_finished(crew);
-    OK(bide_check(inner, &report));
-    EQ(report.differences, 0);
-    CHECK(crew->finished > 0);
-}
-
-static uint64_t seed_of(void)
-{
-    const char *text = getenv("BIDE_PAIRS_SEED");
-    return text == NULL ? 1 : strtoull(text, NULL, 10);
-}
-
-static struct crew *new_crew(void)
-{
-    struct crew *crew = calloc(1, sizeof *crew);
-    CHECK(crew != NULL);
-    crew->seed = seed_of();
-    return crew;
-}
+#define TOPIC CREW_TOPIC
 
 static void check_reopened(void)
 {
@@ -446,13 +29,13 @@ static void check_reopened(void)
     OK(bide_close(queue));
 }
 
-static void run_local(const char *parameters)
+static void run_local(const char *parameters, void (*spoil)(struct crew *))
 {
     vfs_install();
-    struct crew *crew = new_crew();
+    struct crew *crew = crew_new();
     bide *queue = open_jobs(parameters);
     crew->queues[0] = crew->queues[1] = queue;
-    run_crew(crew, queue);
+    crew_run(crew, queue, spoil);
     OK(bide_close(queue));
     check_reopened();
     free(crew);
@@ -460,12 +43,177 @@ static void run_local(const char *parameters)
 
 static void in_process(void)
 {
-    run_local("cache_bytes=1");
+    run_local("cache_bytes=1", crew_spoil);
 }
 
 static void in_process_with_the_wheel(void)
 {
-    run_local("cache_bytes=1&ticker=wheel&wheel_tick=5ms&batch_jobs=8");
+    run_local("cache_bytes=1&ticker=wheel&wheel_tick=5ms&batch_jobs=8", crew_spoil);
+}
+
+/* ---- commits of which nothing is known ---- */
+
+/* Syncs fail, and the file cannot be opened again, for longer than the store is tried. */
+static void spoil_for_long(struct crew *crew)
+{
+    int64_t limit = clock_us() + 3 * PATIENCE_MS * 1000;
+    nap_ms(200);
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "", 1, 0, SQLITE_IOERR_FSYNC, EIO});
+    vfs_fail(&(struct vfs_fault){VFS_OPEN, "", 1, 0, SQLITE_CANTOPEN, EIO});
+    while (atomic_load(&crew->unknown) == 0) { /* until some are told that nothing is known */
+        CHECK(clock_us() < limit);
+        nap_ms(10);
+    }
+    nap_ms(1500);
+    vfs_heal();
+    nap_ms(300);
+}
+
+static void in_process_with_commits_of_unknown_outcome(void)
+{
+    run_local("cache_bytes=1", spoil_for_long);
+}
+
+/* ---- while jobs are loaded ---- */
+
+static void fail_commits_while_loading(struct crew *crew)
+{
+    bide_recovery recovery;
+    unsigned failed = vfs_failed();
+    CODE(bide_wait_recovered(crew->queues[0], 0, &recovery), BIDE_TIMED_OUT);
+    for (unsigned i = 0; i < 20; i++) {
+        vfs_fail(&(struct vfs_fault){i % 2 == 0 ? VFS_WRITE : VFS_SYNC, "", 1, 1 + i % 3,
+                                     i % 2 == 0 ? SQLITE_IOERR_WRITE : SQLITE_IOERR_FSYNC, EIO});
+        nap_ms(40);
+        if (i % 5 == 4)
+            vfs_fail(&(struct vfs_fault){VFS_READ, "jobs.db", 1, 5, SQLITE_IOERR_READ, EIO});
+        nap_ms(20);
+        vfs_heal();
+    }
+    CHECK(vfs_failed() > failed);
+    vfs_slow_reads(0);
+    OK(bide_wait_recovered(crew->queues[0], PATIENCE_MS, &recovery));
+    EQ(recovery.failed, 0);
+}
+
+/* Commits fail while the jobs of an earlier process are being loaded and worked off. */
+static void while_jobs_are_loaded(void)
+{
+    vfs_install();
+    struct crew *crew = crew_new();
+    bide *queue = open_jobs("sync=off");
+    crew->queues[0] = crew->queues[1] = queue;
+    crew_put(crew, 4000);
+    OK(bide_close(queue));
+    vfs_slow_reads(10000);
+    OK(bide_open(url_of("jobs.db", "cache_bytes=1"), NULL, &queue));
+    crew->queues[0] = crew->queues[1] = queue;
+    crew_run(crew, queue, fail_commits_while_loading);
+    OK(bide_close(queue));
+    check_reopened();
+    free(crew);
+}
+
+/* ---- kick and purge ---- */
+
+#define MANY 3000
+
+struct sliced {
+    bide *queue;
+    atomic_bool over;
+    uint64_t kicked, purged; /* as the answers say */
+};
+
+static void put_many(bide *queue, const char *topic, const bide_put_options *options)
+{
+    static const char body[6000];
+    bide_put_item items[100];
+    memset(items, 0, sizeof items);
+    for (int i = 0; i < MANY; i += (int)COUNT(items)) {
+        size_t accepted;
+        for (size_t k = 0; k < COUNT(items); k++)
+            items[k] = (bide_put_item){
+                .topic = slice_of(topic), .body = {body, sizeof body}, .options = options};
+        OK(bide_put_many(queue, items, COUNT(items), &accepted));
+        EQ(accepted, COUNT(items));
+    }
+}
+
+static uint64_t delayed_in(bide *queue, const char *topic)
+{
+    bide_topic_stats stats;
+    int code = bide_topic_get_stats(queue, topic, &stats);
+    CHECK(code == BIDE_OK || code == BIDE_NOT_FOUND);
+    return code == BIDE_OK ? stats.jobs.delayed : 0;
+}
+
+/* A call that fails answers how much of what it did is stored. */
+static void *kick_and_purge(void *arg)
+{
+    struct sliced *sliced = arg;
+    do {
+        uint64_t count = 0;
+        bide_kick(sliced->queue, "kicked", 2 * (uint64_t)MANY, &count);
+        sliced->kicked += count;
+        count = 0;
+        bide_purge(sliced->queue, "purged", BIDE_STATE_DELAYED, &count);
+        sliced->purged += count;
+    } while (!atomic_load(&sliced->over));
+    return NULL;
+}
+
+static void *take_kicked(void *arg)
+{
+    struct sliced *sliced = arg;
+    bide_job job;
+    while (!atomic_load(&sliced->over))
+        if (bide_reserve(sliced->queue, "kicked", 5, &job) == BIDE_OK) {
+            EQ(job.kicks, 1);
+            while (bide_give_back(sliced->queue, job.id, job.token) < 0)
+                nap_ms(1);
+            bide_job_clear(&job);
+        }
+    return NULL;
+}
+
+static void kicks_and_purges_count_beside_failing_commits_and_reads(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    struct sliced sliced = {.kicked = 0};
+    pthread_t threads[2];
+    bide_stats stats;
+    vfs_install();
+    options.delay_ms = HOUR_MS;
+    options.ttr_ms = HOUR_MS;
+    bide *queue = open_jobs("sync=off");
+    put_many(queue, "kicked", &options);
+    put_many(queue, "purged", &options);
+    OK(bide_close(queue));
+    sliced.queue = queue = open_jobs("cache_bytes=1&batch_jobs=50");
+    unsigned failed = vfs_failed();
+    CHECK(pthread_create(&threads[0], NULL, kick_and_purge, &sliced) == 0);
+    CHECK(pthread_create(&threads[1], NULL, take_kicked, &sliced) == 0);
+    for (unsigned i = 0; i < 40; i++) {
+        vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1 + i % 7, 1, SQLITE_IOERR_WRITE, EIO});
+        vfs_fail(&(struct vfs_fault){VFS_READ, "jobs.db", 1 + i % 5, 2, SQLITE_IOERR_READ, EIO});
+        nap_ms(20);
+        vfs_heal();
+    }
+    CHECK(vfs_failed() > failed);
+    UNTIL(delayed_in(queue, "kicked") + delayed_in(queue, "purged") == 0);
+    atomic_store(&sliced.over, true);
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    EQ(sliced.kicked, MANY);
+    EQ(sliced.purged, MANY);
+    OK(bide_queue_stats(queue, &stats));
+    EQ(stats.jobs.ready, MANY);
+    EQ(stats.jobs.reserved + stats.jobs.delayed + stats.jobs.buried, 0);
+    OK(bide_close(queue));
+    queue = open_jobs("");
+    OK(bide_queue_stats(queue, &stats));
+    EQ(stats.jobs.ready, MANY);
+    OK(bide_close(queue));
 }
 
 /* ---- one pair at a time ---- */
@@ -506,21 +254,102 @@ static void a_job_of_a_cancelled_thread_comes_back(void)
 }
 
 #ifdef FAULT_SERVER
-static void at_a_server(void)
+static void run_served(bool directed, void (*spoil)(struct crew *))
 {
     struct served served;
     vfs_install();
-    struct crew *crew = new_crew();
+    struct crew *crew = crew_new();
+    crew->directed = directed;
     serve_begin(&served, "cache_bytes=1");
     for (size_t i = 0; i < COUNT(crew->queues); i++)
         crew->queues[i] = serve_open(&served);
     snprintf(crew->socket, sizeof crew->socket, "%s", served.socket);
-    run_crew(crew, served.queue);
+    crew_run(crew, served.queue, spoil);
     for (size_t i = 0; i < COUNT(crew->queues); i++)
         OK(bide_close(crew->queues[i]));
     serve_end(&served);
     check_reopened();
     free(crew);
+}
+
+static void at_a_server(void)
+{
+    run_served(false, crew_spoil);
+}
+
+/* Pauses and drains come and go, beside everything else. The commits of a server are deferred to the end
+ * of a turn. */
+static void at_a_server_with_pauses_and_drains(void)
+{
+    run_served(true, crew_spoil);
+}
+
+static void at_a_server_with_commits_of_unknown_outcome(void)
+{
+    run_served(false, spoil_for_long);
+}
+
+/* ---- a full disk over a restart ---- */
+
+#define HOLDERS 20
+
+static void fill(bide *client)
+{
+    static const char body[20000];
+    int code = BIDE_OK;
+    for (int i = 0; code == BIDE_OK; i++) {
+        CHECK(i < 10000);
+        code = bide_put(client, "filling", body, sizeof body, NULL, NULL);
+    }
+    EQ(code, BIDE_EFULL);
+}
+
+/* Leases that are held by token outlive an orderly stop also while the disk is full: every holder can
+ * finish, and no job is given to another. */
+static void leases_outlive_a_restart_on_a_full_disk(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_job held[HOLDERS], job;
+    struct served served;
+    bide_stats stats;
+    vfs_install();
+    options.ttr_ms = HOUR_MS;
+    serve_begin(&served, "cache_bytes=1");
+    bide *client = serve_open(&served);
+    for (int i = 0; i < HOLDERS; i++) {
+        options.max_retries = i % 2 == 0 ? 0 : BIDE_NO_RETRY_LIMIT;
+        OK(bide_put(client, TOPIC, "x", 1, &options, NULL));
+        OK(bide_reserve(client, TOPIC, 0, &held[i]));
+    }
+    vfs_limit(vfs_used() + 300000);
+    fill(client);
+    OK(bide_queue_stats(served.queue, &stats));
+    uint64_t ready = stats.jobs.ready;
+    serve_end(&served);
+    serve_begin(&served, "cache_bytes=1");
+    OK(bide_queue_stats(served.queue, &stats));
+    EQ(stats.jobs.reserved, HOLDERS);
+    EQ(stats.jobs.ready, ready);
+    UNTIL(bide_ping(client) == BIDE_OK);
+    CODE(bide_reserve(client, TOPIC, 0, &job), BIDE_TIMED_OUT);
+    for (int i = 0; i < HOLDERS; i++) {
+        OK(bide_touch(client, held[i].id, held[i].token, 0, NULL));
+        OK(bide_delete(client, held[i].id, held[i].token));
+        bide_job_clear(&held[i]);
+    }
+    vfs_limit(0);
+    UNTIL(bide_put(client, TOPIC, "x", 1, NULL, NULL) == BIDE_OK);
+    OK(bide_reserve(client, TOPIC, 0, &job));
+    OK(bide_delete(client, job.id, job.token));
+    bide_job_clear(&job);
+    for (uint64_t i = 0; i < ready; i++) {
+        OK(bide_reserve(client, "filling", 0, &job));
+        OK(bide_delete(client, job.id, job.token));
+        bide_job_clear(&job);
+    }
+    OK(bide_close(client));
+    serve_end(&served);
+    check_reopened();
 }
 
 /* A stop gives back what beanstalkd clients hold, also when a commit fails on the way: the next
@@ -635,9 +464,15 @@ static void a_client_that_sends_little_goes_before_the_rest_of_much(void)
 static const struct test tests[] = {
     TEST(in_process),
     TEST(in_process_with_the_wheel),
+    TEST(in_process_with_commits_of_unknown_outcome),
+    TEST(while_jobs_are_loaded),
+    TEST(kicks_and_purges_count_beside_failing_commits_and_reads),
     TEST(a_job_of_a_cancelled_thread_comes_back),
 #ifdef FAULT_SERVER
     TEST(at_a_server),
+    TEST(at_a_server_with_pauses_and_drains),
+    TEST(at_a_server_with_commits_of_unknown_outcome),
+    TEST(leases_outlive_a_restart_on_a_full_disk),
     TEST(a_stop_gives_back_although_a_commit_fails),
     TEST(a_client_that_sends_little_goes_before_the_rest_of_much),
 #endif

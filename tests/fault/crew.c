@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+#include "crew.h"
+
+#include "fault.h"
+#include "vfs.h"
+
+#include "../sim/rng.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define BACKLOG   400
+#define SHORT_MS  300
+#define DIGITS    16 /* bytes of the serial in front of a body */
+#define BODY_SIZE (DIGITS + BODY_MAX)
+#define ROUNDS    25
+#define TAKEN_MAX 16
+
+enum { NEW, STORED, REFUSED, UNKNOWN };   /* what is known of a put */
+enum { FREE, HELD, FINISHING, GONE };     /* and of a lease */
+enum { LONG_LEASE = 0, CANCELLABLE = 1 }; /* serial % 2, serial % 8 */
+
+/* Its lease lasts longer than the test. */
+static bool is_strict(uint64_t serial)
+{
+    return serial % 2 == LONG_LEASE;
+}
+
+/* ---- putting ---- */
+
+static size_t write_body(char *room, uint64_t serial)
+{
+    size_t size;
+    const void *body = body_of(serial, &size);
+    snprintf(room, DIGITS + 1, "%016" PRIx64, serial);
+    memcpy(room + DIGITS, body, size);
+    return DIGITS + size;
+}
+
+static uint64_t read_body(const bide_job *job)
+{
+    char number[DIGITS + 1] = "";
+    CHECK(job->body != NULL && job->body_size >= DIGITS);
+    memcpy(number, job->body, DIGITS);
+    uint64_t serial = strtoull(number, NULL, 16);
+    CHECK(serial < CREW_SERIALS);
+    CHECK(body_is(serial, (const char *)job->body + DIGITS, job->body_size - DIGITS));
+    return serial;
+}
+
+static void put_one(struct crew *crew, struct rng *rng)
+{
+    static _Thread_local char body[BODY_SIZE + 1];
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    uint64_t id = 0;
+    uint64_t serial = atomic_fetch_add(&crew->next, 1);
+    CHECK(serial < CREW_SERIALS);
+    options.ttr_ms = serial % 2 == LONG_LEASE ? HOUR_MS : SHORT_MS;
+    options.delay_ms = rng_below(rng, 4) == 0 ? (int64_t)rng_below(rng, 50) : 0;
+    options.max_retries = rng_below(rng, 2) == 0 ? (int32_t)rng_below(rng, 3) : BIDE_NO_RETRY_LIMIT;
+    options.backoff_base_ms = 10;
+    bide *queue = crew->queues[rng_below(rng, 2)];
+    int code = bide_put(queue, CREW_TOPIC, body, write_body(body, serial), &options, &id);
+    if (code == BIDE_OK) {
+        atomic_fetch_add(&crew->stored, 1);
+        crew->put[serial] = STORED;
+    } else {
+        CHECK(code < 0 || code == BIDE_DRAINING);
+        crew->put[serial] = code == BIDE_EUNKNOWN ? UNKNOWN : REFUSED;
+        atomic_fetch_add(&crew->unknown, code == BIDE_EUNKNOWN);
+        nap_ms(1);
+    }
+    if (code == BIDE_OK && serial % 8 == CANCELLABLE && rng_below(rng, 2) == 0)
+        bide_cancel(queue, id);
+}
+
+void crew_put(struct crew *crew, int count)
+{
+    struct rng rng;
+    rng = (struct rng){crew->seed + 50};
+    while (count-- > 0)
+        put_one(crew, &rng);
+}
+
+static void *produce(void *arg)
+{
+    struct crew *crew = arg;
+    struct rng rng;
+    rng = (struct rng){crew->seed + 100};
+    while (!atomic_load(&crew->stop)) {
+        if (crew->stored > crew->finished + BACKLOG)
+            nap_ms(1);
+        else
+            put_one(crew, &rng);
+    }
+    return NULL;
+}
+
+/* ---- finishing ---- */
+
+/* Answers what a call said when it said something; the first answer may have been lost. */
+#define INSIST(first, code, call)  \
+    do {                           \
+        (first) = (code) = (call); \
+        while ((code) < 0) {       \
+            nap_ms(2);             \
+            (code) = (call);       \
+        }                          \
+    } while (0)
+
+/* Of a job whose lease may have run out only the end is kept. */
+static void mark(struct crew *crew, uint64_t serial, char lease)
+{
+    if (is_strict(serial))
+        crew->lease[serial] = lease;
+}
+
+/* before: what an attempt before this one was answered. */
+static void delete_job(struct crew *crew, bide *queue, const bide_job *job, uint64_t serial,
+                       int before)
+{
+    int first, code;
+    mark(crew, serial, FINISHING);
+    INSIST(first, code, bide_delete(queue, job->id, job->token));
+    if (is_strict(serial) && code != BIDE_OK && first >= 0 && before != BIDE_EUNKNOWN)
+        FAIL("job %" PRIu64 ", whose lease lasts an hour, cannot be deleted: %s (%d before)",
+             job->id, bide_last_error(), before);
+    if (is_strict(serial) && code == BIDE_LEASE_LOST)
+        FAIL("the lease on job %" PRIu64 ", which lasts an hour, is lost after a delete: %d",
+             job->id, first);
+    if (code == BIDE_LEASE_LOST)
+        return;
+    if (atomic_exchange(&crew->lease[serial], GONE) != GONE)
+        atomic_fetch_add(&crew->finished, 1);
+}
+
+static void give_away(struct crew *crew, bide *queue, const bide_job *job, uint64_t serial,
+                      unsigned how)
+{
+    int first, code;
+    mark(crew, serial, FREE);
+    if (how == 0)
+        INSIST(first, code, bide_release(queue, job->id, job->token, BIDE_KEEP, 0));
+    else if (how == 1)
+        INSIST(first, code, bide_fail(queue, job->id, job->token, "went wrong", 5, NULL, NULL));
+    else if (how == 2)
+        INSIST(first, code, bide_bury(queue, job->id, job->token, BIDE_KEEP, "why"));
+    else
+        INSIST(first, code, bide_give_back(queue, job->id, job->token));
+    if (is_strict(serial) && code != BIDE_OK && first >= 0)
+        FAIL("job %" PRIu64 ", whose lease lasts an hour, cannot be given away: %s", job->id,
+             bide_last_error());
+}
+
+static void begin_work(struct crew *crew, const bide_job *job, uint64_t serial)
+{
+    if (crew->put[serial] == REFUSED)
+        FAIL("job %" PRIu64 " was taken, whose put failed", job->id);
+    if (!is_strict(serial))
+        return;
+    char was = atomic_exchange(&crew->lease[serial], HELD);
+    if (was != FREE)
+        FAIL("job %" PRIu64 " was taken, although %s", job->id,
+             was == GONE ? "it was deleted" : "another holds it");
+}
+
+/* What a worker does with a job that it has. */
+static void handle(struct crew *crew, bide *queue, struct rng *rng, bide_job *job)
+{
+    uint64_t serial = read_body(job);
+    begin_work(crew, job, serial);
+    unsigned what = (unsigned)rng_below(rng, 12);
+    if (what == 11) {
+        nap_ms(5);
+        bide_touch(queue, job->id, job->token, 0, "half");
+    }
+    if (what < 4 && !atomic_load(&crew->stop))
+        give_away(crew, queue, job, serial, what);
+    else
+        delete_job(crew, queue, job, serial, BIDE_OK);
+    bide_job_clear(job);
+}
+
+/* Deletes one, and takes the next with the same call. */
+static void chain(struct crew *crew, bide *queue, struct rng *rng, bide_job *job)
+{
+    static const bide_slice topic = {CREW_TOPIC, sizeof CREW_TOPIC - 1};
+    bide_job next;
+    memset(&next, 0, sizeof next);
+    uint64_t serial = read_body(job);
+    begin_work(crew, job, serial);
+    mark(crew, serial, FINISHING);
+    bide_finish_item finish = {.id = job->id, .token = job->token};
+    bide_reserve_args args = {
+        .topics = &topic, .topic_count = 1, .timeout_ms = 5, .jobs = &next, .job_max = 1};
+    int code = bide_finish_and_reserve(queue, &finish, &args);
+    if (is_strict(serial) && finish.status > 0)
+        FAIL("finish_and_reserve of job %" PRIu64 ": %d", job->id, finish.status);
+    if (finish.status == BIDE_OK) {
+        if (atomic_exchange(&crew->lease[serial], GONE) != GONE)
+            atomic_fetch_add(&crew->finished, 1);
+    } else {
+        delete_job(crew, queue, job, serial, finish.status);
+    }
+    bide_job_clear(job);
+    if (code == BIDE_OK)
+        handle(crew, queue, rng, &next);
+}
+
+/* ---- taking ---- */
+
+static void *work(void *arg)
+{
+    static const bide_slice topic = {CREW_TOPIC, sizeof CREW_TOPIC - 1};
+    struct crew *crew = arg;
+    struct rng rng;
+    rng = (struct rng){crew->seed + 1000 * (1 + atomic_fetch_add(&crew->workers, 1))};
+    while (!atomic_load(&crew->over)) {
+        bide_job jobs[TAKEN_MAX];
+        memset(jobs, 0, sizeof jobs);
+        bide *queue = crew->queues[rng_below(&rng, 2)];
+        bide_reserve_args args = {.topics = &topic,
+                                  .topic_count = 1,
+                                  .timeout_ms = (int64_t)rng_below(&rng, 20),
+                                  .jobs = jobs,
+                                  .job_max = 1 + rng_below(&rng, TAKEN_MAX)};
+        int code = bide_reserve_many(queue, &args);
+        if (code != BIDE_OK) {
+            CHECK(code < 0 || code == BIDE_TIMED_OUT);
+            EQ(args.count, 0);
+            continue;
+        }
+        for (size_t i = 0; i < args.count; i++)
+            if (rng_below(&rng, 3) == 0)
+                chain(crew, queue, &rng, &jobs[i]);
+            else
+                handle(crew, queue, &rng, &jobs[i]);
+    }
+    return NULL;
+}
+
+static void *tend(void *arg)
+{
+    struct crew *crew = arg;
+    while (!atomic_load(&crew->over)) {
+        uint64_t count;
+        bide_kick(crew->queues[0], CREW_TOPIC, 100000, &count);
+        nap_ms(10);
+    }
+    return NULL;
+}
+
+/* Pauses the topic and drains the queue for moments, if that is wanted. */
+static void *direct(void *arg)
+{
+    struct crew *crew = arg;
+    int code, first;
+    while (crew->directed && !atomic_load(&crew->stop)) {
+        bide_pause(crew->queues[0], CREW_TOPIC, 20);
+        bide_drain(crew->queues[1], true);
+        nap_ms(5);
+        bide_drain(crew->queues[1], false);
+        bide_resume(crew->queues[1], CREW_TOPIC);
+        bide_pause(crew->queues[1], CREW_TOPIC, BIDE_FOREVER);
+        nap_ms(5);
+        INSIST(first, code, bide_resume(crew->queues[0], CREW_TOPIC));
+        CHECK(code == BIDE_OK || code == BIDE_NOT_FOUND);
+        nap_ms(10);
+    }
+    INSIST(first, code, bide_drain(crew->queues[0], false));
+    (void)first;
+    return NULL;
+}
+
+/* Threads that end in a call. */
+static void *take_and_end(void *arg)
+{
+    struct crew *crew = arg;
+    struct rng rng;
+    rng = (struct rng){crew->seed};
+    for (;;) {
+        bide_job job;
+        int old;
+        int code = bide_reserve(crew->queues[1], CREW_TOPIC, 50, &job);
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+        if (code == BIDE_OK)
+            handle(crew, crew->queues[1], &rng, &job);
+        pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+        pthread_testcancel();
+    }
+    return NULL;
+}
+
+static void *end_threads(void *arg)
+{
+    struct crew *crew = arg;
+    while (!atomic_load(&crew->stop)) {
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, take_and_end, crew) == 0);
+        nap_ms(7);
+        pthread_cancel(thread);
+        CHECK(pthread_join(thread, NULL) == 0);
+    }
+    return NULL;
+}
+
+/* Connections of beanstalkd clients that send and do not stay for the answers. */
+static void *drop_connections(void *arg)
+{
+    struct crew *crew = arg;
+    struct rng rng;
+    rng = (struct rng){crew->seed + 7};
+    while (crew->socket[0] != 0 && !atomic_load(&crew->stop)) {
+        static const char hello[] = "watch " CREW_TOPIC "\r\nignore default\r\n";
+        static const char line[] = "reserve-with-timeout 0\r\n";
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        snprintf(address.sun_path, sizeof address.sun_path, "%s", crew->socket);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        CHECK(fd >= 0);
+        CHECK(connect(fd, (struct sockaddr *)&address, sizeof address) == 0);
+        CHECK(send(fd, hello, sizeof hello - 1, MSG_NOSIGNAL) > 0);
+        for (uint64_t i = rng_below(&rng, 30); i > 0; i--)
+            if (send(fd, line, sizeof line - 1, MSG_NOSIGNAL) <= 0)
+                break;
+        nap_ms((int64_t)rng_below(&rng, 10));
+        close(fd);
+        nap_ms(10);
+    }
+    return NULL;
+}
+
+/* ---- faults ---- */
+
+static void begin_fault(struct rng *rng)
+{
+    unsigned times = (unsigned)rng_below(rng, 4); /* 0: all */
+    switch (rng_below(rng, 7)) {
+    case 0:
+        vfs_hold_syncs(true);
+        break;
+    case 1:
+        vfs_fail(&(struct vfs_fault){VFS_SYNC, "", 1, times, SQLITE_IOERR_FSYNC, EIO});
+        break;
+    case 2:
+        vfs_fail(&(struct vfs_fault){VFS_WRITE, "", 1, times, SQLITE_IOERR_WRITE, EIO});
+        break;
+    case 3:
+        vfs_fail(&(struct vfs_fault){VFS_READ, "jobs.db", 1, times, SQLITE_IOERR_READ, EIO});
+        break;
+    case 4:
+        vfs_slow_reads(2000);
+        break;
+    case 5:
+        vfs_fail_at_random(rng_below(rng, UINT32_MAX), 50);
+        break;
+    default:
+        vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, 0, SQLITE_FULL, ENOSPC});
+        break;
+    }
+}
+
+void crew_spoil(struct crew *crew)
+{
+    struct rng rng;
+    rng = (struct rng){crew->seed};
+    for (int i = 0; i < ROUNDS; i++) {
+        begin_fault(&rng);
+        begin_fault(&rng);
+        nap_ms((int64_t)rng_below(&rng, 120));
+        vfs_heal();
+        vfs_slow_reads(0);
+        vfs_hold_syncs(false);
+        nap_ms((int64_t)rng_below(&rng, 60));
+    }
+}
+
+/* ---- the end ---- */
+
+static void check_all_finished(struct crew *crew)
+{
+    for (uint64_t i = 0; i < crew->next; i++)
+        if (crew->put[i] == STORED && i % 8 != CANCELLABLE && crew->lease[i] != GONE)
+            FAIL("serial %" PRIu64 " was put and never finished", i);
+}
+
+static void tell_left(bide *queue)
+{
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    FAIL("left: %" PRIu64 " ready, %" PRIu64 " reserved, %" PRIu64 " delayed, %" PRIu64 " buried",
+         (uint64_t)stats.jobs.ready, (uint64_t)stats.jobs.reserved, (uint64_t)stats.jobs.delayed,
+         (uint64_t)stats.jobs.buried);
+}
+
+static void await_empty(bide *queue)
+{
+    bide_stats stats;
+    int64_t limit = clock_us() + 2 * PATIENCE_MS * 1000;
+    while (bide_queue_stats(queue, &stats) != BIDE_OK ||
+           stats.jobs.ready + stats.jobs.reserved + stats.jobs.delayed + stats.jobs.buried != 0) {
+        if (clock_us() > limit)
+            tell_left(queue);
+        nap_ms(5);
+    }
+}
+
+void crew_run(struct crew *crew, bide *inner, void (*spoil)(struct crew *))
+{
+    void *(*const roles[])(void *) = {produce,     produce,          work,  work, work, tend,
+                                      end_threads, drop_connections, direct};
+    pthread_t threads[COUNT(roles)];
+    bide_check_report report;
+    for (size_t i = 0; i < COUNT(roles); i++)
+        CHECK(pthread_create(&threads[i], NULL, roles[i], crew) == 0);
+    spoil(crew);
+    atomic_store(&crew->stop, true);
+    await_empty(inner);
+    atomic_store(&crew->over, true);
+    for (size_t i = 0; i < COUNT(roles); i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    await_empty(inner);
+    check_all_finished(crew);
+    OK(bide_check(inner, &report));
+    EQ(report.differences, 0);
+    CHECK(crew->finished > 0);
+}
+
+static uint64_t seed_of(void)
+{
+    const char *text = getenv("BIDE_PAIRS_SEED");
+    return text == NULL ? 1 : strtoull(text, NULL, 10);
+}
+
+struct crew *crew_new(void)
+{
+    struct crew *crew = calloc(1, sizeof *crew);
+    CHECK(crew != NULL);
+    crew->seed = seed_of();
+    return crew;
+}
