@@ -97,7 +97,7 @@ int bi_commit_room(struct local *local, bide_op *op, struct bi_now *now)
 {
     if (!is_full(local))
         return BIDE_OK;
-    while (is_full(local) && !local->closing) {
+    while ((is_full(local) || local->undoing.running) && !local->closing) {
         if (op->private_.wake == NULL)
             return bi_local_refuse(op, BIDE_EBUSY, NULL);
         local->queued++;
@@ -121,8 +121,7 @@ void bi_commit_take_back(const struct local *local, bide_op *op, int code, const
         op->finish_and_reserve.finish.status = status;
 }
 
-/* Every held answer, of any batch, becomes this one. */
-static void fail_held(struct local *local, int code, const char *error)
+bool bi_commit_fail_held(struct local *local, int code, const char *error, int64_t until)
 {
     struct bi_now now = bi_local_clocks(local);
     for (int i = 0; i < BI_BATCHES_MAX; i++) {
@@ -131,22 +130,14 @@ static void fail_held(struct local *local, int code, const char *error)
             bi_core_untake(local->core, op, now);
             bi_commit_take_back(local, op, code, error);
             release_op(local, op);
+            if (bi_clock_boot() >= until)
+                return local->held_ops > 0;
         }
     }
-    if (local->queued > 0)
-        pthread_cond_broadcast(&local->room);
+    return false;
 }
 
 /* ---- storing ---- */
-
-static void commit_failed(struct local *local, int code, const char *error)
-{
-    bi_core_rollback(local->core, bi_local_clocks(local));
-    bi_ticking_fail(local, code, error);
-    bi_reading_fail(local, code, error);
-    fail_held(local, code, error);
-    bi_core_serve(local->core, bi_local_clocks(local));
-}
 
 /*
  * The files were opened again after a failed write. What the batch touched is compared before
@@ -187,12 +178,9 @@ static void get_stuck(struct local *local, const struct bi_batch *batch, const c
     bi_log(&local->context.log, BIDE_LOG_ERROR, "%s", error);
     bi_local_lock(local);
     bi_log_repeats(&local->failing, bi_clock_boot());
-    bi_ticking_fail(local, BIDE_EUNKNOWN, error);
-    bi_reading_fail(local, BIDE_EUNKNOWN, error);
-    fail_held(local, BIDE_EUNKNOWN, error);
-    bi_core_serve(local->core, bi_local_clocks(local));
     bi_text_copy(local->stuck_text, error);
     local->stuck = true;
+    bi_undoing_run(local, false, BIDE_EUNKNOWN, error);
     local->unsettled = *batch;
     pthread_cond_signal(&local->work);
     bi_local_unlock(local);
@@ -204,7 +192,7 @@ static void tidy(struct local *local, bool idle)
     if (local->store->ops->tidy == NULL)
         return;
     int64_t again = local->store->ops->tidy(local->store, idle);
-    bi_local_lock(local);
+    bi_local_acquire(local);
     local->tidy_at = again == BI_NEVER ? BI_NEVER : bi_clock_boot() + again;
     if (local->tidy_at < local->wakes_at)
         pthread_cond_signal(&local->work);
@@ -218,7 +206,7 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
     if (code == BIDE_OK)
         bi_core_committed(local->core, batch);
     else
-        commit_failed(local, code, error);
+        bi_undoing_run(local, true, code, error);
     if (local->store->reopened)
         compare_reopened(local, batch);
     if (code == BIDE_OK)
@@ -266,7 +254,7 @@ static int commit_one(struct local *local)
         get_stuck(local, &batch, error);
     else
         settle(local, &batch, code, error);
-    bi_local_lock(local);
+    bi_local_acquire(local);
     return code;
 }
 
@@ -297,7 +285,7 @@ void bi_commit_lead(struct local *local)
     /* To make many changes and to seal them are two holds of the lock. */
     if (bi_core_backlog(local->core) > LARGE_BACKLOG) {
         bi_local_unlock(local);
-        bi_local_lock(local);
+        bi_local_acquire(local);
     }
     if (local->committing || !bi_core_dirty(local->core))
         return;

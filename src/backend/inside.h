@@ -5,6 +5,7 @@
  *     local.c      the lock, the clocks, running ops, opening and closing
  *     ticking.c    the timer thread: what is due, and kick and purge in slices
  *     commit.c     the commit thread, and the answers that are held for it
+ *     undoing.c    a failed commit is undone, and which ops wait for that
  *     reading.c    the reader thread: bodies, and jobs that are wanted before they are loaded
  *     recovery.c   the slow thread: loading what was stored, and which ops wait for that
  *     care.c       and then backups and checks
@@ -59,6 +60,17 @@ struct recovery {
 struct reading {
     bide_op *op; /* NULL: it was answered meanwhile */
     size_t first, count;
+};
+
+/* A failed commit is being undone; see undoing.c. */
+struct undoing {
+    bool running;          /* the core is between two states */
+    pthread_cond_t over;   /* it is not any more */
+    struct op_list sliced; /* of local->sliced and local->lacking, what may have to end, too */
+    struct op_list lacking;
+    struct op_list waiting; /* ops that came meanwhile, in order, */
+    uint64_t waiting_ops;   /* how many these are, */
+    uint64_t waiting_bytes; /* and what they bring */
 };
 
 /* How far a comparison of everything that is stored with the core has come; see care.c. */
@@ -130,6 +142,7 @@ struct local {
     struct bi_batch unsettled;       /* that commit's; number 0: none */
     char stuck_text[BIDE_ERROR_SIZE];
     struct aside *asides;
+    struct undoing undoing;
     pthread_t commit_thread;
 
     /* reading.c */
@@ -168,7 +181,10 @@ struct local {
 /* ---- local.c ---- */
 
 struct bi_now bi_local_clocks(struct local *local);
+/* Takes the lock when no failed commit is being undone: the core may be used. */
 void bi_local_lock(struct local *local);
+/* The same while one may be, for threads that must not wait; see undoing.c. */
+void bi_local_acquire(struct local *local);
 /* Gives the lock back and hands out what has completed. */
 void bi_local_unlock(struct local *local);
 int bi_local_refuse(bide_op *op, int code, const char *text);
@@ -178,6 +194,8 @@ void bi_local_look_ahead(struct local *local);
 void bi_local_answer(struct local *local, bide_op *op, int code);
 /* Runs an op that had to wait before it could be run. */
 void bi_local_resume(struct local *local, bide_op *op);
+/* The same for one that waited for a failed commit to be undone: it may be refused now. */
+void bi_local_run_late(struct local *local, bide_op *op);
 /* The op waits in the core now; if its owner has asked for that meanwhile, it does not. */
 void bi_local_waits(struct local *local, bide_op *op);
 /* Completes an op with a code and its general sentence. */
@@ -198,8 +216,9 @@ int bi_ticking_slices(struct local *local, bide_op *op);
 bool bi_ticking_may_slice(const struct local *local);
 /* Fires what is due, a bounded number of events. True if there is more. */
 bool bi_ticking_tick(struct local *local, struct bi_now now);
-/* The sliced ops of which a part was undone end here. */
-void bi_ticking_fail(struct local *local, int code, const char *error);
+/* The sliced ops of which a part was undone end here. This, and its like below, goes on until a moment
+ * of the boot-time clock; true if there is more to do. */
+bool bi_ticking_fail(struct local *local, int code, const char *error, int64_t until);
 void bi_ticking_end(struct local *local);
 
 /* ---- commit.c ---- */
@@ -224,16 +243,31 @@ static inline bool bi_commit_is_unwanted(const bide_op *op)
 }
 /* The answer of an op that has succeeded becomes this error. A finish that is stored stays as it is. */
 void bi_commit_take_back(const struct local *local, bide_op *op, int code, const char *error);
+/* Every held answer, of any batch, becomes this one. True if there are more. */
+bool bi_commit_fail_held(struct local *local, int code, const char *error, int64_t until);
 /* A row that makes no sense, to be set aside in the store. */
 void bi_commit_set_aside(struct local *local, uint64_t id, const char *reason);
+
+/* ---- undoing.c ---- */
+
+/* Must an op that comes now wait? */
+bool bi_undoing_must_wait(const struct local *local);
+/* Then it does: BIDE_PENDING, or it is refused. */
+int bi_undoing_wait(struct local *local, bide_op *op);
+/*
+ * Rolls back what is not stored, unless it is unknown how the commit went, and gives every answer that
+ * waits for a commit this code; then runs the ops that came meanwhile. The lock is held at the call
+ * and at the return; if there is much to do, others get it in between.
+ */
+void bi_undoing_run(struct local *local, bool roll_back, int code, const char *error);
 
 /* ---- reading.c ---- */
 
 void *bi_reading_run(void *arg);
 /* The op lacks bodies: they are read, and then it is answered. */
 void bi_reading_add(struct local *local, bide_op *op);
-/* Ends those of its ops that saw what could not be stored. */
-void bi_reading_fail(struct local *local, int code, const char *error);
+/* Ends those of its ops that saw what could not be stored. True if there are more. */
+bool bi_reading_fail(struct local *local, int code, const char *error, int64_t until);
 
 /* ---- recovery.c ---- */
 
@@ -282,6 +316,8 @@ void bi_care_go_on(struct local *local);
     bi_holds_timedwait((condition), (mutex), (until), __func__)
 #define bi_local_lock(local) \
     (bi_holds_caller(__func__), (bi_local_lock)(local), bi_holds_caller(NULL))
+#define bi_local_acquire(local) \
+    (bi_holds_caller(__func__), (bi_local_acquire)(local), bi_holds_caller(NULL))
 #define bi_local_unlock(local) \
     (bi_holds_caller(__func__), (bi_local_unlock)(local), bi_holds_caller(NULL))
 #else

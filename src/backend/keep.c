@@ -125,10 +125,14 @@ static void visit_args(struct kept *kept, bide_op *op)
         break;
     case BIDE_OP_PAUSE:
     case BIDE_OP_RESUME:
+    case BIDE_OP_TOPIC_REF:
         visit_slice(kept, &op->topic.topic);
         break;
     case BIDE_OP_TOPIC_STATS:
         visit_slice(kept, &op->topic_stats.topic);
+        break;
+    case BIDE_OP_SUBSCRIBE:
+        visit_slice(kept, &op->feed.topic);
         break;
     case BIDE_OP_RESERVE:
         visit_reserve(kept, &op->reserve);

@@ -60,7 +60,7 @@ struct bi_now bi_local_clocks(struct local *local)
  * awake. But one thread in a loop could keep another out for seconds; so who has waited for a
  * millisecond starves, and while somebody does, everybody goes through a gate, behind him.
  */
-void(bi_local_lock)(struct local *local)
+void(bi_local_acquire)(struct local *local)
 {
     if (atomic_load_explicit(&local->starving, memory_order_relaxed) == 0) {
         if (pthread_mutex_trylock(&local->lock) == 0)
@@ -75,6 +75,13 @@ void(bi_local_lock)(struct local *local)
     pthread_mutex_lock(&local->lock);
     pthread_mutex_unlock(&local->gate);
     atomic_fetch_sub(&local->starving, 1);
+}
+
+void(bi_local_lock)(struct local *local)
+{
+    (bi_local_acquire)(local);
+    while (local->undoing.running)
+        pthread_cond_wait(&local->undoing.over, &local->lock);
 }
 
 /* ---- turns ---- */
@@ -142,7 +149,7 @@ static struct bi_now lock_for_call(struct local *local, size_t n)
 {
     struct turns *turns = &local->turns;
     if (local->keeps) {
-        bi_local_lock(local);
+        bi_local_acquire(local);
         return bi_local_clocks(local);
     }
     if (!is_own_turn(turns))
@@ -263,8 +270,9 @@ static int refuse_full(const struct local *local, bide_op *op)
     return BIDE_EFULL;
 }
 
-/* With a store that keeps things: may the op be run now? */
-static int may_run(struct local *local, bide_op *op, struct bi_now *now)
+/* With a store that keeps things: may the op be run now? One that is late has waited, and does not wait
+ * for room again. */
+static int may_run(struct local *local, bide_op *op, bool late, struct bi_now *now)
 {
     if (bi_care_is_chore(local, op)) {
         if (!bi_local_can_wait(op))
@@ -287,7 +295,7 @@ static int may_run(struct local *local, bide_op *op, struct bi_now *now)
         if (brings_jobs(op->kind) &&
             atomic_load_explicit(&local->store->full, memory_order_relaxed))
             return refuse_full(local, op);
-        int code = bi_commit_room(local, op, now);
+        int code = late ? BIDE_OK : bi_commit_room(local, op, now);
         if (code != BIDE_OK)
             return code;
     }
@@ -340,7 +348,9 @@ static int run_one(struct local *local, bide_op *op, struct bi_now *now)
 {
     if (local->closing)
         return bi_local_refuse(op, BIDE_CLOSED, NULL);
-    int code = local->keeps ? may_run(local, op, now) : BIDE_OK;
+    if (local->keeps && bi_undoing_must_wait(local))
+        return bi_undoing_wait(local, op);
+    int code = local->keeps ? may_run(local, op, false, now) : BIDE_OK;
     return code == BIDE_OK ? run_now(local, op, now) : code;
 }
 
@@ -350,10 +360,9 @@ void bi_local_waits(struct local *local, bide_op *op)
         bi_core_cancel(local->core, op);
 }
 
-void bi_local_resume(struct local *local, bide_op *op)
+/* An op that had to wait was run, or refused. */
+static void settle_late(struct local *local, bide_op *op, int code)
 {
-    struct bi_now now = bi_local_clocks(local);
-    int code = run_now(local, op, &now);
     if (code == BIDE_PENDING) {
         bi_local_waits(local, op);
         return;
@@ -362,9 +371,26 @@ void bi_local_resume(struct local *local, bide_op *op)
     complete(local, op);
 }
 
-/* Sets the alarm if the next deadline has moved nearer. */
+void bi_local_resume(struct local *local, bide_op *op)
+{
+    struct bi_now now = bi_local_clocks(local);
+    settle_late(local, op, run_now(local, op, &now));
+}
+
+void bi_local_run_late(struct local *local, bide_op *op)
+{
+    struct bi_now now = bi_local_clocks(local);
+    int code =
+        local->closing ? bi_local_refuse(op, BIDE_CLOSED, NULL) : may_run(local, op, true, &now);
+    settle_late(local, op, code == BIDE_OK ? run_now(local, op, &now) : code);
+}
+
+/* Sets the alarm if the next deadline has moved nearer. While a failed commit is being undone, that
+ * is not known. */
 static void set_alarm(struct local *local)
 {
+    if (local->undoing.running)
+        return;
     struct bi_now next = bi_core_next(local->core);
     bi_alarm_set(&local->alarm, next.mono, next.wall);
     bi_alarm_set_exact(&local->alarm, bi_core_next_call(local->core));
@@ -393,12 +419,13 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     struct bi_now now = lock_for_call(local, n);
     int pending = 0;
     bool leads = false;
-    bi_ticking_tick(local, now);
+    if (!local->undoing.running)
+        bi_ticking_tick(local, now);
     bi_recovery_order(local, ops, n);
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)
             continue;
-        if (n - i > LATER)
+        if (n - i > LATER && !local->undoing.running)
             bi_core_approach(local->core, ops[i + NEXT], ops[i + LATER]);
         bool waits = ops[i]->private_.wake != NULL;
         int code = run_one(local, ops[i], &now);
@@ -424,7 +451,7 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
 bool bi_local_commit(struct backend *backend, bool lead)
 {
     struct local *local = local_of(backend);
-    bi_local_lock(local);
+    bi_local_acquire(local);
     local->deferred = true;
     /* Only while no commit is in progress is its duration not being written. */
     bool leads = lead && !local->committing && local->commit_us < LEAD_MAX_US;
@@ -438,7 +465,7 @@ bool bi_local_commit(struct backend *backend, bool lead)
 void bi_local_cancel(struct backend *backend, bide_op *op)
 {
     struct local *local = local_of(backend);
-    bi_local_lock(local);
+    bi_local_acquire(local);
     if (!bi_core_cancel(local->core, op) && !bi_recovery_cancel(local, op))
         op->private_.flags |= BI_CANCEL_ASKED;
     bi_local_unlock(local);
@@ -520,7 +547,7 @@ static int load_pause(void *ctx, const struct bi_record *record, const char *dam
     return code == BIDE_EINVAL ? BIDE_OK : code;
 }
 
-#define CONDITIONS 6
+#define CONDITIONS 7
 
 static pthread_cond_t *const *conditions_of(struct local *local, pthread_cond_t *room[CONDITIONS])
 {
@@ -530,6 +557,7 @@ static pthread_cond_t *const *conditions_of(struct local *local, pthread_cond_t 
     room[3] = &local->read;
     room[4] = &local->chore;
     room[5] = &local->recovery.over;
+    room[6] = &local->undoing.over;
     return room;
 }
 
@@ -720,6 +748,7 @@ void bi_local_free(struct backend *backend)
 {
     struct local *local = local_of(backend);
     assert(local->held_ops == 0 && local->completed.head == NULL);
+    assert(local->undoing.waiting.head == NULL);
     free_local(local);
     bi_holds_report();
 }

@@ -6,7 +6,8 @@
  * Apply, commit, answer. An op changes the core at once, under the lock. If the store keeps
  * things, the change belongs to the batch that gathers, and the op's answer is held until that
  * batch is stored: while one batch is being written, the next one gathers. When a batch cannot be
- * stored, the core is put back to what is stored and every held answer becomes the error. With a
+ * stored, the core is put back to what is stored and every held answer becomes the error; ops that
+ * come while that is being done wait for its end, but submit does not. With a
  * store that keeps nothing no answer is held and there is no commit thread.
  *
  * Threads    Callers run ops on their own thread. The timer thread fires what is due and carries

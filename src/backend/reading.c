@@ -66,7 +66,7 @@ void bi_reading_add(struct local *local, bide_op *op)
     pthread_cond_signal(&local->read);
 }
 
-void bi_reading_fail(struct local *local, int code, const char *error)
+bool bi_reading_fail(struct local *local, int code, const char *error, int64_t until)
 {
     for (size_t i = 0; i < local->read_count; i++) {
         struct reading *reading = &local->reads[i];
@@ -76,15 +76,16 @@ void bi_reading_fail(struct local *local, int code, const char *error)
         list_add(&local->completed, reading->op);
         reading->op = NULL;
     }
-    struct op_list lacking = list_take(&local->lacking);
-    for (bide_op *op = lacking.head; op != NULL;) {
-        bide_op *next = op->private_.next;
+    bide_op *op;
+    while ((op = list_pop(&local->undoing.lacking)) != NULL) {
         bool undone = bi_commit_must_hold(local, op);
         if (undone)
             take_back(local, op, code, error);
         list_add(undone ? &local->completed : &local->lacking, op);
-        op = next;
+        if (bi_clock_boot() >= until)
+            break;
     }
+    return local->undoing.lacking.head != NULL;
 }
 
 /* ---- one go ---- */
@@ -300,7 +301,9 @@ void *bi_reading_run(void *arg)
     struct local *local = arg;
     bi_local_lock(local);
     for (;;) {
-        if (local->wanting.head != NULL)
+        if (local->undoing.running)
+            pthread_cond_wait(&local->undoing.over, &local->lock);
+        else if (local->wanting.head != NULL)
             fetch_one(local);
         else if (local->lacking.head != NULL)
             read_some(local);

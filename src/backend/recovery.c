@@ -316,6 +316,7 @@ int bi_recovery_gate(struct local *local, bide_op *op)
         return bi_local_refuse(op, BIDE_EBUSY, NULL);
     if (!bi_local_keep(local, op))
         return bi_local_refuse(op, BIDE_ENOMEM, NULL);
+    op->private_.waiter = NULL; /* the core has not seen it: there is nothing to cancel */
     recovery->waiting_ops++;
     recovery->waiting_bytes += op->private_.bytes;
     op->private_.flags = (op->private_.flags & ~BI_DEFERRED) | (all ? BI_DEFERRED : 0);

@@ -8,7 +8,7 @@
  */
 #include "backend/answer.h"
 #include "backend/inside.h"
-#include "util/text.h"
+#include "util/clock.h"
 
 #include <sched.h>
 
@@ -82,11 +82,10 @@ static bool run_a_slice(struct local *local, struct bi_now now)
     return bi_ticking_may_slice(local);
 }
 
-void bi_ticking_fail(struct local *local, int code, const char *error)
+bool bi_ticking_fail(struct local *local, int code, const char *error, int64_t until)
 {
-    struct op_list sliced = list_take(&local->sliced);
-    for (bide_op *op = sliced.head; op != NULL;) {
-        bide_op *next = op->private_.next;
+    bide_op *op;
+    while ((op = list_pop(&local->undoing.sliced)) != NULL) {
         if (bi_commit_must_hold(local, op)) {
             bi_core_abandon(local->core, op);
             bi_core_uncount(local->core, op);
@@ -96,8 +95,10 @@ void bi_ticking_fail(struct local *local, int code, const char *error)
         } else {
             list_add(&local->sliced, op);
         }
-        op = next;
+        if (bi_clock_boot() >= until)
+            break;
     }
+    return local->undoing.sliced.head != NULL;
 }
 
 void bi_ticking_end(struct local *local)

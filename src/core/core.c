@@ -187,6 +187,7 @@ static void serve(struct core *core)
 int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
 {
     assert(op->kind > BIDE_OP_NONE && op->kind < BIDE_OP_COUNT);
+    assert(!core->journal.rollback.running);
     core->now = now;
     /* A slice holds for what the slices before it did. */
     core->hold = (op->private_.flags & SLICING) != 0 ? op->private_.hold : 0;
@@ -330,6 +331,7 @@ static void fire_next(struct core *core)
 
 bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
 {
+    assert(!core->journal.rollback.running);
     core->now = now;
     while (is_due(core)) {
         if (budget-- == 0)
@@ -347,6 +349,7 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
 
 void bi_core_serve(struct core *core, struct bi_now now)
 {
+    assert(!core->journal.rollback.running);
     core->now = now;
     core->hold = 0;
     serve(core);

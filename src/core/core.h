@@ -223,9 +223,13 @@ void bi_batch_done(struct core *core, struct bi_batch *batch);
 /* The batch is stored: answers that hold for it may be given. */
 void bi_core_committed(struct core *core, const struct bi_batch *batch);
 
-/* A batch could not be stored: everything since the last committed one is undone. The answers
- * held for later batches are the caller's to turn into errors. Cannot fail. */
-void bi_core_rollback(struct core *core, struct bi_now now);
+/*
+ * A batch could not be stored: everything since the last committed one is undone, about budget steps
+ * at a time. True if there is more to do: until it answers false, nothing else may be asked of the
+ * core, except bi_core_cancel(). The answers held for later batches are the caller's to turn into
+ * errors. Cannot fail.
+ */
+bool bi_core_rollback(struct core *core, struct bi_now now, unsigned budget);
 
 /* The number of the batch that is gathering now, and of the last committed one. */
 uint64_t bi_core_gathering(const struct core *core);

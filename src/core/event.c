@@ -90,15 +90,31 @@ void bi_feeds_serve(struct core *core)
     }
 }
 
-void bi_feeds_rollback(struct core *core, uint64_t committed)
+void bi_feeds_begin_rollback(struct core *core)
 {
-    for (bide_feed *feed = core->feeds.head; feed != NULL; feed = feed->next) {
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < feed->count; i++)
-            if (feed_at(feed, i)->batch <= committed)
-                *feed_at(feed, kept++) = *feed_at(feed, i);
-        feed->count = kept;
+    core->journal.rollback.feed = core->feeds.head;
+}
+
+unsigned bi_feeds_rollback(struct core *core, unsigned budget)
+{
+    struct rollback *rollback = &core->journal.rollback;
+    while (rollback->feed != NULL && budget > 0) {
+        bide_feed *feed = rollback->feed;
+        for (; rollback->seen < feed->count && budget > 0; rollback->seen++, budget--) {
+            const struct feed_event *event = feed_at(feed, rollback->seen);
+            if (event->batch > core->journal.committed)
+                continue;
+            if (rollback->kept != rollback->seen)
+                *feed_at(feed, rollback->kept) = *event;
+            rollback->kept++;
+        }
+        if (rollback->seen < feed->count)
+            break;
+        feed->count = rollback->kept;
+        rollback->feed = feed->next;
+        rollback->seen = rollback->kept = 0;
     }
+    return budget;
 }
 
 void bi_feed_leave(bide_feed *feed, struct waiter *waiter)

@@ -46,8 +46,10 @@ void bi_event_as(struct core *core, bide_event_kind kind, const struct job *job,
 /* Answers the readers for whom there is something. */
 void bi_feeds_serve(struct core *core);
 
-/* Forgets the events of batches that were not stored. */
-void bi_feeds_rollback(struct core *core, uint64_t committed);
+/* Forgets the events of batches that were not stored. Looks at up to budget events at a time, and
+ * answers what is left of the budget. */
+void bi_feeds_begin_rollback(struct core *core);
+unsigned bi_feeds_rollback(struct core *core, unsigned budget);
 
 void bi_feed_leave(bide_feed *feed, struct waiter *waiter);
 void bi_feeds_free(struct core *core);

@@ -525,7 +525,7 @@ static size_t count_batch(const struct core *core, uint64_t number)
 int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch)
 {
     struct journal *journal = &core->journal;
-    assert(journal->on && journal->in_flight == 0);
+    assert(journal->on && journal->in_flight == 0 && !journal->rollback.running);
     core->now = now;
     memset(batch, 0, sizeof(*batch));
     batch->number = journal->next_seal;
@@ -695,21 +695,6 @@ static void put_back_pause(struct core *core, struct undo *undo)
     topic->undo = 0;
 }
 
-/* Visits the entries of jobs, those of pauses, or both. */
-enum { JOBS = 1, PAUSES = 2 };
-
-static void each(struct core *core, const struct undo_list *list, int which,
-                 void (*visit)(struct core *, struct undo *))
-{
-    uint32_t ref = list->head;
-    while (ref != 0) {
-        struct undo *undo = undo_at(core, ref);
-        ref = undo->next;
-        if ((which & (undo->id == 0 ? PAUSES : JOBS)) != 0)
-            visit(core, undo);
-    }
-}
-
 static void take_away(struct core *core, struct undo *undo)
 {
     struct job *job = job_at(core, undo->job);
@@ -717,24 +702,54 @@ static void take_away(struct core *core, struct undo *undo)
         bi_job_vanish(core, job);
 }
 
-void bi_core_rollback(struct core *core, struct bi_now now)
+/* What is done to the entries of jobs, of pauses, or of both; all entries before the next pass. */
+static const struct pass {
+    bool jobs, pauses;
+    void (*visit)(struct core *core, struct undo *undo);
+} passes[] = {
+    {true, false, take_away},      {true, false, put_back},  {true, false, bring_back},
+    {false, true, put_back_pause}, {true, true, entry_free},
+};
+#define PASSES (sizeof(passes) / sizeof(passes[0]))
+
+/* All entries come into one row, those of the sealed batch first. */
+static void begin_rollback(struct core *core)
 {
     struct journal *journal = &core->journal;
-    const struct undo_list lists[2] = {journal->changes, journal->sealed};
-    core->now = now;
-    core->hold = 0;
-    core->interrupt.failed = core->interrupt.begun;
-    bi_waiters_rollback(core);
-    void (*const passes[])(struct core *, struct undo *) = {take_away, put_back, bring_back};
-    for (size_t pass = 0; pass < 3; pass++)
-        for (int i = 1; i >= 0; i--)
-            each(core, &lists[i], JOBS, passes[pass]);
-    for (int i = 0; i < 2; i++)
-        each(core, &lists[i], PAUSES, put_back_pause);
+    uint32_t head = journal->changes.head;
+    if (journal->sealed.head != 0) {
+        undo_at(core, journal->sealed.tail)->next = head;
+        head = journal->sealed.head;
+    }
     memset(&journal->changes, 0, sizeof(journal->changes));
     memset(&journal->sealed, 0, sizeof(journal->sealed));
-    for (int i = 0; i < 2; i++)
-        each(core, &lists[i], JOBS | PAUSES, entry_free);
+    journal->rollback = (struct rollback){.running = true, .head = head, .next = head};
+    core->interrupt.failed = core->interrupt.begun;
+    bi_waiters_begin_rollback(core);
+    bi_feeds_begin_rollback(core);
+}
+
+/* Answers how much of the budget is left. */
+static unsigned visit_entries(struct core *core, unsigned budget)
+{
+    struct rollback *rollback = &core->journal.rollback;
+    for (; rollback->pass < PASSES; rollback->pass++, rollback->next = rollback->head) {
+        const struct pass *pass = &passes[rollback->pass];
+        for (; rollback->next != 0 && budget > 0; budget--) {
+            struct undo *undo = undo_at(core, rollback->next);
+            rollback->next = undo->next;
+            if (undo->id != 0 ? pass->jobs : pass->pauses)
+                pass->visit(core, undo);
+        }
+        if (rollback->next != 0)
+            break;
+    }
+    return budget;
+}
+
+static void end_rollback(struct core *core)
+{
+    struct journal *journal = &core->journal;
     if (journal->in_flight != 0 || journal->limit_batch >= journal->gathering) {
         journal->limit_changed = true;
         journal->limit_batch = journal->gathering + 1;
@@ -744,9 +759,32 @@ void bi_core_rollback(struct core *core, struct bi_now now)
     journal->next_seal = journal->gathering;
     journal->gathered = 0;
     journal->gathered_bytes = 0;
-    bi_feeds_rollback(core, journal->committed);
+    memset(&journal->rollback, 0, sizeof(journal->rollback));
     bi_waiters_serve(core);
     bi_feeds_serve(core);
+}
+
+bool bi_core_rollback(struct core *core, struct bi_now now, unsigned budget)
+{
+    struct rollback *rollback = &core->journal.rollback;
+    assert(core->journal.on && budget > 0);
+
+    core->now = now;
+    core->hold = 0;
+    if (!rollback->running)
+        begin_rollback(core);
+
+    budget = bi_waiters_rollback(core, budget);
+    if (budget > 0)
+        budget = visit_entries(core, budget);
+    if (budget > 0)
+        budget = bi_feeds_rollback(core, budget);
+    /* With nothing left of the budget, whatever is left to be done is the next slice's. */
+    if (budget == 0)
+        return true;
+
+    end_rollback(core);
+    return false;
 }
 
 /* What only the journal still holds: forms, and jobs whose removal was never stored. */
@@ -764,10 +802,17 @@ static void entry_drop(struct core *core, struct undo *undo)
         bi_more_drop_texts(more_of(core, job));
 }
 
+static void drop_entries(struct core *core, const struct undo_list *list)
+{
+    for (uint32_t ref = list->head; ref != 0; ref = undo_at(core, ref)->next)
+        entry_drop(core, undo_at(core, ref));
+}
+
 void bi_journal_done(struct core *core)
 {
-    each(core, &core->journal.changes, JOBS | PAUSES, entry_drop);
-    each(core, &core->journal.sealed, JOBS | PAUSES, entry_drop);
+    assert(!core->journal.rollback.running);
+    drop_entries(core, &core->journal.changes);
+    drop_entries(core, &core->journal.sealed);
     bi_pool_done(&core->journal.undos);
     bi_table_done(&core->journal.by_id);
 }

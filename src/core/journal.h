@@ -9,6 +9,10 @@
  * newer entry keeps. When a batch is stored its entries go; when it cannot be, the oldest forms are
  * put back. A removed job is kept, out of everything, until its removal is stored.
  *
+ * A rollback goes over all entries several times, a slice at a time. Between two slices the core's
+ * structures are sound, but what they say is neither the old nor the new: only cancelling a call
+ * that waits is allowed.
+ *
  * Ownership  An entry holds references to the texts of its form, and a membership in its topic:
  *            so the topic exists, and has room, if the job must come back.
  * Failure    Only making an entry can fail, before anything has changed. Undoing cannot.
@@ -21,6 +25,7 @@
 #include "util/pool.h"
 
 struct bi_now;
+struct bide_feed;
 struct topic;
 
 struct undo {
@@ -45,6 +50,15 @@ struct undo_list {
     uint32_t count;
 };
 
+/* How far a rollback has come; see bi_core_rollback(). */
+struct rollback {
+    bool running;
+    unsigned pass;          /* over the entries */
+    uint32_t head, next;    /* all entries in a row, and where the pass goes on; 0: at its end */
+    struct bide_feed *feed; /* then the events of the feeds: the one whose turn it is, */
+    uint32_t seen, kept;    /* how many of its events were looked at, and how many of those stay */
+};
+
 struct journal {
     bool on;
     unsigned joined;    /* what changes now must not be parted: it belongs to one step */
@@ -58,6 +72,7 @@ struct journal {
     struct pool undos;
     struct table by_id; /* the newest entry of each job */
     struct undo_list changes, sealed;
+    struct rollback rollback;
     /* A restart begins at a token that no one has been given: a limit is stored ahead. */
     uint64_t token_limit;  /* that the gathering or flying batch stores */
     uint64_t token_stored; /* tokens below may be given out freely */

@@ -178,6 +178,16 @@ static struct topic *(*const strategies[])(struct core *, const struct waiter_li
     [BIDE_FAIR] = fair,
 };
 
+/* A job that was cancelled in an earlier life, and whose removal could not be stored, goes instead of
+ * being handed out. False when out of memory. */
+static bool drop_cancelled(struct core *core, struct job *job)
+{
+    if (bi_journal_change(core, job) != BIDE_OK)
+        return false;
+    COUNT(core, topic_of(core, job), deletes);
+    return bi_core_remove(core, job, BIDE_EVENT_DELETED) == BIDE_OK;
+}
+
 size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
                          const struct waiter_link *links, size_t link_count)
 {
@@ -190,12 +200,9 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
             break;
         struct job *job = job_at(core, topic->ready.entries[0].job);
         if ((job->flags & JOB_CANCEL_WANTED) != 0) {
-            /* Cancelled in an earlier life, and its removal could not be stored. */
             core->random = before;
-            if (bi_journal_change(core, job) != BIDE_OK)
+            if (!drop_cancelled(core, job))
                 break;
-            COUNT(core, topic, deletes);
-            bi_core_remove(core, job, BIDE_EVENT_DELETED);
             continue;
         }
         /* The first job is taken whatever its size; the rest of the page must fit. */
@@ -366,6 +373,9 @@ int bi_op_reserve_job(struct core *core, bide_op *op)
         return bi_op_reserved(op, job);
     if (job->state == BIDE_STATE_DONE)
         return bi_op_wrong_state(op, job);
+    if ((job->flags & JOB_CANCEL_WANTED) != 0)
+        return drop_cancelled(core, job) ? bi_op_no_job(op, op->reserve_job.id)
+                                         : bi_op_answer(op, BIDE_ENOMEM);
     if (bi_core_take(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
     bi_core_snapshot(core, job, op->reserve_job.job, true);

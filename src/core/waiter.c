@@ -149,6 +149,8 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
 static void take_out(struct core *core, struct waiter *waiter)
 {
     struct waiters *all = &core->waiters;
+    if (all->undo_next == waiter)
+        all->undo_next = waiter->next;
     if (waiter->prev != NULL)
         waiter->prev->next = waiter->next;
     else
@@ -252,6 +254,7 @@ static void move_back(struct waiters *all, struct waiter *waiter)
 bool bi_core_close(struct core *core, unsigned budget)
 {
     struct waiters *all = &core->waiters;
+    assert(!core->journal.rollback.running);
     core->hold = 0;
     core->closed = true;
     for (; budget > 0 && all->count > all->parked; budget--) {
@@ -341,25 +344,34 @@ void bi_waiters_serve(struct core *core)
     }
 }
 
-void bi_waiters_rollback(struct core *core)
+void bi_waiters_begin_rollback(struct core *core)
 {
-    struct waiter *waiter = core->waiters.head;
-    while (waiter != NULL) {
-        struct waiter *next = waiter->next;
-        bide_op *op = waiter->op;
-        bool undone = op->private_.hold > core->journal.committed;
-        if (waiter->parked) { /* it has its answer, and whoever reads for it says how it goes on */
-            waiter = next;
-            continue;
-        }
-        op->private_.hold = 0;
-        if (undone && op->kind == BIDE_OP_FINISH_AND_RESERVE) {
-            if (op->finish_and_reserve.finish.status == BIDE_OK)
-                op->finish_and_reserve.finish.status = BIDE_EIO;
-            bi_waiter_end(core, waiter, BIDE_EIO);
-        }
-        waiter = next;
+    core->waiters.undo_next = core->waiters.head;
+}
+
+static void undo_waiter(struct core *core, struct waiter *waiter)
+{
+    bide_op *op = waiter->op;
+    bool undone = op->private_.hold > core->journal.committed;
+    if (waiter->parked) /* it has its answer, and whoever reads for it says how it goes on */
+        return;
+    op->private_.hold = 0;
+    if (!undone || op->kind != BIDE_OP_FINISH_AND_RESERVE)
+        return;
+    if (op->finish_and_reserve.finish.status == BIDE_OK)
+        op->finish_and_reserve.finish.status = BIDE_EIO;
+    bi_waiter_end(core, waiter, BIDE_EIO);
+}
+
+unsigned bi_waiters_rollback(struct core *core, unsigned budget)
+{
+    struct waiters *all = &core->waiters;
+    for (; all->undo_next != NULL && budget > 0; budget--) {
+        struct waiter *waiter = all->undo_next;
+        all->undo_next = waiter->next;
+        undo_waiter(core, waiter);
     }
+    return budget;
 }
 
 /* ---- those who wait for the end of a job ---- */

@@ -48,6 +48,7 @@ struct waiter {
 
 struct waiters {
     struct waiter *head, *tail;
+    struct waiter *undo_next; /* during a rollback: the first that it has not come to */
     uint64_t count;
     uint64_t reserving;
     uint64_t parked;
@@ -79,8 +80,12 @@ void bi_waiters_serve(struct core *core);
 /* Tells those who wait for the job that it is done, buried or gone (its state now). */
 void bi_waiters_tell(struct core *core, struct job *job, bide_state state);
 
-/* A commit failed: what those who wait had done or seen is undone. A finish_and_reserve ends with
- * BIDE_EIO, the others have nothing more to hold for. */
-void bi_waiters_rollback(struct core *core);
+/*
+ * A commit failed: what the calls that wait had done or seen is undone. A finish_and_reserve ends with
+ * BIDE_EIO, the others have nothing more to hold for. Looks at up to budget calls at a time, and
+ * answers what is left of the budget.
+ */
+void bi_waiters_begin_rollback(struct core *core);
+unsigned bi_waiters_rollback(struct core *core, unsigned budget);
 
 #endif

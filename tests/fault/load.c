@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -310,6 +311,180 @@ static void a_failed_commit_takes_new_jobs_out(void)
     OK(bide_close(queue));
 }
 
+/* ---- calls while a commit is undone ---- */
+
+#define UNDONE UINT64_C(20000) /* jobs, all of which are deleted by one commit that fails */
+#define ROUNDS 50
+
+/* Calls of a thread of its own: figures, and if these have to wait a put, a reserve of that job, a topic
+ * that is held and whose name is gone after the submit, and a reserve that never gets a job and is
+ * cancelled. */
+struct visit {
+    bide_op figures, put, reserve, hold, cancelled;
+    char name[8];
+    bide_topic_stats stats;
+    bide_job job, none;
+    int pending;
+};
+
+struct visitor {
+    bide *queue;
+    bide_cq *cq;
+    bool stop;
+    unsigned met;        /* visits that came while the commit was undone */
+    uint64_t put_stored; /* by the thread that blocks */
+};
+
+static void on_visited(bide_op *op)
+{
+    --*(int *)op->user;
+}
+
+static bide_op *visit_op(const struct visitor *visitor, struct visit *visit, bide_op *op,
+                         bide_op_kind kind)
+{
+    op->kind = kind;
+    op->cq = visitor->cq;
+    op->done = on_visited;
+    op->user = &visit->pending;
+    return op;
+}
+
+static void submit_figures(const struct visitor *visitor, struct visit *visit)
+{
+    bide_op *op = visit_op(visitor, visit, &visit->figures, BIDE_OP_TOPIC_STATS);
+    op->topic_stats.topic = slice_of(TOPIC);
+    op->topic_stats.stats = &visit->stats;
+    visit->pending = bide_submit(visitor->queue, &op, 1);
+    if (visit->pending > 0)
+        return;
+    EQ(op->status, BIDE_OK);
+    if (visit->stats.jobs.ready != UNDONE && visit->stats.jobs.ready != 0)
+        FAIL("%" PRIu64 " of %" PRIu64 " jobs are seen", visit->stats.jobs.ready, UNDONE);
+}
+
+static void submit_rest(const struct visitor *visitor, struct visit *visit)
+{
+    static const bide_slice topics[] = {{"visit", 5}, {"never", 5}};
+    bide_op *ops[] = {visit_op(visitor, visit, &visit->put, BIDE_OP_PUT),
+                      visit_op(visitor, visit, &visit->reserve, BIDE_OP_RESERVE),
+                      visit_op(visitor, visit, &visit->hold, BIDE_OP_TOPIC_REF),
+                      visit_op(visitor, visit, &visit->cancelled, BIDE_OP_RESERVE)};
+    visit->put.put = (bide_put_item){.topic = topics[0], .body = slice_of("body")};
+    visit->reserve.reserve = (bide_reserve_args){
+        .topics = &topics[0], .topic_count = 1, .jobs = &visit->job, .job_max = 1};
+    memcpy(visit->name, "held", 5);
+    visit->hold.topic = (bide_topic_args){.topic = slice_of(visit->name), .delta = 1};
+    visit->cancelled.reserve = (bide_reserve_args){.topics = &topics[1],
+                                                   .topic_count = 1,
+                                                   .timeout_ms = BIDE_FOREVER,
+                                                   .jobs = &visit->none,
+                                                   .job_max = 1};
+    visit->pending += bide_submit(visitor->queue, ops, COUNT(ops));
+    memset(visit->name, 'x', 4);
+    OK(bide_cancel_op(visitor->queue, &visit->cancelled));
+}
+
+/* Figures are never held: if they have to wait, the visit has met the undoing. Then everything is
+ * undone when they come, and what was submitted behind them is carried out, in order. */
+static void visit_once(struct visitor *visitor)
+{
+    struct visit visit;
+    memset(&visit, 0, sizeof(visit));
+    submit_figures(visitor, &visit);
+    if (visit.pending == 0)
+        return;
+    visitor->met++;
+    submit_rest(visitor, &visit);
+    while (visit.pending > 0) {
+        CHECK(bide_cq_wait(visitor->cq, BUSY) >= 0);
+        bide_cq_drain(visitor->cq, LOTS);
+    }
+    EQ(visit.figures.status, BIDE_OK);
+    EQ(visit.stats.jobs.ready, UNDONE);
+    EQ(visit.put.status, BIDE_OK);
+    EQ(visit.reserve.status, BIDE_OK);
+    EQ(visit.job.id, visit.put.put.id);
+    OK(bide_delete(visitor->queue, visit.job.id, visit.job.token));
+    bide_job_clear(&visit.job);
+    EQ(visit.hold.status, BIDE_OK);
+    OK(bide_topic_ref(visitor->queue, "held", -1));
+    EQ(visit.cancelled.status, BIDE_CANCELLED);
+}
+
+static void *run_visits(void *arg)
+{
+    struct visitor *visitor = arg;
+    while (!__atomic_load_n(&visitor->stop, __ATOMIC_ACQUIRE))
+        visit_once(visitor);
+    return NULL;
+}
+
+/* Blocking calls, whose answers must be true. */
+static void *run_puts(void *arg)
+{
+    struct visitor *visitor = arg;
+    while (!__atomic_load_n(&visitor->stop, __ATOMIC_ACQUIRE)) {
+        int code = bide_put(visitor->queue, "blocking", "body", 4, NULL, NULL);
+        if (code != BIDE_EIO)
+            OK(code);
+        visitor->put_stored += code == BIDE_OK;
+    }
+    return NULL;
+}
+
+static struct calls *delete_all(bide *queue, uint64_t first)
+{
+    struct calls *calls = new_calls(UNDONE, BIDE_EIO);
+    for (uint64_t i = 0; i < UNDONE; i++)
+        add_call(calls, BIDE_OP_DELETE)->lease.id = first + i;
+    fail_next_commit();
+    vfs_stop();
+    submit_calls(queue, calls);
+    return calls;
+}
+
+static void calls_wait_while_a_commit_is_undone(void)
+{
+    vfs_install();
+    struct visitor visitor = {.queue = open_loaded("sync=off")};
+    uint64_t first = fill(visitor.queue, UNDONE, NULL, 10);
+    OK(bide_cq_new(&visitor.cq));
+    for (int i = 0; i < ROUNDS && visitor.met == 0; i++) {
+        pthread_t visits;
+        pthread_t puts;
+        struct calls *calls = delete_all(visitor.queue, first);
+        __atomic_store_n(&visitor.stop, false, __ATOMIC_RELEASE);
+        CHECK(pthread_create(&visits, NULL, run_visits, &visitor) == 0);
+        CHECK(pthread_create(&puts, NULL, run_puts, &visitor) == 0);
+        vfs_go();
+        end_calls(calls);
+        __atomic_store_n(&visitor.stop, true, __ATOMIC_RELEASE);
+        pthread_join(visits, NULL);
+        pthread_join(puts, NULL);
+    }
+    CHECK(visitor.met > 0);
+    EQ(counts_of(visitor.queue).ready, UNDONE + visitor.put_stored);
+    check_sound(visitor.queue);
+    OK(bide_cq_free(visitor.cq));
+    OK(bide_close(visitor.queue));
+}
+
+static void a_close_while_a_commit_is_undone_answers_all(void)
+{
+    vfs_install();
+    bide *queue = open_loaded("sync=off");
+    uint64_t first = fill(queue, UNDONE, NULL, 10);
+    struct calls *calls = delete_all(queue, first);
+    vfs_go();
+    OK(bide_shutdown(queue));
+    OK(bide_close(queue));
+    end_calls(calls);
+    queue = open_loaded("sync=off");
+    EQ(counts_of(queue).ready, UNDONE);
+    OK(bide_close(queue));
+}
+
 /* ---- time ---- */
 
 /* A queue in memory with jobs that all come due at *due, on the wall clock, and nothing before. */
@@ -593,6 +768,8 @@ static const struct test tests[] = {
     TEST(all_jobs_are_compared_in_slices),
     TEST(a_failed_commit_buries_scattered_jobs_again),
     TEST(a_failed_commit_takes_new_jobs_out),
+    TEST(calls_wait_while_a_commit_is_undone),
+    TEST(a_close_while_a_commit_is_undone_answers_all),
     TEST(jobs_that_come_due_at_once_do_not_delay_others),
     TEST(kick_and_purge_are_done_in_slices),
     TEST(results_over_the_limit_go_in_slices),

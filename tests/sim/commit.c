@@ -138,7 +138,9 @@ static void roll_back(struct sim *sim)
     bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 2);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 3), 4);
-    bi_core_rollback(sim->core, sim->now);
+    unsigned budget = 1 + (unsigned)rng_below(&sim->rng, rng_one_in(&sim->rng, 2) ? 4 : 100);
+    while (bi_core_rollback(sim->core, sim->now, budget))
+        continue;
     sim->allowed_enomem = armed && sim_alloc_disarm(&sim->alloc);
     bi_batch_done(sim->core, &sim->batch);
     sim->batch_open = false;

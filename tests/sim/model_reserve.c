@@ -337,6 +337,9 @@ void model_reserve_job(struct model *m, struct sim_op *sop)
         model_answer(m, BIDE_RESERVED);
     } else if (job->state == BIDE_STATE_DONE) {
         model_answer(m, BIDE_WRONG_STATE);
+    } else if (job->cancel_wanted) {
+        model_answer(m, BIDE_NOT_FOUND);
+        model_drop(m, job);
     } else {
         model_answer(m, BIDE_OK);
         take(m, job, sop->op.reserve_job.job);

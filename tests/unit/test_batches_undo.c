@@ -62,6 +62,48 @@ static void what_was_stored_before_stays(void **state)
     assert_true(bi_core_is_stored(w.core, id));
 }
 
+/* A call that waits on a topic without jobs. */
+static void begin_to_wait(bide_op *op, const bide_slice *topic)
+{
+    static bide_job never;
+    *op = (bide_op){.kind = BIDE_OP_RESERVE,
+                    .reserve = {.topics = topic,
+                                .topic_count = 1,
+                                .timeout_ms = BIDE_FOREVER,
+                                .jobs = &never,
+                                .job_max = 1}};
+    assert_int_equal(run(&w, op), BIDE_PENDING);
+}
+
+/* Wherever a rollback stands, calls that wait may be cancelled: those that it has come to, the one that
+ * is next, and those after it. */
+static void calls_are_cancelled_between_the_slices(void **state)
+{
+    (void)state;
+    enum { WAITING = 12 };
+    bide_op ops[WAITING];
+    bide_slice topic = text("none");
+    for (unsigned budget = 1; budget < 20; budget++) {
+        uint64_t id = change_in_batches();
+        for (int i = 0; i < WAITING; i++)
+            begin_to_wait(&ops[i], &topic);
+        unsigned next = budget; /* 7 and 12 have no common divisor: all are cancelled */
+        int cancelled = 0;
+        while (bi_core_rollback(w.core, w.now, budget))
+            if (cancelled++ < WAITING)
+                assert_true(bi_core_cancel(w.core, &ops[(next += 7) % WAITING]));
+        world_check(&w);
+        assert_int_equal(priority_of(id), 1);
+        for (int i = 0; i < WAITING; i++)
+            bi_core_cancel(w.core, &ops[i]);
+        assert_int_equal(stats_of(&w).waiting, 0);
+        assert_int_equal(w.completed_count, WAITING);
+        w.completed_count = 0;
+        assert_int_equal(with_lease(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+        commit_all();
+    }
+}
+
 static void pauses_are_undone_to_the_last_one_stored(void **state)
 {
     (void)state;
@@ -200,6 +242,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_rollback_undoes_all_batches_that_wait),
         TEST(what_was_stored_before_stays),
+        TEST(calls_are_cancelled_between_the_slices),
         TEST(pauses_are_undone_to_the_last_one_stored),
         TEST(a_key_passed_on_through_batches_comes_back_to_its_holder),
         TEST(when_very_many_batches_wait_the_last_one_grows),

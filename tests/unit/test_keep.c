@@ -259,6 +259,14 @@ static void names_of_ops_that_need_all_jobs_are_kept(void **state)
     keep(&stats);
     assert_says(stats.op.topic_stats.topic, "d");
     end(&stats);
+    struct kept_op hold = {.op = {.kind = BIDE_OP_TOPIC_REF, .topic = {.topic = say("e")}}};
+    keep(&hold);
+    assert_says(hold.op.topic.topic, "e");
+    end(&hold);
+    struct kept_op feed = {.op = {.kind = BIDE_OP_SUBSCRIBE, .feed = {.topic = say("f")}}};
+    keep(&feed);
+    assert_says(feed.op.feed.topic, "f");
+    end(&feed);
 }
 
 static void looks_by_name_keep_topic_and_key(void **state)

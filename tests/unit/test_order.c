@@ -306,7 +306,8 @@ static void jobs_that_leave_and_come_between_the_slices_stand_where_they_belong(
 static void roll_back(void)
 {
     struct bi_batch batch = seal(&w);
-    bi_core_rollback(w.core, w.now);
+    while (bi_core_rollback(w.core, w.now, 100))
+        continue;
     bi_batch_done(w.core, &batch);
 }
 

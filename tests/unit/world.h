@@ -354,7 +354,8 @@ static inline void commit(struct world *w)
 /* The batch that flies, if one does, cannot be stored. */
 static inline void not_stored(struct world *w, struct bi_batch *batch)
 {
-    bi_core_rollback(w->core, w->now);
+    while (bi_core_rollback(w->core, w->now, 3))
+        continue;
     if (batch != NULL)
         bi_batch_done(w->core, batch);
     world_check(w);
