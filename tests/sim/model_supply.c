@@ -261,7 +261,9 @@ static void supply_reserve_job(struct model *m, struct sim_op *sop,
         refuse(m, shown->id);
     } else if (m->closed) {
         model_answer(m, BIDE_CLOSED);
-    } else if (got != BIDE_ENOMEM || !m->sim->allowed_enomem) {
+    } else if (got == BIDE_ENOMEM && m->sim->allowed_enomem) {
+        model_saw(m, model_find(m, shown->id)); /* it was looked at, and could not be taken again */
+    } else {
         m->lacking = false;
         if (got == BI_AGAIN)
             m->got = BIDE_OK;
