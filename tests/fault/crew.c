@@ -247,6 +247,28 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* Takes jobs that are buried or delayed. */
+static void *pick(void *arg)
+{
+    struct crew *crew = arg;
+    struct rng rng;
+    rng = (struct rng){crew->seed + 11};
+    while (!atomic_load(&crew->over)) {
+        bide *queue = crew->queues[rng_below(&rng, 2)];
+        bide_state state = rng_below(&rng, 2) == 0 ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED;
+        bide_job job;
+        uint64_t id = 0;
+        nap_ms(1);
+        if (bide_peek_first(queue, CREW_TOPIC, state, &job) == BIDE_OK) {
+            id = job.id;
+            bide_job_clear(&job);
+        }
+        if (id != 0 && bide_reserve_job(queue, id, &job) == BIDE_OK)
+            handle(crew, queue, &rng, &job);
+    }
+    return NULL;
+}
+
 static void *tend(void *arg)
 {
     struct crew *crew = arg;
@@ -414,8 +436,8 @@ static void await_empty(bide *queue)
 
 void crew_run(struct crew *crew, bide *inner, void (*spoil)(struct crew *))
 {
-    void *(*const roles[])(void *) = {produce,     produce,          work,  work, work, tend,
-                                      end_threads, drop_connections, direct};
+    void *(*const roles[])(void *) = {produce,     produce,          work,   work, work, tend,
+                                      end_threads, drop_connections, direct, pick};
     pthread_t threads[COUNT(roles)];
     bide_check_report report;
     for (size_t i = 0; i < COUNT(roles); i++)
