@@ -707,6 +707,8 @@ void bi_local_shutdown(struct backend *backend)
 static void end_leases(struct local *local)
 {
     while (bi_core_interrupt(local->core, bi_local_clocks(local), INTERRUPT_JOBS)) {
+        bi_local_unlock(local);
+        bi_local_lock(local);
         while (bi_core_backlog(local->core) > INTERRUPT_BACKLOG && !local->stuck) {
             pthread_cond_signal(&local->work);
             pthread_mutex_unlock(&local->lock);

@@ -341,10 +341,8 @@ const char *bi_core_check(struct core *core)
     uint64_t topics = 0;
     uint64_t jobs = 0;
     uint64_t hold = core->hold;
-    for (size_t i = 0; i < core->place_count; i++) {
-        const struct topic *topic = topic_at(core, core->places[i].topic);
-        if (topic == NULL)
-            continue;
+    const struct topic *topic = bi_topic_from(core, 0);
+    for (; topic != NULL; topic = bi_topic_from(core, topic->serial + 1)) {
         topics++;
         const char *fault = check_topic(core, topic, counts, &urgent);
         if (fault != NULL)
@@ -356,7 +354,7 @@ const char *bi_core_check(struct core *core)
         jobs += counts[state];
     }
     HOLD(jobs == core->by_id.count, "a job stands in no list");
-    HOLD(topics == core->by_name.count, "a topic stands in no place");
+    HOLD(topics == core->by_name.count, "a topic stands in no page");
     HOLD(urgent == core->urgent, "urgent jobs are counted wrong");
     return NULL;
 }
@@ -454,8 +452,8 @@ uint64_t bi_core_hash(struct core *core)
     hash = mix(hash, core->waiters.count);
     hash = mix(hash, core->next_call);
     hash = bi_hash_bytes(hash, &core->total, sizeof(core->total));
-    for (size_t i = 0; i < core->place_count; i++)
-        if (core->places[i].topic != 0)
-            hash = mix(hash, hash_topic(core, topic_at(core, core->places[i].topic)));
+    const struct topic *topic = bi_topic_from(core, 0);
+    for (; topic != NULL; topic = bi_topic_from(core, topic->serial + 1))
+        hash = mix(hash, hash_topic(core, topic));
     return hash;
 }

@@ -16,7 +16,7 @@ static bool init_parts(struct core *core, const struct bi_core_options *options)
 {
     bi_pool_init(&core->jobs, core->alloc, sizeof(struct job), 9);
     bi_pool_init(&core->mores, core->alloc, sizeof(struct more), 6);
-    bi_pool_init(&core->topics, core->alloc, sizeof(struct topic), 3);
+    bi_pool_init(&core->topics, core->alloc, sizeof(struct topic), 5);
     bi_timers_init(&core->mono, core->alloc);
     bi_timers_init(&core->wall, core->alloc);
     bi_timers_init(&core->calls, core->alloc);
@@ -243,18 +243,16 @@ bool bi_core_retire(struct core *core, struct bi_now now, unsigned budget)
     core->now = now;
     core->hold = 0;
     core->ordered = true;
-    size_t place = 0;
-    while (budget > 0 && (place = bi_topic_place(core, core->retire_next)) < core->place_count) {
-        uint64_t serial = core->places[place].serial;
-        struct topic *topic = topic_at(core, core->places[place].topic);
+    struct topic *topic = NULL;
+    while (budget > 0 && (topic = bi_topic_from(core, core->retire_next)) != NULL) {
+        uint64_t serial = topic->serial;
         budget--; /* a topic without results is work, too */
-        if (topic != NULL)
-            budget -= bi_core_limit_done(core, topic, budget);
-        if (topic == NULL || budget > 0)
+        budget -= bi_core_limit_done(core, topic, budget);
+        if (budget > 0)
             core->retire_next = serial + 1;
     }
     serve(core);
-    return place < core->place_count;
+    return topic != NULL;
 }
 
 int bi_op_backup(struct core *core, bide_op *op)

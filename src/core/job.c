@@ -18,7 +18,8 @@ static uint32_t *id_link(const void *ctx, uint32_t ref)
     return &((struct job *)bi_pool_at(ctx, ref))->link;
 }
 
-static const struct table_items ids = {id_hash, id_link};
+static const struct table_items ids = {id_hash, id_link,
+                                       offsetof(struct job, link) - offsetof(struct job, id)};
 
 static uint64_t key_hash(const void *ctx, uint32_t ref)
 {
@@ -30,7 +31,7 @@ static uint32_t *key_link(const void *ctx, uint32_t ref)
     return &((struct more *)bi_pool_at(ctx, ref))->link;
 }
 
-static const struct table_items keys = {key_hash, key_link};
+static const struct table_items keys = {key_hash, key_link, 0};
 
 struct job *bi_core_lookup(const struct core *core, uint64_t id)
 {

@@ -35,17 +35,17 @@ enum job_flag {
 
 struct job {
     uint64_t id;
+    uint32_t link; /* in the table of ids */
+    uint32_t self; /* its own reference */
     bide_buf *body;
     int64_t created;
     int64_t since; /* when it came into its state */
     int64_t due;   /* delayed: ready then; reserved: end of lease; done: end of retention */
     int64_t ttr;
-    uint32_t self; /* its own reference */
     uint32_t topic;
     uint32_t more; /* 0: none */
     uint32_t priority;
     uint32_t prev, next; /* in the list of its topic and state, or left and right in its tree */
-    uint32_t link;       /* in the table of ids */
     uint32_t body_size;
     uint8_t state; /* enum bide_state; GONE: removed, kept for the journal only */
     uint8_t flags;

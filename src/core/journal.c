@@ -19,7 +19,8 @@ static uint32_t *undo_link(const void *ctx, uint32_t ref)
     return &((struct undo *)bi_pool_at(ctx, ref))->link;
 }
 
-static const struct table_items undos = {undo_hash, undo_link};
+static const struct table_items undos = {undo_hash, undo_link,
+                                         offsetof(struct undo, link) - offsetof(struct undo, id)};
 
 static struct undo *undo_at(const struct core *core, uint32_t ref)
 {

@@ -385,15 +385,15 @@ bool bi_core_interrupt(struct core *core, struct bi_now now, unsigned budget)
     }
     if (core->interrupt.failed)
         return false;
-    for (size_t i = bi_topic_place(core, core->interrupt.serial); i < core->place_count; i++) {
-        const struct topic *topic = topic_at(core, core->places[i].topic);
-        if (topic == NULL)
-            continue;
-        uint32_t next = interrupt_topic(core, topic, core->interrupt.job, &budget);
-        core->interrupt.serial = core->places[i].serial + (next == 0);
-        core->interrupt.job = next;
+    const struct topic *topic;
+    while ((topic = bi_topic_from(core, core->interrupt.serial)) != NULL) {
         if (budget == 0)
             return true;
+        uint64_t serial = topic->serial;
+        uint32_t next = interrupt_topic(core, topic, core->interrupt.job, &budget);
+        core->interrupt.serial = serial + (next == 0);
+        core->interrupt.job = next;
+        budget -= budget > 0; /* a topic without such jobs is work, too */
     }
     return false;
 }

@@ -183,9 +183,9 @@ static void list_by_id(struct listing *listing)
     picks.heap.entries = picks.room;
     if (listing->topic != NULL)
         pick_states(listing, &picks, listing->topic);
-    for (size_t i = 0; listing->topic == NULL && i < core->place_count; i++)
-        if (core->places[i].topic != 0)
-            pick_states(listing, &picks, topic_at(core, core->places[i].topic));
+    const struct topic *topic = listing->topic == NULL ? bi_topic_from(core, 0) : NULL;
+    for (; topic != NULL; topic = bi_topic_from(core, topic->serial + 1))
+        pick_states(listing, &picks, topic);
     /* The largest id leaves the heap first, and takes the place that it frees at the end. */
     size_t picked = picks.heap.count;
     while (picks.heap.count > 0) {
@@ -275,7 +275,7 @@ static uint64_t candidates(const struct core *core, const struct listing *listin
             count +=
                 listing->topic == NULL ? core->counts[state] : listing->topic->lists[state].count;
     /* All topics are looked at when none is named. */
-    return listing->topic == NULL ? count + core->place_count : count;
+    return listing->topic == NULL ? count + core->by_name.count : count;
 }
 
 void bi_list_strip(bide_list_args *args)

@@ -175,18 +175,18 @@ static int page_of_topics(struct core *core, bide_op *op, bool only_waiting)
     if (!bi_cursor_read(args->cursor, 't', &serial, 1))
         return bi_op_refuse(op, BIDE_EINVAL, "%s: the cursor is not one that this call gave",
                             bide_op_name(op->kind));
-    size_t at = bi_topic_place(core, serial);
+    const struct topic *topic = bi_topic_from(core, serial);
     size_t count = 0;
-    for (int examined = 0; at < core->place_count && count < args->topic_max; at++) {
-        if (examined++ == BIDE_EXAMINE_MAX)
+    for (int examined = 0; topic != NULL && count < args->topic_max; examined++) {
+        if (examined == BIDE_EXAMINE_MAX)
             break;
-        const struct topic *topic = topic_at(core, core->places[at].topic);
-        if (topic != NULL && (!only_waiting || topic->waiting > 0))
+        if (!only_waiting || topic->waiting > 0)
             fill_topic(core, topic, &args->topics[count++]);
+        topic = bi_topic_from(core, topic->serial + 1);
     }
     args->count = count;
-    if (at < core->place_count)
-        bi_cursor_write(args->cursor, 't', &core->places[at].serial, 1);
+    if (topic != NULL)
+        bi_cursor_write(args->cursor, 't', &topic->serial, 1);
     else
         args->cursor[0] = 0;
     return BIDE_OK;

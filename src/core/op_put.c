@@ -239,6 +239,17 @@ static size_t size_of_item(const bide_put_item *item)
     return item->buf != NULL ? bide_buf_size(item->buf) : item->body.size;
 }
 
+/* How many items ahead the cache is told. */
+enum { NEXT = 3, LATER = 8 };
+
+/* Items of one topic come together, or each has another one: then they are told to the cache. */
+static void approach_topics(const struct core *core, const bide_put_item *item, size_t left)
+{
+    if (left > LATER && (item[0].topic.size != item[1].topic.size ||
+                         memcmp(item[0].topic.data, item[1].topic.data, item[0].topic.size) != 0))
+        bi_topic_approach(core, item[LATER].topic, item[NEXT].topic);
+}
+
 int bi_op_put_many(struct core *core, bide_op *op)
 {
     struct items items;
@@ -251,6 +262,7 @@ int bi_op_put_many(struct core *core, bide_op *op)
     bi_journal_join(core, (uint32_t)op->put_many.count, bytes);
     for (size_t i = 0; i < op->put_many.count; i++) {
         bide_put_item *item = &op->put_many.items[i];
+        approach_topics(core, item, op->put_many.count - i);
         /* What the arguments alone forbid was refused before. */
         if (item->status != BIDE_OK)
             continue;

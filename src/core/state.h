@@ -49,9 +49,30 @@ enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_APART = 8, SLICING_CHECK = 16 }
  * a place in the cache, and what the allocator adds to the body. */
 #define JOB_SLACK 88
 
-struct topic_place {
+/*
+ * The topics by serial, for listing, in pages: a topic that goes moves the entries of its page only,
+ * and pages that become rather empty are merged.
+ */
+#define TOPIC_PAGE 256
+
+struct topic_entry {
     uint64_t serial;
-    uint32_t topic; /* 0: gone */
+    uint32_t topic;
+};
+
+struct topic_page {
+    uint32_t count;
+    struct topic_entry entries[TOPIC_PAGE];
+};
+
+struct topic_page_link {
+    uint64_t from; /* above the serials of the page before, and none in this one is smaller */
+    struct topic_page *page;
+};
+
+struct topic_pages {
+    struct topic_page_link *all;
+    size_t count, room;
 };
 
 struct core {
@@ -95,8 +116,7 @@ struct core {
     struct timers ages;  /* topics by their oldest ready job */
     struct timers serving; /* topics with ready jobs, by who has waited longest for them */
 
-    struct topic_place *places; /* topics by serial, for listing */
-    size_t place_count, place_room, place_gone;
+    struct topic_pages pages;
     uint64_t next_serial;
     uint32_t recent_topic; /* found last */
 

@@ -38,6 +38,7 @@ struct table {
 struct table_items {
     uint64_t (*hash)(const void *ctx, uint32_t ref);
     uint32_t *(*link)(const void *ctx, uint32_t ref);
+    size_t before; /* how far before the link the bytes begin from which the hash is told */
 };
 
 bool bi_table_init(struct table *table, struct bi_alloc alloc);
@@ -77,15 +78,15 @@ BI_TABLE_INLINE void bi_table_foresee(const struct table *table, uint64_t hash)
     bi_ahead(bi_table_bucket(table, bi_table_index(table, hash)), 1);
 }
 
-/* Buckets are split in order, so it is known whose items come next: tells the cache. Their hash is
- * read from what may lie in the line before the link. */
+/* Buckets are split in order, so it is known whose items come next: tells the cache. */
 BI_TABLE_INLINE void bi_table_foresee_chain(const struct table *table,
                                             const struct table_items *items, const void *ctx,
                                             uint32_t bucket)
 {
     uint32_t ref = *bi_table_bucket(table, bucket);
     if (ref != 0 && table->count >= BI_AHEAD_FROM)
-        bi_ahead((const char *)items->link(ctx, ref) - 64, 64 + sizeof(uint32_t));
+        bi_ahead((const char *)items->link(ctx, ref) - items->before,
+                 items->before + sizeof(uint32_t));
 }
 
 BI_TABLE_INLINE void bi_table_split(struct table *table, const struct table_items *items,

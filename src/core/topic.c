@@ -18,7 +18,7 @@ static uint32_t *name_link(const void *ctx, uint32_t ref)
     return &((struct topic *)bi_pool_at(ctx, ref))->link;
 }
 
-static const struct table_items names = {name_hash, name_link};
+static const struct table_items names = {name_hash, name_link, 0}; /* the hash lies behind */
 
 static bool is_called(const struct topic *topic, bide_slice name)
 {
@@ -49,43 +49,42 @@ struct topic *bi_topic_find(struct core *core, bide_slice name)
     return topic;
 }
 
-/* ---- places: the order of listing ---- */
-
-static void close_gaps(struct core *core)
+void bi_topic_approach(const struct core *core, bide_slice later, bide_slice next)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < core->place_count; i++)
-        if (core->places[i].topic != 0)
-            core->places[kept++] = core->places[i];
-    core->place_count = kept;
-    core->place_gone = 0;
+    if (core->by_name.count < BI_AHEAD_FROM)
+        return;
+    bi_table_foresee(&core->by_name, bi_hash_bytes(core->secret, later.data, later.size));
+    uint64_t hash = bi_hash_bytes(core->secret, next.data, next.size);
+    const struct topic *topic = topic_at(core, bi_table_first(&core->by_name, hash));
+    if (topic != NULL)
+        bi_ahead(topic, offsetof(struct topic, serial));
 }
 
-static bool reserve_place(struct core *core)
-{
-    if (core->place_count < core->place_room)
-        return true;
-    if (core->place_gone > core->place_count / 2) {
-        close_gaps(core);
-        return true;
-    }
-    size_t room = core->place_room == 0 ? 16 : core->place_room * 2;
-    struct topic_place *places =
-        bi_alloc_resize(&core->alloc, core->places, room * sizeof(*places));
-    if (places == NULL)
-        return false;
-    core->places = places;
-    core->place_room = room;
-    return true;
-}
+/* ---- pages: the order of listing ---- */
 
-size_t bi_topic_place(const struct core *core, uint64_t serial)
+/* The last page that begins at or before a serial; 0 if none does. */
+static size_t page_of(const struct core *core, uint64_t serial)
 {
     size_t low = 0;
-    size_t high = core->place_count;
-    while (low < high) {
+    size_t high = core->pages.count;
+    while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (core->places[middle].serial < serial)
+        if (core->pages.all[middle].from <= serial)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The first entry of a page with that serial or a later one. */
+static uint32_t entry_of(const struct topic_page *page, uint64_t serial)
+{
+    uint32_t low = 0;
+    uint32_t high = page->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (page->entries[middle].serial < serial)
             low = middle + 1;
         else
             high = middle;
@@ -93,32 +92,85 @@ size_t bi_topic_place(const struct core *core, uint64_t serial)
     return low;
 }
 
-/* After many topics have gone, what their places took goes, too. */
-static void trim_places(struct core *core)
+struct topic *bi_topic_from(const struct core *core, uint64_t serial)
 {
-    if (core->place_room < 1024 || core->place_count - core->place_gone > core->place_room / 8)
-        return;
-    close_gaps(core);
-    size_t room = core->place_room / 2;
-    struct topic_place *places =
-        bi_alloc_resize(&core->alloc, core->places, room * sizeof(*places));
-    if (places == NULL)
-        return;
-    core->places = places;
-    core->place_room = room;
+    for (size_t i = page_of(core, serial); i < core->pages.count; i++) {
+        const struct topic_page *page = core->pages.all[i].page;
+        uint32_t at = entry_of(page, serial);
+        if (at < page->count)
+            return topic_at(core, page->entries[at].topic);
+    }
+    return NULL;
 }
 
-static void leave_place(struct core *core, const struct topic *topic)
+static bool reserve_page_link(struct core *core)
 {
-    size_t at = bi_topic_place(core, topic->serial);
-    assert(at < core->place_count && core->places[at].topic == topic->self);
-    core->places[at].topic = 0;
-    core->place_gone++;
-    if (at + 1 == core->place_count) {
-        core->place_count--;
-        core->place_gone--;
-    }
-    trim_places(core);
+    struct topic_pages *pages = &core->pages;
+    if (pages->count < pages->room)
+        return true;
+    size_t room = pages->room == 0 ? 16 : pages->room * 2;
+    struct topic_page_link *all = bi_alloc_resize(&core->alloc, pages->all, room * sizeof(*all));
+    if (all == NULL)
+        return false;
+    pages->all = all;
+    pages->room = room;
+    return true;
+}
+
+/* Makes sure that one more topic fits; false when out of memory. */
+static bool reserve_entry(struct core *core)
+{
+    struct topic_pages *pages = &core->pages;
+    if (pages->count > 0 && pages->all[pages->count - 1].page->count < TOPIC_PAGE)
+        return true;
+    if (!reserve_page_link(core))
+        return false;
+    struct topic_page *page = bi_alloc_get(&core->alloc, sizeof(*page));
+    if (page == NULL)
+        return false;
+    page->count = 0;
+    pages->all[pages->count++] = (struct topic_page_link){.from = core->next_serial, .page = page};
+    return true;
+}
+
+static void add_entry(struct core *core, const struct topic *topic)
+{
+    struct topic_page *page = core->pages.all[core->pages.count - 1].page;
+    assert(page->count < TOPIC_PAGE);
+    page->entries[page->count++] =
+        (struct topic_entry){.serial = topic->serial, .topic = topic->self};
+}
+
+/* Moves the entries of the page after this one into it. */
+static void merge_pages(struct core *core, size_t index)
+{
+    struct topic_pages *pages = &core->pages;
+    struct topic_page *into = pages->all[index].page;
+    struct topic_page *from = pages->all[index + 1].page;
+    memcpy(into->entries + into->count, from->entries, from->count * sizeof(*from->entries));
+    into->count += from->count;
+    bi_alloc_put(&core->alloc, from);
+    pages->count--;
+    memmove(pages->all + index + 1, pages->all + index + 2,
+            (pages->count - index - 1) * sizeof(*pages->all));
+}
+
+static void remove_entry(struct core *core, const struct topic *topic)
+{
+    const struct topic_pages *pages = &core->pages;
+    size_t index = page_of(core, topic->serial);
+    struct topic_page *page = pages->all[index].page;
+    uint32_t at = entry_of(page, topic->serial);
+    assert(at < page->count && page->entries[at].topic == topic->self);
+    page->count--;
+    memmove(page->entries + at, page->entries + at + 1,
+            (page->count - at) * sizeof(*page->entries));
+    /* Two pages that are rather empty become one. */
+    if (index + 1 < pages->count &&
+        page->count + pages->all[index + 1].page->count <= TOPIC_PAGE / 2)
+        merge_pages(core, index);
+    else if (index > 0 && page->count + pages->all[index - 1].page->count <= TOPIC_PAGE / 2)
+        merge_pages(core, index - 1);
 }
 
 /* ---- making and letting go ---- */
@@ -149,7 +201,7 @@ static bool enlist_timers(struct core *core, int *count)
 
 static struct topic *make(struct core *core, bide_slice name, uint64_t hash)
 {
-    if (!reserve_place(core))
+    if (!reserve_entry(core))
         return NULL;
     int enlisted;
     uint32_t ref = enlist_timers(core, &enlisted) ? bi_pool_take(&core->topics) : 0;
@@ -170,7 +222,7 @@ static struct topic *make(struct core *core, bide_slice name, uint64_t hash)
     bi_timer_init(&topic->age, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
     bi_timer_init(&topic->serve, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
     bi_table_insert(&core->by_name, &names, &core->topics, ref);
-    core->places[core->place_count++] = (struct topic_place){.serial = topic->serial, .topic = ref};
+    add_entry(core, topic);
     core->memory += sizeof(*topic);
     return topic;
 }
@@ -251,7 +303,7 @@ void bi_topic_unmake(struct core *core, struct topic *topic)
     if (is_needed(topic))
         return;
     bi_timers_clear(&core->ages, &topic->age);
-    leave_place(core, topic);
+    remove_entry(core, topic);
     bi_table_remove(&core->by_name, &names, &core->topics, topic->self);
     free_heaps(core, topic);
     delist_timers(core, TIMERS_PER_TOPIC);
@@ -263,12 +315,15 @@ void bi_topic_unmake(struct core *core, struct topic *topic)
 
 void bi_topics_free(struct core *core)
 {
-    for (size_t i = 0; i < core->place_count; i++)
-        if (core->places[i].topic != 0)
-            free_heaps(core, topic_at(core, core->places[i].topic));
-    bi_alloc_put(&core->alloc, core->places);
-    core->places = NULL;
-    core->place_count = 0;
+    struct topic_pages *pages = &core->pages;
+    for (size_t i = 0; i < pages->count; i++) {
+        struct topic_page *page = pages->all[i].page;
+        for (uint32_t at = 0; at < page->count; at++)
+            free_heaps(core, topic_at(core, page->entries[at].topic));
+        bi_alloc_put(&core->alloc, page);
+    }
+    bi_alloc_put(&core->alloc, pages->all);
+    memset(pages, 0, sizeof(*pages));
 }
 
 /* ---- delayed jobs ---- */

@@ -98,6 +98,10 @@ struct topic {
 /* By name; NULL if there is none. */
 struct topic *bi_topic_find(struct core *core, bide_slice name);
 
+/* Tells the cache that a topic is looked for soon, and where it is found, and then that it is looked for
+ * next. */
+void bi_topic_approach(const struct core *core, bide_slice later, bide_slice next);
+
 /* By name, made if there is none. BIDE_OK, TOO_MANY_TOPICS or ENOMEM. Whoever makes one
  * and then does not use it calls bi_topic_cleanup(). */
 int bi_topic_get(struct core *core, bide_slice name, struct topic **topic);
@@ -124,8 +128,8 @@ void bi_topic_unpin(struct core *core, struct topic *topic);
 
 void bi_topics_free(struct core *core);
 
-/* The index in core->places of the first topic with that serial or a later one. */
-size_t bi_topic_place(const struct core *core, uint64_t serial);
+/* The first topic with that serial or a later one; NULL for none. */
+struct topic *bi_topic_from(const struct core *core, uint64_t serial);
 
 static inline bool bi_topic_open(const struct topic *topic)
 {

@@ -33,7 +33,7 @@ static uint32_t *link_of(const void *ctx, uint32_t ref)
     return &((struct fixture *)(uintptr_t)ctx)->links[ref];
 }
 
-static const struct table_items items = {hash_of, link_of};
+static const struct table_items items = {hash_of, link_of, 0};
 
 static int set_up(void **state)
 {
