@@ -285,6 +285,7 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
     const struct server *server = conn->server;
     int64_t end = server->now + TURN_US;
     size_t at = 0;
+    unsigned count = 0;
     conn->hungry = false;
     while (at < size && may_go_on(conn)) {
         if (server->now > end) {
@@ -297,7 +298,10 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
             break;
         }
         at += taken;
+        count++;
     }
+    if (count >= BULK_COMMANDS)
+        conn->bulk = true;
     return at;
 }
 
@@ -416,31 +420,29 @@ static void read_aside(struct conn *conn)
     conn->hungry = false;
 }
 
-static void read_and_run(struct conn *conn, size_t size)
+static void read_and_run(struct conn *conn)
 {
     size_t kept = conn->input_size;
-    char *data = scratch(conn->server, kept + size);
+    char *data = scratch(conn->server, kept + READ_MAX);
     if (kept > 0)
         memcpy(data, conn->input, kept);
-    ssize_t got = recv(conn->fd, data + kept, size, 0);
-    conn->bulk = got == (ssize_t)size;
+    ssize_t got = recv(conn->fd, data + kept, READ_MAX, 0);
     if (got <= 0) {
         read_nothing(conn, got);
         return;
     }
     conn->server->read_bytes += (size_t)got;
+    conn->bulk = false;
     run_scratch(conn, data, kept + (size_t)got);
 }
 
-void bi_conn_read(struct conn *conn, size_t size)
+void bi_conn_read(struct conn *conn)
 {
-    assert(size <= READ_MAX);
     conn->active = conn->server->now;
-    conn->bulk = false;
     if (lacks_much(conn))
         read_body(conn);
     else if (conn->input_size < READ_MAX && bi_conn_may_execute(conn))
-        read_and_run(conn, size);
+        read_and_run(conn);
     else
         read_aside(conn);
 }

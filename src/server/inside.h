@@ -26,6 +26,7 @@
 
 #define BATCH_MAX     1024                /* ops in one submit */
 #define READ_MAX      ((size_t)128 << 10) /* bytes of one read, and of a stopped connection's input */
+#define BULK_COMMANDS 128                 /* many: in one read, or under way */
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
 #define LINE_DEPTH    1024                /* requests of one connection */
 #define ANSWERS_MAX   ((size_t)64 << 20) /* answers to calls that one connection may leave unread */
@@ -120,7 +121,7 @@ struct conn {
     bool dirty;       /* in the server's list of those to look at */
     bool runs;        /* in the list of those that may go on */
     bool reads;       /* in the queue of those that are to be read */
-    bool bulk;        /* it had sent more than was read of it the last time */
+    bool bulk;        /* the last read of it brought many commands */
     bool pressed;     /* stopped because the queue has too much to do */
     bool tcp;
     bool lingers; /* all is said; it is closed when the peer has it */
@@ -263,8 +264,8 @@ void bi_request_give_back_owed(struct server *server);
 
 /* ---- conn_input.c ---- */
 
-/* Reads what is there, so many bytes at most, and executes what can be. */
-void bi_conn_read(struct conn *conn, size_t size);
+/* Reads what is there, and executes what can be. */
+void bi_conn_read(struct conn *conn);
 /* Executes what it has of input. */
 void bi_conn_run(struct conn *conn);
 void bi_conn_drop_input(struct conn *conn);

@@ -26,11 +26,8 @@
 #define REST_TELL_US INT64_C(10000000) /* between two words about that */
 #define GRACE_US     INT64_C(10000000) /* to say the secret */
 #define IDLE_MS      1000
-#define READ_FIRST   ((size_t)16 << 10)  /* bytes of one read; who has sent more sends much */
-#define READ_BULK    ((size_t)64 << 10)  /* bytes of a read of such a connection */
-#define READ_ROUND   ((size_t)256 << 10) /* bytes of first reads in one round of the loop */
+#define READ_ROUND   ((size_t)256 << 10) /* bytes in one round of the loop, before others queue */
 #define BULK_US      2000 /* of reading connections that have sent much, in one round */
-#define BULK_LINE    128  /* requests under way: such a connection sends much */
 #define BULK_COMMITS 4    /* that may wait before these connections are not read */
 #define SINGLE_TURNS 4    /* before the loop stores by itself */
 #define HELD_SHARE   4    /* the server keeps a fourth of the queue's limits free */
@@ -141,12 +138,16 @@ static void run_all(struct server *server)
 /* ---- connections that send much ---- */
 
 /*
- * A connection that has sent more than one read takes, or has many requests under way, is read in
- * turn with others of its kind, for BULK_US in a round of the loop, and not while several commits'
- * worth of changes waits to be stored: more would make no commit quicker. So clients that send
- * little, and answers that are ready, wait for a few milliseconds, however many others send however
- * much.
+ * A connection that brings many commands at a time, or has many under way, is read in turn with
+ * others of its kind, for BULK_US in a round of the loop, and not while the changes of BULK_COMMITS
+ * commits wait to be stored: more would make no commit quicker. So clients that send little, and
+ * answers that are ready, wait for a few milliseconds, however many others send however much.
  */
+
+static bool sends_much(const struct conn *conn)
+{
+    return conn->bulk || conn->line_count + conn->call_count - conn->call_waiting >= BULK_COMMANDS;
+}
 
 static void queue_read(struct conn *conn)
 {
@@ -186,9 +187,7 @@ static void read_bulk(struct server *server)
         bi_server_mark(conn);
         if (!bi_conn_takes_input(conn))
             continue;
-        bi_conn_read(conn, READ_BULK);
-        if (conn->bulk)
-            queue_read(conn);
+        bi_conn_read(conn);
         server->now = bi_clock_boot();
     }
 }
@@ -197,10 +196,10 @@ void bi_server_readable(struct conn *conn)
 {
     if (conn->reads)
         return;
-    if (conn->bulk || conn->line_count >= BULK_LINE || conn->server->read_bytes >= READ_ROUND)
+    if (sends_much(conn) || conn->server->read_bytes >= READ_ROUND)
         queue_read(conn);
     else
-        bi_conn_read(conn, READ_FIRST);
+        bi_conn_read(conn);
 }
 
 /* The queue has room again: those that were stopped by it go on. */

@@ -17,7 +17,7 @@
 
 #define STILL 50    /* attempts in a row at which nothing more could be sent */
 #define BODY  60000 /* bytes */
-#define PEEKS 8000  /* more than one read takes, less than the socket takes besides */
+#define PEEKS 21000 /* more than a connection keeps, less than its socket takes besides */
 
 /* A command that nothing behind it is executed after, and as much behind it as is taken. */
 static void send_with_more(int fd, const char *command)
