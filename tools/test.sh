@@ -19,7 +19,7 @@ core        480  the core is pure
 symbols     480  the library exports what tests/symbols.txt lists
 install     480  what is installed is there and works; the man page has every verb and flag
 format      120  clang-format has nothing to change
-tidy        600  clang-tidy has nothing to say
+tidy        900  clang-tidy has nothing to say
 unit        480  unit tests
 contract   1200  contract suite
 tasks       300  tasks and workers on every URL
