@@ -254,10 +254,12 @@ void bi_commit_set_aside(struct local *local, uint64_t id, const char *reason);
 bool bi_undoing_must_wait(const struct local *local);
 /* Then it does: BIDE_PENDING, or it is refused. */
 int bi_undoing_wait(struct local *local, bide_op *op);
+/* Runs some of those that wait; true if there are more. When the queue closes they are refused. */
+bool bi_undoing_run_waiting(struct local *local);
 /*
  * Rolls back what is not stored, unless it is unknown how the commit went, and gives every answer that
- * waits for a commit this code; then runs the ops that came meanwhile. The lock is held at the call
- * and at the return; if there is much to do, others get it in between.
+ * waits for a commit this code; then the ops that came meanwhile may be run. The lock is held at the
+ * call and at the return; if there is much to do, others get it in between.
  */
 void bi_undoing_run(struct local *local, bool roll_back, int code, const char *error);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ticking - the timer thread: fires what is due, and carries on with kick and purge, a slice at a
- * time.
+ * ticking - the timer thread: fires what is due, and carries on with kick and purge, and with ops that
+ * waited for a failed commit to be undone, a slice at a time.
  *
  * Time waits for nothing: leases, delays and timeouts fire however much waits to be stored. Slices
  * wait when the store falls behind, so that what is not stored yet stays bounded.
@@ -112,18 +112,29 @@ void bi_ticking_end(struct local *local)
 
 /* ---- the thread ---- */
 
+/* The queue closes. The lock is held at the call, and not at the return. */
+static void end(struct local *local)
+{
+    while (bi_undoing_run_waiting(local)) {
+        bi_local_unlock(local);
+        bi_local_lock(local);
+    }
+    bi_local_unlock(local);
+}
+
 void *bi_ticking_run(void *arg)
 {
     struct local *local = arg;
     for (;;) {
         bi_local_lock(local);
         if (local->closing) {
-            pthread_mutex_unlock(&local->lock);
+            end(local);
             return NULL;
         }
         struct bi_now now = bi_local_clocks(local);
         bool more = bi_ticking_tick(local, now);
         more |= run_a_slice(local, now);
+        more |= bi_undoing_run_waiting(local);
         bi_alarm_rearm(&local->alarm, now.mono, now.wall);
         bi_local_look_ahead(local);
         bi_local_unlock(local);

@@ -7,12 +7,12 @@
  * threads get the lock, but the core is between two states: what it would answer is neither what was
  * stored nor what was acknowledged to anybody. So an op that comes meanwhile waits here. When all is
  * undone these ops are run in the order in which they came, in slices, too; one that comes while others
- * still wait goes behind them.
+ * still wait goes behind them. There may be no end of these, so commits do not wait for it.
  *
  * Threads    The thread that undoes is the one that made the commit, so there is one at a time.
  *            bi_local_lock() waits until it is done. A thread that must not wait calls
  *            bi_local_acquire(), and while undoing.running is set it may only cancel ops and have new
- *            ones wait.
+ *            ones wait. The timer thread runs those that have waited.
  */
 #include "backend/inside.h"
 #include "util/clock.h"
@@ -31,11 +31,13 @@ bool bi_undoing_must_wait(const struct local *local)
     return local->undoing.running || local->undoing.waiting.head != NULL;
 }
 
+/* Those that wait find room when they are run: they count with the held ones. */
 static bool is_crowded(const struct local *local)
 {
     const bide_options *options = &local->context.options;
-    return local->undoing.waiting_ops >= options->max_pending_ops ||
-           local->undoing.waiting_bytes >= options->max_pending_bytes;
+    const struct undoing *undoing = &local->undoing;
+    return local->held_ops + undoing->waiting_ops >= options->max_pending_ops ||
+           local->held_bytes + undoing->waiting_bytes >= options->max_pending_bytes;
 }
 
 int bi_undoing_wait(struct local *local, bide_op *op)
@@ -54,6 +56,21 @@ int bi_undoing_wait(struct local *local, bide_op *op)
     undoing->waiting_bytes += op->private_.bytes;
     list_add(&undoing->waiting, op);
     return BIDE_PENDING;
+}
+
+bool bi_undoing_run_waiting(struct local *local)
+{
+    struct undoing *undoing = &local->undoing;
+    int64_t until = bi_clock_boot() + SLICE_US;
+    while (undoing->waiting.head != NULL) {
+        bide_op *op = list_pop(&undoing->waiting);
+        undoing->waiting_ops--;
+        undoing->waiting_bytes -= op->private_.bytes;
+        bi_local_run_late(local, op);
+        if (bi_clock_boot() >= until)
+            break;
+    }
+    return undoing->waiting.head != NULL;
 }
 
 /* ---- slices ---- */
@@ -83,27 +100,10 @@ static void fail_all(struct local *local, int code, const char *error)
     bi_core_serve(local->core, bi_local_clocks(local));
 }
 
-static void run_waiting(struct local *local)
-{
-    struct undoing *undoing = &local->undoing;
-    while (undoing->waiting.head != NULL) {
-        give_way(local);
-        int64_t until = bi_clock_boot() + SLICE_US;
-        bi_ticking_tick(local, bi_local_clocks(local));
-        do {
-            bide_op *op = list_pop(&undoing->waiting);
-            undoing->waiting_ops--;
-            undoing->waiting_bytes -= op->private_.bytes;
-            bi_local_run_late(local, op);
-        } while (undoing->waiting.head != NULL && bi_clock_boot() < until);
-        bi_local_look_ahead(local);
-    }
-}
-
 void bi_undoing_run(struct local *local, bool roll_back, int code, const char *error)
 {
     struct undoing *undoing = &local->undoing;
-    assert(local->committing && !undoing->running && undoing->waiting.head == NULL);
+    assert(local->committing && !undoing->running);
 
     undoing->running = true;
     while (roll_back && bi_core_rollback(local->core, bi_local_clocks(local), SLICE_STEPS))
@@ -114,5 +114,5 @@ void bi_undoing_run(struct local *local, bool roll_back, int code, const char *e
     pthread_cond_broadcast(&undoing->over);
     if (local->queued > 0)
         pthread_cond_broadcast(&local->room);
-    run_waiting(local);
+    bi_alarm_ring(&local->alarm); /* what is due next may have changed, and ops may have waited */
 }
