@@ -50,7 +50,8 @@ struct call {
     uint64_t end;           /* of its answer, among all bytes of the output */
     int64_t until;          /* a call that waits: its time is over then */
     bool stopped;           /* nobody wants to know that it was cancelled */
-    bool held;              /* among the server's held ones */
+    bool held;              /* among the server's held ones, */
+    bool bulk;              /* and those of connections that send much */
     bool waits;             /* pending until something happens */
     bool batched;           /* its promise is among the expected bytes of the connection */
     bool again;             /* a reserve that can be submitted again */
@@ -149,7 +150,7 @@ static struct call *new_call(struct server *server, struct conn *conn, uint64_t 
     call->body = NULL;
     call->link = NULL;
     call->stopped = call->held = call->waits = call->batched = call->parked = false;
-    call->again = false;
+    call->bulk = call->again = false;
     call->until = INT64_MAX;
     return call;
 }
@@ -221,8 +222,8 @@ void bi_call_pending(bide_op *op)
         op->applied ||
         (op->kind != BIDE_OP_RESERVE && op->kind != BIDE_OP_FINISH_AND_RESERVE &&
          op->kind != BIDE_OP_WAIT && op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_RECOVERED);
-    call->server->held += call->held;
-    call->server->held_bytes += call->held ? call->size : 0;
+    if (call->held)
+        call->bulk = bi_server_hold(call->server, call->conn, call->size);
     if (call->conn == NULL || !call->batched)
         return;
     drop_promise(call);
@@ -234,8 +235,9 @@ void bi_call_pending(bide_op *op)
 
 static void let_go(struct call *call)
 {
-    call->server->held -= call->held;
-    call->server->held_bytes -= call->held ? call->size : 0;
+    if (call->held)
+        bi_server_let_go(call->server, call->bulk, call->size);
+    call->held = false; /* it may be submitted again, and finish within that */
 }
 
 static void submit(struct call *call)

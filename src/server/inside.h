@@ -56,7 +56,8 @@ struct request {
     bool early;    /* completed before its turn had come */
     bool blocking; /* commands behind it wait */
     bool trying;   /* a reserve in the batch, which would not wait */
-    bool counted;  /* among the server's held ones */
+    bool counted;  /* among the server's held ones, */
+    bool bulk;     /* and those of connections that send much */
     bool modern;   /* refusals have words of their own */
     bool leased;   /* by a token that the client named */
     bool waited;   /* a reserve that is waiting, or has waited */
@@ -203,7 +204,8 @@ struct server {
     uint64_t held;     /* of these, changes that are not stored yet */
     uint64_t held_bytes;
     uint64_t held_max, held_bytes_max;
-    uint64_t bulk_held_max, bulk_bytes_max; /* then connections that send much are not read */
+    uint64_t bulk_held, bulk_bytes; /* of the held ones, those of connections that send much, */
+    uint64_t bulk_held_max, bulk_bytes_max; /* and then these are not read */
     size_t max_job_size, max_result_size;
     uint64_t client_bytes; /* memory in buffers of connections */
     uint32_t connections, producers, workers;
@@ -232,6 +234,10 @@ void bi_server_wake(struct conn *conn);
 /* It is readable: it is read now, or queues behind others that have sent much. */
 void bi_server_readable(struct conn *conn);
 void bi_server_unqueue_read(struct conn *conn);
+/* A change waits to be stored, of a connection or of one that has gone (NULL), with so many bytes. Answers
+ * whether it counts among those of connections that send much, for the call when it waits no more. */
+bool bi_server_hold(struct server *server, const struct conn *conn, size_t bytes);
+void bi_server_let_go(struct server *server, bool bulk, size_t bytes);
 /* The queue has enough to do. */
 bool bi_server_pressed(const struct server *server);
 

@@ -295,8 +295,7 @@ static void count_down(struct request *request)
     if (!request->counted)
         return;
     request->counted = false;
-    server->held--;
-    server->held_bytes -= request->bytes;
+    bi_server_let_go(server, request->bulk, request->bytes);
 }
 
 static void done(bide_op *op)

@@ -66,8 +66,7 @@ static void count_pending(struct server *server, struct request *request)
     if (request->counted || (bi_request_waits(request) && !request->op.applied))
         return;
     request->counted = true;
-    server->held++;
-    server->held_bytes += request->bytes;
+    request->bulk = bi_server_hold(server, request->conn, request->bytes);
 }
 
 static void submit(struct server *server, bide_op **ops, size_t count)
@@ -140,13 +139,32 @@ static void run_all(struct server *server)
 /*
  * A connection that brings many commands at a time, or has many under way, is read in turn with
  * others of its kind, for BULK_US in a round of the loop, and not while the changes of BULK_COMMITS
- * commits wait to be stored: more would make no commit quicker. So clients that send little, and
- * answers that are ready, wait for a few milliseconds, however many others send however much.
+ * commits wait to be stored that connections of this kind have brought: more would make no commit
+ * quicker. So clients that send little, and answers that are ready, wait for a few milliseconds, however
+ * many others send however much; and those get their share, however many clients send little.
  */
 
 static bool sends_much(const struct conn *conn)
 {
     return conn->bulk || conn->line_count + conn->call_count - conn->call_waiting >= BULK_COMMANDS;
+}
+
+bool bi_server_hold(struct server *server, const struct conn *conn, size_t bytes)
+{
+    bool bulk = conn != NULL && sends_much(conn);
+    server->held++;
+    server->held_bytes += bytes;
+    server->bulk_held += bulk;
+    server->bulk_bytes += bulk ? bytes : 0;
+    return bulk;
+}
+
+void bi_server_let_go(struct server *server, bool bulk, size_t bytes)
+{
+    server->held--;
+    server->held_bytes -= bytes;
+    server->bulk_held -= bulk;
+    server->bulk_bytes -= bulk ? bytes : 0;
 }
 
 static void queue_read(struct conn *conn)
@@ -174,8 +192,8 @@ void bi_server_unqueue_read(struct conn *conn)
 
 static bool may_read_bulk(const struct server *server)
 {
-    return server->reads_head != NULL && server->held < server->bulk_held_max &&
-           server->held_bytes < server->bulk_bytes_max;
+    return server->reads_head != NULL && server->bulk_held < server->bulk_held_max &&
+           server->bulk_bytes < server->bulk_bytes_max;
 }
 
 static void read_bulk(struct server *server)

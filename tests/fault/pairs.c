@@ -459,6 +459,57 @@ static void a_client_that_sends_little_goes_before_the_rest_of_much(void)
     close(little);
     serve_end(&served);
 }
+
+#define LITTLE_SENDERS 50
+#define LITTLE         100 /* commands: fewer than what the server takes for many */
+#define MUCH           200
+
+static void send_all(int fd, const char *command, int count)
+{
+    char text[10000] = "";
+    size_t size = strlen(command);
+    CHECK(size * (size_t)count < sizeof text);
+    for (int i = 0; i < count; i++)
+        memcpy(text + (size_t)i * size, command, size + 1);
+    serve_say(fd, text);
+}
+
+static void hear_lines(int fd, int count)
+{
+    char byte;
+    while (count > 0) {
+        CHECK(recv(fd, &byte, 1, 0) == 1);
+        count -= byte == '\n';
+    }
+}
+
+/* The changes of many clients that send little wait for the disk. That does not keep the server from
+ * reading another one that sends much. */
+static void a_client_that_sends_much_is_read_beside_many_that_send_little(void)
+{
+    struct served served;
+    int little[LITTLE_SENDERS];
+    vfs_install();
+    serve_begin(&served, "sync=full");
+    int much = serve_connect(&served);
+    vfs_hold_syncs(true);
+    for (int i = 0; i < LITTLE_SENDERS; i++) {
+        little[i] = serve_connect(&served);
+        send_all(little[i], "put 0 0 100 1\r\nx\r\n", LITTLE);
+    }
+    UNTIL(ready_jobs(served.queue) == LITTLE_SENDERS * LITTLE);
+    for (int i = 0; i < 3; i++) {
+        send_all(much, "list-tube-used\r\n", MUCH);
+        hear_lines(much, MUCH);
+    }
+    vfs_hold_syncs(false);
+    for (int i = 0; i < LITTLE_SENDERS; i++) {
+        hear_ids(little[i], LITTLE);
+        close(little[i]);
+    }
+    close(much);
+    serve_end(&served);
+}
 #endif
 
 static const struct test tests[] = {
@@ -475,6 +526,7 @@ static const struct test tests[] = {
     TEST(leases_outlive_a_restart_on_a_full_disk),
     TEST(a_stop_gives_back_although_a_commit_fails),
     TEST(a_client_that_sends_little_goes_before_the_rest_of_much),
+    TEST(a_client_that_sends_much_is_read_beside_many_that_send_little),
 #endif
 };
 const struct theme pairs_theme = {"pairs", tests, COUNT(tests)};
