@@ -220,7 +220,7 @@ static short events_wanted(const struct conn *conn)
     short write = bi_output_left(&conn->output) > 0 || conn->unsaid_head != NULL ? EV_WRITE : 0;
     if (conn->eof || conn->quit)
         return write;
-    if (!conn->reads && bi_conn_takes_input(conn))
+    if (conn->reads == NULL && bi_conn_takes_input(conn))
         return (short)(EV_READ | write);
     return write != 0 ? write : (short)(EV_READ | EV_ET);
 }

@@ -121,7 +121,6 @@ struct conn {
     bool dead;        /* to be closed at once */
     bool dirty;       /* in the server's list of those to look at */
     bool runs;        /* in the list of those that may go on */
-    bool reads;       /* in the queue of those that are to be read */
     bool bulk;        /* the last read of it brought many commands */
     bool pressed;     /* stopped because the queue has too much to do */
     bool tcp;
@@ -154,6 +153,7 @@ struct conn {
     struct feed_link *feeds;
     uint64_t feed_count; /* feeds ever subscribed by calls: the last number given */
     struct conn *next_dirty, *next_run;
+    struct read_queue *reads; /* where it stands until it is read; NULL: nowhere */
     struct conn *prev_read, *next_read;
     int64_t opened;
     int64_t active; /* when it last sent something, waited or held a job */
@@ -170,6 +170,10 @@ struct door {
     bool tcp;
 };
 
+struct read_queue {
+    struct conn *head, *tail;
+};
+
 struct server {
     bide *queue;
     bide_cq *cq;
@@ -181,7 +185,8 @@ struct server {
     struct door *doors;
     struct conn *first, *last; /* connections */
     struct conn *dirty, *runs;
-    struct conn *reads_head, *reads_tail; /* readable connections that wait for their turn */
+    struct read_queue much, little; /* readable connections that wait for their turn */
+    bool read_little;               /* the last one of them that was read had sent little */
     struct tubes tubes;
     struct tube *default_tube;
     struct request *spare; /* requests that nobody needs */

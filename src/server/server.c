@@ -27,10 +27,10 @@
 #define GRACE_US     INT64_C(10000000) /* to say the secret */
 #define IDLE_MS      1000
 #define READ_ROUND   ((size_t)256 << 10) /* bytes in one round of the loop, before others queue */
-#define BULK_US      2000 /* of reading connections that have sent much, in one round */
-#define BULK_COMMITS 4    /* that may wait before these connections are not read */
-#define SINGLE_TURNS 4    /* before the loop stores by itself */
-#define HELD_SHARE   4    /* the server keeps a fourth of the queue's limits free */
+#define BULK_US      2000                /* of reading connections that queue, in one round */
+#define BULK_COMMITS 4                   /* that may wait before these connections are not read */
+#define SINGLE_TURNS 4                   /* before the loop stores by itself */
+#define HELD_SHARE   4                   /* the server keeps a fourth of the queue's limits free */
 
 /* ---- the batch ---- */
 
@@ -142,6 +142,9 @@ static void run_all(struct server *server)
  * commits wait to be stored that connections of this kind have brought: more would make no commit
  * quicker. So clients that send little, and answers that are ready, wait for a few milliseconds, however
  * many others send however much; and those get their share, however many clients send little.
+ *
+ * When a round has read much of clients that send little, the rest of them queue, too, on their own:
+ * the two queues take turns.
  */
 
 static bool sends_much(const struct conn *conn)
@@ -167,40 +170,41 @@ void bi_server_let_go(struct server *server, bool bulk, size_t bytes)
     server->bulk_bytes -= bulk ? bytes : 0;
 }
 
-static void queue_read(struct conn *conn)
+static void queue_read(struct conn *conn, struct read_queue *queue)
 {
-    struct server *server = conn->server;
-    assert(!conn->reads);
-    conn->reads = true;
+    assert(conn->reads == NULL);
+    conn->reads = queue;
     conn->next_read = NULL;
-    conn->prev_read = server->reads_tail;
-    *(server->reads_tail != NULL ? &server->reads_tail->next_read : &server->reads_head) = conn;
-    server->reads_tail = conn;
+    conn->prev_read = queue->tail;
+    *(queue->tail != NULL ? &queue->tail->next_read : &queue->head) = conn;
+    queue->tail = conn;
 }
 
 void bi_server_unqueue_read(struct conn *conn)
 {
-    struct server *server = conn->server;
-    if (!conn->reads)
+    struct read_queue *queue = conn->reads;
+    if (queue == NULL)
         return;
-    conn->reads = false;
-    *(conn->prev_read != NULL ? &conn->prev_read->next_read : &server->reads_head) =
-        conn->next_read;
-    *(conn->next_read != NULL ? &conn->next_read->prev_read : &server->reads_tail) =
-        conn->prev_read;
+    conn->reads = NULL;
+    *(conn->prev_read != NULL ? &conn->prev_read->next_read : &queue->head) = conn->next_read;
+    *(conn->next_read != NULL ? &conn->next_read->prev_read : &queue->tail) = conn->prev_read;
 }
 
-static bool may_read_bulk(const struct server *server)
+/* Whose turn it is to be read; NULL for nobody. */
+static struct conn *next_read(const struct server *server)
 {
-    return server->reads_head != NULL && server->bulk_held < server->bulk_held_max &&
-           server->bulk_bytes < server->bulk_bytes_max;
+    bool bulk = server->bulk_held < server->bulk_held_max &&
+                server->bulk_bytes < server->bulk_bytes_max && server->much.head != NULL;
+    bool little = server->little.head != NULL && !(bulk && server->read_little);
+    return little ? server->little.head : bulk ? server->much.head : NULL;
 }
 
-static void read_bulk(struct server *server)
+static void read_queued(struct server *server)
 {
     int64_t end = server->now + BULK_US;
-    while (may_read_bulk(server) && server->now < end) {
-        struct conn *conn = server->reads_head;
+    struct conn *conn;
+    while (server->now < end && (conn = next_read(server)) != NULL) {
+        server->read_little = conn->reads == &server->little;
         bi_server_unqueue_read(conn);
         bi_server_mark(conn);
         if (!bi_conn_takes_input(conn))
@@ -212,10 +216,13 @@ static void read_bulk(struct server *server)
 
 void bi_server_readable(struct conn *conn)
 {
-    if (conn->reads)
+    struct server *server = conn->server;
+    if (conn->reads != NULL)
         return;
-    if (sends_much(conn) || conn->server->read_bytes >= READ_ROUND)
-        queue_read(conn);
+    if (sends_much(conn))
+        queue_read(conn, &server->much);
+    else if (server->read_bytes >= READ_ROUND)
+        queue_read(conn, &server->little);
     else
         bi_conn_read(conn);
 }
@@ -645,12 +652,12 @@ void bi_server_run(struct server *server)
     if (server->settings.ready != NULL)
         server->settings.ready(server->settings.user);
     while (!is_over(server) && !server->ended) {
-        bool busy = is_busy(server) || may_read_bulk(server) || bi_cq_leave(server->cq);
+        bool busy = is_busy(server) || next_read(server) != NULL || bi_cq_leave(server->cq);
         server->read_bytes = 0;
         event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
         bi_cq_attend(server->cq);
         server->now = bi_clock_boot();
-        read_bulk(server);
+        read_queued(server);
         turn(server);
     }
     bi_cq_leave(server->cq);

@@ -423,40 +423,85 @@ static uint64_t hear_ids(int fd, int count)
     return strtoull(line + 9, NULL, 10);
 }
 
+struct senders {
+    pthread_t threads[SENDERS];
+    int fds[SENDERS];
+};
+
+/* The disk takes nothing, and some clients send much, until the server takes no more of it. Answers how
+ * many jobs there are. */
+static uint64_t begin_to_send(struct senders *senders, const struct served *served)
+{
+    vfs_hold_syncs(true);
+    for (int i = 0; i < SENDERS; i++) {
+        senders->fds[i] = serve_connect(served);
+        CHECK(pthread_create(&senders->threads[i], NULL, send_many, &senders->fds[i]) == 0);
+    }
+    uint64_t ready = 0;
+    for (int still = 0; still < 20;) {
+        uint64_t now = ready_jobs(served->queue);
+        still = now > 0 && now == ready ? still + 1 : 0;
+        ready = now;
+        nap_ms(10);
+    }
+    return ready;
+}
+
+static void end_sending(struct senders *senders)
+{
+    for (int i = 0; i < SENDERS; i++) {
+        hear_ids(senders->fds[i], EACH);
+        CHECK(pthread_join(senders->threads[i], NULL) == 0);
+        close(senders->fds[i]);
+    }
+}
+
 /* While the disk takes nothing the server takes only a bounded part of what some clients send. So the
  * put of another one is not stored behind all of it. */
 static void a_client_that_sends_little_goes_before_the_rest_of_much(void)
 {
     struct served served;
-    pthread_t senders[SENDERS];
-    int much[SENDERS];
+    struct senders senders;
     vfs_install();
     serve_begin(&served, "sync=full");
     int little = serve_connect(&served);
-    vfs_hold_syncs(true);
-    for (int i = 0; i < SENDERS; i++) {
-        much[i] = serve_connect(&served);
-        CHECK(pthread_create(&senders[i], NULL, send_many, &much[i]) == 0);
-    }
-    /* Until the server takes no more. */
-    uint64_t ready = 0;
-    for (int still = 0; still < 20;) {
-        uint64_t now = ready_jobs(served.queue);
-        still = now > 0 && now == ready ? still + 1 : 0;
-        ready = now;
-        nap_ms(10);
-    }
+    uint64_t ready = begin_to_send(&senders, &served);
     CHECK(send(little, "put 0 0 100 1\r\nx\r\n", 18, MSG_NOSIGNAL) == 18);
     UNTIL(ready_jobs(served.queue) > ready);
     vfs_hold_syncs(false);
     CHECK(hear_ids(little, 1) < SENDERS * EACH / 2);
-    for (int i = 0; i < SENDERS; i++) {
-        hear_ids(much[i], EACH);
-        CHECK(pthread_join(senders[i], NULL) == 0);
-        close(much[i]);
-    }
+    end_sending(&senders);
     EQ(ready_jobs(served.queue), SENDERS * EACH + 1);
     close(little);
+    serve_end(&served);
+}
+
+#define AT_ONCE    50
+#define LARGE_BODY 60000
+
+/* Others that send one large job each, all at once, go before it, too, although a round of the server
+ * does not read them all. */
+static void so_do_many_that_send_one_large_job_each(void)
+{
+    static char put[LARGE_BODY + 100];
+    struct served served;
+    struct senders senders;
+    int large[AT_ONCE];
+    vfs_install();
+    serve_begin(&served, "sync=full");
+    for (int i = 0; i < AT_ONCE; i++)
+        large[i] = serve_connect(&served);
+    snprintf(put, sizeof put, "put 0 0 100 %d\r\n%0*d\r\n", LARGE_BODY, LARGE_BODY, 0);
+    uint64_t ready = begin_to_send(&senders, &served);
+    for (int i = 0; i < AT_ONCE; i++)
+        serve_say(large[i], put);
+    UNTIL(ready_jobs(served.queue) >= ready + AT_ONCE);
+    vfs_hold_syncs(false);
+    for (int i = 0; i < AT_ONCE; i++) {
+        hear_ids(large[i], 1);
+        close(large[i]);
+    }
+    end_sending(&senders);
     serve_end(&served);
 }
 
@@ -526,6 +571,7 @@ static const struct test tests[] = {
     TEST(leases_outlive_a_restart_on_a_full_disk),
     TEST(a_stop_gives_back_although_a_commit_fails),
     TEST(a_client_that_sends_little_goes_before_the_rest_of_much),
+    TEST(so_do_many_that_send_one_large_job_each),
     TEST(a_client_that_sends_much_is_read_beside_many_that_send_little),
 #endif
 };
