@@ -19,8 +19,10 @@
 
 /* How long the commit thread rests when memory lacks, or after a commit has failed. */
 #define RETRY_MS 10
-/* Held answers that are given before other threads get the lock. */
-#define ANSWERS_MAX 1000
+/* How long held answers are given before other threads get the lock, because each may have a thousand
+ * jobs; and after how many the clock is read. */
+#define ANSWERS_US    1000
+#define ANSWERS_TIMED 16
 /* How long callers wait for a store that cannot be read before they are refused. */
 #define PATIENCE_US 5000000
 /* Between two looks at a store of which nobody knows what it has. */
@@ -66,6 +68,7 @@ static void answer_held(struct local *local, uint64_t batch)
 {
     struct op_list ops = list_take(held_for(local, batch));
     struct bi_now now = bi_local_clocks(local);
+    int64_t until = now.mono + ANSWERS_US;
     bide_op *op;
     for (unsigned count = 1; (op = list_pop(&ops)) != NULL; count++) {
         if (bi_commit_is_unwanted(op)) {
@@ -75,12 +78,13 @@ static void answer_held(struct local *local, uint64_t batch)
             bi_core_answered(local->core, op, now);
         }
         release_op(local, op);
-        if (count % ANSWERS_MAX != 0 || ops.head == NULL)
+        if (count % ANSWERS_TIMED != 0 || ops.head == NULL || bi_clock_boot() < until)
             continue;
         bi_local_look_ahead(local);
         bi_local_unlock(local);
         bi_local_lock(local);
         now = bi_local_clocks(local);
+        until = now.mono + ANSWERS_US;
     }
     if (local->queued > 0)
         pthread_cond_broadcast(&local->room);

@@ -108,6 +108,9 @@ static void end(const pthread_mutex_t *mutex, const char *place)
         return;
     now.hold.cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID) - now.hold.cpu_ns;
     now.hold.wall_ns = read_clock(CLOCK_MONOTONIC) - now.hold.wall_ns;
+    /* On a virtual machine the clock of the thread may jump by the time in which that did not run. */
+    if (now.hold.cpu_ns > now.hold.wall_ns)
+        now.hold.cpu_ns = now.hold.wall_ns;
     now.hold.to = caller != NULL ? caller : place;
     now.mutex = NULL;
 }

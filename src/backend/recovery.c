@@ -20,8 +20,8 @@
 #define SLICE_ROWS 256
 /* Changes (of jobs that had been started) that may wait to be stored before loading waits. */
 #define BACKLOG_MAX 20000
-/* Ops that had waited for the end and are run under one lock. */
-#define RESUME_OPS 64
+/* How long ops that had waited for the end are run under one lock: each may bring a thousand jobs. */
+#define RESUME_US 1000
 /* Between two tries to read a store that cannot be read. */
 #define RETRY_MS 200
 /* How often putting lists in order is tried when memory lacks. */
@@ -626,15 +626,15 @@ static void finish(struct local *local)
             bi_alarm_sleep(1);
             bi_local_lock(local);
         }
-        bide_op *op = NULL;
-        for (int i = 0; i < RESUME_OPS && !local->closing; i++) {
-            op = list_pop(&local->recovery.deferred);
-            if (op == NULL)
+        int64_t until = bi_clock_boot() + RESUME_US;
+        do {
+            bide_op *op = local->closing ? NULL : list_pop(&local->recovery.deferred);
+            more = op != NULL;
+            if (!more)
                 break;
             bi_recovery_leave(local, op);
             bi_local_resume(local, op);
-        }
-        more = op != NULL && !local->closing;
+        } while (bi_clock_boot() < until);
         if (!more && !local->closing) {
             struct bide_recovery *progress = &local->recovery.progress;
             progress->phase = BIDE_PHASE_RECOVERED;

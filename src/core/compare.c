@@ -90,7 +90,8 @@ size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *id
 {
     size_t count = 0;
     *end = core->by_id.buckets == 0;
-    while (!*end && count + BI_CHAIN_ROOM <= max) {
+    /* A chain is work, too, if it is empty or has only jobs that are not stored yet. */
+    for (size_t chains = 0; !*end && count + BI_CHAIN_ROOM <= max && chains < 4 * max; chains++) {
         uint32_t ref = bi_table_walk(&core->by_id, place, end);
         for (; ref != 0 && count < max; ref = job_at(core, ref)->link) {
             uint64_t id = job_at(core, ref)->id;

@@ -329,7 +329,8 @@ bool bi_core_is_stored(const struct core *core, uint64_t id);
 /* Is a change of this job being stored? Then its row may be the old or the new one. */
 bool bi_core_is_in_flight(const struct core *core, uint64_t id);
 /* Some ids that the store should have (not those whose removal waits to be stored), from *place
- * on (0: the beginning), which moves on. max is at least BI_CHAIN_ROOM. *end: those were all. */
+ * on (0: the beginning), which moves on. max is at least BI_CHAIN_ROOM. *end: those were all; else
+ * there may be none among those looked at. */
 size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *ids, size_t max,
                           bool *end);
 #define BI_CHAIN_ROOM 64

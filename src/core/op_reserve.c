@@ -106,77 +106,141 @@ int bi_core_take(struct core *core, struct job *job)
     return BIDE_OK;
 }
 
-/* ---- strategies: the topic to take from, among those that are open; NULL for none ---- */
+/* ---- strategies: the topic to take from, among those that are open ---- */
 
-static bool better_job(const struct topic *a, const struct topic *b)
+/* Topics whose choice needs no memory of its own. */
+#define FEW_TOPICS 16
+
+/*
+ * The open topics of a reserve, and what their choice depends on. A call that names many topics and takes
+ * many jobs looks at all of them for each job, so this lies in one array. A topic that is named more than
+ * once may change through one of its entries: the others find that out when they are chosen.
+ */
+struct choice {
+    struct topic *topic;
+    uint64_t rank;     /* by priority: the id of its best job; fair: when it was last taken from; */
+    uint32_t priority; /* and the job's priority. Both are the largest there are if it is closed */
+    uint32_t weight;   /* 0: it is closed */
+};
+
+struct choices {
+    bide_strategy strategy;
+    size_t count, open;
+    size_t first;    /* strict: those before are closed */
+    uint64_t weight; /* of all */
+    struct choice *all;
+    struct choice few[FEW_TOPICS];
+};
+
+static void rank(const struct choices *choices, struct choice *choice)
 {
-    return bi_ready_before(&a->ready.entries[0], &b->ready.entries[0]);
+    const struct topic *topic = choice->topic;
+    choice->priority = 0;
+    choice->rank = 0;
+    if (choices->strategy == BIDE_BY_PRIORITY) {
+        choice->priority = topic->ready.entries[0].priority;
+        choice->rank = topic->ready.entries[0].id;
+    } else if (choices->strategy == BIDE_FAIR) {
+        choice->rank = topic->fair_turn;
+    }
 }
 
-static bool longer_ago(const struct topic *a, const struct topic *b)
+/* False when out of memory. */
+static bool begin_choices(struct core *core, struct choices *choices, bide_strategy strategy,
+                          const struct waiter_link *links, size_t count)
 {
-    return a->fair_turn < b->fair_turn;
-}
-
-/* The open topic that comes before all others; the first of several alike. */
-static struct topic *foremost(const struct waiter_link *links, size_t count,
-                              bool (*before)(const struct topic *, const struct topic *))
-{
-    struct topic *best = NULL;
+    choices->strategy = strategy;
+    choices->count = choices->first = 0;
+    choices->weight = 0;
+    choices->all = choices->few;
+    if (count > FEW_TOPICS)
+        choices->all = bi_alloc_get(&core->alloc, count * sizeof(*choices->all));
+    if (choices->all == NULL)
+        return false;
     for (size_t i = 0; i < count; i++) {
-        struct topic *topic = links[i].topic;
-        if (topic != NULL && bi_topic_open(topic) && (best == NULL || before(topic, best)))
-            best = topic;
+        if (links[i].topic == NULL || !bi_topic_open(links[i].topic))
+            continue;
+        struct choice *choice = &choices->all[choices->count++];
+        choice->topic = links[i].topic;
+        choice->weight = links[i].weight;
+        choices->weight += links[i].weight;
+        rank(choices, choice);
+    }
+    choices->open = choices->count;
+    return true;
+}
+
+static void end_choices(struct core *core, struct choices *choices)
+{
+    if (choices->all != choices->few)
+        bi_alloc_put(&core->alloc, choices->all);
+}
+
+/* Its topic may have changed. */
+static void refresh(struct choices *choices, struct choice *choice)
+{
+    if (bi_topic_open(choice->topic)) {
+        rank(choices, choice);
+        return;
+    }
+    choices->open--;
+    choices->weight -= choice->weight;
+    choice->weight = 0;
+    choice->priority = UINT32_MAX;
+    choice->rank = UINT64_MAX;
+}
+
+static bool is_stale(const struct choices *choices, const struct choice *choice)
+{
+    struct choice now = *choice;
+    if (!bi_topic_open(choice->topic))
+        return true;
+    rank(choices, &now);
+    return now.priority != choice->priority || now.rank != choice->rank;
+}
+
+static struct choice *strict(struct choices *choices)
+{
+    while (choices->all[choices->first].weight == 0)
+        choices->first++;
+    return &choices->all[choices->first];
+}
+
+/* The one that comes before all others; the first of several alike. */
+static struct choice *foremost(const struct choices *choices)
+{
+    struct choice *best = &choices->all[0];
+    for (size_t i = 1; i < choices->count; i++) {
+        struct choice *choice = &choices->all[i];
+        if (choice->priority < best->priority ||
+            (choice->priority == best->priority && choice->rank < best->rank))
+            best = choice;
     }
     return best;
 }
 
-static struct topic *by_priority(struct core *core, const struct waiter_link *links, size_t count)
+static struct choice *draw(struct core *core, const struct choices *choices)
 {
-    (void)core;
-    return foremost(links, count, better_job);
+    uint64_t drawn = bi_random_below(&core->random, choices->weight);
+    struct choice *choice = choices->all;
+    for (; drawn >= choice->weight; choice++)
+        drawn -= choice->weight;
+    return choice;
 }
 
-static struct topic *strict(struct core *core, const struct waiter_link *links, size_t count)
+/* NULL if all are closed. */
+static struct choice *choose(struct core *core, struct choices *choices)
 {
-    (void)core;
-    for (size_t i = 0; i < count; i++)
-        if (links[i].topic != NULL && bi_topic_open(links[i].topic))
-            return links[i].topic;
-    return NULL;
-}
-
-static struct topic *weighted(struct core *core, const struct waiter_link *links, size_t count)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < count; i++)
-        if (links[i].topic != NULL && bi_topic_open(links[i].topic))
-            sum += links[i].weight;
-    if (sum == 0)
-        return NULL;
-    uint64_t draw = bi_random_below(&core->random, sum);
-    for (size_t i = 0; i < count; i++) {
-        if (links[i].topic == NULL || !bi_topic_open(links[i].topic))
-            continue;
-        if (draw < links[i].weight)
-            return links[i].topic;
-        draw -= links[i].weight;
+    while (choices->open > 0) {
+        struct choice *choice = choices->strategy == BIDE_STRICT     ? strict(choices)
+                                : choices->strategy == BIDE_WEIGHTED ? draw(core, choices)
+                                                                     : foremost(choices);
+        if (!is_stale(choices, choice))
+            return choice;
+        refresh(choices, choice);
     }
     return NULL;
 }
-
-static struct topic *fair(struct core *core, const struct waiter_link *links, size_t count)
-{
-    (void)core;
-    return foremost(links, count, longer_ago);
-}
-
-static struct topic *(*const strategies[])(struct core *, const struct waiter_link *, size_t) = {
-    [BIDE_BY_PRIORITY] = by_priority,
-    [BIDE_STRICT] = strict,
-    [BIDE_WEIGHTED] = weighted,
-    [BIDE_FAIR] = fair,
-};
 
 /* A job that was cancelled in an earlier life, and whose removal could not be stored, goes instead of
  * being handed out. False when out of memory. */
@@ -188,35 +252,47 @@ static bool drop_cancelled(struct core *core, struct job *job)
     return bi_core_remove(core, job, BIDE_EVENT_DELETED) == BIDE_OK;
 }
 
+/* The best job of a topic is taken, if it fits on the page; false: it does not, or there is no memory. */
+static bool take_best(struct core *core, const struct topic *topic, bide_reserve_args *args,
+                      size_t *count, uint64_t *bytes)
+{
+    struct job *job = job_at(core, topic->ready.entries[0].job);
+    if ((job->flags & JOB_CANCEL_WANTED) != 0)
+        return drop_cancelled(core, job);
+    /* The first job is taken whatever its size; the rest of the page must fit. */
+    uint64_t size = bi_core_shown_size(core, job, true);
+    if ((*count > 0 && !bi_core_page_fits(core, *bytes, size)) ||
+        bi_core_take(core, job) != BIDE_OK)
+        return false;
+    *bytes += size;
+    bi_core_snapshot(core, job, &args->jobs[(*count)++], true);
+    return true;
+}
+
 size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
                          const struct waiter_link *links, size_t link_count)
 {
+    struct choices choices;
     size_t count = 0;
     uint64_t bytes = 0;
+    if (!begin_choices(core, &choices, args->strategy, links, link_count))
+        return 0;
     while (count < args->job_max) {
         struct bi_random before = core->random;
-        struct topic *topic = strategies[args->strategy](core, links, link_count);
-        if (topic == NULL)
+        struct choice *choice = choose(core, &choices);
+        if (choice == NULL)
             break;
-        struct job *job = job_at(core, topic->ready.entries[0].job);
-        if ((job->flags & JOB_CANCEL_WANTED) != 0) {
-            core->random = before;
-            if (!drop_cancelled(core, job))
-                break;
-            continue;
-        }
-        /* The first job is taken whatever its size; the rest of the page must fit. */
-        uint64_t size = bi_core_shown_size(core, job, true);
-        if ((count > 0 && !bi_core_page_fits(core, bytes, size)) ||
-            bi_core_take(core, job) != BIDE_OK) {
-            core->random = before;
+        size_t had = count;
+        bool taken = take_best(core, choice->topic, args, &count, &bytes);
+        if (count == had)
+            core->random = before; /* nothing came of the draw */
+        if (!taken)
             break;
-        }
-        bytes += size;
-        if (args->strategy == BIDE_FAIR)
-            topic->fair_turn = core->next_turn++;
-        bi_core_snapshot(core, job, &args->jobs[count++], true);
+        if (count > had && args->strategy == BIDE_FAIR)
+            choice->topic->fair_turn = core->next_turn++;
+        refresh(&choices, choice);
     }
+    end_choices(core, &choices);
     if (count > 0)
         args->count = count;
     return count;

@@ -671,6 +671,43 @@ static void many_topics_come_and_go(void)
     OK(bide_close(queue));
 }
 
+/* One call that names as many topics, and takes as many jobs, as it may: with every strategy, each in the
+ * order that the strategy gives. */
+static void a_reserve_may_choose_among_many_topics(void)
+{
+    static char names[LOTS][16];
+    static bide_put_item items[LOTS];
+    static bide_slice topics[LOTS];
+    static bide_job jobs[LOTS];
+    static const bide_strategy strategies[] = {BIDE_BY_PRIORITY, BIDE_STRICT, BIDE_WEIGHTED,
+                                               BIDE_FAIR};
+    bide *queue = open_url("memory:");
+    for (size_t i = 0; i < LOTS; i++) {
+        snprintf(names[i], sizeof(names[i]), "t%zu", i);
+        topics[i] = slice_of(names[i]);
+        items[i] = (bide_put_item){.topic = topics[i]};
+    }
+    for (size_t i = 0; i < COUNT(strategies); i++) {
+        OK(bide_put_many(queue, items, LOTS, NULL));
+        bide_reserve_args args = {.topics = topics,
+                                  .topic_count = LOTS,
+                                  .strategy = strategies[i],
+                                  .jobs = jobs,
+                                  .job_max = LOTS};
+        holds_begin();
+        OK(bide_reserve_many(queue, &args));
+        HOLDS("reserve of 1,000 jobs of 1,000 topics");
+        EQ(args.count, LOTS);
+        for (size_t j = 0; j < LOTS; j++) {
+            if (strategies[i] != BIDE_WEIGHTED)
+                EQ(jobs[j].id, items[j].id);
+            OK(bide_delete(queue, jobs[j].id, jobs[j].token));
+            bide_job_clear(&jobs[j]);
+        }
+    }
+    OK(bide_close(queue));
+}
+
 /* ---- memory ---- */
 
 #define MEMORY_MAX UINT64_C(67108864)
@@ -777,6 +814,7 @@ static const struct test tests[] = {
     TEST(looking_at_many_jobs_takes_no_long_hold),
     TEST(calls_that_wait_are_ended_in_slices),
     TEST(many_topics_come_and_go),
+    TEST(a_reserve_may_choose_among_many_topics),
     TEST(a_full_queue_is_worked_off_within_max_memory),
     TEST(so_is_one_on_a_file),
 };
