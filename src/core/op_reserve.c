@@ -290,7 +290,8 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
             break;
         if (count > had && args->strategy == BIDE_FAIR)
             choice->topic->fair_turn = core->next_turn++;
-        refresh(&choices, choice);
+        if (count < args->job_max)
+            refresh(&choices, choice);
     }
     end_choices(core, &choices);
     if (count > 0)
