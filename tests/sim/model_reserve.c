@@ -173,6 +173,16 @@ static int next_name(struct model *m, const struct mwaiter *waiter, const bide_j
     }
 }
 
+/* Those that stand before any job that may be given out, as far as the core has removed them. */
+static void drop_cancelled(struct model *m, const struct mwaiter *waiter)
+{
+    static const bide_job none = {0};
+    if (waiter->strategy == BIDE_WEIGHTED)
+        drop_drawn(m, waiter);
+    else
+        next_name(m, waiter, &none);
+}
+
 /* Is there a job that may be given out? If there is none, those that may not be go. */
 bool model_could_take(struct model *m, const struct mwaiter *waiter)
 {
@@ -229,6 +239,9 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
         take(m, best_ready(m, name), &args->jobs[count]);
         count++;
     }
+    /* Before it ended for lack of memory it may have removed cancelled jobs. */
+    if (m->sim->allowed_enomem && m->marked && count < waiter->job_max)
+        drop_cancelled(m, waiter);
     expect(m->sim, "count of jobs", (int64_t)count, (int64_t)args->count);
     return count;
 }
