@@ -211,8 +211,9 @@ BIDE_API const char *bide_phase_name(bide_phase phase);
 typedef struct bide_recovery {
     bide_phase phase;
     uint64_t loaded;
-    uint64_t failed; /* rows that cannot be read, or make no sense: kept aside, and logged */
-    uint64_t total;  /* 0 while counting */
+    uint64_t
+        failed; /* rows that make no sense, kept aside, and damaged places of the file; logged */
+    uint64_t total; /* 0 while counting */
 } bide_recovery;
 
 /* What bide_check() found. */

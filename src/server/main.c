@@ -264,7 +264,8 @@ static void recovering(void *user, const bide_recovery *progress)
            (unsigned long long)progress->loaded,
            (long long)((bi_clock_boot() - p->opened_us) / 1000));
     if (progress->failed > 0)
-        bi_log(&p->log, BIDE_LOG_ERROR, "%llu stored jobs could not be loaded, and are kept aside",
+        bi_log(&p->log, BIDE_LOG_ERROR,
+               "in %llu places of the file stored jobs could not be loaded; bide check tells more",
                (unsigned long long)progress->failed);
 }
 

@@ -44,6 +44,7 @@ enum statement {
     ST_HIGHEST,
     ST_STRAY,
     ST_COUNT_BELOW,
+    ST_LAST_BELOW,
     ST_SCAN,
     ST_FETCH,
     ST_BODY,

@@ -106,6 +106,7 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_HIGHEST] = "SELECT ifnull(max(id),0) FROM job WHERE id BETWEEN 1 AND 9006199254740991",
     [ST_STRAY] = "SELECT id FROM job WHERE id<1 OR id>9006199254740991 LIMIT 1",
     [ST_COUNT_BELOW] = "SELECT count(*) FROM job WHERE id<?",
+    [ST_LAST_BELOW] = "SELECT id FROM job WHERE id<? ORDER BY id DESC LIMIT 1",
     [ST_SCAN] = "SELECT " NAMES " FROM job WHERE id>=? AND id<? ORDER BY id LIMIT ?",
     [ST_FETCH] = "SELECT " NAMES " FROM job WHERE id=?",
     [ST_BODY] = "SELECT body_sum,body,(SELECT data FROM body WHERE body.id=job.id) FROM job "

@@ -79,6 +79,36 @@ int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *
 
 /* ---- scanning ---- */
 
+/*
+ * SQLite does not notice every damage of a page: a row may seem to have an id that is not its own. Where
+ * it stands out of order, or cannot be found by that id, the page is damaged. An id that is too large
+ * seems to be the end of the table, so the end is looked for from the other side.
+ */
+
+/* Is there a row that is found by this id? */
+static bool is_found(struct sqlite *sqlite, uint64_t id)
+{
+    sqlite3_stmt *fetch = bi_sqlite_get(&sqlite->slow, ST_FETCH);
+    if (fetch == NULL)
+        return false;
+    sqlite3_bind_int64(fetch, 1, (int64_t)id);
+    bool found = sqlite3_step(fetch) == SQLITE_ROW;
+    sqlite3_reset(fetch);
+    return found;
+}
+
+/* Is there a row between the two ids, both excluded? */
+static bool has_between(struct sqlite *sqlite, uint64_t after, uint64_t below)
+{
+    sqlite3_stmt *last = bi_sqlite_get(&sqlite->slow, ST_LAST_BELOW);
+    if (last == NULL)
+        return false;
+    sqlite3_bind_int64(last, 1, (int64_t)below);
+    bool has = sqlite3_step(last) == SQLITE_ROW && (uint64_t)sqlite3_column_int64(last, 0) > after;
+    sqlite3_reset(last);
+    return has;
+}
+
 /* Can the first row behind an id be read? SQLITE_ROW, SQLITE_DONE (there is none) or an error. */
 static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
 {
@@ -89,8 +119,12 @@ static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
     sqlite3_bind_int64(scan, 2, (int64_t)below);
     sqlite3_bind_int64(scan, 3, 1);
     int code = sqlite3_step(scan);
+    uint64_t found = code == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(scan, 0) : 0;
     sqlite3_reset(scan);
-    return code;
+
+    bool misplaced = (code == SQLITE_ROW && (found <= id || !is_found(sqlite, found))) ||
+                     (code == SQLITE_DONE && has_between(sqlite, id, below));
+    return misplaced ? SQLITE_CORRUPT : code;
 }
 
 /* A page that cannot be read now can be in a moment, if it is the disk that fails. Opens the
@@ -151,6 +185,26 @@ static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, s
     return good >= below - 1 ? BIDE_NOT_FOUND : BIDE_OK;
 }
 
+struct placed {
+    struct sqlite *sqlite;
+    store_visit visit;
+    void *ctx;
+    uint64_t after;
+    bool misplaced; /* the row on which the scan stands */
+};
+
+/* Visits a row if its id can be its own. */
+static int visit_placed(void *ctx, const struct bi_record *record, const char *damage)
+{
+    struct placed *placed = ctx;
+    uint64_t id = record->image.id;
+    placed->misplaced = id <= placed->after || (damage != NULL && !is_found(placed->sqlite, id));
+    if (placed->misplaced)
+        return BIDE_OK;
+    placed->after = id;
+    return placed->visit(placed->ctx, record, damage);
+}
+
 int bi_sqlite_scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
                         store_visit visit, void *ctx, char *error)
 {
@@ -162,16 +216,20 @@ int bi_sqlite_scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, 
     sqlite3_bind_int64(from, 1, (int64_t)*after + 1);
     sqlite3_bind_int64(from, 2, (int64_t)below);
     sqlite3_bind_int64(from, 3, (int64_t)max);
+    struct placed placed = {.sqlite = sqlite, .visit = visit, .ctx = ctx, .after = *after};
     int answer = BIDE_OK;
     int code = SQLITE_DONE;
     size_t count = 0;
-    while (answer == BIDE_OK && (code = sqlite3_step(from)) == SQLITE_ROW) {
-        answer = bi_sqlite_visit(from, visit, ctx);
+    while (answer == BIDE_OK && !placed.misplaced && (code = sqlite3_step(from)) == SQLITE_ROW) {
+        answer = bi_sqlite_visit(from, visit_placed, &placed);
         if (answer == BIDE_OK)
-            *after = (uint64_t)sqlite3_column_int64(from, 0);
+            *after = placed.after;
         count++;
     }
     sqlite3_reset(from);
+    bool ends = code == SQLITE_DONE && count < max;
+    if (placed.misplaced || (ends && has_between(sqlite, *after, below)))
+        code = SQLITE_CORRUPT;
     if (answer != BIDE_OK) {
         snprintf(error, BIDE_ERROR_SIZE, "scan: %.80s: %s", sqlite->path, bide_code_text(answer));
         return answer;
