@@ -109,7 +109,7 @@ int bi_core_take(struct core *core, struct job *job)
 /* ---- strategies: the topic to take from, among those that are open ---- */
 
 /* Topics whose choice needs no memory of its own. */
-#define FEW_TOPICS 16
+#define FEW_TOPICS 8
 
 /*
  * The open topics of a reserve, and what their choice depends on. A call that names many topics and takes
@@ -146,12 +146,9 @@ static void rank(const struct choices *choices, struct choice *choice)
 }
 
 /* False when out of memory. */
-static bool begin_choices(struct core *core, struct choices *choices, bide_strategy strategy,
+static bool begin_choices(struct core *core, struct choices *choices,
                           const struct waiter_link *links, size_t count)
 {
-    choices->strategy = strategy;
-    choices->count = choices->first = 0;
-    choices->weight = 0;
     choices->all = choices->few;
     if (count > FEW_TOPICS)
         choices->all = bi_alloc_get(&core->alloc, count * sizeof(*choices->all));
@@ -272,10 +269,10 @@ static bool take_best(struct core *core, const struct topic *topic, bide_reserve
 size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
                          const struct waiter_link *links, size_t link_count)
 {
-    struct choices choices;
+    struct choices choices = {.strategy = args->strategy};
     size_t count = 0;
     uint64_t bytes = 0;
-    if (!begin_choices(core, &choices, args->strategy, links, link_count))
+    if (!begin_choices(core, &choices, links, link_count))
         return 0;
     while (count < args->job_max) {
         struct bi_random before = core->random;
