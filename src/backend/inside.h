@@ -108,6 +108,7 @@ struct local {
     pthread_mutex_t gate;      /* through which everybody goes while somebody starves */
     pthread_mutex_t lock;      /* guards everything below */
     struct op_list completed;  /* to be handed out when the lock is given back */
+    struct bi_freed freed;     /* memory of the core, to be freed then */
     struct op_list sliced;     /* kicks and purges that the timer thread carries on with */
     unsigned kept;             /* ops with copies of their arguments */
     struct turns turns;        /* of callers, on a store that keeps nothing */

@@ -176,9 +176,12 @@ void(bi_local_unlock)(struct local *local)
     if (local->kept > 0)
         for (bide_op *op = completed.head; op != NULL; op = op->private_.next)
             local->kept -= bi_keep_end(op);
+    struct bi_freed freed = bi_freed_take(&local->freed);
     pthread_mutex_unlock(&local->lock);
     if (completed.head != NULL)
         local->context.complete(completed.head);
+    if (freed.first != NULL)
+        bi_freed_free(freed);
 }
 
 /* ---- answers ---- */
@@ -511,7 +514,7 @@ static int make_core(struct local *local, char *error)
         return code;
     struct bi_core_options core = {
         .limits = limits_of(options, local->store),
-        .alloc = bi_alloc_paged(),
+        .alloc = bi_alloc_paged(&local->freed),
         .journal = local->keeps,
         .recovering = local->keeps,
         .wheel = options->ticker == BIDE_TICKER_WHEEL,
@@ -566,6 +569,7 @@ static void free_local(struct local *local)
     pthread_cond_t *room[CONDITIONS];
     pthread_cond_t *const *conditions = conditions_of(local, room);
     bi_core_free(local->core);
+    bi_freed_free(bi_freed_take(&local->freed));
     local->store->ops->close(local->store);
     bi_alarm_done(&local->alarm);
     for (int i = 0; i < CONDITIONS; i++)

@@ -14,11 +14,13 @@
  * without copying.
  */
 #define LARGE ((size_t)1 << 20)
+/* Smaller ones are freed at once. */
+#define FREED_LATER ((size_t)4096)
 
 /* In front of every block; sixteen bytes, so that the block suits any type. */
 struct header {
-    size_t size; /* with the header */
-    size_t pad;
+    size_t size;         /* with the header */
+    struct header *next; /* in a list of those that are freed later */
 };
 
 static_assert(sizeof(struct header) % 16 == 0, "blocks must suit any type");
@@ -57,15 +59,33 @@ static void paged_free(struct header *header)
         free(header);
 }
 
+static void free_later(struct bi_freed *freed, struct header *header)
+{
+    if (header->size < FREED_LATER) {
+        paged_free(header);
+        return;
+    }
+    header->next = freed->first;
+    freed->first = header;
+}
+
+void bi_freed_free(struct bi_freed freed)
+{
+    for (struct header *header = freed.first; header != NULL;) {
+        struct header *next = header->next;
+        paged_free(header);
+        header = next;
+    }
+}
+
 static void *paged_resize(void *ctx, void *memory, size_t size)
 {
-    (void)ctx;
     struct header *header = memory;
     if (header != NULL)
         header--;
     if (size == 0) {
         if (header != NULL)
-            paged_free(header);
+            free_later(ctx, header);
         return NULL;
     }
     if (size > SIZE_MAX - sizeof(*header))
@@ -82,9 +102,9 @@ static void *paged_resize(void *ctx, void *memory, size_t size)
     return header + 1;
 }
 
-struct bi_alloc bi_alloc_paged(void)
+struct bi_alloc bi_alloc_paged(struct bi_freed *freed)
 {
-    return (struct bi_alloc){.resize = paged_resize, .ctx = NULL};
+    return (struct bi_alloc){.resize = paged_resize, .ctx = freed};
 }
 
 static void *libc_resize(void *ctx, void *memory, size_t size)

@@ -17,8 +17,27 @@ struct bi_alloc {
 
 /* The C library's. */
 struct bi_alloc bi_alloc_libc(void);
-/* The same, but large blocks are resized without copying, whatever their size. */
-struct bi_alloc bi_alloc_paged(void);
+
+/*
+ * The same for memory that is used under a lock. Large blocks are resized without copying, whatever their
+ * size. Blocks that are freed, but for small ones, are kept in a list: it may take the system tens of
+ * milliseconds to take pages back, and the C library does that with any free. The owner of the lock takes
+ * the list, and frees it when the lock is released.
+ */
+struct bi_freed {
+    void *first; /* NULL: none */
+};
+
+struct bi_alloc bi_alloc_paged(struct bi_freed *freed);
+
+static inline struct bi_freed bi_freed_take(struct bi_freed *freed)
+{
+    struct bi_freed taken = *freed;
+    freed->first = NULL;
+    return taken;
+}
+
+void bi_freed_free(struct bi_freed freed);
 
 static inline void *bi_alloc_get(const struct bi_alloc *alloc, size_t size)
 {
