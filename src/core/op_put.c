@@ -242,11 +242,17 @@ static size_t size_of_item(const bide_put_item *item)
 /* How many items ahead the cache is told. */
 enum { NEXT = 3, LATER = 8 };
 
-/* Items of one topic come together, or each has another one: then they are told to the cache. */
+/*
+ * Items of one topic come together, or each has another one: then they are told to the cache. The topic of
+ * an item that was refused must not be read: its data may be NULL.
+ */
 static void approach_topics(const struct core *core, const bide_put_item *item, size_t left)
 {
-    if (left > LATER && (item[0].topic.size != item[1].topic.size ||
-                         memcmp(item[0].topic.data, item[1].topic.data, item[0].topic.size) != 0))
+    if (left <= LATER || item[0].status != BIDE_OK || item[1].status != BIDE_OK ||
+        item[NEXT].status != BIDE_OK || item[LATER].status != BIDE_OK)
+        return;
+    if (item[0].topic.size != item[1].topic.size ||
+        memcmp(item[0].topic.data, item[1].topic.data, item[0].topic.size) != 0)
         bi_topic_approach(core, item[LATER].topic, item[NEXT].topic);
 }
 

@@ -207,6 +207,30 @@ static void a_put_many_of_only_bad_items_changes_nothing(void)
     EQ(items[8].id, world->ready);
 }
 
+/* Good and bad items in every order, in a queue with many topics. */
+static void bad_items_of_a_put_many_are_not_looked_at(void)
+{
+    enum { TOPICS = 8000, ITEMS = 40 };
+    bide *queue = open_queue("");
+    static char names[TOPICS][32];
+    bide_put_item items[ITEMS];
+    for (int i = 0; i < TOPICS; i++)
+        snprintf(names[i], sizeof names[i], "many-%d", i);
+    for (int from = 0; from < TOPICS; from += ITEMS) {
+        size_t accepted = 0, good = 0;
+        for (int i = 0; i < ITEMS; i++) {
+            bool bad = from % (3 * ITEMS) != 0 && (i / 2 + from / ITEMS) % 3 == 0;
+            bide_slice topic = bad ? (bide_slice){NULL, 5} : slice(names[from + i]);
+            items[i] = (bide_put_item){.topic = topic, .id = 42};
+            good += !bad;
+        }
+        OK(bide_put_many(queue, items, ITEMS, &accepted));
+        EQ(accepted, good);
+        for (int i = 0; i < ITEMS; i++)
+            EQ(items[i].status, items[i].topic.data == NULL ? BIDE_EINVAL : BIDE_OK);
+    }
+}
+
 /* A snapshot that can be restored, for tests that spoil one field of it. */
 static bide_job good_job(const struct world *world)
 {
@@ -277,12 +301,19 @@ static void a_restore_with_bad_times_is_refused(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_put_with_bad_durations_is_refused),          TEST(a_put_with_bad_moments_is_refused),
-    TEST(a_put_with_a_delay_and_a_run_at_is_refused),   TEST(a_put_with_bad_options_is_refused),
-    TEST(put_options_of_a_wrong_size_are_refused),      TEST(a_bad_key_is_refused),
-    TEST(a_body_that_is_not_there_is_refused),          TEST(a_body_over_the_limit_is_refused),
-    TEST(a_key_that_is_held_changes_nothing),           TEST(a_put_many_of_a_bad_size_is_refused),
-    TEST(a_put_many_of_only_bad_items_changes_nothing), TEST(a_restore_of_a_bad_job_is_refused),
+    TEST(a_put_with_bad_durations_is_refused),
+    TEST(a_put_with_bad_moments_is_refused),
+    TEST(a_put_with_a_delay_and_a_run_at_is_refused),
+    TEST(a_put_with_bad_options_is_refused),
+    TEST(put_options_of_a_wrong_size_are_refused),
+    TEST(a_bad_key_is_refused),
+    TEST(a_body_that_is_not_there_is_refused),
+    TEST(a_body_over_the_limit_is_refused),
+    TEST(a_key_that_is_held_changes_nothing),
+    TEST(a_put_many_of_a_bad_size_is_refused),
+    TEST(a_put_many_of_only_bad_items_changes_nothing),
+    TEST(bad_items_of_a_put_many_are_not_looked_at),
+    TEST(a_restore_of_a_bad_job_is_refused),
     TEST(a_restore_with_bad_times_is_refused),
 };
 
