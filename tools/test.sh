@@ -309,7 +309,9 @@ step_asan() {
 }
 
 step_tsan() {
-    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    # Tests of fork() go on in a child of a process with threads.
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:die_after_fork=0
+    TSAN_OPTIONS+=:suppressions=$PWD/tools/tsan-suppressions.txt
     build_tsan || return 1
     plain_memory
     # shellcheck disable=SC2086
