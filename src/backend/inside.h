@@ -50,8 +50,6 @@ struct recovery {
      * the same order and names such a topic waits behind them. Two alike cost only time. */
     uint32_t deferred_marks[BI_ORDER_MARKS];
     uint32_t wanting_marks[BI_ORDER_MARKS];
-    uint64_t waiting_ops;         /* how many these are, with those whose jobs are fetched, */
-    uint64_t waiting_bytes;       /* and what they bring */
     pthread_cond_t over;          /* for the thread that opens the queue */
     struct bi_log_repeat failing; /* reads of the slow thread */
 };
@@ -68,9 +66,7 @@ struct undoing {
     pthread_cond_t over;   /* it is not any more */
     struct op_list sliced; /* of local->sliced and local->lacking, what may have to end, too */
     struct op_list lacking;
-    struct op_list waiting; /* ops that came meanwhile, in order, */
-    uint64_t waiting_ops;   /* how many these are, */
-    uint64_t waiting_bytes; /* and what they bring */
+    struct op_list waiting; /* ops that came meanwhile, in order */
 };
 
 /* How far a comparison of everything that is stored with the core has come; see care.c. */
@@ -111,7 +107,9 @@ struct local {
     struct bi_freed freed;     /* memory of the core, to be freed then */
     struct op_list sliced;     /* kicks and purges that the timer thread carries on with */
     unsigned kept;             /* ops with copies of their arguments */
-    struct turns turns;        /* of callers, on a store that keeps nothing */
+    uint64_t backlog_ops;      /* ops that the core has not seen yet */
+    uint64_t backlog_bytes;
+    struct turns turns; /* of callers, on a store that keeps nothing */
     bool closing;
     int64_t wall_offset;
     int64_t offset_read; /* when it was last looked at */
@@ -205,6 +203,13 @@ void bi_local_end(struct local *local, bide_op *op, int code);
 bool bi_local_keep(struct local *local, bide_op *op);
 /* Can the owner of the op be told later? */
 bool bi_local_can_wait(const bide_op *op);
+/*
+ * Keeps an op that the core must not see yet: BIDE_PENDING, and the caller adds it to a list of its own.
+ * The text is the answer to an op whose owner cannot be told later.
+ */
+int bi_local_backlog_add(struct local *local, bide_op *op, const char *text);
+/* To be called when such an op leaves that list. */
+void bi_local_backlog_remove(struct local *local, const bide_op *op);
 
 /* Each thread is given the struct local as its argument. */
 

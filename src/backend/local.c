@@ -236,6 +236,32 @@ bool bi_local_can_wait(const bide_op *op)
     return op->cq != NULL || op->private_.wake != NULL;
 }
 
+int bi_local_backlog_add(struct local *local, bide_op *op, const char *text)
+{
+    const bide_options *options = &local->context.options;
+    if (!bi_local_can_wait(op))
+        return bi_local_refuse(op, BIDE_EBUSY, text);
+
+    bool crowded = local->held_ops + local->backlog_ops >= options->max_pending_ops ||
+                   local->held_bytes + local->backlog_bytes >= options->max_pending_bytes;
+    if (crowded && op->private_.wake == NULL)
+        return bi_local_refuse(op, BIDE_EBUSY, NULL);
+    if (!bi_local_keep(local, op))
+        return bi_local_refuse(op, BIDE_ENOMEM, NULL);
+
+    op->private_.waiter = NULL; /* the core has not seen it: there is nothing to cancel */
+    local->backlog_ops++;
+    local->backlog_bytes += op->private_.bytes;
+    return BIDE_PENDING;
+}
+
+void bi_local_backlog_remove(struct local *local, const bide_op *op)
+{
+    assert(local->backlog_ops > 0 && local->backlog_bytes >= op->private_.bytes);
+    local->backlog_ops--;
+    local->backlog_bytes -= op->private_.bytes;
+}
+
 /* ---- running ops ---- */
 
 /* Nobody could be told when such an op completes: it is taken out again. */

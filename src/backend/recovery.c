@@ -286,20 +286,12 @@ void bi_recovery_order(struct local *local, bide_op *const *ops, size_t n)
         ops[i]->private_.order = n > 1 ? local->recovery.order : 0;
 }
 
-static bool is_crowded(const struct local *local)
-{
-    const bide_options *options = &local->context.options;
-    return local->recovery.waiting_ops >= options->max_pending_ops ||
-           local->recovery.waiting_bytes >= options->max_pending_bytes;
-}
-
 void bi_recovery_leave(struct local *local, const bide_op *op)
 {
     bool deferred = (op->private_.flags & BI_DEFERRED) != 0;
     mark(deferred ? local->recovery.deferred_marks : local->recovery.wanting_marks, op, -1);
     local->fetching -= !deferred;
-    local->recovery.waiting_ops--;
-    local->recovery.waiting_bytes -= op->private_.bytes;
+    bi_local_backlog_remove(local, op);
 }
 
 int bi_recovery_gate(struct local *local, bide_op *op)
@@ -308,17 +300,12 @@ int bi_recovery_gate(struct local *local, bide_op *op)
     bool all = needs_all(local, op) || is_marked(recovery->deferred_marks, op);
     if (!all && !names_unknown(local, op) && !is_marked(recovery->wanting_marks, op))
         return BIDE_OK;
-    if (!bi_local_can_wait(op))
-        return bi_local_refuse(op, BIDE_EBUSY,
-                               "what was stored is still being loaded, and the op names no "
-                               "completion queue; see bide_wait_recovered()");
-    if (op->private_.wake == NULL && is_crowded(local))
-        return bi_local_refuse(op, BIDE_EBUSY, NULL);
-    if (!bi_local_keep(local, op))
-        return bi_local_refuse(op, BIDE_ENOMEM, NULL);
-    op->private_.waiter = NULL; /* the core has not seen it: there is nothing to cancel */
-    recovery->waiting_ops++;
-    recovery->waiting_bytes += op->private_.bytes;
+    int code = bi_local_backlog_add(
+        local, op,
+        "what was stored is still being loaded, and the op names no completion "
+        "queue; see bide_wait_recovered()");
+    if (code != BIDE_PENDING)
+        return code;
     op->private_.flags = (op->private_.flags & ~BI_DEFERRED) | (all ? BI_DEFERRED : 0);
     local->fetching += !all;
     mark(all ? recovery->deferred_marks : recovery->wanting_marks, op, 1);

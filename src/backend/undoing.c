@@ -5,7 +5,7 @@
  * Everything that is not stored is rolled back in the core, and the held answers become the error. Both
  * go in slices, because there is no bound to what may wait to be stored. Between two slices other
  * threads get the lock, but the core is between two states: what it would answer is neither what was
- * stored nor what was acknowledged to anybody. So an op that comes meanwhile waits here. When all is
+ * stored nor what was acknowledged to a client. So an op that comes meanwhile waits here. When all is
  * undone these ops are run in the order in which they came, in slices, too; one that comes while others
  * still wait goes behind them. There may be no end of these, so commits do not wait for it.
  *
@@ -32,30 +32,14 @@ bool bi_undoing_must_wait(const struct local *local)
 }
 
 /* Those that wait find room when they are run: they count with the held ones. */
-static bool is_crowded(const struct local *local)
-{
-    const bide_options *options = &local->context.options;
-    const struct undoing *undoing = &local->undoing;
-    return local->held_ops + undoing->waiting_ops >= options->max_pending_ops ||
-           local->held_bytes + undoing->waiting_bytes >= options->max_pending_bytes;
-}
-
 int bi_undoing_wait(struct local *local, bide_op *op)
 {
-    struct undoing *undoing = &local->undoing;
-    if (!bi_local_can_wait(op))
-        return bi_local_refuse(op, BIDE_EBUSY,
-                               "a failed commit is being undone, and the op names no completion "
-                               "queue; try again");
-    if (op->private_.wake == NULL && is_crowded(local))
-        return bi_local_refuse(op, BIDE_EBUSY, NULL);
-    if (!bi_local_keep(local, op))
-        return bi_local_refuse(op, BIDE_ENOMEM, NULL);
-    op->private_.waiter = NULL; /* the core has not seen it: there is nothing to cancel */
-    undoing->waiting_ops++;
-    undoing->waiting_bytes += op->private_.bytes;
-    list_add(&undoing->waiting, op);
-    return BIDE_PENDING;
+    int code = bi_local_backlog_add(
+        local, op,
+        "a failed commit is being undone, and the op names no completion queue; try again");
+    if (code == BIDE_PENDING)
+        list_add(&local->undoing.waiting, op);
+    return code;
 }
 
 bool bi_undoing_run_waiting(struct local *local)
@@ -64,8 +48,7 @@ bool bi_undoing_run_waiting(struct local *local)
     int64_t until = bi_clock_boot() + SLICE_US;
     while (undoing->waiting.head != NULL) {
         bide_op *op = list_pop(&undoing->waiting);
-        undoing->waiting_ops--;
-        undoing->waiting_bytes -= op->private_.bytes;
+        bi_local_backlog_remove(local, op);
         bi_local_run_late(local, op);
         if (bi_clock_boot() >= until)
             break;

@@ -353,7 +353,7 @@ static void undo_waiter(struct core *core, struct waiter *waiter)
 {
     bide_op *op = waiter->op;
     bool undone = op->private_.hold > core->journal.committed;
-    if (waiter->parked) /* it has its answer, and whoever reads for it says how it goes on */
+    if (waiter->parked) /* it has its answer; the reading of its bodies decides what follows */
         return;
     op->private_.hold = 0;
     if (!undone || op->kind != BIDE_OP_FINISH_AND_RESERVE)

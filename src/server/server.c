@@ -190,7 +190,7 @@ void bi_server_unqueue_read(struct conn *conn)
     *(conn->next_read != NULL ? &conn->next_read->prev_read : &queue->tail) = conn->prev_read;
 }
 
-/* Whose turn it is to be read; NULL for nobody. */
+/* The connection to read from next; NULL: none may be read. */
 static struct conn *next_read(const struct server *server)
 {
     bool bulk = server->bulk_held < server->bulk_held_max &&

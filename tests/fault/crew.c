@@ -19,8 +19,6 @@
 
 #define BACKLOG   400
 #define SHORT_MS  300
-#define DIGITS    16 /* bytes of the serial in front of a body */
-#define BODY_SIZE (DIGITS + BODY_MAX)
 #define ROUNDS    25
 #define TAKEN_MAX 16
 
@@ -36,29 +34,16 @@ static bool is_strict(uint64_t serial)
 
 /* ---- putting ---- */
 
-static size_t write_body(char *room, uint64_t serial)
+static uint64_t serial_of(const bide_job *job)
 {
-    size_t size;
-    const void *body = body_of(serial, &size);
-    snprintf(room, DIGITS + 1, "%016" PRIx64, serial);
-    memcpy(room + DIGITS, body, size);
-    return DIGITS + size;
-}
-
-static uint64_t read_body(const bide_job *job)
-{
-    char number[DIGITS + 1] = "";
-    CHECK(job->body != NULL && job->body_size >= DIGITS);
-    memcpy(number, job->body, DIGITS);
-    uint64_t serial = strtoull(number, NULL, 16);
+    uint64_t serial = read_numbered(job->body, job->body_size);
     CHECK(serial < CREW_SERIALS);
-    CHECK(body_is(serial, (const char *)job->body + DIGITS, job->body_size - DIGITS));
     return serial;
 }
 
 static void put_one(struct crew *crew, struct rng *rng)
 {
-    static _Thread_local char body[BODY_SIZE + 1];
+    static _Thread_local char body[NUMBERED_MAX + 1];
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     uint64_t id = 0;
     uint64_t serial = atomic_fetch_add(&crew->next, 1);
@@ -68,7 +53,7 @@ static void put_one(struct crew *crew, struct rng *rng)
     options.max_retries = rng_below(rng, 2) == 0 ? (int32_t)rng_below(rng, 3) : BIDE_NO_RETRY_LIMIT;
     options.backoff_base_ms = 10;
     bide *queue = crew->queues[rng_below(rng, 2)];
-    int code = bide_put(queue, CREW_TOPIC, body, write_body(body, serial), &options, &id);
+    int code = bide_put(queue, CREW_TOPIC, body, write_numbered(body, serial), &options, &id);
     if (code == BIDE_OK) {
         atomic_fetch_add(&crew->stored, 1);
         crew->put[serial] = STORED;
@@ -175,7 +160,7 @@ static void begin_work(struct crew *crew, const bide_job *job, uint64_t serial)
 /* What a worker does with a job that it has. */
 static void handle(struct crew *crew, bide *queue, struct rng *rng, bide_job *job)
 {
-    uint64_t serial = read_body(job);
+    uint64_t serial = serial_of(job);
     begin_work(crew, job, serial);
     unsigned what = (unsigned)rng_below(rng, 12);
     if (what == 11) {
@@ -195,7 +180,7 @@ static void chain(struct crew *crew, bide *queue, struct rng *rng, bide_job *job
     static const bide_slice topic = {CREW_TOPIC, sizeof CREW_TOPIC - 1};
     bide_job next;
     memset(&next, 0, sizeof next);
-    uint64_t serial = read_body(job);
+    uint64_t serial = serial_of(job);
     begin_work(crew, job, serial);
     mark(crew, serial, FINISHING);
     bide_finish_item finish = {.id = job->id, .token = job->token};

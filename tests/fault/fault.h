@@ -62,6 +62,12 @@ bide_slice slice_of(const char *text);
 const void *body_of(uint64_t serial, size_t *size);
 bool body_is(uint64_t serial, const void *body, size_t size);
 
+/* The same with the number in front, so that it can be read back; the room has NUMBERED_MAX + 1 bytes. */
+#define NUMBER_SIZE  16
+#define NUMBERED_MAX (NUMBER_SIZE + BODY_MAX)
+size_t write_numbered(char *room, uint64_t serial);
+uint64_t read_numbered(const void *body, size_t size);
+
 /* Puts the job of a serial number into a topic; answers the code of the put. */
 int put_serial(bide *queue, const char *topic, uint64_t serial, const bide_put_options *options,
                uint64_t *id);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -151,6 +152,25 @@ bool body_is(uint64_t serial, const void *body, size_t size)
     size_t wanted;
     const void *bytes = body_of(serial, &wanted);
     return size == wanted && (size == 0 || (body != NULL && memcmp(bytes, body, size) == 0));
+}
+
+size_t write_numbered(char *room, uint64_t serial)
+{
+    size_t size;
+    const void *body = body_of(serial, &size);
+    snprintf(room, NUMBER_SIZE + 1, "%016" PRIx64, serial);
+    memcpy(room + NUMBER_SIZE, body, size);
+    return NUMBER_SIZE + size;
+}
+
+uint64_t read_numbered(const void *body, size_t size)
+{
+    char number[NUMBER_SIZE + 1] = "";
+    CHECK(body != NULL && size >= NUMBER_SIZE);
+    memcpy(number, body, NUMBER_SIZE);
+    uint64_t serial = strtoull(number, NULL, 16);
+    CHECK(body_is(serial, (const char *)body + NUMBER_SIZE, size - NUMBER_SIZE));
+    return serial;
 }
 
 int put_serial(bide *queue, const char *topic, uint64_t serial, const bide_put_options *options,

@@ -30,7 +30,6 @@
 #define BACKLOG     200
 #define SERIALS     2000000
 #define SCRIPT_SIZE 16384
-#define NUMBER_SIZE 16 /* of the serial in front of a body */
 
 /* ---- those who work ---- */
 
@@ -43,28 +42,9 @@ struct work {
 
 enum { UNKNOWN, HELD, DELETED };
 
-static size_t write_body(char *room, uint64_t serial)
-{
-    size_t size;
-    const void *body = body_of(serial, &size);
-    snprintf(room, NUMBER_SIZE + 1, "%016" PRIx64, serial);
-    memcpy(room + NUMBER_SIZE, body, size);
-    return NUMBER_SIZE + size;
-}
-
-static uint64_t read_body(const struct given *given)
-{
-    char number[NUMBER_SIZE + 1] = "";
-    CHECK(given->size >= NUMBER_SIZE);
-    memcpy(number, given->body, NUMBER_SIZE);
-    uint64_t serial = strtoull(number, NULL, 16);
-    CHECK(body_is(serial, given->body + NUMBER_SIZE, given->size - NUMBER_SIZE));
-    return serial;
-}
-
 static void *produce(void *arg)
 {
-    static _Thread_local char body[NUMBER_SIZE + BODY_MAX + 1];
+    static _Thread_local char body[NUMBERED_MAX + 1];
     struct work *work = arg;
     struct talk talk;
     talk_open(&talk, work->peer);
@@ -76,7 +56,7 @@ static void *produce(void *arg)
         }
         uint64_t serial = work->next++;
         CHECK(serial < SERIALS);
-        CHECK(say_put(&talk, (uint32_t)(serial % 7), 0, 600, body, write_body(body, serial)));
+        CHECK(say_put(&talk, (uint32_t)(serial % 7), 0, 600, body, write_numbered(body, serial)));
         HEAR_NUMBER(&talk, "INSERTED");
         work->put++;
     }
@@ -98,7 +78,7 @@ static void *consume(void *arg)
             TEXT(line, strlen(line), "TIMED_OUT");
             continue;
         }
-        uint64_t serial = read_body(&given);
+        uint64_t serial = read_numbered(given.body, given.size);
         CHECK(serial < work->next);
         EQ(atomic_exchange(&work->state[serial], HELD), UNKNOWN);
         say(&talk, "touch %" PRIu64 "\r\ndelete %" PRIu64 "\r\n", given.id, given.id);
