@@ -55,12 +55,9 @@ static void write_clean(const struct cli *cli, bi_print *print, const char *text
     free(shown);
 }
 
-static bool say_json(int code, int exit, const char *sentence)
+/* Takes the object over. */
+static bool say_object(json_t *object)
 {
-    char text[BI_SENTENCE_SIZE];
-    bi_print_mended(text, sizeof(text), sentence);
-    json_t *object = json_pack("{s:s, s:s*, s:i}", "error", text, "code",
-                               code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit);
     char *line = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
     json_decref(object);
     if (line == NULL)
@@ -68,6 +65,14 @@ static bool say_json(int code, int exit, const char *sentence)
     fprintf(stderr, "%s\n", line);
     free(line);
     return true;
+}
+
+static bool say_json(int code, int exit, const char *sentence)
+{
+    char text[BI_SENTENCE_SIZE];
+    bi_print_mended(text, sizeof(text), sentence);
+    return say_object(json_pack("{s:s, s:s*, s:i}", "error", text, "code",
+                                code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit));
 }
 
 /* One line for people; with --json an object, which programs can take apart. */
@@ -133,6 +138,22 @@ int bi_cli_answered(const struct cli *cli, int code)
 }
 
 /* ---- notes ---- */
+
+void bi_cli_warn(const struct cli *cli, const char *format, ...)
+{
+    char sentence[BI_SENTENCE_SIZE], text[BI_SENTENCE_SIZE], line[BI_SENTENCE_SIZE + 60];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(sentence, sizeof(sentence), format, args);
+    va_end(args);
+
+    bi_print_mended(text, sizeof(text), sentence);
+    if (cli->json && say_object(json_pack("{s:s}", "warning", text)))
+        return;
+    snprintf(line, sizeof(line), "bide %s: warning: %s", name_of(cli), sentence);
+    write_clean(cli, bi_print_line, line, "\n");
+}
 
 __attribute__((format(printf, 2, 0))) static void note(const struct cli *cli, const char *format,
                                                        va_list args)

@@ -78,6 +78,11 @@ int bi_cli_exit(int code);
 
 /* ---- notes ---- */
 
+/* The result may be wrong or incomplete: "bide VERB: warning: SENTENCE"; with --json an object. Also
+ * with --quiet. */
+void bi_cli_warn(const struct cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* A line for whoever sits there; not with --quiet. */
 void bi_cli_note(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

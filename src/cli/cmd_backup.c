@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
 #include "cli/look.h"
+#include "cli/reach.h"
 #include "cli/record.h"
 #include "cli/slow.h"
 
@@ -48,15 +49,20 @@ static int print_json(const struct cli *cli, json_int_t bytes)
 static int tell(const struct cli *cli)
 {
     struct stat file = {.st_size = 0};
+    bool damaged = bi_reach_damage(cli->queue) > 0;
+    int exit = damaged ? BI_EXIT_PARTLY : BI_EXIT_OK;
     char size[32];
     if (stat(cli->words[0], &file) != 0)
         return bi_cli_failed(cli, BI_EXIT_FAILED, "%.300s was written, and is not there: %s",
                              cli->words[0], strerror(errno));
-    if (cli->json)
-        return print_json(cli, (json_int_t)file.st_size);
+    if (cli->json) {
+        int printed = print_json(cli, (json_int_t)file.st_size);
+        return printed == BI_EXIT_OK ? exit : printed;
+    }
     bi_print_size(size, (uint64_t)file.st_size);
-    bi_cli_note(cli, "%s is a copy of all that is stored, %s", cli->words[0], size);
-    return BI_EXIT_OK;
+    bi_cli_note(cli, "%s is a copy of %s, %s", cli->words[0],
+                damaged ? "the file with its damage" : "all that is stored", size);
+    return exit;
 }
 
 /* A copy that has begun is completed: half of one is of no use. */

@@ -3,6 +3,7 @@
 #include "cli/outfile.h"
 #include "cli/pauses.h"
 #include "cli/print.h"
+#include "cli/reach.h"
 #include "cli/record.h"
 #include "cli/source.h"
 #include "cli/verb.h"
@@ -116,7 +117,8 @@ static int say_end(const struct exporter *out, int exit)
                 out->file.name == NULL ? "" : " to ", out->file.name == NULL ? "" : out->file.name);
     if (out->reserved > 0)
         bi_cli_note(cli, "%s of them reserved; an import makes them ready", reserved);
-    return out->source.unreadable > 0 ? BI_EXIT_PARTLY : BI_EXIT_OK;
+    bool whole = out->source.unreadable == 0 && bi_reach_damage(cli->queue) == 0;
+    return whole ? BI_EXIT_OK : BI_EXIT_PARTLY;
 }
 
 static int run(struct cli *cli)

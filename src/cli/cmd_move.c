@@ -213,7 +213,8 @@ static int say_end(const struct mover *mover, int exit)
                     mover->verified == 1 ? "this job" : "these jobs",
                     mover->verified == 1 ? "it" : "them");
     int printed = mover->cli->json ? say_json(mover) : BI_EXIT_OK;
-    if (exit == BI_EXIT_OK && (mover->refused > 0 || mover->from.unreadable > 0))
+    if (exit == BI_EXIT_OK && (mover->refused > 0 || mover->from.unreadable > 0 ||
+                               bi_reach_damage(mover->from.queue) > 0))
         exit = BI_EXIT_PARTLY;
     return exit == BI_EXIT_OK ? printed : exit;
 }
@@ -238,14 +239,11 @@ static int move(struct mover *mover)
 /* What was opened; the first that goes wrong is said. */
 static int close_both(struct mover *mover, int exit)
 {
-    struct source *sources[] = {&mover->to, &mover->from};
     bi_mark_wipe(&mover->mark);
-    for (size_t i = 0; i < 2; i++) {
-        bi_source_close(sources[i]);
-        int code = sources[i]->queue == NULL ? BIDE_OK : bide_close(sources[i]->queue);
-        if (exit == BI_EXIT_OK)
-            exit = bi_cli_answered(mover->cli, code);
-    }
+    bi_source_close(&mover->to);
+    exit = bi_reach_close(mover->cli, mover->to.queue, mover->to_shown, exit);
+    bi_source_close(&mover->from);
+    exit = bi_reach_close(mover->cli, mover->from.queue, mover->from_shown, exit);
     free(mover->moved);
     free(mover);
     return exit;

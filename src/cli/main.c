@@ -144,10 +144,7 @@ static int finish(struct cli *cli, int exit)
 {
     int flushed = bi_cli_flush(cli);
     bi_interrupt_forget();
-    int closed = cli->queue == NULL ? BIDE_OK : bide_close(cli->queue);
-    if (exit == BI_EXIT_OK)
-        exit = flushed;
-    return exit == BI_EXIT_OK ? bi_cli_answered(cli, closed) : exit;
+    return bi_reach_close(cli, cli->queue, cli->shown, exit == BI_EXIT_OK ? flushed : exit);
 }
 
 static int run(struct cli *cli)

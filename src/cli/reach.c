@@ -226,3 +226,36 @@ int bi_reach_open(struct cli *cli)
     const char *source, *url = find_said(cli, &source);
     return url == NULL ? open_own(cli) : open_said(cli, url, source);
 }
+
+/* ---- closing ---- */
+
+uint64_t bi_reach_damage(bide *queue)
+{
+    bide_recovery recovery = {.failed = 0};
+    if ((bide_capabilities(queue) & BIDE_CAN_SHARE) != 0)
+        return 0;
+    int code = bide_wait_recovered(queue, 0, &recovery);
+    return code == BIDE_OK || code == BIDE_TIMED_OUT ? recovery.failed : 0;
+}
+
+/* A row is moved at the first opening only: later commands find nothing wrong with it. */
+static void warn_of_damage(const struct cli *cli, bide *queue, const char *shown)
+{
+    uint64_t damage = bi_reach_damage(queue);
+    if (damage == 0)
+        return;
+    bi_cli_warn(cli,
+                "%llu row%s or page%s of %.120s could not be read, and the jobs there are missing; "
+                "rows were moved to its table \"damaged\", pages left as they are; copy the file "
+                "as it is, then run \"bide check\", and take the jobs from a backup",
+                (unsigned long long)damage, damage == 1 ? "" : "s", damage == 1 ? "" : "s", shown);
+}
+
+int bi_reach_close(const struct cli *cli, bide *queue, const char *shown, int exit)
+{
+    if (queue == NULL)
+        return exit;
+    warn_of_damage(cli, queue, shown);
+    int code = bide_close(queue);
+    return exit == BI_EXIT_OK ? bi_cli_answered(cli, code) : exit;
+}

@@ -31,4 +31,14 @@ int bi_reach_exists(const struct cli *cli, const char *url);
 /* Opens another queue, by its URL; for verbs that have two. */
 int bi_reach_url(struct cli *cli, const char *url, bide **queue);
 
+/* How many rows and pages of its file could not be loaded since the queue was opened, as far as is
+ * known now; the jobs in them are missing in everything that the queue shows. 0 for a queue that a
+ * server keeps: the server's log has it. */
+uint64_t bi_reach_damage(bide *queue);
+
+/* Warns if the file of the queue is damaged, and closes the queue. shown is its URL for people, exit
+ * the exit code so far: if that is BI_EXIT_OK, a close that fails is said and changes it. queue may
+ * be NULL. */
+int bi_reach_close(const struct cli *cli, bide *queue, const char *shown, int exit);
+
 #endif

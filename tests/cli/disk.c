@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* disk.c - a disk that is full: what is said to be put is there, and the rest is told. */
+/* disk.c - a disk that is full, or a file that is damaged: what is said to be there is, and the rest
+ * is told. */
 #define _GNU_SOURCE /* unshare */
 #include "cli_test.h"
 
@@ -54,8 +55,68 @@ static void lines_for_which_there_is_no_room_are_told_and_the_others_are_there(v
     unmount_disk();
 }
 
+/* ---- damage ---- */
+
+/* Three jobs, the second of which is no longer one: the URL of their file. */
+static const char *make_damaged(void)
+{
+    static const char *const files[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-filler"};
+    const char *url = url_of("jobs.db", "");
+    for (size_t i = 0; i < COUNT(files); i++)
+        remove(place_of(files[i]));
+    ends_with(0, "one\ntwo\nthree\n", "put", "email", "--lines", "--quiet", "--url", url);
+    SQL(place_of("jobs.db"), "UPDATE job SET state=99 WHERE id=2");
+    return url;
+}
+
+static const char warning[] = "warning: 1 row or page of ";
+
+static void a_damaged_file_is_told_by_every_command_that_opens_it(void)
+{
+    static const struct {
+        int code;
+        const char *words[3];
+    } commands[] = {
+        {0, {"stats"}},  {0, {"list", "email"}}, {0, {"topics"}},
+        {7, {"export"}}, {7, {"backup", NULL}},  {0, {"peek", "3"}},
+    };
+    for (size_t i = 0; i < COUNT(commands); i++) {
+        const char *argv[8] = {"--quiet", "--url", make_damaged()};
+        size_t count = 3;
+        for (size_t j = 0; j < COUNT(commands[i].words) && commands[i].words[j] != NULL; j++)
+            argv[count++] = commands[i].words[j];
+        if (commands[i].code == 7 && strcmp(argv[3], "backup") == 0)
+            argv[count++] = place_of("copy.db");
+        struct child *child = ends_list_at(HERE, commands[i].code, NULL, 0, argv);
+        HAS(child->err, warning);
+        HAS(child->err, "\"damaged\"");
+        HAS(child->err, "\"bide check\"");
+        EQ(LINES(child->err), 1);
+        EQ(NUMBER(place_of("jobs.db"), "SELECT count(*) FROM damaged"), 1);
+    }
+}
+
+static void a_copy_of_a_damaged_file_does_not_claim_to_be_complete(void)
+{
+    struct child *child = ends(7, "backup", place_of("copy.db"), "--url", make_damaged());
+    LACKS(child->err, "all that is stored");
+    HAS(child->err, "is a copy of the file with its damage");
+
+    const char *url = make_damaged();
+    child = ends(7, "move", "--remove", url, url_of("other.db", ""));
+    HAS(child->err, "2 removed");
+    HAS(child->err, warning);
+    EQ(count_of(&child->err, "warning: "), 1);
+
+    child = ends(7, "export", "--json", "--quiet", "--url", make_damaged());
+    const json_t *line = json_at(child->err, (size_t)LINES(child->err) - 1);
+    CHECK(strstr(text_in(line, "warning"), "1 row or page of ") != NULL);
+}
+
 static const struct test tests[] = {
     TEST(lines_for_which_there_is_no_room_are_told_and_the_others_are_there),
+    TEST(a_damaged_file_is_told_by_every_command_that_opens_it),
+    TEST(a_copy_of_a_damaged_file_does_not_claim_to_be_complete),
 };
 
 const struct theme disk_theme = {"disk", tests, COUNT(tests)};
