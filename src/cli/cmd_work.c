@@ -2,6 +2,7 @@
 #include "cli/verb.h"
 #include "cli/when.h"
 #include "cli/work.h"
+#include "cli/work_write.h"
 #include "util/near.h"
 
 #include <errno.h>
@@ -68,9 +69,10 @@ static const char details[] =
     "fail, retry or bury; the last one that fits counts.\n"
     "\n"
     "While it runs, nobody else gets the job, however long it takes: the ttr limits\n"
-    "the program, unless --timeout does. When the job is cancelled, or somebody else\n"
-    "has it, the program is ended. Processes that it leaves behind go on, but what\n"
-    "they write is not waited for longer than a second.\n"
+    "the program, unless --timeout does. When the job is cancelled, or its lease is\n"
+    "lost, the program is ended. A lease is lost when the queue does not answer for a\n"
+    "whole ttr, or has forgotten it. Processes that the program leaves behind go on,\n"
+    "but what they write is not waited for longer than a second.\n"
     "\n"
     "--keep-output keeps what it writes to standard output as the result (bide wait,\n"
     "bide job), for as long as the put said, else for --retain. Of more than\n"
@@ -104,6 +106,7 @@ static const char details[] =
     "  bide work numbers --until-empty --keep-output -- wc -c\n";
 
 static struct work_plan plan;
+static struct work this_work; /* the only one of the process */
 static char topic_names[BI_WORDS_MAX][BIDE_TOPIC_MAX + 1];
 static const char *topics[BI_WORDS_MAX];
 static uint32_t weights[BI_WORDS_MAX];
@@ -360,20 +363,36 @@ static int open_work(struct work *work)
     return plan.runner->open(work);
 }
 
+/* A connection that is lost or back is said at once: the events of the worker tell it when a call has
+ * failed. Called on the thread of the connection, which must not wait for a reader of our lines. */
+static void hear_log(void *user, bide_log_level level, const char *text)
+{
+    static const char prefix[] = "beanstalk: ";
+    const struct cli *cli = user;
+    char line[BI_SENTENCE_SIZE];
+
+    if (strncmp(text, prefix, strlen(prefix)) != 0 || level > BIDE_LOG_INFO)
+        return;
+    atomic_store(&this_work.away, level <= BIDE_LOG_WARN);
+    if (cli->quiet)
+        return;
+    int size = snprintf(line, sizeof(line), "bide work: %.400s\n", text + strlen(prefix));
+    bi_work_write(&this_work, STDERR_FILENO, line, (size_t)size, -1, 0);
+}
+
 /* Descriptors and memory go with the process: a worker that could not be stopped still uses them. */
 static int run(struct cli *cli)
 {
-    static struct work work;
-    work.cli = cli;
-    work.plan = &plan;
-    work.topics = topics;
-    work.topic_count = cli->word_count;
-    int exit = open_work(&work);
+    this_work.cli = cli;
+    this_work.plan = &plan;
+    this_work.topics = topics;
+    this_work.topic_count = cli->word_count;
+    int exit = open_work(&this_work);
     if (exit == BI_EXIT_OK)
-        exit = bi_work_attend(&work);
-    if (bide_worker_stop(work.worker) == BIDE_OK) {
-        bide_worker_free(work.worker);
-        plan.runner->close(&work);
+        exit = bi_work_attend(&this_work);
+    if (bide_worker_stop(this_work.worker) == BIDE_OK) {
+        bide_worker_free(this_work.worker);
+        plan.runner->close(&this_work);
     }
     return exit;
 }
@@ -388,6 +407,7 @@ const struct verb bi_verb_work = {
     .least = 1,
     .most = BI_WORDS_MAX,
     .traits = BI_PROGRAM | BI_MAKES,
+    .log = hear_log,
     .check = check,
     .run = run,
 };

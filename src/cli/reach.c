@@ -94,10 +94,12 @@ int bi_reach_configure(struct cli *cli)
 
 /* ---- opening ---- */
 
-static int open_at(const struct cli *cli, const char *url, bide **queue)
+static int open_at(struct cli *cli, const char *url, bide **queue)
 {
-    (void)cli;
-    return bide_open(url, NULL, queue);
+    bide_options options = BIDE_OPTIONS_INIT;
+    options.log = cli->verb->log;
+    options.log_user = cli;
+    return bide_open(url, &options, queue);
 }
 
 /* A URL that is wrong is an argument; what cannot be had is not there. */

@@ -23,6 +23,7 @@ struct verb {
     const struct flag *flags; /* ends with BI_FLAGS_END; NULL: none */
     size_t least, most;       /* how many words it takes */
     unsigned traits;
+    bide_log_handler log; /* hears the log of the queue, user is the cli; NULL: it is not wanted */
     /* Looks at words and flags before the queue is opened, so that a slip of the pen starts no
      * server and makes no file: BI_EXIT_OK, or says what is wrong. NULL: nothing to look at. */
     int (*check)(struct cli *cli);

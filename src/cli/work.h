@@ -80,6 +80,7 @@ struct work {
     int idle_fd;              /* readable: after the end, the last program may have ended */
     int stop_fd;              /* readable: programs are to end */
     int kill_fd;              /* readable: at once */
+    _Atomic bool away;        /* there is no connection to the queue */
     _Atomic bool ending;      /* no program is begun any more */
     _Atomic uint64_t begun;   /* jobs */
     _Atomic uint64_t running; /* programs */
@@ -96,6 +97,10 @@ bide_handler_call bi_work_handle;
 
 /* No more jobs are begun: for whoever notices that it makes no sense. exit: the code to end with. */
 void bi_work_end(struct work *work, int exit);
+
+/* Something tells us that the run of a job is to end, and the worker does not stop: fills in the fate,
+ * and says it if the lease is gone. */
+void bi_work_unwanted(const struct work *work, const bide_context *context, struct fate *fate);
 
 /* How the run of a job ended that the queue has now been told of; once. False: it was not run. */
 bool bi_work_recall(uint64_t id, struct fate *fate);

@@ -68,6 +68,21 @@ void bi_work_end(struct work *work, int exit)
     raise_fd(work->end_fd);
 }
 
+void bi_work_unwanted(const struct work *work, const bide_context *context, struct fate *fate)
+{
+    const bide_job *job = bide_context_job(context);
+    bool lost = bide_context_reason(context) != BIDE_REASON_CANCELLED;
+
+    fate->kind = FATE_UNWANTED;
+    snprintf(fate->text, sizeof(fate->text), "%s",
+             !lost                      ? "the job was cancelled"
+             : atomic_load(&work->away) ? "the lease ran out without a connection to the queue"
+                                        : "the lease was lost: it ran out, or the job was taken");
+    if (lost)
+        bi_work_note(work, "job %llu (%s): %s; what runs for it is ended",
+                     (unsigned long long)job->id, job->topic, fate->text);
+}
+
 /* ---- beginning ---- */
 
 /* May this job be run? The main thread sets ending before it looks at running, and here it is the

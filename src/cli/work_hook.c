@@ -218,11 +218,7 @@ static bool is_over(struct request *request, const struct curl_waitfd *fds)
     if (fds[0].revents != 0 || fds[1].revents != 0 || reason == BIDE_REASON_STOPPING) {
         fate->kind = FATE_STOPPED;
     } else if (reason != BIDE_REASON_NONE) {
-        fate->kind = FATE_UNWANTED;
-        snprintf(fate->text, sizeof(fate->text), "%s",
-                 reason == BIDE_REASON_CANCELLED
-                     ? "the job was cancelled"
-                     : "the lease was lost: the job is somebody else's");
+        bi_work_unwanted(request->work, request->context, fate);
     } else if (bi_clock_boot() >= request->limit_at) {
         fate->kind = FATE_TIMEOUT;
         fate->after_ms =

@@ -204,11 +204,12 @@ static void end(struct run *run, enum fate_kind kind)
 
 static void end_by_reason(struct run *run)
 {
-    bide_reason reason = bide_context_reason(run->context);
-    snprintf(run->fate->text, sizeof(run->fate->text), "%s",
-             reason == BIDE_REASON_CANCELLED ? "the job was cancelled"
-                                             : "the lease was lost: the job is somebody else's");
-    end(run, reason == BIDE_REASON_STOPPING ? FATE_STOPPED : FATE_UNWANTED);
+    bool stops = bide_context_reason(run->context) == BIDE_REASON_STOPPING;
+    if (run->asked)
+        return; /* it is being ended already, for another reason */
+    if (!stops)
+        bi_work_unwanted(run->work, run->context, run->fate);
+    end(run, stops ? FATE_STOPPED : FATE_UNWANTED);
 }
 
 static void kill_now(struct run *run)

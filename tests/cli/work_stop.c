@@ -180,6 +180,28 @@ static void a_job_that_is_not_ours_any_more_ends_its_program(void)
     interrupt(child, SIGTERM, 0);
 }
 
+static void a_program_is_ended_with_a_word_when_its_lease_cannot_be_kept(void)
+{
+    if (place_kind != AT_MEMORY)
+        return; /* elsewhere the job comes back */
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 3000;
+    put_with("x", &options);
+    struct child *child = begin_work("--timeout", "forever", "--grace", "1h",
+                                     SH(until_go("trap 'echo told >&2; exit 0' TERM")));
+    stop_server(SIGKILL);
+    await_err(child, "job 1 (t): the lease ran out without a connection to the queue; what runs "
+                     "for it is ended\n");
+    await_err(child, "told\n");
+    queue_url();
+    await_err(child, "bide work: connected again\n");
+    interrupt(child, SIGTERM, 0);
+    CHECK(strstr(child->err.text, "bide work: the connection to ") <
+          strstr(child->err.text, "told\n")); /* soon, and not when the lease ends */
+    EQ(count_of(&child->err, "bide work: the connection to "), 1);
+    EQ(count_of(&child->err, "is ended\n"), 1);
+}
+
 static void when_the_server_goes_and_comes_every_job_is_done(void)
 {
     if (place_kind != AT_SERVED_FILE)
@@ -303,6 +325,7 @@ static const struct test tests[] = {
     TEST(a_signal_before_the_goal_is_an_interruption),
     TEST(a_cancel_ends_the_program_and_removes_the_job),
     TEST(a_job_that_is_not_ours_any_more_ends_its_program),
+    TEST(a_program_is_ended_with_a_word_when_its_lease_cannot_be_kept),
     TEST(when_the_server_goes_and_comes_every_job_is_done),
     TEST(a_program_that_runs_while_its_server_is_restarted_runs_once),
     TEST(a_program_that_vanishes_stops_the_worker_and_fails_no_job),
