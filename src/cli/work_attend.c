@@ -248,9 +248,14 @@ static int judge(const struct attention *attention)
         return exit;
     if (attention->signal != 0)
         return 128 + attention->signal;
-    bool failed = atomic_load(&work->told[BIDE_WORK_RETRIED]) > 0 ||
-                  atomic_load(&work->told[BIDE_WORK_BURIED]) > 0;
-    return failed ? BI_EXIT_PARTLY : BI_EXIT_OK;
+
+    /* A script must not take a job for done if the queue does not know of it. */
+    static const bide_work_kind bad[] = {BIDE_WORK_RETRIED, BIDE_WORK_BURIED, BIDE_WORK_LOST,
+                                         BIDE_WORK_GIVEN_UP};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        if (atomic_load(&work->told[bad[i]]) > 0)
+            return BI_EXIT_PARTLY;
+    return BI_EXIT_OK;
 }
 
 /* Who sits there wants to know that something has begun; logs do not. */

@@ -34,7 +34,9 @@ static const struct telling {
     [BIDE_WORK_INTERRUPTED] = {IF_VERBOSE, true, false, "given back"},
     [BIDE_WORK_CANCELLED] = {ALWAYS, true, false, "cancelled"},
     [BIDE_WORK_OVERRAN] = {NEVER, false, false, ""},
-    [BIDE_WORK_LOST] = {ALWAYS, true, false, "its lease was lost, so it may be done again"},
+    [BIDE_WORK_LOST] = {ALWAYS, true, false,
+                        "its lease was lost, so what came of it was not recorded; it may be done "
+                        "again"},
     [BIDE_WORK_OWED] = {IF_VERBOSE, false, false, "the queue could not be told yet"},
     [BIDE_WORK_GIVEN_UP] = {ALWAYS, true, false,
                             "the queue could not be told what came of it; it will be done again"},

@@ -180,6 +180,29 @@ static void a_job_that_is_not_ours_any_more_ends_its_program(void)
     interrupt(child, SIGTERM, 0);
 }
 
+/* The program ends well while bide is stopped, and its job has been done by another meanwhile. */
+static void a_job_whose_lease_was_lost_is_not_called_done(void)
+{
+    if (!passes_leases())
+        return; /* nobody else can have the job */
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.ttr_ms = 1000;
+    uint64_t id = put_with("x", &options);
+    struct child *child = begin_work("--once", "-v", "--timeout", "forever", SH(until_go("true")));
+    kill(child->pid, SIGSTOP);
+    UNTIL(count_jobs("t", BIDE_STATE_READY) == 1);
+    bide *queue = inside();
+    OK(bide_delete(queue, id, 0));
+    OK(bide_close(queue));
+    go();
+    await_out(child, "ended\n");
+    kill(child->pid, SIGCONT);
+    await_end(child, 7);
+    HAS(child->err,
+        "its lease was lost, so what came of it was not recorded; it may be done again");
+    HAS(child->err, "0 jobs done, 1 lost\n");
+}
+
 static void a_program_is_ended_with_a_word_when_its_lease_cannot_be_kept(void)
 {
     if (place_kind != AT_MEMORY)
@@ -325,6 +348,7 @@ static const struct test tests[] = {
     TEST(a_signal_before_the_goal_is_an_interruption),
     TEST(a_cancel_ends_the_program_and_removes_the_job),
     TEST(a_job_that_is_not_ours_any_more_ends_its_program),
+    TEST(a_job_whose_lease_was_lost_is_not_called_done),
     TEST(a_program_is_ended_with_a_word_when_its_lease_cannot_be_kept),
     TEST(when_the_server_goes_and_comes_every_job_is_done),
     TEST(a_program_that_runs_while_its_server_is_restarted_runs_once),
