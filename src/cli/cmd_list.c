@@ -229,10 +229,12 @@ const struct verb bi_verb_list = {
     .group = BI_GROUP_LOOK,
     .usage = "[TOPIC]",
     .summary = "jobs, of a topic or of all, by state, age, key or text",
-    .details = "In the order of the queue, which need not be that of the ids; a job that\n"
-               "matches all the time comes exactly once. LEFT is the time until a delayed job\n"
-               "is ready, a lease ends, or a result is forgotten. With --state buried ERROR is\n"
-               "the first line of what went wrong; \"bide job\" has all of it. On a terminal 100\n"
+    .details = "In the order of the ids if 10,000 jobs at most can match (with --text fewer, if\n"
+               "bodies are large), else in no particular order; never in the order in which\n"
+               "jobs are taken: \"bide peek TOPIC\" shows which is next. A job that matches all\n"
+               "the time comes exactly once. LEFT is the time until a delayed job is ready, a\n"
+               "lease ends, or a result is forgotten. With --state buried ERROR is the first\n"
+               "line of what went wrong; \"bide job\" has all of it. On a terminal 100\n"
                "jobs are shown, elsewhere and with --json all, unless --limit says otherwise;\n"
                "if there may be more, the cursor with which to go on is told, with --json as a\n"
                "last value {\"cursor\":\"...\"}.\n"

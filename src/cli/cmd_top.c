@@ -215,7 +215,8 @@ const struct verb bi_verb_top = {
     .summary = "watch the queue: topics, rates, jobs, live",
     .details = "A view of the whole terminal that refreshes itself. Enter looks into a topic,\n"
                "and then at a job; ? says what the other keys do: sort, filter, kick, pause,\n"
-               "purge, bury, delete, each of which asks first; q goes back, and quits.\n"
+               "purge, bury, delete, each of which asks first; q goes back, and quits. Jobs\n"
+               "are in the order of \"bide list\", which is not that in which they are taken.\n"
                "\n"
                "  bide top\n"
                "  bide top --interval 5s --sort buried\n"

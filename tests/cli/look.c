@@ -196,6 +196,26 @@ static void a_list_has_every_job_in_one_line(void)
     SILENT(child->err);
 }
 
+/* A list of a few comes by id, of many as the queue has them: what the help says of the order. */
+static void a_list_is_in_the_order_that_its_help_tells(void)
+{
+    enum { MORE = 9999 }; /* and two are more than one call looks at */
+    static char lines[2 * MORE];
+    HAS(ends(0, "help", "list")->out, "In the order of the ids if 10,000 jobs at most can match");
+    if (is_plain())
+        return; /* it has no lists */
+    ends_with(0,
+              "{\"topic\":\"t\",\"body\":\"a\",\"priority\":9}\n"
+              "{\"topic\":\"t\",\"body\":\"b\",\"priority\":1}\n",
+              "put", "--jsonl", "--quiet");
+    struct child *few = ends(0, "list", "t", "--ids");
+    SAYS(few->out, "1\n2\n");
+    for (size_t i = 0; i < MORE; i++)
+        memcpy(lines + 2 * i, "x\n", 2);
+    ends_with_bytes(0, lines, sizeof(lines), "put", "t", "--lines", "--quiet");
+    EQ(LINES(ends(0, "list", "t", "--ids")->out), MORE + 2);
+}
+
 static void what_no_list_finds_is_no_failure(void)
 {
     if (has_no_lists())
@@ -445,6 +465,7 @@ static const struct test tests[] = {
     TEST(stats_show_the_queue_or_one_topic),
     TEST(stats_of_a_topic_that_is_not_there_are_not_found),
     TEST(a_list_has_every_job_in_one_line),
+    TEST(a_list_is_in_the_order_that_its_help_tells),
     TEST(what_no_list_finds_is_no_failure),
     TEST(a_list_is_filtered_by_state_age_key_and_text),
     TEST(a_list_goes_on_at_its_cursor_until_every_job_came_once),
