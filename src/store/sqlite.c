@@ -246,6 +246,26 @@ static int connect_all(struct sqlite *sqlite, char *error)
     return code;
 }
 
+/* The filler gives way to the log and its index. Without one there is nothing to begin with: not even
+ * a delete could be stored, and jobs that are done would be taken again. */
+static int open_when_full(struct sqlite *sqlite, char *error)
+{
+    int code = BIDE_EFULL;
+    if (bi_sqlite_drop_filler(sqlite)) {
+        bi_sqlite_disconnect_all(sqlite);
+        code = connect_all(sqlite, error);
+    }
+
+    if (code == BIDE_OK)
+        bi_sqlite_give_room(sqlite);
+    else if (code == BIDE_EFULL)
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "open: %.100s: the disk is full, without room for the log of the file; make room, "
+                 "and open it again",
+                 sqlite->path);
+    return code;
+}
+
 /* Everything that may fail. */
 static int open_files(struct sqlite *sqlite, const char *path, char *error)
 {
@@ -262,11 +282,7 @@ static int open_files(struct sqlite *sqlite, const char *path, char *error)
         code = BIDE_OK;
     if (code == BIDE_OK)
         code = connect_all(sqlite, error);
-    if (code == BIDE_EFULL && bi_sqlite_give_room(sqlite)) {
-        bi_sqlite_disconnect_all(sqlite);
-        code = connect_all(sqlite, error);
-    }
-    return code;
+    return code == BIDE_EFULL && sqlite->lock_fd >= 0 ? open_when_full(sqlite, error) : code;
 }
 
 int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *options,

@@ -84,9 +84,10 @@ struct sqlite {
     int log_pages;        /* how many it may have */
     unsigned log_commits; /* commits, until the log is given its length */
     int64_t log_prepared; /* bytes of it that have been written */
-    int64_t log_bytes;    /* what it takes while a reader keeps it from being brought in */
-    bool choked;          /* and nothing more may be written, or it never could be */
-    unsigned tidied;      /* commits since the free pages were looked at */
+    int64_t log_bytes;   /* what it takes while it cannot be brought in: a reader, or a full disk */
+    bool log_lacks_room; /* the file could not grow for it when it was last tried */
+    bool choked;         /* and nothing more may be written, or it never could be */
+    unsigned tidied;     /* commits since the free pages were looked at */
     bool has_filler;
     int64_t filler_size;  /* that it has, or is to have */
     int64_t filler_tried; /* when the filler was last missed */
@@ -206,7 +207,10 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now);
 void bi_sqlite_watch_room(struct sqlite *sqlite);
 /* Can the log take so much more, and be brought in, or is there room for that twice? */
 bool bi_sqlite_has_room(const struct sqlite *sqlite, int64_t bytes);
-/* Gives its room back to the disk; false if there was none to give. */
+/* Removes the filler; false if there was none. */
+bool bi_sqlite_drop_filler(struct sqlite *sqlite);
+/* The disk is full: gives the room of the filler back, and refuses puts from now on. False if there
+ * was no filler. */
 bool bi_sqlite_give_room(struct sqlite *sqlite);
 
 /* ---- sqlite_care.c: the shape of the files, and copies ---- */

@@ -55,15 +55,19 @@ static int bring_in(struct sqlite *sqlite, int *frames, int *brought_in)
 {
     char error[BIDE_ERROR_SIZE];
     int code = SQLITE_OK;
+    sqlite->log_lacks_room = false;
     for (int i = 0; i < 2; i++) {
         code = sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_PASSIVE, frames,
                                          brought_in);
         if (code == SQLITE_OK)
             bi_log_ends(&sqlite->failing);
-        if (code == SQLITE_OK || code == SQLITE_BUSY)
+        if (code == SQLITE_OK || code == SQLITE_BUSY) {
+            sqlite->log_lacks_room = false;
             return code;
-        if (bi_sqlite_error(sqlite, &sqlite->writer, "checkpoint", error) != BIDE_EFULL ||
-            !bi_sqlite_give_room(sqlite))
+        }
+        sqlite->log_lacks_room =
+            bi_sqlite_error(sqlite, &sqlite->writer, "checkpoint", error) == BIDE_EFULL;
+        if (!sqlite->log_lacks_room || !bi_sqlite_give_room(sqlite))
             break;
     }
     if (bi_log_repeats(&sqlite->failing, bi_clock_boot()) > 0)

@@ -281,17 +281,21 @@ static int check_removed(const struct sqlite *sqlite, char *error)
     return BIDE_EIO;
 }
 
-/* A reader keeps the log from being brought in, and the disk is nearly full of it. */
+/* The log cannot be brought in, and the disk is nearly full of it. */
 static int check_choked(struct sqlite *sqlite, char *error)
 {
     if (sqlite->choked && sqlite->writer.db != NULL)
         bi_sqlite_checkpoint(sqlite);
     if (!sqlite->choked)
         return BIDE_OK;
-    snprintf(error, BIDE_ERROR_SIZE,
-             "commit: %.80s: the disk is nearly full of the log, which a reader of the file keeps "
-             "from being brought in; end that reader",
-             sqlite->path);
+    snprintf(
+        error, BIDE_ERROR_SIZE,
+        sqlite->log_lacks_room
+            ? "commit: %.80s: the disk is full, and the file cannot grow for the changes in its "
+              "log; make room"
+            : "commit: %.80s: the disk is nearly full of the log, which a reader of the file "
+              "keeps from being brought in; end that reader",
+        sqlite->path);
     return BIDE_EFULL;
 }
 

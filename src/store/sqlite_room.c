@@ -211,16 +211,22 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now)
     bi_sqlite_limit_pages(sqlite);
 }
 
-bool bi_sqlite_give_room(struct sqlite *sqlite)
+bool bi_sqlite_drop_filler(struct sqlite *sqlite)
 {
     char name[4096 + 8];
+    name_filler(sqlite, name, sizeof(name));
+    sqlite->has_filler = false;
+    return unlink(name) == 0;
+}
+
+bool bi_sqlite_give_room(struct sqlite *sqlite)
+{
     if (!sqlite->base.full)
         bi_log(&sqlite->options.log, BIDE_LOG_ERROR,
                "%s: the disk is full; puts are refused until there is room", sqlite->path);
     sqlite->base.full = true;
     sqlite->filler_tried = bi_clock_boot();
-    name_filler(sqlite, name, sizeof(name));
-    sqlite->has_filler = false;
+    bool given = bi_sqlite_drop_filler(sqlite);
     bi_sqlite_limit_pages(sqlite);
-    return unlink(name) == 0;
+    return given;
 }

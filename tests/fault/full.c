@@ -21,6 +21,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FEW      40    /* jobs that are there before the disk is full */
@@ -387,6 +388,88 @@ static void a_queue_on_a_real_full_disk_opens_and_is_worked_off(void)
     unmount_disk();
 }
 
+static char logged[4096];
+
+static void on_log(void *user, bide_log_level level, const char *text)
+{
+    size_t used = strlen(logged);
+    (void)user;
+    (void)level;
+    snprintf(logged + used, sizeof(logged) - used, "%s\n", text);
+}
+
+/* Neither a filler nor a log is left, and no room for one: nothing is promised that cannot be kept. */
+static void a_real_full_disk_without_a_filler_is_refused_until_there_is_room(void)
+{
+    bide_options options = BIDE_OPTIONS_INIT;
+    bide *queue;
+    if (!mount_disk(8192))
+        return;
+    queue = open_url(url_of("disk/jobs.db", ""));
+    put_few(queue);
+    OK(bide_close(queue));
+    CHECK(unlink(place_of("disk/jobs.db-filler")) == 0);
+    take_room(0);
+    options.log = on_log;
+    CODE(bide_open(url_of("disk/jobs.db", ""), &options, &queue), BIDE_EFULL);
+    CHECK(strstr(bide_last_error(), "make room, and open it again") != NULL);
+    CHECK(strstr(logged, "puts are refused") == NULL);
+    give_room();
+    queue = open_url(url_of("disk/jobs.db", ""));
+    work_off(queue, FEW);
+    OK(put_body(queue));
+    OK(bide_close(queue));
+    unmount_disk();
+}
+
+/* A process that ends without a close leaves its log. */
+static void crash_with_jobs(void)
+{
+    int status = -1;
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        put_few(open_url(url_of("disk/jobs.db", "")));
+        _exit(0);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+/* Changes a job, for which there may still be a piece of the log. True: it is refused because the
+ * file cannot grow. */
+static bool lacks_growth(bide *queue)
+{
+    static int64_t priority;
+    bide_update_args changes = BIDE_UPDATE_INIT;
+    changes.id = 1;
+    changes.priority = priority++;
+    int code = bide_update(queue, &changes);
+    if (code == BIDE_OK)
+        return false;
+    EQ(code, BIDE_EFULL);
+    CHECK(strstr(bide_last_error(), "reader") == NULL);
+    return strstr(bide_last_error(), "the file cannot grow") != NULL;
+}
+
+/* The log is there from a crash, and the file cannot grow for it: no reader is blamed for that. */
+static void a_real_full_disk_with_a_log_says_that_it_lacks_room(void)
+{
+    if (!mount_disk(8192))
+        return;
+    crash_with_jobs();
+    CHECK(unlink(place_of("disk/jobs.db-filler")) == 0);
+    take_room(0);
+    bide *queue = open_url(url_of("disk/jobs.db", ""));
+    check_count(queue, FEW);
+    UNTIL(lacks_growth(queue));
+    EQ(put_body(queue), BIDE_EFULL);
+    give_room();
+    UNTIL(bide_delete(queue, 1, 0) == BIDE_OK);
+    UNTIL(put_body(queue) == BIDE_OK);
+    picture_check_reopened(url_of("disk/jobs.db", ""), queue);
+    unmount_disk();
+}
+
 /* ---- the largest file ---- */
 
 static volatile sig_atomic_t signals;
@@ -465,5 +548,7 @@ static const struct test tests[] = {
     TEST(a_program_gets_its_own_signals_of_a_large_file),
     TEST(opening_on_a_real_full_disk_says_so),
     TEST(a_queue_on_a_real_full_disk_opens_and_is_worked_off),
+    TEST(a_real_full_disk_without_a_filler_is_refused_until_there_is_room),
+    TEST(a_real_full_disk_with_a_log_says_that_it_lacks_room),
 };
 const struct theme full_theme = {"full", tests, COUNT(tests)};
