@@ -162,8 +162,10 @@ static int count(struct purge *purge, uint64_t *reserved)
 {
     bide_topic_stats topic;
     int code = bide_topic_get_stats(purge->cli->queue, purge->cli->words[0], &topic);
-    if (code == BIDE_NOT_FOUND)
+    if (code == BIDE_NOT_FOUND) {
+        bi_cli_note(purge->cli, "there is no topic %s", purge->cli->words[0]);
         return BI_EXIT_OK;
+    }
     if (code != BIDE_OK)
         return bi_cli_answered(purge->cli, code);
     for (size_t i = 0; i < KINDS; i++) {

@@ -33,7 +33,7 @@ static const struct flag flags[] = {
     BI_FLAG_PRIORITY('p', "priority", &said.priority, "smaller is first; 1024 if not said"),
     BI_FLAG_DURATION('d', "delay", &said.delay, "ready that much later"),
     BI_FLAG_MOMENT('a', "at", &said.at, "ready at that time"),
-    BI_FLAG_DURATION('t', "ttr", &said.ttr, "a worker's time for it; else the queue's, 1m"),
+    BI_FLAG_DURATION('t', "ttr", &said.ttr, "a worker's time; if 0, or else the queue's, 1m"),
     BI_FLAG_TEXT('k', "key", "KEY", &said.key, "only one live job of the topic may have it"),
     BI_FLAG_ON(0, "replace", &said.replace, "take the place of the job that has the key"),
     BI_FLAG_ON(0, "key-hold-retained", &said.hold, "hold the key as long as the result is kept"),
@@ -145,21 +145,13 @@ static enum put_form form(void)
 }
 
 /* A time is said back, with its zone: whoever wrote it may have meant another. */
-static void confirm(const struct cli *cli, const char *what, int64_t at_ms)
+static void confirm_expiry(const struct cli *cli, int64_t at_ms)
 {
     char when[BI_WHEN_SIZE];
     if (at_ms == 0)
         return;
     bi_moment_confirm(when, at_ms, bi_clock_wall() / 1000);
-    bi_cli_note(cli, "%s %s", what, when);
-}
-
-/* A moment that is past is a slip more often than a wish, and nothing waits for it. */
-static void confirm_ready(const struct cli *cli, int64_t at_ms)
-{
-    confirm(cli, "ready", at_ms);
-    if (at_ms != 0 && at_ms <= bi_clock_wall() / 1000 - 1000)
-        bi_cli_note(cli, "that time is past: ready now");
+    bi_cli_note(cli, "expires %s", when);
 }
 
 static int put_and_wait(struct put_run *run)
@@ -194,8 +186,9 @@ static int run(struct cli *cli)
     };
     if (cli->word_count > 0)
         run.topic = (bide_slice){cli->words[0], strlen(cli->words[0])};
-    confirm_ready(cli, said.at);
-    confirm(cli, "expires", said.expires);
+    if (said.at != 0)
+        bi_look_confirm_ready(cli, said.at);
+    confirm_expiry(cli, said.expires);
     return put_and_wait(&run);
 }
 

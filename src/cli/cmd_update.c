@@ -3,7 +3,6 @@
 #include "cli/look.h"
 #include "cli/verb.h"
 #include "cli/when.h"
-#include "util/clock.h"
 
 #include <string.h>
 
@@ -62,11 +61,8 @@ static int check(struct cli *cli)
 
 static int run(struct cli *cli)
 {
-    char when[BI_WHEN_SIZE];
-    if (said.at != BIDE_KEEP) {
-        bi_moment_confirm(when, said.at, bi_clock_wall() / 1000);
-        bi_cli_note(cli, "ready %s", when);
-    }
+    if (said.at != BIDE_KEEP)
+        bi_look_confirm_ready(cli, said.at);
     return bi_each_run(cli, &each);
 }
 

@@ -4,6 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/when.h"
 #include "core/core.h"
+#include "util/clock.h"
 
 #include <string.h>
 
@@ -58,6 +59,17 @@ void bi_look_pause(char *to, const bide_topic_stats *topic)
         snprintf(to, BI_WHEN_SIZE, "forever");
     else
         bi_look_duration(to, topic->paused ? topic->pause_left_ms : -1);
+}
+
+/* A moment that is past is a slip more often than a wish, and nothing waits for it. */
+void bi_look_confirm_ready(const struct cli *cli, int64_t at_ms)
+{
+    char when[BI_WHEN_SIZE];
+    int64_t now_ms = bi_clock_wall() / 1000;
+    bi_moment_confirm(when, at_ms, now_ms);
+    bi_cli_note(cli, "ready %s", when);
+    if (at_ms <= now_ms - 1000)
+        bi_cli_note(cli, "that time is past: ready now");
 }
 
 /* ---- states ---- */

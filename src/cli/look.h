@@ -28,6 +28,10 @@ void bi_look_duration(char *to, int64_t ms);
 /* How long a topic is still paused: "-", "3m20s" or "forever". */
 void bi_look_pause(char *to, const bide_topic_stats *topic);
 
+/* Says back when a job will be ready, so that a slip is seen; of a time that is past, that it is ready
+ * now. */
+void bi_look_confirm_ready(const struct cli *cli, int64_t at_ms);
+
 /* States as "ready,buried", or one flag for each: a bit (1 << state) each, or-ed. False, and says
  * what is wrong. */
 bool bi_look_states(const struct cli *cli, const struct words *words, unsigned *states);

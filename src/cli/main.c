@@ -56,12 +56,27 @@ const struct flag *bi_verb_common(struct cli *cli)
 
 /* ---- reading the command line ---- */
 
-static int no_such_verb(struct cli *cli, const char *name)
+/* An error in the arguments is answered as they ask for, even if --json stands behind it. */
+static void look_for_json(struct cli *cli, const char *const *rest)
 {
-    const char *near = bi_verb_near(name);
+    for (; *rest != NULL && strcmp(*rest, "--") != 0; rest++)
+        if (strcmp(*rest, "--json") == 0 || strcmp(*rest, "-J") == 0)
+            cli->json = true;
+}
+
+static int no_such_verb(struct cli *cli, const char *const *argv)
+{
+    const char *name = argv[0], *near = bi_verb_near(name);
+    look_for_json(cli, argv + 1);
     if (near != NULL)
         return bi_cli_misused(cli, "there is no verb \"%.60s\"; did you mean %s?", name, near);
     return bi_cli_misused(cli, "there is no verb \"%.60s\"", name);
+}
+
+static int misread(struct cli *cli, const struct flag_reading *reading, const char *error)
+{
+    look_for_json(cli, reading->argv);
+    return bi_cli_misused(cli, "%s", error);
 }
 
 static int check_words(struct cli *cli)
@@ -81,14 +96,14 @@ static int read_arguments(struct cli *cli, struct flag_reading *reading)
     char error[BI_SENTENCE_SIZE];
     cli->verb = bi_verb_find(reading->argv[0]);
     if (cli->verb == NULL)
-        return no_such_verb(cli, reading->argv[0]);
+        return no_such_verb(cli, reading->argv);
     reading->argv++;
     reading->tables[0] = cli->verb->flags;
     reading->tables[1] = bi_verb_common(cli);
     reading->stops_at_word = false;
     reading->has_program = (cli->verb->traits & BI_PROGRAM) != 0;
     if (!bi_flags_read(reading, error))
-        return bi_cli_misused(cli, "%s", error);
+        return misread(cli, reading, error);
     cli->words = reading->words;
     cli->word_count = reading->word_count;
     cli->program = reading->program;
@@ -105,7 +120,7 @@ static int read_command(struct cli *cli, const char *const *argv, const char **w
         .stops_at_word = true,
     };
     if (!bi_flags_read(&reading, error))
-        return bi_cli_misused(cli, "%s", error);
+        return misread(cli, &reading, error);
     if (reading.argv[0] != NULL)
         return read_arguments(cli, &reading);
     if (wishes.help || wishes.version)

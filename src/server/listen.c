@@ -102,6 +102,13 @@ static const char *hint(int code)
     }
 }
 
+static const char *unix_hint(int code)
+{
+    return code == EACCES   ? "; the directory is not ours"
+           : code == ENOENT ? "; make its directory first"
+                            : "";
+}
+
 static bool cannot(const struct address *address, int code, const char *more, char *error)
 {
     const char *host = !address->is_unix && address->host[0] == 0 ? "*" : address->host;
@@ -236,7 +243,7 @@ static bool open_path(struct listeners *listeners, const struct address *address
     }
     if (status != 0) {
         close(fd);
-        return cannot(address, code, code == EACCES ? "; the directory is not ours" : "", error);
+        return cannot(address, code, unix_hint(code), error);
     }
     struct listener *listener = add(listeners, fd, error);
     struct stat info;

@@ -153,6 +153,15 @@ static void a_purge_that_is_meant_takes_all_but_what_is_reserved(void)
     SAYS(child->out, "0 jobs of email deleted\n");
 }
 
+static void a_purge_of_a_topic_that_is_not_there_is_told(void)
+{
+    if (has_no_purge())
+        return;
+    struct child *child = ends(0, "purge", "emial", "--yes");
+    SAYS(child->out, "0 jobs of emial deleted\n");
+    SAYS(child->err, "there is no topic emial\n");
+}
+
 static void a_purge_of_some_states_leaves_the_others(void)
 {
     if (has_no_purge())
@@ -314,6 +323,7 @@ static const struct test tests[] = {
     TEST(nothing_is_purged_when_nobody_can_be_asked),
     TEST(whoever_is_asked_may_say_no),
     TEST(a_purge_that_is_meant_takes_all_but_what_is_reserved),
+    TEST(a_purge_of_a_topic_that_is_not_there_is_told),
     TEST(a_purge_of_some_states_leaves_the_others),
     TEST(a_reserved_job_outlives_a_purge),
     TEST(a_server_that_drains_takes_no_jobs),

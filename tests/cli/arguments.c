@@ -273,6 +273,22 @@ static void the_help_of_every_verb_is_80_columns_wide_and_has_examples(void)
 
 /* ---- words ---- */
 
+static void an_error_before_json_is_told_in_json(void)
+{
+    static const char *const lines[][4] = {
+        {"put", "t", "--bogus", "--json"},
+        {"put", "t", "--delay=1", "-J"},
+        {"nosuchverb", "x", "y", "--json"},
+    };
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        const char *const *at = lines[i];
+        struct child *child = ends(2, at[0], at[1], at[2], at[3]);
+        EQ(LINES(child->err), 1);
+        EQ(number_in(json_at(child->err, 0), "exit"), 2);
+    }
+    HAS(ends(2, "work", "t", "--bogus", "--", "x", "--json")->err, "bide work: there is no flag");
+}
+
 static void words_that_are_missing_are_told(void)
 {
     static const char *const wanted[] = {
@@ -347,6 +363,7 @@ static const struct test tests[] = {
     TEST(every_verb_refuses_flags_that_it_does_not_have),
     TEST(every_flag_is_explained_and_named_once),
     TEST(the_help_of_every_verb_is_80_columns_wide_and_has_examples),
+    TEST(an_error_before_json_is_told_in_json),
     TEST(words_that_are_missing_are_told),
     TEST(words_that_are_too_many_are_told),
     TEST(ids_that_are_none_are_told),

@@ -106,7 +106,7 @@ static void what_is_not_said_is_as_the_help_tells(void)
     struct child *help = ends(0, "help", "put");
     HAS(help->out, "1024 if not said");
     HAS(help->out, "forever if not said");
-    HAS(help->out, "else the queue's, 1m");
+    HAS(help->out, "if 0, or else the queue's, 1m");
     HAS(help->out, "5s if not said");
     HAS(help->out, "1h if not said");
     ends(0, "put", "email", "x");
@@ -207,6 +207,8 @@ static void a_moment_that_is_past_is_told_as_such(void)
     HAS(child->err, "that time is past: ready now\n");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
     LACKS(ends(0, "put", "email", "x", "--at", "+1h")->err, "past");
+    if (!is_plain()) /* which has no update */
+        HAS(ends(0, "update", "1", "--at", "1h ago")->err, "that time is past: ready now\n");
     SILENT(ends(0, "put", "email", "x", "--at", "1h ago", "--quiet")->err);
     child = begin_on_terminal(80, 24, "put", "email", "x", "--at", "1h ago", NULL);
     await_end(child, 0);

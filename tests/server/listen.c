@@ -57,6 +57,13 @@ static void ipv6_is_served_or_told_to_be_missing(void)
     stop(bided);
 }
 
+static void the_directory_of_a_socket_that_is_missing_is_told(void)
+{
+    HAS(ends_with(111, "--url=memory:", "--listen=unix:/no/such/folder/bided.sock")->err,
+        "cannot listen on unix:/no/such/folder/bided.sock: No such file or directory; make its "
+        "directory first");
+}
+
 static void every_address_means_ipv4_too(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=*:0");
@@ -227,6 +234,7 @@ static void a_secret_that_comes_with_a_reload_lets_others_in(void)
 static const struct test tests[] = {
     TEST(several_addresses_are_served),
     TEST(ipv6_is_served_or_told_to_be_missing),
+    TEST(the_directory_of_a_socket_that_is_missing_is_told),
     TEST(every_address_means_ipv4_too),
     TEST(a_name_is_looked_up),
     TEST(an_address_in_use_ends_with_111),
