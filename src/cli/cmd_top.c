@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
+#include "cli/reach.h"
 #include "cli/top.h"
 #include "cli/verb.h"
 #include "util/clock.h"
@@ -144,11 +145,11 @@ static bool settled(struct top *top)
 static int close_queue(struct top *top, struct cli *cli)
 {
     bi_interrupt_forget();
-    int code = bide_close(cli->queue);
+    int exit = bi_reach_close(cli, cli->queue, cli->shown, BI_EXIT_OK);
     cli->queue = NULL;
     bide_cq_drain(top->cq, 0);
     bide_cq_free(top->cq);
-    return bi_cli_answered(cli, code);
+    return exit;
 }
 
 /* Still in use when the process ends, and so no leak. */

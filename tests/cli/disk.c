@@ -96,6 +96,17 @@ static void a_damaged_file_is_told_by_every_command_that_opens_it(void)
     }
 }
 
+static void top_tells_of_a_damaged_file_when_its_view_has_ended(void)
+{
+    const char *url = make_damaged();
+    struct child *child = begin_on_terminal(80, 24, "top", "--url", url, NULL);
+    await_out(child, "email");
+    LACKS(child->out, warning);
+    press(child, "q");
+    await_end(child, 0);
+    HAS(child->out, warning);
+}
+
 static void a_copy_of_a_damaged_file_does_not_claim_to_be_complete(void)
 {
     struct child *child = ends(7, "backup", place_of("copy.db"), "--url", make_damaged());
@@ -116,6 +127,7 @@ static void a_copy_of_a_damaged_file_does_not_claim_to_be_complete(void)
 static const struct test tests[] = {
     TEST(lines_for_which_there_is_no_room_are_told_and_the_others_are_there),
     TEST(a_damaged_file_is_told_by_every_command_that_opens_it),
+    TEST(top_tells_of_a_damaged_file_when_its_view_has_ended),
     TEST(a_copy_of_a_damaged_file_does_not_claim_to_be_complete),
 };
 
