@@ -108,7 +108,16 @@ static int connect_path(const struct address *address, struct patience *patience
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     memcpy(to.sun_path, address->path, sizeof(to.sun_path));
-    return connect_to((const struct sockaddr *)&to, sizeof(to), patience, reason);
+    int fd = connect_to((const struct sockaddr *)&to, sizeof(to), patience, reason);
+
+    /* A directory that is missing is another mistake than a server that does not run. */
+    char *slash = strrchr(to.sun_path, '/');
+    if (fd >= 0 || slash == NULL || slash == to.sun_path)
+        return fd;
+    *slash = 0;
+    if (access(to.sun_path, F_OK) != 0 && errno == ENOENT)
+        bi_text_copy(reason, "there is no such directory");
+    return fd;
 }
 
 /* Tries the addresses of a host, in their order. */

@@ -12,6 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static void the_directory_of_a_socket_that_is_missing_is_told(void)
+{
+    HAS(ends(6, "stats", "--url", "beanstalk:///no/such/folder/s")->err,
+        "no connection to /no/such/folder/s: there is no such directory");
+}
+
 static const char *config_file(void)
 {
     folder_of("config/bide");
@@ -308,6 +314,7 @@ static void a_file_of_another_process_is_told_with_its_pid_and_the_way_out(void)
 }
 
 static const struct test tests[] = {
+    TEST(the_directory_of_a_socket_that_is_missing_is_told),
     TEST(a_flag_goes_before_the_environment_and_that_before_the_file),
     TEST(the_config_of_home_is_read_without_that_of_xdg),
     TEST(a_url_that_is_wrong_is_told_with_where_it_is_from),
