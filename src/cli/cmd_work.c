@@ -98,7 +98,7 @@ static const char details[] =
     "Exit: 0, also when stopped by a signal; with --until-empty, --count or --once 7\n"
     "if a job failed, or the queue could not record what came of it, and 130 or 143\n"
     "if a signal came first. 1 when the program cannot be run any more, 141 when\n"
-    "nobody reads what programs write; jobs that were begun are given back.\n"
+    "standard output has no reader any more; jobs that were begun are given back.\n"
     "\n"
     "  bide work urgent:9 normal:1 -- ./send\n"
     "  bide work video -j 2 --timeout 1h --on 65=bury -- ./convert --fast\n"

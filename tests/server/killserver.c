@@ -42,28 +42,6 @@ static const char usage[] =
     "Kills a server that keeps its jobs in a file, again and again, and looks whether everything\n"
     "that was acknowledged is there.\n";
 
-/* ---- bodies ---- */
-
-size_t serial_write(char *room, uint64_t serial)
-{
-    size_t size;
-    const void *body = body_of(serial, &size);
-    snprintf(room, NUMBER_SIZE + 1, "%016" PRIx64, serial);
-    memcpy(room + NUMBER_SIZE, body, size);
-    return NUMBER_SIZE + size;
-}
-
-uint64_t serial_read(const struct given *given)
-{
-    char number[NUMBER_SIZE + 1] = "";
-    CHECK(given->size >= NUMBER_SIZE);
-    memcpy(number, given->body, NUMBER_SIZE);
-    uint64_t serial = strtoull(number, NULL, 16);
-    if (!body_is(serial, given->body + NUMBER_SIZE, given->size - NUMBER_SIZE))
-        FAIL("job %" PRIu64 " has a damaged body", given->id);
-    return serial;
-}
-
 /* ---- what is there ---- */
 
 static const char *const form_names[] = {"absent", "ready", "delayed", "buried"};
@@ -123,7 +101,7 @@ static void kick_everything(struct talk *talk)
 
 static void meet(const struct given *given, char *seen)
 {
-    uint64_t serial = serial_read(given);
+    uint64_t serial = read_numbered(given->body, given->size);
     CHECK(serial > 0 && serial < ledger.next);
     struct entry *entry = &ledger.jobs[serial];
     if (seen[serial]++)

@@ -19,10 +19,9 @@
 
 #include "talk.h"
 
-#define WORKERS     4
-#define TUBES       (WORKERS + 1) /* one each, and the last is for all */
-#define JOBS_MAX    4000000
-#define NUMBER_SIZE 16 /* of the serial in front of a body */
+#define WORKERS  4
+#define TUBES    (WORKERS + 1) /* one each, and the last is for all */
+#define JOBS_MAX 4000000
 
 /* What a restart makes of a job: one that was reserved is ready. */
 enum form { ABSENT, READY, DELAYED, BURIED };
@@ -52,10 +51,6 @@ struct worker {
     uint64_t seed;
 };
 void *killserver_work(void *worker);
-
-/* The body of a serial number, and the number of a body, which must be as it was put. */
-size_t serial_write(char *room, uint64_t serial);
-uint64_t serial_read(const struct given *given);
 
 /* Compares what the server has with the ledger, and makes room. */
 void killserver_compare(const struct peer *peer, uint64_t seed);

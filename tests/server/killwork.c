@@ -90,7 +90,7 @@ static void say_put_serial(struct station *station)
     char line[128];
     bool shared = rng_percent(&station->rng, 25);
     uint64_t serial = next_serial(shared);
-    size_t size = serial_write(body, serial);
+    size_t size = write_numbered(body, serial);
     bool later = !shared && rng_one_in(&station->rng, 6);
     int tube = shared ? WORKERS : station->number;
     int used = snprintf(line, sizeof line, "use kill-%d\r\nput %d %d 600 %zu\r\n", tube,
@@ -180,7 +180,7 @@ static void take_reserved(struct station *station)
             TEXT(line, strlen(line), "TIMED_OUT");
         return;
     }
-    uint64_t serial = serial_read(&given);
+    uint64_t serial = read_numbered(given.body, given.size);
     pthread_mutex_lock(&ledger.lock);
     CHECK(serial < ledger.next);
     struct entry *entry = &ledger.jobs[serial];
