@@ -123,15 +123,22 @@ void bi_loss_watch(struct tagged *tagged, const struct request *request)
 /* What came of a request whose time is over. */
 enum over { ENDED, ASKED, SILENT };
 
-/* The server is asked to let it go; one that was asked long ago does not answer any more. */
+/*
+ * Asks the server to give it up. A server that was asked and has not been heard of since does not
+ * answer any more; one with much to answer needs its time.
+ */
 static enum over end_time(struct tagged *tagged, struct request *request, int64_t now,
                           struct op_list *completed)
 {
     if (request->call.queued || request->sent) {
-        if (request->shut || request->timed_out)
+        bool asked = request->shut || request->timed_out;
+        if (asked && request->signs == tagged->signs)
             return SILENT;
-        request->timed_out = true;
         request->deadline = now + tagged->address.connect_timeout;
+        request->signs = tagged->signs;
+        if (asked)
+            return ASKED;
+        request->timed_out = true;
         bi_send_cancel(tagged, request);
         return ASKED;
     }

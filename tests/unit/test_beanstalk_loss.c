@@ -51,6 +51,52 @@ static void a_server_that_answers_no_ping_is_given_up(void **state)
     completes(&wait, BIDE_OK);
 }
 
+enum { SHUT = 5 };
+
+/* Shuts the queue down while SHUT reserves wait at the server. */
+static void shut_down_waiting(bide_op *reserves, struct heard *heard)
+{
+    static bide_job jobs[SHUT];
+    char line[60];
+    open_tagged("connect_timeout=2s&" QUICK);
+    for (int i = 0; i < SHUT; i++) {
+        reserves[i] = reserve_of(&jobs[i], BIDE_FOREVER);
+        submit(&reserves[i]);
+        hear_call(&heard[i], BIDE_OP_RESERVE);
+    }
+    assert_int_equal(bide_shutdown(server.queue), BIDE_OK);
+    for (int i = 0; i < SHUT; i++) {
+        snprintf(line, sizeof(line), "call-cancel %llu", (unsigned long long)heard[i].tag);
+        expect(line);
+    }
+}
+
+static void a_server_that_ends_what_waits_little_by_little_is_not_given_up(void **state)
+{
+    (void)state;
+    bide_op reserves[SHUT];
+    struct heard heard[SHUT];
+    shut_down_waiting(reserves, heard);
+    for (int i = 0; i < SHUT; i++) {
+        assert_true(nothing_comes(700));
+        answer(&heard[i], BIDE_CANCELLED);
+        completes(&reserves[i], BIDE_CLOSED);
+    }
+}
+
+static void a_server_that_ends_nothing_is_given_up(void **state)
+{
+    (void)state;
+    bide_op reserves[SHUT];
+    struct heard heard[SHUT];
+    shut_down_waiting(reserves, heard);
+    expect_end();
+    for (int i = 0; i < SHUT; i++) {
+        bi_call_done(&heard[i].call);
+        completes(&reserves[i], BIDE_CLOSED);
+    }
+}
+
 /* ---- connections that break ---- */
 
 static void a_write_that_was_sent_and_not_answered_is_unknown(void **state)
@@ -268,6 +314,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRIPT(a_server_that_lets_a_call_wait_is_asked_whether_it_is_there),
         SCRIPT(a_server_that_answers_no_ping_is_given_up),
+        SCRIPT(a_server_that_ends_what_waits_little_by_little_is_not_given_up),
+        SCRIPT(a_server_that_ends_nothing_is_given_up),
         SCRIPT(a_write_that_was_sent_and_not_answered_is_unknown),
         SCRIPT(a_write_that_was_not_sent_completely_is_sent_again),
         SCRIPT(what_was_submitted_without_a_connection_is_sent_when_there_is_one),
