@@ -124,8 +124,8 @@ void bi_loss_watch(struct tagged *tagged, const struct request *request)
 enum over { ENDED, ASKED, SILENT };
 
 /*
- * Asks the server to give it up. A server that was asked and has not been heard of since does not
- * answer any more; one with much to answer needs its time.
+ * Asks the server to cancel the request. SILENT: it was asked before, and nothing has been received
+ * from it since then. A server that still sends answers to other requests gets more time.
  */
 static enum over end_time(struct tagged *tagged, struct request *request, int64_t now,
                           struct op_list *completed)
@@ -136,10 +136,10 @@ static enum over end_time(struct tagged *tagged, struct request *request, int64_
             return SILENT;
         request->deadline = now + tagged->address.connect_timeout;
         request->signs = tagged->signs;
-        if (asked)
-            return ASKED;
-        request->timed_out = true;
-        bi_send_cancel(tagged, request);
+        if (!asked) {
+            request->timed_out = true;
+            bi_send_cancel(tagged, request);
+        }
         return ASKED;
     }
     request->timed_out = request->waits;

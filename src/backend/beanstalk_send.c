@@ -84,7 +84,6 @@ void bi_send_cancel(struct tagged *tagged, struct request *request)
                         request->tag);
     request->cancel.data = (const unsigned char *)request->cancel_line;
     request->cancel.size = (size_t)size;
-    request->signs = tagged->signs;
     if (request->sent)
         enqueue_urgent(tagged, &request->cancel);
     else

@@ -174,6 +174,7 @@ static void shut_down(struct backend *backend)
             continue;
         each->shut = each->late = true;
         each->deadline = until;
+        each->signs = tagged->signs;
         bi_loss_watch(tagged, each);
         give_up(tagged, each, &completed);
     }

@@ -56,7 +56,7 @@ struct request {
     struct call_bytes bytes; /* room for the first line, then the arguments */
     uint64_t counted;        /* in pending_bytes */
     int64_t deadline;        /* the op waits until then for its answer; else, for a connection */
-    uint64_t signs;          /* of life, when the server was asked to give it up */
+    uint64_t signs;          /* tagged->signs when the deadline was set */
     unsigned losses;         /* how many connections it has outlived */
     bool waits;              /* the server may let it wait */
     bool sent;               /* completely written on this connection */
