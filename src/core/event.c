@@ -43,7 +43,7 @@ void bi_event_as(struct core *core, bide_event_kind kind, const struct job *job,
         event->event.kind = kind;
         event->event.state = state;
         event->event.id = job->id;
-        event->event.at_ms = ms_near(core->now.wall);
+        event->event.at_ms = ms_down(core->now.wall);
         memcpy(event->event.topic, topic->name, (size_t)topic->name_size + 1);
     }
 }

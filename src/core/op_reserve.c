@@ -40,7 +40,7 @@ static void answer_job(struct core *core, bide_job *shown)
         return;
     begin_lease(core, job);
     shown->left_ms = ms_up(job->due - core->now.mono);
-    shown->reserved_ms = ms_near(wall_of(core, core->now.mono));
+    shown->reserved_ms = ms_down(wall_of(core, core->now.mono));
 }
 
 static void answer_jobs(struct core *core, bide_op *op)

@@ -17,13 +17,9 @@ static const void *keep(bide_job *out, int place, bide_buf *buf)
     return bide_buf_data(buf);
 }
 
-/*
- * The distance between the two clocks is never measured twice alike, to the microsecond. Rounded to
- * the nearest, a moment that was given in milliseconds is shown as it was given.
- */
 static int64_t moment(const struct core *core, int64_t mono)
 {
-    return mono == BI_NEVER ? 0 : ms_near(wall_of(core, mono));
+    return mono == BI_NEVER ? 0 : ms_down(wall_of(core, mono));
 }
 
 static void fill_texts(const struct more *more, bide_job *out)

@@ -314,7 +314,7 @@ void bi_fire_due_wall(struct core *core, struct timer *timer);
 void bi_fire_pause(struct core *core, struct timer *timer);
 void bi_fire_waiter(struct core *core, struct timer *timer);
 
-/* Milliseconds to microseconds and back; ms_up rounds up, as deadlines do. */
+/* Milliseconds to microseconds and back; from_us_up rounds up, as deadlines do. */
 static inline int64_t us_of(int64_t ms)
 {
     return ms * 1000;
@@ -323,11 +323,6 @@ static inline int64_t us_of(int64_t ms)
 static inline int64_t ms_down(int64_t us)
 {
     return us >= 0 ? us / 1000 : -((-us + 999) / 1000);
-}
-
-static inline int64_t ms_near(int64_t us)
-{
-    return ms_down(us + 500);
 }
 
 static inline int64_t ms_up(int64_t us)

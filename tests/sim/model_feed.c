@@ -43,7 +43,7 @@ void model_event(struct model *m, const struct mjob *job, bide_event_kind kind, 
         .kind = kind,
         .state = state,
         .id = job->id,
-        .at_ms = (m->now.wall + US_PER_MS / 2) / US_PER_MS,
+        .at_ms = m->now.wall / US_PER_MS,
     };
     for (struct mfeed *feed = m->feeds; feed != NULL; feed = feed->next)
         if ((feed->kinds & (1u << kind)) != 0 && (feed->name < 0 || feed->name == job->name))

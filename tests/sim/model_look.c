@@ -15,7 +15,7 @@ static int64_t ms_down(int64_t us)
 
 static int64_t moment_ms(const struct model *m, int64_t mono)
 {
-    return mono == BI_NEVER ? 0 : ms_down(model_wall_of(m, mono) + US_PER_MS / 2);
+    return mono == BI_NEVER ? 0 : ms_down(model_wall_of(m, mono));
 }
 
 /* A wall clock that was set back before a restart makes nobody younger than new. */

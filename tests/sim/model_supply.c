@@ -95,8 +95,7 @@ void model_answered(struct model *m, struct sim_op *sop)
             continue;
         begin_lease_of(m, job);
         expect(m->sim, "left_ms", job->ttr_ms, jobs[i].left_ms);
-        expect(m->sim, "reserved_ms", (m->now.wall + US_PER_MS / 2) / US_PER_MS,
-               jobs[i].reserved_ms);
+        expect(m->sim, "reserved_ms", m->now.wall / US_PER_MS, jobs[i].reserved_ms);
     }
 }
 

@@ -349,20 +349,6 @@ static void what_the_wall_clock_made_due_comes_before_the_boot_time_clock(void *
     assert_true(bi_core_cancel(w.core, &reserve)); /* it still waits */
 }
 
-/* The system slews the clock, and the two clocks are not read at the same moment. */
-static void a_moment_is_shown_the_same_when_the_clocks_differ_a_little(void **state)
-{
-    (void)state;
-    bide_job job;
-    uint64_t id = put(&w, "a");
-    for (int i = 0; i < 5; i++) {
-        step_wall(&w, i % 2 == 0 ? -3 : 3);
-        assert_true(look(&w, id, &job));
-        assert_int_equal(job.created_ms, EPOCH / 1000);
-        bide_job_clear(&job);
-    }
-}
-
 #define TEST(name)       cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 #define WHEEL_TEST(name) cmocka_unit_test_setup_teardown(name, set_up_wheel, tear_down)
 
@@ -387,7 +373,6 @@ int main(void)
         TEST(a_touch_in_the_last_microsecond_extends_the_lease),
         TEST(the_end_of_a_lease_with_a_limit_is_a_failure_with_backoff),
         TEST(what_the_wall_clock_made_due_comes_before_the_boot_time_clock),
-        TEST(a_moment_is_shown_the_same_when_the_clocks_differ_a_little),
     };
     return cmocka_run_group_tests_name("time", tests, NULL, NULL);
 }
