@@ -3,7 +3,7 @@
  * beanstalk_parse - one line of the beanstalkd protocol, understood.
  *
  * Pure: bytes in, a struct out; no I/O, no memory of its own, no state. docs/PROTOCOL.md is the
- * grammar. What old clients send is understood exactly as beanstalkd 1.12 does, oddities included
+ * grammar. What old clients send is understood exactly as beanstalkd 1.13 does, oddities included
  * (a verb is found by its beginning, `kick -1` is a number); what bide adds was an error there.
  *
  * Ownership  Slices in a command point into the line.

@@ -16,6 +16,10 @@
 #define TOPICS_PAGE 200
 #define BINLOG_SIZE 10485760 /* what beanstalkd says when it keeps none */
 
+/* The release whose behaviour this server has. Clients compare it as a version or a number, so it has
+ * the form of beanstalkd's own and nothing behind it. */
+#define BEANSTALKD_VERSION "1.13"
+
 /* ---- saying it ---- */
 
 /* "OK <bytes>", and the text. */
@@ -91,7 +95,7 @@ static void say_process(struct output *text, const struct server *server)
     struct rusage usage = {0};
     getrusage(RUSAGE_SELF, &usage);
     say_count(text, "pid", (uint64_t)getpid());
-    bi_output_text(text, "version: \"1.12+bide" BIDE_VERSION "\"\n");
+    bi_output_text(text, "version: \"" BEANSTALKD_VERSION "\"\n");
     bi_output_format(text, "rusage-utime: %ld.%06ld\n", (long)usage.ru_utime.tv_sec,
                      (long)usage.ru_utime.tv_usec);
     bi_output_format(text, "rusage-stime: %ld.%06ld\n", (long)usage.ru_stime.tv_sec,
@@ -106,6 +110,8 @@ static void say_machine(struct output *text, const struct server *server, bool d
     bi_output_format(text, "draining: %s\nid: %s\n", draining ? "true" : "false", server->id);
     bi_output_format(text, "hostname: \"%s\"\nos: \"%s\"\nplatform: \"%s\"\n", name.nodename,
                      name.version, name.machine);
+    /* Behind the keys of beanstalkd, whose places some clients rely on. */
+    bi_output_text(text, "bide-version: \"" BIDE_VERSION "\"\n");
 }
 
 static bool answer_stats(struct request *request)

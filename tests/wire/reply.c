@@ -84,6 +84,8 @@ static void add_yaml_line(struct bytes *out, const struct reply_names *names, co
     static const char *const own[] = {
         "pid: ",      "version: ", "rusage-",    "uptime: ",    "binlog-", "file: ",
         "hostname: ", "os: ",      "platform: ", "cmd-stats: ", NULL};
+    if (has_key(line, size, "bide-version: "))
+        return; /* beanstalkd has none */
     if (has_one_of(line, size, own)) {
         size_t key = (size_t)((const char *)memchr(line, ':', size) - line);
         bytes_add(out, line, key);
