@@ -17,6 +17,7 @@ headers     120  every header compiles alone, as C11 and as C++
 compile     480  tasks and types: what must not compile does not, what must does
 core        480  the core is pure
 symbols     480  the library exports what tests/symbols.txt lists
+hardening   480  what is installed is built with the protections that the compiler has
 install     480  what is installed is there and works; the man page has every verb and flag
 format      120  clang-format has nothing to change
 tidy        900  clang-tidy has nothing to say
@@ -194,6 +195,7 @@ step_headers() { check_counted tools/check-headers.sh; }
 step_compile() { build_gcc && check_counted tools/check-compile.sh build-gcc; }
 step_core() { build_gcc && check tools/check-core.sh build-gcc; }
 step_symbols() { build_gcc && check tools/check-symbols.sh build-gcc; }
+step_hardening() { build_gcc && check_counted tools/check-hardening.sh build-gcc; }
 step_install() {
     build_gcc || return 1
     check tools/check-install.sh build-gcc
