@@ -4,8 +4,11 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static enum become_code refuse(enum become_code code, char *error, const char *name,
@@ -38,16 +41,49 @@ static bool is_now(const struct account *account)
            group_effective == account->gid && group_saved == account->gid;
 }
 
+/* Without CAP_SETPCAP the bounding set cannot be reduced; bi_become_seal() makes it meaningless. */
+static void drop_bounding_set(void)
+{
+    for (int i = 0; i < 64 && prctl(PR_CAPBSET_READ, i, 0, 0, 0) >= 0; i++)
+        prctl(PR_CAPBSET_DROP, i, 0, 0, 0);
+}
+
+/* Permitted, effective, inheritable and ambient ones. */
+static bool drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    return syscall(SYS_capset, &header, data) == 0;
+}
+
+void bi_become_seal(void)
+{
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+static enum become_code stay(const struct account *account, char *error)
+{
+    const char *name = account->name;
+    if (getuid() != account->uid || geteuid() != account->uid)
+        return refuse(BI_BECOME_REFUSED, error, name, "only root can become another user");
+    if (!drop_capabilities())
+        return refuse(BI_BECOME_REFUSED, error, name, strerror(errno));
+    return BI_BECOME_OK;
+}
+
 enum become_code bi_become(const struct account *account, char *error)
 {
     const char *name = account->name;
     if (geteuid() != 0)
-        return getuid() == account->uid && geteuid() == account->uid
-                   ? BI_BECOME_OK
-                   : refuse(BI_BECOME_REFUSED, error, name, "only root can become another user");
+        return stay(account, error);
+
+    drop_bounding_set();
     if (initgroups(name, account->gid) != 0 ||
         setresgid(account->gid, account->gid, account->gid) != 0 ||
         setresuid(account->uid, account->uid, account->uid) != 0)
+        return refuse(BI_BECOME_REFUSED, error, name, strerror(errno));
+    if (account->uid != 0 && !drop_capabilities())
         return refuse(BI_BECOME_REFUSED, error, name, strerror(errno));
     if (!is_now(account))
         return refuse(BI_BECOME_REFUSED, error, name, "the system did not do it");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * become - giving up root for the user that -u names.
+ * become - giving up root for the user that -u names, and every capability with it.
  *
  * Failure    A code as beanstalkd exits with, and a sentence (BI_SENTENCE_SIZE bytes).
  */
@@ -26,8 +26,14 @@ struct account {
 
 enum become_code bi_become_find(struct account *account, const char *name, char *error);
 
-/* Groups, group, user, for good; looks that there is no way back. Whoever is that user already
- * stays so. */
+/*
+ * Groups, group, user and capabilities, for good; looks that there is no way back. A process that is
+ * that user already only gives up its capabilities.
+ */
 enum become_code bi_become(const struct account *account, char *error);
+
+/* Neither this process nor a program that it might start can gain privileges from now on (set-user-ID
+ * programs, file capabilities). */
+void bi_become_seal(void);
 
 #endif

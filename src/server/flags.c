@@ -211,13 +211,20 @@ static bool take_name(struct flags *flags, const char *const **argv, char *error
     return true;
 }
 
+/* What stands behind a = may be a secret. */
+static int shown(const char *word)
+{
+    size_t size = strcspn(word, "=");
+    return size < 60 ? (int)size : 60;
+}
+
 bool bi_flags_parse(struct flags *flags, const char *const *argv, char *error)
 {
     memset(flags, 0, sizeof(*flags));
     while (*argv != NULL && flags->wish != BI_WISH_HELP && flags->wish != BI_WISH_VERSION) {
         const char *word = *argv;
         bool good = word[0] != '-' || word[1] == 0
-                        ? bi_refuse(error, "unknown argument: %.60s", word)
+                        ? bi_refuse(error, "unknown argument: %.*s", shown(word), word)
                     : word[1] == '-' ? take_name(flags, &argv, error)
                                      : take_letters(flags, &argv, error);
         if (!good)

@@ -69,16 +69,18 @@ static size_t utf8_size(const unsigned char *text)
     return 0;
 }
 
-static bool is_control(unsigned char byte)
+/* Those of one byte, and U+0080 to U+009F, which some terminals obey as they do an ESC. */
+static bool is_control(const unsigned char *text)
 {
-    return byte < 0x20 || byte == 0x7f;
+    return text[0] < 0x20 || text[0] == 0x7f ||
+           (text[0] == 0xc2 && text[1] >= 0x80 && text[1] < 0xa0);
 }
 
 /* What is no text is shown as \x1b. */
 static void add_plain(struct line *line, const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
-        size_t size = is_control(*at) ? 0 : utf8_size(at);
+        size_t size = is_control(at) ? 0 : utf8_size(at);
         char escape[8];
         if (size > 0)
             add(line, (const char *)at, size);
@@ -95,8 +97,9 @@ static void add_json(struct line *line, const char *text)
         char escape[8];
         if (*at == '"' || *at == '\\')
             add(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\%c", *at));
-        else if (is_control(*at))
-            add(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\u%04x", *at));
+        else if (is_control(at))
+            add(line, escape,
+                (size_t)snprintf(escape, sizeof(escape), "\\u%04x", size == 2 ? at[1] : at[0]));
         else if (size == 0)
             add_text(line, "\\ufffd");
         else

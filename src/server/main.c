@@ -234,7 +234,15 @@ static int settle(struct program *p, char *error)
     bi_url_show(p->shown, p->url);
     snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s", p->shown,
              p->listeners.list[0].name);
-    return change_user(p, made ? directory : NULL, error);
+    code = change_user(p, made ? directory : NULL, error);
+    if (code != EXIT_OK)
+        return code;
+    bi_become_seal();
+    if (geteuid() == 0)
+        bi_log(&p->log, BIDE_LOG_WARN,
+               "bided runs as root: say which user it is to become with --user, or user = in the "
+               "config file");
+    return EXIT_OK;
 }
 
 /* ---- the queue ---- */

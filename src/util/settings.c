@@ -49,7 +49,8 @@ static bool read_line(char *line, bi_settings_take take, void *user, char *error
         return bi_refuse(error, "there are no sections; every line is name = value");
     char *equals = strchr(name, '=');
     if (equals == NULL)
-        return bi_refuse(error, "\"%.60s\" is not name = value", name);
+        /* Not what the line says: it may be a secret. */
+        return bi_refuse(error, "there is no = in the line; every line is name = value");
     *equals = 0;
     return take(user, trim(name), unquote(trim(equals + 1)), error);
 }

@@ -75,6 +75,20 @@ static void a_secret_that_everybody_can_read_is_warned_of(void)
     stop(bided);
 }
 
+/* A line that is not understood may be a secret; logs are read by many. */
+static void a_secret_in_a_bad_line_is_not_repeated(void)
+{
+    static const char *const lines[] = {"auth_secret 0123456789abcdef\n", "0123456789abcdef\n",
+                                        "auth_secret = 0123456789abcdef x\n",
+                                        "auth_secre = 0123456789abcdef\n"};
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        struct bided *bided = ends_with(5, file_of(lines[i]));
+        HAS(bided->err, "bided.conf:1: ");
+        LACKS(bided->err, "0123456789abcdef");
+    }
+    LACKS(ends_with(5, "auth_secret=0123456789abcdef")->err, "0123456789abcdef");
+}
+
 /* ---- reload ---- */
 
 static void a_reload_changes_the_log_and_the_limits(void)
@@ -146,6 +160,7 @@ static const struct test tests[] = {
     TEST(a_fault_in_the_file_is_told_with_its_line),
     TEST(a_check_opens_nothing),
     TEST(a_secret_that_everybody_can_read_is_warned_of),
+    TEST(a_secret_in_a_bad_line_is_not_repeated),
     TEST(a_reload_changes_the_log_and_the_limits),
     TEST(a_reload_tells_what_takes_a_restart),
     TEST(a_reload_of_a_file_with_a_fault_changes_nothing),

@@ -63,9 +63,33 @@ static void root_becomes_that_user_for_good(void)
     snprintf(want, sizeof want, "Groups:\t%u \n", user.pw_gid);
     got = status_of(bided->pid, "Groups:");
     TEXT(got, strlen(got), want);
-    got = status_of(bided->pid, "CapEff:");
-    TEXT(got, strlen(got), "CapEff:\t0000000000000000\n");
+    static const char *const sets[] = {"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"};
+    for (size_t i = 0; i < COUNT(sets); i++) {
+        snprintf(want, sizeof want, "%s:\t0000000000000000\n", sets[i]);
+        got = status_of(bided->pid, sets[i]);
+        TEXT(got, strlen(got), want);
+    }
+    LACKS(bided->err, "runs as root");
     ask(connect_tcp(port_of(bided, "127.0.0.1")), "list-tube-used\r\n", "USING default\r\n");
+    stop(bided);
+}
+
+/* Programs that raise privileges (sudo, ping) would not do so for a bided that was taken over. */
+static void no_privileges_can_be_gained_any_more(void)
+{
+    struct bided *bided = serve("--listen=0", "--url=memory:");
+    const char *got = status_of(bided->pid, "NoNewPrivs:");
+    TEXT(got, strlen(got), "NoNewPrivs:\t1\n");
+    stop(bided);
+}
+
+static void running_as_root_without_a_user_is_told(void)
+{
+    struct bided *bided = serve("--listen=0", "--url=memory:");
+    if (geteuid() == 0)
+        HAS(bided->err, "WARN  bided runs as root: say which user it is to become with --user");
+    else
+        LACKS(bided->err, "runs as root");
     stop(bided);
 }
 
@@ -136,6 +160,8 @@ static void whoever_is_not_root_cannot_become_another(void)
 static const struct test tests[] = {
     TEST(a_user_that_does_not_exist_ends_with_33),
     TEST(root_becomes_that_user_for_good),
+    TEST(no_privileges_can_be_gained_any_more),
+    TEST(running_as_root_without_a_user_is_told),
     TEST(what_was_made_for_that_user_is_given_to_him),
     TEST(a_directory_that_was_there_is_not_given_away),
     TEST(whoever_is_that_user_already_stays_so),

@@ -379,7 +379,7 @@ static void a_fault_in_the_file_is_told_with_its_line(void **state)
     refuse_file("\n\nmax_jobs = 1\n", "bided.conf:3: there is no setting \"max_jobs\"");
     refuse_file("sync = full\nsync = maybe\n", "bided.conf:2: sync is \"maybe\"");
     refuse_file("[server]\n", "bided.conf:1: there are no sections");
-    refuse_file("listen\n", "bided.conf:1: \"listen\" is not name = value");
+    refuse_file("listen\n", "bided.conf:1: there is no = in the line");
     refuse_file("= 5\n", "bided.conf:1: there is no setting \"\"");
     refuse_file("address = 127.0.0.1\n", "bided.conf:1: there is no setting");
     refuse_file("config = other\n", "bided.conf:1: there is no setting");

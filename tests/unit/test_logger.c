@@ -92,6 +92,10 @@ static void what_is_not_printable_is_escaped_in_text(void **state)
     (void)state;
     bi_logger_write(&logger, BIDE_LOG_INFO, "a\nb\x1b[2J\x7f\xff\xc3\xa4\xe2\x82");
     assert_string_equal(take_text(), "INFO  a\\x0ab\\x1b[2J\\x7f\\xff\xc3\xa4\\xe2\\x82\n");
+    bi_logger_write(&logger, BIDE_LOG_INFO,
+                    "\xc2\x9b"
+                    "2J \xc2\xa0");
+    assert_string_equal(take_text(), "INFO  \\xc2\\x9b2J \xc2\xa0\n");
 }
 
 static void json_is_one_object_a_line_with_everything_escaped(void **state)
@@ -106,6 +110,10 @@ static void json_is_one_object_a_line_with_everything_escaped(void **state)
                            "Z\",\"level\":\"warn\",\"message\":\"say \\\"a\\\\b\\\"\\u000a\\u0009"
                            "\\u0001\xc3\xa4\xf0\x9f\x98\x80\\ufffd\\ufffd\\ufffd\\ufffd\"}\n"));
     assert_ptr_equal(strchr(line, '\n'), line + strlen(line) - 1);
+    bi_logger_write(&logger, BIDE_LOG_WARN,
+                    "\xc2\x9b"
+                    "2J");
+    assert_non_null(strstr(take(), "\"\\u009b2J\""));
 }
 
 static void a_long_line_is_cut_and_still_ends(void **state)
