@@ -3,6 +3,7 @@
 #include "server/config.h"
 
 #include "queue/queue.h"
+#include "server/place.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -104,6 +105,24 @@ static bool apply_line(void *user, const char *name, const char *value, char *er
     return apply(reading->config, index, value, error);
 }
 
+/* Where url and directory are both said, and are not the same queue, one of them would silently be
+ * left out. place: the file or the command line, for the sentence. */
+static bool check_one_queue(const struct config *config, const bool *seen, const char *place,
+                            char *error)
+{
+    char same[BI_URL_MAX], reason[BI_SENTENCE_SIZE];
+    size_t url = bi_setting_index("url"), directory = bi_setting_index("directory");
+    if (!seen[url] || !seen[directory])
+        return true;
+    if (bi_place_url(same, config->said[directory], reason) &&
+        strcmp(same, config->said[url]) == 0)
+        return true;
+    return bi_refuse(error,
+                     "%.200s: url and directory (-b) both say where the queue is; leave one of "
+                     "them out",
+                     place);
+}
+
 static void judge_secret(const struct config *config, FILE *file, const char *path,
                          struct notes *notes)
 {
@@ -132,7 +151,8 @@ static bool apply_file(struct config *config, const struct flags *flags, struct 
         return bi_refuse(error, "cannot read %.200s: %s", path, strerror(errno));
     }
     struct reading reading = {.config = config};
-    bool good = bi_settings_read(file, path, apply_line, &reading, error);
+    bool good = bi_settings_read(file, path, apply_line, &reading, error) &&
+                check_one_queue(config, reading.seen, path, error);
     if (good)
         judge_secret(config, file, path, notes);
     fclose(file);
@@ -152,7 +172,7 @@ static bool apply_flags(struct config *config, const struct flags *flags, char *
         if (!apply(config, index, flags->list[i].value, error))
             return false;
     }
-    return true;
+    return check_one_queue(config, seen, "the command line", error);
 }
 
 const char *bi_config_reason(void)

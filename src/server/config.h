@@ -26,7 +26,8 @@ struct config {
     bool memory_said;
     struct server_limits limits;
     const char *url;       /* NULL: none */
-    const char *directory; /* where bide.db is to be kept; NULL: not said. Never both. */
+    const char *directory; /* where bide.db is to be kept; NULL: not said. Never both: the command
+                              line wins over the file, and either may say one of them only. */
     char *listen[BI_LISTEN_MAX];
     size_t listen_count;
     const char *address; /* beanstalkd's -l and -p: one more address; NULL: not said */
@@ -110,6 +111,9 @@ struct setting {
 
 /* The setting of an index, from 0 on; NULL when there are no more. */
 const struct setting *bi_setting_get(size_t index);
+
+/* The index of a name that the code knows to be right. */
+size_t bi_setting_index(const char *name);
 
 /* The index of a name, in which - and _ are the same; false, with a sentence that suggests another
  * name, if there is none. */

@@ -6,7 +6,6 @@
 #include "server/config.h"
 #include "util/near.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,16 +27,6 @@ static bool say(struct flags *flags, size_t setting, const char *value, char *er
     flags->list[flags->count].value = value;
     flags->count++;
     return true;
-}
-
-/* The names in this file are right. */
-static size_t setting_of(const char *name)
-{
-    for (size_t i = 0; i < BI_SETTINGS; i++)
-        if (strcmp(bi_setting_get(i)->name, name) == 0)
-            return i;
-    assert(false);
-    return 0;
 }
 
 /* ---- beanstalkd's ---- */
@@ -126,7 +115,7 @@ static bool take_letter(struct flags *flags, const struct letter *letter, const 
     const char *use = letter->value != NULL ? letter->value : value;
     if (letter->look != NULL && !letter->look(flags, value, &use, error))
         return false;
-    return letter->setting == NULL || say(flags, setting_of(letter->setting), use, error);
+    return letter->setting == NULL || say(flags, bi_setting_index(letter->setting), use, error);
 }
 
 /* One word of letters; the value of the last may be the rest of it, or the next word. */

@@ -9,6 +9,7 @@
 #include "server/listen.h"
 #include "util/near.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -333,6 +334,15 @@ static const char *nearest(const char *text, size_t size)
         if (table[i].setting.group != NULL)
             bi_near_look(&near, table[i].setting.name, text, size);
     return near.best;
+}
+
+size_t bi_setting_index(const char *name)
+{
+    size_t i = 0;
+    while (i < COUNT && strcmp(table[i].setting.name, name) != 0)
+        i++;
+    assert(i < COUNT);
+    return i;
 }
 
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error)

@@ -157,6 +157,19 @@ static void memory_is_told_to_keep_nothing(void)
     CHECK(!file_exists(place_of(".local")));
 }
 
+/* One of them would be left out: jobs that were to be kept would be gone, or the other way round. */
+static void two_places_for_the_queue_are_refused(void)
+{
+    char flag[300];
+    HAS(ends_with(5, "--listen=0", "--url=memory:", "-b", folder_of("jobs"))->err,
+        "the command line: url and directory (-b) both say where the queue is");
+    HAS(ends_with(5, "--listen=0", "-b", folder_of("jobs"), "--url=memory:")->err, "leave one");
+    CHECK(!file_exists(place_of("jobs/bide.db")));
+    write_file(place_of("both.conf"), 0, "url = memory:\ndirectory = /tmp\n", 31);
+    snprintf(flag, sizeof flag, "--config=%s", place_of("both.conf"));
+    HAS(ends_with(5, flag)->err, "both.conf: url and directory (-b) both say");
+}
+
 static const struct test tests[] = {
     TEST(systemd_says_where_the_state_is),
     TEST(a_user_has_a_directory_of_his_own),
@@ -169,6 +182,7 @@ static const struct test tests[] = {
     TEST(log_files_of_beanstalkd_are_warned_of),
     TEST(a_strange_directory_is_no_problem),
     TEST(memory_is_told_to_keep_nothing),
+    TEST(two_places_for_the_queue_are_refused),
 };
 
 const struct theme where_theme = {"where", tests, COUNT(tests)};

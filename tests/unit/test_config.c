@@ -327,16 +327,16 @@ static void bad_values_are_refused(void **state)
     refuse(ARGS("-l", "", NO_FILE), "empty");
 }
 
-static void the_place_that_is_said_last_is_taken(void **state)
+static void one_of_url_and_directory_is_said(void **state)
 {
     (void)state;
-    accept(ARGS(NO_FILE, "--url=memory:", "-b", "/tmp"));
-    assert_null(config.url);
-    assert_string_equal(config.directory, "/tmp");
+    refuse(ARGS(NO_FILE, "--url=memory:", "-b", "/tmp"), "the command line: url and directory");
+    refuse(ARGS(NO_FILE, "-b", "/tmp", "--url=memory:"), "leave one of them out");
+    refuse_file("url = sqlite:/tmp/jobs.db\ndirectory = /tmp\n", "bided.conf: url and directory");
+    accept_file("url = sqlite:/tmp/bide.db\ndirectory = /tmp\n");
     bi_config_free(&config);
-    accept(ARGS(NO_FILE, "-b", "/tmp", "--url=memory:"));
-    assert_string_equal(config.url, "memory:");
-    assert_null(config.directory);
+    accept(ARGS(NO_FILE, "-b", "/tmp", "-b", "/var/tmp"));
+    assert_string_equal(config.directory, "/var/tmp");
     bi_config_free(&config);
 }
 
@@ -606,7 +606,7 @@ int main(void)
         cmocka_unit_test(sizes_durations_and_numbers_are_read),
         cmocka_unit_test(no_limit_of_memory_can_be_said),
         cmocka_unit_test(bad_values_are_refused),
-        cmocka_unit_test(the_place_that_is_said_last_is_taken),
+        cmocka_unit_test(one_of_url_and_directory_is_said),
         cmocka_unit_test(a_name_that_is_none_suggests_the_nearest),
         cmocka_unit_test(a_file_has_names_values_and_comments),
         cmocka_unit_test(a_fault_in_the_file_is_told_with_its_line),
