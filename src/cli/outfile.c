@@ -37,12 +37,14 @@ int bi_outfile_check(const struct cli *cli, const char *name, bool force)
     return S_ISREG(status.st_mode) && !force ? exists(cli, name) : BI_EXIT_OK;
 }
 
-/* Is what is open still what has the name? Somebody else may have given it its own name since. */
+/* Is what is open still what has the name? Another process may have given it its own name since. A
+ * file of another user could be read, or changed, by that user. */
 static bool is_in_place(int fd, const char *path)
 {
     struct stat opened, named;
     return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && S_ISREG(opened.st_mode) &&
-           opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+           opened.st_uid == geteuid() && opened.st_dev == named.st_dev &&
+           opened.st_ino == named.st_ino;
 }
 
 /* What a killed run has left may be written over; what somebody calls so by chance may not. */
@@ -62,6 +64,8 @@ static const char *obstacle(int fd, const struct outfile *file, const char *begi
         return "somebody else does";
     if (!is_ours(fd, beginning))
         return "it is there already, and nothing that was left half written";
+    if (fchmod(fd, 0600) != 0)
+        return strerror(errno);
     return ftruncate(fd, 0) != 0 ? strerror(errno) : NULL;
 }
 
@@ -71,7 +75,7 @@ static int open_part(struct outfile *file, const char *beginning)
         file->part = NULL;
         return bi_cli_failed(file->cli, BI_EXIT_FAILED, "there is not enough memory");
     }
-    int fd = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    int fd = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     const char *reason = obstacle(fd, file, beginning);
     if (reason == NULL) {
         file->to = fdopen(fd, "w");

@@ -125,7 +125,8 @@ static int own(struct sqlite *sqlite, char *error)
                  "open: %.100s is open in this process already; use that queue", sqlite->path);
         return BIDE_EBUSY;
     }
-    int fd = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    /* Jobs are for their owner, whatever the umask; SQLite gives its other files the same mode. */
+    int fd = open(sqlite->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0)
         return cannot_open(sqlite, error);
     int code = BIDE_OK;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *other_file(void)
@@ -53,6 +54,29 @@ static void an_export_has_a_line_for_each_job_in_order(void)
     TEXT(text_in(json_array_get(lines, 3), "body"), 5, "three");
     EQ(number_in(json_array_get(lines, 4), "jobs"), 3);
     CHECK(number_in(json_array_get(lines, 1), "id") < number_in(json_array_get(lines, 2), "id"));
+}
+
+static void an_export_is_for_its_owner_only(void)
+{
+    struct stat info;
+    mode_t mask = umask(0);
+    put_job("a", "one");
+    CHECK(stat(export_to_file(), &info) == 0);
+    umask(mask);
+    EQ(info.st_mode & 0777, 0600);
+}
+
+/* Its owner could read what is exported, or change it on the way. */
+static void an_export_is_not_written_to_a_file_of_another_user(void)
+{
+    const char *part = place_of("out.jsonl.part");
+    write_file(part, 0, "", 0);
+    if (geteuid() != 0 || chown(part, 65534, 65534) != 0)
+        return;
+    put_job("a", "one");
+    struct child *child = ends(1, "export", "--output", place_of("out.jsonl"));
+    HAS(child->err, "cannot write ");
+    EQ(size_of(part), 0);
 }
 
 static void an_empty_queue_is_exported(void)
@@ -389,6 +413,8 @@ static void a_move_whose_server_dies_goes_on_with_the_next(void)
 
 static const struct test tests[] = {
     TEST(an_export_has_a_line_for_each_job_in_order),
+    TEST(an_export_is_for_its_owner_only),
+    TEST(an_export_is_not_written_to_a_file_of_another_user),
     TEST(an_empty_queue_is_exported),
     TEST(topics_and_a_state_are_chosen),
     TEST(a_file_is_not_replaced_unless_it_is_wanted),

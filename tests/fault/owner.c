@@ -113,16 +113,23 @@ static void what_is_put_into_a_file_that_was_removed_is_refused(void)
     OK(bide_close(queue));
 }
 
-static void the_files_are_not_for_everybody_to_write(void)
+/* Bodies of jobs are nobody else's to read, whatever the umask of the program. */
+static void the_files_are_for_their_owner_only(void)
 {
-    static const char *const names[] = {"jobs.db", "jobs.db-filler"};
+    static const char *const names[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-filler",
+                                        "copy.db"};
     mode_t mask = umask(0);
     bide *queue = open_jobs("");
+    put_one(queue);
+    OK(bide_backup(queue, place_of("copy.db")));
     umask(mask);
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < COUNT(names); i++) {
         struct stat info;
-        CHECK(stat(place_of(names[i]), &info) == 0);
-        CHECK((info.st_mode & 022) == 0);
+        if (stat(place_of(names[i]), &info) != 0) {
+            CHECK(strcmp(names[i], "jobs.db-shm") == 0); /* an exclusive lock has none */
+            continue;
+        }
+        EQ(info.st_mode & 0777, 0600);
     }
     OK(bide_close(queue));
 }
@@ -140,7 +147,7 @@ static const struct test tests[] = {
     TEST(a_child_that_lives_on_does_not_keep_the_file),
     TEST(a_child_of_an_owner_that_was_killed_does_not_keep_the_file),
     TEST(what_is_put_into_a_file_that_was_removed_is_refused),
-    TEST(the_files_are_not_for_everybody_to_write),
+    TEST(the_files_are_for_their_owner_only),
     TEST(bodies_larger_than_a_row_may_be_are_refused_at_open),
 };
 
