@@ -39,6 +39,45 @@ static bool make_folder(const char *folder, char *error)
     }
 }
 
+/*
+ * Does every folder on the path belong to this user or to root? In a folder of another user, as when
+ * root runs with that user's HOME, a link could lead the log and the jobs anywhere.
+ */
+static bool is_safe_path(const char *folder, char *error)
+{
+    char path[1100];
+    struct stat info;
+    snprintf(path, sizeof(path), "%s", folder);
+    for (char *at = strchr(path + 1, '/');; at = strchr(at + 1, '/')) {
+        if (at != NULL)
+            *at = 0;
+        if (stat(path, &info) == 0 && info.st_uid != 0 && info.st_uid != geteuid())
+            return bi_refuse(error,
+                             "%.200s belongs to user %u: HOME is that of another user (sudo -H "
+                             "changes it); say where the queue is with --url or BIDE_URL",
+                             path, (unsigned)info.st_uid);
+        if (at == NULL)
+            return true;
+        *at = '/';
+    }
+}
+
+/* The log, open to be appended to: a file of this user, and no link. -1 with errno. */
+static int open_log(const struct own_server *own)
+{
+    int fd =
+        open(own->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    struct stat info;
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+        info.st_nlink == 1)
+        return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
+}
+
 /* One starts at a time; the lock ends with the descriptor. -1 with a sentence. */
 static int lock_start(const struct own_server *own, char *error)
 {
@@ -93,10 +132,15 @@ static int spawn(const struct own_server *own, pid_t *pid)
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t all, none;
+    int log = open_log(own);
+    if (log < 0)
+        return errno == ENOENT ? ENOTDIR : errno; /* ENOENT is for the program */
     find_program(program, sizeof(program));
     snprintf(listen, sizeof(listen), "unix:%s", own->socket);
-    if (!bi_url_make(url, "sqlite:", own->file))
+    if (!bi_url_make(url, "sqlite:", own->file)) {
+        close(log);
         return ENAMETOOLONG;
+    }
     bool configured = find_config(config, sizeof(config));
     char name[] = "bided", flag_config[] = "--config", flag_url[] = "--url";
     char flag_listen[] = "--listen", flag_size[] = "--max-job-size", size[] = MAX_JOB_SIZE;
@@ -107,7 +151,7 @@ static int spawn(const struct own_server *own, pid_t *pid)
     sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, 1, own->log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    posix_spawn_file_actions_adddup2(&actions, log, 1);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
     posix_spawn_file_actions_addclosefrom_np(&actions, 3);
     posix_spawn_file_actions_addchdir_np(&actions, "/");
@@ -120,6 +164,7 @@ static int spawn(const struct own_server *own, pid_t *pid)
     int code = posix_spawnp(pid, program, &actions, &attributes, argv, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
+    close(log);
     return code;
 }
 
@@ -187,7 +232,7 @@ static int wait_for(const struct cli *cli, const struct own_server *own, pid_t p
 
 static int start_locked(const struct cli *cli, struct own_server *own)
 {
-    pid_t pid;
+    pid_t pid = 0;
     if (bi_own_find(own)) /* somebody else was quicker */
         return BI_EXIT_OK;
     long from = log_size(own);
@@ -215,7 +260,8 @@ static int start_locked(const struct cli *cli, struct own_server *own)
 int bi_start(const struct cli *cli, struct own_server *own)
 {
     char error[BI_SENTENCE_SIZE];
-    bool good = make_folder(own->data, error) && make_folder(own->folder, error);
+    bool good = is_safe_path(own->data, error) && make_folder(own->data, error) &&
+                make_folder(own->folder, error);
     if (good && !bi_own_is_mine(own->folder))
         good = bi_refuse(error, "others can write to %.300s", own->folder);
     int lock = good ? lock_start(own, error) : -1;

@@ -326,6 +326,29 @@ static void a_runtime_folder_that_is_a_link_is_not_used(void)
     HAS(ends(6, "put", "email", "hello")->err, "belongs to somebody else");
 }
 
+static void a_log_that_is_a_link_is_not_followed(void)
+{
+    be_alone();
+    CHECK(mkdir(place_of("data/bide"), 0700) == 0);
+    write_file(place_of("precious"), 0, "x", 1);
+    CHECK(symlink(place_of("precious"), place_of("data/bide/bided.log")) == 0);
+    struct child *child = ends(6, "put", "email", "hello");
+    HAS(child->err, "cannot start bided (its log is ");
+    EQ(size_of(place_of("precious")), 1);
+    CHECK(!file_exists(place_of("data/bide/jobs.db")));
+}
+
+/* As root with the HOME of another user, who could put links where root then writes. */
+static void a_data_folder_of_another_user_is_not_used(void)
+{
+    be_alone();
+    if (geteuid() != 0 || chown(place_of("data"), 65534, 65534) != 0)
+        return;
+    struct child *child = ends(6, "put", "email", "hello");
+    HAS(child->err, "/data belongs to user 65534: HOME is that of another user");
+    CHECK(!file_exists(place_of("data/bide")));
+}
+
 static void a_data_folder_that_cannot_be_made_is_told(void)
 {
     be_alone();
@@ -356,6 +379,8 @@ static const struct test tests[] = {
     TEST(the_own_server_takes_large_jobs_and_has_settings_of_its_own),
     TEST(a_runtime_folder_that_others_can_write_to_is_not_used),
     TEST(a_runtime_folder_that_is_a_link_is_not_used),
+    TEST(a_log_that_is_a_link_is_not_followed),
+    TEST(a_data_folder_of_another_user_is_not_used),
     TEST(a_data_folder_that_cannot_be_made_is_told),
 };
 
