@@ -74,6 +74,10 @@ struct backend_ops {
      */
     bool (*commit)(struct backend *backend, bool lead);
 
+    /* How long the commit that is in progress has taken so far, in microseconds; 0: none is. Takes no
+     * lock. NULL: there is nothing to store. */
+    int64_t (*commit_age)(struct backend *backend);
+
     /* Gives up an op that is pending, if it waits; it completes all the same. */
     void (*cancel)(struct backend *backend, bide_op *op);
 

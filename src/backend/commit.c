@@ -238,6 +238,17 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
     tidy(local, false);
 }
 
+/* Without the lock. */
+static int store_batch(struct local *local, struct bi_batch *batch, char *error)
+{
+    int64_t began = bi_clock_boot();
+    atomic_store_explicit(&local->commit_began, began, memory_order_relaxed);
+    int code = local->store->ops->commit(local->store, batch, error);
+    atomic_store_explicit(&local->commit_began, 0, memory_order_relaxed);
+    local->commit_us = bi_clock_boot() - began; /* guarded by committing */
+    return code;
+}
+
 /*
  * Stores one batch. The lock is held at the call and at the return, not in between. Others may
  * begin the next one while the answers of this one are still being handed out: to wake a thousand
@@ -251,9 +262,7 @@ static int commit_one(struct local *local)
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
     char error[BIDE_ERROR_SIZE] = "";
-    int64_t began = bi_clock_boot();
-    int code = local->store->ops->commit(local->store, &batch, error);
-    local->commit_us = bi_clock_boot() - began; /* guarded by committing */
+    int code = store_batch(local, &batch, error);
     if (code == BIDE_EUNKNOWN)
         get_stuck(local, &batch, error);
     else
@@ -272,7 +281,7 @@ static int try_unsettled(struct local *local)
     char error[BIDE_ERROR_SIZE] = "";
     if (!last)
         bi_alarm_sleep(STUCK_MS);
-    int code = local->store->ops->commit(local->store, &batch, error);
+    int code = store_batch(local, &batch, error);
     if (code != BIDE_EUNKNOWN || last) {
         bi_local_lock(local);
         local->unsettled.number = 0;

@@ -126,12 +126,14 @@ struct local {
     pthread_cond_t work; /* for the commit thread */
     bool deferred;       /* submit does not wake the commit thread: bi_local_commit() does */
     int64_t commit_us;   /* how long the last commit took */
-    bool committing;     /* somebody is storing a batch */
-    bool last;           /* closing, and nothing more comes: the commit thread may end */
-    int64_t tidy_at;     /* when the store wants to be tidied; BI_NEVER */
-    int64_t wakes_at;    /* when the commit thread looks after that by itself */
-    bool stuck;          /* nobody knows how the last commit went: nothing is taken on */
-    bool uncompared;     /* the store was opened again, and could not be read to compare it */
+    atomic_llong
+        commit_began; /* when the store was given a batch; 0: it has none. Takes no lock. */
+    bool committing;  /* somebody is storing a batch */
+    bool last;        /* closing, and nothing more comes: the commit thread may end */
+    int64_t tidy_at;  /* when the store wants to be tidied; BI_NEVER */
+    int64_t wakes_at; /* when the commit thread looks after that by itself */
+    bool stuck;       /* nobody knows how the last commit went: nothing is taken on */
+    bool uncompared;  /* the store was opened again, and could not be read to compare it */
     int64_t uncompared_since;
     struct bi_batch doubted; /* the batch that is to be compared then */
     bool differs; /* the store does not hold what was acknowledged: nothing is taken on */

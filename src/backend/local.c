@@ -491,6 +491,14 @@ bool bi_local_commit(struct backend *backend, bool lead)
     return leads;
 }
 
+int64_t bi_local_commit_age(struct backend *backend)
+{
+    const struct local *local = local_of(backend);
+    int64_t began = atomic_load_explicit(&local->commit_began, memory_order_relaxed);
+    int64_t age = began == 0 ? 0 : bi_clock_boot() - began;
+    return began != 0 && age < 1 ? 1 : age;
+}
+
 void bi_local_cancel(struct backend *backend, bide_op *op)
 {
     struct local *local = local_of(backend);

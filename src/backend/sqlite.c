@@ -69,6 +69,7 @@ const struct backend_ops bi_backend_sqlite = {
     .open = open_sqlite,
     .submit = bi_local_submit,
     .commit = bi_local_commit,
+    .commit_age = bi_local_commit_age,
     .cancel = bi_local_cancel,
     .shutdown = bi_local_shutdown,
     .close = bi_local_close,

@@ -105,6 +105,12 @@ int bide_close(bide *queue)
     return BIDE_OK;
 }
 
+int64_t bi_queue_commit_age(struct bide *queue)
+{
+    struct backend *backend = queue->backend;
+    return backend->ops->commit_age == NULL ? 0 : backend->ops->commit_age(backend);
+}
+
 bool bi_queue_commit(struct bide *queue, bool lead)
 {
     struct backend *backend = queue->backend;

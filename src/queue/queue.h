@@ -47,6 +47,9 @@ void bi_args_fail(bide_op *op);
 /* For an event loop that submits: see commit in backend.h. */
 bool bi_queue_commit(struct bide *queue, bool lead);
 
+/* See commit_age in backend.h. */
+int64_t bi_queue_commit_age(struct bide *queue);
+
 /* Runs one op and waits for it. Sets the thread's last error; answers the op's code. */
 int bi_call(struct bide *queue, bide_op *op);
 

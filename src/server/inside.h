@@ -182,6 +182,7 @@ struct server {
     struct server_settings settings;
     struct event_base *base;
     struct event cq_event, term, interrupt, usr1, hup, idle_timer, stop_timer, accept_timer;
+    struct event watch_timer;
     struct door *doors;
     struct conn *first, *last; /* connections */
     struct conn *dirty, *runs;
@@ -219,6 +220,7 @@ struct server {
     uint64_t commands[VERB_COUNT + 1];
     bool pressed;  /* a connection was stopped because the queue has too much to do */
     bool stopping; /* a stop has begun */
+    bool hangs;    /* a commit does, and the log was told */
     bool ended;    /* the wait for clients is over */
     int64_t now;   /* boot-time clock: after the last submit, before the last drain */
     int64_t started;

@@ -366,6 +366,12 @@ static void on_ready(void *user)
     bi_log(&p->log, BIDE_LOG_INFO, "ready");
 }
 
+static void on_alive(void *user)
+{
+    (void)user;
+    bi_notify_alive();
+}
+
 static void on_stopping(void *user)
 {
     (void)user;
@@ -405,6 +411,8 @@ static int start_server(struct program *p, const bide_options *options, char *er
         .ready = on_ready,
         .stopping = on_stopping,
         .reload = on_reload,
+        .alive = on_alive,
+        .watchdog_us = bi_notify_watchdog(),
         .user = p,
     };
     if (bi_server_new(&settings, &p->server, error) != BIDE_OK)

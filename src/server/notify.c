@@ -39,6 +39,17 @@ void bi_notify_status(const char *status)
     sd_notifyf(0, "STATUS=%s", status);
 }
 
+int64_t bi_notify_watchdog(void)
+{
+    uint64_t every;
+    return sd_watchdog_enabled(0, &every) > 0 && every <= INT64_MAX ? (int64_t)every : 0;
+}
+
+void bi_notify_alive(void)
+{
+    sd_notify(0, "WATCHDOG=1");
+}
+
 #else
 
 bool bi_notify_missing(void)
@@ -62,6 +73,15 @@ void bi_notify_stopping(void)
 void bi_notify_status(const char *status)
 {
     (void)status;
+}
+
+int64_t bi_notify_watchdog(void)
+{
+    return 0;
+}
+
+void bi_notify_alive(void)
+{
 }
 
 #endif

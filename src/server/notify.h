@@ -16,4 +16,8 @@ void bi_notify_reloading(void);
 void bi_notify_stopping(void);
 void bi_notify_status(const char *status);
 
+/* How often systemd wants to hear that we are alive, in microseconds; 0: not at all. */
+int64_t bi_notify_watchdog(void);
+void bi_notify_alive(void);
+
 #endif

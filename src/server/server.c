@@ -481,6 +481,32 @@ static void on_reload(evutil_socket_t fd, short what, void *arg)
         server->settings.reload(server->settings.user);
 }
 
+/* Is the store at one commit for so long that it will not come back? */
+static bool hangs(struct server *server)
+{
+    int64_t age = bi_queue_commit_age(server->queue);
+    if (age < server->settings.watchdog_us) {
+        server->hangs = false;
+        return false;
+    }
+    if (!server->hangs)
+        bi_log(&server->log, BIDE_LOG_ERROR,
+               "a commit has taken %lld s and does not end: the watchdog is not told that bided is "
+               "alive",
+               (long long)(age / 1000000));
+    server->hangs = true;
+    return true;
+}
+
+static void on_watch(evutil_socket_t fd, short what, void *arg)
+{
+    struct server *server = arg;
+    (void)fd;
+    (void)what;
+    if (!hangs(server))
+        server->settings.alive(server->settings.user);
+}
+
 static void on_completion(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -560,6 +586,15 @@ static int prepare_default_tube(struct server *server, char *error)
     return BIDE_OK;
 }
 
+static bool begin_watch(struct server *server)
+{
+    int64_t step = server->settings.watchdog_us / 3;
+    struct timeval every = {.tv_sec = step / 1000000, .tv_usec = step % 1000000};
+    event_assign(&server->watch_timer, server->base, -1, EV_PERSIST, on_watch, server);
+    return step <= 0 || server->settings.alive == NULL ||
+           event_add(&server->watch_timer, &every) == 0;
+}
+
 static bool assign_events(struct server *server)
 {
     struct timeval second = {.tv_sec = IDLE_MS / 1000};
@@ -575,7 +610,8 @@ static bool assign_events(struct server *server)
     evtimer_assign(&server->accept_timer, base, listen_again, server);
     return event_add(&server->cq_event, NULL) == 0 && event_add(&server->term, NULL) == 0 &&
            event_add(&server->interrupt, NULL) == 0 && event_add(&server->usr1, NULL) == 0 &&
-           event_add(&server->hup, NULL) == 0 && event_add(&server->idle_timer, &second) == 0;
+           event_add(&server->hup, NULL) == 0 && event_add(&server->idle_timer, &second) == 0 &&
+           begin_watch(server);
 }
 
 int bi_server_new(const struct server_settings *settings, struct server **out, char *error)

@@ -38,6 +38,9 @@ struct server_settings {
     void (*ready)(void *user);    /* the loop runs; may be NULL */
     void (*stopping)(void *user); /* a stop has begun; may be NULL */
     void (*reload)(void *user);   /* SIGHUP; may be NULL */
+    void (*alive)(void *user);    /* the loop turns and no commit hangs; may be NULL. Called several
+                                     times in watchdog_us */
+    int64_t watchdog_us;          /* 0: alive is not called */
     void *user;
 };
 

@@ -164,6 +164,49 @@ static void systemd_is_told_of_ready_reload_and_stop(void)
     NOTIFIED(fd, "STOPPING=1");
 }
 
+/* Once the server is ready, and for as long as its loop turns. */
+static void a_watchdog_is_told_that_it_is_alive(void)
+{
+    char text[1000] = "";
+    int fd = listen_unix(place_of("notify"), SOCK_DGRAM);
+    set_env("NOTIFY_SOCKET", place_of("notify"));
+    set_env("WATCHDOG_USEC", "300000");
+    struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
+    if (!WITH_SYSTEMD) {
+        stop(bided);
+        return;
+    }
+    for (int alive = 0; alive < 3;) {
+        struct pollfd poll_for = {.fd = fd, .events = POLLIN};
+        CHECK(poll(&poll_for, 1, (int)PATIENCE_MS) == 1);
+        ssize_t size = recv(fd, text, sizeof text - 1, 0);
+        CHECK(size > 0);
+        text[size] = 0;
+        alive += strcmp(text, "WATCHDOG=1") == 0;
+    }
+    /* One that stands still says nothing. */
+    kill(bided->pid, SIGSTOP);
+    while (recv(fd, text, sizeof text, MSG_DONTWAIT) > 0)
+        continue;
+    nap_ms(1000);
+    CHECK(recv(fd, text, sizeof text, MSG_DONTWAIT) < 0);
+    kill(bided->pid, SIGCONT);
+    stop(bided);
+}
+
+static void without_a_watchdog_none_is_told(void)
+{
+    char text[1000] = "";
+    int fd = listen_unix(place_of("notify"), SOCK_DGRAM);
+    set_env("NOTIFY_SOCKET", place_of("notify"));
+    struct bided *bided = serve("--listen=0", "--url=memory:");
+    stop(bided);
+    for (ssize_t size; (size = recv(fd, text, sizeof text - 1, MSG_DONTWAIT)) > 0;) {
+        text[size] = 0;
+        CHECK(strstr(text, "WATCHDOG") == NULL);
+    }
+}
+
 static void a_socket_of_notifications_that_is_gone_hurts_nobody(void)
 {
     set_env("NOTIFY_SOCKET", place_of("nowhere"));
@@ -179,6 +222,8 @@ static const struct test tests[] = {
     TEST(what_is_no_socket_that_listens_is_refused),
     TEST(sockets_for_another_process_are_left_alone),
     TEST(systemd_is_told_of_ready_reload_and_stop),
+    TEST(a_watchdog_is_told_that_it_is_alive),
+    TEST(without_a_watchdog_none_is_told),
     TEST(a_socket_of_notifications_that_is_gone_hurts_nobody),
 };
 

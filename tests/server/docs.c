@@ -129,6 +129,7 @@ static void the_units_are_good(void)
     char *text = text_of("systemd/bided.service.in");
     char *program = strstr(text, "@bindir@/bided");
     CHECK(program != NULL);
+    CHECK(strstr(text, "\nWatchdogSec=") != NULL && strstr(text, "\nMemoryMax=") != NULL);
     memcpy(program, "/usr/bin/true ", 14);
     write_file(place_of("bided.service"), 0, text, strlen(text));
     free(text);

@@ -135,6 +135,7 @@ static const struct store_ops slow_store_ops = {
 static const struct backend_ops slow_backend_ops = {
     .scheme = "slow",
     .submit = bi_local_submit,
+    .commit_age = bi_local_commit_age,
     .cancel = bi_local_cancel,
     .shutdown = bi_local_shutdown,
     .close = bi_local_close,

@@ -77,6 +77,23 @@ static void an_answer_is_not_given_before_its_batch_is_stored(void **state)
     assert_int_equal(slow_jobs(slow), 1);
 }
 
+/* What a watchdog looks at. */
+static void a_commit_that_stands_still_is_known_by_its_age(void **state)
+{
+    (void)state;
+    slow_set(slow, true, 0);
+    bide_op op = put_op(cq, "a");
+    assert_int_equal(submit_one(queue, &op), 1);
+    slow_await(slow, 2);
+    int64_t first = bi_queue_commit_age(queue);
+    assert_true(first > 0);
+    while (bi_queue_commit_age(queue) <= first)
+        continue;
+    slow_let(slow);
+    await_completions(cq, 1);
+    assert_int_equal(bi_queue_commit_age(queue), 0);
+}
+
 static void a_blocking_call_returns_when_its_batch_is_stored(void **state)
 {
     (void)state;
