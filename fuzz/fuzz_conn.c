@@ -111,7 +111,7 @@ static bool is_resting(void)
 
 static void look_at(const struct conn *conn)
 {
-    if (conn->quit || conn->dead)
+    if (conn->quit || conn->dead || conn->paused)
         return;
     if (conn->line_head != NULL) {
         must(conn->line_head->op.status == BIDE_PENDING);

@@ -10,33 +10,42 @@
 struct kind {
     bool repeats;
     bool takes;
-    size_t timeout; /* where it stands in the op; 0: it never waits */
+    size_t timeout;   /* where it stands in the op; 0: it never waits */
+    bool administers; /* what an operator does, and the log of a server tells */
+    size_t topic;     /* of these: where its slice stands in the op; 0: it names none */
 };
 
 #define TIMEOUT(member) offsetof(bide_op, member)
+#define TOPIC(member)   offsetof(bide_op, member)
 
 static const struct kind kinds[BIDE_OP_COUNT] = {
-    [BIDE_OP_RESERVE] = {true, true, TIMEOUT(reserve.timeout_ms)},
-    [BIDE_OP_RESERVE_JOB] = {false, true, 0},
-    [BIDE_OP_FINISH_AND_RESERVE] = {false, true, TIMEOUT(finish_and_reserve.reserve.timeout_ms)},
-    [BIDE_OP_WAIT] = {true, false, TIMEOUT(wait.timeout_ms)},
-    [BIDE_OP_EVENTS] = {true, false, TIMEOUT(feed.timeout_ms)},
-    [BIDE_OP_RECOVERED] = {true, false, TIMEOUT(recovered.timeout_ms)},
-    [BIDE_OP_PEEK] = {true, false, 0},
-    [BIDE_OP_PEEK_FIRST] = {true, false, 0},
-    [BIDE_OP_FIND] = {true, false, 0},
-    [BIDE_OP_JOB_STATS] = {true, false, 0},
-    [BIDE_OP_BODY] = {true, false, 0},
-    [BIDE_OP_RESULT] = {true, false, 0},
-    [BIDE_OP_LIST] = {true, false, 0},
-    [BIDE_OP_TOPICS] = {true, false, 0},
-    [BIDE_OP_WAITING] = {true, false, 0},
-    [BIDE_OP_STATS] = {true, false, 0},
-    [BIDE_OP_TOPIC_STATS] = {true, false, 0},
-    [BIDE_OP_SUBSCRIBE] = {true, false, 0}, /* the feed of the first has gone with its connection */
-    [BIDE_OP_PING] = {true, false, 0},
-    [BIDE_OP_CHECK] = {true, false, 0},
-    [BIDE_OP_DRAIN] = {true, false, 0},
+    [BIDE_OP_RESERVE] = {.repeats = true, .takes = true, .timeout = TIMEOUT(reserve.timeout_ms)},
+    [BIDE_OP_RESERVE_JOB] = {.takes = true},
+    [BIDE_OP_FINISH_AND_RESERVE] = {.takes = true,
+                                    .timeout = TIMEOUT(finish_and_reserve.reserve.timeout_ms)},
+    [BIDE_OP_WAIT] = {.repeats = true, .timeout = TIMEOUT(wait.timeout_ms)},
+    [BIDE_OP_EVENTS] = {.repeats = true, .timeout = TIMEOUT(feed.timeout_ms)},
+    [BIDE_OP_RECOVERED] = {.repeats = true, .timeout = TIMEOUT(recovered.timeout_ms)},
+    [BIDE_OP_PEEK] = {.repeats = true},
+    [BIDE_OP_PEEK_FIRST] = {.repeats = true},
+    [BIDE_OP_FIND] = {.repeats = true},
+    [BIDE_OP_JOB_STATS] = {.repeats = true},
+    [BIDE_OP_BODY] = {.repeats = true},
+    [BIDE_OP_RESULT] = {.repeats = true},
+    [BIDE_OP_LIST] = {.repeats = true},
+    [BIDE_OP_TOPICS] = {.repeats = true},
+    [BIDE_OP_WAITING] = {.repeats = true},
+    [BIDE_OP_STATS] = {.repeats = true},
+    [BIDE_OP_TOPIC_STATS] = {.repeats = true},
+    [BIDE_OP_SUBSCRIBE] = {.repeats =
+                               true}, /* the feed of the first has gone with its connection */
+    [BIDE_OP_PING] = {.repeats = true},
+    [BIDE_OP_CHECK] = {.repeats = true, .administers = true},
+    [BIDE_OP_PURGE] = {.administers = true, .topic = TOPIC(purge.topic)},
+    [BIDE_OP_PAUSE] = {.administers = true, .topic = TOPIC(topic.topic)},
+    [BIDE_OP_RESUME] = {.administers = true, .topic = TOPIC(topic.topic)},
+    [BIDE_OP_BACKUP] = {.administers = true},
+    [BIDE_OP_DRAIN] = {.repeats = true, .administers = true},
 };
 
 bool bi_kind_repeats(bide_op_kind kind)
@@ -47,6 +56,13 @@ bool bi_kind_repeats(bide_op_kind kind)
 bool bi_kind_takes(bide_op_kind kind)
 {
     return kinds[kind].takes;
+}
+
+bool bi_kind_administers(const bide_op *op, const bide_slice **topic)
+{
+    size_t offset = kinds[op->kind].topic;
+    *topic = offset == 0 ? NULL : (const bide_slice *)(const void *)((const char *)op + offset);
+    return kinds[op->kind].administers;
 }
 
 int64_t *bi_kind_timeout(bide_op *op)

@@ -17,6 +17,9 @@ bool bi_kind_repeats(bide_op_kind kind);
 /* Takes a job, which a queue that was shut down does not allow. */
 bool bi_kind_takes(bide_op_kind kind);
 
+/* Is it what an operator does: drain, purge, pause, backup? topic: the one that it names, or NULL. */
+bool bi_kind_administers(const bide_op *op, const bide_slice **topic);
+
 /* How long the op waits for what it wants, in the op; NULL for a kind that never waits. */
 int64_t *bi_kind_timeout(bide_op *op);
 

@@ -195,6 +195,8 @@ static bool names_unanswered(const struct conn *conn, const struct command *comm
 bool bi_beanstalk_may(struct conn *conn, const struct command *command)
 {
     unsigned flags = command->verb < VERB_COUNT ? verbs[command->verb].flags : 0;
+    if (command->verb == VERB_AUTH && !bi_admit_may_try(conn))
+        return false;
     if (conn->trying == 0 ? (flags & ALONE) != 0 : (flags & RUN) == 0)
         bi_server_flush(conn->server);
     if (conn->blocked > conn->trying)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * beanstalk_more - the verbs that bide adds: lists of jobs put and reserved in one command, results,
- * changes from outside, the secret.
+ * changes from outside.
  */
 #define _GNU_SOURCE /* memmem */
 #include "server/inside.h"
@@ -324,41 +324,7 @@ void bi_beanstalk_purge(struct conn *conn, const struct command *command)
         return;
     request->blocking = true;
     request->op.purge = (bide_purge_args){.topic = command->name, .state = command->state};
+    bi_admit_audit(conn, &request->op);
     bi_request_ask(request);
     bi_server_flush(conn->server);
-}
-
-/* ---- the secret ---- */
-
-/* Takes as long whatever is wrong. */
-static bool is_secret(const char *secret, bide_slice said)
-{
-    const unsigned char *bytes = said.data;
-    size_t size = strlen(secret);
-    unsigned differs = size == 0 || size != said.size;
-    for (size_t i = 0; i < said.size; i++)
-        differs |= (unsigned)(bytes[i] ^ (unsigned char)secret[size == 0 ? 0 : i % size]);
-    return differs == 0;
-}
-
-/* At most once a second: whoever guesses must not fill the log. */
-static void warn_of_guess(const struct conn *conn)
-{
-    struct server *server = conn->server;
-    char peer[PEER_SIZE];
-    server->guesses++;
-    if (server->now < server->warned_at)
-        return;
-    server->warned_at = server->now + 1000000;
-    bi_log(&server->log, BIDE_LOG_WARN, "a wrong secret came from %s; %llu wrong ones so far",
-           bi_conn_peer(conn, peer), (unsigned long long)server->guesses);
-}
-
-void bi_beanstalk_auth(struct conn *conn, const struct command *command)
-{
-    bool right = is_secret(conn->server->limits.auth_secret, command->name);
-    if (!right)
-        warn_of_guess(conn);
-    conn->authorised |= right;
-    bi_conn_say(conn, right ? "AUTHENTICATED\r\n" : "NOT_AUTHENTICATED\r\n");
 }

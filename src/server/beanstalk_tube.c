@@ -182,6 +182,7 @@ static bool answer_pause(struct request *request)
     request->op.topic = (bide_topic_args){
         .topic = {request->topic.name, strlen(request->topic.name)}, .for_ms = request->timeout_ms};
     request->answer = answer_paused;
+    bi_admit_audit(request->conn, &request->op);
     bi_request_submit(request);
     return false;
 }

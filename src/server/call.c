@@ -613,6 +613,7 @@ void bi_beanstalk_call(struct conn *conn, const struct command *command)
     if (timeout != NULL && *timeout > 0 && *timeout <= BIDE_TIME_MAX_MS) /* else it is refused */
         call->until = conn->server->now + *timeout * 1000;
     call->promised = promise(conn->server, &call->coded.op);
+    bi_admit_audit(conn, &call->coded.op);
     link_call(call);
     submit(call);
 }

@@ -59,9 +59,7 @@ static void forget_list(struct config *config, size_t index)
 {
     if (!is(index, BI_LIST))
         return;
-    for (size_t i = 0; i < config->listen_count; i++)
-        free(config->listen[i]);
-    config->listen_count = 0;
+    bi_setting_clear(config, index);
     free(config->said[index]);
     config->said[index] = NULL;
 }
@@ -114,8 +112,7 @@ static bool check_one_queue(const struct config *config, const bool *seen, const
     size_t url = bi_setting_index("url"), directory = bi_setting_index("directory");
     if (!seen[url] || !seen[directory])
         return true;
-    if (bi_place_url(same, config->said[directory], reason) &&
-        strcmp(same, config->said[url]) == 0)
+    if (bi_place_url(same, config->said[directory], reason) && strcmp(same, config->said[url]) == 0)
         return true;
     return bi_refuse(error,
                      "%.200s: url and directory (-b) both say where the queue is; leave one of "
@@ -123,6 +120,7 @@ static bool check_one_queue(const struct config *config, const bool *seen, const
                      place);
 }
 
+/* The file that has the secret in it. */
 static void judge_secret(const struct config *config, FILE *file, const char *path,
                          struct notes *notes)
 {
@@ -138,6 +136,39 @@ static void judge_secret(const struct config *config, FILE *file, const char *pa
         bi_notes_add(notes, BIDE_LOG_WARN,
                      "auth_secret is short enough to be guessed: "
                      "take 16 random characters or more");
+}
+
+/* One line; what is wrong with it is told without it. */
+static bool read_secret_line(FILE *file, char *secret, size_t size, char *reason)
+{
+    if (fgets(secret, (int)size, file) == NULL)
+        return bi_refuse(reason, "%s", ferror(file) ? strerror(errno) : "it is empty");
+    secret[strcspn(secret, "\r\n")] = 0;
+    if (secret[0] == 0)
+        return bi_refuse(reason, "its first line is empty");
+    if (fgetc(file) != EOF)
+        return bi_refuse(reason, "it has more than one line of at most %zu bytes", size - 3);
+    return true;
+}
+
+static bool read_secret_file(struct config *config, struct notes *notes, char *error)
+{
+    char secret[sizeof(config->limits.auth_secret) + 2], reason[BI_SENTENCE_SIZE];
+    const char *path = config->secret_file;
+    if (path == NULL)
+        return true;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return bi_refuse(error, "cannot read the secret_file %.200s: %s", path, strerror(errno));
+    bool good = read_secret_line(file, secret, sizeof(secret), reason) &&
+                bi_setting_set(config, bi_setting_index("auth_secret"), secret, reason);
+    explicit_bzero(secret, sizeof(secret));
+    if (good)
+        judge_secret(config, file, path, notes);
+    else
+        bi_refuse(error, "secret_file %.200s: %.200s", path, reason);
+    fclose(file);
+    return good;
 }
 
 static bool apply_file(struct config *config, const struct flags *flags, struct notes *notes,
@@ -191,6 +222,9 @@ static bool check_together(const struct config *config, char *error)
         return bi_refuse(error, "the url %s", reason);
     if (bi_options_resolve(&config->options, &url, &resolved) != BIDE_OK)
         return bi_refuse(error, "%s", bi_config_reason());
+    if (config->limits.auth_always && config->limits.auth_secret[0] == 0)
+        return bi_refuse(error, "auth is always, but there is no auth_secret or secret_file: no "
+                                "client could be served");
 #ifndef BIDE_WITH_SQLITE
     if (config->url == NULL)
         return bi_refuse(error,
@@ -200,12 +234,31 @@ static bool check_together(const struct config *config, char *error)
     return true;
 }
 
+/* What is open to more than was perhaps meant. */
+static void judge_trust(const struct config *config, struct notes *notes)
+{
+    const struct server_limits *limits = &config->limits;
+    if (limits->auth_always && limits->trust_count > 0)
+        bi_notes_add(notes, BIDE_LOG_WARN, "trust has no effect: auth is always");
+    for (size_t i = 0; i < limits->trust_count; i++) {
+        char text[BI_NETWORK_TEXT];
+        const char *bits = strchr(bi_network_show(&limits->trust[i], text), '/');
+        if (strcmp(bits, "/0") == 0)
+            bi_notes_add(notes, BIDE_LOG_WARN,
+                         "trust has %s: every client that can connect is served without a secret",
+                         text);
+    }
+}
+
 bool bi_config_load(struct config *config, const struct flags *flags, struct notes *notes,
                     char *error)
 {
     if (apply_defaults(config, error) && apply_file(config, flags, notes, error) &&
-        apply_flags(config, flags, error) && check_together(config, error))
+        apply_flags(config, flags, error) && read_secret_file(config, notes, error) &&
+        check_together(config, error)) {
+        judge_trust(config, notes);
         return true;
+    }
     bi_config_free(config);
     return false;
 }

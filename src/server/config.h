@@ -18,7 +18,7 @@
 #include "util/sentence.h"
 
 #define BI_CONFIG_FILE "/etc/bide/bided.conf" /* read if it exists and no other is named */
-#define BI_SETTINGS    39
+#define BI_SETTINGS    43
 #define BI_LISTEN_MAX  64 /* addresses */
 
 struct config {
@@ -33,7 +33,8 @@ struct config {
     const char *address; /* beanstalkd's -l and -p: one more address; NULL: not said */
     const char *port;
     uint32_t unix_mode;
-    const char *user; /* "": stay who we are */
+    const char *secret_file; /* NULL: none, or auth_secret was said later */
+    const char *user;        /* "": stay who we are */
     enum bi_log_format log_format;
     bide_log_level log_level;
     char *said[BI_SETTINGS]; /* by setting: what was said, NULL: nothing */
@@ -118,6 +119,9 @@ size_t bi_setting_index(const char *name);
 /* The index of a name, in which - and _ are the same; false, with a sentence that suggests another
  * name, if there is none. */
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error);
+
+/* Empties a list. */
+void bi_setting_clear(struct config *config, size_t index);
 
 /* Puts a value into the configuration, if it is a good one. The text must live as long
  * as that, unless the setting is a list. */

@@ -5,7 +5,7 @@
  * Stopping   A connection is not read while it has that much of input, while more than OUTPUT_HIGH
  *            waits to be sent, and after its end. Then only a close by the peer is looked for.
  */
-#define _GNU_SOURCE /* POLLRDHUP */
+#define _GNU_SOURCE /* POLLRDHUP, struct ucred */
 #include "server/inside.h"
 
 #include <assert.h>
@@ -112,8 +112,8 @@ static bool is_full(const struct conn *conn)
 
 bool bi_conn_may_execute(struct conn *conn)
 {
-    if (conn->quit || conn->dead || conn->server->stopping || conn->blocked > conn->trying ||
-        conn->stalled || is_full(conn))
+    if (conn->quit || conn->dead || conn->paused || conn->server->stopping ||
+        conn->blocked > conn->trying || conn->stalled || is_full(conn))
         return false;
     if (!bi_server_pressed(conn->server))
         return true;
@@ -206,12 +206,12 @@ static bool is_over(const struct conn *conn)
         return true;
     if (!bi_conn_is_done(conn))
         return false;
-    return conn->quit || (conn->eof && (conn->input_size == 0 || conn->hungry));
+    return conn->quit || (conn->eof && !conn->paused && (conn->input_size == 0 || conn->hungry));
 }
 
 bool bi_conn_takes_input(const struct conn *conn)
 {
-    return !conn->eof && !conn->quit && !conn->dead && !conn->server->stopping &&
+    return !conn->eof && !conn->quit && !conn->dead && !conn->paused && !conn->server->stopping &&
            conn->input_size < bi_conn_input_max(conn) && !is_full(conn);
 }
 
@@ -322,13 +322,18 @@ void bi_conn_finish_turn(struct conn *conn)
 const char *bi_conn_peer(const struct conn *conn, char *room)
 {
     struct sockaddr_storage address = {0};
-    socklen_t size = sizeof(address);
+    struct ucred user = {.uid = 0};
+    socklen_t size = sizeof(address), user_size = sizeof(user);
     char host[PEER_SIZE - 8];
     char port[8];
-    if (getpeername(conn->fd, (struct sockaddr *)&address, &size) != 0 ||
-        address.ss_family == AF_UNIX ||
-        getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    if (conn->tcp && (getpeername(conn->fd, (struct sockaddr *)&address, &size) != 0 ||
+                      getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port,
+                                  sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0))
+        snprintf(room, PEER_SIZE, "an address that is not known any more");
+    else if (!conn->tcp && getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &user, &user_size) == 0)
+        snprintf(room, PEER_SIZE, "a unix socket, user %u, process %d", (unsigned)user.uid,
+                 (int)user.pid);
+    else if (!conn->tcp)
         snprintf(room, PEER_SIZE, "a unix socket");
     else
         snprintf(room, PEER_SIZE, "%.*s:%s", PEER_SIZE - 10, host, port);
@@ -379,16 +384,17 @@ static bool begin_session(struct conn *conn)
     return true;
 }
 
-void bi_conn_open(struct server *server, int fd, bool local, bool tcp)
+struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool tcp)
 {
     struct conn *conn = calloc(1, sizeof(*conn));
     if (conn == NULL) {
         close(fd);
-        return;
+        return NULL;
     }
     conn->server = server;
     conn->fd = fd;
-    conn->local = conn->authorised = local;
+    conn->authorised = authorised;
+    conn->grace_end = server->now + BI_GRACE_US;
     conn->tcp = tcp;
     conn->opened = conn->active = conn->heard = server->now;
     bi_output_init(&conn->output);
@@ -397,7 +403,7 @@ void bi_conn_open(struct server *server, int fd, bool local, bool tcp)
         bi_session_done(&conn->session);
         free(conn);
         close(fd);
-        return;
+        return NULL;
     }
     link_conn(server, conn);
     server->connections++;
@@ -407,6 +413,7 @@ void bi_conn_open(struct server *server, int fd, bool local, bool tcp)
     want(conn, EV_READ);
     if (conn->dead)
         bi_server_mark(conn);
+    return conn;
 }
 
 static void end_session(struct conn *conn)
@@ -448,6 +455,7 @@ void bi_conn_close(struct conn *conn)
     bi_server_unqueue_read(conn);
     want(conn, 0);
     event_del(&conn->alarm);
+    bi_admit_leave(conn);
     tell(conn, "went");
     close(conn->fd);
     abandon_line(conn);

@@ -191,6 +191,7 @@ static void demand_secret(struct conn *conn, const struct command *command)
         skip(conn, (uint64_t)command->body_size + 2, text);
     else
         bi_conn_say(conn, text);
+    bi_admit_demanded(conn);
 }
 
 /* One line, and its body if that is there. Answers how many bytes were taken; 0: it cannot be
@@ -294,7 +295,7 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
         }
         size_t taken = stages[conn->stage](conn, data + at, size - at);
         if (taken == 0) {
-            conn->hungry = conn->blocked == 0 && !conn->stalled;
+            conn->hungry = conn->blocked == 0 && !conn->stalled && !conn->paused;
             break;
         }
         at += taken;

@@ -16,6 +16,7 @@
 #define BI_SERVER_INSIDE_H
 
 #include "backend/call.h"
+#include "server/admit.h"
 #include "server/beanstalk_parse.h"
 #include "server/output.h"
 #include "server/server.h"
@@ -112,8 +113,19 @@ struct conn {
     struct event event;
     struct event alarm; /* DEADLINE_SOON */
     short wanted;       /* what event is added for */
-    bool local;         /* a unix socket, or from this machine */
-    bool authorised;
+    bool authorised;    /* it need not say the secret, or has */
+    bool pending;       /* in the list of those that have not said it, by pending_prev and _next */
+    bool remote;        /* served, and from another machine */
+    bool paused;        /* nothing is read or executed until the end of the pause */
+    bool pause_quits;   /* then it ends */
+    bool pause_served;  /* the command that says the secret has waited for the end of one */
+    uint8_t wrong_count;
+    uint8_t demand_count; /* commands that were refused for want of the secret */
+    struct peer *peer;    /* NULL: not known */
+    struct conn *pending_prev, *pending_next;
+    struct event *pause;    /* NULL: there was none */
+    const char *pause_text; /* said at its end; may be NULL */
+    int64_t grace_end;      /* to say the secret */
     bool producer, worker;
     bool eof;         /* the peer sends no more, and all was read */
     bool half_closed; /* it sends no more */
@@ -184,6 +196,7 @@ struct server {
     struct event cq_event, term, interrupt, usr1, hup, idle_timer, stop_timer, accept_timer;
     struct event watch_timer;
     struct door *doors;
+    struct admission admission;
     struct conn *first, *last; /* connections */
     struct conn *dirty, *runs;
     struct read_queue much, little; /* readable connections that wait for their turn */
@@ -197,7 +210,6 @@ struct server {
     int64_t owed_at;   /* not before */
     int64_t told_at;   /* when the log may be told of a refusal again */
     int64_t rested_at; /* and of connections that cannot be accepted */
-    int64_t warned_at; /* and of a wrong secret */
     bide_op *batch[BATCH_MAX];
     size_t batch_count;
     struct call_bytes answer; /* what calls are answered with is written here */
@@ -285,7 +297,8 @@ void bi_conn_drop_input(struct conn *conn);
 
 /* ---- conn.c ---- */
 
-void bi_conn_open(struct server *server, int fd, bool local, bool tcp);
+/* Takes the socket over; NULL without memory. authorised: it need not say the secret. */
+struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool tcp);
 /* Closes it, and gives back what it holds. */
 void bi_conn_close(struct conn *conn);
 /* Where it comes from, for people. */
@@ -388,7 +401,7 @@ void bi_beanstalk_result(struct conn *conn, const struct command *command);
 void bi_beanstalk_update(struct conn *conn, const struct command *command);
 void bi_beanstalk_cancel(struct conn *conn, const struct command *command);
 void bi_beanstalk_purge(struct conn *conn, const struct command *command);
-void bi_beanstalk_auth(struct conn *conn, const struct command *command);
+void bi_beanstalk_auth(struct conn *conn, const struct command *command); /* admit.c */
 
 /* ---- call.c ---- */
 

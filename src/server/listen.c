@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* SOCK_CLOEXEC, SOCK_NONBLOCK */
 #include "server/listen.h"
 
+#include "server/network.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -21,17 +23,6 @@
 
 /* ---- names ---- */
 
-static bool is_loopback(const struct sockaddr *address)
-{
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *four = (const void *)address;
-        return ntohl(four->sin_addr.s_addr) >> 24 == 127;
-    }
-    const struct sockaddr_in6 *six = (const void *)address;
-    return IN6_IS_ADDR_LOOPBACK(&six->sin6_addr) ||
-           (IN6_IS_ADDR_V4MAPPED(&six->sin6_addr) && six->sin6_addr.s6_addr[12] == 127);
-}
-
 static void describe_inet(struct listener *listener, const struct sockaddr *address, socklen_t size)
 {
     char host[NI_MAXHOST], port[NI_MAXSERV];
@@ -42,7 +33,8 @@ static void describe_inet(struct listener *listener, const struct sockaddr *addr
     }
     snprintf(listener->name, sizeof(listener->name),
              address->sa_family == AF_INET6 ? "[%.200s]:%.8s" : "%.200s:%.8s", host, port);
-    listener->is_local = is_loopback(address);
+    unsigned char bytes[BI_ADDRESS_SIZE];
+    listener->is_local = bi_network_address(address, bytes) && bi_network_is_loopback(bytes);
 }
 
 /* What a socket is bound to, whoever did that. */

@@ -47,6 +47,7 @@ struct program {
     char url[BI_URL_MAX];
     char shown[BI_URL_MAX]; /* the same without a password */
     char status[300];       /* what systemd shows */
+    bool open;              /* it listens on addresses that other machines can reach */
     size_t max_job_size;    /* of the queue */
     int64_t opened_us;
     bide_phase phase; /* the last that was told */
@@ -113,6 +114,40 @@ static bool read_settings(struct program *p, const char *const *argv, int *code)
 
 /* ---- sockets ---- */
 
+/* What is open to which clients. open: other machines can connect. */
+static void tell_access(const struct program *p, bool open)
+{
+    const struct server_limits *limits = &p->limits;
+    char networks[1024] = "";
+    size_t size = 0;
+    for (size_t i = 0; i < limits->trust_count && size < sizeof(networks); i++) {
+        char text[BI_NETWORK_TEXT];
+        size += (size_t)snprintf(networks + size, sizeof(networks) - size, "%s%s",
+                                 i == 0 ? "" : ", ", bi_network_show(&limits->trust[i], text));
+    }
+    if (limits->auth_always)
+        bi_log(&p->log, BIDE_LOG_INFO, "every client must say the secret");
+    else if (open && limits->trust_count > 0)
+        bi_log(&p->log, BIDE_LOG_INFO, "clients are served without a secret from this machine, %s",
+               networks);
+    if (!open && limits->trust_count > 0)
+        bi_log(&p->log, BIDE_LOG_WARN,
+               "trust has no effect: bided listens on addresses of this machine only; say listen = "
+               "*:11300");
+    if (!open || limits->auth_always)
+        return;
+    if (limits->auth_secret[0] != 0)
+        bi_log(&p->log, BIDE_LOG_INFO, "clients from other machines must say the secret first");
+    else if (limits->trust_count > 0)
+        bi_log(&p->log, BIDE_LOG_INFO,
+               "clients from elsewhere are refused: there is no auth_secret");
+    else
+        bi_log(
+            &p->log, BIDE_LOG_WARN,
+            "there is no auth_secret in the config file, and no network in trust: only clients on "
+            "this machine are served");
+}
+
 static void tell_listeners(struct program *p)
 {
     bool open = false;
@@ -121,10 +156,8 @@ static void tell_listeners(struct program *p)
         bi_log(&p->log, BIDE_LOG_INFO, "listening on %s", listener->name);
         open = open || !listener->is_local;
     }
-    if (open && p->config.limits.auth_secret[0] == 0)
-        bi_log(
-            &p->log, BIDE_LOG_WARN,
-            "there is no auth_secret in the config file: only clients on this machine are served");
+    p->open = open;
+    tell_access(p, open);
 }
 
 static bool open_sockets(struct program *p, char *error)
@@ -148,6 +181,12 @@ static bool open_sockets(struct program *p, char *error)
         return true;
     return bi_address_of(&address, config->address, config->port, error) &&
            bi_listen_open(&p->listeners, &address, config->unix_mode, error);
+}
+
+/* Are all those refused that its addresses are for? */
+static bool is_useless(const struct program *p)
+{
+    return p->open && p->limits.auth_secret[0] == 0 && p->limits.trust_count == 0;
 }
 
 /* A limit that the system does not allow is lowered: a client too many is then told so, instead of
@@ -232,8 +271,8 @@ static int settle(struct program *p, char *error)
     if (code != EXIT_OK)
         return code;
     bi_url_show(p->shown, p->url);
-    snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s", p->shown,
-             p->listeners.list[0].name);
+    snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s%s", p->shown,
+             p->listeners.list[0].name, is_useless(p) ? ", for clients on this machine only" : "");
     code = change_user(p, made ? directory : NULL, error);
     if (code != EXIT_OK)
         return code;
@@ -363,7 +402,12 @@ static void on_ready(void *user)
     struct program *p = user;
     hold_signals(SIG_UNBLOCK);
     bi_notify_ready(p->status);
-    bi_log(&p->log, BIDE_LOG_INFO, "ready");
+    if (is_useless(p))
+        bi_log(&p->log, BIDE_LOG_WARN,
+               "no client on another machine can use this server, although it listens there: set "
+               "auth_secret or trust; ready for clients on this machine");
+    else
+        bi_log(&p->log, BIDE_LOG_INFO, "ready");
 }
 
 static void on_alive(void *user)
@@ -394,6 +438,7 @@ static void on_reload(void *user)
         bi_server_change(p->server, &p->limits);
         bi_config_free(&config);
         bi_log(&p->log, BIDE_LOG_INFO, "the settings were read again");
+        tell_access(p, p->open);
     } else {
         bi_log(&p->log, BIDE_LOG_ERROR, "the old settings stay: %s", error);
     }
@@ -456,8 +501,8 @@ static int run(struct program *p)
     int code = EXIT_LISTEN;
     hold_signals(SIG_BLOCK); /* as soon as a client can come, somebody may send one */
     if (open_sockets(p, error)) {
-        tell_listeners(p);
         p->limits = p->config.limits;
+        tell_listeners(p);
         fit_connections(p, &p->limits);
         code = serve(p, error);
     }

@@ -7,6 +7,7 @@
 #define BI_NOTIFY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Somebody wants to be notified, and this build cannot. */
 bool bi_notify_missing(void);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server - the loop: who is readable, what has completed, what is to be written; and who may come in,
- * and how it ends.
+ * server - the loop: who is readable, what has completed, what is to be written, and how it ends. Which
+ * clients are served admit.c decides.
  */
 #define _GNU_SOURCE /* accept4 */
 #include "queue/queue.h"
@@ -24,7 +24,6 @@
 #define PASSES_MAX   64                /* through completions, before outputs are written again */
 #define ACCEPT_US    100000            /* without file descriptors: try again then */
 #define REST_TELL_US INT64_C(10000000) /* between two words about that */
-#define GRACE_US     INT64_C(10000000) /* to say the secret */
 #define IDLE_MS      1000
 #define READ_ROUND   ((size_t)256 << 10) /* bytes in one round of the loop, before others queue */
 #define BULK_US      2000                /* of reading connections that queue, in one round */
@@ -304,50 +303,6 @@ static void turn(struct server *server)
 
 /* ---- coming in ---- */
 
-static bool is_loopback(const struct sockaddr_storage *address)
-{
-    if (address->ss_family == AF_UNIX)
-        return true;
-    if (address->ss_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const void *)address;
-        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
-    }
-    if (address->ss_family != AF_INET6)
-        return false;
-    const struct sockaddr_in6 *v6 = (const void *)address;
-    if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-        return v6->sin6_addr.s6_addr[12] == 127;
-    return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
-}
-
-static void refuse(struct server *server, int fd, const char *text)
-{
-    server->refused_connections++;
-    if (text != NULL && send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        bi_log(&server->log, BIDE_LOG_DEBUG, "a connection was refused, and has gone already");
-    shutdown(fd, SHUT_WR); /* or whoever has spoken already would be told of a reset */
-    close(fd);
-}
-
-static void come_in(struct server *server, int fd, const struct sockaddr_storage *address)
-{
-    bool local = is_loopback(address);
-    if (server->connections >= server->limits.max_connections) {
-        if (server->refused_connections % 1000 == 0)
-            bi_log(&server->log, BIDE_LOG_WARN,
-                   "a connection was refused: there are %u, as many as max_connections allows",
-                   server->connections);
-        refuse(server, fd, "OUT_OF_MEMORY\r\n");
-    } else if (!local && server->limits.auth_secret[0] == 0) {
-        if (server->refused_connections % 1000 == 0)
-            bi_log(&server->log, BIDE_LOG_WARN,
-                   "a connection from another machine was refused: there is no auth_secret");
-        refuse(server, fd, "AUTH_REQUIRED\r\n");
-    } else {
-        bi_conn_open(server, fd, local, address->ss_family != AF_UNIX);
-    }
-}
-
 static void listen_again(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
@@ -379,7 +334,7 @@ static void on_accept(evutil_socket_t fd, short what, void *arg)
         socklen_t size = sizeof(address);
         int got = accept4(fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (got >= 0) {
-            come_in(door->server, got, &address);
+            bi_admit(door->server, got, &address);
             continue;
         }
         int reason = errno;
@@ -519,7 +474,7 @@ static bool is_stale(struct conn *conn)
 {
     const struct server *server = conn->server;
     int64_t limit = server->limits.idle_timeout_ms * 1000;
-    if (bi_call_is_stuck(conn) || (!conn->authorised && server->now - conn->opened > GRACE_US))
+    if (bi_call_is_stuck(conn) || bi_admit_is_late(conn))
         return true;
     bool idle =
         bi_conn_is_done(conn) && bi_session_deadline(&conn->session, server->now) == INT64_MAX;
@@ -633,7 +588,7 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     bi_tubes_init(&server->tubes, seed);
     server->scratch = malloc(SCRATCH_SIZE);
     server->base = event_base_new();
-    if (server->scratch != NULL && server->base != NULL)
+    if (server->scratch != NULL && server->base != NULL && bi_admit_init(&server->admission))
         code = bide_cq_new(&server->cq);
     if (code == BIDE_OK && !assign_events(server))
         code = BIDE_ESYSTEM;
@@ -723,6 +678,7 @@ void bi_server_free(struct server *server)
     if (server->base != NULL)
         event_base_free(server->base);
     bide_cq_free(server->cq);
+    bi_admit_done(&server->admission);
     bi_call_bytes_free(&server->answer);
     free(server->scratch);
     free(server->owed);

@@ -14,9 +14,12 @@
 #ifndef BI_SERVER_H
 #define BI_SERVER_H
 
+#include "server/network.h"
 #include "util/log.h"
 
 #include <bide/bide.h>
+
+#define BI_TRUST_MAX 64 /* networks */
 
 struct server;
 
@@ -27,7 +30,11 @@ struct server_limits {
                                     that long is closed; 0: never */
     int64_t stop_timeout_ms;   /* how long a stop waits for clients that do not read */
     uint64_t max_client_bytes; /* what all connections together may have in buffers */
-    char auth_secret[BIDE_TOPIC_MAX + 1]; /* "": nobody but loopback and unix sockets is served */
+    char auth_secret[BIDE_TOPIC_MAX + 1]; /* "": only those that need not say it are served */
+    bool auth_always; /* clients of this machine and of trust must say it, too */
+    uint32_t max_connections_per_address; /* of other machines; 0: no limit */
+    struct network trust[BI_TRUST_MAX];   /* whose clients need not say the secret */
+    size_t trust_count;
 };
 
 struct server_settings {

@@ -131,6 +131,46 @@ static bool set_unix_mode(struct config *config, size_t index, const char *text,
     return true;
 }
 
+/* Networks with commas or spaces between them. */
+static bool set_trust(struct config *config, size_t index, const char *text, char *error)
+{
+    static const char between[] = ", \t";
+    struct server_limits *limits = &config->limits;
+    char reason[BI_SENTENCE_SIZE];
+    (void)index;
+    for (text += strspn(text, between); *text != 0; text += strspn(text, between)) {
+        size_t size = strcspn(text, between);
+        if (limits->trust_count == BI_TRUST_MAX)
+            return bi_refuse(error, "trust has more than %d networks", BI_TRUST_MAX);
+        if (!bi_network_parse(&limits->trust[limits->trust_count], text, size, reason))
+            return bi_refuse(error, "trust has \"%.*s\": %s", size < 100 ? (int)size : 100, text,
+                             reason);
+        limits->trust_count++;
+        text += size;
+    }
+    return true;
+}
+
+static bool set_auth(struct config *config, size_t index, const char *text, char *error)
+{
+    bool always = strcmp(text, "always") == 0;
+    if (!always && strcmp(text, "remote") != 0)
+        return not_a(bi_setting_get(index)->name, text, "remote or always", error);
+    config->limits.auth_always = always;
+    return true;
+}
+
+/* Of this and auth_secret the one that is said later counts. */
+static bool set_secret_file(struct config *config, size_t index, const char *text, char *error)
+{
+    (void)index;
+    (void)error;
+    config->secret_file = text[0] == 0 ? NULL : text;
+    if (text[0] != 0)
+        config->limits.auth_secret[0] = 0;
+    return true;
+}
+
 /* It is a word of a protocol line. */
 static bool set_auth_secret(struct config *config, size_t index, const char *text, char *error)
 {
@@ -143,6 +183,7 @@ static bool set_auth_secret(struct config *config, size_t index, const char *tex
         if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
             return bi_refuse(error, "auth_secret has a space or a control character in it");
     memcpy(config->limits.auth_secret, text, size + 1);
+    config->secret_file = NULL;
     return true;
 }
 
@@ -154,6 +195,16 @@ static bool set_max_connections(struct config *config, size_t index, const char 
     if (value == 0)
         return bi_refuse(error, "max_connections is 0; at least 1 is needed");
     config->limits.max_connections = (uint32_t)value;
+    return true;
+}
+
+static bool set_max_connections_per_address(struct config *config, size_t index, const char *text,
+                                            char *error)
+{
+    uint64_t value;
+    if (!number(index, BI_COUNT, text, 1000000, &value, error))
+        return false;
+    config->limits.max_connections_per_address = (uint32_t)value;
     return true;
 }
 
@@ -249,12 +300,25 @@ static const struct {
     {{"address", NULL, "ADDR", NULL, "", 0}, set_address},
     {{"port", NULL, "PORT", NULL, "", 0}, set_port},
     {{"unix_mode", NET, "MODE", "0660", "permissions of unix sockets", 0}, set_unix_mode},
+    {{"trust", NET, "NETWORK", NULL,
+      "networks as 10.0.0.0/8 or fd00::/8 whose clients are served without a secret; as often as wanted",
+      BI_RELOAD | BI_LIST},
+     set_trust},
+    {{"auth", NET, "remote|always", "remote",
+      "who must say the secret: clients from other machines, or every client", BI_RELOAD},
+     set_auth},
     {{"auth_secret", NET, "SECRET", "",
-      "what clients from other machines must say first; without it they are not served; in the file only",
+      "what clients from other machines must say first; without it only those of trust are served; in "
+      "the file only",
       BI_RELOAD | BI_SECRET},
      set_auth_secret},
+    {{"secret_file", NET, "FILE", "", "the file whose only line is the auth_secret", BI_RELOAD},
+     set_secret_file},
 
     {{"max_connections", LIMIT, "N", "10000", "clients at a time", BI_RELOAD}, set_max_connections},
+    {{"max_connections_per_address", LIMIT, "N", "2000",
+      "clients at a time from one address of another machine; 0: no limit", BI_RELOAD},
+     set_max_connections_per_address},
     {{"idle_timeout", LIMIT, "TIME", "0", "close connections that do nothing for so long; 0: never",
       BI_RELOAD},
      set_idle_timeout},
@@ -359,6 +423,18 @@ bool bi_setting_find(const char *name, size_t size, size_t *index, char *error)
         return bi_refuse(error, "there is no setting \"%.*s\"; bided --help has them all", shown,
                          name);
     return bi_refuse(error, "there is no setting \"%.*s\"; did you mean %s?", shown, name, other);
+}
+
+void bi_setting_clear(struct config *config, size_t index)
+{
+    if (table[index].set == set_trust) {
+        config->limits.trust_count = 0;
+        return;
+    }
+    assert(table[index].set == set_listen);
+    for (size_t i = 0; i < config->listen_count; i++)
+        free(config->listen[i]);
+    config->listen_count = 0;
 }
 
 bool bi_setting_set(struct config *config, size_t index, const char *text, char *error)

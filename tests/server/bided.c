@@ -292,6 +292,21 @@ int try_tcp(const char *host, int port)
     return try_connect(&six, sizeof(six), AF_INET6);
 }
 
+int try_tcp_from(const char *from, const char *host, int port)
+{
+    struct sockaddr_in own = {.sin_family = AF_INET};
+    struct sockaddr_in other = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(inet_pton(AF_INET, host, &other.sin_addr) == 1);
+    if (from != NULL)
+        CHECK(inet_pton(AF_INET, from, &own.sin_addr) == 1 &&
+              bind(fd, (struct sockaddr *)&own, sizeof(own)) == 0);
+    if (connect(fd, (struct sockaddr *)&other, sizeof(other)) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
 int try_unix(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

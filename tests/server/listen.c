@@ -145,8 +145,6 @@ static void a_file_in_the_way_of_a_unix_socket_is_left_alone(void)
 
 /* ---- who may come in ---- */
 
-#define OUTER "10.9.8.7" /* an address of this machine that is not loopback */
-
 static bool set_up(int fd, const char *name, const char *address)
 {
     struct ifreq request = {.ifr_name = ""};
@@ -160,12 +158,25 @@ static bool set_up(int fd, const char *name, const char *address)
     return ioctl(fd, SIOCSIFFLAGS, &request) == 0;
 }
 
-/* A network of our own, in which nobody else is and OUTER is ours; false where that is not allowed.
- */
-static bool have_own_network(void)
+static void write_map(const char *path, unsigned id)
 {
-    if (unshare(geteuid() == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
+    char text[64];
+    snprintf(text, sizeof text, "%u %u 1\n", id, id);
+    write_file(path, 0, text, strlen(text));
+}
+
+/* Whoever is not root may have one together with a table of users, in which they stay who they are:
+ * who is in no table can make no files. */
+bool have_own_network(void)
+{
+    unsigned user = geteuid(), group = getegid();
+    if (unshare(user == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
         return false;
+    if (user != 0) {
+        write_file("/proc/self/setgroups", 0, "deny", 4);
+        write_map("/proc/self/uid_map", user);
+        write_map("/proc/self/gid_map", group);
+    }
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     CHECK(fd >= 0 && set_up(fd, "lo", "127.0.0.1") && set_up(fd, "lo:1", OUTER));
     close(fd);
@@ -178,9 +189,11 @@ static void without_a_secret_only_this_machine_is_served(void)
     struct bided *bided = serve("--url=memory:", "--listen=0.0.0.0:0");
     int port = port_of(bided, "0.0.0.0");
     HAS(bided->err, "WARN  there is no auth_secret in the config file");
+    HAS(bided->err, "WARN  no client on another machine can use this server");
+    LACKS(bided->err, "INFO  ready");
     SERVES(try_tcp("127.0.0.1", port));
     if (own) {
-        int fd = connect_at(HERE, try_tcp(OUTER, port));
+        int fd = connect_at(HERE, try_tcp_from(NEIGHBOUR, OUTER, port));
         ask(fd, "list-tube-used\r\n", "AUTH_REQUIRED\r\n");
         await_close(fd);
     }
@@ -199,9 +212,10 @@ static void with_a_secret_whoever_knows_it_is_served(void)
     struct bided *bided = serve(flag);
     int port = port_of(bided, own ? "0.0.0.0" : "127.0.0.1");
     LACKS(bided->err, "there is no auth_secret");
+    HAS(bided->err, "INFO  ready");
     SERVES(try_tcp("127.0.0.1", port));
     if (own) {
-        int fd = connect_at(HERE, try_tcp(OUTER, port));
+        int fd = connect_at(HERE, try_tcp_from(NEIGHBOUR, OUTER, port));
         ask(fd, "list-tube-used\r\n", "AUTH_REQUIRED\r\n");
         ask(fd, "auth 0123456789abcdef\r\n", "AUTHENTICATED\r\n");
         ask(fd, "list-tube-used\r\n", "USING default\r\n");
@@ -223,9 +237,11 @@ static void a_secret_that_comes_with_a_reload_lets_others_in(void)
     write_file(place_of("bided.conf"), 0, after, strlen(after));
     kill(bided->pid, SIGHUP);
     await_log(bided, "the settings were read again");
-    int fd = connect_at(HERE, try_tcp(own ? OUTER : "127.0.0.1", port_of(bided, "0.0.0.0")));
+    int port = port_of(bided, "0.0.0.0");
+    const char *from = own ? NEIGHBOUR : NULL, *to = own ? OUTER : "127.0.0.1";
+    int fd = connect_at(HERE, try_tcp_from(from, to, port));
     ask(fd, "auth wrong\r\n", "NOT_AUTHENTICATED\r\n");
-    fd = connect_at(HERE, try_tcp(own ? OUTER : "127.0.0.1", port_of(bided, "0.0.0.0")));
+    fd = connect_at(HERE, try_tcp_from(from, to, port));
     ask(fd, "auth 0123456789abcdef\r\n", "AUTHENTICATED\r\n");
     ask(fd, "list-tube-used\r\n", "USING default\r\n");
     stop(bided);

@@ -18,7 +18,7 @@
 
 extern const struct theme flags_theme, file_theme, where_theme, listen_theme, activate_theme;
 extern const struct theme signal_theme, ending_theme, log_theme, limit_theme, user_theme,
-    docs_theme, calls_theme, names_theme, stats_theme;
+    docs_theme, calls_theme, names_theme, stats_theme, admit_theme;
 
 #define OUTPUT_SIZE 65536
 
@@ -79,11 +79,22 @@ void stop_at(struct where at, struct bided *bided);
 /* The port of the first line "listening on HOST:PORT"; of the nth. */
 int port_of(const struct bided *bided, const char *host);
 
+/* A network of the test's own, in which nobody else is and OUTER is an address of this machine that is
+ * not loopback; false where that is not allowed. Files can still be made in it. */
+#define OUTER "10.9.8.7"
+bool have_own_network(void);
+
+/* Addresses from which a client in that network connects as if it were on another machine. */
+#define NEIGHBOUR "10.9.8.6"
+#define STRANGER  "10.200.1.1"
+
 /* ---- talking ---- */
 
 /* A connection to 127.0.0.1, ::1 or a path; -1 if there is nobody. */
 int try_tcp(const char *host, int port);
 int try_unix(const char *path);
+/* The same to an IPv4 address, from another one; NULL: whichever the system takes. */
+int try_tcp_from(const char *from, const char *host, int port);
 #define connect_tcp(port) connect_at(HERE, try_tcp("127.0.0.1", (port)))
 int connect_at(struct where at, int fd);
 

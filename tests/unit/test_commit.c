@@ -455,6 +455,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_answer_is_not_given_before_its_batch_is_stored),
+        TEST(a_commit_that_stands_still_is_known_by_its_age),
         TEST(a_blocking_call_returns_when_its_batch_is_stored),
         TEST(a_reserve_of_a_job_just_put_is_held_with_it),
         TEST(a_reserve_that_waits_is_held_with_the_put_that_serves_it),

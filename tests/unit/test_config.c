@@ -465,7 +465,55 @@ static void addresses_have_a_limit(void **state)
     refuse_file(text, ":65: more than 64 addresses");
 }
 
+/* ---- networks ---- */
+
+static void networks_are_read_from_several_lines_and_flags_replace_them(void **state)
+{
+    (void)state;
+    char text[BI_NETWORK_TEXT];
+    accept_file("trust = 10.0.0.0/8, 192.168.1.7\ntrust = fd00::/8\n");
+    assert_int_equal(config.limits.trust_count, 3);
+    assert_string_equal(bi_network_show(&config.limits.trust[1], text), "192.168.1.7/32");
+    assert_string_equal(bi_network_show(&config.limits.trust[2], text), "fd00::/8");
+    bi_config_free(&config);
+    accept(ARGS(file_flag("trust = 10.0.0.0/8\n"), "--trust=172.16.0.0/12"));
+    assert_int_equal(config.limits.trust_count, 1);
+    assert_string_equal(bi_network_show(&config.limits.trust[0], text), "172.16.0.0/12");
+    bi_config_free(&config);
+    refuse_file("trust = 10.0.0.0/8 and more\n", "trust has \"and\"");
+}
+
 /* ---- the secret ---- */
+
+static void of_secret_and_secret_file_the_later_one_counts(void **state)
+{
+    (void)state;
+    char text[600], path[300];
+    snprintf(path, sizeof(path), "%s", scratch_write("secret", "fedcba9876543210\n"));
+    snprintf(text, sizeof(text), "auth_secret = 0123456789abcdef\nsecret_file = %s\n", path);
+    accept_file(text);
+    assert_string_equal(config.limits.auth_secret, "fedcba9876543210");
+    bi_config_free(&config);
+    snprintf(text, sizeof(text), "secret_file = %s\nauth_secret = 0123456789abcdef\n", path);
+    accept_file(text);
+    assert_string_equal(config.limits.auth_secret, "0123456789abcdef");
+    bi_config_free(&config);
+    snprintf(text, sizeof(text), "secret_file = %s\n", scratch_write("secret", "two words\n"));
+    refuse_file(text, "has a space");
+}
+
+static void auth_is_for_other_machines_or_for_all(void **state)
+{
+    (void)state;
+    accept_file("auth = always\nauth_secret = 0123456789abcdef\n");
+    assert_true(config.limits.auth_always);
+    bi_config_free(&config);
+    accept_file("auth = remote\n");
+    assert_false(config.limits.auth_always);
+    bi_config_free(&config);
+    refuse_file("auth = always\n", "no client could be served");
+    refuse_flag("auth=sometimes", "remote or always");
+}
 
 static void the_secret_is_no_flag(void **state)
 {
@@ -616,6 +664,9 @@ int main(void)
         cmocka_unit_test(flags_win_over_the_file),
         cmocka_unit_test(addresses_add_up_and_flags_replace_those_of_the_file),
         cmocka_unit_test(addresses_have_a_limit),
+        cmocka_unit_test(networks_are_read_from_several_lines_and_flags_replace_them),
+        cmocka_unit_test(of_secret_and_secret_file_the_later_one_counts),
+        cmocka_unit_test(auth_is_for_other_machines_or_for_all),
         cmocka_unit_test(the_secret_is_no_flag),
         cmocka_unit_test(a_secret_in_a_file_that_all_can_read_is_warned_of),
         cmocka_unit_test(a_file_without_a_secret_may_be_read_by_all),
