@@ -96,6 +96,20 @@ static void clients_of_a_trusted_network_need_no_secret(void)
     stop(bided);
 }
 
+/* At a socket for IPv6 and IPv4 the latter are mapped. */
+static void networks_of_ipv4_are_known_at_a_socket_for_both(void)
+{
+    if (!have_own_network())
+        return;
+    struct bided *bided = serve("--url=memory:", "--listen=*:0", "--trust=10.9.8.0/24");
+    int port = port_of(bided, strstr(bided->err.text, "[::]:") != NULL ? "[::]" : "0.0.0.0");
+    SERVES(try_tcp(OUTER, port));
+    SERVES(try_tcp_from(NEIGHBOUR, OUTER, port));
+    int fd = connect_at(HERE, try_tcp_from(STRANGER, OUTER, port));
+    ask(fd, "", "AUTH_REQUIRED\r\n");
+    stop(bided);
+}
+
 static void a_reload_changes_which_networks_are_trusted(void)
 {
     bool own = have_own_network();
@@ -378,6 +392,7 @@ static void the_first_of_an_address_that_says_the_secret_is_logged(void)
 static const struct test tests[] = {
     TEST(the_address_of_an_interface_counts_as_this_machine),
     TEST(clients_of_a_trusted_network_need_no_secret),
+    TEST(networks_of_ipv4_are_known_at_a_socket_for_both),
     TEST(a_reload_changes_which_networks_are_trusted),
     TEST(a_network_that_is_none_is_refused),
     TEST(with_auth_always_every_client_must_say_the_secret),
