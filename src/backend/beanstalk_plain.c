@@ -291,6 +291,7 @@ int bi_plain_open(const struct backend_context *context, const struct address *a
     plain->address = *address;
     plain->main = wire;
     plain->random.state = context->options.seed;
+    bi_secret_draw(&plain->secret);
     plain->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     plain->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     pthread_mutex_init(&plain->lock, NULL);

@@ -31,7 +31,7 @@
 #include "backend/backend.h"
 #include "backend/beanstalk_address.h"
 #include "backend/oplist.h"
-#include "util/hash.h"
+#include "util/secret.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -145,6 +145,7 @@ struct plain {
     int64_t try_at;
     int64_t lost_at; /* when there was a connection last, if there is none */
     struct bi_random random;
+    struct bi_secret secret; /* orders the pages of topics */
     char reason[BIDE_ERROR_SIZE];
 };
 

@@ -3,7 +3,6 @@
 #include "backend/beanstalk_plain.h"
 
 #include "core/core.h"
-#include "util/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,8 +180,8 @@ static int compare(const void *a, const void *b)
 }
 
 /* The names behind the cursor, sorted: "- name" in each line. */
-static size_t read_names(const struct reply *reply, uint64_t after, bool begins, struct name *names,
-                         size_t room)
+static size_t read_names(const struct bi_secret *secret, const struct reply *reply, uint64_t after,
+                         bool begins, struct name *names, size_t room)
 {
     const char *at = (const char *)reply->data;
     const char *end = at + reply->size;
@@ -194,7 +193,7 @@ static size_t read_names(const struct reply *reply, uint64_t after, bool begins,
             bool quoted = at[2] == '"';
             const char *text = at + 2 + quoted;
             size_t length = size - 2 - (quoted ? 2 : 0);
-            uint64_t hash = bi_hash_bytes(1, text, length);
+            uint64_t hash = bi_secret_hash(secret, text, length);
             if (begins || hash > after)
                 names[count++] = (struct name){hash, text, length};
         }
@@ -220,7 +219,7 @@ static void ask_page(struct plain *plain, struct talk *talk, const struct reply 
     }
     bool begins = args->cursor[0] == 0;
     uint64_t after = begins ? 0 : strtoull(args->cursor, NULL, 16);
-    size_t count = read_names(reply, after, begins, names, room);
+    size_t count = read_names(&plain->secret, reply, after, begins, names, room);
     size_t page = count < args->topic_max ? count : args->topic_max;
     for (size_t i = 0; i < page; i++)
         bi_wire_ask(plain->main, talk, i + 1, "stats-tube %.*s", (int)names[i].size, names[i].text);

@@ -33,6 +33,7 @@ struct aside {
 struct idset {
     uint64_t *ids; /* 0: a free place */
     size_t room, count;
+    struct bi_secret secret;
 };
 
 #define BI_ORDER_MARKS 1024

@@ -555,6 +555,7 @@ static int make_core(struct local *local, char *error)
         .wheel_tick = options->wheel_tick_ms * 1000,
         .wheel_slots = options->wheel_slots,
         .seed = options->seed,
+        .secret = start.secret,
         .next_id = start.next_id,
         .next_token = start.next_token,
         .lease_from = start.lease_from,
@@ -565,6 +566,7 @@ static int make_core(struct local *local, char *error)
     local->core = bi_core_new(&core, bi_local_clocks(local));
     local->recovery.running = local->keeps;
     local->recovery.below = start.next_id;
+    bi_secret_draw(&local->recovery.early.secret);
     local->recovery.progress.failed = start.damaged;
     if (!local->keeps)
         local->recovery.progress.phase = BIDE_PHASE_RECOVERED;

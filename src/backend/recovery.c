@@ -9,7 +9,6 @@
  */
 #include "backend/inside.h"
 #include "util/clock.h"
-#include "util/hash.h"
 #include "util/text.h"
 
 #include <stdio.h>
@@ -33,7 +32,7 @@
 
 static uint64_t *id_place(const struct idset *set, uint64_t id)
 {
-    size_t at = bi_hash_u64(id) & (set->room - 1);
+    size_t at = bi_secret_hash_u64(&set->secret, id) & (set->room - 1);
     while (set->ids[at] != 0 && set->ids[at] != id)
         at = (at + 1) & (set->room - 1);
     return &set->ids[at];
@@ -46,7 +45,7 @@ static bool has_id(const struct idset *set, uint64_t id)
 
 static bool grow_ids(struct idset *set)
 {
-    struct idset larger = {.room = set->room == 0 ? 256 : set->room * 2};
+    struct idset larger = {.room = set->room == 0 ? 256 : set->room * 2, .secret = set->secret};
     larger.ids = calloc(larger.room, sizeof(*larger.ids));
     if (larger.ids == NULL)
         return false;
@@ -246,33 +245,35 @@ static bide_slice topic_of(const bide_op *op, size_t i)
     }
 }
 
-static size_t mark_of(const bide_op *op, bide_slice topic)
+static size_t mark_of(const struct recovery *recovery, const bide_op *op, bide_slice topic)
 {
-    return bi_hash_bytes(op->private_.order, topic.data, topic.size) & (BI_ORDER_MARKS - 1);
+    struct bi_secret secret = recovery->early.secret;
+    secret.key[1] ^= op->private_.order;
+    return bi_secret_hash(&secret, topic.data, topic.size) & (BI_ORDER_MARKS - 1);
 }
 
 /* An op that names a job may change any topic. */
 static const bide_slice any_topic = {"", 0};
 
-static bool is_marked(const uint32_t *marks, const bide_op *op)
+static bool is_marked(const struct recovery *recovery, const uint32_t *marks, const bide_op *op)
 {
     if (op->private_.order == 0)
         return false;
     size_t count = topic_count(op);
     for (size_t i = 0; i < count; i++)
-        if (marks[mark_of(op, topic_of(op, i))] > 0)
+        if (marks[mark_of(recovery, op, topic_of(op, i))] > 0)
             return true;
-    return count > 0 && marks[mark_of(op, any_topic)] > 0;
+    return count > 0 && marks[mark_of(recovery, op, any_topic)] > 0;
 }
 
-static void mark(uint32_t *marks, const bide_op *op, int delta)
+static void mark(const struct recovery *recovery, uint32_t *marks, const bide_op *op, int delta)
 {
     if (op->private_.order == 0)
         return;
     for (size_t i = 0; i < topic_count(op); i++)
-        marks[mark_of(op, topic_of(op, i))] += (uint32_t)delta;
+        marks[mark_of(recovery, op, topic_of(op, i))] += (uint32_t)delta;
     if (named_count(op) > 0)
-        marks[mark_of(op, any_topic)] += (uint32_t)delta;
+        marks[mark_of(recovery, op, any_topic)] += (uint32_t)delta;
 }
 
 void bi_recovery_order(struct local *local, bide_op *const *ops, size_t n)
@@ -289,7 +290,8 @@ void bi_recovery_order(struct local *local, bide_op *const *ops, size_t n)
 void bi_recovery_leave(struct local *local, const bide_op *op)
 {
     bool deferred = (op->private_.flags & BI_DEFERRED) != 0;
-    mark(deferred ? local->recovery.deferred_marks : local->recovery.wanting_marks, op, -1);
+    struct recovery *recovery = &local->recovery;
+    mark(recovery, deferred ? recovery->deferred_marks : recovery->wanting_marks, op, -1);
     local->fetching -= !deferred;
     bi_local_backlog_remove(local, op);
 }
@@ -297,8 +299,8 @@ void bi_recovery_leave(struct local *local, const bide_op *op)
 int bi_recovery_gate(struct local *local, bide_op *op)
 {
     struct recovery *recovery = &local->recovery;
-    bool all = needs_all(local, op) || is_marked(recovery->deferred_marks, op);
-    if (!all && !names_unknown(local, op) && !is_marked(recovery->wanting_marks, op))
+    bool all = needs_all(local, op) || is_marked(recovery, recovery->deferred_marks, op);
+    if (!all && !names_unknown(local, op) && !is_marked(recovery, recovery->wanting_marks, op))
         return BIDE_OK;
     int code = bi_local_backlog_add(
         local, op,
@@ -308,7 +310,7 @@ int bi_recovery_gate(struct local *local, bide_op *op)
         return code;
     op->private_.flags = (op->private_.flags & ~BI_DEFERRED) | (all ? BI_DEFERRED : 0);
     local->fetching += !all;
-    mark(all ? recovery->deferred_marks : recovery->wanting_marks, op, 1);
+    mark(recovery, all ? recovery->deferred_marks : recovery->wanting_marks, op, 1);
     list_add(all ? &recovery->deferred : &local->wanting, op);
     if (!all)
         pthread_cond_signal(&local->read);

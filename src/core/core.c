@@ -29,6 +29,15 @@ static bool init_parts(struct core *core, const struct bi_core_options *options)
            bi_timers_use_wheel(&core->mono, options->wheel_tick, options->wheel_slots, core->born);
 }
 
+static void init_secrets(struct core *core, const struct bi_secret *secret)
+{
+    enum { NAMES, IDS, CURSORS };
+    core->name_secret = bi_secret_derive(secret, NAMES);
+    core->id_secret = bi_secret_derive(secret, IDS);
+    struct bi_secret cursors = bi_secret_derive(secret, CURSORS);
+    bi_permutation_init(&core->cursors, &cursors);
+}
+
 struct core *bi_core_new(const struct bi_core_options *options, struct bi_now now)
 {
     struct core *core = bi_alloc_get(&options->alloc, sizeof(*core));
@@ -52,7 +61,7 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     core->next_turn = 1;
     core->next_serial = 1;
     core->random.state = options->seed;
-    core->secret = bi_hash_u64(options->seed + 1);
+    init_secrets(core, &options->secret);
     if (!init_parts(core, options)) {
         bi_core_free(core);
         return NULL;

@@ -25,6 +25,7 @@
 #define BI_CORE_H
 
 #include "util/alloc.h"
+#include "util/secret.h"
 
 #include <bide/op.h>
 
@@ -68,10 +69,11 @@ struct bi_core_options {
     bool wheel;         /* the wheel ticker instead of the dynamic one */
     int64_t wheel_tick; /* us */
     uint32_t wheel_slots;
-    uint64_t seed;
-    uint64_t next_id;    /* 1 for an empty store */
-    uint64_t next_token; /* above every token ever given */
-    uint64_t lease_from; /* stored leases are good from this token on; 0: none are */
+    uint64_t seed;           /* of jitter and weighted choices */
+    struct bi_secret secret; /* of tables; the same for every life of a store */
+    uint64_t next_id;        /* 1 for an empty store */
+    uint64_t next_token;     /* above every token ever given */
+    uint64_t lease_from;     /* stored leases are good from this token on; 0: none are */
     bool keep_leases; /* holders of leases outlive the process: bi_core_interrupt() stores them */
 
     /* Called when an op that bi_core_run() left waiting completes. Its results are in it, its

@@ -10,7 +10,9 @@
 
 static uint64_t id_hash(const void *ctx, uint32_t ref)
 {
-    return bi_hash_u64(((const struct job *)bi_pool_at(ctx, ref))->id);
+    const struct core *core =
+        (const struct core *)(const void *)((const char *)ctx - offsetof(struct core, jobs));
+    return bi_core_id_hash(core, ((const struct job *)bi_pool_at(ctx, ref))->id);
 }
 
 static uint32_t *id_link(const void *ctx, uint32_t ref)
@@ -35,7 +37,7 @@ static const struct table_items keys = {key_hash, key_link, 0};
 
 struct job *bi_core_lookup(const struct core *core, uint64_t id)
 {
-    uint32_t ref = bi_table_first(&core->by_id, bi_hash_u64(id));
+    uint32_t ref = bi_table_first(&core->by_id, bi_core_id_hash(core, id));
     while (ref != 0) {
         struct job *job = bi_pool_at(&core->jobs, ref);
         if (job->id == id)
@@ -51,10 +53,10 @@ void bi_core_approach(const struct core *core, const bide_op *next, const bide_o
     if (core->by_id.count < BI_AHEAD_FROM)
         return;
     if (later->kind == BIDE_OP_DELETE)
-        bi_table_foresee(&core->by_id, bi_hash_u64(later->lease.id));
+        bi_table_foresee(&core->by_id, bi_core_id_hash(core, later->lease.id));
     if (next->kind != BIDE_OP_DELETE)
         return;
-    uint32_t ref = bi_table_first(&core->by_id, bi_hash_u64(next->lease.id));
+    uint32_t ref = bi_table_first(&core->by_id, bi_core_id_hash(core, next->lease.id));
     if (ref != 0)
         bi_ahead(bi_pool_at(&core->jobs, ref), sizeof(struct job));
 }
@@ -68,7 +70,10 @@ struct job *bi_core_find(struct core *core, uint64_t id)
 
 uint64_t bi_core_key_hash(const struct core *core, const struct topic *topic, bide_slice key)
 {
-    return bi_hash_bytes(core->secret ^ topic->hash, key.data, key.size);
+    /* The topic's hash is as secret as the key itself: equal keys of two topics share no chain. */
+    struct bi_secret secret = core->name_secret;
+    secret.key[1] ^= topic->hash;
+    return bi_secret_hash(&secret, key.data, key.size);
 }
 
 struct job *bi_core_find_key(const struct core *core, const struct topic *topic, bide_slice key)
@@ -239,16 +244,16 @@ static bool tree_after(const struct core *core, const struct job *a, const struc
 }
 
 /* The job of a subtree that stands above all others of it. */
-static bool tree_above(const struct job *a, const struct job *b)
+static bool tree_above(const struct core *core, const struct job *a, const struct job *b)
 {
-    return bi_hash_u64(a->id) > bi_hash_u64(b->id);
+    return bi_core_id_hash(core, a->id) > bi_core_id_hash(core, b->id);
 }
 
 static void tree_insert(struct core *core, struct job_list *list, struct job *job)
 {
     uint32_t *place = &list->root;
     struct job *node;
-    while ((node = job_at(core, *place)) != NULL && tree_above(node, job))
+    while ((node = job_at(core, *place)) != NULL && tree_above(core, node, job))
         place = tree_after(core, job, node) ? &node->next : &node->prev;
     *place = job->self;
     /* What was below that place is split between the two sides of the job. */
@@ -281,7 +286,7 @@ static void tree_remove(struct core *core, struct job_list *list, struct job *jo
     struct job *left = job_at(core, job->prev);
     struct job *right = job_at(core, job->next);
     while (left != NULL && right != NULL) {
-        if (tree_above(left, right)) {
+        if (tree_above(core, left, right)) {
             *place = left->self;
             place = &left->next;
             left = job_at(core, left->next);
@@ -542,10 +547,10 @@ static void enter(struct core *core, struct job *job, bide_state state, enum ent
     assert(how != AT_END || bi_job_may(job->state, state));
     if (job->state == BIDE_STATE_GONE) {
         bi_table_insert(&core->by_id, &ids, &core->jobs, job->self);
-        bi_table_foresee(&core->by_id, bi_hash_u64(job->id + 1)); /* the next put's */
+        bi_table_foresee(&core->by_id, bi_core_id_hash(core, job->id + 1)); /* the next put's */
     }
     if (state == BIDE_STATE_RESERVED)
-        bi_table_foresee(&core->by_id, bi_hash_u64(job->id)); /* its worker's next call */
+        bi_table_foresee(&core->by_id, bi_core_id_hash(core, job->id)); /* its worker's next call */
     job->state = (uint8_t)state;
     struct more *more = more_of(core, job);
     struct job_list *list = &topic->lists[state];

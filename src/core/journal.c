@@ -11,7 +11,10 @@
 
 static uint64_t undo_hash(const void *ctx, uint32_t ref)
 {
-    return bi_hash_u64(((const struct undo *)bi_pool_at(ctx, ref))->id);
+    const struct core *core =
+        (const struct core *)(const void *)((const char *)ctx -
+                                            offsetof(struct core, journal.undos));
+    return bi_core_id_hash(core, ((const struct undo *)bi_pool_at(ctx, ref))->id);
 }
 
 static uint32_t *undo_link(const void *ctx, uint32_t ref)
@@ -29,7 +32,7 @@ static struct undo *undo_at(const struct core *core, uint32_t ref)
 
 static struct undo *newest_of(const struct core *core, uint64_t id)
 {
-    uint32_t ref = bi_table_first(&core->journal.by_id, bi_hash_u64(id));
+    uint32_t ref = bi_table_first(&core->journal.by_id, bi_core_id_hash(core, id));
     while (ref != 0) {
         struct undo *undo = undo_at(core, ref);
         if (undo->id == id)

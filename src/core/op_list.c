@@ -9,7 +9,8 @@
  * finds too many goes on by walking, past the ids that it has had.
  *
  * Either way a cursor is a place in an order that does not change, so a job that matches during
- * the whole listing is returned exactly once.
+ * the whole listing is returned exactly once. A place in the table would tell the hash of an id, and
+ * so the secret of the table: it is shown permuted.
  */
 #include "core/state.h"
 
@@ -211,7 +212,7 @@ static uint32_t next_in_chain(const struct core *core, uint32_t chain, uint64_t 
 {
     uint32_t best = 0;
     for (uint32_t ref = chain; ref != 0; ref = job_at(core, ref)->link) {
-        uint64_t at = bi_table_place(bi_hash_u64(job_at(core, ref)->id));
+        uint64_t at = bi_table_place(bi_core_id_hash(core, job_at(core, ref)->id));
         if (at >= from && (best == 0 || at < *place)) {
             best = ref;
             *place = at;
@@ -261,7 +262,9 @@ static void list_by_walk(struct listing *listing, uint64_t place)
     if (end)
         args->cursor[0] = 0;
     else
-        bi_cursor_write(args->cursor, 'w', (uint64_t[]){place, listing->past_id}, 2);
+        bi_cursor_write(
+            args->cursor, 'w',
+            (uint64_t[]){bi_permute(&listing->core->cursors, 64, place), listing->past_id}, 2);
 }
 
 /* ---- list ---- */
@@ -310,7 +313,7 @@ int bi_op_list(struct core *core, bide_op *op)
                              : 1;
     bool costly = candidates(core, &listing) * price_max > BIDE_EXAMINE_MAX;
     if (walking || costly)
-        list_by_walk(&listing, walk[0]);
+        list_by_walk(&listing, walking ? bi_unpermute(&core->cursors, 64, walk[0]) : 0);
     else
         list_by_id(&listing);
     if (!core->lacking)

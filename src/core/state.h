@@ -18,8 +18,8 @@
 #include "core/timer.h"
 #include "core/topic.h"
 #include "core/waiter.h"
-#include "util/hash.h"
 #include "util/pool.h"
+#include "util/secret.h"
 
 /* What a timer does when it fires. */
 enum timer_kind {
@@ -104,7 +104,8 @@ struct core {
     uint64_t next_call; /* numbers waiting calls */
     uint64_t next_turn; /* numbers fair choices */
     struct bi_random random;
-    uint64_t secret; /* of hashes of names */
+    struct bi_secret name_secret, id_secret; /* of the tables */
+    struct bi_permutation cursors;           /* hides places in the table of ids */
 
     struct pool jobs, mores, topics;
     uint32_t *slots; /* where each job sits in the ready or due heap of its topic, by reference */
@@ -119,6 +120,11 @@ struct core {
     struct topic_pages pages;
     uint64_t next_serial;
     uint32_t recent_topic; /* found last */
+    struct {
+        uint64_t hash;
+        size_t size;
+        char name[BIDE_TOPIC_MAX];
+    } hashed; /* the name that was hashed last */
 
     struct waiters waiters;
     bool unserved; /* some could be served, but it would have taken too long */
@@ -191,6 +197,11 @@ int bi_op_limited(const struct core *core, bide_op *op, int code);
 int bi_op_no_job(bide_op *op, uint64_t id);
 int bi_op_reserved(bide_op *op, const struct job *job);
 int bi_op_wrong_state(bide_op *op, const struct job *job);
+
+static inline uint64_t bi_core_id_hash(const struct core *core, uint64_t id)
+{
+    return bi_secret_hash_u64(&core->id_secret, id);
+}
 
 /* A job by id, NULL if there is none. */
 struct job *bi_core_lookup(const struct core *core, uint64_t id);

@@ -25,6 +25,18 @@ static bool is_called(const struct topic *topic, bide_slice name)
     return topic->name_size == name.size && memcmp(topic->name, name.data, name.size) == 0;
 }
 
+/* The name of a new topic is hashed when it is looked for, and again when it is made. */
+static uint64_t hash_of(struct core *core, bide_slice name)
+{
+    if (core->hashed.size != name.size || memcmp(core->hashed.name, name.data, name.size) != 0) {
+        assert(name.size <= sizeof(core->hashed.name));
+        core->hashed.hash = bi_secret_hash(&core->name_secret, name.data, name.size);
+        core->hashed.size = name.size;
+        memcpy(core->hashed.name, name.data, name.size);
+    }
+    return core->hashed.hash;
+}
+
 static struct topic *find_hashed(struct core *core, bide_slice name, uint64_t hash)
 {
     uint32_t ref = bi_table_first(&core->by_name, hash);
@@ -43,7 +55,7 @@ struct topic *bi_topic_find(struct core *core, bide_slice name)
     struct topic *topic = topic_at(core, core->recent_topic);
     if (topic != NULL && is_called(topic, name))
         return topic;
-    topic = find_hashed(core, name, bi_hash_bytes(core->secret, name.data, name.size));
+    topic = find_hashed(core, name, hash_of(core, name));
     if (topic != NULL)
         core->recent_topic = topic->self;
     return topic;
@@ -53,8 +65,8 @@ void bi_topic_approach(const struct core *core, bide_slice later, bide_slice nex
 {
     if (core->by_name.count < BI_AHEAD_FROM)
         return;
-    bi_table_foresee(&core->by_name, bi_hash_bytes(core->secret, later.data, later.size));
-    uint64_t hash = bi_hash_bytes(core->secret, next.data, next.size);
+    bi_table_foresee(&core->by_name, bi_secret_hash(&core->name_secret, later.data, later.size));
+    uint64_t hash = bi_secret_hash(&core->name_secret, next.data, next.size);
     const struct topic *topic = topic_at(core, bi_table_first(&core->by_name, hash));
     if (topic != NULL)
         bi_ahead(topic, offsetof(struct topic, serial));
@@ -229,7 +241,7 @@ static struct topic *make(struct core *core, bide_slice name, uint64_t hash)
 
 static int get(struct core *core, bide_slice name, uint64_t max, struct topic **topic)
 {
-    uint64_t hash = bi_hash_bytes(core->secret, name.data, name.size);
+    uint64_t hash = hash_of(core, name);
     *topic = find_hashed(core, name, hash);
     if (*topic != NULL)
         return BIDE_OK;

@@ -377,6 +377,7 @@ static bool begin_session(struct conn *conn)
     if (!bi_session_reserve_tube(&conn->session))
         return false;
     conn->session.used = tube;
+    conn->session.secret = conn->server->held_secret;
     tube->using ++;
     tube->watching++;
     tube->holders += 2;

@@ -236,7 +236,8 @@ struct server {
     bool ended;    /* the wait for clients is over */
     int64_t now;   /* boot-time clock: after the last submit, before the last drain */
     int64_t started;
-    char id[17];
+    char id[17];          /* public */
+    uint64_t held_secret; /* of the tables of held jobs */
 };
 
 /* ---- server.c ---- */

@@ -583,9 +583,10 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     server->started = server->now = bi_clock_boot();
     set_limits(server, &settings->options);
     make_id(server);
-    uint64_t seed = 0;
-    memcpy(&seed, server->id, sizeof(seed));
-    bi_tubes_init(&server->tubes, seed);
+    struct bi_secret secret;
+    bi_secret_draw(&secret);
+    server->held_secret = bi_secret_derive(&secret, 1).key[0];
+    bi_tubes_init(&server->tubes, &secret);
     server->scratch = malloc(SCRATCH_SIZE);
     server->base = event_base_new();
     if (server->scratch != NULL && server->base != NULL && bi_admit_init(&server->admission))

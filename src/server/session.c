@@ -67,7 +67,7 @@ void bi_session_remove_tube(struct session *session, uint32_t at)
 
 static uint32_t *bucket_of(const struct session *session, uint64_t id)
 {
-    return &session->buckets[bi_hash_u64(id) & (session->held_room - 1)];
+    return &session->buckets[bi_hash_u64(id ^ session->secret) & (session->held_room - 1)];
 }
 
 static void link_held(struct session *session, uint32_t at)

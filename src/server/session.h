@@ -45,6 +45,7 @@ struct session {
     struct held *held; /* [0] is not used */
     uint32_t held_count, held_room, held_free;
     uint32_t *buckets; /* held_room of them */
+    uint64_t secret;   /* of their hash */
     struct deadline_heap deadlines;
 };
 

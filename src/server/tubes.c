@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/tubes.h"
 
-#include "util/hash.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BUCKETS_MIN 64
 
-void bi_tubes_init(struct tubes *tubes, uint64_t seed)
+void bi_tubes_init(struct tubes *tubes, const struct bi_secret *secret)
 {
-    *tubes = (struct tubes){.seed = seed};
+    *tubes = (struct tubes){.secret = *secret};
 }
 
 void bi_tubes_done(struct tubes *tubes)
@@ -69,13 +67,13 @@ static struct tube *find(const struct tubes *tubes, bide_slice name, uint64_t ha
 
 struct tube *bi_tubes_find(const struct tubes *tubes, bide_slice name)
 {
-    return find(tubes, name, bi_hash_bytes(tubes->seed, name.data, name.size));
+    return find(tubes, name, bi_secret_hash(&tubes->secret, name.data, name.size));
 }
 
 struct tube *bi_tubes_hold(struct tubes *tubes, bide_slice name)
 {
     assert(name.size > 0 && name.size <= BIDE_TOPIC_MAX);
-    uint64_t hash = bi_hash_bytes(tubes->seed, name.data, name.size);
+    uint64_t hash = bi_secret_hash(&tubes->secret, name.data, name.size);
     struct tube *tube = find(tubes, name, hash);
     if (tube == NULL) {
         if (!make_room(tubes))

@@ -9,6 +9,8 @@
 #ifndef BI_TUBES_H
 #define BI_TUBES_H
 
+#include "util/secret.h"
+
 #include <bide/job.h>
 
 struct tube {
@@ -25,10 +27,10 @@ struct tubes {
     struct tube **buckets;
     size_t bucket_count; /* a power of two, or 0 */
     size_t count;
-    uint64_t seed;
+    struct bi_secret secret;
 };
 
-void bi_tubes_init(struct tubes *tubes, uint64_t seed);
+void bi_tubes_init(struct tubes *tubes, const struct bi_secret *secret);
 void bi_tubes_done(struct tubes *tubes);
 
 /* NULL if nobody has it. */

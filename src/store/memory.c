@@ -17,6 +17,7 @@ static int memory_start(struct store *store, struct store_start *start, char *er
     (void)error;
     start->next_id = 1;
     start->next_token = (uint64_t)bi_clock_wall();
+    bi_secret_draw(&start->secret);
     return BIDE_OK;
 }
 

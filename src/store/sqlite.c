@@ -45,6 +45,20 @@ static uint64_t set_strays_aside(struct sqlite *sqlite)
     }
 }
 
+/* The secret of the file, drawn when it has none. False if the file cannot be read. */
+static bool get_secret(struct sqlite *sqlite)
+{
+    int64_t key[2];
+    if (!bi_sqlite_meta_get(&sqlite->writer, "secret_1", &key[0]) ||
+        !bi_sqlite_meta_get(&sqlite->writer, "secret_2", &key[1]))
+        return false;
+    sqlite->secret = (struct bi_secret){{(uint64_t)key[0], (uint64_t)key[1]}};
+    sqlite->secret_stored = key[0] != 0 || key[1] != 0;
+    if (!sqlite->secret_stored)
+        bi_secret_draw(&sqlite->secret);
+    return true;
+}
+
 static int sqlite_start(struct store *store, struct store_start *start, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
@@ -52,7 +66,7 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     int64_t next_id, next_token, lease_from;
     if (!bi_sqlite_meta_get(writer, "next_id", &next_id) ||
         !bi_sqlite_meta_get(writer, "next_token", &next_token) ||
-        !bi_sqlite_meta_get(writer, "lease_from", &lease_from))
+        !bi_sqlite_meta_get(writer, "lease_from", &lease_from) || !get_secret(sqlite))
         return bi_sqlite_error(sqlite, writer, "open", error);
     /* The limit is stored ahead, and so above all of them; but who can read the highest id does. */
     int64_t highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
@@ -71,6 +85,7 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     if (start->next_token < now)
         start->next_token = now;
     start->lease_from = sound_limit(sqlite, "lease_from", lease_from, 0);
+    start->secret = sqlite->secret;
     start->damaged = set_strays_aside(sqlite);
     sqlite->next_id = start->next_id;
     sqlite->id_limit = 0; /* the first batch stores one */

@@ -27,6 +27,10 @@ static int write_limits(struct sqlite *sqlite, const struct bi_batch *batch, uin
         code = bi_sqlite_meta_set(&sqlite->writer, "next_token", batch->next_token);
     if (code == SQLITE_DONE && batch->lease_from != sqlite->lease_from)
         code = bi_sqlite_meta_set(&sqlite->writer, "lease_from", batch->lease_from);
+    if (code == SQLITE_DONE && !sqlite->secret_stored)
+        code = bi_sqlite_meta_set(&sqlite->writer, "secret_1", sqlite->secret.key[0]);
+    if (code == SQLITE_DONE && !sqlite->secret_stored)
+        code = bi_sqlite_meta_set(&sqlite->writer, "secret_2", sqlite->secret.key[1]);
     return code;
 }
 
@@ -85,6 +89,7 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum 
         sqlite->id_limit = id_limit;
         sqlite->token_limit = batch->next_token;
         sqlite->lease_from = batch->lease_from;
+        sqlite->secret_stored = true;
         return BIDE_OK;
     }
     int answer = bi_sqlite_error(sqlite, writer, "commit", error);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hash - numbers that look random: for tables, and for choices that a seed must repeat.
+ * hash - numbers that look random: for checksums, and for choices that a seed must repeat.
  *
- * Names come from clients, so names are hashed with a secret seed: nobody can prepare a thousand
- * topics that share a bucket.
+ * Every client can compute these. What clients name is found in tables by the functions of
+ * util/secret.h.
  */
 #ifndef BI_HASH_H
 #define BI_HASH_H

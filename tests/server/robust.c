@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 static const struct theme *const themes[] = {&order_theme, &slow_theme, &waiting_theme,
-                                             &storm_theme};
+                                             &storm_theme, &flood_theme};
 
 static const char usage[] =
     "usage: robust [--server PROGRAM] [--parameters TEXT] [--memory-mib N] [--filter TEXT]\n"

@@ -10,7 +10,7 @@
 
 #include "talk.h"
 
-extern const struct theme order_theme, slow_theme, storm_theme, waiting_theme;
+extern const struct theme flood_theme, order_theme, slow_theme, storm_theme, waiting_theme;
 
 /* What a server has at rest, to be compared with what it has when all is over. */
 struct rest {

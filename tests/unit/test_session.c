@@ -232,7 +232,7 @@ static void watched_tubes_are_a_list_in_which_the_last_takes_a_free_place(void *
     struct session *session = *state;
     struct tubes tubes;
     struct tube *tube[20];
-    bi_tubes_init(&tubes, 1);
+    bi_tubes_init(&tubes, &(struct bi_secret){{1, 2}});
     for (uint32_t i = 0; i < COUNT_OF(tube); i++) {
         char name[8];
         int size = snprintf(name, sizeof(name), "t%u", i);
@@ -259,7 +259,7 @@ static void no_more_tubes_are_watched_than_a_reserve_takes(void **state)
 {
     struct session *session = *state;
     struct tubes tubes;
-    bi_tubes_init(&tubes, 1);
+    bi_tubes_init(&tubes, &(struct bi_secret){{1, 2}});
     struct tube *tube = bi_tubes_hold(&tubes, (bide_slice){"t", 1});
     for (uint32_t i = 0; i < BIDE_RESERVE_TOPICS; i++) {
         assert_true(bi_session_reserve_tube(session));

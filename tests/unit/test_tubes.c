@@ -11,7 +11,7 @@
 static int set_up(void **state)
 {
     static struct tubes tubes;
-    bi_tubes_init(&tubes, 42);
+    bi_tubes_init(&tubes, &(struct bi_secret){{42, 43}});
     *state = &tubes;
     return 0;
 }

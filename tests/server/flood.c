@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * flood.c - a client that chooses its names, watches or calls so that each takes the server as long
+ * as possible does not make it slow for others.
+ */
+#include "robust.h"
+
+#include "util/hash.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names that would share a bucket ---- */
+
+#define WATCHERS  4
+#define WATCHED   1000
+#define LOOKS     300
+#define ROUNDS    5
+#define LOW_BITS  (((uint64_t)1 << 12) - 1)
+#define NAME_SIZE 16
+
+/* What the server tells of itself that a table could have been seeded with. */
+static uint64_t public_seed(struct talk *talk)
+{
+    uint64_t seed;
+    say(talk, "stats\r\n");
+    size_t size = HEAR_NUMBER(talk, "OK");
+    const char *text = hear_body(talk, size);
+    const char *id = strstr(text, "\nid: ");
+    CHECK(id != NULL);
+    memcpy(&seed, id + 5, sizeof(seed));
+    return seed;
+}
+
+/* The next name after that number which shares a bucket with all the others, if names are hashed with
+ * that seed; or just the next name. */
+static const char *next_name(char name[NAME_SIZE], uint64_t *number, uint64_t seed, bool chosen)
+{
+    memcpy(name, "n00000000000000", NAME_SIZE);
+    do {
+        uint64_t left = ++*number;
+        for (char *at = name + NAME_SIZE - 2; left > 0; left >>= 4)
+            *at-- = "0123456789abcdef"[left & 15];
+    } while (chosen && (bi_hash_bytes(seed, name, NAME_SIZE - 1) & LOW_BITS) != 0);
+    return name;
+}
+
+/* How long it takes to use as many tubes. */
+static int64_t use_many(struct talk *talk, uint64_t *number, uint64_t seed, bool chosen)
+{
+    static char text[LOOKS * (NAME_SIZE + 8)];
+    char name[NAME_SIZE];
+    size_t size = 0;
+    for (int i = 0; i < LOOKS; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size, "use %s\r\n",
+                                 next_name(name, number, seed, chosen));
+
+    int64_t began_us = clock_us();
+    talk_send(talk, text, size);
+    for (int i = 0; i < LOOKS; i++)
+        CHECK(strncmp(hear(talk), "USING ", 6) == 0);
+    return clock_us() - began_us;
+}
+
+static void use_beside_chosen_names(const struct peer *peer)
+{
+    struct talk watchers[WATCHERS];
+    struct talk talk;
+    char name[NAME_SIZE];
+    uint64_t number = 0;
+    talk_open(&talk, peer);
+    uint64_t seed = public_seed(&talk);
+    for (int i = 0; i < WATCHERS; i++) {
+        talk_open(&watchers[i], peer);
+        for (int j = 0; j < WATCHED; j++)
+            say(&watchers[i], "watch %s\r\n", next_name(name, &number, seed, true));
+        for (uint64_t j = 0; j < WATCHED; j++)
+            EQ(HEAR_NUMBER(&watchers[i], "WATCHING"), j + 2);
+    }
+
+    /* The best of several rounds: the machine may be busy with other things. */
+    int64_t chosen_us = INT64_MAX;
+    int64_t other_us = INT64_MAX;
+    for (int i = 0; i < ROUNDS; i++) {
+        int64_t us = use_many(&talk, &number, seed, true);
+        chosen_us = us < chosen_us ? us : chosen_us;
+        us = use_many(&talk, &number, seed, false);
+        other_us = us < other_us ? us : other_us;
+    }
+    if (chosen_us > 4 * other_us)
+        FAIL("%d tubes of chosen names took %" PRId64 " us, of others %" PRId64 " us", LOOKS,
+             chosen_us, other_us);
+    talk_close(&talk);
+    for (int i = 0; i < WATCHERS; i++)
+        talk_close(&watchers[i]);
+}
+
+static void names_chosen_by_a_public_number_cost_no_more_than_others(void)
+{
+    with_peer(IN_MEMORY, use_beside_chosen_names);
+}
+
+static const struct test tests[] = {
+    TEST(names_chosen_by_a_public_number_cost_no_more_than_others),
+};
+
+const struct theme flood_theme = {"flood", tests, COUNT(tests)};
