@@ -558,6 +558,7 @@ static int make_core(struct local *local, char *error)
         .secret = start.secret,
         .next_id = start.next_id,
         .next_token = start.next_token,
+        .token_from = start.token_from,
         .lease_from = start.lease_from,
         .keep_leases = local->context.serves,
         .complete = on_complete,

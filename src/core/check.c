@@ -92,7 +92,7 @@ static const char *check_job(struct core *core, const struct topic *topic, const
     HOLD(more == NULL || (more->job == job->self && more->self == job->more),
          "a job and its other part disagree");
     HOLD(job->state != BIDE_STATE_RESERVED ||
-             (more != NULL && more->token != 0 && more->token < core->next_token),
+             (more != NULL && more->token != 0 && bi_core_number(core, more) < core->next_token),
          "a reserved job has no good token");
     const char *fault = check_key(core, job, more);
     if (fault == NULL)
@@ -111,7 +111,8 @@ static bool in_order(const struct core *core, const struct job *before, const st
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
         return more_of(core, before)->order < more_of(core, job)->order;
     if (job->state == BIDE_STATE_RESERVED)
-        return more_of(core, before)->token < more_of(core, job)->token;
+        return bi_core_number(core, more_of(core, before)) <
+               bi_core_number(core, more_of(core, job));
     return before->since <= job->since;
 }
 

@@ -29,13 +29,14 @@ static bool init_parts(struct core *core, const struct bi_core_options *options)
            bi_timers_use_wheel(&core->mono, options->wheel_tick, options->wheel_slots, core->born);
 }
 
-static void init_secrets(struct core *core, const struct bi_secret *secret)
+static void init_secrets(struct core *core, const struct bi_core_options *options)
 {
     enum { NAMES, IDS, CURSORS };
-    core->name_secret = bi_secret_derive(secret, NAMES);
-    core->id_secret = bi_secret_derive(secret, IDS);
-    struct bi_secret cursors = bi_secret_derive(secret, CURSORS);
+    core->name_secret = bi_secret_derive(&options->secret, NAMES);
+    core->id_secret = bi_secret_derive(&options->secret, IDS);
+    struct bi_secret cursors = bi_secret_derive(&options->secret, CURSORS);
     bi_permutation_init(&core->cursors, &cursors);
+    bi_tokens_init(&core->tokens, &options->secret, options->token_from);
 }
 
 struct core *bi_core_new(const struct bi_core_options *options, struct bi_now now)
@@ -61,7 +62,7 @@ struct core *bi_core_new(const struct bi_core_options *options, struct bi_now no
     core->next_turn = 1;
     core->next_serial = 1;
     core->random.state = options->seed;
-    init_secrets(core, &options->secret);
+    init_secrets(core, options);
     if (!init_parts(core, options)) {
         bi_core_free(core);
         return NULL;

@@ -72,8 +72,9 @@ struct bi_core_options {
     uint64_t seed;           /* of jitter and weighted choices */
     struct bi_secret secret; /* of tables; the same for every life of a store */
     uint64_t next_id;        /* 1 for an empty store */
-    uint64_t next_token;     /* above every token ever given */
-    uint64_t lease_from;     /* stored leases are good from this token on; 0: none are */
+    uint64_t next_token;     /* the number of the next token, above all that were ever given */
+    uint64_t token_from;     /* smaller numbers are tokens themselves (core/token.h); 0: all are */
+    uint64_t lease_from;     /* stored leases are good from this number on; 0: none are */
     bool keep_leases; /* holders of leases outlive the process: bi_core_interrupt() stores them */
 
     /* Called when an op that bi_core_run() left waiting completes. Its results are in it, its
@@ -168,8 +169,9 @@ struct bi_image {
     bool plain; /* what lies between max_retries and done, and the texts, say nothing */
     uint32_t priority;
     int64_t ttr;
-    int64_t due;    /* delayed: when; done: when retention ends */
-    uint64_t token; /* of a lease that outlives the process, and what is left of it; 0: none */
+    int64_t due; /* delayed: when; done: when retention ends */
+    uint64_t
+        token; /* number of a lease that outlives the process; 0: none; and what is left of it */
     int64_t lease;
     int32_t max_retries;
     uint32_t failures;
@@ -204,7 +206,7 @@ struct bi_batch {
     uint64_t number; /* 1, 2, 3, ... */
     uint64_t next_id;
     uint64_t next_token; /* a restart begins with this one */
-    uint64_t lease_from; /* and takes stored leases from this token on as good; 0: none */
+    uint64_t lease_from; /* and takes stored leases from this number on as good; 0: none */
     size_t count;
     struct bi_record *records;
 };

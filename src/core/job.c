@@ -232,8 +232,8 @@ static bool list_after(const struct core *core, const struct job *a, const struc
 {
     if (a->state == BIDE_STATE_BURIED || a->state == BIDE_STATE_DONE)
         return more_of(core, a)->order > more_of(core, b)->order;
-    if (a->state == BIDE_STATE_RESERVED) /* tokens rise with the reservations, over restarts too */
-        return more_of(core, a)->token > more_of(core, b)->token;
+    if (a->state == BIDE_STATE_RESERVED)
+        return bi_core_number(core, more_of(core, a)) > bi_core_number(core, more_of(core, b));
     return a->since > b->since;
 }
 

@@ -431,7 +431,7 @@ static void image_of(const struct core *core, const struct job *job, const struc
     image->priority = job->priority;
     image->ttr = job->ttr;
     if (reserved && more != NULL && core->interrupt.begun && bi_lease_outlives(core, more)) {
-        image->token = more->token;
+        image->token = bi_core_number(core, more);
         /* Of one whose reserve has no answer yet all is left. */
         int64_t left = more->unanswered ? job->ttr : job->due - core->now.mono;
         image->lease = left > 0 ? left : 1;

@@ -71,7 +71,7 @@ static bool has_lease(const struct core *core, const struct bi_image *image)
 /* The time during which the queue was down, and this job was not loaded, does not count. */
 static bide_state settle_lease(struct core *core, struct job *job, const struct bi_image *image)
 {
-    more_of(core, job)->token = image->token;
+    more_of(core, job)->token = bi_token_of(&core->tokens, image->token);
     job->due = core->now.mono + image->lease;
     if (image->started)
         job->flags |= JOB_STARTED;

@@ -338,7 +338,8 @@ int bi_op_give_back(struct core *core, bide_op *op)
     if ((job->flags & JOB_CANCEL_WANTED) != 0)
         return remove_and_count(core, op, job);
     /* The store knows of this reservation, or of a lease that an earlier process has kept. */
-    bool stored = (job->flags & JOB_STARTED) != 0 || more_of(core, job)->token < core->first_order;
+    bool stored = (job->flags & JOB_STARTED) != 0 ||
+                  bi_core_number(core, more_of(core, job)) < core->first_order;
     if (stored && bi_journal_change(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
     bi_core_return(core, job, 0);

@@ -91,7 +91,7 @@ int bi_core_take(struct core *core, struct job *job)
     job->flags &= (uint8_t) ~(JOB_DUE_WALL | JOB_STARTED | JOB_CANCEL_WANTED);
     if (limited)
         job->flags |= JOB_STARTED;
-    more->token = core->next_token++;
+    more->token = bi_token_of(&core->tokens, core->next_token++);
     count_up(&more->counters.reserves);
     more->lease_touches = 0;
 

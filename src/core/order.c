@@ -24,7 +24,7 @@ static uint64_t key_of(const struct core *core, const struct job *job)
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
         return more_of(core, job)->order;
     if (job->state == BIDE_STATE_RESERVED)
-        return more_of(core, job)->token;
+        return bi_core_number(core, more_of(core, job));
     return (uint64_t)job->since ^ (UINT64_C(1) << 63); /* moments may be negative */
 }
 
@@ -35,7 +35,7 @@ static bool was_there(const struct core *core, const struct bi_ordering *orderin
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
         return more_of(core, job)->order < ordering->order;
     if (job->state == BIDE_STATE_RESERVED)
-        return more_of(core, job)->token < ordering->token;
+        return bi_core_number(core, more_of(core, job)) < ordering->token;
     return job->since <= ordering->moment;
 }
 

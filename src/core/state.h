@@ -16,6 +16,7 @@
 #include "core/journal.h"
 #include "core/table.h"
 #include "core/timer.h"
+#include "core/token.h"
 #include "core/topic.h"
 #include "core/waiter.h"
 #include "util/pool.h"
@@ -90,7 +91,8 @@ struct core {
     uint64_t retire_next; /* results of topics with smaller serials have been limited */
     bool closed;          /* no call may wait or take jobs any more */
     uint64_t next_id;
-    uint64_t next_token;
+    uint64_t next_token; /* the number of the next reservation */
+    struct bi_tokens tokens;
     uint64_t next_order;  /* of burials and results */
     uint64_t first_order; /* of this life; loaded ones are smaller, and so are their tokens */
     uint64_t lease_from;  /* stored leases are good from this token on */
@@ -170,10 +172,16 @@ static inline int64_t bi_core_stamp(const struct core *core)
     return core->now.mono < core->stamp_floor ? core->stamp_floor : core->now.mono;
 }
 
+/* Which reservation the lease is: later ones have larger numbers, over restarts too. */
+static inline uint64_t bi_core_number(const struct core *core, const struct more *more)
+{
+    return bi_token_number(&core->tokens, more->token);
+}
+
 /* Does the holder of this lease outlive the process? */
 static inline bool bi_lease_outlives(const struct core *core, const struct more *more)
 {
-    return core->keep_leases || more->token < core->first_order;
+    return core->keep_leases || bi_core_number(core, more) < core->first_order;
 }
 
 /* Counts in the topic and in the queue. */

@@ -7,6 +7,7 @@
 
 #define HELD_MIN          8
 #define TOUCH_PATIENCE_US INT64_C(5000000) /* a lease that is being touched is not over */
+#define NUMBER_MAX        (UINT32_MAX >> 1)
 #define HELD_KEEP         1024 /* more than this is given back when the last job is gone */
 
 void bi_session_done(struct session *session)
@@ -127,6 +128,7 @@ bool bi_session_hold(struct session *session, uint64_t id, uint64_t token, int64
     uint32_t at = find(session, id);
     if (at != 0) {
         session->held[at].token = token;
+        session->held[at].number = ++session->held_number & NUMBER_MAX;
         session->held[at].has_retries = has_retries;
         set_deadline(session, at, deadline);
         return true;
@@ -136,7 +138,10 @@ bool bi_session_hold(struct session *session, uint64_t id, uint64_t token, int64
     at = session->held_free;
     struct held *held = &session->held[at];
     session->held_free = held->next;
-    *held = (struct held){.id = id, .token = token, .has_retries = has_retries};
+    *held = (struct held){.id = id,
+                          .token = token,
+                          .number = ++session->held_number & NUMBER_MAX,
+                          .has_retries = has_retries};
     link_held(session, at);
     session->held_count++;
     deadline_heap_push(&session->deadlines, session->held, (struct deadline){deadline, id, at});
@@ -222,11 +227,11 @@ int64_t bi_session_deadline(struct session *session, int64_t now)
     return INT64_MAX;
 }
 
-static int by_token(const void *a, const void *b)
+static int by_number(const void *a, const void *b)
 {
     const struct held *left = a;
     const struct held *right = b;
-    return left->token < right->token ? -1 : left->token > right->token;
+    return left->number < right->number ? -1 : left->number > right->number;
 }
 
 size_t bi_session_sort(struct session *session)
@@ -237,6 +242,6 @@ size_t bi_session_sort(struct session *session)
     for (uint32_t i = 1; i < session->held_room; i++)
         if (session->held[i].id != 0)
             session->held[count++] = session->held[i];
-    qsort(session->held, count, sizeof(struct held), by_token);
+    qsort(session->held, count, sizeof(struct held), by_number);
     return count;
 }

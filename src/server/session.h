@@ -18,10 +18,11 @@
 struct held {
     uint64_t id;
     uint64_t token;
-    uint32_t next;    /* in its bucket, or of the free ones; 0: none */
-    uint32_t slot;    /* in the heap of deadlines */
-    uint32_t touches; /* that are under way: the lease may be longer than is known here */
-    bool has_retries; /* has a limit of retries: lost with the connection, it has failed */
+    uint32_t next;            /* in its bucket, or of the free ones; 0: none */
+    uint32_t slot;            /* in the heap of deadlines */
+    uint32_t touches;         /* that are under way: the lease may be longer than is known here */
+    uint32_t number : 31;     /* rises with the reservations */
+    uint32_t has_retries : 1; /* has a limit of retries: lost with the connection, it has failed */
 };
 
 struct deadline {
@@ -44,8 +45,9 @@ struct session {
     uint32_t watched_count, watched_room;
     struct held *held; /* [0] is not used */
     uint32_t held_count, held_room, held_free;
-    uint32_t *buckets; /* held_room of them */
-    uint64_t secret;   /* of their hash */
+    uint32_t held_number; /* of the last one */
+    uint32_t *buckets;    /* held_room of them */
+    uint64_t secret;      /* of their hash */
     struct deadline_heap deadlines;
 };
 

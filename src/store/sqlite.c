@@ -48,12 +48,14 @@ static uint64_t set_strays_aside(struct sqlite *sqlite)
 /* The secret of the file, drawn when it has none. False if the file cannot be read. */
 static bool get_secret(struct sqlite *sqlite)
 {
-    int64_t key[2];
+    int64_t key[2], token_from;
     if (!bi_sqlite_meta_get(&sqlite->writer, "secret_1", &key[0]) ||
-        !bi_sqlite_meta_get(&sqlite->writer, "secret_2", &key[1]))
+        !bi_sqlite_meta_get(&sqlite->writer, "secret_2", &key[1]) ||
+        !bi_sqlite_meta_get(&sqlite->writer, "token_from", &token_from))
         return false;
     sqlite->secret = (struct bi_secret){{(uint64_t)key[0], (uint64_t)key[1]}};
     sqlite->secret_stored = key[0] != 0 || key[1] != 0;
+    sqlite->token_from = sound_limit(sqlite, "token_from", token_from, 1);
     if (!sqlite->secret_stored)
         bi_secret_draw(&sqlite->secret);
     return true;
@@ -85,6 +87,10 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     if (start->next_token < now)
         start->next_token = now;
     start->lease_from = sound_limit(sqlite, "lease_from", lease_from, 0);
+    /* A file from before there was a secret: the tokens that were given are bare numbers. */
+    if (!sqlite->secret_stored)
+        sqlite->token_from = next_token == 0 ? 1 : start->next_token;
+    start->token_from = sqlite->token_from == 0 ? 1 : sqlite->token_from;
     start->secret = sqlite->secret;
     start->damaged = set_strays_aside(sqlite);
     sqlite->next_id = start->next_id;

@@ -80,7 +80,8 @@ struct sqlite {
     uint64_t id_limit;    /* stored: a restart after a crash begins here */
     uint64_t token_limit; /* stored */
     struct bi_secret secret;
-    bool secret_stored;
+    uint64_t token_from;
+    bool secret_stored;   /* both of them */
     uint64_t lease_from;  /* stored; not 0 only between an orderly close and the next batch */
     int wal_frames;       /* in the log after the last commit */
     int log_pages;        /* how many it may have */

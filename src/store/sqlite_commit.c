@@ -31,6 +31,8 @@ static int write_limits(struct sqlite *sqlite, const struct bi_batch *batch, uin
         code = bi_sqlite_meta_set(&sqlite->writer, "secret_1", sqlite->secret.key[0]);
     if (code == SQLITE_DONE && !sqlite->secret_stored)
         code = bi_sqlite_meta_set(&sqlite->writer, "secret_2", sqlite->secret.key[1]);
+    if (code == SQLITE_DONE && !sqlite->secret_stored)
+        code = bi_sqlite_meta_set(&sqlite->writer, "token_from", sqlite->token_from);
     return code;
 }
 

@@ -20,8 +20,9 @@ struct store;
 /* What a store found when it was opened. */
 struct store_start {
     uint64_t next_id;        /* no job that is stored has this id or a higher one */
-    uint64_t next_token;     /* no such token was ever given */
-    uint64_t lease_from;     /* leases in images are good from this token on; 0: none are */
+    uint64_t next_token;     /* no token of this number was ever given */
+    uint64_t token_from;     /* smaller numbers are tokens themselves */
+    uint64_t lease_from;     /* leases in images are good from this number on; 0: none are */
     struct bi_secret secret; /* stored at the latest with the first batch */
     uint64_t damaged;        /* rows that had to be set aside before anything could be served */
 };

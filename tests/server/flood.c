@@ -101,7 +101,72 @@ static void names_chosen_by_a_public_number_cost_no_more_than_others(void)
     with_peer(IN_MEMORY, use_beside_chosen_names);
 }
 
+/* ---- tokens ---- */
+
+#define LEASES 64
+#define NEAR   ((uint64_t)1 << 20)
+
+struct lease {
+    uint64_t id, token;
+};
+
+static void take_leases(struct talk *talk, struct lease *leases)
+{
+    for (int i = 0; i < LEASES; i++)
+        say_put(talk, 0, 0, 100, "x", 1);
+    for (int i = 0; i < LEASES; i++)
+        HEAR_NUMBER(talk, "INSERTED");
+    say(talk, "reserve-many %d 0\r\n", LEASES);
+    EQ(HEAR_NUMBER(talk, "RESERVED_MANY"), LEASES);
+    for (int i = 0; i < LEASES; i++) {
+        CHECK(sscanf(hear(talk), "%" SCNu64 " %" SCNu64 " 1", &leases[i].id, &leases[i].token) ==
+              2);
+        HEAR(talk, "x");
+    }
+}
+
+/* A client that has all tokens but one tries to come upon it. */
+static void guess(const struct peer *peer)
+{
+    static struct lease leases[LEASES];
+    struct talk holder, other;
+    talk_open(&holder, peer);
+    talk_open(&other, peer);
+    take_leases(&holder, leases);
+    const struct lease *last = &leases[LEASES - 1];
+    for (int i = 0; i < LEASES - 1; i++) {
+        for (int j = i + 1; j < LEASES; j++) {
+            uint64_t one = leases[i].token;
+            uint64_t next = leases[j].token;
+            if ((one < next ? next - one : one - next) < NEAR)
+                FAIL("tokens %" PRIu64 " and %" PRIu64 " are close to each other", one, next);
+        }
+        say(&other, "lease %" PRIu64 " delete %" PRIu64 "\r\n", leases[i].token + 1, last->id);
+        HEAR(&other, "LEASE_LOST");
+    }
+    for (int i = 0; i < LEASES; i++) {
+        say(&holder, "lease %" PRIu64 " delete %" PRIu64 "\r\n", leases[i].token, leases[i].id);
+        HEAR(&holder, "DELETED");
+    }
+    talk_close(&holder);
+    talk_close(&other);
+}
+
+static void a_token_does_not_tell_the_next_one(void)
+{
+    if (!peer_is_reference())
+        with_peer(IN_MEMORY, guess);
+}
+
+static void a_token_of_a_file_does_not_tell_the_next_one(void)
+{
+    if (!peer_is_reference())
+        with_peer(IN_FILE, guess);
+}
+
 static const struct test tests[] = {
+    TEST(a_token_does_not_tell_the_next_one),
+    TEST(a_token_of_a_file_does_not_tell_the_next_one),
     TEST(names_chosen_by_a_public_number_cost_no_more_than_others),
 };
 

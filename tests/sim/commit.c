@@ -7,9 +7,11 @@
 
 static void tell_tokens(struct model *m, const bide_job *jobs, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (jobs[i].token > m->told_token)
-            m->told_token = jobs[i].token;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = bi_token_number(&m->sim->tokens, jobs[i].token);
+        if (number > m->told_token)
+            m->told_token = number;
+    }
 }
 
 static void tell_id(struct model *m, uint64_t id)

@@ -53,9 +53,9 @@ struct mjob {
     int64_t created, reserved, touched, buried, done; /* mono; BI_NEVER: not yet */
     int64_t ready; /* when it became ready before its last reservation */
 
-    uint64_t token;
-    bool unanswered; /* the reserve has no answer yet: no lease runs */
-    bool disowned;   /* and it gets none */
+    uint64_t token, number; /* as it is shown, and as it is stored */
+    bool unanswered;        /* the reserve has no answer yet: no lease runs */
+    bool disowned;          /* and it gets none */
     struct {
         bide_state state;
         bool due_wall, ready_before;
@@ -175,9 +175,9 @@ struct model {
     bool ordered; /* everything is loaded, and the oldest of each state is known */
     bool marked;  /* there may be jobs that were cancelled in an earlier life, and came back */
     uint64_t next_id;
-    uint64_t first_token; /* this core gives no smaller ones */
+    uint64_t first_token; /* this core gives no smaller numbers */
     uint64_t lease_from;  /* stored leases with smaller ones are over */
-    uint64_t last_token;  /* that this core has given */
+    uint64_t last_token;  /* the number that this core has given */
     uint64_t told_token;  /* that anybody was told of, in any life of the queue */
     uint64_t told_id;
     uint64_t sequence;

@@ -146,7 +146,7 @@ void model_give_back(struct model *m, struct sim_op *sop)
         model_drop(m, job);
         return;
     }
-    if (job->max_retries >= 0 || job->token < m->first_token)
+    if (job->max_retries >= 0 || job->number < m->first_token)
         model_change(m, job);
     model_come_back(m, job, 0);
     model_event(m, job, BIDE_EVENT_RELEASED, job->state);
@@ -154,7 +154,7 @@ void model_give_back(struct model *m, struct sim_op *sop)
 
 bool model_outlives(const struct model *m, const struct mjob *job)
 {
-    return m->sim->options.keep_leases || job->token < m->first_token;
+    return m->sim->options.keep_leases || job->number < m->first_token;
 }
 
 /* Is the job still reserved in the core? *hold: the batch of its last change. */

@@ -97,7 +97,8 @@ void model_begin_load(struct model *m, const struct sim_store *store)
  * now on. */
 static void load_lease(const struct model *m, struct mjob *job, const struct bi_image *image)
 {
-    job->token = image->token;
+    job->number = image->token;
+    job->token = bi_token_of(&m->sim->tokens, image->token);
     job->due = m->now.mono + image->lease;
     job->due_wall = false;
     job->leased = job->reserved;

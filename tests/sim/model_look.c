@@ -163,7 +163,7 @@ static bool comes_first(const struct model *m, const struct mjob *a, const struc
     case BIDE_STATE_DELAYED:
         return model_distance(m, a) < model_distance(m, b);
     case BIDE_STATE_RESERVED:
-        return a->token < b->token;
+        return a->number < b->number;
     default:
         return a->entered < b->entered;
     }

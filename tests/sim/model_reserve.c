@@ -94,11 +94,16 @@ static int choose(struct model *m, const struct mwaiter *waiter, const bide_job 
 
 /* ---- taking ---- */
 
-static void check_token(struct model *m, uint64_t token)
+/* Answers the number of the token. */
+static uint64_t check_token(struct model *m, uint64_t token)
 {
-    if (token <= m->last_token || token <= m->told_token || token > BIDE_ID_MAX)
-        sim_fail(m->sim, "token %llu was given before, or is too large", (unsigned long long)token);
-    m->last_token = token;
+    if (token == 0 || token > BIDE_ID_MAX)
+        sim_fail(m->sim, "token %llu is out of bounds", (unsigned long long)token);
+    uint64_t number = bi_token_number(&m->sim->tokens, token);
+    if (number <= m->last_token || number <= m->told_token)
+        sim_fail(m->sim, "token %llu was given before", (unsigned long long)token);
+    m->last_token = number;
+    return number;
 }
 
 /* The job is reserved, as the snapshot says. */
@@ -118,7 +123,7 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
         job->ready = job->since;
     job->ready_before = false;
     model_set_state(m, job, BIDE_STATE_RESERVED);
-    check_token(m, got->token);
+    job->number = check_token(m, got->token);
     model_gave_token(m);
     job->token = got->token;
     job->unanswered = m->journal;

@@ -77,7 +77,7 @@ static void compare_schedule(struct model *m, const struct mjob *job, const stru
     int64_t left = job->unanswered          ? job->ttr_ms * US_PER_MS
                    : job->due > m->now.mono ? job->due - m->now.mono
                                             : 1;
-    expect(sim, "stored token", kept ? (int64_t)job->token : 0, (int64_t)image->token);
+    expect(sim, "stored token", kept ? (int64_t)job->number : 0, (int64_t)image->token);
     expect(sim, "stored lease", kept ? left : 0, image->lease);
     expect(sim, "stored cancel_wanted", job->cancel_wanted, image->cancel_wanted);
     expect(sim, "stored key_hold", job->key_hold_retained, image->key_hold_retained);

@@ -47,6 +47,9 @@ void sim_choose_options(struct sim *sim)
     limits->page_bytes = page_bytes[sim->seed % 6];
     limits->topic_cleanup = !rng_one_in(&sim->rng, 4);
     options->seed = rng_next(&sim->rng);
+    options->secret = (struct bi_secret){{sim->seed, ~sim->seed}};
+    options->token_from = sim->seed % 4 == 0 ? 1 : sim->seed % 100;
+    bi_tokens_init(&sim->tokens, &options->secret, options->token_from);
     options->wheel_tick = ticks[rng_below(&sim->rng, 5)];
     options->wheel_slots = (uint32_t)rng_range(&sim->rng, 1, 700);
     options->wheel = choose(sim, sim->config->wheel, 40);

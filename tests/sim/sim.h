@@ -15,6 +15,7 @@
 
 #include "alloc.h"
 #include "core/core.h"
+#include "core/token.h"
 #include "rng.h"
 
 #include <setjmp.h>
@@ -173,6 +174,7 @@ struct sim {
     bide_topic_stats topic_page[SIM_PAGE];
     uint64_t old_ids[64]; /* leases that were once good */
     uint64_t old_tokens[64];
+    struct bi_tokens tokens;
     size_t old_count;
 };
 

@@ -375,6 +375,32 @@ static void an_id_is_never_given_twice_although_no_job_is_left(void **state)
     assert_int_equal(reopen().next_id, 42);
 }
 
+static void the_secret_of_a_file_is_drawn_once(void **state)
+{
+    (void)state;
+    struct store_start first = reopen();
+    assert_int_equal(first.token_from, 1);
+    commit_limits(1, FAR);
+    struct store_start second = reopen();
+    assert_true(second.secret.key[0] != 0 || second.secret.key[1] != 0);
+    assert_memory_equal(&first.secret, &second.secret, sizeof(first.secret));
+    assert_int_equal(second.token_from, 1);
+}
+
+static void tokens_of_a_file_without_a_secret_stay_as_they_are(void **state)
+{
+    (void)state;
+    commit_limits(42, FAR + 5000);
+    struct store_start before = reopen();
+    alter(file, "DELETE FROM meta WHERE name IN ('secret_1','secret_2','token_from')");
+    for (int i = 0; i < 3; i++) {
+        struct store_start start = reopen();
+        assert_memory_not_equal(&start.secret, &before.secret, sizeof(start.secret));
+        assert_int_equal(start.token_from, FAR + 5000);
+        commit_limits(42, FAR + 6000 + (uint64_t)i);
+    }
+}
+
 /* What a process stored that ended without closing. */
 static void in_a_process_that_ends(void (*what)(void))
 {
@@ -511,6 +537,8 @@ int main(void)
         TEST(a_body_that_is_not_what_it_was_is_not_given),
         TEST(a_new_file_begins_with_the_first_id),
         TEST(a_close_leaves_no_id_out),
+        TEST(the_secret_of_a_file_is_drawn_once),
+        TEST(tokens_of_a_file_without_a_secret_stay_as_they_are),
         TEST(an_id_is_never_given_twice_although_no_job_is_left),
         TEST(after_a_crash_everything_is_there_and_ids_go_on_above),
         TEST(a_scan_comes_in_pages_in_the_order_of_ids),
