@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* child.c - bide as a child: its environment, its descriptors or terminal, its end. */
-#define _GNU_SOURCE /* pipe2, close_range */
+#define _GNU_SOURCE /* pipe2, close_range, O_PATH */
 #include "cli_test.h"
 
 #include <errno.h>
@@ -130,6 +130,8 @@ static void become_bide(const struct ends *ends, char **argv)
     for (int i = 0; i < 3; i++)
         dup2(ends->theirs[i], i);
     close_range(3, ~0u, 0);
+    /* Opened first: whoever it becomes may not be let into the folder. */
+    int file = open(program_path, O_PATH | O_CLOEXEC);
     if (ends->terminal) {
         setsid();
         ioctl(0, TIOCSCTTY, 0);
@@ -139,7 +141,7 @@ static void become_bide(const struct ends *ends, char **argv)
     make_environment();
     if (before_exec != NULL)
         before_exec();
-    execv(program_path, argv);
+    fexecve(file, argv, environ);
     fprintf(stderr, "cannot start %s: %s\n", program_path, strerror(errno));
     _exit(99);
 }

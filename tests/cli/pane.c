@@ -24,8 +24,9 @@ static int terminal; /* its number: one that is being closed may still hold its 
 static void tmux(const char *command)
 {
     char *line = NULL;
+    /* set -f: the key ? is no pattern for the files of the folder that the test was started in. */
     CHECK(asprintf(&line,
-                   "env -i PATH=/usr/bin:/bin TERM=xterm LC_ALL=C.UTF-8 SHELL=/bin/sh "
+                   "set -f; env -i PATH=/usr/bin:/bin TERM=xterm LC_ALL=C.UTF-8 SHELL=/bin/sh "
                    "HOME='%s' tmux -u -f /dev/null -S '%s/tmux%d' %s 2>&1",
                    place(), place(), terminal, command) > 0);
     FILE *output = popen(line, "r");

@@ -4,6 +4,7 @@
 #include "operation.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -158,11 +159,19 @@ static bool set_up(int fd, const char *name, const char *address)
     return ioctl(fd, SIOCSIFFLAGS, &request) == 0;
 }
 
+/* By a write without a position, which files of /proc do not take. */
+static void write_proc(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    close(fd);
+}
+
 static void write_map(const char *path, unsigned id)
 {
     char text[64];
     snprintf(text, sizeof text, "%u %u 1\n", id, id);
-    write_file(path, 0, text, strlen(text));
+    write_proc(path, text);
 }
 
 /* Whoever is not root may have one together with a table of users, in which they stay who they are:
@@ -173,7 +182,7 @@ bool have_own_network(void)
     if (unshare(user == 0 ? CLONE_NEWNET : CLONE_NEWUSER | CLONE_NEWNET) != 0)
         return false;
     if (user != 0) {
-        write_file("/proc/self/setgroups", 0, "deny", 4);
+        write_proc("/proc/self/setgroups", "deny");
         write_map("/proc/self/uid_map", user);
         write_map("/proc/self/gid_map", group);
     }
