@@ -160,6 +160,24 @@ static void tell_listeners(struct program *p)
     tell_access(p, open);
 }
 
+/*
+ * A server that systemd starts also has a unix socket in its runtime directory, for clients of this
+ * machine: a backup, for one, can be asked for nowhere else.
+ */
+static bool open_runtime_socket(struct program *p, char *error)
+{
+    const char *directory = getenv("RUNTIME_DIRECTORY");
+    struct address address = {.is_unix = true};
+    if (directory == NULL || directory[0] == 0)
+        return true;
+    int size = snprintf(address.host, sizeof(address.host), "%.*s/bided.sock",
+                        (int)strcspn(directory, ":"), directory);
+    if (size < 0 || size >= BI_PATH_SIZE)
+        return bi_refuse(error, "RUNTIME_DIRECTORY is too long for the path of a socket; say where "
+                                "to listen");
+    return bi_listen_open(&p->listeners, &address, p->config.unix_mode, error);
+}
+
 static bool open_sockets(struct program *p, char *error)
 {
     const struct config *config = &p->config;
@@ -180,7 +198,8 @@ static bool open_sockets(struct program *p, char *error)
     if (!said && config->listen_count > 0)
         return true;
     return bi_address_of(&address, config->address, config->port, error) &&
-           bi_listen_open(&p->listeners, &address, config->unix_mode, error);
+           bi_listen_open(&p->listeners, &address, config->unix_mode, error) &&
+           (said || open_runtime_socket(p, error));
 }
 
 /* Are all those refused that its addresses are for? */

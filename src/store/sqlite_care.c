@@ -389,7 +389,8 @@ static int make_part(const struct sqlite *sqlite, const char *path, char *part, 
     snprintf(part, size, "%s.part-XXXXXX", path);
     int fd = mkostemp(part, O_CLOEXEC);
     if (fd < 0) {
-        snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s", path, strerror(errno));
+        snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s%s", path, strerror(errno),
+                 errno == EROFS ? "; allow it by ReadWritePaths= of its unit" : "");
         return bi_sqlite_lacks_room(errno) ? BIDE_EFULL : BIDE_EIO;
     }
     struct stat own; /* whoever may not read the queue may not read the copy */

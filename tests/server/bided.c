@@ -47,6 +47,13 @@ const char *source_of(const char *name)
     return path;
 }
 
+const char *program_folder(void)
+{
+    static char folder[PATH_MAX];
+    snprintf(folder, sizeof(folder), "%.*s", (int)(strrchr(program, '/') - program), program);
+    return folder;
+}
+
 const char *folder_of(const char *name)
 {
     const char *path = place_of(name);

@@ -18,7 +18,7 @@
 
 extern const struct theme flags_theme, file_theme, where_theme, listen_theme, activate_theme;
 extern const struct theme signal_theme, ending_theme, log_theme, limit_theme, user_theme,
-    docs_theme, calls_theme, names_theme, stats_theme, admit_theme;
+    docs_theme, calls_theme, names_theme, stats_theme, admit_theme, sandbox_theme;
 
 #define OUTPUT_SIZE 65536
 
@@ -39,6 +39,9 @@ void bided_begin(const char *program, const char *source);
 
 /* The file of a project, as "man/bided.8". */
 const char *source_of(const char *name);
+
+/* The folder of the programs under test. */
+const char *program_folder(void);
 
 /* A folder in that of the test, which is made if it is not there. */
 const char *folder_of(const char *name);
