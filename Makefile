@@ -11,7 +11,7 @@ STEP ?=
 ARGS ?=
 PORT ?= 11300
 
-.PHONY: all run quickstart test tests check asan tsan bench sim holds kill killserver livefuzz fuzz differ symbols format library install clean help
+.PHONY: all run quickstart test tests check asan tsan bench abuse sim holds kill killserver livefuzz fuzz differ symbols format library install clean help
 
 all: build/build.ninja ## build the library, the examples, the benchmark and the tests in build/
 	ninja -C build
@@ -49,6 +49,10 @@ tsan: ## unit tests and contract suite under the thread sanitizer
 bench: build/build.ninja ## run the benchmark; ARGS="..." are passed on
 	ninja -C build bench bided
 	@BIDE_COMMIT="$$(git describe --always --dirty 2>/dev/null)" build/bench $(ARGS)
+
+abuse: build/build.ninja ## attack a bided in every way we know, beside a client that measures: ARGS=--quick
+	ninja -C build bench bided
+	@BIDE_COMMIT="$$(git describe --always --dirty 2>/dev/null)" build/bench abuse $(ARGS)
 
 sim: build/build.ninja ## run the simulator: SEEDS=1-1000 STEPS=30000
 	ninja -C build sim

@@ -154,6 +154,11 @@ static void set_random(struct arguments *arguments, const char *text)
     arguments->settings.load.random_priorities = true;
 }
 
+static void set_attack(struct arguments *arguments, const char *text)
+{
+    arguments->settings.attack = text;
+}
+
 static void set_help(struct arguments *arguments, const char *text)
 {
     (void)text;
@@ -189,6 +194,7 @@ static const struct {
     {"tubes", "N", set_tubes, "load: the connections are spread over them; 1 if not said"},
     {"jobs", "N", set_jobs, "load: how many; a second of cycles if not said"},
     {"random", NULL, set_random, "load: random priorities"},
+    {"attack", "TEXT", set_attack, "abuse: only attacks with this in their names"},
     {"help", NULL, set_help, "show this"},
 };
 

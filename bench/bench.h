@@ -42,6 +42,7 @@ struct settings {
     const char *beanstalkd; /* and the one that is installed */
     const char *connect;    /* a server that runs already */
     struct load_plan load;  /* what is done to it */
+    const char *attack;     /* only those with this in their name; NULL: all */
     struct report *report;
 };
 
@@ -74,6 +75,7 @@ void bench_server_durable(const struct settings *settings);
 void bench_server_crowd(const struct settings *settings);
 void bench_server_lateness(const struct settings *settings);
 void bench_load(const struct settings *settings);
+void bench_abuse(const struct settings *settings);
 
 /* What they measure in processes of their own; see child.h. */
 void bench_memory_child(char **arguments);

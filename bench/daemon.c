@@ -19,7 +19,7 @@
 #include "pin.h"
 
 #define PATIENCE_NS   INT64_C(30000000000)
-#define ARGUMENTS     8
+#define ARGUMENTS     12
 #define ARGUMENT_SIZE 700
 
 /* What a server is started with: texts, and room for those that are made. */
@@ -45,6 +45,8 @@ static void add_bided(struct command *command, const struct settings *settings,
     add(command, setup->durable ? settings->folder->url : "memory:");
     add(command, "--listen");
     add(command, address);
+    for (size_t i = 0; setup->more != NULL && setup->more[i] != NULL; i++)
+        add(command, setup->more[i]);
 }
 
 /* It takes address and port apart, but a socket together with its prefix. */
@@ -150,8 +152,7 @@ void daemon_check(const struct settings *settings)
 
 /* ---- starting ---- */
 
-/* A port that was free a moment ago. */
-static unsigned find_port(void)
+uint16_t daemon_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof(address);
@@ -172,7 +173,7 @@ static void choose_address(struct daemon *daemon, const struct settings *setting
         snprintf(daemon->address, sizeof(daemon->address), "unix:%s/%s.sock",
                  settings->folder->path, kinds[setup->kind].name);
     else
-        snprintf(daemon->address, sizeof(daemon->address), "127.0.0.1:%u", find_port());
+        snprintf(daemon->address, sizeof(daemon->address), "127.0.0.1:%u", daemon_free_port());
 }
 
 /* In the child: becomes the server. What it says is for the case that it fails. */
@@ -180,7 +181,8 @@ static _Noreturn void become(const struct command *command, pid_t parent, int co
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXIT_FAILURE);
-    pin_self(core);
+    if (core != DAEMON_ANY_CORE)
+        pin_self(core);
     if (dup2(log, STDOUT_FILENO) >= 0 && dup2(log, STDERR_FILENO) >= 0)
         execv(command->program, (char *const *)(uintptr_t)command->words);
     dprintf(log, "%s: %s\n", command->program, strerror(errno));
@@ -258,6 +260,15 @@ void daemon_stop(struct daemon *daemon)
             fail("%s does not stop", kinds[daemon->kind].name);
         measure_sleep_us(1000);
     }
+    daemon->pid = 0;
+}
+
+void daemon_kill(struct daemon *daemon)
+{
+    if (daemon->pid == 0)
+        return;
+    if (kill(daemon->pid, SIGKILL) != 0 || waitpid(daemon->pid, NULL, 0) != daemon->pid)
+        fail("%s could not be killed: %s", kinds[daemon->kind].name, strerror(errno));
     daemon->pid = 0;
 }
 

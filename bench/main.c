@@ -3,7 +3,8 @@
  * bench - measures a queue from the outside.
  *
  * It says how long things take, and asserts nothing about it: whether a figure is good depends on
- * the machine. Its exit code is 0 when everything could be measured.
+ * the machine. Its exit code is 0 when everything could be measured. Only "abuse" has limits, and
+ * fails if an attack exceeds them.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -42,6 +43,8 @@ static const struct bench benches[] = {
      "cycles beside 10,000 watched tubes, 1,000 blocked workers, or 1 M delayed jobs"},
     {"server-lateness", true, bench_server_lateness,
      "from the due time of a delayed job until a worker has it, beside 1,000 ops/s"},
+    {"abuse", true, bench_abuse,
+     "what a client of bided notices of attacks: p99 20 ms and max 250 ms at most, no refusal"},
 #ifdef BIDE_WITH_SQLITE
     {"durable", true, bench_durable,
      "put+reserve+delete on a file by 1 to 1,000 callers and by submit, beside raw SQLite"},
