@@ -339,6 +339,16 @@ static void tell_full(struct server *server)
                server->connections, (unsigned long long)count);
 }
 
+static void tell_crowd(struct server *server)
+{
+    uint64_t count = bi_log_repeats(&server->admission.crowd, bi_clock_boot());
+    if (count > 0)
+        bi_log(&server->log, BIDE_LOG_WARN,
+               "a connection was refused: its address has %d that have not said the secret, or were "
+               "refused; %llu were so far",
+               PENDING_PER, (unsigned long long)count);
+}
+
 static void tell_refused(const struct conn *conn, struct bi_log_repeat *repeat, const char *reason)
 {
     char room[PEER_SIZE];
@@ -410,6 +420,7 @@ void bi_admit(struct server *server, int fd, const struct sockaddr_storage *addr
     struct peer *peer = enter(server, key, origin);
     if (peer != NULL && peer->pending >= PENDING_PER && origin != ORIGIN_LOCAL) {
         leave(&server->admission, peer);
+        tell_crowd(server);
         turn_away(server, fd, must_auth ? "AUTH_REQUIRED\r\n" : "OUT_OF_MEMORY\r\n");
         return;
     }
