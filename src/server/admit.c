@@ -5,12 +5,10 @@
 #include "backend/beanstalk_kind.h"
 #include "server/inside.h"
 #include "util/clock.h"
-#include "util/hash.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,8 +44,7 @@ struct peer {
 
 bool bi_admit_init(struct admission *admission)
 {
-    if (getrandom(&admission->seed, sizeof(admission->seed), 0) != sizeof(admission->seed))
-        return false;
+    bi_secret_draw(&admission->secret);
     admission->buckets = calloc(BUCKETS, sizeof(struct peer *));
     return admission->buckets != NULL;
 }
@@ -67,8 +64,7 @@ void bi_admit_done(struct admission *admission)
 
 static struct peer **bucket_of(const struct admission *admission, const unsigned char *key)
 {
-    uint64_t hash = bi_hash_bytes(admission->seed, key, BI_ADDRESS_SIZE);
-    return &admission->buckets[hash % BUCKETS];
+    return &admission->buckets[bi_secret_hash(&admission->secret, key, BI_ADDRESS_SIZE) % BUCKETS];
 }
 
 static void unlink_idle(struct admission *admission, struct peer *peer)
@@ -343,10 +339,11 @@ static void tell_crowd(struct server *server)
 {
     uint64_t count = bi_log_repeats(&server->admission.crowd, bi_clock_boot());
     if (count > 0)
-        bi_log(&server->log, BIDE_LOG_WARN,
-               "a connection was refused: its address has %d that have not said the secret, or were "
-               "refused; %llu were so far",
-               PENDING_PER, (unsigned long long)count);
+        bi_log(
+            &server->log, BIDE_LOG_WARN,
+            "a connection was refused: its address has %d that have not said the secret, or were "
+            "refused; %llu were so far",
+            PENDING_PER, (unsigned long long)count);
 }
 
 static void tell_refused(const struct conn *conn, struct bi_log_repeat *repeat, const char *reason)

@@ -24,6 +24,7 @@
 
 #include "server/network.h"
 #include "util/log.h"
+#include "util/secret.h"
 
 #include <stdint.h>
 
@@ -37,7 +38,7 @@ struct sockaddr_storage;
 
 struct admission {
     struct peer **buckets;
-    uint64_t seed;
+    struct bi_secret secret;             /* of the hash of the buckets */
     struct peer *idle_first, *idle_last; /* without connections, the one that left first in front */
     size_t idle_count;
     struct conn *pending_first, *pending_last; /* that must say the secret, oldest first */
