@@ -195,6 +195,7 @@ typedef struct bide_filter {
     bide_slice text;    /* these bytes, at most BIDE_TEXT_MAX, occur in the body */
     int64_t min_age_ms; /* created at least that long ago */
     int64_t max_age_ms; /* created at most that long ago; 0: no limit */
+    uint32_t states;    /* with BIDE_STATE_ANY: a bit 1 << state for each state; 0: all */
 } bide_filter;
 
 /* Where the loading of what was stored has come to. */
@@ -306,6 +307,9 @@ typedef struct bide_wait_args {
     int64_t timeout_ms;
     bide_state state; /* out: done, buried or gone */
     bide_buf *result; /* out: yours to unref; NULL if there is none */
+    bool finished; /* out: the work is done. Of gone: while the call waited the job's holder deleted
+                         it, or done kept nothing of it. False if it was deleted by another, expired,
+                         or was not there to begin with. */
 } bide_wait_args;
 
 typedef struct bide_list_args {

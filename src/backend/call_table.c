@@ -319,7 +319,7 @@ SHAPE(fetch_good);
 #define OF bide_wait_args
 static const struct field wait_in_fields[] = {U64(id), I64(timeout_ms)};
 SHAPE(wait_in);
-static const struct field wait_good_fields[] = {ENUM(state), BUF(result)};
+static const struct field wait_good_fields[] = {ENUM(state), BUF(result), FLAG(finished)};
 SHAPE(wait_good);
 #undef OF
 
@@ -334,6 +334,7 @@ static const struct field list_in_fields[] = {
     FLAG(with_body),
     CURSOR(cursor),
     ROOM(jobs, job_max, BIDE_BATCH_JOBS, job),
+    U32(filter.states),
 };
 SHAPE(list_in);
 static const struct field list_good_fields[] = {LIST(jobs, job_max, count, 0, job), CURSOR(cursor)};

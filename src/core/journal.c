@@ -674,7 +674,7 @@ static void bring_back(struct core *core, struct undo *undo)
     job->undone = 0;
     bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
     if (state == BIDE_STATE_GONE) {
-        bi_waiters_tell(core, job, BIDE_STATE_GONE);
+        bi_waiters_tell(core, job, BIDE_STATE_GONE, false);
         bi_job_free(core, job);
         return;
     }
@@ -687,7 +687,7 @@ static void bring_back(struct core *core, struct undo *undo)
     else
         bi_cache_add(core, job);
     if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE)
-        bi_waiters_tell(core, job, state);
+        bi_waiters_tell(core, job, state, false);
 }
 
 static void put_back_pause(struct core *core, struct undo *undo)

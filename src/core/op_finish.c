@@ -73,23 +73,35 @@ static int find_unfinished(struct core *core, bide_op *op, uint64_t id, uint64_t
 
 /* ---- what they share ---- */
 
-int bi_core_remove(struct core *core, struct job *job, bide_event_kind why)
+/* finished: the work is done, for callers that wait for it. */
+static int remove_job(struct core *core, struct job *job, bide_event_kind why, bool finished)
 {
     if (bi_journal_change(core, job) != BIDE_OK)
         return BIDE_ENOMEM;
     bi_event_as(core, why, job, BIDE_STATE_GONE);
-    bi_waiters_tell(core, job, BIDE_STATE_GONE);
+    bi_waiters_tell(core, job, BIDE_STATE_GONE, finished);
     bi_job_vanish(core, job);
     bi_journal_removed(core, job);
     return BIDE_OK;
 }
 
-static int remove_and_count(struct core *core, bide_op *op, struct job *job)
+int bi_core_remove(struct core *core, struct job *job, bide_event_kind why)
+{
+    return remove_job(core, job, why, why == BIDE_EVENT_DONE);
+}
+
+/* A delete by the holder of the job is the end of its work, as in the beanstalk protocol. */
+static int delete_job(struct core *core, bide_op *op, struct job *job, uint64_t token)
 {
     if (bi_journal_change(core, job) != BIDE_OK)
         return bi_op_answer(op, BIDE_ENOMEM);
     COUNT(core, topic_of(core, job), deletes);
-    return bi_core_remove(core, job, BIDE_EVENT_DELETED);
+    return remove_job(core, job, BIDE_EVENT_DELETED, token != 0);
+}
+
+static int remove_and_count(struct core *core, bide_op *op, struct job *job)
+{
+    return delete_job(core, op, job, 0);
 }
 
 static void end_lease(struct core *core, struct job *job)
@@ -125,7 +137,7 @@ void bi_core_put_back(struct core *core, struct job *job)
     job->flags |= more->before_flags;
     bi_job_enter_again(core, job, state);
     if (state == BIDE_STATE_BURIED)
-        bi_waiters_tell(core, job, state);
+        bi_waiters_tell(core, job, state, false);
 }
 
 void bi_core_bury(struct core *core, struct job *job, int64_t priority)
@@ -140,7 +152,7 @@ void bi_core_bury(struct core *core, struct job *job, int64_t priority)
     bi_job_enter(core, job, BIDE_STATE_BURIED);
     COUNT(core, topic_of(core, job), buries);
     bi_event(core, BIDE_EVENT_BURIED, job);
-    bi_waiters_tell(core, job, BIDE_STATE_BURIED);
+    bi_waiters_tell(core, job, BIDE_STATE_BURIED, false);
 }
 
 void bi_core_retry(struct core *core, struct job *job, int64_t retry_in, bide_event_kind why)
@@ -195,7 +207,7 @@ int bi_op_delete(struct core *core, bide_op *op)
 {
     struct job *job;
     int code = find_for(core, op, op->lease.id, op->lease.token, &job);
-    return code != BIDE_OK ? code : remove_and_count(core, op, job);
+    return code != BIDE_OK ? code : delete_job(core, op, job, op->lease.token);
 }
 
 unsigned bi_core_limit_done(struct core *core, struct topic *topic, unsigned most)
@@ -226,7 +238,7 @@ static void keep_done(struct core *core, struct job *job, bide_buf *result, int6
     job->due = core->now.mono + retain;
     bi_job_enter(core, job, BIDE_STATE_DONE);
     bi_event(core, BIDE_EVENT_DONE, job);
-    bi_waiters_tell(core, job, BIDE_STATE_DONE);
+    bi_waiters_tell(core, job, BIDE_STATE_DONE, false);
     bi_core_limit_done(core, topic, BI_DONE_STEP);
 }
 
@@ -277,7 +289,7 @@ int bi_core_finish(struct core *core, bide_op *op, bide_finish_item *item)
     struct job *job;
     int code = find_for(core, op, item->id, item->token, &job);
     if (code == BIDE_OK)
-        code = item->keep ? done(core, op, item, job) : remove_and_count(core, op, job);
+        code = item->keep ? done(core, op, item, job) : delete_job(core, op, job, item->token);
     bide_buf_unref(item->made_);
     item->made_ = NULL;
     return code;

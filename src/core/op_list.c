@@ -89,6 +89,13 @@ static unsigned price(const struct listing *listing, const struct job *job)
     return 1 + (listing->args->filter.text.size > 0 ? job->body_size / SEARCHED_BYTES : 0);
 }
 
+static bool wants_state(const bide_list_args *args, int state)
+{
+    if (args->state != BIDE_STATE_ANY)
+        return state == (int)args->state;
+    return args->filter.states == 0 || (args->filter.states >> state & 1) != 0;
+}
+
 static bool matches(const struct listing *listing, const struct job *job)
 {
     const bide_list_args *args = listing->args;
@@ -98,7 +105,7 @@ static bool matches(const struct listing *listing, const struct job *job)
         return false;
     if (listing->topic != NULL && job->topic != listing->topic->self)
         return false;
-    if (args->state != BIDE_STATE_GONE && job->state != args->state)
+    if (!wants_state(args, job->state))
         return false;
     int64_t age = age_of(core, job->created);
     if (age < us_of(filter->min_age_ms))
@@ -165,9 +172,8 @@ static void pick(struct listing *listing, struct picks *picks, const struct job 
 
 static void pick_states(struct listing *listing, struct picks *picks, const struct topic *topic)
 {
-    bide_state only = listing->args->state;
     for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {
-        if (only != BIDE_STATE_GONE && (bide_state)state != only)
+        if (!wants_state(listing->args, state))
             continue;
         const struct job_list *list = &topic->lists[state];
         const struct job *job = NULL;
@@ -271,10 +277,9 @@ static void list_by_walk(struct listing *listing, uint64_t place)
 
 static uint64_t candidates(const struct core *core, const struct listing *listing)
 {
-    bide_state only = listing->args->state;
     uint64_t count = 0;
     for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
-        if (only == BIDE_STATE_GONE || (bide_state)state == only)
+        if (wants_state(listing->args, state))
             count +=
                 listing->topic == NULL ? core->counts[state] : listing->topic->lists[state].count;
     /* All topics are looked at when none is named. */

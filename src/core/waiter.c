@@ -376,21 +376,24 @@ unsigned bi_waiters_rollback(struct core *core, unsigned budget)
 
 /* ---- those who wait for the end of a job ---- */
 
-static void answer_watcher(bide_op *op, bide_state state, const struct more *more)
+static void answer_watcher(bide_op *op, bide_state state, bool finished, const struct more *more)
 {
     op->wait.state = state;
+    op->wait.finished = finished || state == BIDE_STATE_DONE;
     op->wait.result = state == BIDE_STATE_DONE && more != NULL ? bide_buf_ref(more->result) : NULL;
 }
 
-void bi_waiters_tell(struct core *core, struct job *job, bide_state state)
+void bi_waiters_tell(struct core *core, struct job *job, bide_state state, bool finished)
 {
+    assert(!finished || state == BIDE_STATE_GONE);
+
     struct more *more = more_of(core, job);
     if (more == NULL || more->watchers == NULL)
         return;
     uint64_t hold = core->hold;
     bi_journal_see(core, job->id);
     while (more->watchers != NULL) {
-        answer_watcher(more->watchers->op, state, more);
+        answer_watcher(more->watchers->op, state, finished, more);
         bi_waiter_end(core, more->watchers, BIDE_OK);
     }
     core->hold = hold;
@@ -401,7 +404,7 @@ int bi_op_wait(struct core *core, bide_op *op)
     struct job *job = bi_core_find(core, op->wait.id);
     bide_state state = job == NULL ? BIDE_STATE_GONE : (bide_state)job->state;
     if (state == BIDE_STATE_GONE || state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE) {
-        answer_watcher(op, state, job == NULL ? NULL : more_of(core, job));
+        answer_watcher(op, state, false, job == NULL ? NULL : more_of(core, job));
         return BIDE_OK;
     }
     if (op->wait.timeout_ms == 0)

@@ -77,8 +77,9 @@ void bi_waiters_mark(struct core *core, struct topic *topic);
 /* Gives ready jobs to those who wait, until one side runs out. */
 void bi_waiters_serve(struct core *core);
 
-/* Tells those who wait for the job that it is done, buried or gone (its state now). */
-void bi_waiters_tell(struct core *core, struct job *job, bide_state state);
+/* Tells those who wait for the job that it is done, buried or gone (its state now). finished: of gone,
+ * its work is done. */
+void bi_waiters_tell(struct core *core, struct job *job, bide_state state, bool finished);
 
 /*
  * A commit failed: what the calls that wait had done or seen is undone. A finish_and_reserve ends with

@@ -470,6 +470,10 @@ static int check_wait(const struct bide *queue, bide_op *op)
     return check_duration_or(op, "timeout_ms", op->wait.timeout_ms, "BIDE_FOREVER");
 }
 
+#define LISTED_STATES                                                                \
+    (1u << BIDE_STATE_DELAYED | 1u << BIDE_STATE_READY | 1u << BIDE_STATE_RESERVED | \
+     1u << BIDE_STATE_BURIED | 1u << BIDE_STATE_DONE)
+
 static int check_list(const struct bide *queue, bide_op *op)
 {
     (void)queue;
@@ -481,6 +485,8 @@ static int check_list(const struct bide *queue, bide_op *op)
         TRY(check_topic(op, args->topic));
     if (args->state != BIDE_STATE_GONE)
         TRY(check_state(op, args->state));
+    if ((args->filter.states & ~LISTED_STATES) != 0)
+        return invalid(op, "states has a bit that is of no state");
     TRY(check_slice(op, "the text of the filter", args->filter.text));
     if (args->filter.text.size > BIDE_TEXT_MAX)
         return too_big(op, "text of the filter", args->filter.text.size, BIDE_TEXT_MAX);

@@ -207,6 +207,33 @@ static void a_filter_by_text_in_the_body(void)
     EQ(listed(queue, a, BIDE_STATE_READY, &filter), 1);
 }
 
+static void a_filter_by_several_states(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    bide_put_options later = BIDE_PUT_OPTIONS_INIT;
+    later.delay_ms = 3600000;
+    put(queue, a, "ready");
+    OK(bide_put(queue, a, "delayed", 7, &later, NULL));
+    OK(bide_bury(queue, put(queue, a, "buried"), 0, BIDE_KEEP, NULL));
+    bide_filter filter = {.states = 1u << BIDE_STATE_READY | 1u << BIDE_STATE_BURIED};
+    EQ(listed(queue, a, BIDE_STATE_ANY, &filter), 2);
+    EQ(listed(queue, NULL, BIDE_STATE_ANY, &filter), 2);
+    filter.states |= 1u << BIDE_STATE_DELAYED;
+    EQ(listed(queue, a, BIDE_STATE_ANY, &filter), 3);
+    filter.states = 1u << BIDE_STATE_DONE;
+    EQ(listed(queue, a, BIDE_STATE_ANY, &filter), 0);
+    /* A state that is named counts alone. */
+    EQ(listed(queue, a, BIDE_STATE_DELAYED, &filter), 1);
+    bide_job job;
+    size_t count = 0;
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    filter.states = 1u << 6;
+    CODE(bide_list(queue, a, BIDE_STATE_ANY, &filter, cursor, &job, 1, &count), BIDE_EINVAL);
+    filter.states = 1;
+    CODE(bide_list(queue, a, BIDE_STATE_ANY, &filter, cursor, &job, 1, &count), BIDE_EINVAL);
+}
+
 static void a_filter_by_age(void)
 {
     bide *queue = open_queue("");
@@ -389,6 +416,7 @@ static const struct test tests[] = {
     TEST(a_listing_may_bring_the_bodies),
     TEST(a_filter_by_key),
     TEST(a_filter_by_text_in_the_body),
+    TEST(a_filter_by_several_states),
     TEST(a_filter_by_age),
     TEST(a_page_may_be_empty_before_the_end),
     TEST(a_listing_is_whole_while_the_queue_changes),

@@ -101,6 +101,59 @@ static void a_wait_ends_when_done_retains_nothing(void)
     bide_buf_unref(waiter->op.wait.result);
 }
 
+/* Whether the work was done, where nothing of the job is kept that could tell. */
+static void a_wait_tells_whether_the_work_is_done(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    const char *a = fresh_topic("a");
+    struct waiter *waiter;
+    uint64_t id;
+
+    waiter = begin_wait(queue, cq, id = put(queue, a, "deleted by its holder"));
+    OK(bide_delete(queue, id, take(queue, a)->token));
+    ended(waiter, BIDE_STATE_GONE);
+    CHECK(waiter->op.wait.finished);
+
+    waiter = begin_wait(queue, cq, id = put(queue, a, "done, and nothing kept"));
+    OK(bide_done(queue, id, take(queue, a)->token, NULL, 0, 0));
+    completes(waiter, BIDE_OK);
+    CHECK(waiter->op.wait.finished);
+    bide_buf_unref(waiter->op.wait.result);
+
+    waiter = begin_wait(queue, cq, id = put(queue, a, "done, and kept"));
+    OK(bide_done(queue, id, take(queue, a)->token, NULL, 0, 3600000));
+    ended(waiter, BIDE_STATE_DONE);
+    CHECK(waiter->op.wait.finished);
+
+    waiter = begin_wait(queue, cq, id = put(queue, a, "deleted by another"));
+    OK(bide_delete(queue, id, 0));
+    ended(waiter, BIDE_STATE_GONE);
+    CHECK(!waiter->op.wait.finished);
+
+    waiter = begin_wait(queue, cq, id = put(queue, a, "cancelled"));
+    OK(bide_cancel(queue, id));
+    ended(waiter, BIDE_STATE_GONE);
+    CHECK(!waiter->op.wait.finished);
+
+    waiter = begin_wait(queue, cq, put(queue, a, "purged"));
+    OK(bide_purge(queue, a, BIDE_STATE_READY, NULL));
+    ended(waiter, BIDE_STATE_GONE);
+    CHECK(!waiter->op.wait.finished);
+
+    waiter = begin_wait(queue, cq, id = put(queue, a, "cancelled while it runs"));
+    uint64_t token = take(queue, a)->token;
+    OK(bide_cancel(queue, id));
+    OK(bide_fail(queue, id, token, "stopped", BIDE_KEEP, NULL, NULL));
+    ended(waiter, BIDE_STATE_GONE);
+    CHECK(!waiter->op.wait.finished);
+
+    waiter = begin_wait(queue, cq, id = put(queue, a, "buried"));
+    OK(bide_bury(queue, id, 0, BIDE_KEEP, NULL));
+    ended(waiter, BIDE_STATE_BURIED);
+    CHECK(!waiter->op.wait.finished);
+}
+
 static void a_wait_ends_when_the_job_is_buried(void)
 {
     bide *queue = open_queue("");
@@ -237,6 +290,7 @@ static const struct test tests[] = {
     TEST(a_wait_ends_when_the_job_is_done),
     TEST(a_wait_for_a_job_done_without_a_result_has_none),
     TEST(a_wait_ends_when_done_retains_nothing),
+    TEST(a_wait_tells_whether_the_work_is_done),
     TEST(a_wait_ends_when_the_job_is_buried),
     TEST(a_wait_ends_when_the_job_is_removed),
     TEST(a_wait_ends_when_the_job_expires),

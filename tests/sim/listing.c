@@ -45,6 +45,9 @@ static bool matches(const struct sim *sim, const struct listing *listing, const 
         return false;
     if (listing->state != BIDE_STATE_GONE && job->state != listing->state)
         return false;
+    if (listing->state == BIDE_STATE_GONE && filter->states != 0 &&
+        (filter->states & 1u << job->state) == 0)
+        return false;
     if (filter->key.size != 0 && job->key != sim_key_of(filter->key))
         return false;
     if (age < filter->min_age_ms * US_PER_MS)
@@ -334,6 +337,10 @@ static void pick_filter(struct sim *sim, struct listing *listing)
         filter->min_age_ms = pick_age(sim);
     if (rng_one_in(rng, 4))
         filter->max_age_ms = 1 + pick_age(sim);
+    if (rng_one_in(rng, 4)) {
+        filter->states = 1u << (1 + rng_below(rng, BIDE_STATE_DONE));
+        filter->states |= 1u << (1 + rng_below(rng, BIDE_STATE_DONE));
+    }
 }
 
 static struct listing *begin(struct sim *sim)

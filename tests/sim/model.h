@@ -346,7 +346,8 @@ void model_rejoin(struct model *m, struct mwaiter *waiter);
 void model_forget(struct model *m, struct mwaiter *waiter);
 struct mwaiter *model_find_waiter(struct model *m, const struct sim_op *sop);
 /* Those who wait for the job learn that it is done, buried or gone. */
-void model_wake_waits(struct model *m, const struct mjob *job, bide_state state);
+/* finished: of gone, the work is done. */
+void model_wake_waits(struct model *m, const struct mjob *job, bide_state state, bool finished);
 /* Those that have changed what is now undone fail; what others saw is as it was. */
 void model_fail_waiters(struct model *m);
 void model_cancel_op(struct model *m, struct sim_op *sop);

@@ -256,7 +256,7 @@ static void purge(struct model *m, const struct purged *purged)
     model_change_in(m, job, purged->batch);
     MODEL_COUNT(m, job->name, purged);
     model_event(m, job, BIDE_EVENT_DELETED, BIDE_STATE_GONE);
-    model_wake_waits(m, job, BIDE_STATE_GONE);
+    model_wake_waits(m, job, BIDE_STATE_GONE, false);
     model_remove(m, job);
 }
 

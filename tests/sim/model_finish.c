@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "model.h"
 
-void model_drop(struct model *m, struct mjob *job)
+static void drop(struct model *m, struct mjob *job, bool finished)
 {
     model_change(m, job);
     MODEL_COUNT(m, job->name, deletes);
     model_event(m, job, BIDE_EVENT_DELETED, BIDE_STATE_GONE);
-    model_wake_waits(m, job, BIDE_STATE_GONE);
+    model_wake_waits(m, job, BIDE_STATE_GONE, finished);
     model_remove(m, job);
+}
+
+void model_drop(struct model *m, struct mjob *job)
+{
+    drop(m, job, false);
 }
 
 void model_retire(struct model *m, struct mjob *job)
@@ -59,7 +64,7 @@ static void keep(struct model *m, struct mjob *job, bide_slice result, int64_t r
     model_set_text(&job->result, result.data, result.size);
     MODEL_COUNT(m, job->name, dones);
     model_event(m, job, BIDE_EVENT_DONE, BIDE_STATE_DONE);
-    model_wake_waits(m, job, BIDE_STATE_DONE);
+    model_wake_waits(m, job, BIDE_STATE_DONE, false);
     model_limit_done(m, job->name, MODEL_DONE_STEP);
 }
 
@@ -68,7 +73,7 @@ static void forget(struct model *m, struct mjob *job)
     model_change(m, job);
     MODEL_COUNT(m, job->name, dones);
     model_event(m, job, BIDE_EVENT_DONE, BIDE_STATE_GONE);
-    model_wake_waits(m, job, BIDE_STATE_GONE);
+    model_wake_waits(m, job, BIDE_STATE_GONE, true);
     model_remove(m, job);
 }
 
@@ -101,7 +106,7 @@ static int finish(struct model *m, const bide_finish_item *item)
         return finish_done(m, job, item);
     if (m->sim->allowed_enomem && item->status == BIDE_ENOMEM)
         return BIDE_ENOMEM;
-    model_drop(m, job);
+    drop(m, job, item->token != 0); /* its holder is done with it */
     return BIDE_OK;
 }
 

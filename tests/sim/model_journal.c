@@ -322,7 +322,7 @@ static void bring_back(struct model *m, struct mjob *job)
 {
     if (!job->undo->existed) {
         job->batch = 0;
-        model_wake_waits(m, job, BIDE_STATE_GONE);
+        model_wake_waits(m, job, BIDE_STATE_GONE, false);
         model_free_job(job);
         return;
     }
@@ -334,7 +334,7 @@ static void bring_back(struct model *m, struct mjob *job)
     model_link(m, job);
     job->entered = entered;
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        model_wake_waits(m, job, job->state);
+        model_wake_waits(m, job, job->state, false);
 }
 
 static void roll_back_jobs(struct model *m)

@@ -46,7 +46,7 @@ void model_enter_buried(struct model *m, struct mjob *job)
     job->has_progress = false;
     MODEL_COUNT(m, job->name, buries);
     model_event(m, job, BIDE_EVENT_BURIED, BIDE_STATE_BURIED);
-    model_wake_waits(m, job, BIDE_STATE_BURIED);
+    model_wake_waits(m, job, BIDE_STATE_BURIED, false);
 }
 
 /* ---- retries ---- */

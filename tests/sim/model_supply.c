@@ -356,7 +356,7 @@ void model_undo_reserve(struct model *m, struct mjob *job)
     job->entered = job->before.entered;
     job->ready_before = job->before.ready_before;
     if (job->state == BIDE_STATE_BURIED)
-        model_wake_waits(m, job, BIDE_STATE_BURIED);
+        model_wake_waits(m, job, BIDE_STATE_BURIED, false);
 }
 
 void model_untake(struct model *m, struct sim_op *sop)

@@ -146,7 +146,7 @@ static void fire_job(struct model *m, struct mjob *job, bool expiry)
         model_change(m, job);
         MODEL_COUNT(m, job->name, expired);
         model_event(m, job, BIDE_EVENT_EXPIRED, BIDE_STATE_GONE);
-        model_wake_waits(m, job, BIDE_STATE_GONE);
+        model_wake_waits(m, job, BIDE_STATE_GONE, false);
         model_remove(m, job);
     } else if (job->state == BIDE_STATE_DELAYED) {
         job->due_wall = false;

@@ -112,23 +112,24 @@ void model_complete_lacking(struct model *m, struct mwaiter *waiter, uint64_t ho
     model_park(m, waiter);
 }
 
-static void compare_wait(struct model *m, const struct mjob *job, bide_state state,
+static void compare_wait(struct model *m, const struct mjob *job, bide_state state, bool finished,
                          const bide_op *op)
 {
     expect(m->sim, "state of the job that ended", state, op->wait.state);
+    expect(m->sim, "its work is done", finished || state == BIDE_STATE_DONE, op->wait.finished);
     bool has = state == BIDE_STATE_DONE && job->has_result;
     const bide_buf *got = op->wait.result;
     expect_bytes(m->sim, "result", has ? job->result.bytes : NULL, has ? job->result.size : 0,
                  got ? bide_buf_data(got) : NULL, got ? bide_buf_size(got) : 0);
 }
 
-void model_wake_waits(struct model *m, const struct mjob *job, bide_state state)
+void model_wake_waits(struct model *m, const struct mjob *job, bide_state state, bool finished)
 {
     for (struct mwaiter *w = m->waiters; w != NULL;) {
         struct mwaiter *next = w->next;
         if (w->sop->op.kind == BIDE_OP_WAIT && w->id == job->id) {
             if (w->sop->completed)
-                compare_wait(m, job, state, &w->sop->op);
+                compare_wait(m, job, state, finished, &w->sop->op);
             model_complete(m, w, BIDE_OK, w->hold > job->batch ? w->hold : job->batch);
         }
         w = next;
@@ -145,7 +146,7 @@ void model_wait(struct model *m, struct sim_op *sop)
         model_saw_none(m, sop->op.wait.id);
     if (state == BIDE_STATE_GONE || state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE) {
         model_answer(m, BIDE_OK);
-        compare_wait(m, job, state, &sop->op);
+        compare_wait(m, job, state, false, &sop->op);
     } else if (sop->op.wait.timeout_ms == 0) {
         model_answer(m, BIDE_TIMED_OUT);
     } else if (m->waiter_count >= m->sim->options.limits.max_waiters) {

@@ -130,6 +130,7 @@ static inline void any_good(bide_op *op)
     case BIDE_OP_WAIT:
         op->wait.state = any_state();
         op->wait.result = any_result();
+        op->wait.finished = any_bool();
         break;
     case BIDE_OP_LIST:
     case BIDE_OP_TOPICS:
@@ -284,6 +285,7 @@ static inline void same_good(const bide_op *a, const bide_op *b)
     case BIDE_OP_WAIT:
         SAME(wait.state);
         same_bufs(a->wait.result, b->wait.result);
+        SAME(wait.finished);
         break;
     case BIDE_OP_LIST:
     case BIDE_OP_TOPICS:

@@ -282,7 +282,7 @@ static inline void any_list(struct op_world *world, bide_list_args *args)
     any_text(world->cursor, sizeof(world->cursor));
     *args = (bide_list_args){.topic = any_slice(),
                              .state = any_state(),
-                             .filter = {any_slice(), any_slice(), any_i64(), any_i64()},
+                             .filter = {any_slice(), any_slice(), any_i64(), any_i64(), any_u32()},
                              .with_body = any_bool(),
                              .cursor = world->cursor,
                              .jobs = world->jobs,
@@ -358,7 +358,7 @@ static inline void any_plain(struct op_world *world, bide_op *op)
         op->fetch.id = any_u64();
         break;
     case BIDE_OP_WAIT:
-        op->wait = (bide_wait_args){any_u64(), any_i64(), 0, NULL};
+        op->wait = (bide_wait_args){.id = any_u64(), .timeout_ms = any_i64()};
         break;
     case BIDE_OP_PURGE:
         op->purge = (bide_purge_args){any_slice(), any_state(), 0};
@@ -632,7 +632,7 @@ static inline void same_list(const bide_list_args *a, const bide_list_args *b)
 {
     SAME_SLICE(topic), SAME(state), SAME_SLICE(filter.key), SAME_SLICE(filter.text);
     SAME(filter.min_age_ms), SAME(filter.max_age_ms), SAME(with_body), SAME_TEXT(cursor);
-    SAME(job_max);
+    SAME(job_max), SAME(filter.states);
     assert_non_null(b->jobs);
 }
 

@@ -392,7 +392,8 @@ static void the_structs_are_as_large_as_when_the_tables_were_written(void **stat
     assert_int_equal(sizeof(bide_touch_item), 56);
     assert_int_equal(sizeof(bide_reserve_args), 64);
     assert_int_equal(sizeof(bide_update_args), 56);
-    assert_int_equal(sizeof(bide_list_args), 112);
+    assert_int_equal(sizeof(bide_list_args), 120);
+    assert_int_equal(sizeof(bide_wait_args), 40);
     assert_int_equal(sizeof(bide_feed_args), 72);
     assert_int_equal(sizeof(bide_finish_and_reserve_args), 136);
     assert_int_equal(sizeof(bide_topic_args), 32);
