@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* strerrordesc_np */
 #include "backend/beanstalk_address.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,8 @@
 #define PATIENCE_MAX_MS    86400000
 
 const char *const bi_client_address_parameters[] = {
-    "secret", "connect_timeout", "answer_timeout", "reconnect_min", "reconnect_max", NULL};
+    "secret",         "secret_file",   "peer",          "connect_timeout",
+    "answer_timeout", "reconnect_min", "reconnect_max", NULL};
 
 static int invalid(char *error, const char *what, const char *text)
 {
@@ -58,6 +61,40 @@ static int set_secret(struct address *address, const char *text, char *error)
     return BIDE_OK;
 }
 
+/* The first line of a file; a newline at its end is not part of it. */
+static int read_secret(struct address *address, const char *path, char *error)
+{
+    char line[BI_SECRET_MAX + 8] = "";
+    FILE *file = fopen(path, "re");
+    bool read = file != NULL && fgets(line, sizeof(line), file) != NULL;
+    int number = file == NULL || ferror(file) ? errno : 0;
+
+    if (file != NULL)
+        fclose(file);
+    line[strcspn(line, "\r\n")] = 0;
+    if (!read && number != 0) {
+        snprintf(error, BIDE_ERROR_SIZE, "open: cannot read the secret_file %.100s: %s", path,
+                 strerrordesc_np(number));
+        return BIDE_EINVAL;
+    }
+    int code = set_secret(address, line, error);
+    explicit_bzero(line, sizeof(line));
+    if (code != BIDE_OK)
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "open: the first line of the secret_file %.100s is no secret: 1 to %d letters, "
+                 "digits and signs",
+                 path, BI_SECRET_MAX);
+    return code;
+}
+
+static int set_peer(struct address *address, const char *text, char *error)
+{
+    if (strcmp(text, "trusted") != 0 && strcmp(text, "any") != 0)
+        return invalid(error, "peer is \"any\" or \"trusted\", and not", text);
+    address->trusted = strcmp(text, "trusted") == 0;
+    return BIDE_OK;
+}
+
 static int set_parameter(struct address *address, const struct bi_url_param *param, char *error)
 {
     const struct {
@@ -71,6 +108,10 @@ static int set_parameter(struct address *address, const struct bi_url_param *par
     };
     if (strcmp(param->name, "secret") == 0)
         return set_secret(address, param->value, error);
+    if (strcmp(param->name, "secret_file") == 0)
+        return read_secret(address, param->value, error);
+    if (strcmp(param->name, "peer") == 0)
+        return set_peer(address, param->value, error);
     for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++) {
         if (strcmp(durations[i].name, param->name) != 0)
             continue;

@@ -6,6 +6,9 @@
  *     beanstalk:///run/bide.sock     a unix socket; beanstalk://unix:/run/bide.sock is the same
  *     beanstalk://:secret@host       the secret that the server wants; or ?secret=...
  *
+ *     secret_file=/etc/bide/secret   the secret is the first line of that file
+ *     peer=trusted                   only a server of root, of the user bide or of this user is
+ *                                    talked to, on this machine (peer_owner.h)
  *     connect_timeout=5s             how long a call goes without a connection before it fails
  *     answer_timeout=15s             a silent server is asked after it whether it is there, and given
  *                                    up after as long again
@@ -35,6 +38,7 @@ struct address {
     char port[8];
     char path[108];
     char secret[BI_SECRET_MAX + 1]; /* "": none */
+    bool trusted;                   /* peer=trusted */
     int64_t connect_timeout;        /* microseconds */
     int64_t answer_timeout;
     int64_t reconnect_min;

@@ -146,7 +146,8 @@ struct wire *bi_plain_spare(struct plain *plain)
     struct patience patience = {.deadline = bi_clock_boot() + plain->address.connect_timeout,
                                 .stop = plain->stop_fd};
     /* Where the main connection goes: no name server is to be asked again. */
-    int fd = plain->main != NULL ? bi_socket_connect_like(plain->main->fd, &patience, plain->reason)
+    int fd = plain->main != NULL ? bi_socket_connect_like(plain->main->fd, plain->address.trusted,
+                                                          &patience, plain->reason)
                                  : bi_socket_connect(&plain->address, &patience, plain->reason);
     struct wire *wire = fd < 0 ? NULL : bi_wire_new(fd);
     if (wire == NULL) {

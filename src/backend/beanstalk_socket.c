@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* SOCK_NONBLOCK, TCP_USER_TIMEOUT */
 #include "backend/beanstalk_socket.h"
 
+#include "backend/peer_owner.h"
 #include "backend/resolve.h"
 #include "util/clock.h"
 #include "util/text.h"
@@ -89,8 +90,8 @@ static int finish(int fd, struct patience *patience)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &number, &size) == 0 ? number : errno;
 }
 
-static int connect_to(const struct sockaddr *to, socklen_t size, struct patience *patience,
-                      char *reason)
+static int connect_any(const struct sockaddr *to, socklen_t size, struct patience *patience,
+                       char *reason)
 {
     int fd = socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int number = fd < 0 || connect(fd, to, size) != 0 ? errno : 0;
@@ -104,11 +105,29 @@ static int connect_to(const struct sockaddr *to, socklen_t size, struct patience
     return -1;
 }
 
+/* trusted: only to a server whose owner is trusted; nothing is sent before that is known. */
+static int connect_to(const struct sockaddr *to, socklen_t size, bool trusted,
+                      struct patience *patience, char *reason)
+{
+    struct peer_listener before;
+
+    if (!trusted)
+        return connect_any(to, size, patience, reason);
+    if (!bi_peer_may_connect(to, &before, reason))
+        return -1;
+    int fd = connect_any(to, size, patience, reason);
+    if (fd < 0 || bi_peer_is_trusted(fd, to, &before, reason))
+        return fd;
+    close(fd);
+    return -1;
+}
+
 static int connect_path(const struct address *address, struct patience *patience, char *reason)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     memcpy(to.sun_path, address->path, sizeof(to.sun_path));
-    int fd = connect_to((const struct sockaddr *)&to, sizeof(to), patience, reason);
+    int fd =
+        connect_to((const struct sockaddr *)&to, sizeof(to), address->trusted, patience, reason);
 
     /* A directory that is missing is another mistake than a server that does not run. */
     char *slash = strrchr(to.sun_path, '/');
@@ -121,11 +140,12 @@ static int connect_path(const struct address *address, struct patience *patience
 }
 
 /* Tries the addresses of a host, in their order. */
-static int connect_each(const struct addrinfo *found, struct patience *patience, char *reason)
+static int connect_each(const struct addrinfo *found, bool trusted, struct patience *patience,
+                        char *reason)
 {
     int fd = -1;
     for (; found != NULL && fd < 0; found = found->ai_next)
-        fd = connect_to(found->ai_addr, found->ai_addrlen, patience, reason);
+        fd = connect_to(found->ai_addr, found->ai_addrlen, trusted, patience, reason);
     if (fd >= 0)
         tune(fd);
     return fd;
@@ -142,12 +162,12 @@ int bi_socket_connect(const struct address *address, struct patience *patience, 
     if (!bi_socket_wait(bi_resolve_fd(lookup), POLLIN, patience))
         bi_text_copy(reason, "no name server has answered in time");
     else
-        fd = connect_each(bi_resolve_result(lookup, reason), patience, reason);
+        fd = connect_each(bi_resolve_result(lookup, reason), address->trusted, patience, reason);
     bi_resolve_end(lookup);
     return fd;
 }
 
-int bi_socket_connect_like(int other, struct patience *patience, char *reason)
+int bi_socket_connect_like(int other, bool trusted, struct patience *patience, char *reason)
 {
     struct sockaddr_storage to = {0};
     socklen_t size = sizeof(to);
@@ -155,7 +175,7 @@ int bi_socket_connect_like(int other, struct patience *patience, char *reason)
         say(reason, errno);
         return -1;
     }
-    int fd = connect_to((const struct sockaddr *)&to, size, patience, reason);
+    int fd = connect_to((const struct sockaddr *)&to, size, trusted, patience, reason);
     if (fd >= 0 && to.ss_family != AF_UNIX)
         tune(fd);
     return fd;

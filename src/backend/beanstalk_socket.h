@@ -27,8 +27,8 @@ struct patience {
 /* The descriptor, or -1 with the reason ("nobody listens there"). */
 int bi_socket_connect(const struct address *address, struct patience *patience, char *reason);
 
-/* Connects to where another socket is connected to. */
-int bi_socket_connect_like(int other, struct patience *patience, char *reason);
+/* Connects to where another socket is connected to. trusted: as in struct address. */
+int bi_socket_connect_like(int other, bool trusted, struct patience *patience, char *reason);
 
 /* Waits for POLLIN or POLLOUT. False when the time is over, or stop is. */
 bool bi_socket_wait(int fd, short events, struct patience *patience);

@@ -170,3 +170,77 @@ void bi_url_show(char *shown, const char *url)
         used = append(shown, used, "***", hidden ? 3 : 0);
     }
 }
+
+bool bi_url_has_secret(const char *url)
+{
+    static const char file[] = "secret_file=";
+    size_t size = strcspn(url, "?");
+    const char *end = NULL;
+
+    if (find_secret(url, size, &end) != NULL)
+        return true;
+    for (const char *at = url + size; *at != 0; at += size) {
+        at++;
+        size = strcspn(at, "&");
+        if (is_secret(at, size) || strncmp(at, file, strlen(file)) == 0)
+            return true;
+    }
+    return false;
+}
+
+void bi_url_strip(char *stripped, const char *url)
+{
+    size_t size = strcspn(url, "?"), used = 0;
+    const char *end = NULL, *secret = find_secret(url, size, &end);
+    char mark = '?';
+
+    if (secret != NULL) {
+        /* "user:secret@host" keeps the user. */
+        size_t kept = (size_t)(secret - url) - (secret[-1] == ':');
+        used = append(stripped, used, url, kept);
+        end += secret[-1] == '/';
+        used = append(stripped, used, end, size - (size_t)(end - url));
+    } else {
+        used = append(stripped, used, url, size);
+    }
+    for (const char *at = url + size; *at != 0; at += size) {
+        at++;
+        size = strcspn(at, "&");
+        if (is_secret(at, size))
+            continue;
+        used = append(stripped, used, &mark, 1);
+        used = append(stripped, used, at, size);
+        mark = '&';
+    }
+}
+
+/* What stands before "://" is the scheme; what the flag --url or -u puts before that is not. */
+static char *find_url(char *text)
+{
+    char *ours = strstr(text, "beanstalk:"), *at = strstr(text, "://");
+
+    if (ours != NULL && (at == NULL || ours < at))
+        return ours;
+    while (at != NULL && at > text && at[-1] >= 'a' && at[-1] <= 'z')
+        at--;
+    return at;
+}
+
+void bi_url_blot(char *text)
+{
+    char *url = find_url(text);
+    if (url == NULL)
+        return;
+    size_t size = strcspn(url, "?");
+    const char *end = NULL, *secret = find_secret(url, size, &end);
+
+    if (secret != NULL)
+        memset(url + (secret - url), '*', (size_t)(end - secret));
+    for (char *at = url + size; *at != 0; at += size) {
+        at++;
+        size = strcspn(at, "&");
+        size_t name = strcspn(at, "=") + 1;
+        if (is_secret(at, size))
+            memset(at + name, '*', size - name);
+    }
+}

@@ -37,6 +37,16 @@ bool bi_url_make(char *url, const char *prefix, const char *path);
 /* A URL without its password or secret, for people and logs: BI_URL_MAX bytes. */
 void bi_url_show(char *shown, const char *url);
 
+/* Is there a password or secret in it, or a secret_file? */
+bool bi_url_has_secret(const char *url);
+
+/* A URL without its password or secret, which can still be opened where none is wanted: BI_URL_MAX
+ * bytes. */
+void bi_url_strip(char *stripped, const char *url);
+
+/* Overwrites the password and the secret of every URL in a text, in place. */
+void bi_url_blot(char *text);
+
 /* False, with a reason that ends a sentence, if the text is no URL. */
 bool bi_url_parse(struct bi_url *url, const char *text, const char **reason);
 

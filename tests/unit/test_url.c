@@ -141,6 +141,36 @@ static void the_most_parameters_are_taken_and_more_refused(void **state)
     refuse(text, "too many");
 }
 
+static void a_secret_is_taken_out_of_a_url(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *stripped;
+        bool has;
+    } cases[] = {
+        {"memory:", "memory:", false},
+        {"beanstalk://host:1?a=b", "beanstalk://host:1?a=b", false},
+        {"beanstalk://:hush@host", "beanstalk://host", true},
+        {"beanstalk://hush@host:1/?a=b", "beanstalk://host:1/?a=b", true},
+        {"beanstalk://host?secret=hush", "beanstalk://host", true},
+        {"beanstalk://host?secret=hush&a=b", "beanstalk://host?a=b", true},
+        {"beanstalk://host?a=b&secret=hush&c=d", "beanstalk://host?a=b&c=d", true},
+        {"beanstalk:///run/a@b.sock?secret=hush", "beanstalk:///run/a@b.sock", true},
+        {"beanstalk://host?secret_file=/x", "beanstalk://host?secret_file=/x", true},
+        {"redis://user:hush@host/0?password=hush", "redis://user@host/0", true},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char stripped[BI_URL_MAX], text[200];
+        bi_url_strip(stripped, cases[i].url);
+        assert_string_equal(stripped, cases[i].stripped);
+        assert_int_equal(bi_url_has_secret(cases[i].url), cases[i].has);
+        snprintf(text, sizeof(text), "%s%s", i % 2 == 0 ? "--url=" : "-u", cases[i].url);
+        bi_url_blot(text);
+        assert_null(strstr(text, "hush"));
+        assert_int_equal(strlen(text), strlen(cases[i].url) + (i % 2 == 0 ? 6 : 2));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_parameter_that_is_not_name_and_value_is_refused),
         cmocka_unit_test(the_longest_url_is_taken_and_a_longer_one_refused),
         cmocka_unit_test(the_most_parameters_are_taken_and_more_refused),
+        cmocka_unit_test(a_secret_is_taken_out_of_a_url),
     };
     return cmocka_run_group_tests_name("url", tests, NULL, NULL);
 }
