@@ -22,7 +22,8 @@ static const char before[] =
 static const char after[] =
     "\n"
     "The queue is that of --url, of $BIDE_URL, or of the config file; else the\n"
-    "server on this machine, or one of your own, which is then started.\n"
+    "server on this machine, or one of your own, which is then started. A server\n"
+    "that wants a secret: --url 'beanstalk://HOST:PORT?secret_file=PATH'.\n"
     "\"bide help VERB\" says more, and so does \"man bide\".\n";
 
 /* Words, folded at the right edge; what follows the first line is indented. column: where the

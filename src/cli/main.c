@@ -129,6 +129,22 @@ static int read_command(struct cli *cli, const char *const *argv, const char **w
     return BI_EXIT_USAGE;
 }
 
+/* The arguments can be seen by every user of the machine: secrets are overwritten there, and the copy
+ * is used from now on. NULL: no memory. The copy lives as long as the process. */
+static const char *const *hide_secrets(int argc, char **argv)
+{
+    static char **copy;
+
+    copy = calloc((size_t)argc + 1, sizeof(*copy));
+    for (int i = 0; i < argc && copy != NULL; i++) {
+        copy[i] = strdup(argv[i]);
+        if (copy[i] == NULL)
+            return NULL;
+        bi_url_blot(argv[i]);
+    }
+    return (const char *const *)copy;
+}
+
 /* ---- running ---- */
 
 /* A standard descriptor that is closed must not become that of a file; what is then written there
@@ -192,12 +208,14 @@ int main(int argc, char **argv)
         .err_terminal = isatty(STDERR_FILENO) == 1,
     };
     const char **words;
+    const char *const *arguments;
     set_locale();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* if we were started with it ignored, no status would be known */
-    if (argc < 1 || !fill_standard() || (words = calloc((size_t)argc + 2, sizeof(*words))) == NULL)
+    if (argc < 1 || !fill_standard() || (arguments = hide_secrets(argc, argv)) == NULL ||
+        (words = calloc((size_t)argc + 2, sizeof(*words))) == NULL)
         return BI_EXIT_FAILED;
-    int exit = read_command(&cli, (const char *const *)argv + 1, words);
+    int exit = read_command(&cli, arguments + 1, words);
     if (exit == BI_EXIT_OK)
         exit = wishes.help || wishes.version ? show_wish(&cli) : run(&cli);
     free(words);

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* struct ucred */
 #include "cli/own.h"
 
+#include "util/url.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,17 +15,47 @@
 
 /* ---- where ---- */
 
-/* A folder that only this user can change: nobody else may have put a socket there. */
+static bool is_private(const struct stat *info)
+{
+    return S_ISDIR(info->st_mode) && info->st_uid == geteuid() && (info->st_mode & 022) == 0;
+}
+
 bool bi_own_is_mine(const char *folder)
 {
     struct stat info;
-    return lstat(folder, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid() &&
-           (info.st_mode & 022) == 0;
+    return lstat(folder, &info) == 0 && is_private(&info);
 }
 
 static bool is_absolute(const char *path)
 {
     return path != NULL && path[0] == '/';
+}
+
+/* The data folder may also be a link of this user to another disk. */
+static bool is_mine_behind(const char *folder)
+{
+    struct stat itself, info;
+    return lstat(folder, &itself) == 0 && itself.st_uid == geteuid() && stat(folder, &info) == 0 &&
+           is_private(&info);
+}
+
+/* False, with a sentence: the folder exists, and others could put something there. variable: what
+ * chooses another one. */
+static bool refuse_folder(struct own_server *own, const char *folder, const char *variable,
+                          char *error)
+{
+    own->unsafe = true;
+    return bi_refuse(error,
+                     "%.200s belongs to somebody else, or others can write there: remove it, or "
+                     "chmod go-w if it is yours; or set %s to a folder of your own, or say where "
+                     "the queue is with --url or BIDE_URL",
+                     folder, variable);
+}
+
+static bool exists(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
 }
 
 /* The runtime folder of the session if there is one that is ours, else one in /tmp. */
@@ -37,12 +69,8 @@ static bool find_runtime(struct own_server *own, char *error)
         snprintf(own->folder, sizeof(own->folder), "%s/bide", session);
     else
         snprintf(own->folder, sizeof(own->folder), "/tmp/bide-%u", (unsigned)geteuid());
-    struct stat info;
-    if (lstat(own->folder, &info) == 0 && !bi_own_is_mine(own->folder))
-        return bi_refuse(error,
-                         "%.300s belongs to somebody else, or others can write there; say where "
-                         "the queue is with --url or BIDE_URL",
-                         own->folder);
+    if (exists(own->folder) && !bi_own_is_mine(own->folder))
+        return refuse_folder(own, own->folder, "XDG_RUNTIME_DIR", error);
     snprintf(own->socket, sizeof(own->socket), "%s/bided.sock", own->folder);
     return true;
 }
@@ -60,6 +88,8 @@ static bool find_data(struct own_server *own, char *error)
                                 "full path; say where the queue is with --url or BIDE_URL");
     if ((size_t)size >= sizeof(own->data))
         return bi_refuse(error, "the name of the data folder is too long");
+    if (exists(own->data) && !is_mine_behind(own->data))
+        return refuse_folder(own, own->data, "HOME or XDG_DATA_HOME", error);
     snprintf(own->file, sizeof(own->file), "%s/jobs.db", own->data);
     snprintf(own->link, sizeof(own->link), "%s/bided.sock", own->data);
     snprintf(own->log, sizeof(own->log), "%s/bided.log", own->data);
@@ -68,6 +98,7 @@ static bool find_data(struct own_server *own, char *error)
 
 bool bi_own_look(struct own_server *own, char *error)
 {
+    own->unsafe = false;
     return find_runtime(own, error) && find_data(own, error);
 }
 
@@ -123,6 +154,16 @@ static bool follow(struct own_server *own)
 bool bi_own_find(struct own_server *own)
 {
     return bi_own_answers(own) || follow(own);
+}
+
+bool bi_own_url(const struct own_server *own, char *url)
+{
+    static const char only_trusted[] = "?peer=trusted";
+    if (!bi_url_make(url, "beanstalk://", own->socket) ||
+        strlen(url) + sizeof(only_trusted) > BI_URL_MAX)
+        return false;
+    strcat(url, only_trusted);
+    return true;
 }
 
 bool bi_own_leave_link(const struct own_server *own)

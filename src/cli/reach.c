@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/reach.h"
 
+#include "backend/peer_owner.h"
 #include "cli/start.h"
 #include "cli/verb.h"
 #include "util/near.h"
 #include "util/settings.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define SYSTEM_FILE "/etc/bide/bide.conf"
-#define LOCAL_URL   "beanstalk://127.0.0.1:11300"
+#define SYSTEM_FILE  "/etc/bide/bide.conf"
+#define LOCAL_NAME   "127.0.0.1:11300"
+#define LOCAL_PORT   11300
+#define ONLY_TRUSTED "?peer=trusted"
+#define FULL_MAX     (2 * BI_URL_MAX) /* what is too long for a URL stays too long */
 
 /* What a config file says; its text lives as long as the process. */
 static char configured[BI_URL_MAX];
+static char configured_secret[1200];
 
 /* ---- the config file ---- */
 
@@ -25,6 +33,15 @@ static bool take_url(struct cli *cli, const char *value, char *error)
     if (strlen(value) >= sizeof(configured))
         return bi_refuse(error, "the URL is too long");
     memcpy(configured, value, strlen(value) + 1);
+    return true;
+}
+
+static bool take_secret_file(struct cli *cli, const char *value, char *error)
+{
+    (void)cli;
+    if (value[0] != '/' || strlen(value) >= sizeof(configured_secret))
+        return bi_refuse(error, "secret_file is the full path of a file, not \"%.60s\"", value);
+    memcpy(configured_secret, value, strlen(value) + 1);
     return true;
 }
 
@@ -43,6 +60,7 @@ static const struct {
     bool (*take)(struct cli *cli, const char *value, char *error);
 } settings[] = {
     {"url", take_url},
+    {"secret_file", take_secret_file},
     {"color", take_color},
 };
 
@@ -56,7 +74,8 @@ static bool take_setting(void *user, const char *name, const char *value, char *
     }
     if (near.best != NULL)
         return bi_refuse(error, "there is no setting \"%.60s\"; did you mean %s?", name, near.best);
-    return bi_refuse(error, "there is no setting \"%.60s\"; there are url and color", name);
+    return bi_refuse(error, "there is no setting \"%.60s\"; there are url, secret_file and color",
+                     name);
 }
 
 /* False when there is none. */
@@ -71,6 +90,19 @@ static bool user_file(char *path, size_t size)
     return length > 0 && (size_t)length < size;
 }
 
+/* A file of another user, or one that others can write to, could lead to a server of theirs. */
+static bool check_owner(FILE *file, const char *path, char *error)
+{
+    struct stat info;
+    bool good = fstat(fileno(file), &info) == 0 && (info.st_uid == geteuid() || info.st_uid == 0) &&
+                (info.st_mode & S_IWOTH) == 0;
+    return good || bi_refuse(error,
+                             "%.200s is not read: it belongs to another user, or everyone can "
+                             "write to it; set HOME or XDG_CONFIG_HOME to a folder of your own, or "
+                             "chown and chmod the file",
+                             path);
+}
+
 /* *there says whether there is such a file. */
 static bool read_file(struct cli *cli, const char *path, bool *there, char *error)
 {
@@ -78,7 +110,8 @@ static bool read_file(struct cli *cli, const char *path, bool *there, char *erro
     *there = file != NULL || (errno != ENOENT && errno != ENOTDIR);
     if (file == NULL)
         return !*there || bi_refuse(error, "cannot read %.200s: %s", path, strerror(errno));
-    bool good = bi_settings_read(file, path, take_setting, cli, error);
+    bool good =
+        check_owner(file, path, error) && bi_settings_read(file, path, take_setting, cli, error);
     fclose(file);
     return good;
 }
@@ -117,16 +150,39 @@ static int explain(const struct cli *cli, int code, const char *source)
                          source == NULL ? "" : ")");
 }
 
+/* The rule about owners goes without saying where a server was not named. */
+static void remember(struct cli *cli, const char *url)
+{
+    bi_url_strip(cli->reached, url);
+    bi_url_show(cli->shown, url);
+    char *rule = strstr(cli->shown, ONLY_TRUSTED);
+    if (rule != NULL)
+        *rule = 0;
+}
+
+/* The URL with the file that the secret is in, if there is one and the URL says none. The file of the
+ * config file is for servers that the command does not name: else a secret could go to another server
+ * than it is of. FULL_MAX bytes. */
+static void complete(char *full, const char *url, bool named)
+{
+    const char *file = getenv("BIDE_SECRET_FILE");
+    char param[BI_URL_MAX];
+
+    snprintf(full, FULL_MAX, "%s", url);
+    if ((file == NULL || file[0] == 0) && !named)
+        file = configured_secret;
+    if (file == NULL || file[0] == 0 || strncmp(url, "beanstalk:", strlen("beanstalk:")) != 0 ||
+        bi_url_has_secret(url))
+        return;
+    const char *prefix = strchr(url, '?') == NULL ? "?secret_file=" : "&secret_file=";
+    if (bi_url_make(param, prefix, file) && strlen(full) + strlen(param) < FULL_MAX)
+        strcat(full, param);
+}
+
 int bi_reach_url(struct cli *cli, const char *url, bide **queue)
 {
     int code = open_at(cli, url, queue);
     return code == BIDE_OK ? BI_EXIT_OK : explain(cli, code, NULL);
-}
-
-static void remember(struct cli *cli, const char *url)
-{
-    snprintf(cli->reached, sizeof(cli->reached), "%s", url);
-    bi_url_show(cli->shown, url);
 }
 
 int bi_reach_exists(const struct cli *cli, const char *url)
@@ -146,8 +202,12 @@ int bi_reach_exists(const struct cli *cli, const char *url)
                          "there is no file %.300s; put, import and work would make it", path);
 }
 
-static int open_said(struct cli *cli, const char *url, const char *source)
+/* named: by the command line or the environment, and not by the config file or not at all. */
+static int open_said(struct cli *cli, const char *said, const char *source, bool named)
 {
+    char url[FULL_MAX];
+
+    complete(url, said, named);
     remember(cli, url);
     if ((cli->verb->traits & BI_MAKES) == 0 && bi_reach_exists(cli, url) != BI_EXIT_OK)
         return BI_EXIT_NO_QUEUE;
@@ -160,46 +220,79 @@ static int open_said(struct cli *cli, const char *url, const char *source)
     return BI_EXIT_OK;
 }
 
-/* Whoever answers. */
-static bool open_found(struct cli *cli, const char *url)
-{
-    if (open_at(cli, url, &cli->queue) != BIDE_OK)
-        return false;
-    remember(cli, url);
-    bi_cli_detail(cli, "the queue is %s", cli->shown);
-    return true;
-}
-
 static int open_socket(struct cli *cli, const struct own_server *own)
 {
     char url[BI_URL_MAX];
-    if (!bi_url_make(url, "beanstalk://", own->socket))
+    if (!bi_own_url(own, url))
         return bi_cli_failed(cli, BI_EXIT_FAILED, "%s is too long a name", own->socket);
-    return open_said(cli, url, NULL);
+    return open_said(cli, url, NULL, false);
+}
+
+/* Does a server listen on the usual port that is used without being named? */
+static bool finds_local(const struct cli *cli)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(LOCAL_PORT)};
+    struct peer_listener listener;
+    char reason[BIDE_ERROR_SIZE];
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (!bi_peer_find_listener((const struct sockaddr *)&to, &listener, reason)) {
+        bi_cli_detail(cli, LOCAL_NAME ": %s", reason);
+        return false;
+    }
+    if (listener.foreign)
+        bi_cli_warn(cli,
+                    "the server on " LOCAL_NAME " belongs to the user %u, and not to you, root or "
+                    "bide: it is not used unless you name it, with --url beanstalk://" LOCAL_NAME,
+                    (unsigned)listener.owner);
+    return !listener.foreign;
+}
+
+/* What is wrong with a server of ours there is said; what is no server of jobs is none. */
+static bool opens_local(struct cli *cli, int *exit)
+{
+    char url[FULL_MAX];
+
+    if (!finds_local(cli))
+        return false;
+    complete(url, "beanstalk://" LOCAL_NAME ONLY_TRUSTED, false);
+    int code = open_at(cli, url, &cli->queue);
+    if (code != BIDE_OK && code != BIDE_EINVAL)
+        return false;
+    remember(cli, url);
+    *exit = code == BIDE_OK ? BI_EXIT_OK : explain(cli, code, NULL);
+    if (code == BIDE_OK)
+        bi_cli_detail(cli, "the queue is %s", cli->shown);
+    return true;
 }
 
 static int open_own(struct cli *cli)
 {
     struct own_server own;
     char error[BI_SENTENCE_SIZE];
+    int exit;
     bool has_place = bi_own_look(&own, error);
+
+    /* Another user may have made the folder, so that a server of his is used. */
+    if (own.unsafe)
+        return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "%s", error);
     /* If it listens it is the one that is meant: what goes wrong there is said, and jobs do not go
      * to another queue. */
     if (has_place && bi_own_find(&own))
         return open_socket(cli, &own);
-    if (open_found(cli, LOCAL_URL)) {
-        if (has_place && access(own.file, F_OK) == 0)
+    if (opens_local(cli, &exit)) {
+        if (exit == BI_EXIT_OK && has_place && access(own.file, F_OK) == 0)
             bi_cli_note(cli, "bide: the queue is %s; the one in %s is not served now", cli->shown,
                         own.file);
-        return BI_EXIT_OK;
+        return exit;
     }
     if (cli->no_start)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
-                             "no server answers on 127.0.0.1:11300, and none may be started "
+                             "no server answers on " LOCAL_NAME ", and none may be started "
                              "(--no-start); say where the queue is with --url or BIDE_URL");
     if (!has_place)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "%s", error);
-    int exit = bi_start(cli, &own);
+    exit = bi_start(cli, &own);
     return exit == BI_EXIT_OK ? open_socket(cli, &own) : exit;
 }
 
@@ -226,7 +319,7 @@ const char *bi_reach_said(const struct cli *cli)
 int bi_reach_open(struct cli *cli)
 {
     const char *source, *url = find_said(cli, &source);
-    return url == NULL ? open_own(cli) : open_said(cli, url, source);
+    return url == NULL ? open_own(cli) : open_said(cli, url, source, url != configured);
 }
 
 /* ---- closing ---- */

@@ -2,12 +2,16 @@
 /*
  * reach - which queue is meant, and how it is opened.
  *
- * In this order: --url, $BIDE_URL, the user's config file, the system's; then whoever answers: the
- * user's own server on its socket in the runtime folder, a server on 127.0.0.1:11300. If nobody
- * does, the user's own server is started (own.h, start.h).
+ * In this order: --url, $BIDE_URL, the user's config file, the system's; then the user's own server
+ * on its socket in the runtime folder, then a server on 127.0.0.1:11300 whose owner is trusted
+ * (backend/peer_owner.h). If none answers, the user's own server is started (own.h, start.h).
  *
  * The config file is $XDG_CONFIG_HOME/bide/bide.conf (~/.config/bide/bide.conf), else
- * /etc/bide/bide.conf: lines `url = ...` and `color = auto|always|never`.
+ * /etc/bide/bide.conf: lines `url = ...`, `secret_file = ...` and `color = auto|always|never`.
+ *
+ * The secret of a server is in its URL, or in a file: that of $BIDE_SECRET_FILE, for every URL
+ * without a secret, or the secret_file of the config file, for the url there and for servers that
+ * were not named. Programs that we start get the URL and the name of the file, never the secret.
  */
 #ifndef BI_REACH_H
 #define BI_REACH_H

@@ -173,8 +173,8 @@ static bool speaks(const struct own_server *own)
 {
     char url[BI_URL_MAX];
     bide *queue = NULL;
-    bool good = bi_own_answers(own) && bi_url_make(url, "beanstalk://", own->socket) &&
-                bide_open(url, NULL, &queue) == BIDE_OK;
+    bool good =
+        bi_own_answers(own) && bi_own_url(own, url) && bide_open(url, NULL, &queue) == BIDE_OK;
     bide_close(queue);
     return good;
 }
@@ -262,8 +262,8 @@ int bi_start(const struct cli *cli, struct own_server *own)
     char error[BI_SENTENCE_SIZE];
     bool good = is_safe_path(own->data, error) && make_folder(own->data, error) &&
                 make_folder(own->folder, error);
-    if (good && !bi_own_is_mine(own->folder))
-        good = bi_refuse(error, "others can write to %.300s", own->folder);
+    if (good)
+        good = bi_own_look(own, error); /* others may have made one of them meanwhile */
     int lock = good ? lock_start(own, error) : -1;
     if (lock < 0)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "%s", error);

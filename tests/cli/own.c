@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -72,6 +73,55 @@ static void be_alone(void)
     }
     if (!is_port_free())
         FAIL("somebody serves on 127.0.0.1:11300, and there can be no network of the test's own");
+}
+
+/* ---- a server of another user ---- */
+
+#define OTHER_USER 65534
+
+/* Listens on the usual port as another user, accepts what comes, and writes a byte into the pipe for
+ * each connection; never answers. */
+static void serve_as_other(int report)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(11300)};
+    const int on = 1;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (setgid(OTHER_USER) != 0 || setuid(OTHER_USER) != 0)
+        _exit(98);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* another user does not inherit it */
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(fd, 16) != 0)
+        _exit(97);
+    if (write(report, "l", 1) != 1) /* it listens */
+        _exit(96);
+    while (accept(fd, NULL, NULL) >= 0)
+        if (write(report, "c", 1) != 1)
+            break;
+    _exit(0);
+}
+
+/* Starts it, and waits until it listens. Answers where its connections are told. */
+static int begin_other(void)
+{
+    int ends[2];
+    char letter = 0;
+    CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    fflush(NULL);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        serve_as_other(ends[1]);
+    close(ends[1]);
+    CHECK(read(ends[0], &letter, 1) == 1 && letter == 'l');
+    CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+    return ends[0];
+}
+
+static bool had_connection(int report)
+{
+    char letter;
+    return read(report, &letter, 1) == 1;
 }
 
 /* ---- its process ---- */
@@ -173,9 +223,8 @@ static void it_does_not_end_with_the_terminal_of_its_command(void)
 
 /* ---- not starting ---- */
 
-static void a_server_on_the_usual_port_is_found(void)
+static struct child *begin_bided_on_usual_port(void)
 {
-    be_alone();
     const char *bide_path = program_path;
     char bided_path[4200];
     snprintf(bided_path, sizeof(bided_path), "%s/bided", program_folder());
@@ -184,10 +233,55 @@ static void a_server_on_the_usual_port_is_found(void)
         begin("--config=/dev/null", "--listen=127.0.0.1:11300", "--url=memory:", NULL);
     await_err(server, "ready");
     program_path = bide_path;
+    return server;
+}
+
+static void a_server_on_the_usual_port_is_found(void)
+{
+    be_alone();
+    struct child *server = begin_bided_on_usual_port();
     SILENT(ends(0, "put", "email", "hello")->err);
     HAS(ends(0, "list", "email", "--verbose")->err, "the queue is beanstalk://127.0.0.1:11300");
     CHECK(!file_exists(place_of("data/bide")));
     interrupt(server, SIGTERM, 0);
+}
+
+/* Any local user can listen there before we do. */
+static void a_server_of_another_user_is_not_used_without_being_named(void)
+{
+    if (geteuid() != 0)
+        return; /* nobody else can become another user */
+    be_alone();
+    int report = begin_other();
+    struct child *child = ends(6, "put", "email", "hello", "--no-start");
+    HAS(child->err, "belongs to the user 65534");
+    HAS(child->err, "--url beanstalk://127.0.0.1:11300");
+    child = ends(0, "put", "email", "hello");
+    HAS(child->err, "belongs to the user 65534");
+    CHECK(started_by(child) > 0);
+    SAYS(ends(0, "work", "email", "--until-empty", "--quiet", "--", "cat")->out, "hello");
+    CHECK(!had_connection(report));
+    ends(6, "put", "email", "hello", "--url",
+         "beanstalk://127.0.0.1:11300?connect_timeout=300ms&peer=trusted");
+    CHECK(!had_connection(report));
+    ends(6, "put", "email", "hello", "--url", "beanstalk://127.0.0.1:11300?connect_timeout=300ms");
+    CHECK(had_connection(report));
+}
+
+/* A worker and the like go on trying, and another user takes the port meanwhile. */
+static void no_command_reconnects_to_a_server_of_another_user(void)
+{
+    if (geteuid() != 0)
+        return;
+    be_alone();
+    struct child *server = begin_bided_on_usual_port();
+    struct child *child = begin("ping", "--count", "0", "--interval", "10ms", NULL);
+    await_out(child, "answers in");
+    interrupt(server, SIGTERM, 0);
+    int report = begin_other();
+    await_end(child, 6);
+    HAS(child->err, "its owner is the user 65534");
+    CHECK(!had_connection(report));
 }
 
 static void no_start_says_how_to_go_on(void)
@@ -349,6 +443,36 @@ static void a_data_folder_of_another_user_is_not_used(void)
     CHECK(!file_exists(place_of("data/bide")));
 }
 
+/* No server is used in place of one's own when that cannot be used safely. */
+static void an_unsafe_folder_is_an_error_although_a_server_answers(void)
+{
+    be_alone();
+    struct child *server = begin_bided_on_usual_port();
+    CHECK(mkdir(place_of("run/bide"), 0700) == 0 && chmod(place_of("run/bide"), 0777) == 0);
+    struct child *child = ends(6, "put", "email", "hello");
+    HAS(child->err, "others can write there");
+    HAS(child->err, "XDG_RUNTIME_DIR");
+    if (geteuid() == 0) {
+        CHECK(chmod(place_of("run/bide"), 0700) == 0);
+        CHECK(chown(place_of("run/bide"), OTHER_USER, OTHER_USER) == 0);
+        HAS(ends(6, "put", "email", "hello")->err, "belongs to somebody else");
+    }
+    CHECK(rmdir(place_of("run/bide")) == 0);
+    SAYS(ends(0, "topics", "--names")->out, "default\n");
+    interrupt(server, SIGTERM, 0);
+}
+
+/* The link there could point to a server of that user. */
+static void a_data_folder_that_another_user_has_made_is_not_used(void)
+{
+    if (geteuid() != 0)
+        return;
+    be_alone();
+    CHECK(chown(folder_of("data/bide"), OTHER_USER, OTHER_USER) == 0);
+    HAS(ends(6, "put", "email", "hello")->err, "belongs to somebody else");
+    CHECK(!file_exists(place_of("data/bide/jobs.db")));
+}
+
 static void a_data_folder_that_cannot_be_made_is_told(void)
 {
     be_alone();
@@ -367,6 +491,10 @@ static const struct test tests[] = {
     TEST(a_socket_that_a_killed_one_left_is_no_hindrance),
     TEST(it_does_not_end_with_the_terminal_of_its_command),
     TEST(a_server_on_the_usual_port_is_found),
+    TEST(a_server_of_another_user_is_not_used_without_being_named),
+    TEST(no_command_reconnects_to_a_server_of_another_user),
+    TEST(an_unsafe_folder_is_an_error_although_a_server_answers),
+    TEST(a_data_folder_that_another_user_has_made_is_not_used),
     TEST(no_start_says_how_to_go_on),
     TEST(a_slip_of_the_pen_starts_no_server),
     TEST(without_a_home_there_is_no_place_for_it),

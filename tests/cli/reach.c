@@ -102,7 +102,7 @@ static void a_bad_file_is_told_with_its_line(void)
     HAS(child->err, "3");
     HAS(child->err, "there is no setting \"urll\"; did you mean url?");
     configure("xyzzyxyzzy = 1\n");
-    HAS(ends(2, "topics")->err, "there are url and color");
+    HAS(ends(2, "topics")->err, "there are url, secret_file and color");
     configure("color = red\n");
     HAS(ends(2, "topics")->err, "color is auto, always or never, not \"red\"");
     configure("no equals sign\n");
@@ -126,6 +126,99 @@ static void a_url_of_the_file_that_is_too_long_is_told(void)
     memcpy(text, "sqlite:", 7);
     configure_url(text);
     SILENT(ends(2, "topics")->out);
+}
+
+/* Root would otherwise use the queue of whoever owns the HOME that it was given. */
+static void a_file_of_another_user_is_not_read(void)
+{
+    configure_url("memory:");
+    CHECK(chmod(config_file(), 0666) == 0);
+    HAS(ends(2, "topics")->err, "is not read");
+    CHECK(chmod(config_file(), 0644) == 0);
+    ends(0, "topics");
+    if (geteuid() != 0)
+        return;
+    CHECK(chown(config_file(), 65534, 65534) == 0);
+    HAS(ends(2, "topics")->err, "belongs to another user");
+}
+
+/* ---- secrets ---- */
+
+#define SECRET "hush-hush-hush-hush"
+
+/* A bided that wants the secret; its URL without it. */
+static const char *serve_with_secret(void)
+{
+    static char url[5000];
+    const char *bide_path = program_path;
+    char bided_path[4200], config[5000], listen[5000], text[300];
+    snprintf(bided_path, sizeof(bided_path), "%s/bided", program_folder());
+    snprintf(config, sizeof(config), "--config=%s", place_of("bided.conf"));
+    snprintf(listen, sizeof(listen), "--listen=unix:%s", place_of("secret.sock"));
+    snprintf(text, sizeof(text), "auth_secret = " SECRET "\n");
+    write_text(place_of("bided.conf"), text);
+    CHECK(chmod(place_of("bided.conf"), 0600) == 0);
+    program_path = bided_path;
+    struct child *server = begin(config, listen, "--url=memory:", NULL);
+    await_err(server, "ready");
+    program_path = bide_path;
+    snprintf(url, sizeof(url), "beanstalk://%s", place_of("secret.sock"));
+    return url;
+}
+
+/* What a program of work sees: the arguments of bide, and its own environment. */
+#define SEES "tr '\\0' '\\n' < /proc/$PPID/cmdline; env; cat"
+
+static void a_secret_is_seen_neither_in_the_arguments_nor_by_programs(void)
+{
+    char url[5000], with_secret[6000];
+    snprintf(url, sizeof(url), "%s", serve_with_secret());
+    ends_with(0, "1\n2\n3\n", "put", "t", "--lines", "--quiet", "--url", url);
+    snprintf(with_secret, sizeof(with_secret), "%s?secret=" SECRET "&connect_timeout=10s", url);
+    struct child *child =
+        ends(0, "work", "t", "--once", "--url", with_secret, "--", "sh", "-c", SEES);
+    HAS(child->out, "secret=*****");
+    LACKS(child->out, SECRET);
+    HAS(child->out, "BIDE_URL=beanstalk://");
+    HAS(child->out, "connect_timeout=10s\n");
+    snprintf(with_secret, sizeof(with_secret), "--url=%s?secret=" SECRET, url);
+    LACKS(ends(0, "work", "t", "--once", with_secret, "--", "sh", "-c", SEES)->out, SECRET);
+    set_env("BIDE_URL", with_secret + strlen("--url="));
+    child = ends(0, "work", "t", "--once", "--", "sh", "-c", SEES);
+    LACKS(child->out, SECRET);
+    HAS(child->out, "BIDE_URL=beanstalk://");
+    /* A body that looks like one stays as it is. */
+    ends(0, "put", "t", with_secret + strlen("--url="));
+    HAS(ends(0, "peek", "t")->out, SECRET);
+}
+
+static void a_secret_is_read_from_a_file(void)
+{
+    char url[6000], text[7000];
+    const char *server = serve_with_secret();
+    write_text(place_of("secret"), SECRET "\n");
+    write_text(place_of("wrong"), "another\n");
+    write_text(place_of("empty"), "");
+    snprintf(url, sizeof(url), "%s?secret_file=%s", server, place_of("secret"));
+    ends(0, "put", "t", "x", "--url", url);
+    snprintf(url, sizeof(url), "%s?secret_file=%s", server, place_of("wrong"));
+    HAS(ends(2, "put", "t", "x", "--url", url)->err, "does not accept the secret");
+    snprintf(url, sizeof(url), "%s?secret_file=%s", server, place_of("empty"));
+    HAS(ends(2, "put", "t", "x", "--url", url)->err, "is no secret");
+    snprintf(url, sizeof(url), "%s?secret_file=%s", server, place_of("nothing"));
+    HAS(ends(2, "put", "t", "x", "--url", url)->err, "cannot read the secret_file");
+    /* The variable is for every server, the setting for that of the same file. */
+    set_env("BIDE_SECRET_FILE", place_of("wrong"));
+    HAS(ends(2, "put", "t", "x", "--url", server)->err, "does not accept the secret");
+    set_env("BIDE_SECRET_FILE", place_of("secret"));
+    ends(0, "put", "t", "x", "--url", server);
+    set_env("BIDE_SECRET_FILE", NULL);
+    snprintf(text, sizeof(text), "url = %s\nsecret_file = %s\n", server, place_of("wrong"));
+    configure(text);
+    HAS(ends(2, "put", "t", "x")->err, "does not accept the secret");
+    ends(0, "put", "t", "x", "--url", server);
+    configure("secret_file = relative\n");
+    HAS(ends(2, "topics")->err, "secret_file is the full path");
 }
 
 /* ---- no server ---- */
@@ -322,6 +415,9 @@ static const struct test tests[] = {
     TEST(a_bad_file_is_told_with_its_line),
     TEST(a_folder_in_place_of_the_file_is_told),
     TEST(a_url_of_the_file_that_is_too_long_is_told),
+    TEST(a_file_of_another_user_is_not_read),
+    TEST(a_secret_is_seen_neither_in_the_arguments_nor_by_programs),
+    TEST(a_secret_is_read_from_a_file),
     TEST(a_refused_connection_is_told_with_the_address),
     TEST(a_socket_that_is_not_there_is_told),
     TEST(a_host_that_is_not_there_is_told),
