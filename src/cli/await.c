@@ -16,7 +16,7 @@ struct awaited {
 struct waiting {
     const struct cli *cli;
     size_t count;
-    bool expects;
+    bool expects; /* the jobs were to keep a result */
     bool is_told; /* for what it waits, or nobody sits there */
     bool has_last_id;
     uint64_t last_id;
@@ -36,8 +36,9 @@ int bi_await_possible(const struct cli *cli)
 
 static int print_json(const struct waiting *waiting, const bide_op *op, const bide_job *job)
 {
-    json_t *object = json_pack("{s:I, s:s}", "id", (json_int_t)op->wait.id, "state",
-                               bide_state_name(op->wait.state));
+    json_t *object = json_pack("{s:I, s:s, s:b}", "id", (json_int_t)op->wait.id, "state",
+                               bide_state_name(op->wait.state), "finished",
+                               op->wait.finished || op->wait.state == BIDE_STATE_DONE);
     bool good = object != NULL;
     if (good && op->wait.result != NULL)
         good = bi_record_bytes(object, "result", bide_buf_data(op->wait.result),
@@ -83,15 +84,19 @@ static bool ever_was(struct waiting *waiting, uint64_t id)
 static int say_gone(struct waiting *waiting, const bide_op *op)
 {
     unsigned long long id = op->wait.id;
+    if (op->wait.finished) {
+        if (!waiting->cli->json)
+            bi_cli_note(waiting->cli, "job %llu is done, and kept no result", id);
+        return BI_EXIT_OK;
+    }
     if (!ever_was(waiting, id))
         return bi_cli_failed(waiting->cli, BI_EXIT_NOT_FOUND, "there never was a job %llu", id);
-    if (waiting->expects)
-        return bi_cli_failed(waiting->cli, BI_EXIT_NOT_FOUND,
-                             "job %llu is gone without a result: it was deleted, or it expired",
-                             id);
-    if (!waiting->cli->json)
-        bi_cli_note(waiting->cli, "job %llu is gone, and kept no result", id);
-    return BI_EXIT_OK;
+    return bi_cli_failed(waiting->cli, BI_EXIT_NOT_FOUND,
+                         "job %llu is gone: it was cancelled, deleted or purged, or it expired%s",
+                         id,
+                         waiting->expects ? ""
+                                          : ", or it was done before this command and kept no "
+                                            "result (put --retain)");
 }
 
 static int say_ended(struct waiting *waiting, const bide_op *op)

@@ -13,9 +13,9 @@ int bi_await_possible(const struct cli *cli);
 
 /*
  * Waits for all of them at once, and prints in the order given. expects: the jobs were to keep a
- * result, so one that is gone was not done. Answers, of one job: BI_EXIT_OK done, or gone;
- * BI_EXIT_REFUSED buried; BI_EXIT_NOT_FOUND there never was such a job, or it is gone although it
- * was to stay; BI_EXIT_TIMED_OUT. Of several: BI_EXIT_PARTLY unless all are done or gone.
+ * result. Answers, of one job: BI_EXIT_OK done, also without a result; BI_EXIT_REFUSED buried;
+ * BI_EXIT_NOT_FOUND there is no such job, or it went without being done; BI_EXIT_TIMED_OUT. Of
+ * several: BI_EXIT_PARTLY unless all are done.
  */
 int bi_await(const struct cli *cli, const uint64_t *ids, size_t count, int64_t timeout_ms,
              bool expects);

@@ -81,7 +81,9 @@ static void what_became_of_a_job_is_in_the_exit_code(void)
     put_job("email", "ready");
     ends(0, "delete", "1");
     ends(0, "bury", "2");
-    SILENT(ends(0, "wait", "1")->out);
+    struct child *gone = ends(3, "wait", "1");
+    SILENT(gone->out);
+    HAS(gone->err, "job 1 is gone: it was cancelled, deleted or purged, or it expired");
     HAS(ends(5, "wait", "2")->err, "buried");
     ends(3, "wait", "77");
     int64_t start_us = clock_us();
@@ -89,6 +91,60 @@ static void what_became_of_a_job_is_in_the_exit_code(void)
     NOT_BEFORE(start_us, 250);
     ends(7, "wait", "1", "2");
     ends(7, "wait", "1", "77", "--json");
+}
+
+/* Waits for a job that is put, until the server knows of the call. */
+static struct child *begin_waiting(bide *queue, const char *id)
+{
+    bide_stats stats;
+    struct child *child = begin("wait", id, NULL);
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.watching == 1);
+    return child;
+}
+
+/* A script that goes on after "bide wait" must know whether the work was done. */
+static void a_job_that_goes_without_being_done_is_no_success(void)
+{
+    bide *queue = inside();
+    bide_job job;
+    ends(0, "put", "email", "deleted");
+    struct child *child = begin_waiting(queue, "1");
+    ends(0, "delete", "1");
+    await_end(child, 3);
+    HAS(child->err, "job 1 is gone: it was cancelled, deleted or purged, or it expired");
+
+    ends(0, "put", "email", "cancelled");
+    child = begin_waiting(queue, "2");
+    ends(0, "cancel", "2");
+    await_end(child, 3);
+
+    ends(0, "put", "email", "purged");
+    child = begin_waiting(queue, "3");
+    ends(0, "purge", "email", "--yes");
+    await_end(child, 3);
+
+    ends(0, "put", "email", "expires", "--expires-in", "1s");
+    await_end(begin("wait", "4", NULL), 3);
+
+    /* Done, and nothing was to be kept; as a worker of beanstalkd ends it, too. */
+    ends(0, "put", "email", "done");
+    child = begin_waiting(queue, "5");
+    OK(bide_reserve(queue, "email", PATIENCE_MS, &job));
+    OK(bide_done(queue, job.id, job.token, NULL, 0, 0));
+    bide_job_clear(&job);
+    await_end(child, 0);
+    HAS(child->err, "job 5 is done, and kept no result");
+
+    ends(0, "put", "email", "deleted by its holder");
+    child = begin("wait", "6", "--json", NULL);
+    OK(bide_reserve(queue, "email", PATIENCE_MS, &job));
+    bide_stats stats;
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.watching == 1);
+    OK(bide_delete(queue, job.id, job.token));
+    bide_job_clear(&job);
+    await_end(child, 0);
+    CHECK(json_is_true(json_object_get(json_at(child->out, 0), "finished")));
+    OK(bide_close(queue));
 }
 
 static void every_event_is_one_line(void)
@@ -184,6 +240,7 @@ static const struct test tests[] = {
     TEST(a_put_waits_for_its_own_result),
     TEST(who_sits_there_sees_what_is_waited_for),
     TEST(what_became_of_a_job_is_in_the_exit_code),
+    TEST(a_job_that_goes_without_being_done_is_no_success),
     TEST(every_event_is_one_line),
     TEST(events_that_nobody_reads_any_more_end_it),
     TEST(kinds_that_are_none_are_told),
