@@ -7,7 +7,11 @@
 #include "cli/when.h"
 #include "util/clock.h"
 
+#include <bide/task.h>
 #include <string.h>
+
+/* That of tasks, where the queue has such a limit: a job that fails again and again ends buried. */
+#define RETRIES_NOT_SAID INT64_MIN
 
 /* So long is a result kept for whoever waits for it, unless they say otherwise. */
 #define WAIT_RETAIN_MS 60000
@@ -21,7 +25,7 @@ static struct {
     bool lines, nulls, json, skip_empty, stop_on_error, ids, wait;
 } said = {
     .priority = BIDE_DEFAULT_PRIORITY,
-    .retries = BIDE_NO_RETRY_LIMIT,
+    .retries = RETRIES_NOT_SAID,
     .timeout = BIDE_FOREVER,
 };
 
@@ -38,7 +42,7 @@ static const struct flag flags[] = {
     BI_FLAG_ON(0, "replace", &said.replace, "take the place of the job that has the key"),
     BI_FLAG_ON(0, "key-hold-retained", &said.hold, "hold the key as long as the result is kept"),
     BI_FLAG_RETRIES('r', "retries", &said.retries,
-                    "failures that are forgiven; forever if not said"),
+                    "failures forgiven, or unlimited; 25 if not said"),
     BI_FLAG_DURATION(0, "backoff", &said.backoff,
                      "until the first retry, then doubled; 5s if not said"),
     BI_FLAG_DURATION(0, "backoff-max", &said.backoff_max,
@@ -65,11 +69,18 @@ static const char details[] =
     "that is refused is told with its number, the others go on, and the exit code is 7.\n"
     "Interrupted, or without a connection, it tells up to which line all is in.\n"
     "\n"
+    "A job that fails comes again after its backoff, 25 times if --retries does not say how\n"
+    "often, and is then buried. On a plain beanstalkd, which knows no such limit, it comes again\n"
+    "without end.\n"
+    "\n"
+    "With --key a job that is there already is refused, and the exit code is 5; --quiet then says\n"
+    "nothing, as is best for cron.\n"
+    "\n"
     "A line of --jsonl has \"body\", \"body_base64\" or \"body_json\" (any JSON), and may have\n"
     "topic, priority, delay_ms or delay, run_at_ms or at, ttr_ms or ttr, key or key_base64,\n"
     "replace, key_hold_retained, max_retries, backoff_base_ms or backoff, backoff_max_ms or\n"
     "backoff_max, expires_at_ms, expires or expires_in, retain_ms or retain. Those without\n"
-    "_ms are texts, as the flags take them. Blank lines are skipped.\n"
+    "_ms are texts, as the flags take them; max_retries -1 is unlimited. Blank lines are skipped.\n"
     "\n"
     "  bide put email 'hello'\n"
     "  bide put email --at 'tomorrow 9:00' < letter.txt\n"
@@ -115,7 +126,15 @@ static int check(struct cli *cli)
 
 /* ---- what was said, as the queue wants it ---- */
 
-static bide_put_options options(void)
+static int32_t retries(const struct cli *cli)
+{
+    bool knows = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
+    if (said.retries != RETRIES_NOT_SAID)
+        return (int32_t)said.retries;
+    return knows ? BIDE_TASK_RETRIES : BIDE_NO_RETRY_LIMIT;
+}
+
+static bide_put_options options(const struct cli *cli)
 {
     bide_put_options all = BIDE_PUT_OPTIONS_INIT;
     all.priority = (uint32_t)said.priority;
@@ -126,7 +145,7 @@ static bide_put_options options(void)
     if (said.key != NULL)
         all.key = (bide_slice){said.key, strlen(said.key)};
     all.key_hold_retained = said.hold;
-    all.max_retries = (int32_t)said.retries;
+    all.max_retries = retries(cli);
     all.backoff_base_ms = said.backoff;
     all.backoff_max_ms = said.backoff_max;
     all.expires_at_ms = said.expires;
@@ -175,7 +194,7 @@ static int run(struct cli *cli)
     struct put_run run = {
         .cli = cli,
         .form = form(),
-        .options = options(),
+        .options = options(cli),
         .files = said.files.count > 0 ? said.files.list : standard_input,
         .file_count = said.files.count > 0 ? said.files.count : cli->word_count < 2,
         .body = cli->word_count == 2 ? cli->words[1] : NULL,

@@ -50,7 +50,7 @@ bi_flag_read bi_read_words;    /* struct words: one more */
 bi_flag_read bi_read_count;    /* uint64_t: 0 and more */
 bi_flag_read bi_read_id;       /* uint64_t: 1 to BIDE_ID_MAX */
 bi_flag_read bi_read_priority; /* int64_t: 0 to 2^32-1 */
-bi_flag_read bi_read_retries;  /* int64_t: 0 to 2^31-1, or BIDE_NO_RETRY_LIMIT for "forever" */
+bi_flag_read bi_read_retries;  /* int64_t: 0 to 2^31-1, or BIDE_NO_RETRY_LIMIT for "unlimited" */
 bi_flag_read bi_read_duration; /* int64_t: milliseconds, when.h */
 bi_flag_read bi_read_timeout;  /* int64_t: the same, or BIDE_FOREVER for "forever" */
 bi_flag_read bi_read_moment;   /* int64_t: a moment, when.h */

@@ -138,6 +138,11 @@ static void tell_refusal(struct put_run *run, const struct put_answer *answer, c
         said = sentence;
     }
     bi_account_tell(&run->account, answer->number, BI_SETTLED);
+    /* Cron would mail every line: that the last one is not done yet is in the exit code. */
+    if (answer->code == BIDE_EXISTS && run->cli->quiet) {
+        count_refusal(run, bi_cli_exit(answer->code));
+        return;
+    }
     /* Lines that have no options of their own fare all alike. */
     run->stops = run->stops || (answer->code == BIDE_ENOTSUP && run->form != BI_PUT_JSON);
     count_refusal(run, bi_cli_refused(run->cli, name[0] == 0 ? NULL : name, answer->code, said));

@@ -73,12 +73,12 @@ bool bi_read_priority(const char *text, void *to, char *error)
 bool bi_read_retries(const char *text, void *to, char *error)
 {
     uint64_t number;
-    if (strcmp(text, "forever") == 0) {
+    if (strcmp(text, "unlimited") == 0 || strcmp(text, "forever") == 0) {
         *(int64_t *)to = BIDE_NO_RETRY_LIMIT;
         return true;
     }
     if (!read_number(text, INT32_MAX, &number))
-        return bi_refuse(error, "is neither a number of retries nor \"forever\"");
+        return bi_refuse(error, "is neither a number of retries nor \"unlimited\"");
     *(int64_t *)to = (int64_t)number;
     return true;
 }

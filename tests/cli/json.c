@@ -26,7 +26,7 @@ static const struct golden {
     const char *argv[8];
     const char *names; /* of the first line, with those of objects inside, in any order */
 } golden[] = {
-    {{"put", "email", "x"}, "id topic"},
+    {{"put", "email", "x", "--retries", "unlimited"}, "id topic"},
     {{"topics"}, TOPIC},
     {{"stats", "email"}, TOPIC},
     {{"stats"},
@@ -129,15 +129,16 @@ static void has_these_names(const struct golden *row)
 
 static void the_names_of_every_verb_are_these(void)
 {
-    ends(0, "put", "email", "x");
-    ends(0, "put", "email", "x", "--delay", "1h");
+    /* Jobs without a limit of retries: what a job does not have is left out. */
+    ends(0, "put", "email", "x", "--retries", "unlimited");
+    ends(0, "put", "email", "x", "--retries", "unlimited", "--delay", "1h");
     if (is_plain()) {
         has_these_names(&golden[0]);
         return;
     }
     ends(0, "put", "full", "x", "--key", "k", "--retries", "3", "--expires-in", "1h", "--retain",
          "1h", "--backoff", "1s", "--backoff-max", "1h");
-    ends_with_bytes(0, "\xff", 1, "put", "binary");
+    ends_with_bytes(0, "\xff", 1, "put", "binary", "--retries", "unlimited");
     for (size_t i = 0; i < COUNT(golden); i++)
         has_these_names(&golden[i]);
     if (!passes_leases())

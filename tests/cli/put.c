@@ -2,6 +2,8 @@
 /* put.c - jobs from arguments, files and standard input, one or many, with all their options. */
 #include "cli_test.h"
 
+#include <bide/task.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,7 +107,7 @@ static void what_is_not_said_is_as_the_help_tells(void)
 {
     struct child *help = ends(0, "help", "put");
     HAS(help->out, "1024 if not said");
-    HAS(help->out, "forever if not said");
+    HAS(help->out, "25 if not said");
     HAS(help->out, "if 0, or else the queue's, 1m");
     HAS(help->out, "5s if not said");
     HAS(help->out, "1h if not said");
@@ -117,7 +119,8 @@ static void what_is_not_said_is_as_the_help_tells(void)
     OK(bide_reserve(queue, "email", PATIENCE_MS, &job));
     EQ(job.priority, 1024);
     EQ(job.ttr_ms, 60000);
-    EQ(job.max_retries, BIDE_NO_RETRY_LIMIT);
+    /* A beanstalkd knows no limit. */
+    EQ(job.max_retries, is_plain() ? BIDE_NO_RETRY_LIMIT : BIDE_TASK_RETRIES);
     if (!is_plain()) {
         OK(bide_fail(queue, job.id, job.token, NULL, BIDE_KEEP, &state, &delay_ms));
         EQ(state, BIDE_STATE_DELAYED);
@@ -125,6 +128,45 @@ static void what_is_not_said_is_as_the_help_tells(void)
     }
     bide_job_clear(&job);
     OK(bide_close(queue));
+}
+
+static void a_job_that_fails_always_ends_buried_unless_said_otherwise(void)
+{
+    ends(0, "put", "free", "x");
+    if (is_plain()) {
+        ends(0, "put", "free", "x", "--retries", "unlimited");
+        return;
+    }
+    bide *queue = inside();
+    bide_job job;
+    bide_state state = BIDE_STATE_GONE;
+    /* A job of a put that says nothing, and that many failures more than are forgiven. */
+    for (int i = 0; i <= BIDE_TASK_RETRIES; i++) {
+        CHECK(state != BIDE_STATE_BURIED);
+        OK(bide_reserve(queue, "free", PATIENCE_MS, &job));
+        OK(bide_fail(queue, job.id, job.token, "poison", 0, &state, NULL));
+        bide_job_clear(&job);
+    }
+    EQ(state, BIDE_STATE_BURIED);
+    OK(bide_close(queue));
+    ends(0, "put", "free", "x", "--retries", "unlimited");
+    ends(0, "put", "free", "x", "--retries", "forever");
+    ends_with(0, "{\"body\":\"x\"}\n{\"body\":\"y\",\"max_retries\":-1}\n", "put", "lines",
+              "--jsonl", "--quiet");
+    queue = inside();
+    for (int i = 0; i < 2; i++) {
+        OK(bide_reserve(queue, "free", PATIENCE_MS, &job));
+        EQ(job.max_retries, BIDE_NO_RETRY_LIMIT);
+        bide_job_clear(&job);
+    }
+    OK(bide_reserve(queue, "lines", PATIENCE_MS, &job));
+    EQ(job.max_retries, BIDE_TASK_RETRIES);
+    bide_job_clear(&job);
+    OK(bide_reserve(queue, "lines", PATIENCE_MS, &job));
+    EQ(job.max_retries, BIDE_NO_RETRY_LIMIT);
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+    HAS(ends(2, "put", "email", "x", "--retries", "often")->err, "unlimited");
 }
 
 static void a_body_that_is_too_large_is_refused(void)
@@ -181,6 +223,11 @@ static void a_key_that_is_held_is_refused_with_the_id_or_replaced(void)
     SILENT(child->out);
     json_t *error = json_at(ends(5, "put", "email", "2", "--key", "k", "--json")->err, 0);
     TEXT(text_in(error, "code"), strlen(text_in(error, "code")), "BIDE_EXISTS");
+    /* A line of cron, whose last job is not done yet, sends no mail. */
+    child = ends(5, "put", "email", "2", "--key", "k", "--quiet");
+    SILENT(child->err);
+    SILENT(child->out);
+    SILENT(ends(5, "put", "email", "2", "--key", "k", "--quiet", "--json")->err);
     CHECK(id_of(ends(0, "put", "email", "2", "--key", "k", "--replace")) > id);
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
@@ -361,6 +408,7 @@ static const struct test tests[] = {
     TEST(a_word_with_a_dash_is_a_body_behind_two_dashes),
     TEST(priority_delay_and_ttr_are_those_of_the_flags),
     TEST(what_is_not_said_is_as_the_help_tells),
+    TEST(a_job_that_fails_always_ends_buried_unless_said_otherwise),
     TEST(a_body_that_is_too_large_is_refused),
     TEST(options_that_beanstalkd_lacks_are_kept_or_refused),
     TEST(a_key_that_is_held_is_refused_with_the_id_or_replaced),

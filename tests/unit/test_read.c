@@ -81,14 +81,16 @@ static void a_priority_has_32_bits(void **state)
     refuses_rubbish(bi_read_priority);
 }
 
-static void retries_are_a_number_or_forever(void **state)
+static void retries_are_a_number_or_unlimited(void **state)
 {
     (void)state;
     reads(bi_read_retries, "0", 0);
     reads(bi_read_retries, "2147483647", INT32_MAX);
+    reads(bi_read_retries, "unlimited", (uint64_t)BIDE_NO_RETRY_LIMIT);
     reads(bi_read_retries, "forever", (uint64_t)BIDE_NO_RETRY_LIMIT);
-    refuses(bi_read_retries, "2147483648", "neither a number of retries nor \"forever\"");
+    refuses(bi_read_retries, "2147483648", "neither a number of retries nor \"unlimited\"");
     refuses(bi_read_retries, "Forever", "neither");
+    refuses(bi_read_retries, "Unlimited", "neither");
     refuses_rubbish(bi_read_retries);
 }
 
@@ -170,7 +172,7 @@ int main(void)
         cmocka_unit_test(a_count_is_any_number),
         cmocka_unit_test(an_id_is_a_number_that_a_job_can_have),
         cmocka_unit_test(a_priority_has_32_bits),
-        cmocka_unit_test(retries_are_a_number_or_forever),
+        cmocka_unit_test(retries_are_a_number_or_unlimited),
         cmocka_unit_test(a_timeout_is_a_duration_or_forever),
         cmocka_unit_test(a_moment_is_counted_from_the_time_that_it_is),
         cmocka_unit_test(a_size_has_units_of_1024),
