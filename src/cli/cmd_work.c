@@ -15,6 +15,7 @@
 
 #define KEEP_SIZE (UINT64_C(64) << 10) /* max_result_size, if nobody has set another */
 #define DAY_MS    INT64_C(86400000)
+#define NOT_SAID  UINT64_MAX
 /* Pipes, the process, the context; and what the queue needs. */
 #define FDS_EACH 10
 #define FDS_MORE 100
@@ -23,7 +24,7 @@
 
 /* ---- flags ---- */
 
-static uint64_t threads, count, keep_size = KEEP_SIZE;
+static uint64_t threads = NOT_SAID, count, keep_size = KEEP_SIZE;
 static int64_t timeout_ms = BI_WORK_BY_TTR, grace_ms = 10000, stop_timeout_ms = 30000;
 static int64_t retry_delay_ms = 60000, retain_ms = DAY_MS;
 static bool keep_output, until_empty, once, follow;
@@ -46,7 +47,7 @@ static const struct flag flags[] = {
     BI_FLAG_TEXT('s', "strategy", "NAME", &strategy, "priority, strict, weighted or fair"),
     BI_FLAG_TIMEOUT(0, "stop-timeout", &stop_timeout_ms, "how long a stop lets it run; 30s"),
     BI_FLAG_WORDS(0, "header", "'NAME: VALUE'", &headers, "with --http: one more, or another"),
-    BI_FLAG_ON(0, "follow", &follow, "with --http: go where a redirect points"),
+    BI_FLAG_ON(0, "follow", &follow, "with --http: follow redirects on the same host"),
     BI_FLAGS_END,
 };
 
@@ -56,7 +57,8 @@ static const char details[] =
     "BIDE_ATTEMPT (1 the first time), BIDE_LAST (1: a failure buries), BIDE_PRIORITY,\n"
     "BIDE_KEY (or BIDE_KEY_BASE64), BIDE_TTR_MS, BIDE_CREATED_MS, BIDE_RESERVES,\n"
     "BIDE_FAILURES, BIDE_MAX_RETRIES, BIDE_TOKEN, and BIDE_URL, so that it can use\n"
-    "bide itself. What it writes passes through as it comes.\n"
+    "bide itself; a secret is not in it, only the name of its file (secret_file). What\n"
+    "it writes passes through as it comes.\n"
     "\n"
     "What it ends with decides:\n"
     "  0                 done\n"
@@ -82,7 +84,9 @@ static const char details[] =
     "no token). 2xx is done; 429, and 503 with Retry-After, put the job off until\n"
     "then, for a day at most; everything else, and no answer within the time limit,\n"
     "is a failure. --on takes 404, 500-599, 5xx, error (no connection) and timeout;\n"
-    "4xx is 429, too, so say what that means behind it.\n"
+    "4xx is 429, too, so say what that means behind it. A redirect is a failure; with\n"
+    "--follow it is followed on the same scheme, host and port, or from http to https\n"
+    "of the same host: bodies and headers go to no other server.\n"
     "\n"
     "SIGINT or SIGTERM stop: no more jobs are begun, and what runs may end. After\n"
     "--stop-timeout, or at a second Ctrl-C at once, it is ended, and its jobs are\n"
@@ -176,8 +180,8 @@ static int check_rules(struct cli *cli)
 static int check_numbers(struct cli *cli)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    if (threads > BIDE_WORKER_THREADS_MAX)
-        return bi_cli_misused(cli, "--jobs: at most %d at a time", BIDE_WORKER_THREADS_MAX);
+    if (threads != NOT_SAID && (threads == 0 || threads > BIDE_WORKER_THREADS_MAX))
+        return bi_cli_misused(cli, "--jobs: from 1 to %d at a time", BIDE_WORKER_THREADS_MAX);
     if (timeout_ms == 0)
         return bi_cli_misused(cli, "--timeout: nothing is done in no time; leave it out for the "
                                    "job's ttr, or say \"forever\"");
@@ -189,7 +193,9 @@ static int check_numbers(struct cli *cli)
     if (keep_output && retain_ms == 0)
         return bi_cli_misused(cli, "--retain: a result that is kept for no time is not kept");
     plan.count = once ? 1 : count;
-    plan.threads = threads > 0 ? (uint32_t)threads : processors > 0 ? (uint32_t)processors : 1;
+    plan.threads = threads != NOT_SAID ? (uint32_t)threads
+                   : processors > 0    ? (uint32_t)processors
+                                       : 1;
     if (plan.count > 0 && plan.count < plan.threads)
         plan.threads = (uint32_t)plan.count;
     return BI_EXIT_OK;

@@ -28,8 +28,13 @@
     X(curl_multi_perform)       \
     X(curl_multi_poll)          \
     X(curl_multi_remove_handle) \
+    X(curl_free)                \
     X(curl_slist_append)        \
-    X(curl_slist_free_all)
+    X(curl_slist_free_all)      \
+    X(curl_url)                 \
+    X(curl_url_cleanup)         \
+    X(curl_url_get)             \
+    X(curl_url_set)
 
 #undef curl_easy_setopt
 #undef curl_easy_getinfo

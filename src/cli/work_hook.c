@@ -20,7 +20,8 @@
 /* A web hook that asks to come again later than that has made a mistake. */
 #define AGAIN_MAX_MS INT64_C(86400000)
 /* So much of an answer is read beyond what is kept; then we hang up, and the status counts. */
-#define SURPLUS (1 << 20)
+#define SURPLUS       (1 << 20)
+#define REDIRECTS_MAX 10
 
 struct seat {
     CURLM *multi;
@@ -43,6 +44,8 @@ struct request {
     struct output head;    /* for an error */
     uint64_t surplus;
     bool flooded; /* we hung up */
+    char *url;    /* where redirects have led; NULL: that of the flag */
+    int redirects;
     struct curl_slist *headers;
     int64_t limit_at;
 };
@@ -72,35 +75,26 @@ static size_t receive(char *data, size_t one, size_t size, void *user)
     return request->flooded ? 0 : size;
 }
 
-/* Only what the flag says: a redirect must not lead to a file. */
+/* Only what the flag says. */
 static void allow_protocols(CURL *easy)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
     bi_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    bi_curl.curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
 #else
     bi_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-    bi_curl.curl_easy_setopt(easy, CURLOPT_REDIR_PROTOCOLS,
-                             (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 }
 
-static void set_constants(struct seat *seat, const struct work_plan *plan)
+static void set_constants(struct seat *seat)
 {
     CURL *easy = seat->easy;
     allow_protocols(easy);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_URL, plan->url);
     bi_curl.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     bi_curl.curl_easy_setopt(easy, CURLOPT_POST, 1L);
     bi_curl.curl_easy_setopt(easy, CURLOPT_USERAGENT, "bide/" BIDE_VERSION);
     bi_curl.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, seat->error);
     bi_curl.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, receive);
     bi_curl.curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
-    if (!plan->follow)
-        return;
-    bi_curl.curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 10L);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_POSTREDIR, (long)CURL_REDIR_POST_ALL);
 }
 
 static struct seat *take_seat(struct work *work)
@@ -119,7 +113,7 @@ static struct seat *take_seat(struct work *work)
         free_seat(seat);
         return NULL;
     }
-    set_constants(seat, work->plan);
+    set_constants(seat);
     return seat;
 }
 
@@ -272,22 +266,101 @@ static void judge(struct request *request, struct seat *seat, CURLcode code)
         fate->after_ms = again_s > AGAIN_MAX_MS / 1000 ? AGAIN_MAX_MS : (int64_t)again_s * 1000;
 }
 
-/* What the answer says; of a redirect, where it points. */
-static void quote(const struct request *request, struct seat *seat, char *tail)
+/* Where a redirect points; NULL if the answer is none. */
+static const char *redirect_of(struct seat *seat)
 {
     char *where = NULL;
     bi_curl.curl_easy_getinfo(seat->easy, CURLINFO_REDIRECT_URL, &where);
+    return where;
+}
+
+/* What the answer says; of a redirect, where it points. */
+static void quote(const struct request *request, struct seat *seat, char *tail)
+{
+    const char *where = redirect_of(seat);
     if (request->fate->kind == FATE_STATUS && where != NULL)
-        snprintf(tail, BI_TAIL_SIZE, "redirected to %.500s (see --follow)", where);
+        snprintf(tail, BI_TAIL_SIZE, "redirected to %.500s (%s)", where,
+                 request->work->plan->follow ? "--follow stays on the host of --http"
+                                             : "see --follow");
     else if (request->fate->kind == FATE_STATUS)
         bi_output_head(&request->head, tail);
 }
 
-static void send_request(struct request *request, struct seat *seat, const bide_slice *body,
-                         char *tail)
+/* ---- redirects ---- */
+
+/* A part of a URL, to be freed by curl_free(); NULL if there is none. */
+static char *part_of(const char *url, CURLUPart part)
+{
+    char *text = NULL;
+    CURLU *parts = bi_curl.curl_url();
+    if (parts != NULL && bi_curl.curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+        bi_curl.curl_url_get(parts, part, &text, CURLU_DEFAULT_PORT) != CURLUE_OK)
+        text = NULL;
+    bi_curl.curl_url_cleanup(parts);
+    return text;
+}
+
+static bool same_part(const char *one, const char *other, CURLUPart part)
+{
+    char *a = part_of(one, part), *b = part_of(other, part);
+    bool same = a != NULL && b != NULL && strcasecmp(a, b) == 0;
+    bi_curl.curl_free(a);
+    bi_curl.curl_free(b);
+    return same;
+}
+
+static bool has_port(const char *url, const char *scheme, const char *port)
+{
+    char *a = part_of(url, CURLUPART_SCHEME), *b = part_of(url, CURLUPART_PORT);
+    bool has = a != NULL && b != NULL && strcasecmp(a, scheme) == 0 && strcmp(b, port) == 0;
+    bi_curl.curl_free(a);
+    bi_curl.curl_free(b);
+    return has;
+}
+
+/* The body and the headers are meant for one server: a redirect is followed to the same scheme, host
+ * and port, or from http to https of the same host on the usual ports. */
+static bool stays(const char *from, const char *to)
+{
+    if (!same_part(from, to, CURLUPART_HOST))
+        return false;
+    if (same_part(from, to, CURLUPART_SCHEME))
+        return same_part(from, to, CURLUPART_PORT);
+    return has_port(from, "http", "80") && has_port(to, "https", "443");
+}
+
+/* Sends the request again to where a redirect of the same server points? Then request->url is that. */
+static bool follows(struct request *request, struct seat *seat)
+{
+    const struct work_plan *plan = request->work->plan;
+    const char *where = redirect_of(seat);
+    if (!plan->follow || where == NULL || request->redirects == REDIRECTS_MAX ||
+        !stays(request->url == NULL ? plan->url : request->url, where))
+        return false;
+    char *copy = strdup(where);
+    if (copy == NULL)
+        return false;
+    free(request->url);
+    request->url = copy;
+    request->redirects++;
+    /* What the redirect itself said is no result. */
+    bi_output_done(request->output);
+    bi_output_done(&request->head);
+    request->output->cut = request->head.cut = request->flooded = false;
+    request->surplus = 0;
+    *request->fate = (struct fate){.after_ms = -1};
+    return true;
+}
+
+/* True if the answer is a redirect that is followed. */
+static bool send_once(struct request *request, struct seat *seat, const bide_slice *body,
+                      char *tail)
 {
     CURLcode code = CURLE_OK;
+    bool again = false;
     seat->error[0] = 0;
+    bi_curl.curl_easy_setopt(seat->easy, CURLOPT_URL,
+                             request->url == NULL ? request->work->plan->url : request->url);
     bi_curl.curl_easy_setopt(seat->easy, CURLOPT_POSTFIELDS, body->size == 0 ? "" : body->data);
     bi_curl.curl_easy_setopt(seat->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
     bi_curl.curl_easy_setopt(seat->easy, CURLOPT_HTTPHEADER, request->headers);
@@ -295,9 +368,21 @@ static void send_request(struct request *request, struct seat *seat, const bide_
     bi_curl.curl_multi_add_handle(seat->multi, seat->easy);
     if (await_answer(request, seat, &code)) {
         judge(request, seat, code);
-        quote(request, seat, tail);
+        again = request->fate->kind == FATE_STATUS && follows(request, seat);
+        if (!again)
+            quote(request, seat, tail);
     }
     bi_curl.curl_multi_remove_handle(seat->multi, seat->easy);
+    return again;
+}
+
+static void send_request(struct request *request, struct seat *seat, const bide_slice *body,
+                         char *tail)
+{
+    while (send_once(request, seat, body, tail))
+        continue;
+    free(request->url);
+    request->url = NULL;
 }
 
 static void run_hook(struct work *work, bide_context *context, const bide_slice *body,

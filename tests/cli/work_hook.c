@@ -210,6 +210,36 @@ static void a_redirect_is_followed_only_if_that_is_wanted(void)
     CHECK(strstr(hook_request(2), "\r\n\r\nagain") != NULL);
 }
 
+/* Bodies, tokens in headers and the like are for the server that was named. */
+static void a_redirect_to_another_server_gets_nothing(void)
+{
+    static char answer[300];
+    uint64_t id = give("t", "private");
+    const char *url = hook_url("/there");
+    snprintf(answer, sizeof(answer),
+             "HTTP/1.1 307 Over there\r\nLocation: http://localhost%s\r\n"
+             "Content-Length: 0\r\n\r\n",
+             strrchr(url, ':'));
+    hook_answers("/", answer);
+    hook_answers("/there", DONE);
+    posts(7, hook_url("/"), "--follow", "--header", "X-Token: hush");
+    EQ(hook_requests(), 1);
+    EQ(seen(id)->failures, 1);
+    CHECK(strstr(seen(id)->last_error, "--follow stays on the host of --http") != NULL);
+}
+
+static void redirects_without_end_are_given_up(void)
+{
+    static char answer[300];
+    uint64_t id = give("t", "x");
+    snprintf(answer, sizeof(answer),
+             "HTTP/1.1 302 Over there\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", hook_url("/"));
+    hook_answers("/", answer);
+    posts(7, hook_url("/"), "--follow");
+    EQ(hook_requests(), 11);
+    EQ(seen(id)->failures, 1);
+}
+
 static void a_redirect_to_a_file_leads_nowhere(void)
 {
     uint64_t id = give("t", "x");
@@ -268,6 +298,8 @@ static const struct test tests[] = {
     TEST(no_answer_in_time_is_a_failure),
     TEST(an_answer_that_breaks_off_is_a_failure),
     TEST(a_redirect_is_followed_only_if_that_is_wanted),
+    TEST(a_redirect_to_another_server_gets_nothing),
+    TEST(redirects_without_end_are_given_up),
     TEST(a_redirect_to_a_file_leads_nowhere),
     TEST(the_answer_is_kept_as_the_result),
     TEST(a_cancel_ends_the_request),

@@ -27,7 +27,8 @@ static void values_are_looked_at(void)
 {
     HAS(ends(2, "work", "t", "--on", "65", "--", "true")->err, "--on: \"65\" is not of the form");
     HAS(ends(2, "work", "t", "--on", "999=bury", "--", "true")->err, "does not begin with");
-    HAS(ends(2, "work", "t", "-j", "1001", "--", "true")->err, "--jobs: at most 1000");
+    HAS(ends(2, "work", "t", "-j", "1001", "--", "true")->err, "--jobs: from 1 to 1000");
+    HAS(ends(2, "work", "t", "-j", "0", "--", "true")->err, "--jobs: from 1 to 1000");
     HAS(ends(2, "work", "t", "--timeout", "0", "--", "true")->err, "--timeout");
     HAS(ends(2, "work", "t", "--once", "--count", "2", "--", "true")->err, "do not go together");
     HAS(ends(2, "work", "t", "--keep-size", "0", "--", "true")->err, "--keep-size");
