@@ -2,6 +2,7 @@
 #include "cli/interrupt.h"
 #include "cli/look.h"
 #include "cli/record.h"
+#include "cli/source.h"
 #include "cli/when.h"
 
 #include <stdlib.h>
@@ -14,10 +15,11 @@
 #define NO_LIMIT    UINT64_MAX
 #define FIRST_PAGE  100 /* so that something is seen at once */
 
-static bide_state state = BIDE_STATE_ANY;
+static struct words said_states;
+static unsigned states; /* a bit (1 << state) each; 0: all */
 static int64_t older_ms, younger_ms;
 static const char *key, *text, *begin;
-static bool ids_only;
+static bool ids_only, shows_binary;
 static uint64_t limit = NO_LIMIT;
 static bool has_limit;
 
@@ -44,7 +46,7 @@ static int check(struct cli *cli)
     if (younger_ms != 0 && older_ms > younger_ms)
         return bi_cli_misused(cli, "no job is older than --older-than and younger than "
                                    "--younger-than says");
-    return BI_EXIT_OK;
+    return bi_look_states(cli, &said_states, &states) ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
 /* Zero would be no limit at all. */
@@ -80,6 +82,18 @@ static void show_error(const struct cli *cli, struct table *table, const bide_jo
     }
 }
 
+/* Bytes that are no text tell nobody anything in a table, and may be many. */
+static void show_body(struct table *table, const bide_job *job)
+{
+    char size[32];
+    if (job->body == NULL || shows_binary || !bi_print_is_binary(job->body, job->body_size)) {
+        bi_table_bytes(table, BI_PAINT_OFF, job->body, job->body == NULL ? 0 : job->body_size);
+        return;
+    }
+    bi_print_size(size, job->body_size);
+    bi_table_cell(table, BI_PAINT_DIM, "(binary, %s)", size);
+}
+
 static void show_row(const struct cli *cli, struct table *table, const bide_job *job)
 {
     char age[BI_WHEN_SIZE], left[BI_WHEN_SIZE];
@@ -91,9 +105,9 @@ static void show_row(const struct cli *cli, struct table *table, const bide_job 
     bi_table_cell(table, BI_PAINT_OFF, "%u", job->priority);
     bi_table_cell(table, BI_PAINT_OFF, "%s", age);
     bi_table_cell(table, BI_PAINT_OFF, "%s", left);
-    if (state == BIDE_STATE_BURIED)
+    if (states == 1u << BIDE_STATE_BURIED)
         show_error(cli, table, job);
-    bi_table_bytes(table, BI_PAINT_OFF, job->body, job->body == NULL ? 0 : job->body_size);
+    show_body(table, job);
 }
 
 static int show(const struct cli *cli, struct table *table, const bide_job *job)
@@ -118,7 +132,27 @@ struct listing {
     char cursor[BIDE_CURSOR_SIZE];
     size_t page;
     uint64_t left;
+    bool by_id;         /* the order of the ids is wanted, however many there are */
+    uint64_t last_id;   /* that was shown; 0: none */
+    size_t kept, bytes; /* rows of the table that are not printed yet */
 };
+
+static int show_one(struct listing *listing, const bide_job *job)
+{
+    listing->last_id = job->id;
+    listing->left--;
+    listing->kept++;
+    listing->bytes += bi_source_size(job);
+    return show(listing->cli, listing->table, job);
+}
+
+static int end_piece(struct listing *listing)
+{
+    if (listing->table != NULL && listing->kept > 0)
+        bi_table_flush(listing->table);
+    listing->kept = listing->bytes = 0;
+    return bi_look_go_on(listing->cli);
+}
 
 static int show_page(struct listing *listing)
 {
@@ -126,27 +160,115 @@ static int show_page(struct listing *listing)
     for (size_t i = 0; i < listing->args.count; i++) {
         bide_job *job = &listing->args.jobs[i];
         if (exit == BI_EXIT_OK)
-            exit = show(listing->cli, listing->table, job);
+            exit = show_one(listing, job);
         bide_job_clear(job);
     }
-    if (listing->table != NULL)
-        bi_table_flush(listing->table);
-    listing->left -= listing->args.count;
     listing->page = BIDE_BATCH_JOBS;
-    return exit == BI_EXIT_OK ? bi_look_go_on(listing->cli) : exit;
+    return exit == BI_EXIT_OK ? end_piece(listing) : exit;
+}
+
+static int ask_page(struct listing *listing)
+{
+    bide_list_args *args = &listing->args;
+    args->count = 0;
+    return bi_look_answered(listing->cli, bide_list_page(listing->cli->queue, args));
+}
+
+/* ---- more than one call can look at, by id ---- */
+
+/* A listing that has become a walk comes in no order; its cursor tells. */
+static bool walks(const struct listing *listing)
+{
+    return listing->cursor[0] == 'w';
+}
+
+/* The ids of the page that is there, and of all that follow. */
+static int gather(struct listing *listing, struct source *source)
+{
+    bide_list_args *args = &listing->args;
+    int exit = BI_EXIT_OK;
+    args->with_body = false;
+    args->job_max = BIDE_BATCH_JOBS;
+    for (;;) {
+        bool good = true;
+        for (size_t i = 0; i < args->count; i++) {
+            good = good && bi_source_add(source, args->jobs[i].id, bi_source_size(&args->jobs[i]));
+            bide_job_clear(&args->jobs[i]);
+        }
+        args->count = 0;
+        if (!good)
+            return bi_cli_failed(listing->cli, BI_EXIT_FAILED,
+                                 "there is not enough memory for the ids of all jobs");
+        if (exit != BI_EXIT_OK || listing->cursor[0] == 0)
+            return exit;
+        exit = ask_page(listing);
+        if (exit == BI_EXIT_OK)
+            exit = bi_look_go_on(listing->cli);
+    }
+}
+
+static int show_looked_at(void *user, bide_job *job)
+{
+    struct listing *listing = user;
+    job->token = 0;
+    if (states != 0 && (states & 1u << job->state) == 0)
+        return BI_EXIT_OK; /* it has changed since */
+    int exit = show_one(listing, job);
+    bool much = listing->kept >= BIDE_BATCH_JOBS || listing->bytes >= BIDE_BATCH_BYTES;
+    return exit == BI_EXIT_OK && much ? end_piece(listing) : exit;
+}
+
+static int show_ids(struct listing *listing, const struct source *source)
+{
+    int exit = BI_EXIT_OK;
+    for (size_t i = 0; i < source->count && exit == BI_EXIT_OK; i++)
+        exit = show_one(listing, &(bide_job){.id = bi_source_id(source, i)});
+    return exit;
+}
+
+/* The cursor of a listing by id: what comes behind the last one that was shown. */
+static void set_cursor(struct listing *listing)
+{
+    snprintf(listing->cursor, sizeof(listing->cursor), "i%llx",
+             (unsigned long long)listing->last_id);
+}
+
+static int show_sorted(struct listing *listing)
+{
+    struct cli *cli = listing->cli;
+    struct source source;
+    int exit = bi_source_open(&source, cli, cli->queue);
+    if (exit == BI_EXIT_OK)
+        exit = gather(listing, &source);
+    bi_source_sort(&source);
+    source.topics = cli->words;
+    source.topic_count = cli->word_count;
+    bool more = source.count > listing->left;
+    if (more)
+        source.count = (size_t)listing->left;
+    if (exit == BI_EXIT_OK) {
+        exit = ids_only ? show_ids(listing, &source)
+                        : bi_source_read(&source, "listing", show_looked_at, listing);
+        if (more || exit != BI_EXIT_OK)
+            set_cursor(listing);
+    }
+    if (exit == BI_EXIT_OK && source.unreadable > 0)
+        exit = BI_EXIT_PARTLY;
+    bi_source_close(&source);
+    return exit;
 }
 
 static int walk(struct listing *listing)
 {
+    bide_list_args *args = &listing->args;
     int exit;
     do {
-        bide_list_args *args = &listing->args;
         args->job_max = listing->page < listing->left ? listing->page : (size_t)listing->left;
-        args->count = 0;
-        int code = bide_list_page(listing->cli->queue, args);
-        if (code != BIDE_OK)
-            return bi_look_answered(listing->cli, code);
-        exit = show_page(listing);
+        exit = ask_page(listing);
+        if (exit == BI_EXIT_OK && listing->by_id && walks(listing))
+            return show_sorted(listing);
+        if (exit == BI_EXIT_OK)
+            exit = show_page(listing);
     } while (exit == BI_EXIT_OK && listing->cursor[0] != 0 && listing->left > 0);
     return exit;
 }
@@ -171,24 +293,51 @@ static bide_slice slice(const char *string)
     return (bide_slice){string, string == NULL ? 0 : strlen(string)};
 }
 
+/* The state, if there is one. */
+static bide_state only_state(void)
+{
+    for (bide_state state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
+        if (states == 1u << state)
+            return state;
+    return BIDE_STATE_ANY;
+}
+
 static void prepare(struct listing *listing, bide_job *jobs)
 {
     struct cli *cli = listing->cli;
     listing->args = (bide_list_args){
         .topic = slice(cli->words[0]),
-        .state = state,
+        .state = only_state(),
         .filter = {.key = slice(key),
                    .text = slice(text),
                    .min_age_ms = older_ms,
-                   .max_age_ms = younger_ms},
+                   .max_age_ms = younger_ms,
+                   .states = states},
         .with_body = !ids_only,
         .cursor = listing->cursor,
         .jobs = jobs,
     };
     listing->page = FIRST_PAGE;
+    /* Where a script reads it, and where all are wanted. A cursor of a walk goes on as it began. */
+    listing->by_id = (!cli->out_terminal || cli->json) && (begin == NULL || begin[0] != 'w');
     listing->left = !has_limit && cli->out_terminal && !cli->json ? ON_TERMINAL : limit;
     if (begin != NULL)
         snprintf(listing->cursor, sizeof(listing->cursor), "%s", begin);
+}
+
+/* A topic that does not exist has no jobs either, but its name may be a slip of the pen. */
+static int check_topic(const struct listing *listing)
+{
+    bide_topic_stats stats;
+    const char *topic = listing->cli->words[0];
+    if (listing->last_id != 0 || topic == NULL || begin != NULL)
+        return BI_EXIT_OK;
+    int code = bide_topic_get_stats(listing->cli->queue, topic, &stats);
+    if (code != BIDE_NOT_FOUND)
+        return bi_look_answered(listing->cli, code);
+    char sentence[BIDE_TOPIC_MAX + 40];
+    snprintf(sentence, sizeof(sentence), "there is no topic %s", topic);
+    return bi_cli_refused(listing->cli, NULL, code, sentence);
 }
 
 static int run(struct cli *cli)
@@ -201,8 +350,10 @@ static int run(struct cli *cli)
         return exit;
     prepare(&listing, jobs);
     if (has_table)
-        listing.table = bi_table_new(cli, state == BIDE_STATE_BURIED ? BURIED : HEADS);
+        listing.table = bi_table_new(cli, states == 1u << BIDE_STATE_BURIED ? BURIED : HEADS);
     exit = walk(&listing);
+    if (exit == BI_EXIT_OK)
+        exit = check_topic(&listing);
     if (bi_interrupted() && listing.cursor[0] != 0)
         bi_cli_note(cli, "interrupted; --cursor %s goes on", listing.cursor);
     if (exit != BI_EXIT_OK)
@@ -213,7 +364,8 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_STATE('s', "state", &state, "only those in this state"),
+    BI_FLAG_WORDS('s', "state", "STATE", &said_states,
+                  "only those in this state, or these: ready,buried"),
     BI_FLAG_DURATION(0, "older-than", &older_ms, "put at least that long ago"),
     {0, "younger-than", "DURATION", "put at most that long ago", read_younger, &younger_ms},
     BI_FLAG_TEXT('k', "key", "KEY", &key, "only the one with this key"),
@@ -221,6 +373,7 @@ static const struct flag flags[] = {
     {'n', "limit", "N", "at most so many; 0: all", read_limit, &limit},
     BI_FLAG_TEXT(0, "cursor", "CURSOR", &begin, "go on where an earlier list ended"),
     BI_FLAG_ON(0, "ids", &ids_only, "only the ids, one a line"),
+    BI_FLAG_ON(0, "binary", &shows_binary, "bodies that are no text, too, not only their size"),
     BI_FLAGS_END,
 };
 
@@ -229,17 +382,21 @@ const struct verb bi_verb_list = {
     .group = BI_GROUP_LOOK,
     .usage = "[TOPIC]",
     .summary = "jobs, of a topic or of all, by state, age, key or text",
-    .details = "In the order of the ids if 10,000 jobs at most can match (with --text fewer, if\n"
-               "bodies are large), else in no particular order; never in the order in which\n"
-               "jobs are taken: \"bide peek TOPIC\" shows which is next. A job that matches all\n"
-               "the time comes exactly once. LEFT is the time until a delayed job is ready, a\n"
-               "lease ends, or a result is forgotten. With --state buried ERROR is the first\n"
-               "line of what went wrong; \"bide job\" has all of it. On a terminal 100\n"
-               "jobs are shown, elsewhere and with --json all, unless --limit says otherwise;\n"
-               "if there may be more, the cursor with which to go on is told, with --json as a\n"
-               "last value {\"cursor\":\"...\"}.\n"
+    .details = "Not on a terminal and with --json in the order of the ids. On a terminal too, if\n"
+               "10,000 jobs at most can match (with --text fewer, if bodies are large), else in\n"
+               "no particular order; never in the order in which jobs are taken: \"bide peek\n"
+               "TOPIC\" shows which is next. A job that matches all the time comes exactly\n"
+               "once. LEFT is the time until a delayed job is ready, a lease ends, or a result\n"
+               "is forgotten. With --state buried ERROR is the first line of what went wrong;\n"
+               "\"bide job\" has all of it. A body that is no text (UTF-8, without NUL) is\n"
+               "shown as its size, unless --binary asks for it; \"bide peek\" and --json have\n"
+               "it as it is. On a terminal 100 jobs are shown, elsewhere and with --json all,\n"
+               "unless --limit says otherwise; if there may be more, the cursor with which to\n"
+               "go on is told, with --json as a last value {\"cursor\":\"...\"}. A topic that\n"
+               "does not exist is exit code 3.\n"
                "\n"
                "  bide list email --state buried\n"
+               "  bide list email --state ready,delayed\n"
                "  bide list --older-than 1d --text ada@example.org\n"
                "  bide list email --state buried --ids | bide delete -\n"
                "  bide list email --json --limit 1000 --cursor i3e8\n",

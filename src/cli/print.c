@@ -82,18 +82,41 @@ void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
     }
 }
 
+/* How many bytes at the beginning can be piped as they are: a character that is no control, or a byte
+ * that is none by itself. */
+static size_t uncontrolled_at(const unsigned char *at, size_t size)
+{
+    uint32_t point = 0;
+    size_t length = utf8_at(at, size, &point);
+    if (length == 0)
+        return at[0] > 0x9f;
+    return point < 0x20 || (point >= 0x7f && point <= 0x9f) ? 0 : length;
+}
+
 void bi_print_line(FILE *to, bool terminal, const void *data, size_t size)
 {
     const unsigned char *bytes = data;
     for (size_t i = 0; i < size;) {
-        bool control = bytes[i] < 0x20 || bytes[i] == 0x7f;
-        size_t length = terminal ? harmless_at(bytes + i, size - i) : !control;
+        size_t length =
+            terminal ? harmless_at(bytes + i, size - i) : uncontrolled_at(bytes + i, size - i);
         if (length == 0)
             print_escaped(to, bytes[i]);
         else
             fwrite(bytes + i, 1, length, to);
         i += length == 0 ? 1 : length;
     }
+}
+
+bool bi_print_is_binary(const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0, length; i < size; i += length) {
+        uint32_t point = 0;
+        length = utf8_at(bytes + i, size - i, &point);
+        if (length == 0 || point == 0)
+            return true;
+    }
+    return false;
 }
 
 void bi_print_mended(char *to, size_t room, const char *text)

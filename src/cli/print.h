@@ -14,8 +14,9 @@
 typedef void bi_print(FILE *to, bool terminal, const void *data, size_t size);
 bi_print bi_print_bytes;
 
-/* The same in one line: control characters are \n, \t, \r or \xNN, wherever it goes. Not on a
- * terminal all other bytes are as they are. */
+/* The same in one line: control characters (those from 0x80 to 0x9f, too, as bytes and as UTF-8) are
+ * \n, \t, \r or \xNN, wherever it goes: what was piped is often shown later. Not on a terminal all
+ * other bytes are as they are. */
 bi_print bi_print_line;
 
 /* The length of the character at the beginning, and how many columns it takes: -1 where a terminal
@@ -26,6 +27,9 @@ size_t bi_print_char(const unsigned char *at, size_t size, int *columns);
  * "…" where something is cut. Answers how many columns were used. UTF-8 is counted as a terminal
  * shows it; what is not UTF-8 is shown as ".". to: at least 4 * width + 4 bytes. */
 size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size);
+
+/* Are these bytes something else than text: not UTF-8, or with a NUL in them? */
+bool bi_print_is_binary(const void *data, size_t size);
 
 /* A text with "?" for each byte that is not UTF-8, cut where the room ends: what JSON can hold. */
 void bi_print_mended(char *to, size_t room, const char *text);
@@ -52,8 +56,10 @@ void bi_print_size(char *to, uint64_t bytes);
 void bi_print_count(const struct cli *cli, char *to, uint64_t number);
 
 /*
- * A table. Columns are as wide as they must be; on a terminal the last one is cut at its edge. Not
- * on a terminal: no colours, nothing cut, the same columns. A row is one line, whatever is in it.
+ * A table. Columns are as wide as they must be. On a terminal no row is wider than the window: the
+ * last column is cut first, then the widest of those with text, and columns that still do not fit are
+ * left out. Not on a terminal: no colours, nothing cut, the same columns. A row is one line, whatever
+ * is in it.
  */
 struct table;
 #define BI_TABLE_COLUMNS 16

@@ -131,7 +131,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* A job that went from one topic to another meanwhile may be there twice. */
-static void sort(struct source *source)
+void bi_source_sort(struct source *source)
 {
     size_t kept = 0;
     if (source->count > 0)
@@ -140,6 +140,11 @@ static void sort(struct source *source)
         if (kept == 0 || source->ids[kept - 1] >> SIZE_BITS != source->ids[i] >> SIZE_BITS)
             source->ids[kept++] = source->ids[i];
     source->count = kept;
+}
+
+uint64_t bi_source_id(const struct source *source, size_t index)
+{
+    return source->ids[index] >> SIZE_BITS;
 }
 
 int bi_source_list(struct source *source)
@@ -158,7 +163,7 @@ int bi_source_list(struct source *source)
     for (size_t i = 0; exit == BI_EXIT_OK && i < source->topic_count; i++)
         exit = list_topic(source, source->topics[i], &progress);
     bi_progress_end(&progress);
-    sort(source);
+    bi_source_sort(source);
     return exit;
 }
 

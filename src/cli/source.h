@@ -43,6 +43,9 @@ int bi_source_list(struct source *source);
  * are added in the order of their ids. False when there is not enough memory. */
 void bi_source_clear(struct source *source);
 bool bi_source_add(struct source *source, uint64_t id, size_t size);
+/* Jobs that were added in another order are sorted by their ids; the id of one of them. */
+void bi_source_sort(struct source *source);
+uint64_t bi_source_id(const struct source *source, size_t index);
 /* How many jobs there are, or ids to look at; 0 if that is not known. */
 uint64_t bi_source_total(const struct source *source);
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define GAP         2
-#define LAST_LEAST  8   /* columns that the last one has, however narrow the terminal */
+#define LEAST       8   /* columns that are left of one with text, however narrow the terminal */
 #define EXCERPT_MAX 500 /* columns: no terminal shows more */
 
 struct cell {
@@ -159,24 +159,67 @@ static void measure(struct table *table)
         widen(table, i % table->columns, table->cells[i].text);
 }
 
-/* The room for the last column on a terminal; 0: as much as it wants. */
-static size_t last_room(const struct table *table)
+/* The columns of the terminal; 0: there is none, and nothing is cut. */
+static size_t window_width(const struct table *table)
 {
     struct winsize window = {.ws_col = 0};
-    size_t used = 0;
     if (!table->cli->out_terminal)
         return 0;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0)
-        window.ws_col = 80;
-    for (size_t i = 0; i + 1 < table->columns; i++)
-        used += table->widths[i] + GAP;
-    return window.ws_col > used + LAST_LEAST ? window.ws_col - used : LAST_LEAST;
+        return 80;
+    return window.ws_col;
 }
 
-static void print_cell(const struct table *table, size_t column, const char *text,
-                       enum bi_paint paint)
+static size_t total_width(const struct table *table, const size_t *widths)
 {
-    size_t own = bi_print_width(text), width = table->widths[column];
+    size_t total = 0;
+    for (size_t i = 0; i < table->columns; i++)
+        total += widths[i] + (i > 0 ? GAP : 0);
+    return total;
+}
+
+/* The widest column with text that can be narrower; the number of columns if there is none. Numbers
+ * are never cut: what is left would be another number. */
+static size_t find_widest(const struct table *table, const size_t *widths)
+{
+    size_t widest = table->columns;
+    for (size_t i = 0; i < table->columns; i++)
+        if (!table->right[i] && widths[i] > LEAST &&
+            (widest == table->columns || widths[i] > widths[widest]))
+            widest = i;
+    return widest;
+}
+
+/* How wide the columns are in a window; those that do not fit at all have 0. The last column, the
+ * body, gives way first, then the widest. */
+static void fit_columns(const struct table *table, size_t window, size_t *widths)
+{
+    size_t last = table->columns - 1, widest;
+    memcpy(widths, table->widths, sizeof(table->widths));
+    while (!table->right[last] && widths[last] > LEAST && total_width(table, widths) > window)
+        widths[last]--;
+    while (total_width(table, widths) > window &&
+           (widest = find_widest(table, widths)) < table->columns)
+        widths[widest]--;
+    size_t used = 0;
+    for (size_t i = 0; i < table->columns; i++) {
+        if (widths[i] > window)
+            widths[i] = window;
+        used += widths[i] + (i > 0 ? GAP : 0);
+        if (used > window && i > 0)
+            widths[i] = 0;
+    }
+}
+
+/* cut: room for the widest cell, where what is too wide is cut; NULL: nothing is. */
+static void print_cell(const struct table *table, size_t column, size_t width, const char *text,
+                       enum bi_paint paint, char *cut)
+{
+    size_t own = bi_print_width(text);
+    if (cut != NULL && own > width) {
+        own = bi_print_excerpt(cut, width, text, strlen(text));
+        text = cut;
+    }
     bool last = column + 1 == table->columns;
     int pad = own < width ? (int)(width - own) : 0;
     const char *on = paint == BI_PAINT_OFF ? "" : bi_paint(table->cli, paint);
@@ -189,29 +232,28 @@ static void print_cell(const struct table *table, size_t column, const char *tex
     fputs(on[0] == 0 ? "" : bi_paint(table->cli, BI_PAINT_OFF), stdout);
     if (!table->right[column] && !last)
         printf("%*s", pad, "");
-    if (last)
-        putchar('\n');
 }
 
-/* room: for the last column; cut: where it is cut, or NULL if it is not. */
-static void print_rows(struct table *table, size_t room, char *cut)
+static void print_row(const struct table *table, const size_t *widths, const struct cell *cells,
+                      char *cut)
+{
+    for (size_t i = 0; i < table->columns; i++) {
+        const char *text = cells == NULL ? table->head[i] : cells[i].text;
+        if (widths[i] > 0)
+            print_cell(table, i, widths[i], text, cells == NULL ? BI_PAINT_HEAD : cells[i].paint,
+                       cut);
+    }
+    putchar('\n');
+}
+
+static void print_rows(struct table *table, const size_t *widths, char *cut)
 {
     assert(table->columns > 0);
-    size_t last = table->columns - 1;
-    if (cut != NULL && table->widths[last] > room)
-        table->widths[last] = room;
-    for (size_t i = 0; i < table->columns && !table->headed; i++)
-        print_cell(table, i, table->head[i], BI_PAINT_HEAD);
+    if (!table->headed)
+        print_row(table, widths, NULL, cut);
     table->headed = true;
-    for (size_t i = 0; i < table->count; i++) {
-        size_t column = i % table->columns;
-        const char *text = table->cells[i].text;
-        if (column == last && cut != NULL) {
-            bi_print_excerpt(cut, room, text, strlen(text));
-            text = cut;
-        }
-        print_cell(table, column, text, table->cells[i].paint);
-    }
+    for (size_t i = 0; i + table->columns <= table->count; i += table->columns)
+        print_row(table, widths, &table->cells[i], cut);
 }
 
 static void forget_rows(struct table *table)
@@ -226,11 +268,13 @@ void bi_table_flush(struct table *table)
     if (table == NULL || table->failed)
         return;
     measure(table);
-    size_t room = last_room(table);
-    char *cut = room == 0 ? NULL : malloc(4 * room + 4);
-    table->failed = room != 0 && cut == NULL;
+    size_t window = window_width(table), widths[BI_TABLE_COLUMNS];
+    char *cut = window == 0 ? NULL : malloc(4 * window + 4);
+    table->failed = window != 0 && cut == NULL;
+    if (window != 0)
+        fit_columns(table, window, widths);
     if (!table->failed)
-        print_rows(table, room, cut);
+        print_rows(table, window == 0 ? table->widths : widths, cut);
     free(cut);
     forget_rows(table);
 }

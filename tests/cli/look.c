@@ -2,6 +2,7 @@
 /* look.c - topics, stats, list, peek and job: what is there, shown without touching it. */
 #include "cli_test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Run once, and exactly that is on its standard output. */
@@ -196,12 +197,26 @@ static void a_list_has_every_job_in_one_line(void)
     SILENT(child->err);
 }
 
-/* A list of a few comes by id, of many as the queue has them: what the help says of the order. */
+/* The ids of a list without a table must rise. */
+static void ids_rise(const struct output *output, int count)
+{
+    const char *at = output->text;
+    unsigned long long last = 0;
+    EQ(count_of(output, "\n"), count);
+    for (int i = 0; i < count; i++) {
+        char *end;
+        unsigned long long id = strtoull(at, &end, 10);
+        CHECK(id > last && *end == '\n');
+        last = id;
+        at = end + 1;
+    }
+}
+
+/* Also of more jobs than one call can look at: scripts compare lists, and cut them. */
 static void a_list_is_in_the_order_that_its_help_tells(void)
 {
     enum { MORE = 9999 }; /* and two are more than one call looks at */
     static char lines[2 * MORE];
-    HAS(ends(0, "help", "list")->out, "In the order of the ids if 10,000 jobs at most can match");
     if (is_plain())
         return; /* it has no lists */
     ends_with(0,
@@ -213,17 +228,78 @@ static void a_list_is_in_the_order_that_its_help_tells(void)
     for (size_t i = 0; i < MORE; i++)
         memcpy(lines + 2 * i, "x\n", 2);
     ends_with_bytes(0, lines, sizeof(lines), "put", "t", "--lines", "--quiet");
-    EQ(LINES(ends(0, "list", "t", "--ids")->out), MORE + 2);
+    ids_rise(&ends(0, "list", "t", "--ids")->out, MORE + 2);
+    struct child *whole = ends(0, "list", "t", "--json");
+    json_t *jobs = json_of(whole->out);
+    EQ(json_array_size(jobs), MORE + 2);
+    for (size_t i = 1; i < json_array_size(jobs); i++)
+        CHECK(number_in(json_array_get(jobs, i), "id") >
+              number_in(json_array_get(jobs, i - 1), "id"));
+    TEXT(text_in(json_array_get(jobs, 0), "body"), 1, "a");
+    EQ(LINES(ends(0, "list", "t")->out), MORE + 3);
+    /* A part, and the rest of it. */
+    struct child *part = ends(0, "list", "t", "--ids", "--limit", "10");
+    ids_rise(&part->out, 10);
+    HAS(part->out, "\n10\n");
+    HAS(part->err, "--cursor ia ");
+    struct child *rest = ends(0, "list", "t", "--ids", "--cursor", "ia");
+    ids_rise(&rest->out, MORE - 8);
+    CHECK(strncmp(rest->out.text, "11\n", 3) == 0);
+    HAS(ends(0, "help", "list")->out, "Not on a terminal and with --json in the order of the ids");
 }
 
 static void what_no_list_finds_is_no_failure(void)
 {
     if (has_no_lists())
         return;
-    struct child *child = ends(0, "list", "nothing");
+    put_job("something", "x");
+    struct child *child = ends(0, "list", "something", "--state", "done");
     EQ(LINES(child->out), 1);
-    PRINTS(ends(0, "list", "nothing", "--json"), "");
-    PRINTS(ends(0, "list", "nothing", "--ids"), "");
+    PRINTS(ends(0, "list", "something", "--state", "done", "--json"), "");
+    PRINTS(ends(0, "list", "something", "--state", "done", "--ids"), "");
+}
+
+static void a_list_of_a_topic_that_is_not_there_is_not_found(void)
+{
+    if (has_no_lists())
+        return;
+    struct child *child = ends(3, "list", "nosuch");
+    HAS(child->err, "bide list: there is no topic nosuch");
+    SILENT(child->out);
+    SILENT(ends(3, "list", "nosuch", "--ids")->out);
+    child = ends(3, "list", "nosuch", "--json");
+    SILENT(child->out);
+    EQ(number_in(json_at(child->err, 0), "exit"), 3);
+    ends(0, "list");
+}
+
+/* Nobody reads a photograph in a table. */
+static void bodies_that_are_no_text_are_listed_when_they_are_asked_for(void)
+{
+    static const char bytes[] = "\x89PNG\r\n\x1a\n\0\0";
+    if (has_no_lists())
+        return;
+    ends_with_bytes(0, bytes, sizeof(bytes) - 1, "put", "pictures");
+    ends(0, "put", "pictures", "gr\xc3\xbc\xc3\x9f \x1b[1m");
+    struct child *child = ends(0, "list", "pictures");
+    HAS(child->out, "  (binary, 10 B)\n");
+    HAS(child->out, "gr\xc3\xbc\xc3\x9f \\x1b[1m\n");
+    LACKS(child->out, "PNG");
+    HAS(ends(0, "list", "pictures", "--binary")->out, "PNG\\r\\n\\x1a\\n\\x00\\x00\n");
+    child = begin_on_terminal(80, 24, "list", "pictures", NULL);
+    await_end(child, 0);
+    HAS(child->out, "(binary, 10 B)");
+}
+
+/* What is piped is often shown later: a terminal takes these bytes for commands, too. */
+static void no_control_reaches_a_pipe_by_a_list(void)
+{
+    if (has_no_lists())
+        return;
+    ends(0, "put", "text", "\xc2\x9b[31m \xc2\x85 \xc3\xa4");
+    HAS(ends(0, "list", "text")->out, "\\xc2\\x9b[31m \\xc2\\x85 \xc3\xa4\n");
+    ends(0, "put", "bytes", "\x9b[31m \xe4 \x85");
+    HAS(ends(0, "list", "bytes", "--binary")->out, "\\x9b[31m \xe4 \\x85\n");
 }
 
 static void put_keyed(const char *topic, const char *body, const char *key)
@@ -245,6 +321,11 @@ static void a_list_is_filtered_by_state_age_key_and_text(void)
     EQ(LINES(ends(0, "list", "--ids")->out), 3);
     EQ(LINES(ends(0, "list", "--ids", "--state", "buried")->out), 1);
     EQ(LINES(ends(0, "list", "--ids", "--state", "done")->out), 0);
+    EQ(LINES(ends(0, "list", "--ids", "--state", "ready,buried")->out), 3);
+    EQ(LINES(ends(0, "list", "email", "--state", "done,buried", "--json")->out), 1);
+    EQ(LINES(ends(0, "list", "--ids", "--state", "ready", "--state", "delayed")->out), 2);
+    HAS(ends(2, "list", "--state", "ready,burried")->err, "is no state");
+    HAS(ends(2, "list", "--state", "ready,")->err, "is no state");
     EQ(LINES(ends(0, "list", "--ids", "--text", "to b")->out), 1);
     EQ(LINES(ends(0, "list", "--ids", "--key", "order 7")->out), 1);
     EQ(LINES(ends(0, "list", "--ids", "--older-than", "1h")->out), 0);
@@ -314,6 +395,45 @@ static void a_list_on_a_terminal_is_as_wide_as_that(void)
     HAS(child->out, "bbb…\r\n");
     LACKS(child->out, "\x1b");
     HAS(ends(0, "list")->out, body);
+}
+
+/* How many columns the widest line takes; all of it is ASCII but for "…". */
+static size_t widest(const struct output *output)
+{
+    size_t most = 0, width = 0;
+    for (const char *at = output->text; *at != 0; at++) {
+        if (*at == '\r' || *at == '\n')
+            width = 0;
+        else
+            width += (*at & 0xc0) != 0x80;
+        most = width > most ? width : most;
+    }
+    return most;
+}
+
+static void no_table_is_wider_than_the_terminal(void)
+{
+    static char topic[151];
+    memset(topic, 't', 150);
+    put_job(topic, "the body");
+    set_env("NO_COLOR", "1");
+    static const int sizes[] = {20, 40, 72, 80, 120};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        struct child *child = begin_on_terminal(sizes[i], 24, "topics", NULL);
+        await_end(child, 0);
+        CHECK(widest(&child->out) <= (size_t)sizes[i]);
+        HAS(child->out, "ttt…");
+        HAS(child->out, "TOPIC");
+        child = is_plain() ? NULL : begin_on_terminal(sizes[i], 24, "list", NULL);
+        if (child == NULL)
+            continue;
+        await_end(child, 0);
+        CHECK(widest(&child->out) <= (size_t)sizes[i]);
+        HAS(child->out, "ttt…");
+        if (sizes[i] >= 72)
+            HAS(child->out, "the body");
+    }
+    HAS(ends(0, "topics")->out, topic);
 }
 
 /* ---- peek ---- */
@@ -467,6 +587,10 @@ static const struct test tests[] = {
     TEST(a_list_has_every_job_in_one_line),
     TEST(a_list_is_in_the_order_that_its_help_tells),
     TEST(what_no_list_finds_is_no_failure),
+    TEST(a_list_of_a_topic_that_is_not_there_is_not_found),
+    TEST(bodies_that_are_no_text_are_listed_when_they_are_asked_for),
+    TEST(no_control_reaches_a_pipe_by_a_list),
+    TEST(no_table_is_wider_than_the_terminal),
     TEST(a_list_is_filtered_by_state_age_key_and_text),
     TEST(a_list_goes_on_at_its_cursor_until_every_job_came_once),
     TEST(a_list_is_complete_in_a_pipe_and_short_on_a_terminal),
