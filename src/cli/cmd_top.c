@@ -77,10 +77,30 @@ static void set_up(struct top *top, const struct cli *cli)
 
 static int wait_ms(const struct top *top, int64_t now_us)
 {
-    int64_t left_us = bi_sampler_due(top) - now_us;
-    if (top->sampler.busy || top->frozen || left_us > WAKE_MS * INT64_C(1000))
+    int64_t due_us = bi_sampler_due(top);
+
+    /* A moment that is past, such as that of a server that has been silent for long, wakes nobody. */
+    if (due_us <= now_us && bi_sampler_asked(&top->sampler) != 0)
+        due_us = INT64_MAX;
+    if (top->note[0] != 0 && top->note_until_us < due_us)
+        due_us = top->note_until_us;
+    int64_t left_us = due_us - now_us;
+    if (left_us > WAKE_MS * INT64_C(1000))
         return WAKE_MS;
     return left_us <= 0 ? 0 : (int)(left_us / 1000) + 1;
+}
+
+/* A note has been read, or will not be. */
+static void end_note(struct top *top, int64_t now_us)
+{
+    if (top->note[0] == 0 || now_us < top->note_until_us)
+        return;
+    if (top->action.ask.pending) {
+        top->note_until_us = now_us + BI_TOP_NOTE_US; /* until there is an answer */
+        return;
+    }
+    top->note[0] = 0;
+    top->changed = true;
 }
 
 static void take_keys(struct top *top)
@@ -104,7 +124,8 @@ static int loop(struct top *top)
     };
     while (!top->over) {
         bi_sampler_tick(top, bi_clock_boot());
-        if (top->changed || top->sampler.busy || top->sampler.failing_us != 0)
+        end_note(top, bi_clock_boot());
+        if (top->changed || bi_sampler_asked(&top->sampler) != 0 || top->sampler.failing_us != 0)
             bi_top_draw(top);
         if (poll(fds, 3, top->changed ? 0 : wait_ms(top, bi_clock_boot())) < 0 && errno != EINTR)
             return BI_EXIT_FAILED;
@@ -123,7 +144,8 @@ static int loop(struct top *top)
 static void cancel_looks(struct top *top)
 {
     struct ask *const looks[] = {&top->sampler.stats_ask, &top->sampler.topics_ask,
-                                 &top->listing.ask, &top->detail.job_ask, &top->detail.body_ask};
+                                 &top->sampler.pulse_ask, &top->listing.ask,
+                                 &top->detail.job_ask,    &top->detail.body_ask};
     for (size_t i = 0; i < sizeof(looks) / sizeof(looks[0]); i++)
         bi_ask_cancel(looks[i]);
     for (size_t i = 0; i < BI_EXCERPT_FETCHES; i++)

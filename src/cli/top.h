@@ -47,8 +47,16 @@ void bi_ask_cancel(struct ask *ask);
 #define BI_TOP_TOPICS      20000
 #define BI_TOP_TOPICS_TEXT "20,000"
 
+/* A server that does not answer is asked after a second at the latest, and said to be silent that
+ * long after it was asked: within three seconds of its end, however long the time between samples. */
+#define BI_TOP_PULSE_US  INT64_C(1000000)
+#define BI_TOP_SILENT_US INT64_C(1500000)
+
 struct sampler {
     struct ask stats_ask, topics_ask;
+    struct ask pulse_ask; /* a ping, where no sample would be due soon */
+    int64_t pulse_us;     /* when it was sent */
+    int64_t heard_us;     /* the last answer */
     bide_stats stats;
     bide_topic_stats *topics;
     size_t count, room;
@@ -63,8 +71,10 @@ struct sampler {
 
 /* Begins one if it is time. */
 void bi_sampler_tick(struct top *top, int64_t now_us);
-/* When the next one is due. */
+/* When the next one, a ping or a word about a silent server is due. */
 int64_t bi_sampler_due(const struct top *top);
+/* Since when an answer is awaited; 0: none is. */
+int64_t bi_sampler_asked(const struct sampler *sampler);
 /* Wants one at once. */
 void bi_sampler_hurry(struct top *top);
 void bi_sampler_free(struct sampler *sampler);
@@ -172,7 +182,9 @@ void bi_prompt_text(struct top *top, const char *question, const char *input,
 void bi_prompt_key(struct top *top, int key);
 void bi_prompt_draw(struct top *top);
 
-/* Says something in the bottom line, until the next key. */
+/* Says something in the bottom line, until the next key, but not for longer than BI_TOP_NOTE_US, unless
+ * it is about an answer that is awaited. */
+#define BI_TOP_NOTE_US INT64_C(8000000)
 void bi_top_note(struct top *top, enum look look, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -183,6 +195,8 @@ struct action {
     bide_op wish;                   /* what is asked about, or on its way */
     char topic[BIDE_TOPIC_MAX + 1]; /* that it names */
     char subject[BIDE_TOPIC_MAX + 40];
+    bide_state kicked; /* which jobs a kick is for, */
+    uint64_t there;    /* and how many there are */
 };
 
 /* Each asks whether it is meant. */
@@ -227,12 +241,16 @@ struct top {
     const struct top_view *behind_help;
     char note[BI_SENTENCE_SIZE];
     enum look note_look;
+    int64_t note_until_us;
     int64_t interval_ms;
     bool frozen;
     bool changed; /* draw again */
     bool all;     /* and everything */
     bool over;
 };
+
+/* What is wrong with the queue, which fails or is silent; false if all is well. */
+bool bi_top_trouble(const struct top *top, char *text, size_t size);
 
 /* The lines above the topics, and how many there are in this window. */
 void bi_top_header(struct top *top);

@@ -94,30 +94,60 @@ static bide_op *wish(struct top *top, bide_op_kind kind, const char *topic)
     return &action->wish;
 }
 
+/* How many, and of which kind, before anything is asked of the queue. */
+static void confirm_kick(struct top *top, uint64_t count)
+{
+    const struct action *action = &top->action;
+    char number[32], there[32];
+
+    bi_print_number(number, count);
+    bi_print_number(there, action->there);
+    if (action->kicked == BIDE_STATE_BURIED)
+        bi_prompt_confirm(top, confirmed, "Make %s of the %s buried job%s of %s ready?", number,
+                          there, action->there == 1 ? "" : "s", action->topic);
+    else
+        bi_prompt_confirm(top, confirmed,
+                          "None of %s is buried. Make %s of its %s delayed job%s ready now?",
+                          action->topic, number, there, action->there == 1 ? "" : "s");
+}
+
 static void numbered(struct top *top, bool yes)
 {
     struct action *action = &top->action;
-    char input[sizeof(top->prompt.input)];
-    memcpy(input, top->prompt.input, sizeof(input));
-    uint64_t max = input[0] == 0 ? UINT64_MAX : strtoull(input, NULL, 10);
-    action->wish.kick.max = max;
-    if (!yes || max == 0)
+    const char *input = top->prompt.input;
+    uint64_t count = input[0] == 0 ? action->there : strtoull(input, NULL, 10);
+
+    /* No more than were there when it was asked: the op goes on with delayed jobs when no buried ones
+     * are left. */
+    if (count > action->there)
+        count = action->there;
+    action->wish.kick.max = count;
+    if (!yes || count == 0)
         confirmed(top, false);
-    else if (input[0] == 0)
-        bi_prompt_confirm(top, confirmed, "Make all buried (else delayed) jobs of %s ready?",
-                          action->topic);
     else
-        bi_prompt_confirm(top, confirmed, "Make %s buried (else delayed) job%s of %s ready?", input,
-                          max == 1 ? "" : "s", action->topic);
+        confirm_kick(top, count);
 }
 
 void bi_action_kick(struct top *top, const char *topic)
 {
+    const struct top_topic *known = bi_top_model_find(&top->model, topic);
+    uint64_t buried = known == NULL ? 0 : known->now.jobs.buried;
+    uint64_t delayed = known == NULL ? 0 : known->now.jobs.delayed;
+    char there[32];
+
+    if (buried == 0 && delayed == 0) {
+        bi_top_note(top, LOOK_PLAIN, "%s has no buried and no delayed jobs.", topic);
+        return;
+    }
     bide_op *op = wish(top, BIDE_OP_KICK, topic);
     if (op == NULL)
         return;
     op->kick.topic = (bide_slice){top->action.topic, strlen(topic)};
-    bi_prompt_number(top, numbered, "Kick how many jobs of %s? (Enter: all, Esc: none)", topic);
+    top->action.kicked = buried > 0 ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED;
+    top->action.there = buried > 0 ? buried : delayed;
+    bi_print_number(there, top->action.there);
+    bi_prompt_number(top, numbered, "Kick how many of %s %s jobs of %s? (Enter: all, Esc: none)",
+                     there, bide_state_name(top->action.kicked), topic);
 }
 
 void bi_action_pause(struct top *top, const char *topic)

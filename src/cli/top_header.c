@@ -6,8 +6,7 @@
 
 #include <string.h>
 
-#define SILENT_US     INT64_C(2000000) /* after which a missing answer is worth a word */
-#define TALL_FROM     16               /* rows of a window that has room for all lines */
+#define TALL_FROM     16 /* rows of a window that has room for all lines */
 #define REASON_COLUMN 200
 
 /* Items of a line, with two blanks between them; those that do not fit are left out. */
@@ -31,14 +30,14 @@ static void count_item(struct line *line, enum look look, const char *name, uint
 {
     char text[32];
     bi_print_number(text, number);
-    item(line, number == 0 ? LOOK_PLAIN : look, name, text);
+    item(line, number == 0 ? LOOK_DIM : look, name, text);
 }
 
 static void rate_item(struct line *line, const char *name, double rate)
 {
     char text[BI_TOP_TEXT_SIZE];
     bi_top_rate(text, rate);
-    item(line, LOOK_PLAIN, name, text);
+    item(line, rate > 0 ? LOOK_PLAIN : LOOK_DIM, name, text);
 }
 
 /* ---- the lines ---- */
@@ -108,17 +107,16 @@ static void draw_rest(struct top *top, int row)
 
 /* ---- what is wrong ---- */
 
-/* The queue fails, or is silent; false if all is well. */
-static bool trouble(const struct top *top, char *text, size_t size)
+bool bi_top_trouble(const struct top *top, char *text, size_t size)
 {
     const struct sampler *sampler = &top->sampler;
     char since[BI_TOP_TEXT_SIZE];
-    int64_t now = bi_clock_boot();
-    bool silent = sampler->busy && now - sampler->begun_us >= SILENT_US;
+    int64_t now = bi_clock_boot(), asked_us = bi_sampler_asked(sampler);
+    bool silent = asked_us != 0 && now - asked_us >= BI_TOP_SILENT_US;
+
     if (sampler->failing_us == 0 && !silent)
         return false;
-    bi_top_age(since,
-               (now - (sampler->failing_us > 0 ? sampler->failing_us : sampler->begun_us)) / 1000);
+    bi_top_age(since, (now - (sampler->failing_us > 0 ? sampler->failing_us : asked_us)) / 1000);
     snprintf(text, size, "NO ANSWER for %s%s%.*s", since, sampler->problem[0] == 0 ? "" : ": ",
              REASON_COLUMN, sampler->problem);
     return true;
@@ -139,7 +137,7 @@ void bi_top_header(struct top *top)
         draw_rates(top, 2);
         draw_rest(top, 3);
     }
-    if (trouble(top, text, sizeof(text)))
+    if (bi_top_trouble(top, text, sizeof(text)))
         bi_screen_text(&top->screen, last, 0, width, LOOK_BAD, text);
     else if (top->model.samples == 0)
         bi_screen_text(&top->screen, last, 0, width, LOOK_DIM, "waiting for figures");

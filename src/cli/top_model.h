@@ -8,7 +8,7 @@
  * belong to a topic that was made anew, and count from 0; when the whole queue began anew nothing
  * is known about what was in between.
  *
- * Cost       A sample is sorted and merged: O(n log n), and about 1 KiB for each topic.
+ * Cost       A sample is sorted and merged: O(n log n), and about 2 KiB for each topic.
  * Failure    Only lack of memory; then the sample is not taken, and everything is as before.
  */
 #ifndef BI_TOP_MODEL_H
@@ -16,7 +16,7 @@
 
 #include <bide/bide.h>
 
-#define BI_TOP_HISTORY 60 /* samples that are kept */
+#define BI_TOP_HISTORY 200 /* samples that are kept: the trend of a wide window */
 
 struct top_topic {
     bide_topic_stats now;

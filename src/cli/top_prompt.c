@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/top.h"
 
+#include "util/clock.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -82,15 +84,26 @@ void bi_prompt_key(struct top *top, int key)
         edit(top, key);
 }
 
+/* A note, else what is wrong with the queue (the list of topics says that at its top), else keys. */
+static void draw_idle(struct top *top, int row, int width)
+{
+    char trouble[BI_SENTENCE_SIZE];
+
+    if (top->note[0] != 0)
+        bi_screen_text(&top->screen, row, 0, width, top->note_look, top->note);
+    else if (top->view != &bi_view_topics && bi_top_trouble(top, trouble, sizeof(trouble)))
+        bi_screen_text(&top->screen, row, 0, width, LOOK_BAD, trouble);
+    else
+        bi_screen_text(&top->screen, row, 0, width, LOOK_DIM, top->view->keys);
+}
+
 void bi_prompt_draw(struct top *top)
 {
     struct prompt *prompt = &top->prompt;
     int row = top->screen.rows - 1, width = top->screen.columns;
     char line[sizeof(prompt->question) + sizeof(prompt->input) + 8];
     if (prompt->kind == PROMPT_NONE) {
-        bool noted = top->note[0] != 0;
-        bi_screen_text(&top->screen, row, 0, width, noted ? top->note_look : LOOK_DIM,
-                       noted ? top->note : top->view->keys);
+        draw_idle(top, row, width);
         bi_screen_cursor(-1, 0);
         return;
     }
@@ -109,5 +122,6 @@ void bi_top_note(struct top *top, enum look look, const char *format, ...)
     vsnprintf(top->note, sizeof(top->note), format, args);
     va_end(args);
     top->note_look = look;
+    top->note_until_us = bi_clock_boot() + BI_TOP_NOTE_US;
     top->changed = true;
 }

@@ -8,7 +8,17 @@
 
 #define AGAIN_US INT64_C(1000000)
 
+_Static_assert(BI_TOP_PULSE_US + BI_TOP_SILENT_US < INT64_C(3000000),
+               "a dead server is told within three seconds");
+
 static void ask_page(struct top *top);
+
+int64_t bi_sampler_asked(const struct sampler *sampler)
+{
+    if (sampler->busy)
+        return sampler->begun_us;
+    return sampler->pulse_ask.pending ? sampler->pulse_us : 0;
+}
 
 static void end(struct top *top, const char *problem)
 {
@@ -18,6 +28,7 @@ static void end(struct top *top, const char *problem)
     snprintf(sampler->problem, sizeof(sampler->problem), "%s", problem);
     if (problem[0] == 0) {
         sampler->failing_us = 0;
+        sampler->heard_us = sampler->ended_us;
         sampler->took_us = sampler->ended_us - sampler->begun_us;
     } else if (sampler->failing_us == 0) {
         sampler->failing_us = sampler->begun_us;
@@ -94,9 +105,46 @@ static void begin(struct top *top, int64_t now_us)
     bi_ask_send(&sampler->stats_ask, top, heard_stats);
 }
 
+/* ---- a ping between samples ---- */
+
+static void heard_pulse(struct ask *ask)
+{
+    struct sampler *sampler = &ask->top->sampler;
+    bool good = ask->op.status == BIDE_OK;
+
+    sampler->heard_us = bi_clock_boot();
+    /* What a sample found wrong, only a sample finds right; while frozen there is none. */
+    if (good && ask->top->frozen) {
+        sampler->failing_us = 0;
+        sampler->problem[0] = 0;
+    } else if (!good && sampler->failing_us == 0) {
+        sampler->failing_us = sampler->pulse_us;
+        snprintf(sampler->problem, sizeof(sampler->problem), "%s", bi_ask_sentence(ask));
+    }
+    ask->top->changed = true;
+}
+
+/* A queue of this process answers always. */
+static bool has_pulse(const struct top *top)
+{
+    return (bide_capabilities(top->queue) & BIDE_CAN_SHARE) != 0 && !top->sampler.busy &&
+           !top->sampler.pulse_ask.pending;
+}
+
+static void send_pulse(struct top *top, int64_t now_us)
+{
+    struct sampler *sampler = &top->sampler;
+
+    sampler->pulse_us = now_us;
+    sampler->pulse_ask.op = (bide_op){.kind = BIDE_OP_PING};
+    bi_ask_send(&sampler->pulse_ask, top, heard_pulse);
+}
+
+/* ---- when ---- */
+
 /* At most half of the time goes into samples, however long one takes; but what failed after a long
  * wait is tried again soon. */
-int64_t bi_sampler_due(const struct top *top)
+static int64_t sample_due(const struct top *top)
 {
     const struct sampler *sampler = &top->sampler;
     int64_t interval_us = top->interval_ms * 1000;
@@ -108,10 +156,26 @@ int64_t bi_sampler_due(const struct top *top)
     return sampler->begun_us + (interval_us > 2 * took_us ? interval_us : 2 * took_us);
 }
 
+int64_t bi_sampler_due(const struct top *top)
+{
+    const struct sampler *sampler = &top->sampler;
+    int64_t due = INT64_MAX, asked_us = bi_sampler_asked(sampler);
+
+    if (asked_us != 0)
+        due = asked_us + BI_TOP_SILENT_US;
+    if (!sampler->busy && !top->frozen && sample_due(top) < due)
+        due = sample_due(top);
+    if (has_pulse(top) && sampler->heard_us + BI_TOP_PULSE_US < due)
+        due = sampler->heard_us + BI_TOP_PULSE_US;
+    return due;
+}
+
 void bi_sampler_tick(struct top *top, int64_t now_us)
 {
-    if (!top->sampler.busy && !top->frozen && now_us >= bi_sampler_due(top))
+    if (!top->sampler.busy && !top->frozen && now_us >= sample_due(top))
         begin(top, now_us);
+    if (has_pulse(top) && now_us >= top->sampler.heard_us + BI_TOP_PULSE_US)
+        send_pulse(top, now_us);
 }
 
 void bi_sampler_hurry(struct top *top)

@@ -84,10 +84,16 @@ static bool wants_colors(const struct cli *cli)
 
 static void choose_looks(const struct cli *cli)
 {
-    static const short colors[LOOKS] = {
-        [LOOK_GOOD] = COLOR_GREEN, [LOOK_WARN] = COLOR_YELLOW, [LOOK_BAD] = COLOR_RED};
-    static const attr_t plain[LOOKS] = {
-        [LOOK_HEAD] = A_BOLD, [LOOK_BAR] = A_REVERSE, [LOOK_BAD] = A_BOLD, [LOOK_DIM] = A_DIM};
+    static const short colors[LOOKS] = {[LOOK_COLUMNS] = COLOR_CYAN,
+                                        [LOOK_TREND] = COLOR_CYAN,
+                                        [LOOK_GOOD] = COLOR_GREEN,
+                                        [LOOK_WARN] = COLOR_YELLOW,
+                                        [LOOK_BAD] = COLOR_RED};
+    static const attr_t plain[LOOKS] = {[LOOK_HEAD] = A_BOLD,
+                                        [LOOK_COLUMNS] = A_BOLD | A_UNDERLINE,
+                                        [LOOK_BAR] = A_REVERSE,
+                                        [LOOK_BAD] = A_BOLD,
+                                        [LOOK_DIM] = A_DIM};
     bool paints = wants_colors(cli) && has_colors() && start_color() == OK;
     short ground = paints && use_default_colors() == OK ? -1 : COLOR_BLACK;
     for (int i = 0; i < LOOKS; i++) {

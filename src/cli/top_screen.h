@@ -10,8 +10,19 @@
 
 #include "cli/cli.h"
 
-/* How something looks; where there are no colours, bold and reverse. */
-enum look { LOOK_PLAIN, LOOK_HEAD, LOOK_BAR, LOOK_GOOD, LOOK_WARN, LOOK_BAD, LOOK_DIM, LOOKS };
+/* How something looks; where there are no colours, bold, underlined and reverse. */
+enum look {
+    LOOK_PLAIN,
+    LOOK_HEAD,    /* titles, questions */
+    LOOK_COLUMNS, /* the headings of columns: a line under them, and not as the cursor */
+    LOOK_BAR,     /* the cursor */
+    LOOK_TREND,
+    LOOK_GOOD,
+    LOOK_WARN,
+    LOOK_BAD,
+    LOOK_DIM,
+    LOOKS
+};
 
 /* Keys: characters are themselves. */
 enum top_key {

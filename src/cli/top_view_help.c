@@ -9,7 +9,7 @@ static const char *const lines[] = {
     "  Enter  look into it              s > <  sort by the next, previous column",
     "  /  only names with a text        r  the other way round",
     "  t  trend of ready jobs, or of what is finished",
-    "  K  kick: buried jobs, else delayed ones, are made ready",
+    "  K  kick: make buried jobs ready; if there are none, delayed ones",
     "  P  pause, or resume              q  quit",
     "Jobs of a topic",
     "  Tab  the next state              Enter  look at the job",

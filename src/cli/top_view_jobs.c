@@ -63,13 +63,13 @@ enum { AT_ID = 1, AT_PRIORITY = 14, AT_AGE = 22, AT_LEFT = 29, AT_FAILS = 36, AT
 static void draw_heads(struct top *top, int row)
 {
     const struct screen *screen = &top->screen;
-    bi_screen_text(screen, row, 0, screen->columns, LOOK_BAR, "");
-    bi_screen_right(screen, row, AT_ID, 12, LOOK_BAR, "ID");
-    bi_screen_right(screen, row, AT_PRIORITY, 7, LOOK_BAR, "PRI");
-    bi_screen_right(screen, row, AT_AGE, 6, LOOK_BAR, "AGE");
-    bi_screen_right(screen, row, AT_LEFT, 6, LOOK_BAR, head_of_left(top->listing.state));
-    bi_screen_right(screen, row, AT_FAILS, 5, LOOK_BAR, "FAILS");
-    bi_screen_text(screen, row, AT_BODY, screen->columns - AT_BODY, LOOK_BAR, "BODY");
+    bi_screen_text(screen, row, 0, screen->columns, LOOK_COLUMNS, "");
+    bi_screen_right(screen, row, AT_ID, 12, LOOK_COLUMNS, "ID");
+    bi_screen_right(screen, row, AT_PRIORITY, 7, LOOK_COLUMNS, "PRI");
+    bi_screen_right(screen, row, AT_AGE, 6, LOOK_COLUMNS, "AGE");
+    bi_screen_right(screen, row, AT_LEFT, 6, LOOK_COLUMNS, head_of_left(top->listing.state));
+    bi_screen_right(screen, row, AT_FAILS, 5, LOOK_COLUMNS, "FAILS");
+    bi_screen_text(screen, row, AT_BODY, screen->columns - AT_BODY, LOOK_COLUMNS, "BODY");
 }
 
 static void draw_body(struct top *top, int row, enum look look, const struct job_row *job)

@@ -3,36 +3,55 @@
 
 #include <string.h>
 
-#define AT_NAME 2 /* before it stand the marks */
+#define AT_NAME         2  /* before it stand the marks */
+#define TREND_SAID_FROM 24 /* columns */
 
 /* ---- drawing ---- */
 
+/* What the trend is of, and how far it goes back where there is room to say so. */
+static void say_trend(const struct top *top, int width, char *head, size_t size)
+{
+    const char *name = top->trend_moved ? "OUT/S" : bi_top_head(TOP_TREND);
+    char span[BI_TOP_TEXT_SIZE];
+
+    bi_top_age(span, width * top->interval_ms);
+    if (width < TREND_SAID_FROM)
+        snprintf(head, size, "%s", name);
+    else
+        snprintf(head, size, "%s %s, the last %s", name, top->trend_moved ? "finished" : "of ready",
+                 span);
+}
+
 static void draw_heads(struct top *top, int row, const int *widths)
 {
-    bi_screen_text(&top->screen, row, 0, top->screen.columns, LOOK_BAR, "");
+    bi_screen_text(&top->screen, row, 0, top->screen.columns, LOOK_COLUMNS, "");
     int column = AT_NAME;
     for (int i = 0; i < TOP_COLUMNS; i++) {
-        char head[32];
-        const char *name = i == TOP_TREND && top->trend_moved ? "OUT/S" : bi_top_head(i);
+        char head[80];
         if (widths[i] == 0)
             continue;
         bool sorted = (int)top->order.by == i;
         /* The mark stands in the blank before the column. */
         if (sorted)
-            bi_screen_text(&top->screen, row, column - 1, 1, LOOK_BAR,
+            bi_screen_text(&top->screen, row, column - 1, 1, LOOK_COLUMNS,
                            (i == TOP_NAME) != top->order.reverse ? "^" : "v");
-        snprintf(head, sizeof(head), "%s", name);
+        snprintf(head, sizeof(head), "%s", bi_top_head(i));
+        if (i == TOP_TREND)
+            say_trend(top, widths[i], head, sizeof(head));
         if (i == TOP_NAME || i == TOP_TREND)
-            bi_screen_text(&top->screen, row, column, widths[i], LOOK_BAR, head);
+            bi_screen_text(&top->screen, row, column, widths[i], LOOK_COLUMNS, head);
         else
-            bi_screen_right(&top->screen, row, column, widths[i], LOOK_BAR, head);
+            bi_screen_right(&top->screen, row, column, widths[i], LOOK_COLUMNS, head);
         column += widths[i] + 1;
     }
 }
 
-static enum look look_of(int column, const struct top_topic *topic)
+/* What is 0, or is not known, steps back: the eye finds the rest. */
+static enum look look_of(int column, const struct top_topic *topic, const char *cell)
 {
     const bide_counts *jobs = &topic->now.jobs;
+    if (strcmp(cell, "0") == 0 || strcmp(cell, "-") == 0)
+        return LOOK_DIM;
     if (column == TOP_BURIED && jobs->buried > 0)
         return LOOK_BAD;
     if (column == TOP_RESERVED && jobs->reserved > 0)
@@ -63,15 +82,16 @@ static void draw_topic(struct top *top, int row, const int *widths, const struct
         bi_screen_text(&top->screen, row, 0, 1, selected ? LOOK_BAR : LOOK_WARN, "P");
     for (int i = 0; i < TOP_COLUMNS; i++) {
         char cell[BI_TOP_TEXT_SIZE];
-        enum look look = selected ? LOOK_BAR : look_of(i, topic);
+        enum look look = selected ? LOOK_BAR : LOOK_PLAIN;
         if (widths[i] == 0)
             continue;
         if (i == TOP_NAME) {
             bi_screen_text(&top->screen, row, column, widths[i], look, topic->now.name);
         } else if (i == TOP_TREND) {
-            draw_trend(top, row, column, widths[i], look, topic);
+            draw_trend(top, row, column, widths[i], selected ? LOOK_BAR : LOOK_TREND, topic);
         } else {
             bi_top_cell(cell, (enum top_column)i, topic, top->plain);
+            look = selected ? LOOK_BAR : look_of(i, topic, cell);
             bi_screen_right(&top->screen, row, column, widths[i], look, cell);
         }
         column += widths[i] + 1;

@@ -301,6 +301,101 @@ static void a_server_that_goes_away_and_comes_back_is_told(void)
     pane_quit();
 }
 
+/* However seldom the figures are refreshed, and wherever one looks: the server is asked meanwhile. */
+static void a_dead_server_is_told_soon_whatever_the_interval(void)
+{
+    char flags[300];
+    server_choose(AT_MEMORY);
+    put_job("mail", "the body");
+    snprintf(flags, sizeof(flags), "--url '%s?connect_timeout=1h' --interval 1h", queue_url());
+    pane_begin(80, 24, flags);
+    SHOWS("  mail ");
+    pane_keys("Enter");
+    SHOWS("the body");
+    stop_server(SIGKILL);
+    SHOWS("NO ANSWER for ");
+    pane_keys("q");
+    SHOWS("NO ANSWER for ");
+    pane_quit();
+}
+
+/* ---- how it looks, in attributes ---- */
+
+/* The line that has a text, with its escape sequences. */
+static const char *styled_line(const char *text)
+{
+    static char line[2000];
+    const char *screen = pane_text(true), *found = strstr(screen, text);
+    CHECK(found != NULL);
+    const char *begin = found;
+    while (begin > screen && begin[-1] != '\n')
+        begin--;
+    snprintf(line, sizeof(line), "%.*s", (int)strcspn(begin, "\n"), begin);
+    return line;
+}
+
+static bool is_reverse(const char *line)
+{
+    return strstr(line, "[7m") != NULL || strstr(line, ";7m") != NULL;
+}
+
+static void the_cursor_looks_other_than_the_headings(const char *environment)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    pane_set(environment);
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  mail ");
+    CHECK(is_reverse(styled_line("mail")));
+    CHECK(!is_reverse(styled_line("TOPIC")));
+    CHECK(strstr(styled_line("TOPIC"), "4m") != NULL); /* underlined */
+    pane_quit();
+}
+
+static void the_cursor_and_the_headings_differ_in_colours(void)
+{
+    the_cursor_looks_other_than_the_headings("");
+}
+
+static void the_cursor_and_the_headings_differ_without_colours(void)
+{
+    the_cursor_looks_other_than_the_headings("NO_COLOR=1");
+}
+
+static void zeros_are_dim(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    put_job("zip", "x");
+    pane_begin(80, 24, FLAGS);
+    SHOWS("  zip ");
+    CHECK(strstr(styled_line("zip"), "\x1b[2m") != NULL);
+    pane_quit();
+}
+
+/* A window with twice the columns has a trend that is longer by as many. */
+static void a_trend_uses_the_width_of_the_window(void)
+{
+    server_choose(AT_MEMORY);
+    put_job("mail", "x");
+    pane_begin(160, 24, FLAGS);
+    SHOWS("TREND of ready, the last ");
+    SHOWS("████████████████████████████████████████████████████████████████████████████████");
+    pane_quit();
+}
+
+static void a_note_goes_away_by_itself(void)
+{
+    server_choose(AT_MEMORY);
+    pane_begin(80, 24, FLAGS);
+    SHOWS("Enter look");
+    pane_keys("r");
+    SHOWS("Sorted by READY, reversed.");
+    HIDES("Sorted by READY, reversed.");
+    SHOWS("Enter look");
+    pane_quit();
+}
+
 /* With a timeout of an hour, whoever waited for the server would be noticed. */
 static void a_silent_server_keeps_nobody_waiting(void)
 {
@@ -359,6 +454,12 @@ static const struct test tests[] = {
     TEST(it_ends_with_its_terminal),
     TEST(a_server_that_goes_away_and_comes_back_is_told),
     TEST(a_silent_server_keeps_nobody_waiting),
+    TEST(a_dead_server_is_told_soon_whatever_the_interval),
+    TEST(the_cursor_and_the_headings_differ_in_colours),
+    TEST(the_cursor_and_the_headings_differ_without_colours),
+    TEST(zeros_are_dim),
+    TEST(a_trend_uses_the_width_of_the_window),
+    TEST(a_note_goes_away_by_itself),
     TEST(a_change_that_was_asked_for_is_waited_for),
 };
 
