@@ -60,7 +60,8 @@ bool bi_address_parse(struct address *address, const char *text, char *error)
         return set_path(address, text + 5, error);
     if (text[0] == '[')
         return parse_brackets(address, text, error);
-    if (bi_address_is_port(text))
+    /* Digits alone are meant as a port, also when there is no such port. */
+    if (text[0] != 0 && text[strspn(text, "0123456789")] == 0)
         return set_host(address, DEFAULT_HOST, strlen(DEFAULT_HOST), text, error);
     /* More than one colon: IPv6 without brackets, so without a port. */
     if (colon == NULL || strchr(colon + 1, ':') != NULL)

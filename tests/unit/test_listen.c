@@ -73,6 +73,9 @@ static void what_is_no_address_is_refused(void **state)
     refuse("127.0.0.1:-1", "no port");
     refuse("127.0.0.1:1x", "no port");
     refuse("127.0.0.1:000080", "no port");
+    refuse("99999", "no port");
+    refuse("65536", "no port");
+    refuse("000080", "no port");
     refuse("[::1", "[ADDRESS]:PORT");
     refuse("[::1]11300", "[ADDRESS]:PORT");
     refuse("[]:11300", "empty");
