@@ -291,7 +291,7 @@ int bi_recovery_gate(struct local *local, bide_op *op);
  * store's code with the op's sentence written: then nobody knows whether they exist. */
 int bi_recovery_fetch(struct local *local, bide_op *op);
 /* An op that the gate let wait does so no more. */
-void bi_recovery_leave(struct local *local, const bide_op *op);
+void bi_recovery_leave(struct local *local, bide_op *op);
 /* Everything up to now that waits for recovery is ended. */
 void bi_recovery_end(struct local *local);
 bool bi_recovery_cancel(struct local *local, bide_op *op);

@@ -268,7 +268,8 @@ void bi_local_backlog_remove(struct local *local, const bide_op *op)
 static int refuse_to_wait(struct local *local, bide_op *op)
 {
     bi_core_cancel(local->core, op);
-    list_remove(&local->completed, op);
+    if (local->completed.tail == op)
+        list_remove(&local->completed, op);
     return bi_local_refuse(op, BIDE_EINVAL,
                            "the op would have to wait and names no completion queue");
 }

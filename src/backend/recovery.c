@@ -287,10 +287,11 @@ void bi_recovery_order(struct local *local, bide_op *const *ops, size_t n)
         ops[i]->private_.order = n > 1 ? local->recovery.order : 0;
 }
 
-void bi_recovery_leave(struct local *local, const bide_op *op)
+void bi_recovery_leave(struct local *local, bide_op *op)
 {
     bool deferred = (op->private_.flags & BI_DEFERRED) != 0;
     struct recovery *recovery = &local->recovery;
+    op->private_.flags &= ~BI_DEFERRED;
     mark(recovery, deferred ? recovery->deferred_marks : recovery->wanting_marks, op, -1);
     local->fetching -= !deferred;
     bi_local_backlog_remove(local, op);
@@ -319,8 +320,9 @@ int bi_recovery_gate(struct local *local, bide_op *op)
 
 bool bi_recovery_cancel(struct local *local, bide_op *op)
 {
-    if (!list_remove(&local->recovery.deferred, op))
+    if ((op->private_.flags & BI_DEFERRED) == 0)
         return false;
+    list_remove(&local->recovery.deferred, op);
     bi_recovery_leave(local, op);
     bi_local_end(local, op, BIDE_CANCELLED);
     return true;
