@@ -3,13 +3,93 @@
 
 #include "core/state.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define DEFAULT_CAPACITY 1024
+#define CHUNK_BYTES      (BI_FEED_CHUNK * sizeof(struct feed_event))
+#define MEMORY_SHARE     8 /* the chunks of all feeds take this part of max_memory at most */
+
+/* ---- the ring ---- */
+
+static uint32_t slot_of(const bide_feed *feed, uint32_t index)
+{
+    return (feed->first + index) % feed->capacity;
+}
+
+static uint32_t chunk_of(const bide_feed *feed, uint32_t index)
+{
+    return slot_of(feed, index) / BI_FEED_CHUNK;
+}
 
 static struct feed_event *feed_at(bide_feed *feed, uint32_t index)
 {
-    return &feed->ring[(feed->first + index) % feed->capacity];
+    struct feed_event *chunk = feed->chunks[chunk_of(feed, index)];
+    assert(chunk != NULL);
+    return &chunk[slot_of(feed, index) % BI_FEED_CHUNK];
+}
+
+static uint32_t chunk_count(uint32_t capacity)
+{
+    return (capacity + BI_FEED_CHUNK - 1) / BI_FEED_CHUNK;
+}
+
+/* NULL: there is no memory for it. */
+static struct feed_event *chunk_new(struct core *core)
+{
+    uint64_t max = core->limits.max_memory / MEMORY_SHARE;
+    if (bi_core_is_full(core, CHUNK_BYTES) || (max != 0 && core->feeds.memory + CHUNK_BYTES > max))
+        return NULL;
+    struct feed_event *chunk = bi_alloc_get(&core->alloc, CHUNK_BYTES);
+    if (chunk == NULL)
+        return NULL;
+    core->memory += CHUNK_BYTES;
+    core->feeds.memory += CHUNK_BYTES;
+    return chunk;
+}
+
+static void chunk_free(struct core *core, struct feed_event *chunk)
+{
+    if (chunk == NULL)
+        return;
+    assert(core->feeds.memory >= CHUNK_BYTES);
+    core->memory -= CHUNK_BYTES;
+    core->feeds.memory -= CHUNK_BYTES;
+    bi_alloc_put(&core->alloc, chunk);
+}
+
+/* Takes out the first event. Answers the chunk that it was the last to need, or NULL. */
+static struct feed_event *drop_first(bide_feed *feed)
+{
+    uint32_t before = chunk_of(feed, 0);
+    feed->first = slot_of(feed, 1);
+    feed->count--;
+
+    uint32_t now = chunk_of(feed, 0);
+    if (now == before || (feed->count > 0 && chunk_of(feed, feed->count - 1) == before))
+        return NULL;
+    struct feed_event *chunk = feed->chunks[before];
+    feed->chunks[before] = NULL;
+    if (feed->chunks[now] != NULL)
+        return chunk;
+    feed->chunks[now] = chunk; /* the only one goes with the ring */
+    return NULL;
+}
+
+/* The place of the next event. Without memory the oldest events go, and their chunk is used again. */
+static struct feed_event *next_place(struct core *core, bide_feed *feed)
+{
+    uint32_t wanted = chunk_of(feed, feed->count);
+    struct feed_event *chunk = feed->chunks[wanted] != NULL ? NULL : chunk_new(core);
+    if (chunk != NULL)
+        feed->chunks[wanted] = chunk;
+    while (feed->chunks[wanted] == NULL) {
+        struct feed_event *left = drop_first(feed);
+        feed->lost++;
+        if (left != NULL)
+            feed->chunks[wanted] = left;
+    }
+    return feed_at(feed, feed->count++);
 }
 
 static bool wants(const bide_feed *feed, bide_event_kind kind, const struct topic *topic)
@@ -20,12 +100,7 @@ static bool wants(const bide_feed *feed, bide_event_kind kind, const struct topi
                                      memcmp(feed->topic, topic->name, topic->name_size) == 0);
 }
 
-static void drop_oldest(bide_feed *feed)
-{
-    feed->first = (feed->first + 1) % feed->capacity;
-    feed->count--;
-    feed->lost++;
-}
+/* ---- writing ---- */
 
 void bi_event_as(struct core *core, bide_event_kind kind, const struct job *job, bide_state state)
 {
@@ -36,9 +111,11 @@ void bi_event_as(struct core *core, bide_event_kind kind, const struct job *job,
     for (bide_feed *feed = core->feeds.head; feed != NULL; feed = feed->next) {
         if (!wants(feed, kind, topic))
             continue;
-        if (feed->count == feed->capacity)
-            drop_oldest(feed);
-        struct feed_event *event = feed_at(feed, feed->count++);
+        if (feed->count == feed->capacity) {
+            chunk_free(core, drop_first(feed));
+            feed->lost++;
+        }
+        struct feed_event *event = next_place(core, feed);
         event->batch = batch;
         event->event.kind = kind;
         event->event.state = state;
@@ -62,8 +139,7 @@ static void hand_out(struct core *core, bide_feed *feed, bide_op *op)
     while (feed->count > 0 && count < op->feed.event_max &&
            feed_at(feed, 0)->batch <= core->journal.committed) {
         op->feed.events[count++] = feed_at(feed, 0)->event;
-        feed->first = (feed->first + 1) % feed->capacity;
-        feed->count--;
+        chunk_free(core, drop_first(feed));
     }
     op->feed.count = count;
     op->feed.lost = feed->lost;
@@ -127,7 +203,7 @@ void bi_feed_leave(bide_feed *feed, struct waiter *waiter)
 
 static size_t feed_size(uint32_t capacity)
 {
-    return sizeof(bide_feed) + (size_t)capacity * sizeof(struct feed_event);
+    return sizeof(bide_feed) + chunk_count(capacity) * sizeof(struct feed_event *);
 }
 
 static bool is_known(const struct core *core, const bide_feed *wanted)
@@ -148,12 +224,17 @@ int bi_op_subscribe(struct core *core, bide_op *op)
             "subscribe: there are %d feeds, the most that a queue has (BIDE_FEEDS_MAX)",
             BIDE_FEEDS_MAX);
     size_t size = feed_size(capacity);
-    if (bi_core_is_full(core, size))
+    if (bi_core_is_full(core, size + CHUNK_BYTES))
         return bi_op_limited(core, op, BIDE_EFULL);
     bide_feed *feed = bi_alloc_get(&core->alloc, size);
-    if (feed == NULL)
+    struct feed_event *chunk = feed == NULL ? NULL : bi_alloc_get(&core->alloc, CHUNK_BYTES);
+    if (chunk == NULL) {
+        if (feed != NULL)
+            bi_alloc_put(&core->alloc, feed);
         return bi_op_answer(op, BIDE_ENOMEM);
-    memset(feed, 0, sizeof(*feed));
+    }
+    memset(feed, 0, size);
+    feed->chunks[0] = chunk;
     feed->capacity = capacity;
     feed->kinds = args->kinds == 0 ? UINT32_MAX : args->kinds;
     feed->topic_size = args->topic.size;
@@ -165,7 +246,8 @@ int bi_op_subscribe(struct core *core, bide_op *op)
     core->feeds.head = feed;
     core->feeds.count++;
     core->feeds.kinds |= feed->kinds;
-    core->memory += size;
+    core->memory += size + CHUNK_BYTES;
+    core->feeds.memory += CHUNK_BYTES;
     args->feed = feed;
     return BIDE_OK;
 }
@@ -204,6 +286,8 @@ static void end_feed(struct core *core, bide_feed *feed)
     core->feeds.kinds = 0;
     for (const bide_feed *other = core->feeds.head; other != NULL; other = other->next)
         core->feeds.kinds |= other->kinds;
+    for (uint32_t i = 0; i < chunk_count(feed->capacity); i++)
+        chunk_free(core, feed->chunks[i]);
     core->memory -= feed_size(feed->capacity);
     bi_alloc_put(&core->alloc, feed);
 }

@@ -5,6 +5,10 @@
  * Each subscriber has a ring. When it is full the oldest event is dropped and counted, and the
  * reader is told how many it missed. An event of a change that is not stored yet is not handed
  * out before it is, and vanishes if it never will be.
+ *
+ * Memory     A ring is made of chunks. It has one from the beginning, and further ones while events
+ *            are in them. All rings together take a part of max_memory; beyond that, and when memory
+ *            is out, a ring drops the events of its oldest chunk and uses it again.
  */
 #ifndef BI_EVENT_H
 #define BI_EVENT_H
@@ -20,6 +24,8 @@ struct feed_event {
     bide_event event;
 };
 
+#define BI_FEED_CHUNK 64 /* events */
+
 struct bide_feed {
     bide_feed *prev, *next;
     struct waiter *reader; /* the events op that waits, or NULL */
@@ -29,13 +35,15 @@ struct bide_feed {
     uint64_t lost;
     size_t topic_size; /* 0: all topics */
     char topic[BIDE_TOPIC_MAX + 1];
-    struct feed_event ring[];
+    struct feed_event *chunks[]; /* of the ring; NULL: not there. The first event's, or the next
+                                    one's if there is none, always is. */
 };
 
 struct feeds {
     bide_feed *head;
     uint64_t count;
-    uint32_t kinds; /* that any of them wants */
+    uint64_t memory; /* of their chunks */
+    uint32_t kinds;  /* that any of them wants */
 };
 
 /* Tells every feed that wants it. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "model.h"
 
+#include "core/event.h"
+
 #define MANY_WAITING 40
 
 /* ---- picking ---- */
@@ -235,6 +237,11 @@ static void gen_subscribe(struct sim *sim, struct sim_op *sop)
     if (rng_one_in(&sim->rng, 2))
         sop->op.feed.kinds = (uint32_t)rng_range(&sim->rng, 1, (1 << BIDE_EVENT_KINDS) - 1);
     sop->op.feed.capacity = rng_one_in(&sim->rng, 5) ? 0 : (uint32_t)rng_range(&sim->rng, 1, 12);
+    /* A feed loses events for lack of memory when it needs more than its first chunk; the model
+     * knows only the losses of a feed that is full. */
+    bool lacks = sim->alloc_fails || sim->options.limits.max_memory != 0;
+    if (sop->op.feed.capacity == 0 && lacks)
+        sop->op.feed.capacity = BI_FEED_CHUNK;
 }
 
 static void gen_events(struct sim *sim, struct sim_op *sop)

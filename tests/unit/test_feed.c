@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* The ring of a feed, which has memory only for the events that are in it. */
+#include "world.h"
+
+#include "core/event.h"
+#include "util/hash.h"
+
+static struct world w;
+static bide_feed *feed;
+static uint64_t made;      /* events so far */
+static uint64_t heard;     /* the number of the last one that was read */
+static uint64_t told_lost; /* those that the reader was told of */
+
+static void open_feed(uint32_t capacity, uint64_t max_memory)
+{
+    world_init(&w);
+    w.options.limits.max_memory = max_memory;
+    world_start(&w);
+    made = heard = told_lost = 0;
+    bide_op op = {.kind = BIDE_OP_SUBSCRIBE,
+                  .feed = {.kinds = 1u << BIDE_EVENT_PUT, .capacity = capacity}};
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    feed = op.feed.feed;
+}
+
+static uint64_t memory(void)
+{
+    bide_stats stats;
+    bide_op op = {.kind = BIDE_OP_STATS, .stats = {&stats}};
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    return stats.memory_bytes;
+}
+
+/* The number of an event is the id of its job, which goes again. */
+static void make_events(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bide_op op = {.kind = BIDE_OP_PUT, .put = {.topic = text("a"), .body = text("x")}};
+        assert_int_equal(run(&w, &op), BIDE_OK);
+        assert_int_equal(op.put.id, ++made);
+        bide_op end = {.kind = BIDE_OP_DELETE, .lease = {.id = made}};
+        assert_int_equal(run(&w, &end), BIDE_OK);
+    }
+}
+
+/* Reads up to so many; answers how many there were. */
+static size_t read_events(size_t max)
+{
+    static bide_event events[2000];
+    bide_op op = {.kind = BIDE_OP_EVENTS,
+                  .feed = {.feed = feed, .events = events, .event_max = max}};
+    if (run(&w, &op) != BIDE_OK)
+        return 0;
+    told_lost += op.feed.lost;
+    for (size_t i = 0; i < op.feed.count; i++) {
+        assert_true(events[i].id > heard);
+        assert_true(i == 0 || events[i].id == heard + 1);
+        heard = events[i].id;
+    }
+    return op.feed.count;
+}
+
+static void close_feed(void)
+{
+    bide_op op = {.kind = BIDE_OP_UNSUBSCRIBE, .feed = {.feed = feed}};
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    world_close(&w);
+}
+
+/* Compares the feed with a count of what is in it. */
+static void read_and_write(uint32_t capacity)
+{
+    struct bi_random random = {capacity};
+    uint64_t kept = 0, lost = 0;
+    open_feed(capacity, 0);
+    for (int i = 0; i < 300; i++) {
+        size_t more = bi_random_below(&random, capacity < 200 ? 2 * capacity + 1 : 300);
+        make_events(more);
+        kept += more;
+        if (kept > capacity) {
+            lost += kept - capacity;
+            kept = capacity;
+        }
+        size_t max = 1 + bi_random_below(&random, 300);
+        size_t wanted = kept < max ? (size_t)kept : max;
+        assert_int_equal(read_events(max), wanted);
+        kept -= wanted;
+        if (wanted > 0)
+            assert_int_equal(told_lost, lost);
+        assert_int_equal(heard, made - kept);
+    }
+    close_feed();
+}
+
+static void a_ring_of_chunks_is_a_ring(void **state)
+{
+    static const uint32_t capacities[] = {1, 2, 63, 64, 65, 127, 128, 129, 1000, 1000000};
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(capacities); i++)
+        read_and_write(capacities[i]);
+}
+
+static void a_feed_has_memory_for_what_is_in_it(void **state)
+{
+    (void)state;
+    open_feed(1000000, 0);
+    uint64_t before = memory();
+    assert_true(before < 1 << 20);
+    make_events(10000);
+    assert_true(memory() > before + 10000 * sizeof(bide_event));
+    while (read_events(1000) > 0)
+        continue;
+    assert_int_equal(heard, made);
+    assert_int_equal(told_lost, 0);
+    assert_int_equal(memory(), before);
+    close_feed();
+}
+
+static void feeds_take_a_part_of_the_memory_and_drop_the_oldest_events(void **state)
+{
+    enum { MAX = 4 << 20 };
+    (void)state;
+    open_feed(1000000, MAX);
+    for (int i = 0; i < 50; i++) {
+        make_events(1000);
+        assert_true(memory() < MAX / 2);
+    }
+    uint64_t seen = 0;
+    for (size_t count; (count = read_events(1000)) > 0;)
+        seen += count;
+    assert_int_equal(heard, made);
+    assert_int_equal(seen + told_lost, made);
+    assert_true(seen > MAX / 16 / sizeof(bide_event));
+    close_feed();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_ring_of_chunks_is_a_ring),
+        cmocka_unit_test(a_feed_has_memory_for_what_is_in_it),
+        cmocka_unit_test(feeds_take_a_part_of_the_memory_and_drop_the_oldest_events),
+    };
+    return cmocka_run_group_tests_name("feed", tests, NULL, NULL);
+}
