@@ -99,6 +99,7 @@ void bi_loss_found(struct tagged *tagged, int fd)
     bi_silence_begin(tagged);
     struct request *last = tagged->last;
     bi_client_feed_found(tagged); /* adds to the list, and sends */
+    bi_client_reference_found(tagged);
     for (struct request *each = last == NULL ? NULL : tagged->first; each != NULL;
          each = each == last ? NULL : each->next)
         if (bi_client_feed_is_made(each))

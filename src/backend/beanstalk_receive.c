@@ -207,6 +207,7 @@ static void complete(struct tagged *tagged, struct request *answered)
         struct request *next = answered->next;
         if (answered->feed != NULL)
             bi_client_feed_answered(tagged, answered, &completed);
+        bi_client_reference_answered(tagged, answered);
         bi_client_feed_leave(answered);
         bi_client_request_release(answered);
         answered = next;

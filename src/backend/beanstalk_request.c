@@ -222,6 +222,8 @@ void bi_client_request_free(struct request *request)
 {
     bi_call_bytes_free(&request->bytes);
     free(request->inner);
+    free(request->own_op);
+    free(request->reference);
     free(request);
 }
 

@@ -62,6 +62,8 @@ static int add(struct tagged *tagged, struct request *request, struct op_list *c
     if (code != BIDE_OK)
         return code;
     code = bi_client_feed_begin(tagged, request, completed);
+    if (code == BIDE_PENDING)
+        code = bi_client_reference_begin(request);
     if (code != BIDE_PENDING)
         return code;
     if (!bi_client_request_add(tagged, request)) {
@@ -188,6 +190,7 @@ static void free_tagged(struct tagged *tagged)
 {
     bi_send_clear(tagged);
     bi_client_feed_free_all(tagged);
+    bi_client_reference_free_all(tagged);
     bi_tags_free(&tagged->tags);
     free(tagged->in);
     pthread_mutex_destroy(&tagged->lock);

@@ -16,6 +16,7 @@
  *     beanstalk_silence.c    a server that keeps the connection and does not answer
  *     beanstalk_loss.c       what becomes of requests when a connection is lost, and found
  *     beanstalk_feed.c       feeds of events, which are made again with each connection
+ *     beanstalk_reference.c  references to topics, the same
  *
  * Threads    One lock. Whoever submits writes himself if nobody else is writing; the thread of the
  *            queue reads, and writes when the socket had no room. No lock is held while the system
@@ -36,6 +37,7 @@
 #define NEVER INT64_MAX
 
 struct feed;
+struct reference;
 struct request;
 
 /* Bytes on their way out: a call, or the wish to cancel one. */
@@ -50,8 +52,10 @@ struct outgoing {
 struct request {
     struct request *prev, *next; /* all of them, in the order of submission */
     bide_op *op;
-    bide_op *inner;    /* what travels in its place; owned */
-    struct feed *feed; /* of subscribe, events, unsubscribe */
+    bide_op *inner;              /* what travels in its place; owned */
+    bide_op *own_op;             /* the op, if nobody else has it; owned */
+    struct feed *feed;           /* of subscribe, events, unsubscribe */
+    struct reference *reference; /* of topic_ref; owned */
     uint32_t tag;
     struct call_bytes bytes; /* room for the first line, then the arguments */
     uint64_t counted;        /* in pending_bytes */
@@ -62,7 +66,7 @@ struct request {
     bool sent;               /* completely written on this connection */
     bool late;               /* its own time is looked at here, not only by the server */
     bool cancelled, timed_out, shut; /* why it was given up, or may not wait */
-    bool internal;                   /* the op is a feed's own */
+    bool internal;                   /* the op is a feed's or the client's own */
     bool gone;                       /* answered; it stays until its cancel has left */
     struct outgoing call, cancel;
     char cancel_line[32];
@@ -95,6 +99,7 @@ struct tagged {
     uint64_t pending_ops, pending_bytes; /* of those that do not wait */
     uint64_t waiting;
     struct feed *feeds;
+    struct reference *references;
 
     int fd;
     bool connected;
@@ -216,6 +221,15 @@ void bi_client_feed_found(struct tagged *tagged);
 /* A request lets go of its feed. */
 void bi_client_feed_leave(struct request *request);
 void bi_client_feed_free_all(struct tagged *tagged);
+
+/* ---- references to topics (with the lock) ---- */
+
+/* As bi_client_feed_begin(), for topic_ref. */
+int bi_client_reference_begin(struct request *request);
+void bi_client_reference_answered(struct tagged *tagged, struct request *request);
+/* There is a connection again: the references are made again. */
+void bi_client_reference_found(struct tagged *tagged);
+void bi_client_reference_free_all(struct tagged *tagged);
 
 /* ---- the backend ---- */
 
