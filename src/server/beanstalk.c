@@ -48,16 +48,14 @@ const char *bi_beanstalk_refusal(const struct request *request)
     return "INTERNAL_ERROR\r\n";
 }
 
-/* Whoever is responsible must be able to tell one OUT_OF_MEMORY from another; once in a while. */
-static void tell_limit(struct request *request)
+/* An operator must be able to tell one OUT_OF_MEMORY from another. */
+void bi_beanstalk_tell_limit(struct server *server, const char *reply, const char *why)
 {
-    struct server *server = request->server;
     if (server->now < server->told_at)
         return;
     server->told_at = server->now + TELL_US;
-    bi_log(&server->log, BIDE_LOG_WARN, "a client was answered %.*s: %s",
-           (int)strcspn(bi_beanstalk_refusal(request), "\r"), bi_beanstalk_refusal(request),
-           request->op.error[0] != 0 ? request->op.error : bide_code_text(request->op.status));
+    bi_log(&server->log, BIDE_LOG_WARN, "a client was answered %.*s: %s", (int)strcspn(reply, "\r"),
+           reply, why);
 }
 
 static bool is_limit(int status)
@@ -70,7 +68,9 @@ static bool is_limit(int status)
 bool bi_beanstalk_refuse(struct request *request)
 {
     if (is_limit(request->op.status))
-        tell_limit(request);
+        bi_beanstalk_tell_limit(request->server, bi_beanstalk_refusal(request),
+                                request->op.error[0] != 0 ? request->op.error
+                                                          : bide_code_text(request->op.status));
     bi_output_text(&request->conn->output, bi_beanstalk_refusal(request));
     return true;
 }

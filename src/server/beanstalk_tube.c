@@ -4,8 +4,12 @@
  */
 #include "server/inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define VISITS_PER_WORK 64  /* tubes that are looked at in a unit of work */
+#define TUBES_FREE      100 /* that a connection may watch however many others are watched */
 
 /* ---- tubes ---- */
 
@@ -37,9 +41,16 @@ void bi_beanstalk_let_go(struct server *server, struct tube *tube)
 {
     if (!bi_tubes_release(&server->tubes, tube))
         return;
-    if (tube->referenced)
-        drop_reference(server, tube);
-    free(tube);
+    struct request *request =
+        !tube->referenced ? NULL
+                          : bi_request_new(server, NULL, BIDE_OP_TOPIC_REF, forget_reference);
+    if (request == NULL) {
+        free(tube);
+        return;
+    }
+    request->extra = tube; /* its name must be there until the batch goes */
+    request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
+    bi_request_submit(request);
 }
 
 /* The session uses the tube, which has been held for it. */
@@ -58,10 +69,18 @@ static void say_watching(struct conn *conn, struct output *reply)
     bi_output_format(reply, "WATCHING %u\r\n", conn->session.watched_count);
 }
 
+/* Where it is in the list of watched tubes, or their number. */
+static uint32_t find_watched(struct conn *conn, const struct tube *tube)
+{
+    uint32_t at = bi_session_find_tube(&conn->session, tube);
+    bi_server_count_work(conn->server, at / VISITS_PER_WORK);
+    return at;
+}
+
 static void watch_tube(struct conn *conn, struct tube *tube, struct output *reply)
 {
     struct session *session = &conn->session;
-    bool fresh = bi_session_find_tube(session, tube) == session->watched_count;
+    bool fresh = find_watched(conn, tube) == session->watched_count;
     if (fresh && bi_session_reserve_tube(session)) {
         tube->watching++;
         bi_session_add_tube(session, tube);
@@ -130,15 +149,47 @@ void bi_beanstalk_use(struct conn *conn, const struct command *command)
     hold_tube(conn, command, use_tube);
 }
 
+/* May it watch one more tube? All connections together leave half of the topics to those that watch
+ * few of them, and to puts. */
+static bool may_watch(const struct conn *conn)
+{
+    const struct server *server = conn->server;
+    uint32_t count = conn->session.watched_count;
+    return count < server->limits.max_tubes_per_connection &&
+           (count < TUBES_FREE || server->tubes.count < server->max_topics / 2);
+}
+
+static void refuse_to_watch(struct conn *conn)
+{
+    char why[BIDE_ERROR_SIZE];
+    snprintf(
+        why, sizeof(why),
+        "watch: a connection watches %u tubes; max_tubes_per_connection allows %u, and %d while "
+        "all connections have half of max_topics",
+        conn->session.watched_count, conn->server->limits.max_tubes_per_connection, TUBES_FREE);
+    bi_beanstalk_tell_limit(conn->server, "OUT_OF_MEMORY", why);
+    bi_conn_say(conn, "OUT_OF_MEMORY\r\n");
+}
+
+static bool is_watched(struct conn *conn, bide_slice name)
+{
+    const struct tube *tube = bi_tubes_find(&conn->server->tubes, name);
+    return tube != NULL && find_watched(conn, tube) < conn->session.watched_count;
+}
+
 void bi_beanstalk_watch(struct conn *conn, const struct command *command)
 {
+    if (!may_watch(conn) && !is_watched(conn, command->name)) {
+        refuse_to_watch(conn);
+        return;
+    }
     hold_tube(conn, command, watch_tube);
 }
 
 static void ignore_tube(struct conn *conn, struct tube *tube, struct output *reply)
 {
     struct session *session = &conn->session;
-    uint32_t at = tube == NULL ? session->watched_count : bi_session_find_tube(session, tube);
+    uint32_t at = tube == NULL ? session->watched_count : find_watched(conn, tube);
     if (at < session->watched_count && session->watched_count < 2) {
         bi_output_text(reply, "NOT_IGNORED\r\n");
         return;

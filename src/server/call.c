@@ -5,46 +5,52 @@
  * Calls do not stand in the line of their connection: answers carry the tag of their call and come
  * in any order, so a reserve that waits holds up nobody. Jobs that a call reserves do not belong to
  * the connection; their tokens are good on any other. What does belong to it are the calls
- * themselves and the feeds of events that they subscribed: when it goes, what waits is cancelled,
- * what arrives for nobody is given back, and the feeds end.
+ * themselves, the feeds of events that they subscribed and the references to topics that they made:
+ * when it goes, what waits is cancelled, what arrives for nobody is given back, feeds and references end.
  *
  * Answers    An answer is encoded when the output has room for it; until then the call keeps its
  *            result. A call that was answered with leases is kept until the socket has taken its
  *            whole answer: if the connection goes before that, its jobs are given back.
  * Limits     A connection with BI_CALLS_MAX calls that do not wait, or with answers that do not fit
- *            the output, is not read. Calls that wait are bounded by max_waiters of the queue. A
+ *            the output, is not read. Calls that wait are bounded by max_waiters of the queue and by
+ *            max_waiters_per_connection, feeds by max_feeds_per_connection. A
  *            reserve that brings jobs while ANSWERS_MAX bytes are unread gives them back, and is
  *            made again when the client has read. Calls for which the memory of all clients has no
  *            room answer BIDE_EBUSY. A client that leaves ANSWERS_MAX bytes unread is closed.
  */
-#define _GNU_SOURCE /* struct ucred */
 #include "backend/call.h"
 #include "backend/beanstalk_kind.h"
 #include "server/inside.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define ANSWERS_SHARE ((size_t)1 << 20) /* who has more is the first to go when memory is short */
 #define SHARE_US      INT64_C(1000000)
 #define HEARD_US      INT64_C(10000000) /* who has that much and takes nothing for so long is closed */
 #define ANSWER_KEEP   ((size_t)1 << 20) /* of the memory in which answers are made */
-#define ANSWER_SMALL  256               /* bytes of an answer that shows no jobs, about */
+
+#define STOP_US         1000 /* of cancelling the calls of a connection at a time */
+#define GIVE_WORK       4    /* units of work: to give a job back, */
+#define CANCEL_WORK     2    /* to cancel a call, */
+#define TOPICS_PER_WORK 8    /* and as many of its topics */
 
 struct call {
     struct call_op coded; /* first: its op is the call */
     struct server *server;
     struct conn *conn; /* NULL: it has gone */
     struct call *prev, *next;
+    struct tag_link by_tag; /* in the table of its connection while it can be cancelled */
     uint64_t tag;
     size_t size;            /* of its arguments */
     size_t memory;          /* counted in the server's client_bytes */
     bide_buf *body;         /* what the arguments lie in; may be NULL */
     struct feed_link *link; /* unsubscribe: the feed that ends */
+    struct tube *reference; /* topic_ref: what it is about */
+    bool unreferenced;      /* topic_ref: the connection has no reference to give back */
     size_t promised;        /* bytes that its answer may have, about */
     size_t unsaid;          /* counted in the connection's unsaid_bytes */
     uint64_t end;           /* of its answer, among all bytes of the output */
@@ -56,6 +62,8 @@ struct call {
     bool batched;           /* its promise is among the expected bytes of the connection */
     bool again;             /* a reserve that can be submitted again */
     bool parked;            /* its jobs were given back: it is to be submitted again */
+    bool may_wait;          /* its timeout is not 0 */
+    bool crowded;           /* it is now, because its connection has too many that wait */
 };
 
 struct feed_link {
@@ -104,6 +112,7 @@ static bool add_feed(struct conn *conn, bide_feed *feed, uint64_t *number)
     *number = ++conn->feed_count;
     *link = (struct feed_link){conn->feeds, *number, feed};
     conn->feeds = link;
+    conn->feed_links++;
     return true;
 }
 
@@ -145,12 +154,15 @@ static struct call *new_call(struct server *server, struct conn *conn, uint64_t 
     call->server = server;
     call->conn = conn;
     call->prev = call->next = NULL;
+    call->by_tag.from = NULL;
     call->tag = tag;
     call->size = call->memory = call->promised = call->unsaid = 0;
     call->body = NULL;
     call->link = NULL;
+    call->reference = NULL;
+    call->unreferenced = false;
     call->stopped = call->held = call->waits = call->batched = call->parked = false;
-    call->bulk = call->again = false;
+    call->bulk = call->again = call->may_wait = call->crowded = false;
     call->until = INT64_MAX;
     return call;
 }
@@ -164,17 +176,35 @@ static void free_call(struct call *call)
     free(call);
 }
 
-static void link_call(struct call *call)
+/* One more, or one less, of what a connection may have only so many of. */
+static void count_limited(const struct call *call, int delta)
 {
     struct conn *conn = call->conn;
+    if (call->may_wait) {
+        conn->may_wait += (uint32_t)delta;
+        call->server->may_wait += (uint64_t)(int64_t)delta;
+    }
+    if (call->coded.op.kind == BIDE_OP_SUBSCRIBE)
+        conn->feed_asked += (uint32_t)delta;
+}
+
+/* False: out of memory. */
+static bool link_call(struct call *call)
+{
+    struct conn *conn = call->conn;
+    if (!bi_tag_table_add(&conn->tags, &call->by_tag, call->tag))
+        return false;
     call->prev = NULL;
     call->next = conn->calls;
     if (call->next != NULL)
         call->next->prev = call;
     conn->calls = call;
     conn->call_count++;
+    count_limited(call, 1);
+    conn->unstopped = true;
     conn->expected += call->promised;
     call->batched = true;
+    return true;
 }
 
 /* The promise of a call that is answered, or has left the batch. */
@@ -197,6 +227,8 @@ static void unlink_call(struct call *call)
     if (call->next != NULL)
         call->next->prev = call->prev;
     conn->call_count--;
+    count_limited(call, -1);
+    bi_tag_table_remove(&conn->tags, &call->by_tag);
     drop_promise(call);
     conn->call_waiting -= call->waits;
     call->waits = false;
@@ -291,6 +323,7 @@ static void take_back(struct call *call)
     size_t count = leases_of(op, &jobs);
     for (size_t i = 0; i < count; i++)
         bi_request_give_back(call->server, jobs[i].id, jobs[i].token, false);
+    bi_server_count_work(call->server, count * GIVE_WORK);
     if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK && call->coded.feed == 0)
         end_feed(call->server, op->feed.feed); /* the connection does not know it */
 }
@@ -306,8 +339,40 @@ static bool follow_feeds(struct call *call)
         call->link->next = conn->feeds;
         conn->feeds = call->link;
         call->link = NULL;
+    } else if (call->link != NULL) {
+        conn->feed_links--;
     }
     return true;
+}
+
+/* ---- references to topics ---- */
+
+/* Asks only whether there is such a topic: its references belong to others. */
+static int look_for_topic(struct call *call, const struct command *command, char *error)
+{
+    bi_call_done(&call->coded);
+    call->unreferenced = true;
+    return bi_call_decode(&call->coded, BIDE_OP_TOPIC_STATS, command->body.data, command->body.size,
+                          error);
+}
+
+static int begin_reference(struct call *call, const struct command *command, char *error)
+{
+    int code = bi_call_reference_begin(call->conn, &call->coded.op, &call->reference, error);
+    return code == BIDE_NOT_FOUND ? look_for_topic(call, command, error) : code;
+}
+
+static void end_reference(struct call *call)
+{
+    bide_op *op = &call->coded.op;
+    if (call->reference != NULL)
+        bi_call_reference_end(call->conn, call->reference, op->topic.delta, op->status == BIDE_OK);
+    call->reference = NULL;
+    if (!call->unreferenced || op->status != BIDE_OK)
+        return;
+    op->status = BIDE_EINVAL;
+    snprintf(op->error, sizeof(op->error),
+             "topic_ref: this connection has no reference to the topic left");
 }
 
 /* ---- what is still to be read ---- */
@@ -323,8 +388,7 @@ bool bi_call_is_stuck(const struct conn *conn)
     size_t left = unread(conn);
     int64_t silent = server->now - conn->heard;
     return (left > ANSWERS_MAX && silent > HEARD_US) ||
-           (left > ANSWERS_SHARE && silent > SHARE_US &&
-            server->client_bytes > server->limits.max_client_bytes);
+           (left > ANSWERS_SHARE && silent > SHARE_US && bi_server_lacks_room(server));
 }
 
 /* Somebody who asks and does not read: for long, or although all together have too much. */
@@ -410,6 +474,9 @@ static void park(struct call *call)
     bide_op *op = &call->coded.op;
     if (!call->again || op->status != BIDE_OK || unread(call->conn) <= ANSWERS_MAX)
         return;
+    /* Without memory for its tag it is answered, like any other. */
+    if (!bi_tag_table_add(&call->conn->tags, &call->by_tag, call->tag))
+        return;
     take_back(call);
     for (size_t i = 0; i < op->reserve.count; i++)
         bide_job_clear(&op->reserve.jobs[i]);
@@ -426,8 +493,12 @@ static void make_again(struct call *call)
     call->parked = false;
     if (*timeout > 0)
         *timeout = left > 0 ? left : 0;
-    link_call(call);
-    submit(call);
+    if (link_call(call)) {
+        submit(call);
+        return;
+    }
+    bi_call_refuse(call->conn, call->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+    free_call(call);
 }
 
 void bi_call_sent(struct conn *conn)
@@ -440,6 +511,7 @@ void bi_call_sent(struct conn *conn)
     while ((call = conn->unsaid_head) != NULL && bi_output_left(&conn->output) <= OUTPUT_HIGH) {
         conn->unsaid_head = call->next;
         conn->unsaid_bytes -= call->unsaid;
+        bi_tag_table_remove(&conn->tags, &call->by_tag);
         if (!call->parked)
             say_result(call);
         else if (call->stopped)
@@ -453,7 +525,14 @@ void bi_call_sent(struct conn *conn)
 static void answer(struct call *call)
 {
     struct conn *conn = call->conn;
+    if (conn->gone) {
+        take_back(call);
+        free_call(call);
+        return;
+    }
     bi_server_mark(conn);
+    if (call->crowded && call->coded.op.status == BIDE_TIMED_OUT)
+        bi_call_refuse_wait(conn, &call->coded.op);
     if (conn->dead || !follow_feeds(call)) {
         take_back(call);
         if (!conn->dead)
@@ -466,6 +545,7 @@ static void answer(struct call *call)
         call->unsaid = result_size(&call->coded.op);
         conn->unsaid_bytes += call->unsaid;
         append(&conn->unsaid_head, &conn->unsaid_tail, call);
+        conn->unstopped = true;
         bi_call_sent(conn);
     }
     if (is_flooded(conn))
@@ -482,47 +562,12 @@ static void call_done(bide_op *op)
         free_call(call);
     } else {
         unlink_call(call);
+        end_reference(call);
         answer(call);
     }
 }
 
 /* ---- the verbs ---- */
-
-/* May it take that much of the memory that clients have? */
-static bool has_room(const struct server *server, size_t memory)
-{
-    return server->client_bytes == 0 ||
-           server->client_bytes + memory <= server->limits.max_client_bytes;
-}
-
-/* What a backup writes, this client could write himself: he is the server's user, or root. */
-static bool may_write_files(const struct conn *conn)
-{
-    struct ucred peer = {.uid = (uid_t)-1};
-    socklen_t size = sizeof(peer);
-    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
-    socklen_t room = sizeof(address);
-    return getsockname(conn->fd, (struct sockaddr *)&address, &room) == 0 &&
-           address.ss_family == AF_UNIX &&
-           getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-           (peer.uid == geteuid() || peer.uid == 0);
-}
-
-static int check_backup(const struct conn *conn, const char *path, char *error)
-{
-    if (!may_write_files(conn)) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "backup: the server writes files for its own user only, who is known at its unix "
-                 "socket: connect there (beanstalk:///PATH), or use \"bide export\"");
-        return BIDE_ENOTSUP;
-    }
-    if (path == NULL || path[0] != '/') {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "backup: the server runs in another folder; write the whole path, from / on");
-        return BIDE_EINVAL;
-    }
-    return BIDE_OK;
-}
 
 /* Makes a call of the command, which is linked and may be submitted. Answers the code, with a
  * sentence. */
@@ -544,12 +589,16 @@ static int begin(struct conn *conn, const struct command *command, struct call *
     }
     call->size = command->body.size;
     call->memory = sizeof(*call) + call->coded.bytes + bide_buf_size(command->buf);
-    if (!has_room(server, call->memory)) {
+    if (!bi_server_has_room(server, conn, BODY_SMALL, call->memory)) {
         snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call now",
                  bide_op_name(kind));
         code = BIDE_EBUSY;
     } else if (kind == BIDE_OP_BACKUP) {
-        code = check_backup(conn, call->coded.op.backup.path, error);
+        code = bi_call_check_backup(conn, call->coded.op.backup.path, error);
+    } else if (kind == BIDE_OP_SUBSCRIBE) {
+        code = bi_call_check_feeds(conn, error);
+    } else if (kind == BIDE_OP_TOPIC_REF) {
+        code = begin_reference(call, command, error);
     } else if (!name_feed(call)) {
         snprintf(error, BIDE_ERROR_SIZE, "%s: this connection has no feed of this number",
                  bide_op_name(kind));
@@ -564,40 +613,18 @@ static int begin(struct conn *conn, const struct command *command, struct call *
     return code;
 }
 
-/* How many bytes it may be answered with, about. */
-static size_t promise(const struct server *server, const bide_op *op)
+/* How long it may wait; not at all, if its connection has enough calls that do. */
+static void set_timeout(struct call *call)
 {
-    const size_t job = server->max_job_size;
-    const size_t page = job > BIDE_BATCH_BYTES ? job : BIDE_BATCH_BYTES;
-    size_t size = ANSWER_SMALL;
-    switch (op->kind) {
-    case BIDE_OP_RESERVE:
-        size = op->reserve.job_max * job;
-        break;
-    case BIDE_OP_FINISH_AND_RESERVE:
-        size = op->finish_and_reserve.reserve.job_max * job;
-        break;
-    case BIDE_OP_LIST:
-        size = op->list.job_max * (op->list.with_body ? job : sizeof(bide_job));
-        break;
-    case BIDE_OP_TOPICS:
-    case BIDE_OP_WAITING:
-        return op->topics.topic_max * sizeof(bide_topic_stats);
-    case BIDE_OP_EVENTS:
-        return op->feed.event_max * sizeof(bide_event);
-    case BIDE_OP_RESULT:
-    case BIDE_OP_WAIT:
-        return server->max_result_size;
-    case BIDE_OP_RESERVE_JOB:
-    case BIDE_OP_PEEK:
-    case BIDE_OP_PEEK_FIRST:
-    case BIDE_OP_FIND:
-    case BIDE_OP_BODY:
-        return job;
-    default:
-        break;
-    }
-    return size < page ? size : page;
+    int64_t *timeout = bi_kind_timeout(&call->coded.op);
+    if (timeout == NULL || *timeout == 0 || *timeout < BIDE_FOREVER || *timeout > BIDE_TIME_MAX_MS)
+        return; /* it does not wait, or is refused */
+    call->may_wait = bi_call_may_wait(call->conn);
+    call->crowded = !call->may_wait;
+    if (call->crowded)
+        *timeout = 0;
+    if (*timeout > 0)
+        call->until = call->server->now + *timeout * 1000;
 }
 
 void bi_beanstalk_call(struct conn *conn, const struct command *command)
@@ -609,21 +636,26 @@ void bi_beanstalk_call(struct conn *conn, const struct command *command)
         bi_call_refuse(conn, command->tag, code, error);
         return;
     }
-    const int64_t *timeout = bi_kind_timeout(&call->coded.op);
-    if (timeout != NULL && *timeout > 0 && *timeout <= BIDE_TIME_MAX_MS) /* else it is refused */
-        call->until = conn->server->now + *timeout * 1000;
-    call->promised = promise(conn->server, &call->coded.op);
+    set_timeout(call);
+    call->promised = bi_call_promise(conn->server, &call->coded.op);
     bi_admit_audit(conn, &call->coded.op);
-    link_call(call);
-    submit(call);
+    if (link_call(call)) {
+        submit(call);
+        return;
+    }
+    call->coded.op.status = BIDE_ENOMEM;
+    follow_feeds(call);
+    end_reference(call);
+    bi_call_refuse(conn, command->tag, BIDE_ENOMEM, "out of memory");
+    free_call(call);
 }
 
-static struct call *find_call(struct call *calls, uint64_t tag)
+/* The latest call of this tag that is under way or parked; NULL: there is none. */
+static struct call *find_call(const struct conn *conn, uint64_t tag)
 {
-    struct call *call = calls;
-    while (call != NULL && call->tag != tag)
-        call = call->next;
-    return call;
+    struct tag_link *link = bi_tag_table_find(&conn->tags, tag);
+    return link == NULL ? NULL
+                        : (struct call *)(void *)((char *)link - offsetof(struct call, by_tag));
 }
 
 static void cancel(struct call *call)
@@ -632,70 +664,98 @@ static void cancel(struct call *call)
         bide_cancel_op(call->server->queue, &call->coded.op);
 }
 
-/* A call that is to be made again is answered in its turn: that it was cancelled. */
-static void cancel_parked(struct conn *conn, uint64_t tag)
+/* Cancels a call; that takes as long as it waits for topics. */
+static void end_wait(struct call *call)
 {
-    struct call *call = find_call(conn->unsaid_head, tag);
-    if (call == NULL || !call->parked)
-        return;
+    const bide_op *op = &call->coded.op;
+    size_t topics = op->kind == BIDE_OP_RESERVE ? op->reserve.topic_count : 0;
+    cancel(call);
+    bi_server_count_work(call->server, CANCEL_WORK + topics / TOPICS_PER_WORK);
+}
+
+/* A call that is to be made again is answered in its turn: that it was cancelled. */
+static void cancel_parked(struct call *call)
+{
+    bi_tag_table_remove(&call->conn->tags, &call->by_tag);
     call->parked = false;
     snprintf(call->coded.op.error, BIDE_ERROR_SIZE, "%s", bide_code_text(BIDE_CANCELLED));
 }
 
 void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command)
 {
-    struct call *call = find_call(conn->calls, command->tag);
-    if (call != NULL && call->coded.op.status != BIDE_PENDING) {
-        bi_server_flush(conn->server); /* it may be in the batch, and answered afterwards */
-        call = find_call(conn->calls, command->tag);
+    struct call *call = find_call(conn, command->tag);
+    if (call != NULL && call->batched) {
+        bi_server_flush(conn->server); /* it may be answered then */
+        call = find_call(conn, command->tag);
     }
-    if (call != NULL)
-        cancel(call);
+    if (call == NULL)
+        return;
+    if (call->parked)
+        cancel_parked(call);
     else
-        cancel_parked(conn, command->tag);
+        end_wait(call);
 }
 
 /* ---- the end of a connection ---- */
 
 void bi_call_stop(struct conn *conn)
 {
+    struct server *server = conn->server;
+    int64_t end = server->now + STOP_US;
+    if (!conn->unstopped)
+        return;
     for (struct call *call = conn->unsaid_head; call != NULL; call = call->next)
         call->stopped = true;
-    if (conn->calls == NULL)
-        return;
-    bi_server_flush(conn->server);
-    for (struct call *call = conn->calls; call != NULL; call = call->next) {
+    if (conn->calls != NULL)
+        bi_server_flush(server);
+
+    struct call *call = conn->calls;
+    for (; call != NULL && server->now < end; call = call->next) {
+        if (call->stopped)
+            continue;
         call->stopped = true;
-        cancel(call);
+        end_wait(call);
     }
+    conn->unstopped = call != NULL;
+    if (conn->unstopped)
+        bi_server_mark(conn);
 }
 
-/* Gives back what calls brought that the client has not been told. */
-static void drop_answers(struct call *calls)
+static struct call *pop(struct call **head)
 {
-    while (calls != NULL) {
-        struct call *next = calls->next;
-        take_back(calls);
-        free_call(calls);
-        calls = next;
-    }
+    struct call *call = *head;
+    if (call != NULL)
+        *head = call->next;
+    return call;
 }
 
-void bi_call_drop(struct conn *conn)
+bool bi_call_drop(struct conn *conn)
 {
-    for (struct call *call = conn->calls; call != NULL; call = call->next) {
+    struct call *call = conn->calls;
+    assert(conn->gone);
+    if (call != NULL) {
+        unlink_call(call);
+        if (call->reference != NULL && call->coded.op.topic.delta < 0)
+            bi_call_reference_end(conn, call->reference, -1, true);
         call->conn = NULL;
-        cancel(call);
+        end_wait(call);
+        return true;
     }
-    conn->calls = NULL;
-    conn->call_count = conn->call_waiting = 0;
-    drop_answers(conn->unsaid_head);
-    drop_answers(conn->unsent_head);
-    conn->unsaid_head = conn->unsent_head = NULL;
-    while (conn->feeds != NULL) {
-        struct feed_link *link = conn->feeds;
+    /* What calls brought that the client has not been told. */
+    call = pop(conn->unsaid_head != NULL ? &conn->unsaid_head : &conn->unsent_head);
+    if (call != NULL) {
+        bi_tag_table_remove(&conn->tags, &call->by_tag);
+        take_back(call);
+        free_call(call);
+        return true;
+    }
+    struct feed_link *link = conn->feeds;
+    if (link != NULL) {
         conn->feeds = link->next;
         end_feed(conn->server, link->feed);
         free(link);
+        return true;
     }
+    bi_tag_table_done(&conn->tags);
+    return bi_call_reference_drop(conn);
 }

@@ -18,7 +18,7 @@
 #include "util/sentence.h"
 
 #define BI_CONFIG_FILE "/etc/bide/bided.conf" /* read if it exists and no other is named */
-#define BI_SETTINGS    43
+#define BI_SETTINGS    47
 #define BI_LISTEN_MAX  64 /* addresses */
 
 struct config {

@@ -132,7 +132,7 @@ void bi_conn_count_memory(struct conn *conn)
     size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes +
                     conn->unsaid_bytes;
     if (conn->incoming != NULL)
-        memory += sizeof(*conn->incoming) + conn->incoming->command.body_size;
+        memory += sizeof(*conn->incoming) + conn->incoming->room;
     conn->server->client_bytes += memory - conn->memory;
     conn->memory = memory;
 }
@@ -191,8 +191,6 @@ static void on_alarm(evutil_socket_t fd, short what, void *arg)
 
 /* ---- the end of a turn ---- */
 
-static void end_session(struct conn *conn);
-
 bool bi_conn_is_done(const struct conn *conn)
 {
     return conn->line_head == NULL && conn->call_count == 0 && conn->unsaid_head == NULL &&
@@ -215,6 +213,12 @@ bool bi_conn_takes_input(const struct conn *conn)
            conn->input_size < bi_conn_input_max(conn) && !is_full(conn);
 }
 
+bool bi_conn_is_unfinished(const struct conn *conn)
+{
+    bool part = conn->input_size == 0 ? conn->stage != STAGE_LINE : conn->hungry;
+    return part && conn->reads == NULL && bi_conn_takes_input(conn);
+}
+
 static short events_wanted(const struct conn *conn)
 {
     short write = bi_output_left(&conn->output) > 0 || conn->unsaid_head != NULL ? EV_WRITE : 0;
@@ -225,7 +229,7 @@ static short events_wanted(const struct conn *conn)
     return write != 0 ? write : (short)(EV_READ | EV_ET);
 }
 
-static void want(struct conn *conn, short wanted)
+void bi_conn_want(struct conn *conn, short wanted)
 {
     if (wanted == conn->wanted)
         return;
@@ -291,9 +295,9 @@ static void linger(struct conn *conn)
     if (!conn->lingers) {
         conn->lingers = true;
         conn->linger_end = server->now + server->limits.stop_timeout_ms * 1000;
-        end_session(conn);
+        bi_conn_leave(conn); /* its jobs do not wait for the peer */
     }
-    want(conn, 0);
+    bi_conn_want(conn, 0);
     evtimer_add(&conn->alarm, &after);
 }
 
@@ -314,7 +318,7 @@ void bi_conn_finish_turn(struct conn *conn)
     bi_conn_count_memory(conn);
     if (conn->input_size > 0 && !conn->hungry && bi_conn_may_execute(conn))
         bi_server_wake(conn);
-    want(conn, events_wanted(conn));
+    bi_conn_want(conn, events_wanted(conn));
 }
 
 /* ---- opening and closing ---- */
@@ -340,8 +344,7 @@ const char *bi_conn_peer(const struct conn *conn, char *room)
     return room;
 }
 
-/* Connections that come and go are only for who looks for something. */
-static void tell(const struct conn *conn, const char *verb)
+void bi_conn_tell(const struct conn *conn, const char *verb)
 {
     char peer[PEER_SIZE];
     bi_log(&conn->server->log, BIDE_LOG_DEBUG, "a connection %s: %s, %u are here", verb,
@@ -356,18 +359,6 @@ static void link_conn(struct server *server, struct conn *conn)
     else
         server->first = conn;
     server->last = conn;
-}
-
-static void unlink_conn(struct server *server, struct conn *conn)
-{
-    if (conn->prev != NULL)
-        conn->prev->next = conn->next;
-    else
-        server->first = conn->next;
-    if (conn->next != NULL)
-        conn->next->prev = conn->prev;
-    else
-        server->last = conn->prev;
 }
 
 /* A new connection uses and watches the tube default, which the server keeps. */
@@ -397,7 +388,7 @@ struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool t
     conn->authorised = authorised;
     conn->grace_end = server->now + BI_GRACE_US;
     conn->tcp = tcp;
-    conn->opened = conn->active = conn->heard = server->now;
+    conn->opened = conn->active = conn->heard = conn->fed = server->now;
     bi_output_init(&conn->output);
     evtimer_assign(&conn->alarm, server->base, on_alarm, conn);
     if (!begin_session(conn)) {
@@ -410,66 +401,11 @@ struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool t
     server->connections++;
     server->total_connections++;
     conn->order = (uint32_t)(server->total_connections % UINT32_MAX) + 1;
-    tell(conn, "came");
-    want(conn, EV_READ);
+    bi_conn_tell(conn, "came");
+    bi_conn_want(conn, EV_READ);
     if (conn->dead)
         bi_server_mark(conn);
     return conn;
-}
-
-static void end_session(struct conn *conn)
-{
-    struct server *server = conn->server;
-    struct session *session = &conn->session;
-    if (session->used == NULL)
-        return; /* it has ended already */
-    size_t count = bi_session_sort(session);
-    for (size_t i = 0; i < count; i++) {
-        const struct held *held = &session->held[i];
-        /* Who is stopped by the operator has not failed. */
-        bi_request_give_back(server, held->id, held->token, held->has_retries && !server->stopping);
-    }
-    session->used->using --;
-    bi_beanstalk_let_go(server, session->used);
-    for (uint32_t i = 0; i < session->watched_count; i++) {
-        session->watched[i]->watching--;
-        bi_beanstalk_let_go(server, session->watched[i]);
-    }
-    bi_session_done(session);
-}
-
-static void abandon_line(struct conn *conn)
-{
-    struct request *request = conn->line_head;
-    conn->line_head = conn->line_tail = NULL;
-    while (request != NULL) {
-        struct request *next = request->next;
-        bi_request_abandon(request);
-        request = next;
-    }
-}
-
-void bi_conn_close(struct conn *conn)
-{
-    struct server *server = conn->server;
-    bi_server_flush(server);
-    bi_server_unqueue_read(conn);
-    want(conn, 0);
-    event_del(&conn->alarm);
-    bi_admit_leave(conn);
-    tell(conn, "went");
-    close(conn->fd);
-    abandon_line(conn);
-    bi_call_drop(conn);
-    end_session(conn);
-    bi_conn_drop_input(conn);
-    server->client_bytes -= conn->memory;
-    server->connections--;
-    server->producers -= conn->producer;
-    server->workers -= conn->worker;
-    bi_output_done(&conn->output);
-    unlink_conn(server, conn);
-    free(conn);
 }
 
 void bi_conn_stop(struct conn *conn)

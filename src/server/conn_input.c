@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 #define DIRECT_MIN ((size_t)16 << 10) /* a body that lacks more is read into its place */
+#define ROOM_MIN   ((size_t)4 << 10)  /* of a body of which nothing has come */
 
 /* ---- bodies ---- */
 
@@ -26,13 +27,13 @@ static void skip(struct conn *conn, uint64_t bytes, const char *text)
     conn->skip_text = text;
 }
 
-/* A body that cannot be taken. Also a call is told when its body has come: whoever still sends it
+/* A body that cannot be taken, of which so many bytes were. Also a call is told when its body has come: whoever still sends it
  * takes an answer for nonsense. */
-static void refuse_body(struct conn *conn, const struct command *command, int code,
+static void refuse_body(struct conn *conn, const struct command *command, size_t got, int code,
                         const char *text)
 {
     bool is_call = command->verb == VERB_CALL;
-    skip(conn, (uint64_t)command->body_size + 2, is_call ? NULL : text);
+    skip(conn, (uint64_t)command->body_size + 2 - got, is_call ? NULL : text);
     conn->skip_tag = is_call ? command->tag : 0;
     conn->skip_code = code;
 }
@@ -64,28 +65,78 @@ static void keep_command(struct incoming *incoming, const struct command *comman
     }
 }
 
-/* Bodies that are still coming are bounded, all of them together. */
-static void await_body(struct conn *conn, const struct command *command)
+static void refuse_for_memory(struct conn *conn, const struct command *command, size_t got)
 {
-    const struct server *server = conn->server;
+    refuse_body(conn, command, got, BIDE_EBUSY, "OUT_OF_MEMORY\r\n");
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/*
+ * Bodies that are still coming are bounded, all of them together, by what has come of them: a client that
+ * declares a large one and sends nothing takes nothing from others. So many bytes are there already.
+ */
+static void await_body(struct conn *conn, const struct command *command, size_t there)
+{
+    size_t room = smaller(command->body_size, there < ROOM_MIN / 2 ? ROOM_MIN : 2 * there);
     struct incoming *incoming = NULL;
     void *data = NULL;
-    if (server->client_bytes + command->body_size <= server->limits.max_client_bytes ||
-        server->client_bytes == 0)
+    if (bi_server_has_room(conn->server, conn, command->body_size, room))
         incoming = malloc(sizeof(*incoming));
-    bide_buf *buf = incoming == NULL ? NULL : bi_buf_room(command->body_size, &data);
+    bide_buf *buf = incoming == NULL ? NULL : bi_buf_room(room, &data);
     if (buf == NULL) {
         free(incoming);
-        refuse_body(conn, command, BIDE_EBUSY, "OUT_OF_MEMORY\r\n");
+        refuse_for_memory(conn, command, 0);
         return;
     }
     keep_command(incoming, command);
     incoming->buf = buf;
     incoming->data = data;
+    incoming->room = room;
     incoming->got = 0;
     conn->incoming = incoming;
     conn->stage = STAGE_BODY;
     bi_conn_count_memory(conn);
+}
+
+/* The rest of a body for which there is no room any more is skipped. */
+static void give_up_body(struct conn *conn)
+{
+    struct incoming *incoming = conn->incoming;
+    conn->incoming = NULL;
+    refuse_for_memory(conn, &incoming->command, incoming->got);
+    bide_buf_unref(incoming->buf);
+    free(incoming);
+    bi_conn_count_memory(conn);
+}
+
+/* Room for more bytes of the body, at least twice what there was. False: there is none, and the
+ * command is refused. */
+static bool make_room(struct conn *conn, size_t more)
+{
+    struct incoming *incoming = conn->incoming;
+    size_t body_size = incoming->command.body_size;
+    size_t wanted = smaller(body_size, incoming->got + more);
+    if (wanted <= incoming->room)
+        return true;
+
+    size_t room = smaller(body_size, wanted > 2 * incoming->room ? wanted : 2 * incoming->room);
+    void *data = NULL;
+    bide_buf *buf = !bi_server_has_room(conn->server, conn, body_size, room - incoming->room)
+                        ? NULL
+                        : bi_buf_resize(incoming->buf, room, &data);
+    if (buf == NULL) {
+        give_up_body(conn);
+        return false;
+    }
+    incoming->buf = buf;
+    incoming->data = data;
+    incoming->room = room;
+    bi_conn_count_memory(conn);
+    return true;
 }
 
 /* Takes bytes of the body and its CRLF; how many. */
@@ -94,7 +145,8 @@ static size_t fill_body(struct incoming *incoming, const char *data, size_t size
     size_t body_size = incoming->command.body_size;
     size_t taken = 0;
     if (incoming->got < body_size) {
-        taken = body_size - incoming->got < size ? body_size - incoming->got : size;
+        taken = smaller(body_size - incoming->got, size);
+        assert(incoming->got + taken <= incoming->room);
         memcpy(incoming->data + incoming->got, data, taken);
         incoming->got += taken;
     }
@@ -109,8 +161,10 @@ static size_t fill_body(struct incoming *incoming, const char *data, size_t size
 static void end_body(struct conn *conn)
 {
     struct incoming *incoming = conn->incoming;
+    assert(incoming->room == incoming->command.body_size);
     conn->incoming = NULL;
     conn->stage = STAGE_LINE;
+    bi_conn_count_memory(conn); /* a call counts its body itself */
     if (memcmp(incoming->end, "\r\n", 2) != 0) {
         bi_conn_say(conn, "EXPECTED_CRLF\r\n");
     } else {
@@ -144,7 +198,7 @@ static size_t take_body(struct conn *conn, struct command *command, const char *
 {
     size_t body_size = command->body_size;
     if (size < body_size + 2) {
-        await_body(conn, command);
+        await_body(conn, command, smaller(size, body_size));
         return 0;
     }
     command->body = (bide_slice){data, body_size};
@@ -169,7 +223,7 @@ static void complain(struct conn *conn, const struct command *command, enum pars
     bool too_big = command->wants_body &&
                    command->body_size > bi_beanstalk_body_max(conn->server, command->verb);
     if (too_big)
-        refuse_body(conn, command, BIDE_TOO_BIG, "JOB_TOO_BIG\r\n");
+        refuse_body(conn, command, 0, BIDE_TOO_BIG, "JOB_TOO_BIG\r\n");
     else if (parse == PARSE_BAD_OPTION)
         skip(conn, (uint64_t)command->body_size + 2, "BAD_FORMAT\r\n");
     else if (parse == PARSE_BAD_FORMAT)
@@ -193,6 +247,8 @@ static void demand_secret(struct conn *conn, const struct command *command)
         bi_conn_say(conn, text);
     bi_admit_demanded(conn);
 }
+
+/* ---- one command ---- */
 
 /* One line, and its body if that is there. Answers how many bytes were taken; 0: it cannot be
  * executed yet. */
@@ -258,6 +314,8 @@ static size_t discard_some(struct conn *conn, const char *data, size_t size)
 
 static size_t take_more_body(struct conn *conn, const char *data, size_t size)
 {
+    if (!make_room(conn, size))
+        return skip_some(conn, data, size);
     struct incoming *incoming = conn->incoming;
     size_t taken = fill_body(incoming, data, size);
     if (incoming->got == (size_t)incoming->command.body_size + 2)
@@ -283,13 +341,14 @@ static bool may_go_on(struct conn *conn)
 /* Executes what can be; answers how many bytes that were. */
 static size_t execute(struct conn *conn, const char *data, size_t size)
 {
-    const struct server *server = conn->server;
-    int64_t end = server->now + TURN_US;
+    struct server *server = conn->server;
+    const int64_t end = server->now + TURN_US;
+    const uint64_t enough = server->work + TURN_WORK;
     size_t at = 0;
     unsigned count = 0;
     conn->hungry = false;
     while (at < size && may_go_on(conn)) {
-        if (server->now > end) {
+        if (server->now > end || server->work >= enough) {
             bi_server_wake(conn);
             break;
         }
@@ -300,6 +359,7 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
         }
         at += taken;
         count++;
+        bi_server_count_work(server, 1);
     }
     if (count >= BULK_COMMANDS)
         conn->bulk = true;
@@ -389,13 +449,17 @@ static void read_nothing(struct conn *conn, ssize_t got)
 
 static void read_body(struct conn *conn)
 {
+    if (!make_room(conn, DIRECT_MIN))
+        return;
     struct incoming *incoming = conn->incoming;
-    size_t room = incoming->command.body_size - incoming->got;
+    size_t room = incoming->room - incoming->got;
     ssize_t got = recv(conn->fd, incoming->data + incoming->got, room, 0);
-    if (got <= 0)
+    if (got <= 0) {
         read_nothing(conn, got);
-    else
-        incoming->got += (size_t)got;
+        return;
+    }
+    incoming->got += (size_t)got;
+    conn->fed = conn->server->now;
 }
 
 /* Behind a blocking command: the bytes are only kept. */
@@ -416,6 +480,7 @@ static void read_aside(struct conn *conn)
         return;
     }
     memcpy(input + conn->input_size, data, (size_t)got);
+    conn->fed = conn->server->now;
     conn->input = input;
     conn->input_size += (size_t)got;
     conn->hungry = false;
@@ -432,6 +497,7 @@ static void read_and_run(struct conn *conn)
         read_nothing(conn, got);
         return;
     }
+    conn->fed = conn->server->now;
     conn->server->read_bytes += (size_t)got;
     conn->bulk = false;
     run_scratch(conn, data, kept + (size_t)got);

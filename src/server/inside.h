@@ -21,6 +21,7 @@
 #include "server/output.h"
 #include "server/server.h"
 #include "server/session.h"
+#include "server/tag_table.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -34,7 +35,11 @@
 #define OUTPUT_HIGH   ((size_t)256 << 10) /* more than this unsent: no further commands */
 #define EXPECTED_HIGH ((size_t)8 << 20)   /* bodies that requests under way may bring */
 #define TURN_US       5000 /* of one connection's work, or one turn's, before others are looked at */
-#define SOON_US       INT64_C(1000000) /* DEADLINE_SOON: the lease ends within that time */
+#define TURN_WORK     8192 /* the same in units of work, each a tenth of a microsecond, about */
+#define LOOK_WORK     64   /* units between two readings of the clock */
+#define BODY_SMALL \
+    ((size_t)64 << 10)           /* a body that is refused for lack of memory only as the last */
+#define SOON_US INT64_C(1000000) /* DEADLINE_SOON: the lease ends within that time */
 
 struct conn;
 struct call;
@@ -95,12 +100,13 @@ enum stage {
     STAGE_DISCARD, /* a line that is too long */
 };
 
-/* A command whose body has not come completely. */
+/* A command whose body has not come completely. Its buffer grows with what has come of the body. */
 struct incoming {
     struct command command;
     bide_buf *buf;
-    char *data; /* of buf */
-    size_t got; /* with the CRLF behind it */
+    char *data;  /* of buf, */
+    size_t room; /* which has so many bytes, */
+    size_t got;  /* and so many have come, with the CRLF behind the body */
     char end[2];
     char name[64];
 };
@@ -131,6 +137,9 @@ struct conn {
     bool half_closed; /* it sends no more */
     bool quit;        /* nothing more is executed */
     bool dead;        /* to be closed at once */
+    bool gone;        /* its socket is closed */
+    bool failed;      /* it has ended, and not because the server stops */
+    bool leaving;     /* it has ended, and has more to give back */
     bool dirty;       /* in the server's list of those to look at */
     bool runs;        /* in the list of those that may go on */
     bool bulk;        /* the last read of it brought many commands */
@@ -150,26 +159,32 @@ struct conn {
     struct session session;
     struct request *line_head, *line_tail;
     size_t line_count;
-    uint32_t blocked;   /* blocking requests in the line */
-    uint32_t trying;    /* of these, reserves that are still in the batch */
-    uint32_t applied;   /* reserves that have their jobs, which the session does not know yet */
-    bool stalled;       /* the next command names a job that one of those may have taken */
-    size_t expected;    /* bytes that requests in the line, and calls in the batch, may bring */
-    struct call *calls; /* those that are under way */
+    uint32_t blocked;      /* blocking requests in the line */
+    uint32_t trying;       /* of these, reserves that are still in the batch */
+    uint32_t applied;      /* reserves that have their jobs, which the session does not know yet */
+    bool stalled;          /* the next command names a job that one of those may have taken */
+    size_t expected;       /* bytes that requests in the line, and calls in the batch, may bring */
+    struct call *calls;    /* those that are under way */
+    struct tag_table tags; /* these, and the parked ones */
+    bool unstopped;        /* some of them have not been told of the end */
     size_t call_count;
     size_t call_waiting;  /* of these, calls that wait for something to happen */
     size_t call_promised; /* bytes that the others may bring, once they have left the batch */
+    uint32_t may_wait;    /* calls under way that may wait */
     struct call *unsaid_head, *unsaid_tail; /* completed; their answers wait for output */
     size_t unsaid_bytes;
     struct call *unsent_head, *unsent_tail; /* answered with leases; the socket has not taken all */
+    struct tubes references;                /* to topics, that its calls have made */
     struct feed_link *feeds;
-    uint64_t feed_count; /* feeds ever subscribed by calls: the last number given */
-    struct conn *next_dirty, *next_run;
+    uint32_t feed_links, feed_asked; /* feeds that it has, and subscribes under way */
+    uint64_t feed_count;             /* feeds ever subscribed by calls: the last number given */
+    struct conn *next_dirty, *next_run, *next_leaving;
     struct read_queue *reads; /* where it stands until it is read; NULL: nowhere */
     struct conn *prev_read, *next_read;
     int64_t opened;
     int64_t active; /* when it last sent something, waited or held a job */
     int64_t heard;  /* when it last took some of its output, or had none */
+    int64_t fed;    /* when it last sent something, or had no unfinished command */
     int64_t linger_end;
 };
 
@@ -186,6 +201,11 @@ struct read_queue {
     struct conn *head, *tail;
 };
 
+/* Connections in a row, linked by next_dirty, next_run or next_leaving. */
+struct conn_queue {
+    struct conn *head, *tail;
+};
+
 struct server {
     bide *queue;
     bide_cq *cq;
@@ -197,8 +217,9 @@ struct server {
     struct event watch_timer;
     struct door *doors;
     struct admission admission;
-    struct conn *first, *last; /* connections */
-    struct conn *dirty, *runs;
+    struct conn *first, *last;      /* connections */
+    struct conn_queue dirty, runs;  /* connections to look at; that may go on with their input */
+    struct conn_queue leaving;      /* that have ended, and have more to give back */
     struct read_queue much, little; /* readable connections that wait for their turn */
     bool read_little;               /* the last one of them that was read had sent little */
     struct tubes tubes;
@@ -206,10 +227,12 @@ struct server {
     struct request *spare; /* requests that nobody needs */
     size_t spare_count;
     struct owed *owed; /* leases to be given back when the queue has room again */
-    size_t owed_count, owed_room;
-    int64_t owed_at;   /* not before */
-    int64_t told_at;   /* when the log may be told of a refusal again */
-    int64_t rested_at; /* and of connections that cannot be accepted */
+    size_t owed_first, owed_count, owed_room;
+    int64_t owed_at;                 /* not before */
+    int64_t told_at;                 /* when the log may be told of a refusal again */
+    int64_t rested_at;               /* and of connections that cannot be accepted */
+    struct bi_log_repeat unfinished; /* connections that were closed for that */
+    struct bi_log_repeat crowded;    /* calls that were refused because many wait */
     bide_op *batch[BATCH_MAX];
     size_t batch_count;
     struct call_bytes answer; /* what calls are answered with is written here */
@@ -225,7 +248,10 @@ struct server {
     uint64_t bulk_held, bulk_bytes; /* of the held ones, those of connections that send much, */
     uint64_t bulk_held_max, bulk_bytes_max; /* and then these are not read */
     size_t max_job_size, max_result_size;
+    uint64_t max_topics, max_waiters;
+    uint64_t may_wait;     /* calls of all connections that may wait */
     uint64_t client_bytes; /* memory in buffers of connections */
+    int64_t short_until; /* a command was refused for that: the largest are looked at until then */
     uint32_t connections, producers, workers;
     uint64_t total_connections, refused_connections;
     uint64_t guesses; /* wrong secrets */
@@ -235,6 +261,8 @@ struct server {
     bool hangs;    /* a commit does, and the log was told */
     bool ended;    /* the wait for clients is over */
     int64_t now;   /* boot-time clock: after the last submit, before the last drain */
+    uint64_t work; /* commands executed, and what takes as long */
+    uint64_t look; /* the clock is read when so much is done */
     int64_t started;
     char id[17];          /* public */
     uint64_t held_secret; /* of the tables of held jobs */
@@ -247,19 +275,39 @@ struct server {
 void bi_server_submit(struct server *server, bide_op *op);
 /* Hands the batch over, and whatever comes of it. */
 void bi_server_flush(struct server *server);
-/* A turn ends with a look at it. */
+/* The queue has enough to do. */
+bool bi_server_pressed(const struct server *server);
+/* May a connection with a command of so many bytes take that much more of the clients' memory? Commands
+ * of more than BODY_SMALL leave a fourth to others; a connection that has all for itself may have more. */
+bool bi_server_has_room(struct server *server, const struct conn *conn, size_t size, size_t more);
+/* Is that memory short? */
+bool bi_server_lacks_room(const struct server *server);
+
+/* ---- schedule.c ---- */
+
+/* A turn ends with a look at it; or does not. */
 void bi_server_mark(struct conn *conn);
+void bi_server_unmark(struct conn *conn);
 /* It may go on with its input. */
 void bi_server_wake(struct conn *conn);
+/* So much work is done. Reads the clock from time to time: a turn must end also if nothing is
+ * submitted in it. */
+void bi_server_count_work(struct server *server, uint64_t units);
 /* It is readable: it is read now, or queues behind others that have sent much. */
 void bi_server_readable(struct conn *conn);
 void bi_server_unqueue_read(struct conn *conn);
+/* Of the connections that may go on, or are to be looked at: takes those that are in the queue now, in
+ * turn, until the time is over. */
+void bi_schedule_run(struct server *server, int64_t end);
+void bi_schedule_write(struct server *server, int64_t end);
+/* Is there one that queues, and may be read? */
+bool bi_schedule_may_read(const struct server *server);
+/* Reads some of them. */
+void bi_schedule_read(struct server *server);
 /* A change waits to be stored, of a connection or of one that has gone (NULL), with so many bytes. Answers
  * whether it counts among those of connections that send much, for the call when it waits no more. */
 bool bi_server_hold(struct server *server, const struct conn *conn, size_t bytes);
 void bi_server_let_go(struct server *server, bool bulk, size_t bytes);
-/* The queue has enough to do. */
-bool bi_server_pressed(const struct server *server);
 
 /* ---- request.c ---- */
 
@@ -285,7 +333,9 @@ void bi_request_give_up(struct request *request, enum why why);
 void bi_request_abandon(struct request *request);
 /* Gives a job back that nobody holds any more; later, if the queue has too much to do. */
 void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bool failed);
-/* It has not: gives back what was put off. */
+/* May some of what was put off be given back now? */
+bool bi_request_may_give_back(const struct server *server);
+/* Gives back a slice of it. */
 void bi_request_give_back_owed(struct server *server);
 
 /* ---- conn_input.c ---- */
@@ -300,8 +350,10 @@ void bi_conn_drop_input(struct conn *conn);
 
 /* Takes the socket over; NULL without memory. authorised: it need not say the secret. */
 struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool tcp);
-/* Closes it, and gives back what it holds. */
-void bi_conn_close(struct conn *conn);
+/* What its socket is waited for with: EV_READ, EV_WRITE, EV_ET; 0: nothing. */
+void bi_conn_want(struct conn *conn, short wanted);
+/* Tells the log, for debugging, that it came or went. */
+void bi_conn_tell(const struct conn *conn, const char *verb);
 /* Where it comes from, for people. */
 #define PEER_SIZE 64
 const char *bi_conn_peer(const struct conn *conn, char *room);
@@ -315,6 +367,8 @@ void bi_conn_settle(struct conn *conn);
 bool bi_conn_may_execute(struct conn *conn);
 /* Is it to be read, when it has sent something? */
 bool bi_conn_takes_input(const struct conn *conn);
+/* Has it sent a part of a command, of which all that came is executed or kept? */
+bool bi_conn_is_unfinished(const struct conn *conn);
 /* How much of input it may have that is not executed. */
 size_t bi_conn_input_max(const struct conn *conn);
 /* What it has in buffers counts for all connections together. */
@@ -329,6 +383,19 @@ void bi_conn_finish_turn(struct conn *conn);
 bool bi_conn_is_done(const struct conn *conn);
 /* Stops to read and to wait. */
 void bi_conn_stop(struct conn *conn);
+
+/* ---- conn_close.c ---- */
+
+/* Closes it, and gives back what it holds, now or a little later. It is not to be used any more. */
+void bi_conn_close(struct conn *conn);
+/* Gives back the jobs and tubes of its session: nothing more comes from the client. */
+void bi_conn_leave(struct conn *conn);
+/* Have connections that have ended more to give back, which need not wait for the queue? */
+bool bi_conn_may_leave(const struct server *server);
+/* Gives back a slice of that. */
+void bi_conn_leave_more(struct server *server);
+/* Frees them, whatever they have. */
+void bi_conn_free_leaving(struct server *server);
 
 /* ---- beanstalk.c, beanstalk_more.c, beanstalk_stats.c ---- */
 
@@ -348,6 +415,8 @@ void bi_beanstalk_works(struct conn *conn);
 void bi_beanstalk_set_expiry(bide_put_options *options, int64_t expires_ms);
 /* What the protocol says to an outcome or failure. */
 const char *bi_beanstalk_refusal(const struct request *request);
+/* A client was answered so because of a limit: tells the log why, once in a while. */
+void bi_beanstalk_tell_limit(struct server *server, const char *reply, const char *why);
 /* Says so. */
 bool bi_beanstalk_refuse(struct request *request);
 /* Says the word, or why not. */
@@ -404,6 +473,29 @@ void bi_beanstalk_cancel(struct conn *conn, const struct command *command);
 void bi_beanstalk_purge(struct conn *conn, const struct command *command);
 void bi_beanstalk_auth(struct conn *conn, const struct command *command); /* admit.c */
 
+/* ---- call_limit.c ---- */
+
+/* How many bytes it may be answered with, about. */
+size_t bi_call_promise(const struct server *server, const bide_op *op);
+/* May one more call of this connection wait? */
+bool bi_call_may_wait(const struct conn *conn);
+/* The op had no time to wait because it might not, and is answered with that. */
+void bi_call_refuse_wait(const struct conn *conn, bide_op *op);
+/* May the connection have one more feed? BIDE_OK, or a code with a sentence. */
+int bi_call_check_feeds(const struct conn *conn, char *error);
+/* May it have the server write this file? The same. */
+int bi_call_check_backup(const struct conn *conn, const char *path, char *error);
+
+/* ---- call_reference.c ---- */
+
+/* A call of topic_ref begins: notes the reference, which is in *out until it ends, or NULL.
+ * BIDE_NOT_FOUND: it would give back what the connection has not. */
+int bi_call_reference_begin(struct conn *conn, const bide_op *op, struct tube **out, char *error);
+/* It has ended: done, or not. */
+void bi_call_reference_end(struct conn *conn, struct tube *tube, int delta, bool done);
+/* The connection has gone: gives back its references to one topic. False: there are none left. */
+bool bi_call_reference_drop(struct conn *conn);
+
 /* ---- call.c ---- */
 
 void bi_beanstalk_call(struct conn *conn, const struct command *command);
@@ -418,7 +510,7 @@ void bi_call_sent(struct conn *conn);
 bool bi_call_is_stuck(const struct conn *conn);
 /* Gives up what waits. */
 void bi_call_stop(struct conn *conn);
-/* The connection goes. */
-void bi_call_drop(struct conn *conn);
+/* The connection has gone: ends one of its calls or feeds. False: there is none left. */
+bool bi_call_drop(struct conn *conn);
 
 #endif

@@ -11,6 +11,8 @@
 #define SPARE_MAX     1024
 #define OWED_MAX      ((size_t)1 << 20)
 #define OWED_PAUSE_US INT64_C(1000000)
+#define OWED_SLICE    256  /* leases given back with one submit, */
+#define OWED_SLICE_US 1000 /* and the time of all of these in a pass */
 
 static void done(bide_op *op);
 
@@ -135,8 +137,15 @@ struct owed {
     bool failed;
 };
 
+/* Room for one more behind the last: what has gone in front makes way, or there is twice as much. */
 static bool grow_owed(struct server *server)
 {
+    if (server->owed_first > server->owed_room / 2) {
+        memmove(server->owed, server->owed + server->owed_first,
+                server->owed_count * sizeof(*server->owed));
+        server->owed_first = 0;
+        return true;
+    }
     size_t room = server->owed_room == 0 ? 256 : server->owed_room * 2;
     struct owed *owed = room > OWED_MAX ? NULL : realloc(server->owed, room * sizeof(*owed));
     if (owed == NULL)
@@ -150,8 +159,8 @@ static bool grow_owed(struct server *server)
 static void owe(struct server *server, struct owed owed)
 {
     server->pressed = true;
-    if (server->owed_count < server->owed_room || grow_owed(server))
-        server->owed[server->owed_count++] = owed;
+    if (server->owed_first + server->owed_count < server->owed_room || grow_owed(server))
+        server->owed[server->owed_first + server->owed_count++] = owed;
 }
 
 static bool answer_give_back(struct request *request)
@@ -195,28 +204,32 @@ void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bo
         give_back(server, owed);
 }
 
+bool bi_request_may_give_back(const struct server *server)
+{
+    return server->owed_count > 0 && server->now >= server->owed_at && !bi_server_pressed(server);
+}
+
 void bi_request_give_back_owed(struct server *server)
 {
-    size_t count = server->owed_count;
-    size_t done = 0;
-    if (server->now < server->owed_at)
-        return;
-    /* Until one is refused again. */
-    while (done < count && server->owed_count == count && !bi_server_pressed(server)) {
-        size_t end = count - done < BATCH_MAX ? count : done + BATCH_MAX;
-        while (done < end)
-            give_back(server, server->owed[done++]);
+    int64_t end = server->now + OWED_SLICE_US;
+    bool refused = false;
+    while (!refused && server->now < end && bi_request_may_give_back(server)) {
+        size_t count = server->owed_count < OWED_SLICE ? server->owed_count : OWED_SLICE;
+        size_t left = server->owed_count - count;
+        for (size_t i = 0; i < count; i++) {
+            struct owed owed = server->owed[server->owed_first++];
+            server->owed_count--;
+            give_back(server, owed);
+        }
         bi_server_flush(server);
+        /* What was refused has come behind the others. */
+        refused = server->owed_count > left;
     }
-    /* What was refused has come behind the others. */
-    server->owed_count -= done;
-    if (done > 0)
-        memmove(server->owed, server->owed + done, server->owed_count * sizeof(*server->owed));
-    if (server->owed_count == 0) {
-        free(server->owed);
-        server->owed = NULL;
-        server->owed_room = 0;
-    }
+    if (server->owed_count > 0)
+        return;
+    free(server->owed);
+    server->owed = NULL;
+    server->owed_first = server->owed_room = 0;
 }
 
 static void give_back_jobs(struct request *request)

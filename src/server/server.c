@@ -24,12 +24,13 @@
 #define PASSES_MAX   64                /* through completions, before outputs are written again */
 #define ACCEPT_US    100000            /* without file descriptors: try again then */
 #define REST_TELL_US INT64_C(10000000) /* between two words about that */
+#define SHORT_US     INT64_C(2000000) /* after a command was refused, memory is short for so long */
+#define HANGING_US   INT64_C(5000000) /* a part of a command, while memory is short */
 #define IDLE_MS      1000
-#define READ_ROUND   ((size_t)256 << 10) /* bytes in one round of the loop, before others queue */
-#define BULK_US      2000                /* of reading connections that queue, in one round */
-#define BULK_COMMITS 4                   /* that may wait before these connections are not read */
-#define SINGLE_TURNS 4                   /* before the loop stores by itself */
-#define HELD_SHARE   4                   /* the server keeps a fourth of the queue's limits free */
+#define DRAIN_MAX    4096 /* completions in a pass */
+#define BULK_COMMITS 4    /* that may wait before these connections are not read */
+#define SINGLE_TURNS 4    /* before the loop stores by itself */
+#define HELD_SHARE   4    /* the server keeps a fourth of the queue's limits free */
 
 /* ---- the batch ---- */
 
@@ -101,130 +102,26 @@ bool bi_server_pressed(const struct server *server)
            server->held_bytes >= server->held_bytes_max;
 }
 
+/* ---- the memory of clients ---- */
+
+bool bi_server_has_room(struct server *server, const struct conn *conn, size_t size, size_t more)
+{
+    uint64_t max = server->limits.max_client_bytes;
+    if (size > BODY_SMALL)
+        max -= max / 4;
+    if (server->client_bytes + more <= max || server->client_bytes <= conn->memory)
+        return true;
+    server->short_until = server->now + SHORT_US;
+    return false;
+}
+
+bool bi_server_lacks_room(const struct server *server)
+{
+    return server->client_bytes > server->limits.max_client_bytes ||
+           server->now < server->short_until;
+}
+
 /* ---- a turn ---- */
-
-void bi_server_mark(struct conn *conn)
-{
-    if (conn->dirty)
-        return;
-    conn->dirty = true;
-    conn->next_dirty = conn->server->dirty;
-    conn->server->dirty = conn;
-}
-
-void bi_server_wake(struct conn *conn)
-{
-    if (conn->runs)
-        return;
-    conn->runs = true;
-    conn->next_run = conn->server->runs;
-    conn->server->runs = conn;
-}
-
-static void run_all(struct server *server)
-{
-    struct conn *conn = server->runs;
-    server->runs = NULL;
-    while (conn != NULL) {
-        struct conn *next = conn->next_run;
-        conn->runs = false;
-        bi_conn_run(conn);
-        conn = next;
-    }
-}
-
-/* ---- connections that send much ---- */
-
-/*
- * A connection that brings many commands at a time, or has many under way, is read in turn with
- * others of its kind, for BULK_US in a round of the loop, and not while the changes of BULK_COMMITS
- * commits wait to be stored that connections of this kind have brought: more would make no commit
- * quicker. So clients that send little, and answers that are ready, wait for a few milliseconds, however
- * many others send however much; and those get their share, however many clients send little.
- *
- * When a round has read much of clients that send little, the rest of them queue, too, on their own:
- * the two queues take turns.
- */
-
-static bool sends_much(const struct conn *conn)
-{
-    return conn->bulk || conn->line_count + conn->call_count - conn->call_waiting >= BULK_COMMANDS;
-}
-
-bool bi_server_hold(struct server *server, const struct conn *conn, size_t bytes)
-{
-    bool bulk = conn != NULL && sends_much(conn);
-    server->held++;
-    server->held_bytes += bytes;
-    server->bulk_held += bulk;
-    server->bulk_bytes += bulk ? bytes : 0;
-    return bulk;
-}
-
-void bi_server_let_go(struct server *server, bool bulk, size_t bytes)
-{
-    server->held--;
-    server->held_bytes -= bytes;
-    server->bulk_held -= bulk;
-    server->bulk_bytes -= bulk ? bytes : 0;
-}
-
-static void queue_read(struct conn *conn, struct read_queue *queue)
-{
-    assert(conn->reads == NULL);
-    conn->reads = queue;
-    conn->next_read = NULL;
-    conn->prev_read = queue->tail;
-    *(queue->tail != NULL ? &queue->tail->next_read : &queue->head) = conn;
-    queue->tail = conn;
-}
-
-void bi_server_unqueue_read(struct conn *conn)
-{
-    struct read_queue *queue = conn->reads;
-    if (queue == NULL)
-        return;
-    conn->reads = NULL;
-    *(conn->prev_read != NULL ? &conn->prev_read->next_read : &queue->head) = conn->next_read;
-    *(conn->next_read != NULL ? &conn->next_read->prev_read : &queue->tail) = conn->prev_read;
-}
-
-/* The connection to read from next; NULL: none may be read. */
-static struct conn *next_read(const struct server *server)
-{
-    bool bulk = server->bulk_held < server->bulk_held_max &&
-                server->bulk_bytes < server->bulk_bytes_max && server->much.head != NULL;
-    bool little = server->little.head != NULL && !(bulk && server->read_little);
-    return little ? server->little.head : bulk ? server->much.head : NULL;
-}
-
-static void read_queued(struct server *server)
-{
-    int64_t end = server->now + BULK_US;
-    struct conn *conn;
-    while (server->now < end && (conn = next_read(server)) != NULL) {
-        server->read_little = conn->reads == &server->little;
-        bi_server_unqueue_read(conn);
-        bi_server_mark(conn);
-        if (!bi_conn_takes_input(conn))
-            continue;
-        bi_conn_read(conn);
-        server->now = bi_clock_boot();
-    }
-}
-
-void bi_server_readable(struct conn *conn)
-{
-    struct server *server = conn->server;
-    if (conn->reads != NULL)
-        return;
-    if (sends_much(conn))
-        queue_read(conn, &server->much);
-    else if (server->read_bytes >= READ_ROUND)
-        queue_read(conn, &server->little);
-    else
-        bi_conn_read(conn);
-}
 
 /* The queue has room again: those that were stopped by it go on. */
 static void relieve(struct server *server)
@@ -243,22 +140,9 @@ static void relieve(struct server *server)
     }
 }
 
-static void write_all(struct server *server)
-{
-    struct conn *conn = server->dirty;
-    server->dirty = NULL;
-    while (conn != NULL) {
-        struct conn *next = conn->next_dirty;
-        conn->dirty = false;
-        /* One that also may go on is looked at again when it has. */
-        bi_conn_finish_turn(conn);
-        conn = next;
-    }
-}
-
 static bool is_busy(const struct server *server)
 {
-    return server->runs != NULL || server->dirty != NULL || server->batch_count > 0;
+    return server->runs.head != NULL || server->dirty.head != NULL || server->batch_count > 0;
 }
 
 /*
@@ -284,20 +168,20 @@ static void turn(struct server *server)
     for (int i = 0; i < PASSES_MAX && server->now < end; i++) {
         bi_server_flush(server);
         server->now = bi_clock_boot();
-        bide_cq_drain(server->cq, 0);
+        bide_cq_drain(server->cq, DRAIN_MAX);
         relieve(server);
-        run_all(server);
+        bi_schedule_run(server, end);
         bi_server_flush(server);
         server->scratch_at = 0;
         if (server->held > 1)
             begin_commit(server);
-        if (server->runs == NULL)
-            write_all(server);
+        if (server->runs.head == NULL)
+            bi_schedule_write(server, end);
         if (!is_busy(server) && !begin_commit(server))
             return;
     }
     /* A connection with much to do must not keep the others from being answered. */
-    write_all(server);
+    bi_schedule_write(server, server->now + TURN_US);
     begin_commit(server);
 }
 
@@ -483,6 +367,34 @@ static bool is_stale(struct conn *conn)
     return limit != 0 && server->now - conn->active >= limit;
 }
 
+/* Has it sent a part of a command, and nothing more for long? When memory is short, that is sooner. */
+static bool is_hanging(struct conn *conn)
+{
+    struct server *server = conn->server;
+    int64_t limit = server->limits.command_timeout_ms * 1000;
+    if (limit == 0 || !bi_conn_is_unfinished(conn)) {
+        conn->fed = server->now;
+        return false;
+    }
+    bool tight =
+        server->client_bytes > server->limits.max_client_bytes / 2 || bi_server_lacks_room(server);
+    if (tight && limit > HANGING_US)
+        limit = HANGING_US;
+    if (server->now - conn->fed < limit)
+        return false;
+
+    char peer[PEER_SIZE];
+    uint64_t count = bi_log_repeats(&server->unfinished, server->now);
+    if (count > 0)
+        bi_log(
+            &server->log, BIDE_LOG_WARN,
+            "the connection from %s is closed: it has sent a part of a command, and nothing more "
+            "for %lld s (command_timeout); %llu such connections so far",
+            bi_conn_peer(conn, peer), (long long)((server->now - conn->fed) / 1000000),
+            (unsigned long long)count);
+    return true;
+}
+
 /* Once a second all are looked at. */
 static void on_idle(evutil_socket_t fd, short what, void *arg)
 {
@@ -490,7 +402,7 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
-        if (conn->lingers || !is_stale(conn))
+        if (conn->lingers || (!is_hanging(conn) && !is_stale(conn)))
             continue;
         conn->dead = true;
         bi_server_mark(conn);
@@ -522,6 +434,8 @@ static void set_limits(struct server *server, const bide_options *options)
     server->bulk_bytes_max = BULK_COMMITS * batch_bytes;
     server->max_job_size = options->max_job_size == 0 ? 65535 : options->max_job_size;
     server->max_result_size = options->max_result_size == 0 ? 65536 : options->max_result_size;
+    server->max_topics = options->max_topics == 0 ? 1000000 : options->max_topics;
+    server->max_waiters = options->max_waiters == 0 ? 100000 : options->max_waiters;
 }
 
 /* A queue that is full already, by limits that are lower now, is served without it: how else would it
@@ -569,6 +483,17 @@ static bool assign_events(struct server *server)
            begin_watch(server);
 }
 
+void bi_server_change(struct server *server, const struct server_limits *limits)
+{
+    server->limits = *limits;
+    if (limits->max_waiters_per_connection == 0)
+        server->limits.max_waiters_per_connection = UINT32_MAX;
+    if (limits->max_tubes_per_connection == 0)
+        server->limits.max_tubes_per_connection = BIDE_RESERVE_TOPICS;
+    if (limits->max_feeds_per_connection == 0)
+        server->limits.max_feeds_per_connection = BIDE_FEEDS_MAX;
+}
+
 int bi_server_new(const struct server_settings *settings, struct server **out, char *error)
 {
     struct server *server = calloc(1, sizeof(*server));
@@ -579,7 +504,7 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     server->settings = *settings;
     server->queue = settings->queue;
     server->log = settings->log;
-    server->limits = settings->limits;
+    bi_server_change(server, &settings->limits);
     server->started = server->now = bi_clock_boot();
     set_limits(server, &settings->options);
     make_id(server);
@@ -603,36 +528,41 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     return BIDE_OK;
 }
 
-void bi_server_change(struct server *server, const struct server_limits *limits)
-{
-    server->limits = *limits;
-}
-
 /* A stop is complete when every connection has been told all and has gone, and nothing of what was
  * handed over is on its way. */
 static bool is_over(const struct server *server)
 {
-    return server->stopping && server->first == NULL && server->under_way == 0 &&
-           server->owed_count == 0;
+    return server->stopping && server->first == NULL && server->leaving.head == NULL &&
+           server->under_way == 0 && server->owed_count == 0;
 }
 
 static void close_all(struct server *server)
 {
+    for (struct conn *conn = server->first; conn != NULL; conn = conn->next)
+        conn->dirty = conn->runs = false;
+    server->dirty = server->runs = (struct conn_queue){NULL, NULL};
     while (server->first != NULL)
         bi_conn_close(server->first);
-    server->dirty = server->runs = NULL;
     bi_server_flush(server);
+}
+
+/* Something that was held goes back, and the queue has room for it? */
+static bool has_to_give_back(const struct server *server)
+{
+    return bi_conn_may_leave(server) || bi_request_may_give_back(server);
 }
 
 /* Jobs that are being given back: the queue answers, sooner or later. */
 static void await_rest(struct server *server)
 {
     int64_t end = bi_clock_boot() + server->limits.stop_timeout_ms * 1000;
-    while ((server->under_way > 0 || server->owed_count > 0) && bi_clock_boot() < end) {
+    while ((server->under_way > 0 || server->owed_count > 0 || server->leaving.head != NULL) &&
+           bi_clock_boot() < end) {
         bi_queue_commit(server->queue, false);
-        bide_cq_wait(server->cq, 100);
+        bide_cq_wait(server->cq, has_to_give_back(server) ? 0 : 100);
         server->now = bi_clock_boot();
         bi_request_give_back_owed(server);
+        bi_conn_leave_more(server);
         bi_server_flush(server);
     }
 }
@@ -644,12 +574,14 @@ void bi_server_run(struct server *server)
     if (server->settings.ready != NULL)
         server->settings.ready(server->settings.user);
     while (!is_over(server) && !server->ended) {
-        bool busy = is_busy(server) || next_read(server) != NULL || bi_cq_leave(server->cq);
+        bool busy = is_busy(server) || bi_schedule_may_read(server) || has_to_give_back(server) ||
+                    bi_cq_leave(server->cq);
         server->read_bytes = 0;
         event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
         bi_cq_attend(server->cq);
         server->now = bi_clock_boot();
-        read_queued(server);
+        bi_schedule_read(server);
+        bi_conn_leave_more(server);
         turn(server);
     }
     bi_cq_leave(server->cq);
@@ -673,6 +605,8 @@ void bi_server_free(struct server *server)
     if (server->base != NULL) {
         close_doors(server);
         close_all(server);
+        bi_conn_free_leaving(server);
+        bi_server_flush(server);
     }
     free_requests(server);
     bi_tubes_done(&server->tubes);

@@ -25,11 +25,16 @@ struct server;
 
 /* What may change while the server runs; see bi_server_change(). */
 struct server_limits {
-    uint32_t max_connections;  /* further ones are accepted and closed at once, and counted */
-    int64_t idle_timeout_ms;   /* a connection that asks nothing, waits for nothing and holds no job
+    uint32_t max_connections; /* further ones are accepted and closed at once, and counted */
+    int64_t idle_timeout_ms;  /* a connection that asks nothing, waits for nothing and holds no job
                                     that long is closed; 0: never */
-    int64_t stop_timeout_ms;   /* how long a stop waits for clients that do not read */
-    uint64_t max_client_bytes; /* what all connections together may have in buffers */
+    int64_t command_timeout_ms; /* a connection that has sent a part of a command, and nothing more
+                                    for that long, is closed; 0: never */
+    int64_t stop_timeout_ms;    /* how long a stop waits for clients that do not read */
+    uint32_t max_waiters_per_connection;  /* calls that wait; 0: as many as the queue allows */
+    uint32_t max_tubes_per_connection;    /* watched tubes; 0: the same */
+    uint32_t max_feeds_per_connection;    /* 0: the same */
+    uint64_t max_client_bytes;            /* what all connections together may have in buffers */
     char auth_secret[BIDE_TOPIC_MAX + 1]; /* "": only those that need not say it are served */
     bool auth_always; /* clients of this machine and of trust must say it, too */
     uint32_t max_connections_per_address; /* of other machines; 0: no limit */

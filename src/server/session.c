@@ -7,7 +7,6 @@
 
 #define HELD_MIN          8
 #define TOUCH_PATIENCE_US INT64_C(5000000) /* a lease that is being touched is not over */
-#define NUMBER_MAX        (UINT32_MAX >> 1)
 #define HELD_KEEP         1024 /* more than this is given back when the last job is gone */
 
 void bi_session_done(struct session *session)
@@ -106,6 +105,28 @@ static bool grow(struct session *session)
     return true;
 }
 
+/* ---- the order of the reservations ---- */
+
+static void join_order(struct session *session, uint32_t at)
+{
+    struct held *held = session->held;
+    held[at].before = session->newest;
+    held[at].after = 0;
+    *(session->newest != 0 ? &held[session->newest].after : &session->oldest) = at;
+    session->newest = at;
+}
+
+static void leave_order(struct session *session, uint32_t at)
+{
+    struct held *held = session->held;
+    uint32_t before = held[at].before;
+    uint32_t after = held[at].after;
+    *(before != 0 ? &held[before].after : &session->oldest) = after;
+    *(after != 0 ? &held[after].before : &session->newest) = before;
+}
+
+/* ---- one job ---- */
+
 static uint32_t find(const struct session *session, uint64_t id)
 {
     if (session->held_count == 0)
@@ -128,9 +149,10 @@ bool bi_session_hold(struct session *session, uint64_t id, uint64_t token, int64
     uint32_t at = find(session, id);
     if (at != 0) {
         session->held[at].token = token;
-        session->held[at].number = ++session->held_number & NUMBER_MAX;
         session->held[at].has_retries = has_retries;
         set_deadline(session, at, deadline);
+        leave_order(session, at);
+        join_order(session, at);
         return true;
     }
     if (session->held_free == 0 && !grow(session))
@@ -138,11 +160,9 @@ bool bi_session_hold(struct session *session, uint64_t id, uint64_t token, int64
     at = session->held_free;
     struct held *held = &session->held[at];
     session->held_free = held->next;
-    *held = (struct held){.id = id,
-                          .token = token,
-                          .number = ++session->held_number & NUMBER_MAX,
-                          .has_retries = has_retries};
+    *held = (struct held){.id = id, .token = token, .has_retries = has_retries};
     link_held(session, at);
+    join_order(session, at);
     session->held_count++;
     deadline_heap_push(&session->deadlines, session->held, (struct deadline){deadline, id, at});
     return true;
@@ -198,6 +218,7 @@ static void forget(struct session *session, uint32_t at)
     while (*link != at)
         link = &session->held[*link].next;
     *link = held->next;
+    leave_order(session, at);
     deadline_heap_remove(&session->deadlines, session->held, held->slot);
     held->id = 0;
     held->next = session->held_free;
@@ -227,21 +248,12 @@ int64_t bi_session_deadline(struct session *session, int64_t now)
     return INT64_MAX;
 }
 
-static int by_number(const void *a, const void *b)
+const struct held *bi_session_take_oldest(struct session *session)
 {
-    const struct held *left = a;
-    const struct held *right = b;
-    return left->number < right->number ? -1 : left->number > right->number;
-}
-
-size_t bi_session_sort(struct session *session)
-{
-    size_t count = 0;
-    if (session->held_count == 0)
-        return 0;
-    for (uint32_t i = 1; i < session->held_room; i++)
-        if (session->held[i].id != 0)
-            session->held[count++] = session->held[i];
-    qsort(session->held, count, sizeof(struct held), by_number);
-    return count;
+    uint32_t at = session->oldest;
+    if (at == 0)
+        return NULL;
+    session->oldest = session->held[at].after;
+    session->held_count--;
+    return &session->held[at];
 }

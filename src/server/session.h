@@ -18,11 +18,11 @@
 struct held {
     uint64_t id;
     uint64_t token;
-    uint32_t next;            /* in its bucket, or of the free ones; 0: none */
-    uint32_t slot;            /* in the heap of deadlines */
-    uint32_t touches;         /* that are under way: the lease may be longer than is known here */
-    uint32_t number : 31;     /* rises with the reservations */
-    uint32_t has_retries : 1; /* has a limit of retries: lost with the connection, it has failed */
+    uint32_t next;          /* in its bucket, or of the free ones; 0: none */
+    uint32_t before, after; /* it in the order of the reservations; 0: none */
+    uint32_t slot;          /* in the heap of deadlines */
+    uint32_t touches;       /* that are under way: the lease may be longer than is known here */
+    bool has_retries;       /* has a limit of retries: lost with the connection, it has failed */
 };
 
 struct deadline {
@@ -45,9 +45,9 @@ struct session {
     uint32_t watched_count, watched_room;
     struct held *held; /* [0] is not used */
     uint32_t held_count, held_room, held_free;
-    uint32_t held_number; /* of the last one */
-    uint32_t *buckets;    /* held_room of them */
-    uint64_t secret;      /* of their hash */
+    uint32_t oldest, newest; /* of the held, by their reservation; 0: none */
+    uint32_t *buckets;       /* held_room of them */
+    uint64_t secret;         /* of their hash */
     struct deadline_heap deadlines;
 };
 
@@ -84,8 +84,8 @@ void bi_session_forget(struct session *session, uint64_t id);
  * that are being touched; INT64_MAX: there is none. */
 int64_t bi_session_deadline(struct session *session, int64_t now);
 
-/* For the end: brings all jobs to the front of held, in the order in which they were reserved, and
- * answers how many there are. Then only done may follow. */
-size_t bi_session_sort(struct session *session);
+/* For the end: the job that was reserved before all others, taken out; NULL: there is none. It is there
+ * until the next call. Then only more of these and done may follow. */
+const struct held *bi_session_take_oldest(struct session *session);
 
 #endif

@@ -187,15 +187,21 @@ static bool set_auth_secret(struct config *config, size_t index, const char *tex
     return true;
 }
 
-static bool set_max_connections(struct config *config, size_t index, const char *text, char *error)
+/* A limit that must let at least one in. */
+static bool set_limit(uint32_t *limit, size_t index, const char *text, uint64_t max, char *error)
 {
     uint64_t value;
-    if (!number(index, BI_COUNT, text, 1000000, &value, error))
+    if (!number(index, BI_COUNT, text, max, &value, error))
         return false;
     if (value == 0)
-        return bi_refuse(error, "max_connections is 0; at least 1 is needed");
-    config->limits.max_connections = (uint32_t)value;
+        return bi_refuse(error, "%s is 0; at least 1 is needed", bi_setting_get(index)->name);
+    *limit = (uint32_t)value;
     return true;
+}
+
+static bool set_max_connections(struct config *config, size_t index, const char *text, char *error)
+{
+    return set_limit(&config->limits.max_connections, index, text, 1000000, error);
 }
 
 static bool set_max_connections_per_address(struct config *config, size_t index, const char *text,
@@ -206,6 +212,22 @@ static bool set_max_connections_per_address(struct config *config, size_t index,
         return false;
     config->limits.max_connections_per_address = (uint32_t)value;
     return true;
+}
+
+static bool set_max_waiters(struct config *config, size_t index, const char *text, char *error)
+{
+    return set_limit(&config->limits.max_waiters_per_connection, index, text, UINT32_MAX, error);
+}
+
+static bool set_max_tubes(struct config *config, size_t index, const char *text, char *error)
+{
+    return set_limit(&config->limits.max_tubes_per_connection, index, text, BIDE_RESERVE_TOPICS,
+                     error);
+}
+
+static bool set_max_feeds(struct config *config, size_t index, const char *text, char *error)
+{
+    return set_limit(&config->limits.max_feeds_per_connection, index, text, BIDE_FEEDS_MAX, error);
 }
 
 static bool set_max_client_bytes(struct config *config, size_t index, const char *text, char *error)
@@ -219,6 +241,15 @@ static bool set_idle_timeout(struct config *config, size_t index, const char *te
     if (!number(index, BI_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
         return false;
     config->limits.idle_timeout_ms = (int64_t)value;
+    return true;
+}
+
+static bool set_command_timeout(struct config *config, size_t index, const char *text, char *error)
+{
+    uint64_t value;
+    if (!number(index, BI_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
+        return false;
+    config->limits.command_timeout_ms = (int64_t)value;
     return true;
 }
 
@@ -319,9 +350,22 @@ static const struct {
     {{"max_connections_per_address", LIMIT, "N", "2000",
       "clients at a time from one address of another machine; 0: no limit", BI_RELOAD},
      set_max_connections_per_address},
+    {{"max_waiters_per_connection", LIMIT, "N", "20000", "calls of one client that wait",
+      BI_RELOAD},
+     set_max_waiters},
+    {{"max_tubes_per_connection", LIMIT, "N", "10000",
+      "tubes that one client watches; at most 10000", BI_RELOAD},
+     set_max_tubes},
+    {{"max_feeds_per_connection", LIMIT, "N", "16",
+      "feeds of events that one client follows; at most 100", BI_RELOAD},
+     set_max_feeds},
     {{"idle_timeout", LIMIT, "TIME", "0", "close connections that do nothing for so long; 0: never",
       BI_RELOAD},
      set_idle_timeout},
+    {{"command_timeout", LIMIT, "TIME", "60s",
+      "close connections that send a part of a command and then nothing for so long; 0: never",
+      BI_RELOAD},
+     set_command_timeout},
     {{"stop_timeout", LIMIT, "TIME", "10s", "how long a stop waits for slow clients", BI_RELOAD},
      set_stop_timeout},
     {{"max_client_bytes", LIMIT, "SIZE", "256MiB", "what all clients may have in buffers",

@@ -105,3 +105,15 @@ bool bi_tubes_release(struct tubes *tubes, struct tube *tube)
     tubes->count--;
     return true;
 }
+
+struct tube *bi_tubes_pop(struct tubes *tubes)
+{
+    while (tubes->popped < tubes->bucket_count && tubes->buckets[tubes->popped] == NULL)
+        tubes->popped++;
+    if (tubes->popped == tubes->bucket_count)
+        return NULL;
+    struct tube *tube = tubes->buckets[tubes->popped];
+    tubes->buckets[tubes->popped] = tube->next;
+    tubes->count--;
+    return tube;
+}

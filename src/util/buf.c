@@ -6,6 +6,7 @@
  */
 #include "util/buf.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,20 @@ bide_buf *bi_buf_room(size_t size, void **bytes)
     buf->data[size] = 0;
     *bytes = buf->data;
     return buf;
+}
+
+bide_buf *bi_buf_resize(bide_buf *buf, size_t size, void **bytes)
+{
+    assert(atomic_load_explicit(&buf->refs, memory_order_relaxed) == 1);
+    if (size >= UINT32_MAX)
+        return NULL;
+    bide_buf *resized = realloc(buf, sizeof(*buf) + size + 1);
+    if (resized == NULL)
+        return NULL;
+    resized->size = (uint32_t)size;
+    resized->data[size] = 0;
+    *bytes = resized->data;
+    return resized;
 }
 
 bide_buf *bide_buf_new(const void *data, size_t size)

@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hostile.c - clients that mean harm: whatever one connection asks for, holds or declares, the others
+ * are served, and the server stays small.
+ *
+ * Nothing is timed. What must not depend on the number of something is measured twice in one run, in
+ * processor time of the server, and compared; what must be shared is seen in the order of replies.
+ */
+#include "operation.h"
+#include "talk.h"
+
+#include "backend/call.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- connections ---- */
+
+static void open_talk(struct talk *talk, const struct bided *bided)
+{
+    struct peer peer = {.pid = bided->pid, .port = port_of(bided, "127.0.0.1")};
+    talk_open(talk, &peer);
+}
+
+static bide *open_at(const struct bided *bided)
+{
+    char url[80];
+    bide *queue = NULL;
+    snprintf(url, sizeof url, "beanstalk://127.0.0.1:%d", port_of(bided, "127.0.0.1"));
+    OK(bide_open(url, NULL, &queue));
+    return queue;
+}
+
+/* Another client puts a job, takes it and deletes it. */
+static void others_are_served(const struct bided *bided)
+{
+    struct talk talk;
+    open_talk(&talk, bided);
+    talk_stay(&talk, "others");
+    CHECK(say_put(&talk, 0, 0, 100, "fine", 4));
+    uint64_t id = HEAR_NUMBER(&talk, "INSERTED");
+    say(&talk, "reserve\r\ndelete %" PRIu64 "\r\n", id);
+    CHECK(HEAR_NUMBER(&talk, "RESERVED") == id);
+    HEAR(&talk, "fine");
+    HEAR(&talk, "DELETED");
+    talk_close(&talk);
+}
+
+/* ---- calls ---- */
+
+static void send_call(struct talk *talk, uint64_t tag, const bide_op *op)
+{
+    struct call_bytes bytes = {0};
+    OK(bi_call_encode(op, 0, &bytes));
+    say(talk, "call %" PRIu64 " %s %zu\r\n", tag, bide_op_name(op->kind), bytes.size);
+    talk_send(talk, bytes.data, bytes.size);
+    talk_send(talk, "\r\n", 2);
+    bi_call_bytes_free(&bytes);
+}
+
+static void send_reserve(struct talk *talk, uint64_t tag, int64_t timeout_ms)
+{
+    bide_slice topic = {"nothing", 7};
+    bide_op op = {.kind = BIDE_OP_RESERVE};
+    op.reserve = (bide_reserve_args){
+        .topics = &topic, .topic_count = 1, .timeout_ms = timeout_ms, .job_max = 1};
+    send_call(talk, tag, &op);
+}
+
+/* Hears the answer of any call, and answers its code. */
+static int hear_answer(struct talk *talk, uint64_t *tag)
+{
+    unsigned long long number;
+    int code;
+    size_t size;
+    const char *line = hear(talk);
+    CHECK(line != NULL && sscanf(line, "ANSWER %llu %d %zu", &number, &code, &size) == 3);
+    CHECK(hear_body(talk, size) != NULL);
+    *tag = number;
+    return code;
+}
+
+static void hear_code(struct talk *talk, uint64_t tag, int want)
+{
+    uint64_t got;
+    EQ(hear_answer(talk, &got), want);
+    EQ(got, tag);
+}
+
+/* ---- processor time ---- */
+
+/* Nanoseconds that the server has used. */
+static int64_t used_ns(const struct bided *bided)
+{
+    clockid_t clock;
+    struct timespec used;
+    CHECK(clock_getcpuclockid(bided->pid, &clock) == 0 && clock_gettime(clock, &used) == 0);
+    return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+/* ---- what a call costs ---- */
+
+#define FEW     100
+#define MANY    30000
+#define CANCELS 20000
+
+/* Cancels calls that are not there. */
+static int64_t cost_of_cancels(const struct bided *bided, struct talk *talk)
+{
+    int64_t before = used_ns(bided);
+    for (int i = 0; i < CANCELS; i++)
+        say(talk, "call-cancel %d\r\n", 1000000 + i);
+    say(talk, "list-tube-used\r\n");
+    HEAR(talk, "USING default");
+    return used_ns(bided) - before;
+}
+
+static void a_cancel_costs_the_same_however_many_calls_wait(void)
+{
+    struct bided *bided =
+        serve("--url=memory:", "--listen=0", "--max-waiters-per-connection=100000");
+    struct talk talk, other;
+    open_talk(&talk, bided);
+    open_talk(&other, bided);
+    for (int i = 0; i < FEW; i++)
+        send_reserve(&talk, (uint64_t)i, BIDE_FOREVER);
+    UNTIL(talk_stat(&other, "stats", "current-waiting") == FEW);
+    int64_t few = cost_of_cancels(bided, &talk);
+    for (int i = FEW; i < MANY; i++)
+        send_reserve(&talk, (uint64_t)i, BIDE_FOREVER);
+    UNTIL(talk_stat(&other, "stats", "current-waiting") == MANY);
+    int64_t many = cost_of_cancels(bided, &talk);
+    if (many > 8 * few)
+        FAIL("%d cancels take %" PRId64 " us with %d calls that wait, and %" PRId64 " us with %d",
+             CANCELS, few / 1000, FEW, many / 1000, MANY);
+    /* Each of them is found, the first as the last. */
+    for (int i = 0; i < MANY; i++)
+        say(&talk, "call-cancel %d\r\n", i);
+    for (int i = 0; i < MANY; i++)
+        hear_code(&talk, (uint64_t)i, BIDE_CANCELLED);
+    EQ(talk_stat(&other, "stats", "current-waiting"), 0);
+    talk_close(&talk);
+    talk_close(&other);
+    stop(bided);
+}
+
+/* A client may give several calls one tag: each cancel ends one of them. */
+static void calls_of_one_tag_are_cancelled_one_by_one(void)
+{
+    enum { ALIKE = 50 };
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    struct talk talk, other;
+    open_talk(&talk, bided);
+    open_talk(&other, bided);
+    for (int i = 0; i < ALIKE; i++) {
+        send_reserve(&talk, 7, BIDE_FOREVER);
+        send_reserve(&talk, 8, BIDE_FOREVER);
+    }
+    UNTIL(talk_stat(&other, "stats", "current-waiting") == 2 * ALIKE);
+    for (int i = 0; i < ALIKE; i++) {
+        say(&talk, "call-cancel 7\r\n");
+        hear_code(&talk, 7, BIDE_CANCELLED);
+        EQ(talk_stat(&other, "stats", "current-waiting"), 2 * ALIKE - i - 1);
+    }
+    say(&talk, "call-cancel 7\r\ncall-cancel 8\r\n");
+    hear_code(&talk, 8, BIDE_CANCELLED);
+    talk_close(&talk);
+    UNTIL(talk_stat(&other, "stats", "current-waiting") == 0);
+    talk_close(&other);
+    stop(bided);
+}
+
+/* ---- one turn ---- */
+
+#define WATCHED  3000
+#define REPEATED 2500 /* less than a socket takes while the server is stopped */
+
+/* Stopped, the server finds what both clients have sent when it goes on. */
+static void pause_server(const struct bided *bided)
+{
+    CHECK(kill(bided->pid, SIGSTOP) == 0);
+    nap_ms(50);
+}
+
+/* Looks at all watched tubes, thousands of times, and then puts a job: another client, whose command came
+ * at the same time, does not wait for all of that, so it does not see the job. */
+static void commands_that_take_long_are_executed_in_slices(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    struct talk talk, other;
+    open_talk(&talk, bided);
+    open_talk(&other, bided);
+    for (int i = 0; i < WATCHED; i++)
+        say(&talk, "watch tube-%d\r\n", i);
+    for (int i = 0; i < WATCHED; i++)
+        HEAR_NUMBER(&talk, "WATCHING");
+    say(&talk, "list-tube-used\r\n");
+    HEAR(&talk, "USING default");
+    say(&other, "list-tube-used\r\n");
+    HEAR(&other, "USING default");
+
+    pause_server(bided);
+    static char text[REPEATED * 20 + 100];
+    size_t size = 0;
+    for (int i = 0; i < REPEATED; i++)
+        size += (size_t)sprintf(text + size, "watch tube-%d\r\n", WATCHED - 1);
+    size += (size_t)sprintf(text + size, "put 0 0 100 1\r\nx\r\n");
+    CHECK(talk_send(&talk, text, size));
+    nap_ms(50);
+    say(&other, "reserve-with-timeout 0\r\n");
+    nap_ms(50);
+    CHECK(kill(bided->pid, SIGCONT) == 0);
+
+    HEAR(&other, "TIMED_OUT");
+    for (int i = 0; i < REPEATED; i++)
+        HEAR_NUMBER(&talk, "WATCHING");
+    HEAR_NUMBER(&talk, "INSERTED");
+    talk_close(&talk);
+    talk_close(&other);
+    stop(bided);
+}
+
+/* ---- bodies that do not come ---- */
+
+#define DECLARED 1040000
+
+/* So many connections declare a large body, and send so much of it. */
+static void declare(const struct bided *bided, struct talk *talks, int count, size_t sent)
+{
+    static char part[DECLARED];
+    for (int i = 0; i < count; i++) {
+        open_talk(&talks[i], bided);
+        say(&talks[i], "list-tube-used\r\n");
+        HEAR(&talks[i], "USING default");
+        say(&talks[i], "put 0 0 100 %d\r\n", DECLARED);
+        talk_send(&talks[i], part, sent);
+    }
+}
+
+static void close_all(struct talk *talks, int count)
+{
+    for (int i = 0; i < count; i++)
+        talk_close(&talks[i]);
+}
+
+/* Puts a job in two pieces, so that its body is waited for. */
+static void put_in_pieces(struct talk *talk, size_t size)
+{
+    char *body = calloc(1, size);
+    CHECK(body != NULL);
+    say(talk, "list-tube-used\r\nput 0 0 100 %zu\r\n", size);
+    HEAR(talk, "USING default");
+    talk_send(talk, body, size / 2);
+    nap_ms(20);
+    talk_send(talk, body, size - size / 2);
+    talk_send(talk, "\r\n", 2);
+    HEAR_NUMBER(talk, "INSERTED");
+    free(body);
+}
+
+static void bodies_that_are_only_declared_take_no_room(void)
+{
+    enum { CONNECTIONS = 40 };
+    struct bided *bided =
+        serve("--url=memory:?max_job_size=1MiB", "--listen=0", "--max-client-bytes=4MiB");
+    struct talk talks[CONNECTIONS], other;
+    declare(bided, talks, CONNECTIONS, 0);
+    others_are_served(bided);
+    bide *queue = open_at(bided);
+    OK(bide_put(queue, "others", "x", 1, NULL, NULL));
+    OK(bide_close(queue));
+    open_talk(&other, bided);
+    put_in_pieces(&other, DECLARED);
+    /* Those who declared them may send them now, one after the other. */
+    static char rest[DECLARED];
+    for (int i = 0; i < 4; i++) {
+        talk_send(&talks[i], rest, sizeof rest);
+        talk_send(&talks[i], "\r\n", 2);
+        HEAR_NUMBER(&talks[i], "INSERTED");
+    }
+    talk_close(&other);
+    close_all(talks, CONNECTIONS);
+    stop(bided);
+}
+
+/* Bodies that come in part, and then no more, leave room for the commands of others. */
+static void large_bodies_leave_room_for_small_ones(void)
+{
+    enum { CONNECTIONS = 12 };
+    struct bided *bided =
+        serve("--url=memory:?max_job_size=1MiB", "--listen=0", "--max-client-bytes=4MiB");
+    struct talk talks[CONNECTIONS], other;
+    declare(bided, talks, CONNECTIONS, DECLARED - 1);
+    open_talk(&other, bided);
+    put_in_pieces(&other, 60000);
+    others_are_served(bided);
+    bide *queue = open_at(bided);
+    OK(bide_put(queue, "others", "x", 1, NULL, NULL));
+    OK(bide_close(queue));
+    /* Some of them had to be refused: they hear it when their body is complete. */
+    int refused = 0;
+    for (int i = 0; i < CONNECTIONS; i++) {
+        talk_send(&talks[i], "x\r\n", 3);
+        const char *line = hear(&talks[i]);
+        CHECK(strncmp(line, "INSERTED ", 9) == 0 || strcmp(line, "OUT_OF_MEMORY") == 0);
+        refused += line[0] == 'O';
+        say(&talks[i], "list-tube-used\r\n");
+        HEAR(&talks[i], "USING default");
+    }
+    BETWEEN(refused, CONNECTIONS - 4, CONNECTIONS - 1);
+    talk_close(&other);
+    close_all(talks, CONNECTIONS);
+    stop(bided);
+}
+
+/* ---- commands that are not finished ---- */
+
+static void an_unfinished_command_has_a_time_limit(void)
+{
+    static const char *const parts[] = {
+        "stat",                      /* half a line */
+        "put 0 0 100 5\r\n",         /* a body of which nothing comes, */
+        "put 0 0 100 5\r\nhel",      /* and one of which a part comes; */
+        "put 0 0 100 100000\r\nhel", /* the same for one that is refused, */
+        "call 1 put 100000\r\nhel",  /* and for a call */
+        "put 0 0 100 5\r\nhello\r",
+    };
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--command-timeout=1s");
+    int port = port_of(bided, "127.0.0.1");
+    int fds[COUNT(parts)];
+    int64_t start_us = clock_us();
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        fds[i] = connect_tcp(port);
+        ssize_t size = (ssize_t)strlen(parts[i]);
+        CHECK(send(fds[i], parts[i], (size_t)size, MSG_NOSIGNAL) == size);
+    }
+    for (size_t i = 0; i < COUNT(parts); i++)
+        await_close(fds[i]);
+    NOT_BEFORE(start_us, 900);
+    await_log(bided, "it has sent a part of a command, and nothing more");
+    others_are_served(bided);
+    stop(bided);
+}
+
+static void a_slow_command_is_not_an_unfinished_one(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--command-timeout=2s");
+    int port = port_of(bided, "127.0.0.1");
+    int idle = connect_tcp(port), waiting = connect_tcp(port), slow = connect_tcp(port);
+    ask(idle, "list-tube-used\r\n", "USING default\r\n");
+    /* What stands behind a reserve that waits is not looked at. */
+    static const char behind[] =
+        "watch other\r\nignore default\r\nreserve-with-timeout 6\r\nlist-tub";
+    CHECK(send(waiting, behind, sizeof behind - 1, MSG_NOSIGNAL) == sizeof behind - 1);
+    static const char text[] = "put 0 0 100 5\r\nhello\r\n";
+    for (size_t i = 0; i < sizeof text - 1; i++) {
+        nap_ms(300);
+        CHECK(send(slow, text + i, 1, MSG_NOSIGNAL) == 1);
+    }
+    ask(slow, "", "INSERTED 1\r\n");
+    ask(idle, "list-tube-used\r\n", "USING default\r\n");
+    ask(waiting, "", "WATCHING 2\r\nWATCHING 1\r\nTIMED_OUT\r\n");
+    ask(waiting, "e-used\r\n", "USING default\r\n");
+    LACKS(bided->err, "a part of a command");
+    stop(bided);
+}
+
+/* ---- feeds ---- */
+
+static void a_feed_takes_the_memory_that_it_needs(void)
+{
+    enum { FEEDS = 16 };
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-memory=32MiB");
+    bide *queue = open_at(bided), *other = open_at(bided);
+    bide_feed *feeds[FEEDS], *feed = NULL;
+    for (int i = 0; i < FEEDS; i++)
+        OK(bide_subscribe(queue, NULL, 0, 1000000, &feeds[i]));
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    BETWEEN((int64_t)stats.memory_bytes, 0, 8 << 20);
+    OK(bide_put(queue, "a", "x", 1, NULL, NULL));
+    CODE(bide_subscribe(queue, NULL, 0, 0, &feed), BIDE_TOO_MANY_WAITERS);
+    CHECK(strstr(bide_last_error(), "max_feeds_per_connection") != NULL);
+    OK(bide_subscribe(other, NULL, 0, 0, &feed));
+    OK(bide_unsubscribe(queue, feeds[0]));
+    OK(bide_subscribe(queue, NULL, 0, 0, &feeds[0]));
+    OK(bide_close(queue));
+    OK(bide_close(other));
+    stop(bided);
+}
+
+/* However much happens, what feeds keep leaves room for jobs. */
+static void feeds_that_are_not_read_leave_room_for_jobs(void)
+{
+    enum { FEEDS = 16, JOBS = 20000 };
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-memory=32MiB");
+    bide *queue = open_at(bided);
+    bide_feed *feeds[FEEDS];
+    for (int i = 0; i < FEEDS; i++)
+        OK(bide_subscribe(queue, NULL, 0, 1000000, &feeds[i]));
+    struct talk talk;
+    open_talk(&talk, bided);
+    for (int i = 0; i < JOBS; i++)
+        CHECK(say_put(&talk, 0, 0, 100, "x", 1));
+    for (int i = 0; i < JOBS; i++)
+        HEAR_NUMBER(&talk, "INSERTED");
+    /* The last events are there, and the reader hears how many are not. */
+    bide_event events[100];
+    size_t count = 0, seen = 0;
+    uint64_t lost = 0, all_lost = 0, last = 0;
+    while (bide_events(queue, feeds[0], 0, events, COUNT(events), &count, &lost) == BIDE_OK) {
+        all_lost += lost;
+        for (size_t i = 0; i < count; i++, seen++) {
+            CHECK(events[i].id > last || events[i].kind != BIDE_EVENT_PUT);
+            last = events[i].id;
+        }
+    }
+    EQ(last, JOBS);
+    CHECK(all_lost > 0 && seen > 0);
+    talk_close(&talk);
+    OK(bide_close(queue));
+    stop(bided);
+}
+
+/* ---- waiting ---- */
+
+/* Makes calls that wait; the codes of those that are answered must be this one. Answers their number. */
+static int wait_often(struct talk *talk, struct talk *other, int count)
+{
+    for (int i = 0; i < count; i++)
+        send_reserve(talk, (uint64_t)i, BIDE_FOREVER);
+    say(talk, "list-tube-used\r\n");
+    int refused = 0;
+    const char *line;
+    while (strncmp(line = hear(talk), "ANSWER ", 7) == 0) {
+        unsigned long long tag;
+        int code;
+        size_t size;
+        CHECK(sscanf(line, "ANSWER %llu %d %zu", &tag, &code, &size) == 3);
+        CHECK(hear_body(talk, size) != NULL);
+        EQ(code, BIDE_TOO_MANY_WAITERS);
+        refused++;
+    }
+    TEXT(line, strlen(line), "USING default");
+    (void)other;
+    return refused;
+}
+
+static void the_waiting_calls_of_a_connection_are_limited(void)
+{
+    enum { LIMIT = 10 };
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-waiters-per-connection=10");
+    struct talk talk, other;
+    open_talk(&talk, bided);
+    open_talk(&other, bided);
+    EQ(wait_often(&talk, &other, 2 * LIMIT), LIMIT);
+    EQ(talk_stat(&other, "stats", "current-waiting"), LIMIT);
+    await_log(bided, "its connection has too many that wait");
+    /* What can be answered at once is. */
+    say(&other, "use nothing\r\nput 0 0 100 1\r\nx\r\nput 0 0 100 1\r\ny\r\n");
+    HEAR(&other, "USING nothing");
+    HEAR_NUMBER(&other, "INSERTED");
+    HEAR_NUMBER(&other, "INSERTED");
+    hear_code(&talk, 0, BIDE_OK);
+    hear_code(&talk, 1, BIDE_OK);
+    EQ(wait_often(&talk, &other, 4), 2);
+    EQ(talk_stat(&other, "stats", "current-waiting"), LIMIT);
+    CHECK(say_put(&other, 0, 0, 100, "z", 1));
+    HEAR_NUMBER(&other, "INSERTED");
+    hear_code(&talk, 2, BIDE_OK);
+    talk_close(&talk);
+    talk_close(&other);
+    stop(bided);
+}
+
+/* A few connections do not take all that may wait. */
+static void waiting_calls_leave_room_for_others(void)
+{
+    enum { ALL = 400, GREEDY = 4 };
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-waiters=400");
+    struct talk greedy[GREEDY], other, plain;
+    open_talk(&other, bided);
+    int refused = 0;
+    for (int i = 0; i < GREEDY; i++) {
+        open_talk(&greedy[i], bided);
+        refused += wait_often(&greedy[i], &other, ALL);
+    }
+    CHECK(refused > 0);
+    EQ(wait_often(&other, &other, 5), 0);
+    open_talk(&plain, bided);
+    say(&plain, "reserve\r\n");
+    UNTIL(talk_stat(&other, "stats", "current-waiting") == GREEDY * ALL - refused + 6);
+    CHECK(say_put(&other, 0, 0, 100, "for one", 7));
+    HEAR_NUMBER(&other, "INSERTED");
+    HEAR_NUMBER(&plain, "RESERVED");
+    close_all(greedy, GREEDY);
+    talk_close(&plain);
+    talk_close(&other);
+    stop(bided);
+}
+
+/* ---- tubes ---- */
+
+static void the_tubes_of_a_connection_are_limited(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-tubes-per-connection=3");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1")),
+        other = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "watch a\r\n", "WATCHING 2\r\n");
+    ask(fd, "watch b\r\n", "WATCHING 3\r\n");
+    ask(fd, "watch c\r\n", "OUT_OF_MEMORY\r\n");
+    ask(fd, "stats-tube c\r\n", "NOT_FOUND\r\n");
+    ask(fd, "watch b\r\n", "WATCHING 3\r\n");
+    ask(fd, "ignore a\r\n", "WATCHING 2\r\n");
+    ask(fd, "watch c\r\n", "WATCHING 3\r\n");
+    ask(other, "watch d\r\n", "WATCHING 2\r\n");
+    await_log(bided, "max_tubes_per_connection allows 3");
+    stop(bided);
+}
+
+/* Connections that watch many tubes leave topics to others, and give them back when they end. */
+static void watched_tubes_leave_room_for_others(void)
+{
+    enum { GREEDY = 4 };
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-topics=1000");
+    struct talk greedy[GREEDY], other;
+    int refused = 0;
+    for (int i = 0; i < GREEDY; i++) {
+        open_talk(&greedy[i], bided);
+        for (int j = 0; j < 300; j++)
+            say(&greedy[i], "watch tube-%d-%d\r\n", i, j);
+        for (int j = 0; j < 300; j++)
+            refused += strcmp(hear(&greedy[i]), "OUT_OF_MEMORY") == 0;
+    }
+    CHECK(refused > 0);
+    open_talk(&other, bided);
+    for (int i = 0; i < 20; i++) {
+        say(&other, "use mine-%d\r\nwatch mine-%d\r\n", i, i);
+        HEAR_NUMBER(&other, "USING");
+        EQ(HEAR_NUMBER(&other, "WATCHING"), i + 2);
+    }
+    close_all(greedy, GREEDY);
+    UNTIL(talk_stat(&other, "stats", "current-connections") == 1);
+    EQ(talk_stat(&other, "stats", "current-tubes"), 21);
+    talk_close(&other);
+    stop(bided);
+}
+
+/* ---- many jobs held ---- */
+
+static void hold(struct talk *talk, int jobs)
+{
+    static char text[1 << 16];
+    size_t size = 0;
+    for (int i = 0; i < jobs; i++) {
+        size += (size_t)sprintf(text + size, "put 0 0 1000 1\r\nx\r\nreserve\r\n");
+        if (size > sizeof text - 100 || i == jobs - 1) {
+            CHECK(talk_send(talk, text, size));
+            size = 0;
+        }
+    }
+    for (int i = 0; i < jobs; i++) {
+        HEAR_NUMBER(talk, "INSERTED");
+        HEAR_NUMBER(talk, "RESERVED");
+        HEAR(talk, "x");
+    }
+}
+
+/* How often the jobs of a connection that ends are seen on their way. */
+static int count_partial(const struct bided *bided, struct talk *other, int jobs)
+{
+    struct talk talk;
+    int partial = 0;
+    int64_t reserved;
+    open_talk(&talk, bided);
+    talk_stay(&talk, "held");
+    hold(&talk, jobs);
+    talk_close(&talk);
+    while ((reserved = talk_stat(other, "stats-tube held", "current-jobs-reserved")) != 0)
+        partial += reserved < jobs;
+    UNTIL(talk_stat(other, "stats", "current-connections") == 1);
+    EQ(talk_stat(other, "stats-tube held", "current-jobs-ready"), jobs);
+    say(other, "purge-tube held ready\r\n");
+    EQ(HEAR_NUMBER(other, "PURGED"), jobs);
+    return partial;
+}
+
+/* Others are answered while a connection that has ended gives its jobs back. */
+static void the_jobs_of_a_connection_go_back_in_slices(void)
+{
+    enum { JOBS = 100000, ATTEMPTS = 5 };
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    struct talk other;
+    int partial = 0;
+    open_talk(&other, bided);
+    /* This client may be slow to ask, so it tries more than once. */
+    for (int i = 0; i < ATTEMPTS && partial == 0; i++)
+        partial = count_partial(bided, &other, JOBS);
+    CHECK(partial > 0);
+    talk_close(&other);
+    stop(bided);
+}
+
+/* In the order of the reservations, also when they go back in slices. */
+static void jobs_go_back_in_order_of_their_reservations(void)
+{
+    enum { JOBS = 20000 };
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    bide *queue = open_at(bided);
+    bide_feed *feed;
+    struct talk talk;
+    open_talk(&talk, bided);
+    hold(&talk, JOBS);
+    OK(bide_subscribe(queue, NULL, 1u << BIDE_EVENT_RELEASED, 1000000, &feed));
+    talk_close(&talk);
+    bide_event events[1000];
+    size_t count = 0;
+    uint64_t lost = 0, seen = 0;
+    while (seen < JOBS) {
+        OK(bide_events(queue, feed, PATIENCE_MS, events, COUNT(events), &count, &lost));
+        EQ(lost, 0);
+        for (size_t i = 0; i < count; i++)
+            EQ(events[i].id, ++seen);
+    }
+    OK(bide_close(queue));
+    stop(bided);
+}
+
+static void a_stop_waits_for_jobs_that_go_back(void)
+{
+    enum { JOBS = 20000 };
+    char url[600];
+    snprintf(url, sizeof url, "--url=%s", url_of("jobs.db", "sync=off"));
+    struct bided *bided = serve(url, "--listen=0");
+    struct talk talk;
+    open_talk(&talk, bided);
+    hold(&talk, JOBS);
+    talk_close(&talk);
+    stop(bided);
+    bided = serve(url, "--listen=0");
+    open_talk(&talk, bided);
+    UNTIL(talk_stat(&talk, "stats", "current-jobs-ready") == JOBS);
+    EQ(talk_stat(&talk, "stats", "current-jobs-reserved"), 0);
+    talk_close(&talk);
+    stop(bided);
+}
+
+static const struct test tests[] = {
+    TEST(a_cancel_costs_the_same_however_many_calls_wait),
+    TEST(calls_of_one_tag_are_cancelled_one_by_one),
+    TEST(commands_that_take_long_are_executed_in_slices),
+    TEST(bodies_that_are_only_declared_take_no_room),
+    TEST(large_bodies_leave_room_for_small_ones),
+    TEST(an_unfinished_command_has_a_time_limit),
+    TEST(a_slow_command_is_not_an_unfinished_one),
+    TEST(a_feed_takes_the_memory_that_it_needs),
+    TEST(feeds_that_are_not_read_leave_room_for_jobs),
+    TEST(the_waiting_calls_of_a_connection_are_limited),
+    TEST(waiting_calls_leave_room_for_others),
+    TEST(the_tubes_of_a_connection_are_limited),
+    TEST(watched_tubes_leave_room_for_others),
+    TEST(the_jobs_of_a_connection_go_back_in_slices),
+    TEST(jobs_go_back_in_order_of_their_reservations),
+    TEST(a_stop_waits_for_jobs_that_go_back),
+};
+
+const struct theme hostile_theme = {"hostile", tests, COUNT(tests)};
