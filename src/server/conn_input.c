@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #define DIRECT_MIN ((size_t)16 << 10) /* a body that lacks more is read into its place */
@@ -248,6 +249,53 @@ static void demand_secret(struct conn *conn, const struct command *command)
     bi_admit_demanded(conn);
 }
 
+/* ---- HTTP ---- */
+
+/*
+ * A web page can have a browser send a request to any port of the machine it runs on, and choose its
+ * body, whose lines would be commands. No command looks like the first lines of such a request.
+ */
+
+/* A method, and the beginning of what it asks for. */
+static bool begins_as_http(const char *line, size_t size)
+{
+    size_t at = 0;
+    while (at < size && at < 20 && line[at] >= 'A' && line[at] <= 'Z')
+        at++;
+    return at >= 3 && at + 1 < size && line[at] == ' ' &&
+           (line[at + 1] == '/' || line[at + 1] == '*' || line[at + 1] == 'h');
+}
+
+/* Three words, of which the last is a version. */
+static bool ends_as_http(const char *line, size_t size)
+{
+    static const char version[] = " HTTP/";
+    const size_t tail = sizeof(version) - 1 + 3; /* with the number, as 1.1 */
+    return size > tail && memcmp(line + size - tail, version, sizeof(version) - 1) == 0 &&
+           memchr(line, ' ', size - tail) != NULL;
+}
+
+static bool is_http(const char *line, size_t size)
+{
+    return (size >= 5 && strncasecmp(line, "Host:", 5) == 0) || begins_as_http(line, size) ||
+           ends_as_http(line, size);
+}
+
+/* Nothing behind it is executed. */
+static void refuse_http(struct conn *conn)
+{
+    struct server *server = conn->server;
+    char peer[PEER_SIZE];
+    uint64_t count = bi_log_repeats(&server->http, server->now);
+    if (count > 0)
+        bi_log(&server->log, BIDE_LOG_WARN,
+               "the connection from %s is closed: it sent an HTTP request, which bided does not "
+               "speak (an attack through a browser, or a wrong port); %llu such connections so far",
+               bi_conn_peer(conn, peer), (unsigned long long)count);
+    conn->quit = true;
+    bi_server_mark(conn);
+}
+
 /* ---- one command ---- */
 
 /* One line, and its body if that is there. Answers how many bytes were taken; 0: it cannot be
@@ -256,6 +304,10 @@ static size_t take_line(struct conn *conn, const char *data, size_t line_size, s
 {
     struct command command;
     size_t taken = line_size + 2;
+    if (is_http(data, line_size)) {
+        refuse_http(conn);
+        return size;
+    }
     enum parse parse = bi_beanstalk_parse(&command, data, line_size);
     if (!bi_beanstalk_may(conn, &command))
         return 0;
@@ -283,6 +335,10 @@ static size_t begin_line(struct conn *conn, const char *data, size_t size)
         size_t max = bi_beanstalk_line_max(data, LINE_MAX_OLD);
         end = max == LINE_MAX_OLD ? NULL : find_end(data, look);
         if (end == NULL && size >= max) {
+            if (is_http(data, max)) {
+                refuse_http(conn);
+                return size;
+            }
             conn->stage = STAGE_DISCARD;
             return max - 1; /* the last byte may be the CR of the end */
         }

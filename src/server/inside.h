@@ -231,7 +231,8 @@ struct server {
     int64_t owed_at;                 /* not before */
     int64_t told_at;                 /* when the log may be told of a refusal again */
     int64_t rested_at;               /* and of connections that cannot be accepted */
-    struct bi_log_repeat unfinished; /* connections that were closed for that */
+    struct bi_log_repeat unfinished; /* connections that were closed for that, */
+    struct bi_log_repeat http;       /* and for this */
     struct bi_log_repeat crowded;    /* calls that were refused because many wait */
     bide_op *batch[BATCH_MAX];
     size_t batch_count;

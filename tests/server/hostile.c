@@ -428,6 +428,66 @@ static void feeds_that_are_not_read_leave_room_for_jobs(void)
     stop(bided);
 }
 
+/* ---- HTTP ---- */
+
+/* The beginning and the end of a request, and how many bytes of a path stand between them. */
+static const struct {
+    const char *begin;
+    size_t path;
+    const char *end;
+} requests[] = {
+    {"POST /", 0, " HTTP/1.1\r\nHost: 127.0.0.1:11300\r\nContent-Length: 30\r\n\r\n"},
+    {"GET /", 10, " HTTP/1.0\r\n"},
+    {"GET /", 224, " HTTP/1.1\r\n"}, /* lines that are too long */
+    {"POST /", 1000, " HTTP/1.1\r\n"},
+    {"OPTIONS *", 0, " HTTP/1.1\r\n"},
+    {"stats /", 0, " HTTP/1.1\r\n"},
+    {"Host: ", 9, "\r\n"},
+    {"host:", 1, "\r\n"},
+};
+
+static void a_request_of_http_closes_the_connection(void)
+{
+    static const char behind[] = "put 0 0 100 1\r\nx\r\nuse injected\r\n";
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int port = port_of(bided, "127.0.0.1");
+    int other = connect_tcp(port);
+    for (size_t i = 0; i < COUNT(requests); i++) {
+        char text[2000], path[1001] = "";
+        memset(path, 'x', requests[i].path);
+        size_t size = (size_t)snprintf(text, sizeof text, "%s%s%s%s", requests[i].begin, path,
+                                       requests[i].end, behind);
+        CHECK(size < sizeof text);
+        /* In one piece, and byte by byte. */
+        int fd = connect_tcp(port);
+        CHECK(send(fd, text, size, MSG_NOSIGNAL) == (ssize_t)size);
+        await_close(fd);
+        fd = connect_tcp(port);
+        for (size_t at = 0; at < size && send(fd, text + at, 1, MSG_NOSIGNAL) == 1; at++)
+            continue;
+        await_close(fd);
+        ask(other, "peek-ready\r\n", "NOT_FOUND\r\n");
+        ask(other, "stats-tube injected\r\n", "NOT_FOUND\r\n");
+    }
+    await_log(bided, "it sent an HTTP request");
+    HAS(bided->err, "the connection from 127.0.0.1:");
+    stop(bided);
+}
+
+static void what_only_resembles_http_is_answered_as_ever(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "GET key\r\n", "UNKNOWN_COMMAND\r\n");
+    ask(fd, "PUT 0 0 1 1\r\n", "UNKNOWN_COMMAND\r\n");
+    ask(fd, "hosts\r\n", "UNKNOWN_COMMAND\r\n");
+    ask(fd, "use HTTP/1.1\r\n", "USING HTTP/1.1\r\n");
+    ask(fd, "put 0 0 100 32\r\nPOST / HTTP/1.1\r\nHost: example\r\n\r\n", "INSERTED 1\r\n");
+    ask(fd, "peek 1\r\n", "FOUND 1 32\r\nPOST / HTTP/1.1\r\nHost: example\r\n\r\n");
+    LACKS(bided->err, "HTTP request");
+    stop(bided);
+}
+
 /* ---- waiting ---- */
 
 /* Makes calls that wait; the codes of those that are answered must be this one. Answers their number. */
@@ -661,6 +721,8 @@ static const struct test tests[] = {
     TEST(a_slow_command_is_not_an_unfinished_one),
     TEST(a_feed_takes_the_memory_that_it_needs),
     TEST(feeds_that_are_not_read_leave_room_for_jobs),
+    TEST(a_request_of_http_closes_the_connection),
+    TEST(what_only_resembles_http_is_answered_as_ever),
     TEST(the_waiting_calls_of_a_connection_are_limited),
     TEST(waiting_calls_leave_room_for_others),
     TEST(the_tubes_of_a_connection_are_limited),
