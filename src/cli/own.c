@@ -159,10 +159,12 @@ bool bi_own_find(struct own_server *own)
 bool bi_own_url(const struct own_server *own, char *url)
 {
     static const char only_trusted[] = "?peer=trusted";
-    if (!bi_url_make(url, "beanstalk://", own->socket) ||
-        strlen(url) + sizeof(only_trusted) > BI_URL_MAX)
+    if (!bi_url_make(url, "beanstalk://", own->socket))
         return false;
-    strcat(url, only_trusted);
+    size_t size = strlen(url);
+    if (size + sizeof(only_trusted) > BI_URL_MAX)
+        return false;
+    memcpy(url + size, only_trusted, sizeof(only_trusted));
     return true;
 }
 

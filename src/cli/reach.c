@@ -19,7 +19,7 @@
 #define LOCAL_NAME   "127.0.0.1:11300"
 #define LOCAL_PORT   11300
 #define ONLY_TRUSTED "?peer=trusted"
-#define FULL_MAX     (2 * BI_URL_MAX) /* what is too long for a URL stays too long */
+#define FULL_MAX     ((size_t)2 * BI_URL_MAX) /* what is too long for a URL stays too long */
 
 /* What a config file says; its text lives as long as the process. */
 static char configured[BI_URL_MAX];
@@ -175,8 +175,9 @@ static void complete(char *full, const char *url, bool named)
         bi_url_has_secret(url))
         return;
     const char *prefix = strchr(url, '?') == NULL ? "?secret_file=" : "&secret_file=";
-    if (bi_url_make(param, prefix, file) && strlen(full) + strlen(param) < FULL_MAX)
-        strcat(full, param);
+    size_t size = strlen(full);
+    if (bi_url_make(param, prefix, file) && size + strlen(param) < FULL_MAX)
+        memcpy(full + size, param, strlen(param) + 1);
 }
 
 int bi_reach_url(struct cli *cli, const char *url, bide **queue)
