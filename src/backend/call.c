@@ -8,6 +8,18 @@
 #include <assert.h>
 #include <stdio.h>
 
+/* Topics of a reserve that are not many. */
+#define FEW_TOPICS 256
+
+bool bi_call_is_slow(const bide_op *op)
+{
+    if (op->kind == BIDE_OP_RESERVE)
+        return op->reserve.topic_count > FEW_TOPICS;
+    if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
+        return op->finish_and_reserve.reserve.topic_count > FEW_TOPICS;
+    return bi_call_kinds[op->kind].slow;
+}
+
 bool bi_call_travels(bide_op_kind kind)
 {
     return kind > BIDE_OP_NONE && kind < BIDE_OP_COUNT && bi_call_kinds[kind].travels;

@@ -54,6 +54,9 @@ struct call_op {
 /* Can this kind be asked for over the wire? backup cannot: it writes files of the server. */
 bool bi_call_travels(bide_op_kind kind);
 
+/* May the op look at thousands of jobs or topics, and so take a millisecond, not some microseconds? */
+bool bi_call_is_slow(const bide_op *op);
+
 /* The kind of that name (bide_op_name()); BIDE_OP_NONE if there is none, or it does not travel. */
 bide_op_kind bi_call_kind(const char *name, size_t size);
 

@@ -409,10 +409,12 @@ SHAPE(backup_in);
 
 static const struct shape nothing = {.count = 0};
 
-#define ROW(member, in, always, good, also)                     \
-    {                                                           \
-        offsetof(bide_op, member), true, also, in, always, good \
+#define ANY_ROW(member, slow, in, always, good, also)                 \
+    {                                                                 \
+        offsetof(bide_op, member), true, slow, also, in, always, good \
     }
+#define ROW(member, ...)      ANY_ROW(member, false, __VA_ARGS__)
+#define SLOW_ROW(member, ...) ANY_ROW(member, true, __VA_ARGS__)
 
 const struct call_kind bi_call_kinds[BIDE_OP_COUNT] = {
     [BIDE_OP_PUT] = ROW(put, &put_in, NULL, &put_good, BIDE_EXISTS),
@@ -430,7 +432,7 @@ const struct call_kind bi_call_kinds[BIDE_OP_COUNT] = {
     [BIDE_OP_GIVE_BACK] = ROW(lease, &lease_in, NULL, NULL, BIDE_OK),
     [BIDE_OP_FAIL] = ROW(fail, &fail_in, NULL, &fail_good, BIDE_OK),
     [BIDE_OP_BURY] = ROW(bury, &bury_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_KICK] = ROW(kick, &kick_in, &kick_always, NULL, BIDE_OK),
+    [BIDE_OP_KICK] = SLOW_ROW(kick, &kick_in, &kick_always, NULL, BIDE_OK),
     [BIDE_OP_KICK_JOB] = ROW(lease, &lease_in, NULL, NULL, BIDE_OK),
     [BIDE_OP_TOUCH] = ROW(touch, &touch_in, NULL, &touch_good, BIDE_CANCEL_WANTED),
     [BIDE_OP_UPDATE] = ROW(update, &update_in, NULL, NULL, BIDE_OK),
@@ -442,10 +444,10 @@ const struct call_kind bi_call_kinds[BIDE_OP_COUNT] = {
     [BIDE_OP_BODY] = ROW(fetch, &fetch_in, NULL, &fetch_good, BIDE_OK),
     [BIDE_OP_RESULT] = ROW(fetch, &fetch_in, NULL, &fetch_good, BIDE_OK),
     [BIDE_OP_WAIT] = ROW(wait, &wait_in, NULL, &wait_good, BIDE_OK),
-    [BIDE_OP_LIST] = ROW(list, &list_in, NULL, &list_good, BIDE_OK),
-    [BIDE_OP_TOPICS] = ROW(topics, &topics_in, NULL, &topics_good, BIDE_OK),
-    [BIDE_OP_WAITING] = ROW(topics, &topics_in, NULL, &topics_good, BIDE_OK),
-    [BIDE_OP_PURGE] = ROW(purge, &purge_in, &purge_always, NULL, BIDE_OK),
+    [BIDE_OP_LIST] = SLOW_ROW(list, &list_in, NULL, &list_good, BIDE_OK),
+    [BIDE_OP_TOPICS] = SLOW_ROW(topics, &topics_in, NULL, &topics_good, BIDE_OK),
+    [BIDE_OP_WAITING] = SLOW_ROW(topics, &topics_in, NULL, &topics_good, BIDE_OK),
+    [BIDE_OP_PURGE] = SLOW_ROW(purge, &purge_in, &purge_always, NULL, BIDE_OK),
     [BIDE_OP_PAUSE] = ROW(topic, &topic_in, NULL, NULL, BIDE_OK),
     [BIDE_OP_RESUME] = ROW(topic, &topic_in, NULL, NULL, BIDE_OK),
     [BIDE_OP_TOPIC_REF] = ROW(topic, &topic_in, NULL, NULL, BIDE_OK),
@@ -458,6 +460,6 @@ const struct call_kind bi_call_kinds[BIDE_OP_COUNT] = {
     [BIDE_OP_PING] = ROW(none, &nothing, NULL, NULL, BIDE_OK),
     [BIDE_OP_RECOVERED] = ROW(recovered, &recovered_in, NULL, &recovered_good, BIDE_TIMED_OUT),
     [BIDE_OP_BACKUP] = ROW(backup, &backup_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_CHECK] = ROW(check, &check_in, NULL, &check_good, BIDE_OK),
+    [BIDE_OP_CHECK] = SLOW_ROW(check, &check_in, NULL, &check_good, BIDE_OK),
     [BIDE_OP_DRAIN] = ROW(drain, &drain_in, NULL, NULL, BIDE_OK),
 };

@@ -10,8 +10,9 @@
 struct call_kind {
     uint16_t at; /* where the arguments lie in the op */
     bool travels;
-    int also;                   /* a code that is as good as BIDE_OK; BIDE_OK: there is none */
-    const struct shape *in;     /* arguments */
+    bool slow;              /* looks at thousands of jobs or topics: it may take a millisecond */
+    int also;               /* a code that is as good as BIDE_OK; BIDE_OK: there is none */
+    const struct shape *in; /* arguments */
     const struct shape *always; /* results whatever the code; may be NULL */
     const struct shape *good;   /* results if it is good; may be NULL */
 };

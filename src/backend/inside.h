@@ -225,6 +225,9 @@ int bi_ticking_slices(struct local *local, bide_op *op);
 bool bi_ticking_may_slice(const struct local *local);
 /* Fires what is due, a bounded number of events. True if there is more. */
 bool bi_ticking_tick(struct local *local, struct bi_now now);
+/* Between two ops of a list: lets others have the lock if those since *work (0 at first) have taken
+ * long. */
+void bi_ticking_share(struct local *local, uint64_t *work, struct bi_now *now);
 /* The sliced ops of which a part was undone end here. This, and its like below, goes on until a moment
  * of the boot-time clock; true if there is more to do. */
 bool bi_ticking_fail(struct local *local, int code, const char *error, int64_t until);

@@ -449,12 +449,15 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     struct bi_now now = lock_for_call(local, n);
     int pending = 0;
     bool leads = false;
+    uint64_t work = 0;
     if (!local->undoing.running)
         bi_ticking_tick(local, now);
     bi_recovery_order(local, ops, n);
     for (size_t i = 0; i < n; i++) {
         if (ops[i]->status != BIDE_PENDING)
             continue;
+        if (i > 0)
+            bi_ticking_share(local, &work, &now);
         if (n - i > LATER && !local->undoing.running)
             bi_core_approach(local->core, ops[i + NEXT], ops[i + LATER]);
         bool waits = ops[i]->private_.wake != NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ticking - the timer thread: fires what is due, and carries on with kick and purge, and with ops that
- * waited for a failed commit to be undone, a slice at a time.
+ * ticking - the timer thread: fires what is due, and carries on with kick, purge and check, and with ops
+ * that waited for a failed commit to be undone, a slice at a time.
  *
  * Time waits for nothing: leases, delays and timeouts fire however much waits to be stored. Slices
  * wait when the store falls behind, so that what is not stored yet stays bounded.
@@ -14,6 +14,8 @@
 
 /* Events that one tick fires before others get the lock. */
 #define TICK_BUDGET 512
+/* What ops of a list look at (bi_core_work()) before others get the lock. */
+#define SHARE_WORK 20000
 /* Changes that may wait to be stored before slices wait, too: the answers of other calls wait for all
  * of them. */
 #define SLICE_BACKLOG 2000
@@ -27,6 +29,21 @@ bool bi_ticking_may_slice(const struct local *local)
 bool bi_ticking_tick(struct local *local, struct bi_now now)
 {
     return bi_core_tick(local->core, now, TICK_BUDGET);
+}
+
+void bi_ticking_share(struct local *local, uint64_t *work, struct bi_now *now)
+{
+    uint64_t done = bi_core_work(local->core);
+    *work = *work == 0 ? done : *work;
+    if (done - *work < SHARE_WORK)
+        return;
+    bi_local_look_ahead(local);
+    bi_local_unlock(local);
+    bi_local_acquire(local);
+    *now = bi_local_clocks(local);
+    if (!local->undoing.running)
+        bi_ticking_tick(local, *now);
+    *work = bi_core_work(local->core);
 }
 
 /* ---- sliced ops ---- */

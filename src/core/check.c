@@ -320,6 +320,7 @@ const char *bi_core_check_some(struct core *core, uint64_t *place, unsigned budg
     uint64_t hold = core->hold;
     *end = core->by_id.buckets == 0;
     for (; !*end && budget > 0 && fault == NULL; budget--) {
+        core->work++;
         uint32_t ref = bi_table_walk(&core->by_id, place, end);
         for (; ref != 0 && fault == NULL; ref = job_at(core, ref)->link) {
             const struct job *job = job_at(core, ref);

@@ -298,6 +298,11 @@ int bi_op_drain(struct core *core, bide_op *op)
     return BIDE_OK;
 }
 
+uint64_t bi_core_work(const struct core *core)
+{
+    return core->work;
+}
+
 /* ---- time ---- */
 
 static void (*const fires[TIMER_KINDS])(struct core *, struct timer *) = {
@@ -341,8 +346,8 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
 {
     assert(!core->journal.rollback.running);
     core->now = now;
-    while (is_due(core)) {
-        if (budget-- == 0)
+    for (uint64_t work = core->work; is_due(core);) {
+        if (budget-- == 0 || core->work - work >= STEP_WORK)
             return true;
         core->hold = 0;
         if (!core->unserved)

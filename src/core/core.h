@@ -104,6 +104,12 @@ void bi_core_free(struct core *core);
 int bi_core_run(struct core *core, bide_op *op, struct bi_now now);
 #define BI_AGAIN 1000
 
+/*
+ * How many topics, links of waiting calls and jobs have been looked at where an op or event looks at
+ * many: a measure of the time that the lock was held. What looks at a few of them counts nothing.
+ */
+uint64_t bi_core_work(const struct core *core);
+
 /* Tells the cache what an op will want that is run soon: the job of the next, and where that of a
  * later one is found. For lists of ops. */
 void bi_core_approach(const struct core *core, const bide_op *next, const bide_op *later);
@@ -122,8 +128,8 @@ void bi_core_uncount(const struct core *core, bide_op *op);
  * not wait (any more); nothing happens then. */
 bool bi_core_cancel(struct core *core, bide_op *op);
 
-/* Completes every waiting op with BIDE_CLOSED, at most budget of them at a time; true if there are
- * more. From now on reserves, and whatever would wait, are answered so at once; everything else
+/* Completes every waiting op with BIDE_CLOSED, at most budget of them at a time, and fewer if they name
+ * many topics; true if there are more. From now on reserves, and whatever would wait, are answered so at once; everything else
  * goes on. */
 bool bi_core_close(struct core *core, unsigned budget);
 
@@ -137,7 +143,7 @@ bool bi_core_close(struct core *core, unsigned budget);
 bool bi_core_interrupt(struct core *core, struct bi_now now, unsigned budget);
 
 /*
- * Fires what is due, at most budget events; true if more is due. Timers of one clock fire in order of
+ * Fires what is due, at most budget events, and fewer if those take long; true if more is due. Timers of one clock fire in order of
  * deadline; where both clocks have timers due, they take turns, the wall clock first. The caller
  * ticks before it runs ops, so that nothing acts on a lease that has run out.
  */

@@ -204,6 +204,7 @@ int bi_op_kick(struct core *core, bide_op *op)
             break;
         if (i == SLICE || !count_job(core, op, job))
             return end_slice(core, op, topic);
+        core->work++;
         if (kick(core, job) != BIDE_OK)
             return end_slices(core, op, uncount_job(op, bi_op_answer(op, BIDE_ENOMEM)));
     }
@@ -253,6 +254,7 @@ static int purge_some(struct core *core, bide_op *op, struct topic *topic)
             return end_slice(core, op, topic);
         if (bi_journal_change(core, job) != BIDE_OK)
             return end_slices(core, op, uncount_job(op, bi_op_answer(op, BIDE_ENOMEM)));
+        core->work++;
         COUNT(core, topic, purged);
         bi_core_remove(core, job, BIDE_EVENT_DELETED);
     }

@@ -265,6 +265,7 @@ static void list_by_walk(struct listing *listing, uint64_t place)
             break;
         }
     }
+    listing->core->work += examined;
     if (end)
         args->cursor[0] = 0;
     else
@@ -317,6 +318,8 @@ int bi_op_list(struct core *core, bide_op *op)
                              ? 1 + core->limits.max_job_size / ((uint64_t)4 * SEARCHED_BYTES)
                              : 1;
     bool costly = candidates(core, &listing) * price_max > BIDE_EXAMINE_MAX;
+    if (!walking && !costly)
+        core->work += candidates(core, &listing);
     if (walking || costly)
         list_by_walk(&listing, walking ? bi_unpermute(&core->cursors, 64, walk[0]) : 0);
     else

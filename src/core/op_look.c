@@ -177,7 +177,8 @@ static int page_of_topics(struct core *core, bide_op *op, bool only_waiting)
                             bide_op_name(op->kind));
     const struct topic *topic = bi_topic_from(core, serial);
     size_t count = 0;
-    for (int examined = 0; topic != NULL && count < args->topic_max; examined++) {
+    unsigned examined = 0;
+    for (; topic != NULL && count < args->topic_max; examined++) {
         if (examined == BIDE_EXAMINE_MAX)
             break;
         if (!only_waiting || topic->waiting > 0)
@@ -185,6 +186,7 @@ static int page_of_topics(struct core *core, bide_op *op, bool only_waiting)
         topic = bi_topic_from(core, topic->serial + 1);
     }
     args->count = count;
+    core->work += examined;
     if (topic != NULL)
         bi_cursor_write(args->cursor, 't', &topic->serial, 1);
     else

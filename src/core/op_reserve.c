@@ -154,6 +154,7 @@ static bool begin_choices(struct core *core, struct choices *choices,
         choices->all = bi_alloc_get(&core->alloc, count * sizeof(*choices->all));
     if (choices->all == NULL)
         return false;
+    core->work += count;
     for (size_t i = 0; i < count; i++) {
         if (links[i].topic == NULL || !bi_topic_open(links[i].topic))
             continue;
@@ -325,9 +326,13 @@ static int make_topics(struct core *core, const bide_reserve_args *args, struct 
 {
     int code = BIDE_OK;
     size_t i = 0;
+    core->work += args->topic_count;
     for (; i < args->topic_count; i++) {
-        bool existed = bi_topic_find(core, args->topics[i]) != NULL;
-        code = bi_topic_get(core, args->topics[i], &links[i].topic);
+        if (links[i].topic == NULL) /* or an entry before this one has made it */
+            links[i].topic = bi_topic_find(core, args->topics[i]);
+        bool existed = links[i].topic != NULL;
+        if (!existed)
+            code = bi_topic_get(core, args->topics[i], &links[i].topic);
         if (code != BIDE_OK)
             break;
         bi_topic_pin(links[i].topic);
@@ -342,6 +347,16 @@ static int make_topics(struct core *core, const bide_reserve_args *args, struct 
 static uint32_t weight_of(const bide_reserve_args *args, size_t i)
 {
     return args->weights == NULL ? 1 : args->weights[i];
+}
+
+static inline void find_topics(struct core *core, const bide_reserve_args *args,
+                               struct waiter_link *links)
+{
+    core->work += args->topic_count;
+    for (size_t i = 0; i < args->topic_count; i++) {
+        links[i].topic = bi_topic_find(core, args->topics[i]);
+        links[i].weight = weight_of(args, i);
+    }
 }
 
 static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args,
@@ -398,13 +413,14 @@ int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args)
         if (links == NULL)
             return bi_op_answer(op, BIDE_ENOMEM);
     }
-    for (size_t i = 0; i < count; i++) {
-        links[i].topic = bi_topic_find(core, args->topics[i]);
-        links[i].weight = weight_of(args, i);
-    }
+    find_topics(core, args, links);
     int code = BIDE_OK;
     core->lacking = false;
-    if (bi_core_take_some(core, args, links, count) > 0) {
+    uint64_t topics = core->by_name.count;
+    size_t taken = bi_core_take_some(core, args, links, count);
+    if (core->by_name.count != topics) /* the last job of a topic was a cancelled one */
+        find_topics(core, args, links);
+    if (taken > 0) {
         if (core->lacking)
             park(core, op, args, links);
     } else {

@@ -130,6 +130,7 @@ struct core {
 
     struct waiters waiters;
     bool unserved; /* some could be served, but it would have taken too long */
+    uint64_t work; /* topics, links of calls that wait, and jobs that were looked at in numbers */
     struct feeds feeds;
     struct cache cache;
     bool lacking;        /* the op that is running showed a job without its body */
@@ -186,6 +187,9 @@ static inline bool bi_lease_outlives(const struct core *core, const struct more 
 
 /* Counts in the topic and in the queue. */
 #define COUNT(core, topic, what) ((topic)->total.what++, (core)->total.what++)
+
+/* How much a step may do before others get their turn: some milliseconds. */
+#define STEP_WORK 50000
 
 typedef int (*op_run)(struct core *core, bide_op *op);
 

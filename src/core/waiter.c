@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Calls served after one op or event; the others are the next tick's. */
+/* Calls served after one op or event, or fewer that name many topics; the others are the next tick's. */
 #define SERVE_MAX 1000
 
 /* ---- lines ---- */
@@ -124,6 +124,7 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
     waiter->op = op;
     waiter->number = core->next_call++;
     waiter->link_count = link_count;
+    core->work += link_count;
     for (size_t i = 0; i < link_count; i++) {
         waiter->links[i] = links[i];
         waiter->links[i].waiter = waiter;
@@ -164,6 +165,7 @@ static void take_out(struct core *core, struct waiter *waiter)
     all->reserving -= waiter->link_count > 0;
     bi_timers_clear(&core->calls, &waiter->timer);
     bi_timers_delist(&core->calls);
+    core->work += waiter->link_count;
     for (size_t i = 0; i < waiter->link_count; i++) {
         if (waiter->parked)
             bi_topic_unpin(core, waiter->links[i].topic);
@@ -181,6 +183,7 @@ void bi_waiter_park(struct core *core, struct waiter *waiter)
     waiter->parked = true;
     core->waiters.parked++;
     bi_timers_clear(&core->calls, &waiter->timer);
+    core->work += waiter->link_count;
     for (size_t i = 0; i < waiter->link_count; i++) {
         bi_topic_pin(waiter->links[i].topic);
         line_leave(core, &waiter->links[i]);
@@ -193,6 +196,7 @@ void bi_waiter_rejoin(struct core *core, struct waiter *waiter)
     core->waiters.parked--;
     if (waiter->until != BI_NEVER)
         bi_timers_set(&core->calls, &waiter->timer, waiter->until);
+    core->work += waiter->link_count;
     for (size_t i = 0; i < waiter->link_count; i++) {
         line_rejoin(&waiter->links[i]);
         bi_topic_unpin(core, waiter->links[i].topic);
@@ -257,7 +261,8 @@ bool bi_core_close(struct core *core, unsigned budget)
     assert(!core->journal.rollback.running);
     core->hold = 0;
     core->closed = true;
-    for (; budget > 0 && all->count > all->parked; budget--) {
+    const uint64_t enough = core->work + STEP_WORK;
+    for (; budget > 0 && all->count > all->parked && core->work < enough; budget--) {
         if (all->head->parked)
             move_back(all, all->head);
         else
@@ -328,9 +333,10 @@ static size_t take_for(struct core *core, struct waiter *waiter)
 void bi_waiters_serve(struct core *core)
 {
     const struct topic *topic;
+    const uint64_t enough = core->work + STEP_WORK;
     core->unserved = false;
     for (int i = 0; (topic = longest_waiting(core)) != NULL; i++) {
-        if (i == SERVE_MAX) {
+        if (i == SERVE_MAX || core->work >= enough) {
             core->unserved = true;
             return;
         }
@@ -366,7 +372,8 @@ static void undo_waiter(struct core *core, struct waiter *waiter)
 unsigned bi_waiters_rollback(struct core *core, unsigned budget)
 {
     struct waiters *all = &core->waiters;
-    for (; all->undo_next != NULL && budget > 0; budget--) {
+    const uint64_t enough = core->work + STEP_WORK;
+    for (; all->undo_next != NULL && budget > 0 && core->work < enough; budget--) {
         struct waiter *waiter = all->undo_next;
         all->undo_next = waiter->next;
         undo_waiter(core, waiter);

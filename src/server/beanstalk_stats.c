@@ -239,8 +239,15 @@ void bi_beanstalk_stats_job(struct conn *conn, const struct command *command)
 
 /* ---- lists of tubes ---- */
 
+/* The size of the document comes before its first byte, so all of it is gathered: in parts that are
+ * handed to the output as they are. To copy millions of names at once would keep others waiting. */
+#define PART_SIZE ((size_t)32 << 10)
+
 struct listing {
-    struct output text;
+    struct output text; /* the names of the last part */
+    bide_buf **parts;
+    size_t part_count, part_room;
+    size_t size; /* of the parts */
     char cursor[BIDE_CURSOR_SIZE];
     bide_topic_stats topics[TOPICS_PAGE];
 };
@@ -249,7 +256,38 @@ static void drop_listing(void *extra)
 {
     struct listing *listing = extra;
     bi_output_done(&listing->text);
+    for (size_t i = 0; i < listing->part_count; i++)
+        bide_buf_unref(listing->parts[i]);
+    free(listing->parts);
     free(listing);
+}
+
+static bool reserve_part(struct listing *listing)
+{
+    if (listing->part_count < listing->part_room)
+        return true;
+    size_t room = listing->part_room == 0 ? 16 : listing->part_room * 2;
+    bide_buf **parts = realloc(listing->parts, room * sizeof(bide_buf *));
+    if (parts == NULL)
+        return false;
+    listing->parts = parts;
+    listing->part_room = room;
+    return true;
+}
+
+/* False when out of memory. */
+static bool end_part(struct listing *listing)
+{
+    const struct output *text = &listing->text;
+    if (text->broken || !reserve_part(listing))
+        return false;
+    bide_buf *part = bide_buf_new(text->data == NULL ? text->small : text->data, text->size);
+    if (part == NULL)
+        return false;
+    listing->parts[listing->part_count++] = part;
+    listing->size += text->size;
+    listing->text.size = 0;
+    return true;
 }
 
 static void ask_page(struct request *request)
@@ -266,28 +304,57 @@ static void say_name(struct output *text, const char *name)
     bi_output_add(text, "\n", 1);
 }
 
+static void say_listing(struct conn *conn, struct listing *listing)
+{
+    struct output *output = &conn->output;
+    bi_output_format(output, "OK %zu\r\n", listing->size);
+    for (size_t i = 0; i < listing->part_count; i++) {
+        bide_buf *part = listing->parts[i];
+        bi_output_body(output, part, bide_buf_data(part), bide_buf_size(part));
+    }
+    bi_output_add(output, "\r\n", 2);
+}
+
+/* False if all connections together have too much. */
+static bool count_listing(struct conn *conn, size_t bytes)
+{
+    conn->listing_bytes = bytes;
+    bi_conn_count_memory(conn);
+    if (bytes == 0 || conn->server->client_bytes <= conn->server->limits.max_client_bytes)
+        return true;
+    conn->listing_bytes = 0;
+    return false;
+}
+
 static bool answer_list_tubes(struct request *request)
 {
     struct listing *listing = request->extra;
-    bool ok = request->op.status == BIDE_OK;
-    for (size_t i = 0; ok && i < request->op.topics.count; i++)
-        say_name(&listing->text, listing->topics[i].name);
-    if (ok && listing->cursor[0] != 0) {
-        ask_page(request);
-        bi_request_submit(request);
-        return false;
+    struct conn *conn = request->conn;
+    if (request->op.status != BIDE_OK) {
+        conn->listing_bytes = 0;
+        return bi_beanstalk_refuse(request);
     }
-    if (ok)
-        bi_beanstalk_say_document(request->conn, &listing->text);
-    else
-        bi_beanstalk_refuse(request);
-    return true;
+    for (size_t i = 0; i < request->op.topics.count; i++)
+        say_name(&listing->text, listing->topics[i].name);
+    bool ends = listing->cursor[0] == 0;
+    bool fits = (!ends && listing->text.size < PART_SIZE) || end_part(listing);
+    if (!fits || !count_listing(conn, ends ? 0 : listing->size)) {
+        bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
+        return true;
+    }
+    if (ends) {
+        say_listing(conn, listing);
+        return true;
+    }
+    ask_page(request);
+    bi_request_submit_later(request);
+    return false;
 }
 
 void bi_beanstalk_list_tubes(struct conn *conn, const struct command *command)
 {
     (void)command;
-    struct listing *listing = malloc(sizeof(*listing));
+    struct listing *listing = calloc(1, sizeof(*listing));
     struct request *request =
         listing == NULL ? NULL : bi_beanstalk_ask(conn, BIDE_OP_TOPICS, answer_list_tubes);
     if (request == NULL) {
@@ -299,7 +366,6 @@ void bi_beanstalk_list_tubes(struct conn *conn, const struct command *command)
     bi_output_init(&listing->text);
     request->drop = drop_listing;
     bi_output_text(&listing->text, "---\n");
-    listing->cursor[0] = 0;
     request->extra = listing;
     request->blocking = true;
     ask_page(request);

@@ -130,7 +130,7 @@ size_t bi_conn_input_max(const struct conn *conn)
 void bi_conn_count_memory(struct conn *conn)
 {
     size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes +
-                    conn->unsaid_bytes;
+                    conn->unsaid_bytes + conn->listing_bytes + bi_session_memory(&conn->session);
     if (conn->incoming != NULL)
         memory += sizeof(*conn->incoming) + conn->incoming->room;
     conn->server->client_bytes += memory - conn->memory;

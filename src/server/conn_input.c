@@ -398,7 +398,8 @@ static bool may_go_on(struct conn *conn)
 static size_t execute(struct conn *conn, const char *data, size_t size)
 {
     struct server *server = conn->server;
-    const int64_t end = server->now + TURN_US;
+    const int64_t began = server->now;
+    int64_t end = began + TURN_US;
     const uint64_t enough = server->work + TURN_WORK;
     size_t at = 0;
     unsigned count = 0;
@@ -416,6 +417,13 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
         at += taken;
         count++;
         bi_server_count_work(server, 1);
+        if (server->batch_slow) {
+            /* One by one, so that the clock goes on, and as one who sends much. */
+            bi_server_flush(server);
+            server->read_bytes += SLOW_READ;
+            end = began + SLOW_US;
+            count = BULK_COMMANDS;
+        }
     }
     if (count >= BULK_COMMANDS)
         conn->bulk = true;

@@ -37,6 +37,8 @@
 #define TURN_US       5000 /* of one connection's work, or one turn's, before others are looked at */
 #define TURN_WORK     8192 /* the same in units of work, each a tenth of a microsecond, about */
 #define LOOK_WORK     64   /* units between two readings of the clock */
+#define SLOW_US       1000 /* the same, if they are commands that take long, */
+#define SLOW_READ     ((size_t)64 << 10) /* each of which is like reading so many bytes */
 #define BODY_SMALL \
     ((size_t)64 << 10)           /* a body that is refused for lack of memory only as the last */
 #define SOON_US INT64_C(1000000) /* DEADLINE_SOON: the lease ends within that time */
@@ -56,6 +58,7 @@ struct request {
     struct server *server;
     struct conn *conn; /* NULL: it has gone */
     struct request *next;
+    struct request *next_later;
     /* Says what came of it; false: it has been submitted once more. */
     bool (*answer)(struct request *request);
     bool finished; /* completed, and its turn has not come */
@@ -142,7 +145,7 @@ struct conn {
     bool leaving;     /* it has ended, and has more to give back */
     bool dirty;       /* in the server's list of those to look at */
     bool runs;        /* in the list of those that may go on */
-    bool bulk;        /* the last read of it brought many commands */
+    bool bulk;        /* the last read of it brought many commands, or slow ones */
     bool pressed;     /* stopped because the queue has too much to do */
     bool tcp;
     bool lingers; /* all is said; it is closed when the peer has it */
@@ -173,6 +176,7 @@ struct conn {
     uint32_t may_wait;    /* calls under way that may wait */
     struct call *unsaid_head, *unsaid_tail; /* completed; their answers wait for output */
     size_t unsaid_bytes;
+    size_t listing_bytes;                   /* of a document that is being gathered */
     struct call *unsent_head, *unsent_tail; /* answered with leases; the socket has not taken all */
     struct tubes references;                /* to topics, that its calls have made */
     struct feed_link *feeds;
@@ -226,6 +230,7 @@ struct server {
     struct tube *default_tube;
     struct request *spare; /* requests that nobody needs */
     size_t spare_count;
+    struct request *later_head, *later_tail; /* requests that give way to others */
     struct owed *owed; /* leases to be given back when the queue has room again */
     size_t owed_first, owed_count, owed_room;
     int64_t owed_at;                 /* not before */
@@ -236,6 +241,7 @@ struct server {
     struct bi_log_repeat crowded;    /* calls that were refused because many wait */
     bide_op *batch[BATCH_MAX];
     size_t batch_count;
+    bool batch_slow;          /* it ends with an op that takes long */
     struct call_bytes answer; /* what calls are answered with is written here */
     char *scratch;
     size_t scratch_at;
@@ -317,6 +323,10 @@ struct request *bi_request_new(struct server *server, struct conn *conn, bide_op
                                bool (*answer)(struct request *request));
 /* Submits it, for the first time or again. */
 void bi_request_submit(struct request *request);
+/* Submits it again when others had their turn: it is one of many steps. */
+void bi_request_submit_later(struct request *request);
+/* Submits some of those. */
+void bi_request_submit_some(struct server *server);
 /* Puts it into the line of its connection and submits it. */
 void bi_request_ask(struct request *request);
 /* Answers it now, or when its turn has come: the queue is not asked. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define SPARE_MAX     1024
+#define LATER_MAX     16 /* steps of requests that give way, in one pass */
 #define OWED_MAX      ((size_t)1 << 20)
 #define OWED_PAUSE_US INT64_C(1000000)
 #define OWED_SLICE    256  /* leases given back with one submit, */
@@ -67,6 +68,16 @@ void bi_request_submit(struct request *request)
     request->server->under_way++;
     request->op.private_.order = request->conn == NULL ? 0 : request->conn->order;
     bi_server_submit(request->server, &request->op);
+}
+
+void bi_request_submit_later(struct request *request)
+{
+    struct server *server = request->server;
+    request->finished = false;
+    request->next_later = NULL;
+    server->under_way++;
+    *(server->later_tail != NULL ? &server->later_tail->next_later : &server->later_head) = request;
+    server->later_tail = request;
 }
 
 static void join_line(struct request *request)
@@ -327,4 +338,21 @@ static void done(bide_op *op)
     request->early = conn->line_head != request;
     if (!request->early)
         bi_conn_settle(conn);
+}
+
+void bi_request_submit_some(struct server *server)
+{
+    for (int i = 0; i < LATER_MAX && server->later_head != NULL; i++) {
+        struct request *request = server->later_head;
+        server->later_head = request->next_later;
+        if (server->later_head == NULL)
+            server->later_tail = NULL;
+        if (request->conn != NULL) {
+            bi_server_submit(server, &request->op);
+            continue;
+        }
+        request->op.status = BIDE_CANCELLED; /* its connection has gone */
+        server->under_way--;
+        end_alone(request);
+    }
 }

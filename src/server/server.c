@@ -36,9 +36,10 @@
 
 void bi_server_submit(struct server *server, bide_op *op)
 {
-    if (server->batch_count == BATCH_MAX)
+    if (server->batch_count == BATCH_MAX || server->batch_slow)
         bi_server_flush(server);
     server->batch[server->batch_count++] = op;
+    server->batch_slow = bi_call_is_slow(op);
 }
 
 /* The queue has carried out the request, and only its answer is held for a commit: the commands behind
@@ -92,6 +93,7 @@ void bi_server_flush(struct server *server)
         size_t count = server->batch_count;
         memcpy(ops, server->batch, count * sizeof(bide_op *));
         server->batch_count = 0;
+        server->batch_slow = false;
         submit(server, ops, count);
     }
 }
@@ -165,6 +167,7 @@ static bool begin_commit(struct server *server)
 static void turn(struct server *server)
 {
     int64_t end = server->now + TURN_US;
+    bi_request_submit_some(server);
     for (int i = 0; i < PASSES_MAX && server->now < end; i++) {
         bi_server_flush(server);
         server->now = bi_clock_boot();
@@ -563,6 +566,7 @@ static void await_rest(struct server *server)
         server->now = bi_clock_boot();
         bi_request_give_back_owed(server);
         bi_conn_leave_more(server);
+        bi_request_submit_some(server);
         bi_server_flush(server);
     }
 }
@@ -574,8 +578,8 @@ void bi_server_run(struct server *server)
     if (server->settings.ready != NULL)
         server->settings.ready(server->settings.user);
     while (!is_over(server) && !server->ended) {
-        bool busy = is_busy(server) || bi_schedule_may_read(server) || has_to_give_back(server) ||
-                    bi_cq_leave(server->cq);
+        bool busy = is_busy(server) || server->later_head != NULL || bi_schedule_may_read(server) ||
+                    has_to_give_back(server) || bi_cq_leave(server->cq);
         server->read_bytes = 0;
         event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
         bi_cq_attend(server->cq);

@@ -56,6 +56,9 @@ void bi_session_done(struct session *session);
 
 /* ---- tubes ---- */
 
+/* What its lists of tubes take of memory, and a reserve of all of them while it waits. */
+size_t bi_session_memory(const struct session *session);
+
 /* Where it is in the list, or watched_count. */
 uint32_t bi_session_find_tube(const struct session *session, const struct tube *tube);
 /* Room for one more; false when out of memory, or if there are as many as a reserve takes. */

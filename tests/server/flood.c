@@ -164,7 +164,108 @@ static void a_token_of_a_file_does_not_tell_the_next_one(void)
         with_peer(IN_FILE, guess);
 }
 
+/* ---- reserves over many tubes ---- */
+
+#define EMPTY    5000
+#define RESERVES 500
+#define AT_ONCE  100 /* fewer than a connection may have under way */
+#define TRIES    20
+
+/* A client asks many times for a job of many tubes, at once. While it is answered, others are. */
+static void reserve_from_many(const struct peer *peer)
+{
+    static char text[RESERVES * 32];
+    struct talk many, other;
+    size_t size = 0;
+    bool between = false;
+    talk_open(&many, peer);
+    talk_open(&other, peer);
+    for (int i = 0; i < EMPTY; i++)
+        say(&many, "watch empty-%d\r\n", i);
+    for (uint64_t i = 0; i < EMPTY; i++)
+        EQ(HEAR_NUMBER(&many, "WATCHING"), i + 2);
+    for (int i = 0; i < RESERVES; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size, "reserve-with-timeout 0\r\n");
+
+    int64_t before = 0;
+    for (int i = 0; i < TRIES && !between; i++) {
+        talk_send(&many, text, size);
+        int64_t done = talk_stat(&other, "stats", "cmd-reserve-with-timeout") - before;
+        between = done > 0 && done < AT_ONCE;
+        before += RESERVES;
+        for (int j = 0; j < RESERVES; j++)
+            HEAR(&many, "TIMED_OUT");
+    }
+    if (!between)
+        FAIL("another client was never answered before %d reserves were", AT_ONCE);
+    talk_close(&many);
+    talk_close(&other);
+}
+
+static void others_are_served_between_reserves_over_many_tubes(void)
+{
+    if (!peer_is_reference())
+        with_peer(IN_MEMORY, reserve_from_many);
+}
+
+/* ---- lists of many tubes ---- */
+
+#define TUBES       40000
+#define TRIPS       4
+#define TUBE_LINE   sizeof("- t1234567")
+#define LIST_ROUNDS 20
+
+static void make_tubes(struct talk *talk)
+{
+    for (int i = 0; i < TUBES; i++)
+        say(talk, "use t%07d\r\nput 0 0 100 1\r\nx\r\n", i);
+    for (int i = 0; i < TUBES; i++) {
+        hear(talk);
+        HEAR_NUMBER(talk, "INSERTED");
+    }
+}
+
+static void hear_tubes(struct talk *talk)
+{
+    size_t size = HEAR_NUMBER(talk, "OK");
+    EQ(size, strlen("---\n- default\n") + TUBES * TUBE_LINE);
+    const char *text = hear_body(talk, size);
+    CHECK(memcmp(text, "---\n- default\n- t0000000\n", 25) == 0);
+    CHECK(memcmp(text + size - TUBE_LINE, "- t0039999\n", TUBE_LINE) == 0);
+}
+
+static void others_are_served_while_many_tubes_are_listed(void)
+{
+    struct peer peer;
+    struct talk many, other;
+    int most = 0;
+    if (peer_is_reference())
+        return;
+    peer_start(&peer, IN_MEMORY);
+    talk_open(&many, &peer);
+    talk_open(&other, &peer);
+    make_tubes(&many);
+    for (int i = 0; i < LIST_ROUNDS && most < TRIPS; i++) {
+        int trips = 0;
+        say(&many, "list-tubes\r\n");
+        while (is_silent(&many)) {
+            say(&other, "list-tube-used\r\n");
+            HEAR(&other, "USING default");
+            trips++;
+        }
+        most = trips > most ? trips : most;
+        hear_tubes(&many);
+    }
+    if (most < TRIPS)
+        FAIL("another client was answered %d times at most while tubes were listed", most);
+    talk_close(&many);
+    talk_close(&other);
+    peer_kill(&peer);
+}
+
 static const struct test tests[] = {
+    TEST(others_are_served_between_reserves_over_many_tubes),
+    TEST(others_are_served_while_many_tubes_are_listed),
     TEST(a_token_does_not_tell_the_next_one),
     TEST(a_token_of_a_file_does_not_tell_the_next_one),
     TEST(names_chosen_by_a_public_number_cost_no_more_than_others),

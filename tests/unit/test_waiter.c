@@ -4,6 +4,8 @@
  */
 #include "world.h"
 
+#include <stdio.h>
+
 static struct world w;
 
 static int set_up(void **state)
@@ -248,6 +250,101 @@ static void one_call_more_than_max_waiters_is_refused(void **state)
     assert_int_equal(bi_core_hash(w.core), before);
 }
 
+/* ---- calls that name very many topics ---- */
+
+#define MANY_TOPICS BIDE_RESERVE_TOPICS
+#define MANY_CALLS  20
+#define STEP_MOST   100000 /* the work of one step: what is bound, and one call more */
+
+static bide_slice many_topics[MANY_TOPICS];
+
+static void name_many_topics(void)
+{
+    static char names[MANY_TOPICS][8];
+    for (int i = 0; i < MANY_TOPICS; i++) {
+        snprintf(names[i], sizeof(names[i]), "t%d", i);
+        many_topics[i] = text(names[i]);
+    }
+}
+
+static void wait_for_many(struct call *call, int64_t timeout_ms)
+{
+    memset(call, 0, sizeof(*call));
+    call->op.kind = BIDE_OP_RESERVE;
+    call->op.reserve = (bide_reserve_args){.topics = many_topics,
+                                           .topic_count = MANY_TOPICS,
+                                           .timeout_ms = timeout_ms,
+                                           .jobs = call->jobs,
+                                           .job_max = 1};
+    assert_int_equal(run(&w, &call->op), BIDE_PENDING);
+}
+
+/* Ticks until nothing is left to do; answers how many steps that took, none of which did much. */
+static int steps_of_ticks(void)
+{
+    int steps = 1;
+    uint64_t work = bi_core_work(w.core);
+    while (bi_core_tick(w.core, w.now, UINT32_MAX)) {
+        assert_in_range(bi_core_work(w.core) - work, 1, STEP_MOST);
+        work = bi_core_work(w.core);
+        steps++;
+    }
+    assert_in_range(bi_core_work(w.core) - work, 0, STEP_MOST);
+    return steps;
+}
+
+static void calls_that_name_many_topics_are_served_in_steps(void **state)
+{
+    (void)state;
+    static struct call calls[MANY_CALLS];
+    static bide_put_item items[MANY_CALLS];
+    name_many_topics();
+    for (int i = 0; i < MANY_CALLS; i++)
+        wait_for_many(&calls[i], BIDE_FOREVER);
+    for (int i = 0; i < MANY_CALLS; i++)
+        items[i] = (bide_put_item){.topic = text("t9"), .body = text("x")};
+    bide_op op = {.kind = BIDE_OP_PUT_MANY, .put_many = {.items = items, .count = MANY_CALLS}};
+
+    uint64_t work = bi_core_work(w.core);
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    assert_in_range(bi_core_work(w.core) - work, 1, STEP_MOST);
+    assert_in_range(w.completed_count, 1, MANY_CALLS / 2);
+    assert_true(bi_core_unserved(w.core));
+
+    assert_in_range(steps_of_ticks(), 3, MANY_CALLS);
+    assert_int_equal(w.completed_count, MANY_CALLS);
+    for (int i = 0; i < MANY_CALLS; i++)
+        bide_job_clear(&calls[i].jobs[0]);
+}
+
+static void calls_that_name_many_topics_time_out_in_steps(void **state)
+{
+    (void)state;
+    static struct call calls[MANY_CALLS];
+    name_many_topics();
+    for (int i = 0; i < MANY_CALLS; i++)
+        wait_for_many(&calls[i], 5);
+    w.now.mono += 5 * MS;
+    assert_in_range(steps_of_ticks(), 3, MANY_CALLS);
+    assert_int_equal(w.completed_count, MANY_CALLS);
+    for (int i = 0; i < MANY_CALLS; i++)
+        assert_int_equal(calls[i].op.status, BIDE_TIMED_OUT);
+}
+
+static void calls_that_name_many_topics_are_closed_in_steps(void **state)
+{
+    (void)state;
+    static struct call calls[MANY_CALLS];
+    int steps = 1;
+    name_many_topics();
+    for (int i = 0; i < MANY_CALLS; i++)
+        wait_for_many(&calls[i], BIDE_FOREVER);
+    while (bi_core_close(w.core, UINT32_MAX))
+        steps++;
+    assert_in_range(steps, 3, MANY_CALLS);
+    assert_int_equal(w.completed_count, MANY_CALLS);
+}
+
 static void whoever_waits_for_a_job_learns_how_it_ended(void **state)
 {
     (void)state;
@@ -400,6 +497,9 @@ int main(void)
         TEST(a_cancelled_call_completes_once_as_cancelled),
         TEST(closing_completes_every_call_that_waits),
         TEST(one_call_more_than_max_waiters_is_refused),
+        TEST(calls_that_name_many_topics_are_served_in_steps),
+        TEST(calls_that_name_many_topics_time_out_in_steps),
+        TEST(calls_that_name_many_topics_are_closed_in_steps),
         TEST(whoever_waits_for_a_job_learns_how_it_ended),
         TEST(by_priority_takes_the_best_job_over_all_topics),
         TEST(strict_empties_the_topics_in_the_order_given),
