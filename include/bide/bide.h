@@ -363,7 +363,7 @@ BIDE_API int bide_backup(bide *queue, const char *path);
  * is wrong: the report says what. Others are served meanwhile. The queue's own lists are checked,
  * too, if it has at most 2,000 jobs. Reads that fail are tried again for some seconds. If the queue
  * refuses everything because it differs from what is stored, and there is no difference any more,
- * it goes on. BIDE_CLOSED: the queue is being closed.
+ * it goes on. BIDE_EBUSY: another check is under way. BIDE_CLOSED: the queue is being closed.
  */
 BIDE_API int bide_check(bide *queue, bide_check_report *report);
 

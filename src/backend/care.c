@@ -35,6 +35,39 @@ bool bi_care_is_chore(const struct local *local, const bide_op *op)
     return local->keeps && (op->kind == BIDE_OP_BACKUP || op->kind == BIDE_OP_CHECK);
 }
 
+/* ---- adding and cancelling ---- */
+
+int bi_care_add(struct local *local, bide_op *op)
+{
+    if (!bi_local_can_wait(op))
+        return bi_local_refuse(op, BIDE_EINVAL, "the op takes long and names no completion queue");
+    if (op->kind == BIDE_OP_CHECK && local->checking != NULL)
+        return bi_local_refuse(op, BIDE_EBUSY, bi_check_busy);
+    if (!bi_local_keep(local, op))
+        return bi_local_refuse(op, BIDE_ENOMEM, NULL);
+    if (op->kind == BIDE_OP_CHECK)
+        local->checking = op;
+    list_add(&local->chores, op);
+    pthread_cond_signal(&local->chore);
+    return BIDE_PENDING;
+}
+
+bool bi_care_cancel(struct local *local, bide_op *op)
+{
+    bool sliced = bi_core_is_checking(local->core, op);
+    if (!sliced && op != local->checking)
+        return false;
+    if (op == local->chore_op) { /* the slow thread is at it */
+        local->store->check_cancelled = true;
+        return true;
+    }
+    list_remove(sliced ? &local->sliced : &local->chores, op);
+    local->checking = NULL;
+    bi_core_abandon(local->core, op);
+    bi_local_end(local, op, BIDE_CANCELLED);
+    return true;
+}
+
 /* ---- comparing jobs ---- */
 
 /* One look at a job: its row, which is read without the lock, beside what the core believes to be
@@ -317,7 +350,7 @@ void bi_care_go_on(struct local *local)
 /* Compares everything at once. BIDE_OK, or the code of a store that could not be read for seconds. */
 static int compare_all(struct local *local, struct comparison *comparison, char *error)
 {
-    for (int tries = 0; !comparison->done && !local->store->stopping;) {
+    for (int tries = 0; !comparison->done && !bi_store_ends_check(local->store);) {
         int code = compare_slice(local, comparison, error);
         tries = code == BIDE_OK ? 0 : tries + 1;
         if (tries == CHECK_TRIES)
@@ -355,7 +388,7 @@ static const char *check_core(struct local *local)
     const char *fault = NULL;
     uint64_t place = 0;
     bool end = false;
-    while (!end && fault == NULL && !local->store->stopping) {
+    while (!end && fault == NULL && !bi_store_ends_check(local->store)) {
         bi_local_lock(local);
         fault = bi_core_check_some(local->core, &place, SLICE_ROWS, &end);
         pthread_mutex_unlock(&local->lock);
@@ -375,11 +408,12 @@ static int check(struct local *local, bide_check_report *report, char *error)
         return code;
     }
     check_differences(local, report);
-    if (local->store->stopping) {
-        bi_text_copy(error, bide_code_text(BIDE_CLOSED));
-        return BIDE_CLOSED;
-    }
     const char *fault = check_core(local);
+    if (bi_store_ends_check(local->store)) {
+        code = local->store->stopping ? BIDE_CLOSED : BIDE_CANCELLED;
+        bi_text_copy(error, bide_code_text(code));
+        return code;
+    }
     if (fault != NULL && report->problem[0] == 0)
         bi_text_copy(report->problem, fault);
     return BIDE_OK;
@@ -393,6 +427,10 @@ void bi_care_do(struct local *local, bide_op *op)
     else
         code = check(local, op->check.report, op->error);
     bi_local_lock(local);
+    if (op == local->checking)
+        local->checking = NULL;
+    local->chore_op = NULL;
+    local->store->check_cancelled = false;
     op->private_.hold = 0;
     op->private_.status = code;
     list_add(&local->completed, op);

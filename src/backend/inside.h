@@ -161,6 +161,8 @@ struct local {
     /* recovery.c, care.c */
     struct recovery recovery;
     struct op_list chores; /* backups and checks */
+    bide_op *chore_op;     /* the one that is being done */
+    bide_op *checking;     /* the check among them, or that is being done: there is one at a time */
     pthread_cond_t chore;
     bool rest_wanted;       /* after a failed write: everything is to be compared */
     bool rest_running;      /* and this has begun */
@@ -306,6 +308,10 @@ bool bi_recovery_knows(const struct local *local, uint64_t id);
 /* Does the slow thread have to do this op? */
 bool bi_care_is_chore(const struct local *local, const bide_op *op);
 void bi_care_do(struct local *local, bide_op *op);
+/* Hands a chore to the slow thread: BIDE_PENDING, or why not. */
+int bi_care_add(struct local *local, bide_op *op);
+/* Ends a check; false if the op is not one that is under way. */
+bool bi_care_cancel(struct local *local, bide_op *op);
 /* Compares the rows of the jobs of a batch with the core. A difference is noted. BIDE_OK, or the
  * code of a store that cannot be read now. Without the lock. */
 int bi_care_compare_batch(struct local *local, const struct bi_batch *batch, char *error);

@@ -304,16 +304,8 @@ static int refuse_full(const struct local *local, bide_op *op)
  * for room again. */
 static int may_run(struct local *local, bide_op *op, bool late, struct bi_now *now)
 {
-    if (bi_care_is_chore(local, op)) {
-        if (!bi_local_can_wait(op))
-            return bi_local_refuse(op, BIDE_EINVAL,
-                                   "the op takes long and names no completion queue");
-        if (!bi_local_keep(local, op))
-            return bi_local_refuse(op, BIDE_ENOMEM, NULL);
-        list_add(&local->chores, op);
-        pthread_cond_signal(&local->chore);
-        return BIDE_PENDING;
-    }
+    if (bi_care_is_chore(local, op))
+        return bi_care_add(local, op);
     if (!is_immediate(op->kind)) {
         if (local->stuck || local->differs)
             return bi_local_refuse(op, BIDE_EIO,
@@ -386,8 +378,8 @@ static int run_one(struct local *local, bide_op *op, struct bi_now *now)
 
 void bi_local_waits(struct local *local, bide_op *op)
 {
-    if ((op->private_.flags & BI_CANCEL_ASKED) != 0)
-        bi_core_cancel(local->core, op);
+    if ((op->private_.flags & BI_CANCEL_ASKED) != 0 && !bi_core_cancel(local->core, op))
+        bi_care_cancel(local, op);
 }
 
 /* An op that had to wait was run, or refused. */
@@ -507,7 +499,8 @@ void bi_local_cancel(struct backend *backend, bide_op *op)
 {
     struct local *local = local_of(backend);
     bi_local_acquire(local);
-    if (!bi_core_cancel(local->core, op) && !bi_recovery_cancel(local, op))
+    if (!bi_core_cancel(local->core, op) && !bi_recovery_cancel(local, op) &&
+        !bi_care_cancel(local, op))
         op->private_.flags |= BI_CANCEL_ASKED;
     bi_local_unlock(local);
 }

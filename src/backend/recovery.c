@@ -683,6 +683,7 @@ void *bi_recovery_run(void *arg)
             wait_for_chore(local);
             continue;
         }
+        local->chore_op = op;
         pthread_mutex_unlock(&local->lock);
         if (op != NULL)
             bi_care_do(local, op);

@@ -271,11 +271,16 @@ int bi_op_backup(struct core *core, bide_op *op)
     return bi_op_refuse(op, BIDE_ENOTSUP, "backup: this queue keeps nothing that could be copied");
 }
 
+const char bi_check_busy[] = "check: another check is under way; try again when it has ended";
+
+/* Every check looks at every job: many at a time would take as much longer, and tell nothing more. */
 int bi_op_check(struct core *core, bide_op *op)
 {
     bide_check_report *report = op->check.report;
     uint64_t *place = &op->private_.bound[0];
     if ((op->private_.flags & SLICING_CHECK) == 0) {
+        if (core->checking != NULL)
+            return bi_op_refuse(op, BIDE_EBUSY, "%s", bi_check_busy);
         memset(report, 0, sizeof(*report));
         *place = 0;
     }
@@ -283,13 +288,19 @@ int bi_op_check(struct core *core, bide_op *op)
     const char *fault = bi_core_check_some(core, place, SLICE, &end);
     if (fault == NULL && !end) {
         op->private_.flags |= SLICING_CHECK;
+        core->checking = op;
         return BI_AGAIN;
     }
-    op->private_.flags &= ~SLICING_CHECK;
+    bi_core_abandon(core, op);
     if (fault != NULL)
         bi_text_copy(report->problem, fault);
     report->jobs = core->by_id.count;
     return BIDE_OK;
+}
+
+bool bi_core_is_checking(const struct core *core, const bide_op *op)
+{
+    return core->checking == op;
 }
 
 int bi_op_drain(struct core *core, bide_op *op)

@@ -347,6 +347,11 @@ size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *id
 
 /* ---- checking (core/check.c) ---- */
 
+/* What is answered to a check while another one is under way. */
+extern const char bi_check_busy[];
+/* Is this op a check that has more to do (BI_AGAIN)? */
+bool bi_core_is_checking(const struct core *core, const bide_op *op);
+
 /* Checks some jobs, about budget, from *place on (0: the beginning), which moves on; *end: those were
  * all. NULL, or what is wrong. */
 const char *bi_core_check_some(struct core *core, uint64_t *place, unsigned budget, bool *end);

@@ -48,6 +48,8 @@ static int end_slices(struct core *core, bide_op *op, int code)
 {
     int flags = op->private_.flags;
     op->private_.flags &= ~(SLICING | SLICING_DELAYED | SLICING_APART | SLICING_CHECK);
+    if (core->checking == op)
+        core->checking = NULL;
     if ((flags & SLICING) == 0)
         return code;
     struct topic *topic = topic_at(core, (uint32_t)op->private_.bound[BOUND_TOPIC]);

@@ -129,7 +129,8 @@ struct core {
     } hashed; /* the name that was hashed last */
 
     struct waiters waiters;
-    bool unserved; /* some could be served, but it would have taken too long */
+    bool unserved;           /* some could be served, but it would have taken too long */
+    const bide_op *checking; /* the check that is under way; there is one at a time */
     uint64_t work; /* topics, links of calls that wait, and jobs that were looked at in numbers */
     struct feeds feeds;
     struct cache cache;

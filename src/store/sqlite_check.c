@@ -74,7 +74,9 @@ static bool look_at_pages(struct connection *own, struct checking *checking)
 
 static void check_pages(struct sqlite *sqlite, struct connection *own, struct checking *checking)
 {
-    for (int i = 0; i < READ_TRIES && !look_at_pages(own, checking) && !sqlite->base.stopping; i++)
+    for (int i = 0;
+         i < READ_TRIES && !look_at_pages(own, checking) && !bi_store_ends_check(&sqlite->base);
+         i++)
         usleep(READ_MS * 1000);
 }
 
@@ -84,7 +86,7 @@ static void check_rows(struct sqlite *sqlite, struct checking *checking)
     char error[BIDE_ERROR_SIZE] = "";
     uint64_t after = 0;
     int code = BIDE_OK;
-    for (int tries = 0; tries < READ_TRIES && !sqlite->base.stopping;) {
+    for (int tries = 0; tries < READ_TRIES && !bi_store_ends_check(&sqlite->base);) {
         code =
             bi_sqlite_scan(&sqlite->base, &after, BIDE_ID_MAX + 1, 256, check_row, checking, error);
         if (code == BIDE_NOT_FOUND)
@@ -93,7 +95,7 @@ static void check_rows(struct sqlite *sqlite, struct checking *checking)
         if (tries > 0)
             usleep(READ_MS * 1000);
     }
-    note(checking, code == BIDE_OK ? "the queue was closed" : error);
+    note(checking, code == BIDE_OK ? "the check was ended" : error);
 }
 
 static void check_others(struct connection *own, struct checking *checking)
@@ -108,7 +110,7 @@ static void check_others(struct connection *own, struct checking *checking)
 
 static int is_stopping(void *sqlite)
 {
-    return ((struct sqlite *)sqlite)->base.stopping;
+    return bi_store_ends_check(&((struct sqlite *)sqlite)->base);
 }
 
 /* With a connection of its own for what takes long: a commit may have to close the others. */

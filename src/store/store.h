@@ -115,8 +115,9 @@ struct store {
      * and everything else after that. Also set by tidy when a sync failed: then the next commit
      * begins the comparison. */
     bool reopened;
-    /* Set when the queue closes: what takes long may end. */
+    /* Set when the queue closes: what takes long may end; and when only a check is to end. */
     _Atomic bool stopping;
+    _Atomic bool check_cancelled;
     /* Set while the disk is full: no new jobs, so that what there is can be worked off. */
     _Atomic bool full;
     /* Set when it is opened: what one commit should bring at most, so that it can be stored on a
@@ -124,6 +125,11 @@ struct store {
     uint32_t batch_jobs;
     uint64_t batch_bytes;
 };
+
+static inline bool bi_store_ends_check(const struct store *store)
+{
+    return store->stopping || store->check_cancelled;
+}
 
 /* NULL when out of memory. */
 struct store *bi_store_memory_new(void);

@@ -313,15 +313,75 @@ static __attribute__((noinline)) void soil_stack(void)
 
 static void a_check_of_many_jobs_ends(void)
 {
-    enum { MANY = 5000 };
-    static uint64_t ids[MANY];
+    enum { SOME = 5000 };
+    static uint64_t ids[SOME];
     bide *queue = open_queue("");
     bide_check_report report;
-    put_lots(queue, fresh_topic("a"), MANY, NULL, ids);
+    put_lots(queue, fresh_topic("a"), SOME, NULL, ids);
     soil_stack();
     OK(bide_check(queue, &report));
     CHECK(report.problem[0] == 0);
-    CHECK(report.jobs >= MANY);
+    CHECK(report.jobs >= SOME);
+}
+
+#define MANY       20000 /* jobs: a check takes some slices */
+#define CANCELLING 50    /* times: the check may have ended before it is cancelled */
+
+static void check_ends(bide *queue, uint64_t jobs)
+{
+    bide_check_report report;
+    OK(bide_check(queue, &report));
+    CHECK(report.problem[0] == 0 && report.jobs >= jobs);
+}
+
+static bide_op *new_check(bide_cq *cq, bide_check_report *report)
+{
+    struct waiter *waiter = new_op(BIDE_OP_CHECK, cq);
+    waiter->op.check.report = report;
+    return &waiter->op;
+}
+
+static void await_op(bide_cq *cq, const bide_op *op)
+{
+    UNTIL(op->status != BIDE_PENDING || bide_cq_wait(cq, 10) < 0);
+}
+
+static void there_is_one_check_at_a_time(void)
+{
+    static bide_check_report reports[8];
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    bide_op *ops[COUNT(reports)];
+    put_lots(queue, fresh_topic("a"), MANY, NULL, NULL);
+    for (size_t i = 0; i < COUNT(reports); i++)
+        ops[i] = new_check(cq, &reports[i]);
+    bide_submit(queue, ops, COUNT(ops));
+    for (size_t i = 0; i < COUNT(ops); i++) {
+        await_op(cq, ops[i]);
+        EQ(ops[i]->status, i == 0 ? BIDE_OK : BIDE_EBUSY);
+    }
+    CHECK(reports[0].jobs >= MANY);
+    CHECK(strstr(ops[1]->error, "another check is under way") != NULL);
+    check_ends(queue, MANY);
+}
+
+static void a_check_can_be_cancelled(void)
+{
+    bide *queue = open_queue("");
+    bide_cq *cq = new_cq();
+    int cancelled = 0;
+    put_lots(queue, fresh_topic("a"), MANY, NULL, NULL);
+    for (int i = 0; i < CANCELLING && cancelled == 0; i++) {
+        bide_check_report report;
+        bide_op *op = new_check(cq, &report);
+        bide_submit(queue, &op, 1);
+        bide_cancel_op(queue, op);
+        await_op(cq, op);
+        CHECK(op->status == BIDE_OK || op->status == BIDE_CANCELLED);
+        cancelled += op->status == BIDE_CANCELLED;
+    }
+    EQ(cancelled, 1);
+    check_ends(queue, MANY);
 }
 
 static const struct test tests[] = {
@@ -339,6 +399,8 @@ static const struct test tests[] = {
     TEST(an_unknown_topic_has_no_figures),
     TEST(the_moments_of_a_job_are_kept),
     TEST(a_check_of_many_jobs_ends),
+    TEST(there_is_one_check_at_a_time),
+    TEST(a_check_can_be_cancelled),
 };
 
 const struct theme stats_theme = {"stats", tests, COUNT(tests)};

@@ -263,9 +263,46 @@ static void others_are_served_while_many_tubes_are_listed(void)
     peer_kill(&peer);
 }
 
+/* ---- checks ---- */
+
+#define CHECKED 200000
+#define CHECKS  1000
+
+/* A thousand checks are asked for, and the server is to stop. */
+static void a_server_stops_at_once_although_checks_are_asked_for(void)
+{
+    struct peer peer;
+    struct talk talk;
+    if (peer_is_reference())
+        return;
+    peer_start(&peer, IN_MEMORY);
+    talk_open(&talk, &peer);
+    for (int i = 0; i < CHECKED; i++)
+        say_put(&talk, 0, 0, 100, "x", 1);
+    for (int i = 0; i < CHECKED; i++)
+        HEAR_NUMBER(&talk, "INSERTED");
+    for (int i = 0; i < CHECKS; i++)
+        say(&talk, "call %d check 0\r\n\r\n", i);
+    say(&talk, "list-tube-used\r\n");
+    int refused = 0;
+    const char *line;
+    while (strcmp(line = hear(&talk), "USING default") != 0) {
+        size_t size;
+        int code;
+        CHECK(sscanf(line, "ANSWER %*d %d %zu", &code, &size) == 2);
+        hear_body(&talk, size);
+        CHECK(code == 0 || code == -5);
+        refused += code == -5;
+    }
+    CHECK(refused > CHECKS / 2);
+    peer_stop(&peer);
+    talk_close(&talk);
+}
+
 static const struct test tests[] = {
     TEST(others_are_served_between_reserves_over_many_tubes),
     TEST(others_are_served_while_many_tubes_are_listed),
+    TEST(a_server_stops_at_once_although_checks_are_asked_for),
     TEST(a_token_does_not_tell_the_next_one),
     TEST(a_token_of_a_file_does_not_tell_the_next_one),
     TEST(names_chosen_by_a_public_number_cost_no_more_than_others),
