@@ -16,8 +16,9 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#define DIRECT_MIN ((size_t)16 << 10) /* a body that lacks more is read into its place */
-#define ROOM_MIN   ((size_t)4 << 10)  /* of a body of which nothing has come */
+#define DIRECT_MIN  ((size_t)16 << 10) /* a body that lacks more is read into its place */
+#define ANSWER_WORK 32                 /* bytes of an answer that take as long as a command */
+#define ROOM_MIN    ((size_t)4 << 10)  /* of a body of which nothing has come */
 
 /* ---- bodies ---- */
 
@@ -394,14 +395,22 @@ static bool may_go_on(struct conn *conn)
     return bi_conn_may_execute(conn);
 }
 
+/* In work, about: a command, and what was said to it, or to the one before. */
+static uint64_t cost(const struct conn *conn, size_t *said)
+{
+    size_t before = *said;
+    *said = bi_output_left(&conn->output);
+    return 1 + (*said > before ? (*said - before) / ANSWER_WORK : 0);
+}
+
 /* Executes what can be; answers how many bytes that were. */
 static size_t execute(struct conn *conn, const char *data, size_t size)
 {
     struct server *server = conn->server;
-    const int64_t began = server->now;
-    int64_t end = began + TURN_US;
-    const uint64_t enough = server->work + TURN_WORK;
+    const int64_t end = server->now + bi_schedule_slice_us(conn);
+    const uint64_t enough = server->work + SLICE_WORK;
     size_t at = 0;
+    size_t said = bi_output_left(&conn->output);
     unsigned count = 0;
     conn->hungry = false;
     while (at < size && may_go_on(conn)) {
@@ -416,12 +425,11 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
         }
         at += taken;
         count++;
-        bi_server_count_work(server, 1);
+        bi_server_count_work(server, cost(conn, &said));
         if (server->batch_slow) {
             /* One by one, so that the clock goes on, and as one who sends much. */
             bi_server_flush(server);
             server->read_bytes += SLOW_READ;
-            end = began + SLOW_US;
             count = BULK_COMMANDS;
         }
     }

@@ -34,11 +34,12 @@
 #define ANSWERS_MAX   ((size_t)64 << 20) /* answers to calls that one connection may leave unread */
 #define OUTPUT_HIGH   ((size_t)256 << 10) /* more than this unsent: no further commands */
 #define EXPECTED_HIGH ((size_t)8 << 20)   /* bodies that requests under way may bring */
-#define TURN_US       5000 /* of one connection's work, or one turn's, before others are looked at */
-#define TURN_WORK     8192 /* the same in units of work, each a tenth of a microsecond, about */
+#define TURN_US       2000                /* of a turn's work, before others are looked at */
+#define GLANCE_US     100                 /* of a connection that has sent little until now, */
+#define SLICE_US      1000                /* of one that has sent much, */
+#define SLICE_WORK    8192 /* and the same in units of work, each a tenth of a microsecond, about */
 #define LOOK_WORK     64   /* units between two readings of the clock */
-#define SLOW_US       1000 /* the same, if they are commands that take long, */
-#define SLOW_READ     ((size_t)64 << 10) /* each of which is like reading so many bytes */
+#define SLOW_READ     ((size_t)64 << 10) /* a command that takes long is like reading so many bytes */
 #define BODY_SMALL \
     ((size_t)64 << 10)           /* a body that is refused for lack of memory only as the last */
 #define SOON_US INT64_C(1000000) /* DEADLINE_SOON: the lease ends within that time */
@@ -210,6 +211,9 @@ struct conn_queue {
     struct conn *head, *tail;
 };
 
+/* Connections that send or owe little go before those that send much, for half of the time. */
+enum load { LOAD_LITTLE, LOAD_MUCH, LOADS };
+
 struct server {
     bide *queue;
     bide_cq *cq;
@@ -222,7 +226,8 @@ struct server {
     struct door *doors;
     struct admission admission;
     struct conn *first, *last;      /* connections */
-    struct conn_queue dirty, runs;  /* connections to look at; that may go on with their input */
+    struct conn_queue dirty[LOADS]; /* connections to look at */
+    struct conn_queue runs[LOADS];  /* that may go on with their input */
     struct conn_queue leaving;      /* that have ended, and have more to give back */
     struct read_queue much, little; /* readable connections that wait for their turn */
     bool read_little;               /* the last one of them that was read had sent little */
@@ -303,10 +308,17 @@ void bi_server_count_work(struct server *server, uint64_t units);
 /* It is readable: it is read now, or queues behind others that have sent much. */
 void bi_server_readable(struct conn *conn);
 void bi_server_unqueue_read(struct conn *conn);
-/* Of the connections that may go on, or are to be looked at: takes those that are in the queue now, in
+/* Of the connections that may go on, or are to be looked at: takes those that are in the queues now, in
  * turn, until the time is over. */
 void bi_schedule_run(struct server *server, int64_t end);
 void bi_schedule_write(struct server *server, int64_t end);
+/* The same, only of connections with little. */
+void bi_schedule_write_little(struct server *server, int64_t end);
+/* How long it may go on at a time. */
+int64_t bi_schedule_slice_us(const struct conn *conn);
+/* Is there one that may go on? One to look at? */
+bool bi_schedule_may_run(const struct server *server);
+bool bi_schedule_may_write(const struct server *server);
 /* Is there one that queues, and may be read? */
 bool bi_schedule_may_read(const struct server *server);
 /* Reads some of them. */

@@ -10,10 +10,12 @@
 
 #include <assert.h>
 
-#define READ_ROUND ((size_t)256 << 10) /* bytes in one round of the loop, before others queue */
-#define BULK_US    2000                /* of reading connections that queue, in one round */
-#define RUN_WORK   4                   /* units of work: to go on with the input of a connection, */
-#define WRITE_WORK 16                  /* and to write its output */
+#define READ_ROUND    ((size_t)256 << 10) /* bytes in one round of the loop, before others queue */
+#define BULK_US       2000                /* of reading connections that queue, in one round */
+#define INPUT_LITTLE  ((size_t)4 << 10)   /* bytes of commands that wait, */
+#define OUTPUT_LITTLE ((size_t)64 << 10)  /* and of answers */
+#define RUN_WORK      4  /* units of work: to go on with the input of a connection, */
+#define WRITE_WORK    16 /* and to write its output */
 
 /* ---- queues ---- */
 
@@ -26,9 +28,27 @@ void bi_server_count_work(struct server *server, uint64_t units)
     server->now = bi_clock_boot();
 }
 
+static bool sends_much(const struct conn *conn)
+{
+    return conn->bulk || conn->line_count + conn->call_count - conn->call_waiting >= BULK_COMMANDS;
+}
+
+/* Also one with commands or answers that wait: it does not matter to it who goes first. */
+static enum load load_of(const struct conn *conn)
+{
+    bool much = sends_much(conn) || conn->input_size > INPUT_LITTLE ||
+                bi_output_left(&conn->output) + conn->unsaid_bytes > OUTPUT_LITTLE;
+    return much ? LOAD_MUCH : LOAD_LITTLE;
+}
+
+int64_t bi_schedule_slice_us(const struct conn *conn)
+{
+    return load_of(conn) == LOAD_MUCH ? SLICE_US : GLANCE_US;
+}
+
 void bi_server_mark(struct conn *conn)
 {
-    struct conn_queue *dirty = &conn->server->dirty;
+    struct conn_queue *dirty = &conn->server->dirty[load_of(conn)];
     if (conn->dirty || conn->gone)
         return;
     conn->dirty = true;
@@ -37,27 +57,37 @@ void bi_server_mark(struct conn *conn)
     dirty->tail = conn;
 }
 
-/* Rare: a connection is not marked when it is closed. */
-void bi_server_unmark(struct conn *conn)
+static bool unmark_in(struct conn_queue *dirty, struct conn *conn)
 {
-    struct conn_queue *dirty = &conn->server->dirty;
-    if (!conn->dirty)
-        return;
     struct conn **link = &dirty->head;
     struct conn *before = NULL;
-    while (*link != conn) {
+    while (*link != conn && *link != NULL) {
         before = *link;
         link = &before->next_dirty;
     }
+    if (*link == NULL)
+        return false;
     *link = conn->next_dirty;
     if (dirty->tail == conn)
         dirty->tail = before;
+    return true;
+}
+
+/* Rare: a connection is not marked when it is closed. */
+void bi_server_unmark(struct conn *conn)
+{
+    struct conn_queue *dirty = conn->server->dirty;
+    if (!conn->dirty)
+        return;
+    bool found = unmark_in(&dirty[LOAD_LITTLE], conn) || unmark_in(&dirty[LOAD_MUCH], conn);
+    assert(found);
+    (void)found;
     conn->dirty = false;
 }
 
 void bi_server_wake(struct conn *conn)
 {
-    struct conn_queue *runs = &conn->server->runs;
+    struct conn_queue *runs = &conn->server->runs[load_of(conn)];
     if (conn->runs || conn->gone)
         return;
     conn->runs = true;
@@ -66,9 +96,13 @@ void bi_server_wake(struct conn *conn)
     runs->tail = conn;
 }
 
-void bi_schedule_run(struct server *server, int64_t end)
+static int64_t halfway(const struct server *server, int64_t end)
 {
-    struct conn_queue *runs = &server->runs;
+    return server->now + (end - server->now) / 2;
+}
+
+static void run_queue(struct server *server, struct conn_queue *runs, int64_t end)
+{
     const struct conn *last = runs->tail;
     struct conn *conn = NULL;
     while (runs->head != NULL && conn != last && server->now < end) {
@@ -80,6 +114,17 @@ void bi_schedule_run(struct server *server, int64_t end)
         bi_conn_run(conn);
         bi_server_count_work(server, RUN_WORK);
     }
+}
+
+void bi_schedule_run(struct server *server, int64_t end)
+{
+    run_queue(server, &server->runs[LOAD_LITTLE], halfway(server, end));
+    run_queue(server, &server->runs[LOAD_MUCH], end);
+}
+
+bool bi_schedule_may_run(const struct server *server)
+{
+    return server->runs[LOAD_LITTLE].head != NULL || server->runs[LOAD_MUCH].head != NULL;
 }
 
 /* ---- connections that send much ---- */
@@ -94,11 +139,6 @@ void bi_schedule_run(struct server *server, int64_t end)
  * When a round has read much of clients that send little, the rest of them queue, too, on their own:
  * the two queues take turns.
  */
-
-static bool sends_much(const struct conn *conn)
-{
-    return conn->bulk || conn->line_count + conn->call_count - conn->call_waiting >= BULK_COMMANDS;
-}
 
 bool bi_server_hold(struct server *server, const struct conn *conn, size_t bytes)
 {
@@ -172,7 +212,7 @@ void bi_server_readable(struct conn *conn)
     struct server *server = conn->server;
     if (conn->reads != NULL)
         return;
-    if (sends_much(conn))
+    if (load_of(conn) == LOAD_MUCH)
         queue_read(conn, &server->much);
     else if (server->read_bytes >= READ_ROUND)
         queue_read(conn, &server->little);
@@ -182,9 +222,8 @@ void bi_server_readable(struct conn *conn)
 
 /* ---- writing ---- */
 
-void bi_schedule_write(struct server *server, int64_t end)
+static void write_queue(struct server *server, struct conn_queue *dirty, int64_t end)
 {
-    struct conn_queue *dirty = &server->dirty;
     const struct conn *last = dirty->tail;
     bool more = dirty->head != NULL;
     while (more && server->now < end) {
@@ -198,4 +237,20 @@ void bi_schedule_write(struct server *server, int64_t end)
         bi_conn_finish_turn(conn);
         bi_server_count_work(server, WRITE_WORK);
     }
+}
+
+void bi_schedule_write_little(struct server *server, int64_t end)
+{
+    write_queue(server, &server->dirty[LOAD_LITTLE], halfway(server, end));
+}
+
+void bi_schedule_write(struct server *server, int64_t end)
+{
+    bi_schedule_write_little(server, end);
+    write_queue(server, &server->dirty[LOAD_MUCH], end);
+}
+
+bool bi_schedule_may_write(const struct server *server)
+{
+    return server->dirty[LOAD_LITTLE].head != NULL || server->dirty[LOAD_MUCH].head != NULL;
 }

@@ -144,7 +144,7 @@ static void relieve(struct server *server)
 
 static bool is_busy(const struct server *server)
 {
-    return server->runs.head != NULL || server->dirty.head != NULL || server->batch_count > 0;
+    return bi_schedule_may_run(server) || bi_schedule_may_write(server) || server->batch_count > 0;
 }
 
 /*
@@ -173,12 +173,13 @@ static void turn(struct server *server)
         server->now = bi_clock_boot();
         bide_cq_drain(server->cq, DRAIN_MAX);
         relieve(server);
+        bi_schedule_write_little(server, end);
         bi_schedule_run(server, end);
         bi_server_flush(server);
         server->scratch_at = 0;
         if (server->held > 1)
             begin_commit(server);
-        if (server->runs.head == NULL)
+        if (!bi_schedule_may_run(server))
             bi_schedule_write(server, end);
         if (!is_busy(server) && !begin_commit(server))
             return;
@@ -543,7 +544,8 @@ static void close_all(struct server *server)
 {
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next)
         conn->dirty = conn->runs = false;
-    server->dirty = server->runs = (struct conn_queue){NULL, NULL};
+    memset(server->dirty, 0, sizeof(server->dirty));
+    memset(server->runs, 0, sizeof(server->runs));
     while (server->first != NULL)
         bi_conn_close(server->first);
     bi_server_flush(server);

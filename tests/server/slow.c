@@ -10,6 +10,7 @@
 #include <linux/sockios.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,8 @@
 #define DECLARED  INT64_C(100000000)
 #define PIECE     65536
 #define LOOK_EACH 64 /* pieces between looks at the others */
+#define MANY      100
+#define FEW       40 /* commands */
 
 /* ---- others ---- */
 
@@ -127,6 +130,48 @@ static void clients_that_do_not_read_are_bounded_and_hurt_nobody(void)
 static void clients_that_do_not_read_are_bounded_when_jobs_are_stored(void)
 {
     with_peer(IN_FILE, do_not_read);
+}
+
+/*
+ * While the server stands still, many send pipelines that take long, and then one asks one thing: it is
+ * answered before each of the others has had more than a few of theirs.
+ */
+static void ask_beside_pipelines(const struct peer *peer)
+{
+    static char text[PIECE];
+    int fds[MANY];
+    struct talk other;
+    int64_t sent = 0;
+    if (peer_is_reference())
+        return;
+    for (size_t i = 0; i + 7 <= sizeof text; i += 7)
+        memcpy(text + i, "stats\r\n", 7);
+    talk_open(&other, peer);
+    for (int i = 0; i < MANY; i++)
+        fds[i] = peer_connect(peer);
+    UNTIL(talk_stat(&other, "stats", "current-connections") == MANY + 1);
+    int64_t before = talk_stat(&other, "stats", "cmd-stats");
+    CHECK(kill(peer->pid, SIGSTOP) == 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK(push(fds[i], text, sizeof text - sizeof text % 7, &sent));
+    say(&other, "stats\r\n");
+    CHECK(kill(peer->pid, SIGCONT) == 0);
+    size_t size = HEAR_NUMBER(&other, "OK");
+    const char *found = strstr(hear_body(&other, size), "\ncmd-stats: ");
+    CHECK(found != NULL);
+    int64_t executed = strtoll(found + 12, NULL, 10) - before;
+    if (executed > MANY * FEW)
+        FAIL("%" PRId64 " commands of others were executed before one that waited with them",
+             executed);
+    for (int i = 0; i < MANY; i++)
+        close(fds[i]);
+    others_are_served(&other);
+    talk_close(&other);
+}
+
+static void one_command_waits_for_few_of_each_pipeline(void)
+{
+    with_peer(IN_MEMORY, ask_beside_pipelines);
 }
 
 /* Puts that are never heard of: every one that fits is stored, and the server does not choke. */
@@ -369,6 +414,7 @@ static void a_stop_is_not_heard_before_the_answers(void)
 static const struct test tests[] = {
     TEST(clients_that_do_not_read_are_bounded_and_hurt_nobody),
     TEST(clients_that_do_not_read_are_bounded_when_jobs_are_stored),
+    TEST(one_command_waits_for_few_of_each_pipeline),
     TEST(twenty_thousand_commands_in_flight_are_all_answered),
     TEST(a_client_that_goes_away_behind_a_waiting_reserve_is_noticed),
     TEST(a_stop_is_not_heard_before_the_answers),
