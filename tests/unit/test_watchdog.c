@@ -10,7 +10,7 @@
  * The store stands still for TICKS calls of the server's own timer, counted by a thread that sleeps as
  * long: meanwhile the watchdog must not hear that the server is alive, and afterwards it must again.
  */
-#define WATCHDOG_MS 90
+#define WATCHDOG_MS INT64_C(90)
 #define TICKS       40
 
 static struct slow *slow;
