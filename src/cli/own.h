@@ -32,6 +32,10 @@ struct own_server {
 /* A folder that only this user can change: nobody else may have put a socket there. */
 bool bi_own_is_mine(const char *folder);
 
+/* Does a file of this owner belong to this user or to root? In a user namespace that does not know root
+ * its files have the owner of "/". */
+bool bi_own_trusts(uid_t owner);
+
 /* Where the server is, or would be. False, with a sentence, when there is no place, or when it is
  * unsafe. */
 bool bi_own_look(struct own_server *own, char *error);

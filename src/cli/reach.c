@@ -94,7 +94,7 @@ static bool user_file(char *path, size_t size)
 static bool check_owner(FILE *file, const char *path, char *error)
 {
     struct stat info;
-    bool good = fstat(fileno(file), &info) == 0 && (info.st_uid == geteuid() || info.st_uid == 0) &&
+    bool good = fstat(fileno(file), &info) == 0 && bi_own_trusts(info.st_uid) &&
                 (info.st_mode & S_IWOTH) == 0;
     return good || bi_refuse(error,
                              "%.200s is not read: it belongs to another user, or everyone can "

@@ -51,7 +51,7 @@ static bool is_safe_path(const char *folder, char *error)
     for (char *at = strchr(path + 1, '/');; at = strchr(at + 1, '/')) {
         if (at != NULL)
             *at = 0;
-        if (stat(path, &info) == 0 && info.st_uid != 0 && info.st_uid != geteuid())
+        if (stat(path, &info) == 0 && !bi_own_trusts(info.st_uid))
             return bi_refuse(error,
                              "%.200s belongs to user %u: HOME is that of another user (sudo -H "
                              "changes it); say where the queue is with --url or BIDE_URL",
