@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,26 +31,7 @@ static void an_error_is_json_whatever_is_in_it(void)
     EQ(number_in(json_at(child->err, 0), "exit"), 2);
 }
 
-/* ---- the server that is started ---- */
-
-static void hold_a_lock(void)
-{
-    int fd = open("lock", O_RDWR | O_CREAT, 0600);
-    if (fd < 0 || dup2(fd, 9) < 0 || flock(9, LOCK_EX) != 0)
-        _exit(98);
-}
-
-/* Else a script that runs under a lock could not be run a second time. */
-static void a_server_that_is_started_holds_no_lock_of_the_command(void)
-{
-    CHECK(chdir(place()) == 0);
-    before_exec = hold_a_lock;
-    HAS(ends(0, "put", "t", "x")->err, "was started");
-    int fd = open("lock", O_RDWR | O_CLOEXEC);
-    CHECK(fd >= 0);
-    EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
-    close(fd);
-}
+/* ---- the runtime folder ---- */
 
 /* Somebody else may make it lead to where he listens, after it was looked at. */
 static void a_runtime_folder_that_is_a_link_is_not_used(void)
@@ -165,7 +145,6 @@ static const struct test tests[] = {
     TEST(an_error_steers_no_terminal),
     TEST(an_error_is_one_line),
     TEST(an_error_is_json_whatever_is_in_it),
-    TEST(a_server_that_is_started_holds_no_lock_of_the_command),
     TEST(a_runtime_folder_that_is_a_link_is_not_used),
     TEST(a_runtime_folder_that_others_can_write_to_is_not_used),
 };

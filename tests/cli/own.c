@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -219,6 +220,26 @@ static void it_does_not_end_with_the_terminal_of_its_command(void)
     child = ends(0, "list", "email", "--json");
     SILENT(child->err);
     EQ(LINES(child->out), 1);
+}
+
+static void hold_a_lock(void)
+{
+    int fd = open("lock", O_RDWR | O_CREAT, 0600);
+    if (fd < 0 || dup2(fd, 9) < 0 || flock(9, LOCK_EX) != 0)
+        _exit(98);
+}
+
+/* Else a script that runs under a lock could not be run a second time. */
+static void a_server_that_is_started_holds_no_lock_of_the_command(void)
+{
+    be_alone();
+    CHECK(chdir(place()) == 0);
+    before_exec = hold_a_lock;
+    HAS(ends(0, "put", "t", "x")->err, "was started");
+    int fd = open("lock", O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0);
+    EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+    close(fd);
 }
 
 /* ---- not starting ---- */
@@ -490,6 +511,7 @@ static const struct test tests[] = {
     TEST(eight_commands_at_the_same_time_start_one),
     TEST(a_socket_that_a_killed_one_left_is_no_hindrance),
     TEST(it_does_not_end_with_the_terminal_of_its_command),
+    TEST(a_server_that_is_started_holds_no_lock_of_the_command),
     TEST(a_server_on_the_usual_port_is_found),
     TEST(a_server_of_another_user_is_not_used_without_being_named),
     TEST(no_command_reconnects_to_a_server_of_another_user),
