@@ -50,6 +50,19 @@ static void every_form_of_an_address_is_understood(void **state)
     }
 }
 
+static void the_owner_of_a_server_may_be_any_or_trusted(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("beanstalk://host"), BIDE_OK);
+    assert_false(address.trusted);
+    assert_int_equal(parse("beanstalk://host?peer=any"), BIDE_OK);
+    assert_false(address.trusted);
+    assert_int_equal(parse("beanstalk:///run/bide.sock?peer=trusted"), BIDE_OK);
+    assert_true(address.trusted);
+    assert_int_equal(parse("beanstalk://host?peer=mine"), BIDE_EINVAL);
+    assert_non_null(strstr(error, "mine"));
+}
+
 static void what_is_no_address_is_refused_with_a_sentence(void **state)
 {
     (void)state;
@@ -119,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_of_an_address_is_understood),
+        cmocka_unit_test(the_owner_of_a_server_may_be_any_or_trusted),
         cmocka_unit_test(what_is_no_address_is_refused_with_a_sentence),
         cmocka_unit_test(a_secret_is_not_repeated_in_a_sentence),
         cmocka_unit_test(patience_can_be_chosen),
