@@ -163,14 +163,11 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *conn = arg;
     (void)fd;
-    bi_server_mark(conn);
-    if ((what & EV_READ) == 0)
-        return;
-    if ((conn->wanted & EV_ET) != 0) {
+    if ((what & EV_READ) != 0 && (conn->wanted & EV_ET) != 0)
         look_for_end(conn);
-        return;
-    }
-    bi_server_readable(conn);
+    else if ((what & EV_READ) != 0)
+        bi_server_readable(conn);
+    bi_server_mark(conn); /* when it is known what it has sent, or that it has ended */
 }
 
 static void on_alarm(evutil_socket_t fd, short what, void *arg)

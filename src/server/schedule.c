@@ -33,10 +33,11 @@ static bool sends_much(const struct conn *conn)
     return conn->bulk || conn->line_count + conn->call_count - conn->call_waiting >= BULK_COMMANDS;
 }
 
-/* Also one with commands or answers that wait: it does not matter to it who goes first. */
+/* Also one with commands or answers that wait, or that has ended and is to be closed, as thousands may
+ * be at once: it does not matter to it who goes first. */
 static enum load load_of(const struct conn *conn)
 {
-    bool much = sends_much(conn) || conn->input_size > INPUT_LITTLE ||
+    bool much = sends_much(conn) || conn->eof || conn->dead || conn->input_size > INPUT_LITTLE ||
                 bi_output_left(&conn->output) + conn->unsaid_bytes > OUTPUT_LITTLE;
     return much ? LOAD_MUCH : LOAD_LITTLE;
 }
@@ -199,11 +200,11 @@ void bi_schedule_read(struct server *server)
     while (server->now < end && (conn = next_read(server)) != NULL) {
         server->read_little = conn->reads == &server->little;
         bi_server_unqueue_read(conn);
+        if (bi_conn_takes_input(conn)) {
+            bi_conn_read(conn);
+            server->now = bi_clock_boot();
+        }
         bi_server_mark(conn);
-        if (!bi_conn_takes_input(conn))
-            continue;
-        bi_conn_read(conn);
-        server->now = bi_clock_boot();
     }
 }
 
