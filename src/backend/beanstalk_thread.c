@@ -53,7 +53,7 @@ static void read_rest(struct tagged *tagged)
 /* Is there anything that wants a connection? */
 static bool wants(const struct tagged *tagged)
 {
-    return tagged->first != NULL || tagged->feeds != NULL;
+    return tagged->first != NULL || tagged->feeds != NULL || tagged->references != NULL;
 }
 
 /* False when the time for it is over. */

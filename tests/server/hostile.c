@@ -612,6 +612,67 @@ static void watched_tubes_leave_room_for_others(void)
     stop(bided);
 }
 
+/* ---- references to topics ---- */
+
+static uint64_t references_of(bide *queue, const char *topic)
+{
+    bide_topic_stats stats = {0};
+    return bide_topic_get_stats(queue, topic, &stats) == BIDE_OK ? stats.references : 0;
+}
+
+static void references_end_with_their_connection(void)
+{
+    enum { TOPICS = 3000 };
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    bide *queue = open_at(bided), *other = open_at(bided);
+    char name[32];
+    for (int i = 0; i < TOPICS; i++) {
+        snprintf(name, sizeof name, "topic-%d", i);
+        OK(bide_topic_ref(queue, name, 1));
+    }
+    OK(bide_topic_ref(queue, "topic-7", 1));
+    OK(bide_topic_ref(other, "topic-7", 1));
+    EQ(references_of(other, "topic-7"), 3);
+    OK(bide_close(queue));
+    bide_stats stats;
+    UNTIL(bide_queue_stats(other, &stats) == BIDE_OK && stats.topics == 2); /* and default */
+    EQ(references_of(other, "topic-7"), 1);
+    OK(bide_topic_ref(other, "topic-7", -1));
+    OK(bide_queue_stats(other, &stats));
+    EQ(stats.topics, 1);
+    OK(bide_close(other));
+    stop(bided);
+}
+
+/* Neither those of other clients nor those of the server itself. */
+static void references_of_others_cannot_be_given_back(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-tubes-per-connection=3");
+    bide *queue = open_at(bided), *other = open_at(bided);
+    struct talk talk;
+    open_talk(&talk, bided);
+    talk_stay(&talk, "used");
+    OK(bide_topic_ref(queue, "mine", 1));
+    CODE(bide_topic_ref(other, "mine", -1), BIDE_EINVAL);
+    CODE(bide_topic_ref(other, "used", -1), BIDE_EINVAL);
+    CODE(bide_topic_ref(other, "default", -1), BIDE_EINVAL);
+    CODE(bide_topic_ref(other, "nothing", -1), BIDE_NOT_FOUND);
+    EQ(references_of(other, "mine"), 1);
+    EQ(references_of(other, "used"), 1);
+    EQ(references_of(other, "default"), 1);
+    /* And there is a limit, as for watched tubes; the default tube is one of them. */
+    OK(bide_topic_ref(queue, "more", 1));
+    CODE(bide_topic_ref(queue, "too many", 1), BIDE_EINVAL);
+    CODE(bide_topic_ref(queue, "too-many", 1), BIDE_TOO_MANY_TOPICS);
+    OK(bide_topic_ref(queue, "more", 1));
+    OK(bide_topic_ref(queue, "mine", -1));
+    OK(bide_topic_ref(queue, "too-many", 1));
+    talk_close(&talk);
+    OK(bide_close(queue));
+    OK(bide_close(other));
+    stop(bided);
+}
+
 /* ---- many jobs held ---- */
 
 static void hold(struct talk *talk, int jobs)
@@ -727,6 +788,8 @@ static const struct test tests[] = {
     TEST(waiting_calls_leave_room_for_others),
     TEST(the_tubes_of_a_connection_are_limited),
     TEST(watched_tubes_leave_room_for_others),
+    TEST(references_end_with_their_connection),
+    TEST(references_of_others_cannot_be_given_back),
     TEST(the_jobs_of_a_connection_go_back_in_slices),
     TEST(jobs_go_back_in_order_of_their_reservations),
     TEST(a_stop_waits_for_jobs_that_go_back),

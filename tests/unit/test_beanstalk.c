@@ -328,6 +328,51 @@ static void a_feed_is_made_again_and_tells_that_something_was_lost(void **state)
     assert_int_equal(events.status, BIDE_EINVAL);
 }
 
+static void refer(int delta, int code)
+{
+    struct heard heard;
+    char name[] = "t"; /* the caller's only until the submit returns */
+    bide_op op = {.kind = BIDE_OP_TOPIC_REF};
+    op.topic = (bide_topic_args){.topic = {name, 1}, .delta = delta};
+    submit(&op);
+    memset(name, 'x', sizeof(name));
+    hear_call(&heard, BIDE_OP_TOPIC_REF);
+    assert_int_equal(heard.call.op.topic.delta, delta);
+    answer(&heard, code);
+    completes(&op, code);
+}
+
+static void references_to_topics_are_made_again(void **state)
+{
+    (void)state;
+    struct heard heard;
+    open_tagged(QUICK);
+    refer(1, BIDE_OK);
+    refer(1, BIDE_OK);
+    refer(1, BIDE_TOO_MANY_TOPICS);
+    refer(-1, BIDE_EINVAL);
+    refer(1, BIDE_OK);
+    refer(-1, BIDE_OK);
+    hang_up();
+    hello_tagged();
+    for (int i = 0; i < 2; i++) {
+        hear_call(&heard, BIDE_OP_TOPIC_REF);
+        assert_int_equal(heard.call.op.topic.delta, 1);
+        assert_int_equal(heard.call.op.topic.topic.size, 1);
+        assert_memory_equal(heard.call.op.topic.topic.data, "t", 1);
+        answer(&heard, BIDE_OK);
+    }
+    refer(-1, BIDE_OK);
+    refer(-1, BIDE_OK);
+    hang_up();
+    bide_op ping = {.kind = BIDE_OP_PING};
+    submit(&ping);
+    hello_tagged();
+    hear_call(&heard, BIDE_OP_PING); /* nothing comes before it */
+    answer(&heard, BIDE_OK);
+    completes(&ping, BIDE_OK);
+}
+
 /* Nobody waited when the connection broke: who asks next is told. */
 static void who_asks_a_feed_that_was_made_again_is_told_first_that_something_was_lost(void **state)
 {
@@ -601,6 +646,7 @@ int main(void)
         SCRIPT(a_close_does_not_wait_for_ever_for_a_silent_server),
         SCRIPT(a_close_without_a_connection_ends_everything_at_once),
         SCRIPT(a_feed_is_made_again_and_tells_that_something_was_lost),
+        SCRIPT(references_to_topics_are_made_again),
         SCRIPT(who_asks_a_feed_that_was_made_again_is_told_first_that_something_was_lost),
         SCRIPT(a_feed_ends_without_a_connection_too),
         SCRIPT(no_more_ops_than_allowed_are_pending),
