@@ -16,9 +16,11 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#define DIRECT_MIN  ((size_t)16 << 10) /* a body that lacks more is read into its place */
-#define ANSWER_WORK 32                 /* bytes of an answer that take as long as a command */
-#define ROOM_MIN    ((size_t)4 << 10)  /* of a body of which nothing has come */
+#define ANSWER_WORK 32                  /* bytes of an answer that take as long as a command */
+#define DIRECT_MIN  ((size_t)16 << 10)  /* a body that lacks more is read into its place */
+#define READ_STEP   ((size_t)256 << 10) /* of that, at a time */
+#define BODY_MIN    ((size_t)4 << 10)   /* what counts of a body of which less has come */
+#define ROOM_MAX    ((size_t)1 << 20)   /* of a body of which less than half of that has come */
 
 /* ---- bodies ---- */
 
@@ -83,10 +85,10 @@ static size_t smaller(size_t a, size_t b)
  */
 static void await_body(struct conn *conn, const struct command *command, size_t there)
 {
-    size_t room = smaller(command->body_size, there < ROOM_MIN / 2 ? ROOM_MIN : 2 * there);
+    size_t room = smaller(command->body_size, there < ROOM_MAX / 2 ? ROOM_MAX : 2 * there);
     struct incoming *incoming = NULL;
     void *data = NULL;
-    if (bi_server_has_room(conn->server, conn, command->body_size, room))
+    if (bi_server_has_room(conn->server, conn, command->body_size, there + BODY_MIN))
         incoming = malloc(sizeof(*incoming));
     bide_buf *buf = incoming == NULL ? NULL : bi_buf_room(room, &data);
     if (buf == NULL) {
@@ -104,6 +106,12 @@ static void await_body(struct conn *conn, const struct command *command, size_t 
     bi_conn_count_memory(conn);
 }
 
+size_t bi_conn_body_memory(const struct conn *conn)
+{
+    size_t got = conn->incoming->got;
+    return got < BODY_MIN ? BODY_MIN : got;
+}
+
 /* The rest of a body for which there is no room any more is skipped. */
 static void give_up_body(struct conn *conn)
 {
@@ -115,21 +123,22 @@ static void give_up_body(struct conn *conn)
     bi_conn_count_memory(conn);
 }
 
-/* Room for more bytes of the body, at least twice what there was. False: there is none, and the
- * command is refused. */
+/* Room for more bytes of the body; a buffer that is too small becomes twice as large. False: there is
+ * none, and the command is refused. */
 static bool make_room(struct conn *conn, size_t more)
 {
     struct incoming *incoming = conn->incoming;
     size_t body_size = incoming->command.body_size;
     size_t wanted = smaller(body_size, incoming->got + more);
-    if (wanted <= incoming->room)
-        return true;
-
-    size_t room = smaller(body_size, wanted > 2 * incoming->room ? wanted : 2 * incoming->room);
-    void *data = NULL;
-    bide_buf *buf = !bi_server_has_room(conn->server, conn, body_size, room - incoming->room)
-                        ? NULL
-                        : bi_buf_resize(incoming->buf, room, &data);
+    size_t room = incoming->room;
+    if (wanted > room)
+        room = smaller(body_size, wanted > 2 * room ? wanted : 2 * room);
+    void *data = incoming->data;
+    bide_buf *buf = incoming->buf;
+    if (!bi_server_has_room(conn->server, conn, body_size, more))
+        buf = NULL;
+    else if (room > incoming->room)
+        buf = bi_buf_resize(buf, room, &data);
     if (buf == NULL) {
         give_up_body(conn);
         return false;
@@ -137,7 +146,6 @@ static bool make_room(struct conn *conn, size_t more)
     incoming->buf = buf;
     incoming->data = data;
     incoming->room = room;
-    bi_conn_count_memory(conn);
     return true;
 }
 
@@ -375,6 +383,7 @@ static size_t take_more_body(struct conn *conn, const char *data, size_t size)
         return skip_some(conn, data, size);
     struct incoming *incoming = conn->incoming;
     size_t taken = fill_body(incoming, data, size);
+    bi_conn_count_memory(conn);
     if (incoming->got == (size_t)incoming->command.body_size + 2)
         end_body(conn);
     return taken;
@@ -521,10 +530,11 @@ static void read_nothing(struct conn *conn, ssize_t got)
 
 static void read_body(struct conn *conn)
 {
-    if (!make_room(conn, DIRECT_MIN))
+    if (!make_room(conn,
+                   smaller(READ_STEP, conn->incoming->command.body_size - conn->incoming->got)))
         return;
     struct incoming *incoming = conn->incoming;
-    size_t room = incoming->room - incoming->got;
+    size_t room = smaller(READ_STEP, incoming->room - incoming->got);
     ssize_t got = recv(conn->fd, incoming->data + incoming->got, room, 0);
     if (got <= 0) {
         read_nothing(conn, got);
@@ -532,6 +542,7 @@ static void read_body(struct conn *conn)
     }
     incoming->got += (size_t)got;
     conn->fed = conn->server->now;
+    bi_conn_count_memory(conn);
 }
 
 /* Behind a blocking command: the bytes are only kept. */

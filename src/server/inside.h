@@ -104,7 +104,8 @@ enum stage {
     STAGE_DISCARD, /* a line that is too long */
 };
 
-/* A command whose body has not come completely. Its buffer grows with what has come of the body. */
+/* A command whose body has not come completely. What has come of it counts, and not its whole buffer, of
+ * which the system gives only the pages that are written to. A large one grows as it comes. */
 struct incoming {
     struct command command;
     bide_buf *buf;
@@ -368,6 +369,8 @@ void bi_conn_read(struct conn *conn);
 /* Executes what it has of input. */
 void bi_conn_run(struct conn *conn);
 void bi_conn_drop_input(struct conn *conn);
+/* How many bytes of its body count, for a connection that is sending one. */
+size_t bi_conn_body_memory(const struct conn *conn);
 
 /* ---- conn.c ---- */
 
