@@ -322,12 +322,13 @@ static void drop_pins(struct core *core, struct waiter_link *links, size_t count
 
 /* Makes the topics that do not exist, and pins all of them. On failure nothing is left; a
  * weight of 0 marks those made here meanwhile. */
-static int make_topics(struct core *core, const bide_reserve_args *args, struct waiter_link *links)
+static int make_topics(struct core *core, const bide_reserve_args *args, struct waiter_link *links,
+                       size_t count)
 {
     int code = BIDE_OK;
     size_t i = 0;
-    core->work += args->topic_count;
-    for (; i < args->topic_count; i++) {
+    core->work += count;
+    for (; i < count; i++) {
         if (links[i].topic == NULL) /* or an entry before this one has made it */
             links[i].topic = bi_topic_find(core, args->topics[i]);
         bool existed = links[i].topic != NULL;
@@ -350,47 +351,47 @@ static uint32_t weight_of(const bide_reserve_args *args, size_t i)
 }
 
 static inline void find_topics(struct core *core, const bide_reserve_args *args,
-                               struct waiter_link *links)
+                               struct waiter_link *links, size_t count)
 {
-    core->work += args->topic_count;
-    for (size_t i = 0; i < args->topic_count; i++) {
+    core->work += count;
+    for (size_t i = 0; i < count; i++) {
         links[i].topic = bi_topic_find(core, args->topics[i]);
         links[i].weight = weight_of(args, i);
     }
 }
 
 static int begin_waiting(struct core *core, bide_op *op, bide_reserve_args *args,
-                         struct waiter_link *links)
+                         struct waiter_link *links, size_t count)
 {
     if (core->waiters.count >= core->limits.max_waiters)
         return bi_op_limited(core, op, BIDE_TOO_MANY_WAITERS);
-    int code = make_topics(core, args, links);
+    int code = make_topics(core, args, links, count);
     if (code != BIDE_OK)
         return bi_op_limited(core, op, code);
-    struct waiter *waiter =
-        bi_waiter_add(core, op, args->timeout_ms, links, args->topic_count, &code);
-    drop_pins(core, links, args->topic_count, waiter != NULL);
+    struct waiter *waiter = bi_waiter_add(core, op, args->timeout_ms, links, count, &code);
+    drop_pins(core, links, count, waiter != NULL);
     if (waiter == NULL)
         return code;
     waiter->args = args;
-    for (size_t i = 0; i < args->topic_count; i++)
+    for (size_t i = 0; i < count; i++)
         waiter->links[i].weight = weight_of(args, i);
     return code;
 }
 
 /* Jobs were taken, and the bodies of some must be read: if one cannot be, the op goes on waiting.
  * So it is kept as one that waits; if it cannot be kept, it will have to do with what it has. */
-static void park(struct core *core, bide_op *op, bide_reserve_args *args, struct waiter_link *links)
+static void park(struct core *core, bide_op *op, bide_reserve_args *args, struct waiter_link *links,
+                 size_t count)
 {
-    size_t count = 0;
+    size_t kept = 0;
     int code;
     if (args->timeout_ms != 0) {
-        begin_waiting(core, op, args, links);
+        begin_waiting(core, op, args, links, count);
     } else {
-        for (size_t i = 0; i < args->topic_count; i++)
+        for (size_t i = 0; i < count; i++)
             if (links[i].topic != NULL)
-                links[count++] = links[i];
-        struct waiter *added = bi_waiter_add(core, op, 0, links, count, &code);
+                links[kept++] = links[i];
+        struct waiter *added = bi_waiter_add(core, op, 0, links, kept, &code);
         if (added != NULL)
             added->args = args;
     }
@@ -413,23 +414,23 @@ int bi_core_reserve(struct core *core, bide_op *op, bide_reserve_args *args)
         if (links == NULL)
             return bi_op_answer(op, BIDE_ENOMEM);
     }
-    find_topics(core, args, links);
+    find_topics(core, args, links, count);
     int code = BIDE_OK;
     core->lacking = false;
     uint64_t topics = core->by_name.count;
     size_t taken = bi_core_take_some(core, args, links, count);
     if (core->by_name.count != topics) /* the last job of a topic was a cancelled one */
-        find_topics(core, args, links);
+        find_topics(core, args, links, count);
     if (taken > 0) {
         if (core->lacking)
-            park(core, op, args, links);
+            park(core, op, args, links, count);
     } else {
         if (any_open(links, count))
             code = bi_op_answer(op, BIDE_ENOMEM);
         else if (args->timeout_ms == 0)
             code = bi_op_answer(op, BIDE_TIMED_OUT);
         else
-            code = begin_waiting(core, op, args, links);
+            code = begin_waiting(core, op, args, links, count);
     }
     if (links != few)
         bi_alloc_put(&core->alloc, links);

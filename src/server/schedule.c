@@ -226,8 +226,8 @@ void bi_server_readable(struct conn *conn)
 static void write_queue(struct server *server, struct conn_queue *dirty, int64_t end)
 {
     const struct conn *last = dirty->tail;
-    bool more = dirty->head != NULL;
-    while (more && server->now < end) {
+    bool more = true;
+    while (more && dirty->head != NULL && server->now < end) {
         struct conn *conn = dirty->head;
         dirty->head = conn->next_dirty;
         if (dirty->head == NULL)

@@ -76,9 +76,9 @@ static void send_reserve(struct talk *talk, uint64_t tag, int64_t timeout_ms)
 /* Hears the answer of any call, and answers its code. */
 static int hear_answer(struct talk *talk, uint64_t *tag)
 {
-    unsigned long long number;
-    int code;
-    size_t size;
+    unsigned long long number = 0;
+    int code = 0;
+    size_t size = 0;
     const char *line = hear(talk);
     CHECK(line != NULL && sscanf(line, "ANSWER %llu %d %zu", &number, &code, &size) == 3);
     CHECK(hear_body(talk, size) != NULL);
