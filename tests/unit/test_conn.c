@@ -348,7 +348,7 @@ static void bodies_that_are_still_coming_are_counted_at_once(void **state)
     client_send(&two, body, 59000);
     for (int i = 0; i < 100; i++) {
         client_ask(&three, "list-tube-used");
-        client_expect(&three, "USING default");
+        client_expect(&three, "USING elsewhere");
     }
     client_send(&one, body + 59000, sizeof(body) - 59000);
     client_send(&two, body + 59000, sizeof(body) - 59000);
