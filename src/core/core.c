@@ -300,7 +300,7 @@ int bi_op_check(struct core *core, bide_op *op)
 
 bool bi_core_is_checking(const struct core *core, const bide_op *op)
 {
-    return core->checking == op;
+    return op != NULL && core->checking == op;
 }
 
 int bi_op_drain(struct core *core, bide_op *op)

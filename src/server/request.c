@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SPARE_MAX     1024
-#define LATER_MAX     16 /* steps of requests that give way, in one pass */
+#define LATER_MAX     8 /* steps of requests that give way, in one pass */
 #define OWED_MAX      ((size_t)1 << 20)
 #define OWED_PAUSE_US INT64_C(1000000)
 #define OWED_SLICE    256  /* leases given back with one submit, */
