@@ -99,7 +99,7 @@ static void hear_code(struct talk *talk, uint64_t tag, int want)
 static int64_t used_ns(const struct bided *bided)
 {
     clockid_t clock;
-    struct timespec used;
+    struct timespec used = {0};
     CHECK(clock_getcpuclockid(bided->pid, &clock) == 0 && clock_gettime(clock, &used) == 0);
     return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
 }
@@ -162,7 +162,7 @@ static void calls_of_one_tag_are_cancelled_one_by_one(void)
         send_reserve(&talk, 7, BIDE_FOREVER);
         send_reserve(&talk, 8, BIDE_FOREVER);
     }
-    UNTIL(talk_stat(&other, "stats", "current-waiting") == 2 * ALIKE);
+    UNTIL(talk_stat(&other, "stats", "current-waiting") == (int64_t)2 * ALIKE);
     for (int i = 0; i < ALIKE; i++) {
         say(&talk, "call-cancel 7\r\n");
         hear_code(&talk, 7, BIDE_CANCELLED);

@@ -25,7 +25,7 @@ static void open_feed(uint32_t capacity, uint64_t max_memory)
 
 static uint64_t memory(void)
 {
-    bide_stats stats;
+    bide_stats stats = {0};
     bide_op op = {.kind = BIDE_OP_STATS, .stats = {&stats}};
     assert_int_equal(run(&w, &op), BIDE_OK);
     return stats.memory_bytes;
