@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -21,7 +22,8 @@
 #define ROUND_TUBES   1000 /* tubes, jobs, waiters that are asked for at a time */
 #define WATCHED_TUBES 10000
 #define ALL_TUBES     1000000 /* that a server allows */
-#define NAME_SIZE     16      /* of a tube whose name collides */
+#define OTHER_FILES   100
+#define NAME_SIZE     16 /* of a tube whose name collides */
 
 /* ---- texts ---- */
 
@@ -101,8 +103,13 @@ static int join(const struct attack *attack, size_t host)
     return -1;
 }
 
+/* As many, or what may be open besides the files of the program. */
 static void gather(struct attack *attack, size_t count)
 {
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < count + OTHER_FILES)
+        count = files.rlim_cur > 2 * OTHER_FILES ? files.rlim_cur - OTHER_FILES : OTHER_FILES;
     attack->attackers = calloc(count, sizeof(*attack->attackers));
     attack->attacker_count = count;
     if (attack->attackers == NULL)

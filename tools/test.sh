@@ -30,7 +30,7 @@ fault       800  loss of power, failing and full disks, kill -9
 wire        600  transcripts of the protocol, on bided and on beanstalkd
 differ      600  random commands to bided and to beanstalkd
 fuzz        800  every fuzz target for 10 seconds
-serverbench 120  the benchmarks of servers and workers run, and say what they lack
+serverbench 300  the benchmarks of servers, workers and attacks run, and say what they lack
 interop     480  clients of Ruby, PHP and Node.js; the library and beanstalkd
 operation   600  bided as a program: flags, file, sockets, signals, log, privileges
 cli         480  bide as a program: every verb, on every kind of queue
@@ -237,6 +237,7 @@ step_serverbench() {
     build_gcc || return 1
     check build-gcc/bench server --quick --repeat 1 --pin same
     check build-gcc/bench worker --quick --repeat 1
+    check build-gcc/bench abuse --quick
     check test "$(build-gcc/bench server --beanstalkd /nowhere 2>&1 | grep -c 'no beanstalkd')" -eq 1
 }
 run_robust() { # build directory, seconds of babble, option of robust...
