@@ -27,12 +27,6 @@
 
 /* ---- texts ---- */
 
-struct text {
-    char *data;
-    size_t size;
-    size_t room;
-};
-
 static void add_bytes(struct text *text, const void *data, size_t size)
 {
     if (text->room - text->size < size) {
@@ -268,30 +262,34 @@ static uint64_t mix(uint64_t x)
 
 static bool may_be_name(uint64_t word)
 {
-    char bytes[sizeof(word)];
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                  "-+/;.$_()";
+    static bool is_letter[256];
 
-    memcpy(bytes, &word, sizeof(word));
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        char c = bytes[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!letter && (c == '\0' || strchr("-+/;.$_()", c) == NULL))
+    if (!is_letter['A']) {
+        for (size_t i = 0; letters[i] != '\0'; i++)
+            is_letter[(unsigned char)letters[i]] = true;
+    }
+    for (size_t i = 0; i < sizeof(word); i++, word >>= 8) {
+        if (!is_letter[word & 0xff])
             return false;
     }
     return true;
 }
 
 /*
- * The next name of 16 bytes whose hash is that of all the others. The first half is a number; the
+ * The next name of 16 bytes whose hash is that of all the others. The first half is a number in letters; the
  * second is what the hash needs, if that is a text.
  */
 static void next_name(uint64_t seed, uint64_t *number, char name[NAME_SIZE + 1])
 {
     uint64_t halves[2];
-    char digits[9];
 
     do {
-        snprintf(digits, sizeof(digits), "%08llx", (unsigned long long)(*number)++ & 0xffffffff);
-        memcpy(&halves[0], digits, 8);
+        uint64_t rest = (*number)++;
+        halves[0] = 0;
+        for (int i = 0; i < 8; i++, rest >>= 4)
+            halves[0] = halves[0] << 8 | ('a' + (rest & 15));
         halves[1] = mix(seed ^ (NAME_SIZE * UINT64_C(0x9e3779b97f4a7c15)) ^ halves[0]) ^
                     UINT64_C(0x5a5a5a5a5a5a5a5a);
     } while (!may_be_name(halves[1]));
@@ -322,23 +320,10 @@ static uint64_t find_seed(const struct attack *attack)
     return seed;
 }
 
-static uint64_t colliding_count(const struct attack *attack)
-{
-    return scaled(attack, 20000);
-}
-
-static void add_colliding(struct text *text, const char *verb, uint64_t seed, uint64_t *number)
-{
-    char name[NAME_SIZE + 1];
-
-    next_name(seed, number, name);
-    add(text, "%s %s\r\n", verb, name);
-}
-
-/* They are watched, so that they stay. */
+/* They are watched, so that they stay; the attack uses them. */
 static void prepare_collisions(struct attack *attack)
 {
-    uint64_t left = colliding_count(attack);
+    uint64_t left = scaled(attack, 10000);
     uint64_t seed = find_seed(attack);
     uint64_t number = 0;
 
@@ -346,8 +331,12 @@ static void prepare_collisions(struct attack *attack)
     for (size_t i = 0; i < attack->attacker_count && left > 0; i++) {
         struct text text = {0};
         size_t count = 0;
-        for (; count < WATCHED_TUBES - 1 && left > 0; count++, left--)
-            add_colliding(&text, "watch", seed, &number);
+        for (; count < WATCHED_TUBES - 1 && left > 0; count++, left--) {
+            char name[NAME_SIZE + 1];
+            next_name(seed, &number, name);
+            add(&text, "watch %s\r\n", name);
+            add(&attack->kept, "use %s\r\n", name);
+        }
         converse(attack->attackers[i].fd, &text, count);
         free(text.data);
     }
@@ -355,12 +344,9 @@ static void prepare_collisions(struct attack *attack)
 
 static void use_collisions(struct attack *attack)
 {
-    struct text text = {0};
-    uint64_t seed = find_seed(attack);
-    uint64_t number = 0;
+    struct text text = attack->kept;
 
-    for (uint64_t i = 0; i < colliding_count(attack); i++)
-        add_colliding(&text, "use", seed, &number);
+    attack->kept = (struct text){0};
     repeat(attack, 4, &text, true);
 }
 
@@ -724,7 +710,7 @@ const struct attack_row attack_rows[] = {
     {.name = "lines without end, 20", .run = send_endless_lines},
     {.name = "10,000 connections", .run = crowd_in, .keeps = true},
     {.name = "connect and close", .run = reconnect},
-    {.name = "20,000 tube names that collide",
+    {.name = "10,000 tube names that collide",
      .prepare = prepare_collisions,
      .run = use_collisions},
     {.name = "call-cancel beside 50,000 waiting",

@@ -23,6 +23,12 @@
 
 #define ATTACK_SECRET "open-sesame" /* of the server, if other machines may connect */
 
+struct text {
+    char *data;
+    size_t size;
+    size_t room;
+};
+
 struct attacker {
     int fd;    /* -1: is to connect again */
     size_t at; /* in the text that it sends */
@@ -35,6 +41,7 @@ struct attack {
     int64_t run_ns;   /* how long it will run */
     struct attacker *attackers;
     size_t attacker_count;
+    struct text kept; /* what the preparation has made for the attack */
     atomic_bool stop;
 };
 
