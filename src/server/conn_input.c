@@ -313,11 +313,11 @@ static size_t take_line(struct conn *conn, const char *data, size_t line_size, s
 {
     struct command command;
     size_t taken = line_size + 2;
-    if (is_http(data, line_size)) {
+    enum parse parse = bi_beanstalk_parse(&command, data, line_size);
+    if (parse != PARSE_OK && is_http(data, line_size)) {
         refuse_http(conn);
         return size;
     }
-    enum parse parse = bi_beanstalk_parse(&command, data, line_size);
     if (!bi_beanstalk_may(conn, &command))
         return 0;
     bool allowed = is_allowed(conn, &command);
