@@ -442,7 +442,9 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
             count = BULK_COMMANDS;
         }
     }
-    if (count >= BULK_COMMANDS)
+    /* Thousands that send byte by byte take much time, too. */
+    bool part = conn->stage == STAGE_DISCARD || (count == 0 && conn->hungry);
+    if (count >= BULK_COMMANDS || part)
         conn->bulk = true;
     return at;
 }

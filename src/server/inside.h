@@ -147,7 +147,7 @@ struct conn {
     bool leaving;     /* it has ended, and has more to give back */
     bool dirty;       /* in the server's list of those to look at */
     bool runs;        /* in the list of those that may go on */
-    bool bulk;        /* the last read of it brought many commands, or slow ones */
+    bool bulk;        /* the last read of it brought many commands, slow ones, or not even one */
     bool pressed;     /* stopped because the queue has too much to do */
     bool tcp;
     bool lingers; /* all is said; it is closed when the peer has it */
