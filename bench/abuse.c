@@ -174,7 +174,7 @@ static void leave(struct control *control)
     leave_one(&control->consumer);
 }
 
-/* Connects, with a tube that nobody has used. */
+/* Connects, with a new tube. */
 static bool enter(struct control *control)
 {
     char tube[64];

@@ -252,7 +252,7 @@ static void do_nothing(struct attack *attack)
 
 /* ---- names of tubes ---- */
 
-/* The hash that bided 0.1 had for names, which anybody can compute who knows its seed. */
+/* The hash that bided 0.1 had for names, which can be computed by those who know its seed. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

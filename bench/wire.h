@@ -18,7 +18,7 @@
 /* As many open files as the system allows this process and its children. */
 void wire_allow_files(void);
 
-/* Answers -1 if nobody listens there yet. */
+/* Answers -1 if no server listens there yet. */
 int wire_try_connect(const char *address);
 int wire_connect(const char *address);
 

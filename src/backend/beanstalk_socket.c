@@ -61,7 +61,7 @@ bool bi_socket_wait(int fd, short events, struct patience *patience)
 
 static void say(char *reason, int number)
 {
-    bi_text_copy(reason, number == ECONNREFUSED ? "nobody listens there"
+    bi_text_copy(reason, number == ECONNREFUSED ? "no server listens there"
                          : number == ENOENT     ? "there is no such socket"
                          : number == ETIMEDOUT  ? "no answer in time"
                                                 : strerrordesc_np(number));

@@ -24,7 +24,7 @@ struct patience {
     void *owner;
 };
 
-/* The descriptor, or -1 with the reason ("nobody listens there"). */
+/* The descriptor, or -1 with the reason ("no server listens there"). */
 int bi_socket_connect(const struct address *address, struct patience *patience, char *reason);
 
 /* Connects to where another socket is connected to. trusted: as in struct address. */

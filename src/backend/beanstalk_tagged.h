@@ -53,7 +53,7 @@ struct request {
     struct request *prev, *next; /* all of them, in the order of submission */
     bide_op *op;
     bide_op *inner;              /* what travels in its place; owned */
-    bide_op *own_op;             /* the op, if nobody else has it; owned */
+    bide_op *own_op;             /* the op of a call that the client makes for itself; owned */
     struct feed *feed;           /* of subscribe, events, unsubscribe */
     struct reference *reference; /* of topic_ref; owned */
     uint32_t tag;

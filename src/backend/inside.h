@@ -129,11 +129,11 @@ struct local {
     int64_t commit_us;   /* how long the last commit took */
     atomic_llong
         commit_began; /* when the store was given a batch; 0: it has none. Takes no lock. */
-    bool committing;  /* somebody is storing a batch */
+    bool committing;  /* a batch is being stored */
     bool last;        /* closing, and nothing more comes: the commit thread may end */
     int64_t tidy_at;  /* when the store wants to be tidied; BI_NEVER */
     int64_t wakes_at; /* when the commit thread looks after that by itself */
-    bool stuck;       /* nobody knows how the last commit went: nothing is taken on */
+    bool stuck;       /* the outcome of the last commit is unknown: nothing is taken on */
     bool uncompared;  /* the store was opened again, and could not be read to compare it */
     int64_t uncompared_since;
     struct bi_batch doubted; /* the batch that is to be compared then */

@@ -160,7 +160,7 @@ bool bi_peer_find_listener(const struct sockaddr *to, struct peer_listener *list
      * could not be bound. */
     if (listener->count == 0)
         scan("/proc/self/net/tcp6", &address, port, listener);
-    return listener->count > 0 || refuse(reason, "nobody listens there");
+    return listener->count > 0 || refuse(reason, "no server listens there");
 }
 
 /* ---- around connect() ---- */

@@ -17,7 +17,7 @@
 #define TICK_BUDGET 512
 /* What ops of a list look at (bi_core_work()) before others get the lock. */
 #define SHARE_WORK 20000
-/* The pause after a slice of a check, which nobody waits for as for a kick: half of the lock's time is
+/* The pause after a slice of a check, which is less urgent than a kick: half of the lock's time is
  * for others. */
 #define CHECK_REST_NS 100000
 /* Changes that may wait to be stored before slices wait, too: the answers of other calls wait for all

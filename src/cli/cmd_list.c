@@ -82,7 +82,7 @@ static void show_error(const struct cli *cli, struct table *table, const bide_jo
     }
 }
 
-/* Bytes that are no text tell nobody anything in a table, and may be many. */
+/* Bytes that are no text are of no use in a table, and may be many. */
 static void show_body(struct table *table, const bide_job *job)
 {
     char size[32];

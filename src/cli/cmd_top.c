@@ -79,7 +79,7 @@ static int wait_ms(const struct top *top, int64_t now_us)
 {
     int64_t due_us = bi_sampler_due(top);
 
-    /* A moment that is past, such as that of a server that has been silent for long, wakes nobody. */
+    /* A moment that is past, such as that of a server that has been silent for long, wakes no timer. */
     if (due_us <= now_us && bi_sampler_asked(&top->sampler) != 0)
         due_us = INT64_MAX;
     if (top->note[0] != 0 && top->note_until_us < due_us)

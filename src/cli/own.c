@@ -52,7 +52,7 @@ static bool refuse_folder(struct own_server *own, const char *folder, const char
 {
     own->unsafe = true;
     return bi_refuse(error,
-                     "%.200s belongs to somebody else, or others can write there: remove it, or "
+                     "%.200s belongs to another user, or others can write there: remove it, or "
                      "chmod go-w if it is yours; or set %s to a folder of your own, or say where "
                      "the queue is with --url or BIDE_URL",
                      folder, variable);

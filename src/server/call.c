@@ -6,7 +6,7 @@
  * in any order, so a reserve that waits holds up nobody. Jobs that a call reserves do not belong to
  * the connection; their tokens are good on any other. What does belong to it are the calls
  * themselves, the feeds of events that they subscribed and the references to topics that they made:
- * when it goes, what waits is cancelled, what arrives for nobody is given back, feeds and references end.
+ * when it goes, what waits is cancelled, what arrives for it is given back, feeds and references end.
  *
  * Answers    An answer is encoded when the output has room for it; until then the call keeps its
  *            result. A call that was answered with leases is kept until the socket has taken its

@@ -31,8 +31,10 @@ static void skip(struct conn *conn, uint64_t bytes, const char *text)
     conn->skip_text = text;
 }
 
-/* A body that cannot be taken, of which so many bytes were. Also a call is told when its body has come: whoever still sends it
- * takes an answer for nonsense. */
+/*
+ * A body that cannot be taken, of which got bytes were. A call, too, is answered when its whole body
+ * has come: a client does not expect an answer while it still sends.
+ */
 static void refuse_body(struct conn *conn, const struct command *command, size_t got, int code,
                         const char *text)
 {

@@ -202,7 +202,7 @@ static bool is_alive(const struct sockaddr_un *address)
     return !refused;
 }
 
-/* Removes the file of a socket that nobody listens on any more. */
+/* Removes the file of a socket that no server listens on any more. */
 static bool make_way(const struct address *address, const struct sockaddr_un *local, char *error)
 {
     struct stat info;

@@ -4,7 +4,7 @@
  * opened for us.
  *
  * They are opened before privileges are dropped. A name may mean several addresses; all of them are
- * listened on. The file of a unix socket is replaced only if nobody listens there, and removed at
+ * listened on. The file of a unix socket is replaced only if no server listens there, and removed at
  * the end if it is still ours.
  *
  * Failure    A sentence in error (BI_SENTENCE_SIZE bytes).

@@ -41,7 +41,7 @@ struct tube *bi_tubes_hold(struct tubes *tubes, bide_slice name);
 /* One holder less. True: it was the last; the tube is then out of the table, and to be freed. */
 bool bi_tubes_release(struct tubes *tubes, struct tube *tube);
 
-/* Takes any tube out, whoever holds it: it is to be freed. For the end of the table; NULL: it is empty. */
+/* Takes any tube out, also one that is held: it is to be freed. For the end of the table; NULL: it is empty. */
 struct tube *bi_tubes_pop(struct tubes *tubes);
 
 static inline bide_slice bi_tube_name(const struct tube *tube)

@@ -8,7 +8,7 @@
 #include <bide/bide.h>
 
 struct bi_log {
-    bide_log_handler handler; /* NULL: nobody listens */
+    bide_log_handler handler; /* NULL: nothing is logged */
     void *user;
 };
 

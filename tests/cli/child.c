@@ -130,7 +130,7 @@ static void become_bide(const struct ends *ends, char **argv)
     for (int i = 0; i < 3; i++)
         dup2(ends->theirs[i], i);
     close_range(3, ~0u, 0);
-    /* Opened first: whoever it becomes may not be let into the folder. */
+    /* Opened first: the user that it becomes may not be let into the folder. */
     int file = open(program_path, O_PATH | O_CLOEXEC);
     if (ends->terminal) {
         setsid();

@@ -40,7 +40,7 @@ static void a_runtime_folder_that_is_a_link_is_not_used(void)
     char link[600];
     snprintf(link, sizeof(link), "%s/bide", run);
     CHECK(symlink("nowhere", link) == 0);
-    HAS(ends(6, "put", "t", "x")->err, "belongs to somebody else, or others can write there");
+    HAS(ends(6, "put", "t", "x")->err, "belongs to another user, or others can write there");
 }
 
 static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
@@ -49,7 +49,7 @@ static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
     snprintf(path, sizeof(path), "%s/bide", folder_of("run"));
     CHECK(mkdir(path, 0700) == 0);
     CHECK(chmod(path, 0777) == 0);
-    HAS(ends(6, "put", "t", "x")->err, "belongs to somebody else, or others can write there");
+    HAS(ends(6, "put", "t", "x")->err, "belongs to another user, or others can write there");
 }
 
 /* ---- signals that whoever started us has ignored ---- */

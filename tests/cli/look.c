@@ -273,7 +273,7 @@ static void a_list_of_a_topic_that_is_not_there_is_not_found(void)
     ends(0, "list");
 }
 
-/* Nobody reads a photograph in a table. */
+/* The bytes of a photograph are of no use in a table. */
 static void bodies_that_are_no_text_are_listed_when_they_are_asked_for(void)
 {
     static const char bytes[] = "\x89PNG\r\n\x1a\n\0\0";

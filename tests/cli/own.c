@@ -271,7 +271,7 @@ static void a_server_on_the_usual_port_is_found(void)
 static void a_server_of_another_user_is_not_used_without_being_named(void)
 {
     if (geteuid() != 0)
-        return; /* nobody else can become another user */
+        return; /* only root can become another user */
     be_alone();
     int report = begin_other();
     struct child *child = ends(6, "put", "email", "hello", "--no-start");
@@ -438,7 +438,7 @@ static void a_runtime_folder_that_is_a_link_is_not_used(void)
 {
     be_alone();
     CHECK(symlink(folder_of("elsewhere"), place_of("run/bide")) == 0);
-    HAS(ends(6, "put", "email", "hello")->err, "belongs to somebody else");
+    HAS(ends(6, "put", "email", "hello")->err, "belongs to another user");
 }
 
 static void a_log_that_is_a_link_is_not_followed(void)
@@ -476,7 +476,7 @@ static void an_unsafe_folder_is_an_error_although_a_server_answers(void)
     if (geteuid() == 0) {
         CHECK(chmod(place_of("run/bide"), 0700) == 0);
         CHECK(chown(place_of("run/bide"), OTHER_USER, OTHER_USER) == 0);
-        HAS(ends(6, "put", "email", "hello")->err, "belongs to somebody else");
+        HAS(ends(6, "put", "email", "hello")->err, "belongs to another user");
     }
     CHECK(rmdir(place_of("run/bide")) == 0);
     SAYS(ends(0, "topics", "--names")->out, "default\n");
@@ -490,7 +490,7 @@ static void a_data_folder_that_another_user_has_made_is_not_used(void)
         return;
     be_alone();
     CHECK(chown(folder_of("data/bide"), OTHER_USER, OTHER_USER) == 0);
-    HAS(ends(6, "put", "email", "hello")->err, "belongs to somebody else");
+    HAS(ends(6, "put", "email", "hello")->err, "belongs to another user");
     CHECK(!file_exists(place_of("data/bide/jobs.db")));
 }
 

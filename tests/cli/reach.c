@@ -128,7 +128,7 @@ static void a_url_of_the_file_that_is_too_long_is_told(void)
     SILENT(ends(2, "topics")->out);
 }
 
-/* Root would otherwise use the queue of whoever owns the HOME that it was given. */
+/* Root would otherwise use the queue of the owner of the HOME that it was given. */
 static void a_file_of_another_user_is_not_read(void)
 {
     configure_url("memory:");

@@ -113,7 +113,7 @@ static void what_is_put_into_a_file_that_was_removed_is_refused(void)
     OK(bide_close(queue));
 }
 
-/* Bodies of jobs are nobody else's to read, whatever the umask of the program. */
+/* Bodies of jobs are not for other users to read, whatever the umask of the program. */
 static void the_files_are_for_their_owner_only(void)
 {
     static const char *const names[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-filler",

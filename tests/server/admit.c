@@ -212,7 +212,7 @@ static void guesses_over_new_connections_wait_too(void)
     stop(bided);
 }
 
-static void pauses_hold_up_nobody_else(void)
+static void pauses_hold_up_no_other_client(void)
 {
     struct bided *bided =
         serve(file_of("url = memory:\nlisten = 127.0.0.1:0\nauth_secret = " SECRET "\n"));
@@ -275,7 +275,7 @@ static void a_refused_connection_is_closed_after_a_growing_pause(void)
 
 /* ---- slots ---- */
 
-static void strangers_keep_nobody_out_who_has_a_right_to_come_in(void)
+static void strangers_keep_no_client_out_that_may_come_in(void)
 {
     if (!have_own_network())
         return;
@@ -399,10 +399,10 @@ static const struct test tests[] = {
     TEST(a_wrong_secret_is_answered_after_a_growing_pause),
     TEST(a_guess_that_does_not_wait_for_its_answer_delays_the_next),
     TEST(guesses_over_new_connections_wait_too),
-    TEST(pauses_hold_up_nobody_else),
+    TEST(pauses_hold_up_no_other_client),
     TEST(the_secret_may_have_a_file_of_its_own),
     TEST(a_refused_connection_is_closed_after_a_growing_pause),
-    TEST(strangers_keep_nobody_out_who_has_a_right_to_come_in),
+    TEST(strangers_keep_no_client_out_that_may_come_in),
     TEST(other_machines_do_not_take_the_last_slots),
     TEST(an_address_has_a_limit_of_its_own),
     TEST(administrative_actions_are_logged_with_who_asked),

@@ -174,8 +174,8 @@ static void write_map(const char *path, unsigned id)
     write_proc(path, text);
 }
 
-/* Whoever is not root may have one together with a table of users, in which they stay who they are:
- * who is in no table can make no files. */
+/* Without being root, a process may have one together with a user namespace. Its user is mapped to
+ * itself: a user that is not mapped cannot make files. */
 bool have_own_network(void)
 {
     unsigned user = geteuid(), group = getegid();

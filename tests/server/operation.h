@@ -82,7 +82,7 @@ void stop_at(struct where at, struct bided *bided);
 /* The port of the first line "listening on HOST:PORT"; of the nth. */
 int port_of(const struct bided *bided, const char *host);
 
-/* A network of the test's own, in which nobody else is and OUTER is an address of this machine that is
+/* A network of the test's own, in which no other program is and OUTER is an address of this machine that is
  * not loopback; false where that is not allowed. Files can still be made in it. */
 #define OUTER "10.9.8.7"
 bool have_own_network(void);
