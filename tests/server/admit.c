@@ -17,18 +17,6 @@
 #define SERVES(fd) ask(connect_at(HERE, (fd)), "list-tube-used\r\n", "USING default\r\n")
 #define SECRET     "0123456789abcdef"
 
-/* Writes the file; answers its flag. */
-static const char *file_of(const char *text)
-{
-    static char flag[400];
-    const char *path = place_of("bided.conf");
-    unlink(path);
-    write_file(path, 0, text, strlen(text));
-    CHECK(chmod(path, 0600) == 0);
-    snprintf(flag, sizeof flag, "--config=%s", path);
-    return flag;
-}
-
 static const char *unix_flag(void)
 {
     static char flag[300];

@@ -61,6 +61,17 @@ const char *folder_of(const char *name)
     return path;
 }
 
+const char *file_of(const char *text)
+{
+    static char flag[400];
+    const char *path = place_of("bided.conf");
+    unlink(path);
+    write_file(path, 0, text, strlen(text));
+    CHECK(chmod(path, 0600) == 0);
+    snprintf(flag, sizeof flag, "--config=%s", path);
+    return flag;
+}
+
 void set_env(const char *name, const char *value)
 {
     size_t i = 0;
@@ -276,6 +287,15 @@ int port_of(const struct bided *bided, const char *host)
     if (line == NULL)
         fail_test(HERE, "no \"%s\" in:\n%s", start_of, bided->err.text);
     return atoi(line + strlen(start_of));
+}
+
+bide *open_at(const struct bided *bided)
+{
+    char url[80];
+    bide *queue = NULL;
+    snprintf(url, sizeof url, "beanstalk://127.0.0.1:%d", port_of(bided, "127.0.0.1"));
+    OK(bide_open(url, NULL, &queue));
+    return queue;
 }
 
 /* ---- talking ---- */

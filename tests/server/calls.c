@@ -21,15 +21,6 @@ static struct bided *serve_large(void)
     return serve("--url=memory:?max_job_size=4MiB", "--listen=0");
 }
 
-static bide *open_at(const struct bided *bided)
-{
-    char url[80];
-    bide *queue = NULL;
-    snprintf(url, sizeof url, "beanstalk://127.0.0.1:%d", port_of(bided, "127.0.0.1"));
-    OK(bide_open(url, NULL, &queue));
-    return queue;
-}
-
 static void put_large(bide *queue, int count)
 {
     char *body = calloc(1, LARGE);

@@ -8,18 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Writes the file anew; answers its flag. */
-static const char *file_of(const char *text)
-{
-    static char flag[400];
-    const char *path = place_of("bided.conf");
-    unlink(path);
-    write_file(path, 0, text, strlen(text));
-    CHECK(chmod(path, 0600) == 0);
-    snprintf(flag, sizeof flag, "--config=%s", path);
-    return flag;
-}
-
 static void a_file_says_everything(void)
 {
     struct bided *bided = serve(file_of("# all of it\n"

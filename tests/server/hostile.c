@@ -28,15 +28,6 @@ static void open_talk(struct talk *talk, const struct bided *bided)
     talk_open(talk, &peer);
 }
 
-static bide *open_at(const struct bided *bided)
-{
-    char url[80];
-    bide *queue = NULL;
-    snprintf(url, sizeof url, "beanstalk://127.0.0.1:%d", port_of(bided, "127.0.0.1"));
-    OK(bide_open(url, NULL, &queue));
-    return queue;
-}
-
 /* Another client puts a job, takes it and deletes it. */
 static void others_are_served(const struct bided *bided)
 {

@@ -46,6 +46,9 @@ const char *program_folder(void);
 /* A folder in that of the test, which is made if it is not there. */
 const char *folder_of(const char *name);
 
+/* Writes the file of settings anew; answers its flag. */
+const char *file_of(const char *text);
+
 /* What the next ones have in their environment, besides HOME (the folder of the test); a NULL value
  * takes it out. */
 void set_env(const char *name, const char *value);
@@ -81,6 +84,9 @@ void stop_at(struct where at, struct bided *bided);
 
 /* The port of the first line "listening on HOST:PORT"; of the nth. */
 int port_of(const struct bided *bided, const char *host);
+
+/* A queue at it. */
+bide *open_at(const struct bided *bided);
 
 /* A network of the test's own, in which no other program is and OUTER is an address of this machine that is
  * not loopback; false where that is not allowed. Files can still be made in it. */
