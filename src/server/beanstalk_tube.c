@@ -4,12 +4,10 @@
  */
 #include "server/inside.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define VISITS_PER_WORK 64  /* tubes that are looked at in a unit of work */
-#define TUBES_FREE      100 /* that a connection may watch however many others are watched */
+#define VISITS_PER_WORK 64 /* tubes that are looked at in a unit of work */
 
 /* ---- tubes ---- */
 
@@ -149,24 +147,10 @@ void bi_beanstalk_use(struct conn *conn, const struct command *command)
     hold_tube(conn, command, use_tube);
 }
 
-/* May it watch one more tube? All connections together leave half of the topics to those that watch
- * few of them, and to puts. */
-static bool may_watch(const struct conn *conn)
-{
-    const struct server *server = conn->server;
-    uint32_t count = conn->session.watched_count;
-    return count < server->limits.max_tubes_per_connection &&
-           (count < TUBES_FREE || server->tubes.count < server->max_topics / 2);
-}
-
 static void refuse_to_watch(struct conn *conn)
 {
     char why[BIDE_ERROR_SIZE];
-    snprintf(
-        why, sizeof(why),
-        "watch: a connection watches %u tubes; max_tubes_per_connection allows %u, and %d while "
-        "all connections have half of max_topics",
-        conn->session.watched_count, conn->server->limits.max_tubes_per_connection, TUBES_FREE);
+    bi_call_refuse_name(conn, "watch", why);
     bi_beanstalk_tell_limit(conn->server, "OUT_OF_MEMORY", why);
     bi_conn_say(conn, "OUT_OF_MEMORY\r\n");
 }
@@ -179,7 +163,7 @@ static bool is_watched(struct conn *conn, bide_slice name)
 
 void bi_beanstalk_watch(struct conn *conn, const struct command *command)
 {
-    if (!may_watch(conn) && !is_watched(conn, command->name)) {
+    if (!bi_call_may_name(conn) && !is_watched(conn, command->name)) {
         refuse_to_watch(conn);
         return;
     }

@@ -12,22 +12,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool may_take(const struct conn *conn)
+#define TUBES_FREE 100 /* that a connection may have however many others have */
+#define DROP_WORK  4   /* units of work: to give a reference back */
+
+/* All connections together leave half of the topics to those that have few of them, and to puts. */
+bool bi_call_may_name(const struct conn *conn)
 {
     const struct server *server = conn->server;
-    uint64_t count = conn->references.count + conn->session.watched_count;
-    return count < server->limits.max_tubes_per_connection;
+    size_t count = conn->references.count + conn->session.watched_count;
+    size_t all = server->references + server->tubes.count;
+    return count < server->limits.max_tubes_per_connection &&
+           (count < TUBES_FREE || all < server->max_topics / 2);
+}
+
+void bi_call_refuse_name(const struct conn *conn, const char *verb, char *error)
+{
+    size_t count = conn->references.count + conn->session.watched_count;
+    snprintf(error, BIDE_ERROR_SIZE,
+             "%s: this connection watches or refers to %zu topics; max_tubes_per_connection allows "
+             "%u, and %d while all connections have half of max_topics",
+             verb, count, conn->server->limits.max_tubes_per_connection, TUBES_FREE);
 }
 
 static int take(struct conn *conn, bide_slice topic, struct tube **out, char *error)
 {
     struct tubes *references = &conn->references;
-    if (!may_take(conn) && bi_tubes_find(references, topic) == NULL) {
-        snprintf(
-            error, BIDE_ERROR_SIZE,
-            "topic_ref: this connection has as many topics as max_tubes_per_connection allows, "
-            "%u",
-            conn->server->limits.max_tubes_per_connection);
+    bool fresh = bi_tubes_find(references, topic) == NULL;
+    if (fresh && !bi_call_may_name(conn)) {
+        bi_call_refuse_name(conn, "topic_ref", error);
         return BIDE_TOO_MANY_TOPICS;
     }
     if (references->bucket_count == 0)
@@ -35,9 +47,19 @@ static int take(struct conn *conn, bide_slice topic, struct tube **out, char *er
     struct tube *tube = bi_tubes_hold(references, topic);
     if (tube == NULL)
         return BIDE_ENOMEM;
+    conn->server->references += fresh;
     tube->using ++;
     *out = tube;
     return BIDE_OK;
+}
+
+/* One holder less. */
+static bool release(struct conn *conn, struct tube *tube)
+{
+    bool last = bi_tubes_release(&conn->references, tube);
+    assert(!last || conn->server->references > 0);
+    conn->server->references -= last;
+    return last;
 }
 
 int bi_call_reference_begin(struct conn *conn, const bide_op *op, struct tube **out, char *error)
@@ -65,7 +87,7 @@ void bi_call_reference_end(struct conn *conn, struct tube *tube, int delta, bool
         tube->using --;
     if (delta < 0 && !done)
         tube->using ++;
-    if (goes && bi_tubes_release(&conn->references, tube))
+    if (goes && release(conn, tube))
         free(tube);
 }
 
@@ -77,28 +99,24 @@ static bool forget(struct request *request)
 
 bool bi_call_reference_drop(struct conn *conn)
 {
-    struct tube *tube = bi_tubes_pop(&conn->references);
+    struct tube *tube = bi_tubes_first(&conn->references);
     if (tube == NULL) {
         bi_tubes_done(&conn->references);
         return false;
     }
-    /* The last one frees the name, which must be there until all are submitted. */
-    struct request *last = NULL;
-    for (uint32_t i = 0; i < tube->using; i++) {
-        struct request *request = bi_request_new(conn->server, NULL, BIDE_OP_TOPIC_REF, forget);
-        if (request == NULL)
-            break;
-        if (last != NULL)
-            bi_request_submit(last);
-        request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
-        last = request;
-    }
-    bi_server_count_work(conn->server, tube->using);
-    if (last == NULL) {
-        free(tube);
+    assert(tube->using > 0 && tube->using == tube->holders);
+    tube->using --;
+    bool last = release(conn, tube);
+    bi_server_count_work(conn->server, DROP_WORK);
+    struct request *request = bi_request_new(conn->server, NULL, BIDE_OP_TOPIC_REF, forget);
+    if (request == NULL) {
+        if (last)
+            free(tube);
         return true;
     }
-    last->extra = tube;
-    bi_request_submit(last);
+    /* The last one frees the name, which must be there until all are submitted. */
+    request->extra = last ? tube : NULL;
+    request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
+    bi_request_submit(request);
     return true;
 }

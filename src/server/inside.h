@@ -233,6 +233,7 @@ struct server {
     struct read_queue much, little; /* readable connections that wait for their turn */
     bool read_little;               /* the last one of them that was read had sent little */
     struct tubes tubes;
+    size_t references; /* topics that calls refer to, those of each connection counted */
     struct tube *default_tube;
     struct request *spare; /* requests that nobody needs */
     size_t spare_count;
@@ -514,12 +515,17 @@ int bi_call_check_backup(const struct conn *conn, const char *path, char *error)
 
 /* ---- call_reference.c ---- */
 
+/* May the connection watch, or refer to, one more topic? */
+bool bi_call_may_name(const struct conn *conn);
+/* A sentence (BIDE_ERROR_SIZE bytes) for one that may not. */
+void bi_call_refuse_name(const struct conn *conn, const char *verb, char *error);
+
 /* A call of topic_ref begins: notes the reference, which is in *out until it ends, or NULL.
  * BIDE_NOT_FOUND: it would give back what the connection has not. */
 int bi_call_reference_begin(struct conn *conn, const bide_op *op, struct tube **out, char *error);
 /* It has ended: done, or not. */
 void bi_call_reference_end(struct conn *conn, struct tube *tube, int delta, bool done);
-/* The connection has gone: gives back its references to one topic. False: there are none left. */
+/* The connection has gone: gives one of its references back. False: there are none left. */
 bool bi_call_reference_drop(struct conn *conn);
 
 /* ---- call.c ---- */

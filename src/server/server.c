@@ -573,6 +573,17 @@ static void await_rest(struct server *server)
     }
 }
 
+/* Whatever connections had was counted, and was given back with them. */
+static void assert_empty(const struct server *server)
+{
+    assert(server->connections == 0 && server->producers == 0 && server->workers == 0);
+    assert(server->client_bytes == 0 && server->may_wait == 0 && server->references == 0);
+    assert(server->held == 0 && server->held_bytes == 0);
+    assert(server->bulk_held == 0 && server->bulk_bytes == 0);
+    assert(server->admission.pending_count == 0 && server->admission.remote_count == 0);
+    (void)server;
+}
+
 void bi_server_run(struct server *server)
 {
     for (struct door *door = server->doors; door != NULL; door = door->next)
@@ -593,6 +604,8 @@ void bi_server_run(struct server *server)
     bi_cq_leave(server->cq);
     close_all(server);
     await_rest(server);
+    if (is_over(server))
+        assert_empty(server);
 }
 
 static void free_requests(struct server *server)

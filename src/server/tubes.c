@@ -106,14 +106,9 @@ bool bi_tubes_release(struct tubes *tubes, struct tube *tube)
     return true;
 }
 
-struct tube *bi_tubes_pop(struct tubes *tubes)
+struct tube *bi_tubes_first(struct tubes *tubes)
 {
-    while (tubes->popped < tubes->bucket_count && tubes->buckets[tubes->popped] == NULL)
-        tubes->popped++;
-    if (tubes->popped == tubes->bucket_count)
-        return NULL;
-    struct tube *tube = tubes->buckets[tubes->popped];
-    tubes->buckets[tubes->popped] = tube->next;
-    tubes->count--;
-    return tube;
+    while (tubes->passed < tubes->bucket_count && tubes->buckets[tubes->passed] == NULL)
+        tubes->passed++;
+    return tubes->passed == tubes->bucket_count ? NULL : tubes->buckets[tubes->passed];
 }

@@ -27,7 +27,7 @@ struct tubes {
     struct tube **buckets;
     size_t bucket_count; /* a power of two, or 0 */
     size_t count;
-    size_t popped; /* buckets that pop has found empty */
+    size_t passed; /* buckets that first has found empty */
     struct bi_secret secret;
 };
 
@@ -41,8 +41,8 @@ struct tube *bi_tubes_hold(struct tubes *tubes, bide_slice name);
 /* One holder less. True: it was the last; the tube is then out of the table, and to be freed. */
 bool bi_tubes_release(struct tubes *tubes, struct tube *tube);
 
-/* Takes any tube out, also one that is held: it is to be freed. For the end of the table; NULL: it is empty. */
-struct tube *bi_tubes_pop(struct tubes *tubes);
+/* Any tube; NULL: it is empty. For the end of the table, to which nothing is added any more. */
+struct tube *bi_tubes_first(struct tubes *tubes);
 
 static inline bide_slice bi_tube_name(const struct tube *tube)
 {
