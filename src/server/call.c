@@ -43,7 +43,7 @@ struct call {
     struct server *server;
     struct conn *conn; /* NULL: it has gone */
     struct call *prev, *next;
-    struct tag_link by_tag; /* in the table of its connection while it can be cancelled */
+    struct tag_link by_tag; /* in the table of its connection until it is cancelled or ends */
     uint64_t tag;
     size_t size;            /* of its arguments */
     size_t memory;          /* counted in the server's client_bytes */
@@ -64,6 +64,7 @@ struct call {
     bool parked;            /* its jobs were given back: it is to be submitted again */
     bool may_wait;          /* its timeout is not 0 */
     bool crowded;           /* it is now, because its connection has too many that wait */
+    bool cancelled;         /* its client has asked for that */
 };
 
 struct feed_link {
@@ -162,7 +163,7 @@ static struct call *new_call(struct server *server, struct conn *conn, uint64_t 
     call->reference = NULL;
     call->unreferenced = false;
     call->stopped = call->held = call->waits = call->batched = call->parked = false;
-    call->bulk = call->again = call->may_wait = call->crowded = false;
+    call->bulk = call->again = call->may_wait = call->crowded = call->cancelled = false;
     call->until = INT64_MAX;
     return call;
 }
@@ -468,6 +469,11 @@ static void say_result(struct call *call)
     append(&conn->unsent_head, &conn->unsent_tail, call);
 }
 
+static void say_cancelled(bide_op *op)
+{
+    snprintf(op->error, sizeof(op->error), "%s", bide_code_text(BIDE_CANCELLED));
+}
+
 /* Too much is unread for the jobs of a reserve: they go back, and it waits for its turn. */
 static void park(struct call *call)
 {
@@ -475,14 +481,16 @@ static void park(struct call *call)
     if (!call->again || op->status != BIDE_OK || unread(call->conn) <= ANSWERS_MAX)
         return;
     /* Without memory for its tag it is answered, like any other. */
-    if (!bi_tag_table_add(&call->conn->tags, &call->by_tag, call->tag))
+    if (!call->cancelled && !bi_tag_table_add(&call->conn->tags, &call->by_tag, call->tag))
         return;
     take_back(call);
     for (size_t i = 0; i < op->reserve.count; i++)
         bide_job_clear(&op->reserve.jobs[i]);
     op->reserve.count = 0;
     op->status = BIDE_CANCELLED; /* as before its submit: there is nothing to be given back */
-    call->parked = true;
+    call->parked = !call->cancelled;
+    if (call->cancelled)
+        say_cancelled(op);
 }
 
 /* Makes a parked call again, with what is left of its time. */
@@ -676,9 +684,8 @@ static void end_wait(struct call *call)
 /* A call that is to be made again is answered in its turn: that it was cancelled. */
 static void cancel_parked(struct call *call)
 {
-    bi_tag_table_remove(&call->conn->tags, &call->by_tag);
     call->parked = false;
-    snprintf(call->coded.op.error, BIDE_ERROR_SIZE, "%s", bide_code_text(BIDE_CANCELLED));
+    say_cancelled(&call->coded.op);
 }
 
 void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command)
@@ -690,6 +697,9 @@ void bi_beanstalk_call_cancel(struct conn *conn, const struct command *command)
     }
     if (call == NULL)
         return;
+    /* Its end may not be known before the next command, which may name an older call of this tag. */
+    bi_tag_table_remove(&conn->tags, &call->by_tag);
+    call->cancelled = true;
     if (call->parked)
         cancel_parked(call);
     else

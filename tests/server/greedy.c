@@ -106,9 +106,42 @@ static void references_to_one_topic_go_back_in_slices(void)
     stop(bided);
 }
 
+/* ---- calls ---- */
+
+/* Each cancel ends another call of its tag, also if the next comes before the end is known. */
+static void cancels_of_one_tag_end_as_many_calls(void)
+{
+    enum { ALIKE = 50 };
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    struct talk talk;
+    struct call_bytes bytes = {0};
+    bide_slice topic = {"nothing", 7};
+    bide_op op = {.kind = BIDE_OP_RESERVE};
+    op.reserve = (bide_reserve_args){
+        .topics = &topic, .topic_count = 1, .timeout_ms = BIDE_FOREVER, .job_max = 1};
+    CHECK(bi_call_encode(&op, 0, &bytes) == BIDE_OK);
+    open_talk(&talk, bided);
+    for (int i = 0; i < ALIKE; i++) {
+        say(&talk, "call 7 reserve %zu\r\n", bytes.size);
+        talk_send(&talk, bytes.data, bytes.size);
+        talk_send(&talk, "\r\n", 2);
+    }
+    for (int i = 0; i < ALIKE; i++)
+        say(&talk, "call-cancel 7\r\n");
+    for (int i = 0; i < ALIKE; i++) {
+        unsigned long long size = 0;
+        CHECK(sscanf(hear(&talk), "ANSWER 7 15 %llu", &size) == 1);
+        EQ(strlen(hear(&talk)), size);
+    }
+    bi_call_bytes_free(&bytes);
+    talk_close(&talk);
+    stop(bided);
+}
+
 static const struct test tests[] = {
     TEST(references_leave_room_for_others),
     TEST(references_to_one_topic_go_back_in_slices),
+    TEST(cancels_of_one_tag_end_as_many_calls),
 };
 
 const struct theme greedy_theme = {"greedy", tests, COUNT(tests)};
