@@ -409,16 +409,18 @@ void bi_admit(struct server *server, int fd, const struct sockaddr_storage *addr
     unsigned char key[BI_ADDRESS_SIZE];
     enum origin origin = identify(server, fd, address, key);
     bool must_auth = origin == ORIGIN_REMOTE || server->limits.auth_always;
-    if (!has_slot(server, origin, must_auth)) {
-        tell_full(server);
-        turn_away(server, fd, "OUT_OF_MEMORY\r\n");
-        return;
-    }
     struct peer *peer = enter(server, key, origin);
+    /* Before a slot is looked for: an address that has enough must not have others evicted. */
     if (peer != NULL && peer->pending >= PENDING_PER && origin != ORIGIN_LOCAL) {
         leave(&server->admission, peer);
         tell_crowd(server);
         turn_away(server, fd, must_auth ? "AUTH_REQUIRED\r\n" : "OUT_OF_MEMORY\r\n");
+        return;
+    }
+    if (peer != NULL && !has_slot(server, origin, must_auth)) {
+        leave(&server->admission, peer);
+        tell_full(server);
+        turn_away(server, fd, "OUT_OF_MEMORY\r\n");
         return;
     }
     struct conn *conn =

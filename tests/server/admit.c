@@ -328,6 +328,30 @@ static void an_address_has_a_limit_of_its_own(void)
     stop(bided);
 }
 
+/* An address that has as many as it may does not have those of others closed. */
+static void an_address_with_enough_evicts_no_other(void)
+{
+    enum { PER_ADDRESS = 64 }; /* and one more are an eighth of all connections */
+    if (!have_own_network())
+        return;
+    struct bided *bided = serve(file_of("auth_secret = " SECRET "\n"),
+                                "--url=memory:", "--listen=0.0.0.0:0", "--max-connections=520");
+    int port = port_of(bided, "0.0.0.0"), fd;
+    int first = connect_at(HERE, try_tcp_from(NEIGHBOUR, OUTER, port));
+    ask(first, "list-tube-used\r\n", "AUTH_REQUIRED\r\n");
+    for (int i = 0; i < PER_ADDRESS; i++) {
+        fd = connect_at(HERE, try_tcp_from(STRANGER, OUTER, port));
+        ask(fd, "list-tube-used\r\n", "AUTH_REQUIRED\r\n");
+    }
+    for (int i = 0; i < 5; i++) {
+        fd = connect_at(HERE, try_tcp_from(STRANGER, OUTER, port));
+        ask(fd, "", "AUTH_REQUIRED\r\n");
+        await_close(fd);
+    }
+    ask(first, "auth " SECRET "\r\n", "AUTHENTICATED\r\n");
+    stop(bided);
+}
+
 /* ---- administrative actions ---- */
 
 static void administrative_actions_are_logged_with_who_asked(void)
@@ -393,6 +417,7 @@ static const struct test tests[] = {
     TEST(strangers_keep_no_client_out_that_may_come_in),
     TEST(other_machines_do_not_take_the_last_slots),
     TEST(an_address_has_a_limit_of_its_own),
+    TEST(an_address_with_enough_evicts_no_other),
     TEST(administrative_actions_are_logged_with_who_asked),
     TEST(a_flood_of_them_does_not_fill_the_log),
     TEST(the_first_of_an_address_that_says_the_secret_is_logged),
