@@ -13,6 +13,19 @@ fail() {
     exit 1
 }
 
+# A clone in ~/bide, and PREFIX=$HOME/bide. A copy, because an installation there destroys it.
+mkdir "$scratch/bide" && cp -r Makefile include meson.build meson_options.txt tools "$scratch/bide" ||
+    fail "the sources could not be copied"
+mkdir "$scratch/bide/build" && : >"$scratch/bide/build/build.ninja"
+ln -s bide "$scratch/link"
+for place in "$scratch/bide" "$scratch/bide/tools/.." "$scratch/link"; do
+    make -C "$scratch/bide" install PREFIX="$place" >"$scratch/log" 2>&1 &&
+        fail "bide was installed over its own sources, in $place"
+    grep -q 'has the sources of bide: choose another PREFIX' "$scratch/log" ||
+        fail "an installation over the sources was not refused: $(cat "$scratch/log")"
+done
+rm -r "$scratch/bide" "$scratch/link"
+
 DESTDIR=$scratch meson install -C "$build" >"$scratch/log" 2>&1 ||
     { cat "$scratch/log" && exit 1; }
 pc=$(find "$scratch" -name bide.pc)

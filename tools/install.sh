@@ -5,8 +5,16 @@
 # of root's in the build directory. Only another PREFIX or LIBDIR than it was built for, or a
 # build directory in which something is missing, makes it build.
 set -u
-cd "$(dirname "$0")/.." || exit 1
+cd -P "$(dirname "$0")/.." || exit 1
 wanted="$PREFIX $LIBDIR"
+
+# The sources have an include/ too: an installation there would replace the headers by themselves,
+# which deletes them.
+if [ "$(realpath -m "$DESTDIR$PREFIX")" = "$PWD" ]; then
+    echo "bide: $DESTDIR$PREFIX has the sources of bide: choose another PREFIX, for example:" \
+        "make install PREFIX=$HOME/.local" >&2
+    exit 1
+fi
 
 # Can we write there? Ask the nearest directory that exists.
 place=$DESTDIR$PREFIX
