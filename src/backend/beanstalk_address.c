@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* strerrordesc_np */
 #include "backend/beanstalk_address.h"
 
+#include "util/settings.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,18 +68,18 @@ static int read_secret(struct address *address, const char *path, char *error)
 {
     char line[BI_SECRET_MAX + 8] = "";
     FILE *file = fopen(path, "re");
-    bool read = file != NULL && fgets(line, sizeof(line), file) != NULL;
+    ssize_t got = file == NULL ? -1 : bi_settings_line(file, line, sizeof(line));
     int number = file == NULL || ferror(file) ? errno : 0;
 
     if (file != NULL)
         fclose(file);
-    line[strcspn(line, "\r\n")] = 0;
-    if (!read && number != 0) {
+    if (got < 0 && number != 0) {
         snprintf(error, BIDE_ERROR_SIZE, "open: cannot read the secret_file %.100s: %s", path,
                  strerrordesc_np(number));
         return BIDE_EINVAL;
     }
-    int code = set_secret(address, line, error);
+    bool whole = strlen(line) == (size_t)(got < 0 ? 0 : got); /* without a NUL byte */
+    int code = whole ? set_secret(address, line, error) : BIDE_EINVAL;
     explicit_bzero(line, sizeof(line));
     if (code != BIDE_OK)
         snprintf(error, BIDE_ERROR_SIZE,

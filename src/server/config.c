@@ -141,11 +141,13 @@ static void judge_secret(const struct config *config, FILE *file, const char *pa
 /* One line; what is wrong with it is told without it. */
 static bool read_secret_line(FILE *file, char *secret, size_t size, char *reason)
 {
-    if (fgets(secret, (int)size, file) == NULL)
+    ssize_t got = bi_settings_line(file, secret, size);
+    if (got < 0)
         return bi_refuse(reason, "%s", ferror(file) ? strerror(errno) : "it is empty");
-    secret[strcspn(secret, "\r\n")] = 0;
-    if (secret[0] == 0)
+    if (got == 0)
         return bi_refuse(reason, "its first line is empty");
+    if (strlen(secret) != (size_t)got)
+        return bi_refuse(reason, "there is a NUL byte in it; it must be text");
     if (fgetc(file) != EOF)
         return bi_refuse(reason, "it has more than one line of at most %zu bytes", size - 3);
     return true;

@@ -78,3 +78,17 @@ bool bi_settings_read(FILE *file, const char *path, bi_settings_take take, void 
     free(line);
     return good;
 }
+
+ssize_t bi_settings_line(FILE *file, char *line, size_t size)
+{
+    size_t count = 0;
+    int byte = 0;
+    while (count + 1 < size && (byte = getc(file)) != EOF && byte != '\n')
+        line[count++] = (char)byte;
+    line[count] = 0;
+    if (byte == EOF && (count == 0 || ferror(file)))
+        return -1;
+    if (byte == '\n' && count > 0 && line[count - 1] == '\r')
+        line[--count] = 0;
+    return (ssize_t)count;
+}

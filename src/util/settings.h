@@ -9,10 +9,18 @@
 
 #include "util/sentence.h"
 
+#include <stdio.h>
+#include <sys/types.h>
+
 /* One line. The texts are gone afterwards. False, with a sentence, ends the reading. */
 typedef bool (*bi_settings_take)(void *user, const char *name, const char *value, char *error);
 
 /* path is only for sentences. */
 bool bi_settings_read(FILE *file, const char *path, bi_settings_take take, void *user, char *error);
+
+/* One line of at most size - 1 bytes, without its end, CR and LF or LF; what does not fit is left in the
+ * file. Answers how many bytes it has, NUL bytes among them, which make the text shorter; -1: there was
+ * no line, or an error. */
+ssize_t bi_settings_line(FILE *file, char *line, size_t size);
 
 #endif

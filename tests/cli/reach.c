@@ -205,6 +205,9 @@ static void a_secret_is_read_from_a_file(void)
     HAS(ends(2, "put", "t", "x", "--url", url)->err, "does not accept the secret");
     snprintf(url, sizeof(url), "%s?secret_file=%s", server, place_of("empty"));
     HAS(ends(2, "put", "t", "x", "--url", url)->err, "is no secret");
+    /* A part of what is in the file is not tried. */
+    write_text(place_of("empty"), SECRET "\rmore\n");
+    HAS(ends(2, "put", "t", "x", "--url", url)->err, "is no secret");
     snprintf(url, sizeof(url), "%s?secret_file=%s", server, place_of("nothing"));
     HAS(ends(2, "put", "t", "x", "--url", url)->err, "cannot read the secret_file");
     /* The variable is for every server, the setting for that of the same file. */

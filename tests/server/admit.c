@@ -233,6 +233,12 @@ static void the_secret_may_have_a_file_of_its_own(void)
     bided = ends_with(5, "--url=memory:", flag);
     HAS(bided->err, "it has more than one line");
     LACKS(bided->err, SECRET);
+    /* Random bytes, cut at a NUL, would be a secret that is easily guessed. */
+    write_file(place_of("secret"), 0, "0123456789\0abcdef\n", 18);
+    CHECK(truncate(place_of("secret"), 18) == 0);
+    HAS(ends_with(5, "--url=memory:", flag)->err, "there is a NUL byte in it");
+    write_file(place_of("secret"), 0, "0123456789\rabcdef\n", 18);
+    HAS(ends_with(5, "--url=memory:", flag)->err, "control character");
     CHECK(truncate(place_of("secret"), 0) == 0);
     HAS(ends_with(5, "--url=memory:", flag)->err, "it is empty");
     HAS(ends_with(5, "--url=memory:", "--secret-file=/no/such")->err,
