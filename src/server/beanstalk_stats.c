@@ -315,35 +315,40 @@ static void say_listing(struct conn *conn, struct listing *listing)
     bi_output_add(output, "\r\n", 2);
 }
 
-/* False if all connections together have too much. */
-static bool count_listing(struct conn *conn, size_t bytes)
+/* What is gathered counts, and the room for a page of it: as many lists as there are connections may
+ * wait for their turn. False if all connections together have too much. */
+static bool count_listing(struct conn *conn, const struct listing *listing)
 {
-    conn->listing_bytes = bytes;
+    conn->listing_bytes = sizeof(*listing) + bi_output_memory(&listing->text) + listing->size;
     bi_conn_count_memory(conn);
-    if (bytes == 0 || conn->server->client_bytes <= conn->server->limits.max_client_bytes)
-        return true;
-    conn->listing_bytes = 0;
-    return false;
+    return bi_server_has_room(conn->server, conn, LARGE, 0);
+}
+
+static void refuse_listing(struct conn *conn)
+{
+    bi_beanstalk_tell_limit(conn->server, "OUT_OF_MEMORY",
+                            "list-tubes: clients have most of max_client_bytes in buffers");
+    bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
 }
 
 static bool answer_list_tubes(struct request *request)
 {
     struct listing *listing = request->extra;
     struct conn *conn = request->conn;
-    if (request->op.status != BIDE_OK) {
-        conn->listing_bytes = 0;
+    conn->listing_bytes = 0;
+    if (request->op.status != BIDE_OK)
         return bi_beanstalk_refuse(request);
-    }
     for (size_t i = 0; i < request->op.topics.count; i++)
         say_name(&listing->text, listing->topics[i].name);
     bool ends = listing->cursor[0] == 0;
     bool fits = (!ends && listing->text.size < PART_SIZE) || end_part(listing);
-    if (!fits || !count_listing(conn, ends ? 0 : listing->size)) {
-        bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
+    if (fits && ends) {
+        say_listing(conn, listing);
         return true;
     }
-    if (ends) {
-        say_listing(conn, listing);
+    if (!fits || !count_listing(conn, listing)) {
+        conn->listing_bytes = 0;
+        refuse_listing(conn);
         return true;
     }
     ask_page(request);

@@ -174,7 +174,18 @@ static void free_call(struct call *call)
     bide_buf_unref(call->body);
     free(call->link);
     call->server->client_bytes -= call->memory;
+    if (call->conn != NULL)
+        call->conn->call_bytes -= call->memory;
     free(call);
+}
+
+/* It takes so much more of memory. */
+static void count_memory(struct call *call, size_t bytes)
+{
+    call->memory += bytes;
+    call->server->client_bytes += bytes;
+    if (call->conn != NULL)
+        call->conn->call_bytes += bytes;
 }
 
 /* One more, or one less, of what a connection may have only so many of. */
@@ -242,8 +253,7 @@ static void keep_topics(struct call *call)
     if (call->again || call->coded.op.kind != BIDE_OP_RESERVE)
         return;
     call->again = bi_call_keep_topics(&call->coded) == BIDE_OK;
-    call->memory += call->coded.bytes - before;
-    call->server->client_bytes += call->coded.bytes - before;
+    count_memory(call, call->coded.bytes - before + call->coded.op.reserve.topic_count * LINK_SIZE);
 }
 
 /* What was carried out, or does not wait for something to happen, is held until it is stored. */
@@ -383,13 +393,21 @@ static size_t unread(const struct conn *conn)
     return bi_output_left(&conn->output) + conn->unsaid_bytes;
 }
 
+/* What a connection may leave unread when memory is short: many that each have less than
+ * ANSWERS_SHARE have all of it, too. */
+static size_t share_of(const struct server *server)
+{
+    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
+    return share < ANSWERS_SHARE ? (size_t)share : ANSWERS_SHARE;
+}
+
 bool bi_call_is_stuck(const struct conn *conn)
 {
     const struct server *server = conn->server;
     size_t left = unread(conn);
     int64_t silent = server->now - conn->heard;
     return (left > ANSWERS_MAX && silent > HEARD_US) ||
-           (left > ANSWERS_SHARE && silent > SHARE_US && bi_server_lacks_room(server));
+           (bi_server_lacks_room(server) && left > share_of(server) && silent > SHARE_US);
 }
 
 /* Somebody who asks and does not read: for long, or although all together have too much. */
@@ -596,8 +614,8 @@ static int begin(struct conn *conn, const struct command *command, struct call *
         return code;
     }
     call->size = command->body.size;
-    call->memory = sizeof(*call) + call->coded.bytes + bide_buf_size(command->buf);
-    if (!bi_server_has_room(server, conn, BODY_SMALL, call->memory)) {
+    size_t memory = sizeof(*call) + call->coded.bytes + bide_buf_size(command->buf);
+    if (!bi_call_has_room(conn, memory)) {
         snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call now",
                  bide_op_name(kind));
         code = BIDE_EBUSY;
@@ -612,7 +630,7 @@ static int begin(struct conn *conn, const struct command *command, struct call *
                  bide_op_name(kind));
         code = BIDE_EINVAL;
     }
-    server->client_bytes += call->memory;
+    count_memory(call, memory);
     call->body = bide_buf_ref(command->buf);
     if (code != BIDE_OK)
         free_call(call);
@@ -745,8 +763,9 @@ bool bi_call_drop(struct conn *conn)
     assert(conn->gone);
     if (call != NULL) {
         unlink_call(call);
-        if (call->reference != NULL && call->coded.op.topic.delta < 0)
-            bi_call_reference_end(conn, call->reference, -1, true);
+        if (call->reference != NULL) /* what it makes is given back behind it */
+            bi_call_reference_end(conn, call->reference, call->coded.op.topic.delta, true);
+        conn->call_bytes -= call->memory;
         call->conn = NULL;
         end_wait(call);
         return true;

@@ -15,6 +15,7 @@
 
 #define ANSWER_SMALL 256 /* bytes of an answer that shows no jobs, about */
 #define WAITS_FREE   64  /* calls that wait which a connection may have however many others have */
+#define BYTES_FREE   ((size_t)256 << 10) /* and the memory of its calls, to which one more may come */
 
 /* ---- memory ---- */
 
@@ -51,6 +52,15 @@ size_t bi_call_promise(const struct server *server, const bide_op *op)
         break;
     }
     return size < page ? size : page;
+}
+
+bool bi_call_has_room(const struct conn *conn, size_t bytes)
+{
+    struct server *server = conn->server;
+    uint64_t half = server->limits.max_client_bytes / 2;
+    if (conn->call_bytes > BYTES_FREE && server->client_bytes + bytes > half)
+        return false;
+    return bi_server_has_room(server, conn, bytes, bytes);
 }
 
 /* ---- calls that wait ---- */

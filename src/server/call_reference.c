@@ -3,8 +3,9 @@
  * call_reference - references to topics that calls of a connection have made (topic_ref).
  *
  * The queue counts references, and does not know whose they are. The connection does: it gives back
- * only what it has taken, and when it ends all of it goes back. Its table has a tube for each topic; using
- * are the references that may be given back, holders these and those that are being given back.
+ * only what it has taken, and when it ends all of it goes back. Its table has a tube for each topic: using
+ * are the references that may be given back, also those that are being made, and holders the calls under
+ * way that name it. A tube is there while it has any of these.
  */
 #include "server/inside.h"
 
@@ -15,14 +16,16 @@
 #define TUBES_FREE 100 /* that a connection may have however many others have */
 #define DROP_WORK  4   /* units of work: to give a reference back */
 
-/* All connections together leave half of the topics to those that have few of them, and to puts. */
+/* All connections together leave half of the topics, and a fourth of the memory, to those that have few
+ * of them, and to puts. */
 bool bi_call_may_name(const struct conn *conn)
 {
-    const struct server *server = conn->server;
+    struct server *server = conn->server;
     size_t count = conn->references.count + conn->session.watched_count;
     size_t all = server->references + server->tubes.count;
     return count < server->limits.max_tubes_per_connection &&
-           (count < TUBES_FREE || all < server->max_topics / 2);
+           (count < TUBES_FREE ||
+            (all < server->max_topics / 2 && bi_server_has_room(server, conn, LARGE, 0)));
 }
 
 void bi_call_refuse_name(const struct conn *conn, const char *verb, char *error)
@@ -30,7 +33,7 @@ void bi_call_refuse_name(const struct conn *conn, const char *verb, char *error)
     size_t count = conn->references.count + conn->session.watched_count;
     snprintf(error, BIDE_ERROR_SIZE,
              "%s: this connection watches or refers to %zu topics; max_tubes_per_connection allows "
-             "%u, and %d while all connections have half of max_topics",
+             "%u, and %d while all connections have half of max_topics or most of max_client_bytes",
              verb, count, conn->server->limits.max_tubes_per_connection, TUBES_FREE);
 }
 
@@ -53,9 +56,20 @@ static int take(struct conn *conn, bide_slice topic, struct tube **out, char *er
     return BIDE_OK;
 }
 
-/* One holder less. */
+static bool has_references(const struct tube *tube)
+{
+    return (int32_t)tube->using > 0; /* negative: one was given back, and could not be made */
+}
+
+/* A call that names the tube is over. True: nothing needs it any more; it is out of the table, and to be
+ * freed. */
 static bool release(struct conn *conn, struct tube *tube)
 {
+    assert(tube->holders > 0);
+    if (has_references(tube)) {
+        tube->holders--;
+        return false;
+    }
     bool last = bi_tubes_release(&conn->references, tube);
     assert(!last || conn->server->references > 0);
     conn->server->references -= last;
@@ -73,21 +87,19 @@ int bi_call_reference_begin(struct conn *conn, const bide_op *op, struct tube **
     if (op->topic.delta > 0)
         return take(conn, topic, out, error);
     struct tube *tube = bi_tubes_find(&conn->references, topic);
-    if (tube == NULL || (int32_t)tube->using <= 0)
+    if (tube == NULL || !has_references(tube))
         return BIDE_NOT_FOUND;
     tube->using --;
+    tube->holders++;
     *out = tube;
     return BIDE_OK;
 }
 
 void bi_call_reference_end(struct conn *conn, struct tube *tube, int delta, bool done)
 {
-    bool goes = delta > 0 ? !done : done;
-    if (delta > 0 && !done)
-        tube->using --;
-    if (delta < 0 && !done)
-        tube->using ++;
-    if (goes && release(conn, tube))
+    if (!done)
+        tube->using -= (uint32_t)delta;
+    if (release(conn, tube))
         free(tube);
 }
 
@@ -104,12 +116,14 @@ bool bi_call_reference_drop(struct conn *conn)
         bi_tubes_done(&conn->references);
         return false;
     }
-    assert(tube->using > 0 && tube->using == tube->holders);
+    assert(has_references(tube) && tube->holders == 0);
     tube->using --;
+    tube->holders++;
     bool last = release(conn, tube);
     bi_server_count_work(conn->server, DROP_WORK);
     struct request *request = bi_request_new(conn->server, NULL, BIDE_OP_TOPIC_REF, forget);
     if (request == NULL) {
+        bi_server_flush(conn->server); /* others in the batch have its name */
         if (last)
             free(tube);
         return true;

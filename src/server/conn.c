@@ -130,7 +130,8 @@ size_t bi_conn_input_max(const struct conn *conn)
 void bi_conn_count_memory(struct conn *conn)
 {
     size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes +
-                    conn->unsaid_bytes + conn->listing_bytes + bi_session_memory(&conn->session);
+                    conn->unsaid_bytes + conn->listing_bytes + bi_session_memory(&conn->session) +
+                    bi_tubes_memory(&conn->references);
     if (conn->incoming != NULL)
         memory += sizeof(*conn->incoming) + bi_conn_body_memory(conn);
     conn->server->client_bytes += memory - conn->memory;

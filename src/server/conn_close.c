@@ -8,8 +8,8 @@
  * one that is there.
  *
  * Order      Calls, then jobs in the order of their reservations, then tubes.
- * Pressure   While the queue has too much to do, or a store refuses what is given back, nothing more
- *            is.
+ * Pressure   While the queue has too much to do, or a store refuses what is given back, only
+ *            connections with few jobs go: theirs are owed to the queue. Others stay until it has room.
  */
 #include "server/inside.h"
 
@@ -19,6 +19,7 @@
 
 #define FIRST_US  500  /* what is given back at once when a connection ends, */
 #define SLICE_US  1000 /* and later, of all connections in a turn */
+#define FEW_JOBS  1000 /* that are owed to a queue without room */
 #define GIVE_WORK 4    /* units of work: a job, */
 #define TUBE_WORK 4    /* and a tube */
 
@@ -63,7 +64,7 @@ static bool may_give(const struct server *server)
 static bool give_some(struct conn *conn, int64_t end)
 {
     struct server *server = conn->server;
-    while (may_give(server)) {
+    while (may_give(server) || conn->session.held_count <= FEW_JOBS) {
         if (!(conn->gone && bi_call_drop(conn)) && !give_job(conn) && !give_tube(conn)) {
             bi_session_done(&conn->session);
             return true;

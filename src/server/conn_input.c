@@ -103,6 +103,7 @@ static void await_body(struct conn *conn, const struct command *command, size_t 
     incoming->data = data;
     incoming->room = room;
     incoming->got = 0;
+    incoming->began = conn->server->now;
     conn->incoming = incoming;
     conn->stage = STAGE_BODY;
     bi_conn_count_memory(conn);

@@ -42,6 +42,7 @@
 #define SLOW_READ     ((size_t)64 << 10) /* a command that takes long is like reading so many bytes */
 #define BODY_SMALL \
     ((size_t)64 << 10)           /* a body that is refused for lack of memory only as the last */
+#define LARGE   (BODY_SMALL + 1) /* what is not, and has no size of its own */
 #define SOON_US INT64_C(1000000) /* DEADLINE_SOON: the lease ends within that time */
 
 struct conn;
@@ -112,6 +113,7 @@ struct incoming {
     char *data;  /* of buf, */
     size_t room; /* which has so many bytes, */
     size_t got;  /* and so many have come, with the CRLF behind the body */
+    int64_t began;
     char end[2];
     char name[64];
 };
@@ -175,6 +177,7 @@ struct conn {
     size_t call_count;
     size_t call_waiting;  /* of these, calls that wait for something to happen */
     size_t call_promised; /* bytes that the others may bring, once they have left the batch */
+    size_t call_bytes;    /* memory of calls, until they are answered */
     uint32_t may_wait;    /* calls under way that may wait */
     struct call *unsaid_head, *unsaid_tail; /* completed; their answers wait for output */
     size_t unsaid_bytes;
@@ -504,6 +507,9 @@ void bi_beanstalk_auth(struct conn *conn, const struct command *command); /* adm
 
 /* How many bytes it may be answered with, about. */
 size_t bi_call_promise(const struct server *server, const bide_op *op);
+/* May the connection have a call of so many bytes? While all connections have half of the clients'
+ * memory, one that has much of it in calls may not have more. */
+bool bi_call_has_room(const struct conn *conn, size_t bytes);
 /* May one more call of this connection wait? */
 bool bi_call_may_wait(const struct conn *conn);
 /* The op had no time to wait because it might not, and is answered with that. */

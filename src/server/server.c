@@ -25,7 +25,8 @@
 #define ACCEPT_US    100000            /* without file descriptors: try again then */
 #define REST_TELL_US INT64_C(10000000) /* between two words about that */
 #define SHORT_US     INT64_C(2000000) /* after a command was refused, memory is short for so long */
-#define HANGING_US   INT64_C(5000000) /* a part of a command, while memory is short */
+#define HANGING_US   INT64_C(5000000) /* a part of a command, while memory is short, */
+#define BODY_PACE    8192             /* and bytes that come of a body in a second beyond that */
 #define IDLE_MS      1000
 #define DRAIN_MAX    4096 /* completions in a pass */
 #define BULK_COMMITS 4    /* that may wait before these connections are not read */
@@ -371,6 +372,17 @@ static bool is_stale(struct conn *conn)
     return limit != 0 && server->now - conn->active >= limit;
 }
 
+/* Does it send a body so slowly that others are refused for what has come of it? */
+static bool is_dripping(const struct conn *conn)
+{
+    const struct server *server = conn->server;
+    const struct incoming *incoming = conn->incoming;
+    if (incoming == NULL || !bi_server_lacks_room(server))
+        return false;
+    int64_t due_us = (int64_t)(incoming->got / BODY_PACE) * 1000000;
+    return server->now - incoming->began > HANGING_US + due_us;
+}
+
 /* Has it sent a part of a command, and nothing more for long? When memory is short, that is sooner. */
 static bool is_hanging(struct conn *conn)
 {
@@ -378,24 +390,27 @@ static bool is_hanging(struct conn *conn)
     int64_t limit = server->limits.command_timeout_ms * 1000;
     if (limit == 0 || !bi_conn_is_unfinished(conn)) {
         conn->fed = server->now;
+        if (conn->incoming != NULL)
+            conn->incoming->began = server->now;
         return false;
     }
     bool tight =
         server->client_bytes > server->limits.max_client_bytes / 2 || bi_server_lacks_room(server);
     if (tight && limit > HANGING_US)
         limit = HANGING_US;
-    if (server->now - conn->fed < limit)
+    bool drips = is_dripping(conn);
+    if (server->now - conn->fed < limit && !drips)
         return false;
 
     char peer[PEER_SIZE];
     uint64_t count = bi_log_repeats(&server->unfinished, server->now);
     if (count > 0)
-        bi_log(
-            &server->log, BIDE_LOG_WARN,
-            "the connection from %s is closed: it has sent a part of a command, and nothing more "
-            "for %lld s (command_timeout); %llu such connections so far",
-            bi_conn_peer(conn, peer), (long long)((server->now - conn->fed) / 1000000),
-            (unsigned long long)count);
+        bi_log(&server->log, BIDE_LOG_WARN,
+               "the connection from %s is closed: it has sent a part of a command, and %s "
+               "for %lld s (command_timeout); %llu such connections so far",
+               bi_conn_peer(conn, peer), drips ? "little more" : "nothing more",
+               (long long)((server->now - (drips ? conn->incoming->began : conn->fed)) / 1000000),
+               (unsigned long long)count);
     return true;
 }
 

@@ -20,9 +20,6 @@ void bi_session_done(struct session *session)
     *session = (struct session){0};
 }
 
-/* A call that waits has a link of about this size for every topic. */
-#define LINK_SIZE 48
-
 size_t bi_session_memory(const struct session *session)
 {
     return session->watched_room * (sizeof(struct tube *) + sizeof(bide_slice) + LINK_SIZE);

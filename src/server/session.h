@@ -56,6 +56,9 @@ void bi_session_done(struct session *session);
 
 /* ---- tubes ---- */
 
+/* A call that waits has a link of about this size for every topic. */
+#define LINK_SIZE 48
+
 /* What its lists of tubes take of memory, and a reserve of all of them while it waits. */
 size_t bi_session_memory(const struct session *session);
 

@@ -7,6 +7,16 @@
 
 #define BUCKETS_MIN 64
 
+static size_t size_of(const struct tube *tube)
+{
+    return sizeof(*tube) + tube->size + 1;
+}
+
+size_t bi_tubes_memory(const struct tubes *tubes)
+{
+    return tubes->bytes + tubes->bucket_count * sizeof(struct tube *);
+}
+
 void bi_tubes_init(struct tubes *tubes, const struct bi_secret *secret)
 {
     *tubes = (struct tubes){.secret = *secret};
@@ -88,6 +98,7 @@ struct tube *bi_tubes_hold(struct tubes *tubes, bide_slice name)
         tube->next = *bucket;
         *bucket = tube;
         tubes->count++;
+        tubes->bytes += size_of(tube);
     }
     tube->holders++;
     return tube;
@@ -103,6 +114,7 @@ bool bi_tubes_release(struct tubes *tubes, struct tube *tube)
         at = &(*at)->next;
     *at = tube->next;
     tubes->count--;
+    tubes->bytes -= size_of(tube);
     return true;
 }
 

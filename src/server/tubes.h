@@ -27,6 +27,7 @@ struct tubes {
     struct tube **buckets;
     size_t bucket_count; /* a power of two, or 0 */
     size_t count;
+    size_t bytes;  /* of the tubes */
     size_t passed; /* buckets that first has found empty */
     struct bi_secret secret;
 };
@@ -43,6 +44,8 @@ bool bi_tubes_release(struct tubes *tubes, struct tube *tube);
 
 /* Any tube; NULL: it is empty. For the end of the table, to which nothing is added any more. */
 struct tube *bi_tubes_first(struct tubes *tubes);
+
+size_t bi_tubes_memory(const struct tubes *tubes);
 
 static inline bide_slice bi_tube_name(const struct tube *tube)
 {

@@ -3,8 +3,7 @@
  * greedy.c - clients that take much of something by a way that is seldom used, or of two things at
  * once: the others are served, and all goes back when they end.
  */
-#include "operation.h"
-#include "talk.h"
+#include "hostile.h"
 
 #include "backend/call.h"
 
@@ -12,12 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static void open_talk(struct talk *talk, const struct bided *bided)
-{
-    struct peer peer = {.pid = bided->pid, .port = port_of(bided, "127.0.0.1")};
-    talk_open(talk, &peer);
-}
 
 /* ---- references to topics ---- */
 

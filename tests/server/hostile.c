@@ -6,8 +6,7 @@
  * Nothing is timed. What must not depend on the number of something is measured twice in one run, in
  * processor time of the server, and compared; what must be shared is seen in the order of replies.
  */
-#include "operation.h"
-#include "talk.h"
+#include "hostile.h"
 
 #include "backend/call.h"
 
@@ -22,7 +21,7 @@
 
 /* ---- connections ---- */
 
-static void open_talk(struct talk *talk, const struct bided *bided)
+void open_talk(struct talk *talk, const struct bided *bided)
 {
     struct peer peer = {.pid = bided->pid, .port = port_of(bided, "127.0.0.1")};
     talk_open(talk, &peer);
@@ -45,10 +44,10 @@ static void others_are_served(const struct bided *bided)
 
 /* ---- calls ---- */
 
-static void send_call(struct talk *talk, uint64_t tag, const bide_op *op)
+void send_call(struct talk *talk, uint64_t tag, const bide_op *op)
 {
     struct call_bytes bytes = {0};
-    OK(bi_call_encode(op, 0, &bytes));
+    CHECK(bi_call_encode(op, 0, &bytes) == BIDE_OK);
     say(talk, "call %" PRIu64 " %s %zu\r\n", tag, bide_op_name(op->kind), bytes.size);
     talk_send(talk, bytes.data, bytes.size);
     talk_send(talk, "\r\n", 2);
@@ -172,8 +171,7 @@ static void calls_of_one_tag_are_cancelled_one_by_one(void)
 #define WATCHED  3000
 #define REPEATED 2500 /* less than a socket takes while the server is stopped */
 
-/* Stopped, the server finds what both clients have sent when it goes on. */
-static void pause_server(const struct bided *bided)
+void pause_server(const struct bided *bided)
 {
     CHECK(kill(bided->pid, SIGSTOP) == 0);
     nap_ms(50);
@@ -234,7 +232,7 @@ static void declare(const struct bided *bided, struct talk *talks, int count, si
     }
 }
 
-static void close_all(struct talk *talks, int count)
+void close_all(struct talk *talks, int count)
 {
     for (int i = 0; i < count; i++)
         talk_close(&talks[i]);

@@ -13,9 +13,10 @@
 #include <string.h>
 
 static const struct theme *const themes[] = {
-    &flags_theme,  &file_theme,  &where_theme, &listen_theme,  &activate_theme, &signal_theme,
-    &ending_theme, &log_theme,   &limit_theme, &user_theme,    &docs_theme,     &calls_theme,
-    &names_theme,  &stats_theme, &admit_theme, &sandbox_theme, &hostile_theme,  &greedy_theme,
+    &flags_theme,   &file_theme,    &where_theme,  &listen_theme, &activate_theme,
+    &signal_theme,  &ending_theme,  &log_theme,    &limit_theme,  &user_theme,
+    &docs_theme,    &calls_theme,   &names_theme,  &stats_theme,  &admit_theme,
+    &sandbox_theme, &hostile_theme, &greedy_theme, &hoard_theme,
 };
 
 static const char usage[] =

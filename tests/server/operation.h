@@ -19,7 +19,7 @@
 extern const struct theme flags_theme, file_theme, where_theme, listen_theme, activate_theme;
 extern const struct theme signal_theme, ending_theme, log_theme, limit_theme, user_theme,
     docs_theme, calls_theme, names_theme, stats_theme, admit_theme, sandbox_theme, hostile_theme,
-    greedy_theme;
+    greedy_theme, hoard_theme;
 
 #define OUTPUT_SIZE 65536
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* hostile - what the tests of clients that mean harm share (hostile.c). */
+#ifndef SERVER_HOSTILE_H
+#define SERVER_HOSTILE_H
+
+#include "operation.h"
+#include "talk.h"
+
+void open_talk(struct talk *talk, const struct bided *bided);
+void close_all(struct talk *talks, int count);
+
+void send_call(struct talk *talk, uint64_t tag, const bide_op *op);
+
+/* Stopped, the server finds all that was sent meanwhile when it goes on (SIGCONT). */
+void pause_server(const struct bided *bided);
+
+#endif
