@@ -96,8 +96,8 @@ const struct verb bi_verb_backup = {
     .summary = "copy all that is stored to a new file",
     .details = "The copy is a queue like the one it was made of: open it by --url sqlite:FILE.\n"
                "A file that exists is not touched. Through a server it is the server that\n"
-               "writes it, on its machine, and only for its own user, at its unix socket;\n"
-               "\"bide export\" copies all jobs from anywhere.\n"
+               "writes it, as its own user, on its machine, and only for this user and root,\n"
+               "at its unix socket; \"bide export\" copies all jobs from anywhere.\n"
                "\n"
                "  bide backup --url sqlite:jobs.db jobs-$(date +%F).db\n"
                "  bide backup ~/jobs.db            from the server of your own\n"

@@ -534,7 +534,12 @@ void bi_admit_audit(const struct conn *conn, const struct bide_op *op)
     const char *off = op->kind == BIDE_OP_DRAIN && !op->drain.on ? " off" : "";
     /* The queue has not looked at the name yet. */
     bool named = topic != NULL && topic->size > 0 && topic->size <= BIDE_TOPIC_MAX;
-    bi_log(&conn->server->log, BIDE_LOG_INFO, "%s%s%s%.*s, asked for by %s", bide_op_name(op->kind),
-           off, named ? " of topic " : "", named ? (int)topic->size : 0,
-           named ? (const char *)topic->data : "", bi_conn_peer(conn, room));
+    /* "bide purge" sends one for each state. */
+    char jobs[40] = "";
+    if (op->kind == BIDE_OP_PURGE)
+        snprintf(jobs, sizeof(jobs), " of %s jobs", bide_state_name(op->purge.state));
+    bi_log(&conn->server->log, BIDE_LOG_INFO, "%s%s%s%s%.*s, asked for by %s",
+           bide_op_name(op->kind), off, jobs, named ? " of topic " : "",
+           named ? (int)topic->size : 0, named ? (const char *)topic->data : "",
+           bi_conn_peer(conn, room));
 }

@@ -123,9 +123,10 @@ static bool may_write_files(const struct conn *conn)
 int bi_call_check_backup(const struct conn *conn, const char *path, char *error)
 {
     if (!may_write_files(conn)) {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "backup: the server writes files for its own user only, who is known at its unix "
-                 "socket: connect there (beanstalk:///PATH), or use \"bide export\"");
+        snprintf(
+            error, BIDE_ERROR_SIZE,
+            "backup: the server writes files only for its own user and root, who are known at its "
+            "unix socket: connect there (beanstalk:///PATH), or use \"bide export\"");
         return BIDE_ENOTSUP;
     }
     if (path == NULL || path[0] != '/') {

@@ -326,8 +326,8 @@ static void recovering(void *user, const bide_recovery *progress)
         return;
     }
     bi_notify_status(p->status);
-    bi_log(&p->log, BIDE_LOG_INFO, "%llu stored jobs are loaded, after %lld ms",
-           (unsigned long long)progress->loaded,
+    bi_log(&p->log, BIDE_LOG_INFO, "%llu stored %s loaded, after %lld ms",
+           (unsigned long long)progress->loaded, progress->loaded == 1 ? "job is" : "jobs are",
            (long long)((bi_clock_boot() - p->opened_us) / 1000));
     if (progress->failed > 0)
         bi_log(&p->log, BIDE_LOG_ERROR,

@@ -283,7 +283,8 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
         server->ended = true;
         return;
     }
-    bi_log(&server->log, BIDE_LOG_INFO, "stopping: %u connections", server->connections);
+    bi_log(&server->log, BIDE_LOG_INFO, "stopping: %u connection%s", server->connections,
+           server->connections == 1 ? "" : "s");
     server->stopping = true;
     if (server->settings.stopping != NULL)
         server->settings.stopping(server->settings.user);

@@ -238,8 +238,9 @@ static int check_file(const char *path, char *error)
         return BIDE_EINVAL;
     }
     if (access(path, R_OK | W_OK) != 0) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.100s cannot be written: %s", path,
-                 strerror(errno));
+        char room[SQLITE_WAY_OUT_SIZE];
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.100s cannot be written: %s%s", path,
+                 strerror(errno), bi_sqlite_way_out(errno, room));
         return BIDE_EIO;
     }
     return BIDE_OK;

@@ -139,6 +139,9 @@ int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connec
 int bi_sqlite_code(int sqlite_code, int system_errno);
 /* Is it for lack of room: on the disk, in a quota, or in the largest file that may be written? */
 bool bi_sqlite_lacks_room(int system_errno);
+/* What to do about it, to stand behind the text of the error; empty if the error says enough. */
+#define SQLITE_WAY_OUT_SIZE 64
+const char *bi_sqlite_way_out(int system_errno, char room[SQLITE_WAY_OUT_SIZE]);
 
 /* ---- sqlite_commit.c ---- */
 

@@ -389,8 +389,10 @@ static int make_part(const struct sqlite *sqlite, const char *path, char *part, 
     snprintf(part, size, "%s.part-XXXXXX", path);
     int fd = mkostemp(part, O_CLOEXEC);
     if (fd < 0) {
-        snprintf(error, BIDE_ERROR_SIZE, "backup: %.120s: %s%s", path, strerror(errno),
-                 errno == EROFS ? "; allow it by ReadWritePaths= of its unit" : "");
+        char room[SQLITE_WAY_OUT_SIZE];
+        snprintf(error, BIDE_ERROR_SIZE, "backup: %.100s: %s%s", path, strerror(errno),
+                 errno == EROFS ? "; allow it by ReadWritePaths= of its unit"
+                                : bi_sqlite_way_out(errno, room));
         return bi_sqlite_lacks_room(errno) ? BIDE_EFULL : BIDE_EIO;
     }
     struct stat own; /* whoever may not read the queue may not read the copy */

@@ -7,12 +7,23 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- errors ---- */
 
 bool bi_sqlite_lacks_room(int system_errno)
 {
     return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG;
+}
+
+/* The user is named because it may be another than the one who reads this: that of a server. */
+const char *bi_sqlite_way_out(int system_errno, char room[SQLITE_WAY_OUT_SIZE])
+{
+    room[0] = 0;
+    if (system_errno == EACCES)
+        snprintf(room, SQLITE_WAY_OUT_SIZE, "; user %u must be able to write there",
+                 (unsigned)geteuid());
+    return room;
 }
 
 int bi_sqlite_code(int sqlite_code, int system_errno)

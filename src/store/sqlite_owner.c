@@ -102,9 +102,10 @@ static int refuse_second(const struct sqlite *sqlite, const struct stat *file, c
 static int cannot_open(const struct sqlite *sqlite, char *error)
 {
     int code = bi_sqlite_lacks_room(errno) ? BIDE_EFULL : BIDE_EIO;
-    snprintf(error, BIDE_ERROR_SIZE, "open: %.110s cannot be %s: %s", sqlite->path,
-             errno == ENOENT || code == BIDE_EFULL ? "made" : "opened for writing",
-             strerror(errno));
+    char room[SQLITE_WAY_OUT_SIZE];
+    snprintf(error, BIDE_ERROR_SIZE, "open: %.90s cannot be %s: %s%s", sqlite->path,
+             errno == ENOENT || code == BIDE_EFULL ? "made" : "opened for writing", strerror(errno),
+             bi_sqlite_way_out(errno, room));
     return code;
 }
 

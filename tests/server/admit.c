@@ -371,7 +371,7 @@ static void administrative_actions_are_logged_with_who_asked(void)
              (unsigned)geteuid(), (int)getpid());
     await_log(bided, peer);
     HAS(bided->err, "INFO  pause of topic mail, asked for by a unix socket");
-    HAS(bided->err, "INFO  purge of topic mail, asked for by a unix socket");
+    HAS(bided->err, "INFO  purge of ready jobs of topic mail, asked for by a unix socket");
     snprintf(url, sizeof url, "beanstalk://127.0.0.1:%d", port_of(bided, "127.0.0.1"));
     bide *queue = open_url(url);
     OK(bide_drain(queue, true));

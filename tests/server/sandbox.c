@@ -141,21 +141,39 @@ static void the_backup_of_the_manual_is_made(void)
     stop(bided);
 }
 
-/* What the unit does not let it write to is told, with the way out. */
-static void a_backup_elsewhere_is_told_to_be_read_only(void)
+static void backup_is_refused(const char *directory, const char *why, const char *way_out)
 {
     char command[2000], text[1000] = "";
-    if (!have_own_network())
-        return;
-    struct bided *bided = serve_in_sandbox();
     snprintf(command, sizeof(command), "%s/bide backup --url beanstalk://%s/bided.sock %s/copy.db",
-             program_folder(), run, elsewhere);
+             program_folder(), run, directory);
     EQ(status_of(command), 1);
     FILE *file = fopen(place_of("said"), "r");
     CHECK(file != NULL && fread(text, 1, sizeof(text) - 1, file) > 0);
     fclose(file);
-    has_at(HERE, text, "Read-only file system", true);
-    has_at(HERE, text, "ReadWritePaths", true);
+    has_at(HERE, text, why, true);
+    has_at(HERE, text, way_out, true);
+}
+
+/* What the unit does not let it write to is told, with the way out. */
+static void a_backup_elsewhere_is_told_to_be_read_only(void)
+{
+    if (!have_own_network())
+        return;
+    struct bided *bided = serve_in_sandbox();
+    backup_is_refused(elsewhere, "Read-only file system", "ReadWritePaths");
+    stop(bided);
+}
+
+/* Root asks, and the server's user writes. */
+static void a_backup_that_the_user_of_the_server_may_not_write_names_him(void)
+{
+    char way_out[100];
+    if (!have_own_network() || geteuid() != 0)
+        return;
+    struct bided *bided = serve_in_sandbox();
+    CHECK(chmod(folder_of("closed"), 0700) == 0);
+    snprintf(way_out, sizeof(way_out), "user %u must be able to write there", (unsigned)user());
+    backup_is_refused(folder_of("closed"), "Permission denied", way_out);
     stop(bided);
 }
 
@@ -178,6 +196,7 @@ static void a_socket_in_the_runtime_directory_goes_when_bided_stops(void)
 static const struct test tests[] = {
     TEST(the_backup_of_the_manual_is_made),
     TEST(a_backup_elsewhere_is_told_to_be_read_only),
+    TEST(a_backup_that_the_user_of_the_server_may_not_write_names_him),
     TEST(a_socket_in_the_runtime_directory_goes_when_bided_stops),
 };
 

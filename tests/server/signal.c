@@ -45,13 +45,13 @@ static void a_stop_counts_as_no_failure_of_what_connections_hold(void)
     ask(fd, "reserve\r\n", "RESERVED 1 1\r\na\r\n");
     stop(bided);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored jobs are loaded");
+    await_log(bided, "1 stored job is loaded");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 1 1\r\na\r\n");
     kill(bided->pid, SIGKILL);
     await_end(bided, 256 + SIGKILL);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored jobs are loaded");
+    await_log(bided, "1 stored job is loaded");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek-buried\r\n", "FOUND 1 1\r\na\r\n");
     stop(bided);
@@ -67,7 +67,7 @@ static void a_stop_counts_as_no_failure_of_what_was_taken_by_token(void)
         "INSERTED 1\r\nRESERVED_MANY 1\r\n");
     stop(bided);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored jobs are loaded");
+    await_log(bided, "1 stored job is loaded");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek-ready\r\n", "NOT_FOUND\r\n");
     ask(fd, "reserve-many 1 0\r\n", "TIMED_OUT\r\n");

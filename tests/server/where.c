@@ -60,7 +60,7 @@ static void jobs_are_there_after_a_restart(void)
     kill(bided->pid, SIGKILL);
     await_end(bided, 256 + SIGKILL);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored jobs are loaded");
+    await_log(bided, "1 stored job is loaded");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek 1\r\n", "FOUND 1 5\r\nhello\r\n");
     stop(bided);
@@ -128,6 +128,22 @@ static void what_is_stored_is_nobody_elses_to_read(void)
     stop(bided);
 }
 
+/* As after a bided that root ran without --user. */
+static void a_file_of_another_user_is_told_with_the_user_who_needs_it(void)
+{
+    if (geteuid() != 0)
+        return;
+    CHECK(chmod(place(), 0755) == 0);
+    stop(serve("--listen=0", "-b", folder_of("jobs")));
+    CHECK(chmod(place_of("jobs"), 0777) == 0);
+    before_exec = become_nobody;
+    HAS(ends_with(1, "--listen=0", "-b", folder_of("jobs"))->err,
+        "jobs/bide.db cannot be written: Permission denied; user 65534 must be able to write there");
+    CHECK(chmod(place_of("jobs"), 0700) == 0);
+    HAS(ends_with(1, "--listen=0", "-b", folder_of("jobs"))->err,
+        "Permission denied; user 65534 must be able to write there");
+}
+
 static void log_files_of_beanstalkd_are_warned_of(void)
 {
     folder_of("jobs");
@@ -179,6 +195,7 @@ static const struct test tests[] = {
     TEST(a_directory_that_was_named_must_be_there),
     TEST(a_new_queue_is_told_and_an_old_one_is_not),
     TEST(what_is_stored_is_nobody_elses_to_read),
+    TEST(a_file_of_another_user_is_told_with_the_user_who_needs_it),
     TEST(log_files_of_beanstalkd_are_warned_of),
     TEST(a_strange_directory_is_no_problem),
     TEST(memory_is_told_to_keep_nothing),
