@@ -63,6 +63,13 @@ static void pause_between(void)
     poll(&fd, 1, every_ms > 86400000 ? 86400000 : (int)every_ms);
 }
 
+/* A server that is started for the question would always answer it. */
+static int check(struct cli *cli)
+{
+    cli->no_start = true;
+    return BI_EXIT_OK;
+}
+
 static int run(struct cli *cli)
 {
     struct pings pings = {.count = 0};
@@ -87,10 +94,11 @@ const struct verb bi_verb_ping = {
     .group = BI_GROUP_STORE,
     .usage = "",
     .summary = "is the queue there, who answers, and how fast",
-    .details = "The exit code is 6 when nobody answers.\n"
+    .details = "The exit code is 6 when no server answers; ping starts none.\n"
                "\n"
                "  bide ping\n"
                "  bide ping --url beanstalk://queue.example:11300 --count 10 --interval 200ms\n",
     .flags = flags,
+    .check = check,
     .run = run,
 };

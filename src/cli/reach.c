@@ -289,8 +289,9 @@ static int open_own(struct cli *cli)
     }
     if (cli->no_start)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
-                             "no server answers on " LOCAL_NAME ", and none may be started "
-                             "(--no-start); say where the queue is with --url or BIDE_URL");
+                             "no server answers on " LOCAL_NAME
+                             ", and none is started; say where the "
+                             "queue is with --url or BIDE_URL");
     if (!has_place)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "%s", error);
     exit = bi_start(cli, &own);

@@ -19,7 +19,7 @@ static const char before[] =
     "  bided                               a queue in the state directory, on\n"
     "                                      127.0.0.1:11300\n"
     "  bided --url memory: --listen 11301  one that is gone when bided stops\n"
-    "  bided --url sqlite:jobs.db --listen unix:/run/bide/bided.sock --listen '[::1]:11300'\n"
+    "  bided --url sqlite:jobs.db --listen unix:bided.sock --listen '[::1]:11300'\n"
     "  bided --config bided.conf --check-config\n"
     "\n"
     "Every setting can stand in the file as name = value. Flags win over the file.\n"

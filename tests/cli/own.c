@@ -305,6 +305,20 @@ static void no_command_reconnects_to_a_server_of_another_user(void)
     CHECK(!had_connection(report));
 }
 
+/* A script that waits for a server, or watches one, must not be answered by its own. */
+static void ping_starts_no_server(void)
+{
+    be_alone();
+    struct child *child = ends(6, "ping");
+    HAS(child->err, "no server answers on 127.0.0.1:11300");
+    SILENT(child->out);
+    CHECK(!file_exists(place_of("data/bide")));
+    ends(0, "put", "email", "hello");
+    HAS(ends(0, "ping")->out, "bided answers in");
+    ends(0, "stop");
+    ends(6, "ping");
+}
+
 static void no_start_says_how_to_go_on(void)
 {
     be_alone();
@@ -517,6 +531,7 @@ static const struct test tests[] = {
     TEST(no_command_reconnects_to_a_server_of_another_user),
     TEST(an_unsafe_folder_is_an_error_although_a_server_answers),
     TEST(a_data_folder_that_another_user_has_made_is_not_used),
+    TEST(ping_starts_no_server),
     TEST(no_start_says_how_to_go_on),
     TEST(a_slip_of_the_pen_starts_no_server),
     TEST(without_a_home_there_is_no_place_for_it),
