@@ -11,13 +11,16 @@
 /* Topics of a reserve that are not many. */
 #define FEW_TOPICS 256
 
-bool bi_call_is_slow(const bide_op *op)
+size_t bi_call_topics(const bide_op *op)
 {
     if (op->kind == BIDE_OP_RESERVE)
-        return op->reserve.topic_count > FEW_TOPICS;
-    if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
-        return op->finish_and_reserve.reserve.topic_count > FEW_TOPICS;
-    return bi_call_kinds[op->kind].slow;
+        return op->reserve.topic_count;
+    return op->kind == BIDE_OP_FINISH_AND_RESERVE ? op->finish_and_reserve.reserve.topic_count : 0;
+}
+
+bool bi_call_is_slow(const bide_op *op)
+{
+    return bi_call_kinds[op->kind].slow || bi_call_topics(op) > FEW_TOPICS;
 }
 
 bool bi_call_travels(bide_op_kind kind)

@@ -54,6 +54,9 @@ struct call_op {
 /* Can this kind be asked for over the wire? backup cannot: it writes files of the server. */
 bool bi_call_travels(bide_op_kind kind);
 
+/* How many topics a reserve looks at; 0 for other ops. */
+size_t bi_call_topics(const bide_op *op);
+
 /* May the op look at thousands of jobs or topics, and so take a millisecond, not some microseconds? */
 bool bi_call_is_slow(const bide_op *op);
 

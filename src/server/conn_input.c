@@ -547,6 +547,7 @@ static void read_body(struct conn *conn)
     }
     incoming->got += (size_t)got;
     conn->fed = conn->server->now;
+    conn->server->read_bytes += (size_t)got;
     bi_conn_count_memory(conn);
 }
 
@@ -569,6 +570,7 @@ static void read_aside(struct conn *conn)
     }
     memcpy(input + conn->input_size, data, (size_t)got);
     conn->fed = conn->server->now;
+    conn->server->read_bytes += (size_t)got;
     conn->input = input;
     conn->input_size += (size_t)got;
     conn->hungry = false;

@@ -26,7 +26,8 @@
 #include <event2/event.h>
 #include <event2/event_struct.h>
 
-#define BATCH_MAX     1024                /* ops in one submit */
+#define BATCH_MAX     1024                /* ops in one submit, */
+#define BATCH_TOPICS  4096                /* and topics that they look at */
 #define READ_MAX      ((size_t)128 << 10) /* bytes of one read, and of a stopped connection's input */
 #define BULK_COMMANDS 128                 /* many: in one read, or under way */
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
@@ -251,6 +252,7 @@ struct server {
     struct bi_log_repeat crowded;    /* calls that were refused because many wait */
     bide_op *batch[BATCH_MAX];
     size_t batch_count;
+    size_t batch_topics;      /* that its reserves look at */
     bool batch_slow;          /* it ends with an op that takes long */
     struct call_bytes answer; /* what calls are answered with is written here */
     char *scratch;

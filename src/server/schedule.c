@@ -102,11 +102,13 @@ static int64_t halfway(const struct server *server, int64_t end)
     return server->now + (end - server->now) / 2;
 }
 
+/* At least one goes on, also if the time was over before: what comes first in a turn must not keep the
+ * rest from ever having its own. */
 static void run_queue(struct server *server, struct conn_queue *runs, int64_t end)
 {
     const struct conn *last = runs->tail;
     struct conn *conn = NULL;
-    while (runs->head != NULL && conn != last && server->now < end) {
+    while (runs->head != NULL && conn != last && (conn == NULL || server->now < end)) {
         conn = runs->head;
         runs->head = conn->next_run;
         if (runs->head == NULL)

@@ -37,9 +37,11 @@
 
 void bi_server_submit(struct server *server, bide_op *op)
 {
-    if (server->batch_count == BATCH_MAX || server->batch_slow)
+    if (server->batch_count == BATCH_MAX || server->batch_topics >= BATCH_TOPICS ||
+        server->batch_slow)
         bi_server_flush(server);
     server->batch[server->batch_count++] = op;
+    server->batch_topics += bi_call_topics(op);
     server->batch_slow = bi_call_is_slow(op);
 }
 
@@ -93,7 +95,7 @@ void bi_server_flush(struct server *server)
         bide_op *ops[BATCH_MAX];
         size_t count = server->batch_count;
         memcpy(ops, server->batch, count * sizeof(bide_op *));
-        server->batch_count = 0;
+        server->batch_count = server->batch_topics = 0;
         server->batch_slow = false;
         submit(server, ops, count);
     }
