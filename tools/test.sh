@@ -296,12 +296,12 @@ step_asan() {
     begin_fault build-asan 10
     # shellcheck disable=SC2086
     begin_suite build-asan contract $sanitized_urls
-    begin run_robust build-asan 5 --memory-mib 2048
+    begin run_robust build-asan 5 --memory-mib 2048 --timeout 240
     begin_parts build-asan/taskfault --server build-asan/bided
     begin_parts build-asan/cli --at bided # every verb; starting a process is dear here
     # shellcheck disable=SC2086
     begin_suite build-asan tasks $sanitized_urls
-    begin check_counted "${run[@]}" build-asan/operation
+    begin check_counted "${run[@]}" build-asan/operation --timeout 240
     begin check_counted "${run[@]}" build-asan/wire --server 'build-asan/bided --url memory:' \
         --deliver burst
     begin_unit build-asan
@@ -319,11 +319,11 @@ step_tsan() {
     plain_memory
     # shellcheck disable=SC2086
     begin_suite build-tsan contract $sanitized_urls
-    begin run_robust build-tsan 5 --memory-mib 2048
+    begin run_robust build-tsan 5 --memory-mib 2048 --timeout 240
     begin_parts build-tsan/taskfault --server build-tsan/bided
     # shellcheck disable=SC2086
     begin_suite build-tsan tasks $sanitized_urls
-    begin check_counted "${run[@]}" build-tsan/operation
+    begin check_counted "${run[@]}" build-tsan/operation --timeout 240
     begin_unit build-tsan
     wait
 }

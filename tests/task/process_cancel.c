@@ -54,18 +54,25 @@ static void only_the_handler_of_the_cancelled_job_hears(void)
     end_server();
 }
 
+/* The feeds of the queue are taken by connections none of which has more than it may. */
 static void a_cancel_arrives_without_a_feed_of_events(void)
 {
-    static bide_feed *feeds[BIDE_FEEDS_MAX];
+    enum { EACH = 10, CONNECTIONS = BIDE_FEEDS_MAX / EACH };
+    bide *others[CONNECTIONS];
+    bide_feed *feed = NULL;
     begin_server(IN_MEMORY);
-    for (size_t i = 0; i < COUNT(feeds); i++)
-        OK(bide_subscribe(queue, NULL, 0, 1, &feeds[i]));
+    for (size_t i = 0; i < COUNT(others); i++) {
+        others[i] = open_url(server_url(server.port, ""));
+        for (size_t j = 0; j < EACH; j++)
+            OK(bide_subscribe(others[i], NULL, 0, 1, &feed));
+    }
+    CODE(bide_subscribe(queue, NULL, 0, 1, &feed), BIDE_TOO_MANY_WAITERS);
     pid_t worker = hire(server_url(server.port, ""), 2);
     hears("work");
     hears("beat");
     dismiss(worker);
-    for (size_t i = 0; i < COUNT(feeds); i++)
-        OK(bide_unsubscribe(queue, feeds[i]));
+    for (size_t i = 0; i < COUNT(others); i++)
+        OK(bide_close(others[i]));
     end_server();
 }
 
