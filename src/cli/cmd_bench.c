@@ -291,9 +291,9 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_COUNT('n', "jobs", &jobs, "so many jobs in each line; else 10000"),
-    BI_FLAG_COUNT('c', "threads", &threads, "so many at the same time; else 4"),
-    BI_FLAG_SIZE('s', "size", &body_size, "of a body; else 100"),
+    BI_FLAG_COUNT('n', "jobs", &jobs, "jobs in each line (default: 10000)"),
+    BI_FLAG_COUNT('c', "threads", &threads, "threads (default: 4)"),
+    BI_FLAG_SIZE('s', "size", &body_size, "bytes of a body (default: 100)"),
     BI_FLAGS_END,
 };
 

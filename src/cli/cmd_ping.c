@@ -84,8 +84,8 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_COUNT('c', "count", &times, "so many times, 0: until Ctrl-C; else once"),
-    BI_FLAG_DURATION('i', "interval", &every_ms, "so much between two; else 1s"),
+    BI_FLAG_COUNT('c', "count", &times, "so many times, 0: until Ctrl-C (default: 1)"),
+    BI_FLAG_DURATION('i', "interval", &every_ms, "time between two (default: 1s)"),
     BI_FLAGS_END,
 };
 

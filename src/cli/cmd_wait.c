@@ -6,7 +6,7 @@
 static int64_t timeout_ms = BIDE_FOREVER;
 
 static const struct flag flags[] = {
-    BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms, "give up after that time; forever, if not said"),
+    BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms, "give up after that time (default: forever)"),
     BI_FLAGS_END,
 };
 

@@ -23,8 +23,8 @@ static const char before[] =
     "  bided --config bided.conf --check-config\n"
     "\n"
     "Every setting can stand in the file as name = value. Flags win over the file.\n"
-    "SIZE is a number of bytes, with KiB, MiB or GiB; TIME is a number of milliseconds,\n"
-    "with s, m, h or d.\n";
+    "SIZE is a number of bytes, or of KiB, MiB or GiB: 64MiB. TIME is a number of\n"
+    "milliseconds, or of s, m, h or d: 250, 90s, 1h.\n";
 
 static const char after[] =
     "\n"

@@ -106,11 +106,11 @@ static void priority_delay_and_ttr_are_those_of_the_flags(void)
 static void what_is_not_said_is_as_the_help_tells(void)
 {
     struct child *help = ends(0, "help", "put");
-    HAS(help->out, "1024 if not said");
-    HAS(help->out, "25 if not said");
-    HAS(help->out, "if 0, or else the queue's, 1m");
-    HAS(help->out, "5s if not said");
-    HAS(help->out, "1h if not said");
+    HAS(help->out, "(default: 1024)");
+    HAS(help->out, "(default: 25)");
+    HAS(help->out, "(0, default: that of the queue, 1m)");
+    HAS(help->out, "(default: 5s)");
+    HAS(help->out, "(default: 1h)");
     ends(0, "put", "email", "x");
     bide *queue = inside();
     bide_job job;
