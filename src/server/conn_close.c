@@ -8,8 +8,9 @@
  * one that is there.
  *
  * Order      Calls, then jobs in the order of their reservations, then tubes.
- * Pressure   While the queue has too much to do, or a store refuses what is given back, only
- *            connections with few jobs go: theirs are owed to the queue. Others stay until it has room.
+ * Pressure   While the queue has too much to do, jobs of a few commits are being given back, or a store
+ *            refuses them, only connections with few jobs go: theirs are owed to the queue. Others stay
+ *            until it has room.
  */
 #include "server/inside.h"
 
@@ -57,7 +58,7 @@ static bool give_tube(struct conn *conn)
 
 static bool may_give(const struct server *server)
 {
-    return server->owed_count == 0 && !bi_server_pressed(server);
+    return server->owed_count == 0 && bi_request_has_room(server);
 }
 
 /* Gives back until the time is over. True: there is nothing left. */

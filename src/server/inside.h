@@ -245,6 +245,7 @@ struct server {
     struct owed *owed; /* leases to be given back when the queue has room again */
     size_t owed_first, owed_count, owed_room;
     int64_t owed_at;                 /* not before */
+    uint64_t giving, giving_max;     /* leases that are being given back, and may be at a time */
     int64_t told_at;                 /* when the log may be told of a refusal again */
     int64_t rested_at;               /* and of connections that cannot be accepted */
     struct bi_log_repeat unfinished; /* connections that were closed for that, */
@@ -363,6 +364,8 @@ void bi_request_give_up(struct request *request, enum why why);
 void bi_request_abandon(struct request *request);
 /* Gives a job back that nobody holds any more; later, if the queue has too much to do. */
 void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bool failed);
+/* May jobs be given back at all now? */
+bool bi_request_has_room(const struct server *server);
 /* May some of what was put off be given back now? */
 bool bi_request_may_give_back(const struct server *server);
 /* Gives back a slice of it. */

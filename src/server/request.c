@@ -178,6 +178,8 @@ static bool answer_give_back(struct request *request)
 {
     struct server *server = request->server;
     bool failed = request->op.kind == BIDE_OP_FAIL;
+    assert(server->giving > 0);
+    server->giving--;
     if (request->op.status >= BIDE_OK || request->op.status == BIDE_EINVAL)
         return true;
     /* A store that is full or broken is asked again a little later; when the time of a stop is over, by
@@ -203,13 +205,21 @@ static void give_back(struct server *server, struct owed owed)
                                             .retry_in_ms = BIDE_KEEP};
     else
         request->op.lease = (bide_lease_args){owed.id, owed.token};
+    server->giving++;
     bi_request_submit(request);
+}
+
+/* What connections held that have gone is stored after a few commits at most, as what others bring that
+ * send much: more would only make clients wait that send little. */
+bool bi_request_has_room(const struct server *server)
+{
+    return server->giving < server->giving_max && !bi_server_pressed(server);
 }
 
 void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bool failed)
 {
     struct owed owed = {id, token, failed};
-    if (server->owed_count > 0 || bi_server_pressed(server))
+    if (server->owed_count > 0 || !bi_request_has_room(server))
         owe(server, owed);
     else
         give_back(server, owed);
@@ -217,7 +227,7 @@ void bi_request_give_back(struct server *server, uint64_t id, uint64_t token, bo
 
 bool bi_request_may_give_back(const struct server *server)
 {
-    return server->owed_count > 0 && server->now >= server->owed_at && !bi_server_pressed(server);
+    return server->owed_count > 0 && server->now >= server->owed_at && bi_request_has_room(server);
 }
 
 void bi_request_give_back_owed(struct server *server)

@@ -454,6 +454,9 @@ static void set_limits(struct server *server, const bide_options *options)
         options->batch_bytes < (uint64_t)8 << 20 ? (uint64_t)8 << 20 : options->batch_bytes;
     server->bulk_held_max = BULK_COMMITS * batch_jobs;
     server->bulk_bytes_max = BULK_COMMITS * batch_bytes;
+    server->giving_max = server->bulk_held_max;
+    if (server->giving_max > server->held_max / 2)
+        server->giving_max = server->held_max / 2 + 1;
     server->max_job_size = options->max_job_size == 0 ? 65535 : options->max_job_size;
     server->max_result_size = options->max_result_size == 0 ? 65536 : options->max_result_size;
     server->max_topics = options->max_topics == 0 ? 1000000 : options->max_topics;
@@ -596,7 +599,7 @@ static void assert_empty(const struct server *server)
 {
     assert(server->connections == 0 && server->producers == 0 && server->workers == 0);
     assert(server->client_bytes == 0 && server->may_wait == 0 && server->references == 0);
-    assert(server->held == 0 && server->held_bytes == 0);
+    assert(server->held == 0 && server->held_bytes == 0 && server->giving == 0);
     assert(server->bulk_held == 0 && server->bulk_bytes == 0);
     assert(server->admission.pending_count == 0 && server->admission.remote_count == 0);
     (void)server;

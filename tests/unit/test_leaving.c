@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* What a connection held that has gone, on a store that does not answer. */
+#include "slow.h"
+
+#include "server/server.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define JOBS        2500
+#define PENDING_OPS 400 /* of which the server uses three fourths */
+#define ROUNDS      1000
+#define PATIENCE_S  30
+
+static struct slow *slow;
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
+static bool answered;
+
+/* ---- clients ---- */
+
+static int open_client(void)
+{
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+        abort();
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    return fd;
+}
+
+/* Sends, and reads that many line ends; false: the server does not answer. */
+static bool ask(int fd, const char *words, int ends)
+{
+    if (send(fd, words, strlen(words), MSG_NOSIGNAL) != (ssize_t)strlen(words))
+        return false;
+    while (ends > 0) {
+        char byte;
+        if (recv(fd, &byte, 1, 0) != 1)
+            return false;
+        ends -= byte == '\n';
+    }
+    return true;
+}
+
+/* Jobs with a limit of retries: when their connection ends they have failed, which is stored. */
+static int hold_jobs(void)
+{
+    int fd = open_client();
+    for (int i = 0; i < JOBS; i++)
+        if (!ask(fd, "put 0 0 1000 1 retries=3\r\nx\r\n", 1) || !ask(fd, "reserve\r\n", 2))
+            abort();
+    return fd;
+}
+
+static void *run_clients(void *arg)
+{
+    (void)arg;
+    int holder = hold_jobs();
+    int other = open_client();
+    if (!ask(other, "list-tube-used\r\n", 1))
+        abort();
+    unsigned started = slow_started(slow);
+    slow_set(slow, true, 0);
+    close(holder);
+    slow_await(slow, started + 1);
+    /* Between two of these the server gives back some more, until it has to wait for the store. */
+    answered = true;
+    for (int i = 0; i < ROUNDS && answered; i++)
+        answered = ask(other, "list-tube-used\r\n", 1);
+    slow_set(slow, false, 0);
+    close(other);
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+/* ---- the server ---- */
+
+static void others_are_answered_while_what_it_held_is_not_stored(void **state)
+{
+    char error[BIDE_ERROR_SIZE];
+    struct server *server;
+    pthread_t thread;
+    (void)state;
+    struct server_settings settings = {
+        .queue = slow_open("memory:", &slow),
+        .options = BIDE_OPTIONS_INIT,
+        .limits = {.max_connections = 10, .stop_timeout_ms = 10000, .max_client_bytes = 1 << 20},
+    };
+    settings.options.max_pending_ops = PENDING_OPS;
+    assert_int_equal(bi_server_new(&settings, &server, error), BIDE_OK);
+    snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/bide-leaving-%d", (int)getpid());
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 10), 0);
+    assert_int_equal(bi_server_listen(server, fd), BIDE_OK);
+    assert_int_equal(pthread_create(&thread, NULL, run_clients, NULL), 0);
+    bi_server_run(server);
+    pthread_join(thread, NULL);
+    unlink(address.sun_path);
+    bi_server_free(server);
+    assert_true(answered);
+
+    /* All of it went back in the end. */
+    bide_stats stats;
+    assert_int_equal(bide_queue_stats(settings.queue, &stats), BIDE_OK);
+    assert_int_equal(stats.jobs.reserved, 0);
+    assert_int_equal(stats.total.fails, JOBS);
+    assert_int_equal(bide_close(settings.queue), BIDE_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(others_are_answered_while_what_it_held_is_not_stored),
+    };
+    return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
+}
