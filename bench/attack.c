@@ -21,6 +21,7 @@
 #define PREPARE_NS    INT64_C(60000000000)
 #define ROUND_TUBES   1000 /* tubes, jobs, waiters that are asked for at a time */
 #define WATCHED_TUBES 10000
+#define WATCHED_FEW   250
 #define ALL_TUBES     1000000 /* that a server allows */
 #define OTHER_FILES   100
 #define NAME_SIZE     16 /* of a tube whose name collides */
@@ -390,16 +391,27 @@ static void take_waiters(struct attack *attack)
 
 /* ---- watched tubes ---- */
 
-static void prepare_watching(struct attack *attack)
+/* The default tube is watched already. */
+static void watch_empty(struct attack *attack, size_t tubes)
 {
     struct text text = {0};
 
-    for (size_t i = 0; i < WATCHED_TUBES - 1; i++)
+    for (size_t i = 0; i < tubes - 1; i++)
         add(&text, "watch empty-%zu\r\n", i);
     gather(attack, 4);
     for (size_t i = 0; i < attack->attacker_count; i++)
-        converse(attack->attackers[i].fd, &text, WATCHED_TUBES - 1);
+        converse(attack->attackers[i].fd, &text, tubes - 1);
     free(text.data);
+}
+
+static void prepare_watching(struct attack *attack)
+{
+    watch_empty(attack, WATCHED_TUBES);
+}
+
+static void prepare_watching_few(struct attack *attack)
+{
+    watch_empty(attack, WATCHED_FEW);
 }
 
 static void reserve_nothing(struct attack *attack)
@@ -718,6 +730,9 @@ const struct attack_row attack_rows[] = {
      .run = cancel_unknown},
     {.name = "reserve over 10,000 watched tubes",
      .prepare = prepare_watching,
+     .run = reserve_nothing},
+    {.name = "reserve over 250 watched tubes",
+     .prepare = prepare_watching_few,
      .run = reserve_nothing},
     {.name = "check of 2 million jobs", .prepare = prepare_check, .run = check_again},
     {.name = "declared bodies, none sent, 600", .run = declare_bodies},

@@ -419,6 +419,7 @@ static uint64_t cost(const struct conn *conn, size_t *said)
 static size_t execute(struct conn *conn, const char *data, size_t size)
 {
     struct server *server = conn->server;
+    bi_server_count_work(server, 0);
     const int64_t end = server->now + bi_schedule_slice_us(conn);
     const uint64_t enough = server->work + SLICE_WORK;
     size_t at = 0;

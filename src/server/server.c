@@ -615,6 +615,7 @@ void bi_server_run(struct server *server)
         bool busy = is_busy(server) || server->later_head != NULL || bi_schedule_may_read(server) ||
                     has_to_give_back(server) || bi_cq_leave(server->cq);
         server->read_bytes = 0;
+        server->look = server->work; /* the clock has gone on when the loop has slept */
         event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
         bi_cq_attend(server->cq);
         server->now = bi_clock_boot();
