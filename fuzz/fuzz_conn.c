@@ -106,7 +106,8 @@ static void act(uint8_t action)
 static bool is_resting(void)
 {
     const struct server *server = fuzz.server;
-    return server->runs == NULL && server->dirty == NULL && server->batch_count == 0;
+    return !bi_schedule_may_run(server) && !bi_schedule_may_write(server) &&
+           server->batch_count == 0;
 }
 
 static void look_at(const struct conn *conn)

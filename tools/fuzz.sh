@@ -9,8 +9,8 @@ shift
 unset CC CXX CFLAGS CPPFLAGS LDFLAGS
 
 if [ ! -f build-fuzz/build.ninja ]; then
-    CC=clang meson setup build-fuzz -Dfuzz=true -Dtests=disabled -Dbench=false -Dexamples=false \
-        -Db_sanitize=address,undefined -Db_lundef=false || exit 1
+    CC=clang meson setup build-fuzz -Dwerror=true -Dfuzz=true -Dtests=disabled -Dbench=false \
+        -Dexamples=false -Db_sanitize=address,undefined -Db_lundef=false || exit 1
 fi
 if [ $# = 0 ]; then
     # shellcheck disable=SC2046
