@@ -445,7 +445,7 @@ int bi_op_reserve(struct core *core, bide_op *op)
 int bi_op_finish_and_reserve(struct core *core, bide_op *op)
 {
     bide_finish_and_reserve_args *args = &op->finish_and_reserve;
-    bi_journal_join(core, 2, 0);
+    bi_journal_join(core, 1 + (uint32_t)args->reserve.job_max, 0);
     args->finish.status = bi_core_finish(core, op, &args->finish);
     op->private_.bound[0] = core->hold; /* what it holds for whatever it will reserve */
     int code = bi_core_reserve(core, op, &args->reserve);

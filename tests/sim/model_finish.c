@@ -139,7 +139,7 @@ void model_finish_many(struct model *m, struct sim_op *sop)
 void model_finish_and_reserve(struct model *m, struct sim_op *sop)
 {
     const bide_finish_item *item = &sop->op.finish_and_reserve.finish;
-    model_join(m, 2, 0);
+    model_join(m, 1 + sop->op.finish_and_reserve.reserve.job_max, 0);
     expect_code(m->sim, "status of the finish", finish(m, item), item->status);
     model_cleanup(m);
     sop->finish_hold = m->hold;

@@ -311,10 +311,12 @@ void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *
 {
     struct mwaiter wanted = {0};
     fill(&wanted, args);
-    if (m->got == BIDE_ENOMEM && m->sim->allowed_enomem)
+    if ((m->got == BIDE_ENOMEM && m->sim->allowed_enomem) ||
+        (m->got == BIDE_EFULL && m->sim->options.limits.max_memory != 0)) {
+        if (m->marked)
+            drop_cancelled(m, &wanted);
         return;
-    if (m->got == BIDE_EFULL && m->sim->options.limits.max_memory != 0)
-        return;
+    }
     if (model_could_take(m, &wanted)) {
         model_answer(m, BIDE_OK);
         model_take_ready(m, &wanted, args);
