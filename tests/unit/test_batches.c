@@ -114,6 +114,36 @@ static void what_time_changes_comes_in_batches_too(void **state)
     commit_count(1);
 }
 
+static void a_finish_and_the_jobs_that_it_reserves_have_room_in_their_batch(void **state)
+{
+    (void)state;
+    enum { MAX = 6, TAKEN = 4 };
+    reopen_with(MAX, 0);
+    for (int i = 0; i < TAKEN; i++)
+        put_limited(&w, "a", 9);
+    uint64_t done = put(&w, "b");
+    commit_all();
+    put(&w, "c");
+    put(&w, "c");
+
+    bide_job jobs[TAKEN];
+    const bide_slice topic = text("a");
+    bide_op op = {
+        .kind = BIDE_OP_FINISH_AND_RESERVE,
+        .finish_and_reserve = {
+            .finish = {.id = done},
+            .reserve = {.topics = &topic, .topic_count = 1, .jobs = jobs, .job_max = TAKEN}}};
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    assert_int_equal(op.finish_and_reserve.finish.status, BIDE_OK);
+    assert_int_equal(op.finish_and_reserve.reserve.count, TAKEN);
+    for (int i = 0; i < TAKEN; i++)
+        bide_job_clear(&jobs[i]);
+
+    commit_count(2);
+    commit_count(1 + TAKEN);
+    assert_false(bi_core_dirty(w.core));
+}
+
 static void many_put_at_once_are_never_parted_and_a_purge_may_be(void **state)
 {
     (void)state;
@@ -316,6 +346,7 @@ int main(void)
         TEST(a_job_changed_often_counts_once_in_a_batch),
         TEST(a_job_made_and_removed_in_one_batch_leaves_an_empty_one),
         TEST(what_time_changes_comes_in_batches_too),
+        TEST(a_finish_and_the_jobs_that_it_reserves_have_room_in_their_batch),
         TEST(many_put_at_once_are_never_parted_and_a_purge_may_be),
         TEST(each_batch_has_the_job_as_it_was_at_its_end),
         TEST(a_job_removed_in_a_later_batch_is_inserted_first),
