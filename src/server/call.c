@@ -33,7 +33,7 @@
 #define HEARD_US      INT64_C(10000000) /* who has that much and takes nothing for so long is closed */
 #define ANSWER_KEEP   ((size_t)1 << 20) /* of the memory in which answers are made */
 
-#define STOP_US         1000 /* of cancelling the calls of a connection at a time */
+#define STOP_US         1000 /* of cancelling calls of a connection, or making them again */
 #define GIVE_WORK       4    /* units of work: to give a job back, */
 #define CANCEL_WORK     2    /* to cancel a call, */
 #define TOPICS_PER_WORK 8    /* and as many of its topics */
@@ -514,27 +514,37 @@ static void park(struct call *call)
 /* Makes a parked call again, with what is left of its time. */
 static void make_again(struct call *call)
 {
+    struct server *server = call->server;
     int64_t *timeout = &call->coded.op.reserve.timeout_ms;
-    int64_t left = (call->until - call->server->now) / 1000;
+    int64_t left = (call->until - server->now) / 1000;
     call->parked = false;
     if (*timeout > 0)
         *timeout = left > 0 ? left : 0;
     if (link_call(call)) {
+        server->remaking = true;
         submit(call);
+        server->remaking = false;
         return;
     }
     bi_call_refuse(call->conn, call->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
     free_call(call);
 }
 
+/* No call is made again within the submit of another, on whose stack it may be answered, nor for long. */
 void bi_call_sent(struct conn *conn)
 {
+    const struct server *server = conn->server;
+    const int64_t end = server->now + STOP_US;
     struct call *call;
     while ((call = conn->unsent_head) != NULL && call->end <= conn->output.gone) {
         conn->unsent_head = call->next;
         free_call(call);
     }
     while ((call = conn->unsaid_head) != NULL && bi_output_left(&conn->output) <= OUTPUT_HIGH) {
+        if (call->parked && !call->stopped && (server->remaking || server->now >= end)) {
+            bi_server_mark(conn);
+            return;
+        }
         conn->unsaid_head = call->next;
         conn->unsaid_bytes -= call->unsaid;
         bi_tag_table_remove(&conn->tags, &call->by_tag);

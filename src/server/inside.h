@@ -280,6 +280,7 @@ struct server {
     bool stopping; /* a stop has begun */
     bool hangs;    /* a commit does, and the log was told */
     bool ended;    /* the wait for clients is over */
+    bool remaking; /* a parked call is being submitted again */
     int64_t now;   /* boot-time clock: after the last submit, before the last drain */
     uint64_t work; /* commands executed, and what takes as long */
     uint64_t look; /* the clock is read when so much is done */

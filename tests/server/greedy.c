@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -131,10 +132,70 @@ static void cancels_of_one_tag_end_as_many_calls(void)
     stop(bided);
 }
 
+/* ---- reserves that are put off because too much is unread ---- */
+
+enum { LARGE = 4 << 20, LARGE_COUNT = 18, MANY_TOPICS = 257, PUT_OFF = 4000 };
+
+static void send_wait(struct talk *talk, uint64_t tag, const bide_slice *topics, size_t count)
+{
+    bide_op op = {.kind = BIDE_OP_RESERVE};
+    op.reserve = (bide_reserve_args){
+        .topics = topics, .topic_count = count, .timeout_ms = BIDE_FOREVER, .job_max = 1};
+    send_call(talk, tag, &op);
+}
+
+static uint64_t waiting_at(bide *queue)
+{
+    bide_stats stats = {0};
+    OK(bide_queue_stats(queue, &stats));
+    return stats.waiting;
+}
+
+static void put_jobs(bide *queue, const char *topic, int count, size_t size)
+{
+    char *body = calloc(1, size);
+    CHECK(body != NULL);
+    for (int i = 0; i < count; i++)
+        OK(bide_put(queue, topic, body, size, NULL, NULL));
+    free(body);
+}
+
+/* A client has thousands of reserves that wait for many topics each, and does not read. They are made
+ * again when it does, and each is answered at once: that takes no more of the server's stack than one. */
+static void reserves_that_are_made_again_are_answered_one_by_one(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-job-size=4MiB");
+    bide *other = open_at(bided);
+    struct talk lazy;
+    char names[MANY_TOPICS][8];
+    bide_slice topics[MANY_TOPICS];
+    for (int i = 0; i < MANY_TOPICS; i++)
+        topics[i] = (bide_slice){names[i], (size_t)snprintf(names[i], sizeof names[i], "t%d", i)};
+    open_talk(&lazy, bided);
+    for (int i = 0; i < PUT_OFF; i++)
+        send_wait(&lazy, (uint64_t)i + 1, topics, MANY_TOPICS);
+    for (int i = 0; i < LARGE_COUNT; i++)
+        send_wait(&lazy, PUT_OFF + (uint64_t)i + 1, &(bide_slice){"large", 5}, 1);
+    UNTIL(waiting_at(other) == PUT_OFF + LARGE_COUNT);
+
+    put_jobs(other, "large", LARGE_COUNT, LARGE);
+    put_jobs(other, "t0", PUT_OFF, 1);
+    UNTIL(waiting_at(other) == 0);
+    for (int i = 0; i < PUT_OFF + LARGE_COUNT; i++) {
+        size_t size = 0;
+        CHECK(sscanf(hear(&lazy), "ANSWER %*u 0 %zu", &size) == 1);
+        hear_body(&lazy, size);
+    }
+    talk_close(&lazy);
+    OK(bide_close(other));
+    stop(bided);
+}
+
 static const struct test tests[] = {
     TEST(references_leave_room_for_others),
     TEST(references_to_one_topic_go_back_in_slices),
     TEST(cancels_of_one_tag_end_as_many_calls),
+    TEST(reserves_that_are_made_again_are_answered_one_by_one),
 };
 
 const struct theme greedy_theme = {"greedy", tests, COUNT(tests)};
