@@ -594,6 +594,9 @@ static void call_done(bide_op *op)
     call->server->under_way--;
     let_go(call);
     if (call->conn == NULL) {
+        if (call->reference != NULL)
+            bi_call_reference_settle(call->server, call->reference, op->topic.delta,
+                                     op->status == BIDE_OK);
         take_back(call);
         free_call(call);
     } else {
@@ -773,8 +776,9 @@ bool bi_call_drop(struct conn *conn)
     assert(conn->gone);
     if (call != NULL) {
         unlink_call(call);
-        if (call->reference != NULL) /* what it makes is given back behind it */
-            bi_call_reference_end(conn, call->reference, call->coded.op.topic.delta, true);
+        if (call->reference != NULL)
+            call->reference =
+                bi_call_reference_leave(conn, call->reference, call->coded.op.topic.delta);
         conn->call_bytes -= call->memory;
         call->conn = NULL;
         end_wait(call);

@@ -6,6 +6,11 @@
  * only what it has taken, and when it ends all of it goes back. Its table has a tube for each topic: using
  * are the references that may be given back, also those that are being made, and holders the calls under
  * way that name it. A tube is there while it has any of these.
+ *
+ * A call may be under way when its connection ends, and then succeed or fail. The server's table `orphans`
+ * has a tube for each topic of such calls: holders are these calls, using the references that they have
+ * left behind, less than 0 if some of their calls give back what others of them are about to make. So a
+ * reference is given back only when the queue has said that there is one.
  */
 #include "server/inside.h"
 
@@ -103,10 +108,55 @@ void bi_call_reference_end(struct conn *conn, struct tube *tube, int delta, bool
         free(tube);
 }
 
+/* ---- the end of a connection ---- */
+
 static bool forget(struct request *request)
 {
     (void)request;
     return true;
+}
+
+/* Gives one reference back. last: the tube is in no table any more, and is freed when it is not needed. */
+static void give_back(struct server *server, struct tube *tube, bool last)
+{
+    struct request *request = bi_request_new(server, NULL, BIDE_OP_TOPIC_REF, forget);
+    if (request == NULL) {
+        bi_server_flush(server); /* others in the batch have its name */
+        if (last)
+            free(tube);
+        return;
+    }
+    /* The last one frees the name, which must be there until all are submitted. */
+    request->extra = last ? tube : NULL;
+    request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
+    bi_request_submit(request);
+}
+
+struct tube *bi_call_reference_leave(struct conn *conn, struct tube *tube, int delta)
+{
+    struct tube *orphan = bi_tubes_hold(&conn->server->orphans, bi_tube_name(tube));
+    bool made = delta < 0; /* one that is being made is not the connection's any more */
+    if (orphan != NULL && !made && !has_references(tube)) {
+        /* Another call under way gives it back. */
+        orphan->using --;
+        made = true;
+    }
+    bi_call_reference_end(conn, tube, delta, made);
+    return orphan;
+}
+
+void bi_call_reference_settle(struct server *server, struct tube *orphan, int delta, bool done)
+{
+    orphan->using += done == (delta > 0);
+    bool give = has_references(orphan);
+    orphan->using -= give;
+    bool last = bi_tubes_release(&server->orphans, orphan);
+    if (give) {
+        give_back(server, orphan, last);
+    } else if (last) {
+        bi_server_flush(server); /* others in the batch have its name */
+        free(orphan);
+    }
 }
 
 bool bi_call_reference_drop(struct conn *conn)
@@ -121,16 +171,6 @@ bool bi_call_reference_drop(struct conn *conn)
     tube->holders++;
     bool last = release(conn, tube);
     bi_server_count_work(conn->server, DROP_WORK);
-    struct request *request = bi_request_new(conn->server, NULL, BIDE_OP_TOPIC_REF, forget);
-    if (request == NULL) {
-        bi_server_flush(conn->server); /* others in the batch have its name */
-        if (last)
-            free(tube);
-        return true;
-    }
-    /* The last one frees the name, which must be there until all are submitted. */
-    request->extra = last ? tube : NULL;
-    request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
-    bi_request_submit(request);
+    give_back(conn->server, tube, last);
     return true;
 }

@@ -237,7 +237,8 @@ struct server {
     struct read_queue much, little; /* readable connections that wait for their turn */
     bool read_little;               /* the last one of them that was read had sent little */
     struct tubes tubes;
-    size_t references; /* topics that calls refer to, those of each connection counted */
+    size_t references;    /* topics that calls refer to, those of each connection counted */
+    struct tubes orphans; /* topics of calls under way whose connections have gone */
     struct tube *default_tube;
     struct request *spare; /* requests that nobody needs */
     size_t spare_count;
@@ -537,6 +538,11 @@ void bi_call_refuse_name(const struct conn *conn, const char *verb, char *error)
 int bi_call_reference_begin(struct conn *conn, const bide_op *op, struct tube **out, char *error);
 /* It has ended: done, or not. */
 void bi_call_reference_end(struct conn *conn, struct tube *tube, int delta, bool done);
+/* The connection of a call under way has gone. Answers what the call is about until it is settled; NULL
+ * if memory lacks: what it makes then stays. */
+struct tube *bi_call_reference_leave(struct conn *conn, struct tube *tube, int delta);
+/* Such a call has completed: gives back the reference that it has made, or could not give back. */
+void bi_call_reference_settle(struct server *server, struct tube *orphan, int delta, bool done);
 /* The connection has gone: gives one of its references back. False: there are none left. */
 bool bi_call_reference_drop(struct conn *conn);
 

@@ -537,6 +537,7 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     bi_secret_draw(&secret);
     server->held_secret = bi_secret_derive(&secret, 1).key[0];
     bi_tubes_init(&server->tubes, &secret);
+    bi_tubes_init(&server->orphans, &secret);
     server->scratch = malloc(SCRATCH_SIZE);
     server->base = event_base_new();
     if (server->scratch != NULL && server->base != NULL && bi_admit_init(&server->admission))
@@ -599,6 +600,7 @@ static void assert_empty(const struct server *server)
 {
     assert(server->connections == 0 && server->producers == 0 && server->workers == 0);
     assert(server->client_bytes == 0 && server->may_wait == 0 && server->references == 0);
+    assert(server->orphans.count == 0);
     assert(server->held == 0 && server->held_bytes == 0 && server->giving == 0);
     assert(server->bulk_held == 0 && server->bulk_bytes == 0);
     assert(server->admission.pending_count == 0 && server->admission.remote_count == 0);
@@ -651,6 +653,7 @@ void bi_server_free(struct server *server)
     }
     free_requests(server);
     bi_tubes_done(&server->tubes);
+    bi_tubes_done(&server->orphans);
     if (server->base != NULL)
         event_base_free(server->base);
     bide_cq_free(server->cq);

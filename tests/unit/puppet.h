@@ -47,9 +47,10 @@ struct puppet_note {
     bide_op_kind kind;
     uint64_t id;
     int64_t delay_ms; /* of a release, or of the retry that a fail asks for */
+    int delta;        /* of a topic_ref */
     size_t count;     /* items of a touch_many */
     uint64_t ids[8];  /* the first of them */
-    char text[80];    /* an error, a reason, a result, the progress of the first item */
+    char text[80];    /* an error, a reason, a result, the progress of the first item, a topic */
     int64_t at;       /* when */
 };
 
@@ -123,6 +124,9 @@ static inline void puppet_note_answer(struct puppet_note *note, const bide_op *o
         note->id = op->lease.id;
     } else if (op->kind == BIDE_OP_JOB_STATS) {
         note->id = op->look.id;
+    } else if (op->kind == BIDE_OP_TOPIC_REF) {
+        note->delta = op->topic.delta;
+        puppet_text(note, op->topic.topic.data, op->topic.topic.size);
     }
 }
 
