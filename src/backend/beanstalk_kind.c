@@ -94,11 +94,21 @@ void bi_kind_lost(bide_op *op, const struct address *address)
     bi_kind_fail(op, BIDE_EUNKNOWN, text);
 }
 
-void bi_kind_unreached(bide_op *op, const char *reason)
+static void fail_by(bide_op *op, int code, const char *reason)
 {
     char text[BIDE_ERROR_SIZE];
     snprintf(text, sizeof(text), "%s: %.170s", bide_op_name(op->kind), reason);
-    bi_kind_fail(op, BIDE_EIO, text);
+    bi_kind_fail(op, code, text);
+}
+
+void bi_kind_unreached(bide_op *op, const char *reason)
+{
+    fail_by(op, BIDE_EIO, reason);
+}
+
+void bi_kind_refused(bide_op *op, const char *reason)
+{
+    fail_by(op, BIDE_EINVAL, reason);
 }
 
 void bi_kind_alone(bide_op *op, const struct address *address, int64_t seconds)

@@ -30,6 +30,7 @@ void bi_kind_fail(bide_op *op, int code, const char *error);
 /* The ways in which a connection fails an op; the reason names the server. */
 void bi_kind_lost(bide_op *op, const struct address *address);
 void bi_kind_unreached(bide_op *op, const char *reason);
+void bi_kind_refused(bide_op *op, const char *reason);
 /* Nobody was there to let it wait, for so many seconds: its time is over all the same. */
 void bi_kind_alone(bide_op *op, const struct address *address, int64_t seconds);
 void bi_kind_garbled(bide_op *op, const struct address *address);

@@ -5,7 +5,8 @@
  * not answered may have happened: it completes with BIDE_EUNKNOWN.
  *
  * Without a connection a call fails after connect_timeout. One that waits goes on waiting for its
- * own time, which from then on is looked at here: the server would begin to count anew.
+ * own time, which from then on is looked at here: the server would begin to count anew. It fails when
+ * the server is there and refuses the secret: that does not pass by waiting.
  */
 #include "backend/beanstalk_tagged.h"
 
@@ -105,6 +106,18 @@ void bi_loss_found(struct tagged *tagged, int fd)
         if (bi_client_feed_is_made(each))
             bi_send_call(tagged, each);
     bi_send_flush(tagged);
+}
+
+void bi_loss_refused(struct tagged *tagged, const char *reason, struct op_list *completed)
+{
+    assert(!tagged->connected);
+    for (struct request *each = tagged->first, *next; each != NULL; each = next) {
+        next = each->next;
+        if (!each->waits || each->internal)
+            continue;
+        bi_kind_refused(each->op, reason);
+        bi_client_request_end(tagged, each, completed);
+    }
 }
 
 /* ---- time ---- */

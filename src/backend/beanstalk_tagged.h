@@ -196,6 +196,8 @@ void bi_loss_lost(struct tagged *tagged, const char *reason, struct op_list *com
 void bi_loss_retry(struct tagged *tagged, const char *reason);
 /* There is a new one: everything is sent (again). */
 void bi_loss_found(struct tagged *tagged, int fd);
+/* The server is there and does not want this client: ends what waits. */
+void bi_loss_refused(struct tagged *tagged, const char *reason, struct op_list *completed);
 /* Looks at the request's time from now on. */
 void bi_loss_watch(struct tagged *tagged, const struct request *request);
 /* Ends those whose time is over, and sets look_at. False: the server does not answer any more. */

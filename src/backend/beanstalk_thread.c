@@ -103,7 +103,11 @@ static void try_connect(struct tagged *tagged, int64_t now)
         note(tagged, BIDE_LOG_INFO, "connected again");
         return;
     }
+    struct op_list completed = {NULL, NULL};
     bi_loss_retry(tagged, error);
+    if (code == BIDE_EINVAL)
+        bi_loss_refused(tagged, error, &completed);
+    tell(tagged, &completed);
     if (!tagged->closing)
         note(tagged, tagged->attempts == 2 ? BIDE_LOG_WARN : BIDE_LOG_DEBUG, error);
 }

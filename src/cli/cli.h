@@ -20,7 +20,7 @@
 enum bi_exit {
     BI_EXIT_OK = 0,
     BI_EXIT_FAILED = 1,        /* the queue, a file or the system failed */
-    BI_EXIT_USAGE = 2,         /* an argument is wrong; nothing was done */
+    BI_EXIT_USAGE = 2,         /* an argument is wrong, also the secret; nothing was done */
     BI_EXIT_NOT_FOUND = 3,     /* no such job, key or topic */
     BI_EXIT_TIMED_OUT = 4,     /* nothing came in time */
     BI_EXIT_REFUSED = 5,       /* the state of the job, its lease, or a limit does not allow it */

@@ -28,10 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ANSWERS_SHARE ((size_t)1 << 20) /* who has more is the first to go when memory is short */
-#define SHARE_US      INT64_C(1000000)
-#define HEARD_US      INT64_C(10000000) /* who has that much and takes nothing for so long is closed */
-#define ANSWER_KEEP   ((size_t)1 << 20) /* of the memory in which answers are made */
+#define ANSWER_KEEP ((size_t)1 << 20) /* of the memory in which answers are made */
 
 #define STOP_US         1000 /* of cancelling calls of a connection, or making them again */
 #define GIVE_WORK       4    /* units of work: to give a job back, */
@@ -388,38 +385,16 @@ static void end_reference(struct call *call)
 
 /* ---- what is still to be read ---- */
 
-static size_t unread(const struct conn *conn)
-{
-    return bi_output_left(&conn->output) + conn->unsaid_bytes;
-}
-
-/* What a connection may leave unread when memory is short: many that each have less than
- * ANSWERS_SHARE have all of it, too. */
-static size_t share_of(const struct server *server)
-{
-    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
-    return share < ANSWERS_SHARE ? (size_t)share : ANSWERS_SHARE;
-}
-
-bool bi_call_is_stuck(const struct conn *conn)
-{
-    const struct server *server = conn->server;
-    size_t left = unread(conn);
-    int64_t silent = server->now - conn->heard;
-    return (left > ANSWERS_MAX && silent > HEARD_US) ||
-           (bi_server_lacks_room(server) && left > share_of(server) && silent > SHARE_US);
-}
-
 /* Somebody who asks and does not read: for long, or although all together have too much. */
 static bool is_flooded(struct conn *conn)
 {
     const struct server *server = conn->server;
-    if (unread(conn) > OUTPUT_HIGH) {
+    if (bi_call_unread(conn) > OUTPUT_HIGH) {
         bi_conn_write(conn);
         bi_conn_count_memory(conn);
     }
     return conn->dead || bi_call_is_stuck(conn) ||
-           (unread(conn) > ANSWERS_SHARE &&
+           (bi_call_unread(conn) > ANSWERS_SHARE &&
             server->client_bytes / 2 > server->limits.max_client_bytes);
 }
 
@@ -496,7 +471,7 @@ static void say_cancelled(bide_op *op)
 static void park(struct call *call)
 {
     bide_op *op = &call->coded.op;
-    if (!call->again || op->status != BIDE_OK || unread(call->conn) <= ANSWERS_MAX)
+    if (!call->again || op->status != BIDE_OK || bi_call_unread(call->conn) <= ANSWERS_MAX)
         return;
     /* Without memory for its tag it is answered, like any other. */
     if (!call->cancelled && !bi_tag_table_add(&call->conn->tags, &call->by_tag, call->tag))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * call_limit - what one connection may have of calls that wait, of feeds, and of memory; and whether it
- * may have the server write files.
+ * call_limit - what one connection may have of calls that wait, of answers that it does not read, of feeds,
+ * and of memory; and whether it may have the server write files.
  *
  * The limits of the queue are for all clients together. These keep one connection, or a few, from
  * taking everything.
@@ -16,6 +16,8 @@
 #define ANSWER_SMALL 256 /* bytes of an answer that shows no jobs, about */
 #define WAITS_FREE   64  /* calls that wait which a connection may have however many others have */
 #define BYTES_FREE   ((size_t)256 << 10) /* and the memory of its calls, to which one more may come */
+#define HEARD_US     INT64_C(10000000) /* with ANSWERS_MAX unread, and nothing taken for so long, */
+#define SHARE_US     INT64_C(1000000)  /* or for so long when memory is short, it is closed */
 
 /* ---- memory ---- */
 
@@ -61,6 +63,30 @@ bool bi_call_has_room(const struct conn *conn, size_t bytes)
     if (conn->call_bytes > BYTES_FREE && server->client_bytes + bytes > half)
         return false;
     return bi_server_has_room(server, conn, bytes, bytes);
+}
+
+/* ---- answers that are not read ---- */
+
+size_t bi_call_unread(const struct conn *conn)
+{
+    return bi_output_left(&conn->output) + conn->unsaid_bytes;
+}
+
+/* What a connection may leave unread when memory is short: many that each have less than
+ * ANSWERS_SHARE have all of it, too. */
+static size_t share_of(const struct server *server)
+{
+    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
+    return share < ANSWERS_SHARE ? (size_t)share : ANSWERS_SHARE;
+}
+
+bool bi_call_is_stuck(const struct conn *conn)
+{
+    const struct server *server = conn->server;
+    size_t left = bi_call_unread(conn);
+    int64_t silent = server->now - conn->heard;
+    return (left > ANSWERS_MAX && silent > HEARD_US) ||
+           (bi_server_lacks_room(server) && left > share_of(server) && silent > SHARE_US);
 }
 
 /* ---- calls that wait ---- */

@@ -33,6 +33,7 @@
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
 #define LINE_DEPTH    1024                /* requests of one connection */
 #define ANSWERS_MAX   ((size_t)64 << 20) /* answers to calls that one connection may leave unread */
+#define ANSWERS_SHARE ((size_t)1 << 20)  /* with more it is the first to go when memory is short */
 #define OUTPUT_HIGH   ((size_t)256 << 10) /* more than this unsent: no further commands */
 #define EXPECTED_HIGH ((size_t)8 << 20)   /* bodies that requests under way may bring */
 #define TURN_US       2000                /* of a turn's work, before others are looked at */
@@ -517,6 +518,10 @@ size_t bi_call_promise(const struct server *server, const bide_op *op);
 /* May the connection have a call of so many bytes? While all connections have half of the clients'
  * memory, one that has much of it in calls may not have more. */
 bool bi_call_has_room(const struct conn *conn, size_t bytes);
+/* Bytes of answers to its calls that its client has not read. */
+size_t bi_call_unread(const struct conn *conn);
+/* Has it much to read, and taken nothing of it for long? */
+bool bi_call_is_stuck(const struct conn *conn);
 /* May one more call of this connection wait? */
 bool bi_call_may_wait(const struct conn *conn);
 /* The op had no time to wait because it might not, and is answered with that. */
@@ -556,8 +561,6 @@ void bi_call_pending(bide_op *op);
 void bi_call_refuse(struct conn *conn, uint64_t tag, int code, const char *sentence);
 /* The socket has taken output: forgets what has been sent, says what has room now. */
 void bi_call_sent(struct conn *conn);
-/* Has it much to read, and taken nothing of it for long? */
-bool bi_call_is_stuck(const struct conn *conn);
 /* Gives up what waits. */
 void bi_call_stop(struct conn *conn);
 /* The connection has gone: ends one of its calls or feeds. False: there is none left. */

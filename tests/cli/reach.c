@@ -146,8 +146,10 @@ static void a_file_of_another_user_is_not_read(void)
 
 #define SECRET "hush-hush-hush-hush"
 
-/* A bided that wants the secret; its URL without it. */
-static const char *serve_with_secret(void)
+static struct child *secret_server;
+
+/* A bided that wants this secret; its URL without it. */
+static const char *serve_secretly(const char *secret)
 {
     static char url[5000];
     const char *bide_path = program_path;
@@ -155,15 +157,21 @@ static const char *serve_with_secret(void)
     snprintf(bided_path, sizeof(bided_path), "%s/bided", program_folder());
     snprintf(config, sizeof(config), "--config=%s", place_of("bided.conf"));
     snprintf(listen, sizeof(listen), "--listen=unix:%s", place_of("secret.sock"));
-    snprintf(text, sizeof(text), "auth_secret = " SECRET "\n");
+    snprintf(text, sizeof(text), "auth_secret = %s\n", secret);
+    unlink(place_of("bided.conf"));
     write_text(place_of("bided.conf"), text);
     CHECK(chmod(place_of("bided.conf"), 0600) == 0);
     program_path = bided_path;
-    struct child *server = begin(config, listen, "--url=memory:", NULL);
-    await_err(server, "ready");
+    secret_server = begin(config, listen, "--url=memory:", NULL);
+    await_err(secret_server, "ready");
     program_path = bide_path;
     snprintf(url, sizeof(url), "beanstalk://%s", place_of("secret.sock"));
     return url;
+}
+
+static const char *serve_with_secret(void)
+{
+    return serve_secretly(SECRET);
 }
 
 /* What a program of work sees: the arguments of bide, and its own environment. */
@@ -190,6 +198,40 @@ static void a_secret_is_seen_neither_in_the_arguments_nor_by_programs(void)
     /* A body that looks like one stays as it is. */
     ends(0, "put", "t", with_secret + strlen("--url="));
     HAS(ends(0, "peek", "t")->out, SECRET);
+}
+
+/* Waiting goes on while there is no server, but not when there is one with another secret. */
+static void what_waits_ends_when_the_secret_is_refused(void)
+{
+    char url[5200];
+    snprintf(url, sizeof(url), "%s?secret=" SECRET "&connect_timeout=1s", serve_with_secret());
+    ends(0, "put", "t", "x", "--delay", "1h", "--url", url);
+    struct child *wait = begin("wait", "1", "-v", "--url", url, NULL);
+    struct child *events = begin("events", "--url", url, NULL);
+    struct child *reserve = begin("reserve", "t", "--timeout", "1h", "-v", "--url", url, NULL);
+    struct child *work = begin("work", "t", "-v", "--url", url, "--", "true", NULL);
+    await_err(wait, "the queue is");
+    await_err(events, "from now on");
+    await_err(reserve, "the queue is");
+    await_err(work, "the queue is");
+    interrupt(secret_server, SIGTERM, 0);
+    CHECK(!is_over(wait) && !is_over(events) && !is_over(reserve) && !is_over(work));
+
+    serve_secretly("another-secret-than-before");
+    await_end(wait, 2);
+    HAS(wait->err, "does not accept the secret");
+    await_end(events, 2);
+    HAS(events->err, "does not accept the secret");
+    await_end(reserve, 2);
+    HAS(reserve->err, "does not accept the secret");
+    /* A worker says so, and goes on when the secret is put right. */
+    await_err(work, "no jobs can be had");
+    HAS(work->err, "does not accept the secret");
+    interrupt(secret_server, SIGTERM, 0);
+    serve_with_secret();
+    ends(0, "put", "t", "y", "--retain", "1h", "--url", url);
+    ends(0, "wait", "1", "--timeout", "30s", "--url", url);
+    interrupt(work, SIGTERM, 0);
 }
 
 static void a_secret_is_read_from_a_file(void)
@@ -420,6 +462,7 @@ static const struct test tests[] = {
     TEST(a_url_of_the_file_that_is_too_long_is_told),
     TEST(a_file_of_another_user_is_not_read),
     TEST(a_secret_is_seen_neither_in_the_arguments_nor_by_programs),
+    TEST(what_waits_ends_when_the_secret_is_refused),
     TEST(a_secret_is_read_from_a_file),
     TEST(a_refused_connection_is_told_with_the_address),
     TEST(a_socket_that_is_not_there_is_told),
