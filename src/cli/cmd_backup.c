@@ -53,7 +53,10 @@ static int tell(const struct cli *cli)
     int exit = damaged ? BI_EXIT_PARTLY : BI_EXIT_OK;
     char size[32];
     if (stat(cli->words[0], &file) != 0)
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "%.300s was written, and is not there: %s",
+        return bi_cli_failed(cli, BI_EXIT_FAILED,
+                             "%.300s was written, and is not there: %s; the server may have a "
+                             "directory of its own in that place (PrivateTmp= of its unit): choose "
+                             "one that both see, as /var/lib/bide",
                              cli->words[0], strerror(errno));
     if (cli->json) {
         int printed = print_json(cli, (json_int_t)file.st_size);

@@ -4,7 +4,8 @@
  *
  * systemd itself cannot be had in a test. What of the unit decides about files and sockets is done by
  * hand, as root or in a table of users of one's own: a file system that is read-only but for the
- * state and runtime directories, no rights of root, no new ones, a mask of 077.
+ * state and runtime directories, a temporary directory of the server's own, no rights of root, no new
+ * ones, a mask of 077.
  */
 #define _GNU_SOURCE /* unshare, mount_setattr, setresuid */
 #include "operation.h"
@@ -27,6 +28,9 @@
 
 static char state[300], run[300], elsewhere[300];
 
+/* A temporary directory, and what the server has in its place. */
+static char temporary[300], private_temporary[300];
+
 /* The user of the service: nobody, if the test is root's. */
 static uid_t user(void)
 {
@@ -41,14 +45,16 @@ static bool is_set(const char *path, uint64_t attributes, uint64_t cleared, unsi
     return mount_setattr(AT_FDCWD, path, flags, &attr, sizeof(attr)) == 0;
 }
 
-/* ProtectSystem=strict, StateDirectory=, RuntimeDirectory=. */
+/* ProtectSystem=strict, StateDirectory=, RuntimeDirectory=, PrivateTmp=. */
 static bool protect_system(void)
 {
     return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount(state, state, NULL, MS_BIND, NULL) == 0 &&
            mount(run, run, NULL, MS_BIND, NULL) == 0 &&
+           mount(private_temporary, temporary, NULL, MS_BIND, NULL) == 0 &&
            is_set("/", MOUNT_ATTR_RDONLY, 0, AT_RECURSIVE) &&
-           is_set(state, 0, MOUNT_ATTR_RDONLY, 0) && is_set(run, 0, MOUNT_ATTR_RDONLY, 0);
+           is_set(state, 0, MOUNT_ATTR_RDONLY, 0) && is_set(run, 0, MOUNT_ATTR_RDONLY, 0) &&
+           is_set(temporary, 0, MOUNT_ATTR_RDONLY, 0);
 }
 
 /* UMask=, NoNewPrivileges=, User=. */
@@ -74,6 +80,8 @@ static struct bided *serve_in_sandbox(void)
     make_directory(state, sizeof(state), "state", 0700);
     make_directory(run, sizeof(run), "run", 0755);
     make_directory(elsewhere, sizeof(elsewhere), "elsewhere", 0777);
+    make_directory(temporary, sizeof(temporary), "temporary", 0777);
+    make_directory(private_temporary, sizeof(private_temporary), "private", 0700);
     set_env("STATE_DIRECTORY", state);
     set_env("RUNTIME_DIRECTORY", run);
     before_exec = enter_sandbox;
@@ -164,6 +172,18 @@ static void a_backup_elsewhere_is_told_to_be_read_only(void)
     stop(bided);
 }
 
+/* The server writes the copy to a directory that the client does not see. */
+static void a_backup_in_a_private_directory_is_told_to_be_there(void)
+{
+    if (!have_own_network())
+        return;
+
+    struct bided *bided = serve_in_sandbox();
+    backup_is_refused(temporary, "is not there", "PrivateTmp");
+    CHECK(!file_exists(place_of("temporary/copy.db")) && file_exists(place_of("private/copy.db")));
+    stop(bided);
+}
+
 /* Root asks, and the server's user writes. */
 static void a_backup_that_the_user_of_the_server_may_not_write_names_him(void)
 {
@@ -196,6 +216,7 @@ static void a_socket_in_the_runtime_directory_goes_when_bided_stops(void)
 static const struct test tests[] = {
     TEST(the_backup_of_the_manual_is_made),
     TEST(a_backup_elsewhere_is_told_to_be_read_only),
+    TEST(a_backup_in_a_private_directory_is_told_to_be_there),
     TEST(a_backup_that_the_user_of_the_server_may_not_write_names_him),
     TEST(a_socket_in_the_runtime_directory_goes_when_bided_stops),
 };
