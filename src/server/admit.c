@@ -476,7 +476,7 @@ static void tell_wrong(const struct conn *conn)
     char room[PEER_SIZE];
     server->guesses++;
     if (bi_log_repeats(&server->admission.wrong, bi_clock_boot()) > 0)
-        bi_log(&server->log, BIDE_LOG_WARN, "a wrong secret came from %s; %llu wrong ones so far",
+        bi_log(&server->log, BIDE_LOG_WARN, "a wrong secret came from %s; %llu so far",
                bi_conn_peer(conn, room), (unsigned long long)server->guesses);
 }
 
