@@ -369,14 +369,15 @@ static void refuse(struct conn *conn, const char *text)
 }
 
 /* It need not say the secret, or has said it. False: its address has too many already, and it was
- * refused. Those that are refused, or have not said the secret, do not count. */
+ * refused. Those that are refused, or have not said the secret, do not count. One that is served
+ * already goes on. */
 static bool serve(struct conn *conn)
 {
     struct admission *admission = &conn->server->admission;
     uint32_t max = conn->server->limits.max_connections_per_address;
     const struct peer *peer = conn->peer;
     assert(!conn->pending);
-    if (peer == NULL || peer->origin == ORIGIN_LOCAL)
+    if (peer == NULL || peer->origin == ORIGIN_LOCAL || conn->remote)
         return true;
     if (max > 0 && peer->connections - peer->pending > max) {
         tell_refused(conn, &admission->crowd,
@@ -384,7 +385,7 @@ static bool serve(struct conn *conn)
         refuse(conn, "OUT_OF_MEMORY\r\n");
         return false;
     }
-    admission->remote_count += !conn->remote;
+    admission->remote_count++;
     conn->remote = true;
     return true;
 }

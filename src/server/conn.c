@@ -321,24 +321,36 @@ void bi_conn_finish_turn(struct conn *conn)
 
 /* ---- opening and closing ---- */
 
+/* "10.0.0.7:4711", also at a socket for both families, or "[fd00::7]:4711". */
+static bool show_address(int fd, char *room)
+{
+    static const char mapped[] = "::ffff:";
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof(address);
+    char host[PEER_SIZE - 8], port[8];
+    if (getpeername(fd, (struct sockaddr *)&address, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return false;
+
+    bool is_mapped = strncmp(host, mapped, sizeof(mapped) - 1) == 0;
+    bool brackets = strchr(host, ':') != NULL && !is_mapped;
+    snprintf(room, PEER_SIZE, brackets ? "[%.*s]:%s" : "%.*s:%s", PEER_SIZE - 11,
+             is_mapped ? host + sizeof(mapped) - 1 : host, port);
+    return true;
+}
+
 const char *bi_conn_peer(const struct conn *conn, char *room)
 {
-    struct sockaddr_storage address = {0};
     struct ucred user = {.uid = 0};
-    socklen_t size = sizeof(address), user_size = sizeof(user);
-    char host[PEER_SIZE - 8];
-    char port[8];
-    if (conn->tcp && (getpeername(conn->fd, (struct sockaddr *)&address, &size) != 0 ||
-                      getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port,
-                                  sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0))
+    socklen_t size = sizeof(user);
+    if (conn->tcp && !show_address(conn->fd, room))
         snprintf(room, PEER_SIZE, "an address that is not known any more");
-    else if (!conn->tcp && getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &user, &user_size) == 0)
+    else if (!conn->tcp && getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &user, &size) == 0)
         snprintf(room, PEER_SIZE, "a unix socket, user %u, process %d", (unsigned)user.uid,
                  (int)user.pid);
     else if (!conn->tcp)
         snprintf(room, PEER_SIZE, "a unix socket");
-    else
-        snprintf(room, PEER_SIZE, "%.*s:%s", PEER_SIZE - 10, host, port);
     return room;
 }
 

@@ -358,6 +358,41 @@ static void an_address_with_enough_evicts_no_other(void)
     stop(bided);
 }
 
+static const char *file_with_limit(int per_address)
+{
+    char text[300];
+    snprintf(text, sizeof text,
+             "url = memory:\nlisten = 0.0.0.0:0\ntrust = 10.0.0.0/8\n"
+             "auth_secret = " SECRET "\nmax_connections_per_address = %d\n",
+             per_address);
+    return file_of(text);
+}
+
+/* A limit that is lower since a reload is for connections that come. */
+static void a_served_connection_outlives_a_lower_limit(void)
+{
+    enum { SERVED = 3 };
+    int fds[SERVED];
+    if (!have_own_network())
+        return;
+    struct bided *bided = serve(file_with_limit(SERVED));
+    int port = port_of(bided, "0.0.0.0");
+    for (int i = 0; i < SERVED; i++) {
+        fds[i] = connect_at(HERE, try_tcp_from(NEIGHBOUR, OUTER, port));
+        ask(fds[i], "list-tube-used\r\n", "USING default\r\n");
+    }
+    file_with_limit(1);
+    CHECK(kill(bided->pid, SIGHUP) == 0);
+    await_log(bided, "the settings were read again");
+    for (int i = 0; i < SERVED; i++) {
+        ask(fds[i], "auth " SECRET "\r\n", "AUTHENTICATED\r\n");
+        ask(fds[i], "list-tube-used\r\n", "USING default\r\n");
+    }
+    int fd = connect_at(HERE, try_tcp_from(NEIGHBOUR, OUTER, port));
+    ask(fd, "", "OUT_OF_MEMORY\r\n");
+    stop(bided);
+}
+
 /* ---- administrative actions ---- */
 
 static void administrative_actions_are_logged_with_who_asked(void)
@@ -379,6 +414,21 @@ static void administrative_actions_are_logged_with_who_asked(void)
     OK(bide_close(queue));
     await_log(bided, "INFO  drain, asked for by 127.0.0.1:");
     await_log(bided, "INFO  drain off, asked for by 127.0.0.1:");
+    stop(bided);
+}
+
+/* At a socket for both families, which shows IPv4 as a part of IPv6. */
+static void addresses_in_the_log_are_written_as_usual(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=*:0");
+    bool both = strstr(bided->err.text, "listening on [::]:") != NULL;
+    int port = port_of(bided, both ? "[::]" : "0.0.0.0");
+    ask(connect_tcp(port), "pause-tube default 0\r\n", "PAUSED\r\n");
+    await_log(bided, "asked for by 127.0.0.1:");
+    if (both) {
+        ask(connect_at(HERE, try_tcp("::1", port)), "pause-tube default 0\r\n", "PAUSED\r\n");
+        await_log(bided, "asked for by [::1]:");
+    }
     stop(bided);
 }
 
@@ -424,7 +474,9 @@ static const struct test tests[] = {
     TEST(other_machines_do_not_take_the_last_slots),
     TEST(an_address_has_a_limit_of_its_own),
     TEST(an_address_with_enough_evicts_no_other),
+    TEST(a_served_connection_outlives_a_lower_limit),
     TEST(administrative_actions_are_logged_with_who_asked),
+    TEST(addresses_in_the_log_are_written_as_usual),
     TEST(a_flood_of_them_does_not_fill_the_log),
     TEST(the_first_of_an_address_that_says_the_secret_is_logged),
 };

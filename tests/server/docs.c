@@ -2,6 +2,7 @@
 /* docs.c - man pages, units and the example of the settings tell of the program as it is. */
 #include "operation.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,18 +56,22 @@ static void the_example_has_every_setting(void)
 }
 
 /* What is commented out is the default, and would be taken. */
-static void the_example_is_good(void)
+static const char *file_of_example(void)
 {
-    char *text = text_of("systemd/bided.conf"), flag[300];
+    char *text = text_of("systemd/bided.conf");
     for (char *at = text; at != NULL; at = strchr(at + 1, '\n'))
         if (strncmp(at, "\n#", 2) == 0 && at[2] != ' ' && at[2] != '\n')
             at[1] = ' ';
     CHECK(strstr(text, "\n max_job_size = 65535") != NULL);
-    write_file(place_of("bided.conf"), 0, text, strlen(text));
-    snprintf(flag, sizeof flag, "--config=%s", place_of("bided.conf"));
-    HAS(ends_with(0, flag, "--check-config")->out, "the settings are good");
-    HAS(ends_with(0, "--config", source_of("systemd/bided.conf"), "--check-config")->out, "good");
+    const char *flag = file_of(text);
     free(text);
+    return flag;
+}
+
+static void the_example_is_good(void)
+{
+    HAS(ends_with(0, file_of_example(), "--check-config")->out, "the settings are good");
+    HAS(ends_with(0, "--config", source_of("systemd/bided.conf"), "--check-config")->out, "good");
 }
 
 static void look_in_page(const char *name, void *user)
@@ -83,6 +88,42 @@ static void the_page_of_the_file_has_every_setting(void)
     char *text = text_of("man/bided.conf.5");
     CHECK(for_each_setting(look_in_page, text) > 30);
     CHECK(strstr(text, ".It Cm auth_secret ") != NULL);
+    free(text);
+}
+
+struct reloading {
+    const struct bided *bided; /* which has read a file with every setting again */
+    const char *section;       /* of the page, about that */
+};
+
+static void look_in_reloading(const char *name, void *user)
+{
+    const struct reloading *reloading = user;
+    char restart[120], within[120], last[120];
+    snprintf(restart, sizeof restart, " %s has changed; that takes a restart", name);
+    snprintf(within, sizeof within, " %s ,", name);
+    snprintf(last, sizeof last, ".Cm %s\n", name);
+    bool said = strstr(reloading->bided->err.text, restart) != NULL;
+    bool named =
+        strstr(reloading->section, within) != NULL || strstr(reloading->section, last) != NULL;
+    if (said == named)
+        FAIL("bided.conf(5) must name %s among the settings that a reload changes, or not", name);
+}
+
+static void the_page_of_the_file_has_what_a_reload_changes(void)
+{
+    char *text = text_of("man/bided.conf.5");
+    char *section = strstr(text, ".Ss Reloading"), *end = strstr(text, ".Sh FILES");
+    if (section == NULL || end == NULL || end < section)
+        FAIL("bided.conf(5) has no section %s", "about reloading");
+    *end = 0;
+    struct bided *bided = serve(file_of("url = memory:\nlisten = 127.0.0.1:0\n"));
+    file_of_example();
+    CHECK(kill(bided->pid, SIGHUP) == 0);
+    await_log(bided, "has changed; that takes a restart");
+    stop(bided); /* then all of the log is there */
+    struct reloading reloading = {bided, section};
+    CHECK(for_each_setting(look_in_reloading, &reloading) > 30);
     free(text);
 }
 
@@ -182,6 +223,7 @@ static const struct test tests[] = {
     TEST(the_example_has_every_setting),
     TEST(the_example_is_good),
     TEST(the_page_of_the_file_has_every_setting),
+    TEST(the_page_of_the_file_has_what_a_reload_changes),
     TEST(the_page_of_the_program_has_every_letter_and_exit_code),
     TEST(the_pages_are_formed_well),
     TEST(the_units_are_good),
