@@ -78,6 +78,11 @@ struct backend_ops {
      * lock. NULL: there is nothing to store. */
     int64_t (*commit_age)(struct backend *backend);
 
+    /* Behind this moment of the boot-time clock no commit begins any more. What is not stored then is
+     * undone, and completes with BIDE_CLOSED: for a process that is to end although its disk is slow.
+     * NULL: there is nothing to store. */
+    void (*close_by)(struct backend *backend, int64_t moment);
+
     /* Gives up an op that is pending, if it waits; it completes all the same. */
     void (*cancel)(struct backend *backend, bide_op *op);
 

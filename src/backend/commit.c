@@ -6,7 +6,7 @@
  * caller that waits for its own op and finds nobody at it: alone on the queue, it need not wake
  * anybody and be woken. There is one batch in flight at a time, whoever stores it.
  */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, pthread_timedjoin_np */
 #include "backend/answer.h"
 #include "backend/inside.h"
 #include "util/clock.h"
@@ -193,7 +193,7 @@ static void get_stuck(struct local *local, const struct bi_batch *batch, const c
 /* Without the lock. */
 static void tidy(struct local *local, bool idle)
 {
-    if (local->store->ops->tidy == NULL)
+    if (local->store->ops->tidy == NULL || bi_store_is_late(local->store))
         return;
     int64_t again = local->store->ops->tidy(local->store, idle);
     bi_local_acquire(local);
@@ -216,9 +216,10 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
     if (code == BIDE_OK)
         answer_held(local, batch->number);
     uint64_t failures = 0;
-    if (code != BIDE_OK)
+    if (code != BIDE_OK && code != BIDE_CLOSED)
         failures = bi_log_repeats(&local->failing, bi_clock_boot());
-    else if (batch->count > 0) /* one without records may succeed on a disk that takes nothing */
+    else if (code == BIDE_OK &&
+             batch->count > 0) /* one without records may succeed on a disk that takes nothing */
         failures = bi_log_ends(&local->failing);
     if (local->uncompared)
         local->doubted = *batch;
@@ -249,6 +250,20 @@ static int store_batch(struct local *local, struct bi_batch *batch, char *error)
     return code;
 }
 
+/* The process has no more time to store anything: the batch, and what gathers behind it, is undone.
+ * Without the lock. */
+static int give_up(struct local *local, char *error)
+{
+    bi_text_copy(error, "the queue is closed, and the time for that is over");
+    if (!local->gave_up)
+        bi_log(
+            &local->context.log, BIDE_LOG_WARN,
+            "the time to stop is over: what no client was told of is not stored any more, nor are "
+            "the leases of jobs: these are as after a crash");
+    local->gave_up = true; /* guarded by committing */
+    return BIDE_CLOSED;
+}
+
 /*
  * Stores one batch. The lock is held at the call and at the return, not in between. Others may
  * begin the next one while the answers of this one are still being handed out: to wake a thousand
@@ -262,7 +277,8 @@ static int commit_one(struct local *local)
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
     char error[BIDE_ERROR_SIZE] = "";
-    int code = store_batch(local, &batch, error);
+    int code =
+        bi_store_is_late(local->store) ? give_up(local, error) : store_batch(local, &batch, error);
     if (code == BIDE_EUNKNOWN)
         get_stuck(local, &batch, error);
     else
@@ -333,8 +349,9 @@ static void set_one_aside(struct local *local)
     local->asides = aside->next;
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
-    char error[BIDE_ERROR_SIZE];
-    if (local->store->ops->set_aside(local->store, aside->id, aside->reason, error) != BIDE_OK)
+    char error[BIDE_ERROR_SIZE] = "the time to stop is over";
+    if (bi_store_is_late(local->store) ||
+        local->store->ops->set_aside(local->store, aside->id, aside->reason, error) != BIDE_OK)
         bi_log(&local->context.log, BIDE_LOG_WARN, "job %llu stays where it is: %s",
                (unsigned long long)aside->id, error);
     free(aside);
@@ -450,4 +467,36 @@ void *bi_commit_run(void *arg)
     }
     pthread_mutex_unlock(&local->lock);
     return NULL;
+}
+
+int64_t bi_local_commit_age(struct backend *backend)
+{
+    const struct local *local = (const struct local *)(const void *)backend;
+    int64_t began = atomic_load_explicit(&local->commit_began, memory_order_relaxed);
+    int64_t age = began == 0 ? 0 : bi_clock_boot() - began;
+    return began != 0 && age < 1 ? 1 : age;
+}
+
+void bi_commit_join(struct local *local)
+{
+    int64_t left = local->store->late_at == 0 ? 0 : local->store->late_at - bi_clock_boot();
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    if (left > 0) {
+        until.tv_sec += (time_t)(left / 1000000);
+        until.tv_nsec += (long)(left % 1000000) * 1000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+    }
+    if (local->store->late_at != 0 && pthread_timedjoin_np(local->commit_thread, NULL, &until) == 0)
+        return;
+    int64_t age = bi_local_commit_age(&local->base);
+    if (age > 0 && bi_store_is_late(local->store))
+        bi_log(
+            &local->context.log, BIDE_LOG_WARN,
+            "the time to stop is over, but a commit to %.200s has taken %lld s so far and cannot be "
+            "interrupted: it is waited for, and nothing is stored behind it",
+            local->store->place == NULL ? "the store" : local->store->place,
+            (long long)(age / 1000000));
+    pthread_join(local->commit_thread, NULL);
 }

@@ -125,8 +125,9 @@ struct local {
     unsigned queued;     /* callers that wait for room */
     pthread_cond_t left; /* such a caller has gone */
     pthread_cond_t work; /* for the commit thread */
-    bool deferred;       /* submit does not wake the commit thread: bi_local_commit() does */
-    int64_t commit_us;   /* how long the last commit took */
+    bool gave_up;      /* the time to close was over before all was stored; guarded by committing */
+    bool deferred;     /* submit does not wake the commit thread: bi_local_commit() does */
+    int64_t commit_us; /* how long the last commit took */
     atomic_llong
         commit_began; /* when the store was given a batch; 0: it has none. Takes no lock. */
     bool committing;  /* a batch is being stored */
@@ -238,6 +239,9 @@ void bi_ticking_end(struct local *local);
 /* ---- commit.c ---- */
 
 void *bi_commit_run(void *arg);
+/* Waits for the end of that thread. If the time to close is over before, the log says so: a sync cannot
+ * be interrupted. */
+void bi_commit_join(struct local *local);
 bool bi_commit_must_hold(const struct local *local, const bide_op *op);
 void bi_commit_hold(struct local *local, bide_op *op);
 /* May the op be run, as far as holding its answer goes? Waits for room, if the op can wait. */

@@ -487,12 +487,9 @@ bool bi_local_commit(struct backend *backend, bool lead)
     return leads;
 }
 
-int64_t bi_local_commit_age(struct backend *backend)
+void bi_local_close_by(struct backend *backend, int64_t moment)
 {
-    const struct local *local = local_of(backend);
-    int64_t began = atomic_load_explicit(&local->commit_began, memory_order_relaxed);
-    int64_t age = began == 0 ? 0 : bi_clock_boot() - began;
-    return began != 0 && age < 1 ? 1 : age;
+    local_of(backend)->store->late_at = moment;
 }
 
 void bi_local_cancel(struct backend *backend, bide_op *op)
@@ -744,10 +741,12 @@ void bi_local_shutdown(struct backend *backend)
  * waits to be stored stays bounded. The lock is held at the call and at the return. */
 static void end_leases(struct local *local)
 {
-    while (bi_core_interrupt(local->core, bi_local_clocks(local), INTERRUPT_JOBS)) {
+    while (!bi_store_is_late(local->store) &&
+           bi_core_interrupt(local->core, bi_local_clocks(local), INTERRUPT_JOBS)) {
         bi_local_unlock(local);
         bi_local_lock(local);
-        while (bi_core_backlog(local->core) > INTERRUPT_BACKLOG && !local->stuck) {
+        while (bi_core_backlog(local->core) > INTERRUPT_BACKLOG && !local->stuck &&
+               !bi_store_is_late(local->store)) {
             pthread_cond_signal(&local->work);
             pthread_mutex_unlock(&local->lock);
             bi_alarm_sleep(1);
@@ -780,7 +779,7 @@ void bi_local_close(struct backend *backend)
         local->last = true;
         pthread_cond_broadcast(&local->work);
         pthread_mutex_unlock(&local->lock);
-        pthread_join(local->commit_thread, NULL);
+        bi_commit_join(local);
     }
 }
 

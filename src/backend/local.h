@@ -27,6 +27,7 @@ int bi_local_open(const struct backend_context *context, const struct backend_op
 int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n);
 bool bi_local_commit(struct backend *backend, bool lead);
 int64_t bi_local_commit_age(struct backend *backend);
+void bi_local_close_by(struct backend *backend, int64_t moment);
 void bi_local_cancel(struct backend *backend, bide_op *op);
 void bi_local_shutdown(struct backend *backend);
 void bi_local_close(struct backend *backend);

@@ -70,6 +70,7 @@ const struct backend_ops bi_backend_sqlite = {
     .submit = bi_local_submit,
     .commit = bi_local_commit,
     .commit_age = bi_local_commit_age,
+    .close_by = bi_local_close_by,
     .cancel = bi_local_cancel,
     .shutdown = bi_local_shutdown,
     .close = bi_local_close,

@@ -111,6 +111,13 @@ int64_t bi_queue_commit_age(struct bide *queue)
     return backend->ops->commit_age == NULL ? 0 : backend->ops->commit_age(backend);
 }
 
+void bi_queue_close_by(struct bide *queue, int64_t moment)
+{
+    struct backend *backend = queue->backend;
+    if (backend->ops->close_by != NULL)
+        backend->ops->close_by(backend, moment);
+}
+
 bool bi_queue_commit(struct bide *queue, bool lead)
 {
     struct backend *backend = queue->backend;

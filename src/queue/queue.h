@@ -50,6 +50,9 @@ bool bi_queue_commit(struct bide *queue, bool lead);
 /* See commit_age in backend.h. */
 int64_t bi_queue_commit_age(struct bide *queue);
 
+/* See close_by in backend.h. */
+void bi_queue_close_by(struct bide *queue, int64_t moment);
+
 /* Runs one op and waits for it. Sets the thread's last error; answers the op's code. */
 int bi_call(struct bide *queue, bide_op *op);
 

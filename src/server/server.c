@@ -27,6 +27,8 @@
 #define SHORT_US     INT64_C(2000000) /* after a command was refused, memory is short for so long */
 #define HANGING_US   INT64_C(5000000) /* a part of a command, while memory is short, */
 #define BODY_PACE    8192             /* and bytes that come of a body in a second beyond that */
+#define STORE_US \
+    INT64_C(1000000) /* that the queue has at least to store all when the server ends */
 #define IDLE_MS      1000
 #define DRAIN_MAX    4096 /* completions in a pass */
 #define BULK_COMMITS 4    /* that may wait before these connections are not read */
@@ -579,10 +581,13 @@ static bool has_to_give_back(const struct server *server)
     return bi_conn_may_leave(server) || bi_request_may_give_back(server);
 }
 
-/* Jobs that are being given back: the queue answers, sooner or later. */
+/* Jobs that are being given back: the queue answers, sooner or later. It has until then to store what
+ * it has, too. */
 static void await_rest(struct server *server)
 {
-    int64_t end = bi_clock_boot() + server->limits.stop_timeout_ms * 1000;
+    int64_t time = server->limits.stop_timeout_ms * 1000;
+    int64_t end = bi_clock_boot() + (time > STORE_US ? time : STORE_US);
+    bi_queue_close_by(server->queue, end);
     while ((server->under_way > 0 || server->owed_count > 0 || server->leaving.head != NULL) &&
            bi_clock_boot() < end) {
         bi_queue_commit(server->queue, false);

@@ -30,7 +30,8 @@ struct server_limits {
                                     that long is closed; 0: never */
     int64_t command_timeout_ms; /* a connection that has sent a part of a command, and nothing more
                                     for that long, is closed; 0: never */
-    int64_t stop_timeout_ms;    /* how long a stop waits for clients that do not read */
+    int64_t stop_timeout_ms;    /* how long a stop waits for clients that do not read, and then
+                                   for the store */
     uint32_t max_waiters_per_connection;  /* calls that wait; 0: as many as the queue allows */
     uint32_t max_tubes_per_connection;    /* watched tubes; 0: the same */
     uint32_t max_feeds_per_connection;    /* 0: the same */

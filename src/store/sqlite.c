@@ -146,13 +146,17 @@ static void free_sqlite(struct sqlite *sqlite)
     free(sqlite);
 }
 
-/* The exact next id is stored, so that a restart leaves none out. */
+/* The exact next id is stored, so that a restart leaves none out. When there is no time for that, some
+ * are left out, and the next start reads the write-ahead log. */
 static void sqlite_close(struct store *store)
 {
     struct sqlite *sqlite = sqlite_of(store);
     struct signal_guard guard;
     bi_sqlite_guard(sqlite, &guard);
-    if (sqlite->id_limit != 0 && !sqlite->doubtful && sqlite->writer.db != NULL)
+    bool late = bi_store_is_late(store);
+    if (late && sqlite->writer.db != NULL)
+        sqlite3_db_config(sqlite->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    if (!late && sqlite->id_limit != 0 && !sqlite->doubtful && sqlite->writer.db != NULL)
         bi_sqlite_meta_set(&sqlite->writer, "next_id", sqlite->next_id);
     free_sqlite(sqlite);
     bi_sqlite_unguard(&guard);

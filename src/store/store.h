@@ -13,6 +13,7 @@
 #define BI_STORE_H
 
 #include "core/core.h"
+#include "util/clock.h"
 #include "util/log.h"
 
 struct store;
@@ -118,6 +119,9 @@ struct store {
     /* Set when the queue closes: what takes long may end; and when only a check is to end. */
     _Atomic bool stopping;
     _Atomic bool check_cancelled;
+    /* A moment of the boot-time clock behind which no commit and no other write begins, because the
+     * process is to end; 0: none. */
+    _Atomic int64_t late_at;
     /* Set while the disk is full: no new jobs, so that what there is can be worked off. */
     _Atomic bool full;
     /* Set when it is opened: what one commit should bring at most, so that it can be stored on a
@@ -129,6 +133,11 @@ struct store {
 static inline bool bi_store_ends_check(const struct store *store)
 {
     return store->stopping || store->check_cancelled;
+}
+
+static inline bool bi_store_is_late(const struct store *store)
+{
+    return store->late_at != 0 && bi_clock_boot() >= store->late_at;
 }
 
 /* NULL when out of memory. */

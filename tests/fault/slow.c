@@ -7,6 +7,7 @@
  * fails may succeed later, and costs no job.
  */
 #include "fault.h"
+#include "queue/queue.h"
 #include "vfs.h"
 
 #include <errno.h>
@@ -104,6 +105,40 @@ static void a_slow_disk_is_not_a_failure_of_the_worker(void)
     options.ttr_ms = TTR_MS;
     options.max_retries = 0;
     hold_longer_than_the_ttr(&options);
+}
+
+/* ---- the end ---- */
+
+/* What was acknowledged is in the log; what was not completes, undone. */
+static void a_close_whose_time_is_over_writes_nothing_more(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    struct both both;
+    bide_stats stats;
+    uint64_t id = 0;
+    vfs_install();
+    bide *queue = open_jobs("");
+    bide_cq *cq = make_cq();
+    for (int i = 0; i < 3; i++)
+        OK(bide_put(queue, "slow", "body", 4, &options, &id));
+
+    bi_queue_close_by(queue, 1);
+    unsigned syncs = vfs_count(VFS_SYNC), writes = vfs_count(VFS_WRITE);
+    submit_both(queue, cq, "other", &both, &options);
+    drain(cq, 2);
+    EQ(both.put.status, BIDE_CLOSED);
+    EQ(both.reserve.status, BIDE_CLOSED);
+    OK(bide_cq_free(cq));
+    OK(bide_close(queue));
+    EQ(vfs_count(VFS_SYNC), syncs);
+    EQ(vfs_count(VFS_WRITE), writes);
+
+    queue = open_jobs("");
+    OK(bide_wait_recovered(queue, BIDE_FOREVER, NULL));
+    OK(bide_queue_stats(queue, &stats));
+    EQ(stats.jobs.ready, 3);
+    EQ(stats.last_id >= id, true);
+    OK(bide_close(queue));
 }
 
 /* ---- refusals ---- */
@@ -353,6 +388,7 @@ static void they_cost_no_job_with_a_retry_limit(void)
 static const struct test tests[] = {
     TEST(a_lease_begins_when_its_reserve_is_answered),
     TEST(a_slow_disk_is_not_a_failure_of_the_worker),
+    TEST(a_close_whose_time_is_over_writes_nothing_more),
     TEST(a_refusal_that_waits_for_the_disk_is_not_applied),
     TEST(time_goes_on_however_much_waits_for_the_disk),
     TEST(time_goes_on_while_a_kick_waits_for_the_disk),

@@ -136,6 +136,7 @@ static const struct backend_ops slow_backend_ops = {
     .scheme = "slow",
     .submit = bi_local_submit,
     .commit_age = bi_local_commit_age,
+    .close_by = bi_local_close_by,
     .cancel = bi_local_cancel,
     .shutdown = bi_local_shutdown,
     .close = bi_local_close,

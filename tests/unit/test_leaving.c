@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a connection held that has gone, on a store that does not answer. */
+/* What a connection held that has gone, on a store that does not answer; and a stop on such a store. */
 #include "slow.h"
 
 #include "server/server.h"
@@ -55,6 +55,27 @@ static int hold_jobs(void)
     return fd;
 }
 
+/* Far more than a commit takes; the first of these stands in the store. */
+static void *put_and_stop(void *arg)
+{
+    (void)arg;
+    int fd = open_client();
+    if (!ask(fd, "put 0 0 1000 1\r\nx\r\n", 1))
+        abort();
+    unsigned started = slow_started(slow);
+    slow_set(slow, true, 0);
+    for (int i = 0; i < JOBS; i++)
+        if (!ask(fd, "put 0 0 1000 1\r\nx\r\n", 0))
+            abort();
+    slow_await(slow, started + 1);
+    kill(getpid(), SIGTERM);
+    /* Until the server closes it. */
+    for (char byte; recv(fd, &byte, 1, 0) == 1;)
+        ;
+    close(fd);
+    return NULL;
+}
+
 static void *run_clients(void *arg)
 {
     (void)arg;
@@ -78,16 +99,18 @@ static void *run_clients(void *arg)
 
 /* ---- the server ---- */
 
-static void others_are_answered_while_what_it_held_is_not_stored(void **state)
+/* Runs a server with these clients until it stops. Answers its queue. */
+static bide *serve(void *(*clients)(void *arg), int64_t stop_timeout_ms)
 {
     char error[BIDE_ERROR_SIZE];
     struct server *server;
     pthread_t thread;
-    (void)state;
     struct server_settings settings = {
         .queue = slow_open("memory:", &slow),
         .options = BIDE_OPTIONS_INIT,
-        .limits = {.max_connections = 10, .stop_timeout_ms = 10000, .max_client_bytes = 1 << 20},
+        .limits = {.max_connections = 10,
+                   .stop_timeout_ms = stop_timeout_ms,
+                   .max_client_bytes = 1 << 20},
     };
     settings.options.max_pending_ops = PENDING_OPS;
     assert_int_equal(bi_server_new(&settings, &server, error), BIDE_OK);
@@ -96,25 +119,47 @@ static void others_are_answered_while_what_it_held_is_not_stored(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(listen(fd, 10), 0);
     assert_int_equal(bi_server_listen(server, fd), BIDE_OK);
-    assert_int_equal(pthread_create(&thread, NULL, run_clients, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, clients, NULL), 0);
     bi_server_run(server);
     pthread_join(thread, NULL);
     unlink(address.sun_path);
     bi_server_free(server);
+    return settings.queue;
+}
+
+static void others_are_answered_while_what_it_held_is_not_stored(void **state)
+{
+    (void)state;
+    bide *queue = serve(run_clients, 10000);
     assert_true(answered);
 
     /* All of it went back in the end. */
     bide_stats stats;
-    assert_int_equal(bide_queue_stats(settings.queue, &stats), BIDE_OK);
+    assert_int_equal(bide_queue_stats(queue, &stats), BIDE_OK);
     assert_int_equal(stats.jobs.reserved, 0);
     assert_int_equal(stats.total.fails, JOBS);
-    assert_int_equal(bide_close(settings.queue), BIDE_OK);
+    assert_int_equal(bide_close(queue), BIDE_OK);
+}
+
+static void a_stop_whose_time_is_over_begins_no_commit(void **state)
+{
+    (void)state;
+    bide *queue = serve(put_and_stop, 100);
+    /* The server has given up: its time was over. Now the commit ends that it has waited for. */
+    unsigned started = slow_started(slow);
+    slow_set(slow, false, 0);
+    queue->backend->ops->close(queue->backend);
+    assert_int_equal(slow_started(slow), started);
+    assert_in_range(slow_jobs(slow), 2, JOBS);
+    queue->backend->ops->free(queue->backend);
+    free(queue);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_are_answered_while_what_it_held_is_not_stored),
+        cmocka_unit_test(a_stop_whose_time_is_over_begins_no_commit),
     };
     return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
 }
