@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* strerrordesc_np */
 #include "backend/beanstalk_address.h"
 
 #include "util/settings.h"
@@ -14,6 +13,7 @@
 #define RECONNECT_MIN_US   INT64_C(50000)
 #define RECONNECT_MAX_US   INT64_C(5000000)
 #define PATIENCE_MAX_MS    86400000
+#define SECRET_MS          30000 /* that a secret_file which is a pipe is waited for */
 
 const char *const bi_client_address_parameters[] = {
     "secret",         "secret_file",   "peer",          "connect_timeout",
@@ -67,7 +67,7 @@ static int set_secret(struct address *address, const char *text, char *error)
 static int read_secret(struct address *address, const char *path, char *error)
 {
     char line[BI_SECRET_MAX + 8] = "";
-    FILE *file = fopen(path, "re");
+    FILE *file = bi_settings_open(path, SECRET_MS);
     ssize_t got = file == NULL ? -1 : bi_settings_line(file, line, sizeof(line));
     int number = file == NULL || ferror(file) ? errno : 0;
 
@@ -75,7 +75,7 @@ static int read_secret(struct address *address, const char *path, char *error)
         fclose(file);
     if (got < 0 && number != 0) {
         snprintf(error, BIDE_ERROR_SIZE, "open: cannot read the secret_file %.100s: %s", path,
-                 strerrordesc_np(number));
+                 bi_settings_why(number));
         return BIDE_EINVAL;
     }
     bool whole = strlen(line) == (size_t)(got < 0 ? 0 : got); /* without a NUL byte */

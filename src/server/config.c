@@ -12,6 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define START_MS  30000 /* that a file which is a pipe is waited for at the start, */
+#define RELOAD_MS 100   /* and while clients are served */
+
 /* ---- sentences ---- */
 
 void bi_notes_add(struct notes *notes, bide_log_level level, const char *format, ...)
@@ -153,15 +156,17 @@ static bool read_secret_line(FILE *file, char *secret, size_t size, char *reason
     return true;
 }
 
-static bool read_secret_file(struct config *config, struct notes *notes, char *error)
+static bool read_secret_file(struct config *config, int patience_ms, struct notes *notes,
+                             char *error)
 {
     char secret[sizeof(config->limits.auth_secret) + 2], reason[BI_SENTENCE_SIZE];
     const char *path = config->secret_file;
     if (path == NULL)
         return true;
-    FILE *file = fopen(path, "re");
+    FILE *file = bi_settings_open(path, patience_ms);
     if (file == NULL)
-        return bi_refuse(error, "cannot read the secret_file %.200s: %s", path, strerror(errno));
+        return bi_refuse(error, "cannot read the secret_file %.200s: %s", path,
+                         bi_settings_why(errno));
     bool good = read_secret_line(file, secret, sizeof(secret), reason) &&
                 bi_setting_set(config, bi_setting_index("auth_secret"), secret, reason);
     explicit_bzero(secret, sizeof(secret));
@@ -173,15 +178,21 @@ static bool read_secret_file(struct config *config, struct notes *notes, char *e
     return good;
 }
 
+/* For a file that is a pipe. */
+static int patience_of(const struct flags *flags)
+{
+    return flags->again ? RELOAD_MS : START_MS;
+}
+
 static bool apply_file(struct config *config, const struct flags *flags, struct notes *notes,
                        char *error)
 {
     const char *path = flags->file != NULL ? flags->file : BI_CONFIG_FILE;
-    FILE *file = fopen(path, "re");
+    FILE *file = bi_settings_open(path, patience_of(flags));
     if (file == NULL) {
         if (flags->file == NULL && errno == ENOENT)
             return true;
-        return bi_refuse(error, "cannot read %.200s: %s", path, strerror(errno));
+        return bi_refuse(error, "cannot read %.200s: %s", path, bi_settings_why(errno));
     }
     struct reading reading = {.config = config};
     bool good = bi_settings_read(file, path, apply_line, &reading, error) &&
@@ -256,7 +267,8 @@ bool bi_config_load(struct config *config, const struct flags *flags, struct not
                     char *error)
 {
     if (apply_defaults(config, error) && apply_file(config, flags, notes, error) &&
-        apply_flags(config, flags, error) && read_secret_file(config, notes, error) &&
+        apply_flags(config, flags, error) &&
+        read_secret_file(config, patience_of(flags), notes, error) &&
         check_together(config, error)) {
         judge_trust(config, notes);
         return true;

@@ -65,6 +65,7 @@ enum flags_wish { BI_WISH_RUN, BI_WISH_HELP, BI_WISH_VERSION, BI_WISH_CHECK };
 struct flags {
     enum flags_wish wish;
     const char *file; /* --config; NULL: the usual one, if it exists */
+    bool again;       /* while clients are served: nothing is waited for long */
     size_t count;
     struct {
         size_t setting;

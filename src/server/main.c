@@ -448,6 +448,7 @@ static void on_reload(void *user)
     char error[BI_SENTENCE_SIZE];
     struct config config;
     bi_notify_reloading();
+    p->flags.again = true;
     if (bi_config_load(&config, &p->flags, &p->flags.notes, error)) {
         bi_logger_change(&p->logger, config.log_format, config.log_level);
         bi_config_compare(&p->config, &config, &p->flags.notes);

@@ -1,13 +1,96 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* memfd_create, strerrordesc_np */
 #include "util/settings.h"
+
+#include "util/clock.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define LINES_MAX 10000
 #define LINE_SIZE 8192
+#define PIPE_MAX  ((size_t)1 << 20) /* bytes that are read of a pipe */
+
+/* ---- opening ---- */
+
+/* False: errno says why. A pipe that no process has opened for writing gives no sign at all. */
+static bool copy_pipe(int from, int to, int patience_ms)
+{
+    const int64_t end = bi_clock_boot() + (int64_t)patience_ms * 1000;
+    char piece[4096];
+    for (size_t all = 0; all < PIPE_MAX;) {
+        struct pollfd polled = {.fd = from, .events = POLLIN};
+        int64_t left = (end - bi_clock_boot()) / 1000;
+        int ready = poll(&polled, 1, left > 0 ? (int)left : 0);
+        if (ready == 0)
+            errno = ETIMEDOUT;
+        if (ready == 0 || (ready < 0 && errno != EINTR))
+            return false;
+        ssize_t got = ready < 0 ? -1 : read(from, piece, sizeof(piece));
+        if (got == 0)
+            return true;
+        if (got < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        if (got > 0 && write(to, piece, (size_t)got) != got)
+            return false;
+        all += got > 0 ? (size_t)got : 0;
+    }
+    errno = EFBIG;
+    return false;
+}
+
+/* What the pipe brings, as a file. */
+static int read_pipe(int from, int patience_ms)
+{
+    int to = memfd_create("settings", MFD_CLOEXEC);
+    if (to < 0)
+        return -1;
+    if (fchmod(to, 0600) == 0 && copy_pipe(from, to, patience_ms) && lseek(to, 0, SEEK_SET) == 0)
+        return to;
+    int number = errno;
+    close(to);
+    errno = number;
+    return -1;
+}
+
+FILE *bi_settings_open(const char *path, int patience_ms)
+{
+    struct stat info;
+    FILE *file = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return NULL;
+    int copy = -1;
+    bool good = fstat(fd, &info) == 0;
+    bool plain = good && (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode));
+    if (good && !plain)
+        copy = read_pipe(fd, patience_ms);
+    if (plain || copy >= 0)
+        file = fdopen(plain ? fd : copy, "r");
+
+    int number = errno;
+    if (file == NULL && copy >= 0)
+        close(copy);
+    if (file == NULL || !plain)
+        close(fd);
+    errno = number;
+    return file;
+}
+
+const char *bi_settings_why(int number)
+{
+    return number == ETIMEDOUT ? "it is a pipe whose writer has not come, or not ended, in time"
+                               : strerrordesc_np(number);
+}
+
+/* ---- reading ---- */
 
 static char *trim(char *text)
 {

@@ -15,6 +15,13 @@
 /* One line. The texts are gone afterwards. False, with a sentence, ends the reading. */
 typedef bool (*bi_settings_take)(void *user, const char *name, const char *value, char *error);
 
+/*
+ * Opens a file for reading. A pipe, as of `<(command)`, is read to its end first, which may take
+ * patience_ms; a regular file is not waited for. NULL: errno says why, and bi_settings_why() in words.
+ */
+FILE *bi_settings_open(const char *path, int patience_ms);
+const char *bi_settings_why(int number);
+
 /* path is only for sentences. */
 bool bi_settings_read(FILE *file, const char *path, bi_settings_take take, void *user, char *error);
 

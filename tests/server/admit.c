@@ -4,12 +4,14 @@
 #include "operation.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -245,6 +247,32 @@ static void the_secret_may_have_a_file_of_its_own(void)
         "cannot read the secret_file /no/such: No such file or directory");
 }
 
+/* One that no process writes to must not stop a server that runs; one with a writer is read. */
+static void a_secret_from_a_pipe_is_not_waited_for_long(void)
+{
+    char flag[400];
+    snprintf(flag, sizeof flag, "--secret-file=%s", place_of("pipe"));
+    CHECK(mkfifo(place_of("pipe"), 0600) == 0);
+    int fd = open(place_of("pipe"), O_RDWR | O_CLOEXEC);
+    CHECK(fd >= 0 && write(fd, SECRET "\n", strlen(SECRET) + 1) == (ssize_t)strlen(SECRET) + 1);
+    struct bided *bided = start("--url=memory:", "--listen=0", flag, NULL);
+    /* It has read the line when its writer may go. */
+    int left = 1;
+    while (left > 0)
+        CHECK(ioctl(fd, FIONREAD, &left) == 0);
+    close(fd);
+    await_log(bided, "ready");
+    int client = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(client, "auth " SECRET "\r\n", "AUTHENTICATED\r\n");
+
+    kill(bided->pid, SIGHUP);
+    await_log(bided, "the old settings stay: cannot read the secret_file");
+    await_log(bided, "it is a pipe whose writer has not come");
+    ask(client, "use x\r\n", "USING x\r\n");
+    stop(bided);
+    HAS(ends_with(5, "--url=memory:", "--secret-file=/")->err, "Is a directory");
+}
+
 /* ---- refusals ---- */
 
 static void a_refused_connection_is_closed_after_a_growing_pause(void)
@@ -469,6 +497,7 @@ static const struct test tests[] = {
     TEST(guesses_over_new_connections_wait_too),
     TEST(pauses_hold_up_no_other_client),
     TEST(the_secret_may_have_a_file_of_its_own),
+    TEST(a_secret_from_a_pipe_is_not_waited_for_long),
     TEST(a_refused_connection_is_closed_after_a_growing_pause),
     TEST(strangers_keep_no_client_out_that_may_come_in),
     TEST(other_machines_do_not_take_the_last_slots),
