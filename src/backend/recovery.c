@@ -531,8 +531,11 @@ static void count_rows(struct local *local)
     char error[BIDE_ERROR_SIZE] = "";
     if (local->store->ops->count(local->store, local->recovery.below, &total, error) != BIDE_OK)
         bi_log(&local->context.log, BIDE_LOG_WARN, "what was stored cannot be counted: %s", error);
+
     bi_local_lock(local);
+    uint64_t loaded = local->recovery.progress.loaded; /* because ops named them */
     local->recovery.progress.total = total;
+    bi_core_expect(local->core, total > loaded ? total - loaded : 0);
     pthread_mutex_unlock(&local->lock);
 }
 

@@ -253,6 +253,7 @@ bool bi_core_retire(struct core *core, struct bi_now now, unsigned budget)
     core->now = now;
     core->hold = 0;
     core->ordered = true;
+    core->unloaded = 0; /* rows that could not be loaded do not come any more */
     struct topic *topic = NULL;
     while (budget > 0 && (topic = bi_topic_from(core, core->retire_next)) != NULL) {
         uint64_t serial = topic->serial;

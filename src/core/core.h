@@ -252,6 +252,9 @@ uint64_t bi_core_committed_batch(const struct core *core);
  * changes). A pause is loaded by its name. Calls that wait are served by bi_core_serve().
  */
 int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now now);
+/* So many jobs are still to be loaded: their memory is not given to others meanwhile. Each bi_core_load()
+ * that succeeds is one of them; bi_core_retire() ends it. */
+void bi_core_expect(struct core *core, uint64_t jobs);
 int bi_core_load_pause(struct core *core, const struct bi_image *image, struct bi_now now);
 
 /* Serves those who wait with what was loaded since. */

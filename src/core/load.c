@@ -4,6 +4,8 @@
  */
 #include "core/wish.h"
 
+#include <assert.h>
+
 static bide_slice slice_of_buf(const bide_buf *buf)
 {
     return (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
@@ -166,7 +168,15 @@ int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now 
         bi_topic_unpin(core, topic);
     }
     bide_buf_unref(reason);
+    if (code == BIDE_OK && core->unloaded > 0)
+        core->unloaded--;
     return code;
+}
+
+void bi_core_expect(struct core *core, uint64_t jobs)
+{
+    assert(core->recovering || jobs == 0);
+    core->unloaded = jobs;
 }
 
 int bi_core_load_pause(struct core *core, const struct bi_image *image, struct bi_now now)

@@ -87,6 +87,7 @@ struct core {
     int64_t born;
     bool draining;
     bool recovering;
+    uint64_t unloaded;    /* stored jobs that are still to be loaded, as far as is known */
     bool ordered;         /* and yet every list is in order */
     uint64_t retire_next; /* results of topics with smaller serials have been limited */
     bool closed;          /* no call may wait or take jobs any more */
@@ -254,10 +255,12 @@ static inline bide_reserve_args *bi_op_reserve_args(bide_op *op)
 }
 
 /* What the jobs that are there may still come to take: a full queue can always be worked off, so every
- * reserve and kick must find the memory that it needs. */
+ * reserve and kick must find the memory that it needs. Jobs that are still to be loaded count like new
+ * ones without a body: a restart must not let more into a full queue. */
 static inline uint64_t bi_core_promised(const struct core *core)
 {
-    return core->jobs.used * JOB_SLACK + (core->jobs.used - core->mores.used) * MORE_COST;
+    return core->jobs.used * JOB_SLACK + (core->jobs.used - core->mores.used) * MORE_COST +
+           core->unloaded * (JOB_COST + MORE_COST + JOB_SLACK);
 }
 
 /* Would so many bytes more be too many? */

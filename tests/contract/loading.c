@@ -2,6 +2,7 @@
 /* loading.c - calls on a queue that has just been opened, and has not loaded everything yet. */
 #include "crowd.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* The last spot first: it is loaded last. */
@@ -313,6 +314,42 @@ static void kick_and_purge_take_all(void)
     EQ(stats_of(queue).jobs.done, CROWD_SPOTS);
 }
 
+/* ---- memory ---- */
+
+static bide_phase phase_of(bide *queue)
+{
+    bide_recovery progress = {0};
+    int code = bide_wait_recovered(queue, 0, &progress);
+    CHECK(code == BIDE_OK || code == BIDE_TIMED_OUT);
+    return progress.phase;
+}
+
+/* The jobs that are not loaded yet count for max_memory as soon as their number is known: otherwise
+ * each restart of a full queue would let more jobs in. */
+static void a_full_queue_is_full_while_it_is_loaded(void)
+{
+    char parameters[64];
+    struct crowd *crowd = new_crowd();
+    bide *queue = open_crowd(crowd);
+    snprintf(parameters, sizeof parameters, "max_memory=%llu",
+             (unsigned long long)stats_of(queue).memory_bytes);
+    leave_queue(queue);
+
+    queue = open_place(crowd->place, parameters);
+    int64_t limit_us = clock_us() + PATIENCE_MS * 1000;
+    while (phase_of(queue) == BIDE_PHASE_COUNTING && clock_us() < limit_us)
+        continue;
+
+    uint64_t id = 0;
+    bide_phase phase;
+    do {
+        phase = phase_of(queue);
+        CODE(bide_put(queue, crowd->large, "body", 4, NULL, &id), BIDE_EFULL);
+    } while (phase != BIDE_PHASE_RECOVERED && clock_us() < limit_us);
+    EQ(phase, BIDE_PHASE_RECOVERED);
+    EQ(topic_of(queue, crowd->large).jobs.ready, CROWD_JOBS);
+}
+
 static const struct test tests[] = {
     TEST(a_look_by_id_finds_the_job_wherever_it_is),
     TEST(a_lease_is_good_wherever_its_job_is),
@@ -327,6 +364,7 @@ static const struct test tests[] = {
     TEST(a_list_is_complete),
     TEST(find_and_the_first_of_a_state_are_right),
     TEST(kick_and_purge_take_all),
+    TEST(a_full_queue_is_full_while_it_is_loaded),
 };
 
 const struct theme loading_theme = {"loading", tests, COUNT(tests)};

@@ -379,6 +379,7 @@ void sim_restart(struct sim *sim)
     load_pauses(sim);
     sim->loading.phase = LOADING;
     sim->loading.below = sim->store.next_id;
+    bi_core_expect(sim->core, sim->store.count);
     if (rng_one_in(&sim->rng, 3))
         sim_load_rest(sim);
     sim_tick(sim);
