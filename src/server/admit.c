@@ -25,14 +25,16 @@
 #define PENDING_PER   64 /* of these, for one address */
 #define LOCAL_SHARE   20 /* of max_connections, for this machine only */
 #define AUDIT_MAX     20 /* lines a second */
+#define NETWORK_SIZE  8  /* bytes of an IPv6 address that tell its network */
 
 enum origin { ORIGIN_LOCAL, ORIGIN_TRUSTED, ORIGIN_REMOTE };
 
-/* What is known of an address. */
+/* What is known of an address, or of an IPv6 network. */
 struct peer {
     struct peer *next;                  /* in the bucket */
     struct peer *idle_prev, *idle_next; /* if it has no connections */
     unsigned char key[BI_ADDRESS_SIZE];
+    bool is_network; /* key is the network of 64 bits, and 0 */
     enum origin origin;
     uint32_t connections, pending;
     uint32_t failures;
@@ -99,18 +101,21 @@ static void forget_first_idle(struct admission *admission)
 }
 
 /* The peer of a key, made if it is not known; NULL without memory. It has one connection more. */
-static struct peer *enter(struct server *server, const unsigned char *key, enum origin origin)
+static struct peer *enter(struct server *server, const unsigned char *key, bool is_network,
+                          enum origin origin)
 {
     struct admission *admission = &server->admission;
     struct peer **bucket = bucket_of(admission, key);
     struct peer *peer = *bucket;
-    while (peer != NULL && memcmp(peer->key, key, BI_ADDRESS_SIZE) != 0)
+    while (peer != NULL &&
+           (peer->is_network != is_network || memcmp(peer->key, key, BI_ADDRESS_SIZE) != 0))
         peer = peer->next;
     if (peer == NULL) {
         peer = calloc(1, sizeof(*peer));
         if (peer == NULL)
             return NULL;
         memcpy(peer->key, key, BI_ADDRESS_SIZE);
+        peer->is_network = is_network;
         peer->next = *bucket;
         *bucket = peer;
     } else if (peer->connections == 0) {
@@ -134,9 +139,36 @@ static void leave(struct admission *admission, struct peer *peer)
         forget_first_idle(admission);
 }
 
-/* One more failure; how long the next attempt from there has to wait. */
-static int64_t fail(struct peer *peer)
+/* The network of an IPv6 client of another machine; NULL: there is none, or no memory. A host can have
+ * any address of its network, so that guesses count for all of them. But the hosts of a local network
+ * share one: what one of them may have does not. */
+static struct peer *enter_network(struct server *server, const unsigned char *key,
+                                  enum origin origin)
 {
+    unsigned char network[BI_ADDRESS_SIZE] = {0};
+    if (origin == ORIGIN_LOCAL || bi_network_is_ipv4(key))
+        return NULL;
+    memcpy(network, key, NETWORK_SIZE);
+    return enter(server, network, true, origin);
+}
+
+/* Whose failures count for a connection. */
+static struct peer *guesser_of(const struct conn *conn)
+{
+    return conn->network != NULL ? conn->network : conn->peer;
+}
+
+static void leave_both(struct admission *admission, struct peer *peer, struct peer *network)
+{
+    leave(admission, peer);
+    if (network != NULL)
+        leave(admission, network);
+}
+
+/* One more failure; how long the next attempt from there has to wait. */
+static int64_t fail(const struct conn *conn)
+{
+    struct peer *peer = guesser_of(conn);
     int64_t most = peer != NULL && peer->origin == ORIGIN_LOCAL ? PAUSE_LOCAL_US : PAUSE_MAX_US;
     int64_t pause = PAUSE_US;
     if (peer == NULL)
@@ -212,6 +244,8 @@ static void link_pending(struct conn *conn)
     admission->pending_last = conn;
     admission->pending_count++;
     conn->peer->pending++;
+    if (conn->network != NULL)
+        conn->network->pending++;
 }
 
 static void unlink_pending(struct conn *conn)
@@ -227,6 +261,8 @@ static void unlink_pending(struct conn *conn)
         conn->pending_prev;
     admission->pending_count--;
     conn->peer->pending--;
+    if (conn->network != NULL)
+        conn->network->pending--;
 }
 
 /* Closes the oldest of them, at the end of the turn. */
@@ -254,8 +290,8 @@ void bi_admit_leave(struct conn *conn)
     if (conn->remote)
         admission->remote_count--;
     unlink_pending(conn);
-    leave(admission, conn->peer);
-    conn->peer = NULL;
+    leave_both(admission, conn->peer, conn->network);
+    conn->peer = conn->network = NULL;
 }
 
 /* ---- coming in ---- */
@@ -293,10 +329,7 @@ static enum origin identify(const struct server *server, int fd,
     }
     if (bi_network_is_loopback(key) || is_own_address(fd, key))
         return ORIGIN_LOCAL;
-    enum origin origin = is_trusted(&server->limits, key) ? ORIGIN_TRUSTED : ORIGIN_REMOTE;
-    if (!bi_network_is_ipv4(key))
-        memset(key + 8, 0, 8);
-    return origin;
+    return is_trusted(&server->limits, key) ? ORIGIN_TRUSTED : ORIGIN_REMOTE;
 }
 
 /* There is no slot for it: it hears so, and is closed at once. */
@@ -309,16 +342,34 @@ static void turn_away(struct server *server, int fd, const char *text)
     close(fd);
 }
 
+/* How many connections that have not said the secret there may be. */
+static uint32_t pending_max(const struct server *server)
+{
+    uint32_t max = server->limits.max_connections / PENDING_SHARE;
+    return max > 0 ? max : 1;
+}
+
+/* Has the address of a client as many of these as it may, or its network, if it is to be one of them? */
+static bool is_crowded(const struct server *server, const struct peer *peer,
+                       const struct peer *network, bool must_auth)
+{
+    if (peer->origin == ORIGIN_LOCAL)
+        return false;
+    return peer->pending >= PENDING_PER ||
+           (must_auth && network != NULL && network->pending >= PENDING_PER &&
+            network->pending >= pending_max(server) / 2);
+}
+
 /* Is there a slot for one more? Pending connections make room. */
 static bool has_slot(struct server *server, enum origin origin, bool must_auth)
 {
     const struct admission *admission = &server->admission;
     uint32_t max = server->limits.max_connections;
-    uint32_t pending_max = max / PENDING_SHARE > 0 ? max / PENDING_SHARE : 1;
     if (origin != ORIGIN_LOCAL && admission->remote_count >= max - max / LOCAL_SHARE)
         return false;
     if (admission->pending_count > 0 &&
-        (server->connections >= max || (must_auth && admission->pending_count >= pending_max))) {
+        (server->connections >= max ||
+         (must_auth && admission->pending_count >= pending_max(server)))) {
         evict(server);
         return true;
     }
@@ -342,7 +393,7 @@ static void tell_crowd(struct server *server)
         bi_log(
             &server->log, BIDE_LOG_WARN,
             "a connection was refused: its address has %d that have not said the secret, or were "
-            "refused; %llu were so far",
+            "refused, or its IPv6 network half of all such; %llu were so far",
             PENDING_PER, (unsigned long long)count);
 }
 
@@ -365,7 +416,7 @@ static void refuse(struct conn *conn, const char *text)
     if (!conn->pending)
         link_pending(conn);
     bi_conn_say(conn, text);
-    begin_pause(conn, fail(conn->peer), NULL, true);
+    begin_pause(conn, fail(conn), NULL, true);
 }
 
 /* It need not say the secret, or has said it. False: its address has too many already, and it was
@@ -410,30 +461,33 @@ void bi_admit(struct server *server, int fd, const struct sockaddr_storage *addr
     unsigned char key[BI_ADDRESS_SIZE];
     enum origin origin = identify(server, fd, address, key);
     bool must_auth = origin == ORIGIN_REMOTE || server->limits.auth_always;
-    struct peer *peer = enter(server, key, origin);
+    struct peer *peer = enter(server, key, false, origin);
+    if (peer == NULL) {
+        close(fd);
+        return;
+    }
+    struct peer *network = enter_network(server, key, origin);
     /* Before a slot is looked for: an address that has enough must not have others evicted. */
-    if (peer != NULL && peer->pending >= PENDING_PER && origin != ORIGIN_LOCAL) {
-        leave(&server->admission, peer);
+    if (is_crowded(server, peer, network, must_auth)) {
+        leave_both(&server->admission, peer, network);
         tell_crowd(server);
         turn_away(server, fd, must_auth ? "AUTH_REQUIRED\r\n" : "OUT_OF_MEMORY\r\n");
         return;
     }
-    if (peer != NULL && !has_slot(server, origin, must_auth)) {
-        leave(&server->admission, peer);
+    if (!has_slot(server, origin, must_auth)) {
+        leave_both(&server->admission, peer, network);
         tell_full(server);
         turn_away(server, fd, "OUT_OF_MEMORY\r\n");
         return;
     }
-    struct conn *conn =
-        peer == NULL ? NULL : bi_conn_open(server, fd, !must_auth, address->ss_family != AF_UNIX);
-    if (conn != NULL) {
-        conn->peer = peer;
-        judge(conn, must_auth);
-    } else if (peer != NULL) {
-        leave(&server->admission, peer);
-    } else {
-        close(fd);
+    struct conn *conn = bi_conn_open(server, fd, !must_auth, address->ss_family != AF_UNIX);
+    if (conn == NULL) {
+        leave_both(&server->admission, peer, network);
+        return;
     }
+    conn->peer = peer;
+    conn->network = network;
+    judge(conn, must_auth);
 }
 
 /* ---- the secret ---- */
@@ -453,7 +507,8 @@ static bool is_secret(const char *secret, bide_slice said)
  * address that do not. */
 bool bi_admit_may_try(struct conn *conn)
 {
-    int64_t left = conn->peer == NULL ? 0 : conn->peer->pause_end - bi_clock_boot();
+    const struct peer *peer = guesser_of(conn);
+    int64_t left = peer == NULL ? 0 : peer->pause_end - bi_clock_boot();
     if (left <= 0 || conn->pause_served)
         return true;
     conn->pause_served = true;
@@ -487,8 +542,7 @@ void bi_beanstalk_auth(struct conn *conn, const struct command *command)
     if (!is_secret(conn->server->limits.auth_secret, command->name)) {
         tell_wrong(conn);
         conn->wrong_count++;
-        begin_pause(conn, fail(conn->peer), "NOT_AUTHENTICATED\r\n",
-                    conn->wrong_count >= WRONG_MAX);
+        begin_pause(conn, fail(conn), "NOT_AUTHENTICATED\r\n", conn->wrong_count >= WRONG_MAX);
         return;
     }
     tell_authenticated(conn);
@@ -502,7 +556,7 @@ void bi_beanstalk_auth(struct conn *conn, const struct command *command)
 void bi_admit_demanded(struct conn *conn)
 {
     if (++conn->demand_count >= DEMANDS_MAX && !conn->paused)
-        begin_pause(conn, fail(conn->peer), NULL, true);
+        begin_pause(conn, fail(conn), NULL, true);
 }
 
 /* ---- administrative actions ---- */

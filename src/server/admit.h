@@ -7,16 +7,18 @@
  * the secret; without a secret it is refused.
  *
  * Guessing   A wrong secret is answered after a pause, which doubles with every failure from the same
- *            address, and further attempts from there wait for the end of it. A refused connection
- *            hears its reply at once and is closed after such a pause, so that a client which connects
- *            again and again does so slowly. Pauses are timers: the loop never waits.
+ *            address (of IPv6: the same network of 64 bits), and further attempts from there wait for
+ *            the end of it. A refused connection hears its reply at once and is closed after such a
+ *            pause, so that a client which connects again and again does so slowly. Pauses are timers:
+ *            the loop never waits.
  * Slots      Connections that have not said the secret may take an eighth of max_connections, and are
  *            the first to go: beyond that, or when the server is full, the oldest of them is closed.
- *            A part of the slots is for clients of this machine only. An address may have
- *            max_connections_per_address connections.
+ *            One address may have 64 of them, and one IPv6 network half. A part of the slots is for
+ *            clients of this machine only. An address may have max_connections_per_address connections.
  * Peers      What is known of an address is kept while it has connections, and of the PEERS_IDLE_MAX
- *            latest others for PEER_FORGET_US. IPv6 addresses count by their first 64 bits, which one
- *            host has for itself; clients of a unix socket count by their user.
+ *            latest others for PEER_FORGET_US. Clients of a unix socket count by their
+ *            user. The hosts of a local network have one IPv6 network, and one host may have each of its
+ *            addresses.
  * Cost       O(1) for each connection and attempt.
  */
 #ifndef BI_ADMIT_H

@@ -137,6 +137,7 @@ struct conn {
     uint8_t wrong_count;
     uint8_t demand_count; /* commands that were refused for want of the secret */
     struct peer *peer;    /* NULL: not known */
+    struct peer *network; /* of an IPv6 client of another machine; NULL: none */
     struct conn *pending_prev, *pending_next;
     struct event *pause;    /* NULL: there was none */
     const char *pause_text; /* said at its end; may be NULL */

@@ -386,6 +386,48 @@ static void an_address_with_enough_evicts_no_other(void)
     stop(bided);
 }
 
+/* The hosts of a local network have one IPv6 network: one of them does not keep the others out. */
+static void ipv6_neighbours_have_limits_of_their_own(void)
+{
+    enum { PER_ADDRESS = 64 };
+    if (!have_own_network() || !have_own_ipv6())
+        return;
+    struct bided *bided =
+        serve(file_of("auth_secret = " SECRET "\n"), "--url=memory:", "--listen=[::]:0",
+              "--max-connections-per-address=2");
+    int port = port_of(bided, "[::]"), fd;
+    for (int i = 0; i < PER_ADDRESS + 5; i++) {
+        fd = connect_at(HERE, try_tcp_from(NEIGHBOUR_SIX, OUTER_SIX, port));
+        ask(fd, i < PER_ADDRESS ? "list-tube-used\r\n" : "", "AUTH_REQUIRED\r\n");
+    }
+    for (int i = 0; i < 2; i++) {
+        fd = connect_at(HERE, try_tcp_from(BESIDE_SIX, OUTER_SIX, port));
+        ask(fd, "auth " SECRET "\r\n", "AUTHENTICATED\r\n");
+        ask(fd, "list-tube-used\r\n", "USING default\r\n");
+    }
+    fd = connect_at(HERE, try_tcp_from(BESIDE_SIX, OUTER_SIX, port));
+    ask(fd, "auth " SECRET "\r\n", "OUT_OF_MEMORY\r\n");
+    stop(bided);
+}
+
+/* A host can have any address of its IPv6 network: another one makes no guess quicker. */
+static void guesses_of_an_ipv6_network_are_slowed_down_together(void)
+{
+    if (!have_own_network() || !have_own_ipv6())
+        return;
+    struct bided *bided =
+        serve(file_of("auth_secret = " SECRET "\n"), "--url=memory:", "--listen=[::]:0");
+    int port = port_of(bided, "[::]");
+    int64_t start_us = clock_us();
+    for (int i = 0; i < 4; i++) {
+        const char *from = i % 2 == 0 ? NEIGHBOUR_SIX : BESIDE_SIX;
+        int fd = connect_at(HERE, try_tcp_from(from, OUTER_SIX, port));
+        ask(fd, "auth wrong\r\n", "NOT_AUTHENTICATED\r\n");
+    }
+    NOT_BEFORE(start_us, 100 + 200 + 400 + 800 - 5);
+    stop(bided);
+}
+
 static const char *file_with_limit(int per_address)
 {
     char text[300];
@@ -503,6 +545,8 @@ static const struct test tests[] = {
     TEST(other_machines_do_not_take_the_last_slots),
     TEST(an_address_has_a_limit_of_its_own),
     TEST(an_address_with_enough_evicts_no_other),
+    TEST(ipv6_neighbours_have_limits_of_their_own),
+    TEST(guesses_of_an_ipv6_network_are_slowed_down_together),
     TEST(a_served_connection_outlives_a_lower_limit),
     TEST(administrative_actions_are_logged_with_who_asked),
     TEST(addresses_in_the_log_are_written_as_usual),

@@ -319,16 +319,28 @@ int try_tcp(const char *host, int port)
     return try_connect(&six, sizeof(six), AF_INET6);
 }
 
+/* An address of either family; how many bytes it has. */
+static socklen_t set_address(struct sockaddr_storage *address, const char *text, int port)
+{
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    if (inet_pton(AF_INET, text, &four.sin_addr) == 1) {
+        memcpy(address, &four, sizeof(four));
+        return sizeof(four);
+    }
+    CHECK(inet_pton(AF_INET6, text, &six.sin6_addr) == 1);
+    memcpy(address, &six, sizeof(six));
+    return sizeof(six);
+}
+
 int try_tcp_from(const char *from, const char *host, int port)
 {
-    struct sockaddr_in own = {.sin_family = AF_INET};
-    struct sockaddr_in other = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(inet_pton(AF_INET, host, &other.sin_addr) == 1);
+    struct sockaddr_storage own, other;
+    socklen_t size = set_address(&other, host, port);
+    int fd = socket(other.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (from != NULL)
-        CHECK(inet_pton(AF_INET, from, &own.sin_addr) == 1 &&
-              bind(fd, (struct sockaddr *)&own, sizeof(own)) == 0);
-    if (connect(fd, (struct sockaddr *)&other, sizeof(other)) == 0)
+        CHECK(set_address(&own, from, 0) == size && bind(fd, (struct sockaddr *)&own, size) == 0);
+    if (connect(fd, (struct sockaddr *)&other, size) == 0)
         return fd;
     close(fd);
     return -1;

@@ -192,6 +192,36 @@ bool have_own_network(void)
     return true;
 }
 
+/* A new address cannot be used before the system has made sure that no other host has it. */
+static bool can_bind(const struct in6_addr *address)
+{
+    struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = *address};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool can = fd >= 0 && bind(fd, (struct sockaddr *)&own, sizeof own) == 0;
+    close(fd);
+    return can;
+}
+
+bool have_own_ipv6(void)
+{
+    static const char *const addresses[] = {OUTER_SIX, NEIGHBOUR_SIX, BESIDE_SIX};
+    struct { /* as in linux/ipv6.h, which does not go with netinet/in.h */
+        struct in6_addr address;
+        uint32_t prefix_bits;
+        int interface;
+    } request = {.prefix_bits = 64, .interface = (int)if_nametoindex("lo")};
+    int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+    bool has = fd >= 0;
+    for (size_t i = 0; has && i < COUNT(addresses); i++) {
+        has = inet_pton(AF_INET6, addresses[i], &request.address) == 1 &&
+              ioctl(fd, SIOCSIFADDR, &request) == 0;
+        if (has)
+            UNTIL(can_bind(&request.address));
+    }
+    close(fd);
+    return has;
+}
+
 static void without_a_secret_only_this_machine_is_served(void)
 {
     bool own = have_own_network();

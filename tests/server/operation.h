@@ -98,12 +98,19 @@ bool have_own_network(void);
 #define NEIGHBOUR "10.9.8.6"
 #define STRANGER  "10.200.1.1"
 
+/* Adds addresses of IPv6 to that network: from NEIGHBOUR_SIX and BESIDE_SIX, which are in one network of 64
+ * bits, a client connects to OUTER_SIX as if it were on another machine. False without IPv6. */
+#define OUTER_SIX     "fd99::7"
+#define NEIGHBOUR_SIX "fd99::6"
+#define BESIDE_SIX    "fd99::5"
+bool have_own_ipv6(void);
+
 /* ---- talking ---- */
 
 /* A connection to 127.0.0.1, ::1 or a path; -1 if there is nobody. */
 int try_tcp(const char *host, int port);
 int try_unix(const char *path);
-/* The same to an IPv4 address, from another one; NULL: whichever the system takes. */
+/* The same to an address, from another one of its family; NULL: whichever the system takes. */
 int try_tcp_from(const char *from, const char *host, int port);
 #define connect_tcp(port) connect_at(HERE, try_tcp("127.0.0.1", (port)))
 int connect_at(struct where at, int fd);
