@@ -237,6 +237,52 @@ void bi_beanstalk_stats_job(struct conn *conn, const struct command *command)
     bi_request_ask(request);
 }
 
+/* ---- memory of lists ---- */
+
+/* While the queue is being loaded, as many lists as there are connections may wait: what they have counts,
+ * the room for a page of results, too. False if all connections together have too much. */
+static bool take_memory(struct conn *conn, size_t bytes, const char *verb)
+{
+    char sentence[100];
+    conn->listing_bytes = bytes;
+    bi_conn_count_memory(conn);
+    if (bi_server_has_room(conn->server, conn, LARGE, 0))
+        return true;
+
+    conn->listing_bytes = 0;
+    bi_conn_count_memory(conn);
+    snprintf(sentence, sizeof(sentence), "%s: clients have most of max_client_bytes in buffers",
+             verb);
+    bi_beanstalk_tell_limit(conn->server, "OUT_OF_MEMORY", sentence);
+    return false;
+}
+
+static void give_memory_back(struct conn *conn)
+{
+    conn->listing_bytes = 0;
+    bi_conn_count_memory(conn);
+}
+
+/* A request for a page, for which extra has so many bytes. A page takes much memory: a connection has one
+ * at a time. NULL: the client has its answer. */
+static struct request *ask_for_page(struct conn *conn, bide_op_kind kind,
+                                    bool (*answer)(struct request *request), size_t size,
+                                    const char *verb)
+{
+    void *extra = take_memory(conn, size, verb) ? calloc(1, size) : NULL;
+    struct request *request = extra == NULL ? NULL : bi_beanstalk_ask(conn, kind, answer);
+    if (request == NULL) {
+        give_memory_back(conn);
+        if (extra == NULL)
+            bi_conn_say(conn, "OUT_OF_MEMORY\r\n");
+        free(extra);
+        return NULL;
+    }
+    request->extra = extra;
+    request->blocking = true;
+    return request;
+}
+
 /* ---- lists of tubes ---- */
 
 /* The size of the document comes before its first byte, so all of it is gathered: in parts that are
@@ -315,27 +361,16 @@ static void say_listing(struct conn *conn, struct listing *listing)
     bi_output_add(output, "\r\n", 2);
 }
 
-/* What is gathered counts, and the room for a page of it: as many lists as there are connections may
- * wait for their turn. False if all connections together have too much. */
-static bool count_listing(struct conn *conn, const struct listing *listing)
+static size_t listing_memory(const struct listing *listing)
 {
-    conn->listing_bytes = sizeof(*listing) + bi_output_memory(&listing->text) + listing->size;
-    bi_conn_count_memory(conn);
-    return bi_server_has_room(conn->server, conn, LARGE, 0);
-}
-
-static void refuse_listing(struct conn *conn)
-{
-    bi_beanstalk_tell_limit(conn->server, "OUT_OF_MEMORY",
-                            "list-tubes: clients have most of max_client_bytes in buffers");
-    bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
+    return sizeof(*listing) + bi_output_memory(&listing->text) + listing->size;
 }
 
 static bool answer_list_tubes(struct request *request)
 {
     struct listing *listing = request->extra;
     struct conn *conn = request->conn;
-    conn->listing_bytes = 0;
+    give_memory_back(conn);
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_refuse(request);
     for (size_t i = 0; i < request->op.topics.count; i++)
@@ -346,9 +381,8 @@ static bool answer_list_tubes(struct request *request)
         say_listing(conn, listing);
         return true;
     }
-    if (!fits || !count_listing(conn, listing)) {
-        conn->listing_bytes = 0;
-        refuse_listing(conn);
+    if (!fits || !take_memory(conn, listing_memory(listing), "list-tubes")) {
+        bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
         return true;
     }
     ask_page(request);
@@ -359,20 +393,15 @@ static bool answer_list_tubes(struct request *request)
 void bi_beanstalk_list_tubes(struct conn *conn, const struct command *command)
 {
     (void)command;
-    struct listing *listing = calloc(1, sizeof(*listing));
+    struct listing *listing;
     struct request *request =
-        listing == NULL ? NULL : bi_beanstalk_ask(conn, BIDE_OP_TOPICS, answer_list_tubes);
-    if (request == NULL) {
-        if (listing == NULL)
-            bi_conn_say(conn, "OUT_OF_MEMORY\r\n");
-        free(listing);
+        ask_for_page(conn, BIDE_OP_TOPICS, answer_list_tubes, sizeof(*listing), "list-tubes");
+    if (request == NULL)
         return;
-    }
+    listing = request->extra;
     bi_output_init(&listing->text);
     request->drop = drop_listing;
     bi_output_text(&listing->text, "---\n");
-    request->extra = listing;
-    request->blocking = true;
     ask_page(request);
     bi_request_ask(request);
 }
@@ -451,6 +480,7 @@ static bool answer_list_jobs(struct request *request)
 {
     struct job_listing *listing = request->extra;
     struct output text;
+    give_memory_back(request->conn);
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_refuse(request);
     bi_output_init(&text);
@@ -467,20 +497,14 @@ static bool answer_list_jobs(struct request *request)
 
 void bi_beanstalk_list_jobs(struct conn *conn, const struct command *command)
 {
-    struct job_listing *listing =
-        calloc(1, sizeof(*listing) + (size_t)command->count * sizeof(bide_job));
-    struct request *request =
-        listing == NULL ? NULL : bi_beanstalk_ask(conn, BIDE_OP_LIST, answer_list_jobs);
-    if (request == NULL) {
-        if (listing == NULL)
-            bi_conn_say(conn, "OUT_OF_MEMORY\r\n");
-        free(listing);
+    struct job_listing *listing;
+    size_t size = sizeof(*listing) + (size_t)command->count * sizeof(bide_job);
+    struct request *request = ask_for_page(conn, BIDE_OP_LIST, answer_list_jobs, size, "list-jobs");
+    if (request == NULL)
         return;
-    }
+    listing = request->extra;
     memcpy(listing->cursor, command->cursor, BIDE_CURSOR_SIZE);
-    request->extra = listing;
     request->modern = true;
-    request->blocking = true; /* a page takes much memory: one at a time */
     request->op.list = (bide_list_args){.topic = command->name,
                                         .state = command->state,
                                         .filter = command->filter,

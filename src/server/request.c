@@ -120,6 +120,12 @@ bool bi_request_reserves(const struct request *request)
     return kind == BIDE_OP_RESERVE || kind == BIDE_OP_RESERVE_JOB;
 }
 
+static bool lists(const struct request *request)
+{
+    bide_op_kind kind = request->op.kind;
+    return kind == BIDE_OP_LIST || kind == BIDE_OP_TOPICS;
+}
+
 bool bi_request_keeps_lease(const struct request *request)
 {
     int status = request->op.status;
@@ -130,9 +136,10 @@ bool bi_request_keeps_lease(const struct request *request)
 
 void bi_request_give_up(struct request *request, enum why why)
 {
-    /* A job that is reserved by its id and not wanted any more is to be left as it was. */
-    bool cancellable =
-        bi_request_waits(request) || (why == WHY_GONE && bi_request_reserves(request));
+    /* A job that is reserved by its id and not wanted any more is to be left as it was. A list may wait
+     * until the queue is loaded, and has much memory. */
+    bool cancellable = bi_request_waits(request) ||
+                       (why == WHY_GONE && (bi_request_reserves(request) || lists(request)));
     if (request->op.status != BIDE_PENDING || request->why != WHY_NONE || !cancellable)
         return;
     request->why = why;

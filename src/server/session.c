@@ -20,6 +20,8 @@ void bi_session_done(struct session *session)
     *session = (struct session){0};
 }
 
+/* Jobs that it holds do not count: as many as there are jobs, which have a limit of their own, and a
+ * connection that may not reserve could not work the queue off. */
 size_t bi_session_memory(const struct session *session)
 {
     return session->watched_room * (sizeof(struct tube *) + sizeof(bide_slice) + LINK_SIZE);

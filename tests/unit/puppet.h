@@ -216,6 +216,12 @@ static inline bool puppet_waits(bide_op_kind kind)
     return kind == BIDE_OP_RESERVE || kind == BIDE_OP_EVENTS;
 }
 
+/* Also lists, as those of a queue that is being loaded. */
+static inline bool puppet_ends(bide_op_kind kind)
+{
+    return puppet_waits(kind) || kind == BIDE_OP_LIST || kind == BIDE_OP_TOPICS;
+}
+
 static inline int puppet_code(struct puppet_rule *rule)
 {
     if (rule->first_count == 0)
@@ -289,7 +295,7 @@ static inline void puppet_cancel(struct backend *backend, bide_op *op)
     bool found = false;
     pthread_mutex_lock(&puppet->lock);
     for (size_t i = 0; i < puppet->held_count && !found; i++) {
-        found = puppet->held[i] == op && puppet_waits(op->kind);
+        found = puppet->held[i] == op && puppet_ends(op->kind);
         if (found)
             puppet->held[i] = puppet->held[--puppet->held_count];
     }

@@ -1,19 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* References to topics whose calls are under way when their connection ends. */
-#include "puppet.h"
+#include "puppet_server.h"
 
 #include "backend/call.h"
-#include "server/server.h"
-
-#include <signal.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#define ROUNDS     50
-#define PATIENCE_S 30
 
 struct scene {
     bool owns;     /* the connection has a reference before */
@@ -23,40 +12,10 @@ struct scene {
         given; /* references that the queue is asked to give back, the client's own calls included */
 };
 
-static struct puppet *puppet;
-static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static const struct scene *scene;
 static size_t given;
 
 /* ---- clients ---- */
-
-static int open_client(void)
-{
-    struct timeval patience = {.tv_sec = PATIENCE_S};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-        abort();
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    return fd;
-}
-
-static void say(int fd, const void *data, size_t size)
-{
-    if (send(fd, data, size, MSG_NOSIGNAL) != (ssize_t)size)
-        abort();
-}
-
-/* The server has done what it had to do before these. */
-static void ask_often(int fd)
-{
-    for (int i = 0; i < ROUNDS; i++) {
-        char byte = 0;
-        say(fd, "list-tube-used\r\n", 16);
-        while (byte != '\n')
-            if (recv(fd, &byte, 1, 0) != 1)
-                abort();
-    }
-}
 
 static void refer(int fd, int delta)
 {
@@ -119,35 +78,10 @@ static void *run_clients(void *arg)
     return NULL;
 }
 
-/* ---- the server ---- */
-
 static void play(const struct scene *what)
 {
-    char error[BIDE_ERROR_SIZE];
-    struct server *server;
-    pthread_t thread;
     scene = what;
-    puppet = puppet_new();
-    struct server_settings settings = {
-        .queue = &puppet->queue,
-        .options = BIDE_OPTIONS_INIT,
-        .limits = {.max_connections = 10,
-                   .max_tubes_per_connection = 10,
-                   .stop_timeout_ms = 10000,
-                   .max_client_bytes = 1 << 20},
-    };
-    assert_int_equal(bi_server_new(&settings, &server, error), BIDE_OK);
-    snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/bide-reference-%d", (int)getpid());
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(fd, 10), 0);
-    assert_int_equal(bi_server_listen(server, fd), BIDE_OK);
-    assert_int_equal(pthread_create(&thread, NULL, run_clients, NULL), 0);
-    bi_server_run(server);
-    pthread_join(thread, NULL);
-    unlink(address.sun_path);
-    bi_server_free(server);
-    puppet_free(puppet);
+    serve_puppet(run_clients, 1 << 20);
     assert_int_equal(given, what->given);
 }
 

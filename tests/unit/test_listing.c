@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* Lists that wait, as all do while a queue is being loaded: how many a server has memory for. */
+#include "puppet_server.h"
+
+#define CLIENTS   40
+#define MEMORY    (8 << 20)
+#define FEW       20 /* pages of jobs that MEMORY has room for, at most */
+#define LIST_JOBS "list-jobs default ready 1000\r\n"
+
+static bide_op_kind kind;
+static const char *command;
+static size_t held, left, refused;
+
+static size_t count_held(void)
+{
+    pthread_mutex_lock(&puppet->lock);
+    size_t count = puppet->held_count;
+    pthread_mutex_unlock(&puppet->lock);
+    return count;
+}
+
+static bool is_refused(int fd)
+{
+    char text[100] = "";
+    ssize_t got = recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_PEEK);
+    return got > 0 && strstr(text, "OUT_OF_MEMORY\r\n") != NULL;
+}
+
+static void *run_clients(void *arg)
+{
+    (void)arg;
+    int fds[CLIENTS], other = open_client();
+    puppet_rule(puppet, kind, HELD, BIDE_OK);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = open_client();
+        say(fds[i], "list-tube-used\r\n",
+            16); /* not read: the connection is reset when it is closed */
+        say(fds[i], command, strlen(command));
+    }
+    ask_often(other);
+    held = count_held();
+    refused = 0;
+    for (int i = 0; i < CLIENTS; i++)
+        refused += is_refused(fds[i]);
+
+    /* What they wait for is not wanted any more when they go. */
+    for (int i = 0; i < CLIENTS; i++)
+        close(fds[i]);
+    for (int i = 0; i < PATIENCE_S * 100 && count_held() > 0; i++) {
+        ask_often(other);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    left = count_held();
+    while (puppet_let_go(puppet, kind, BIDE_ENOMEM))
+        continue;
+    close(other);
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+static void pages_of_jobs_that_wait_count_as_memory_of_clients(void **state)
+{
+    (void)state;
+    kind = BIDE_OP_LIST;
+    command = LIST_JOBS;
+    serve_puppet(run_clients, MEMORY);
+    assert_in_range(held, 1, FEW);
+    assert_int_equal(held + refused, CLIENTS);
+    assert_int_equal(left, 0);
+}
+
+static void lists_of_tubes_that_wait_count_too(void **state)
+{
+    (void)state;
+    kind = BIDE_OP_TOPICS;
+    command = "list-tubes\r\n";
+    serve_puppet(run_clients, MEMORY / 8);
+    assert_in_range(held, 1, FEW);
+    assert_int_equal(held + refused, CLIENTS);
+    assert_int_equal(left, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pages_of_jobs_that_wait_count_as_memory_of_clients),
+        cmocka_unit_test(lists_of_tubes_that_wait_count_too),
+    };
+    return cmocka_run_group_tests_name("listing", tests, NULL, NULL);
+}
