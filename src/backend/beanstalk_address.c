@@ -150,6 +150,9 @@ static int set_host(struct address *address, const char *host, size_t size, cons
     address->host[size] = 0;
     snprintf(address->port, sizeof(address->port), "%ld", number);
     bool six = strchr(address->host, ':') != NULL;
+    char *zone = six ? strstr(address->host, "%25") : NULL; /* "%", as it is written in URLs */
+    if (zone != NULL)
+        memmove(zone + 1, zone + 3, strlen(zone + 3) + 1);
     snprintf(address->name, sizeof(address->name), six ? "[%.100s]:%s" : "%.100s:%s", address->host,
              address->port);
     return BIDE_OK;
@@ -167,6 +170,8 @@ static int set_host_and_port(struct address *address, const char *text, char *er
     const char *colon = strchr(text, ':');
     if (colon == NULL)
         return set_host(address, text, strlen(text), "11300", error);
+    if (strchr(colon + 1, ':') != NULL)
+        return invalid(error, "an IPv6 address stands in brackets, unlike", text);
     return set_host(address, text, (size_t)(colon - text), colon + 1, error);
 }
 

@@ -30,6 +30,8 @@ static void every_form_of_an_address_is_understood(void **state)
         {"beanstalk://10.0.0.1:65535", "10.0.0.1", "65535", "", "10.0.0.1:65535", ""},
         {"beanstalk://[::1]:11301", "::1", "11301", "", "[::1]:11301", ""},
         {"beanstalk://[::1]", "::1", "11300", "", "[::1]:11300", ""},
+        {"beanstalk://[fe80::1%eth0]", "fe80::1%eth0", "11300", "", "[fe80::1%eth0]:11300", ""},
+        {"beanstalk://[fe80::1%25eth0]:2", "fe80::1%eth0", "2", "", "[fe80::1%eth0]:2", ""},
         {"beanstalk:///run/bide.sock", "", "", "/run/bide.sock", "/run/bide.sock", ""},
         {"beanstalk://unix:/run/b%20c", "", "", "/run/b c", "/run/b c", ""},
         {"beanstalk:///run/a@b", "", "", "/run/a@b", "/run/a@b", ""},
@@ -105,6 +107,17 @@ static void what_is_no_address_is_refused_with_a_sentence(void **state)
     }
 }
 
+static void an_ipv6_address_without_brackets_is_told_so(void **state)
+{
+    (void)state;
+    static const char *const urls[] = {"beanstalk://::1", "beanstalk://fd00::1:11300",
+                                       "beanstalk://[::1"};
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
+        assert_int_equal(parse(urls[i]), BIDE_EINVAL);
+        assert_non_null(strstr(error, "an IPv6 address stands in brackets"));
+    }
+}
+
 static void a_secret_is_not_repeated_in_a_sentence(void **state)
 {
     (void)state;
@@ -134,6 +147,7 @@ int main(void)
         cmocka_unit_test(every_form_of_an_address_is_understood),
         cmocka_unit_test(the_owner_of_a_server_may_be_any_or_trusted),
         cmocka_unit_test(what_is_no_address_is_refused_with_a_sentence),
+        cmocka_unit_test(an_ipv6_address_without_brackets_is_told_so),
         cmocka_unit_test(a_secret_is_not_repeated_in_a_sentence),
         cmocka_unit_test(patience_can_be_chosen),
     };
