@@ -195,8 +195,9 @@ struct action {
     bide_op wish;                   /* what is asked about, or on its way */
     char topic[BIDE_TOPIC_MAX + 1]; /* that it names */
     char subject[BIDE_TOPIC_MAX + 40];
-    bide_state kicked; /* which jobs a kick is for, */
-    uint64_t there;    /* and how many there are */
+    bide_state kicked;      /* which jobs a kick is for, */
+    uint64_t there;         /* and how many there are */
+    bide_topic_stats stats; /* of the topic, just before the kick */
 };
 
 /* Each asks whether it is meant. */

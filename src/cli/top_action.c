@@ -66,6 +66,32 @@ static void heard(struct ask *ask)
 
 /* ---- asking whether it is meant ---- */
 
+/* A kick takes the delayed jobs of a topic that has no buried ones, and other clients change that while the
+ * question is on the screen: so it is looked at again. */
+static void looked_again(struct ask *ask)
+{
+    struct top *top = ask->top;
+    struct action *action = &top->action;
+    uint64_t buried = action->stats.jobs.buried;
+    uint64_t there = action->kicked == BIDE_STATE_BURIED ? buried
+                     : buried == 0                       ? action->stats.jobs.delayed
+                                                         : 0;
+    if (ask->op.status != BIDE_OK && ask->op.status != BIDE_NOT_FOUND) {
+        heard(ask);
+        return;
+    }
+    if (there == 0 || ask->op.status == BIDE_NOT_FOUND) {
+        bi_top_note(top, LOOK_WARN, "%s has changed since you were asked; nothing was done.",
+                    action->subject);
+        bi_sampler_hurry(top);
+        return;
+    }
+    ask->op = action->wish;
+    if (ask->op.kick.max > there)
+        ask->op.kick.max = there;
+    bi_ask_send(ask, top, heard);
+}
+
 static void confirmed(struct top *top, bool yes)
 {
     struct action *action = &top->action;
@@ -73,9 +99,16 @@ static void confirmed(struct top *top, bool yes)
         bi_top_note(top, LOOK_PLAIN, "Nothing was done.");
         return;
     }
-    action->ask.op = action->wish;
     bi_top_note(top, LOOK_PLAIN, "%s: asked; there is no answer yet", action->subject);
-    bi_ask_send(&action->ask, top, heard);
+    action->ask.op = action->wish;
+    if (action->wish.kind != BIDE_OP_KICK) {
+        bi_ask_send(&action->ask, top, heard);
+        return;
+    }
+    action->ask.op = (bide_op){.kind = BIDE_OP_TOPIC_STATS};
+    action->ask.op.topic_stats =
+        (bide_topic_stats_args){.topic = action->wish.kick.topic, .stats = &action->stats};
+    bi_ask_send(&action->ask, top, looked_again);
 }
 
 /* One at a time: NULL, and says so, while an answer is awaited. */

@@ -153,6 +153,38 @@ static void a_kick_of_buried_jobs_leaves_the_delayed_ones(void)
     EQ(count_jobs("mixed", BIDE_STATE_DELAYED), 3);
 }
 
+/* Other clients have kicked the buried one, or buried one, while the question was on the screen. */
+static void a_kick_is_of_the_jobs_that_were_asked_about(void)
+{
+    if (!passes_leases())
+        return; /* there are no other clients, or only a holder can bury */
+    bide *queue = inside();
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    uint64_t id = 0;
+    options.delay_ms = HOUR_MS;
+    OK(bide_put(queue, "mixed", "x", 1, &options, NULL));
+    OK(bide_put(queue, "mixed", "x", 1, NULL, &id));
+    OK(bide_bury(queue, id, 0, BIDE_KEEP, NULL));
+    pane_begin(80, 24, FLAGS " --sort delayed");
+    SHOWS("buried 1 ");
+    pane_keys("K Enter");
+    SHOWS("Make 1 of the 1 buried job of mixed ready? y/N");
+    OK(bide_kick_job(queue, id));
+    pane_keys("y");
+    SHOWS("mixed has changed since you were asked; nothing was done.");
+
+    SHOWS("buried 0 ");
+    pane_keys("K Enter");
+    SHOWS("None of mixed is buried. Make 1 of its 1 delayed job ready now? y/N");
+    OK(bide_bury(queue, id, 0, BIDE_KEEP, NULL));
+    pane_keys("y");
+    SHOWS("mixed has changed since you were asked; nothing was done.");
+    OK(bide_close(queue));
+    pane_quit();
+    EQ(count_jobs("mixed", BIDE_STATE_DELAYED), 1);
+    EQ(count_jobs("mixed", BIDE_STATE_BURIED), 1);
+}
+
 static void a_topic_is_paused_and_goes_on(void)
 {
     put_job("mail", "first");
@@ -208,6 +240,7 @@ static const struct test tests[] = {
     TEST(a_job_is_buried_and_made_ready_again),
     TEST(so_many_jobs_are_kicked_as_was_said),
     TEST(a_kick_of_buried_jobs_leaves_the_delayed_ones),
+    TEST(a_kick_is_of_the_jobs_that_were_asked_about),
     TEST(a_topic_is_paused_and_goes_on),
     TEST(a_state_is_purged_where_it_can_be),
 };
