@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
 #include "cli/look.h"
+#include "cli/progress.h"
 #include "cli/record.h"
 #include "cli/slow.h"
 
@@ -46,15 +47,20 @@ static int run(struct cli *cli)
 {
     static bide_check_report report;
     static struct slow slow = {.op = {.kind = BIDE_OP_CHECK, .check = {.report = &report}}};
+    struct progress progress;
     int exit = bi_interrupt_watch(cli, cli->queue);
+    bi_progress_begin(&progress, cli, "checking", 0);
     if (exit == BI_EXIT_OK)
         exit = bi_slow_begin(&slow, cli);
-    while (exit == BI_EXIT_OK && !bi_slow_wait(&slow, -1)) {
+    while (exit == BI_EXIT_OK && !bi_slow_wait(&slow, 200)) {
+        bi_progress_wait(&progress);
         if (bi_interrupted()) {
+            bi_progress_end(&progress);
             bi_cli_note(cli, "interrupted before everything was looked at");
             exit = bi_interrupt_exit();
         }
     }
+    bi_progress_end(&progress);
     bi_slow_end(&slow);
     if (exit != BI_EXIT_OK)
         return exit;

@@ -153,7 +153,7 @@ static int run(struct cli *cli)
 
 static const struct flag flags[] = {
     {'k', "kinds", "KIND,...", "only these", read_kinds, &kinds},
-    BI_FLAG_COUNT('c', "count", &most, "end after so many; else go on until Ctrl-C"),
+    BI_FLAG_COUNT('c', "count", &most, "end after so many (default: unlimited, until Ctrl-C)"),
     BI_FLAGS_END,
 };
 

@@ -9,6 +9,8 @@ static int run(struct cli *cli)
     }
     const struct verb *verb = bi_verb_find(cli->words[0]);
     const char *near = bi_verb_near(cli->words[0]);
+    if (verb == NULL)
+        cli->verb = NULL; /* the way out is the list of all verbs, not the help of help */
     if (verb == NULL && near != NULL)
         return bi_cli_misused(cli, "there is no verb \"%.60s\"; did you mean %s?", cli->words[0],
                               near);

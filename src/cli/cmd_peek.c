@@ -82,7 +82,8 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_STATE('s', "state", &state, "the first job of the topic in this state; else ready"),
+    BI_FLAG_STATE('s', "state", &state,
+                  "the first job of the topic in this state (default: ready)"),
     BI_FLAG_TEXT('k', "key", "KEY", &key, "the job of the topic that holds this key"),
     BI_FLAG_ON(0, "result", &wants_result, "the result of a job that is done, not its body"),
     BI_FLAGS_END,

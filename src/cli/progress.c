@@ -52,11 +52,20 @@ static void write_left(char *to, size_t size, const struct progress *progress, d
     snprintf(to, size, "  %s left", left);
 }
 
+static void draw_line(struct progress *progress, const char *line, int64_t now)
+{
+    struct winsize window = {.ws_col = 0};
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0)
+        window.ws_col = 80;
+    fprintf(stderr, "\r%.*s\x1b[K", window.ws_col - 1, line);
+    fflush(stderr);
+    progress->drawn_us = now;
+}
+
 static void draw(struct progress *progress, int64_t now)
 {
     char bar[64] = "", done[32], total[32], of[48] = "", rate_text[32], left[96], line[400];
     double rate = (double)progress->done * 1e6 / (double)(now - progress->began_us + 1);
-    struct winsize window = {.ws_col = 0};
     if (progress->total > 0) {
         write_bar(bar, progress);
         bi_print_number(total, progress->total);
@@ -67,21 +76,32 @@ static void draw(struct progress *progress, int64_t now)
     write_left(left, sizeof(left), progress, rate);
     snprintf(line, sizeof(line), "%-10s %s%s%s  %s/s%s", progress->what, bar, done, of, rate_text,
              left);
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0)
-        window.ws_col = 80;
-    fprintf(stderr, "\r%.*s\x1b[K", window.ws_col - 1, line);
-    fflush(stderr);
-    progress->drawn_us = now;
+    draw_line(progress, line, now);
+}
+
+static bool is_due(const struct progress *progress, int64_t now)
+{
+    return is_shown(progress->cli) && now - progress->began_us >= FIRST_US &&
+           now - progress->drawn_us >= EVERY_US;
 }
 
 void bi_progress_set(struct progress *progress, uint64_t done)
 {
-    progress->done = done;
-    if (!is_shown(progress->cli))
-        return;
     int64_t now = bi_clock_boot();
-    if (now - progress->began_us >= FIRST_US && now - progress->drawn_us >= EVERY_US)
+    progress->done = done;
+    if (is_due(progress, now))
         draw(progress, now);
+}
+
+void bi_progress_wait(struct progress *progress)
+{
+    int64_t now = bi_clock_boot();
+    char time[BI_WHEN_SIZE], line[200];
+    if (!is_due(progress, now))
+        return;
+    bi_duration_say(time, (now - progress->began_us) / 1000000 * 1000);
+    snprintf(line, sizeof(line), "%-10s %s so far", progress->what, time);
+    draw_line(progress, line, now);
 }
 
 void bi_progress_end(struct progress *progress)

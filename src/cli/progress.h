@@ -24,6 +24,8 @@ void bi_progress_begin(struct progress *progress, const struct cli *cli, const c
                        uint64_t total);
 /* So much is done; draws at most ten times a second. */
 void bi_progress_set(struct progress *progress, uint64_t done);
+/* For an op that does not tell how far it is: draws how long it has taken. */
+void bi_progress_wait(struct progress *progress);
 /* Takes the bar away. */
 void bi_progress_end(struct progress *progress);
 

@@ -141,7 +141,7 @@ static void tell_access(const struct program *p, bool open)
     else if (limits->trust_count > 0)
         bi_log(&p->log, BIDE_LOG_INFO,
                "clients from elsewhere are refused: there is no auth_secret");
-    else
+    else if (p->server != NULL) /* at the start that is said instead of "ready" */
         bi_log(
             &p->log, BIDE_LOG_WARN,
             "there is no auth_secret in the config file, and no network in trust: only clients on "

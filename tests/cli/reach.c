@@ -363,6 +363,38 @@ static void a_server_of_something_else_is_told(void)
     }
 }
 
+/* A bided that has much to do: it says that it is there, and nothing more. */
+static void *answer_once(void *arg)
+{
+    static const char text[] = "ANSWER 1 0 0\r\n\r\n";
+    char room[4096];
+    int fd = accept(*(const int *)arg, NULL, NULL);
+    if (fd < 0)
+        return NULL;
+    if (read(fd, room, sizeof(room)) > 0 && send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL) > 0)
+        while (read(fd, room, sizeof(room)) > 0)
+            continue;
+    close(fd);
+    return NULL;
+}
+
+static void a_check_that_takes_long_is_told_on_a_terminal(void)
+{
+    char url[100];
+    int fd = listen_somewhere(url);
+    pthread_t thread;
+    strcat(url, "?connect_timeout=1s");
+    CHECK(pthread_create(&thread, NULL, answer_once, &fd) == 0);
+    struct child *child = begin_on_terminal(80, 24, "check", "--url", url, NULL);
+    await_out(child, "checking ");
+    await_out(child, " so far");
+    interrupt(child, SIGINT, 130);
+    HAS(child->out, "interrupted before everything was looked at");
+    shutdown(fd, SHUT_RDWR);
+    close(fd);
+    pthread_join(thread, NULL);
+}
+
 /* ---- files ---- */
 
 /* A slip of the pen in a script that makes backups must not succeed for ever. */
@@ -469,6 +501,7 @@ static const struct test tests[] = {
     TEST(a_host_that_is_not_there_is_told),
     TEST(a_server_that_says_nothing_is_given_up),
     TEST(a_server_of_something_else_is_told),
+    TEST(a_check_that_takes_long_is_told_on_a_terminal),
     TEST(a_file_that_is_not_there_is_made_only_for_jobs_that_come_in),
     TEST(a_folder_that_is_not_there_is_told),
     TEST(a_file_of_something_else_is_told_and_left_as_it_is),

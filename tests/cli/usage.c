@@ -33,6 +33,8 @@ static void an_unknown_verb_is_told_with_the_nearest(void)
     HAS(ends(2, "reserv")->err, "bide: there is no verb \"reserv\"; did you mean reserve?\n");
     HAS(ends(2, "tpoics")->err, "did you mean topics?");
     HAS(ends(2, "help", "pu")->err, "there is no verb \"pu\"; did you mean put?");
+    HAS(ends(2, "help", "xyzzyxyzzy")->err,
+        "bide: there is no verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
     struct child *child = ends(2, "xyzzyxyzzy");
     HAS(child->err, "bide: there is no verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
     SILENT(child->out);

@@ -227,9 +227,12 @@ static void without_a_secret_only_this_machine_is_served(void)
     bool own = have_own_network();
     struct bided *bided = serve("--url=memory:", "--listen=0.0.0.0:0");
     int port = port_of(bided, "0.0.0.0");
-    HAS(bided->err, "WARN  there is no auth_secret in the config file");
     HAS(bided->err, "WARN  no client on another machine can use this server");
     LACKS(bided->err, "INFO  ready");
+    /* Once: a reload says it again. */
+    LACKS(bided->err, "there is no auth_secret in the config file");
+    kill(bided->pid, SIGHUP);
+    await_log(bided, "WARN  there is no auth_secret in the config file");
     SERVES(try_tcp("127.0.0.1", port));
     if (own) {
         int fd = connect_at(HERE, try_tcp_from(NEIGHBOUR, OUTER, port));
