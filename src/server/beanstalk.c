@@ -67,6 +67,8 @@ static bool is_limit(int status)
 
 bool bi_beanstalk_refuse(struct request *request)
 {
+    if (request->op.status == BIDE_CANCELLED && request->why == WHY_GONE)
+        return true; /* the server stops, which no reply says */
     if (is_limit(request->op.status))
         bi_beanstalk_tell_limit(request->server, bi_beanstalk_refusal(request),
                                 request->op.error[0] != 0 ? request->op.error

@@ -151,8 +151,6 @@ static bool answer_reserve_many(struct request *request)
 {
     struct output *output = &request->conn->output;
     bide_job *jobs = request->extra;
-    if (request->op.status == BIDE_CANCELLED && request->why == WHY_GONE)
-        return true;
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_refuse(request);
     bi_output_format(output, "RESERVED_MANY %zu\r\n", request->op.reserve.count);
@@ -226,8 +224,6 @@ static bool answer_wait(struct request *request)
 {
     bide_wait_args *wait = &request->op.wait;
     struct output *output = &request->conn->output;
-    if (request->op.status == BIDE_CANCELLED && request->why == WHY_GONE)
-        return true;
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_refuse(request);
     if (wait->state == BIDE_STATE_DONE) {

@@ -143,8 +143,6 @@ static bool answer_reserve(struct request *request)
         bi_output_text(&conn->output, "DEADLINE_SOON\r\n");
         return true;
     }
-    if (request->op.status == BIDE_CANCELLED && request->why == WHY_GONE)
-        return true;
     if (request->op.status == BIDE_TIMED_OUT && !request->waited)
         return wait_for_job(request);
     return bi_beanstalk_refuse(request);

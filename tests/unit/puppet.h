@@ -216,10 +216,11 @@ static inline bool puppet_waits(bide_op_kind kind)
     return kind == BIDE_OP_RESERVE || kind == BIDE_OP_EVENTS;
 }
 
-/* Also lists, as those of a queue that is being loaded. */
+/* Also lists, and jobs that are reserved by id, as those of a queue that is being loaded. */
 static inline bool puppet_ends(bide_op_kind kind)
 {
-    return puppet_waits(kind) || kind == BIDE_OP_LIST || kind == BIDE_OP_TOPICS;
+    return puppet_waits(kind) || kind == BIDE_OP_LIST || kind == BIDE_OP_TOPICS ||
+           kind == BIDE_OP_RESERVE_JOB;
 }
 
 static inline int puppet_code(struct puppet_rule *rule)

@@ -80,11 +80,51 @@ static void lists_of_tubes_that_wait_count_too(void **state)
     assert_int_equal(left, 0);
 }
 
+/* ---- a stop ---- */
+
+static char heard[100];
+
+static void *stop_while_it_waits(void *arg)
+{
+    (void)arg;
+    int waiting = open_client(), other = open_client();
+    puppet_rule(puppet, kind, HELD, BIDE_OK);
+    say(waiting, command, strlen(command));
+    ask_often(other);
+    kill(getpid(), SIGTERM);
+    ssize_t got = recv(waiting, heard, sizeof(heard) - 1, 0);
+    heard[got > 0 ? got : 0] = 0;
+    close(waiting);
+    close(other);
+    return NULL;
+}
+
+/* No reply says that the server stops: TIMED_OUT is none to a list, or a reserve-job. */
+static void what_waits_at_a_stop_is_not_answered(void **state)
+{
+    (void)state;
+    static const struct {
+        bide_op_kind kind;
+        const char *command;
+    } cases[] = {
+        {BIDE_OP_TOPICS, "list-tubes\r\n"},
+        {BIDE_OP_LIST, LIST_JOBS},
+        {BIDE_OP_RESERVE_JOB, "reserve-job 1\r\n"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        kind = cases[i].kind;
+        command = cases[i].command;
+        serve_puppet(stop_while_it_waits, MEMORY);
+        assert_string_equal(heard, "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_of_jobs_that_wait_count_as_memory_of_clients),
         cmocka_unit_test(lists_of_tubes_that_wait_count_too),
+        cmocka_unit_test(what_waits_at_a_stop_is_not_answered),
     };
     return cmocka_run_group_tests_name("listing", tests, NULL, NULL);
 }
