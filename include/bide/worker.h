@@ -80,11 +80,11 @@ BIDE_API uint32_t bide_context_attempt(const bide_context *context);
 BIDE_API bool bide_context_is_last(const bide_context *context);
 
 /*
- * How long the handler may still run; 0 when the time is over. The time limit is that of the task;
- * if it has none, the job's ttr, counted anew from every bide_context_touch(). With a time limit
- * that is longer than the ttr, or BIDE_FOREVER, the worker itself extends the lease again and
- * again until the limit has passed; so the ttr can be short, for if the process dies, another
- * worker gets the job when the ttr is over. With BIDE_FOREVER it is BIDE_TIME_MAX_MS.
+ * How long the handler may still run; 0 when the time is over or the lease is lost. The time limit
+ * is that of the task; if it has none, the job's ttr, counted anew from every bide_context_touch().
+ * With a time limit that is longer than the ttr, or BIDE_FOREVER, the worker itself extends the
+ * lease again and again until the limit has passed; so the ttr can be short, for if the process
+ * dies, another worker gets the job when the ttr is over. With BIDE_FOREVER it is BIDE_TIME_MAX_MS.
  */
 BIDE_API int64_t bide_context_left_ms(const bide_context *context);
 

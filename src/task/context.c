@@ -245,6 +245,9 @@ int64_t bide_context_left_ms(const bide_context *context)
 {
     if (context == NULL)
         return 0;
+    if (atomic_load(&context->told) == BIDE_REASON_LEASE_LOST)
+        return 0; /* the server has given the job away, whatever this process has counted */
+
     int64_t end = atomic_load(&context->limit_end);
     int64_t now = bi_clock_boot();
     return end == NEVER ? BIDE_TIME_MAX_MS : end <= now ? 0 : (end - now + 999) / 1000;

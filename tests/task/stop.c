@@ -234,6 +234,7 @@ static int ignore_the_stop(bide_context *context, const bide_slice *body, void *
     struct crew *crew = arg;
     int outcome = do_at_gate(context, body, crew);
     crew->code = bide_context_reason(context);
+    crew->number = bide_context_left_ms(context);
     return outcome;
 }
 
@@ -256,6 +257,7 @@ static void a_handler_that_ignores_the_stop_loses_its_job(void)
     UNTIL(crew->running == 0);
     free_worker(crew);
     EQ(crew->code, BIDE_REASON_LEASE_LOST);
+    EQ(crew->number, 0);
     STORY(crew, id, "started interrupted");
     EQ(state_of(crew->queue, id), BIDE_STATE_RESERVED);
     OK(bide_delete(crew->queue, id, job->token));
