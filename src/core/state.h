@@ -51,6 +51,21 @@ enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_APART = 8, SLICING_CHECK = 16 }
 #define JOB_SLACK 88
 
 /*
+ * What the table of names needs to know of every topic, by reference. It lies apart from the topics: the
+ * table looks at others than the one that is made or looked for, and each would come into the cache for
+ * nothing.
+ */
+struct topic_name {
+    uint32_t hash; /* the lower half */
+    uint32_t link; /* in the table */
+};
+
+struct topic_names {
+    struct topic_name *all;
+    uint32_t room;
+};
+
+/*
  * The topics by serial, for listing, in pages: a topic that goes moves the entries of its page only,
  * and pages that become rather empty are merged.
  */
@@ -120,6 +135,7 @@ struct core {
     struct timers ages;  /* topics by their oldest ready job */
     struct timers serving; /* topics with ready jobs, by who has waited longest for them */
 
+    struct topic_names names;
     struct topic_pages pages;
     uint64_t next_serial;
     uint32_t recent_topic; /* found last */

@@ -10,15 +10,51 @@
 
 static uint64_t name_hash(const void *ctx, uint32_t ref)
 {
-    return ((const struct topic *)bi_pool_at(ctx, ref))->hash;
+    return ((const struct topic_names *)ctx)->all[ref].hash;
 }
 
 static uint32_t *name_link(const void *ctx, uint32_t ref)
 {
-    return &((struct topic *)bi_pool_at(ctx, ref))->link;
+    return &((const struct topic_names *)ctx)->all[ref].link;
 }
 
-static const struct table_items names = {name_hash, name_link, 0}; /* the hash lies behind */
+static const struct table_items names = {
+    name_hash, name_link, offsetof(struct topic_name, link) - offsetof(struct topic_name, hash)};
+
+static bool reserve_name(struct core *core, uint32_t ref)
+{
+    if (ref < core->names.room)
+        return true;
+    uint32_t room = ref < 32 ? 64 : ref + ref / 2;
+    struct topic_name *all =
+        bi_alloc_resize(&core->alloc, core->names.all, (size_t)room * sizeof(*all));
+    if (all == NULL)
+        return false;
+    core->names = (struct topic_names){.all = all, .room = room};
+    return true;
+}
+
+/* Of so many topics the names are copied. */
+#define NAMES_TRIM 32768
+
+/* After most topics have gone, what their names took goes, too: looked at when half of those that were
+ * there at the last look have gone. The old ones are freed as a whole, because a large block that shrinks
+ * gives its pages back at once, under the lock. */
+static void trim_names(struct core *core)
+{
+    uint64_t used = core->topics.used;
+    if (core->names.room <= 1024 || (used & (used - 1)) != 0 || used > core->names.room / 4)
+        return;
+    uint32_t limit = bi_pool_limit(&core->topics);
+    if (limit == 0 || limit > core->names.room / 2 || limit > NAMES_TRIM)
+        return;
+    struct topic_name *all = bi_alloc_get(&core->alloc, limit * sizeof(*all));
+    if (all == NULL)
+        return;
+    memcpy(all, core->names.all, limit * sizeof(*all));
+    bi_alloc_put(&core->alloc, core->names.all);
+    core->names = (struct topic_names){.all = all, .room = limit};
+}
 
 static bool is_called(const struct topic *topic, bide_slice name)
 {
@@ -40,11 +76,12 @@ static uint64_t hash_of(struct core *core, bide_slice name)
 static struct topic *find_hashed(struct core *core, bide_slice name, uint64_t hash)
 {
     uint32_t ref = bi_table_first(&core->by_name, hash);
-    while (ref != 0) {
-        struct topic *topic = bi_pool_at(&core->topics, ref);
+    for (; ref != 0; ref = core->names.all[ref].link) {
+        if (core->names.all[ref].hash != (uint32_t)hash)
+            continue;
+        struct topic *topic = topic_at(core, ref);
         if (topic->hash == hash && is_called(topic, name))
             return topic;
-        ref = topic->link;
     }
     return NULL;
 }
@@ -67,9 +104,9 @@ void bi_topic_approach(const struct core *core, bide_slice later, bide_slice nex
         return;
     bi_table_foresee(&core->by_name, bi_secret_hash(&core->name_secret, later.data, later.size));
     uint64_t hash = bi_secret_hash(&core->name_secret, next.data, next.size);
-    const struct topic *topic = topic_at(core, bi_table_first(&core->by_name, hash));
-    if (topic != NULL)
-        bi_ahead(topic, offsetof(struct topic, serial));
+    uint32_t ref = bi_table_first(&core->by_name, hash);
+    if (ref != 0 && core->names.all[ref].hash == (uint32_t)hash)
+        bi_ahead(topic_at(core, ref), offsetof(struct topic, serial));
 }
 
 /* ---- pages: the order of listing ---- */
@@ -187,6 +224,9 @@ static void remove_entry(struct core *core, const struct topic *topic)
 
 /* ---- making and letting go ---- */
 
+/* What a topic takes. */
+#define TOPIC_COST (sizeof(struct topic) + sizeof(struct topic_name))
+
 /* What every topic has a timer in. */
 #define TIMERS_PER_TOPIC 5
 
@@ -217,25 +257,31 @@ static struct topic *make(struct core *core, bide_slice name, uint64_t hash)
         return NULL;
     int enlisted;
     uint32_t ref = enlist_timers(core, &enlisted) ? bi_pool_take(&core->topics) : 0;
+    if (ref != 0 && !reserve_name(core, ref)) {
+        bi_pool_give(&core->topics, ref);
+        ref = 0;
+    }
     if (ref == 0) {
         delist_timers(core, enlisted);
         return NULL;
     }
     struct topic *topic = bi_pool_at(&core->topics, ref);
-    memset(topic, 0, sizeof(*topic));
+    memset(topic, 0, offsetof(struct topic, name));
     topic->self = ref;
     topic->hash = hash;
     topic->serial = core->next_serial++;
     topic->name_size = (uint8_t)name.size;
     memcpy(topic->name, name.data, name.size);
+    topic->name[name.size] = 0;
     bi_timer_init(&topic->timer_mono, TIMER_DUE_MONO, TIMER_CLASS_JOB, 0);
     bi_timer_init(&topic->timer_wall, TIMER_DUE_WALL, TIMER_CLASS_JOB, 0);
     bi_timer_init(&topic->timer_pause, TIMER_PAUSE, TIMER_CLASS_TOPIC, topic->serial);
     bi_timer_init(&topic->age, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
     bi_timer_init(&topic->serve, TIMER_ORDER, TIMER_CLASS_TOPIC, topic->serial);
-    bi_table_insert(&core->by_name, &names, &core->topics, ref);
+    core->names.all[ref].hash = (uint32_t)hash;
+    bi_table_insert(&core->by_name, &names, &core->names, ref);
     add_entry(core, topic);
-    core->memory += sizeof(*topic);
+    core->memory += TOPIC_COST;
     return topic;
 }
 
@@ -316,13 +362,14 @@ void bi_topic_unmake(struct core *core, struct topic *topic)
         return;
     bi_timers_clear(&core->ages, &topic->age);
     remove_entry(core, topic);
-    bi_table_remove(&core->by_name, &names, &core->topics, topic->self);
+    bi_table_remove(&core->by_name, &names, &core->names, topic->self);
     free_heaps(core, topic);
     delist_timers(core, TIMERS_PER_TOPIC);
-    core->memory -= sizeof(*topic);
+    core->memory -= TOPIC_COST;
     if (core->recent_topic == topic->self)
         core->recent_topic = 0;
     bi_pool_give(&core->topics, topic->self);
+    trim_names(core);
 }
 
 void bi_topics_free(struct core *core)
@@ -336,6 +383,8 @@ void bi_topics_free(struct core *core)
     }
     bi_alloc_put(&core->alloc, pages->all);
     memset(pages, 0, sizeof(*pages));
+    bi_alloc_put(&core->alloc, core->names.all);
+    memset(&core->names, 0, sizeof(core->names));
 }
 
 /* ---- delayed jobs ---- */

@@ -68,8 +68,7 @@ struct kick_set {
 
 struct topic {
     uint32_t self;
-    uint32_t link; /* in the table of names */
-    uint64_t hash;
+    uint64_t hash;   /* of the name */
     uint64_t serial; /* rises with every topic made; the order of listing */
     struct ready_heap ready;
     struct due_heap due_mono, due_wall;
