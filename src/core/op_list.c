@@ -81,7 +81,7 @@ static bool has_text(const struct job *job, bide_slice text)
 }
 
 /* Bytes that take as long to be searched for a text as looking at a job does. */
-#define SEARCHED_BYTES 128
+#define SEARCHED_BYTES 64
 
 /* What looking at a job costs: to search its body for a text costs more, the larger it is. */
 static unsigned price(const struct listing *listing, const struct job *job)
@@ -212,6 +212,9 @@ static void list_by_id(struct listing *listing)
 
 /* ---- by walking ---- */
 
+/* How much of a body the cache is told: it finds the rest itself. */
+#define BODY_AHEAD 128
+
 /* The item of a chain with the smallest place that is not below from; 0 for none. */
 static uint32_t next_in_chain(const struct core *core, uint32_t chain, uint64_t from,
                               uint64_t *place)
@@ -248,6 +251,21 @@ static unsigned list_chain(struct listing *listing, uint32_t chain, uint64_t *fr
     return examined;
 }
 
+/* Tells the cache what a walk comes to soon: jobs, and the bodies that it searches. */
+static void approach(const struct listing *listing, uint64_t place)
+{
+    enum { NEXT = 3, LATER = 8 }; /* chains */
+    const struct core *core = listing->core;
+    const struct job *later = job_at(core, bi_table_soon(&core->by_id, place, LATER));
+    if (later != NULL)
+        bi_ahead(later, sizeof(*later));
+    if (listing->args->filter.text.size == 0)
+        return;
+    const struct job *next = job_at(core, bi_table_soon(&core->by_id, place, NEXT));
+    if (next != NULL && next->body != NULL)
+        bi_ahead(next->body, BODY_AHEAD);
+}
+
 static void list_by_walk(struct listing *listing, uint64_t place)
 {
     bide_list_args *args = listing->args;
@@ -256,6 +274,7 @@ static void list_by_walk(struct listing *listing, uint64_t place)
     args->count = 0;
     while (!end && examined < BIDE_EXAMINE_MAX) {
         uint64_t from = place;
+        approach(listing, place);
         uint32_t chain = bi_table_walk(&listing->core->by_id, &place, &end);
         /* An empty chain is work, too. */
         examined += 1 + list_chain(listing, chain, &from);
@@ -315,7 +334,7 @@ int bi_op_list(struct core *core, bide_op *op)
         listing.past_id = walk[1];
     /* Bodies are seldom as large as they may be. */
     uint64_t price_max = args->filter.text.size > 0
-                             ? 1 + core->limits.max_job_size / ((uint64_t)4 * SEARCHED_BYTES)
+                             ? 1 + core->limits.max_job_size / ((uint64_t)8 * SEARCHED_BYTES)
                              : 1;
     bool costly = candidates(core, &listing) * price_max > BIDE_EXAMINE_MAX;
     if (!walking && !costly)

@@ -72,16 +72,41 @@ uint64_t bi_table_place(uint64_t hash)
     return ((x >> 1) & UINT64_C(0x5555555555555555)) | ((x & UINT64_C(0x5555555555555555)) << 1);
 }
 
+/* How many low bits of a hash decide for this bucket. */
+static unsigned bits_of(const struct table *table, uint32_t index)
+{
+    unsigned bits = (unsigned)__builtin_ctz(table->round);
+    return index >= table->round || index + table->round < table->buckets ? bits + 1 : bits;
+}
+
+/* The bucket that a walk comes to after so many others, or one near it. */
+static uint32_t *bucket_after(const struct table *table, uint64_t place, unsigned bits,
+                              unsigned buckets)
+{
+    uint64_t there = place + ((uint64_t)buckets << (64 - bits));
+    return bi_table_bucket(table, bi_table_index(table, bi_table_place(there)));
+}
+
+/* How many buckets ahead the cache is told: each lies elsewhere. */
+#define WALK_AHEAD 16
+
 uint32_t bi_table_walk(const struct table *table, uint64_t *place, bool *end)
 {
-    uint64_t hash = bi_table_place(*place);
-    uint32_t index = bi_table_index(table, hash);
-    /* How many low bits of a hash decide for this bucket. */
-    unsigned bits = (unsigned)__builtin_ctz(table->round);
-    if (index >= table->round || index + table->round < table->buckets)
-        bits++;
+    uint32_t index = bi_table_index(table, bi_table_place(*place));
+    unsigned bits = bits_of(table, index);
+    if (table->count >= BI_AHEAD_FROM)
+        bi_ahead(bucket_after(table, *place, bits, WALK_AHEAD), 1);
+
     uint64_t next = (*place >> (64 - bits)) + 1;
     *end = next >> bits != 0;
     *place = *end ? 0 : next << (64 - bits);
     return *bi_table_bucket(table, index);
+}
+
+uint32_t bi_table_soon(const struct table *table, uint64_t place, unsigned chains)
+{
+    if (table->count < BI_AHEAD_FROM)
+        return 0;
+    unsigned bits = bits_of(table, bi_table_index(table, bi_table_place(place)));
+    return *bucket_after(table, place, bits, chains);
 }

@@ -161,4 +161,8 @@ uint64_t bi_table_place(uint64_t hash);
  */
 uint32_t bi_table_walk(const struct table *table, uint64_t *place, bool *end);
 
+/* The first item of the chain that a walk at this place comes to after so many others (8 at most), so
+ * that the cache can be told: not to be used otherwise. 0 for none. */
+uint32_t bi_table_soon(const struct table *table, uint64_t place, unsigned chains);
+
 #endif
