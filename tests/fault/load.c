@@ -3,10 +3,10 @@
  * load.c - what a queue with very many jobs does in one go must come out right, and must not keep
  * the lock: while it is held, no call of any thread is answered.
  *
- * In a build with -Dlock_stats=true there are a million jobs, and no hold of the lock may take more
- * than HOLD_MAX of processor time. Other builds take fewer jobs and check the outcome only.
+ * In a build with -Dlock_stats=true there are a million jobs, and no hold may take too long (limit.h).
+ * Other builds take fewer jobs and check the outcome only.
  */
-#include "fault.h"
+#include "limit.h"
 #include "vfs.h"
 
 #include <errno.h>
@@ -19,9 +19,7 @@
 #include <unistd.h>
 
 #ifdef BIDE_LOCK_STATS
-#include "backend/holds.h"
-#define JOBS     UINT64_C(1000000)
-#define HOLD_MAX INT64_C(5000000) /* ns */
+#define JOBS UINT64_C(1000000)
 #else
 #define JOBS UINT64_C(20000)
 #endif
@@ -39,31 +37,6 @@
 #define TOPIC  "work"
 #define BUSY   600000           /* ms that only a hang exceeds */
 #define STRIDE UINT64_C(618033) /* scatters ids */
-
-static void holds_begin(void)
-{
-#ifdef BIDE_LOCK_STATS
-    bi_holds_reset();
-#endif
-}
-
-/* Ends what holds_begin() began: says what the longest hold was, and fails if that is too long. */
-#define HOLDS(what) holds_end(HERE, (what))
-static void holds_end(struct where at, const char *what)
-{
-#ifdef BIDE_LOCK_STATS
-    struct bi_hold hold = bi_holds_longest();
-    printf("%8.3f ms cpu %8.3f ms wall  %s: %s .. %s %s\n", (double)hold.cpu_ns / 1e6,
-           (double)hold.wall_ns / 1e6, what, hold.from, hold.to, hold.op == NULL ? "" : hold.op);
-    fflush(stdout);
-    if (hold.cpu_ns > HOLD_MAX)
-        fail_test(at, "%s: the lock was held for %.3f ms", what, (double)hold.cpu_ns / 1e6);
-    bi_holds_reset();
-#else
-    (void)at;
-    (void)what;
-#endif
-}
 
 /* ---- a full queue ---- */
 
@@ -236,9 +209,8 @@ static void on_log(void *compared, bide_log_level level, const char *text)
  * holds the lock for long, and calls are answered meanwhile. */
 static void all_jobs_are_compared_in_slices(void)
 {
-    bide_check_report report;
     vfs_install();
-    static bool compared;
+    bool compared = false;
     bide_options options = BIDE_OPTIONS_INIT;
     options.log = on_log;
     options.log_user = &compared;
@@ -256,11 +228,10 @@ static void all_jobs_are_compared_in_slices(void)
     CHECK(compared);
     HOLDS("comparison with the file, and deletes");
 #ifndef BIDE_LOCK_STATS /* which looks at the lists of the core, too */
+    bide_check_report report;
     OK(bide_check(queue, &report));
     EQ(report.differences, 0);
     EQ(report.jobs, JOBS - 2000);
-#else
-    (void)report;
 #endif
     OK(bide_close(queue));
 }
@@ -800,21 +771,27 @@ static void so_is_one_on_a_file(void)
     fill_kick_and_reserve(url_of("jobs.db", "sync=off&max_memory=67108864&cache_bytes=16MiB"));
 }
 
+/* ---- all ---- */
+
+#define MEASURED(X)                                   \
+    X(a_failed_commit_puts_scattered_jobs_back)       \
+    X(all_jobs_are_compared_in_slices)                \
+    X(a_failed_commit_buries_scattered_jobs_again)    \
+    X(a_failed_commit_takes_new_jobs_out)             \
+    X(jobs_that_come_due_at_once_do_not_delay_others) \
+    X(kick_and_purge_are_done_in_slices)              \
+    X(results_over_the_limit_go_in_slices)            \
+    X(bodies_of_deleted_jobs_leave_the_cache)         \
+    X(looking_at_many_jobs_takes_no_long_hold)        \
+    X(calls_that_wait_are_ended_in_slices)            \
+    X(many_topics_come_and_go)                        \
+    X(a_reserve_may_choose_among_many_topics)
+
+MEASURED(MEASURE)
+
 static const struct test tests[] = {
-    TEST(a_failed_commit_puts_scattered_jobs_back),
-    TEST(all_jobs_are_compared_in_slices),
-    TEST(a_failed_commit_buries_scattered_jobs_again),
-    TEST(a_failed_commit_takes_new_jobs_out),
-    TEST(calls_wait_while_a_commit_is_undone),
+    MEASURED(MEASURED_TEST) TEST(calls_wait_while_a_commit_is_undone),
     TEST(a_close_while_a_commit_is_undone_answers_all),
-    TEST(jobs_that_come_due_at_once_do_not_delay_others),
-    TEST(kick_and_purge_are_done_in_slices),
-    TEST(results_over_the_limit_go_in_slices),
-    TEST(bodies_of_deleted_jobs_leave_the_cache),
-    TEST(looking_at_many_jobs_takes_no_long_hold),
-    TEST(calls_that_wait_are_ended_in_slices),
-    TEST(many_topics_come_and_go),
-    TEST(a_reserve_may_choose_among_many_topics),
     TEST(a_full_queue_is_worked_off_within_max_memory),
     TEST(so_is_one_on_a_file),
 };

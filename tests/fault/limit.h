@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * limit - no hold of a queue's lock may take too long; measured in builds with -Dlock_stats=true only.
+ *
+ * The processor of a virtual machine is taken away now and then, and the clock of the thread goes on: a
+ * hold then seems to last for milliseconds. What the code causes comes back when the same is done again,
+ * what the machine causes does not. So a test in which a hold was too long runs again, and each of its
+ * figures is the smallest of the longest holds of all its runs.
+ */
+#ifndef FAULT_LIMIT_H
+#define FAULT_LIMIT_H
+
+#include "fault.h"
+
+/* Runs a test that calls HOLDS(); several times, each in an empty folder, while a figure is above the
+ * limit, and fails if it still is after the last time. */
+void measure(void (*test)(void));
+
+/* Defines the function that measures a test, and names it in a theme. */
+#define MEASURE(test)                \
+    static void measure_##test(void) \
+    {                                \
+        measure(test);               \
+    }
+#define MEASURED_TEST(test) {#test, measure_##test},
+
+/* Forgets the holds so far. */
+void holds_begin(void);
+
+/* A figure: says what the longest hold was since the last figure, or since holds_begin(). */
+#define HOLDS(what) holds_end(HERE, (what))
+void holds_end(struct where at, const char *what);
+
+#endif
