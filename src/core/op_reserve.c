@@ -110,10 +110,13 @@ int bi_core_take(struct core *core, struct job *job)
 
 /* Topics whose choice needs no memory of its own. */
 #define FEW_TOPICS 8
+/* Topics of one group. */
+#define GROUP 32
 
 /*
  * The open topics of a reserve, and what their choice depends on. A call that names many topics and takes
- * many jobs looks at all of them for each job, so this lies in one array. A topic that is named more than
+ * many jobs chooses among all of them for each job: so this lies in one array, and of each group it is
+ * known which topic of it comes before the others. A topic that is named more than
  * once may change through one of its entries: the others find that out when they are chosen.
  */
 struct choice {
@@ -129,8 +132,16 @@ struct choices {
     size_t first;    /* strict: those before are closed */
     uint64_t weight; /* of all */
     struct choice *all;
+    uint32_t *foremost; /* of each group, by priority and fair: its place in all */
     struct choice few[FEW_TOPICS];
+    uint32_t one_group;
 };
+
+/* Is the topic chosen by its rank? */
+static bool ranks(const struct choices *choices)
+{
+    return choices->strategy == BIDE_BY_PRIORITY || choices->strategy == BIDE_FAIR;
+}
 
 static void rank(const struct choices *choices, struct choice *choice)
 {
@@ -145,14 +156,47 @@ static void rank(const struct choices *choices, struct choice *choice)
     }
 }
 
+static bool comes_before(const struct choice *a, const struct choice *b)
+{
+    return a->priority < b->priority || (a->priority == b->priority && a->rank < b->rank);
+}
+
+/* Finds the one of a group that comes before all others; the first of several alike. */
+static void find_foremost(struct choices *choices, size_t group)
+{
+    size_t best = group * GROUP;
+    size_t end = choices->count - best < GROUP ? choices->count : best + GROUP;
+    for (size_t i = best + 1; i < end; i++)
+        if (comes_before(&choices->all[i], &choices->all[best]))
+            best = i;
+    choices->foremost[group] = (uint32_t)best;
+}
+
+static size_t group_count(size_t topics)
+{
+    return (topics + GROUP - 1) / GROUP;
+}
+
+/* False when out of memory. */
+static bool reserve_choices(struct core *core, struct choices *choices, size_t count)
+{
+    choices->all = choices->few;
+    choices->foremost = &choices->one_group;
+    if (count <= FEW_TOPICS)
+        return true;
+    size_t bytes = count * sizeof(*choices->all) + group_count(count) * sizeof(*choices->foremost);
+    choices->all = bi_alloc_get(&core->alloc, bytes);
+    if (choices->all == NULL)
+        return false;
+    choices->foremost = (uint32_t *)(void *)(choices->all + count);
+    return true;
+}
+
 /* False when out of memory. */
 static bool begin_choices(struct core *core, struct choices *choices,
                           const struct waiter_link *links, size_t count)
 {
-    choices->all = choices->few;
-    if (count > FEW_TOPICS)
-        choices->all = bi_alloc_get(&core->alloc, count * sizeof(*choices->all));
-    if (choices->all == NULL)
+    if (!reserve_choices(core, choices, count))
         return false;
     core->work += count;
     for (size_t i = 0; i < count; i++) {
@@ -165,6 +209,8 @@ static bool begin_choices(struct core *core, struct choices *choices,
         rank(choices, choice);
     }
     choices->open = choices->count;
+    for (size_t i = 0; ranks(choices) && i < group_count(choices->count); i++)
+        find_foremost(choices, i);
     return true;
 }
 
@@ -179,13 +225,15 @@ static void refresh(struct choices *choices, struct choice *choice)
 {
     if (bi_topic_open(choice->topic)) {
         rank(choices, choice);
-        return;
+    } else {
+        choices->open--;
+        choices->weight -= choice->weight;
+        choice->weight = 0;
+        choice->priority = UINT32_MAX;
+        choice->rank = UINT64_MAX;
     }
-    choices->open--;
-    choices->weight -= choice->weight;
-    choice->weight = 0;
-    choice->priority = UINT32_MAX;
-    choice->rank = UINT64_MAX;
+    if (ranks(choices))
+        find_foremost(choices, (size_t)(choice - choices->all) / GROUP);
 }
 
 static bool is_stale(const struct choices *choices, const struct choice *choice)
@@ -207,11 +255,10 @@ static struct choice *strict(struct choices *choices)
 /* The one that comes before all others; the first of several alike. */
 static struct choice *foremost(const struct choices *choices)
 {
-    struct choice *best = &choices->all[0];
-    for (size_t i = 1; i < choices->count; i++) {
-        struct choice *choice = &choices->all[i];
-        if (choice->priority < best->priority ||
-            (choice->priority == best->priority && choice->rank < best->rank))
+    struct choice *best = &choices->all[choices->foremost[0]];
+    for (size_t i = 1; i < group_count(choices->count); i++) {
+        struct choice *choice = &choices->all[choices->foremost[i]];
+        if (comes_before(choice, best))
             best = choice;
     }
     return best;
