@@ -256,10 +256,8 @@ static int give_up(struct local *local, char *error)
 {
     bi_text_copy(error, "the queue is closed, and the time for that is over");
     if (!local->gave_up)
-        bi_log(
-            &local->context.log, BIDE_LOG_WARN,
-            "the time to stop is over: what no client was told of is not stored any more, nor are "
-            "the leases of jobs: these are as after a crash");
+        bi_log(&local->context.log, BIDE_LOG_WARN,
+               "the time to stop is over: what no client was told of is not stored any more");
     local->gave_up = true; /* guarded by committing */
     return BIDE_CLOSED;
 }

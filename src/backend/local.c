@@ -738,11 +738,13 @@ void bi_local_shutdown(struct backend *backend)
 }
 
 /* Leases that outlive the process are stored, all others are given back. In slices, so that what
- * waits to be stored stays bounded. The lock is held at the call and at the return. */
-static void end_leases(struct local *local)
+ * waits to be stored stays bounded. False: the time was over before. The lock is held at the call and at
+ * the return. */
+static bool end_leases(struct local *local)
 {
-    while (!bi_store_is_late(local->store) &&
-           bi_core_interrupt(local->core, bi_local_clocks(local), INTERRUPT_JOBS)) {
+    while (bi_core_interrupt(local->core, bi_local_clocks(local), INTERRUPT_JOBS)) {
+        if (bi_store_is_late(local->store))
+            return false;
         bi_local_unlock(local);
         bi_local_lock(local);
         while (bi_core_backlog(local->core) > INTERRUPT_BACKLOG && !local->stuck &&
@@ -753,6 +755,7 @@ static void end_leases(struct local *local)
             bi_local_lock(local);
         }
     }
+    return true;
 }
 
 void bi_local_close(struct backend *backend)
@@ -775,10 +778,14 @@ void bi_local_close(struct backend *backend)
         pthread_join(local->slow_thread, NULL);
         pthread_join(local->reader_thread, NULL);
         bi_local_lock(local);
-        end_leases(local);
+        bool ended = end_leases(local);
         local->last = true;
         pthread_cond_broadcast(&local->work);
         pthread_mutex_unlock(&local->lock);
+        if (!ended)
+            bi_log(&local->context.log, BIDE_LOG_WARN,
+                   "the time to stop is over: not all leases are stored, the others are as after a "
+                   "crash");
         bi_commit_join(local);
     }
 }
