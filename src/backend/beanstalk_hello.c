@@ -3,6 +3,7 @@
 #include "backend/beanstalk_hello.h"
 
 #include "backend/beanstalk_socket.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define PAUSES_US INT64_C(10000000)
 
 /* What a server says before the first answer of an op: short lines. */
 struct greeting {
@@ -62,10 +65,21 @@ static int refuse(const struct address *address, int code, const char *what, cha
     return code;
 }
 
+/* A wrong secret, and one that comes behind wrong ones from the same address, is answered after pauses of
+ * up to 4 s each. A client that connects again can wait for that, because its calls have times of their
+ * own: else it would never know that it is refused. */
+static void allow_pauses(struct patience *patience)
+{
+    int64_t least = bi_clock_boot() + PAUSES_US;
+    if (patience->look != NULL && patience->deadline < least)
+        patience->deadline = least;
+}
+
 static int say_secret(struct greeting *greeting, const struct address *address, char *error)
 {
     char line[BI_SECRET_MAX + 16];
     snprintf(line, sizeof(line), "auth %s\r\n", address->secret);
+    allow_pauses(greeting->patience);
     const char *answer = say(greeting, line) ? hear(greeting) : NULL;
     if (answer == NULL)
         return refuse(address, BIDE_EIO, "does not answer", error);

@@ -234,6 +234,25 @@ static void what_waits_ends_when_the_secret_is_refused(void)
     interrupt(work, SIGTERM, 0);
 }
 
+/* The server answers wrong secrets after pauses that grow, and are longer than connect_timeout then. */
+static void what_waits_ends_also_after_many_wrong_secrets(void)
+{
+    char url[5200];
+    snprintf(url, sizeof(url), "%s?secret=" SECRET "&connect_timeout=800ms", serve_with_secret());
+    ends(0, "put", "t", "x", "--delay", "1h", "--url", url);
+    struct child *wait = begin("wait", "1", "-v", "--url", url, NULL);
+    await_err(wait, "the queue is");
+    CHECK(kill(wait->pid, SIGSTOP) == 0);
+    interrupt(secret_server, SIGTERM, 0);
+
+    snprintf(url, sizeof(url), "%s?secret=wrong", serve_secretly("another-secret-than-before"));
+    for (int i = 0; i < 5; i++)
+        ends(2, "ping", "--url", url);
+    CHECK(kill(wait->pid, SIGCONT) == 0);
+    await_end(wait, 2);
+    HAS(wait->err, "does not accept the secret");
+}
+
 static void a_secret_is_read_from_a_file(void)
 {
     char url[6000], text[7000];
@@ -495,6 +514,7 @@ static const struct test tests[] = {
     TEST(a_file_of_another_user_is_not_read),
     TEST(a_secret_is_seen_neither_in_the_arguments_nor_by_programs),
     TEST(what_waits_ends_when_the_secret_is_refused),
+    TEST(what_waits_ends_also_after_many_wrong_secrets),
     TEST(a_secret_is_read_from_a_file),
     TEST(a_refused_connection_is_told_with_the_address),
     TEST(a_socket_that_is_not_there_is_told),
