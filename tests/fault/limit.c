@@ -11,16 +11,22 @@
 
 #define HOLD_MAX INT64_C(5000000) /* ns of processor time */
 #define RUNS     5
-#define FIGURES  16 /* of one test */
+#define FIGURES  16   /* of one test */
+#define PARTS    4000 /* of one figure */
 
 /* The figures of the test, in the order in which it asks for them. */
-static struct {
+static struct figure {
     const char *what;
     struct where at;
-    int64_t least; /* of all runs so far */
+    int64_t parts[PARTS]; /* the smallest of all runs so far, each */
+    size_t known;
+    int64_t least; /* the largest of them */
 } figures[FIGURES];
-static size_t asked; /* in this run */
-static int runs;     /* that are over */
+static size_t asked;           /* in this run */
+static bool measuring;         /* holds_begin() was called in this run */
+static size_t parts;           /* of the figure that is under way */
+static struct bi_hold longest; /* in it, in this run */
+static int runs;               /* that are over */
 
 static void empty_folder(void)
 {
@@ -43,6 +49,7 @@ void measure(void (*test)(void))
         if (runs > 0)
             empty_folder();
         asked = 0;
+        measuring = false;
         test();
         if (first_above() == asked)
             return;
@@ -52,24 +59,58 @@ void measure(void (*test)(void))
               figures[i].what, (double)figures[i].least / 1e6, runs);
 }
 
-void holds_begin(void)
+static void begin_figure(void)
 {
     bi_holds_reset();
+    longest = (struct bi_hold){.from = "", .to = ""};
+    parts = 0;
+}
+
+void holds_begin(void)
+{
+    assert(!measuring || parts == 0); /* else parts of a figure would be lost */
+    measuring = true;
+    begin_figure();
+}
+
+static void end_part(void)
+{
+    struct bi_hold hold = bi_holds_longest();
+    assert(asked < FIGURES && parts < PARTS);
+    struct figure *figure = &figures[asked];
+    if (parts == figure->known)
+        figure->parts[figure->known++] = hold.cpu_ns;
+    else if (hold.cpu_ns < figure->parts[parts])
+        figure->parts[parts] = hold.cpu_ns;
+    parts++;
+    if (hold.cpu_ns >= longest.cpu_ns)
+        longest = hold;
+    bi_holds_reset();
+}
+
+void holds_part(void)
+{
+    if (measuring && parts < PARTS - 1) /* the last one takes all others */
+        end_part();
 }
 
 void holds_end(struct where at, const char *what)
 {
-    struct bi_hold hold = bi_holds_longest();
-    printf("%8.3f ms cpu %8.3f ms wall  %s: %s .. %s %s\n", (double)hold.cpu_ns / 1e6,
-           (double)hold.wall_ns / 1e6, what, hold.from, hold.to, hold.op == NULL ? "" : hold.op);
+    assert(measuring);
+    end_part();
+    printf("%8.3f ms cpu %8.3f ms wall  %s: %s .. %s %s\n", (double)longest.cpu_ns / 1e6,
+           (double)longest.wall_ns / 1e6, what, longest.from, longest.to,
+           longest.op == NULL ? "" : longest.op);
     fflush(stdout);
 
-    assert(asked < FIGURES);
-    if (runs == 0 || hold.cpu_ns < figures[asked].least)
-        figures[asked].least = hold.cpu_ns;
-    figures[asked].what = what;
-    figures[asked++].at = at;
-    bi_holds_reset();
+    struct figure *figure = &figures[asked++];
+    figure->what = what;
+    figure->at = at;
+    figure->least = 0;
+    for (size_t i = 0; i < figure->known; i++)
+        if (figure->parts[i] > figure->least)
+            figure->least = figure->parts[i];
+    begin_figure();
 }
 
 #else
@@ -80,6 +121,10 @@ void measure(void (*test)(void))
 }
 
 void holds_begin(void)
+{
+}
+
+void holds_part(void)
 {
 }
 

@@ -24,10 +24,9 @@
 #define JOBS UINT64_C(20000)
 #endif
 
-/* Sanitizers take memory of their own. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
+#define SANITIZED /* takes memory of its own */
 #endif
 #endif
 
@@ -51,6 +50,7 @@ static uint64_t fill(bide *queue, uint64_t count, const bide_put_options *option
             items[i] = (bide_put_item){
                 .topic = slice_of(TOPIC), .body = {body, body_size}, .options = options};
         OK(bide_put_many(queue, items, LOTS, NULL));
+        holds_part();
         EQ(items[LOTS - 1].status, BIDE_OK);
         if (first == 0)
             first = items[0].id;
@@ -68,6 +68,7 @@ static void finish(bide *queue, uint64_t first, uint64_t count, bool keep)
             items[i] = (bide_finish_item){
                 .id = first + done + i, .keep = keep, .retain_ms = keep ? HOUR_MS : 0};
         OK(bide_finish_many(queue, items, LOTS));
+        holds_part();
         EQ(items[0].status, BIDE_OK);
     }
 }
@@ -634,6 +635,7 @@ static void many_topics_come_and_go(void)
             items[i] = (bide_put_item){.topic = slice_of(names[i])};
         }
         OK(bide_put_many(queue, items, LOTS, NULL));
+        holds_part();
     }
     HOLDS("a million topics");
     finish(queue, 1, JOBS, false);
