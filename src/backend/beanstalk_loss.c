@@ -74,8 +74,12 @@ static void lose(struct tagged *tagged, struct request *request, int64_t now,
 void bi_loss_lost(struct tagged *tagged, const char *reason, struct op_list *completed)
 {
     assert(tagged->connected);
-    tagged->connected = false;
+    /* No further write begins. The lock is released until the one that is under way has ended: only then
+     * are the connection and what was queued for it gone, both at once. */
+    tagged->broken = true;
     bi_send_quiet(tagged);
+    assert(tagged->connected);
+    tagged->connected = false;
     bi_send_clear(tagged);
     close(tagged->fd);
     tagged->fd = -1;

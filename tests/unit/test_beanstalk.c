@@ -406,9 +406,8 @@ static void who_asks_a_feed_that_was_made_again_is_told_first_that_something_was
     completes(&events, BIDE_TIMED_OUT);
 }
 
-static void a_feed_ends_without_a_connection_too(void **state)
+static void end_a_feed_as_the_connection_is_lost(void)
 {
-    (void)state;
     struct heard heard;
     bide_event event = {0};
     open_tagged(QUICK);
@@ -430,6 +429,18 @@ static void a_feed_ends_without_a_connection_too(void **state)
     assert_in_range(bide_submit(server.queue, list, 1), 0, 1);
     completes(&end, BIDE_OK);
     completes(&events, BIDE_CANCELLED);
+}
+
+/* The loss may be noticed at any moment of it: it is tried often. */
+static void a_feed_ends_without_a_connection_too(void **state)
+{
+    enum { ROUNDS = 60 };
+    end_a_feed_as_the_connection_is_lost();
+    for (int i = 1; i < ROUNDS; i++) {
+        end_script(state);
+        begin_script(state);
+        end_a_feed_as_the_connection_is_lost();
+    }
 }
 
 /* ---- limits ---- */
