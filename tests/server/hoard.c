@@ -16,23 +16,6 @@
 
 /* ---- memory of clients ---- */
 
-/* Sends a body in two pieces, so that it is waited for; true: it was taken. */
-static bool put_in_pieces(struct talk *talk, size_t size)
-{
-    char *body = calloc(1, size);
-    CHECK(body != NULL);
-    say(talk, "list-tube-used\r\nput 0 0 100 %zu\r\n", size);
-    HEAR(talk, "USING default");
-    talk_send(talk, body, size / 2);
-    nap_ms(20);
-    talk_send(talk, body + size / 2, size - size / 2);
-    talk_send(talk, "\r\n", 2);
-    free(body);
-    const char *line = hear(talk);
-    CHECK(strncmp(line, "INSERTED ", 9) == 0 || strcmp(line, "OUT_OF_MEMORY") == 0);
-    return line[0] == 'I';
-}
-
 /* What needs memory of the clients: a call, and a body that comes in pieces. */
 static void others_have_memory(const struct bided *bided)
 {

@@ -238,8 +238,7 @@ void close_all(struct talk *talks, int count)
         talk_close(&talks[i]);
 }
 
-/* Puts a job in two pieces, so that its body is waited for. */
-static void put_in_pieces(struct talk *talk, size_t size)
+bool put_in_pieces(struct talk *talk, size_t size)
 {
     char *body = calloc(1, size);
     CHECK(body != NULL);
@@ -247,10 +246,12 @@ static void put_in_pieces(struct talk *talk, size_t size)
     HEAR(talk, "USING default");
     talk_send(talk, body, size / 2);
     nap_ms(20);
-    talk_send(talk, body, size - size / 2);
+    talk_send(talk, body + size / 2, size - size / 2);
     talk_send(talk, "\r\n", 2);
-    HEAR_NUMBER(talk, "INSERTED");
     free(body);
+    const char *line = hear(talk);
+    CHECK(strncmp(line, "INSERTED ", 9) == 0 || strcmp(line, "OUT_OF_MEMORY") == 0);
+    return line[0] == 'I';
 }
 
 static void bodies_that_are_only_declared_take_no_room(void)
@@ -265,7 +266,7 @@ static void bodies_that_are_only_declared_take_no_room(void)
     OK(bide_put(queue, "others", "x", 1, NULL, NULL));
     OK(bide_close(queue));
     open_talk(&other, bided);
-    put_in_pieces(&other, DECLARED);
+    CHECK(put_in_pieces(&other, DECLARED));
     /* Those who declared them may send them now, one after the other. */
     static char rest[DECLARED];
     for (int i = 0; i < 4; i++) {
@@ -287,7 +288,7 @@ static void large_bodies_leave_room_for_small_ones(void)
     struct talk talks[CONNECTIONS], other;
     declare(bided, talks, CONNECTIONS, DECLARED - 1);
     open_talk(&other, bided);
-    put_in_pieces(&other, 60000);
+    CHECK(put_in_pieces(&other, 60000));
     others_are_served(bided);
     bide *queue = open_at(bided);
     OK(bide_put(queue, "others", "x", 1, NULL, NULL));

@@ -9,6 +9,9 @@
 void open_talk(struct talk *talk, const struct bided *bided);
 void close_all(struct talk *talks, int count);
 
+/* Puts a body in two pieces, so that it is waited for. False: the server had no memory for it. */
+bool put_in_pieces(struct talk *talk, size_t size);
+
 void send_call(struct talk *talk, uint64_t tag, const bide_op *op);
 
 /* Stopped, the server finds all that was sent meanwhile when it goes on (SIGCONT). */

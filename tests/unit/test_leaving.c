@@ -2,34 +2,16 @@
 /* What a connection held that has gone, on a store that does not answer; and a stop on such a store. */
 #include "slow.h"
 
-#include "server/server.h"
-
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
+#include "run_server.h"
 
 #define JOBS        2500
 #define PENDING_OPS 400 /* of which the server uses three fourths */
 #define ROUNDS      1000
-#define PATIENCE_S  30
 
 static struct slow *slow;
-static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static bool answered;
 
 /* ---- clients ---- */
-
-static int open_client(void)
-{
-    struct timeval patience = {.tv_sec = PATIENCE_S};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
-        abort();
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    return fd;
-}
 
 /* Sends, and reads that many line ends; false: the server does not answer. */
 static bool ask(int fd, const char *words, int ends)
@@ -102,9 +84,6 @@ static void *run_clients(void *arg)
 /* Runs a server with these clients until it stops. Answers its queue. */
 static bide *serve(void *(*clients)(void *arg), int64_t stop_timeout_ms)
 {
-    char error[BIDE_ERROR_SIZE];
-    struct server *server;
-    pthread_t thread;
     struct server_settings settings = {
         .queue = slow_open("memory:", &slow),
         .options = BIDE_OPTIONS_INIT,
@@ -113,17 +92,7 @@ static bide *serve(void *(*clients)(void *arg), int64_t stop_timeout_ms)
                    .max_client_bytes = 1 << 20},
     };
     settings.options.max_pending_ops = PENDING_OPS;
-    assert_int_equal(bi_server_new(&settings, &server, error), BIDE_OK);
-    snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/bide-leaving-%d", (int)getpid());
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(listen(fd, 10), 0);
-    assert_int_equal(bi_server_listen(server, fd), BIDE_OK);
-    assert_int_equal(pthread_create(&thread, NULL, clients, NULL), 0);
-    bi_server_run(server);
-    pthread_join(thread, NULL);
-    unlink(address.sun_path);
-    bi_server_free(server);
+    run_server(&settings, clients);
     return settings.queue;
 }
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run_server - a server in this process at a unix socket, and clients on a thread of their own.
+ */
+#ifndef BI_UNIT_RUN_SERVER_H
+#define BI_UNIT_RUN_SERVER_H
+
+#include "server/server.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define PATIENCE_S 30
+
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+static inline int open_client(void)
+{
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+        abort();
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    return fd;
+}
+
+/* Runs a server until the clients stop it by a signal. */
+static inline void run_server(const struct server_settings *settings, void *(*clients)(void *arg))
+{
+    char error[BIDE_ERROR_SIZE];
+    struct server *server;
+    pthread_t thread;
+    assert_int_equal(bi_server_new(settings, &server, error), BIDE_OK);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "/tmp/bide-unit-%d", (int)getpid());
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(listen(fd, 100), 0);
+    assert_int_equal(bi_server_listen(server, fd), BIDE_OK);
+
+    assert_int_equal(pthread_create(&thread, NULL, clients, NULL), 0);
+    bi_server_run(server);
+    pthread_join(thread, NULL);
+    unlink(address.sun_path);
+    bi_server_free(server);
+}
+
+#endif
