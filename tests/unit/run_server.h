@@ -5,7 +5,7 @@
 #ifndef BI_UNIT_RUN_SERVER_H
 #define BI_UNIT_RUN_SERVER_H
 
-#include "server/server.h"
+#include "server/inside.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +19,10 @@
 #define PATIENCE_S 30
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+/* A server that gives up at a stop leaves its completion queue, and the requests that are pending, to the
+ * end of the process. This keeps them reachable. */
+static bide_cq *volatile left_behind;
 
 static inline int open_client(void)
 {
@@ -48,6 +52,7 @@ static inline void run_server(const struct server_settings *settings, void *(*cl
     bi_server_run(server);
     pthread_join(thread, NULL);
     unlink(address.sun_path);
+    left_behind = server->cq;
     bi_server_free(server);
 }
 
