@@ -14,6 +14,9 @@ bool put_in_pieces(struct talk *talk, size_t size);
 
 void send_call(struct talk *talk, uint64_t tag, const bide_op *op);
 
+/* Reads the answer to any call and returns its code. tag may be NULL. */
+int hear_answer(struct talk *talk, uint64_t *tag);
+
 /* Stopped, the server finds all that was sent meanwhile when it goes on (SIGCONT). */
 void pause_server(const struct bided *bided);
 
