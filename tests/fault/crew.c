@@ -32,6 +32,11 @@ static bool is_strict(uint64_t serial)
     return serial % 2 == LONG_LEASE;
 }
 
+static void count_unknown(struct crew *crew, int code)
+{
+    atomic_fetch_add(&crew->unknown, code == BIDE_EUNKNOWN);
+}
+
 /* ---- putting ---- */
 
 static uint64_t serial_of(const bide_job *job)
@@ -60,7 +65,7 @@ static void put_one(struct crew *crew, struct rng *rng)
     } else {
         CHECK(code < 0 || code == BIDE_DRAINING);
         crew->put[serial] = code == BIDE_EUNKNOWN ? UNKNOWN : REFUSED;
-        atomic_fetch_add(&crew->unknown, code == BIDE_EUNKNOWN);
+        count_unknown(crew, code);
         nap_ms(1);
     }
     if (code == BIDE_OK && serial % 8 == CANCELLABLE && rng_below(rng, 2) == 0)
@@ -91,14 +96,15 @@ static void *produce(void *arg)
 
 /* ---- finishing ---- */
 
-/* Answers what a call said when it said something; the first answer may have been lost. */
-#define INSIST(first, code, call)  \
-    do {                           \
-        (first) = (code) = (call); \
-        while ((code) < 0) {       \
-            nap_ms(2);             \
-            (code) = (call);       \
-        }                          \
+/* Repeats a call until it succeeds or is refused. first: the first answer, which may have been lost. */
+#define INSIST(first, code, call)      \
+    do {                               \
+        (first) = (code) = (call);     \
+        while ((code) < 0) {           \
+            count_unknown(crew, code); \
+            nap_ms(2);                 \
+            (code) = (call);           \
+        }                              \
     } while (0)
 
 /* Of a job whose lease may have run out only the end is kept. */
@@ -221,6 +227,7 @@ static void *work(void *arg)
         if (code != BIDE_OK) {
             CHECK(code < 0 || code == BIDE_TIMED_OUT);
             EQ(args.count, 0);
+            count_unknown(crew, code);
             continue;
         }
         for (size_t i = 0; i < args.count; i++)

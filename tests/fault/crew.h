@@ -26,7 +26,7 @@ struct crew {
     _Atomic uint64_t workers;
     atomic_bool stop, over;
     _Atomic uint64_t next, stored, finished;
-    _Atomic uint64_t unknown; /* puts of which nothing is known */
+    _Atomic uint64_t unknown; /* calls that were answered EUNKNOWN */
     _Atomic char put[CREW_SERIALS], lease[CREW_SERIALS];
     char socket[108]; /* "": there is no server */
 };
