@@ -32,9 +32,10 @@
  * Zero is a value, not a default, where BIDE_KEEP is allowed: retain_ms (0: done forgets the job),
  * retry_in_ms (0: at once), priority (0: before all others), and all of an update.
  *
- * Ordering   The ops of one submit run in order, under one lock and one reading of the clocks. A
- *            kick or purge of many jobs (1,000, or more than two batches hold) goes on after the ops
- *            behind it, or, without a cq, lets others in between.
+ * Ordering   The ops of one submit run in order, under one lock and one reading of the clocks, unless
+ *            they do so much that other threads get their turn between two of them. A kick or purge
+ *            of many jobs (1,000, or more than two batches hold) goes on after the ops behind it,
+ *            or, without a cq, lets others in between.
  * Ownership  The op belongs to the queue from submit until it has completed. What its arguments
  *            point to is read before submit returns and is then the caller's again; what results
  *            are written to (jobs, items, stats, events) must live as long as the op.

@@ -441,7 +441,7 @@ int bi_local_submit(struct backend *backend, bide_op *const *ops, size_t n)
     struct bi_now now = lock_for_call(local, n);
     int pending = 0;
     bool leads = false;
-    uint64_t work = 0;
+    uint64_t work = bi_core_work(local->core);
     if (!local->undoing.running)
         bi_ticking_tick(local, now);
     bi_recovery_order(local, ops, n);

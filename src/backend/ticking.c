@@ -37,9 +37,7 @@ bool bi_ticking_tick(struct local *local, struct bi_now now)
 
 void bi_ticking_share(struct local *local, uint64_t *work, struct bi_now *now)
 {
-    uint64_t done = bi_core_work(local->core);
-    *work = *work == 0 ? done : *work;
-    if (done - *work < SHARE_WORK)
+    if (bi_core_work(local->core) - *work < SHARE_WORK)
         return;
     bi_local_look_ahead(local);
     bi_local_unlock(local);

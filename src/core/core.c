@@ -204,6 +204,7 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
     op->private_.waiter = NULL;
     op->private_.hold = 0;
     core->lacking = false;
+    core->work += OP_WORK;
     int code = runs[op->kind](core, op);
     op->private_.hold = core->hold;
     if (core->lacking && code == BIDE_OK)

@@ -305,6 +305,7 @@ int bi_op_finish_many(struct core *core, bide_op *op)
 {
     struct items items;
     bi_items_begin(&items, op);
+    core->work += op->finish_many.count * OP_WORK;
     bi_journal_join(core, (uint32_t)op->finish_many.count, 0);
     for (size_t i = 0; i < op->finish_many.count; i++) {
         bide_finish_item *item = &op->finish_many.items[i];
@@ -549,6 +550,7 @@ int bi_op_touch_many(struct core *core, bide_op *op)
 {
     struct items items;
     bi_items_begin(&items, op);
+    core->work += op->touch_many.count * OP_WORK;
     for (size_t i = 0; i < op->touch_many.count; i++) {
         bide_touch_item *item = &op->touch_many.items[i];
         if (item->status != BIDE_OK)

@@ -215,29 +215,35 @@ static void list_by_id(struct listing *listing)
 /* How much of a body the cache is told: it finds the rest itself. */
 #define BODY_AHEAD 128
 
-/* The item of a chain with the smallest place that is not below from; 0 for none. */
+/* Items of a chain that are passed for the price of looking at one job. */
+#define PASSED_PER_UNIT 8
+
+/* The item of a chain with the smallest place that is not below from; 0 for none. *cost grows by what
+ * the search costs: an ordinary chain has one or two items, and costs nothing. */
 static uint32_t next_in_chain(const struct core *core, uint32_t chain, uint64_t from,
-                              uint64_t *place)
+                              uint64_t *place, unsigned *cost)
 {
     uint32_t best = 0;
-    for (uint32_t ref = chain; ref != 0; ref = job_at(core, ref)->link) {
+    unsigned passed = 0;
+    for (uint32_t ref = chain; ref != 0; ref = job_at(core, ref)->link, passed++) {
         uint64_t at = bi_table_place(bi_core_id_hash(core, job_at(core, ref)->id));
         if (at >= from && (best == 0 || at < *place)) {
             best = ref;
             *place = at;
         }
     }
+    *cost += passed / PASSED_PER_UNIT;
     return best;
 }
 
-/* Returns what matches in a chain; answers how many were examined. *from moves behind the last
- * one looked at when the page is full. */
-static unsigned list_chain(struct listing *listing, uint32_t chain, uint64_t *from)
+/* Returns what matches in a chain, and counts what was examined. The listing is full when the page is,
+ * or when the call has examined enough: *from is then where the next page begins. */
+static unsigned list_chain(struct listing *listing, uint32_t chain, unsigned examined,
+                           uint64_t *from)
 {
-    unsigned examined = 0;
     uint64_t place = 0;
     uint32_t ref;
-    while ((ref = next_in_chain(listing->core, chain, *from, &place)) != 0) {
+    while ((ref = next_in_chain(listing->core, chain, *from, &place, &examined)) != 0) {
         const struct job *job = job_at(listing->core, ref);
         examined += price(listing, job);
         if (matches(listing, job) && !show(listing, job)) {
@@ -247,6 +253,10 @@ static unsigned list_chain(struct listing *listing, uint32_t chain, uint64_t *fr
         if (place == UINT64_MAX)
             break;
         *from = place + 1;
+        if (examined >= BIDE_EXAMINE_MAX) {
+            listing->full = true;
+            break;
+        }
     }
     return examined;
 }
@@ -277,7 +287,7 @@ static void list_by_walk(struct listing *listing, uint64_t place)
         approach(listing, place);
         uint32_t chain = bi_table_walk(&listing->core->by_id, &place, &end);
         /* An empty chain is work, too. */
-        examined += 1 + list_chain(listing, chain, &from);
+        examined = list_chain(listing, chain, examined + 1, &from);
         if (listing->full) {
             place = from;
             end = false;

@@ -265,6 +265,7 @@ int bi_op_put_many(struct core *core, bide_op *op)
     bi_items_begin(&items, op);
     op->put_many.accepted = 0;
     /* If it cannot be stored, nothing of it has happened. */
+    core->work += op->put_many.count * OP_WORK;
     bi_journal_join(core, (uint32_t)op->put_many.count, bytes);
     for (size_t i = 0; i < op->put_many.count; i++) {
         bide_put_item *item = &op->put_many.items[i];

@@ -7,6 +7,10 @@
 #include <assert.h>
 #include <string.h>
 
+/* What counts for core->work: a job that is taken, and topics that a draw passes for one unit. */
+#define TAKE_WORK      10
+#define DRAWN_PER_UNIT 4
+
 /* ---- the lease ---- */
 
 /* The lease of a job begins: the reserve that took it is answered now. */
@@ -270,6 +274,7 @@ static struct choice *draw(struct core *core, const struct choices *choices)
     struct choice *choice = choices->all;
     for (; drawn >= choice->weight; choice++)
         drawn -= choice->weight;
+    core->work += (uint64_t)(choice - choices->all) / DRAWN_PER_UNIT;
     return choice;
 }
 
@@ -339,6 +344,7 @@ size_t bi_core_take_some(struct core *core, bide_reserve_args *args,
             refresh(&choices, choice);
     }
     end_choices(core, &choices);
+    core->work += count * TAKE_WORK;
     if (count > 0)
         args->count = count;
     return count;

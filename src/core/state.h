@@ -148,7 +148,7 @@ struct core {
     struct waiters waiters;
     bool unserved;           /* some could be served, but it would have taken too long */
     const bide_op *checking; /* the check that is under way; there is one at a time */
-    uint64_t work; /* topics, links of calls that wait, and jobs that were looked at in numbers */
+    uint64_t work; /* ops, topics, links of calls that wait, and jobs taken or looked at */
     struct feeds feeds;
     struct cache cache;
     bool lacking;        /* the op that is running showed a job without its body */
@@ -208,6 +208,8 @@ static inline bool bi_lease_outlives(const struct core *core, const struct more 
 
 /* How much a step may do before others get their turn: some milliseconds. */
 #define STEP_WORK 50000
+/* What an op, or an item of one, counts at least. */
+#define OP_WORK 5
 
 typedef int (*op_run)(struct core *core, bide_op *op);
 

@@ -378,7 +378,9 @@ unsigned bi_waiters_rollback(struct core *core, unsigned budget)
         all->undo_next = waiter->next;
         undo_waiter(core, waiter);
     }
-    return budget;
+    /* Calls with many topics may use up the work of a step before its budget: the rest is the next
+     * slice's, and a budget that is left would tell the caller that all of them are undone. */
+    return all->undo_next != NULL ? 0 : budget;
 }
 
 /* ---- those who wait for the end of a job ---- */

@@ -623,6 +623,77 @@ static void calls_that_wait_are_ended_in_slices(void)
     free(jobs);
 }
 
+/* Calls that name many topics use up the work of a step before its budget. All of them are undone when
+ * the commit of their finishes fails. */
+static void calls_that_name_many_topics_are_undone_too(void)
+{
+    enum { TOPICS = 10000, WAITING = 40 };
+    static char names[TOPICS][16];
+    static bide_slice topics[TOPICS];
+    static bide_job held[WAITING], next[WAITING];
+    vfs_install();
+    bide *queue = open_loaded("sync=off");
+    for (size_t i = 0; i < TOPICS; i++) {
+        snprintf(names[i], sizeof(names[i]), "t%zu", i);
+        topics[i] = slice_of(names[i]);
+    }
+    for (size_t i = 0; i < WAITING; i++)
+        OK(bide_put(queue, TOPIC, "x", 1, NULL, NULL));
+    bide_reserve_args taken = {.topics = &(bide_slice){TOPIC, sizeof(TOPIC) - 1},
+                               .topic_count = 1,
+                               .jobs = held,
+                               .job_max = WAITING};
+    OK(bide_reserve_many(queue, &taken));
+    EQ(taken.count, WAITING);
+    struct calls *calls = new_calls(WAITING, BIDE_EIO);
+    for (size_t i = 0; i < WAITING; i++) {
+        bide_op *op = add_call(calls, BIDE_OP_FINISH_AND_RESERVE);
+        op->finish_and_reserve.finish =
+            (bide_finish_item){.id = held[i].id, .token = held[i].token};
+        op->finish_and_reserve.reserve = (bide_reserve_args){.topics = topics,
+                                                             .topic_count = TOPICS,
+                                                             .timeout_ms = BIDE_FOREVER,
+                                                             .jobs = &next[i],
+                                                             .job_max = 1};
+    }
+    fail_calls(queue, calls, "a failed commit of calls that wait for 10,000 topics");
+    EQ(counts_of(queue).reserved, WAITING);
+    for (size_t i = 0; i < WAITING; i++) {
+        OK(bide_delete(queue, held[i].id, held[i].token));
+        bide_job_clear(&held[i]);
+    }
+    OK(bide_close(queue));
+}
+
+/* Calls that wait for many jobs each are served in slices when all jobs come at once. */
+static void calls_that_take_many_jobs_are_served_in_slices(void)
+{
+    static const bide_slice topic = {TOPIC, sizeof(TOPIC) - 1};
+    size_t many = JOBS / LOTS < 100 ? JOBS / LOTS : 100;
+    bide *queue = open_url("memory:");
+    bide_job *jobs = calloc(many * LOTS, sizeof(*jobs));
+    CHECK(jobs != NULL);
+    fill(queue, many * LOTS, NULL, 1);
+    OK(bide_pause(queue, TOPIC, HOUR_MS));
+    struct calls *calls = new_calls(many, BIDE_OK);
+    for (size_t i = 0; i < many; i++)
+        add_call(calls, BIDE_OP_RESERVE)->reserve = (bide_reserve_args){.topics = &topic,
+                                                                        .topic_count = 1,
+                                                                        .timeout_ms = BIDE_FOREVER,
+                                                                        .jobs = &jobs[i * LOTS],
+                                                                        .job_max = LOTS};
+    submit_calls(queue, calls);
+    holds_begin();
+    OK(bide_resume(queue, TOPIC));
+    end_calls(calls);
+    HOLDS("calls that take 1,000 jobs each");
+    EQ(counts_of(queue).reserved, many * LOTS);
+    for (size_t i = 0; i < many * LOTS; i++)
+        bide_job_clear(&jobs[i]);
+    free(jobs);
+    OK(bide_close(queue));
+}
+
 static void many_topics_come_and_go(void)
 {
     static char names[LOTS][16];
@@ -786,6 +857,8 @@ static void so_is_one_on_a_file(void)
     X(bodies_of_deleted_jobs_leave_the_cache)         \
     X(looking_at_many_jobs_takes_no_long_hold)        \
     X(calls_that_wait_are_ended_in_slices)            \
+    X(calls_that_name_many_topics_are_undone_too)     \
+    X(calls_that_take_many_jobs_are_served_in_slices) \
     X(many_topics_come_and_go)                        \
     X(a_reserve_may_choose_among_many_topics)
 
