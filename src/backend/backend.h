@@ -74,8 +74,8 @@ struct backend_ops {
      */
     bool (*commit)(struct backend *backend, bool lead);
 
-    /* How long the commit that is in progress has taken so far, in microseconds; 0: none is. Takes no
-     * lock. NULL: there is nothing to store. */
+    /* How long the commit that is in progress has taken so far, in microseconds; 0: none is. A checkpoint
+     * counts with a part of its time. Takes no lock. NULL: there is nothing to store. */
     int64_t (*commit_age)(struct backend *backend);
 
     /* Behind this moment of the boot-time clock no commit begins any more. What is not stored then is

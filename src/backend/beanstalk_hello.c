@@ -85,11 +85,14 @@ static int say_secret(struct greeting *greeting, const struct address *address, 
         return refuse(address, BIDE_EIO, "does not answer", error);
     if (strcmp(answer, "AUTHENTICATED") == 0)
         return BIDE_OK;
-    bool knows = strcmp(answer, "UNKNOWN_COMMAND") != 0;
-    return refuse(address, BIDE_EINVAL,
-                  knows ? "does not accept the secret"
-                        : "is a plain beanstalkd, which knows no secret: leave it out of the URL",
-                  error);
+    if (strcmp(answer, "NOT_AUTHENTICATED") == 0 || strcmp(answer, "AUTH_REQUIRED") == 0)
+        return refuse(address, BIDE_EINVAL, "does not accept the secret", error);
+    if (strcmp(answer, "UNKNOWN_COMMAND") == 0)
+        return refuse(address, BIDE_EINVAL,
+                      "is a plain beanstalkd, which knows no secret: leave it out of the URL",
+                      error);
+    /* A server that is full says so before anything else. */
+    return refuse(address, BIDE_EIO, "has no room for another connection now", error);
 }
 
 static int ask_dialect(struct greeting *greeting, const struct address *address,

@@ -28,6 +28,10 @@
 /* Between two looks at a store of which nobody knows what it has. */
 #define STUCK_MS 200
 
+/* A checkpoint may have gigabytes to write: it may take so many times as long as a commit before it
+ * counts as one that hangs. */
+#define TIDY_PATIENCE 16
+
 /* Changes of one caller that are not sealed under the lock under which they were made. */
 #define LARGE_BACKLOG 256
 
@@ -195,7 +199,9 @@ static void tidy(struct local *local, bool idle)
 {
     if (local->store->ops->tidy == NULL || bi_store_is_late(local->store))
         return;
+    atomic_store_explicit(&local->tidy_began, bi_clock_boot(), memory_order_relaxed);
     int64_t again = local->store->ops->tidy(local->store, idle);
+    atomic_store_explicit(&local->tidy_began, 0, memory_order_relaxed);
     bi_local_acquire(local);
     local->tidy_at = again == BI_NEVER ? BI_NEVER : bi_clock_boot() + again;
     if (local->tidy_at < local->wakes_at)
@@ -256,8 +262,10 @@ static int give_up(struct local *local, char *error)
 {
     bi_text_copy(error, "the queue is closed, and the time for that is over");
     if (!local->gave_up)
-        bi_log(&local->context.log, BIDE_LOG_WARN,
-               "the time to stop is over: what no client was told of is not stored any more");
+        bi_log(
+            &local->context.log, BIDE_LOG_WARN,
+            "the time to stop is over: what no client was told of is not stored any more, and leases "
+            "that are not stored yet are as after a crash");
     local->gave_up = true; /* guarded by committing */
     return BIDE_CLOSED;
 }
@@ -286,16 +294,18 @@ static int commit_one(struct local *local)
 }
 
 /* Tries a batch again of which nobody knows how it went. When the end has come it counts as not
- * stored. The lock is held at the call and at the return. */
+ * stored; when the time to stop is over, that is so without another try. The lock is held at the call
+ * and at the return. */
 static int try_unsettled(struct local *local)
 {
     struct bi_batch batch = local->unsettled;
-    bool last = local->last;
+    bool late = bi_store_is_late(local->store);
+    bool last = local->last || late;
     pthread_mutex_unlock(&local->lock);
-    char error[BIDE_ERROR_SIZE] = "";
+    char error[BIDE_ERROR_SIZE] = "the time to stop is over, and it is not known what is stored";
     if (!last)
         bi_alarm_sleep(STUCK_MS);
-    int code = store_batch(local, &batch, error);
+    int code = late ? BIDE_EUNKNOWN : store_batch(local, &batch, error);
     if (code != BIDE_EUNKNOWN || last) {
         bi_local_lock(local);
         local->unsettled.number = 0;
@@ -348,10 +358,12 @@ static void set_one_aside(struct local *local)
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
     char error[BIDE_ERROR_SIZE] = "the time to stop is over";
+    atomic_store_explicit(&local->tidy_began, bi_clock_boot(), memory_order_relaxed);
     if (bi_store_is_late(local->store) ||
         local->store->ops->set_aside(local->store, aside->id, aside->reason, error) != BIDE_OK)
         bi_log(&local->context.log, BIDE_LOG_WARN, "job %llu stays where it is: %s",
                (unsigned long long)aside->id, error);
+    atomic_store_explicit(&local->tidy_began, 0, memory_order_relaxed);
     free(aside);
     bi_local_lock(local);
     local->committing = false;
@@ -471,7 +483,11 @@ int64_t bi_local_commit_age(struct backend *backend)
 {
     const struct local *local = (const struct local *)(const void *)backend;
     int64_t began = atomic_load_explicit(&local->commit_began, memory_order_relaxed);
-    int64_t age = began == 0 ? 0 : bi_clock_boot() - began;
+    int64_t tidy_began = atomic_load_explicit(&local->tidy_began, memory_order_relaxed);
+    int64_t now = bi_clock_boot();
+    int64_t age = began == 0 ? 0 : now - began;
+    int64_t tidy_age = tidy_began == 0 ? 0 : (now - tidy_began) / TIDY_PATIENCE;
+    age = age > tidy_age ? age : tidy_age;
     return began != 0 && age < 1 ? 1 : age;
 }
 

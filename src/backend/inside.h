@@ -129,7 +129,8 @@ struct local {
     bool deferred;     /* submit does not wake the commit thread: bi_local_commit() does */
     int64_t commit_us; /* how long the last commit took */
     atomic_llong
-        commit_began; /* when the store was given a batch; 0: it has none. Takes no lock. */
+        commit_began, /* when the store was given a batch; 0: it has none. Takes no lock. */
+        tidy_began;   /* and when it was asked to tidy up */
     bool committing;  /* a batch is being stored */
     bool last;        /* closing, and nothing more comes: the commit thread may end */
     int64_t tidy_at;  /* when the store wants to be tidied; BI_NEVER */

@@ -268,7 +268,10 @@ void bi_local_backlog_remove(struct local *local, const bide_op *op)
 static int refuse_to_wait(struct local *local, bide_op *op)
 {
     bi_core_cancel(local->core, op);
-    if (local->completed.tail == op)
+    bide_op *each = local->completed.head;
+    while (each != NULL && each != op)
+        each = each->private_.next;
+    if (each != NULL)
         list_remove(&local->completed, op);
     return bi_local_refuse(op, BIDE_EINVAL,
                            "the op would have to wait and names no completion queue");
@@ -378,7 +381,9 @@ static int run_one(struct local *local, bide_op *op, struct bi_now *now)
 
 void bi_local_waits(struct local *local, bide_op *op)
 {
-    if ((op->private_.flags & BI_CANCEL_ASKED) != 0 && !bi_core_cancel(local->core, op))
+    if ((op->private_.flags & BI_CANCEL_ASKED) == 0)
+        return;
+    if (!bi_core_cancel(local->core, op) && !bi_recovery_cancel(local, op))
         bi_care_cancel(local, op);
 }
 

@@ -335,8 +335,11 @@ void bi_recovery_end(struct local *local)
         bi_recovery_leave(local, op);
         bi_local_end(local, op, BIDE_CLOSED);
     }
-    while ((op = list_pop(&local->chores)) != NULL)
+    while ((op = list_pop(&local->chores)) != NULL) {
+        if (op == local->checking)
+            local->checking = NULL; /* a cancel that comes now finds no check to end */
         bi_local_end(local, op, BIDE_CLOSED);
+    }
 }
 
 /* ---- loading ---- */
@@ -529,7 +532,8 @@ static void count_rows(struct local *local)
 {
     uint64_t total = 0;
     char error[BIDE_ERROR_SIZE] = "";
-    if (local->store->ops->count(local->store, local->recovery.below, &total, error) != BIDE_OK)
+    int code = local->store->ops->count(local->store, local->recovery.below, &total, error);
+    if (code != BIDE_OK && code != BIDE_CLOSED)
         bi_log(&local->context.log, BIDE_LOG_WARN, "what was stored cannot be counted: %s", error);
 
     bi_local_lock(local);

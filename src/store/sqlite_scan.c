@@ -55,26 +55,52 @@ int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *c
     return answer;
 }
 
-int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *error)
+/* Steps of SQLite between two looks whether a count must end. */
+#define COUNT_STEPS 10000
+/* How often it begins again because a failed commit wants the connection. */
+#define COUNT_TRIES 100
+
+static int must_end(void *arg)
 {
-    struct sqlite *sqlite = sqlite_of(store);
+    struct sqlite *sqlite = arg;
+    return sqlite->base.stopping || sqlite->hurry;
+}
+
+/* SQLITE_ROW; SQLITE_INTERRUPT if the queue is being closed, or a failed commit wants the connection. */
+static int count_once(struct sqlite *sqlite, uint64_t below, uint64_t *count, char *error)
+{
     struct connection *slow = &sqlite->slow;
     pthread_mutex_lock(&slow->use);
     open_closed(sqlite, slow);
     sqlite3_stmt *from = bi_sqlite_get(slow, ST_COUNT_BELOW);
-    int answer = BIDE_EIO;
+    int code = SQLITE_ERROR;
     if (from != NULL) {
+        sqlite3_progress_handler(slow->db, COUNT_STEPS, must_end, sqlite);
         sqlite3_bind_int64(from, 1, (int64_t)below);
-        if (sqlite3_step(from) == SQLITE_ROW) {
+        code = sqlite3_step(from);
+        if (code == SQLITE_ROW)
             *count = (uint64_t)sqlite3_column_int64(from, 0);
-            answer = BIDE_OK;
-        }
+        sqlite3_progress_handler(slow->db, 0, NULL, NULL);
     }
-    if (answer != BIDE_OK)
-        answer = bi_sqlite_error(sqlite, slow, "count", error);
+    if (code != SQLITE_ROW)
+        bi_sqlite_error(sqlite, slow, "count", error);
     sqlite3_reset(from);
     pthread_mutex_unlock(&slow->use);
-    return answer;
+    return code;
+}
+
+int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    int code = SQLITE_INTERRUPT;
+    for (int i = 0; i < COUNT_TRIES && code == SQLITE_INTERRUPT && !store->stopping; i++) {
+        if (i > 0)
+            sqlite3_sleep(1); /* the failed commit gets the connection */
+        code = count_once(sqlite, below, count, error);
+    }
+    if (code == SQLITE_ROW)
+        return BIDE_OK;
+    return store->stopping ? BIDE_CLOSED : BIDE_EIO;
 }
 
 /* ---- scanning ---- */
