@@ -471,7 +471,7 @@ void bi_admit(struct server *server, int fd, const struct sockaddr_storage *addr
     if (is_crowded(server, peer, network, must_auth)) {
         leave_both(&server->admission, peer, network);
         tell_crowd(server);
-        turn_away(server, fd, must_auth ? "AUTH_REQUIRED\r\n" : "OUT_OF_MEMORY\r\n");
+        turn_away(server, fd, "OUT_OF_MEMORY\r\n"); /* a secret would not help */
         return;
     }
     if (!has_slot(server, origin, must_auth)) {

@@ -119,8 +119,8 @@ static bool answer_put_many(struct request *request)
 void bi_beanstalk_put_many(struct conn *conn, const struct command *command)
 {
     size_t count = (size_t)command->count;
-    struct many *many =
-        calloc(1, sizeof(*many) + count * sizeof(bide_put_item) + count * sizeof(struct many_item));
+    size_t size = sizeof(struct many) + count * (sizeof(bide_put_item) + sizeof(struct many_item));
+    struct many *many = calloc(1, size);
     struct request *request = many == NULL ? NULL : ask(conn, BIDE_OP_PUT_MANY, answer_put_many);
     if (request == NULL) {
         if (many == NULL)
@@ -137,7 +137,7 @@ void bi_beanstalk_put_many(struct conn *conn, const struct command *command)
     }
     gather_good(many, count, bi_tube_name(conn->session.used));
     many->said = count;
-    request->bytes = command->body.size;
+    request->bytes = command->body.size + size; /* small jobs take more than their bodies */
     request->op.put_many = (bide_put_many_args){.items = many->puts, .count = many->count};
     if (many->count == 0)
         request->op.kind = BIDE_OP_PING;

@@ -440,16 +440,22 @@ struct job_listing {
 /* A name or text in double quotes. */
 static void say_quoted(struct output *text, const char *name, const void *data, size_t size)
 {
+    static const char hex[] = "0123456789abcdef";
     const unsigned char *bytes = data;
+    size_t plain = 0; /* where the bytes begin that are said as they are */
     bi_output_format(text, "  %s: \"", name);
     for (size_t i = 0; i < size; i++) {
-        if (bytes[i] == '"' || bytes[i] == '\\')
+        bool quoted = bytes[i] == '"' || bytes[i] == '\\';
+        if (!quoted && bytes[i] >= 32 && bytes[i] < 127)
+            continue;
+        bi_output_add(text, bytes + plain, i - plain);
+        plain = quoted ? i : i + 1;
+        if (quoted)
             bi_output_add(text, "\\", 1);
-        if (bytes[i] < 32 || bytes[i] >= 127)
-            bi_output_format(text, "\\x%02x", bytes[i]);
         else
-            bi_output_add(text, &bytes[i], 1);
+            bi_output_add(text, (char[]){'\\', 'x', hex[bytes[i] >> 4], hex[bytes[i] & 15]}, 4);
     }
+    bi_output_add(text, bytes + plain, size - plain);
     bi_output_add(text, "\"\n", 2);
 }
 

@@ -116,7 +116,9 @@ static void reserve_now(struct request *request, int64_t timeout_ms)
 static bool wait_for_job(struct request *request)
 {
     struct conn *conn = request->conn;
-    bool waits = request->timeout_ms != 0 && !conn->half_closed;
+    /* A connection that ends is not read any more: one that waited would not notice that the client has
+     * gone. */
+    bool waits = request->timeout_ms != 0 && !conn->half_closed && !conn->quit;
     bool soon = bi_beanstalk_is_soon(conn);
     if (conn->server->stopping)
         return true;

@@ -56,11 +56,18 @@ size_t bi_call_promise(const struct server *server, const bide_op *op)
     return size < page ? size : page;
 }
 
+uint64_t bi_call_free(const struct server *server, uint64_t most, uint64_t all)
+{
+    uint64_t share = all / (server->connections > 0 ? server->connections : 1);
+    return share < most ? share : most;
+}
+
 bool bi_call_has_room(const struct conn *conn, size_t bytes)
 {
     struct server *server = conn->server;
     uint64_t half = server->limits.max_client_bytes / 2;
-    if (conn->call_bytes > BYTES_FREE && server->client_bytes + bytes > half)
+    if (conn->call_bytes > bi_call_free(server, BYTES_FREE, half / 2) &&
+        server->client_bytes + bytes > half)
         return false;
     return bi_server_has_room(server, conn, bytes, bytes);
 }
@@ -91,11 +98,18 @@ bool bi_call_is_stuck(const struct conn *conn)
 
 /* ---- calls that wait ---- */
 
+/* One at least: else a client could not wait at all. */
+static uint32_t free_waits(const struct server *server)
+{
+    uint32_t waits = (uint32_t)bi_call_free(server, WAITS_FREE, server->max_waiters / 2);
+    return waits > 0 ? waits : 1;
+}
+
 bool bi_call_may_wait(const struct conn *conn)
 {
     const struct server *server = conn->server;
     return conn->may_wait < server->limits.max_waiters_per_connection &&
-           (conn->may_wait < WAITS_FREE || server->may_wait < server->max_waiters / 2);
+           (conn->may_wait < free_waits(server) || server->may_wait < server->max_waiters / 2);
 }
 
 void bi_call_refuse_wait(const struct conn *conn, bide_op *op)
@@ -106,9 +120,9 @@ void bi_call_refuse_wait(const struct conn *conn, bide_op *op)
     snprintf(
         op->error, sizeof(op->error),
         "%s: this connection has %u calls that wait; max_waiters_per_connection allows %u, and "
-        "%d while all connections have half of max_waiters",
+        "%u while all connections have half of max_waiters",
         bide_op_name(op->kind), conn->may_wait, server->limits.max_waiters_per_connection,
-        WAITS_FREE);
+        free_waits(server));
     uint64_t count = bi_log_repeats(&server->crowded, server->now);
     if (count > 0)
         bi_log(&server->log, BIDE_LOG_WARN,

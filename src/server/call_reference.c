@@ -18,8 +18,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TUBES_FREE 100 /* that a connection may have however many others have */
-#define DROP_WORK  4   /* units of work: to give a reference back */
+#define TUBES_FREE  100 /* that a connection may have however many others have, */
+#define TUBES_LEAST 4   /* and that it may have at least: what it uses and watches */
+#define DROP_WORK   4   /* units of work: to give a reference back */
+
+static size_t free_tubes(const struct server *server)
+{
+    size_t tubes = (size_t)bi_call_free(server, TUBES_FREE, server->max_topics / 2);
+    return tubes > TUBES_LEAST ? tubes : TUBES_LEAST;
+}
 
 /* All connections together leave half of the topics, and a fourth of the memory, to those that have few
  * of them, and to puts. */
@@ -29,17 +36,18 @@ bool bi_call_may_name(const struct conn *conn)
     size_t count = conn->references.count + conn->session.watched_count;
     size_t all = server->references + server->tubes.count;
     return count < server->limits.max_tubes_per_connection &&
-           (count < TUBES_FREE ||
+           (count < free_tubes(server) ||
             (all < server->max_topics / 2 && bi_server_has_room(server, conn, LARGE, 0)));
 }
 
 void bi_call_refuse_name(const struct conn *conn, const char *verb, char *error)
 {
     size_t count = conn->references.count + conn->session.watched_count;
-    snprintf(error, BIDE_ERROR_SIZE,
-             "%s: this connection watches or refers to %zu topics; max_tubes_per_connection allows "
-             "%u, and %d while all connections have half of max_topics or most of max_client_bytes",
-             verb, count, conn->server->limits.max_tubes_per_connection, TUBES_FREE);
+    snprintf(
+        error, BIDE_ERROR_SIZE,
+        "%s: this connection watches or refers to %zu topics; max_tubes_per_connection allows "
+        "%u, and %zu while all connections have half of max_topics or most of max_client_bytes",
+        verb, count, conn->server->limits.max_tubes_per_connection, free_tubes(conn->server));
 }
 
 static int take(struct conn *conn, bide_slice topic, struct tube **out, char *error)

@@ -104,7 +104,8 @@ static bool is_full(const struct conn *conn)
 {
     const struct server *server = conn->server;
     bool tight = server->client_bytes > server->limits.max_client_bytes / 2;
-    return conn->line_count >= LINE_DEPTH || conn->expected >= EXPECTED_HIGH ||
+    return conn->line_count >= (tight ? LINE_TIGHT : LINE_DEPTH) ||
+           conn->expected >= EXPECTED_HIGH ||
            conn->call_count - conn->call_waiting >= BI_CALLS_MAX ||
            conn->call_promised >= ANSWERS_MAX || conn->unsaid_head != NULL ||
            bi_output_left(&conn->output) > (tight ? PRESSED_KEEP : OUTPUT_HIGH);
@@ -129,8 +130,9 @@ size_t bi_conn_input_max(const struct conn *conn)
 
 void bi_conn_count_memory(struct conn *conn)
 {
-    size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes +
-                    conn->unsaid_bytes + conn->listing_bytes + bi_session_memory(&conn->session) +
+    size_t memory = conn->input_size + conn->line_count * sizeof(struct request) +
+                    bi_output_memory(&conn->output) + conn->output.body_bytes + conn->unsaid_bytes +
+                    conn->listing_bytes + bi_session_memory(&conn->session) +
                     bi_tubes_memory(&conn->references);
     if (conn->incoming != NULL)
         memory += sizeof(*conn->incoming) + bi_conn_body_memory(conn);

@@ -31,7 +31,8 @@
 #define READ_MAX      ((size_t)128 << 10) /* bytes of one read, and of a stopped connection's input */
 #define BULK_COMMANDS 128                 /* many: in one read, or under way */
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
-#define LINE_DEPTH    1024                /* requests of one connection */
+#define LINE_DEPTH    1024                /* requests of one connection, */
+#define LINE_TIGHT    16                  /* and when clients have half of max_client_bytes */
 #define ANSWERS_MAX   ((size_t)64 << 20) /* answers to calls that one connection may leave unread */
 #define ANSWERS_SHARE ((size_t)1 << 20)  /* with more it is the first to go when memory is short */
 #define OUTPUT_HIGH   ((size_t)256 << 10) /* more than this unsent: no further commands */
@@ -519,6 +520,10 @@ size_t bi_call_promise(const struct server *server, const bide_op *op);
 /* May the connection have a call of so many bytes? While all connections have half of the clients'
  * memory, one that has much of it in calls may not have more. */
 bool bi_call_has_room(const struct conn *conn, size_t bytes);
+
+/* What a connection may have however much others have: most, or less if so many connections would have
+ * more than all. */
+uint64_t bi_call_free(const struct server *server, uint64_t most, uint64_t all);
 /* Bytes of answers to its calls that its client has not read. */
 size_t bi_call_unread(const struct conn *conn);
 /* Has it much to read, and taken nothing of it for long? */

@@ -339,10 +339,11 @@ static bool hangs(struct server *server)
         return false;
     }
     if (!server->hangs)
-        bi_log(&server->log, BIDE_LOG_ERROR,
-               "a commit has taken %lld s and does not end: the watchdog is not told that bided is "
-               "alive",
-               (long long)(age / 1000000));
+        bi_log(
+            &server->log, BIDE_LOG_ERROR,
+            "a commit or checkpoint has taken %lld s or more and does not end: the watchdog is not "
+            "told that bided is alive",
+            (long long)(age / 1000000));
     server->hangs = true;
     return true;
 }

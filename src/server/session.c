@@ -8,6 +8,9 @@
 #define HELD_MIN          8
 #define TOUCH_PATIENCE_US INT64_C(5000000) /* a lease that is being touched is not over */
 #define HELD_KEEP         1024 /* more than this is given back when the last job is gone */
+#define FORGET_MAX        4096 /* leases that one look at the deadlines forgets */
+#define FORGET_AGAIN_US \
+    INT64_C(1001000) /* until the next look: not soon (1 s), but right after that */
 
 void bi_session_done(struct session *session)
 {
@@ -243,10 +246,12 @@ void bi_session_forget(struct session *session, uint64_t id)
 
 int64_t bi_session_deadline(struct session *session, int64_t now)
 {
-    while (session->held_count > 0) {
+    for (int i = 0; session->held_count > 0; i++) {
         const struct deadline *first = &session->deadlines.entries[0];
         if (first->at >= now)
             return first->at;
+        if (i == FORGET_MAX)
+            return now + FORGET_AGAIN_US;
         if (session->held[first->held].touches > 0)
             set_deadline(session, first->held, now + TOUCH_PATIENCE_US);
         else

@@ -87,7 +87,8 @@ void bi_session_touch(struct session *session, uint64_t id, int64_t deadline);
 void bi_session_forget(struct session *session, uint64_t id);
 
 /* When the first of the leases ends, after those that ended before now were forgotten, but for those
- * that are being touched; INT64_MAX: there is none. */
+ * that are being touched; INT64_MAX: there is none. Of very many that have ended some are forgotten, and
+ * the answer is a moment that is later than "soon". */
 int64_t bi_session_deadline(struct session *session, int64_t now);
 
 /* For the end: the job that was reserved before all others, taken out; NULL: there is none. It is there

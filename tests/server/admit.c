@@ -379,7 +379,7 @@ static void an_address_with_enough_evicts_no_other(void)
     }
     for (int i = 0; i < 5; i++) {
         fd = connect_at(HERE, try_tcp_from(STRANGER, OUTER, port));
-        ask(fd, "", "AUTH_REQUIRED\r\n");
+        ask(fd, "", "OUT_OF_MEMORY\r\n");
         await_close(fd);
     }
     ask(first, "auth " SECRET "\r\n", "AUTHENTICATED\r\n");
@@ -398,7 +398,10 @@ static void ipv6_neighbours_have_limits_of_their_own(void)
     int port = port_of(bided, "[::]"), fd;
     for (int i = 0; i < PER_ADDRESS + 5; i++) {
         fd = connect_at(HERE, try_tcp_from(NEIGHBOUR_SIX, OUTER_SIX, port));
-        ask(fd, i < PER_ADDRESS ? "list-tube-used\r\n" : "", "AUTH_REQUIRED\r\n");
+        if (i < PER_ADDRESS)
+            ask(fd, "list-tube-used\r\n", "AUTH_REQUIRED\r\n");
+        else
+            ask(fd, "", "OUT_OF_MEMORY\r\n");
     }
     for (int i = 0; i < 2; i++) {
         fd = connect_at(HERE, try_tcp_from(BESIDE_SIX, OUTER_SIX, port));

@@ -420,6 +420,28 @@ static void feeds_that_are_not_read_leave_room_for_jobs(void)
 
 /* ---- HTTP ---- */
 
+static const char http_line[] = "GET / HTTP/1.1\r\n";
+
+/* The server stops reading such a connection. A reserve in front of the request must not keep it. */
+static void a_request_of_http_behind_a_reserve_closes_the_connection(void)
+{
+    static const char *const reserves[] = {"reserve\r\n", "reserve-with-timeout 100000\r\n",
+                                           "reserve\r\nreserve\r\n"};
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int port = port_of(bided, "127.0.0.1");
+    int other = connect_tcp(port);
+    for (size_t i = 0; i < COUNT(reserves); i++) {
+        char text[200];
+        size_t size = (size_t)snprintf(text, sizeof text, "%s%s", reserves[i], http_line);
+        int fd = connect_tcp(port);
+        CHECK(send(fd, text, size, MSG_NOSIGNAL) == (ssize_t)size);
+        await_close(fd);
+    }
+    ask(other, "put 0 0 100 1\r\nx\r\n", "INSERTED 1\r\n");
+    ask(other, "peek-ready\r\n", "FOUND 1 1\r\nx\r\n");
+    stop(bided);
+}
+
 /* The beginning and the end of a request, and how many bytes of a path stand between them. */
 static const struct {
     const char *begin;
@@ -551,6 +573,25 @@ static void waiting_calls_leave_room_for_others(void)
     HEAR_NUMBER(&plain, "RESERVED");
     close_all(greedy, GREEDY);
     talk_close(&plain);
+    talk_close(&other);
+    stop(bided);
+}
+
+/* What each connection may have is less when there are many of them. */
+static void many_connections_leave_room_for_others_that_wait(void)
+{
+    enum { ALL = 400, GREEDY = 40 };
+    struct bided *bided = serve("--url=memory:", "--listen=0", "--max-waiters=400");
+    struct talk greedy[GREEDY], other;
+    int refused = 0;
+    for (int i = 0; i < GREEDY; i++)
+        open_talk(&greedy[i], bided);
+    open_talk(&other, bided);
+    for (int i = 0; i < GREEDY; i++)
+        refused += wait_often(&greedy[i], &other, ALL / 10);
+    CHECK(refused > 0);
+    EQ(wait_often(&other, &other, 1), 0);
+    close_all(greedy, GREEDY);
     talk_close(&other);
     stop(bided);
 }
@@ -773,9 +814,11 @@ static const struct test tests[] = {
     TEST(a_feed_takes_the_memory_that_it_needs),
     TEST(feeds_that_are_not_read_leave_room_for_jobs),
     TEST(a_request_of_http_closes_the_connection),
+    TEST(a_request_of_http_behind_a_reserve_closes_the_connection),
     TEST(what_only_resembles_http_is_answered_as_ever),
     TEST(the_waiting_calls_of_a_connection_are_limited),
     TEST(waiting_calls_leave_room_for_others),
+    TEST(many_connections_leave_room_for_others_that_wait),
     TEST(the_tubes_of_a_connection_are_limited),
     TEST(watched_tubes_leave_room_for_others),
     TEST(references_end_with_their_connection),
