@@ -20,7 +20,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LINGER_US   10000              /* between two looks whether the peer has it all */
+#define LINGER_US   10000              /* until the first look whether the peer has it all; later */
+#define LINGER_MAX  320000             /* looks are rarer, as thousands may linger */
 #define OUTPUT_KEEP ((size_t)16 << 10) /* of memory, when all is sent */
 #define PRESSED_KEEP \
     ((size_t)4 << 10) /* buffers of a connection, when all together have too much */
@@ -118,7 +119,7 @@ bool bi_conn_may_execute(struct conn *conn)
         return false;
     if (!bi_server_pressed(conn->server))
         return true;
-    conn->pressed = conn->server->pressed = true;
+    conn->pressed = conn->server->pressed = conn->server->stopped_some = true;
     return false;
 }
 
@@ -291,12 +292,14 @@ static bool must_linger(struct conn *conn)
 static void linger(struct conn *conn)
 {
     const struct server *server = conn->server;
-    struct timeval after = {.tv_usec = LINGER_US};
     if (!conn->lingers) {
         conn->lingers = true;
+        conn->linger_wait = LINGER_US;
         conn->linger_end = server->now + server->limits.stop_timeout_ms * 1000;
         bi_conn_leave(conn); /* its jobs do not wait for the peer */
     }
+    struct timeval after = {.tv_usec = conn->linger_wait};
+    conn->linger_wait = conn->linger_wait < LINGER_MAX ? conn->linger_wait * 2 : LINGER_MAX;
     bi_conn_want(conn, 0);
     evtimer_add(&conn->alarm, &after);
 }

@@ -199,6 +199,7 @@ struct conn {
     int64_t heard;  /* when it last took some of its output, or had none */
     int64_t fed;    /* when it last sent something, or had no unfinished command */
     int64_t linger_end;
+    int32_t linger_wait; /* us until the next look */
 };
 
 /* A socket that listens. */
@@ -280,14 +281,15 @@ struct server {
     uint64_t total_connections, refused_connections;
     uint64_t guesses; /* wrong secrets */
     uint64_t commands[VERB_COUNT + 1];
-    bool pressed;  /* a connection was stopped because the queue has too much to do */
-    bool stopping; /* a stop has begun */
-    bool hangs;    /* a commit does, and the log was told */
-    bool ended;    /* the wait for clients is over */
-    bool remaking; /* a parked call is being submitted again */
-    int64_t now;   /* boot-time clock: after the last submit, before the last drain */
-    uint64_t work; /* commands executed, and what takes as long */
-    uint64_t look; /* the clock is read when so much is done */
+    bool pressed; /* the queue has too much to do: a connection was stopped, or a lease is owed */
+    bool stopped_some; /* connections were stopped by that */
+    bool stopping;     /* a stop has begun */
+    bool hangs;        /* a commit does, and the log was told */
+    bool ended;        /* the wait for clients is over */
+    bool remaking;     /* a parked call is being submitted again */
+    int64_t now;       /* boot-time clock: after the last submit, before the last drain */
+    uint64_t work;     /* commands executed, and what takes as long */
+    uint64_t look;     /* the clock is read when so much is done */
     int64_t started;
     char id[17];          /* public */
     uint64_t held_secret; /* of the tables of held jobs */

@@ -10,7 +10,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define PIECES 64 /* in one write */
+#define PIECES    64                  /* in one write */
+#define WRITE_MAX ((uint64_t)1 << 20) /* bytes of one connection before others get their turn */
 
 void bi_output_init(struct output *output)
 {
@@ -212,7 +213,10 @@ static void begin_again(struct output *output)
 bool bi_output_write(struct output *output, int fd)
 {
     struct iovec pieces[PIECES];
+    uint64_t end = output->gone + WRITE_MAX;
     while (bi_output_left(output) > 0) {
+        if (output->gone >= end)
+            return true; /* others first: the socket is looked at again */
         ssize_t sent;
         size_t wanted = bi_output_left(output);
         if (output->body_bytes == 0) {

@@ -58,7 +58,7 @@ static inline size_t bi_output_memory(const struct output *output)
     return output->data == NULL ? 0 : output->room;
 }
 
-/* Writes what the socket takes. False: the connection is broken. */
+/* Writes what the socket takes, or a part of very much. False: the connection is broken. */
 bool bi_output_write(struct output *output, int fd);
 
 /* Gives back memory that an empty output does not need. */

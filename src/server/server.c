@@ -139,6 +139,9 @@ static void relieve(struct server *server)
     if (bi_server_pressed(server))
         return;
     server->pressed = server->owed_count > 0;
+    if (!server->stopped_some)
+        return;
+    server->stopped_some = false;
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
         if (!conn->pressed)
             continue;
@@ -592,7 +595,8 @@ static void await_rest(struct server *server)
     while ((server->under_way > 0 || server->owed_count > 0 || server->leaving.head != NULL) &&
            bi_clock_boot() < end) {
         bi_queue_commit(server->queue, false);
-        bide_cq_wait(server->cq, has_to_give_back(server) ? 0 : 100);
+        bool more = has_to_give_back(server) || server->later_head != NULL;
+        bide_cq_wait(server->cq, more ? 0 : 100);
         server->now = bi_clock_boot();
         bi_request_give_back_owed(server);
         bi_conn_leave_more(server);
