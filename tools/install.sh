@@ -7,6 +7,8 @@
 set -u
 cd -P "$(dirname "$0")/.." || exit 1
 wanted="$PREFIX $LIBDIR"
+# Relative to the sources; meson would take it as relative to the build directory.
+[ -z "$DESTDIR" ] || DESTDIR=$(realpath -m "$DESTDIR")
 
 # The sources have an include/ too: an installation there would replace the headers by themselves,
 # which deletes them.

@@ -75,6 +75,14 @@ static void allow_pauses(struct patience *patience)
         patience->deadline = least;
 }
 
+/* A server that is full says so whatever it is asked. */
+static int refuse_full(const struct address *address, const char *answer, char *error)
+{
+    if (strcmp(answer, "OUT_OF_MEMORY") == 0)
+        return refuse(address, BIDE_EBUSY, "has no room for another connection now", error);
+    return refuse(address, BIDE_EIO, "speaks another protocol than beanstalkd's", error);
+}
+
 static int say_secret(struct greeting *greeting, const struct address *address, char *error)
 {
     char line[BI_SECRET_MAX + 16];
@@ -91,8 +99,7 @@ static int say_secret(struct greeting *greeting, const struct address *address, 
         return refuse(address, BIDE_EINVAL,
                       "is a plain beanstalkd, which knows no secret: leave it out of the URL",
                       error);
-    /* A server that is full says so before anything else. */
-    return refuse(address, BIDE_EIO, "has no room for another connection now", error);
+    return refuse_full(address, answer, error);
 }
 
 static int ask_dialect(struct greeting *greeting, const struct address *address,
@@ -116,7 +123,7 @@ static int ask_dialect(struct greeting *greeting, const struct address *address,
     }
     const char *again = strcmp(answer, "UNKNOWN_COMMAND") == 0 ? hear(greeting) : NULL;
     if (again == NULL || strcmp(again, "UNKNOWN_COMMAND") != 0)
-        return refuse(address, BIDE_EIO, "speaks another protocol than beanstalkd's", error);
+        return refuse_full(address, answer, error);
     *dialect = DIALECT_PLAIN;
     return BIDE_OK;
 }

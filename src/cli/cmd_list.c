@@ -249,9 +249,11 @@ static int show_sorted(struct listing *listing)
     if (exit == BI_EXIT_OK) {
         exit = ids_only ? show_ids(listing, &source)
                         : bi_source_read(&source, "listing", show_looked_at, listing);
-        if (more || exit != BI_EXIT_OK)
-            set_cursor(listing);
     }
+    /* Also if it was interrupted before the first one: the cursor of the walk would leave out jobs that
+     * were looked at and not shown. */
+    if (more || exit != BI_EXIT_OK)
+        set_cursor(listing);
     if (exit == BI_EXIT_OK && source.unreadable > 0)
         exit = BI_EXIT_PARTLY;
     bi_source_close(&source);
@@ -323,6 +325,8 @@ static void prepare(struct listing *listing, bide_job *jobs)
     listing->left = !has_limit && cli->out_terminal && !cli->json ? ON_TERMINAL : limit;
     if (begin != NULL)
         snprintf(listing->cursor, sizeof(listing->cursor), "%s", begin);
+    if (begin != NULL && begin[0] == 'i')
+        listing->last_id = strtoull(begin + 1, NULL, 16);
 }
 
 /* A topic that does not exist has no jobs either, but its name may be a slip of the pen. */

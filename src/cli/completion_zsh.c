@@ -184,7 +184,7 @@ void bi_completion_zsh(FILE *to)
     fputs("#compdef bide\n# zsh completion for bide, made by \"bide completion zsh\".\n\n", to);
     fputs("_bide_common=(\n", to);
     print_flags(to, bi_verb_common(&unused));
-    fputs(")\n\n_bide_states() {\n    compadd ", to);
+    fputs(")\n\n_bide_states() { # or several, with commas\n    compset -P '*,'\n    compadd ", to);
     bi_completion_states(to);
     fputs("\n}\n\n", to);
     print_verbs(to);

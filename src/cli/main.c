@@ -131,6 +131,14 @@ static int read_command(struct cli *cli, const char *const *argv, const char **w
 
 /* The arguments can be seen by every user of the machine: secrets are overwritten there, and the copy
  * is used from now on. NULL: no memory. The copy lives as long as the process. */
+/* 'Authorization: Bearer ...': the name stays. */
+static void hide_value(char *header)
+{
+    char *value = strchr(header, ':');
+    if (value != NULL)
+        memset(value + 1, '*', strlen(value + 1));
+}
+
 static const char *const *hide_secrets(int argc, char **argv)
 {
     static char **copy;
@@ -140,7 +148,12 @@ static const char *const *hide_secrets(int argc, char **argv)
         copy[i] = strdup(argv[i]);
         if (copy[i] == NULL)
             return NULL;
-        bi_url_blot(argv[i]);
+        if (i > 0 && strcmp(copy[i - 1], "--header") == 0)
+            hide_value(argv[i]);
+        else if (strncmp(argv[i], "--header=", strlen("--header=")) == 0)
+            hide_value(argv[i] + strlen("--header="));
+        else
+            bi_url_blot(argv[i]);
     }
     return (const char *const *)copy;
 }

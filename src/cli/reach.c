@@ -19,6 +19,7 @@
 #define LOCAL_NAME   "127.0.0.1:11300"
 #define LOCAL_PORT   11300
 #define ONLY_TRUSTED "?peer=trusted"
+#define CONFIG_MS    2000                     /* that a config file which is a pipe may take */
 #define FULL_MAX     ((size_t)2 * BI_URL_MAX) /* what is too long for a URL stays too long */
 
 /* What a config file says; its text lives as long as the process. */
@@ -106,10 +107,10 @@ static bool check_owner(FILE *file, const char *path, char *error)
 /* *there says whether there is such a file. */
 static bool read_file(struct cli *cli, const char *path, bool *there, char *error)
 {
-    FILE *file = fopen(path, "re");
+    FILE *file = bi_settings_open(path, CONFIG_MS);
     *there = file != NULL || (errno != ENOENT && errno != ENOTDIR);
     if (file == NULL)
-        return !*there || bi_refuse(error, "cannot read %.200s: %s", path, strerror(errno));
+        return !*there || bi_refuse(error, "cannot read %.200s: %s", path, bi_settings_why(errno));
     bool good =
         check_owner(file, path, error) && bi_settings_read(file, path, take_setting, cli, error);
     fclose(file);
@@ -182,7 +183,10 @@ static void complete(char *full, const char *url, bool named)
 
 int bi_reach_url(struct cli *cli, const char *url, bide **queue)
 {
-    int code = open_at(cli, url, queue);
+    char full[FULL_MAX];
+
+    complete(full, url, true);
+    int code = open_at(cli, full, queue);
     return code == BIDE_OK ? BI_EXIT_OK : explain(cli, code, NULL);
 }
 
@@ -258,7 +262,7 @@ static bool opens_local(struct cli *cli, int *exit)
         return false;
     complete(url, "beanstalk://" LOCAL_NAME ONLY_TRUSTED, false);
     int code = open_at(cli, url, &cli->queue);
-    if (code != BIDE_OK && code != BIDE_EINVAL)
+    if (code != BIDE_OK && code != BIDE_EINVAL && code != BIDE_EBUSY)
         return false;
     remember(cli, url);
     *exit = code == BIDE_OK ? BI_EXIT_OK : explain(cli, code, NULL);

@@ -168,15 +168,17 @@ static int spawn(const struct own_server *own, pid_t *pid)
     return code;
 }
 
-/* It listens before it has its file, and ends when it cannot have that. */
+/* It listens before it has its file, and ends when it cannot have that. One that wants a secret
+ * (BIDE_EINVAL) speaks, too. */
 static bool speaks(const struct own_server *own)
 {
     char url[BI_URL_MAX];
     bide *queue = NULL;
-    bool good =
-        bi_own_answers(own) && bi_own_url(own, url) && bide_open(url, NULL, &queue) == BIDE_OK;
+    if (!bi_own_answers(own) || !bi_own_url(own, url))
+        return false;
+    int code = bide_open(url, NULL, &queue);
     bide_close(queue);
-    return good;
+    return code == BIDE_OK || code == BIDE_EINVAL;
 }
 
 static long log_size(const struct own_server *own)
@@ -204,10 +206,25 @@ static void read_reason(const struct own_server *own, long from, char *reason, s
     fclose(file);
 }
 
+/* The runtime folder goes when a user logs out. A server that listens there runs on, and keeps its
+ * file. */
+static int say_unreachable(const struct cli *cli, const struct own_server *own, const char *holder)
+{
+    return bi_cli_failed(
+        cli, BI_EXIT_NO_QUEUE,
+        "%.300s is served by a bided whose socket cannot be found, perhaps one that "
+        "you started before you logged out; end it with \"kill %d\" and try again",
+        own->file, atoi(holder));
+}
+
 static int say_ended(const struct cli *cli, const struct own_server *own, long from)
 {
+    static const char held[] = "belongs to process ";
     char reason[400];
     read_reason(own, from, reason, sizeof(reason));
+    const char *holder = strstr(reason, held);
+    if (holder != NULL && strstr(holder, "(bided)") != NULL)
+        return say_unreachable(cli, own, holder + sizeof(held) - 1);
     return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
                          "a server of your own could not be started%s%s; its log is %.300s",
                          reason[0] == 0 ? "" : ": ", reason, own->log);

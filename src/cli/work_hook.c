@@ -9,6 +9,7 @@
 #include "cli/work.h"
 #include "cli/work_meta.h"
 #include "util/clock.h"
+#include "util/url.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -278,11 +279,14 @@ static const char *redirect_of(struct seat *seat)
 static void quote(const struct request *request, struct seat *seat, char *tail)
 {
     const char *where = redirect_of(seat);
-    if (request->fate->kind == FATE_STATUS && where != NULL)
-        snprintf(tail, BI_TAIL_SIZE, "redirected to %.500s (%s)", where,
+    if (request->fate->kind == FATE_STATUS && where != NULL) {
+        char shown[BI_URL_MAX]; /* the password of --http is in it if the redirect is relative */
+        bi_url_show(shown, where);
+        snprintf(tail, BI_TAIL_SIZE, "redirected to %.500s (%s)", shown,
                  request->work->plan->follow ? "--follow stays on the host of --http"
                                              : "see --follow");
-    else if (request->fate->kind == FATE_STATUS)
+    }
+    if (request->fate->kind == FATE_STATUS && where == NULL)
         bi_output_head(&request->head, tail);
 }
 

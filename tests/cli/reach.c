@@ -119,6 +119,13 @@ static void a_folder_in_place_of_the_file_is_told(void)
     HAS(ends(2, "topics")->err, "bide.conf");
 }
 
+static void a_pipe_in_place_of_the_file_is_not_waited_for(void)
+{
+    configure_url("memory:");
+    CHECK(unlink(config_file()) == 0 && mkfifo(config_file(), 0600) == 0);
+    HAS(ends(2, "topics")->err, "it is a pipe whose writer has not come");
+}
+
 static void a_url_of_the_file_that_is_too_long_is_told(void)
 {
     static char text[8000];
@@ -204,7 +211,7 @@ static void a_secret_is_seen_neither_in_the_arguments_nor_by_programs(void)
 static void what_waits_ends_when_the_secret_is_refused(void)
 {
     char url[5200];
-    snprintf(url, sizeof(url), "%s?secret=" SECRET "&connect_timeout=1s", serve_with_secret());
+    snprintf(url, sizeof(url), "%s?secret=" SECRET "&connect_timeout=5s", serve_with_secret());
     ends(0, "put", "t", "x", "--delay", "1h", "--url", url);
     struct child *wait = begin("wait", "1", "-v", "--url", url, NULL);
     struct child *events = begin("events", "--url", url, NULL);
@@ -276,6 +283,8 @@ static void a_secret_is_read_from_a_file(void)
     HAS(ends(2, "put", "t", "x", "--url", server)->err, "does not accept the secret");
     set_env("BIDE_SECRET_FILE", place_of("secret"));
     ends(0, "put", "t", "x", "--url", server);
+    snprintf(url, sizeof(url), "sqlite:%s", place_of("moved.db"));
+    ends(0, "move", server, url);
     set_env("BIDE_SECRET_FILE", NULL);
     snprintf(text, sizeof(text), "url = %s\nsecret_file = %s\n", server, place_of("wrong"));
     configure(text);
@@ -370,7 +379,7 @@ static void a_server_of_something_else_is_told(void)
     for (size_t i = 0; i < COUNT(texts); i++) {
         char url[100];
         struct answerer answerer = {listen_somewhere(url), texts[i]};
-        strcat(url, "?connect_timeout=1s");
+        strcat(url, "?connect_timeout=20s");
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, answer_all, &answerer) == 0);
         struct child *child = ends(6, "topics", "--url", url);
@@ -510,6 +519,7 @@ static const struct test tests[] = {
     TEST(a_password_is_not_shown),
     TEST(a_bad_file_is_told_with_its_line),
     TEST(a_folder_in_place_of_the_file_is_told),
+    TEST(a_pipe_in_place_of_the_file_is_not_waited_for),
     TEST(a_url_of_the_file_that_is_too_long_is_told),
     TEST(a_file_of_another_user_is_not_read),
     TEST(a_secret_is_seen_neither_in_the_arguments_nor_by_programs),

@@ -432,6 +432,27 @@ static void a_change_that_was_asked_for_is_waited_for(void)
     EQ(count_jobs("mail", BIDE_STATE_READY), 0);
 }
 
+/* A kick is two calls: whether the topic is as it was, and the kick itself. */
+static void so_is_a_kick(void)
+{
+    server_choose(AT_MEMORY);
+    char id[32];
+    snprintf(id, sizeof(id), "%llu", (unsigned long long)put_job("mail", "x"));
+    ends(0, "bury", id);
+    pane_begin(80, 24, FLAGS " --sort buried");
+    SHOWS("buried 1 ");
+    pane_keys("K Enter");
+    SHOWS("ready? y/N");
+    kill(server_pid(), SIGSTOP);
+    pane_keys("y");
+    SHOWS("there is no answer yet");
+    pane_keys("q");
+    SHOWS("waiting for the answer about");
+    kill(server_pid(), SIGCONT);
+    pane_ended(0);
+    EQ(count_jobs("mail", BIDE_STATE_READY), 1);
+}
+
 static const struct test tests[] = {
     TEST(what_is_no_terminal_is_refused_and_no_server_is_started),
     TEST(flags_that_make_no_sense_are_refused),
@@ -461,6 +482,7 @@ static const struct test tests[] = {
     TEST(a_trend_uses_the_width_of_the_window),
     TEST(a_note_goes_away_by_itself),
     TEST(a_change_that_was_asked_for_is_waited_for),
+    TEST(so_is_a_kick),
 };
 
 const struct theme top_term_theme = {"top_term", tests, COUNT(tests)};

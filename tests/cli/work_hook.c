@@ -228,6 +228,18 @@ static void a_redirect_to_another_server_gets_nothing(void)
     CHECK(strstr(seen(id)->last_error, "--follow stays on the host of --http") != NULL);
 }
 
+/* A redirect without a host has the user and the password of the URL. */
+static void a_password_does_not_get_into_the_error(void)
+{
+    uint64_t id = give("t", "x");
+    char url[200];
+    snprintf(url, sizeof(url), "http://ada:hush-hush@%s", hook_url("/") + strlen("http://"));
+    hook_answers("/", "HTTP/1.1 302 Over there\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n");
+    posts(7, url);
+    CHECK(strstr(seen(id)->last_error, "/there (see --follow)") != NULL);
+    CHECK(strstr(seen(id)->last_error, "hush") == NULL);
+}
+
 static void redirects_without_end_are_given_up(void)
 {
     static char answer[300];
@@ -299,6 +311,7 @@ static const struct test tests[] = {
     TEST(an_answer_that_breaks_off_is_a_failure),
     TEST(a_redirect_is_followed_only_if_that_is_wanted),
     TEST(a_redirect_to_another_server_gets_nothing),
+    TEST(a_password_does_not_get_into_the_error),
     TEST(redirects_without_end_are_given_up),
     TEST(a_redirect_to_a_file_leads_nowhere),
     TEST(the_answer_is_kept_as_the_result),

@@ -558,6 +558,11 @@ static void hello_is_full(void)
     say("OUT_OF_MEMORY\r\n");
 }
 
+static void hello_is_full_at_once(void)
+{
+    hello_as("OUT_OF_MEMORY\r\n");
+}
+
 static void hello_knows_no_secret(void)
 {
     accept_one();
@@ -590,7 +595,8 @@ static void an_open_says_why_it_failed(void **state)
         {hello_wants_secret, "", BIDE_EINVAL, "wants a secret"},
         {hello_refuses, "secret=wrong", BIDE_EINVAL, "does not accept the secret"},
         {hello_knows_no_secret, "secret=s3cret", BIDE_EINVAL, "plain beanstalkd"},
-        {hello_is_full, "secret=s3cret", BIDE_EIO, "no room for another connection"},
+        {hello_is_full, "secret=s3cret", BIDE_EBUSY, "no room for another connection"},
+        {hello_is_full_at_once, "", BIDE_EBUSY, "no room for another connection"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         assert_int_equal(open_client(cases[i].parameters, cases[i].hello), cases[i].code);
