@@ -376,6 +376,55 @@ static void a_close_ends_a_running_backup(void)
     OK(bide_cq_free(cq));
 }
 
+/* ---- while the stored rows are counted ---- */
+
+/* A file with so many rows, open, and its rows are being counted; answers how many reads there were. */
+static unsigned open_while_counting(unsigned rows, bide **queue)
+{
+    static bide_put_item items[1000];
+    vfs_install();
+    OK(bide_open(url_of("jobs.db", "sync=off"), NULL, queue));
+    for (unsigned done = 0; done < rows; done += (unsigned)COUNT(items)) {
+        for (size_t i = 0; i < COUNT(items); i++)
+            items[i] = (bide_put_item){.topic = slice_of("work")};
+        OK(bide_put_many(*queue, items, COUNT(items), NULL));
+    }
+    OK(bide_close(*queue));
+    vfs_slow_reads(2000);
+    unsigned begun = vfs_count(VFS_READ);
+    OK(bide_open(url_of("jobs.db", ""), NULL, queue));
+    UNTIL(vfs_count(VFS_READ) > begun + 50);
+    return vfs_count(VFS_READ);
+}
+
+static void a_close_does_not_wait_until_the_rows_are_counted(void)
+{
+    bide *queue = NULL;
+    unsigned before = open_while_counting(100000, &queue);
+    OK(bide_close(queue));
+    unsigned reads = vfs_count(VFS_READ) - before;
+    if (reads > 200)
+        FAIL("%u pages were read after the queue was closed", reads);
+}
+
+static void a_failed_sync_does_not_wait_until_the_rows_are_counted(void)
+{
+    bide *queue = NULL;
+    bide_op put;
+    unsigned before = open_while_counting(100000, &queue);
+    bide_cq *cq = begin_doubt(queue, &put);
+    end_doubt(cq, &put);
+    unsigned reads = vfs_count(VFS_READ) - before;
+    if (reads > 300)
+        FAIL("%u pages were read before the put was answered", reads);
+    vfs_slow_reads(0);
+    OK(bide_wait_recovered(queue, PATIENCE_MS, NULL));
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    CHECK(stats.jobs.ready >= 100000);
+    OK(bide_close(queue));
+}
+
 /* ---- reads that fail elsewhere ---- */
 
 static void a_check_reads_again_what_could_not_be_read(void)
@@ -479,5 +528,7 @@ static const struct test tests[] = {
     TEST(a_store_that_is_back_is_logged),
     TEST(a_log_that_cannot_be_brought_in_does_not_flood_the_log),
     TEST(a_close_ends_a_running_backup),
+    TEST(a_close_does_not_wait_until_the_rows_are_counted),
+    TEST(a_failed_sync_does_not_wait_until_the_rows_are_counted),
 };
 const struct theme doubt_theme = {"doubt", tests, COUNT(tests)};
