@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "backend/answer.h"
+#include "core/core.h"
 #include "util/text.h"
 
 static void clear_put(bide_op *op)
@@ -99,6 +100,7 @@ static void (*const clears[BIDE_OP_COUNT])(bide_op *) = {
     [BIDE_OP_RESULT] = clear_fetch,
     [BIDE_OP_WAIT] = clear_wait,
     [BIDE_OP_RESTORE] = clear_restore,
+    [BIDE_OP_LIST] = bi_core_unlist,
 };
 
 void bi_answer_take_back(bide_op *op, int code, const char *error)

@@ -337,10 +337,9 @@ static void count_pending(const struct local *local, bide_stats *stats)
 /* A page shows jobs whose bodies must be read, and nobody could be told. */
 static int refuse_to_read(bide_op *op)
 {
+    assert(op->kind == BIDE_OP_LIST);
     op->private_.flags &= ~BI_LACKS_BODY;
-    for (size_t i = 0; i < op->list.count; i++)
-        bide_job_clear(&op->list.jobs[i]);
-    op->list.count = 0;
+    bi_core_unlist(op);
     return bi_local_refuse(op, BIDE_EINVAL,
                            "the op must wait for bodies and names no completion queue");
 }

@@ -158,10 +158,22 @@ static void read_bodies(struct local *local, struct go *go)
     }
 }
 
-static void log_unreadable(const struct local *local, const struct go *go)
+/* A job that was deleted since the op saw it has no body any more, and nothing is wrong with that. */
+static bool is_there(struct local *local, uint64_t id)
 {
+    bi_local_lock(local);
+    bool there = bi_core_has(local->core, id);
+    pthread_mutex_unlock(&local->lock);
+    return there;
+}
+
+static void log_unreadable(struct local *local, const struct go *go)
+{
+    if (bi_store_is_late(local->store))
+        return;
     for (size_t i = 0; i < go->ahead; i++)
-        if (go->bodies[i].body == NULL && (!go->wants[i].again || !go->told))
+        if (go->bodies[i].body == NULL && (!go->wants[i].again || !go->told) &&
+            is_there(local, go->bodies[i].id))
             bi_log(&local->context.log, BIDE_LOG_ERROR,
                    go->wants[i].again
                        ? "the body of job %llu cannot be read now, and is tried again: %s"
@@ -280,9 +292,12 @@ static void read_some(struct local *local)
 static void fetch_one(struct local *local)
 {
     bide_op *op = list_pop(&local->wanting);
-    pthread_mutex_unlock(&local->lock);
-    int code = bi_recovery_fetch(local, op);
-    bi_local_lock(local);
+    int code = BIDE_CLOSED;
+    if (!local->closing) {
+        pthread_mutex_unlock(&local->lock);
+        code = bi_recovery_fetch(local, op);
+        bi_local_lock(local);
+    }
     bi_recovery_leave(local, op);
     if (local->closing) {
         bi_local_end(local, op, BIDE_CLOSED);

@@ -264,6 +264,9 @@ void bi_core_serve(struct core *core, struct bi_now now);
 bool bi_core_retire(struct core *core, struct bi_now now, unsigned budget);
 /* Then: tells those who wait for it. */
 void bi_core_recovered(struct core *core, struct bi_now now);
+/* Takes back a list whose bodies could not be read: its jobs, and its cursor, which is that of the call
+ * again. */
+void bi_core_unlist(bide_op *op);
 /* Is there such a job? */
 bool bi_core_has(const struct core *core, uint64_t id);
 

@@ -322,6 +322,29 @@ void bi_list_strip(bide_list_args *args)
         bi_snapshot_strip(&args->jobs[i]);
 }
 
+/* Where the cursor of the call is kept: its letter, and its numbers. */
+enum { BEGIN_LETTER, BEGIN_NUMBERS };
+
+static void keep_cursor(bide_op *op, uint64_t first, uint64_t second)
+{
+    op->private_.bound[BEGIN_LETTER] = (unsigned char)op->list.cursor[0];
+    op->private_.bound[BEGIN_NUMBERS] = first;
+    op->private_.bound[BEGIN_NUMBERS + 1] = second;
+}
+
+void bi_core_unlist(bide_op *op)
+{
+    bide_list_args *args = &op->list;
+    char letter = (char)op->private_.bound[BEGIN_LETTER];
+    for (size_t i = 0; i < args->count; i++)
+        bide_job_clear(&args->jobs[i]);
+    args->count = 0;
+    args->cursor[0] = 0;
+    if (letter != 0)
+        bi_cursor_write(args->cursor, letter, &op->private_.bound[BEGIN_NUMBERS],
+                        letter == 'w' ? 2 : 1);
+}
+
 int bi_op_list(struct core *core, bide_op *op)
 {
     bide_list_args *args = &op->list;
@@ -332,6 +355,7 @@ int bi_op_list(struct core *core, bide_op *op)
                         : bi_cursor_read(args->cursor, 'i', &listing.past_id, 1);
     if (!good)
         return bi_op_refuse(op, BIDE_EINVAL, "list: the cursor is not one that this call gave");
+    keep_cursor(op, walking ? walk[0] : listing.past_id, walk[1]);
     if (args->topic.size > 0) {
         listing.topic = bi_topic_find(core, args->topic);
         if (listing.topic == NULL) {

@@ -36,12 +36,15 @@ static int write_limits(struct sqlite *sqlite, const struct bi_batch *batch, uin
     return code;
 }
 
-/* Everything but the COMMIT. */
+/* Everything but the COMMIT. SQLITE_INTERRUPT: the time to stop is over. Deletes of large bodies from a
+ * slow disk may take long, and nothing of a batch counts before its COMMIT. */
 static int write_batch(struct sqlite *sqlite, const struct bi_batch *batch, uint64_t id_limit)
 {
     struct connection *writer = &sqlite->writer;
     int code = bi_sqlite_run(bi_sqlite_get(writer, ST_BEGIN));
     for (size_t i = 0; code == SQLITE_DONE && i < batch->count; i++) {
+        if (bi_store_is_late(&sqlite->base))
+            return SQLITE_INTERRUPT;
         code = bi_sqlite_write(writer, &batch->records[i]);
         if (batch->records[i].kind == BI_PAUSE)
             bi_sqlite_note_pause(sqlite, batch->records[i].image.due);
@@ -93,6 +96,12 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum 
         sqlite->lease_from = batch->lease_from;
         sqlite->secret_stored = true;
         return BIDE_OK;
+    }
+    *remains = REMAINS_NONE;
+    if (!written && code == SQLITE_INTERRUPT) {
+        roll_back(writer);
+        bi_text_copy(error, "the queue is closed, and the time for that is over");
+        return BIDE_CLOSED;
     }
     int answer = bi_sqlite_error(sqlite, writer, "commit", error);
     *remains = written ? remains_of(code, answer) : REMAINS_NONE;

@@ -25,8 +25,12 @@ void bi_sqlite_read(struct store *store, struct store_want *wants, size_t n)
     open_closed(sqlite, &sqlite->reader);
     /* One transaction for all: they are read from one state of the file. */
     bi_sqlite_exec(&sqlite->reader, "BEGIN");
-    for (size_t i = 0; i < n; i++)
-        bi_sqlite_read_body(&sqlite->reader, &wants[i]);
+    for (size_t i = 0; i < n; i++) {
+        if (bi_store_is_late(store)) /* the queue is closed: nothing waits for it any more */
+            wants[i].again = true;
+        else
+            bi_sqlite_read_body(&sqlite->reader, &wants[i]);
+    }
     bi_sqlite_exec(&sqlite->reader, "COMMIT");
     pthread_mutex_unlock(&sqlite->reader.use);
 }

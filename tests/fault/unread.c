@@ -7,6 +7,7 @@
  * it answers is true.
  */
 #include "fault.h"
+#include "queue/queue.h"
 #include "served.h"
 #include "vfs.h"
 
@@ -238,6 +239,43 @@ static void so_it_does_when_the_op_is_cancelled_while_it_is_stored(void)
 }
 
 #ifdef FAULT_SERVER
+/* ---- the time to stop is over ---- */
+
+/* Nothing more is read: not the bodies that reserves still lack, nor jobs that are not loaded yet. */
+static void no_body_is_read_when_the_time_to_stop_is_over(void)
+{
+    enum { MANY = 400 };
+    static const char body[20000];
+    static bide_job jobs[MANY];
+    static const bide_slice topic = {"many", 4};
+    bide_op op = {.kind = BIDE_OP_RESERVE};
+    bide_op *const ops[] = {&op};
+    bide *queue = NULL;
+    vfs_install();
+    queue = open_jobs("sync=off");
+    for (int i = 0; i < MANY; i++)
+        OK(bide_put(queue, "many", body, sizeof body, NULL, NULL));
+    OK(bide_close(queue));
+    queue = open_jobs("cache_bytes=1");
+    OK(bide_cq_new(&op.cq));
+    op.reserve =
+        (bide_reserve_args){.topics = &topic, .topic_count = 1, .jobs = jobs, .job_max = MANY};
+    vfs_slow_reads(2000);
+    unsigned begun = vfs_count(VFS_READ);
+    EQ(bide_submit(queue, ops, 1), 1);
+    UNTIL(vfs_count(VFS_READ) > begun + 10);
+    bi_queue_close_by(queue, 1);
+    unsigned before = vfs_count(VFS_READ);
+    OK(bide_close(queue));
+    unsigned reads = vfs_count(VFS_READ) - before;
+    if (reads > 100)
+        FAIL("%u pages were read after the time to stop", reads);
+    UNTIL(bide_cq_wait(op.cq, 100) == 1);
+    EQ(op.status, BIDE_CLOSED);
+    EQ(op.reserve.count, 0);
+    OK(bide_cq_free(op.cq));
+}
+
 static void so_it_does_when_the_client_is_gone(void)
 {
     struct served served;
@@ -343,6 +381,88 @@ static void so_does_a_reserve_job(void)
     fail_a_commit_while_reading("cache_bytes=1", true, false);
 }
 
+/* ---- lists ---- */
+
+/* Lists all jobs of the topic from a cursor on; answers how many there are. */
+static size_t list_from(bide *queue, char *cursor)
+{
+    bide_job jobs[2];
+    size_t count = 0, seen = 0;
+    do {
+        OK(bide_list(queue, TOPIC, BIDE_STATE_ANY, NULL, cursor, jobs, COUNT(jobs), &count));
+        for (size_t i = 0; i < count; i++)
+            bide_job_clear(&jobs[i]);
+        seen += count;
+    } while (cursor[0] != 0);
+    return seen;
+}
+
+/* A page that cannot be read leaves nothing behind, so that the caller can ask for it again. */
+static void a_list_that_fails_can_be_asked_for_again(void)
+{
+    bide_job jobs[2];
+    char cursor[BIDE_CURSOR_SIZE] = "", begin[BIDE_CURSOR_SIZE];
+    bide *queue = open_unread("cache_bytes=1");
+    bide_list_args args = {.topic = slice_of(TOPIC),
+                           .with_body = true,
+                           .cursor = cursor,
+                           .jobs = jobs,
+                           .job_max = COUNT(jobs)};
+    OK(bide_list_page(queue, &args));
+    EQ(args.count, COUNT(jobs));
+    for (size_t i = 0; i < args.count; i++)
+        bide_job_clear(&jobs[i]);
+    memcpy(begin, cursor, sizeof cursor);
+    fail_reads();
+    CODE(bide_list_page(queue, &args), BIDE_EIO);
+    TEXT(cursor, strlen(cursor), begin);
+    vfs_heal();
+    /* The small one is in another topic. */
+    EQ(list_from(queue, cursor), JOBS - 1 - COUNT(jobs));
+    OK(bide_close(queue));
+}
+
+static _Atomic unsigned errors_logged;
+
+static void count_errors(void *user, bide_log_level level, const char *text)
+{
+    (void)user;
+    (void)text;
+    errors_logged += level == BIDE_LOG_ERROR;
+}
+
+static void *list_often(void *arg)
+{
+    for (int i = 0; i < 300; i++) {
+        char cursor[BIDE_CURSOR_SIZE] = "";
+        list_from(arg, cursor);
+    }
+    return NULL;
+}
+
+/* A job that is deleted while a list reads its body is no damage. */
+static void jobs_that_are_deleted_meanwhile_are_not_logged(void)
+{
+    static const char body[500];
+    enum { MANY = 200, CHANGES = 4000 };
+    bide_options options = BIDE_OPTIONS_INIT;
+    bide *queue = NULL;
+    pthread_t thread;
+    uint64_t some[MANY];
+    options.log = count_errors;
+    OK(bide_open(url_of("jobs.db", "sync=off&cache_bytes=1"), &options, &queue));
+    for (int i = 0; i < MANY; i++)
+        OK(bide_put(queue, TOPIC, body, sizeof body, NULL, &some[i]));
+    CHECK(pthread_create(&thread, NULL, list_often, queue) == 0);
+    for (int i = 0; i < CHANGES; i++) {
+        OK(bide_delete(queue, some[i * 7 % MANY], 0));
+        OK(bide_put(queue, TOPIC, body, sizeof body, NULL, &some[i * 7 % MANY]));
+    }
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(bide_close(queue));
+    EQ(errors_logged, 0);
+}
+
 /* ---- finish_and_reserve ---- */
 
 /* The reserve is given up while the finish is still being stored. */
@@ -405,7 +525,10 @@ static const struct test tests[] = {
 #ifdef FAULT_SERVER
     TEST(so_it_does_when_the_client_is_gone),
     TEST(so_it_does_when_the_client_cancels),
+    TEST(no_body_is_read_when_the_time_to_stop_is_over),
 #endif
+    TEST(a_list_that_fails_can_be_asked_for_again),
+    TEST(jobs_that_are_deleted_meanwhile_are_not_logged),
     TEST(a_reserve_that_is_read_for_keeps_its_job),
     TEST(so_does_one_that_could_not_wait),
     TEST(so_does_a_reserve_job),
