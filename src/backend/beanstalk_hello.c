@@ -109,7 +109,8 @@ static int ask_dialect(struct greeting *greeting, const struct address *address,
     if (answer == NULL)
         return refuse(address, BIDE_EIO, "does not answer", error);
     if (strcmp(answer, "AUTH_REQUIRED") == 0)
-        return refuse(address, BIDE_EINVAL, "wants a secret: beanstalk://...?secret_file=PATH",
+        return refuse(address, BIDE_EINVAL,
+                      "wants a secret (?secret_file=PATH), or this network in its setting trust",
                       error);
     if (strncmp(answer, "ANSWER 1 ", 9) == 0) {
         unsigned long long size = 0;

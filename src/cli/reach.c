@@ -13,14 +13,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define SYSTEM_FILE  "/etc/bide/bide.conf"
-#define LOCAL_NAME   "127.0.0.1:11300"
-#define LOCAL_PORT   11300
-#define ONLY_TRUSTED "?peer=trusted"
-#define CONFIG_MS    2000                     /* that a config file which is a pipe may take */
-#define FULL_MAX     ((size_t)2 * BI_URL_MAX) /* what is too long for a URL stays too long */
+#define SYSTEM_FILE    "/etc/bide/bide.conf"
+#define LOCAL_NAME     "127.0.0.1:11300"
+#define LOCAL_PORT     11300
+#define ONLY_TRUSTED   "?peer=trusted"
+#define SYSTEM_FOLDER  "/run/bide"
+#define SYSTEM_LOOKS   30         /* whether a server of the system that is set up answers again, */
+#define SYSTEM_STEP_NS 100000000L /* and the time between them */
+#define CONFIG_MS      2000       /* that a config file which is a pipe may take */
+#define FULL_MAX       ((size_t)2 * BI_URL_MAX) /* what is too long for a URL stays too long */
 
 /* What a config file says; its text lives as long as the process. */
 static char configured[BI_URL_MAX];
@@ -271,6 +275,29 @@ static bool opens_local(struct cli *cli, int *exit)
     return true;
 }
 
+/* Has this machine a bided of its own (bided.service)? Its runtime folder stays when it stops. */
+static bool has_system_server(void)
+{
+    struct stat info;
+    return lstat(SYSTEM_FOLDER, &info) == 0 && S_ISDIR(info.st_mode) && bi_peer_trusts(info.st_uid);
+}
+
+/* It may be about to start again. One of the user's own beside it would split the queue, unnoticed. */
+static int await_system_server(struct cli *cli)
+{
+    int exit;
+    for (int i = 0; i < SYSTEM_LOOKS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = SYSTEM_STEP_NS}, NULL);
+        if (opens_local(cli, &exit))
+            return exit;
+    }
+    return bi_cli_failed(
+        cli, BI_EXIT_NO_QUEUE,
+        "the bided of this machine does not answer on " LOCAL_NAME
+        " (see: systemctl status bided), and none of your own is started beside it; "
+        "say where the queue is with --url or BIDE_URL");
+}
+
 static int open_own(struct cli *cli)
 {
     struct own_server own;
@@ -287,10 +314,14 @@ static int open_own(struct cli *cli)
         return open_socket(cli, &own);
     if (opens_local(cli, &exit)) {
         if (exit == BI_EXIT_OK && has_place && access(own.file, F_OK) == 0)
-            bi_cli_note(cli, "bide: the queue is %s; the one in %s is not served now", cli->shown,
-                        own.file);
+            bi_cli_note(cli,
+                        "bide: the queue is %s; the one in %s is not served now (\"bide move "
+                        "sqlite:%s %s\" copies its jobs)",
+                        cli->shown, own.file, own.file, cli->shown);
         return exit;
     }
+    if (has_system_server() && !cli->no_start)
+        return await_system_server(cli);
     if (cli->no_start)
         return bi_cli_failed(cli, BI_EXIT_NO_QUEUE,
                              "no server answers on " LOCAL_NAME

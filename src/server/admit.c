@@ -539,6 +539,11 @@ static void tell_wrong(const struct conn *conn)
 void bi_beanstalk_auth(struct conn *conn, const struct command *command)
 {
     conn->pause_served = false;
+    /* One that is served anyway by a server without a secret: its secret is for other servers. */
+    if (conn->authorised && conn->server->limits.auth_secret[0] == 0) {
+        bi_conn_say(conn, "AUTHENTICATED\r\n");
+        return;
+    }
     if (!is_secret(conn->server->limits.auth_secret, command->name)) {
         tell_wrong(conn);
         conn->wrong_count++;

@@ -58,6 +58,8 @@ size_t bi_call_promise(const struct server *server, const bide_op *op)
 
 uint64_t bi_call_free(const struct server *server, uint64_t most, uint64_t all)
 {
+    if (all < most)
+        return most; /* a limit that is so small is for one connection, and refuses by itself */
     uint64_t share = all / (server->connections > 0 ? server->connections : 1);
     return share < most ? share : most;
 }

@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -292,6 +293,31 @@ static void a_server_that_is_full_is_not_replaced_by_one_of_our_own(void)
     HAS(ends(6, "put", "email", "hello")->err, "no room for another connection");
     CHECK(!file_exists(place_of("data/bide")));
     close(fd);
+    interrupt(server, SIGTERM, 0);
+}
+
+/* The system has a bided, as its runtime folder tells. False: the test may not mount anything. */
+static bool have_system_folder(void)
+{
+    return geteuid() == 0 && unshare(CLONE_NEWNS) == 0 &&
+           mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("run", "/run", "tmpfs", 0, NULL) == 0 && mkdir("/run/bide", 0755) == 0;
+}
+
+/* Else jobs would go to another queue while that server starts again, and later ones, too. */
+static void none_is_started_beside_that_of_the_system(void)
+{
+    be_alone();
+    if (!have_system_folder())
+        return;
+    HAS(ends(6, "put", "email", "hello")->err, "systemctl status bided");
+    CHECK(!file_exists(place_of("data/bide")));
+    /* One that comes back meanwhile is used. */
+    struct child *child = begin("put", "email", "hello", NULL);
+    struct child *server = begin_bided_on_usual_port();
+    end_input(child);
+    await_end(child, 0);
+    EQ(LINES(ends(0, "list", "email", "--json")->out), 1);
     interrupt(server, SIGTERM, 0);
 }
 
@@ -585,6 +611,7 @@ static const struct test tests[] = {
     TEST(a_server_that_is_started_holds_no_lock_of_the_command),
     TEST(a_server_on_the_usual_port_is_found),
     TEST(a_server_that_is_full_is_not_replaced_by_one_of_our_own),
+    TEST(none_is_started_beside_that_of_the_system),
     TEST(a_server_whose_socket_is_gone_is_told_with_the_way_out),
     TEST(one_that_wants_a_secret_is_started_and_says_so),
     TEST(a_server_of_another_user_is_not_used_without_being_named),

@@ -129,6 +129,16 @@ static void a_network_that_is_none_is_refused(void)
 
 /* ---- the secret ---- */
 
+/* A client may have a secret that is for another server (BIDE_SECRET_FILE). */
+static void a_server_without_a_secret_takes_any_from_clients_that_it_serves(void)
+{
+    struct bided *bided = serve("--url=memory:", "--listen=0");
+    int fd = connect_tcp(port_of(bided, "127.0.0.1"));
+    ask(fd, "auth " SECRET "\r\nlist-tube-used\r\n", "AUTHENTICATED\r\nUSING default\r\n");
+    LACKS(bided->err, "wrong secret");
+    stop(bided);
+}
+
 static void with_auth_always_every_client_must_say_the_secret(void)
 {
     struct bided *bided = serve(file_of("url = memory:\nlisten = 127.0.0.1:0\nauth_secret = " SECRET
@@ -536,6 +546,7 @@ static const struct test tests[] = {
     TEST(networks_of_ipv4_are_known_at_a_socket_for_both),
     TEST(a_reload_changes_which_networks_are_trusted),
     TEST(a_network_that_is_none_is_refused),
+    TEST(a_server_without_a_secret_takes_any_from_clients_that_it_serves),
     TEST(with_auth_always_every_client_must_say_the_secret),
     TEST(a_wrong_secret_is_answered_after_a_growing_pause),
     TEST(a_guess_that_does_not_wait_for_its_answer_delays_the_next),

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE /* unshare, mount_setattr, setresuid */
 #include "operation.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <pwd.h>
@@ -63,8 +64,13 @@ static void enter_sandbox(void)
     uid_t id = user();
     umask(077);
     if (!protect_system() || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        (geteuid() == 0 && (setresgid(id, id, id) != 0 || setresuid(id, id, id) != 0)))
+        (geteuid() == 0 && (setresgid(id, id, id) != 0 || setresuid(id, id, id) != 0))) {
+        dprintf(
+            STDERR_FILENO,
+            "cannot make the sandbox: %s (in a chroot whose / is no mount point, bind it on itself)\n",
+            strerror(errno));
         _exit(98);
+    }
 }
 
 /* A directory that systemd makes for the service. */
