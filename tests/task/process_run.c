@@ -134,7 +134,7 @@ static void a_handler_that_does_not_return_in_time_loses_its_job_to_others(void)
 
 /* ---- without a server ---- */
 
-#define IMPATIENT "connect_timeout=2s&answer_timeout=2s"
+#define IMPATIENT "connect_timeout=500ms&answer_timeout=1s"
 
 static void a_worker_ends_when_its_server_is_gone(void)
 {
