@@ -192,7 +192,7 @@ struct away away_begin(const char *url, unsigned threads, int64_t health_interva
 struct away away_behind_relay(unsigned threads, int64_t health_interval_ms)
 {
     int port = relay_begin(server.port);
-    return away_begin(server_url(port, "connect_timeout=2s"), threads, health_interval_ms);
+    return away_begin(server_url(port, "connect_timeout=300ms"), threads, health_interval_ms);
 }
 
 void away_end_at(struct where at, struct away *away)

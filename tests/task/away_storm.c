@@ -104,7 +104,12 @@ static void servers_that_are_killed_lose_nothing(void)
     count_each("done", done);
     for (int i = 0; i < JOBS; i++)
         if (done[i] == 0)
-            FAIL("job %d is gone, and nobody was told that it was done", i);
+            FAIL("job %d is gone, and nobody was told that it was done: began %zu times, lost %zu, "
+                 "owed %zu, given up %zu",
+                 i, diary_count("began", first_id + (uint64_t)i),
+                 diary_count("lost", first_id + (uint64_t)i),
+                 diary_count("owed", first_id + (uint64_t)i),
+                 diary_count("given-up", first_id + (uint64_t)i));
     CHECK(diary_count("began", 0) <= JOBS + KILLS * 2 * THREADS);
     end_server();
 }

@@ -15,7 +15,7 @@ static struct crew *crew_of_a_server(void)
     bide *queue = NULL;
     options.health_interval_ms = 50;
     open_place(new_place(place, sizeof place), "");
-    snprintf(url, sizeof url, "%s?connect_timeout=2s&reconnect_max=50ms",
+    snprintf(url, sizeof url, "%s?connect_timeout=100ms&reconnect_max=50ms",
              open_again(base, sizeof base, place));
     OK(bide_open(url, NULL, &queue));
     struct crew *crew = new_crew(queue, &options);
