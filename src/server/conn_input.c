@@ -427,7 +427,8 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
     unsigned count = 0;
     conn->hungry = false;
     while (at < size && may_go_on(conn)) {
-        if (server->now > end || server->work >= enough) {
+        bool bulk_waits = count > 0 && size - at > INPUT_LITTLE && !bi_schedule_takes_bulk(server);
+        if (server->now > end || server->work >= enough || bulk_waits) {
             bi_server_wake(conn);
             break;
         }

@@ -30,6 +30,7 @@
 #define BATCH_TOPICS  4096                /* and topics that they look at */
 #define READ_MAX      ((size_t)128 << 10) /* bytes of one read, and of a stopped connection's input */
 #define BULK_COMMANDS 128                 /* many: in one read, or under way */
+#define INPUT_LITTLE  ((size_t)4 << 10)   /* bytes of commands that wait; with more it sends much */
 #define SCRATCH_SIZE  ((size_t)512 << 10) /* what is read in one turn before the batch must go */
 #define LINE_DEPTH    1024                /* requests of one connection, */
 #define LINE_TIGHT    16                  /* and when clients have half of max_client_bytes */
@@ -331,6 +332,8 @@ void bi_schedule_write(struct server *server, int64_t end);
 void bi_schedule_write_little(struct server *server, int64_t end);
 /* How long it may go on at a time. */
 int64_t bi_schedule_slice_us(const struct conn *conn);
+/* More of connections that send much may be executed: not too much of it waits to be stored. */
+bool bi_schedule_takes_bulk(const struct server *server);
 /* Is there one that may go on? One to look at? */
 bool bi_schedule_may_run(const struct server *server);
 bool bi_schedule_may_write(const struct server *server);

@@ -12,8 +12,7 @@
 
 #define READ_ROUND    ((size_t)256 << 10) /* bytes in one round of the loop, before others queue */
 #define BULK_US       2000                /* of reading connections that queue, in one round */
-#define INPUT_LITTLE  ((size_t)4 << 10)   /* bytes of commands that wait, */
-#define OUTPUT_LITTLE ((size_t)64 << 10)  /* and of answers */
+#define OUTPUT_LITTLE ((size_t)64 << 10)  /* bytes of answers that wait */
 #define RUN_WORK      4  /* units of work: to go on with the input of a connection, */
 #define WRITE_WORK    16 /* and to write its output */
 
@@ -102,13 +101,25 @@ static int64_t halfway(const struct server *server, int64_t end)
     return server->now + (end - server->now) / 2;
 }
 
+bool bi_schedule_takes_bulk(const struct server *server)
+{
+    return server->bulk_held < server->bulk_held_max && server->bulk_bytes < server->bulk_bytes_max;
+}
+
+static bool may_run(const struct server *server, enum load load)
+{
+    return server->runs[load].head != NULL &&
+           (load == LOAD_LITTLE || bi_schedule_takes_bulk(server));
+}
+
 /* At least one goes on, also if the time was over before: what comes first in a turn must not keep the
  * rest from ever having its own. */
-static void run_queue(struct server *server, struct conn_queue *runs, int64_t end)
+static void run_queue(struct server *server, enum load load, int64_t end)
 {
+    struct conn_queue *runs = &server->runs[load];
     const struct conn *last = runs->tail;
     struct conn *conn = NULL;
-    while (runs->head != NULL && conn != last && (conn == NULL || server->now < end)) {
+    while (may_run(server, load) && conn != last && (conn == NULL || server->now < end)) {
         conn = runs->head;
         runs->head = conn->next_run;
         if (runs->head == NULL)
@@ -121,13 +132,13 @@ static void run_queue(struct server *server, struct conn_queue *runs, int64_t en
 
 void bi_schedule_run(struct server *server, int64_t end)
 {
-    run_queue(server, &server->runs[LOAD_LITTLE], halfway(server, end));
-    run_queue(server, &server->runs[LOAD_MUCH], end);
+    run_queue(server, LOAD_LITTLE, halfway(server, end));
+    run_queue(server, LOAD_MUCH, end);
 }
 
 bool bi_schedule_may_run(const struct server *server)
 {
-    return server->runs[LOAD_LITTLE].head != NULL || server->runs[LOAD_MUCH].head != NULL;
+    return may_run(server, LOAD_LITTLE) || may_run(server, LOAD_MUCH);
 }
 
 /* ---- connections that send much ---- */
@@ -136,7 +147,8 @@ bool bi_schedule_may_run(const struct server *server)
  * A connection that brings many commands at a time, or has many under way, is read in turn with
  * others of its kind, for BULK_US in a round of the loop, and not while the changes of BULK_COMMITS
  * commits wait to be stored that connections of this kind have brought: more would make no commit
- * quicker. So clients that send little, and answers that are ready, wait for a few milliseconds, however
+ * quicker. Nor does it go on then with what was read of it before: many new connections that begin with
+ * many commands each bring more than all these commits together. So clients that send little, and answers that are ready, wait for a few milliseconds, however
  * many others send however much; and those get their share, however many clients send little.
  *
  * When a round has read much of clients that send little, the rest of them queue, too, on their own:
@@ -184,8 +196,7 @@ void bi_server_unqueue_read(struct conn *conn)
 /* The connection to read from next; NULL: none may be read. */
 static struct conn *next_read(const struct server *server)
 {
-    bool bulk = server->bulk_held < server->bulk_held_max &&
-                server->bulk_bytes < server->bulk_bytes_max && server->much.head != NULL;
+    bool bulk = server->much.head != NULL && bi_schedule_takes_bulk(server);
     bool little = server->little.head != NULL && !(bulk && server->read_little);
     return little ? server->little.head : bulk ? server->much.head : NULL;
 }

@@ -423,6 +423,29 @@ static uint64_t hear_ids(int fd, int count)
     return strtoull(line + 9, NULL, 10);
 }
 
+static void send_all(int fd, const char *command, int count)
+{
+    char text[10000] = "";
+    size_t size = strlen(command);
+    CHECK(size * (size_t)count < sizeof text);
+    for (int i = 0; i < count; i++)
+        memcpy(text + (size_t)i * size, command, size + 1);
+    serve_say(fd, text);
+}
+
+/* Waits until the server takes no more jobs; answers how many there are. */
+static uint64_t await_still(const struct served *served)
+{
+    uint64_t ready = 0;
+    for (int still = 0; still < 20;) {
+        uint64_t now = ready_jobs(served->queue);
+        still = now > 0 && now == ready ? still + 1 : 0;
+        ready = now;
+        nap_ms(10);
+    }
+    return ready;
+}
+
 struct senders {
     pthread_t threads[SENDERS];
     int fds[SENDERS];
@@ -437,14 +460,7 @@ static uint64_t begin_to_send(struct senders *senders, const struct served *serv
         senders->fds[i] = serve_connect(served);
         CHECK(pthread_create(&senders->threads[i], NULL, send_many, &senders->fds[i]) == 0);
     }
-    uint64_t ready = 0;
-    for (int still = 0; still < 20;) {
-        uint64_t now = ready_jobs(served->queue);
-        still = now > 0 && now == ready ? still + 1 : 0;
-        ready = now;
-        nap_ms(10);
-    }
-    return ready;
+    return await_still(served);
 }
 
 static void end_sending(struct senders *senders)
@@ -505,19 +521,41 @@ static void so_do_many_that_send_one_large_job_each(void)
     serve_end(&served);
 }
 
+#define BURSTS     60
+#define BURST      500 /* commands */
+#define TAKEN_MOST 16000
+
+/* Nor does it take all that new connections send at once, each in one read: it stays in their inputs. */
+static void bursts_of_many_new_connections_are_taken_in_turn(void)
+{
+    struct served served;
+    int fds[BURSTS];
+    vfs_install();
+    serve_begin(&served, "sync=full");
+    int little = serve_connect(&served);
+    vfs_hold_syncs(true);
+    for (int i = 0; i < BURSTS; i++) {
+        fds[i] = serve_connect(&served);
+        send_all(fds[i], "put 0 0 100 1\r\nx\r\n", BURST);
+    }
+    uint64_t ready = await_still(&served);
+    CHECK(ready < TAKEN_MOST);
+    send_all(little, "put 0 0 100 1\r\nx\r\n", 1);
+    UNTIL(ready_jobs(served.queue) > ready);
+    vfs_hold_syncs(false);
+    CHECK(hear_ids(little, 1) <= ready + 1);
+    for (int i = 0; i < BURSTS; i++) {
+        hear_ids(fds[i], BURST);
+        close(fds[i]);
+    }
+    EQ(ready_jobs(served.queue), BURSTS * BURST + 1);
+    close(little);
+    serve_end(&served);
+}
+
 #define LITTLE_SENDERS 50
 #define LITTLE         100 /* commands: fewer than what the server takes for many */
 #define MUCH           200
-
-static void send_all(int fd, const char *command, int count)
-{
-    char text[10000] = "";
-    size_t size = strlen(command);
-    CHECK(size * (size_t)count < sizeof text);
-    for (int i = 0; i < count; i++)
-        memcpy(text + (size_t)i * size, command, size + 1);
-    serve_say(fd, text);
-}
 
 static void hear_lines(int fd, int count)
 {
@@ -572,6 +610,7 @@ static const struct test tests[] = {
     TEST(a_stop_gives_back_although_a_commit_fails),
     TEST(a_client_that_sends_little_goes_before_the_rest_of_much),
     TEST(so_do_many_that_send_one_large_job_each),
+    TEST(bursts_of_many_new_connections_are_taken_in_turn),
     TEST(a_client_that_sends_much_is_read_beside_many_that_send_little),
 #endif
 };
