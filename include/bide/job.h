@@ -28,7 +28,7 @@ extern "C" {
 #define BIDE_WHEN_MAX_MS    INT64_C(7258118400000)    /* the year 2200: the last moment to name */
 #define BIDE_BATCH_JOBS     1000                      /* items in one put_many, finish_many, ... */
 #define BIDE_BATCH_BYTES    ((size_t)8 << 20) /* bytes of jobs in a put_many, list, reserve */
-#define BIDE_RESERVE_TOPICS 10000             /* topics in one reserve */
+#define BIDE_RESERVE_TOPICS 5000              /* topics in one reserve */
 #define BIDE_RESERVE_WORK   1000000           /* topics times jobs in one reserve */
 #define BIDE_FEEDS_MAX      100               /* feeds of events at a time */
 #define BIDE_EVENTS_MAX     10000             /* events in one call */

@@ -49,7 +49,7 @@ extern "C" {
 #endif
 
 #define BIDE_WORKER_THREADS_MAX    1000
-#define BIDE_WORKER_TOPICS_MAX     10000 /* each costs every reserve about 0.1 us */
+#define BIDE_WORKER_TOPICS_MAX     5000 /* each costs every reserve about 0.1 us */
 #define BIDE_WORKER_MIDDLEWARE_MAX 64
 
 typedef struct bide_worker bide_worker;

@@ -65,14 +65,14 @@ static void release_op(struct local *local, bide_op *op)
 
 /*
  * The batch is stored, and the answers that waited for it are given. Leases begin with that. The lock
- * is held at the call and at the return; other threads get it in between, because there is no bound
- * to the reserves that one batch may hold.
+ * is held at the call, since a given time, and at the return; other threads get it in between, because
+ * there is no bound to the reserves that one batch may hold.
  */
-static void answer_held(struct local *local, uint64_t batch)
+static void answer_held(struct local *local, uint64_t batch, int64_t since)
 {
     struct op_list ops = list_take(held_for(local, batch));
     struct bi_now now = bi_local_clocks(local);
-    int64_t until = now.mono + ANSWERS_US;
+    int64_t until = since + ANSWERS_US;
     bide_op *op;
     for (unsigned count = 1; (op = list_pop(&ops)) != NULL; count++) {
         if (bi_commit_is_unwanted(op)) {
@@ -213,6 +213,7 @@ static void tidy(struct local *local, bool idle)
 static void settle(struct local *local, struct bi_batch *batch, int code, const char *error)
 {
     bi_local_lock(local);
+    int64_t since = bi_clock_boot();
     if (code == BIDE_OK)
         bi_core_committed(local->core, batch);
     else
@@ -220,7 +221,7 @@ static void settle(struct local *local, struct bi_batch *batch, int code, const 
     if (local->store->reopened)
         compare_reopened(local, batch);
     if (code == BIDE_OK)
-        answer_held(local, batch->number);
+        answer_held(local, batch->number, since);
     uint64_t failures = 0;
     if (code != BIDE_OK && code != BIDE_CLOSED)
         failures = bi_log_repeats(&local->failing, bi_clock_boot());

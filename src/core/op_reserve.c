@@ -382,15 +382,13 @@ static int make_topics(struct core *core, const bide_reserve_args *args, struct 
     size_t i = 0;
     core->work += count;
     for (; i < count; i++) {
-        if (links[i].topic == NULL) /* or an entry before this one has made it */
-            links[i].topic = bi_topic_find(core, args->topics[i]);
-        bool existed = links[i].topic != NULL;
-        if (!existed)
+        uint64_t before = core->by_name.count;
+        if (links[i].topic == NULL) /* unless an entry before this one has made it */
             code = bi_topic_get(core, args->topics[i], &links[i].topic);
         if (code != BIDE_OK)
             break;
         bi_topic_pin(links[i].topic);
-        if (!existed)
+        if (core->by_name.count != before)
             links[i].weight = 0;
     }
     if (code != BIDE_OK)

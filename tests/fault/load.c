@@ -627,7 +627,7 @@ static void calls_that_wait_are_ended_in_slices(void)
  * the commit of their finishes fails. */
 static void calls_that_name_many_topics_are_undone_too(void)
 {
-    enum { TOPICS = 10000, WAITING = 40 };
+    enum { TOPICS = BIDE_RESERVE_TOPICS, WAITING = 40 };
     static char names[TOPICS][16];
     static bide_slice topics[TOPICS];
     static bide_job held[WAITING], next[WAITING];
@@ -656,7 +656,7 @@ static void calls_that_name_many_topics_are_undone_too(void)
                                                              .jobs = &next[i],
                                                              .job_max = 1};
     }
-    fail_calls(queue, calls, "a failed commit of calls that wait for 10,000 topics");
+    fail_calls(queue, calls, "a failed commit of calls that wait for 5,000 topics");
     EQ(counts_of(queue).reserved, WAITING);
     for (size_t i = 0; i < WAITING; i++) {
         OK(bide_delete(queue, held[i].id, held[i].token));

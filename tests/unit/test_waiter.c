@@ -253,7 +253,7 @@ static void one_call_more_than_max_waiters_is_refused(void **state)
 /* ---- calls that name very many topics ---- */
 
 #define MANY_TOPICS BIDE_RESERVE_TOPICS
-#define MANY_CALLS  20
+#define MANY_CALLS  40
 #define STEP_MOST   100000 /* the work of one step: what is bound, and one call more */
 
 static bide_slice many_topics[MANY_TOPICS];
