@@ -129,8 +129,6 @@ static int read_command(struct cli *cli, const char *const *argv, const char **w
     return BI_EXIT_USAGE;
 }
 
-/* The arguments can be seen by every user of the machine: secrets are overwritten there, and the copy
- * is used from now on. NULL: no memory. The copy lives as long as the process. */
 /* 'Authorization: Bearer ...': the name stays. */
 static void hide_value(char *header)
 {
@@ -139,6 +137,8 @@ static void hide_value(char *header)
         memset(value + 1, '*', strlen(value + 1));
 }
 
+/* The arguments can be seen by every user of the machine: secrets are overwritten there, and the copy
+ * is used from now on. NULL: no memory. The copy lives as long as the process. */
 static const char *const *hide_secrets(int argc, char **argv)
 {
     static char **copy;

@@ -103,6 +103,32 @@ static void several_are_posted_at_a_time(void)
     EQ(count_jobs("t", BIDE_STATE_READY), 2);
 }
 
+/* The arguments of a process can be seen by every user of the machine. */
+static void headers_are_not_seen_in_the_arguments(void)
+{
+    char path[40], arguments[4096] = "";
+    give("t", "x");
+    struct child *child = begin("work", "t", "--http", hook_url("/never"), "--header",
+                                "Authorization: Bearer hush", "--header=X-Token: whisper", NULL);
+    UNTIL(hook_requests() == 1);
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)child->pid);
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    size_t size = fread(arguments, 1, sizeof(arguments) - 1, file);
+    fclose(file);
+    for (size_t i = 0; i < size; i++)
+        arguments[i] = arguments[i] == 0 ? ' ' : arguments[i];
+    CHECK(strstr(arguments, "--header Authorization:*") != NULL);
+    CHECK(strstr(arguments, "--header=X-Token:*") != NULL);
+    CHECK(strstr(arguments, "hush") == NULL && strstr(arguments, "whisper") == NULL);
+    kill(child->pid, SIGINT);
+    await_err(child, "stopping; 1 still runs");
+    nap_ms(600);
+    kill(child->pid, SIGINT);
+    await_end(child, 0);
+    EQ(count_jobs("t", BIDE_STATE_READY), 1);
+}
+
 /* ---- the answer ---- */
 
 static void each_status_does_what_the_table_says(void)
@@ -303,6 +329,7 @@ static const struct test tests[] = {
     TEST(headers_can_be_added_and_replaced),
     TEST(a_connection_is_kept_for_the_next_job),
     TEST(several_are_posted_at_a_time),
+    TEST(headers_are_not_seen_in_the_arguments),
     TEST(each_status_does_what_the_table_says),
     TEST(a_date_to_come_again_is_understood),
     TEST(a_failure_says_what_was_answered),
