@@ -115,7 +115,7 @@ static struct lookup *join(const char *host, const char *port)
 
 /* ---- a lookup ---- */
 
-static int ask(struct lookup *lookup, int flags)
+static int call_getaddrinfo(struct lookup *lookup, int flags)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
     return getaddrinfo(lookup->host, lookup->port, &hints, &lookup->found);
@@ -134,7 +134,7 @@ static void finish(struct lookup *lookup)
 static void *run(void *argument)
 {
     struct lookup *lookup = argument;
-    lookup->code = ask(lookup, AI_ADDRCONFIG);
+    lookup->code = call_getaddrinfo(lookup, AI_ADDRCONFIG);
     pthread_mutex_lock(&lock);
     finish(lookup);
     in_progress--;
@@ -188,7 +188,7 @@ struct lookup *bi_resolve_begin(const char *host, const char *port, char *reason
     }
     if ((lookup = make(host, port)) == NULL) {
         bi_text_copy(reason, bide_code_text(BIDE_ENOMEM));
-    } else if ((lookup->code = ask(lookup, AI_NUMERICHOST)) == 0) {
+    } else if ((lookup->code = call_getaddrinfo(lookup, AI_NUMERICHOST)) == 0) {
         finish(lookup); /* an address in numbers: no name server is asked */
     } else if (in_progress >= RESOLVE_MAX) {
         snprintf(reason, BIDE_ERROR_SIZE, "%d other names are being looked up", RESOLVE_MAX);

@@ -119,48 +119,49 @@ enum {
     RUN = 1,    /* reserves in a row may be tried together */
     ALONE = 2,  /* what is in the batch goes first: it changes what that points to */
     HOLDER = 4, /* asks the session for the token of the job */
+    STORES = 8, /* its answer may wait for the disk */
 };
 
 static const struct {
     void (*handle)(struct conn *conn, const struct command *command);
     unsigned flags;
 } verbs[VERB_COUNT] = {
-    [VERB_PUT] = {bi_beanstalk_put, 0},
-    [VERB_RESERVE] = {bi_beanstalk_reserve, RUN},
-    [VERB_RESERVE_WITH_TIMEOUT] = {bi_beanstalk_reserve, RUN},
-    [VERB_RESERVE_JOB] = {bi_beanstalk_reserve_job, 0},
-    [VERB_DELETE] = {bi_beanstalk_delete, HOLDER},
-    [VERB_RELEASE] = {bi_beanstalk_release, HOLDER},
-    [VERB_BURY] = {bi_beanstalk_bury, HOLDER},
-    [VERB_TOUCH] = {bi_beanstalk_touch, HOLDER},
-    [VERB_DONE] = {bi_beanstalk_done, HOLDER},
-    [VERB_FAIL] = {bi_beanstalk_fail, HOLDER},
+    [VERB_PUT] = {bi_beanstalk_put, STORES},
+    [VERB_RESERVE] = {bi_beanstalk_reserve, RUN | STORES},
+    [VERB_RESERVE_WITH_TIMEOUT] = {bi_beanstalk_reserve, RUN | STORES},
+    [VERB_RESERVE_JOB] = {bi_beanstalk_reserve_job, STORES},
+    [VERB_DELETE] = {bi_beanstalk_delete, HOLDER | STORES},
+    [VERB_RELEASE] = {bi_beanstalk_release, HOLDER | STORES},
+    [VERB_BURY] = {bi_beanstalk_bury, HOLDER | STORES},
+    [VERB_TOUCH] = {bi_beanstalk_touch, HOLDER | STORES},
+    [VERB_DONE] = {bi_beanstalk_done, HOLDER | STORES},
+    [VERB_FAIL] = {bi_beanstalk_fail, HOLDER | STORES},
     [VERB_PEEK] = {bi_beanstalk_peek, 0},
     [VERB_PEEK_READY] = {bi_beanstalk_peek, 0},
     [VERB_PEEK_DELAYED] = {bi_beanstalk_peek, 0},
     [VERB_PEEK_BURIED] = {bi_beanstalk_peek, 0},
-    [VERB_KICK] = {bi_beanstalk_kick, 0},
-    [VERB_KICK_JOB] = {bi_beanstalk_kick_job, 0},
+    [VERB_KICK] = {bi_beanstalk_kick, STORES},
+    [VERB_KICK_JOB] = {bi_beanstalk_kick_job, STORES},
     [VERB_USE] = {bi_beanstalk_use, ALONE},
     [VERB_WATCH] = {bi_beanstalk_watch, ALONE},
     [VERB_IGNORE] = {bi_beanstalk_ignore, ALONE},
     [VERB_LIST_TUBE_USED] = {bi_beanstalk_list_used, ALONE},
-    [VERB_PAUSE_TUBE] = {bi_beanstalk_pause, 0},
+    [VERB_PAUSE_TUBE] = {bi_beanstalk_pause, STORES},
     [VERB_QUIT] = {quit, ALONE},
     [VERB_STATS] = {bi_beanstalk_stats, ALONE},
     [VERB_STATS_JOB] = {bi_beanstalk_stats_job, 0},
     [VERB_STATS_TUBE] = {bi_beanstalk_stats_tube, ALONE},
     [VERB_LIST_TUBES] = {bi_beanstalk_list_tubes, 0},
     [VERB_LIST_TUBES_WATCHED] = {bi_beanstalk_list_watched, ALONE},
-    [VERB_PUT_MANY] = {bi_beanstalk_put_many, ALONE},
-    [VERB_RESERVE_MANY] = {bi_beanstalk_reserve_many, ALONE},
+    [VERB_PUT_MANY] = {bi_beanstalk_put_many, ALONE | STORES},
+    [VERB_RESERVE_MANY] = {bi_beanstalk_reserve_many, ALONE | STORES},
     [VERB_RESULT] = {bi_beanstalk_result, 0},
-    [VERB_UPDATE] = {bi_beanstalk_update, ALONE},
-    [VERB_CANCEL] = {bi_beanstalk_cancel, 0},
+    [VERB_UPDATE] = {bi_beanstalk_update, ALONE | STORES},
+    [VERB_CANCEL] = {bi_beanstalk_cancel, STORES},
     [VERB_LIST_JOBS] = {bi_beanstalk_list_jobs, ALONE},
-    [VERB_PURGE_TUBE] = {bi_beanstalk_purge, ALONE},
+    [VERB_PURGE_TUBE] = {bi_beanstalk_purge, ALONE | STORES},
     [VERB_AUTH] = {bi_beanstalk_auth, ALONE},
-    [VERB_CALL] = {bi_beanstalk_call, 0},
+    [VERB_CALL] = {bi_beanstalk_call, STORES},
     [VERB_CALL_CANCEL] = {bi_beanstalk_call_cancel, 0},
 };
 
@@ -201,7 +202,8 @@ bool bi_beanstalk_may(struct conn *conn, const struct command *command)
         return false;
     if (conn->trying == 0 ? (flags & ALONE) != 0 : (flags & RUN) == 0)
         bi_server_flush(conn->server);
-    if (conn->blocked > conn->trying)
+    conn->deferred = conn->may_defer && (flags & STORES) != 0;
+    if (conn->blocked > conn->trying || conn->deferred)
         return false;
     conn->stalled = (flags & HOLDER) != 0 && names_unanswered(conn, command);
     return !conn->stalled;

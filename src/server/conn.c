@@ -310,8 +310,11 @@ void bi_conn_finish_turn(struct conn *conn)
         bi_call_stop(conn);
     bi_conn_write(conn);
     bi_output_trim(&conn->output, OUTPUT_KEEP);
-    /* One that is about to go on is looked at again when it has. */
-    if (!conn->runs && is_over(conn)) {
+    /* One that is about to go on is looked at again when it has; but these do not, and their turn may
+     * be far away. */
+    if (conn->dead || conn->output.broken || conn->quit || conn->server->stopping)
+        bi_server_unwake(conn);
+    if (conn->runs == NULL && is_over(conn)) {
         if (must_linger(conn))
             linger(conn);
         else

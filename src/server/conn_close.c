@@ -173,7 +173,7 @@ static void abandon_line(struct conn *conn)
 void bi_conn_close(struct conn *conn)
 {
     struct server *server = conn->server;
-    assert(!conn->runs);
+    assert(conn->runs == NULL);
     conn->gone = true; /* from here on it is in no list but that of those that leave */
     bi_server_unmark(conn);
     bi_server_unqueue_read(conn);

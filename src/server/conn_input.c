@@ -19,6 +19,7 @@
 #define ANSWER_WORK 32                  /* bytes of an answer that take as long as a command */
 #define DIRECT_MIN  ((size_t)16 << 10)  /* a body that lacks more is read into its place */
 #define READ_STEP   ((size_t)256 << 10) /* of that, at a time */
+#define BULK_FIRST  16                  /* commands, before the rest of a large input waits */
 #define BODY_MIN    ((size_t)4 << 10)   /* what counts of a body of which less has come */
 #define ROOM_MAX    ((size_t)1 << 20)   /* of a body of which less than half of that has come */
 
@@ -425,14 +426,20 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
     size_t at = 0;
     size_t said = bi_output_left(&conn->output);
     unsigned count = 0;
-    conn->hungry = false;
+    conn->hungry = conn->deferred = false;
     while (at < size && may_go_on(conn)) {
-        bool bulk_waits = count > 0 && size - at > INPUT_LITTLE && !bi_schedule_takes_bulk(server);
-        if (server->now > end || server->work >= enough || bulk_waits) {
+        if (server->now > end || server->work >= enough) {
             bi_server_wake(conn);
             break;
         }
+        conn->may_defer =
+            count >= BULK_FIRST && size - at > INPUT_LITTLE && !bi_schedule_takes_bulk(server);
         size_t taken = stages[conn->stage](conn, data + at, size - at);
+        if (conn->deferred) {
+            conn->bulk = true;
+            bi_server_wake(conn);
+            break;
+        }
         if (taken == 0) {
             conn->hungry = conn->blocked == 0 && !conn->stalled && !conn->paused;
             break;
@@ -584,7 +591,7 @@ static void read_and_run(struct conn *conn)
     char *data = scratch(conn->server, kept + READ_MAX);
     if (kept > 0)
         memcpy(data, conn->input, kept);
-    ssize_t got = recv(conn->fd, data + kept, READ_MAX, 0);
+    ssize_t got = recv(conn->fd, data + kept, bi_conn_input_max(conn), 0);
     if (got <= 0) {
         read_nothing(conn, got);
         return;

@@ -153,7 +153,6 @@ struct conn {
     bool failed;      /* it has ended, and not because the server stops */
     bool leaving;     /* it has ended, and has more to give back */
     bool dirty;       /* in the server's list of those to look at */
-    bool runs;        /* in the list of those that may go on */
     bool bulk;        /* the last read of it brought many commands, slow ones, or not even one */
     bool pressed;     /* stopped because the queue has too much to do */
     bool tcp;
@@ -175,6 +174,8 @@ struct conn {
     uint32_t trying;       /* of these, reserves that are still in the batch */
     uint32_t applied;      /* reserves that have their jobs, which the session does not know yet */
     bool stalled;          /* the next command names a job that one of those may have taken */
+    bool deferred;         /* it waits until less is to be stored, */
+    bool may_defer;        /* as it may when it stores something */
     size_t expected;       /* bytes that requests in the line, and calls in the batch, may bring */
     struct call *calls;    /* those that are under way */
     struct tag_table tags; /* these, and the parked ones */
@@ -192,8 +193,10 @@ struct conn {
     struct feed_link *feeds;
     uint32_t feed_links, feed_asked; /* feeds that it has, and subscribes under way */
     uint64_t feed_count;             /* feeds ever subscribed by calls: the last number given */
-    struct conn *next_dirty, *next_run, *next_leaving;
-    struct read_queue *reads; /* where it stands until it is read; NULL: nowhere */
+    struct conn *next_dirty, *next_leaving;
+    struct conn_queue *runs; /* where it stands until it goes on; NULL: nowhere */
+    struct conn *prev_run, *next_run;
+    struct read_queue *reads; /* the same, until it is read */
     struct conn *prev_read, *next_read;
     int64_t opened;
     int64_t active; /* when it last sent something, waited or held a job */
@@ -237,7 +240,8 @@ struct server {
     struct admission admission;
     struct conn *first, *last;      /* connections */
     struct conn_queue dirty[LOADS]; /* connections to look at */
-    struct conn_queue runs[LOADS];  /* that may go on with their input */
+    struct conn_queue runs[LOADS];  /* that may go on with their input, */
+    struct conn_queue deferred;     /* and when less waits to be stored */
     struct conn_queue leaving;      /* that have ended, and have more to give back */
     struct read_queue much, little; /* readable connections that wait for their turn */
     bool read_little;               /* the last one of them that was read had sent little */
@@ -318,6 +322,8 @@ void bi_server_mark(struct conn *conn);
 void bi_server_unmark(struct conn *conn);
 /* It may go on with its input. */
 void bi_server_wake(struct conn *conn);
+/* It will not. */
+void bi_server_unwake(struct conn *conn);
 /* So much work is done. Reads the clock from time to time: a turn must end also if nothing is
  * submitted in it. */
 void bi_server_count_work(struct server *server, uint64_t units);

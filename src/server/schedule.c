@@ -87,13 +87,25 @@ void bi_server_unmark(struct conn *conn)
 
 void bi_server_wake(struct conn *conn)
 {
-    struct conn_queue *runs = &conn->server->runs[load_of(conn)];
-    if (conn->runs || conn->gone)
+    struct server *server = conn->server;
+    struct conn_queue *runs = conn->deferred ? &server->deferred : &server->runs[load_of(conn)];
+    if (conn->runs != NULL || conn->gone)
         return;
-    conn->runs = true;
+    conn->runs = runs;
     conn->next_run = NULL;
+    conn->prev_run = runs->tail;
     *(runs->tail != NULL ? &runs->tail->next_run : &runs->head) = conn;
     runs->tail = conn;
+}
+
+void bi_server_unwake(struct conn *conn)
+{
+    struct conn_queue *runs = conn->runs;
+    if (runs == NULL)
+        return;
+    conn->runs = NULL;
+    *(conn->prev_run != NULL ? &conn->prev_run->next_run : &runs->head) = conn->next_run;
+    *(conn->next_run != NULL ? &conn->next_run->prev_run : &runs->tail) = conn->prev_run;
 }
 
 static int64_t halfway(const struct server *server, int64_t end)
@@ -106,25 +118,20 @@ bool bi_schedule_takes_bulk(const struct server *server)
     return server->bulk_held < server->bulk_held_max && server->bulk_bytes < server->bulk_bytes_max;
 }
 
-static bool may_run(const struct server *server, enum load load)
+static bool may_run(const struct server *server, const struct conn_queue *runs)
 {
-    return server->runs[load].head != NULL &&
-           (load == LOAD_LITTLE || bi_schedule_takes_bulk(server));
+    return runs->head != NULL && (runs != &server->deferred || bi_schedule_takes_bulk(server));
 }
 
 /* At least one goes on, also if the time was over before: what comes first in a turn must not keep the
  * rest from ever having its own. */
-static void run_queue(struct server *server, enum load load, int64_t end)
+static void run_queue(struct server *server, struct conn_queue *runs, int64_t end)
 {
-    struct conn_queue *runs = &server->runs[load];
     const struct conn *last = runs->tail;
     struct conn *conn = NULL;
-    while (may_run(server, load) && conn != last && (conn == NULL || server->now < end)) {
+    while (may_run(server, runs) && conn != last && (conn == NULL || server->now < end)) {
         conn = runs->head;
-        runs->head = conn->next_run;
-        if (runs->head == NULL)
-            runs->tail = NULL;
-        conn->runs = false;
+        bi_server_unwake(conn);
         bi_conn_run(conn);
         bi_server_count_work(server, RUN_WORK);
     }
@@ -132,13 +139,15 @@ static void run_queue(struct server *server, enum load load, int64_t end)
 
 void bi_schedule_run(struct server *server, int64_t end)
 {
-    run_queue(server, LOAD_LITTLE, halfway(server, end));
-    run_queue(server, LOAD_MUCH, end);
+    run_queue(server, &server->runs[LOAD_LITTLE], halfway(server, end));
+    run_queue(server, &server->runs[LOAD_MUCH], end);
+    run_queue(server, &server->deferred, end);
 }
 
 bool bi_schedule_may_run(const struct server *server)
 {
-    return may_run(server, LOAD_LITTLE) || may_run(server, LOAD_MUCH);
+    return may_run(server, &server->runs[LOAD_LITTLE]) ||
+           may_run(server, &server->runs[LOAD_MUCH]) || may_run(server, &server->deferred);
 }
 
 /* ---- connections that send much ---- */
@@ -147,8 +156,8 @@ bool bi_schedule_may_run(const struct server *server)
  * A connection that brings many commands at a time, or has many under way, is read in turn with
  * others of its kind, for BULK_US in a round of the loop, and not while the changes of BULK_COMMITS
  * commits wait to be stored that connections of this kind have brought: more would make no commit
- * quicker. Nor does it go on then with what was read of it before: many new connections that begin with
- * many commands each bring more than all these commits together. So clients that send little, and answers that are ready, wait for a few milliseconds, however
+ * quicker. Nor are further changes taken then from what was read of it before: many new connections that
+ * begin with many commands each bring more than all these commits together. So clients that send little, and answers that are ready, wait for a few milliseconds, however
  * many others send however much; and those get their share, however many clients send little.
  *
  * When a round has read much of clients that send little, the rest of them queue, too, on their own:

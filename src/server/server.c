@@ -374,8 +374,8 @@ static bool is_stale(struct conn *conn)
     int64_t limit = server->limits.idle_timeout_ms * 1000;
     if (bi_call_is_stuck(conn) || bi_admit_is_late(conn))
         return true;
-    bool idle =
-        bi_conn_is_done(conn) && bi_session_deadline(&conn->session, server->now) == INT64_MAX;
+    bool idle = bi_conn_is_done(conn) && conn->runs == NULL && conn->reads == NULL &&
+                bi_session_deadline(&conn->session, server->now) == INT64_MAX;
     if (!idle)
         conn->active = server->now;
     return limit != 0 && server->now - conn->active >= limit;
@@ -570,10 +570,13 @@ static bool is_over(const struct server *server)
 
 static void close_all(struct server *server)
 {
-    for (struct conn *conn = server->first; conn != NULL; conn = conn->next)
-        conn->dirty = conn->runs = false;
+    for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
+        conn->dirty = false;
+        conn->runs = NULL;
+    }
     memset(server->dirty, 0, sizeof(server->dirty));
     memset(server->runs, 0, sizeof(server->runs));
+    memset(&server->deferred, 0, sizeof(server->deferred));
     while (server->first != NULL)
         bi_conn_close(server->first);
     bi_server_flush(server);

@@ -315,6 +315,22 @@ static int check_choked(struct sqlite *sqlite, char *error)
     return BIDE_EFULL;
 }
 
+/*
+ * The room that the filler gave is for deletes. Puts that were on their way when the disk became full
+ * would take it, batch after batch, and then the log could not be brought in any more.
+ */
+static int check_full(const struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+{
+    bool brings = false;
+    for (size_t i = 0; i < batch->count && sqlite->base.full && !brings; i++)
+        brings = batch->records[i].kind == BI_INSERT;
+    if (!brings)
+        return BIDE_OK;
+    snprintf(error, BIDE_ERROR_SIZE, "commit: %.80s: the disk is full; make room, or delete jobs",
+             sqlite->path);
+    return BIDE_EFULL;
+}
+
 /* This batch was tried before, and it is not known how that went. */
 static int commit_doubtful(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
@@ -330,6 +346,8 @@ static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char 
         code = check_choked(sqlite, error);
     if (code == BIDE_OK && sqlite->writer.db == NULL)
         code = reopen(sqlite, error);
+    if (code == BIDE_OK)
+        code = check_full(sqlite, batch, error);
     if (code == BIDE_OK)
         code = check_large(sqlite, batch, error);
     if (code != BIDE_OK)

@@ -388,6 +388,82 @@ static void a_queue_on_a_real_full_disk_opens_and_is_worked_off(void)
     unmount_disk();
 }
 
+/* ---- puts that are on their way when the disk becomes full ---- */
+
+#define FLYING 40000
+
+/* Hands many puts over at once; answers how many were taken. */
+static int put_at_once(bide *queue, size_t size)
+{
+    static char body[20000];
+    static bide_op ops[FLYING];
+    bide_op *list[1000];
+    bide_cq *cq;
+    size_t count = (size_t)40000000 / size < FLYING ? (size_t)40000000 / size : FLYING;
+    int taken = 0;
+    OK(bide_cq_new(&cq));
+    memset(ops, 0, sizeof(ops));
+    for (size_t at = 0; at < count;) {
+        size_t n = 0;
+        for (; n < COUNT(list) && at < count; n++, at++) {
+            ops[at] = (bide_op){.kind = BIDE_OP_PUT, .cq = cq};
+            ops[at].put = (bide_put_item){.topic = {"work", 4}, .body = {body, size}};
+            list[n] = &ops[at];
+        }
+        CHECK(bide_submit(queue, list, n) >= 0);
+    }
+    for (size_t i = 0; i < count; i++) {
+        while (ops[i].status == BIDE_PENDING) {
+            CHECK(bide_cq_wait(cq, PATIENCE_MS) >= 0);
+            bide_cq_drain(cq, 1000);
+        }
+        if (ops[i].status != BIDE_OK && ops[i].status != BIDE_EFULL && ops[i].status != BIDE_EBUSY)
+            FAIL("put %zu: %s: %s", i, bide_code_name(ops[i].status), ops[i].error);
+        taken += ops[i].status == BIDE_OK;
+    }
+    OK(bide_cq_free(cq));
+    return taken;
+}
+
+/* They take no room that the deletes need, neither before nor after a start. */
+static void fill_at_once_and_empty(size_t size, bool opens_again)
+{
+    if (!mount_disk(24000))
+        return;
+    const char *url = url_of("disk/jobs.db", "max_pending_bytes=60000000");
+    bide *queue = open_url(url);
+    int taken = put_at_once(queue, size);
+    CHECK(taken > 100 && taken < 24000000 / (int)size);
+    taken += put_at_once(queue, size);
+    if (opens_again) {
+        OK(bide_close(queue));
+        queue = open_url(url);
+        OK(bide_wait_recovered(queue, PATIENCE_MS, NULL));
+    }
+    for (int i = 0; i < taken; i++) {
+        bide_job job;
+        OK(bide_reserve(queue, "work", PATIENCE_MS, &job));
+        OK(bide_delete(queue, job.id, job.token));
+        bide_job_clear(&job);
+    }
+    check_count(queue, 0);
+    UNTIL(put_of(queue, size) == BIDE_OK);
+    picture_check_reopened(url, queue);
+    unmount_disk();
+}
+
+static void a_real_disk_filled_by_many_puts_at_once_is_worked_off(void)
+{
+    fill_at_once_and_empty(1000, false);
+    fill_at_once_and_empty(20000, false);
+}
+
+static void so_is_it_after_a_start(void)
+{
+    fill_at_once_and_empty(1000, true);
+    fill_at_once_and_empty(20000, true);
+}
+
 static char logged[4096];
 
 static void on_log(void *user, bide_log_level level, const char *text)
@@ -548,6 +624,8 @@ static const struct test tests[] = {
     TEST(a_program_gets_its_own_signals_of_a_large_file),
     TEST(opening_on_a_real_full_disk_says_so),
     TEST(a_queue_on_a_real_full_disk_opens_and_is_worked_off),
+    TEST(a_real_disk_filled_by_many_puts_at_once_is_worked_off),
+    TEST(so_is_it_after_a_start),
     TEST(a_real_full_disk_without_a_filler_is_refused_until_there_is_room),
     TEST(a_real_full_disk_with_a_log_says_that_it_lacks_room),
 };

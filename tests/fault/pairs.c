@@ -433,6 +433,15 @@ static void send_all(int fd, const char *command, int count)
     serve_say(fd, text);
 }
 
+static void hear_lines(int fd, int count)
+{
+    char byte;
+    while (count > 0) {
+        CHECK(recv(fd, &byte, 1, 0) == 1);
+        count -= byte == '\n';
+    }
+}
+
 /* Waits until the server takes no more jobs; answers how many there are. */
 static uint64_t await_still(const struct served *served)
 {
@@ -523,7 +532,7 @@ static void so_do_many_that_send_one_large_job_each(void)
 
 #define BURSTS     60
 #define BURST      500 /* commands */
-#define TAKEN_MOST 16000
+#define TAKEN_MOST 7000
 
 /* Nor does it take all that new connections send at once, each in one read: it stays in their inputs. */
 static void bursts_of_many_new_connections_are_taken_in_turn(void)
@@ -553,18 +562,78 @@ static void bursts_of_many_new_connections_are_taken_in_turn(void)
     serve_end(&served);
 }
 
+/* Fills what may wait to be stored: the disk takes nothing. */
+static void begin_bursts(const struct served *served, int *fds)
+{
+    vfs_hold_syncs(true);
+    for (int i = 0; i < BURSTS; i++) {
+        fds[i] = serve_connect(served);
+        send_all(fds[i], "put 0 0 100 1\r\nx\r\n", BURST);
+    }
+    await_still(served);
+}
+
+/* Those whose rest waits for the disk are closed when their clients go, and cost no time. */
+static void connections_that_wait_for_the_disk_are_closed_when_their_clients_go(void)
+{
+    static const struct linger reset = {.l_onoff = 1};
+    struct served served;
+    int fds[BURSTS];
+    vfs_install();
+    serve_begin(&served, "sync=full");
+    int other = serve_connect(&served);
+    begin_bursts(&served, fds);
+    for (int i = 0; i < BURSTS; i++) {
+        setsockopt(fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        close(fds[i]);
+    }
+    serve_await(other, "stats\r\n", "\ncurrent-connections: 1\n");
+    vfs_hold_syncs(false);
+    close(other);
+    serve_end(&served);
+}
+
+/* What stores nothing does not wait for the disk, however much of it comes at once. */
+static void commands_that_only_look_do_not_wait_for_the_disk(void)
+{
+    struct served served;
+    int fds[BURSTS];
+    vfs_install();
+    serve_begin(&served, "sync=full");
+    begin_bursts(&served, fds);
+    int looks = serve_connect(&served);
+    send_all(looks, "list-tube-used\r\n", BURST);
+    hear_lines(looks, BURST);
+    vfs_hold_syncs(false);
+    for (int i = 0; i < BURSTS; i++) {
+        hear_ids(fds[i], BURST);
+        close(fds[i]);
+    }
+    close(looks);
+    serve_end(&served);
+}
+
+/* A connection with commands that wait for the disk is not idle, and is not closed for that. */
+static void commands_that_wait_for_the_disk_keep_a_connection(void)
+{
+    struct served served;
+    int fds[BURSTS];
+    vfs_install();
+    serve_idle(500);
+    serve_begin(&served, "sync=full");
+    begin_bursts(&served, fds);
+    nap_ms(3000); /* the server looks each second */
+    vfs_hold_syncs(false);
+    for (int i = 0; i < BURSTS; i++) {
+        hear_ids(fds[i], BURST);
+        close(fds[i]);
+    }
+    serve_end(&served);
+}
+
 #define LITTLE_SENDERS 50
 #define LITTLE         100 /* commands: fewer than what the server takes for many */
 #define MUCH           200
-
-static void hear_lines(int fd, int count)
-{
-    char byte;
-    while (count > 0) {
-        CHECK(recv(fd, &byte, 1, 0) == 1);
-        count -= byte == '\n';
-    }
-}
 
 /* The changes of many clients that send little wait for the disk. That does not keep the server from
  * reading another one that sends much. */
@@ -611,6 +680,9 @@ static const struct test tests[] = {
     TEST(a_client_that_sends_little_goes_before_the_rest_of_much),
     TEST(so_do_many_that_send_one_large_job_each),
     TEST(bursts_of_many_new_connections_are_taken_in_turn),
+    TEST(connections_that_wait_for_the_disk_are_closed_when_their_clients_go),
+    TEST(commands_that_only_look_do_not_wait_for_the_disk),
+    TEST(commands_that_wait_for_the_disk_keep_a_connection),
     TEST(a_client_that_sends_much_is_read_beside_many_that_send_little),
 #endif
 };

@@ -28,11 +28,19 @@ static struct sockaddr_un address_of(const struct served *served)
     return address;
 }
 
+static int64_t idle_ms;
+
+void serve_idle(int64_t ms)
+{
+    idle_ms = ms;
+}
+
 void serve_begin(struct served *served, const char *parameters)
 {
-    static const struct server_limits limits = {.max_connections = 1000,
-                                                .stop_timeout_ms = PATIENCE_MS,
-                                                .max_client_bytes = (uint64_t)72 << 20};
+    const struct server_limits limits = {.max_connections = 1000,
+                                         .stop_timeout_ms = PATIENCE_MS,
+                                         .idle_timeout_ms = idle_ms,
+                                         .max_client_bytes = (uint64_t)72 << 20};
     char error[BIDE_ERROR_SIZE];
     snprintf(served->socket, sizeof served->socket, "%s", place_of("socket"));
     struct sockaddr_un address = address_of(served);

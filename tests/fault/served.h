@@ -19,6 +19,8 @@ struct served {
     char socket[108];
 };
 
+/* The idle_timeout of the server that is begun next; 0, as it is at first: none. */
+void serve_idle(int64_t ms);
 /* Serves the queue jobs.db on a socket in the folder of the test. */
 void serve_begin(struct served *served, const char *parameters);
 /* Stops the server in order, and closes the queue. */

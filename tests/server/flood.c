@@ -166,7 +166,7 @@ static void a_token_of_a_file_does_not_tell_the_next_one(void)
 
 /* ---- reserves over many tubes ---- */
 
-#define EMPTY    5000
+#define EMPTY    4999
 #define RESERVES 500
 #define AT_ONCE  100 /* fewer than a connection may have under way */
 #define TRIES    20
