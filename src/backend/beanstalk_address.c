@@ -67,7 +67,7 @@ static int set_secret(struct address *address, const char *text, char *error)
 static int read_secret(struct address *address, const char *path, char *error)
 {
     char line[BI_SECRET_MAX + 8] = "";
-    FILE *file = bi_settings_open(path, SECRET_MS);
+    FILE *file = bi_settings_open(path, SECRET_MS, NULL);
     ssize_t got = file == NULL ? -1 : bi_settings_line(file, line, sizeof(line));
     int number = file == NULL || ferror(file) ? errno : 0;
 

@@ -259,7 +259,7 @@ static int store_batch(struct local *local, struct bi_batch *batch, char *error)
 
 /* The process has no more time to store anything: the batch, and what gathers behind it, is undone.
  * Without the lock. */
-static int give_up(struct local *local, char *error)
+static void give_up(struct local *local, char *error)
 {
     bi_text_copy(error, "the queue is closed, and the time for that is over");
     if (!local->gave_up)
@@ -268,7 +268,6 @@ static int give_up(struct local *local, char *error)
             "the time to stop is over: what no client was told of is not stored any more, and leases "
             "that are not stored yet are as after a crash");
     local->gave_up = true; /* guarded by committing */
-    return BIDE_CLOSED;
 }
 
 /*
@@ -284,8 +283,9 @@ static int commit_one(struct local *local)
     local->committing = true;
     pthread_mutex_unlock(&local->lock);
     char error[BIDE_ERROR_SIZE] = "";
-    int code =
-        bi_store_is_late(local->store) ? give_up(local, error) : store_batch(local, &batch, error);
+    int code = bi_store_is_late(local->store) ? BIDE_CLOSED : store_batch(local, &batch, error);
+    if (code == BIDE_CLOSED)
+        give_up(local, error);
     if (code == BIDE_EUNKNOWN)
         get_stuck(local, &batch, error);
     else

@@ -153,13 +153,14 @@ static void cancel_looks(struct top *top)
 }
 
 /* Has the queue said all that it was asked? A server that is silent is not waited for, unless it
- * was asked to change something. */
+ * was asked to change something: that may take another call, which needs the queue. */
 static bool settled(struct top *top)
 {
     int64_t until = bi_clock_boot() + SETTLE_US;
     bool shared = (bide_capabilities(top->queue) & BIDE_CAN_SHARE) != 0;
     cancel_looks(top);
-    while (top->pending > 0 && bi_clock_boot() < until)
+    while (top->pending > 0 &&
+           (bi_clock_boot() < until || (top->action.ask.pending && !bi_interrupted())))
         bide_cq_wait(top->cq, SETTLE_US / 1000);
     return top->pending == 0 || top->action.ask.pending || !shared;
 }
@@ -168,7 +169,7 @@ static int close_queue(struct top *top, struct cli *cli)
 {
     bi_interrupt_forget();
     int exit = bi_reach_close(cli, cli->queue, cli->shown, BI_EXIT_OK);
-    cli->queue = NULL;
+    cli->queue = top->queue = NULL;
     bide_cq_drain(top->cq, 0);
     bide_cq_free(top->cq);
     return exit;

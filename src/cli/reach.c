@@ -4,6 +4,7 @@
 #include "backend/peer_owner.h"
 #include "cli/start.h"
 #include "cli/verb.h"
+#include "util/clock.h"
 #include "util/near.h"
 #include "util/settings.h"
 
@@ -21,8 +22,8 @@
 #define LOCAL_PORT     11300
 #define ONLY_TRUSTED   "?peer=trusted"
 #define SYSTEM_FOLDER  "/run/bide"
-#define SYSTEM_LOOKS   30         /* whether a server of the system that is set up answers again, */
-#define SYSTEM_STEP_NS 100000000L /* and the time between them */
+#define SYSTEM_US      3000000    /* for a server of the system that is set up to answer again, */
+#define SYSTEM_STEP_NS 100000000L /* and between two looks */
 #define CONFIG_MS      2000       /* that a config file which is a pipe may take */
 #define FULL_MAX       ((size_t)2 * BI_URL_MAX) /* what is too long for a URL stays too long */
 
@@ -96,11 +97,9 @@ static bool user_file(char *path, size_t size)
 }
 
 /* A file of another user, or one that others can write to, could lead to a server of theirs. */
-static bool check_owner(FILE *file, const char *path, char *error)
+static bool check_owner(const struct stat *info, const char *path, char *error)
 {
-    struct stat info;
-    bool good = fstat(fileno(file), &info) == 0 && bi_own_trusts(info.st_uid) &&
-                (info.st_mode & S_IWOTH) == 0;
+    bool good = bi_own_trusts(info->st_uid) && (info->st_mode & S_IWOTH) == 0;
     return good || bi_refuse(error,
                              "%.200s is not read: it belongs to another user, or everyone can "
                              "write to it; set HOME or XDG_CONFIG_HOME to a folder of your own, or "
@@ -111,12 +110,13 @@ static bool check_owner(FILE *file, const char *path, char *error)
 /* *there says whether there is such a file. */
 static bool read_file(struct cli *cli, const char *path, bool *there, char *error)
 {
-    FILE *file = bi_settings_open(path, CONFIG_MS);
+    struct stat info;
+    FILE *file = bi_settings_open(path, CONFIG_MS, &info);
     *there = file != NULL || (errno != ENOENT && errno != ENOTDIR);
     if (file == NULL)
         return !*there || bi_refuse(error, "cannot read %.200s: %s", path, bi_settings_why(errno));
     bool good =
-        check_owner(file, path, error) && bi_settings_read(file, path, take_setting, cli, error);
+        check_owner(&info, path, error) && bi_settings_read(file, path, take_setting, cli, error);
     fclose(file);
     return good;
 }
@@ -189,8 +189,11 @@ int bi_reach_url(struct cli *cli, const char *url, bide **queue)
 {
     char full[FULL_MAX];
 
+    /* The secret of the environment is for a server that asks for one: there may be two servers. */
+    int code = open_at(cli, url, queue);
     complete(full, url, true);
-    int code = open_at(cli, full, queue);
+    if (code == BIDE_EINVAL && strcmp(full, url) != 0)
+        code = open_at(cli, full, queue);
     return code == BIDE_OK ? BI_EXIT_OK : explain(cli, code, NULL);
 }
 
@@ -238,7 +241,7 @@ static int open_socket(struct cli *cli, const struct own_server *own)
 }
 
 /* Does a server listen on the usual port that is used without being named? */
-static bool finds_local(const struct cli *cli)
+static bool finds_local(const struct cli *cli, bool looks_again)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(LOCAL_PORT)};
     struct peer_listener listener;
@@ -249,7 +252,7 @@ static bool finds_local(const struct cli *cli)
         bi_cli_detail(cli, LOCAL_NAME ": %s", reason);
         return false;
     }
-    if (listener.foreign)
+    if (listener.foreign && !looks_again)
         bi_cli_warn(cli,
                     "the server on " LOCAL_NAME " belongs to the user %u, and not to you, root or "
                     "bide: it is not used unless you name it, with --url beanstalk://" LOCAL_NAME,
@@ -258,11 +261,11 @@ static bool finds_local(const struct cli *cli)
 }
 
 /* What is wrong with a server of ours there is said; what is no server of jobs is none. */
-static bool opens_local(struct cli *cli, int *exit)
+static bool opens_local(struct cli *cli, bool looks_again, int *exit)
 {
     char url[FULL_MAX];
 
-    if (!finds_local(cli))
+    if (!finds_local(cli, looks_again))
         return false;
     complete(url, "beanstalk://" LOCAL_NAME ONLY_TRUSTED, false);
     int code = open_at(cli, url, &cli->queue);
@@ -286,9 +289,10 @@ static bool has_system_server(void)
 static int await_system_server(struct cli *cli)
 {
     int exit;
-    for (int i = 0; i < SYSTEM_LOOKS; i++) {
+    int64_t end = bi_clock_boot() + SYSTEM_US;
+    while (bi_clock_boot() < end) {
         nanosleep(&(struct timespec){.tv_nsec = SYSTEM_STEP_NS}, NULL);
-        if (opens_local(cli, &exit))
+        if (opens_local(cli, true, &exit))
             return exit;
     }
     return bi_cli_failed(
@@ -312,7 +316,7 @@ static int open_own(struct cli *cli)
      * to another queue. */
     if (has_place && bi_own_find(&own))
         return open_socket(cli, &own);
-    if (opens_local(cli, &exit)) {
+    if (opens_local(cli, false, &exit)) {
         if (exit == BI_EXIT_OK && has_place && access(own.file, F_OK) == 0)
             bi_cli_note(cli,
                         "bide: the queue is %s; the one in %s is not served now (\"bide move "

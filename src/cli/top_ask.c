@@ -27,7 +27,7 @@ void bi_ask_send(struct ask *ask, struct top *top, void (*heard)(struct ask *ask
     ask->op.done = completed;
     ask->op.user = ask;
     /* What the user has asked for is done, also if it takes a second call (a kick). */
-    if (top->over && ask != &top->action.ask) {
+    if (top->queue == NULL || (top->over && ask != &top->action.ask)) {
         fail(ask, BIDE_CLOSED);
         return;
     }

@@ -163,7 +163,7 @@ static bool read_secret_file(struct config *config, int patience_ms, struct note
     const char *path = config->secret_file;
     if (path == NULL)
         return true;
-    FILE *file = bi_settings_open(path, patience_ms);
+    FILE *file = bi_settings_open(path, patience_ms, NULL);
     if (file == NULL)
         return bi_refuse(error, "cannot read the secret_file %.200s: %s", path,
                          bi_settings_why(errno));
@@ -188,7 +188,7 @@ static bool apply_file(struct config *config, const struct flags *flags, struct 
                        char *error)
 {
     const char *path = flags->file != NULL ? flags->file : BI_CONFIG_FILE;
-    FILE *file = bi_settings_open(path, patience_of(flags));
+    FILE *file = bi_settings_open(path, patience_of(flags), NULL);
     if (file == NULL) {
         if (flags->file == NULL && errno == ENOENT)
             return true;

@@ -60,7 +60,7 @@ static int read_pipe(int from, int patience_ms)
     return -1;
 }
 
-FILE *bi_settings_open(const char *path, int patience_ms)
+FILE *bi_settings_open(const char *path, int patience_ms, struct stat *told)
 {
     struct stat info;
     FILE *file = NULL;
@@ -69,6 +69,8 @@ FILE *bi_settings_open(const char *path, int patience_ms)
         return NULL;
     int copy = -1;
     bool good = fstat(fd, &info) == 0;
+    if (good && told != NULL)
+        *told = info;
     bool plain = good && (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode));
     if (good && !plain)
         copy = read_pipe(fd, patience_ms);

@@ -10,16 +10,17 @@
 #include "util/sentence.h"
 
 #include <stdio.h>
-#include <sys/types.h>
+#include <sys/stat.h>
 
 /* One line. The texts are gone afterwards. False, with a sentence, ends the reading. */
 typedef bool (*bi_settings_take)(void *user, const char *name, const char *value, char *error);
 
 /*
  * Opens a file for reading. A pipe, as of `<(command)`, is read to its end first, which may take
- * patience_ms; a regular file is not waited for. NULL: errno says why, and bi_settings_why() in words.
+ * patience_ms; a regular file is not waited for. *info is that of what the path names; NULL: it is not
+ * wanted. Answers NULL: errno says why, and bi_settings_why() in words.
  */
-FILE *bi_settings_open(const char *path, int patience_ms);
+FILE *bi_settings_open(const char *path, int patience_ms, struct stat *info);
 const char *bi_settings_why(int number);
 
 /* path is only for sentences. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char *beanstalkd(void)
 {
@@ -93,6 +94,20 @@ static void a_beanstalkd_is_moved_with_all_that_it_tells(void)
     check_same(before, exported(to));
     HAS(ends(0, "move", from, to)->err, "jobs: 0 copied, 270 there already, 270 verified\n");
     check_same(before, exported(from));
+}
+
+/* The secret is that of the other end, perhaps: one that asks for none is not told it. */
+static void a_secret_of_the_environment_does_not_keep_a_beanstalkd_from_being_moved(void)
+{
+    const char *from = beanstalkd(), *to = new_file();
+    bide *queue = open_url(from);
+    put_there(queue, "a", "x", 0, 0, 60000);
+    OK(bide_close(queue));
+    write_text(place_of("secret"), "a-secret-of-another-server\n");
+    CHECK(chmod(place_of("secret"), 0600) == 0);
+    set_env("BIDE_SECRET_FILE", place_of("secret"));
+    HAS(ends(0, "move", from, to)->err, "jobs: 1 copied, 1 verified\n");
+    set_env("BIDE_SECRET_FILE", NULL);
 }
 
 static void a_delay_does_not_end_early_after_a_move(void)
@@ -226,6 +241,7 @@ static void a_beanstalkd_is_not_moved_to_itself(void)
 
 static const struct test tests[] = {
     TEST(a_beanstalkd_is_moved_with_all_that_it_tells),
+    TEST(a_secret_of_the_environment_does_not_keep_a_beanstalkd_from_being_moved),
     TEST(a_delay_does_not_end_early_after_a_move),
     TEST(a_beanstalkd_is_emptied),
     TEST(a_beanstalkd_that_takes_no_jobs_is_moved),

@@ -3,11 +3,13 @@
 #include "cli_test.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -135,6 +137,13 @@ static void a_url_of_the_file_that_is_too_long_is_told(void)
     SILENT(ends(2, "topics")->out);
 }
 
+static bool pipe_is_empty(int fd)
+{
+    int left = 0;
+    CHECK(ioctl(fd, FIONREAD, &left) == 0);
+    return left == 0;
+}
+
 /* Root would otherwise use the queue of the owner of the HOME that it was given. */
 static void a_file_of_another_user_is_not_read(void)
 {
@@ -147,6 +156,16 @@ static void a_file_of_another_user_is_not_read(void)
         return;
     CHECK(chown(config_file(), 65534, 65534) == 0);
     HAS(ends(2, "topics")->err, "belongs to another user");
+    /* Nor from a pipe. */
+    CHECK(unlink(config_file()) == 0 && mkfifo(config_file(), 0600) == 0);
+    CHECK(chown(config_file(), 65534, 65534) == 0);
+    int fd = open(config_file(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    CHECK(fd >= 0 && write(fd, "url = memory:\n", 14) == 14);
+    struct child *child = begin("topics", NULL);
+    UNTIL(pipe_is_empty(fd));
+    close(fd);
+    await_end(child, 2);
+    HAS(child->err, "belongs to another user");
 }
 
 /* ---- secrets ---- */

@@ -448,6 +448,7 @@ static void so_is_a_kick(void)
     SHOWS("there is no answer yet");
     pane_keys("q");
     SHOWS("waiting for the answer about");
+    nap_ms(1000); /* looks are not waited for as long as that */
     kill(server_pid(), SIGCONT);
     pane_ended(0);
     EQ(count_jobs("mail", BIDE_STATE_READY), 1);

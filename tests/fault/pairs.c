@@ -613,17 +613,28 @@ static void commands_that_only_look_do_not_wait_for_the_disk(void)
     serve_end(&served);
 }
 
-/* A connection with commands that wait for the disk is not idle, and is not closed for that. */
+/* A connection whose command was not read, because it had sent much before, is not idle. */
 static void commands_that_wait_for_the_disk_keep_a_connection(void)
 {
     struct served served;
-    int fds[BURSTS];
+    int fds[BURSTS], earlier[SENDERS];
     vfs_install();
-    serve_idle(500);
+    serve_idle(2000);
     serve_begin(&served, "sync=full");
+    for (int i = 0; i < SENDERS; i++) {
+        earlier[i] = serve_connect(&served);
+        send_all(earlier[i], "put 0 0 100 1\r\nx\r\n", BURST);
+        hear_ids(earlier[i], BURST);
+    }
     begin_bursts(&served, fds);
-    nap_ms(3000); /* the server looks each second */
+    for (int i = 0; i < SENDERS; i++)
+        send_all(earlier[i], "put 0 0 100 1\r\nx\r\n", 1);
+    nap_ms(4000); /* the server looks each second */
     vfs_hold_syncs(false);
+    for (int i = 0; i < SENDERS; i++) {
+        hear_ids(earlier[i], 1);
+        close(earlier[i]);
+    }
     for (int i = 0; i < BURSTS; i++) {
         hear_ids(fds[i], BURST);
         close(fds[i]);
