@@ -17,10 +17,10 @@ typedef bool (*bi_settings_take)(void *user, const char *name, const char *value
 
 /*
  * Opens a file for reading. A pipe, as of `<(command)`, is read to its end first, which may take
- * patience_ms; a regular file is not waited for. *info is that of what the path names; NULL: it is not
+ * patience_ms; a regular file is not waited for. *told is the stat of what the path names; NULL: it is not
  * wanted. Answers NULL: errno says why, and bi_settings_why() in words.
  */
-FILE *bi_settings_open(const char *path, int patience_ms, struct stat *info);
+FILE *bi_settings_open(const char *path, int patience_ms, struct stat *told);
 const char *bi_settings_why(int number);
 
 /* path is only for sentences. */
