@@ -15,6 +15,7 @@
 #define INTERVAL_LEAST_MS 100
 #define INTERVAL_MOST_MS  3600000
 #define SETTLE_US         INT64_C(200000)
+#define ACTION_US         INT64_C(5000000)
 #define WAKE_MS           1000 /* the time that nobody answers is counted in seconds */
 
 static int64_t interval_ms = 1000;
@@ -152,15 +153,15 @@ static void cancel_looks(struct top *top)
         bi_ask_cancel(&top->excerpts.asks[i]);
 }
 
-/* Has the queue said all that it was asked? A server that is silent is not waited for, unless it
- * was asked to change something: that may take another call, which needs the queue. */
+/* Has the queue said all that it was asked? A server that is silent is not waited for, but for some
+ * seconds if it was asked to change something: that may take another call, which needs the queue. */
 static bool settled(struct top *top)
 {
-    int64_t until = bi_clock_boot() + SETTLE_US;
+    int64_t began = bi_clock_boot();
     bool shared = (bide_capabilities(top->queue) & BIDE_CAN_SHARE) != 0;
     cancel_looks(top);
-    while (top->pending > 0 &&
-           (bi_clock_boot() < until || (top->action.ask.pending && !bi_interrupted())))
+    while (top->pending > 0 && !bi_interrupted() &&
+           bi_clock_boot() - began < (top->action.ask.pending ? ACTION_US : SETTLE_US))
         bide_cq_wait(top->cq, SETTLE_US / 1000);
     return top->pending == 0 || top->action.ask.pending || !shared;
 }
@@ -204,7 +205,10 @@ static int leave(struct top *top, struct cli *cli)
     top->over = true;
     if (awaited)
         bi_cli_note(cli, "waiting for the answer about %s", top->action.subject);
-    if (!settled(top))
+    bool all = settled(top);
+    if (!all && awaited)
+        bi_cli_note(cli, "%s", top->note); /* the action is answered: else all is waited for */
+    if (!all)
         return abandon(top, cli);
     int exit = close_queue(top, cli);
     if (awaited)

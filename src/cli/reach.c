@@ -99,7 +99,8 @@ static bool user_file(char *path, size_t size)
 /* A file of another user, or one that others can write to, could lead to a server of theirs. */
 static bool check_owner(const struct stat *info, const char *path, char *error)
 {
-    bool good = bi_own_trusts(info->st_uid) && (info->st_mode & S_IWOTH) == 0;
+    bool writable = (info->st_mode & S_IWOTH) != 0 && !S_ISCHR(info->st_mode); /* /dev/null */
+    bool good = bi_own_trusts(info->st_uid) && !writable;
     return good || bi_refuse(error,
                              "%.200s is not read: it belongs to another user, or everyone can "
                              "write to it; set HOME or XDG_CONFIG_HOME to a folder of your own, or "

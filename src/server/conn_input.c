@@ -427,6 +427,8 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
     size_t said = bi_output_left(&conn->output);
     unsigned count = 0;
     conn->hungry = conn->deferred = false;
+    if (conn->runs == &server->deferred)
+        bi_server_unwake(conn); /* it was read meanwhile, and may go on without the disk */
     while (at < size && may_go_on(conn)) {
         if (server->now > end || server->work >= enough) {
             bi_server_wake(conn);
@@ -505,6 +507,8 @@ static void run_scratch(struct conn *conn, char *data, size_t size)
     conn->input = NULL;
     conn->input_size = 0;
     size_t taken = execute(conn, data, size);
+    if (taken > 0)
+        conn->fed = server->now;
     keep_input(conn, data + taken, size - taken);
 }
 

@@ -94,6 +94,7 @@ struct sqlite {
     bool has_filler;
     int64_t filler_size;  /* that it has, or is to have */
     int64_t filler_tried; /* when the filler was last missed */
+    int64_t filler_used;  /* by jobs that were put before it was known that the disk is full */
     int64_t pause_end;    /* when a stored pause may have ended (boot-time clock); BI_NEVER */
     int64_t pause_offset; /* the least by which the wall clock was ahead when pauses were stored */
     bool doubtful;        /* a commit failed in a way that leaves open whether it is in the file */

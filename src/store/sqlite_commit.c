@@ -317,15 +317,22 @@ static int check_choked(struct sqlite *sqlite, char *error)
 
 /*
  * The room that the filler gave is for deletes. Puts that were on their way when the disk became full
- * would take it, batch after batch, and then the log could not be brought in any more.
+ * would take it, batch after batch, and then the log could not be brought in any more. Those that share
+ * a batch with something else are let in, up to a fourth of it: a worker does not delete again what it
+ * could not delete.
  */
-static int check_full(const struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+static int check_full(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
-    bool brings = false;
-    for (size_t i = 0; i < batch->count && sqlite->base.full && !brings; i++)
-        brings = batch->records[i].kind == BI_INSERT;
-    if (!brings)
+    size_t inserts = 0;
+    for (size_t i = 0; i < batch->count && sqlite->base.full; i++)
+        inserts += batch->records[i].kind == BI_INSERT;
+    if (inserts == 0)
         return BIDE_OK;
+    int64_t used = sqlite->filler_used + size_of(batch);
+    if (inserts < batch->count && used <= sqlite->filler_size / 4) {
+        sqlite->filler_used = used;
+        return BIDE_OK;
+    }
     snprintf(error, BIDE_ERROR_SIZE, "commit: %.80s: the disk is full; make room, or delete jobs",
              sqlite->path);
     return BIDE_EFULL;
@@ -347,9 +354,9 @@ static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char 
     if (code == BIDE_OK && sqlite->writer.db == NULL)
         code = reopen(sqlite, error);
     if (code == BIDE_OK)
-        code = check_full(sqlite, batch, error);
-    if (code == BIDE_OK)
         code = check_large(sqlite, batch, error);
+    if (code == BIDE_OK)
+        code = check_full(sqlite, batch, error);
     if (code != BIDE_OK)
         return code;
     code = commit_once(sqlite, batch, error);

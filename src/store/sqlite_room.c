@@ -208,6 +208,7 @@ void bi_sqlite_fill(struct sqlite *sqlite, bool now)
     bi_log(&sqlite->options.log, BIDE_LOG_WARN, "%s: there is room again, and puts go on",
            sqlite->path);
     sqlite->base.full = false;
+    sqlite->filler_used = 0;
     bi_sqlite_limit_pages(sqlite);
 }
 

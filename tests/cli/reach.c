@@ -128,6 +128,13 @@ static void a_pipe_in_place_of_the_file_is_not_waited_for(void)
     HAS(ends(2, "topics")->err, "it is a pipe whose writer has not come");
 }
 
+static void a_link_to_nothing_is_an_empty_file(void)
+{
+    configure_url("memory:");
+    CHECK(unlink(config_file()) == 0 && symlink("/dev/null", config_file()) == 0);
+    ends(0, "topics", "--url", "memory:");
+}
+
 static void a_url_of_the_file_that_is_too_long_is_told(void)
 {
     static char text[8000];
@@ -539,6 +546,7 @@ static const struct test tests[] = {
     TEST(a_bad_file_is_told_with_its_line),
     TEST(a_folder_in_place_of_the_file_is_told),
     TEST(a_pipe_in_place_of_the_file_is_not_waited_for),
+    TEST(a_link_to_nothing_is_an_empty_file),
     TEST(a_url_of_the_file_that_is_too_long_is_told),
     TEST(a_file_of_another_user_is_not_read),
     TEST(a_secret_is_seen_neither_in_the_arguments_nor_by_programs),
