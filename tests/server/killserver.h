@@ -39,7 +39,8 @@ struct ledger {
     pthread_mutex_t lock;
     uint64_t next;         /* serial */
     uint64_t highest_id;   /* of all rounds before */
-    uint64_t acknowledged; /* answers in this round */
+    uint64_t acknowledged; /* answers in this round, */
+    int connected;         /* and workers */
     struct entry *jobs;    /* JOBS_MAX of them, by serial */
 };
 extern struct ledger ledger;

@@ -262,6 +262,9 @@ static void begin(struct station *station, const struct worker *worker)
     CHECK(station->text != NULL);
     talk_open(&station->talk, worker->peer);
     station->talk.may_end = true;
+    pthread_mutex_lock(&ledger.lock);
+    ledger.connected++;
+    pthread_mutex_unlock(&ledger.lock);
     say(&station->talk, "watch kill-%d\r\nwatch kill-%d\r\nignore default\r\n", worker->number,
         WORKERS);
     for (int i = 0; i < 3 && !station->over; i++)

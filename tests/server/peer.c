@@ -72,7 +72,10 @@ static void fail_ended(int status)
 void peer_lives(const struct peer *peer)
 {
     int status = 0;
-    if (waitpid(peer->pid, &status, WNOHANG) != 0)
+    pid_t ended = waitpid(peer->pid, &status, WNOHANG);
+    if (ended < 0)
+        FAIL("the server has been stopped by the test itself");
+    if (ended > 0)
         fail_ended(status);
 }
 
