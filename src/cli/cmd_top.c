@@ -206,14 +206,11 @@ static int leave(struct top *top, struct cli *cli)
     if (awaited)
         bi_cli_note(cli, "waiting for the answer about %s", top->action.subject);
     bool all = settled(top);
-    if (!all && awaited)
-        bi_cli_note(cli, "%s", top->note); /* the action is answered: else all is waited for */
-    if (!all)
-        return abandon(top, cli);
-    int exit = close_queue(top, cli);
+    int exit = all ? close_queue(top, cli) : abandon(top, cli);
     if (awaited)
         bi_cli_note(cli, "%s", top->note);
-    free_top(top);
+    if (all)
+        free_top(top);
     return exit;
 }
 

@@ -310,8 +310,8 @@ void bi_conn_finish_turn(struct conn *conn)
         bi_call_stop(conn);
     bi_conn_write(conn);
     bi_output_trim(&conn->output, OUTPUT_KEEP);
-    /* One that is about to go on is looked at again when it has; but these do not, and their turn may
-     * be far away. */
+    /* A connection in a run queue is looked at again after it has run. These execute nothing more, and
+     * a deferred one may not run for as long as the disk hangs. */
     if (conn->dead || conn->output.broken || conn->quit || conn->server->stopping)
         bi_server_unwake(conn);
     if (conn->runs == NULL && is_over(conn)) {

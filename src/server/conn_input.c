@@ -428,7 +428,7 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
     unsigned count = 0;
     conn->hungry = conn->deferred = false;
     if (conn->runs == &server->deferred)
-        bi_server_unwake(conn); /* it was read meanwhile, and may go on without the disk */
+        bi_server_unwake(conn); /* more was read: the next commands may not need the disk */
     while (at < size && may_go_on(conn)) {
         if (server->now > end || server->work >= enough) {
             bi_server_wake(conn);

@@ -174,8 +174,8 @@ struct conn {
     uint32_t trying;       /* of these, reserves that are still in the batch */
     uint32_t applied;      /* reserves that have their jobs, which the session does not know yet */
     bool stalled;          /* the next command names a job that one of those may have taken */
-    bool deferred;         /* it waits until less is to be stored, */
-    bool may_defer;        /* as it may when it stores something */
+    bool deferred;         /* the next command is put off until less waits to be stored */
+    bool may_defer;        /* it is to be put off if it stores something */
     size_t expected;       /* bytes that requests in the line, and calls in the batch, may bring */
     struct call *calls;    /* those that are under way */
     struct tag_table tags; /* these, and the parked ones */
@@ -194,9 +194,9 @@ struct conn {
     uint32_t feed_links, feed_asked; /* feeds that it has, and subscribes under way */
     uint64_t feed_count;             /* feeds ever subscribed by calls: the last number given */
     struct conn *next_dirty, *next_leaving;
-    struct conn_queue *runs; /* where it stands until it goes on; NULL: nowhere */
+    struct conn_queue *runs; /* the run queue that it is in, or NULL */
     struct conn *prev_run, *next_run;
-    struct read_queue *reads; /* the same, until it is read */
+    struct read_queue *reads; /* the read queue that it is in, or NULL */
     struct conn *prev_read, *next_read;
     int64_t opened;
     int64_t active; /* when it last sent something, waited or held a job */
@@ -240,8 +240,8 @@ struct server {
     struct admission admission;
     struct conn *first, *last;      /* connections */
     struct conn_queue dirty[LOADS]; /* connections to look at */
-    struct conn_queue runs[LOADS];  /* that may go on with their input, */
-    struct conn_queue deferred;     /* and when less waits to be stored */
+    struct conn_queue runs[LOADS];  /* connections with input that may be executed */
+    struct conn_queue deferred;     /* the same, once less waits to be stored */
     struct conn_queue leaving;      /* that have ended, and have more to give back */
     struct read_queue much, little; /* readable connections that wait for their turn */
     bool read_little;               /* the last one of them that was read had sent little */
@@ -322,7 +322,7 @@ void bi_server_mark(struct conn *conn);
 void bi_server_unmark(struct conn *conn);
 /* It may go on with its input. */
 void bi_server_wake(struct conn *conn);
-/* It will not. */
+/* Removes it from its run queue. */
 void bi_server_unwake(struct conn *conn);
 /* So much work is done. Reads the clock from time to time: a turn must end also if nothing is
  * submitted in it. */
@@ -338,7 +338,7 @@ void bi_schedule_write(struct server *server, int64_t end);
 void bi_schedule_write_little(struct server *server, int64_t end);
 /* How long it may go on at a time. */
 int64_t bi_schedule_slice_us(const struct conn *conn);
-/* More of connections that send much may be executed: not too much of it waits to be stored. */
+/* False while the changes of connections that send much fill BULK_COMMITS commits. */
 bool bi_schedule_takes_bulk(const struct server *server);
 /* Is there one that may go on? One to look at? */
 bool bi_schedule_may_run(const struct server *server);

@@ -156,9 +156,10 @@ bool bi_schedule_may_run(const struct server *server)
  * A connection that brings many commands at a time, or has many under way, is read in turn with
  * others of its kind, for BULK_US in a round of the loop, and not while the changes of BULK_COMMITS
  * commits wait to be stored that connections of this kind have brought: more would make no commit
- * quicker. Nor are further changes taken then from what was read of it before: many new connections that
- * begin with many commands each bring more than all these commits together. So clients that send little, and answers that are ready, wait for a few milliseconds, however
- * many others send however much; and those get their share, however many clients send little.
+ * quicker. Commands that store something and were read before are deferred then, too: many new
+ * connections that begin with many commands each bring more than all these commits together. So clients
+ * that send little, and answers that are ready, wait for a few milliseconds, however many others send
+ * however much; and those get their share, however many clients send little.
  *
  * When a round has read much of clients that send little, the rest of them queue, too, on their own:
  * the two queues take turns.

@@ -316,10 +316,9 @@ static int check_choked(struct sqlite *sqlite, char *error)
 }
 
 /*
- * The room that the filler gave is for deletes. Puts that were on their way when the disk became full
- * would take it, batch after batch, and then the log could not be brought in any more. Those that share
- * a batch with something else are let in, up to a fourth of it: a worker does not delete again what it
- * could not delete.
+ * The room that the filler freed is for deletes. Puts that were in flight when the disk became full
+ * would use it up, and then the log could not be checkpointed any more. A batch with other changes is
+ * accepted until its jobs have used a fourth of the room, because most clients do not retry a delete.
  */
 static int check_full(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {

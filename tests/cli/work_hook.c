@@ -88,6 +88,16 @@ static void a_connection_is_kept_for_the_next_job(void)
     EQ(hook_connections(), 1);
 }
 
+/* Ends a worker whose requests are never answered. */
+static void end_twice(struct child *child, const char *text)
+{
+    kill(child->pid, SIGINT);
+    await_err(child, text);
+    nap_ms(600);
+    kill(child->pid, SIGINT);
+    await_end(child, 0);
+}
+
 static void several_are_posted_at_a_time(void)
 {
     give("t", "x");
@@ -95,11 +105,7 @@ static void several_are_posted_at_a_time(void)
     struct child *child = begin("work", "t", "-j", "2", "--http", hook_url("/never"), NULL);
     UNTIL(hook_requests() == 2);
     EQ(hook_connections(), 2);
-    kill(child->pid, SIGINT);
-    await_err(child, "stopping; 2 still run");
-    nap_ms(600);
-    kill(child->pid, SIGINT);
-    await_end(child, 0);
+    end_twice(child, "stopping; 2 still run");
     EQ(count_jobs("t", BIDE_STATE_READY), 2);
 }
 
@@ -121,11 +127,7 @@ static void headers_are_not_seen_in_the_arguments(void)
     CHECK(strstr(arguments, "--header Authorization:*") != NULL);
     CHECK(strstr(arguments, "--header=X-Token:*") != NULL);
     CHECK(strstr(arguments, "hush") == NULL && strstr(arguments, "whisper") == NULL);
-    kill(child->pid, SIGINT);
-    await_err(child, "stopping; 1 still runs");
-    nap_ms(600);
-    kill(child->pid, SIGINT);
-    await_end(child, 0);
+    end_twice(child, "stopping; 1 still runs");
     EQ(count_jobs("t", BIDE_STATE_READY), 1);
 }
 

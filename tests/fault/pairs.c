@@ -535,6 +535,26 @@ static void so_do_many_that_send_one_large_job_each(void)
 /* What may wait of those that send much, and what each may send before it is one of them. */
 #define TAKEN_MOST (4000 + 2 * 1024 + BURSTS * 128)
 
+/* Many new connections send many puts each while the disk takes nothing. Answers how many were taken. */
+static uint64_t begin_bursts(const struct served *served, int *fds)
+{
+    vfs_hold_syncs(true);
+    for (int i = 0; i < BURSTS; i++) {
+        fds[i] = serve_connect(served);
+        send_all(fds[i], "put 0 0 100 1\r\nx\r\n", BURST);
+    }
+    return await_still(served);
+}
+
+/* The disk works again: every put is answered. */
+static void end_bursts(int *fds)
+{
+    for (int i = 0; i < BURSTS; i++) {
+        hear_ids(fds[i], BURST);
+        close(fds[i]);
+    }
+}
+
 /* Nor does it take all that new connections send at once, each in one read: it stays in their inputs. */
 static void bursts_of_many_new_connections_are_taken_in_turn(void)
 {
@@ -543,35 +563,16 @@ static void bursts_of_many_new_connections_are_taken_in_turn(void)
     vfs_install();
     serve_begin(&served, "sync=full");
     int little = serve_connect(&served);
-    vfs_hold_syncs(true);
-    for (int i = 0; i < BURSTS; i++) {
-        fds[i] = serve_connect(&served);
-        send_all(fds[i], "put 0 0 100 1\r\nx\r\n", BURST);
-    }
-    uint64_t ready = await_still(&served);
+    uint64_t ready = begin_bursts(&served, fds);
     CHECK(ready < TAKEN_MOST);
     send_all(little, "put 0 0 100 1\r\nx\r\n", 1);
     UNTIL(ready_jobs(served.queue) > ready);
     vfs_hold_syncs(false);
     CHECK(hear_ids(little, 1) <= ready + 1);
-    for (int i = 0; i < BURSTS; i++) {
-        hear_ids(fds[i], BURST);
-        close(fds[i]);
-    }
+    end_bursts(fds);
     EQ(ready_jobs(served.queue), BURSTS * BURST + 1);
     close(little);
     serve_end(&served);
-}
-
-/* Fills what may wait to be stored: the disk takes nothing. */
-static void begin_bursts(const struct served *served, int *fds)
-{
-    vfs_hold_syncs(true);
-    for (int i = 0; i < BURSTS; i++) {
-        fds[i] = serve_connect(served);
-        send_all(fds[i], "put 0 0 100 1\r\nx\r\n", BURST);
-    }
-    await_still(served);
 }
 
 /* Those whose rest waits for the disk are closed when their clients go, and cost no time. */
@@ -606,10 +607,7 @@ static void commands_that_only_look_do_not_wait_for_the_disk(void)
     send_all(looks, "list-tube-used\r\n", BURST);
     hear_lines(looks, BURST);
     vfs_hold_syncs(false);
-    for (int i = 0; i < BURSTS; i++) {
-        hear_ids(fds[i], BURST);
-        close(fds[i]);
-    }
+    end_bursts(fds);
     close(looks);
     serve_end(&served);
 }
@@ -636,10 +634,7 @@ static void commands_that_wait_for_the_disk_keep_a_connection(void)
         hear_ids(earlier[i], 1);
         close(earlier[i]);
     }
-    for (int i = 0; i < BURSTS; i++) {
-        hear_ids(fds[i], BURST);
-        close(fds[i]);
-    }
+    end_bursts(fds);
     serve_end(&served);
 }
 
