@@ -71,7 +71,7 @@ kill: build/build.ninja ## kill -9 a process that works on a SQLite file, again 
 	ninja -C build kill
 	@build/kill --rounds $(ROUNDS) $(ARGS)
 
-fuzz: ## feed random bytes to what takes bytes: TARGET=call SECONDS=60
+fuzz: ## feed random bytes to what takes bytes: TARGET=op_codec SECONDS=60
 	@tools/setup.sh test
 	@tools/fuzz.sh $(SECONDS) $(TARGET)
 

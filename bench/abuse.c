@@ -43,7 +43,7 @@
 #define PATIENCE_S    15 /* for one answer */
 #define FRESH_CYCLES  200
 #define PAUSE_US      1000  /* between two cycles */
-#define AWAY_US       50000 /* before it connects anew: what it had may be taken */
+#define RECONNECT_US  50000 /* before it connects anew: what it had may be taken */
 #define SAMPLES_MAX   100000
 #define REFUSALS_MAX  1000 /* then the attack has won */
 #define ATTACKER_NICE 10
@@ -59,7 +59,7 @@ struct wire_end {
 
 struct control {
     const char *address;
-    bool keeps;
+    bool keep_connections;
     struct wire_end producer;
     struct wire_end consumer;
     uint64_t tubes; /* that it has used */
@@ -71,26 +71,26 @@ struct control {
     char body[BODY_SIZE + 3]; /* with the end of its line */
 };
 
-static void note_refusal(struct control *control, const char *text)
+static void count_refusal(struct control *control, const char *text)
 {
     if (control->refusals++ == 0)
         snprintf(control->refusal, sizeof(control->refusal), "%.*s", (int)strcspn(text, "\r\n"),
                  text);
 }
 
-static void note_time(struct control *control, int64_t begin_ns)
+static void add_sample(struct control *control, int64_t begin_ns)
 {
     if (control->sample_count < SAMPLES_MAX)
         control->samples[control->sample_count++] = (double)(measure_now_ns() - begin_ns) / 1e6;
 }
 
-static bool tell(struct control *control, struct wire_end *end, const char *text)
+static bool send_text(struct control *control, struct wire_end *end, const char *text)
 {
     size_t size = strlen(text);
 
     if (send(end->fd, text, size, MSG_NOSIGNAL) == (ssize_t)size)
         return true;
-    note_refusal(control, strerror(errno));
+    count_refusal(control, strerror(errno));
     return false;
 }
 
@@ -101,21 +101,21 @@ static bool await(struct control *control, struct wire_end *end, size_t size)
         if (size > 0 ? end->used >= size : memchr(end->data, '\n', end->used) != NULL)
             return true;
         if (end->used == sizeof(end->data)) {
-            note_refusal(control, "a line that is too long");
+            count_refusal(control, "a line that is too long");
             return false;
         }
         ssize_t got = recv(end->fd, end->data + end->used, sizeof(end->data) - end->used, 0);
         if (got <= 0) {
-            note_refusal(control, got == 0          ? "closed"
-                                  : errno == EAGAIN ? "no answer"
-                                                    : strerror(errno));
+            count_refusal(control, got == 0          ? "closed"
+                                   : errno == EAGAIN ? "no answer"
+                                                     : strerror(errno));
             return false;
         }
         end->used += (size_t)got;
     }
 }
 
-static void forget(struct wire_end *end, size_t size)
+static void consume(struct wire_end *end, size_t size)
 {
     memmove(end->data, end->data + size, end->used - size);
     end->used -= size;
@@ -123,8 +123,8 @@ static void forget(struct wire_end *end, size_t size)
 
 /* Hears a line that begins so, and answers the number behind that; its body, if it has one, goes
  * with it. */
-static bool hear(struct control *control, struct wire_end *end, const char *begin, size_t body_size,
-                 uint64_t *number)
+static bool expect_line(struct control *control, struct wire_end *end, const char *begin,
+                        size_t body_size, uint64_t *number)
 {
     char line[128];
 
@@ -133,84 +133,85 @@ static bool hear(struct control *control, struct wire_end *end, const char *begi
     size_t size = (size_t)((char *)memchr(end->data, '\n', end->used) - end->data) + 1;
     snprintf(line, sizeof(line), "%.*s", (int)size, end->data);
     if (strncmp(line, begin, strlen(begin)) != 0) {
-        note_refusal(control, line);
+        count_refusal(control, line);
         return false;
     }
     if (number != NULL)
         *number = strtoull(line + strlen(begin), NULL, 10);
     if (!await(control, end, size + body_size))
         return false;
-    forget(end, size + body_size);
+    consume(end, size + body_size);
     return true;
 }
 
-static bool enter_one(struct control *control, struct wire_end *end, const char *tube)
+static bool connect_end(struct control *control, struct wire_end *end, const char *tube)
 {
     const struct timeval patience = {.tv_sec = PATIENCE_S};
     char text[192];
 
     *end = (struct wire_end){.fd = wire_try_connect(control->address)};
     if (end->fd < 0) {
-        note_refusal(control, strerror(errno));
+        count_refusal(control, strerror(errno));
         return false;
     }
     setsockopt(end->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(end->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     snprintf(text, sizeof(text), "use %s\r\nwatch %s\r\nignore default\r\n", tube, tube);
-    return tell(control, end, text) && hear(control, end, "USING ", 0, NULL) &&
-           hear(control, end, "WATCHING 2", 0, NULL) && hear(control, end, "WATCHING 1", 0, NULL);
+    return send_text(control, end, text) && expect_line(control, end, "USING ", 0, NULL) &&
+           expect_line(control, end, "WATCHING 2", 0, NULL) &&
+           expect_line(control, end, "WATCHING 1", 0, NULL);
 }
 
-static void leave_one(struct wire_end *end)
+static void disconnect_end(struct wire_end *end)
 {
     if (end->fd >= 0)
         close(end->fd);
     end->fd = -1;
 }
 
-static void leave(struct control *control)
+static void disconnect_control(struct control *control)
 {
-    leave_one(&control->producer);
-    leave_one(&control->consumer);
+    disconnect_end(&control->producer);
+    disconnect_end(&control->consumer);
 }
 
 /* Connects, with a new tube. */
-static bool enter(struct control *control)
+static bool connect_control(struct control *control)
 {
     char tube[64];
     int64_t begin_ns = measure_now_ns();
 
     snprintf(tube, sizeof(tube), "control-%llu", (unsigned long long)control->tubes++);
-    bool entered = enter_one(control, &control->producer, tube) &&
-                   enter_one(control, &control->consumer, tube);
-    note_time(control, begin_ns);
+    bool entered = connect_end(control, &control->producer, tube) &&
+                   connect_end(control, &control->consumer, tube);
+    add_sample(control, begin_ns);
     if (!entered)
-        leave(control);
+        disconnect_control(control);
     return entered;
 }
 
 /* The consumer waits for a job when the producer puts it. */
-static bool pass_job(struct control *control, uint64_t *id)
+static bool transfer_job(struct control *control, uint64_t *id)
 {
     char line[64];
     int64_t begin_ns = measure_now_ns();
 
-    if (!tell(control, &control->consumer, "list-tube-used\r\nreserve-with-timeout 10\r\n") ||
-        !hear(control, &control->consumer, "USING ", 0, NULL))
+    if (!send_text(control, &control->consumer, "list-tube-used\r\nreserve-with-timeout 10\r\n") ||
+        !expect_line(control, &control->consumer, "USING ", 0, NULL))
         return false;
-    note_time(control, begin_ns);
+    add_sample(control, begin_ns);
 
     /* Many clients send a line and its body apart. */
     begin_ns = measure_now_ns();
     snprintf(line, sizeof(line), "put 0 0 60 %d\r\n", BODY_SIZE);
-    if (!tell(control, &control->producer, line) ||
-        !tell(control, &control->producer, control->body) ||
-        !hear(control, &control->producer, "INSERTED ", 0, NULL))
+    if (!send_text(control, &control->producer, line) ||
+        !send_text(control, &control->producer, control->body) ||
+        !expect_line(control, &control->producer, "INSERTED ", 0, NULL))
         return false;
-    note_time(control, begin_ns);
-    if (!hear(control, &control->consumer, "RESERVED ", BODY_SIZE + 2, id))
+    add_sample(control, begin_ns);
+    if (!expect_line(control, &control->consumer, "RESERVED ", BODY_SIZE + 2, id))
         return false;
-    note_time(control, begin_ns);
+    add_sample(control, begin_ns);
     return true;
 }
 
@@ -219,38 +220,38 @@ static bool cycle(struct control *control)
     char line[64];
     uint64_t id = 0;
 
-    if (!pass_job(control, &id))
+    if (!transfer_job(control, &id))
         return false;
 
     int64_t begin_ns = measure_now_ns();
     snprintf(line, sizeof(line), "delete %llu\r\n", (unsigned long long)id);
-    if (!tell(control, &control->consumer, line) ||
-        !hear(control, &control->consumer, "DELETED", 0, NULL))
+    if (!send_text(control, &control->consumer, line) ||
+        !expect_line(control, &control->consumer, "DELETED", 0, NULL))
         return false;
-    note_time(control, begin_ns);
+    add_sample(control, begin_ns);
 
     /* "ANSWER 1 0 <bytes>", with a sentence of no bytes: one byte that says so. */
     begin_ns = measure_now_ns();
-    if (!tell(control, &control->producer, "call 1 ping 0\r\n\r\n") ||
-        !hear(control, &control->producer, "ANSWER 1 0 1\r", 3, NULL))
+    if (!send_text(control, &control->producer, "call 1 ping 0\r\n\r\n") ||
+        !expect_line(control, &control->producer, "ANSWER 1 0 1\r", 3, NULL))
         return false;
-    note_time(control, begin_ns);
+    add_sample(control, begin_ns);
     return true;
 }
 
 static void work_until(struct control *control, int64_t end_ns)
 {
     while (measure_now_ns() < end_ns && control->refusals < REFUSALS_MAX) {
-        bool is_in = control->producer.fd >= 0;
-        if (is_in && !control->keeps && ++control->cycles % FRESH_CYCLES == 0) {
-            leave(control);
-            measure_sleep_us(AWAY_US);
-            is_in = false;
+        bool connected = control->producer.fd >= 0;
+        if (connected && !control->keep_connections && ++control->cycles % FRESH_CYCLES == 0) {
+            disconnect_control(control);
+            measure_sleep_us(RECONNECT_US);
+            connected = false;
         }
-        if (!is_in)
-            is_in = enter(control);
-        if (is_in && !cycle(control))
-            leave(control);
+        if (!connected)
+            connected = connect_control(control);
+        if (connected && !cycle(control))
+            disconnect_control(control);
         measure_sleep_us(PAUSE_US);
     }
 }
@@ -270,7 +271,7 @@ static bool write_file(const char *path, const char *text)
 }
 
 /* As root, or as a user in a namespace of users in which it is itself. */
-static bool leave_network(void)
+static bool unshare_network(void)
 {
     char users[64];
     char groups[64];
@@ -311,7 +312,7 @@ static bool bring_up(int fd, const char *name)
  */
 static bool make_network(void)
 {
-    if (!leave_network())
+    if (!unshare_network())
         return false;
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     bool made = fd >= 0 && bring_up(fd, "lo") && set_address(fd, "lo:1", OTHER_NETWORK + 1);
@@ -322,25 +323,27 @@ static bool make_network(void)
 
 /* ---- one attack ---- */
 
-struct words {
+struct server_args {
     char config[600];
     char listen[64];
     const char *all[5];
 };
 
 /* What the server is started with if other machines are to reach it. */
-static void invite_others(struct words *words, const struct settings *settings, uint16_t port)
+static void listen_remote(struct server_args *server_args, const struct settings *settings,
+                          uint16_t port)
 {
-    snprintf(words->config, sizeof(words->config), "%s/bided.conf", settings->folder->path);
-    snprintf(words->listen, sizeof(words->listen), "10.0.0.1:%u", port);
-    int fd = open(words->config, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    snprintf(server_args->config, sizeof(server_args->config), "%s/bided.conf",
+             settings->folder->path);
+    snprintf(server_args->listen, sizeof(server_args->listen), "10.0.0.1:%u", port);
+    int fd = open(server_args->config, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0 || dprintf(fd, "auth_secret = " ATTACK_SECRET "\n") < 0)
-        fail("%s: %s", words->config, strerror(errno));
+        fail("%s: %s", server_args->config, strerror(errno));
     close(fd);
-    words->all[0] = "--config";
-    words->all[1] = words->config;
-    words->all[2] = "--listen";
-    words->all[3] = words->listen;
+    server_args->all[0] = "--config";
+    server_args->all[1] = server_args->config;
+    server_args->all[2] = "--listen";
+    server_args->all[3] = server_args->listen;
 }
 
 static void *run_attack(void *argument)
@@ -356,7 +359,8 @@ static void *run_attack(void *argument)
 }
 
 /* The attack, the control client beside it, and what that sees when the attackers have gone. */
-static void fight(const struct attack_row *row, struct attack *attack, struct control *control)
+static void run_under_attack(const struct attack_row *row, struct attack *attack,
+                             struct control *control)
 {
     void *both[] = {(void *)(uintptr_t)row, attack};
     pthread_t thread;
@@ -367,7 +371,7 @@ static void fight(const struct attack_row *row, struct attack *attack, struct co
     work_until(control, now_ns + attack->run_ns);
     attack->stop = true;
     pthread_join(thread, NULL);
-    attack_leave(attack);
+    attack_disconnect(attack);
     work_until(control, measure_now_ns() + attack->run_ns / AFTER_PART);
 }
 
@@ -395,36 +399,39 @@ static bool print_row(const struct settings *settings, const struct attack_row *
     measure_sort(control->samples, count);
     double p99 = measure_quantile(control->samples, count, 99);
     double max = measure_quantile(control->samples, count, 100);
-    bool unhurt = control->refusals == 0 && damage == 0;
+    bool undamaged = control->refusals == 0 && damage == 0;
     fprintf(table, "  %-36s%8zu%9.2f%9.2f%9.1f%9llu  %s", row->name, count,
             measure_quantile(control->samples, count, 50), p99, max,
-            (unsigned long long)control->refusals, unhurt && is_fast(p99, max) ? "pass" : "FAIL");
+            (unsigned long long)control->refusals,
+            undamaged && is_fast(p99, max) ? "pass" : "FAIL");
     if (control->refusals > 0)
         fprintf(table, " (%s)", control->refusal);
     if (damage > 0)
         fprintf(table, " (%llu jobs injected)", (unsigned long long)damage);
     fputc('\n', table);
     fflush(table);
-    return unhurt && (settings->quick || is_fast(p99, max));
+    return undamaged && (settings->quick || is_fast(p99, max));
 }
 
 static bool run_row(const struct settings *settings, const struct attack_row *row, double *samples)
 {
     struct daemon daemon = {0};
-    struct words words = {0};
+    struct server_args server_args = {0};
     uint16_t port = daemon_free_port();
-    struct daemon_setup setup = {.kind = DAEMON_BIDED, .core = DAEMON_ANY_CORE, .more = words.all};
+    struct daemon_setup setup = {
+        .kind = DAEMON_BIDED, .core = DAEMON_ANY_CORE, .more = server_args.all};
     struct attack attack = {
         .settings = settings,
         .server = {.sin_family = AF_INET},
         .network = row->remote ? OTHER_NETWORK + 256 : INADDR_LOOPBACK,
         .run_ns = settings->quick ? QUICK_RUN_NS : RUN_NS,
     };
-    struct control control = {.address = daemon.address, .keeps = row->keeps, .samples = samples};
+    struct control control = {
+        .address = daemon.address, .keep_connections = row->keep_connections, .samples = samples};
     uint64_t damage = 0;
 
     if (row->remote)
-        invite_others(&words, settings, port);
+        listen_remote(&server_args, settings, port);
     daemon_start(&daemon, settings, &setup);
     if (!row->remote)
         port = (uint16_t)strtoul(strrchr(daemon.address, ':') + 1, NULL, 10);
@@ -433,12 +440,12 @@ static bool run_row(const struct settings *settings, const struct attack_row *ro
 
     memset(control.body, 'x', BODY_SIZE);
     memcpy(control.body + BODY_SIZE, "\r\n", 3);
-    if (!enter(&control))
+    if (!connect_control(&control))
         fail("bided does not serve the control client: %s", control.refusal);
     if (row->prepare != NULL)
         row->prepare(&attack);
-    fight(row, &attack, &control);
-    leave(&control);
+    run_under_attack(row, &attack, &control);
+    disconnect_control(&control);
     if (row->damage != NULL)
         damage = row->damage(&attack);
     daemon_kill(&daemon);

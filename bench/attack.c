@@ -80,7 +80,7 @@ static void set_patience(int fd, int milliseconds)
 }
 
 /* Answers -1 if the server does not let it in. */
-static int join(const struct attack *attack, size_t host)
+static int connect_from(const struct attack *attack, size_t host)
 {
     struct sockaddr_in from = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -99,7 +99,7 @@ static int join(const struct attack *attack, size_t host)
 }
 
 /* As many, or what may be open besides the files of the program. */
-static void gather(struct attack *attack, size_t count)
+static void open_connections(struct attack *attack, size_t count)
 {
     struct rlimit files;
 
@@ -110,10 +110,10 @@ static void gather(struct attack *attack, size_t count)
     if (attack->attackers == NULL)
         fail("out of memory");
     for (size_t i = 0; i < count; i++)
-        attack->attackers[i].fd = join(attack, i);
+        attack->attackers[i].fd = connect_from(attack, i);
 }
 
-void attack_leave(struct attack *attack)
+void attack_disconnect(struct attack *attack)
 {
     for (size_t i = 0; i < attack->attacker_count; i++) {
         if (attack->attackers[i].fd >= 0)
@@ -125,9 +125,9 @@ void attack_leave(struct attack *attack)
 }
 
 /* Sends it all and hears that many lines, unless the connection ends or it takes too long. */
-static void converse(int fd, const struct text *text, size_t lines)
+static void send_and_read(int fd, const struct text *text, size_t lines)
 {
-    char heard[PIECE];
+    char received[PIECE];
     size_t sent = 0;
     int64_t give_up_ns = measure_now_ns() + PREPARE_NS;
 
@@ -141,11 +141,11 @@ static void converse(int fd, const struct text *text, size_t lines)
                 send(fd, text->data + sent, text->size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
             sent += took > 0 ? (size_t)took : 0;
         }
-        ssize_t got = recv(fd, heard, sizeof(heard), MSG_DONTWAIT);
+        ssize_t got = recv(fd, received, sizeof(received), MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
             return;
         for (ssize_t i = 0; i < got && lines > 0; i++)
-            lines -= heard[i] == '\n';
+            lines -= received[i] == '\n';
     }
 }
 
@@ -182,12 +182,12 @@ static bool send_some(struct attacker *attacker, const struct text *text, const 
 
 static bool read_some(const struct attacker *attacker, const struct flood *flood, bool *moved)
 {
-    char heard[PIECE];
-    size_t size = flood->read_max < sizeof(heard) ? flood->read_max : sizeof(heard);
+    char received[PIECE];
+    size_t size = flood->read_max < sizeof(received) ? flood->read_max : sizeof(received);
 
     if (size == 0)
         return true;
-    ssize_t got = recv(attacker->fd, heard, size, MSG_DONTWAIT);
+    ssize_t got = recv(attacker->fd, received, size, MSG_DONTWAIT);
     if (got < 0)
         return errno == EAGAIN || errno == EINTR;
     *moved = true;
@@ -203,7 +203,7 @@ static void flood(struct attack *attack, const struct flood *flood)
             struct attacker *attacker = &attack->attackers[i];
             const struct text *text = &flood->texts[i % flood->text_count];
             if (attacker->fd < 0)
-                *attacker = (struct attacker){.fd = join(attack, i)};
+                *attacker = (struct attacker){.fd = connect_from(attack, i)};
             if (attacker->fd < 0)
                 continue;
             if (!send_some(attacker, text, flood, &moved) || !read_some(attacker, flood, &moved)) {
@@ -222,18 +222,19 @@ static void repeat(struct attack *attack, size_t connections, struct text *text,
     const struct flood plan = {.texts = text, .text_count = 1, .read_max = reads ? PIECE : 0};
 
     if (attack->attacker_count == 0)
-        gather(attack, connections);
+        open_connections(attack, connections);
     flood(attack, &plan);
     free(text->data);
 }
 
 /* Connections that send one of the texts once, and stay. */
-static void occupy(struct attack *attack, size_t connections, struct text *texts, size_t count)
+static void hold_connections(struct attack *attack, size_t connections, struct text *texts,
+                             size_t count)
 {
     const struct flood plan = {
         .texts = texts, .text_count = count, .once = true, .read_max = PIECE, .pause_us = 10000};
 
-    gather(attack, connections);
+    open_connections(attack, connections);
     flood(attack, &plan);
     for (size_t i = 0; i < count; i++)
         free(texts[i].data);
@@ -301,20 +302,20 @@ static void next_name(uint64_t seed, uint64_t *number, char name[NAME_SIZE + 1])
 /* The seed was the beginning of the public id of the server. */
 static uint64_t find_seed(const struct attack *attack)
 {
-    char heard[PIECE] = "";
+    char received[PIECE] = "";
     size_t used = 0;
     uint64_t seed = 0;
-    int fd = join(attack, 0);
+    int fd = connect_from(attack, 0);
 
     if (fd < 0 || send(fd, "stats\r\n", 7, MSG_NOSIGNAL) != 7)
         fail("an attack cannot ask for the id of the server");
     const char *id = NULL;
-    while (used < sizeof(heard) - 1 && (id == NULL || heard + used - id < 24)) {
-        ssize_t got = recv(fd, heard + used, sizeof(heard) - 1 - used, 0);
+    while (used < sizeof(received) - 1 && (id == NULL || received + used - id < 24)) {
+        ssize_t got = recv(fd, received + used, sizeof(received) - 1 - used, 0);
         if (got <= 0)
             fail("the server does not tell its id");
         used += (size_t)got;
-        id = strstr(heard, "\nid: ");
+        id = strstr(received, "\nid: ");
     }
     memcpy(&seed, id + 5, sizeof(seed));
     close(fd);
@@ -328,7 +329,7 @@ static void prepare_collisions(struct attack *attack)
     uint64_t seed = find_seed(attack);
     uint64_t number = 0;
 
-    gather(attack, 4);
+    open_connections(attack, 4);
     for (size_t i = 0; i < attack->attacker_count && left > 0; i++) {
         struct text text = {0};
         size_t count = 0;
@@ -338,7 +339,7 @@ static void prepare_collisions(struct attack *attack)
             add(&text, "watch %s\r\n", name);
             add(&attack->kept, "use %s\r\n", name);
         }
-        converse(attack->attackers[i].fd, &text, count);
+        send_and_read(attack->attackers[i].fd, &text, count);
         free(text.data);
     }
 }
@@ -355,13 +356,13 @@ static void use_collisions(struct attack *attack)
 
 static void await_calls(struct attack *attack, size_t connections, uint64_t each)
 {
-    gather(attack, connections);
+    open_connections(attack, connections);
     for (size_t i = 0; i < connections; i++) {
         struct text text = {0};
         for (uint64_t tag = 1; tag <= each; tag++)
             add_waiting(&text, tag);
         add(&text, "list-tube-used\r\n");
-        converse(attack->attackers[i].fd, &text, 1);
+        send_and_read(attack->attackers[i].fd, &text, 1);
         free(text.data);
     }
 }
@@ -398,9 +399,9 @@ static void watch_empty(struct attack *attack, size_t tubes)
 
     for (size_t i = 0; i < tubes - 1; i++)
         add(&text, "watch empty-%zu\r\n", i);
-    gather(attack, 4);
+    open_connections(attack, 4);
     for (size_t i = 0; i < attack->attacker_count; i++)
-        converse(attack->attackers[i].fd, &text, tubes - 1);
+        send_and_read(attack->attackers[i].fd, &text, tubes - 1);
     free(text.data);
 }
 
@@ -428,7 +429,7 @@ static void reserve_nothing(struct attack *attack)
 /* Puts so many jobs, each in a tube of its own if each is said. */
 static void put_jobs(struct attack *attack, uint64_t count, bool each)
 {
-    int fd = join(attack, 0);
+    int fd = connect_from(attack, 0);
 
     for (uint64_t i = 0; i < count; i += ROUND_TUBES) {
         struct text text = {0};
@@ -442,7 +443,7 @@ static void put_jobs(struct attack *attack, uint64_t count, bool each)
             add(&text, "put 0 0 600 1\r\nx\r\n");
             lines++;
         }
-        converse(fd, &text, lines);
+        send_and_read(fd, &text, lines);
         free(text.data);
     }
     if (fd >= 0)
@@ -488,7 +489,7 @@ static void list_topics(struct attack *attack)
 }
 
 /* References to topics with new names. */
-static void refer(const struct attack *attack, uint64_t number)
+static void add_references(const struct attack *attack, uint64_t number)
 {
     size_t connection = number / ROUND_TUBES % attack->attacker_count;
     struct text text = {0};
@@ -499,21 +500,21 @@ static void refer(const struct attack *attack, uint64_t number)
                             (unsigned long long)number & 0xffffffff, 0, 2);
         add_call(&text, number, "topic_ref", arguments, (size_t)size);
     }
-    converse(attack->attackers[connection].fd, &text, ROUND_TUBES * 2);
+    send_and_read(attack->attackers[connection].fd, &text, ROUND_TUBES * 2);
     free(text.data);
 }
 
 static void prepare_references(struct attack *attack)
 {
-    gather(attack, 100);
+    open_connections(attack, 100);
     for (uint64_t i = 0; i < scaled(attack, ALL_TUBES); i += ROUND_TUBES)
-        refer(attack, i);
+        add_references(attack, i);
 }
 
-static void refer_more(struct attack *attack)
+static void keep_adding_references(struct attack *attack)
 {
     for (uint64_t i = ALL_TUBES; !attack->stop; i += ROUND_TUBES)
-        refer(attack, i);
+        add_references(attack, i);
 }
 
 static void prepare_held(struct attack *attack)
@@ -522,22 +523,22 @@ static void prepare_held(struct attack *attack)
     struct text text = {0};
 
     put_jobs(attack, count, false);
-    gather(attack, 1);
+    open_connections(attack, 1);
     add(&text, "watch much\r\n");
-    converse(attack->attackers[0].fd, &text, 1);
+    send_and_read(attack->attackers[0].fd, &text, 1);
     text.size = 0;
     for (size_t i = 0; i < ROUND_TUBES; i++)
         add(&text, "reserve-with-timeout 0\r\n");
     for (uint64_t i = 0; i < count; i += ROUND_TUBES)
-        converse(attack->attackers[0].fd, &text, ROUND_TUBES * 2);
+        send_and_read(attack->attackers[0].fd, &text, ROUND_TUBES * 2);
     free(text.data);
 }
 
 /* Goes away with all that it holds. */
-static void leave_early(struct attack *attack)
+static void disconnect_early(struct attack *attack)
 {
     measure_sleep_us(attack->run_ns / 5000);
-    attack_leave(attack);
+    attack_disconnect(attack);
 }
 
 /* ---- memory of others ---- */
@@ -549,7 +550,7 @@ static void declare_bodies(struct attack *attack)
 
     for (size_t i = 0, size = 3000000; i < 6; i++, size /= 10)
         add(&texts[i], "call 1 put %zu\r\n", size);
-    occupy(attack, 600, texts, 6);
+    hold_connections(attack, 600, texts, 6);
 }
 
 /* All kinds of events of all topics: feeds with room for a million, then for fewer and fewer. */
@@ -582,13 +583,13 @@ static void post_commands(struct attack *attack)
                                   "x\r\n";
 
     for (size_t i = 0; !attack->stop; i++) {
-        char heard[512];
-        int fd = join(attack, i);
+        char received[512];
+        int fd = connect_from(attack, i);
         if (fd < 0)
             continue;
         send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL);
         shutdown(fd, SHUT_WR);
-        while (recv(fd, heard, sizeof(heard), 0) > 0)
+        while (recv(fd, received, sizeof(received), 0) > 0)
             continue;
         close(fd);
     }
@@ -597,14 +598,14 @@ static void post_commands(struct attack *attack)
 static uint64_t injected_jobs(struct attack *attack)
 {
     static const char key[] = "total-jobs: ";
-    char heard[1024] = "";
-    int fd = join(attack, 0);
+    char received[1024] = "";
+    int fd = connect_from(attack, 0);
 
     if (fd < 0 || send(fd, "stats-tube injected\r\n", 21, MSG_NOSIGNAL) != 21 ||
-        recv(fd, heard, sizeof(heard) - 1, 0) <= 0)
+        recv(fd, received, sizeof(received) - 1, 0) <= 0)
         fail("the server does not tell what was injected");
     close(fd);
-    const char *found = strstr(heard, key);
+    const char *found = strstr(received, key);
     return found == NULL ? 0 : strtoull(found + strlen(key), NULL, 10);
 }
 
@@ -623,23 +624,23 @@ static void stay_silent(struct attack *attack)
 {
     struct text nothing = {0};
 
-    occupy(attack, 10100, &nothing, 1);
+    hold_connections(attack, 10100, &nothing, 1);
 }
 
 /* ---- rude clients ---- */
 
-static void crowd_in(struct attack *attack)
+static void open_10000(struct attack *attack)
 {
     struct text text = {0};
 
     add(&text, "list-tube-used\r\n");
-    occupy(attack, 10000, &text, 1);
+    hold_connections(attack, 10000, &text, 1);
 }
 
 static void reconnect(struct attack *attack)
 {
     for (size_t i = 0; !attack->stop; i++) {
-        int fd = join(attack, i);
+        int fd = connect_from(attack, i);
         if (fd < 0)
             continue;
         send(fd, "stats\r\n", 7, MSG_NOSIGNAL);
@@ -654,7 +655,7 @@ static void read_slowly(struct attack *attack)
 
     for (size_t i = 0; i < 100; i++)
         add(&text, "stats\r\n");
-    gather(attack, 200);
+    open_connections(attack, 200);
     flood(attack, &slow);
     free(text.data);
 }
@@ -686,7 +687,7 @@ static void send_half_lines(struct attack *attack)
 
     for (size_t i = 0; i < 100; i++)
         add(&text, "put 0 0 60 ");
-    gather(attack, 1000);
+    open_connections(attack, 1000);
     flood(attack, &trickle);
     free(text.data);
 }
@@ -720,7 +721,7 @@ const struct attack_row attack_rows[] = {
     {.name = "calls that are never read, 200", .run = never_read_calls},
     {.name = "half lines, byte by byte, 1,000", .run = send_half_lines},
     {.name = "lines without end, 20", .run = send_endless_lines},
-    {.name = "10,000 connections", .run = crowd_in, .keeps = true},
+    {.name = "10,000 connections", .run = open_10000, .keep_connections = true},
     {.name = "connect and close", .run = reconnect},
     {.name = "10,000 tube names that collide",
      .prepare = prepare_collisions,
@@ -741,8 +742,10 @@ const struct attack_row attack_rows[] = {
     {.name = "guesses of the secret", .run = guess_secret, .remote = true},
     {.name = "10,000 connections, no secret", .run = stay_silent, .remote = true},
     {.name = "all waiters, 10 connections", .run = take_waiters},
-    {.name = "all tubes, by references", .prepare = prepare_references, .run = refer_more},
-    {.name = "1 million held jobs at close", .prepare = prepare_held, .run = leave_early},
+    {.name = "all tubes, by references",
+     .prepare = prepare_references,
+     .run = keep_adding_references},
+    {.name = "1 million held jobs at close", .prepare = prepare_held, .run = disconnect_early},
     {.name = "list-tubes of 1 million", .prepare = prepare_tubes, .run = list_tubes},
     {.name = "topics of 1 million", .prepare = prepare_tubes, .run = list_topics},
 };

@@ -51,13 +51,14 @@ struct attack_row {
     void (*run)(struct attack *attack);        /* until stop is set */
     uint64_t (*damage)(struct attack *attack); /* then: what it did that it must not; may be NULL */
     bool remote; /* its clients come from another machine, and do not know the secret */
-    bool keeps;  /* takes every connection, so that the control client keeps those it has */
+    bool
+        keep_connections; /* takes every connection, so that the control client keeps those it has */
 };
 
 extern const struct attack_row attack_rows[];
 extern const size_t attack_row_count;
 
 /* Closes every connection of the attack. */
-void attack_leave(struct attack *attack);
+void attack_disconnect(struct attack *attack);
 
 #endif

@@ -72,7 +72,7 @@ void bench_growth(const struct settings *settings);
 void bench_server_cycle(const struct settings *settings);
 void bench_server_backlog(const struct settings *settings);
 void bench_server_durable(const struct settings *settings);
-void bench_server_crowd(const struct settings *settings);
+void bench_server_idle_load(const struct settings *settings);
 void bench_server_lateness(const struct settings *settings);
 void bench_load(const struct settings *settings);
 void bench_abuse(const struct settings *settings);

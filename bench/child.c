@@ -31,13 +31,13 @@ bool child_main(int argc, char **argv, int *status)
     return false;
 }
 
-void child_say(double number)
+void child_report(double number)
 {
     printf("%.17g\n", number);
 }
 
 /* In the child: becomes this program again, with its output in the pipe. */
-static _Noreturn void become_child(int output, const char *task, const char *const *arguments)
+static _Noreturn void exec_child(int output, const char *task, const char *const *arguments)
 {
     const char *all[CHILD_ARGUMENTS + 3] = {"bench", task};
     size_t count = 2;
@@ -78,7 +78,7 @@ void child_measure(const char *task, const char *const *arguments, double *numbe
         fail("no process: %s", strerror(errno));
     if (child == 0) {
         close(ends[0]);
-        become_child(ends[1], task, arguments);
+        exec_child(ends[1], task, arguments);
     }
     close(ends[1]);
     read_numbers(ends[0], numbers, count);

@@ -18,7 +18,7 @@
 void child_measure(const char *task, const char *const *arguments, double *numbers, size_t count);
 
 /* In the child: says one number. */
-void child_say(double number);
+void child_report(double number);
 
 /* One row of the table of tasks, in child.c. */
 struct child_task {

@@ -177,7 +177,7 @@ static void choose_address(struct daemon *daemon, const struct settings *setting
 }
 
 /* In the child: becomes the server. What it says is for the case that it fails. */
-static _Noreturn void become(const struct command *command, pid_t parent, int core, int log)
+static _Noreturn void exec_daemon(const struct command *command, pid_t parent, int core, int log)
 {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXIT_FAILURE);
@@ -240,7 +240,7 @@ void daemon_start(struct daemon *daemon, const struct settings *settings,
     if (daemon->pid < 0)
         fail("no process: %s", strerror(errno));
     if (daemon->pid == 0)
-        become(&command, parent, setup->core, log);
+        exec_daemon(&command, parent, setup->core, log);
     await_start(daemon, log);
     close(log);
 }

@@ -39,7 +39,7 @@ static const struct bench benches[] = {
      "put+reserve+delete through bided in memory, beside beanstalkd, by 10x64, 50x1 and 1x1"},
     {"server-backlog", true, bench_server_backlog,
      "1 M jobs with random priorities put and drained, and their memory"},
-    {"server-crowd", true, bench_server_crowd,
+    {"server-crowd", true, bench_server_idle_load,
      "cycles beside 10,000 watched tubes, 1,000 blocked workers, or 1 M delayed jobs"},
     {"server-lateness", true, bench_server_lateness,
      "from the due time of a delayed job until a worker has it, beside 1,000 ops/s"},

@@ -40,7 +40,7 @@ void bench_memory_child(char **arguments)
 
     if (strcmp(arguments[1], fixture_name(resident)) != 0)
         resident = RESIDENT_DELAYED;
-    child_say((double)growth(arguments[0], resident, strtoull(arguments[2], NULL, 10)));
+    child_report((double)growth(arguments[0], resident, strtoull(arguments[2], NULL, 10)));
 }
 
 static double growth_of_process(const char *url, enum resident resident, uint64_t count)

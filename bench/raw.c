@@ -33,7 +33,7 @@ static void check(struct raw *raw, const char *doing, bool right)
 
 static sqlite3_stmt *get(struct raw *raw, enum statement which)
 {
-    sqlite3_stmt *statement = bi_sqlite_get(&raw->store.writer, which);
+    sqlite3_stmt *statement = bi_sqlite_statement(&raw->store.writer, which);
 
     check(raw, bi_sqlite_sql[which], statement != NULL);
     return statement;
@@ -146,7 +146,8 @@ struct raw *raw_open(const char *path, bide_sync sync, size_t body_size)
     if (body_size > INLINE_MAX)
         sqlite3_bind_blob(get(raw, ST_INSERT_BODY), 2, raw->body, (int)body_size, SQLITE_STATIC);
     uint64_t model = copy_model(raw);
-    raw->next_id = 1 + (uint64_t)bi_sqlite_number(&raw->store.writer, bi_sqlite_sql[ST_HIGHEST], 0);
+    raw->next_id =
+        1 + (uint64_t)bi_sqlite_query_int64(&raw->store.writer, bi_sqlite_sql[ST_MAX_ID], 0);
     raw->random.state = raw->next_id;
     if (is_new)
         remove_row(raw, model);
@@ -165,7 +166,7 @@ void raw_close(struct raw *raw)
 
 static void insert_row(struct raw *raw, uint64_t id)
 {
-    uint32_t sum = bi_sum_bytes(id, raw->body, raw->body_size);
+    uint32_t sum = bi_hash_checksum(id, raw->body, raw->body_size);
 
     sqlite3_bind_int64(raw->insert, raw->id_at, (int64_t)id);
     sqlite3_bind_int64(raw->insert, raw->sum_at, sum);

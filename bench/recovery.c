@@ -40,8 +40,8 @@ void bench_scan_child(char **arguments)
     int64_t ended;
     uint64_t count = raw_scan(arguments[0], &ended);
 
-    child_say((double)(ended - began) / 1e6);
-    child_say((double)count);
+    child_report((double)(ended - began) / 1e6);
+    child_report((double)count);
 }
 
 static double take_jobs(bide *queue, size_t body_size, uint64_t count)
@@ -78,7 +78,7 @@ void bench_recovery_child(char **arguments)
     must("bide_close", bide_close(queue));
     told[CLOSE_MS] = millis_since(began);
     for (size_t i = 0; i < TOLD; i++)
-        child_say(told[i]);
+        child_report(told[i]);
 }
 
 /* ---- in the parent ---- */

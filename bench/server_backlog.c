@@ -7,22 +7,22 @@
 #include <stdlib.h>
 
 #include "bench.h"
+#include "compare.h"
 #include "daemon.h"
 #include "load.h"
-#include "match.h"
 #include "pin.h"
 
 #define JOBS       1000000
 #define QUICK_JOBS 10000
 
-static const struct match_asked asked = {6, 0};
+static const struct compare_target asked = {6, 0};
 
 struct backlog {
     const struct settings *settings;
     const struct pin *pin;
     struct load_plan plan;
-    struct match put;
-    struct match drain;
+    struct comparison put;
+    struct comparison drain;
     double bytes[DAEMONS][BENCH_MAX_REPEAT];
 };
 
@@ -35,27 +35,27 @@ static void run_one(struct backlog *backlog, size_t run, enum daemon_kind kind)
     daemon_start(&daemon, backlog->settings, &setup);
     uint64_t before = daemon_rss_bytes(&daemon);
     plan->work = LOAD_PUT;
-    match_run(&backlog->put, run, &daemon, plan);
+    compare_run(&backlog->put, run, &daemon, plan);
     backlog->bytes[kind][run] = (double)(daemon_rss_bytes(&daemon) - before) / (double)plan->jobs;
     plan->work = LOAD_DRAIN;
-    match_run(&backlog->drain, run, &daemon, plan);
+    compare_run(&backlog->drain, run, &daemon, plan);
     daemon_stop(&daemon);
 }
 
 static void report_memory(struct backlog *backlog)
 {
     static const char unit[] = "bytes of memory per job, with its body of 100";
-    const struct match_line ratio = {"ratio", "of beanstalkd's memory per job", false, 1};
+    const struct compare_line ratio = {"ratio", "of beanstalkd's memory per job", false, 1};
     double ratios[BENCH_MAX_REPEAT];
 
     backlog->put.work = "memory";
-    match_divide(ratios, backlog->bytes[DAEMON_BIDED], backlog->bytes[DAEMON_BEANSTALKD],
-                 backlog->settings->repeat);
+    compare_divide(ratios, backlog->bytes[DAEMON_BIDED], backlog->bytes[DAEMON_BEANSTALKD],
+                   backlog->settings->repeat);
     for (enum daemon_kind kind = 0; kind < DAEMONS; kind++) {
-        const struct match_line line = {daemon_name(kind), unit, false, 0};
-        match_line(&backlog->put, &line, backlog->bytes[kind]);
+        const struct compare_line line = {daemon_name(kind), unit, false, 0};
+        compare_line(&backlog->put, &line, backlog->bytes[kind]);
     }
-    match_line(&backlog->put, &ratio, ratios);
+    compare_line(&backlog->put, &ratio, ratios);
 }
 
 static void run_pinned(const struct settings *settings, const struct pin *pin)
@@ -76,14 +76,14 @@ static void run_pinned(const struct settings *settings, const struct pin *pin)
         .put = {settings, "server-backlog", "put", "tcp", pin->name, "", {{0}}, {{0}}},
         .drain = {settings, "server-backlog", "drain", "tcp", pin->name, "", {{0}}, {{0}}},
     };
-    match_set_shape(&backlog->put, &backlog->plan);
-    match_set_shape(&backlog->drain, &backlog->plan);
+    compare_set_shape(&backlog->put, &backlog->plan);
+    compare_set_shape(&backlog->drain, &backlog->plan);
     for (size_t run = 0; run < settings->repeat; run++) {
         for (size_t turn = 0; turn < DAEMONS; turn++)
-            run_one(backlog, run, match_turn(run, turn));
+            run_one(backlog, run, compare_turn(run, turn));
     }
-    match_report(&backlog->put, &asked);
-    match_report(&backlog->drain, &asked);
+    compare_report(&backlog->put, &asked);
+    compare_report(&backlog->drain, &asked);
     report_memory(backlog);
     free(backlog);
 }

@@ -4,10 +4,10 @@
  * and with one, over TCP and over a unix socket, on servers in memory.
  */
 #include "bench.h"
+#include "compare.h"
 #include "daemon.h"
 #include "folder.h"
 #include "load.h"
-#include "match.h"
 #include "pin.h"
 
 #define RUN_NS   1000000000
@@ -17,7 +17,7 @@ static const struct figure {
     size_t connections;
     size_t in_flight;
     bool on_unix;
-    struct match_asked asked;
+    struct compare_target asked;
 } figures[] = {
     {10, 64, false, {10, 0}}, {50, 1, false, {1.15, 0.75}}, {1, 1, false, {1, 0}},
     {10, 64, true, {10, 0}},  {50, 1, true, {1.15, 0.75}},  {1, 1, true, {1, 0}},
@@ -42,7 +42,7 @@ static void run_figure(const struct settings *settings, const struct figure *fig
                        const struct pin *pin)
 {
     struct daemon daemons[DAEMONS] = {{0}};
-    struct match match = {
+    struct comparison comparison = {
         .settings = settings,
         .name = "server-cycle",
         .work = "cycle",
@@ -58,19 +58,19 @@ static void run_figure(const struct settings *settings, const struct figure *fig
         .duration_ns = QUICK_NS,
     };
 
-    match_set_shape(&match, &plan);
+    compare_set_shape(&comparison, &plan);
     start_both(settings, figure, pin, daemons);
     for (enum daemon_kind kind = 0; kind < DAEMONS; kind++)
-        match_run(&match, 0, &daemons[kind], &plan);
+        compare_run(&comparison, 0, &daemons[kind], &plan);
     plan.duration_ns = settings->quick ? QUICK_NS : RUN_NS;
     for (size_t run = 0; run < settings->repeat; run++) {
         for (size_t turn = 0; turn < DAEMONS; turn++)
-            match_run(&match, run, &daemons[match_turn(run, turn)], &plan);
+            compare_run(&comparison, run, &daemons[compare_turn(run, turn)], &plan);
     }
     for (enum daemon_kind kind = 0; kind < DAEMONS; kind++)
         daemon_stop(&daemons[kind]);
     folder_empty();
-    match_report(&match, &figure->asked);
+    compare_report(&comparison, &figure->asked);
 }
 
 void bench_server_cycle(const struct settings *settings)

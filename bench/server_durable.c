@@ -11,10 +11,10 @@
 #include <stdlib.h>
 
 #include "bench.h"
+#include "compare.h"
 #include "daemon.h"
 #include "folder.h"
 #include "load.h"
-#include "match.h"
 #include "measure.h"
 #include "pin.h"
 #include "raw.h"
@@ -29,7 +29,7 @@ static const struct {
     enum load_work work;
     size_t connections;
     size_t in_flight;
-    struct match_asked asked;
+    struct compare_target asked;
     double asked_of_raw;
 } parts[PARTS] = {
     [PART_SINGLE] = {LOAD_CYCLE, 1, 1, {0.9, 0}, 0},
@@ -47,7 +47,7 @@ struct durable {
     const struct settings *settings;
     const struct pin *pin;
     const uint64_t *jobs;
-    struct match matches[PARTS];
+    struct comparison matches[PARTS];
     double job_rates[PARTS][BENCH_MAX_REPEAT]; /* of bided: jobs a second */
     double raw_rates[PARTS][BENCH_MAX_REPEAT]; /* rows a second */
     double raw_cpu_us[PARTS][BENCH_MAX_REPEAT];
@@ -66,8 +66,8 @@ static void run_part(struct durable *durable, enum part part, size_t run,
         .duration_ns = durable->settings->quick ? QUICK_NS : RUN_NS,
     };
 
-    match_set_shape(&durable->matches[part], &plan);
-    double rate = match_run(&durable->matches[part], run, daemon, &plan);
+    compare_set_shape(&durable->matches[part], &plan);
+    double rate = compare_run(&durable->matches[part], run, daemon, &plan);
     if (daemon->kind == DAEMON_BIDED)
         durable->job_rates[part][run] = rate;
 }
@@ -108,39 +108,39 @@ static void run_raw(struct durable *durable, size_t run)
 
 static void report_raw(struct durable *durable, enum part part)
 {
-    static const struct match_line raw = {"raw", "rows/s", true, 0};
-    static const struct match_line raw_cpu = {"raw", "us of cpu per row", false, 0};
-    static const struct match_line own = {"bided", "jobs/s", true, 0};
-    const struct match_line ratio = {"ratio", "of raw", true, parts[part].asked_of_raw};
-    struct match *match = &durable->matches[part];
+    static const struct compare_line raw = {"raw", "rows/s", true, 0};
+    static const struct compare_line raw_cpu = {"raw", "us of cpu per row", false, 0};
+    static const struct compare_line own = {"bided", "jobs/s", true, 0};
+    const struct compare_line ratio = {"ratio", "of raw", true, parts[part].asked_of_raw};
+    struct comparison *comparison = &durable->matches[part];
     double ratios[BENCH_MAX_REPEAT];
 
-    match_divide(ratios, durable->job_rates[part], durable->raw_rates[part],
-                 durable->settings->repeat);
-    match_line(match, &raw, durable->raw_rates[part]);
-    match_line(match, &own, durable->job_rates[part]);
-    match_line(match, &ratio, ratios);
-    match_line(match, &raw_cpu, durable->raw_cpu_us[part]);
+    compare_divide(ratios, durable->job_rates[part], durable->raw_rates[part],
+                   durable->settings->repeat);
+    compare_line(comparison, &raw, durable->raw_rates[part]);
+    compare_line(comparison, &own, durable->job_rates[part]);
+    compare_line(comparison, &ratio, ratios);
+    compare_line(comparison, &raw_cpu, durable->raw_cpu_us[part]);
 }
 
 static void run_pinned(struct durable *durable, const struct pin *pin)
 {
     durable->pin = pin;
     for (enum part part = 0; part < PARTS; part++) {
-        struct match *match = &durable->matches[part];
-        match->settings = durable->settings;
-        match->name = "server-durable";
-        match->work = load_work_name(parts[part].work);
-        match->place = "file";
-        match->pin = pin->name;
+        struct comparison *comparison = &durable->matches[part];
+        comparison->settings = durable->settings;
+        comparison->name = "server-durable";
+        comparison->work = load_work_name(parts[part].work);
+        comparison->place = "file";
+        comparison->pin = pin->name;
     }
     for (size_t run = 0; run < durable->settings->repeat; run++) {
         run_raw(durable, run);
         for (size_t turn = 0; turn < DAEMONS; turn++)
-            run_server(durable, run, match_turn(run, turn));
+            run_server(durable, run, compare_turn(run, turn));
     }
     for (enum part part = 0; part < PARTS; part++) {
-        match_report(&durable->matches[part], &parts[part].asked);
+        compare_report(&durable->matches[part], &parts[part].asked);
         if (parts[part].work != LOAD_CYCLE)
             report_raw(durable, part);
     }

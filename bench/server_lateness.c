@@ -29,10 +29,10 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "compare.h"
 #include "daemon.h"
 #include "folder.h"
 #include "load.h"
-#include "match.h"
 #include "measure.h"
 #include "pin.h"
 #include "reply.h"
@@ -70,11 +70,11 @@ static const struct style quick_styles[] = {
 #define STYLES (sizeof(styles) / sizeof(styles[0]))
 
 /* What a connection does. Those from WORKER on are all workers. */
-enum voice { PUTTER, CYCLER, WORKER, VOICES };
+enum role { PUTTER, CYCLER, WORKER, ROLES };
 
-#define TALKS_MAX (WORKER + WORKERS)
+#define CLIENTS_MAX (WORKER + WORKERS)
 
-struct talk {
+struct client {
     int fd;
     char in[4096];
     size_t used;
@@ -82,8 +82,8 @@ struct talk {
 
 struct run {
     const struct style *style;
-    struct talk talks[TALKS_MAX];
-    size_t talk_count;
+    struct client clients[CLIENTS_MAX];
+    size_t client_count;
     struct random random;
     size_t count;
     size_t put_count;
@@ -110,7 +110,7 @@ static void put_delayed(struct run *run)
     int size =
         snprintf(text, sizeof(text), "put 0 %llu%s 60 %d\r\n%020lld\r\n", (unsigned long long)delay,
                  run->style->suffix, BODY_SIZE, (long long)due_us);
-    wire_send(run->talks[PUTTER].fd, text, (size_t)size);
+    wire_send(run->clients[PUTTER].fd, text, (size_t)size);
 }
 
 /* The next of put, reserve, delete. A delete is sent where its id is known. */
@@ -121,7 +121,7 @@ static void cycle(struct run *run)
 
     run->next_cycle_ns += CYCLE_EVERY;
     run->cycler_waits = true;
-    wire_send(run->talks[CYCLER].fd, command, strlen(command));
+    wire_send(run->clients[CYCLER].fd, command, strlen(command));
 }
 
 static void send_delete(int fd, const struct reserved *job, const char *then)
@@ -134,10 +134,11 @@ static void send_delete(int fd, const struct reserved *job, const char *then)
 
 /* ---- receiving: each looks at one reply, and answers its end, or NULL ---- */
 
-static const char *hear_putter(struct run *run, struct talk *talk, const char *at, const char *end)
+static const char *receive_putter(struct run *run, struct client *client, const char *at,
+                                  const char *end)
 {
     (void)run;
-    (void)talk;
+    (void)client;
     return reply_inserted(at, end);
 }
 
@@ -154,7 +155,8 @@ static void take(struct run *run, const struct reserved *job)
     run->late_ms[run->taken++] = late_ms;
 }
 
-static const char *hear_worker(struct run *run, struct talk *talk, const char *at, const char *end)
+static const char *receive_worker(struct run *run, struct client *client, const char *at,
+                                  const char *end)
 {
     struct reserved job;
 
@@ -165,59 +167,60 @@ static const char *hear_worker(struct run *run, struct talk *talk, const char *a
         return NULL;
     take(run, &job);
     if (run->style->loaded)
-        wire_send(talk->fd, "reserve\r\n", 9);
+        wire_send(client->fd, "reserve\r\n", 9);
     else
-        send_delete(talk->fd, &job, "reserve\r\n");
+        send_delete(client->fd, &job, "reserve\r\n");
     return next;
 }
 
 /* The delete leaves at once, while its id is there, in the place of the next turn. */
-static const char *hear_cycler(struct run *run, struct talk *talk, const char *at, const char *end)
+static const char *receive_cycler(struct run *run, struct client *client, const char *at,
+                                  const char *end)
 {
-    static const char *(*const hear[])(const char *, const char *) = {reply_inserted, NULL,
-                                                                      reply_deleted};
+    static const char *(*const receive[])(const char *, const char *) = {reply_inserted, NULL,
+                                                                         reply_deleted};
     struct reserved job = {0};
     const char *next =
-        run->ops % 3 == 1 ? reply_reserved(at, end, 5, &job) : hear[run->ops % 3](at, end);
+        run->ops % 3 == 1 ? reply_reserved(at, end, 5, &job) : receive[run->ops % 3](at, end);
 
     if (next == NULL)
         return NULL;
     run->ops++;
     run->cycler_waits = false;
     if (run->ops % 3 == 2) {
-        send_delete(talk->fd, &job, "");
+        send_delete(client->fd, &job, "");
         run->cycler_waits = true;
         run->next_cycle_ns += CYCLE_EVERY;
     }
     return next;
 }
 
-static const char *(*const hearers[VOICES])(struct run *, struct talk *, const char *,
-                                            const char *) = {
-    [PUTTER] = hear_putter,
-    [CYCLER] = hear_cycler,
-    [WORKER] = hear_worker,
+static const char *(*const receivers[ROLES])(struct run *, struct client *, const char *,
+                                             const char *) = {
+    [PUTTER] = receive_putter,
+    [CYCLER] = receive_cycler,
+    [WORKER] = receive_worker,
 };
 
-static void hear(struct run *run, size_t i)
+static void receive(struct run *run, size_t i)
 {
-    struct talk *talk = &run->talks[i];
-    enum voice voice = i < WORKER ? (enum voice)i : WORKER;
-    ssize_t got = recv(talk->fd, talk->in + talk->used, sizeof(talk->in) - talk->used, 0);
+    struct client *client = &run->clients[i];
+    enum role role = i < WORKER ? (enum role)i : WORKER;
+    ssize_t got = recv(client->fd, client->in + client->used, sizeof(client->in) - client->used, 0);
 
     if (got <= 0)
         fail("the server has closed a connection, or cannot be read from");
-    talk->used += (size_t)got;
-    const char *at = talk->in;
-    const char *end = talk->in + talk->used;
+    client->used += (size_t)got;
+    const char *at = client->in;
+    const char *end = client->in + client->used;
     while (at < end) {
-        const char *next = hearers[voice](run, talk, at, end);
+        const char *next = receivers[role](run, client, at, end);
         if (next == NULL)
             break;
         at = next;
     }
-    talk->used = (size_t)(end - at);
-    memmove(talk->in, at, talk->used);
+    client->used = (size_t)(end - at);
+    memmove(client->in, at, client->used);
 }
 
 /* ---- the loop ---- */
@@ -244,38 +247,38 @@ static void await_answers(struct run *run, int64_t at_most_ns)
         .tv_sec = (time_t)(at_most_ns / 1000000000),
         .tv_nsec = (long)(at_most_ns % 1000000000),
     };
-    struct pollfd polled[TALKS_MAX];
+    struct pollfd polled[CLIENTS_MAX];
 
-    for (size_t i = 0; i < run->talk_count; i++)
-        polled[i] = (struct pollfd){.fd = run->talks[i].fd, .events = POLLIN};
-    if (ppoll(polled, run->talk_count, &timeout, NULL) < 0 && errno != EINTR)
+    for (size_t i = 0; i < run->client_count; i++)
+        polled[i] = (struct pollfd){.fd = run->clients[i].fd, .events = POLLIN};
+    if (ppoll(polled, run->client_count, &timeout, NULL) < 0 && errno != EINTR)
         fail("poll: %s", strerror(errno));
     run->now_ns = measure_boot_ns();
-    for (size_t i = 0; i < run->talk_count; i++) {
+    for (size_t i = 0; i < run->client_count; i++) {
         if (polled[i].revents != 0)
-            hear(run, i);
+            receive(run, i);
     }
 }
 
-static void open_talks(struct run *run, const struct daemon *daemon)
+static void open_clients(struct run *run, const struct daemon *daemon)
 {
     char late[32];
 
     snprintf(late, sizeof(late), "late-%llu", (unsigned long long)run->random.state);
-    run->talk_count = WORKER + (run->style->loaded ? WORKERS : 1);
-    for (size_t i = 0; i < run->talk_count; i++) {
-        run->talks[i].fd = wire_connect(daemon->address);
-        run->talks[i].used = 0;
-        wire_take_tube(run->talks[i].fd, i == CYCLER ? "beside" : late);
+    run->client_count = WORKER + (run->style->loaded ? WORKERS : 1);
+    for (size_t i = 0; i < run->client_count; i++) {
+        run->clients[i].fd = wire_connect(daemon->address);
+        run->clients[i].used = 0;
+        wire_take_tube(run->clients[i].fd, i == CYCLER ? "beside" : late);
         if (i >= WORKER)
-            wire_send(run->talks[i].fd, "reserve\r\n", 9);
+            wire_send(run->clients[i].fd, "reserve\r\n", 9);
     }
 }
 
 /* Answers the ops a second that were done beside. */
 static double run_once(struct run *run, const struct daemon *daemon)
 {
-    open_talks(run, daemon);
+    open_clients(run, daemon);
     int64_t began = measure_boot_ns();
     run->put_count = run->taken = run->ops = 0;
     run->cycler_waits = false;
@@ -285,8 +288,8 @@ static double run_once(struct run *run, const struct daemon *daemon)
         if (run->now_ns > began + PATIENCE_NS)
             fail("%zu of %zu delayed jobs came out", run->taken, run->count);
     }
-    for (size_t i = 0; i < run->talk_count; i++)
-        close(run->talks[i].fd);
+    for (size_t i = 0; i < run->client_count; i++)
+        close(run->clients[i].fd);
     measure_sort(run->late_ms, run->count);
     return (double)run->ops * 1e9 / (double)(measure_boot_ns() - began);
 }
@@ -345,7 +348,8 @@ static void measure(struct run *run, const struct daemon *daemon, size_t at,
             measure_quantile(run->late_ms, run->count, measure_quantiles[q].percent);
 }
 
-static void report(struct match *match, enum daemon_kind kind, bool loaded, struct figures *figures)
+static void report(struct comparison *comparison, enum daemon_kind kind, bool loaded,
+                   struct figures *figures)
 {
     const struct {
         const char *unit;
@@ -353,28 +357,29 @@ static void report(struct match *match, enum daemon_kind kind, bool loaded, stru
     } lines[MEASURE_QUANTILES] = {
         {"ms late, p50", loaded ? 0 : 1}, {"ms late, p99", loaded ? 50 : 5}, {"ms late, max", 0}};
     const char *name = daemon_name(kind);
-    const struct match_line early = {name, "jobs came early", false, 0};
-    const struct match_line ops = {name, "ops/s beside", true, 0};
+    const struct compare_line early = {name, "jobs came early", false, 0};
+    const struct compare_line ops = {name, "ops/s beside", true, 0};
 
     for (size_t q = 0; q < MEASURE_QUANTILES; q++) {
-        const struct match_line line = {name, lines[q].unit, false,
-                                        kind == DAEMON_BIDED ? lines[q].asked : 0};
-        match_line(match, &line, figures->late_ms[q]);
+        const struct compare_line line = {name, lines[q].unit, false,
+                                          kind == DAEMON_BIDED ? lines[q].asked : 0};
+        compare_line(comparison, &line, figures->late_ms[q]);
     }
-    match_line(match, &early, figures->early);
-    match_line(match, &ops, figures->ops);
+    compare_line(comparison, &early, figures->early);
+    compare_line(comparison, &ops, figures->ops);
 }
 
 static void run_style(const struct settings *settings, const struct pin *pin, struct run *run)
 {
     static struct figures figures[DAEMONS];
     struct daemon daemons[DAEMONS] = {{0}};
-    struct match match = {.settings = settings, .name = "server-lateness", .pin = pin->name};
+    struct comparison comparison = {
+        .settings = settings, .name = "server-lateness", .pin = pin->name};
     size_t kinds = run->style->bided_only ? 1 : DAEMONS;
 
-    match.work = "lateness";
-    match.place = run->style->name;
-    snprintf(match.shape, sizeof(match.shape), "%zu jobs", run->count);
+    comparison.work = "lateness";
+    comparison.place = run->style->name;
+    snprintf(comparison.shape, sizeof(comparison.shape), "%zu jobs", run->count);
     for (enum daemon_kind kind = 0; kind < kinds; kind++) {
         const struct daemon_setup setup = {
             .kind = kind, .durable = run->style->loaded, .core = pin->server};
@@ -385,7 +390,7 @@ static void run_style(const struct settings *settings, const struct pin *pin, st
     pid_t load = run->style->loaded ? start_load(&daemons[DAEMON_BIDED]) : 0;
     for (size_t i = 0; i < settings->repeat; i++) {
         for (size_t turn = 0; turn < kinds; turn++) {
-            enum daemon_kind kind = kinds == 1 ? DAEMON_BIDED : match_turn(i, turn);
+            enum daemon_kind kind = kinds == 1 ? DAEMON_BIDED : compare_turn(i, turn);
             measure(run, &daemons[kind], i, &figures[kind]);
         }
     }
@@ -393,7 +398,7 @@ static void run_style(const struct settings *settings, const struct pin *pin, st
         stop_load(load);
     for (enum daemon_kind kind = 0; kind < kinds; kind++) {
         daemon_stop(&daemons[kind]);
-        report(&match, kind, run->style->loaded, &figures[kind]);
+        report(&comparison, kind, run->style->loaded, &figures[kind]);
     }
 }
 

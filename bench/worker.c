@@ -23,10 +23,10 @@
 
 #include "bench.h"
 #include "callers.h"
-#include "crew.h"
+#include "compare.h"
 #include "folder.h"
-#include "match.h"
 #include "measure.h"
+#include "throughput.h"
 
 #define RUN_NS      1000000000
 #define QUICK_NS    50000000
@@ -35,7 +35,7 @@
 
 static double run_calls(bide *queue, const bide_put_options *options, int64_t duration_ns)
 {
-    return callers_cycle(queue, CREW_THREADS, BENCH_BODY_SIZE, options, duration_ns);
+    return callers_cycle(queue, THROUGHPUT_THREADS, BENCH_BODY_SIZE, options, duration_ns);
 }
 
 struct way {
@@ -47,10 +47,11 @@ struct way {
 static const struct way calls = {"calls", run_calls, 0};
 
 static const struct way ways[] = {
-    {"turns", crew_turns, ASKED}, {"handlers", crew_circulate, 0}, {"apart", crew_reserve, 0},
-    {"worker", crew_work, 0},     {"burst", crew_burst, 0},
+    {"turns", throughput_alternating, ASKED}, {"handlers", throughput_circulate, 0},
+    {"apart", throughput_reserve, 0},         {"worker", throughput_worker, 0},
+    {"burst", throughput_burst, 0},
 #ifdef BIDE_WITH_JSON
-    {"typed", crew_publish, 0},
+    {"typed", throughput_publish, 0},
 #endif
 };
 
@@ -143,9 +144,9 @@ static void report_ratios(struct work *work, size_t at)
     double ratios[BENCH_MAX_REPEAT];
     size_t count = work->settings->repeat;
 
-    match_divide(ratios, work->ways[at].rates, work->calls[at].rates, count);
+    compare_divide(ratios, work->ways[at].rates, work->calls[at].rates, count);
     report(work, &ways[at], "times the rate of calls", true, ratios);
-    match_divide(ratios, work->ways[at].cpu_us, work->calls[at].cpu_us, count);
+    compare_divide(ratios, work->ways[at].cpu_us, work->calls[at].cpu_us, count);
     report(work, &ways[at], "times the cpu of calls", false, ratios);
 }
 

@@ -14,8 +14,8 @@
 #include <bide/worker.h>
 
 #include "bench.h"
-#include "crew.h"
 #include "measure.h"
+#include "throughput.h"
 
 #define REST_US     100         /* from "they wait" to the put */
 #define PATIENCE_NS 10000000000 /* for them to wait again */
@@ -49,7 +49,7 @@ static void wait_for_all(struct sampling *sampling, size_t taken)
         if (measure_now_ns() > give_up_ns)
             fail("nobody waits for jobs");
         must("bide_queue_stats", bide_queue_stats(sampling->queue, &stats));
-    } while (stats.waiting < CREW_THREADS || atomic_load(&sampling->taken) < taken);
+    } while (stats.waiting < THROUGHPUT_THREADS || atomic_load(&sampling->taken) < taken);
     measure_sleep_us(REST_US);
 }
 
@@ -86,15 +86,15 @@ static void *take(void *argument)
 
 static void run_calls(struct sampling *sampling)
 {
-    pthread_t threads[CREW_THREADS];
+    pthread_t threads[THROUGHPUT_THREADS];
 
-    for (size_t i = 0; i < CREW_THREADS; i++) {
+    for (size_t i = 0; i < THROUGHPUT_THREADS; i++) {
         if (pthread_create(&threads[i], NULL, take, sampling) != 0)
             fail("no thread could be made");
     }
     put_all(sampling);
     atomic_store(&sampling->over, true);
-    for (size_t i = 0; i < CREW_THREADS; i++)
+    for (size_t i = 0; i < THROUGHPUT_THREADS; i++)
         pthread_join(threads[i], NULL);
 }
 
@@ -112,7 +112,7 @@ static void run_worker(struct sampling *sampling)
     bide_worker_options options = BIDE_WORKER_OPTIONS_INIT;
     bide_worker *worker;
 
-    options.threads = CREW_THREADS;
+    options.threads = THROUGHPUT_THREADS;
     must("bide_worker_new", bide_worker_new(sampling->queue, &options, &worker));
     must("bide_worker_handle", bide_worker_handle(worker, BENCH_TOPIC, handle, sampling));
     must("bide_worker_start", bide_worker_start(worker));

@@ -28,7 +28,7 @@ static int make_thumbnail(bide_context *context, const struct picture *picture, 
 }
 
 /* Called from several threads at a time; printf() locks by itself. */
-static void tell(void *user, const bide_work_event *event)
+static void print_event(void *user, const bide_work_event *event)
 {
     const char *name = bide_work_name(event->kind);
     const char *colon = event->text[0] != 0 ? ": " : "";
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     options.threads = 4;
-    options.event = tell;
+    options.event = print_event;
     if (bide_open(argc > 1 ? argv[1] : "beanstalk://127.0.0.1:11300", NULL, &queue) ||
         bide_worker_new(queue, &options, &worker) ||
         bide_handle(worker, make_thumbnail, make_thumbnail, NULL) || bide_worker_run(worker)) {

@@ -42,7 +42,7 @@ static void not_sent(bide_context *context, const struct email *email, const cha
            bide_context_is_last(context) ? "given up" : "to be tried again");
 }
 
-static int complain(void)
+static int print_error(void)
 {
     fprintf(stderr, "%s\n", bide_last_error());
     return EXIT_FAILURE;
@@ -62,13 +62,13 @@ int main(int argc, char **argv)
         bide_worker_new(queue, NULL, &worker) ||
         bide_handle(worker, send_email, send_email, NULL) ||
         bide_fallback(worker, send_email, not_sent, NULL) || bide_worker_start(worker))
-        return complain();
+        return print_error();
     for (int i = 0; i < 3; i++) {
         uint64_t id;
         bide_state state;
         if (bide_publish(queue, send_email, emails[i], NULL, &id) ||
             bide_wait(queue, id, 30000, &state, NULL))
-            return complain();
+            return print_error();
         printf("to %s: %s\n", emails[i].to, bide_state_name(state));
         wrong += state != expected[i];
     }

@@ -39,7 +39,7 @@ static void finish(struct worker *worker)
 }
 
 /* The op has completed; it becomes what comes next. False when there is nothing more to do. */
-static bool go_on(struct worker *worker)
+static bool advance(struct worker *worker)
 {
     if (worker->op.status != BIDE_OK) {
         fprintf(stderr, "%s\n", worker->op.error);
@@ -61,7 +61,7 @@ static void submit(struct worker *worker)
     bide_op *list[] = {&worker->op};
     int pending;
     while ((pending = bide_submit(worker->queue, list, 1)) == 0) /* finished: no callback */
-        if (!go_on(worker))
+        if (!advance(worker))
             return;
     if (pending < 0)
         fprintf(stderr, "%s\n", bide_last_error());
@@ -69,7 +69,7 @@ static void submit(struct worker *worker)
 
 static void completed(bide_op *op)
 {
-    if (go_on(op->user))
+    if (advance(op->user))
         submit(op->user);
 }
 

@@ -10,8 +10,8 @@
  */
 #define _GNU_SOURCE /* memmem */
 #include "fuzz/fuzz.h"
-#include "fuzz/lines.h"
-#include "server/inside.h"
+#include "fuzz/protocol_lines.h"
+#include "server/server_internal.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -26,7 +26,7 @@ static struct fuzz {
     const uint8_t *at, *end;
     int clients[CLIENTS]; /* -1: closed */
     unsigned current;
-    bool strangers; /* new ones come from another machine */
+    bool remote_clients; /* new ones come from another machine */
     bool stopped;
     int rest;
 } fuzz;
@@ -50,7 +50,7 @@ static void open_client(unsigned i)
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
     setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     fuzz.clients[i] = fds[0];
-    bi_conn_open(fuzz.server, fds[1], !fuzz.strangers, false);
+    bi_conn_open(fuzz.server, fds[1], !fuzz.remote_clients, false);
 }
 
 /* How many bytes came. */
@@ -93,7 +93,7 @@ static void act(uint8_t action)
         read_client(who);
         break;
     case 5:
-        fuzz.strangers = !fuzz.strangers;
+        fuzz.remote_clients = !fuzz.remote_clients;
         break;
     default:
         fuzz.current = who;
@@ -106,36 +106,36 @@ static void act(uint8_t action)
 static bool is_resting(void)
 {
     const struct server *server = fuzz.server;
-    return !bi_schedule_may_run(server) && !bi_schedule_may_write(server) &&
+    return !bi_schedule_has_runnable(server) && !bi_schedule_has_dirty(server) &&
            server->batch_count == 0;
 }
 
-static void look_at(const struct conn *conn)
+static void check_conn(const struct conn *conn)
 {
     if (conn->quit || conn->dead || conn->paused)
         return;
-    if (conn->line_head != NULL) {
-        must(conn->line_head->op.status == BIDE_PENDING);
-        must(bi_request_waits(conn->line_head));
+    if (conn->pipeline_head != NULL) {
+        must(conn->pipeline_head->op.status == BIDE_PENDING);
+        must(bi_request_waits(conn->pipeline_head));
     } else if (conn->input_size > 0) {
-        must(conn->hungry);
+        must(conn->need_input);
         must(memmem(conn->input, conn->input_size, "\r\n", 2) == NULL);
     }
     must(bi_output_left(&conn->output) == 0);
-    must(conn->blocked >= conn->trying && conn->trying == 0);
+    must(conn->blocking_count >= conn->speculative && conn->speculative == 0);
 }
 
-static void look_at_all(void)
+static void check_all_conns(void)
 {
     uint32_t count = 0;
     for (const struct conn *conn = fuzz.server->first; conn != NULL; conn = conn->next, count++)
-        look_at(conn);
+        check_conn(conn);
     must(count == fuzz.server->connections);
-    must(fuzz.server->held == 0 && fuzz.server->held_bytes == 0);
+    must(fuzz.server->uncommitted == 0 && fuzz.server->uncommitted_bytes == 0);
 }
 
 /* Reads until nothing comes any more. */
-static void come_to_rest(void)
+static void drain_and_stop(void)
 {
     size_t got = 0;
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -143,7 +143,7 @@ static void come_to_rest(void)
     fuzz.rest = got > 0 || !is_resting() ? 0 : fuzz.rest + 1;
     if (fuzz.rest < REST_STEPS || fuzz.stopped)
         return;
-    look_at_all();
+    check_all_conns();
     fuzz.stopped = true;
     event_active(&fuzz.server->term, EV_SIGNAL, 1);
 }
@@ -155,7 +155,7 @@ static void on_step(evutil_socket_t fd, short what, void *arg)
     (void)arg;
     evtimer_add(&fuzz.step, &at_once);
     if (fuzz.at == fuzz.end) {
-        come_to_rest();
+        drain_and_stop();
     } else if (fuzz.at[0] != 0xff) {
         send_some();
     } else {
@@ -165,14 +165,14 @@ static void on_step(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-static void look_behind(const struct server *server)
+static void check_all_released(const struct server *server)
 {
-    must(!server->ended); /* it has not waited for anybody */
-    must(server->under_way == 0 && server->held == 0 && server->held_bytes == 0);
+    must(!server->stop_forced); /* it has not waited for anybody */
+    must(server->in_flight == 0 && server->uncommitted == 0 && server->uncommitted_bytes == 0);
     must(server->connections == 0 && server->producers == 0 && server->workers == 0);
-    must(server->client_bytes == 0 && server->owed_count == 0);
-    must(server->tubes.count == 1 && server->default_tube->holders == 1);
-    must(server->default_tube->using == 0 && server->default_tube->watching == 0);
+    must(server->client_bytes == 0 && server->deferred_count == 0);
+    must(server->tubes.count == 1 && server->default_tube->ref_count == 1);
+    must(server->default_tube->users == 0 && server->default_tube->watchers == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -196,7 +196,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     evtimer_add(&fuzz.step, &at_once);
     bi_server_run(fuzz.server);
     event_del(&fuzz.step);
-    look_behind(fuzz.server);
+    check_all_released(fuzz.server);
     for (unsigned i = 0; i < CLIENTS; i++)
         close_client(i);
     bi_server_free(fuzz.server);

@@ -7,8 +7,8 @@
  */
 #define _GNU_SOURCE /* memmem */
 #include "fuzz/fuzz.h"
-#include "fuzz/lines.h"
-#include "server/beanstalk_parse.h"
+#include "fuzz/protocol_lines.h"
+#include "server/beanstalk/beanstalk_parse.h"
 
 #include <string.h>
 
@@ -46,7 +46,7 @@ static void look_at_put(const struct command *command)
     must(is_duration(put->delay_ms) && is_duration(put->ttr_ms) && put->ttr_ms >= 1);
     must(is_duration(command->expires_ms) && is_duration(put->retain_ms));
     must(is_duration(put->backoff_base_ms) && is_duration(put->backoff_max_ms));
-    must(put->run_at_ms >= 0 && put->run_at_ms <= BIDE_WHEN_MAX_MS);
+    must(put->run_at_ms >= 0 && put->run_at_ms <= BIDE_TIMESTAMP_MAX_MS);
     must(put->run_at_ms == 0 || put->delay_ms == 0);
     must(put->max_retries >= BIDE_NO_RETRY_LIMIT);
     must(put->key.size <= BIDE_KEY_MAX);
@@ -62,14 +62,16 @@ static void look_at_update(const struct command *command, const char *line, size
     must(is_kept_or_duration(update->ttr_ms) && update->ttr_ms != 0);
     must(update->delay_ms == BIDE_KEEP || update->run_at_ms == BIDE_KEEP);
     must(is_sound(update->topic, command, line, size));
-    must(update->topic.size == 0 || bi_beanstalk_is_name(update->topic.data, update->topic.size));
+    must(update->topic.size == 0 ||
+         bi_beanstalk_field_is_name(update->topic.data, update->topic.size));
 }
 
 static void look_at_list(const struct command *command, const char *line, size_t size)
 {
     const bide_filter *filter = &command->filter;
     must(command->count >= 1 && command->count <= BIDE_BATCH_JOBS);
-    must(command->name.size == 0 || bi_beanstalk_is_name(command->name.data, command->name.size));
+    must(command->name.size == 0 ||
+         bi_beanstalk_field_is_name(command->name.data, command->name.size));
     must(is_sound(filter->key, command, line, size) && filter->key.size <= BIDE_KEY_MAX);
     must(is_sound(filter->text, command, line, size) && filter->text.size <= BIDE_TEXT_MAX);
     must(is_duration(filter->min_age_ms) && is_duration(filter->max_age_ms));
@@ -100,7 +102,7 @@ static void look_at(const struct command *command, const char *line, size_t size
     if (IS_ONE_OF(verb, VERB_USE, VERB_WATCH, VERB_IGNORE, VERB_STATS_TUBE, VERB_PAUSE_TUBE,
                   VERB_PURGE_TUBE))
         must(lies_in(command->name, line, size) &&
-             bi_beanstalk_is_name(command->name.data, command->name.size));
+             bi_beanstalk_field_is_name(command->name.data, command->name.size));
     if (IS_ONE_OF(verb, VERB_CALL, VERB_AUTH, VERB_LIST_JOBS))
         must(is_sound(command->name, command, line, size));
     if (IS_ONE_OF(verb, VERB_RELEASE, VERB_PAUSE_TUBE))
@@ -129,12 +131,13 @@ static void look_at(const struct command *command, const char *line, size_t size
 static void look_at_length(const struct command *command, enum parse parse, const char *line,
                            size_t size)
 {
-    size_t max = bi_beanstalk_line_max(line, size < LINE_MAX_OLD ? size : LINE_MAX_OLD);
-    must(max == LINE_MAX_OLD || max == LINE_MAX_MORE);
-    if (size + 2 <= LINE_MAX_OLD)
+    size_t max =
+        bi_beanstalk_parse_line_max(line, size < LINE_MAX_CLASSIC ? size : LINE_MAX_CLASSIC);
+    must(max == LINE_MAX_CLASSIC || max == LINE_MAX_EXTENDED);
+    if (size + 2 <= LINE_MAX_CLASSIC)
         return;
-    must(parse != PARSE_OK || max == LINE_MAX_MORE);
-    if (max == LINE_MAX_OLD)
+    must(parse != PARSE_OK || max == LINE_MAX_EXTENDED);
+    if (max == LINE_MAX_CLASSIC)
         must(!command->counted && !command->wants_body);
 }
 
@@ -169,7 +172,7 @@ static void parse_item(const char *line, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size == 0 || size > LINE_MAX_MORE)
+    if (size == 0 || size > LINE_MAX_EXTENDED)
         return 0;
     const uint8_t *end = memmem(data + 1, size - 1, "\r\n", 2); /* seeds have one */
     if (end != NULL)

@@ -5,8 +5,8 @@
  * same. The same bytes as base64 are refused, or come back.
  */
 #include "fuzz/fuzz.h"
-#include "task/base64.h"
 #include "tests/unit/typed.h"
+#include "util/base64.h"
 
 #include <string.h>
 
@@ -57,7 +57,7 @@ static bide_buf *must_write(const bide_type *type, const void *value)
     return json;
 }
 
-static void read_and_write(const bide_type *type, const void *data, size_t size)
+static void round_trip(const bide_type *type, const void *data, size_t size)
 {
     void *value = NULL, *again = NULL;
     int code = bide_type_decode(type, data, size, &value);
@@ -79,13 +79,13 @@ static void read_and_write(const bide_type *type, const void *data, size_t size)
 static void read_base64(const char *text, size_t length)
 {
     size_t size;
-    if (!bi_base64_size(text, length, &size))
+    if (!bi_base64_decoded_size(text, length, &size))
         return;
     char *bytes = malloc(size + 1), *back = malloc(length + 1);
     must(bytes != NULL && back != NULL);
-    if (bi_base64_read(text, length, bytes)) {
-        must(bi_base64_text_size(size) == length);
-        bi_base64_write(bytes, size, back);
+    if (bi_base64_decode(text, length, bytes)) {
+        must(bi_base64_encoded_size(size) == length);
+        bi_base64_encode(bytes, size, back);
         must(memcmp(back, text, length) == 0);
     }
     free(bytes);
@@ -96,84 +96,84 @@ static void read_base64(const char *text, size_t length)
 
 /* Random bytes are hardly ever JSON, and what jansson does with them the fuzzer cannot see. So the
  * bytes also say what JSON to write. */
-struct pen {
+struct generator {
     const uint8_t *data;
     size_t left;
     size_t size;
     char text[4096];
 };
 
-static uint8_t next(struct pen *pen)
+static uint8_t next(struct generator *generator)
 {
-    if (pen->left == 0)
+    if (generator->left == 0)
         return 0;
-    pen->left--;
-    return *pen->data++;
+    generator->left--;
+    return *generator->data++;
 }
 
-static void put(struct pen *pen, const char *text, size_t size)
+static void put(struct generator *generator, const char *text, size_t size)
 {
-    if (size > sizeof(pen->text) - pen->size)
-        size = sizeof(pen->text) - pen->size;
-    memcpy(pen->text + pen->size, text, size);
-    pen->size += size;
+    if (size > sizeof(generator->text) - generator->size)
+        size = sizeof(generator->text) - generator->size;
+    memcpy(generator->text + generator->size, text, size);
+    generator->size += size;
 }
 
-static void say(struct pen *pen, const char *text)
+static void emit(struct generator *generator, const char *text)
 {
-    put(pen, text, strlen(text));
+    put(generator, text, strlen(text));
 }
 
-static void say_bytes(struct pen *pen)
+static void emit_bytes(struct generator *generator)
 {
-    say(pen, "\"");
-    for (size_t count = next(pen) % 16; count > 0; count--) {
-        char byte = (char)next(pen);
-        put(pen, &byte, 1);
+    emit(generator, "\"");
+    for (size_t count = next(generator) % 16; count > 0; count--) {
+        char byte = (char)next(generator);
+        put(generator, &byte, 1);
     }
-    say(pen, "\"");
+    emit(generator, "\"");
 }
 
-static void say_value(struct pen *pen, int depth);
+static void emit_value(struct generator *generator, int depth);
 
-static void say_key(struct pen *pen)
+static void emit_key(struct generator *generator)
 {
     static const char *const others[] = {"article", "count", "value", "next", "children"};
     char name[] = "\"a\":";
-    uint8_t byte = next(pen);
+    uint8_t byte = next(generator);
     name[1] = (char)('a' + byte % 20);
     if (byte < 128) {
-        say(pen, name);
+        emit(generator, name);
         return;
     }
-    say(pen, "\"");
-    say(pen, others[byte % 5]);
-    say(pen, "\":");
+    emit(generator, "\"");
+    emit(generator, others[byte % 5]);
+    emit(generator, "\":");
 }
 
-static void say_many(struct pen *pen, int depth, bool keys)
+static void emit_many(struct generator *generator, int depth, bool keys)
 {
-    say(pen, keys ? "{" : "[");
-    for (size_t i = 0, count = next(pen) % 8; i < count; i++) {
+    emit(generator, keys ? "{" : "[");
+    for (size_t i = 0, count = next(generator) % 8; i < count; i++) {
         if (i > 0)
-            say(pen, ",");
+            emit(generator, ",");
         if (keys)
-            say_key(pen);
-        say_value(pen, depth + 1);
+            emit_key(generator);
+        emit_value(generator, depth + 1);
     }
-    say(pen, keys ? "}" : "]");
+    emit(generator, keys ? "}" : "]");
 }
 
-static void say_line(struct pen *pen)
+static void emit_line(struct generator *generator)
 {
-    say(pen, "{\"article\":");
-    say_bytes(pen);
-    say(pen, ",\"count\":");
-    say_value(pen, 100);
-    say(pen, "}");
+    emit(generator, "{\"article\":");
+    emit_bytes(generator);
+    emit(generator, ",\"count\":");
+    emit_value(generator, 100);
+    emit(generator, "}");
 }
 
-static void say_value(struct pen *pen, int depth)
+static void emit_value(struct generator *generator, int depth)
 {
     static const char *const words[] = {
         "null",     "true",     "false",       "0",           "-1",
@@ -184,43 +184,43 @@ static void say_value(struct pen *pen, int depth)
         "\"Zg==\"", "\"Zm9v\"", "\"\\u0000\"", "\"\\n\\\"\"", "0.30000000000000004",
         "1e400",    "[]",
     };
-    uint8_t byte = next(pen);
+    uint8_t byte = next(generator);
     if (depth < 40 && byte >= 200)
-        say_many(pen, depth, byte % 2 == 0);
+        emit_many(generator, depth, byte % 2 == 0);
     else if (byte >= 180 && depth < 40)
-        say_line(pen);
+        emit_line(generator);
     else if (byte >= 160)
-        say_bytes(pen);
+        emit_bytes(generator);
     else
-        say(pen, words[byte % (sizeof(words) / sizeof(words[0]))]);
+        emit(generator, words[byte % (sizeof(words) / sizeof(words[0]))]);
 }
 
 /* The value that has everything, with some letters replaced. */
-static void say_all(struct pen *pen)
+static void emit_all(struct generator *generator)
 {
-    say(pen, ALL_JSON);
-    while (pen->left >= 3) {
-        size_t place = (size_t)next(pen) << 8;
-        place = (place | next(pen)) % pen->size;
-        pen->text[place] = (char)next(pen);
+    emit(generator, ALL_JSON);
+    while (generator->left >= 3) {
+        size_t at = (size_t)next(generator) << 8;
+        at = (at | next(generator)) % generator->size;
+        generator->text[at] = (char)next(generator);
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct pen pen;
-    read_and_write(bide_type_of_loose(), data, size);
-    read_and_write(bide_type_of_bytes(), data, size);
+    static struct generator generator;
+    round_trip(bide_type_of_loose(), data, size);
+    round_trip(bide_type_of_bytes(), data, size);
     read_base64((const char *)data, size);
-    pen.data = data;
-    pen.left = size;
-    pen.size = 0;
-    say_many(&pen, 0, true);
-    read_and_write(bide_type_of_loose(), pen.text, pen.size);
-    pen.data = data;
-    pen.left = size;
-    pen.size = 0;
-    say_all(&pen);
-    read_and_write(bide_type_of_all(), pen.text, pen.size);
+    generator.data = data;
+    generator.left = size;
+    generator.size = 0;
+    emit_many(&generator, 0, true);
+    round_trip(bide_type_of_loose(), generator.text, generator.size);
+    generator.data = data;
+    generator.left = size;
+    generator.size = 0;
+    emit_all(&generator);
+    round_trip(bide_type_of_all(), generator.text, generator.size);
     return 0;
 }

@@ -2,7 +2,8 @@
 # check-compile.sh BUILD - see that what must compile does, without a warning, and that what must not
 # does not: tests/compile/good_*.c and .cc as they are; bad.c and bad.cc once without any CASE, which
 # must compile, and once for each name behind an #ifdef in them, which must not. run.cc is also run,
-# with the library in BUILD. Prints "N passed, M failed".
+# with the library in BUILD; so is version.c, with headers of an older and of a newer version, in which
+# each options struct has a member less or more. Prints "N passed, M failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(cd "${1:?usage: check-compile.sh BUILD}" && pwd) || exit 1
@@ -34,11 +35,11 @@ must_not_compile() { # compiler and flags, file, case
     fi
 }
 
-must_run() { # compiler and flags, file
+must_run() { # compiler and flags, file, folder of the headers
     local said program
-    program=$scratch/${1%% *}
+    program=$(mktemp "$scratch/XXXXXX")
     # shellcheck disable=SC2086
-    if said=$($1 -Iinclude "$2" -o "$program" -L"$build" -lbide "-Wl,-rpath,$build" 2>&1 &&
+    if said=$($1 -I"${3:-include}" "$2" -o "$program" -L"$build" -lbide "-Wl,-rpath,$build" 2>&1 &&
         timeout 60 "$program" 2>&1); then
         echo ok
     else
@@ -63,11 +64,26 @@ try_all() { # compilers, suffix
     done
 }
 
+other_headers() { # makes $scratch/older and $scratch/newer
+    local type
+    cp -r include "$scratch/older" && cp -r include "$scratch/newer" || return 1
+    for type in bide_options bide_put_options bide_worker_options; do
+        sed -i "s/^} $type;/    uint64_t future_;\n&/" "$scratch"/newer/bide/*.h
+        # The last line of the struct, and the last value of its INIT macro.
+        sed -zEi "s/\n[^\n]*(\n} $type;)/\1/
+            s/(#define ${type^^}_INIT[^#]*), (NULL|0)( *\\\\\n *})/\1\3/" "$scratch"/older/bide/*.h
+    done
+    sed -i '/options\.retain_ms =/d' "$scratch/older/bide/task.h"
+}
+
+other_headers || exit 1
 output=$(
     try_all "$c" c &
     try_all "$cpp" cc &
     must_run "g++ -std=c++20 $strict" tests/compile/run.cc &
     must_run "clang++ -std=c++20 $strict" tests/compile/run.cc &
+    must_run "gcc -std=c11 -Wall -Werror -DOLDER" tests/compile/version.c "$scratch/older" &
+    must_run "gcc -std=c11 -Wall -Werror -DNEWER" tests/compile/version.c "$scratch/newer" &
     # Designated initialisers before C++20 are an extension of g++.
     must_compile 'g++ -std=c++17 -Wall -Wextra -Werror' tests/compile/good_all.cc &
     wait

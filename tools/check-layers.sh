@@ -2,15 +2,16 @@
 # check-layers.sh - see that the includes of src/ point down only, and that meson builds every
 # source file.
 #
-#     cli, server -> task -> queue -> backend -> store -> core -> util
+#     cli, server -> task -> queue -> local, remote -> backend -> store -> op -> core -> util
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
 awk '
 BEGIN {
-    n = split("util core store backend queue task server", name)
+    n = split("util core op store backend local queue task server", name)
     for (i = 1; i <= n; i++)
         level[name[i]] = i
+    level["remote"] = level["local"]
     level["cli"] = level["server"]
 }
 function complain(what) {

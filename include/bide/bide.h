@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bide.h - a job queue for work that happens later.
+ * bide.h - the blocking interface of the job queue.
  *
  *     bide *queue;
  *     bide_open("memory:", NULL, &queue);
@@ -14,14 +14,16 @@
  *     }
  *     bide_close(queue);
  *
- * Every call answers a code of error.h: 0 done, positive an outcome, negative a failure. A call
- * that fails changes nothing, and leaves what its out parameters point to as it was (but a snapshot
- * whose change could not be stored is cleared); out parameters may be NULL where a call says so.
- * After it, bide_last_error() has a sentence. Any thread may make any call on one queue. The same
- * ops without blocking: op.h, whose calls answer how many.
+ * Every call returns a code of error.h: 0 success, positive an outcome, negative a failure. The
+ * same operations without blocking are in op.h.
  *
- * A call with a timeout other than 0 is a cancellation point (pthread_cancel()) while it waits, and
- * gives back a job that it got; no other call is one. The cancelability type must be deferred.
+ * Failure       A call that fails changes nothing, and leaves its out parameters as they were (but
+ *               a snapshot whose change could not be stored is cleared). Out parameters may be NULL
+ *               where a call allows it. bide_last_error() has the message.
+ * Threads       Any thread may make any call on one queue.
+ * Cancellation  A call with a timeout other than 0 is a cancellation point (pthread_cancel()) while
+ *               it waits, and releases a job that it has reserved; no other call is a cancellation
+ *               point. The cancelability type must be deferred.
  */
 #ifndef BIDE_H
 #define BIDE_H
@@ -36,23 +38,23 @@ extern "C" {
 
 #define BIDE_VERSION "0.1.0"
 
-/* The version of the library that is running; the macro is that of the header. */
+/* The version of the library that is linked; the macro is the version of the header. */
 BIDE_API const char *bide_version(void);
 
 typedef enum bide_ticker {
     BIDE_TICKER_DYNAMIC = 0, /* sleep until the next deadline */
-    BIDE_TICKER_WHEEL = 1,   /* move a ring of slots at a fixed frequency */
+    BIDE_TICKER_WHEEL = 1,   /* a timer wheel that advances at a fixed frequency */
 } bide_ticker;
 
-/* What an acknowledged change survives, on a store that keeps things. */
+/* What an acknowledged change survives in a persistent store. */
 typedef enum bide_sync {
-    BIDE_SYNC_FULL = 0,   /* the end of the process, and of the power */
-    BIDE_SYNC_NORMAL = 1, /* the end of the process; power loss may take the last seconds */
-    BIDE_SYNC_OFF = 2,    /* the end of the process; power loss may take everything */
+    BIDE_SYNC_FULL = 0,   /* a crash of the process, and power loss */
+    BIDE_SYNC_NORMAL = 1, /* a crash of the process; power loss may lose the last seconds */
+    BIDE_SYNC_OFF = 2,    /* a crash of the process; power loss may lose everything */
 } bide_sync;
 
-/* Called from a thread of the library, with no lock held, when the phase changes and at most ten
- * times a second in between. It must not make calls that wait: loading stands still meanwhile. */
+/* Called on a thread of the library, with no lock held, when the phase changes and at most ten
+ * times a second in between. It must not make blocking calls: loading stops meanwhile. */
 typedef void (*bide_recovery_handler)(void *user, const bide_recovery *progress);
 
 typedef enum bide_log_level {
@@ -62,47 +64,52 @@ typedef enum bide_log_level {
     BIDE_LOG_DEBUG = 3,
 } bide_log_level;
 
-/* Called from any thread of the library, with no lock held; the text has no newline. It must
- * not make calls that wait: the thread may be the one that they wait for. */
+/* Called on any thread of the library, with no lock held; the text has no newline. It must not make
+ * blocking calls: they may wait for the thread that calls it. */
 typedef void (*bide_log_handler)(void *user, bide_log_level level, const char *text);
 
 /*
- * How a queue behaves. Begin with BIDE_OPTIONS_INIT, in which 0 means the default; a parameter
- * of the same name in the URL, less the _ms at its end, wins over the field
- * ("memory:?default_ttr=90s&ticker=wheel"). Durations in URLs take ms, s, m, h, d; sizes take
- * B, KiB, MiB, GiB; without a unit they are milliseconds and bytes.
+ * The options of a queue. Begin with BIDE_OPTIONS_INIT, in which 0 means the default. A parameter
+ * of the URL with the same name, without the _ms at its end, overrides the field
+ * ("memory:?default_ttr=90s&ticker=wheel"). Durations in URLs take ms, s, m, h, d; sizes take B,
+ * KiB, MiB, GiB; without a unit they are milliseconds and bytes.
+ *
+ * Later versions may append members to this struct, bide_put_options and bide_worker_options. The
+ * library recognises by the size with which version a program was compiled. Members that an older
+ * program does not know have their defaults. A newer program is rejected (BIDE_EINVAL) only if it
+ * sets a member that the library does not know.
  */
 typedef struct bide_options {
     size_t size;                   /* sizeof(bide_options) */
     int64_t default_ttr_ms;        /* 60 s */
     size_t max_job_size;           /* 65,535 bytes; at most 1 GiB */
     size_t max_result_size;        /* 64 KiB; at most 1 GiB */
-    size_t max_error_size;         /* 1 KiB; longer texts are cut; at most 1 MiB */
+    size_t max_error_size;         /* 1 KiB; longer texts are truncated; at most 1 MiB */
     uint32_t max_touches;          /* per lease; 0: no limit */
-    int64_t max_touch_total_ms;    /* a lease lasts at most that long in all; 0: no limit */
-    int64_t min_touch_interval_ms; /* a touch that soon after the last is refused; 0: no limit */
+    int64_t max_touch_total_ms;    /* total duration of a lease with all touches; 0: no limit */
+    int64_t min_touch_interval_ms; /* touches sooner after the last are rejected; 0: no limit */
     uint32_t max_topics;           /* 1,000,000 */
-    uint32_t max_waiters;          /* 100,000 calls that wait, of all kinds */
+    uint32_t max_waiters;          /* 100,000 waiting calls of all kinds */
     uint64_t max_jobs_per_topic;   /* 0: no limit; done jobs do not count */
     uint64_t max_done_per_topic;   /* 10,000; the oldest is dropped first */
-    uint64_t max_memory; /* bytes of jobs, bodies, texts, results, topics, feeds; 0: no limit */
-    uint32_t max_pending_ops;   /* 100,000 answers that are held until they are stored */
+    uint64_t max_memory; /* bytes of jobs, topics, subscriptions and their contents; 0: no limit */
+    uint32_t max_pending_ops;   /* 100,000 ops that complete when their change is stored */
     uint64_t max_pending_bytes; /* 64 MiB of bodies in them */
-    int topic_cleanup;          /* 0: on (a topic nobody needs goes away); -1: off */
+    int topic_cleanup;          /* 0: on (remove a topic that is not used); -1: off */
     bide_ticker ticker;
-    int64_t ticker_min_ms; /* dynamic: sleep at least that long, but for timeouts of calls; 0 */
-    int64_t ticker_max_ms; /* dynamic: sleep at most that long; 0: no limit */
+    int64_t ticker_min_ms; /* dynamic: minimum sleep, except for timeouts of calls; 0 */
+    int64_t ticker_max_ms; /* dynamic: maximum sleep; 0: no limit */
     int64_t
-        wheel_tick_ms; /* wheel: one slot: deadlines, but for timeouts of calls, are so late; 10 ms */
+        wheel_tick_ms;    /* wheel: one slot: how late deadlines, but not timeouts, may be; 10 ms */
     uint32_t wheel_slots; /* wheel: slots in the ring; 512; at most 1,000,000 */
-    uint64_t seed;        /* of jitter and weights; 0: a random one */
+    uint64_t seed;        /* of jitter and weights; 0: random */
     bide_sync sync;       /* sqlite: full, normal, off */
-    uint32_t batch_jobs;  /* what one commit takes, or one op: 1,000 jobs; at most 1,000,000 */
-    uint64_t batch_bytes; /* and 8 MiB of bodies, or one that is larger */
-    uint64_t cache_bytes; /* bodies of stored jobs that are kept in memory: 64 MiB, the young */
+    uint32_t batch_jobs;  /* jobs in one commit, or in one op: 1,000; at most 1,000,000 */
+    uint64_t batch_bytes; /* bodies in one commit or op: 8 MiB, or a single larger one */
+    uint64_t cache_bytes; /* bodies of stored jobs cached in memory: 64 MiB, the newest */
     bide_log_handler log;
     void *log_user;
-    bide_recovery_handler recovery; /* told how far loading has come; may be NULL */
+    bide_recovery_handler recovery; /* progress of loading; may be NULL */
     void *recovery_user;
 } bide_options;
 
@@ -113,102 +120,106 @@ typedef struct bide_options {
     }
 
 /*
- * Opens the queue that the URL names: "memory:"; "sqlite:PATH" for one in a file, which is made
- * if it does not exist; "beanstalk://HOST:PORT" or "beanstalk:///PATH" for one that a bided or a
- * beanstalkd keeps. options may be NULL. *out is set on success only. With a file, what was
- * stored is loaded in the background: see bide_wait_recovered(). On failure bide_last_error() says
- * what is wrong: BIDE_EINVAL the URL, an option, or a file that is not bide's or of a newer
- * version; BIDE_EBUSY another process (or this one) has the file open; BIDE_EIO, EFULL it cannot be
- * read or written, or no server answers; BIDE_ENOMEM, ESYSTEM. A child that is forked later must
- * not use the queue, not even close it: it has no threads. It may open queues of its own.
+ * Opens the queue of the URL: "memory:"; "sqlite:PATH" for a file, which is created if it does not
+ * exist; "beanstalk://HOST:PORT" or "beanstalk:///PATH" for a bided or a beanstalkd. options may be
+ * NULL. *out is set only on success. The jobs of a file are loaded in the background: see
+ * bide_wait_recovered().
+ *
+ * BIDE_EINVAL   the URL or an option is invalid, or the file is not bide's or of a newer version
+ * BIDE_EBUSY    another process, or this one, has the file open
+ * BIDE_EIO      the file cannot be read or written, or no server responds; also BIDE_EFULL
+ * BIDE_ENOMEM, BIDE_ESYSTEM
+ *
+ * A child that is forked later must not use the queue, not even close it: the threads of the queue
+ * exist only in the parent. The child may open its own queues.
  */
 BIDE_API int bide_open(const char *url, const bide_options *options, bide **out);
 
 /*
- * Tells the workers to stop: every call that waits answers BIDE_CLOSED, and so does, from now on,
- * everything that takes a job (reserve, reserve_many, reserve_job, the reserve of
- * finish_and_reserve) or would wait. All else goes on, so that a worker can still finish what it
- * holds. The way to end a program: shut down, join the workers, close. May be called from
- * a callback, and more than once.
+ * Begins the end: every waiting call returns BIDE_CLOSED, and so does from now on every call that
+ * reserves a job (reserve, reserve_many, reserve_job, the reserve of finish_and_reserve) or would
+ * wait. All other calls work, so that consumers can finish the jobs that they hold. To end a
+ * program: shut down, join the consumer threads, close. May be called from a callback, and more
+ * than once.
  */
 BIDE_API int bide_shutdown(bide *queue);
 
 /*
- * Closes: shuts down, completes every pending op, stores what is still to be stored, ends every
- * thread of the queue, frees it; then it returns. No call on the queue may be begun once this one
- * has begun, so join your workers first; a call that still waits in another thread answers
- * BIDE_CLOSED. Ops that completed here are still to be drained from their completion queues. What
- * memory: held is gone; in a file it stays, and whatever was reserved is ready at the next open.
- * NULL is fine. BIDE_OK, or BIDE_ECALLBACK from a completion callback, or BIDE_EBUSY while there
- * is a bide_worker of the queue.
+ * Closes the queue: shuts it down, completes every pending op, commits all changes, ends the
+ * threads of the queue and frees it. No other call on the queue may begin after this one, so join
+ * all threads that use it first; a call that still waits in another thread returns BIDE_CLOSED. Ops
+ * that complete here must still be drained from their completion queues. The jobs of memory: are
+ * lost; those in a file stay, and reserved ones are ready at the next open. NULL is allowed.
+ * BIDE_OK; BIDE_ECALLBACK from a completion callback; BIDE_EBUSY while the queue has a bide_worker.
  */
 BIDE_API int bide_close(bide *queue);
 
-/* What differs between backends, besides how fast they are. */
+/* Differences between backends. */
 typedef enum bide_capability {
-    /* A lease does not end with the process that took it: another one that knows the token may
-     * touch, finish or give back the job. Not in memory: and sqlite:, where the queue itself ends
-     * with the process, nor at a plain beanstalkd, where a lease belongs to a connection. */
+    /* A lease does not end with the process that reserved the job: another process that knows the
+     * token may touch, finish or release it. Not memory: and sqlite:, where the queue ends with the
+     * process, nor a plain beanstalkd, where a lease belongs to a connection. */
     BIDE_CAN_PASS_LEASES = 1,
     BIDE_CAN_SHARE = 2,   /* other processes may use the queue at the same time */
-    BIDE_CAN_ALL_OPS = 4, /* all that op.h has, but perhaps backup and check; a plain beanstalkd
+    BIDE_CAN_ALL_OPS = 4, /* all ops of op.h, except perhaps backup and check; a plain beanstalkd
                              has no lists, keys, results, restore ... */
 } bide_capability;
 
-/* Those of a queue, or-ed. 0 of NULL. */
+/* The capabilities of a queue, or-ed. 0 for NULL. */
 BIDE_API uint32_t bide_capabilities(const bide *queue);
 
-/* ---- putting jobs in ---- */
+/* ---- put ---- */
 
 /*
- * Stores a job: ready now, or delayed as the options say. topic: 1 to 200 bytes of
- * A-Z a-z 0-9 - + / ; . $ _ ( ), not beginning with '-'. options NULL: all defaults. id may be
- * NULL; it is also set, to the holder of the key, with BIDE_EXISTS.
+ * Inserts a job: ready now, or delayed by its options. options NULL: all defaults. id may be NULL;
+ * with BIDE_EXISTS it is set to the job that holds the key. topic: 1 to 200 bytes of
+ * A-Z a-z 0-9 - + / ; . $ _ ( ), not beginning with '-'.
  * BIDE_EXISTS, TOO_BIG, TOPIC_FULL, TOO_MANY_TOPICS, DRAINING; BIDE_EFULL, ENOMEM, EINVAL.
  */
 BIDE_API int bide_put(bide *queue, const char *topic, const void *body, size_t size,
                       const bide_put_options *options, uint64_t *id);
 
 /*
- * Stores up to BIDE_BATCH_JOBS jobs with at most BIDE_BATCH_BYTES of bodies (a single job may be
- * larger). Each item gets its own status and id; a refused one does not disturb the others.
- * accepted (may be NULL) is how many are in.
+ * Inserts up to BIDE_BATCH_JOBS jobs with at most BIDE_BATCH_BYTES of bodies (a single job may be
+ * larger). Each item gets its own status and id; a rejected item does not affect the others.
+ * accepted (may be NULL) is the number of inserted jobs.
  */
 BIDE_API int bide_put_many(bide *queue, bide_put_item *items, size_t n, size_t *accepted);
 
-/* Inserts a job as it was exported, with its state, times, counters, texts and result, under a
- * new id; a reserved one becomes ready. Order is kept when jobs are fed in the order of their
- * old ids. Refusals as of put. */
+/* Inserts an exported job with its state, times, counters, texts and result, under a new id; a
+ * reserved one becomes ready. To preserve the order, restore jobs in the order of their old ids.
+ * Codes as for put. */
 BIDE_API int bide_restore(bide *queue, const bide_job *job, uint64_t *id);
 
-/* ---- taking and finishing them ---- */
+/* ---- reserve and finish ---- */
 
 /*
- * Takes the best ready job of one topic; waits up to timeout_ms (0: not at all, BIDE_FOREVER)
- * for one. The job is this caller's until its ttr is over; job->token proves it. *job need not be
- * initialised, and what it held is not given back: clear it before it is used again.
- * BIDE_TIMED_OUT, TOO_MANY_WAITERS, CLOSED.
+ * Reserves the first ready job of one topic; waits up to timeout_ms (0: not at all, BIDE_FOREVER)
+ * for one. The caller holds the lease until the job's ttr has passed; job->token proves it. *job
+ * need not be initialised. References that it holds are not released: clear it before it is used
+ * again. BIDE_TIMED_OUT, TOO_MANY_WAITERS, CLOSED.
  */
 BIDE_API int bide_reserve(bide *queue, const char *topic, int64_t timeout_ms, bide_job *job);
 
-/* Takes up to args->job_max jobs from several topics, but no more than BIDE_BATCH_BYTES of bodies and
- * error texts (a single larger job comes alone); the rest stays ready. See bide_reserve_args. */
+/* Reserves up to args->job_max jobs from several topics, but no more than BIDE_BATCH_BYTES of
+ * bodies and error texts (a single larger job is returned alone); the rest stays ready. See
+ * bide_reserve_args. */
 BIDE_API int bide_reserve_many(bide *queue, bide_reserve_args *args);
 
-/* Takes one given job that is ready, delayed or buried, paused topic or not.
+/* Reserves a job by id: ready, delayed or buried, also in a paused topic.
  * BIDE_NOT_FOUND, RESERVED, WRONG_STATE (it is done). */
 BIDE_API int bide_reserve_job(bide *queue, uint64_t id, bide_job *job);
 
 /*
- * The work is finished: forget the job. token is that of the lease; 0 means "not as a holder"
- * and applies only to jobs that are not reserved. BIDE_NOT_FOUND, RESERVED, LEASE_LOST.
+ * Removes a job, finished or not. token is that of the lease; 0 is for a caller without a lease,
+ * and works only on jobs that are not reserved. BIDE_NOT_FOUND, RESERVED, LEASE_LOST.
  */
 BIDE_API int bide_delete(bide *queue, uint64_t id, uint64_t token);
 
 /*
- * The work is finished: keep the job as done, with a result (may be empty), for retain_ms
- * (BIDE_KEEP: what the put said). With 0 to retain it is a delete.
- * BIDE_NOT_FOUND, RESERVED, LEASE_LOST, WRONG_STATE (it is done already), TOO_BIG.
+ * Finishes a job and retains it as done, with a result (may be empty), for retain_ms (BIDE_KEEP:
+ * the retain_ms of the put). With 0 it is a delete. BIDE_NOT_FOUND, RESERVED, LEASE_LOST,
+ * WRONG_STATE (it is done already), TOO_BIG.
  */
 BIDE_API int bide_done(bide *queue, uint64_t id, uint64_t token, const void *result, size_t size,
                        int64_t retain_ms);
@@ -216,38 +227,37 @@ BIDE_API int bide_done(bide *queue, uint64_t id, uint64_t token, const void *res
 /* Deletes or completes up to BIDE_BATCH_JOBS jobs, each with its own status. */
 BIDE_API int bide_finish_many(bide *queue, bide_finish_item *items, size_t n);
 
-/* Finishes one job (finish->status) and reserves the next (the answer), in one step. Arguments, and
- * a result that is TOO_BIG, are checked before either. */
+/* Finishes one job (finish->status) and reserves the next (the return value) in one step.
+ * Arguments, and a result that is TOO_BIG, are rejected before either. */
 BIDE_API int bide_finish_and_reserve(bide *queue, bide_finish_item *finish,
                                      bide_reserve_args *args);
 
-/* Gives a reserved job back: ready again, or delayed, with a new priority or BIDE_KEEP.
+/* Releases a reserved job: ready again, or delayed, with a new priority or BIDE_KEEP.
  * BIDE_NOT_FOUND, LEASE_LOST. */
 BIDE_API int bide_release(bide *queue, uint64_t id, uint64_t token, int64_t priority,
                           int64_t delay_ms);
 
-/* A release that counts nothing: for a worker that stops before it has begun. */
+/* A release that is not counted: for a consumer that stops before it has started the job. */
 BIDE_API int bide_give_back(bide *queue, uint64_t id, uint64_t token);
 
 /*
- * The work went wrong: the job comes back after retry_in_ms (BIDE_KEEP: as its backoff says; 0: at
- * once), or is buried when its retries are used up. state and delay_ms (may be NULL) say which and
- * when.
- * text may be NULL. BIDE_NOT_FOUND, RESERVED, LEASE_LOST, WRONG_STATE (buried or done).
+ * Reports a failure: the job is ready again after retry_in_ms (BIDE_KEEP: its backoff; 0: at once),
+ * or buried when its retries are used up. state and delay_ms (may be NULL) return which, and the
+ * delay. text may be NULL. BIDE_NOT_FOUND, RESERVED, LEASE_LOST, WRONG_STATE (buried or done).
  */
 BIDE_API int bide_fail(bide *queue, uint64_t id, uint64_t token, const char *text,
                        int64_t retry_in_ms, bide_state *state, int64_t *delay_ms);
 
-/* Sets a job aside until it is kicked. priority: or BIDE_KEEP; reason may be NULL.
+/* Buries a job: it is not reserved until it is kicked. priority: or BIDE_KEEP; reason may be NULL.
  * BIDE_NOT_FOUND, RESERVED, LEASE_LOST, WRONG_STATE (buried or done). */
 BIDE_API int bide_bury(bide *queue, uint64_t id, uint64_t token, int64_t priority,
                        const char *reason);
 
 /*
- * The lease runs again from now, for the job's ttr, or for extend_ms if that is not 0. With
- * BIDE_KEEP it stays as it is: that says progress, or asks whether the job is to stop, and is not
- * counted. progress (may be NULL) is shown to whoever looks. BIDE_CANCEL_WANTED: extended, but
- * somebody wants the job to stop. BIDE_NOT_FOUND, LEASE_LOST, TOUCH_LIMIT.
+ * Extends the lease: it now lasts the job's ttr, or extend_ms if that is not 0. With BIDE_KEEP the
+ * lease does not change; this only sets progress or checks for a cancel, and is not counted.
+ * progress (may be NULL) is shown in snapshots of the job. BIDE_CANCEL_WANTED: extended, but
+ * bide_cancel() was called for the job. BIDE_NOT_FOUND, LEASE_LOST, TOUCH_LIMIT.
  */
 BIDE_API int bide_touch(bide *queue, uint64_t id, uint64_t token, int64_t extend_ms,
                         const char *progress);
@@ -255,12 +265,15 @@ BIDE_API int bide_touch(bide *queue, uint64_t id, uint64_t token, int64_t extend
 /* Extends up to BIDE_BATCH_JOBS leases, each with its own status. */
 BIDE_API int bide_touch_many(bide *queue, bide_touch_item *items, size_t n);
 
-/* ---- changing them from outside ---- */
+/* ---- change jobs and topics ---- */
 
 /* Makes up to max jobs of a topic ready: the buried ones, oldest burial first; if there are none,
- * the delayed ones, soonest first. Only jobs that were so when the call began. Not atomic: count (may
- * be NULL) is set on failure, too, and says how many of the changes are stored. */
+ * the delayed ones, earliest first. Only jobs that were in this state when the call began. Not
+ * atomic: count (may be NULL) is set on failure, too, to the number of changes that are stored. */
 BIDE_API int bide_kick(bide *queue, const char *topic, uint64_t max, uint64_t *count);
+
+/* The same for buried jobs only: delayed ones do not change. BIDE_ENOTSUP: a plain beanstalkd. */
+BIDE_API int bide_kick_buried(bide *queue, const char *topic, uint64_t max, uint64_t *count);
 
 /* Makes one buried or delayed job ready. BIDE_NOT_FOUND, RESERVED, WRONG_STATE. */
 BIDE_API int bide_kick_job(bide *queue, uint64_t id);
@@ -269,117 +282,121 @@ BIDE_API int bide_kick_job(bide *queue, uint64_t id);
  * BIDE_NOT_FOUND, RESERVED, EXISTS, WRONG_STATE, TOPIC_FULL, TOO_MANY_TOPICS. */
 BIDE_API int bide_update(bide *queue, const bide_update_args *changes);
 
-/* Not reserved: deletes. Reserved: marks the job; its worker learns of it by touch or event, and
- * whatever the worker then does removes the job, except that done keeps its result. */
+/* Removes a job that is not reserved. Marks a reserved one: its holder learns of it by touch or
+ * event, and any op with which the holder ends the lease removes the job, except that done retains
+ * its result. */
 BIDE_API int bide_cancel(bide *queue, uint64_t id);
 
-/* Removes all jobs of a topic that were in a state when the call began. Not atomic: count (may be
- * NULL) is set on failure, too, and says how many removals are stored. A reserved state is
+/* Removes all jobs of a topic that were in the state when the call began. Not atomic: count (may be
+ * NULL) is set on failure, too, to the number of removals that are stored. BIDE_STATE_RESERVED is
  * BIDE_EINVAL. */
 BIDE_API int bide_purge(bide *queue, const char *topic, bide_state state, uint64_t *count);
 
-/* Reserve skips the topic for that long, or until bide_resume(). A topic that does not exist is
- * made. BIDE_TOO_MANY_TOPICS. */
+/* Reserve skips the topic for for_ms, or until bide_resume(). Creates a topic that does not exist.
+ * BIDE_TOO_MANY_TOPICS. */
 BIDE_API int bide_pause(bide *queue, const char *topic, int64_t for_ms);
-/* BIDE_NOT_FOUND when there is no such topic; 0 when it was not paused. */
+/* BIDE_NOT_FOUND: no such topic; 0 also if it was not paused. */
 BIDE_API int bide_resume(bide *queue, const char *topic);
 
-/* Counts a reference to a topic up or down (+1, -1); a referenced topic exists and outlives
- * emptiness. Down below zero is BIDE_EINVAL; BIDE_TOO_MANY_TOPICS; BIDE_NOT_FOUND. */
+/* Adds or removes a reference to a topic (+1, -1); a referenced topic exists even when it is empty.
+ * BIDE_EINVAL: the count would be negative; BIDE_TOO_MANY_TOPICS; BIDE_NOT_FOUND. */
 BIDE_API int bide_topic_ref(bide *queue, const char *topic, int delta);
 
-/* on: puts and restores are refused with BIDE_DRAINING; everything else goes on. */
+/* on: puts and restores are rejected with BIDE_DRAINING; everything else works. */
 BIDE_API int bide_drain(bide *queue, bool on);
 
-/* ---- looking ---- */
+/* ---- query ---- */
 
 /* A job with its body. BIDE_NOT_FOUND. Clear it with bide_job_clear(). */
 BIDE_API int bide_peek(bide *queue, uint64_t id, bide_job *job);
-/* The first job in a state: ready by (priority, id), delayed by due time, reserved, buried and done
- * the one that has been so for longest. BIDE_NOT_FOUND. */
+/* The first job in a state: ready by (priority, id), delayed by due time; of reserved, buried and
+ * done jobs the one that has been in the state for the longest time. BIDE_NOT_FOUND. */
 BIDE_API int bide_peek_first(bide *queue, const char *topic, bide_state state, bide_job *job);
 /* The job that holds a key. BIDE_NOT_FOUND. */
 BIDE_API int bide_find(bide *queue, const char *topic, const void *key, size_t size, bide_job *job);
 /* A job without its body. */
 BIDE_API int bide_job_stats(bide *queue, uint64_t id, bide_job *job);
-/* The body alone, or the result alone (BIDE_NOT_FOUND: no such job; WRONG_STATE: not done). */
+/* Only the body, or only the result (BIDE_NOT_FOUND: no such job; WRONG_STATE: not done). The
+ * caller releases the buffer. */
 BIDE_API int bide_body(bide *queue, uint64_t id, bide_buf **body);
 BIDE_API int bide_result(bide *queue, uint64_t id, bide_buf **result);
 
 /*
- * Waits until a job is done, buried or gone, and says which; state and result may be NULL, and
- * result is set when it is done, to NULL if it has none. A job that is not there is gone.
+ * Waits until a job is done, buried or gone, and returns the state; state and result may be NULL.
+ * result is set when the job is done, to NULL if it has none. A job that does not exist is gone.
  * BIDE_TIMED_OUT, CLOSED.
  */
 BIDE_API int bide_wait(bide *queue, uint64_t id, int64_t timeout_ms, bide_state *state,
                        bide_buf **result);
 
 /*
- * One page of jobs. topic NULL: all topics; state BIDE_STATE_ANY: all; filter may be NULL.
- * cursor is BIDE_CURSOR_SIZE bytes: "" begins, and is "" again after the last page. A job that
- * is in that state during the whole listing is returned exactly once; a page may be empty, and ends
- * before its bodies, results and error texts exceed BIDE_BATCH_BYTES (a single larger job is a page
- * of its own). The jobs come with their bodies, and are to be cleared. count must not be NULL.
+ * One page of jobs. topic NULL: all topics; state BIDE_STATE_ANY: all; filter may be NULL. cursor
+ * is BIDE_CURSOR_SIZE bytes: "" begins, and is "" again after the last page. A job that is in the
+ * state during the whole listing is returned exactly once. A page may be empty, and ends before its
+ * bodies, results and error texts exceed BIDE_BATCH_BYTES (a single larger job is a page of its
+ * own). The jobs have their bodies; the caller clears them. count must not be NULL.
  */
 BIDE_API int bide_list(bide *queue, const char *topic, bide_state state, const bide_filter *filter,
                        char *cursor, bide_job *jobs, size_t max, size_t *count);
-/* The same with the arguments of op.h: bodies come only if args->with_body is set. */
+/* The same with the arguments of op.h: bodies are included only if args->with_body is set. */
 BIDE_API int bide_list_page(bide *queue, bide_list_args *args);
 
-/* One page of topics with their figures; cursor as in bide_list(). */
+/* One page of topics with their statistics; cursor as in bide_list(). */
 BIDE_API int bide_topics(bide *queue, char *cursor, bide_topic_stats *topics, size_t max,
                          size_t *count);
-/* The same, only those that somebody waits for. */
+/* The same for topics with waiting reserves only. */
 BIDE_API int bide_waiting(bide *queue, char *cursor, bide_topic_stats *topics, size_t max,
                           size_t *count);
 
-/* The figures of the whole queue. They are not held for what is not stored yet. */
+/* The statistics of the whole queue. They may include changes that are not stored yet. */
 BIDE_API int bide_queue_stats(bide *queue, bide_stats *stats);
-/* The figures of one topic. BIDE_NOT_FOUND. */
+/* The statistics of one topic. BIDE_NOT_FOUND. */
 BIDE_API int bide_topic_get_stats(bide *queue, const char *topic, bide_topic_stats *stats);
 
-/* Is the backend there? */
+/* BIDE_OK if the backend responds. */
 BIDE_API int bide_ping(bide *queue);
 
-/* ---- what is stored ---- */
+/* ---- the store ---- */
 
 /*
- * Waits until everything that was stored has been loaded, at most timeout_ms. progress (may be
- * NULL) says how far it has come, also with BIDE_TIMED_OUT. A queue that keeps nothing has always
- * recovered. Until then: a call that names an id loads that job first; reserve serves what is
- * loaded; put without a key is as always; put with a key, kick, purge, resume, find, peek_first,
- * lists and figures wait for the end.
+ * Waits at most timeout_ms until all stored jobs are loaded. progress (may be NULL) is set, also
+ * with BIDE_TIMED_OUT. A queue without a store is always recovered. Until then a call that names an
+ * id loads that job first; reserve returns jobs that are loaded; put without a key works as usual;
+ * put with a key, kick, purge, resume, find, peek_first, lists and statistics wait until loading is
+ * complete.
  */
 BIDE_API int bide_wait_recovered(bide *queue, int64_t timeout_ms, bide_recovery *progress);
 
-/* Writes a consistent copy of everything that is stored to a new file, while the queue serves. An
- * existing file is not touched: BIDE_EINVAL. At a server the file is the server's: the path begins
- * with /, and only its own user, at a unix socket, may ask. BIDE_ENOTSUP: the queue keeps nothing,
- * or others ask; EFULL; CLOSED: the queue is being closed, and no file is left. */
+/* Writes a consistent copy of the store to a new file while the queue works. An existing file is
+ * not changed: BIDE_EINVAL. With a server the file is on the server's machine: the path begins with
+ * /, and only the server's own user may do this, over a unix socket. BIDE_ENOTSUP: the queue has no
+ * store, or the user is another one; EFULL; CLOSED: the queue is being closed, and no file is
+ * left. */
 BIDE_API int bide_backup(bide *queue, const char *path);
 
 /*
- * Looks at every byte that is stored, and compares it with the queue. BIDE_OK although something
- * is wrong: the report says what. Others are served meanwhile. The queue's own lists are checked,
- * too, if it has at most 2,000 jobs. Reads that fail are tried again for some seconds. If the queue
- * refuses everything because it differs from what is stored, and there is no difference any more,
- * it goes on. BIDE_EBUSY: another check is under way. BIDE_CLOSED: the queue is being closed.
+ * Reads the whole store and compares it with the queue, while other calls are served. Returns
+ * BIDE_OK even if something is wrong: the report has the details. The lists in memory are checked,
+ * too, if the queue has at most 2,000 jobs. Reads that fail are retried for some seconds. A queue
+ * that rejects all calls because it differs from its store resumes if there is no difference any
+ * more. BIDE_EBUSY: another check is in progress. BIDE_CLOSED: the queue is being closed.
  */
 BIDE_API int bide_check(bide *queue, bide_check_report *report);
 
 /*
- * A feed of events from now on. topic NULL: all; kinds: (1 << bide_event_kind) or-ed, 0: all;
- * capacity: how many are kept for a slow reader (0: 1,024; at most 1,000,000), who loses the
- * oldest and is told. BIDE_TOO_MANY_WAITERS: there are BIDE_FEEDS_MAX feeds. BIDE_EFULL.
+ * Subscribes to events from now on. topic NULL: all; kinds: (1 << bide_event_kind) or-ed, 0: all;
+ * capacity: events buffered for a slow reader (0: 1,024; at most 1,000,000). When the buffer is
+ * full the oldest are dropped, and bide_events() returns their number. BIDE_TOO_MANY_WAITERS: there
+ * are BIDE_SUBSCRIPTIONS_MAX subscriptions. BIDE_EFULL.
  */
 BIDE_API int bide_subscribe(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity,
-                            bide_feed **feed);
-/* Waits for events; takes up to max (BIDE_EVENTS_MAX), count says how many. lost (may be NULL): how
- * many were lost before these; then count may be 0. BIDE_TIMED_OUT, CLOSED. */
-BIDE_API int bide_events(bide *queue, bide_feed *feed, int64_t timeout_ms, bide_event *events,
-                         size_t max, size_t *count, uint64_t *lost);
-/* Ends a feed; calls that wait on it answer BIDE_CANCELLED. bide_close() ends all of them. */
-BIDE_API int bide_unsubscribe(bide *queue, bide_feed *feed);
+                            bide_subscription **subscription);
+/* Waits for events and returns up to max (BIDE_EVENTS_MAX) in events, their number in count. lost
+ * (may be NULL): events dropped before these; then count may be 0. BIDE_TIMED_OUT, CLOSED. */
+BIDE_API int bide_events(bide *queue, bide_subscription *subscription, int64_t timeout_ms,
+                         bide_event *events, size_t max, size_t *count, uint64_t *lost);
+/* Ends a subscription; calls that wait on it return BIDE_CANCELLED. bide_close() ends all. */
+BIDE_API int bide_unsubscribe(bide *queue, bide_subscription *subscription);
 
 #ifdef __cplusplus
 }

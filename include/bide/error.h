@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * error.h - what a call can answer.
+ * error.h - the codes that calls return.
  *
- * 0 is done. A positive code is an outcome that the caller handles: nothing is broken. A negative
- * code is a failure of the call itself. Whatever the code, a call that did not answer 0 (or
- * BIDE_CANCEL_WANTED) has changed nothing. The exceptions say so: BIDE_EUNKNOWN; a kick or purge
- * that failed on its way, with its count; and the finish of finish_and_reserve, which has a status
- * of its own.
+ * 0 is success. A positive code is an outcome that the caller handles: nothing is broken. A
+ * negative code is a failure of the call itself. A call that does not return 0 (or
+ * BIDE_CANCEL_WANTED) has changed nothing, with three exceptions: BIDE_EUNKNOWN; a kick or purge
+ * that failed in the middle, whose count is the number of changes; and the finish of
+ * finish_and_reserve, which has its own status.
  *
- * Any call may answer BIDE_EINVAL, BIDE_ENOMEM, BIDE_EIO, BIDE_EUNKNOWN, BIDE_CLOSED and, if it
- * blocks, BIDE_ECALLBACK; where the headers list codes they list the others.
+ * Any call may return BIDE_EINVAL, BIDE_ENOMEM, BIDE_EIO, BIDE_EUNKNOWN, BIDE_CLOSED and, if it
+ * blocks, BIDE_ECALLBACK. The lists of codes in the headers omit these.
  */
 #ifndef BIDE_ERROR_H
 #define BIDE_ERROR_H
@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* The one list of codes: X(name, value, sentence). */
+/* The list of all codes: X(name, value, sentence). */
 #define BIDE_CODES(X)                                                                     \
     X(BIDE_OK, 0, "done")                                                                 \
     X(BIDE_PENDING, 1, "the op has not completed yet")                                    \
@@ -59,19 +59,19 @@ enum bide_code {
 #undef BIDE_CODE_ENUM
 };
 
-/* The room for an error sentence, with its final NUL. */
+/* The size of a buffer for an error message, with its final NUL. */
 #define BIDE_ERROR_SIZE 200
 
-/* The name of a code, as written in this header; "BIDE_?" for a number that is none. */
+/* The name of a code, as in this header; "BIDE_?" for an unknown number. */
 BIDE_API const char *bide_code_name(int code);
 
-/* The general sentence of a code; bide_last_error() is more exact after a call. */
+/* The general meaning of a code; after a call bide_last_error() is more exact. */
 BIDE_API const char *bide_code_text(int code);
 
 /*
- * What went wrong in the last call of this thread: a sentence that says what failed, on what, and
- * what to do. Empty when that call answered 0; but a call on a list that answered 0 says here why
- * the first of its items was refused. Valid until the thread's next call.
+ * The error message of the last call of this thread: the operation, the object, the cause, and what
+ * to do. Empty when that call returned 0; but a call on a list that returned 0 explains here why
+ * the first rejected item was rejected. Valid until the thread's next call.
  */
 BIDE_API const char *bide_last_error(void);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job.h - what a job is: its states, its snapshot, the options of a put, and the figures about
- * jobs and topics.
+ * job.h - the states and the snapshot of a job, the options of a put, and the statistics of queues
+ * and topics.
  *
- * All times are milliseconds. A *_ms that ends in _at or names a moment counts from the epoch of
- * the wall clock, 0 meaning never; every other *_ms is a duration.
+ * All times are milliseconds. Fields named *_at_ms, and fields marked as timestamps, are
+ * milliseconds since the epoch by the wall clock; 0 means never. Every other *_ms is a duration.
  */
 #ifndef BIDE_JOB_H
 #define BIDE_JOB_H
@@ -19,34 +19,34 @@
 extern "C" {
 #endif
 
-#define BIDE_TOPIC_MAX      200                       /* bytes in a topic name */
-#define BIDE_KEY_MAX        200                       /* bytes in a key */
-#define BIDE_PROGRESS_MAX   200                       /* bytes of progress text */
-#define BIDE_CURSOR_SIZE    64                        /* bytes of a listing cursor */
-#define BIDE_ID_MAX         ((UINT64_C(1) << 53) - 1) /* ids and tokens fit a double */
-#define BIDE_TIME_MAX_MS    INT64_C(4294967295000)    /* 136 years: the longest delay, ttr, wait */
-#define BIDE_WHEN_MAX_MS    INT64_C(7258118400000)    /* the year 2200: the last moment to name */
-#define BIDE_BATCH_JOBS     1000                      /* items in one put_many, finish_many, ... */
-#define BIDE_BATCH_BYTES    ((size_t)8 << 20) /* bytes of jobs in a put_many, list, reserve */
-#define BIDE_RESERVE_TOPICS 5000              /* topics in one reserve */
-#define BIDE_RESERVE_WORK   1000000           /* topics times jobs in one reserve */
-#define BIDE_FEEDS_MAX      100               /* feeds of events at a time */
-#define BIDE_EVENTS_MAX     10000             /* events in one call */
-#define BIDE_TEXT_MAX       1024              /* bytes that a filter looks for in bodies */
-#define BIDE_EXAMINE_MAX    10000             /* jobs that one call of list looks at */
+#define BIDE_TOPIC_MAX         200                       /* bytes in a topic name */
+#define BIDE_KEY_MAX           200                       /* bytes in a key */
+#define BIDE_PROGRESS_MAX      200                       /* bytes of progress text */
+#define BIDE_CURSOR_SIZE       64                        /* bytes of a listing cursor */
+#define BIDE_ID_MAX            ((UINT64_C(1) << 53) - 1) /* ids and tokens fit in a double */
+#define BIDE_TIME_MAX_MS       INT64_C(4294967295000) /* 136 years: the longest delay, ttr, wait */
+#define BIDE_TIMESTAMP_MAX_MS  INT64_C(7258118400000) /* the year 2200: the last timestamp */
+#define BIDE_BATCH_JOBS        1000                   /* items in one put_many, finish_many, ... */
+#define BIDE_BATCH_BYTES       ((size_t)8 << 20) /* bytes of jobs in a put_many, list, reserve */
+#define BIDE_RESERVE_TOPICS    5000              /* topics in one reserve */
+#define BIDE_RESERVE_WORK      1000000           /* topics times jobs in one reserve */
+#define BIDE_SUBSCRIPTIONS_MAX 100               /* subscriptions at a time */
+#define BIDE_EVENTS_MAX        10000             /* events in one call */
+#define BIDE_TEXT_MAX          1024              /* bytes of the text of a filter */
+#define BIDE_EXAMINE_MAX       10000             /* jobs examined by one call of list */
 
-#define BIDE_DEFAULT_PRIORITY 1024 /* below it a job counts as urgent */
-#define BIDE_NO_RETRY_LIMIT   (-1) /* max_retries: fail retries for ever */
-#define BIDE_FOREVER          (-1) /* a timeout that never comes */
-#define BIDE_KEEP             (-1) /* leave priority, ttr, retention ... as it is */
+#define BIDE_DEFAULT_PRIORITY 1024 /* jobs below it count as urgent */
+#define BIDE_NO_RETRY_LIMIT   (-1) /* max_retries: unlimited */
+#define BIDE_FOREVER          (-1) /* no timeout */
+#define BIDE_KEEP             (-1) /* do not change priority, ttr, retention ... */
 
-/* Bytes that belong to somebody else. */
+/* Borrowed bytes. */
 typedef struct bide_slice {
     const void *data;
     size_t size;
 } bide_slice;
 
-/* The states of a job. GONE is only ever an answer: the job does not exist (any more). */
+/* The states of a job. GONE is only returned, never stored: the job does not exist (any more). */
 typedef enum bide_state {
     BIDE_STATE_GONE = 0,
     BIDE_STATE_DELAYED = 1,
@@ -56,50 +56,50 @@ typedef enum bide_state {
     BIDE_STATE_DONE = 5,
 } bide_state;
 
-/* Where a call takes any state. */
+/* For calls that accept any state. */
 #define BIDE_STATE_ANY BIDE_STATE_GONE
 
-/* "delayed", "ready", ...; "gone" for BIDE_STATE_GONE and "?" for anything else. */
+/* "delayed", "ready", ...; "gone" for BIDE_STATE_GONE; "?" for an unknown number. */
 BIDE_API const char *bide_state_name(bide_state state);
 
 /*
- * An immutable, reference-counted run of bytes: how bodies and results travel without being
- * copied. A NUL that is not counted follows the last byte. Any thread may ref and unref.
+ * An immutable, reference-counted byte array: bodies and results are passed on without a copy. A
+ * NUL that is not counted follows the last byte. Any thread may ref and unref.
  */
 typedef struct bide_buf bide_buf;
 
 /* A new buffer with a copy of the bytes and one reference; NULL when out of memory. */
 BIDE_API bide_buf *bide_buf_new(const void *data, size_t size);
-/* Takes one more reference, and answers the buffer. NULL is fine. */
+/* Acquires a reference and returns the buffer. NULL is allowed. */
 BIDE_API bide_buf *bide_buf_ref(bide_buf *buf);
-/* Gives one reference back; the last one frees. NULL is fine. */
+/* Releases a reference; the last one frees the buffer. NULL is allowed. */
 BIDE_API void bide_buf_unref(bide_buf *buf);
-/* The bytes, valid as long as a reference is held; NULL of NULL. */
+/* The bytes, valid as long as a reference is held; NULL for NULL. */
 BIDE_API const void *bide_buf_data(const bide_buf *buf);
-/* How many there are; 0 of NULL. */
+/* The number of bytes; 0 for NULL. */
 BIDE_API size_t bide_buf_size(const bide_buf *buf);
 
-/* What to do when a live job of the topic already holds the key of a new one. */
+/* What a put does when a live job of the topic holds its key. */
 typedef enum bide_conflict {
-    BIDE_REJECT = 0,  /* answer BIDE_EXISTS and the id of the holder */
-    BIDE_REPLACE = 1, /* remove the holder and put the new one in one step, unless reserved */
+    BIDE_REJECT = 0,  /* fail with BIDE_EXISTS and the id of the holder */
+    BIDE_REPLACE = 1, /* replace the holder in one step, unless it is reserved */
 } bide_conflict;
 
-/* How a new job is to be treated. Begin with BIDE_PUT_OPTIONS_INIT, or pass NULL for it. */
+/* The options of a new job. Begin with BIDE_PUT_OPTIONS_INIT, or pass NULL for it. */
 typedef struct bide_put_options {
-    size_t size;            /* sizeof(bide_put_options), set by the INIT macro */
-    uint32_t priority;      /* smaller is first */
-    bide_conflict conflict; /* only with a key */
-    int64_t delay_ms;       /* ready that much later; runs on the boot-time clock */
-    int64_t run_at_ms;      /* or: ready at that moment of the wall clock; not both */
-    int64_t ttr_ms;         /* how long a lease lasts; 0 is the queue's default_ttr */
-    bide_slice key;         /* the name under which only one live job may exist in the topic */
-    bool key_hold_retained; /* hold the key through the retention of the result, too */
-    int32_t max_retries; /* failures that are forgiven: all, if not said; 0 buries at the first */
-    int64_t backoff_base_ms; /* first retry, up to half as much more at random; 0 is 5 s */
-    int64_t backoff_max_ms;  /* longest retry: then at random from 2/3 of it on; 0 is 1 h */
-    int64_t expires_at_ms;   /* gone if not reserved by that moment of the wall clock; 0 never */
-    int64_t retain_ms;       /* how long done keeps the result; 0: done forgets the job */
+    size_t size;             /* sizeof(bide_put_options), set by the INIT macro */
+    uint32_t priority;       /* smaller is reserved first */
+    bide_conflict conflict;  /* only with a key */
+    int64_t delay_ms;        /* until the job is ready, by the boot-time clock */
+    int64_t run_at_ms;       /* or: when it is ready, by the wall clock; not both */
+    int64_t ttr_ms;          /* duration of a lease; 0: the queue's default_ttr */
+    bide_slice key;          /* at most one live job of the topic has this key */
+    bool key_hold_retained;  /* hold the key while the result is retained, too */
+    int32_t max_retries;     /* maximum retries (default: unlimited); 0: the first failure buries */
+    int64_t backoff_base_ms; /* first retry, plus up to half of it at random; 0: 5 s */
+    int64_t backoff_max_ms;  /* longest retry, at random from 2/3 of it; 0: 1 h */
+    int64_t expires_at_ms;   /* removed if not reserved before, by the wall clock; 0: never */
+    int64_t retain_ms;       /* how long done retains the result; 0: done removes the job */
 } bide_put_options;
 
 #define BIDE_PUT_OPTIONS_INIT                                                                    \
@@ -109,19 +109,19 @@ typedef struct bide_put_options {
     }
 
 /*
- * A job as it was at one moment. The queue fills it in; it holds references to the body, key and
- * texts, so it stays valid whatever happens to the job, until bide_job_clear().
+ * A snapshot of a job. The queue fills it in. It holds references to the body, key and texts, so it
+ * is valid until bide_job_clear(), whatever happens to the job.
  */
 typedef struct bide_job {
     uint64_t id;
-    uint64_t token; /* the proof of the lease; only in the answer of a reservation, else 0 */
+    uint64_t token; /* of the lease; set only by reserves, else 0 */
     bide_state state;
     uint32_t priority;
-    const void *body; /* NULL where a call does not bring the body along */
-    size_t body_size; /* always the true size */
+    const void *body; /* NULL if the call does not return bodies */
+    size_t body_size; /* set also without the body */
     const void *key;  /* NULL without a key */
     size_t key_size;
-    const char *last_error; /* NULL when it never failed */
+    const char *last_error; /* NULL if it never failed */
     size_t last_error_size;
     const void *result; /* NULL unless done with a result */
     size_t result_size;
@@ -129,21 +129,21 @@ typedef struct bide_job {
     size_t progress_size;
 
     int64_t ttr_ms;
-    int64_t delay_ms;  /* that put, release, fail or update last asked for; not stored */
+    int64_t delay_ms;  /* of the last put, release, fail or update; not stored */
     int64_t left_ms;   /* until due, end of lease, or end of retention; 0 in other states */
-    int64_t age_ms;    /* since created */
-    int64_t run_at_ms; /* delayed: the moment it becomes ready */
-    bool run_at_wall;  /* run_at_ms was given as a moment and follows the wall clock */
+    int64_t age_ms;    /* since the put */
+    int64_t run_at_ms; /* delayed: when it becomes ready, a timestamp */
+    bool run_at_wall;  /* run_at_ms was given as a timestamp and follows the wall clock */
     bool key_hold_retained;
-    bool cancel_wanted; /* reserved, and to stop */
+    bool cancel_wanted; /* reserved, and bide_cancel() was called */
     int32_t max_retries;
-    uint32_t failures; /* since put or the last kick */
+    uint32_t failures; /* since the put or the last kick */
     int64_t backoff_base_ms;
     int64_t backoff_max_ms;
     int64_t expires_at_ms;
     int64_t retain_ms;
 
-    uint32_t reserves; /* counters over the life of the job */
+    uint32_t reserves; /* counters since the put */
     uint32_t timeouts;
     uint32_t releases;
     uint32_t fails;
@@ -151,7 +151,7 @@ typedef struct bide_job {
     uint32_t kicks;
     uint32_t touches;
 
-    int64_t created_ms; /* moments, 0: never */
+    int64_t created_ms; /* timestamps; 0: never */
     int64_t ready_ms;
     int64_t reserved_ms;
     int64_t touched_ms;
@@ -163,10 +163,10 @@ typedef struct bide_job {
     bide_buf *bufs_[5]; /* private: what the pointers above point into */
 } bide_job;
 
-/* Gives back what a snapshot holds and zeroes it. A zeroed snapshot is fine. */
+/* Releases the references of a snapshot and zeroes it. A zeroed snapshot is allowed. */
 BIDE_API void bide_job_clear(bide_job *job);
 
-/* Lifetime counters of a topic or the queue, since it was opened (or the topic made). */
+/* Counters of a queue since it was opened, or of a topic since it was created. */
 typedef struct bide_counters {
     uint64_t puts;
     uint64_t reserves;
@@ -178,13 +178,13 @@ typedef struct bide_counters {
     uint64_t buries;
     uint64_t kicks;
     uint64_t touches;
-    uint64_t expired; /* never reserved before expires_at */
-    uint64_t retired; /* done, and the retention ended or max_done_per_topic was reached */
+    uint64_t expired; /* removed: not reserved before expires_at */
+    uint64_t retired; /* done jobs removed: retention ended, or max_done_per_topic reached */
     uint64_t purged;
     uint64_t pauses;
 } bide_counters;
 
-/* How many jobs there are in each state. */
+/* The number of jobs in each state. */
 typedef struct bide_counts {
     uint64_t delayed;
     uint64_t ready;
@@ -198,11 +198,11 @@ typedef struct bide_topic_stats {
     char name[BIDE_TOPIC_MAX + 1];
     bide_counts jobs;
     bide_counters total;
-    uint64_t waiting;            /* reserves that wait for this topic, among others */
+    uint64_t waiting;            /* waiting reserves that include this topic */
     uint64_t references;         /* by topic_ref */
-    int64_t oldest_ready_age_ms; /* how long the longest waiting ready job has been ready */
+    int64_t oldest_ready_age_ms; /* how long the oldest ready job has been ready */
     bool paused;
-    int64_t pause_ms;      /* for how long it was paused; 0 when not paused */
+    int64_t pause_ms;      /* duration of the pause; 0 when not paused */
     int64_t pause_left_ms; /* 0 when not paused */
 } bide_topic_stats;
 
@@ -210,24 +210,24 @@ typedef struct bide_stats {
     bide_counts jobs;
     bide_counters total;
     uint64_t topics;
-    uint64_t waiting;  /* reserves that wait */
-    uint64_t watching; /* wait and events calls that wait */
+    uint64_t waiting;  /* waiting reserves */
+    uint64_t watching; /* waiting calls of wait and events */
     uint64_t pending_ops;
-    uint64_t memory_bytes; /* what jobs, bodies and topics take, by the queue's own count */
+    uint64_t memory_bytes; /* of jobs, bodies and topics, as counted by the queue */
     int64_t oldest_ready_age_ms;
     int64_t uptime_ms;
-    uint64_t last_id; /* the highest id ever given */
+    uint64_t last_id; /* the highest id ever assigned */
     bool draining;
 } bide_stats;
 
-/* What happened to a job: one element of the feed of events. */
+/* What happened to a job; see bide_subscribe(). */
 typedef enum bide_event_kind {
     BIDE_EVENT_PUT = 0,
-    BIDE_EVENT_READY = 1, /* a delay ended, or the job came back */
+    BIDE_EVENT_READY = 1, /* a delay ended, or the job is ready again */
     BIDE_EVENT_RESERVED = 2,
     BIDE_EVENT_RELEASED = 3, /* release and give_back */
     BIDE_EVENT_FAILED = 4,
-    BIDE_EVENT_TIMED_OUT = 5, /* the ttr ran out */
+    BIDE_EVENT_TIMED_OUT = 5, /* the lease expired */
     BIDE_EVENT_BURIED = 6,
     BIDE_EVENT_KICKED = 7,
     BIDE_EVENT_UPDATED = 8,
@@ -240,7 +240,7 @@ typedef enum bide_event_kind {
 
 #define BIDE_EVENT_KINDS 14
 
-/* "put", "ready", ...; "?" for a number that is none. */
+/* "put", "ready", ...; "?" for an unknown number. */
 BIDE_API const char *bide_event_name(bide_event_kind kind);
 
 typedef struct bide_event {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op.h - the asynchronous interface: everything that can be asked of a queue is an op.
+ * op.h - the asynchronous interface: every operation of a queue is an op.
  *
- * An op is a struct in the caller's memory: its kind, its arguments, room for its result and for
- * its error sentence. Zero it, set the kind and the arguments, and hand it over:
+ * An op is a struct in the caller's memory: its kind, its arguments, and room for its result and
+ * its error message. Zero it, set the kind and the arguments, and submit it:
  *
  *     static void take(struct worker *worker)
  *     {
  *         bide_op *list[] = {&worker->op};
- *         while (bide_submit(worker->queue, list, 1) == 0) // 0 pending: finished, no callback
- *             if (!handle(worker))                         // look at op.status and the job
+ *         while (bide_submit(worker->queue, list, 1) == 0) // 0 pending: completed, no callback
+ *             if (!handle(worker))                         // reads op.status and the job
  *                 return;
  *     }
  *
- *     static void taken(bide_op *op) // the callback: it was pending, and has completed
+ *     static void taken(bide_op *op) // the callback: a pending op has completed
  *     {
  *         if (handle(op->user))
  *             take(op->user);
@@ -25,24 +25,24 @@
  *         .timeout_ms = BIDE_FOREVER, .jobs = &worker->job, .job_max = 1};
  *     take(worker);
  *
- * An op that has completed may be submitted again, as it is or changed, as long as what its
- * arguments point to is still there; one that is pending is refused. The whole program, with
- * poll(), is examples/eventloop.c.
+ * An op that has completed may be submitted again, changed or not, as long as what its arguments
+ * point to is valid; a pending op is rejected. The complete program, with poll(), is
+ * examples/eventloop.c.
  *
- * Zero is a value, not a default, where BIDE_KEEP is allowed: retain_ms (0: done forgets the job),
- * retry_in_ms (0: at once), priority (0: before all others), and all of an update.
+ * Zero is a value, not a default, where BIDE_KEEP is allowed: retain_ms (0: done removes the job),
+ * retry_in_ms (0: at once), priority (0: before all others), and all fields of an update.
  *
- * Ordering   The ops of one submit run in order, under one lock and one reading of the clocks, unless
- *            they do so much that other threads get their turn between two of them. A kick or purge
- *            of many jobs (1,000, or more than two batches hold) goes on after the ops behind it,
- *            or, without a cq, lets others in between.
+ * Ordering   The ops of one submit run in order, under one lock and with one reading of the clocks.
+ *            If they do much work, other threads may run between two of them. A kick or purge of
+ *            many jobs (1,000, or more than two batches hold) continues after the ops behind it;
+ *            without a cq it lets other ops run in between.
  * Ownership  The op belongs to the queue from submit until it has completed. What its arguments
- *            point to is read before submit returns and is then the caller's again; what results
- *            are written to (jobs, items, stats, events) must live as long as the op.
- * Failure    Every op carries its own status and sentence. A refused op does not disturb others.
+ *            point to is read before submit returns, and may be freed then. What results are
+ *            written to (jobs, items, stats, events) must live as long as the op.
+ * Failure    Every op has its own status and message. A rejected op does not affect others.
  * Threads    Any thread may submit. The callbacks of a completion queue run on the thread that
  *            drains it, with no lock held; they may submit, but blocking calls, bide_cq_drain()
- *            and bide_close() are refused there with BIDE_ECALLBACK. bide_cq_wait() is a
+ *            and bide_close() are rejected there with BIDE_ECALLBACK. bide_cq_wait() is a
  *            cancellation point while it waits; callbacks run with cancellation disabled.
  */
 #ifndef BIDE_OP_H
@@ -58,9 +58,9 @@ extern "C" {
 typedef struct bide bide;
 typedef struct bide_cq bide_cq;
 typedef struct bide_op bide_op;
-typedef struct bide_feed bide_feed;
+typedef struct bide_subscription bide_subscription;
 
-/* The one list of kinds: X(NAME, name, member of the union in bide_op). */
+/* The list of all kinds: X(NAME, name, member of the union in bide_op). */
 #define BIDE_OPS(X)                                               \
     X(PUT, put, put)                                              \
     X(PUT_MANY, put_many, put_many)                               \
@@ -80,10 +80,10 @@ typedef struct bide_feed bide_feed;
     X(TOUCH, touch, touch)                                        \
     X(UPDATE, update, update)                                     \
     X(CANCEL, cancel, lease)                                      \
-    X(PEEK, peek, look)                                           \
-    X(PEEK_FIRST, peek_first, look)                               \
-    X(FIND, find, look)                                           \
-    X(JOB_STATS, job_stats, look)                                 \
+    X(PEEK, peek, query)                                          \
+    X(PEEK_FIRST, peek_first, query)                              \
+    X(FIND, find, query)                                          \
+    X(JOB_STATS, job_stats, query)                                \
     X(BODY, body, fetch)                                          \
     X(RESULT, result, fetch)                                      \
     X(WAIT, wait, wait)                                           \
@@ -97,9 +97,9 @@ typedef struct bide_feed bide_feed;
     X(RESTORE, restore, restore)                                  \
     X(STATS, stats, stats)                                        \
     X(TOPIC_STATS, topic_stats, topic_stats)                      \
-    X(SUBSCRIBE, subscribe, feed)                                 \
-    X(EVENTS, events, feed)                                       \
-    X(UNSUBSCRIBE, unsubscribe, feed)                             \
+    X(SUBSCRIBE, subscribe, subscription)                         \
+    X(EVENTS, events, subscription)                               \
+    X(UNSUBSCRIBE, unsubscribe, subscription)                     \
     X(PING, ping, none)                                           \
     X(RECOVERED, recovered, recovered)                            \
     X(BACKUP, backup, backup)                                     \
@@ -114,14 +114,14 @@ typedef enum bide_op_kind {
         BIDE_OP_COUNT
 } bide_op_kind;
 
-/* "put", "reserve", ...; "?" for a number that is none. */
+/* "put", "reserve", ...; "?" for an unknown number. */
 BIDE_API const char *bide_op_name(bide_op_kind kind);
 
-/* How a reserve chooses among its topics, for each job that it takes. */
+/* How a reserve chooses among its topics, for each job. */
 typedef enum bide_strategy {
-    BIDE_BY_PRIORITY = 0, /* the best job over all of them: smallest priority, then id */
-    BIDE_STRICT = 1,      /* the first topic, in the order given, that has a ready job */
-    BIDE_WEIGHTED = 2,    /* at random in proportion to the weights, among those with ready jobs */
+    BIDE_BY_PRIORITY = 0, /* the first job of all topics: smallest priority, then id */
+    BIDE_STRICT = 1,      /* the first topic in the given order that has a ready job */
+    BIDE_WEIGHTED = 2,    /* at random in proportion to the weights, among topics with ready jobs */
     BIDE_FAIR = 3,        /* round robin: the topic that was served longest ago */
 } bide_strategy;
 
@@ -131,19 +131,19 @@ typedef struct bide_put_item {
     bide_slice body;                 /* copied, unless buf is given */
     bide_buf *buf;                   /* the body as a buffer; the queue takes its own reference */
     const bide_put_options *options; /* NULL: BIDE_PUT_OPTIONS_INIT */
-    uint64_t id;                     /* out: the new job, or with BIDE_EXISTS the holder */
-    int status;                      /* out, in put_many: this item's code */
-    bide_buf *made_;                 /* private: the copy of the body */
+    uint64_t id;     /* out: the new job, or with BIDE_EXISTS the holder of the key */
+    int status;      /* out, in put_many: this item's code */
+    bide_buf *made_; /* private: the copy of the body */
 } bide_put_item;
 
-/* One job to finish. keep: done with a result; else delete. */
+/* One job to finish. keep: retain it as done, with a result; else delete it. */
 typedef struct bide_finish_item {
     uint64_t id;
     uint64_t token;
     bool keep;
     bide_slice result; /* copied, unless buf is given */
     bide_buf *buf;
-    int64_t retain_ms; /* BIDE_KEEP: as the put said */
+    int64_t retain_ms; /* BIDE_KEEP: retain_ms of the put */
     int status;        /* out, in finish_many and finish_and_reserve */
     bide_buf *made_;   /* private: the copy of the result */
 } bide_finish_item;
@@ -152,36 +152,35 @@ typedef struct bide_finish_item {
 typedef struct bide_touch_item {
     uint64_t id;
     uint64_t token;
-    int64_t extend_ms; /* the lease ends that much from now; 0: the job's ttr; BIDE_KEEP: as before,
-                            which only says progress and is not counted */
-    bide_slice progress; /* up to BIDE_PROGRESS_MAX bytes, shown by looks, not stored */
-    int64_t left_ms;     /* out: how long the lease lasts now */
+    int64_t extend_ms; /* until the end of the lease, from now; 0: the job's ttr; BIDE_KEEP: do not
+                          extend, only set progress; not counted */
+    bide_slice progress; /* up to BIDE_PROGRESS_MAX bytes, shown in snapshots, not stored */
+    int64_t left_ms;     /* out: until the end of the lease */
     int status;          /* out, in touch_many */
 } bide_touch_item;
 
-/* Where to take jobs from, and where to put them. */
+/* Which topics to reserve from, and room for the jobs. */
 typedef struct bide_reserve_args {
     const bide_slice *topics;
     size_t topic_count;
-    const uint32_t *weights; /* with BIDE_WEIGHTED: one each, at least 1; NULL: all alike */
+    const uint32_t *weights; /* with BIDE_WEIGHTED: one per topic, at least 1; NULL: all equal */
     bide_strategy strategy;
     int64_t timeout_ms; /* how long to wait for the first job; 0: not at all; BIDE_FOREVER */
     bide_job *jobs;     /* out: room for job_max snapshots, cleared by the caller */
     size_t job_max;     /* 1 to BIDE_BATCH_JOBS; times topic_count at most BIDE_RESERVE_WORK */
-    size_t count;       /* out: how many were taken; at least 1 when the status is 0 */
+    size_t count;       /* out: jobs reserved; at least 1 when the status is 0 */
 } bide_reserve_args;
 
-/* What an update changes; the rest stays. Begin with BIDE_UPDATE_INIT. */
+/* The changes of an update. Begin with BIDE_UPDATE_INIT, which changes nothing. */
 typedef struct bide_update_args {
     uint64_t id;
     int64_t priority;  /* BIDE_KEEP, or 0 to 2^32-1 */
-    int64_t delay_ms;  /* BIDE_KEEP; delayed and ready jobs only: due that much from now */
-    int64_t run_at_ms; /* BIDE_KEEP; delayed and ready jobs only: due at that moment */
+    int64_t delay_ms;  /* BIDE_KEEP; delayed and ready jobs only: until due, from now */
+    int64_t run_at_ms; /* BIDE_KEEP; delayed and ready jobs only: when due */
     int64_t ttr_ms;    /* BIDE_KEEP; 0 is default_ttr */
-    bide_slice topic;  /* empty: stays; else the job moves, with its key */
+    bide_slice topic;  /* empty: unchanged; else the job moves there, with its key */
 } bide_update_args;
 
-/* Changes nothing but what is then set. */
 #define BIDE_UPDATE_INIT                               \
     {                                                  \
         0, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, \
@@ -194,12 +193,13 @@ typedef struct bide_update_args {
 typedef struct bide_filter {
     bide_slice key;     /* exactly this key */
     bide_slice text;    /* these bytes, at most BIDE_TEXT_MAX, occur in the body */
-    int64_t min_age_ms; /* created at least that long ago */
-    int64_t max_age_ms; /* created at most that long ago; 0: no limit */
-    uint32_t states;    /* with BIDE_STATE_ANY: a bit 1 << state for each state; 0: all */
+    int64_t min_age_ms; /* created at least this long ago */
+    int64_t max_age_ms; /* created at most this long ago; 0: no limit */
+    uint32_t states;    /* with BIDE_STATE_ANY: 1 << state, or-ed; 0: all */
+    uint64_t after_id;  /* only ids above this one */
 } bide_filter;
 
-/* Where the loading of what was stored has come to. */
+/* The phases of loading stored jobs at open. */
 typedef enum bide_phase {
     BIDE_PHASE_COUNTING = 0,
     BIDE_PHASE_LOADING = 1,
@@ -207,23 +207,22 @@ typedef enum bide_phase {
     BIDE_PHASE_RECOVERED = 3,
 } bide_phase;
 
-/* "counting", "loading", "ordering", "recovered"; "?" for a number that is none. */
+/* "counting", "loading", "ordering", "recovered"; "?" for an unknown number. */
 BIDE_API const char *bide_phase_name(bide_phase phase);
 
 typedef struct bide_recovery {
     bide_phase phase;
     uint64_t loaded;
-    uint64_t
-        failed; /* rows that make no sense, kept aside, and damaged places of the file; logged */
-    uint64_t total; /* 0 while counting */
+    uint64_t failed; /* invalid rows, quarantined, and damaged parts of the file; logged */
+    uint64_t total;  /* 0 while counting */
 } bide_recovery;
 
-/* What bide_check() found. */
+/* The result of bide_check(). */
 typedef struct bide_check_report {
-    uint64_t jobs;        /* stored, and in order */
-    uint64_t damaged;     /* stored rows that cannot be read, make no sense, or were set aside */
-    uint64_t differences; /* jobs that are not stored as the queue has them */
-    char problem[BIDE_ERROR_SIZE]; /* the first thing that is wrong; "" if nothing is */
+    uint64_t jobs;                 /* stored and valid */
+    uint64_t damaged;              /* rows that cannot be read, are invalid, or were quarantined */
+    uint64_t differences;          /* jobs that differ between the queue and its store */
+    char problem[BIDE_ERROR_SIZE]; /* the first problem; "" if there is none */
 } bide_check_report;
 
 /* ---- the arguments and results of each kind ---- */
@@ -242,7 +241,7 @@ typedef struct bide_reserve_job_args {
 /* delete, give_back; kick_job and cancel use the id only */
 typedef struct bide_lease_args {
     uint64_t id;
-    uint64_t token; /* 0: not as a holder */
+    uint64_t token; /* 0: without a lease */
 } bide_lease_args;
 
 typedef struct bide_finish_many_args {
@@ -256,9 +255,9 @@ typedef struct bide_touch_many_args {
 } bide_touch_many_args;
 
 typedef struct bide_finish_and_reserve_args {
-    bide_finish_item finish;   /* its code in finish.status; a refusal there does not */
-    bide_reserve_args reserve; /* keep the reserve from happening: the op's status. An op that is
-                                    refused as a whole has its code in both */
+    bide_finish_item finish; /* its code is finish.status; a failure does not prevent the reserve */
+    bide_reserve_args reserve; /* its code is the op's status. An op that is rejected as a whole has
+                                  its code in both */
 } bide_finish_and_reserve_args;
 
 typedef struct bide_release_args {
@@ -271,9 +270,9 @@ typedef struct bide_release_args {
 typedef struct bide_fail_args {
     uint64_t id;
     uint64_t token;
-    bide_slice error;    /* cut at max_error_size */
-    int64_t retry_in_ms; /* BIDE_KEEP: by the job's backoff */
-    bide_state state;    /* out: delayed (or ready), buried, or gone if it was cancelled */
+    bide_slice error;    /* truncated to max_error_size */
+    int64_t retry_in_ms; /* BIDE_KEEP: the job's backoff */
+    bide_state state;    /* out: delayed or ready, buried, or gone if the job was cancelled */
     int64_t delay_ms;    /* out: until the retry */
 } bide_fail_args;
 
@@ -281,36 +280,37 @@ typedef struct bide_bury_args {
     uint64_t id;
     uint64_t token;
     int64_t priority;  /* or BIDE_KEEP */
-    bide_slice reason; /* kept as last_error if not empty; cut at max_error_size */
+    bide_slice reason; /* stored as last_error if not empty; truncated to max_error_size */
 } bide_bury_args;
 
 typedef struct bide_kick_args {
     bide_slice topic;
     uint64_t max;
-    uint64_t count; /* out */
+    uint64_t count;   /* out */
+    bool buried_only; /* do not kick delayed jobs; BIDE_ENOTSUP at a plain beanstalkd */
 } bide_kick_args;
 
-typedef struct bide_look_args {
+typedef struct bide_query_args {
     uint64_t id;      /* peek, job_stats */
     bide_slice topic; /* peek_first, find */
     bide_slice key;   /* find */
     bide_state state; /* peek_first */
     bide_job *job;    /* out */
-} bide_look_args;
+} bide_query_args;
 
 typedef struct bide_fetch_args {
     uint64_t id;
-    bide_buf *buf; /* out: yours to unref */
+    bide_buf *buf; /* out: the caller releases it */
 } bide_fetch_args;
 
 typedef struct bide_wait_args {
     uint64_t id;
     int64_t timeout_ms;
     bide_state state; /* out: done, buried or gone */
-    bide_buf *result; /* out: yours to unref; NULL if there is none */
-    bool finished; /* out: the work is done. Of gone: while the call waited the job's holder deleted
-                         it, or done kept nothing of it. False if it was deleted by another, expired,
-                         or was not there to begin with. */
+    bide_buf *result; /* out: the caller releases it; NULL if there is none */
+    /* Out: the job was finished. If it is gone: its holder deleted it during the wait, or done
+     * retained nothing. False if another caller deleted it, it expired, or it did not exist. */
+    bool finished;
 } bide_wait_args;
 
 typedef struct bide_list_args {
@@ -318,23 +318,24 @@ typedef struct bide_list_args {
     bide_state state; /* BIDE_STATE_ANY: all */
     bide_filter filter;
     bool with_body;
-    char *cursor;   /* in and out: BIDE_CURSOR_SIZE bytes; "" begins, and "" ends */
+    char *cursor;   /* in and out: BIDE_CURSOR_SIZE bytes, opaque; "" begins, and "" is the end */
     bide_job *jobs; /* out */
     size_t job_max; /* 1 to BIDE_BATCH_JOBS */
     size_t count;   /* out; may be 0 before the end */
+    bool ordered;   /* out: ids ascend in this page, and are above those of all pages before it */
 } bide_list_args;
 
 typedef struct bide_topics_args {
     char *cursor;             /* as in list */
     bide_topic_stats *topics; /* out */
     size_t topic_max;         /* 1 to BIDE_BATCH_JOBS */
-    size_t count;             /* out; for waiting, only topics somebody waits for */
+    size_t count;             /* out; waiting: only topics with waiting reserves */
 } bide_topics_args;
 
 typedef struct bide_purge_args {
     bide_slice topic;
-    bide_state state; /* not reserved: a reserved job belongs to its holder */
-    uint64_t count;   /* out; also when it failed on the way */
+    bide_state state; /* not BIDE_STATE_RESERVED: a reserved job belongs to its holder */
+    uint64_t count;   /* out; also set on failure */
 } bide_purge_args;
 
 /* pause, resume, topic_ref */
@@ -345,7 +346,7 @@ typedef struct bide_topic_args {
 } bide_topic_args;
 
 typedef struct bide_restore_args {
-    const bide_job *job;                 /* as exported; id and token are not looked at */
+    const bide_job *job;                 /* as exported; id and token are ignored */
     uint64_t id;                         /* out */
     bide_buf *made_body_, *made_result_; /* private: copies */
 } bide_restore_args;
@@ -360,17 +361,17 @@ typedef struct bide_topic_stats_args {
 } bide_topic_stats_args;
 
 /* subscribe, events, unsubscribe */
-typedef struct bide_feed_args {
-    bide_feed *feed;   /* out of subscribe, in of the others */
-    bide_slice topic;  /* subscribe: only this topic; empty: all */
-    uint32_t kinds;    /* subscribe: 1 << bide_event_kind, or-ed; 0: all */
-    uint32_t capacity; /* subscribe: events kept for a slow reader; 0: 1,024 */
+typedef struct bide_subscription_args {
+    bide_subscription *handle; /* subscribe: out; others: in */
+    bide_slice topic;          /* subscribe: only this topic; empty: all */
+    uint32_t kinds;            /* subscribe: 1 << bide_event_kind, or-ed; 0: all */
+    uint32_t capacity;         /* subscribe: events buffered for a slow reader; 0: 1,024 */
     int64_t timeout_ms;
-    bide_event *events; /* out of events */
+    bide_event *events; /* events: out */
     size_t event_max;
-    size_t count;  /* out; may be 0 when some were lost */
-    uint64_t lost; /* out: how many were lost before the first of these */
-} bide_feed_args;
+    size_t count;  /* out; may be 0 if events were lost */
+    uint64_t lost; /* out: events lost before the first of these */
+} bide_subscription_args;
 
 typedef struct bide_drain_args {
     bool on;
@@ -378,11 +379,11 @@ typedef struct bide_drain_args {
 
 typedef struct bide_recovered_args {
     int64_t timeout_ms;
-    bide_recovery progress; /* out; also when the time is over */
+    bide_recovery progress; /* out; also on timeout */
 } bide_recovered_args;
 
 typedef struct bide_backup_args {
-    const char *path; /* of a file that does not exist */
+    const char *path; /* of a new file; it must not exist */
 } bide_backup_args;
 
 typedef struct bide_check_args {
@@ -391,11 +392,11 @@ typedef struct bide_check_args {
 
 struct bide_op {
     bide_op_kind kind;
-    int status;              /* BIDE_PENDING until completed, then the code */
-    bool applied;            /* written by bide_submit(), see there */
-    bide_cq *cq;             /* where it completes when it cannot finish within submit */
+    int status;              /* BIDE_PENDING until the op has completed, then its code */
+    bool applied;            /* set by bide_submit(), see there */
+    bide_cq *cq;             /* through which it completes if not within submit */
     void (*done)(bide_op *); /* called by bide_cq_drain(); may be NULL */
-    void *user;              /* yours */
+    void *user;              /* for the caller */
 
     union {
         bide_put_item put;
@@ -413,7 +414,7 @@ struct bide_op {
         bide_kick_args kick;
         bide_touch_item touch;
         bide_update_args update;
-        bide_look_args look;
+        bide_query_args query;
         bide_fetch_args fetch;
         bide_wait_args wait;
         bide_list_args list;
@@ -423,7 +424,7 @@ struct bide_op {
         bide_restore_args restore;
         bide_stats_args stats;
         bide_topic_stats_args topic_stats;
-        bide_feed_args feed;
+        bide_subscription_args subscription;
         bide_drain_args drain;
         bide_recovered_args recovered;
         bide_backup_args backup;
@@ -431,58 +432,59 @@ struct bide_op {
         uint64_t none;
     };
 
-    char error[BIDE_ERROR_SIZE]; /* the sentence, when the status is not 0 */
+    char error[BIDE_ERROR_SIZE]; /* the message, when the status is not 0 */
 
-    /* The queue's own while the op is pending. Zero before the first use. */
+    /* Private to the queue. Zero before the first submit. */
     struct {
-        void *waiter; /* the core's record of why it waits */
+        void *waiter; /* of the core, while the op waits for an event */
         struct bide_op *next;
         struct bide_op *prev;
-        void *wake;     /* a blocking caller, instead of a completion queue */
-        void *kept;     /* copies of arguments, for an op that cannot be run at once */
-        uint64_t hold;  /* the batch that must be stored before the answer may be given */
-        uint64_t bytes; /* counted in max_pending_bytes */
-        uint64_t
-            bound[6]; /* of a sliced op (kick, purge): on what it works, and how far it is stored */
-        int status;   /* becomes the public one when the owner drains */
+        void *wake;          /* the blocking caller, instead of a completion queue */
+        void *args_dup;      /* copies of arguments, for an op that does not run at once */
+        void *options;       /* copies of put options of another size */
+        uint64_t hold;       /* the batch that must be committed before the op completes */
+        uint64_t bytes;      /* counted in max_pending_bytes */
+        uint64_t scratch[6]; /* state of an op that runs in several steps */
+        int status;          /* becomes the public status when the op is drained */
         int flags;
-        uint32_t order; /* ops with the same number run in order, also while loading; 0: alone */
+        uint32_t order; /* ops with the same number run in order, also during loading; 0: none */
     } private_;
 };
 
 /*
- * Hands over n ops. Afterwards each is finished (status is its code; no callback) or pending
- * (status is BIDE_PENDING; it completes once, through its cq). An op without a cq that would
- * have to wait is refused with BIDE_EINVAL. Answers how many are pending, or a negative code
- * when the list itself is not valid; then no op was looked at.
+ * Submits n ops. Afterwards each op has completed (status is its code; no callback) or is pending
+ * (status is BIDE_PENDING; it completes once, through its cq). An op without a cq that would have
+ * to wait is rejected with BIDE_EINVAL. Returns the number of pending ops, or a negative code when
+ * the list itself is invalid; then no op was submitted.
  *
- * A pending op with applied set has been carried out: ops submitted after it see its effect, and
- * only its answer waits until the change is stored. If that fails it completes with an error, and
- * so do the ops that saw its effect. A pending op without it may still wait for something to
- * happen, or is refused because of a change that is not stored yet. Only bide_submit() writes the
- * field, so the submitting thread may read it until it has drained the op.
+ * A pending op with `applied` set has taken effect: ops submitted after it see its changes, and it
+ * completes when they are stored. If storing fails it completes with an error, and so do the ops
+ * that saw its changes. A pending op without `applied` still waits for an event, or will be
+ * rejected because of a change that is not stored yet. Only bide_submit() writes the field, so the
+ * submitting thread may read it until it has drained the op.
  */
 BIDE_API int bide_submit(bide *queue, bide_op *const *ops, size_t n);
 
 /*
- * Asks for a pending op to be given up. It still completes once: as BIDE_CANCELLED, or with its
- * result if that came first; a reserve may then hold a job, which the caller gives back. A job that
- * reserve_job has taken and not answered yet is left as it was before. A write
- * cannot be taken back and completes as it would have. Only on the thread that drains the op's
- * completion queue. Answers BIDE_OK, or BIDE_EINVAL for an op that is not pending.
+ * Cancels a pending op. It still completes once: with BIDE_CANCELLED, or with its result if that
+ * came first; a reserve may then hold a job, which the caller must release. A job that a pending
+ * reserve_job has reserved returns to its previous state. A write cannot be cancelled and completes
+ * normally. Must be called on the thread that drains the op's completion queue. Returns BIDE_OK, or
+ * BIDE_EINVAL for an op that is not pending.
  */
 BIDE_API int bide_cancel_op(bide *queue, bide_op *op);
 
-/* A completion queue. It belongs to the thread that drains it and serves any number of queues. */
+/* Creates a completion queue. It belongs to the thread that drains it; any number of queues may use
+ * it. */
 BIDE_API int bide_cq_new(bide_cq **out);
-/* BIDE_EBUSY while ops that name it are pending or completed but not drained. */
+/* BIDE_EBUSY while ops that use it are pending, or completed but not drained. */
 BIDE_API int bide_cq_free(bide_cq *cq);
-/* An eventfd that is readable while there is something to drain. Do not read it. */
+/* An eventfd that is readable while there are completed ops to drain. Do not read it. */
 BIDE_API int bide_cq_fd(const bide_cq *cq);
-/* Runs up to max callbacks (0: all that have completed by now); answers how many ran. */
+/* Drains up to max ops (0: all completed ones) and runs their callbacks; returns the number. */
 BIDE_API int bide_cq_drain(bide_cq *cq, size_t max);
-/* Waits until something has completed, at most timeout_ms (or BIDE_FOREVER), then drains; answers
- * how many ran: 0 when the time is over. */
+/* Waits until an op has completed, at most timeout_ms (or BIDE_FOREVER), then drains all. Returns
+ * the number; 0 on timeout. */
 BIDE_API int bide_cq_wait(bide_cq *cq, int64_t timeout_ms);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * task.h - publish a struct here, and a function gets it there.
+ * task.h - typed tasks: publish a struct in one process, and a function gets it in another.
  *
  *     struct email {
  *         const char *to;
@@ -9,20 +9,26 @@
  *     BIDE_TYPE(email, struct email, BIDE_FIELD(to), BIDE_FIELD(subject));
  *     BIDE_TASK(send_email, email, .topic = "send-email", .max_retries = 5, .ttr_ms = 30000);
  *
- *     // who has work to be done
+ *     // the producer
  *     struct email hello = {.to = "ada@example.org", .subject = "hello"};
  *     bide_publish(queue, send_email, hello, NULL, NULL);
  *
- *     // who does it: worker.h
+ *     // the consumer, see worker.h
  *     static int send(bide_context *context, const struct email *email, void *arg)
  *     {
  *         return smtp_send(email) ? BIDE_DONE : bide_context_retry(context, "no answer");
  *     }
  *     bide_handle(worker, send_email, send, NULL);
  *
- * Publishing another struct than the task's, or handling it with a function of another type, does
- * not compile. A task is a topic of the queue: whatever can be asked about jobs (bide_peek(),
- * bide_wait(), bide_cancel() ...) can be asked about what was published.
+ * Publishing a struct of another type, or registering a function of another type, does not compile.
+ * The jobs of a task are ordinary jobs of its topic: bide_peek(), bide_wait(), bide_cancel() and
+ * all other calls apply to them.
+ *
+ * How it works: BIDE_TASK(NAME, ...) generates a constant bide_task_of_NAME, and inline functions
+ * that know the struct: bide_publish_of_NAME() takes it by value, bide_handle_of_NAME() and
+ * bide_fall_of_NAME() call a handler or fallback with a pointer to it. The macros bide_publish(),
+ * bide_handle() and bide_fallback() pass these to the untyped functions of the library and let the
+ * compiler check the types; so the library itself never needs to know the struct.
  */
 #ifndef BIDE_TASK_H
 #define BIDE_TASK_H
@@ -38,33 +44,33 @@ extern "C" {
 #define BIDE_DEFAULT_(value)
 #endif
 
-#define BIDE_TASK_RETRIES 25 /* max_retries of a task that says nothing else */
+#define BIDE_TASK_RETRIES 25 /* max_retries of a task that does not set it */
 
-/* What holds for every job of a task, unless its publish says otherwise. */
+/* The defaults of the jobs of a task; a publish may override them. */
 typedef struct bide_task {
-    const char *name BIDE_DEFAULT_(NULL);              /* as in BIDE_TASK */
+    const char *name BIDE_DEFAULT_(NULL);              /* the NAME of BIDE_TASK */
     const bide_type *(*type)(void)BIDE_DEFAULT_(NULL); /* of its data */
-    const char *topic BIDE_DEFAULT_(NULL);             /* the name, if not said */
-    /* Unique by these fields: "customer" or "customer, month"; NULL: not unique. A job that runs
-     * has its key: what its handler publishes under the same one is refused. */
+    const char *topic BIDE_DEFAULT_(NULL);             /* default: the name */
+    /* The fields of the unique key: "customer" or "customer, month"; NULL: no key. A running job
+     * holds its key, so its handler cannot publish a job with the same key. */
     const char *key BIDE_DEFAULT_(NULL);
-    bide_conflict conflict BIDE_DEFAULT_(BIDE_REJECT); /* with a key: or BIDE_REPLACE */
-    bool key_hold_retained BIDE_DEFAULT_(false); /* hold the key while a result is kept, too */
+    bide_conflict conflict BIDE_DEFAULT_(BIDE_REJECT); /* with a key; or BIDE_REPLACE */
+    bool key_hold_retained BIDE_DEFAULT_(false); /* hold the key while a result is retained, too */
     uint32_t priority BIDE_DEFAULT_(BIDE_DEFAULT_PRIORITY);
     int32_t max_retries BIDE_DEFAULT_(BIDE_TASK_RETRIES); /* or BIDE_NO_RETRY_LIMIT */
-    int64_t ttr_ms BIDE_DEFAULT_(0);        /* how long a lease lasts; 0: the queue's default_ttr */
-    int64_t time_limit_ms BIDE_DEFAULT_(0); /* of a handler: see bide_context_left_ms() */
-    int64_t delay_ms BIDE_DEFAULT_(0);      /* ready that much later */
+    int64_t ttr_ms BIDE_DEFAULT_(0);          /* duration of a lease; 0: the queue's default_ttr */
+    int64_t time_limit_ms BIDE_DEFAULT_(0);   /* of a handler: see bide_context_left_ms() */
+    int64_t delay_ms BIDE_DEFAULT_(0);        /* until the job is ready */
     int64_t backoff_base_ms BIDE_DEFAULT_(0); /* first retry; 0 is 5 s */
     int64_t backoff_max_ms BIDE_DEFAULT_(0);  /* longest retry; 0 is 1 h */
-    int64_t expires_in_ms BIDE_DEFAULT_(0);   /* gone if nobody has begun by then; 0: never */
-    int64_t retain_ms BIDE_DEFAULT_(0);       /* how long a result is kept; 0: not at all */
+    int64_t expires_in_ms BIDE_DEFAULT_(0);   /* removed if not reserved before; 0: never */
+    int64_t retain_ms BIDE_DEFAULT_(0);       /* how long a result is retained; 0: not at all */
 } bide_task;
 
 /*
  * Defines a task: BIDE_TASK(NAME, TYPE, .field = value, ...); at file scope, in a header if several
  * files need it. TYPE is the name of a BIDE_TYPE, or `bytes` for bodies that are not JSON. Fields
- * that are not named have their defaults. C++ wants them in the order of the struct.
+ * that are not named have their defaults. In C++ they must be in the order of the struct.
  */
 #define BIDE_TASK(name_, ...) BIDE_TASK_1_(name_, __VA_ARGS__, )
 #define BIDE_TASK_1_(name_, type_, ...)                                                            \
@@ -102,8 +108,8 @@ typedef struct bide_task {
                                    .max_retries = BIDE_TASK_RETRIES,                              \
                                    __VA_ARGS__};                                                  \
     _Pragma("GCC diagnostic pop") BIDE_END_
-/* The function, if it has the type; else a sentence. NOLINTBEGIN(bugprone-macro-parentheses): it is
- * a type. */
+/* The function, if it has the type; else a compile error with the sentence.
+ * NOLINTBEGIN(bugprone-macro-parentheses): it is a type. */
 #define BIDE_FUNCTION_(type_, function, sentence_)                                  \
     ((void)sizeof(struct {                                                          \
          _Static_assert(_Generic((function), type_ * : 1, default : 0), sentence_); \
@@ -118,7 +124,7 @@ typedef struct bide_task {
 #define BIDE_FUNCTION_(type_, function, sentence_) \
     reinterpret_cast<bide_function *>(static_cast<type_ *>(function))
 
-/* Here fields that are not named have the defaults of the struct; the rest depends on the task. */
+/* In C++ the struct itself has the defaults, except those that depend on the task. */
 static inline bide_task bide_task_called_(const char *name, const bide_type *(*type)(void),
                                           bide_task task)
 {
@@ -130,7 +136,7 @@ static inline bide_task bide_task_called_(const char *name, const bide_type *(*t
 }
 #endif
 
-/* What holds for the jobs of a task, to be changed for one of them:
+/* The put options of a task, to be changed for one job:
  *
  *     bide_put_options later = bide_defaults(send_email);
  *     later.delay_ms = 60000;
@@ -154,14 +160,17 @@ static inline bide_put_options bide_task_defaults(const bide_task *task)
 
 /*
  * Puts a job of the task: bide_publish(queue, TASK, data, options, &id), where data is a value of
- * the task's struct, (struct email){.to = "ada@example.org"} say. options NULL: the task's
- * defaults; others begin with bide_defaults(TASK), for BIDE_PUT_OPTIONS_INIT knows nothing of the
- * task. All of it is copied. The key is that of the options, else it is made of the fields that
- * the task names: the value itself if it is one field, else a JSON array of the values. One field
- * that is missing makes no key; among several it is null. The expiry is that of the options, else
- * expires_in_ms from now. id may be NULL. Answers as bide_put(); BIDE_EXISTS with the id of the
- * live job that has the key; BIDE_EINVAL when the data cannot be written as JSON, or the key is
- * empty, longer than BIDE_KEY_MAX, or of fields that are structs, arrays, bytes, or not there.
+ * the task's struct, for example (struct email){.to = "ada@example.org"}. options NULL: the task's
+ * defaults. Other options begin with bide_defaults(TASK); BIDE_PUT_OPTIONS_INIT does not contain
+ * them. Everything is copied. id may be NULL.
+ *
+ * Key       That of the options; else it is made of the fields that the task names: the value of a
+ *           single field, or a JSON array of several. A single field that is missing gives no key;
+ *           among several it is null.
+ * Expiry    That of the options; else expires_in_ms from now.
+ * Returns   The codes of bide_put(); with BIDE_EXISTS the id is that of the job that holds the key.
+ *           BIDE_EINVAL when the data cannot be encoded as JSON, or the key is empty, longer than
+ *           BIDE_KEY_MAX, or made of fields that are structs, arrays or bytes, or do not exist.
  */
 #define bide_publish(queue, task_, ...) \
     ((void)sizeof(bide_task_of_##task_), bide_publish_of_##task_((queue), __VA_ARGS__))
@@ -169,9 +178,9 @@ BIDE_API int bide_task_publish(bide *queue, const bide_task *task, const void *d
                                const bide_put_options *options, uint64_t *id);
 
 /*
- * From now on the worker runs the function for each job of the task:
- * bide_handle(worker, TASK, function, arg). See worker.h for what it may answer. Before
- * bide_worker_start(); BIDE_EBUSY later; BIDE_EINVAL when the worker has a handler for the topic.
+ * Registers the handler of the task: bide_handle(worker, TASK, function, arg). See worker.h for the
+ * values that it may return. Must be called before bide_worker_start(), else BIDE_EBUSY.
+ * BIDE_EINVAL: the worker has a handler for the topic.
  */
 #define BIDE_HANDLER_(task_) \
     "a handler of " #task_   \
@@ -186,11 +195,11 @@ BIDE_API int bide_worker_handle_task(bide_worker *worker, const bide_task *task,
                                      bide_handler_call *call, bide_function *function, void *arg);
 
 /*
- * Whenever a job of the task has failed, the function is called with the data and the error:
- * bide_fallback(worker, TASK, function, arg), after bide_handle(). It is called after the handler,
- * while the lease is still held, before the queue is told; bide_context_is_last() says whether the
- * job will be buried. The data is NULL if it could not be read. BIDE_NOT_FOUND: no handler yet;
- * BIDE_EINVAL: its handler is that of another task.
+ * Registers a function that is called with the data and the error whenever a job of the task has
+ * failed: bide_fallback(worker, TASK, function, arg), after bide_handle(). It runs after the
+ * handler, while the lease is still held and before the queue accepts the outcome;
+ * bide_context_is_last() tells whether the job will be buried. The data is NULL if it could not be
+ * decoded. BIDE_NOT_FOUND: no handler yet; BIDE_EINVAL: the handler is that of another task.
  */
 #define BIDE_FALLBACK_(task_) \
     "a fallback of " #task_   \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type.h - structs that can be written as JSON, and read back.
+ * type.h - encodes structs as JSON, and decodes them.
  *
- * A struct is described once, field by field; what each field is, the compiler finds out:
+ * A struct is described once, field by field; the compiler finds the type of each field:
  *
  *     struct line {
  *         const char *article;
@@ -24,35 +24,36 @@
  *               BIDE_STRUCTS(lines, line_count, line));
  *
  * which is {"number":7,"currency":"EUR","lines":[{"article":"tea","count":2}]}. The first argument
- * of BIDE_TYPE is the name of the description, for BIDE_TASK, bide_encode() and the like; it and the
- * struct may be in a header. A field of a type that cannot be written, a nested struct that is not
- * what its description describes, a count that is no size_t: these do not compile.
+ * of BIDE_TYPE is the name of the description, for BIDE_TASK, bide_encode() and others; it and the
+ * struct may be in a header. These do not compile: a field whose type cannot be encoded, a nested
+ * struct of another type than its description, a count that is not a size_t.
  *
- * What a member may be
+ * Types of members
  *     bool, any integer, any enum, float, double
  *     const char *, char *     text in UTF-8; NULL only where the field is optional
- *     char [N]                 the same, in place
+ *     char [N]                 text in the struct itself, with its NUL
  *     bide_slice               bytes, as base64
- * and, as the macro says, an array of these, a described struct, a pointer to one, or an array of
- * them. Numbers that do not fit the member are refused, not cut. A whole number may also be read from
- * 5.0, 1e3 (below 2^53) and "5"; nothing but true and false is a bool.
+ * and, depending on the macro, an array of these, a described struct, a pointer to one, or an array
+ * of them. A number that does not fit the member is an error. An integer is also decoded from 5.0,
+ * 1e3 (below 2^53) and "5"; a bool only from true and false.
  *
- * Members that are not described do not travel: they are 0 or NULL in what is read.
+ * Members that are not described are not encoded, and are 0 or NULL in a decoded struct.
  *
- * Reading   Fields that are not described are skipped, so that an old worker reads what a newer
- *           producer wrote. A field that is missing, or null, is an error unless it is optional:
- *           then the member is NULL, 0 or false. A field that is there twice is an error, and so are
- *           null in an array and \u0000 in a text. Bytes that are there and empty are not NULL.
- * Writing   Fields in the order of the description, without spaces: equal values give equal bytes.
- *           An optional field is left out if it is NULL, or its flag false. An unsigned number above
- *           2^63-1 is written as a string of digits, for readers of JSON have no larger integers.
- *           NaN, infinities and text that is not UTF-8 cannot be written; floats and doubles come
- *           back the same.
+ * Decoding  Fields that are not described are ignored, so that an old worker can decode what a
+ *           newer producer has encoded. A field that is missing or null is an error unless it is
+ *           optional: then the member is NULL, 0 or false. Duplicate fields are an error, and so
+ *           are null in an array and \u0000 in a text. Bytes that are present but empty are not
+ *           NULL.
+ * Encoding  Fields in the order of the description, without spaces: equal values give equal bytes.
+ *           An optional field is omitted if it is NULL, or its flag false. An unsigned number above
+ *           2^63-1 becomes a string of digits, because many JSON parsers have no larger integers.
+ *           NaN, infinities and text that is not UTF-8 are errors; floats and doubles round-trip
+ *           exactly.
  * C++       C++20, or g++ from C++17 on. A struct that can be described is trivially copyable.
- * Failure   A sentence that names the field: "order.lines[3].count: -1 is less than 0".
- * Memory    What is read takes as much as the structs are large: a body of 64 KB may name 20,000
- *           structs, so large texts are better pointers than char [N].
- * Build     A bide without jansson answers BIDE_ENOTSUP here; only `bytes` needs no JSON.
+ * Failure   The message names the field: "order.lines[3].count: -1 is less than 0".
+ * Memory    A decoded value needs the full size of its structs, and a body of 64 KB may contain
+ *           20,000 of them: for large texts use pointers instead of char [N].
+ * Build     Without jansson all calls fail with BIDE_ENOTSUP, except for `bytes`.
  */
 #ifndef BIDE_TYPE_H
 #define BIDE_TYPE_H
@@ -69,12 +70,12 @@
 extern "C" {
 #endif
 
-#define BIDE_NESTING_MAX 32 /* structs in structs: longer chains of pointers cannot be written */
+#define BIDE_NESTING_MAX 32 /* structs in structs, also through pointers */
 
-/* Functions that the macros make; nobody need call them. */
+/* Functions generated by the macros; not for direct use. */
 #define BIDE_MADE_ __attribute__((unused)) static inline
 
-/* What must hold of a struct; and the end of a macro, before its semicolon. */
+/* Compile-time checks of a struct; and the end of a macro, before its semicolon. */
 #ifdef __cplusplus
 #define BIDE_MUST_(condition, sentence) static_assert(condition, sentence)
 #define BIDE_ALIGNED_(type)             (alignof(type) <= alignof(max_align_t))
@@ -86,19 +87,19 @@ extern "C" {
 #endif
 #define BIDE_END_ BIDE_MUST_(1, "")
 
-/* What one value of a field is. */
+/* The type of one value of a field. */
 typedef enum bide_kind {
     BIDE_KIND_BOOL = 1,
     BIDE_KIND_INT,
     BIDE_KIND_UINT,
     BIDE_KIND_DOUBLE,
-    BIDE_KIND_TEXT,  /* a pointer to it */
-    BIDE_KIND_CHARS, /* in place, with its NUL */
+    BIDE_KIND_TEXT,  /* a pointer to a string */
+    BIDE_KIND_CHARS, /* char [N], with its NUL */
     BIDE_KIND_BYTES,
     BIDE_KIND_STRUCT,
 } bide_kind;
 
-/* How many values there are. */
+/* The number of values, and where they are. */
 typedef enum bide_shape {
     BIDE_SHAPE_ONE = 1,
     BIDE_SHAPE_POINTER, /* one, or NULL */
@@ -107,7 +108,7 @@ typedef enum bide_shape {
 
 typedef struct bide_type bide_type;
 
-/* One field. Made by the macros below. */
+/* One field, generated by the macros below. */
 typedef struct bide_field {
     const char *name; /* in JSON */
     bide_kind kind;
@@ -116,7 +117,7 @@ typedef struct bide_field {
     size_t offset;                  /* of the member */
     size_t size;                    /* of one value */
     size_t count_offset;            /* of an array's count */
-    size_t has_offset;              /* of the flag that says whether there is a value */
+    size_t has_offset;              /* of the flag that tells whether there is a value */
     bool has;                       /* there is such a flag */
     const bide_type *(*type)(void); /* of a struct */
 } bide_field;
@@ -126,22 +127,23 @@ struct bide_type {
     size_t size; /* of the struct */
     const bide_field *fields;
     size_t field_count;
-    bool raw; /* the value is a bide_slice, which is the body as it is */
+    bool raw; /* the value is a bide_slice: the body without JSON */
 };
 
 /*
- * Describes a struct: BIDE_TYPE(NAME, TYPE, FIELD, FIELD, ...); at file scope. Each FIELD is one of:
+ * Describes a struct: BIDE_TYPE(NAME, TYPE, FIELD, FIELD, ...); at file scope. Each FIELD is one
+ * of:
  *
- *     BIDE_FIELD(member)                   must be there
+ *     BIDE_FIELD(member)                   required
  *     BIDE_OPTIONAL(member)                may be missing
- *     BIDE_OPTIONAL_IF(member, flag)       the bool member `flag` says whether it is there
- *     BIDE_ARRAY(member, count)            a pointer to values, and a size_t member with their number
- *     BIDE_STRUCT(member, NAME)            a struct in place
+ *     BIDE_OPTIONAL_IF(member, flag)       the bool member `flag` tells whether it is present
+ *     BIDE_ARRAY(member, count)            a pointer to values, and a size_t member: their count
+ *     BIDE_STRUCT(member, NAME)            a nested struct
  *     BIDE_POINTER(member, NAME)           a pointer to a struct; NULL when missing
  *     BIDE_STRUCTS(member, count, NAME)    an array of structs
  *
- * A missing or null array is empty. Each has a form with _AS behind it, whose first argument is the
- * name in JSON: BIDE_FIELD_AS("replyTo", reply_to).
+ * A missing or null array is empty. Each macro has a variant with the suffix _AS, whose first
+ * argument is the name in JSON: BIDE_FIELD_AS("replyTo", reply_to).
  */
 #define BIDE_TYPE(name_, type_, ...)                                                        \
     typedef type_ bide_of_##name_;                                                          \
@@ -173,7 +175,7 @@ struct bide_type {
 #define BIDE_POINTER(member, name_)        BIDE_POINTER_AS(#member, member, name_)
 #define BIDE_STRUCTS(member, count, name_) BIDE_STRUCTS_AS(#member, member, count, name_)
 
-/* Where and how large a member is. */
+/* A member, its offset and its size. */
 #define BIDE_AT_(member)  ((bide_self_ *)0)->member
 #define BIDE_OFF_(member) offsetof(bide_self_, member)
 #define BIDE_LEN_(member) sizeof(BIDE_AT_(member))
@@ -217,14 +219,14 @@ struct bide_type {
 
 #ifndef __cplusplus
 
-/* A constant, if the condition holds; else a sentence. */
+/* The constant if the condition holds; else a compile error with the sentence. */
 #define BIDE_IF_(condition_, constant_, sentence_)            \
     ((constant_) + 0 * sizeof(struct {                        \
                        _Static_assert(condition_, sentence_); \
                        char unused_;                          \
                    }))
 
-/* The kind of an lvalue; 0 for what has none. */
+/* The kind of an lvalue; 0 for a type that cannot be encoded. */
 /* NOLINTNEXTLINE(bugprone-macro-parentheses): it is a type */
 #define BIDE_EITHER_(type, kind) type * : kind, const type * : kind
 #define BIDE_KIND_(value)                                                                  \
@@ -264,12 +266,12 @@ struct bide_type {
     _Generic((pointer), bide_of_##name_ * : bide_type_of_##name_, \
              const bide_of_##name_ * : bide_type_of_##name_)
 
-/* A pointer to a pointer to a value of the type, and to nothing else. */
+/* Accepts only a pointer to a pointer to the struct. */
 #define BIDE_OUT_(name_, pointer) _Generic((pointer), bide_of_##name_ * * : (void **)(pointer))
 
 #else
 
-/* No value is made here: these look at types. */
+/* These are evaluated for their types only. */
 #define BIDE_NO_(expression) static_cast<decltype(expression)>(nullptr)
 #define BIDE_KIND_(value)    bide_kind_of_(BIDE_NO_(&(value)))
 #define BIDE_COUNT_(count)   bide_offset_<size_t>(BIDE_NO_(&BIDE_AT_(count)), BIDE_OFF_(count))
@@ -281,31 +283,31 @@ struct bide_type {
 
 #endif
 
-/* The type of a body that is not JSON at all: its value is a bide_slice. */
+/* The type of a body that is not JSON: its value is a bide_slice. */
 typedef bide_slice bide_of_bytes;
 BIDE_API const bide_type *bide_type_of_bytes(void);
 
 /*
- * Writes a value: bide_encode(order, value, &json), with *json yours to unref. BIDE_EINVAL when it
- * cannot be written: a NULL that is not optional, text that is not UTF-8, a number that JSON has
- * not; the sentence names the field.
+ * Encodes a value: bide_encode(order, value, &json); the caller releases *json. BIDE_EINVAL when it
+ * cannot be encoded: a NULL that is not optional, text that is not UTF-8, a number that JSON does
+ * not have; the message names the field.
  */
 #define bide_encode(name_, ...) ((void)sizeof(bide_of_##name_), bide_encode_of_##name_(__VA_ARGS__))
 
 /*
- * Reads a value: struct order *order; bide_decode(order, data, size, &order), which is yours to
- * give to bide_decoded_free(), with everything that it points to. BIDE_EINVAL, with a sentence that
+ * Decodes a value: struct order *order; bide_decode(order, data, size, &order). The caller frees
+ * it, with everything that it points to, by bide_decoded_free(). BIDE_EINVAL, with a message that
  * names the field, when the bytes are not such a value.
  */
 #define bide_decode(name_, data, size, value) \
     bide_type_decode(bide_type_of_##name_(), (data), (size), BIDE_OUT_(name_, value))
 
-/* What the two macros call, for who has a description only at run time. */
+/* The functions behind the two macros, for programs that choose the description at run time. */
 BIDE_API int bide_type_encode(const bide_type *type, const void *value, bide_buf **json);
 BIDE_API int bide_type_decode(const bide_type *type, const void *data, size_t size, void **value);
 BIDE_API void bide_decoded_free(void *value);
 
-/* A value as the result of a job: bide_context_result_as() in worker.h. */
+/* The function behind bide_context_result_as() in worker.h. */
 struct bide_context;
 BIDE_API int bide_context_result_type(struct bide_context *context, const bide_type *type,
                                       const void *value);
@@ -313,7 +315,7 @@ BIDE_API int bide_context_result_type(struct bide_context *context, const bide_t
 #ifdef __cplusplus
 }
 
-/* The kind of what a pointer points to, by the same list as in C; what is not on it is refused. */
+/* The kind of what a pointer points to, by the same list as in C; other types do not compile. */
 #define BIDE_OF_KIND_(type, kind)                   \
     constexpr bide_kind bide_kind_of_(const type *) \
     {                                               \
@@ -343,21 +345,21 @@ template <size_t N> constexpr bide_kind bide_kind_of_(const char (*)[N])
 {
     return BIDE_KIND_CHARS;
 }
-/* An enum is the integer that it is made of. */
+/* An enum is its underlying integer. */
 template <class T>
 constexpr typename std::enable_if<std::is_enum<T>::value, bide_kind>::type bide_kind_of_(const T *)
 {
     return bide_kind_of_(static_cast<const typename std::underlying_type<T>::type *>(nullptr));
 }
 
-/* The offset of a member that is a T. */
+/* The offset of a member, which must be a T. */
 template <class T, class Member> constexpr size_t bide_offset_(Member *, size_t offset)
 {
     static_assert(std::is_same<Member, T>::value, "a count is a size_t, and a flag a bool");
     return offset;
 }
 
-/* The description of a member that points to a T. */
+/* The description of a member, which must point to a T. */
 typedef const bide_type *bide_described_(void);
 template <class T, class Member>
 constexpr bide_described_ *bide_nested_(Member *, bide_described_ *type)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker.h - functions that are run for jobs, on threads of their own.
+ * worker.h - runs a function for each job, on threads of the library.
  *
  *     bide_worker *worker;
  *     bide_worker_new(queue, NULL, &worker);
@@ -8,36 +8,38 @@
  *     bide_worker_run(worker);                       // until SIGINT or SIGTERM
  *     bide_worker_free(worker);
  *
- * A worker takes a job when a thread is free for it, never before, runs the handler of its topic,
- * and tells the queue what came of it. It hears of cancels, keeps the lease alive if the task has a
- * time limit beyond its ttr, and tells the queue again what could not be told at once.
+ * A worker reserves a job only when a thread is free for it, runs the handler of its topic, and
+ * acknowledges the job according to the outcome. It receives cancels, extends the lease if the task
+ * has a time limit beyond its ttr, and retries acknowledgements that the queue could not accept.
  *
- * A handler is given a context, the data, and the arg that it was registered with. It answers
+ * A handler gets a context, the data, and the arg that it was registered with. It returns
  *     BIDE_DONE                           0: the job is finished
  *     bide_context_result(...)            finished, with a result
- *     bide_context_retry(...)             it went wrong: again after the job's backoff, or buried
+ *     bide_context_retry(...)             failed: run again after the job's backoff, or bury it
  *                                         when its retries are used up
- *     bide_context_retry_in(...)          the same, after a given time
- *     bide_context_bury(...)              no use to try again: set aside, with the reason
- *     bide_context_snooze(...)            not now: again after a time, which is no failure
- *     BIDE_GIVE_BACK                      not here: back at once, as if it had never been taken
- * or any other number, which is a retry with the sentence "the handler answered N"; if it is the
- * code of the last call that the handler made, with the sentence of that call. BIDE_RETRY,
- * BIDE_BURY and BIDE_SNOOZE may be returned without these calls: then there is no reason, and a
- * snooze is as long as the first retry.
+ *     bide_context_retry_in(...)          the same, with a given delay
+ *     bide_context_bury(...)              failed for good: bury the job, with the reason
+ *     bide_context_snooze(...)            not now: run again after a delay; not a failure
+ *     BIDE_GIVE_BACK                      not here: ready again at once, and nothing is counted
+ * or any other number, which is a retry with the error "the handler answered N"; if the number is
+ * the code of the last call that the handler made, the error includes the message of that call.
+ * BIDE_RETRY, BIDE_BURY and BIDE_SNOOZE may be returned without these calls: then there is no
+ * reason, and a snooze lasts as long as the first retry.
  *
- * Threads    Handlers run on the worker's threads, several at a time; a context is for the handler
- *            that it was given to, and for the thread that it runs on, but bide_context_reason()
- *            and bide_context_wait() may be called from any other while the handler runs.
- * Time       A handler has its time limit: the ttr of its job (60 s if nothing is said) unless the
- *            task has another; see bide_context_left_ms(). When the lease has run out another thread
- *            may begin the job, of this worker, too, while the first still runs. A thread cannot be
- *            stopped from outside: a handler that may take long looks at bide_context_reason().
- * Ownership  The data of a handler, and what it points to, is the worker's, until it returns.
- * Signals    The threads have the signal mask of whoever starts the worker.
- * Failure    What the worker cannot do it tells the event handler. A handler must not leave by
- *            longjmp, exception (which ends the process) or pthread_exit; it runs with
- *            cancellation (pthread_cancel()) disabled.
+ * Threads    Handlers run on the worker's threads, several at a time. A context may be used by the
+ *            handler that got it, on the handler's thread; only bide_context_reason() and
+ *            bide_context_wait() may be called from other threads while the handler runs.
+ * Time       The time limit of a handler is the ttr of its job (default: 60 s) unless the task sets
+ *            another; see bide_context_left_ms(). When the lease has expired, another thread, also
+ *            one of this worker, may start the job while the first handler still runs. A thread
+ *            cannot be stopped from outside: a handler that may take long must check
+ *            bide_context_reason().
+ * Ownership  The data of a handler, and what it points to, belongs to the worker and is valid until
+ *            the handler returns.
+ * Signals    The threads inherit the signal mask of the thread that starts the worker.
+ * Failure    The worker reports failures to the event handler. A handler must not leave by longjmp,
+ *            exception (which ends the process) or pthread_exit; it runs with cancellation
+ *            (pthread_cancel()) disabled.
  */
 #ifndef BIDE_WORKER_H
 #define BIDE_WORKER_H
@@ -49,17 +51,17 @@ extern "C" {
 #endif
 
 #define BIDE_WORKER_THREADS_MAX    1000
-#define BIDE_WORKER_TOPICS_MAX     5000 /* each costs every reserve about 0.1 us */
+#define BIDE_WORKER_TOPICS_MAX     5000 /* each adds about 0.1 us to every reserve */
 #define BIDE_WORKER_MIDDLEWARE_MAX 64
 
 typedef struct bide_worker bide_worker;
 typedef struct bide_context bide_context;
 
-/* Any function; it is called as what it is. */
+/* Any function; it is converted back to its own type before it is called. */
 typedef void bide_function(void);
 
-/* What a handler answers. Not codes of error.h: a handler may answer the code of a call that it
- * made, and every code but 0 is a failure. */
+/* The outcomes that a handler returns. They differ from all codes of error.h, because a handler may
+ * return the code of a call that it made; every code but 0 is a failure. */
 typedef enum bide_outcome {
     BIDE_DONE = 0,
     BIDE_RETRY = 100,
@@ -68,71 +70,73 @@ typedef enum bide_outcome {
     BIDE_GIVE_BACK = 103,
 } bide_outcome;
 
-/* ---- what a handler can ask and say ---- */
+/* ---- the context of a handler ---- */
 
 /* The job as it was reserved; valid until the handler returns. */
 BIDE_API const bide_job *bide_context_job(const bide_context *context);
-/* The queue that it came from. */
+
 BIDE_API bide *bide_context_queue(const bide_context *context);
-/* 1 the first time, then one more after each failure. */
+/* 1 for the first attempt, plus 1 after each failure. */
 BIDE_API uint32_t bide_context_attempt(const bide_context *context);
-/* If this attempt fails, is the job buried? In a fallback: will it be? */
+/* True if the job is buried when this attempt fails; in a fallback, if it will be buried. */
 BIDE_API bool bide_context_is_last(const bide_context *context);
 
 /*
- * How long the handler may still run; 0 when the time is over or the lease is lost. The time limit
- * is that of the task; if it has none, the job's ttr, counted anew from every bide_context_touch().
- * With a time limit that is longer than the ttr, or BIDE_FOREVER, the worker itself extends the
- * lease again and again until the limit has passed; so the ttr can be short, for if the process
- * dies, another worker gets the job when the ttr is over. With BIDE_FOREVER it is BIDE_TIME_MAX_MS.
+ * How long the handler may still run; 0 when the time limit has passed or the lease is lost. The
+ * limit is that of the task; if it has none, the job's ttr, which starts again with every
+ * bide_context_touch(). If the limit is longer than the ttr, or BIDE_FOREVER, the worker extends
+ * the lease until the limit has passed. The ttr can then be short, so that another worker gets the
+ * job soon if the process dies. With BIDE_FOREVER the result is BIDE_TIME_MAX_MS.
  */
 BIDE_API int64_t bide_context_left_ms(const bide_context *context);
 
 /* Why a handler should stop. */
 typedef enum bide_reason {
-    BIDE_REASON_NONE = 0,       /* it should not */
-    BIDE_REASON_CANCELLED = 1,  /* bide_cancel(): whatever it answers, the job goes away */
-    BIDE_REASON_OVERRUN = 2,    /* its time is over; its answer may still be in time */
-    BIDE_REASON_LEASE_LOST = 3, /* the job is not its own any more; its answer will be refused */
-    BIDE_REASON_STOPPING = 4,   /* the worker stops, and its stop_timeout is over; an answer other
-                                   than done gives the job back and counts nothing */
+    BIDE_REASON_NONE = 0,       /* no reason */
+    BIDE_REASON_CANCELLED = 1,  /* bide_cancel(): the job is removed; done retains its result */
+    BIDE_REASON_OVERRUN = 2,    /* the time limit has passed; the outcome may still be accepted */
+    BIDE_REASON_LEASE_LOST = 3, /* the lease has expired; the outcome will be rejected */
+    BIDE_REASON_STOPPING = 4, /* the worker stops, and its stop_timeout has passed; any outcome but
+                                   BIDE_DONE gives the job back and counts nothing */
 } bide_reason;
 
-/* "none", "cancelled", ...; "?" for a number that is none. */
+/* "none", "cancelled", ...; "?" for an unknown number. */
 BIDE_API const char *bide_reason_name(bide_reason reason);
 
-/* Cheap enough to be asked in every turn of a loop. */
+/* Cheap enough to be called in every iteration of a loop. */
 BIDE_API bide_reason bide_context_reason(const bide_context *context);
-/* Sleeps that long, or until there is a reason to stop; answers it. */
+/* Sleeps for for_ms, or until there is a reason to stop, and returns the reason. */
 BIDE_API bide_reason bide_context_wait(bide_context *context, int64_t for_ms);
-/* A file descriptor that is readable when there is a reason to stop, to be polled with others; not
- * to be read or closed. BIDE_ESYSTEM. */
+/* A file descriptor that becomes readable when there is a reason to stop, for poll(). Do not read
+ * or close it. BIDE_ESYSTEM. */
 BIDE_API int bide_context_fd(bide_context *context);
 
 /* Extends the lease by the job's ttr from now, as bide_touch(). BIDE_OK; BIDE_CANCEL_WANTED,
- * BIDE_LEASE_LOST, BIDE_NOT_FOUND: stop; BIDE_TOUCH_LIMIT. */
+ * BIDE_LEASE_LOST, BIDE_NOT_FOUND: the handler should stop; BIDE_TOUCH_LIMIT. */
 BIDE_API int bide_context_touch(bide_context *context);
 
-/* A line that whoever looks at the job sees, within a second; at most BIDE_PROGRESS_MAX bytes, the
- * rest is cut. Cheap: only the last one is sent. It does not extend the lease. */
+/* Sets the progress text of the job, visible in its snapshots within a second; truncated to
+ * BIDE_PROGRESS_MAX bytes. Cheap: of several calls only the last is sent. Does not extend the
+ * lease. */
 BIDE_API void bide_context_progress(bide_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* What the job leaves behind when the outcome is done. It is kept for the job's retain_ms: without
- * one nobody sees it. Copied; the last one counts. BIDE_OK, which is BIDE_DONE, so that it can be
- * returned; BIDE_TOO_BIG, BIDE_ENOMEM. */
+/* Sets the result of the job, for the outcome BIDE_DONE. The queue keeps it for the job's
+ * retain_ms; if that is 0 the result is discarded. The data is copied; the last call counts.
+ * BIDE_OK, which equals BIDE_DONE, so that the handler can return it; BIDE_TOO_BIG, BIDE_ENOMEM. */
 BIDE_API int bide_context_result(bide_context *context, const void *data, size_t size);
 /* The same with a value of a BIDE_TYPE (type.h), as JSON: bide_context_result_as(context, TYPE,
- * value). Also BIDE_EINVAL when it cannot be written. */
+ * value). Also BIDE_EINVAL when it cannot be encoded. */
 #define bide_context_result_as(context, name_, ...) \
     ((void)sizeof(bide_of_##name_), bide_result_of_##name_((context), __VA_ARGS__))
 
-/* How long the job is kept when the outcome is done, instead of its retain_ms; 0: not at all. A
- * result is then seen although the put did not ask for one. BIDE_OK, which is BIDE_DONE;
- * BIDE_EINVAL. */
+/* How long the job is retained after the outcome BIDE_DONE, instead of its retain_ms; 0: not at
+ * all. With it a result is kept although the put did not ask for one. BIDE_OK, which equals
+ * BIDE_DONE; BIDE_EINVAL. */
 BIDE_API int bide_context_retain(bide_context *context, int64_t retain_ms);
 
-/* These keep the sentence (format may be NULL) and answer what the handler is to return. */
+/* These store the error text (format may be NULL) and the delay, and return the value that the
+ * handler must return. */
 BIDE_API int bide_context_retry(bide_context *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 BIDE_API int bide_context_retry_in(bide_context *context, int64_t delay_ms, const char *format, ...)
@@ -145,56 +149,55 @@ BIDE_API int bide_context_snooze(bide_context *context, int64_t delay_ms);
 
 typedef enum bide_work_kind {
     BIDE_WORK_STARTED = 0,     /* a handler is about to run */
-    BIDE_WORK_DONE = 1,        /* and the queue has been told; so with all that follow */
-    BIDE_WORK_RETRIED = 2,     /* failed; again in delay_ms */
-    BIDE_WORK_BURIED = 3,      /* failed for good, or could not be read */
-    BIDE_WORK_SNOOZED = 4,     /* again in delay_ms */
-    BIDE_WORK_INTERRUPTED = 5, /* given back: the worker stops, or the handler said so */
-    BIDE_WORK_CANCELLED = 6,   /* gone, as somebody wanted */
-    BIDE_WORK_OVERRAN = 7,     /* the handler has passed its time limit, and runs on */
-    BIDE_WORK_LOST = 8,        /* the answer was refused: the lease had run out */
-    BIDE_WORK_OWED = 9,        /* the queue could not be told now: the worker tries again */
-    BIDE_WORK_GIVEN_UP = 10,   /* nor until the lease ended: the job will be done again */
-    BIDE_WORK_STARVED = 11,    /* no jobs can be had: the queue does not answer, or refuses */
-    BIDE_WORK_FED = 12,        /* they can again */
+    BIDE_WORK_DONE = 1,        /* finished; this and the next five: the queue has accepted it */
+    BIDE_WORK_RETRIED = 2,     /* failed; runs again in delay_ms */
+    BIDE_WORK_BURIED = 3,      /* failed for good, or the body could not be decoded */
+    BIDE_WORK_SNOOZED = 4,     /* runs again in delay_ms */
+    BIDE_WORK_INTERRUPTED = 5, /* given back: the worker stops, or BIDE_GIVE_BACK */
+    BIDE_WORK_CANCELLED = 6,   /* removed by bide_cancel() */
+    BIDE_WORK_OVERRAN = 7,     /* the handler has passed its time limit, and still runs */
+    BIDE_WORK_LOST = 8,        /* the outcome was rejected: the lease had expired */
+    BIDE_WORK_DEFERRED = 9,    /* the queue cannot accept the outcome now: the worker retries */
+    BIDE_WORK_GIVEN_UP = 10,   /* nor before the lease ended: the job will run again */
+    BIDE_WORK_UNHEALTHY = 11,  /* no jobs: the queue does not respond, or fails */
+    BIDE_WORK_HEALTHY = 12,    /* the queue responds again */
 } bide_work_kind;
 
 #define BIDE_WORK_KINDS 13
 
-/* "started", "done", ...; "?" for a number that is none. */
+/* "started", "done", ...; "?" for an unknown number. */
 BIDE_API const char *bide_work_name(bide_work_kind kind);
 
 typedef struct bide_work_event {
     bide_work_kind kind;
-    int code;          /* of the call that failed, where one did */
-    const char *text;  /* what went wrong; "" where nothing did */
-    uint64_t id;       /* of the job; 0 for STARVED and FED */
+    int code;          /* of the call that failed, if one did */
+    const char *text;  /* the error; "" if there is none */
+    uint64_t id;       /* of the job; 0 for UNHEALTHY and HEALTHY */
     const char *topic; /* "" for these */
     uint32_t attempt;
-    int64_t delay_ms; /* until the job comes again */
+    int64_t delay_ms; /* until the job runs again */
     int64_t took_us;  /* how long the handler ran */
 } bide_work_event;
 
-/* Called from the worker's threads, several at a time, with no lock held, and in no order
- * between threads; what the event points to is valid meanwhile. It must not stop or free the
- * worker, and should be quick: some are told by the thread that extends leases. */
+/* Called on the worker's threads, several at a time, with no lock held, and in no order between
+ * threads. What the event points to is valid during the call. It must not stop or free the worker,
+ * and should be quick: some events come from the thread that extends leases. */
 typedef void (*bide_work_handler)(void *user, const bide_work_event *event);
 
-/* Called after every look at the queue's health, every health_interval_ms, with its code:
- * BIDE_OK, or what bide_ping() answers; BIDE_TIMED_OUT when there was no answer until the next
- * look was due. */
+/* Called after each health check, every health_interval_ms, with the code of bide_ping();
+ * BIDE_TIMED_OUT if it has not completed when the next check is due. */
 typedef void (*bide_health_handler)(void *user, int code, const char *text);
 
 /* Begin with BIDE_WORKER_OPTIONS_INIT, in which 0 means the default. */
 typedef struct bide_worker_options {
     size_t size;                /* sizeof(bide_worker_options) */
-    uint32_t threads;           /* handlers at a time; as many as there are processors */
+    uint32_t threads;           /* handlers that run at a time; default: number of processors */
     bide_strategy strategy;     /* among its topics; strict: in the order they were registered */
-    int64_t stop_timeout_ms;    /* how long a stop lets handlers run: 30 s; BIDE_FOREVER */
+    int64_t stop_timeout_ms;    /* how long a stop waits for handlers: 30 s; BIDE_FOREVER */
     int64_t health_interval_ms; /* 15 s */
     bide_work_handler event;    /* may be NULL */
     bide_health_handler health; /* may be NULL */
-    void *user;                 /* theirs */
+    void *user;                 /* passed to both */
 } bide_worker_options;
 
 #define BIDE_WORKER_OPTIONS_INIT                                                 \
@@ -202,67 +205,70 @@ typedef struct bide_worker_options {
         sizeof(bide_worker_options), 0, BIDE_BY_PRIORITY, 0, 0, NULL, NULL, NULL \
     }
 
-/* A worker without handlers; options may be NULL. The queue must live longer than the worker. */
+/* Creates a worker without handlers; options may be NULL. The queue must outlive the worker:
+ * bide_close() fails with BIDE_EBUSY while it has workers. */
 BIDE_API int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker **out);
 
-/* Stops it, waits for every handler to return, however long that takes, and frees. NULL is fine.
- * BIDE_ECALLBACK from one of its own handlers. */
+/* Stops the worker, waits for every handler to return, however long that takes, and frees it. NULL
+ * is allowed. BIDE_ECALLBACK from one of its own handlers. */
 BIDE_API int bide_worker_free(bide_worker *worker);
 
-/* The handler of a topic whose jobs are bytes; a NUL that is not counted follows them. Tasks:
- * bide_handle() in task.h. BIDE_EINVAL: the topic has one; BIDE_EBUSY: the worker runs. */
+/* Registers the handler of a topic whose bodies are bytes; a NUL that is not counted follows them.
+ * For tasks see bide_handle() in task.h. BIDE_EINVAL: the topic has a handler; BIDE_EBUSY: the
+ * worker runs. */
 typedef int (*bide_handler)(bide_context *context, const bide_slice *body, void *arg);
 BIDE_API int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler handler,
                                 void *arg);
 
-/* The share of a topic, 1 unless said, where the strategy is BIDE_WEIGHTED. BIDE_NOT_FOUND: it has
- * no handler. */
-BIDE_API int bide_worker_weigh(bide_worker *worker, const char *topic, uint32_t weight);
+/* Sets the weight of a topic (default: 1) for the strategy BIDE_WEIGHTED. BIDE_NOT_FOUND: the topic
+ * has no handler. */
+BIDE_API int bide_worker_set_weight(bide_worker *worker, const char *topic, uint32_t weight);
 
 /*
- * A function around every handler: it runs the rest by bide_context_next(), and answers what that
- * answers, or something else; it may also not run it. The first one that was added is the
- * outermost. A body that cannot be read has no handler to be around: the event tells of it.
+ * Adds a function around every handler. It calls bide_context_next() to run the inner functions and
+ * the handler, and returns the outcome of that call or another one; it may also skip the call. The
+ * first function added is the outermost. Middleware does not run for a body that cannot be decoded:
+ * that is reported as an event.
  */
 typedef int (*bide_middleware)(bide_context *context, void *arg);
 BIDE_API int bide_worker_use(bide_worker *worker, bide_middleware middleware, void *arg);
 BIDE_API int bide_context_next(bide_context *context);
 
-/* Starts the threads. BIDE_EINVAL: no handlers; BIDE_EBUSY: it runs already, or a handler of
- * before the last stop still does; BIDE_ECALLBACK from one of its own handlers; BIDE_ESYSTEM,
- * and no thread is left. A worker that has stopped may be started again. */
+/* Starts the threads. BIDE_EINVAL: no handlers; BIDE_EBUSY: the worker runs, or a handler from
+ * before the last stop still does; BIDE_ECALLBACK from one of its own handlers; BIDE_ESYSTEM: a
+ * thread cannot be created, and none is left. A worker that has stopped may be started again. */
 BIDE_API int bide_worker_start(bide_worker *worker);
 
 /*
- * Takes no more jobs, waits for the handlers that run, for stop_timeout_ms at most; then tells
- * them (BIDE_REASON_STOPPING), and gives back the jobs of those that do not return within a
- * second, which costs no retry. BIDE_OK: all have returned. BIDE_TIMED_OUT: some have not; their
- * jobs are given back, and what they answer will not matter; or the queue does not answer. BIDE_ECALLBACK from one of its own
- * handlers. A worker that does not run has stopped: BIDE_OK.
+ * Reserves no more jobs and waits for running handlers, at most stop_timeout_ms; then asks them to
+ * stop (BIDE_REASON_STOPPING), and gives back the jobs of handlers that do not return within a
+ * second, which costs no retry. BIDE_OK: all have returned, or the worker did not run.
+ * BIDE_TIMED_OUT: some have not returned; their jobs are given back and their outcome is ignored;
+ * or the queue does not respond. BIDE_ECALLBACK from one of its own handlers.
  */
 BIDE_API int bide_worker_stop(bide_worker *worker);
 
-/* Asks it to stop, and does not wait: takes no more jobs. May be called from handlers, but not from
- * signal handlers. A worker that does not run hears nothing of it; one that did must be stopped by
- * bide_worker_stop() before it is started again. */
+/* Asks the worker to reserve no more jobs, and does not wait. May be called from handlers, but not
+ * from signal handlers. No effect on a worker that does not run. Afterwards bide_worker_stop() is
+ * required before the next start. */
 BIDE_API int bide_worker_quit(bide_worker *worker);
-/* The same, by a handler that has only its context. */
+/* The same for a handler, which has only its context. */
 BIDE_API int bide_context_quit(bide_context *context);
 
 /*
- * Starts the worker, waits for SIGINT or SIGTERM, bide_worker_quit(), or the queue's shutdown, and
- * stops it. The two signals have a handler of the library's meanwhile, unless they are ignored.
- * While it stops a second SIGINT, half a second later or more, does what it did before, so that
- * Ctrl-C ends a program that does not want to end; a second SIGTERM does nothing. Several may run
- * like this; a signal stops all of them. Answers as start and stop.
+ * Starts the worker, waits for SIGINT, SIGTERM, bide_worker_quit() or the shutdown of the queue,
+ * and stops the worker. Meanwhile the library handles the two signals, unless they are ignored.
+ * During the stop a second SIGINT, at least half a second after the first signal, has its previous
+ * effect, so that Ctrl-C ends a program whose handlers do not return; a second SIGTERM has no
+ * effect. Several workers may run like this; a signal stops all of them. Returns the codes of start
+ * and stop.
  */
 BIDE_API int bide_worker_run(bide_worker *worker);
 
 /*
- * The simple form: calls back for each job of one topic, one after the other, on the calling
+ * The simple form: runs the callback for each job of one topic, one after the other, on the calling
  * thread, until the queue is shut down or a callback calls bide_context_quit(). The callback
- * answers what a handler answers, and has the job's ttr for it; otherwise this is a worker with
- * one thread. It does not look at signals.
+ * returns what a handler returns, and its time limit is the job's ttr. Does not handle signals.
  */
 BIDE_API int bide_run(bide *queue, const char *topic, bide_handler callback, void *arg);
 

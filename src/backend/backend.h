@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * backend - one place to keep a queue: the seam between the public calls and what carries them.
+ * backend - the interface between the public calls and what executes them: a core in this process,
+ * or a server.
  *
- * Above this seam nobody knows which backend it is. Every backend is one const struct of
+ * The layers above do not know which backend they use. Every backend is one const struct of
  * functions; scheme.c maps the scheme of a URL to it.
+ *
+ * Ownership  An op belongs to the caller. The backend uses it from submit until it has passed it to
+ *            finish() or complete(), and not after that.
+ * Threads    Any thread may call submit, cancel and shutdown, also at the same time. close is
+ *            called once, free after it and after the last call has returned.
  */
 #ifndef BI_BACKEND_H
 #define BI_BACKEND_H
@@ -15,86 +21,85 @@
 
 struct backend;
 
-/* What the queue gives a backend when it opens it. The options are resolved: every field says what
- * holds, none is "the default". */
+/* What the queue passes to open. In options all defaults are resolved. */
 struct backend_context {
     bide_options options;
-    bide_options asked; /* the same as the caller gave it: 0 where the default holds */
+    bide_options requested; /* as the caller passed them: 0 where the default applies */
     struct bi_log log;
-    /* The queue of a server: the holders of leases are its clients and outlive it, so that a close
-     * stores the leases; and private_.order of an op says whose it is. */
-    bool serves;
+    /* The queue of a server. Leases belong to its clients, which outlive the process, so close
+     * stores them. private_.order of an op identifies the connection that it is from. */
+    bool for_server;
 
-    /* An op has finished within submit: its status is set. Called on the submitting thread, perhaps
-     * with a lock held, so it must be quick. */
+    /* An op has finished within submit; its status is set. Called on the submitting thread,
+     * possibly with a lock held, so it must be fast and must not call the backend. */
     void (*finish)(bide_op *op);
 
-    /* Pending ops, one or a chain linked by private_.next, have completed: their results are in
-     * them, their codes in private_.status. Called on any thread, with no lock of the backend
-     * held; nothing of them may be touched afterwards. */
+    /* One or more pending ops, linked by private_.next, have completed: their results are set, and
+     * their codes are in private_.status. Called on any thread, without a lock of the backend. The
+     * backend must not use the ops afterwards: their owners may free them. */
     void (*complete)(bide_op *ops);
 };
 
 struct backend_ops {
     const char *scheme;
 
-    /* The parameters of the URL that the backend reads itself, NULL at the end; or NULL. */
+    /* The URL parameters that the backend parses itself, terminated by NULL; or NULL. */
     const char *const *parameters;
 
-    /* Somebody else's server keeps the queue, and its limits: options that only the server could
-     * keep are refused, and sizes that were not asked for are not checked before. */
-    bool served;
+    /* A server owns the queue and its limits. Options that only the server could apply are
+     * rejected, and sizes are checked locally only if the caller has set a limit. */
+    bool remote;
 
-    /* submit and cancel reach cancellation points (I/O, waits), so that pthread_cancel() has to be
-     * disabled around them. That costs two atomic operations, which a queue in memory would notice. */
-    bool blocks;
+    /* submit and cancel contain cancellation points (I/O, waits), so pthread_cancel() must be
+     * disabled around them. That costs two atomic operations, which a queue in memory avoids. */
+    bool may_block;
 
-    /* bide_capability, or-ed. */
-    uint32_t can;
+    /* A bit set of bide_capability. */
+    uint32_t capabilities;
 
-    /* On the opening thread; may block. On failure *out is untouched and error (BIDE_ERROR_SIZE
-     * bytes) has a sentence. */
+    /* May block. On failure *out is unchanged and error (BIDE_ERROR_SIZE bytes) is written. */
     int (*open)(const struct backend_context *context, const struct bi_url *url,
                 struct backend **out, char *error);
 
     /*
-     * Runs those of the n ops whose status is BIDE_PENDING, in order; arguments have been checked.
-     * An op that finishes at once gets its status and is told to finish(); any other is told to
-     * complete() and must not be touched by the caller any more: its owner may be quick.
-     * Blocks only for ops with private_.wake set, and only while too much is pending. Answers how
-     * many are still pending.
+     * Runs those of the n ops whose status is BIDE_PENDING, in order; their arguments have been
+     * checked. An op that finishes at once gets its status and is passed to finish(). Any other is
+     * passed to complete(), possibly before submit returns, so the caller must not use it any more.
+     * Blocks only for ops with private_.wake set, and only while the limit of pending ops is
+     * reached. Returns the number of ops that are pending.
      */
     int (*submit)(struct backend *backend, bide_op *const *ops, size_t n);
 
     /*
-     * For an owner with an event loop, who calls it once before the first submit, and then whenever
-     * it has submitted: from then on submit does not begin to store what has gathered, this does.
-     * With lead set, and if commits have been quick, it does so itself, and answers true when that
-     * is done; else the commit thread does. NULL: there is nothing to store.
+     * For a caller with an event loop, which calls it once before the first submit and then after
+     * each round of submits. From the first call on submit no longer starts a commit; this function
+     * does, so that one commit covers a round. With lead set, and if commits are fast, it commits
+     * in the calling thread and returns true; otherwise it wakes the commit thread. NULL: the
+     * backend has no commits.
      */
     bool (*commit)(struct backend *backend, bool lead);
 
-    /* How long the commit that is in progress has taken so far, in microseconds; 0: none is. A checkpoint
-     * counts with a part of its time. Takes no lock. NULL: there is nothing to store. */
+    /* The age of the commit that is in progress, in microseconds; 0: none. A checkpoint counts with
+     * a fraction of its time. Takes no lock, for a watchdog. NULL: the backend has no commits. */
     int64_t (*commit_age)(struct backend *backend);
 
-    /* Behind this moment of the boot-time clock no commit begins any more. What is not stored then is
-     * undone, and completes with BIDE_CLOSED: for a process that is to end although its disk is slow.
-     * NULL: there is nothing to store. */
-    void (*close_by)(struct backend *backend, int64_t moment);
+    /* No commit begins after this time of the boot-time clock. What is not stored then is rolled
+     * back and completes with BIDE_CLOSED, so that a process with a slow disk can end in time.
+     * NULL: the backend has no commits. */
+    void (*set_close_deadline)(struct backend *backend, int64_t deadline);
 
-    /* Gives up an op that is pending, if it waits; it completes all the same. */
+    /* Cancels a pending op if it still waits. The op completes in any case, exactly once. */
     void (*cancel)(struct backend *backend, bide_op *op);
 
-    /* Completes what waits with BIDE_CLOSED, and answers so from now on to whatever takes jobs or
-     * would wait; the rest goes on until close. Does not block. */
+    /* Completes all waiting ops with BIDE_CLOSED. From now on ops that reserve jobs or would wait
+     * are rejected with that code; all others continue until close. Does not block. */
     void (*shutdown)(struct backend *backend);
 
-    /* Completes every pending op and ends every thread. May block. Calls that are still on their way
-     * out may read the backend until free. */
+    /* Completes every pending op and joins every thread. May block. Calls that are returning may
+     * still read the backend until free. */
     void (*close)(struct backend *backend);
 
-    /* Frees a closed backend, when no call is inside any more. */
+    /* Frees a closed backend, after the last call has returned. */
     void (*free)(struct backend *backend);
 };
 
@@ -106,7 +111,8 @@ extern const struct backend_ops bi_backend_beanstalk;
 extern const struct backend_ops bi_backend_memory;
 extern const struct backend_ops bi_backend_sqlite;
 
-/* The backend of a scheme; NULL if there is none. names (may be NULL) is set to a list of all. */
-const struct backend_ops *bi_backend_find(const char *scheme, const char **names);
+/* The backend of a scheme; NULL if it is unknown. *names (may be NULL) is set to the list of all
+ * schemes, for an error message. */
+const struct backend_ops *bi_scheme_find(const char *scheme, const char **names);
 
 #endif

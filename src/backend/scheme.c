@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * scheme - maps the scheme of a URL to its backend.
+ */
 #include "backend/backend.h"
 
 #include <string.h>
@@ -11,7 +14,7 @@ static const struct backend_ops *const backends[] = {
 #endif
 };
 
-const struct backend_ops *bi_backend_find(const char *scheme, const char **names)
+const struct backend_ops *bi_scheme_find(const char *scheme, const char **names)
 {
     if (names != NULL)
 #ifdef BIDE_WITH_SQLITE
@@ -19,8 +22,10 @@ const struct backend_ops *bi_backend_find(const char *scheme, const char **names
 #else
         *names = "memory: and beanstalk: (no sqlite:, built without libsqlite3-dev)";
 #endif
+
     for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
         if (strcmp(backends[i]->scheme, scheme) == 0)
             return backends[i];
+
     return NULL;
 }

@@ -16,7 +16,7 @@
 
 /* ---- exit codes ---- */
 
-int bi_cli_exit(int code)
+int bi_cli_exit_code(int code)
 {
     static const struct {
         int code, exit;
@@ -34,29 +34,38 @@ int bi_cli_exit(int code)
 
 /* ---- what is wrong ---- */
 
-static const char *name_of(const struct cli *cli)
+static const char *verb_name(const struct cli *cli)
 {
     return cli->verb == NULL ? "" : cli->verb->name;
 }
 
 /* Writes to standard error at once, so that lines of several commands do not mix. What others have
  * named (files, errors, processes) steers no terminal. */
-static void write_clean(const struct cli *cli, bi_print *print, const char *text, const char *end)
+static void write_sanitized(const struct cli *cli, bi_print_fn *print, const char *text,
+                            const char *end)
 {
     char *shown = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&shown, &size);
-    if (to == NULL)
-        return;
-    print(to, cli->err_terminal, text, strlen(text));
-    fputs(end, to);
-    if (fclose(to) == 0)
+    bool good = false;
+    if (to != NULL) {
+        print(to, cli->err_terminal, text, strlen(text));
+        fputs(end, to);
+        good = !ferror(to);
+        good = fclose(to) == 0 && good;
+    }
+    /* Without memory in pieces: "out of memory" must not be lost for lack of it. */
+    if (good) {
         fwrite(shown, 1, size, stderr);
+    } else {
+        print(stderr, cli->err_terminal, text, strlen(text));
+        fputs(end, stderr);
+    }
     free(shown);
 }
 
 /* Takes the object over. */
-static bool say_object(json_t *object)
+static bool print_object(json_t *object)
 {
     char *line = object == NULL ? NULL : json_dumps(object, JSON_COMPACT);
     json_decref(object);
@@ -67,92 +76,92 @@ static bool say_object(json_t *object)
     return true;
 }
 
-static bool say_json(int code, int exit, const char *sentence)
+static bool print_json_error(int code, int exit, const char *message)
 {
-    char text[BI_SENTENCE_SIZE];
-    bi_print_mended(text, sizeof(text), sentence);
-    return say_object(json_pack("{s:s, s:s*, s:i}", "error", text, "code",
-                                code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit));
+    char text[BI_ERRMSG_SIZE];
+    bi_print_sanitize(text, sizeof(text), message);
+    return print_object(json_pack("{s:s, s:s*, s:i}", "error", text, "code",
+                                  code == BIDE_OK ? NULL : bide_code_name(code), "exit", exit));
 }
 
 /* One line for people; with --json an object, which programs can take apart. */
-static void say(const struct cli *cli, int code, int exit, const char *sentence)
+static void print_error(const struct cli *cli, int code, int exit, const char *message)
 {
-    char line[BI_SENTENCE_SIZE + 40];
-    if (cli->json && say_json(code, exit, sentence))
+    char line[BI_ERRMSG_SIZE + 40];
+    if (cli->json && print_json_error(code, exit, message))
         return;
-    snprintf(line, sizeof(line), "bide%s%s: %s", cli->verb == NULL ? "" : " ", name_of(cli),
-             sentence);
-    write_clean(cli, bi_print_line, line, "\n");
+    snprintf(line, sizeof(line), "bide%s%s: %s", cli->verb == NULL ? "" : " ", verb_name(cli),
+             message);
+    write_sanitized(cli, bi_print_line, line, "\n");
 }
 
-int bi_cli_misused(const struct cli *cli, const char *format, ...)
+int bi_cli_usage_error(const struct cli *cli, const char *format, ...)
 {
-    char sentence[BI_SENTENCE_SIZE];
+    char message[BI_ERRMSG_SIZE];
     va_list args;
     va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
+    vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    say(cli, BIDE_OK, BI_EXIT_USAGE, sentence);
+    print_error(cli, BIDE_OK, BI_EXIT_USAGE, message);
     if (!cli->json)
-        fprintf(stderr, "Try \"bide help%s%s\".\n", cli->verb == NULL ? "" : " ", name_of(cli));
+        fprintf(stderr, "Try \"bide help%s%s\".\n", cli->verb == NULL ? "" : " ", verb_name(cli));
     return BI_EXIT_USAGE;
 }
 
-int bi_cli_failed(const struct cli *cli, int exit, const char *format, ...)
+int bi_cli_error(const struct cli *cli, int exit, const char *format, ...)
 {
-    char sentence[BI_SENTENCE_SIZE];
+    char message[BI_ERRMSG_SIZE];
     va_list args;
     va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
+    vsnprintf(message, sizeof(message), format, args);
     va_end(args);
-    say(cli, BIDE_OK, exit, sentence);
+    print_error(cli, BIDE_OK, exit, message);
     return exit;
 }
 
 /* Sentences of calls begin with the name of the call, "put: ", which says nothing here. */
-static const char *without_call(const char *sentence)
+static const char *strip_call_name(const char *message)
 {
-    const char *at = sentence;
+    const char *at = message;
     while (islower((unsigned char)*at) || *at == '_')
         at++;
-    return at > sentence && at[0] == ':' && at[1] == ' ' ? at + 2 : sentence;
+    return at > message && at[0] == ':' && at[1] == ' ' ? at + 2 : message;
 }
 
-int bi_cli_refused(const struct cli *cli, const char *subject, int code, const char *sentence)
+int bi_cli_report(const struct cli *cli, const char *subject, int code, const char *message)
 {
-    char text[BI_SENTENCE_SIZE];
+    char text[BI_ERRMSG_SIZE];
     if (code == BIDE_OK)
         return BI_EXIT_OK;
-    if (sentence == NULL || sentence[0] == 0)
-        sentence = bide_code_text(code);
+    if (message == NULL || message[0] == 0)
+        message = bide_code_text(code);
     snprintf(text, sizeof(text), "%.200s%s%.300s", subject == NULL ? "" : subject,
-             subject == NULL ? "" : ": ", without_call(sentence));
-    say(cli, code, bi_cli_exit(code), text);
-    return bi_cli_exit(code);
+             subject == NULL ? "" : ": ", strip_call_name(message));
+    print_error(cli, code, bi_cli_exit_code(code), text);
+    return bi_cli_exit_code(code);
 }
 
-int bi_cli_answered(const struct cli *cli, int code)
+int bi_cli_report_last(const struct cli *cli, int code)
 {
-    return bi_cli_refused(cli, NULL, code, bide_last_error());
+    return bi_cli_report(cli, NULL, code, bide_last_error());
 }
 
 /* ---- notes ---- */
 
 void bi_cli_warn(const struct cli *cli, const char *format, ...)
 {
-    char sentence[BI_SENTENCE_SIZE], text[BI_SENTENCE_SIZE], line[BI_SENTENCE_SIZE + 60];
+    char message[BI_ERRMSG_SIZE], text[BI_ERRMSG_SIZE], line[BI_ERRMSG_SIZE + 60];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(sentence, sizeof(sentence), format, args);
+    vsnprintf(message, sizeof(message), format, args);
     va_end(args);
 
-    bi_print_mended(text, sizeof(text), sentence);
-    if (cli->json && say_object(json_pack("{s:s}", "warning", text)))
+    bi_print_sanitize(text, sizeof(text), message);
+    if (cli->json && print_object(json_pack("{s:s}", "warning", text)))
         return;
-    snprintf(line, sizeof(line), "bide %s: warning: %s", name_of(cli), sentence);
-    write_clean(cli, bi_print_line, line, "\n");
+    snprintf(line, sizeof(line), "bide %s: warning: %s", verb_name(cli), message);
+    write_sanitized(cli, bi_print_line, line, "\n");
 }
 
 __attribute__((format(printf, 2, 0))) static void note(const struct cli *cli, const char *format,
@@ -161,7 +170,7 @@ __attribute__((format(printf, 2, 0))) static void note(const struct cli *cli, co
     char *text = NULL;
     if (vasprintf(&text, format, args) < 0)
         return;
-    write_clean(cli, bi_print_bytes, text, "\n");
+    write_sanitized(cli, bi_print_bytes, text, "\n");
     free(text);
 }
 
@@ -189,16 +198,16 @@ void bi_cli_detail(const struct cli *cli, const char *format, ...)
 
 bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
 {
-    char question[BI_SENTENCE_SIZE], answer[16] = "";
+    char question[BI_ERRMSG_SIZE], answer[16] = "";
     va_list args;
     va_start(args, format);
     vsnprintf(question, sizeof(question), format, args);
     va_end(args);
     if (!isatty(STDIN_FILENO) || !cli->err_terminal) {
-        bi_cli_failed(cli, BI_EXIT_USAGE, "%.400s There is nobody to ask: say --yes", question);
+        bi_cli_error(cli, BI_EXIT_USAGE, "%.400s There is nobody to ask: say --yes", question);
         return false;
     }
-    write_clean(cli, bi_print_line, question, " [y/N] ");
+    write_sanitized(cli, bi_print_line, question, " [y/N] ");
     if (fgets(answer, sizeof(answer), stdin) == NULL)
         fputc('\n', stderr);
     answer[strcspn(answer, "\n")] = 0;
@@ -207,20 +216,20 @@ bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
 
 /* ---- arguments ---- */
 
-bool bi_cli_id(const struct cli *cli, const char *word, uint64_t *id)
+bool bi_cli_parse_id(const struct cli *cli, const char *word, uint64_t *id)
 {
-    char reason[BI_SENTENCE_SIZE];
-    if (bi_read_id(word, id, reason))
+    char reason[BI_ERRMSG_SIZE];
+    if (bi_flag_parse_id(word, id, reason))
         return true;
-    bi_cli_misused(cli, "\"%.60s\" is no id of a job: %.200s", word, reason);
+    bi_cli_usage_error(cli, "\"%.60s\" is no id of a job: %.200s", word, reason);
     return false;
 }
 
-int bi_cli_need_leases(const struct cli *cli)
+int bi_cli_require_leases(const struct cli *cli)
 {
     if ((bide_capabilities(cli->queue) & BIDE_CAN_PASS_LEASES) != 0)
         return BI_EXIT_OK;
-    return bi_cli_failed(
+    return bi_cli_error(
         cli, BI_EXIT_REFUSED,
         "on %.200s a lease ends with the process that took it, and this one ends at once; run a "
         "program for each job by \"bide work\", or let \"bided\" keep the queue and talk to that",
@@ -230,7 +239,7 @@ int bi_cli_need_leases(const struct cli *cli)
 /* ---- the end ---- */
 
 /* Asked of the pipe itself: the write that failed may have been long ago. */
-static bool reader_has_gone(void)
+static bool is_pipe_closed(void)
 {
     struct pollfd out = {.fd = STDOUT_FILENO};
     return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
@@ -242,11 +251,11 @@ int bi_cli_flush(const struct cli *cli)
     errno = 0;
     if (exit != BI_EXIT_OK || (fflush(stdout) == 0 && !ferror(stdout)))
         return exit;
-    if (errno == EPIPE || reader_has_gone())
+    if (errno == EPIPE || is_pipe_closed())
         exit = BI_EXIT_PIPE;
     else if (errno == 0)
-        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "not all of the output could be written");
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "not all of the output could be written");
     else
-        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
     return exit;
 }

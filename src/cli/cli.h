@@ -11,7 +11,7 @@
 #ifndef BI_CLI_H
 #define BI_CLI_H
 
-#include "util/sentence.h"
+#include "util/errmsg.h"
 #include "util/url.h"
 
 #include <bide/bide.h>
@@ -25,7 +25,7 @@ enum bi_exit {
     BI_EXIT_TIMED_OUT = 4,     /* nothing came in time */
     BI_EXIT_REFUSED = 5,       /* the state of the job, its lease, or a limit does not allow it */
     BI_EXIT_NO_QUEUE = 6,      /* no server answers, or another process has the file */
-    BI_EXIT_PARTLY = 7,        /* some of several were refused, or what was checked is not good */
+    BI_EXIT_PARTIAL = 7,       /* some of several were refused, or what was checked is not good */
     BI_EXIT_INTERRUPTED = 130, /* Ctrl-C, or 128 and the number of another signal */
     BI_EXIT_PIPE = 141,        /* whoever reads the output has gone */
 };
@@ -50,31 +50,31 @@ struct cli {
 
     bool out_terminal; /* standard output is one */
     bool err_terminal;
-    bide *queue;              /* open, unless the verb is BI_ALONE */
-    char reached[BI_URL_MAX]; /* its URL, for programs that we start */
-    char shown[BI_URL_MAX];   /* the same for people, without a password */
+    bide *queue;                /* open, unless the verb is BI_VERB_NO_QUEUE */
+    char child_url[BI_URL_MAX]; /* its URL, for programs that we start */
+    char shown[BI_URL_MAX];     /* the same for people, without a password */
 };
 
 /* ---- saying what is wrong; each answers an exit code ---- */
 
 /* The arguments are wrong: "bide put: SENTENCE", and how to get help. */
-int bi_cli_misused(const struct cli *cli, const char *format, ...)
+int bi_cli_usage_error(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Something else than a call of the library went wrong. exit: the code to answer. */
-int bi_cli_failed(const struct cli *cli, int exit, const char *format, ...)
+int bi_cli_error(const struct cli *cli, int exit, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* A call of the library answered this code: says bide_last_error(), or nothing when the code is
  * BIDE_OK, and answers the exit code that belongs to it. */
-int bi_cli_answered(const struct cli *cli, int code);
+int bi_cli_report_last(const struct cli *cli, int code);
 
 /* The same for an op, which has its sentence in itself. subject (may be NULL) stands before it:
  * "line 7", "job 12". */
-int bi_cli_refused(const struct cli *cli, const char *subject, int code, const char *sentence);
+int bi_cli_report(const struct cli *cli, const char *subject, int code, const char *message);
 
 /* The exit code of a code of the library. */
-int bi_cli_exit(int code);
+int bi_cli_exit_code(int code);
 
 /* ---- notes ---- */
 
@@ -100,11 +100,11 @@ bool bi_cli_confirm(const struct cli *cli, const char *format, ...)
 /* ---- arguments ---- */
 
 /* A word that must be a job's id (or a token). Else says so, and answers false. */
-bool bi_cli_id(const struct cli *cli, const char *word, uint64_t *id);
+bool bi_cli_parse_id(const struct cli *cli, const char *word, uint64_t *id);
 
 /* Refuses verbs that need a lease to outlive the process that took it, where it does not: says what
  * to use instead. BI_EXIT_OK where it does. */
-int bi_cli_need_leases(const struct cli *cli);
+int bi_cli_require_leases(const struct cli *cli);
 
 /* ---- the end ---- */
 

@@ -2,19 +2,19 @@
 /*
  * A quick measurement of any queue, in a topic that nobody else uses, and that is gone afterwards.
  */
-#include "cli/crew.h"
+#include "cli/bench_threads.h"
 #include "cli/interrupt.h"
-#include "cli/look.h"
-#include "cli/record.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
 #include "util/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define HEADS   "WHAT|>JOBS|>SECONDS|>JOBS/S|>P50|>P90|>P99|>MAX"
-#define WAIT_MS 10000 /* for a job that is there */
-#define TTR_MS  120000
+#define HEADERS            "WHAT|>JOBS|>SECONDS|>JOBS/S|>P50|>P90|>P99|>MAX"
+#define RESERVE_TIMEOUT_MS 10000 /* for a job that is there */
+#define TTR_MS             120000
 
 static uint64_t jobs = 10000, threads = 4, body_size = 100;
 
@@ -27,32 +27,32 @@ static const bide_put_options put_options = {
     .max_retries = BIDE_NO_RETRY_LIMIT,
 };
 
-static int put_one(const struct crew_wish *wish, size_t count)
+static int put_one(const struct bench_spec *spec, size_t count)
 {
     (void)count;
-    return bide_put(wish->cli->queue, wish->topic, wish->body, wish->body_size, &put_options, NULL);
+    return bide_put(spec->cli->queue, spec->topic, spec->body, spec->body_size, &put_options, NULL);
 }
 
-static int take_one(const struct crew_wish *wish, size_t count)
+static int reserve_one(const struct bench_spec *spec, size_t count)
 {
     bide_job job;
     (void)count;
-    int code = bide_reserve(wish->cli->queue, wish->topic, WAIT_MS, &job);
+    int code = bide_reserve(spec->cli->queue, spec->topic, RESERVE_TIMEOUT_MS, &job);
     if (code != BIDE_OK)
         return code;
-    code = bide_delete(wish->cli->queue, job.id, job.token);
+    code = bide_delete(spec->cli->queue, job.id, job.token);
     bide_job_clear(&job);
     return code;
 }
 
-static int cycle(const struct crew_wish *wish, size_t count)
+static int cycle(const struct bench_spec *spec, size_t count)
 {
-    int code = put_one(wish, count);
-    return code == BIDE_OK ? take_one(wish, count) : code;
+    int code = put_one(spec, count);
+    return code == BIDE_OK ? reserve_one(spec, count) : code;
 }
 
 /* The first refusal of several, of which bide_last_error() has the sentence. */
-static int first_of(const int *statuses, size_t stride, size_t count)
+static int first_failure(const int *statuses, size_t stride, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int status = *(const int *)((const char *)statuses + i * stride);
@@ -62,41 +62,41 @@ static int first_of(const int *statuses, size_t stride, size_t count)
     return BIDE_OK;
 }
 
-static int put_many(const struct crew_wish *wish, size_t count)
+static int put_many(const struct bench_spec *spec, size_t count)
 {
-    bide_put_item items[BI_CREW_STEP];
+    bide_put_item items[BI_BENCH_STEP_JOBS];
     for (size_t i = 0; i < count; i++)
-        items[i] = (bide_put_item){.topic = {wish->topic, strlen(wish->topic)},
-                                   .body = {wish->body, wish->body_size},
+        items[i] = (bide_put_item){.topic = {spec->topic, strlen(spec->topic)},
+                                   .body = {spec->body, spec->body_size},
                                    .options = &put_options};
-    int code = bide_put_many(wish->cli->queue, items, count, NULL);
-    return code == BIDE_OK ? first_of(&items[0].status, sizeof(items[0]), count) : code;
+    int code = bide_put_many(spec->cli->queue, items, count, NULL);
+    return code == BIDE_OK ? first_failure(&items[0].status, sizeof(items[0]), count) : code;
 }
 
-static int finish_all(const struct crew_wish *wish, bide_job *taken, size_t count)
+static int delete_all(const struct bench_spec *spec, bide_job *taken, size_t count)
 {
-    bide_finish_item items[BI_CREW_STEP];
+    bide_finish_item items[BI_BENCH_STEP_JOBS];
     for (size_t i = 0; i < count; i++) {
         items[i] = (bide_finish_item){.id = taken[i].id, .token = taken[i].token};
         bide_job_clear(&taken[i]);
     }
-    int code = bide_finish_many(wish->cli->queue, items, count);
-    return code == BIDE_OK ? first_of(&items[0].status, sizeof(items[0]), count) : code;
+    int code = bide_finish_many(spec->cli->queue, items, count);
+    return code == BIDE_OK ? first_failure(&items[0].status, sizeof(items[0]), count) : code;
 }
 
-static int take_many(const struct crew_wish *wish, size_t count)
+static int reserve_many(const struct bench_spec *spec, size_t count)
 {
-    bide_slice topic = {wish->topic, strlen(wish->topic)};
-    bide_job taken[BI_CREW_STEP];
+    bide_slice topic = {spec->topic, strlen(spec->topic)};
+    bide_job taken[BI_BENCH_STEP_JOBS];
     while (count > 0) {
         bide_reserve_args args = {.topics = &topic,
                                   .topic_count = 1,
-                                  .timeout_ms = WAIT_MS,
+                                  .timeout_ms = RESERVE_TIMEOUT_MS,
                                   .jobs = taken,
                                   .job_max = count};
-        int code = bide_reserve_many(wish->cli->queue, &args);
+        int code = bide_reserve_many(spec->cli->queue, &args);
         if (code == BIDE_OK)
-            code = finish_all(wish, taken, args.count);
+            code = delete_all(spec, taken, args.count);
         if (code != BIDE_OK)
             return code;
         count -= args.count;
@@ -106,14 +106,14 @@ static int take_many(const struct crew_wish *wish, size_t count)
 
 static const struct phase {
     const char *name;  /* in JSON */
-    const char *shown; /* to people */
-    int (*step)(const struct crew_wish *wish, size_t count);
+    const char *title; /* to people */
+    int (*step)(const struct bench_spec *spec, size_t count);
     bool many;
 } phases[] = {
     {"put", "put", put_one, false},
-    {"take", "reserve, delete", take_one, false},
+    {"take", "reserve, delete", reserve_one, false},
     {"put_many", "put, many at once", put_many, true},
-    {"take_many", "reserve, delete, many", take_many, true},
+    {"take_many", "reserve, delete, many", reserve_many, true},
     {"cycle", "put, reserve, delete", cycle, false},
 };
 #define PHASES (sizeof(phases) / sizeof(phases[0]))
@@ -131,54 +131,54 @@ static void add_duration(struct table *table, uint64_t ns)
         snprintf(text, sizeof(text), "%.1fms", us / 1e3);
     else
         snprintf(text, sizeof(text), "%.2fs", us / 1e6);
-    bi_table_cell(table, BI_PAINT_OFF, "%7s", text);
+    bi_table_cell(table, BI_STYLE_OFF, "%7s", text);
 }
 
 static void add_rate(struct table *table, const struct cli *cli, double rate)
 {
     char text[32];
     bi_print_count(cli, text, (uint64_t)rate);
-    bi_table_cell(table, BI_PAINT_GOOD, "%9s", text);
+    bi_table_cell(table, BI_STYLE_GOOD, "%9s", text);
 }
 
-static double rate_of(const struct crew_result *result)
+static double rate_of(const struct bench_result *result)
 {
     return result->seconds > 0 ? (double)result->jobs / result->seconds : 0;
 }
 
-static json_int_t us_at(const struct spread *steps, double part)
+static json_int_t percentile_us(const struct histogram *steps, double part)
 {
-    return (json_int_t)(bi_spread_at(steps, part) / 1000);
+    return (json_int_t)(bi_histogram_quantile(steps, part) / 1000);
 }
 
-static json_t *result_json(const struct phase *phase, const struct crew_wish *wish,
-                           const struct crew_result *result)
+static json_t *result_json(const struct phase *phase, const struct bench_spec *spec,
+                           const struct bench_result *result)
 {
-    const struct spread *steps = &result->steps;
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "phase",
-                     phase->name, "jobs", (json_int_t)result->jobs, "elapsed_ms",
-                     (json_int_t)(result->seconds * 1e3), "jobs_per_second",
-                     (json_int_t)rate_of(result), "threads", (json_int_t)wish->threads, "body_size",
-                     (json_int_t)wish->body_size, "step_jobs", (json_int_t)wish->step_jobs,
-                     "p50_us", us_at(steps, 0.5), "p90_us", us_at(steps, 0.9), "p99_us",
-                     us_at(steps, 0.99), "max_us", (json_int_t)(steps->longest / 1000));
+    const struct histogram *steps = &result->steps;
+    return json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "phase", phase->name, "jobs",
+        (json_int_t)result->jobs, "elapsed_ms", (json_int_t)(result->seconds * 1e3),
+        "jobs_per_second", (json_int_t)rate_of(result), "threads", (json_int_t)spec->threads,
+        "body_size", (json_int_t)spec->body_size, "step_jobs", (json_int_t)spec->step_jobs,
+        "p50_us", percentile_us(steps, 0.5), "p90_us", percentile_us(steps, 0.9), "p99_us",
+        percentile_us(steps, 0.99), "max_us", (json_int_t)(steps->max / 1000));
 }
 
-static int show(const struct phase *phase, const struct crew_wish *wish,
-                const struct crew_result *result, struct table *table)
+static int show(const struct phase *phase, const struct bench_spec *spec,
+                const struct bench_result *result, struct table *table)
 {
-    if (wish->cli->json)
-        return bi_record_print(wish->cli, result_json(phase, wish, result));
-    bi_table_cell(table, BI_PAINT_OFF, "%-21s", phase->shown);
-    bi_table_number(table, BI_PAINT_OFF, result->jobs);
-    bi_table_cell(table, BI_PAINT_OFF, "%8.3f", result->seconds);
-    add_rate(table, wish->cli, rate_of(result));
-    add_duration(table, bi_spread_at(&result->steps, 0.5));
-    add_duration(table, bi_spread_at(&result->steps, 0.9));
-    add_duration(table, bi_spread_at(&result->steps, 0.99));
-    add_duration(table, result->steps.longest);
+    if (spec->cli->json)
+        return bi_cli_print_json(spec->cli, result_json(phase, spec, result));
+    bi_table_cell(table, BI_STYLE_OFF, "%-21s", phase->title);
+    bi_table_number(table, BI_STYLE_OFF, result->jobs);
+    bi_table_cell(table, BI_STYLE_OFF, "%8.3f", result->seconds);
+    add_rate(table, spec->cli, rate_of(result));
+    add_duration(table, bi_histogram_quantile(&result->steps, 0.5));
+    add_duration(table, bi_histogram_quantile(&result->steps, 0.9));
+    add_duration(table, bi_histogram_quantile(&result->steps, 0.99));
+    add_duration(table, result->steps.max);
     bi_table_flush(table);
-    return bi_cli_flush(wish->cli);
+    return bi_cli_flush(spec->cli);
 }
 
 /* ---- the topic ---- */
@@ -190,7 +190,7 @@ static void name_topic(char *topic, size_t size)
 }
 
 /* One by one, where there is no purge. */
-static int take_rest(const struct cli *cli, const char *topic)
+static int delete_rest(const struct cli *cli, const char *topic)
 {
     bide_job job;
     int code;
@@ -203,58 +203,58 @@ static int take_rest(const struct cli *cli, const char *topic)
     return code == BIDE_TIMED_OUT ? BIDE_OK : code;
 }
 
-static int clean(const struct cli *cli, const char *topic)
+static int clean_up(const struct cli *cli, const char *topic)
 {
     int code = bide_purge(cli->queue, topic, BIDE_STATE_READY, NULL);
     if (code == BIDE_ENOTSUP)
-        code = take_rest(cli, topic);
+        code = delete_rest(cli, topic);
     if (code == BIDE_OK)
         return BI_EXIT_OK;
     bi_cli_note(cli, "jobs of the measurement may be left in the topic %s", topic);
-    return bi_cli_answered(cli, code);
+    return bi_cli_report_last(cli, code);
 }
 
 /* ---- the verb ---- */
 
 static size_t step_jobs(const struct phase *phase)
 {
-    size_t fit = body_size == 0 ? BI_CREW_STEP : (size_t)(BIDE_BATCH_BYTES / body_size);
+    size_t fit = body_size == 0 ? BI_BENCH_STEP_JOBS : (size_t)(BIDE_BATCH_BYTES / body_size);
     if (!phase->many || fit == 0)
         return 1;
-    return fit < BI_CREW_STEP ? fit : BI_CREW_STEP;
+    return fit < BI_BENCH_STEP_JOBS ? fit : BI_BENCH_STEP_JOBS;
 }
 
-static int measure(const struct phase *phase, struct crew_wish *wish, struct table *table)
+static int measure(const struct phase *phase, struct bench_spec *spec, struct table *table)
 {
-    struct crew_result *result = malloc(sizeof(*result));
+    struct bench_result *result = malloc(sizeof(*result));
     if (result == NULL)
-        return bi_cli_failed(wish->cli, BI_EXIT_FAILED, "there is not enough memory");
-    wish->step = phase->step;
-    wish->step_jobs = step_jobs(phase);
-    wish->what = phase->name;
-    int exit = bi_crew_run(wish, result);
+        return bi_cli_error(spec->cli, BI_EXIT_FAILED, "there is not enough memory");
+    spec->step = phase->step;
+    spec->step_jobs = step_jobs(phase);
+    spec->label = phase->name;
+    int exit = bi_bench_threads_run(spec, result);
     if (exit == BI_EXIT_OK && result->code != BIDE_OK)
-        exit = bi_cli_refused(wish->cli, phase->shown, result->code, result->error);
+        exit = bi_cli_report(spec->cli, phase->title, result->code, result->error);
     if (exit == BI_EXIT_OK && !bi_interrupted())
-        exit = show(phase, wish, result, table);
+        exit = show(phase, spec, result, table);
     free(result);
     return exit == BI_EXIT_OK && bi_interrupted() ? bi_interrupt_exit() : exit;
 }
 
 static int measure_all(struct cli *cli, const char *topic, const void *body)
 {
-    struct crew_wish wish = {.cli = cli,
-                             .topic = topic,
-                             .body = body,
-                             .body_size = (size_t)body_size,
-                             .jobs = jobs,
-                             .threads = (size_t)threads};
-    struct table *table = cli->json ? NULL : bi_table_new(cli, HEADS);
+    struct bench_spec spec = {.cli = cli,
+                              .topic = topic,
+                              .body = body,
+                              .body_size = (size_t)body_size,
+                              .jobs = jobs,
+                              .threads = (size_t)threads};
+    struct table *table = cli->json ? NULL : bi_table_new(cli, HEADERS);
     int exit = BI_EXIT_OK;
     for (size_t i = 0; i < PHASES && exit == BI_EXIT_OK; i++)
-        exit = measure(&phases[i], &wish, table);
+        exit = measure(&phases[i], &spec, table);
     bi_table_free(table);
-    int cleaned = clean(cli, topic);
+    int cleaned = clean_up(cli, topic);
     if (bi_interrupted())
         bi_cli_note(cli, "interrupted; %s",
                     cleaned == BI_EXIT_OK ? "what was put is gone again" : "see above");
@@ -264,11 +264,11 @@ static int measure_all(struct cli *cli, const char *topic, const void *body)
 static int check(struct cli *cli)
 {
     if (jobs == 0)
-        return bi_cli_misused(cli, "--jobs: nothing can be measured with 0 jobs");
-    if (threads == 0 || threads > BI_CREW_MAX)
-        return bi_cli_misused(cli, "--threads: 1 to %d are possible", BI_CREW_MAX);
+        return bi_cli_usage_error(cli, "--jobs: nothing can be measured with 0 jobs");
+    if (threads == 0 || threads > BI_BENCH_THREADS_MAX)
+        return bi_cli_usage_error(cli, "--threads: 1 to %d are possible", BI_BENCH_THREADS_MAX);
     if (body_size > (UINT64_C(1) << 30))
-        return bi_cli_misused(cli, "--size: no body is larger than 1 GiB");
+        return bi_cli_usage_error(cli, "--size: no body is larger than 1 GiB");
     return BI_EXIT_OK;
 }
 
@@ -281,7 +281,7 @@ static int run(struct cli *cli)
         return exit;
     char *body = malloc((size_t)body_size + 1);
     if (body == NULL)
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory for such a body");
+        return bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory for such a body");
     memset(body, 'b', (size_t)body_size + 1);
     name_topic(topic, sizeof(topic));
     bi_cli_detail(cli, "the topic is %s", topic);
@@ -313,6 +313,6 @@ const struct verb bi_verb_bench = {
                "  bide bench --json | jq .jobs_per_second\n",
     .flags = flags,
     .check = check,
-    .traits = BI_MAKES,
+    .traits = BI_VERB_CREATES_FILE,
     .run = run,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/each.h"
+#include "cli/by_id.h"
 #include "cli/verb.h"
 
 #include <string.h>
@@ -7,19 +7,20 @@
 static int64_t priority = BIDE_KEEP;
 static const char *reason = "";
 
-static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+static void build_op(const struct id_verb *id_verb, bide_op *op, uint64_t id, uint64_t token)
 {
-    (void)each;
+    (void)id_verb;
     op->kind = BIDE_OP_BURY;
     op->bury = (bide_bury_args){
         .id = id, .token = token, .priority = priority, .reason = {reason, strlen(reason)}};
 }
 
-static struct each each = {.did = "buried", .aim = aim};
+static struct id_verb id_verb = {.past_tense = "buried", .build_op = build_op};
 
 static const struct flag flags[] = {
-    BI_FLAG_ID('t', "token", "TOKEN", &each.token, "of the lease, as \"bide reserve\" printed it"),
-    BI_FLAG_TEXT('r', "reason", "TEXT", &reason, "why; shown as the job's last error"),
+    BI_FLAG_ID('t', "token", "TOKEN", &id_verb.token,
+               "of the lease, as \"bide reserve\" printed it"),
+    BI_FLAG_STRING('r', "reason", "TEXT", &reason, "why; shown as the job's last error"),
     BI_FLAG_PRIORITY('p', "priority", &priority, "its new priority"),
     BI_FLAGS_END,
 };
@@ -36,12 +37,12 @@ static const char details[] =
 
 static int check(struct cli *cli)
 {
-    return bi_each_check(cli, &each);
+    return bi_by_id_check(cli, &id_verb);
 }
 
 static int run(struct cli *cli)
 {
-    return bi_each_run(cli, &each);
+    return bi_by_id_run(cli, &id_verb);
 }
 
 const struct verb bi_verb_bury = {
@@ -51,8 +52,8 @@ const struct verb bi_verb_bury = {
     .summary = "set jobs aside until they are kicked",
     .details = details,
     .flags = flags,
-    .least = 1,
-    .most = BI_WORDS_MAX,
+    .min = 1,
+    .max = BI_WORDS_MAX,
     .check = check,
     .run = run,
 };

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/each.h"
+#include "cli/by_id.h"
 #include "cli/verb.h"
 
-static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+static void build_op(const struct id_verb *id_verb, bide_op *op, uint64_t id, uint64_t token)
 {
-    (void)each;
+    (void)id_verb;
     (void)token;
     op->kind = BIDE_OP_CANCEL;
     op->lease = (bide_lease_args){.id = id};
 }
 
-static const struct each each = {.did = "cancelled", .aim = aim};
+static const struct id_verb id_verb = {.past_tense = "cancelled", .build_op = build_op};
 
 static const char details[] =
     "A job that nobody works on is deleted. One that is reserved is marked: its worker is told\n"
@@ -24,12 +24,12 @@ static const char details[] =
 
 static int check(struct cli *cli)
 {
-    return bi_each_check(cli, &each);
+    return bi_by_id_check(cli, &id_verb);
 }
 
 static int run(struct cli *cli)
 {
-    return bi_each_run(cli, &each);
+    return bi_by_id_run(cli, &id_verb);
 }
 
 const struct verb bi_verb_cancel = {
@@ -38,8 +38,8 @@ const struct verb bi_verb_cancel = {
     .usage = "ID...|-",
     .summary = "delete jobs, or tell those who work on them to stop",
     .details = details,
-    .least = 1,
-    .most = BI_WORDS_MAX,
+    .min = 1,
+    .max = BI_WORDS_MAX,
     .check = check,
     .run = run,
 };

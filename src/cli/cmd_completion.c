@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/completion.h"
-#include "cli/reach.h"
+#include "cli/connect.h"
 
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PAGE        500
-#define PATIENCE_S  2
-#define TOPICS_MOST 10000
+#define PAGE       500
+#define TIMEOUT_S  2
+#define TOPICS_MAX 10000
 
 /* ---- topics ---- */
 
 /* Whoever has pressed the tab key does not wait for a server that is silent. */
-static void give_up(int number)
+static void on_alarm(int number)
 {
     (void)number;
     _exit(BI_EXIT_TIMED_OUT);
@@ -23,13 +23,13 @@ static void give_up(int number)
 static int open_server(struct cli *cli)
 {
     cli->no_start = true;
-    int exit = bi_reach_configure(cli);
+    int exit = bi_connect_load_config(cli);
     if (exit != BI_EXIT_OK)
         return exit;
-    const char *url = bi_reach_said(cli);
+    const char *url = bi_connect_explicit_url(cli);
     if (url != NULL && strncmp(url, "beanstalk:", 10) != 0)
-        return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "only a server is asked for its topics");
-    return bi_reach_open(cli);
+        return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "only a server is asked for its topics");
+    return bi_connect_open(cli);
 }
 
 static int print_topics(struct cli *cli)
@@ -37,19 +37,19 @@ static int print_topics(struct cli *cli)
     static bide_topic_stats topics[PAGE];
     char cursor[BIDE_CURSOR_SIZE] = "";
     size_t count, total = 0;
-    signal(SIGALRM, give_up);
-    alarm(PATIENCE_S);
+    signal(SIGALRM, on_alarm);
+    alarm(TIMEOUT_S);
     int exit = open_server(cli);
     if (exit != BI_EXIT_OK)
         return exit;
     do {
         int code = bide_topics(cli->queue, cursor, topics, PAGE, &count);
         if (code != BIDE_OK)
-            return bi_cli_answered(cli, code);
+            return bi_cli_report_last(cli, code);
         for (size_t i = 0; i < count; i++)
             printf("%s\n", topics[i].name);
         total += count;
-    } while (cursor[0] != 0 && total < TOPICS_MOST);
+    } while (cursor[0] != 0 && total < TOPICS_MAX);
     return BI_EXIT_OK;
 }
 
@@ -58,44 +58,44 @@ static int print_topics(struct cli *cli)
 static int print_bash(struct cli *cli)
 {
     (void)cli;
-    bi_completion_bash(stdout);
+    bi_completion_print_bash(stdout);
     return BI_EXIT_OK;
 }
 
 static int print_zsh(struct cli *cli)
 {
     (void)cli;
-    bi_completion_zsh(stdout);
+    bi_completion_print_zsh(stdout);
     return BI_EXIT_OK;
 }
 
-static const struct kind {
+static const struct script {
     const char *name;
     int (*print)(struct cli *cli);
-} kinds[] = {
+} scripts[] = {
     {"bash", print_bash},
     {"zsh", print_zsh},
     {"topics", print_topics},
 };
 
-static const struct kind *find(const char *name)
+static const struct script *find_script(const char *name)
 {
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        if (strcmp(kinds[i].name, name) == 0)
-            return &kinds[i];
+    for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
+        if (strcmp(scripts[i].name, name) == 0)
+            return &scripts[i];
     return NULL;
 }
 
 static int check(struct cli *cli)
 {
-    if (find(cli->words[0]) != NULL)
+    if (find_script(cli->words[0]) != NULL)
         return BI_EXIT_OK;
-    return bi_cli_misused(cli, "\"%.60s\" is neither bash, zsh nor topics", cli->words[0]);
+    return bi_cli_usage_error(cli, "\"%.60s\" is neither bash, zsh nor topics", cli->words[0]);
 }
 
 static int run(struct cli *cli)
 {
-    return find(cli->words[0])->print(cli);
+    return find_script(cli->words[0])->print(cli);
 }
 
 static const char details[] =
@@ -113,9 +113,9 @@ const struct verb bi_verb_completion = {
     .usage = "bash|zsh|topics",
     .summary = "a script that makes the tab key complete verbs, flags and topics",
     .details = details,
-    .least = 1,
-    .most = 1,
-    .traits = BI_ALONE | BI_BARE,
+    .min = 1,
+    .max = 1,
+    .traits = BI_VERB_NO_QUEUE | BI_VERB_NO_CONFIG,
     .check = check,
     .run = run,
 };

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/each.h"
+#include "cli/by_id.h"
 #include "cli/verb.h"
 
-static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+static void build_op(const struct id_verb *id_verb, bide_op *op, uint64_t id, uint64_t token)
 {
-    (void)each;
+    (void)id_verb;
     op->kind = BIDE_OP_DELETE;
     op->lease = (bide_lease_args){.id = id, .token = token};
 }
 
-static struct each each = {.did = "deleted", .aim = aim};
+static struct id_verb id_verb = {.past_tense = "deleted", .build_op = build_op};
 
 static const struct flag flags[] = {
-    BI_FLAG_ID('t', "token", "TOKEN", &each.token, "of the lease, as \"bide reserve\" printed it"),
+    BI_FLAG_ID('t', "token", "TOKEN", &id_verb.token,
+               "of the lease, as \"bide reserve\" printed it"),
     BI_FLAGS_END,
 };
 
@@ -28,12 +29,12 @@ static const char details[] =
 
 static int check(struct cli *cli)
 {
-    return bi_each_check(cli, &each);
+    return bi_by_id_check(cli, &id_verb);
 }
 
 static int run(struct cli *cli)
 {
-    return bi_each_run(cli, &each);
+    return bi_by_id_run(cli, &id_verb);
 }
 
 const struct verb bi_verb_delete = {
@@ -43,8 +44,8 @@ const struct verb bi_verb_delete = {
     .summary = "delete jobs: finished, or not wanted any more",
     .details = details,
     .flags = flags,
-    .least = 1,
-    .most = BI_WORDS_MAX,
+    .min = 1,
+    .max = BI_WORDS_MAX,
     .check = check,
     .run = run,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/look.h"
-#include "cli/record.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
 
 #include <string.h>
 
@@ -11,24 +11,24 @@ static int check(struct cli *cli)
     on = strcmp(cli->words[0], "on") == 0;
     if (on || strcmp(cli->words[0], "off") == 0)
         return BI_EXIT_OK;
-    return bi_cli_misused(cli, "\"%.60s\" is neither on nor off", cli->words[0]);
+    return bi_cli_usage_error(cli, "\"%.60s\" is neither on nor off", cli->words[0]);
 }
 
 /* It is not stored: where the queue ends with this process nobody would notice. */
 static int run(struct cli *cli)
 {
     if ((bide_capabilities(cli->queue) & BIDE_CAN_SHARE) == 0)
-        return bi_cli_failed(cli, BI_EXIT_REFUSED,
-                             "%.200s is used by nobody but this process, which ends at once, and "
-                             "the draining with it; only a bided can be told",
-                             cli->shown);
+        return bi_cli_error(cli, BI_EXIT_REFUSED,
+                            "%.200s is used by nobody but this process, which ends at once, and "
+                            "the draining with it; only a bided can be told",
+                            cli->shown);
     int code = bide_drain(cli->queue, on);
     if (code != BIDE_OK)
-        return bi_cli_answered(cli, code);
+        return bi_cli_report_last(cli, code);
     if (cli->json)
-        return bi_record_print(cli, json_pack("{s:b}", "draining", on ? 1 : 0));
-    bi_cli_note(cli,
-                on ? "no new jobs are taken until \"bide drain off\"" : "jobs are taken again");
+        return bi_cli_print_json(cli, json_pack("{s:b}", "draining", on ? 1 : 0));
+    bi_cli_note(cli, on ? "new jobs are refused until \"bide drain off\""
+                        : "new jobs are accepted again");
     return BI_EXIT_OK;
 }
 
@@ -43,8 +43,8 @@ const struct verb bi_verb_drain = {
                "  bide drain on\n"
                "  bide stats          until nothing is left\n"
                "  bide drain off\n",
-    .least = 1,
-    .most = 1,
+    .min = 1,
+    .max = 1,
     .check = check,
     .run = run,
 };

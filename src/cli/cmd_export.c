@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/connect.h"
 #include "cli/interrupt.h"
+#include "cli/job_json.h"
+#include "cli/job_scan.h"
 #include "cli/outfile.h"
 #include "cli/pauses.h"
 #include "cli/print.h"
-#include "cli/reach.h"
-#include "cli/record.h"
-#include "cli/source.h"
 #include "cli/verb.h"
 #include "core/core.h"
 #include "util/clock.h"
@@ -19,23 +19,23 @@ static bool force;
 static const struct flag flags[] = {
     BI_FLAG_STATE('s', "state", &state,
                   "only jobs that are delayed, ready, reserved, buried, done"),
-    BI_FLAG_TEXT('o', "output", "FILE", &output, "write to this file, which must not exist"),
-    BI_FLAG_ON('f', "force", &force, "replace a file that exists"),
+    BI_FLAG_STRING('o', "output", "FILE", &output, "write to this file, which must not exist"),
+    BI_FLAG_BOOL('f', "force", &force, "replace a file that exists"),
     BI_FLAGS_END,
 };
 
 struct exporter {
     struct cli *cli;
     struct outfile file;
-    struct source source;
+    struct job_scan scan;
     uint64_t jobs, pauses, reserved;
 };
 
 static int check(struct cli *cli)
 {
     for (size_t i = 0; i < cli->word_count; i++)
-        if (!bi_is_topic((bide_slice){cli->words[i], strlen(cli->words[i])}))
-            return bi_cli_misused(cli, "\"%.60s\" is no name of a topic", cli->words[i]);
+        if (!bi_topic_name_valid((bide_slice){cli->words[i], strlen(cli->words[i])}))
+            return bi_cli_usage_error(cli, "\"%.60s\" is no name of a topic", cli->words[i]);
     return bi_outfile_check(cli, output, force);
 }
 
@@ -43,36 +43,39 @@ static int check(struct cli *cli)
 static int write_line(const struct exporter *out, json_t *value)
 {
     if (value == NULL)
-        return bi_cli_failed(out->cli, BI_EXIT_FAILED, "there is not enough memory");
-    bool good = bi_record_write(out->file.to, value);
+        return bi_cli_error(out->cli, BI_EXIT_FAILED, "there is not enough memory");
+    bool good = bi_job_json_write(out->file.to, value);
     json_decref(value);
-    return good ? BI_EXIT_OK : bi_outfile_failed(&out->file);
+    return good ? BI_EXIT_OK : bi_outfile_error(&out->file);
 }
 
 static int write_job(void *user, bide_job *job)
 {
     struct exporter *out = user;
     job->token = 0;
-    out->jobs++;
-    out->reserved += job->state == BIDE_STATE_RESERVED;
-    return write_line(out, bi_record_job(job));
+    int exit = write_line(out, bi_job_json_encode(job));
+    if (exit == BI_EXIT_OK) {
+        out->jobs++;
+        out->reserved += job->state == BIDE_STATE_RESERVED;
+    }
+    return exit;
 }
 
-static bool is_chosen(const struct exporter *out, const char *topic)
+static bool is_selected(const struct exporter *out, const char *topic)
 {
-    for (size_t i = 0; i < out->source.topic_count; i++)
-        if (strcmp(out->source.topics[i], topic) == 0)
+    for (size_t i = 0; i < out->scan.topic_count; i++)
+        if (strcmp(out->scan.topics[i], topic) == 0)
             return true;
-    return out->source.topic_count == 0;
+    return out->scan.topic_count == 0;
 }
 
 static int write_pause(void *user, const struct pause *pause)
 {
     struct exporter *out = user;
-    if (!is_chosen(out, pause->topic))
+    if (!is_selected(out, pause->topic))
         return BI_EXIT_OK;
     out->pauses++;
-    return write_line(out, bi_pauses_record(pause));
+    return write_line(out, bi_pauses_to_json(pause));
 }
 
 /* The last line says that nothing is missing. */
@@ -82,18 +85,18 @@ static int write_all(struct exporter *out)
         write_line(out, json_pack("{s:s, s:i, s:s, s:I}", "kind", "export", "format", 1, "bide",
                                   bide_version(), "at_ms", (json_int_t)(bi_clock_wall() / 1000)));
     if (exit == BI_EXIT_OK && state == BIDE_STATE_ANY)
-        exit = bi_pauses_each(out->cli, out->cli->queue, write_pause, out);
+        exit = bi_pauses_foreach(out->cli, out->cli->queue, write_pause, out);
     if (exit == BI_EXIT_OK)
-        exit = bi_source_list(&out->source);
+        exit = bi_job_scan_list(&out->scan);
     if (exit == BI_EXIT_OK)
-        exit = bi_source_read(&out->source, "exporting", write_job, out);
+        exit = bi_job_scan_read(&out->scan, "exporting", write_job, out);
     if (exit == BI_EXIT_OK)
         exit = write_line(out, json_pack("{s:s, s:I, s:I}", "kind", "end", "jobs",
                                          (json_int_t)out->jobs, "pauses", (json_int_t)out->pauses));
-    return exit == BI_EXIT_OK ? bi_outfile_end(&out->file) : exit;
+    return exit == BI_EXIT_OK ? bi_outfile_commit(&out->file) : exit;
 }
 
-static void say_unknown_topics(const struct cli *cli)
+static void note_unknown_topics(const struct cli *cli)
 {
     bide_topic_stats stats;
     for (size_t i = 0; i < cli->word_count; i++)
@@ -101,7 +104,7 @@ static void say_unknown_topics(const struct cli *cli)
             bi_cli_note(cli, "there is no topic %s", cli->words[i]);
 }
 
-static int say_end(const struct exporter *out, int exit)
+static int print_summary(const struct exporter *out, int exit)
 {
     char jobs[32], reserved[32];
     const struct cli *cli = out->cli;
@@ -117,8 +120,8 @@ static int say_end(const struct exporter *out, int exit)
                 out->file.name == NULL ? "" : " to ", out->file.name == NULL ? "" : out->file.name);
     if (out->reserved > 0)
         bi_cli_note(cli, "%s of them reserved; an import makes them ready", reserved);
-    bool whole = out->source.unreadable == 0 && bi_reach_damage(cli->queue) == 0;
-    return whole ? BI_EXIT_OK : BI_EXIT_PARTLY;
+    bool complete = out->scan.unreadable == 0 && bi_connect_damage_count(cli->queue) == 0;
+    return complete ? BI_EXIT_OK : BI_EXIT_PARTIAL;
 }
 
 static int run(struct cli *cli)
@@ -126,18 +129,18 @@ static int run(struct cli *cli)
     struct exporter out = {.cli = cli};
     int exit = bi_interrupt_watch(cli, NULL);
     if (exit == BI_EXIT_OK)
-        exit = bi_source_open(&out.source, cli, cli->queue);
+        exit = bi_job_scan_open(&out.scan, cli, cli->queue);
     if (exit != BI_EXIT_OK)
         return exit;
-    out.source.topics = cli->words;
-    out.source.topic_count = cli->word_count;
-    out.source.state = state;
-    say_unknown_topics(cli);
-    exit = bi_outfile_begin(&out.file, cli, output, force, "{\"kind\":\"export\",");
+    out.scan.topics = cli->words;
+    out.scan.topic_count = cli->word_count;
+    out.scan.state = state;
+    note_unknown_topics(cli);
+    exit = bi_outfile_open(&out.file, cli, output, force, "{\"kind\":\"export\",");
     if (exit == BI_EXIT_OK)
-        exit = say_end(&out, write_all(&out));
-    bi_outfile_abandon(&out.file);
-    bi_source_close(&out.source);
+        exit = print_summary(&out, write_all(&out));
+    bi_outfile_discard(&out.file);
+    bi_job_scan_close(&out.scan);
     return exit;
 }
 
@@ -155,7 +158,7 @@ const struct verb bi_verb_export = {
                "  bide export --state buried email | jq -r 'select(.kind == null).last_error'\n"
                "  bide export | zstd > jobs.jsonl.zst\n",
     .flags = flags,
-    .most = BI_WORDS_MAX,
+    .max = BI_WORDS_MAX,
     .check = check,
     .run = run,
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/account.h"
-#include "cli/deliver.h"
 #include "cli/import.h"
 #include "cli/interrupt.h"
+#include "cli/job_json.h"
+#include "cli/job_scan.h"
+#include "cli/line_status.h"
 #include "cli/print.h"
-#include "cli/record.h"
-#include "cli/source.h"
+#include "cli/restore_op.h"
 #include "cli/verb.h"
 #include "util/clock.h"
 
@@ -21,65 +21,65 @@ static bool lossy;
 static uint64_t from_line;
 
 static const struct flag flags[] = {
-    BI_FLAG_ON('n', "dry-run", &dry_run, "only check what is in it; nothing is changed"),
+    BI_FLAG_BOOL('n', "dry-run", &dry_run, "only check what is in it; nothing is changed"),
     BI_FLAG_COUNT(0, "from-line", &from_line, "leave out the lines before this one"),
-    BI_FLAG_ON(0, "lossy", &lossy, "to a beanstalkd: leave out what it has no word for"),
+    BI_FLAG_BOOL(0, "lossy", &lossy, "to a beanstalkd: leave out what it has no word for"),
     BI_FLAGS_END,
 };
 
 /* What was read, on its way into the queue. */
 struct importer {
     struct cli *cli;
-    struct relay *relay;
-    struct deliver deliver;
+    struct ordered_pipeline *ordered_pipeline;
+    struct restore_target restore_target;
     uint64_t jobs, pauses, over, refused;
-    struct account account;
+    struct line_status line_status;
     int exit;
 };
 
 /* What a job of a line points into, until its answer is there. */
-struct holder {
+struct line_refs {
     json_t *object;
-    struct record_room room;
+    struct job_json_buffers buffers;
 };
 
-static void free_holder(struct holder *holder)
+static void free_line_refs(struct line_refs *line_refs)
 {
-    if (holder == NULL)
+    if (line_refs == NULL)
         return;
-    bi_record_room_free(&holder->room);
-    json_decref(holder->object);
-    free(holder);
+    bi_job_json_buffers_free(&line_refs->buffers);
+    json_decref(line_refs->object);
+    free(line_refs);
 }
 
-static int refuse_line(struct importer *in, uint64_t line, int code, const char *sentence)
+static int report_line(struct importer *in, uint64_t line, int code, const char *message)
 {
     char subject[40];
     snprintf(subject, sizeof(subject), "line %llu", (unsigned long long)line);
-    in->refused += !bi_deliver_is_final(code);
-    return bi_cli_refused(in->cli, subject, code, sentence);
+    in->refused += !bi_restore_op_is_fatal(code);
+    return bi_cli_report(in->cli, subject, code, message);
 }
 
 /* What became of a line, for whoever has to go on. */
-static enum bi_settled outcome_of(int code)
+static enum bi_line_outcome outcome_of(int code)
 {
     if (code == BIDE_EUNKNOWN)
-        return BI_UNSURE;
-    return bi_deliver_is_final(code) ? BI_LEFT : BI_SETTLED;
+        return BI_LINE_UNKNOWN;
+    return bi_restore_op_is_fatal(code) ? BI_LINE_NOT_STORED : BI_LINE_DONE;
 }
 
 /* Once something has ended it, what is under way is answered, too, but not worth a word. */
-static void take_answer(void *user, struct piece *piece)
+static void on_restored(void *user, struct op_slot *slot)
 {
     struct importer *in = user;
-    int code = piece->op.status;
-    free_holder(piece->extra);
-    bi_account_tell(&in->account, piece->number, outcome_of(code));
+    int code = slot->op.status;
+    free_line_refs(slot->extra);
+    bi_line_status_add(&in->line_status, slot->number, outcome_of(code));
     in->jobs += code == BIDE_OK;
     if (code == BIDE_OK || in->exit != BI_EXIT_OK)
         return;
-    int exit = refuse_line(in, piece->number, code, piece->op.error);
-    if (bi_deliver_is_final(code))
+    int exit = report_line(in, slot->number, code, slot->op.error);
+    if (bi_restore_op_is_fatal(code))
         in->exit = exit;
 }
 
@@ -95,66 +95,68 @@ static int add_pause(void *user, uint64_t line, const struct pause *pause)
 }
 
 /* The holder is taken over. */
-static int send_job(struct importer *in, uint64_t line, struct holder *holder, const bide_job *job)
+static int send_job(struct importer *in, uint64_t line, struct line_refs *line_refs,
+                    const bide_job *job)
 {
-    char error[BI_SENTENCE_SIZE];
-    struct piece *piece = bi_relay_piece(in->relay, job->body_size + job->result_size);
-    piece->job = *job;
-    piece->number = line;
-    piece->extra = holder;
-    if (bi_deliver_op(&in->deliver, piece, error)) {
-        bi_relay_send(in->relay);
+    char error[BI_ERRMSG_SIZE];
+    struct op_slot *slot =
+        bi_ordered_pipeline_get_slot(in->ordered_pipeline, job->body_size + job->result_size);
+    slot->job = *job;
+    slot->number = line;
+    slot->extra = line_refs;
+    if (bi_restore_op_build(&in->restore_target, slot, error)) {
+        bi_ordered_pipeline_submit(in->ordered_pipeline);
         return in->exit;
     }
-    free_holder(holder);
-    refuse_line(in, line, BIDE_ENOTSUP, error);
+    free_line_refs(line_refs);
+    report_line(in, line, BIDE_ENOTSUP, error);
     return in->exit;
 }
 
-static int add_job(void *user, uint64_t line, json_t *object, const bide_job *read,
-                   struct record_room *room)
+static int add_job(void *user, uint64_t line, json_t *object, const bide_job *decoded,
+                   struct job_json_buffers *buffers)
 {
     struct importer *in = user;
-    bide_job job = *read;
+    bide_job job = *decoded;
     if (line < from_line || dry_run)
         return BI_EXIT_OK;
-    const char *over = bi_deliver_over(&job, bi_clock_wall() / 1000);
+    const char *over = bi_restore_op_skip_reason(&job, bi_clock_wall() / 1000);
     if (over != NULL) {
         bi_cli_detail(in->cli, "line %llu: %s", (unsigned long long)line, over);
         in->over++;
         return BI_EXIT_OK;
     }
-    struct holder *holder = calloc(1, sizeof(*holder));
-    if (holder == NULL)
-        return bi_cli_failed(in->cli, BI_EXIT_FAILED, "there is not enough memory");
-    holder->object = json_incref(object);
-    holder->room = *room;
-    *room = (struct record_room){.parts = {NULL}};
-    return send_job(in, line, holder, &job);
+    struct line_refs *line_refs = calloc(1, sizeof(*line_refs));
+    if (line_refs == NULL)
+        return bi_cli_error(in->cli, BI_EXIT_FAILED, "there is not enough memory");
+    line_refs->object = json_incref(object);
+    line_refs->buffers = *buffers;
+    *buffers = (struct job_json_buffers){.blocks = {NULL}};
+    return send_job(in, line, line_refs, &job);
 }
 
-static void hurry(void *user)
+static void flush_restores(void *user)
 {
     struct importer *in = user;
-    bi_relay_hurry(in->relay);
+    bi_ordered_pipeline_flush(in->ordered_pipeline);
 }
 
 /* ---- the end ---- */
 
-static int say_json(const struct importer *in)
+static int print_json(const struct importer *in)
 {
-    return bi_record_print(in->cli,
-                           json_pack("{s:I, s:I, s:I, s:I}", "jobs", (json_int_t)in->jobs, "pauses",
-                                     (json_int_t)in->pauses, "over", (json_int_t)in->over,
-                                     "refused", (json_int_t)in->refused));
+    return bi_cli_print_json(in->cli,
+                             json_pack("{s:I, s:I, s:I, s:I}", "jobs", (json_int_t)in->jobs,
+                                       "pauses", (json_int_t)in->pauses, "over",
+                                       (json_int_t)in->over, "refused", (json_int_t)in->refused));
 }
 
-static void say_way_on(const struct importer *in, const char *name)
+static void print_resume_hint(const struct importer *in, const char *name)
 {
-    char rest[BI_SENTENCE_SIZE];
+    char rest[BI_ERRMSG_SIZE];
     bool is_file = name != NULL && strcmp(name, "-") != 0;
-    unsigned long long next = in->account.sure + 1;
-    bi_account_say(&in->account, "line", rest, sizeof(rest));
+    unsigned long long next = in->line_status.last_done + 1;
+    bi_line_status_format(&in->line_status, "line", rest, sizeof(rest));
     bi_cli_note(in->cli,
                 "every line before line %llu is in%s%s; to go on: bide import --from-line "
                 "%llu%s%s",
@@ -162,7 +164,7 @@ static void say_way_on(const struct importer *in, const char *name)
                 is_file ? name : "");
 }
 
-static int say_end(const struct importer *in, const char *name, int exit)
+static int print_summary(const struct importer *in, const char *name, int exit)
 {
     char jobs[32], over[32], refused[32];
     bi_print_number(jobs, in->jobs);
@@ -174,10 +176,10 @@ static int say_end(const struct importer *in, const char *name, int exit)
     if (in->refused > 0)
         bi_cli_note(in->cli, "%s refused", refused);
     if (exit != BI_EXIT_OK)
-        say_way_on(in, name);
-    int printed = in->cli->json ? say_json(in) : BI_EXIT_OK;
+        print_resume_hint(in, name);
+    int printed = in->cli->json ? print_json(in) : BI_EXIT_OK;
     if (exit == BI_EXIT_OK && in->refused > 0)
-        exit = BI_EXIT_PARTLY;
+        exit = BI_EXIT_PARTIAL;
     return exit == BI_EXIT_OK ? printed : exit;
 }
 
@@ -188,9 +190,9 @@ static int open_input(const struct cli *cli, const char *name, int *fd)
     struct stat status;
     *fd = name == NULL || strcmp(name, "-") == 0 ? STDIN_FILENO : open(name, O_RDONLY | O_CLOEXEC);
     if (*fd < 0 || fstat(*fd, &status) != 0)
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot read %.300s: %s", name, strerror(errno));
+        return bi_cli_error(cli, BI_EXIT_FAILED, "cannot read %.300s: %s", name, strerror(errno));
     if (S_ISDIR(status.st_mode))
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "%.300s is a folder", name);
+        return bi_cli_error(cli, BI_EXIT_FAILED, "%.300s is a folder", name);
     return BI_EXIT_OK;
 }
 
@@ -201,19 +203,19 @@ static bool is_rereadable(int fd)
     return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
 }
 
-static const struct import_reader nothing = {.what = "checking"};
+static const struct import_handlers no_handlers = {.label = "checking"};
 
-static int look_over(struct cli *cli, int fd)
+static int validate(struct cli *cli, int fd)
 {
-    struct import_tally tally;
-    int exit = bi_import_read(cli, fd, &nothing, NULL, &tally);
+    struct import_counts counts;
+    int exit = bi_import_read(cli, fd, &no_handlers, NULL, &counts);
     if (exit == BI_EXIT_OK && dry_run) {
         char jobs[32];
-        bi_print_number(jobs, tally.jobs);
-        bi_cli_note(cli, "%s job%s, nothing is wrong", jobs, tally.jobs == 1 ? "" : "s");
+        bi_print_number(jobs, counts.jobs);
+        bi_cli_note(cli, "%s job%s, nothing is wrong", jobs, counts.jobs == 1 ? "" : "s");
         if (cli->json)
-            exit = bi_record_print(cli, json_pack("{s:I, s:I}", "jobs", (json_int_t)tally.jobs,
-                                                  "pauses", (json_int_t)tally.pauses));
+            exit = bi_cli_print_json(cli, json_pack("{s:I, s:I}", "jobs", (json_int_t)counts.jobs,
+                                                    "pauses", (json_int_t)counts.pauses));
     } else if (exit != BI_EXIT_OK && !dry_run) {
         bi_cli_note(cli, "nothing was imported");
     }
@@ -222,37 +224,38 @@ static int look_over(struct cli *cli, int fd)
 
 static int import(struct cli *cli, int fd)
 {
-    static const struct import_reader reader = {"importing", add_job, add_pause, hurry};
-    struct importer in = {.cli = cli, .deliver = {.lossy = lossy}};
-    struct import_tally tally;
-    in.deliver.plain = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) == 0;
-    in.account.sure = from_line > 0 ? from_line - 1 : 0;
-    in.relay = bi_relay_new(cli, cli->queue, take_answer, &in);
-    if (in.relay == NULL)
+    static const struct import_handlers handlers = {"importing", add_job, add_pause,
+                                                    flush_restores};
+    struct importer in = {.cli = cli, .restore_target = {.lossy = lossy}};
+    struct import_counts counts;
+    in.restore_target.plain = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) == 0;
+    in.line_status.last_done = from_line > 0 ? from_line - 1 : 0;
+    in.ordered_pipeline = bi_ordered_pipeline_new(cli, cli->queue, on_restored, &in);
+    if (in.ordered_pipeline == NULL)
         return BI_EXIT_FAILED;
-    int exit = bi_import_read(cli, fd, &reader, &in, &tally);
-    bi_relay_free(in.relay);
-    if (in.account.range_count == 0 && tally.lines > in.account.sure)
-        in.account.sure = tally.lines;
-    return say_end(&in, cli->word_count > 0 ? cli->words[0] : NULL,
-                   in.exit != BI_EXIT_OK ? in.exit : exit);
+    int exit = bi_import_read(cli, fd, &handlers, &in, &counts);
+    bi_ordered_pipeline_free(in.ordered_pipeline);
+    if (in.line_status.range_count == 0 && counts.lines > in.line_status.last_done)
+        in.line_status.last_done = counts.lines;
+    return print_summary(&in, cli->word_count > 0 ? cli->words[0] : NULL,
+                         in.exit != BI_EXIT_OK ? in.exit : exit);
 }
 
 static int run(struct cli *cli)
 {
-    struct source target;
+    struct job_scan target;
     int fd = -1;
     int exit = bi_interrupt_watch(cli, NULL);
     if (exit == BI_EXIT_OK)
         exit = open_input(cli, cli->word_count > 0 ? cli->words[0] : NULL, &fd);
-    bool twice = exit == BI_EXIT_OK && is_rereadable(fd);
-    if (exit == BI_EXIT_OK && (twice || dry_run))
-        exit = look_over(cli, fd);
-    if (exit == BI_EXIT_OK && twice && lseek(fd, 0, SEEK_SET) != 0)
-        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "cannot read it again: %s", strerror(errno));
+    bool rereadable = exit == BI_EXIT_OK && is_rereadable(fd);
+    if (exit == BI_EXIT_OK && (rereadable || dry_run))
+        exit = validate(cli, fd);
+    if (exit == BI_EXIT_OK && rereadable && lseek(fd, 0, SEEK_SET) != 0)
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot read it again: %s", strerror(errno));
     /* What has a key waits for the end of loading, and would come behind what has none. */
     if (exit == BI_EXIT_OK && !dry_run)
-        exit = bi_source_open(&target, cli, cli->queue);
+        exit = bi_job_scan_open(&target, cli, cli->queue);
     if (exit == BI_EXIT_OK && !dry_run)
         exit = import(cli, fd);
     if (fd > STDERR_FILENO)
@@ -277,7 +280,7 @@ const struct verb bi_verb_import = {
         "  zstdcat jobs.jsonl.zst | bide import --url sqlite:other.db\n"
         "  bide export --state buried | jq -c '.state = \"ready\"' | bide import --url URL\n",
     .flags = flags,
-    .most = 1,
-    .traits = BI_MAKES,
+    .max = 1,
+    .traits = BI_VERB_CREATES_FILE,
     .run = run,
 };

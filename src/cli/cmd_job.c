@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/look.h"
-#include "cli/record.h"
-#include "cli/when.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
+#include "util/duration.h"
 
 #include <string.h>
 
 /* ---- times: by the clock of whoever keeps the job, which need not be ours ---- */
 
-static int64_t now_of(const bide_job *job)
+static int64_t server_now(const bide_job *job)
 {
     return job->created_ms + job->age_ms;
 }
 
 static void show_moment(const struct cli *cli, const bide_job *job, const char *name, int64_t at_ms)
 {
-    char at[BI_WHEN_SIZE], distance[BI_WHEN_SIZE];
-    int64_t ago = now_of(job) - at_ms;
+    char at[BI_DATETIME_SIZE], distance[BI_DATETIME_SIZE];
+    int64_t ago = server_now(job) - at_ms;
     if (at_ms == 0)
         return;
-    bi_moment_say(at, at_ms);
-    bi_look_duration(distance, ago < 0 ? -ago : ago);
+    bi_datetime_format(at, at_ms);
+    bi_query_format_duration(distance, ago < 0 ? -ago : ago);
     bi_print_property(cli, name, ago < 0 ? "%s, in %s" : "%s, %s ago", at, distance);
 }
 
 static void show_duration(const struct cli *cli, const char *name, int64_t ms)
 {
-    char text[BI_WHEN_SIZE];
+    char text[BI_DATETIME_SIZE];
     if (ms == 0)
         return;
-    bi_duration_say(text, ms);
+    bi_duration_format(text, ms);
     bi_print_property(cli, name, "%s", text);
 }
 
@@ -36,20 +36,21 @@ static void show_duration(const struct cli *cli, const char *name, int64_t ms)
 
 static void show_state(const struct cli *cli, const bide_job *job)
 {
-    static const char *const waits[] = {
+    static const char *const wait_texts[] = {
         [BIDE_STATE_DELAYED] = ", ready in ",
         [BIDE_STATE_RESERVED] = ", its lease ends in ",
         [BIDE_STATE_DONE] = ", forgotten in ",
     };
-    char left[BI_WHEN_SIZE];
-    const char *wait =
-        (size_t)job->state < sizeof(waits) / sizeof(waits[0]) ? waits[job->state] : NULL;
-    enum bi_paint paint = bi_paint_state(job->state);
-    const char *on = paint == BI_PAINT_OFF ? "" : bi_paint(cli, paint);
-    bi_look_duration(left, job->left_ms);
+    char left[BI_DATETIME_SIZE];
+    const char *wait_text = (size_t)job->state < sizeof(wait_texts) / sizeof(wait_texts[0])
+                                ? wait_texts[job->state]
+                                : NULL;
+    enum bi_print_style style = bi_print_state_style(job->state);
+    const char *on = style == BI_STYLE_OFF ? "" : bi_print_style(cli, style);
+    bi_query_format_duration(left, job->left_ms);
     bi_print_property(cli, "state", "%s%s%s%s%s", on, bide_state_name(job->state),
-                      on[0] == 0 ? "" : bi_paint(cli, BI_PAINT_OFF), wait == NULL ? "" : wait,
-                      wait == NULL ? "" : left);
+                      on[0] == 0 ? "" : bi_print_style(cli, BI_STYLE_OFF),
+                      wait_text == NULL ? "" : wait_text, wait_text == NULL ? "" : left);
     if (job->cancel_wanted)
         bi_print_property(cli, "cancel", "wanted: whoever has it is told at the next touch");
 }
@@ -65,7 +66,7 @@ static void show_size(const struct cli *cli, const char *name, size_t bytes)
 
 static void show_retries(const struct cli *cli, const bide_job *job)
 {
-    char base[BI_WHEN_SIZE], most[BI_WHEN_SIZE];
+    char base[BI_DATETIME_SIZE], max[BI_DATETIME_SIZE];
     if (job->max_retries >= 0)
         bi_print_property(cli, "failures", "%u; buried after more than %d", job->failures,
                           job->max_retries);
@@ -73,9 +74,9 @@ static void show_retries(const struct cli *cli, const bide_job *job)
         bi_print_property(cli, "failures", "%u", job->failures);
     if (job->backoff_base_ms == 0 || job->backoff_max_ms == 0)
         return;
-    bi_duration_say(base, job->backoff_base_ms);
-    bi_duration_say(most, job->backoff_max_ms);
-    bi_print_property(cli, "backoff", "%s, at most %s", base, most);
+    bi_duration_format(base, job->backoff_base_ms);
+    bi_duration_format(max, job->backoff_max_ms);
+    bi_print_property(cli, "backoff", "%s, at most %s", base, max);
 }
 
 static void show_counters(const struct cli *cli, const bide_job *job)
@@ -141,9 +142,9 @@ static int show_one(const struct cli *cli, uint64_t id, bool first)
     int exit = BI_EXIT_OK;
     int code = bide_job_stats(cli->queue, id, &job);
     if (code != BIDE_OK)
-        return bi_look_answered_id(cli, code, id);
+        return bi_query_report_id(cli, code, id);
     if (cli->json)
-        exit = bi_record_print(cli, bi_record_job(&job));
+        exit = bi_cli_print_json(cli, bi_job_json_encode(&job));
     else {
         if (!first)
             putchar('\n');
@@ -157,7 +158,7 @@ static int check(struct cli *cli)
 {
     for (size_t i = 0; i < cli->word_count; i++) {
         uint64_t id;
-        if (!bi_cli_id(cli, cli->words[i], &id))
+        if (!bi_cli_parse_id(cli, cli->words[i], &id))
             return BI_EXIT_USAGE;
     }
     return BI_EXIT_OK;
@@ -170,7 +171,7 @@ static int run(struct cli *cli)
     int worst = BI_EXIT_OK;
     for (size_t i = 0; i < cli->word_count; i++) {
         uint64_t id = 0;
-        if (!bi_cli_id(cli, cli->words[i], &id))
+        if (!bi_cli_parse_id(cli, cli->words[i], &id))
             return BI_EXIT_USAGE;
         int exit = show_one(cli, id, shown == 0);
         if (exit != BI_EXIT_OK && exit != BI_EXIT_NOT_FOUND)
@@ -178,12 +179,12 @@ static int run(struct cli *cli)
         shown += exit == BI_EXIT_OK;
         worst = exit == BI_EXIT_OK ? worst : exit;
     }
-    return worst != BI_EXIT_OK && shown > 0 ? BI_EXIT_PARTLY : worst;
+    return worst != BI_EXIT_OK && shown > 0 ? BI_EXIT_PARTIAL : worst;
 }
 
 const struct verb bi_verb_job = {
     .name = "job",
-    .group = BI_GROUP_LOOK,
+    .group = BI_GROUP_QUERY,
     .usage = "ID...",
     .summary = "all that is known of a job, but its body",
     .details = "Times are in your time zone. \"bide peek ID\" shows the body. When only some of\n"
@@ -191,8 +192,8 @@ const struct verb bi_verb_job = {
                "\n"
                "  bide job 12\n"
                "  bide job 12 13 14 --json | jq .state\n",
-    .least = 1,
-    .most = BI_WORDS_MAX,
+    .min = 1,
+    .max = BI_WORDS_MAX,
     .check = check,
     .run = run,
 };

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/look.h"
-#include "cli/record.h"
-#include "cli/source.h"
-#include "cli/when.h"
+#include "cli/job_json.h"
+#include "cli/job_scan.h"
+#include "cli/query.h"
+#include "util/duration.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADS       ">ID|TOPIC|STATE|>PRIORITY|>AGE|>LEFT|BODY"
-#define BURIED      ">ID|TOPIC|STATE|>PRIORITY|>AGE|>LEFT|ERROR|BODY"
-#define ERROR_MOST  30  /* columns on a terminal: a body has to have room, too */
-#define ON_TERMINAL 100 /* jobs, if nobody says how many */
-#define NO_LIMIT    UINT64_MAX
-#define FIRST_PAGE  100 /* so that something is seen at once */
+#define HEADERS        ">ID|TOPIC|STATE|>PRIORITY|>AGE|>LEFT|BODY"
+#define BURIED_HEADERS ">ID|TOPIC|STATE|>PRIORITY|>AGE|>LEFT|ERROR|BODY"
+#define ERROR_COLUMNS  30  /* columns on a terminal: a body has to have room, too */
+#define TERMINAL_LIMIT 100 /* jobs, if nobody says how many */
+#define NO_LIMIT       UINT64_MAX
+#define FIRST_PAGE     100 /* so that something is seen at once */
 
-static struct words said_states;
+static struct words state_args;
 static unsigned states; /* a bit (1 << state) each; 0: all */
 static int64_t older_ms, younger_ms;
-static const char *key, *text, *begin;
+static const char *key, *text, *start_cursor;
 static bool ids_only, shows_binary;
 static uint64_t limit = NO_LIMIT;
 static bool has_limit;
 
-static bool read_limit(const char *said, void *to, char *error)
+static bool parse_limit(const char *arg, void *to, char *error)
 {
-    if (!bi_read_count(said, to, error))
+    if (!bi_flag_parse_count(arg, to, error))
         return false;
     has_limit = true;
     if (limit == 0)
@@ -33,28 +34,51 @@ static bool read_limit(const char *said, void *to, char *error)
     return true;
 }
 
+/*
+ * Cursors of this verb: 'i' and a hexadecimal id for a list by id, which goes on behind that id, and
+ * 'p' with the cursor of the queue for a list in pages. The latter is opaque: it is only handed back.
+ */
+#define BY_ID        'i'
+#define BY_PAGE      'p'
+#define SHOWN_CURSOR (BIDE_CURSOR_SIZE + 1)
+
+static uint64_t after_id;
+
+static bool read_cursor(void)
+{
+    char *end = NULL;
+    if (start_cursor[0] == BY_PAGE)
+        return start_cursor[1] != 0 && strlen(start_cursor + 1) < BIDE_CURSOR_SIZE;
+    if (start_cursor[0] != BY_ID || !isxdigit((unsigned char)start_cursor[1]) ||
+        strlen(start_cursor) > 17)
+        return false;
+    after_id = strtoull(start_cursor + 1, &end, 16);
+    return *end == 0;
+}
+
 static int check(struct cli *cli)
 {
-    if (cli->word_count == 1 && !bi_look_topic(cli, cli->words[0]))
+    if (cli->word_count == 1 && !bi_query_check_topic(cli, cli->words[0]))
         return BI_EXIT_USAGE;
     if (key != NULL && (key[0] == 0 || strlen(key) > BIDE_KEY_MAX))
-        return bi_cli_misused(cli, "--key: a key has 1 to %d bytes", BIDE_KEY_MAX);
+        return bi_cli_usage_error(cli, "--key: a key has 1 to %d bytes", BIDE_KEY_MAX);
     if (text != NULL && (text[0] == 0 || strlen(text) > BIDE_TEXT_MAX))
-        return bi_cli_misused(cli, "--text: 1 to %d bytes can be looked for", BIDE_TEXT_MAX);
-    if (begin != NULL && (begin[0] == 0 || strlen(begin) >= BIDE_CURSOR_SIZE))
-        return bi_cli_misused(cli, "--cursor: \"%.70s\" is no cursor that a list gave", begin);
+        return bi_cli_usage_error(cli, "--text: 1 to %d bytes can be looked for", BIDE_TEXT_MAX);
+    if (start_cursor != NULL && !read_cursor())
+        return bi_cli_usage_error(cli, "--cursor: \"%.70s\" is no cursor that a list gave",
+                                  start_cursor);
     if (younger_ms != 0 && older_ms > younger_ms)
-        return bi_cli_misused(cli, "no job is older than --older-than and younger than "
-                                   "--younger-than says");
-    return bi_look_states(cli, &said_states, &states) ? BI_EXIT_OK : BI_EXIT_USAGE;
+        return bi_cli_usage_error(cli, "no job is older than --older-than and younger than "
+                                       "--younger-than says");
+    return bi_query_parse_states(cli, &state_args, &states) ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
 /* Zero would be no limit at all. */
-static bool read_younger(const char *said, void *to, char *error)
+static bool parse_younger(const char *arg, void *to, char *error)
 {
-    if (!bi_duration_read(said, to, error))
+    if (!bi_duration_parse(arg, to, error))
         return false;
-    return *(int64_t *)to > 0 || bi_refuse(error, "is too short: no job is younger");
+    return *(int64_t *)to > 0 || bi_errmsg_set(error, "is too short: no job is younger");
 }
 
 /* ---- one job ---- */
@@ -62,7 +86,7 @@ static bool read_younger(const char *said, void *to, char *error)
 /* The first line of what went wrong; "-" where nobody said. */
 static void show_error(const struct cli *cli, struct table *table, const bide_job *job)
 {
-    char shown[4 * ERROR_MOST + 4];
+    char shown[4 * ERROR_COLUMNS + 4];
     const char *error = job->last_error == NULL ? "" : job->last_error;
     size_t size = job->last_error == NULL ? 0 : job->last_error_size;
     while (size > 0 && *error == '\n') {
@@ -73,12 +97,12 @@ static void show_error(const struct cli *cli, struct table *table, const bide_jo
     if (end != NULL)
         size = (size_t)(end - error);
     if (size == 0) {
-        bi_table_cell(table, BI_PAINT_OFF, "-");
+        bi_table_cell(table, BI_STYLE_OFF, "-");
     } else if (cli->out_terminal) {
-        bi_print_excerpt(shown, ERROR_MOST, error, size);
-        bi_table_cell(table, BI_PAINT_OFF, "%s", shown);
+        bi_print_excerpt(shown, ERROR_COLUMNS, error, size);
+        bi_table_cell(table, BI_STYLE_OFF, "%s", shown);
     } else {
-        bi_table_bytes(table, BI_PAINT_OFF, error, size);
+        bi_table_bytes(table, BI_STYLE_OFF, error, size);
     }
 }
 
@@ -87,24 +111,24 @@ static void show_body(struct table *table, const bide_job *job)
 {
     char size[32];
     if (job->body == NULL || shows_binary || !bi_print_is_binary(job->body, job->body_size)) {
-        bi_table_bytes(table, BI_PAINT_OFF, job->body, job->body == NULL ? 0 : job->body_size);
+        bi_table_bytes(table, BI_STYLE_OFF, job->body, job->body == NULL ? 0 : job->body_size);
         return;
     }
     bi_print_size(size, job->body_size);
-    bi_table_cell(table, BI_PAINT_DIM, "(binary, %s)", size);
+    bi_table_cell(table, BI_STYLE_DIM, "(binary, %s)", size);
 }
 
 static void show_row(const struct cli *cli, struct table *table, const bide_job *job)
 {
-    char age[BI_WHEN_SIZE], left[BI_WHEN_SIZE];
-    bi_look_duration(age, job->age_ms);
-    bi_look_duration(left, job->left_ms == 0 ? -1 : job->left_ms);
-    bi_table_cell(table, BI_PAINT_OFF, "%llu", (unsigned long long)job->id);
-    bi_table_cell(table, BI_PAINT_OFF, "%s", job->topic);
-    bi_table_cell(table, bi_paint_state(job->state), "%s", bide_state_name(job->state));
-    bi_table_cell(table, BI_PAINT_OFF, "%u", job->priority);
-    bi_table_cell(table, BI_PAINT_OFF, "%s", age);
-    bi_table_cell(table, BI_PAINT_OFF, "%s", left);
+    char age[BI_DATETIME_SIZE], left[BI_DATETIME_SIZE];
+    bi_query_format_duration(age, job->age_ms);
+    bi_query_format_duration(left, job->left_ms == 0 ? -1 : job->left_ms);
+    bi_table_cell(table, BI_STYLE_OFF, "%llu", (unsigned long long)job->id);
+    bi_table_cell(table, BI_STYLE_OFF, "%s", job->topic);
+    bi_table_cell(table, bi_print_state_style(job->state), "%s", bide_state_name(job->state));
+    bi_table_cell(table, BI_STYLE_OFF, "%u", job->priority);
+    bi_table_cell(table, BI_STYLE_OFF, "%s", age);
+    bi_table_cell(table, BI_STYLE_OFF, "%s", left);
     if (states == 1u << BIDE_STATE_BURIED)
         show_error(cli, table, job);
     show_body(table, job);
@@ -113,9 +137,9 @@ static void show_row(const struct cli *cli, struct table *table, const bide_job 
 static int show(const struct cli *cli, struct table *table, const bide_job *job)
 {
     if (cli->json && ids_only)
-        return bi_record_print(cli, json_integer((json_int_t)job->id));
+        return bi_cli_print_json(cli, json_integer((json_int_t)job->id));
     if (cli->json)
-        return bi_record_print(cli, bi_record_job(job));
+        return bi_cli_print_json(cli, bi_job_json_encode(job));
     if (ids_only)
         printf("%llu\n", (unsigned long long)job->id);
     else
@@ -130,28 +154,45 @@ struct listing {
     struct table *table;
     bide_list_args args;
     char cursor[BIDE_CURSOR_SIZE];
+    char next[SHOWN_CURSOR]; /* with which another list goes on; "" if there is nothing more */
     size_t page;
     uint64_t left;
-    bool by_id;         /* the order of the ids is wanted, however many there are */
-    uint64_t last_id;   /* that was shown; 0: none */
-    size_t kept, bytes; /* rows of the table that are not printed yet */
+    bool by_id;       /* the order of the ids is wanted, however many there are */
+    uint64_t last_id; /* that was shown, or behind which the list began; 0: none */
+    size_t buffered_rows, buffered_bytes; /* rows of the table that are not printed yet */
 };
 
 static int show_one(struct listing *listing, const bide_job *job)
 {
     listing->last_id = job->id;
     listing->left--;
-    listing->kept++;
-    listing->bytes += bi_source_size(job);
+    listing->buffered_rows++;
+    listing->buffered_bytes += bi_job_scan_job_size(job);
     return show(listing->cli, listing->table, job);
 }
 
-static int end_piece(struct listing *listing)
+static int flush_rows(struct listing *listing)
 {
-    if (listing->table != NULL && listing->kept > 0)
+    if (listing->table != NULL && listing->buffered_rows > 0)
         bi_table_flush(listing->table);
-    listing->kept = listing->bytes = 0;
-    return bi_look_go_on(listing->cli);
+    listing->buffered_rows = listing->buffered_bytes = 0;
+    return bi_query_flush(listing->cli);
+}
+
+/* Behind the last job that was shown. */
+static void set_next_by_id(struct listing *listing)
+{
+    snprintf(listing->next, sizeof(listing->next), "%c%llx", BY_ID,
+             (unsigned long long)listing->last_id);
+}
+
+static void set_next(struct listing *listing)
+{
+    listing->next[0] = 0;
+    if (listing->cursor[0] != 0 && listing->args.ordered)
+        set_next_by_id(listing);
+    else if (listing->cursor[0] != 0)
+        snprintf(listing->next, sizeof(listing->next), "%c%s", BY_PAGE, listing->cursor);
 }
 
 static int show_page(struct listing *listing)
@@ -164,110 +205,110 @@ static int show_page(struct listing *listing)
         bide_job_clear(job);
     }
     listing->page = BIDE_BATCH_JOBS;
-    return exit == BI_EXIT_OK ? end_piece(listing) : exit;
+    set_next(listing);
+    return exit == BI_EXIT_OK ? flush_rows(listing) : exit;
 }
 
-static int ask_page(struct listing *listing)
+static int fetch_page(struct listing *listing)
 {
     bide_list_args *args = &listing->args;
     args->count = 0;
-    return bi_look_answered(listing->cli, bide_list_page(listing->cli->queue, args));
+    return bi_query_report(listing->cli, bide_list_page(listing->cli->queue, args));
 }
 
 /* ---- more than one call can look at, by id ---- */
 
-/* A listing that has become a walk comes in no order; its cursor tells. */
-static bool walks(const struct listing *listing)
+static void clear_page(struct listing *listing)
 {
-    return listing->cursor[0] == 'w';
+    for (size_t i = 0; i < listing->args.count; i++)
+        bide_job_clear(&listing->args.jobs[i]);
+    listing->args.count = 0;
 }
 
 /* The ids of the page that is there, and of all that follow. */
-static int gather(struct listing *listing, struct source *source)
+static int collect_ids(struct listing *listing, struct job_scan *scan)
 {
     bide_list_args *args = &listing->args;
     int exit = BI_EXIT_OK;
     args->with_body = false;
     args->job_max = BIDE_BATCH_JOBS;
     for (;;) {
-        bool good = true;
+        bool ok = true;
         for (size_t i = 0; i < args->count; i++) {
-            good = good && bi_source_add(source, args->jobs[i].id, bi_source_size(&args->jobs[i]));
+            ok =
+                ok && bi_job_scan_add(scan, args->jobs[i].id, bi_job_scan_job_size(&args->jobs[i]));
             bide_job_clear(&args->jobs[i]);
         }
         args->count = 0;
-        if (!good)
-            return bi_cli_failed(listing->cli, BI_EXIT_FAILED,
-                                 "there is not enough memory for the ids of all jobs");
+        if (!ok)
+            return bi_cli_error(listing->cli, BI_EXIT_FAILED,
+                                "there is not enough memory for the ids of all jobs");
         if (exit != BI_EXIT_OK || listing->cursor[0] == 0)
             return exit;
-        exit = ask_page(listing);
+        exit = fetch_page(listing);
         if (exit == BI_EXIT_OK)
-            exit = bi_look_go_on(listing->cli);
+            exit = bi_query_flush(listing->cli);
     }
 }
 
-static int show_looked_at(void *user, bide_job *job)
+static int show_job(void *user, bide_job *job)
 {
     struct listing *listing = user;
     job->token = 0;
     if (states != 0 && (states & 1u << job->state) == 0)
         return BI_EXIT_OK; /* it has changed since */
     int exit = show_one(listing, job);
-    bool much = listing->kept >= BIDE_BATCH_JOBS || listing->bytes >= BIDE_BATCH_BYTES;
-    return exit == BI_EXIT_OK && much ? end_piece(listing) : exit;
+    bool full =
+        listing->buffered_rows >= BIDE_BATCH_JOBS || listing->buffered_bytes >= BIDE_BATCH_BYTES;
+    return exit == BI_EXIT_OK && full ? flush_rows(listing) : exit;
 }
 
-static int show_ids(struct listing *listing, const struct source *source)
+static int show_ids(struct listing *listing, const struct job_scan *scan)
 {
     int exit = BI_EXIT_OK;
-    for (size_t i = 0; i < source->count && exit == BI_EXIT_OK; i++)
-        exit = show_one(listing, &(bide_job){.id = bi_source_id(source, i)});
+    for (size_t i = 0; i < scan->count && exit == BI_EXIT_OK; i++)
+        exit = show_one(listing, &(bide_job){.id = bi_job_scan_id(scan, i)});
     return exit;
-}
-
-/* The cursor of a listing by id: what comes behind the last one that was shown. */
-static void set_cursor(struct listing *listing)
-{
-    snprintf(listing->cursor, sizeof(listing->cursor), "i%llx",
-             (unsigned long long)listing->last_id);
 }
 
 static int show_sorted(struct listing *listing)
 {
     struct cli *cli = listing->cli;
-    struct source source;
-    int exit = bi_source_open(&source, cli, cli->queue);
+    struct job_scan scan;
+    int exit = bi_job_scan_open(&scan, cli, cli->queue);
     if (exit == BI_EXIT_OK)
-        exit = gather(listing, &source);
-    bi_source_sort(&source);
-    source.topics = cli->words;
-    source.topic_count = cli->word_count;
-    bool more = source.count > listing->left;
-    if (more)
-        source.count = (size_t)listing->left;
+        exit = collect_ids(listing, &scan);
+    else
+        clear_page(listing);
+    bi_job_scan_sort(&scan);
+    scan.topics = cli->words;
+    scan.topic_count = cli->word_count;
+    bool truncated = scan.count > listing->left;
+    if (truncated)
+        scan.count = (size_t)listing->left;
     if (exit == BI_EXIT_OK) {
-        exit = ids_only ? show_ids(listing, &source)
-                        : bi_source_read(&source, "listing", show_looked_at, listing);
+        exit = ids_only ? show_ids(listing, &scan)
+                        : bi_job_scan_read(&scan, "listing", show_job, listing);
     }
-    /* Also if it was interrupted before the first one: the cursor of the walk would leave out jobs that
+    /* Also if it was interrupted before the first one: the cursor of the queue would leave out jobs that
      * were looked at and not shown. */
-    if (more || exit != BI_EXIT_OK)
-        set_cursor(listing);
-    if (exit == BI_EXIT_OK && source.unreadable > 0)
-        exit = BI_EXIT_PARTLY;
-    bi_source_close(&source);
+    listing->next[0] = 0;
+    if (truncated || exit != BI_EXIT_OK)
+        set_next_by_id(listing);
+    if (exit == BI_EXIT_OK && scan.unreadable > 0)
+        exit = BI_EXIT_PARTIAL;
+    bi_job_scan_close(&scan);
     return exit;
 }
 
-static int walk(struct listing *listing)
+static int list_pages(struct listing *listing)
 {
     bide_list_args *args = &listing->args;
     int exit;
     do {
         args->job_max = listing->page < listing->left ? listing->page : (size_t)listing->left;
-        exit = ask_page(listing);
-        if (exit == BI_EXIT_OK && listing->by_id && walks(listing))
+        exit = fetch_page(listing);
+        if (exit == BI_EXIT_OK && listing->by_id && !args->ordered)
             return show_sorted(listing);
         if (exit == BI_EXIT_OK)
             exit = show_page(listing);
@@ -276,15 +317,14 @@ static int walk(struct listing *listing)
 }
 
 /* Where the next list goes on: for people below the table, for programs as a last value. */
-static int tell_cursor(const struct listing *listing)
+static int print_cursor(const struct listing *listing)
 {
     const struct cli *cli = listing->cli;
-    if (listing->cursor[0] == 0)
+    if (listing->next[0] == 0)
         return BI_EXIT_OK;
     if (cli->json)
-        return bi_record_print(cli, json_pack("{s:s}", "cursor", listing->cursor));
-    bi_cli_note(cli, "there may be more: --cursor %s goes on, --limit 0 shows all",
-                listing->cursor);
+        return bi_cli_print_json(cli, json_pack("{s:s}", "cursor", listing->next));
+    bi_cli_note(cli, "there may be more: --cursor %s goes on, --limit 0 shows all", listing->next);
     return BI_EXIT_OK;
 }
 
@@ -304,7 +344,7 @@ static bide_state only_state(void)
     return BIDE_STATE_ANY;
 }
 
-static void prepare(struct listing *listing, bide_job *jobs)
+static void init_listing(struct listing *listing, bide_job *jobs)
 {
     struct cli *cli = listing->cli;
     listing->args = (bide_list_args){
@@ -314,19 +354,22 @@ static void prepare(struct listing *listing, bide_job *jobs)
                    .text = slice(text),
                    .min_age_ms = older_ms,
                    .max_age_ms = younger_ms,
-                   .states = states},
+                   .states = states,
+                   .after_id = after_id},
         .with_body = !ids_only,
         .cursor = listing->cursor,
         .jobs = jobs,
     };
     listing->page = FIRST_PAGE;
-    /* Where a script reads it, and where all are wanted. A cursor of a walk goes on as it began. */
-    listing->by_id = (!cli->out_terminal || cli->json) && (begin == NULL || begin[0] != 'w');
-    listing->left = !has_limit && cli->out_terminal && !cli->json ? ON_TERMINAL : limit;
-    if (begin != NULL)
-        snprintf(listing->cursor, sizeof(listing->cursor), "%s", begin);
-    if (begin != NULL && begin[0] == 'i')
-        listing->last_id = strtoull(begin + 1, NULL, 16);
+    /* Where a script reads it, and where all are wanted. A list in pages goes on as it began. */
+    bool in_pages = start_cursor != NULL && start_cursor[0] == BY_PAGE;
+    listing->by_id = (!cli->out_terminal || cli->json) && !in_pages;
+    listing->left = !has_limit && cli->out_terminal && !cli->json ? TERMINAL_LIMIT : limit;
+    listing->last_id = after_id;
+    if (in_pages)
+        snprintf(listing->cursor, sizeof(listing->cursor), "%s", start_cursor + 1);
+    if (start_cursor != NULL)
+        snprintf(listing->next, sizeof(listing->next), "%s", start_cursor);
 }
 
 /* A topic that does not exist has no jobs either, but its name may be a slip of the pen. */
@@ -334,14 +377,14 @@ static int check_topic(const struct listing *listing)
 {
     bide_topic_stats stats;
     const char *topic = listing->cli->words[0];
-    if (listing->last_id != 0 || topic == NULL || begin != NULL)
+    if (listing->last_id != 0 || topic == NULL || start_cursor != NULL)
         return BI_EXIT_OK;
     int code = bide_topic_get_stats(listing->cli->queue, topic, &stats);
     if (code != BIDE_NOT_FOUND)
-        return bi_look_answered(listing->cli, code);
-    char sentence[BIDE_TOPIC_MAX + 40];
-    snprintf(sentence, sizeof(sentence), "there is no topic %s", topic);
-    return bi_cli_refused(listing->cli, NULL, code, sentence);
+        return bi_query_report(listing->cli, code);
+    char message[BIDE_TOPIC_MAX + 40];
+    snprintf(message, sizeof(message), "there is no topic %s", topic);
+    return bi_cli_report(listing->cli, NULL, code, message);
 }
 
 static int run(struct cli *cli)
@@ -352,38 +395,39 @@ static int run(struct cli *cli)
     int exit = bi_interrupt_watch(cli, cli->queue);
     if (exit != BI_EXIT_OK)
         return exit;
-    prepare(&listing, jobs);
+    init_listing(&listing, jobs);
     if (has_table)
-        listing.table = bi_table_new(cli, states == 1u << BIDE_STATE_BURIED ? BURIED : HEADS);
-    exit = walk(&listing);
+        listing.table =
+            bi_table_new(cli, states == 1u << BIDE_STATE_BURIED ? BURIED_HEADERS : HEADERS);
+    exit = list_pages(&listing);
     if (exit == BI_EXIT_OK)
         exit = check_topic(&listing);
-    if (bi_interrupted() && listing.cursor[0] != 0)
-        bi_cli_note(cli, "interrupted; --cursor %s goes on", listing.cursor);
+    if (bi_interrupted() && listing.next[0] != 0)
+        bi_cli_note(cli, "interrupted; --cursor %s goes on", listing.next);
     if (exit != BI_EXIT_OK)
         bi_table_free(listing.table);
     else if (has_table)
         exit = bi_table_print(listing.table);
-    return exit == BI_EXIT_OK ? tell_cursor(&listing) : exit;
+    return exit == BI_EXIT_OK ? print_cursor(&listing) : exit;
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_WORDS('s', "state", "STATE", &said_states,
-                  "only those in this state, or these: ready,buried"),
+    BI_FLAG_LIST('s', "state", "STATE", &state_args,
+                 "only those in this state, or these: ready,buried"),
     BI_FLAG_DURATION(0, "older-than", &older_ms, "put at least that long ago"),
-    {0, "younger-than", "DURATION", "put at most that long ago", read_younger, &younger_ms},
-    BI_FLAG_TEXT('k', "key", "KEY", &key, "only the one with this key"),
-    BI_FLAG_TEXT('t', "text", "TEXT", &text, "only those with this text in their body"),
-    {'n', "limit", "N", "at most so many; 0: all", read_limit, &limit},
-    BI_FLAG_TEXT(0, "cursor", "CURSOR", &begin, "go on where an earlier list ended"),
-    BI_FLAG_ON(0, "ids", &ids_only, "only the ids, one a line"),
-    BI_FLAG_ON(0, "binary", &shows_binary, "bodies that are no text, too, not only their size"),
+    {0, "younger-than", "DURATION", "put at most that long ago", parse_younger, &younger_ms},
+    BI_FLAG_STRING('k', "key", "KEY", &key, "only the one with this key"),
+    BI_FLAG_STRING('t', "text", "TEXT", &text, "only those with this text in their body"),
+    {'n', "limit", "N", "at most so many; 0: all", parse_limit, &limit},
+    BI_FLAG_STRING(0, "cursor", "CURSOR", &start_cursor, "go on where an earlier list ended"),
+    BI_FLAG_BOOL(0, "ids", &ids_only, "only the ids, one a line"),
+    BI_FLAG_BOOL(0, "binary", &shows_binary, "bodies that are no text, too, not only their size"),
     BI_FLAGS_END,
 };
 
 const struct verb bi_verb_list = {
     .name = "list",
-    .group = BI_GROUP_LOOK,
+    .group = BI_GROUP_QUERY,
     .usage = "[TOPIC]",
     .summary = "jobs, of a topic or of all, by state, age, key or text",
     .details = "Not on a terminal and with --json in the order of the ids. On a terminal too, if\n"
@@ -404,7 +448,7 @@ const struct verb bi_verb_list = {
                "  bide list --older-than 1d --text ada@example.org\n"
                "  bide list email --state buried --ids | bide delete -\n"
                "  bide list email --json --limit 1000 --cursor i3e8\n",
-    .most = 1,
+    .max = 1,
     .flags = flags,
     .check = check,
     .run = run,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/look.h"
-#include "cli/record.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,15 +20,15 @@ static int check(struct cli *cli)
 {
     uint64_t id;
     if (state != BIDE_STATE_ANY && key != NULL)
-        return bi_cli_misused(cli, "--state and --key do not go together: a key has one job");
+        return bi_cli_usage_error(cli, "--state and --key do not go together: a key has one job");
     if (key != NULL && (key[0] == 0 || strlen(key) > BIDE_KEY_MAX))
-        return bi_cli_misused(cli, "--key: a key has 1 to %d bytes", BIDE_KEY_MAX);
-    bool good =
-        is_topic(cli) ? bi_look_topic(cli, cli->words[0]) : bi_cli_id(cli, cli->words[0], &id);
+        return bi_cli_usage_error(cli, "--key: a key has 1 to %d bytes", BIDE_KEY_MAX);
+    bool good = is_topic(cli) ? bi_query_check_topic(cli, cli->words[0])
+                              : bi_cli_parse_id(cli, cli->words[0], &id);
     return good ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
-static int find(const struct cli *cli, bide_job *job)
+static int fetch_job(const struct cli *cli, bide_job *job)
 {
     const char *word = cli->words[0];
     uint64_t id = 0;
@@ -37,7 +37,7 @@ static int find(const struct cli *cli, bide_job *job)
     if (is_topic(cli))
         return bide_peek_first(cli->queue, word, state == BIDE_STATE_ANY ? BIDE_STATE_READY : state,
                                job);
-    if (!bi_cli_id(cli, word, &id))
+    if (!bi_cli_parse_id(cli, word, &id))
         return BIDE_EINVAL;
     return bide_peek(cli->queue, id, job);
 }
@@ -57,22 +57,22 @@ static int print_result(const struct cli *cli, const bide_job *job)
     if (code == BIDE_OK)
         print(cli, bide_buf_data(result), bide_buf_size(result));
     bide_buf_unref(result);
-    return bi_cli_answered(cli, code);
+    return bi_cli_report_last(cli, code);
 }
 
 static int run(struct cli *cli)
 {
     bide_job job;
-    int code = find(cli, &job);
+    int code = fetch_job(cli, &job);
     if (code != BIDE_OK && is_topic(cli))
-        return bi_cli_answered(cli, code);
+        return bi_cli_report_last(cli, code);
     if (code != BIDE_OK)
-        return bi_look_answered_id(cli, code, strtoull(cli->words[0], NULL, 10));
+        return bi_query_report_id(cli, code, strtoull(cli->words[0], NULL, 10));
     bi_cli_detail(cli, "job %llu of %s, %s, %zu bytes", (unsigned long long)job.id, job.topic,
                   bide_state_name(job.state), job.body_size);
     int exit = BI_EXIT_OK;
     if (cli->json)
-        exit = bi_record_print(cli, bi_record_job(&job));
+        exit = bi_cli_print_json(cli, bi_job_json_encode(&job));
     else if (wants_result)
         exit = print_result(cli, &job);
     else
@@ -84,14 +84,14 @@ static int run(struct cli *cli)
 static const struct flag flags[] = {
     BI_FLAG_STATE('s', "state", &state,
                   "the first job of the topic in this state (default: ready)"),
-    BI_FLAG_TEXT('k', "key", "KEY", &key, "the job of the topic that holds this key"),
-    BI_FLAG_ON(0, "result", &wants_result, "the result of a job that is done, not its body"),
+    BI_FLAG_STRING('k', "key", "KEY", &key, "the job of the topic that holds this key"),
+    BI_FLAG_BOOL(0, "result", &wants_result, "the result of a job that is done, not its body"),
     BI_FLAGS_END,
 };
 
 const struct verb bi_verb_peek = {
     .name = "peek",
-    .group = BI_GROUP_LOOK,
+    .group = BI_GROUP_QUERY,
     .usage = "ID|TOPIC",
     .summary = "the body of a job, without taking it",
     .details = "The job of an id, or that which is first in a topic: the next one to be taken,\n"
@@ -104,8 +104,8 @@ const struct verb bi_verb_peek = {
                "  bide peek email                   the next one\n"
                "  bide peek email --state buried    the one that has been buried for longest\n"
                "  bide peek email --key order-7 --json\n",
-    .least = 1,
-    .most = 1,
+    .min = 1,
+    .max = 1,
     .flags = flags,
     .check = check,
     .run = run,

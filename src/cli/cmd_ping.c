@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/look.h"
-#include "cli/record.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
 #include "util/clock.h"
 
 #include <poll.h>
 
-static uint64_t times = 1;
-static int64_t every_ms = 1000;
+static uint64_t ping_count = 1;
+static int64_t interval_ms = 1000;
 
-struct pings {
+struct ping_stats {
     uint64_t count;
     int64_t least_us, most_us, sum_us;
 };
 
-static const char *who(const struct cli *cli)
+static const char *server_kind(const struct cli *cli)
 {
     uint32_t can = bide_capabilities(cli->queue);
     if ((can & BIDE_CAN_SHARE) == 0)
@@ -22,45 +22,46 @@ static const char *who(const struct cli *cli)
     return (can & BIDE_CAN_ALL_OPS) != 0 ? "bided" : "beanstalkd";
 }
 
-static int show(const struct cli *cli, int64_t us)
+static int print_reply(const struct cli *cli, int64_t us)
 {
     if (cli->json)
-        return bi_record_print(cli, json_pack("{s:s, s:s, s:I}", "url", cli->shown, "server",
-                                              who(cli), "round_trip_us", (json_int_t)us));
-    printf("%s: %s answers in %.3f ms\n", cli->shown, who(cli), (double)us / 1000);
-    return bi_look_go_on(cli);
+        return bi_cli_print_json(cli, json_pack("{s:s, s:s, s:I}", "url", cli->shown, "server",
+                                                server_kind(cli), "round_trip_us", (json_int_t)us));
+    printf("%s: %s answers in %.3f ms\n", cli->shown, server_kind(cli), (double)us / 1000);
+    return bi_query_flush(cli);
 }
 
-static int ping(const struct cli *cli, struct pings *pings)
+static int ping(const struct cli *cli, struct ping_stats *ping_stats)
 {
     int64_t began = bi_clock_boot();
     int code = bide_ping(cli->queue);
     int64_t us = bi_clock_boot() - began;
     if (code != BIDE_OK) {
-        int exit = bi_look_answered(cli, code);
+        int exit = bi_query_report(cli, code);
         return exit == BI_EXIT_FAILED ? BI_EXIT_NO_QUEUE : exit;
     }
-    pings->least_us = pings->count == 0 || us < pings->least_us ? us : pings->least_us;
-    pings->most_us = us > pings->most_us ? us : pings->most_us;
-    pings->sum_us += us;
-    pings->count++;
-    return show(cli, us);
+    ping_stats->least_us =
+        ping_stats->count == 0 || us < ping_stats->least_us ? us : ping_stats->least_us;
+    ping_stats->most_us = us > ping_stats->most_us ? us : ping_stats->most_us;
+    ping_stats->sum_us += us;
+    ping_stats->count++;
+    return print_reply(cli, us);
 }
 
-static void sum_up(const struct cli *cli, const struct pings *pings)
+static void print_summary(const struct cli *cli, const struct ping_stats *ping_stats)
 {
-    if (times != 1 && pings->count > 0 && !cli->json)
+    if (ping_count != 1 && ping_stats->count > 0 && !cli->json)
         bi_cli_note(cli, "%llu answer%s: %.3f ms at least, %.3f on average, %.3f at most",
-                    (unsigned long long)pings->count, pings->count == 1 ? "" : "s",
-                    (double)pings->least_us / 1000,
-                    (double)pings->sum_us / (double)pings->count / 1000,
-                    (double)pings->most_us / 1000);
+                    (unsigned long long)ping_stats->count, ping_stats->count == 1 ? "" : "s",
+                    (double)ping_stats->least_us / 1000,
+                    (double)ping_stats->sum_us / (double)ping_stats->count / 1000,
+                    (double)ping_stats->most_us / 1000);
 }
 
-static void pause_between(void)
+static void sleep_interval(void)
 {
     struct pollfd fd = {.fd = bi_interrupt_fd(), .events = POLLIN};
-    poll(&fd, 1, every_ms > 86400000 ? 86400000 : (int)every_ms);
+    poll(&fd, 1, interval_ms > 86400000 ? 86400000 : (int)interval_ms);
 }
 
 /* A server that is started for the question would always answer it. */
@@ -72,20 +73,20 @@ static int check(struct cli *cli)
 
 static int run(struct cli *cli)
 {
-    struct pings pings = {.count = 0};
+    struct ping_stats ping_stats = {.count = 0};
     int exit = bi_interrupt_watch(cli, cli->queue);
-    for (uint64_t i = 0; exit == BI_EXIT_OK && (times == 0 || i < times); i++) {
+    for (uint64_t i = 0; exit == BI_EXIT_OK && (ping_count == 0 || i < ping_count); i++) {
         if (i > 0)
-            pause_between();
-        exit = bi_interrupted() ? bi_interrupt_exit() : ping(cli, &pings);
+            sleep_interval();
+        exit = bi_interrupted() ? bi_interrupt_exit() : ping(cli, &ping_stats);
     }
-    sum_up(cli, &pings);
+    print_summary(cli, &ping_stats);
     return exit;
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_COUNT('c', "count", &times, "so many times, 0: until Ctrl-C (default: 1)"),
-    BI_FLAG_DURATION('i', "interval", &every_ms, "time between two (default: 1s)"),
+    BI_FLAG_COUNT('c', "count", &ping_count, "so many times, 0: until Ctrl-C (default: 1)"),
+    BI_FLAG_DURATION('i', "interval", &interval_ms, "time between two (default: 1s)"),
     BI_FLAGS_END,
 };
 

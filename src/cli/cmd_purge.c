@@ -1,46 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/interrupt.h"
-#include "cli/look.h"
+#include "cli/job_json.h"
+#include "cli/long_op.h"
 #include "cli/progress.h"
-#include "cli/record.h"
-#include "cli/slow.h"
+#include "cli/query.h"
 
 #include <string.h>
 
-static struct words said;
+static struct words state_args;
 static bool yes;
 
 #define BIT(state) (1u << (state))
-#define ALL                                                                     \
+#define ALL_PURGEABLE                                                           \
     (BIT(BIDE_STATE_DELAYED) | BIT(BIDE_STATE_READY) | BIT(BIDE_STATE_BURIED) | \
      BIT(BIDE_STATE_DONE))
 
 /* In this order, so that what is purged of ready does not come again from delayed. */
 static const struct {
     bide_state state;
-    size_t place;
-} kinds[] = {
+    size_t offset;
+} purgeable[] = {
     {BIDE_STATE_DELAYED, offsetof(bide_counts, delayed)},
     {BIDE_STATE_READY, offsetof(bide_counts, ready)},
     {BIDE_STATE_BURIED, offsetof(bide_counts, buried)},
     {BIDE_STATE_DONE, offsetof(bide_counts, done)},
 };
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+#define PURGEABLE_STATES (sizeof(purgeable) / sizeof(purgeable[0]))
 
 struct purge {
     const struct cli *cli;
     unsigned states;
-    uint64_t there[KINDS]; /* before */
+    uint64_t found[PURGEABLE_STATES]; /* before */
     uint64_t total;
-    uint64_t gone[KINDS];
-    uint64_t gone_total;
+    uint64_t removed[PURGEABLE_STATES];
+    uint64_t removed_total;
     struct progress progress;
 };
 
 static uint64_t count_of(const bide_counts *jobs, size_t kind)
 {
     uint64_t count;
-    memcpy(&count, (const char *)jobs + kinds[kind].place, sizeof(count));
+    memcpy(&count, (const char *)jobs + purgeable[kind].offset, sizeof(count));
     return count;
 }
 
@@ -49,11 +49,13 @@ static uint64_t count_of(const bide_counts *jobs, size_t kind)
 static int check(struct cli *cli)
 {
     unsigned states;
-    if (!bi_look_topic(cli, cli->words[0]) || !bi_look_states(cli, &said, &states))
+    if (!bi_query_check_topic(cli, cli->words[0]) ||
+        !bi_query_parse_states(cli, &state_args, &states))
         return BI_EXIT_USAGE;
     if ((states & BIT(BIDE_STATE_RESERVED)) != 0)
-        return bi_cli_misused(cli, "reserved jobs belong to whoever has them; \"bide cancel ID\" "
-                                   "tells their workers to stop");
+        return bi_cli_usage_error(cli,
+                                  "reserved jobs belong to whoever has them; \"bide cancel ID\" "
+                                  "tells their workers to stop");
     return BI_EXIT_OK;
 }
 
@@ -62,19 +64,19 @@ static void describe(const struct purge *purge, uint64_t reserved, char *text, s
 {
     size_t used = 0;
     text[0] = 0;
-    for (size_t i = 0; i < KINDS; i++) {
+    for (size_t i = 0; i < PURGEABLE_STATES; i++) {
         char number[32];
-        if (purge->there[i] == 0 || used >= size)
+        if (purge->found[i] == 0 || used >= size)
             continue;
-        bi_print_number(number, purge->there[i]);
+        bi_print_number(number, purge->found[i]);
         used += (size_t)snprintf(text + used, size - used, "%s%s %s", used == 0 ? "" : ", ", number,
-                                 bide_state_name(kinds[i].state));
+                                 bide_state_name(purgeable[i].state));
     }
     if (reserved > 0 && used < size)
         snprintf(text + used, size - used, "; %llu reserved stay", (unsigned long long)reserved);
 }
 
-static bool is_meant(const struct purge *purge, uint64_t reserved)
+static bool confirm(const struct purge *purge, uint64_t reserved)
 {
     char text[200], number[32];
     describe(purge, reserved, text, sizeof(text));
@@ -91,8 +93,8 @@ static void show_progress(struct purge *purge)
     uint64_t left = 0;
     if (bide_topic_get_stats(purge->cli->queue, purge->cli->words[0], &topic) != BIDE_OK)
         return;
-    for (size_t i = 0; i < KINDS; i++)
-        if ((purge->states & BIT(kinds[i].state)) != 0)
+    for (size_t i = 0; i < PURGEABLE_STATES; i++)
+        if ((purge->states & BIT(purgeable[i].state)) != 0)
             left += count_of(&topic.jobs, i);
     bi_progress_set(&purge->progress, left < purge->total ? purge->total - left : 0);
 }
@@ -100,43 +102,45 @@ static void show_progress(struct purge *purge)
 /* A purge that has begun goes on: it is the queue's, not ours. */
 static int purge_state(struct purge *purge, size_t kind)
 {
-    static struct slow slow;
+    static struct long_op long_op;
     const char *topic = purge->cli->words[0];
-    slow = (struct slow){.op = {.kind = BIDE_OP_PURGE}};
-    slow.op.purge = (bide_purge_args){.topic = {topic, strlen(topic)}, .state = kinds[kind].state};
-    int exit = bi_slow_begin(&slow, purge->cli);
-    bool told = false;
-    while (exit == BI_EXIT_OK && !bi_slow_wait(&slow, 200)) {
+    long_op = (struct long_op){.op = {.kind = BIDE_OP_PURGE}};
+    long_op.op.purge =
+        (bide_purge_args){.topic = {topic, strlen(topic)}, .state = purgeable[kind].state};
+    int exit = bi_long_op_submit(&long_op, purge->cli);
+    bool noted = false;
+    while (exit == BI_EXIT_OK && !bi_long_op_wait(&long_op, 200)) {
         show_progress(purge);
-        if (bi_interrupted() && !told)
+        if (bi_interrupted() && !noted)
             bi_cli_note(purge->cli, "the %s jobs are going already; Ctrl-C once more does not wait",
-                        bide_state_name(kinds[kind].state));
-        told = bi_interrupted();
+                        bide_state_name(purgeable[kind].state));
+        noted = bi_interrupted();
     }
-    bi_slow_end(&slow);
+    bi_long_op_end(&long_op);
     if (exit != BI_EXIT_OK)
         return exit;
-    purge->gone[kind] = slow.op.purge.count;
-    purge->gone_total += slow.op.purge.count;
-    return bi_cli_refused(purge->cli, NULL, slow.op.status, slow.op.error);
+    purge->removed[kind] = long_op.op.purge.count;
+    purge->removed_total += long_op.op.purge.count;
+    return bi_cli_report(purge->cli, NULL, long_op.op.status, long_op.op.error);
 }
 
-static int tell(const struct purge *purge)
+static int print_result(const struct purge *purge)
 {
     const char *topic = purge->cli->words[0];
     if (!purge->cli->json) {
         char number[32];
-        bi_print_count(purge->cli, number, purge->gone_total);
-        printf("%s job%s of %s deleted\n", number, purge->gone_total == 1 ? "" : "s", topic);
+        bi_print_count(purge->cli, number, purge->removed_total);
+        printf("%s job%s of %s deleted\n", number, purge->removed_total == 1 ? "" : "s", topic);
         return BI_EXIT_OK;
     }
     json_t *states = json_object();
-    for (size_t i = 0; i < KINDS; i++)
-        if ((purge->states & BIT(kinds[i].state)) != 0)
-            json_object_set_new(states, bide_state_name(kinds[i].state),
-                                json_integer((json_int_t)purge->gone[i]));
-    return bi_record_print(purge->cli, json_pack("{s:s, s:I, s:o}", "topic", topic, "purged",
-                                                 (json_int_t)purge->gone_total, "states", states));
+    for (size_t i = 0; i < PURGEABLE_STATES; i++)
+        if ((purge->states & BIT(purgeable[i].state)) != 0)
+            json_object_set_new(states, bide_state_name(purgeable[i].state),
+                                json_integer((json_int_t)purge->removed[i]));
+    return bi_cli_print_json(purge->cli,
+                             json_pack("{s:s, s:I, s:o}", "topic", topic, "purged",
+                                       (json_int_t)purge->removed_total, "states", states));
 }
 
 static int purge_all(struct purge *purge)
@@ -145,14 +149,14 @@ static int purge_all(struct purge *purge)
     if (exit != BI_EXIT_OK)
         return exit;
     bi_progress_begin(&purge->progress, purge->cli, "purging", purge->total);
-    for (size_t i = 0; i < KINDS && exit == BI_EXIT_OK && !bi_interrupted(); i++)
-        if ((purge->states & BIT(kinds[i].state)) != 0)
+    for (size_t i = 0; i < PURGEABLE_STATES && exit == BI_EXIT_OK && !bi_interrupted(); i++)
+        if ((purge->states & BIT(purgeable[i].state)) != 0)
             exit = purge_state(purge, i);
     bi_progress_end(&purge->progress);
-    int told = tell(purge);
+    int noted = print_result(purge);
     if (exit == BI_EXIT_OK && bi_interrupted())
         exit = bi_interrupt_exit();
-    return exit == BI_EXIT_OK ? told : exit;
+    return exit == BI_EXIT_OK ? noted : exit;
 }
 
 /* ---- the verb ---- */
@@ -167,12 +171,12 @@ static int count(struct purge *purge, uint64_t *reserved)
         return BI_EXIT_OK;
     }
     if (code != BIDE_OK)
-        return bi_cli_answered(purge->cli, code);
-    for (size_t i = 0; i < KINDS; i++) {
-        if ((purge->states & BIT(kinds[i].state)) == 0)
+        return bi_cli_report_last(purge->cli, code);
+    for (size_t i = 0; i < PURGEABLE_STATES; i++) {
+        if ((purge->states & BIT(purgeable[i].state)) == 0)
             continue;
-        purge->there[i] = count_of(&topic.jobs, i);
-        purge->total += purge->there[i];
+        purge->found[i] = count_of(&topic.jobs, i);
+        purge->total += purge->found[i];
     }
     *reserved = topic.jobs.reserved;
     return BI_EXIT_OK;
@@ -182,27 +186,28 @@ static int run(struct cli *cli)
 {
     struct purge purge = {.cli = cli};
     uint64_t reserved = 0;
-    if (!bi_look_states(cli, &said, &purge.states))
+    if (!bi_query_parse_states(cli, &state_args, &purge.states))
         return BI_EXIT_USAGE;
     if (purge.states == 0)
-        purge.states = ALL;
-    /* Nobody is asked about what a plain beanstalkd cannot do; this only says so. */
+        purge.states = ALL_PURGEABLE;
+    /* Not asked of the queue: a backend that lacks some other op would purge without a question. */
     if ((bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) == 0)
-        return bi_cli_answered(cli, bide_purge(cli->queue, cli->words[0], BIDE_STATE_READY, NULL));
+        return bi_cli_report(cli, NULL, BIDE_ENOTSUP,
+                             "the server is a plain beanstalkd, which cannot do that");
     int exit = count(&purge, &reserved);
     if (exit != BI_EXIT_OK)
         return exit;
     if (purge.total == 0)
-        return tell(&purge);
-    if (!yes && !is_meant(&purge, reserved))
+        return print_result(&purge);
+    if (!yes && !confirm(&purge, reserved))
         return BI_EXIT_USAGE;
     return purge_all(&purge);
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_WORDS('s', "state", "STATE", &said,
-                  "only delayed, ready, buried or done; may be repeated"),
-    BI_FLAG_ON('y', "yes", &yes, "do not ask"),
+    BI_FLAG_LIST('s', "state", "STATE", &state_args,
+                 "only delayed, ready, buried or done; may be repeated"),
+    BI_FLAG_BOOL('y', "yes", &yes, "do not ask"),
     BI_FLAGS_END,
 };
 
@@ -219,8 +224,8 @@ const struct verb bi_verb_purge = {
                "  bide purge email --state buried\n"
                "  bide purge email --state buried,done --yes\n"
                "  bide purge email\n",
-    .least = 1,
-    .most = 1,
+    .min = 1,
+    .max = 1,
     .flags = flags,
     .check = check,
     .run = run,

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/await.h"
 #include "cli/interrupt.h"
-#include "cli/look.h"
-#include "cli/put_run.h"
+#include "cli/job_wait.h"
+#include "cli/put.h"
+#include "cli/query.h"
 #include "cli/verb.h"
-#include "cli/when.h"
 #include "util/clock.h"
+#include "util/duration.h"
 
 #include <bide/task.h>
 #include <string.h>
 
 /* That of tasks, where the queue has such a limit: a job that fails again and again ends buried. */
-#define RETRIES_NOT_SAID INT64_MIN
+#define RETRIES_NOT_SET INT64_MIN
 
 /* So long is a result kept for whoever waits for it, unless they say otherwise. */
 #define WAIT_RETAIN_MS 60000
@@ -23,37 +23,37 @@ static struct {
     bool replace, hold;
     struct words files;
     bool lines, nulls, json, skip_empty, stop_on_error, ids, wait;
-} said = {
+} opt = {
     .priority = BIDE_DEFAULT_PRIORITY,
-    .retries = RETRIES_NOT_SAID,
+    .retries = RETRIES_NOT_SET,
     .timeout = BIDE_FOREVER,
 };
 
 static const struct flag flags[] = {
-    BI_FLAG_WORDS('f', "file", "FILE", &said.files, "the body is in FILE; - is standard input"),
-    BI_FLAG_ON('l', "lines", &said.lines, "one job for each line"),
-    BI_FLAG_ON('0', "null", &said.nulls, "one job for each piece that ends with a NUL"),
-    BI_FLAG_ON('j', "jsonl", &said.json, "one job for each line, an object with its options"),
-    BI_FLAG_PRIORITY('p', "priority", &said.priority, "smaller is first (default: 1024)"),
-    BI_FLAG_DURATION('d', "delay", &said.delay, "ready that much later"),
-    BI_FLAG_MOMENT('a', "at", &said.at, "ready at that time"),
-    BI_FLAG_DURATION('t', "ttr", &said.ttr, "time to run (0, default: that of the queue, 1m)"),
-    BI_FLAG_TEXT('k', "key", "KEY", &said.key, "only one live job of the topic may have it"),
-    BI_FLAG_ON(0, "replace", &said.replace, "take the place of the job that has the key"),
-    BI_FLAG_ON(0, "key-hold-retained", &said.hold, "hold the key as long as the result is kept"),
-    BI_FLAG_RETRIES('r', "retries", &said.retries, "maximum retries, or unlimited (default: 25)"),
-    BI_FLAG_DURATION(0, "backoff", &said.backoff,
+    BI_FLAG_LIST('f', "file", "FILE", &opt.files, "the body is in FILE; - is standard input"),
+    BI_FLAG_BOOL('l', "lines", &opt.lines, "one job for each line"),
+    BI_FLAG_BOOL('0', "null", &opt.nulls, "one job for each piece that ends with a NUL"),
+    BI_FLAG_BOOL('j', "jsonl", &opt.json, "one job for each line, an object with its options"),
+    BI_FLAG_PRIORITY('p', "priority", &opt.priority, "smaller is first (default: 1024)"),
+    BI_FLAG_DURATION('d', "delay", &opt.delay, "ready that much later"),
+    BI_FLAG_TIME('a', "at", &opt.at, "ready at that time"),
+    BI_FLAG_DURATION('t', "ttr", &opt.ttr, "time to run (0, default: that of the queue, 1m)"),
+    BI_FLAG_STRING('k', "key", "KEY", &opt.key, "only one live job of the topic may have it"),
+    BI_FLAG_BOOL(0, "replace", &opt.replace, "take the place of the job that has the key"),
+    BI_FLAG_BOOL(0, "key-hold-retained", &opt.hold, "hold the key as long as the result is kept"),
+    BI_FLAG_RETRIES('r', "retries", &opt.retries, "maximum retries, or unlimited (default: 25)"),
+    BI_FLAG_DURATION(0, "backoff", &opt.backoff,
                      "until the first retry, then doubled (default: 5s)"),
-    BI_FLAG_DURATION(0, "backoff-max", &said.backoff_max,
+    BI_FLAG_DURATION(0, "backoff-max", &opt.backoff_max,
                      "longest time until a retry (default: 1h)"),
-    BI_FLAG_MOMENT(0, "expires", &said.expires, "gone if not begun by that time"),
-    BI_FLAG_DURATION(0, "expires-in", &said.expires_in, "gone if not begun in that time"),
-    BI_FLAG_DURATION(0, "retain", &said.retain, "keep the result that long"),
-    BI_FLAG_ON('w', "wait", &said.wait, "wait until it is done, and print its result"),
-    BI_FLAG_TIMEOUT(0, "timeout", &said.timeout, "with --wait: give up after that time"),
-    BI_FLAG_ON('i', "ids", &said.ids, "print the ids of many jobs, too"),
-    BI_FLAG_ON(0, "skip-empty", &said.skip_empty, "no jobs for empty lines"),
-    BI_FLAG_ON(0, "stop-on-error", &said.stop_on_error, "end at the first that is refused"),
+    BI_FLAG_TIME(0, "expires", &opt.expires, "gone if not begun by that time"),
+    BI_FLAG_DURATION(0, "expires-in", &opt.expires_in, "gone if not begun in that time"),
+    BI_FLAG_DURATION(0, "retain", &opt.retain, "keep the result that long"),
+    BI_FLAG_BOOL('w', "wait", &opt.wait, "wait until it is done, and print its result"),
+    BI_FLAG_TIMEOUT(0, "timeout", &opt.timeout, "with --wait: give up after that time"),
+    BI_FLAG_BOOL('i', "ids", &opt.ids, "print the ids of many jobs, too"),
+    BI_FLAG_BOOL(0, "skip-empty", &opt.skip_empty, "no jobs for empty lines"),
+    BI_FLAG_BOOL(0, "stop-on-error", &opt.stop_on_error, "end at the first that is refused"),
     BI_FLAGS_END,
 };
 
@@ -95,31 +95,31 @@ struct rule {
 
 static int check(struct cli *cli)
 {
-    bool many = said.lines || said.nulls || said.json;
+    bool many = opt.lines || opt.nulls || opt.json;
     bool has_body = cli->word_count == 2;
     const struct rule rules[] = {
-        {cli->word_count == 0 && !said.json, "the TOPIC is missing: bide put TOPIC [BODY]"},
-        {said.lines + said.nulls + said.json > 1, "choose one of --lines, --null and --jsonl"},
+        {cli->word_count == 0 && !opt.json, "the TOPIC is missing: bide put TOPIC [BODY]"},
+        {opt.lines + opt.nulls + opt.json > 1, "choose one of --lines, --null and --jsonl"},
         {has_body && many, "--lines, --null and --jsonl read standard input or a --file, and no "
                            "BODY"},
-        {has_body && said.files.count > 0, "there is a BODY and a --file; choose one"},
-        {said.delay != 0 && said.at != 0, "--delay and --at are both given; choose one"},
-        {said.expires != 0 && said.expires_in != 0,
+        {has_body && opt.files.count > 0, "there is a BODY and a --file; choose one"},
+        {opt.delay != 0 && opt.at != 0, "--delay and --at are both given; choose one"},
+        {opt.expires != 0 && opt.expires_in != 0,
          "--expires and --expires-in are both given; choose one"},
-        {said.key != NULL && (many || said.files.count > 1),
+        {opt.key != NULL && (many || opt.files.count > 1),
          "only one job can have the --key; --jsonl gives each its own"},
-        {said.key != NULL && (said.key[0] == 0 || strlen(said.key) > BIDE_KEY_MAX),
+        {opt.key != NULL && (opt.key[0] == 0 || strlen(opt.key) > BIDE_KEY_MAX),
          "a --key has 1 to 200 bytes"},
-        {(said.replace || said.hold) && said.key == NULL && !said.json,
+        {(opt.replace || opt.hold) && opt.key == NULL && !opt.json,
          "--replace and --key-hold-retained want a --key"},
-        {said.wait && many, "--wait is for a job, not for many lines; see \"bide wait\""},
-        {said.timeout != BIDE_FOREVER && !said.wait, "--timeout is for --wait"},
-        {said.skip_empty && !said.lines && !said.nulls, "--skip-empty is for --lines and --null"},
+        {opt.wait && many, "--wait is for a job, not for many lines; see \"bide wait\""},
+        {opt.timeout != BIDE_FOREVER && !opt.wait, "--timeout is for --wait"},
+        {opt.skip_empty && !opt.lines && !opt.nulls, "--skip-empty is for --lines and --null"},
     };
     for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
         if (rules[i].broken)
-            return bi_cli_misused(cli, "%s", rules[i].sentence);
-    bool good = cli->word_count == 0 || bi_look_topic(cli, cli->words[0]);
+            return bi_cli_usage_error(cli, "%s", rules[i].sentence);
+    bool good = cli->word_count == 0 || bi_query_check_topic(cli, cli->words[0]);
     return good ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
@@ -127,48 +127,48 @@ static int check(struct cli *cli)
 
 static int32_t retries(const struct cli *cli)
 {
-    bool knows = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
-    if (said.retries != RETRIES_NOT_SAID)
-        return (int32_t)said.retries;
-    return knows ? BIDE_TASK_RETRIES : BIDE_NO_RETRY_LIMIT;
+    bool has_retry_limit = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
+    if (opt.retries != RETRIES_NOT_SET)
+        return (int32_t)opt.retries;
+    return has_retry_limit ? BIDE_TASK_RETRIES : BIDE_NO_RETRY_LIMIT;
 }
 
 static bide_put_options options(const struct cli *cli)
 {
-    bide_put_options all = BIDE_PUT_OPTIONS_INIT;
-    all.priority = (uint32_t)said.priority;
-    all.conflict = said.replace ? BIDE_REPLACE : BIDE_REJECT;
-    all.delay_ms = said.delay;
-    all.run_at_ms = said.at;
-    all.ttr_ms = said.ttr;
-    if (said.key != NULL)
-        all.key = (bide_slice){said.key, strlen(said.key)};
-    all.key_hold_retained = said.hold;
-    all.max_retries = retries(cli);
-    all.backoff_base_ms = said.backoff;
-    all.backoff_max_ms = said.backoff_max;
-    all.expires_at_ms = said.expires;
-    if (said.expires_in != 0)
-        all.expires_at_ms = bi_clock_wall() / 1000 + said.expires_in;
-    all.retain_ms = said.wait && said.retain == 0 ? WAIT_RETAIN_MS : said.retain;
-    return all;
+    bide_put_options put_options = BIDE_PUT_OPTIONS_INIT;
+    put_options.priority = (uint32_t)opt.priority;
+    put_options.conflict = opt.replace ? BIDE_REPLACE : BIDE_REJECT;
+    put_options.delay_ms = opt.delay;
+    put_options.run_at_ms = opt.at;
+    put_options.ttr_ms = opt.ttr;
+    if (opt.key != NULL)
+        put_options.key = (bide_slice){opt.key, strlen(opt.key)};
+    put_options.key_hold_retained = opt.hold;
+    put_options.max_retries = retries(cli);
+    put_options.backoff_base_ms = opt.backoff;
+    put_options.backoff_max_ms = opt.backoff_max;
+    put_options.expires_at_ms = opt.expires;
+    if (opt.expires_in != 0)
+        put_options.expires_at_ms = bi_clock_wall() / 1000 + opt.expires_in;
+    put_options.retain_ms = opt.wait && opt.retain == 0 ? WAIT_RETAIN_MS : opt.retain;
+    return put_options;
 }
 
 static enum put_form form(void)
 {
-    return said.lines   ? BI_PUT_LINES
-           : said.nulls ? BI_PUT_NULLS
-           : said.json  ? BI_PUT_JSON
-                        : BI_PUT_WHOLE;
+    return opt.lines   ? BI_PUT_LINES
+           : opt.nulls ? BI_PUT_NULLS
+           : opt.json  ? BI_PUT_JSON
+                       : BI_PUT_WHOLE;
 }
 
 /* A time is said back, with its zone: whoever wrote it may have meant another. */
-static void confirm_expiry(const struct cli *cli, int64_t at_ms)
+static void print_expiry(const struct cli *cli, int64_t at_ms)
 {
-    char when[BI_WHEN_SIZE];
+    char when[BI_DATETIME_SIZE];
     if (at_ms == 0)
         return;
-    bi_moment_confirm(when, at_ms, bi_clock_wall() / 1000);
+    bi_datetime_describe(when, at_ms, bi_clock_wall() / 1000);
     bi_cli_note(cli, "expires %s", when);
 }
 
@@ -176,12 +176,12 @@ static int put_and_wait(struct put_run *run)
 {
     static uint64_t ids[BI_WORDS_MAX];
     run->ids = ids;
-    int exit = said.wait ? bi_await_possible(run->cli) : BI_EXIT_OK;
+    int exit = opt.wait ? bi_job_wait_check(run->cli) : BI_EXIT_OK;
     if (exit == BI_EXIT_OK)
         exit = bi_put_run(run);
-    if (exit != BI_EXIT_OK || !said.wait)
+    if (exit != BI_EXIT_OK || !opt.wait)
         return exit;
-    return bi_await(run->cli, ids, run->in, said.timeout, true);
+    return bi_job_wait_run(run->cli, ids, run->put_count, opt.timeout, true);
 }
 
 static int run(struct cli *cli)
@@ -194,19 +194,19 @@ static int run(struct cli *cli)
         .cli = cli,
         .form = form(),
         .options = options(cli),
-        .files = said.files.count > 0 ? said.files.list : standard_input,
-        .file_count = said.files.count > 0 ? said.files.count : cli->word_count < 2,
+        .files = opt.files.count > 0 ? opt.files.list : standard_input,
+        .file_count = opt.files.count > 0 ? opt.files.count : cli->word_count < 2,
         .body = cli->word_count == 2 ? cli->words[1] : NULL,
-        .skip_empty = said.skip_empty,
-        .stop_on_error = said.stop_on_error,
-        .shows_ids = said.ids,
-        .waits = said.wait,
+        .skip_empty = opt.skip_empty,
+        .stop_on_error = opt.stop_on_error,
+        .print_ids = opt.ids,
+        .wait_result = opt.wait,
     };
     if (cli->word_count > 0)
         run.topic = (bide_slice){cli->words[0], strlen(cli->words[0])};
-    if (said.at != 0)
-        bi_look_confirm_ready(cli, said.at);
-    confirm_expiry(cli, said.expires);
+    if (opt.at != 0)
+        bi_query_print_ready_time(cli, opt.at);
+    print_expiry(cli, opt.expires);
     return put_and_wait(&run);
 }
 
@@ -217,8 +217,8 @@ const struct verb bi_verb_put = {
     .summary = "put jobs into a topic",
     .details = details,
     .flags = flags,
-    .most = 2,
+    .max = 2,
     .check = check,
-    .traits = BI_MAKES,
+    .traits = BI_VERB_CREATES_FILE,
     .run = run,
 };

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/each.h"
+#include "cli/by_id.h"
 #include "cli/verb.h"
 
 static int64_t priority = BIDE_KEEP;
 static int64_t delay_ms;
-static bool uncounted;
+static bool give_back;
 
-static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+static void build_op(const struct id_verb *id_verb, bide_op *op, uint64_t id, uint64_t token)
 {
-    (void)each;
-    if (uncounted) {
+    (void)id_verb;
+    if (give_back) {
         op->kind = BIDE_OP_GIVE_BACK;
         op->lease = (bide_lease_args){.id = id, .token = token};
         return;
@@ -19,13 +19,15 @@ static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t toke
         (bide_release_args){.id = id, .token = token, .priority = priority, .delay_ms = delay_ms};
 }
 
-static struct each each = {.did = "released", .leased = true, .aim = aim};
+static struct id_verb id_verb = {
+    .past_tense = "released", .requires_token = true, .build_op = build_op};
 
 static const struct flag flags[] = {
-    BI_FLAG_ID('t', "token", "TOKEN", &each.token, "of the lease, as \"bide reserve\" printed it"),
+    BI_FLAG_ID('t', "token", "TOKEN", &id_verb.token,
+               "of the lease, as \"bide reserve\" printed it"),
     BI_FLAG_DURATION('d', "delay", &delay_ms, "ready that much later"),
     BI_FLAG_PRIORITY('p', "priority", &priority, "its new priority"),
-    BI_FLAG_ON(0, "uncounted", &uncounted, "as if it had never been begun: counts nothing"),
+    BI_FLAG_BOOL(0, "uncounted", &give_back, "as if it had never been begun: counts nothing"),
     BI_FLAGS_END,
 };
 
@@ -40,15 +42,16 @@ static const char details[] =
 
 static int check(struct cli *cli)
 {
-    if (uncounted && (delay_ms != 0 || priority != BIDE_KEEP))
-        return bi_cli_misused(cli, "--uncounted leaves a job as it was: no --delay, no --priority");
-    return bi_each_check(cli, &each);
+    if (give_back && (delay_ms != 0 || priority != BIDE_KEEP))
+        return bi_cli_usage_error(cli,
+                                  "--uncounted leaves a job as it was: no --delay, no --priority");
+    return bi_by_id_check(cli, &id_verb);
 }
 
 static int run(struct cli *cli)
 {
-    int exit = bi_cli_need_leases(cli);
-    return exit == BI_EXIT_OK ? bi_each_run(cli, &each) : exit;
+    int exit = bi_cli_require_leases(cli);
+    return exit == BI_EXIT_OK ? bi_by_id_run(cli, &id_verb) : exit;
 }
 
 const struct verb bi_verb_release = {
@@ -58,8 +61,8 @@ const struct verb bi_verb_release = {
     .summary = "give a reserved job back",
     .details = details,
     .flags = flags,
-    .least = 1,
-    .most = 1,
+    .min = 1,
+    .max = 1,
     .check = check,
     .run = run,
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/choice.h"
 #include "cli/interrupt.h"
+#include "cli/job_json.h"
 #include "cli/print.h"
-#include "cli/record.h"
+#include "cli/topic_args.h"
 #include "cli/verb.h"
-#include "cli/when.h"
+#include "util/duration.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,16 +12,16 @@
 #include <unistd.h>
 
 static int64_t timeout_ms;
-static uint64_t most = 1;
+static uint64_t max = 1;
 static bool by_id;
-static struct choice choice;
+static struct topic_args topic_args;
 static uint64_t ids[BI_WORDS_MAX];
 
 static const struct flag flags[] = {
     BI_FLAG_TIMEOUT('t', "timeout", &timeout_ms, "wait that long for a job, or forever"),
-    BI_FLAG_COUNT('n', "count", &most, "take up to N jobs, as many as are ready"),
-    BI_FLAG_STRATEGY('s', "strategy", &choice.strategy, "how to choose among topics"),
-    BI_FLAG_ON('i', "id", &by_id, "the words are ids of jobs, ready, delayed or buried"),
+    BI_FLAG_COUNT('n', "count", &max, "take up to N jobs, as many as are ready"),
+    BI_FLAG_STRATEGY('s', "strategy", &topic_args.strategy, "how to choose among topics"),
+    BI_FLAG_BOOL('i', "id", &by_id, "the words are ids of jobs, ready, delayed or buried"),
     BI_FLAGS_END,
 };
 
@@ -41,39 +41,39 @@ static const char details[] =
 
 static int check(struct cli *cli)
 {
-    char error[BI_SENTENCE_SIZE];
-    if (most < 1 || most > BIDE_BATCH_JOBS)
-        return bi_cli_misused(cli, "--count is from 1 to %d", BIDE_BATCH_JOBS);
+    char error[BI_ERRMSG_SIZE];
+    if (max < 1 || max > BIDE_BATCH_JOBS)
+        return bi_cli_usage_error(cli, "--count is from 1 to %d", BIDE_BATCH_JOBS);
     if (by_id) {
         for (size_t i = 0; i < cli->word_count; i++)
-            if (!bi_cli_id(cli, cli->words[i], &ids[i]))
+            if (!bi_cli_parse_id(cli, cli->words[i], &ids[i]))
                 return BI_EXIT_USAGE;
         return BI_EXIT_OK;
     }
-    if (!bi_choice_read(&choice, cli->words, cli->word_count, error))
-        return bi_cli_misused(cli, "%s", error);
+    if (!bi_topic_args_parse(&topic_args, cli->words, cli->word_count, error))
+        return bi_cli_usage_error(cli, "%s", error);
     return BI_EXIT_OK;
 }
 
 /* ---- printing ---- */
 
-static bool compose(const struct cli *cli, const bide_job *job, bool alone, FILE *to)
+static bool format_job(const struct cli *cli, const bide_job *job, bool single, FILE *to)
 {
     const char *body = job->body;
     bool ended = job->body_size > 0 && body[job->body_size - 1] == '\n';
     if (cli->json) {
-        json_t *record = bi_record_job(job);
-        bool good = record != NULL && bi_record_write(to, record);
-        json_decref(record);
+        json_t *object = bi_job_json_encode(job);
+        bool good = object != NULL && bi_job_json_write(to, object);
+        json_decref(object);
         return good;
     }
     bi_print_bytes(to, cli->out_terminal, job->body, job->body_size);
-    if (!alone || (cli->out_terminal && !ended))
+    if (!single || (cli->out_terminal && !ended))
         fputc('\n', to);
     return ferror(to) == 0;
 }
 
-static int write_out(const struct cli *cli, const char *text, size_t size)
+static int write_output(const struct cli *cli, const char *text, size_t size)
 {
     if (bi_interrupt_write(STDOUT_FILENO, text, size))
         return BI_EXIT_OK;
@@ -81,21 +81,21 @@ static int write_out(const struct cli *cli, const char *text, size_t size)
         return bi_interrupt_exit();
     if (errno == EPIPE)
         return BI_EXIT_PIPE;
-    return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
+    return bi_cli_error(cli, BI_EXIT_FAILED, "cannot write the output: %s", strerror(errno));
 }
 
 /* Written past the buffer of standard output: whether it has arrived must be known, and a reader
  * who does not read can be given up. */
-static int print_job(const struct cli *cli, const bide_job *job, bool alone)
+static int print_job(const struct cli *cli, const bide_job *job, bool single)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *to = open_memstream(&text, &size);
-    bool good = to != NULL && compose(cli, job, alone, to);
+    bool good = to != NULL && format_job(cli, job, single, to);
     if (to != NULL && fclose(to) != 0)
         good = false;
     int exit =
-        good ? write_out(cli, text, size) : bi_cli_failed(cli, BI_EXIT_FAILED, "out of memory");
+        good ? write_output(cli, text, size) : bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
     free(text);
     return exit;
 }
@@ -103,14 +103,14 @@ static int print_job(const struct cli *cli, const bide_job *job, bool alone)
 /* The token is what the job can be answered with, so it is said with --quiet, too. */
 static void print_lease(const struct cli *cli, const bide_job *job)
 {
-    char left[BI_WHEN_SIZE];
-    bi_duration_say(left, job->left_ms);
+    char left[BI_DATETIME_SIZE];
+    bi_duration_format(left, job->left_ms);
     if (!cli->json)
         fprintf(stderr, "job %llu token %llu topic %s, yours for %s\n", (unsigned long long)job->id,
                 (unsigned long long)job->token, job->topic, left);
 }
 
-static void give_back(const struct cli *cli, const bide_job *jobs, size_t count)
+static void give_back_rest(const struct cli *cli, const bide_job *jobs, size_t count)
 {
     char subject[40];
     for (size_t i = 0; i < count; i++) {
@@ -119,21 +119,21 @@ static void give_back(const struct cli *cli, const bide_job *jobs, size_t count)
         if (code == BIDE_OK)
             bi_cli_note(cli, "%s was given back", subject);
         else
-            bi_cli_refused(cli, subject, code, bide_last_error());
+            bi_cli_report(cli, subject, code, bide_last_error());
     }
 }
 
 /* Jobs whose bodies nobody has got are given back, from the first that cannot be printed on. */
-static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool alone)
+static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool single)
 {
     int exit = bi_interrupted() ? bi_interrupt_exit() : BI_EXIT_OK;
     size_t printed = 0;
     while (printed < count && exit == BI_EXIT_OK) {
-        exit = print_job(cli, &jobs[printed], alone);
+        exit = print_job(cli, &jobs[printed], single);
         if (exit == BI_EXIT_OK)
             print_lease(cli, &jobs[printed++]);
     }
-    give_back(cli, jobs + printed, count - printed);
+    give_back_rest(cli, jobs + printed, count - printed);
     for (size_t i = 0; i < count; i++)
         bide_job_clear(&jobs[i]);
     return exit;
@@ -141,16 +141,16 @@ static int print_jobs(const struct cli *cli, bide_job *jobs, size_t count, bool 
 
 /* ---- taking ---- */
 
-static int refused(const struct cli *cli, const char *subject, int code)
+static int report_failure(const struct cli *cli, const char *subject, int code)
 {
     if (bi_interrupted() && code == BIDE_CLOSED)
         return bi_interrupt_exit();
     if (code == BIDE_TIMED_OUT && timeout_ms == 0)
-        return bi_cli_refused(cli, subject, code, "no job is ready; --timeout waits for one");
-    return bi_cli_refused(cli, subject, code, bide_last_error());
+        return bi_cli_report(cli, subject, code, "no job is ready; --timeout waits for one");
+    return bi_cli_report(cli, subject, code, bide_last_error());
 }
 
-static int take_ids(const struct cli *cli)
+static int reserve_ids(const struct cli *cli)
 {
     int worst = BI_EXIT_OK;
     for (size_t i = 0; i < cli->word_count && !bi_interrupted(); i++) {
@@ -158,43 +158,44 @@ static int take_ids(const struct cli *cli)
         char subject[40];
         snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)ids[i]);
         int code = bide_reserve_job(cli->queue, ids[i], &job);
-        int exit = code != BIDE_OK ? refused(cli, subject, code)
+        int exit = code != BIDE_OK ? report_failure(cli, subject, code)
                                    : print_jobs(cli, &job, 1, cli->word_count == 1);
         if (exit == BI_EXIT_PIPE || (code == BIDE_OK && exit != BI_EXIT_OK))
             return exit;
         if (exit != BI_EXIT_OK)
-            worst = cli->word_count == 1 ? exit : BI_EXIT_PARTLY;
+            worst = cli->word_count == 1 ? exit : BI_EXIT_PARTIAL;
     }
     return bi_interrupted() ? bi_interrupt_exit() : worst;
 }
 
-static int take_topics(const struct cli *cli)
+static int reserve_topics(const struct cli *cli)
 {
-    bide_job *jobs = calloc(most, sizeof(*jobs));
+    bide_job *jobs = calloc(max, sizeof(*jobs));
     if (jobs == NULL)
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "out of memory");
-    bide_reserve_args args = {.topics = choice.topics,
-                              .topic_count = choice.count,
-                              .weights = choice.strategy == BIDE_WEIGHTED ? choice.weights : NULL,
-                              .strategy = choice.strategy,
+        return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
+    bide_reserve_args args = {.topics = topic_args.topics,
+                              .topic_count = topic_args.count,
+                              .weights =
+                                  topic_args.strategy == BIDE_WEIGHTED ? topic_args.weights : NULL,
+                              .strategy = topic_args.strategy,
                               .timeout_ms = timeout_ms,
                               .jobs = jobs,
-                              .job_max = most};
+                              .job_max = max};
     int code = bide_reserve_many(cli->queue, &args);
-    int exit =
-        code != BIDE_OK ? refused(cli, NULL, code) : print_jobs(cli, jobs, args.count, most == 1);
+    int exit = code != BIDE_OK ? report_failure(cli, NULL, code)
+                               : print_jobs(cli, jobs, args.count, max == 1);
     free(jobs);
     return exit;
 }
 
 static int run(struct cli *cli)
 {
-    int exit = bi_cli_need_leases(cli);
+    int exit = bi_cli_require_leases(cli);
     if (exit == BI_EXIT_OK)
         exit = bi_interrupt_watch(cli, cli->queue);
     if (exit != BI_EXIT_OK)
         return exit;
-    return by_id ? take_ids(cli) : take_topics(cli);
+    return by_id ? reserve_ids(cli) : reserve_topics(cli);
 }
 
 const struct verb bi_verb_reserve = {
@@ -204,8 +205,8 @@ const struct verb bi_verb_reserve = {
     .summary = "take a job, and print its body",
     .details = details,
     .flags = flags,
-    .least = 1,
-    .most = BI_WORDS_MAX,
+    .min = 1,
+    .max = BI_WORDS_MAX,
     .check = check,
     .run = run,
 };

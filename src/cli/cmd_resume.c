@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/look.h"
-#include "cli/record.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
 
 static int check(struct cli *cli)
 {
-    return bi_look_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
+    return bi_query_check_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
 }
 
 static int run(struct cli *cli)
@@ -14,9 +14,9 @@ static int run(struct cli *cli)
     if (code == BIDE_OK)
         code = bide_resume(cli->queue, cli->words[0]);
     if (code != BIDE_OK)
-        return bi_cli_answered(cli, code);
+        return bi_cli_report_last(cli, code);
     if (cli->json)
-        return bi_record_print(cli, json_pack("{s:s, s:b}", "topic", cli->words[0], "paused", 0));
+        return bi_cli_print_json(cli, json_pack("{s:s, s:b}", "topic", cli->words[0], "paused", 0));
     bi_cli_note(cli, before.paused ? "%s is resumed" : "%s was not paused", cli->words[0]);
     return BI_EXIT_OK;
 }
@@ -30,8 +30,8 @@ const struct verb bi_verb_resume = {
                "found.\n"
                "\n"
                "  bide resume email\n",
-    .least = 1,
-    .most = 1,
+    .min = 1,
+    .max = 1,
     .check = check,
     .run = run,
 };

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/look.h"
-#include "cli/record.h"
-#include "cli/when.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
+#include "util/duration.h"
 
 #include <string.h>
 
 /* ---- tables of figures: all are 64 bits wide ---- */
 
-struct figure {
+struct stat_field {
     const char *name;
-    size_t place;
+    size_t offset;
 };
 
-static const struct figure counts[] = {
+static const struct stat_field counts[] = {
     {"ready", offsetof(bide_counts, ready)},     {"urgent", offsetof(bide_counts, urgent)},
     {"delayed", offsetof(bide_counts, delayed)}, {"reserved", offsetof(bide_counts, reserved)},
     {"buried", offsetof(bide_counts, buried)},   {"done", offsetof(bide_counts, done)},
 };
 
-static const struct figure counters[] = {
+static const struct stat_field counters[] = {
     {"puts", offsetof(bide_counters, puts)},
     {"reserves", offsetof(bide_counters, reserves)},
     {"deletes", offsetof(bide_counters, deletes)},
@@ -42,18 +42,17 @@ static void show_number(const struct cli *cli, const char *name, uint64_t number
     bi_print_property(cli, name, "%s", text);
 }
 
-static void show_figures(const struct cli *cli, const struct figure *figures, size_t count,
-                         const void *from)
+static void show_fields(const struct cli *cli, const struct stat_field *fields, size_t count,
+                        const void *from)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t number;
-        memcpy(&number, (const char *)from + figures[i].place, sizeof(number));
-        show_number(cli, figures[i].name, number);
+        memcpy(&number, (const char *)from + fields[i].offset, sizeof(number));
+        show_number(cli, fields[i].name, number);
     }
 }
 
-#define SHOW(cli, figures, from) \
-    show_figures(cli, figures, sizeof(figures) / sizeof((figures)[0]), from)
+#define SHOW(cli, fields, from) show_fields(cli, fields, sizeof(fields) / sizeof((fields)[0]), from)
 
 /* What has happened is apart from what is. */
 static void show_counters(const struct cli *cli, const bide_counters *total)
@@ -66,10 +65,10 @@ static void show_counters(const struct cli *cli, const bide_counters *total)
 /* A plain beanstalkd does not know it. */
 static void show_oldest(const struct cli *cli, const bide_counts *jobs, int64_t age_ms)
 {
-    char text[BI_WHEN_SIZE];
-    bi_look_duration(text, age_ms);
-    bool knows = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
-    bi_print_property(cli, "oldest ready", "%s", jobs->ready > 0 && knows ? text : "-");
+    char text[BI_DATETIME_SIZE];
+    bi_query_format_duration(text, age_ms);
+    bool age_known = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
+    bi_print_property(cli, "oldest ready", "%s", jobs->ready > 0 && age_known ? text : "-");
 }
 
 /* ---- one topic ---- */
@@ -77,17 +76,17 @@ static void show_oldest(const struct cli *cli, const bide_counts *jobs, int64_t 
 static int show_topic(const struct cli *cli)
 {
     bide_topic_stats topic;
-    char pause[BI_WHEN_SIZE], sentence[BIDE_TOPIC_MAX + 32];
+    char pause[BI_DATETIME_SIZE], message[BIDE_TOPIC_MAX + 32];
     int code = bide_topic_get_stats(cli->queue, cli->words[0], &topic);
     if (code == BIDE_NOT_FOUND) { /* which a plain beanstalkd does not name */
-        snprintf(sentence, sizeof(sentence), "there is no topic %s", cli->words[0]);
-        return bi_cli_refused(cli, NULL, code, sentence);
+        snprintf(message, sizeof(message), "there is no topic %s", cli->words[0]);
+        return bi_cli_report(cli, NULL, code, message);
     }
     if (code != BIDE_OK)
-        return bi_look_answered(cli, code);
+        return bi_query_report(cli, code);
     if (cli->json)
-        return bi_record_print(cli, bi_record_topic(&topic));
-    bi_look_pause(pause, &topic);
+        return bi_cli_print_json(cli, bi_job_json_encode_topic(&topic));
+    bi_query_format_pause(pause, &topic);
     bi_print_property(cli, "topic", "%s", topic.name);
     SHOW(cli, counts, &topic.jobs);
     show_number(cli, "waiting", topic.waiting);
@@ -103,12 +102,12 @@ static int show_topic(const struct cli *cli)
 static int show_queue(const struct cli *cli)
 {
     bide_stats stats;
-    char text[BI_WHEN_SIZE], size[32];
+    char text[BI_DATETIME_SIZE], size[32];
     int code = bide_queue_stats(cli->queue, &stats);
     if (code != BIDE_OK)
-        return bi_look_answered(cli, code);
+        return bi_query_report(cli, code);
     if (cli->json)
-        return bi_record_print(cli, bi_record_stats(&stats));
+        return bi_cli_print_json(cli, bi_job_json_encode_stats(&stats));
     bi_print_property_bytes(cli, "queue", cli->shown, strlen(cli->shown));
     show_number(cli, "topics", stats.topics);
     SHOW(cli, counts, &stats.jobs);
@@ -120,7 +119,7 @@ static int show_queue(const struct cli *cli)
     show_number(cli, "pending ops", stats.pending_ops);
     show_number(cli, "last id", stats.last_id);
     bi_print_property(cli, "draining", "%s", stats.draining ? "yes" : "no");
-    bi_look_duration(text, stats.uptime_ms);
+    bi_query_format_duration(text, stats.uptime_ms);
     bi_print_property(cli, "up for", "%s", text);
     show_counters(cli, &stats.total);
     return BI_EXIT_OK;
@@ -128,7 +127,8 @@ static int show_queue(const struct cli *cli)
 
 static int check(struct cli *cli)
 {
-    return cli->word_count == 0 || bi_look_topic(cli, cli->words[0]) ? BI_EXIT_OK : BI_EXIT_USAGE;
+    return cli->word_count == 0 || bi_query_check_topic(cli, cli->words[0]) ? BI_EXIT_OK
+                                                                            : BI_EXIT_USAGE;
 }
 
 static int run(struct cli *cli)
@@ -138,7 +138,7 @@ static int run(struct cli *cli)
 
 const struct verb bi_verb_stats = {
     .name = "stats",
-    .group = BI_GROUP_LOOK,
+    .group = BI_GROUP_QUERY,
     .usage = "[TOPIC]",
     .summary = "the figures of the queue, or of one topic",
     .details = "First how many jobs there are in each state (urgent: ready with a priority\n"
@@ -148,7 +148,7 @@ const struct verb bi_verb_stats = {
                "  bide stats\n"
                "  bide stats email\n"
                "  bide stats email --json | jq .jobs.ready\n",
-    .most = 1,
+    .max = 1,
     .check = check,
     .run = run,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* pidfd_open */
 #include "cli/interrupt.h"
-#include "cli/own.h"
+#include "cli/user_server.h"
 #include "cli/verb.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static const char details[] =
     "  bide stop\n";
 
 /* Its end is waited for, so that its file is free afterwards. */
-static int await_end(const struct cli *cli, int process, pid_t pid)
+static int wait_for_exit(const struct cli *cli, int process, pid_t pid)
 {
     struct pollfd fds[] = {{.fd = process, .events = POLLIN},
                            {.fd = bi_interrupt_fd(), .events = POLLIN}};
@@ -33,22 +33,27 @@ static int await_end(const struct cli *cli, int process, pid_t pid)
 
 static int run(struct cli *cli)
 {
-    struct own_server own;
-    char error[BI_SENTENCE_SIZE];
-    if (!bi_own_look(&own, error))
-        return bi_cli_failed(cli, BI_EXIT_NO_QUEUE, "%s", error);
-    pid_t pid = bi_own_find(&own) ? bi_own_pid(&own) : 0;
+    struct user_server server;
+    char error[BI_ERRMSG_SIZE];
+    if (!bi_user_server_locate(&server, error))
+        return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
+    pid_t pid = bi_user_server_find(&server) ? bi_user_server_pid(&server) : 0;
     if (pid <= 0)
-        return bi_cli_failed(cli, BI_EXIT_NOT_FOUND, "no server of your own runs");
+        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no server of your own runs");
     int exit = bi_interrupt_watch(cli, NULL);
     int process = exit == BI_EXIT_OK ? pidfd_open(pid, 0) : -1;
     if (exit != BI_EXIT_OK)
         return exit;
+    /* If the server ended before pidfd_open(), its process id may be another process's by now. */
+    if (process >= 0 && bi_user_server_pid(&server) != pid) {
+        close(process);
+        return bi_cli_error(cli, BI_EXIT_NOT_FOUND, "no server of your own runs");
+    }
     if (process < 0 || pidfd_send_signal(process, SIGTERM, NULL, 0) != 0)
-        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "cannot stop process %d: %s", (int)pid,
-                             strerror(errno));
+        exit = bi_cli_error(cli, BI_EXIT_FAILED, "cannot stop process %d: %s", (int)pid,
+                            strerror(errno));
     else
-        exit = await_end(cli, process, pid);
+        exit = wait_for_exit(cli, process, pid);
     if (process >= 0)
         close(process);
     return exit;
@@ -60,6 +65,6 @@ const struct verb bi_verb_stop = {
     .usage = "",
     .summary = "stop the server of your own that bide has started",
     .details = details,
-    .traits = BI_ALONE,
+    .traits = BI_VERB_NO_QUEUE,
     .run = run,
 };

@@ -4,68 +4,69 @@
  * each page is printed as it comes, however many there are.
  */
 #include "cli/interrupt.h"
-#include "cli/look.h"
-#include "cli/record.h"
-#include "cli/when.h"
-#include "util/near.h"
+#include "cli/job_json.h"
+#include "cli/query.h"
+#include "util/duration.h"
+#include "util/suggest.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE  500
-#define HEADS "TOPIC|>READY|>DELAYED|>RESERVED|>BURIED|>DONE|>WAITING|>OLDEST|PAUSED"
+#define PAGE    500
+#define HEADERS "TOPIC|>READY|>DELAYED|>RESERVED|>BURIED|>DONE|>WAITING|>OLDEST|PAUSED"
 
 static bool names_only, waiting_only, reversed;
 static const char *sort_by;
 
 /* ---- orders ---- */
 
-#define PLACE(member) offsetof(bide_topic_stats, member)
+#define OFFSET(member) offsetof(bide_topic_stats, member)
 
 /* Where the number is that decides; the largest is first. */
-static const struct order {
+static const struct sort_key {
     const char *name;
-    size_t place; /* 0: the name, which is at the beginning */
-} orders[] = {
+    size_t offset; /* 0: the name, which is at the beginning */
+} sort_keys[] = {
     {"name", 0},
-    {"ready", PLACE(jobs.ready)},
-    {"delayed", PLACE(jobs.delayed)},
-    {"reserved", PLACE(jobs.reserved)},
-    {"buried", PLACE(jobs.buried)},
-    {"done", PLACE(jobs.done)},
-    {"waiting", PLACE(waiting)},
-    {"age", PLACE(oldest_ready_age_ms)},
-    {"puts", PLACE(total.puts)},
+    {"ready", OFFSET(jobs.ready)},
+    {"delayed", OFFSET(jobs.delayed)},
+    {"reserved", OFFSET(jobs.reserved)},
+    {"buried", OFFSET(jobs.buried)},
+    {"done", OFFSET(jobs.done)},
+    {"waiting", OFFSET(waiting)},
+    {"age", OFFSET(oldest_ready_age_ms)},
+    {"puts", OFFSET(total.puts)},
 };
-_Static_assert(PLACE(name) == 0, "an order without a place is that of the names");
+_Static_assert(OFFSET(name) == 0, "an order without a place is that of the names");
 
-static const struct order *order = &orders[0];
+static const struct sort_key *sort_key = &sort_keys[0];
 
-static bool read_order(const char *text, void *to, char *error)
+static bool parse_order(const char *text, void *to, char *error)
 {
-    struct near near = BI_NEAR_INIT;
-    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-        if (strcmp(orders[i].name, text) == 0) {
-            order = &orders[i];
+    struct suggestion suggestion = BI_SUGGEST_INIT;
+    for (size_t i = 0; i < sizeof(sort_keys) / sizeof(sort_keys[0]); i++) {
+        if (strcmp(sort_keys[i].name, text) == 0) {
+            sort_key = &sort_keys[i];
             *(const char **)to = text;
             return true;
         }
-        bi_near_look(&near, orders[i].name, text, strlen(text));
+        bi_suggest_consider(&suggestion, sort_keys[i].name, text, strlen(text));
     }
-    if (near.best != NULL)
-        return bi_refuse(error, "is no order; did you mean %s?", near.best);
-    return bi_refuse(error, "is no order: name, ready, delayed, reserved, buried, done, waiting, "
-                            "age or puts");
+    if (suggestion.best != NULL)
+        return bi_errmsg_set(error, "is no order; did you mean %s?", suggestion.best);
+    return bi_errmsg_set(error,
+                         "is no order: name, ready, delayed, reserved, buried, done, waiting, "
+                         "age or puts");
 }
 
 static int compare(const void *left, const void *right)
 {
     const bide_topic_stats *a = left, *b = right;
     int sign = reversed ? -1 : 1;
-    if (order->place != 0) {
+    if (sort_key->offset != 0) {
         uint64_t x, y;
-        memcpy(&x, (const char *)left + order->place, sizeof(x));
-        memcpy(&y, (const char *)right + order->place, sizeof(y));
+        memcpy(&x, (const char *)left + sort_key->offset, sizeof(x));
+        memcpy(&y, (const char *)right + sort_key->offset, sizeof(y));
         if (x != y)
             return x > y ? -sign : sign;
     }
@@ -77,21 +78,22 @@ static int compare(const void *left, const void *right)
 
 static void show_row(const struct cli *cli, struct table *table, const bide_topic_stats *topic)
 {
-    char oldest[BI_WHEN_SIZE], pause[BI_WHEN_SIZE];
+    char oldest[BI_DATETIME_SIZE], pause[BI_DATETIME_SIZE];
     const bide_counts *jobs = &topic->jobs;
     /* A plain beanstalkd does not know how old its jobs are. */
     bool knows_age = (bide_capabilities(cli->queue) & BIDE_CAN_ALL_OPS) != 0;
-    bi_look_duration(oldest, jobs->ready > 0 && knows_age ? topic->oldest_ready_age_ms : -1);
-    bi_look_pause(pause, topic);
-    bi_table_cell(table, BI_PAINT_OFF, "%s", topic->name);
-    bi_table_number(table, BI_PAINT_OFF, jobs->ready);
-    bi_table_number(table, BI_PAINT_OFF, jobs->delayed);
-    bi_table_number(table, BI_PAINT_OFF, jobs->reserved);
-    bi_table_number(table, jobs->buried > 0 ? BI_PAINT_BAD : BI_PAINT_OFF, jobs->buried);
-    bi_table_number(table, BI_PAINT_OFF, jobs->done);
-    bi_table_number(table, BI_PAINT_OFF, topic->waiting);
-    bi_table_cell(table, BI_PAINT_OFF, "%s", oldest);
-    bi_table_cell(table, topic->paused ? BI_PAINT_WARN : BI_PAINT_OFF, "%s", pause);
+    bi_query_format_duration(oldest,
+                             jobs->ready > 0 && knows_age ? topic->oldest_ready_age_ms : -1);
+    bi_query_format_pause(pause, topic);
+    bi_table_cell(table, BI_STYLE_OFF, "%s", topic->name);
+    bi_table_number(table, BI_STYLE_OFF, jobs->ready);
+    bi_table_number(table, BI_STYLE_OFF, jobs->delayed);
+    bi_table_number(table, BI_STYLE_OFF, jobs->reserved);
+    bi_table_number(table, jobs->buried > 0 ? BI_STYLE_BAD : BI_STYLE_OFF, jobs->buried);
+    bi_table_number(table, BI_STYLE_OFF, jobs->done);
+    bi_table_number(table, BI_STYLE_OFF, topic->waiting);
+    bi_table_cell(table, BI_STYLE_OFF, "%s", oldest);
+    bi_table_cell(table, topic->paused ? BI_STYLE_WARN : BI_STYLE_OFF, "%s", pause);
 }
 
 static int show(const struct cli *cli, struct table *table, const bide_topic_stats *topics,
@@ -102,42 +104,43 @@ static int show(const struct cli *cli, struct table *table, const bide_topic_sta
         if (names_only && !cli->json)
             puts(topics[i].name);
         else if (names_only)
-            exit = bi_record_print(cli, json_string(topics[i].name));
+            exit = bi_cli_print_json(cli, json_string(topics[i].name));
         else if (cli->json)
-            exit = bi_record_print(cli, bi_record_topic(&topics[i]));
+            exit = bi_cli_print_json(cli, bi_job_json_encode_topic(&topics[i]));
         else
             show_row(cli, table, &topics[i]);
     }
     if (table != NULL)
         bi_table_flush(table);
-    return exit == BI_EXIT_OK ? bi_look_go_on(cli) : exit;
+    return exit == BI_EXIT_OK ? bi_query_flush(cli) : exit;
 }
 
 /* ---- gathering ---- */
 
-struct gathering {
+struct topic_list {
     bide_topic_stats *all;
     size_t count, room;
 };
 
-static bool gather(struct gathering *gathering, const bide_topic_stats *topics, size_t count)
+static bool append_topics(struct topic_list *topic_list, const bide_topic_stats *topics,
+                          size_t count)
 {
-    if (gathering->room - gathering->count < count) {
-        size_t room = gathering->room * 2 + PAGE;
-        bide_topic_stats *all = realloc(gathering->all, room * sizeof(*all));
+    if (topic_list->room - topic_list->count < count) {
+        size_t room = topic_list->room * 2 + PAGE;
+        bide_topic_stats *all = realloc(topic_list->all, room * sizeof(*all));
         if (all == NULL)
             return false;
-        gathering->all = all;
-        gathering->room = room;
+        topic_list->all = all;
+        topic_list->room = room;
     }
     for (size_t i = 0; i < count; i++)
-        gathering->all[gathering->count + i] = topics[i];
-    gathering->count += count;
+        topic_list->all[topic_list->count + i] = topics[i];
+    topic_list->count += count;
     return true;
 }
 
 /* Shows every page, or gathers it if there is where to. */
-static int walk(struct cli *cli, struct table *table, struct gathering *gathering)
+static int fetch_topics(struct cli *cli, struct table *table, struct topic_list *topic_list)
 {
     static bide_topic_stats page[PAGE];
     char cursor[BIDE_CURSOR_SIZE] = "";
@@ -147,32 +150,32 @@ static int walk(struct cli *cli, struct table *table, struct gathering *gatherin
         int code = waiting_only ? bide_waiting(cli->queue, cursor, page, PAGE, &count)
                                 : bide_topics(cli->queue, cursor, page, PAGE, &count);
         if (code != BIDE_OK)
-            return bi_look_answered(cli, code);
-        if (gathering == NULL)
+            return bi_query_report(cli, code);
+        if (topic_list == NULL)
             exit = show(cli, table, page, count);
-        else if (gather(gathering, page, count))
-            exit = bi_look_go_on(cli);
+        else if (append_topics(topic_list, page, count))
+            exit = bi_query_flush(cli);
         else
-            exit = bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory to sort them");
+            exit = bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory to sort them");
     } while (exit == BI_EXIT_OK && cursor[0] != 0);
     return exit;
 }
 
 static int run(struct cli *cli)
 {
-    struct gathering gathering = {NULL, 0, 0};
-    bool sorts = sort_by != NULL || reversed || cli->out_terminal;
+    struct topic_list topic_list = {NULL, 0, 0};
+    bool sorted = sort_by != NULL || reversed || cli->out_terminal;
     bool has_table = !cli->json && !names_only;
     int exit = bi_interrupt_watch(cli, cli->queue);
     if (exit != BI_EXIT_OK)
         return exit;
-    struct table *table = has_table ? bi_table_new(cli, HEADS) : NULL;
-    exit = walk(cli, table, sorts ? &gathering : NULL);
-    if (exit == BI_EXIT_OK && gathering.count > 0) {
-        qsort(gathering.all, gathering.count, sizeof(*gathering.all), compare);
-        exit = show(cli, table, gathering.all, gathering.count);
+    struct table *table = has_table ? bi_table_new(cli, HEADERS) : NULL;
+    exit = fetch_topics(cli, table, sorted ? &topic_list : NULL);
+    if (exit == BI_EXIT_OK && topic_list.count > 0) {
+        qsort(topic_list.all, topic_list.count, sizeof(*topic_list.all), compare);
+        exit = show(cli, table, topic_list.all, topic_list.count);
     }
-    free(gathering.all);
+    free(topic_list.all);
     if (exit == BI_EXIT_OK)
         return has_table ? bi_table_print(table) : BI_EXIT_OK;
     bi_table_free(table);
@@ -180,17 +183,17 @@ static int run(struct cli *cli)
 }
 
 static const struct flag flags[] = {
-    BI_FLAG_ON('n', "names", &names_only, "only the names, one a line"),
+    BI_FLAG_BOOL('n', "names", &names_only, "only the names, one a line"),
     {'s', "sort", "name|age|puts|waiting|ready|delayed|reserved|buried|done",
-     "the order; the largest first", read_order, &sort_by},
-    BI_FLAG_ON('r', "reverse", &reversed, "the other way round"),
-    BI_FLAG_ON('w', "waiting", &waiting_only, "only those that somebody waits for"),
+     "the order; the largest first", parse_order, &sort_by},
+    BI_FLAG_BOOL('r', "reverse", &reversed, "the other way round"),
+    BI_FLAG_BOOL('w', "waiting", &waiting_only, "only those that somebody waits for"),
     BI_FLAGS_END,
 };
 
 const struct verb bi_verb_topics = {
     .name = "topics",
-    .group = BI_GROUP_LOOK,
+    .group = BI_GROUP_QUERY,
     .usage = "",
     .summary = "all topics, with how many jobs they have in each state",
     .details = "WAITING is how many workers wait for a job of the topic, OLDEST how long the\n"

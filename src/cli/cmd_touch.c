@@ -1,46 +1,52 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/each.h"
-#include "cli/record.h"
+#include "cli/by_id.h"
+#include "cli/job_json.h"
 #include "cli/verb.h"
-#include "cli/when.h"
+#include "util/duration.h"
 
 #include <string.h>
 
 static int64_t extend_ms;
 static const char *progress = "";
-static bool keep;
+static bool keep_deadline;
 
-static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+static void build_op(const struct id_verb *id_verb, bide_op *op, uint64_t id, uint64_t token)
 {
-    (void)each;
+    (void)id_verb;
     op->kind = BIDE_OP_TOUCH;
     op->touch = (bide_touch_item){.id = id,
                                   .token = token,
-                                  .extend_ms = keep ? BIDE_KEEP : extend_ms,
+                                  .extend_ms = keep_deadline ? BIDE_KEEP : extend_ms,
                                   .progress = {progress, strlen(progress)}};
 }
 
-static void tell(const struct each *each, const struct cli *cli, const bide_op *op, uint64_t id)
+static void print(const struct id_verb *id_verb, const struct cli *cli, const bide_op *op,
+                  uint64_t id)
 {
-    char left[BI_WHEN_SIZE];
-    (void)each;
-    bi_duration_say(left, op->touch.left_ms);
+    char left[BI_DATETIME_SIZE];
+    (void)id_verb;
+    bi_duration_format(left, op->touch.left_ms);
     if (cli->json)
-        bi_record_print(cli, json_pack("{s:I, s:s, s:I, s:b}", "id", (json_int_t)id, "verb",
-                                       "touch", "left_ms", (json_int_t)op->touch.left_ms,
-                                       "cancel_wanted", op->status == BIDE_CANCEL_WANTED));
+        bi_cli_print_json(cli, json_pack("{s:I, s:s, s:I, s:b}", "id", (json_int_t)id, "verb",
+                                         "touch", "left_ms", (json_int_t)op->touch.left_ms,
+                                         "cancel_wanted", op->status == BIDE_CANCEL_WANTED));
     else if (cli->out_terminal)
         printf("job %llu is yours for another %s\n", (unsigned long long)id, left);
 }
 
-static struct each each = {
-    .did = "touched", .leased = true, .also_good = BIDE_CANCEL_WANTED, .aim = aim, .tell = tell};
+static struct id_verb id_verb = {.past_tense = "touched",
+                                 .requires_token = true,
+                                 .accepted_status = BIDE_CANCEL_WANTED,
+                                 .build_op = build_op,
+                                 .print = print};
 
 static const struct flag flags[] = {
-    BI_FLAG_ID('t', "token", "TOKEN", &each.token, "of the lease, as \"bide reserve\" printed it"),
+    BI_FLAG_ID('t', "token", "TOKEN", &id_verb.token,
+               "of the lease, as \"bide reserve\" printed it"),
     BI_FLAG_DURATION('e', "extend", &extend_ms, "that long from now, instead of the job's ttr"),
-    BI_FLAG_TEXT('p', "progress", "TEXT", &progress, "how far the work is, up to 200 bytes"),
-    BI_FLAG_ON('k', "keep", &keep, "leave the end of the lease as it is: only say, or ask"),
+    BI_FLAG_STRING('p', "progress", "TEXT", &progress, "how far the work is, up to 200 bytes"),
+    BI_FLAG_BOOL('k', "keep", &keep_deadline,
+                 "leave the end of the lease as it is: only say, or ask"),
     BI_FLAGS_END,
 };
 
@@ -56,18 +62,18 @@ static const char details[] =
 
 static int check(struct cli *cli)
 {
-    if (keep && extend_ms != 0)
-        return bi_cli_misused(cli, "--keep and --extend are both given; choose one");
+    if (keep_deadline && extend_ms != 0)
+        return bi_cli_usage_error(cli, "--keep and --extend are both given; choose one");
     if (strlen(progress) > BIDE_PROGRESS_MAX)
-        return bi_cli_misused(cli, "--progress has %zu bytes; %d are allowed", strlen(progress),
-                              BIDE_PROGRESS_MAX);
-    return bi_each_check(cli, &each);
+        return bi_cli_usage_error(cli, "--progress has %zu bytes; %d are allowed", strlen(progress),
+                                  BIDE_PROGRESS_MAX);
+    return bi_by_id_check(cli, &id_verb);
 }
 
 static int run(struct cli *cli)
 {
-    int exit = bi_cli_need_leases(cli);
-    return exit == BI_EXIT_OK ? bi_each_run(cli, &each) : exit;
+    int exit = bi_cli_require_leases(cli);
+    return exit == BI_EXIT_OK ? bi_by_id_run(cli, &id_verb) : exit;
 }
 
 const struct verb bi_verb_touch = {
@@ -77,8 +83,8 @@ const struct verb bi_verb_touch = {
     .summary = "keep a reserved job for longer",
     .details = details,
     .flags = flags,
-    .least = 1,
-    .most = 1,
+    .min = 1,
+    .max = 1,
     .check = check,
     .run = run,
 };

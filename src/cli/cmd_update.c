@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/each.h"
-#include "cli/look.h"
+#include "cli/by_id.h"
+#include "cli/query.h"
 #include "cli/verb.h"
-#include "cli/when.h"
+#include "util/duration.h"
 
 #include <string.h>
 
 static struct {
     int64_t priority, delay, at, ttr;
     const char *topic;
-} said = {BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, NULL};
+} changes = {BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, NULL};
 
-static void aim(const struct each *each, bide_op *op, uint64_t id, uint64_t token)
+static void build_op(const struct id_verb *id_verb, bide_op *op, uint64_t id, uint64_t token)
 {
-    (void)each;
+    (void)id_verb;
     (void)token;
     op->kind = BIDE_OP_UPDATE;
     op->update = (bide_update_args)BIDE_UPDATE_INIT;
     op->update.id = id;
-    op->update.priority = said.priority;
-    op->update.delay_ms = said.delay;
-    op->update.run_at_ms = said.at;
-    op->update.ttr_ms = said.ttr;
-    if (said.topic != NULL)
-        op->update.topic = (bide_slice){said.topic, strlen(said.topic)};
+    op->update.priority = changes.priority;
+    op->update.delay_ms = changes.delay;
+    op->update.run_at_ms = changes.at;
+    op->update.ttr_ms = changes.ttr;
+    if (changes.topic != NULL)
+        op->update.topic = (bide_slice){changes.topic, strlen(changes.topic)};
 }
 
-static const struct each each = {.did = "changed", .aim = aim};
+static const struct id_verb id_verb = {.past_tense = "changed", .build_op = build_op};
 
 static const struct flag flags[] = {
-    BI_FLAG_PRIORITY('p', "priority", &said.priority, "its new priority"),
-    BI_FLAG_DURATION('d', "delay", &said.delay, "ready that much from now; 0: at once"),
-    BI_FLAG_MOMENT('a', "at", &said.at, "ready at that time"),
-    BI_FLAG_DURATION('t', "ttr", &said.ttr, "how long a worker may take; 0: as the queue says"),
-    BI_FLAG_TEXT(0, "topic", "TOPIC", &said.topic, "move it there, with its key"),
+    BI_FLAG_PRIORITY('p', "priority", &changes.priority, "its new priority"),
+    BI_FLAG_DURATION('d', "delay", &changes.delay, "ready that much from now; 0: at once"),
+    BI_FLAG_TIME('a', "at", &changes.at, "ready at that time"),
+    BI_FLAG_DURATION('t', "ttr", &changes.ttr, "how long a worker may take; 0: as the queue says"),
+    BI_FLAG_STRING(0, "topic", "TOPIC", &changes.topic, "move it there, with its key"),
     BI_FLAGS_END,
 };
 
@@ -49,21 +49,22 @@ static const char details[] =
 
 static int check(struct cli *cli)
 {
-    if (said.priority == BIDE_KEEP && said.delay == BIDE_KEEP && said.at == BIDE_KEEP &&
-        said.ttr == BIDE_KEEP && said.topic == NULL)
-        return bi_cli_misused(cli, "what is to change? --priority, --delay, --at, --ttr, --topic");
-    if (said.delay != BIDE_KEEP && said.at != BIDE_KEEP)
-        return bi_cli_misused(cli, "--delay and --at are both given; choose one");
-    if (said.topic != NULL && !bi_look_topic(cli, said.topic))
+    if (changes.priority == BIDE_KEEP && changes.delay == BIDE_KEEP && changes.at == BIDE_KEEP &&
+        changes.ttr == BIDE_KEEP && changes.topic == NULL)
+        return bi_cli_usage_error(cli,
+                                  "what is to change? --priority, --delay, --at, --ttr, --topic");
+    if (changes.delay != BIDE_KEEP && changes.at != BIDE_KEEP)
+        return bi_cli_usage_error(cli, "--delay and --at are both given; choose one");
+    if (changes.topic != NULL && !bi_query_check_topic(cli, changes.topic))
         return BI_EXIT_USAGE;
-    return bi_each_check(cli, &each);
+    return bi_by_id_check(cli, &id_verb);
 }
 
 static int run(struct cli *cli)
 {
-    if (said.at != BIDE_KEEP)
-        bi_look_confirm_ready(cli, said.at);
-    return bi_each_run(cli, &each);
+    if (changes.at != BIDE_KEEP)
+        bi_query_print_ready_time(cli, changes.at);
+    return bi_by_id_run(cli, &id_verb);
 }
 
 const struct verb bi_verb_update = {
@@ -73,8 +74,8 @@ const struct verb bi_verb_update = {
     .summary = "change priority, time, ttr or topic of jobs",
     .details = details,
     .flags = flags,
-    .least = 1,
-    .most = BI_WORDS_MAX,
+    .min = 1,
+    .max = BI_WORDS_MAX,
     .check = check,
     .run = run,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/await.h"
 #include "cli/interrupt.h"
+#include "cli/job_wait.h"
 #include "cli/verb.h"
 
 static int64_t timeout_ms = BIDE_FOREVER;
@@ -30,7 +30,7 @@ static uint64_t ids[BI_WORDS_MAX];
 static int check(struct cli *cli)
 {
     for (size_t i = 0; i < cli->word_count; i++)
-        if (!bi_cli_id(cli, cli->words[i], &ids[i]))
+        if (!bi_cli_parse_id(cli, cli->words[i], &ids[i]))
             return BI_EXIT_USAGE;
     return BI_EXIT_OK;
 }
@@ -42,8 +42,8 @@ static int run(struct cli *cli)
     if (exit != BI_EXIT_OK)
         return exit;
     /* Alone with the queue it can only tell how things are. */
-    exit = bi_await(cli, ids, cli->word_count, alone ? 0 : timeout_ms, false);
-    return alone && exit == BI_EXIT_TIMED_OUT ? bi_await_possible(cli) : exit;
+    exit = bi_job_wait_run(cli, ids, cli->word_count, alone ? 0 : timeout_ms, false);
+    return alone && exit == BI_EXIT_TIMED_OUT ? bi_job_wait_check(cli) : exit;
 }
 
 const struct verb bi_verb_wait = {
@@ -53,8 +53,8 @@ const struct verb bi_verb_wait = {
     .summary = "wait until jobs are done, and print their results",
     .details = details,
     .flags = flags,
-    .least = 1,
-    .most = BI_WORDS_MAX,
+    .min = 1,
+    .max = BI_WORDS_MAX,
     .check = check,
     .run = run,
 };

@@ -9,13 +9,13 @@ static void add_slot(struct slots *slots, const char *text, size_t size)
 {
     char *name = slots->name[slots->count];
     size_t length = 0;
-    bool left_out = false;
-    slots->goes_on = false;
+    bool skipping = false;
+    slots->repeats = false;
     for (size_t i = 0; i < size && length < BI_SLOT_SIZE - 1; i++) {
-        left_out = (left_out && text[i] != ']') || (text[i] == '[' && length > 0);
+        skipping = (skipping && text[i] != ']') || (text[i] == '[' && length > 0);
         if (text[i] == '.')
-            slots->goes_on = true;
-        else if (!left_out && strchr("[]()", text[i]) == NULL)
+            slots->repeats = true;
+        else if (!skipping && strchr("[]()", text[i]) == NULL)
             name[length++] = text[i];
     }
     name[length] = 0;
@@ -23,10 +23,10 @@ static void add_slot(struct slots *slots, const char *text, size_t size)
 }
 
 /* Flags in the usage, and what stands behind a | of its own, are other ways to call the verb. */
-void bi_slots_read(struct slots *slots, const char *usage)
+void bi_completion_parse_usage(struct slots *slots, const char *usage)
 {
     *slots = (struct slots){.count = 0};
-    while (usage[0] != 0 && usage[0] != '-' && slots->count < BI_SLOTS) {
+    while (usage[0] != 0 && usage[0] != '-' && slots->count < BI_SLOTS_MAX) {
         size_t size = strcspn(usage, " ");
         if (size == 1 && usage[0] == '|')
             break;
@@ -36,17 +36,17 @@ void bi_slots_read(struct slots *slots, const char *usage)
     }
 }
 
-const char *bi_slot_part(const char **at, size_t *size)
+const char *bi_completion_next_choice(const char **at, size_t *size)
 {
-    const char *part = *at;
-    if (*part == 0)
+    const char *choice = *at;
+    if (*choice == 0)
         return NULL;
-    *size = strcspn(part, "|");
-    *at += *size + (part[*size] == '|');
-    return part;
+    *size = strcspn(choice, "|");
+    *at += *size + (choice[*size] == '|');
+    return choice;
 }
 
-void bi_completion_states(FILE *to)
+void bi_completion_print_states(FILE *to)
 {
     for (bide_state state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++)
         fprintf(to, "%s%s", state == BIDE_STATE_DELAYED ? "" : " ", bide_state_name(state));

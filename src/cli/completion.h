@@ -12,25 +12,25 @@
 
 #include "cli/verb.h"
 
-#define BI_SLOTS     8
+#define BI_SLOTS_MAX 8
 #define BI_SLOT_SIZE 64
 
 /* The words that a verb takes, in order, up to the first flag or another way to call it. */
 struct slots {
-    char name[BI_SLOTS][BI_SLOT_SIZE]; /* "TOPIC", "on|off" */
-    bool goes_on;                      /* the last one, as often as one likes */
+    char name[BI_SLOTS_MAX][BI_SLOT_SIZE]; /* "TOPIC", "on|off" */
+    bool repeats;                          /* the last one, as often as one likes */
     size_t count;
 };
-void bi_slots_read(struct slots *slots, const char *usage);
+void bi_completion_parse_usage(struct slots *slots, const char *usage);
 
 /* The next part of "a|b|c", of so many bytes; NULL behind the last. at is moved on. */
-const char *bi_slot_part(const char **at, size_t *size);
+const char *bi_completion_next_choice(const char **at, size_t *size);
 
 /* "delayed ready ...". */
-void bi_completion_states(FILE *to);
+void bi_completion_print_states(FILE *to);
 
 /* The scripts. */
-void bi_completion_bash(FILE *to);
-void bi_completion_zsh(FILE *to);
+void bi_completion_print_bash(FILE *to);
+void bi_completion_print_zsh(FILE *to);
 
 #endif

@@ -31,7 +31,7 @@ static void print_verbs(FILE *to)
     for (size_t i = 0; (verb = bi_verb_get(i)) != NULL; i++)
         fprintf(to, "%s%s", i == 0 ? "" : " ", verb->name);
     fputs("'\n_bide_states='", to);
-    bi_completion_states(to);
+    bi_completion_print_states(to);
     fputs("'\n\n", to);
 }
 
@@ -51,16 +51,16 @@ static void print_flags(FILE *to, const struct flag *common)
     fputs("    esac\n}\n\n", to);
 }
 
-static void print_takes(FILE *to, const char *verb, const struct flag *flags)
+static void print_flag_values(FILE *to, const char *verb, const struct flag *flags)
 {
     for (; flags != NULL && flags->name != NULL; flags++) {
-        if (flags->takes == NULL)
+        if (flags->value_name == NULL)
             continue;
         fprintf(to, "    %s' --%s'", verb, flags->name);
         if (flags->letter != 0)
             fprintf(to, " | %s' -%c'", verb, flags->letter);
         fputs(") takes=", to);
-        print_quoted(to, flags->takes);
+        print_quoted(to, flags->value_name);
         fputs(" ;;\n", to);
     }
 }
@@ -73,8 +73,8 @@ static void print_values(FILE *to, const struct flag *common)
           "    case \"$1 $2\" in\n",
           to);
     for (size_t i = 0; (verb = bi_verb_get(i)) != NULL; i++)
-        print_takes(to, verb->name, verb->flags);
-    print_takes(to, "*", common);
+        print_flag_values(to, verb->name, verb->flags);
+    print_flag_values(to, "*", common);
     fputs("    *) takes= ;;\n    esac\n}\n\n", to);
 }
 
@@ -87,7 +87,7 @@ static void print_slots(FILE *to)
           "    case $1 in\n",
           to);
     for (size_t i = 0; (verb = bi_verb_get(i)) != NULL; i++) {
-        bi_slots_read(&slots, verb->usage);
+        bi_completion_parse_usage(&slots, verb->usage);
         if (slots.count == 0)
             continue;
         fprintf(to, "    %s) slots=(", verb->name);
@@ -95,7 +95,7 @@ static void print_slots(FILE *to)
             print_quoted(to, slots.name[k]);
             fputs(k + 1 < slots.count ? " " : "", to);
         }
-        fprintf(to, ")%s ;;\n", slots.goes_on ? " more=1" : "");
+        fprintf(to, ")%s ;;\n", slots.repeats ? " more=1" : "");
     }
     fputs("    esac\n}\n\n", to);
 }
@@ -243,10 +243,9 @@ static const char functions[] =
     "\n"
     "complete -F _bide bide\n";
 
-void bi_completion_bash(FILE *to)
+void bi_completion_print_bash(FILE *to)
 {
-    struct cli unused = {.verb = NULL};
-    const struct flag *common = bi_verb_common(&unused);
+    const struct flag *common = bi_verb_common_flags(NULL);
     fputs("# bash completion for bide, made by \"bide completion bash\".\n\n", to);
     print_verbs(to);
     print_flags(to, common);

@@ -40,17 +40,17 @@ static const char *action_of(const char *name, size_t size)
 /* The words themselves, or the first part that is known; a space: nothing. */
 static void print_action(FILE *to, const char *kind)
 {
-    const char *part, *action = NULL, *at = kind;
+    const char *choice, *action = NULL, *at = kind;
     size_t size;
     if (islower((unsigned char)kind[0]) && strchr(kind, '|') != NULL) {
         fputc('(', to);
-        while ((part = bi_slot_part(&at, &size)) != NULL)
-            fprintf(to, "%s%.*s", part == kind ? "" : " ", (int)size, part);
+        while ((choice = bi_completion_next_choice(&at, &size)) != NULL)
+            fprintf(to, "%s%.*s", choice == kind ? "" : " ", (int)size, choice);
         fputc(')', to);
         return;
     }
-    while (action == NULL && (part = bi_slot_part(&at, &size)) != NULL)
-        action = action_of(part, size);
+    while (action == NULL && (choice = bi_completion_next_choice(&at, &size)) != NULL)
+        action = action_of(choice, size);
     fputs(action == NULL ? " " : action, to);
 }
 
@@ -61,21 +61,21 @@ static void print_action(FILE *to, const char *kind)
 static void print_form(FILE *to, const struct flag *flag, bool by_letter)
 {
     fputs("        '", to);
-    if (flag->read == bi_read_words)
+    if (flag->parse == bi_flag_parse_list)
         fputc('*', to);
     else if (flag->letter != 0)
         fprintf(to, "(-%c --%s)", flag->letter, flag->name);
     if (by_letter)
-        fprintf(to, "-%c%s[", flag->letter, flag->takes == NULL ? "" : "+");
+        fprintf(to, "-%c%s[", flag->letter, flag->value_name == NULL ? "" : "+");
     else
-        fprintf(to, "--%s%s[", flag->name, flag->takes == NULL ? "" : "=");
+        fprintf(to, "--%s%s[", flag->name, flag->value_name == NULL ? "" : "=");
     print_text(to, flag->help, "[]:\\");
     fputc(']', to);
-    if (flag->takes != NULL) {
+    if (flag->value_name != NULL) {
         fputc(':', to);
-        print_text(to, flag->takes, ":\\");
+        print_text(to, flag->value_name, ":\\");
         fputc(':', to);
-        print_action(to, flag->takes);
+        print_action(to, flag->value_name);
     }
     fputs("'\n", to);
 }
@@ -94,9 +94,9 @@ static void print_flags(FILE *to, const struct flag *flags)
 static void print_slots(FILE *to, const struct verb *verb)
 {
     struct slots slots;
-    bi_slots_read(&slots, verb->usage);
+    bi_completion_parse_usage(&slots, verb->usage);
     for (size_t i = 0; i < slots.count; i++) {
-        if (i + 1 == slots.count && slots.goes_on)
+        if (i + 1 == slots.count && slots.repeats)
             fputs("        '*:", to);
         else
             fprintf(to, "        '%zu:", i + 1);
@@ -160,7 +160,7 @@ static void print_program_verbs(FILE *to)
     bool first = true;
     fputs("    local at=${words[(i)--]}\n    case $words[1] in\n    ", to);
     for (size_t i = 0; (verb = bi_verb_get(i)) != NULL; i++) {
-        if ((verb->traits & BI_PROGRAM) == 0)
+        if ((verb->traits & BI_VERB_PROGRAM) == 0)
             continue;
         fprintf(to, "%s%s", first ? "" : " | ", verb->name);
         first = false;
@@ -177,15 +177,14 @@ static void print_program_verbs(FILE *to)
           to);
 }
 
-void bi_completion_zsh(FILE *to)
+void bi_completion_print_zsh(FILE *to)
 {
-    struct cli unused = {.verb = NULL};
     const struct verb *verb;
     fputs("#compdef bide\n# zsh completion for bide, made by \"bide completion zsh\".\n\n", to);
     fputs("_bide_common=(\n", to);
-    print_flags(to, bi_verb_common(&unused));
+    print_flags(to, bi_verb_common_flags(NULL));
     fputs(")\n\n_bide_states() { # or several, with commas\n    compset -P '*,'\n    compadd ", to);
-    bi_completion_states(to);
+    bi_completion_print_states(to);
     fputs("\n}\n\n", to);
     print_verbs(to);
     fputs(functions, to);

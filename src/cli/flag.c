@@ -1,130 +1,131 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/flag.h"
 
-#include "util/near.h"
+#include "util/suggest.h"
 
 #include <string.h>
 
 /* ---- finding ---- */
 
-static const struct flag *find_name(const struct flag_reading *reading, const char *name,
-                                    size_t size)
+static const struct flag *find_name(const struct flag_parser *parser, const char *name, size_t size)
 {
     for (int t = 0; t < 2; t++)
-        for (const struct flag *flag = reading->tables[t]; flag != NULL && flag->name != NULL;
+        for (const struct flag *flag = parser->tables[t]; flag != NULL && flag->name != NULL;
              flag++)
             if (strncmp(flag->name, name, size) == 0 && flag->name[size] == 0)
                 return flag;
     return NULL;
 }
 
-static const struct flag *find_letter(const struct flag_reading *reading, char letter)
+static const struct flag *find_letter(const struct flag_parser *parser, char letter)
 {
     for (int t = 0; t < 2; t++)
-        for (const struct flag *flag = reading->tables[t]; flag != NULL && flag->name != NULL;
+        for (const struct flag *flag = parser->tables[t]; flag != NULL && flag->name != NULL;
              flag++)
             if (flag->letter == letter)
                 return flag;
     return NULL;
 }
 
-static bool refuse_name(const struct flag_reading *reading, const char *name, size_t size,
+static bool reject_name(const struct flag_parser *parser, const char *name, size_t size,
                         char *error)
 {
-    struct near near = BI_NEAR_INIT;
+    struct suggestion suggestion = BI_SUGGEST_INIT;
     int shown = size < 60 ? (int)size : 60;
     for (int t = 0; t < 2; t++)
-        for (const struct flag *flag = reading->tables[t]; flag != NULL && flag->name != NULL;
+        for (const struct flag *flag = parser->tables[t]; flag != NULL && flag->name != NULL;
              flag++)
-            bi_near_look(&near, flag->name, name, size);
-    if (near.best == NULL)
-        return bi_refuse(error, "there is no flag --%.*s", shown, name);
-    return bi_refuse(error, "there is no flag --%.*s; did you mean --%s?", shown, name, near.best);
+            bi_suggest_consider(&suggestion, flag->name, name, size);
+    if (suggestion.best == NULL)
+        return bi_errmsg_set(error, "there is no flag --%.*s", shown, name);
+    return bi_errmsg_set(error, "there is no flag --%.*s; did you mean --%s?", shown, name,
+                         suggestion.best);
 }
 
 /* ---- reading ---- */
 
-static bool take(const struct flag *flag, const char *text, char *error)
+static bool set_flag(const struct flag *flag, const char *text, char *error)
 {
-    char reason[BI_SENTENCE_SIZE];
-    if (flag->read(text, flag->to, reason))
+    char reason[BI_ERRMSG_SIZE];
+    if (flag->parse(text, flag->to, reason))
         return true;
-    return bi_refuse(error, "--%s: \"%.100s\" %.300s", flag->name, text == NULL ? "" : text,
-                     reason);
+    return bi_errmsg_set(error, "--%s: \"%.100s\" %.300s", flag->name, text == NULL ? "" : text,
+                         reason);
 }
 
 /* The value of a flag: given with it, or the next argument. */
-static bool take_value(struct flag_reading *reading, const struct flag *flag, const char *given,
-                       char *error)
+static bool parse_value(struct flag_parser *parser, const struct flag *flag, const char *given,
+                        char *error)
 {
-    const char *text = given != NULL ? given : *reading->argv;
+    const char *text = given != NULL ? given : *parser->argv;
     if (text == NULL)
-        return bi_refuse(error, "--%s wants a value: --%s %s", flag->name, flag->name, flag->takes);
+        return bi_errmsg_set(error, "--%s wants a value: --%s %s", flag->name, flag->name,
+                             flag->value_name);
     if (given == NULL)
-        reading->argv++;
-    return take(flag, text, error);
+        parser->argv++;
+    return set_flag(flag, text, error);
 }
 
-static bool take_name(struct flag_reading *reading, char *error)
+static bool parse_long(struct flag_parser *parser, char *error)
 {
-    const char *name = *reading->argv++ + 2;
+    const char *name = *parser->argv++ + 2;
     size_t size = strcspn(name, "=");
-    const struct flag *flag = find_name(reading, name, size);
+    const struct flag *flag = find_name(parser, name, size);
     if (flag == NULL)
-        return refuse_name(reading, name, size, error);
+        return reject_name(parser, name, size, error);
     const char *given = name[size] == '=' ? name + size + 1 : NULL;
-    if (flag->takes != NULL)
-        return take_value(reading, flag, given, error);
+    if (flag->value_name != NULL)
+        return parse_value(parser, flag, given, error);
     if (given != NULL)
-        return bi_refuse(error, "--%s takes no value", flag->name);
-    return take(flag, NULL, error);
+        return bi_errmsg_set(error, "--%s takes no value", flag->name);
+    return set_flag(flag, NULL, error);
 }
 
-static bool take_letters(struct flag_reading *reading, char *error)
+static bool parse_short(struct flag_parser *parser, char *error)
 {
-    for (const char *at = *reading->argv++ + 1; *at != 0; at++) {
-        const struct flag *flag = find_letter(reading, *at);
+    for (const char *at = *parser->argv++ + 1; *at != 0; at++) {
+        const struct flag *flag = find_letter(parser, *at);
         if (flag == NULL)
-            return bi_refuse(error, "there is no flag -%c", *at);
-        if (flag->takes != NULL)
-            return take_value(reading, flag, at[1] != 0 ? at + 1 : NULL, error);
-        if (!take(flag, NULL, error))
+            return bi_errmsg_set(error, "there is no flag -%c", *at);
+        if (flag->value_name != NULL)
+            return parse_value(parser, flag, at[1] != 0 ? at + 1 : NULL, error);
+        if (!set_flag(flag, NULL, error))
             return false;
     }
     return true;
 }
 
 /* Everything behind "--": words, or a program. */
-static void take_rest(struct flag_reading *reading)
+static void parse_rest(struct flag_parser *parser)
 {
-    reading->argv++;
-    if (reading->has_program) {
-        reading->program = reading->argv;
+    parser->argv++;
+    if (parser->has_program) {
+        parser->program = parser->argv;
         return;
     }
-    while (*reading->argv != NULL)
-        reading->words[reading->word_count++] = *reading->argv++;
+    while (*parser->argv != NULL)
+        parser->words[parser->word_count++] = *parser->argv++;
 }
 
-bool bi_flags_read(struct flag_reading *reading, char *error)
+bool bi_flag_parse_args(struct flag_parser *parser, char *error)
 {
-    for (const char *word; (word = *reading->argv) != NULL;) {
+    for (const char *word; (word = *parser->argv) != NULL;) {
         bool good = true;
         if (strcmp(word, "--") == 0) {
-            take_rest(reading);
+            parse_rest(parser);
             break;
         }
         if (word[0] == '-' && word[1] == '-')
-            good = take_name(reading, error);
+            good = parse_long(parser, error);
         else if (word[0] == '-' && word[1] != 0)
-            good = take_letters(reading, error);
-        else if (reading->stops_at_word)
+            good = parse_short(parser, error);
+        else if (parser->stop_at_word)
             break;
         else
-            reading->words[reading->word_count++] = *reading->argv++;
+            parser->words[parser->word_count++] = *parser->argv++;
         if (!good)
             return false;
     }
-    reading->words[reading->word_count] = NULL;
+    parser->words[parser->word_count] = NULL;
     return true;
 }

@@ -10,7 +10,7 @@
  *     static bool lines;
  *     static const struct flag flags[] = {
  *         BI_FLAG_DURATION('d', "delay", &delay_ms, "make it ready that much later"),
- *         BI_FLAG_ON('l', "lines", &lines, "one job for each line"),
+ *         BI_FLAG_BOOL('l', "lines", &lines, "one job for each line"),
  *         BI_FLAGS_END,
  *     };
  *
@@ -19,21 +19,21 @@
 #ifndef BI_FLAG_H
 #define BI_FLAG_H
 
-#include "util/sentence.h"
+#include "util/errmsg.h"
 
 #include <bide/job.h>
 #include <stdint.h>
 
 /* Reads a value, and writes it where the flag says; false, with a reason ("is no number") that goes
  * on a sentence, when it is none. text is NULL for a flag without a value. */
-typedef bool bi_flag_read(const char *text, void *to, char *error);
+typedef bool bi_flag_parse_fn(const char *text, void *to, char *error);
 
 struct flag {
-    char letter;       /* 0: none */
-    const char *name;  /* NULL at the end of a table */
-    const char *takes; /* "DURATION", in capitals, or "full|normal|off"; NULL: no value */
-    const char *help;  /* half a sentence */
-    bi_flag_read *read;
+    char letter;            /* 0: none */
+    const char *name;       /* NULL at the end of a table */
+    const char *value_name; /* "DURATION", in capitals, or "full|normal|off"; NULL: no value */
+    const char *help;       /* half a sentence */
+    bi_flag_parse_fn *parse;
     void *to;
 };
 
@@ -44,50 +44,51 @@ struct words {
     size_t count;
 };
 
-bi_flag_read bi_read_on;       /* bool: true */
-bi_flag_read bi_read_text;     /* const char * */
-bi_flag_read bi_read_words;    /* struct words: one more */
-bi_flag_read bi_read_count;    /* uint64_t: 0 and more */
-bi_flag_read bi_read_id;       /* uint64_t: 1 to BIDE_ID_MAX */
-bi_flag_read bi_read_priority; /* int64_t: 0 to 2^32-1 */
-bi_flag_read bi_read_retries;  /* int64_t: 0 to 2^31-1, or BIDE_NO_RETRY_LIMIT for "unlimited" */
-bi_flag_read bi_read_duration; /* int64_t: milliseconds, when.h */
-bi_flag_read bi_read_timeout;  /* int64_t: the same, or BIDE_FOREVER for "forever" */
-bi_flag_read bi_read_moment;   /* int64_t: a moment, when.h */
-bi_flag_read bi_read_size;     /* uint64_t: bytes, with KiB, MiB, GiB */
-bi_flag_read bi_read_state;    /* bide_state: delayed, ready, reserved, buried, done */
+bi_flag_parse_fn bi_flag_parse_bool;     /* bool: true */
+bi_flag_parse_fn bi_flag_parse_string;   /* const char * */
+bi_flag_parse_fn bi_flag_parse_list;     /* struct words: one more */
+bi_flag_parse_fn bi_flag_parse_count;    /* uint64_t: 0 and more */
+bi_flag_parse_fn bi_flag_parse_id;       /* uint64_t: 1 to BIDE_ID_MAX */
+bi_flag_parse_fn bi_flag_parse_priority; /* int64_t: 0 to 2^32-1 */
+bi_flag_parse_fn
+    bi_flag_parse_retries; /* int64_t: 0 to 2^31-1, or BIDE_NO_RETRY_LIMIT for "unlimited" */
+bi_flag_parse_fn bi_flag_parse_duration; /* int64_t: milliseconds, duration.h */
+bi_flag_parse_fn bi_flag_parse_timeout;  /* int64_t: the same, or BIDE_FOREVER for "forever" */
+bi_flag_parse_fn bi_flag_parse_time;     /* int64_t: a moment, duration.h */
+bi_flag_parse_fn bi_flag_parse_size;     /* uint64_t: bytes, with KiB, MiB, GiB */
+bi_flag_parse_fn bi_flag_parse_state;    /* bide_state: delayed, ready, reserved, buried, done */
 
 /* A pointer to something else than a flag of the kind writes does not compile. */
-#define BI_FLAG_TO_(type, to) (1 ? (to) : (type *)0)
+#define BI_FLAG_TARGET_(type, to) (1 ? (to) : (type *)0)
 
 /* clang-format off */
-#define BI_FLAG_ON(letter, name, to, help)       {letter, name, NULL, help, bi_read_on, BI_FLAG_TO_(bool, to)}
-#define BI_FLAG_TEXT(letter, name, takes, to, help) {letter, name, takes, help, bi_read_text, BI_FLAG_TO_(const char *, to)}
-#define BI_FLAG_WORDS(letter, name, takes, to, help) {letter, name, takes, help, bi_read_words, BI_FLAG_TO_(struct words, to)}
-#define BI_FLAG_COUNT(letter, name, to, help)    {letter, name, "N", help, bi_read_count, BI_FLAG_TO_(uint64_t, to)}
-#define BI_FLAG_ID(letter, name, takes, to, help) {letter, name, takes, help, bi_read_id, BI_FLAG_TO_(uint64_t, to)}
-#define BI_FLAG_PRIORITY(letter, name, to, help) {letter, name, "N", help, bi_read_priority, BI_FLAG_TO_(int64_t, to)}
-#define BI_FLAG_RETRIES(letter, name, to, help)  {letter, name, "N", help, bi_read_retries, BI_FLAG_TO_(int64_t, to)}
-#define BI_FLAG_DURATION(letter, name, to, help) {letter, name, "DURATION", help, bi_read_duration, BI_FLAG_TO_(int64_t, to)}
-#define BI_FLAG_TIMEOUT(letter, name, to, help)  {letter, name, "DURATION", help, bi_read_timeout, BI_FLAG_TO_(int64_t, to)}
-#define BI_FLAG_MOMENT(letter, name, to, help)   {letter, name, "TIME", help, bi_read_moment, BI_FLAG_TO_(int64_t, to)}
-#define BI_FLAG_SIZE(letter, name, to, help)     {letter, name, "SIZE", help, bi_read_size, BI_FLAG_TO_(uint64_t, to)}
-#define BI_FLAG_STATE(letter, name, to, help)    {letter, name, "STATE", help, bi_read_state, BI_FLAG_TO_(bide_state, to)}
+#define BI_FLAG_BOOL(letter, name, to, help)       {letter, name, NULL, help, bi_flag_parse_bool, BI_FLAG_TARGET_(bool, to)}
+#define BI_FLAG_STRING(letter, name, value_name, to, help) {letter, name, value_name, help, bi_flag_parse_string, BI_FLAG_TARGET_(const char *, to)}
+#define BI_FLAG_LIST(letter, name, value_name, to, help) {letter, name, value_name, help, bi_flag_parse_list, BI_FLAG_TARGET_(struct words, to)}
+#define BI_FLAG_COUNT(letter, name, to, help)    {letter, name, "N", help, bi_flag_parse_count, BI_FLAG_TARGET_(uint64_t, to)}
+#define BI_FLAG_ID(letter, name, value_name, to, help) {letter, name, value_name, help, bi_flag_parse_id, BI_FLAG_TARGET_(uint64_t, to)}
+#define BI_FLAG_PRIORITY(letter, name, to, help) {letter, name, "N", help, bi_flag_parse_priority, BI_FLAG_TARGET_(int64_t, to)}
+#define BI_FLAG_RETRIES(letter, name, to, help)  {letter, name, "N", help, bi_flag_parse_retries, BI_FLAG_TARGET_(int64_t, to)}
+#define BI_FLAG_DURATION(letter, name, to, help) {letter, name, "DURATION", help, bi_flag_parse_duration, BI_FLAG_TARGET_(int64_t, to)}
+#define BI_FLAG_TIMEOUT(letter, name, to, help)  {letter, name, "DURATION", help, bi_flag_parse_timeout, BI_FLAG_TARGET_(int64_t, to)}
+#define BI_FLAG_TIME(letter, name, to, help)   {letter, name, "TIME", help, bi_flag_parse_time, BI_FLAG_TARGET_(int64_t, to)}
+#define BI_FLAG_SIZE(letter, name, to, help)     {letter, name, "SIZE", help, bi_flag_parse_size, BI_FLAG_TARGET_(uint64_t, to)}
+#define BI_FLAG_STATE(letter, name, to, help)    {letter, name, "STATE", help, bi_flag_parse_state, BI_FLAG_TARGET_(bide_state, to)}
 #define BI_FLAGS_END                             {0, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
 
 /* What a command line is read into. */
-struct flag_reading {
+struct flag_parser {
     const struct flag *tables[2]; /* looked at in this order; NULL: none */
     const char *const *argv;      /* what is still to be read; ends with NULL */
     const char **words;           /* out: room for all of argv and a NULL */
     size_t word_count;            /* out */
     const char *const *program;   /* out, with has_program: what stands behind --, or NULL */
     bool has_program;
-    bool stops_at_word; /* the first word ends the reading, and stays in argv */
+    bool stop_at_word; /* the first word ends the reading, and stays in argv */
 };
 
 /* False, with a whole sentence, when something is wrong. */
-bool bi_flags_read(struct flag_reading *reading, char *error);
+bool bi_flag_parse_args(struct flag_parser *parser, char *error);
 
 #endif

@@ -9,17 +9,16 @@
 #define COLUMN 26
 #define WIDTH  79
 
-static const char before[] =
-    "Use: bide [FLAGS] VERB [ARGUMENTS]\n"
-    "\n"
-    "A job queue for work that happens later.\n"
-    "\n"
-    "  bide put email 'hello'                     put a job into a topic\n"
-    "  bide work email -- ./send                  run ./send for each job\n"
-    "  bide put email --delay 1h30m < letter.txt  one that is ready later\n"
-    "  bide top                                   watch\n";
+static const char intro[] = "Use: bide [FLAGS] VERB [ARGUMENTS]\n"
+                            "\n"
+                            "A job queue for work that happens later.\n"
+                            "\n"
+                            "  bide put email 'hello'                     put a job into a topic\n"
+                            "  bide work email -- ./send                  run ./send for each job\n"
+                            "  bide put email --delay 1h30m < letter.txt  one that is ready later\n"
+                            "  bide top                                   watch\n";
 
-static const char after[] =
+static const char footer[] =
     "\n"
     "The queue is that of --url, of $BIDE_URL, or of the config file; else the\n"
     "server on this machine, or one of your own, which is then started. A server\n"
@@ -28,7 +27,7 @@ static const char after[] =
 
 /* Words, folded at the right edge; what follows the first line is indented. column: where the
  * first word goes. */
-static void fill(FILE *to, const char *text, size_t size, size_t column, size_t indent)
+static void wrap(FILE *to, const char *text, size_t size, size_t column, size_t indent)
 {
     bool first = true;
     for (size_t at = 0; at < size;) {
@@ -55,14 +54,14 @@ static void print_flags(FILE *to, const struct flag *flags)
         char letter[8] = "    ";
         if (flags->letter != 0)
             snprintf(letter, sizeof(letter), "-%c, ", flags->letter);
-        int size =
-            snprintf(left, sizeof(left), "  %s--%s%s%s", letter, flags->name,
-                     flags->takes == NULL ? "" : " ", flags->takes == NULL ? "" : flags->takes);
+        int size = snprintf(left, sizeof(left), "  %s--%s%s%s", letter, flags->name,
+                            flags->value_name == NULL ? "" : " ",
+                            flags->value_name == NULL ? "" : flags->value_name);
         if (size > COLUMN - 2)
             fprintf(to, "%s\n%*s", left, COLUMN, "");
         else
             fprintf(to, "%-*s", COLUMN, left);
-        fill(to, flags->help, strlen(flags->help), COLUMN, COLUMN);
+        wrap(to, flags->help, strlen(flags->help), COLUMN, COLUMN);
         fputc('\n', to);
     }
 }
@@ -77,19 +76,18 @@ static void print_details(FILE *to, const char *text)
         } else {
             while (text[size] != 0 && text[size + 1] != 0 && strchr(" \n", text[size + 1]) == NULL)
                 size += 1 + strcspn(text + size + 1, "\n");
-            fill(to, text, size, 0, 0);
+            wrap(to, text, size, 0, 0);
             fputc('\n', to);
         }
         text += size + (text[size] == '\n');
     }
 }
 
-void bi_help_all(FILE *to)
+void bi_help_print_all(FILE *to)
 {
-    struct cli unused = {.verb = NULL};
     const char *group = NULL;
     const struct verb *verb;
-    fputs(before, to);
+    fputs(intro, to);
     for (size_t i = 0; (verb = bi_verb_get(i)) != NULL; i++) {
         if (group == NULL || strcmp(group, verb->group) != 0)
             fprintf(to, "\n%s:\n", verb->group);
@@ -97,13 +95,12 @@ void bi_help_all(FILE *to)
         fprintf(to, "  %-12s%s\n", verb->name, verb->summary);
     }
     fputs("\nFlags of every verb:\n", to);
-    print_flags(to, bi_verb_common(&unused));
-    fputs(after, to);
+    print_flags(to, bi_verb_common_flags(NULL));
+    fputs(footer, to);
 }
 
-void bi_help_verb(FILE *to, const struct verb *verb)
+void bi_help_print_verb(FILE *to, const struct verb *verb)
 {
-    struct cli unused = {.verb = NULL};
     fprintf(to, "Use: bide %s%s%s%s\n\n%s.\n", verb->name, verb->flags == NULL ? "" : " [FLAGS]",
             verb->usage[0] == 0 ? "" : " ", verb->usage, verb->summary);
     if (verb->flags != NULL) {
@@ -111,7 +108,7 @@ void bi_help_verb(FILE *to, const struct verb *verb)
         print_flags(to, verb->flags);
     }
     fputs("\nFlags of every verb:\n", to);
-    print_flags(to, bi_verb_common(&unused));
+    print_flags(to, bi_verb_common_flags(NULL));
     if (verb->details != NULL) {
         fputc('\n', to);
         print_details(to, verb->details);

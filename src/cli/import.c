@@ -11,108 +11,108 @@
 #include <sys/stat.h>
 
 /* What the largest job there can be takes in base64. */
-#define LONGEST ((size_t)3 << 29)
+#define LINE_MAX_SIZE ((size_t)3 << 29)
 
-struct reading {
+struct import {
     const struct cli *cli;
-    const struct import_reader *reader;
+    const struct import_handlers *handlers;
     void *user;
-    struct import_tally *tally;
+    struct import_counts *counts;
     struct input input;
-    bool begun;                   /* an export whose end has not come */
-    uint64_t jobs, pauses;        /* since it began */
-    char error[BI_SENTENCE_SIZE]; /* what is wrong with the line */
+    bool in_export;             /* an export whose end has not come */
+    uint64_t jobs, pauses;      /* since it began */
+    char error[BI_ERRMSG_SIZE]; /* what is wrong with the line */
 };
 
 /* ---- lines with a kind; each answers an exit code ---- */
 
-static int wrong(struct reading *reading)
+static int reject_line(struct import *import)
 {
-    return bi_cli_failed(reading->cli, BI_EXIT_PARTLY, "line %llu: %.400s",
-                         (unsigned long long)reading->input.number, reading->error);
+    return bi_cli_error(import->cli, BI_EXIT_PARTIAL, "line %llu: %.400s",
+                        (unsigned long long)import->input.number, import->error);
 }
 
-static int take_beginning(struct reading *reading, const json_t *object)
+static int handle_export(struct import *import, const json_t *object)
 {
-    if (reading->begun) {
-        bi_refuse(reading->error, "an export begins before the one in front of it has ended");
-        return wrong(reading);
+    if (import->in_export) {
+        bi_errmsg_set(import->error, "an export begins before the one in front of it has ended");
+        return reject_line(import);
     }
     if (json_integer_value(json_object_get(object, "format")) != 1) {
-        bi_refuse(reading->error, "it is of a form that this bide (%s) does not know",
-                  bide_version());
-        return wrong(reading);
+        bi_errmsg_set(import->error, "it is of a form that this bide (%s) does not know",
+                      bide_version());
+        return reject_line(import);
     }
-    reading->begun = true;
-    reading->jobs = reading->pauses = 0;
+    import->in_export = true;
+    import->jobs = import->pauses = 0;
     return BI_EXIT_OK;
 }
 
-static int take_pause(struct reading *reading, const json_t *object)
+static int handle_pause(struct import *import, const json_t *object)
 {
     struct pause pause;
-    if (!bi_pauses_read(object, &pause, reading->error))
-        return wrong(reading);
-    reading->tally->pauses++;
-    reading->pauses++;
-    return reading->reader->pause == NULL
+    if (!bi_pauses_from_json(object, &pause, import->error))
+        return reject_line(import);
+    import->counts->pauses++;
+    import->pauses++;
+    return import->handlers->pause == NULL
                ? BI_EXIT_OK
-               : reading->reader->pause(reading->user, reading->input.number, &pause);
+               : import->handlers->pause(import->user, import->input.number, &pause);
 }
 
 /* Lines that somebody took out, or copied twice, are noticed, too. */
-static int take_end(struct reading *reading, const json_t *object)
+static int handle_end(struct import *import, const json_t *object)
 {
     json_int_t jobs = json_integer_value(json_object_get(object, "jobs"));
-    if (!reading->begun) {
-        bi_refuse(reading->error, "an export ends that has not begun");
-        return wrong(reading);
+    if (!import->in_export) {
+        bi_errmsg_set(import->error, "an export ends that has not begun");
+        return reject_line(import);
     }
-    if ((uint64_t)jobs != reading->jobs) {
-        bi_refuse(reading->error, "the export says that it has %lld jobs, and there are %llu",
-                  (long long)jobs, (unsigned long long)reading->jobs);
-        return wrong(reading);
+    if ((uint64_t)jobs != import->jobs) {
+        bi_errmsg_set(import->error, "the export says that it has %lld jobs, and there are %llu",
+                      (long long)jobs, (unsigned long long)import->jobs);
+        return reject_line(import);
     }
-    reading->begun = false;
+    import->in_export = false;
     return BI_EXIT_OK;
 }
 
 static const struct {
     const char *name;
-    int (*take)(struct reading *reading, const json_t *object);
+    int (*handle)(struct import *import, const json_t *object);
 } kinds[] = {
-    {"export", take_beginning},
-    {"pause", take_pause},
-    {"end", take_end},
+    {"export", handle_export},
+    {"pause", handle_pause},
+    {"end", handle_end},
 };
 
-static int take_kind(struct reading *reading, const json_t *object, const char *name)
+static int handle_kind(struct import *import, const json_t *object, const char *name)
 {
     for (size_t i = 0; name != NULL && i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(kinds[i].name, name) == 0)
-            return kinds[i].take(reading, object);
-    bi_refuse(reading->error, "its \"kind\" is not one of export, pause and end");
-    return wrong(reading);
+            return kinds[i].handle(import, object);
+    bi_errmsg_set(import->error, "its \"kind\" is not one of export, pause and end");
+    return reject_line(import);
 }
 
 /* ---- lines ---- */
 
-static int take_job(struct reading *reading, json_t *object)
+static int handle_job(struct import *import, json_t *object)
 {
-    struct record_room room;
+    struct job_json_buffers buffers;
     bide_job job;
     int exit;
-    if (!bi_record_read(object, &job, &room, reading->error)) {
-        exit = wrong(reading);
+    if (!bi_job_json_decode(object, &job, &buffers, import->error)) {
+        exit = reject_line(import);
     } else {
-        reading->tally->jobs++;
-        reading->jobs++;
+        import->counts->jobs++;
+        import->jobs++;
         exit =
-            reading->reader->job == NULL
+            import->handlers->job == NULL
                 ? BI_EXIT_OK
-                : reading->reader->job(reading->user, reading->input.number, object, &job, &room);
+                : import->handlers->job(import->user, import->input.number, object, &job, &buffers);
     }
-    bi_record_room_free(&room);
+    bi_job_json_buffers_free(&buffers);
     return exit;
 }
 
@@ -129,113 +129,113 @@ static bool is_empty(const char *text, size_t size)
     return true;
 }
 
-static int take_line(struct reading *reading, const char *text, size_t size)
+static int handle_line(struct import *import, const char *text, size_t size)
 {
     if (is_empty(text, size))
         return BI_EXIT_OK;
-    json_t *object = bi_record_parse(text, size, reading->error);
+    json_t *object = bi_job_json_parse(text, size, import->error);
     if (object == NULL)
-        return wrong(reading);
+        return reject_line(import);
     const json_t *kind = json_object_get(object, "kind");
-    int exit = kind != NULL ? take_kind(reading, object, json_string_value(kind))
-                            : take_job(reading, object);
+    int exit = kind != NULL ? handle_kind(import, object, json_string_value(kind))
+                            : handle_job(import, object);
     json_decref(object);
     return exit;
 }
 
 /* Reads more, unless interrupted. */
-static bool fill(struct reading *reading)
+static bool fill_input(struct import *import)
 {
-    struct pollfd fds[] = {{.fd = reading->input.fd, .events = POLLIN},
+    struct pollfd fds[] = {{.fd = import->input.fd, .events = POLLIN},
                            {.fd = bi_interrupt_fd(), .events = POLLIN}};
-    if (reading->reader->idle != NULL && !bi_input_waits(&reading->input))
-        reading->reader->idle(reading->user);
+    if (import->handlers->idle != NULL && !bi_input_is_ready(&import->input))
+        import->handlers->idle(import->user);
     while (!bi_interrupted()) {
         if (poll(fds, 2, -1) > 0 && fds[0].revents != 0)
-            return bi_input_fill(&reading->input);
+            return bi_input_fill(&import->input);
     }
     errno = EINTR;
     return false;
 }
 
-static int cannot_read(const struct reading *reading)
+static int report_read_error(const struct import *import)
 {
     if (bi_interrupted())
         return bi_interrupt_exit();
-    return bi_cli_failed(reading->cli, BI_EXIT_FAILED, "cannot read behind line %llu: %s",
-                         (unsigned long long)reading->input.number, strerror(errno));
+    return bi_cli_error(import->cli, BI_EXIT_FAILED, "cannot read behind line %llu: %s",
+                        (unsigned long long)import->input.number, strerror(errno));
 }
 
 /* A line that cannot become a record is not read to its end, which it may not have: all of it would
  * be kept in memory until then. Blanks in front of it are not kept either. */
-static const char *look_ahead(struct input *input)
+static const char *check_line_start(struct input *input)
 {
-    while (input->begin < input->end && is_blank(input->data[input->begin]))
-        input->begin++;
-    if (input->skips)
+    while (input->start < input->end && is_blank(input->data[input->start]))
+        input->start++;
+    if (input->skipping)
         return "it is longer than any job can be";
-    if (input->begin == input->end || input->data[input->begin] == '{')
+    if (input->start == input->end || input->data[input->start] == '{')
         return NULL;
     return "it is no JSON object";
 }
 
-static int read_more(struct reading *reading)
+static int read_input(struct import *import)
 {
-    const char *sentence = look_ahead(&reading->input);
-    if (sentence == NULL)
-        return fill(reading) ? BI_EXIT_OK : cannot_read(reading);
-    reading->input.number++;
-    bi_refuse(reading->error, "%s", sentence);
-    return wrong(reading);
+    const char *message = check_line_start(&import->input);
+    if (message == NULL)
+        return fill_input(import) ? BI_EXIT_OK : report_read_error(import);
+    import->input.number++;
+    bi_errmsg_set(import->error, "%s", message);
+    return reject_line(import);
 }
 
-static int take_piece(struct reading *reading, enum bi_piece piece, bide_slice line)
+static int handle_record(struct import *import, enum bi_input_status status, bide_slice line)
 {
     int exit = BI_EXIT_OK;
-    if (piece == BI_PIECE_NONE)
-        return read_more(reading);
-    if (piece == BI_PIECE_THERE) {
-        exit = take_line(reading, line.data, line.size);
+    if (status == BI_INPUT_NEED_MORE)
+        return read_input(import);
+    if (status == BI_INPUT_RECORD) {
+        exit = handle_line(import, line.data, line.size);
     } else {
-        bi_refuse(reading->error, "it is longer than any job can be");
-        exit = wrong(reading);
+        bi_errmsg_set(import->error, "it is longer than any job can be");
+        exit = reject_line(import);
     }
     if (exit == BI_EXIT_OK)
-        reading->tally->lines = reading->input.number;
+        import->counts->lines = import->input.number;
     return exit == BI_EXIT_OK && bi_interrupted() ? bi_interrupt_exit() : exit;
 }
 
-static int read_lines(struct reading *reading, struct progress *progress)
+static int read_lines(struct import *import, struct progress *progress)
 {
     bide_slice line = {NULL, 0};
-    enum bi_piece piece;
+    enum bi_input_status status;
     uint64_t bytes = 0;
-    while ((piece = bi_input_next(&reading->input, &line)) != BI_PIECE_END) {
-        int exit = take_piece(reading, piece, line);
+    while ((status = bi_input_next(&import->input, &line)) != BI_INPUT_EOF) {
+        int exit = handle_record(import, status, line);
         if (exit != BI_EXIT_OK)
             return exit;
-        if (piece == BI_PIECE_THERE)
+        if (status == BI_INPUT_RECORD)
             bi_progress_set(progress, bytes += line.size + 1);
     }
-    if (!reading->begun)
+    if (!import->in_export)
         return BI_EXIT_OK;
-    return bi_cli_failed(reading->cli, BI_EXIT_PARTLY,
-                         "the end of the export is missing: the last line is line %llu",
-                         (unsigned long long)reading->input.number);
+    return bi_cli_error(import->cli, BI_EXIT_PARTIAL,
+                        "the end of the export is missing: the last line is line %llu",
+                        (unsigned long long)import->input.number);
 }
 
-int bi_import_read(const struct cli *cli, int fd, const struct import_reader *reader, void *user,
-                   struct import_tally *tally)
+int bi_import_read(const struct cli *cli, int fd, const struct import_handlers *handlers,
+                   void *user, struct import_counts *counts)
 {
-    struct reading reading = {.cli = cli, .reader = reader, .user = user, .tally = tally};
+    struct import import = {.cli = cli, .handlers = handlers, .user = user, .counts = counts};
     struct progress progress;
-    struct stat status;
-    bool sized = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
-    *tally = (struct import_tally){.jobs = 0};
-    bi_input_begin(&reading.input, fd, '\n', LONGEST);
-    bi_progress_begin(&progress, cli, reader->what, sized ? (uint64_t)status.st_size : 0);
-    int exit = read_lines(&reading, &progress);
+    struct stat file_stat;
+    bool sized = fstat(fd, &file_stat) == 0 && S_ISREG(file_stat.st_mode);
+    *counts = (struct import_counts){.jobs = 0};
+    bi_input_init(&import.input, fd, '\n', LINE_MAX_SIZE);
+    bi_progress_begin(&progress, cli, handlers->label, sized ? (uint64_t)file_stat.st_size : 0);
+    int exit = read_lines(&import, &progress);
     bi_progress_end(&progress);
-    bi_input_end(&reading.input);
+    bi_input_done(&import.input);
     return exit;
 }

@@ -11,12 +11,12 @@
 
 #define CHUNK ((size_t)256 << 10)
 
-void bi_input_begin(struct input *input, int fd, char separator, size_t limit)
+void bi_input_init(struct input *input, int fd, char separator, size_t limit)
 {
     *input = (struct input){.fd = fd, .separator = separator, .limit = limit};
 }
 
-void bi_input_end(struct input *input)
+void bi_input_done(struct input *input)
 {
     free(input->data);
     input->data = NULL;
@@ -24,51 +24,51 @@ void bi_input_end(struct input *input)
 
 /* ---- pieces ---- */
 
-static void drop_all(struct input *input)
+static void reset(struct input *input)
 {
-    input->begin = input->searched = input->end = 0;
+    input->start = input->searched = input->end = 0;
 }
 
 /* Without a separator in sight: the rest of the input, or nothing yet. */
-static enum bi_piece without_separator(struct input *input, bide_slice *piece)
+static enum bi_input_status take_remainder(struct input *input, bide_slice *record)
 {
-    size_t size = input->end - input->begin;
+    size_t size = input->end - input->start;
     input->searched = input->end;
     if (size > input->limit)
-        input->skips = true;
-    if (input->skips)
-        drop_all(input);
-    if (!input->ended)
-        return BI_PIECE_NONE;
-    if (input->skips) {
-        input->skips = false;
+        input->skipping = true;
+    if (input->skipping)
+        reset(input);
+    if (!input->eof)
+        return BI_INPUT_NEED_MORE;
+    if (input->skipping) {
+        input->skipping = false;
         input->number++;
-        return BI_PIECE_TOO_LONG;
+        return BI_INPUT_TOO_LONG;
     }
     if (size == 0)
-        return BI_PIECE_END;
-    *piece = (bide_slice){input->data + input->begin, size};
-    input->begin = input->end;
+        return BI_INPUT_EOF;
+    *record = (bide_slice){input->data + input->start, size};
+    input->start = input->end;
     input->number++;
-    return BI_PIECE_THERE;
+    return BI_INPUT_RECORD;
 }
 
-enum bi_piece bi_input_next(struct input *input, bide_slice *piece)
+enum bi_input_status bi_input_next(struct input *input, bide_slice *record)
 {
     char *found = NULL;
     if (input->searched < input->end)
         found =
             memchr(input->data + input->searched, input->separator, input->end - input->searched);
     if (found == NULL)
-        return without_separator(input, piece);
-    size_t at = (size_t)(found - input->data), size = at - input->begin;
-    *piece = (bide_slice){input->data + input->begin, size};
-    input->begin = input->searched = at + 1;
+        return take_remainder(input, record);
+    size_t at = (size_t)(found - input->data), size = at - input->start;
+    *record = (bide_slice){input->data + input->start, size};
+    input->start = input->searched = at + 1;
     input->number++;
-    if (!input->skips && size <= input->limit)
-        return BI_PIECE_THERE;
-    input->skips = false;
-    return BI_PIECE_TOO_LONG;
+    if (!input->skipping && size <= input->limit)
+        return BI_INPUT_RECORD;
+    input->skipping = false;
+    return BI_INPUT_TOO_LONG;
 }
 
 /* ---- reading ---- */
@@ -76,15 +76,15 @@ enum bi_piece bi_input_next(struct input *input, bide_slice *piece)
 /* Room for one more chunk behind what is there, which moves to the front. */
 static bool make_room(struct input *input)
 {
-    size_t kept = input->end - input->begin;
-    if (input->begin > 0 && kept > 0)
-        memmove(input->data, input->data + input->begin, kept);
-    input->searched -= input->begin;
-    input->begin = 0;
-    input->end = kept;
-    if (input->room - kept >= CHUNK)
+    size_t pending = input->end - input->start;
+    if (input->start > 0 && pending > 0)
+        memmove(input->data, input->data + input->start, pending);
+    input->searched -= input->start;
+    input->start = 0;
+    input->end = pending;
+    if (input->room - pending >= CHUNK)
         return true;
-    size_t room = kept + CHUNK > 2 * input->room ? kept + CHUNK : 2 * input->room;
+    size_t room = pending + CHUNK > 2 * input->room ? pending + CHUNK : 2 * input->room;
     char *data = realloc(input->data, room);
     if (data == NULL)
         return false;
@@ -103,22 +103,22 @@ bool bi_input_fill(struct input *input)
     if (got < 0)
         return false;
     input->end += (size_t)got;
-    input->ended = got == 0;
+    input->eof = got == 0;
     return true;
 }
 
-bool bi_input_waits(const struct input *input)
+bool bi_input_is_ready(const struct input *input)
 {
     struct pollfd fd = {.fd = input->fd, .events = POLLIN};
     return poll(&fd, 1, 0) > 0;
 }
 
-bool bi_input_whole(int fd, bide_buf **whole)
+bool bi_input_read_all(int fd, bide_buf **buf)
 {
     struct input input;
     bool good = true;
-    bi_input_begin(&input, fd, 0, BI_INPUT_WHOLE);
-    while (good && !input.ended) {
+    bi_input_init(&input, fd, 0, BI_INPUT_TOTAL_MAX);
+    while (good && !input.eof) {
         good = make_room(&input);
         errno = ENOMEM;
         if (!good)
@@ -126,18 +126,18 @@ bool bi_input_whole(int fd, bide_buf **whole)
         ssize_t got = bi_interrupt_read(fd, input.data + input.end, input.room - input.end);
         good = got >= 0;
         input.end += good ? (size_t)got : 0;
-        input.ended = got == 0;
-        if (input.end > BI_INPUT_WHOLE) {
+        input.eof = got == 0;
+        if (input.end > BI_INPUT_TOTAL_MAX) {
             errno = EFBIG;
             good = false;
         }
     }
-    if (good && (*whole = bide_buf_new(input.data, input.end)) == NULL) {
+    if (good && (*buf = bide_buf_new(input.data, input.end)) == NULL) {
         errno = ENOMEM;
         good = false;
     }
     int saved = errno;
-    bi_input_end(&input);
+    bi_input_done(&input);
     errno = saved;
     return good;
 }

@@ -16,8 +16,8 @@
 
 #include <sys/types.h>
 
-#define BI_INPUT_PIECE ((size_t)64 << 20) /* the longest line */
-#define BI_INPUT_WHOLE ((size_t)1 << 30)  /* the longest body: no queue takes a larger one */
+#define BI_INPUT_RECORD_MAX ((size_t)64 << 20) /* the longest line */
+#define BI_INPUT_TOTAL_MAX  ((size_t)1 << 30)  /* the longest body: no queue takes a larger one */
 
 struct input {
     int fd;
@@ -25,36 +25,36 @@ struct input {
     size_t limit;
     char *data;
     size_t room;
-    size_t begin;    /* the piece that comes next begins here */
+    size_t start;    /* the piece that comes next begins here */
     size_t searched; /* no separator before this */
     size_t end;
     uint64_t number; /* of the last piece that was handed out, from 1 on */
-    bool ended;      /* there is nothing more to read */
-    bool skips;      /* in the middle of a piece that is too long */
+    bool eof;        /* there is nothing more to read */
+    bool skipping;   /* in the middle of a piece that is too long */
 };
 
-enum bi_piece {
-    BI_PIECE_NONE, /* more must be read first */
-    BI_PIECE_THERE,
-    BI_PIECE_TOO_LONG,
-    BI_PIECE_END,
+enum bi_input_status {
+    BI_INPUT_NEED_MORE, /* more must be read first */
+    BI_INPUT_RECORD,
+    BI_INPUT_TOO_LONG,
+    BI_INPUT_EOF,
 };
 
-void bi_input_begin(struct input *input, int fd, char separator, size_t limit);
-void bi_input_end(struct input *input);
+void bi_input_init(struct input *input, int fd, char separator, size_t limit);
+void bi_input_done(struct input *input);
 
 /* The next piece of what was read; valid until the next call of fill. */
-enum bi_piece bi_input_next(struct input *input, bide_slice *piece);
+enum bi_input_status bi_input_next(struct input *input, bide_slice *record);
 
 /* Reads once. False with errno when that failed, or there is no memory; may block, and is ended by
  * a signal (EINTR). */
 bool bi_input_fill(struct input *input);
 
 /* Is there something to read at once? The end of the input is. */
-bool bi_input_waits(const struct input *input);
+bool bi_input_is_ready(const struct input *input);
 
-/* Reads until the end, as long as it is at most BI_INPUT_WHOLE (else errno is EFBIG); ended by a
+/* Reads until the end, as long as it is at most BI_INPUT_TOTAL_MAX (else errno is EFBIG); ended by a
  * signal that is watched. False with errno. */
-bool bi_input_whole(int fd, bide_buf **whole);
+bool bi_input_read_all(int fd, bide_buf **buf);
 
 #endif

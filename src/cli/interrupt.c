@@ -14,17 +14,17 @@
 
 /* A second signal so soon after the first is the same wish: Ctrl-C in a terminal often comes
  * twice, once by the terminal and once by whoever started us. */
-#define AGAIN_MS 500
+#define REPEAT_MS 500
 
 static struct {
-    atomic_int signal;    /* the first that came; 0: none */
-    atomic_llong came_ms; /* when, on the monotonic clock; set first, 0: none came */
-    int told;             /* an eventfd, readable from then on */
-    int over;             /* another, that ends the thread */
+    atomic_int signal;     /* the first that came; 0: none */
+    atomic_llong first_ms; /* when, on the monotonic clock; set first, 0: none came */
+    int notify_fd;         /* an eventfd, readable from then on */
+    int stop_fd;           /* another, that ends the thread */
     bide *queue;
     pthread_t thread;
-    bool runs;
-} state = {.told = -1, .over = -1};
+    bool running;
+} state = {.notify_fd = -1, .stop_fd = -1};
 
 static long long now_ms(void)
 {
@@ -34,17 +34,17 @@ static long long now_ms(void)
 }
 
 /* Only what a signal handler may do. */
-static void heard(int number)
+static void on_signal(int number)
 {
     int saved = errno;
-    long long came = 0, now = now_ms();
-    if (!atomic_compare_exchange_strong(&state.came_ms, &came, now)) {
-        if (now - came >= AGAIN_MS)
+    long long first = 0, now = now_ms();
+    if (!atomic_compare_exchange_strong(&state.first_ms, &first, now)) {
+        if (now - first >= REPEAT_MS)
             _exit(128 + number);
         return;
     }
     atomic_store(&state.signal, number);
-    ssize_t written = write(state.told, &(uint64_t){1}, sizeof(uint64_t));
+    ssize_t written = write(state.notify_fd, &(uint64_t){1}, sizeof(uint64_t));
     (void)written;
     errno = saved;
 }
@@ -53,8 +53,8 @@ static void heard(int number)
 static void *shut_down(void *unused)
 {
     (void)unused;
-    struct pollfd fds[] = {{.fd = state.told, .events = POLLIN},
-                           {.fd = state.over, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = state.notify_fd, .events = POLLIN},
+                           {.fd = state.stop_fd, .events = POLLIN}};
     while (poll(fds, 2, -1) < 0 && errno == EINTR)
         ;
     if (fds[0].revents != 0 && state.queue != NULL)
@@ -62,11 +62,11 @@ static void *shut_down(void *unused)
     return NULL;
 }
 
-static void hear_of(int number)
+static void install_handler(int number)
 {
     struct sigaction action, before;
     memset(&action, 0, sizeof(action));
-    action.sa_handler = heard;
+    action.sa_handler = on_signal;
     action.sa_flags = SA_RESTART; /* a line that is being written is written to its end */
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
         sigaction(number, &action, NULL);
@@ -74,28 +74,28 @@ static void hear_of(int number)
 
 int bi_interrupt_watch(const struct cli *cli, bide *queue)
 {
-    state.told = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    state.over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    state.notify_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    state.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     state.queue = queue;
-    if (state.told < 0 || state.over < 0)
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot watch for signals: %s", strerror(errno));
-    state.runs = bi_thread_start(&state.thread, shut_down, NULL);
-    if (!state.runs)
-        return bi_cli_failed(cli, BI_EXIT_FAILED, "cannot start a thread that watches for signals");
-    hear_of(SIGINT);
-    hear_of(SIGTERM);
-    hear_of(SIGHUP);
+    if (state.notify_fd < 0 || state.stop_fd < 0)
+        return bi_cli_error(cli, BI_EXIT_FAILED, "cannot watch for signals: %s", strerror(errno));
+    state.running = bi_thread_start(&state.thread, shut_down, NULL);
+    if (!state.running)
+        return bi_cli_error(cli, BI_EXIT_FAILED, "cannot start a thread that watches for signals");
+    install_handler(SIGINT);
+    install_handler(SIGTERM);
+    install_handler(SIGHUP);
     return BI_EXIT_OK;
 }
 
-void bi_interrupt_forget(void)
+void bi_interrupt_stop(void)
 {
-    if (!state.runs)
+    if (!state.running)
         return;
-    ssize_t written = write(state.over, &(uint64_t){1}, sizeof(uint64_t));
+    ssize_t written = write(state.stop_fd, &(uint64_t){1}, sizeof(uint64_t));
     (void)written;
     pthread_join(state.thread, NULL);
-    state.runs = false;
+    state.running = false;
 }
 
 bool bi_interrupted(void)
@@ -105,7 +105,7 @@ bool bi_interrupted(void)
 
 int bi_interrupt_fd(void)
 {
-    return state.told;
+    return state.notify_fd;
 }
 
 int bi_interrupt_exit(void)
@@ -116,7 +116,8 @@ int bi_interrupt_exit(void)
 ssize_t bi_interrupt_read(int fd, void *data, size_t size)
 {
     for (;;) {
-        struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = state.told, .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
+                               {.fd = state.notify_fd, .events = POLLIN}};
         int ready = poll(fds, 2, -1);
         if (bi_interrupted()) {
             errno = EINTR;
@@ -133,13 +134,14 @@ ssize_t bi_interrupt_read(int fd, void *data, size_t size)
 }
 
 /* A pipe that is ready takes this much without waiting. */
-#define PIECE 4096
+#define WRITE_MAX 4096
 
 bool bi_interrupt_write(int fd, const void *data, size_t size)
 {
     const char *at = data, *end = at + size;
     while (at < end) {
-        struct pollfd fds[] = {{.fd = fd, .events = POLLOUT}, {.fd = state.told, .events = POLLIN}};
+        struct pollfd fds[] = {{.fd = fd, .events = POLLOUT},
+                               {.fd = state.notify_fd, .events = POLLIN}};
         int ready = poll(fds, 2, -1);
         if (bi_interrupted()) {
             errno = EINTR;
@@ -149,7 +151,8 @@ bool bi_interrupt_write(int fd, const void *data, size_t size)
             return false;
         if (ready <= 0 || fds[0].revents == 0)
             continue;
-        ssize_t wrote = write(fd, at, (size_t)(end - at) < PIECE ? (size_t)(end - at) : PIECE);
+        ssize_t wrote =
+            write(fd, at, (size_t)(end - at) < WRITE_MAX ? (size_t)(end - at) : WRITE_MAX);
         if (wrote < 0 && errno != EINTR && errno != EAGAIN)
             return false;
         at += wrote > 0 ? wrote : 0;

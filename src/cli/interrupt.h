@@ -18,7 +18,7 @@
 /* BI_EXIT_OK, or says what is wrong. queue may be NULL. Once a process. */
 int bi_interrupt_watch(const struct cli *cli, bide *queue);
 /* Ends the watching of the queue, which may then be closed. Done by main() for cli->queue. */
-void bi_interrupt_forget(void);
+void bi_interrupt_stop(void);
 
 bool bi_interrupted(void);
 /* Readable once interrupted; not to be read. -1 when nothing is watched. */

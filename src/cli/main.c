@@ -2,8 +2,8 @@
 /*
  * main.c - bide: finds the verb, reads the flags, opens the queue, runs the verb.
  */
+#include "cli/connect.h"
 #include "cli/interrupt.h"
-#include "cli/reach.h"
 #include "cli/verb.h"
 
 #include <fcntl.h>
@@ -14,16 +14,16 @@
 #include <string.h>
 #include <unistd.h>
 
-struct wishes {
+struct info_flags {
     bool help;
     bool version;
 };
 
-static struct wishes wishes;
+static struct info_flags info_flags;
 
 /* ---- flags of every verb ---- */
 
-static bool read_color(const char *text, void *to, char *error)
+static bool parse_color(const char *text, void *to, char *error)
 {
     static const char *const names[] = {"auto", "always", "never"};
     for (int i = 0; i < 3; i++) {
@@ -32,24 +32,29 @@ static bool read_color(const char *text, void *to, char *error)
             return true;
         }
     }
-    return bi_refuse(error, "is neither auto, always nor never");
+    return bi_errmsg_set(error, "is neither auto, always nor never");
 }
 
-const struct flag *bi_verb_common(struct cli *cli)
+const struct flag *bi_verb_common_flags(struct cli *cli)
 {
-    static struct flag table[9];
+    static struct flag read[9], shown[9];
+    static struct cli nothing;
+    struct flag *table = cli == NULL ? shown : read;
+    if (cli == NULL)
+        cli = &nothing;
     const struct flag rows[] = {
-        BI_FLAG_TEXT('u', "url", "URL", &cli->url, "the queue: sqlite:PATH, beanstalk://HOST:PORT"),
-        BI_FLAG_ON('J', "json", &cli->json, "answer in JSON, one value a line"),
-        BI_FLAG_ON('q', "quiet", &cli->quiet, "no notes, no progress bars"),
-        BI_FLAG_ON('v', "verbose", &cli->verbose, "more notes"),
-        BI_FLAG_ON(0, "no-start", &cli->no_start, "do not start a server when none answers"),
-        {0, "color", "auto|always|never", "when to use colours", read_color, &cli->color},
-        BI_FLAG_ON('h', "help", &wishes.help, "this text"),
-        BI_FLAG_ON('V', "version", &wishes.version, "the version"),
+        BI_FLAG_STRING('u', "url", "URL", &cli->url,
+                       "the queue: sqlite:PATH, beanstalk://HOST:PORT"),
+        BI_FLAG_BOOL('J', "json", &cli->json, "answer in JSON, one value a line"),
+        BI_FLAG_BOOL('q', "quiet", &cli->quiet, "no notes, no progress bars"),
+        BI_FLAG_BOOL('v', "verbose", &cli->verbose, "more notes"),
+        BI_FLAG_BOOL(0, "no-start", &cli->no_start, "do not start a server when none answers"),
+        {0, "color", "auto|always|never", "when to use colours", parse_color, &cli->color},
+        BI_FLAG_BOOL('h', "help", &info_flags.help, "this text"),
+        BI_FLAG_BOOL('V', "version", &info_flags.version, "the version"),
         BI_FLAGS_END,
     };
-    _Static_assert(sizeof(table) == sizeof(rows), "a row for each");
+    _Static_assert(sizeof(read) == sizeof(rows) && sizeof(shown) == sizeof(rows), "a row for each");
     memcpy(table, rows, sizeof(rows));
     return table;
 }
@@ -57,80 +62,80 @@ const struct flag *bi_verb_common(struct cli *cli)
 /* ---- reading the command line ---- */
 
 /* An error in the arguments is answered as they ask for, even if --json stands behind it. */
-static void look_for_json(struct cli *cli, const char *const *rest)
+static void detect_json(struct cli *cli, const char *const *rest)
 {
     for (; *rest != NULL && strcmp(*rest, "--") != 0; rest++)
         if (strcmp(*rest, "--json") == 0 || strcmp(*rest, "-J") == 0)
             cli->json = true;
 }
 
-static int no_such_verb(struct cli *cli, const char *const *argv)
+static int reject_verb(struct cli *cli, const char *const *argv)
 {
-    const char *name = argv[0], *near = bi_verb_near(name);
-    look_for_json(cli, argv + 1);
+    const char *name = argv[0], *near = bi_verb_suggest(name);
+    detect_json(cli, argv + 1);
     if (near != NULL)
-        return bi_cli_misused(cli, "there is no verb \"%.60s\"; did you mean %s?", name, near);
-    return bi_cli_misused(cli, "there is no verb \"%.60s\"", name);
+        return bi_cli_usage_error(cli, "there is no verb \"%.60s\"; did you mean %s?", name, near);
+    return bi_cli_usage_error(cli, "there is no verb \"%.60s\"", name);
 }
 
-static int misread(struct cli *cli, const struct flag_reading *reading, const char *error)
+static int reject_flags(struct cli *cli, const struct flag_parser *parser, const char *error)
 {
-    look_for_json(cli, reading->argv);
-    return bi_cli_misused(cli, "%s", error);
+    detect_json(cli, parser->argv);
+    return bi_cli_usage_error(cli, "%s", error);
 }
 
 static int check_words(struct cli *cli)
 {
     const struct verb *verb = cli->verb;
-    if (cli->word_count < verb->least)
-        return bi_cli_misused(cli, "something is missing: bide %s %s", verb->name, verb->usage);
-    if (cli->word_count > verb->most)
-        return bi_cli_misused(cli, "\"%.60s\" is one argument too many: bide %s %s",
-                              cli->words[verb->most], verb->name, verb->usage);
+    if (cli->word_count < verb->min)
+        return bi_cli_usage_error(cli, "something is missing: bide %s %s", verb->name, verb->usage);
+    if (cli->word_count > verb->max)
+        return bi_cli_usage_error(cli, "\"%.60s\" is one argument too many: bide %s %s",
+                                  cli->words[verb->max], verb->name, verb->usage);
     return BI_EXIT_OK;
 }
 
 /* What stands behind the verb. */
-static int read_arguments(struct cli *cli, struct flag_reading *reading)
+static int parse_arguments(struct cli *cli, struct flag_parser *parser)
 {
-    char error[BI_SENTENCE_SIZE];
-    cli->verb = bi_verb_find(reading->argv[0]);
+    char error[BI_ERRMSG_SIZE];
+    cli->verb = bi_verb_find(parser->argv[0]);
     if (cli->verb == NULL)
-        return no_such_verb(cli, reading->argv);
-    reading->argv++;
-    reading->tables[0] = cli->verb->flags;
-    reading->tables[1] = bi_verb_common(cli);
-    reading->stops_at_word = false;
-    reading->has_program = (cli->verb->traits & BI_PROGRAM) != 0;
-    if (!bi_flags_read(reading, error))
-        return misread(cli, reading, error);
-    cli->words = reading->words;
-    cli->word_count = reading->word_count;
-    cli->program = reading->program;
-    return wishes.help || wishes.version ? BI_EXIT_OK : check_words(cli);
+        return reject_verb(cli, parser->argv);
+    parser->argv++;
+    parser->tables[0] = cli->verb->flags;
+    parser->tables[1] = bi_verb_common_flags(cli);
+    parser->stop_at_word = false;
+    parser->has_program = (cli->verb->traits & BI_VERB_PROGRAM) != 0;
+    if (!bi_flag_parse_args(parser, error))
+        return reject_flags(cli, parser, error);
+    cli->words = parser->words;
+    cli->word_count = parser->word_count;
+    cli->program = parser->program;
+    return info_flags.help || info_flags.version ? BI_EXIT_OK : check_words(cli);
 }
 
-static int read_command(struct cli *cli, const char *const *argv, const char **words)
+static int parse_command(struct cli *cli, const char *const *argv, const char **words)
 {
-    char error[BI_SENTENCE_SIZE];
-    struct flag_reading reading = {
-        .tables = {bi_verb_common(cli), NULL},
+    char error[BI_ERRMSG_SIZE];
+    struct flag_parser parser = {
+        .tables = {bi_verb_common_flags(cli), NULL},
         .argv = argv,
         .words = words,
-        .stops_at_word = true,
+        .stop_at_word = true,
     };
-    if (!bi_flags_read(&reading, error))
-        return misread(cli, &reading, error);
-    if (reading.argv[0] != NULL)
-        return read_arguments(cli, &reading);
-    if (wishes.help || wishes.version)
+    if (!bi_flag_parse_args(&parser, error))
+        return reject_flags(cli, &parser, error);
+    if (parser.argv[0] != NULL)
+        return parse_arguments(cli, &parser);
+    if (info_flags.help || info_flags.version)
         return BI_EXIT_OK;
-    bi_help_all(stderr);
+    bi_help_print_all(stderr);
     return BI_EXIT_USAGE;
 }
 
 /* 'Authorization: Bearer ...': the name stays. */
-static void hide_value(char *header)
+static void mask_value(char *header)
 {
     char *value = strchr(header, ':');
     if (value != NULL)
@@ -139,7 +144,7 @@ static void hide_value(char *header)
 
 /* The arguments can be seen by every user of the machine: secrets are overwritten there, and the copy
  * is used from now on. NULL: no memory. The copy lives as long as the process. */
-static const char *const *hide_secrets(int argc, char **argv)
+static const char *const *mask_secrets(int argc, char **argv)
 {
     static char **copy;
 
@@ -149,11 +154,11 @@ static const char *const *hide_secrets(int argc, char **argv)
         if (copy[i] == NULL)
             return NULL;
         if (i > 0 && strcmp(copy[i - 1], "--header") == 0)
-            hide_value(argv[i]);
+            mask_value(argv[i]);
         else if (strncmp(argv[i], "--header=", strlen("--header=")) == 0)
-            hide_value(argv[i] + strlen("--header="));
+            mask_value(argv[i] + strlen("--header="));
         else
-            bi_url_blot(argv[i]);
+            bi_url_mask_secret(argv[i]);
     }
     return (const char *const *)copy;
 }
@@ -162,7 +167,7 @@ static const char *const *hide_secrets(int argc, char **argv)
 
 /* A standard descriptor that is closed must not become that of a file; what is then written there
  * fails, as it would have. */
-static bool fill_standard(void)
+static bool open_standard_fds(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         int mode = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
@@ -172,14 +177,14 @@ static bool fill_standard(void)
     return true;
 }
 
-static int show_wish(const struct cli *cli)
+static int print_info(const struct cli *cli)
 {
-    if (wishes.version)
+    if (info_flags.version)
         printf("bide %s\n", bide_version());
     else if (cli->verb == NULL)
-        bi_help_all(stdout);
+        bi_help_print_all(stdout);
     else
-        bi_help_verb(stdout, cli->verb);
+        bi_help_print_verb(stdout, cli->verb);
     return bi_cli_flush(cli);
 }
 
@@ -187,17 +192,17 @@ static int show_wish(const struct cli *cli)
 static int finish(struct cli *cli, int exit)
 {
     int flushed = bi_cli_flush(cli);
-    bi_interrupt_forget();
-    return bi_reach_close(cli, cli->queue, cli->shown, exit == BI_EXIT_OK ? flushed : exit);
+    bi_interrupt_stop();
+    return bi_connect_close(cli, cli->queue, cli->shown, exit == BI_EXIT_OK ? flushed : exit);
 }
 
 static int run(struct cli *cli)
 {
     int exit = cli->verb->check == NULL ? BI_EXIT_OK : cli->verb->check(cli);
-    if (exit == BI_EXIT_OK && (cli->verb->traits & BI_BARE) == 0)
-        exit = bi_reach_configure(cli);
-    if (exit == BI_EXIT_OK && (cli->verb->traits & BI_ALONE) == 0)
-        exit = bi_reach_open(cli);
+    if (exit == BI_EXIT_OK && (cli->verb->traits & BI_VERB_NO_CONFIG) == 0)
+        exit = bi_connect_load_config(cli);
+    if (exit == BI_EXIT_OK && (cli->verb->traits & BI_VERB_NO_QUEUE) == 0)
+        exit = bi_connect_open(cli);
     if (exit == BI_EXIT_OK)
         exit = cli->verb->run(cli);
     return finish(cli, exit);
@@ -225,12 +230,12 @@ int main(int argc, char **argv)
     set_locale();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* if we were started with it ignored, no status would be known */
-    if (argc < 1 || !fill_standard() || (arguments = hide_secrets(argc, argv)) == NULL ||
+    if (argc < 1 || !open_standard_fds() || (arguments = mask_secrets(argc, argv)) == NULL ||
         (words = calloc((size_t)argc + 2, sizeof(*words))) == NULL)
         return BI_EXIT_FAILED;
-    int exit = read_command(&cli, arguments + 1, words);
+    int exit = parse_command(&cli, arguments + 1, words);
     if (exit == BI_EXIT_OK)
-        exit = wishes.help || wishes.version ? show_wish(&cli) : run(&cli);
+        exit = info_flags.help || info_flags.version ? print_info(&cli) : run(&cli);
     free(words);
     return exit;
 }

@@ -12,34 +12,34 @@
 
 #define BUFFER ((size_t)1 << 18)
 
-static bool is_output(const char *name)
+static bool is_stdout(const char *name)
 {
     return name == NULL || strcmp(name, "-") == 0;
 }
 
-static int exists(const struct cli *cli, const char *name)
+static int report_exists(const struct cli *cli, const char *name)
 {
-    return bi_cli_failed(cli, BI_EXIT_USAGE,
-                         "%.300s is there already; say --force to replace it, or another name",
-                         name);
+    return bi_cli_error(cli, BI_EXIT_USAGE,
+                        "%.300s is there already; say --force to replace it, or another name",
+                        name);
 }
 
 int bi_outfile_check(const struct cli *cli, const char *name, bool force)
 {
-    struct stat status;
-    if (is_output(name))
+    struct stat file_stat;
+    if (is_stdout(name))
         return BI_EXIT_OK;
     /* A link that leads nowhere has the name, too. */
-    if (stat(name, &status) != 0)
-        return lstat(name, &status) == 0 && !force ? exists(cli, name) : BI_EXIT_OK;
-    if (S_ISDIR(status.st_mode))
-        return bi_cli_failed(cli, BI_EXIT_USAGE, "%.300s is a folder", name);
-    return S_ISREG(status.st_mode) && !force ? exists(cli, name) : BI_EXIT_OK;
+    if (stat(name, &file_stat) != 0)
+        return lstat(name, &file_stat) == 0 && !force ? report_exists(cli, name) : BI_EXIT_OK;
+    if (S_ISDIR(file_stat.st_mode))
+        return bi_cli_error(cli, BI_EXIT_USAGE, "%.300s is a folder", name);
+    return S_ISREG(file_stat.st_mode) && !force ? report_exists(cli, name) : BI_EXIT_OK;
 }
 
 /* Is what is open still what has the name? Another process may have given it its own name since. A
  * file of another user could be read, or changed, by that user. */
-static bool is_in_place(int fd, const char *path)
+static bool is_same_file(int fd, const char *path)
 {
     struct stat opened, named;
     return fstat(fd, &opened) == 0 && lstat(path, &named) == 0 && S_ISREG(opened.st_mode) &&
@@ -48,40 +48,43 @@ static bool is_in_place(int fd, const char *path)
 }
 
 /* What a killed run has left may be written over; what somebody calls so by chance may not. */
-static bool is_ours(int fd, const char *beginning)
+static bool is_stale_part(int fd, const char *prefix)
 {
     char head[64];
-    ssize_t size = pread(fd, head, strlen(beginning), 0);
-    return size == 0 || (size > 0 && memcmp(head, beginning, (size_t)size) == 0);
+    ssize_t size = pread(fd, head, strlen(prefix), 0);
+    return size == 0 || (size > 0 && memcmp(head, prefix, (size_t)size) == 0);
 }
 
 /* Why it cannot be written; NULL if it can. Whoever else writes to the same name has the lock. */
-static const char *obstacle(int fd, const struct outfile *file, const char *beginning)
+static const char *claim_part(int fd, const struct outfile *file, const char *prefix)
 {
     if (fd < 0)
         return errno == ELOOP ? "it is a link" : strerror(errno);
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_in_place(fd, file->part))
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_same_file(fd, file->part_path))
         return "somebody else does";
-    if (!is_ours(fd, beginning))
+    if (!is_stale_part(fd, prefix))
         return "it is there already, and nothing that was left half written";
     if (fchmod(fd, 0600) != 0)
         return strerror(errno);
     return ftruncate(fd, 0) != 0 ? strerror(errno) : NULL;
 }
 
-static int open_part(struct outfile *file, const char *beginning)
+static int open_part(struct outfile *file, const char *prefix)
 {
-    if (asprintf(&file->part, "%s.part", file->name) < 0) {
-        file->part = NULL;
-        return bi_cli_failed(file->cli, BI_EXIT_FAILED, "there is not enough memory");
+    if (asprintf(&file->part_path, "%s.part", file->name) < 0) {
+        file->part_path = NULL;
+        return bi_cli_error(file->cli, BI_EXIT_FAILED, "there is not enough memory");
     }
-    int fd = open(file->part, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    const char *reason = obstacle(fd, file, beginning);
+    int fd = open(file->part_path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const char *reason = claim_part(fd, file, prefix);
     if (reason == NULL) {
         file->to = fdopen(fd, "w");
-        return BI_EXIT_OK;
+        if (file->to != NULL)
+            return BI_EXIT_OK;
+        reason = strerror(errno);
+        unlink(file->part_path);
     }
-    bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s", file->part, reason);
+    bi_cli_error(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s", file->part_path, reason);
     if (fd >= 0)
         close(fd);
     return BI_EXIT_FAILED;
@@ -91,78 +94,76 @@ static int open_special(struct outfile *file, const char *name)
 {
     file->to = fopen(name, "we");
     return file->to != NULL ? BI_EXIT_OK
-                            : bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s",
-                                            name, strerror(errno));
+                            : bi_cli_error(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s",
+                                           name, strerror(errno));
 }
 
-int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *name, bool force,
-                     const char *beginning)
+int bi_outfile_open(struct outfile *file, const struct cli *cli, const char *name, bool force,
+                    const char *prefix)
 {
-    struct stat status;
+    struct stat file_stat;
     *file = (struct outfile){.cli = cli, .to = stdout, .force = force};
-    if (is_output(name))
+    if (is_stdout(name))
         return BI_EXIT_OK;
-    if (stat(name, &status) == 0 && !S_ISREG(status.st_mode))
+    if (stat(name, &file_stat) == 0 && !S_ISREG(file_stat.st_mode))
         return open_special(file, name);
     file->name = name;
     file->to = NULL;
-    int exit = open_part(file, beginning);
-    if (exit == BI_EXIT_OK && file->to == NULL)
-        exit = bi_cli_failed(cli, BI_EXIT_FAILED, "there is not enough memory");
+    int exit = open_part(file, prefix);
     if (exit == BI_EXIT_OK)
         setvbuf(file->to, NULL, _IOFBF, BUFFER);
     return exit;
 }
 
-int bi_outfile_failed(const struct outfile *file)
+int bi_outfile_error(const struct outfile *file)
 {
     if (file->to == stdout)
         return bi_cli_flush(file->cli);
     if (errno == EPIPE)
         return BI_EXIT_PIPE;
-    return bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s",
-                         file->name == NULL ? "the output" : file->part, strerror(errno));
+    return bi_cli_error(file->cli, BI_EXIT_FAILED, "cannot write %.300s: %s",
+                        file->name == NULL ? "the output" : file->part_path, strerror(errno));
 }
 
 /* A file that came into being since it was looked for is not replaced. */
-static int give_name(const struct outfile *file)
+static int rename_into_place(const struct outfile *file)
 {
     unsigned flags = file->force ? 0 : RENAME_NOREPLACE;
-    int code = renameat2(AT_FDCWD, file->part, AT_FDCWD, file->name, flags);
+    int code = renameat2(AT_FDCWD, file->part_path, AT_FDCWD, file->name, flags);
     if (code != 0 && flags != 0 && (errno == EINVAL || errno == ENOSYS) &&
         access(file->name, F_OK) != 0)
-        code = rename(file->part, file->name);
+        code = rename(file->part_path, file->name);
     if (code == 0)
         return BI_EXIT_OK;
     if (errno == EEXIST)
-        return exists(file->cli, file->name);
-    return bi_cli_failed(file->cli, BI_EXIT_FAILED, "cannot give %.200s its name: %s", file->part,
-                         strerror(errno));
+        return report_exists(file->cli, file->name);
+    return bi_cli_error(file->cli, BI_EXIT_FAILED, "cannot give %.200s its name: %s",
+                        file->part_path, strerror(errno));
 }
 
-int bi_outfile_end(struct outfile *file)
+int bi_outfile_commit(struct outfile *file)
 {
     if (fflush(file->to) != 0)
-        return bi_outfile_failed(file);
+        return bi_outfile_error(file);
     if (file->name == NULL)
         return BI_EXIT_OK;
     if (fsync(fileno(file->to)) != 0)
-        return bi_outfile_failed(file);
-    int exit = give_name(file);
+        return bi_outfile_error(file);
+    int exit = rename_into_place(file);
     if (exit == BI_EXIT_OK) {
-        free(file->part);
-        file->part = NULL;
+        free(file->part_path);
+        file->part_path = NULL;
     }
     return exit;
 }
 
-void bi_outfile_abandon(struct outfile *file)
+void bi_outfile_discard(struct outfile *file)
 {
-    if (file->part != NULL && file->to != NULL)
-        unlink(file->part);
+    if (file->part_path != NULL && file->to != NULL)
+        unlink(file->part_path);
     if (file->to != NULL && file->to != stdout)
         fclose(file->to);
-    free(file->part);
-    file->part = NULL;
+    free(file->part_path);
+    file->part_path = NULL;
     file->to = NULL;
 }

@@ -14,7 +14,7 @@ struct outfile {
     const struct cli *cli;
     FILE *to;
     const char *name; /* NULL: written as it comes */
-    char *part;
+    char *part_path;
     bool force;
 };
 
@@ -24,13 +24,13 @@ int bi_outfile_check(const struct cli *cli, const char *name, bool force);
 
 /* beginning: what every such file begins with, at most 64 bytes; by it a NAME.part that a killed run
  * has left is known. */
-int bi_outfile_begin(struct outfile *file, const struct cli *cli, const char *name, bool force,
-                     const char *beginning);
+int bi_outfile_open(struct outfile *file, const struct cli *cli, const char *name, bool force,
+                    const char *prefix);
 /* Why nothing more could be written; BI_EXIT_PIPE, silently, when the reader has gone. */
-int bi_outfile_failed(const struct outfile *file);
+int bi_outfile_error(const struct outfile *file);
 /* Gives the file its name. */
-int bi_outfile_end(struct outfile *file);
+int bi_outfile_commit(struct outfile *file);
 /* Takes away what was begun; after the end does nothing. */
-void bi_outfile_abandon(struct outfile *file);
+void bi_outfile_discard(struct outfile *file);
 
 #endif

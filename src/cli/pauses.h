@@ -18,16 +18,19 @@ struct pause {
     int64_t until_ms; /* 0: until it is resumed */
 };
 
-typedef int bi_pauses_take(void *user, const struct pause *pause);
+/* Is this topic paused until it is resumed? */
+bool bi_pauses_is_endless(const bide_topic_stats *topic);
+
+typedef int bi_pauses_fn(void *user, const struct pause *pause);
 
 /* Tells each pause of a queue; an answer that is not BI_EXIT_OK ends it, and is the answer. */
-int bi_pauses_each(const struct cli *cli, bide *queue, bi_pauses_take *take, void *user);
+int bi_pauses_foreach(const struct cli *cli, bide *queue, bi_pauses_fn *visit, void *user);
 
 /* Pauses the topic until then; *over when that has passed. */
-int bi_pauses_set(const struct cli *cli, bide *queue, const struct pause *pause, bool *over);
+int bi_pauses_set(const struct cli *cli, bide *queue, const struct pause *pause, bool *expired);
 
-json_t *bi_pauses_record(const struct pause *pause);
+json_t *bi_pauses_to_json(const struct pause *pause);
 /* False with a sentence when it is none. */
-bool bi_pauses_read(const json_t *object, struct pause *pause, char *error);
+bool bi_pauses_from_json(const json_t *object, struct pause *pause, char *error);
 
 #endif

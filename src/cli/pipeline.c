@@ -3,39 +3,39 @@
 
 int bi_pipeline_open(struct pipeline *pipeline, const struct cli *cli)
 {
-    return bi_pipeline_open_at(pipeline, cli, cli->queue);
+    return bi_pipeline_open_on(pipeline, cli, cli->queue);
 }
 
-int bi_pipeline_open_at(struct pipeline *pipeline, const struct cli *cli, bide *queue)
+int bi_pipeline_open_on(struct pipeline *pipeline, const struct cli *cli, bide *queue)
 {
     *pipeline = (struct pipeline){.queue = queue};
-    return bi_cli_answered(cli, bide_cq_new(&pipeline->cq));
+    return bi_cli_report_last(cli, bide_cq_new(&pipeline->cq));
 }
 
 void bi_pipeline_close(struct pipeline *pipeline)
 {
-    while (pipeline->flying > 0)
+    while (pipeline->in_flight > 0)
         bi_pipeline_wait(pipeline);
     if (pipeline->cq != NULL)
         bide_cq_free(pipeline->cq);
     pipeline->cq = NULL;
 }
 
-static void take(struct pipeline *pipeline, int answers)
+static void count_completed(struct pipeline *pipeline, int completed)
 {
-    if (answers > 0)
-        pipeline->flying -= (size_t)answers;
+    if (completed > 0)
+        pipeline->in_flight -= (size_t)completed;
 }
 
 void bi_pipeline_wait(struct pipeline *pipeline)
 {
-    if (pipeline->flying > 0)
-        take(pipeline, bide_cq_wait(pipeline->cq, BIDE_FOREVER));
+    if (pipeline->in_flight > 0)
+        count_completed(pipeline, bide_cq_wait(pipeline->cq, BIDE_FOREVER));
 }
 
-void bi_pipeline_look(struct pipeline *pipeline)
+void bi_pipeline_poll(struct pipeline *pipeline)
 {
-    take(pipeline, bide_cq_drain(pipeline->cq, 0));
+    count_completed(pipeline, bide_cq_drain(pipeline->cq, 0));
 }
 
 int bi_pipeline_fd(const struct pipeline *pipeline)
@@ -44,13 +44,13 @@ int bi_pipeline_fd(const struct pipeline *pipeline)
 }
 
 /* Until the queue takes it, or refuses it although nothing of ours is on its way. */
-static void insist(struct pipeline *pipeline, bide_op *op)
+static void retry_while_busy(struct pipeline *pipeline, bide_op *op)
 {
     op->cq = pipeline->cq;
-    while (op->status == BIDE_EBUSY && pipeline->flying > 0) {
+    while (op->status == BIDE_EBUSY && pipeline->in_flight > 0) {
         bi_pipeline_wait(pipeline);
         if (bide_submit(pipeline->queue, &op, 1) > 0) {
-            pipeline->flying++;
+            pipeline->in_flight++;
             return;
         }
     }
@@ -71,8 +71,8 @@ void bi_pipeline_submit(struct pipeline *pipeline, bide_op *const *ops, size_t c
             ops[i]->cq = NULL;
     }
     if (pending > 0)
-        pipeline->flying += (size_t)pending;
+        pipeline->in_flight += (size_t)pending;
     for (size_t i = 0; i < count; i++)
         if (ops[i]->cq == NULL)
-            insist(pipeline, ops[i]);
+            retry_while_busy(pipeline, ops[i]);
 }

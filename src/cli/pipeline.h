@@ -15,13 +15,13 @@
 struct pipeline {
     bide *queue;
     bide_cq *cq;
-    size_t flying; /* handed over, and not answered yet */
+    size_t in_flight; /* handed over, and not answered yet */
 };
 
 /* BI_EXIT_OK, or says what is wrong. */
 int bi_pipeline_open(struct pipeline *pipeline, const struct cli *cli);
 /* The same on another queue than the one of the verb. */
-int bi_pipeline_open_at(struct pipeline *pipeline, const struct cli *cli, bide *queue);
+int bi_pipeline_open_on(struct pipeline *pipeline, const struct cli *cli, bide *queue);
 /* Waits for what is on its way. */
 void bi_pipeline_close(struct pipeline *pipeline);
 
@@ -32,7 +32,7 @@ void bi_pipeline_submit(struct pipeline *pipeline, bide_op *const *ops, size_t c
 /* Waits until at least one op has been answered; nothing is on its way: returns at once. */
 void bi_pipeline_wait(struct pipeline *pipeline);
 /* Takes the answers that are there. */
-void bi_pipeline_look(struct pipeline *pipeline);
+void bi_pipeline_poll(struct pipeline *pipeline);
 /* Readable when there are answers. */
 int bi_pipeline_fd(const struct pipeline *pipeline);
 

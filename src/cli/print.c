@@ -9,9 +9,9 @@
 /* ---- bytes ---- */
 
 /* The length of the UTF-8 sequence at the beginning, and its code point; 0 if it is none. */
-static size_t utf8_at(const unsigned char *at, size_t size, uint32_t *point)
+static size_t decode_utf8(const unsigned char *at, size_t size, uint32_t *point)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t min_point[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t length = at[0] < 0x80             ? 1
                     : (at[0] & 0xe0) == 0xc0 ? 2
                     : (at[0] & 0xf0) == 0xe0 ? 3
@@ -26,13 +26,13 @@ static size_t utf8_at(const unsigned char *at, size_t size, uint32_t *point)
         *point = *point << 6 | (at[i] & 0x3fu);
     }
     bool good =
-        *point >= least[length] && *point <= 0x10ffff && (*point < 0xd800 || *point > 0xdfff);
+        *point >= min_point[length] && *point <= 0x10ffff && (*point < 0xd800 || *point > 0xdfff);
     return good ? length : 0;
 }
 
 /* Controls, and what turns the direction of the text around, with which it could show what is not
  * there. */
-static bool is_steering(uint32_t point)
+static bool is_unsafe(uint32_t point)
 {
     static const struct {
         uint32_t first, last;
@@ -47,14 +47,14 @@ static bool is_steering(uint32_t point)
 }
 
 /* How many bytes at the beginning are one character that a terminal may have; 0: none is. */
-static size_t harmless_at(const unsigned char *at, size_t size)
+static size_t safe_length(const unsigned char *at, size_t size)
 {
     uint32_t point = 0;
-    size_t length = utf8_at(at, size, &point);
-    return length == 0 || is_steering(point) ? 0 : length;
+    size_t length = decode_utf8(at, size, &point);
+    return length == 0 || is_unsafe(point) ? 0 : length;
 }
 
-static void print_escaped(FILE *to, unsigned char byte)
+static void write_escape(FILE *to, unsigned char byte)
 {
     static const char names[] = {['\t'] = 't', ['\n'] = 'n', ['\r'] = 'r'};
     if (byte < sizeof(names) && names[byte] != 0)
@@ -72,10 +72,10 @@ void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
         return;
     }
     for (size_t i = 0; i < size;) {
-        bool stays = bytes[i] == '\n' || bytes[i] == '\t';
-        size_t length = stays ? 1 : harmless_at(bytes + i, size - i);
+        bool keep_as_is = bytes[i] == '\n' || bytes[i] == '\t';
+        size_t length = keep_as_is ? 1 : safe_length(bytes + i, size - i);
         if (length == 0)
-            print_escaped(to, bytes[i]);
+            write_escape(to, bytes[i]);
         else
             fwrite(bytes + i, 1, length, to);
         i += length == 0 ? 1 : length;
@@ -84,10 +84,10 @@ void bi_print_bytes(FILE *to, bool terminal, const void *data, size_t size)
 
 /* How many bytes at the beginning can be piped as they are: a character that is no control, or a byte
  * that is none by itself. */
-static size_t uncontrolled_at(const unsigned char *at, size_t size)
+static size_t raw_length(const unsigned char *at, size_t size)
 {
     uint32_t point = 0;
-    size_t length = utf8_at(at, size, &point);
+    size_t length = decode_utf8(at, size, &point);
     if (length == 0)
         return at[0] > 0x9f;
     return point < 0x20 || (point >= 0x7f && point <= 0x9f) ? 0 : length;
@@ -98,9 +98,9 @@ void bi_print_line(FILE *to, bool terminal, const void *data, size_t size)
     const unsigned char *bytes = data;
     for (size_t i = 0; i < size;) {
         size_t length =
-            terminal ? harmless_at(bytes + i, size - i) : uncontrolled_at(bytes + i, size - i);
+            terminal ? safe_length(bytes + i, size - i) : raw_length(bytes + i, size - i);
         if (length == 0)
-            print_escaped(to, bytes[i]);
+            write_escape(to, bytes[i]);
         else
             fwrite(bytes + i, 1, length, to);
         i += length == 0 ? 1 : length;
@@ -112,20 +112,20 @@ bool bi_print_is_binary(const void *data, size_t size)
     const unsigned char *bytes = data;
     for (size_t i = 0, length; i < size; i += length) {
         uint32_t point = 0;
-        length = utf8_at(bytes + i, size - i, &point);
+        length = decode_utf8(bytes + i, size - i, &point);
         if (length == 0 || point == 0)
             return true;
     }
     return false;
 }
 
-void bi_print_mended(char *to, size_t room, const char *text)
+void bi_print_sanitize(char *to, size_t room, const char *text)
 {
     const unsigned char *bytes = (const unsigned char *)text;
     size_t size = strlen(text), out = 0;
     for (size_t i = 0; i < size;) {
         uint32_t point;
-        size_t length = utf8_at(bytes + i, size - i, &point);
+        size_t length = decode_utf8(bytes + i, size - i, &point);
         size_t taken = length == 0 ? 1 : length;
         if (out + taken >= room)
             break;
@@ -138,19 +138,19 @@ void bi_print_mended(char *to, size_t room, const char *text)
 
 /* ---- how wide it is ---- */
 
-size_t bi_print_char(const unsigned char *at, size_t size, int *columns)
+size_t bi_print_char_width(const unsigned char *at, size_t size, int *columns)
 {
     uint32_t point = 0;
-    size_t length = utf8_at(at, size, &point);
-    *columns = length == 0 || is_steering(point) ? -1 : wcwidth((wchar_t)point);
+    size_t length = decode_utf8(at, size, &point);
+    *columns = length == 0 || is_unsafe(point) ? -1 : wcwidth((wchar_t)point);
     return length;
 }
 
 /* One character of an excerpt: what to show, and how wide it is. */
-static size_t show_at(const unsigned char *at, size_t size, char *shown, int *columns)
+static size_t render_char(const unsigned char *at, size_t size, char *shown, int *columns)
 {
     int width;
-    size_t length = bi_print_char(at, size, &width);
+    size_t length = bi_print_char_width(at, size, &width);
     *columns = 1;
     if (length == 1 && (at[0] == '\n' || at[0] == '\t' || at[0] == '\r'))
         memcpy(shown, " ", 2);
@@ -172,7 +172,7 @@ size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size)
     while (i < size) {
         char shown[8];
         int columns;
-        size_t length = show_at(bytes + i, size - i, shown, &columns);
+        size_t length = render_char(bytes + i, size - i, shown, &columns);
         /* Characters without a width are bounded by the room. */
         if (used + (size_t)columns > width || out + strlen(shown) > 4 * width)
             break;
@@ -198,7 +198,7 @@ size_t bi_print_width(const char *text)
     for (size_t i = 0; i < size;) {
         char shown[8];
         int columns;
-        i += show_at(bytes + i, size - i, shown, &columns);
+        i += render_char(bytes + i, size - i, shown, &columns);
         width += (size_t)columns;
     }
     return width;
@@ -206,7 +206,7 @@ size_t bi_print_width(const char *text)
 
 /* ---- colours ---- */
 
-const char *bi_paint(const struct cli *cli, enum bi_paint paint)
+const char *bi_print_style(const struct cli *cli, enum bi_print_style style)
 {
     static const char *const codes[] = {
         "\x1b[0m", "\x1b[1m", "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m",
@@ -215,17 +215,17 @@ const char *bi_paint(const struct cli *cli, enum bi_paint paint)
     bool possible = cli->out_terminal && (no == NULL || no[0] == 0) &&
                     (term == NULL || strcmp(term, "dumb") != 0);
     bool on = cli->color == BI_COLOR_ALWAYS || (cli->color == BI_COLOR_AUTO && possible);
-    return on && !cli->json ? codes[paint] : "";
+    return on && !cli->json ? codes[style] : "";
 }
 
-enum bi_paint bi_paint_state(bide_state state)
+enum bi_print_style bi_print_state_style(bide_state state)
 {
-    static const enum bi_paint paints[] = {
-        [BIDE_STATE_GONE] = BI_PAINT_DIM,   [BIDE_STATE_DELAYED] = BI_PAINT_DIM,
-        [BIDE_STATE_READY] = BI_PAINT_OFF,  [BIDE_STATE_RESERVED] = BI_PAINT_WARN,
-        [BIDE_STATE_BURIED] = BI_PAINT_BAD, [BIDE_STATE_DONE] = BI_PAINT_GOOD,
+    static const enum bi_print_style styles[] = {
+        [BIDE_STATE_GONE] = BI_STYLE_DIM,   [BIDE_STATE_DELAYED] = BI_STYLE_DIM,
+        [BIDE_STATE_READY] = BI_STYLE_OFF,  [BIDE_STATE_RESERVED] = BI_STYLE_WARN,
+        [BIDE_STATE_BURIED] = BI_STYLE_BAD, [BIDE_STATE_DONE] = BI_STYLE_GOOD,
     };
-    return (size_t)state < sizeof(paints) / sizeof(paints[0]) ? paints[state] : BI_PAINT_OFF;
+    return (size_t)state < sizeof(styles) / sizeof(styles[0]) ? styles[state] : BI_STYLE_OFF;
 }
 
 /* ---- numbers ---- */
@@ -267,16 +267,17 @@ void bi_print_count(const struct cli *cli, char *to, uint64_t number)
 
 /* ---- properties ---- */
 
-static void print_name(const struct cli *cli, const char *name)
+static void print_property_name(const struct cli *cli, const char *name)
 {
-    printf("%s%-16s%s ", bi_paint(cli, BI_PAINT_DIM), name, bi_paint(cli, BI_PAINT_OFF));
+    printf("%s%-16s%s ", bi_print_style(cli, BI_STYLE_DIM), name,
+           bi_print_style(cli, BI_STYLE_OFF));
 }
 
 void bi_print_property(const struct cli *cli, const char *name, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print_name(cli, name);
+    print_property_name(cli, name);
     vprintf(format, args);
     va_end(args);
     putchar('\n');
@@ -284,7 +285,7 @@ void bi_print_property(const struct cli *cli, const char *name, const char *form
 
 void bi_print_property_bytes(const struct cli *cli, const char *name, const void *data, size_t size)
 {
-    print_name(cli, name);
+    print_property_name(cli, name);
     bi_print_line(stdout, cli->out_terminal, data, size);
     putchar('\n');
 }

@@ -11,17 +11,17 @@
 
 /* Bytes as they are; but on a terminal what could steer it, and what is not UTF-8, is shown as \xNN.
  * Newlines and tabs stay. */
-typedef void bi_print(FILE *to, bool terminal, const void *data, size_t size);
-bi_print bi_print_bytes;
+typedef void bi_print_fn(FILE *to, bool terminal, const void *data, size_t size);
+bi_print_fn bi_print_bytes;
 
 /* The same in one line: control characters (those from 0x80 to 0x9f, too, as bytes and as UTF-8) are
  * \n, \t, \r or \xNN, wherever it goes: what was piped is often shown later. Not on a terminal all
  * other bytes are as they are. */
-bi_print bi_print_line;
+bi_print_fn bi_print_line;
 
 /* The length of the character at the beginning, and how many columns it takes: -1 where a terminal
  * must not have it. 0: it is not UTF-8. */
-size_t bi_print_char(const unsigned char *at, size_t size, int *columns);
+size_t bi_print_char_width(const unsigned char *at, size_t size, int *columns);
 
 /* At most width columns of the beginning of some bytes, in one line, without control characters;
  * "…" where something is cut. Answers how many columns were used. UTF-8 is counted as a terminal
@@ -32,22 +32,22 @@ size_t bi_print_excerpt(char *to, size_t width, const void *data, size_t size);
 bool bi_print_is_binary(const void *data, size_t size);
 
 /* A text with "?" for each byte that is not UTF-8, cut where the room ends: what JSON can hold. */
-void bi_print_mended(char *to, size_t room, const char *text);
+void bi_print_sanitize(char *to, size_t room, const char *text);
 
 /* How many columns a text takes. */
 size_t bi_print_width(const char *text);
 
-/* Colours, by meaning. bi_paint() is "" where there are none. */
-enum bi_paint {
-    BI_PAINT_OFF,
-    BI_PAINT_HEAD, /* of a table */
-    BI_PAINT_GOOD,
-    BI_PAINT_WARN,
-    BI_PAINT_BAD,
-    BI_PAINT_DIM,
+/* Colours, by meaning. bi_print_style() is "" where there are none. */
+enum bi_print_style {
+    BI_STYLE_OFF,
+    BI_STYLE_HEADER, /* of a table */
+    BI_STYLE_GOOD,
+    BI_STYLE_WARN,
+    BI_STYLE_BAD,
+    BI_STYLE_DIM,
 };
-const char *bi_paint(const struct cli *cli, enum bi_paint paint);
-enum bi_paint bi_paint_state(bide_state state);
+const char *bi_print_style(const struct cli *cli, enum bi_print_style style);
+enum bi_print_style bi_print_state_style(bide_state state);
 
 /* "1,234,567"; 32 bytes. And bytes as "1.5 MiB"; 32 bytes. */
 void bi_print_number(char *to, uint64_t number);
@@ -66,13 +66,13 @@ struct table;
 
 /* heads: "TOPIC|>READY|>AGE", separated by |; > puts the column to the right. NULL: no memory,
  * which the other calls take, and the last one says. */
-struct table *bi_table_new(const struct cli *cli, const char *heads);
+struct table *bi_table_new(const struct cli *cli, const char *headers);
 /* One more cell, copied; a row is complete when every column has one. */
-void bi_table_cell(struct table *table, enum bi_paint paint, const char *format, ...)
+void bi_table_cell(struct table *table, enum bi_print_style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void bi_table_number(struct table *table, enum bi_paint paint, uint64_t number);
+void bi_table_number(struct table *table, enum bi_print_style style, uint64_t number);
 /* One of any bytes: an excerpt on a terminal, all of them elsewhere. */
-void bi_table_bytes(struct table *table, enum bi_paint paint, const void *data, size_t size);
+void bi_table_bytes(struct table *table, enum bi_print_style style, const void *data, size_t size);
 /* Prints the rows that there are, and forgets them; the columns of those that follow are at least
  * as wide. So a table of any length takes no more memory than a part of it. */
 void bi_table_flush(struct table *table);

@@ -2,53 +2,53 @@
 #include "cli/progress.h"
 
 #include "cli/print.h"
-#include "cli/when.h"
 #include "util/clock.h"
+#include "util/duration.h"
 
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define FIRST_US 500000
-#define EVERY_US 100000
-#define BAR      16 /* so that all of it fits into 80 columns */
+#define FIRST_DRAW_US 500000
+#define REDRAW_US     100000
+#define BAR_WIDTH     16 /* so that all of it fits into 80 columns */
 
-void bi_progress_begin(struct progress *progress, const struct cli *cli, const char *what,
+void bi_progress_begin(struct progress *progress, const struct cli *cli, const char *label,
                        uint64_t total)
 {
     *progress = (struct progress){
-        .cli = cli, .what = what, .total = total, .began_us = bi_clock_boot(), .drawn_us = 0};
+        .cli = cli, .label = label, .total = total, .began_us = bi_clock_boot(), .drawn_us = 0};
 }
 
-static bool is_shown(const struct cli *cli)
+static bool is_enabled(const struct cli *cli)
 {
     return cli->err_terminal && !cli->quiet && !cli->json;
 }
 
-static size_t write_bar(char *to, const struct progress *progress)
+static size_t format_bar(char *to, const struct progress *progress)
 {
-    uint64_t part = progress->done < progress->total ? progress->done : progress->total;
-    size_t full = (size_t)((double)part / (double)progress->total * BAR);
-    char bar[BAR + 1];
-    memset(bar, ' ', BAR);
+    uint64_t done_capped = progress->done < progress->total ? progress->done : progress->total;
+    size_t full = (size_t)((double)done_capped / (double)progress->total * BAR_WIDTH);
+    char bar[BAR_WIDTH + 1];
+    memset(bar, ' ', BAR_WIDTH);
     memset(bar, '=', full);
-    if (full < BAR)
+    if (full < BAR_WIDTH)
         bar[full] = '>';
-    bar[BAR] = 0;
+    bar[BAR_WIDTH] = 0;
     return (size_t)sprintf(to, "[%s] %3d %%  ", bar,
-                           (int)((double)part / (double)progress->total * 100));
+                           (int)((double)done_capped / (double)progress->total * 100));
 }
 
-static void write_left(char *to, size_t size, const struct progress *progress, double rate)
+static void format_time_left(char *to, size_t size, const struct progress *progress, double rate)
 {
-    char left[BI_WHEN_SIZE];
+    char left[BI_DATETIME_SIZE];
     to[0] = 0;
     if (progress->total <= progress->done || rate <= 0)
         return;
     double seconds = (double)(progress->total - progress->done) / rate;
     if (seconds > 1e9)
         return;
-    bi_duration_say(left, (int64_t)(seconds + 1) * 1000);
+    bi_duration_format(left, (int64_t)(seconds + 1) * 1000);
     snprintf(to, size, "  %s left", left);
 }
 
@@ -67,22 +67,22 @@ static void draw(struct progress *progress, int64_t now)
     char bar[64] = "", done[32], total[32], of[48] = "", rate_text[32], left[96], line[400];
     double rate = (double)progress->done * 1e6 / (double)(now - progress->began_us + 1);
     if (progress->total > 0) {
-        write_bar(bar, progress);
+        format_bar(bar, progress);
         bi_print_number(total, progress->total);
         snprintf(of, sizeof(of), " of %s", total);
     }
     bi_print_number(done, progress->done);
     bi_print_number(rate_text, (uint64_t)rate);
-    write_left(left, sizeof(left), progress, rate);
-    snprintf(line, sizeof(line), "%-10s %s%s%s  %s/s%s", progress->what, bar, done, of, rate_text,
+    format_time_left(left, sizeof(left), progress, rate);
+    snprintf(line, sizeof(line), "%-10s %s%s%s  %s/s%s", progress->label, bar, done, of, rate_text,
              left);
     draw_line(progress, line, now);
 }
 
 static bool is_due(const struct progress *progress, int64_t now)
 {
-    return is_shown(progress->cli) && now - progress->began_us >= FIRST_US &&
-           now - progress->drawn_us >= EVERY_US;
+    return is_enabled(progress->cli) && now - progress->began_us >= FIRST_DRAW_US &&
+           now - progress->drawn_us >= REDRAW_US;
 }
 
 void bi_progress_set(struct progress *progress, uint64_t done)
@@ -93,14 +93,14 @@ void bi_progress_set(struct progress *progress, uint64_t done)
         draw(progress, now);
 }
 
-void bi_progress_wait(struct progress *progress)
+void bi_progress_set_elapsed(struct progress *progress)
 {
     int64_t now = bi_clock_boot();
-    char time[BI_WHEN_SIZE], line[200];
+    char time[BI_DATETIME_SIZE], line[200];
     if (!is_due(progress, now))
         return;
-    bi_duration_say(time, (now - progress->began_us) / 1000000 * 1000);
-    snprintf(line, sizeof(line), "%-10s %s so far", progress->what, time);
+    bi_duration_format(time, (now - progress->began_us) / 1000000 * 1000);
+    snprintf(line, sizeof(line), "%-10s %s so far", progress->label, time);
     draw_line(progress, line, now);
 }
 

@@ -11,8 +11,8 @@
 
 struct progress {
     const struct cli *cli;
-    const char *what; /* "exporting" */
-    uint64_t total;   /* 0: not known */
+    const char *label; /* "exporting" */
+    uint64_t total;    /* 0: not known */
     uint64_t done;
     int64_t began_us;
     int64_t drawn_us; /* 0: never */
@@ -20,12 +20,12 @@ struct progress {
 
 /* Nothing is drawn before half a second has passed, nor with --quiet, --json or without a terminal
  * on standard error. */
-void bi_progress_begin(struct progress *progress, const struct cli *cli, const char *what,
+void bi_progress_begin(struct progress *progress, const struct cli *cli, const char *label,
                        uint64_t total);
 /* So much is done; draws at most ten times a second. */
 void bi_progress_set(struct progress *progress, uint64_t done);
 /* For an op that does not tell how far it is: draws how long it has taken. */
-void bi_progress_wait(struct progress *progress);
+void bi_progress_set_elapsed(struct progress *progress);
 /* Takes the bar away. */
 void bi_progress_end(struct progress *progress);
 

@@ -12,41 +12,41 @@
 #include <unistd.h>
 
 #define GAP         2
-#define LEAST       8   /* columns that are left of one with text, however narrow the terminal */
+#define MIN_WIDTH   8   /* columns that are left of one with text, however narrow the terminal */
 #define EXCERPT_MAX 500 /* columns: no terminal shows more */
 
 struct cell {
     char *text;
-    enum bi_paint paint;
+    enum bi_print_style style;
 };
 
 struct table {
     const struct cli *cli;
-    char *heads; /* taken apart: each ends with NUL */
-    const char *head[BI_TABLE_COLUMNS];
+    char *headers; /* taken apart: each ends with NUL */
+    const char *header[BI_TABLE_COLUMNS];
     bool right[BI_TABLE_COLUMNS];
     size_t widths[BI_TABLE_COLUMNS];
     size_t columns;
     struct cell *cells;
     size_t count, room;
-    bool headed; /* the heads are printed */
+    bool header_printed; /* the heads are printed */
     bool failed;
 };
 
-struct table *bi_table_new(const struct cli *cli, const char *heads)
+struct table *bi_table_new(const struct cli *cli, const char *headers)
 {
     struct table *table = calloc(1, sizeof(*table));
-    char *copy = strdup(heads);
+    char *copy = strdup(headers);
     if (table == NULL || copy == NULL) {
         free(table);
         free(copy);
         return NULL;
     }
-    *table = (struct table){.cli = cli, .heads = copy};
-    for (char *rest = copy, *head; (head = strsep(&rest, "|")) != NULL;) {
+    *table = (struct table){.cli = cli, .headers = copy};
+    for (char *rest = copy, *header; (header = strsep(&rest, "|")) != NULL;) {
         assert(table->columns < BI_TABLE_COLUMNS);
-        table->right[table->columns] = head[0] == '>';
-        table->head[table->columns++] = head + (head[0] == '>');
+        table->right[table->columns] = header[0] == '>';
+        table->header[table->columns++] = header + (header[0] == '>');
     }
     return table;
 }
@@ -67,17 +67,17 @@ static bool grow(struct table *table)
 }
 
 /* Takes the text, which is NULL when there was no memory for it. */
-static void take(struct table *table, enum bi_paint paint, char *text)
+static void add_cell(struct table *table, enum bi_print_style style, char *text)
 {
     table->failed = text == NULL || !grow(table);
     if (table->failed)
         free(text);
     else
-        table->cells[table->count++] = (struct cell){text, paint};
+        table->cells[table->count++] = (struct cell){text, style};
 }
 
 /* The bytes in one line, in memory of their own; NULL: out of it. */
-static char *one_line(const struct table *table, const void *data, size_t size)
+static char *escape_line(const struct table *table, const void *data, size_t size)
 {
     char *text = NULL;
     size_t length;
@@ -92,7 +92,7 @@ static char *one_line(const struct table *table, const void *data, size_t size)
     return NULL;
 }
 
-static bool is_plain(const char *text)
+static bool is_printable(const char *text)
 {
     for (; *text != 0; text++)
         if ((unsigned char)*text < 0x20 || (unsigned char)*text >= 0x7f)
@@ -100,7 +100,7 @@ static bool is_plain(const char *text)
     return true;
 }
 
-void bi_table_cell(struct table *table, enum bi_paint paint, const char *format, ...)
+void bi_table_cell(struct table *table, enum bi_print_style style, const char *format, ...)
 {
     va_list args;
     char *text = NULL;
@@ -111,34 +111,34 @@ void bi_table_cell(struct table *table, enum bi_paint paint, const char *format,
     va_end(args);
     if (size < 0)
         text = NULL;
-    if (text != NULL && !is_plain(text)) {
-        char *shown = one_line(table, text, (size_t)size);
+    if (text != NULL && !is_printable(text)) {
+        char *shown = escape_line(table, text, (size_t)size);
         free(text);
         text = shown;
     }
-    take(table, paint, text);
+    add_cell(table, style, text);
 }
 
-void bi_table_number(struct table *table, enum bi_paint paint, uint64_t number)
+void bi_table_number(struct table *table, enum bi_print_style style, uint64_t number)
 {
     char text[32];
     if (table == NULL)
         return;
     bi_print_count(table->cli, text, number);
-    bi_table_cell(table, paint, "%s", text);
+    bi_table_cell(table, style, "%s", text);
 }
 
-void bi_table_bytes(struct table *table, enum bi_paint paint, const void *data, size_t size)
+void bi_table_bytes(struct table *table, enum bi_print_style style, const void *data, size_t size)
 {
     char shown[4 * EXCERPT_MAX + 4];
     if (table == NULL || table->failed)
         return;
     if (!table->cli->out_terminal) {
-        take(table, paint, one_line(table, data, size));
+        add_cell(table, style, escape_line(table, data, size));
         return;
     }
     bi_print_excerpt(shown, EXCERPT_MAX, data, size);
-    take(table, paint, strdup(shown));
+    add_cell(table, style, strdup(shown));
 }
 
 /* ---- printing ---- */
@@ -154,13 +154,13 @@ static void measure(struct table *table)
 {
     assert(table->columns > 0);
     for (size_t i = 0; i < table->columns; i++)
-        widen(table, i, table->head[i]);
+        widen(table, i, table->header[i]);
     for (size_t i = 0; i < table->count; i++)
         widen(table, i % table->columns, table->cells[i].text);
 }
 
 /* The columns of the terminal; 0: there is none, and nothing is cut. */
-static size_t window_width(const struct table *table)
+static size_t terminal_width(const struct table *table)
 {
     struct winsize window = {.ws_col = 0};
     if (!table->cli->out_terminal)
@@ -184,7 +184,7 @@ static size_t find_widest(const struct table *table, const size_t *widths)
 {
     size_t widest = table->columns;
     for (size_t i = 0; i < table->columns; i++)
-        if (!table->right[i] && widths[i] > LEAST &&
+        if (!table->right[i] && widths[i] > MIN_WIDTH &&
             (widest == table->columns || widths[i] > widths[widest]))
             widest = i;
     return widest;
@@ -196,7 +196,7 @@ static void fit_columns(const struct table *table, size_t window, size_t *widths
 {
     size_t last = table->columns - 1, widest;
     memcpy(widths, table->widths, sizeof(table->widths));
-    while (!table->right[last] && widths[last] > LEAST && total_width(table, widths) > window)
+    while (!table->right[last] && widths[last] > MIN_WIDTH && total_width(table, widths) > window)
         widths[last]--;
     while (total_width(table, widths) > window &&
            (widest = find_widest(table, widths)) < table->columns)
@@ -213,50 +213,50 @@ static void fit_columns(const struct table *table, size_t window, size_t *widths
 
 /* cut: room for the widest cell, where what is too wide is cut; NULL: nothing is. */
 static void print_cell(const struct table *table, size_t column, size_t width, const char *text,
-                       enum bi_paint paint, char *cut)
+                       enum bi_print_style style, char *scratch)
 {
-    size_t own = bi_print_width(text);
-    if (cut != NULL && own > width) {
-        own = bi_print_excerpt(cut, width, text, strlen(text));
-        text = cut;
+    size_t cell_width = bi_print_width(text);
+    if (scratch != NULL && cell_width > width) {
+        cell_width = bi_print_excerpt(scratch, width, text, strlen(text));
+        text = scratch;
     }
     bool last = column + 1 == table->columns;
-    int pad = own < width ? (int)(width - own) : 0;
-    const char *on = paint == BI_PAINT_OFF ? "" : bi_paint(table->cli, paint);
+    int pad = cell_width < width ? (int)(width - cell_width) : 0;
+    const char *on = style == BI_STYLE_OFF ? "" : bi_print_style(table->cli, style);
     if (column > 0)
         printf("%*s", GAP, "");
     if (table->right[column])
         printf("%*s", pad, "");
     fputs(on, stdout);
     fputs(text, stdout);
-    fputs(on[0] == 0 ? "" : bi_paint(table->cli, BI_PAINT_OFF), stdout);
+    fputs(on[0] == 0 ? "" : bi_print_style(table->cli, BI_STYLE_OFF), stdout);
     if (!table->right[column] && !last)
         printf("%*s", pad, "");
 }
 
 static void print_row(const struct table *table, const size_t *widths, const struct cell *cells,
-                      char *cut)
+                      char *scratch)
 {
     for (size_t i = 0; i < table->columns; i++) {
-        const char *text = cells == NULL ? table->head[i] : cells[i].text;
+        const char *text = cells == NULL ? table->header[i] : cells[i].text;
         if (widths[i] > 0)
-            print_cell(table, i, widths[i], text, cells == NULL ? BI_PAINT_HEAD : cells[i].paint,
-                       cut);
+            print_cell(table, i, widths[i], text, cells == NULL ? BI_STYLE_HEADER : cells[i].style,
+                       scratch);
     }
     putchar('\n');
 }
 
-static void print_rows(struct table *table, const size_t *widths, char *cut)
+static void print_rows(struct table *table, const size_t *widths, char *scratch)
 {
     assert(table->columns > 0);
-    if (!table->headed)
-        print_row(table, widths, NULL, cut);
-    table->headed = true;
+    if (!table->header_printed)
+        print_row(table, widths, NULL, scratch);
+    table->header_printed = true;
     for (size_t i = 0; i + table->columns <= table->count; i += table->columns)
-        print_row(table, widths, &table->cells[i], cut);
+        print_row(table, widths, &table->cells[i], scratch);
 }
 
-static void forget_rows(struct table *table)
+static void clear_rows(struct table *table)
 {
     for (size_t i = 0; i < table->count; i++)
         free(table->cells[i].text);
@@ -268,34 +268,34 @@ void bi_table_flush(struct table *table)
     if (table == NULL || table->failed)
         return;
     measure(table);
-    size_t window = window_width(table), widths[BI_TABLE_COLUMNS];
-    char *cut = window == 0 ? NULL : malloc(4 * window + 4);
-    table->failed = window != 0 && cut == NULL;
+    size_t window = terminal_width(table), widths[BI_TABLE_COLUMNS];
+    char *scratch = window == 0 ? NULL : malloc(4 * window + 4);
+    table->failed = window != 0 && scratch == NULL;
     if (window != 0)
         fit_columns(table, window, widths);
     if (!table->failed)
-        print_rows(table, window == 0 ? table->widths : widths, cut);
-    free(cut);
-    forget_rows(table);
+        print_rows(table, window == 0 ? table->widths : widths, scratch);
+    free(scratch);
+    clear_rows(table);
 }
 
 void bi_table_free(struct table *table)
 {
     if (table == NULL)
         return;
-    forget_rows(table);
+    clear_rows(table);
     free(table->cells);
-    free(table->heads);
+    free(table->headers);
     free(table);
 }
 
 int bi_table_print(struct table *table)
 {
-    static const struct cli nobody;
+    static const struct cli no_cli;
     int exit = BI_EXIT_OK;
     bi_table_flush(table);
     if (table == NULL || table->failed)
-        exit = bi_cli_failed(table == NULL ? &nobody : table->cli, BI_EXIT_FAILED, "out of memory");
+        exit = bi_cli_error(table == NULL ? &no_cli : table->cli, BI_EXIT_FAILED, "out of memory");
     bi_table_free(table);
     return exit;
 }

@@ -8,10 +8,10 @@
 #include "cli/cli.h"
 #include "cli/flag.h"
 
-#define BI_ALONE   1u /* opens its queues itself, or none */
-#define BI_PROGRAM 2u /* what stands behind -- is a program */
-#define BI_BARE    4u /* no config file is read */
-#define BI_MAKES   8u /* a file that does not exist is made */
+#define BI_VERB_NO_QUEUE     1u /* opens its queues itself, or none */
+#define BI_VERB_PROGRAM      2u /* what stands behind -- is a program */
+#define BI_VERB_NO_CONFIG    4u /* no config file is read */
+#define BI_VERB_CREATES_FILE 8u /* a file that does not exist is made */
 
 struct verb {
     const char *name;
@@ -21,7 +21,7 @@ struct verb {
     const char *details; /* what `bide help VERB` says below the flags: paragraphs of lines, then
                             examples; ends with a newline. NULL: nothing */
     const struct flag *flags; /* ends with BI_FLAGS_END; NULL: none */
-    size_t least, most;       /* how many words it takes */
+    size_t min, max;          /* how many words it takes */
     unsigned traits;
     bide_log_handler log; /* hears the log of the queue, user is the cli; NULL: it is not wanted */
     /* Looks at words and flags before the queue is opened, so that a slip of the pen starts no
@@ -34,7 +34,7 @@ struct verb {
 #define BI_GROUP_WORK  "Put jobs in, and have them done"
 #define BI_GROUP_LEASE "Take jobs one by one, and answer for them"
 #define BI_GROUP_JOBS  "Change jobs from outside"
-#define BI_GROUP_LOOK  "Look"
+#define BI_GROUP_QUERY "Look"
 #define BI_GROUP_TOPIC "Topics"
 #define BI_GROUP_STORE "The whole queue"
 #define BI_GROUP_SELF  "About bide"
@@ -61,13 +61,13 @@ const struct verb *bi_verb_get(size_t index);
 /* The verb of a name; NULL if there is none. */
 const struct verb *bi_verb_find(const char *name);
 /* What somebody may have meant: one or two names; NULL if none is near. */
-const char *bi_verb_near(const char *name);
+const char *bi_verb_suggest(const char *name);
 
-/* The flags that every verb has, which write into this. */
-const struct flag *bi_verb_common(struct cli *cli);
+/* The flags that every verb has, which write into this; NULL: to be shown, not read. */
+const struct flag *bi_verb_common_flags(struct cli *cli);
 
 /* What `bide help` and `bide help VERB` print. */
-void bi_help_all(FILE *to);
-void bi_help_verb(FILE *to, const struct verb *verb);
+void bi_help_print_all(FILE *to);
+void bi_help_print_verb(FILE *to, const struct verb *verb);
 
 #endif

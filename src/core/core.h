@@ -2,30 +2,28 @@
 /*
  * core - the state machine of a queue.
  *
- * Pure: no I/O, no clock, no threads, no globals. The time is an argument of every call, memory
- * comes from the allocator it was given, and randomness from a seeded generator in its state: the
- * same calls give the same answers, always.
+ * The core is pure: no I/O, no clock, no threads, no globals. Time is an argument of every call,
+ * memory comes from the given allocator, and randomness from a seeded generator in its state. The
+ * same calls give the same results, so a failing run can be replayed from its seed.
  *
- * An op runs at once (bi_core_run) and is then finished, or waits; what happened to waiting ops
- * is told through the sink. What must be stored is gathered in the journal: seal() hands out a
- * batch of images, and committed() or rollback() says how storing it went. Without a journal
- * (the memory store) nothing is gathered and nothing is held.
+ * bi_core_run() runs an op. It completes at once, or it waits and later completes through
+ * options.complete. The journal gathers the changes to be stored: bi_journal_seal() returns a
+ * batch of records, and bi_journal_committed() or bi_journal_rollback() reports the outcome.
+ * Without a journal (the memory store) nothing is gathered and no reply is held.
  *
- * Ordering   Ready by (priority, id). Equal deadlines fire by id. Waiters first come, first
- *            served; they are served at the end of each op and of each timer event, never in
- *            the middle of one.
- * Failure    An op that answers anything but BIDE_OK or BIDE_CANCEL_WANTED has changed nothing,
- *            except that kick and purge answer how much they have done; out of memory is
- *            BIDE_ENOMEM.
- * Threads    None of its business: one caller at a time.
- * Cost       No op costs more than O(log n) in jobs, topics or waiters, times the number of jobs
- *            or topics that it names; kick and purge work in slices.
+ * Ordering   Ready jobs by (priority, id). Equal deadlines fire by id. Waiting calls are first
+ *            come, first served, at the end of each op and timer event, never in the middle.
+ * Failure    An op with a code other than BIDE_OK or BIDE_CANCEL_WANTED has changed nothing, except
+ *            that kick and purge report how much they have done. Out of memory is BIDE_ENOMEM.
+ * Threads    The core does not lock: one caller at a time.
+ * Cost       O(log n) in jobs, topics and waiters, times the number of jobs or topics that an op
+ *            names. kick, purge and check work in slices.
  */
 #ifndef BI_CORE_H
 #define BI_CORE_H
 
 #include "util/alloc.h"
-#include "util/secret.h"
+#include "util/keyed_hash.h"
 
 #include <bide/op.h>
 
@@ -37,7 +35,7 @@ struct bi_now {
 
 #define BI_NEVER INT64_MAX
 
-/* The limits and defaults of DESIGN part 6 that concern the core; all set, times in us. */
+/* Limits and defaults of the core. All are set; times are in microseconds. */
 struct bi_limits {
     int64_t default_ttr;
     size_t max_job_size;
@@ -51,133 +49,140 @@ struct bi_limits {
     uint64_t max_jobs_per_topic;
     uint64_t max_done_per_topic;
     uint64_t max_memory;
-    uint32_t batch_jobs; /* changes in one batch, and the bytes of the bodies that they bring */
-    uint64_t batch_bytes;
-    uint64_t page_bytes;  /* shown by one list or reserve, or one larger job; 0: no limit */
+    uint32_t batch_jobs;  /* changes in one batch; 0: no limit */
+    uint64_t batch_bytes; /* bytes of the bodies that a batch inserts; 0: no limit */
+    uint64_t page_bytes;  /* in the reply of one list or reserve, or one larger job; 0: no limit */
     uint64_t cache_bytes; /* with a journal: bodies of stored jobs that stay in memory */
     bool topic_cleanup;
 };
 
-/* Batches that wait to be stored; if there are more the last one becomes larger than it may. */
+/* Maximum number of uncommitted batches. At the limit the last one grows instead. */
 #define BI_BATCHES_MAX 256
 
 struct bi_core_options {
     struct bi_limits limits;
     struct bi_alloc alloc;
-    bool journal;       /* gather what must be stored, and hold answers until it is */
-    bool recovering;    /* what was stored is still to be loaded: bi_core_recovered() ends it */
-    bool wheel;         /* the wheel ticker instead of the dynamic one */
-    int64_t wheel_tick; /* us */
+    bool journal;       /* gather changes, and hold replies until they are committed */
+    bool recovering;    /* stored jobs are still to be loaded, until bi_core_end_recovery() */
+    bool wheel;         /* timer wheel instead of the heap */
+    int64_t wheel_tick; /* microseconds */
     uint32_t wheel_slots;
-    uint64_t seed;           /* of jitter and weighted choices */
-    struct bi_secret secret; /* of tables; the same for every life of a store */
-    uint64_t next_id;        /* 1 for an empty store */
-    uint64_t next_token;     /* the number of the next token, above all that were ever given */
-    uint64_t token_from;     /* smaller numbers are tokens themselves (core/token.h); 0: all are */
-    uint64_t lease_from;     /* stored leases are good from this number on; 0: none are */
-    bool keep_leases; /* holders of leases outlive the process: bi_core_interrupt() stores them */
+    uint64_t seed;                /* of jitter and weighted choices */
+    struct bi_hash_secret secret; /* of hash tables and tokens; the same for every run on a store */
+    uint64_t next_id;             /* 1 for an empty store */
+    uint64_t next_token;          /* above all that were ever granted */
+    uint64_t token_from;          /* tokens below are plain numbers (core/token.h); 0: all are */
+    uint64_t lease_from;          /* stored leases are valid from this number on; 0: none */
+    /* Clients, and so their leases, outlive the process: bi_lease_prepare_stop() stores the
+     * leases. */
+    bool keep_leases;
 
-    /* Called when an op that bi_core_run() left waiting completes. Its results are in it, its
-     * code in private_.status, the batch it waits for in private_.hold. Must not call the core. */
+    /* Called when an op that bi_core_run() left waiting completes. The results are in the op,
+     * the code in private_.status, and the batch to wait for in private_.hold. Must not call the
+     * core. */
     void (*complete)(void *ctx, bide_op *op);
     void *ctx;
 };
 
-/* Is it a topic name: 1 to 200 bytes of the allowed ones, not beginning with '-'? */
-bool bi_is_topic(bide_slice name);
+/* True for a topic name: 1 to 200 of the allowed bytes, not beginning with '-'. */
+bool bi_topic_name_valid(bide_slice name);
 
 struct core;
 
-/* NULL when out of memory. now is the moment of birth, for uptime and the wheel. */
+/* NULL when out of memory. now is the start time, for the uptime and the wheel. */
 struct core *bi_core_new(const struct bi_core_options *options, struct bi_now now);
 
-/* Frees everything; no op may be waiting (bi_core_close() first). NULL is fine. */
+/* Frees everything. No op may be waiting: call bi_waiter_close_all() first. NULL is accepted. */
 void bi_core_free(struct core *core);
 
 /*
- * Runs one op. The arguments have been checked for form (queue/args.c); what depends on the state
- * is checked here. Answers the code of the op, BIDE_PENDING if it waits now, or BI_AGAIN if a
- * sliced op (kick, purge) has more to do: run the same op again. For every code but PENDING,
- * op->private_.hold is the batch that must be stored before the answer may be given (0: none).
- * An op's error sentence is written when the code is not 0.
+ * Runs one op. The form of its arguments has been checked (queue/op_args_check.c); the core checks
+ * what depends on the state. Returns the op's code; BIDE_PENDING if it waits; or BI_AGAIN if a
+ * sliced op (kick, purge, check) has more to do, then run the same op again. Except for
+ * BIDE_PENDING, op->private_.hold is the batch that must be committed before the reply (0: none).
+ * The op's error is written when the code is not 0.
  */
 int bi_core_run(struct core *core, bide_op *op, struct bi_now now);
 #define BI_AGAIN 1000
 
 /*
- * How many topics, links of waiting calls and jobs have been looked at where an op or event looks at
- * many: a measure of the time that the lock was held. What looks at a few of them counts nothing.
+ * A measure of the time under the lock: the number of topics, links of waiting calls, and jobs that
+ * loops over many of them have visited. Code that visits only a few counts nothing.
  */
 uint64_t bi_core_work(const struct core *core);
 
-/* Tells the cache what an op will want that is run soon: the job of the next, and where that of a
- * later one is found. For lists of ops. */
-void bi_core_approach(const struct core *core, const bide_op *next, const bide_op *later);
+/* Prefetches into the CPU cache the job of the next op and the hash bucket of a later one. For
+ * callers that run a list of ops. */
+void bi_job_prefetch(const struct core *core, const bide_op *next, const bide_op *later);
 
-/* A sliced op can do nothing before the next commit: it has as much unstored as it may. */
-bool bi_core_waits_for_commit(const struct core *core, const bide_op *op);
+/* True if a sliced op cannot continue before the next commit, because it has as many uncommitted
+ * parts as it may have. */
+bool bi_slice_needs_commit(const struct core *core, const bide_op *op);
 
-/* Forgets a sliced op that will not be run again; what it did stays done. */
-void bi_core_abandon(struct core *core, bide_op *op);
+/* Ends a sliced op that is not run again. What it has done stays done. */
+void bi_slice_abandon(struct core *core, bide_op *op);
 
-/* After a failed commit: takes out of the count of a kick or purge what was not stored. Other ops
- * are left alone. */
-void bi_core_uncount(const struct core *core, bide_op *op);
+/* After a failed commit: subtracts from the count of a kick or purge what was rolled back. No
+ * effect on other ops. */
+void bi_slice_roll_back_count(const struct core *core, bide_op *op);
 
-/* Gives up a waiting op: it completes through the sink with BIDE_CANCELLED. False if the op does
- * not wait (any more); nothing happens then. */
-bool bi_core_cancel(struct core *core, bide_op *op);
-
-/* Completes every waiting op with BIDE_CLOSED, at most budget of them at a time, and fewer if they name
- * many topics; true if there are more. From now on reserves, and whatever would wait, are answered so at once; everything else
- * goes on. */
-bool bi_core_close(struct core *core, unsigned budget);
+/* Completes a waiting op with BIDE_CANCELLED. False, without effect, if the op does not wait. */
+bool bi_waiter_cancel(struct core *core, bide_op *op);
 
 /*
- * Prepares an orderly end, after bi_core_close(). Leases whose holders outlive the process
- * (options.keep_leases, and all that an earlier process has kept) are journalled with what is left
- * of them; any other job whose reservation would count as a failure is given back, and nothing is
- * counted. Treats up to budget jobs; true: call it again, with nothing but commits in between. Jobs
- * for which memory lacks, and all that are left after a failed commit, are as after a crash.
+ * Completes every waiting op with BIDE_CLOSED, at most budget at a time, and fewer if they name
+ * many topics; true if there are more. From the first call on, reserves and ops that would wait
+ * fail with BIDE_CLOSED; all other ops still run.
  */
-bool bi_core_interrupt(struct core *core, struct bi_now now, unsigned budget);
+bool bi_waiter_close_all(struct core *core, unsigned budget);
 
 /*
- * Fires what is due, at most budget events, and fewer if those take long; true if more is due. Timers of one clock fire in order of
- * deadline; where both clocks have timers due, they take turns, the wall clock first. The caller
- * ticks before it runs ops, so that nothing acts on a lease that has run out.
+ * Prepares an orderly stop, after bi_waiter_close_all(). Leases whose holders outlive the process
+ * (options.keep_leases, and all leases kept from an earlier process) are journalled with their
+ * remaining time. Any other job whose reservation would count as a failure is requeued without a
+ * count. Visits up to budget jobs; true: call it again, with nothing but commits in between. Jobs
+ * for which memory is lacking, and all that remain after a failed commit, are as after a crash.
+ */
+bool bi_lease_prepare_stop(struct core *core, struct bi_now now, unsigned budget);
+
+/*
+ * Fires the timers that are due, at most budget, and fewer if they take long; true if more are due.
+ * Timers of one clock fire in order of their deadlines. If both clocks have timers due they
+ * alternate, the wall clock first. Tick before running ops, so that no op sees an expired lease.
  */
 bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget);
 
 /*
- * The next moment on each clock at which a tick has something to do; BI_NEVER for none. With the wheel
- * ticker deadlines of the wall clock are rounded up to a tick of the boot-time clock, and a moment
- * of the wall clock only asks to be woken when that clock is set.
+ * The next time on each clock at which a tick has work; BI_NEVER for none. With the wheel, wall
+ * clock deadlines are rounded up to a tick of the boot-time clock, and the wall time returned only
+ * serves to wake the timer thread when the wall clock is set.
  */
-struct bi_now bi_core_next(const struct core *core);
+struct bi_now bi_core_next_deadline(const struct core *core);
 
-/* The same for timeouts of waiting calls, on the boot-time clock: they are not rounded. */
-int64_t bi_core_next_call(const struct core *core);
+/* The same for the timeouts of waiting calls, on the boot-time clock. The wheel does not round
+ * them. */
+int64_t bi_core_next_timeout(const struct core *core);
 
-/* True if a tick has something to do at once: many calls could be served, and not all were yet. */
+/* True if a tick has work at once: calls can be served that the last step had no time for. */
 bool bi_core_unserved(const struct core *core);
 
 /* ---- the journal (core/journal.c); only with options.journal ---- */
 
-/* A job as it is to be stored, or a topic's pause. Times are wall times: us since the epoch. */
+/* A job as it is stored, or the pause of a topic. Times are wall times, microseconds since the
+ * epoch. */
 struct bi_image {
     uint64_t id;
-    bide_state state; /* delayed, ready (also if reserved), buried, done */
-    bool started;     /* was reserved, and has a retry limit */
+    bide_state state; /* delayed, ready (also for a reserved job), buried or done */
+    bool started;     /* reserved, with a retry limit: a crash counts as a failure */
     bool cancel_wanted;
     bool due_wall;
     bool key_hold_retained;
-    bool plain; /* what lies between max_retries and done, and the texts, say nothing */
+    bool plain; /* defaults from max_retries to done, and no texts */
     uint32_t priority;
     int64_t ttr;
-    int64_t due; /* delayed: when; done: when retention ends */
-    uint64_t
-        token; /* number of a lease that outlives the process; 0: none; and what is left of it */
+    int64_t due; /* delayed: when it is ready; done: end of retention */
+    /* Number and remaining time of a lease that outlives the process; 0: none. */
+    uint64_t token;
     int64_t lease;
     int32_t max_retries;
     uint32_t failures;
@@ -188,7 +193,7 @@ struct bi_image {
     uint64_t bury_order;
     uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
     int64_t created;
-    int64_t since;                                  /* when it came into its state */
+    int64_t since;                                  /* when it entered its state */
     int64_t ready, reserved, touched, buried, done; /* 0: never */
     uint32_t body_size;
     bide_buf *body, *key, *last_error, *result; /* references; may be NULL */
@@ -198,8 +203,8 @@ struct bi_image {
 enum bi_record_kind {
     BI_INSERT,
     BI_UPDATE, /* everything but the body */
-    BI_REMOVE, /* only the id and the size of the body count */
-    BI_PAUSE,  /* topic and due: paused until then (wall); 0: not paused; BI_NEVER: for ever */
+    BI_REMOVE, /* only the id and the size of the body are set */
+    BI_PAUSE,  /* topic, and due: end of the pause (wall); 0: not paused; BI_NEVER: no end */
 };
 
 struct bi_record {
@@ -207,167 +212,174 @@ struct bi_record {
     struct bi_image image;
 };
 
-/* What one commit stores, atomically. Each job and each topic occurs at most once. */
+/* The records of one commit, stored atomically. Each job and each topic occurs at most once. */
 struct bi_batch {
     uint64_t number; /* 1, 2, 3, ... */
     uint64_t next_id;
-    uint64_t next_token; /* a restart begins with this one */
-    uint64_t lease_from; /* and takes stored leases from this number on as good; 0: none */
+    uint64_t next_token; /* where a restart continues */
+    uint64_t lease_from; /* a restart accepts stored leases from this number on; 0: none */
     size_t count;
     struct bi_record *records;
 };
 
-/* How many changes wait to be sealed. */
-size_t bi_core_backlog(const struct core *core);
-/* True when something waits to be sealed. */
-bool bi_core_dirty(const struct core *core);
+/* Number of changes that are not sealed. */
+size_t bi_journal_backlog(const struct core *core);
+/* True if there is something to seal. */
+bool bi_journal_is_dirty(const struct core *core);
 
 /*
- * Hands out the oldest batch that is not sealed yet; if that is the one that gathers, further
- * changes go to the one after. Batches are committed in order. BIDE_OK, or BIDE_ENOMEM and nothing
- * has changed. The caller frees it with bi_batch_done() after committed() or rollback().
+ * Returns the oldest batch that is not sealed. If it is the open batch, later changes go to the
+ * next one. Batches are committed in order, one at a time. BIDE_OK, or BIDE_ENOMEM with nothing
+ * changed. Free the batch with bi_journal_batch_done() after committed() or rollback().
  */
-int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch);
-void bi_batch_done(struct core *core, struct bi_batch *batch);
+int bi_journal_seal(struct core *core, struct bi_now now, struct bi_batch *batch);
+void bi_journal_batch_done(struct core *core, struct bi_batch *batch);
 
-/* The batch is stored: answers that hold for it may be given. */
-void bi_core_committed(struct core *core, const struct bi_batch *batch);
+/* The batch is stored: replies that were held for it may be sent. */
+void bi_journal_committed(struct core *core, const struct bi_batch *batch);
 
 /*
- * A batch could not be stored: everything since the last committed one is undone, about budget steps
- * at a time. True if there is more to do: until it answers false, nothing else may be asked of the
- * core, except bi_core_cancel(). The answers held for later batches are the caller's to turn into
- * errors. Cannot fail.
+ * A batch could not be stored: undoes everything since the last commit, about budget steps at a
+ * time. True if there is more to do. Until it returns false only bi_waiter_cancel(),
+ * bi_journal_is_dirty(), bi_journal_backlog(), bi_core_work() and bi_journal_committed_batch() may
+ * be called. The caller fails the replies that are held for the undone batches. Cannot fail.
  */
-bool bi_core_rollback(struct core *core, struct bi_now now, unsigned budget);
+bool bi_journal_rollback(struct core *core, struct bi_now now, unsigned budget);
 
-/* The number of the batch that is gathering now, and of the last committed one. */
-uint64_t bi_core_gathering(const struct core *core);
-uint64_t bi_core_committed_batch(const struct core *core);
+/* The number of the batch that changes go to, and of the last committed one. */
+uint64_t bi_journal_open_batch(const struct core *core);
+uint64_t bi_journal_committed_batch(const struct core *core);
 
 /*
- * Puts a stored job back at start, under its own id: due ones become ready, one with a good lease
- * is reserved; else a started one counts a failure, and a cancelled one is removed (the change is
- * journalled). Without a body it is one that only the store has. BIDE_OK, BIDE_ENOMEM, or BIDE_EINVAL for an image that cannot be (nothing
- * changes). A pause is loaded by its name. Calls that wait are served by bi_core_serve().
+ * Inserts a stored job at start, under its own id. Due jobs become ready; a job with a valid lease
+ * is reserved. Otherwise a started job counts a failure and a cancelled one is removed, and that
+ * change is journalled. An image without a body leaves the body in the store. BIDE_OK, BIDE_ENOMEM,
+ * or BIDE_EINVAL for an inconsistent image; then nothing changes. Call bi_core_serve() afterwards
+ * to serve waiting calls.
  */
-int bi_core_load(struct core *core, const struct bi_image *image, struct bi_now now);
-/* So many jobs are still to be loaded: their memory is not given to others meanwhile. Each bi_core_load()
- * that succeeds is one of them; bi_core_retire() ends it. */
-void bi_core_expect(struct core *core, uint64_t jobs);
-int bi_core_load_pause(struct core *core, const struct bi_image *image, struct bi_now now);
+int bi_load_job(struct core *core, const struct bi_image *image, struct bi_now now);
+/* Announces stored jobs that are still to be loaded, so that new jobs do not use their memory.
+ * Each bi_load_job() that succeeds is one of them; bi_core_retire_excess() resets the number. */
+void bi_load_expect(struct core *core, uint64_t jobs);
+/* Restores the pause of the topic that the image names. */
+int bi_load_pause(struct core *core, const struct bi_image *image, struct bi_now now);
 
-/* Serves those who wait with what was loaded since. */
+/* Serves waiting calls with the jobs loaded since the last call. */
 void bi_core_serve(struct core *core, struct bi_now now);
-/* Everything is loaded and in order: drops results of which there are too many, about budget (2 at the
- * least) at a time. True if there is more to do. */
-bool bi_core_retire(struct core *core, struct bi_now now, unsigned budget);
-/* Then: tells those who wait for it. */
-void bi_core_recovered(struct core *core, struct bi_now now);
-/* Takes back a list whose bodies could not be read: its jobs, and its cursor, which is that of the call
- * again. */
-void bi_core_unlist(bide_op *op);
-/* Is there such a job? */
-bool bi_core_has(const struct core *core, uint64_t id);
+/* After everything is loaded and sorted: removes results above max_done_per_topic, about budget
+ * (at least 2) at a time. True if there is more to do. */
+bool bi_core_retire_excess(struct core *core, struct bi_now now, unsigned budget);
+/* Last step of recovery: completes the ops that wait for it. */
+void bi_core_end_recovery(struct core *core, struct bi_now now);
+/* Reverts a list whose bodies could not be read: clears its jobs and restores the cursor of the
+ * call. */
+void bi_op_list_undo(bide_op *op);
+bool bi_job_exists(const struct core *core, uint64_t id);
 
 /*
- * Lists that were loaded out of order (bury order, age) are put in order at the end: collect and
- * apply in slices, sort in between, on any thread. Each answers true if there is more to do.
- * bi_core_order_done() at the end.
+ * Sorts the lists that were loaded out of order (by bury order or age). collect() and apply() run
+ * in slices under the lock, sort() in between, on any thread. collect() and apply() return true if
+ * there is more to do. bi_load_sort_done() frees the entries.
  */
-struct bi_ordering {
-    struct bi_order_entry *entries;
+struct bi_load_sort {
+    struct bi_load_sort_entry *entries;
     size_t count, room, next;
-    uint64_t place;
-    int64_t moment; /* when collecting began, and the next order and token then */
-    uint64_t order, token;
-    bool failed; /* out of memory: the order is not what it was */
+    uint64_t position;
+    int64_t moment;        /* when collecting began */
+    uint64_t order, token; /* the next order and token at that time */
+    bool failed;           /* out of memory: the lists stay unsorted */
 };
-bool bi_core_order_collect(struct core *core, struct bi_ordering *ordering, unsigned budget);
-void bi_core_order_sort(struct bi_ordering *ordering);
-bool bi_core_order_apply(struct core *core, struct bi_ordering *ordering, unsigned budget);
-void bi_core_order_done(struct core *core, struct bi_ordering *ordering);
+bool bi_load_sort_collect(struct core *core, struct bi_load_sort *sort, unsigned budget);
+void bi_load_sort_sort(struct bi_load_sort *sort);
+bool bi_load_sort_apply(struct core *core, struct bi_load_sort *sort, unsigned budget);
+void bi_load_sort_done(struct core *core, struct bi_load_sort *sort);
 
-/* ---- bodies that only the store has (core/fetch.c); only with limits.cache_bytes ---- */
+/* ---- bodies that only the store has (core/body_fetch.c); only with limits.cache_bytes ---- */
 
 /*
- * In private_.flags of an op that is answered BIDE_OK, or completes so through the sink: it shows
- * jobs whose bodies are not in memory. The answer must not be given before bi_core_supply() says
- * so. No lease of its jobs runs meanwhile. If private_.waiter is NULL, its arguments are needed until
- * then.
+ * In private_.flags of an op that completes with BIDE_OK: it returns jobs whose bodies are not in
+ * memory. Do not reply before bi_body_fetch_supply() allows it. Leases of its jobs do not run
+ * meanwhile. If private_.waiter is NULL, the op's arguments must stay valid until then.
  */
-#define BI_LACKS_BODY 1
+#define BI_BODY_MISSING 1
 
 struct bi_body {
     uint64_t id;
     uint32_t size;
-    bide_buf *body;     /* given by whoever reads; NULL: it cannot be read */
-    const char *reason; /* and why */
+    bide_buf *body;     /* set by the reader; NULL: it cannot be read */
+    const char *reason; /* why it cannot be read */
 };
 
-/* Lists the bodies that an op lacks, from the from-th on; answers how many were listed. */
-size_t bi_core_lacking(const bide_op *op, size_t from, struct bi_body *bodies, size_t max);
+/* Lists the missing bodies of an op, starting with number from; returns how many were listed. */
+size_t bi_body_fetch_missing(const bide_op *op, size_t from, struct bi_body *bodies, size_t max);
 
 /*
- * Gives an op its bodies, in the order in which they were listed; all of them. A job whose body cannot be read is buried, and a reserve left with
- * nothing takes another. Answers the op's code; BI_AGAIN if it lacks bodies again; BIDE_PENDING if
- * it waits again.
+ * Supplies all missing bodies of an op, in the order in which they were listed. A reserved job
+ * whose body cannot be read is buried, and a reserve left without jobs tries to get others. Returns
+ * the op's code; BI_AGAIN if bodies are missing again; BIDE_PENDING if the op waits again.
  */
-int bi_core_supply(struct core *core, bide_op *op, const struct bi_body *bodies, struct bi_now now);
+int bi_body_fetch_supply(struct core *core, bide_op *op, const struct bi_body *bodies,
+                         struct bi_now now);
 
-/* A body that was read ahead. The reference is the core's. */
-void bi_core_keep_body(struct core *core, uint64_t id, bide_buf *body);
+/* Caches a body that was read ahead. Takes over the reference. */
+void bi_body_fetch_cache(struct core *core, uint64_t id, bide_buf *body);
 
-/* Lists bodies that will be wanted next after that of a job: of those ready in its topic. */
-size_t bi_core_foresee(const struct core *core, uint64_t id, struct bi_body *bodies, size_t max,
-                       uint64_t max_bytes);
+/* Lists bodies that are likely to be needed after that of this reserved job: those of the next
+ * ready jobs in its topic. */
+size_t bi_body_fetch_readahead(const struct core *core, uint64_t id, struct bi_body *bodies,
+                               size_t max, uint64_t max_bytes);
 
 /*
- * The answer of an op that was held for a commit is given now: the leases of the jobs that it took
- * begin, and its snapshots say so. Ops that were not held need no such call.
+ * Call when the reply of an op that was held for a commit is sent: starts the leases of its jobs
+ * and updates its snapshots. Ops that were not held need no such call.
  */
-void bi_core_answered(struct core *core, bide_op *op, struct bi_now now);
+void bi_lease_start(struct core *core, bide_op *op, struct bi_now now);
 
-/* Undoes the reservations of an op that is not answered BIDE_OK after all, as far as they still
- * stand: the jobs are in the state from which they were taken, and nothing is counted. */
-void bi_core_untake(struct core *core, bide_op *op, struct bi_now now);
+/* Undoes the reservations of an op that fails after all, as far as they still exist. The jobs
+ * return to their previous states, and nothing is counted. */
+void bi_lease_undo_reserve(struct core *core, bide_op *op, struct bi_now now);
 
-/* Forgets that an op with BI_LACKS_BODY may have to wait again; it is answered by somebody else. */
-void bi_core_unpark(struct core *core, bide_op *op);
+/* Number of ops with BI_BODY_MISSING that count as waiting, because they may have to wait again. */
+uint64_t bi_core_parked(const struct core *core);
 
-/* ---- comparing with what is stored (core/compare.c) ---- */
+/* Frees the parked waiter of an op with BI_BODY_MISSING. The caller completes the op. */
+void bi_waiter_unpark(struct core *core, bide_op *op);
 
-/* NULL if the job is in the core as the image says, as far as it would have been stored; else what
+/* ---- comparing with the store (core/verify.c) ---- */
+
+/* NULL if the stored image agrees with the core, as far as changes are stored; otherwise what
  * differs. */
-const char *bi_core_compare(struct core *core, const struct bi_image *image);
-/* Should the store have this one? */
-bool bi_core_is_stored(const struct core *core, uint64_t id);
-/* Is a change of this job being stored? Then its row may be the old or the new one. */
-bool bi_core_is_in_flight(const struct core *core, uint64_t id);
-/* Some ids that the store should have (not those whose removal waits to be stored), from *place
- * on (0: the beginning), which moves on. max is at least BI_CHAIN_ROOM. *end: those were all; else
- * there may be none among those looked at. */
-size_t bi_core_stored_ids(const struct core *core, uint64_t *place, uint64_t *ids, size_t max,
-                          bool *end);
+const char *bi_verify_job(struct core *core, const struct bi_image *image);
+/* True if the store should have this job. */
+bool bi_verify_is_stored(const struct core *core, uint64_t id);
+/* True if the batch in flight changes this job: its row may be the old or the new one. */
+bool bi_verify_is_in_flight(const struct core *core, uint64_t id);
+/*
+ * Lists ids that the store should have, except those of jobs whose removal is not committed yet.
+ * Starts at *position (0: the beginning) and advances it. max is at least BI_CHAIN_ROOM. *end:
+ * there are no more; otherwise a call may list none.
+ */
+size_t bi_verify_stored_ids(const struct core *core, uint64_t *position, uint64_t *ids, size_t max,
+                            bool *end);
 #define BI_CHAIN_ROOM 64
 
-/* ---- checking (core/check.c) ---- */
+/* ---- checking invariants (core/core_check.c) ---- */
 
-/* What is answered to a check while another one is under way. */
-extern const char bi_check_busy[];
-/* Is this op a check that has more to do (BI_AGAIN)? */
+/* The error of a check while another one runs. */
+extern const char bi_core_check_busy[];
+/* True if this op is a check that has more to do (BI_AGAIN). */
 bool bi_core_is_checking(const struct core *core, const bide_op *op);
 
-/* Checks some jobs, about budget, from *place on (0: the beginning), which moves on; *end: those were
- * all. NULL, or what is wrong. */
-const char *bi_core_check_some(struct core *core, uint64_t *place, unsigned budget, bool *end);
+/* Checks about budget jobs, starting at *position (0: the beginning), and advances it; *end:
+ * there are no more. NULL, or a description of the fault. */
+const char *bi_core_check_slice(struct core *core, uint64_t *position, unsigned budget, bool *end);
 
 /* The rest is for tests. */
 
-/* Every invariant: NULL if they hold, else a sentence. Costs O(everything). */
-const char *bi_core_check(struct core *core);
+/* Checks every invariant. NULL, or a description of the fault. Costs O(everything). */
+const char *bi_core_check_all(struct core *core);
 
-/* A number that two cores share only if they are in the same state. */
-uint64_t bi_core_hash(struct core *core);
+/* A hash of the whole state: equal for cores in the same state. */
+uint64_t bi_core_check_hash(struct core *core);
 
 #endif

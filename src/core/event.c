@@ -1,98 +1,110 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/event.h"
 
-#include "core/state.h"
+#include "core/core_internal.h"
 
 #include <assert.h>
 #include <string.h>
 
 #define DEFAULT_CAPACITY 1024
-#define CHUNK_BYTES      (BI_FEED_CHUNK * sizeof(struct feed_event))
-#define MEMORY_SHARE     8 /* the chunks of all feeds take this part of max_memory at most */
+#define CHUNK_BYTES      (BI_EVENT_CHUNK * sizeof(struct queued_event))
+#define MEMORY_SHARE     8 /* all chunks together take at most 1/8 of max_memory */
 
 /* ---- the ring ---- */
 
-static uint32_t slot_of(const bide_feed *feed, uint32_t index)
+static uint32_t slot_of(const bide_subscription *feed, uint32_t index)
 {
     return (feed->first + index) % feed->capacity;
 }
 
-static uint32_t chunk_of(const bide_feed *feed, uint32_t index)
+static uint32_t chunk_of(const bide_subscription *feed, uint32_t index)
 {
-    return slot_of(feed, index) / BI_FEED_CHUNK;
+    return slot_of(feed, index) / BI_EVENT_CHUNK;
 }
 
-static struct feed_event *feed_at(bide_feed *feed, uint32_t index)
+static struct queued_event *event_at(bide_subscription *feed, uint32_t index)
 {
-    struct feed_event *chunk = feed->chunks[chunk_of(feed, index)];
+    struct queued_event *chunk = feed->chunks[chunk_of(feed, index)];
     assert(chunk != NULL);
-    return &chunk[slot_of(feed, index) % BI_FEED_CHUNK];
+    return &chunk[slot_of(feed, index) % BI_EVENT_CHUNK];
 }
 
 static uint32_t chunk_count(uint32_t capacity)
 {
-    return (capacity + BI_FEED_CHUNK - 1) / BI_FEED_CHUNK;
+    return (capacity + BI_EVENT_CHUNK - 1) / BI_EVENT_CHUNK;
 }
 
-/* NULL: there is no memory for it. */
-static struct feed_event *chunk_new(struct core *core)
+/* Returns NULL when out of memory or above the limits. */
+static struct queued_event *chunk_new(struct core *core)
 {
     uint64_t max = core->limits.max_memory / MEMORY_SHARE;
-    if (bi_core_is_full(core, CHUNK_BYTES) || (max != 0 && core->feeds.memory + CHUNK_BYTES > max))
+    if (bi_core_is_full(core, CHUNK_BYTES) ||
+        (max != 0 && core->subscriptions.memory + CHUNK_BYTES > max))
         return NULL;
-    struct feed_event *chunk = bi_alloc_get(&core->alloc, CHUNK_BYTES);
+
+    struct queued_event *chunk = bi_alloc_malloc(&core->alloc, CHUNK_BYTES);
     if (chunk == NULL)
         return NULL;
+
     core->memory += CHUNK_BYTES;
-    core->feeds.memory += CHUNK_BYTES;
+    core->subscriptions.memory += CHUNK_BYTES;
     return chunk;
 }
 
-static void chunk_free(struct core *core, struct feed_event *chunk)
+static void chunk_free(struct core *core, struct queued_event *chunk)
 {
     if (chunk == NULL)
         return;
-    assert(core->feeds.memory >= CHUNK_BYTES);
+    assert(core->subscriptions.memory >= CHUNK_BYTES);
     core->memory -= CHUNK_BYTES;
-    core->feeds.memory -= CHUNK_BYTES;
-    bi_alloc_put(&core->alloc, chunk);
+    core->subscriptions.memory -= CHUNK_BYTES;
+    bi_alloc_free(&core->alloc, chunk);
 }
 
-/* Takes out the first event. Answers the chunk that it was the last to need, or NULL. */
-static struct feed_event *drop_first(bide_feed *feed)
+/* Removes the first event. Returns the chunk that no event needs any more, or NULL. */
+static struct queued_event *drop_first(bide_subscription *feed)
 {
     uint32_t before = chunk_of(feed, 0);
     feed->first = slot_of(feed, 1);
     feed->count--;
 
+    /* The ring may end in the chunk in which it began. */
     uint32_t now = chunk_of(feed, 0);
     if (now == before || (feed->count > 0 && chunk_of(feed, feed->count - 1) == before))
         return NULL;
-    struct feed_event *chunk = feed->chunks[before];
+
+    struct queued_event *chunk = feed->chunks[before];
     feed->chunks[before] = NULL;
     if (feed->chunks[now] != NULL)
         return chunk;
-    feed->chunks[now] = chunk; /* the only one goes with the ring */
+
+    /* It is the only chunk: move it along, so that one event always fits without allocating. */
+    feed->chunks[now] = chunk;
     return NULL;
 }
 
-/* The place of the next event. Without memory the oldest events go, and their chunk is used again. */
-static struct feed_event *next_place(struct core *core, bide_feed *feed)
+/* Returns the slot for the next event. Without memory, drops the oldest events and reuses their
+ * chunk. */
+static struct queued_event *next_slot(struct core *core, bide_subscription *feed)
 {
     uint32_t wanted = chunk_of(feed, feed->count);
-    struct feed_event *chunk = feed->chunks[wanted] != NULL ? NULL : chunk_new(core);
+    struct queued_event *chunk = feed->chunks[wanted] != NULL ? NULL : chunk_new(core);
     if (chunk != NULL)
         feed->chunks[wanted] = chunk;
+
+    /* Dropping does not change the slot of the next event. It ends at the latest with an empty
+     * ring, whose only chunk is the wanted one. */
     while (feed->chunks[wanted] == NULL) {
-        struct feed_event *left = drop_first(feed);
+        struct queued_event *left = drop_first(feed);
         feed->lost++;
         if (left != NULL)
             feed->chunks[wanted] = left;
     }
-    return feed_at(feed, feed->count++);
+
+    return event_at(feed, feed->count++);
 }
 
-static bool wants(const bide_feed *feed, bide_event_kind kind, const struct topic *topic)
+static bool matches(const bide_subscription *feed, bide_event_kind kind, const struct topic *topic)
 {
     if ((feed->kinds & (1u << kind)) == 0)
         return false;
@@ -102,20 +114,25 @@ static bool wants(const bide_feed *feed, bide_event_kind kind, const struct topi
 
 /* ---- writing ---- */
 
-void bi_event_as(struct core *core, bide_event_kind kind, const struct job *job, bide_state state)
+void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job *job,
+                      bide_state state)
 {
-    if ((core->feeds.kinds & (1u << kind)) == 0)
+    if ((core->subscriptions.kinds & (1u << kind)) == 0)
         return;
+
     const struct topic *topic = topic_of(core, job);
     uint64_t batch = bi_journal_batch_of(core, job);
-    for (bide_feed *feed = core->feeds.head; feed != NULL; feed = feed->next) {
-        if (!wants(feed, kind, topic))
+
+    for (bide_subscription *feed = core->subscriptions.head; feed != NULL; feed = feed->next) {
+        if (!matches(feed, kind, topic))
             continue;
         if (feed->count == feed->capacity) {
             chunk_free(core, drop_first(feed));
             feed->lost++;
         }
-        struct feed_event *event = next_place(core, feed);
+
+        /* The event is invisible to readers until its batch is committed. */
+        struct queued_event *event = next_slot(core, feed);
         event->batch = batch;
         event->event.kind = kind;
         event->event.state = state;
@@ -125,75 +142,109 @@ void bi_event_as(struct core *core, bide_event_kind kind, const struct job *job,
     }
 }
 
-void bi_event(struct core *core, bide_event_kind kind, const struct job *job)
+void bi_event_emit(struct core *core, bide_event_kind kind, const struct job *job)
 {
-    bi_event_as(core, kind, job, (bide_state)job->state);
+    bi_event_emit_as(core, kind, job, (bide_state)job->state);
 }
 
 /* ---- reading ---- */
 
-/* Hands out the events that are stored; they come in order of their batches. */
-static void hand_out(struct core *core, bide_feed *feed, bide_op *op)
+/* Copies committed events to the op. The first uncommitted event ends the loop, although events
+ * behind it may be committed: the order must hold. */
+static void deliver(struct core *core, bide_subscription *feed, bide_op *op)
 {
     size_t count = 0;
-    while (feed->count > 0 && count < op->feed.event_max &&
-           feed_at(feed, 0)->batch <= core->journal.committed) {
-        op->feed.events[count++] = feed_at(feed, 0)->event;
+    while (feed->count > 0 && count < op->subscription.event_max &&
+           event_at(feed, 0)->batch <= core->journal.committed) {
+        op->subscription.events[count++] = event_at(feed, 0)->event;
         chunk_free(core, drop_first(feed));
     }
-    op->feed.count = count;
-    op->feed.lost = feed->lost;
+
+    op->subscription.count = count;
+    op->subscription.lost = feed->lost;
+    /* Without an event the loss is reported again, with the next one. */
     if (count > 0)
         feed->lost = 0;
 }
 
-static bool has_something(const struct core *core, bide_feed *feed)
+static bool has_committed(const struct core *core, bide_subscription *feed)
 {
-    return feed->count > 0 && feed_at(feed, 0)->batch <= core->journal.committed;
+    return feed->count > 0 && event_at(feed, 0)->batch <= core->journal.committed;
 }
 
-void bi_feeds_serve(struct core *core)
+void bi_event_deliver(struct core *core)
 {
-    for (bide_feed *feed = core->feeds.head; feed != NULL; feed = feed->next) {
-        if (feed->reader == NULL || !has_something(core, feed))
+    for (bide_subscription *feed = core->subscriptions.head; feed != NULL; feed = feed->next) {
+        if (feed->reader == NULL || !has_committed(core, feed))
             continue;
+
         struct waiter *reader = feed->reader;
+        /* The events are committed: the reader must not wait for the batch of the running op. */
         uint64_t hold = core->hold;
         core->hold = 0;
-        hand_out(core, feed, reader->op);
-        bi_waiter_end(core, reader, BIDE_OK);
+        deliver(core, feed, reader->op);
+        bi_waiter_complete(core, reader, BIDE_OK);
         core->hold = hold;
     }
 }
 
-void bi_feeds_begin_rollback(struct core *core)
+void bi_event_begin_rollback(struct core *core)
 {
-    core->journal.rollback.feed = core->feeds.head;
+    core->journal.rollback.feed = core->subscriptions.head;
 }
 
-unsigned bi_feeds_rollback(struct core *core, unsigned budget)
+/* Truncates the ring to so many events and frees the chunks behind them. Each chunk costs one
+ * unit of the budget; returns the rest. */
+static unsigned cut(struct core *core, bide_subscription *feed, uint32_t kept, unsigned budget)
 {
-    struct rollback *rollback = &core->journal.rollback;
-    while (rollback->feed != NULL && budget > 0) {
-        bide_feed *feed = rollback->feed;
-        for (; rollback->seen < feed->count && budget > 0; rollback->seen++, budget--) {
-            const struct feed_event *event = feed_at(feed, rollback->seen);
-            if (event->batch > core->journal.committed)
-                continue;
-            if (rollback->kept != rollback->seen)
-                *feed_at(feed, rollback->kept) = *event;
-            rollback->kept++;
-        }
-        if (rollback->seen < feed->count)
-            break;
-        feed->count = rollback->kept;
-        rollback->feed = feed->next;
-        rollback->seen = rollback->kept = 0;
+    for (; feed->count > kept && budget > 0; budget--) {
+        uint32_t last = feed->count - 1;
+        uint32_t chunk = chunk_of(feed, last);
+        uint32_t in_chunk = slot_of(feed, last) % BI_EVENT_CHUNK + 1;
+        uint32_t dropped = feed->count - kept < in_chunk ? feed->count - kept : in_chunk;
+
+        feed->count -= dropped;
+        /* The chunk of the first or next event remains, and so does the one in which the ring
+         * now ends. */
+        if (chunk == chunk_of(feed, 0) ||
+            (feed->count > 0 && chunk == chunk_of(feed, feed->count - 1)))
+            continue;
+        chunk_free(core, feed->chunks[chunk]);
+        feed->chunks[chunk] = NULL;
     }
     return budget;
 }
 
-void bi_feed_leave(bide_feed *feed, struct waiter *waiter)
+unsigned bi_event_rollback(struct core *core, unsigned budget)
+{
+    struct rollback *rollback = &core->journal.rollback;
+    while (rollback->feed != NULL && budget > 0) {
+        bide_subscription *feed = rollback->feed;
+
+        /* Compact the ring in place. The position survives in the journal between slices. */
+        for (; rollback->scanned < feed->count && budget > 0; rollback->scanned++, budget--) {
+            const struct queued_event *event = event_at(feed, rollback->scanned);
+            if (event->batch > core->journal.committed)
+                continue;
+            if (rollback->kept != rollback->scanned)
+                *event_at(feed, rollback->kept) = *event;
+            rollback->kept++;
+        }
+        if (rollback->scanned < feed->count)
+            break;
+
+        /* Truncate only after the whole ring was scanned: scanned is compared with count. */
+        budget = cut(core, feed, rollback->kept, budget);
+        if (feed->count > rollback->kept)
+            break;
+
+        rollback->feed = feed->next;
+        rollback->scanned = rollback->kept = 0;
+    }
+    return budget;
+}
+
+void bi_event_detach_reader(bide_subscription *feed, struct waiter *waiter)
 {
     if (feed->reader == waiter)
         feed->reader = NULL;
@@ -201,38 +252,44 @@ void bi_feed_leave(bide_feed *feed, struct waiter *waiter)
 
 /* ---- the ops ---- */
 
-static size_t feed_size(uint32_t capacity)
+static size_t subscription_size(uint32_t capacity)
 {
-    return sizeof(bide_feed) + chunk_count(capacity) * sizeof(struct feed_event *);
+    return sizeof(bide_subscription) + chunk_count(capacity) * sizeof(struct queued_event *);
 }
 
-static bool is_known(const struct core *core, const bide_feed *wanted)
+static bool is_subscribed(const struct core *core, const bide_subscription *wanted)
 {
-    const bide_feed *feed = core->feeds.head;
+    const bide_subscription *feed = core->subscriptions.head;
     while (feed != NULL && feed != wanted)
         feed = feed->next;
     return feed != NULL;
 }
 
-int bi_op_subscribe(struct core *core, bide_op *op)
+int bi_exec_subscribe(struct core *core, bide_op *op)
 {
-    bide_feed_args *args = &op->feed;
+    bide_subscription_args *args = &op->subscription;
     uint32_t capacity = args->capacity == 0 ? DEFAULT_CAPACITY : args->capacity;
-    if (core->feeds.count >= BIDE_FEEDS_MAX) /* every event is offered to each of them */
-        return bi_op_refuse(
+
+    /* Every event is offered to every subscription: limit their number. */
+    if (core->subscriptions.count >= BIDE_SUBSCRIPTIONS_MAX)
+        return bi_core_error(
             op, BIDE_TOO_MANY_WAITERS,
-            "subscribe: there are %d feeds, the most that a queue has (BIDE_FEEDS_MAX)",
-            BIDE_FEEDS_MAX);
-    size_t size = feed_size(capacity);
+            "subscribe: there are %d subscriptions, the maximum of a queue (BIDE_SUBSCRIPTIONS_MAX)",
+            BIDE_SUBSCRIPTIONS_MAX);
+
+    size_t size = subscription_size(capacity);
     if (bi_core_is_full(core, size + CHUNK_BYTES))
-        return bi_op_limited(core, op, BIDE_EFULL);
-    bide_feed *feed = bi_alloc_get(&core->alloc, size);
-    struct feed_event *chunk = feed == NULL ? NULL : bi_alloc_get(&core->alloc, CHUNK_BYTES);
+        return bi_core_error_limit(core, op, BIDE_EFULL);
+
+    /* The first chunk is allocated now, beyond the share of max_memory: a ring always has one. */
+    bide_subscription *feed = bi_alloc_malloc(&core->alloc, size);
+    struct queued_event *chunk = feed == NULL ? NULL : bi_alloc_malloc(&core->alloc, CHUNK_BYTES);
     if (chunk == NULL) {
         if (feed != NULL)
-            bi_alloc_put(&core->alloc, feed);
-        return bi_op_answer(op, BIDE_ENOMEM);
+            bi_alloc_free(&core->alloc, feed);
+        return bi_core_error_code(op, BIDE_ENOMEM);
     }
+
     memset(feed, 0, size);
     feed->chunks[0] = chunk;
     feed->capacity = capacity;
@@ -240,33 +297,37 @@ int bi_op_subscribe(struct core *core, bide_op *op)
     feed->topic_size = args->topic.size;
     if (args->topic.size > 0)
         memcpy(feed->topic, args->topic.data, args->topic.size);
-    feed->next = core->feeds.head;
+
+    feed->next = core->subscriptions.head;
     if (feed->next != NULL)
         feed->next->prev = feed;
-    core->feeds.head = feed;
-    core->feeds.count++;
-    core->feeds.kinds |= feed->kinds;
+    core->subscriptions.head = feed;
+    core->subscriptions.count++;
+    core->subscriptions.kinds |= feed->kinds;
+
     core->memory += size + CHUNK_BYTES;
-    core->feeds.memory += CHUNK_BYTES;
-    args->feed = feed;
+    core->subscriptions.memory += CHUNK_BYTES;
+    args->handle = feed;
     return BIDE_OK;
 }
 
-int bi_op_events(struct core *core, bide_op *op)
+int bi_exec_events(struct core *core, bide_op *op)
 {
-    bide_feed *feed = op->feed.feed;
-    if (!is_known(core, feed))
-        return bi_op_refuse(op, BIDE_EINVAL,
-                            "events: this feed was never subscribed, or has ended");
+    bide_subscription *feed = op->subscription.handle;
+    if (!is_subscribed(core, feed))
+        return bi_core_error(op, BIDE_EINVAL,
+                             "events: this feed was never subscribed, or has ended");
     if (feed->reader != NULL)
-        return bi_op_refuse(op, BIDE_EINVAL, "events: another call waits on this feed already");
-    hand_out(core, feed, op);
-    if (op->feed.count > 0)
+        return bi_core_error(op, BIDE_EINVAL, "events: another call waits on this feed already");
+
+    deliver(core, feed, op);
+    if (op->subscription.count > 0)
         return BIDE_OK;
-    if (op->feed.timeout_ms == 0)
-        return bi_op_answer(op, BIDE_TIMED_OUT);
+    if (op->subscription.timeout_ms == 0)
+        return bi_core_error_code(op, BIDE_TIMED_OUT);
+
     int code;
-    struct waiter *waiter = bi_waiter_add(core, op, op->feed.timeout_ms, NULL, 0, &code);
+    struct waiter *waiter = bi_waiter_add(core, op, op->subscription.timeout_ms, NULL, 0, &code);
     if (waiter != NULL) {
         waiter->feed = feed;
         feed->reader = waiter;
@@ -274,38 +335,44 @@ int bi_op_events(struct core *core, bide_op *op)
     return code;
 }
 
-static void end_feed(struct core *core, bide_feed *feed)
+static void free_subscription(struct core *core, bide_subscription *feed)
 {
     if (feed->prev != NULL)
         feed->prev->next = feed->next;
     else
-        core->feeds.head = feed->next;
+        core->subscriptions.head = feed->next;
     if (feed->next != NULL)
         feed->next->prev = feed->prev;
-    core->feeds.count--;
-    core->feeds.kinds = 0;
-    for (const bide_feed *other = core->feeds.head; other != NULL; other = other->next)
-        core->feeds.kinds |= other->kinds;
+
+    core->subscriptions.count--;
+    /* Other subscriptions may want the same kinds: compute the union again. */
+    core->subscriptions.kinds = 0;
+    for (const bide_subscription *other = core->subscriptions.head; other != NULL;
+         other = other->next)
+        core->subscriptions.kinds |= other->kinds;
+
     for (uint32_t i = 0; i < chunk_count(feed->capacity); i++)
         chunk_free(core, feed->chunks[i]);
-    core->memory -= feed_size(feed->capacity);
-    bi_alloc_put(&core->alloc, feed);
+    core->memory -= subscription_size(feed->capacity);
+    bi_alloc_free(&core->alloc, feed);
 }
 
-int bi_op_unsubscribe(struct core *core, bide_op *op)
+int bi_exec_unsubscribe(struct core *core, bide_op *op)
 {
-    bide_feed *feed = op->feed.feed;
-    if (!is_known(core, feed))
-        return bi_op_refuse(op, BIDE_EINVAL,
-                            "unsubscribe: this feed was never subscribed, or has ended");
+    bide_subscription *feed = op->subscription.handle;
+    if (!is_subscribed(core, feed))
+        return bi_core_error(op, BIDE_EINVAL,
+                             "unsubscribe: this feed was never subscribed, or has ended");
+
+    /* The reader's waiter points to the subscription: complete it first. */
     if (feed->reader != NULL)
-        bi_waiter_end(core, feed->reader, BIDE_CANCELLED);
-    end_feed(core, feed);
+        bi_waiter_complete(core, feed->reader, BIDE_CANCELLED);
+    free_subscription(core, feed);
     return BIDE_OK;
 }
 
-void bi_feeds_free(struct core *core)
+void bi_event_free_subscriptions(struct core *core)
 {
-    while (core->feeds.head != NULL)
-        end_feed(core, core->feeds.head);
+    while (core->subscriptions.head != NULL)
+        free_subscription(core, core->subscriptions.head);
 }

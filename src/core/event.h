@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * event - bounded feeds of what happens to jobs.
+ * event - bounded subscriptions to the events of jobs.
  *
- * Each subscriber has a ring. When it is full the oldest event is dropped and counted, and the
- * reader is told how many it missed. An event of a change that is not stored yet is not handed
- * out before it is, and vanishes if it never will be.
+ * Each subscription has a ring of events. When the ring is full the oldest event is dropped and
+ * counted, and the reader learns how many it has lost. An event of an uncommitted change is
+ * delivered after the commit, and removed if the change is rolled back.
  *
- * Memory     A ring is made of chunks. It has one from the beginning, and further ones while events
- *            are in them. All rings together take a part of max_memory; beyond that, and when memory
- *            is out, a ring drops the events of its oldest chunk and uses it again.
+ * Ordering   Events are delivered in the order in which they happened. An uncommitted event holds
+ *            back those behind it.
+ * Ownership  A subscription belongs to the core until unsubscribe. It has one reader at a time.
+ * Failure    Only subscribe can fail. Without memory a ring drops the events of its oldest chunk
+ *            and reuses the chunk.
+ * Cost       A ring consists of chunks. One exists always, the others only while events are in
+ *            them and all rings take no more than a fixed share of max_memory.
  */
 #ifndef BI_EVENT_H
 #define BI_EVENT_H
@@ -19,15 +23,15 @@ struct core;
 struct job;
 struct waiter;
 
-struct feed_event {
-    uint64_t batch; /* 0: nothing to wait for */
+struct queued_event {
+    uint64_t batch; /* deliver after this batch is committed; 0: at any time */
     bide_event event;
 };
 
-#define BI_FEED_CHUNK 64 /* events */
+#define BI_EVENT_CHUNK 64 /* events */
 
-struct bide_feed {
-    bide_feed *prev, *next;
+struct bide_subscription {
+    bide_subscription *prev, *next;
     struct waiter *reader; /* the events op that waits, or NULL */
     uint32_t kinds;
     uint32_t capacity;
@@ -35,31 +39,34 @@ struct bide_feed {
     uint64_t lost;
     size_t topic_size; /* 0: all topics */
     char topic[BIDE_TOPIC_MAX + 1];
-    struct feed_event *chunks[]; /* of the ring; NULL: not there. The first event's, or the next
-                                    one's if there is none, always is. */
+    /* Of the ring; NULL: not allocated. The chunk of the first event, or of the next one if the
+     * ring is empty, always exists. */
+    struct queued_event *chunks[];
 };
 
-struct feeds {
-    bide_feed *head;
+struct subscriptions {
+    bide_subscription *head;
     uint64_t count;
-    uint64_t memory; /* of their chunks */
-    uint32_t kinds;  /* that any of them wants */
+    uint64_t memory; /* bytes of all chunks */
+    uint32_t kinds;  /* union of the kinds of all subscriptions */
 };
 
-/* Tells every feed that wants it. */
-void bi_event(struct core *core, bide_event_kind kind, const struct job *job);
-/* The same for a job whose state after the event is not the one it is in. */
-void bi_event_as(struct core *core, bide_event_kind kind, const struct job *job, bide_state state);
+/* Appends an event to every subscription that matches it. */
+void bi_event_emit(struct core *core, bide_event_kind kind, const struct job *job);
+/* The same for a job that is not in the state which the event reports. */
+void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job *job,
+                      bide_state state);
 
-/* Answers the readers for whom there is something. */
-void bi_feeds_serve(struct core *core);
+/* Completes the waiting readers whose subscriptions have committed events. */
+void bi_event_deliver(struct core *core);
 
-/* Forgets the events of batches that were not stored. Looks at up to budget events at a time, and
- * answers what is left of the budget. */
-void bi_feeds_begin_rollback(struct core *core);
-unsigned bi_feeds_rollback(struct core *core, unsigned budget);
+/* Remove the events of uncommitted batches. Each call examines up to budget events and returns
+ * the rest of the budget. */
+void bi_event_begin_rollback(struct core *core);
+unsigned bi_event_rollback(struct core *core, unsigned budget);
 
-void bi_feed_leave(bide_feed *feed, struct waiter *waiter);
-void bi_feeds_free(struct core *core);
+/* The waiter ends: the subscription can have another reader. */
+void bi_event_detach_reader(bide_subscription *feed, struct waiter *waiter);
+void bi_event_free_subscriptions(struct core *core);
 
 #endif

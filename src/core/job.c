@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/job.h"
 
-#include "core/state.h"
+#include "core/core_internal.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* ---- the table of ids and the table of keys ---- */
+/* ---- tables of ids and keys ---- */
 
 static uint64_t id_hash(const void *ctx, uint32_t ref)
 {
@@ -20,24 +20,24 @@ static uint32_t *id_link(const void *ctx, uint32_t ref)
     return &((struct job *)bi_pool_at(ctx, ref))->link;
 }
 
-static const struct table_items ids = {id_hash, id_link,
-                                       offsetof(struct job, link) - offsetof(struct job, id)};
+static const struct hash_table_ops ids = {id_hash, id_link,
+                                          offsetof(struct job, link) - offsetof(struct job, id)};
 
 static uint64_t key_hash(const void *ctx, uint32_t ref)
 {
-    return ((const struct more *)bi_pool_at(ctx, ref))->key_hash;
+    return ((const struct job_ext *)bi_pool_at(ctx, ref))->key_hash;
 }
 
 static uint32_t *key_link(const void *ctx, uint32_t ref)
 {
-    return &((struct more *)bi_pool_at(ctx, ref))->link;
+    return &((struct job_ext *)bi_pool_at(ctx, ref))->link;
 }
 
-static const struct table_items keys = {key_hash, key_link, 0};
+static const struct hash_table_ops keys = {key_hash, key_link, 0};
 
-struct job *bi_core_lookup(const struct core *core, uint64_t id)
+struct job *bi_job_lookup(const struct core *core, uint64_t id)
 {
-    uint32_t ref = bi_table_first(&core->by_id, bi_core_id_hash(core, id));
+    uint32_t ref = bi_hash_table_first(&core->by_id, bi_core_id_hash(core, id));
     while (ref != 0) {
         struct job *job = bi_pool_at(&core->jobs, ref);
         if (job->id == id)
@@ -47,75 +47,87 @@ struct job *bi_core_lookup(const struct core *core, uint64_t id)
     return NULL;
 }
 
-/* Only deletes come in long lists that nothing else has brought near. */
-void bi_core_approach(const struct core *core, const bide_op *next, const bide_op *later)
+/* Prefetches for deletes only: they arrive in long lists of ids, and no earlier op has touched
+ * their jobs. */
+void bi_job_prefetch(const struct core *core, const bide_op *next, const bide_op *later)
 {
-    if (core->by_id.count < BI_AHEAD_FROM)
+    if (core->by_id.count < BI_PREFETCH_MIN)
         return;
+
     if (later->kind == BIDE_OP_DELETE)
-        bi_table_foresee(&core->by_id, bi_core_id_hash(core, later->lease.id));
+        bi_hash_table_prefetch(&core->by_id, bi_core_id_hash(core, later->lease.id));
+
     if (next->kind != BIDE_OP_DELETE)
         return;
-    uint32_t ref = bi_table_first(&core->by_id, bi_core_id_hash(core, next->lease.id));
+    uint32_t ref = bi_hash_table_first(&core->by_id, bi_core_id_hash(core, next->lease.id));
     if (ref != 0)
-        bi_ahead(bi_pool_at(&core->jobs, ref), sizeof(struct job));
+        bi_prefetch(bi_pool_at(&core->jobs, ref), sizeof(struct job));
 }
 
-struct job *bi_core_find(struct core *core, uint64_t id)
+struct job *bi_job_find(struct core *core, uint64_t id)
 {
+    /* Also if there is no such job: its removal may not be committed yet. */
     if (core->journal.on)
-        bi_journal_see(core, id);
-    return bi_core_lookup(core, id);
+        bi_journal_depend_on(core, id);
+
+    return bi_job_lookup(core, id);
 }
 
-uint64_t bi_core_key_hash(const struct core *core, const struct topic *topic, bide_slice key)
+uint64_t bi_job_key_hash(const struct core *core, const struct topic *topic, bide_slice key)
 {
-    /* The topic's hash is as secret as the key itself: equal keys of two topics share no chain. */
-    struct bi_secret secret = core->name_secret;
+    /* Mix in the topic's hash, which is as secret as the key: equal keys of different topics do
+     * not share a chain. */
+    struct bi_hash_secret secret = core->name_secret;
     secret.key[1] ^= topic->hash;
-    return bi_secret_hash(&secret, key.data, key.size);
+    return bi_keyed_hash_bytes(&secret, key.data, key.size);
 }
 
-struct job *bi_core_find_key(const struct core *core, const struct topic *topic, bide_slice key)
+struct job *bi_job_find_by_key(const struct core *core, const struct topic *topic, bide_slice key)
 {
-    uint64_t hash = bi_core_key_hash(core, topic, key);
-    uint32_t ref = bi_table_first(&core->by_key, hash);
+    uint64_t hash = bi_job_key_hash(core, topic, key);
+
+    uint32_t ref = bi_hash_table_first(&core->by_key, hash);
     while (ref != 0) {
-        const struct more *more = bi_pool_at(&core->mores, ref);
-        struct job *job = job_at(core, more->job);
-        if (more->key_hash == hash && job->topic == topic->self &&
-            bide_buf_size(more->key) == key.size &&
-            memcmp(bide_buf_data(more->key), key.data, key.size) == 0)
+        const struct job_ext *ext = bi_pool_at(&core->exts, ref);
+        struct job *job = job_at(core, ext->job);
+        if (ext->key_hash == hash && job->topic == topic->self &&
+            bide_buf_size(ext->key) == key.size &&
+            memcmp(bide_buf_data(ext->key), key.data, key.size) == 0)
             return job;
-        ref = more->link;
+        ref = ext->link;
     }
     return NULL;
 }
 
-/* ---- making and freeing ---- */
+/* ---- allocation ---- */
 
 static bool reserve_slot(struct core *core, uint32_t ref)
 {
     if (ref < core->slot_room)
         return true;
+
     uint32_t room = ref < 512 ? 1024 : ref + ref / 2;
     uint32_t *slots = bi_alloc_resize(&core->alloc, core->slots, (size_t)room * sizeof(*slots));
     if (slots == NULL)
         return false;
+
     core->slots = slots;
     core->slot_room = room;
     return true;
 }
 
-/* After many jobs have gone, what their slots took goes, too. */
+/* Shrinks the array of slots after most jobs were freed. */
 static void trim_slots(struct core *core)
 {
+    /* Every 512th free only: bi_pool_limit() may read all slabs. */
     if (core->slot_room <= 4096 || core->jobs.used % 512 != 0 ||
         core->jobs.used > core->slot_room / 4)
         return;
+
     uint32_t limit = bi_pool_limit(&core->jobs);
     if (limit == 0 || limit > core->slot_room / 2)
         return;
+
     uint32_t *slots = bi_alloc_resize(&core->alloc, core->slots, (size_t)limit * sizeof(*slots));
     if (slots == NULL)
         return;
@@ -125,125 +137,142 @@ static void trim_slots(struct core *core)
 
 struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id)
 {
-    struct topic *home = topic_at(core, topic);
-    if (!bi_topic_reserve(core, home))
+    struct topic *parent = topic_at(core, topic);
+
+    /* Room that is left reserved after a later failure serves the next member. */
+    if (!bi_topic_reserve(core, parent))
         return NULL;
-    uint32_t ref = bi_pool_take(&core->jobs);
+
+    uint32_t ref = bi_pool_alloc(&core->jobs);
     if (ref == 0)
         return NULL;
     if (!reserve_slot(core, ref)) {
-        bi_pool_give(&core->jobs, ref);
+        bi_pool_free(&core->jobs, ref);
         return NULL;
     }
+
     struct job *job = bi_pool_at(&core->jobs, ref);
     memset(job, 0, sizeof(*job));
     job->self = ref;
     job->id = id;
     job->topic = topic;
-    home->members++;
+
+    parent->members++;
     core->memory += JOB_COST;
     return job;
 }
 
-void bi_more_drop_texts(const struct more *more)
+void bi_job_ext_unref_texts(const struct job_ext *ext)
 {
-    bide_buf_unref(more->key);
-    bide_buf_unref(more->last_error);
-    bide_buf_unref(more->result);
-    bide_buf_unref(more->progress);
+    bide_buf_unref(ext->key);
+    bide_buf_unref(ext->last_error);
+    bide_buf_unref(ext->result);
+    bide_buf_unref(ext->progress);
 }
 
-uint64_t bi_more_text_size(const struct more *more)
+uint64_t bi_job_ext_text_size(const struct job_ext *ext)
 {
-    return bide_buf_size(more->key) + bide_buf_size(more->last_error) +
-           bide_buf_size(more->result) + bide_buf_size(more->progress);
+    return bide_buf_size(ext->key) + bide_buf_size(ext->last_error) + bide_buf_size(ext->result) +
+           bide_buf_size(ext->progress);
 }
 
-void bi_more_set_text(struct core *core, bide_buf **place, bide_buf *text)
+void bi_job_ext_set_text(struct core *core, bide_buf **dst, bide_buf *text)
 {
     core->memory += bide_buf_size(text);
-    core->memory -= bide_buf_size(*place);
-    bide_buf_unref(*place);
-    *place = text;
+    core->memory -= bide_buf_size(*dst);
+    bide_buf_unref(*dst);
+    *dst = text;
 }
 
-static void free_more(struct core *core, struct more *more)
+static void free_ext(struct core *core, struct job_ext *ext)
 {
-    core->memory -= MORE_COST + bi_more_text_size(more);
-    bi_more_drop_texts(more);
-    bi_timers_delist(&core->mono);
-    bi_timers_delist(&core->wall);
-    bi_pool_give(&core->mores, more->self);
+    core->memory -= JOB_EXT_COST + bi_job_ext_text_size(ext);
+    bi_job_ext_unref_texts(ext);
+    bi_timers_unreserve(&core->mono);
+    bi_timers_unreserve(&core->wall);
+    bi_pool_free(&core->exts, ext->self);
 }
 
 void bi_job_free(struct core *core, struct job *job)
 {
     struct topic *topic = topic_of(core, job);
-    struct more *more = more_of(core, job);
-    if (more != NULL)
-        free_more(core, more);
-    bi_cache_remove(core, job);
-    core->memory -= JOB_COST + (bi_job_lacks_body(job) ? 0 : job->body_size);
+    struct job_ext *ext = ext_of(core, job);
+
+    if (ext != NULL)
+        free_ext(core, ext);
+    bi_body_cache_remove(core, job);
+    core->memory -= JOB_COST + (bi_job_body_missing(job) ? 0 : job->body_size);
     bide_buf_unref(job->body);
-    bi_pool_give(&core->jobs, job->self);
+
+    bi_pool_free(&core->jobs, job->self);
     trim_slots(core);
+
     topic->members--;
     ready_heap_trim(&topic->ready, &core->alloc, topic->members);
     due_heap_trim(&topic->due_mono, &core->alloc, topic->members);
     due_heap_trim(&topic->due_wall, &core->alloc, topic->members);
+
+    /* Last: this may destroy the topic. */
     bi_topic_cleanup(core, topic);
 }
 
-struct more *bi_job_more(struct core *core, struct job *job)
+struct job_ext *bi_job_ensure_ext(struct core *core, struct job *job)
 {
-    if (job->more != 0)
-        return more_of(core, job);
-    if (!bi_timers_enlist(&core->mono))
+    if (job->ext != 0)
+        return ext_of(core, job);
+
+    if (!bi_timers_reserve(&core->mono))
         return NULL;
-    if (!bi_timers_enlist(&core->wall)) {
-        bi_timers_delist(&core->mono);
+    if (!bi_timers_reserve(&core->wall)) {
+        bi_timers_unreserve(&core->mono);
         return NULL;
     }
-    uint32_t ref = bi_pool_take(&core->mores);
+
+    uint32_t ref = bi_pool_alloc(&core->exts);
     if (ref == 0) {
-        bi_timers_delist(&core->mono);
-        bi_timers_delist(&core->wall);
+        bi_timers_unreserve(&core->mono);
+        bi_timers_unreserve(&core->wall);
         return NULL;
     }
-    struct more *more = bi_pool_at(&core->mores, ref);
-    memset(more, 0, sizeof(*more));
-    more->self = ref;
-    more->job = job->self;
-    more->max_retries = BIDE_NO_RETRY_LIMIT;
-    more->ready = more->reserved = more->touched = more->buried = more->done = BI_NEVER;
+
+    struct job_ext *ext = bi_pool_at(&core->exts, ref);
+    memset(ext, 0, sizeof(*ext));
+    ext->self = ref;
+    ext->job = job->self;
+    ext->max_retries = BIDE_NO_RETRY_LIMIT;
+    ext->ready = ext->reserved = ext->touched = ext->buried = ext->done = BI_NEVER;
+    /* Without an extension the flag stands for "ready since created". */
     if ((job->flags & JOB_READY_BEFORE) != 0)
-        more->ready = job->created;
-    bi_timer_init(&more->timer, TIMER_LEASE, TIMER_CLASS_JOB, job->id);
-    bi_timer_init(&more->expiry, TIMER_EXPIRY, TIMER_CLASS_EXPIRY, job->id);
-    job->more = ref;
-    core->memory += MORE_COST;
-    return more;
+        ext->ready = job->created;
+
+    bi_timer_init(&ext->timer, TIMER_LEASE, TIMER_CLASS_JOB, job->id);
+    bi_timer_init(&ext->expiry, TIMER_EXPIRY, TIMER_CLASS_EXPIRY, job->id);
+    job->ext = ref;
+    core->memory += JOB_EXT_COST;
+    return ext;
 }
 
 /* ---- lists ---- */
 
-/* Is a behind b in the order of their list? */
+/* Does a come after b in the list of their state? */
 static bool list_after(const struct core *core, const struct job *a, const struct job *b)
 {
     if (a->state == BIDE_STATE_BURIED || a->state == BIDE_STATE_DONE)
-        return more_of(core, a)->order > more_of(core, b)->order;
+        return ext_of(core, a)->order > ext_of(core, b)->order;
+    /* Not by since: a reservation without a reply retains the since of its earlier state. */
     if (a->state == BIDE_STATE_RESERVED)
-        return bi_core_number(core, more_of(core, a)) > bi_core_number(core, more_of(core, b));
+        return bi_lease_number(core, ext_of(core, a)) > bi_lease_number(core, ext_of(core, b));
     return a->since > b->since;
 }
 
-/* The order of the tree: that of the list, and jobs that came at the same moment by their ids. */
+/* The order of the tree: that of the list, with the id as tie-breaker. */
 static bool tree_after(const struct core *core, const struct job *a, const struct job *b)
 {
     return list_after(core, a, b) || (a->id > b->id && !list_after(core, b, a));
 }
 
-/* The job of a subtree that stands above all others of it. */
+/* The heap order of the treap. The keyed hash of the id serves as its random priority: it is the
+ * same in every replay of a seed, and clients cannot choose ids that unbalance the tree. */
 static bool tree_above(const struct core *core, const struct job *a, const struct job *b)
 {
     return bi_core_id_hash(core, a->id) > bi_core_id_hash(core, b->id);
@@ -251,12 +280,14 @@ static bool tree_above(const struct core *core, const struct job *a, const struc
 
 static void tree_insert(struct core *core, struct job_list *list, struct job *job)
 {
-    uint32_t *place = &list->root;
+    uint32_t *dst = &list->root;
     struct job *node;
-    while ((node = job_at(core, *place)) != NULL && tree_above(core, node, job))
-        place = tree_after(core, job, node) ? &node->next : &node->prev;
-    *place = job->self;
-    /* What was below that place is split between the two sides of the job. */
+
+    while ((node = job_at(core, *dst)) != NULL && tree_above(core, node, job))
+        dst = tree_after(core, job, node) ? &node->next : &node->prev;
+
+    *dst = job->self;
+    /* Split the subtree that was here into the jobs before and after the new one. */
     uint32_t *left = &job->prev;
     uint32_t *right = &job->next;
     while (node != NULL) {
@@ -270,6 +301,7 @@ static void tree_insert(struct core *core, struct job_list *list, struct job *jo
             node = job_at(core, node->prev);
         }
     }
+
     *left = *right = 0;
     job->in_tree = true;
     list->count++;
@@ -277,26 +309,30 @@ static void tree_insert(struct core *core, struct job_list *list, struct job *jo
 
 static void tree_remove(struct core *core, struct job_list *list, struct job *job)
 {
-    uint32_t *place = &list->root;
-    while (*place != job->self) {
-        struct job *node = job_at(core, *place);
+    uint32_t *dst = &list->root;
+
+    while (*dst != job->self) {
+        struct job *node = job_at(core, *dst);
         assert(node != NULL);
-        place = tree_after(core, job, node) ? &node->next : &node->prev;
+        dst = tree_after(core, job, node) ? &node->next : &node->prev;
     }
+
+    /* Merge both subtrees into the place of the job. The caller adjusts list->count. */
     struct job *left = job_at(core, job->prev);
     struct job *right = job_at(core, job->next);
     while (left != NULL && right != NULL) {
         if (tree_above(core, left, right)) {
-            *place = left->self;
-            place = &left->next;
+            *dst = left->self;
+            dst = &left->next;
             left = job_at(core, left->next);
         } else {
-            *place = right->self;
-            place = &right->prev;
+            *dst = right->self;
+            dst = &right->prev;
             right = job_at(core, right->prev);
         }
     }
-    *place = left != NULL ? left->self : right != NULL ? right->self : 0;
+
+    *dst = left != NULL ? left->self : right != NULL ? right->self : 0;
     job->in_tree = false;
 }
 
@@ -313,6 +349,8 @@ static struct job *tree_next(const struct core *core, const struct job_list *lis
 {
     struct job *best = NULL;
     struct job *node = job_at(core, list->root);
+
+    /* Jobs have no parent link, so search from the root. */
     while (node != NULL) {
         bool after = tree_after(core, node, job);
         if (after)
@@ -341,6 +379,7 @@ static void list_remove(struct core *core, struct job_list *list, struct job *jo
         tree_remove(core, list, job);
         return;
     }
+
     if (job->prev != 0)
         job_at(core, job->prev)->next = job->next;
     else
@@ -354,217 +393,251 @@ static void list_remove(struct core *core, struct job_list *list, struct job *jo
 static void list_load(struct core *core, struct job_list *list, struct job *job)
 {
     const struct job *last = job_at(core, list->tail);
+
+    /* One comparison with the tail is enough to notice any disorder. */
     if (last != NULL && list_after(core, last, job))
-        core->disordered |= 1u << job->state;
+        core->unsorted_states |= 1u << job->state;
     list_append(core, list, job);
 }
 
-struct job *bi_list_oldest(const struct core *core, const struct job_list *list)
+struct job *bi_job_list_oldest(const struct core *core, const struct job_list *list)
 {
     struct job *head = job_at(core, list->head);
     struct job *first = tree_first(core, list);
     return first != NULL && (head == NULL || list_after(core, head, first)) ? first : head;
 }
 
-struct job *bi_list_next(const struct core *core, const struct job_list *list,
-                         const struct job *job)
+struct job *bi_job_list_next(const struct core *core, const struct job_list *list,
+                             const struct job *job)
 {
     if (job != NULL && job->in_tree)
         return tree_next(core, list, job);
+
     struct job *next = job_at(core, job == NULL ? list->head : job->next);
     return next != NULL ? next : tree_first(core, list);
 }
 
-/* ---- the key ---- */
+/* ---- keys ---- */
 
 static bool holds_key(const struct job *job)
 {
     return job->state != BIDE_STATE_DONE || (job->flags & JOB_KEY_RETAINED) != 0;
 }
 
-static void drop_key(struct core *core, struct job *job)
+static void release_key(struct core *core, struct job *job)
 {
     if ((job->flags & JOB_KEYED) == 0)
         return;
-    bi_table_remove(&core->by_key, &keys, &core->mores, job->more);
+    bi_hash_table_remove(&core->by_key, &keys, &core->exts, job->ext);
     job->flags &= (uint8_t)~JOB_KEYED;
 }
 
-static void settle_key(struct core *core, struct job *job, struct more *more)
+static void update_key(struct core *core, struct job *job, struct job_ext *ext)
 {
-    if (more->key == NULL || !holds_key(job)) {
-        drop_key(core, job);
+    if (ext->key == NULL || !holds_key(job)) {
+        release_key(core, job);
         return;
     }
+
     if ((job->flags & JOB_KEYED) != 0)
         return;
-    bide_slice key = {bide_buf_data(more->key), bide_buf_size(more->key)};
-    more->key_hash = bi_core_key_hash(core, topic_of(core, job), key);
-    bi_table_insert(&core->by_key, &keys, &core->mores, job->more);
+
+    bide_slice key = {bide_buf_data(ext->key), bide_buf_size(ext->key)};
+    ext->key_hash = bi_job_key_hash(core, topic_of(core, job), key);
+    bi_hash_table_insert(&core->by_key, &keys, &core->exts, job->ext);
     job->flags |= JOB_KEYED;
 }
 
 void bi_job_move(struct core *core, struct job *job, uint32_t topic)
 {
     struct topic *from = topic_of(core, job);
-    drop_key(core, job);
+
+    /* The hash of a key includes the topic. Entering the next state inserts the key again. */
+    release_key(core, job);
     topic_at(core, topic)->members++;
     job->topic = topic;
+
     from->members--;
     bi_topic_cleanup(core, from);
 }
 
-/* ---- what each state has of its own ---- */
+/* ---- what belongs to each state ---- */
 
 static void enter_ready(struct core *core, struct topic *topic, struct job *job)
 {
     struct ready_entry entry = {job->priority, job->self, job->id};
     ready_heap_push(&topic->ready, core->slots, entry);
+
     if (job->priority < BIDE_DEFAULT_PRIORITY) {
         topic->urgent++;
         core->urgent++;
     }
+
+    /* A lower bound is enough: leave_ready() does not raise it, its readers do. */
     if (!topic->age.set || job->since < topic->age.due)
         bi_timers_set(&core->ages, &topic->age, job->since);
-    bi_waiters_mark(core, topic);
+
+    bi_waiters_wake(core, topic);
 }
 
 /*
- * Most jobs leave from the top of the heap, and with millions of them each touch of the next one
- * would be a wait for memory. So the cache is told ahead: of the job that is now on top its body
- * and its neighbours in the list, of the one after it (the least child) the job itself.
+ * Most jobs leave from the top of the heap, and with millions of them each access to the next one
+ * is a cache miss. Prefetches the body and the list neighbours of the new top, and the job that
+ * will probably be the top after it (the least child).
  */
-BI_AHEAD_FN void foresee(const struct core *core, const struct topic *topic)
+BI_PREFETCH_FN void prefetch_next(const struct core *core, const struct topic *topic)
 {
     const struct ready_heap *heap = &topic->ready;
-    if (heap->count < BI_AHEAD_FROM)
+    if (heap->count < BI_PREFETCH_MIN)
         return;
+
     uint32_t second = heap->entries[ready_heap_least_child(heap, 0)].job;
-    bi_ahead(bi_pool_at(&core->jobs, second), sizeof(struct job));
+    bi_prefetch(bi_pool_at(&core->jobs, second), sizeof(struct job));
+
     const struct job *top = bi_pool_at(&core->jobs, heap->entries[0].job);
     if (top->body != NULL)
-        bi_ahead(top->body, 1);
+        bi_prefetch(top->body, 1);
     if (top->prev != 0)
-        bi_ahead(&job_at(core, top->prev)->next, 1);
+        bi_prefetch(&job_at(core, top->prev)->next, 1);
     if (top->next != 0)
-        bi_ahead(&job_at(core, top->next)->prev, 1);
+        bi_prefetch(&job_at(core, top->next)->prev, 1);
 }
 
 static void leave_ready(struct core *core, struct topic *topic, struct job *job)
 {
     bool top = topic->ready.entries[0].job == job->self;
+
+    /* For the top job, do not read core->slots: that would be one more cache miss. */
     ready_heap_remove(&topic->ready, core->slots, top ? 0 : core->slots[job->self]);
     if (top)
-        foresee(core, topic);
+        prefetch_next(core, topic);
+
     if (job->priority < BIDE_DEFAULT_PRIORITY) {
         topic->urgent--;
         core->urgent--;
     }
 }
 
-/* Jobs that each change merges out of kick sets that no kick needs any more. */
+/* Jobs that each change of state moves out of kick sets without an active kick. More than one,
+ * so that merging ends although new jobs are delayed. */
 #define MERGE_BUDGET 8
 
 static void enter_delayed(struct core *core, struct topic *topic, struct job *job)
 {
     struct due_entry entry = {job->due, job->id, job->self};
-    due_heap_push(bi_topic_heap_for(topic, job), core->slots, entry);
-    bi_topic_merge(core, topic, MERGE_BUDGET);
-    bi_topic_arm(core, topic);
+    due_heap_push(bi_topic_insert_heap(topic, job), core->slots, entry);
+    bi_topic_merge_kick_sets(core, topic, MERGE_BUDGET);
+    bi_topic_arm_timers(core, topic);
 }
 
 static void leave_delayed(struct core *core, struct topic *topic, struct job *job)
 {
-    due_heap_remove(bi_topic_heap_of(core, topic, job), core->slots, core->slots[job->self]);
-    bi_topic_merge(core, topic, MERGE_BUDGET);
-    bi_topic_arm(core, topic);
+    due_heap_remove(bi_topic_find_heap(core, topic, job), core->slots, core->slots[job->self]);
+    bi_topic_merge_kick_sets(core, topic, MERGE_BUDGET);
+    bi_topic_arm_timers(core, topic);
 }
 
 static void enter_reserved(struct core *core, struct topic *topic, struct job *job)
 {
     (void)topic;
-    struct more *more = more_of(core, job);
-    more->timer.kind = TIMER_LEASE;
-    if (!more->unanswered)
-        bi_timers_set(&core->mono, &more->timer, job->due);
+    struct job_ext *ext = ext_of(core, job);
+    ext->timer.kind = TIMER_LEASE;
+
+    /* Without a reply the lease has not started; bi_lease_start() sets the timer. */
+    if (!ext->reply_pending)
+        bi_timers_set(&core->mono, &ext->timer, job->due);
 }
 
 static void enter_done(struct core *core, struct topic *topic, struct job *job)
 {
     (void)topic;
-    struct more *more = more_of(core, job);
-    more->timer.kind = TIMER_RETENTION;
-    bi_timers_set(&core->mono, &more->timer, job->due);
+    struct job_ext *ext = ext_of(core, job);
+    ext->timer.kind = TIMER_RETENTION;
+    bi_timers_set(&core->mono, &ext->timer, job->due);
 }
 
 static void leave_timed(struct core *core, struct topic *topic, struct job *job)
 {
     (void)topic;
-    bi_timers_clear(&core->mono, &more_of(core, job)->timer);
+    bi_timers_clear(&core->mono, &ext_of(core, job)->timer);
 }
 
-static void nothing(struct core *core, struct topic *topic, struct job *job)
+static void do_nothing(struct core *core, struct topic *topic, struct job *job)
 {
     (void)core;
     (void)topic;
     (void)job;
 }
 
-/* Every state: what goes with it, and which states may follow. GONE stands for "no state". */
+/* For every state: what to do on entry and exit, and which states may follow. GONE means "no
+ * state". */
 static const struct {
     void (*enter)(struct core *, struct topic *, struct job *);
     void (*leave)(struct core *, struct topic *, struct job *);
     bool next[BIDE_STATE_DONE + 1]; /* gone delayed ready reserved buried done */
 } states[BIDE_STATE_DONE + 1] = {
-    [BIDE_STATE_GONE] = {nothing, nothing, {0, 1, 1, 0, 1, 1}},
+    [BIDE_STATE_GONE] = {do_nothing, do_nothing, {0, 1, 1, 0, 1, 1}},
     [BIDE_STATE_DELAYED] = {enter_delayed, leave_delayed, {1, 1, 1, 1, 1, 1}},
     [BIDE_STATE_READY] = {enter_ready, leave_ready, {1, 1, 1, 1, 1, 1}},
     [BIDE_STATE_RESERVED] = {enter_reserved, leave_timed, {1, 1, 1, 0, 1, 1}},
-    [BIDE_STATE_BURIED] = {nothing, nothing, {1, 0, 1, 1, 1, 1}},
+    [BIDE_STATE_BURIED] = {do_nothing, do_nothing, {1, 0, 1, 1, 1, 1}},
     [BIDE_STATE_DONE] = {enter_done, leave_timed, {1, 0, 0, 0, 0, 1}},
 };
 
-bool bi_job_may(bide_state from, bide_state to)
+bool bi_job_may_enter(bide_state from, bide_state to)
 {
     return states[from].next[to];
 }
 
 /* ---- the state ---- */
 
-static void set_expiry(struct core *core, const struct job *job, struct more *more)
+static void set_expiry(struct core *core, const struct job *job, struct job_ext *ext)
 {
     bool live = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_READY;
-    if (live && more->expires_at != 0 && more->counters.reserves == 0)
-        bi_timers_set(&core->wall, &more->expiry, more->expires_at);
+
+    /* A job that was reserved once does not expire any more. */
+    if (live && ext->expires_at != 0 && ext->counters.reserves == 0)
+        bi_timers_set(&core->wall, &ext->expiry, ext->expires_at);
 }
 
-/* How a job comes into the list of its state. */
-enum entrance { AT_END, IN_PLACE, LOADED };
+/* How a job enters the list of its state. */
+enum enter_mode { ENTER_APPEND, ENTER_RESTORED, ENTER_LOADED };
 
-static void enter(struct core *core, struct job *job, bide_state state, enum entrance how)
+static void enter(struct core *core, struct job *job, bide_state state, enum enter_mode mode)
 {
     struct topic *topic = topic_of(core, job);
-    assert(how != AT_END || bi_job_may(job->state, state));
+
+    /* The legal changes bind ops and timers, not a rollback or a load. */
+    assert(mode != ENTER_APPEND || bi_job_may_enter(job->state, state));
     if (job->state == BIDE_STATE_GONE) {
-        bi_table_insert(&core->by_id, &ids, &core->jobs, job->self);
-        bi_table_foresee(&core->by_id, bi_core_id_hash(core, job->id + 1)); /* the next put's */
+        bi_hash_table_insert(&core->by_id, &ids, &core->jobs, job->self);
+
+        /* Ids are consecutive: prefetch the bucket of the next put. */
+        bi_hash_table_prefetch(&core->by_id, bi_core_id_hash(core, job->id + 1));
     }
+
+    /* The next op of the worker names this job: prefetch its bucket. */
     if (state == BIDE_STATE_RESERVED)
-        bi_table_foresee(&core->by_id, bi_core_id_hash(core, job->id)); /* its worker's next call */
+        bi_hash_table_prefetch(&core->by_id, bi_core_id_hash(core, job->id));
+
+    /* First the state: the order of the list, the key and the expiry depend on it. */
     job->state = (uint8_t)state;
-    struct more *more = more_of(core, job);
+    struct job_ext *ext = ext_of(core, job);
     struct job_list *list = &topic->lists[state];
-    if (how == LOADED)
+
+    if (mode == ENTER_LOADED)
         list_load(core, list, job);
-    else if (how == IN_PLACE)
+    else if (mode == ENTER_RESTORED)
         tree_insert(core, list, job);
     else
         list_append(core, list, job);
+
     core->counts[state]++;
     states[state].enter(core, topic, job);
-    if (more != NULL) {
-        settle_key(core, job, more);
-        set_expiry(core, job, more);
+
+    if (ext != NULL) {
+        update_key(core, job, ext);
+        set_expiry(core, job, ext);
     }
 }
 
@@ -572,28 +645,32 @@ void bi_job_enter(struct core *core, struct job *job, bide_state state)
 {
     job->since = bi_core_stamp(core);
     if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE) {
-        bi_journal_token(core, core->next_order);
-        more_of(core, job)->order = core->next_order++;
+        /* The store must know the limit, so that the next run continues above this number. */
+        bi_journal_reserve_token(core, core->next_order);
+        ext_of(core, job)->order = core->next_order++;
     }
-    enter(core, job, state, AT_END);
+
+    enter(core, job, state, ENTER_APPEND);
 }
 
-void bi_job_enter_again(struct core *core, struct job *job, bide_state state)
+void bi_job_enter_restored(struct core *core, struct job *job, bide_state state)
 {
-    enter(core, job, state, IN_PLACE);
+    enter(core, job, state, ENTER_RESTORED);
 }
 
 void bi_job_enter_loaded(struct core *core, struct job *job, bide_state state)
 {
-    enter(core, job, state, LOADED);
+    enter(core, job, state, ENTER_LOADED);
 }
 
-void bi_job_to_front(struct core *core, struct job *job)
+void bi_job_move_to_front(struct core *core, struct job *job)
 {
     struct job_list *list = &topic_of(core, job)->lists[job->state];
     list_remove(core, list, job);
+
     job->prev = 0;
     job->next = list->head;
+
     if (list->head != 0)
         job_at(core, list->head)->prev = job->self;
     else
@@ -606,46 +683,49 @@ int64_t bi_job_ready_since(const struct core *core, const struct job *job)
 {
     if ((job->flags & JOB_READY_BEFORE) == 0)
         return job->since;
-    const struct more *more = more_of(core, job);
-    return more != NULL ? more->ready : job->created;
+    const struct job_ext *ext = ext_of(core, job);
+    return ext != NULL ? ext->ready : job->created;
 }
 
-/* If it leaves by a reservation, that has been noted already. */
-static void forget_ready(struct core *core, struct job *job)
+/* Forgets the time from before the restore. If the job leaves by a reservation, bi_lease_grant()
+ * has saved that time and cleared the flag already. */
+static void clear_ready_since(struct core *core, struct job *job)
 {
     if ((job->flags & JOB_READY_BEFORE) == 0)
         return;
-    if (job->more != 0)
-        more_of(core, job)->ready = BI_NEVER;
+    if (job->ext != 0)
+        ext_of(core, job)->ready = BI_NEVER;
     job->flags &= (uint8_t)~JOB_READY_BEFORE;
 }
 
 void bi_job_leave(struct core *core, struct job *job)
 {
-    forget_ready(core, job);
+    clear_ready_since(core, job);
+
     struct topic *topic = topic_of(core, job);
     list_remove(core, &topic->lists[job->state], job);
     core->counts[job->state]--;
     states[job->state].leave(core, topic, job);
-    struct more *more = more_of(core, job);
-    if (more != NULL)
-        bi_timers_clear(&core->wall, &more->expiry);
+
+    struct job_ext *ext = ext_of(core, job);
+    if (ext != NULL)
+        bi_timers_clear(&core->wall, &ext->expiry);
 }
 
-void bi_job_vanish(struct core *core, struct job *job)
+void bi_job_unlink(struct core *core, struct job *job)
 {
     bi_job_leave(core, job);
-    drop_key(core, job);
-    bi_table_remove(&core->by_id, &ids, &core->jobs, job->self);
+    release_key(core, job);
+    bi_hash_table_remove(&core->by_id, &ids, &core->jobs, job->self);
     job->state = BIDE_STATE_GONE;
 }
 
-void bi_job_unseat(struct core *core, struct job *job)
+void bi_job_heap_remove(struct core *core, struct job *job)
 {
     states[job->state].leave(core, topic_of(core, job), job);
 }
 
-void bi_job_seat(struct core *core, struct job *job)
+void bi_job_heap_insert(struct core *core, struct job *job)
 {
     states[job->state].enter(core, topic_of(core, job), job);
 }

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job - one job, and the only place where it changes its state.
+ * job - one job, and the only module that changes its state.
  *
- * What every job has is 88 bytes, and 4 for the slot in which it sits in a heap of its topic: these
- * lie in an array of their own (core->slots), because sifting writes a dozen of them for every job
- * that is taken, and would bring a dozen jobs into the cache for nothing. What most jobs never need (a lease, counters, key, retries,
- * expiry, texts, result) lies in struct more, made when first needed and freed with the job.
+ * struct job holds what every job needs, in 88 bytes. What most jobs never need (lease, counters,
+ * key, retries, expiry, texts, result) is in struct job_ext, allocated on demand and freed with
+ * the job. The heap slot of each job is in an array of its own, core->slots: sifting writes a
+ * dozen slots for every job that is reserved, and would load as many jobs into the CPU cache.
  *
- * All times are microseconds of the boot-time clock, also those shown as wall times, so that
- * ages and orders do not jump when the wall clock is set; only run-at and expires-at are moments
- * of the wall clock.
+ * All times are microseconds of the boot-time clock, also those displayed as wall times, so that
+ * ages and orders do not jump when the wall clock is set. Only run-at and expires-at are times of
+ * the wall clock.
+ *
+ * Ordering   The list of a state is in order of entry. A change of state that is not in the table
+ *            of legal changes fails an assertion.
+ * Ownership  The core owns jobs; references (uint32_t) remain valid until bi_job_free().
+ * Failure    Only bi_job_new() and bi_job_ensure_ext() can fail. They reserve room in all heaps
+ *            and timer sets, so a change of state cannot fail.
+ * Cost       A change of state is O(log n) in the jobs of the topic and the timers of the queue.
  */
 #ifndef BI_JOB_H
 #define BI_JOB_H
@@ -22,40 +29,40 @@ struct core;
 struct waiter;
 
 enum job_flag {
-    JOB_DUE_WALL = 1,       /* due is a moment of the wall clock */
-    JOB_CANCEL_WANTED = 2,  /* reserved, and to be removed when it comes back */
-    JOB_KEY_RETAINED = 4,   /* the key is held through retention */
-    JOB_STARTED = 8,        /* a store must know that a reservation began */
-    JOB_DIRTY = 16,         /* the journal has an entry for it */
-    JOB_KEYED = 32,         /* it stands in the table of keys */
-    JOB_CACHED = 64,        /* its body is stored, and in memory all the same */
-    JOB_READY_BEFORE = 128, /* restored while it was ready: since more->ready, elsewhere first; or,
-                             * without struct more, since it was made */
+    JOB_DUE_WALL = 1,       /* due is a time of the wall clock */
+    JOB_CANCEL_WANTED = 2,  /* reserved, and to be removed when the lease ends */
+    JOB_KEY_RETAINED = 4,   /* the job holds its key until its retention ends */
+    JOB_STARTED = 8,        /* the store must know that the job was reserved */
+    JOB_DIRTY = 16,         /* the journal has an entry for the job */
+    JOB_KEYED = 32,         /* the job is in core->by_key */
+    JOB_CACHED = 64,        /* the body is stored, and in memory as well */
+    JOB_READY_BEFORE = 128, /* restored as a ready job: ready since ext->ready, which precedes its
+                             * entry here; without struct job_ext, since created */
 };
 
 struct job {
     uint64_t id;
-    uint32_t link; /* in the table of ids */
+    uint32_t link; /* next in the chain of core->by_id */
     uint32_t self; /* its own reference */
     bide_buf *body;
     int64_t created;
-    int64_t since; /* when it came into its state */
+    int64_t since; /* when it entered its state */
     int64_t due;   /* delayed: ready then; reserved: end of lease; done: end of retention */
     int64_t ttr;
     uint32_t topic;
-    uint32_t more; /* 0: none */
+    uint32_t ext; /* 0: none */
     uint32_t priority;
-    uint32_t prev, next; /* in the list of its topic and state, or left and right in its tree */
+    uint32_t prev, next; /* in the list of its topic and state, or left and right in the tree */
     uint32_t body_size;
-    uint8_t state; /* enum bide_state; GONE: removed, kept for the journal only */
+    uint8_t state; /* enum bide_state; GONE: unlinked, retained for the journal only */
     uint8_t flags;
-    uint8_t undone; /* during a rollback: the state that it comes back to */
+    uint8_t undone; /* during a rollback: the state to which it returns */
     bool in_tree;   /* of struct job_list */
-    uint32_t delay; /* that was asked for last; see bi_job_delay() */
+    uint32_t delay; /* the delay requested last; see bi_job_delay_ms() */
 };
 
-/* The delay is only shown: milliseconds up to 24 days, above that seconds, up to 68 years; what is
- * longer is shown as the longest there is. */
+/* The delay is for display only and fits 32 bits: milliseconds up to 24 days, seconds up to 68
+ * years. A longer delay is displayed as the longest possible one. */
 #define BI_DELAY_SECONDS (UINT32_C(1) << 31)
 
 static inline void bi_job_set_delay(struct job *job, int64_t us)
@@ -82,33 +89,34 @@ struct counters {
     uint32_t reserves, timeouts, releases, fails, buries, kicks, touches;
 };
 
-/* A counter stays at its end rather than begin again at 0. */
+/* Counters saturate instead of wrapping to 0. */
 static inline void count_up(uint32_t *counter)
 {
     if (*counter < UINT32_MAX)
         ++*counter;
 }
 
-struct more {
+struct job_ext {
     uint32_t self;
     uint32_t job;
-    uint32_t link; /* in the table of keys */
+    uint32_t link; /* next in the chain of core->by_key */
     int32_t max_retries;
     struct timer timer;  /* boot-time clock: end of lease, end of retention */
     struct timer expiry; /* wall clock */
     uint64_t token;
     uint64_t key_hash;
-    uint64_t order;          /* buried or done: rises with every entry */
-    struct waiter *watchers; /* calls that wait for the job to end */
+    uint64_t order;          /* buried or done: increases with every entry */
+    struct waiter *watchers; /* calls that wait for the end of the job */
     struct counters counters;
     uint32_t failures;
     uint32_t lease_touches;
-    /* Reserved, and the reserve has no answer yet: no lease runs. The moments of the job and of its
-     * last lease are still those from before, and so its reservation can be undone. */
-    bool unanswered;
-    bool disowned;        /* and it gets none: the reservation is to be undone */
-    uint8_t before;       /* the state from which it was taken, */
-    uint8_t before_flags; /* and those flags that only that state has */
+    /* Reserved, but the reserve has no reply yet, so the lease has not started. The times of the
+     * job and of its last lease are still those from before the reservation, which can be
+     * undone. */
+    bool reply_pending;
+    bool abandoned;     /* the op will not be replied to: the reservation is to be undone */
+    uint8_t prev_state; /* the state before the reservation, ... */
+    uint8_t prev_flags; /* ... and the flags that belong to that state only */
     int64_t ready, reserved, touched, buried, done; /* BI_NEVER: not yet */
     int64_t backoff_base, backoff_max;              /* 0: the defaults */
     int64_t expires_at;                             /* wall; 0: never */
@@ -116,18 +124,17 @@ struct more {
     bide_buf *key, *last_error, *result, *progress;
 };
 
-/* Gives back the key, error, result and progress. */
-void bi_more_drop_texts(const struct more *more);
-/* How many bytes they have. */
-uint64_t bi_more_text_size(const struct more *more);
-/* Puts a text in the place of another, and counts its bytes; the reference is taken over. */
-void bi_more_set_text(struct core *core, bide_buf **place, bide_buf *text);
+/* Releases the references to key, error, result and progress. */
+void bi_job_ext_unref_texts(const struct job_ext *ext);
+/* Sum of the sizes of these four. */
+uint64_t bi_job_ext_text_size(const struct job_ext *ext);
+/* Replaces a text, takes ownership of the new reference and adjusts core->memory. */
+void bi_job_ext_set_text(struct core *core, bide_buf **dst, bide_buf *text);
 
 /*
- * The jobs of one topic and state, in the order in which they came into it. A job that a failed
- * commit brings back belongs somewhere in the middle; to find its place in a list would take a walk
- * of any length. So it stands in a tree beside the list (a treap, O(log n) a step) until it leaves
- * its state.
+ * The jobs of one topic and state, in order of entry. A job that a failed commit returns to its
+ * state belongs somewhere in the middle; finding that place in a list would take a walk of any
+ * length. Such a job is in a treap beside the list (O(log n) per step) until it leaves the state.
  */
 struct job_list {
     uint32_t head, tail;
@@ -135,57 +142,60 @@ struct job_list {
     uint32_t count; /* in list and tree */
 };
 
-/* The job that came first; NULL for none. */
-struct job *bi_list_oldest(const struct core *core, const struct job_list *list);
-/* Every job of a list, those in the tree last: begin with NULL, end at NULL. */
-struct job *bi_list_next(const struct core *core, const struct job_list *list,
-                         const struct job *job);
+/* Returns the job that entered first, NULL if the list is empty. */
+struct job *bi_job_list_oldest(const struct core *core, const struct job_list *list);
+/* Iterates over all jobs, first those of the list, then those of the tree. Begins with NULL,
+ * ends with NULL. */
+struct job *bi_job_list_next(const struct core *core, const struct job_list *list,
+                             const struct job *job);
 
-/* ---- making and freeing ---- */
+/* ---- allocation ---- */
 
-/* A new job of the topic, in no state yet, counted as a member; NULL when out of memory. */
+/* Allocates a job of the topic, in no state, and counts it as a member. NULL when out of memory. */
 struct job *bi_job_new(struct core *core, uint32_t topic, uint64_t id);
-/* Frees a job that is in no state. */
+/* Frees a job that is in no state. May destroy its topic. */
 void bi_job_free(struct core *core, struct job *job);
 
-/* The part made on demand, made now if it is missing; NULL when out of memory. */
-struct more *bi_job_more(struct core *core, struct job *job);
+/* Returns the extension, allocated now if the job has none; NULL when out of memory. Callers
+ * call this before their first change: an empty extension that is left behind does no harm. */
+struct job_ext *bi_job_ensure_ext(struct core *core, struct job *job);
 
-/* Changes which topic it belongs to while it is in no state; room has been reserved there. */
+/* Moves a job that is in no state to another topic, where the caller has reserved room. May
+ * destroy the old topic. */
 void bi_job_move(struct core *core, struct job *job, uint32_t topic);
 
 /* ---- the state ---- */
 
-/* Since when a ready job is ready: in this queue, or before it came here. */
+/* Returns since when a ready job is ready: in this queue, or before it was restored into it. */
 int64_t bi_job_ready_since(const struct core *core, const struct job *job);
 
-/* Takes a job out of its state, its lists, heaps and timers; it must then enter another. */
+/* Removes a job from the list, heaps and timers of its state. The caller must enter another one. */
 void bi_job_leave(struct core *core, struct job *job);
 
-/* Takes a job out of everything, also the tables of ids and keys. It is then gone, and is freed,
- * kept by the journal, or brought back by bi_job_enter_again(). */
-void bi_job_vanish(struct core *core, struct job *job);
+/* Removes a job from its state and from the tables of ids and keys. The state is then GONE; the
+ * caller frees the job, or the journal retains it, or bi_job_enter_restored() links it again. */
+void bi_job_unlink(struct core *core, struct job *job);
 
 /*
- * Brings a job that is in no state into one. Sets since; the due time, lease and so on have been
- * set in its fields. Cannot fail. bi_job_enter_again() keeps since and the place in the order that
- * the job had: for undoing.
+ * Enters a state, from no state. The caller has set due time, lease and so on; bi_job_enter() sets
+ * since and appends to the list. bi_job_enter_restored() leaves since and the position in the
+ * order as they were: for undo and rollback. Cannot fail.
  */
 void bi_job_enter(struct core *core, struct job *job, bide_state state);
-void bi_job_enter_again(struct core *core, struct job *job, bide_state state);
+void bi_job_enter_restored(struct core *core, struct job *job, bide_state state);
 
-/* Brings a stored job into its state: at the end of the list, which may be the wrong place. Then
- * core->disordered says so. */
+/* Enters the state of a stored job at the end of the list. If that is the wrong position, marks
+ * the state in core->unsorted_states for load_sort.c. */
 void bi_job_enter_loaded(struct core *core, struct job *job, bide_state state);
 /* Moves a job to the front of the list of its state. */
-void bi_job_to_front(struct core *core, struct job *job);
+void bi_job_move_to_front(struct core *core, struct job *job);
 
-/* For a change of priority or due time within a state: out of the heap, and in again. The place in
- * the list of the state stays. */
-void bi_job_unseat(struct core *core, struct job *job);
-void bi_job_seat(struct core *core, struct job *job);
+/* Remove and insert the job in the heap or timer set of its state, around a change of priority
+ * or due time. The position in the list remains. */
+void bi_job_heap_remove(struct core *core, struct job *job);
+void bi_job_heap_insert(struct core *core, struct job *job);
 
-/* True if the table of legal changes has it. */
-bool bi_job_may(bide_state from, bide_state to);
+/* True if a job may change from one state to the other. */
+bool bi_job_may_enter(bide_state from, bide_state to);
 
 #endif

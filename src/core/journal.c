@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/journal.h"
 
-#include "core/state.h"
+#include "core/core_internal.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* How far ahead the limit is stored. Every start takes a new block: there are 2^29 of them. */
+/* How far ahead the limit is stored. Every start uses a new block: 2^53 tokens have room for
+ * 2^29 of them. */
 #define TOKEN_BLOCK (UINT64_C(1) << 24)
 
 static uint64_t undo_hash(const void *ctx, uint32_t ref)
@@ -22,17 +23,17 @@ static uint32_t *undo_link(const void *ctx, uint32_t ref)
     return &((struct undo *)bi_pool_at(ctx, ref))->link;
 }
 
-static const struct table_items undos = {undo_hash, undo_link,
-                                         offsetof(struct undo, link) - offsetof(struct undo, id)};
+static const struct hash_table_ops undos = {
+    undo_hash, undo_link, offsetof(struct undo, link) - offsetof(struct undo, id)};
 
 static struct undo *undo_at(const struct core *core, uint32_t ref)
 {
     return ref == 0 ? NULL : bi_pool_at(&core->journal.undos, ref);
 }
 
-static struct undo *newest_of(const struct core *core, uint64_t id)
+static struct undo *newest_undo(const struct core *core, uint64_t id)
 {
-    uint32_t ref = bi_table_first(&core->journal.by_id, bi_core_id_hash(core, id));
+    uint32_t ref = bi_hash_table_first(&core->journal.by_id, bi_core_id_hash(core, id));
     while (ref != 0) {
         struct undo *undo = undo_at(core, ref);
         if (undo->id == id)
@@ -45,13 +46,18 @@ static struct undo *newest_of(const struct core *core, uint64_t id)
 bool bi_journal_init(struct core *core, bool on)
 {
     struct journal *journal = &core->journal;
+
     memset(journal, 0, sizeof(*journal));
     journal->on = on;
-    journal->gathering = 1;
+    journal->open_batch = 1;
     journal->next_seal = 1;
+
     bi_pool_init(&journal->undos, core->alloc, sizeof(struct undo), 6);
-    if (!bi_table_init(&journal->by_id, core->alloc))
+    if (!bi_hash_table_init(&journal->by_id, core->alloc))
         return false;
+
+    /* The first batch stores the limit even if no job changes: until then every token is above
+     * token_stored, and replies with one wait. */
     if (on) {
         journal->token_stored = core->next_token;
         journal->token_limit = core->next_token + TOKEN_BLOCK;
@@ -80,83 +86,95 @@ static void list_append(struct core *core, struct undo_list *list, struct undo *
     list->count++;
 }
 
-/* Would this batch become too large? */
-static bool must_turn(const struct core *core, uint32_t changes, uint64_t bytes)
+/* True if these changes would make the open batch too large. */
+static bool must_rotate(const struct core *core, uint32_t changes, uint64_t bytes)
 {
     const struct journal *journal = &core->journal;
     const struct bi_limits *limits = &core->limits;
-    if (journal->joined > 0 || journal->gathered == 0)
+    if (journal->group_depth > 0 || journal->open_count == 0)
         return false;
-    bool many = limits->batch_jobs != 0 && journal->gathered + changes > limits->batch_jobs;
-    bool large = limits->batch_bytes != 0 && journal->gathered_bytes + bytes > limits->batch_bytes;
-    return (many || large) && journal->gathering - journal->committed < BI_BATCHES_MAX;
+    bool many = limits->batch_jobs != 0 && journal->open_count + changes > limits->batch_jobs;
+    bool large = limits->batch_bytes != 0 && journal->open_bytes + bytes > limits->batch_bytes;
+
+    /* At the maximum number of batches the open one grows beyond its limits: a change never
+     * fails because commits are slow. */
+    return (many || large) && journal->open_batch - journal->committed < BI_BATCHES_MAX;
 }
 
-/* Goes on to the next batch if this one would become too large. */
-static void turn(struct core *core, uint32_t changes, uint64_t bytes)
+/* Opens the next batch if these changes would make the open one too large. */
+static void rotate(struct core *core, uint32_t changes, uint64_t bytes)
 {
     struct journal *journal = &core->journal;
-    if (!must_turn(core, changes, bytes))
+    if (!must_rotate(core, changes, bytes))
         return;
-    journal->gathering++;
-    journal->gathered = 0;
-    journal->gathered_bytes = 0;
+    journal->open_batch++;
+    journal->open_count = 0;
+    journal->open_bytes = 0;
 }
 
-void bi_journal_join(struct core *core, uint32_t changes, uint64_t bytes)
+void bi_journal_begin_group(struct core *core, uint32_t changes, uint64_t bytes)
 {
-    turn(core, changes, bytes);
-    core->journal.joined++;
+    rotate(core, changes, bytes);
+    core->journal.group_depth++;
 }
 
-void bi_journal_part(struct core *core)
+void bi_journal_end_group(struct core *core)
 {
-    core->journal.joined--;
+    core->journal.group_depth--;
 }
 
 static struct undo *entry_new(struct core *core, struct topic *topic, uint64_t bytes)
 {
-    turn(core, 1, bytes);
+    rotate(core, 1, bytes);
+
+    /* Heap room for one more member, now: a rollback puts the job back and must not allocate. */
     if (!bi_topic_reserve(core, topic))
         return NULL;
-    uint32_t ref = bi_pool_take(&core->journal.undos);
+
+    uint32_t ref = bi_pool_alloc(&core->journal.undos);
     if (ref == 0)
         return NULL;
-    core->journal.gathered++;
-    core->journal.gathered_bytes += bytes;
+
+    core->journal.open_count++;
+    core->journal.open_bytes += bytes;
+
     struct undo *undo = undo_at(core, ref);
     memset(undo, 0, sizeof(*undo));
     undo->self = ref;
-    undo->batch = core->journal.gathering;
+    undo->batch = core->journal.open_batch;
     undo->topic = topic->self;
     topic->members++;
+
     list_append(core, &core->journal.changes, undo);
     raise_hold(core, undo->batch);
     return undo;
 }
 
-static void keep_form(struct core *core, struct undo *undo, const struct job *job)
+static void save_job(struct core *core, struct undo *undo, const struct job *job)
 {
-    const struct more *more = more_of(core, job);
+    const struct job_ext *ext = ext_of(core, job);
+
     undo->existed = true;
-    undo->form = *job;
-    undo->had_more = more != NULL;
-    if (more == NULL)
+    undo->saved = *job;
+    undo->had_ext = ext != NULL;
+    if (ext == NULL)
         return;
-    undo->more = *more;
-    bide_buf_ref(more->key);
-    bide_buf_ref(more->last_error);
-    bide_buf_ref(more->result);
-    bide_buf_ref(more->progress);
+
+    /* The body needs no reference: a rollback leaves the job's own body in place. */
+    undo->ext = *ext;
+    bide_buf_ref(ext->key);
+    bide_buf_ref(ext->last_error);
+    bide_buf_ref(ext->result);
+    bide_buf_ref(ext->progress);
 }
 
-/* Gives back what an entry holds, and the entry. */
+/* Releases the references and the membership of an entry, and the entry. */
 static void entry_free(struct core *core, struct undo *undo)
 {
     struct topic *topic = topic_at(core, undo->topic);
-    if (undo->had_more)
-        bi_more_drop_texts(&undo->more);
-    bi_pool_give(&core->journal.undos, undo->self);
+    if (undo->had_ext)
+        bi_job_ext_unref_texts(&undo->ext);
+    bi_pool_free(&core->journal.undos, undo->self);
     if (topic != NULL) {
         topic->members--;
         bi_topic_cleanup(core, topic);
@@ -165,92 +183,111 @@ static void entry_free(struct core *core, struct undo *undo)
 
 static void set_newest(struct core *core, struct undo *undo, struct undo *older)
 {
+    /* The table has only the newest entry of a job; older ones are reached through it. */
     if (older != NULL) {
         undo->older = older->self;
         older->newer = undo->self;
-        bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, older->self);
+        bi_hash_table_remove(&core->journal.by_id, &undos, &core->journal.undos, older->self);
     }
-    bi_table_insert(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
+    bi_hash_table_insert(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
 }
 
 int bi_journal_change(struct core *core, struct job *job)
 {
     if (!core->journal.on)
         return BIDE_OK;
-    struct undo *older = (job->flags & JOB_DIRTY) != 0 ? newest_of(core, job->id) : NULL;
-    if (older != NULL && older->batch == core->journal.gathering) {
+
+    /* One entry a batch: a second change in the same batch would save a state that is never
+     * stored. */
+    struct undo *older = (job->flags & JOB_DIRTY) != 0 ? newest_undo(core, job->id) : NULL;
+    if (older != NULL && older->batch == core->journal.open_batch) {
         raise_hold(core, older->batch);
         return BIDE_OK;
     }
+
     struct undo *undo = entry_new(core, topic_of(core, job), 0);
     if (undo == NULL)
         return BIDE_ENOMEM;
+
     undo->id = job->id;
     undo->job = job->self;
     undo->in_store = true;
-    keep_form(core, undo, job);
+    save_job(core, undo, job);
     set_newest(core, undo, older);
+
     topic_of(core, job)->changed = undo->batch;
     job->flags |= JOB_DIRTY;
     return BIDE_OK;
 }
 
-int bi_journal_new(struct core *core, struct job *job)
+int bi_journal_insert(struct core *core, struct job *job)
 {
     if (!core->journal.on)
         return BIDE_OK;
+
     struct undo *undo = entry_new(core, topic_of(core, job), job->body_size);
     if (undo == NULL)
         return BIDE_ENOMEM;
+
     undo->id = job->id;
     undo->job = job->self;
+    /* No copy: existed stays false, and a rollback removes the job. */
     set_newest(core, undo, NULL);
     job->flags |= JOB_DIRTY;
     return BIDE_OK;
 }
 
-void bi_journal_forget(struct core *core, struct job *job)
+void bi_journal_undo_insert(struct core *core, struct job *job, uint32_t before)
 {
     struct journal *journal = &core->journal;
     if (!journal->on)
         return;
-    struct undo *undo = newest_of(core, job->id);
+
+    struct undo *undo = newest_undo(core, job->id);
+    struct undo *last = undo_at(core, before);
     assert(undo != NULL && journal->changes.tail == undo->self);
-    struct undo *before = NULL;
-    for (uint32_t ref = journal->changes.head; ref != undo->self; ref = before->next)
-        before = undo_at(core, ref);
-    if (before != NULL)
-        before->next = 0;
+    assert((last == NULL ? journal->changes.head : last->next) == undo->self);
+
+    if (last != NULL)
+        last->next = 0;
     else
         journal->changes.head = 0;
-    journal->changes.tail = before == NULL ? 0 : before->self;
+    journal->changes.tail = before;
     journal->changes.count--;
-    journal->gathered--;
-    journal->gathered_bytes -= job->body_size;
-    bi_table_remove(&journal->by_id, &undos, &journal->undos, undo->self);
+
+    journal->open_count--;
+    journal->open_bytes -= job->body_size;
+
+    bi_hash_table_remove(&journal->by_id, &undos, &journal->undos, undo->self);
     entry_free(core, undo);
 }
 
-void bi_journal_removed(struct core *core, struct job *job)
+void bi_journal_remove(struct core *core, struct job *job)
 {
+    /* With a journal commit_job() frees it: until then a rollback may restore it. */
     if (!core->journal.on)
         bi_job_free(core, job);
 }
 
-int bi_journal_pause(struct core *core, struct topic *topic)
+int bi_journal_change_pause(struct core *core, struct topic *topic)
 {
     if (!core->journal.on)
         return BIDE_OK;
+
     struct undo *older = undo_at(core, topic->undo);
-    if (older != NULL && older->batch == core->journal.gathering) {
+    if (older != NULL && older->batch == core->journal.open_batch) {
         raise_hold(core, older->batch);
         return BIDE_OK;
     }
+
     struct undo *undo = entry_new(core, topic, 0);
     if (undo == NULL)
         return BIDE_ENOMEM;
+
     undo->existed = true;
     undo->paused_until = topic->paused_until;
+    undo->pause = topic->pause;
+
     undo->older = topic->undo;
     if (older != NULL)
         older->newer = undo->self;
@@ -258,51 +295,55 @@ int bi_journal_pause(struct core *core, struct topic *topic)
     return BIDE_OK;
 }
 
-bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out)
+bool bi_journal_find_stored(const struct core *core, uint64_t id, struct stored_job *out)
 {
-    const struct undo *undo = newest_of(core, id);
+    const struct undo *undo = newest_undo(core, id);
+    /* Without uncommitted changes the core and the store agree. */
     if (undo == NULL) {
-        out->form = bi_core_lookup(core, id);
-        out->more = out->form == NULL ? NULL : more_of(core, out->form);
+        out->saved = bi_job_lookup(core, id);
+        out->ext = out->saved == NULL ? NULL : ext_of(core, out->saved);
         out->in_flight = false;
-        return out->form != NULL;
+        return out->saved != NULL;
     }
+
+    /* The oldest copy precedes every uncommitted batch. */
     while (undo->older != 0)
         undo = undo_at(core, undo->older);
-    out->form = &undo->form;
-    out->more = undo->had_more ? &undo->more : NULL;
+
+    out->saved = &undo->saved;
+    out->ext = undo->had_ext ? &undo->ext : NULL;
     out->in_flight = undo->batch == core->journal.in_flight;
     return undo->existed;
 }
 
-/* Does the entry keep a reservation that had no answer? */
-static bool keeps_unanswered(const struct undo *undo, uint64_t token)
+/* True if the entry saved this reservation before its reply was sent. */
+static bool saves_pending_lease(const struct undo *undo, uint64_t token)
 {
-    return undo->had_more && undo->form.state == BIDE_STATE_RESERVED && undo->more.token == token &&
-           undo->more.unanswered;
+    return undo->had_ext && undo->saved.state == BIDE_STATE_RESERVED && undo->ext.token == token &&
+           undo->ext.reply_pending;
 }
 
-void bi_journal_lease_began(struct core *core, uint64_t id, uint64_t token)
+void bi_journal_start_lease(struct core *core, uint64_t id, uint64_t token)
 {
-    struct undo *undo = newest_of(core, id);
+    struct undo *undo = newest_undo(core, id);
     for (; undo != NULL; undo = undo_at(core, undo->older))
-        if (keeps_unanswered(undo, token))
-            bi_lease_begin(core, &undo->form, &undo->more);
+        if (saves_pending_lease(undo, token))
+            bi_lease_set_times(core, &undo->saved, &undo->ext);
 }
 
-void bi_journal_disown(struct core *core, uint64_t id, uint64_t token)
+void bi_journal_abandon_lease(struct core *core, uint64_t id, uint64_t token)
 {
-    struct undo *undo = newest_of(core, id);
+    struct undo *undo = newest_undo(core, id);
     for (; undo != NULL; undo = undo_at(core, undo->older))
-        if (keeps_unanswered(undo, token))
-            undo->more.disowned = true;
+        if (saves_pending_lease(undo, token))
+            undo->ext.abandoned = true;
 }
 
-void bi_journal_see(struct core *core, uint64_t id)
+void bi_journal_depend_on(struct core *core, uint64_t id)
 {
     if (!core->journal.on)
         return;
-    const struct undo *undo = newest_of(core, id);
+    const struct undo *undo = newest_undo(core, id);
     if (undo != NULL)
         raise_hold(core, undo->batch);
 }
@@ -313,16 +354,17 @@ uint64_t bi_journal_next_batch(const struct core *core, const struct job *job)
     if (!journal->on)
         return 0;
     if (job != NULL && (job->flags & JOB_DIRTY) != 0) {
-        const struct undo *newest = newest_of(core, job->id);
-        if (newest != NULL && newest->batch == journal->gathering)
-            return journal->gathering;
+        const struct undo *newest = newest_undo(core, job->id);
+        if (newest != NULL && newest->batch == journal->open_batch)
+            return journal->open_batch;
     }
-    return journal->gathering + must_turn(core, 1, 0);
+    return journal->open_batch + must_rotate(core, 1, 0);
 }
 
-void bi_journal_see_none(struct core *core, const struct topic *topic)
+void bi_journal_depend_on_topic(struct core *core, const struct topic *topic)
 {
     const struct journal *journal = &core->journal;
+    /* Batches up to undone were rolled back: waiting for one would never end. */
     if (journal->on && topic->changed > journal->committed && topic->changed > journal->undone)
         raise_hold(core, topic->changed);
 }
@@ -331,54 +373,59 @@ uint64_t bi_journal_batch_of(const struct core *core, const struct job *job)
 {
     if (!core->journal.on)
         return 0;
-    const struct undo *undo = newest_of(core, job->id);
+    const struct undo *undo = newest_undo(core, job->id);
     return undo == NULL ? 0 : undo->batch;
 }
 
-void bi_journal_force(struct core *core)
+void bi_journal_force_batch(struct core *core)
 {
     core->journal.limit_changed = core->journal.on;
 }
 
-void bi_journal_token(struct core *core, uint64_t token)
+void bi_journal_reserve_token(struct core *core, uint64_t token)
 {
     struct journal *journal = &core->journal;
     if (!journal->on)
         return;
+
+    /* Raise the limit half a block early: its commit is normally over before the tokens reach
+     * it, and no reserve has to wait. */
     if (token + TOKEN_BLOCK / 2 >= journal->token_limit) {
         journal->token_limit += TOKEN_BLOCK;
-        journal->limit_batch = journal->gathering;
+        journal->limit_batch = journal->open_batch;
         journal->limit_changed = true;
     }
+
+    /* A reply must not carry a token that a restart could grant again. */
     if (token >= journal->token_stored)
         raise_hold(core, journal->limit_batch);
 }
 
-/* ---- sealing ---- */
+/* ---- sealing a batch ---- */
 
-size_t bi_core_backlog(const struct core *core)
+size_t bi_journal_backlog(const struct core *core)
 {
     return core->journal.changes.count;
 }
 
-bool bi_core_dirty(const struct core *core)
+bool bi_journal_is_dirty(const struct core *core)
 {
     return core->journal.changes.count > 0 || core->journal.limit_changed;
 }
 
-uint64_t bi_core_gathering(const struct core *core)
+uint64_t bi_journal_open_batch(const struct core *core)
 {
-    return core->journal.gathering;
+    return core->journal.open_batch;
 }
 
-uint64_t bi_core_committed_batch(const struct core *core)
+uint64_t bi_journal_committed_batch(const struct core *core)
 {
     return core->journal.committed;
 }
 
-/* A moment as it is stored. If the wall clock was set to before it began, it is the first there is:
- * 0 means never. */
-static int64_t image_moment(const struct core *core, int64_t mono)
+/* A time as it is stored. 0 means never, so a time before the epoch (the wall clock was set
+ * back) becomes 1. */
+static int64_t wall_moment(const struct core *core, int64_t mono)
 {
     int64_t wall = wall_of(core, mono);
     return wall < 1 ? 1 : wall;
@@ -386,67 +433,82 @@ static int64_t image_moment(const struct core *core, int64_t mono)
 
 static int64_t image_time(const struct core *core, int64_t mono)
 {
-    return mono == BI_NEVER ? 0 : image_moment(core, mono);
+    return mono == BI_NEVER ? 0 : wall_moment(core, mono);
 }
 
-static void image_more(const struct core *core, const struct more *more, struct bi_image *image)
+static void image_ext(const struct core *core, const struct job_ext *ext, struct bi_image *image)
 {
-    image->max_retries = more->max_retries;
-    image->failures = more->failures;
-    image->backoff_base = more->backoff_base;
-    image->backoff_max = more->backoff_max;
-    image->expires_at = more->expires_at;
-    image->retain = more->retain;
-    image->bury_order = more->order;
-    image->reserves = more->counters.reserves;
-    image->timeouts = more->counters.timeouts;
-    image->releases = more->counters.releases;
-    image->fails = more->counters.fails;
-    image->buries = more->counters.buries;
-    image->kicks = more->counters.kicks;
-    image->touches = more->counters.touches;
-    image->ready = image_time(core, more->ready);
-    image->reserved = image_time(core, bi_lease_began(core, more));
-    image->touched = image_time(core, bi_lease_touched(more));
-    image->buried = image_time(core, more->buried);
-    image->done = image_time(core, more->done);
-    image->key = bide_buf_ref(more->key);
-    image->last_error = bide_buf_ref(more->last_error);
-    image->result = bide_buf_ref(more->result);
+    image->max_retries = ext->max_retries;
+    image->failures = ext->failures;
+    image->backoff_base = ext->backoff_base;
+    image->backoff_max = ext->backoff_max;
+    image->expires_at = ext->expires_at;
+    image->retain = ext->retain;
+    image->bury_order = ext->order;
+
+    image->reserves = ext->counters.reserves;
+    image->timeouts = ext->counters.timeouts;
+    image->releases = ext->counters.releases;
+    image->fails = ext->counters.fails;
+    image->buries = ext->counters.buries;
+    image->kicks = ext->counters.kicks;
+    image->touches = ext->counters.touches;
+
+    image->ready = image_time(core, ext->ready);
+    image->reserved = image_time(core, bi_lease_started_at(core, ext));
+    image->touched = image_time(core, bi_lease_touched_at(ext));
+    image->buried = image_time(core, ext->buried);
+    image->done = image_time(core, ext->done);
+
+    image->key = bide_buf_ref(ext->key);
+    image->last_error = bide_buf_ref(ext->last_error);
+    image->result = bide_buf_ref(ext->result);
 }
 
-static void image_of(const struct core *core, const struct job *job, const struct more *more,
+/* Encodes a job for the store. A reserved job is stored as ready, since a crash ends its lease;
+ * started then makes the restart count a failure. */
+static void image_of(const struct core *core, const struct job *job, const struct job_ext *ext,
                      struct bi_image *image)
 {
     const struct topic *topic = topic_of(core, job);
     bool reserved = job->state == BIDE_STATE_RESERVED;
+
     memset(image, 0, sizeof(*image));
     image->id = job->id;
     memcpy(image->topic, topic->name, (size_t)topic->name_size + 1);
+
     image->state = reserved ? BIDE_STATE_READY : (bide_state)job->state;
     image->started = reserved && (job->flags & JOB_STARTED) != 0;
     image->cancel_wanted = (job->flags & JOB_CANCEL_WANTED) != 0;
     image->due_wall = (job->flags & JOB_DUE_WALL) != 0;
     image->key_hold_retained = (job->flags & JOB_KEY_RETAINED) != 0;
+
     image->priority = job->priority;
     image->ttr = job->ttr;
-    if (reserved && more != NULL && core->interrupt.begun && bi_lease_outlives(core, more)) {
-        image->token = bi_core_number(core, more);
-        /* Of one whose reserve has no answer yet all is left. */
-        int64_t left = more->unanswered ? job->ttr : job->due - core->now.mono;
+
+    /* Only an orderly stop stores leases: extensions are not journalled, so an earlier image
+     * would soon be outdated. */
+    if (reserved && ext != NULL && core->stop.begun && bi_lease_outlives_process(core, ext)) {
+        image->token = bi_lease_number(core, ext);
+        /* Before the reply no lease runs: the whole ttr is left. */
+        int64_t left = ext->reply_pending ? job->ttr : job->due - core->now.mono;
         image->lease = left > 0 ? left : 1;
     }
+
     if (job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_DONE)
-        image->due = image->due_wall ? job->due : image_moment(core, job->due);
+        image->due = image->due_wall ? job->due : wall_moment(core, job->due);
+
     image->max_retries = BIDE_NO_RETRY_LIMIT;
-    image->created = image_moment(core, job->created);
-    bool unanswered = reserved && more != NULL && more->unanswered;
-    image->since = image_moment(core, unanswered ? core->now.mono : job->since);
+    image->created = wall_moment(core, job->created);
+    /* Before the reply, since is still that of the previous state. */
+    bool reply_pending = reserved && ext != NULL && ext->reply_pending;
+    image->since = wall_moment(core, reply_pending ? core->now.mono : job->since);
     image->body_size = job->body_size;
+
     bool ready_before = (job->flags & JOB_READY_BEFORE) != 0;
-    image->plain = more == NULL && !ready_before;
-    if (more != NULL)
-        image_more(core, more, image);
+    image->plain = ext == NULL && !ready_before;
+    if (ext != NULL)
+        image_ext(core, ext, image);
     else if (ready_before)
         image->ready = image->created;
 }
@@ -459,22 +521,25 @@ static void record_pause(const struct core *core, const struct undo *undo, struc
     memcpy(record->image.topic, topic->name, (size_t)topic->name_size + 1);
     const struct undo *newer = undo_at(core, undo->newer);
     int64_t until = newer != NULL ? newer->paused_until : topic->paused_until;
-    record->image.due = until != 0 && until != BI_NEVER ? image_moment(core, until) : until;
+    record->image.due = until != 0 && until != BI_NEVER ? wall_moment(core, until) : until;
 }
 
-/* False if there is nothing to store: a job that was made and removed in one batch. */
+/* False if there is nothing to store: the batch both inserted and removed the job. */
 static bool record_of(const struct core *core, const struct undo *undo, struct bi_record *record)
 {
     if (undo->id == 0) {
         record_pause(core, undo, record);
         return true;
     }
-    /* A later batch may have changed it since. */
+
+    /* If a later batch changed the job again, its entry has the state that this batch stores. */
     const struct undo *newer = undo_at(core, undo->newer);
-    const struct job *job = newer != NULL ? &newer->form : job_at(core, undo->job);
+    const struct job *job = newer != NULL ? &newer->saved : job_at(core, undo->job);
+
     bool live = job->state != BIDE_STATE_GONE;
     if (!live && !undo->in_store)
         return false;
+
     if (!live) {
         memset(&record->image, 0, sizeof(record->image));
         record->kind = BI_REMOVE;
@@ -482,22 +547,26 @@ static bool record_of(const struct core *core, const struct undo *undo, struct b
         record->image.body_size = job->body_size;
         return true;
     }
+
     record->kind = undo->in_store ? BI_UPDATE : BI_INSERT;
-    const struct more *more = newer == NULL     ? more_of(core, job)
-                              : newer->had_more ? &newer->more
-                                                : NULL;
-    image_of(core, job, more, &record->image);
+    const struct job_ext *ext = newer == NULL    ? ext_of(core, job)
+                                : newer->had_ext ? &newer->ext
+                                                 : NULL;
+    image_of(core, job, ext, &record->image);
+
+    /* Only an insert stores the body; the store keeps it through updates. */
     if (record->kind == BI_INSERT)
         record->image.body = bide_buf_ref(job->body);
     return true;
 }
 
-/* Cuts the entries of a batch off the list of changes. */
-static void cut_batch(struct core *core, uint64_t number)
+/* Moves the entries of a batch from the list of changes to journal.sealed. */
+static void detach_batch(struct core *core, uint64_t number)
 {
     struct journal *journal = &core->journal;
     struct undo *last = NULL;
     struct undo_list sealed = {.head = journal->changes.head};
+
     for (uint32_t ref = sealed.head; ref != 0; ref = last->next) {
         struct undo *undo = undo_at(core, ref);
         if (undo->batch != number)
@@ -505,13 +574,17 @@ static void cut_batch(struct core *core, uint64_t number)
         last = undo;
         sealed.count++;
     }
+
     memset(&journal->sealed, 0, sizeof(journal->sealed));
+
     if (last == NULL)
         return;
+
     journal->changes.head = last->next;
     journal->changes.count -= sealed.count;
     if (last->next == 0)
         journal->changes.tail = 0;
+
     last->next = 0;
     sealed.tail = last->self;
     journal->sealed = sealed;
@@ -526,37 +599,44 @@ static size_t count_batch(const struct core *core, uint64_t number)
     return count;
 }
 
-int bi_core_seal(struct core *core, struct bi_now now, struct bi_batch *batch)
+int bi_journal_seal(struct core *core, struct bi_now now, struct bi_batch *batch)
 {
     struct journal *journal = &core->journal;
     assert(journal->on && journal->in_flight == 0 && !journal->rollback.running);
+
     core->now = now;
     memset(batch, 0, sizeof(*batch));
     batch->number = journal->next_seal;
+
+    /* Allocate before the entries move: on failure the batch stays unsealed. */
     size_t count = count_batch(core, batch->number);
     if (count > 0) {
-        batch->records = bi_alloc_get(&core->alloc, count * sizeof(*batch->records));
+        batch->records = bi_alloc_malloc(&core->alloc, count * sizeof(*batch->records));
         if (batch->records == NULL)
             return BIDE_ENOMEM;
     }
-    cut_batch(core, batch->number);
+
+    detach_batch(core, batch->number);
     for (uint32_t ref = journal->sealed.head; ref != 0; ref = undo_at(core, ref)->next)
         if (record_of(core, undo_at(core, ref), &batch->records[batch->count]))
             batch->count++;
+
     batch->next_id = core->next_id;
     batch->next_token = journal->token_limit;
-    batch->lease_from = core->interrupt.begun ? core->lease_from : 0;
+    batch->lease_from = core->stop.begun ? core->lease_from : 0;
+
     journal->limit_changed = false;
     journal->in_flight = journal->next_seal++;
-    if (journal->in_flight == journal->gathering) {
-        journal->gathering++;
-        journal->gathered = 0;
-        journal->gathered_bytes = 0;
+    /* Changes from now on are not in this batch. */
+    if (journal->in_flight == journal->open_batch) {
+        journal->open_batch++;
+        journal->open_count = 0;
+        journal->open_bytes = 0;
     }
     return BIDE_OK;
 }
 
-void bi_batch_done(struct core *core, struct bi_batch *batch)
+void bi_journal_batch_done(struct core *core, struct bi_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
         const struct bi_image *image = &batch->records[i].image;
@@ -565,28 +645,32 @@ void bi_batch_done(struct core *core, struct bi_batch *batch)
         bide_buf_unref(image->last_error);
         bide_buf_unref(image->result);
     }
-    bi_alloc_put(&core->alloc, batch->records);
+    bi_alloc_free(&core->alloc, batch->records);
     memset(batch, 0, sizeof(*batch));
 }
 
-/* ---- stored ---- */
+/* ---- a batch was committed ---- */
 
-static void settle_job(struct core *core, struct undo *undo)
+static void commit_job(struct core *core, struct undo *undo)
 {
+    /* The next newer entry becomes the oldest: its copy is what the store has now. */
     if (undo->newer != 0) {
         undo_at(core, undo->newer)->older = 0;
         return;
     }
+
     struct job *job = job_at(core, undo->job);
-    bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
+    bi_hash_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
     job->flags &= (uint8_t)~JOB_DIRTY;
+
+    /* A body that the store has may be evicted from now on. */
     if (job->state == BIDE_STATE_GONE)
         bi_job_free(core, job);
     else
-        bi_cache_add(core, job);
+        bi_body_cache_add(core, job);
 }
 
-static void settle_pause(struct core *core, const struct undo *undo)
+static void commit_pause(struct core *core, const struct undo *undo)
 {
     if (undo->newer != 0)
         undo_at(core, undo->newer)->older = 0;
@@ -594,152 +678,197 @@ static void settle_pause(struct core *core, const struct undo *undo)
         topic_at(core, undo->topic)->undo = 0;
 }
 
-void bi_core_committed(struct core *core, const struct bi_batch *batch)
+void bi_journal_committed(struct core *core, const struct bi_batch *batch)
 {
     struct journal *journal = &core->journal;
     assert(batch->number == journal->in_flight);
+
     uint32_t ref = journal->sealed.head;
     while (ref != 0) {
         struct undo *undo = undo_at(core, ref);
         ref = undo->next;
+
         if (undo->id != 0)
-            settle_job(core, undo);
+            commit_job(core, undo);
         else
-            settle_pause(core, undo);
+            commit_pause(core, undo);
         entry_free(core, undo);
     }
+
     memset(&journal->sealed, 0, sizeof(journal->sealed));
     journal->committed = batch->number;
     journal->in_flight = 0;
     journal->token_stored = batch->next_token;
-    bi_feeds_serve(core);
+
+    /* Events of this batch may be delivered now. */
+    bi_event_deliver(core);
 }
 
-/* ---- not stored ---- */
+/* ---- a batch failed: rollback ---- */
 
-static void put_back_more(struct core *core, struct job *job, struct undo *undo)
+static void restore_ext(struct core *core, struct job *job, struct undo *undo)
 {
-    struct more *more = more_of(core, job);
-    if (more == NULL)
+    struct job_ext *ext = ext_of(core, job);
+    if (ext == NULL)
         return;
-    struct more now = *more;
-    core->memory -= bi_more_text_size(more);
-    bi_more_drop_texts(more);
-    if (undo->had_more) {
-        *more = undo->more;
-        undo->had_more = false;
+
+    struct job_ext now = *ext;
+    core->memory -= bi_job_ext_text_size(ext);
+    bi_job_ext_unref_texts(ext);
+
+    /* The copy's references move to the job. A job that had no ext then keeps this one, emptied:
+     * an empty ext means the same as none. */
+    if (undo->had_ext) {
+        *ext = undo->ext;
+        undo->had_ext = false;
     } else {
-        memset(more, 0, sizeof(*more));
-        more->max_retries = BIDE_NO_RETRY_LIMIT;
-        more->ready = more->reserved = more->touched = more->buried = more->done = BI_NEVER;
-        if ((undo->form.flags & JOB_READY_BEFORE) != 0)
-            more->ready = undo->form.created;
+        memset(ext, 0, sizeof(*ext));
+        ext->max_retries = BIDE_NO_RETRY_LIMIT;
+        ext->ready = ext->reserved = ext->touched = ext->buried = ext->done = BI_NEVER;
+        if ((undo->saved.flags & JOB_READY_BEFORE) != 0)
+            ext->ready = undo->saved.created;
     }
-    more->self = now.self;
-    more->job = now.job;
-    more->timer = now.timer;
-    more->expiry = now.expiry;
-    more->watchers = now.watchers;
-    core->memory += bi_more_text_size(more);
+
+    /* These belong to the present: the links, the timers (cleared by the unlink), and the calls
+     * that still wait. */
+    ext->self = now.self;
+    ext->job = now.job;
+    ext->timer = now.timer;
+    ext->expiry = now.expiry;
+    ext->watchers = now.watchers;
+
+    core->memory += bi_job_ext_text_size(ext);
 }
 
-static void put_back(struct core *core, struct undo *undo)
+static void restore_job(struct core *core, struct undo *undo)
 {
+    /* Only the oldest copy is the committed state. */
     if (undo->older != 0)
         return;
+
     struct job *job = job_at(core, undo->job);
-    job->undone = undo->existed ? undo->form.state : BIDE_STATE_GONE;
+    job->undone = undo->existed ? undo->saved.state : BIDE_STATE_GONE;
+
     if (!undo->existed)
         return;
-    put_back_more(core, job, undo);
-    /* The entry's membership becomes the job's, and the job's the entry's. */
+
+    restore_ext(core, job, undo);
+
+    /* The job and the entry swap their memberships: no member count changes, so neither topic is
+     * destroyed. */
     uint32_t topic = job->topic;
-    job->topic = undo->form.topic;
+    job->topic = undo->saved.topic;
     undo->topic = topic;
-    job->priority = undo->form.priority;
-    job->ttr = undo->form.ttr;
-    job->due = undo->form.due;
-    job->delay = undo->form.delay;
-    job->since = undo->form.since;
-    job->flags = (uint8_t)((undo->form.flags & ~(JOB_KEYED | JOB_DIRTY | JOB_CACHED)) |
+
+    job->priority = undo->saved.priority;
+    job->ttr = undo->saved.ttr;
+    job->due = undo->saved.due;
+    job->delay = undo->saved.delay;
+    job->since = undo->saved.since;
+    /* Key and journal flags follow the tables, which the job is out of; whether the body is
+     * cached is no part of the undone state. */
+    job->flags = (uint8_t)((undo->saved.flags & ~(JOB_KEYED | JOB_DIRTY | JOB_CACHED)) |
                            (job->flags & JOB_CACHED));
 }
 
-static void bring_back(struct core *core, struct undo *undo)
+static void reenter_job(struct core *core, struct undo *undo)
 {
+    /* Once a job: the entry in the table is the newest. */
     if (undo->newer != 0)
         return;
+
     struct job *job = job_at(core, undo->job);
     bide_state state = (bide_state)job->undone;
     job->undone = 0;
-    bi_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
+    /* Before notify: a completed wait must not depend on a batch that is rolled back. */
+    bi_hash_table_remove(&core->journal.by_id, &undos, &core->journal.undos, undo->self);
+
     if (state == BIDE_STATE_GONE) {
-        bi_waiters_tell(core, job, BIDE_STATE_GONE, false);
+        bi_waiters_notify(core, job, BIDE_STATE_GONE, false);
         bi_job_free(core, job);
         return;
     }
-    bi_job_enter_again(core, job, state);
-    /* Its reserve was given up before what is undone now was done: it ends at once. */
-    if (state == BIDE_STATE_RESERVED && more_of(core, job)->disowned)
-        bi_timers_set(&core->mono, &more_of(core, job)->timer, core->now.mono);
+
+    bi_job_enter_restored(core, job, state);
+    /* The reserve was abandoned before the changes that are undone now: undo it at the next
+     * tick. */
+    if (state == BIDE_STATE_RESERVED && ext_of(core, job)->abandoned)
+        bi_timers_set(&core->mono, &ext_of(core, job)->timer, core->now.mono);
+    /* The cache skips ids of unlinked jobs, so it may have lost this one: queue it again. */
     if ((job->flags & JOB_CACHED) != 0)
-        bi_cache_add_again(core, job);
+        bi_body_cache_readd(core, job);
     else
-        bi_cache_add(core, job);
+        bi_body_cache_add(core, job);
+
     if (state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE)
-        bi_waiters_tell(core, job, state, false);
+        bi_waiters_notify(core, job, state, false);
 }
 
-static void put_back_pause(struct core *core, struct undo *undo)
+static void restore_pause(struct core *core, struct undo *undo)
 {
     if (undo->older != 0)
         return;
     struct topic *topic = topic_at(core, undo->topic);
-    bi_topic_pause(core, topic, undo->paused_until);
+    bi_topic_set_pause(core, topic, undo->paused_until);
+    topic->pause = undo->pause; /* set_pause() stored the time left */
     topic->undo = 0;
 }
 
-static void take_away(struct core *core, struct undo *undo)
+static void unlink_job(struct core *core, struct undo *undo)
 {
     struct job *job = job_at(core, undo->job);
     if (job->state != BIDE_STATE_GONE)
-        bi_job_vanish(core, job);
+        bi_job_unlink(core, job);
 }
 
-/* What is done to the entries of jobs, of pauses, or of both; all entries before the next pass. */
+/*
+ * The passes of a rollback. Each visits all entries before the next one begins, and the order is
+ * what makes a rollback correct:
+ * 1. Unlink every changed job. A job may return to a key that another changed job holds now.
+ * 2. Restore the fields, from the oldest entry of each job.
+ * 3. Enter the restored states: all keys are free now. Jobs that did not exist are freed.
+ * 4. Restore the pauses.
+ * 5. Free the entries. Their memberships kept the topics and heap room until here.
+ */
 static const struct pass {
     bool jobs, pauses;
     void (*visit)(struct core *core, struct undo *undo);
 } passes[] = {
-    {true, false, take_away},      {true, false, put_back},  {true, false, bring_back},
-    {false, true, put_back_pause}, {true, true, entry_free},
+    {true, false, unlink_job},    {true, false, restore_job}, {true, false, reenter_job},
+    {false, true, restore_pause}, {true, true, entry_free},
 };
 #define PASSES (sizeof(passes) / sizeof(passes[0]))
 
-/* All entries come into one row, those of the sealed batch first. */
+/* Joins all entries to one list, those of the batch in flight first. */
 static void begin_rollback(struct core *core)
 {
     struct journal *journal = &core->journal;
     uint32_t head = journal->changes.head;
+
     if (journal->sealed.head != 0) {
         undo_at(core, journal->sealed.tail)->next = head;
         head = journal->sealed.head;
     }
+
     memset(&journal->changes, 0, sizeof(journal->changes));
     memset(&journal->sealed, 0, sizeof(journal->sealed));
     journal->rollback = (struct rollback){.running = true, .head = head, .next = head};
-    core->interrupt.failed = core->interrupt.begun;
+
+    /* Leases of a stop that fails are left as after a crash. */
+    core->stop.failed = core->stop.begun;
     bi_waiters_begin_rollback(core);
-    bi_feeds_begin_rollback(core);
+    bi_event_begin_rollback(core);
 }
 
-/* Answers how much of the budget is left. */
+/* Returns the rest of the budget. With 0, the next slice continues at rollback->next. */
 static unsigned visit_entries(struct core *core, unsigned budget)
 {
     struct rollback *rollback = &core->journal.rollback;
+
     for (; rollback->pass < PASSES; rollback->pass++, rollback->next = rollback->head) {
         const struct pass *pass = &passes[rollback->pass];
         for (; rollback->next != 0 && budget > 0; budget--) {
+            /* Read next first: the last pass frees the entry. */
             struct undo *undo = undo_at(core, rollback->next);
             rollback->next = undo->next;
             if (undo->id != 0 ? pass->jobs : pass->pauses)
@@ -754,21 +883,27 @@ static unsigned visit_entries(struct core *core, unsigned budget)
 static void end_rollback(struct core *core)
 {
     struct journal *journal = &core->journal;
-    if (journal->in_flight != 0 || journal->limit_batch >= journal->gathering) {
+
+    /* The batch that was to store the token limit failed: the next batch stores it. */
+    if (journal->in_flight != 0 || journal->limit_batch >= journal->open_batch) {
         journal->limit_changed = true;
-        journal->limit_batch = journal->gathering + 1;
+        journal->limit_batch = journal->open_batch + 1;
     }
+
     journal->in_flight = 0;
-    journal->undone = journal->gathering++;
-    journal->next_seal = journal->gathering;
-    journal->gathered = 0;
-    journal->gathered_bytes = 0;
+    /* Numbers are never reused: a hold of a failed batch must not match a later one. */
+    journal->undone = journal->open_batch++;
+    journal->next_seal = journal->open_batch;
+    journal->open_count = 0;
+    journal->open_bytes = 0;
+
     memset(&journal->rollback, 0, sizeof(journal->rollback));
+
     bi_waiters_serve(core);
-    bi_feeds_serve(core);
+    bi_event_deliver(core);
 }
 
-bool bi_core_rollback(struct core *core, struct bi_now now, unsigned budget)
+bool bi_journal_rollback(struct core *core, struct bi_now now, unsigned budget)
 {
     struct rollback *rollback = &core->journal.rollback;
     assert(core->journal.on && budget > 0);
@@ -778,12 +913,15 @@ bool bi_core_rollback(struct core *core, struct bi_now now, unsigned budget)
     if (!rollback->running)
         begin_rollback(core);
 
+    /* Waiters first: the entries complete some of them, and their holds must not name a batch
+     * that is rolled back. */
     budget = bi_waiters_rollback(core, budget);
     if (budget > 0)
         budget = visit_entries(core, budget);
     if (budget > 0)
-        budget = bi_feeds_rollback(core, budget);
-    /* With nothing left of the budget, whatever is left to be done is the next slice's. */
+        budget = bi_event_rollback(core, budget);
+
+    /* With the budget used up, work may or may not be left: the next slice finds out. */
     if (budget == 0)
         return true;
 
@@ -791,32 +929,35 @@ bool bi_core_rollback(struct core *core, struct bi_now now, unsigned budget)
     return false;
 }
 
-/* What only the journal still holds: forms, and jobs whose removal was never stored. */
-static void entry_drop(struct core *core, struct undo *undo)
+/* Releases what only the journal references: copies, and jobs whose removal was not committed. */
+static void unref_entry(struct core *core, struct undo *undo)
 {
-    if (undo->had_more)
-        bi_more_drop_texts(&undo->more);
+    if (undo->had_ext)
+        bi_job_ext_unref_texts(&undo->ext);
+
     if (undo->id == 0 || undo->newer != 0)
         return;
+
     const struct job *job = job_at(core, undo->job);
     if (job->state != BIDE_STATE_GONE)
         return;
+
     bide_buf_unref(job->body);
-    if (job->more != 0)
-        bi_more_drop_texts(more_of(core, job));
+    if (job->ext != 0)
+        bi_job_ext_unref_texts(ext_of(core, job));
 }
 
-static void drop_entries(struct core *core, const struct undo_list *list)
+static void unref_entries(struct core *core, const struct undo_list *list)
 {
     for (uint32_t ref = list->head; ref != 0; ref = undo_at(core, ref)->next)
-        entry_drop(core, undo_at(core, ref));
+        unref_entry(core, undo_at(core, ref));
 }
 
 void bi_journal_done(struct core *core)
 {
     assert(!core->journal.rollback.running);
-    drop_entries(core, &core->journal.changes);
-    drop_entries(core, &core->journal.sealed);
+    unref_entries(core, &core->journal.changes);
+    unref_entries(core, &core->journal.sealed);
     bi_pool_done(&core->journal.undos);
-    bi_table_done(&core->journal.by_id);
+    bi_hash_table_done(&core->journal.by_id);
 }

@@ -1,48 +1,49 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * journal - what has changed and is not stored yet.
+ * journal - the changes that are not stored yet.
  *
- * The first change of a job (or of a topic's pause) in a batch leaves an entry with the form it had
- * just before. Entries of the batches that gather stand in one list, batch after batch, those of
- * the batch that is being stored in another. A job that several batches change has an entry in
- * each, linked from the oldest to the newest: what a batch stores of it is the form that the next
- * newer entry keeps. When a batch is stored its entries go; when it cannot be, the oldest forms are
- * put back. A removed job is kept, out of everything, until its removal is stored.
+ * The first change of a job (or of a topic's pause) in a batch creates an undo entry with a copy
+ * of the state before that change. Entries of the batches that are not sealed form one list, batch
+ * after batch; entries of the batch in flight form another. A job that several batches change has
+ * one entry in each, linked from the oldest to the newest: the state that a batch stores is the
+ * copy in the next newer entry, or the job itself if there is none.
  *
- * A rollback goes over all entries several times, a slice at a time. Between two slices the core's
- * structures are sound, but what they say is neither the old nor the new: only cancelling a call
- * that waits is allowed.
+ * A commit frees the entries of its batch. A rollback restores the oldest copy of every job. A
+ * removed job stays allocated, outside of all structures, until its removal is committed.
  *
- * Ownership  An entry holds references to the texts of its form, and a membership in its topic:
- *            so the topic exists, and has room, if the job must come back.
- * Failure    Only making an entry can fail, before anything has changed. Undoing cannot.
+ * Ordering   Batches are sealed and committed in the order of their numbers.
+ * Ownership  An entry owns references to the texts of its copy and a membership in its topic. The
+ *            membership keeps the topic, and heap room in it, for a job that must return.
+ * Failure    Only creating an entry can fail, and it precedes the change. A rollback cannot fail.
+ * Slices     A rollback runs in slices. Between two slices the structures are sound, but they mix
+ *            old and new state: only bi_waiter_cancel() may change the core then.
  */
 #ifndef BI_JOURNAL_H
 #define BI_JOURNAL_H
 
+#include "core/hash_table.h"
 #include "core/job.h"
-#include "core/table.h"
 #include "util/pool.h"
 
 struct bi_now;
-struct bide_feed;
+struct bide_subscription;
 struct topic;
 
 struct undo {
     uint64_t id;    /* of the job; 0: the entry is about a pause */
-    uint64_t batch; /* that will store the change */
+    uint64_t batch; /* that stores the change */
     uint32_t self, link;
     uint32_t next;  /* in its list */
-    uint32_t older; /* of the same job or topic, in an earlier batch; 0: none */
-    uint32_t newer; /* in a later one */
+    uint32_t older; /* entry of the same job or topic in an earlier batch; 0: none */
+    uint32_t newer; /* the same in a later batch */
     uint32_t job;
-    uint32_t topic; /* where it has a membership, or whose pause it is */
-    bool existed;   /* there was a form before the change */
-    bool in_store;  /* the store has the job when the earlier batches are stored */
-    bool had_more;
-    int64_t paused_until;
-    struct job form;
-    struct more more;
+    uint32_t topic; /* that it is a member of, or whose pause it is */
+    bool existed;   /* false: the change created the job */
+    bool in_store;  /* the store has the job once the earlier batches are committed */
+    bool had_ext;
+    int64_t paused_until, pause; /* of the topic before the change */
+    struct job saved;
+    struct job_ext ext;
 };
 
 struct undo_list {
@@ -50,32 +51,33 @@ struct undo_list {
     uint32_t count;
 };
 
-/* How far a rollback has come; see bi_core_rollback(). */
+/* Progress of a rollback; see bi_journal_rollback(). */
 struct rollback {
     bool running;
-    unsigned pass;          /* over the entries */
-    uint32_t head, next;    /* all entries in a row, and where the pass goes on; 0: at its end */
-    struct bide_feed *feed; /* then the events of the feeds: the one whose turn it is, */
-    uint32_t seen, kept;    /* how many of its events were looked at, and how many of those stay */
+    unsigned pass;                  /* index into the table of passes */
+    uint32_t head, next;            /* all entries in one list, and the next one to visit; 0: end */
+    struct bide_subscription *feed; /* the subscription whose events are filtered */
+    uint32_t scanned, kept;         /* events of it that were examined, and those that stay */
 };
 
 struct journal {
     bool on;
-    unsigned joined;    /* what changes now must not be parted: it belongs to one step */
-    uint64_t gathering; /* the batch that changes go to */
-    uint64_t next_seal; /* the oldest that is not sealed; those up to gathering are full */
-    uint32_t gathered;  /* changes in the batch that gathers, and their bodies */
-    uint64_t gathered_bytes;
+    unsigned group_depth; /* nested groups; changes of a group share one batch */
+    uint64_t open_batch;  /* the batch that new changes go to */
+    uint64_t next_seal;   /* the oldest batch that is not sealed */
+    uint32_t open_count;  /* changes in the open batch */
+    uint64_t open_bytes;  /* bytes of the bodies that they insert */
     uint64_t committed;
     uint64_t in_flight; /* 0: none */
-    uint64_t undone;    /* the last batch that was undone: it will never be committed */
+    uint64_t undone;    /* the last batch that was rolled back; it never commits */
     struct pool undos;
-    struct table by_id; /* the newest entry of each job */
+    struct hash_table by_id; /* the newest entry of each job */
     struct undo_list changes, sealed;
     struct rollback rollback;
-    /* A restart begins at a token that no one has been given: a limit is stored ahead. */
-    uint64_t token_limit;  /* that the gathering or flying batch stores */
-    uint64_t token_stored; /* tokens below may be given out freely */
+    /* A restart continues at a token that was never granted: the store keeps a limit, ahead of
+     * the tokens in use. */
+    uint64_t token_limit;  /* stored by limit_batch */
+    uint64_t token_stored; /* tokens below need not wait for a commit */
     uint64_t limit_batch;
     bool limit_changed;
 };
@@ -83,49 +85,60 @@ struct journal {
 bool bi_journal_init(struct core *core, bool on);
 void bi_journal_done(struct core *core);
 
-/* To be called before a job is changed, after it is made, and after it is removed. The first two
- * may answer BIDE_ENOMEM, and raise the hold of the op that runs. */
+/*
+ * Call before a job changes, after it is created, and after it is removed. The first two return
+ * BIDE_OK or BIDE_ENOMEM and raise the hold of the running op. remove() frees the job if there
+ * is no journal to retain it.
+ */
 int bi_journal_change(struct core *core, struct job *job);
-int bi_journal_new(struct core *core, struct job *job);
-void bi_journal_removed(struct core *core, struct job *job);
-/* Takes back bi_journal_new() for a job that does not come in after all. */
-void bi_journal_forget(struct core *core, struct job *job);
-int bi_journal_pause(struct core *core, struct topic *topic);
+int bi_journal_insert(struct core *core, struct job *job);
+void bi_journal_remove(struct core *core, struct job *job);
+/* Reverts bi_journal_insert() of a job that is not inserted after all. The entry must be the
+ * last change; before is journal.changes.tail from before the insert. */
+void bi_journal_undo_insert(struct core *core, struct job *job, uint32_t before);
+/* Call before the pause of a topic changes. BIDE_OK or BIDE_ENOMEM. */
+int bi_journal_change_pause(struct core *core, struct topic *topic);
 
-/* The job as the store has it; false if it has none of that id. */
-struct stored {
-    const struct job *form;
-    const struct more *more; /* NULL: none */
-    bool in_flight;          /* the batch that is being stored changes it */
+/* A job as the store has it. */
+struct stored_job {
+    const struct job *saved;
+    const struct job_ext *ext; /* NULL: none */
+    bool in_flight; /* the batch in flight changes it: the store has this state or the next */
 };
-bool bi_journal_stored(const struct core *core, uint64_t id, struct stored *out);
+/* False if the store has no job of that id. */
+bool bi_journal_find_stored(const struct core *core, uint64_t id, struct stored_job *out);
 
-/* The lease of a reservation has begun. That is not undone by a rollback, because the holder knows. */
-void bi_journal_lease_began(struct core *core, uint64_t id, uint64_t token);
-/* The reserve gets no answer, or is answered without this job: if a rollback brings the reservation
- * back, it is undone at once. */
-void bi_journal_disown(struct core *core, uint64_t id, uint64_t token);
+/* Marks the lease as started in the saved copies, too. A rollback must not revert it, because
+ * the client already knows the lease. */
+void bi_journal_start_lease(struct core *core, uint64_t id, uint64_t token);
+/* The reserve fails, or its reply leaves out this job. If a rollback restores the reservation,
+ * it is undone at once. */
+void bi_journal_abandon_lease(struct core *core, uint64_t id, uint64_t token);
 
-/* The op that runs looked at this job: its answer holds for the job's last change. */
-void bi_journal_see(struct core *core, uint64_t id);
-/* It looked for a job of this topic and found none: its answer holds for the last change of the
- * topic's jobs, which may have taken away what it looked for. */
-void bi_journal_see_none(struct core *core, const struct topic *topic);
+/* Raises the hold of the running op to the last change of this job: its reply shows that change. */
+void bi_journal_depend_on(struct core *core, uint64_t id);
+/* The same for an op that found no matching job in the topic: an uncommitted change may have
+ * removed the job that it searched for. */
+void bi_journal_depend_on_topic(struct core *core, const struct topic *topic);
+/* The batch of the last uncommitted change of the job; 0: none. */
 uint64_t bi_journal_batch_of(const struct core *core, const struct job *job);
-/* The batch that a change of this job (NULL: of one that has not changed yet) would go to; 0 without
- * a journal. */
+/* The batch that a change of this job would go to (NULL: of a job without changes in the open
+ * batch); 0 without a journal. */
 uint64_t bi_journal_next_batch(const struct core *core, const struct job *job);
 
-/* So many changes, with so many bytes, are about to be made in one step: they come into one batch,
- * however large it becomes. To be ended by bi_journal_part(); steps may consist of steps. */
-void bi_journal_join(struct core *core, uint32_t changes, uint64_t bytes);
-void bi_journal_part(struct core *core);
+/*
+ * Begins a step of about this many changes and bytes. All changes up to bi_journal_end_group()
+ * go to one batch, however large it becomes, so the step commits or fails as a whole. Groups
+ * nest.
+ */
+void bi_journal_begin_group(struct core *core, uint32_t changes, uint64_t bytes);
+void bi_journal_end_group(struct core *core);
 
-/* A token, or a number in the order of burials, is about to be given: both begin above all of an
- * earlier life. */
-void bi_journal_token(struct core *core, uint64_t token);
+/* Call before a token, or an order number of a burial or result, is used. Both continue above
+ * all numbers of earlier processes, so both depend on the stored limit. */
+void bi_journal_reserve_token(struct core *core, uint64_t token);
 
-/* A batch is to be stored even if no job has changed: for the limits in it. */
-void bi_journal_force(struct core *core);
+/* Makes the journal dirty even without a change, to store the limits that every batch carries. */
+void bi_journal_force_batch(struct core *core);
 
 #endif

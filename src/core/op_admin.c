@@ -1,20 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_admin - what is done to jobs and topics from outside: kick, update, cancel, purge, pause,
- * topic_ref.
+ * op_admin - ops on jobs and topics from outside: kick, purge, update, cancel, pause, topic_ref.
+ *
+ * kick and purge may treat any number of jobs. They run in slices: each returns BI_AGAIN after
+ * SLICE jobs, and the caller may release the lock before it runs the op again. An op treats only
+ * jobs that were in their state when it began, so it ends even if clients add jobs meanwhile.
+ *
+ * Failure    A sliced op is not atomic. Its count is exact in every case: when a commit fails, the
+ *            parts that were rolled back are subtracted (bi_slice_roll_back_count).
  */
-#include "core/state.h"
+#include "core/core_internal.h"
 
 #include <assert.h>
 #include <string.h>
 
+/* A topic that an admin op creates counts for max_memory, since the op removes no job in return.
+ * NULL, with the op's error written and *code set, on failure. */
+static struct topic *get_or_create_topic(struct core *core, bide_op *op, bide_slice name, int *code)
+{
+    struct topic *topic = bi_topic_find(core, name);
+    if (topic != NULL)
+        return topic;
+    *code =
+        bi_core_is_full(core, sizeof(struct topic)) ? BIDE_EFULL : bi_topic_get(core, name, &topic);
+    if (*code != BIDE_OK)
+        bi_core_error_limit(core, op, *code);
+    return *code == BIDE_OK ? topic : NULL;
+}
+
 /* ---- slices ---- */
 
 /*
- * What a sliced op keeps in private_.bound: which jobs existed at its start, its topic, and how many
- * jobs it has treated in its last two batches. Parts in earlier batches are stored: an op does not
- * begin a third part before the oldest one is. So the count of what is stored is known when a commit
- * fails.
+ * Contents of private_.scratch of a sliced op: when it began, its topic, and how many jobs it has
+ * treated in its last two batches. Parts in earlier batches are committed: an op does not begin a
+ * third part before the oldest of its parts is. So two counts are enough to know, when a commit
+ * fails, how many of its changes were rolled back.
  */
 enum {
     BOUND_SINCE,
@@ -25,7 +45,7 @@ enum {
     BOUND_OLDER_COUNT,
 };
 
-/* Other ops that run in slices count nothing, and keep something else in private_.bound. */
+/* True for the ops that count. A check is sliced, too, but uses private_.scratch otherwise. */
 static bool is_counting(const bide_op *op)
 {
     return op->kind == BIDE_OP_KICK || op->kind == BIDE_OP_PURGE;
@@ -39,77 +59,86 @@ static uint64_t *count_of(bide_op *op)
 
 static void begin_slices(const struct core *core, bide_op *op)
 {
-    memset(op->private_.bound, 0, sizeof(op->private_.bound));
-    op->private_.bound[BOUND_SINCE] = (uint64_t)bi_core_stamp(core);
+    memset(op->private_.scratch, 0, sizeof(op->private_.scratch));
+    op->private_.scratch[BOUND_SINCE] = (uint64_t)bi_core_stamp(core);
     *count_of(op) = 0;
 }
 
 static int end_slices(struct core *core, bide_op *op, int code)
 {
     int flags = op->private_.flags;
-    op->private_.flags &= ~(SLICING | SLICING_DELAYED | SLICING_APART | SLICING_CHECK);
+    op->private_.flags &= ~(SLICING | SLICING_DELAYED | SLICING_KICK_SET | SLICING_CHECK);
     if (core->checking == op)
         core->checking = NULL;
+
+    /* An op that ends in its first slice has neither pinned the topic nor begun a kick set. */
     if ((flags & SLICING) == 0)
         return code;
-    struct topic *topic = topic_at(core, (uint32_t)op->private_.bound[BOUND_TOPIC]);
-    if ((flags & SLICING_APART) != 0)
-        bi_topic_end_kick(core, topic, (int64_t)op->private_.bound[BOUND_SINCE]);
+
+    struct topic *topic = topic_at(core, (uint32_t)op->private_.scratch[BOUND_TOPIC]);
+    if ((flags & SLICING_KICK_SET) != 0)
+        bi_topic_end_kick(core, topic, (int64_t)op->private_.scratch[BOUND_SINCE]);
     bi_topic_unpin(core, topic);
     return code;
 }
 
-/* The slice ends here, and the op goes on later. */
+/* Ends a slice of an op that continues later. The first slice prepares the continuation. */
 static int end_slice(struct core *core, bide_op *op, struct topic *topic)
 {
     if ((op->private_.flags & SLICING) != 0)
         return BI_AGAIN;
-    int64_t bound = (int64_t)op->private_.bound[BOUND_SINCE];
+
+    /* Jobs that enter a state in this microsecond, after the op began, must not match its bound. */
+    int64_t bound = (int64_t)op->private_.scratch[BOUND_SINCE];
     core->stamp_floor = bound + 1;
+
     if ((op->private_.flags & SLICING_DELAYED) != 0) {
         int code = bi_topic_begin_kick(core, topic, &bound);
         if (code == BIDE_EBUSY)
-            bi_op_refuse(op, code, "kick: %d kicks of topic %s are under way already",
-                         BI_KICK_SETS_MAX, topic->name);
+            bi_core_error(op, code, "kick: %d kicks of topic %s are under way already",
+                          BI_KICK_SETS_MAX, topic->name);
         else
-            bi_op_answer(op, code);
+            bi_core_error_code(op, code);
         if (code != BIDE_OK)
             return end_slices(core, op, code);
-        op->private_.flags |= SLICING_APART;
-        op->private_.bound[BOUND_SINCE] = (uint64_t)bound;
+        op->private_.flags |= SLICING_KICK_SET;
+        op->private_.scratch[BOUND_SINCE] = (uint64_t)bound;
     }
+
+    /* The topic must exist when the op continues. */
     bi_topic_pin(topic);
-    op->private_.bound[BOUND_TOPIC] = topic->self;
+    op->private_.scratch[BOUND_TOPIC] = topic->self;
     op->private_.flags |= SLICING;
     return BI_AGAIN;
 }
 
-void bi_core_abandon(struct core *core, bide_op *op)
+void bi_slice_abandon(struct core *core, bide_op *op)
 {
     end_slices(core, op, BIDE_OK);
 }
 
-/* The topic of a sliced op: by its name at first, then by what was kept of it, for the name is the
- * caller's again. NULL if there is nothing to do. */
+/* The topic of a sliced op: by name in the first slice, then by reference, because the caller's
+ * name is no longer valid. NULL if there is nothing to do. */
 static struct topic *topic_of_slices(struct core *core, const bide_op *op, bide_slice name)
 {
     if ((op->private_.flags & SLICING) != 0)
-        return topic_at(core, (uint32_t)op->private_.bound[BOUND_TOPIC]);
+        return topic_at(core, (uint32_t)op->private_.scratch[BOUND_TOPIC]);
     return bi_topic_find(core, name);
 }
 
-/* Was the job in its state when the op began? */
+/* True if the job was in its state when the op began. */
 static bool existed(const bide_op *op, const struct job *job)
 {
-    return job->since <= (int64_t)op->private_.bound[BOUND_SINCE];
+    return job->since <= (int64_t)op->private_.scratch[BOUND_SINCE];
 }
 
-/* Counts a job that is about to be changed. False if it would begin a third part that is not
- * stored: the op must wait for a commit. */
+/* Counts a job that is about to be changed. False if that would begin a third uncommitted part:
+ * the op must wait for a commit. */
 static bool count_job(struct core *core, bide_op *op, const struct job *job)
 {
-    uint64_t *bound = op->private_.bound;
+    uint64_t *bound = op->private_.scratch;
     uint64_t batch = bi_journal_next_batch(core, job);
+
     if (batch != bound[BOUND_BATCH]) {
         if (bound[BOUND_OLDER_BATCH] > core->journal.committed)
             return false;
@@ -118,6 +147,7 @@ static bool count_job(struct core *core, bide_op *op, const struct job *job)
         bound[BOUND_BATCH] = batch;
         bound[BOUND_COUNT] = 0;
     }
+
     bound[BOUND_COUNT]++;
     ++*count_of(op);
     return true;
@@ -125,27 +155,30 @@ static bool count_job(struct core *core, bide_op *op, const struct job *job)
 
 static int uncount_job(bide_op *op, int code)
 {
-    op->private_.bound[BOUND_COUNT]--;
+    op->private_.scratch[BOUND_COUNT]--;
     --*count_of(op);
     return code;
 }
 
-bool bi_core_waits_for_commit(const struct core *core, const bide_op *op)
+bool bi_slice_needs_commit(const struct core *core, const bide_op *op)
 {
-    const uint64_t *bound = op->private_.bound;
+    const uint64_t *bound = op->private_.scratch;
+    /* The next job would go to a third batch while the older part is uncommitted. */
     return is_counting(op) && bound[BOUND_OLDER_BATCH] > core->journal.committed &&
            bi_journal_next_batch(core, NULL) != bound[BOUND_BATCH];
 }
 
-void bi_core_uncount(const struct core *core, bide_op *op)
+void bi_slice_roll_back_count(const struct core *core, bide_op *op)
 {
     if (!is_counting(op))
         return;
-    uint64_t *bound = op->private_.bound;
+    uint64_t *bound = op->private_.scratch;
     if (bound[BOUND_BATCH] > core->journal.committed)
         *count_of(op) -= bound[BOUND_COUNT];
     if (bound[BOUND_OLDER_BATCH] > core->journal.committed)
         *count_of(op) -= bound[BOUND_OLDER_COUNT];
+
+    /* The parts are settled: a second failure must not subtract them again. */
     bound[BOUND_BATCH] = bound[BOUND_OLDER_BATCH] = 0;
 }
 
@@ -153,25 +186,29 @@ void bi_core_uncount(const struct core *core, bide_op *op)
 
 static int kick(struct core *core, struct job *job)
 {
-    struct more *more = bi_job_more(core, job);
-    if (more == NULL || bi_journal_change(core, job) != BIDE_OK)
+    struct job_ext *ext = bi_job_ensure_ext(core, job);
+    /* On failure an empty ext may stay, which means the same as none. */
+    if (ext == NULL || bi_journal_change(core, job) != BIDE_OK)
         return BIDE_ENOMEM;
-    count_up(&more->counters.kicks);
-    more->failures = 0;
-    bi_core_return(core, job, 0);
+    count_up(&ext->counters.kicks);
+    ext->failures = 0;
+    bi_lease_requeue(core, job, 0);
     COUNT(core, topic_of(core, job), kicks);
-    bi_event(core, BIDE_EVENT_KICKED, job);
+    bi_event_emit(core, BIDE_EVENT_KICKED, job);
     return BIDE_OK;
 }
 
-struct job *bi_core_soonest(struct core *core, const struct topic *topic, int64_t bound)
+struct job *bi_topic_soonest_job(struct core *core, const struct topic *topic, int64_t bound)
 {
-    const struct due_entry *first_mono = bi_topic_soonest(topic, false, bound);
-    const struct due_entry *first_wall = bi_topic_soonest(topic, true, bound);
+    const struct due_entry *first_mono = bi_topic_soonest_due(topic, false, bound);
+    const struct due_entry *first_wall = bi_topic_soonest_due(topic, true, bound);
+
     if (first_mono == NULL || first_wall == NULL) {
         const struct due_entry *only = first_mono != NULL ? first_mono : first_wall;
         return only == NULL ? NULL : job_at(core, only->job);
     }
+
+    /* Compare the time left: the clocks have different origins. */
     struct due_entry mono = *first_mono;
     struct due_entry wall = *first_wall;
     mono.due -= core->now.mono;
@@ -182,89 +219,103 @@ struct job *bi_core_soonest(struct core *core, const struct topic *topic, int64_
 static struct job *next_to_kick(struct core *core, const bide_op *op, const struct topic *topic)
 {
     if ((op->private_.flags & SLICING_DELAYED) != 0) {
-        bool apart = (op->private_.flags & SLICING_APART) != 0;
-        return bi_core_soonest(core, topic,
-                               apart ? (int64_t)op->private_.bound[BOUND_SINCE] : BI_NEVER);
+        bool in_kick_set = (op->private_.flags & SLICING_KICK_SET) != 0;
+        return bi_topic_soonest_job(
+            core, topic, in_kick_set ? (int64_t)op->private_.scratch[BOUND_SINCE] : BI_NEVER);
     }
-    struct job *job = bi_list_oldest(core, &topic->lists[BIDE_STATE_BURIED]);
+    struct job *job = bi_job_list_oldest(core, &topic->lists[BIDE_STATE_BURIED]);
     return job != NULL && existed(op, job) ? job : NULL;
 }
 
-int bi_op_kick(struct core *core, bide_op *op)
+int bi_exec_kick(struct core *core, bide_op *op)
 {
     struct topic *topic = topic_of_slices(core, op, op->kick.topic);
     if ((op->private_.flags & SLICING) == 0) {
         begin_slices(core, op);
         if (topic == NULL)
             return BIDE_OK;
-        if (topic->lists[BIDE_STATE_BURIED].count == 0)
+        /* The kind is chosen once: delayed jobs are kicked only if no job was buried at the
+         * start. */
+        if (topic->lists[BIDE_STATE_BURIED].count == 0 && !op->kick.buried_only)
             op->private_.flags |= SLICING_DELAYED;
     }
+
     for (int i = 0; op->kick.count < op->kick.max; i++) {
         struct job *job = next_to_kick(core, op, topic);
         if (job == NULL)
             break;
+
         if (i == SLICE || !count_job(core, op, job))
             return end_slice(core, op, topic);
+
         core->work++;
         if (kick(core, job) != BIDE_OK)
-            return end_slices(core, op, uncount_job(op, bi_op_answer(op, BIDE_ENOMEM)));
+            return end_slices(core, op, uncount_job(op, bi_core_error_code(op, BIDE_ENOMEM)));
     }
-    bi_journal_see_none(core, topic);
+
+    /* Finding no more jobs may be due to uncommitted removals. */
+    bi_journal_depend_on_topic(core, topic);
     return end_slices(core, op, BIDE_OK);
 }
 
-int bi_op_kick_job(struct core *core, bide_op *op)
+int bi_exec_kick_job(struct core *core, bide_op *op)
 {
-    struct job *job = bi_core_find(core, op->lease.id);
+    struct job *job = bi_job_find(core, op->lease.id);
     if (job == NULL)
-        return bi_op_no_job(op, op->lease.id);
+        return bi_core_error_no_job(op, op->lease.id);
     if (job->state == BIDE_STATE_RESERVED)
-        return bi_op_reserved(op, job);
+        return bi_core_error_reserved(op, job);
     if (job->state != BIDE_STATE_BURIED && job->state != BIDE_STATE_DELAYED)
-        return bi_op_wrong_state(op, job);
+        return bi_core_error_wrong_state(op, job);
     int code = kick(core, job);
-    return code == BIDE_OK ? code : bi_op_answer(op, code);
+    return code == BIDE_OK ? code : bi_core_error_code(op, code);
 }
 
 /* ---- cancel and purge ---- */
 
-int bi_op_cancel(struct core *core, bide_op *op)
+int bi_exec_cancel(struct core *core, bide_op *op)
 {
-    struct job *job = bi_core_find(core, op->lease.id);
+    struct job *job = bi_job_find(core, op->lease.id);
     if (job == NULL)
-        return bi_op_no_job(op, op->lease.id);
+        return bi_core_error_no_job(op, op->lease.id);
+
     if (bi_journal_change(core, job) != BIDE_OK)
-        return bi_op_answer(op, BIDE_ENOMEM);
+        return bi_core_error_code(op, BIDE_ENOMEM);
     if (job->state == BIDE_STATE_RESERVED) {
+        /* The worker learns it from its next touch. The job is removed when it would be
+         * requeued. */
         job->flags |= JOB_CANCEL_WANTED;
-        bi_event(core, BIDE_EVENT_CANCEL_WANTED, job);
+        bi_event_emit(core, BIDE_EVENT_CANCEL_WANTED, job);
         return BIDE_OK;
     }
+
     COUNT(core, topic_of(core, job), deletes);
-    return bi_core_remove(core, job, BIDE_EVENT_DELETED);
+    return bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
 }
 
-/* One slice. The topic is pinned. */
-static int purge_some(struct core *core, bide_op *op, struct topic *topic)
+/* One slice. The topic is pinned by the caller. */
+static int purge_slice(struct core *core, bide_op *op, struct topic *topic)
 {
     for (int i = 0;; i++) {
-        struct job *job = bi_list_oldest(core, &topic->lists[op->purge.state]);
+        struct job *job = bi_job_list_oldest(core, &topic->lists[op->purge.state]);
         if (job == NULL || !existed(op, job))
             break;
+
         if (i == SLICE || !count_job(core, op, job))
             return end_slice(core, op, topic);
         if (bi_journal_change(core, job) != BIDE_OK)
-            return end_slices(core, op, uncount_job(op, bi_op_answer(op, BIDE_ENOMEM)));
+            return end_slices(core, op, uncount_job(op, bi_core_error_code(op, BIDE_ENOMEM)));
+
         core->work++;
         COUNT(core, topic, purged);
-        bi_core_remove(core, job, BIDE_EVENT_DELETED);
+        bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
     }
-    bi_journal_see_none(core, topic);
+
+    bi_journal_depend_on_topic(core, topic);
     return end_slices(core, op, BIDE_OK);
 }
 
-int bi_op_purge(struct core *core, bide_op *op)
+int bi_exec_purge(struct core *core, bide_op *op)
 {
     struct topic *topic = topic_of_slices(core, op, op->purge.topic);
     if ((op->private_.flags & SLICING) == 0) {
@@ -272,8 +323,10 @@ int bi_op_purge(struct core *core, bide_op *op)
         if (topic == NULL)
             return BIDE_OK;
     }
-    bi_topic_pin(topic); /* it may lose its last job on the way */
-    int code = purge_some(core, op, topic);
+
+    /* Removing its last job would destroy the topic in the middle of the slice. */
+    bi_topic_pin(topic);
+    int code = purge_slice(core, op, topic);
     bi_topic_unpin(core, topic);
     return code;
 }
@@ -284,157 +337,166 @@ static int check_update(bide_op *op, const struct job *job)
 {
     const bide_update_args *args = &op->update;
     if (job->state == BIDE_STATE_RESERVED)
-        return bi_op_reserved(op, job);
+        return bi_core_error_reserved(op, job);
     bool due = args->delay_ms != BIDE_KEEP || args->run_at_ms != BIDE_KEEP;
     if (due && job->state != BIDE_STATE_READY && job->state != BIDE_STATE_DELAYED)
-        return bi_op_wrong_state(op, job);
+        return bi_core_error_wrong_state(op, job);
     return BIDE_OK;
 }
 
-/* The topic that the job is to move to, made if need be; NULL if it stays. */
+/* Finds the topic that the job moves to, created if needed; NULL if it stays in its topic. */
 static int find_target(struct core *core, bide_op *op, const struct job *job, struct topic **target)
 {
     bide_slice name = op->update.topic;
-    const struct more *more = more_of(core, job);
+    const struct job_ext *ext = ext_of(core, job);
     *target = NULL;
     if (name.size == 0)
         return BIDE_OK;
+
     struct topic *topic = bi_topic_find(core, name);
     if (topic != NULL && topic->self == job->topic)
         return BIDE_OK;
-    if (topic != NULL && more != NULL && (job->flags & JOB_KEYED) != 0) {
-        bide_slice key = {bide_buf_data(more->key), bide_buf_size(more->key)};
-        const struct job *holder = bi_core_find_key(core, topic, key);
+
+    if (topic != NULL && ext != NULL && (job->flags & JOB_KEYED) != 0) {
+        bide_slice key = {bide_buf_data(ext->key), bide_buf_size(ext->key)};
+        const struct job *holder = bi_job_find_by_key(core, topic, key);
         if (holder != NULL) {
-            bi_journal_see(core, holder->id);
-            return bi_op_refuse(op, BIDE_EXISTS, "update: job %llu of topic %s holds this key",
-                                (unsigned long long)holder->id, topic->name);
+            /* The holder itself may not be committed yet. */
+            bi_journal_depend_on(core, holder->id);
+            return bi_core_error(op, BIDE_EXISTS, "update: job %llu of topic %s holds this key",
+                                 (unsigned long long)holder->id, topic->name);
         }
     }
+
     uint64_t max = core->limits.max_jobs_per_topic;
-    if (topic != NULL && max != 0 && job->state != BIDE_STATE_DONE && bi_topic_live(topic) >= max)
-        return bi_op_refuse(
+    if (topic != NULL && max != 0 && job->state != BIDE_STATE_DONE &&
+        bi_topic_live_count(topic) >= max)
+        return bi_core_error(
             op, BIDE_TOPIC_FULL, "update: topic %s holds %llu jobs, max_jobs_per_topic is %llu",
-            topic->name, (unsigned long long)bi_topic_live(topic), (unsigned long long)max);
-    int code = bi_topic_get(core, name, target);
-    return code == BIDE_OK ? code : bi_op_limited(core, op, code);
+            topic->name, (unsigned long long)bi_topic_live_count(topic), (unsigned long long)max);
+
+    int code = BIDE_OK;
+    *target = get_or_create_topic(core, op, name, &code);
+    return code;
 }
 
-/* The state and due time that the job is to have. */
-static bide_state new_due(const struct core *core, struct job *job, const bide_update_args *args)
+/* Sets the due time and returns the state that the job is to have. */
+static bide_state set_due(const struct core *core, struct job *job, const bide_update_args *args)
 {
     if (args->delay_ms == BIDE_KEEP && args->run_at_ms == BIDE_KEEP)
         return (bide_state)job->state;
+
     bool wall = args->delay_ms == BIDE_KEEP;
     int64_t due = wall ? us_of(args->run_at_ms) : core->now.mono + us_of(args->delay_ms);
     job->flags &= (uint8_t)~JOB_DUE_WALL;
     bi_job_set_delay(job, wall ? 0 : us_of(args->delay_ms));
+
     if (due <= (wall ? core->now.wall : core->now.mono)) {
         job->due = 0;
         return BIDE_STATE_READY;
     }
+
     if (wall)
         job->flags |= JOB_DUE_WALL;
     job->due = due;
     return BIDE_STATE_DELAYED;
 }
 
-/* Whether the new due time leaves the job in its state, and so in its place in the list. */
+/* True if the new due time leaves the job in its state, and so in its place in the list. */
 static bool keeps_state(const struct core *core, const struct job *job,
                         const bide_update_args *args)
 {
     struct job trial = *job;
-    return new_due(core, &trial, args) == (bide_state)job->state;
+    return set_due(core, &trial, args) == (bide_state)job->state;
 }
 
 static void apply_update(struct core *core, struct job *job, const bide_update_args *args,
                          struct topic *target)
 {
     bool in_place = target == NULL && keeps_state(core, job, args);
+
+    /* In place, the job only leaves the heap: it keeps its age and its place in the list. */
     if (in_place)
-        bi_job_unseat(core, job);
+        bi_job_heap_remove(core, job);
     else
         bi_job_leave(core, job);
+
     if (target != NULL)
         bi_job_move(core, job, target->self);
     if (args->priority != BIDE_KEEP)
         job->priority = (uint32_t)args->priority;
     if (args->ttr_ms != BIDE_KEEP)
         job->ttr = args->ttr_ms == 0 ? core->limits.default_ttr : us_of(args->ttr_ms);
-    bide_state state = new_due(core, job, args);
+
+    bide_state state = set_due(core, job, args);
     if (in_place)
-        bi_job_seat(core, job);
+        bi_job_heap_insert(core, job);
     else
         bi_job_enter(core, job, state);
-    bi_event(core, BIDE_EVENT_UPDATED, job);
+
+    bi_event_emit(core, BIDE_EVENT_UPDATED, job);
     if (state == BIDE_STATE_DONE && target != NULL)
-        bi_core_limit_done(core, target, BI_DONE_STEP);
+        bi_op_finish_retire_excess(core, target, BI_RETIRE_STEP);
 }
 
-int bi_op_update(struct core *core, bide_op *op)
+int bi_exec_update(struct core *core, bide_op *op)
 {
-    struct job *job = bi_core_find(core, op->update.id);
+    struct job *job = bi_job_find(core, op->update.id);
     if (job == NULL)
-        return bi_op_no_job(op, op->update.id);
+        return bi_core_error_no_job(op, op->update.id);
+
     int code = check_update(op, job);
     if (code != BIDE_OK)
         return code;
+
     struct topic *target;
+    /* A topic created for the move must not outlive a failure. */
     bool made = op->update.topic.size > 0 && bi_topic_find(core, op->update.topic) == NULL;
     code = find_target(core, op, job, &target);
     if (code != BIDE_OK)
         return code;
+
+    /* Everything that can fail, before the job changes. */
     if ((target != NULL && !bi_topic_reserve(core, target)) ||
         bi_journal_change(core, job) != BIDE_OK) {
         if (target != NULL && made)
-            bi_topic_unmake(core, target);
-        return bi_op_answer(op, BIDE_ENOMEM);
+            bi_topic_destroy(core, target);
+        return bi_core_error_code(op, BIDE_ENOMEM);
     }
+
     apply_update(core, job, &op->update, target);
     return BIDE_OK;
 }
 
 /* ---- topics ---- */
 
-static int no_topic(bide_op *op)
+static int error_no_topic(bide_op *op)
 {
-    return bi_op_refuse(op, BIDE_NOT_FOUND, "%s: there is no topic %.*s", bide_op_name(op->kind),
-                        (int)op->topic.topic.size, (const char *)op->topic.topic.data);
-}
-
-/* A topic that is made from outside takes memory, and no job leaves the queue by it. NULL, with the
- * op answered and its code in *code, if it cannot be had. */
-static struct topic *get_topic(struct core *core, bide_op *op, int *code)
-{
-    bide_slice name = op->topic.topic;
-    struct topic *topic = bi_topic_find(core, name);
-    if (topic != NULL)
-        return topic;
-    *code =
-        bi_core_is_full(core, sizeof(struct topic)) ? BIDE_EFULL : bi_topic_get(core, name, &topic);
-    if (*code != BIDE_OK)
-        bi_op_limited(core, op, *code);
-    return *code == BIDE_OK ? topic : NULL;
+    return bi_core_error(op, BIDE_NOT_FOUND, "%s: there is no topic %.*s", bide_op_name(op->kind),
+                         (int)op->topic.topic.size, (const char *)op->topic.topic.data);
 }
 
 static void set_pause(struct core *core, struct topic *topic, int64_t until)
 {
-    bi_topic_pause(core, topic, until);
+    bi_topic_set_pause(core, topic, until);
     bi_topic_cleanup(core, topic);
 }
 
-int bi_op_pause(struct core *core, bide_op *op)
+int bi_exec_pause(struct core *core, bide_op *op)
 {
     bool existed = bi_topic_find(core, op->topic.topic) != NULL;
     int code;
-    struct topic *topic = get_topic(core, op, &code);
+    struct topic *topic = get_or_create_topic(core, op, op->topic.topic, &code);
     if (topic == NULL)
         return code;
-    if (bi_journal_pause(core, topic) != BIDE_OK) {
+
+    if (bi_journal_change_pause(core, topic) != BIDE_OK) {
+        /* Even without topic_cleanup: a failed op leaves no topic behind. */
         if (!existed)
-            bi_topic_unmake(core, topic);
-        return bi_op_answer(op, BIDE_ENOMEM);
+            bi_topic_destroy(core, topic);
+        return bi_core_error_code(op, BIDE_ENOMEM);
     }
+
     COUNT(core, topic, pauses);
     int64_t for_ms = op->topic.for_ms;
     set_pause(core, topic,
@@ -444,35 +506,38 @@ int bi_op_pause(struct core *core, bide_op *op)
     return BIDE_OK;
 }
 
-int bi_op_resume(struct core *core, bide_op *op)
+int bi_exec_resume(struct core *core, bide_op *op)
 {
     struct topic *topic = bi_topic_find(core, op->topic.topic);
     if (topic == NULL)
-        return no_topic(op);
+        return error_no_topic(op);
     if (topic->paused_until == 0)
         return BIDE_OK;
-    if (bi_journal_pause(core, topic) != BIDE_OK)
-        return bi_op_answer(op, BIDE_ENOMEM);
+    if (bi_journal_change_pause(core, topic) != BIDE_OK)
+        return bi_core_error_code(op, BIDE_ENOMEM);
     set_pause(core, topic, 0);
     return BIDE_OK;
 }
 
-int bi_op_topic_ref(struct core *core, bide_op *op)
+int bi_exec_topic_ref(struct core *core, bide_op *op)
 {
     struct topic *topic = bi_topic_find(core, op->topic.topic);
+
     if (op->topic.delta > 0) {
         int code;
-        topic = get_topic(core, op, &code);
+        topic = get_or_create_topic(core, op, op->topic.topic, &code);
+
         if (topic == NULL)
             return code;
         topic->references++;
         return BIDE_OK;
     }
     if (topic == NULL)
-        return no_topic(op);
+        return error_no_topic(op);
     if (topic->references == 0)
-        return bi_op_refuse(op, BIDE_EINVAL, "topic_ref: topic %s has no references left",
-                            topic->name);
+        return bi_core_error(op, BIDE_EINVAL, "topic_ref: topic %s has no references left",
+                             topic->name);
+
     topic->references--;
     bi_topic_cleanup(core, topic);
     return BIDE_OK;

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define CLASS_SHIFT 56
+#define CLASS_SHIFT 56 /* ids and serials are below 2^56 */
 
 void bi_timers_init(struct timers *timers, struct bi_alloc alloc)
 {
@@ -14,10 +14,10 @@ void bi_timers_init(struct timers *timers, struct bi_alloc alloc)
     timers->alloc = alloc;
 }
 
-bool bi_timers_use_wheel(struct timers *timers, int64_t tick, uint32_t slots, int64_t born)
+bool bi_timers_use_wheel(struct timers *timers, int64_t tick, uint32_t slots, int64_t origin)
 {
     assert(timers->heap.count == 0);
-    timers->wheel = bi_wheel_new(&timers->alloc, tick, slots, born);
+    timers->wheel = bi_wheel_new(&timers->alloc, tick, slots, origin);
     return timers->wheel != NULL;
 }
 
@@ -28,7 +28,7 @@ void bi_timers_done(struct timers *timers)
     timers->wheel = NULL;
 }
 
-bool bi_timers_enlist(struct timers *timers)
+bool bi_timers_reserve(struct timers *timers)
 {
     if (!timer_heap_reserve(&timers->heap, &timers->alloc, timers->owners + 1))
         return false;
@@ -36,7 +36,7 @@ bool bi_timers_enlist(struct timers *timers)
     return true;
 }
 
-void bi_timers_delist(struct timers *timers)
+void bi_timers_unreserve(struct timers *timers)
 {
     assert(timers->owners > 0);
     timers->owners--;
@@ -58,25 +58,32 @@ static void push(struct timers *timers, struct timer *timer)
 
 void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due)
 {
+    /* With the heap alone, replace the entry in place: one sift instead of two. */
     if (timer->set && timers->wheel == NULL) {
         struct timer_entry entry = {due, timer->order, timer};
         timer->due = due;
         timer_heap_replace(&timers->heap, NULL, timer->slot, entry);
         return;
     }
+
     bi_timers_clear(timers, timer);
     timer->due = due;
     timer->set = true;
+
+    /* A deadline that the ring has passed is pushed onto the heap and fires at the next pop. */
     timer->in_wheel = timers->wheel != NULL && bi_wheel_add(timers->wheel, timer);
     if (!timer->in_wheel)
         push(timers, timer);
 }
 
-void bi_timers_set_as(struct timers *timers, struct timer *timer, int64_t due, uint64_t id)
+void bi_timers_set_with_id(struct timers *timers, struct timer *timer, int64_t due, uint64_t id)
 {
     uint64_t order = (timer->order >> CLASS_SHIFT) << CLASS_SHIFT | id;
+
+    /* The usual case: most changes of a topic leave its soonest job the same. */
     if (timer->set && timer->due == due && timer->order == order)
         return;
+
     timer->order = order;
     bi_timers_set(timers, timer, due);
 }
@@ -85,6 +92,7 @@ void bi_timers_clear(struct timers *timers, struct timer *timer)
 {
     if (!timer->set)
         return;
+
     timer->set = false;
     if (timer->in_wheel)
         bi_wheel_remove(timers->wheel, timer);
@@ -92,10 +100,12 @@ void bi_timers_clear(struct timers *timers, struct timer *timer)
         timer_heap_remove(&timers->heap, NULL, timer->slot);
 }
 
-/* Brings what the wheel has passed by now into the heap. */
-static void turn(struct timers *timers, int64_t now)
+/* Moves the timers that the wheel has passed at now into the heap. There is room: each of them
+ * belongs to an owner that has reserved an entry. */
+static void advance(struct timers *timers, int64_t now)
 {
-    struct timer *timer = bi_wheel_turn(timers->wheel, now);
+    struct timer *timer = bi_wheel_advance(timers->wheel, now);
+
     while (timer != NULL) {
         struct timer *next = timer->next;
         timer->in_wheel = false;
@@ -107,7 +117,9 @@ static void turn(struct timers *timers, int64_t now)
 struct timer *bi_timers_first(struct timers *timers, int64_t now)
 {
     if (timers->wheel != NULL)
-        turn(timers, now);
+        advance(timers, now);
+
+    /* With the wheel all timers in the heap have been passed, so their deadlines need no test. */
     if (timers->heap.count == 0 || (timers->wheel == NULL && timers->heap.entries[0].due > now))
         return NULL;
     return timers->heap.entries[0].timer;
@@ -118,12 +130,13 @@ struct timer *bi_timers_pop(struct timers *timers, int64_t now)
     struct timer *timer = bi_timers_first(timers, now);
     if (timer == NULL)
         return NULL;
+
     timer_heap_remove(&timers->heap, NULL, 0);
     timer->set = false;
     return timer;
 }
 
-int64_t bi_timers_next_turn(const struct timers *timers)
+int64_t bi_timers_next_tick(const struct timers *timers)
 {
     return bi_wheel_next(timers->wheel);
 }

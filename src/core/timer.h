@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timer - what happens when, on one clock.
+ * timer - the deadlines of one clock.
  *
- * Everything that has a deadline owns a timer: a lease, a retention, a topic whose first delayed
- * job comes due, a pause, a waiting call. Two engines keep them: a heap, which knows the next
- * deadline exactly (the dynamic ticker), and the wheel (wheel.h), which hands what its ring has
- * passed to the heap, where it waits, in order, to be popped.
+ * Every object with a deadline owns a timer: a lease, a retention, a topic whose first delayed job
+ * becomes due, a pause, a waiting call. There are two engines. The heap knows the next deadline
+ * exactly (the dynamic ticker). The wheel (wheel.h) moves the timers that its ring has passed into
+ * the heap, where they wait, in order, to be popped.
  *
- * Ordering   Timers fire by (due, class, id): expiries before other ends of jobs, then topics, then
- *            waiting calls.
- * Ownership  Timers lie in their owners; they are borrowed while set.
- * Failure    Only enlist can fail. An owner enlists once, when it is made; from then on setting
- *            its timer cannot fail, so no change of state can be stuck half way.
- * Cost       O(log n) a call with the heap, O(1) with the wheel.
+ * Ordering   Timers fire by (due, class, id): expiries before other ends of jobs, then topics,
+ *            then waiting calls.
+ * Ownership  Timers are part of their owners and are borrowed while set.
+ * Failure    Only bi_timers_reserve() can fail. An owner reserves its entry once, when it is
+ *            created; setting its timer cannot fail then, so no change of state stops half-way.
+ * Cost       O(log n) per call with the heap, O(1) with the wheel.
  */
 #ifndef BI_TIMER_H
 #define BI_TIMER_H
@@ -22,14 +22,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Why a timer was set: the class is part of the order, the kind selects what is done. */
-enum timer_class { TIMER_CLASS_EXPIRY, TIMER_CLASS_JOB, TIMER_CLASS_TOPIC, TIMER_CLASS_CALL };
+/* The class is part of the order, the kind selects the handler. */
+enum timer_class { TIMER_CLASS_EXPIRY, TIMER_CLASS_JOB, TIMER_CLASS_TOPIC, TIMER_CLASS_WAITER };
 
 struct timer {
     int64_t due;
-    uint64_t order;            /* class and id */
-    struct timer *prev, *next; /* in a slot of the wheel */
-    uint32_t slot;             /* in the heap, or in the wheel */
+    uint64_t order;            /* class in the high byte, then the id */
+    struct timer *prev, *next; /* in the list of a slot of the wheel */
+    uint32_t slot;             /* its index in the heap, or the slot of the wheel */
     uint8_t kind;
     bool set;
     bool in_wheel;
@@ -58,38 +58,41 @@ struct timers {
     struct bi_alloc alloc;
     struct timer_heap heap;
     struct wheel *wheel; /* NULL: the heap alone */
-    uint32_t owners;
+    uint32_t owners;     /* reserved entries */
 };
 
 void bi_timers_init(struct timers *timers, struct bi_alloc alloc);
-/* Uses a wheel from now on. False when out of memory. */
-bool bi_timers_use_wheel(struct timers *timers, int64_t tick, uint32_t slots, int64_t born);
+/* Switches to the wheel; no timer may be set. False when out of memory. */
+bool bi_timers_use_wheel(struct timers *timers, int64_t tick, uint32_t slots, int64_t origin);
 void bi_timers_done(struct timers *timers);
 
-bool bi_timers_enlist(struct timers *timers);
-void bi_timers_delist(struct timers *timers);
+/* Reserve an entry for one owner, and release it. False when out of memory. */
+bool bi_timers_reserve(struct timers *timers);
+void bi_timers_unreserve(struct timers *timers);
 
 void bi_timer_init(struct timer *timer, uint8_t kind, enum timer_class class, uint64_t id);
-/* Sets or moves. */
+/* Sets a timer, or moves one that is set. */
 void bi_timers_set(struct timers *timers, struct timer *timer, int64_t due);
-/* The same, for an owner whose place in the order of equal deadlines changes, too. */
-void bi_timers_set_as(struct timers *timers, struct timer *timer, int64_t due, uint64_t id);
+/* The same for an owner whose id changes, too: the timer of a topic has the id of its soonest
+ * job. */
+void bi_timers_set_with_id(struct timers *timers, struct timer *timer, int64_t due, uint64_t id);
 void bi_timers_clear(struct timers *timers, struct timer *timer);
 
-/* The first timer that is due by now; NULL for none. */
+/* Returns the first timer that is due at now, or NULL. With the wheel, advances the ring. */
 struct timer *bi_timers_first(struct timers *timers, int64_t now);
-/* The same, taken out. */
+/* The same, and clears the timer. */
 struct timer *bi_timers_pop(struct timers *timers, int64_t now);
 
-/* The same as below, when nothing waits in the heap. */
-int64_t bi_timers_next_turn(const struct timers *timers);
+/* bi_timers_next() for an empty heap. */
+int64_t bi_timers_next_tick(const struct timers *timers);
 
-/* When pop has something to look at next; INT64_MAX for never. Asked several times an op. */
+/* Returns the next time at which bi_timers_pop() may return a timer; INT64_MAX for never.
+ * Inline, because every op calls it several times. */
 static inline int64_t bi_timers_next(const struct timers *timers)
 {
     if (timers->heap.count > 0)
         return timers->heap.entries[0].due;
-    return timers->wheel == NULL ? INT64_MAX : bi_timers_next_turn(timers);
+    return timers->wheel == NULL ? INT64_MAX : bi_timers_next_tick(timers);
 }
 
 #endif

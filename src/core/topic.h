@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * topic - a named queue: its jobs by state, who waits for it, its pause and its counters.
+ * topic - a named queue: its jobs by state, its waiting calls, its pause and its counters.
  *
- * Ready jobs stand in a heap by (priority, id), delayed ones in a heap by (due, id), one heap for
- * each clock. Every job also stands in the list of its state, in order of entry: the oldest
- * ready job, the oldest burial and the oldest result are the heads of lists.
+ * Ready jobs are in a heap by (priority, id), delayed jobs in a heap by (due, id), one for each
+ * clock. Every job is also in the list of its state, in order of entry: the oldest ready job, the
+ * oldest burial and the oldest result are the heads of lists.
  *
- * A topic is made when it is first needed, and goes when nothing needs it any more.
+ * Ordering   Topics are listed by serial, which is the order of their creation.
+ * Ownership  The core creates a topic when an op first needs it, and destroys it when it has no
+ *            member, waiting call, reference, pin, pause or journal entry left.
+ * Failure    Creating a topic, reserving room and beginning a kick can fail; the topic is then
+ *            unchanged. Members enter and leave without allocating.
  */
 #ifndef BI_TOPIC_H
 #define BI_TOPIC_H
@@ -26,7 +30,7 @@ struct ready_entry {
 
 static inline bool bi_ready_before(const struct ready_entry *a, const struct ready_entry *b)
 {
-    /* Without branches: with random priorities they could not be predicted. */
+    /* No branches: random priorities make them unpredictable. */
     return (a->priority < b->priority) | ((a->priority == b->priority) & (a->id < b->id));
 }
 
@@ -53,14 +57,14 @@ static inline bool bi_due_before(const struct due_entry *a, const struct due_ent
 struct waiter_link;
 
 /*
- * The delayed jobs that a long kick works on, apart from those that were delayed after it began:
- * so it finds the soonest of them without passing over younger ones.
+ * The delayed jobs that a long kick works on, separate from the jobs delayed after it began. The
+ * kick finds the soonest of them without scanning younger ones.
  */
 struct kick_set {
     struct kick_set *older;
     struct due_heap mono, wall;
-    int64_t bound;  /* its jobs were delayed by then */
-    uint32_t kicks; /* kicks under way with this bound; 0: to be merged with the younger jobs */
+    int64_t bound;  /* its jobs were delayed at this time or before */
+    uint32_t kicks; /* active kicks with this bound; 0: to be merged into the next younger heaps */
 };
 
 /* The most kick sets of a topic. */
@@ -69,55 +73,55 @@ struct kick_set {
 struct topic {
     uint32_t self;
     uint64_t hash;   /* of the name */
-    uint64_t serial; /* rises with every topic made; the order of listing */
+    uint64_t serial; /* increases with every topic; the order of listing */
     struct ready_heap ready;
     struct due_heap due_mono, due_wall;
     struct kick_set *kick_sets;          /* delayed jobs that are not in due_*, youngest first */
     struct timer timer_mono, timer_wall; /* the soonest delayed job on each clock */
     struct timer timer_pause;
-    struct timer age;   /* in core->ages: not after the oldest ready job came */
-    struct timer serve; /* in core->serving: not after the number of the first in line */
+    struct timer age;   /* in core->ages: at or before the since of the oldest ready job */
+    struct timer serve; /* in core->serving: at or before the number of the first waiter */
     struct job_list lists[BIDE_STATE_DONE + 1];
-    uint32_t members; /* jobs that belong to it, removed ones that the journal keeps, too */
+    uint32_t members; /* its jobs, also the removed ones that the journal retains */
     uint32_t urgent;
     struct waiter_link *waiting_head, *waiting_tail;
     uint64_t waiting;
     uint64_t references;
-    uint32_t pins;        /* by what is under way and needs it to stay */
-    uint64_t fair_turn;   /* when a fair reserve last took from it */
+    uint32_t pins;        /* operations in progress that need the topic */
+    uint64_t fair_turn;   /* the last fair reserve that took a job from it */
     int64_t paused_until; /* boot-time clock; 0: not paused; BI_NEVER: until resumed */
-    int64_t pause;        /* for how long that was asked for; shown only */
+    int64_t pause;        /* requested duration; for display only */
     uint32_t undo;        /* the journal's newest entry for the pause; 0: none */
-    uint64_t changed;     /* the last batch in which a job of it changed that existed before */
+    uint64_t changed;     /* the last batch that changed a job which existed before */
     bide_counters total;
     uint8_t name_size;
     char name[BIDE_TOPIC_MAX + 1];
 };
 
-/* By name; NULL if there is none. */
+/* Returns the topic with this name, or NULL. */
 struct topic *bi_topic_find(struct core *core, bide_slice name);
 
-/* Tells the cache that a topic is looked for soon, and where it is found, and then that it is looked for
- * next. */
-void bi_topic_approach(const struct core *core, bide_slice later, bide_slice next);
+/* Prefetches for two lookups: the bucket of the later name, and the topic of the next one. */
+void bi_topic_prefetch(const struct core *core, bide_slice later, bide_slice next);
 
-/* By name, made if there is none. BIDE_OK, TOO_MANY_TOPICS or ENOMEM. Whoever makes one
- * and then does not use it calls bi_topic_cleanup(). */
+/* Finds or creates a topic. BIDE_OK, TOO_MANY_TOPICS or ENOMEM. A caller that does not use the
+ * topic after all calls bi_topic_cleanup(). */
 int bi_topic_get(struct core *core, bide_slice name, struct topic **topic);
 
-/* The same whatever max_topics says: what is stored must be loaded. */
-int bi_topic_need(struct core *core, bide_slice name, struct topic **topic);
+/* The same without the limit of max_topics: stored jobs must be loaded. */
+int bi_topic_get_unlimited(struct core *core, bide_slice name, struct topic **topic);
 
-/* Room for one more member in every heap. */
+/* Reserves room for one more member in every heap, so that no later change of state allocates.
+ * False when out of memory. */
 bool bi_topic_reserve(struct core *core, struct topic *topic);
 
-/* Lets the topic go if nothing needs it. */
+/* Destroys the topic if it is not in use and the option topic_cleanup is on. */
 void bi_topic_cleanup(struct core *core, struct topic *topic);
 
-/* The same for a topic that was made for something which then failed, whatever topic_cleanup says. */
-void bi_topic_unmake(struct core *core, struct topic *topic);
+/* The same regardless of topic_cleanup: for a topic created for an operation that then failed. */
+void bi_topic_destroy(struct core *core, struct topic *topic);
 
-/* Keeps a topic, and lets it go again. */
+/* A pinned topic is not destroyed. The last unpin may destroy it. */
 static inline void bi_topic_pin(struct topic *topic)
 {
     topic->pins++;
@@ -127,39 +131,44 @@ void bi_topic_unpin(struct core *core, struct topic *topic);
 
 void bi_topics_free(struct core *core);
 
-/* The first topic with that serial or a later one; NULL for none. */
-struct topic *bi_topic_from(const struct core *core, uint64_t serial);
+/* Returns the topic with this serial or the next larger one; NULL if there is none. */
+struct topic *bi_topic_at_or_after(const struct core *core, uint64_t serial);
 
-static inline bool bi_topic_open(const struct topic *topic)
+static inline bool bi_topic_is_open(const struct topic *topic)
 {
     return topic->paused_until == 0 && topic->ready.count > 0;
 }
 
-/* The heap that a delayed job belongs into, and the one that it sits in. */
-struct due_heap *bi_topic_heap_for(struct topic *topic, const struct job *job);
-struct due_heap *bi_topic_heap_of(const struct core *core, struct topic *topic,
-                                  const struct job *job);
+/* Return the heap in which a delayed job is to be inserted, and the heap that contains it. */
+struct due_heap *bi_topic_insert_heap(struct topic *topic, const struct job *job);
+struct due_heap *bi_topic_find_heap(const struct core *core, struct topic *topic,
+                                    const struct job *job);
 
-/* The soonest entry of jobs delayed by a moment (BI_NEVER: of all) on one clock; NULL for none. */
-const struct due_entry *bi_topic_soonest(const struct topic *topic, bool wall, int64_t bound);
+/* Returns the soonest entry on one clock among the jobs delayed at or before bound (BI_NEVER:
+ * all); NULL if there is none. */
+const struct due_entry *bi_topic_soonest_due(const struct topic *topic, bool wall, int64_t bound);
 
 /*
- * A kick of delayed jobs takes more than one slice: sets those delayed by *bound apart from what
- * follows. *bound may be lowered to that of another kick under way, if no job was delayed since.
- * BIDE_OK, ENOMEM, or EBUSY if too many kicks are under way; then nothing has changed.
+ * Begins a kick that needs more than one slice: separates the jobs delayed at or before *bound from
+ * later ones. If another kick is active and no job was delayed since, both share its set and *bound
+ * is lowered to its bound. BIDE_OK, ENOMEM, or EBUSY if too many kicks are active; on failure the
+ * topic is unchanged. The caller ends the kick with bi_topic_end_kick().
  */
 int bi_topic_begin_kick(struct core *core, struct topic *topic, int64_t *bound);
 void bi_topic_end_kick(struct core *core, struct topic *topic, int64_t bound);
 
-/* Moves up to budget jobs out of kick sets that no kick needs any more. */
-void bi_topic_merge(struct core *core, struct topic *topic, unsigned budget);
+/* Moves up to budget jobs out of kick sets that have no active kick. The budget limits
+ * the time that a change of state takes under the lock. */
+void bi_topic_merge_kick_sets(struct core *core, struct topic *topic, unsigned budget);
 
-/* Sets the timers to the soonest delayed jobs. */
-void bi_topic_arm(struct core *core, struct topic *topic);
+/* Sets the timer of each clock to its soonest delayed job. */
+void bi_topic_arm_timers(struct core *core, struct topic *topic);
 
-void bi_topic_pause(struct core *core, struct topic *topic, int64_t until);
+/* Pauses the topic until a time of the boot-time clock, BI_NEVER for no end; 0 resumes it and wakes
+ * its waiting calls. */
+void bi_topic_set_pause(struct core *core, struct topic *topic, int64_t until);
 
-/* Jobs that count for max_jobs_per_topic. */
-uint64_t bi_topic_live(const struct topic *topic);
+/* Number of jobs that count for max_jobs_per_topic: all but results. */
+uint64_t bi_topic_live_count(const struct topic *topic);
 
 #endif

@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * waiter - the ops that wait: for a job of some topics, for the end of a job, for events.
+ * waiter - the ops that wait: for a ready job, for the end of a job, for events, for recovery.
  *
- * A reserve stands in the line of each of its topics. Lines are in order of arrival, so the first
- * in line of a topic is the one who has waited longest for it. Topics that get a ready job while
- * somebody waits are marked; bi_waiters_serve() runs at the end of every op and timer event and
- * gives the jobs out, always to the longest waiting call first.
+ * A reserve has a link in the line of each of its topics. Lines are in order of arrival, so the
+ * head of a line is the call that has waited longest for that topic. A topic that gets a ready job
+ * while calls wait for it is inserted into core->serving. bi_waiters_serve() runs at the end of
+ * every op and timer event and grants the jobs, always to the call that has waited longest.
  *
- * Ownership  A waiter belongs to the core and lives until its op completes.
- * Failure    Only adding can fail. If taking a job fails for lack of memory, the topic stays
- *            marked and is served at the next opportunity.
+ * A reserve whose jobs have bodies only in the store is parked while the bodies are read:
+ *
+ *     waiting -> served, all bodies in memory   -> completed
+ *             -> served, bodies missing         -> parked (completed with BI_BODY_MISSING)
+ *     parked  -> bodies supplied                -> removed, the caller replies
+ *             -> no body readable, other jobs   -> parked again, or removed
+ *             -> no body readable, none left    -> resumed at its old place, or removed (timeout)
+ *             -> the caller gives up            -> removed (bi_waiter_unpark)
+ *
+ * Ordering   First come, first served, across all topics.
+ * Ownership  The core owns a waiter until its op completes. The op's arguments stay the caller's.
+ * Failure    Only adding can fail. If granting a job runs out of memory, the topic stays in
+ *            core->serving and is retried after the next op or event.
  */
 #ifndef BI_WAITER_H
 #define BI_WAITER_H
@@ -21,12 +31,12 @@
 struct core;
 struct topic;
 struct job;
-struct bide_feed;
+struct bide_subscription;
 
 /* One topic of a reserve. */
 struct waiter_link {
     struct waiter *waiter;
-    struct topic *topic; /* NULL, before waiting, for a topic that does not exist */
+    struct topic *topic; /* NULL, before the call waits, for a topic that does not exist */
     struct waiter_link *prev, *next;
     uint32_t weight;
 };
@@ -36,55 +46,59 @@ struct waiter {
     struct timer timer;
     struct waiter *prev, *next; /* in the list of all */
     struct waiter *prev_watcher, *next_watcher;
-    uint64_t number;         /* rises with every arrival */
-    int64_t until;           /* BI_NEVER: for ever */
-    bool parked;             /* out of its lines, while bodies are read for what it took */
-    uint32_t job;            /* wait: the job */
-    bide_feed *feed;         /* events: the feed */
-    bide_reserve_args *args; /* reserve: in the op */
+    uint64_t number;         /* in order of arrival */
+    int64_t until;           /* boot-time clock; BI_NEVER: no timeout */
+    bool parked;             /* out of its lines while the bodies of its jobs are read */
+    uint32_t job;            /* wait: the job that it watches */
+    bide_subscription *feed; /* events: the subscription */
+    bide_reserve_args *args; /* reserve: its arguments, in the op */
     size_t link_count;
     struct waiter_link links[];
 };
 
 struct waiters {
     struct waiter *head, *tail;
-    struct waiter *undo_next; /* during a rollback: the first that it has not come to */
+    struct waiter *rollback_next; /* during a rollback: the next one to visit */
     uint64_t count;
-    uint64_t reserving;
+    uint64_t reserving; /* those with links */
     uint64_t parked;
 };
 
 /*
- * Makes op wait, at most timeout_ms (negative: for ever). links (with their topics) are copied.
- * NULL, with the op's sentence written and its code in *code, if it cannot: CLOSED,
- * TOO_MANY_WAITERS or ENOMEM; else *code is BIDE_PENDING.
+ * Adds a waiter for op, with a timeout (negative: none). The links, with their topics, are copied.
+ * Returns NULL, with the op's error written and *code set, if the op cannot wait: BIDE_CLOSED,
+ * BIDE_TOO_MANY_WAITERS or BIDE_ENOMEM. Otherwise *code is BIDE_PENDING.
  */
 struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
                              const struct waiter_link *links, size_t link_count, int *code);
 
-/* Takes a call out of its lines without ending it, and brings it back to its place in them. */
+/* Parking removes a call from its lines and stops its timeout; its topics are pinned. Resuming
+ * puts it back at its old place. */
 void bi_waiter_park(struct core *core, struct waiter *waiter);
-void bi_waiter_rejoin(struct core *core, struct waiter *waiter);
-/* Ends the waiting without telling anybody: the op is answered by whoever called. */
-void bi_waiter_drop(struct core *core, struct waiter *waiter);
+void bi_waiter_resume(struct core *core, struct waiter *waiter);
+/* Frees a waiter without completing its op: the caller replies. */
+void bi_waiter_remove(struct core *core, struct waiter *waiter);
 
-/* Ends the waiting: the op completes with that code, holding for the core's present hold. */
-void bi_waiter_end(struct core *core, struct waiter *waiter, int code);
+/* Frees a waiter and completes its op with this code. The reply is held for the later of the
+ * op's and the core's hold. */
+void bi_waiter_complete(struct core *core, struct waiter *waiter, int code);
 
-/* The topic has changed such that somebody may be served. */
-void bi_waiters_mark(struct core *core, struct topic *topic);
+/* Call when the topic got a ready job or its pause ended. Inserts it into core->serving if calls
+ * wait. */
+void bi_waiters_wake(struct core *core, struct topic *topic);
 
-/* Gives ready jobs to those who wait, until one side runs out. */
+/* Grants ready jobs to waiting calls until one side is empty. Stops early, with core->unserved
+ * set, when that takes too long for one step. */
 void bi_waiters_serve(struct core *core);
 
-/* Tells those who wait for the job that it is done, buried or gone (its state now). finished: of gone,
- * its work is done. */
-void bi_waiters_tell(struct core *core, struct job *job, bide_state state, bool finished);
+/* Completes the calls that wait for the job to end. It is done, buried or gone; finished: it is
+ * gone because its work is done. A rollback calls this, too. */
+void bi_waiters_notify(struct core *core, struct job *job, bide_state state, bool finished);
 
 /*
- * A commit failed: what the calls that wait had done or seen is undone. A finish_and_reserve ends with
- * BIDE_EIO, the others have nothing more to hold for. Looks at up to budget calls at a time, and
- * answers what is left of the budget.
+ * A commit failed: whatever waiting ops did or saw since the last commit is undone. A
+ * finish_and_reserve whose finish is undone completes with BIDE_EIO; other waiters only lose their
+ * hold. Visits up to budget waiters and returns the rest of the budget.
  */
 void bi_waiters_begin_rollback(struct core *core);
 unsigned bi_waiters_rollback(struct core *core, unsigned budget);

@@ -6,38 +6,42 @@
 
 struct wheel {
     int64_t tick;
-    int64_t born;
-    int64_t turned; /* ticks since born that the ring has moved */
+    int64_t origin;
+    int64_t ticks; /* ticks that the ring has advanced since origin */
     uint64_t count;
     uint32_t slots;
     struct timer *lists[]; /* the head of each slot */
 };
 
-struct wheel *bi_wheel_new(const struct bi_alloc *alloc, int64_t tick, uint32_t slots, int64_t born)
+struct wheel *bi_wheel_new(const struct bi_alloc *alloc, int64_t tick, uint32_t slots,
+                           int64_t origin)
 {
     assert(tick > 0 && slots > 0);
     size_t size = sizeof(struct wheel) + (size_t)slots * sizeof(struct timer *);
-    struct wheel *wheel = bi_alloc_get(alloc, size);
+    struct wheel *wheel = bi_alloc_malloc(alloc, size);
     if (wheel == NULL)
         return NULL;
+
     memset(wheel, 0, size);
     wheel->tick = tick;
-    wheel->born = born;
+    wheel->origin = origin;
     wheel->slots = slots;
     return wheel;
 }
 
 void bi_wheel_free(struct wheel *wheel, const struct bi_alloc *alloc)
 {
-    bi_alloc_put(alloc, wheel);
+    bi_alloc_free(alloc, wheel);
 }
 
-/* The tick at or after a deadline; the sum cannot overflow for any deadline the core makes. */
+/* Returns the number of the tick at or after a deadline. */
 static int64_t tick_of(const struct wheel *wheel, int64_t due)
 {
-    if (due <= wheel->born)
+    if (due <= wheel->origin)
         return 0;
-    int64_t since = due - wheel->born;
+
+    /* Round up after the division: adding a tick first could overflow for a far deadline. */
+    int64_t since = due - wheel->origin;
     return since / wheel->tick + (since % wheel->tick != 0);
 }
 
@@ -64,7 +68,9 @@ static void unlink_timer(struct wheel *wheel, struct timer *timer)
 bool bi_wheel_add(struct wheel *wheel, struct timer *timer)
 {
     int64_t at = tick_of(wheel, timer->due);
-    if (at <= wheel->turned)
+
+    /* In its slot it would wait for a whole turn. */
+    if (at <= wheel->ticks)
         return false;
     link_front(wheel, timer, (uint32_t)(at % wheel->slots));
     wheel->count++;
@@ -77,13 +83,15 @@ void bi_wheel_remove(struct wheel *wheel, struct timer *timer)
     wheel->count--;
 }
 
-/* Puts the timers of one slot whose rounds are over in front of a list; answers its new head. */
+/* Moves the timers of one slot that are due to the front of a list, and returns its new head.
+ * The others have rounds to go. */
 static struct timer *collect(struct wheel *wheel, uint32_t slot, struct timer *found)
 {
     struct timer *timer = wheel->lists[slot];
+
     while (timer != NULL) {
         struct timer *next = timer->next;
-        if (tick_of(wheel, timer->due) <= wheel->turned) {
+        if (tick_of(wheel, timer->due) <= wheel->ticks) {
             bi_wheel_remove(wheel, timer);
             timer->next = found;
             found = timer;
@@ -93,31 +101,34 @@ static struct timer *collect(struct wheel *wheel, uint32_t slot, struct timer *f
     return found;
 }
 
-/* A jump over many turns looks at each slot once. */
-struct timer *bi_wheel_turn(struct wheel *wheel, int64_t now)
+struct timer *bi_wheel_advance(struct wheel *wheel, int64_t now)
 {
-    int64_t target = now <= wheel->born ? 0 : (now - wheel->born) / wheel->tick;
-    if (target <= wheel->turned)
+    int64_t target = now <= wheel->origin ? 0 : (now - wheel->origin) / wheel->tick;
+    if (target <= wheel->ticks)
         return NULL;
-    int64_t steps = target - wheel->turned;
-    int64_t first = wheel->turned + 1;
-    wheel->turned = target;
+
+    int64_t steps = target - wheel->ticks;
+    int64_t first = wheel->ticks + 1;
+    wheel->ticks = target; /* collect() compares with it */
     if (wheel->count == 0)
         return NULL;
+
+    /* After a jump over several turns, visit each slot once. */
     if (steps > wheel->slots)
         steps = wheel->slots;
+
     struct timer *found = NULL;
     for (int64_t i = 0; i < steps; i++)
         found = collect(wheel, (uint32_t)((first + i) % wheel->slots), found);
     return found;
 }
 
-int64_t bi_wheel_tick(const struct wheel *wheel, int64_t due)
+int64_t bi_wheel_round_up(const struct wheel *wheel, int64_t due)
 {
-    return wheel->born + tick_of(wheel, due) * wheel->tick;
+    return wheel->origin + tick_of(wheel, due) * wheel->tick;
 }
 
 int64_t bi_wheel_next(const struct wheel *wheel)
 {
-    return wheel->count == 0 ? INT64_MAX : wheel->born + (wheel->turned + 1) * wheel->tick;
+    return wheel->count == 0 ? INT64_MAX : wheel->origin + (wheel->ticks + 1) * wheel->tick;
 }

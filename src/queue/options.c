@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * options - one table of what can be configured: name, unit, default, limits. The fields of
- * bide_options, the parameters of URLs and the settings of the server are read through it.
+ * options - the table of all options: name, unit, default, limit.
+ *
+ * The members of bide_options, the parameters of URLs and the settings of the server are parsed,
+ * checked and documented through this table. An option is one row.
  */
 #include "queue/queue.h"
 
@@ -11,24 +13,24 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* How wide a field is. */
+/* The C type of a member. */
 enum width { U32, U64, I64, SIZE, ENUM, INT };
 
-/* What becomes of an option when a server keeps the queue (backend_ops.served). */
-enum served {
-    SERVERS, /* the server's to keep: asking for it here is refused */
-    OURS,    /* means the same as always */
-    BOUND,   /* checked here if it was asked for; else the server says what is too much */
+/* How an option is treated when a server owns the queue (backend_ops.remote). */
+enum remote {
+    REMOTE_REJECT, /* configured on the server: rejected here */
+    REMOTE_ACCEPT, /* has the same meaning as in a local queue */
+    REMOTE_LIMIT,  /* checked here if it is set; otherwise the server decides */
 };
 
 struct option {
-    const char *name; /* as in URLs; the field's name without its unit */
+    const char *name; /* in URLs: the name of the member without its unit */
     size_t offset;
     enum width width;
-    enum bi_unit unit;
-    uint64_t fallback; /* what 0 stands for */
+    enum bi_option_type type;
+    uint64_t fallback; /* the default, which 0 selects */
     uint64_t max;
-    enum served served;
+    enum remote remote;
 };
 
 #define MB_1         (UINT64_C(1) << 20)
@@ -36,32 +38,40 @@ struct option {
 #define FIELD(field) offsetof(bide_options, field)
 
 static const struct option options[] = {
-    {"default_ttr", FIELD(default_ttr_ms), I64, BI_DURATION, 60000, BIDE_TIME_MAX_MS, OURS},
-    {"max_job_size", FIELD(max_job_size), SIZE, BI_BYTES, 65535, GB_1, BOUND},
-    {"max_result_size", FIELD(max_result_size), SIZE, BI_BYTES, 65536, GB_1, BOUND},
-    {"max_error_size", FIELD(max_error_size), SIZE, BI_BYTES, 1024, MB_1, SERVERS},
-    {"max_touches", FIELD(max_touches), U32, BI_COUNT, 0, UINT32_MAX, SERVERS},
-    {"max_touch_total", FIELD(max_touch_total_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS, SERVERS},
-    {"min_touch_interval", FIELD(min_touch_interval_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS,
-     SERVERS},
-    {"max_topics", FIELD(max_topics), U32, BI_COUNT, 1000000, UINT32_MAX, SERVERS},
-    {"max_waiters", FIELD(max_waiters), U32, BI_COUNT, 100000, UINT32_MAX, SERVERS},
-    {"max_jobs_per_topic", FIELD(max_jobs_per_topic), U64, BI_COUNT, 0, UINT32_MAX, SERVERS},
-    {"max_done_per_topic", FIELD(max_done_per_topic), U64, BI_COUNT, 10000, UINT32_MAX, SERVERS},
-    {"max_memory", FIELD(max_memory), U64, BI_BYTES, 0, UINT64_MAX, SERVERS},
-    {"max_pending_ops", FIELD(max_pending_ops), U32, BI_COUNT, 100000, UINT32_MAX, OURS},
-    {"max_pending_bytes", FIELD(max_pending_bytes), U64, BI_BYTES, 64 * MB_1, UINT64_MAX, OURS},
-    {"topic_cleanup", FIELD(topic_cleanup), INT, BI_ON_OFF, 0, 0, SERVERS},
-    {"ticker", FIELD(ticker), ENUM, BI_TICKER, BIDE_TICKER_DYNAMIC, BIDE_TICKER_WHEEL, SERVERS},
-    {"ticker_min", FIELD(ticker_min_ms), I64, BI_DURATION, 0, 3600000, SERVERS},
-    {"ticker_max", FIELD(ticker_max_ms), I64, BI_DURATION, 0, BIDE_TIME_MAX_MS, SERVERS},
-    {"wheel_tick", FIELD(wheel_tick_ms), I64, BI_DURATION, 10, 3600000, SERVERS},
-    {"wheel_slots", FIELD(wheel_slots), U32, BI_COUNT, 512, 1000000, SERVERS},
-    {"sync", FIELD(sync), ENUM, BI_SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF, SERVERS},
-    {"batch_jobs", FIELD(batch_jobs), U32, BI_COUNT, 1000, 1000000, SERVERS},
-    {"batch_bytes", FIELD(batch_bytes), U64, BI_BYTES, 8 * MB_1, GB_1, SERVERS},
-    {"cache_bytes", FIELD(cache_bytes), U64, BI_BYTES, 64 * MB_1, UINT64_MAX, SERVERS},
-    {"seed", FIELD(seed), U64, BI_COUNT, 0, UINT64_MAX, OURS},
+    {"default_ttr", FIELD(default_ttr_ms), I64, BI_OPTION_DURATION, 60000, BIDE_TIME_MAX_MS,
+     REMOTE_ACCEPT},
+    {"max_job_size", FIELD(max_job_size), SIZE, BI_OPTION_BYTES, 65535, GB_1, REMOTE_LIMIT},
+    {"max_result_size", FIELD(max_result_size), SIZE, BI_OPTION_BYTES, 65536, GB_1, REMOTE_LIMIT},
+    {"max_error_size", FIELD(max_error_size), SIZE, BI_OPTION_BYTES, 1024, MB_1, REMOTE_REJECT},
+    {"max_touches", FIELD(max_touches), U32, BI_OPTION_COUNT, 0, UINT32_MAX, REMOTE_REJECT},
+    {"max_touch_total", FIELD(max_touch_total_ms), I64, BI_OPTION_DURATION, 0, BIDE_TIME_MAX_MS,
+     REMOTE_REJECT},
+    {"min_touch_interval", FIELD(min_touch_interval_ms), I64, BI_OPTION_DURATION, 0,
+     BIDE_TIME_MAX_MS, REMOTE_REJECT},
+    {"max_topics", FIELD(max_topics), U32, BI_OPTION_COUNT, 1000000, UINT32_MAX, REMOTE_REJECT},
+    {"max_waiters", FIELD(max_waiters), U32, BI_OPTION_COUNT, 100000, UINT32_MAX, REMOTE_REJECT},
+    {"max_jobs_per_topic", FIELD(max_jobs_per_topic), U64, BI_OPTION_COUNT, 0, UINT32_MAX,
+     REMOTE_REJECT},
+    {"max_done_per_topic", FIELD(max_done_per_topic), U64, BI_OPTION_COUNT, 10000, UINT32_MAX,
+     REMOTE_REJECT},
+    {"max_memory", FIELD(max_memory), U64, BI_OPTION_BYTES, 0, UINT64_MAX, REMOTE_REJECT},
+    {"max_pending_ops", FIELD(max_pending_ops), U32, BI_OPTION_COUNT, 100000, UINT32_MAX,
+     REMOTE_ACCEPT},
+    {"max_pending_bytes", FIELD(max_pending_bytes), U64, BI_OPTION_BYTES, 64 * MB_1, UINT64_MAX,
+     REMOTE_ACCEPT},
+    {"topic_cleanup", FIELD(topic_cleanup), INT, BI_OPTION_ON_OFF, 0, 0, REMOTE_REJECT},
+    {"ticker", FIELD(ticker), ENUM, BI_OPTION_TICKER, BIDE_TICKER_DYNAMIC, BIDE_TICKER_WHEEL,
+     REMOTE_REJECT},
+    {"ticker_min", FIELD(ticker_min_ms), I64, BI_OPTION_DURATION, 0, 3600000, REMOTE_REJECT},
+    {"ticker_max", FIELD(ticker_max_ms), I64, BI_OPTION_DURATION, 0, BIDE_TIME_MAX_MS,
+     REMOTE_REJECT},
+    {"wheel_tick", FIELD(wheel_tick_ms), I64, BI_OPTION_DURATION, 10, 3600000, REMOTE_REJECT},
+    {"wheel_slots", FIELD(wheel_slots), U32, BI_OPTION_COUNT, 512, 1000000, REMOTE_REJECT},
+    {"sync", FIELD(sync), ENUM, BI_OPTION_SYNC, BIDE_SYNC_FULL, BIDE_SYNC_OFF, REMOTE_REJECT},
+    {"batch_jobs", FIELD(batch_jobs), U32, BI_OPTION_COUNT, 1000, 1000000, REMOTE_REJECT},
+    {"batch_bytes", FIELD(batch_bytes), U64, BI_OPTION_BYTES, 8 * MB_1, GB_1, REMOTE_REJECT},
+    {"cache_bytes", FIELD(cache_bytes), U64, BI_OPTION_BYTES, 64 * MB_1, UINT64_MAX, REMOTE_REJECT},
+    {"seed", FIELD(seed), U64, BI_OPTION_COUNT, 0, UINT64_MAX, REMOTE_ACCEPT},
 };
 
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
@@ -69,17 +79,19 @@ static const struct option options[] = {
 _Static_assert(sizeof(bide_ticker) == sizeof(unsigned) && sizeof(bide_sync) == sizeof(unsigned),
                "fields of width ENUM are read as unsigned");
 
-/* ---- fields, whatever their width ---- */
+/* ---- members of any type ---- */
 
 static uint64_t get(const bide_options *from, const struct option *option)
 {
     const char *field = (const char *)from + option->offset;
+
     switch (option->width) {
     case U32:
         return *(const uint32_t *)(const void *)field;
     case SIZE:
         return *(const size_t *)(const void *)field;
     case ENUM: {
+        /* memcpy: the enum types differ, and a pointer to unsigned must not alias them. */
         unsigned value;
         memcpy(&value, field, sizeof(value));
         return value;
@@ -94,6 +106,7 @@ static uint64_t get(const bide_options *from, const struct option *option)
 static void set(bide_options *to, const struct option *option, uint64_t value)
 {
     void *field = (char *)to + option->offset;
+
     switch (option->width) {
     case U32:
         *(uint32_t *)field = (uint32_t)value;
@@ -114,58 +127,61 @@ static void set(bide_options *to, const struct option *option, uint64_t value)
     }
 }
 
-/* ---- values in URLs ---- */
+/* ---- parse ---- */
 
 struct suffix {
     const char *name;
-    enum bi_unit unit;
+    enum bi_option_type type;
     uint64_t factor;
 };
 
 static const struct suffix suffixes[] = {
-    {"", BI_COUNT, 1},
-    {"", BI_DURATION, 1},
-    {"ms", BI_DURATION, 1},
-    {"s", BI_DURATION, 1000},
-    {"m", BI_DURATION, 60000},
-    {"h", BI_DURATION, 3600000},
-    {"d", BI_DURATION, 86400000},
-    {"", BI_BYTES, 1},
-    {"B", BI_BYTES, 1},
-    {"KiB", BI_BYTES, 1024},
-    {"MiB", BI_BYTES, MB_1},
-    {"GiB", BI_BYTES, GB_1},
+    {"", BI_OPTION_COUNT, 1},
+    {"", BI_OPTION_DURATION, 1},
+    {"ms", BI_OPTION_DURATION, 1},
+    {"s", BI_OPTION_DURATION, 1000},
+    {"m", BI_OPTION_DURATION, 60000},
+    {"h", BI_OPTION_DURATION, 3600000},
+    {"d", BI_OPTION_DURATION, 86400000},
+    {"", BI_OPTION_BYTES, 1},
+    {"B", BI_OPTION_BYTES, 1},
+    {"KiB", BI_OPTION_BYTES, 1024},
+    {"MiB", BI_OPTION_BYTES, MB_1},
+    {"GiB", BI_OPTION_BYTES, GB_1},
 };
 
 static const struct {
     const char *name;
-    enum bi_unit unit;
+    enum bi_option_type type;
     uint64_t value;
-} words[] = {
-    {"dynamic", BI_TICKER, BIDE_TICKER_DYNAMIC},
-    {"wheel", BI_TICKER, BIDE_TICKER_WHEEL},
-    {"full", BI_SYNC, BIDE_SYNC_FULL},
-    {"normal", BI_SYNC, BIDE_SYNC_NORMAL},
-    {"off", BI_SYNC, BIDE_SYNC_OFF},
-    {"on", BI_ON_OFF, 0},
-    {"off", BI_ON_OFF, (uint64_t)-1},
+} named_values[] = {
+    {"dynamic", BI_OPTION_TICKER, BIDE_TICKER_DYNAMIC},
+    {"wheel", BI_OPTION_TICKER, BIDE_TICKER_WHEEL},
+    {"full", BI_OPTION_SYNC, BIDE_SYNC_FULL},
+    {"normal", BI_OPTION_SYNC, BIDE_SYNC_NORMAL},
+    {"off", BI_OPTION_SYNC, BIDE_SYNC_OFF},
+    {"on", BI_OPTION_ON_OFF, 0},
+    {"off", BI_OPTION_ON_OFF, (uint64_t)-1},
 };
 
-/* Digits, then a suffix that suits the unit. */
-static bool parse_number(enum bi_unit unit, const char *text, uint64_t *value)
+/* Parses digits and a suffix that the type permits. */
+static bool parse_number(enum bi_option_type type, const char *text, uint64_t *value)
 {
     uint64_t number = 0;
     const char *at = text;
+
     for (; *at >= '0' && *at <= '9'; at++) {
         uint64_t digit = (uint64_t)(*at - '0');
         if (number > (UINT64_MAX - digit) / 10)
             return false;
         number = number * 10 + digit;
     }
+
     if (at == text)
         return false;
+
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-        if (suffixes[i].unit != unit || strcmp(suffixes[i].name, at) != 0)
+        if (suffixes[i].type != type || strcmp(suffixes[i].name, at) != 0)
             continue;
         if (number > UINT64_MAX / suffixes[i].factor)
             return false;
@@ -175,34 +191,34 @@ static bool parse_number(enum bi_unit unit, const char *text, uint64_t *value)
     return false;
 }
 
-bool bi_options_parse(enum bi_unit unit, const char *text, uint64_t *value)
+bool bi_options_parse(enum bi_option_type type, const char *text, uint64_t *value)
 {
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (words[i].unit == unit && strcmp(words[i].name, text) == 0) {
-            *value = words[i].value;
+    for (size_t i = 0; i < sizeof(named_values) / sizeof(named_values[0]); i++) {
+        if (named_values[i].type == type && strcmp(named_values[i].name, text) == 0) {
+            *value = named_values[i].value;
             return true;
         }
     }
-    return parse_number(unit, text, value);
+    return parse_number(type, text, value);
 }
 
-static const char *const kinds[] = {
-    [BI_COUNT] = "a number",
-    [BI_BYTES] = "a size such as 64KiB",
-    [BI_DURATION] = "a duration such as 90s or 250ms",
-    [BI_ON_OFF] = "on or off",
-    [BI_TICKER] = "dynamic or wheel",
-    [BI_SYNC] = "full, normal or off",
+static const char *const type_texts[] = {
+    [BI_OPTION_COUNT] = "a number",
+    [BI_OPTION_BYTES] = "a size such as 64KiB",
+    [BI_OPTION_DURATION] = "a duration such as 90s or 250ms",
+    [BI_OPTION_ON_OFF] = "on or off",
+    [BI_OPTION_TICKER] = "dynamic or wheel",
+    [BI_OPTION_SYNC] = "full, normal or off",
 };
 
-const char *bi_options_kind(enum bi_unit unit)
+const char *bi_options_type_text(enum bi_option_type type)
 {
-    return kinds[unit];
+    return type_texts[type];
 }
 
-static int refuse(char *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int set_error(char *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static int refuse(char *error, const char *format, ...)
+static int set_error(char *error, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -213,19 +229,19 @@ static int refuse(char *error, const char *format, ...)
 
 static int out_of_range(const struct option *option, uint64_t value, char *error)
 {
-    return refuse(error, "%s is %lld; 0 to %llu is allowed", option->name, (long long)value,
-                  (unsigned long long)option->max);
+    return set_error(error, "%s is %lld; 0 to %llu is allowed", option->name, (long long)value,
+                     (unsigned long long)option->max);
 }
 
-/* A name that is none; the unit at the end of a field's name is the likely mistake. */
-static int unknown(const char *name, char *error)
+/* The likely mistake is the name of the member, with its unit. */
+static int set_unknown_option(const char *name, char *error)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         size_t size = strlen(options[i].name);
         if (strncmp(options[i].name, name, size) == 0 && strcmp(name + size, "_ms") == 0)
-            return refuse(error, "\"%s\" is called %s in a URL", name, options[i].name);
+            return set_error(error, "\"%s\" is called %s in a URL", name, options[i].name);
     }
-    return refuse(
+    return set_error(
         error,
         "there is no option \"%.40s\" in URLs; bided.conf(5) and docs/LIBRARY.md have them all",
         name);
@@ -237,29 +253,35 @@ int bi_options_set(bide_options *to, const char *name, const char *text, char *e
         const struct option *option = &options[i];
         if (strcmp(option->name, name) != 0)
             continue;
+
         uint64_t value;
-        if (!bi_options_parse(option->unit, text, &value))
-            return refuse(error, "%s is \"%.40s\"; it takes %s", option->name, text,
-                          kinds[option->unit]);
-        if (option->unit != BI_ON_OFF && value > option->max)
+        if (!bi_options_parse(option->type, text, &value))
+            return set_error(error, "%s is \"%.40s\"; it takes %s", option->name, text,
+                             type_texts[option->type]);
+        /* The values of on and off are 0 and -1, which no limit covers. */
+        if (option->type != BI_OPTION_ON_OFF && value > option->max)
             return out_of_range(option, value, error);
+
         set(to, option, value);
         return BIDE_OK;
     }
-    return unknown(name, error);
+    return set_unknown_option(name, error);
 }
 
-/* ---- values as they are written ---- */
+/* ---- format ---- */
 
-/* The largest unit that leaves a whole number. */
-static void write_number(enum bi_unit unit, uint64_t value, char *text)
+/* Uses the largest unit that leaves a whole number. */
+static void format_number(enum bi_option_type type, uint64_t value, char *text)
 {
     const struct suffix *best = NULL;
+
+    /* 0 is a multiple of every unit, and is written without one. */
     for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++)
-        if (suffixes[i].unit == unit && (best == NULL || value % suffixes[i].factor == 0) &&
+        if (suffixes[i].type == type && (best == NULL || value % suffixes[i].factor == 0) &&
             (value > 0 || best == NULL))
             best = &suffixes[i];
-    snprintf(text, BI_OPTION_TEXT, "%llu%s", (unsigned long long)(value / best->factor),
+
+    snprintf(text, BI_OPTION_TEXT_SIZE, "%llu%s", (unsigned long long)(value / best->factor),
              best->name);
 }
 
@@ -268,54 +290,63 @@ bool bi_options_describe(size_t index, struct bi_option *out)
     if (index >= OPTION_COUNT)
         return false;
     const struct option *option = &options[index];
-    *out = (struct bi_option){.name = option->name, .kind = kinds[option->unit]};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (words[i].unit == option->unit && words[i].value == option->fallback) {
-            snprintf(out->fallback, sizeof(out->fallback), "%s", words[i].name);
+    *out = (struct bi_option){.name = option->name, .kind = type_texts[option->type]};
+
+    for (size_t i = 0; i < sizeof(named_values) / sizeof(named_values[0]); i++) {
+        if (named_values[i].type == option->type && named_values[i].value == option->fallback) {
+            snprintf(out->fallback, sizeof(out->fallback), "%s", named_values[i].name);
             return true;
         }
     }
-    write_number(option->unit, option->fallback, out->fallback);
+
+    format_number(option->type, option->fallback, out->fallback);
     return true;
 }
 
-/* ---- all together ---- */
+/* ---- merge and validate ---- */
 
-/* A sentence of bide_open(). */
-static int refused(int code, const char *error)
+/* Sets the last error of bide_open(). */
+static int set_open_error(int code, const char *error)
 {
-    return bi_error_set(code, "open: %s", error);
+    return bi_last_error_set(code, "open: %s", error);
 }
 
-/* Was it asked for, and is it somebody else's? */
-static int check_server(const bide_options *asked, const struct option *option)
+/* Rejects an option that was set here but is configured on the server. */
+static int reject_server_option(const bide_options *requested, const struct option *option)
 {
-    if (option->served != SERVERS || get(asked, option) == 0)
+    if (option->remote != REMOTE_REJECT || get(requested, option) == 0)
         return BIDE_OK;
-    return bi_error_set(BIDE_EINVAL, "open: %s is kept by the server of this queue: set it there",
-                        option->name);
+
+    return bi_last_error_set(
+        BIDE_EINVAL, "open: %s is kept by the server of this queue: set it there", option->name);
 }
 
-static int check_and_default(bide_options *resolved, const struct option *option, bool served)
+static int check_and_default(bide_options *resolved, const struct option *option, bool remote)
 {
     char error[BIDE_ERROR_SIZE];
     uint64_t value = get(resolved, option);
-    if (option->unit == BI_ON_OFF) {
+
+    if (option->type == BI_OPTION_ON_OFF) {
         if (value != 0 && value != (uint64_t)-1)
-            return bi_error_set(BIDE_EINVAL, "open: %s is neither 0 (on) nor -1 (off)",
-                                option->name);
+            return bi_last_error_set(BIDE_EINVAL, "open: %s is neither 0 (on) nor -1 (off)",
+                                     option->name);
         return BIDE_OK;
     }
+
+    /* A negative duration appears as a huge number here and exceeds its limit. */
     if (value > option->max)
-        return refused(out_of_range(option, value, error), error);
+        return set_open_error(out_of_range(option, value, error), error);
+    /* The limit of a server is not known here: accept the maximum, and let the server reject. */
     if (value == 0)
-        set(resolved, option, served && option->served == BOUND ? option->max : option->fallback);
+        set(resolved, option,
+            remote && option->remote == REMOTE_LIMIT ? option->max : option->fallback);
     return BIDE_OK;
 }
 
 static uint64_t random_seed(void)
 {
     uint64_t seed = 0;
+    /* Not a secret: if the kernel has no entropy yet, an address of the stack is good enough. */
     if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed) || seed == 0)
         seed = (uint64_t)(uintptr_t)&seed ^ UINT64_C(0x9e3779b97f4a7c15);
     return seed;
@@ -329,34 +360,73 @@ static bool is_one_of(const char *const *names, const char *name)
     return false;
 }
 
-int bi_options_ask(const bide_options *given, const struct bi_url *url, const char *const *others,
-                   bide_options *asked)
+/* No padding at the end: see bi_options_copy(). */
+#define ENDS_WITH(type, member) \
+    _Static_assert(offsetof(type, member) + sizeof(((type *)0)->member) == sizeof(type), #type)
+ENDS_WITH(bide_options, recovery_user);
+ENDS_WITH(bide_put_options, retain_ms);
+
+/* A larger size is not that of a newer version but uninitialized memory. */
+#define STRUCT_SIZE_MAX 4096
+
+int bi_options_copy(void *to, const void *from, const char *init, char *error)
+{
+    size_t own, given;
+    memcpy(&own, to, sizeof(own));
+    memcpy(&given, from, sizeof(given));
+
+    if (given < sizeof(given) || given % sizeof(given) != 0 || given > STRUCT_SIZE_MAX) {
+        snprintf(error, BIDE_ERROR_SIZE, "the options were not begun with %s", init);
+        return BIDE_EINVAL;
+    }
+
+    /* Members of a newer version that are zero have their default: ignoring them is right. */
+    for (size_t i = own; i < given; i++)
+        if (((const char *)from)[i] != 0) {
+            snprintf(error, BIDE_ERROR_SIZE,
+                     "the program sets an option that this version of the library does not know");
+            return BIDE_EINVAL;
+        }
+
+    memcpy(to, from, given < own ? given : own);
+    /* The copy has our size again, not that of the program. */
+    memcpy(to, &own, sizeof(own));
+    return BIDE_OK;
+}
+
+int bi_options_merge(const bide_options *given, const struct bi_url *url,
+                     const char *const *backend_params, bide_options *requested)
 {
     static const bide_options init = BIDE_OPTIONS_INIT;
-    if (given != NULL && given->size != sizeof(bide_options))
-        return bi_error_set(BIDE_EINVAL, "open: the options were not begun with BIDE_OPTIONS_INIT");
-    *asked = given == NULL ? init : *given;
+    char error[BIDE_ERROR_SIZE];
+
+    *requested = init;
+    if (given != NULL && bi_options_copy(requested, given, "BIDE_OPTIONS_INIT", error) != BIDE_OK)
+        return set_open_error(BIDE_EINVAL, error);
+
+    /* The URL comes second: its parameters override the struct. */
     for (size_t i = 0; i < url->param_count; i++) {
-        char error[BIDE_ERROR_SIZE];
-        if (is_one_of(others, url->params[i].name))
+        if (is_one_of(backend_params, url->params[i].name))
             continue;
-        int code = bi_options_set(asked, url->params[i].name, url->params[i].value, error);
+
+        int code = bi_options_set(requested, url->params[i].name, url->params[i].value, error);
         if (code != BIDE_OK)
-            return refused(code, error);
+            return set_open_error(code, error);
     }
     return BIDE_OK;
 }
 
-int bi_options_settle(const bide_options *asked, bool served, bide_options *resolved)
+int bi_options_validate(const bide_options *requested, bool remote, bide_options *resolved)
 {
-    *resolved = *asked;
+    *resolved = *requested;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        int code = check_and_default(resolved, &options[i], served);
-        if (code == BIDE_OK && served)
-            code = check_server(asked, &options[i]);
+        int code = check_and_default(resolved, &options[i], remote);
+        if (code == BIDE_OK && remote)
+            code = reject_server_option(requested, &options[i]);
         if (code != BIDE_OK)
             return code;
     }
+
     if (resolved->seed == 0)
         resolved->seed = random_seed();
     return BIDE_OK;
@@ -364,7 +434,7 @@ int bi_options_settle(const bide_options *asked, bool served, bide_options *reso
 
 int bi_options_resolve(const bide_options *given, const struct bi_url *url, bide_options *resolved)
 {
-    bide_options asked;
-    int code = bi_options_ask(given, url, NULL, &asked);
-    return code == BIDE_OK ? bi_options_settle(&asked, false, resolved) : code;
+    bide_options requested;
+    int code = bi_options_merge(given, url, NULL, &requested);
+    return code == BIDE_OK ? bi_options_validate(&requested, false, resolved) : code;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * queue - opening and closing.
+ * queue - opens and closes a queue: URL to backend, options, and the lifetime of the handle.
  */
 #include "queue/queue.h"
 #include "util/thread.h"
@@ -14,32 +14,35 @@ const char *bide_version(void)
 }
 
 static int open_backend(struct bide *queue, const char *text, const bide_options *options,
-                        bool serves)
+                        bool for_server)
 {
     struct bi_url url;
     const char *reason;
     if (!bi_url_parse(&url, text, &reason))
-        return bi_error_set(BIDE_EINVAL, "open: the URL \"%.60s\" %s", text, reason);
+        return bi_last_error_set(BIDE_EINVAL, "open: the URL \"%.60s\" %s", text, reason);
+
     const char *names;
-    const struct backend_ops *ops = bi_backend_find(url.scheme, &names);
+    const struct backend_ops *ops = bi_scheme_find(url.scheme, &names);
     if (ops == NULL)
-        return bi_error_set(
+        return bi_last_error_set(
             BIDE_EINVAL,
             "open: there is no backend for \"%.40s:\"; this build has %s (a server is "
             "beanstalk://HOST:PORT)",
             url.scheme, names);
+
     struct backend_context context = {
-        .serves = serves, .finish = bi_submit_finish, .complete = bi_cq_complete};
-    int code = bi_options_ask(options, &url, ops->parameters, &context.asked);
+        .for_server = for_server, .finish = bi_submit_finish, .complete = bi_cq_complete};
+    int code = bi_options_merge(options, &url, ops->parameters, &context.requested);
     if (code == BIDE_OK)
-        code = bi_options_settle(&context.asked, ops->served, &context.options);
+        code = bi_options_validate(&context.requested, ops->remote, &context.options);
     if (code != BIDE_OK)
         return code;
+
     context.log = (struct bi_log){context.options.log, context.options.log_user};
     char error[BIDE_ERROR_SIZE] = "";
     code = ops->open(&context, &url, &queue->backend, error);
     if (code != BIDE_OK)
-        return bi_error_set(code, "%s", error);
+        return bi_last_error_set(code, "%s", error);
     queue->options = context.options;
     return BIDE_OK;
 }
@@ -49,16 +52,18 @@ int bide_open(const char *url, const bide_options *options, bide **out)
     return bi_queue_open(url, options, false, out);
 }
 
-int bi_queue_open(const char *url, const bide_options *options, bool serves, bide **out)
+int bi_queue_open(const char *url, const bide_options *options, bool for_server, bide **out)
 {
     BI_NO_CANCEL;
-    bi_error_clear();
+    bi_last_error_clear();
     if (url == NULL || out == NULL)
-        return bi_error_set(BIDE_EINVAL, "open: url or out is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "open: url or out is NULL");
+
     struct bide *queue = calloc(1, sizeof(*queue));
     if (queue == NULL)
-        return bi_error_set(BIDE_ENOMEM, "open: out of memory");
-    int code = open_backend(queue, url, options, serves);
+        return bi_last_error_set(BIDE_ENOMEM, "open: out of memory");
+
+    int code = open_backend(queue, url, options, for_server);
     if (code != BIDE_OK) {
         free(queue);
         return code;
@@ -69,37 +74,44 @@ int bi_queue_open(const char *url, const bide_options *options, bool serves, bid
 
 uint32_t bide_capabilities(const bide *queue)
 {
-    return queue == NULL ? 0 : queue->backend->ops->can;
+    return queue == NULL ? 0 : queue->backend->ops->capabilities;
 }
 
 int bide_shutdown(bide *queue)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     if (queue == NULL)
-        return bi_error_set(BIDE_EINVAL, "shutdown: queue is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "shutdown: queue is NULL");
+
     BI_NO_CANCEL;
-    bi_enter(queue);
+    bi_queue_enter(queue);
     queue->backend->ops->shutdown(queue->backend);
-    bi_leave(queue);
+    bi_queue_leave(queue);
     return BIDE_OK;
 }
 
 int bide_close(bide *queue)
 {
     BI_NO_CANCEL;
-    bi_error_clear();
+    bi_last_error_clear();
     if (queue == NULL)
         return BIDE_OK;
-    if (bi_in_callback())
-        return bi_error_set(BIDE_ECALLBACK, "close: called from a completion callback");
+
+    if (bi_cq_in_callback())
+        return bi_last_error_set(BIDE_ECALLBACK, "close: called from a completion callback");
     if (queue->workers > 0)
-        return bi_error_set(BIDE_EBUSY, "close: %u workers use the queue; free them first",
-                            queue->workers);
+        return bi_last_error_set(BIDE_EBUSY, "close: %u workers use the queue; free them first",
+                                 queue->workers);
+
     struct backend *backend = queue->backend;
+    /* close() completes every pending op, so that no blocking call stays in the backend. */
     backend->ops->close(backend);
-    /* Calls that began before this one may still be on their way out. */
-    while (atomic_load_explicit(&queue->inside, memory_order_acquire) > 0)
+
+    /* Calls that began before may not have returned yet. The acquire pairs with the release in
+     * bi_queue_leave(): what they did to the backend is visible before it is freed. */
+    while (atomic_load_explicit(&queue->active_calls, memory_order_acquire) > 0)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+
     backend->ops->free(backend);
     free(queue);
     return BIDE_OK;
@@ -111,11 +123,11 @@ int64_t bi_queue_commit_age(struct bide *queue)
     return backend->ops->commit_age == NULL ? 0 : backend->ops->commit_age(backend);
 }
 
-void bi_queue_close_by(struct bide *queue, int64_t moment)
+void bi_queue_set_close_deadline(struct bide *queue, int64_t deadline)
 {
     struct backend *backend = queue->backend;
-    if (backend->ops->close_by != NULL)
-        backend->ops->close_by(backend, moment);
+    if (backend->ops->set_close_deadline != NULL)
+        backend->ops->set_close_deadline(backend, deadline);
 }
 
 bool bi_queue_commit(struct bide *queue, bool lead)

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * queue - what the files behind the public calls share.
+ * queue - what the files behind the public calls share: the handle, op preparation, completion
+ * queues, the last error, and options.
+ *
+ * Threads    Every public call may be made on any thread. bide_close() waits for calls that are
+ *            still inside the backend before it frees the handle.
  */
 #ifndef BI_QUEUE_H
 #define BI_QUEUE_H
@@ -11,118 +15,146 @@
 
 struct bide {
     struct backend *backend;
-    bide_options options;     /* resolved */
-    _Atomic unsigned workers; /* that use it: it cannot be closed before they are freed */
-    _Atomic unsigned inside;  /* calls that may still use the backend; it is not freed before */
+    bide_options options;          /* resolved */
+    _Atomic unsigned workers;      /* that use the queue; bide_close() fails while there are any */
+    _Atomic unsigned active_calls; /* calls inside the backend; bide_close() waits for them */
 };
 
-/* Every call of the backend is made between these two. After bi_leave() the queue may be gone. */
-static inline void bi_enter(struct bide *queue)
+/* Enclose every call of the backend that another thread may make while the queue is closed.
+ * The handle may be freed after bi_queue_leave(). Exceptions: open, close and free; and
+ * bi_queue_commit(), bi_queue_commit_age() and bi_queue_set_close_deadline(), see there. */
+static inline void bi_queue_enter(struct bide *queue)
 {
-    atomic_fetch_add_explicit(&queue->inside, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&queue->active_calls, 1, memory_order_relaxed);
 }
 
-static inline void bi_leave(struct bide *queue)
+static inline void bi_queue_leave(struct bide *queue)
 {
-    atomic_fetch_sub_explicit(&queue->inside, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&queue->active_calls, 1, memory_order_release);
 }
 
-/* bide_open(). serves is for a server: its clients hold leases by token and outlive it, so
- * bide_close() stores the leases of a queue in a file, and they are good after the next open; and each
- * of them is an order of ops (private_.order). */
-int bi_queue_open(const char *url, const bide_options *options, bool serves, bide **out);
+/* bide_open(). for_server: the clients of a server hold leases by token and may outlive the
+ * server, so bide_close() stores the leases of a queue in a file, and the next open restores
+ * them. Each client is one order of ops (private_.order). */
+int bi_queue_open(const char *url, const bide_options *options, bool for_server, bide **out);
 
-/* Checks the arguments of an op for form: BIDE_OK, or a code with the op's sentence written. */
-int bi_args_check(const struct bide *queue, bide_op *op);
+/* Checks the arguments of an op: BIDE_OK, or a code and the message of the op. */
+int bi_op_args_check(const struct bide *queue, bide_op *op);
 
-/* Makes buffers of the bodies and results that the op brings, so that nothing is copied under a
- * lock. Whoever runs the op takes them over; bi_answer_drop() gives back those of an op that was
- * not run. */
-int bi_args_copy(bide_op *op);
+/* Copies the bodies and results of an op into buffers, so that nothing is copied under a lock,
+ * and put options of another size, so that the layers below see only ours. The backend takes
+ * the copies when it runs the op; bi_op_result_free_copies() frees those of an op that did not
+ * run. */
+int bi_op_payload_copy(bide_op *op);
 
-/* A list that was refused as a whole: none of its items is good. Only for arguments that have been
- * checked. */
-void bi_args_fail(bide_op *op);
+/* After the completion: restores the caller's pointers to put options. */
+void bi_args_restore(bide_op *op);
 
-/* For an event loop that submits: see commit in backend.h. */
+/* Gives the items of a list that was rejected as a whole the status of the op. Requires
+ * checked arguments. */
+void bi_submit_fail_items(bide_op *op);
+
+/* For an event loop that submits: see commit in backend.h. This and the next two are for a
+ * server, and must not run while the queue is closed. */
 bool bi_queue_commit(struct bide *queue, bool lead);
 
 /* See commit_age in backend.h. */
 int64_t bi_queue_commit_age(struct bide *queue);
 
-/* See close_by in backend.h. */
-void bi_queue_close_by(struct bide *queue, int64_t moment);
+/* See set_close_deadline in backend.h. */
+void bi_queue_set_close_deadline(struct bide *queue, int64_t deadline);
 
-/* Runs one op and waits for it. Sets the thread's last error; answers the op's code. */
-int bi_call(struct bide *queue, bide_op *op);
+/* Runs one op and waits for it. Sets the last error of the thread and returns the status of
+ * the op. */
+int bi_submit_and_wait(struct bide *queue, bide_op *op);
 
-/* An op that finished within submit, refused or not. */
+/* The backend calls this for an op that completed within submit. */
 void bi_submit_finish(bide_op *op);
 
-/* An op has its status: it is the caller's again, and what it still has of copies goes. */
-void bi_submit_settle(bide_op *op);
+/* Returns an op with its final status to the caller, and frees the copies that it still owns. */
+void bi_submit_finalize(bide_op *op);
 
-/* An op that is good has nothing to say, unless it is about an item. */
-void bi_submit_hush(bide_op *op);
+/* Clears the message of an op that succeeded, unless the message is about an item. */
+void bi_submit_clear_error(bide_op *op);
 
-/* In private_.flags: the op is submitted and has not come back. */
-#define BI_IN_HAND 512
+/* In private_.flags: the op is submitted and not completed. */
+#define BI_OP_SUBMITTED 512
+/* In private_.flags: put options have another size than ours; copies of them are in use. */
+#define BI_OTHER_SIZE   16384
+#define BI_COPY_OPTIONS 32768
 
-/* The completion that backends call: wakes a blocking caller, or fills a completion queue. */
+/* The completion function of all backends: wakes a blocking caller, or appends to the cq. */
 void bi_cq_complete(bide_op *ops);
-/* An op that names a completion queue is handed over; and did not become pending after all. */
-void bi_cq_expect(bide_cq *cq);
-void bi_cq_unexpect(bide_cq *cq);
+/* Counts the ops that will complete on a cq; remove is for an op that did not become pending. */
+void bi_cq_add_pending(bide_cq *cq);
+void bi_cq_remove_pending(bide_cq *cq);
 
-/* The owner of a completion queue is awake and will drain it before it sleeps: its fd need not be
- * raised. Before it sleeps it leaves; true: something has completed meanwhile. */
-void bi_cq_attend(bide_cq *cq);
-bool bi_cq_leave(bide_cq *cq);
+/* For an owner that is awake and drains before it sleeps: disable saves the signal on the
+ * descriptor. The owner enables it again before it sleeps; true: ops have completed meanwhile. */
+void bi_cq_disable_notify(bide_cq *cq);
+bool bi_cq_enable_notify(bide_cq *cq);
 
-/* Ends the bide_cq_wait() of its owner, now or at its next call, though nothing has completed. Any
- * thread may do it. */
+/* Ends bide_cq_wait() of the owner, now or at its next call, although no op has completed. Any
+ * thread may call it. */
 void bi_cq_wake(bide_cq *cq);
 
-/* True on a thread that runs callbacks. */
-bool bi_in_callback(void);
+/* True on a thread that runs completion callbacks. */
+bool bi_cq_in_callback(void);
 
-/* The thread's last error. */
-int bi_error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void bi_error_clear(void);
-/* Of the call that set it; BIDE_OK: there is none. */
-int bi_error_code(void);
+/* The last error of the thread. set returns the code. */
+int bi_last_error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void bi_last_error_clear(void);
+/* The code of the call that set it; BIDE_OK: none. */
+int bi_last_error_code(void);
 
-/* Fills *asked from the caller's options and the parameters of the URL, but for those that are
- * others'; 0 stands for the default. */
-int bi_options_ask(const bide_options *given, const struct bi_url *url, const char *const *others,
-                   bide_options *asked);
-/* Checks what was asked for and puts in the defaults. served: somebody else keeps the queue. */
-int bi_options_settle(const bide_options *asked, bool served, bide_options *resolved);
-/* Both, for a queue of our own. */
+/*
+ * Copies an options struct of a program that was compiled with another version of the library
+ * over *to, which holds the defaults and our size; the first member of both is the size. Members
+ * that an older program does not know keep their defaults. Members of a newer program that we do
+ * not know must be zero. Otherwise BIDE_EINVAL and a message in error (BIDE_ERROR_SIZE bytes)
+ * that names the macro `init`. Such a struct must have no padding at its end: an older program
+ * leaves it undefined, and a later member would occupy it.
+ */
+int bi_options_copy(void *to, const void *from, const char *init, char *error);
+
+/* Fills *requested from the options of the caller and the parameters of the URL, except those
+ * of the backend; 0 stands for the default. */
+int bi_options_merge(const bide_options *given, const struct bi_url *url,
+                     const char *const *backend_params, bide_options *requested);
+/* Checks the requested options and fills in the defaults. remote: a server owns the queue. */
+int bi_options_validate(const bide_options *requested, bool remote, bide_options *resolved);
+/* Merge and validate, for a local queue. */
 int bi_options_resolve(const bide_options *given, const struct bi_url *url, bide_options *resolved);
 
-/* What a value is, and how it is written: sizes and durations may have a unit. */
-enum bi_unit { BI_COUNT, BI_BYTES, BI_DURATION, BI_ON_OFF, BI_TICKER, BI_SYNC };
-
-/* "a number", "a size such as 64KiB", ... */
-const char *bi_options_kind(enum bi_unit unit);
-
-/* False, and *value as it was, for a text that is no such value. */
-bool bi_options_parse(enum bi_unit unit, const char *text, uint64_t *value);
-
-/* Sets the field that has this name in a URL. BIDE_OK, or BIDE_EINVAL with a sentence in error
- * (BIDE_ERROR_SIZE bytes). Whether the options fit together is not looked at. */
-int bi_options_set(bide_options *to, const char *name, const char *text, char *error);
-
-/* An option as people see it. */
-#define BI_OPTION_TEXT 24
-struct bi_option {
-    const char *name;
-    const char *kind;              /* as bi_options_kind() says */
-    char fallback[BI_OPTION_TEXT]; /* what 0 stands for, as it would be written */
+/* The type of a value and its notation: sizes and durations may have a unit. */
+enum bi_option_type {
+    BI_OPTION_COUNT,
+    BI_OPTION_BYTES,
+    BI_OPTION_DURATION,
+    BI_OPTION_ON_OFF,
+    BI_OPTION_TICKER,
+    BI_OPTION_SYNC
 };
 
-/* The option of an index, from 0 on; false when there are no more. */
+/* "a number", "a size such as 64KiB", ... */
+const char *bi_options_type_text(enum bi_option_type type);
+
+/* False, and *value unchanged, if the text is not of this type. */
+bool bi_options_parse(enum bi_option_type type, const char *text, uint64_t *value);
+
+/* Sets the member that has this name in a URL. BIDE_OK, or BIDE_EINVAL and a message in error
+ * (BIDE_ERROR_SIZE bytes). Does not check whether the options fit together. */
+int bi_options_set(bide_options *to, const char *name, const char *text, char *error);
+
+/* An option as documentation shows it. */
+#define BI_OPTION_TEXT_SIZE 24
+struct bi_option {
+    const char *name;
+    const char *kind;                   /* of bi_options_type_text() */
+    char fallback[BI_OPTION_TEXT_SIZE]; /* the default, in the notation of its type */
+};
+
+/* Describes the option with this index; false behind the last one. */
 bool bi_options_describe(size_t index, struct bi_option *out);
 
 #endif

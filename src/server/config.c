@@ -3,8 +3,8 @@
 #include "server/config.h"
 
 #include "queue/queue.h"
-#include "server/place.h"
-#include "util/settings.h"
+#include "server/state_dir.h"
+#include "util/conffile.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -12,24 +12,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define START_MS  30000 /* that a file which is a pipe is waited for at the start, */
-#define RELOAD_MS 100   /* and while clients are served */
+#define START_TIMEOUT_MS  30000 /* wait for a file that is a pipe, at the start, */
+#define RELOAD_TIMEOUT_MS 100   /* and while clients are served */
 
-/* ---- sentences ---- */
+/* ---- notes ---- */
 
-void bi_notes_add(struct notes *notes, bide_log_level level, const char *format, ...)
+void bi_config_add_note(struct notes *notes, bide_log_level level, const char *format, ...)
 {
     if (notes->count == BI_NOTES_MAX)
         return;
+
     va_list args;
     va_start(args, format);
     notes->list[notes->count].level = level;
-    vsnprintf(notes->list[notes->count].text, BI_SENTENCE_SIZE, format, args);
+    vsnprintf(notes->list[notes->count].text, BI_ERRMSG_SIZE, format, args);
     va_end(args);
     notes->count++;
 }
 
-void bi_notes_tell(struct notes *notes, const struct bi_log *log)
+void bi_config_log_notes(struct notes *notes, const struct bi_log *log)
 {
     for (size_t i = 0; i < notes->count; i++)
         bi_log(log, notes->list[i].level, "%s", notes->list[i].text);
@@ -38,41 +39,47 @@ void bi_notes_tell(struct notes *notes, const struct bi_log *log)
 
 /* ---- setting ---- */
 
-static bool is(size_t index, unsigned trait)
+static bool has_trait(size_t index, unsigned trait)
 {
     return (bi_setting_get(index)->traits & trait) != 0;
 }
 
-/* What is said of a list is all of it, in one text, so that two configurations can be compared. */
-static bool remember(char **said, const char *text, bool more)
+/* Records the text of a setting. The values of a list are joined, so that bi_config_note_restarts()
+ * can compare two configurations. */
+static bool append_given(char **given, const char *text, bool is_list)
 {
     char *joined = NULL;
-    if (!more || *said == NULL)
+
+    if (!is_list || *given == NULL)
         joined = strdup(text);
-    else if (asprintf(&joined, "%s\n%s", *said, text) < 0)
+    else if (asprintf(&joined, "%s\n%s", *given, text) < 0)
         joined = NULL;
     if (joined == NULL)
         return false;
-    free(*said);
-    *said = joined;
+
+    free(*given);
+    *given = joined;
     return true;
 }
 
-static void forget_list(struct config *config, size_t index)
+static void clear_list(struct config *config, size_t index)
 {
-    if (!is(index, BI_LIST))
+    if (!has_trait(index, BI_LIST))
         return;
     bi_setting_clear(config, index);
-    free(config->said[index]);
-    config->said[index] = NULL;
+    free(config->given[index]);
+    config->given[index] = NULL;
 }
 
 static bool apply(struct config *config, size_t index, const char *text, char *error)
 {
-    if (!remember(&config->said[index], text, is(index, BI_LIST)))
-        return bi_refuse(error, "out of memory");
-    const char *own = is(index, BI_LIST) ? text : config->said[index];
-    return bi_setting_set(config, index, own, error);
+    if (!append_given(&config->given[index], text, has_trait(index, BI_LIST)))
+        return bi_errmsg_set(error, "out of memory");
+
+    /* bi_setting_set() borrows the text, which must be the configuration's own; a list copies
+     * it. */
+    const char *stored = has_trait(index, BI_LIST) ? text : config->given[index];
+    return bi_setting_set(config, index, stored, error);
 }
 
 static bool apply_defaults(struct config *config, char *error)
@@ -87,131 +94,146 @@ static bool apply_defaults(struct config *config, char *error)
     return true;
 }
 
-/* ---- the file ---- */
+/* ---- file ---- */
 
-struct reading {
+struct file_context {
     struct config *config;
-    bool seen[BI_SETTINGS]; /* which lists have begun in this file */
+    bool seen[BI_SETTINGS]; /* settings of this file */
 };
 
 static bool apply_line(void *user, const char *name, const char *value, char *error)
 {
-    struct reading *reading = user;
+    struct file_context *file_context = user;
     size_t index;
+
     if (!bi_setting_find(name, strlen(name), &index, error))
         return false;
-    if (!reading->seen[index])
-        forget_list(reading->config, index);
-    reading->seen[index] = true;
-    return apply(reading->config, index, value, error);
+
+    /* The first value replaces the list of the defaults; further ones accumulate. */
+    if (!file_context->seen[index])
+        clear_list(file_context->config, index);
+    file_context->seen[index] = true;
+    return apply(file_context->config, index, value, error);
 }
 
-/* Where url and directory are both said, and are not the same queue, one of them would silently be
- * left out. place: the file or the command line, for the sentence. */
-static bool check_one_queue(const struct config *config, const bool *seen, const char *place,
+/* Rejects a url and a directory that name different queues in the same source: one of them would be
+ * ignored silently. source: the file or the command line, for the message. */
+static bool check_one_queue(const struct config *config, const bool *seen, const char *source,
                             char *error)
 {
-    char same[BI_URL_MAX], reason[BI_SENTENCE_SIZE];
+    char same[BI_URL_MAX], reason[BI_ERRMSG_SIZE];
     size_t url = bi_setting_index("url"), directory = bi_setting_index("directory");
     if (!seen[url] || !seen[directory])
         return true;
-    if (bi_place_url(same, config->said[directory], reason) && strcmp(same, config->said[url]) == 0)
+    if (bi_state_dir_url(same, config->given[directory], reason) &&
+        strcmp(same, config->given[url]) == 0)
         return true;
-    return bi_refuse(error,
-                     "%.200s: url and directory (-b) both say where the queue is; leave one of "
-                     "them out",
-                     place);
+
+    return bi_errmsg_set(error,
+                         "%.200s: url and directory (-b) both say where the queue is; leave one of "
+                         "them out",
+                         source);
 }
 
-/* The file that has the secret in it. */
-static void judge_secret(const struct config *config, FILE *file, const char *path,
-                         struct notes *notes)
+/* Warns of a secret that is short, or in a file that all users can read. */
+static void warn_about_secret(const struct config *config, FILE *file, const char *path,
+                              struct notes *notes)
 {
     struct stat info;
     const char *secret = config->limits.auth_secret;
     if (secret[0] == 0)
         return;
+
     if (fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IROTH) != 0)
-        bi_notes_add(notes, BIDE_LOG_WARN,
-                     "%.200s has the auth_secret in it and can be read by everybody: chmod o-r",
-                     path);
+        bi_config_add_note(
+            notes, BIDE_LOG_WARN,
+            "%.200s has the auth_secret in it and can be read by everybody: chmod o-r", path);
     if (strlen(secret) < 16)
-        bi_notes_add(notes, BIDE_LOG_WARN,
-                     "auth_secret is short enough to be guessed: "
-                     "take 16 random characters or more");
+        bi_config_add_note(notes, BIDE_LOG_WARN,
+                           "auth_secret is short enough to be guessed: "
+                           "take 16 random characters or more");
 }
 
-/* One line; what is wrong with it is told without it. */
+/* Reads a single line. The message on failure does not contain the secret. */
 static bool read_secret_line(FILE *file, char *secret, size_t size, char *reason)
 {
-    ssize_t got = bi_settings_line(file, secret, size);
+    ssize_t got = bi_conffile_read_line(file, secret, size);
     if (got < 0)
-        return bi_refuse(reason, "%s", ferror(file) ? strerror(errno) : "it is empty");
+        return bi_errmsg_set(reason, "%s", ferror(file) ? strerror(errno) : "it is empty");
     if (got == 0)
-        return bi_refuse(reason, "its first line is empty");
+        return bi_errmsg_set(reason, "its first line is empty");
     if (strlen(secret) != (size_t)got)
-        return bi_refuse(reason, "there is a NUL byte in it; it must be text");
+        return bi_errmsg_set(reason, "there is a NUL byte in it; it must be text");
     if (fgetc(file) != EOF)
-        return bi_refuse(reason, "it has more than one line of at most %zu bytes", size - 3);
+        return bi_errmsg_set(reason, "it has more than one line of at most %zu bytes", size - 3);
     return true;
 }
 
-static bool read_secret_file(struct config *config, int patience_ms, struct notes *notes,
+static bool read_secret_file(struct config *config, int timeout_ms, struct notes *notes,
                              char *error)
 {
-    char secret[sizeof(config->limits.auth_secret) + 2], reason[BI_SENTENCE_SIZE];
+    char secret[sizeof(config->limits.auth_secret) + 2], reason[BI_ERRMSG_SIZE];
     const char *path = config->secret_file;
     if (path == NULL)
         return true;
-    FILE *file = bi_settings_open(path, patience_ms, NULL);
+
+    FILE *file = bi_conffile_open(path, timeout_ms, NULL);
     if (file == NULL)
-        return bi_refuse(error, "cannot read the secret_file %.200s: %s", path,
-                         bi_settings_why(errno));
+        return bi_errmsg_set(error, "cannot read the secret_file %.200s: %s", path,
+                             bi_conffile_strerror(errno));
+
+    /* auth_secret is set as if it were in the config file, with the same checks. */
     bool good = read_secret_line(file, secret, sizeof(secret), reason) &&
                 bi_setting_set(config, bi_setting_index("auth_secret"), secret, reason);
     explicit_bzero(secret, sizeof(secret));
+
     if (good)
-        judge_secret(config, file, path, notes);
+        warn_about_secret(config, file, path, notes);
     else
-        bi_refuse(error, "secret_file %.200s: %.200s", path, reason);
+        bi_errmsg_set(error, "secret_file %.200s: %.200s", path, reason);
     fclose(file);
     return good;
 }
 
-/* For a file that is a pipe. */
-static int patience_of(const struct flags *flags)
+static int open_timeout_ms(const struct flags *flags)
 {
-    return flags->again ? RELOAD_MS : START_MS;
+    return flags->reload ? RELOAD_TIMEOUT_MS : START_TIMEOUT_MS;
 }
 
 static bool apply_file(struct config *config, const struct flags *flags, struct notes *notes,
                        char *error)
 {
     const char *path = flags->file != NULL ? flags->file : BI_CONFIG_FILE;
-    FILE *file = bi_settings_open(path, patience_of(flags), NULL);
+    FILE *file = bi_conffile_open(path, open_timeout_ms(flags), NULL);
+
     if (file == NULL) {
+        /* Only the default file may be missing. */
         if (flags->file == NULL && errno == ENOENT)
             return true;
-        return bi_refuse(error, "cannot read %.200s: %s", path, bi_settings_why(errno));
+        return bi_errmsg_set(error, "cannot read %.200s: %s", path, bi_conffile_strerror(errno));
     }
-    struct reading reading = {.config = config};
-    bool good = bi_settings_read(file, path, apply_line, &reading, error) &&
-                check_one_queue(config, reading.seen, path, error);
+
+    struct file_context file_context = {.config = config};
+    bool good = bi_conffile_parse(file, path, apply_line, &file_context, error) &&
+                check_one_queue(config, file_context.seen, path, error);
     if (good)
-        judge_secret(config, file, path, notes);
+        warn_about_secret(config, file, path, notes);
     fclose(file);
     return good;
 }
 
-/* ---- all together ---- */
+/* ---- configuration ---- */
 
 static bool apply_flags(struct config *config, const struct flags *flags, char *error)
 {
     bool seen[BI_SETTINGS] = {false};
+
     for (size_t i = 0; i < flags->count; i++) {
         size_t index = flags->list[i].setting;
+
+        /* Flags replace a list of the file, they do not extend it. */
         if (!seen[index])
-            forget_list(config, index);
+            clear_list(config, index);
         seen[index] = true;
         if (!apply(config, index, flags->list[i].value, error))
             return false;
@@ -219,47 +241,50 @@ static bool apply_flags(struct config *config, const struct flags *flags, char *
     return check_one_queue(config, seen, "the command line", error);
 }
 
-const char *bi_config_reason(void)
+const char *bi_config_queue_error(void)
 {
     const char *text = bide_last_error();
     return strncmp(text, "open: ", 6) == 0 ? text + 6 : text;
 }
 
-/* What a queue would say when it is opened. */
-static bool check_together(const struct config *config, char *error)
+/* Checks what the open of the queue would reject, so that --check-config and a reload report it. */
+static bool check_combination(const struct config *config, char *error)
 {
     struct bi_url url;
     const char *reason;
     bide_options resolved;
+
     if (!bi_url_parse(&url, config->url != NULL ? config->url : "memory:", &reason))
-        return bi_refuse(error, "the url %s", reason);
+        return bi_errmsg_set(error, "the url %s", reason);
     if (bi_options_resolve(&config->options, &url, &resolved) != BIDE_OK)
-        return bi_refuse(error, "%s", bi_config_reason());
+        return bi_errmsg_set(error, "%s", bi_config_queue_error());
     if (config->limits.auth_always && config->limits.auth_secret[0] == 0)
-        return bi_refuse(error, "auth is always, but there is no auth_secret or secret_file: no "
-                                "client could be served");
+        return bi_errmsg_set(error,
+                             "auth is always, but there is no auth_secret or secret_file: no "
+                             "client could be served");
 #ifndef BIDE_WITH_SQLITE
     if (config->url == NULL)
-        return bi_refuse(error,
-                         "this bided was built without SQLite (libsqlite3-dev) and can keep no "
-                         "queue in a file; say --url memory:");
+        return bi_errmsg_set(error,
+                             "this bided was built without SQLite (libsqlite3-dev) and can keep no "
+                             "queue in a file; say --url memory:");
 #endif
     return true;
 }
 
-/* What is open to more than was perhaps meant. */
-static void judge_trust(const struct config *config, struct notes *notes)
+/* Warns of trust without an effect, or for all clients. */
+static void warn_about_trust(const struct config *config, struct notes *notes)
 {
     const struct server_limits *limits = &config->limits;
     if (limits->auth_always && limits->trust_count > 0)
-        bi_notes_add(notes, BIDE_LOG_WARN, "trust has no effect: auth is always");
+        bi_config_add_note(notes, BIDE_LOG_WARN, "trust has no effect: auth is always");
+
     for (size_t i = 0; i < limits->trust_count; i++) {
-        char text[BI_NETWORK_TEXT];
-        const char *bits = strchr(bi_network_show(&limits->trust[i], text), '/');
+        char text[BI_CIDR_TEXT_SIZE];
+        const char *bits = strchr(bi_cidr_format(&limits->trust[i], text), '/');
         if (strcmp(bits, "/0") == 0)
-            bi_notes_add(notes, BIDE_LOG_WARN,
-                         "trust has %s: every client that can connect is served without a secret",
-                         text);
+            bi_config_add_note(
+                notes, BIDE_LOG_WARN,
+                "trust has %s: every client that can connect is served without a secret", text);
     }
 }
 
@@ -268,11 +293,12 @@ bool bi_config_load(struct config *config, const struct flags *flags, struct not
 {
     if (apply_defaults(config, error) && apply_file(config, flags, notes, error) &&
         apply_flags(config, flags, error) &&
-        read_secret_file(config, patience_of(flags), notes, error) &&
-        check_together(config, error)) {
-        judge_trust(config, notes);
+        read_secret_file(config, open_timeout_ms(flags), notes, error) &&
+        check_combination(config, error)) {
+        warn_about_trust(config, notes);
         return true;
     }
+
     bi_config_free(config);
     return false;
 }
@@ -280,19 +306,20 @@ bool bi_config_load(struct config *config, const struct flags *flags, struct not
 void bi_config_free(struct config *config)
 {
     for (size_t i = 0; i < BI_SETTINGS; i++) {
-        forget_list(config, i);
-        free(config->said[i]);
-        config->said[i] = NULL;
+        clear_list(config, i);
+        free(config->given[i]);
+        config->given[i] = NULL;
     }
 }
 
-void bi_config_compare(const struct config *old, const struct config *new, struct notes *notes)
+void bi_config_note_restarts(const struct config *old, const struct config *new,
+                             struct notes *notes)
 {
     for (size_t i = 0; i < BI_SETTINGS; i++) {
-        const char *before = old->said[i], *now = new->said[i];
+        const char *before = old->given[i], *now = new->given[i];
         bool same = before == NULL || now == NULL ? before == now : strcmp(before, now) == 0;
-        if (!same && !is(i, BI_RELOAD))
-            bi_notes_add(notes, BIDE_LOG_WARN, "%s has changed; that takes a restart",
-                         bi_setting_get(i)->name);
+        if (!same && !has_trait(i, BI_RELOAD))
+            bi_config_add_note(notes, BIDE_LOG_WARN, "%s has changed; that takes a restart",
+                               bi_setting_get(i)->name);
     }
 }

@@ -1,71 +1,72 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * config - the settings of bided: one table, read from defaults, a file and flags.
+ * config - the settings of bided: one table, filled from defaults, a file and flags.
  *
  * A setting has the same name everywhere: `--max-job-size 1MiB` on the command line,
  * `max_job_size = 1MiB` in the file, max_job_size in the URL of a queue where it is the queue's.
- * Later wins: the file over the defaults, flags over the file, and of two in the same place the
- * one that comes last. The flags of beanstalkd are short names of some settings (flags.c).
+ * The file overrides the defaults, flags override the file, and a later value overrides an earlier
+ * one. The flags of beanstalkd are short names of some settings (flags.c).
  *
- * Ownership  A configuration owns its texts; flags borrow those of argv.
- * Failure    A sentence in error (BI_SENTENCE_SIZE bytes), which names the line of the file.
+ * Ownership  A configuration owns its strings; flags borrow those of argv.
+ * Failure    A function returns false with a message in error (BI_ERRMSG_SIZE bytes), which names
+ *            the line of the file.
  */
 #ifndef BI_CONFIG_H
 #define BI_CONFIG_H
 
 #include "server/logger.h"
 #include "server/server.h"
-#include "util/sentence.h"
+#include "util/errmsg.h"
 
-#define BI_CONFIG_FILE "/etc/bide/bided.conf" /* read if it exists and no other is named */
+#define BI_CONFIG_FILE "/etc/bide/bided.conf" /* read if it exists and --config is not given */
 #define BI_SETTINGS    47
 #define BI_LISTEN_MAX  64 /* addresses */
 
 struct config {
-    bide_options options; /* of the queue; max_memory is the server's default unless memory_said */
-    bool memory_said;
+    bide_options options; /* of the queue; max_memory is the server's default unless memory_given */
+    bool memory_given;
     struct server_limits limits;
     const char *url;       /* NULL: none */
-    const char *directory; /* where bide.db is to be kept; NULL: not said. Never both: the command
-                              line wins over the file, and either may say one of them only. */
+    const char *directory; /* of bide.db; NULL: not given. Never both: the command line wins over
+                              the file, and each of them may name only one. */
     char *listen[BI_LISTEN_MAX];
     size_t listen_count;
-    const char *address; /* beanstalkd's -l and -p: one more address; NULL: not said */
+    const char *address; /* of -l and -p, one more address; NULL: not given */
     const char *port;
     uint32_t unix_mode;
-    const char *secret_file; /* NULL: none, or auth_secret was said later */
-    const char *user;        /* "": stay who we are */
+    const char *secret_file; /* NULL: none, or overridden by a later auth_secret */
+    const char *user;        /* "": do not change the user */
     enum bi_log_format log_format;
     bide_log_level log_level;
-    char *said[BI_SETTINGS]; /* by setting: what was said, NULL: nothing */
+    char *given[BI_SETTINGS]; /* the text of each setting; NULL: not given */
 };
 
-/* Sentences for the log, kept until there is one. */
+/* Log lines that are collected until the log is configured. */
 #define BI_NOTES_MAX 32
 struct notes {
     size_t count;
     struct {
         bide_log_level level;
-        char text[BI_SENTENCE_SIZE];
+        char text[BI_ERRMSG_SIZE];
     } list[BI_NOTES_MAX];
 };
 
-/* Further ones than there is room for are dropped. */
-void bi_notes_add(struct notes *notes, bide_log_level level, const char *format, ...)
+/* Adds a line; beyond BI_NOTES_MAX it is dropped. */
+void bi_config_add_note(struct notes *notes, bide_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Writes them to the log and forgets them. */
-void bi_notes_tell(struct notes *notes, const struct bi_log *log);
+/* Writes the lines to the log and clears them. */
+void bi_config_log_notes(struct notes *notes, const struct bi_log *log);
 
 /* ---- flags ---- */
 
 #define BI_FLAGS_MAX 256
 
-enum flags_wish { BI_WISH_RUN, BI_WISH_HELP, BI_WISH_VERSION, BI_WISH_CHECK };
+enum flags_action { BI_ACTION_RUN, BI_ACTION_HELP, BI_ACTION_VERSION, BI_ACTION_CHECK };
 
 struct flags {
-    enum flags_wish wish;
-    const char *file; /* --config; NULL: the usual one, if it exists */
-    bool again;       /* while clients are served: nothing is waited for long */
+    enum flags_action action;
+    const char *file; /* --config; NULL: BI_CONFIG_FILE, if it exists */
+    bool reload;      /* clients are being served: do not wait for a pipe for long */
     size_t count;
     struct {
         size_t setting;
@@ -74,58 +75,56 @@ struct flags {
     struct notes notes;
 };
 
-/* Reads a command line, without the program's name; nothing is looked at but the flags. */
+/* Parses a command line without the name of the program. Values are checked by bi_config_load(). */
 bool bi_flags_parse(struct flags *flags, const char *const *argv, char *error);
 
 void bi_help_print(FILE *to);
 
-/* ---- all together ---- */
+/* ---- configuration ---- */
 
 /*
- * Defaults, then the file, then the flags; what is said is checked as far as that can be done
- * without opening anything. On failure there is nothing to free.
+ * Applies defaults, the file and the flags, and checks the values as far as possible without
+ * opening the queue. On failure there is nothing to free.
  */
 bool bi_config_load(struct config *config, const struct flags *flags, struct notes *notes,
                     char *error);
 void bi_config_free(struct config *config);
 
-/* What the queue has to say against the settings, or its URL: bide_last_error() without the name of
- * the call, which nobody has made here. */
-const char *bi_config_reason(void);
+/* bide_last_error() without the prefix "open: ", for messages about settings and the URL. */
+const char *bi_config_queue_error(void);
 
-/* Notes what a reload from one to the other cannot change. */
-void bi_config_compare(const struct config *old, const struct config *new, struct notes *notes);
+/* Adds a note for each setting that differs and needs a restart. */
+void bi_config_note_restarts(const struct config *old, const struct config *new,
+                             struct notes *notes);
 
-/* ---- the table ---- */
+/* ---- table ---- */
 
 struct setting {
     const char *name;
     const char *group; /* the heading in the help; NULL: only the short flag of beanstalkd */
-    const char *kind;  /* what it takes, in capitals */
+    const char *kind;  /* placeholder of the value in the help */
     const char *fallback;
     const char *help;
     unsigned traits;
 };
 
-#define BI_RELOAD 1u /* a reload changes it */
-#define BI_SECRET 2u /* never as a flag, where everybody sees it */
-#define BI_LIST   4u /* every value is one more */
+#define BI_RELOAD 1u /* applied by a reload */
+#define BI_SECRET 2u /* not allowed as a flag: arguments are visible to all users */
+#define BI_LIST   4u /* values accumulate */
 
-/* The setting of an index, from 0 on; NULL when there are no more. */
+/* The setting of an index; NULL behind the last. */
 const struct setting *bi_setting_get(size_t index);
 
-/* The index of a name that the code knows to be right. */
+/* The index of a name that must exist. */
 size_t bi_setting_index(const char *name);
 
-/* The index of a name, in which - and _ are the same; false, with a sentence that suggests another
- * name, if there is none. */
+/* Finds a name, in which '-' and '_' are equal. The message on failure suggests a similar name. */
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error);
 
 /* Empties a list. */
 void bi_setting_clear(struct config *config, size_t index);
 
-/* Puts a value into the configuration, if it is a good one. The text must live as long
- * as that, unless the setting is a list. */
+/* Parses and stores a value. The configuration borrows the text, unless the setting is a list. */
 bool bi_setting_set(struct config *config, size_t index, const char *text, char *error);
 
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conn - one connection: its line of requests, its output, and what it waits for.
+ * conn - one connection: its pipeline of requests, its output, its events and its end.
  *
- * Stopping   A connection is not read while it has that much of input, while more than OUTPUT_HIGH
- *            waits to be sent, and after its end. Then only a close by the peer is looked for.
+ * Ordering   Replies leave in the order of the commands. A reply that is ready early waits in the
+ *            pipeline until the requests ahead of it have completed.
+ * Limits     A connection is not read while its input is full, while more than OUTPUT_HIGH bytes
+ *            wait to be sent, and after its end. Only a close by the peer is watched for then.
+ * Close      dead closes at once. quit and eof let requests in flight complete and the output
+ *            drain; a TCP connection then lingers until the peer has acknowledged all of it.
  */
 #define _GNU_SOURCE /* POLLRDHUP, struct ucred */
-#include "server/inside.h"
+#include "server/server_internal.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,29 +24,33 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LINGER_US   10000              /* until the first look whether the peer has it all; later */
-#define LINGER_MAX  320000             /* looks are rarer, as thousands may linger */
-#define OUTPUT_KEEP ((size_t)16 << 10) /* of memory, when all is sent */
-#define PRESSED_KEEP \
-    ((size_t)4 << 10) /* buffers of a connection, when all together have too much */
+#define LINGER_US   10000              /* first wait for the peer to acknowledge the output; */
+#define LINGER_MAX  320000             /* doubles up to this, as thousands may linger */
+#define OUTPUT_KEEP ((size_t)16 << 10) /* memory that an empty output retains */
+#define THROTTLED_KEEP \
+    ((size_t)4 << 10) /* input and output limit while clients' memory is half used */
 
-/* ---- the line ---- */
+/* ---- pipeline ---- */
 
-static bool say_text(struct request *request)
+static bool reply_text(struct request *request)
 {
     bi_output_add(&request->conn->output, request->text, request->text_size);
     return true;
 }
 
-/* True if it was said at once; else it stands in the line now, and may be NULL. */
-static bool say(struct conn *conn, const char *text, size_t size, struct request **request)
+/* Writes a reply to the output and returns true, or enqueues it behind pending requests and returns
+ * false. *request is then the request, or NULL without memory. */
+static bool reply_or_enqueue(struct conn *conn, const char *text, size_t size,
+                             struct request **request)
 {
-    bi_server_mark(conn);
-    if (conn->line_head == NULL) {
+    bi_schedule_mark_dirty(conn);
+    if (conn->pipeline_head == NULL) {
         bi_output_add(&conn->output, text, size);
         return true;
     }
-    *request = bi_request_new(conn->server, conn, BIDE_OP_NONE, say_text);
+
+    /* A missing reply would shift all later ones: without memory the connection must end. */
+    *request = bi_request_new(conn->server, conn, BIDE_OP_NONE, reply_text);
     if (*request == NULL) {
         conn->dead = true;
         return false;
@@ -50,116 +58,130 @@ static bool say(struct conn *conn, const char *text, size_t size, struct request
     (*request)->text = text;
     (*request)->text_size = size;
     (*request)->finished = true;
-    conn->line_tail->next = *request;
-    conn->line_tail = *request;
-    conn->line_count++;
+
+    conn->pipeline_tail->next = *request;
+    conn->pipeline_tail = *request;
+    conn->pipeline_count++;
     return false;
 }
 
-void bi_conn_say(struct conn *conn, const char *text)
+void bi_conn_reply(struct conn *conn, const char *text)
 {
     struct request *request;
-    say(conn, text, strlen(text), &request);
+    reply_or_enqueue(conn, text, strlen(text), &request);
 }
 
-void bi_conn_say_copy(struct conn *conn, const char *text, size_t size)
+void bi_conn_reply_copy(struct conn *conn, const char *text, size_t size)
 {
     struct request *request;
     assert(size <= OUTPUT_SMALL);
-    if (say(conn, text, size, &request) || request == NULL)
+
+    if (reply_or_enqueue(conn, text, size, &request) || request == NULL)
         return;
     memcpy(request->copy, text, size);
     request->text = request->copy;
 }
 
-static void leave_line(struct conn *conn, struct request *request)
+static void remove_from_pipeline(struct conn *conn, struct request *request)
 {
-    conn->line_head = request->next;
-    if (conn->line_head == NULL)
-        conn->line_tail = NULL;
-    conn->line_count--;
-    conn->blocked -= request->blocking;
-    conn->expected -= request->expected;
+    conn->pipeline_head = request->next;
+    if (conn->pipeline_head == NULL)
+        conn->pipeline_tail = NULL;
+    conn->pipeline_count--;
+    conn->blocking_count -= request->blocking;
+    conn->expected_bytes -= request->expected_bytes;
+
+    /* The session knows the reserved jobs now: the stalled command can be tried again. */
     conn->applied -= request->applied;
     conn->stalled = conn->stalled && !request->applied;
 }
 
-void bi_conn_settle(struct conn *conn)
+void bi_conn_drain_pipeline(struct conn *conn)
 {
     struct request *request;
-    bi_server_mark(conn);
-    while ((request = conn->line_head) != NULL && request->finished) {
-        if (!request->answer(request))
+
+    bi_schedule_mark_dirty(conn);
+    while ((request = conn->pipeline_head) != NULL && request->finished) {
+        /* A request that is submitted again stays at the head. */
+        if (!request->reply(request))
             return;
-        leave_line(conn, request);
+        remove_from_pipeline(conn, request);
         bi_request_free(request);
     }
-    conn->active = conn->server->now;
+
+    conn->last_active_at = conn->server->now;
     if (conn->input_size > 0)
-        bi_server_wake(conn);
+        bi_schedule_enqueue_run(conn);
 }
 
-/* ---- may it go on? ---- */
+/* ---- limits ---- */
 
+/* While clients use half of their memory, a connection gets less of everything. */
 static bool is_full(const struct conn *conn)
 {
     const struct server *server = conn->server;
     bool tight = server->client_bytes > server->limits.max_client_bytes / 2;
-    return conn->line_count >= (tight ? LINE_TIGHT : LINE_DEPTH) ||
-           conn->expected >= EXPECTED_HIGH ||
-           conn->call_count - conn->call_waiting >= BI_CALLS_MAX ||
-           conn->call_promised >= ANSWERS_MAX || conn->unsaid_head != NULL ||
-           bi_output_left(&conn->output) > (tight ? PRESSED_KEEP : OUTPUT_HIGH);
+
+    return conn->pipeline_count >= (tight ? PIPELINE_MAX_TIGHT : PIPELINE_MAX) ||
+           conn->expected_bytes >= EXPECTED_BYTES_HIGH ||
+           conn->rpc_count - conn->rpc_waiting >= BI_RPC_IN_FLIGHT_MAX ||
+           conn->rpc_reply_estimate >= RPC_UNREAD_MAX || conn->unreplied_head != NULL ||
+           bi_output_left(&conn->output) > (tight ? THROTTLED_KEEP : OUTPUT_HIGH);
 }
 
 bool bi_conn_may_execute(struct conn *conn)
 {
     if (conn->quit || conn->dead || conn->paused || conn->server->stopping ||
-        conn->blocked > conn->trying || conn->stalled || is_full(conn))
+        conn->blocking_count > conn->speculative || conn->stalled || is_full(conn))
         return false;
-    if (!bi_server_pressed(conn->server))
+    if (!bi_server_must_throttle(conn->server))
         return true;
-    conn->pressed = conn->server->pressed = conn->server->stopped_some = true;
+
+    /* resume_throttled() in server.c searches the connections with this flag. */
+    conn->throttled = conn->server->throttled = conn->server->conns_throttled = true;
     return false;
 }
 
-size_t bi_conn_input_max(const struct conn *conn)
+size_t bi_conn_max_input(const struct conn *conn)
 {
     const struct server *server = conn->server;
-    return server->client_bytes > server->limits.max_client_bytes / 2 ? PRESSED_KEEP : READ_MAX;
+    return server->client_bytes > server->limits.max_client_bytes / 2 ? THROTTLED_KEEP : READ_MAX;
 }
 
-void bi_conn_count_memory(struct conn *conn)
+void bi_conn_update_memory(struct conn *conn)
 {
-    size_t memory = conn->input_size + conn->line_count * sizeof(struct request) +
-                    bi_output_memory(&conn->output) + conn->output.body_bytes + conn->unsaid_bytes +
-                    conn->listing_bytes + bi_session_memory(&conn->session) +
-                    bi_tubes_memory(&conn->references);
+    size_t memory = conn->input_size + conn->pipeline_count * sizeof(struct request) +
+                    bi_output_memory(&conn->output) + conn->output.body_bytes +
+                    conn->unreplied_bytes + conn->listing_bytes + conn->many_bytes +
+                    bi_session_memory(&conn->session) + bi_tubes_memory(&conn->topic_refs);
     if (conn->incoming != NULL)
-        memory += sizeof(*conn->incoming) + bi_conn_body_memory(conn);
+        memory += sizeof(*conn->incoming) + bi_conn_input_body_memory(conn);
+
+    /* The difference may be negative; unsigned arithmetic wraps to the right sum. */
     conn->server->client_bytes += memory - conn->memory;
     conn->memory = memory;
 }
 
-void bi_conn_give_up_waiting(struct conn *conn, enum why why)
+void bi_conn_cancel_waiting(struct conn *conn, enum cancel_reason cancel_reason)
 {
-    for (struct request *request = conn->line_head; request != NULL; request = request->next)
-        bi_request_give_up(request, why);
+    for (struct request *request = conn->pipeline_head; request != NULL; request = request->next)
+        bi_request_cancel(request, cancel_reason);
 }
 
 /* ---- events ---- */
 
-/* Not being read: has the peer gone? */
-static void look_for_end(struct conn *conn)
+/* Detects a close by the peer of a connection that is not being read. */
+static void check_hangup(struct conn *conn)
 {
-    struct pollfd look = {.fd = conn->fd, .events = POLLRDHUP};
-    if (poll(&look, 1, 0) <= 0)
+    struct pollfd pfd = {.fd = conn->fd, .events = POLLRDHUP};
+
+    if (poll(&pfd, 1, 0) <= 0)
         return;
-    if ((look.revents & (POLLERR | POLLHUP)) != 0)
+    if ((pfd.revents & (POLLERR | POLLHUP)) != 0)
         conn->dead = true;
-    else if ((look.revents & POLLRDHUP) != 0) {
+    else if ((pfd.revents & POLLRDHUP) != 0) {
         conn->half_closed = true;
-        bi_conn_give_up_waiting(conn, WHY_HALF_CLOSED);
+        bi_conn_cancel_waiting(conn, CANCEL_HALF_CLOSED);
     }
 }
 
@@ -167,79 +189,115 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *conn = arg;
     (void)fd;
-    if ((what & EV_READ) != 0 && (conn->wanted & EV_ET) != 0)
-        look_for_end(conn);
+
+    /* EV_ET is set only while input is not accepted, see wanted_events(). */
+    if ((what & EV_READ) != 0 && (conn->events & EV_ET) != 0)
+        check_hangup(conn);
     else if ((what & EV_READ) != 0)
-        bi_server_readable(conn);
-    bi_server_mark(conn); /* when it is known what it has sent, or that it has ended */
+        bi_schedule_on_readable(conn);
+
+    /* Last, because the queue is chosen by the load and the end of the connection. */
+    bi_schedule_mark_dirty(conn);
 }
 
-static void on_alarm(evutil_socket_t fd, short what, void *arg)
+static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *conn = arg;
     (void)fd;
     (void)what;
-    if (conn->lingers)
-        bi_server_mark(conn);
-    if (conn->line_head == NULL)
+
+    if (conn->lingering)
+        bi_schedule_mark_dirty(conn);
+    if (conn->pipeline_head == NULL)
         return;
-    /* The timers run on a clock of a few milliseconds, and may be early by that much. */
-    if (bi_beanstalk_is_soon(conn))
-        bi_request_give_up(conn->line_head, WHY_SOON);
+
+    /* libevent's clock has a resolution of milliseconds. A timer that fires early is armed
+     * again. */
+    if (bi_beanstalk_jobs_is_deadline_soon(conn))
+        bi_request_cancel(conn->pipeline_head, CANCEL_DEADLINE_SOON);
     else
-        bi_beanstalk_alarm(conn);
+        bi_beanstalk_jobs_arm_deadline(conn);
+}
+
+void bi_conn_set_alarm(struct conn *conn, int64_t wait_us)
+{
+    struct timeval after = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
+    conn->untimed = evtimer_add(&conn->timer, &after) != 0;
+}
+
+void bi_conn_clear_alarm(struct conn *conn)
+{
+    event_del(&conn->timer);
+    conn->untimed = false;
+}
+
+void bi_conn_look_again(struct conn *conn)
+{
+    if (!conn->untimed)
+        return;
+
+    conn->untimed = false;
+    on_timer(-1, EV_TIMEOUT, conn);
 }
 
 /* ---- the end of a turn ---- */
 
-bool bi_conn_is_done(const struct conn *conn)
+bool bi_conn_is_idle(const struct conn *conn)
 {
-    return conn->line_head == NULL && conn->call_count == 0 && conn->unsaid_head == NULL &&
+    return conn->pipeline_head == NULL && conn->rpc_count == 0 && conn->unreplied_head == NULL &&
            bi_output_left(&conn->output) == 0;
 }
 
-/* Nothing more will come of it. */
+/* The connection has nothing left to execute, to wait for or to send. */
 static bool is_over(const struct conn *conn)
 {
     if (conn->dead || conn->output.broken)
         return true;
-    if (!bi_conn_is_done(conn))
+    if (!bi_conn_is_idle(conn))
         return false;
-    return conn->quit || (conn->eof && !conn->paused && (conn->input_size == 0 || conn->hungry));
+
+    /* After end of file an incomplete command never becomes complete. */
+    return conn->quit ||
+           (conn->eof && !conn->paused && (conn->input_size == 0 || conn->need_input));
 }
 
-bool bi_conn_takes_input(const struct conn *conn)
+bool bi_conn_accepts_input(const struct conn *conn)
 {
     return !conn->eof && !conn->quit && !conn->dead && !conn->paused && !conn->server->stopping &&
-           conn->input_size < bi_conn_input_max(conn) && !is_full(conn);
+           conn->input_size < bi_conn_max_input(conn) && !is_full(conn);
 }
 
-bool bi_conn_is_unfinished(const struct conn *conn)
+bool bi_conn_has_partial_command(const struct conn *conn)
 {
-    bool part = conn->input_size == 0 ? conn->stage != STAGE_LINE : conn->hungry;
-    return part && conn->reads == NULL && bi_conn_takes_input(conn);
+    bool part = conn->input_size == 0 ? conn->stage != STAGE_LINE : conn->need_input;
+    return part && conn->read_queue == NULL && bi_conn_accepts_input(conn);
 }
 
-static short events_wanted(const struct conn *conn)
+static short wanted_events(const struct conn *conn)
 {
-    short write = bi_output_left(&conn->output) > 0 || conn->unsaid_head != NULL ? EV_WRITE : 0;
+    short write = bi_output_left(&conn->output) > 0 || conn->unreplied_head != NULL ? EV_WRITE : 0;
     if (conn->eof || conn->quit)
         return write;
-    if (conn->reads == NULL && bi_conn_takes_input(conn))
+    if (conn->read_queue == NULL && bi_conn_accepts_input(conn))
         return (short)(EV_READ | write);
+
+    /* Only a hangup is of interest. Edge-triggered, as unread input would wake the loop for ever;
+     * with output left, the write reports the hangup. */
     return write != 0 ? write : (short)(EV_READ | EV_ET);
 }
 
-void bi_conn_want(struct conn *conn, short wanted)
+void bi_conn_set_events(struct conn *conn, short events)
 {
-    if (wanted == conn->wanted)
+    if (events == conn->events)
         return;
-    if (conn->wanted != 0)
+
+    if (conn->events != 0)
         event_del(&conn->event);
-    conn->wanted = wanted;
-    if (wanted == 0)
+    conn->events = events;
+    if (events == 0)
         return;
-    event_assign(&conn->event, conn->server->base, conn->fd, (short)(wanted | EV_PERSIST), on_event,
+
+    event_assign(&conn->event, conn->server->base, conn->fd, (short)(events | EV_PERSIST), on_event,
                  conn);
     if (event_add(&conn->event, NULL) != 0)
         conn->dead = true;
@@ -248,94 +306,109 @@ void bi_conn_want(struct conn *conn, short wanted)
 void bi_conn_write(struct conn *conn)
 {
     size_t left = bi_output_left(&conn->output);
+
     if (!conn->dead && !conn->output.broken && left > 0 &&
         !bi_output_write(&conn->output, conn->fd))
         conn->dead = true;
+
     if (left == 0 || bi_output_left(&conn->output) < left)
-        conn->heard = conn->server->now;
-    bi_call_sent(conn);
+        conn->last_drained_at = conn->server->now;
+
+    bi_rpc_flush_replies(conn);
+    bi_beanstalk_sent(conn);
 }
 
 /*
- * Says that nothing more comes. At a unix socket the peer has it all at once, but is told of a reset
- * when something that it sent is left unread; so nothing more is let in, and what is there is read.
+ * Ends the stream. A unix socket delivers output at once, but closing it with unread input resets
+ * the peer. So both directions are shut down, and the input that has arrived is discarded.
  */
-static void end_stream(const struct conn *conn)
+static void shut_down(const struct conn *conn)
 {
     char unread[4096];
+
     shutdown(conn->fd, conn->tcp ? SHUT_WR : SHUT_RDWR);
     while (!conn->tcp && recv(conn->fd, unread, sizeof(unread), 0) > 0)
         continue;
 }
 
 /*
- * Closing a socket at which something is unread resets the connection, and what has not been
- * delivered yet is lost, the end of the stream too. So whoever was not the first to end says that it
- * ends, and waits until the peer's system has it all, for a while. A peer that has closed its own
- * side is hung up on (POLLHUP) from then on, but may be reading: only a reset ends the wait.
+ * Closing a TCP socket with unread input resets the connection; output that is not delivered is
+ * lost, and so is the end of the stream. If the server ends the connection first, it therefore
+ * shuts down its side and waits, for a limited time, until the peer has acknowledged all output.
+ * POLLHUP does not end the wait: a peer that has closed its own side may still be reading. Only a
+ * reset (POLLERR) does.
  */
 static bool must_linger(struct conn *conn)
 {
     int unsent = 0;
+
     if (conn->dead || conn->output.broken || conn->eof)
         return false;
-    if (!conn->lingers)
-        end_stream(conn);
+    if (!conn->lingering)
+        shut_down(conn);
     if (!conn->tcp || ioctl(conn->fd, SIOCOUTQ, &unsent) != 0 || unsent == 0)
         return false;
-    struct pollfd look = {.fd = conn->fd};
-    if (poll(&look, 1, 0) > 0 && (look.revents & POLLERR) != 0)
+
+    struct pollfd pfd = {.fd = conn->fd};
+    if (poll(&pfd, 1, 0) > 0 && (pfd.revents & POLLERR) != 0)
         return false;
-    return !conn->lingers || conn->server->now < conn->linger_end;
+
+    return !conn->lingering || conn->server->now < conn->linger_end;
 }
 
 static void linger(struct conn *conn)
 {
     const struct server *server = conn->server;
-    if (!conn->lingers) {
-        conn->lingers = true;
+
+    if (!conn->lingering) {
+        conn->lingering = true;
         conn->linger_wait = LINGER_US;
         conn->linger_end = server->now + server->limits.stop_timeout_ms * 1000;
-        bi_conn_leave(conn); /* its jobs do not wait for the peer */
+        bi_conn_close_release(conn); /* its jobs do not wait for the peer */
     }
-    struct timeval after = {.tv_usec = conn->linger_wait};
+
+    bi_conn_set_events(conn, 0);
+    bi_conn_set_alarm(conn, conn->linger_wait);
     conn->linger_wait = conn->linger_wait < LINGER_MAX ? conn->linger_wait * 2 : LINGER_MAX;
-    bi_conn_want(conn, 0);
-    evtimer_add(&conn->alarm, &after);
 }
 
 void bi_conn_finish_turn(struct conn *conn)
 {
+    /* Waiting calls are cancelled in slices, one a turn. */
     if (conn->eof || conn->quit)
-        bi_call_stop(conn);
+        bi_rpc_cancel_waiting(conn);
     bi_conn_write(conn);
     bi_output_trim(&conn->output, OUTPUT_KEEP);
-    /* A connection in a run queue is looked at again after it has run. These execute nothing more, and
-     * a deferred one may not run for as long as the disk hangs. */
+
+    /* A connection in a run queue is closed after it has run. It must not wait there if it
+     * executes nothing more: a deferred connection does not run while the disk hangs. */
     if (conn->dead || conn->output.broken || conn->quit || conn->server->stopping)
-        bi_server_unwake(conn);
-    if (conn->runs == NULL && is_over(conn)) {
+        bi_schedule_dequeue_run(conn);
+    if (conn->run_queue == NULL && is_over(conn)) {
         if (must_linger(conn))
             linger(conn);
         else
             bi_conn_close(conn);
         return;
     }
-    bi_conn_count_memory(conn);
-    if (conn->input_size > 0 && !conn->hungry && bi_conn_may_execute(conn))
-        bi_server_wake(conn);
-    bi_conn_want(conn, events_wanted(conn));
+
+    bi_conn_update_memory(conn);
+    if (conn->input_size > 0 && !conn->need_input && bi_conn_may_execute(conn))
+        bi_schedule_enqueue_run(conn);
+
+    bi_conn_set_events(conn, wanted_events(conn));
 }
 
 /* ---- opening and closing ---- */
 
-/* "10.0.0.7:4711", also at a socket for both families, or "[fd00::7]:4711". */
-static bool show_address(int fd, char *room)
+/* Formats "10.0.0.7:4711", also for an IPv4 client of a dual-stack socket, or "[fd00::7]:4711". */
+static bool format_address(int fd, char *text_out)
 {
     static const char mapped[] = "::ffff:";
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof(address);
     char host[PEER_SIZE - 8], port[8];
+
     if (getpeername(fd, (struct sockaddr *)&address, &size) != 0 ||
         getnameinfo((struct sockaddr *)&address, size, host, sizeof(host), port, sizeof(port),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
@@ -343,30 +416,31 @@ static bool show_address(int fd, char *room)
 
     bool is_mapped = strncmp(host, mapped, sizeof(mapped) - 1) == 0;
     bool brackets = strchr(host, ':') != NULL && !is_mapped;
-    snprintf(room, PEER_SIZE, brackets ? "[%.*s]:%s" : "%.*s:%s", PEER_SIZE - 11,
+    snprintf(text_out, PEER_SIZE, brackets ? "[%.*s]:%s" : "%.*s:%s", PEER_SIZE - 11,
              is_mapped ? host + sizeof(mapped) - 1 : host, port);
     return true;
 }
 
-const char *bi_conn_peer(const struct conn *conn, char *room)
+const char *bi_conn_format_peer(const struct conn *conn, char *text_out)
 {
     struct ucred user = {.uid = 0};
     socklen_t size = sizeof(user);
-    if (conn->tcp && !show_address(conn->fd, room))
-        snprintf(room, PEER_SIZE, "an address that is not known any more");
+
+    if (conn->tcp && !format_address(conn->fd, text_out))
+        snprintf(text_out, PEER_SIZE, "an address that is not known any more");
     else if (!conn->tcp && getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &user, &size) == 0)
-        snprintf(room, PEER_SIZE, "a unix socket, user %u, process %d", (unsigned)user.uid,
+        snprintf(text_out, PEER_SIZE, "a unix socket, user %u, process %d", (unsigned)user.uid,
                  (int)user.pid);
     else if (!conn->tcp)
-        snprintf(room, PEER_SIZE, "a unix socket");
-    return room;
+        snprintf(text_out, PEER_SIZE, "a unix socket");
+    return text_out;
 }
 
-void bi_conn_tell(const struct conn *conn, const char *verb)
+void bi_conn_log(const struct conn *conn, const char *verb)
 {
     char peer[PEER_SIZE];
     bi_log(&conn->server->log, BIDE_LOG_DEBUG, "a connection %s: %s, %u are here", verb,
-           bi_conn_peer(conn, peer), conn->server->connections);
+           bi_conn_format_peer(conn, peer), conn->server->connections);
 }
 
 static void link_conn(struct server *server, struct conn *conn)
@@ -379,17 +453,19 @@ static void link_conn(struct server *server, struct conn *conn)
     server->last = conn;
 }
 
-/* A new connection uses and watches the tube default, which the server keeps. */
+/* A new connection uses and watches the tube "default", which exists as long as the server. Fails
+ * without a change when out of memory. */
 static bool begin_session(struct conn *conn)
 {
     struct tube *tube = conn->server->default_tube;
     if (!bi_session_reserve_tube(&conn->session))
         return false;
+
     conn->session.used = tube;
-    conn->session.secret = conn->server->held_secret;
-    tube->using ++;
-    tube->watching++;
-    tube->holders += 2;
+    conn->session.hash_seed = conn->server->lease_hash_seed;
+    tube->users++;
+    tube->watchers++;
+    tube->ref_count += 2;
     bi_session_add_tube(&conn->session, tube);
     return true;
 }
@@ -401,35 +477,42 @@ struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool t
         close(fd);
         return NULL;
     }
+
     conn->server = server;
     conn->fd = fd;
     conn->authorised = authorised;
-    conn->grace_end = server->now + BI_GRACE_US;
+    conn->auth_deadline = server->now + BI_AUTH_TIMEOUT_US;
     conn->tcp = tcp;
-    conn->opened = conn->active = conn->heard = conn->fed = server->now;
+    conn->opened_at = conn->last_active_at = conn->last_drained_at = conn->last_received_at =
+        server->now;
     bi_output_init(&conn->output);
-    evtimer_assign(&conn->alarm, server->base, on_alarm, conn);
+    evtimer_assign(&conn->timer, server->base, on_timer, conn);
+
     if (!begin_session(conn)) {
         bi_session_done(&conn->session);
         free(conn);
         close(fd);
         return NULL;
     }
+
     link_conn(server, conn);
     server->connections++;
     server->total_connections++;
+    /* Never 0, the order of ops without a connection. */
     conn->order = (uint32_t)(server->total_connections % UINT32_MAX) + 1;
-    bi_conn_tell(conn, "came");
-    bi_conn_want(conn, EV_READ);
+    bi_conn_log(conn, "came");
+
+    /* Without memory for the event the connection is dead; the end of the turn closes it. */
+    bi_conn_set_events(conn, EV_READ);
     if (conn->dead)
-        bi_server_mark(conn);
+        bi_schedule_mark_dirty(conn);
     return conn;
 }
 
 void bi_conn_stop(struct conn *conn)
 {
-    bi_conn_give_up_waiting(conn, WHY_GONE);
-    bi_call_stop(conn);
+    bi_conn_cancel_waiting(conn, CANCEL_CLOSING);
+    bi_rpc_cancel_waiting(conn);
     conn->quit = true;
-    bi_server_mark(conn);
+    bi_schedule_mark_dirty(conn);
 }

@@ -1,72 +1,82 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * conn_close - the end of a connection: what it has goes back, a slice at a time.
+ * conn_close - the end of a connection: releases its calls, leases and tubes in slices.
  *
- * A connection may hold a million jobs, watch ten thousand tubes and have thousands of calls wait. Its
- * socket is closed at once. The rest is given back in slices, between which other connections are
- * served; a small rest goes with the first of them. Until all is given back the connection counts as
- * one that is there.
+ * A connection may hold a million jobs, watch ten thousand tubes and have thousands of calls that
+ * wait. Its socket is closed at once. The first slice is released with it, which is all of a small
+ * connection. The rest follows in slices, between which other connections are served. The
+ * connection is counted until everything is released.
  *
- * Order      Calls, then jobs in the order of their reservations, then tubes.
- * Pressure   While the queue has too much to do, jobs of a few commits are being given back, or a store
- *            refuses them, only connections with few jobs go: theirs are owed to the queue. Others stay
- *            until it has room.
+ * Ordering   Calls, replies to reserve-many that were not sent, then jobs in the order of their
+ *            reservations, then tubes.
+ * Limits     Releases pause while the queue is throttled, while enough of them are in flight, and
+ *            while the store rejects them. Connections with at most FEW_LEASES jobs are released
+ *            all the same; their leases are deferred (see bi_request_give_back). Others wait.
  */
-#include "server/inside.h"
+#include "server/server_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define FIRST_US  500  /* what is given back at once when a connection ends, */
-#define SLICE_US  1000 /* and later, of all connections in a turn */
-#define FEW_JOBS  1000 /* that are owed to a queue without room */
-#define GIVE_WORK 4    /* units of work: a job, */
-#define TUBE_WORK 4    /* and a tube */
+#define CLOSE_FIRST_US 500  /* time of the first slice, when a connection ends, */
+#define CLOSE_SLICE_US 1000 /* and of the slice of all closed connections in a turn */
+#define FEW_LEASES     1000 /* leases that may be deferred while the queue is throttled */
+#define JOB_WORK       4    /* units of work: a job, */
+#define TUBE_WORK      4    /* and a tube */
 
-/* ---- what goes back ---- */
+/* ---- releasing ---- */
 
-/* The job that was reserved first. False: there is none. */
-static bool give_job(struct conn *conn)
+/* Gives back the job that was reserved first. False if there is none. */
+static bool release_job(struct conn *conn)
 {
-    const struct held *held = bi_session_take_oldest(&conn->session);
-    if (held == NULL)
+    const struct lease *lease = bi_session_take_oldest_lease(&conn->session);
+    if (lease == NULL)
         return false;
-    bi_request_give_back(conn->server, held->id, held->token, held->has_retries && conn->failed);
-    bi_server_count_work(conn->server, GIVE_WORK);
+
+    /* The loss of a worker counts against the retry limit of a job; a stop of the server does
+     * not. */
+    bi_request_give_back(conn->server, lease->id, lease->token,
+                         lease->has_retry_limit && conn->failed);
+    bi_schedule_count_work(conn->server, JOB_WORK);
     return true;
 }
 
-/* The tube that was watched last, and then the used one. False: there is none. */
-static bool give_tube(struct conn *conn)
+/* Releases the tube that was watched last, then the used one. False if there is none. */
+static bool release_tube(struct conn *conn)
 {
     struct session *session = &conn->session;
     struct tube *tube = session->used;
+
     if (session->watched_count > 0) {
         tube = session->watched[--session->watched_count];
-        tube->watching--;
+        tube->watchers--;
     } else if (tube != NULL) {
         session->used = NULL;
-        tube->using --;
+        tube->users--;
     } else {
         return false;
     }
-    bi_beanstalk_let_go(conn->server, tube);
-    bi_server_count_work(conn->server, TUBE_WORK);
+
+    bi_beanstalk_tube_release(conn->server, tube);
+    bi_schedule_count_work(conn->server, TUBE_WORK);
     return true;
 }
 
-static bool may_give(const struct server *server)
+static bool may_release(const struct server *server)
 {
-    return server->owed_count == 0 && bi_request_has_room(server);
+    return server->deferred_count == 0 && bi_request_may_release(server);
 }
 
-/* Gives back until the time is over. True: there is nothing left. */
-static bool give_some(struct conn *conn, int64_t end)
+/* Releases until `end`. Returns true when nothing is left. */
+static bool release_some(struct conn *conn, int64_t end)
 {
     struct server *server = conn->server;
-    while (may_give(server) || conn->session.held_count <= FEW_JOBS) {
-        if (!(conn->gone && bi_call_drop(conn)) && !give_job(conn) && !give_tube(conn)) {
+
+    while (may_release(server) || conn->session.lease_count <= FEW_LEASES) {
+        /* A lingering connection may still deliver the replies that carry leases. */
+        bool gave = conn->closed && (bi_rpc_drop_one(conn) || bi_beanstalk_drop_unsent(conn));
+        if (!gave && !release_job(conn) && !release_tube(conn)) {
             bi_session_done(&conn->session);
             return true;
         }
@@ -76,73 +86,81 @@ static bool give_some(struct conn *conn, int64_t end)
     return false;
 }
 
-/* ---- connections that have more to give back ---- */
+/* ---- connections with more to release ---- */
 
-static void join_leaving(struct conn *conn)
+static void enqueue_releasing(struct conn *conn)
 {
-    struct conn_queue *leaving = &conn->server->leaving;
-    assert(!conn->leaving);
-    conn->leaving = true;
-    conn->next_leaving = NULL;
-    *(leaving->tail != NULL ? &leaving->tail->next_leaving : &leaving->head) = conn;
-    leaving->tail = conn;
+    struct conn_queue *releasing = &conn->server->releasing;
+    assert(!conn->releasing);
+
+    conn->releasing = true;
+    conn->next_releasing = NULL;
+    *(releasing->tail != NULL ? &releasing->tail->next_releasing : &releasing->head) = conn;
+    releasing->tail = conn;
 }
 
-/* It has nothing left. */
 static void free_conn(struct conn *conn)
 {
     struct server *server = conn->server;
-    assert(conn->gone && conn->calls == NULL && conn->line_head == NULL);
+    assert(conn->closed && conn->rpcs == NULL && conn->pipeline_head == NULL &&
+           conn->many_head == NULL);
+
     server->connections--;
     server->producers -= conn->producer;
     server->workers -= conn->worker;
     free(conn);
 }
 
-void bi_conn_leave(struct conn *conn)
+void bi_conn_close_release(struct conn *conn)
 {
-    if (conn->leaving)
+    /* A lingering connection is released before it is closed. */
+    if (conn->releasing)
         return;
-    conn->failed = !conn->server->stopping; /* an operator who stops the server is no failure */
-    if (!give_some(conn, conn->server->now + FIRST_US))
-        join_leaving(conn);
-    else if (conn->gone)
+
+    conn->failed = !conn->server->stopping;
+    if (!release_some(conn, conn->server->now + CLOSE_FIRST_US))
+        enqueue_releasing(conn);
+    else if (conn->closed)
         free_conn(conn);
 }
 
-bool bi_conn_may_leave(const struct server *server)
+bool bi_conn_close_has_more(const struct server *server)
 {
-    return server->leaving.head != NULL && may_give(server);
+    return server->releasing.head != NULL && may_release(server);
 }
 
-void bi_conn_leave_more(struct server *server)
+void bi_conn_close_continue(struct server *server)
 {
-    struct conn_queue *leaving = &server->leaving;
-    int64_t end = server->now + SLICE_US;
-    while (leaving->head != NULL && server->now < end && may_give(server)) {
-        struct conn *conn = leaving->head;
-        leaving->head = conn->next_leaving;
-        if (leaving->head == NULL)
-            leaving->tail = NULL;
-        conn->leaving = false;
-        if (!give_some(conn, end))
-            join_leaving(conn);
-        else if (conn->gone)
+    struct conn_queue *releasing = &server->releasing;
+    int64_t end = server->now + CLOSE_SLICE_US;
+
+    while (releasing->head != NULL && server->now < end && may_release(server)) {
+        struct conn *conn = releasing->head;
+        releasing->head = conn->next_releasing;
+        if (releasing->head == NULL)
+            releasing->tail = NULL;
+        conn->releasing = false;
+
+        if (!release_some(conn, end))
+            enqueue_releasing(conn);
+        else if (conn->closed)
             free_conn(conn);
     }
 }
 
-void bi_conn_free_leaving(struct server *server)
+void bi_conn_close_free_all(struct server *server)
 {
-    while (server->leaving.head != NULL) {
-        struct conn *conn = server->leaving.head;
-        server->leaving.head = conn->next_leaving;
-        while (bi_call_drop(conn) || give_tube(conn))
+    while (server->releasing.head != NULL) {
+        struct conn *conn = server->releasing.head;
+        server->releasing.head = conn->next_releasing;
+
+        /* Leases are not given back any more: the time of the stop is over. */
+        while (bi_rpc_drop_one(conn) || bi_beanstalk_drop_unsent(conn) || release_tube(conn))
             continue;
         bi_session_done(&conn->session);
         free_conn(conn);
     }
-    server->leaving.tail = NULL;
+    server->releasing.tail = NULL;
 }
 
 /* ---- closing ---- */
@@ -159,10 +177,11 @@ static void unlink_conn(struct server *server, struct conn *conn)
         server->last = conn->prev;
 }
 
-static void abandon_line(struct conn *conn)
+static void abandon_pipeline(struct conn *conn)
 {
-    struct request *request = conn->line_head;
-    conn->line_head = conn->line_tail = NULL;
+    struct request *request = conn->pipeline_head;
+
+    conn->pipeline_head = conn->pipeline_tail = NULL;
     while (request != NULL) {
         struct request *next = request->next;
         bi_request_abandon(request);
@@ -173,20 +192,27 @@ static void abandon_line(struct conn *conn)
 void bi_conn_close(struct conn *conn)
 {
     struct server *server = conn->server;
-    assert(conn->runs == NULL);
-    conn->gone = true; /* from here on it is in no list but that of those that leave */
-    bi_server_unmark(conn);
-    bi_server_unqueue_read(conn);
+    assert(conn->run_queue == NULL);
+
+    /* Set first: a closed connection is not inserted into the dirty and run queues again. */
+    conn->closed = true;
+    bi_schedule_clear_dirty(conn);
+    bi_schedule_dequeue_read(conn);
+
+    /* Its ops must leave the batch before their requests lose the connection: only an op that is
+     * submitted can be cancelled, and ops in the batch borrow names from the session. */
     bi_server_flush(server);
-    bi_conn_want(conn, 0);
-    event_del(&conn->alarm);
-    bi_admit_leave(conn);
-    bi_conn_tell(conn, "went");
+
+    bi_conn_set_events(conn, 0);
+    event_del(&conn->timer);
+    bi_admission_release(conn);
+    bi_conn_log(conn, "went"); /* reads the address of the socket */
     close(conn->fd);
-    abandon_line(conn);
-    bi_conn_drop_input(conn);
+
+    abandon_pipeline(conn);
+    bi_conn_input_free(conn);
     bi_output_done(&conn->output);
     server->client_bytes -= conn->memory;
     unlink_conn(server, conn);
-    bi_conn_leave(conn);
+    bi_conn_close_release(conn);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * help.c - what bided --help prints: the table of settings, with a little around it.
+ * help - the output of bided --help, generated from the table of settings.
  */
 #include "server/config.h"
 
@@ -48,9 +48,9 @@ static const char after[] =
     "SIGTERM and SIGINT stop it: commits are finished, jobs are given back. SIGUSR1 refuses\n"
     "new jobs (drain). SIGHUP reads the file again. More: man bided, man bided.conf\n";
 
-/* Words from a column on, in as many lines as they need; ~ is a space inside a word. at: the column
- * we are in. */
-static void print_words(FILE *to, size_t at, const char *text)
+/* Prints words in the right column, wrapped at WIDTH. '~' is a space that does not wrap. at: the
+ * current column. */
+static void print_wrapped(FILE *to, size_t at, const char *text)
 {
     if (at + 1 > COLUMN) {
         fputc('\n', to);
@@ -58,12 +58,14 @@ static void print_words(FILE *to, size_t at, const char *text)
     }
     for (; at < COLUMN; at++)
         fputc(' ', to);
+
     while (*text != 0) {
         size_t size = strcspn(text, " ");
         if (at > COLUMN && at + size + 1 > WIDTH) {
             fprintf(to, "\n%*s", COLUMN, "");
             at = COLUMN;
         }
+
         if (at > COLUMN)
             at += fputc(' ', to) == ' ';
         for (size_t i = 0; i < size; i++, at++)
@@ -74,14 +76,17 @@ static void print_words(FILE *to, size_t at, const char *text)
     fputc('\n', to);
 }
 
-/* What it is if nobody says; "": nothing to tell. */
-static void write_default(char *text, size_t size, const struct setting *setting)
+/* Formats the default of a setting, which may be in the table of the queue's options. */
+static void format_default(char *text, size_t size, const struct setting *setting)
 {
     struct bi_option option;
     const char *fallback = setting->fallback;
+
     for (size_t i = 0; fallback == NULL && bi_options_describe(i, &option); i++)
         if (strcmp(option.name, setting->name) == 0)
             fallback = option.fallback;
+
+    /* 0 stands for "no limit" or "off", which the help text explains. */
     if (fallback == NULL || fallback[0] == 0 || strcmp(fallback, "0") == 0)
         text[0] = 0;
     else
@@ -92,20 +97,24 @@ static void print_setting(FILE *to, const struct setting *setting)
 {
     char left[80], fallback[64], right[300];
     bool secret = (setting->traits & BI_SECRET) != 0;
+
+    /* A secret is a setting of the file only and keeps its underscores. */
     snprintf(left, sizeof(left), secret ? "      %s" : "      --%s %s", setting->name,
              setting->kind);
     for (char *at = left; !secret && *at != 0 && at < left + 8 + strlen(setting->name); at++)
         if (*at == '_')
             *at = '-';
-    write_default(fallback, sizeof(fallback), setting);
+
+    format_default(fallback, sizeof(fallback), setting);
     snprintf(right, sizeof(right), "%s%s", setting->help, fallback);
     fputs(left, to);
-    print_words(to, strlen(left), right);
+    print_wrapped(to, strlen(left), right);
 }
 
 void bi_help_print(FILE *to)
 {
     const char *group = "";
+
     fputs(before, to);
     for (size_t i = 0; i < BI_SETTINGS; i++) {
         const struct setting *setting = bi_setting_get(i);

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* No longer than what a pipe takes at once, or a line might be cut by another's. */
+/* PIPE_BUF: longer writes to a pipe may be interleaved with those of other processes. */
 #define LINE_MAX_SIZE 4096
 
 struct line {
@@ -21,7 +21,7 @@ struct line {
 
 static const struct {
     const char *upper, *lower;
-    int priority; /* as syslog counts */
+    int priority; /* of syslog */
 } levels[] = {
     [BIDE_LOG_ERROR] = {"ERROR", "error", 3},
     [BIDE_LOG_WARN] = {"WARN ", "warn", 4},
@@ -29,9 +29,9 @@ static const struct {
     [BIDE_LOG_DEBUG] = {"DEBUG", "debug", 7},
 };
 
-/* ---- what a line is made of ---- */
+/* ---- lines ---- */
 
-/* Leaves out what does not fit, with room for the end of the line. */
+/* Appends text, or drops it if it does not fit. Leaves room for end_line(). */
 static void add(struct line *line, const char *text, size_t size)
 {
     if (line->size + size > sizeof(line->text) - 4)
@@ -45,8 +45,8 @@ static void add_text(struct line *line, const char *text)
     add(line, text, strlen(text));
 }
 
-/* How many bytes the character at the beginning has; 0 if it is none of UTF-8. The second byte of
- * some is bounded further: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+/* Returns the size of the first character, or 0 if it is not valid UTF-8. The second byte of some
+ * has a narrower range: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
 static size_t utf8_size(const unsigned char *text)
 {
     static const struct {
@@ -56,11 +56,14 @@ static size_t utf8_size(const unsigned char *text)
         {0xe1, 0xec, 3, 0x80, 0xbf}, {0xed, 0xed, 3, 0x80, 0x9f}, {0xee, 0xef, 3, 0x80, 0xbf},
         {0xf0, 0xf0, 4, 0x90, 0xbf}, {0xf1, 0xf3, 4, 0x80, 0xbf}, {0xf4, 0xf4, 4, 0x80, 0x8f},
     };
+
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         if (text[0] < forms[i].first || text[0] > forms[i].last)
             continue;
         if (text[1] < forms[i].second_first || text[1] > forms[i].second_last)
             return 0;
+
+        /* A terminating zero is no continuation byte, so the loop stops at the end of the text. */
         for (size_t k = 2; k < forms[i].size; k++)
             if (text[k] < 0x80 || text[k] > 0xbf)
                 return 0;
@@ -69,19 +72,20 @@ static size_t utf8_size(const unsigned char *text)
     return 0;
 }
 
-/* Those of one byte, and U+0080 to U+009F, which some terminals obey as they do an ESC. */
+/* ASCII controls, and U+0080 to U+009F, which some terminals interpret like escape sequences. */
 static bool is_control(const unsigned char *text)
 {
     return text[0] < 0x20 || text[0] == 0x7f ||
            (text[0] == 0xc2 && text[1] >= 0x80 && text[1] < 0xa0);
 }
 
-/* What is no text is shown as \x1b. */
-static void add_plain(struct line *line, const char *text)
+/* Control characters and invalid bytes are written as \x1b. */
+static void add_escaped(struct line *line, const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
         size_t size = is_control(at) ? 0 : utf8_size(at);
         char escape[8];
+
         if (size > 0)
             add(line, (const char *)at, size);
         else
@@ -95,6 +99,8 @@ static void add_json(struct line *line, const char *text)
     for (const unsigned char *at = (const unsigned char *)text; *at != 0;) {
         size_t size = utf8_size(at);
         char escape[8];
+
+        /* JSON must be valid UTF-8, so an invalid byte becomes the replacement character. */
         if (*at == '"' || *at == '\\')
             add(line, escape, (size_t)snprintf(escape, sizeof(escape), "\\%c", *at));
         else if (is_control(at))
@@ -114,20 +120,24 @@ static void add_time(struct line *line)
     time_t seconds = (time_t)(now / 1000000);
     struct tm parts;
     char text[40];
+
     gmtime_r(&seconds, &parts);
     size_t size = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
     snprintf(text + size, sizeof(text) - size, ".%03dZ", (int)(now / 1000 % 1000));
     add_text(line, text);
 }
 
-static void begin(struct line *line, const struct logger *logger, bide_log_level level)
+static void begin_line(struct line *line, const struct logger *logger, bide_log_level level)
 {
     line->size = 0;
+
+    /* journald removes the prefix and records the priority, also of a line of JSON. */
     if (logger->journal) {
         char text[8];
         snprintf(text, sizeof(text), "<%d>", levels[level].priority);
         add_text(line, text);
     }
+
     if (logger->format == BI_LOG_JSON) {
         add_text(line, "{\"time\":\"");
         add_time(line);
@@ -142,8 +152,7 @@ static void begin(struct line *line, const struct logger *logger, bide_log_level
     }
 }
 
-/* There is always room for this. */
-static void end(struct line *line, const struct logger *logger)
+static void end_line(struct line *line, const struct logger *logger)
 {
     const char *text = logger->format == BI_LOG_JSON ? "\"}\n" : "\n";
     memcpy(line->text + line->size, text, strlen(text));
@@ -152,11 +161,12 @@ static void end(struct line *line, const struct logger *logger)
 
 /* ---- writing ---- */
 
-/* A pipe that can be written to at all has room for a whole line. */
+/* Writes a line without blocking. A pipe that polls writable has room for PIPE_BUF bytes. */
 static bool put_line(const struct logger *logger, const struct line *line)
 {
-    struct pollfd room = {.fd = logger->fd, .events = POLLOUT};
-    if (poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
+    struct pollfd writable = {.fd = logger->fd, .events = POLLOUT};
+
+    if (poll(&writable, 1, 0) != 1 || (writable.revents & POLLOUT) == 0)
         return false;
     return write(logger->fd, line->text, line->size) == (ssize_t)line->size;
 }
@@ -164,20 +174,23 @@ static bool put_line(const struct logger *logger, const struct line *line)
 static bool put_text(const struct logger *logger, bide_log_level level, const char *text)
 {
     struct line line;
-    begin(&line, logger, level);
+
+    begin_line(&line, logger, level);
     if (logger->format == BI_LOG_JSON)
         add_json(&line, text);
     else
-        add_plain(&line, text);
-    end(&line, logger);
+        add_escaped(&line, text);
+    end_line(&line, logger);
+
     return put_line(logger, &line);
 }
 
-/* True when nothing more is to be told of lines that were lost. */
-static bool tell_lost(struct logger *logger)
+/* Logs the number of dropped lines. True if none is left to report. */
+static bool report_lost(struct logger *logger)
 {
     if (logger->lost == 0)
         return true;
+
     char text[80];
     snprintf(text, sizeof(text), "%llu lines of the log were lost: nobody took them",
              (unsigned long long)logger->lost);
@@ -191,31 +204,34 @@ void bi_logger_write(struct logger *logger, bide_log_level level, const char *te
 {
     if (level > BIDE_LOG_DEBUG)
         level = BIDE_LOG_DEBUG;
+
+    /* The report comes first: the log shows where lines are missing. */
     pthread_mutex_lock(&logger->lock);
-    if (level <= logger->level && (!tell_lost(logger) || !put_text(logger, level, text)))
+    if (level <= logger->level && (!report_lost(logger) || !put_text(logger, level, text)))
         logger->lost++;
     pthread_mutex_unlock(&logger->lock);
 }
 
-static void handle(void *user, bide_log_level level, const char *text)
+static void on_log(void *user, bide_log_level level, const char *text)
 {
     bi_logger_write(user, level, text);
 }
 
 struct bi_log bi_logger_log(struct logger *logger)
 {
-    return (struct bi_log){handle, logger};
+    return (struct bi_log){on_log, logger};
 }
 
-/* ---- setting up ---- */
+/* ---- setup ---- */
 
 bool bi_logger_is_journal(int fd, const char *stream)
 {
     struct stat info;
     unsigned long long device, inode;
-    char more;
+    char trailing;
+
     if (stream == NULL || fstat(fd, &info) != 0 ||
-        sscanf(stream, "%llu:%llu%c", &device, &inode, &more) != 2)
+        sscanf(stream, "%llu:%llu%c", &device, &inode, &trailing) != 2)
         return false;
     return info.st_dev == device && info.st_ino == inode;
 }
@@ -227,7 +243,7 @@ void bi_logger_init(struct logger *logger, int fd)
     logger->journal = bi_logger_is_journal(fd, getenv("JOURNAL_STREAM"));
 }
 
-void bi_logger_change(struct logger *logger, enum bi_log_format format, bide_log_level level)
+void bi_logger_configure(struct logger *logger, enum bi_log_format format, bide_log_level level)
 {
     pthread_mutex_lock(&logger->lock);
     logger->format = format;

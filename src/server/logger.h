@@ -5,13 +5,13 @@
  *     2026-11-15T10:00:00.123Z INFO  listening on 127.0.0.1:11300
  *     {"time":"2026-11-15T10:00:00.123Z","level":"info","message":"listening on ..."}
  *
- * In the journal of systemd, which knows the time, a line of text begins with its level instead.
- * A line is one write. Nobody waits for the reader: a line for which there is no room is dropped and
- * counted, and the count is told as soon as there is room. Names and texts of clients may be in a
- * line: what is not printable is escaped, so that one line stays one line.
+ * The journal of systemd records the time itself; a line of text begins with its priority there. A
+ * line is one write(). Lines may contain text of clients, so unprintable bytes are escaped: a
+ * client can neither forge a line nor control a terminal.
  *
- * Threads    Any thread may write, and change what is written.
- * Failure    None that anybody would be told of.
+ * Threads    All functions may be called by any thread after bi_logger_init().
+ * Failure    The logger never blocks. If the reader does not keep up, a line is dropped and
+ *            counted, and the count is logged as soon as there is room.
  */
 #ifndef BI_LOGGER_H
 #define BI_LOGGER_H
@@ -27,19 +27,19 @@ struct logger {
     int fd;
     bool journal;
     enum bi_log_format format;
-    bide_log_level level; /* what is less urgent is not written */
-    uint64_t lost;        /* lines since the last that was written */
+    bide_log_level level; /* less urgent lines are not written */
+    uint64_t lost;        /* lines dropped since the last one written */
 };
 
-/* The descriptor stays the caller's. */
+/* The descriptor is borrowed. */
 void bi_logger_init(struct logger *logger, int fd);
-void bi_logger_change(struct logger *logger, enum bi_log_format format, bide_log_level level);
+void bi_logger_configure(struct logger *logger, enum bi_log_format format, bide_log_level level);
 void bi_logger_write(struct logger *logger, bide_log_level level, const char *text);
 
-/* What the library and the server write to. */
+/* The log interface for the library and the server. */
 struct bi_log bi_logger_log(struct logger *logger);
 
-/* Is the descriptor the one that JOURNAL_STREAM (may be NULL) tells of? */
+/* True if the descriptor is the one named by $JOURNAL_STREAM (`stream`, may be NULL). */
 bool bi_logger_is_journal(int fd, const char *stream);
 
 #endif

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * main.c - bided: settings, sockets, privileges, the queue, the server, in this order.
+ * main - bided: settings, sockets, privileges, the queue, the server, in this order.
  *
- * What needs root comes before it is given up, what can be refused before anything is opened.
- * Signals that arrive early are kept until the loop can take them.
+ * Ordering   All settings are checked before anything is opened. Sockets are opened, and files
+ *            given to the new user, before root privileges are dropped; the queue is opened after
+ *            it. Signals are blocked until the loop handles them.
  */
 #include "queue/queue.h"
-#include "server/become.h"
 #include "server/config.h"
-#include "server/listen.h"
-#include "server/machine.h"
-#include "server/notify.h"
-#include "server/place.h"
+#include "server/listener.h"
+#include "server/privileges.h"
+#include "server/state_dir.h"
+#include "server/sysinfo.h"
+#include "server/systemd_notify.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -23,41 +24,43 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Those of beanstalkd, where it has one. */
+/* The exit codes of beanstalkd, where it has one. */
 enum exit_code {
     EXIT_OK = 0,
-    EXIT_FAILED = 1,   /* the queue cannot be opened, or there is no memory */
-    EXIT_SETTINGS = 5, /* flags or file */
-    EXIT_PLACE = 10,   /* another process has the queue, or the named directory is not there */
-    EXIT_LISTEN = 111, /* an address cannot be listened on */
+    EXIT_FAILED = 1,     /* the queue cannot be opened, or out of memory */
+    EXIT_SETTINGS = 5,   /* invalid flag or config file */
+    EXIT_STATE_DIR = 10, /* another process uses the queue, or no such directory */
+    EXIT_LISTEN = 111,   /* cannot listen on an address */
 };
 
-/* Descriptors besides those of clients: the log, the loop, the queue's files, a backup. */
+/* Descriptors besides those of clients: the log, the loop, the files of the queue, a backup. */
 #define OTHER_FILES 64
 
 struct program {
     struct logger logger;
     struct bi_log log;
     struct flags flags;
-    struct config config; /* as started; a reload changes limits only */
+    struct config config; /* of the start; a reload changes limits only */
     struct server_limits limits;
     struct listeners listeners;
     struct server *server;
     bide *queue;
     char url[BI_URL_MAX];
-    char shown[BI_URL_MAX]; /* the same without a password */
-    char status[300];       /* what systemd shows */
-    bool open;              /* it listens on addresses that other machines can reach */
-    size_t max_job_size;    /* of the queue */
+    char display_url[BI_URL_MAX]; /* the same without a password */
+    char status[300];             /* shown by systemctl status */
+    bool is_public;               /* a listener is reachable from other machines */
+    size_t max_job_size;          /* of the queue */
     int64_t opened_us;
-    bide_phase phase; /* the last that was told */
+    bide_phase phase; /* the last one logged */
 };
 
 static struct program program;
 
-/* ---- saying what is wrong before there is a log ---- */
+/* ---- errors ---- */
 
-static int complain(struct program *p, int code, const char *error)
+/* Reports an error on the command line, before the format of the log is known. */
+
+static int report_early(struct program *p, int code, const char *error)
 {
     if (p->logger.journal)
         bi_logger_write(&p->logger, BIDE_LOG_ERROR, error);
@@ -66,7 +69,7 @@ static int complain(struct program *p, int code, const char *error)
     return code;
 }
 
-static int fail(struct program *p, int code, const char *error)
+static int report_failure(struct program *p, int code, const char *error)
 {
     bi_log(&p->log, BIDE_LOG_ERROR, "%s", error);
     return code;
@@ -83,219 +86,249 @@ static int check_config(struct program *p)
     return EXIT_OK;
 }
 
-/* True when there is a server to run; else *code is what to exit with. */
+/* Returns true if there is a server to run, otherwise false with the exit code. */
 static bool read_settings(struct program *p, const char *const *argv, int *code)
 {
-    char error[BI_SENTENCE_SIZE];
+    char error[BI_ERRMSG_SIZE];
+
     if (!bi_flags_parse(&p->flags, argv, error)) {
-        *code = complain(p, EXIT_SETTINGS, error);
+        *code = report_early(p, EXIT_SETTINGS, error);
         fputs("Try \"bided --help\".\n", stderr);
         return false;
     }
+
     *code = EXIT_OK;
-    if (p->flags.wish == BI_WISH_HELP)
+    if (p->flags.action == BI_ACTION_HELP)
         bi_help_print(stdout);
-    if (p->flags.wish == BI_WISH_VERSION)
+    if (p->flags.action == BI_ACTION_VERSION)
         printf("bided %s\n", bide_version());
-    if (p->flags.wish == BI_WISH_HELP || p->flags.wish == BI_WISH_VERSION)
+    if (p->flags.action == BI_ACTION_HELP || p->flags.action == BI_ACTION_VERSION)
         return false;
+
     if (!bi_config_load(&p->config, &p->flags, &p->flags.notes, error)) {
-        *code = complain(p, EXIT_SETTINGS, error);
+        *code = report_early(p, EXIT_SETTINGS, error);
         return false;
     }
-    if (p->flags.wish == BI_WISH_CHECK) {
+    if (p->flags.action == BI_ACTION_CHECK) {
         *code = check_config(p);
         return false;
     }
-    bi_logger_change(&p->logger, p->config.log_format, p->config.log_level);
-    bi_notes_tell(&p->flags.notes, &p->log);
+
+    /* Notes were collected until the log has its format. */
+    bi_logger_configure(&p->logger, p->config.log_format, p->config.log_level);
+    bi_config_log_notes(&p->flags.notes, &p->log);
     return true;
 }
 
 /* ---- sockets ---- */
 
-/* What is open to which clients. open: other machines can connect. */
-static void tell_access(const struct program *p, bool open)
+/* Logs which clients are served. is_public: other machines can connect. */
+static void log_access(const struct program *p, bool is_public)
 {
     const struct server_limits *limits = &p->limits;
     char networks[1024] = "";
     size_t size = 0;
+
     for (size_t i = 0; i < limits->trust_count && size < sizeof(networks); i++) {
-        char text[BI_NETWORK_TEXT];
+        char text[BI_CIDR_TEXT_SIZE];
         size += (size_t)snprintf(networks + size, sizeof(networks) - size, "%s%s",
-                                 i == 0 ? "" : ", ", bi_network_show(&limits->trust[i], text));
+                                 i == 0 ? "" : ", ", bi_cidr_format(&limits->trust[i], text));
     }
+
     if (limits->auth_always)
         bi_log(&p->log, BIDE_LOG_INFO, "every client must say the secret");
-    else if (open && limits->trust_count > 0)
+    else if (is_public && limits->trust_count > 0)
         bi_log(&p->log, BIDE_LOG_INFO, "clients are served without a secret from this machine, %s",
                networks);
-    if (!open && limits->trust_count > 0)
+    if (!is_public && limits->trust_count > 0)
         bi_log(&p->log, BIDE_LOG_WARN,
                "trust has no effect: bided listens on addresses of this machine only; say listen = "
                "*:11300");
-    if (!open || limits->auth_always)
+    if (!is_public || limits->auth_always)
         return;
+
     if (limits->auth_secret[0] != 0)
         bi_log(&p->log, BIDE_LOG_INFO, "clients from other machines must say the secret first");
     else if (limits->trust_count > 0)
         bi_log(&p->log, BIDE_LOG_INFO,
                "clients from elsewhere are refused: there is no auth_secret");
-    else if (p->server != NULL) /* at the start that is said instead of "ready" */
+    else if (p->server != NULL) /* at the start on_ready() logs this */
         bi_log(
             &p->log, BIDE_LOG_WARN,
             "there is no auth_secret in the config file, and no network in trust: only clients on "
             "this machine are served");
 }
 
-static void tell_listeners(struct program *p)
+static void log_listeners(struct program *p)
 {
-    bool open = false;
+    bool is_public = false;
+
     for (size_t i = 0; i < p->listeners.count; i++) {
         const struct listener *listener = &p->listeners.list[i];
         bi_log(&p->log, BIDE_LOG_INFO, "listening on %s", listener->name);
-        open = open || !listener->is_local;
+        is_public = is_public || !listener->is_local;
     }
-    p->open = open;
-    tell_access(p, open);
+    p->is_public = is_public;
+    log_access(p, is_public);
 }
 
 /*
- * A server that systemd starts also has a unix socket in its runtime directory, for clients of this
- * machine: a backup, for one, can be asked for nowhere else.
+ * A server started by systemd also listens on a unix socket in its runtime directory, for local
+ * clients. Some requests, such as a backup, are accepted there only.
  */
 static bool open_runtime_socket(struct program *p, char *error)
 {
     const char *directory = getenv("RUNTIME_DIRECTORY");
-    struct address address = {.is_unix = true};
+    struct listen_address address = {.is_unix = true};
     if (directory == NULL || directory[0] == 0)
         return true;
+
     int size = snprintf(address.host, sizeof(address.host), "%.*s/bided.sock",
                         (int)strcspn(directory, ":"), directory);
-    if (size < 0 || size >= BI_PATH_SIZE)
-        return bi_refuse(error, "RUNTIME_DIRECTORY is too long for the path of a socket; say where "
-                                "to listen");
-    return bi_listen_open(&p->listeners, &address, p->config.unix_mode, error);
+    if (size < 0 || size >= BI_UNIX_PATH_SIZE)
+        return bi_errmsg_set(error,
+                             "RUNTIME_DIRECTORY is too long for the path of a socket; say where "
+                             "to listen");
+    return bi_listener_open(&p->listeners, &address, p->config.unix_mode, error);
 }
 
 static bool open_sockets(struct program *p, char *error)
 {
     const struct config *config = &p->config;
-    struct address address;
-    bool said = config->address != NULL || config->port != NULL;
-    if (!bi_listen_inherit(&p->listeners, error))
+    struct listen_address address;
+    bool given = config->address != NULL || config->port != NULL;
+
+    if (!bi_listener_inherit(&p->listeners, error))
         return false;
+    /* Sockets of systemd replace all configured addresses. */
     if (p->listeners.count > 0) {
-        if (said || config->listen_count > 0)
+        if (given || config->listen_count > 0)
             bi_log(&p->log, BIDE_LOG_WARN,
                    "systemd has opened the sockets; other addresses to listen on are ignored");
         return true;
     }
+
     for (size_t i = 0; i < config->listen_count; i++)
-        if (!bi_address_parse(&address, config->listen[i], error) ||
-            !bi_listen_open(&p->listeners, &address, config->unix_mode, error))
+        if (!bi_listen_address_parse(&address, config->listen[i], error) ||
+            !bi_listener_open(&p->listeners, &address, config->unix_mode, error))
             return false;
-    if (!said && config->listen_count > 0)
+    if (!given && config->listen_count > 0)
         return true;
-    return bi_address_of(&address, config->address, config->port, error) &&
-           bi_listen_open(&p->listeners, &address, config->unix_mode, error) &&
-           (said || open_runtime_socket(p, error));
+
+    /* The address of -l and -p, or the default one. */
+    return bi_listen_address_from_flags(&address, config->address, config->port, error) &&
+           bi_listener_open(&p->listeners, &address, config->unix_mode, error) &&
+           (given || open_runtime_socket(p, error));
 }
 
-/* Are all those refused that its addresses are for? */
-static bool is_useless(const struct program *p)
+/* True if the server is reachable from other machines, but serves none of them. */
+static bool refuses_all_remote(const struct program *p)
 {
-    return p->open && p->limits.auth_secret[0] == 0 && p->limits.trust_count == 0;
+    return p->is_public && p->limits.auth_secret[0] == 0 && p->limits.trust_count == 0;
 }
 
-/* A limit that the system does not allow is lowered: a client too many is then told so, instead of
- * waiting in the backlog. */
-static void fit_connections(struct program *p, struct server_limits *limits)
+/* Lowers max_connections to what the limit of open files allows. A client beyond the limit is then
+ * rejected with a reply, instead of waiting in the backlog. */
+static void clamp_max_connections(struct program *p, struct server_limits *limits)
 {
     uint64_t wanted = (uint64_t)limits->max_connections + p->listeners.count + OTHER_FILES;
-    uint64_t files = bi_machine_files(wanted);
+    uint64_t files = bi_sysinfo_raise_file_limit(wanted);
     if (files == 0 || files >= wanted)
         return;
+
     uint64_t other = wanted - limits->max_connections;
-    uint32_t fit = (uint32_t)(files > 2 * other ? files - other : files / 2);
+    /* With very few files, half of them remain for connections. */
+    uint32_t allowed_count = (uint32_t)(files > 2 * other ? files - other : files / 2);
     bi_log(&p->log, BIDE_LOG_WARN,
            "max_connections is %u, but only %llu files may be open; %u connections are allowed "
            "(see ulimit -n, LimitNOFILE=)",
-           limits->max_connections, (unsigned long long)files, fit);
-    limits->max_connections = fit;
+           limits->max_connections, (unsigned long long)files, allowed_count);
+    limits->max_connections = allowed_count;
 }
 
-/* One client with the largest job must not keep all others out. */
+/* One client that sends the largest job must not exhaust the buffers of all. */
 #define JOBS_IN_BUFFERS 4
 
-static void fit_buffers(const struct program *p, struct server_limits *limits)
+static void raise_max_client_bytes(const struct program *p, struct server_limits *limits)
 {
-    uint64_t least = (uint64_t)p->max_job_size * JOBS_IN_BUFFERS;
-    char said[BI_SIZE_TEXT], raised[BI_SIZE_TEXT];
-    if (limits->max_client_bytes >= least)
+    uint64_t minimum = (uint64_t)p->max_job_size * JOBS_IN_BUFFERS;
+    char given[BI_SIZE_TEXT], raised[BI_SIZE_TEXT];
+    if (limits->max_client_bytes >= minimum)
         return;
-    bi_machine_size(said, limits->max_client_bytes);
-    bi_machine_size(raised, least);
+
+    bi_sysinfo_format_size(given, limits->max_client_bytes);
+    bi_sysinfo_format_size(raised, minimum);
     bi_log(&p->log, BIDE_LOG_WARN,
-           "max_client_bytes is %s; it was raised to %s, %d times max_job_size", said, raised,
+           "max_client_bytes is %s; it was raised to %s, %d times max_job_size", given, raised,
            JOBS_IN_BUFFERS);
-    limits->max_client_bytes = least;
+    limits->max_client_bytes = minimum;
 }
 
-/* ---- the place of the queue, and who we are ---- */
+/* ---- location of the queue and user ---- */
 
-static int find_place(struct program *p, bool *made, char *directory, char *error)
+static int find_queue_url(struct program *p, bool *created, char *directory, char *error)
 {
     const struct config *config = &p->config;
-    struct surroundings around = bi_place_look();
-    *made = false;
+    struct state_dir_env env = bi_state_dir_environment();
+
+    *created = false;
     if (config->url != NULL) {
         snprintf(p->url, sizeof(p->url), "%s", config->url);
         return EXIT_OK;
     }
     if (config->directory != NULL)
-        return bi_place_check(config->directory, error) &&
-                       bi_place_url(p->url, config->directory, error)
+        return bi_state_dir_check(config->directory, error) &&
+                       bi_state_dir_url(p->url, config->directory, error)
                    ? EXIT_OK
-                   : EXIT_PLACE;
-    bool good = bi_place_find(directory, &around, error) && bi_place_make(directory, made, error) &&
-                bi_place_url(p->url, directory, error);
+                   : EXIT_STATE_DIR;
+
+    bool good = bi_state_dir_find(directory, &env, error) &&
+                bi_state_dir_create(directory, created, error) &&
+                bi_state_dir_url(p->url, directory, error);
     return good ? EXIT_OK : EXIT_FAILED;
 }
 
-static int change_user(struct program *p, const char *made, char *error)
+static int change_user(struct program *p, const char *created, char *error)
 {
     struct account account;
     if (p->config.user[0] == 0)
         return EXIT_OK;
-    enum become_code code = bi_become_find(&account, p->config.user, error);
-    if (code != BI_BECOME_OK)
+    enum privileges_code code = bi_privileges_find_account(&account, p->config.user, error);
+    if (code != BI_PRIVILEGES_OK)
         return (int)code;
+
+    /* Only root can change owners, so this comes before the drop. */
     if (geteuid() == 0) {
-        if (made != NULL && chown(made, account.uid, account.gid) != 0) {
-            bi_refuse(error, "cannot give away %s: %s", made, strerror(errno));
-            return BI_BECOME_REFUSED;
+        if (created != NULL && chown(created, account.uid, account.gid) != 0) {
+            bi_errmsg_set(error, "cannot give away %s: %s", created, strerror(errno));
+            return BI_PRIVILEGES_DENIED;
         }
-        if (!bi_listen_give(&p->listeners, account.uid, account.gid, error))
-            return BI_BECOME_REFUSED;
+        if (!bi_listener_chown(&p->listeners, account.uid, account.gid, error))
+            return BI_PRIVILEGES_DENIED;
     }
-    return (int)bi_become(&account, error);
+
+    return (int)bi_privileges_drop(&account, error);
 }
 
-static int settle(struct program *p, char *error)
+static int prepare_storage(struct program *p, char *error)
 {
-    bool made;
-    char directory[BI_PLACE_SIZE];
-    int code = find_place(p, &made, directory, error);
+    bool created;
+    char directory[BI_STATE_DIR_SIZE];
+    int code = find_queue_url(p, &created, directory, error);
     if (code != EXIT_OK)
         return code;
-    bi_url_show(p->shown, p->url);
-    snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s%s", p->shown,
-             p->listeners.list[0].name, is_useless(p) ? ", for clients on this machine only" : "");
-    code = change_user(p, made ? directory : NULL, error);
+
+    bi_url_redact(p->display_url, p->url);
+    snprintf(p->status, sizeof(p->status), "serving %.120s on %.60s%s", p->display_url,
+             p->listeners.list[0].name,
+             refuses_all_remote(p) ? ", for clients on this machine only" : "");
+
+    /* Only a directory that was created here is given to the new user. */
+    code = change_user(p, created ? directory : NULL, error);
     if (code != EXIT_OK)
         return code;
-    bi_become_seal();
+    bi_privileges_forbid_new();
+
     if (geteuid() == 0)
         bi_log(&p->log, BIDE_LOG_WARN,
                "bided runs as root: say which user it is to become with --user, or user = in the "
@@ -303,29 +336,32 @@ static int settle(struct program *p, char *error)
     return EXIT_OK;
 }
 
-/* ---- the queue ---- */
+/* ---- queue ---- */
 
-/* Phases are told in the log, and steps in between where details are wanted. */
-static void tell_progress(struct program *p, const bide_recovery *progress)
+/* Logs the begin of a phase, and at debug level the steps in between. */
+static void log_recovery(struct program *p, const bide_recovery *progress)
 {
     char text[160];
     snprintf(text, sizeof(text), "%s stored jobs: %llu of %llu", bide_phase_name(progress->phase),
              (unsigned long long)progress->loaded, (unsigned long long)progress->total);
-    bi_notify_status(text);
+    bi_systemd_notify_status(text);
+
     bool step = progress->phase == p->phase || progress->total == 0;
     bi_log(&p->log, step ? BIDE_LOG_DEBUG : BIDE_LOG_INFO, "%s", text);
     p->phase = progress->phase;
 }
 
-/* On a thread of the library, which waits meanwhile. */
-static void recovering(void *user, const bide_recovery *progress)
+/* Called on a thread of the library, which waits for the return. */
+static void on_recovery(void *user, const bide_recovery *progress)
 {
     struct program *p = user;
+
     if (progress->phase != BIDE_PHASE_RECOVERED) {
-        tell_progress(p, progress);
+        log_recovery(p, progress);
         return;
     }
-    bi_notify_status(p->status);
+
+    bi_systemd_notify_status(p->status);
     bi_log(&p->log, BIDE_LOG_INFO, "%llu stored %s loaded, after %lld ms",
            (unsigned long long)progress->loaded, progress->loaded == 1 ? "job is" : "jobs are",
            (long long)((bi_clock_boot() - p->opened_us) / 1000));
@@ -335,26 +371,28 @@ static void recovering(void *user, const bide_recovery *progress)
                (unsigned long long)progress->failed);
 }
 
+/* 80 % of the memory of the machine, or of its control group. */
 static uint64_t default_memory(void)
 {
-    return bi_machine_memory("") / 10 * 8;
+    return bi_sysinfo_memory_limit("") / 10 * 8;
 }
 
-static void tell_queue(const struct program *p, const bide_options *options)
+static void log_queue(const struct program *p, const bide_options *options)
 {
     static const char *const syncs[] = {"full", "normal", "off"};
     bool stored = strncmp(p->url, "memory:", 7) != 0;
-    bi_log(&p->log, BIDE_LOG_INFO, "the queue is %.300s", p->shown);
+
+    bi_log(&p->log, BIDE_LOG_INFO, "the queue is %.300s", p->display_url);
     char job[BI_SIZE_TEXT], memory[BI_SIZE_TEXT];
-    bi_machine_size(job, options->max_job_size);
-    bi_machine_size(memory, options->max_memory);
+    bi_sysinfo_format_size(job, options->max_job_size);
+    bi_sysinfo_format_size(memory, options->max_memory);
     bi_log(&p->log, BIDE_LOG_INFO, "%s%s%smax_job_size=%s max_memory=%s max_connections=%u",
            stored ? "sync=" : "nothing is kept when bided stops; ",
            stored ? syncs[options->sync] : "", stored ? " " : "", job, memory,
            p->limits.max_connections);
 }
 
-static void tell_neighbourhood(const struct program *p, const struct neighbourhood *found)
+static void log_queue_dir(const struct program *p, const struct queue_dir_info *found)
 {
     if (found->is_new)
         bi_log(&p->log, BIDE_LOG_INFO, "there was no such file: this is a new queue");
@@ -370,44 +408,53 @@ static int open_queue(struct program *p, bide_options *resolved, char *error)
     struct bi_url url;
     const char *reason;
     bide_options options = p->config.options;
-    if (!p->config.memory_said)
+
+    if (!p->config.memory_given)
         options.max_memory = default_memory();
     options.log = p->log.handler;
     options.log_user = p->log.user;
-    options.recovery = recovering;
+    options.recovery = on_recovery;
     options.recovery_user = p;
+
     if (!bi_url_parse(&url, p->url, &reason) ||
         bi_options_resolve(&options, &url, resolved) != BIDE_OK) {
-        bi_refuse(error, "%s", bi_config_reason());
+        bi_errmsg_set(error, "%s", bi_config_queue_error());
         return EXIT_SETTINGS;
     }
-    struct neighbourhood found = {.is_new = false};
+
+    /* Before the open, which creates the file. */
+    struct queue_dir_info found = {.is_new = false};
     if (strcmp(url.scheme, "sqlite") == 0)
-        found = bi_place_survey(url.location);
+        found = bi_state_dir_inspect(url.location);
+
     p->max_job_size = resolved->max_job_size;
-    fit_buffers(p, &p->limits);
-    tell_queue(p, resolved);
+    raise_max_client_bytes(p, &p->limits);
+    log_queue(p, resolved);
+
+    /* The files of the queue are readable by their owner only. */
     p->opened_us = bi_clock_boot();
-    umask(077); /* what is in the queue is nobody else's business */
+    umask(077);
     int code = bi_queue_open(p->url, &options, true, &p->queue);
     if (code == BIDE_OK) {
-        tell_neighbourhood(p, &found);
+        log_queue_dir(p, &found);
         return EXIT_OK;
     }
+
     if (code == BIDE_EINVAL)
-        bi_refuse(error, "%s", bi_config_reason());
+        bi_errmsg_set(error, "%s", bi_config_queue_error());
     else
-        bi_refuse(error, "cannot open %.250s: %s", p->shown, bi_config_reason());
-    return code == BIDE_EBUSY ? EXIT_PLACE : EXIT_FAILED;
+        bi_errmsg_set(error, "cannot open %.250s: %s", p->display_url, bi_config_queue_error());
+    return code == BIDE_EBUSY ? EXIT_STATE_DIR : EXIT_FAILED;
 }
 
-/* ---- the server ---- */
+/* ---- server ---- */
 
-/* Those that the loop takes wait until it is there, and are not looked at any more when it has
- * ended. */
-static void hold_signals(int how)
+/* Blocks or unblocks the signals of the loop. They stay pending until the loop runs, and have no
+ * effect after it has ended. */
+static void mask_signals(int how)
 {
     sigset_t set;
+
     sigemptyset(&set);
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGUSR1);
@@ -419,9 +466,11 @@ static void hold_signals(int how)
 static void on_ready(void *user)
 {
     struct program *p = user;
-    hold_signals(SIG_UNBLOCK);
-    bi_notify_ready(p->status);
-    if (is_useless(p))
+
+    mask_signals(SIG_UNBLOCK);
+    bi_systemd_notify_ready(p->status);
+
+    if (refuses_all_remote(p))
         bi_log(&p->log, BIDE_LOG_WARN,
                "no client on another machine can use this server, although it listens there: set "
                "auth_secret or trust; ready for clients on this machine");
@@ -432,38 +481,43 @@ static void on_ready(void *user)
 static void on_alive(void *user)
 {
     (void)user;
-    bi_notify_alive();
+    bi_systemd_notify_watchdog();
 }
 
 static void on_stopping(void *user)
 {
     (void)user;
-    bi_notify_stopping();
+    bi_systemd_notify_stopping();
 }
 
-/* What was said at the start stays, but for limits, the secret and the log. */
+/* Reloads limits, the secret and the log settings. All others remain as they were at the start. On
+ * an error nothing changes. */
 static void on_reload(void *user)
 {
     struct program *p = user;
-    char error[BI_SENTENCE_SIZE];
+    char error[BI_ERRMSG_SIZE];
     struct config config;
-    bi_notify_reloading();
-    p->flags.again = true;
+
+    bi_systemd_notify_reloading();
+    p->flags.reload = true;
     if (bi_config_load(&config, &p->flags, &p->flags.notes, error)) {
-        bi_logger_change(&p->logger, config.log_format, config.log_level);
-        bi_config_compare(&p->config, &config, &p->flags.notes);
+        bi_logger_configure(&p->logger, config.log_format, config.log_level);
+        bi_config_note_restarts(&p->config, &config, &p->flags.notes);
+
+        /* The same corrections as at the start. */
         p->limits = config.limits;
-        fit_connections(p, &p->limits);
-        fit_buffers(p, &p->limits);
-        bi_server_change(p->server, &p->limits);
+        clamp_max_connections(p, &p->limits);
+        raise_max_client_bytes(p, &p->limits);
+        bi_server_set_limits(p->server, &p->limits);
         bi_config_free(&config);
         bi_log(&p->log, BIDE_LOG_INFO, "the settings were read again");
-        tell_access(p, p->open);
+        log_access(p, p->is_public);
     } else {
         bi_log(&p->log, BIDE_LOG_ERROR, "the old settings stay: %s", error);
     }
-    bi_notes_tell(&p->flags.notes, &p->log);
-    bi_notify_ready(p->status);
+
+    bi_config_log_notes(&p->flags.notes, &p->log);
+    bi_systemd_notify_ready(p->status);
 }
 
 static int start_server(struct program *p, const bide_options *options, char *error)
@@ -477,14 +531,16 @@ static int start_server(struct program *p, const bide_options *options, char *er
         .stopping = on_stopping,
         .reload = on_reload,
         .alive = on_alive,
-        .watchdog_us = bi_notify_watchdog(),
+        .watchdog_us = bi_systemd_notify_watchdog_us(),
         .user = p,
     };
     if (bi_server_new(&settings, &p->server, error) != BIDE_OK)
         return EXIT_FAILED;
+
+    /* A socket that the server has taken is not closed here any more. */
     for (size_t i = 0; i < p->listeners.count; i++) {
         if (bi_server_listen(p->server, p->listeners.list[i].fd) != BIDE_OK) {
-            bi_refuse(error, "out of memory");
+            bi_errmsg_set(error, "out of memory");
             return EXIT_FAILED;
         }
         p->listeners.list[i].fd = -1;
@@ -492,20 +548,23 @@ static int start_server(struct program *p, const bide_options *options, char *er
     return EXIT_OK;
 }
 
-/* ---- in order ---- */
+/* ---- start ---- */
 
 static int serve(struct program *p, char *error)
 {
     bide_options resolved;
-    int code = settle(p, error);
+    int code = prepare_storage(p, error);
     if (code == EXIT_OK)
         code = open_queue(p, &resolved, error);
     if (code != EXIT_OK)
         return code;
+
     code = start_server(p, &resolved, error);
     if (code == EXIT_OK)
         bi_server_run(p->server);
-    hold_signals(SIG_BLOCK); /* what is being stored is stored, however impatient somebody is */
+
+    /* The loop does not handle signals any more: their default would kill the last commits. */
+    mask_signals(SIG_BLOCK);
     bi_server_free(p->server);
     bide_close(p->queue);
     return code;
@@ -513,30 +572,36 @@ static int serve(struct program *p, char *error)
 
 static int run(struct program *p)
 {
-    char error[BI_SENTENCE_SIZE] = "";
+    char error[BI_ERRMSG_SIZE] = "";
+
     bi_log(&p->log, BIDE_LOG_INFO, "bided %s, process %d", bide_version(), (int)getpid());
-    if (bi_notify_missing())
+    if (bi_systemd_notify_unsupported())
         bi_log(&p->log, BIDE_LOG_WARN,
                "systemd waits for a notification, but this bided was built without libsystemd-dev");
+
+    /* Before the sockets exist: a program that sees them may already send a signal. */
     int code = EXIT_LISTEN;
-    hold_signals(SIG_BLOCK); /* as soon as a client can come, somebody may send one */
+    mask_signals(SIG_BLOCK);
     if (open_sockets(p, error)) {
         p->limits = p->config.limits;
-        tell_listeners(p);
-        fit_connections(p, &p->limits);
+        log_listeners(p);
+        clamp_max_connections(p, &p->limits);
         code = serve(p, error);
     }
-    bi_listen_close(&p->listeners);
+
+    bi_listener_close_all(&p->listeners);
     if (code != EXIT_OK)
-        return fail(p, code, error);
+        return report_failure(p, code, error);
     bi_log(&p->log, BIDE_LOG_INFO, "stopped");
     return EXIT_OK;
 }
 
-/* Whoever was started without standard error must not have a file or socket in its place. */
-static void fill_standard(void)
+/* Opens closed standard descriptors: otherwise a file of the queue or a socket could become
+ * standard error, and log lines would be written to it. */
+static void reserve_standard_fds(void)
 {
     int fd;
+
     do
         fd = open("/dev/null", O_RDWR);
     while (fd >= 0 && fd <= STDERR_FILENO);
@@ -547,7 +612,9 @@ static void fill_standard(void)
 int main(int argc, char **argv)
 {
     int code;
-    fill_standard();
+
+    /* First, before any descriptor is opened. A write to a closed socket must return EPIPE. */
+    reserve_standard_fds();
     signal(SIGPIPE, SIG_IGN);
     bi_logger_init(&program.logger, STDERR_FILENO);
     program.log = bi_logger_log(&program.logger);

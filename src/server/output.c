@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define PIECES    64                  /* in one write */
-#define WRITE_MAX ((uint64_t)1 << 20) /* bytes of one connection before others get their turn */
+#define IOV_COUNT 64                  /* in one sendmsg() */
+#define WRITE_MAX ((uint64_t)1 << 20) /* bytes of one call, before other connections are served */
 
 void bi_output_init(struct output *output)
 {
@@ -40,16 +40,18 @@ static char *bytes_of(struct output *output)
     return output->data == NULL ? output->small : output->data;
 }
 
-static bool grow(struct output *output, size_t more)
+static bool grow(struct output *output, size_t extra)
 {
     size_t room = output->room * 2;
-    while (room < output->size + more)
+    while (room < output->size + extra)
         room *= 2;
+
     char *data = realloc(output->data, room);
     if (data == NULL) {
         output->broken = true;
         return false;
     }
+
     if (output->data == NULL)
         memcpy(data, output->small, output->size);
     output->data = data;
@@ -57,30 +59,34 @@ static bool grow(struct output *output, size_t more)
     return true;
 }
 
-/* Forgets what has been sent, so that a stream which never runs dry does not grow. */
+/* Removes the sent bytes, so that a stream which is never empty does not grow. */
 static void compact(struct output *output)
 {
-    size_t gone = output->sent;
+    size_t sent = output->sent;
     char *data = bytes_of(output);
-    memmove(data, data + gone, output->size - gone);
-    output->size -= gone;
+
+    memmove(data, data + sent, output->size - sent);
+    output->size -= sent;
     output->sent = 0;
+
+    /* The positions of the bodies refer to the moved bytes. */
     size_t left = output->body_count - output->body_first;
     for (size_t i = 0; i < left; i++) {
         output->bodies[i] = output->bodies[output->body_first + i];
-        output->bodies[i].at -= gone;
+        output->bodies[i].at -= sent;
     }
     output->body_first = 0;
     output->body_count = left;
 }
 
-/* Room for more bytes at the end; NULL if there is none. */
-static char *reserve(struct output *output, size_t more)
+/* Returns room for `extra` bytes at the end, or NULL without memory. */
+static char *reserve(struct output *output, size_t extra)
 {
-    if (output->room - output->size < more) {
+    if (output->room - output->size < extra) {
+        /* Only when most bytes are sent: the cost of the move is then amortised by them. */
         if (output->sent > output->size / 2)
             compact(output);
-        if (output->room - output->size < more && !grow(output, more))
+        if (output->room - output->size < extra && !grow(output, extra))
             return NULL;
     }
     return bytes_of(output) + output->size;
@@ -104,6 +110,7 @@ void bi_output_number(struct output *output, uint64_t number)
 {
     char digits[20];
     size_t at = sizeof(digits);
+
     do {
         digits[--at] = (char)('0' + number % 10);
         number /= 10;
@@ -114,30 +121,36 @@ void bi_output_number(struct output *output, uint64_t number)
 void bi_output_format(struct output *output, const char *format, ...)
 {
     va_list args;
+
     va_start(args, format);
     int size = vsnprintf(NULL, 0, format, args);
     va_end(args);
+
+    /* One more for the terminating zero, which is not part of the output. */
     char *to = size < 0 ? NULL : reserve(output, (size_t)size + 1);
     if (to == NULL) {
         output->broken = true;
         return;
     }
+
     va_start(args, format);
     vsnprintf(to, (size_t)size + 1, format, args);
     va_end(args);
     output->size += (size_t)size;
 }
 
-static bool make_place(struct output *output)
+static bool reserve_body(struct output *output)
 {
     if (output->body_count < output->body_room)
         return true;
+
     size_t room = output->body_room == 0 ? 4 : output->body_room * 2;
     struct output_body *bodies = realloc(output->bodies, room * sizeof(*bodies));
     if (bodies == NULL) {
         output->broken = true;
         return false;
     }
+
     output->bodies = bodies;
     output->body_room = room;
     return true;
@@ -145,41 +158,48 @@ static bool make_place(struct output *output)
 
 void bi_output_body(struct output *output, bide_buf *buf, const void *data, size_t size)
 {
+    /* A reference costs an iovec and an allocation; for a small body a copy is cheaper. */
     if (size <= OUTPUT_COPY || buf == NULL || size != bide_buf_size(buf)) {
         bi_output_add(output, data, size);
         return;
     }
-    if (!make_place(output))
+    if (!reserve_body(output))
         return;
+
+    /* The body follows the bytes that are in the buffer now. */
     output->bodies[output->body_count++] = (struct output_body){output->size, bide_buf_ref(buf)};
     output->body_bytes += size;
 }
 
 /* ---- writing ---- */
 
-/* Bodies and the bytes between them, in order, from what is still to be sent. */
-static size_t gather(struct output *output, struct iovec *pieces)
+/* Collects the unsent bodies and the bytes between them, in order. Returns the number of
+ * elements. */
+static size_t gather(struct output *output, struct iovec *iov)
 {
     char *data = bytes_of(output);
     size_t count = 0;
     size_t at = output->sent;
     size_t skip = output->body_sent;
     size_t i = output->body_first;
-    for (; i < output->body_count && count + 2 < PIECES; i++) {
+
+    for (; i < output->body_count && count + 2 < IOV_COUNT; i++) {
         const struct output_body *body = &output->bodies[i];
         if (body->at > at)
-            pieces[count++] = (struct iovec){data + at, body->at - at};
+            iov[count++] = (struct iovec){data + at, body->at - at};
         at = body->at;
         char *bytes = (char *)(uintptr_t)bide_buf_data(body->buf);
-        pieces[count++] = (struct iovec){bytes + skip, bide_buf_size(body->buf) - skip};
+        iov[count++] = (struct iovec){bytes + skip, bide_buf_size(body->buf) - skip};
         skip = 0;
     }
+
+    /* The bytes behind the last body, unless bodies are left for the next call. */
     if (i == output->body_count && at < output->size)
-        pieces[count++] = (struct iovec){data + at, output->size - at};
+        iov[count++] = (struct iovec){data + at, output->size - at};
     return count;
 }
 
-/* So many bytes have gone. */
+/* Marks bytes as sent, and releases the bodies that are sent completely. */
 static void advance(struct output *output, size_t sent)
 {
     while (sent > 0 && output->body_first < output->body_count) {
@@ -189,6 +209,7 @@ static void advance(struct output *output, size_t sent)
             break;
         sent -= before;
         output->sent = body->at;
+
         size_t left = bide_buf_size(body->buf) - output->body_sent;
         size_t part = sent < left ? sent : left;
         output->body_sent += part;
@@ -196,15 +217,17 @@ static void advance(struct output *output, size_t sent)
         sent -= part;
         if (part < left)
             return;
+
         bide_buf_unref(body->buf);
         output->body_first++;
         output->body_sent = 0;
     }
+
     output->sent += sent;
     assert(output->sent <= output->size);
 }
 
-static void begin_again(struct output *output)
+static void reset(struct output *output)
 {
     output->size = output->sent = 0;
     output->body_first = output->body_count = 0;
@@ -212,35 +235,43 @@ static void begin_again(struct output *output)
 
 bool bi_output_write(struct output *output, int fd)
 {
-    struct iovec pieces[PIECES];
-    uint64_t end = output->gone + WRITE_MAX;
+    struct iovec iov[IOV_COUNT];
+    uint64_t end = output->sent_total + WRITE_MAX;
+
     while (bi_output_left(output) > 0) {
-        if (output->gone >= end)
-            return true; /* others first: the socket is looked at again */
+        /* The socket stays writable, so the loop returns to it after other connections. */
+        if (output->sent_total >= end)
+            return true;
+
         ssize_t sent;
         size_t wanted = bi_output_left(output);
         if (output->body_bytes == 0) {
             sent = send(fd, bytes_of(output) + output->sent, wanted, MSG_NOSIGNAL);
         } else {
-            struct msghdr message = {.msg_iov = pieces, .msg_iovlen = gather(output, pieces)};
+            struct msghdr message = {.msg_iov = iov, .msg_iovlen = gather(output, iov)};
             sent = sendmsg(fd, &message, MSG_NOSIGNAL);
         }
+
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
             return errno == EAGAIN;
-        output->gone += (size_t)sent;
+
+        output->sent_total += (size_t)sent;
         advance(output, (size_t)sent);
     }
-    begin_again(output);
+
+    reset(output);
     return true;
 }
 
-void bi_output_trim(struct output *output, size_t keep)
+void bi_output_trim(struct output *output, size_t keep_bytes)
 {
     size_t bodies = output->body_room * sizeof(*output->bodies);
-    uint64_t gone = output->gone;
-    if (bi_output_left(output) == 0 && bi_output_memory(output) + bodies > keep)
+    uint64_t sent_total = output->sent_total;
+
+    /* The total must survive: unsent leases are matched against it. */
+    if (bi_output_left(output) == 0 && bi_output_memory(output) + bodies > keep_bytes)
         bi_output_done(output);
-    output->gone = gone;
+    output->sent_total = sent_total;
 }

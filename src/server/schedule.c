@@ -1,217 +1,246 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * schedule - which connection is read, run and written next, and for how long.
+ * schedule - decides which connection is read, run and written next, and for how long.
  *
- * Nothing that one connection sends may keep the others waiting: work is counted, the clock is read
- * as it goes on, and what is left when the time is over stays in a queue for the next turn.
+ * No connection may delay the others by what it sends. Work is counted, the clock is read every
+ * CLOCK_WORK units, and what is left at the end of a slice stays in a queue for the next turn.
+ *
+ * Queues     dirty: connections to write, close or watch. run_queue: connections with input that
+ *            may execute. deferred: the same, once fewer changes wait for a commit. heavy_reads and
+ *            light_reads: readable connections that wait for their turn. All are FIFO.
+ * Load       A connection is heavy while it sends or has in flight many commands, or much of its
+ *            input or output waits; otherwise it is light. Light ones are served first, for half of
+ *            the time.
+ * Cost       O(1), except bi_schedule_clear_dirty().
  */
-#include "server/inside.h"
+#include "server/server_internal.h"
 #include "util/clock.h"
 
 #include <assert.h>
 
-#define READ_ROUND    ((size_t)256 << 10) /* bytes in one round of the loop, before others queue */
-#define BULK_US       2000                /* of reading connections that queue, in one round */
-#define OUTPUT_LITTLE ((size_t)64 << 10)  /* bytes of answers that wait */
-#define RUN_WORK      4  /* units of work: to go on with the input of a connection, */
-#define WRITE_WORK    16 /* and to write its output */
+#define READ_ROUND   ((size_t)256 << 10) /* bytes read in a round, before light connections queue */
+#define BULK_US      2000                /* time to read queued connections, in one round */
+#define OUTPUT_LIGHT ((size_t)64 << 10)  /* unsent reply bytes of a light connection */
+#define RUN_WORK     4                   /* units of work: to resume the input of a connection, */
+#define WRITE_WORK   16                  /* and to write its output */
 
 /* ---- queues ---- */
 
-void bi_server_count_work(struct server *server, uint64_t units)
+void bi_schedule_count_work(struct server *server, uint64_t units)
 {
     server->work += units;
-    if (server->work < server->look)
+    if (server->work < server->next_clock_work)
         return;
-    server->look = server->work + LOOK_WORK;
+    server->next_clock_work = server->work + CLOCK_WORK;
     server->now = bi_clock_boot();
 }
 
-static bool sends_much(const struct conn *conn)
+static bool is_bulk(const struct conn *conn)
 {
-    return conn->bulk || conn->line_count + conn->call_count - conn->call_waiting >= BULK_COMMANDS;
+    return conn->bulk ||
+           conn->pipeline_count + conn->rpc_count - conn->rpc_waiting >= BULK_COMMANDS;
 }
 
-/* Also one with commands or answers that wait, or that has ended and is to be closed, as thousands may
- * be at once: it does not matter to it who goes first. */
+/* A connection that has ended is heavy, too: thousands may end at once, and none of them is in a
+ * hurry. */
 static enum load load_of(const struct conn *conn)
 {
-    bool much = sends_much(conn) || conn->eof || conn->dead || conn->input_size > INPUT_LITTLE ||
-                bi_output_left(&conn->output) + conn->unsaid_bytes > OUTPUT_LITTLE;
-    return much ? LOAD_MUCH : LOAD_LITTLE;
+    bool much = is_bulk(conn) || conn->eof || conn->dead || conn->input_size > INPUT_LIGHT ||
+                bi_output_left(&conn->output) + conn->unreplied_bytes > OUTPUT_LIGHT;
+
+    return much ? LOAD_HEAVY : LOAD_LIGHT;
 }
 
 int64_t bi_schedule_slice_us(const struct conn *conn)
 {
-    return load_of(conn) == LOAD_MUCH ? SLICE_US : GLANCE_US;
+    return load_of(conn) == LOAD_HEAVY ? SLICE_US : LIGHT_SLICE_US;
 }
 
-void bi_server_mark(struct conn *conn)
+void bi_schedule_mark_dirty(struct conn *conn)
 {
     struct conn_queue *dirty = &conn->server->dirty[load_of(conn)];
-    if (conn->dirty || conn->gone)
+
+    if (conn->dirty || conn->closed)
         return;
+
     conn->dirty = true;
     conn->next_dirty = NULL;
     *(dirty->tail != NULL ? &dirty->tail->next_dirty : &dirty->head) = conn;
     dirty->tail = conn;
 }
 
-static bool unmark_in(struct conn_queue *dirty, struct conn *conn)
+static bool remove_dirty(struct conn_queue *dirty, struct conn *conn)
 {
     struct conn **link = &dirty->head;
     struct conn *before = NULL;
+
     while (*link != conn && *link != NULL) {
         before = *link;
         link = &before->next_dirty;
     }
     if (*link == NULL)
         return false;
+
     *link = conn->next_dirty;
     if (dirty->tail == conn)
         dirty->tail = before;
     return true;
 }
 
-/* Rare: a connection is not marked when it is closed. */
-void bi_server_unmark(struct conn *conn)
+/* O(n), but rare: drain_dirty() has removed most connections before it closes them. */
+void bi_schedule_clear_dirty(struct conn *conn)
 {
     struct conn_queue *dirty = conn->server->dirty;
     if (!conn->dirty)
         return;
-    bool found = unmark_in(&dirty[LOAD_LITTLE], conn) || unmark_in(&dirty[LOAD_MUCH], conn);
+
+    /* The load may have changed since the insertion, so either queue may hold it. */
+    bool found = remove_dirty(&dirty[LOAD_LIGHT], conn) || remove_dirty(&dirty[LOAD_HEAVY], conn);
     assert(found);
     (void)found;
     conn->dirty = false;
 }
 
-void bi_server_wake(struct conn *conn)
+void bi_schedule_enqueue_run(struct conn *conn)
 {
     struct server *server = conn->server;
-    struct conn_queue *runs = conn->deferred ? &server->deferred : &server->runs[load_of(conn)];
-    if (conn->runs != NULL || conn->gone)
+    struct conn_queue *run_queue =
+        conn->deferred ? &server->deferred : &server->run_queue[load_of(conn)];
+
+    if (conn->run_queue != NULL || conn->closed)
         return;
-    conn->runs = runs;
+
+    conn->run_queue = run_queue;
     conn->next_run = NULL;
-    conn->prev_run = runs->tail;
-    *(runs->tail != NULL ? &runs->tail->next_run : &runs->head) = conn;
-    runs->tail = conn;
+    conn->prev_run = run_queue->tail;
+    *(run_queue->tail != NULL ? &run_queue->tail->next_run : &run_queue->head) = conn;
+    run_queue->tail = conn;
 }
 
-void bi_server_unwake(struct conn *conn)
+void bi_schedule_dequeue_run(struct conn *conn)
 {
-    struct conn_queue *runs = conn->runs;
-    if (runs == NULL)
+    struct conn_queue *run_queue = conn->run_queue;
+
+    if (run_queue == NULL)
         return;
-    conn->runs = NULL;
-    *(conn->prev_run != NULL ? &conn->prev_run->next_run : &runs->head) = conn->next_run;
-    *(conn->next_run != NULL ? &conn->next_run->prev_run : &runs->tail) = conn->prev_run;
+
+    conn->run_queue = NULL;
+    *(conn->prev_run != NULL ? &conn->prev_run->next_run : &run_queue->head) = conn->next_run;
+    *(conn->next_run != NULL ? &conn->next_run->prev_run : &run_queue->tail) = conn->prev_run;
 }
 
-static int64_t halfway(const struct server *server, int64_t end)
+static int64_t half_of_time(const struct server *server, int64_t end)
 {
     return server->now + (end - server->now) / 2;
 }
 
-bool bi_schedule_takes_bulk(const struct server *server)
+bool bi_schedule_accepts_bulk(const struct server *server)
 {
-    return server->bulk_held < server->bulk_held_max && server->bulk_bytes < server->bulk_bytes_max;
+    return server->bulk_uncommitted < server->bulk_uncommitted_max &&
+           server->bulk_uncommitted_bytes < server->bulk_uncommitted_bytes_max;
 }
 
-static bool may_run(const struct server *server, const struct conn_queue *runs)
+static bool is_runnable(const struct server *server, const struct conn_queue *run_queue)
 {
-    return runs->head != NULL && (runs != &server->deferred || bi_schedule_takes_bulk(server));
+    return run_queue->head != NULL &&
+           (run_queue != &server->deferred || bi_schedule_accepts_bulk(server));
 }
 
-/* At least one goes on, also if the time was over before: what comes first in a turn must not keep the
- * rest from ever having its own. */
-static void run_queue(struct server *server, struct conn_queue *runs, int64_t end)
+/* Runs the connections that are in the queue now, until `end`. At least one runs, also if the time
+ * is over already: earlier steps of the turn must not starve this queue. */
+static void drain_run_queue(struct server *server, struct conn_queue *run_queue, int64_t end)
 {
-    const struct conn *last = runs->tail;
+    /* Stop at the current tail: a connection that enqueues itself again waits for the next pass. */
+    const struct conn *last = run_queue->tail;
     struct conn *conn = NULL;
-    while (may_run(server, runs) && conn != last && (conn == NULL || server->now < end)) {
-        conn = runs->head;
-        bi_server_unwake(conn);
-        bi_conn_run(conn);
-        bi_server_count_work(server, RUN_WORK);
+
+    while (is_runnable(server, run_queue) && conn != last && (conn == NULL || server->now < end)) {
+        conn = run_queue->head;
+        bi_schedule_dequeue_run(conn);
+        bi_conn_input_run(conn);
+        bi_schedule_count_work(server, RUN_WORK);
     }
 }
 
 void bi_schedule_run(struct server *server, int64_t end)
 {
-    run_queue(server, &server->runs[LOAD_LITTLE], halfway(server, end));
-    run_queue(server, &server->runs[LOAD_MUCH], end);
-    run_queue(server, &server->deferred, end);
+    drain_run_queue(server, &server->run_queue[LOAD_LIGHT], half_of_time(server, end));
+    drain_run_queue(server, &server->run_queue[LOAD_HEAVY], end);
+    drain_run_queue(server, &server->deferred, end);
 }
 
-bool bi_schedule_may_run(const struct server *server)
+bool bi_schedule_has_runnable(const struct server *server)
 {
-    return may_run(server, &server->runs[LOAD_LITTLE]) ||
-           may_run(server, &server->runs[LOAD_MUCH]) || may_run(server, &server->deferred);
+    return is_runnable(server, &server->run_queue[LOAD_LIGHT]) ||
+           is_runnable(server, &server->run_queue[LOAD_HEAVY]) ||
+           is_runnable(server, &server->deferred);
 }
 
-/* ---- connections that send much ---- */
+/* ---- bulk senders ---- */
 
 /*
- * A connection that brings many commands at a time, or has many under way, is read in turn with
- * others of its kind, for BULK_US in a round of the loop, and not while the changes of BULK_COMMITS
- * commits wait to be stored that connections of this kind have brought: more would make no commit
- * quicker. Commands that store something and were read before are deferred then, too: many new
- * connections that begin with many commands each bring more than all these commits together. So clients
- * that send little, and answers that are ready, wait for a few milliseconds, however many others send
- * however much; and those get their share, however many clients send little.
+ * A bulk sender brings many commands in one read, or has many in flight. Bulk senders queue, and
+ * are read for BULK_US in a round of the loop. They are not read while their changes fill
+ * BULK_COMMITS commits: further changes would make no commit faster. Commands that write and are
+ * already in the input are deferred then, too, because many new connections can each bring many
+ * commands with their first read, before any of them counts as a bulk sender.
  *
- * When a round has read much of clients that send little, the rest of them queue, too, on their own:
- * the two queues take turns.
+ * So light clients, and replies that are ready, wait for a few milliseconds at most, whatever the
+ * bulk senders do; and the bulk senders get their share, however many light clients there are.
+ *
+ * When a round has read READ_ROUND bytes, the remaining light connections queue as well, in a queue
+ * of their own. The two queues alternate.
  */
 
-bool bi_server_hold(struct server *server, const struct conn *conn, size_t bytes)
+bool bi_schedule_add_uncommitted(struct server *server, const struct conn *conn, size_t bytes)
 {
-    bool bulk = conn != NULL && sends_much(conn);
-    server->held++;
-    server->held_bytes += bytes;
-    server->bulk_held += bulk;
-    server->bulk_bytes += bulk ? bytes : 0;
+    bool bulk = conn != NULL && is_bulk(conn);
+    server->uncommitted++;
+    server->uncommitted_bytes += bytes;
+    server->bulk_uncommitted += bulk;
+    server->bulk_uncommitted_bytes += bulk ? bytes : 0;
     return bulk;
 }
 
-void bi_server_let_go(struct server *server, bool bulk, size_t bytes)
+void bi_schedule_remove_uncommitted(struct server *server, bool bulk, size_t bytes)
 {
-    server->held--;
-    server->held_bytes -= bytes;
-    server->bulk_held -= bulk;
-    server->bulk_bytes -= bulk ? bytes : 0;
+    server->uncommitted--;
+    server->uncommitted_bytes -= bytes;
+    server->bulk_uncommitted -= bulk;
+    server->bulk_uncommitted_bytes -= bulk ? bytes : 0;
 }
 
-static void queue_read(struct conn *conn, struct read_queue *queue)
+static void enqueue_read(struct conn *conn, struct read_queue *queue)
 {
-    assert(conn->reads == NULL);
-    conn->reads = queue;
+    assert(conn->read_queue == NULL);
+    conn->read_queue = queue;
     conn->next_read = NULL;
     conn->prev_read = queue->tail;
     *(queue->tail != NULL ? &queue->tail->next_read : &queue->head) = conn;
     queue->tail = conn;
 }
 
-void bi_server_unqueue_read(struct conn *conn)
+void bi_schedule_dequeue_read(struct conn *conn)
 {
-    struct read_queue *queue = conn->reads;
+    struct read_queue *queue = conn->read_queue;
+
     if (queue == NULL)
         return;
-    conn->reads = NULL;
+
+    conn->read_queue = NULL;
     *(conn->prev_read != NULL ? &conn->prev_read->next_read : &queue->head) = conn->next_read;
     *(conn->next_read != NULL ? &conn->next_read->prev_read : &queue->tail) = conn->prev_read;
 }
 
-/* The connection to read from next; NULL: none may be read. */
+/* Returns the connection to read next, or NULL if none may be read. */
 static struct conn *next_read(const struct server *server)
 {
-    bool bulk = server->much.head != NULL && bi_schedule_takes_bulk(server);
-    bool little = server->little.head != NULL && !(bulk && server->read_little);
-    return little ? server->little.head : bulk ? server->much.head : NULL;
+    bool bulk = server->heavy_reads.head != NULL && bi_schedule_accepts_bulk(server);
+    bool little = server->light_reads.head != NULL && !(bulk && server->last_read_light);
+    return little ? server->light_reads.head : bulk ? server->heavy_reads.head : NULL;
 }
 
-bool bi_schedule_may_read(const struct server *server)
+bool bi_schedule_has_readable(const struct server *server)
 {
     return next_read(server) != NULL;
 }
@@ -220,61 +249,72 @@ void bi_schedule_read(struct server *server)
 {
     int64_t end = server->now + BULK_US;
     struct conn *conn;
+
     while (server->now < end && (conn = next_read(server)) != NULL) {
-        server->read_little = conn->reads == &server->little;
-        bi_server_unqueue_read(conn);
-        if (bi_conn_takes_input(conn)) {
-            bi_conn_read(conn);
+        server->last_read_light = conn->read_queue == &server->light_reads;
+        bi_schedule_dequeue_read(conn);
+
+        /* It may have ended or filled up since it was enqueued. */
+        if (bi_conn_accepts_input(conn)) {
+            bi_conn_input_read(conn);
             server->now = bi_clock_boot();
         }
-        bi_server_mark(conn);
+
+        /* The end of the turn watches the socket again: a queued connection has no read event. */
+        bi_schedule_mark_dirty(conn);
     }
 }
 
-void bi_server_readable(struct conn *conn)
+void bi_schedule_on_readable(struct conn *conn)
 {
     struct server *server = conn->server;
-    if (conn->reads != NULL)
+
+    if (conn->read_queue != NULL)
         return;
-    if (load_of(conn) == LOAD_MUCH)
-        queue_read(conn, &server->much);
+
+    if (load_of(conn) == LOAD_HEAVY)
+        enqueue_read(conn, &server->heavy_reads);
     else if (server->read_bytes >= READ_ROUND)
-        queue_read(conn, &server->little);
+        enqueue_read(conn, &server->light_reads);
     else
-        bi_conn_read(conn);
+        bi_conn_input_read(conn);
 }
 
 /* ---- writing ---- */
 
-static void write_queue(struct server *server, struct conn_queue *dirty, int64_t end)
+static void drain_dirty(struct server *server, struct conn_queue *dirty, int64_t end)
 {
+    /* Stop at the current tail: connections that are marked meanwhile wait for the next pass. */
     const struct conn *last = dirty->tail;
-    bool more = true;
-    while (more && dirty->head != NULL && server->now < end) {
+    bool not_last = true;
+
+    while (not_last && dirty->head != NULL && server->now < end) {
         struct conn *conn = dirty->head;
         dirty->head = conn->next_dirty;
         if (dirty->head == NULL)
             dirty->tail = NULL;
         conn->dirty = false;
-        more = conn != last;
-        /* One that also may go on is looked at again when it has. */
+
+        /* The connection may be freed by the next call. A connection that may run is marked again
+         * after it has run. */
+        not_last = conn != last;
         bi_conn_finish_turn(conn);
-        bi_server_count_work(server, WRITE_WORK);
+        bi_schedule_count_work(server, WRITE_WORK);
     }
 }
 
-void bi_schedule_write_little(struct server *server, int64_t end)
+void bi_schedule_write_light(struct server *server, int64_t end)
 {
-    write_queue(server, &server->dirty[LOAD_LITTLE], halfway(server, end));
+    drain_dirty(server, &server->dirty[LOAD_LIGHT], half_of_time(server, end));
 }
 
 void bi_schedule_write(struct server *server, int64_t end)
 {
-    bi_schedule_write_little(server, end);
-    write_queue(server, &server->dirty[LOAD_MUCH], end);
+    bi_schedule_write_light(server, end);
+    drain_dirty(server, &server->dirty[LOAD_HEAVY], end);
 }
 
-bool bi_schedule_may_write(const struct server *server)
+bool bi_schedule_has_dirty(const struct server *server)
 {
-    return server->dirty[LOAD_LITTLE].head != NULL || server->dirty[LOAD_MUCH].head != NULL;
+    return server->dirty[LOAD_LIGHT].head != NULL || server->dirty[LOAD_HEAVY].head != NULL;
 }

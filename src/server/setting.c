@@ -1,37 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * setting.c - the table of settings: their names, and what each does with the text it is given.
+ * setting - the table of settings: name, help, default and the function that parses the value.
+ *
+ * After a failed set the configuration must be freed: a list may have part of its values.
  */
 #include "server/config.h"
 
 #include "backend/backend.h"
 #include "queue/queue.h"
-#include "server/listen.h"
-#include "util/near.h"
+#include "server/listener.h"
+#include "util/suggest.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one value ---- */
+/* ---- values ---- */
 
-/* As bi_setting_set(), for one of them. */
+/* bi_setting_set() for one setting. */
 typedef bool set_fn(struct config *config, size_t index, const char *text, char *error);
 
-static bool not_a(const char *name, const char *text, const char *kind, char *error)
+static bool reject_value(const char *name, const char *text, const char *kind, char *error)
 {
-    return bi_refuse(error, "%s is \"%.100s\"; it takes %s", name, text, kind);
+    return bi_errmsg_set(error, "%s is \"%.100s\"; it takes %s", name, text, kind);
 }
 
-static bool number(size_t index, enum bi_unit unit, const char *text, uint64_t max, uint64_t *value,
-                   char *error)
+static bool parse_number(size_t index, enum bi_option_type unit, const char *text, uint64_t max,
+                         uint64_t *value, char *error)
 {
     const char *name = bi_setting_get(index)->name;
+
     if (!bi_options_parse(unit, text, value))
-        return not_a(name, text, bi_options_kind(unit), error);
+        return reject_value(name, text, bi_options_type_text(unit), error);
     if (*value > max)
-        return bi_refuse(error, "%s is %s; at most %llu is allowed", name, text,
-                         (unsigned long long)max);
+        return bi_errmsg_set(error, "%s is %s; at most %llu is allowed", name, text,
+                             (unsigned long long)max);
     return true;
 }
 
@@ -39,26 +42,28 @@ static bool set_queue_option(struct config *config, size_t index, const char *te
 {
     char sentence[BIDE_ERROR_SIZE];
     const char *name = bi_setting_get(index)->name;
+
     if (bi_options_set(&config->options, name, text, sentence) != BIDE_OK)
-        return bi_refuse(error, "%s", sentence);
+        return bi_errmsg_set(error, "%s", sentence);
     return true;
 }
 
-/* 0 is a value here: no limit. Not said at all it is a part of the machine. */
+/* 0 means no limit, so a flag tells whether the default, a share of the memory, applies. */
 static bool set_max_memory(struct config *config, size_t index, const char *text, char *error)
 {
     if (strcmp(text, "auto") == 0) {
-        config->memory_said = false;
+        config->memory_given = false;
         return true;
     }
-    config->memory_said = true;
+
+    config->memory_given = true;
     return set_queue_option(config, index, text, error);
 }
 
 #ifdef BIDE_WITH_SQLITE
-#define KEPT "sqlite: and memory:"
+#define SUPPORTED_URLS "sqlite: and memory:"
 #else
-#define KEPT "memory:"
+#define SUPPORTED_URLS "memory:"
 #endif
 
 static bool set_url(struct config *config, size_t index, const char *text, char *error)
@@ -66,13 +71,17 @@ static bool set_url(struct config *config, size_t index, const char *text, char 
     (void)index;
     struct bi_url url;
     const char *reason;
+
     if (!bi_url_parse(&url, text, &reason))
-        return bi_refuse(error, "the url %s", reason);
+        return bi_errmsg_set(error, "the url %s", reason);
     if (strcmp(url.scheme, "beanstalk") == 0)
-        return bi_refuse(error, "a bided keeps its queue itself; its url takes " KEPT);
-    if (bi_backend_find(url.scheme, &reason) == NULL)
-        return bi_refuse(error, "there is no queue \"%.20s:\" here; this bided has " KEPT,
-                         url.scheme);
+        return bi_errmsg_set(error,
+                             "a bided keeps its queue itself; its url takes " SUPPORTED_URLS);
+    if (bi_scheme_find(url.scheme, &reason) == NULL)
+        return bi_errmsg_set(
+            error, "there is no queue \"%.20s:\" here; this bided has " SUPPORTED_URLS, url.scheme);
+
+    /* The later of url and directory wins, so that a flag overrides either of the file. */
     config->url = text;
     config->directory = NULL;
     return true;
@@ -81,7 +90,7 @@ static bool set_url(struct config *config, size_t index, const char *text, char 
 static bool set_directory(struct config *config, size_t index, const char *text, char *error)
 {
     if (text[0] == 0)
-        return not_a(bi_setting_get(index)->name, text, "the name of a directory", error);
+        return reject_value(bi_setting_get(index)->name, text, "the name of a directory", error);
     config->directory = text;
     config->url = NULL;
     return true;
@@ -90,16 +99,18 @@ static bool set_directory(struct config *config, size_t index, const char *text,
 static bool set_listen(struct config *config, size_t index, const char *text, char *error)
 {
     (void)index;
-    struct address address;
-    char reason[BI_SENTENCE_SIZE];
-    if (!bi_address_parse(&address, text, reason))
-        return bi_refuse(error, "cannot listen on \"%.100s\": %s", text, reason);
+    struct listen_address address;
+    char reason[BI_ERRMSG_SIZE];
+
+    if (!bi_listen_address_parse(&address, text, reason))
+        return bi_errmsg_set(error, "cannot listen on \"%.100s\": %s", text, reason);
     if (config->listen_count == BI_LISTEN_MAX)
-        return bi_refuse(error, "more than %d addresses to listen on", BI_LISTEN_MAX);
-    char *own = strdup(text);
-    if (own == NULL)
-        return bi_refuse(error, "out of memory");
-    config->listen[config->listen_count++] = own;
+        return bi_errmsg_set(error, "more than %d addresses to listen on", BI_LISTEN_MAX);
+
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return bi_errmsg_set(error, "out of memory");
+    config->listen[config->listen_count++] = copy;
     return true;
 }
 
@@ -107,7 +118,7 @@ static bool set_address(struct config *config, size_t index, const char *text, c
 {
     (void)index;
     if (text[0] == 0)
-        return bi_refuse(error, "cannot listen on an address that is empty");
+        return bi_errmsg_set(error, "cannot listen on an address that is empty");
     config->address = text;
     return true;
 }
@@ -115,8 +126,8 @@ static bool set_address(struct config *config, size_t index, const char *text, c
 static bool set_port(struct config *config, size_t index, const char *text, char *error)
 {
     (void)index;
-    if (!bi_address_is_port(text))
-        return bi_refuse(error, "\"%.100s\" is no port; 0 to 65535 is allowed", text);
+    if (!bi_listen_address_is_port(text))
+        return bi_errmsg_set(error, "\"%.100s\" is no port; 0 to 65535 is allowed", text);
     config->port = text;
     return true;
 }
@@ -125,27 +136,31 @@ static bool set_unix_mode(struct config *config, size_t index, const char *text,
 {
     char *end;
     unsigned long mode = strtoul(text, &end, 8);
+
+    /* The first character is tested because strtoul() accepts spaces and a sign. */
     if (text[0] < '0' || text[0] > '7' || *end != 0 || mode > 0777)
-        return not_a(bi_setting_get(index)->name, text, "an octal number from 0 to 0777", error);
+        return reject_value(bi_setting_get(index)->name, text, "an octal number from 0 to 0777",
+                            error);
     config->unix_mode = (uint32_t)mode;
     return true;
 }
 
-/* Networks with commas or spaces between them. */
+/* Parses networks separated by commas or spaces. */
 static bool set_trust(struct config *config, size_t index, const char *text, char *error)
 {
-    static const char between[] = ", \t";
+    static const char separators[] = ", \t";
     struct server_limits *limits = &config->limits;
-    char reason[BI_SENTENCE_SIZE];
+    char reason[BI_ERRMSG_SIZE];
     (void)index;
-    for (text += strspn(text, between); *text != 0; text += strspn(text, between)) {
-        size_t size = strcspn(text, between);
+
+    for (text += strspn(text, separators); *text != 0; text += strspn(text, separators)) {
+        size_t size = strcspn(text, separators);
         if (limits->trust_count == BI_TRUST_MAX)
-            return bi_refuse(error, "trust has more than %d networks", BI_TRUST_MAX);
-        if (!bi_network_parse(&limits->trust[limits->trust_count], text, size, reason))
-            return bi_refuse(error, "trust has \"%.*s\": %s", size < 100 ? (int)size : 100, text,
-                             reason);
-        limits->trust_count++;
+            return bi_errmsg_set(error, "trust has more than %d networks", BI_TRUST_MAX);
+        if (!bi_cidr_parse(&limits->trust[limits->trust_count], text, size, reason))
+            return bi_errmsg_set(error, "trust has \"%.*s\": %s", size < 100 ? (int)size : 100,
+                                 text, reason);
+        limits->trust_count++; /* only after the parse: a partial entry is never in the list */
         text += size;
     }
     return true;
@@ -155,12 +170,12 @@ static bool set_auth(struct config *config, size_t index, const char *text, char
 {
     bool always = strcmp(text, "always") == 0;
     if (!always && strcmp(text, "remote") != 0)
-        return not_a(bi_setting_get(index)->name, text, "remote or always", error);
+        return reject_value(bi_setting_get(index)->name, text, "remote or always", error);
     config->limits.auth_always = always;
     return true;
 }
 
-/* Of this and auth_secret the one that is said later counts. */
+/* The later of secret_file and auth_secret wins. */
 static bool set_secret_file(struct config *config, size_t index, const char *text, char *error)
 {
     (void)index;
@@ -171,30 +186,32 @@ static bool set_secret_file(struct config *config, size_t index, const char *tex
     return true;
 }
 
-/* It is a word of a protocol line. */
+/* The secret is a word of a protocol line: no spaces, no control characters. */
 static bool set_auth_secret(struct config *config, size_t index, const char *text, char *error)
 {
     (void)index;
     size_t size = strlen(text);
+
     if (size >= sizeof(config->limits.auth_secret))
-        return bi_refuse(error, "auth_secret has %zu bytes; at most %zu are allowed", size,
-                         sizeof(config->limits.auth_secret) - 1);
+        return bi_errmsg_set(error, "auth_secret has %zu bytes; at most %zu are allowed", size,
+                             sizeof(config->limits.auth_secret) - 1);
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
-            return bi_refuse(error, "auth_secret has a space or a control character in it");
+            return bi_errmsg_set(error, "auth_secret has a space or a control character in it");
+
     memcpy(config->limits.auth_secret, text, size + 1);
     config->secret_file = NULL;
     return true;
 }
 
-/* A limit that must let at least one in. */
+/* Sets a limit of at least 1. */
 static bool set_limit(uint32_t *limit, size_t index, const char *text, uint64_t max, char *error)
 {
     uint64_t value;
-    if (!number(index, BI_COUNT, text, max, &value, error))
+    if (!parse_number(index, BI_OPTION_COUNT, text, max, &value, error))
         return false;
     if (value == 0)
-        return bi_refuse(error, "%s is 0; at least 1 is needed", bi_setting_get(index)->name);
+        return bi_errmsg_set(error, "%s is 0; at least 1 is needed", bi_setting_get(index)->name);
     *limit = (uint32_t)value;
     return true;
 }
@@ -208,7 +225,7 @@ static bool set_max_connections_per_address(struct config *config, size_t index,
                                             char *error)
 {
     uint64_t value;
-    if (!number(index, BI_COUNT, text, 1000000, &value, error))
+    if (!parse_number(index, BI_OPTION_COUNT, text, 1000000, &value, error))
         return false;
     config->limits.max_connections_per_address = (uint32_t)value;
     return true;
@@ -227,18 +244,20 @@ static bool set_max_tubes(struct config *config, size_t index, const char *text,
 
 static bool set_max_feeds(struct config *config, size_t index, const char *text, char *error)
 {
-    return set_limit(&config->limits.max_feeds_per_connection, index, text, BIDE_FEEDS_MAX, error);
+    return set_limit(&config->limits.max_feeds_per_connection, index, text, BIDE_SUBSCRIPTIONS_MAX,
+                     error);
 }
 
 static bool set_max_client_bytes(struct config *config, size_t index, const char *text, char *error)
 {
-    return number(index, BI_BYTES, text, INT64_MAX, &config->limits.max_client_bytes, error);
+    return parse_number(index, BI_OPTION_BYTES, text, INT64_MAX, &config->limits.max_client_bytes,
+                        error);
 }
 
 static bool set_idle_timeout(struct config *config, size_t index, const char *text, char *error)
 {
     uint64_t value;
-    if (!number(index, BI_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
+    if (!parse_number(index, BI_OPTION_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
         return false;
     config->limits.idle_timeout_ms = (int64_t)value;
     return true;
@@ -247,7 +266,7 @@ static bool set_idle_timeout(struct config *config, size_t index, const char *te
 static bool set_command_timeout(struct config *config, size_t index, const char *text, char *error)
 {
     uint64_t value;
-    if (!number(index, BI_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
+    if (!parse_number(index, BI_OPTION_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
         return false;
     config->limits.command_timeout_ms = (int64_t)value;
     return true;
@@ -256,7 +275,7 @@ static bool set_command_timeout(struct config *config, size_t index, const char 
 static bool set_stop_timeout(struct config *config, size_t index, const char *text, char *error)
 {
     uint64_t value;
-    if (!number(index, BI_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
+    if (!parse_number(index, BI_OPTION_DURATION, text, BIDE_TIME_MAX_MS, &value, error))
         return false;
     config->limits.stop_timeout_ms = (int64_t)value;
     return true;
@@ -270,8 +289,8 @@ static bool set_user(struct config *config, size_t index, const char *text, char
     return true;
 }
 
-/* The index of a word in a list that ends with NULL; -1 if it is not there. */
-static int word_of(const char *const *words, const char *text)
+/* Returns the index of a word in a list that ends with NULL, or -1. */
+static int find_word(const char *const *words, const char *text)
 {
     for (int i = 0; words[i] != NULL; i++)
         if (strcmp(words[i], text) == 0)
@@ -282,9 +301,9 @@ static int word_of(const char *const *words, const char *text)
 static bool set_log_format(struct config *config, size_t index, const char *text, char *error)
 {
     static const char *const words[] = {"text", "json", NULL};
-    int format = word_of(words, text);
+    int format = find_word(words, text); /* the order of enum bi_log_format */
     if (format < 0)
-        return not_a(bi_setting_get(index)->name, text, "text or json", error);
+        return reject_value(bi_setting_get(index)->name, text, "text or json", error);
     config->log_format = (enum bi_log_format)format;
     return true;
 }
@@ -292,25 +311,25 @@ static bool set_log_format(struct config *config, size_t index, const char *text
 static bool set_log_level(struct config *config, size_t index, const char *text, char *error)
 {
     static const char *const words[] = {"error", "warn", "info", "debug", NULL};
-    int level = word_of(words, text);
+    int level = find_word(words, text); /* the order of bide_log_level */
     if (level < 0)
-        return not_a(bi_setting_get(index)->name, text, "error, warn, info or debug", error);
+        return reject_value(bi_setting_get(index)->name, text, "error, warn, info or debug", error);
     config->log_level = (bide_log_level)level;
     return true;
 }
 
-/* ---- the table ---- */
+/* ---- table ---- */
 
-#define PLACE "Where the queue is"
-#define NET   "Who is served"
-#define LIMIT "Limits"
-#define JOBS  "Jobs"
-#define DISK  "Storing (sqlite:)"
-#define TIME  "Timers"
-#define RUN   "The program"
+#define GROUP_STORAGE "Where the queue is"
+#define GROUP_NETWORK "Who is served"
+#define GROUP_LIMITS  "Limits"
+#define GROUP_JOBS    "Jobs"
+#define GROUP_DISK    "Storing (sqlite:)"
+#define GROUP_TIMERS  "Timers"
+#define GROUP_PROCESS "The program"
 
-/* A setting of the queue: its default is in the table of options.c. */
-#define QUEUE(name, group, kind, help)                       \
+/* A setting of the queue. Its default is in the table of queue/options.c. */
+#define QUEUE_OPTION(name, group, kind, help)                \
     {                                                        \
         {name, group, kind, NULL, help, 0}, set_queue_option \
     }
@@ -319,98 +338,107 @@ static const struct {
     struct setting setting;
     set_fn *set;
 } table[] = {
-    {{"url", PLACE, "URL", NULL, "sqlite:PATH or memory: (default: bide.db in the state directory)",
-      0},
+    {{"url", GROUP_STORAGE, "URL", NULL,
+      "sqlite:PATH or memory: (default: bide.db in the state directory)", 0},
      set_url},
-    {{"directory", PLACE, "DIR", NULL, "keep bide.db in DIR, which must exist", 0}, set_directory},
+    {{"directory", GROUP_STORAGE, "DIR", NULL, "keep bide.db in DIR, which must exist", 0},
+     set_directory},
 
-    {{"listen", NET, "ADDRESS", NULL,
+    {{"listen", GROUP_NETWORK, "ADDRESS", NULL,
       "ADDR:PORT, [IPV6]:PORT, PORT, or unix:PATH; as often as wanted (default: 127.0.0.1:11300)",
       BI_LIST},
      set_listen},
     {{"address", NULL, "ADDR", NULL, "", 0}, set_address},
     {{"port", NULL, "PORT", NULL, "", 0}, set_port},
-    {{"unix_mode", NET, "MODE", "0660", "permissions of unix sockets", 0}, set_unix_mode},
-    {{"trust", NET, "NETWORK", NULL,
+    {{"unix_mode", GROUP_NETWORK, "MODE", "0660", "permissions of unix sockets", 0}, set_unix_mode},
+    {{"trust", GROUP_NETWORK, "NETWORK", NULL,
       "networks as 10.0.0.0/8 or fd00::/8 whose clients are served without a secret; as often as wanted",
       BI_RELOAD | BI_LIST},
      set_trust},
-    {{"auth", NET, "remote|always", "remote",
+    {{"auth", GROUP_NETWORK, "remote|always", "remote",
       "who must say the secret: clients from other machines, or every client", BI_RELOAD},
      set_auth},
-    {{"auth_secret", NET, "SECRET", "",
+    {{"auth_secret", GROUP_NETWORK, "SECRET", "",
       "what clients from other machines must say first; without it only those of trust are served; in "
       "the file only",
       BI_RELOAD | BI_SECRET},
      set_auth_secret},
-    {{"secret_file", NET, "FILE", "", "the file whose only line is the auth_secret", BI_RELOAD},
+    {{"secret_file", GROUP_NETWORK, "FILE", "", "the file whose only line is the auth_secret",
+      BI_RELOAD},
      set_secret_file},
 
-    {{"max_connections", LIMIT, "N", "10000", "clients at a time", BI_RELOAD}, set_max_connections},
-    {{"max_connections_per_address", LIMIT, "N", "2000",
+    {{"max_connections", GROUP_LIMITS, "N", "10000", "clients at a time", BI_RELOAD},
+     set_max_connections},
+    {{"max_connections_per_address", GROUP_LIMITS, "N", "2000",
       "clients at a time from one address of another machine; 0: no limit", BI_RELOAD},
      set_max_connections_per_address},
-    {{"max_waiters_per_connection", LIMIT, "N", "20000", "calls of one client that wait",
+    {{"max_waiters_per_connection", GROUP_LIMITS, "N", "20000", "calls of one client that wait",
       BI_RELOAD},
      set_max_waiters},
-    {{"max_tubes_per_connection", LIMIT, "N", "5000", "tubes that one client watches; at most 5000",
-      BI_RELOAD},
+    {{"max_tubes_per_connection", GROUP_LIMITS, "N", "5000",
+      "tubes that one client watches; at most 5000", BI_RELOAD},
      set_max_tubes},
-    {{"max_feeds_per_connection", LIMIT, "N", "16",
+    {{"max_feeds_per_connection", GROUP_LIMITS, "N", "16",
       "feeds of events that one client follows; at most 100", BI_RELOAD},
      set_max_feeds},
-    {{"idle_timeout", LIMIT, "TIME", "0", "close connections that do nothing for so long; 0: never",
-      BI_RELOAD},
+    {{"idle_timeout", GROUP_LIMITS, "TIME", "0",
+      "close connections that do nothing for so long; 0: never", BI_RELOAD},
      set_idle_timeout},
-    {{"command_timeout", LIMIT, "TIME", "60s",
+    {{"command_timeout", GROUP_LIMITS, "TIME", "60s",
       "close connections that send a part of a command and then nothing for so long; 0: never",
       BI_RELOAD},
      set_command_timeout},
-    {{"stop_timeout", LIMIT, "TIME", "10s", "how long a stop waits for slow clients, and the disk",
-      BI_RELOAD},
+    {{"stop_timeout", GROUP_LIMITS, "TIME", "10s",
+      "how long a stop waits for slow clients, and the disk", BI_RELOAD},
      set_stop_timeout},
-    {{"max_client_bytes", LIMIT, "SIZE", "256MiB", "what all clients may have in buffers",
+    {{"max_client_bytes", GROUP_LIMITS, "SIZE", "256MiB", "what all clients may have in buffers",
       BI_RELOAD},
      set_max_client_bytes},
-    {{"max_memory", LIMIT, "SIZE", "auto",
+    {{"max_memory", GROUP_LIMITS, "SIZE", "auto",
       "what jobs and topics may take; 0: no limit; auto: 80 % of the machine or control group", 0},
      set_max_memory},
-    QUEUE("max_topics", LIMIT, "N", "topics (tubes)"),
-    QUEUE("max_waiters", LIMIT, "N", "calls that wait"),
-    QUEUE("max_jobs_per_topic", LIMIT, "N", "jobs in a topic; 0: no limit"),
-    QUEUE("max_done_per_topic", LIMIT, "N", "results kept in a topic; the oldest is dropped first"),
-    QUEUE("max_pending_ops", LIMIT, "N", "answers that wait to be stored"),
-    QUEUE("max_pending_bytes", LIMIT, "SIZE", "bodies in them"),
+    QUEUE_OPTION("max_topics", GROUP_LIMITS, "N", "topics (tubes)"),
+    QUEUE_OPTION("max_waiters", GROUP_LIMITS, "N", "calls that wait"),
+    QUEUE_OPTION("max_jobs_per_topic", GROUP_LIMITS, "N", "jobs in a topic; 0: no limit"),
+    QUEUE_OPTION("max_done_per_topic", GROUP_LIMITS, "N",
+                 "results kept in a topic; the oldest is dropped first"),
+    QUEUE_OPTION("max_pending_ops", GROUP_LIMITS, "N", "answers that wait to be stored"),
+    QUEUE_OPTION("max_pending_bytes", GROUP_LIMITS, "SIZE", "bodies in them"),
 
-    QUEUE("max_job_size", JOBS, "SIZE", "larger bodies are refused; at most 1GiB"),
-    QUEUE("max_result_size", JOBS, "SIZE", "larger results are refused"),
-    QUEUE("max_error_size", JOBS, "SIZE", "longer error texts are cut"),
-    QUEUE("default_ttr", JOBS, "TIME", "how long a lease lasts when the put does not say"),
-    QUEUE("max_touches", JOBS, "N", "touches in a lease; 0: no limit"),
-    QUEUE("max_touch_total", JOBS, "TIME", "how long a touched lease lasts in all; 0: no limit"),
-    QUEUE("min_touch_interval", JOBS, "TIME", "touches sooner after another are refused"),
-    QUEUE("topic_cleanup", JOBS, "on|off", "topics that nobody needs go away"),
+    QUEUE_OPTION("max_job_size", GROUP_JOBS, "SIZE", "larger bodies are refused; at most 1GiB"),
+    QUEUE_OPTION("max_result_size", GROUP_JOBS, "SIZE", "larger results are refused"),
+    QUEUE_OPTION("max_error_size", GROUP_JOBS, "SIZE", "longer error texts are cut"),
+    QUEUE_OPTION("default_ttr", GROUP_JOBS, "TIME",
+                 "how long a lease lasts when the put does not say"),
+    QUEUE_OPTION("max_touches", GROUP_JOBS, "N", "touches in a lease; 0: no limit"),
+    QUEUE_OPTION("max_touch_total", GROUP_JOBS, "TIME",
+                 "how long a touched lease lasts in all; 0: no limit"),
+    QUEUE_OPTION("min_touch_interval", GROUP_JOBS, "TIME",
+                 "touches sooner after another are refused"),
+    QUEUE_OPTION("topic_cleanup", GROUP_JOBS, "on|off", "topics that nobody needs go away"),
 
-    QUEUE(
-        "sync", DISK, "full|normal|off",
+    QUEUE_OPTION(
+        "sync", GROUP_DISK, "full|normal|off",
         "what an answer survives: power loss; the end of the process; the same, but power loss may "
         "take everything"),
-    QUEUE("batch_jobs", DISK, "N", "jobs that one commit stores"),
-    QUEUE("batch_bytes", DISK, "SIZE", "bytes that one commit stores"),
-    QUEUE("cache_bytes", DISK, "SIZE", "bodies kept in memory, the youngest"),
+    QUEUE_OPTION("batch_jobs", GROUP_DISK, "N", "jobs that one commit stores"),
+    QUEUE_OPTION("batch_bytes", GROUP_DISK, "SIZE", "bytes that one commit stores"),
+    QUEUE_OPTION("cache_bytes", GROUP_DISK, "SIZE", "bodies kept in memory, the youngest"),
 
-    QUEUE("ticker", TIME, "dynamic|wheel",
-          "sleep until something is due, or turn a wheel of slots"),
-    QUEUE("ticker_min", TIME, "TIME", "dynamic: the shortest sleep"),
-    QUEUE("ticker_max", TIME, "TIME", "dynamic: the longest sleep; 0: no limit"),
-    QUEUE("wheel_tick", TIME, "TIME", "wheel: one slot"),
-    QUEUE("wheel_slots", TIME, "N", "wheel: how many"),
-    QUEUE("seed", TIME, "N", "of the jitter of retries; 0: a random one"),
+    QUEUE_OPTION("ticker", GROUP_TIMERS, "dynamic|wheel",
+                 "sleep until something is due, or turn a wheel of slots"),
+    QUEUE_OPTION("ticker_min", GROUP_TIMERS, "TIME", "dynamic: the shortest sleep"),
+    QUEUE_OPTION("ticker_max", GROUP_TIMERS, "TIME", "dynamic: the longest sleep; 0: no limit"),
+    QUEUE_OPTION("wheel_tick", GROUP_TIMERS, "TIME", "wheel: one slot"),
+    QUEUE_OPTION("wheel_slots", GROUP_TIMERS, "N", "wheel: how many"),
+    QUEUE_OPTION("seed", GROUP_TIMERS, "N", "of the jitter of retries; 0: a random one"),
 
-    {{"user", RUN, "USER", "", "become this user once the sockets are open", 0}, set_user},
-    {{"log_format", RUN, "text|json", "text", "how lines of the log look", BI_RELOAD},
+    {{"user", GROUP_PROCESS, "USER", "", "become this user once the sockets are open", 0},
+     set_user},
+    {{"log_format", GROUP_PROCESS, "text|json", "text", "how lines of the log look", BI_RELOAD},
      set_log_format},
-    {{"log_level", RUN, "LEVEL", "info", "error, warn, info or debug", BI_RELOAD}, set_log_level},
+    {{"log_level", GROUP_PROCESS, "LEVEL", "info", "error, warn, info or debug", BI_RELOAD},
+     set_log_level},
 };
 
 #define COUNT (sizeof(table) / sizeof(table[0]))
@@ -423,26 +451,27 @@ const struct setting *bi_setting_get(size_t index)
 
 /* ---- names ---- */
 
-static char plain(char c)
+static char to_underscore(char c)
 {
     return c == '-' ? '_' : c;
 }
 
-static bool same_name(const char *name, const char *text, size_t size)
+static bool name_equals(const char *name, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
-        if (name[i] == 0 || name[i] != plain(text[i]))
+        if (name[i] == 0 || name[i] != to_underscore(text[i]))
             return false;
     return name[size] == 0;
 }
 
 static const char *nearest(const char *text, size_t size)
 {
-    struct near near = BI_NEAR_INIT;
+    struct suggestion suggestion = BI_SUGGEST_INIT;
+
     for (size_t i = 0; i < COUNT; i++)
         if (table[i].setting.group != NULL)
-            bi_near_look(&near, table[i].setting.name, text, size);
-    return near.best;
+            bi_suggest_consider(&suggestion, table[i].setting.name, text, size);
+    return suggestion.best;
 }
 
 size_t bi_setting_index(const char *name)
@@ -456,18 +485,22 @@ size_t bi_setting_index(const char *name)
 
 bool bi_setting_find(const char *name, size_t size, size_t *index, char *error)
 {
+    /* Without a group, a setting has only the short flag of beanstalkd. */
     for (size_t i = 0; i < COUNT; i++) {
-        if (table[i].setting.group != NULL && same_name(table[i].setting.name, name, size)) {
+        if (table[i].setting.group != NULL && name_equals(table[i].setting.name, name, size)) {
             *index = i;
             return true;
         }
     }
+
     const char *other = nearest(name, size);
     int shown = size < 60 ? (int)size : 60;
+
     if (other == NULL)
-        return bi_refuse(error, "there is no setting \"%.*s\"; bided --help has them all", shown,
-                         name);
-    return bi_refuse(error, "there is no setting \"%.*s\"; did you mean %s?", shown, name, other);
+        return bi_errmsg_set(error, "there is no setting \"%.*s\"; bided --help has them all",
+                             shown, name);
+    return bi_errmsg_set(error, "there is no setting \"%.*s\"; did you mean %s?", shown, name,
+                         other);
 }
 
 void bi_setting_clear(struct config *config, size_t index)
@@ -476,6 +509,7 @@ void bi_setting_clear(struct config *config, size_t index)
         config->limits.trust_count = 0;
         return;
     }
+
     assert(table[index].set == set_listen);
     for (size_t i = 0; i < config->listen_count; i++)
         free(config->listen[i]);

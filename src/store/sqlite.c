@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * sqlite - opens and closes the SQLite store, and loads what a start needs.
+ *
+ * Ordering   An open locks the file before it reads it, verifies that it is ours before it writes
+ *            to it, and only then connects. A file of another program is left unchanged.
+ * Failure    A full disk does not fail the open if the ballast can make room.
+ */
 #include "store/sqlite.h"
 
 #include "util/clock.h"
@@ -14,29 +21,35 @@
 
 /* ---- opening ---- */
 
-/* A limit that makes no sense is replaced by one that is above whatever may have been given. */
-static uint64_t sound_limit(const struct sqlite *sqlite, const char *name, int64_t value,
-                            int64_t instead)
+/* Replaces a limit that cannot be right by one above every number that may have been assigned. */
+static uint64_t validate_limit(const struct sqlite *sqlite, const char *name, int64_t value,
+                               int64_t replacement)
 {
     if (value >= 0 && value <= (int64_t)BIDE_ID_MAX)
         return (uint64_t)value;
+
     bi_log(&sqlite->options.log, BIDE_LOG_ERROR, "%s: %s is %lld in the table meta; %lld is used",
-           sqlite->path, name, (long long)value, (long long)instead);
-    return (uint64_t)instead;
+           sqlite->path, name, (long long)value, (long long)replacement);
+    return (uint64_t)replacement;
 }
 
-/* Rows whose ids cannot have been given would stand in the way of those that will be. */
-static uint64_t set_strays_aside(struct sqlite *sqlite)
+/* Moves rows whose ids cannot have been assigned to the table of damaged jobs: they would
+ * collide with ids to come. Returns how many there were. */
+static uint64_t quarantine_invalid_ids(struct sqlite *sqlite)
 {
     char error[BIDE_ERROR_SIZE];
     uint64_t count = 0;
+
     for (;;) {
-        int64_t id = bi_sqlite_number(&sqlite->writer, bi_sqlite_sql[ST_STRAY], 0);
-        if (id == 0 && bi_sqlite_number(&sqlite->writer, "SELECT 1 FROM job WHERE id=0", 0) == 0)
+        int64_t id = bi_sqlite_query_int64(&sqlite->writer, bi_sqlite_sql[ST_INVALID_ID], 0);
+        /* 0 means no such row, or a row whose id is 0. */
+        if (id == 0 &&
+            bi_sqlite_query_int64(&sqlite->writer, "SELECT 1 FROM job WHERE id=0", 0) == 0)
             return count;
+
         bi_log(&sqlite->options.log, BIDE_LOG_ERROR, "%s: job %lld: the id was never given",
                sqlite->path, (long long)id);
-        if (bi_sqlite_set_aside(&sqlite->base, (uint64_t)id, "the id was never given", error) !=
+        if (bi_sqlite_quarantine(&sqlite->base, (uint64_t)id, "the id was never given", error) !=
             BIDE_OK) {
             bi_log(&sqlite->options.log, BIDE_LOG_ERROR, "%s", error);
             return count;
@@ -45,19 +58,24 @@ static uint64_t set_strays_aside(struct sqlite *sqlite)
     }
 }
 
-/* The secret of the file, drawn when it has none. False if the file cannot be read. */
-static bool get_secret(struct sqlite *sqlite)
+/* Loads the secret of the file, or generates one for a file without. False if the file cannot
+ * be read. */
+static bool load_secret(struct sqlite *sqlite)
 {
     int64_t key[2], token_from;
+
     if (!bi_sqlite_meta_get(&sqlite->writer, "secret_1", &key[0]) ||
         !bi_sqlite_meta_get(&sqlite->writer, "secret_2", &key[1]) ||
         !bi_sqlite_meta_get(&sqlite->writer, "token_from", &token_from))
         return false;
-    sqlite->secret = (struct bi_secret){{(uint64_t)key[0], (uint64_t)key[1]}};
+
+    sqlite->secret = (struct bi_hash_secret){{(uint64_t)key[0], (uint64_t)key[1]}};
     sqlite->secret_stored = key[0] != 0 || key[1] != 0;
-    sqlite->token_from = sound_limit(sqlite, "token_from", token_from, 1);
+    sqlite->token_from = validate_limit(sqlite, "token_from", token_from, 1);
+
+    /* The first batch stores it. */
     if (!sqlite->secret_stored)
-        bi_secret_draw(&sqlite->secret);
+        bi_keyed_hash_generate_secret(&sqlite->secret);
     return true;
 }
 
@@ -66,111 +84,148 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *writer = &sqlite->writer;
     int64_t next_id, next_token, lease_from;
+
     if (!bi_sqlite_meta_get(writer, "next_id", &next_id) ||
         !bi_sqlite_meta_get(writer, "next_token", &next_token) ||
-        !bi_sqlite_meta_get(writer, "lease_from", &lease_from) || !get_secret(sqlite))
-        return bi_sqlite_error(sqlite, writer, "open", error);
-    /* The limit is stored ahead, and so above all of them; but who can read the highest id does. */
-    int64_t highest = bi_sqlite_number(writer, bi_sqlite_sql[ST_HIGHEST], -1);
-    bool limited = next_id > 0 && next_id <= (int64_t)BIDE_ID_MAX;
-    if (highest < 0 && !limited)
-        return bi_sqlite_error(sqlite, writer, "open", error);
-    start->next_id = sound_limit(sqlite, "next_id", next_id, highest + ID_BLOCK);
-    if (start->next_id <= (uint64_t)(highest < 0 ? 0 : highest))
-        start->next_id = (uint64_t)highest + 1;
+        !bi_sqlite_meta_get(writer, "lease_from", &lease_from) || !load_secret(sqlite))
+        return bi_sqlite_set_error(sqlite, writer, "open", error);
+
+    /* The stored limit is above every id. The highest id is read as well, in case the limit is
+     * damaged; one of the two is enough. */
+    int64_t max_id = bi_sqlite_query_int64(writer, bi_sqlite_sql[ST_MAX_ID], -1);
+    bool limit_is_valid = next_id > 0 && next_id <= (int64_t)BIDE_ID_MAX;
+    if (max_id < 0 && !limit_is_valid)
+        return bi_sqlite_set_error(sqlite, writer, "open", error);
+
+    start->next_id = validate_limit(sqlite, "next_id", next_id, max_id + ID_BLOCK);
+    if (start->next_id <= (uint64_t)(max_id < 0 ? 0 : max_id))
+        start->next_id = (uint64_t)max_id + 1;
     if (start->next_id == 0)
         start->next_id = 1;
-    /* Tokens begin with the time at the least, and are given out more slowly than microseconds pass:
-     * so those of another file, or of one before a backup was put back, are not good here. */
+
+    /* Token numbers start at the current time in microseconds or above, and are assigned more
+     * slowly than microseconds pass. So the tokens of another file, or of a file that a backup has
+     * replaced, are not valid here. */
     uint64_t now = (uint64_t)bi_clock_wall();
-    start->next_token = sound_limit(sqlite, "next_token", next_token, (int64_t)now);
+    start->next_token = validate_limit(sqlite, "next_token", next_token, (int64_t)now);
     if (start->next_token < now)
         start->next_token = now;
-    start->lease_from = sound_limit(sqlite, "lease_from", lease_from, 0);
-    /* A file from before there was a secret: the tokens that were given are bare numbers. */
+    start->lease_from = validate_limit(sqlite, "lease_from", lease_from, 0);
+
+    /* A file of a version without a secret: the tokens that it assigned are plain numbers. */
     if (!sqlite->secret_stored)
         sqlite->token_from = next_token == 0 ? 1 : start->next_token;
     start->token_from = sqlite->token_from == 0 ? 1 : sqlite->token_from;
     start->secret = sqlite->secret;
-    start->damaged = set_strays_aside(sqlite);
+
+    start->damaged = quarantine_invalid_ids(sqlite);
     sqlite->next_id = start->next_id;
-    sqlite->id_limit = 0; /* the first batch stores one */
+    /* 0 differs from every real limit, so the first batch writes both. */
+    sqlite->id_limit = 0;
     sqlite->token_limit = 0;
     sqlite->lease_from = (uint64_t)lease_from;
     return BIDE_OK;
 }
 
-static int sqlite_pauses(struct store *store, store_visit visit, void *ctx, char *error)
+/* Returns NULL, or the damage of the row; the topic is empty then. A damaged name must not be
+ * cut to the maximum length or at a zero byte: the rest could be the name of another topic. */
+static const char *read_pause(sqlite3_stmt *stmt, struct bi_image *image)
 {
-    struct sqlite *sqlite = sqlite_of(store);
-    int64_t now = bi_clock_wall(); /* what has ended by now is not loaded */
-    bool ended = false;
-    sqlite3_stmt *from = bi_sqlite_get(&sqlite->writer, ST_PAUSES);
-    int code = from == NULL ? SQLITE_ERROR : SQLITE_ROW;
-    int answer = BIDE_OK;
-    while (answer == BIDE_OK && code == SQLITE_ROW && (code = sqlite3_step(from)) == SQLITE_ROW) {
-        struct bi_record record = {.kind = BI_PAUSE};
-        const char *topic = (const char *)sqlite3_column_text(from, 0);
-        snprintf(record.image.topic, sizeof(record.image.topic), "%s", topic == NULL ? "" : topic);
-        record.image.due = sqlite3_column_int64(from, 1);
-        ended |= record.image.due <= now;
-        if (record.image.due > now)
-            bi_sqlite_note_pause(sqlite, record.image.due);
-        if (topic == NULL && (sqlite3_errcode(sqlite->writer.db) & 0xff) == SQLITE_NOMEM)
-            code = SQLITE_NOMEM;
-        else
-            answer = visit(ctx, &record, NULL);
-    }
-    if (code != SQLITE_ROW && code != SQLITE_DONE)
-        answer = bi_sqlite_error(sqlite, &sqlite->writer, "open", error);
-    sqlite3_reset(from);
-    if (answer == BIDE_OK && ended) { /* if it fails they are found again at the next start */
-        struct signal_guard guard;
-        bi_sqlite_guard(sqlite, &guard);
-        bi_sqlite_remove_pauses(sqlite, now);
-        bi_sqlite_unguard(&guard);
-    }
-    return answer;
+    const char *topic = (const char *)sqlite3_column_text(stmt, 0);
+    size_t size = (size_t)sqlite3_column_bytes(stmt, 0);
+    image->due = sqlite3_column_int64(stmt, 1);
+
+    if (topic == NULL || size > BIDE_TOPIC_MAX || strlen(topic) != size)
+        return "the topic is no name";
+    memcpy(image->topic, topic, size + 1);
+    return NULL;
 }
 
-/* ---- life ---- */
+static int sqlite_scan_pauses(struct store *store, store_visit visit, void *ctx, char *error)
+{
+    struct sqlite *sqlite = sqlite_of(store);
+    int64_t now = bi_clock_wall();
+    bool ended = false;
+    sqlite3_stmt *stmt = bi_sqlite_statement(&sqlite->writer, ST_PAUSES);
+    int code = stmt == NULL ? SQLITE_ERROR : SQLITE_ROW;
+    int status = BIDE_OK;
+
+    while (status == BIDE_OK && code == SQLITE_ROW && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+        struct bi_record record = {.kind = BI_PAUSE};
+        const char *damage = read_pause(stmt, &record.image);
+        ended |= record.image.due <= now;
+        if (record.image.due > now)
+            bi_sqlite_track_pause(sqlite, record.image.due);
+        /* A column that SQLite could not allocate looks empty: that is no damage. */
+        if (damage != NULL && (sqlite3_errcode(sqlite->writer.db) & 0xff) == SQLITE_NOMEM)
+            code = SQLITE_NOMEM;
+        else
+            status = visit(ctx, &record, damage);
+    }
+
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        status = bi_sqlite_set_error(sqlite, &sqlite->writer, "open", error);
+    sqlite3_reset(stmt);
+
+    /* A failure is ignored: the next start finds the ended pauses again. */
+    if (status == BIDE_OK && ended) {
+        struct sigxfsz_guard guard;
+        bi_sqlite_block_sigxfsz(sqlite, &guard);
+        bi_sqlite_remove_pauses(sqlite, now);
+        bi_sqlite_unblock_sigxfsz(&guard);
+    }
+    return status;
+}
+
+/* ---- close ---- */
 
 static void free_sqlite(struct sqlite *sqlite)
 {
-    bi_sqlite_disconnect_all(sqlite);
-    bi_sqlite_disown(sqlite);
-    pthread_mutex_destroy(&sqlite->writer.use);
-    pthread_mutex_destroy(&sqlite->reader.use);
-    pthread_mutex_destroy(&sqlite->slow.use);
+    /* A forked child must not close the connections that it inherited from its parent. */
+    if (!sqlite->inherited)
+        bi_sqlite_disconnect_all(sqlite);
+    /* After the connections: another process must not open the file while they are in use. */
+    bi_sqlite_lock_release(sqlite);
+
+    pthread_mutex_destroy(&sqlite->writer.lock);
+    pthread_mutex_destroy(&sqlite->reader.lock);
+    pthread_mutex_destroy(&sqlite->scanner.lock);
     free(sqlite->path);
     free(sqlite);
 }
 
-/* The exact next id is stored, so that a restart leaves none out. When there is no time for that, some
- * are left out, and the next start reads the write-ahead log. */
+/* Stores the exact next id, so that a restart skips none. Past the write deadline it writes
+ * nothing: the next start skips some ids and recovers the log. */
 static void sqlite_close(struct store *store)
 {
     struct sqlite *sqlite = sqlite_of(store);
-    struct signal_guard guard;
-    bi_sqlite_guard(sqlite, &guard);
-    bool late = bi_store_is_late(store);
-    if (late && sqlite->writer.db != NULL)
+    struct sigxfsz_guard guard;
+
+    bi_sqlite_block_sigxfsz(sqlite, &guard);
+
+    bool past_deadline = bi_store_past_deadline(store);
+    if (past_deadline && !sqlite->inherited && sqlite->writer.db != NULL)
         sqlite3_db_config(sqlite->writer.db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    if (!late && sqlite->id_limit != 0 && !sqlite->doubtful && sqlite->writer.db != NULL)
+
+    /* id_limit is 0 until the first batch: then next_id is as the start found it. While the
+     * outcome of a batch is unknown, next_id is that of the batch before. */
+    if (!past_deadline && !sqlite->inherited && sqlite->id_limit != 0 && !sqlite->outcome_unknown &&
+        sqlite->writer.db != NULL)
         bi_sqlite_meta_set(&sqlite->writer, "next_id", sqlite->next_id);
+
     free_sqlite(sqlite);
-    bi_sqlite_unguard(&guard);
+    bi_sqlite_unblock_sigxfsz(&guard);
 }
 
 static const struct store_ops sqlite_ops = {
     .name = "sqlite",
-    .keeps = true,
+    .persistent = true,
     .start = sqlite_start,
-    .pauses = sqlite_pauses,
+    .scan_pauses = sqlite_scan_pauses,
     .commit = bi_sqlite_commit,
-    .tidy = bi_sqlite_tidy,
-    .set_aside = bi_sqlite_set_aside,
-    .read = bi_sqlite_read,
+    .maintain = bi_sqlite_maintain,
+    .quarantine = bi_sqlite_quarantine,
+    .read = bi_sqlite_read_bodies,
     .fetch = bi_sqlite_fetch,
     .count = bi_sqlite_count,
     .scan = bi_sqlite_scan,
@@ -179,32 +234,37 @@ static const struct store_ops sqlite_ops = {
     .close = sqlite_close,
 };
 
-/* What is to be opened: the path as it was given, from the root. */
-static int absolute(const char *path, char **out, char *error)
+/* Makes the path absolute: the process may change its directory while the queue is open. */
+static int make_absolute(const char *path, char **out, char *error)
 {
-    char *here = path[0] == '/' ? strdup("") : getcwd(NULL, 0);
-    size_t size = here == NULL ? 0 : strlen(here) + strlen(path) + 2;
-    char *whole = here == NULL ? NULL : malloc(size);
-    if (whole == NULL) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", path, strerror(errno));
-        free(here);
-        return errno == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
+    char *cwd = path[0] == '/' ? strdup("") : getcwd(NULL, 0);
+    size_t size = cwd == NULL ? 0 : strlen(cwd) + strlen(path) + 2;
+    char *joined = cwd == NULL ? NULL : malloc(size);
+
+    if (joined == NULL) {
+        int number = errno;
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", path, strerror(number));
+        free(cwd);
+        return number == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
     }
-    snprintf(whole, size, "%s%s%s", here, path[0] == '/' ? "" : "/", path);
-    free(here);
-    *out = whole;
+
+    snprintf(joined, size, "%s%s%s", cwd, path[0] == '/' ? "" : "/", path);
+    free(cwd);
+    *out = joined;
     return BIDE_OK;
 }
 
-/* The file exists now: its path without symbolic links, which SQLite would not follow in the names
- * of the files beside it. */
-static int resolve(struct sqlite *sqlite, char *error)
+/* Resolves symbolic links, now that the file exists: SQLite derives the names of the log and
+ * its index from the path, and two names of a file must not get two logs. */
+static int resolve_symlinks(struct sqlite *sqlite, char *error)
 {
     char *real = realpath(sqlite->path, NULL);
     if (real == NULL) {
-        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", sqlite->path, strerror(errno));
-        return errno == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
+        int number = errno;
+        snprintf(error, BIDE_ERROR_SIZE, "open: %.120s: %s", sqlite->path, strerror(number));
+        return number == ENOMEM ? BIDE_ENOMEM : BIDE_EIO;
     }
+
     free(sqlite->path);
     sqlite->path = real;
     return BIDE_OK;
@@ -216,8 +276,10 @@ static int check_directory(const char *path, char *error)
     struct stat file;
     const char *name = strrchr(path, '/') + 1;
     snprintf(directory, sizeof(directory), "%.*s", (int)(name - path), path);
+
     if (stat(directory, &file) == 0 && name[0] != 0)
         return BIDE_OK;
+
     if (name[0] == 0)
         snprintf(error, BIDE_ERROR_SIZE, "open: %.120s ends in a slash; a file is needed", path);
     else
@@ -226,36 +288,42 @@ static int check_directory(const char *path, char *error)
     return name[0] == 0 ? BIDE_EINVAL : BIDE_EIO;
 }
 
-/* Is there something that is no file, or may not be written, or no directory for it? */
+/* Rejects what cannot be opened as a queue, with a message that names the cause. SQLite
+ * reports most of these cases as "unable to open database file". */
 static int check_file(const char *path, char *error)
 {
     struct stat file;
+
+    /* Leaves room for the suffixes of the files beside it. */
     if (strlen(path) > PATH_MAX - 16) {
         snprintf(error, BIDE_ERROR_SIZE, "open: %.60s... is too long for a path", path);
         return BIDE_EINVAL;
     }
     if (stat(path, &file) != 0)
         return check_directory(path, error);
+
     if (!S_ISREG(file.st_mode)) {
         snprintf(error, BIDE_ERROR_SIZE, "open: %.120s is %s, not a file", path,
                  S_ISDIR(file.st_mode) ? "a directory" : "a device, pipe or socket");
         return BIDE_EINVAL;
     }
+
     if (access(path, R_OK | W_OK) != 0) {
-        char room[SQLITE_WAY_OUT_SIZE];
+        char hint[BI_SQLITE_HINT_SIZE];
         snprintf(error, BIDE_ERROR_SIZE, "open: %.100s cannot be written: %s%s", path,
-                 strerror(errno), bi_sqlite_way_out(errno, room));
+                 strerror(errno), bi_sqlite_error_hint(errno, hint));
         return BIDE_EIO;
     }
     return BIDE_OK;
 }
 
-/* Before anything is written: whose file is it? */
-static int check_owner(struct sqlite *sqlite, char *error)
+/* Verifies that the file is ours before anything is written: connecting changes it to WAL
+ * mode. */
+static int check_schema_before_write(struct sqlite *sqlite, char *error)
 {
     int code = bi_sqlite_open(sqlite, &sqlite->writer, SQLITE_OPEN_READWRITE, error);
     if (code == BIDE_OK)
-        code = bi_sqlite_is_ours(sqlite, error);
+        code = bi_sqlite_check_schema(sqlite, error);
     bi_sqlite_disconnect(&sqlite->writer);
     return code;
 }
@@ -268,22 +336,23 @@ static int connect_all(struct sqlite *sqlite, char *error)
     if (code == BIDE_OK)
         code = bi_sqlite_connect(sqlite, &sqlite->reader, error);
     if (code == BIDE_OK)
-        code = bi_sqlite_connect(sqlite, &sqlite->slow, error);
+        code = bi_sqlite_connect(sqlite, &sqlite->scanner, error);
     return code;
 }
 
-/* The filler gives way to the log and its index. Without one there is nothing to begin with: not even
- * a delete could be stored, and jobs that are done would be taken again. */
+/* Opens a file on a full disk: the space of the ballast goes to the log and its index. Without
+ * a ballast the open fails, because not even a delete could be stored, and finished jobs would
+ * run again after a restart. */
 static int open_when_full(struct sqlite *sqlite, char *error)
 {
     int code = BIDE_EFULL;
-    if (bi_sqlite_drop_filler(sqlite)) {
+    if (bi_sqlite_ballast_remove(sqlite)) {
         bi_sqlite_disconnect_all(sqlite);
         code = connect_all(sqlite, error);
     }
 
     if (code == BIDE_OK)
-        bi_sqlite_give_room(sqlite);
+        bi_sqlite_ballast_release(sqlite);
     else if (code == BIDE_EFULL)
         snprintf(error, BIDE_ERROR_SIZE,
                  "open: %.100s: the disk is full, without room for the log of the file; make room, "
@@ -292,56 +361,64 @@ static int open_when_full(struct sqlite *sqlite, char *error)
     return code;
 }
 
-/* Everything that may fail. */
+/* Runs every step of an open that may fail. */
 static int open_files(struct sqlite *sqlite, const char *path, char *error)
 {
-    int code = absolute(path, &sqlite->path, error);
+    int code = make_absolute(path, &sqlite->path, error);
     if (code == BIDE_OK)
         code = check_file(sqlite->path, error);
     if (code == BIDE_OK)
-        code = bi_sqlite_own(sqlite, error);
+        code = bi_sqlite_lock_acquire(sqlite, error);
     if (code == BIDE_OK)
-        code = resolve(sqlite, error);
+        code = resolve_symlinks(sqlite, error);
     if (code == BIDE_OK)
-        code = check_owner(sqlite, error);
-    if (code == BIDE_EFULL && sqlite->lock_fd >= 0) /* the index of the log needs room; see below */
+        code = check_schema_before_write(sqlite, error);
+
+    /* Even reading needs space, for the index of the log. open_when_full() handles it below; the
+     * schema is verified again by bi_sqlite_migrate(). */
+    if (code == BIDE_EFULL && sqlite->lock_fd >= 0)
         code = BIDE_OK;
     if (code == BIDE_OK)
         code = connect_all(sqlite, error);
     return code == BIDE_EFULL && sqlite->lock_fd >= 0 ? open_when_full(sqlite, error) : code;
 }
 
-int bi_store_sqlite_new(const char *path, const struct bi_sqlite_options *options,
+int bi_sqlite_store_new(const char *path, const struct bi_sqlite_options *options,
                         struct store **out, char *error)
 {
-    struct signal_guard guard;
+    struct sigxfsz_guard guard;
     struct sqlite *sqlite = calloc(1, sizeof(*sqlite));
     if (sqlite == NULL) {
         bi_text_copy(error, bide_code_text(BIDE_ENOMEM));
         return BIDE_ENOMEM;
     }
+
     sqlite->base.ops = &sqlite_ops;
     sqlite->options = *options;
     sqlite->lock_fd = -1;
-    sqlite->pause_end = BI_NEVER;
-    pthread_mutex_init(&sqlite->writer.use, NULL);
-    pthread_mutex_init(&sqlite->reader.use, NULL);
-    pthread_mutex_init(&sqlite->slow.use, NULL);
-    bi_sqlite_look_at_limit(sqlite);
-    bi_sqlite_guard(sqlite, &guard);
+    sqlite->pause_end_us = BI_NEVER;
+
+    pthread_mutex_init(&sqlite->writer.lock, NULL);
+    pthread_mutex_init(&sqlite->reader.lock, NULL);
+    pthread_mutex_init(&sqlite->scanner.lock, NULL);
+
+    bi_sqlite_read_file_limit(sqlite);
+    bi_sqlite_block_sigxfsz(sqlite, &guard);
     int code = open_files(sqlite, path, error);
     if (code == BIDE_OK)
-        bi_sqlite_fill(sqlite, true);
+        bi_sqlite_ballast_restore(sqlite, true);
     else
         free_sqlite(sqlite);
-    bi_sqlite_unguard(&guard);
+    bi_sqlite_unblock_sigxfsz(&guard);
     if (code != BIDE_OK)
         return code;
-    if (!sqlite->has_filler)
+
+    if (!sqlite->has_ballast)
         bi_log(&options->log, BIDE_LOG_WARN,
                "%s: no room for the filler: when the disk is full jobs may not even be finished",
                sqlite->path);
-    sqlite->base.place = sqlite->path;
+
+    sqlite->base.path = sqlite->path;
     *out = &sqlite->base;
     return BIDE_OK;
 }

@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sqlite_commit - storing batches, and finding out what became of one whose COMMIT failed.
+ * sqlite_commit - writes batches, and determines the outcome of a COMMIT that failed.
+ *
+ * A batch is one transaction. SQLite reports a failed COMMIT as rolled back, but its frames may
+ * lie in the write-ahead log and be recovered after a crash. The store must not report a failure
+ * for a batch that reappears later, so such a failure is resolved by reading the file again:
+ *
+ *     batch found in the file        make it durable, report BIDE_OK
+ *     not found, no frames left      report the failure
+ *     not found, frames may remain   overwrite them, then report the failure
+ *     file cannot be read            report BIDE_EUNKNOWN; the next commit resolves it first
+ *
+ * Ordering   A commit holds the writer mutex, and acquires those of the scanner and the
+ *            reader when it must reopen the connections.
+ * Failure    After BIDE_EUNKNOWN the caller must pass the same batch to the next commit.
  */
 #include "store/sqlite.h"
 
@@ -13,44 +26,74 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a failed write may cost before its callers are told that nobody knows. */
-#define SETTLE_TRIES 50
-#define SETTLE_MS    100
+/* The pauses between the tries add up to five seconds. Then the commit reports BIDE_EUNKNOWN. */
+#define RESOLVE_TRIES 50
+#define RESOLVE_MS    100
 
-/* The limits that a restart begins with, if they have to move. */
-static int write_limits(struct sqlite *sqlite, const struct bi_batch *batch, uint64_t id_limit)
+/* The id limit that the batch must store; a restart after a crash begins there. The result is
+ * the same for every attempt of a batch, because only note_stored() moves sqlite->id_limit. */
+static uint64_t id_limit_of(const struct sqlite *sqlite, const struct bi_batch *batch)
 {
+    return batch->next_id > sqlite->id_limit ? batch->next_id + ID_BLOCK : sqlite->id_limit;
+}
+
+/* Records that the file holds the batch and its limits. Every path that finds a batch stored
+ * must call this: the close writes next_id, and the ids of the batch must not be assigned
+ * again. */
+static void note_stored(struct sqlite *sqlite, const struct bi_batch *batch)
+{
+    sqlite->id_limit = id_limit_of(sqlite, batch);
+    sqlite->next_id = batch->next_id;
+    sqlite->token_limit = batch->next_token;
+    sqlite->lease_from = batch->lease_from;
+    sqlite->secret_stored = true;
+}
+
+/* Writes the limits for a restart that changed, in the transaction of the batch: they must
+ * become durable together with the records that depend on them. */
+static int write_meta(struct sqlite *sqlite, const struct bi_batch *batch)
+{
+    uint64_t id_limit = id_limit_of(sqlite, batch);
     int code = SQLITE_DONE;
+
     if (id_limit != sqlite->id_limit)
         code = bi_sqlite_meta_set(&sqlite->writer, "next_id", id_limit);
     if (code == SQLITE_DONE && batch->next_token != sqlite->token_limit)
         code = bi_sqlite_meta_set(&sqlite->writer, "next_token", batch->next_token);
     if (code == SQLITE_DONE && batch->lease_from != sqlite->lease_from)
         code = bi_sqlite_meta_set(&sqlite->writer, "lease_from", batch->lease_from);
+
+    /* The first batch of a new file stores its secret; the flag stands for all three values. */
     if (code == SQLITE_DONE && !sqlite->secret_stored)
         code = bi_sqlite_meta_set(&sqlite->writer, "secret_1", sqlite->secret.key[0]);
     if (code == SQLITE_DONE && !sqlite->secret_stored)
         code = bi_sqlite_meta_set(&sqlite->writer, "secret_2", sqlite->secret.key[1]);
     if (code == SQLITE_DONE && !sqlite->secret_stored)
         code = bi_sqlite_meta_set(&sqlite->writer, "token_from", sqlite->token_from);
+
     return code;
 }
 
-/* Everything but the COMMIT. SQLITE_INTERRUPT: the time to stop is over. Deletes of large bodies from a
- * slow disk may take long, and nothing of a batch counts before its COMMIT. */
-static int write_batch(struct sqlite *sqlite, const struct bi_batch *batch, uint64_t id_limit)
+/* Begins the transaction and writes the whole batch, without the COMMIT. Returns
+ * SQLITE_INTERRUPT, with the transaction open, when the write deadline has passed. */
+static int write_batch(struct sqlite *sqlite, const struct bi_batch *batch)
 {
     struct connection *writer = &sqlite->writer;
-    int code = bi_sqlite_run(bi_sqlite_get(writer, ST_BEGIN));
+    int code = bi_sqlite_run(bi_sqlite_statement(writer, ST_BEGIN));
+
     for (size_t i = 0; code == SQLITE_DONE && i < batch->count; i++) {
-        if (bi_store_is_late(&sqlite->base))
+        /* Deleting large bodies from a slow disk may take long. Giving up here is safe:
+         * nothing of a batch is stored before its COMMIT. */
+        if (bi_store_past_deadline(&sqlite->base))
             return SQLITE_INTERRUPT;
-        code = bi_sqlite_write(writer, &batch->records[i]);
+
+        code = bi_sqlite_write_record(writer, &batch->records[i]);
         if (batch->records[i].kind == BI_PAUSE)
-            bi_sqlite_note_pause(sqlite, batch->records[i].image.due);
+            bi_sqlite_track_pause(sqlite, batch->records[i].image.due);
     }
+
     if (code == SQLITE_DONE)
-        code = write_limits(sqlite, batch, id_limit);
+        code = write_meta(sqlite, batch);
     return code;
 }
 
@@ -60,210 +103,250 @@ static void roll_back(struct connection *writer)
         bi_sqlite_exec(writer, "ROLLBACK");
 }
 
-/* What a failed commit has left in the log, although SQLite says that nothing is stored. */
-enum remains {
-    REMAINS_NONE, /* nothing that will ever count */
-    REMAINS_PART, /* a write failed: the file has to be looked at */
-    REMAINS_ALL,  /* all of it, perhaps, and it would be found after a crash */
+/* What a failed COMMIT may leave in the write-ahead log, although SQLite rolled it back. */
+enum residue {
+    RESIDUE_NONE,     /* nothing that recovery would replay */
+    RESIDUE_PARTIAL,  /* a write failed: the file must be read to know */
+    RESIDUE_COMPLETE, /* perhaps every frame: recovery after a crash would replay them */
 };
 
-/* SQLITE_BUSY: it was locked out. A write that lacked room has left a frame without its end, and
- * then no transaction ends there; a sync that lacked room comes after all frames were written. */
-static enum remains remains_of(int code, int answer)
+/* Classifies a failed COMMIT by its SQLite code and the status that was mapped from it. */
+static enum residue classify_failure(int code, int status)
 {
+    /* SQLITE_BUSY: the lock was not acquired, so nothing was written. */
     if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL)
-        return REMAINS_NONE;
+        return RESIDUE_NONE;
+
+    /* A write that ran out of space left its last frame incomplete, so recovery finds no end
+     * of a transaction there. Another write error says less about what reached the file. */
     if (code == SQLITE_IOERR_WRITE)
-        return answer == BIDE_EFULL ? REMAINS_NONE : REMAINS_PART;
-    return REMAINS_ALL;
+        return status == BIDE_EFULL ? RESIDUE_NONE : RESIDUE_PARTIAL;
+
+    /* A sync fails after every frame was written. Of other errors the worst is assumed. */
+    return RESIDUE_COMPLETE;
 }
 
-/* One attempt. */
-static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum remains *remains,
+/* Makes one attempt. On failure the transaction is rolled back and *residue says what the log
+ * may hold of it. */
+static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum residue *residue,
                       char *error)
 {
     struct connection *writer = &sqlite->writer;
-    uint64_t id_limit =
-        batch->next_id > sqlite->id_limit ? batch->next_id + ID_BLOCK : sqlite->id_limit;
-    int code = write_batch(sqlite, batch, id_limit);
+    int code = write_batch(sqlite, batch);
     bool written = code == SQLITE_DONE;
     if (written)
-        code = bi_sqlite_run(bi_sqlite_get(writer, ST_COMMIT));
+        code = bi_sqlite_run(bi_sqlite_statement(writer, ST_COMMIT));
+
     if (code == SQLITE_DONE) {
-        sqlite->next_id = batch->next_id;
-        sqlite->id_limit = id_limit;
-        sqlite->token_limit = batch->next_token;
-        sqlite->lease_from = batch->lease_from;
-        sqlite->secret_stored = true;
+        note_stored(sqlite, batch);
         return BIDE_OK;
     }
-    *remains = REMAINS_NONE;
+
+    *residue = RESIDUE_NONE;
     if (!written && code == SQLITE_INTERRUPT) {
         roll_back(writer);
         bi_text_copy(error, "the queue is closed, and the time for that is over");
         return BIDE_CLOSED;
     }
-    int answer = bi_sqlite_error(sqlite, writer, "commit", error);
-    *remains = written ? remains_of(code, answer) : REMAINS_NONE;
+
+    /* The error text comes first: the rollback would replace the error of the connection. */
+    int status = bi_sqlite_set_error(sqlite, writer, "commit", error);
+    *residue = written ? classify_failure(code, status) : RESIDUE_NONE;
     roll_back(writer);
-    return answer;
+    return status;
 }
 
-/* Is the batch in the file? It is there as a whole or not at all. 1, 0, or -1: cannot be read. */
-static int is_stored(struct sqlite *sqlite, const struct bi_batch *batch)
+/* Returns 1 if the file holds the limits of the batch, 0 if not, -1 if they cannot be read. */
+static int are_limits_stored(struct sqlite *sqlite, const struct bi_batch *batch)
+{
+    int64_t id_limit, next_token, lease_from;
+
+    if (!bi_sqlite_meta_get(&sqlite->writer, "next_id", &id_limit) ||
+        !bi_sqlite_meta_get(&sqlite->writer, "next_token", &next_token) ||
+        !bi_sqlite_meta_get(&sqlite->writer, "lease_from", &lease_from))
+        return -1;
+
+    return id_limit == (int64_t)id_limit_of(sqlite, batch) &&
+           next_token == (int64_t)batch->next_token && lease_from == (int64_t)batch->lease_from;
+}
+
+/*
+ * Returns 1 if the batch is in the file, 0 if not, -1 if it cannot be read. A transaction is
+ * stored completely or not at all, so the first missing record decides. The records alone do not
+ * prove that it is stored: a batch may be empty, and a record that changes nothing matches the
+ * file without it.
+ */
+static int is_batch_stored(struct sqlite *sqlite, const struct bi_batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++) {
-        int holds = bi_sqlite_holds(&sqlite->writer, &batch->records[i]);
-        if (holds != 1)
-            return holds;
+        int is_stored = bi_sqlite_record_is_stored(&sqlite->writer, &batch->records[i]);
+        if (is_stored != 1)
+            return is_stored;
     }
-    int64_t next_token = 0, lease_from = 0;
-    if (batch->count == 0)
-        return bi_sqlite_meta_get(&sqlite->writer, "next_token", &next_token) &&
-                       bi_sqlite_meta_get(&sqlite->writer, "lease_from", &lease_from)
-                   ? next_token == (int64_t)batch->next_token &&
-                         lease_from == (int64_t)batch->lease_from
-                   : -1;
-    return 1;
+    return are_limits_stored(sqlite, batch);
 }
 
-static void take_all(struct sqlite *sqlite)
+/* Acquires the mutexes of the other two connections. The writer mutex is held already. */
+static void lock_connections(struct sqlite *sqlite)
 {
-    sqlite->hurry = true;
-    pthread_mutex_lock(&sqlite->slow.use);
-    sqlite->hurry = false;
-    pthread_mutex_lock(&sqlite->reader.use);
+    /* A backup or count holds the scanner mutex for long; the flag makes it stop. The flag is
+     * reset as soon as the mutex is held, or the next scan would stop as well. The reader
+     * holds its mutex only briefly and does not check the flag. */
+    sqlite->reopening = true;
+    pthread_mutex_lock(&sqlite->scanner.lock);
+    sqlite->reopening = false;
+    pthread_mutex_lock(&sqlite->reader.lock);
 }
 
-static void give_all(struct sqlite *sqlite)
+static void unlock_connections(struct sqlite *sqlite)
 {
-    pthread_mutex_unlock(&sqlite->reader.use);
-    pthread_mutex_unlock(&sqlite->slow.use);
+    pthread_mutex_unlock(&sqlite->reader.lock);
+    pthread_mutex_unlock(&sqlite->scanner.lock);
 }
 
-/* Closes every connection, so that the log is read from the file again, and opens them. */
+/* Closes every connection and opens them again. SQLite drops its index of the log with the
+ * last connection, and recovers the log from the file. */
 static int reopen(struct sqlite *sqlite, char *error)
 {
-    take_all(sqlite);
+    lock_connections(sqlite);
     bi_sqlite_disconnect_all(sqlite);
+
     int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
     if (code == BIDE_OK)
         code = bi_sqlite_connect(sqlite, &sqlite->reader, error);
     if (code == BIDE_OK)
-        code = bi_sqlite_connect(sqlite, &sqlite->slow, error);
-    give_all(sqlite);
+        code = bi_sqlite_connect(sqlite, &sqlite->scanner, error);
+
+    unlock_connections(sqlite);
     return code;
 }
 
-static int bring_in_log(struct sqlite *sqlite)
+static int checkpoint_truncate(struct sqlite *sqlite)
 {
     return sqlite3_wal_checkpoint_v2(sqlite->writer.db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
                                      NULL);
 }
 
-/* Syncs the log as it is. */
-static bool sync_log(const struct sqlite *sqlite)
+/* Syncs the log through a descriptor of our own. SQLite syncs it only as a part of a commit. */
+static bool sync_wal(const struct sqlite *sqlite)
 {
     char name[PATH_MAX];
     snprintf(name, sizeof(name), "%s-wal", sqlite->path);
+
     int fd = open(name, O_RDWR | O_CLOEXEC);
     bool synced = fd >= 0 && fsync(fd) == 0;
+
     if (fd >= 0)
         close(fd);
     return synced;
 }
 
 /*
- * Writes something behind what is stored. While a connection of another process, or of a backup, keeps
- * the index of the log, opening the file anew does not read the log again, and the frames of a commit
- * that failed may lie behind its end, to be found after a crash. What is written in their place makes
- * them worthless: the checksum of each frame goes on from that of the one before.
+ * Commits a small row behind the last valid frame, over the frames of the failed commit. While a
+ * connection of another process or of a backup keeps the index of the log, reopening does not
+ * recover the log; those frames stay behind its end and would be replayed after a crash.
+ * Overwriting the first makes the rest invalid: the checksum of each frame continues that of the
+ * previous one.
  */
-static bool write_over(struct sqlite *sqlite)
+static bool overwrite_wal_tail(struct sqlite *sqlite)
 {
     return bi_sqlite_meta_set(&sqlite->writer, "opened_again", (uint64_t)bi_clock_wall()) ==
            SQLITE_DONE;
 }
 
 /*
- * Brings what the log has into the file, written anew and synced: a sync that failed once may have
- * dropped what it could not write, and would not say so again. The log, cut to nothing, is begun
- * anew and synced, too: its old beginning must not come back after a loss of power and be played
- * over the newer file. Without room for the file to grow the log itself is good enough, if it was
- * not a sync that failed.
+ * Makes a batch that the file holds durable, whatever the failed write or sync left in the page
+ * cache: a failed fsync may drop dirty pages, and the next fsync then reports success.
+ *
+ * The checkpoint writes the pages into the database again and syncs them. The truncated log gets
+ * a new first frame and is synced as well; otherwise its old beginning could reappear after a
+ * power loss and be replayed over the newer database.
  */
-static bool make_solid(struct sqlite *sqlite, int failed)
+static bool make_durable(struct sqlite *sqlite, int failed)
 {
     if (sqlite->options.sync == BIDE_SYNC_OFF)
         return true;
-    if (bring_in_log(sqlite) == SQLITE_OK)
-        return write_over(sqlite) && sync_log(sqlite);
-    return failed == BIDE_EFULL && sync_log(sqlite);
+
+    if (checkpoint_truncate(sqlite) == SQLITE_OK)
+        return overwrite_wal_tail(sqlite) && sync_wal(sqlite);
+
+    /* On a full disk the database cannot grow for the checkpoint: a sync of the log is accepted
+     * instead. After another error it proves nothing, because pages may have been dropped. */
+    return failed == BIDE_EFULL && sync_wal(sqlite);
 }
 
-/*
- * The commit failed at its end. Looks in the file, opened anew, whether the batch is there; if it
- * is, it is made to last, and if not, never to appear. BIDE_OK: it is stored; failed: it is not;
- * BIDE_EUNKNOWN: still open.
- */
-static int settle(struct sqlite *sqlite, const struct bi_batch *batch, enum remains remains,
-                  int failed, char *error)
+/* Determines whether a batch is stored whose COMMIT failed with the status `failed`; the table
+ * at the top of this file lists the cases. Returns BIDE_OK if the batch is stored, `failed` if
+ * it is not and cannot reappear, BIDE_EUNKNOWN if neither could be established in time. */
+static int resolve_outcome(struct sqlite *sqlite, const struct bi_batch *batch,
+                           enum residue residue, int failed, char *error)
 {
     char text[BIDE_ERROR_SIZE];
-    for (int i = 0; i < SETTLE_TRIES; i++) {
+
+    for (int i = 0; i < RESOLVE_TRIES; i++) {
         if (i > 0)
-            usleep(SETTLE_MS * 1000);
+            usleep(RESOLVE_MS * 1000);
         if (reopen(sqlite, text) != BIDE_OK)
             continue;
-        int stored = is_stored(sqlite, batch);
-        if (stored < 0 || (stored == 1 && !make_solid(sqlite, failed)) ||
-            (stored == 0 && remains == REMAINS_ALL && !write_over(sqlite)))
+
+        /* An outcome counts only after it is final: until then a crash could reverse it. */
+        int stored = is_batch_stored(sqlite, batch);
+        if (stored < 0 || (stored == 1 && !make_durable(sqlite, failed)) ||
+            (stored == 0 && residue == RESIDUE_COMPLETE && !overwrite_wal_tail(sqlite)))
             continue;
-        sqlite->doubtful = false;
+
+        /* The core may differ from the file: the caller must compare the batch before it
+         * acknowledges more. */
+        sqlite->outcome_unknown = false;
         sqlite->base.reopened = true;
+        if (stored == 1)
+            note_stored(sqlite, batch);
         return stored ? BIDE_OK : failed;
     }
-    sqlite->doubtful = true;
+
+    sqlite->outcome_unknown = true;
     char reason[BIDE_ERROR_SIZE];
     bi_text_copy(reason, error);
     snprintf(error, BIDE_ERROR_SIZE, "%.150s; it may or may not be stored", reason);
     return BIDE_EUNKNOWN;
 }
 
-/* What the batch brings, as the log and the file will have it: a large body may leave a page half
- * empty. */
-static int64_t size_of(const struct bi_batch *batch)
+/* Estimates the bytes that the batch adds to the log and the database. A large body may leave
+ * most of its last page empty; a small one shares its page with the row. */
+static int64_t batch_size(const struct sqlite *sqlite, const struct bi_batch *batch)
 {
     int64_t bytes = 0;
+
     for (size_t i = 0; i < batch->count; i++) {
         const struct bi_image *image = &batch->records[i].image;
         if (batch->records[i].kind == BI_INSERT)
-            bytes += image->body_size + (image->body_size > INLINE_MAX ? 4096 : 256);
+            bytes += image->body_size + (image->body_size > INLINE_MAX ? sqlite->page_size : 256);
         if (image->result != NULL)
             bytes += (int64_t)bide_buf_size(image->result);
     }
+
     return bytes;
 }
 
-/* Does the batch bring little enough to be tried once more in the place of the filler? */
-static bool is_small(const struct bi_batch *batch)
+/* A batch this small fits into the space that the ballast releases, whose minimum is 256 kB. */
+static bool is_small_batch(const struct sqlite *sqlite, const struct bi_batch *batch)
 {
-    return size_of(batch) <= (64 << 10);
+    return batch_size(sqlite, batch) <= (64 << 10);
 }
 
-/*
- * A log that is larger than the filler could fill the disk, and then there would be no room to bring
- * it in: nothing could ever be deleted. So what would make it that large is refused, unless there
- * is room for it twice.
- */
-static int check_large(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+/* Rejects a batch that would make the log larger than the ballast, unless the disk has room
+ * for it twice. Such a log could fill the disk and leave no room for its own checkpoint; then
+ * no job could ever be deleted. */
+static int check_batch_space(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
-    int64_t bytes = size_of(batch);
-    if (bi_sqlite_has_room(sqlite, bytes))
+    int64_t bytes = batch_size(sqlite, batch);
+    if (bi_sqlite_has_space(sqlite, bytes))
         return BIDE_OK;
+
     bi_sqlite_checkpoint(sqlite);
-    if (bi_sqlite_has_room(sqlite, bytes))
+    if (bi_sqlite_has_space(sqlite, bytes))
         return BIDE_OK;
+
     snprintf(error, BIDE_ERROR_SIZE,
              "commit: %.80s: the disk has no room for %lld MB at once; make room, or put less at a "
              "time",
@@ -271,42 +354,51 @@ static int check_large(struct sqlite *sqlite, const struct bi_batch *batch, char
     return BIDE_EFULL;
 }
 
+/* Makes one attempt and resolves its outcome. */
 static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
-    enum remains remains = REMAINS_NONE;
-    int code = try_commit(sqlite, batch, &remains, error);
+    enum residue residue = RESIDUE_NONE;
+    int code = try_commit(sqlite, batch, &residue, error);
     if (code == BIDE_OK)
         return code;
+
     if (code == BIDE_EFULL) {
-        /* The filler gives its room back, and so does the log. */
-        bi_sqlite_give_room(sqlite);
-        bring_in_log(sqlite);
+        /* Free the ballast first: the checkpoint may need its space to grow the database. */
+        bi_sqlite_ballast_release(sqlite);
+        checkpoint_truncate(sqlite);
     }
-    return remains == REMAINS_NONE ? code : settle(sqlite, batch, remains, code, error);
+
+    return residue == RESIDUE_NONE ? code : resolve_outcome(sqlite, batch, residue, code, error);
 }
 
-/* A file that somebody has removed would take everything, and give nothing back. */
+/* Rejects the batch if the database file was unlinked: commits would succeed, and every job
+ * would be lost with the last descriptor. */
 static int check_removed(const struct sqlite *sqlite, char *error)
 {
     struct stat file;
+
     if (fstat(sqlite->lock_fd, &file) != 0 || file.st_nlink > 0)
         return BIDE_OK;
+
     snprintf(error, BIDE_ERROR_SIZE,
              "commit: %.80s was removed while the queue is open; nothing can be kept any more",
              sqlite->path);
     return BIDE_EIO;
 }
 
-/* The log cannot be brought in, and the disk is nearly full of it. */
-static int check_choked(struct sqlite *sqlite, char *error)
+/* Rejects the batch while a checkpoint is blocked and the disk is nearly full: a longer log
+ * would take the space that the checkpoint needs. */
+static int check_checkpoint_blocked(struct sqlite *sqlite, char *error)
 {
-    if (sqlite->choked && sqlite->writer.db != NULL)
+    /* The reader may have ended, or space been freed, since the last try. */
+    if (sqlite->checkpoint_blocked && sqlite->writer.db != NULL)
         bi_sqlite_checkpoint(sqlite);
-    if (!sqlite->choked)
+    if (!sqlite->checkpoint_blocked)
         return BIDE_OK;
+
     snprintf(
         error, BIDE_ERROR_SIZE,
-        sqlite->log_lacks_room
+        sqlite->wal_out_of_space
             ? "commit: %.80s: the disk is full, and the file cannot grow for the changes in its "
               "log; make room"
             : "commit: %.80s: the disk is nearly full of the log, which a reader of the file "
@@ -316,32 +408,37 @@ static int check_choked(struct sqlite *sqlite, char *error)
 }
 
 /*
- * The room that the filler freed is for deletes. Puts that were in flight when the disk became full
- * would use it up, and then the log could not be checkpointed any more. A batch with other changes is
- * accepted until its jobs have used a fourth of the room, because most clients do not retry a delete.
+ * Rejects inserts on a full disk: the space that the ballast released is for deletes, and
+ * without it the log could no longer be checkpointed. Puts that were in flight when the disk
+ * filled up share a batch with deletes; such a batch is accepted until its jobs have used a
+ * fourth of the space, because most clients do not retry a delete.
  */
-static int check_full(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+static int check_disk_full(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
     size_t inserts = 0;
     for (size_t i = 0; i < batch->count && sqlite->base.full; i++)
         inserts += batch->records[i].kind == BI_INSERT;
     if (inserts == 0)
         return BIDE_OK;
-    int64_t used = sqlite->filler_used + size_of(batch);
-    if (inserts < batch->count && used <= sqlite->filler_size / 4) {
-        sqlite->filler_used = used;
+
+    int64_t used = sqlite->ballast_used + batch_size(sqlite, batch);
+    if (inserts < batch->count && used <= sqlite->ballast_size / 4) {
+        sqlite->ballast_used = used;
         return BIDE_OK;
     }
+
     snprintf(error, BIDE_ERROR_SIZE, "commit: %.80s: the disk is full; make room, or delete jobs",
              sqlite->path);
     return BIDE_EFULL;
 }
 
-/* This batch was tried before, and it is not known how that went. */
-static int commit_doubtful(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
+/* Commits a batch whose previous attempt ended in BIDE_EUNKNOWN. That attempt is resolved
+ * first: an insert that is stored already would fail. */
+static int commit_after_unknown(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
     bi_text_copy(error, "the file cannot be written");
-    int code = settle(sqlite, batch, REMAINS_ALL, BIDE_EIO, error);
+    /* BIDE_EIO, the status passed in, means here: not stored, and it cannot reappear. */
+    int code = resolve_outcome(sqlite, batch, RESIDUE_COMPLETE, BIDE_EIO, error);
     return code == BIDE_EIO ? commit_once(sqlite, batch, error) : code;
 }
 
@@ -349,17 +446,22 @@ static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char 
 {
     int code = check_removed(sqlite, error);
     if (code == BIDE_OK)
-        code = check_choked(sqlite, error);
+        code = check_checkpoint_blocked(sqlite, error);
+    /* An earlier reopen may have failed half way. */
     if (code == BIDE_OK && sqlite->writer.db == NULL)
         code = reopen(sqlite, error);
     if (code == BIDE_OK)
-        code = check_large(sqlite, batch, error);
+        code = check_batch_space(sqlite, batch, error);
     if (code == BIDE_OK)
-        code = check_full(sqlite, batch, error);
+        code = check_disk_full(sqlite, batch, error);
+
     if (code != BIDE_OK)
         return code;
+
     code = commit_once(sqlite, batch, error);
-    if (code == BIDE_EFULL && is_small(batch))
+    /* The failed attempt released the ballast and truncated the log, so a small batch may fit
+     * now. */
+    if (code == BIDE_EFULL && is_small_batch(sqlite, batch))
         code = commit_once(sqlite, batch, error);
     return code;
 }
@@ -367,12 +469,15 @@ static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char 
 int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
-    struct signal_guard guard;
-    bi_sqlite_guard(sqlite, &guard);
-    pthread_mutex_lock(&sqlite->writer.use);
-    int code =
-        sqlite->doubtful ? commit_doubtful(sqlite, batch, error) : commit_new(sqlite, batch, error);
-    pthread_mutex_unlock(&sqlite->writer.use);
-    bi_sqlite_unguard(&guard);
+    struct sigxfsz_guard guard;
+
+    bi_sqlite_block_sigxfsz(sqlite, &guard);
+    pthread_mutex_lock(&sqlite->writer.lock);
+
+    int code = sqlite->outcome_unknown ? commit_after_unknown(sqlite, batch, error)
+                                       : commit_new(sqlite, batch, error);
+
+    pthread_mutex_unlock(&sqlite->writer.lock);
+    bi_sqlite_unblock_sigxfsz(&guard);
     return code;
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sqlite_connect - connections, their statements, and what SQLite has to say when something fails.
+ * sqlite_connect - connections, prepared statements, the table meta, and error messages.
+ *
+ * A connection prepares a statement at its first use and retains it until the connection closes.
+ *
+ * Threads    The caller holds the mutex of the connection, unless no other thread can use it.
  */
 #include "store/sqlite.h"
 
@@ -11,22 +15,22 @@
 
 /* ---- errors ---- */
 
-bool bi_sqlite_lacks_room(int system_errno)
+bool bi_sqlite_is_out_of_space(int system_errno)
 {
     return system_errno == ENOSPC || system_errno == EDQUOT || system_errno == EFBIG;
 }
 
-/* The user is named because it may be another than the one who reads this: that of a server. */
-const char *bi_sqlite_way_out(int system_errno, char room[SQLITE_WAY_OUT_SIZE])
+/* Names the user: that of a server often differs from the user who reads the message. */
+const char *bi_sqlite_error_hint(int system_errno, char hint[BI_SQLITE_HINT_SIZE])
 {
-    room[0] = 0;
+    hint[0] = 0;
     if (system_errno == EACCES)
-        snprintf(room, SQLITE_WAY_OUT_SIZE, "; user %u must be able to write there",
+        snprintf(hint, BI_SQLITE_HINT_SIZE, "; user %u must be able to write there",
                  (unsigned)geteuid());
-    return room;
+    return hint;
 }
 
-int bi_sqlite_code(int sqlite_code, int system_errno)
+int bi_sqlite_map_error(int sqlite_code, int system_errno)
 {
     switch (sqlite_code & 0xff) {
     case SQLITE_NOMEM:
@@ -35,37 +39,38 @@ int bi_sqlite_code(int sqlite_code, int system_errno)
         return BIDE_EFULL;
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:
-        return bi_sqlite_lacks_room(system_errno) ? BIDE_EFULL : BIDE_EIO;
+        return bi_sqlite_is_out_of_space(system_errno) ? BIDE_EFULL : BIDE_EIO;
     default:
         return BIDE_EIO;
     }
 }
 
-static int last_errno(sqlite3_file *file)
+static int file_errno(sqlite3_file *file)
 {
-    int system = 0;
+    int os_errno = 0;
     if (file != NULL && file->pMethods != NULL)
-        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &system);
-    return system;
+        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &os_errno);
+    return os_errno;
 }
 
-/*
- * The errno behind the last error. sqlite3_system_errno() does not know that of a failed COMMIT and
- * keeps an older one, so the log is asked first: a transaction writes to no other file.
- */
+/* Returns the errno behind the last error. sqlite3_system_errno() does not report the errno of
+ * a failed COMMIT but an older one, so the log file is asked first: a transaction writes to no
+ * other file. */
 static int system_errno(const struct connection *connection, int code)
 {
     sqlite3_file *log = NULL;
-    int system = 0;
+    int os_errno = 0;
+
     if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC) {
         sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-        system = last_errno(log);
+        os_errno = file_errno(log);
     }
-    return system != 0 ? system : sqlite3_system_errno(connection->db);
+
+    return os_errno != 0 ? os_errno : sqlite3_system_errno(connection->db);
 }
 
-int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connection,
-                    const char *doing, char *error)
+int bi_sqlite_set_error(const struct sqlite *sqlite, const struct connection *connection,
+                        const char *operation, char *error)
 {
     static const struct {
         int code;
@@ -78,22 +83,27 @@ int bi_sqlite_error(const struct sqlite *sqlite, const struct connection *connec
         {SQLITE_CORRUPT, "the file is damaged; open a backup of it"},
         {SQLITE_NOTADB, "the file is no SQLite database"},
     };
+
+    /* No database: the reopen after a failed write has failed itself. */
     int code = connection->db == NULL ? SQLITE_CANTOPEN : sqlite3_extended_errcode(connection->db);
-    int system = connection->db == NULL ? 0 : system_errno(connection, code);
+    int os_errno = connection->db == NULL ? 0 : system_errno(connection, code);
     const char *text =
         connection->db == NULL ? "it cannot be opened" : sqlite3_errmsg(connection->db);
+
     for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
         if (advice[i].code == (code & 0xff))
             text = advice[i].text;
+
+    /* Only these errors come from a system call; for others errno is stale. */
     bool io = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
-    snprintf(error, BIDE_ERROR_SIZE, "%s: %.80s: %.60s%s%s", doing, sqlite->path, text,
-             io && system != 0 ? ": " : "", io && system != 0 ? strerror(system) : "");
-    return bi_sqlite_code(code, system);
+    snprintf(error, BIDE_ERROR_SIZE, "%s: %.80s: %.60s%s%s", operation, sqlite->path, text,
+             io && os_errno != 0 ? ": " : "", io && os_errno != 0 ? strerror(os_errno) : "");
+    return bi_sqlite_map_error(code, os_errno);
 }
 
 /* ---- connections ---- */
 
-sqlite3_stmt *bi_sqlite_get(struct connection *connection, enum statement which)
+sqlite3_stmt *bi_sqlite_statement(struct connection *connection, enum statement which)
 {
     if (connection->statements[which] == NULL && connection->db != NULL)
         sqlite3_prepare_v3(connection->db, bi_sqlite_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
@@ -103,6 +113,8 @@ sqlite3_stmt *bi_sqlite_get(struct connection *connection, enum statement which)
 
 int bi_sqlite_run(sqlite3_stmt *statement)
 {
+    /* If the statement could not be prepared it is NULL: step fails, and reset returns SQLITE_OK,
+     * which callers treat as a failure because it is not SQLITE_DONE. */
     int code = sqlite3_step(statement);
     int reset = sqlite3_reset(statement);
     return code == SQLITE_DONE || code == SQLITE_ROW ? SQLITE_DONE : reset;
@@ -114,14 +126,16 @@ int bi_sqlite_exec(struct connection *connection, const char *sql)
                                   : sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
 }
 
-int64_t bi_sqlite_number(struct connection *connection, const char *sql, int64_t fallback)
+int64_t bi_sqlite_query_int64(struct connection *connection, const char *sql, int64_t fallback)
 {
     sqlite3_stmt *statement = NULL;
     int64_t value = fallback;
+
     if (connection->db != NULL &&
         sqlite3_prepare_v2(connection->db, sql, -1, &statement, NULL) == SQLITE_OK &&
         sqlite3_step(statement) == SQLITE_ROW)
         value = sqlite3_column_int64(statement, 0);
+
     sqlite3_finalize(statement);
     return value;
 }
@@ -137,11 +151,12 @@ static const char *sync_pragma(bide_sync sync)
 }
 
 /*
- * The pages of a new file are tracked, so that free ones can be given back without copying all.
- * secure_delete, which Debian turns on, would write every page of a deleted body to the log, as
- * zeros: a full disk could not be emptied. FAST erases what is deleted where that needs no write.
+ * Sets the pragmas of a connection. wal_autocheckpoint is off because maintenance runs the
+ * checkpoints, between commits. secure_delete, which Debian enables, would write every page of a
+ * deleted body to the log as zeros, and a full disk could not be emptied; FAST overwrites
+ * deleted data only where that costs no extra write.
  */
-static int set_up(struct sqlite *sqlite, struct connection *connection)
+static int configure(struct sqlite *sqlite, struct connection *connection)
 {
     static const char pragmas[] = "PRAGMA journal_mode=WAL;"
                                   "PRAGMA wal_autocheckpoint=0;"
@@ -150,9 +165,13 @@ static int set_up(struct sqlite *sqlite, struct connection *connection)
                                   "PRAGMA cell_size_check=ON;"
                                   "PRAGMA secure_delete=FAST;"
                                   "PRAGMA trusted_schema=OFF";
+
     int code = SQLITE_OK;
-    if (bi_sqlite_number(connection, "PRAGMA page_count", 1) == 0)
-        code = bi_sqlite_exec(connection, "PRAGMA auto_vacuum=INCREMENTAL");
+    /* Both must be set before the first page is written. Incremental vacuum returns free pages
+     * without a copy of the whole file. */
+    if (bi_sqlite_query_int64(connection, "PRAGMA page_count", 1) == 0)
+        code = bi_sqlite_exec(connection, "PRAGMA page_size=4096; PRAGMA auto_vacuum=INCREMENTAL");
+
     if (code == SQLITE_OK)
         code = bi_sqlite_exec(connection, pragmas);
     if (code == SQLITE_OK)
@@ -170,9 +189,9 @@ static int count_frames(void *ctx, sqlite3 *db, const char *name, int frames)
 
 static int open_failed(struct sqlite *sqlite, struct connection *connection, char *error)
 {
-    int answer = bi_sqlite_error(sqlite, connection, "open", error);
+    int status = bi_sqlite_set_error(sqlite, connection, "open", error);
     bi_sqlite_disconnect(connection);
-    return answer;
+    return status;
 }
 
 int bi_sqlite_open(struct sqlite *sqlite, struct connection *connection, int flags, char *error)
@@ -180,6 +199,7 @@ int bi_sqlite_open(struct sqlite *sqlite, struct connection *connection, int fla
     if (sqlite3_open_v2(sqlite->path, &connection->db, flags | SQLITE_OPEN_NOMUTEX, NULL) !=
         SQLITE_OK)
         return open_failed(sqlite, connection, error);
+
     sqlite3_busy_timeout(connection->db, BUSY_MS);
     sqlite3_extended_result_codes(connection->db, 1);
     return BIDE_OK;
@@ -191,29 +211,37 @@ int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char
         bi_sqlite_open(sqlite, connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, error);
     if (code != BIDE_OK)
         return code;
-    if (set_up(sqlite, connection) != SQLITE_OK)
+    if (configure(sqlite, connection) != SQLITE_OK)
         return open_failed(sqlite, connection, error);
+
     if (connection == &sqlite->writer) {
+        /* An older file may have another page size: the default of the SQLite that created it. */
+        sqlite->page_size = bi_sqlite_query_int64(connection, "PRAGMA page_size", 4096);
+        /* The hook reports the frames in the log after each commit. */
         sqlite3_wal_hook(connection->db, count_frames, &sqlite->wal_frames);
-        bi_sqlite_limit_pages(sqlite);
+        bi_sqlite_set_max_pages(sqlite);
     }
     return BIDE_OK;
 }
 
 void bi_sqlite_disconnect(struct connection *connection)
 {
+    /* sqlite3_close() fails while a statement is left. */
     for (int i = 0; i < ST_COUNT; i++) {
         sqlite3_finalize(connection->statements[i]);
         connection->statements[i] = NULL;
     }
+
     sqlite3_close(connection->db);
     connection->db = NULL;
 }
 
 void bi_sqlite_disconnect_all(struct sqlite *sqlite)
 {
+    /* The writer last: the last connection checkpoints the log unless it is configured not to, and
+     * sqlite_close() configures the writer. */
     bi_sqlite_disconnect(&sqlite->reader);
-    bi_sqlite_disconnect(&sqlite->slow);
+    bi_sqlite_disconnect(&sqlite->scanner);
     bi_sqlite_disconnect(&sqlite->writer);
 }
 
@@ -221,9 +249,10 @@ void bi_sqlite_disconnect_all(struct sqlite *sqlite)
 
 bool bi_sqlite_meta_get(struct connection *connection, const char *name, int64_t *value)
 {
-    sqlite3_stmt *statement = bi_sqlite_get(connection, ST_META_GET);
+    sqlite3_stmt *statement = bi_sqlite_statement(connection, ST_META_GET);
     if (statement == NULL)
         return false;
+
     sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC);
     int code = sqlite3_step(statement);
     *value = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
@@ -233,10 +262,11 @@ bool bi_sqlite_meta_get(struct connection *connection, const char *name, int64_t
 
 int bi_sqlite_meta_set(struct connection *writer, const char *name, uint64_t value)
 {
-    sqlite3_stmt *to = bi_sqlite_get(writer, ST_META_SET);
-    if (to == NULL)
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, ST_META_SET);
+    if (stmt == NULL)
         return SQLITE_ERROR;
-    sqlite3_bind_text(to, 1, name, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(to, 2, (int64_t)value);
-    return bi_sqlite_run(to);
+
+    sqlite3_bind_text(stmt, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(stmt, 2, (int64_t)value);
+    return bi_sqlite_run(stmt);
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sqlite_row - a job as a row of the table job, and back.
+ * sqlite_row - writes a job as a row of the table job, reads it back, and compares the two.
  *
- * The first columns are what every job has. The others are NULL, and cost a byte each, in a job to
- * which nothing has happened. Zero is stored as NULL everywhere but in max_retries.
+ * The base columns are those that every job has. The ext columns are NULL, and cost a byte each,
+ * in a job that only waits. Zero is stored as NULL, except in max_retries, where 0 is a limit.
+ *
+ * Failure    A row that cannot be interpreted is damage, not an error: the visitor gets its id and
+ *            the reason. Lack of memory and I/O errors are never reported as damage.
  */
 #include "store/sqlite.h"
 
@@ -14,62 +17,62 @@
 #include <string.h>
 
 /* The columns, in order, after the id. */
-#define FIRST_COLUMNS(X) \
-    X(topic)             \
-    X(state)             \
-    X(flags)             \
-    X(priority)          \
-    X(ttr)               \
-    X(due)               \
-    X(created)           \
-    X(since)             \
-    X(body_size)         \
-    X(body_sum)          \
+#define BASE_COLUMNS(X) \
+    X(topic)            \
+    X(state)            \
+    X(flags)            \
+    X(priority)         \
+    X(ttr)              \
+    X(due)              \
+    X(created)          \
+    X(since)            \
+    X(body_size)        \
+    X(body_sum)         \
     X(body)
 
-#define MORE_COLUMNS(X) \
-    X(key)              \
-    X(max_retries)      \
-    X(failures)         \
-    X(backoff_base)     \
-    X(backoff_max)      \
-    X(expires_at)       \
-    X(retain)           \
-    X(bury_order)       \
-    X(reserves)         \
-    X(timeouts)         \
-    X(releases)         \
-    X(fails)            \
-    X(buries)           \
-    X(kicks)            \
-    X(touches)          \
-    X(ready)            \
-    X(reserved)         \
-    X(touched)          \
-    X(buried)           \
-    X(done)             \
-    X(last_error)       \
-    X(result)           \
-    X(token)            \
+#define EXT_COLUMNS(X) \
+    X(key)             \
+    X(max_retries)     \
+    X(failures)        \
+    X(backoff_base)    \
+    X(backoff_max)     \
+    X(expires_at)      \
+    X(retain)          \
+    X(bury_order)      \
+    X(reserves)        \
+    X(timeouts)        \
+    X(releases)        \
+    X(fails)           \
+    X(buries)          \
+    X(kicks)           \
+    X(touches)         \
+    X(ready)           \
+    X(reserved)        \
+    X(touched)         \
+    X(buried)          \
+    X(done)            \
+    X(last_error)      \
+    X(result)          \
+    X(token)           \
     X(lease)
 
-/* Their places in a row that is read, and, plus one, among the parameters of a statement. */
+/* Their index in a row that is read; plus one, their parameter number in a statement. */
 enum column {
     AT_id,
 #define AT(name) AT_##name,
-    FIRST_COLUMNS(AT) MORE_COLUMNS(AT)
+    BASE_COLUMNS(AT) EXT_COLUMNS(AT)
 #undef AT
         COLUMN_COUNT
 };
 
-#define NAMED(name) "," #name
-#define MARK(name)  ",?"
-#define SET(name)   "," #name "=?"
-#define NAMES_FIRST "id" FIRST_COLUMNS(NAMED)
-#define NAMES_MORE  MORE_COLUMNS(NAMED)
-#define MARKS_FIRST "?" FIRST_COLUMNS(MARK)
-#define MARKS_MORE  MORE_COLUMNS(MARK)
-#define NAMES       NAMES_FIRST NAMES_MORE
+#define NAMED(name)       "," #name
+#define PLACEHOLDER(name) ",?"
+#define SET(name)         "," #name "=?"
+#define NAMES_BASE        "id" BASE_COLUMNS(NAMED)
+#define NAMES_EXT         EXT_COLUMNS(NAMED)
+#define PLACEHOLDERS_BASE "?" BASE_COLUMNS(PLACEHOLDER)
+#define PLACEHOLDERS_EXT  EXT_COLUMNS(PLACEHOLDER)
+#define NAMES             NAMES_BASE NAMES_EXT
 
 /* In the column flags. */
 enum {
@@ -77,17 +80,17 @@ enum {
     ROW_CANCEL_WANTED = 2,
     ROW_DUE_WALL = 4,
     ROW_KEY_RETAINED = 8,
-    ROW_MORE = 16, /* the other columns say something, and need to be read */
+    ROW_EXT = 16, /* the ext columns are in use */
 };
 
-/* An update names its columns by the numbers that they have in an insert; body_size, body_sum and
- * body stay. */
+/* An update uses the parameter numbers of an insert, so that both bind in the same way. It
+ * leaves body_size, body_sum and body alone: a body never changes. */
 const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
     [ST_ROLLBACK] = "ROLLBACK",
-    [ST_INSERT_PLAIN] = "INSERT INTO job(" NAMES_FIRST ") VALUES(" MARKS_FIRST ")",
-    [ST_INSERT] = "INSERT INTO job(" NAMES ") VALUES(" MARKS_FIRST MARKS_MORE ")",
+    [ST_INSERT_PLAIN] = "INSERT INTO job(" NAMES_BASE ") VALUES(" PLACEHOLDERS_BASE ")",
+    [ST_INSERT] = "INSERT INTO job(" NAMES ") VALUES(" PLACEHOLDERS_BASE PLACEHOLDERS_EXT ")",
     [ST_INSERT_BODY] = "INSERT INTO body(id,data) VALUES(?,?)",
     [ST_UPDATE] = "UPDATE job SET topic=?2,state=?3,flags=?4,priority=?5,ttr=?6,due=?7,created=?8,"
                   "since=?9,key=?13,max_retries=?14,failures=?15,backoff_base=?16,backoff_max=?17,"
@@ -102,132 +105,146 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_PAUSES] = "SELECT topic,until FROM pause",
     [ST_META_SET] = "INSERT OR REPLACE INTO meta(name,value) VALUES(?,?)",
     [ST_META_GET] = "SELECT value FROM meta WHERE name=?",
-    /* So many ids nobody has ever given: 10^12 before the last. Beyond are damaged ones. */
-    [ST_HIGHEST] = "SELECT ifnull(max(id),0) FROM job WHERE id BETWEEN 1 AND 9006199254740991",
-    [ST_STRAY] = "SELECT id FROM job WHERE id<1 OR id>9006199254740991 LIMIT 1",
+    /* 10^12 below BIDE_ID_MAX. No queue has ever assigned ids this high: rows above are damaged. */
+    [ST_MAX_ID] = "SELECT ifnull(max(id),0) FROM job WHERE id BETWEEN 1 AND 9006199254740991",
+    [ST_INVALID_ID] = "SELECT id FROM job WHERE id<1 OR id>9006199254740991 LIMIT 1",
     [ST_COUNT_BELOW] = "SELECT count(*) FROM job WHERE id<?",
     [ST_LAST_BELOW] = "SELECT id FROM job WHERE id<? ORDER BY id DESC LIMIT 1",
     [ST_SCAN] = "SELECT " NAMES " FROM job WHERE id>=? AND id<? ORDER BY id LIMIT ?",
     [ST_FETCH] = "SELECT " NAMES " FROM job WHERE id=?",
     [ST_BODY] = "SELECT body_sum,body,(SELECT data FROM body WHERE body.id=job.id) FROM job "
                 "WHERE id=?",
-    [ST_SET_ASIDE] = "INSERT OR REPLACE INTO damaged(found,reason," NAMES ",data) SELECT ?,?," NAMES
-                     ",(SELECT data FROM body WHERE body.id=job.id) FROM job WHERE id=?",
-    [ST_ASIDE_COUNT] = "SELECT count(*) FROM damaged",
+    [ST_QUARANTINE] =
+        "INSERT OR REPLACE INTO damaged(found,reason," NAMES ",data) SELECT ?,?," NAMES
+        ",(SELECT data FROM body WHERE body.id=job.id) FROM job WHERE id=?",
+    [ST_QUARANTINE_COUNT] = "SELECT count(*) FROM damaged",
     [ST_ORPHANS] = "SELECT count(*) FROM body WHERE id NOT IN (SELECT id FROM job)",
 };
 
 /* ---- writing ---- */
 
-static void bind_number(sqlite3_stmt *to, enum column column, int64_t value)
+static void bind_number(sqlite3_stmt *stmt, enum column column, int64_t value)
 {
     if (value == 0)
-        sqlite3_bind_null(to, (int)column + 1);
+        sqlite3_bind_null(stmt, (int)column + 1);
     else
-        sqlite3_bind_int64(to, (int)column + 1, value);
+        sqlite3_bind_int64(stmt, (int)column + 1, value);
 }
 
-/* Bytes that SQLite does not take must not become nothing: false. */
-static bool bind_bytes(sqlite3_stmt *to, enum column column, const bide_buf *buf)
+/* False if SQLite rejects the bytes (too long, or out of memory). The caller must not run the
+ * statement then: it would store NULL. */
+static bool bind_bytes(sqlite3_stmt *stmt, enum column column, const bide_buf *buf)
 {
     int at = (int)column + 1;
     int size = (int)bide_buf_size(buf);
-    return (buf == NULL
-                ? sqlite3_bind_null(to, at)
-                : sqlite3_bind_blob(to, at, bide_buf_data(buf), size, SQLITE_STATIC)) == SQLITE_OK;
+    return (buf == NULL ? sqlite3_bind_null(stmt, at)
+                        : sqlite3_bind_blob(stmt, at, bide_buf_data(buf), size, SQLITE_STATIC)) ==
+           SQLITE_OK;
 }
 
-static bool bind_text(sqlite3_stmt *to, enum column column, const bide_buf *buf)
+static bool bind_text(sqlite3_stmt *stmt, enum column column, const bide_buf *buf)
 {
     int at = (int)column + 1;
     int size = (int)bide_buf_size(buf);
-    return (buf == NULL
-                ? sqlite3_bind_null(to, at)
-                : sqlite3_bind_text(to, at, bide_buf_data(buf), size, SQLITE_STATIC)) == SQLITE_OK;
+    return (buf == NULL ? sqlite3_bind_null(stmt, at)
+                        : sqlite3_bind_text(stmt, at, bide_buf_data(buf), size, SQLITE_STATIC)) ==
+           SQLITE_OK;
 }
 
 static int flags_of(const struct bi_image *image)
 {
     return (image->started ? ROW_STARTED : 0) | (image->cancel_wanted ? ROW_CANCEL_WANTED : 0) |
            (image->due_wall ? ROW_DUE_WALL : 0) |
-           (image->key_hold_retained ? ROW_KEY_RETAINED : 0) | (image->plain ? 0 : ROW_MORE);
+           (image->key_hold_retained ? ROW_KEY_RETAINED : 0) | (image->plain ? 0 : ROW_EXT);
 }
 
-static void bind_first(sqlite3_stmt *to, const struct bi_image *image)
+static void bind_base(sqlite3_stmt *stmt, const struct bi_image *image)
 {
-    sqlite3_bind_int64(to, AT_id + 1, (int64_t)image->id);
-    sqlite3_bind_text(to, AT_topic + 1, image->topic, -1, SQLITE_STATIC);
-    sqlite3_bind_int(to, AT_state + 1, (int)image->state);
-    bind_number(to, AT_flags, flags_of(image));
-    sqlite3_bind_int64(to, AT_priority + 1, image->priority);
-    sqlite3_bind_int64(to, AT_ttr + 1, image->ttr);
-    bind_number(to, AT_due, image->due);
-    sqlite3_bind_int64(to, AT_created + 1, image->created);
-    bind_number(to, AT_since, image->since == image->created ? 0 : image->since);
+    sqlite3_bind_int64(stmt, AT_id + 1, (int64_t)image->id);
+    sqlite3_bind_text(stmt, AT_topic + 1, image->topic, -1, SQLITE_STATIC);
+    sqlite3_bind_int(stmt, AT_state + 1, (int)image->state);
+    bind_number(stmt, AT_flags, flags_of(image));
+    sqlite3_bind_int64(stmt, AT_priority + 1, image->priority);
+    sqlite3_bind_int64(stmt, AT_ttr + 1, image->ttr);
+    bind_number(stmt, AT_due, image->due);
+    sqlite3_bind_int64(stmt, AT_created + 1, image->created);
+    /* Equal in most jobs: NULL saves eight bytes a row. */
+    bind_number(stmt, AT_since, image->since == image->created ? 0 : image->since);
 }
 
-static void bind_body(sqlite3_stmt *to, const struct bi_image *image)
+static void bind_body(sqlite3_stmt *stmt, const struct bi_image *image)
 {
     uint32_t size = image->body_size;
-    bind_number(to, AT_body_size, size);
-    bind_number(to, AT_body_sum, bi_sum_bytes(image->id, bide_buf_data(image->body), size));
+    bind_number(stmt, AT_body_size, size);
+    bind_number(stmt, AT_body_sum, bi_hash_checksum(image->id, bide_buf_data(image->body), size));
+
+    /* A larger body is a row of the table body; see INLINE_MAX. */
     if (size > 0 && size <= INLINE_MAX)
-        bind_bytes(to, AT_body, image->body);
+        bind_bytes(stmt, AT_body, image->body);
     else
-        sqlite3_bind_null(to, AT_body + 1);
+        sqlite3_bind_null(stmt, AT_body + 1);
 }
 
-static bool bind_more(sqlite3_stmt *to, const struct bi_image *image)
+static bool bind_ext(sqlite3_stmt *stmt, const struct bi_image *image)
 {
+    /* 0 means no retries here, so "no limit" is NULL. */
     if (image->max_retries == BIDE_NO_RETRY_LIMIT)
-        sqlite3_bind_null(to, AT_max_retries + 1);
+        sqlite3_bind_null(stmt, AT_max_retries + 1);
     else
-        sqlite3_bind_int(to, AT_max_retries + 1, image->max_retries);
-    bind_number(to, AT_failures, image->failures);
-    bind_number(to, AT_backoff_base, image->backoff_base);
-    bind_number(to, AT_backoff_max, image->backoff_max);
-    bind_number(to, AT_expires_at, image->expires_at);
-    bind_number(to, AT_retain, image->retain);
-    bind_number(to, AT_bury_order, (int64_t)image->bury_order);
-    bind_number(to, AT_reserves, image->reserves);
-    bind_number(to, AT_timeouts, image->timeouts);
-    bind_number(to, AT_releases, image->releases);
-    bind_number(to, AT_fails, image->fails);
-    bind_number(to, AT_buries, image->buries);
-    bind_number(to, AT_kicks, image->kicks);
-    bind_number(to, AT_touches, image->touches);
-    bind_number(to, AT_ready, image->ready);
-    bind_number(to, AT_reserved, image->reserved);
-    bind_number(to, AT_touched, image->touched);
-    bind_number(to, AT_buried, image->buried);
-    bind_number(to, AT_done, image->done);
-    bind_number(to, AT_token, (int64_t)image->token);
-    bind_number(to, AT_lease, image->lease);
-    return bind_bytes(to, AT_key, image->key) && bind_text(to, AT_last_error, image->last_error) &&
-           bind_bytes(to, AT_result, image->result);
+        sqlite3_bind_int(stmt, AT_max_retries + 1, image->max_retries);
+
+    bind_number(stmt, AT_failures, image->failures);
+    bind_number(stmt, AT_backoff_base, image->backoff_base);
+    bind_number(stmt, AT_backoff_max, image->backoff_max);
+    bind_number(stmt, AT_expires_at, image->expires_at);
+    bind_number(stmt, AT_retain, image->retain);
+    bind_number(stmt, AT_bury_order, (int64_t)image->bury_order);
+
+    bind_number(stmt, AT_reserves, image->reserves);
+    bind_number(stmt, AT_timeouts, image->timeouts);
+    bind_number(stmt, AT_releases, image->releases);
+    bind_number(stmt, AT_fails, image->fails);
+    bind_number(stmt, AT_buries, image->buries);
+    bind_number(stmt, AT_kicks, image->kicks);
+    bind_number(stmt, AT_touches, image->touches);
+
+    bind_number(stmt, AT_ready, image->ready);
+    bind_number(stmt, AT_reserved, image->reserved);
+    bind_number(stmt, AT_touched, image->touched);
+    bind_number(stmt, AT_buried, image->buried);
+    bind_number(stmt, AT_done, image->done);
+    bind_number(stmt, AT_token, (int64_t)image->token);
+    bind_number(stmt, AT_lease, image->lease);
+
+    return bind_bytes(stmt, AT_key, image->key) &&
+           bind_text(stmt, AT_last_error, image->last_error) &&
+           bind_bytes(stmt, AT_result, image->result);
 }
 
 static int write_body(struct connection *writer, const struct bi_image *image)
 {
-    sqlite3_stmt *to = bi_sqlite_get(writer, ST_INSERT_BODY);
-    if (to == NULL)
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, ST_INSERT_BODY);
+    if (stmt == NULL)
         return SQLITE_ERROR;
-    sqlite3_bind_int64(to, 1, (int64_t)image->id);
-    int code =
-        sqlite3_bind_blob(to, 2, bide_buf_data(image->body), (int)image->body_size, SQLITE_STATIC);
-    return code == SQLITE_OK ? bi_sqlite_run(to) : code;
+
+    sqlite3_bind_int64(stmt, 1, (int64_t)image->id);
+    int code = sqlite3_bind_blob(stmt, 2, bide_buf_data(image->body), (int)image->body_size,
+                                 SQLITE_STATIC);
+    return code == SQLITE_OK ? bi_sqlite_run(stmt) : code;
 }
 
 static int write_insert(struct connection *writer, const struct bi_image *image)
 {
-    sqlite3_stmt *to = bi_sqlite_get(writer, image->plain ? ST_INSERT_PLAIN : ST_INSERT);
-    if (to == NULL)
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, image->plain ? ST_INSERT_PLAIN : ST_INSERT);
+    if (stmt == NULL)
         return SQLITE_ERROR;
-    bind_first(to, image);
-    bind_body(to, image);
-    if (!image->plain && !bind_more(to, image))
+
+    bind_base(stmt, image);
+    bind_body(stmt, image);
+    if (!image->plain && !bind_ext(stmt, image))
         return SQLITE_TOOBIG;
-    int code = bi_sqlite_run(to);
+
+    int code = bi_sqlite_run(stmt);
     if (code == SQLITE_DONE && image->body_size > INLINE_MAX)
         code = write_body(writer, image);
     return code;
@@ -235,25 +252,27 @@ static int write_insert(struct connection *writer, const struct bi_image *image)
 
 static int write_update(struct connection *writer, const struct bi_image *image)
 {
-    sqlite3_stmt *to = bi_sqlite_get(writer, ST_UPDATE);
-    if (to == NULL)
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, ST_UPDATE);
+    if (stmt == NULL)
         return SQLITE_ERROR;
-    bind_first(to, image);
-    return bind_more(to, image) ? bi_sqlite_run(to) : SQLITE_TOOBIG;
+
+    bind_base(stmt, image);
+    return bind_ext(stmt, image) ? bi_sqlite_run(stmt) : SQLITE_TOOBIG;
 }
 
 static int run_with_id(struct connection *writer, enum statement which, uint64_t id)
 {
-    sqlite3_stmt *to = bi_sqlite_get(writer, which);
-    if (to == NULL)
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, which);
+    if (stmt == NULL)
         return SQLITE_ERROR;
-    sqlite3_bind_int64(to, 1, (int64_t)id);
-    return bi_sqlite_run(to);
+    sqlite3_bind_int64(stmt, 1, (int64_t)id);
+    return bi_sqlite_run(stmt);
 }
 
 static int write_remove(struct connection *writer, const struct bi_image *image)
 {
     int code = run_with_id(writer, ST_REMOVE, image->id);
+    /* A body in the row needs no second delete: the image of a remove carries the size. */
     if (code == SQLITE_DONE && image->body_size > INLINE_MAX)
         code = run_with_id(writer, ST_REMOVE_BODY, image->id);
     return code;
@@ -261,16 +280,17 @@ static int write_remove(struct connection *writer, const struct bi_image *image)
 
 static int write_pause(struct connection *writer, const struct bi_image *image)
 {
-    sqlite3_stmt *to = bi_sqlite_get(writer, image->due == 0 ? ST_RESUME : ST_PAUSE);
-    if (to == NULL)
+    sqlite3_stmt *stmt = bi_sqlite_statement(writer, image->due == 0 ? ST_RESUME : ST_PAUSE);
+    if (stmt == NULL)
         return SQLITE_ERROR;
-    sqlite3_bind_text(to, 1, image->topic, -1, SQLITE_STATIC);
+
+    sqlite3_bind_text(stmt, 1, image->topic, -1, SQLITE_STATIC);
     if (image->due != 0)
-        sqlite3_bind_int64(to, 2, image->due);
-    return bi_sqlite_run(to);
+        sqlite3_bind_int64(stmt, 2, image->due);
+    return bi_sqlite_run(stmt);
 }
 
-int bi_sqlite_write(struct connection *writer, const struct bi_record *record)
+int bi_sqlite_write_record(struct connection *writer, const struct bi_record *record)
 {
     static int (*const writes[])(struct connection *, const struct bi_image *) = {
         [BI_INSERT] = write_insert,
@@ -283,95 +303,109 @@ int bi_sqlite_write(struct connection *writer, const struct bi_record *record)
 
 /* ---- reading ---- */
 
-static int64_t number_at(sqlite3_stmt *from, enum column column)
+static int64_t column_int64(sqlite3_stmt *row, enum column column)
 {
-    return sqlite3_column_int64(from, (int)column);
+    return sqlite3_column_int64(row, (int)column);
 }
 
-static uint32_t count_at(sqlite3_stmt *from, enum column column)
+static uint32_t column_u32(sqlite3_stmt *row, enum column column)
 {
-    int64_t value = number_at(from, column);
+    int64_t value = column_int64(row, column);
+    /* Clamp a damaged value instead of letting it wrap to a plausible one. */
     return value < 0 ? 0 : value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
 }
 
-/* A copy of the bytes in a column; NULL if there are none. False when out of memory. */
-static bool bytes_at(sqlite3_stmt *from, enum column column, bide_buf **out)
+/* Copies the bytes of a column; *out is NULL if the column is. False when out of memory. */
+static bool column_buf(sqlite3_stmt *row, enum column column, bide_buf **out)
 {
     *out = NULL;
-    if (sqlite3_column_type(from, (int)column) == SQLITE_NULL)
+    if (sqlite3_column_type(row, (int)column) == SQLITE_NULL)
         return true;
-    const void *data = sqlite3_column_blob(from, (int)column);
-    *out = bide_buf_new(data, (size_t)sqlite3_column_bytes(from, (int)column));
+
+    const void *data = sqlite3_column_blob(row, (int)column);
+    *out = bide_buf_new(data, (size_t)sqlite3_column_bytes(row, (int)column));
     return *out != NULL;
 }
 
-static const char *read_first(sqlite3_stmt *from, struct bi_image *image)
+/* Returns NULL or the damage. The id is set in any case: the row is reported under it. */
+static const char *read_base(sqlite3_stmt *row, struct bi_image *image)
 {
-    image->id = (uint64_t)number_at(from, AT_id);
-    const char *topic = (const char *)sqlite3_column_text(from, AT_topic);
-    size_t size = (size_t)sqlite3_column_bytes(from, AT_topic);
+    image->id = (uint64_t)column_int64(row, AT_id);
+
+    const char *topic = (const char *)sqlite3_column_text(row, AT_topic);
+    size_t size = (size_t)sqlite3_column_bytes(row, AT_topic);
     if (topic == NULL || size == 0 || size > BIDE_TOPIC_MAX || strlen(topic) != size)
         return "the topic is no name";
     memcpy(image->topic, topic, size + 1);
-    int64_t state = number_at(from, AT_state);
+
+    /* A reserved job is stored as ready. */
+    int64_t state = column_int64(row, AT_state);
     if (state < BIDE_STATE_DELAYED || state > BIDE_STATE_DONE || state == BIDE_STATE_RESERVED)
         return "the state is none";
     image->state = (bide_state)state;
-    int64_t flags = number_at(from, AT_flags);
+
+    int64_t flags = column_int64(row, AT_flags);
     image->started = (flags & ROW_STARTED) != 0;
     image->cancel_wanted = (flags & ROW_CANCEL_WANTED) != 0;
     image->due_wall = (flags & ROW_DUE_WALL) != 0;
     image->key_hold_retained = (flags & ROW_KEY_RETAINED) != 0;
-    image->plain = (flags & ROW_MORE) == 0;
-    image->priority = count_at(from, AT_priority);
-    image->ttr = number_at(from, AT_ttr);
-    image->due = number_at(from, AT_due);
-    image->created = number_at(from, AT_created);
-    image->since = number_at(from, AT_since);
+    image->plain = (flags & ROW_EXT) == 0;
+
+    image->priority = column_u32(row, AT_priority);
+    image->ttr = column_int64(row, AT_ttr);
+    image->due = column_int64(row, AT_due);
+    image->created = column_int64(row, AT_created);
+    image->since = column_int64(row, AT_since);
     if (image->since == 0)
         image->since = image->created;
-    image->max_retries = BIDE_NO_RETRY_LIMIT;
-    int64_t body_size = number_at(from, AT_body_size);
+    image->max_retries = BIDE_NO_RETRY_LIMIT; /* unless read_ext() finds another */
+
+    int64_t body_size = column_int64(row, AT_body_size);
     if (body_size < 0 || body_size > UINT32_MAX - 1)
         return "the size of the body is none";
     image->body_size = (uint32_t)body_size;
     return NULL;
 }
 
-static const char *read_more(sqlite3_stmt *from, struct bi_image *image)
+/* Returns NULL or the damage. */
+static const char *read_ext(sqlite3_stmt *row, struct bi_image *image)
 {
-    if (sqlite3_column_type(from, AT_max_retries) != SQLITE_NULL) {
-        int64_t limit = number_at(from, AT_max_retries);
+    if (sqlite3_column_type(row, AT_max_retries) != SQLITE_NULL) {
+        int64_t limit = column_int64(row, AT_max_retries);
         if (limit < 0 || limit > INT32_MAX)
             return "max_retries is out of range";
         image->max_retries = (int32_t)limit;
     }
-    image->failures = count_at(from, AT_failures);
-    image->backoff_base = number_at(from, AT_backoff_base);
-    image->backoff_max = number_at(from, AT_backoff_max);
-    image->expires_at = number_at(from, AT_expires_at);
-    image->retain = number_at(from, AT_retain);
-    image->bury_order = (uint64_t)number_at(from, AT_bury_order);
-    image->reserves = count_at(from, AT_reserves);
-    image->timeouts = count_at(from, AT_timeouts);
-    image->releases = count_at(from, AT_releases);
-    image->fails = count_at(from, AT_fails);
-    image->buries = count_at(from, AT_buries);
-    image->kicks = count_at(from, AT_kicks);
-    image->touches = count_at(from, AT_touches);
-    image->ready = number_at(from, AT_ready);
-    image->reserved = number_at(from, AT_reserved);
-    image->touched = number_at(from, AT_touched);
-    image->buried = number_at(from, AT_buried);
-    image->done = number_at(from, AT_done);
-    image->token = (uint64_t)number_at(from, AT_token);
-    image->lease = number_at(from, AT_lease);
-    if (sqlite3_column_bytes(from, AT_key) > BIDE_KEY_MAX)
+
+    image->failures = column_u32(row, AT_failures);
+    image->backoff_base = column_int64(row, AT_backoff_base);
+    image->backoff_max = column_int64(row, AT_backoff_max);
+    image->expires_at = column_int64(row, AT_expires_at);
+    image->retain = column_int64(row, AT_retain);
+    image->bury_order = (uint64_t)column_int64(row, AT_bury_order);
+
+    image->reserves = column_u32(row, AT_reserves);
+    image->timeouts = column_u32(row, AT_timeouts);
+    image->releases = column_u32(row, AT_releases);
+    image->fails = column_u32(row, AT_fails);
+    image->buries = column_u32(row, AT_buries);
+    image->kicks = column_u32(row, AT_kicks);
+    image->touches = column_u32(row, AT_touches);
+
+    image->ready = column_int64(row, AT_ready);
+    image->reserved = column_int64(row, AT_reserved);
+    image->touched = column_int64(row, AT_touched);
+    image->buried = column_int64(row, AT_buried);
+    image->done = column_int64(row, AT_done);
+    image->token = (uint64_t)column_int64(row, AT_token);
+    image->lease = column_int64(row, AT_lease);
+
+    if (sqlite3_column_bytes(row, AT_key) > BIDE_KEY_MAX)
         return "the key is too long";
     return NULL;
 }
 
-static void drop_bufs(struct bi_image *image)
+static void unref_bufs(struct bi_image *image)
 {
     bide_buf_unref(image->body);
     bide_buf_unref(image->key);
@@ -379,164 +413,186 @@ static void drop_bufs(struct bi_image *image)
     bide_buf_unref(image->result);
 }
 
-static int read_texts(sqlite3_stmt *from, struct bi_image *image)
+static int read_bufs(sqlite3_stmt *row, struct bi_image *image)
 {
-    if (bytes_at(from, AT_key, &image->key) && bytes_at(from, AT_last_error, &image->last_error) &&
-        bytes_at(from, AT_result, &image->result))
+    if (column_buf(row, AT_key, &image->key) &&
+        column_buf(row, AT_last_error, &image->last_error) &&
+        column_buf(row, AT_result, &image->result))
         return BIDE_OK;
     return BIDE_ENOMEM;
 }
 
-/* The body if it lies in the row; one that does not add up is left out, to be found when read. */
-static int read_inline(sqlite3_stmt *from, struct bi_image *image)
+/* Reads the body if it is in the row. A body that does not match its checksum is left out: the
+ * damage is found when the body is read. */
+static int read_inline_body(sqlite3_stmt *row, struct bi_image *image)
 {
     if (image->body_size > INLINE_MAX)
         return BIDE_OK;
-    const void *data = sqlite3_column_blob(from, AT_body);
-    size_t size = (size_t)sqlite3_column_bytes(from, AT_body);
+
+    const void *data = sqlite3_column_blob(row, AT_body);
+    size_t size = (size_t)sqlite3_column_bytes(row, AT_body);
     if (size != image->body_size ||
-        bi_sum_bytes(image->id, data, size) != (uint32_t)number_at(from, AT_body_sum))
+        bi_hash_checksum(image->id, data, size) != (uint32_t)column_int64(row, AT_body_sum))
         return BIDE_OK;
+
     image->body = bide_buf_new(size == 0 ? "" : data, size);
     return image->body == NULL ? BIDE_ENOMEM : BIDE_OK;
 }
 
-/* A column that SQLite had no memory to hand out looks empty: that is no damage. */
-static bool lacked_memory(sqlite3_stmt *from)
+/* A column that SQLite could not allocate looks empty. That must not be taken for damage. */
+static bool is_out_of_memory(sqlite3_stmt *row)
 {
-    return (sqlite3_errcode(sqlite3_db_handle(from)) & 0xff) == SQLITE_NOMEM;
+    return (sqlite3_errcode(sqlite3_db_handle(row)) & 0xff) == SQLITE_NOMEM;
 }
 
-int bi_sqlite_visit(sqlite3_stmt *from, store_visit visit, void *ctx)
+int bi_sqlite_visit_row(sqlite3_stmt *row, store_visit visit, void *ctx)
 {
     struct bi_record record;
     record.kind = BI_INSERT;
     struct bi_image *image = &record.image;
     memset(image, 0, sizeof(*image));
-    const char *damage = read_first(from, image);
+
+    const char *damage = read_base(row, image);
     if (damage == NULL && !image->plain)
-        damage = read_more(from, image);
-    int code = damage == NULL && !image->plain ? read_texts(from, image) : BIDE_OK;
+        damage = read_ext(row, image);
+    int code = damage == NULL && !image->plain ? read_bufs(row, image) : BIDE_OK;
     if (code == BIDE_OK && damage == NULL)
-        code = read_inline(from, image);
-    if (lacked_memory(from))
+        code = read_inline_body(row, image);
+
+    /* Checked after all columns were read, and before damage is reported. */
+    if (is_out_of_memory(row))
         code = BIDE_ENOMEM;
     if (code == BIDE_OK)
         code = visit(ctx, &record, damage);
-    drop_bufs(image);
+    unref_bufs(image);
     return code;
 }
 
-static void say_unreadable(struct store_want *want, const char *reason)
+static void set_reason(struct store_body_request *request, const char *reason)
 {
-    snprintf(want->reason, sizeof(want->reason), "%s", reason);
+    snprintf(request->reason, sizeof(request->reason), "%s", reason);
 }
 
-static void check_body(sqlite3_stmt *from, struct store_want *want)
+static void check_body(sqlite3_stmt *row, struct store_body_request *request)
 {
-    int column = want->size <= INLINE_MAX ? 1 : 2;
-    const void *data = sqlite3_column_blob(from, column);
-    size_t size = (size_t)sqlite3_column_bytes(from, column);
-    if (lacked_memory(from))
-        want->again = true;
-    else if (size != want->size)
-        say_unreadable(want, "the stored body has another size");
-    else if (bi_sum_bytes(want->id, data, size) != (uint32_t)sqlite3_column_int64(from, 0))
-        say_unreadable(want, "the stored body does not match its checksum");
-    else if ((want->body = bide_buf_new(size == 0 ? "" : data, size)) == NULL)
-        want->again = true;
+    int column = request->size <= INLINE_MAX ? 1 : 2;
+    const void *data = sqlite3_column_blob(row, column);
+    size_t size = (size_t)sqlite3_column_bytes(row, column);
+
+    if (is_out_of_memory(row))
+        request->retry = true;
+    else if (size != request->size)
+        set_reason(request, "the stored body has another size");
+    else if (bi_hash_checksum(request->id, data, size) != (uint32_t)sqlite3_column_int64(row, 0))
+        set_reason(request, "the stored body does not match its checksum");
+    else if ((request->body = bide_buf_new(size == 0 ? "" : data, size)) == NULL)
+        request->retry = true;
 }
 
-void bi_sqlite_read_body(struct connection *reader, struct store_want *want)
+void bi_sqlite_read_body(struct connection *reader, struct store_body_request *request)
 {
-    sqlite3_stmt *from = bi_sqlite_get(reader, ST_BODY);
-    want->body = NULL;
-    want->reason[0] = 0;
-    want->again = from == NULL;
-    if (from == NULL)
+    sqlite3_stmt *row = bi_sqlite_statement(reader, ST_BODY);
+
+    request->body = NULL;
+    request->reason[0] = 0;
+    /* A statement that cannot be prepared says nothing about the body. */
+    request->retry = row == NULL;
+    if (row == NULL)
         return;
-    sqlite3_bind_int64(from, 1, (int64_t)want->id);
-    int code = sqlite3_step(from);
+
+    sqlite3_bind_int64(row, 1, (int64_t)request->id);
+    int code = sqlite3_step(row);
     int kind = code & 0xff;
     if (code == SQLITE_ROW) {
-        check_body(from, want);
+        check_body(row, request);
     } else {
-        /* Only a row that is missing or makes no sense will be so for ever. */
-        want->again = kind != SQLITE_DONE && kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB;
-        say_unreadable(want, code == SQLITE_DONE ? "the job is not in the file"
-                                                 : sqlite3_errmsg(reader->db));
+        /* A missing row or a damaged file is permanent; any other error may be temporary. */
+        request->retry = kind != SQLITE_DONE && kind != SQLITE_CORRUPT && kind != SQLITE_NOTADB;
+        set_reason(request,
+                   code == SQLITE_DONE ? "the job is not in the file" : sqlite3_errmsg(reader->db));
     }
-    sqlite3_reset(from);
+    sqlite3_reset(row);
 }
 
 /* ---- comparing ---- */
 
-static bool same_times(const struct bi_image *a, const struct bi_image *b)
+static bool equal_times(const struct bi_image *a, const struct bi_image *b)
 {
     return a->due == b->due && a->created == b->created && a->since == b->since &&
            a->ready == b->ready && a->reserved == b->reserved && a->touched == b->touched &&
            a->buried == b->buried && a->done == b->done && a->expires_at == b->expires_at;
 }
 
-static bool same_counters(const struct bi_image *a, const struct bi_image *b)
+static bool equal_counters(const struct bi_image *a, const struct bi_image *b)
 {
     return a->reserves == b->reserves && a->timeouts == b->timeouts && a->releases == b->releases &&
            a->fails == b->fails && a->buries == b->buries && a->kicks == b->kicks &&
            a->touches == b->touches && a->failures == b->failures && a->bury_order == b->bury_order;
 }
 
-static bool same_image(const struct bi_image *a, const struct bi_image *b)
+/* The body is not compared: it never changes after the insert. */
+static bool equal_images(const struct bi_image *a, const struct bi_image *b)
 {
     return a->state == b->state && flags_of(a) == flags_of(b) && a->priority == b->priority &&
            a->ttr == b->ttr && a->max_retries == b->max_retries &&
            a->backoff_base == b->backoff_base && a->backoff_max == b->backoff_max &&
            a->retain == b->retain && a->token == b->token && a->lease == b->lease &&
-           strcmp(a->topic, b->topic) == 0 && same_times(a, b) && same_counters(a, b) &&
-           bi_buf_same(a->key, b->key) && bi_buf_same(a->last_error, b->last_error) &&
-           bi_buf_same(a->result, b->result);
+           strcmp(a->topic, b->topic) == 0 && equal_times(a, b) && equal_counters(a, b) &&
+           bi_buf_equal(a->key, b->key) && bi_buf_equal(a->last_error, b->last_error) &&
+           bi_buf_equal(a->result, b->result);
 }
 
-struct compared {
+struct comparison {
     const struct bi_image *wanted;
-    bool same;
+    bool is_equal;
 };
 
 static int compare(void *ctx, const struct bi_record *record, const char *damage)
 {
-    struct compared *compared = ctx;
-    compared->same = damage == NULL && same_image(compared->wanted, &record->image);
+    struct comparison *comparison = ctx;
+    comparison->is_equal = damage == NULL && equal_images(comparison->wanted, &record->image);
     return BIDE_OK;
 }
 
-static int job_holds(struct connection *writer, const struct bi_record *record)
+/* Returns 1, 0, or -1 if the file cannot be read. */
+static int job_is_stored(struct connection *writer, const struct bi_record *record)
 {
-    sqlite3_stmt *from = bi_sqlite_get(writer, ST_FETCH);
-    if (from == NULL)
+    sqlite3_stmt *row = bi_sqlite_statement(writer, ST_FETCH);
+    if (row == NULL)
         return -1;
-    sqlite3_bind_int64(from, 1, (int64_t)record->image.id);
-    int code = sqlite3_step(from);
-    int holds = code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : -1;
-    struct compared compared = {&record->image, false};
-    if (holds == 1 && record->kind == BI_UPDATE)
-        holds = bi_sqlite_visit(from, compare, &compared) == BIDE_OK ? compared.same : -1;
-    sqlite3_reset(from);
-    return holds >= 0 && record->kind == BI_REMOVE ? !holds : holds;
+
+    sqlite3_bind_int64(row, 1, (int64_t)record->image.id);
+    int code = sqlite3_step(row);
+    int is_stored = code == SQLITE_ROW ? 1 : code == SQLITE_DONE ? 0 : -1;
+
+    /* An id is assigned once, so for an insert it is enough that the row exists. A remove is
+     * stored if it does not. */
+    struct comparison comparison = {&record->image, false};
+    if (is_stored == 1 && record->kind == BI_UPDATE)
+        is_stored =
+            bi_sqlite_visit_row(row, compare, &comparison) == BIDE_OK ? comparison.is_equal : -1;
+
+    sqlite3_reset(row);
+    return is_stored >= 0 && record->kind == BI_REMOVE ? !is_stored : is_stored;
 }
 
-static int pause_holds(struct connection *writer, const struct bi_image *image)
+static int pause_is_stored(struct connection *writer, const struct bi_image *image)
 {
-    sqlite3_stmt *from = bi_sqlite_get(writer, ST_PAUSE_GET);
-    if (from == NULL)
+    sqlite3_stmt *row = bi_sqlite_statement(writer, ST_PAUSE_GET);
+    if (row == NULL)
         return -1;
-    sqlite3_bind_text(from, 1, image->topic, -1, SQLITE_STATIC);
-    int code = sqlite3_step(from);
-    int64_t until = code == SQLITE_ROW ? sqlite3_column_int64(from, 0) : 0;
-    sqlite3_reset(from);
+
+    sqlite3_bind_text(row, 1, image->topic, -1, SQLITE_STATIC);
+    int code = sqlite3_step(row);
+    int64_t until = code == SQLITE_ROW ? sqlite3_column_int64(row, 0) : 0;
+    sqlite3_reset(row);
+
+    /* A topic that is not paused has no row; its record says 0. */
     return code == SQLITE_ROW || code == SQLITE_DONE ? until == image->due : -1;
 }
 
-int bi_sqlite_holds(struct connection *writer, const struct bi_record *record)
+int bi_sqlite_record_is_stored(struct connection *writer, const struct bi_record *record)
 {
-    return record->kind == BI_PAUSE ? pause_holds(writer, &record->image)
-                                    : job_holds(writer, record);
+    return record->kind == BI_PAUSE ? pause_is_stored(writer, &record->image)
+                                    : job_is_stored(writer, record);
 }

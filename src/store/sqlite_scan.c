@@ -1,95 +1,118 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sqlite_scan - reading: bodies, single jobs, and all of them, past pages that cannot be read.
+ * sqlite_scan - reads bodies, single jobs, and all jobs in the order of their ids.
+ *
+ * A scan continues behind pages that cannot be read. SQLite does not notice every damaged page: a
+ * row may show an id that is not its own. A row that is out of order, or that is not found under
+ * its id, proves damage. An id that is too large looks like the end of the table, so the end is
+ * verified from the other side.
+ *
+ * Failure    A page error may be temporary. The connection is opened again and the read retried
+ *            for a second before rows count as unreadable.
+ * Threads    Bodies and single jobs use the reader connection; count and scan use the scanner.
  */
 #include "store/sqlite.h"
+
+#include "util/text.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
 /* ---- reading ---- */
 
-/* A connection that was closed and could not be opened again is opened by its next user. Its mutex is
- * held. */
-static void open_closed(struct sqlite *sqlite, struct connection *connection)
+/* A failed reopen leaves connections closed; the next user opens them. The mutex of the
+ * connection is held. */
+static void reopen_if_closed(struct sqlite *sqlite, struct connection *connection)
 {
     char error[BIDE_ERROR_SIZE];
     if (connection->db == NULL)
         bi_sqlite_connect(sqlite, connection, error);
 }
 
-void bi_sqlite_read(struct store *store, struct store_want *wants, size_t n)
+void bi_sqlite_read_bodies(struct store *store, struct store_body_request *requests, size_t n)
 {
     struct sqlite *sqlite = sqlite_of(store);
-    pthread_mutex_lock(&sqlite->reader.use);
-    open_closed(sqlite, &sqlite->reader);
-    /* One transaction for all: they are read from one state of the file. */
+
+    pthread_mutex_lock(&sqlite->reader.lock);
+    reopen_if_closed(sqlite, &sqlite->reader);
+    /* One transaction: all bodies are read from one state of the file. */
     bi_sqlite_exec(&sqlite->reader, "BEGIN");
     for (size_t i = 0; i < n; i++) {
-        if (bi_store_is_late(store)) /* the queue is closed: nothing waits for it any more */
-            wants[i].again = true;
+        /* Past the deadline the queue is closed, and no caller waits for the body. */
+        if (bi_store_past_deadline(store))
+            requests[i].retry = true;
         else
-            bi_sqlite_read_body(&sqlite->reader, &wants[i]);
+            bi_sqlite_read_body(&sqlite->reader, &requests[i]);
     }
+
     bi_sqlite_exec(&sqlite->reader, "COMMIT");
-    pthread_mutex_unlock(&sqlite->reader.use);
+    pthread_mutex_unlock(&sqlite->reader.lock);
 }
 
 int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *ctx, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *reader = &sqlite->reader;
-    pthread_mutex_lock(&reader->use);
-    open_closed(sqlite, reader);
-    sqlite3_stmt *from = bi_sqlite_get(reader, ST_FETCH);
+
+    pthread_mutex_lock(&reader->lock);
+    reopen_if_closed(sqlite, reader);
+
+    sqlite3_stmt *stmt = bi_sqlite_statement(reader, ST_FETCH);
     int code = SQLITE_ERROR;
-    if (from != NULL) {
-        sqlite3_bind_int64(from, 1, (int64_t)id);
-        code = sqlite3_step(from);
+    if (stmt != NULL) {
+        sqlite3_bind_int64(stmt, 1, (int64_t)id);
+        code = sqlite3_step(stmt);
     }
-    int answer;
+
+    int status;
     if (code == SQLITE_ROW)
-        answer = bi_sqlite_visit(from, visit, ctx);
+        status = bi_sqlite_visit_row(stmt, visit, ctx);
     else if (code == SQLITE_DONE)
-        answer = BIDE_NOT_FOUND;
+        status = BIDE_NOT_FOUND;
     else
-        answer = bi_sqlite_error(sqlite, reader, "read", error);
-    sqlite3_reset(from);
-    pthread_mutex_unlock(&reader->use);
-    return answer;
+        status = bi_sqlite_set_error(sqlite, reader, "read", error);
+
+    sqlite3_reset(stmt);
+    pthread_mutex_unlock(&reader->lock);
+    return status;
 }
 
-/* Steps of SQLite between two looks whether a count must end. */
+/* Virtual machine steps of SQLite between two calls of must_stop(). */
 #define COUNT_STEPS 10000
-/* How often it begins again because a failed commit wants the connection. */
+/* How often a count restarts because a commit must reopen the connections. */
 #define COUNT_TRIES 100
 
-static int must_end(void *arg)
+static int must_stop(void *arg)
 {
     struct sqlite *sqlite = arg;
-    return sqlite->base.stopping || sqlite->hurry;
+    return sqlite->base.stopping || sqlite->reopening;
 }
 
-/* SQLITE_ROW; SQLITE_INTERRUPT if the queue is being closed, or a failed commit wants the connection. */
-static int count_once(struct sqlite *sqlite, uint64_t below, uint64_t *count, char *error)
+/* Returns SQLITE_ROW, SQLITE_INTERRUPT if must_stop() ended the count, or another error;
+ * *status is the matching code of error.h. */
+static int count_once(struct sqlite *sqlite, uint64_t below, uint64_t *count, int *status,
+                      char *error)
 {
-    struct connection *slow = &sqlite->slow;
-    pthread_mutex_lock(&slow->use);
-    open_closed(sqlite, slow);
-    sqlite3_stmt *from = bi_sqlite_get(slow, ST_COUNT_BELOW);
+    struct connection *scanner = &sqlite->scanner;
+
+    pthread_mutex_lock(&scanner->lock);
+    reopen_if_closed(sqlite, scanner);
+
+    sqlite3_stmt *stmt = bi_sqlite_statement(scanner, ST_COUNT_BELOW);
     int code = SQLITE_ERROR;
-    if (from != NULL) {
-        sqlite3_progress_handler(slow->db, COUNT_STEPS, must_end, sqlite);
-        sqlite3_bind_int64(from, 1, (int64_t)below);
-        code = sqlite3_step(from);
+    if (stmt != NULL) {
+        sqlite3_progress_handler(scanner->db, COUNT_STEPS, must_stop, sqlite);
+        sqlite3_bind_int64(stmt, 1, (int64_t)below);
+        code = sqlite3_step(stmt);
         if (code == SQLITE_ROW)
-            *count = (uint64_t)sqlite3_column_int64(from, 0);
-        sqlite3_progress_handler(slow->db, 0, NULL, NULL);
+            *count = (uint64_t)sqlite3_column_int64(stmt, 0);
+        /* The handler must not interrupt the scans that use this connection later. */
+        sqlite3_progress_handler(scanner->db, 0, NULL, NULL);
     }
-    if (code != SQLITE_ROW)
-        bi_sqlite_error(sqlite, slow, "count", error);
-    sqlite3_reset(from);
-    pthread_mutex_unlock(&slow->use);
+
+    *status = code == SQLITE_ROW ? BIDE_OK : bi_sqlite_set_error(sqlite, scanner, "count", error);
+    sqlite3_reset(stmt);
+    pthread_mutex_unlock(&scanner->lock);
     return code;
 }
 
@@ -97,54 +120,56 @@ int bi_sqlite_count(struct store *store, uint64_t below, uint64_t *count, char *
 {
     struct sqlite *sqlite = sqlite_of(store);
     int code = SQLITE_INTERRUPT;
+    int status = BIDE_EIO;
+
     for (int i = 0; i < COUNT_TRIES && code == SQLITE_INTERRUPT && !store->stopping; i++) {
         if (i > 0)
-            sqlite3_sleep(1); /* the failed commit gets the connection */
-        code = count_once(sqlite, below, count, error);
+            sqlite3_sleep(1); /* lets the commit acquire the mutex */
+        code = count_once(sqlite, below, count, &status, error);
     }
-    if (code == SQLITE_ROW)
-        return BIDE_OK;
-    return store->stopping ? BIDE_CLOSED : BIDE_EIO;
+
+    if (status == BIDE_OK || !store->stopping)
+        return status;
+    bi_text_copy(error, bide_code_text(BIDE_CLOSED));
+    return BIDE_CLOSED;
 }
 
 /* ---- scanning ---- */
 
-/*
- * SQLite does not notice every damage of a page: a row may seem to have an id that is not its own. Where
- * it stands out of order, or cannot be found by that id, the page is damaged. An id that is too large
- * seems to be the end of the table, so the end is looked for from the other side.
- */
-
-/* Is there a row that is found by this id? */
+/* Whether a lookup by this id finds a row. */
 static bool is_found(struct sqlite *sqlite, uint64_t id)
 {
-    sqlite3_stmt *fetch = bi_sqlite_get(&sqlite->slow, ST_FETCH);
+    sqlite3_stmt *fetch = bi_sqlite_statement(&sqlite->scanner, ST_FETCH);
     if (fetch == NULL)
         return false;
+
     sqlite3_bind_int64(fetch, 1, (int64_t)id);
     bool found = sqlite3_step(fetch) == SQLITE_ROW;
     sqlite3_reset(fetch);
     return found;
 }
 
-/* Is there a row between the two ids, both excluded? */
+/* Whether there is a row with after < id < below, seen from the end of the range. */
 static bool has_between(struct sqlite *sqlite, uint64_t after, uint64_t below)
 {
-    sqlite3_stmt *last = bi_sqlite_get(&sqlite->slow, ST_LAST_BELOW);
+    sqlite3_stmt *last = bi_sqlite_statement(&sqlite->scanner, ST_LAST_BELOW);
     if (last == NULL)
         return false;
+
     sqlite3_bind_int64(last, 1, (int64_t)below);
     bool has = sqlite3_step(last) == SQLITE_ROW && (uint64_t)sqlite3_column_int64(last, 0) > after;
     sqlite3_reset(last);
     return has;
 }
 
-/* Can the first row behind an id be read? SQLITE_ROW, SQLITE_DONE (there is none) or an error. */
-static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
+/* Reads the first row behind an id. Returns SQLITE_ROW, SQLITE_DONE if there is none, or an
+ * error. */
+static int probe_after(struct sqlite *sqlite, uint64_t id, uint64_t below)
 {
-    sqlite3_stmt *scan = bi_sqlite_get(&sqlite->slow, ST_SCAN);
+    sqlite3_stmt *scan = bi_sqlite_statement(&sqlite->scanner, ST_SCAN);
     if (scan == NULL)
         return SQLITE_ERROR;
+
     sqlite3_bind_int64(scan, 1, (int64_t)id + 1);
     sqlite3_bind_int64(scan, 2, (int64_t)below);
     sqlite3_bind_int64(scan, 3, 1);
@@ -152,128 +177,152 @@ static int try_behind(struct sqlite *sqlite, uint64_t id, uint64_t below)
     uint64_t found = code == SQLITE_ROW ? (uint64_t)sqlite3_column_int64(scan, 0) : 0;
     sqlite3_reset(scan);
 
+    /* Damage that SQLite did not notice; see the top of this file. */
     bool misplaced = (code == SQLITE_ROW && (found <= id || !is_found(sqlite, found))) ||
                      (code == SQLITE_DONE && has_between(sqlite, id, below));
     return misplaced ? SQLITE_CORRUPT : code;
 }
 
-/* A page that cannot be read now can be in a moment, if it is the disk that fails. Opens the
- * connection anew, and looks again for a second. */
-static bool comes_back(struct sqlite *sqlite, uint64_t after, uint64_t below)
+/* Retries a failed read for about a second, on a new connection: the error may be one of the
+ * disk, and SQLite would serve a bad page from its cache. Returns whether the row behind
+ * `after` can be read now. */
+static bool retry_read(struct sqlite *sqlite, uint64_t after, uint64_t below)
 {
     char error[BIDE_ERROR_SIZE];
+
     for (int i = 0; i < READ_TRIES && !sqlite->base.stopping; i++) {
         usleep(READ_MS * 1000);
-        bi_sqlite_disconnect(&sqlite->slow);
-        if (bi_sqlite_connect(sqlite, &sqlite->slow, error) != BIDE_OK)
+        bi_sqlite_disconnect(&sqlite->scanner);
+        if (bi_sqlite_connect(sqlite, &sqlite->scanner, error) != BIDE_OK)
             continue;
-        int code = try_behind(sqlite, after, below);
+
+        int code = probe_after(sqlite, after, below);
         if (code == SQLITE_ROW || code == SQLITE_DONE)
             return true;
     }
     return false;
 }
 
-/* Does the first row behind an id lie on a damaged page? 1, 0 (it can be read, or there is none), or
- * -1: reading failed for another reason, which says nothing about the row. */
+/* Returns 1 if the first row behind an id lies on a damaged page, 0 if it can be read or there
+ * is none, -1 if the read failed for a reason that says nothing about the row. */
 static int is_damaged(struct sqlite *sqlite, uint64_t id, uint64_t below)
 {
-    int code = try_behind(sqlite, id, below);
+    int code = probe_after(sqlite, id, below);
     if (code == SQLITE_ROW || code == SQLITE_DONE)
         return 0;
     return (code & 0xff) == SQLITE_CORRUPT ? 1 : -1;
 }
 
-/*
- * A page of the file cannot be read, and with it some rows behind *after. Looks farther and farther
- * away until a row can be read again, and then, halving, for the first such place. What lies
- * between is told as one damage.
- */
+/* Skips the unreadable rows behind *after and reports them to the visitor as one damage. The
+ * distance doubles until a row can be read again; a bisection then finds the first such place.
+ * Each probe reads one row, so the cost is logarithmic in the width of the gap. */
 static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, store_visit visit,
                        void *ctx, char *error)
 {
     uint64_t bad = *after;
-    uint64_t good = below - 1; /* where the scan ends */
+    uint64_t good = below - 1; /* the end of the scan: there is no row behind it */
     int damaged = 1;
+
+    /* Throughout, the row behind `bad` is damaged and the row behind `good` is not. */
     for (uint64_t step = 1; damaged == 1 && step < below - *after; step *= 2) {
         damaged = is_damaged(sqlite, *after + step, below);
         *(damaged == 1 ? &bad : &good) = *after + step;
     }
+
     while (damaged >= 0 && good - bad > 1) {
         uint64_t middle = bad + (good - bad) / 2;
         damaged = is_damaged(sqlite, middle, below);
         *(damaged == 1 ? &bad : &good) = middle;
     }
+
     if (damaged < 0)
-        return bi_sqlite_error(sqlite, &sqlite->slow, "scan", error);
+        return bi_sqlite_set_error(sqlite, &sqlite->scanner, "scan", error);
+
+    /* The ids in the gap are unknown: the record carries the first one that may be among them. */
     struct bi_record record = {.kind = BI_INSERT};
     record.image.id = *after + 1;
-    int answer = visit(ctx, &record, bi_store_unreadable);
-    if (answer != BIDE_OK)
-        return answer;
+    int status = visit(ctx, &record, bi_store_unreadable);
+    if (status != BIDE_OK)
+        return status;
+
     *after = good;
     return good >= below - 1 ? BIDE_NOT_FOUND : BIDE_OK;
 }
 
-struct placed {
+struct order_check {
     struct sqlite *sqlite;
     store_visit visit;
     void *ctx;
     uint64_t after;
-    bool misplaced; /* the row on which the scan stands */
+    bool misplaced; /* the current row shows an id that is not its own */
 };
 
-/* Visits a row if its id can be its own. */
-static int visit_placed(void *ctx, const struct bi_record *record, const char *damage)
+/* Visits a row unless its id proves to be wrong. A lookup by id costs as much as the scan of
+ * the row, so it is made only for rows that look damaged. */
+static int visit_in_order(void *ctx, const struct bi_record *record, const char *damage)
 {
-    struct placed *placed = ctx;
+    struct order_check *order_check = ctx;
     uint64_t id = record->image.id;
-    placed->misplaced = id <= placed->after || (damage != NULL && !is_found(placed->sqlite, id));
-    if (placed->misplaced)
+    order_check->misplaced =
+        id <= order_check->after || (damage != NULL && !is_found(order_check->sqlite, id));
+
+    if (order_check->misplaced)
         return BIDE_OK;
-    placed->after = id;
-    return placed->visit(placed->ctx, record, damage);
+    order_check->after = id;
+    return order_check->visit(order_check->ctx, record, damage);
 }
 
-int bi_sqlite_scan_some(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
-                        store_visit visit, void *ctx, char *error)
+int bi_sqlite_scan_locked(struct sqlite *sqlite, uint64_t *after, uint64_t below, size_t max,
+                          store_visit visit, void *ctx, char *error)
 {
-    struct connection *slow = &sqlite->slow;
-    open_closed(sqlite, slow);
-    sqlite3_stmt *from = bi_sqlite_get(slow, ST_SCAN);
-    if (from == NULL)
-        return bi_sqlite_error(sqlite, slow, "scan", error);
-    sqlite3_bind_int64(from, 1, (int64_t)*after + 1);
-    sqlite3_bind_int64(from, 2, (int64_t)below);
-    sqlite3_bind_int64(from, 3, (int64_t)max);
-    struct placed placed = {.sqlite = sqlite, .visit = visit, .ctx = ctx, .after = *after};
-    int answer = BIDE_OK;
+    struct connection *scanner = &sqlite->scanner;
+    reopen_if_closed(sqlite, scanner);
+    sqlite3_stmt *stmt = bi_sqlite_statement(scanner, ST_SCAN);
+    if (stmt == NULL)
+        return bi_sqlite_set_error(sqlite, scanner, "scan", error);
+
+    sqlite3_bind_int64(stmt, 1, (int64_t)*after + 1);
+    sqlite3_bind_int64(stmt, 2, (int64_t)below);
+    sqlite3_bind_int64(stmt, 3, (int64_t)max);
+
+    struct order_check order_check = {
+        .sqlite = sqlite, .visit = visit, .ctx = ctx, .after = *after};
+    int status = BIDE_OK;
     int code = SQLITE_DONE;
     size_t count = 0;
-    while (answer == BIDE_OK && !placed.misplaced && (code = sqlite3_step(from)) == SQLITE_ROW) {
-        answer = bi_sqlite_visit(from, visit_placed, &placed);
-        if (answer == BIDE_OK)
-            *after = placed.after;
+
+    while (status == BIDE_OK && !order_check.misplaced &&
+           (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+        status = bi_sqlite_visit_row(stmt, visit_in_order, &order_check);
+        if (status == BIDE_OK)
+            *after = order_check.after;
         count++;
     }
-    sqlite3_reset(from);
-    bool ends = code == SQLITE_DONE && count < max;
-    if (placed.misplaced || (ends && has_between(sqlite, *after, below)))
+
+    sqlite3_reset(stmt);
+
+    /* The end of the table counts only if no row follows from the other side. */
+    bool at_end = code == SQLITE_DONE && count < max;
+    if (order_check.misplaced || (at_end && has_between(sqlite, *after, below)))
         code = SQLITE_CORRUPT;
-    if (answer != BIDE_OK) {
-        snprintf(error, BIDE_ERROR_SIZE, "scan: %.80s: %s", sqlite->path, bide_code_text(answer));
-        return answer;
+
+    /* The visitor stopped the scan. *after stays before the row that it rejected. */
+    if (status != BIDE_OK) {
+        snprintf(error, BIDE_ERROR_SIZE, "scan: %.80s: %s", sqlite->path, bide_code_text(status));
+        return status;
     }
     if (code == SQLITE_DONE)
         return count < max ? BIDE_NOT_FOUND : BIDE_OK;
+
     int64_t token;
-    int failed = bi_sqlite_error(sqlite, slow, "scan", error);
+    int failed = bi_sqlite_set_error(sqlite, scanner, "scan", error);
     if ((code & 0xff) != SQLITE_CORRUPT)
         return failed;
-    if (comes_back(sqlite, *after, below))
+    if (retry_read(sqlite, *after, below))
         return BIDE_OK;
-    /* If nothing else can be read either, it is not the page. */
-    return bi_sqlite_meta_get(slow, "next_token", &token)
+
+    /* If the table meta cannot be read either, the disk or the file fails, not one page. */
+    return bi_sqlite_meta_get(scanner, "next_token", &token)
                ? skip_damage(sqlite, after, below, visit, ctx, error)
                : failed;
 }
@@ -282,8 +331,8 @@ int bi_sqlite_scan(struct store *store, uint64_t *after, uint64_t below, size_t 
                    store_visit visit, void *ctx, char *error)
 {
     struct sqlite *sqlite = sqlite_of(store);
-    pthread_mutex_lock(&sqlite->slow.use);
-    int code = bi_sqlite_scan_some(sqlite, after, below, max, visit, ctx, error);
-    pthread_mutex_unlock(&sqlite->slow.use);
+    pthread_mutex_lock(&sqlite->scanner.lock);
+    int code = bi_sqlite_scan_locked(sqlite, after, below, max, visit, ctx, error);
+    pthread_mutex_unlock(&sqlite->scanner.lock);
     return code;
 }

@@ -11,23 +11,24 @@
 #define BLOCK_MIN ((size_t)1024)
 
 struct block {
-    struct bi_alloc alloc; /* where it came from */
+    struct bi_alloc alloc; /* frees it */
     struct block *next;
     size_t room;
     size_t used;
     alignas(max_align_t) unsigned char bytes[];
 };
 
-static size_t rounded(size_t size)
+static size_t round_up(size_t size)
 {
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 static struct block *block_new(const struct bi_alloc *alloc, size_t room)
 {
-    struct block *block = bi_alloc_get(alloc, sizeof(*block) + room);
+    struct block *block = bi_alloc_malloc(alloc, sizeof(*block) + room);
     if (block == NULL)
         return NULL;
+
     block->alloc = *alloc;
     block->next = NULL;
     block->room = room;
@@ -35,7 +36,7 @@ static struct block *block_new(const struct bi_alloc *alloc, size_t room)
     return block;
 }
 
-static void *take(struct block *block, size_t size)
+static void *carve(struct block *block, size_t size)
 {
     void *piece = block->bytes + block->used;
     block->used += size;
@@ -43,21 +44,24 @@ static void *take(struct block *block, size_t size)
     return piece;
 }
 
-int bi_arena_init(struct arena *arena, const struct bi_alloc *alloc, size_t size, size_t more)
+int bi_arena_init(struct arena *arena, const struct bi_alloc *alloc, size_t size, size_t extra)
 {
-    arena->first = block_new(alloc, rounded(size) + rounded(more));
+    arena->first = block_new(alloc, round_up(size) + round_up(extra));
     arena->last = arena->first;
     return arena->first == NULL ? BIDE_ENOMEM : BIDE_OK;
 }
 
-void *bi_arena_get(struct arena *arena, size_t size)
+void *bi_arena_alloc(struct arena *arena, size_t size)
 {
     struct block *last = arena->last;
+
     if (size > PTRDIFF_MAX - BLOCK_MIN)
-        return NULL;
-    size = rounded(size);
+        return NULL; /* round_up() and block_new() would overflow */
+
+    size = round_up(size);
     if (size > last->room - last->used) {
-        /* Blocks grow, so that many small pieces are few blocks. */
+        /* Blocks double, so that many small pieces need few of them. The maximum bounds what the
+         * last block wastes. */
         size_t room = last->room < SIZE_MAX / 4 ? last->room * 2 : last->room;
         if (room < BLOCK_MIN)
             room = BLOCK_MIN;
@@ -68,19 +72,21 @@ void *bi_arena_get(struct arena *arena, size_t size)
             return NULL;
         last = arena->last = last->next;
     }
-    return take(last, size);
+    return carve(last, size);
 }
 
 void bi_arena_free(void *first_piece)
 {
     if (first_piece == NULL)
         return;
+
+    /* bytes[] is aligned like a piece, so the first piece begins exactly there. */
     void *first = (unsigned char *)first_piece - offsetof(struct block, bytes);
     struct block *block = first;
     while (block != NULL) {
         struct block *next = block->next;
-        struct bi_alloc alloc = block->alloc;
-        bi_alloc_put(&alloc, block);
+        struct bi_alloc alloc = block->alloc; /* it is inside the memory that it frees */
+        bi_alloc_free(&alloc, block);
         block = next;
     }
 }

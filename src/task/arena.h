@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * arena - memory that is got in pieces and given back as a whole.
+ * arena - allocates many pieces that are freed together.
  *
- * What is read from JSON is a struct with everything that it points to. All of it lies in a few
- * blocks; the struct is the first piece of the first block, so that it leads to the others when it
- * is given back.
+ * A value decoded from JSON is a struct with everything that it points to, in a few blocks. The
+ * struct is the first piece of the first block: its address alone is enough to find and free all
+ * blocks, so bide_decoded_free() needs no handle.
  *
- * Ownership  Pieces are never given back one by one.
- * Failure    A piece that cannot be had is NULL; the others stay as they are.
+ * Ownership  Pieces are not freed one by one.
+ * Failure    bi_arena_alloc() returns NULL when out of memory; other pieces stay valid.
+ * Cost       One malloc for a small value; blocks double in size up to 64 KiB.
  */
 #ifndef BI_ARENA_H
 #define BI_ARENA_H
@@ -18,16 +19,17 @@ struct block;
 
 struct arena {
     struct block *first;
-    struct block *last; /* the only one that still has room */
+    struct block *last; /* the only one with free room */
 };
 
-/* The first block, with room for so many bytes, and more behind it for what will be wanted. */
-int bi_arena_init(struct arena *arena, const struct bi_alloc *alloc, size_t size, size_t more);
+/* Allocates the first block, with room for a first piece of `size` bytes and `extra` bytes more, an
+ * estimate. On failure there is nothing to free. */
+int bi_arena_init(struct arena *arena, const struct bi_alloc *alloc, size_t size, size_t extra);
 
-/* Zeroed, at an address that suits any type. */
-void *bi_arena_get(struct arena *arena, size_t size);
+/* Zeroed, and aligned for any type. */
+void *bi_arena_alloc(struct arena *arena, size_t size);
 
-/* Gives back all blocks of the arena whose first piece this is. NULL is fine. */
+/* Frees all blocks of the arena whose first piece this is. NULL is allowed. */
 void bi_arena_free(void *first_piece);
 
 #endif

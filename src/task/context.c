@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * context - what a handler asks and says.
+ * context - the interface between a running handler and its worker.
+ *
+ * Threads    The handler's thread owns the context. The background thread and a stop change the
+ *            reason to stop, the lease and the touch times, under the lock. Any thread may call
+ *            bide_context_reason() and bide_context_wait() while the handler runs.
  */
-#include "task/inside.h"
+#include "task/worker_internal.h"
 #include "util/clock.h"
 #include "util/thread.h"
 
@@ -13,18 +17,18 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A line of progress is sent that long after it was said, and stands for all that were said
- * meanwhile. */
-#define PROGRESS_US 200000
+/* Progress is sent this long after the first call; later calls in between replace it. So a handler
+ * may report in a tight loop. */
+#define PROGRESS_DELAY_US 200000
 
-/* ---- its life ---- */
+/* ---- lifecycle ---- */
 
 void bi_context_init(struct bide_context *context, bide_worker *worker)
 {
     context->worker = worker;
     context->fd = -1;
     pthread_mutex_init(&context->lock, NULL);
-    bi_thread_condition(&context->changed);
+    bi_thread_cond_init(&context->changed);
 }
 
 void bi_context_done(struct bide_context *context)
@@ -33,18 +37,21 @@ void bi_context_done(struct bide_context *context)
     pthread_mutex_destroy(&context->lock);
 }
 
-static int64_t later(int64_t from, int64_t ms)
+/* Saturates: BIDE_FOREVER, and what does not fit, is NEVER. */
+static int64_t add_ms(int64_t from, int64_t ms)
 {
     return ms < 0 || ms > (NEVER - from) / 1000 ? NEVER : from + ms * 1000;
 }
 
-void bi_context_extended(struct bide_context *context, int64_t end)
+void bi_context_extend_lease(struct bide_context *context, int64_t end)
 {
     atomic_store(&context->lease_end, end);
-    context->lapsed = false;
-    if (context->by_lease) {
-        atomic_store(&context->limit_end, end);
-        context->overran = false;
+    context->lease_end_reported = false;
+
+    /* Without a time limit of its own the handler may run as long as the lease lasts. */
+    if (context->deadline_is_lease) {
+        atomic_store(&context->deadline, end);
+        context->overrun_reported = false;
     }
 }
 
@@ -54,33 +61,43 @@ void bi_context_begin(struct bide_context *context)
     int64_t now = context->started = bi_clock_boot();
     int64_t limit_ms = entry->time_limit_ms;
     bool longer = limit_ms < 0 || limit_ms > context->job.ttr_ms;
-    context->again_ms = context->retain_ms = BIDE_KEEP;
-    context->buries = false;
-    context->layer = 0;
+
+    context->delay_ms = context->retain_ms = BIDE_KEEP;
+    context->will_bury = false;
+    context->middleware_next = 0;
     context->body = (bide_slice){context->job.body, context->job.body_size};
+
     pthread_mutex_lock(&context->lock);
-    atomic_store(&context->told, BIDE_REASON_NONE);
-    atomic_store(&context->limit_end, later(now, limit_ms));
-    context->by_lease = limit_ms == 0;
+    atomic_store(&context->stop_reason, BIDE_REASON_NONE);
+    atomic_store(&context->deadline, add_ms(now, limit_ms));
+    context->deadline_is_lease = limit_ms == 0;
     context->running = true;
-    context->given_back = context->overran = context->refused = false;
-    bi_context_extended(context,
-                        later(context->taken != 0 ? context->taken : now, context->job.left_ms));
-    context->touch_at = longer && !context->by_lease ? now + context->job.ttr_ms * 1000 / 3 : NEVER;
+    context->given_back = context->overrun_reported = context->touch_refused = false;
+    bi_context_extend_lease(context, add_ms(context->reserved_at != 0 ? context->reserved_at : now,
+                                            context->job.left_ms));
+
+    /* Only a time limit beyond the ttr needs the heartbeat. The other handlers keep the lease that
+     * they have, so that a handler which hangs loses its job. */
+    context->touch_at =
+        longer && !context->deadline_is_lease ? now + context->job.ttr_ms * 1000 / 3 : NEVER;
     context->progress_at = NEVER;
-    context->look_at = now + LOOK_US;
-    int64_t due = bi_context_due(context);
+    context->query_at = now + QUERY_INTERVAL_US;
+    int64_t due = bi_context_next_due(context);
     pthread_mutex_unlock(&context->lock);
-    struct keeper *keeper = &context->worker->keeper;
-    bool looks = atomic_load_explicit(&keeper->deaf, memory_order_relaxed);
-    bi_keeper_want(keeper, looks && due > now + LOOK_US ? now + LOOK_US : due);
+
+    /* Without a subscription the job is queried after QUERY_INTERVAL_US. */
+    struct background *background = &context->worker->background;
+    bool polls = atomic_load_explicit(&background->no_events, memory_order_relaxed);
+    bi_background_schedule(background,
+                           polls && due > now + QUERY_INTERVAL_US ? now + QUERY_INTERVAL_US : due);
 }
 
-bool bi_context_overruns(struct bide_context *context, int64_t now, bide_work_event *event)
+bool bi_context_check_overrun(struct bide_context *context, int64_t now, bide_work_event *event)
 {
-    if (!context->running || context->overran || now < atomic_load(&context->limit_end))
+    if (!context->running || context->overrun_reported || now < atomic_load(&context->deadline))
         return false;
-    context->overran = true;
+
+    context->overrun_reported = true;
     *event = (bide_work_event){
         .kind = BIDE_WORK_OVERRAN,
         .text = "",
@@ -94,54 +111,59 @@ bool bi_context_overruns(struct bide_context *context, int64_t now, bide_work_ev
 
 bool bi_context_end(struct bide_context *context)
 {
-    /* The handler may return before the keeper has seen that its time is over. */
+    /* The handler may return before the background thread has seen the overrun. Without an event
+     * handler the clock is not read: that costs a tenth of an empty handler. */
     bide_work_event event;
-    bool tells = context->worker->options.event != NULL;
-    int64_t now = tells ? bi_clock_boot() : 0;
+    bool emits = context->worker->options.event != NULL;
+    int64_t now = emits ? bi_clock_boot() : 0;
+
     pthread_mutex_lock(&context->lock);
-    bool overran = tells && !context->given_back && bi_context_overruns(context, now, &event);
+    bool overran = emits && !context->given_back && bi_context_check_overrun(context, now, &event);
     context->running = false;
-    pthread_cond_broadcast(&context->changed); /* another thread may wait with it */
-    bool own = !context->given_back;
+    pthread_cond_broadcast(&context->changed); /* another thread may be in bide_context_wait() */
+    bool still_owner = !context->given_back;
+
+    /* Under the lock: notify() must not write to a descriptor that is closed, or reused. */
     if (context->fd >= 0)
         close(context->fd);
     context->fd = -1;
     pthread_mutex_unlock(&context->lock);
+
     if (overran)
-        bi_worker_event(context->worker, &event);
-    return own;
+        bi_worker_emit(context->worker, &event);
+    return still_owner;
 }
 
 void bi_context_clear(struct bide_context *context)
 {
-    bide_decoded_free(context->owned);
+    bide_decoded_free(context->decoded);
     bide_buf_unref(context->result);
     bide_job_clear(&context->job);
-    context->owned = context->data = NULL;
+    context->decoded = context->data = NULL;
     context->result = NULL;
     context->error_size = 0;
 }
 
-int64_t bi_context_over(const struct bide_context *context)
+int64_t bi_context_next_deadline(const struct bide_context *context)
 {
     if (!context->running)
         return NEVER;
-    int64_t limit = context->overran ? NEVER : atomic_load(&context->limit_end);
-    int64_t lease = context->lapsed ? NEVER : atomic_load(&context->lease_end);
+    int64_t limit = context->overrun_reported ? NEVER : atomic_load(&context->deadline);
+    int64_t lease = context->lease_end_reported ? NEVER : atomic_load(&context->lease_end);
     return limit < lease ? limit : lease;
 }
 
-int64_t bi_context_due(const struct bide_context *context)
+int64_t bi_context_next_due(const struct bide_context *context)
 {
     if (!context->running)
         return NEVER;
-    int64_t due = bi_context_over(context);
-    if (!context->overran && context->touch_at < due)
+    int64_t due = bi_context_next_deadline(context);
+    if (!context->overrun_reported && context->touch_at < due) /* an overrun ends the touches */
         due = context->touch_at;
     return context->progress_at < due ? context->progress_at : due;
 }
 
-/* ---- why to stop ---- */
+/* ---- the reason to stop ---- */
 
 static const char *const reason_names[] = {
     [BIDE_REASON_NONE] = "none",         [BIDE_REASON_CANCELLED] = "cancelled",
@@ -155,40 +177,41 @@ const char *bide_reason_name(bide_reason reason)
     return (unsigned)reason < count ? reason_names[reason] : "?";
 }
 
-/* Of two reasons the handler hears the one that leaves it less to do. */
-static int weight_of(int reason)
+/* Of two reasons the handler sees the one that makes more of its work useless. */
+static int severity_of(int reason)
 {
-    static const int weights[] = {
+    static const int severities[] = {
         [BIDE_REASON_NONE] = 0,      [BIDE_REASON_OVERRUN] = 1,    [BIDE_REASON_STOPPING] = 2,
         [BIDE_REASON_CANCELLED] = 3, [BIDE_REASON_LEASE_LOST] = 4,
     };
-    return weights[reason];
+    return severities[reason];
 }
 
 /* With the lock held. */
-static void ring(struct bide_context *context)
+static void notify(struct bide_context *context)
 {
     uint64_t one = 1;
     pthread_cond_broadcast(&context->changed);
     if (context->fd >= 0) {
         ssize_t written = write(context->fd, &one, sizeof(one));
-        (void)written; /* it is readable already */
+        (void)written; /* fails only if it is readable already */
     }
 }
 
-void bi_context_tell(struct bide_context *context, bide_reason reason)
+void bi_context_request_stop(struct bide_context *context, bide_reason reason)
 {
-    if (weight_of(atomic_load(&context->told)) < weight_of((int)reason))
-        atomic_store(&context->told, (int)reason);
-    ring(context);
+    if (severity_of(atomic_load(&context->stop_reason)) < severity_of((int)reason))
+        atomic_store(&context->stop_reason, (int)reason);
+    notify(context);
 }
 
+/* A stored reason wins over the clock: it is more exact, and stays when the lease is extended. */
 static bide_reason reason_at(const bide_context *context, int64_t now)
 {
-    int told = atomic_load(&context->told);
-    if (told != BIDE_REASON_NONE)
-        return (bide_reason)told;
-    if (now >= atomic_load(&context->limit_end))
+    int stop_reason = atomic_load(&context->stop_reason);
+    if (stop_reason != BIDE_REASON_NONE)
+        return (bide_reason)stop_reason;
+    if (now >= atomic_load(&context->deadline))
         return BIDE_REASON_OVERRUN;
     return now >= atomic_load(&context->lease_end) ? BIDE_REASON_LEASE_LOST : BIDE_REASON_NONE;
 }
@@ -203,20 +226,22 @@ bide_reason bide_context_wait(bide_context *context, int64_t for_ms)
     BI_NO_CANCEL;
     if (context == NULL)
         return BIDE_REASON_NONE;
+
     int64_t now = bi_clock_boot();
-    int64_t end = later(now, for_ms);
+    int64_t end = add_ms(now, for_ms);
     bide_reason reason;
+
     pthread_mutex_lock(&context->lock);
     while ((reason = reason_at(context, now)) == BIDE_REASON_NONE && now < end &&
            context->running) {
-        int64_t limit = atomic_load(&context->limit_end);
+        int64_t limit = atomic_load(&context->deadline);
         int64_t lease = atomic_load(&context->lease_end);
         struct timespec until;
         int64_t left = (limit < lease ? limit : lease) - now;
         if (end - now < left)
             left = end - now;
-        /* In steps, so that a sleep of the machine is noticed: its clock stands still then. */
-        bi_clock_until(&until, left < 1000000 ? left : 1000000);
+        /* In steps: the condition waits on the monotonic clock, which stops during a suspend. */
+        bi_clock_mono_deadline(&until, left < 1000000 ? left : 1000000);
         pthread_cond_timedwait(&context->changed, &context->lock, &until);
         now = bi_clock_boot();
     }
@@ -226,18 +251,21 @@ bide_reason bide_context_wait(bide_context *context, int64_t for_ms)
 
 int bide_context_fd(bide_context *context)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     if (context == NULL)
-        return bi_error_set(BIDE_EINVAL, "context_fd: context is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "context_fd: context is NULL");
+
     pthread_mutex_lock(&context->lock);
     if (context->fd < 0) {
-        bool there = reason_at(context, bi_clock_boot()) != BIDE_REASON_NONE;
-        context->fd = eventfd(there ? 1 : 0, EFD_NONBLOCK | EFD_CLOEXEC);
+        /* A reason from before the call must be visible, too. */
+        bool has_reason = reason_at(context, bi_clock_boot()) != BIDE_REASON_NONE;
+        context->fd = eventfd(has_reason ? 1 : 0, EFD_NONBLOCK | EFD_CLOEXEC);
     }
     int fd = context->fd;
     pthread_mutex_unlock(&context->lock);
+
     if (fd < 0)
-        return bi_error_set(BIDE_ESYSTEM, "context_fd: the system gives no more eventfds");
+        return bi_last_error_set(BIDE_ESYSTEM, "context_fd: the system gives no more eventfds");
     return fd;
 }
 
@@ -245,15 +273,18 @@ int64_t bide_context_left_ms(const bide_context *context)
 {
     if (context == NULL)
         return 0;
-    if (atomic_load(&context->told) == BIDE_REASON_LEASE_LOST)
-        return 0; /* the server has given the job away, whatever this process has counted */
 
-    int64_t end = atomic_load(&context->limit_end);
+    if (atomic_load(&context->stop_reason) == BIDE_REASON_LEASE_LOST)
+        return 0; /* the queue has ended the lease, also if the local lease_end is later */
+
+    int64_t end = atomic_load(&context->deadline);
     int64_t now = bi_clock_boot();
+    if (now >= atomic_load(&context->lease_end))
+        return 0; /* the background thread could not extend the lease up to the limit */
     return end == NEVER ? BIDE_TIME_MAX_MS : end <= now ? 0 : (end - now + 999) / 1000;
 }
 
-/* ---- what it is about ---- */
+/* ---- the job ---- */
 
 const bide_job *bide_context_job(const bide_context *context)
 {
@@ -273,7 +304,7 @@ uint32_t bide_context_attempt(const bide_context *context)
 bool bide_context_is_last(const bide_context *context)
 {
     const bide_job *job = bide_context_job(context);
-    return job != NULL && (context->buries ||
+    return job != NULL && (context->will_bury ||
                            (job->max_retries >= 0 && job->failures >= (uint32_t)job->max_retries));
 }
 
@@ -284,7 +315,7 @@ static int touch(bide_context *context, int64_t *left_ms)
     bide_op op;
     op.kind = BIDE_OP_TOUCH;
     op.touch = (bide_touch_item){.id = context->job.id, .token = context->job.token};
-    int code = bi_call(context->worker->queue, &op);
+    int code = bi_submit_and_wait(context->worker->queue, &op);
     *left_ms = op.touch.left_ms;
     return code;
 }
@@ -292,27 +323,33 @@ static int touch(bide_context *context, int64_t *left_ms)
 int bide_context_touch(bide_context *context)
 {
     BI_NO_CANCEL;
-    bi_error_clear();
+    bi_last_error_clear();
     if (context == NULL)
-        return bi_error_set(BIDE_EINVAL, "context_touch: context is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "context_touch: context is NULL");
+
     int64_t left_ms = 0;
+
+    /* Before the call: the server counts from a later time, so lease_end is never too late. */
     int64_t before = bi_clock_boot();
     int code = touch(context, &left_ms);
+
     pthread_mutex_lock(&context->lock);
     if (code == BIDE_OK || code == BIDE_CANCEL_WANTED)
-        bi_context_extended(context, later(before, left_ms > 0 ? left_ms : context->job.ttr_ms));
+        bi_context_extend_lease(context,
+                                add_ms(before, left_ms > 0 ? left_ms : context->job.ttr_ms));
     if (code == BIDE_CANCEL_WANTED)
-        bi_context_tell(context, BIDE_REASON_CANCELLED);
+        bi_context_request_stop(context, BIDE_REASON_CANCELLED);
     if (code == BIDE_LEASE_LOST || code == BIDE_NOT_FOUND)
-        bi_context_tell(context, BIDE_REASON_LEASE_LOST);
-    int64_t due = bi_context_due(context);
+        bi_context_request_stop(context, BIDE_REASON_LEASE_LOST);
+    int64_t due = bi_context_next_due(context);
     pthread_mutex_unlock(&context->lock);
-    bi_keeper_want(&context->worker->keeper, due);
+
+    bi_background_schedule(&context->worker->background, due);
     return code;
 }
 
-/* Cuts text that is too long where no character of UTF-8 is cut in two. */
-static size_t fit(const char *text, size_t size, size_t max)
+/* Truncates text at the boundary of a UTF-8 character. */
+static size_t truncate_utf8(const char *text, size_t size, size_t max)
 {
     if (size <= max)
         return size;
@@ -328,39 +365,48 @@ void bide_context_progress(bide_context *context, const char *format, ...)
     va_list args;
     if (context == NULL || format == NULL)
         return;
+
     va_start(args, format);
     int size = vsnprintf(text, sizeof(text), format, args);
     va_end(args);
     if (size < 0)
         return;
+
+    /* The buffer exceeds the limit, so that the byte behind it shows where a character ends. */
     size_t length = strlen(text);
-    length = fit(text, length, BIDE_PROGRESS_MAX);
+    length = truncate_utf8(text, length, BIDE_PROGRESS_MAX);
+
     pthread_mutex_lock(&context->lock);
     memcpy(context->progress, text, length);
     context->progress_size = length;
+
+    /* Only the first of several calls schedules; `running` excludes a call after the handler. */
     bool fresh = context->running && context->progress_at == NEVER;
     if (fresh)
-        context->progress_at = bi_clock_boot() + PROGRESS_US;
+        context->progress_at = bi_clock_boot() + PROGRESS_DELAY_US;
     int64_t due = context->progress_at;
     pthread_mutex_unlock(&context->lock);
     if (fresh)
-        bi_keeper_want(&context->worker->keeper, due);
+        bi_background_schedule(&context->worker->background, due);
 }
 
-/* ---- what came of it ---- */
+/* ---- outcome ---- */
 
 int bide_context_result(bide_context *context, const void *data, size_t size)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     if (context == NULL || (data == NULL && size > 0))
-        return bi_error_set(BIDE_EINVAL, "context_result: context or data is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "context_result: context or data is NULL");
+
     size_t max = context->worker->queue->options.max_result_size;
     if (size > max)
-        return bi_error_set(BIDE_TOO_BIG, "context_result: %zu bytes; max_result_size is %zu", size,
-                            max);
+        return bi_last_error_set(BIDE_TOO_BIG, "context_result: %zu bytes; max_result_size is %zu",
+                                 size, max);
+
     bide_buf *result = bide_buf_new(data, size);
     if (result == NULL)
-        return bi_error_set(BIDE_ENOMEM, "context_result: out of memory");
+        return bi_last_error_set(BIDE_ENOMEM, "context_result: out of memory");
+
     bide_buf_unref(context->result);
     context->result = result;
     return BIDE_OK;
@@ -372,6 +418,7 @@ int bide_context_result_type(bide_context *context, const bide_type *type, const
     int code = bide_type_encode(type, value, &json);
     if (code != BIDE_OK)
         return code;
+
     code = bide_context_result(context, bide_buf_data(json), bide_buf_size(json));
     bide_buf_unref(json);
     return code;
@@ -379,26 +426,31 @@ int bide_context_result_type(bide_context *context, const bide_type *type, const
 
 int bide_context_retain(bide_context *context, int64_t retain_ms)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     if (context == NULL)
-        return bi_error_set(BIDE_EINVAL, "context_retain: context is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "context_retain: context is NULL");
     if (retain_ms < 0 || retain_ms > BIDE_TIME_MAX_MS)
-        return bi_error_set(BIDE_EINVAL, "context_retain: retain_ms is %lld; 0 to %lld is allowed",
-                            (long long)retain_ms, (long long)BIDE_TIME_MAX_MS);
+        return bi_last_error_set(BIDE_EINVAL,
+                                 "context_retain: retain_ms is %lld; 0 to %lld is allowed",
+                                 (long long)retain_ms, (long long)BIDE_TIME_MAX_MS);
+
     context->retain_ms = retain_ms;
     return BIDE_OK;
 }
 
-__attribute__((format(printf, 2, 0))) static void keep_text(bide_context *context,
-                                                            const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void store_error(bide_context *context,
+                                                              const char *format, va_list args)
 {
     context->error_size = 0;
     if (format == NULL || vsnprintf(context->error, sizeof(context->error), format, args) < 0)
         return;
+
     size_t size = strlen(context->error);
-    /* One byte less than there is room for shows that nothing was cut. */
+
+    /* A full buffer may have been truncated by vsnprintf in the middle of a character. The last
+     * byte is given up so that truncate_utf8() can see whether it continues one. */
     context->error_size =
-        size == sizeof(context->error) - 1 ? fit(context->error, size, size - 1) : size;
+        size == sizeof(context->error) - 1 ? truncate_utf8(context->error, size, size - 1) : size;
 }
 
 int bide_context_retry(bide_context *context, const char *format, ...)
@@ -406,14 +458,15 @@ int bide_context_retry(bide_context *context, const char *format, ...)
     va_list args;
     if (context == NULL)
         return BIDE_RETRY;
+
     va_start(args, format);
-    keep_text(context, format, args);
+    store_error(context, format, args);
     va_end(args);
-    context->again_ms = BIDE_KEEP;
+    context->delay_ms = BIDE_KEEP;
     return BIDE_RETRY;
 }
 
-static int64_t sensible(int64_t delay_ms)
+static int64_t clamp_delay(int64_t delay_ms)
 {
     return delay_ms < 0 ? 0 : delay_ms > BIDE_TIME_MAX_MS ? BIDE_TIME_MAX_MS : delay_ms;
 }
@@ -423,10 +476,11 @@ int bide_context_retry_in(bide_context *context, int64_t delay_ms, const char *f
     va_list args;
     if (context == NULL)
         return BIDE_RETRY;
+
     va_start(args, format);
-    keep_text(context, format, args);
+    store_error(context, format, args);
     va_end(args);
-    context->again_ms = sensible(delay_ms);
+    context->delay_ms = clamp_delay(delay_ms);
     return BIDE_RETRY;
 }
 
@@ -435,8 +489,9 @@ int bide_context_bury(bide_context *context, const char *format, ...)
     va_list args;
     if (context == NULL)
         return BIDE_BURY;
+
     va_start(args, format);
-    keep_text(context, format, args);
+    store_error(context, format, args);
     va_end(args);
     return BIDE_BURY;
 }
@@ -444,28 +499,30 @@ int bide_context_bury(bide_context *context, const char *format, ...)
 int bide_context_snooze(bide_context *context, int64_t delay_ms)
 {
     if (context != NULL)
-        context->again_ms = sensible(delay_ms);
+        context->delay_ms = clamp_delay(delay_ms);
     return BIDE_SNOOZE;
 }
 
 int bide_context_quit(bide_context *context)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     if (context == NULL)
-        return bi_error_set(BIDE_EINVAL, "context_quit: context is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "context_quit: context is NULL");
     return bide_worker_quit(context->worker);
 }
 
-/* ---- the layers around the handler ---- */
+/* ---- middleware ---- */
 
-static int run_innermost(bide_context *context)
+static int call_handler(bide_context *context)
 {
     const struct entry *entry = context->entry;
-    context->error_size = 0; /* what a run before this one said */
-    context->again_ms = BIDE_KEEP;
-    context->layer++; /* there is no next one now */
+
+    /* Middleware may run the handler several times: forget what the last run has set. */
+    context->error_size = 0;
+    context->delay_ms = BIDE_KEEP;
+    context->middleware_next++; /* past the end: a handler that calls next() is rejected */
     int outcome = entry->call(context, context->data, entry->function, entry->arg);
-    context->layer--;
+    context->middleware_next--;
     return outcome;
 }
 
@@ -473,13 +530,16 @@ int bide_context_next(bide_context *context)
 {
     if (context == NULL)
         return BIDE_RETRY;
+
     const bide_worker *worker = context->worker;
-    if (context->layer > worker->layer_count)
+
+    if (context->middleware_next > worker->middleware_count)
         return bide_context_retry(context, "context_next: called by a handler or a fallback");
-    if (context->layer == worker->layer_count)
-        return run_innermost(context);
-    const struct layer *layer = &worker->layers[context->layer++];
-    int outcome = layer->run(context, layer->arg);
-    context->layer--;
+    if (context->middleware_next == worker->middleware_count)
+        return call_handler(context);
+
+    const struct middleware *middleware = &worker->middlewares[context->middleware_next++];
+    int outcome = middleware->run(context, middleware->arg);
+    context->middleware_next--;
     return outcome;
 }

@@ -1,164 +1,205 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heartbeat - extends the leases of running jobs, all that are due in one call, carries their
- * progress along, and tells handlers that their time is over.
+ * heartbeat - extends the leases of running jobs, sends their progress, and wakes handlers whose
+ * time is over.
+ *
+ * A lease is extended after a third of its ttr, which leaves time for retries. All leases that are
+ * due go into one TOUCH_MANY, with leases that become due within a tenth of their ttr: jobs that
+ * started at about the same time then stay in the same call.
  */
-#include "task/keeper.h"
+#include "task/background.h"
 
 #include <string.h>
 
-/* A touch that failed is tried again after that time, or a tenth of the ttr. */
-#define AGAIN_US 1000000
+/* A touch that failed is retried after this time, or a tenth of the ttr if that is less. */
+#define RETRY_US 1000000
 
-/* Is the lease to be extended by then? */
-static bool wants_touch(const struct bide_context *context, int64_t now, int64_t then)
+/* No touch after the deadline of the handler: the lease expires, and the job runs again. */
+static bool needs_touch(const struct bide_context *context, int64_t now, int64_t then)
 {
-    return context->touch_at <= then && now < atomic_load(&context->limit_end);
+    return context->touch_at <= then && now < atomic_load(&context->deadline);
 }
 
-static bool wants_progress(const struct keeper *keeper, const struct bide_context *context,
+/* Progress is sent only while the lease is valid: the queue would reject the touch. */
+static bool needs_progress(const struct background *background, const struct bide_context *context,
                            int64_t now)
 {
-    return context->progress_at <= now && context->lease_end - now >= 1000 && !keeper->mute;
+    return context->progress_at <= now && context->lease_end - now >= 1000 &&
+           !background->no_progress;
 }
 
-/* Is anything to be sent now? Then what is due soon is taken along. */
-static bool is_due(const struct keeper *keeper, int64_t now)
+/* True if at least one job must be sent now. */
+static bool is_due(const struct background *background, int64_t now)
 {
     bool due = false;
-    for (uint32_t i = 0; i < keeper->worker->options.threads && !due; i++) {
-        struct bide_context *context = &keeper->worker->slots[i].context;
+
+    for (uint32_t i = 0; i < background->worker->options.threads && !due; i++) {
+        struct bide_context *context = &background->worker->threads[i].context;
         pthread_mutex_lock(&context->lock);
-        due = context->running && (wants_touch(context, now, now) || context->progress_at <= now);
+        due = context->running && (needs_touch(context, now, now) || context->progress_at <= now);
         pthread_mutex_unlock(&context->lock);
     }
+
     return due;
 }
 
-/* What is to be done for one running job. With its lock held. */
-static void gather(struct keeper *keeper, struct slot *slot, int64_t now)
+/*
+ * Adds the touch item of one running job. With the lock of the context held.
+ *
+ *     touch due   progress due   touch_refused   item
+ *     no          no             any             none
+ *     yes         no             any             extends
+ *     no          yes            any             progress only (BIDE_KEEP)
+ *     yes         yes            no              extends, with progress
+ *     yes         yes            yes             progress only; the touch follows in the next call
+ *
+ * The last row: a touch that exceeds a limit is rejected with its progress, so progress would never
+ * arrive while touches are refused. Otherwise an extending item also
+ * carries progress that is not due yet.
+ */
+static void add_item(struct background *background, struct worker_thread *thread, int64_t now)
 {
-    struct bide_context *context = &slot->context;
-    bool progress = wants_progress(keeper, context, now);
-    bool touch = wants_touch(context, now, now + context->job.ttr_ms * 1000 / 10);
-    /* Where touches are refused by a limit, progress goes alone, and before them. */
-    bool apart = context->refused;
-    if (apart && progress)
+    struct bide_context *context = &thread->context;
+    bool progress = needs_progress(background, context, now);
+    bool touch = needs_touch(context, now, now + context->job.ttr_ms * 1000 / 10);
+
+    bool separate = context->touch_refused;
+
+    if (separate && progress)
         touch = false;
+
+    /* Due, but it cannot be sent: drop it, else the thread would not sleep. */
     if (context->progress_at <= now && !progress)
         context->progress_at = NEVER;
     if (!touch && !progress)
         return;
-    bide_touch_item *item = &keeper->items[keeper->item_count];
+
+    bide_touch_item *item = &background->items[background->item_count];
     *item = (bide_touch_item){.id = context->job.id, .token = context->job.token};
     if (touch)
         context->touch_at = now + context->job.ttr_ms * 1000 / 3;
     else
-        item->extend_ms = BIDE_KEEP; /* it says progress only */
-    bool along = !(touch && apart);
-    if (along && context->progress_at != NEVER && !keeper->mute) {
-        char *text = keeper->texts[keeper->item_count];
+        item->extend_ms = BIDE_KEEP;
+    bool with_progress = !(touch && separate);
+    if (with_progress && context->progress_at != NEVER && !background->no_progress) {
+        /* Copied: the handler may write the next line while the op is pending. */
+        char *text = background->texts[background->item_count];
         memcpy(text, context->progress, context->progress_size);
         item->progress = (bide_slice){text, context->progress_size};
     }
-    if (along)
+    if (with_progress)
         context->progress_at = NEVER;
-    keeper->item_slots[keeper->item_count++] = slot;
+    background->item_threads[background->item_count++] = thread;
 }
 
-/* Looks at one slot; answers when it is next wanted there. */
-static int64_t tend_slot(struct keeper *keeper, struct slot *slot, int64_t now, bool touches)
+/* Returns when this thread needs the heartbeat next. */
+static int64_t run_thread(struct background *background, struct worker_thread *thread, int64_t now,
+                          bool touches)
 {
-    struct bide_context *context = &slot->context;
+    struct bide_context *context = &thread->context;
     bide_work_event event;
     bool overran = false;
+
     pthread_mutex_lock(&context->lock);
     if (context->running) {
-        overran = bi_context_overruns(context, now, &event);
-        bool lapsed = !context->lapsed && now >= context->lease_end;
-        context->lapsed = context->lapsed || lapsed;
+        overran = bi_context_check_overrun(context, now, &event);
+        bool lapsed = !context->lease_end_reported && now >= context->lease_end;
+        context->lease_end_reported = context->lease_end_reported || lapsed;
         if (overran || lapsed)
-            bi_context_tell(context, BIDE_REASON_NONE); /* who waits looks at the time */
+            bi_context_request_stop(context, BIDE_REASON_NONE); /* only wakes: the reason follows
+                                                                   from the clock */
         if (touches)
-            gather(keeper, slot, now);
+            add_item(background, thread, now);
     }
-    /* While a touch is under way nothing more is sent: its answer wakes the keeper. */
-    int64_t due = keeper->touching ? bi_context_over(context) : bi_context_due(context);
+
+    /* There is one op for touches. While it is pending a due touch must wait for its completion,
+     * which wakes this thread; returning its time would make the thread spin. */
+    int64_t due =
+        background->touching ? bi_context_next_deadline(context) : bi_context_next_due(context);
     pthread_mutex_unlock(&context->lock);
-    if (overran)
-        bi_worker_event(keeper->worker, &event);
+
+    if (overran) /* without the lock: this calls the program */
+        bi_worker_emit(background->worker, &event);
     return due;
 }
 
-static void send_touches(struct keeper *keeper, int64_t now)
+static void send_touches(struct background *background, int64_t now)
 {
-    if (keeper->item_count == 0)
+    if (background->item_count == 0)
         return;
-    keeper->touched_at = now;
-    keeper->touching = true;
-    bi_keeper_arm(keeper, &keeper->touch, BIDE_OP_TOUCH_MANY);
-    keeper->touch.touch_many =
-        (bide_touch_many_args){.items = keeper->items, .count = keeper->item_count};
-    bi_keeper_submit(keeper, &keeper->touch);
+
+    background->touched_at = now;
+    background->touching = true;
+    bi_background_prepare_op(background, &background->touch, BIDE_OP_TOUCH_MANY);
+    background->touch.touch_many =
+        (bide_touch_many_args){.items = background->items, .count = background->item_count};
+    bi_background_submit(background, &background->touch);
 }
 
-int64_t bi_heartbeat_tend(struct keeper *keeper, int64_t now)
+int64_t bi_heartbeat_run(struct background *background, int64_t now)
 {
     int64_t due = NEVER;
-    bool touches = !keeper->touching && is_due(keeper, now);
+    bool touches = !background->touching && is_due(background, now);
     if (touches)
-        keeper->item_count = 0;
-    for (uint32_t i = 0; i < keeper->worker->options.threads; i++)
-        due = bi_sooner(due, tend_slot(keeper, &keeper->worker->slots[i], now, touches));
+        background->item_count = 0;
+    for (uint32_t i = 0; i < background->worker->options.threads; i++)
+        due = bi_background_earlier(
+            due, run_thread(background, &background->worker->threads[i], now, touches));
     if (touches)
-        send_touches(keeper, now);
+        send_touches(background, now);
     return due;
 }
 
-/* What could not be done is done again at that time. With the lock held. */
-static void touch_again(struct bide_context *context, const bide_touch_item *item, int64_t at)
+/* Newer progress, which has its own time, replaces what could not be sent. With the lock held. */
+static void schedule_retry(struct bide_context *context, const bide_touch_item *item, int64_t at)
 {
     if (context->touch_at != NEVER)
-        context->touch_at = bi_sooner(context->touch_at, at);
+        context->touch_at = bi_background_earlier(context->touch_at, at);
     if (item->progress.size > 0 && context->progress_at == NEVER)
         context->progress_at = at;
 }
 
-static void take_touched(struct keeper *keeper, size_t index, int64_t now)
+static void apply_touch(struct background *background, size_t index, int64_t now)
 {
-    const bide_touch_item *item = &keeper->items[index];
+    const bide_touch_item *item = &background->items[index];
     struct bide_context *context =
-        bi_keeper_still_runs(keeper->item_slots[index], item->id, item->token);
+        bi_background_lock_running(background->item_threads[index], item->id, item->token);
     if (context == NULL)
         return;
+
     bool taken = item->status == BIDE_OK || item->status == BIDE_CANCEL_WANTED;
     bool lost = item->status == BIDE_LEASE_LOST || item->status == BIDE_NOT_FOUND;
     int64_t ttr = context->job.ttr_ms * 1000;
+
+    /* From the time of the submit: the server counts from a later time, so this estimate never ends
+     * after the lease. */
     if (taken && item->extend_ms == 0)
-        bi_context_extended(context,
-                            keeper->touched_at + (item->left_ms > 0 ? item->left_ms * 1000 : ttr));
+        bi_context_extend_lease(context, background->touched_at +
+                                             (item->left_ms > 0 ? item->left_ms * 1000 : ttr));
     if (item->status == BIDE_CANCEL_WANTED)
-        bi_context_tell(context, BIDE_REASON_CANCELLED);
+        bi_context_request_stop(context, BIDE_REASON_CANCELLED);
     if (item->status == BIDE_ENOTSUP)
-        keeper->mute = true; /* a plain beanstalkd */
+        background->no_progress = true; /* a plain beanstalkd: it is not tried again */
     if (lost) {
         context->touch_at = NEVER;
-        bi_context_tell(context, BIDE_REASON_LEASE_LOST);
+        bi_context_request_stop(context, BIDE_REASON_LEASE_LOST);
     }
-    if (item->extend_ms == 0)
-        context->refused = item->status == BIDE_TOUCH_LIMIT;
+    if (item->extend_ms == 0) /* the limit does not apply to a progress-only item */
+        context->touch_refused = item->status == BIDE_TOUCH_LIMIT;
     if (!taken && !lost)
-        touch_again(context, item, now + bi_sooner(ttr / 10, AGAIN_US));
+        schedule_retry(context, item, now + bi_background_earlier(ttr / 10, RETRY_US));
     pthread_mutex_unlock(&context->lock);
 }
 
-void bi_heartbeat_finish(struct keeper *keeper, int64_t now)
+void bi_heartbeat_complete(struct background *background, int64_t now)
 {
-    if (!bi_keeper_came_back(&keeper->touching, &keeper->touch))
+    if (!bi_background_poll_op(&background->touching, &background->touch))
         return;
-    for (size_t i = 0; i < keeper->item_count; i++) {
-        if (keeper->touch.status < 0)
-            keeper->items[i].status = keeper->touch.status;
-        take_touched(keeper, i, now);
+
+    /* An op that fails as a whole may leave the status of its items unset. */
+    for (size_t i = 0; i < background->item_count; i++) {
+        if (background->touch.status < 0)
+            background->items[i].status = background->touch.status;
+        apply_touch(background, i, now);
     }
 }

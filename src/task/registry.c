@@ -1,42 +1,56 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * registry - the handlers of a worker, by topic, and what is around them.
+ * registry - the handlers of a worker by topic, their weights, and the middleware.
+ *
+ * Two arrays hold the same entries: `entries` in the order of registration, which is the order of a
+ * strict reserve and parallel to `topics` and `weights`; `sorted` by topic, for the lookup after
+ * each reserve.
+ *
+ * Threads    Changed only while the worker does not run, so that its threads read without a lock.
+ * Failure    A call that fails changes nothing, except that arrays may have grown.
  */
-#include "task/inside.h"
+#include "task/worker_internal.h"
 
 #include "core/core.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The place in the sorted list of the last topic that is not behind this one, or of the first. */
-static struct entry **entry_at(const bide_worker *worker, const char *topic)
+/* The position in `sorted` of the last topic that is not greater than this one; of the first if all
+ * are greater. There must be one entry at least. */
+static struct entry **lower_bound(const bide_worker *worker, const char *topic)
 {
     struct entry **low = worker->sorted;
     size_t count = worker->entry_count;
+
+    /* Invariant: the result is one of the `count` entries at `low`. */
     while (count > 1) {
         size_t half = count / 2;
         if (strcmp(low[half]->topic, topic) <= 0)
             low += half;
         count -= half;
     }
+
     return low;
 }
 
-const struct entry *bi_worker_entry(const bide_worker *worker, const char *topic)
+const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic)
 {
-    return entry_at(worker, topic)[0];
+    return lower_bound(worker, topic)[0];
 }
 
 static struct entry *find(const bide_worker *worker, const char *topic)
 {
-    struct entry *entry = worker->entry_count == 0 ? NULL : entry_at(worker, topic)[0];
+    struct entry *entry = worker->entry_count == 0 ? NULL : lower_bound(worker, topic)[0];
     return entry != NULL && strcmp(entry->topic, topic) == 0 ? entry : NULL;
 }
 
 static bool grow(bide_worker *worker)
 {
     size_t room = worker->entry_room == 0 ? 8 : worker->entry_room * 2;
+
+    /* Each array is stored as soon as it has grown: realloc() has freed the old one. If a later one
+     * fails, entry_room stays, and the larger arrays do no harm. */
     struct entry **entries = realloc(worker->entries, room * sizeof(struct entry *));
     if (entries != NULL)
         worker->entries = entries;
@@ -51,6 +65,7 @@ static bool grow(bide_worker *worker)
         worker->weights = weights;
     if (entries == NULL || sorted == NULL || topics == NULL || weights == NULL)
         return false;
+
     worker->entry_room = room;
     return true;
 }
@@ -58,9 +73,9 @@ static bool grow(bide_worker *worker)
 static int check(bide_worker *worker, const char *topic, const char *call)
 {
     if (worker == NULL || topic == NULL)
-        return bi_error_set(BIDE_EINVAL, "%s: worker or topic is NULL", call);
+        return bi_last_error_set(BIDE_EINVAL, "%s: worker or topic is NULL", call);
     if (worker->state != WORKER_IDLE)
-        return bi_error_set(BIDE_EBUSY, "%s: the worker runs; stop it first", call);
+        return bi_last_error_set(BIDE_EBUSY, "%s: the worker runs; stop it first", call);
     return BIDE_OK;
 }
 
@@ -69,47 +84,53 @@ static int check_new(bide_worker *worker, const char *topic)
     int code = check(worker, topic, "worker_handle");
     if (code != BIDE_OK)
         return code;
-    if (!bi_is_topic((bide_slice){topic, strlen(topic)}))
-        return bi_error_set(BIDE_EINVAL, "worker_handle: \"%.60s\" is not the name of a topic",
-                            topic);
+    if (!bi_topic_name_valid((bide_slice){topic, strlen(topic)}))
+        return bi_last_error_set(BIDE_EINVAL, "worker_handle: \"%.60s\" is not the name of a topic",
+                                 topic);
     if (find(worker, topic) != NULL)
-        return bi_error_set(BIDE_EINVAL, "worker_handle: topic \"%.60s\" has a handler", topic);
+        return bi_last_error_set(BIDE_EINVAL, "worker_handle: topic \"%.60s\" has a handler",
+                                 topic);
     if (worker->entry_count == BIDE_WORKER_TOPICS_MAX)
-        return bi_error_set(BIDE_EINVAL, "worker_handle: a worker has at most %d topics",
-                            BIDE_WORKER_TOPICS_MAX);
+        return bi_last_error_set(BIDE_EINVAL, "worker_handle: a worker has at most %d topics",
+                                 BIDE_WORKER_TOPICS_MAX);
     return BIDE_OK;
 }
 
-/* There is room for it. */
-static void sort_in(bide_worker *worker, struct entry *entry)
+/* The array must have room. */
+static void insert_sorted(bide_worker *worker, struct entry *entry)
 {
     struct entry **at = worker->sorted;
     struct entry **end = worker->sorted + worker->entry_count;
+
+    /* lower_bound() is the entry before the new one, or the first entry of all. */
     if (at < end)
-        at = entry_at(worker, entry->topic);
+        at = lower_bound(worker, entry->topic);
     if (at < end && strcmp(at[0]->topic, entry->topic) < 0)
         at++;
     memmove(at + 1, at, (size_t)(end - at) * sizeof(struct entry *));
     *at = entry;
 }
 
-/* NULL, and *code, when it is refused. */
+/* Creates an entry; NULL on failure, with *code and the last error set. */
 static struct entry *add(bide_worker *worker, const char *topic, int *code)
 {
     *code = check_new(worker, topic);
     if (*code != BIDE_OK)
         return NULL;
+
+    /* Allocate everything first: a failure leaves the registry unchanged. */
     struct entry *entry = calloc(1, sizeof(*entry));
     char *copy = strdup(topic);
     if (entry == NULL || copy == NULL ||
         (worker->entry_count == worker->entry_room && !grow(worker))) {
         free(entry);
         free(copy);
-        *code = bi_error_set(BIDE_ENOMEM, "worker_handle: out of memory");
+        *code = bi_last_error_set(BIDE_ENOMEM, "worker_handle: out of memory");
         return NULL;
     }
+
     entry->topic = copy;
-    sort_in(worker, entry);
+    insert_sorted(worker, entry);
     size_t at = worker->entry_count++;
     worker->entries[at] = entry;
     worker->topics[at] = (bide_slice){copy, strlen(copy)};
@@ -117,12 +138,13 @@ static struct entry *add(bide_worker *worker, const char *topic, int *code)
     return entry;
 }
 
-void bi_worker_forget(bide_worker *worker)
+void bi_registry_free(bide_worker *worker)
 {
     for (size_t i = 0; i < worker->entry_count; i++) {
         free(worker->entries[i]->topic);
         free(worker->entries[i]);
     }
+
     free(worker->entries);
     free(worker->sorted);
     free(worker->topics);
@@ -131,21 +153,24 @@ void bi_worker_forget(bide_worker *worker)
 
 /* ---- handlers ---- */
 
-static int call_plain(bide_context *context, const void *data, bide_function *function, void *arg)
+/* Calls a handler of bytes by its own type; tasks have a generated function for this (task.h). */
+static int call_handler(bide_context *context, const void *data, bide_function *function, void *arg)
 {
     return ((bide_handler)function)(context, data, arg);
 }
 
 int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler handler, void *arg)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     if (handler == NULL)
-        return bi_error_set(BIDE_EINVAL, "worker_handle: handler is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "worker_handle: handler is NULL");
+
     int code;
     struct entry *entry = add(worker, topic, &code);
     if (entry == NULL)
         return code;
-    entry->call = call_plain;
+
+    entry->call = call_handler;
     entry->function = (bide_function *)handler;
     entry->arg = arg;
     return BIDE_OK;
@@ -154,29 +179,34 @@ int bide_worker_handle(bide_worker *worker, const char *topic, bide_handler hand
 static int check_task(const bide_task *task, const char *call)
 {
     if (task == NULL || task->name == NULL || task->topic == NULL || task->type == NULL)
-        return bi_error_set(BIDE_EINVAL, "%s: the task, its name, topic or type is NULL", call);
+        return bi_last_error_set(BIDE_EINVAL, "%s: the task, its name, topic or type is NULL",
+                                 call);
     if (task->time_limit_ms < BIDE_FOREVER || task->time_limit_ms > BIDE_TIME_MAX_MS)
-        return bi_error_set(BIDE_EINVAL,
-                            "%s: time_limit_ms of the task \"%.60s\" is %lld; 0 to 136 years in "
-                            "milliseconds are allowed, or BIDE_FOREVER",
-                            call, task->name, (long long)task->time_limit_ms);
+        return bi_last_error_set(
+            BIDE_EINVAL,
+            "%s: time_limit_ms of the task \"%.60s\" is %lld; 0 to 136 years in "
+            "milliseconds are allowed, or BIDE_FOREVER",
+            call, task->name, (long long)task->time_limit_ms);
     return BIDE_OK;
 }
 
 int bide_worker_handle_task(bide_worker *worker, const bide_task *task, bide_handler_call *call,
                             bide_function *function, void *arg)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     int code = check_task(task, "handle");
     if (code != BIDE_OK)
         return code;
     if (call == NULL || function == NULL)
-        return bi_error_set(BIDE_EINVAL, "handle: the handler of \"%.60s\" is NULL", task->name);
+        return bi_last_error_set(BIDE_EINVAL, "handle: the handler of \"%.60s\" is NULL",
+                                 task->name);
+
     struct entry *entry = add(worker, task->topic, &code);
     if (entry == NULL)
         return code;
+
     const bide_type *type = task->type();
-    entry->type = type->raw ? NULL : type;
+    entry->type = type->raw ? NULL : type; /* bytes are not decoded */
     entry->call = call;
     entry->function = function;
     entry->arg = arg;
@@ -184,8 +214,9 @@ int bide_worker_handle_task(bide_worker *worker, const bide_task *task, bide_han
     return BIDE_OK;
 }
 
-/* Is the entry that of the task, which may have been defined in another file? */
-static bool is_of(const struct entry *entry, const bide_task *task)
+/* Compares by name and size, not by address: a task in a header has one description per file that
+ * includes it. */
+static bool is_same_task(const struct entry *entry, const bide_task *task)
 {
     const bide_type *type = task->type();
     if (type->raw || entry->type == NULL)
@@ -196,58 +227,68 @@ static bool is_of(const struct entry *entry, const bide_task *task)
 int bide_worker_fallback_task(bide_worker *worker, const bide_task *task, bide_fallback_call *call,
                               bide_function *function, void *arg)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     int code = check_task(task, "fallback");
     if (code != BIDE_OK)
         return code;
     if (call == NULL || function == NULL)
-        return bi_error_set(BIDE_EINVAL, "fallback: the function is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "fallback: the function is NULL");
+
     code = check(worker, task->topic, "fallback");
     if (code != BIDE_OK)
         return code;
+
+    /* The handler decides the struct, so it must be registered first. */
     struct entry *entry = find(worker, task->topic);
     if (entry == NULL)
-        return bi_error_set(BIDE_NOT_FOUND, "fallback: topic \"%.60s\" has no handler yet",
-                            task->topic);
-    if (!is_of(entry, task))
-        return bi_error_set(BIDE_EINVAL,
-                            "fallback: topic \"%.60s\" is handled as another task than \"%.60s\"",
-                            task->topic, task->name);
-    entry->fall = call;
+        return bi_last_error_set(BIDE_NOT_FOUND, "fallback: topic \"%.60s\" has no handler yet",
+                                 task->topic);
+    if (!is_same_task(entry, task))
+        return bi_last_error_set(
+            BIDE_EINVAL, "fallback: topic \"%.60s\" is handled as another task than \"%.60s\"",
+            task->topic, task->name);
+
+    entry->fallback_call = call;
     entry->fallback = function;
     entry->fallback_arg = arg;
     return BIDE_OK;
 }
 
-/* ---- around them ---- */
+/* ---- weights and middleware ---- */
 
-int bide_worker_weigh(bide_worker *worker, const char *topic, uint32_t weight)
+int bide_worker_set_weight(bide_worker *worker, const char *topic, uint32_t weight)
 {
-    bi_error_clear();
-    int code = check(worker, topic, "worker_weigh");
+    bi_last_error_clear();
+    int code = check(worker, topic, "worker_set_weight");
     if (code != BIDE_OK)
         return code;
     if (weight == 0)
-        return bi_error_set(BIDE_EINVAL, "worker_weigh: a weight is at least 1");
+        return bi_last_error_set(BIDE_EINVAL, "worker_set_weight: a weight is at least 1");
+
+    /* Weights are in the order of registration, so `sorted` does not help. */
     for (size_t i = 0; i < worker->entry_count; i++)
         if (strcmp(worker->entries[i]->topic, topic) == 0) {
             worker->weights[i] = weight;
             return BIDE_OK;
         }
-    return bi_error_set(BIDE_NOT_FOUND, "worker_weigh: topic \"%.60s\" has no handler", topic);
+
+    return bi_last_error_set(BIDE_NOT_FOUND, "worker_set_weight: topic \"%.60s\" has no handler",
+                             topic);
 }
 
 int bide_worker_use(bide_worker *worker, bide_middleware middleware, void *arg)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     if (middleware == NULL)
-        return bi_error_set(BIDE_EINVAL, "worker_use: middleware is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "worker_use: middleware is NULL");
+
     int code = check(worker, "", "worker_use");
     if (code != BIDE_OK)
         return code;
-    if (worker->layer_count == BIDE_WORKER_MIDDLEWARE_MAX)
-        return bi_error_set(BIDE_EINVAL, "worker_use: a worker has at most %d of these",
-                            BIDE_WORKER_MIDDLEWARE_MAX);
-    worker->layers[worker->layer_count++] = (struct layer){middleware, arg};
+    if (worker->middleware_count == BIDE_WORKER_MIDDLEWARE_MAX)
+        return bi_last_error_set(BIDE_EINVAL, "worker_use: a worker has at most %d of these",
+                                 BIDE_WORKER_MIDDLEWARE_MAX);
+
+    worker->middlewares[worker->middleware_count++] = (struct middleware){middleware, arg};
     return BIDE_OK;
 }

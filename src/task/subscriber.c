@@ -1,253 +1,294 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * subscriber - hears of cancels, and tells the handlers.
+ * subscriber - receives cancels, and asks the handlers of the jobs to stop.
  *
- * The queue's feed of events tells at once. Where there is none (there are as many as a queue may
- * have, or the connection broke), and once after there is one again, the jobs that run are looked
- * at, one after the other.
+ * A subscription to the events of the queue delivers cancels at once. While there is none (the
+ * queue has BIDE_SUBSCRIPTIONS_MAX of them, or the connection broke) every running job is queried
+ * each QUERY_INTERVAL_US; and one more time when a new subscription begins.
+ *
+ * Ordering   A cancel may arrive when the job is reserved but its handler has not started, so no
+ *            context shows the id. The thread finds it afterwards, because
+ *              - apply_cancel() stores the id in the ring before it scans the contexts, and the
+ *                thread sets `running` before it reads the ring: one of them sees the other;
+ *              - query_all() increments `gaps` before it scans, and the thread reads `gaps` before
+ *                it submits the reserve: a changed value means that a cancel may have been missed.
  */
-#include "task/keeper.h"
+#include "task/background.h"
 
-/* After a feed broke, or could not be had. */
-#define SUBSCRIBE_US 5000000
+/* Between the end of a subscription, or an attempt that failed, and the next attempt. */
+#define RESUBSCRIBE_US 5000000
 
-/* Is it among those that somebody wants to stop? */
-static bool is_in_ring(struct keeper *keeper, uint64_t id)
+static bool is_cancelled(struct background *background, uint64_t id)
 {
     bool found = false;
-    pthread_mutex_lock(&keeper->lock);
-    for (size_t i = 0; i < CANCELS_KEPT; i++)
-        found = found || keeper->ring[i] == id;
-    pthread_mutex_unlock(&keeper->lock);
+    pthread_mutex_lock(&background->lock);
+    for (size_t i = 0; i < CANCELS_MAX; i++)
+        found = found || background->cancelled_ids[i] == id;
+    pthread_mutex_unlock(&background->lock);
     return found;
 }
 
-void bi_keeper_check_cancel(struct keeper *keeper, struct slot *slot)
+void bi_subscriber_check_cancel(struct background *background, struct worker_thread *thread)
 {
-    struct bide_context *context = &slot->context;
-    uint64_t cancels = atomic_load(&keeper->cancels);
-    uint64_t missed = cancels - slot->cancels;
-    bool found = missed > 0 && is_in_ring(keeper, context->job.id);
-    /* It may have been among those that are forgotten, or that nobody has heard of. */
-    bool unsure = missed > CANCELS_KEPT || atomic_load(&keeper->gaps) != slot->gaps;
-    slot->cancels = cancels;
-    if (!found && !unsure)
+    struct bide_context *context = &thread->context;
+    uint64_t cancels = atomic_load(&background->cancels);
+    uint64_t missed = cancels - thread->cancels;
+    bool found = missed > 0 && is_cancelled(background, context->job.id);
+
+    /* The ring has overwritten ids since the last check, or events were lost since the reserve. */
+    bool may_have_missed = missed > CANCELS_MAX || atomic_load(&background->gaps) != thread->gaps;
+
+    thread->cancels = cancels;
+    if (!found && !may_have_missed)
         return;
+
     pthread_mutex_lock(&context->lock);
     if (found)
-        bi_context_tell(context, BIDE_REASON_CANCELLED);
+        bi_context_request_stop(context, BIDE_REASON_CANCELLED);
     else
-        context->look_at = context->started;
+        context->query_at = context->started;
     pthread_mutex_unlock(&context->lock);
+
+    /* In this order: run_queries() clears no_events before it reads query_at. */
     if (!found) {
-        atomic_store(&keeper->deaf, true);
-        bi_keeper_want(keeper, context->started);
+        atomic_store(&background->no_events, true);
+        bi_background_schedule(background, context->started);
     }
 }
 
-/* Somebody wants the job to stop. It is kept in mind for a slot that has taken the job, but not
- * begun it yet. */
-static void take_cancel(struct keeper *keeper, uint64_t id)
+/* The id is also stored in the ring, for a thread that has reserved the job but not started its
+ * handler. */
+static void apply_cancel(struct background *background, uint64_t id)
 {
-    pthread_mutex_lock(&keeper->lock);
-    keeper->ring[atomic_load(&keeper->cancels) % CANCELS_KEPT] = id;
-    atomic_fetch_add(&keeper->cancels, 1);
-    pthread_mutex_unlock(&keeper->lock);
-    for (uint32_t i = 0; i < keeper->worker->options.threads; i++) {
-        struct bide_context *context = &keeper->worker->slots[i].context;
+    pthread_mutex_lock(&background->lock);
+    background->cancelled_ids[atomic_load(&background->cancels) % CANCELS_MAX] = id;
+    atomic_fetch_add(&background->cancels, 1);
+    pthread_mutex_unlock(&background->lock);
+    for (uint32_t i = 0; i < background->worker->options.threads; i++) {
+        struct bide_context *context = &background->worker->threads[i].context;
         pthread_mutex_lock(&context->lock);
         if (context->running && context->job.id == id)
-            bi_context_tell(context, BIDE_REASON_CANCELLED);
+            bi_context_request_stop(context, BIDE_REASON_CANCELLED);
         pthread_mutex_unlock(&context->lock);
     }
 }
 
-/* ---- without a feed ---- */
+/* ---- queries ---- */
 
-/* Cancels may have been missed: everything that runs is to be looked at. */
-static void look_at_all(struct keeper *keeper, int64_t now)
+/* Cancels may have been missed: schedules a query of every running job. */
+static void query_all(struct background *background, int64_t now)
 {
-    atomic_fetch_add(&keeper->gaps, 1); /* for what is reserved, and does not run yet */
-    keeper->deaf = true;
-    for (uint32_t i = 0; i < keeper->worker->options.threads; i++) {
-        struct bide_context *context = &keeper->worker->slots[i].context;
+    /* First the gap: a job that is reserved but not running is found by the check of its thread. */
+    atomic_fetch_add(&background->gaps, 1);
+    background->no_events = true;
+    for (uint32_t i = 0; i < background->worker->options.threads; i++) {
+        struct bide_context *context = &background->worker->threads[i].context;
         pthread_mutex_lock(&context->lock);
-        context->look_at = now;
+        context->query_at = now;
         pthread_mutex_unlock(&context->lock);
     }
 }
 
-/* There is no feed. It is tried again, unless the queue has none at all, and so no cancels. */
-static void do_without(struct keeper *keeper, int code, int64_t now)
+/* A backend without events (BIDE_ENOTSUP) has no cancels either: neither queries nor another
+ * subscribe are needed. */
+static void fall_back_to_queries(struct background *background, int code, int64_t now)
 {
-    keeper->subscribe_at = NEVER;
+    background->subscribe_at = NEVER;
     if (code == BIDE_ENOTSUP)
         return;
-    keeper->subscribe_at = now + SUBSCRIBE_US;
-    look_at_all(keeper, now);
+    background->subscribe_at = now + RESUBSCRIBE_US;
+    query_all(background, now);
 }
 
-/* The next job that is to be looked at; *due is when, if it is later. */
-static struct slot *next_look(struct keeper *keeper, int64_t now, int64_t *due)
+/* The next job whose query is due; else NULL, and *due is the time of the earliest one. Scans round
+ * robin, so that the first threads cannot starve the last ones. */
+static struct worker_thread *next_query(struct background *background, int64_t now, int64_t *due)
 {
-    uint32_t threads = keeper->worker->options.threads;
+    uint32_t threads = background->worker->options.threads;
+
     for (uint32_t i = 0; i < threads; i++) {
-        uint32_t index = (keeper->look_next + i) % threads;
-        struct slot *slot = &keeper->worker->slots[index];
-        struct bide_context *context = &slot->context;
+        uint32_t index = (background->query_next + i) % threads;
+        struct worker_thread *thread = &background->worker->threads[index];
+        struct bide_context *context = &thread->context;
         pthread_mutex_lock(&context->lock);
         bool running = context->running;
-        int64_t at = context->look_at;
+        int64_t at = context->query_at;
         pthread_mutex_unlock(&context->lock);
         if (running && at <= now) {
-            keeper->look_next = index;
-            return slot;
+            background->query_next = index;
+            return thread;
         }
         if (running)
-            *due = bi_sooner(*due, at);
+            *due = bi_background_earlier(*due, at);
     }
+
     return NULL;
 }
 
-static bool begin_look(struct keeper *keeper, struct slot *slot, int64_t now)
+static bool start_query(struct background *background, struct worker_thread *thread, int64_t now)
 {
-    struct bide_context *context = &slot->context;
+    struct bide_context *context = &thread->context;
+
     pthread_mutex_lock(&context->lock);
-    context->look_at = now + LOOK_US;
+    context->query_at = now + QUERY_INTERVAL_US;
+
+    /* The handler may have returned since next_query() released the lock. */
     bool running = context->running;
     uint64_t id = running ? context->job.id : 0;
-    keeper->look_token = running ? context->job.token : 0;
+    background->query_token = running ? context->job.token : 0;
     pthread_mutex_unlock(&context->lock);
+
     if (!running)
         return false;
-    bi_keeper_arm(keeper, &keeper->look, BIDE_OP_JOB_STATS);
-    keeper->look.look = (bide_look_args){.id = id, .job = &keeper->looked};
-    keeper->look_slot = slot;
-    keeper->looking = true;
-    bi_keeper_submit(keeper, &keeper->look);
+
+    bi_background_prepare_op(background, &background->query, BIDE_OP_JOB_STATS);
+    background->query.query = (bide_query_args){.id = id, .job = &background->queried};
+    background->query_thread = thread;
+    background->querying = true;
+    bi_background_submit(background, &background->query);
     return true;
 }
 
-static void finish_look(struct keeper *keeper)
+static void complete_query(struct background *background)
 {
-    if (!bi_keeper_came_back(&keeper->looking, &keeper->look))
+    if (!bi_background_poll_op(&background->querying, &background->query))
         return;
-    bool found = keeper->look.status == BIDE_OK;
-    if (found && keeper->looked.cancel_wanted)
-        take_cancel(keeper, keeper->looked.id);
-    bool gone =
-        found ? keeper->looked.state != BIDE_STATE_RESERVED : keeper->look.status == BIDE_NOT_FOUND;
+
+    bool found = background->query.status == BIDE_OK;
+    if (found && background->queried.cancel_wanted)
+        apply_cancel(background, background->queried.id);
+
+    /* A job that is not reserved any more was lost. The token shows whether the thread still runs
+     * it under the lease that was queried. */
+    bool gone = found ? background->queried.state != BIDE_STATE_RESERVED
+                      : background->query.status == BIDE_NOT_FOUND;
     struct bide_context *context =
-        gone ? bi_keeper_still_runs(keeper->look_slot, keeper->look.look.id, keeper->look_token)
+        gone ? bi_background_lock_running(background->query_thread, background->query.query.id,
+                                          background->query_token)
              : NULL;
     if (context != NULL) {
-        bi_context_tell(context, BIDE_REASON_LEASE_LOST);
+        bi_context_request_stop(context, BIDE_REASON_LEASE_LOST);
         pthread_mutex_unlock(&context->lock);
     }
     if (found)
-        bide_job_clear(&keeper->looked);
+        bide_job_clear(&background->queried);
 }
 
-/* One look at a time; with a feed, only until all have been looked at once. deaf is lowered before
- * the slots are gone through: one that raises it meanwhile may have been passed. */
-static int64_t tend_looks(struct keeper *keeper, int64_t now)
+/* Submits one query at a time: there is room for one. With a subscription it ends when each job has
+ * been queried once. */
+static int64_t run_queries(struct background *background, int64_t now)
 {
     int64_t due = NEVER;
-    struct slot *slot;
-    if (keeper->looking || !atomic_load(&keeper->deaf))
+    struct worker_thread *thread;
+
+    if (background->querying || !atomic_load(&background->no_events))
         return NEVER;
-    atomic_store(&keeper->deaf, keeper->feed == NULL);
-    while (!keeper->looking && (slot = next_look(keeper, now, &due)) != NULL)
-        if (begin_look(keeper, slot, now))
-            finish_look(keeper);
-    if (keeper->looking)
-        atomic_store(&keeper->deaf, true); /* for those behind it */
-    return keeper->looking || keeper->feed != NULL ? NEVER : due;
+
+    /* Cleared before the scan: a thread that sets it meanwhile may already have been passed, and
+     * must be seen in the next turn. */
+    atomic_store(&background->no_events, background->subscription == NULL);
+    while (!background->querying && (thread = next_query(background, now, &due)) != NULL)
+        if (start_query(background, thread, now))
+            complete_query(background);
+    if (background->querying)
+        atomic_store(&background->no_events, true); /* the rest of the scan is still to be done */
+    return background->querying || background->subscription != NULL ? NEVER : due;
 }
 
-/* ---- with a feed ---- */
+/* ---- the subscription ---- */
 
-void bi_subscriber_stop(struct keeper *keeper)
+void bi_subscriber_stop(struct background *background)
 {
-    if (keeper->feed == NULL)
+    if (background->subscription == NULL)
         return;
-    bi_keeper_arm(keeper, &keeper->leave, BIDE_OP_UNSUBSCRIBE);
-    keeper->leave.feed = (bide_feed_args){.feed = keeper->feed};
-    keeper->feed = NULL;
-    keeper->leaving = true;
-    bi_keeper_submit(keeper, &keeper->leave);
+
+    bi_background_prepare_op(background, &background->unsubscribe, BIDE_OP_UNSUBSCRIBE);
+    background->unsubscribe.subscription =
+        (bide_subscription_args){.handle = background->subscription};
+    background->subscription = NULL;
+    background->unsubscribing = true;
+    bi_background_submit(background, &background->unsubscribe);
 }
 
-static void listen_on(struct keeper *keeper)
+static void start_receive(struct background *background)
 {
-    bi_keeper_arm(keeper, &keeper->listen, BIDE_OP_EVENTS);
-    keeper->listen.feed = (bide_feed_args){.feed = keeper->feed,
-                                           .timeout_ms = BIDE_FOREVER,
-                                           .events = keeper->events,
-                                           .event_max = LISTEN_MAX};
-    keeper->listening = true;
-    bi_keeper_submit(keeper, &keeper->listen);
+    bi_background_prepare_op(background, &background->receive, BIDE_OP_EVENTS);
+    background->receive.subscription = (bide_subscription_args){.handle = background->subscription,
+                                                                .timeout_ms = BIDE_FOREVER,
+                                                                .events = background->events,
+                                                                .event_max = EVENTS_PER_READ};
+    background->receiving = true;
+    bi_background_submit(background, &background->receive);
 }
 
-static void finish_listen(struct keeper *keeper, int64_t now)
+static void complete_receive(struct background *background, int64_t now)
 {
-    const bide_feed_args *feed = &keeper->listen.feed;
-    if (!bi_keeper_came_back(&keeper->listening, &keeper->listen))
+    const bide_subscription_args *subscription = &background->receive.subscription;
+
+    if (!bi_background_poll_op(&background->receiving, &background->receive))
         return;
-    int code = keeper->listen.status;
+
+    int code = background->receive.status;
     if (code != BIDE_OK && code != BIDE_TIMED_OUT) {
-        bi_subscriber_stop(keeper);
-        do_without(keeper, code, now);
+        bi_subscriber_stop(background);
+        fall_back_to_queries(background, code, now);
         return;
     }
-    for (size_t i = 0; code == BIDE_OK && i < feed->count; i++)
-        take_cancel(keeper, feed->events[i].id);
-    if (code == BIDE_OK && feed->lost > 0)
-        look_at_all(keeper, now);
-    if (!atomic_load(&keeper->quit))
-        listen_on(keeper);
+
+    for (size_t i = 0; code == BIDE_OK && i < subscription->count; i++)
+        apply_cancel(background, subscription->events[i].id);
+
+    /* The buffer of the subscription overflowed: the lost events may have been cancels. */
+    if (code == BIDE_OK && subscription->lost > 0)
+        query_all(background, now);
+    if (!atomic_load(&background->quit))
+        start_receive(background);
 }
 
-static void finish_subscribe(struct keeper *keeper, int64_t now)
+static void complete_subscribe(struct background *background, int64_t now)
 {
-    if (!bi_keeper_came_back(&keeper->subscribing, &keeper->subscribe))
+    if (!bi_background_poll_op(&background->subscribing, &background->subscribe))
         return;
-    if (keeper->subscribe.status != BIDE_OK) {
-        do_without(keeper, keeper->subscribe.status, now);
+    if (background->subscribe.status != BIDE_OK) {
+        fall_back_to_queries(background, background->subscribe.status, now);
         return;
     }
-    keeper->feed = keeper->subscribe.feed.feed;
-    if (atomic_load(&keeper->quit))
-        return;
-    listen_on(keeper);
-    look_at_all(keeper, now); /* what was cancelled before */
+
+    background->subscription = background->subscribe.subscription.handle;
+    if (atomic_load(&background->quit))
+        return; /* drain() unsubscribes */
+
+    start_receive(background);
+    query_all(background, now); /* jobs that were cancelled before the subscription began */
 }
 
-void bi_subscriber_finish(struct keeper *keeper, int64_t now)
+void bi_subscriber_complete(struct background *background, int64_t now)
 {
-    bi_keeper_came_back(&keeper->leaving, &keeper->leave);
-    finish_subscribe(keeper, now);
-    finish_listen(keeper, now);
-    finish_look(keeper);
+    bi_background_poll_op(&background->unsubscribing, &background->unsubscribe);
+    complete_subscribe(background, now);
+    complete_receive(background, now);
+    complete_query(background);
 }
 
-static int64_t tend_feed(struct keeper *keeper, int64_t now)
+static int64_t run_subscription(struct background *background, int64_t now)
 {
-    if (keeper->feed != NULL || keeper->subscribing || keeper->leaving ||
-        atomic_load(&keeper->quit))
+    if (background->subscription != NULL || background->subscribing || background->unsubscribing ||
+        atomic_load(&background->quit))
         return NEVER;
-    if (now < keeper->subscribe_at)
-        return keeper->subscribe_at;
-    bi_keeper_arm(keeper, &keeper->subscribe, BIDE_OP_SUBSCRIBE);
-    keeper->subscribe.feed = (bide_feed_args){.kinds = 1u << BIDE_EVENT_CANCEL_WANTED};
-    keeper->subscribing = true;
-    keeper->subscribe_at = NEVER;
-    bi_keeper_submit(keeper, &keeper->subscribe);
+    if (now < background->subscribe_at)
+        return background->subscribe_at;
+
+    bi_background_prepare_op(background, &background->subscribe, BIDE_OP_SUBSCRIBE);
+    background->subscribe.subscription =
+        (bide_subscription_args){.kinds = 1u << BIDE_EVENT_CANCEL_WANTED};
+    background->subscribing = true;
+    background->subscribe_at = NEVER;
+    bi_background_submit(background, &background->subscribe);
     return NEVER;
 }
 
-int64_t bi_subscriber_tend(struct keeper *keeper, int64_t now)
+int64_t bi_subscriber_run(struct background *background, int64_t now)
 {
-    int64_t due = tend_feed(keeper, now);
-    return bi_sooner(due, tend_looks(keeper, now));
+    int64_t due = run_subscription(background, now);
+    return bi_background_earlier(due, run_queries(background, now));
 }

@@ -1,124 +1,149 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * syncer - answers that the queue could not take are told again until the lease ends: a disk that
- * is full, a server that is away.
+ * syncer - retries acks that the queue could not accept (the disk is full, the server is not
+ * reachable) until the lease ends.
  *
- * Slots add to the list, under the worker's lock; only the keeper takes from it.
+ * A handler that has done its work should not run again because the queue was away for a short
+ * time. Meanwhile the worker thread runs other jobs; see has_too_many_acks() for the limit.
+ *
+ * Ownership  The list owns copies of the acks.
+ * Failure    An ack whose lease ends before the queue accepts it is abandoned, with an event. The
+ *            job then runs again.
+ * Threads    Worker threads insert at the head, under the worker's lock. Only the background thread
+ *            removes, so it reads `next` of a linked ack without the lock.
  */
-#include "task/keeper.h"
+#include "task/background.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool bi_keeper_owe(struct keeper *keeper, struct answer *answer)
+bool bi_syncer_add(struct background *background, struct ack *ack)
 {
-    bide_worker *worker = keeper->worker;
-    struct answer *owed = malloc(sizeof(*owed));
-    if (owed == NULL)
+    bide_worker *worker = background->worker;
+    struct ack *pending = malloc(sizeof(*pending));
+    if (pending == NULL)
         return false;
-    *owed = *answer;
-    answer->result = NULL;
-    memset(&owed->op.private_, 0, sizeof(owed->op.private_));
-    owed->told = owed->complete = false;
-    int64_t again_at = owed->again_at = bi_clock_boot() + owed->pause;
+
+    *pending = *ack;
+    ack->result = NULL;
+
+    /* The copy is a new op, whose private part begins zeroed. */
+    memset(&pending->op.private_, 0, sizeof(pending->op.private_));
+    pending->in_flight = pending->completed = false;
+
+    /* A local copy: once the lock is released the background thread may free the ack. */
+    int64_t retry_at = pending->retry_at = bi_clock_boot() + pending->retry_delay;
+
     pthread_mutex_lock(&worker->lock);
-    owed->next = worker->owed;
-    worker->owed = owed;
-    worker->owed_count++;
+    pending->next = worker->pending_acks;
+    worker->pending_acks = pending;
+    worker->pending_ack_count++;
     pthread_mutex_unlock(&worker->lock);
-    bi_keeper_want(keeper, again_at); /* the keeper may be done with it by now */
+
+    bi_background_schedule(background, retry_at);
     return true;
 }
 
-static void remove_owed(bide_worker *worker, struct answer *owed)
+static void remove_ack(bide_worker *worker, struct ack *pending)
 {
     pthread_mutex_lock(&worker->lock);
-    struct answer **at = &worker->owed;
-    while (*at != owed)
+    struct ack **at = &worker->pending_acks;
+    while (*at != pending)
         at = &(*at)->next;
-    *at = owed->next;
-    bool wanted = worker->owed_count-- == worker->options.threads;
+    *at = pending->next;
+
+    /* The count drops below the limit at which worker threads stop reserving. */
+    bool wanted = worker->pending_ack_count-- == worker->options.threads;
     pthread_mutex_unlock(&worker->lock);
-    bi_answer_clear(owed);
-    free(owed);
-    bi_worker_tell(worker);
+
+    bi_ack_clear(pending);
+    free(pending);
+    bi_worker_notify(worker);
     for (uint32_t i = 0; wanted && i < worker->options.threads; i++)
-        bi_slot_wake(&worker->slots[i]); /* jobs may be taken again */
+        bi_worker_thread_wake(&worker->threads[i]);
 }
 
-/* The first of the list; what follows an answer stays where it is until it is removed. */
-static struct answer *first_owed(bide_worker *worker)
+/* Acks that are inserted later are not part of the caller's walk; their insert schedules another
+ * turn. */
+static struct ack *first_ack(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    struct answer *first = worker->owed;
+    struct ack *first = worker->pending_acks;
     pthread_mutex_unlock(&worker->lock);
     return first;
 }
 
-static void finish_one(struct keeper *keeper, struct answer *owed, int64_t now)
+static void complete_one(struct background *background, struct ack *pending, int64_t now)
 {
-    if (!bi_keeper_came_back(&owed->told, &owed->op))
+    if (!bi_background_poll_op(&pending->in_flight, &pending->op))
         return;
-    if (bi_answer_settle(owed, keeper->worker))
-        remove_owed(keeper->worker, owed);
+    if (bi_ack_complete(pending, background->worker))
+        remove_ack(background->worker, pending);
     else
-        owed->again_at = now + owed->pause;
+        pending->retry_at = now + pending->retry_delay;
 }
 
-void bi_syncer_finish(struct keeper *keeper, int64_t now)
+void bi_syncer_complete(struct background *background, int64_t now)
 {
-    struct answer *next;
-    for (struct answer *owed = first_owed(keeper->worker); owed != NULL; owed = next) {
-        next = owed->next;
-        finish_one(keeper, owed, now);
+    struct ack *next;
+    for (struct ack *pending = first_ack(background->worker); pending != NULL; pending = next) {
+        next = pending->next; /* complete_one() may free it */
+        complete_one(background, pending, now);
     }
 }
 
-static void tell_again(struct keeper *keeper, struct answer *owed)
+static void resend(struct background *background, struct ack *pending)
 {
-    owed->op.cq = keeper->cq;
-    owed->op.done = NULL;
-    owed->told = true;
-    bi_answer_arm(owed);
-    bi_keeper_submit(keeper, &owed->op);
+    pending->op.cq = background->cq;
+    pending->op.done = NULL;
+    pending->in_flight = true;
+    bi_ack_prepare(pending);
+    bi_background_submit(background, &pending->op);
 }
 
-/* Answers when it is next wanted for this one, which may be gone then. */
-static int64_t tend_one(struct keeper *keeper, struct answer *owed, int64_t now)
+/* Returns when this ack needs the syncer next. Frees it when the lease has ended. */
+static int64_t run_one(struct background *background, struct ack *pending, int64_t now)
 {
-    if (owed->told)
+    if (pending->in_flight)
         return NEVER;
-    if (now >= owed->lease_end) {
-        bi_answer_give_up(owed, keeper->worker);
-        remove_owed(keeper->worker, owed);
+    if (now >= pending->lease_end) {
+        bi_ack_abandon(pending, background->worker, BIDE_LEASE_LOST);
+        remove_ack(background->worker, pending);
         return NEVER;
     }
-    if (now < owed->again_at)
-        return bi_sooner(owed->again_at, owed->lease_end);
-    tell_again(keeper, owed);
-    return owed->op.status == BIDE_PENDING ? NEVER : now;
+    if (now < pending->retry_at)
+        return bi_background_earlier(pending->retry_at, pending->lease_end);
+
+    resend(background, pending);
+
+    /* Completed within submit: run again at once, since nothing wakes the cq. */
+    return pending->op.status == BIDE_PENDING ? NEVER : now;
 }
 
-int64_t bi_syncer_tend(struct keeper *keeper, int64_t now)
+int64_t bi_syncer_run(struct background *background, int64_t now)
 {
     int64_t due = NEVER;
-    struct answer *next;
-    for (struct answer *owed = first_owed(keeper->worker); owed != NULL; owed = next) {
-        next = owed->next;
-        due = bi_sooner(due, tend_one(keeper, owed, now));
+    struct ack *next;
+
+    for (struct ack *pending = first_ack(background->worker); pending != NULL; pending = next) {
+        next = pending->next; /* run_one() may free it */
+        due = bi_background_earlier(due, run_one(background, pending, now));
     }
+
     return due;
 }
 
-bool bi_syncer_end(struct keeper *keeper)
+bool bi_syncer_abandon(struct background *background)
 {
-    struct answer *next;
-    for (struct answer *owed = first_owed(keeper->worker); owed != NULL; owed = next) {
-        next = owed->next;
-        if (owed->told)
-            continue;
-        bi_answer_give_up(owed, keeper->worker);
-        remove_owed(keeper->worker, owed);
+    struct ack *next;
+
+    for (struct ack *pending = first_ack(background->worker); pending != NULL; pending = next) {
+        next = pending->next;
+        if (pending->in_flight)
+            continue; /* the queue owns the op until it completes */
+        bi_ack_abandon(pending, background->worker, BIDE_TIMED_OUT);
+        remove_ack(background->worker, pending);
     }
-    return first_owed(keeper->worker) != NULL;
+
+    return first_ack(background->worker) != NULL;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type - the public calls of bide/type.h, and bodies that are bytes.
+ * type - the public calls of bide/type.h, and the type `bytes`.
  */
 #include "task/type.h"
 
@@ -19,14 +19,15 @@ const bide_type *bide_type_of_bytes(void)
 
 static int no_json(const bide_type *type)
 {
-    return bi_error_set(BIDE_ENOTSUP,
-                        "%.80s: this bide was built without JSON (libjansson-dev); bytes can do "
-                        "without",
-                        type->name);
+    return bi_last_error_set(
+        BIDE_ENOTSUP,
+        "%.80s: this bide was built without JSON (libjansson-dev); bytes can do "
+        "without",
+        type->name);
 }
 
-int bi_type_read(const bide_type *type, const void *data, size_t size, const struct bi_alloc *alloc,
-                 void **value)
+int bi_type_decode_json(const bide_type *type, const void *data, size_t size,
+                        const struct bi_alloc *alloc, void **value)
 {
     (void)data;
     (void)size;
@@ -35,14 +36,14 @@ int bi_type_read(const bide_type *type, const void *data, size_t size, const str
     return no_json(type);
 }
 
-int bi_type_write(const bide_type *type, const void *value, bide_buf **json)
+int bi_type_encode_json(const bide_type *type, const void *value, bide_buf **json)
 {
     (void)value;
     (void)json;
     return no_json(type);
 }
 
-int bi_type_key(const bide_type *type, const char *fields, const void *value, bide_buf **key)
+int bi_type_encode_key(const bide_type *type, const char *fields, const void *value, bide_buf **key)
 {
     (void)fields;
     (void)value;
@@ -52,9 +53,9 @@ int bi_type_key(const bide_type *type, const char *fields, const void *value, bi
 
 #endif
 
-static int no_memory(void)
+static int out_of_memory(void)
 {
-    return bi_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+    return bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
 }
 
 /* ---- bytes ---- */
@@ -62,22 +63,28 @@ static int no_memory(void)
 static int write_raw(const bide_slice *value, bide_buf **out)
 {
     if (value->data == NULL && value->size > 0)
-        return bi_error_set(BIDE_EINVAL, "bytes: they are NULL and %zu", value->size);
+        return bi_last_error_set(BIDE_EINVAL, "bytes: they are NULL and %zu", value->size);
+
     bide_buf *buf = bide_buf_new(value->data, value->size);
     if (buf == NULL)
-        return no_memory();
+        return out_of_memory();
+
     *out = buf;
     return BIDE_OK;
 }
 
-/* A NUL that is not counted follows the last byte, as in a bide_buf. */
+/* A NUL that is not counted follows the last byte, as in a bide_buf: a handler may use text as a
+ * string. */
 static int read_raw(const void *data, size_t size, const struct bi_alloc *alloc, void **out)
 {
     struct arena arena;
+
     if (size >= UINT32_MAX || bi_arena_init(&arena, alloc, sizeof(bide_slice), size + 1) != BIDE_OK)
-        return no_memory();
-    bide_slice *value = bi_arena_get(&arena, sizeof(*value));
-    char *bytes = bi_arena_get(&arena, size + 1);
+        return out_of_memory();
+
+    /* Neither call can fail: the first block has room for both. */
+    bide_slice *value = bi_arena_alloc(&arena, sizeof(*value));
+    char *bytes = bi_arena_alloc(&arena, size + 1);
     if (size > 0)
         memcpy(bytes, data, size);
     *value = (bide_slice){bytes, size};
@@ -85,26 +92,27 @@ static int read_raw(const void *data, size_t size, const struct bi_alloc *alloc,
     return BIDE_OK;
 }
 
-/* ---- the calls ---- */
+/* ---- the public calls ---- */
 
 int bide_type_encode(const bide_type *type, const void *value, bide_buf **json)
 {
-    bi_error_clear();
+    bi_last_error_clear();
     if (type == NULL || value == NULL || json == NULL)
-        return bi_error_set(BIDE_EINVAL, "encode: type, value or json is NULL");
-    return type->raw ? write_raw(value, json) : bi_type_write(type, value, json);
+        return bi_last_error_set(BIDE_EINVAL, "encode: type, value or json is NULL");
+    return type->raw ? write_raw(value, json) : bi_type_encode_json(type, value, json);
 }
 
 int bide_type_decode(const bide_type *type, const void *data, size_t size, void **value)
 {
-    struct bi_alloc alloc = bi_alloc_libc();
-    bi_error_clear();
+    struct bi_alloc alloc = bi_alloc_libc(); /* unit tests pass one that fails */
+
+    bi_last_error_clear();
     if (type == NULL || value == NULL)
-        return bi_error_set(BIDE_EINVAL, "decode: type or value is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "decode: type or value is NULL");
     if (data == NULL && size > 0)
-        return bi_error_set(BIDE_EINVAL, "decode: the data is NULL and has %zu bytes", size);
+        return bi_last_error_set(BIDE_EINVAL, "decode: the data is NULL and has %zu bytes", size);
     return type->raw ? read_raw(data, size, &alloc, value)
-                     : bi_type_read(type, data, size, &alloc, value);
+                     : bi_type_decode_json(type, data, size, &alloc, value);
 }
 
 void bide_decoded_free(void *value)

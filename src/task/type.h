@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type - what the files behind bide/type.h share.
+ * type - what the files that implement bide/type.h share.
  *
- * type.c has the public calls; type_read.c and type_write.c do the work with jansson, type_number.c
- * knows the numbers of C. Without jansson only type.c is built, and bodies of bytes work.
+ * type.c has the public calls; type_decode.c and type_encode.c use jansson; type_number.c converts
+ * the integers of C. Without jansson only type.c is built: bodies of bytes work, all else fails
+ * with BIDE_ENOTSUP.
+ *
+ * Failure    Decoding and encoding set the last error of the thread; then there is nothing to free.
  */
 #ifndef BI_TYPE_H
 #define BI_TYPE_H
@@ -12,44 +15,45 @@
 
 #include <bide/type.h>
 
-/* Reads JSON into a new arena; BIDE_OK, or a code with the thread's last error set. The value is
- * to be given to bi_arena_free(). */
-int bi_type_read(const bide_type *type, const void *data, size_t size, const struct bi_alloc *alloc,
-                 void **value);
+/* Decodes JSON into a new arena; the caller frees the value with bi_arena_free(). */
+int bi_type_decode_json(const bide_type *type, const void *data, size_t size,
+                        const struct bi_alloc *alloc, void **value);
 
-/* Writes a value as JSON. */
-int bi_type_write(const bide_type *type, const void *value, bide_buf **json);
+int bi_type_encode_json(const bide_type *type, const void *value, bide_buf **json);
 
-/* Writes the key that the named fields make: "customer, month". *key is NULL when there is none,
- * because the only field is missing. */
-int bi_type_key(const bide_type *type, const char *fields, const void *value, bide_buf **key);
+/* Encodes the key of a list of fields, "customer, month". *key is NULL if there is only one field
+ * and it is missing. */
+int bi_type_encode_key(const bide_type *type, const char *fields, const void *value,
+                       bide_buf **key);
 
 /* ---- numbers ---- */
 
-/* A whole number of any member: its sign and its distance from 0. */
-struct whole {
+/* An integer of any size, as sign and magnitude. */
+struct integer {
     bool negative;
-    bool huge; /* further than the magnitude can say */
+    bool overflow; /* the magnitude does not fit */
     uint64_t magnitude;
 };
 
-/* What a member of that kind and size holds. BIDE_KIND_INT or BIDE_KIND_UINT. */
-struct whole bi_number_get(bide_kind kind, size_t size, const void *member);
+/* The value of a member; the kind is BIDE_KIND_INT or BIDE_KIND_UINT. */
+struct integer bi_type_number_get(bide_kind kind, size_t size, const void *member);
 
-/* Stores it: 0. Or it is less than the least (-1) or more than the greatest (1) that fits. */
-int bi_number_set(bide_kind kind, size_t size, void *member, struct whole number);
+/* Stores the number and returns 0; or stores nothing and returns -1 (below the minimum of the
+ * member) or 1 (above its maximum). */
+int bi_type_number_set(bide_kind kind, size_t size, void *member, struct integer number);
 
-/* The least or the greatest number that fits. */
-struct whole bi_number_limit(bide_kind kind, size_t size, bool least);
+/* The minimum (least) or maximum of the member. */
+struct integer bi_type_number_limit(bide_kind kind, size_t size, bool least);
 
-/* As digits; the room is for the longest. */
-#define BI_WHOLE_TEXT 24
-const char *bi_number_text(struct whole number, char text[BI_WHOLE_TEXT]);
+/* Formats the number in decimal; the size fits every integer. */
+#define BI_INTEGER_TEXT_SIZE 24
+const char *bi_type_number_format(struct integer number, char text[BI_INTEGER_TEXT_SIZE]);
 
-/* Digits, or a minus and digits, up to the length; false for anything else. */
-bool bi_number_parse(const char *text, size_t length, struct whole *number);
+/* Parses digits with an optional minus; else false. Sets overflow instead of failing. */
+bool bi_type_number_parse(const char *text, size_t length, struct integer *number);
 
-/* A double without a fraction that is so small that no digit of it can have been lost. */
-bool bi_number_of_real(double real, struct whole *number);
+/* Converts a double that is an integer below 2^53 in magnitude; false for others, which may have
+ * been rounded. */
+bool bi_type_number_from_double(double real, struct integer *number);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * type_number - integers of every size, as one.
+ * type_number - converts between JSON numbers and integer members of every size.
  *
- * Between JSON and a member a number is a sign and a magnitude: that holds everything from the
- * least int64_t to the greatest uint64_t, so there is one comparison with the limits of a member.
+ * In between a number is a sign and a magnitude. That covers INT64_MIN to UINT64_MAX, so one
+ * comparison checks the limits of any member.
  */
 #include "task/type.h"
 
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXACT_MAX 9007199254740991.0 /* 2^53-1: a neighbour of larger ones may have been rounded */
+#define EXACT_MAX 9007199254740991.0 /* 2^53-1: larger doubles may have been rounded */
 
 static uint64_t load(size_t size, const void *member)
 {
@@ -20,6 +20,7 @@ static uint64_t load(size_t size, const void *member)
     uint16_t u16;
     uint32_t u32;
     uint64_t u64;
+
     switch (size) {
     case 1:
         memcpy(&u8, member, 1);
@@ -42,6 +43,7 @@ static void store(size_t size, void *member, uint64_t bits)
     uint8_t u8 = (uint8_t)bits;
     uint16_t u16 = (uint16_t)bits;
     uint32_t u32 = (uint32_t)bits;
+
     switch (size) {
     case 1:
         memcpy(member, &u8, 1);
@@ -64,59 +66,67 @@ static uint64_t sign_bit(size_t size)
     return UINT64_C(1) << (8 * size - 1);
 }
 
-struct whole bi_number_get(bide_kind kind, size_t size, const void *member)
+struct integer bi_type_number_get(bide_kind kind, size_t size, const void *member)
 {
     uint64_t bits = load(size, member);
     if (kind == BIDE_KIND_UINT || (bits & sign_bit(size)) == 0)
-        return (struct whole){false, false, bits};
-    /* Two's complement: the magnitude is what is missing to the next power of two. */
-    return (struct whole){true, false, 2 * (sign_bit(size) - 1) + 2 - bits};
+        return (struct integer){false, false, bits};
+
+    /* Two's complement: magnitude = 2^(8*size) - bits. For size 8 the power does not fit, so it is
+     * computed modulo 2^64. */
+    return (struct integer){true, false, 2 * (sign_bit(size) - 1) + 2 - bits};
 }
 
-struct whole bi_number_limit(bide_kind kind, size_t size, bool least)
+struct integer bi_type_number_limit(bide_kind kind, size_t size, bool least)
 {
     uint64_t half = sign_bit(size);
     if (kind == BIDE_KIND_UINT)
-        return (struct whole){false, false, least ? 0 : (half - 1) * 2 + 1};
-    return least ? (struct whole){true, false, half} : (struct whole){false, false, half - 1};
+        return (struct integer){false, false, least ? 0 : (half - 1) * 2 + 1};
+    return least ? (struct integer){true, false, half} : (struct integer){false, false, half - 1};
 }
 
-int bi_number_set(bide_kind kind, size_t size, void *member, struct whole number)
+int bi_type_number_set(bide_kind kind, size_t size, void *member, struct integer number)
 {
-    struct whole limit = bi_number_limit(kind, size, number.negative);
-    if (number.huge || number.magnitude > limit.magnitude)
+    struct integer limit = bi_type_number_limit(kind, size, number.negative);
+    if (number.overflow || number.magnitude > limit.magnitude)
         return number.negative ? -1 : 1;
+
+    /* store() truncates to the member; the limits were checked above. */
     store(size, member, number.negative ? 0 - number.magnitude : number.magnitude);
     return 0;
 }
 
-const char *bi_number_text(struct whole number, char text[BI_WHOLE_TEXT])
+const char *bi_type_number_format(struct integer number, char text[BI_INTEGER_TEXT_SIZE])
 {
     bool minus = number.negative && number.magnitude > 0;
-    snprintf(text, BI_WHOLE_TEXT, "%s%" PRIu64, minus ? "-" : "", number.magnitude);
+    snprintf(text, BI_INTEGER_TEXT_SIZE, "%s%" PRIu64, minus ? "-" : "", number.magnitude);
     return text;
 }
 
-bool bi_number_parse(const char *text, size_t length, struct whole *number)
+bool bi_type_number_parse(const char *text, size_t length, struct integer *number)
 {
-    *number = (struct whole){.negative = length > 1 && text[0] == '-'};
+    *number = (struct integer){.negative = length > 1 && text[0] == '-'};
     size_t i = number->negative ? 1 : 0;
     if (length == 0)
         return false;
+
     for (; i < length; i++) {
         if (text[i] < '0' || text[i] > '9')
             return false;
         uint64_t digit = (uint64_t)(text[i] - '0');
-        number->huge = number->huge || number->magnitude > (UINT64_MAX - digit) / 10;
+        /* Continue after an overflow: other characters behind the digits must still be rejected. */
+        number->overflow = number->overflow || number->magnitude > (UINT64_MAX - digit) / 10;
         number->magnitude = number->magnitude * 10 + digit;
     }
+
     return true;
 }
 
-bool bi_number_of_real(double real, struct whole *number)
+bool bi_type_number_from_double(double real, struct integer *number)
 {
+    /* Written so that NaN fails; the cast is defined only within the range. */
     if (!(real >= -EXACT_MAX && real <= EXACT_MAX) || (double)(int64_t)real != real)
         return false;
-    *number = (struct whole){real < 0, false, (uint64_t)(real < 0 ? -real : real)};
+    *number = (struct integer){real < 0, false, (uint64_t)(real < 0 ? -real : real)};
     return true;
 }

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker - making, starting and stopping.
+ * worker - creation, start and stop.
+ *
+ * A stop has three stages, each with its own time:
+ *     1. no more reserves; handlers run to their end          stop_timeout_ms
+ *     2. handlers are asked to stop (BIDE_REASON_STOPPING)    GRACE_US
+ *     3. jobs of handlers that still run are given back       GRACE_US, for the acks
+ * A thread cannot be killed, so a handler that ignores its context outlives the stop. The worker is
+ * then WORKER_STOPPING, keeps all its memory, and the next stop, start or free reaps it.
  */
-#include "task/inside.h"
+#include "task/worker_internal.h"
 #include "util/clock.h"
 #include "util/text.h"
 #include "util/thread.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,53 +23,56 @@
 
 #define STOP_TIMEOUT_MS    30000
 #define HEALTH_INTERVAL_MS 15000
-/* A handler that was told to stop has that long to return. */
+/* How long a handler may run after it was asked to stop. */
 #define GRACE_US 1000000
 
-static _Thread_local const struct here *innermost;
+/* The scopes of this thread; see worker_internal.h. */
+static _Thread_local const struct callback_scope *innermost;
 
-void bi_worker_enter(struct here *here, const bide_worker *worker)
+void bi_worker_enter(struct callback_scope *scope, const bide_worker *worker)
 {
-    *here = (struct here){worker, innermost};
-    innermost = here;
+    *scope = (struct callback_scope){worker, innermost};
+    innermost = scope;
 }
 
-void bi_worker_leave(const struct here *here)
+void bi_worker_leave(const struct callback_scope *scope)
 {
-    innermost = here->before;
+    innermost = scope->outer;
 }
 
-bool bi_worker_is_here(const bide_worker *worker)
+bool bi_worker_is_current(const bide_worker *worker)
 {
-    const struct here *here = innermost;
-    while (here != NULL && here->worker != worker)
-        here = here->before;
-    return here != NULL;
+    const struct callback_scope *scope = innermost;
+    while (scope != NULL && scope->worker != worker)
+        scope = scope->outer;
+    return scope != NULL;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
+
+/* No padding at its end: see bi_options_copy(). */
+_Static_assert(offsetof(bide_worker_options, user) + sizeof(void *) == sizeof(bide_worker_options),
+               "bide_worker_options");
 
 static int check_options(const bide_worker_options *options)
 {
-    if (options->size != sizeof(*options))
-        return bi_error_set(BIDE_EINVAL,
-                            "worker_new: options.size is %zu; begin with BIDE_WORKER_OPTIONS_INIT",
-                            options->size);
     if (options->threads > BIDE_WORKER_THREADS_MAX)
-        return bi_error_set(BIDE_EINVAL, "worker_new: %u threads; at most %d are allowed",
-                            options->threads, BIDE_WORKER_THREADS_MAX);
+        return bi_last_error_set(BIDE_EINVAL, "worker_new: %u threads; at most %d are allowed",
+                                 options->threads, BIDE_WORKER_THREADS_MAX);
     if ((unsigned)options->strategy > BIDE_FAIR)
-        return bi_error_set(BIDE_EINVAL, "worker_new: %d is no strategy", (int)options->strategy);
+        return bi_last_error_set(BIDE_EINVAL, "worker_new: %d is no strategy",
+                                 (int)options->strategy);
     if (options->stop_timeout_ms < BIDE_FOREVER || options->stop_timeout_ms > BIDE_TIME_MAX_MS)
-        return bi_error_set(BIDE_EINVAL, "worker_new: stop_timeout_ms is not a time");
+        return bi_last_error_set(BIDE_EINVAL, "worker_new: stop_timeout_ms is not a time");
     if (options->health_interval_ms < 0 || options->health_interval_ms > BIDE_TIME_MAX_MS)
-        return bi_error_set(BIDE_EINVAL, "worker_new: health_interval_ms is not a time");
+        return bi_last_error_set(BIDE_EINVAL, "worker_new: health_interval_ms is not a time");
     return BIDE_OK;
 }
 
 static void resolve(bide_worker_options *options)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
     if (options->threads == 0)
         options->threads = processors < 1                         ? 1
                            : processors > BIDE_WORKER_THREADS_MAX ? BIDE_WORKER_THREADS_MAX
@@ -75,214 +86,242 @@ static void resolve(bide_worker_options *options)
 int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker **out)
 {
     bide_worker_options given = BIDE_WORKER_OPTIONS_INIT;
-    bi_error_clear();
+
+    bi_last_error_clear();
     if (queue == NULL || out == NULL)
-        return bi_error_set(BIDE_EINVAL, "worker_new: queue or out is NULL");
-    if (options != NULL)
-        given = *options;
+        return bi_last_error_set(BIDE_EINVAL, "worker_new: queue or out is NULL");
+
+    char error[BIDE_ERROR_SIZE];
+    if (options != NULL &&
+        bi_options_copy(&given, options, "BIDE_WORKER_OPTIONS_INIT", error) != BIDE_OK)
+        return bi_last_error_set(BIDE_EINVAL, "worker_new: %s", error);
+
     int code = check_options(&given);
     if (code != BIDE_OK)
         return code;
+
     bide_worker *worker = calloc(1, sizeof(*worker));
     if (worker == NULL)
-        return bi_error_set(BIDE_ENOMEM, "worker_new: out of memory");
-    worker->end_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (worker->end_fd < 0) {
+        return bi_last_error_set(BIDE_ENOMEM, "worker_new: out of memory");
+
+    worker->stop_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (worker->stop_fd < 0) {
         free(worker);
-        return bi_error_set(BIDE_ESYSTEM, "worker_new: the system gives no more eventfds");
+        return bi_last_error_set(BIDE_ESYSTEM, "worker_new: the system gives no more eventfds");
     }
+
     resolve(&given);
     worker->queue = queue;
-    queue->workers++;
+    queue->workers++; /* bide_close() is rejected while it is not 0 */
     worker->options = given;
-    pthread_mutex_init(&worker->life, NULL);
+    pthread_mutex_init(&worker->lifecycle_lock, NULL);
     pthread_mutex_init(&worker->lock, NULL);
-    bi_thread_condition(&worker->changed);
+    bi_thread_cond_init(&worker->changed);
     *out = worker;
     return BIDE_OK;
 }
 
-/* ---- what its threads share ---- */
+/* ---- events ---- */
 
-void bi_worker_event(const bide_worker *worker, const bide_work_event *event)
+void bi_worker_emit(const bide_worker *worker, const bide_work_event *event)
 {
     if (worker->options.event != NULL)
         worker->options.event(worker->options.user, event);
 }
 
-void bi_worker_starve(bide_worker *worker, int why, int code, const char *text)
+void bi_worker_set_unhealthy(bide_worker *worker, int reason, int code, const char *text)
 {
-    bide_work_event event = {.kind = BIDE_WORK_STARVED, .code = code, .text = text, .topic = ""};
-    if (atomic_fetch_or(&worker->starved, why) == 0)
-        bi_worker_event(worker, &event);
+    bide_work_event event = {.kind = BIDE_WORK_UNHEALTHY, .code = code, .text = text, .topic = ""};
+    if (atomic_fetch_or(&worker->unhealthy, reason) == 0)
+        bi_worker_emit(worker, &event);
 }
 
-void bi_worker_feed(bide_worker *worker, int why)
+void bi_worker_set_healthy(bide_worker *worker, int reason)
 {
-    bide_work_event event = {.kind = BIDE_WORK_FED, .text = "", .topic = ""};
-    if (atomic_load_explicit(&worker->starved, memory_order_relaxed) != 0 &&
-        atomic_fetch_and(&worker->starved, ~why) == why)
-        bi_worker_event(worker, &event);
+    bide_work_event event = {.kind = BIDE_WORK_HEALTHY, .text = "", .topic = ""};
+    /* Called for every job: the load avoids a locked instruction in the usual case. */
+    if (atomic_load_explicit(&worker->unhealthy, memory_order_relaxed) != 0 &&
+        atomic_fetch_and(&worker->unhealthy, ~reason) == reason)
+        bi_worker_emit(worker, &event);
 }
 
-void bi_worker_tell(bide_worker *worker)
+void bi_worker_notify(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
 }
 
-static void raise_end(const bide_worker *worker)
+static void raise_stop_fd(const bide_worker *worker)
 {
     uint64_t one = 1;
-    ssize_t written = write(worker->end_fd, &one, sizeof(one));
-    (void)written; /* it is readable already */
+    ssize_t written = write(worker->stop_fd, &one, sizeof(one));
+    (void)written; /* fails only if it is readable already */
 }
 
-static void lower_end(const bide_worker *worker)
+static void clear_stop_fd(const bide_worker *worker)
 {
     uint64_t count;
-    ssize_t got = read(worker->end_fd, &count, sizeof(count));
-    (void)got; /* it need not have been raised */
+    ssize_t got = read(worker->stop_fd, &count, sizeof(count));
+    (void)got; /* fails if it is not readable */
 }
 
-void bi_worker_end_slot(bide_worker *worker)
+void bi_worker_end_thread(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    if (--worker->slots_left == 0)
-        raise_end(worker);
+    if (--worker->threads_left == 0)
+        raise_stop_fd(worker); /* the queue was shut down: bide_worker_run() returns */
     pthread_cond_broadcast(&worker->changed);
     pthread_mutex_unlock(&worker->lock);
 }
 
-/* ---- its slots ---- */
+/* ---- threads ---- */
 
-static void free_slots(bide_worker *worker)
+static void free_threads(bide_worker *worker)
 {
-    struct slot *slots = worker->slots;
+    struct worker_thread *threads = worker->threads;
+
+    /* Under the lock: bide_worker_quit() may wake the threads at any time. */
     pthread_mutex_lock(&worker->lock);
-    worker->slots = NULL;
+    worker->threads = NULL;
     pthread_mutex_unlock(&worker->lock);
+
     for (uint32_t i = 0; i < worker->options.threads; i++)
-        bi_slot_done(&slots[i]);
-    free(slots);
+        bi_worker_thread_done(&threads[i]);
+    free(threads);
 }
 
-static int make_slots(bide_worker *worker)
+static int create_threads(bide_worker *worker)
 {
-    struct slot *slots = calloc(worker->options.threads, sizeof(*slots));
-    if (slots == NULL)
-        return bi_error_set(BIDE_ENOMEM, "worker_start: out of memory");
+    struct worker_thread *threads = calloc(worker->options.threads, sizeof(*threads));
+    if (threads == NULL)
+        return bi_last_error_set(BIDE_ENOMEM, "worker_start: out of memory");
+
     int code = BIDE_OK;
+
+    /* Threads behind a failure stay zeroed, which bi_worker_thread_done() accepts. */
     for (uint32_t i = 0; i < worker->options.threads && code == BIDE_OK; i++)
-        code = bi_slot_init(&slots[i], worker);
+        code = bi_worker_thread_init(&threads[i], worker);
+
     pthread_mutex_lock(&worker->lock);
-    worker->slots = slots;
-    worker->slots_left = worker->options.threads;
+    worker->threads = threads;
+    worker->threads_left = worker->options.threads;
     pthread_mutex_unlock(&worker->lock);
+
     if (code == BIDE_OK)
-        code = bi_keeper_start(&worker->keeper, worker);
+        code = bi_background_start(&worker->background, worker);
     if (code == BIDE_OK)
         return BIDE_OK;
+
+    /* The cleanup makes calls that clear the last error. */
     char error[BIDE_ERROR_SIZE];
     bi_text_copy(error, bide_last_error());
-    free_slots(worker);
-    return bi_error_set(code, "%s", error);
+    free_threads(worker);
+    return bi_last_error_set(code, "%s", error);
 }
 
-/* ---- stopping ---- */
+/* ---- stop ---- */
 
 int bide_worker_quit(bide_worker *worker)
 {
     BI_NO_CANCEL;
-    bi_error_clear();
+    bi_last_error_clear();
     if (worker == NULL)
-        return bi_error_set(BIDE_EINVAL, "worker_quit: worker is NULL");
+        return bi_last_error_set(BIDE_EINVAL, "worker_quit: worker is NULL");
+
     pthread_mutex_lock(&worker->lock);
-    if (worker->slots != NULL) {
+    /* NULL: it does not run, and a later start must not see this call. */
+    if (worker->threads != NULL) {
         atomic_store(&worker->stopping, true);
-        raise_end(worker);
+        raise_stop_fd(worker);
     }
-    for (uint32_t i = 0; worker->slots != NULL && i < worker->options.threads; i++)
-        bi_slot_wake(&worker->slots[i]);
+    for (uint32_t i = 0; worker->threads != NULL && i < worker->options.threads; i++)
+        bi_worker_thread_wake(&worker->threads[i]);
     pthread_mutex_unlock(&worker->lock);
     return BIDE_OK;
 }
 
-/* With the lock held: is nothing owed, and have the slots ended, if that is asked for, too? */
-static bool is_at_end(const bide_worker *worker, bool slots)
+/* No ack is pending and, with `threads`, all worker threads have ended. With the lock held. */
+static bool is_stopped(const bide_worker *worker, bool threads)
 {
-    return worker->owed_count == 0 && (!slots || worker->slots_left == 0);
+    return worker->pending_ack_count == 0 && (!threads || worker->threads_left == 0);
 }
 
-static bool await_end(bide_worker *worker, bool slots, int64_t end)
+static bool await_stopped(bide_worker *worker, bool threads, int64_t end)
 {
     pthread_mutex_lock(&worker->lock);
-    for (int64_t now; !is_at_end(worker, slots) && (now = bi_clock_boot()) < end;) {
+    /* In steps: the condition waits on the monotonic clock, which stops during a suspend. */
+    for (int64_t now; !is_stopped(worker, threads) && (now = bi_clock_boot()) < end;) {
         struct timespec until;
-        bi_clock_until(&until, end - now < 1000000 ? end - now : 1000000);
+        bi_clock_mono_deadline(&until, end - now < 1000000 ? end - now : 1000000);
         pthread_cond_timedwait(&worker->changed, &worker->lock, &until);
     }
-    bool ended = is_at_end(worker, slots);
+
+    bool ended = is_stopped(worker, threads);
     pthread_mutex_unlock(&worker->lock);
     return ended;
 }
 
-static void tell_to_stop(bide_worker *worker)
+static void request_stop(bide_worker *worker)
 {
     for (uint32_t i = 0; i < worker->options.threads; i++) {
-        struct bide_context *context = &worker->slots[i].context;
+        struct bide_context *context = &worker->threads[i].context;
         pthread_mutex_lock(&context->lock);
         if (context->running)
-            bi_context_tell(context, BIDE_REASON_STOPPING);
+            bi_context_request_stop(context, BIDE_REASON_STOPPING);
         pthread_mutex_unlock(&context->lock);
     }
 }
 
-/* Gives back the jobs of handlers that do not return: the keeper tells the queue. */
-static void take_away(bide_worker *worker)
+/* Gives back the jobs of handlers that do not return. The syncer submits the acks, since the
+ * threads are busy. */
+static void revoke_jobs(bide_worker *worker)
 {
-    static const struct answer none;
+    static const struct ack none;
     for (uint32_t i = 0; i < worker->options.threads; i++) {
-        struct bide_context *context = &worker->slots[i].context;
-        struct answer answer = none;
+        struct bide_context *context = &worker->threads[i].context;
+        struct ack ack = none;
         pthread_mutex_lock(&context->lock);
         bool runs = context->running && !context->given_back;
         if (runs) {
+            /* Under the lock: bi_context_end() reads it there, so exactly one of the two sends an
+             * ack. The job cannot change meanwhile: the thread clears it after bi_context_end(). */
             context->given_back = true;
-            bi_answer_give_back(&answer, context);
-            bi_context_tell(context, BIDE_REASON_LEASE_LOST);
+            bi_ack_give_back(&ack, context);
+            bi_context_request_stop(context, BIDE_REASON_LEASE_LOST);
         }
         pthread_mutex_unlock(&context->lock);
-        if (runs && !bi_keeper_owe(&worker->keeper, &answer))
-            bi_answer_give_up(&answer, worker);
+        if (runs && !bi_syncer_add(&worker->background, &ack))
+            bi_ack_abandon(&ack, worker, BIDE_ENOMEM);
     }
 }
 
-/* Waits for the end of the slots, and then of the keeper, whose ops may still be under way. */
+/* True if all worker threads have ended and the background thread ends before `end`; its ops may
+ * still be in flight. */
 static bool has_ended(bide_worker *worker, int64_t end)
 {
     pthread_mutex_lock(&worker->lock);
-    bool ended = worker->slots_left == 0;
+    bool ended = worker->threads_left == 0;
     pthread_mutex_unlock(&worker->lock);
-    return ended && bi_keeper_end(&worker->keeper, end);
+    return ended && bi_background_stop(&worker->background, end);
 }
 
-/* Joins and frees, if everything has ended by then. */
+/* Joins and frees all threads if they end before `end`; else frees nothing. */
 static bool reap(bide_worker *worker, int64_t end)
 {
     if (!has_ended(worker, end))
         return false;
+
     for (uint32_t i = 0; i < worker->options.threads; i++)
-        if (worker->slots[i].started)
-            pthread_join(worker->slots[i].thread, NULL);
-    bi_keeper_done(&worker->keeper);
-    free_slots(worker);
+        if (worker->threads[i].started) /* not by bide_run(), which runs on its caller's thread */
+            pthread_join(worker->threads[i].handle, NULL);
+    bi_background_done(&worker->background);
+    free_threads(worker);
     worker->state = WORKER_IDLE;
     return true;
 }
 
-static int64_t stop_end(const bide_worker *worker)
+static int64_t stop_deadline(const bide_worker *worker)
 {
     int64_t timeout_ms = worker->options.stop_timeout_ms;
     return timeout_ms < 0 ? NEVER : bi_clock_boot() + timeout_ms * 1000;
@@ -291,59 +330,66 @@ static int64_t stop_end(const bide_worker *worker)
 static bool has_running(const bide_worker *worker)
 {
     bool runs = false;
+
     for (uint32_t i = 0; i < worker->options.threads; i++) {
-        struct bide_context *context = &worker->slots[i].context;
+        struct bide_context *context = &worker->threads[i].context;
         pthread_mutex_lock(&context->lock);
         runs = runs || context->running;
         pthread_mutex_unlock(&context->lock);
     }
+
     return runs;
 }
 
-static int say_not_ended(const bide_worker *worker)
+static int report_timeout(const bide_worker *worker)
 {
-    return bi_error_set(BIDE_TIMED_OUT,
-                        has_running(worker)
-                            ? "worker_stop: handlers still run; their jobs were given back"
-                            : "worker_stop: the queue does not answer");
+    return bi_last_error_set(BIDE_TIMED_OUT,
+                             has_running(worker)
+                                 ? "worker_stop: handlers still run; their jobs were given back"
+                                 : "worker_stop: the queue does not answer");
 }
 
 int bi_worker_stop(bide_worker *worker)
 {
-    int64_t end = stop_end(worker);
-    worker->state = WORKER_STOPS;
+    int64_t end = stop_deadline(worker);
+
+    worker->state = WORKER_STOPPING;
     bide_worker_quit(worker);
-    if (!await_end(worker, true, end)) {
-        tell_to_stop(worker);
-        if (!await_end(worker, true, bi_clock_boot() + GRACE_US)) {
-            take_away(worker);
-            await_end(worker, false, bi_clock_boot() + GRACE_US);
+    if (!await_stopped(worker, true, end)) {
+        request_stop(worker);
+        if (!await_stopped(worker, true, bi_clock_boot() + GRACE_US)) {
+            /* Wait for the acks only: the remaining handlers do not return. */
+            revoke_jobs(worker);
+            await_stopped(worker, false, bi_clock_boot() + GRACE_US);
         }
     }
+
+    /* What is left of the stop timeout is for ops of the background thread. */
     int64_t grace = bi_clock_boot() + GRACE_US;
     if (reap(worker, end > grace ? end : grace))
         return BIDE_OK;
-    return say_not_ended(worker);
+    return report_timeout(worker);
 }
 
 int bide_worker_stop(bide_worker *worker)
 {
     BI_NO_CANCEL;
-    bi_error_clear();
+    bi_last_error_clear();
     if (worker == NULL)
-        return bi_error_set(BIDE_EINVAL, "worker_stop: worker is NULL");
-    if (bi_worker_is_here(worker))
-        return bi_error_set(BIDE_ECALLBACK, "worker_stop: called by one of its own handlers");
-    pthread_mutex_lock(&worker->life);
+        return bi_last_error_set(BIDE_EINVAL, "worker_stop: worker is NULL");
+    if (bi_worker_is_current(worker))
+        return bi_last_error_set(BIDE_ECALLBACK, "worker_stop: called by one of its own handlers");
+
+    pthread_mutex_lock(&worker->lifecycle_lock);
     int code = worker->state == WORKER_IDLE ? BIDE_OK : bi_worker_stop(worker);
-    pthread_mutex_unlock(&worker->life);
+    pthread_mutex_unlock(&worker->lifecycle_lock);
     return code;
 }
 
-static void await_slots(bide_worker *worker)
+static void await_threads(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    while (worker->slots_left > 0)
+    while (worker->threads_left > 0)
         pthread_cond_wait(&worker->changed, &worker->lock);
     pthread_mutex_unlock(&worker->lock);
 }
@@ -351,71 +397,81 @@ static void await_slots(bide_worker *worker)
 int bide_worker_free(bide_worker *worker)
 {
     BI_NO_CANCEL;
-    bi_error_clear();
+    bi_last_error_clear();
     if (worker == NULL)
         return BIDE_OK;
-    if (bi_worker_is_here(worker))
-        return bi_error_set(BIDE_ECALLBACK, "worker_free: called by one of its own handlers");
+    if (bi_worker_is_current(worker))
+        return bi_last_error_set(BIDE_ECALLBACK, "worker_free: called by one of its own handlers");
     if (bide_worker_stop(worker) != BIDE_OK) {
-        await_slots(worker);
-        reap(worker, NEVER); /* what is owed is given up */
+        /* Handlers use the worker until they return, however long that takes. */
+        await_threads(worker);
+        reap(worker, NEVER); /* pending acks are abandoned */
     }
+
     worker->queue->workers--;
-    bi_worker_forget(worker);
+    bi_registry_free(worker);
     pthread_cond_destroy(&worker->changed);
     pthread_mutex_destroy(&worker->lock);
-    pthread_mutex_destroy(&worker->life);
-    close(worker->end_fd);
+    pthread_mutex_destroy(&worker->lifecycle_lock);
+    close(worker->stop_fd);
     free(worker);
-    bi_error_clear();
+    bi_last_error_clear(); /* a stop that timed out has set it */
     return BIDE_OK;
 }
 
-/* ---- starting ---- */
+/* ---- start ---- */
 
 int bi_worker_prepare(bide_worker *worker)
 {
     if (worker->entry_count == 0)
-        return bi_error_set(BIDE_EINVAL, "worker_start: the worker has no handlers");
-    if (worker->state == WORKER_RUNS)
-        return bi_error_set(BIDE_EBUSY, "worker_start: the worker runs already");
-    if (worker->state == WORKER_STOPS && !reap(worker, bi_clock_boot() + GRACE_US))
-        return bi_error_set(BIDE_EBUSY, "worker_start: what ran before the stop has not ended yet");
+        return bi_last_error_set(BIDE_EINVAL, "worker_start: the worker has no handlers");
+    if (worker->state == WORKER_RUNNING)
+        return bi_last_error_set(BIDE_EBUSY, "worker_start: the worker runs already");
+    if (worker->state == WORKER_STOPPING && !reap(worker, bi_clock_boot() + GRACE_US))
+        return bi_last_error_set(BIDE_EBUSY,
+                                 "worker_start: what ran before the stop has not ended yet");
+
+    /* State that the last run left behind. */
     atomic_store(&worker->stopping, false);
-    bi_worker_feed(worker, atomic_load(&worker->starved));
-    lower_end(worker);
-    int code = make_slots(worker);
+    bi_worker_set_healthy(worker, atomic_load(&worker->unhealthy));
+    clear_stop_fd(worker);
+    int code = create_threads(worker);
     if (code == BIDE_OK)
-        worker->state = WORKER_RUNS;
+        worker->state = WORKER_RUNNING;
     return code;
 }
 
-static void *slot_main(void *arg)
+static void *worker_thread_main(void *arg)
 {
     BI_NO_CANCEL;
-    struct slot *slot = arg;
-    /* Not before all of them are there. */
-    pthread_mutex_lock(&slot->worker->lock);
-    pthread_mutex_unlock(&slot->worker->lock);
-    bi_slot_work(slot);
-    bi_worker_end_slot(slot->worker);
+    struct worker_thread *thread = arg;
+
+    /* start_threads() holds the lock until threads_left is final and it is known that all threads
+     * could be created. */
+    pthread_mutex_lock(&thread->worker->lock);
+    pthread_mutex_unlock(&thread->worker->lock);
+
+    bi_worker_thread_run(thread);
+    bi_worker_end_thread(thread->worker);
     return NULL;
 }
 
-/* They run the program's code, so they have the signal mask of whoever starts them. If one cannot
- * be had the others end without having taken a job. */
-static bool start_slots(bide_worker *worker)
+/* The threads run the program's code, so they inherit the signal mask of the caller. If one cannot
+ * be created the others end without having reserved a job. */
+static bool start_threads(bide_worker *worker)
 {
     uint32_t started = 0;
     uint32_t threads = worker->options.threads;
+
     pthread_mutex_lock(&worker->lock);
     for (; started < threads; started++) {
-        struct slot *slot = &worker->slots[started];
-        slot->started = pthread_create(&slot->thread, NULL, slot_main, slot) == 0;
-        if (!slot->started)
+        struct worker_thread *thread = &worker->threads[started];
+        thread->started = pthread_create(&thread->handle, NULL, worker_thread_main, thread) == 0;
+        if (!thread->started)
             break;
     }
-    worker->slots_left = started;
+
+    worker->threads_left = started;
     if (started < threads)
         atomic_store(&worker->stopping, true);
     pthread_mutex_unlock(&worker->lock);
@@ -425,17 +481,20 @@ static bool start_slots(bide_worker *worker)
 int bide_worker_start(bide_worker *worker)
 {
     BI_NO_CANCEL;
-    bi_error_clear();
+    bi_last_error_clear();
     if (worker == NULL)
-        return bi_error_set(BIDE_EINVAL, "worker_start: worker is NULL");
-    if (bi_worker_is_here(worker)) /* a stop that waits for this handler has the lock */
-        return bi_error_set(BIDE_ECALLBACK, "worker_start: called by one of its own handlers");
-    pthread_mutex_lock(&worker->life);
+        return bi_last_error_set(BIDE_EINVAL, "worker_start: worker is NULL");
+
+    /* A stop that waits for this handler holds lifecycle_lock: a deadlock. */
+    if (bi_worker_is_current(worker))
+        return bi_last_error_set(BIDE_ECALLBACK, "worker_start: called by one of its own handlers");
+
+    pthread_mutex_lock(&worker->lifecycle_lock);
     int code = bi_worker_prepare(worker);
-    if (code == BIDE_OK && !start_slots(worker)) {
+    if (code == BIDE_OK && !start_threads(worker)) {
         bi_worker_stop(worker);
-        code = bi_error_set(BIDE_ESYSTEM, "worker_start: the system gives no more threads");
+        code = bi_last_error_set(BIDE_ESYSTEM, "worker_start: the system gives no more threads");
     }
-    pthread_mutex_unlock(&worker->life);
+    pthread_mutex_unlock(&worker->lifecycle_lock);
     return code;
 }

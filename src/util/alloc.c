@@ -8,72 +8,74 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/*
- * The arrays of a large queue grow and shrink under its lock. The C library may copy them when they
- * do, tens of megabytes at a time. So a large block has pages of its own, which the kernel moves
- * without copying.
- */
-#define LARGE ((size_t)1 << 20)
-/* Smaller ones are freed at once. */
-#define FREED_LATER ((size_t)4096)
+/* The arrays of a large queue grow and shrink under its lock, and realloc() may copy them,
+ * tens of megabytes at a time. So a large block has its own pages, which the kernel remaps
+ * without a copy. */
+#define LARGE_MIN ((size_t)1 << 20)
+/* Smaller blocks are freed at once. */
+#define DEFER_MIN ((size_t)4096)
 
-/* In front of every block; sixteen bytes, so that the block suits any type. */
+/* Before every block; sixteen bytes, so that the block is aligned for any type. */
 struct header {
-    size_t size;         /* with the header */
-    struct header *next; /* in a list of those that are freed later */
+    size_t size;         /* including the header */
+    struct header *next; /* in the deferred list */
 };
 
 static_assert(sizeof(struct header) % 16 == 0, "blocks must suit any type");
 
-/* As realloc(), where the block is large before and after, or becomes so, or was so. */
-static struct header *resize_large(struct header *header, size_t size)
+static void free_block(struct header *header)
 {
-    size_t old = header == NULL ? 0 : header->size;
-    void *moved;
-    if (size < LARGE) {
-        moved = malloc(size);
-    } else {
-        moved = old >= LARGE
-                    ? mremap(header, old, size, MREMAP_MAYMOVE)
-                    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (moved == MAP_FAILED)
-            moved = NULL;
-    }
-    if (moved == NULL)
-        return NULL;
-    if (header == NULL || (old >= LARGE && size >= LARGE))
-        return moved;
-    memcpy(moved, header, old < size ? old : size);
-    if (old >= LARGE)
-        munmap(header, old);
-    else
-        free(header);
-    return moved;
-}
-
-static void paged_free(struct header *header)
-{
-    if (header->size >= LARGE)
+    if (header->size >= LARGE_MIN)
         munmap(header, header->size);
     else
         free(header);
 }
 
-static void free_later(struct bi_freed *freed, struct header *header)
+static void defer_free(struct bi_alloc_deferred *deferred, struct header *header)
 {
-    if (header->size < FREED_LATER) {
-        paged_free(header);
+    if (header->size < DEFER_MIN) {
+        free_block(header);
         return;
     }
-    header->next = freed->first;
-    freed->first = header;
+
+    header->next = deferred->first;
+    deferred->first = header;
 }
 
-void bi_freed_free(struct bi_freed freed)
+/* Like realloc(), if the block is large before or afterwards. */
+static struct header *resize_large(struct bi_alloc_deferred *deferred, struct header *header,
+                                   size_t size)
 {
-    for (struct header *header = freed.first; header != NULL;) {
+    size_t old = header == NULL ? 0 : header->size;
+    void *resized;
+
+    if (size < LARGE_MIN) {
+        resized = malloc(size);
+    } else {
+        /* mremap() moves the pages by changing the page table. */
+        resized = old >= LARGE_MIN ? mremap(header, old, size, MREMAP_MAYMOVE)
+                                   : mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (resized == MAP_FAILED)
+            resized = NULL;
+    }
+
+    if (resized == NULL)
+        return NULL;
+    if (header == NULL || (old >= LARGE_MIN && size >= LARGE_MIN))
+        return resized;
+
+    /* The block crosses the threshold, in either direction: this is the only copy. */
+    memcpy(resized, header, old < size ? old : size);
+    defer_free(deferred, header);
+    return resized;
+}
+
+void bi_alloc_deferred_free(struct bi_alloc_deferred deferred)
+{
+    for (struct header *header = deferred.first; header != NULL;) {
         struct header *next = header->next;
-        paged_free(header);
+        free_block(header);
         header = next;
     }
 }
@@ -83,28 +85,30 @@ static void *paged_resize(void *ctx, void *memory, size_t size)
     struct header *header = memory;
     if (header != NULL)
         header--;
+
     if (size == 0) {
         if (header != NULL)
-            free_later(ctx, header);
+            defer_free(ctx, header);
         return NULL;
     }
     if (size > SIZE_MAX - sizeof(*header))
         return NULL;
 
     size += sizeof(*header);
-    if (size >= LARGE || (header != NULL && header->size >= LARGE))
-        header = resize_large(header, size);
+    if (size >= LARGE_MIN || (header != NULL && header->size >= LARGE_MIN))
+        header = resize_large(ctx, header, size);
     else
         header = header == NULL ? malloc(size) : realloc(header, size);
     if (header == NULL)
         return NULL;
+
     header->size = size;
     return header + 1;
 }
 
-struct bi_alloc bi_alloc_paged(struct bi_freed *freed)
+struct bi_alloc bi_alloc_paged(struct bi_alloc_deferred *deferred)
 {
-    return (struct bi_alloc){.resize = paged_resize, .ctx = freed};
+    return (struct bi_alloc){.resize = paged_resize, .ctx = deferred};
 }
 
 static void *libc_resize(void *ctx, void *memory, size_t size)

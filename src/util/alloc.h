@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * alloc - where memory comes from, as a value.
+ * alloc - an allocator as a value.
  *
- * The core takes its memory through one of these, so that a test can make any allocation fail.
+ * The core allocates through one, so that a test can make any allocation fail.
  */
 #ifndef BI_ALLOC_H
 #define BI_ALLOC_H
@@ -10,36 +10,36 @@
 #include <stddef.h>
 
 struct bi_alloc {
-    /* As realloc(); size 0 frees and answers NULL; a NULL pointer allocates. */
+    /* Like realloc(); size 0 frees and returns NULL, NULL allocates. */
     void *(*resize)(void *ctx, void *memory, size_t size);
     void *ctx;
 };
 
-/* The C library's. */
+/* malloc() and free(). */
 struct bi_alloc bi_alloc_libc(void);
 
 /*
- * The same for memory that is used under a lock. Large blocks are resized without copying, whatever their
- * size. Blocks that are freed, but for small ones, are kept in a list: it may take the system tens of
- * milliseconds to take pages back, and the C library does that with any free. The owner of the lock takes
- * the list, and frees it when the lock is released.
+ * An allocator for memory that is used under a lock. Large blocks are resized without a copy.
+ * Freed blocks, except small ones, are linked into a list instead: the kernel may take tens of
+ * milliseconds to reclaim pages, and any free() may trigger that. The owner of the lock takes
+ * the list, and frees it after it has released the lock.
  */
-struct bi_freed {
+struct bi_alloc_deferred {
     void *first; /* NULL: none */
 };
 
-struct bi_alloc bi_alloc_paged(struct bi_freed *freed);
+struct bi_alloc bi_alloc_paged(struct bi_alloc_deferred *deferred);
 
-static inline struct bi_freed bi_freed_take(struct bi_freed *freed)
+static inline struct bi_alloc_deferred bi_alloc_deferred_take(struct bi_alloc_deferred *deferred)
 {
-    struct bi_freed taken = *freed;
-    freed->first = NULL;
+    struct bi_alloc_deferred taken = *deferred;
+    deferred->first = NULL;
     return taken;
 }
 
-void bi_freed_free(struct bi_freed freed);
+void bi_alloc_deferred_free(struct bi_alloc_deferred deferred);
 
-static inline void *bi_alloc_get(const struct bi_alloc *alloc, size_t size)
+static inline void *bi_alloc_malloc(const struct bi_alloc *alloc, size_t size)
 {
     return alloc->resize(alloc->ctx, NULL, size);
 }
@@ -49,7 +49,7 @@ static inline void *bi_alloc_resize(const struct bi_alloc *alloc, void *memory, 
     return alloc->resize(alloc->ctx, memory, size);
 }
 
-static inline void bi_alloc_put(const struct bi_alloc *alloc, void *memory)
+static inline void bi_alloc_free(const struct bi_alloc *alloc, void *memory)
 {
     if (memory != NULL)
         alloc->resize(alloc->ctx, memory, 0);

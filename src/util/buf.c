@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * buf - the reference-counted bytes of job.h.
+ * buf - the reference-counted buffers of job.h.
  *
- * The header is eight bytes, so a body begins at an address that suits any number.
+ * The header has eight bytes, so the data is aligned for any number.
  */
 #include "util/buf.h"
 
@@ -17,15 +17,17 @@ struct bide_buf {
     unsigned char data[];
 };
 
-bide_buf *bi_buf_room(size_t size, void **bytes)
+bide_buf *bi_buf_alloc(size_t size, void **bytes)
 {
     if (size >= UINT32_MAX)
         return NULL;
     bide_buf *buf = malloc(sizeof(*buf) + size + 1);
     if (buf == NULL)
         return NULL;
+
     atomic_init(&buf->refs, 1);
     buf->size = (uint32_t)size;
+    /* Text in a buffer can be used as a C string. */
     buf->data[size] = 0;
     *bytes = buf->data;
     return buf;
@@ -39,6 +41,7 @@ bide_buf *bi_buf_resize(bide_buf *buf, size_t size, void **bytes)
     bide_buf *resized = realloc(buf, sizeof(*buf) + size + 1);
     if (resized == NULL)
         return NULL;
+
     resized->size = (uint32_t)size;
     resized->data[size] = 0;
     *bytes = resized->data;
@@ -50,7 +53,8 @@ bide_buf *bide_buf_new(const void *data, size_t size)
     void *bytes;
     if (data == NULL && size > 0)
         return NULL;
-    bide_buf *buf = bi_buf_room(size, &bytes);
+
+    bide_buf *buf = bi_buf_alloc(size, &bytes);
     if (buf != NULL && size > 0)
         memcpy(bytes, data, size);
     return buf;
@@ -67,7 +71,9 @@ void bide_buf_unref(bide_buf *buf)
 {
     if (buf == NULL)
         return;
-    /* Whoever holds the only reference needs no atomic subtraction to know it. */
+
+    /* The holder of the only reference needs no atomic decrement: no other thread can add one. The
+     * acquire pairs with the decrements of the references that are gone. */
     if (atomic_load_explicit(&buf->refs, memory_order_acquire) == 1 ||
         atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) == 1)
         free(buf);
@@ -83,7 +89,7 @@ size_t bide_buf_size(const bide_buf *buf)
     return buf == NULL ? 0 : buf->size;
 }
 
-bool bi_buf_same(const bide_buf *a, const bide_buf *b)
+bool bi_buf_equal(const bide_buf *a, const bide_buf *b)
 {
     if (a == NULL || b == NULL)
         return a == b;

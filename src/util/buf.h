@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * buf - what is done with buffers besides what job.h offers.
+ * buf - internal functions of the reference-counted buffers of job.h.
  */
 #ifndef BI_BUF_H
 #define BI_BUF_H
 
 #include <bide/job.h>
 
-/* A new buffer whose bytes are still to be written, before anybody else sees it; NULL when out of
- * memory. */
-bide_buf *bi_buf_room(size_t size, void **bytes);
+/* A new buffer. The caller writes its bytes before it shares it. NULL when out of memory. */
+bide_buf *bi_buf_alloc(size_t size, void **bytes);
 
-/* Changes the size of a buffer that only its maker has. Its bytes stay, as far as they fit; they may
- * lie elsewhere afterwards. NULL when out of memory: then it is as it was. */
+/* Resizes a buffer with one reference. The bytes are preserved as far as they fit, and may
+ * move. NULL when out of memory; the buffer is then unchanged. */
 bide_buf *bi_buf_resize(bide_buf *buf, size_t size, void **bytes);
 
-/* Have they the same bytes? No buffer is the same as no buffer only. */
-bool bi_buf_same(const bide_buf *a, const bide_buf *b);
+/* Whether both have the same bytes. NULL equals NULL only. */
+bool bi_buf_equal(const bide_buf *a, const bide_buf *b);
 
 #endif

@@ -20,17 +20,12 @@ int64_t bi_clock_wall(void)
     return read_clock(CLOCK_REALTIME);
 }
 
-static struct timespec timespec_of(int64_t us)
+static struct timespec to_timespec(int64_t us)
 {
     return (struct timespec){.tv_sec = (time_t)(us / 1000000), .tv_nsec = (us % 1000000) * 1000};
 }
 
-void bi_clock_after(struct timespec *out, int64_t us)
+void bi_clock_mono_deadline(struct timespec *out, int64_t us)
 {
-    *out = timespec_of(bi_clock_wall() + us);
-}
-
-void bi_clock_until(struct timespec *out, int64_t us)
-{
-    *out = timespec_of(read_clock(CLOCK_MONOTONIC) + us);
+    *out = to_timespec(read_clock(CLOCK_MONOTONIC) + us);
 }

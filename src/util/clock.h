@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock - the only reader of clocks.
+ * clock - the only module that reads clocks.
  *
- * Microseconds, rounded down. The boot-time clock goes on while the machine sleeps and does not
- * jump; the wall clock is what people set.
+ * Times are microseconds, rounded down. The boot-time clock continues during a suspend and never
+ * jumps; the wall clock may be set.
  */
 #ifndef BI_CLOCK_H
 #define BI_CLOCK_H
@@ -13,10 +13,8 @@
 int64_t bi_clock_boot(void);
 int64_t bi_clock_wall(void);
 
-/* The moment that is so many microseconds from now, as the system takes it: of the wall clock, for
- * mutexes; of the monotonic one, for conditions. */
+/* The time of the monotonic clock that is this many microseconds from now, for timed waits. */
 struct timespec;
-void bi_clock_after(struct timespec *out, int64_t us);
-void bi_clock_until(struct timespec *out, int64_t us);
+void bi_clock_mono_deadline(struct timespec *out, int64_t us);
 
 #endif

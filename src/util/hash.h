@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hash - numbers that look random: for checksums, and for choices that a seed must repeat.
+ * hash - unkeyed hashes, a checksum, and a generator whose choices a seed repeats.
  *
- * Every client can compute these. What clients name is found in tables by the functions of
- * util/secret.h.
+ * Clients can compute these. Tables of what clients name use util/keyed_hash.h instead.
  */
 #ifndef BI_HASH_H
 #define BI_HASH_H
@@ -24,6 +23,7 @@ static inline uint64_t bi_hash_bytes(uint64_t seed, const void *data, size_t siz
 {
     const unsigned char *bytes = data;
     uint64_t hash = seed ^ (size * UINT64_C(0x9e3779b97f4a7c15));
+
     while (size >= 8) {
         uint64_t word;
         memcpy(&word, bytes, 8);
@@ -31,20 +31,20 @@ static inline uint64_t bi_hash_bytes(uint64_t seed, const void *data, size_t siz
         bytes += 8;
         size -= 8;
     }
+
     uint64_t rest = 0;
     if (size > 0)
         memcpy(&rest, bytes, size);
     return bi_hash_u64(hash ^ rest);
 }
 
-/*
- * Tells bytes that were damaged from those that were written: four lanes, so that it runs at the
- * speed of memory. Stored in files: it must never change.
- */
-static inline uint32_t bi_sum_bytes(uint64_t seed, const void *data, size_t size)
+/* Detects damaged bytes. Four independent lanes let it run at the speed of memory. Checksums
+ * are stored in files: the function must never change. */
+static inline uint32_t bi_hash_checksum(uint64_t seed, const void *data, size_t size)
 {
     const unsigned char *bytes = data;
     uint64_t lanes[4] = {seed ^ size, seed + 1, seed + 2, seed + 3};
+
     for (; size >= 32; bytes += 32, size -= 32) {
         uint64_t words[4];
         memcpy(words, bytes, 32);
@@ -53,12 +53,14 @@ static inline uint32_t bi_sum_bytes(uint64_t seed, const void *data, size_t size
             lanes[i] ^= lanes[i] >> 29;
         }
     }
+
+    /* Added to each lane: equal lanes must not cancel out. */
     uint64_t hash = bi_hash_u64(lanes[0]) ^ bi_hash_u64(lanes[1] + 1) ^ bi_hash_u64(lanes[2] + 2) ^
                     bi_hash_u64(lanes[3] + 3);
     return (uint32_t)bi_hash_bytes(hash, bytes, size);
 }
 
-/* A small generator whose whole state is one number. */
+/* A generator whose whole state is one number. */
 struct bi_random {
     uint64_t state;
 };

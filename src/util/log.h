@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * log - sentences for whoever runs the program. The library prints nothing by itself.
+ * log - messages for the operator, through a handler of the program. The library never prints.
  */
 #ifndef BI_LOG_H
 #define BI_LOG_H
@@ -15,17 +15,18 @@ struct bi_log {
 void bi_log(const struct bi_log *log, bide_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* A failure that may repeat many times a second: it is logged when it first occurs, then after one
- * second, two, four, up to a minute, and once when it is over. Zeroed: it has not occurred. */
-struct bi_log_repeat {
+/* Limits the messages of a failure that may repeat many times a second: the first is logged,
+ * then one after a second, two, four, up to a minute, and one when the failure is over.
+ * Zeroed: no failure yet. */
+struct bi_log_limit {
     uint64_t count;
-    int64_t pause, next; /* us */
+    int64_t interval_us, next_us;
 };
 
-/* It has occurred, at this time in microseconds. Answers how often it has since it began if this is
- * to be logged, else 0. */
-uint64_t bi_log_repeats(struct bi_log_repeat *repeat, int64_t now);
-/* It is over. Answers how often it occurred; 0: it did not. */
-uint64_t bi_log_ends(struct bi_log_repeat *repeat);
+/* Counts a failure at this time in microseconds. Returns the count since it began if a message
+ * is due, otherwise 0. */
+uint64_t bi_log_limit_hit(struct bi_log_limit *limit, int64_t now);
+/* Ends the failure. Returns how often it occurred; 0: never. */
+uint64_t bi_log_limit_reset(struct bi_log_limit *limit);
 
 #endif

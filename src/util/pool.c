@@ -16,45 +16,48 @@ void bi_pool_init(struct pool *pool, struct bi_alloc alloc, size_t item_size, ui
 void bi_pool_done(struct pool *pool)
 {
     for (uint32_t i = 0; i < pool->slab_count; i++)
-        bi_alloc_put(&pool->alloc, pool->slabs[i].items);
-    bi_alloc_put(&pool->alloc, pool->slabs);
+        bi_alloc_free(&pool->alloc, pool->slabs[i].items);
+    bi_alloc_free(&pool->alloc, pool->slabs);
     pool->slabs = NULL;
     pool->slab_count = 0;
 }
 
-/* ---- the list of slabs with room ---- */
+/* ---- list of partial slabs ---- */
 
-static void room_add(struct pool *pool, uint32_t index)
+static void link_partial(struct pool *pool, uint32_t index)
 {
     struct pool_slab *slab = &pool->slabs[index];
     slab->prev = 0;
-    slab->next = pool->room;
-    if (pool->room != 0)
-        pool->slabs[pool->room - 1].prev = index + 1;
-    pool->room = index + 1;
+    slab->next = pool->partial;
+    if (pool->partial != 0)
+        pool->slabs[pool->partial - 1].prev = index + 1;
+    pool->partial = index + 1;
 }
 
-static void room_remove(struct pool *pool, uint32_t index)
+static void unlink_partial(struct pool *pool, uint32_t index)
 {
     const struct pool_slab *slab = &pool->slabs[index];
     if (slab->prev != 0)
         pool->slabs[slab->prev - 1].next = slab->next;
     else
-        pool->room = slab->next;
+        pool->partial = slab->next;
     if (slab->next != 0)
         pool->slabs[slab->next - 1].prev = slab->prev;
 }
 
 /* ---- slabs ---- */
 
-static bool grow_places(struct pool *pool)
+static bool grow_slabs(struct pool *pool)
 {
     uint32_t count = pool->slab_count == 0 ? 8 : pool->slab_count * 2;
+    /* A reference has 32 bits. */
     if ((uint64_t)count << pool->shift > UINT32_MAX)
         return false;
+
     struct pool_slab *slabs = bi_alloc_resize(&pool->alloc, pool->slabs, count * sizeof(*slabs));
     if (slabs == NULL)
         return false;
+
     memset(slabs + pool->slab_count, 0, (count - pool->slab_count) * sizeof(*slabs));
     pool->slabs = slabs;
     pool->slab_count = count;
@@ -66,25 +69,28 @@ static bool add_slab(struct pool *pool)
     uint32_t index = pool->slab_hint;
     while (index < pool->slab_count && pool->slabs[index].items != NULL)
         index++;
-    if (index == pool->slab_count && !grow_places(pool))
+
+    if (index == pool->slab_count && !grow_slabs(pool))
         return false;
-    char *items = bi_alloc_get(&pool->alloc, (size_t)pool->item_size << pool->shift);
+    char *items = bi_alloc_malloc(&pool->alloc, (size_t)pool->item_size << pool->shift);
     if (items == NULL)
         return false;
-    /* Reference 0 is nobody's. */
+
+    /* Item 0 of slab 0 is never allocated: reference 0 means none. */
     pool->slabs[index] = (struct pool_slab){.items = items, .fresh = index == 0 ? 1 : 0};
     pool->slab_hint = index + 1;
     pool->empty++;
-    room_add(pool, index);
+    link_partial(pool, index);
     return true;
 }
 
-static void drop_slab(struct pool *pool, uint32_t index)
+static void free_slab(struct pool *pool, uint32_t index)
 {
-    room_remove(pool, index);
-    bi_alloc_put(&pool->alloc, pool->slabs[index].items);
+    unlink_partial(pool, index);
+    bi_alloc_free(&pool->alloc, pool->slabs[index].items);
     pool->slabs[index].items = NULL;
     pool->empty--;
+
     if (index < pool->slab_hint)
         pool->slab_hint = index;
 }
@@ -96,41 +102,51 @@ static uint32_t *next_free(const struct pool *pool, uint32_t slab, uint32_t inde
     return bi_pool_at(pool, (slab << pool->shift) | index);
 }
 
-uint32_t bi_pool_take(struct pool *pool)
+uint32_t bi_pool_alloc(struct pool *pool)
 {
-    if (pool->room == 0 && !add_slab(pool))
+    if (pool->partial == 0 && !add_slab(pool))
         return 0;
-    uint32_t number = pool->room - 1;
+
+    uint32_t number = pool->partial - 1;
     struct pool_slab *slab = &pool->slabs[number];
     uint32_t index;
+
+    /* A freed item first: its memory is more likely in the cache than a fresh one. */
     if (slab->free != 0) {
         index = slab->free - 1;
         slab->free = *next_free(pool, number, index);
     } else {
         index = slab->fresh++;
     }
+
     if (slab->used++ == 0)
         pool->empty--;
     pool->used++;
+
     if (slab->free == 0 && slab->fresh == 1u << pool->shift)
-        room_remove(pool, number);
+        unlink_partial(pool, number);
     return (number << pool->shift) | index;
 }
 
-void bi_pool_give(struct pool *pool, uint32_t ref)
+void bi_pool_free(struct pool *pool, uint32_t ref)
 {
     uint32_t number = ref >> pool->shift;
     uint32_t index = ref & ((1u << pool->shift) - 1);
     struct pool_slab *slab = &pool->slabs[number];
     assert(ref != 0 && slab->used > 0);
-    bool had_room = slab->free != 0 || slab->fresh < 1u << pool->shift;
+
+    bool was_partial = slab->free != 0 || slab->fresh < 1u << pool->shift;
     *next_free(pool, number, index) = slab->free;
     slab->free = index + 1;
     pool->used--;
-    if (!had_room)
-        room_add(pool, number);
+
+    if (!was_partial)
+        link_partial(pool, number);
+
+    /* One empty slab is retained, or a queue that alternates between two sizes would allocate
+     * and free a slab each time. */
     if (--slab->used == 0 && ++pool->empty > 1)
-        drop_slab(pool, number);
+        free_slab(pool, number);
 }
 
 uint32_t bi_pool_limit(const struct pool *pool)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * text - sentences in buffers of BIDE_ERROR_SIZE bytes.
+ * text - messages in buffers of BIDE_ERROR_SIZE bytes.
  */
 #ifndef BI_TEXT_H
 #define BI_TEXT_H
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Copies a sentence, cut if it is too long. */
+/* Copies a message, truncated if it is too long. */
 static inline void bi_text_copy(char *to, const char *from)
 {
     size_t size = strlen(from);

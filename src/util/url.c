@@ -24,13 +24,16 @@ bool bi_url_decode(char *text)
             *to++ = *from;
             continue;
         }
+
         int high = hex_digit(from[1]);
         int low = high < 0 ? -1 : hex_digit(from[2]);
+        /* A NUL would cut the text for every later reader. */
         if (low < 0 || (high == 0 && low == 0))
             return false;
         *to++ = (char)(high * 16 + low);
         from += 2;
     }
+
     *to = 0;
     return true;
 }
@@ -52,16 +55,19 @@ static bool add_param(struct bi_url *url, char *text, const char **reason)
         *reason = "has too many parameters";
         return false;
     }
+
     char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) {
         *reason = "has a parameter that is not name=value";
         return false;
     }
+
     *equals = 0;
     if (!bi_url_decode(text) || !bi_url_decode(equals + 1)) {
         *reason = "has a percent sign without two hexadecimal digits, or %00";
         return false;
     }
+
     url->params[url->param_count++] = (struct bi_url_param){text, equals + 1};
     return true;
 }
@@ -74,6 +80,8 @@ bool bi_url_parse(struct bi_url *url, const char *text, const char **reason)
         *reason = "is too long";
         return false;
     }
+
+    /* The copy is split in place. */
     memcpy(url->text, text, size + 1);
     char *colon = strchr(url->text, ':');
     if (colon != NULL)
@@ -82,14 +90,17 @@ bool bi_url_parse(struct bi_url *url, const char *text, const char **reason)
         *reason = "does not begin with a scheme such as sqlite: or memory: (in small letters)";
         return false;
     }
+
     url->scheme = url->text;
     url->location = colon + 1;
+
     char *at = strchr(colon + 1, '?');
     while (at != NULL) {
         *at++ = 0;
         char *next = strchr(at, '&');
         if (next != NULL)
             *next = 0;
+        /* An empty parameter, as in "?a=1&", is ignored. */
         if (*at != 0 && !add_param(url, at, reason))
             return false;
         at = next;
@@ -97,11 +108,13 @@ bool bi_url_parse(struct bi_url *url, const char *text, const char **reason)
     return true;
 }
 
-bool bi_url_make(char *url, const char *prefix, const char *path)
+bool bi_url_from_path(char *url, const char *prefix, const char *path)
 {
     size_t size = (size_t)snprintf(url, BI_URL_MAX, "%s", prefix);
+
     for (const char *at = path; *at != 0; at++) {
         bool special = strchr("?&%", *at) != NULL;
+        /* An escape and the NUL. */
         if (size + 4 > BI_URL_MAX)
             return false;
         size += (size_t)snprintf(url + size, BI_URL_MAX - size, special ? "%%%02X" : "%c",
@@ -110,34 +123,39 @@ bool bi_url_make(char *url, const char *prefix, const char *path)
     return true;
 }
 
-/* ---- without its secrets ---- */
+/* ---- secrets ---- */
 
-/* Writes a text behind what is there already, as far as there is room. */
-static size_t append(char *shown, size_t used, const char *text, size_t size)
+/* Appends as much of the text as fits, and returns the new length. */
+static size_t append(char *out, size_t used, const char *text, size_t size)
 {
     size_t room = BI_URL_MAX - 1 - used;
     if (size > room)
         size = room;
-    memcpy(shown + used, text, size);
-    shown[used + size] = 0;
+    memcpy(out + used, text, size);
+    out[used + size] = 0;
     return used + size;
 }
 
-/* Where the secret of "user:secret@host" is; of a server of ours all before the last @ is one. NULL:
- * there is none. */
+/* Returns the start of the secret in "user:secret@host", and its end; NULL if there is none.
+ * In a beanstalk URL everything before the last @ is the secret. */
 static const char *find_secret(const char *url, size_t size, const char **end)
 {
-    bool ours = strncmp(url, "beanstalk:", strlen("beanstalk:")) == 0;
+    bool beanstalk = strncmp(url, "beanstalk:", strlen("beanstalk:")) == 0;
+
     const char *host = strstr(url, "://");
+    /* A "://" behind the question mark belongs to a parameter. */
     if (host == NULL || (size_t)(host - url) + 3 > size)
         return NULL;
+
     host += 3;
     size_t left = size - (size_t)(host - url);
-    if (!ours || host[0] == '/')
+
+    /* The secret of a beanstalk URL may contain a slash; elsewhere the host part ends there. */
+    if (!beanstalk || host[0] == '/')
         left = strcspn(host, "/?") < left ? strcspn(host, "/?") : left;
     *end = memrchr(host, '@', left);
     const char *colon = memchr(host, ':', left);
-    if (*end == NULL || ours)
+    if (*end == NULL || beanstalk)
         return *end == NULL ? NULL : host;
     return colon == NULL || colon > *end ? NULL : colon + 1;
 }
@@ -145,29 +163,32 @@ static const char *find_secret(const char *url, size_t size, const char **end)
 static bool is_secret(const char *param, size_t size)
 {
     static const char *const names[] = {"secret=", "password="};
+
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (size > strlen(names[i]) && strncmp(param, names[i], strlen(names[i])) == 0)
             return true;
     return false;
 }
 
-void bi_url_show(char *shown, const char *url)
+void bi_url_redact(char *out, const char *url)
 {
     size_t size = strcspn(url, "?"), used = 0;
     const char *end = NULL, *secret = find_secret(url, size, &end);
+
     if (secret != NULL) {
-        used = append(shown, used, url, (size_t)(secret - url));
-        used = append(shown, used, "***", 3);
-        used = append(shown, used, end, size - (size_t)(end - url));
+        used = append(out, used, url, (size_t)(secret - url));
+        used = append(out, used, "***", 3);
+        used = append(out, used, end, size - (size_t)(end - url));
     } else {
-        used = append(shown, used, url, size);
+        used = append(out, used, url, size);
     }
+
     for (const char *at = url + size; *at != 0; at += size) {
-        used = append(shown, used, at++, 1);
+        used = append(out, used, at++, 1);
         size = strcspn(at, "&");
         bool hidden = is_secret(at, size);
-        used = append(shown, used, at, hidden ? strcspn(at, "=") + 1 : size);
-        used = append(shown, used, "***", hidden ? 3 : 0);
+        used = append(out, used, at, hidden ? strcspn(at, "=") + 1 : size);
+        used = append(out, used, "***", hidden ? 3 : 0);
     }
 }
 
@@ -188,14 +209,14 @@ bool bi_url_has_secret(const char *url)
     return false;
 }
 
-void bi_url_strip(char *stripped, const char *url)
+void bi_url_strip_secret(char *stripped, const char *url)
 {
     size_t size = strcspn(url, "?"), used = 0;
     const char *end = NULL, *secret = find_secret(url, size, &end);
-    char mark = '?';
+    char separator = '?';
 
     if (secret != NULL) {
-        /* "user:secret@host" keeps the user. */
+        /* "user:secret@host" retains the user; "secret@host" loses the @ as well. */
         size_t kept = (size_t)(secret - url) - (secret[-1] == ':');
         used = append(stripped, used, url, kept);
         end += secret[-1] == '/';
@@ -203,30 +224,33 @@ void bi_url_strip(char *stripped, const char *url)
     } else {
         used = append(stripped, used, url, size);
     }
+
+    /* The first parameter that is left gets the question mark. */
     for (const char *at = url + size; *at != 0; at += size) {
         at++;
         size = strcspn(at, "&");
         if (is_secret(at, size))
             continue;
-        used = append(stripped, used, &mark, 1);
+        used = append(stripped, used, &separator, 1);
         used = append(stripped, used, at, size);
-        mark = '&';
+        separator = '&';
     }
 }
 
-/* What stands before "://" is the scheme; what the flag --url or -u puts before that is not. */
+/* Finds the URL in an argument: before "://" only the letters of the scheme belong to it, not
+ * a flag such as --url= or -u. */
 static char *find_url(char *text)
 {
-    char *ours = strstr(text, "beanstalk:"), *at = strstr(text, "://");
+    char *beanstalk = strstr(text, "beanstalk:"), *at = strstr(text, "://");
 
-    if (ours != NULL && (at == NULL || ours < at))
-        return ours;
+    if (beanstalk != NULL && (at == NULL || beanstalk < at))
+        return beanstalk;
     while (at != NULL && at > text && at[-1] >= 'a' && at[-1] <= 'z')
         at--;
     return at;
 }
 
-void bi_url_blot(char *text)
+void bi_url_mask_secret(char *text)
 {
     char *url = find_url(text);
     if (url == NULL)
@@ -236,6 +260,7 @@ void bi_url_blot(char *text)
 
     if (secret != NULL)
         memset(url + (secret - url), '*', (size_t)(end - secret));
+
     for (char *at = url + size; *at != 0; at += size) {
         at++;
         size = strcspn(at, "&");

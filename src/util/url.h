@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * url - "scheme:location?name=value&name=value", taken apart.
+ * url - parses "scheme:location?name=value&name=value", and removes secrets from such a text.
  *
- * Percent signs in names and values are decoded; the location is left as it is, because what it
- * means is the scheme's affair.
+ * Percent escapes in names and values are decoded. The location is not: its meaning depends on the
+ * scheme.
  */
 #ifndef BI_URL_H
 #define BI_URL_H
@@ -20,34 +20,35 @@ struct bi_url_param {
 };
 
 struct bi_url {
-    char text[BI_URL_MAX]; /* everything below points in here */
+    char text[BI_URL_MAX]; /* the pointers below point into it */
     const char *scheme;
     const char *location;
     size_t param_count;
     struct bi_url_param params[BI_URL_PARAMS];
 };
 
-/* Decodes percent signs in place. False for one without two digits, or one that means NUL. */
+/* Decodes percent escapes in place. False for an escape without two digits, or for NUL. */
 bool bi_url_decode(char *text);
 
-/* The URL of a path: the prefix, and the path with percent signs where it needs them. BI_URL_MAX
- * bytes; false when it is too long for that. */
-bool bi_url_make(char *url, const char *prefix, const char *path);
+/* Writes the URL of a path: the prefix and the escaped path. url has BI_URL_MAX bytes; false
+ * if it is too long. */
+bool bi_url_from_path(char *url, const char *prefix, const char *path);
 
-/* A URL without its password or secret, for people and logs: BI_URL_MAX bytes. */
-void bi_url_show(char *shown, const char *url);
+/* Copies a URL with *** for its password or secret, for messages and logs. out has BI_URL_MAX
+ * bytes. */
+void bi_url_redact(char *out, const char *url);
 
-/* Is there a password or secret in it, or a secret_file? */
+/* Whether the URL contains a password, a secret, or a secret_file. */
 bool bi_url_has_secret(const char *url);
 
-/* A URL without its password or secret, which can still be opened where none is wanted: BI_URL_MAX
- * bytes. */
-void bi_url_strip(char *stripped, const char *url);
+/* Copies a URL without its password or secret; the copy can be opened where none is required.
+ * stripped has BI_URL_MAX bytes. */
+void bi_url_strip_secret(char *stripped, const char *url);
 
-/* Overwrites the password and the secret of every URL in a text, in place. */
-void bi_url_blot(char *text);
+/* Overwrites the password and the secret of the URL in a text, in place. */
+void bi_url_mask_secret(char *text);
 
-/* False, with a reason that ends a sentence, if the text is no URL. */
+/* False, with a reason that completes the sentence "the URL ...", if the text is not a URL. */
 bool bi_url_parse(struct bi_url *url, const char *text, const char **reason);
 
 #endif

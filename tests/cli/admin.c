@@ -10,7 +10,7 @@
 static bool is_paused(const char *topic)
 {
     bide_topic_stats stats;
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_topic_get_stats(queue, topic, &stats));
     OK(bide_close(queue));
     return stats.paused;
@@ -21,28 +21,28 @@ static bool is_paused(const char *topic)
 static void a_pause_holds_until_resume(void)
 {
     put_job("email", "hello");
-    struct child *child = ends(0, "pause", "email");
+    struct child *child = run_expect(0, "pause", "email");
     HAS(child->err, "bide resume email");
     SILENT(child->out);
     CHECK(is_paused("email"));
-    HAS(ends(0, "topics")->out, "forever");
-    ends(0, "resume", "email");
+    HAS(run_expect(0, "topics")->out, "forever");
+    run_expect(0, "resume", "email");
     CHECK(!is_paused("email"));
-    ends(0, "resume", "email");
+    run_expect(0, "resume", "email");
 }
 
-static void a_pause_for_some_time_says_until_when_with_its_zone(void)
+static void a_timed_pause_shows_its_end_with_the_zone(void)
 {
     put_job("email", "hello");
-    struct child *child = ends(0, "pause", "email", "1h30m");
+    struct child *child = run_expect(0, "pause", "email", "1h30m");
     HAS(child->err, "email is paused until ");
     HAS(child->err, "UTC");
     HAS(child->err, "in 1h30m");
     CHECK(is_paused("email"));
-    HAS(ends(0, "topics")->out, "1h29m");
-    child = ends(0, "pause", "email", "--until", "@4102444800");
+    HAS(run_expect(0, "topics")->out, "1h29m");
+    child = run_expect(0, "pause", "email", "--until", "@4102444800");
     HAS(child->err, "2100-01-01 00:00:00 UTC");
-    json_t *answer = json_at(ends(0, "pause", "email", "10m", "--json")->out, 0);
+    json_t *answer = json_at(run_expect(0, "pause", "email", "10m", "--json")->out, 0);
     EQ(number_in(answer, "pause_ms"), 600000);
     CHECK(json_is_true(json_object_get(answer, "paused")));
 }
@@ -50,30 +50,30 @@ static void a_pause_for_some_time_says_until_when_with_its_zone(void)
 static void a_pause_that_cannot_be_is_refused(void)
 {
     put_job("email", "hello");
-    HAS(ends(2, "pause", "email", "0")->err, "bide resume email");
-    HAS(ends(2, "pause", "email", "10")->err, "unit");
-    HAS(ends(2, "pause", "email", "soon")->err, "soon");
-    HAS(ends(2, "pause", "email", "--until", "2001-01-01")->err, "over already");
-    HAS(ends(2, "pause", "email", "1h", "--until", "tomorrow")->err, "do not go together");
-    HAS(ends(2, "pause", "-- email", "1h")->err, "there is no flag");
-    HAS(ends(2, "pause", "no topic")->err, "is no name of a topic");
+    HAS(run_expect(2, "pause", "email", "0")->err, "bide resume email");
+    HAS(run_expect(2, "pause", "email", "10")->err, "unit");
+    HAS(run_expect(2, "pause", "email", "soon")->err, "soon");
+    HAS(run_expect(2, "pause", "email", "--until", "2001-01-01")->err, "over already");
+    HAS(run_expect(2, "pause", "email", "1h", "--until", "tomorrow")->err, "do not go together");
+    HAS(run_expect(2, "pause", "-- email", "1h")->err, "there is no flag");
+    HAS(run_expect(2, "pause", "no topic")->err, "is no name of a topic");
     CHECK(!is_paused("email"));
 }
 
 static void resume_tells_whether_it_ended_a_pause(void)
 {
     put_job("email", "hello");
-    ends(0, "pause", "email");
-    struct child *child = ends(0, "resume", "email");
+    run_expect(0, "pause", "email");
+    struct child *child = run_expect(0, "resume", "email");
     HAS(child->err, "email is resumed");
     SILENT(child->out);
-    HAS(ends(0, "resume", "email")->err, "email was not paused");
+    HAS(run_expect(0, "resume", "email")->err, "email was not paused");
 }
 
 static void what_is_not_there_cannot_be_resumed(void)
 {
-    ends(3, "resume", "nothing");
-    ends(2, "resume", "");
+    run_expect(3, "resume", "nothing");
+    run_expect(2, "resume", "");
 }
 
 /* ---- purge ---- */
@@ -81,7 +81,7 @@ static void what_is_not_there_cannot_be_resumed(void)
 /* Two ready, one buried. */
 static void put_some(void)
 {
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_job job;
     for (int i = 0; i < 3; i++)
         OK(bide_put(queue, "email", "x", 1, NULL, NULL));
@@ -97,28 +97,28 @@ static bool has_no_purge(void)
     if (!is_plain())
         return false;
     put_some();
-    HAS(ends(1, "purge", "email")->err, "plain beanstalkd");
-    HAS(ends(1, "purge", "email", "--yes")->err, "plain beanstalkd");
+    HAS(run_expect(1, "purge", "email")->err, "plain beanstalkd");
+    HAS(run_expect(1, "purge", "email", "--yes")->err, "plain beanstalkd");
     EQ(count_jobs("email", BIDE_STATE_READY), 2);
     return true;
 }
 
-static void nothing_is_purged_when_nobody_can_be_asked(void)
+static void nothing_is_purged_without_confirmation(void)
 {
     if (has_no_purge())
         return;
     put_some();
-    struct child *child = ends(2, "purge", "email");
+    struct child *child = run_expect(2, "purge", "email");
     HAS(child->err, "2 ready");
     HAS(child->err, "1 buried");
     HAS(child->err, "--yes");
     SILENT(child->out);
-    ends_with(2, "yes\n", "purge", "email");
+    run_expect_input(2, "yes\n", "purge", "email");
     EQ(count_jobs("email", BIDE_STATE_READY), 2);
     EQ(count_jobs("email", BIDE_STATE_BURIED), 1);
 }
 
-static void whoever_is_asked_may_say_no(void)
+static void answering_no_cancels_a_purge(void)
 {
     if (has_no_purge())
         return;
@@ -149,17 +149,17 @@ static void a_purge_that_is_meant_takes_all_but_what_is_reserved(void)
     HAS(child->out, "3 jobs of email deleted");
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
     EQ(count_jobs("email", BIDE_STATE_BURIED), 0);
-    child = ends(0, "purge", "email", "--yes");
-    SAYS(child->out, "0 jobs of email deleted\n");
+    child = run_expect(0, "purge", "email", "--yes");
+    OUTPUT_IS(child->out, "0 jobs of email deleted\n");
 }
 
-static void a_purge_of_a_topic_that_is_not_there_is_told(void)
+static void a_purge_of_an_unknown_topic_is_reported(void)
 {
     if (has_no_purge())
         return;
-    struct child *child = ends(0, "purge", "emial", "--yes");
-    SAYS(child->out, "0 jobs of emial deleted\n");
-    SAYS(child->err, "there is no topic emial\n");
+    struct child *child = run_expect(0, "purge", "emial", "--yes");
+    OUTPUT_IS(child->out, "0 jobs of emial deleted\n");
+    OUTPUT_IS(child->err, "there is no topic emial\n");
 }
 
 static void a_purge_of_some_states_leaves_the_others(void)
@@ -167,30 +167,30 @@ static void a_purge_of_some_states_leaves_the_others(void)
     if (has_no_purge())
         return;
     put_some();
-    json_t *answer =
-        json_at(ends(0, "purge", "email", "--state", "buried,done", "--yes", "--json")->out, 0);
+    json_t *answer = json_at(
+        run_expect(0, "purge", "email", "--state", "buried,done", "--yes", "--json")->out, 0);
     EQ(number_in(answer, "purged"), 1);
     EQ(number_in(json_object_get(answer, "states"), "buried"), 1);
     CHECK(json_object_get(json_object_get(answer, "states"), "ready") == NULL);
     EQ(count_jobs("email", BIDE_STATE_READY), 2);
-    struct child *child = ends(0, "purge", "email", "-s", "ready", "-s", "delayed", "-y");
-    SAYS(child->out, "2 jobs of email deleted\n");
-    HAS(ends(2, "purge", "email", "--state", "reserved", "--yes")->err, "bide cancel");
-    HAS(ends(2, "purge", "email", "--state", "ready,", "--yes")->err, "is no state");
+    struct child *child = run_expect(0, "purge", "email", "-s", "ready", "-s", "delayed", "-y");
+    OUTPUT_IS(child->out, "2 jobs of email deleted\n");
+    HAS(run_expect(2, "purge", "email", "--state", "reserved", "--yes")->err, "bide cancel");
+    HAS(run_expect(2, "purge", "email", "--state", "ready,", "--yes")->err, "is no state");
 }
 
 static void a_reserved_job_outlives_a_purge(void)
 {
     if (!passes_leases()) { /* nobody holds one from outside */
-        HAS(ends(2, "purge", "email", "--state", "reserved", "--yes")->err, "bide cancel");
+        HAS(run_expect(2, "purge", "email", "--state", "reserved", "--yes")->err, "bide cancel");
         return;
     }
     bide_job job;
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     put_some();
     OK(bide_reserve(queue, "email", 5000, &job));
-    struct child *child = ends(0, "purge", "email", "--yes");
-    SAYS(child->out, "2 jobs of email deleted\n");
+    struct child *child = run_expect(0, "purge", "email", "--yes");
+    OUTPUT_IS(child->out, "2 jobs of email deleted\n");
     OK(bide_delete(queue, job.id, job.token));
     bide_job_clear(&job);
     OK(bide_close(queue));
@@ -201,14 +201,15 @@ static void a_reserved_job_outlives_a_purge(void)
 static void a_server_that_drains_takes_no_jobs(void)
 {
     if (!passes_leases()) {
-        HAS(ends(is_plain() ? 1 : 5, "drain", "on")->err, is_plain() ? "beanstalkd" : "bided");
+        HAS(run_expect(is_plain() ? 1 : 5, "drain", "on")->err,
+            is_plain() ? "beanstalkd" : "bided");
         return;
     }
-    HAS(ends(0, "drain", "on")->err, "bide drain off");
-    HAS(ends(0, "stats")->out, "draining         yes\n");
-    bide *queue = inside();
+    HAS(run_expect(0, "drain", "on")->err, "bide drain off");
+    HAS(run_expect(0, "stats")->out, "draining         yes\n");
+    bide *queue = open_test_queue();
     CODE(bide_put(queue, "email", "x", 1, NULL, NULL), BIDE_DRAINING);
-    json_t *answer = json_at(ends(0, "drain", "off", "--json")->out, 0);
+    json_t *answer = json_at(run_expect(0, "drain", "off", "--json")->out, 0);
     CHECK(json_is_false(json_object_get(answer, "draining")));
     OK(bide_put(queue, "email", "x", 1, NULL, NULL));
     OK(bide_close(queue));
@@ -216,21 +217,35 @@ static void a_server_that_drains_takes_no_jobs(void)
 
 static void a_drain_is_on_or_off(void)
 {
-    HAS(ends(2, "drain", "maybe")->err, "neither on nor off");
-    HAS(ends(2, "drain")->err, "missing");
+    HAS(run_expect(2, "drain", "maybe")->err, "neither on nor off");
+    HAS(run_expect(2, "drain")->err, "missing");
 }
 
 /* ---- check ---- */
 
-static void a_queue_that_is_good_is_said_to_be(void)
+/* 80 years are long, but they end. */
+static void a_long_pause_has_an_end_in_every_output(void)
+{
+    run_expect(0, "put", "email", "x");
+    run_expect(0, "pause", "email", "29220d");
+    LACKS(run_expect(0, "topics")->out, "forever");
+    if (!is_plain())
+        HAS(run_expect(0, "export")->out, "\"until_ms\":");
+    run_expect(0, "pause", "email");
+    HAS(run_expect(0, "topics")->out, "forever");
+    if (!is_plain())
+        LACKS(run_expect(0, "export")->out, "\"until_ms\":");
+}
+
+static void a_healthy_queue_passes_the_check(void)
 {
     if (is_plain()) {
-        HAS(ends(1, "check")->err, "plain beanstalkd");
+        HAS(run_expect(1, "check")->err, "plain beanstalkd");
         return;
     }
     put_some();
-    HAS(ends(0, "check")->out, "differences      0\n");
-    json_t *report = json_at(ends(0, "check", "--json")->out, 0);
+    HAS(run_expect(0, "check")->out, "differences      0\n");
+    json_t *report = json_at(run_expect(0, "check", "--json")->out, 0);
     CHECK(json_is_true(json_object_get(report, "good")));
     EQ(number_in(report, "damaged"), 0);
     if (place_kind != AT_MEMORY)
@@ -262,17 +277,17 @@ static void a_copy_is_a_queue_with_the_same_jobs(void)
     snprintf(path, sizeof(path), "%s/copy.db", folder_of("copies"));
     put_some();
     if (!has_backup()) {
-        ends(1, "backup", path);
+        run_expect(1, "backup", path);
         EQ(files_in(folder_of("copies")), 0);
         return;
     }
-    struct child *child = ends(0, "backup", path);
+    struct child *child = run_expect(0, "backup", path);
     HAS(child->err, path);
     EQ(files_in(folder_of("copies")), 1);
     snprintf(url, sizeof(url), "sqlite:%s", path);
     use_url(url);
-    EQ(LINES(ends(0, "list", "--ids")->out), 3);
-    EQ(LINES(ends(0, "list", "--ids", "--state", "buried")->out), 1);
+    EQ(LINES(run_expect(0, "list", "--ids")->out), 3);
+    EQ(LINES(run_expect(0, "list", "--ids", "--state", "buried")->out), 1);
 }
 
 static void enter_the_folder(void)
@@ -287,7 +302,7 @@ static void the_name_of_a_copy_is_that_of_the_folder_one_is_in(void)
     put_some();
     folder_of("copies");
     before_exec = enter_the_folder;
-    struct child *child = ends(has_backup() ? 0 : 1, "backup", "copy.db", "--json");
+    struct child *child = run_expect(has_backup() ? 0 : 1, "backup", "copy.db", "--json");
     EQ(files_in(folder_of("copies")), has_backup() ? 1 : 0);
     if (has_backup())
         CHECK(number_in(json_at(child->out, 0), "bytes") > 0);
@@ -298,17 +313,17 @@ static void a_copy_overwrites_nothing(void)
     char path[4400];
     snprintf(path, sizeof(path), "%s/copy.db", folder_of("copies"));
     write_text(path, "precious");
-    struct child *child = ends(2, "backup", path);
+    struct child *child = run_expect(2, "backup", path);
     HAS(child->err, "there already");
     EQ(size_of(path), 8);
-    ends(2, "backup", "");
+    run_expect(2, "backup", "");
 }
 
 static void a_copy_that_cannot_be_written_is_a_failure(void)
 {
     char path[4400];
     snprintf(path, sizeof(path), "%s/nosuch/copy.db", folder_of("copies"));
-    struct child *child = ends(1, "backup", path);
+    struct child *child = run_expect(1, "backup", path);
     SILENT(child->out);
     if (has_backup())
         HAS(child->err, "No such file");
@@ -316,19 +331,20 @@ static void a_copy_that_cannot_be_written_is_a_failure(void)
 
 static const struct test tests[] = {
     TEST(a_pause_holds_until_resume),
-    TEST(a_pause_for_some_time_says_until_when_with_its_zone),
+    TEST(a_timed_pause_shows_its_end_with_the_zone),
     TEST(a_pause_that_cannot_be_is_refused),
+    TEST(a_long_pause_has_an_end_in_every_output),
     TEST(resume_tells_whether_it_ended_a_pause),
     TEST(what_is_not_there_cannot_be_resumed),
-    TEST(nothing_is_purged_when_nobody_can_be_asked),
-    TEST(whoever_is_asked_may_say_no),
+    TEST(nothing_is_purged_without_confirmation),
+    TEST(answering_no_cancels_a_purge),
     TEST(a_purge_that_is_meant_takes_all_but_what_is_reserved),
-    TEST(a_purge_of_a_topic_that_is_not_there_is_told),
+    TEST(a_purge_of_an_unknown_topic_is_reported),
     TEST(a_purge_of_some_states_leaves_the_others),
     TEST(a_reserved_job_outlives_a_purge),
     TEST(a_server_that_drains_takes_no_jobs),
     TEST(a_drain_is_on_or_off),
-    TEST(a_queue_that_is_good_is_said_to_be),
+    TEST(a_healthy_queue_passes_the_check),
     TEST(a_copy_is_a_queue_with_the_same_jobs),
     TEST(the_name_of_a_copy_is_that_of_the_folder_one_is_in),
     TEST(a_copy_overwrites_nothing),

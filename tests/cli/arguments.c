@@ -57,7 +57,7 @@ static bool read_flag(struct flag_seen *flag, const char *line)
 
 static void read_flags(struct verb_seen *verb)
 {
-    const char *help = ends(0, "help", verb->name)->out.text;
+    const char *help = run_expect(0, "help", verb->name)->out.text;
     for (const char *line = help; line != NULL && *line != 0; line = strchr(line, '\n')) {
         line += *line == '\n';
         CHECK(verb->flag_count < FLAGS_MAX);
@@ -69,7 +69,7 @@ static void read_flags(struct verb_seen *verb)
 /* A verb is a line with two spaces and a small letter, below a heading of the list. */
 static void read_verbs(void)
 {
-    const char *help = ends(0, "help")->out.text;
+    const char *help = run_expect(0, "help")->out.text;
     for (const char *line = help; line != NULL && *line != 0; line = strchr(line, '\n')) {
         struct verb_seen *verb = &verbs[verb_count];
         line += *line == '\n';
@@ -114,7 +114,7 @@ static const char *const *bad_values(const char *verb, const struct flag_seen *f
 static void is_refused(const char *verb, const char *flag, const char *value, const char *says)
 {
     const char *const argv[] = {verb, flag, value, NULL};
-    struct child *child = ends_list_at(HERE, 2, NULL, 0, argv);
+    struct child *child = run_expect_list_at(HERE, 2, NULL, 0, argv);
     char begins[60];
     snprintf(begins, sizeof(begins), "bide %s: ", verb);
     if (strncmp(child->err.text, begins, strlen(begins)) != 0)
@@ -127,8 +127,8 @@ static void is_refused(const char *verb, const char *flag, const char *value, co
 
 static void nothing_was_done(void)
 {
-    CHECK(!file_exists(place_of("data/bide")));
-    CHECK(!file_exists(place_of("run/bide")));
+    CHECK(!file_exists(test_path("data/bide")));
+    CHECK(!file_exists(test_path("run/bide")));
 }
 
 static void refuses_bad_values(const char *verb, const struct flag_seen *flag)
@@ -255,9 +255,9 @@ static void is_narrow(const char *verb, const char *help)
 static void the_help_of_every_verb_is_80_columns_wide_and_has_examples(void)
 {
     read_verbs();
-    is_narrow("", ends(0, "help")->out.text);
+    is_narrow("", run_expect(0, "help")->out.text);
     for (size_t i = 0; i < verb_count; i++) {
-        const struct child *child = ends(0, "help", verbs[i].name);
+        const struct child *child = run_expect(0, "help", verbs[i].name);
         char use[60], example[60];
         snprintf(use, sizeof(use), "Use: bide %.39s", verbs[i].name);
         snprintf(example, sizeof(example), "bide %.39s", verbs[i].name);
@@ -265,15 +265,15 @@ static void the_help_of_every_verb_is_80_columns_wide_and_has_examples(void)
         CHECK(strncmp(child->out.text, use, strlen(use)) == 0);
         if (count_of(&child->out, example) < 2)
             FAIL("help %s: no example", verbs[i].name);
-        SAYS(ends(0, verbs[i].name, "--help")->out, child->out.text);
-        SAYS(ends(0, verbs[i].name, "-h", "some", "words")->out, child->out.text);
+        OUTPUT_IS(run_expect(0, verbs[i].name, "--help")->out, child->out.text);
+        OUTPUT_IS(run_expect(0, verbs[i].name, "-h", "some", "words")->out, child->out.text);
         SILENT(child->err);
     }
 }
 
 /* ---- words ---- */
 
-static void an_error_before_json_is_told_in_json(void)
+static void an_error_before_the_json_flag_is_printed_as_json(void)
 {
     static const char *const lines[][4] = {
         {"put", "t", "--bogus", "--json"},
@@ -282,14 +282,15 @@ static void an_error_before_json_is_told_in_json(void)
     };
     for (size_t i = 0; i < COUNT(lines); i++) {
         const char *const *at = lines[i];
-        struct child *child = ends(2, at[0], at[1], at[2], at[3]);
+        struct child *child = run_expect(2, at[0], at[1], at[2], at[3]);
         EQ(LINES(child->err), 1);
         EQ(number_in(json_at(child->err, 0), "exit"), 2);
     }
-    HAS(ends(2, "work", "t", "--bogus", "--", "x", "--json")->err, "bide work: there is no flag");
+    HAS(run_expect(2, "work", "t", "--bogus", "--", "x", "--json")->err,
+        "bide work: there is no flag");
 }
 
-static void words_that_are_missing_are_told(void)
+static void missing_arguments_are_reported(void)
 {
     static const char *const wanted[] = {
         "put",     "work", "wait",  "reserve", "touch",  "done",   "delete",
@@ -297,7 +298,7 @@ static void words_that_are_missing_are_told(void)
         "peek",    "job",  "pause", "resume",  "move",   "backup",
     };
     for (size_t i = 0; i < COUNT(wanted); i++) {
-        struct child *child = ends(2, wanted[i]);
+        struct child *child = run_expect(2, wanted[i]);
         HAS(child->err, " missing: bide ");
         HAS(child->err, wanted[i]);
         SILENT(child->out);
@@ -305,7 +306,7 @@ static void words_that_are_missing_are_told(void)
     nothing_was_done();
 }
 
-static void words_that_are_too_many_are_told(void)
+static void extra_arguments_are_reported(void)
 {
     static const char *const lines[][6] = {
         {"touch", "1", "2", "3"},
@@ -317,14 +318,14 @@ static void words_that_are_too_many_are_told(void)
         {"drain", "a", "b"},
     };
     for (size_t i = 0; i < COUNT(lines); i++) {
-        struct child *child = ends_list_at(HERE, 2, NULL, 0, lines[i]);
+        struct child *child = run_expect_list_at(HERE, 2, NULL, 0, lines[i]);
         HAS(child->err, "is one argument too many: bide ");
         SILENT(child->out);
     }
     nothing_was_done();
 }
 
-static void ids_that_are_none_are_told(void)
+static void invalid_ids_are_reported(void)
 {
     static const char *const with_id[] = {"delete", "job",     "wait", "cancel", "touch",
                                           "done",   "release", "fail", "bury",   "update"};
@@ -332,14 +333,14 @@ static void ids_that_are_none_are_told(void)
         "x", "", "0", "-0", "1x", "9007199254740992", "1.0", " 1", "99999999999999999999999999"};
     for (size_t i = 0; i < COUNT(with_id); i++)
         for (size_t j = 0; j < COUNT(bad); j++) {
-            struct child *child = ends(2, with_id[i], bad[j], "1");
+            struct child *child = run_expect(2, with_id[i], bad[j], "1");
             SILENT(child->out);
             HAS(child->err, "bide ");
         }
     nothing_was_done();
 }
 
-static void topics_that_are_none_are_told(void)
+static void invalid_topics_are_reported(void)
 {
     static char longest[202];
     static const char *const with_topic[] = {"put",  "reserve", "kick",  "purge",
@@ -348,7 +349,7 @@ static void topics_that_are_none_are_told(void)
     const char *const bad[] = {"", "a b", "a\nb", "\xff", "é", longest};
     for (size_t i = 0; i < COUNT(with_topic); i++)
         for (size_t j = 0; j < COUNT(bad); j++) {
-            struct child *child = ends(2, with_topic[i], bad[j]);
+            struct child *child = run_expect(2, with_topic[i], bad[j]);
             SILENT(child->out);
             HAS(child->err, with_topic[i]);
         }
@@ -363,11 +364,11 @@ static const struct test tests[] = {
     TEST(every_verb_refuses_flags_that_it_does_not_have),
     TEST(every_flag_is_explained_and_named_once),
     TEST(the_help_of_every_verb_is_80_columns_wide_and_has_examples),
-    TEST(an_error_before_json_is_told_in_json),
-    TEST(words_that_are_missing_are_told),
-    TEST(words_that_are_too_many_are_told),
-    TEST(ids_that_are_none_are_told),
-    TEST(topics_that_are_none_are_told),
+    TEST(an_error_before_the_json_flag_is_printed_as_json),
+    TEST(missing_arguments_are_reported),
+    TEST(extra_arguments_are_reported),
+    TEST(invalid_ids_are_reported),
+    TEST(invalid_topics_are_reported),
 };
 
 const struct theme arguments_theme = {"arguments", tests, COUNT(tests)};

@@ -10,17 +10,17 @@
 
 /* ---- by id ---- */
 
-static void several_are_deleted_and_those_that_are_not_there_are_told(void)
+static void several_jobs_are_deleted_and_unknown_ids_reported(void)
 {
     for (int i = 0; i < 4; i++)
         put_job("email", "x");
-    SILENT(ends(0, "delete", "1", "2")->out);
+    SILENT(run_expect(0, "delete", "1", "2")->out);
     EQ(count_jobs("email", BIDE_STATE_READY), 2);
-    HAS(ends(7, "delete", "3", "77")->err, "77");
+    HAS(run_expect(7, "delete", "3", "77")->err, "77");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
-    HAS(ends(3, "delete", "77")->err, "77");
-    ends(7, "delete", "77", "78");
-    json_t *error = json_at(ends(3, "delete", "77", "--json")->err, 0);
+    HAS(run_expect(3, "delete", "77")->err, "77");
+    run_expect(7, "delete", "77", "78");
+    json_t *error = json_at(run_expect(3, "delete", "77", "--json")->err, 0);
     TEXT(text_in(error, "code"), strlen(text_in(error, "code")), "BIDE_NOT_FOUND");
     EQ(number_in(error, "exit"), 3);
 }
@@ -30,47 +30,47 @@ static void ids_come_from_standard_input_as_well(void)
     static char lines[1500 * 2 + 1];
     for (int i = 0; i < 1500; i++)
         memcpy(lines + 2 * i, "x\n", 3);
-    ends_with(0, lines, "put", "email", "--lines", "--quiet");
+    run_expect_input(0, lines, "put", "email", "--lines", "--quiet");
     if (is_plain()) {
-        HAS(ends(1, "list", "email", "--ids")->err, LACKING);
-        ends_with(0, "1\n2\n", "delete", "-");
+        HAS(run_expect(1, "list", "email", "--ids")->err, LACKING);
+        run_expect_input(0, "1\n2\n", "delete", "-");
         EQ(count_jobs("email", BIDE_STATE_READY), 1498);
         return;
     }
-    struct child *ids = ends(0, "list", "email", "--ids");
+    struct child *ids = run_expect(0, "list", "email", "--ids");
     EQ(LINES(ids->out), 1500);
-    ends_with(0, ids->out.text, "delete", "-");
+    run_expect_input(0, ids->out.text, "delete", "-");
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
-    ends_with(7, "1\n2\n", "delete", "-");
-    HAS(ends_with(2, "x\n", "delete", "-")->err, "line 1");
+    run_expect_input(7, "1\n2\n", "delete", "-");
+    HAS(run_expect_input(2, "x\n", "delete", "-")->err, "line 1");
 }
 
 static void a_job_is_buried_and_kicked(void)
 {
     put_job("email", "x");
     if (is_plain()) {
-        HAS(ends(1, "bury", "1")->err, LACKING);
-        ends(0, "kick", "email");
+        HAS(run_expect(1, "bury", "1")->err, LACKING);
+        run_expect(0, "kick", "email");
         return;
     }
-    ends(0, "bury", "1");
+    run_expect(0, "bury", "1");
     EQ(count_jobs("email", BIDE_STATE_BURIED), 1);
-    SAYS(ends(0, "kick", "email")->out, "1\n");
+    OUTPUT_IS(run_expect(0, "kick", "email")->out, "1\n");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
-    ends(0, "bury", "1");
-    ends(0, "kick", "--id", "1");
+    run_expect(0, "bury", "1");
+    run_expect(0, "kick", "--id", "1");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
-    ends(3, "kick", "--id", "77");
+    run_expect(3, "kick", "--id", "77");
 }
 
 static void delayed_jobs_are_kicked_when_that_is_asked_for(void)
 {
-    ends(0, "put", "email", "x", "--delay", "1h");
-    struct child *child = ends(0, "kick", "email");
-    SAYS(child->out, "0\n");
+    run_expect(0, "put", "email", "x", "--delay", "1h");
+    struct child *child = run_expect(0, "kick", "email");
+    OUTPUT_IS(child->out, "0\n");
     HAS(child->err, "--delayed");
     EQ(count_jobs("email", BIDE_STATE_DELAYED), 1);
-    SAYS(ends(0, "kick", "email", "--delayed")->out, "1\n");
+    OUTPUT_IS(run_expect(0, "kick", "email", "--delayed")->out, "1\n");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
 
@@ -78,45 +78,45 @@ static void an_update_changes_what_it_names(void)
 {
     put_job("email", "x");
     if (is_plain()) {
-        HAS(ends(1, "update", "1", "--priority", "3")->err, LACKING);
+        HAS(run_expect(1, "update", "1", "--priority", "3")->err, LACKING);
         return;
     }
-    ends(0, "update", "1", "--priority", "3", "--ttr", "5m");
-    json_t *job = json_at(ends(0, "job", "1", "--json")->out, 0);
+    run_expect(0, "update", "1", "--priority", "3", "--ttr", "5m");
+    json_t *job = json_at(run_expect(0, "job", "1", "--json")->out, 0);
     EQ(number_in(job, "priority"), 3);
     EQ(number_in(job, "ttr_ms"), 300000);
-    HAS(ends(0, "update", "1", "--at", "2037-07-01T09:00")->err, "2037-07-01 09:00:00 UTC");
+    HAS(run_expect(0, "update", "1", "--at", "2037-07-01T09:00")->err, "2037-07-01 09:00:00 UTC");
     EQ(count_jobs("email", BIDE_STATE_DELAYED), 1);
-    ends(0, "update", "1", "--topic", "other", "--delay", "0s");
+    run_expect(0, "update", "1", "--topic", "other", "--delay", "0s");
     EQ(count_jobs("other", BIDE_STATE_READY), 1);
-    HAS(ends(2, "update", "1")->err, "bide update: ");
-    ends(3, "update", "77", "--priority", "1");
+    HAS(run_expect(2, "update", "1")->err, "bide update: ");
+    run_expect(3, "update", "77", "--priority", "1");
 }
 
-static void a_cancel_deletes_what_nobody_works_on(void)
+static void a_cancel_deletes_jobs_that_are_not_reserved(void)
 {
     put_job("email", "x");
     if (is_plain()) {
-        HAS(ends(1, "cancel", "1")->err, LACKING);
+        HAS(run_expect(1, "cancel", "1")->err, LACKING);
         return;
     }
-    ends(0, "cancel", "1");
+    run_expect(0, "cancel", "1");
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
-    ends(3, "cancel", "77");
+    run_expect(3, "cancel", "77");
 }
 
 static void a_failure_counts_and_buries_at_the_limit(void)
 {
     if (is_plain()) {
         put_job("email", "x");
-        HAS(ends(1, "fail", "1")->err, LACKING);
+        HAS(run_expect(1, "fail", "1")->err, LACKING);
         return;
     }
-    ends(0, "put", "email", "x", "--retries", "1");
-    SAYS(ends(0, "fail", "1", "--error", "first")->out, "delayed\n");
-    json_t *fail = json_at(ends(0, "fail", "1", "--error", "second", "--json")->out, 0);
+    run_expect(0, "put", "email", "x", "--retries", "1");
+    OUTPUT_IS(run_expect(0, "fail", "1", "--error", "first")->out, "delayed\n");
+    json_t *fail = json_at(run_expect(0, "fail", "1", "--error", "second", "--json")->out, 0);
     TEXT(text_in(fail, "state"), 6, "buried");
-    json_t *job = json_at(ends(0, "job", "1", "--json")->out, 0);
+    json_t *job = json_at(run_expect(0, "job", "1", "--json")->out, 0);
     EQ(number_in(job, "fails"), 2);
     TEXT(text_in(job, "last_error"), strlen(text_in(job, "last_error")), "second");
 }
@@ -128,15 +128,15 @@ static void a_lease_that_ends_at_once_is_refused_and_bide_work_named(void)
     static const char *const verbs[] = {"touch", "done", "delete", "release", "fail", "bury"};
     put_job("email", "hello");
     if (passes_leases()) {
-        HAS(ends(0, "reserve", "email")->err, "token");
+        HAS(run_expect(0, "reserve", "email")->err, "token");
         return;
     }
-    struct child *child = ends(5, "reserve", "email");
+    struct child *child = run_expect(5, "reserve", "email");
     HAS(child->err, "\"bide work\"");
     HAS(child->err, "\"bided\"");
     SILENT(child->out);
     for (size_t i = 0; i < COUNT(verbs); i++) {
-        child = ends(5, verbs[i], "1", "--token", "5");
+        child = run_expect(5, verbs[i], "1", "--token", "5");
         HAS(child->err, "\"bide work\"");
         HAS(child->err, "\"bided\"");
         SILENT(child->out);
@@ -144,26 +144,26 @@ static void a_lease_that_ends_at_once_is_refused_and_bide_work_named(void)
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
 
-static void where_nobody_else_can_work_there_is_nothing_to_wait_for(void)
+static void wait_on_an_unshared_queue_is_refused(void)
 {
     uint64_t id = put_job("email", "x");
     char word[24];
     snprintf(word, sizeof(word), "%llu", (unsigned long long)id);
     if (passes_leases()) {
-        ends(4, "wait", word, "--timeout", "20ms");
+        run_expect(4, "wait", word, "--timeout", "20ms");
         return;
     }
-    struct child *child = ends(is_plain() ? 1 : 5, "wait", word);
+    struct child *child = run_expect(is_plain() ? 1 : 5, "wait", word);
     HAS(child->err, is_plain() ? "plain beanstalkd" : "\"bided\"");
     SILENT(child->out);
 }
 
 /* ---- purge ---- */
 
-static void a_purge_without_anybody_to_ask_does_nothing(void)
+static void a_purge_without_terminal_and_yes_deletes_nothing(void)
 {
     put_job("email", "x");
-    struct child *child = ends(is_plain() ? 1 : 2, "purge", "email");
+    struct child *child = run_expect(is_plain() ? 1 : 2, "purge", "email");
     HAS(child->err, is_plain() ? LACKING : "say --yes");
     SILENT(child->out);
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
@@ -212,18 +212,18 @@ static void ctrl_c_at_the_question_does_nothing(void)
 static void a_purge_takes_the_states_that_are_named(void)
 {
     put_job("email", "x");
-    ends(0, "put", "email", "y", "--delay", "1h");
+    run_expect(0, "put", "email", "y", "--delay", "1h");
     if (is_plain()) {
-        HAS(ends(1, "purge", "email", "--yes")->err, LACKING);
+        HAS(run_expect(1, "purge", "email", "--yes")->err, LACKING);
         EQ(count_jobs("email", BIDE_STATE_READY), 1);
         return;
     }
-    ends(0, "purge", "email", "--yes", "--state", "delayed");
+    run_expect(0, "purge", "email", "--yes", "--state", "delayed");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
     EQ(count_jobs("email", BIDE_STATE_DELAYED), 0);
-    json_t *purge = json_at(ends(0, "purge", "email", "--yes", "--json")->out, 0);
+    json_t *purge = json_at(run_expect(0, "purge", "email", "--yes", "--json")->out, 0);
     EQ(number_in(purge, "purged"), 1);
-    ends(2, "purge", "email", "--yes", "--state", "nowhere");
+    run_expect(2, "purge", "email", "--yes", "--state", "nowhere");
 }
 
 /* ---- topics ---- */
@@ -231,48 +231,49 @@ static void a_purge_takes_the_states_that_are_named(void)
 static void a_pause_lasts_until_resume(void)
 {
     put_job("email", "x");
-    struct child *child = ends(0, "pause", "email", "1h");
+    struct child *child = run_expect(0, "pause", "email", "1h");
     HAS(child->err, "UTC");
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_topic_stats stats;
     OK(bide_topic_get_stats(queue, "email", &stats));
     /* A pause is kept with a file's queue only as long as that is open. */
     CHECK(stats.paused);
     OK(bide_close(queue));
-    ends(0, "resume", "email");
-    queue = inside();
+    run_expect(0, "resume", "email");
+    queue = open_test_queue();
     OK(bide_topic_get_stats(queue, "email", &stats));
     CHECK(!stats.paused);
     OK(bide_close(queue));
-    ends(2, "pause", "email", "soon");
-    ends(2, "pause", "email", "1h", "--until", "tomorrow");
+    run_expect(2, "pause", "email", "soon");
+    run_expect(2, "pause", "email", "1h", "--until", "tomorrow");
 }
 
 static void a_queue_that_drains_takes_no_jobs(void)
 {
-    ends(2, "drain", "maybe");
+    run_expect(2, "drain", "maybe");
     if (is_plain() || place_kind == AT_FILE) {
-        HAS(ends(is_plain() ? 1 : 5, "drain", "on")->err, is_plain() ? LACKING : "only a bided");
-        ends(0, "put", "email", "x");
+        HAS(run_expect(is_plain() ? 1 : 5, "drain", "on")->err,
+            is_plain() ? LACKING : "only a bided");
+        run_expect(0, "put", "email", "x");
         return;
     }
-    ends(0, "drain", "on");
-    HAS(ends(5, "put", "email", "x")->err, "draining");
-    ends(0, "drain", "off");
-    ends(0, "put", "email", "x");
+    run_expect(0, "drain", "on");
+    HAS(run_expect(5, "put", "email", "x")->err, "draining");
+    run_expect(0, "drain", "off");
+    run_expect(0, "put", "email", "x");
 }
 
 static const struct test tests[] = {
-    TEST(several_are_deleted_and_those_that_are_not_there_are_told),
+    TEST(several_jobs_are_deleted_and_unknown_ids_reported),
     TEST(ids_come_from_standard_input_as_well),
     TEST(a_job_is_buried_and_kicked),
     TEST(delayed_jobs_are_kicked_when_that_is_asked_for),
     TEST(an_update_changes_what_it_names),
-    TEST(a_cancel_deletes_what_nobody_works_on),
+    TEST(a_cancel_deletes_jobs_that_are_not_reserved),
     TEST(a_failure_counts_and_buries_at_the_limit),
     TEST(a_lease_that_ends_at_once_is_refused_and_bide_work_named),
-    TEST(where_nobody_else_can_work_there_is_nothing_to_wait_for),
-    TEST(a_purge_without_anybody_to_ask_does_nothing),
+    TEST(wait_on_an_unshared_queue_is_refused),
+    TEST(a_purge_without_terminal_and_yes_deletes_nothing),
     TEST(a_purge_asks_on_a_terminal),
     TEST(ctrl_c_at_the_question_does_nothing),
     TEST(a_purge_takes_the_states_that_are_named),

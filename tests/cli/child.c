@@ -70,7 +70,7 @@ const char *source_of(const char *name)
 
 const char *folder_of(const char *name)
 {
-    const char *path = place_of(name);
+    const char *path = test_path(name);
     CHECK(mkdir(path, 0700) == 0 || errno == EEXIST);
     return path;
 }
@@ -118,21 +118,21 @@ static void make_environment(void)
 /* ---- starting ---- */
 
 /* Standard input, output and error of a child, and the other ends of them. */
-struct ends {
+struct stdio_fds {
     int theirs[3];
     int ours[3];
     bool terminal;
 };
 
-static void become_bide(const struct ends *ends, char **argv)
+static void exec_bide(const struct stdio_fds *stdio_fds, char **argv)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < 3; i++)
-        dup2(ends->theirs[i], i);
+        dup2(stdio_fds->theirs[i], i);
     close_range(3, ~0u, 0);
     /* Opened first: the user that it becomes may not be let into the folder. */
     int file = open(program_path, O_PATH | O_CLOEXEC);
-    if (ends->terminal) {
+    if (stdio_fds->terminal) {
         setsid();
         ioctl(0, TIOCSCTTY, 0);
     }
@@ -146,7 +146,7 @@ static void become_bide(const struct ends *ends, char **argv)
     _exit(99);
 }
 
-static struct child *start(const struct ends *ends, char **argv)
+static struct child *start(const struct stdio_fds *stdio_fds, char **argv)
 {
     struct child *child = calloc(1, sizeof(*child));
     CHECK(child != NULL);
@@ -157,16 +157,16 @@ static struct child *start(const struct ends *ends, char **argv)
     child->pid = fork();
     CHECK(child->pid >= 0);
     if (child->pid == 0)
-        become_bide(ends, argv);
+        exec_bide(stdio_fds, argv);
     for (int i = 0; i < 3; i++) {
-        if (i == 0 || ends->theirs[i] != ends->theirs[i - 1])
-            close(ends->theirs[i]);
-        if (ends->ours[i] >= 0)
-            fcntl(ends->ours[i], F_SETFL, O_NONBLOCK);
+        if (i == 0 || stdio_fds->theirs[i] != stdio_fds->theirs[i - 1])
+            close(stdio_fds->theirs[i]);
+        if (stdio_fds->ours[i] >= 0)
+            fcntl(stdio_fds->ours[i], F_SETFL, O_NONBLOCK);
     }
-    child->in = ends->ours[0];
-    child->out = (struct output){.fd = ends->ours[1], .text = calloc(1, 1)};
-    child->err = (struct output){.fd = ends->ours[2], .text = calloc(1, 1)};
+    child->in = stdio_fds->ours[0];
+    child->out = (struct output){.fd = stdio_fds->ours[1], .text = calloc(1, 1)};
+    child->err = (struct output){.fd = stdio_fds->ours[2], .text = calloc(1, 1)};
     return child;
 }
 
@@ -180,11 +180,11 @@ static void make_pipe(int *read_end, int *write_end)
 
 static struct child *start_piped(char **argv)
 {
-    struct ends ends = {.terminal = false};
-    make_pipe(&ends.theirs[0], &ends.ours[0]);
-    make_pipe(&ends.ours[1], &ends.theirs[1]);
-    make_pipe(&ends.ours[2], &ends.theirs[2]);
-    return start(&ends, argv);
+    struct stdio_fds stdio_fds = {.terminal = false};
+    make_pipe(&stdio_fds.theirs[0], &stdio_fds.ours[0]);
+    make_pipe(&stdio_fds.ours[1], &stdio_fds.theirs[1]);
+    make_pipe(&stdio_fds.ours[2], &stdio_fds.theirs[2]);
+    return start(&stdio_fds, argv);
 }
 
 static int on_terminal(int fd)
@@ -195,22 +195,22 @@ static int on_terminal(int fd)
 static struct child *start_on_terminal(int columns, int rows, bool piped, char **argv)
 {
     struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = (unsigned short)columns};
-    struct ends ends = {.terminal = true};
+    struct stdio_fds stdio_fds = {.terminal = true};
     int master, terminal;
     CHECK(openpty(&master, &terminal, NULL, NULL, &size) == 0);
     fcntl(master, F_SETFD, FD_CLOEXEC);
     for (int i = 0; i < 3; i++)
-        ends.theirs[i] = on_terminal(terminal);
+        stdio_fds.theirs[i] = on_terminal(terminal);
     close(terminal);
-    ends.ours[0] = on_terminal(master);
-    ends.ours[1] = master;
-    ends.ours[2] = -1;
+    stdio_fds.ours[0] = on_terminal(master);
+    stdio_fds.ours[1] = master;
+    stdio_fds.ours[2] = -1;
     if (piped) {
-        close(ends.theirs[1]);
-        ends.ours[2] = master;
-        make_pipe(&ends.ours[1], &ends.theirs[1]);
+        close(stdio_fds.theirs[1]);
+        stdio_fds.ours[2] = master;
+        make_pipe(&stdio_fds.ours[1], &stdio_fds.theirs[1]);
     }
-    return start(&ends, argv);
+    return start(&stdio_fds, argv);
 }
 
 /* ---- arguments ---- */
@@ -431,7 +431,7 @@ static struct child *run_to_end(struct where at, int code, const void *input, si
     return child;
 }
 
-struct child *ends_at(struct where at, int code, const void *input, size_t size, ...)
+struct child *run_expect_at(struct where at, int code, const void *input, size_t size, ...)
 {
     static struct list list;
     va_list more;
@@ -442,8 +442,8 @@ struct child *ends_at(struct where at, int code, const void *input, size_t size,
     return run_to_end(at, code, input, size, &list);
 }
 
-struct child *ends_list_at(struct where at, int code, const void *input, size_t size,
-                           const char *const *argv)
+struct child *run_expect_list_at(struct where at, int code, const void *input, size_t size,
+                                 const char *const *argv)
 {
     static struct list list;
     list_begin(&list);

@@ -27,29 +27,29 @@
 /* One of these in each file of tests, and in one of the tables of main.c. */
 extern const struct theme admin_theme;
 extern const struct theme arguments_theme;
-extern const struct theme breaks_theme;
+extern const struct theme put_failure_theme;
 extern const struct theme change_theme;
 extern const struct theme completion_theme;
 extern const struct theme disk_theme;
-extern const struct theme follow_theme;
-extern const struct theme frame_theme;
+extern const struct theme monitor_theme;
+extern const struct theme self_test_theme;
 extern const struct theme hostile_theme;
 extern const struct theme json_theme;
 extern const struct theme lease_theme;
-extern const struct theme look_theme;
-extern const struct theme looking_theme;
+extern const struct theme query_theme;
+extern const struct theme overview_theme;
 extern const struct theme move_plain_theme;
 extern const struct theme move_theme;
-extern const struct theme own_theme;
+extern const struct theme user_server_theme;
 extern const struct theme put_theme;
-extern const struct theme reach_theme;
+extern const struct theme connect_theme;
 extern const struct theme stream_theme;
 extern const struct theme top_keys_theme;
 extern const struct theme top_term_theme;
 extern const struct theme top_theme;
-extern const struct theme transfer_theme;
+extern const struct theme export_import_theme;
 extern const struct theme usage_theme;
-extern const struct theme waiting_theme;
+extern const struct theme job_wait_theme;
 extern const struct theme work_hook_theme;
 extern const struct theme work_stop_theme;
 extern const struct theme work_theme;
@@ -81,7 +81,7 @@ pid_t server_pid(void);
 
 /* Another bided on "memory:" or a file, or "beanstalkd", on a socket "NAME.sock" in the folder of the
  * test: its URL. */
-const char *serve_another(const char *name, const char *bided_url);
+const char *start_another_server(const char *name, const char *bided_url);
 /* The process of one of these, by its URL. */
 pid_t another_pid(const char *url);
 
@@ -90,8 +90,8 @@ void use_url(const char *url);
 
 /* The library's view, for what is hard to set up from outside. A file is bide's or the test's, so
  * that it must be closed before a child is started. */
-#define inside() inside_at(HERE)
-bide *inside_at(struct where at);
+#define open_test_queue() open_test_queue_at(HERE)
+bide *open_test_queue_at(struct where at);
 
 /* ---- environment ---- */
 
@@ -132,16 +132,17 @@ struct child {
 };
 
 /* Runs bide with these arguments to its end, without input; the code must be that. */
-#define ends(code, ...) ends_at(HERE, (code), NULL, 0, __VA_ARGS__, NULL)
+#define run_expect(code, ...) run_expect_at(HERE, (code), NULL, 0, __VA_ARGS__, NULL)
 /* The same with an input: a text, or bytes. */
-#define ends_with(code, input, ...) ends_at(HERE, (code), (input), strlen(input), __VA_ARGS__, NULL)
-#define ends_with_bytes(code, input, size, ...) \
-    ends_at(HERE, (code), (input), (size), __VA_ARGS__, NULL)
-struct child *ends_at(struct where at, int code, const void *input, size_t size, ...)
+#define run_expect_input(code, input, ...) \
+    run_expect_at(HERE, (code), (input), strlen(input), __VA_ARGS__, NULL)
+#define run_expect_bytes(code, input, size, ...) \
+    run_expect_at(HERE, (code), (input), (size), __VA_ARGS__, NULL)
+struct child *run_expect_at(struct where at, int code, const void *input, size_t size, ...)
     __attribute__((sentinel));
 /* With arguments in a list that ends with NULL. */
-struct child *ends_list_at(struct where at, int code, const void *input, size_t size,
-                           const char *const *argv);
+struct child *run_expect_list_at(struct where at, int code, const void *input, size_t size,
+                                 const char *const *argv);
 
 /* Starts it; its input stays open until end_input(). */
 struct child *begin(const char *argument, ...) __attribute__((sentinel));
@@ -181,9 +182,10 @@ void interrupt_at(struct where at, struct child *child, int signal, int code);
 #define HAS(output, wanted)   has_at(HERE, &(output), (wanted), true)
 #define LACKS(output, wanted) has_at(HERE, &(output), (wanted), false)
 void has_at(struct where at, const struct output *output, const char *wanted, bool must);
-#define SAYS(output, wanted) says_at(HERE, &(output), (wanted), #output)
-#define SILENT(output)       says_at(HERE, &(output), "", #output)
-void says_at(struct where at, const struct output *output, const char *wanted, const char *text);
+#define OUTPUT_IS(output, wanted) output_is_at(HERE, &(output), (wanted), #output)
+#define SILENT(output)            output_is_at(HERE, &(output), "", #output)
+void output_is_at(struct where at, const struct output *output, const char *wanted,
+                  const char *text);
 
 /* How often a text, or a line, is in it. */
 int count_of(const struct output *output, const char *text);

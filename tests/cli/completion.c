@@ -114,7 +114,7 @@ static void complete_files(struct child *shell)
 static const char *serve_topic(const char *topic)
 {
     bide *queue;
-    const char *url = serve_another("other", "memory:");
+    const char *url = start_another_server("other", "memory:");
     OK(bide_open(url, NULL, &queue));
     OK(bide_put(queue, topic, "x", 1, NULL, NULL));
     OK(bide_close(queue));
@@ -256,11 +256,11 @@ static void zsh_shows_every_verb_with_what_it_does(void)
 
 /* ---- the verb ---- */
 
-static void an_unknown_shell_is_told_with_those_that_there_are(void)
+static void an_unknown_shell_is_reported_with_the_known_ones(void)
 {
-    HAS(ends(2, "completion", "fish")->err,
+    HAS(run_expect(2, "completion", "fish")->err,
         "bide completion: \"fish\" is neither bash, zsh nor topics\n");
-    HAS(ends(2, "completion")->err, "something is missing: bide completion bash|zsh|topics");
+    HAS(run_expect(2, "completion")->err, "something is missing: bide completion bash|zsh|topics");
 }
 
 static void a_config_file_that_is_wrong_does_not_stand_in_the_way(void)
@@ -269,27 +269,27 @@ static void a_config_file_that_is_wrong_does_not_stand_in_the_way(void)
     snprintf(path, sizeof(path), "%s/bide.conf", folder_of("config/bide"));
     set_env("XDG_CONFIG_HOME", folder_of("config"));
     write_text(path, "nonsense\n");
-    ends(2, "completion", "topics");
-    HAS(ends(0, "completion", "bash")->out, "complete -F _bide bide\n");
-    HAS(ends(0, "completion", "zsh")->out, "#compdef bide\n");
-    ends(0, "help");
+    run_expect(2, "completion", "topics");
+    HAS(run_expect(0, "completion", "bash")->out, "complete -F _bide bide\n");
+    HAS(run_expect(0, "completion", "zsh")->out, "#compdef bide\n");
+    run_expect(0, "help");
 }
 
 static void topics_are_those_of_the_server(void)
 {
     bide *queue;
-    const char *url = serve_another("other", "memory:");
+    const char *url = start_another_server("other", "memory:");
     OK(bide_open(url, NULL, &queue));
     OK(bide_put(queue, "email", "x", 1, NULL, NULL));
     OK(bide_put(queue, "sms", "x", 1, NULL, NULL));
     OK(bide_close(queue));
     set_env("BIDE_URL", url);
-    struct child *child = ends(0, "completion", "topics");
+    struct child *child = run_expect(0, "completion", "topics");
     HAS(child->out, "email\n");
     HAS(child->out, "sms\n");
     SILENT(child->err);
     set_env("BIDE_URL", NULL);
-    HAS(ends(0, "completion", "topics", "--url", url)->out, "email\n");
+    HAS(run_expect(0, "completion", "topics", "--url", url)->out, "email\n");
 }
 
 static void no_file_is_opened_and_no_server_started_for_topics(void)
@@ -299,7 +299,7 @@ static void no_file_is_opened_and_no_server_started_for_topics(void)
     snprintf(path, sizeof(path), "%s/jobs.db", folder_of("files"));
     snprintf(url, sizeof(url), "sqlite:%s", path);
     set_env("BIDE_URL", url);
-    struct child *child = ends(6, "completion", "topics");
+    struct child *child = run_expect(6, "completion", "topics");
     SILENT(child->out);
     HAS(child->err, "only a server is asked for its topics");
     CHECK(stat(path, &status) != 0);
@@ -314,7 +314,7 @@ static void a_silent_server_is_asked_for_two_seconds(void)
     snprintf(name.sun_path, sizeof(name.sun_path), "%s/s", folder_of("silent"));
     snprintf(url, sizeof(url), "beanstalk://%s", name.sun_path);
     CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(fd, 5) == 0);
-    SILENT(ends(4, "completion", "topics", "--url", url)->out);
+    SILENT(run_expect(4, "completion", "topics", "--url", url)->out);
     close(fd);
 }
 
@@ -335,7 +335,7 @@ static const struct test tests[] = {
     TEST(zsh_does_not_run_what_a_topic_is_called),
     TEST(bash_shows_every_verb),
     TEST(zsh_shows_every_verb_with_what_it_does),
-    TEST(an_unknown_shell_is_told_with_those_that_there_are),
+    TEST(an_unknown_shell_is_reported_with_the_known_ones),
     TEST(a_config_file_that_is_wrong_does_not_stand_in_the_way),
     TEST(topics_are_those_of_the_server),
     TEST(no_file_is_opened_and_no_server_started_for_topics),

@@ -21,14 +21,14 @@ static bool mount_disk(void)
 
 static void unmount_disk(void)
 {
-    CHECK(umount2(place_of("disk"), MNT_DETACH) == 0);
+    CHECK(umount2(test_path("disk"), MNT_DETACH) == 0);
 }
 
-static void lines_for_which_there_is_no_room_are_told_and_the_others_are_there(void)
+static void lines_that_exceed_the_disk_are_reported_and_the_others_stored(void)
 {
     enum { LINES_PUT = 20000, LENGTH = 500 };
     if (!mount_disk()) {
-        CHECK(file_exists(place_of("disk")));
+        CHECK(file_exists(test_path("disk")));
         return;
     }
     char *text = malloc(LINES_PUT * (LENGTH + 1) + 1);
@@ -49,9 +49,9 @@ static void lines_for_which_there_is_no_room_are_told_and_the_others_are_there(v
     EQ(number_in(sum, "up_to"), put);
     HAS(child->err, "\"code\":\"BIDE_EFULL\"");
     HAS(child->err, "; make room"); /* for the lines at hand, or for any */
-    json_t *stats = json_at(ends(0, "stats", "--json", "--url", url)->out, 0);
+    json_t *stats = json_at(run_expect(0, "stats", "--json", "--url", url)->out, 0);
     EQ(number_in(json_object_get(stats, "jobs"), "ready"), put);
-    ends(0, "check", "--url", url);
+    run_expect(0, "check", "--url", url);
     unmount_disk();
 }
 
@@ -63,15 +63,15 @@ static const char *make_damaged(void)
     static const char *const files[] = {"jobs.db", "jobs.db-wal", "jobs.db-shm", "jobs.db-filler"};
     const char *url = url_of("jobs.db", "");
     for (size_t i = 0; i < COUNT(files); i++)
-        remove(place_of(files[i]));
-    ends_with(0, "one\ntwo\nthree\n", "put", "email", "--lines", "--quiet", "--url", url);
-    SQL(place_of("jobs.db"), "UPDATE job SET state=99 WHERE id=2");
+        remove(test_path(files[i]));
+    run_expect_input(0, "one\ntwo\nthree\n", "put", "email", "--lines", "--quiet", "--url", url);
+    SQL(test_path("jobs.db"), "UPDATE job SET state=99 WHERE id=2");
     return url;
 }
 
 static const char warning[] = "warning: 1 row or page of ";
 
-static void a_damaged_file_is_told_by_every_command_that_opens_it(void)
+static void a_damaged_file_is_reported_by_every_command_that_opens_it(void)
 {
     static const struct {
         int code;
@@ -86,13 +86,13 @@ static void a_damaged_file_is_told_by_every_command_that_opens_it(void)
         for (size_t j = 0; j < COUNT(commands[i].words) && commands[i].words[j] != NULL; j++)
             argv[count++] = commands[i].words[j];
         if (commands[i].code == 7 && strcmp(argv[3], "backup") == 0)
-            argv[count++] = place_of("copy.db");
-        struct child *child = ends_list_at(HERE, commands[i].code, NULL, 0, argv);
+            argv[count++] = test_path("copy.db");
+        struct child *child = run_expect_list_at(HERE, commands[i].code, NULL, 0, argv);
         HAS(child->err, warning);
         HAS(child->err, "\"damaged\"");
         HAS(child->err, "\"bide check\"");
         EQ(LINES(child->err), 1);
-        EQ(NUMBER(place_of("jobs.db"), "SELECT count(*) FROM damaged"), 1);
+        EQ(NUMBER(test_path("jobs.db"), "SELECT count(*) FROM damaged"), 1);
     }
 }
 
@@ -109,24 +109,24 @@ static void top_tells_of_a_damaged_file_when_its_view_has_ended(void)
 
 static void a_copy_of_a_damaged_file_does_not_claim_to_be_complete(void)
 {
-    struct child *child = ends(7, "backup", place_of("copy.db"), "--url", make_damaged());
+    struct child *child = run_expect(7, "backup", test_path("copy.db"), "--url", make_damaged());
     LACKS(child->err, "all that is stored");
     HAS(child->err, "is a copy of the file with its damage");
 
     const char *url = make_damaged();
-    child = ends(7, "move", "--remove", url, url_of("other.db", ""));
+    child = run_expect(7, "move", "--remove", url, url_of("other.db", ""));
     HAS(child->err, "2 removed");
     HAS(child->err, warning);
     EQ(count_of(&child->err, "warning: "), 1);
 
-    child = ends(7, "export", "--json", "--quiet", "--url", make_damaged());
+    child = run_expect(7, "export", "--json", "--quiet", "--url", make_damaged());
     const json_t *line = json_at(child->err, (size_t)LINES(child->err) - 1);
     CHECK(strstr(text_in(line, "warning"), "1 row or page of ") != NULL);
 }
 
 static const struct test tests[] = {
-    TEST(lines_for_which_there_is_no_room_are_told_and_the_others_are_there),
-    TEST(a_damaged_file_is_told_by_every_command_that_opens_it),
+    TEST(lines_that_exceed_the_disk_are_reported_and_the_others_stored),
+    TEST(a_damaged_file_is_reported_by_every_command_that_opens_it),
     TEST(top_tells_of_a_damaged_file_when_its_view_has_ended),
     TEST(a_copy_of_a_damaged_file_does_not_claim_to_be_complete),
 };

@@ -10,7 +10,7 @@
 
 /* ---- what is shown ---- */
 
-static void an_error_steers_no_terminal(void)
+static void an_error_sends_no_control_characters_to_a_terminal(void)
 {
     struct child *child = begin_on_terminal(80, 24, "pu\x1b[31mt\xff", NULL);
     await_end(child, 2);
@@ -20,12 +20,12 @@ static void an_error_steers_no_terminal(void)
 
 static void an_error_is_one_line(void)
 {
-    HAS(ends(2, "two\nlines")->err, "two\\nlines");
+    HAS(run_expect(2, "two\nlines")->err, "two\\nlines");
 }
 
 static void an_error_is_json_whatever_is_in_it(void)
 {
-    struct child *child = ends(2, "--json", "not\xff utf-8 \x1b\xc3");
+    struct child *child = run_expect(2, "--json", "not\xff utf-8 \x1b\xc3");
     const char *error = text_in(json_at(child->err, 0), "error");
     TEXT(error, strlen(error), "there is no verb \"not? utf-8 \x1b?\"");
     EQ(number_in(json_at(child->err, 0), "exit"), 2);
@@ -40,7 +40,7 @@ static void a_runtime_folder_that_is_a_link_is_not_used(void)
     char link[600];
     snprintf(link, sizeof(link), "%s/bide", run);
     CHECK(symlink("nowhere", link) == 0);
-    HAS(ends(6, "put", "t", "x")->err, "belongs to another user, or others can write there");
+    HAS(run_expect(6, "put", "t", "x")->err, "belongs to another user, or others can write there");
 }
 
 static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
@@ -49,7 +49,7 @@ static void a_runtime_folder_that_others_can_write_to_is_not_used(void)
     snprintf(path, sizeof(path), "%s/bide", folder_of("run"));
     CHECK(mkdir(path, 0700) == 0);
     CHECK(chmod(path, 0777) == 0);
-    HAS(ends(6, "put", "t", "x")->err, "belongs to another user, or others can write there");
+    HAS(run_expect(6, "put", "t", "x")->err, "belongs to another user, or others can write there");
 }
 
 /* ---- signals that whoever started us has ignored ---- */
@@ -59,12 +59,12 @@ static void ignore_children(void)
     signal(SIGCHLD, SIG_IGN);
 }
 
-static void a_program_that_fails_has_failed_although_nobody_wants_to_know(void)
+static void a_failed_program_counts_as_failed_with_sigchld_ignored(void)
 {
     use_url(url_of("jobs.db", ""));
-    ends(0, "put", "t", "x");
+    run_expect(0, "put", "t", "x");
     before_exec = ignore_children;
-    struct child *child = ends(7, "work", "t", "--until-empty", "--", "false");
+    struct child *child = run_expect(7, "work", "t", "--until-empty", "--", "false");
     HAS(child->err, "job 1 (t): failed");
 }
 
@@ -75,13 +75,13 @@ static void ignore_hangup(void)
 
 static void a_worker_under_nohup_goes_on_when_the_terminal_has_gone(void)
 {
-    use_url(serve_another("queue", "memory:"));
+    use_url(start_another_server("queue", "memory:"));
     before_exec = ignore_hangup;
     struct child *child = begin("work", "t", "--verbose", "--", "true", NULL);
-    ends(0, "put", "t", "x");
+    run_expect(0, "put", "t", "x");
     await_err(child, "job 1 (t): done");
     kill(child->pid, SIGHUP);
-    ends(0, "put", "t", "x");
+    run_expect(0, "put", "t", "x");
     await_err(child, "job 2 (t): done");
     interrupt(child, SIGTERM, 0);
 }
@@ -110,39 +110,39 @@ static void fill_output(void)
     fill_pipe(STDOUT_FILENO);
 }
 
-static void a_worker_whose_errors_nobody_reads_can_be_stopped(void)
+static void a_worker_with_a_blocked_stderr_can_be_stopped(void)
 {
     use_url(url_of("jobs.db", ""));
-    ends(0, "put", "t", "x");
+    run_expect(0, "put", "t", "x");
     char script[700];
-    snprintf(script, sizeof(script), "touch %s; while :; do echo no >&2; done", place_of("begun"));
+    snprintf(script, sizeof(script), "touch %s; while :; do echo no >&2; done", test_path("begun"));
     before_exec = fill_error;
     struct child *child = begin("work", "t", "--stop-timeout", "100ms", "--grace", "100ms", "--",
                                 "sh", "-c", script, NULL);
-    UNTIL(file_exists(place_of("begun")));
+    UNTIL(file_exists(test_path("begun")));
     interrupt(child, SIGTERM, 0);
     before_exec = NULL;
-    HAS(ends(0, "list", "t")->out, "ready");
+    HAS(run_expect(0, "list", "t")->out, "ready");
 }
 
-static void a_worker_whose_json_nobody_reads_can_be_stopped(void)
+static void a_worker_with_a_blocked_stdout_can_be_stopped(void)
 {
     use_url(url_of("jobs.db", ""));
-    ends_with(0, "1\n2\n3\n", "put", "t", "--lines");
+    run_expect_input(0, "1\n2\n3\n", "put", "t", "--lines");
     char script[700];
-    snprintf(script, sizeof(script), "touch %s", place_of("begun"));
+    snprintf(script, sizeof(script), "touch %s", test_path("begun"));
     before_exec = fill_output;
     struct child *child = begin("work", "t", "--json", "--", "sh", "-c", script, NULL);
-    UNTIL(file_exists(place_of("begun")));
+    UNTIL(file_exists(test_path("begun")));
     interrupt(child, SIGTERM, 0);
 }
 
 static const struct test tests[] = {
-    TEST(a_worker_whose_errors_nobody_reads_can_be_stopped),
-    TEST(a_worker_whose_json_nobody_reads_can_be_stopped),
-    TEST(a_program_that_fails_has_failed_although_nobody_wants_to_know),
+    TEST(a_worker_with_a_blocked_stderr_can_be_stopped),
+    TEST(a_worker_with_a_blocked_stdout_can_be_stopped),
+    TEST(a_failed_program_counts_as_failed_with_sigchld_ignored),
     TEST(a_worker_under_nohup_goes_on_when_the_terminal_has_gone),
-    TEST(an_error_steers_no_terminal),
+    TEST(an_error_sends_no_control_characters_to_a_terminal),
     TEST(an_error_is_one_line),
     TEST(an_error_is_json_whatever_is_in_it),
     TEST(a_runtime_folder_that_is_a_link_is_not_used),

@@ -117,7 +117,7 @@ static void has_these_names(const struct golden *row)
     char got[4000], wanted[4000];
     const char *argv[10] = {"--json"};
     memcpy(argv + 1, row->argv, sizeof(row->argv));
-    struct child *child = ends_list_at(HERE, 0, NULL, 0, argv);
+    struct child *child = run_expect_list_at(HERE, 0, NULL, 0, argv);
     names_of(json_at(child->out, 0), got);
     sort_names(row->names, wanted);
     if (strcmp(got, wanted) != 0)
@@ -130,15 +130,15 @@ static void has_these_names(const struct golden *row)
 static void the_names_of_every_verb_are_these(void)
 {
     /* Jobs without a limit of retries: what a job does not have is left out. */
-    ends(0, "put", "email", "x", "--retries", "unlimited");
-    ends(0, "put", "email", "x", "--retries", "unlimited", "--delay", "1h");
+    run_expect(0, "put", "email", "x", "--retries", "unlimited");
+    run_expect(0, "put", "email", "x", "--retries", "unlimited", "--delay", "1h");
     if (is_plain()) {
         has_these_names(&golden[0]);
         return;
     }
-    ends(0, "put", "full", "x", "--key", "k", "--retries", "3", "--expires-in", "1h", "--retain",
-         "1h", "--backoff", "1s", "--backoff-max", "1h");
-    ends_with_bytes(0, "\xff", 1, "put", "binary", "--retries", "unlimited");
+    run_expect(0, "put", "full", "x", "--key", "k", "--retries", "3", "--expires-in", "1h",
+               "--retain", "1h", "--backoff", "1s", "--backoff-max", "1h");
+    run_expect_bytes(0, "\xff", 1, "put", "binary", "--retries", "unlimited");
     for (size_t i = 0; i < COUNT(golden); i++)
         has_these_names(&golden[i]);
     if (!passes_leases())
@@ -151,11 +151,11 @@ static void the_names_of_every_verb_are_these(void)
 static void errors_have_these_names(void)
 {
     char got[200];
-    names_of(json_at(ends(3, "--json", "peek", "77")->err, 0), got);
+    names_of(json_at(run_expect(3, "--json", "peek", "77")->err, 0), got);
     TEXT(got, strlen(got), "code error exit ");
-    names_of(json_at(ends(2, "--json", "peek")->err, 0), got);
+    names_of(json_at(run_expect(2, "--json", "peek")->err, 0), got);
     TEXT(got, strlen(got), "error exit ");
-    names_of(json_at(ends(2, "--json", "nonsense")->err, 0), got);
+    names_of(json_at(run_expect(2, "--json", "nonsense")->err, 0), got);
     TEXT(got, strlen(got), "error exit ");
 }
 

@@ -18,7 +18,7 @@ struct held {
 static struct held hold(const char *topic)
 {
     struct held held;
-    json_t *job = json_at(ends(0, "reserve", topic, "--json")->out, 0);
+    json_t *job = json_at(run_expect(0, "reserve", topic, "--json")->out, 0);
     snprintf(held.id, sizeof(held.id), "%lld", (long long)number_in(job, "id"));
     snprintf(held.token, sizeof(held.token), "%lld", (long long)number_in(job, "token"));
     return held;
@@ -29,17 +29,17 @@ static struct held hold(const char *topic)
 static void the_body_goes_to_output_and_the_lease_to_error(void)
 {
     static const char bytes[] = "\0\x1b[31m\xff\n";
-    ends_with_bytes(0, bytes, sizeof(bytes) - 1, "put", "email");
-    struct child *child = ends(0, "reserve", "email");
+    run_expect_bytes(0, bytes, sizeof(bytes) - 1, "put", "email");
+    struct child *child = run_expect(0, "reserve", "email");
     EQ(child->out.size, sizeof(bytes) - 1);
     CHECK(memcmp(child->out.text, bytes, sizeof(bytes) - 1) == 0);
     HAS(child->err, "job 1 token ");
     EQ(count_jobs("email", BIDE_STATE_RESERVED), 1);
 }
 
-static void on_a_terminal_a_body_cannot_steer_it(void)
+static void a_body_sends_no_control_characters_to_a_terminal(void)
 {
-    ends_with_bytes(0, "\x1b[31mred\x07", 9, "put", "email");
+    run_expect_bytes(0, "\x1b[31mred\x07", 9, "put", "email");
     struct child *child = begin_on_terminal(80, 24, "reserve", "email", NULL);
     await_end(child, 0);
     HAS(child->out, "\\x1b[31mred\\x07");
@@ -48,38 +48,38 @@ static void on_a_terminal_a_body_cannot_steer_it(void)
 
 static void nothing_ready_is_4_at_once_or_after_the_timeout(void)
 {
-    HAS(ends(4, "reserve", "email")->err, "--timeout");
+    HAS(run_expect(4, "reserve", "email")->err, "--timeout");
     int64_t start_us = clock_us();
-    SILENT(ends(4, "reserve", "email", "--timeout", "300ms")->out);
+    SILENT(run_expect(4, "reserve", "email", "--timeout", "300ms")->out);
     NOT_BEFORE(start_us, 300);
     struct child *child = begin("reserve", "email", "--timeout", "forever", NULL);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_stats stats;
     UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.waiting == 1);
     OK(bide_put(queue, "email", "late", 4, NULL, NULL));
     await_end(child, 0);
-    SAYS(child->out, "late");
+    OUTPUT_IS(child->out, "late");
     OK(bide_close(queue));
 }
 
 static void several_are_taken_at_once(void)
 {
-    ends_with(0, "1\n2\n3\n", "put", "email", "--lines");
-    struct child *child = ends(0, "reserve", "email", "-n", "10");
-    SAYS(child->out, "1\n2\n3\n");
+    run_expect_input(0, "1\n2\n3\n", "put", "email", "--lines");
+    struct child *child = run_expect(0, "reserve", "email", "-n", "10");
+    OUTPUT_IS(child->out, "1\n2\n3\n");
     EQ(LINES(child->err), 3);
-    ends_with(0, "4\n5\n", "put", "email", "--lines");
-    child = ends(0, "reserve", "email", "-n", "2", "--json");
+    run_expect_input(0, "4\n5\n", "put", "email", "--lines");
+    child = run_expect(0, "reserve", "email", "-n", "2", "--json");
     EQ(LINES(child->out), 2);
     CHECK(number_in(json_at(child->out, 0), "token") != number_in(json_at(child->out, 1), "token"));
 }
 
 static void a_given_job_is_taken_by_its_id(void)
 {
-    ends(0, "put", "email", "one", "--delay", "1h");
-    SAYS(ends(0, "reserve", "--id", "1")->out, "one");
-    ends(5, "reserve", "--id", "1");
-    ends(3, "reserve", "--id", "77");
+    run_expect(0, "put", "email", "one", "--delay", "1h");
+    OUTPUT_IS(run_expect(0, "reserve", "--id", "1")->out, "one");
+    run_expect(5, "reserve", "--id", "1");
+    run_expect(3, "reserve", "--id", "77");
 }
 
 /* ---- nothing is lost ---- */
@@ -99,12 +99,12 @@ static void a_body_that_cannot_be_written_is_given_back(void)
 {
     put_job("email", "hello");
     before_exec = write_to_full;
-    HAS(ends(1, "reserve", "email")->err, "No space left");
+    HAS(run_expect(1, "reserve", "email")->err, "No space left");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
-    ends(1, "reserve", "email", "--json");
+    run_expect(1, "reserve", "email", "--json");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
     before_exec = close_output;
-    ends(1, "reserve", "email");
+    run_expect(1, "reserve", "email");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
 
@@ -114,7 +114,7 @@ static void a_reader_that_has_gone_leaves_the_job_ready(void)
     end_output(child);
     put_job("email", "hello");
     await_end(child, 141);
-    SAYS(child->err, "job 1 was given back\n");
+    OUTPUT_IS(child->err, "job 1 was given back\n");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
     EQ(count_jobs("email", BIDE_STATE_RESERVED), 0);
 }
@@ -127,7 +127,7 @@ static void write_to_nobody(void)
         _exit(98);
 }
 
-static void a_reader_who_does_not_read_can_be_given_up(void)
+static void a_reserve_with_a_blocked_reader_can_be_interrupted(void)
 {
     static char body[60001];
     if (!passes_leases())
@@ -148,7 +148,7 @@ static void a_reader_who_does_not_read_can_be_given_up(void)
 static void an_interrupt_while_it_waits_takes_nothing(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     for (size_t i = 0; i < COUNT(signals); i++) {
         bide_stats stats;
         struct child *child = begin("reserve", "email", "--timeout", "1h", NULL);
@@ -164,25 +164,26 @@ static void an_interrupt_while_it_waits_takes_nothing(void)
 
 /* ---- answering ---- */
 
-static void every_answer_by_token_does_what_it_says(void)
+static void every_verb_with_a_token_finishes_the_job(void)
 {
     for (int i = 0; i < 5; i++)
         put_job("email", "x");
     struct held held = hold("email");
-    SILENT(ends(0, "touch", held.id, "--token", held.token)->out);
-    ends(0, "delete", held.id, "--token", held.token);
+    SILENT(run_expect(0, "touch", held.id, "--token", held.token)->out);
+    run_expect(0, "delete", held.id, "--token", held.token);
     held = hold("email");
-    ends(0, "done", held.id, "--token", held.token, "--result", "good", "--retain", "1h");
+    run_expect(0, "done", held.id, "--token", held.token, "--result", "good", "--retain", "1h");
     EQ(count_jobs("email", BIDE_STATE_DONE), 1);
-    SAYS(ends(0, "wait", held.id)->out, "good");
+    OUTPUT_IS(run_expect(0, "wait", held.id)->out, "good");
     held = hold("email");
-    ends(0, "release", held.id, "--token", held.token, "--delay", "1h");
+    run_expect(0, "release", held.id, "--token", held.token, "--delay", "1h");
     EQ(count_jobs("email", BIDE_STATE_DELAYED), 1);
     held = hold("email");
-    ends(0, "bury", held.id, "--token", held.token);
+    run_expect(0, "bury", held.id, "--token", held.token);
     EQ(count_jobs("email", BIDE_STATE_BURIED), 1);
     held = hold("email");
-    SAYS(ends(0, "fail", held.id, "--token", held.token, "--error", "no answer")->out, "delayed\n");
+    OUTPUT_IS(run_expect(0, "fail", held.id, "--token", held.token, "--error", "no answer")->out,
+              "delayed\n");
     EQ(count_jobs("email", BIDE_STATE_DELAYED), 2);
     EQ(count_jobs("email", BIDE_STATE_RESERVED), 0);
 }
@@ -193,11 +194,11 @@ static void a_wrong_token_is_refused_and_the_holder_keeps_the_job(void)
     put_job("email", "x");
     struct held held = hold("email");
     for (size_t i = 0; i < COUNT(verbs); i++) {
-        HAS(ends(5, verbs[i], held.id, "--token", "7")->err, "lease");
-        json_t *error = json_at(ends(5, verbs[i], held.id, "--token", "7", "--json")->err, 0);
+        HAS(run_expect(5, verbs[i], held.id, "--token", "7")->err, "lease");
+        json_t *error = json_at(run_expect(5, verbs[i], held.id, "--token", "7", "--json")->err, 0);
         TEXT(text_in(error, "code"), strlen(text_in(error, "code")), "BIDE_LEASE_LOST");
     }
-    ends(0, "touch", held.id, "--token", held.token);
+    run_expect(0, "touch", held.id, "--token", held.token);
 }
 
 static void without_a_token_a_reserved_job_is_refused(void)
@@ -206,9 +207,9 @@ static void without_a_token_a_reserved_job_is_refused(void)
     put_job("email", "x");
     struct held held = hold("email");
     for (size_t i = 0; i < COUNT(verbs); i++)
-        HAS(ends(5, verbs[i], held.id)->err, "token");
-    ends(2, "touch", held.id);
-    ends(2, "release", held.id);
+        HAS(run_expect(5, verbs[i], held.id)->err, "token");
+    run_expect(2, "touch", held.id);
+    run_expect(2, "release", held.id);
     EQ(count_jobs("email", BIDE_STATE_RESERVED), 1);
 }
 
@@ -216,36 +217,36 @@ static void a_worker_hears_at_touch_that_its_job_is_to_stop(void)
 {
     put_job("email", "x");
     struct held held = hold("email");
-    ends(0, "cancel", held.id);
-    HAS(ends(5, "touch", held.id, "--token", held.token)->err, held.id);
-    ends(0, "release", held.id, "--token", held.token);
+    run_expect(0, "cancel", held.id);
+    HAS(run_expect(5, "touch", held.id, "--token", held.token)->err, held.id);
+    run_expect(0, "release", held.id, "--token", held.token);
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
 }
 
-static void a_lease_that_ran_out_is_told(void)
+static void an_expired_lease_is_reported(void)
 {
-    ends(0, "put", "email", "x", "--ttr", "100ms");
+    run_expect(0, "put", "email", "x", "--ttr", "100ms");
     struct held held = hold("email");
     UNTIL(count_jobs("email", BIDE_STATE_READY) == 1);
-    ends(5, "done", held.id, "--token", held.token);
+    run_expect(5, "done", held.id, "--token", held.token);
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
 
 static const struct test tests[] = {
     TEST(the_body_goes_to_output_and_the_lease_to_error),
-    TEST(on_a_terminal_a_body_cannot_steer_it),
+    TEST(a_body_sends_no_control_characters_to_a_terminal),
     TEST(nothing_ready_is_4_at_once_or_after_the_timeout),
     TEST(several_are_taken_at_once),
     TEST(a_given_job_is_taken_by_its_id),
     TEST(a_body_that_cannot_be_written_is_given_back),
     TEST(a_reader_that_has_gone_leaves_the_job_ready),
-    TEST(a_reader_who_does_not_read_can_be_given_up),
+    TEST(a_reserve_with_a_blocked_reader_can_be_interrupted),
     TEST(an_interrupt_while_it_waits_takes_nothing),
-    TEST(every_answer_by_token_does_what_it_says),
+    TEST(every_verb_with_a_token_finishes_the_job),
     TEST(a_wrong_token_is_refused_and_the_holder_keeps_the_job),
     TEST(without_a_token_a_reserved_job_is_refused),
     TEST(a_worker_hears_at_touch_that_its_job_is_to_stop),
-    TEST(a_lease_that_ran_out_is_told),
+    TEST(an_expired_lease_is_reported),
 };
 
 const struct theme lease_theme = {"lease", tests, COUNT(tests)};

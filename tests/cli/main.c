@@ -24,17 +24,17 @@
 /* clang-format off */
 static const struct theme *const everywhere[] = {
     &admin_theme,
-    &breaks_theme,
+    &put_failure_theme,
     &change_theme,
-    &follow_theme,
-    &frame_theme,
+    &monitor_theme,
+    &self_test_theme,
     &json_theme,
-    &look_theme,
-    &looking_theme,
+    &query_theme,
+    &overview_theme,
     &put_theme,
     &stream_theme,
     &top_theme,
-    &transfer_theme,
+    &export_import_theme,
     &work_stop_theme,
     &work_theme,
 };
@@ -44,7 +44,7 @@ static const struct theme *const everywhere[] = {
 /* clang-format off */
 static const struct theme *const served[] = {
     &lease_theme,
-    &waiting_theme,
+    &job_wait_theme,
 };
 /* clang-format on */
 
@@ -57,8 +57,8 @@ static const struct theme *const once[] = {
     &hostile_theme,
     &move_plain_theme,
     &move_theme,
-    &own_theme,
-    &reach_theme,
+    &user_server_theme,
+    &connect_theme,
     &top_keys_theme,
     &top_term_theme,
     &usage_theme,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* move.c - whole queues, from one place to another. */
-#include "mixed.h"
+#include "sample_queue.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,17 +19,17 @@ static const char *new_queue(const char *kind)
     CHECK(url != NULL);
     if (strcmp(kind, "sqlite") == 0)
         return url;
-    return serve_another(name, strcmp(kind, "memory") == 0 ? "memory:" : url);
+    return start_another_server(name, strcmp(kind, "memory") == 0 ? "memory:" : url);
 }
 
-static void moves(const char *from, const char *to, const char *says)
+static void move_expect(const char *from, const char *to, const char *says)
 {
-    struct child *child = ends(0, "move", from, to);
+    struct child *child = run_expect(0, "move", from, to);
     HAS(child->err, says);
     SILENT(child->out);
 }
 
-static int64_t figure(const struct child *child, const char *name)
+static int64_t counter_in(const struct child *child, const char *name)
 {
     return number_in(json_at(child->out, 0), name);
 }
@@ -44,17 +44,17 @@ static void put_text(bide *queue, const char *topic, const char *text)
 static void check_move(const char *from_kind, const char *to_kind)
 {
     const char *from = new_queue(from_kind), *to = new_queue(to_kind);
-    size_t count = mixed_count();
-    fill_mixed(from, count);
+    size_t count = sample_queue_count();
+    fill_sample_queue(from, count);
     json_t *before = exported(from);
     EQ(jobs_in(before), count);
-    struct child *child = ends(0, "move", "--json", from, to);
-    EQ(figure(child, "copied"), count);
-    EQ(figure(child, "verified"), count);
-    EQ(figure(child, "pauses"), 3);
+    struct child *child = run_expect(0, "move", "--json", from, to);
+    EQ(counter_in(child, "copied"), count);
+    EQ(counter_in(child, "verified"), count);
+    EQ(counter_in(child, "pauses"), 3);
     SAME(before, exported(to));
     SAME(before, exported(from));
-    moves(from, to, "jobs: 0 copied, ");
+    move_expect(from, to, "jobs: 0 copied, ");
     SAME(before, exported(to));
 }
 
@@ -96,7 +96,7 @@ static void a_file_is_moved_to_a_file(void)
 /* ---- ended on the way ---- */
 
 /* Something to end a move by: time has passed, or a queue has other jobs than before. */
-struct moment {
+struct cut_point {
     int64_t after_ms;
     bide *queue; /* NULL: time */
 };
@@ -109,25 +109,25 @@ static uint64_t jobs_of(bide *queue)
            stats.jobs.done;
 }
 
-static void await_moment(const struct moment *moment, struct child *child)
+static void wait_for_cut_point(const struct cut_point *cut_point, struct child *child)
 {
-    if (moment->queue == NULL) {
-        nap_ms(moment->after_ms);
+    if (cut_point->queue == NULL) {
+        nap_ms(cut_point->after_ms);
         return;
     }
-    uint64_t before = jobs_of(moment->queue);
-    while (jobs_of(moment->queue) == before && !is_over(child))
+    uint64_t before = jobs_of(cut_point->queue);
+    while (jobs_of(cut_point->queue) == before && !is_over(child))
         nap_ms(1);
 }
 
 /* Begins a move, and ends it at that moment; false when it came to its end before. */
-static bool is_cut_short(const char *flag, const char *from, const char *to, int signal,
-                         const struct moment *moment)
+static bool is_interrupted(const char *flag, const char *from, const char *to, int signal,
+                           const struct cut_point *cut_point)
 {
     struct child *child =
         flag == NULL ? begin("move", from, to, NULL) : begin("move", flag, from, to, NULL);
     end_input(child);
-    await_moment(moment, child);
+    wait_for_cut_point(cut_point, child);
     kill(child->pid, signal);
     await_end(child, ANY_CODE);
     /* Before it watches for signals it is ended by them. */
@@ -139,70 +139,70 @@ static bool is_cut_short(const char *flag, const char *from, const char *to, int
 
 #define ROUNDS 12
 
-static void check_cut(const char *from_kind, const char *to_kind, int signal)
+static void check_interrupted_move(const char *from_kind, const char *to_kind, int signal)
 {
     const char *from = new_queue(from_kind), *to = new_queue(to_kind);
     bool served = strcmp(to_kind, "sqlite") != 0;
-    fill_mixed(from, served ? 8 * mixed_count() : mixed_count());
+    fill_sample_queue(from, served ? 8 * sample_queue_count() : sample_queue_count());
     json_t *before = exported(from);
-    struct moment moment = {.queue = served ? open_url(to) : NULL};
+    struct cut_point cut_point = {.queue = served ? open_url(to) : NULL};
     bool cut = true;
     for (int round = 0; cut && round < ROUNDS; round++) {
-        moment.after_ms = 2 + round * 4;
-        cut = is_cut_short(NULL, from, to, signal, &moment);
+        cut_point.after_ms = 2 + round * 4;
+        cut = is_interrupted(NULL, from, to, signal, &cut_point);
     }
-    moves(from, to, "verified");
+    move_expect(from, to, "verified");
     SAME(before, exported(to));
     SAME(before, exported(from));
-    OK(bide_close(moment.queue));
+    OK(bide_close(cut_point.queue));
 }
 
-static void a_move_that_is_killed_goes_on(void)
+static void a_killed_move_resumes(void)
 {
-    check_cut("memory", "served", SIGKILL);
+    check_interrupted_move("memory", "served", SIGKILL);
 }
 
-static void a_move_between_files_that_is_killed_goes_on(void)
+static void a_killed_move_between_files_resumes(void)
 {
-    check_cut("sqlite", "sqlite", SIGKILL);
+    check_interrupted_move("sqlite", "sqlite", SIGKILL);
 }
 
-static void a_move_that_is_interrupted_goes_on(void)
+static void an_interrupted_move_resumes(void)
 {
-    check_cut("memory", "memory", SIGINT);
-    check_cut("sqlite", "memory", SIGTERM);
+    check_interrupted_move("memory", "memory", SIGINT);
+    check_interrupted_move("sqlite", "memory", SIGTERM);
 }
 
-static void a_removal_that_is_killed_goes_on(void)
+static void a_killed_removal_resumes(void)
 {
     const char *from = new_queue("served"), *to = new_queue("memory");
-    fill_mixed(from, 4 * mixed_count());
+    fill_sample_queue(from, 4 * sample_queue_count());
     json_t *before = exported(from);
-    ends(0, "move", from, to);
-    struct moment moment = {.queue = open_url(from)};
+    run_expect(0, "move", from, to);
+    struct cut_point cut_point = {.queue = open_url(from)};
     bool cut = true;
     for (int round = 0; cut && round < ROUNDS; round++)
-        cut = is_cut_short("--remove", from, to, SIGKILL, &moment);
-    ends(0, "move", "--remove", from, to);
+        cut = is_interrupted("--remove", from, to, SIGKILL, &cut_point);
+    run_expect(0, "move", "--remove", from, to);
     SAME(before, exported(to));
     EQ(jobs_in(exported(from)), 0);
-    OK(bide_close(moment.queue));
+    OK(bide_close(cut_point.queue));
 }
 
 /* ---- removing, reserved jobs ---- */
 
-static void remove_deletes_what_was_found_in_the_other_queue(void)
+static void remove_deletes_verified_jobs(void)
 {
     const char *from = new_queue("sqlite"), *to = new_queue("memory");
-    fill_mixed(from, 50);
+    fill_sample_queue(from, 50);
     json_t *before = exported(from);
-    struct child *child = ends(0, "move", "--remove", "--json", from, to);
-    EQ(figure(child, "removed"), 50);
+    struct child *child = run_expect(0, "move", "--remove", "--json", from, to);
+    EQ(counter_in(child, "removed"), 50);
     EQ(jobs_in(exported(from)), 0);
     SAME(before, exported(to));
 }
 
-static void what_somebody_works_on_is_told_and_copied_as_ready(void)
+static void a_reserved_job_is_reported_and_copied_as_ready(void)
 {
     bide_job job = {0};
     const char *from = new_queue("memory"), *to = new_queue("memory");
@@ -210,7 +210,7 @@ static void what_somebody_works_on_is_told_and_copied_as_ready(void)
     put_text(queue, "a", "one");
     put_text(queue, "a", "two");
     OK(bide_reserve(queue, "a", 0, &job));
-    struct child *child = ends(7, "move", "--remove", from, to);
+    struct child *child = run_expect(7, "move", "--remove", from, to);
     HAS(child->err, "1 job is reserved in ");
     HAS(child->err, "--skip-reserved");
     HAS(child->err, "bide move: job 1: job 1 is reserved; ");
@@ -224,7 +224,7 @@ static void what_somebody_works_on_is_told_and_copied_as_ready(void)
     OK(bide_close(queue));
 }
 
-static void several_that_somebody_works_on_are_told_as_several(void)
+static void several_reserved_jobs_are_reported_in_plural(void)
 {
     bide_job jobs[2] = {{0}};
     const char *from = new_queue("memory"), *to = new_queue("memory");
@@ -234,31 +234,31 @@ static void several_that_somebody_works_on_are_told_as_several(void)
         OK(bide_reserve(queue, "a", 0, &jobs[i]));
         bide_job_clear(&jobs[i]);
     }
-    moves(from, to, "2 jobs are reserved in ");
-    moves(from, to, "somebody works on them");
+    move_expect(from, to, "2 jobs are reserved in ");
+    move_expect(from, to, "somebody works on them");
     OK(bide_close(queue));
 }
 
-static void who_copies_is_told_that_the_jobs_are_still_there(void)
+static void a_copy_reports_that_the_source_still_has_the_jobs(void)
 {
     char still[1024];
     const char *from = new_queue("memory"), *to = new_queue("memory");
     bide *queue = open_url(from);
-    moves(from, to, "jobs: 0 copied\n");
-    LACKS(ends(0, "move", from, to)->err, "still has");
+    move_expect(from, to, "jobs: 0 copied\n");
+    LACKS(run_expect(0, "move", from, to)->err, "still has");
     put_text(queue, "a", "one");
     snprintf(still, sizeof(still), "%s still has this job; --remove deletes it\n", from);
-    moves(from, to, still);
+    move_expect(from, to, still);
     put_text(queue, "a", "two");
     snprintf(still, sizeof(still), "%s still has these jobs; --remove deletes them\n", from);
-    moves(from, to, still);
-    LACKS(ends(0, "move", "--remove", from, to)->err, "still has");
+    move_expect(from, to, still);
+    LACKS(run_expect(0, "move", "--remove", from, to)->err, "still has");
     EQ(jobs_in(exported(from)), 0);
     EQ(jobs_in(exported(to)), 2);
     OK(bide_close(queue));
 }
 
-static void skip_reserved_leaves_out_what_somebody_works_on(void)
+static void skip_reserved_leaves_out_reserved_jobs(void)
 {
     bide_job job = {0};
     const char *from = new_queue("memory"), *to = new_queue("memory");
@@ -266,15 +266,15 @@ static void skip_reserved_leaves_out_what_somebody_works_on(void)
     put_text(queue, "a", "one");
     put_text(queue, "a", "two");
     OK(bide_reserve(queue, "a", 0, &job));
-    struct child *child = ends(0, "move", "--skip-reserved", "--json", from, to);
-    EQ(figure(child, "copied"), 1);
-    EQ(figure(child, "reserved"), 1);
+    struct child *child = run_expect(0, "move", "--skip-reserved", "--json", from, to);
+    EQ(counter_in(child, "copied"), 1);
+    EQ(counter_in(child, "reserved"), 1);
     LACKS(child->err, "is reserved in");
     bide_job_clear(&job);
     OK(bide_close(queue));
 }
 
-static void a_job_that_is_to_be_cancelled_is_not_copied(void)
+static void a_job_being_cancelled_is_not_copied(void)
 {
     bide_job job = {0};
     const char *from = new_queue("memory"), *to = new_queue("memory");
@@ -282,16 +282,16 @@ static void a_job_that_is_to_be_cancelled_is_not_copied(void)
     put_text(queue, "a", "one");
     OK(bide_reserve(queue, "a", 0, &job));
     OK(bide_cancel(queue, job.id));
-    struct child *child = ends(0, "move", "--json", from, to);
-    EQ(figure(child, "copied"), 0);
-    EQ(figure(child, "over"), 1);
+    struct child *child = run_expect(0, "move", "--json", from, to);
+    EQ(counter_in(child, "copied"), 0);
+    EQ(counter_in(child, "over"), 1);
     bide_job_clear(&job);
     OK(bide_close(queue));
 }
 
 /* ---- what is in the other queue ---- */
 
-static void a_key_that_is_held_there_is_refused_and_told(void)
+static void a_key_held_in_the_target_is_rejected_and_reported(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     const char *from = new_queue("memory"), *to = new_queue("memory");
@@ -300,56 +300,75 @@ static void a_key_that_is_held_there_is_refused_and_told(void)
     put_text(one, "a", "without a key");
     OK(bide_put(one, "a", "one", 3, &options, NULL));
     OK(bide_put(other, "a", "other", 5, &options, NULL));
-    struct child *child = ends(7, "move", from, to);
+    struct child *child = run_expect(7, "move", from, to);
     HAS(child->err, "bide move: job 2: job 1 of topic a holds this key\n");
     HAS(child->err, "1 copied, 1 refused, 1 verified");
-    child = ends(7, "move", "--remove", "--json", from, to);
-    EQ(figure(child, "removed"), 1);
+    child = run_expect(7, "move", "--remove", "--json", from, to);
+    EQ(counter_in(child, "removed"), 1);
     EQ(jobs_in(exported(from)), 1);
     OK(bide_close(one));
     OK(bide_close(other));
 }
 
 /* One that was made there by somebody else at another time is another one. */
-static void a_job_that_only_looks_the_same_is_copied(void)
+static void a_lookalike_in_the_target_does_not_prevent_a_copy(void)
 {
     const char *from = new_queue("memory"), *to = new_queue("memory");
     bide *one = open_url(from), *other = open_url(to);
     put_text(one, "a", "tick");
     nap_ms(300);
     put_text(other, "a", "tick");
-    struct child *child = ends(0, "move", from, to);
+    struct child *child = run_expect(0, "move", from, to);
     HAS(child->err, "1 copied, 1 verified");
     HAS(child->err, "made at another time");
     EQ(jobs_in(exported(to)), 2);
-    moves(from, to, "0 copied, 1 there already");
+    move_expect(from, to, "0 copied, 1 there already");
     OK(bide_close(one));
     OK(bide_close(other));
+}
+
+/* A queue cuts error texts at its own limit; the job is still the same. */
+static void a_job_whose_error_is_cut_there_is_recognised(void)
+{
+    static char text[2001];
+    bide *queue;
+    uint64_t id;
+    const char *from = strdup(url_of("long.db", "max_error_size=4KiB")), *to = new_queue("sqlite");
+    memset(text, 'e', sizeof(text) - 1);
+    OK(bide_open(from, NULL, &queue));
+    OK(bide_put(queue, "a", "body", 4, NULL, &id));
+    OK(bide_bury(queue, id, 0, BIDE_KEEP, text));
+    OK(bide_close(queue));
+    struct child *child = run_expect(0, "move", "--json", from, to);
+    EQ(counter_in(child, "copied"), 1);
+    EQ(counter_in(child, "verified"), 1);
+    move_expect(from, to, "jobs: 0 copied, ");
+    EQ(jobs_in(exported(to)), 1);
 }
 
 static void a_queue_is_not_moved_to_itself(void)
 {
     char link[200], url[256];
     const char *from = new_queue("memory"), *file = new_queue("sqlite");
-    HAS(ends(2, "move", from, from)->err, "FROM and TO are the same");
-    snprintf(link, sizeof(link), "%s/link.sock", place());
+    HAS(run_expect(2, "move", from, from)->err, "FROM and TO are the same");
+    snprintf(link, sizeof(link), "%s/link.sock", test_dir());
     CHECK(symlink(from + strlen("beanstalk://"), link) == 0);
     snprintf(url, sizeof(url), "beanstalk://%s", link);
-    HAS(ends(2, "move", from, url)->err, "are the same queue");
+    HAS(run_expect(2, "move", from, url)->err, "are the same queue");
     EQ(jobs_in(exported(from)), 0);
-    fill_mixed(file, 1);
-    snprintf(url, sizeof(url), "sqlite:%s/./%s", place(), strrchr(file, '/') + 1);
-    ends(6, "move", file, url);
+    fill_sample_queue(file, 1);
+    snprintf(url, sizeof(url), "sqlite:%s/./%s", test_dir(), strrchr(file, '/') + 1);
+    run_expect(6, "move", file, url);
 }
 
-static void two_do_not_move_to_a_queue_at_the_same_time(void)
+static void concurrent_moves_to_one_queue_are_rejected(void)
 {
     const char *from = new_queue("sqlite"), *to = new_queue("memory");
     bide_slice topic = slice_of("bide-move");
     bide_topic_stats stats = {.waiting = 0};
     bide_job job = {0};
     bide_cq *cq = NULL;
-    fill_mixed(from, 10);
+    fill_sample_queue(from, 10);
     bide *queue = open_url(to);
     bide_op op = {.kind = BIDE_OP_RESERVE}, *list[] = {&op};
     OK(bide_cq_new(&cq));
@@ -359,32 +378,34 @@ static void two_do_not_move_to_a_queue_at_the_same_time(void)
     op.reserve.job_max = 1;
     EQ(bide_submit(queue, list, 1), 1);
     UNTIL(bide_topic_get_stats(queue, "bide-move", &stats) == BIDE_OK && stats.waiting == 1);
-    HAS(ends(5, "move", from, to)->err, "somebody else moves to ");
+    HAS(run_expect(5, "move", from, to)->err, "somebody else moves to ");
     OK(bide_cancel_op(queue, &op));
     UNTIL(bide_cq_drain(cq, 0) > 0);
     OK(bide_cq_free(cq));
-    moves(from, to, "10 copied");
+    move_expect(from, to, "10 copied");
     CODE(bide_topic_get_stats(queue, "bide-move", &stats), BIDE_NOT_FOUND);
     OK(bide_close(queue));
 }
 
-static void what_is_not_there_is_not_made(void)
+static void a_missing_source_is_not_created(void)
 {
     const char *file = url_of("none.db", "");
-    HAS(ends(6, "move", file, new_queue("memory"))->err, "there is no file ");
-    CHECK(!file_exists(place_of("none.db")));
-    ends(6, "move", "beanstalk:///nobody/listens.sock", url_of("made.db", ""));
-    CHECK(!file_exists(place_of("made.db")));
+    HAS(run_expect(6, "move", file, new_queue("memory"))->err, "there is no file ");
+    CHECK(!file_exists(test_path("none.db")));
+    run_expect(6, "move", "beanstalk:///nobody/listens.sock", url_of("made.db", ""));
+    CHECK(!file_exists(test_path("made.db")));
 }
 
-static void wrong_arguments_are_refused(void)
+static void wrong_arguments_are_rejected(void)
 {
-    ends(2, "move");
-    ends(2, "move", "sqlite:a.db");
-    HAS(ends(2, "move", "memory:", url_of("a.db", ""))->err, "begins and ends with this command");
-    HAS(ends(2, "--url", "sqlite:a.db", "move", "sqlite:b.db", "sqlite:c.db")->err, "no --url");
-    ends(2, "move", "nonsense:", url_of("a.db", ""));
-    CHECK(!file_exists(place_of("a.db")));
+    run_expect(2, "move");
+    run_expect(2, "move", "sqlite:a.db");
+    HAS(run_expect(2, "move", "memory:", url_of("a.db", ""))->err,
+        "begins and ends with this command");
+    HAS(run_expect(2, "--url", "sqlite:a.db", "move", "sqlite:b.db", "sqlite:c.db")->err,
+        "no --url");
+    run_expect(2, "move", "nonsense:", url_of("a.db", ""));
+    CHECK(!file_exists(test_path("a.db")));
 }
 
 static const struct test tests[] = {
@@ -395,22 +416,23 @@ static const struct test tests[] = {
     TEST(a_server_in_memory_is_moved_to_a_server_with_a_file),
     TEST(a_server_with_a_file_is_moved_to_a_server_in_memory),
     TEST(a_file_is_moved_to_a_file),
-    TEST(a_move_that_is_killed_goes_on),
-    TEST(a_move_between_files_that_is_killed_goes_on),
-    TEST(a_move_that_is_interrupted_goes_on),
-    TEST(a_removal_that_is_killed_goes_on),
-    TEST(remove_deletes_what_was_found_in_the_other_queue),
-    TEST(what_somebody_works_on_is_told_and_copied_as_ready),
-    TEST(several_that_somebody_works_on_are_told_as_several),
-    TEST(who_copies_is_told_that_the_jobs_are_still_there),
-    TEST(skip_reserved_leaves_out_what_somebody_works_on),
-    TEST(a_job_that_is_to_be_cancelled_is_not_copied),
-    TEST(a_key_that_is_held_there_is_refused_and_told),
-    TEST(a_job_that_only_looks_the_same_is_copied),
+    TEST(a_killed_move_resumes),
+    TEST(a_killed_move_between_files_resumes),
+    TEST(an_interrupted_move_resumes),
+    TEST(a_killed_removal_resumes),
+    TEST(remove_deletes_verified_jobs),
+    TEST(a_reserved_job_is_reported_and_copied_as_ready),
+    TEST(several_reserved_jobs_are_reported_in_plural),
+    TEST(a_copy_reports_that_the_source_still_has_the_jobs),
+    TEST(skip_reserved_leaves_out_reserved_jobs),
+    TEST(a_job_being_cancelled_is_not_copied),
+    TEST(a_key_held_in_the_target_is_rejected_and_reported),
+    TEST(a_lookalike_in_the_target_does_not_prevent_a_copy),
+    TEST(a_job_whose_error_is_cut_there_is_recognised),
     TEST(a_queue_is_not_moved_to_itself),
-    TEST(two_do_not_move_to_a_queue_at_the_same_time),
-    TEST(what_is_not_there_is_not_made),
-    TEST(wrong_arguments_are_refused),
+    TEST(concurrent_moves_to_one_queue_are_rejected),
+    TEST(a_missing_source_is_not_created),
+    TEST(wrong_arguments_are_rejected),
 };
 
 const struct theme move_theme = {"move", tests, COUNT(tests)};

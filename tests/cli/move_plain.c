@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* move_plain.c - from a beanstalkd to bide, and back as far as that goes. */
-#include "mixed.h"
+#include "sample_queue.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ static const char *beanstalkd(void)
     static int serial;
     char name[32];
     snprintf(name, sizeof(name), "bean%d", ++serial);
-    return serve_another(name, "beanstalkd");
+    return start_another_server(name, "beanstalkd");
 }
 
 static const char *new_file(void)
@@ -24,8 +24,8 @@ static const char *new_file(void)
     return strdup(url_of(name, ""));
 }
 
-static uint64_t put_there(bide *queue, const char *topic, const char *text, uint32_t priority,
-                          int64_t delay_ms, int64_t ttr_ms)
+static uint64_t put_plain_job(bide *queue, const char *topic, const char *text, uint32_t priority,
+                              int64_t delay_ms, int64_t ttr_ms)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     uint64_t id = 0;
@@ -36,7 +36,7 @@ static uint64_t put_there(bide *queue, const char *topic, const char *text, uint
     return id;
 }
 
-static void bury_there(bide *queue, uint64_t id)
+static void bury_plain_job(bide *queue, uint64_t id)
 {
     bide_job job = {0};
     OK(bide_reserve_job(queue, id, &job));
@@ -51,19 +51,20 @@ static void fill_plain(const char *url)
     for (int i = 0; i < 300; i++) {
         char text[32];
         snprintf(text, sizeof(text), "job %d", i % 4 == 0 ? 0 : i);
-        uint64_t id = put_there(queue, i % 3 == 0 ? "a" : "b", text, (uint32_t)i % 7,
-                                i % 5 == 0 ? HOUR_MS + i * 1000 : 0, 60000 + i % 3 * 1000);
+        uint64_t id = put_plain_job(queue, i % 3 == 0 ? "a" : "b", text, (uint32_t)i % 7,
+                                    i % 5 == 0 ? HOUR_MS + i * 1000 : 0, 60000 + i % 3 * 1000);
         if (i % 10 == 3)
             OK(bide_delete(queue, id, 0));
         if (i % 10 == 7)
-            bury_there(queue, id);
+            bury_plain_job(queue, id);
     }
     OK(bide_pause(queue, "b", HOUR_MS));
     OK(bide_close(queue));
 }
 
-static const char *const told[] = {"topic",    "state",    "priority", "body",   "ttr_ms",
-                                   "reserves", "timeouts", "releases", "buries", "kicks"};
+static const char *const compared_fields[] = {"topic",  "state",    "priority", "body",
+                                              "ttr_ms", "reserves", "timeouts", "releases",
+                                              "buries", "kicks"};
 
 /* What a beanstalkd tells of its jobs, in the order of the ids; times to the second. */
 static void check_same(const json_t *a, const json_t *b)
@@ -76,37 +77,38 @@ static void check_same(const json_t *a, const json_t *b)
         json_t *other = json_array_get(b, i);
         if (json_object_get(line, "kind") != NULL)
             continue;
-        for (size_t k = 0; k < COUNT(told); k++)
-            CHECK(json_equal(json_object_get(line, told[k]), json_object_get(other, told[k])));
+        for (size_t k = 0; k < COUNT(compared_fields); k++)
+            CHECK(json_equal(json_object_get(line, compared_fields[k]),
+                             json_object_get(other, compared_fields[k])));
         if (json_object_get(line, "run_at_ms") != NULL)
             BETWEEN(number_in(line, "run_at_ms") - number_in(other, "run_at_ms"), -2500, 2500);
         BETWEEN(number_in(line, "created_ms") - number_in(other, "created_ms"), -2500, 2500);
     }
 }
 
-static void a_beanstalkd_is_moved_with_all_that_it_tells(void)
+static void a_beanstalkd_is_moved_with_all_its_fields(void)
 {
     const char *from = beanstalkd(), *to = new_file();
     fill_plain(from);
     json_t *before = exported(from);
     EQ(jobs_in(before), 270);
-    HAS(ends(0, "move", from, to)->err, "jobs: 270 copied, 270 verified\n");
+    HAS(run_expect(0, "move", from, to)->err, "jobs: 270 copied, 270 verified\n");
     check_same(before, exported(to));
-    HAS(ends(0, "move", from, to)->err, "jobs: 0 copied, 270 there already, 270 verified\n");
+    HAS(run_expect(0, "move", from, to)->err, "jobs: 0 copied, 270 there already, 270 verified\n");
     check_same(before, exported(from));
 }
 
 /* The secret is that of the other end, perhaps: one that asks for none is not told it. */
-static void a_secret_of_the_environment_does_not_keep_a_beanstalkd_from_being_moved(void)
+static void a_secret_in_the_environment_does_not_prevent_a_move_from_beanstalkd(void)
 {
     const char *from = beanstalkd(), *to = new_file();
     bide *queue = open_url(from);
-    put_there(queue, "a", "x", 0, 0, 60000);
+    put_plain_job(queue, "a", "x", 0, 0, 60000);
     OK(bide_close(queue));
-    write_text(place_of("secret"), "a-secret-of-another-server\n");
-    CHECK(chmod(place_of("secret"), 0600) == 0);
-    set_env("BIDE_SECRET_FILE", place_of("secret"));
-    HAS(ends(0, "move", from, to)->err, "jobs: 1 copied, 1 verified\n");
+    write_text(test_path("secret"), "a-secret-of-another-server\n");
+    CHECK(chmod(test_path("secret"), 0600) == 0);
+    set_env("BIDE_SECRET_FILE", test_path("secret"));
+    HAS(run_expect(0, "move", from, to)->err, "jobs: 1 copied, 1 verified\n");
     set_env("BIDE_SECRET_FILE", NULL);
 }
 
@@ -115,10 +117,10 @@ static void a_delay_does_not_end_early_after_a_move(void)
     const char *from = beanstalkd(), *to = new_file();
     bide *queue = open_url(from);
     int64_t begin_ms = wall_ms();
-    put_there(queue, "a", "later", 0, 100000, 60000);
+    put_plain_job(queue, "a", "later", 0, 100000, 60000);
     nap_ms(700);
     OK(bide_close(queue));
-    ends(0, "move", from, to);
+    run_expect(0, "move", from, to);
     json_t *lines = exported(to);
     CHECK(number_in(json_array_get(lines, 1), "run_at_ms") >= begin_ms + 100000);
 }
@@ -127,12 +129,12 @@ static void a_beanstalkd_is_emptied(void)
 {
     const char *from = beanstalkd(), *to = new_file();
     fill_plain(from);
-    HAS(ends(0, "move", "--remove", from, to)->err, "270 removed");
+    HAS(run_expect(0, "move", "--remove", from, to)->err, "270 removed");
     EQ(jobs_in(exported(from)), 0);
     EQ(jobs_in(exported(to)), 270);
 }
 
-static void a_beanstalkd_that_takes_no_jobs_is_moved(void)
+static void a_draining_beanstalkd_is_moved(void)
 {
     const char *from = beanstalkd(), *to = new_file();
     fill_plain(from);
@@ -143,16 +145,16 @@ static void a_beanstalkd_that_takes_no_jobs_is_moved(void)
         OK(bide_queue_stats(queue, &stats));
     while (!stats.draining);
     OK(bide_close(queue));
-    HAS(ends(0, "move", from, to)->err, "jobs: 270 copied, 270 verified\n");
-    HAS(ends(0, "move", from, to)->err, "jobs: 0 copied, 270 there already, 270 verified\n");
+    HAS(run_expect(0, "move", from, to)->err, "jobs: 270 copied, 270 verified\n");
+    HAS(run_expect(0, "move", from, to)->err, "jobs: 0 copied, 270 there already, 270 verified\n");
 }
 
-static void a_move_from_a_beanstalkd_that_is_killed_goes_on(void)
+static void a_killed_move_from_a_beanstalkd_resumes(void)
 {
-    const char *from = beanstalkd(), *to = serve_another("target", "memory:");
+    const char *from = beanstalkd(), *to = start_another_server("target", "memory:");
     bide *queue = open_url(from), *target = open_url(to);
     for (int i = 0; i < 5000; i++)
-        put_there(queue, "a", i % 2 == 0 ? "even" : "odd", 0, 0, 60000);
+        put_plain_job(queue, "a", i % 2 == 0 ? "even" : "odd", 0, 0, 60000);
     bide_stats stats = {0};
     for (int round = 0; round < 8; round++) {
         uint64_t before = stats.jobs.ready;
@@ -165,32 +167,32 @@ static void a_move_from_a_beanstalkd_that_is_killed_goes_on(void)
         kill(child->pid, SIGKILL);
         await_end(child, ANY_CODE);
     }
-    ends(0, "move", from, to);
+    run_expect(0, "move", from, to);
     OK(bide_queue_stats(target, &stats));
     EQ(stats.jobs.ready, 5000);
     OK(bide_close(queue));
     OK(bide_close(target));
 }
 
-static void to_a_beanstalkd_goes_what_a_put_can_say(void)
+static void a_beanstalkd_target_takes_what_a_put_can_express(void)
 {
     const char *from = new_file(), *to = beanstalkd();
     bide *queue = open_url(from);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    put_there(queue, "a", "ready", 5, 0, 60000);
-    put_there(queue, "a", "ready", 5, 0, 60000);
-    put_there(queue, "a", "delayed", 6, HOUR_MS, 61000);
-    bury_there(queue, put_there(queue, "a", "buried", 7, 0, 60000));
+    put_plain_job(queue, "a", "ready", 5, 0, 60000);
+    put_plain_job(queue, "a", "ready", 5, 0, 60000);
+    put_plain_job(queue, "a", "delayed", 6, HOUR_MS, 61000);
+    bury_plain_job(queue, put_plain_job(queue, "a", "buried", 7, 0, 60000));
     options.key = slice_of("k");
     OK(bide_put(queue, "a", "keyed", 5, &options, NULL));
     OK(bide_close(queue));
-    struct child *child = ends(7, "move", from, to);
+    struct child *child = run_expect(7, "move", from, to);
     HAS(child->err, "counters and ages begin anew there");
     HAS(child->err, "job 4: it is buried, and a beanstalkd takes ready and delayed jobs only");
     HAS(child->err, "job 5: a beanstalkd has no place for its key; say --lossy to do without");
     HAS(child->err, "3 copied, 2 refused, 3 verified");
-    HAS(ends(7, "move", "--lossy", from, to)->err, "1 copied, 3 there already, 1 refused");
-    HAS(ends(7, "move", "--lossy", from, to)->err, "0 copied, 4 there already, 1 refused");
+    HAS(run_expect(7, "move", "--lossy", from, to)->err, "1 copied, 3 there already, 1 refused");
+    HAS(run_expect(7, "move", "--lossy", from, to)->err, "0 copied, 4 there already, 1 refused");
     json_t *lines = exported(to);
     EQ(jobs_in(lines), 4);
     TEXT(text_in(json_array_get(lines, 3), "state"), 7, "delayed");
@@ -199,14 +201,14 @@ static void to_a_beanstalkd_goes_what_a_put_can_say(void)
 }
 
 /* One may refuse because of the other; never does a job come twice. */
-static void moves_to_a_beanstalkd_at_the_same_time_copy_a_job_once(void)
+static void concurrent_moves_to_a_beanstalkd_copy_a_job_once(void)
 {
     const char *from = beanstalkd(), *to = beanstalkd();
     struct child *children[3];
     bide *queue = open_url(from), *other = open_url(to);
     bide_stats stats;
     for (int i = 0; i < 2000; i++)
-        put_there(queue, "a", "alike", 0, 0, 60000);
+        put_plain_job(queue, "a", "alike", 0, 0, 60000);
     for (size_t i = 0; i < COUNT(children); i++)
         children[i] = begin("move", from, to, NULL);
     for (size_t i = 0; i < COUNT(children); i++) {
@@ -217,7 +219,7 @@ static void moves_to_a_beanstalkd_at_the_same_time_copy_a_job_once(void)
         else
             EQ(children[i]->code, 0);
     }
-    ends(0, "move", from, to);
+    run_expect(0, "move", from, to);
     OK(bide_queue_stats(other, &stats));
     EQ(stats.jobs.ready, 2000);
     OK(bide_close(other));
@@ -229,7 +231,7 @@ static void a_beanstalkd_is_not_moved_to_itself(void)
     char url[300];
     const char *from = beanstalkd();
     snprintf(url, sizeof(url), "beanstalk:///%s", from + strlen("beanstalk://"));
-    HAS(ends(2, "move", from, url)->err, "are the same queue");
+    HAS(run_expect(2, "move", from, url)->err, "are the same queue");
     bide *queue = open_url(from);
     char cursor[BIDE_CURSOR_SIZE] = "";
     bide_topic_stats topics[10];
@@ -240,14 +242,14 @@ static void a_beanstalkd_is_not_moved_to_itself(void)
 }
 
 static const struct test tests[] = {
-    TEST(a_beanstalkd_is_moved_with_all_that_it_tells),
-    TEST(a_secret_of_the_environment_does_not_keep_a_beanstalkd_from_being_moved),
+    TEST(a_beanstalkd_is_moved_with_all_its_fields),
+    TEST(a_secret_in_the_environment_does_not_prevent_a_move_from_beanstalkd),
     TEST(a_delay_does_not_end_early_after_a_move),
     TEST(a_beanstalkd_is_emptied),
-    TEST(a_beanstalkd_that_takes_no_jobs_is_moved),
-    TEST(a_move_from_a_beanstalkd_that_is_killed_goes_on),
-    TEST(to_a_beanstalkd_goes_what_a_put_can_say),
-    TEST(moves_to_a_beanstalkd_at_the_same_time_copy_a_job_once),
+    TEST(a_draining_beanstalkd_is_moved),
+    TEST(a_killed_move_from_a_beanstalkd_resumes),
+    TEST(a_beanstalkd_target_takes_what_a_put_can_express),
+    TEST(concurrent_moves_to_a_beanstalkd_copy_a_job_once),
     TEST(a_beanstalkd_is_not_moved_to_itself),
 };
 

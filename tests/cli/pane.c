@@ -28,7 +28,7 @@ static void tmux(const char *command)
     CHECK(asprintf(&line,
                    "set -f; env -i PATH=/usr/bin:/bin TERM=xterm LC_ALL=C.UTF-8 SHELL=/bin/sh "
                    "HOME='%s' tmux -u -f /dev/null -S '%s/tmux%d' %s 2>&1",
-                   place(), place(), terminal, command) > 0);
+                   test_dir(), test_dir(), terminal, command) > 0);
     FILE *output = popen(line, "r");
     CHECK(output != NULL);
     size_t size = fread(screen, 1, sizeof(screen) - 1, output);
@@ -67,8 +67,8 @@ static void write_program(const char *flags)
                    "%s exec '%s/bide' --url '%s' top %s\n",
                    folder_of("home"), folder_of("config"), options == NULL ? "" : options,
                    more_environment, program_folder(), queue_url(), flags) > 0);
-    write_text(place_of("watch"), text);
-    CHECK(chmod(place_of("watch"), 0700) == 0);
+    write_text(test_path("watch"), text);
+    CHECK(chmod(test_path("watch"), 0700) == 0);
     free(text);
 }
 
@@ -79,7 +79,7 @@ void pane_begin(int columns, int rows, const char *flags)
     CHECK(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) == 0);
     terminal++;
     tmux_say("new-session -d -x %d -y %d -c '%s' \"PS1='shell> ' exec sh -i\"", columns, rows,
-             place());
+             test_dir());
     SHOWS("shell>");
     pane_type("./watch; echo ended with $?");
     pane_keys("Enter");

@@ -12,7 +12,7 @@
 static bide_job first(const char *topic, bide_state state)
 {
     bide_job job = {0};
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_peek_first(queue, topic, state, &job));
     OK(bide_close(queue));
     return job;
@@ -31,7 +31,7 @@ static uint64_t id_of(const struct child *child)
 
 static void the_id_is_printed_and_the_body_is_there(void)
 {
-    struct child *child = ends(0, "put", "email", "hello");
+    struct child *child = run_expect(0, "put", "email", "hello");
     SILENT(child->err);
     bide_job job = first("email", BIDE_STATE_READY);
     EQ(job.id, id_of(child));
@@ -41,7 +41,7 @@ static void the_id_is_printed_and_the_body_is_there(void)
 
 static void json_has_the_id_and_the_topic(void)
 {
-    struct child *child = ends(0, "put", "email", "hello", "--json");
+    struct child *child = run_expect(0, "put", "email", "hello", "--json");
     json_t *put = json_at(child->out, 0);
     CHECK(number_in(put, "id") > 0);
     TEXT(text_in(put, "topic"), strlen(text_in(put, "topic")), "email");
@@ -54,12 +54,12 @@ static void a_body_is_any_bytes_from_standard_input(void)
     static char bytes[65535];
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (char)(i * 31 + i / 251);
-    ends_with_bytes(0, bytes, sizeof(bytes), "put", "binary");
+    run_expect_bytes(0, bytes, sizeof(bytes), "put", "binary");
     bide_job job = first("binary", BIDE_STATE_READY);
     EQ(job.body_size, sizeof(bytes));
     CHECK(memcmp(job.body, bytes, sizeof(bytes)) == 0);
     bide_job_clear(&job);
-    ends(0, "put", "empty");
+    run_expect(0, "put", "empty");
     job = first("empty", BIDE_STATE_READY);
     EQ(job.body_size, 0);
     bide_job_clear(&job);
@@ -67,12 +67,12 @@ static void a_body_is_any_bytes_from_standard_input(void)
 
 static void a_body_is_a_file_with_its_last_newline(void)
 {
-    write_text(place_of("letter.txt"), "Dear reader\n");
-    ends(0, "put", "email", "--file", place_of("letter.txt"));
+    write_text(test_path("letter.txt"), "Dear reader\n");
+    run_expect(0, "put", "email", "--file", test_path("letter.txt"));
     bide_job job = first("email", BIDE_STATE_READY);
     TEXT(job.body, job.body_size, "Dear reader\n");
     bide_job_clear(&job);
-    ends_with(0, "from input", "put", "other", "--file", "-");
+    run_expect_input(0, "from input", "put", "other", "--file", "-");
     job = first("other", BIDE_STATE_READY);
     TEXT(job.body, job.body_size, "from input");
     bide_job_clear(&job);
@@ -80,14 +80,14 @@ static void a_body_is_a_file_with_its_last_newline(void)
 
 static void a_file_that_is_not_there_puts_nothing(void)
 {
-    HAS(ends(1, "put", "email", "--file", place_of("nothing.txt"))->err, "nothing.txt");
-    HAS(ends(1, "put", "email", "--file", place())->err, "directory");
+    HAS(run_expect(1, "put", "email", "--file", test_path("nothing.txt"))->err, "nothing.txt");
+    HAS(run_expect(1, "put", "email", "--file", test_dir())->err, "directory");
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
 }
 
 static void a_word_with_a_dash_is_a_body_behind_two_dashes(void)
 {
-    ends(0, "put", "email", "--", "--help");
+    run_expect(0, "put", "email", "--", "--help");
     bide_job job = first("email", BIDE_STATE_READY);
     TEXT(job.body, job.body_size, "--help");
     bide_job_clear(&job);
@@ -95,7 +95,7 @@ static void a_word_with_a_dash_is_a_body_behind_two_dashes(void)
 
 static void priority_delay_and_ttr_are_those_of_the_flags(void)
 {
-    ends(0, "put", "later", "x", "-p", "7", "-d1h30m", "--ttr=2m");
+    run_expect(0, "put", "later", "x", "-p", "7", "-d1h30m", "--ttr=2m");
     bide_job job = first("later", BIDE_STATE_DELAYED);
     EQ(job.priority, 7);
     EQ(job.ttr_ms, 120000);
@@ -103,16 +103,16 @@ static void priority_delay_and_ttr_are_those_of_the_flags(void)
     bide_job_clear(&job);
 }
 
-static void what_is_not_said_is_as_the_help_tells(void)
+static void put_defaults_are_those_of_the_help(void)
 {
-    struct child *help = ends(0, "help", "put");
+    struct child *help = run_expect(0, "help", "put");
     HAS(help->out, "(default: 1024)");
     HAS(help->out, "(default: 25)");
     HAS(help->out, "(0, default: that of the queue, 1m)");
     HAS(help->out, "(default: 5s)");
     HAS(help->out, "(default: 1h)");
-    ends(0, "put", "email", "x");
-    bide *queue = inside();
+    run_expect(0, "put", "email", "x");
+    bide *queue = open_test_queue();
     bide_job job;
     bide_state state;
     int64_t delay_ms = 0;
@@ -130,14 +130,14 @@ static void what_is_not_said_is_as_the_help_tells(void)
     OK(bide_close(queue));
 }
 
-static void a_job_that_fails_always_ends_buried_unless_said_otherwise(void)
+static void a_job_that_always_fails_ends_buried_by_default(void)
 {
-    ends(0, "put", "free", "x");
+    run_expect(0, "put", "free", "x");
     if (is_plain()) {
-        ends(0, "put", "free", "x", "--retries", "unlimited");
+        run_expect(0, "put", "free", "x", "--retries", "unlimited");
         return;
     }
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_job job;
     bide_state state = BIDE_STATE_GONE;
     /* A job of a put that says nothing, and that many failures more than are forgiven. */
@@ -149,11 +149,11 @@ static void a_job_that_fails_always_ends_buried_unless_said_otherwise(void)
     }
     EQ(state, BIDE_STATE_BURIED);
     OK(bide_close(queue));
-    ends(0, "put", "free", "x", "--retries", "unlimited");
-    ends(0, "put", "free", "x", "--retries", "forever");
-    ends_with(0, "{\"body\":\"x\"}\n{\"body\":\"y\",\"max_retries\":-1}\n", "put", "lines",
-              "--jsonl", "--quiet");
-    queue = inside();
+    run_expect(0, "put", "free", "x", "--retries", "unlimited");
+    run_expect(0, "put", "free", "x", "--retries", "forever");
+    run_expect_input(0, "{\"body\":\"x\"}\n{\"body\":\"y\",\"max_retries\":-1}\n", "put", "lines",
+                     "--jsonl", "--quiet");
+    queue = open_test_queue();
     for (int i = 0; i < 2; i++) {
         OK(bide_reserve(queue, "free", PATIENCE_MS, &job));
         EQ(job.max_retries, BIDE_NO_RETRY_LIMIT);
@@ -166,13 +166,13 @@ static void a_job_that_fails_always_ends_buried_unless_said_otherwise(void)
     EQ(job.max_retries, BIDE_NO_RETRY_LIMIT);
     bide_job_clear(&job);
     OK(bide_close(queue));
-    HAS(ends(2, "put", "email", "x", "--retries", "often")->err, "unlimited");
+    HAS(run_expect(2, "put", "email", "x", "--retries", "often")->err, "unlimited");
 }
 
 static void a_body_that_is_too_large_is_refused(void)
 {
     static char bytes[70000];
-    struct child *child = ends_with_bytes(5, bytes, sizeof(bytes), "put", "email");
+    struct child *child = run_expect_bytes(5, bytes, sizeof(bytes), "put", "email");
     HAS(child->err, is_plain() ? "larger than the limit" : "70000 bytes, 65535 are allowed");
     SILENT(child->out);
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
@@ -191,7 +191,7 @@ static void options_that_beanstalkd_lacks_are_kept_or_refused(void)
         char topic[16];
         snprintf(topic, sizeof(topic), "t%zu", i);
         struct child *child =
-            ends(is_plain() ? 1 : 0, "put", topic, "x", options[i][0], options[i][1]);
+            run_expect(is_plain() ? 1 : 0, "put", topic, "x", options[i][0], options[i][1]);
         if (is_plain())
             HAS(child->err, "plain beanstalkd, which does not know");
         EQ(count_jobs(topic, BIDE_STATE_READY), is_plain() ? 0 : 1);
@@ -212,51 +212,51 @@ static void options_that_beanstalkd_lacks_are_kept_or_refused(void)
 static void a_key_that_is_held_is_refused_with_the_id_or_replaced(void)
 {
     if (is_plain()) {
-        HAS(ends(1, "put", "email", "1", "--key", "k")->err, "does not know keys");
+        HAS(run_expect(1, "put", "email", "1", "--key", "k")->err, "does not know keys");
         return;
     }
-    uint64_t id = id_of(ends(0, "put", "email", "1", "--key", "k"));
+    uint64_t id = id_of(run_expect(0, "put", "email", "1", "--key", "k"));
     char wanted[40];
     snprintf(wanted, sizeof(wanted), "job %llu ", (unsigned long long)id);
-    struct child *child = ends(5, "put", "email", "2", "--key", "k");
+    struct child *child = run_expect(5, "put", "email", "2", "--key", "k");
     HAS(child->err, wanted);
     SILENT(child->out);
-    json_t *error = json_at(ends(5, "put", "email", "2", "--key", "k", "--json")->err, 0);
+    json_t *error = json_at(run_expect(5, "put", "email", "2", "--key", "k", "--json")->err, 0);
     TEXT(text_in(error, "code"), strlen(text_in(error, "code")), "BIDE_EXISTS");
     /* A line of cron, whose last job is not done yet, sends no mail. */
-    child = ends(5, "put", "email", "2", "--key", "k", "--quiet");
+    child = run_expect(5, "put", "email", "2", "--key", "k", "--quiet");
     SILENT(child->err);
     SILENT(child->out);
-    SILENT(ends(5, "put", "email", "2", "--key", "k", "--quiet", "--json")->err);
-    CHECK(id_of(ends(0, "put", "email", "2", "--key", "k", "--replace")) > id);
+    SILENT(run_expect(5, "put", "email", "2", "--key", "k", "--quiet", "--json")->err);
+    CHECK(id_of(run_expect(0, "put", "email", "2", "--key", "k", "--replace")) > id);
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
 }
 
 /* ---- times, said back ---- */
 
-static void a_moment_is_said_back_with_its_zone(void)
+static void a_time_is_echoed_with_its_zone(void)
 {
     set_env("TZ", "Europe/Berlin");
-    struct child *child = ends(0, "put", "email", "x", "--at", "2037-07-01T09:00");
+    struct child *child = run_expect(0, "put", "email", "x", "--at", "2037-07-01T09:00");
     HAS(child->err, "Wed 2037-07-01 09:00:00 CEST (UTC+02:00)");
     bide_job job = first("email", BIDE_STATE_DELAYED);
     BETWEEN(job.left_ms, INT64_C(2130044400000) - wall_ms() - 60000,
             INT64_C(2130044400000) - wall_ms() + 60000);
     bide_job_clear(&job);
-    SILENT(ends(0, "put", "email", "x", "--at", "2037-07-01T09:00", "--quiet")->err);
-    HAS(ends(0, "put", "email", "x", "--at", "2037-12-01T09:00Z")->err, "10:00:00 CET");
+    SILENT(run_expect(0, "put", "email", "x", "--at", "2037-07-01T09:00", "--quiet")->err);
+    HAS(run_expect(0, "put", "email", "x", "--at", "2037-12-01T09:00Z")->err, "10:00:00 CET");
 }
 
-static void a_moment_that_is_past_is_told_as_such(void)
+static void a_time_in_the_past_is_reported_as_such(void)
 {
-    struct child *child = ends(0, "put", "email", "x", "--at", "2020-01-01 9:00");
+    struct child *child = run_expect(0, "put", "email", "x", "--at", "2020-01-01 9:00");
     HAS(child->err, "ready Wed 2020-01-01 09:00:00 UTC, ");
     HAS(child->err, "that time is past: ready now\n");
     EQ(count_jobs("email", BIDE_STATE_READY), 1);
-    LACKS(ends(0, "put", "email", "x", "--at", "+1h")->err, "past");
+    LACKS(run_expect(0, "put", "email", "x", "--at", "+1h")->err, "past");
     if (!is_plain()) /* which has no update */
-        HAS(ends(0, "update", "1", "--at", "1h ago")->err, "that time is past: ready now\n");
-    SILENT(ends(0, "put", "email", "x", "--at", "1h ago", "--quiet")->err);
+        HAS(run_expect(0, "update", "1", "--at", "1h ago")->err, "that time is past: ready now\n");
+    SILENT(run_expect(0, "put", "email", "x", "--at", "1h ago", "--quiet")->err);
     child = begin_on_terminal(80, 24, "put", "email", "x", "--at", "1h ago", NULL);
     await_end(child, 0);
     HAS(child->out, "that time is past: ready now");
@@ -265,8 +265,8 @@ static void a_moment_that_is_past_is_told_as_such(void)
 
 static void both_a_delay_and_a_time_are_refused(void)
 {
-    HAS(ends(2, "put", "email", "x", "--at", "tomorrow", "--delay", "1h")->err, "choose one");
-    ends(2, "put", "email", "x", "--file", "y");
+    HAS(run_expect(2, "put", "email", "x", "--at", "tomorrow", "--delay", "1h")->err, "choose one");
+    run_expect(2, "put", "email", "x", "--file", "y");
     EQ(count_jobs("email", BIDE_STATE_READY), 0);
 }
 
@@ -274,14 +274,15 @@ static void both_a_delay_and_a_time_are_refused(void)
 
 static void every_line_is_a_job(void)
 {
-    struct child *child = ends_with(0, "one\ntwo\n\nfour\r\nlast", "put", "lines", "--lines");
+    struct child *child =
+        run_expect_input(0, "one\ntwo\n\nfour\r\nlast", "put", "lines", "--lines");
     HAS(child->err, "5 jobs put");
     SILENT(child->out);
     EQ(count_jobs("lines", BIDE_STATE_READY), 5);
-    child = ends_with(0, "a\n\nb\n", "put", "other", "--lines", "--skip-empty", "--quiet");
+    child = run_expect_input(0, "a\n\nb\n", "put", "other", "--lines", "--skip-empty", "--quiet");
     SILENT(child->err);
     EQ(count_jobs("other", BIDE_STATE_READY), 2);
-    ends_with(0, "", "put", "none", "--lines");
+    run_expect_input(0, "", "put", "none", "--lines");
     EQ(count_jobs("none", BIDE_STATE_READY), 0);
 }
 
@@ -309,26 +310,26 @@ static void many_lines_are_put_once_each_in_order(void)
     size_t size = 0;
     for (int i = 0; i < LINES_PUT; i++)
         size += (size_t)sprintf(text + size, "%d\n", i);
-    struct child *child = ends_with_bytes(0, text, size, "put", "numbers", "--lines", "--ids");
+    struct child *child = run_expect_bytes(0, text, size, "put", "numbers", "--lines", "--ids");
     EQ(LINES(child->out), LINES_PUT);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     for (int i = 0; i < LINES_PUT;)
         i += check_numbers(queue, i);
     OK(bide_close(queue));
 }
 
-static void a_line_that_is_refused_is_told_and_the_others_go_on(void)
+static void a_refused_line_is_reported_and_the_others_are_put(void)
 {
     static char text[70100];
     memset(text, 'x', sizeof(text));
     memcpy(text, "first\n", 6);
     memcpy(text + 70000, "\nthird\n", 8);
-    struct child *child = ends_with(7, text, "put", "lines", "--lines");
+    struct child *child = run_expect_input(7, text, "put", "lines", "--lines");
     HAS(child->err, "line 2: ");
     HAS(child->err, "2 jobs put");
     HAS(child->err, "1 refused");
     EQ(count_jobs("lines", BIDE_STATE_READY), 2);
-    child = ends_with(7, text, "put", "json", "--lines", "--json");
+    child = run_expect_input(7, text, "put", "json", "--lines", "--json");
     json_t *sum = json_at(child->out, 0);
     EQ(number_in(sum, "put"), 2);
     EQ(number_in(sum, "refused"), 1);
@@ -343,7 +344,7 @@ static void a_line_of_many_megabytes_disturbs_no_other(void)
     memset(text, 'x', size);
     memcpy(text, "first\n", 6);
     memcpy(text + size, "\nthird\n", 8);
-    struct child *child = ends_with(7, text, "put", "lines", "--lines");
+    struct child *child = run_expect_input(7, text, "put", "lines", "--lines");
     free(text);
     HAS(child->err, "line 2: ");
     HAS(child->err, "2 jobs put");
@@ -352,7 +353,7 @@ static void a_line_of_many_megabytes_disturbs_no_other(void)
 
 static void pieces_between_nuls_are_jobs(void)
 {
-    ends_with_bytes(0, "a\nb\0c\0", 6, "put", "pieces", "--null");
+    run_expect_bytes(0, "a\nb\0c\0", 6, "put", "pieces", "--null");
     EQ(count_jobs("pieces", BIDE_STATE_READY), 2);
     bide_job job = first("pieces", BIDE_STATE_READY);
     TEXT(job.body, job.body_size, "a\nb");
@@ -361,12 +362,13 @@ static void pieces_between_nuls_are_jobs(void)
 
 static void lines_of_json_have_their_own_options(void)
 {
-    struct child *child = ends_with(0,
-                                    "{\"topic\":\"a\",\"body\":\"hi\",\"delay\":\"1h\"}\n"
-                                    "\n"
-                                    "{\"topic\":\"b\",\"body_base64\":\"AAH/\",\"priority\":5}\n"
-                                    "{\"topic\":\"c\",\"body_json\":{\"x\":[1,2]}}\n",
-                                    "put", "--jsonl");
+    struct child *child =
+        run_expect_input(0,
+                         "{\"topic\":\"a\",\"body\":\"hi\",\"delay\":\"1h\"}\n"
+                         "\n"
+                         "{\"topic\":\"b\",\"body_base64\":\"AAH/\",\"priority\":5}\n"
+                         "{\"topic\":\"c\",\"body_json\":{\"x\":[1,2]}}\n",
+                         "put", "--jsonl");
     HAS(child->err, "3 jobs put");
     EQ(count_jobs("a", BIDE_STATE_DELAYED), 1);
     bide_job job = first("b", BIDE_STATE_READY);
@@ -379,17 +381,17 @@ static void lines_of_json_have_their_own_options(void)
     bide_job_clear(&job);
 }
 
-static void lines_that_are_no_such_json_are_told_with_their_number(void)
+static void invalid_json_lines_are_reported_with_their_number(void)
 {
-    struct child *child = ends_with(7,
-                                    "{\"body\":\"fine\"}\n"
-                                    "not json\n"
-                                    "[1]\n"
-                                    "{\"body\":\"x\",\"colour\":\"red\"}\n"
-                                    "{\"body\":\"x\",\"delay\":\"soon\"}\n"
-                                    "{\"topic\":\"a b\",\"body\":\"x\"}\n"
-                                    "{\"body\":\"fine\"}\n",
-                                    "put", "email", "--jsonl");
+    struct child *child = run_expect_input(7,
+                                           "{\"body\":\"fine\"}\n"
+                                           "not json\n"
+                                           "[1]\n"
+                                           "{\"body\":\"x\",\"colour\":\"red\"}\n"
+                                           "{\"body\":\"x\",\"delay\":\"soon\"}\n"
+                                           "{\"topic\":\"a b\",\"body\":\"x\"}\n"
+                                           "{\"body\":\"fine\"}\n",
+                                           "put", "email", "--jsonl");
     for (int line = 2; line <= 6; line++) {
         char wanted[16];
         snprintf(wanted, sizeof(wanted), "line %d: ", line);
@@ -407,21 +409,21 @@ static const struct test tests[] = {
     TEST(a_file_that_is_not_there_puts_nothing),
     TEST(a_word_with_a_dash_is_a_body_behind_two_dashes),
     TEST(priority_delay_and_ttr_are_those_of_the_flags),
-    TEST(what_is_not_said_is_as_the_help_tells),
-    TEST(a_job_that_fails_always_ends_buried_unless_said_otherwise),
+    TEST(put_defaults_are_those_of_the_help),
+    TEST(a_job_that_always_fails_ends_buried_by_default),
     TEST(a_body_that_is_too_large_is_refused),
     TEST(options_that_beanstalkd_lacks_are_kept_or_refused),
     TEST(a_key_that_is_held_is_refused_with_the_id_or_replaced),
-    TEST(a_moment_is_said_back_with_its_zone),
-    TEST(a_moment_that_is_past_is_told_as_such),
+    TEST(a_time_is_echoed_with_its_zone),
+    TEST(a_time_in_the_past_is_reported_as_such),
     TEST(both_a_delay_and_a_time_are_refused),
     TEST(every_line_is_a_job),
     TEST(many_lines_are_put_once_each_in_order),
-    TEST(a_line_that_is_refused_is_told_and_the_others_go_on),
+    TEST(a_refused_line_is_reported_and_the_others_are_put),
     TEST(a_line_of_many_megabytes_disturbs_no_other),
     TEST(pieces_between_nuls_are_jobs),
     TEST(lines_of_json_have_their_own_options),
-    TEST(lines_that_are_no_such_json_are_told_with_their_number),
+    TEST(invalid_json_lines_are_reported_with_their_number),
 };
 
 const struct theme put_theme = {"put", tests, COUNT(tests)};

@@ -21,14 +21,14 @@
 enum place_kind place_kind;
 
 /* A server of the test. */
-struct served {
+struct server_process {
     pid_t pid; /* 0: does not run */
     bool plain;
     char log[PATH_MAX];
     char socket[PATH_MAX];
 };
 
-static struct served servers[8]; /* the first is that of queue_url() */
+static struct server_process servers[8]; /* the first is that of queue_url() */
 static size_t server_count = 1;
 
 void server_choose(enum place_kind kind)
@@ -38,7 +38,7 @@ void server_choose(enum place_kind kind)
 
 /* ---- starting ---- */
 
-static void tell_log(const struct served *server)
+static void print_log(const struct server_process *server)
 {
     char line[512];
     FILE *file = fopen(server->log, "r");
@@ -48,7 +48,7 @@ static void tell_log(const struct served *server)
         fclose(file);
 }
 
-static void become(const struct served *server, const char *bided_url, pid_t parent)
+static void exec_server(const struct server_process *server, const char *bided_url, pid_t parent)
 {
     char program[PATH_MAX + 8], listen[PATH_MAX + 8];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -69,7 +69,7 @@ static void become(const struct served *server, const char *bided_url, pid_t par
     _exit(127);
 }
 
-static bool takes_connections(const struct served *server)
+static bool takes_connections(const struct server_process *server)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -80,21 +80,21 @@ static bool takes_connections(const struct served *server)
     return good;
 }
 
-static void start_server(struct served *server, const char *name, const char *bided_url)
+static void start_server(struct server_process *server, const char *name, const char *bided_url)
 {
     pid_t parent = getpid();
     int64_t limit_us = clock_us() + STARTING_MS * 1000;
-    snprintf(server->socket, sizeof(server->socket), "%s/%s.sock", place(), name);
-    snprintf(server->log, sizeof(server->log), "%s/%s.log", place(), name);
+    snprintf(server->socket, sizeof(server->socket), "%s/%s.sock", test_dir(), name);
+    snprintf(server->log, sizeof(server->log), "%s/%s.log", test_dir(), name);
     unlink(server->socket);
     fflush(NULL);
     server->pid = fork();
     CHECK(server->pid >= 0);
     if (server->pid == 0)
-        become(server, bided_url, parent);
+        exec_server(server, bided_url, parent);
     while (!takes_connections(server)) {
         if (waitpid(server->pid, NULL, WNOHANG) != 0 || clock_us() > limit_us) {
-            tell_log(server);
+            print_log(server);
             FAIL("the server does not start");
         }
         nap_ms(1);
@@ -103,7 +103,7 @@ static void start_server(struct served *server, const char *name, const char *bi
 
 /* ---- stopping ---- */
 
-static void end_server(struct served *server, int signal)
+static void end_server(struct server_process *server, int signal)
 {
     int status = 0;
     int64_t limit_us = clock_us() + STOPPING_MS * 1000;
@@ -112,7 +112,7 @@ static void end_server(struct served *server, int signal)
     kill(server->pid, signal);
     while (waitpid(server->pid, &status, WNOHANG) != server->pid) {
         if (clock_us() > limit_us) {
-            tell_log(server);
+            print_log(server);
             FAIL("the server does not stop");
         }
         nap_ms(1);
@@ -123,7 +123,7 @@ static void end_server(struct served *server, int signal)
                     : (server->plain || signal == SIGKILL) && WTERMSIG(status) == signal;
     if (good)
         return;
-    tell_log(server);
+    print_log(server);
     FAIL("the server ended with status 0x%x", (unsigned)status);
 }
 
@@ -156,11 +156,11 @@ static void make_file(const char *url)
 const char *queue_url(void)
 {
     static char url[PATH_MAX + 32];
-    struct served *server = &servers[0];
+    struct server_process *server = &servers[0];
     CHECK(place_kind != NOWHERE);
     if (place_kind == AT_FILE) {
         /* Every child asks: what the test itself got from place_of() must outlive that. */
-        snprintf(url, sizeof(url), "sqlite:%s/jobs.db", place());
+        snprintf(url, sizeof(url), "sqlite:%s/jobs.db", test_dir());
         if (!file_exists(url + strlen("sqlite:")))
             make_file(url);
         return url;
@@ -173,11 +173,11 @@ const char *queue_url(void)
     return url;
 }
 
-const char *serve_another(const char *name, const char *bided_url)
+const char *start_another_server(const char *name, const char *bided_url)
 {
     static char urls[COUNT(servers)][PATH_MAX + 32];
     CHECK(server_count < COUNT(servers));
-    struct served *server = &servers[server_count];
+    struct server_process *server = &servers[server_count];
     server->plain = strcmp(bided_url, "beanstalkd") == 0;
     start_server(server, name, bided_url);
     snprintf(urls[server_count], sizeof(urls[0]), "beanstalk://%s", server->socket);
@@ -194,7 +194,7 @@ pid_t another_pid(const char *url)
 
 /* ---- what is in it ---- */
 
-bide *inside_at(struct where at)
+bide *open_test_queue_at(struct where at)
 {
     bide *queue = NULL;
     check_code(at, bide_open(queue_url(), NULL, &queue), BIDE_OK, "bide_open()");
@@ -206,7 +206,7 @@ bide *inside_at(struct where at)
 uint64_t put_job(const char *topic, const char *body)
 {
     uint64_t id = 0;
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_put(queue, topic, body, strlen(body), NULL, &id));
     OK(bide_close(queue));
     return id;
@@ -215,7 +215,7 @@ uint64_t put_job(const char *topic, const char *body)
 uint64_t count_jobs(const char *topic, bide_state state)
 {
     bide_topic_stats stats;
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     int code = bide_topic_get_stats(queue, topic, &stats);
     CHECK(code == BIDE_OK || code == BIDE_NOT_FOUND);
     OK(bide_close(queue));

@@ -50,7 +50,7 @@ static uint64_t take_numbers(const char *name)
     const bide_slice topic = slice_of(name);
     bide_reserve_args args = {.topics = &topic, .topic_count = 1, .jobs = jobs, .job_max = 1000};
     uint64_t taken = 0;
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     while (bide_reserve_many(queue, &args) == BIDE_OK)
         for (size_t i = 0; i < args.count; i++, taken++) {
             char wanted[16];
@@ -64,7 +64,7 @@ static uint64_t take_numbers(const char *name)
 
 /* ---- interrupts ---- */
 
-static void lines_that_were_said_to_be_put_are_put_and_no_others(void)
+static void exactly_the_lines_reported_as_put_are_put(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < COUNT(signals); i++) {
@@ -103,8 +103,8 @@ static bool has_begun(void)
 {
     bide_stats stats;
     if (place_kind == AT_FILE)
-        return size_of(place_of("jobs.db-wal")) > 100000;
-    bide *queue = inside();
+        return size_of(test_path("jobs.db-wal")) > 100000;
+    bide *queue = open_test_queue();
     OK(bide_queue_stats(queue, &stats));
     OK(bide_close(queue));
     return stats.last_id > 10 || stats.total.puts > 10 || stats.jobs.ready > 10;
@@ -115,7 +115,7 @@ static void a_bench_that_is_interrupted_leaves_nothing(void)
     struct child *child = begin("bench", "--jobs", "2000000", NULL);
     UNTIL(has_begun());
     interrupt(child, SIGINT, 130);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_stats stats;
     OK(bide_queue_stats(queue, &stats));
     EQ(stats.jobs.ready + stats.jobs.delayed + stats.jobs.reserved + stats.jobs.buried, 0);
@@ -160,7 +160,7 @@ static void fill_queue(void)
         memset(lines + i * 101, 'x', 100);
         lines[i * 101 + 100] = '\n';
     }
-    ends_with(0, lines, "put", "email", "--lines", "--quiet");
+    run_expect_input(0, lines, "put", "email", "--lines", "--quiet");
 }
 
 static void read_nothing(void)
@@ -172,12 +172,12 @@ static void read_nothing(void)
     close(fds[1]);
 }
 
-static void a_reader_that_has_gone_is_141_without_a_word(void)
+static void a_closed_pipe_is_exit_141_without_a_message(void)
 {
     fill_queue();
     before_exec = read_nothing;
     for (size_t i = 0; i < printing_count(); i++) {
-        struct child *child = ends_list_at(HERE, 141, NULL, 0, printing[i]);
+        struct child *child = run_expect_list_at(HERE, 141, NULL, 0, printing[i]);
         SILENT(child->err);
     }
 }
@@ -188,7 +188,7 @@ static void a_reader_that_goes_in_the_middle_is_141(void)
     fill_queue();
     for (size_t i = 0; i < COUNT(long_ones); i++) {
         if (is_plain() && strcmp(long_ones[i][0], "list") == 0) {
-            ends(1, "list"); /* it has none */
+            run_expect(1, "list"); /* it has none */
             continue;
         }
         struct child *child = begin(long_ones[i][0], long_ones[i][1], NULL);
@@ -208,12 +208,12 @@ static void write_to_full(void)
     close(fd);
 }
 
-static void an_output_without_room_is_told(void)
+static void a_full_disk_under_the_output_is_reported(void)
 {
     fill_queue();
     before_exec = write_to_full;
     for (size_t i = 0; i < printing_count(); i++) {
-        struct child *child = ends_list_at(HERE, 1, NULL, 0, printing[i]);
+        struct child *child = run_expect_list_at(HERE, 1, NULL, 0, printing[i]);
         HAS(child->err, "output");
         EQ(LINES(child->err), 1);
     }
@@ -237,24 +237,24 @@ static void closed_descriptors_do_no_harm(void)
     put_job("email", "x");
     before_exec = close_all;
     for (size_t i = 0; i < printing_count(); i++)
-        ends_list_at(HERE, 1, NULL, 0, printing[i]);
+        run_expect_list_at(HERE, 1, NULL, 0, printing[i]);
     before_exec = close_error;
-    ends(0, "put", "email", "y", "--at", "tomorrow");
-    ends(3, "peek", "nothing");
+    run_expect(0, "put", "email", "y", "--at", "tomorrow");
+    run_expect(3, "peek", "nothing");
     before_exec = NULL;
     if (!is_plain())
-        ends(0, "check");
+        run_expect(0, "check");
     EQ(count_jobs("email", BIDE_STATE_DELAYED), 1);
 }
 
 static const struct test tests[] = {
-    TEST(lines_that_were_said_to_be_put_are_put_and_no_others),
+    TEST(exactly_the_lines_reported_as_put_are_put),
     TEST(half_a_line_is_not_put),
     TEST(ctrl_c_reaches_a_put_on_a_terminal),
     TEST(a_bench_that_is_interrupted_leaves_nothing),
-    TEST(a_reader_that_has_gone_is_141_without_a_word),
+    TEST(a_closed_pipe_is_exit_141_without_a_message),
     TEST(a_reader_that_goes_in_the_middle_is_141),
-    TEST(an_output_without_room_is_told),
+    TEST(a_full_disk_under_the_output_is_reported),
     TEST(closed_descriptors_do_no_harm),
 };
 

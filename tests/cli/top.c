@@ -37,7 +37,7 @@ static void topics_jobs_and_bodies_are_shown(void)
     pane_quit();
 }
 
-static void a_job_is_deleted_after_yes_and_only_then(void)
+static void a_job_is_deleted_only_after_yes(void)
 {
     char line[100];
     unsigned long long id = put_job("mail", "first");
@@ -92,9 +92,9 @@ static void a_job_is_buried_and_made_ready_again(void)
     EQ(count_jobs("mail", BIDE_STATE_READY), 1);
 }
 
-static void so_many_jobs_are_kicked_as_was_said(void)
+static void kick_takes_a_number_of_jobs(void)
 {
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.delay_ms = HOUR_MS;
     for (int i = 0; i < 4; i++)
@@ -131,7 +131,7 @@ static void a_kick_of_buried_jobs_leaves_the_delayed_ones(void)
 {
     if (is_plain())
         return; /* only a holder can bury there */
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     uint64_t id = 0;
     OK(bide_put(queue, "mixed", "x", 1, NULL, &id));
@@ -154,11 +154,11 @@ static void a_kick_of_buried_jobs_leaves_the_delayed_ones(void)
 }
 
 /* Other clients have kicked the buried one, or buried one, while the question was on the screen. */
-static void a_kick_is_of_the_jobs_that_were_asked_about(void)
+static void a_kick_affects_only_the_confirmed_state(void)
 {
     if (!passes_leases())
         return; /* there are no other clients, or only a holder can bury */
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     uint64_t id = 0;
     options.delay_ms = HOUR_MS;
@@ -185,7 +185,7 @@ static void a_kick_is_of_the_jobs_that_were_asked_about(void)
     EQ(count_jobs("mixed", BIDE_STATE_BURIED), 1);
 }
 
-static void a_topic_is_paused_and_goes_on(void)
+static void a_topic_is_paused_and_resumed(void)
 {
     put_job("mail", "first");
     pane_begin(80, 24, FLAGS);
@@ -210,7 +210,7 @@ static void a_topic_is_paused_and_goes_on(void)
     pane_quit();
 }
 
-static void a_state_is_purged_where_it_can_be(void)
+static void a_state_other_than_reserved_is_purged(void)
 {
     put_job("mail", "first");
     put_job("mail", "second");
@@ -236,13 +236,13 @@ static void a_state_is_purged_where_it_can_be(void)
 
 static const struct test tests[] = {
     TEST(topics_jobs_and_bodies_are_shown),
-    TEST(a_job_is_deleted_after_yes_and_only_then),
+    TEST(a_job_is_deleted_only_after_yes),
     TEST(a_job_is_buried_and_made_ready_again),
-    TEST(so_many_jobs_are_kicked_as_was_said),
+    TEST(kick_takes_a_number_of_jobs),
     TEST(a_kick_of_buried_jobs_leaves_the_delayed_ones),
-    TEST(a_kick_is_of_the_jobs_that_were_asked_about),
-    TEST(a_topic_is_paused_and_goes_on),
-    TEST(a_state_is_purged_where_it_can_be),
+    TEST(a_kick_affects_only_the_confirmed_state),
+    TEST(a_topic_is_paused_and_resumed),
+    TEST(a_state_other_than_reserved_is_purged),
 };
 
 const struct theme top_theme = {"top", tests, COUNT(tests)};

@@ -10,7 +10,7 @@
 /* Topics q0, q1 ...; each has one job more than the one behind it. */
 static void put_topics(int count)
 {
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     for (int i = 0; i < count; i++) {
         char topic[20];
         snprintf(topic, sizeof(topic), "q%d", i);
@@ -109,7 +109,7 @@ static void the_cursor_moves_by_lines_pages_and_to_the_ends(void)
     pane_quit();
 }
 
-static void the_help_is_shown_everywhere_and_goes_away(void)
+static void help_opens_in_every_view_and_closes(void)
 {
     server_choose(AT_MEMORY);
     put_job("mail", "the body");
@@ -140,7 +140,7 @@ static void the_help_is_shown_everywhere_and_goes_away(void)
     pane_quit();
 }
 
-static void what_is_frozen_stays_until_it_goes_on(void)
+static void a_frozen_view_does_not_change_until_resumed(void)
 {
     server_choose(AT_MEMORY);
     put_job("mail", "x");
@@ -158,7 +158,7 @@ static void what_is_frozen_stays_until_it_goes_on(void)
     pane_quit();
 }
 
-static void the_time_between_samples_is_changed_by_keys(void)
+static void keys_change_the_sample_interval(void)
 {
     server_choose(AT_MEMORY);
     pane_begin(80, 24, "");
@@ -181,7 +181,7 @@ static void the_time_between_samples_is_changed_by_keys(void)
     pane_quit();
 }
 
-static void what_others_do_is_seen(void)
+static void changes_by_other_clients_are_shown(void)
 {
     bide_job job;
     server_choose(AT_MEMORY);
@@ -190,7 +190,7 @@ static void what_others_do_is_seen(void)
     SHOWS("  mail *  1 ");
     put_job("new", "y");
     SHOWS("  new *  1 ");
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_reserve(queue, "mail", 0, &job));
     SHOWS("reserved 1 ");
     SHOWS("  mail *  0 *  1 *  0 ");
@@ -211,7 +211,7 @@ static void jobs_are_listed_by_state(void)
     uint64_t ids[COUNT(bodies)];
     bide_job job;
     server_choose(AT_MEMORY);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     for (size_t i = 0; i < COUNT(bodies); i++) {
         options.delay_ms = i == 2 ? HOUR_MS : 0;
@@ -246,12 +246,12 @@ static void jobs_are_listed_by_state(void)
     OK(bide_close(queue));
 }
 
-static void a_refusal_is_said(void)
+static void a_rejected_action_is_reported(void)
 {
     bide_job job;
     server_choose(AT_MEMORY);
     put_job("mail", "the body");
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_reserve(queue, "mail", 0, &job));
     pane_begin(80, 24, FLAGS " --sort reserved");
     SHOWS("  mail  *  0 *  1 ");
@@ -302,12 +302,12 @@ static void a_long_body_is_scrolled_through(void)
 }
 
 /* Bytes that would clear the screen, ring and rename the window are shown, not done. */
-static void bodies_that_steer_terminals_are_harmless(void)
+static void terminal_escapes_in_bodies_are_harmless(void)
 {
     static const char steering[] = "start\x1b[2J\x1b]0;title\x07\rend",
                       binary[] = "\x00\xff\x1b[2J";
     server_choose(AT_MEMORY);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_put(queue, "mail", steering, sizeof(steering) - 1, NULL, NULL));
     OK(bide_put(queue, "mail", binary, sizeof(binary) - 1, NULL, NULL));
     OK(bide_close(queue));
@@ -328,7 +328,7 @@ static void bodies_that_steer_terminals_are_harmless(void)
 static void a_long_list_is_loaded_as_it_is_scrolled(void)
 {
     server_choose(AT_MEMORY);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     for (int i = 0; i < 450; i++)
         OK(bide_put(queue, "mail", "x", 1, NULL, NULL));
     OK(bide_close(queue));
@@ -348,7 +348,7 @@ static void a_long_list_is_loaded_as_it_is_scrolled(void)
 }
 
 /* One job each in so many topics: topic-00000, topic-00001 ... */
-static void put_in_many(bide *queue, int count)
+static void put_in_batches(bide *queue, int count)
 {
     static bide_put_item items[BIDE_BATCH_JOBS];
     static char names[BIDE_BATCH_JOBS][20];
@@ -365,8 +365,8 @@ static void put_in_many(bide *queue, int count)
 static void a_thousand_topics_are_sorted_and_found(void)
 {
     server_choose(AT_MEMORY);
-    bide *queue = inside();
-    put_in_many(queue, 1000);
+    bide *queue = open_test_queue();
+    put_in_batches(queue, 1000);
     OK(bide_put(queue, "topic-00777", "y", 1, NULL, NULL));
     OK(bide_close(queue));
     pane_begin(80, 24, FLAGS);
@@ -381,11 +381,11 @@ static void a_thousand_topics_are_sorted_and_found(void)
     pane_quit();
 }
 
-static void of_very_many_topics_the_first_are_looked_at_and_that_is_said(void)
+static void topics_beyond_the_limit_are_reported_as_left_out(void)
 {
     server_choose(AT_MEMORY);
-    bide *queue = inside();
-    put_in_many(queue, 20000); /* and one that is always there */
+    bide *queue = open_test_queue();
+    put_in_batches(queue, 20000); /* and one that is always there */
     pane_begin(80, 24, FLAGS);
     SHOWS("ready 20,000 * topics 20,001");
     SHOWS("topics the first 20,000");
@@ -400,17 +400,17 @@ static const struct test tests[] = {
     TEST(topics_are_sorted_by_every_column),
     TEST(a_filter_works_while_it_is_typed),
     TEST(the_cursor_moves_by_lines_pages_and_to_the_ends),
-    TEST(the_help_is_shown_everywhere_and_goes_away),
-    TEST(what_is_frozen_stays_until_it_goes_on),
-    TEST(the_time_between_samples_is_changed_by_keys),
-    TEST(what_others_do_is_seen),
+    TEST(help_opens_in_every_view_and_closes),
+    TEST(a_frozen_view_does_not_change_until_resumed),
+    TEST(keys_change_the_sample_interval),
+    TEST(changes_by_other_clients_are_shown),
     TEST(jobs_are_listed_by_state),
-    TEST(a_refusal_is_said),
+    TEST(a_rejected_action_is_reported),
     TEST(a_long_body_is_scrolled_through),
-    TEST(bodies_that_steer_terminals_are_harmless),
+    TEST(terminal_escapes_in_bodies_are_harmless),
     TEST(a_long_list_is_loaded_as_it_is_scrolled),
     TEST(a_thousand_topics_are_sorted_and_found),
-    TEST(of_very_many_topics_the_first_are_looked_at_and_that_is_said),
+    TEST(topics_beyond_the_limit_are_reported_as_left_out),
 };
 
 const struct theme top_keys_theme = {"top_keys", tests, COUNT(tests)};

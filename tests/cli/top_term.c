@@ -11,9 +11,9 @@
 
 /* ---- whether it starts ---- */
 
-static void what_is_no_terminal_is_refused_and_no_server_is_started(void)
+static void without_a_terminal_top_is_rejected_and_starts_no_server(void)
 {
-    struct child *child = ends(2, "top");
+    struct child *child = run_expect(2, "top");
     SILENT(child->out);
     HAS(child->err, "bide topics --json");
     HAS(child->err, "bide stats --json");
@@ -23,10 +23,10 @@ static void what_is_no_terminal_is_refused_and_no_server_is_started(void)
     child = begin_on_terminal(80, 24, "top", "--json", NULL);
     await_end(child, 2);
     HAS(child->out, "this is a view for a terminal");
-    CHECK(!file_exists(place_of("run/bide/bided.sock")));
+    CHECK(!file_exists(test_path("run/bide/bided.sock")));
 }
 
-static void flags_that_make_no_sense_are_refused(void)
+static void invalid_flags_are_rejected(void)
 {
     static const char *const wrong[][2] = {
         {"--interval", "1ms"},
@@ -119,7 +119,7 @@ static void check_colors(const char *environment, const char *flags, bool wanted
 {
     server_choose(AT_MEMORY);
     put_job("mail", "x");
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_bury(queue, 1, 0, BIDE_KEEP, NULL));
     OK(bide_close(queue));
     pane_set(environment);
@@ -130,19 +130,19 @@ static void check_colors(const char *environment, const char *flags, bool wanted
     pane_quit();
 }
 
-static void there_are_colours(void)
+static void colors_are_on_by_default(void)
 {
     check_colors("", FLAGS, true);
 }
-static void there_are_none_with_no_color(void)
+static void no_color_turns_colors_off(void)
 {
     check_colors("NO_COLOR=1", FLAGS, false);
 }
-static void there_are_none_with_color_never(void)
+static void color_never_turns_colors_off(void)
 {
     check_colors("", FLAGS " --color never", false);
 }
-static void there_are_some_with_color_always(void)
+static void color_always_turns_colors_on(void)
 {
     check_colors("NO_COLOR=1", FLAGS " --color always", true);
 }
@@ -195,7 +195,7 @@ static void it_starts_in_a_window_that_is_too_small(void)
 
 /* ---- the end ---- */
 
-static void signals_end_it_and_leave_the_terminal_as_it_was(void)
+static void signals_end_top_and_restore_the_terminal(void)
 {
     server_choose(AT_MEMORY);
     put_job("mail", "x");
@@ -218,7 +218,7 @@ static void signals_end_it_and_leave_the_terminal_as_it_was(void)
     EQ(count_jobs("mail", BIDE_STATE_READY), 1);
 }
 
-static void the_screen_of_before_is_back(void)
+static void the_previous_screen_is_restored(void)
 {
     server_choose(AT_MEMORY);
     pane_begin(80, 24, FLAGS);
@@ -230,7 +230,7 @@ static void the_screen_of_before_is_back(void)
     pane_ended(0);
 }
 
-static void it_is_stopped_and_goes_on(void)
+static void top_resumes_after_sigtstp(void)
 {
     server_choose(AT_MEMORY);
     put_job("mail", "x");
@@ -261,7 +261,7 @@ static bool has_ended(pid_t pid)
 
 /* The terminal's end sends several signals; one that comes while the sanitizer looks for leaks, at
  * the exit, would stop it for ever. */
-static void it_ends_with_its_terminal(void)
+static void top_exits_when_the_terminal_hangs_up(void)
 {
     server_choose(AT_MEMORY);
     pane_set("ASAN_OPTIONS=detect_leaks=0");
@@ -283,7 +283,7 @@ static void watch_patiently(const char *timeout)
     pane_begin(80, 24, flags);
 }
 
-static void a_server_that_goes_away_and_comes_back_is_told(void)
+static void server_loss_and_return_are_reported(void)
 {
     server_choose(AT_MEMORY);
     put_job("mail", "x");
@@ -302,7 +302,7 @@ static void a_server_that_goes_away_and_comes_back_is_told(void)
 }
 
 /* However seldom the figures are refreshed, and wherever one looks: the server is asked meanwhile. */
-static void a_dead_server_is_told_soon_whatever_the_interval(void)
+static void a_dead_server_is_reported_soon_with_any_interval(void)
 {
     char flags[300];
     server_choose(AT_MEMORY);
@@ -339,7 +339,7 @@ static bool is_reverse(const char *line)
     return strstr(line, "[7m") != NULL || strstr(line, ";7m") != NULL;
 }
 
-static void the_cursor_looks_other_than_the_headings(const char *environment)
+static void check_cursor_differs_from_headings(const char *environment)
 {
     server_choose(AT_MEMORY);
     put_job("mail", "x");
@@ -354,12 +354,12 @@ static void the_cursor_looks_other_than_the_headings(const char *environment)
 
 static void the_cursor_and_the_headings_differ_in_colours(void)
 {
-    the_cursor_looks_other_than_the_headings("");
+    check_cursor_differs_from_headings("");
 }
 
 static void the_cursor_and_the_headings_differ_without_colours(void)
 {
-    the_cursor_looks_other_than_the_headings("NO_COLOR=1");
+    check_cursor_differs_from_headings("NO_COLOR=1");
 }
 
 static void zeros_are_dim(void)
@@ -384,7 +384,7 @@ static void a_trend_uses_the_width_of_the_window(void)
     pane_quit();
 }
 
-static void a_note_goes_away_by_itself(void)
+static void a_note_expires(void)
 {
     server_choose(AT_MEMORY);
     pane_begin(80, 24, FLAGS);
@@ -397,7 +397,7 @@ static void a_note_goes_away_by_itself(void)
 }
 
 /* With a timeout of an hour, whoever waited for the server would be noticed. */
-static void a_silent_server_keeps_nobody_waiting(void)
+static void a_silent_server_does_not_block_quit(void)
 {
     server_choose(AT_MEMORY);
     put_job("mail", "x");
@@ -411,7 +411,7 @@ static void a_silent_server_keeps_nobody_waiting(void)
     kill(server_pid(), SIGCONT);
 }
 
-static void a_change_that_was_asked_for_is_waited_for(void)
+static void quit_waits_for_a_pending_action(void)
 {
     server_choose(AT_MEMORY);
     put_job("mail", "the body");
@@ -433,12 +433,12 @@ static void a_change_that_was_asked_for_is_waited_for(void)
 }
 
 /* A kick is two calls: whether the topic is as it was, and the kick itself. */
-static void so_is_a_kick(void)
+static void quit_waits_for_a_pending_kick(void)
 {
     server_choose(AT_MEMORY);
     char id[32];
     snprintf(id, sizeof(id), "%llu", (unsigned long long)put_job("mail", "x"));
-    ends(0, "bury", id);
+    run_expect(0, "bury", id);
     pane_begin(80, 24, FLAGS " --sort buried");
     SHOWS("buried 1 ");
     pane_keys("K Enter");
@@ -455,8 +455,8 @@ static void so_is_a_kick(void)
 }
 
 static const struct test tests[] = {
-    TEST(what_is_no_terminal_is_refused_and_no_server_is_started),
-    TEST(flags_that_make_no_sense_are_refused),
+    TEST(without_a_terminal_top_is_rejected_and_starts_no_server),
+    TEST(invalid_flags_are_rejected),
     TEST(an_unknown_terminal_is_named),
     TEST(it_works_on_xterm),
     TEST(it_works_on_screen),
@@ -464,26 +464,26 @@ static const struct test tests[] = {
     TEST(it_works_on_linux),
     TEST(it_works_on_vt100),
     TEST(a_locale_without_utf8_gets_ascii),
-    TEST(there_are_colours),
-    TEST(there_are_none_with_no_color),
-    TEST(there_are_none_with_color_never),
-    TEST(there_are_some_with_color_always),
+    TEST(colors_are_on_by_default),
+    TEST(no_color_turns_colors_off),
+    TEST(color_never_turns_colors_off),
+    TEST(color_always_turns_colors_on),
     TEST(windows_shrink_and_grow_while_it_runs),
     TEST(it_starts_in_a_window_that_is_too_small),
-    TEST(signals_end_it_and_leave_the_terminal_as_it_was),
-    TEST(the_screen_of_before_is_back),
-    TEST(it_is_stopped_and_goes_on),
-    TEST(it_ends_with_its_terminal),
-    TEST(a_server_that_goes_away_and_comes_back_is_told),
-    TEST(a_silent_server_keeps_nobody_waiting),
-    TEST(a_dead_server_is_told_soon_whatever_the_interval),
+    TEST(signals_end_top_and_restore_the_terminal),
+    TEST(the_previous_screen_is_restored),
+    TEST(top_resumes_after_sigtstp),
+    TEST(top_exits_when_the_terminal_hangs_up),
+    TEST(server_loss_and_return_are_reported),
+    TEST(a_silent_server_does_not_block_quit),
+    TEST(a_dead_server_is_reported_soon_with_any_interval),
     TEST(the_cursor_and_the_headings_differ_in_colours),
     TEST(the_cursor_and_the_headings_differ_without_colours),
     TEST(zeros_are_dim),
     TEST(a_trend_uses_the_width_of_the_window),
-    TEST(a_note_goes_away_by_itself),
-    TEST(a_change_that_was_asked_for_is_waited_for),
-    TEST(so_is_a_kick),
+    TEST(a_note_expires),
+    TEST(quit_waits_for_a_pending_action),
+    TEST(quit_waits_for_a_pending_kick),
 };
 
 const struct theme top_term_theme = {"top_term", tests, COUNT(tests)};

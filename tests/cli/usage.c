@@ -7,57 +7,57 @@
 static void without_a_verb_the_help_goes_to_standard_error(void)
 {
     static const char *const none[] = {NULL};
-    struct child *child = ends_list_at(HERE, 2, NULL, 0, none);
+    struct child *child = run_expect_list_at(HERE, 2, NULL, 0, none);
     SILENT(child->out);
     HAS(child->err, "Use: bide [FLAGS] VERB");
 }
 
 static void help_goes_to_standard_output(void)
 {
-    struct child *child = ends(0, "help");
+    struct child *child = run_expect(0, "help");
     HAS(child->out, "Use: bide [FLAGS] VERB");
     SILENT(child->err);
-    SAYS(ends(0, "--help")->out, child->out.text);
-    SAYS(ends(0, "-h")->out, child->out.text);
+    OUTPUT_IS(run_expect(0, "--help")->out, child->out.text);
+    OUTPUT_IS(run_expect(0, "-h")->out, child->out.text);
 }
 
 static void the_version_is_that_of_the_library(void)
 {
-    SAYS(ends(0, "--version")->out, "bide " BIDE_VERSION "\n");
-    SAYS(ends(0, "-V")->out, "bide " BIDE_VERSION "\n");
-    SAYS(ends(0, "put", "--version")->out, "bide " BIDE_VERSION "\n");
+    OUTPUT_IS(run_expect(0, "--version")->out, "bide " BIDE_VERSION "\n");
+    OUTPUT_IS(run_expect(0, "-V")->out, "bide " BIDE_VERSION "\n");
+    OUTPUT_IS(run_expect(0, "put", "--version")->out, "bide " BIDE_VERSION "\n");
 }
 
-static void an_unknown_verb_is_told_with_the_nearest(void)
+static void an_unknown_verb_is_reported_with_the_nearest(void)
 {
-    HAS(ends(2, "reserv")->err, "bide: there is no verb \"reserv\"; did you mean reserve?\n");
-    HAS(ends(2, "tpoics")->err, "did you mean topics?");
-    HAS(ends(2, "help", "pu")->err, "there is no verb \"pu\"; did you mean put?");
-    HAS(ends(2, "help", "xyzzyxyzzy")->err,
+    HAS(run_expect(2, "reserv")->err, "bide: there is no verb \"reserv\"; did you mean reserve?\n");
+    HAS(run_expect(2, "tpoics")->err, "did you mean topics?");
+    HAS(run_expect(2, "help", "pu")->err, "there is no verb \"pu\"; did you mean put?");
+    HAS(run_expect(2, "help", "xyzzyxyzzy")->err,
         "bide: there is no verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
-    struct child *child = ends(2, "xyzzyxyzzy");
+    struct child *child = run_expect(2, "xyzzyxyzzy");
     HAS(child->err, "bide: there is no verb \"xyzzyxyzzy\"\nTry \"bide help\".\n");
     SILENT(child->out);
 }
 
-static void a_word_from_elsewhere_is_told_with_what_it_is_called_here(void)
+static void a_verb_of_other_queues_is_answered_with_ours(void)
 {
-    HAS(ends(2, "tubes")->err, "there is no verb \"tubes\"; did you mean topics or list?\n");
-    HAS(ends(2, "ls")->err, "did you mean topics or list?");
-    HAS(ends(2, "retry", "12")->err, "did you mean kick?");
-    HAS(ends(2, "rm", "12")->err, "did you mean delete?");
-    HAS(ends(2, "enqueue", "email", "x")->err, "did you mean put?");
-    HAS(ends(2, "worker")->err, "did you mean work?");
-    HAS(ends(2, "version")->err, "did you mean --version?");
-    HAS(ends(2, "help", "status")->err, "did you mean stats?");
+    HAS(run_expect(2, "tubes")->err, "there is no verb \"tubes\"; did you mean topics or list?\n");
+    HAS(run_expect(2, "ls")->err, "did you mean topics or list?");
+    HAS(run_expect(2, "retry", "12")->err, "did you mean kick?");
+    HAS(run_expect(2, "rm", "12")->err, "did you mean delete?");
+    HAS(run_expect(2, "enqueue", "email", "x")->err, "did you mean put?");
+    HAS(run_expect(2, "worker")->err, "did you mean work?");
+    HAS(run_expect(2, "version")->err, "did you mean --version?");
+    HAS(run_expect(2, "help", "status")->err, "did you mean stats?");
 }
 
 static const struct test tests[] = {
     TEST(without_a_verb_the_help_goes_to_standard_error),
     TEST(help_goes_to_standard_output),
     TEST(the_version_is_that_of_the_library),
-    TEST(an_unknown_verb_is_told_with_the_nearest),
-    TEST(a_word_from_elsewhere_is_told_with_what_it_is_called_here),
+    TEST(an_unknown_verb_is_reported_with_the_nearest),
+    TEST(a_verb_of_other_queues_is_answered_with_ours),
 };
 
 const struct theme usage_theme = {"usage", tests, COUNT(tests)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* work.c - bide work: a program for each job, and what becomes of it. */
-#include "seen.h"
+#include "job_view.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 
 /* Works on the jobs of t until there are none, with these flags and a script of the shell. */
-#define works(code, ...) ends(code, "work", "t", "--until-empty", __VA_ARGS__)
+#define works(code, ...) run_expect(code, "work", "t", "--until-empty", __VA_ARGS__)
 #define SH(script)       "--", "sh", "-c", (script)
 
 /* ---- what the program gets ---- */
@@ -17,9 +17,9 @@
 static void the_body_is_on_standard_input_and_the_output_passes_through(void)
 {
     put_job("t", "hello");
-    struct child *child = ends(0, "work", "t", "--once", "--", "cat");
-    SAYS(child->out, "hello");
-    SAYS(child->err, "1 job done\n");
+    struct child *child = run_expect(0, "work", "t", "--once", "--", "cat");
+    OUTPUT_IS(child->out, "hello");
+    OUTPUT_IS(child->err, "1 job done\n");
     EQ(count_jobs("t", BIDE_STATE_READY), 0);
     EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
 }
@@ -30,10 +30,10 @@ static void every_byte_of_a_body_arrives(void)
     uint64_t id = 0;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = (char)(i * 7 + i / 256);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_put(queue, "t", bytes, sizeof(bytes), NULL, &id));
     OK(bide_close(queue));
-    struct child *child = ends(0, "work", "t", "--once", "--", "cat");
+    struct child *child = run_expect(0, "work", "t", "--once", "--", "cat");
     EQ(child->out.size, sizeof(bytes));
     CHECK(memcmp(child->out.text, bytes, sizeof(bytes)) == 0);
 }
@@ -41,8 +41,8 @@ static void every_byte_of_a_body_arrives(void)
 static void an_empty_body_is_an_empty_input(void)
 {
     put_job("t", "");
-    struct child *child = ends(0, "work", "t", "--once", "--", "wc", "-c");
-    SAYS(child->out, "0\n");
+    struct child *child = run_expect(0, "work", "t", "--once", "--", "wc", "-c");
+    OUTPUT_IS(child->out, "0\n");
 }
 
 static void a_program_need_not_read_its_input(void)
@@ -50,17 +50,17 @@ static void a_program_need_not_read_its_input(void)
     static char body[60001];
     memset(body, 'x', sizeof(body) - 1);
     put_job("t", body);
-    ends(0, "work", "t", "--once", "--", "true");
+    run_expect(0, "work", "t", "--once", "--", "true");
     EQ(count_jobs("t", BIDE_STATE_READY), 0);
 }
 
-static void the_environment_tells_about_the_job(void)
+static void the_environment_describes_the_job(void)
 {
     char wanted[200];
     uint64_t id = put_job("t", "x");
     set_env("BIDE_KEY", "not this");
     set_env("MINE", "kept");
-    struct child *child = ends(0, "work", "t", "--once", "--", "env");
+    struct child *child = run_expect(0, "work", "t", "--once", "--", "env");
     snprintf(wanted, sizeof(wanted), "BIDE_ID=%llu\n", (unsigned long long)id);
     HAS(child->out, wanted);
     HAS(child->out, "BIDE_TOPIC=t\n");
@@ -69,7 +69,7 @@ static void the_environment_tells_about_the_job(void)
     HAS(child->out, "MINE=kept\n");
     LACKS(child->out, "BIDE_KEY");
     HAS(child->out, "BIDE_URL=");
-    HAS(child->out, place());
+    HAS(child->out, test_dir());
 }
 
 static void a_program_can_put_jobs_itself(void)
@@ -84,19 +84,19 @@ static void a_program_can_put_jobs_itself(void)
     EQ(count_jobs("t", BIDE_STATE_READY), 0);
 }
 
-static void no_descriptor_of_ours_is_in_the_program(void)
+static void the_program_inherits_no_descriptors(void)
 {
     put_job("t", "x");
-    struct child *child = ends(0, "work", "t", "--once", "--", "sh", "-c", "ls /proc/$$/fd");
-    SAYS(child->out, "0\n1\n2\n");
+    struct child *child = run_expect(0, "work", "t", "--once", "--", "sh", "-c", "ls /proc/$$/fd");
+    OUTPUT_IS(child->out, "0\n1\n2\n");
 }
 
 /* Of the two that the C library keeps for itself nothing is said. */
-static void its_signals_are_as_they_were(void)
+static void the_program_has_default_signals(void)
 {
     put_job("t", "x");
-    struct child *child =
-        ends(0, "work", "t", "--once", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status");
+    struct child *child = run_expect(0, "work", "t", "--once", "--", "grep", "-E", "^Sig(Blk|Ign)",
+                                     "/proc/self/status");
     const char *ignored = strstr(child->out.text, "SigIgn:");
     HAS(child->out, "SigBlk:\t0000000000000000\n");
     CHECK(ignored != NULL);
@@ -117,7 +117,7 @@ static json_t *line_of(const struct child *child, size_t lines, uint64_t id)
     FAIL("no line has the id %llu", (unsigned long long)id);
 }
 
-static void each_status_does_what_the_table_says(void)
+static void each_exit_status_has_its_action(void)
 {
     static const struct {
         const char *body;
@@ -141,11 +141,11 @@ static void each_status_does_what_the_table_says(void)
     for (size_t i = 0; i < COUNT(cases); i++) {
         const char *outcome = text_in(line_of(child, COUNT(cases), ids[i]), "outcome");
         TEXT(outcome, strlen(outcome), cases[i].outcome);
-        EQ(seen(ids[i])->state, cases[i].state);
+        EQ(job_view(ids[i])->state, cases[i].state);
     }
 }
 
-static void a_failure_says_how_it_ended_and_what_it_said_last(void)
+static void last_error_has_the_exit_status_and_end_of_stderr(void)
 {
     if (is_plain())
         return; /* it keeps no errors */
@@ -154,16 +154,16 @@ static void a_failure_says_how_it_ended_and_what_it_said_last(void)
     HAS(child->err, "first\nsecond\n");
     HAS(child->err, "exit status 3: first second\n");
     ERROR_IS(id, "exit status 3: first\nsecond");
-    EQ(seen(id)->failures, 1);
+    EQ(job_view(id)->failures, 1);
 }
 
-static void of_a_long_complaint_the_last_lines_are_kept(void)
+static void the_last_lines_of_a_long_stderr_are_kept(void)
 {
     if (is_plain())
         return;
     uint64_t id = put_job("t", "x");
     works(7, SH("seq 10000 >&2; exit 1"));
-    const bide_job *job = seen(id);
+    const bide_job *job = job_view(id);
     BETWEEN((int64_t)job->last_error_size, 800, 1024);
     TEXT(job->last_error + job->last_error_size - 6, 6, "\n10000");
     CHECK(strncmp(job->last_error, "exit status 1: 9", 16) == 0);
@@ -173,14 +173,14 @@ static void a_signal_is_named(void)
 {
     uint64_t id = put_job("t", "x");
     HAS(works(7, SH("kill -SEGV $$"))->err, "killed by SIGSEGV");
-    EQ(seen(id)->state, BIDE_STATE_DELAYED);
+    EQ(job_view(id)->state, BIDE_STATE_DELAYED);
 }
 
-static void a_job_that_is_put_off_has_not_failed(void)
+static void a_snoozed_job_has_not_failed(void)
 {
     uint64_t id = put_job("t", "x");
     works(0, "--retry-delay", "1h", SH("exit 75"));
-    const bide_job *job = seen(id);
+    const bide_job *job = job_view(id);
     EQ(job->state, BIDE_STATE_DELAYED);
     EQ(job->releases, 1);
     BETWEEN(job->left_ms, HOUR_MS - 60000, HOUR_MS);
@@ -195,22 +195,22 @@ static void the_attempts_are_counted(void)
     options.max_retries = 2;
     options.backoff_base_ms = options.backoff_max_ms = 1;
     uint64_t id = put_with("x", &options);
-    struct child *child = ends(7, "work", "t", "--count", "3", "-j", "1", "--", "sh", "-c",
-                               "echo $BIDE_ATTEMPT $BIDE_LAST; exit 1");
-    SAYS(child->out, "1 0\n2 0\n3 1\n");
-    EQ(seen(id)->state, BIDE_STATE_BURIED);
+    struct child *child = run_expect(7, "work", "t", "--count", "3", "-j", "1", "--", "sh", "-c",
+                                     "echo $BIDE_ATTEMPT $BIDE_LAST; exit 1");
+    OUTPUT_IS(child->out, "1 0\n2 0\n3 1\n");
+    EQ(job_view(id)->state, BIDE_STATE_BURIED);
 }
 
 /* ---- time ---- */
 
-static void a_program_that_takes_too_long_is_ended(void)
+static void a_program_over_its_time_limit_is_terminated(void)
 {
     uint64_t id = put_job("t", "x");
     int64_t start_us = clock_us();
     struct child *child = works(7, "--timeout", "200ms", SH("sleep 1000"));
     NOT_BEFORE(start_us, 200);
     HAS(child->err, "killed after 200ms (--timeout)");
-    EQ(seen(id)->state, BIDE_STATE_DELAYED);
+    EQ(job_view(id)->state, BIDE_STATE_DELAYED);
 }
 
 /* A plain beanstalkd counts in seconds, and says of the last one that nothing is left. */
@@ -219,7 +219,7 @@ static int64_t short_ttr(void)
     return is_plain() ? 3000 : 1000;
 }
 
-static void the_limit_is_the_ttr_unless_another_is_said(void)
+static void the_time_limit_defaults_to_the_ttr(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.ttr_ms = short_ttr();
@@ -230,14 +230,14 @@ static void the_limit_is_the_ttr_unless_another_is_said(void)
     NOT_BEFORE(start_us, short_ttr());
 }
 
-static void whoever_does_not_heed_sigterm_is_killed_after_the_grace(void)
+static void a_program_ignoring_sigterm_is_killed_after_the_grace(void)
 {
     put_job("t", "x");
     int64_t start_us = clock_us();
     struct child *child = works(7, "--timeout", "2s", "--grace", "200ms",
                                 SH("trap '' TERM; echo begun; sleep 1000; sleep 1000; sleep 1000"));
     NOT_BEFORE(start_us, 2200);
-    SAYS(child->out, "begun\n");
+    OUTPUT_IS(child->out, "begun\n");
     HAS(child->err, "killed after 2s (--timeout)");
 }
 
@@ -255,7 +255,7 @@ static bool is_alive(pid_t pid)
     return there && state != NULL && strncmp(state, ") Z", 3) != 0;
 }
 
-static void the_whole_group_is_ended(void)
+static void the_whole_process_group_is_terminated(void)
 {
     put_job("t", "x");
     struct child *child =
@@ -265,17 +265,17 @@ static void the_whole_group_is_ended(void)
     UNTIL(!is_alive(pid));
 }
 
-static void a_job_stays_ours_while_its_program_runs(void)
+static void the_lease_is_extended_while_the_program_runs(void)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.ttr_ms = short_ttr();
     put_with("x", &options);
     struct child *child =
         works(0, "-j", "2", "--timeout", "forever", SH("echo begun; sleep 4; echo ended"));
-    SAYS(child->out, "begun\nended\n");
+    OUTPUT_IS(child->out, "begun\nended\n");
 }
 
-static void what_a_program_leaves_behind_is_not_waited_for(void)
+static void orphans_of_a_program_are_not_waited_for(void)
 {
     put_job("t", "x");
     put_job("t", "y");
@@ -287,7 +287,7 @@ static void what_a_program_leaves_behind_is_not_waited_for(void)
 }
 
 /* Nothing stays a zombie. */
-static void what_has_ended_is_reaped(void)
+static void ended_programs_are_reaped(void)
 {
     put_job("t", "x");
     struct child *child = begin("work", "t", "--", "sh", "-c", "sleep 1000 & echo $!,$$", NULL);
@@ -305,7 +305,7 @@ static void what_has_ended_is_reaped(void)
 static void the_output_is_kept_as_the_result(void)
 {
     if (is_plain()) {
-        HAS(ends(5, "work", "t", "--keep-output", "--", "cat")->err, "keeps no results");
+        HAS(run_expect(5, "work", "t", "--keep-output", "--", "cat")->err, "keeps no results");
         return;
     }
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -315,17 +315,17 @@ static void the_output_is_kept_as_the_result(void)
     SILENT(child->out);
     RESULT_IS(id, "one.\n");
     RESULT_IS(other, "two.\n");
-    BETWEEN(seen(id)->left_ms, HOUR_MS, 2 * HOUR_MS);
-    BETWEEN(seen(other)->left_ms, 0, HOUR_MS);
+    BETWEEN(job_view(id)->left_ms, HOUR_MS, 2 * HOUR_MS);
+    BETWEEN(job_view(other)->left_ms, 0, HOUR_MS);
 }
 
-static void output_beyond_the_limit_is_cut_and_the_job_is_done(void)
+static void output_beyond_the_limit_is_truncated_and_the_job_is_done(void)
 {
     if (is_plain())
         return;
     uint64_t id = put_job("t", "x");
     HAS(works(0, "--keep-output", "--keep-size", "1000", SH("seq 100000"))->err, "was cut");
-    const bide_job *job = seen(id);
+    const bide_job *job = job_view(id);
     EQ(job->state, BIDE_STATE_DONE);
     EQ(job->result_size, 1000);
     CHECK(strncmp(job->result, "1\n2\n3\n", 6) == 0);
@@ -339,7 +339,7 @@ enum { JOBS = 300 };
 /* Jobs whose bodies are the lines 1 to JOBS. */
 static void put_numbers(void)
 {
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     for (int i = 1; i <= JOBS; i++) {
         char body[16];
         snprintf(body, sizeof(body), "%d\n", i);
@@ -365,9 +365,9 @@ static int count_numbers(const struct child *child)
 static void every_job_is_run_exactly_once(void)
 {
     put_numbers();
-    struct child *child = ends(0, "work", "t", "-j", "8", "--until-empty", "--", "cat");
+    struct child *child = run_expect(0, "work", "t", "-j", "8", "--until-empty", "--", "cat");
     EQ(count_numbers(child), JOBS);
-    SAYS(child->err, "300 jobs done\n");
+    OUTPUT_IS(child->err, "300 jobs done\n");
 }
 
 static void several_workers_share_the_jobs(void)
@@ -397,26 +397,26 @@ static void when_descriptors_are_scarce_every_job_is_run_exactly_once(void)
     put_numbers();
     before_exec = allow_few_descriptors;
     struct child *child =
-        ends(0, "work", "t", "-j", "20", "-e", "--", "sh", "-c", "sleep 0.01; cat");
+        run_expect(0, "work", "t", "-j", "20", "-e", "--", "sh", "-c", "sleep 0.01; cat");
     EQ(count_numbers(child), JOBS);
-    SAYS(child->err, "300 jobs done\n");
+    OUTPUT_IS(child->err, "300 jobs done\n");
 }
 
-static void as_many_as_were_counted_and_no_more(void)
+static void count_limits_the_number_of_jobs(void)
 {
     for (int i = 0; i < 7; i++)
         put_job("t", "x");
-    struct child *child = ends(0, "work", "t", "-j", "8", "--count", "5", "--", "echo");
-    SAYS(child->out, "\n\n\n\n\n");
+    struct child *child = run_expect(0, "work", "t", "-j", "8", "--count", "5", "--", "echo");
+    OUTPUT_IS(child->out, "\n\n\n\n\n");
     EQ(count_jobs("t", BIDE_STATE_READY), 2);
     EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
-    ends(0, "work", "t", "--once", "--", "echo");
+    run_expect(0, "work", "t", "--once", "--", "echo");
     EQ(count_jobs("t", BIDE_STATE_READY), 1);
 }
 
 static void an_empty_topic_ends_at_once(void)
 {
-    SILENT(ends(0, "work", "t", "--until-empty", "--", "echo")->out);
+    SILENT(run_expect(0, "work", "t", "--until-empty", "--", "echo")->out);
 }
 
 static void delayed_jobs_and_paused_topics_are_not_waited_for(void)
@@ -426,12 +426,12 @@ static void delayed_jobs_and_paused_topics_are_not_waited_for(void)
     put_with("later", &options);
     put_job("paused", "x");
     if (place_kind != AT_FILE) { /* where a pause does not outlive the process */
-        bide *queue = inside();
+        bide *queue = open_test_queue();
         OK(bide_pause(queue, "paused", HOUR_MS));
         OK(bide_close(queue));
-        SILENT(ends(0, "work", "t", "paused", "--until-empty", "--", "echo")->out);
+        SILENT(run_expect(0, "work", "t", "paused", "--until-empty", "--", "echo")->out);
     }
-    SILENT(ends(0, "work", "t", "--until-empty", "--", "echo")->out);
+    SILENT(run_expect(0, "work", "t", "--until-empty", "--", "echo")->out);
 }
 
 static void topics_are_served_in_the_order_of_the_strategy(void)
@@ -443,16 +443,16 @@ static void topics_are_served_in_the_order_of_the_strategy(void)
     put_job("high", "high ");
     put_job("high", "high ");
     struct child *child =
-        ends(0, "work", "high", "low", "-j1", "-e", "--strategy", "strict", "--", "cat");
-    SAYS(child->out, "high high low low ");
+        run_expect(0, "work", "high", "low", "-j1", "-e", "--strategy", "strict", "--", "cat");
+    OUTPUT_IS(child->out, "high high low low ");
     put_job("low", "x");
     put_job("high", "x");
-    EQ(ends(0, "work", "high:9", "low:1", "-e", "--", "cat")->out.size, 2);
+    EQ(run_expect(0, "work", "high:9", "low:1", "-e", "--", "cat")->out.size, 2);
 }
 
 /* ---- what is said ---- */
 
-static void with_json_there_is_a_line_for_each_job(void)
+static void json_prints_a_line_for_each_job(void)
 {
     uint64_t id = put_job("t", "x");
     struct child *child = works(7, "--json", SH("echo said; exit 4"));
@@ -469,14 +469,14 @@ static void with_json_there_is_a_line_for_each_job(void)
     HAS(child->err, "said\n");
 }
 
-static void quietly_nothing_is_said_but_by_the_program(void)
+static void quiet_prints_only_program_output(void)
 {
     put_job("t", "x");
     struct child *child = works(7, "--quiet", SH("echo why >&2; exit 1"));
-    SAYS(child->err, "why\n");
+    OUTPUT_IS(child->err, "why\n");
 }
 
-static void verbosely_there_is_a_line_for_each_job(void)
+static void verbose_prints_a_line_for_each_job(void)
 {
     put_job("t", "x");
     HAS(works(0, "--verbose", SH("true"))->err, " (t): done\n");
@@ -487,35 +487,35 @@ static const struct test tests[] = {
     TEST(every_byte_of_a_body_arrives),
     TEST(an_empty_body_is_an_empty_input),
     TEST(a_program_need_not_read_its_input),
-    TEST(the_environment_tells_about_the_job),
+    TEST(the_environment_describes_the_job),
     TEST(a_program_can_put_jobs_itself),
-    TEST(no_descriptor_of_ours_is_in_the_program),
-    TEST(its_signals_are_as_they_were),
-    TEST(each_status_does_what_the_table_says),
-    TEST(a_failure_says_how_it_ended_and_what_it_said_last),
-    TEST(of_a_long_complaint_the_last_lines_are_kept),
+    TEST(the_program_inherits_no_descriptors),
+    TEST(the_program_has_default_signals),
+    TEST(each_exit_status_has_its_action),
+    TEST(last_error_has_the_exit_status_and_end_of_stderr),
+    TEST(the_last_lines_of_a_long_stderr_are_kept),
     TEST(a_signal_is_named),
-    TEST(a_job_that_is_put_off_has_not_failed),
+    TEST(a_snoozed_job_has_not_failed),
     TEST(the_attempts_are_counted),
-    TEST(a_program_that_takes_too_long_is_ended),
-    TEST(the_limit_is_the_ttr_unless_another_is_said),
-    TEST(whoever_does_not_heed_sigterm_is_killed_after_the_grace),
-    TEST(the_whole_group_is_ended),
-    TEST(a_job_stays_ours_while_its_program_runs),
-    TEST(what_a_program_leaves_behind_is_not_waited_for),
-    TEST(what_has_ended_is_reaped),
+    TEST(a_program_over_its_time_limit_is_terminated),
+    TEST(the_time_limit_defaults_to_the_ttr),
+    TEST(a_program_ignoring_sigterm_is_killed_after_the_grace),
+    TEST(the_whole_process_group_is_terminated),
+    TEST(the_lease_is_extended_while_the_program_runs),
+    TEST(orphans_of_a_program_are_not_waited_for),
+    TEST(ended_programs_are_reaped),
     TEST(the_output_is_kept_as_the_result),
-    TEST(output_beyond_the_limit_is_cut_and_the_job_is_done),
+    TEST(output_beyond_the_limit_is_truncated_and_the_job_is_done),
     TEST(every_job_is_run_exactly_once),
     TEST(several_workers_share_the_jobs),
     TEST(when_descriptors_are_scarce_every_job_is_run_exactly_once),
-    TEST(as_many_as_were_counted_and_no_more),
+    TEST(count_limits_the_number_of_jobs),
     TEST(an_empty_topic_ends_at_once),
     TEST(delayed_jobs_and_paused_topics_are_not_waited_for),
     TEST(topics_are_served_in_the_order_of_the_strategy),
-    TEST(with_json_there_is_a_line_for_each_job),
-    TEST(quietly_nothing_is_said_but_by_the_program),
-    TEST(verbosely_there_is_a_line_for_each_job),
+    TEST(json_prints_a_line_for_each_job),
+    TEST(quiet_prints_only_program_output),
+    TEST(verbose_prints_a_line_for_each_job),
 };
 
 const struct theme work_theme = {"work", tests, COUNT(tests)};

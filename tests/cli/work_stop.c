@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* work_stop.c - bide work: how it ends, and what becomes of what runs. */
-#include "seen.h"
+#include "job_view.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -15,13 +15,13 @@ static const char *until_go(const char *before)
     static char script[1000];
     snprintf(script, sizeof(script),
              "%s; echo begun >&2; while [ ! -e %s ]; do sleep 0.02; done; echo ended", before,
-             place_of("go"));
+             test_path("go"));
     return script;
 }
 
 static void go(void)
 {
-    write_text(place_of("go"), "");
+    write_text(test_path("go"), "");
 }
 
 /* A worker whose first program runs. */
@@ -35,7 +35,7 @@ static struct child *begin_work_with(struct child *child)
 
 /* ---- a stop ---- */
 
-static void after_a_signal_what_runs_may_end_and_nothing_more_is_begun(void)
+static void a_signal_lets_running_programs_finish_and_starts_no_more(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     put_job("t", "x");
@@ -47,15 +47,15 @@ static void after_a_signal_what_runs_may_end_and_nothing_more_is_begun(void)
         await_err(child, "stopping; 1 still runs");
         go();
         await_end(child, 0);
-        SAYS(child->out, "ended\n");
+        OUTPUT_IS(child->out, "ended\n");
         HAS(child->err, "\n1 job done\n");
         EQ(count_jobs("t", BIDE_STATE_READY), 2 - i);
         EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
-        unlink(place_of("go"));
+        unlink(test_path("go"));
     }
 }
 
-static void a_worker_that_waits_ends_at_once(void)
+static void an_idle_worker_stops_at_once(void)
 {
     struct child *child = begin("work", "t", "-v", "--", "true", NULL);
     await_err(child, "at a time");
@@ -63,7 +63,7 @@ static void a_worker_that_waits_ends_at_once(void)
     HAS(child->err, "0 jobs done\n");
 }
 
-static void after_the_stop_timeout_it_is_ended_and_given_back(void)
+static void after_the_stop_timeout_programs_are_terminated_and_jobs_given_back(void)
 {
     uint64_t id = put_job("t", "x");
     struct child *child =
@@ -74,13 +74,13 @@ static void after_the_stop_timeout_it_is_ended_and_given_back(void)
     NOT_BEFORE(start_us, 300);
     HAS(child->err, "told\n");
     HAS(child->err, "0 jobs done, 1 given back\n");
-    const bide_job *job = seen(id);
+    const bide_job *job = job_view(id);
     EQ(job->state, BIDE_STATE_READY);
     EQ(job->failures, 0);
     EQ(job->buries, 0);
 }
 
-static void a_second_ctrl_c_kills_what_does_not_want_to_end(void)
+static void a_second_ctrl_c_kills_running_programs(void)
 {
     uint64_t id = put_job("t", "x");
     struct child *child = begin_work(SH(until_go("trap '' TERM INT")));
@@ -90,7 +90,7 @@ static void a_second_ctrl_c_kills_what_does_not_want_to_end(void)
     kill(child->pid, SIGINT);
     await_end(child, 0);
     HAS(child->err, "1 given back\n");
-    EQ(seen(id)->state, BIDE_STATE_READY);
+    EQ(job_view(id)->state, BIDE_STATE_READY);
 }
 
 static void a_second_sigterm_changes_nothing(void)
@@ -104,7 +104,7 @@ static void a_second_sigterm_changes_nothing(void)
     nap_ms(50);
     go();
     await_end(child, 0);
-    SAYS(child->out, "ended\n");
+    OUTPUT_IS(child->out, "ended\n");
 }
 
 static void ctrl_c_on_a_terminal_does_not_reach_the_program(void)
@@ -122,7 +122,7 @@ static void ctrl_c_on_a_terminal_does_not_reach_the_program(void)
     LACKS(child->out, "hit");
 }
 
-static void what_is_said_behind_ctrl_c_begins_a_line(void)
+static void messages_after_ctrl_c_start_a_new_line(void)
 {
     put_job("t", "x");
     struct child *child =
@@ -133,7 +133,7 @@ static void what_is_said_behind_ctrl_c_begins_a_line(void)
     HAS(child->out, "\n1 job done\r\n");
 }
 
-static void a_signal_before_the_goal_is_an_interruption(void)
+static void a_signal_before_completion_exits_as_interrupted(void)
 {
     put_job("t", "x");
     struct child *child = begin_work("--count", "3", SH(until_go("true")));
@@ -155,16 +155,16 @@ static void a_cancel_ends_the_program_and_removes_the_job(void)
     uint64_t id = put_job("t", "x");
     struct child *child =
         begin_work("--once", "--grace", "1h", SH(until_go("trap 'echo told >&2; exit 0' TERM")));
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_cancel(queue, id));
     OK(bide_close(queue));
     await_end(child, 0);
     HAS(child->err, "told\n");
     HAS(child->err, "cancelled\n");
-    EQ(seen(id)->state, BIDE_STATE_GONE);
+    EQ(job_view(id)->state, BIDE_STATE_GONE);
 }
 
-static void a_job_that_is_not_ours_any_more_ends_its_program(void)
+static void a_lost_lease_terminates_the_program(void)
 {
     if (place_kind != AT_MEMORY)
         return; /* the others know it again, or belong to us */
@@ -181,7 +181,7 @@ static void a_job_that_is_not_ours_any_more_ends_its_program(void)
 }
 
 /* The program ends well while bide is stopped, and its job has been done by another meanwhile. */
-static void a_job_whose_lease_was_lost_is_not_called_done(void)
+static void a_job_with_a_lost_lease_is_not_reported_done(void)
 {
     if (!passes_leases())
         return; /* nobody else can have the job */
@@ -191,7 +191,7 @@ static void a_job_whose_lease_was_lost_is_not_called_done(void)
     struct child *child = begin_work("--once", "-v", "--timeout", "forever", SH(until_go("true")));
     kill(child->pid, SIGSTOP);
     UNTIL(count_jobs("t", BIDE_STATE_READY) == 1);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     OK(bide_delete(queue, id, 0));
     OK(bide_close(queue));
     go();
@@ -203,7 +203,7 @@ static void a_job_whose_lease_was_lost_is_not_called_done(void)
     HAS(child->err, "0 jobs done, 1 lost\n");
 }
 
-static void a_program_is_ended_with_a_word_when_its_lease_cannot_be_kept(void)
+static void a_lease_lost_without_connection_terminates_and_reports(void)
 {
     if (place_kind != AT_MEMORY)
         return; /* elsewhere the job comes back */
@@ -225,7 +225,7 @@ static void a_program_is_ended_with_a_word_when_its_lease_cannot_be_kept(void)
     EQ(count_of(&child->err, "is ended\n"), 1);
 }
 
-static void when_the_server_goes_and_comes_every_job_is_done(void)
+static void every_job_is_done_across_server_restarts(void)
 {
     if (place_kind != AT_SERVED_FILE)
         return; /* others forget */
@@ -264,56 +264,56 @@ static void a_program_that_runs_while_its_server_is_restarted_runs_once(void)
     uint64_t id = put_with("x", &options);
     struct child *first = begin_work("-j", "1", "--timeout", "1h", SH(until_go("true")));
     struct child *second = begin("work", "t", "-j", "1", "--", "sh", "-c", "echo second", NULL);
-    bide *queue = inside();
+    bide *queue = open_test_queue();
     for (int round = 0; round < 2; round++) {
         UNTIL(waits_for_jobs(queue));
         stop_server(SIGTERM);
         queue_url();
         nap_ms(round == 0 ? options.ttr_ms + 500 : 0);
-        EQ(seen(id)->state, BIDE_STATE_RESERVED);
-        EQ(seen(id)->failures, 0);
-        EQ(seen(id)->reserves, 1);
+        EQ(job_view(id)->state, BIDE_STATE_RESERVED);
+        EQ(job_view(id)->failures, 0);
+        EQ(job_view(id)->reserves, 1);
     }
     go();
-    UNTIL(seen(id)->state == BIDE_STATE_GONE);
+    UNTIL(job_view(id)->state == BIDE_STATE_GONE);
     UNTIL(waits_for_jobs(queue));
     OK(bide_close(queue));
     interrupt(first, SIGTERM, 0);
     interrupt(second, SIGTERM, 0);
-    SAYS(first->out, "ended\n");
+    OUTPUT_IS(first->out, "ended\n");
     HAS(first->err, "1 job done\n");
     SILENT(second->out);
 }
 
-static void a_program_that_vanishes_stops_the_worker_and_fails_no_job(void)
+static void a_missing_program_stops_the_worker_and_fails_no_job(void)
 {
     char path[600];
-    snprintf(path, sizeof(path), "%s", place_of("once"));
+    snprintf(path, sizeof(path), "%s", test_path("once"));
     write_text(path, "#!/bin/sh\nrm \"$0\"\n");
     CHECK(chmod(path, 0755) == 0);
     put_job("t", "x");
     uint64_t id = put_job("t", "y");
-    struct child *child = ends(1, "work", "t", "-j", "1", "--", path);
+    struct child *child = run_expect(1, "work", "t", "-j", "1", "--", path);
     HAS(child->err, "cannot run ");
     HAS(child->err, "its job is given back");
     HAS(child->err, "1 job done, 1 given back\n");
-    const bide_job *job = seen(id);
+    const bide_job *job = job_view(id);
     EQ(job->state, BIDE_STATE_READY);
     EQ(job->failures, 0);
 }
 
-static void what_is_no_program_stops_the_worker_and_fails_no_job(void)
+static void a_non_executable_stops_the_worker_and_fails_no_job(void)
 {
     char path[600];
-    snprintf(path, sizeof(path), "%s", place_of("noprogram"));
+    snprintf(path, sizeof(path), "%s", test_path("noprogram"));
     write_text(path, "echo without a first line\n");
     CHECK(chmod(path, 0755) == 0);
     uint64_t id = put_job("t", "x");
-    HAS(ends(1, "work", "t", "--", path)->err, "must begin with #!");
-    EQ(seen(id)->state, BIDE_STATE_READY);
+    HAS(run_expect(1, "work", "t", "--", path)->err, "must begin with #!");
+    EQ(job_view(id)->state, BIDE_STATE_READY);
 }
 
-static void when_nobody_reads_the_json_it_stops(void)
+static void a_closed_json_pipe_stops_the_worker(void)
 {
     put_job("t", "x");
     struct child *child =
@@ -325,37 +325,37 @@ static void when_nobody_reads_the_json_it_stops(void)
     EQ(count_jobs("t", BIDE_STATE_RESERVED), 0);
 }
 
-static void when_nobody_reads_what_programs_write_it_stops_and_fails_no_job(void)
+static void a_closed_stdout_stops_the_worker_and_fails_no_job(void)
 {
     uint64_t id = put_job("t", "x"), other = put_job("t", "y");
     struct child *child = begin_work("-j", "1", SH(until_go("true")));
     end_output(child);
     go();
     await_end(child, 141);
-    EQ(seen(id)->state, BIDE_STATE_READY);
-    EQ(seen(id)->failures, 0);
-    EQ(seen(other)->state, BIDE_STATE_READY);
+    EQ(job_view(id)->state, BIDE_STATE_READY);
+    EQ(job_view(id)->failures, 0);
+    EQ(job_view(other)->state, BIDE_STATE_READY);
 }
 
 static const struct test tests[] = {
-    TEST(after_a_signal_what_runs_may_end_and_nothing_more_is_begun),
-    TEST(a_worker_that_waits_ends_at_once),
-    TEST(after_the_stop_timeout_it_is_ended_and_given_back),
-    TEST(a_second_ctrl_c_kills_what_does_not_want_to_end),
+    TEST(a_signal_lets_running_programs_finish_and_starts_no_more),
+    TEST(an_idle_worker_stops_at_once),
+    TEST(after_the_stop_timeout_programs_are_terminated_and_jobs_given_back),
+    TEST(a_second_ctrl_c_kills_running_programs),
     TEST(a_second_sigterm_changes_nothing),
     TEST(ctrl_c_on_a_terminal_does_not_reach_the_program),
-    TEST(what_is_said_behind_ctrl_c_begins_a_line),
-    TEST(a_signal_before_the_goal_is_an_interruption),
+    TEST(messages_after_ctrl_c_start_a_new_line),
+    TEST(a_signal_before_completion_exits_as_interrupted),
     TEST(a_cancel_ends_the_program_and_removes_the_job),
-    TEST(a_job_that_is_not_ours_any_more_ends_its_program),
-    TEST(a_job_whose_lease_was_lost_is_not_called_done),
-    TEST(a_program_is_ended_with_a_word_when_its_lease_cannot_be_kept),
-    TEST(when_the_server_goes_and_comes_every_job_is_done),
+    TEST(a_lost_lease_terminates_the_program),
+    TEST(a_job_with_a_lost_lease_is_not_reported_done),
+    TEST(a_lease_lost_without_connection_terminates_and_reports),
+    TEST(every_job_is_done_across_server_restarts),
     TEST(a_program_that_runs_while_its_server_is_restarted_runs_once),
-    TEST(a_program_that_vanishes_stops_the_worker_and_fails_no_job),
-    TEST(what_is_no_program_stops_the_worker_and_fails_no_job),
-    TEST(when_nobody_reads_the_json_it_stops),
-    TEST(when_nobody_reads_what_programs_write_it_stops_and_fails_no_job),
+    TEST(a_missing_program_stops_the_worker_and_fails_no_job),
+    TEST(a_non_executable_stops_the_worker_and_fails_no_job),
+    TEST(a_closed_json_pipe_stops_the_worker),
+    TEST(a_closed_stdout_stops_the_worker_and_fails_no_job),
 };
 
 const struct theme work_stop_theme = {"work_stop", tests, COUNT(tests)};

@@ -239,11 +239,11 @@ static void every_kind_of_op_that_looks_can_be_submitted(void)
     struct waiter *op = NULL;
     for (size_t i = 0; i < COUNT(looks); i++) {
         op = new_op(looks[i], cq);
-        op->op.look.id = id;
-        op->op.look.topic = slice(a);
-        op->op.look.key = slice("k");
-        op->op.look.state = BIDE_STATE_DONE;
-        op->op.look.job = &op->job;
+        op->op.query.id = id;
+        op->op.query.topic = slice(a);
+        op->op.query.key = slice("k");
+        op->op.query.state = BIDE_STATE_DONE;
+        op->op.query.job = &op->job;
         submit_code(queue, op, BIDE_OK);
         EQ(op->job.id, id);
         CHECK((op->job.body == NULL) == (looks[i] == BIDE_OP_JOB_STATS));
@@ -420,10 +420,10 @@ static void a_close_completes_every_pending_op(void)
     for (size_t i = 0; i < 10; i++)
         waiters[i] = i % 2 ? begin_reserve(queue, cq, &topic, 1) : begin_wait(queue, cq, id);
     waiters[10] = new_op(BIDE_OP_EVENTS, cq);
-    OK(bide_subscribe(queue, a, 0, 0, &waiters[10]->op.feed.feed));
-    waiters[10]->op.feed.timeout_ms = BIDE_FOREVER;
-    waiters[10]->op.feed.events = &event;
-    waiters[10]->op.feed.event_max = 1;
+    OK(bide_subscribe(queue, a, 0, 0, &waiters[10]->op.subscription.handle));
+    waiters[10]->op.subscription.timeout_ms = BIDE_FOREVER;
+    waiters[10]->op.subscription.events = &event;
+    waiters[10]->op.subscription.event_max = 1;
     submit_pending(queue, waiters[10]);
     waiters[11] = new_reserve(cq, &topic, 3600000);
     submit_pending(queue, waiters[11]);

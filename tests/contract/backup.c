@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* backup.c - copies of a queue that is in use. */
-#include "crowd.h"
-#include "world.h"
+#include "backlog.h"
+#include "sample_queue.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -15,8 +15,8 @@
 
 static bide *open_copy(const char *file)
 {
-    char place[PLACE_SIZE];
-    return loaded(open_place(file_place(place, sizeof place, file), ""));
+    char location[LOCATION_SIZE];
+    return loaded(open_location(file_location(location, sizeof location, file), ""));
 }
 
 static bool exists(const char *file)
@@ -28,44 +28,44 @@ static bool exists(const char *file)
 
 static void a_copy_opens_and_is_equal(void)
 {
-    struct crowd *crowd = new_crowd();
-    char file[PLACE_SIZE];
-    bide *queue = open_crowd(crowd);
-    OK(bide_pause(queue, crowd->small, BIDE_FOREVER));
+    struct backlog *backlog = new_backlog();
+    char file[LOCATION_SIZE];
+    bide *queue = open_backlog(backlog);
+    OK(bide_pause(queue, backlog->small, BIDE_FOREVER));
     OK(bide_backup(queue, new_file(file, sizeof file)));
     bide *copy = open_copy(file);
-    CROWD_IS_WHOLE(crowd, copy);
-    CROWD_IS_WHOLE(crowd, queue);
-    CHECK(topic_of(copy, crowd->small).paused);
-    for (int spot = 0; spot < CROWD_SPOTS; spot++)
-        for (int state = BIDE_STATE_DELAYED; state < CROWD_KINDS; state++) {
-            uint64_t id = crowd->ids[spot][state];
+    BACKLOG_IS_WHOLE(backlog, copy);
+    BACKLOG_IS_WHOLE(backlog, queue);
+    CHECK(topic_of(copy, backlog->small).paused);
+    for (int spot = 0; spot < BACKLOG_SPOTS; spot++)
+        for (int state = BIDE_STATE_DELAYED; state < BACKLOG_KINDS; state++) {
+            uint64_t id = backlog->ids[spot][state];
             bide_job before = *peek_job(queue, id);
             SAME_JOB(peek_job(copy, id), &before, SLACK_MS);
         }
     /* Each goes its own way from here. */
-    OK(bide_purge(copy, crowd->large, BIDE_STATE_READY, NULL));
-    CROWD_IS_WHOLE(crowd, queue);
-    CHECK(put(copy, crowd->small, "new") > crowd->last_id);
+    OK(bide_purge(copy, backlog->large, BIDE_STATE_READY, NULL));
+    BACKLOG_IS_WHOLE(backlog, queue);
+    CHECK(put(copy, backlog->small, "new") > backlog->last_id);
     copy = reopen(copy, "");
-    EQ(stats_of(copy).jobs.ready, 2 * CROWD_SPOTS + 1);
+    EQ(stats_of(copy).jobs.ready, 2 * BACKLOG_SPOTS + 1);
 }
 
 static void a_copy_can_be_made_while_jobs_are_loaded(void)
 {
-    struct crowd *crowd = new_crowd();
-    char file[PLACE_SIZE];
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    char file[LOCATION_SIZE];
+    bide *queue = open_backlog(backlog);
     OK(bide_backup(queue, new_file(file, sizeof file)));
     bide *copy = open_copy(file);
-    CROWD_IS_WHOLE(crowd, copy);
-    CROWD_IS_WHOLE(crowd, queue);
+    BACKLOG_IS_WHOLE(backlog, copy);
+    BACKLOG_IS_WHOLE(backlog, queue);
 }
 
 static void a_copy_has_large_and_small_bodies_and_what_was_reserved(void)
 {
     static char body[65535];
-    char file[PLACE_SIZE];
+    char file[LOCATION_SIZE];
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
     static const size_t sizes[] = {0, 1, 512, 513, 65535};
@@ -91,22 +91,22 @@ static void a_copy_has_large_and_small_bodies_and_what_was_reserved(void)
 
 static void an_empty_queue_and_a_copy_can_be_copied(void)
 {
-    char first[PLACE_SIZE], second[PLACE_SIZE];
+    char first[LOCATION_SIZE], second[LOCATION_SIZE];
     bide *queue = open_queue("");
     OK(bide_backup(queue, new_file(first, sizeof first)));
     bide *copy = open_copy(first);
-    EQ(stats_of(copy).topics, own_topics());
+    EQ(stats_of(copy).topics, initial_topics());
     uint64_t id = put(copy, fresh_topic("a"), "body");
     OK(bide_backup(copy, new_file(second, sizeof second)));
     EQ(state_of(open_copy(second), id), BIDE_STATE_READY);
-    EQ(stats_of(queue).topics, own_topics());
+    EQ(stats_of(queue).topics, initial_topics());
 }
 
 /* ---- copies that are refused ---- */
 
 static void a_copy_never_touches_what_is_there(void)
 {
-    char file[PLACE_SIZE], text[16] = "";
+    char file[LOCATION_SIZE], text[16] = "";
     bide *queue = open_queue("");
     put(queue, fresh_topic("a"), "body");
     FILE *made = fopen(new_file(file, sizeof file), "w");
@@ -131,7 +131,7 @@ static void a_copy_never_touches_what_lies_beside_it(void)
     bide *queue = open_queue("");
     put(queue, fresh_topic("a"), "body");
     for (size_t i = 0; i < COUNT(ends); i++) {
-        char file[PLACE_SIZE], beside[PLACE_SIZE + 16], text[16] = "";
+        char file[LOCATION_SIZE], beside[LOCATION_SIZE + 16], text[16] = "";
         snprintf(beside, sizeof beside, "%s%s", new_file(file, sizeof file), ends[i]);
         FILE *made = fopen(beside, "w");
         CHECK(made != NULL && fputs("precious", made) >= 0 && fclose(made) == 0);
@@ -145,7 +145,7 @@ static void a_copy_never_touches_what_lies_beside_it(void)
 
 static void a_copy_into_a_folder_that_is_not_there_fails(void)
 {
-    char file[PLACE_SIZE], inside[PLACE_SIZE + 8];
+    char file[LOCATION_SIZE], inside[LOCATION_SIZE + 8];
     bide *queue = open_queue("");
     put(queue, fresh_topic("a"), "body");
     snprintf(inside, sizeof inside, "%s/a.db", new_file(file, sizeof file));
@@ -219,7 +219,7 @@ static void a_copy_is_consistent_while_threads_change_the_queue(void)
     for (int i = 0; i < WRITERS; i++)
         UNTIL(__atomic_load_n(&shop.acknowledged[i][PAIRS - 1], __ATOMIC_ACQUIRE) > 0);
     for (int i = 0; i < COPIES; i++) {
-        char file[PLACE_SIZE];
+        char file[LOCATION_SIZE];
         for (int writer = 0; writer < WRITERS; writer++)
             for (int pair = 0; pair < PAIRS; pair++)
                 least[writer][pair] =
@@ -237,7 +237,7 @@ static void a_copy_is_consistent_while_threads_change_the_queue(void)
 
 static struct copier {
     bide *queue;
-    char file[PLACE_SIZE];
+    char file[LOCATION_SIZE];
     int made;
 } copier;
 
@@ -252,27 +252,27 @@ static void *copy_once(void *arg)
 
 static void of_several_copies_to_one_file_one_is_made(void)
 {
-    struct crowd *crowd = new_crowd();
+    struct backlog *backlog = new_backlog();
     pthread_t threads[4];
-    copier.queue = open_crowd(crowd);
+    copier.queue = open_backlog(backlog);
     new_file(copier.file, sizeof copier.file);
     for (size_t i = 0; i < COUNT(threads); i++)
         threads[i] = start_thread(copy_once, NULL);
     for (size_t i = 0; i < COUNT(threads); i++)
         join_thread(threads[i]);
     EQ(copier.made, 1);
-    CROWD_IS_WHOLE(crowd, open_copy(copier.file));
+    BACKLOG_IS_WHOLE(backlog, open_copy(copier.file));
 }
 
 /* ---- as an op ---- */
 
 static void a_copy_is_an_op_like_others_and_a_close_waits_for_it(void)
 {
-    struct crowd *crowd = new_crowd();
+    struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
     for (int round = 0; round < 4; round++) {
-        char file[PLACE_SIZE], *path = NULL;
-        bide *queue = open_crowd(crowd);
+        char file[LOCATION_SIZE], *path = NULL;
+        bide *queue = open_backlog(backlog);
         struct waiter *waiter = new_op(BIDE_OP_BACKUP, cq);
         new_file(file, sizeof file);
         path = strdup(file);
@@ -290,7 +290,7 @@ static void a_copy_is_an_op_like_others_and_a_close_waits_for_it(void)
         CHECK(code == BIDE_OK || (round % 2 == 1 && code == BIDE_CLOSED));
         EQ(exists(file), code == BIDE_OK);
         if (code == BIDE_OK)
-            CROWD_IS_WHOLE(crowd, open_copy(file));
+            BACKLOG_IS_WHOLE(backlog, open_copy(file));
         if (round % 2 == 0)
             leave_queue(queue);
     }

@@ -45,7 +45,7 @@ static void topics_add_up_to_the_queue(bide *queue)
     bide_stats stats = {0};
     char cursor[BIDE_CURSOR_SIZE] = "";
     bide_cq *cq = NULL;
-    if (!answers_at_once())
+    if (!completes_in_submit())
         EQ(bide_cq_new(&cq), BIDE_OK);
     bide_op whole = {.kind = BIDE_OP_STATS, .cq = cq, .stats = {&stats}};
     bide_op parts = {.kind = BIDE_OP_TOPICS, .cq = cq};
@@ -260,7 +260,7 @@ static void do_topic(void)
 
 static void do_look(void)
 {
-    bide_feed *feed = NULL;
+    bide_subscription *feed = NULL;
     bide_event events[4];
     bide_job job = {0};
     size_t count = 0;

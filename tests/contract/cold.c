@@ -200,10 +200,10 @@ static void every_op_that_looks_brings_the_body(void)
     for (size_t i = 0; i < JOBS; i++) {
         struct waiter *peek = new_op(BIDE_OP_PEEK, cq), *body = new_op(BIDE_OP_BODY, cq);
         struct waiter *first = new_op(BIDE_OP_PEEK_FIRST, cq);
-        peek->op.look = (bide_look_args){.id = cold_ids[i], .job = &peek->job};
+        peek->op.query = (bide_query_args){.id = cold_ids[i], .job = &peek->job};
         body->op.fetch.id = cold_ids[i];
-        first->op.look =
-            (bide_look_args){.topic = slice(a), .state = BIDE_STATE_READY, .job = &first->job};
+        first->op.query =
+            (bide_query_args){.topic = slice(a), .state = BIDE_STATE_READY, .job = &first->job};
         struct waiter *waiters[] = {peek, body, first};
         bide_op *ops[] = {&peek->op, &body->op, &first->op};
         CHECK(bide_submit(queue, ops, COUNT(ops)) >= 0);

@@ -5,7 +5,7 @@
 #ifndef COLD_H
 #define COLD_H
 
-#include "place.h"
+#include "location.h"
 
 /* Next to nothing is kept in memory, so that every body has to be read. */
 #define COLD "cache_bytes=1"

@@ -3,26 +3,26 @@
 #include "contract.h"
 
 static const struct theme *const all_themes[] = {
-    &put_theme,       &restore_theme,      &reserve_theme,  &strategy_theme, &lease_theme,
-    &leases_theme,    &retry_theme,        &key_theme,      &time_theme,     &result_theme,
-    &wait_theme,      &outside_theme,      &update_theme,   &topic_theme,    &look_theme,
-    &list_theme,      &stats_theme,        &events_theme,   &async_theme,    &cq_theme,
-    &threads_theme,   &threadcancel_theme, &open_theme,     &badput_theme,   &badtopic_theme,
-    &badtime_theme,   &badcall_theme,      &badlease_theme, &badlist_theme,  &limits_theme,
-    &hostile_theme,   &chaos_theme,        &ending_theme,   &fuzz_theme,     &stored_theme,
-    &reconnect_theme,
+    &put_theme,       &restore_theme,       &reserve_theme,   &strategy_theme, &lease_theme,
+    &touch_theme,     &retry_theme,         &key_theme,       &time_theme,     &result_theme,
+    &wait_theme,      &admin_theme,         &update_theme,    &topic_theme,    &peek_theme,
+    &list_theme,      &stats_theme,         &events_theme,    &async_theme,    &cq_theme,
+    &threads_theme,   &thread_cancel_theme, &open_theme,      &bad_put_theme,  &bad_topic_theme,
+    &bad_time_theme,  &bad_call_theme,      &bad_lease_theme, &bad_list_theme, &limits_theme,
+    &hostile_theme,   &chaos_theme,         &shutdown_theme,  &fuzz_theme,     &storage_calls_theme,
+    &reconnect_theme, &optionsize_theme,
 };
 
 /* What is promised of queues that are closed and opened again. */
 static const struct theme *const kept_themes[] = {
-    &restart_theme, &restartlease_theme, &restartorder_theme, &restarttime_theme,
-    &loading_theme, &loadingop_theme,    &loadingend_theme,   &recovered_theme,
-    &backup_theme,  &verify_theme,       &cold_theme,         &coldwork_theme,
+    &restart_theme, &restart_lease_theme, &restart_order_theme, &restart_time_theme,
+    &loading_theme, &loading_ops_theme,   &loading_close_theme, &recovered_theme,
+    &backup_theme,  &check_call_theme,    &cold_theme,          &cold_concurrent_theme,
 };
 
 static bool applies(const struct theme *theme)
 {
-    return !is_own() || theme != &reconnect_theme;
+    return !is_in_process() || theme != &reconnect_theme;
 }
 
 const struct program this_program = {

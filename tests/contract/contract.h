@@ -40,7 +40,7 @@ struct program {
     const char *promises; /* where they are written down */
     const struct theme *const *themes;
     size_t count;
-    const struct theme *const *kept; /* further ones, only where keeps() */
+    const struct theme *const *kept; /* further ones, only where is_persistent() */
     size_t kept_count;
     bool (*applies)(const struct theme *theme); /* to this URL; NULL: all do */
     void (*end)(void); /* after each test, before its queues are closed; may be NULL */
@@ -53,20 +53,22 @@ extern const struct program this_program;
 #function, function \
     }
 
-extern const struct theme async_theme, badcall_theme, badlease_theme, badlist_theme, open_theme;
-extern const struct theme badput_theme, badtopic_theme, badtime_theme, cq_theme, events_theme,
+extern const struct theme async_theme, bad_call_theme, bad_lease_theme, bad_list_theme, open_theme;
+extern const struct theme bad_put_theme, bad_topic_theme, bad_time_theme, cq_theme, events_theme,
     key_theme;
-extern const struct theme chaos_theme, ending_theme, fuzz_theme, hostile_theme;
-extern const struct theme lease_theme, leases_theme, limits_theme, list_theme, look_theme;
-extern const struct theme outside_theme, put_theme, reserve_theme, restore_theme, result_theme;
+extern const struct theme chaos_theme, shutdown_theme, fuzz_theme, hostile_theme, optionsize_theme;
+extern const struct theme lease_theme, touch_theme, limits_theme, list_theme, peek_theme;
+extern const struct theme admin_theme, put_theme, reserve_theme, restore_theme, result_theme;
 extern const struct theme retry_theme, stats_theme, strategy_theme, threads_theme, time_theme;
-extern const struct theme stored_theme, threadcancel_theme, topic_theme, update_theme, wait_theme;
-/* Only where a server keeps the queue: !is_own(). */
+extern const struct theme storage_calls_theme, thread_cancel_theme, topic_theme, update_theme,
+    wait_theme;
+/* Only where a server keeps the queue: !is_in_process(). */
 extern const struct theme reconnect_theme;
-/* Only where keeps(). */
-extern const struct theme restart_theme, restartlease_theme, restartorder_theme, restarttime_theme;
-extern const struct theme loading_theme, loadingop_theme, loadingend_theme, recovered_theme;
-extern const struct theme backup_theme, verify_theme, cold_theme, coldwork_theme;
+/* Only where is_persistent(). */
+extern const struct theme restart_theme, restart_lease_theme, restart_order_theme,
+    restart_time_theme;
+extern const struct theme loading_theme, loading_ops_theme, loading_close_theme, recovered_theme;
+extern const struct theme backup_theme, check_call_theme, cold_theme, cold_concurrent_theme;
 
 /* How long a test waits for what is to come in the end. */
 #define PATIENCE_MS INT64_C(10000)
@@ -136,20 +138,20 @@ void close_all_queues(void (*before)(bide *queue));
 
 /* Is what a queue held there again when it is closed and opened? If not, the themes of what is
  * kept are left out. */
-bool keeps(void);
+bool is_persistent(void);
 
 /* Does what need not wait finish within bide_submit()? The client of a server has to wait for every
  * answer, so each op needs a completion queue. */
-bool answers_at_once(void);
+bool completes_in_submit(void);
 
 /* Is the queue kept by this process? If not, a server keeps it, its limits and its files: options that
  * limit it are refused here, nobody here is told how far loading has come, its files cannot be copied
  * from here, and others may open it at the same time. */
-bool is_own(void);
+bool is_in_process(void);
 
 /* How many topics there are before any was made: a server has the one that its clients use until they
  * say another. */
-size_t own_topics(void);
+size_t initial_topics(void);
 
 /* The name of a topic that no other test and no other run uses; the same for the same tag. */
 const char *fresh_topic(const char *tag);
@@ -197,9 +199,9 @@ const bide_job *take_job_at(struct where at, bide *queue, uint64_t id);
 void nothing_ready_at(struct where at, bide *queue, const char *topic);
 
 /* The job as it is, without and with its body; it must exist. */
-#define stat_job(queue, id) look_at(HERE, (queue), (id), false)
-#define peek_job(queue, id) look_at(HERE, (queue), (id), true)
-const bide_job *look_at(struct where at, bide *queue, uint64_t id, bool body);
+#define stat_job(queue, id) get_job_at(HERE, (queue), (id), false)
+#define peek_job(queue, id) get_job_at(HERE, (queue), (id), true)
+const bide_job *get_job_at(struct where at, bide *queue, uint64_t id, bool body);
 
 /* The state of a job; BIDE_STATE_GONE when there is none. */
 #define state_of(queue, id) state_at(HERE, (queue), (id))

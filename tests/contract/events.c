@@ -5,9 +5,9 @@
 #include <string.h>
 
 /* A feed of the events of one topic and some kinds (0: all). */
-static bide_feed *follow(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity)
+static bide_subscription *follow(bide *queue, const char *topic, uint32_t kinds, uint32_t capacity)
 {
-    bide_feed *feed = NULL;
+    bide_subscription *feed = NULL;
     OK(bide_subscribe(queue, topic, kinds, capacity, &feed));
     CHECK(feed != NULL);
     return feed;
@@ -15,7 +15,7 @@ static bide_feed *follow(bide *queue, const char *topic, uint32_t kinds, uint32_
 
 /* The next event of the feed must be this one. */
 #define NEXT(queue, feed, kind, id, state) next_is(HERE, queue, feed, kind, id, state)
-static void next_is(struct where at, bide *queue, bide_feed *feed, bide_event_kind kind,
+static void next_is(struct where at, bide *queue, bide_subscription *feed, bide_event_kind kind,
                     uint64_t id, bide_state state)
 {
     bide_event event = {0};
@@ -35,7 +35,7 @@ static void next_is(struct where at, bide *queue, bide_feed *feed, bide_event_ki
 }
 
 #define NO_MORE(queue, feed) no_more(HERE, queue, feed)
-static void no_more(struct where at, bide *queue, bide_feed *feed)
+static void no_more(struct where at, bide *queue, bide_subscription *feed)
 {
     bide_event event = {0};
     size_t count = 42;
@@ -50,7 +50,7 @@ static void puts_are_told(void)
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
     put(queue, a, "before");
-    bide_feed *feed = follow(queue, a, 0, 0);
+    bide_subscription *feed = follow(queue, a, 0, 0);
     uint64_t ready = put(queue, a, "body");
     NEXT(queue, feed, BIDE_EVENT_PUT, ready, BIDE_STATE_READY);
     uint64_t delayed = put_later(queue, a, 3600000);
@@ -63,7 +63,7 @@ static void the_end_of_a_delay_is_told(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, a, 1U << BIDE_EVENT_READY, 0);
+    bide_subscription *feed = follow(queue, a, 1U << BIDE_EVENT_READY, 0);
     int64_t start_us = clock_us();
     uint64_t id = put_later(queue, a, 30);
     NEXT(queue, feed, BIDE_EVENT_READY, id, BIDE_STATE_READY);
@@ -77,7 +77,7 @@ static void what_a_holder_does_is_told(void)
     const char *a = fresh_topic("a");
     uint64_t id = put(queue, a, "body");
     /* Without the kind READY, which may follow whatever makes a job ready again. */
-    bide_feed *feed = follow(queue, a, ~(1U << BIDE_EVENT_READY) & 0x3fff, 0);
+    bide_subscription *feed = follow(queue, a, ~(1U << BIDE_EVENT_READY) & 0x3fff, 0);
     uint64_t token = take(queue, a)->token;
     NEXT(queue, feed, BIDE_EVENT_RESERVED, id, BIDE_STATE_RESERVED);
     OK(bide_release(queue, id, token, BIDE_KEEP, 0));
@@ -106,7 +106,7 @@ static void what_comes_from_outside_is_told(void)
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
     uint64_t id = put_in(queue, a, BIDE_STATE_BURIED), other = put_in(queue, a, BIDE_STATE_BURIED);
-    bide_feed *feed = follow(queue, a, ~(1U << BIDE_EVENT_READY) & 0x3fff, 0);
+    bide_subscription *feed = follow(queue, a, ~(1U << BIDE_EVENT_READY) & 0x3fff, 0);
     OK(bide_kick(queue, a, 1, NULL));
     NEXT(queue, feed, BIDE_EVENT_KICKED, id, BIDE_STATE_READY);
     OK(bide_kick_job(queue, other));
@@ -135,7 +135,7 @@ static void a_replacement_is_told_as_a_delete_and_a_put(void)
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
     uint64_t old = put_key(queue, a, "k");
-    bide_feed *feed = follow(queue, a, 0, 0);
+    bide_subscription *feed = follow(queue, a, 0, 0);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.key = slice("k");
     options.conflict = BIDE_REPLACE;
@@ -149,7 +149,7 @@ static void what_time_does_is_told(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed =
+    bide_subscription *feed =
         follow(queue, a,
                1U << BIDE_EVENT_TIMED_OUT | 1U << BIDE_EVENT_EXPIRED | 1U << BIDE_EVENT_RETIRED, 0);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -174,7 +174,7 @@ static void a_job_that_used_up_its_retries_is_told_as_failed(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, a, 1U << BIDE_EVENT_FAILED, 0);
+    bide_subscription *feed = follow(queue, a, 1U << BIDE_EVENT_FAILED, 0);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.max_retries = 0;
     uint64_t id = put_as(queue, a, "body", &options);
@@ -187,7 +187,7 @@ static void a_feed_of_one_topic_tells_nothing_else(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
-    bide_feed *one = follow(queue, b, 0, 0), *all = follow(queue, NULL, 0, 0);
+    bide_subscription *one = follow(queue, b, 0, 0), *all = follow(queue, NULL, 0, 0);
     uint64_t in_a = put(queue, a, "body"), in_b = put(queue, b, "body");
     NEXT(queue, one, BIDE_EVENT_PUT, in_b, BIDE_STATE_READY);
     NO_MORE(queue, one);
@@ -201,7 +201,7 @@ static void a_feed_of_some_kinds_tells_nothing_else(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, a, 1U << BIDE_EVENT_PUT | 1U << BIDE_EVENT_DELETED, 0);
+    bide_subscription *feed = follow(queue, a, 1U << BIDE_EVENT_PUT | 1U << BIDE_EVENT_DELETED, 0);
     uint64_t id = put(queue, a, "body");
     OK(bide_bury(queue, id, 0, BIDE_KEEP, NULL));
     OK(bide_kick_job(queue, id));
@@ -216,7 +216,7 @@ static void an_event_names_its_topic(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, NULL, 1U << BIDE_EVENT_PUT, 0);
+    bide_subscription *feed = follow(queue, NULL, 1U << BIDE_EVENT_PUT, 0);
     uint64_t id = put(queue, a, "body");
     bide_event event = {0};
     size_t count = 0;
@@ -231,7 +231,7 @@ static void a_slow_reader_is_told_what_was_lost(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, a, 1U << BIDE_EVENT_PUT, 8);
+    bide_subscription *feed = follow(queue, a, 1U << BIDE_EVENT_PUT, 8);
     uint64_t ids[20];
     for (size_t i = 0; i < COUNT(ids); i++)
         ids[i] = put(queue, a, "body");
@@ -259,7 +259,7 @@ static void a_feed_keeps_1024_events_unless_it_says_otherwise(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, a, 0, 0);
+    bide_subscription *feed = follow(queue, a, 0, 0);
     static bide_event events[2000];
     static bide_put_item items[600];
     for (int i = 0; i < 2; i++) {
@@ -279,7 +279,7 @@ static void a_reader_takes_no_more_than_it_asks_for(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, a, 0, 0);
+    bide_subscription *feed = follow(queue, a, 0, 0);
     uint64_t ids[5];
     for (size_t i = 0; i < COUNT(ids); i++)
         ids[i] = put(queue, a, "body");
@@ -299,7 +299,7 @@ static void a_reader_takes_no_more_than_it_asks_for(void)
 static void a_reader_waits_for_its_whole_timeout(void)
 {
     bide *queue = open_queue("");
-    bide_feed *feed = follow(queue, fresh_topic("a"), 0, 0);
+    bide_subscription *feed = follow(queue, fresh_topic("a"), 0, 0);
     bide_event event;
     size_t count = 0;
     int64_t start_us = clock_us();
@@ -313,22 +313,22 @@ static void a_waiting_reader_is_woken_or_cancelled(void)
     bide *queue = open_queue("");
     bide_cq *cq = new_cq();
     const char *a = fresh_topic("a");
-    bide_feed *feed = follow(queue, a, 0, 0);
+    bide_subscription *feed = follow(queue, a, 0, 0);
     bide_event event = {0};
     struct waiter *reader = new_op(BIDE_OP_EVENTS, cq);
-    reader->op.feed.feed = feed;
-    reader->op.feed.timeout_ms = BIDE_FOREVER;
-    reader->op.feed.events = &event;
-    reader->op.feed.event_max = 1;
+    reader->op.subscription.handle = feed;
+    reader->op.subscription.timeout_ms = BIDE_FOREVER;
+    reader->op.subscription.events = &event;
+    reader->op.subscription.event_max = 1;
     submit_pending(queue, reader);
     EQ(stats_of(queue).watching, 1);
     uint64_t id = put(queue, a, "body");
     completes(reader, BIDE_OK);
-    EQ(reader->op.feed.count, 1);
+    EQ(reader->op.subscription.count, 1);
     EQ(event.id, id);
 
     struct waiter *again = new_op(BIDE_OP_EVENTS, cq);
-    again->op.feed = reader->op.feed;
+    again->op.subscription = reader->op.subscription;
     submit_pending(queue, again);
     OK(bide_unsubscribe(queue, feed));
     completes(again, BIDE_CANCELLED);
@@ -339,7 +339,7 @@ static void feeds_do_not_take_events_from_each_other(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *feeds[3];
+    bide_subscription *feeds[3];
     for (size_t i = 0; i < COUNT(feeds); i++)
         feeds[i] = follow(queue, a, 0, 0);
     uint64_t id = put(queue, a, "body");
@@ -355,9 +355,9 @@ static void a_feed_goes_on_when_others_with_other_kinds_end(void)
 {
     bide *queue = open_queue("");
     const char *a = fresh_topic("a");
-    bide_feed *puts = follow(queue, a, 1U << BIDE_EVENT_PUT, 0);
-    bide_feed *all = follow(queue, a, 0, 0);
-    bide_feed *deletes = follow(queue, a, 1U << BIDE_EVENT_DELETED, 0);
+    bide_subscription *puts = follow(queue, a, 1U << BIDE_EVENT_PUT, 0);
+    bide_subscription *all = follow(queue, a, 0, 0);
+    bide_subscription *deletes = follow(queue, a, 1U << BIDE_EVENT_DELETED, 0);
     OK(bide_unsubscribe(queue, all));
     uint64_t id = put(queue, a, "body");
     OK(bide_delete(queue, id, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* fuzz.c - ops of every kind with good and bad arguments: every one is answered, none does harm. */
 #include "chaos.h"
-#include "place.h"
+#include "location.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,8 +27,8 @@ static int64_t any_number(void)
         1700000000000,
         BIDE_TIME_MAX_MS,
         BIDE_TIME_MAX_MS + 1,
-        BIDE_WHEN_MAX_MS,
-        BIDE_WHEN_MAX_MS + 1,
+        BIDE_TIMESTAMP_MAX_MS,
+        BIDE_TIMESTAMP_MAX_MS + 1,
     };
     return numbers[roll(COUNT(numbers))];
 }
@@ -69,7 +69,7 @@ struct slot {
     bide_event events[4];
     bide_stats stats;
     bide_check_report report;
-    char file[PLACE_SIZE];
+    char file[LOCATION_SIZE];
     char cursor[BIDE_CURSOR_SIZE];
 };
 
@@ -77,7 +77,7 @@ static struct fuzz {
     bide *queue;
     bide_cq *cq;
     struct slot slots[14];
-    bide_feed *feeds[4];
+    bide_subscription *feeds[4];
     bide_lease_args leases[32]; /* some that were had lately */
     uint64_t last_id;
 } fuzz;
@@ -232,7 +232,8 @@ static void ask_about_topics(struct slot *slot, bide_op *op)
     bide_slice nothing = {NULL, 0};
     switch ((int)op->kind) {
     case BIDE_OP_KICK:
-        op->kick = (bide_kick_args){.topic = topic, .max = (uint64_t)any_number()};
+        op->kick = (bide_kick_args){
+            .topic = topic, .max = (uint64_t)any_number(), .buried_only = one_in(3)};
         return;
     case BIDE_OP_PURGE:
         op->purge = (bide_purge_args){.topic = topic, .state = (bide_state)roll(30)};
@@ -281,7 +282,7 @@ static void ask_about_the_store(struct slot *slot, bide_op *op)
         return;
     case BIDE_OP_BACKUP:
         op->backup.path = bad[roll(COUNT(bad))];
-        if (keeps() && one_in(3))
+        if (is_persistent() && one_in(3))
             op->backup.path = new_file(slot->file, sizeof slot->file);
         return;
     case BIDE_OP_CHECK:
@@ -309,25 +310,26 @@ static void ask(struct slot *slot, bide_op *op)
     case BIDE_OP_PEEK_FIRST:
     case BIDE_OP_FIND:
     case BIDE_OP_JOB_STATS:
-        op->look = (bide_look_args){id, any_bytes(), any_bytes(), (bide_state)roll(7),
-                                    room_for_jobs(slot)};
+        op->query = (bide_query_args){id, any_bytes(), any_bytes(), (bide_state)roll(7),
+                                      room_for_jobs(slot)};
         return;
     case BIDE_OP_WAIT:
         op->wait = (bide_wait_args){.id = id, .timeout_ms = any_number()};
         return;
     case BIDE_OP_SUBSCRIBE:
-        op->feed.topic = one_in(2) ? any_bytes() : (bide_slice){NULL, 0};
-        op->feed.kinds = (uint32_t)(one_in(2) ? any_number() : 0);
-        op->feed.capacity = (uint32_t)(one_in(9) ? any_number() : 4);
+        op->subscription.topic = one_in(2) ? any_bytes() : (bide_slice){NULL, 0};
+        op->subscription.kinds = (uint32_t)(one_in(2) ? any_number() : 0);
+        op->subscription.capacity = (uint32_t)(one_in(9) ? any_number() : 4);
         return;
     case BIDE_OP_UNSUBSCRIBE:
-        op->feed.feed = fuzz.feeds[feed];
+        op->subscription.handle = fuzz.feeds[feed];
         fuzz.feeds[feed] = NULL;
         return;
     case BIDE_OP_EVENTS:
-        op->feed = (bide_feed_args){.feed = fuzz.feeds[feed], .event_max = any_count(4)};
-        op->feed.events = one_in(9) ? NULL : slot->events;
-        op->feed.timeout_ms = one_in(2) ? 1 : any_number();
+        op->subscription =
+            (bide_subscription_args){.handle = fuzz.feeds[feed], .event_max = any_count(4)};
+        op->subscription.events = one_in(9) ? NULL : slot->events;
+        op->subscription.timeout_ms = one_in(2) ? 1 : any_number();
         return;
     default:
         ask_about_the_store(slot, op);
@@ -358,7 +360,7 @@ static void collect(struct slot *slot, const bide_op *op)
     else if (op->kind == BIDE_OP_WAIT)
         bide_buf_unref(op->wait.result);
     else if (op->kind == BIDE_OP_SUBSCRIBE)
-        fuzz.feeds[roll(COUNT(fuzz.feeds))] = op->feed.feed;
+        fuzz.feeds[roll(COUNT(fuzz.feeds))] = op->subscription.handle;
 }
 
 static void count_answer(bide_op *op)

@@ -237,7 +237,7 @@ void nothing_ready_at(struct where at, bide *queue, const char *topic)
     check_equal(at, (int64_t)job.id, 0, "the id in the untouched job");
 }
 
-const bide_job *look_at(struct where at, bide *queue, uint64_t id, bool body)
+const bide_job *get_job_at(struct where at, bide *queue, uint64_t id, bool body)
 {
     bide_job *job = new_job();
     int code = body ? bide_peek(queue, id, job) : bide_job_stats(queue, id, job);

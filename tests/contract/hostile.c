@@ -216,7 +216,7 @@ static void a_full_queue_can_be_worked_off(void)
 static void *purge_here(void *arg)
 {
     bide *queue = arg;
-    if (keeps() || !answers_at_once()) {
+    if (is_persistent() || !completes_in_submit()) {
         int code = bide_purge(queue, "hostile-purge", BIDE_STATE_READY, NULL);
         CHECK(code == BIDE_OK || code == BIDE_CLOSED);
         return NULL;

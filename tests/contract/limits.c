@@ -59,6 +59,20 @@ static void an_error_is_cut_at_max_error_size(void)
     TEXT(job->last_error, job->last_error_size, "short");
 }
 
+static void a_reason_of_the_queue_is_cut_at_max_error_size(void)
+{
+    bide *queue = open_queue("max_error_size=4");
+    const char *a = fresh_topic("a");
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.max_retries = 0;
+    options.ttr_ms = 1;
+    uint64_t id = put_as(queue, a, "body", &options);
+    take(queue, a);
+    UNTIL(state_of(queue, id) == BIDE_STATE_BURIED);
+    const bide_job *job = stat_job(queue, id);
+    TEXT(job->last_error, job->last_error_size, "ttr ");
+}
+
 static void an_error_is_cut_at_1_kib_by_default(void)
 {
     static char text[2000];
@@ -172,7 +186,7 @@ static void no_more_than_max_waiters_wait(void)
     bide_slice topic = slice(a);
     bide_job job = {0};
     bide_event event = {0};
-    bide_feed *feed = NULL;
+    bide_subscription *feed = NULL;
     size_t count = 0;
     uint64_t id = put_later(queue, a, 3600000);
     OK(bide_subscribe(queue, a, 0, 0, &feed));
@@ -205,7 +219,7 @@ static void says(struct where at, const char *want)
 static void a_refusal_names_the_limit_and_its_value(void)
 {
     char topics[64];
-    size_t max_topics = own_topics() + 1;
+    size_t max_topics = initial_topics() + 1;
     snprintf(topics, sizeof topics, "max_topics=%zu&max_waiters=1&max_jobs_per_topic=2",
              max_topics);
     bide *queue = open_queue(topics);
@@ -357,6 +371,26 @@ static void a_queue_takes_no_more_than_max_memory(void)
     }
     put(queue, a, "small");
     CHECK(fill(queue, a, &last) >= 1);
+}
+
+static void a_job_of_a_full_queue_cannot_move_to_a_new_topic(void)
+{
+    bide *queue = open_queue(SMALL_AND_WARM);
+    const char *a = fresh_topic("a"), *b = fresh_topic("b"), *c = fresh_topic("c");
+    uint64_t moving = put(queue, a, "small");
+    uint64_t last = 0;
+    put(queue, b, "small");
+    fill(queue, a, &last);
+    while (bide_put(queue, a, "", 0, NULL, NULL) == BIDE_OK)
+        continue;
+
+    bide_update_args changes = {moving, 1, BIDE_KEEP, BIDE_KEEP, BIDE_KEEP, slice(c)};
+    CODE(bide_update(queue, &changes), BIDE_EFULL);
+    EQ(stat_job(queue, moving)->priority, BIDE_DEFAULT_PRIORITY);
+    CHECK(!topic_exists(queue, c));
+    changes.topic = slice(b);
+    OK(bide_update(queue, &changes));
+    EQ(topic_of(queue, b).jobs.ready, 2);
 }
 
 static void a_full_queue_refuses_each_item_and_each_restore(void)
@@ -600,6 +634,7 @@ static const struct test tests[] = {
     TEST(a_body_up_to_max_job_size_is_taken),
     TEST(a_result_up_to_max_result_size_is_taken),
     TEST(an_error_is_cut_at_max_error_size),
+    TEST(a_reason_of_the_queue_is_cut_at_max_error_size),
     TEST(an_error_is_cut_at_1_kib_by_default),
     TEST(a_topic_takes_max_jobs_per_topic),
     TEST(a_full_topic_still_lets_a_job_be_replaced),
@@ -615,6 +650,7 @@ static const struct test tests[] = {
     TEST(put_many_takes_no_more_than_8_mib),
     TEST(a_single_job_of_put_many_may_be_larger),
     TEST(a_queue_takes_no_more_than_max_memory),
+    TEST(a_job_of_a_full_queue_cannot_move_to_a_new_topic),
     TEST(a_full_queue_refuses_each_item_and_each_restore),
     TEST(thirty_thousand_puts_at_a_time_are_taken),
     TEST(calls_that_wait_leave_room_for_those_that_do_not),

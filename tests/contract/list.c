@@ -258,6 +258,74 @@ static void a_filter_by_age(void)
     EQ(listed(queue, a, BIDE_STATE_READY, &filter), 1);
 }
 
+static void a_filter_by_id(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    uint64_t ids[10];
+    for (size_t i = 0; i < COUNT(ids); i++)
+        ids[i] = put(queue, a, "body");
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        bide_filter filter = {.after_id = ids[i]};
+        EQ(listed(queue, a, BIDE_STATE_READY, &filter), COUNT(ids) - 1 - i);
+        filter.text = slice("od");
+        EQ(listed(queue, a, BIDE_STATE_READY, &filter), COUNT(ids) - 1 - i);
+    }
+    bide_filter filter = {.after_id = UINT64_MAX};
+    EQ(listed(queue, NULL, BIDE_STATE_ANY, &filter), 0);
+}
+
+/* Lists a topic, and counts its jobs; answers whether all pages say that they are ordered. */
+static bool is_ordered(bide *queue, const char *topic, bide_filter filter, size_t page,
+                       size_t *total)
+{
+    static bide_job jobs[BIDE_BATCH_JOBS];
+    char cursor[BIDE_CURSOR_SIZE] = "";
+    uint64_t largest = 0;
+    bool ordered = true;
+    int pages = 0;
+    bide_list_args args = {.topic = slice(topic), .filter = filter, .cursor = cursor, .jobs = jobs};
+    *total = 0;
+    do {
+        args.job_max = page;
+        args.ordered = pages % 2 == 0; /* what it was before the call does not matter */
+        OK(bide_list_page(queue, &args));
+        ordered = ordered && args.ordered;
+        for (size_t i = 0; i < args.count; i++) {
+            CHECK(jobs[i].id > filter.after_id);
+            CHECK(!args.ordered || jobs[i].id > largest);
+            largest = jobs[i].id > largest ? jobs[i].id : largest;
+        }
+        clear_jobs(jobs, args.count);
+        *total += args.count;
+        CHECK(++pages < 100000);
+    } while (cursor[0] != '\0');
+    return ordered;
+}
+
+static void a_page_tells_whether_it_is_in_the_order_of_ids(void)
+{
+    static uint64_t ids[12000];
+    const bide_filter all = {.after_id = 0};
+    size_t total;
+    bide *queue = open_queue("");
+    const char *few = fresh_topic("few"), *many = fresh_topic("many");
+    for (int i = 0; i < 25; i++)
+        put(queue, few, "some text");
+    CHECK(is_ordered(queue, few, all, 7, &total));
+    EQ(total, 25);
+    CHECK(is_ordered(queue, fresh_topic("none"), all, 7, &total));
+    EQ(total, 0);
+    /* Whether these are ordered is up to the backend; what it says must hold. */
+    is_ordered(queue, few, (bide_filter){.text = slice("text")}, 7, &total);
+    EQ(total, 25);
+    put_thousands(queue, many, COUNT(ids) / 1000, NULL, ids);
+    is_ordered(queue, many, all, BIDE_BATCH_JOBS, &total);
+    EQ(total, COUNT(ids));
+    is_ordered(queue, many, (bide_filter){.after_id = ids[5999]}, BIDE_BATCH_JOBS, &total);
+    EQ(total, COUNT(ids) - 6000);
+}
+
 static void a_page_may_be_empty_before_the_end(void)
 {
     static uint64_t ids[25000];
@@ -418,6 +486,8 @@ static const struct test tests[] = {
     TEST(a_filter_by_text_in_the_body),
     TEST(a_filter_by_several_states),
     TEST(a_filter_by_age),
+    TEST(a_filter_by_id),
+    TEST(a_page_tells_whether_it_is_in_the_order_of_ids),
     TEST(a_page_may_be_empty_before_the_end),
     TEST(a_listing_is_whole_while_the_queue_changes),
     TEST(a_listing_of_delayed_jobs_is_whole_while_the_queue_changes),

@@ -1,72 +1,72 @@
 /* SPDX-License-Identifier: MIT */
 /* loading.c - calls on a queue that has just been opened, and has not loaded everything yet. */
-#include "crowd.h"
+#include "backlog.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* The last spot first: it is loaded last. */
-#define EACH_SPOT(spot) for (int spot = CROWD_SPOTS - 1; spot >= 0; spot--)
+#define EACH_SPOT(spot) for (int spot = BACKLOG_SPOTS - 1; spot >= 0; spot--)
 
 /* ---- calls that name an id ---- */
 
 static void a_look_by_id_finds_the_job_wherever_it_is(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     EACH_SPOT(spot)
     {
-        const uint64_t *ids = crowd->ids[spot];
-        for (int state = BIDE_STATE_DELAYED; state < CROWD_KINDS; state++) {
+        const uint64_t *ids = backlog->ids[spot];
+        for (int state = BIDE_STATE_DELAYED; state < BACKLOG_KINDS; state++) {
             const bide_job *job = stat_job(queue, ids[state]);
-            EQ(job->state, crowd_state((bide_state)state));
+            EQ(job->state, backlog_state((bide_state)state));
             job = peek_job(queue, ids[state]);
             TEXT(job->body, job->body_size, "body");
-            TEXT(job->key, job->key_size, crowd->keys[spot][state]);
+            TEXT(job->key, job->key_size, backlog->keys[spot][state]);
         }
         bide_job job = {0};
         CODE(bide_peek(queue, ids[BIDE_STATE_GONE], &job), BIDE_NOT_FOUND);
-        CODE(bide_job_stats(queue, crowd->last_id + 1, &job), BIDE_NOT_FOUND);
+        CODE(bide_job_stats(queue, backlog->last_id + 1, &job), BIDE_NOT_FOUND);
     }
-    CROWD_IS_WHOLE(crowd, queue);
+    BACKLOG_IS_WHOLE(backlog, queue);
 }
 
 /* Leases outlive the restart of a server, and are good before everything is loaded. */
 static void a_lease_is_good_wherever_its_job_is(void)
 {
-    static char place[PLACE_SIZE];
-    if (is_own())
+    static char location[LOCATION_SIZE];
+    if (is_in_process())
         return;
-    bide *queue = open_place(new_place(place, sizeof place), "");
+    bide *queue = open_location(new_location(location, sizeof location), "");
     const char *a = fresh_topic("a"), *b = fresh_topic("b");
     uint64_t ids[3], tokens[3];
     for (size_t i = 0; i < COUNT(ids); i++) {
-        put_lots(queue, b, CROWD_JOBS / COUNT(ids), NULL, NULL);
+        put_lots(queue, b, BACKLOG_JOBS / COUNT(ids), NULL, NULL);
         ids[i] = put(queue, a, "body");
         tokens[i] = take(queue, a)->token;
     }
     for (int round = 0; round < 2; round++) {
-        start_place(place);
+        start_location_server(location);
         for (size_t i = COUNT(ids); i-- > 0;) {
             CODE(bide_delete(queue, ids[i], 0), BIDE_RESERVED);
             CODE(bide_touch(queue, ids[i], tokens[i] + 1, 0, NULL), BIDE_LEASE_LOST);
             OK(bide_touch(queue, ids[i], tokens[i], 0, NULL));
         }
     }
-    start_place(place);
+    start_location_server(location);
     for (size_t i = COUNT(ids); i-- > 0;)
         OK(bide_delete(queue, ids[i], tokens[i]));
     EQ(stats_of(queue).jobs.reserved, 0);
-    EQ(topic_of(queue, b).jobs.ready, CROWD_JOBS / COUNT(ids) * COUNT(ids));
+    EQ(topic_of(queue, b).jobs.ready, BACKLOG_JOBS / COUNT(ids) * COUNT(ids));
 }
 
 static void a_body_result_or_end_can_be_asked_for_wherever_the_job_is(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     EACH_SPOT(spot)
     {
-        const uint64_t *ids = crowd->ids[spot];
+        const uint64_t *ids = backlog->ids[spot];
         bide_buf *body = NULL, *result = NULL;
         bide_state state = BIDE_STATE_READY;
         OK(bide_body(queue, ids[BIDE_STATE_DELAYED], &body));
@@ -86,16 +86,16 @@ static void a_body_result_or_end_can_be_asked_for_wherever_the_job_is(void)
         OK(bide_wait(queue, ids[BIDE_STATE_GONE], BIDE_FOREVER, &state, NULL));
         EQ(state, BIDE_STATE_GONE);
     }
-    CROWD_IS_WHOLE(crowd, queue);
+    BACKLOG_IS_WHOLE(backlog, queue);
 }
 
 static void a_delete_cancel_or_done_finds_the_job_wherever_it_is(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     EACH_SPOT(spot)
     {
-        const uint64_t *ids = crowd->ids[spot];
+        const uint64_t *ids = backlog->ids[spot];
         OK(bide_delete(queue, ids[BIDE_STATE_READY], 0));
         CODE(bide_delete(queue, ids[BIDE_STATE_READY], 0), BIDE_NOT_FOUND);
         OK(bide_cancel(queue, ids[BIDE_STATE_DELAYED]));
@@ -106,23 +106,23 @@ static void a_delete_cancel_or_done_finds_the_job_wherever_it_is(void)
         CODE(bide_delete(queue, ids[BIDE_STATE_GONE], 0), BIDE_NOT_FOUND);
     }
     for (int round = 0; round < 2; round++) {
-        bide_counts jobs = topic_of(queue, crowd->small).jobs;
-        EQ(jobs.ready, CROWD_SPOTS);
+        bide_counts jobs = topic_of(queue, backlog->small).jobs;
+        EQ(jobs.ready, BACKLOG_SPOTS);
         EQ(jobs.delayed, 0);
         EQ(jobs.buried, 0);
-        EQ(jobs.done, CROWD_SPOTS);
-        EQ(topic_of(queue, crowd->large).jobs.ready, CROWD_JOBS);
+        EQ(jobs.done, BACKLOG_SPOTS);
+        EQ(topic_of(queue, backlog->large).jobs.ready, BACKLOG_JOBS);
         queue = reopen_at_once(queue);
     }
 }
 
 static void a_change_by_id_finds_the_job_wherever_it_is_and_stays(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     EACH_SPOT(spot)
     {
-        const uint64_t *ids = crowd->ids[spot];
+        const uint64_t *ids = backlog->ids[spot];
         bide_update_args changes = BIDE_UPDATE_INIT;
         changes.id = ids[BIDE_STATE_DONE];
         changes.priority = 5;
@@ -135,11 +135,11 @@ static void a_change_by_id_finds_the_job_wherever_it_is_and_stays(void)
         CODE(bide_touch(queue, ids[BIDE_STATE_GONE], 9, 0, NULL), BIDE_NOT_FOUND);
         EQ(take_job(queue, ids[BIDE_STATE_DELAYED])->state, BIDE_STATE_RESERVED);
     }
-    EQ(topic_of(queue, crowd->large).jobs.ready, CROWD_JOBS);
-    EQ(topic_of(queue, crowd->small).jobs.reserved, CROWD_SPOTS);
+    EQ(topic_of(queue, backlog->large).jobs.ready, BACKLOG_JOBS);
+    EQ(topic_of(queue, backlog->small).jobs.reserved, BACKLOG_SPOTS);
     EACH_SPOT(spot)
     {
-        const uint64_t *ids = crowd->ids[spot];
+        const uint64_t *ids = backlog->ids[spot];
         EQ(stat_job(queue, ids[BIDE_STATE_DONE])->priority, 5);
         EQ(stat_job(queue, ids[BIDE_STATE_READY])->state, BIDE_STATE_BURIED);
         EQ(stat_job(queue, ids[BIDE_STATE_READY])->priority, 7);
@@ -153,36 +153,36 @@ static void a_change_by_id_finds_the_job_wherever_it_is_and_stays(void)
 
 static void a_list_of_ids_finds_all_of_them(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
-    bide_finish_item items[CROWD_SPOTS * CROWD_KINDS];
-    bide_touch_item touches[CROWD_SPOTS];
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
+    bide_finish_item items[BACKLOG_SPOTS * BACKLOG_KINDS];
+    bide_touch_item touches[BACKLOG_SPOTS];
     size_t count = 0;
     EACH_SPOT(spot)
     {
-        touches[spot] = (bide_touch_item){.id = crowd->ids[spot][BIDE_STATE_READY], .token = 77};
-        for (int state = 0; state < CROWD_KINDS; state++)
-            items[count++] = (bide_finish_item){.id = crowd->ids[spot][state]};
+        touches[spot] = (bide_touch_item){.id = backlog->ids[spot][BIDE_STATE_READY], .token = 77};
+        for (int state = 0; state < BACKLOG_KINDS; state++)
+            items[count++] = (bide_finish_item){.id = backlog->ids[spot][state]};
     }
     OK(bide_touch_many(queue, touches, COUNT(touches)));
     for (size_t i = 0; i < COUNT(touches); i++)
         EQ(touches[i].status, BIDE_LEASE_LOST);
     OK(bide_finish_many(queue, items, count));
     for (size_t i = 0; i < count; i++)
-        EQ(items[i].status, i % CROWD_KINDS == BIDE_STATE_GONE ? BIDE_NOT_FOUND : BIDE_OK);
-    CHECK(!topic_exists(queue, crowd->small));
-    EQ(stats_of(queue).jobs.ready, CROWD_JOBS);
+        EQ(items[i].status, i % BACKLOG_KINDS == BIDE_STATE_GONE ? BIDE_NOT_FOUND : BIDE_OK);
+    CHECK(!topic_exists(queue, backlog->small));
+    EQ(stats_of(queue).jobs.ready, BACKLOG_JOBS);
 }
 
 /* An id that nobody can have does not keep the others from being found. */
 static void a_list_with_an_id_of_nobody_finds_the_others(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
-    bide_finish_item items[2 * CROWD_SPOTS];
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
+    bide_finish_item items[2 * BACKLOG_SPOTS];
     memset(items, 0, sizeof items);
     EACH_SPOT(spot)
-    items[2 * spot + 1].id = crowd->ids[CROWD_SPOTS - 1 - spot][BIDE_STATE_READY];
+    items[2 * spot + 1].id = backlog->ids[BACKLOG_SPOTS - 1 - spot][BIDE_STATE_READY];
     OK(bide_finish_many(queue, items, COUNT(items)));
     for (size_t i = 0; i < COUNT(items); i++)
         EQ(items[i].status, i % 2 == 0 ? BIDE_NOT_FOUND : BIDE_OK);
@@ -192,72 +192,72 @@ static void a_list_with_an_id_of_nobody_finds_the_others(void)
 
 static void a_put_with_a_key_sees_the_holder(void)
 {
-    struct crowd *crowd = new_crowd();
-    for (int spot = 0; spot < CROWD_SPOTS; spot++)
-        for (int state = BIDE_STATE_DELAYED; state < CROWD_KINDS; state++) {
-            bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    for (int spot = 0; spot < BACKLOG_SPOTS; spot++)
+        for (int state = BIDE_STATE_DELAYED; state < BACKLOG_KINDS; state++) {
+            bide *queue = open_backlog(backlog);
             bide_put_options options = BIDE_PUT_OPTIONS_INIT;
             uint64_t holder = 0;
-            options.key = slice(crowd->keys[spot][state]);
-            CODE(bide_put(queue, crowd->small, "x", 1, &options, &holder), BIDE_EXISTS);
-            EQ(holder, crowd->ids[spot][state]);
+            options.key = slice(backlog->keys[spot][state]);
+            CODE(bide_put(queue, backlog->small, "x", 1, &options, &holder), BIDE_EXISTS);
+            EQ(holder, backlog->ids[spot][state]);
             leave_queue(queue);
         }
-    bide *queue = open_crowd(crowd);
-    CROWD_IS_WHOLE(crowd, queue);
+    bide *queue = open_backlog(backlog);
+    BACKLOG_IS_WHOLE(backlog, queue);
 }
 
 static void a_put_that_replaces_removes_what_is_not_loaded(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.conflict = BIDE_REPLACE;
-    options.key = slice(crowd->keys[2][BIDE_STATE_BURIED]);
-    uint64_t id = put_as(queue, crowd->small, "new", &options);
-    CHECK(id > crowd->last_id);
+    options.key = slice(backlog->keys[2][BIDE_STATE_BURIED]);
+    uint64_t id = put_as(queue, backlog->small, "new", &options);
+    CHECK(id > backlog->last_id);
     for (int round = 0; round < 2; round++) {
-        EQ(state_of(queue, crowd->ids[2][BIDE_STATE_BURIED]), BIDE_STATE_GONE);
-        EQ(topic_of(queue, crowd->small).jobs.buried, CROWD_SPOTS - 1);
-        EQ(topic_of(queue, crowd->small).jobs.ready, 2 * CROWD_SPOTS + 1);
+        EQ(state_of(queue, backlog->ids[2][BIDE_STATE_BURIED]), BIDE_STATE_GONE);
+        EQ(topic_of(queue, backlog->small).jobs.buried, BACKLOG_SPOTS - 1);
+        EQ(topic_of(queue, backlog->small).jobs.ready, 2 * BACKLOG_SPOTS + 1);
         queue = reopen_at_once(queue);
     }
 }
 
 static void figures_are_complete(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     bide_stats stats = stats_of(queue);
-    EQ(stats.jobs.ready, CROWD_JOBS + 2 * CROWD_SPOTS);
-    EQ(stats.jobs.done, CROWD_SPOTS);
-    EQ(stats.topics, 2 + own_topics());
-    EQ(stats.last_id, crowd->last_id);
+    EQ(stats.jobs.ready, BACKLOG_JOBS + 2 * BACKLOG_SPOTS);
+    EQ(stats.jobs.done, BACKLOG_SPOTS);
+    EQ(stats.topics, 2 + initial_topics());
+    EQ(stats.last_id, backlog->last_id);
     queue = reopen_at_once(queue);
-    EQ(topic_of(queue, crowd->large).jobs.ready, CROWD_JOBS);
+    EQ(topic_of(queue, backlog->large).jobs.ready, BACKLOG_JOBS);
     queue = reopen_at_once(queue);
     bide_topic_stats topics[5];
     char cursor[BIDE_CURSOR_SIZE] = "";
     size_t count = 0;
     OK(bide_topics(queue, cursor, topics, COUNT(topics), &count));
-    EQ(count, 2 + own_topics());
+    EQ(count, 2 + initial_topics());
     uint64_t ready = 0;
     for (size_t i = 0; i < count; i++)
         ready += topics[i].jobs.ready;
-    EQ(ready, CROWD_JOBS + 2 * CROWD_SPOTS);
+    EQ(ready, BACKLOG_JOBS + 2 * BACKLOG_SPOTS);
     queue = reopen_at_once(queue);
-    CROWD_IS_WHOLE(crowd, queue);
+    BACKLOG_IS_WHOLE(backlog, queue);
 }
 
 static void a_list_is_complete(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     static bide_job jobs[BIDE_BATCH_JOBS];
-    static unsigned char seen[CROWD_JOBS + CROWD_SPOTS * CROWD_KINDS + 1];
+    static unsigned char seen[BACKLOG_JOBS + BACKLOG_SPOTS * BACKLOG_KINDS + 1];
     char cursor[BIDE_CURSOR_SIZE] = "";
     size_t count = 0, listed = 0;
-    uint64_t first = crowd->ids[0][BIDE_STATE_DELAYED];
+    uint64_t first = backlog->ids[0][BIDE_STATE_DELAYED];
     for (int page = 0; page < 1000; page++) {
         OK(bide_list(queue, NULL, BIDE_STATE_ANY, NULL, cursor, jobs, COUNT(jobs), &count));
         for (size_t i = 0; i < count; i++) {
@@ -269,25 +269,25 @@ static void a_list_is_complete(void)
         if (cursor[0] == '\0')
             break;
     }
-    EQ(listed, CROWD_JOBS + CROWD_SPOTS * (CROWD_KINDS - 1));
+    EQ(listed, BACKLOG_JOBS + BACKLOG_SPOTS * (BACKLOG_KINDS - 1));
 }
 
 static void find_and_the_first_of_a_state_are_right(void)
 {
-    struct crowd *crowd = new_crowd();
-    for (int state = BIDE_STATE_DELAYED; state < CROWD_KINDS; state++) {
-        bide *queue = open_crowd(crowd);
-        const char *key = crowd->keys[2][state];
+    struct backlog *backlog = new_backlog();
+    for (int state = BIDE_STATE_DELAYED; state < BACKLOG_KINDS; state++) {
+        bide *queue = open_backlog(backlog);
+        const char *key = backlog->keys[2][state];
         bide_job job = {0};
-        OK(bide_find(queue, crowd->small, key, strlen(key), &job));
-        EQ(job.id, crowd->ids[2][state]);
+        OK(bide_find(queue, backlog->small, key, strlen(key), &job));
+        EQ(job.id, backlog->ids[2][state]);
         bide_job_clear(&job);
-        CODE(bide_find(queue, crowd->small, "no", 2, &job), BIDE_NOT_FOUND);
+        CODE(bide_find(queue, backlog->small, "no", 2, &job), BIDE_NOT_FOUND);
         if (state == BIDE_STATE_RESERVED) {
-            CODE(bide_peek_first(queue, crowd->small, BIDE_STATE_RESERVED, &job), BIDE_NOT_FOUND);
+            CODE(bide_peek_first(queue, backlog->small, BIDE_STATE_RESERVED, &job), BIDE_NOT_FOUND);
         } else {
-            OK(bide_peek_first(queue, crowd->small, (bide_state)state, &job));
-            EQ(job.id, crowd->ids[0][state]);
+            OK(bide_peek_first(queue, backlog->small, (bide_state)state, &job));
+            EQ(job.id, backlog->ids[0][state]);
             bide_job_clear(&job);
         }
         leave_queue(queue);
@@ -296,22 +296,22 @@ static void find_and_the_first_of_a_state_are_right(void)
 
 static void kick_and_purge_take_all(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     uint64_t count = 0;
-    OK(bide_kick(queue, crowd->small, 100, &count));
-    EQ(count, CROWD_SPOTS);
+    OK(bide_kick(queue, backlog->small, 100, &count));
+    EQ(count, BACKLOG_SPOTS);
     queue = reopen_at_once(queue);
-    OK(bide_kick(queue, crowd->small, 100, &count));
-    EQ(count, CROWD_SPOTS);
+    OK(bide_kick(queue, backlog->small, 100, &count));
+    EQ(count, BACKLOG_SPOTS);
     queue = reopen_at_once(queue);
-    OK(bide_purge(queue, crowd->large, BIDE_STATE_READY, &count));
-    EQ(count, CROWD_JOBS);
+    OK(bide_purge(queue, backlog->large, BIDE_STATE_READY, &count));
+    EQ(count, BACKLOG_JOBS);
     queue = reopen_at_once(queue);
-    OK(bide_purge(queue, crowd->small, BIDE_STATE_READY, &count));
-    EQ(count, 4 * CROWD_SPOTS);
+    OK(bide_purge(queue, backlog->small, BIDE_STATE_READY, &count));
+    EQ(count, 4 * BACKLOG_SPOTS);
     EQ(stats_of(queue).jobs.ready, 0);
-    EQ(stats_of(queue).jobs.done, CROWD_SPOTS);
+    EQ(stats_of(queue).jobs.done, BACKLOG_SPOTS);
 }
 
 /* ---- memory ---- */
@@ -329,13 +329,13 @@ static bide_phase phase_of(bide *queue)
 static void a_full_queue_is_full_while_it_is_loaded(void)
 {
     char parameters[64];
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     snprintf(parameters, sizeof parameters, "max_memory=%llu",
              (unsigned long long)stats_of(queue).memory_bytes);
     leave_queue(queue);
 
-    queue = open_place(crowd->place, parameters);
+    queue = open_location(backlog->location, parameters);
     int64_t limit_us = clock_us() + PATIENCE_MS * 1000;
     while (phase_of(queue) == BIDE_PHASE_COUNTING && clock_us() < limit_us)
         continue;
@@ -344,10 +344,10 @@ static void a_full_queue_is_full_while_it_is_loaded(void)
     bide_phase phase;
     do {
         phase = phase_of(queue);
-        CODE(bide_put(queue, crowd->large, "body", 4, NULL, &id), BIDE_EFULL);
+        CODE(bide_put(queue, backlog->large, "body", 4, NULL, &id), BIDE_EFULL);
     } while (phase != BIDE_PHASE_RECOVERED && clock_us() < limit_us);
     EQ(phase, BIDE_PHASE_RECOVERED);
-    EQ(topic_of(queue, crowd->large).jobs.ready, CROWD_JOBS);
+    EQ(topic_of(queue, backlog->large).jobs.ready, BACKLOG_JOBS);
 }
 
 static const struct test tests[] = {

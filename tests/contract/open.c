@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* open.c - opening a queue: URLs, parameters, options, and what is wrong with them. */
-#include "place.h"
-#include "world.h"
+#include "location.h"
+#include "sample_queue.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -141,7 +141,7 @@ static void bad_options_are_refused(void)
 {
     BAD_OPTION(size, "size", 0);
     BAD_OPTION(size, "size", 1);
-    BAD_OPTION(size, "size", sizeof(bide_options) + 64);
+    BAD_OPTION(size, "size", sizeof(bide_options) + 1);
     BAD_OPTION(default_ttr_ms, "default_ttr", -1);
     BAD_OPTION(default_ttr_ms, "default_ttr", BIDE_TIME_MAX_MS + 1);
     BAD_OPTION(default_ttr_ms, "default_ttr", INT64_MIN);
@@ -221,7 +221,7 @@ static void options_say_how_a_queue_behaves_and_the_url_wins(void)
 
     options.max_jobs_per_topic = 1;
     bide *queue = NULL;
-    if (!is_own()) {
+    if (!is_in_process()) {
         char url[1024];
         CODE(bide_open(trial_url(url, sizeof url, ""), &options, &queue), BIDE_EINVAL);
         CHECK(strstr(bide_last_error(), "max_jobs_per_topic") != NULL);
@@ -362,21 +362,21 @@ static void a_job_finished_after_a_shutdown_is_finished_and_no_other_is_taken(vo
 /* What a queue says of itself is what it does. */
 static void leases_are_passed_on_where_the_queue_says_so(void)
 {
-    char place[PLACE_SIZE];
-    bide *first = open_place(new_place(place, sizeof place), "");
+    char location[LOCATION_SIZE];
+    bide *first = open_location(new_location(location, sizeof location), "");
     const char *a = fresh_topic("a");
     uint32_t can = bide_capabilities(first);
     put(first, a, "body");
     CHECK((can & BIDE_CAN_ALL_OPS) != 0);
-    EQ((can & BIDE_CAN_SHARE) != 0, !is_own());
-    EQ((can & BIDE_CAN_PASS_LEASES) != 0, !is_own());
+    EQ((can & BIDE_CAN_SHARE) != 0, !is_in_process());
+    EQ((can & BIDE_CAN_PASS_LEASES) != 0, !is_in_process());
     EQ(bide_capabilities(NULL), 0);
     if ((can & BIDE_CAN_SHARE) == 0)
         return;
-    char url[PLACE_SIZE];
+    char url[LOCATION_SIZE];
     bide *second;
     bide_job job;
-    OK(bide_open(open_again(url, sizeof url, place), NULL, &second));
+    OK(bide_open(second_url(url, sizeof url, location), NULL, &second));
     OK(bide_reserve(second, a, 0, &job));
     uint64_t id = job.id, token = job.token;
     bide_job_clear(&job);

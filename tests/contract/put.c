@@ -230,7 +230,7 @@ static void the_longest_times_are_taken(void)
     options.retain_ms = BIDE_TIME_MAX_MS;
     options.backoff_base_ms = BIDE_TIME_MAX_MS;
     options.backoff_max_ms = BIDE_TIME_MAX_MS;
-    options.expires_at_ms = BIDE_WHEN_MAX_MS;
+    options.expires_at_ms = BIDE_TIMESTAMP_MAX_MS;
     uint64_t id = put_as(queue, a, "body", &options);
     const bide_job *job = stat_job(queue, id);
     EQ(job->state, BIDE_STATE_DELAYED);
@@ -238,10 +238,10 @@ static void the_longest_times_are_taken(void)
     BETWEEN(take_job(queue, id)->left_ms, BIDE_TIME_MAX_MS - PATIENCE_MS, BIDE_TIME_MAX_MS);
 
     options.delay_ms = 0;
-    options.run_at_ms = BIDE_WHEN_MAX_MS;
+    options.run_at_ms = BIDE_TIMESTAMP_MAX_MS;
     job = stat_job(queue, put_as(queue, a, "body", &options));
     EQ(job->state, BIDE_STATE_DELAYED);
-    EQ(job->run_at_ms, BIDE_WHEN_MAX_MS);
+    EQ(job->run_at_ms, BIDE_TIMESTAMP_MAX_MS);
 }
 
 static void an_expiry_in_the_past_removes_the_job_at_once(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* queues.c - the queues of the trial: opened, closed, opened again, or left by a process that dies. */
 #include "contract.h"
-#include "place.h"
+#include "location.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -15,11 +15,11 @@
 /* A free slot has no queue. */
 static struct owned_queue {
     bide *queue;
-    char place[PLACE_SIZE];
+    char location[LOCATION_SIZE];
 } queues[QUEUES_MAX];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void remember(struct where at, bide *queue, const char *place)
+static void remember(struct where at, bide *queue, const char *location)
 {
     size_t i = 0;
     pthread_mutex_lock(&lock);
@@ -27,12 +27,12 @@ static void remember(struct where at, bide *queue, const char *place)
         i++;
     check_true(at, i < QUEUES_MAX, "fewer queues");
     queues[i].queue = queue;
-    memcpy(queues[i].place, place, strlen(place) + 1);
+    memcpy(queues[i].location, location, strlen(location) + 1);
     pthread_mutex_unlock(&lock);
 }
 
 /* Tells where it is kept, too. */
-static void forget(struct where at, const bide *queue, char *place)
+static void forget(struct where at, const bide *queue, char *location)
 {
     size_t i = 0;
     pthread_mutex_lock(&lock);
@@ -40,48 +40,48 @@ static void forget(struct where at, const bide *queue, char *place)
         i++;
     check_true(at, queue && i < QUEUES_MAX, "a queue of the trial");
     queues[i].queue = NULL;
-    memcpy(place, queues[i].place, PLACE_SIZE);
+    memcpy(location, queues[i].location, LOCATION_SIZE);
     pthread_mutex_unlock(&lock);
 }
 
 const char *trial_url(char *room, size_t size, const char *parameters)
 {
-    char place[PLACE_SIZE];
-    return place_url(room, size, new_place(place, sizeof place), parameters);
+    char location[LOCATION_SIZE];
+    return location_url(room, size, new_location(location, sizeof location), parameters);
 }
 
-bide *open_place_at(struct where at, const char *place, const char *parameters,
-                    const bide_options *options)
+bide *open_location_at(struct where at, const char *location, const char *parameters,
+                       const bide_options *options)
 {
-    char url[PLACE_SIZE];
+    char url[LOCATION_SIZE];
     bide *queue = NULL;
-    int code = bide_open(place_url(url, sizeof url, place, parameters), options, &queue);
+    int code = bide_open(location_url(url, sizeof url, location, parameters), options, &queue);
     check_code(at, code, BIDE_OK, "bide_open()");
     check_true(at, queue != NULL, "a queue from bide_open()");
-    remember(at, queue, place);
+    remember(at, queue, location);
     return queue;
 }
 
 bide *open_queue_at(struct where at, const char *parameters)
 {
-    char place[PLACE_SIZE];
-    return open_place_at(at, new_place(place, sizeof place), parameters, NULL);
+    char location[LOCATION_SIZE];
+    return open_location_at(at, new_location(location, sizeof location), parameters, NULL);
 }
 
 void close_queue_at(struct where at, bide *queue)
 {
-    char place[PLACE_SIZE];
-    forget(at, queue, place);
+    char location[LOCATION_SIZE];
+    forget(at, queue, location);
     check_code(at, bide_close(queue), BIDE_OK, "bide_close()");
-    remove_place(place);
+    remove_location(location);
 }
 
 void leave_queue_at(struct where at, bide *queue)
 {
-    char place[PLACE_SIZE];
-    forget(at, queue, place);
+    char location[LOCATION_SIZE];
+    forget(at, queue, location);
     check_code(at, bide_close(queue), BIDE_OK, "bide_close()");
-    leave_place(place);
+    stop_location_server(location);
 }
 
 bide *loaded_at(struct where at, bide *queue)
@@ -93,10 +93,10 @@ bide *loaded_at(struct where at, bide *queue)
 
 bide *reopen_at(struct where at, bide *queue, const char *parameters)
 {
-    char place[PLACE_SIZE];
-    forget(at, queue, place);
+    char location[LOCATION_SIZE];
+    forget(at, queue, location);
     check_code(at, bide_close(queue), BIDE_OK, "bide_close()");
-    return open_place_at(at, place, parameters, NULL);
+    return open_location_at(at, location, parameters, NULL);
 }
 
 void close_all_queues(void (*before)(bide *queue))
@@ -107,7 +107,7 @@ void close_all_queues(void (*before)(bide *queue))
         before(queues[i].queue);
         OK(bide_close(queues[i].queue));
         queues[i].queue = NULL;
-        remove_place(queues[i].place);
+        remove_location(queues[i].location);
     }
 }
 
@@ -118,15 +118,15 @@ void *shared_memory(size_t size)
     return memory;
 }
 
-void end_badly_at(struct where at, const char *place, const char *parameters,
-                  void (*work)(bide *queue))
+void crash_during_at(struct where at, const char *location, const char *parameters,
+                     void (*work)(bide *queue))
 {
     int status = 0;
     fflush(NULL);
     pid_t child = fork();
     check_true(at, child >= 0, "another process");
     if (child == 0) {
-        work(open_place_at(at, place, parameters, NULL));
+        work(open_location_at(at, location, parameters, NULL));
         kill(getpid(), SIGKILL);
     }
     check_true(at, waitpid(child, &status, 0) == child, "an end of the other process");

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* reconnect.c - a server that is killed or stopped while its clients work, and comes back. */
-#include "place.h"
+#include "location.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static char place[PLACE_SIZE];
+static char location[LOCATION_SIZE];
 
 static bide *open_here(void)
 {
-    return open_place(new_place(place, sizeof place), "");
+    return open_location(new_location(location, sizeof location), "");
 }
 
 /* The same queue goes on, without having been told. */
@@ -20,11 +20,11 @@ static void a_client_goes_on_when_its_server_has_come_back(void)
     for (int round = 0; round < 4; round++) {
         uint64_t id = put(queue, a, "body");
         if (round % 2)
-            kill_place(place);
-        start_place(place);
+            kill_location_server(location);
+        start_location_server(location);
         OK(bide_ping(queue));
-        EQ(state_of(queue, id), keeps() ? BIDE_STATE_READY : BIDE_STATE_GONE);
-        EQ(topic_of(queue, a).jobs.ready, keeps() ? round + 1 : 0);
+        EQ(state_of(queue, id), is_persistent() ? BIDE_STATE_READY : BIDE_STATE_GONE);
+        EQ(topic_of(queue, a).jobs.ready, is_persistent() ? round + 1 : 0);
     }
 }
 
@@ -36,11 +36,11 @@ static void a_call_waits_for_a_server_that_comes_back_in_time(void)
     struct waiter *waiter = new_op(BIDE_OP_PUT, cq);
     waiter->op.put.topic = slice(a);
     waiter->op.put.body = slice("body");
-    kill_place(place);
+    kill_location_server(location);
     UNTIL(bide_ping(queue) != BIDE_OK || bide_cq_drain(cq, 0) < 0);
     submit_pending(queue, waiter);
     still_pending(waiter);
-    start_place(place);
+    start_location_server(location);
     completes(waiter, BIDE_OK);
     EQ(take(queue, a)->id, waiter->op.put.id);
 }
@@ -53,8 +53,8 @@ static void what_waits_is_served_by_the_server_that_has_come_back(void)
     bide_slice topic = slice(a);
     struct waiter *reserve = begin_reserve(queue, cq, &topic, 1);
     UNTIL(stats_of(queue).waiting == 1);
-    kill_place(place);
-    start_place(place);
+    kill_location_server(location);
+    start_location_server(location);
     uint64_t id = put(queue, a, "body");
     completes(reserve, BIDE_OK);
     EQ(reserve->job.id, id);
@@ -68,11 +68,11 @@ static void a_wait_without_a_server_ends_in_time_and_says_so(void)
     bide_job job = {0};
     CODE(bide_reserve(queue, a, 1, &job), BIDE_TIMED_OUT);
     CHECK(strstr(bide_last_error(), "connection") == NULL);
-    kill_place(place);
+    kill_location_server(location);
     CODE(bide_reserve(queue, a, 1200, &job), BIDE_TIMED_OUT);
     if (strstr(bide_last_error(), "reserve: no connection to ") == NULL)
         FAIL("the reserve says \"%s\"", bide_last_error());
-    start_place(place);
+    start_location_server(location);
     OK(bide_ping(queue));
 }
 
@@ -82,12 +82,12 @@ static void a_lease_of_a_server_that_was_killed_is_lost(void)
     const char *a = fresh_topic("a");
     uint64_t id = put(queue, a, "body");
     uint64_t token = take(queue, a)->token;
-    kill_place(place);
-    start_place(place);
-    int want = keeps() ? BIDE_LEASE_LOST : BIDE_NOT_FOUND;
+    kill_location_server(location);
+    start_location_server(location);
+    int want = is_persistent() ? BIDE_LEASE_LOST : BIDE_NOT_FOUND;
     CODE(bide_delete(queue, id, token), want);
     CODE(bide_touch(queue, id, token, 0, NULL), want);
-    EQ(state_of(queue, id), keeps() ? BIDE_STATE_READY : BIDE_STATE_GONE);
+    EQ(state_of(queue, id), is_persistent() ? BIDE_STATE_READY : BIDE_STATE_GONE);
 }
 
 /* A server that keeps its jobs in memory has lost them. */
@@ -104,8 +104,8 @@ static void a_lease_outlives_an_orderly_restart_of_its_server(void)
         tokens[i] = take_job(queue, ids[i])->token;
     }
     for (int round = 0; round < 3; round++) {
-        start_place(place);
-        if (!keeps()) {
+        start_location_server(location);
+        if (!is_persistent()) {
             CODE(bide_delete(queue, ids[0], tokens[0]), BIDE_NOT_FOUND);
             return;
         }
@@ -132,7 +132,7 @@ static void a_lease_outlives_an_orderly_restart_of_its_server(void)
             CODE(bide_touch(queue, ids[i], tokens[i], 0, NULL),
                  i == DELETED ? BIDE_NOT_FOUND : BIDE_LEASE_LOST);
         }
-        start_place(place);
+        start_location_server(location);
     }
 }
 
@@ -141,7 +141,7 @@ static void a_lease_that_runs_out_after_a_restart_is_a_lost_ttr(void)
     bide *queue = open_here();
     const char *a = fresh_topic("a");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    if (!keeps())
+    if (!is_persistent())
         return;
     options.ttr_ms = 1500;
     uint64_t plain = put_as(queue, a, "body", &options);
@@ -149,7 +149,7 @@ static void a_lease_that_runs_out_after_a_restart_is_a_lost_ttr(void)
     uint64_t limited = put_as(queue, a, "body", &options);
     uint64_t token = take_job(queue, plain)->token;
     take_job(queue, limited);
-    start_place(place);
+    start_location_server(location);
     EQ(await(queue, a)->id, plain);
     UNTIL(state_of(queue, limited) == BIDE_STATE_BURIED);
     EQ(stat_job(queue, plain)->timeouts, 1);
@@ -166,7 +166,7 @@ static void the_time_without_a_server_is_not_taken_from_a_lease(void)
     bide *queue = open_here();
     const char *a = fresh_topic("a");
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    if (!keeps())
+    if (!is_persistent())
         return;
     options.ttr_ms = 3600000;
     uint64_t id = put_as(queue, a, "body", &options);
@@ -175,9 +175,9 @@ static void the_time_without_a_server_is_not_taken_from_a_lease(void)
     OK(bide_touch(queue, id, token, 1800000, "half"));
     int64_t start_us = clock_us();
     int64_t left_ms = stat_job(queue, id)->left_ms;
-    leave_place(place);
+    stop_location_server(location);
     nap_ms(500);
-    start_place(place);
+    start_location_server(location);
     const bide_job *job = stat_job(queue, id);
     int64_t passed_ms = (clock_us() - start_us) / 1000 + 1;
     CHECK(job->left_ms <= left_ms);
@@ -194,22 +194,22 @@ static void a_lease_does_not_outlive_a_crash_that_follows_a_restart(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
-    if (!keeps())
+    if (!is_persistent())
         return;
     uint64_t id = put(queue, a, "body");
     uint64_t token = take(queue, a)->token;
-    start_place(place);
+    start_location_server(location);
     OK(bide_touch(queue, id, token, 0, NULL));
     /* A crash before anything is stored would be as if the server had never been started. */
     put(queue, fresh_topic("b"), "body");
-    kill_place(place);
+    kill_location_server(location);
     for (int round = 0; round < 2; round++) {
-        start_place(place);
+        start_location_server(location);
         CODE(bide_touch(queue, id, token, 0, NULL), BIDE_LEASE_LOST);
         EQ(state_of(queue, id), BIDE_STATE_READY);
     }
     uint64_t newer = take(queue, a)->token;
-    start_place(place);
+    start_location_server(location);
     CODE(bide_delete(queue, id, token), BIDE_LEASE_LOST);
     OK(bide_delete(queue, id, newer));
 }
@@ -218,13 +218,13 @@ static void a_cancelled_job_is_removed_by_its_holder_after_a_restart(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
-    if (!keeps())
+    if (!is_persistent())
         return;
     uint64_t id = put(queue, a, "body"), kept = put(queue, a, "body");
     uint64_t token = take_job(queue, id)->token, kept_token = take_job(queue, kept)->token;
     OK(bide_cancel(queue, id));
     OK(bide_cancel(queue, kept));
-    start_place(place);
+    start_location_server(location);
     CODE(bide_touch(queue, id, token, 0, NULL), BIDE_CANCEL_WANTED);
     OK(bide_fail(queue, id, token, "cancelled", BIDE_KEEP, NULL, NULL));
     EQ(state_of(queue, id), BIDE_STATE_GONE);
@@ -236,7 +236,7 @@ static void a_feed_goes_on_and_tells_that_something_was_lost(void)
 {
     bide *queue = open_here();
     const char *a = fresh_topic("a");
-    bide_feed *feed = NULL;
+    bide_subscription *feed = NULL;
     bide_event event;
     size_t count = 0;
     uint64_t lost = 0;
@@ -244,8 +244,8 @@ static void a_feed_goes_on_and_tells_that_something_was_lost(void)
     put(queue, a, "one");
     OK(bide_events(queue, feed, PATIENCE_MS, &event, 1, &count, &lost));
     EQ(lost, 0);
-    kill_place(place);
-    start_place(place);
+    kill_location_server(location);
+    start_location_server(location);
     OK(bide_events(queue, feed, PATIENCE_MS, &event, 1, &count, &lost));
     EQ(count, 0);
     CHECK(lost >= 1);
@@ -300,7 +300,7 @@ static void compare(struct worker *worker)
         OK(bide_delete(worker->queue, job.id, job.token));
         bide_job_clear(&job);
     }
-    for (size_t i = 0; keeps() && i < worker->count; i++)
+    for (size_t i = 0; is_persistent() && i < worker->count; i++)
         CHECK(worker->seen[i] || worker->codes[i] != BIDE_OK);
 }
 
@@ -323,8 +323,8 @@ static void what_was_acknowledged_survives_and_nothing_is_put_twice(void)
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t before = acknowledged;
         UNTIL(acknowledged >= before + 50);
-        kill_place(place);
-        start_place(place);
+        kill_location_server(location);
+        start_location_server(location);
     }
     stop = true;
     for (size_t i = 0; i < WORKERS; i++)

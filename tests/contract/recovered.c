@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* recovered.c - waiting for the loading to end, and being told how far it has come. */
-#include "crowd.h"
+#include "backlog.h"
 
 #include <string.h>
 
-#define CROWD_ALL (CROWD_JOBS + CROWD_SPOTS * (CROWD_KINDS - 1))
+#define CROWD_ALL (BACKLOG_JOBS + BACKLOG_SPOTS * (BACKLOG_KINDS - 1))
 
 #define SENSIBLE(progress, total) sensible(HERE, (progress), (total))
 static void sensible(struct where at, const bide_recovery *progress, uint64_t total)
@@ -21,8 +21,8 @@ static void sensible(struct where at, const bide_recovery *progress, uint64_t to
 
 static void a_wait_for_the_end_of_the_loading_ends_with_it(void)
 {
-    struct crowd *crowd = new_crowd();
-    bide *queue = open_crowd(crowd);
+    struct backlog *backlog = new_backlog();
+    bide *queue = open_backlog(backlog);
     bide_recovery progress;
     memset(&progress, 0x5a, sizeof progress);
     OK(bide_wait_recovered(queue, BIDE_FOREVER, &progress));
@@ -30,14 +30,14 @@ static void a_wait_for_the_end_of_the_loading_ends_with_it(void)
     SENSIBLE(&progress, CROWD_ALL);
     OK(bide_wait_recovered(queue, 0, NULL));
     OK(bide_wait_recovered(queue, BIDE_FOREVER, NULL));
-    CROWD_IS_WHOLE(crowd, queue);
+    BACKLOG_IS_WHOLE(backlog, queue);
 }
 
 static void a_wait_that_is_over_before_the_loading_says_how_far_it_has_come(void)
 {
-    struct crowd *crowd = new_crowd();
+    struct backlog *backlog = new_backlog();
     for (int64_t timeout_ms = 0; timeout_ms < 3; timeout_ms++) {
-        bide *queue = open_crowd(crowd);
+        bide *queue = open_backlog(backlog);
         bide_recovery last = {0};
         int code = BIDE_TIMED_OUT;
         int64_t limit_us = clock_us() + PATIENCE_MS * 1000;
@@ -110,20 +110,20 @@ static void forget_what_was_told(uint64_t total)
 
 static void the_phases_are_told_in_order_and_the_end_once(void)
 {
-    struct crowd *crowd = new_crowd();
+    struct backlog *backlog = new_backlog();
     bide_options options = BIDE_OPTIONS_INIT;
     options.recovery = hear;
     options.recovery_user = &told;
     for (int round = 0; round < 3; round++) {
         forget_what_was_told(CROWD_ALL);
-        bide *queue = open_place_with(crowd->place, "", &options);
+        bide *queue = open_location_with(backlog->location, "", &options);
         OK(bide_wait_recovered(queue, BIDE_FOREVER, NULL));
-        if (is_own())
+        if (is_in_process())
             UNTIL(told_the_end());
-        CROWD_IS_WHOLE(crowd, queue);
+        BACKLOG_IS_WHOLE(backlog, queue);
         leave_queue(queue);
-        EQ(told.seen[BIDE_PHASE_RECOVERED], is_own());
-        if (!is_own())
+        EQ(told.seen[BIDE_PHASE_RECOVERED], is_in_process());
+        if (!is_in_process())
             continue;
         CHECK(told.seen[BIDE_PHASE_LOADING] >= 1);
         EQ(told.last.loaded + told.last.failed, CROWD_ALL);
@@ -132,13 +132,13 @@ static void the_phases_are_told_in_order_and_the_end_once(void)
 
 static void nothing_is_told_after_the_close(void)
 {
-    struct crowd *crowd = new_crowd();
+    struct backlog *backlog = new_backlog();
     bide_options options = BIDE_OPTIONS_INIT;
     options.recovery = hear;
     options.recovery_user = &told;
     for (int round = 0; round < 10; round++) {
         forget_what_was_told(CROWD_ALL);
-        bide *queue = open_place_with(crowd->place, "", &options);
+        bide *queue = open_location_with(backlog->location, "", &options);
         nap_ms(round % 5);
         leave_queue(queue);
         unsigned calls = told.calls;
@@ -161,9 +161,9 @@ static void *wait_for_the_end(void *arg)
 
 static void a_shutdown_answers_whoever_waits_for_the_loading(void)
 {
-    struct crowd *crowd = new_crowd();
+    struct backlog *backlog = new_backlog();
     for (int round = 0; round < 5; round++) {
-        bide *queue = open_crowd(crowd);
+        bide *queue = open_backlog(backlog);
         pthread_t threads[3];
         for (size_t i = 0; i < COUNT(threads); i++)
             threads[i] = start_thread(wait_for_the_end, queue);
@@ -176,10 +176,10 @@ static void a_shutdown_answers_whoever_waits_for_the_loading(void)
 
 static void the_wait_is_an_op_like_others(void)
 {
-    struct crowd *crowd = new_crowd();
+    struct backlog *backlog = new_backlog();
     bide_cq *cq = new_cq();
     for (int round = 0; round < 6; round++) {
-        bide *queue = open_crowd(crowd);
+        bide *queue = open_backlog(backlog);
         struct waiter *waiter = new_op(BIDE_OP_RECOVERED, cq);
         waiter->op.recovered.timeout_ms = BIDE_FOREVER;
         bide_op *ops[] = {&waiter->op};

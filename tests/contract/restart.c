@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* restart.c - what is put is there again, with all that belongs to it, when a queue is opened. */
-#include "place.h"
-#include "world.h"
+#include "location.h"
+#include "sample_queue.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static void remember(struct memory *memory, bide *queue, uint64_t id)
 static void as_before(struct where at, const struct memory *memory, bide *queue)
 {
     for (size_t i = 0; i < memory->count; i++)
-        same_job(at, look_at(at, queue, memory->jobs[i].id, true), &memory->jobs[i], SLACK_MS);
+        same_job(at, get_job_at(at, queue, memory->jobs[i].id, true), &memory->jobs[i], SLACK_MS);
     check_equal(at, (int64_t)memory->count > 0, 1, "whether there is something to compare");
 }
 
@@ -99,8 +99,8 @@ static void everything_that_a_put_says_comes_back(void)
     options[3].backoff_max_ms = 7777;
     options[4].run_at_ms = wall_ms() + 7200000;
     options[4].key = (bide_slice){"\0key\xff", 5};
-    options[5].run_at_ms = BIDE_WHEN_MAX_MS;
-    options[5].expires_at_ms = BIDE_WHEN_MAX_MS;
+    options[5].run_at_ms = BIDE_TIMESTAMP_MAX_MS;
+    options[5].expires_at_ms = BIDE_TIMESTAMP_MAX_MS;
     options[6].expires_at_ms = wall_ms() + 3600000;
     options[6].retain_ms = 1;
     options[7].retain_ms = BIDE_TIME_MAX_MS;
@@ -131,7 +131,7 @@ static void names_of_every_length_and_character_come_back(void)
     OK(bide_find(queue, topic, key, sizeof key, &job));
     EQ(job.id, memory.jobs[0].id);
     bide_job_clear(&job);
-    EQ(stats_of(queue).topics, 3 + own_topics());
+    EQ(stats_of(queue).topics, 3 + initial_topics());
 }
 
 /* ---- what has become of a job ---- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* restore.c - inserting jobs as they were exported. */
 #include "contract.h"
-#include "place.h"
+#include "location.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -244,7 +244,7 @@ static void a_restored_job_has_been_ready_since_it_was(void)
                                               .run_at_ms = BIDE_KEEP,
                                               .ttr_ms = BIDE_KEEP}));
     NEAR(stat_job(queue, id)->ready_ms, job.ready_ms);
-    if (keeps()) {
+    if (is_persistent()) {
         queue = reopen(queue, "");
         NEAR(stat_job(queue, id)->ready_ms, job.ready_ms);
     }

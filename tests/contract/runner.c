@@ -7,8 +7,8 @@
  * failed. The trace is shared memory in which the test leaves the place of its last check, so
  * that a test which hung or crashed can be told where.
  */
-#include "apart.h"
-#include "place.h"
+#include "isolated.h"
+#include "location.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ struct settings {
     bool list;
     bool verbose;
     int timeout_s;
-    struct share share;
+    struct shard shard;
 };
 
 struct tally {
@@ -55,17 +55,17 @@ static const char usage[] =
 static bool selected(struct settings *settings, const char *theme, const char *name)
 {
     char full[256];
-    if (!share_has_next(&settings->share))
+    if (!shard_has_next(&settings->shard))
         return false;
     snprintf(full, sizeof full, "%s/%s", theme, name);
     return !settings->filter || strstr(full, settings->filter);
 }
 
 /* What the test's own process does. */
-static void run_here(const struct apart *apart, struct trace *trace)
+static void run_here(const struct isolated_test *isolated, struct trace *trace)
 {
-    trial_begin(apart->url, apart->theme, apart->test, trace);
-    apart->body();
+    trial_begin(isolated->url, isolated->theme, isolated->test, trace);
+    isolated->body();
     if (this_program.end)
         this_program.end();
     trial_end();
@@ -76,8 +76,8 @@ static void run_test(const char *url, const struct theme *theme, const struct te
                      struct settings *settings, struct trace *trace, struct tally *tally)
 {
     int64_t start_us = clock_us();
-    struct apart apart = {url, theme->name, test->name, run_here, test->run};
-    bool passed = run_apart(&apart, trace, settings->timeout_s);
+    struct isolated_test isolated = {url, theme->name, test->name, run_here, test->run};
+    bool passed = run_isolated(&isolated, trace, settings->timeout_s);
     if (passed)
         tally->passed++;
     else
@@ -90,16 +90,16 @@ static void run_test(const char *url, const struct theme *theme, const struct te
 /* A URL that does not open is told once, not once per test. */
 static bool url_opens(const char *url)
 {
-    char place[PLACE_SIZE], room[PLACE_SIZE];
+    char location[LOCATION_SIZE], room[LOCATION_SIZE];
     bide *queue = NULL;
-    new_place(place, sizeof place);
-    int code = bide_open(place_url(room, sizeof room, place, ""), NULL, &queue);
+    new_location(location, sizeof location);
+    int code = bide_open(location_url(room, sizeof room, location, ""), NULL, &queue);
     if (code != BIDE_OK) {
         printf("FAIL %s cannot be opened: %s: %s\n", url, bide_code_name(code), bide_last_error());
         return false;
     }
     code = bide_close(queue);
-    remove_place(place);
+    remove_location(location);
     return code == BIDE_OK;
 }
 
@@ -113,7 +113,7 @@ static void run_theme(const char *url, const struct theme *theme, bool opens,
             run_test(url, theme, &theme->tests[i], settings, trace, tally);
         else
             tally->failed++;
-        places_sweep();
+        locations_sweep();
     }
 }
 
@@ -121,12 +121,12 @@ static void run_url(const char *url, struct settings *settings, struct trace *tr
                     struct tally *tally)
 {
     checks_begin(url, "runner", "opens", trace);
-    bool opens = places_begin(url) && url_opens(url);
-    size_t count = keeps() ? theme_count() : this_program.count;
+    bool opens = locations_begin(url) && url_opens(url);
+    size_t count = is_persistent() ? theme_count() : this_program.count;
     for (size_t i = 0; i < count; i++)
         if (!this_program.applies || this_program.applies(theme_at(i)))
             run_theme(url, theme_at(i), opens, settings, trace, tally);
-    places_end();
+    locations_end();
 }
 
 static int list_tests(struct settings *settings)
@@ -153,7 +153,7 @@ static int parse(int argc, char **argv, struct settings *settings)
         else if (strcmp(argv[i], "--timeout") == 0 && i + 1 < argc)
             settings->timeout_s = atoi(argv[++i]);
         else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc)
-            good = share_parse(&settings->share, argv[++i]);
+            good = shard_parse(&settings->shard, argv[++i]);
         else
             return -1;
     }
@@ -164,7 +164,7 @@ static int parse(int argc, char **argv, struct settings *settings)
 
 int main(int argc, char **argv)
 {
-    struct settings settings = {NULL, false, false, 120, WHOLE};
+    struct settings settings = {NULL, false, false, 120, SHARD_ALL};
     struct tally tally = {0, 0};
     int first = parse(argc, argv, &settings);
     if (first < 0) {

@@ -288,7 +288,7 @@ static int race_wait(struct race *race, int number)
     bide_slice topic = slice(race->topic);
     bide_reserve_args args = reserve_args(&topic, 1, 3600000, &job, 1);
     bide_finish_item finish = {.id = BIDE_ID_MAX};
-    bide_feed *feed = NULL;
+    bide_subscription *feed = NULL;
     size_t count = 0;
     switch (number % 5) {
     case 0:

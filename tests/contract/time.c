@@ -62,7 +62,8 @@ static void a_nearer_deadline_is_met_while_the_queue_sleeps_towards_a_farther_on
 }
 
 /* Puts them so far ahead that all are there before they are due; where puts take long, farther. */
-static const char *put_due_together(bide *queue, uint64_t *ids, size_t count, bide_feed **feed)
+static const char *put_due_together(bide *queue, uint64_t *ids, size_t count,
+                                    bide_subscription **feed)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     for (int64_t ahead_ms = 400; ahead_ms < PATIENCE_MS; ahead_ms *= 2) {
@@ -81,7 +82,7 @@ static const char *put_due_together(bide *queue, uint64_t *ids, size_t count, bi
 static void jobs_that_are_due_together_come_by_id(void)
 {
     bide *queue = open_queue("");
-    bide_feed *feed = NULL;
+    bide_subscription *feed = NULL;
     uint64_t ids[20];
     const char *a = put_due_together(queue, ids, COUNT(ids), &feed);
     UNTIL(topic_of(queue, a).jobs.ready == COUNT(ids));

@@ -5,7 +5,7 @@
  * The stored times are shifted instead: a clock that was set back by an hour finds times that lie
  * an hour later than they did. What was given as a moment stays as it was given.
  */
-#include "picture.h"
+#include "snapshot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void shift_times(int64_t us)
 {
     static const char *const columns[] = {"created", "since",  "ready", "reserved",
                                           "touched", "buried", "done"};
-    const char *path = place_of("jobs.db");
+    const char *path = test_path("jobs.db");
     for (size_t i = 0; i < COUNT(columns); i++)
         SQL(path, "UPDATE job SET %s=%s+(%lld) WHERE %s IS NOT NULL", columns[i], columns[i],
             (long long)us, columns[i]);
@@ -198,7 +198,7 @@ static void a_clock_set_forward_a_little_keeps_the_rest_of_a_delay(void)
 
 static int64_t count_pauses(void)
 {
-    return NUMBER(place_of("jobs.db"), "SELECT count(*) FROM pause");
+    return NUMBER(test_path("jobs.db"), "SELECT count(*) FROM pause");
 }
 
 static void a_pause_that_has_ended_leaves_the_file(void)
@@ -223,7 +223,7 @@ static void a_pause_that_ended_while_the_file_was_closed_leaves_it(void)
     OK(bide_pause(queue, "endless", BIDE_FOREVER));
     OK(bide_close(queue));
     EQ(count_pauses(), 3);
-    SQL(place_of("jobs.db"), "UPDATE pause SET until=until-%lld WHERE topic='short'",
+    SQL(test_path("jobs.db"), "UPDATE pause SET until=until-%lld WHERE topic='short'",
         (long long)HOUR_US);
     queue = open_jobs("");
     EQ(count_pauses(), 2);

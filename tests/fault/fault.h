@@ -16,19 +16,19 @@
 
 extern const struct theme power_theme, sync_theme, full_theme, errors_theme, refuse_theme;
 extern const struct theme clock_theme, damage_theme, page_theme, schema_theme, owner_theme;
-extern const struct theme load_theme, doubt_theme, memory_theme, slow_disk_theme, pairs_theme;
-extern const struct theme unread_theme;
+extern const struct theme load_theme, in_doubt_theme, memory_theme, slow_disk_theme, combined_theme;
+extern const struct theme body_read_theme;
 
 #define HOUR_MS INT64_C(3600000)
 
 /* ---- the folder of the test ---- */
 
 /* Begins the one test of this process. */
-void place_begin(const char *folder);
+void test_dir_begin(const char *folder);
 
 /* The folder, and the path of a file in it; valid until the eighth call from now. */
-const char *place(void);
-const char *place_of(const char *name);
+const char *test_dir(void);
+const char *test_path(const char *name);
 /* The URL of a file in it, with parameters ("sync=off", or ""). */
 const char *url_of(const char *name, const char *parameters);
 

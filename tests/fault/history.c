@@ -4,7 +4,7 @@
 #define CALLS_MAX 400
 
 static struct {
-    struct picture *picture;
+    struct snapshot *snapshot;
     size_t steps;
 } calls[CALLS_MAX];
 static size_t call_count;
@@ -13,14 +13,14 @@ void history_add(bide *queue)
 {
     CHECK(call_count < CALLS_MAX);
     calls[call_count].steps = loss_steps();
-    calls[call_count].picture = picture_take(queue);
+    calls[call_count].snapshot = snapshot_take(queue);
     call_count++;
 }
 
 void history_forget(void)
 {
     for (size_t i = 0; i < call_count; i++)
-        picture_free(calls[i].picture);
+        snapshot_free(calls[i].snapshot);
     call_count = 0;
 }
 
@@ -45,12 +45,12 @@ static int last_acknowledged(size_t steps)
 }
 
 /* Is the picture that of one of these calls? Before the first there is nothing. */
-static bool is_one_of(const struct picture *picture, int first, int last, char *text)
+static bool is_one_of(const struct snapshot *snapshot, int first, int last, char *text)
 {
-    static const struct picture nothing;
+    static const struct snapshot nothing;
     for (int i = last; i >= first; i--)
         if (i < (int)call_count &&
-            picture_survived(i < 0 ? &nothing : calls[i].picture, picture, text))
+            snapshot_survived(i < 0 ? &nothing : calls[i].snapshot, snapshot, text))
             return true;
     return false;
 }
@@ -61,11 +61,11 @@ void history_check(size_t steps, enum loss_kind kind, bool back)
     int last = last_acknowledged(steps);
     loss_at(steps, kind, steps, fresh_folder("after"));
     bide *queue = open_url(url_of("after/jobs.db", ""));
-    struct picture *picture = picture_take(queue);
-    if (!is_one_of(picture, back ? -1 : last, last + 1, text))
+    struct snapshot *snapshot = snapshot_take(queue);
+    if (!is_one_of(snapshot, back ? -1 : last, last + 1, text))
         FAIL("the power went after %zu of %zu steps, loss %d, %d calls acknowledged: %s", steps,
              loss_steps(), (int)kind, last + 1, text);
-    picture_free(picture);
+    snapshot_free(snapshot);
     OK(bide_put(queue, "work", "new", 3, NULL, NULL));
     OK(bide_close(queue));
 }

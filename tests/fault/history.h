@@ -2,15 +2,15 @@
 /*
  * history - what a queue held after each call, and how far the disk was then.
  *
- * With a record of the disk's steps (loss.h) it tells for every moment at which the power may go
+ * With a record of the disk's steps (power_loss.h) it tells for every moment at which the power may go
  * what the queue must hold afterwards: what it held after the last call that had been acknowledged,
  * or after the one that was under way.
  */
 #ifndef FAULT_HISTORY_H
 #define FAULT_HISTORY_H
 
-#include "loss.h"
-#include "picture.h"
+#include "power_loss.h"
+#include "snapshot.h"
 
 /* Takes down what the queue holds, after a call was acknowledged. */
 void history_add(bide *queue);

@@ -25,7 +25,7 @@ static void build(const char *script)
     size_t size = fread(sql, 1, sizeof(sql) - 1, file);
     fclose(file);
     sql[size] = 0;
-    SQL(place_of("jobs.db"), "%s", sql);
+    SQL(test_path("jobs.db"), "%s", sql);
 }
 
 /* A job as it must come back. Zero is zero, and NULL is nothing. */

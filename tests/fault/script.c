@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "script.h"
 
-#include "picture.h"
+#include "snapshot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -269,22 +269,22 @@ int script_run(struct script *script, size_t step)
 }
 
 static void check_failure(const struct script *script, const char *name, int code,
-                          const struct picture *before)
+                          const struct snapshot *before)
 {
     char text[DIFFERENCE_SIZE];
     if (code != BIDE_EIO && code != BIDE_EFULL && code != BIDE_EUNKNOWN && code != BIDE_ENOMEM)
         FAIL("%s%s: expected a failure of the disk, got %s", script->note, name,
              bide_code_name(code));
-    struct picture *after = picture_take(script->queue);
-    if (code != BIDE_EUNKNOWN && !picture_same(before, after, text))
+    struct snapshot *after = snapshot_take(script->queue);
+    if (code != BIDE_EUNKNOWN && !snapshot_same(before, after, text))
         FAIL("%s%s answered %s and has changed something: %s", script->note, name,
              bide_code_name(code), text);
-    picture_free(after);
+    snapshot_free(after);
 }
 
 int script_try(struct script *script, size_t step, void (*arm)(void), void (*heal)(void))
 {
-    struct picture *before = picture_take(script->queue);
+    struct snapshot *before = snapshot_take(script->queue);
     if (arm != NULL)
         arm();
     int code = script_run(script, step);
@@ -296,6 +296,6 @@ int script_try(struct script *script, size_t step, void (*arm)(void), void (*hea
         heal();
     if (code != BIDE_OK)
         check_failure(script, script_name(step), code, before);
-    picture_free(before);
+    snapshot_free(before);
     return code;
 }

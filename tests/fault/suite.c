@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "suite.h"
 
-#include "../contract/apart.h"
+#include "../contract/isolated.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -17,7 +17,7 @@ struct settings {
     bool list;
     bool verbose;
     int timeout_s;
-    struct share share;
+    struct shard shard;
 };
 
 struct tally {
@@ -29,16 +29,16 @@ static const struct suite *running;
 static char base[PATH_MAX];
 
 /* What the test's own process does. */
-static void run_here(const struct apart *apart, struct trace *trace)
+static void run_here(const struct isolated_test *isolated, struct trace *trace)
 {
     static char folder[PATH_MAX + 8];
     snprintf(folder, sizeof folder, "%s/test", base);
-    checks_begin(apart->url, apart->theme, apart->test, trace);
+    checks_begin(isolated->url, isolated->theme, isolated->test, trace);
     CHECK(mkdir(folder, 0777) == 0);
-    place_begin(folder);
+    test_dir_begin(folder);
     if (running->begin != NULL)
         running->begin();
-    apart->body();
+    isolated->body();
     if (running->end != NULL)
         running->end();
     fflush(stdout);
@@ -49,8 +49,8 @@ static void run_test(const char *theme, const struct test *test, const struct se
 {
     int64_t start_us = clock_us();
     char folder[PATH_MAX + 8];
-    struct apart apart = {*running->subject, theme, test->name, run_here, test->run};
-    bool passed = run_apart(&apart, trace, settings->timeout_s);
+    struct isolated_test isolated = {*running->subject, theme, test->name, run_here, test->run};
+    bool passed = run_isolated(&isolated, trace, settings->timeout_s);
     if (running->sweep != NULL)
         running->sweep();
     snprintf(folder, sizeof folder, "%s/test", base);
@@ -68,7 +68,7 @@ static void run_test(const char *theme, const struct test *test, const struct se
 static bool selected(struct settings *settings, const char *theme, const char *name)
 {
     char full[256];
-    if (!share_has_next(&settings->share))
+    if (!shard_has_next(&settings->shard))
         return false;
     snprintf(full, sizeof full, "%s/%s", theme, name);
     return !settings->filter || strstr(full, settings->filter);
@@ -112,7 +112,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
             settings->filter = argv[++i];
         else if (strcmp(argv[i], "--timeout") == 0)
             settings->timeout_s = atoi(argv[++i]);
-        else if (strcmp(argv[i], "--part") == 0 && share_parse(&settings->share, argv[i + 1]))
+        else if (strcmp(argv[i], "--part") == 0 && shard_parse(&settings->shard, argv[i + 1]))
             i++;
         else if (running->argument != NULL && running->argument(argv[i], argv[i + 1]))
             i++;
@@ -134,7 +134,7 @@ static bool make_base(void)
 
 int suite_main(const struct suite *suite, int argc, char **argv)
 {
-    struct settings settings = {NULL, false, false, suite->timeout_s, WHOLE};
+    struct settings settings = {NULL, false, false, suite->timeout_s, SHARD_ALL};
     struct tally tally = {0, 0};
     running = suite;
     if (!parse(argc, argv, &settings)) {

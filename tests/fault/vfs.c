@@ -3,7 +3,7 @@
 #include "vfs.h"
 
 #include "../sim/rng.h"
-#include "loss.h"
+#include "power_loss.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static struct {
     struct rng rng;
     unsigned per_mille;
     unsigned failed;
-    unsigned counts[VFS_ACTS];
+    unsigned counts[VFS_CALLS];
     int last_errno;
     bool hold_syncs;
     unsigned held_syncs;
@@ -72,12 +72,12 @@ static const char *path_of(sqlite3_file *file)
     return shim_of(file)->tracked == NULL ? NULL : shim_of(file)->tracked->path;
 }
 
-static void enter(void)
+static void lock_shim(void)
 {
     pthread_mutex_lock(&shim.lock);
 }
 
-static int leave(int code)
+static int unlock_shim(int code)
 {
     pthread_mutex_unlock(&shim.lock);
     return code;
@@ -101,25 +101,25 @@ static int fail(int code, int system)
 }
 
 /* What chance makes of an act. */
-static int random_code(enum vfs_act act)
+static int random_code(enum vfs_call call)
 {
-    static const int codes[VFS_ACTS] = {
+    static const int codes[VFS_CALLS] = {
         [VFS_READ] = SQLITE_IOERR_READ,         [VFS_WRITE] = SQLITE_IOERR_WRITE,
         [VFS_SYNC] = SQLITE_IOERR_FSYNC,        [VFS_SHM] = SQLITE_IOERR_SHMMAP,
         [VFS_TRUNCATE] = SQLITE_IOERR_TRUNCATE,
     };
-    if (codes[act] == 0 || shim.per_mille == 0 || rng_below(&shim.rng, 1000) >= shim.per_mille)
+    if (codes[call] == 0 || shim.per_mille == 0 || rng_below(&shim.rng, 1000) >= shim.per_mille)
         return SQLITE_OK;
-    return fail(codes[act], EIO);
+    return fail(codes[call], EIO);
 }
 
 /* Counts an act, and answers the code that it fails with, or SQLITE_OK. */
-static int judge(enum vfs_act act, const char *path)
+static int inject(enum vfs_call call, const char *path)
 {
-    shim.counts[act]++;
+    shim.counts[call]++;
     for (int i = 0; i < shim.fault_count; i++) {
         struct vfs_fault *fault = &shim.faults[i];
-        if (fault->act != act || fault->nth == 0 || !ends_with(path, fault->suffix))
+        if (fault->call != call || fault->nth == 0 || !ends_with(path, fault->suffix))
             continue;
         if (fault->nth > 1) {
             fault->nth--;
@@ -129,112 +129,112 @@ static int judge(enum vfs_act act, const char *path)
             fault->nth = 0;
         return fail(fault->code, fault->system);
     }
-    return random_code(act);
+    return random_code(call);
 }
 
 void vfs_fail(const struct vfs_fault *fault)
 {
-    enter();
+    lock_shim();
     for (int i = 0; i < shim.fault_count; i++)
         if (shim.faults[i].nth == 0)
             shim.faults[i] = shim.faults[--shim.fault_count];
     if (shim.fault_count == FAULTS_MAX)
         abort();
     shim.faults[shim.fault_count++] = *fault;
-    leave(0);
+    unlock_shim(0);
 }
 
-void vfs_stop(void)
+void vfs_freeze(void)
 {
-    enter();
+    lock_shim();
 }
 
-void vfs_go(void)
+void vfs_thaw(void)
 {
-    leave(0);
+    unlock_shim(0);
 }
 
 void vfs_fail_at_random(uint64_t seed, unsigned per_mille)
 {
-    enter();
+    lock_shim();
     shim.rng.state = seed;
     shim.per_mille = per_mille;
-    leave(0);
+    unlock_shim(0);
 }
 
 void vfs_hold_syncs(bool hold)
 {
-    enter();
+    lock_shim();
     shim.hold_syncs = hold;
     pthread_cond_broadcast(&shim.released);
-    leave(0);
+    unlock_shim(0);
 }
 
 unsigned vfs_held_syncs(void)
 {
-    enter();
-    return (unsigned)leave((int)shim.held_syncs);
+    lock_shim();
+    return (unsigned)unlock_shim((int)shim.held_syncs);
 }
 
-void vfs_heal(void)
+void vfs_clear_faults(void)
 {
-    enter();
+    lock_shim();
     shim.fault_count = 0;
     shim.per_mille = 0;
-    leave(0);
+    unlock_shim(0);
 }
 
 void vfs_region(int64_t from, int64_t to)
 {
-    enter();
+    lock_shim();
     shim.region[0] = from;
     shim.region[1] = to;
-    leave(0);
+    unlock_shim(0);
 }
 
 void vfs_hold(bool hold)
 {
-    enter();
+    lock_shim();
     shim.hold = hold;
     pthread_cond_broadcast(&shim.released);
-    leave(0);
+    unlock_shim(0);
 }
 
 unsigned vfs_held(void)
 {
-    enter();
-    return (unsigned)leave((int)shim.held);
+    lock_shim();
+    return (unsigned)unlock_shim((int)shim.held);
 }
 
 void vfs_slow_reads(unsigned us)
 {
-    enter();
+    lock_shim();
     shim.read_us = us;
-    leave(0);
+    unlock_shim(0);
 }
 
 unsigned vfs_failed(void)
 {
-    enter();
-    return (unsigned)leave((int)shim.failed);
+    lock_shim();
+    return (unsigned)unlock_shim((int)shim.failed);
 }
 
-unsigned vfs_count(enum vfs_act act)
+unsigned vfs_count(enum vfs_call call)
 {
-    enter();
-    return (unsigned)leave((int)shim.counts[act]);
+    lock_shim();
+    return (unsigned)unlock_shim((int)shim.counts[call]);
 }
 
 void vfs_skip_syncs(bool skip)
 {
-    enter();
+    lock_shim();
     shim.skip_syncs = skip;
-    leave(0);
+    unlock_shim(0);
 }
 
 /* ---- room ---- */
 
-static int64_t filler_size(const struct tracked *file)
+static int64_t ballast_size(const struct tracked *file)
 {
     char path[4200];
     struct stat info;
@@ -246,11 +246,11 @@ static int64_t used(void)
 {
     int64_t bytes = 0;
     for (int i = 0; i < shim.file_count; i++)
-        bytes += shim.files[i].size + filler_size(&shim.files[i]);
+        bytes += shim.files[i].size + ballast_size(&shim.files[i]);
     return bytes;
 }
 
-static bool has_room(const struct tracked *file, int64_t size)
+static bool has_space(const struct tracked *file, int64_t size)
 {
     return shim.limit == 0 || file == NULL || size <= file->size ||
            used() + size - file->size <= shim.limit;
@@ -263,14 +263,14 @@ void vfs_limit(int64_t bytes)
 
 void vfs_limit_as(int64_t bytes, int system)
 {
-    enter();
+    lock_shim();
     shim.limit = bytes;
     shim.limit_errno = system;
-    leave(0);
+    unlock_shim(0);
 }
 
 /* SQLite's own VFS tells a disk without room from everything else that lacks room. */
-static int fail_for_room(void)
+static int fail_disk_full(void)
 {
     return fail(shim.limit_errno == ENOSPC ? SQLITE_FULL : SQLITE_IOERR_WRITE, shim.limit_errno);
 }
@@ -280,20 +280,20 @@ static int fail_for_room(void)
 int posix_fallocate(int fd, off_t offset, off_t size)
 {
     struct stat info;
-    enter();
+    lock_shim();
     bool room = shim.limit == 0 || fstat(fd, &info) != 0 ||
                 used() + offset + size - (int64_t)info.st_size <= shim.limit;
-    leave(0);
+    unlock_shim(0);
     if (!room)
         return shim.limit_errno;
     return fallocate(fd, 0, offset, size) == 0 ? 0 : errno;
 }
 
-int64_t vfs_used(void)
+int64_t vfs_bytes_used(void)
 {
-    enter();
+    lock_shim();
     int64_t bytes = used();
-    leave(0);
+    unlock_shim(0);
     return bytes;
 }
 
@@ -320,16 +320,17 @@ static int file_close(sqlite3_file *file)
 
 static int file_read(sqlite3_file *file, void *data, int size, sqlite3_int64 offset)
 {
-    enter();
+    lock_shim();
     const struct tracked *tracked = shim_of(file)->tracked;
-    bool hit = shim.region[1] == 0 || (tracked != NULL && tracked->main &&
-                                       offset < shim.region[1] && offset + size > shim.region[0]);
-    for (shim.held++; hit && shim.hold;)
+    bool in_region =
+        shim.region[1] == 0 || (tracked != NULL && tracked->main && offset < shim.region[1] &&
+                                offset + size > shim.region[0]);
+    for (shim.held++; in_region && shim.hold;)
         pthread_cond_wait(&shim.released, &shim.lock);
     shim.held--;
-    int code = hit ? judge(VFS_READ, path_of(file)) : SQLITE_OK;
+    int code = in_region ? inject(VFS_READ, path_of(file)) : SQLITE_OK;
     unsigned us = shim.read_us;
-    leave(0);
+    unlock_shim(0);
     if (us > 0)
         usleep(us);
     if (code != SQLITE_OK)
@@ -339,11 +340,11 @@ static int file_read(sqlite3_file *file, void *data, int size, sqlite3_int64 off
 
 static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_int64 offset)
 {
-    enter();
+    lock_shim();
     struct tracked *tracked = shim_of(file)->tracked;
-    int code = judge(VFS_WRITE, path_of(file));
-    if (code == SQLITE_OK && !has_room(tracked, offset + size))
-        code = fail_for_room();
+    int code = inject(VFS_WRITE, path_of(file));
+    if (code == SQLITE_OK && !has_space(tracked, offset + size))
+        code = fail_disk_full();
     shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
     if (code == SQLITE_OK)
         code = real_of(file)->pMethods->xWrite(real_of(file), data, size, offset);
@@ -352,13 +353,13 @@ static int file_write(sqlite3_file *file, const void *data, int size, sqlite3_in
         if (tracked != NULL && offset + size > tracked->size)
             tracked->size = offset + size;
     }
-    return leave(code);
+    return unlock_shim(code);
 }
 
 static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
 {
-    enter();
-    int code = judge(VFS_TRUNCATE, path_of(file));
+    lock_shim();
+    int code = inject(VFS_TRUNCATE, path_of(file));
     shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
     if (code == SQLITE_OK)
         code = real_of(file)->pMethods->xTruncate(real_of(file), size);
@@ -367,22 +368,22 @@ static int file_truncate(sqlite3_file *file, sqlite3_int64 size)
         if (shim_of(file)->tracked != NULL)
             shim_of(file)->tracked->size = size;
     }
-    return leave(code);
+    return unlock_shim(code);
 }
 
 static int file_sync(sqlite3_file *file, int flags)
 {
-    enter();
+    lock_shim();
     shim.held_syncs++;
     while (shim.hold_syncs)
         pthread_cond_wait(&shim.released, &shim.lock);
     shim.held_syncs--;
-    int code = judge(VFS_SYNC, path_of(file));
+    int code = inject(VFS_SYNC, path_of(file));
     shim_of(file)->last_errno = code == SQLITE_OK ? 0 : shim.last_errno;
     if (code == SQLITE_OK && !shim.skip_syncs)
         code = real_of(file)->pMethods->xSync(real_of(file), flags);
     loss_synced(path_of(file), code != SQLITE_OK);
-    return leave(code);
+    return unlock_shim(code);
 }
 
 static int file_size(sqlite3_file *file, sqlite3_int64 *size)
@@ -426,9 +427,9 @@ static int file_characteristics(sqlite3_file *file)
 
 static int file_shm_map(sqlite3_file *file, int page, int size, int extend, void volatile **out)
 {
-    enter();
-    int code = judge(VFS_SHM, path_of(file));
-    leave(0);
+    lock_shim();
+    int code = inject(VFS_SHM, path_of(file));
+    unlock_shim(0);
     if (code != SQLITE_OK) {
         *out = NULL;
         return code;
@@ -483,10 +484,10 @@ static bool exists(const char *path)
 static int shim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int flags, int *out)
 {
     (void)vfs;
-    enter();
+    lock_shim();
     bool was_there = exists(path);
     file->pMethods = NULL;
-    int code = judge(VFS_OPEN, path);
+    int code = inject(VFS_OPEN, path);
     if (code == SQLITE_OK)
         code = shim.system->xOpen(shim.system, path, real_of(file), flags, out);
     if (code == SQLITE_OK) {
@@ -500,14 +501,14 @@ static int shim_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file, int
         if (!was_there)
             loss_made(path);
     }
-    return leave(code);
+    return unlock_shim(code);
 }
 
 static int shim_delete(sqlite3_vfs *vfs, const char *path, int sync)
 {
     (void)vfs;
-    enter();
-    int code = judge(VFS_DELETE, path);
+    lock_shim();
+    int code = inject(VFS_DELETE, path);
     bool was_there = exists(path);
     if (code == SQLITE_OK)
         code = shim.system->xDelete(shim.system, path, shim.skip_syncs ? 0 : sync);
@@ -517,7 +518,7 @@ static int shim_delete(sqlite3_vfs *vfs, const char *path, int sync)
             tracked->size = 0;
         loss_removed(path, sync != 0);
     }
-    return leave(code);
+    return unlock_shim(code);
 }
 
 static int shim_last_error(sqlite3_vfs *vfs, int size, char *text)
@@ -525,11 +526,11 @@ static int shim_last_error(sqlite3_vfs *vfs, int size, char *text)
     (void)vfs;
     (void)size;
     (void)text;
-    enter();
+    lock_shim();
     int system =
         shim.last_errno != 0 ? shim.last_errno : shim.system->xGetLastError(shim.system, 0, NULL);
     shim.last_errno = 0;
-    return leave(system);
+    return unlock_shim(system);
 }
 
 void vfs_install(void)

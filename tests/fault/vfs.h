@@ -4,7 +4,7 @@
  *
  * An SQLite VFS on top of the system's own. Once installed it is the default of the process, so
  * that every file which the queue opens through SQLite goes through it. It makes chosen acts fail,
- * has as little room as it is given, and can keep a record of all that is written (loss.h).
+ * has as little room as it is given, and can keep a record of all that is written (power_loss.h).
  *
  * Threads    One lock for everything: acts on files happen one after another.
  */
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum vfs_act {
+enum vfs_call {
     VFS_OPEN,
     VFS_READ,
     VFS_WRITE,
@@ -22,7 +22,7 @@ enum vfs_act {
     VFS_TRUNCATE,
     VFS_DELETE,
     VFS_SHM, /* a mapping of the shared index of the log */
-    VFS_ACTS
+    VFS_CALLS
 };
 
 /* Makes the VFS the default of this process; more than once is fine. */
@@ -30,7 +30,7 @@ void vfs_install(void);
 
 /* Which acts fail, and how. */
 struct vfs_fault {
-    enum vfs_act act;
+    enum vfs_call call;
     const char *suffix; /* only of files whose names end so; "" or NULL: of all */
     unsigned nth;       /* the nth of these from now; 1 is the next */
     unsigned times;     /* how many fail then; 0: all */
@@ -54,11 +54,11 @@ void vfs_slow_reads(unsigned us);
 void vfs_hold_syncs(bool hold);
 unsigned vfs_held_syncs(void);
 /* No more faults; the limit stays. */
-void vfs_heal(void);
+void vfs_clear_faults(void);
 /* How many acts were made to fail since the program began. */
 unsigned vfs_failed(void);
 /* How many acts of a kind there were, failed ones too. */
-unsigned vfs_count(enum vfs_act act);
+unsigned vfs_count(enum vfs_call call);
 
 /* The files that are open or were, and a filler beside them, may have that many bytes in all; more
  * is a full disk. 0: no limit. */
@@ -66,12 +66,12 @@ void vfs_limit(int64_t bytes);
 /* The same, and more than that is another error than ENOSPC: EDQUOT, EFBIG. */
 void vfs_limit_as(int64_t bytes, int system);
 /* How many they have. */
-int64_t vfs_used(void);
+int64_t vfs_bytes_used(void);
 
-/* Every act waits, from now until vfs_go(), called by the same thread. No other function of this file
+/* Every act waits, from now until vfs_thaw(), called by the same thread. No other function of this file
  * may be called in between. */
-void vfs_stop(void);
-void vfs_go(void);
+void vfs_freeze(void);
+void vfs_thaw(void);
 
 /* Syncs are not passed on to the system: nothing here outlives the machine anyway. */
 void vfs_skip_syncs(bool skip);

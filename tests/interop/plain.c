@@ -5,7 +5,7 @@
  *
  * Every test runs in a process of its own, against a server of its own.
  */
-#include "../contract/apart.h"
+#include "../contract/isolated.h"
 #include "../wire/server.h"
 
 #include <stdio.h>
@@ -159,6 +159,37 @@ static void the_best_job_of_several_topics_comes_first(void)
     }
     args.strategy = BIDE_STRICT;
     CODE(bide_reserve_many(queue, &args), BIDE_ENOTSUP);
+}
+
+/* Two reserves in one submit: the further jobs of the first are asked for when the second has changed what the
+ * connection watches. */
+static void reserves_of_several_jobs_return_jobs_of_their_own_topics(void)
+{
+    static const bide_slice topics[] = {{"a", 1}, {"b", 1}};
+    static bide_job jobs[2][4];
+    bide_cq *cq = NULL;
+    EQ(bide_cq_new(&cq), BIDE_OK);
+    for (int i = 0; i < 3; i++) {
+        put_it("a", "of a", NULL);
+        put_it("b", "of b", NULL);
+    }
+
+    bide_op reserves[2], *ops[] = {&reserves[0], &reserves[1]};
+    for (size_t i = 0; i < 2; i++) {
+        reserves[i] = (bide_op){.kind = BIDE_OP_RESERVE, .cq = cq};
+        reserves[i].reserve = (bide_reserve_args){
+            .topics = &topics[i], .topic_count = 1, .jobs = jobs[i], .job_max = 4};
+    }
+    EQ(bide_submit(queue, ops, 2), 2);
+    for (size_t i = 0; i < 2; i++) {
+        ends_with(&reserves[i], BIDE_OK);
+        EQ(reserves[i].reserve.count, 3);
+        for (size_t k = 0; k < reserves[i].reserve.count; k++) {
+            CHECK(strcmp(jobs[i][k].topic, i == 0 ? "a" : "b") == 0);
+            bide_job_clear(&jobs[i][k]);
+        }
+    }
+    EQ(bide_cq_free(cq), BIDE_OK);
 }
 
 static void a_reserve_takes_no_more_bytes_than_a_batch_may_have(void)
@@ -417,6 +448,7 @@ static void jobs_are_buried_and_kicked(void)
     OK(bide_kick_job(queue, second));
     CODE(bide_kick_job(queue, second), BIDE_WRONG_STATE);
     CODE(bide_kick_job(queue, 999999), BIDE_NOT_FOUND);
+    CODE(bide_kick_buried(queue, "a", 1, &count), BIDE_ENOTSUP);
     OK(bide_kick(queue, "nobody", UINT64_MAX, &count));
     EQ(count, 0);
     bide_job job = {0};
@@ -568,7 +600,7 @@ static void ops_that_it_does_not_know_are_refused(void)
 {
     bide_job job = {0};
     bide_buf *buf = NULL;
-    bide_feed *feed = NULL;
+    bide_subscription *feed = NULL;
     bide_check_report report;
     bide_update_args changes = BIDE_UPDATE_INIT;
     char cursor[BIDE_CURSOR_SIZE] = "";
@@ -619,6 +651,7 @@ static const struct test tests[] = {
     TEST(bodies_of_any_bytes_come_back),
     TEST(a_body_that_is_too_big_is_refused_by_the_server),
     TEST(the_best_job_of_several_topics_comes_first),
+    TEST(reserves_of_several_jobs_return_jobs_of_their_own_topics),
     TEST(a_reserve_takes_no_more_bytes_than_a_batch_may_have),
     TEST(a_delay_is_rounded_up_and_never_early),
     TEST(put_many_answers_for_each_item),
@@ -640,12 +673,12 @@ static const struct test tests[] = {
     TEST(without_the_server_calls_fail_and_say_so),
 };
 
-static void run_here(const struct apart *apart, struct trace *trace)
+static void run_here(const struct isolated_test *isolated, struct trace *trace)
 {
-    checks_begin(apart->url, apart->theme, apart->test, trace);
+    checks_begin(isolated->url, isolated->theme, isolated->test, trace);
     CHECK(server_start(&server, command, "", "", false));
     queue = open_another("");
-    apart->body();
+    isolated->body();
     OK(bide_close(queue));
     /* A test may have stopped it. */
     if (server.pid > 0)
@@ -665,11 +698,12 @@ int main(int argc, char **argv)
     }
     unsigned count = 0;
     for (size_t i = 0; i < COUNT(tests); i++) {
-        struct apart apart = {"beanstalkd", "plain", tests[i].name, run_here, tests[i].run};
+        struct isolated_test isolated = {"beanstalkd", "plain", tests[i].name, run_here,
+                                         tests[i].run};
         if (!strstr(tests[i].name, filter))
             continue;
         count++;
-        passed += run_apart(&apart, trace, 60);
+        passed += run_isolated(&isolated, trace, 60);
     }
     printf("%u passed, %u failed\n", passed, count - passed);
     return passed == count && count > 0 ? 0 : 1;

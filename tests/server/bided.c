@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bided.c - the program under test as a child: starting, reading, ending, talking. */
 #define _GNU_SOURCE /* pipe2, O_PATH, strcasestr */
-#include "operation.h"
+#include "bided_suite.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -56,7 +56,7 @@ const char *program_folder(void)
 
 const char *folder_of(const char *name)
 {
-    const char *path = place_of(name);
+    const char *path = test_path(name);
     CHECK(mkdir(path, 0755) == 0 || errno == EEXIST);
     return path;
 }
@@ -64,7 +64,7 @@ const char *folder_of(const char *name)
 const char *file_of(const char *text)
 {
     static char flag[400];
-    const char *path = place_of("bided.conf");
+    const char *path = test_path("bided.conf");
     unlink(path);
     write_file(path, 0, text, strlen(text));
     CHECK(chmod(path, 0600) == 0);
@@ -99,7 +99,7 @@ static void become_bided(char **argv, const int *out, const int *err)
     for (size_t i = 0; i < COUNT(kept); i++)
         if (values[i] != NULL)
             setenv(kept[i], values[i], 1);
-    setenv("HOME", place(), 1);
+    setenv("HOME", test_dir(), 1);
     setenv("PATH", "/usr/bin:/bin", 1);
     for (size_t i = 0; i < environment_count; i++)
         setenv(environment[i].name, environment[i].value, 1);

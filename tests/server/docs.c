@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* docs.c - man pages, units and the example of the settings tell of the program as it is. */
-#include "operation.h"
+#include "bided_suite.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void look_in_example(const char *name, void *user)
         FAIL("%s is not in the example", name);
 }
 
-static void the_example_has_every_setting(void)
+static void example_config_has_every_setting(void)
 {
     char *text = text_of("systemd/bided.conf");
     CHECK(for_each_setting(look_in_example, text) > 30);
@@ -68,7 +68,7 @@ static const char *file_of_example(void)
     return flag;
 }
 
-static void the_example_is_good(void)
+static void example_config_is_valid(void)
 {
     HAS(ends_with(0, file_of_example(), "--check-config")->out, "the settings are good");
     HAS(ends_with(0, "--config", source_of("systemd/bided.conf"), "--check-config")->out, "good");
@@ -83,7 +83,7 @@ static void look_in_page(const char *name, void *user)
         FAIL("%s is not in bided.conf(5)", name);
 }
 
-static void the_page_of_the_file_has_every_setting(void)
+static void bided_conf_man_page_has_every_setting(void)
 {
     char *text = text_of("man/bided.conf.5");
     CHECK(for_each_setting(look_in_page, text) > 30);
@@ -110,7 +110,7 @@ static void look_in_reloading(const char *name, void *user)
         FAIL("bided.conf(5) must name %s among the settings that a reload changes, or not", name);
 }
 
-static void the_page_of_the_file_has_what_a_reload_changes(void)
+static void bided_conf_man_page_says_what_a_reload_changes(void)
 {
     char *text = text_of("man/bided.conf.5");
     char *section = strstr(text, ".Ss Reloading"), *end = strstr(text, ".Sh FILES");
@@ -127,7 +127,7 @@ static void the_page_of_the_file_has_what_a_reload_changes(void)
     free(text);
 }
 
-static void the_page_of_the_program_has_every_letter_and_exit_code(void)
+static void bided_man_page_has_every_flag_and_exit_code(void)
 {
     char *text = text_of("man/bided.8");
     for (const char *letter = "bfFlpuVzscnhv"; *letter != 0; letter++) {
@@ -152,7 +152,7 @@ static bool runs(const char *command)
     return status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void the_pages_are_formed_well(void)
+static void man_pages_are_well_formed(void)
 {
     char command[600];
     CHECK(runs("command -v mandoc >/dev/null"));
@@ -189,7 +189,7 @@ static void the_service_is_complete(const char *text)
 }
 
 /* As far as that can be told without systemd running. */
-static void the_units_are_good(void)
+static void systemd_units_are_valid(void)
 {
     char command[1500];
     char *text = text_of("systemd/bided.service.in");
@@ -199,34 +199,34 @@ static void the_units_are_good(void)
     CHECK(program != NULL);
     for (; program != NULL; program = strstr(program, "@bindir@/bided"))
         memcpy(program, "/usr/bin/true ", 14);
-    write_file(place_of("bided.service"), 0, text, strlen(text));
+    write_file(test_path("bided.service"), 0, text, strlen(text));
     free(text);
     text = text_of("systemd/bided.socket");
-    write_file(place_of("bided.socket"), 0, text, strlen(text));
+    write_file(test_path("bided.socket"), 0, text, strlen(text));
     CHECK(strstr(text, "ListenStream=127.0.0.1:11300\n") != NULL);
     free(text);
     if (!runs("command -v systemd-analyze >/dev/null"))
         return;
     snprintf(command, sizeof command,
              "systemd-analyze verify --man=no %s %s >%s 2>&1 || { cat %s; false; }",
-             place_of("bided.service"), place_of("bided.socket"), place_of("said"),
-             place_of("said"));
+             test_path("bided.service"), test_path("bided.socket"), test_path("said"),
+             test_path("said"));
     CHECK(runs(command));
     snprintf(command, sizeof command,
              "systemd-analyze security --offline=true --threshold=20 %s >%s 2>&1 || "
              "{ cat %s; false; }",
-             place_of("bided.service"), place_of("said"), place_of("said"));
+             test_path("bided.service"), test_path("said"), test_path("said"));
     CHECK(runs(command));
 }
 
 static const struct test tests[] = {
-    TEST(the_example_has_every_setting),
-    TEST(the_example_is_good),
-    TEST(the_page_of_the_file_has_every_setting),
-    TEST(the_page_of_the_file_has_what_a_reload_changes),
-    TEST(the_page_of_the_program_has_every_letter_and_exit_code),
-    TEST(the_pages_are_formed_well),
-    TEST(the_units_are_good),
+    TEST(example_config_has_every_setting),
+    TEST(example_config_is_valid),
+    TEST(bided_conf_man_page_has_every_setting),
+    TEST(bided_conf_man_page_says_what_a_reload_changes),
+    TEST(bided_man_page_has_every_flag_and_exit_code),
+    TEST(man_pages_are_well_formed),
+    TEST(systemd_units_are_valid),
 };
 
 const struct theme docs_theme = {"docs", tests, COUNT(tests)};

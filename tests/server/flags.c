@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* flags.c - the command line: beanstalkd's flags, and what ends in a sentence. */
-#include "operation.h"
+#include "bided_suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +17,7 @@ static void help_goes_to_standard_output(void)
     HAS(bided->out, "Use: bided");
 }
 
-static void the_version_is_that_of_the_library(void)
+static void version_is_that_of_the_library(void)
 {
     struct bided *bided = ends_with(0, "-v");
     TEXT(bided->out.text, bided->out.size, "bided " BIDE_VERSION "\n");
@@ -25,7 +25,7 @@ static void the_version_is_that_of_the_library(void)
     TEXT(bided->out.text, bided->out.size, "bided " BIDE_VERSION "\n");
 }
 
-static void bad_flags_end_with_5_as_those_of_beanstalkd_do(void)
+static void bad_flags_exit_with_5_as_beanstalkd_does(void)
 {
     HAS(ends_with(5, "-x")->err, "bided: unknown flag: -x\n");
     HAS(ends_with(5, "word")->err, "unknown argument: word");
@@ -51,25 +51,25 @@ static void the_flags_of_a_unit_file_of_beanstalkd_work(void)
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "put 0 0 60 5\r\nhello\r\n", "INSERTED 1\r\n");
     stop(bided);
-    CHECK(file_exists(place_of("jobs/bide.db")));
+    CHECK(file_exists(test_path("jobs/bide.db")));
     bided = serve("-l127.0.0.1", "-p0", "-b", folder_of("jobs"));
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 1 5\r\nhello\r\n");
     stop(bided);
 }
 
-static void l_takes_the_path_of_a_unix_socket(void)
+static void flag_l_accepts_a_unix_socket_path(void)
 {
     char flag[200];
-    snprintf(flag, sizeof flag, "unix:%s", place_of("b.sock"));
+    snprintf(flag, sizeof flag, "unix:%s", test_path("b.sock"));
     struct bided *bided = serve("-l", flag, "-p", "1", "--url=memory:");
-    int fd = connect_at(HERE, try_unix(place_of("b.sock")));
+    int fd = connect_at(HERE, try_unix(test_path("b.sock")));
     ask(fd, "list-tube-used\r\n", "USING default\r\n");
     stop(bided);
-    CHECK(!file_exists(place_of("b.sock")));
+    CHECK(!file_exists(test_path("b.sock")));
 }
 
-static void z_limits_the_size_of_jobs(void)
+static void flag_z_limits_the_job_size(void)
 {
     struct bided *bided = serve("-p0", "-z", "5", "--url=memory:");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -78,7 +78,7 @@ static void z_limits_the_size_of_jobs(void)
     stop(bided);
 }
 
-static void a_z_beyond_the_limit_is_capped_with_a_warning(void)
+static void flag_z_above_the_maximum_is_capped_with_a_warning(void)
 {
     struct bided *bided = serve("-p0", "-z", "99999999999", "--url=memory:");
     HAS(bided->err, "WARN  maximum job size was set to 1073741824");
@@ -100,7 +100,7 @@ static void f_and_F_choose_the_sync(void)
     stop(bided);
 }
 
-static void flags_without_effect_are_taken(void)
+static void flags_without_effect_are_accepted(void)
 {
     struct bided *bided = serve("-p0", "-s", "1048576", "-c", "-n", "--url=memory:");
     HAS(bided->err, "-s 1048576 has no effect");
@@ -118,7 +118,7 @@ static void V_tells_more(void)
     stop(bided);
 }
 
-static void parameters_of_the_url_win(void)
+static void url_parameters_override_flags(void)
 {
     struct bided *bided = serve("--listen=0", "--max-job-size=100", "--url=memory:?max_job_size=3");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -128,16 +128,16 @@ static void parameters_of_the_url_win(void)
 
 static const struct test tests[] = {
     TEST(help_goes_to_standard_output),
-    TEST(the_version_is_that_of_the_library),
-    TEST(bad_flags_end_with_5_as_those_of_beanstalkd_do),
+    TEST(version_is_that_of_the_library),
+    TEST(bad_flags_exit_with_5_as_beanstalkd_does),
     TEST(the_flags_of_a_unit_file_of_beanstalkd_work),
-    TEST(l_takes_the_path_of_a_unix_socket),
-    TEST(z_limits_the_size_of_jobs),
-    TEST(a_z_beyond_the_limit_is_capped_with_a_warning),
+    TEST(flag_l_accepts_a_unix_socket_path),
+    TEST(flag_z_limits_the_job_size),
+    TEST(flag_z_above_the_maximum_is_capped_with_a_warning),
     TEST(f_and_F_choose_the_sync),
-    TEST(flags_without_effect_are_taken),
+    TEST(flags_without_effect_are_accepted),
     TEST(V_tells_more),
-    TEST(parameters_of_the_url_win),
+    TEST(url_parameters_override_flags),
 };
 
 const struct theme flags_theme = {"flags", tests, COUNT(tests)};

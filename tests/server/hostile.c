@@ -8,7 +8,7 @@
  */
 #include "hostile.h"
 
-#include "backend/call.h"
+#include "op/op_codec.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -21,65 +21,65 @@
 
 /* ---- connections ---- */
 
-void open_talk(struct talk *talk, const struct bided *bided)
+void connect_client(struct client *client, const struct bided *bided)
 {
-    struct peer peer = {.pid = bided->pid, .port = port_of(bided, "127.0.0.1")};
-    talk_open(talk, &peer);
+    struct server server = {.pid = bided->pid, .port = port_of(bided, "127.0.0.1")};
+    test_client_open(client, &server);
 }
 
 /* Another client puts a job, takes it and deletes it. */
 static void others_are_served(const struct bided *bided)
 {
-    struct talk talk;
-    open_talk(&talk, bided);
-    talk_stay(&talk, "others");
-    CHECK(say_put(&talk, 0, 0, 100, "fine", 4));
-    uint64_t id = HEAR_NUMBER(&talk, "INSERTED");
-    say(&talk, "reserve\r\ndelete %" PRIu64 "\r\n", id);
-    CHECK(HEAR_NUMBER(&talk, "RESERVED") == id);
-    HEAR(&talk, "fine");
-    HEAR(&talk, "DELETED");
-    talk_close(&talk);
+    struct client client;
+    connect_client(&client, bided);
+    test_client_use_only(&client, "others");
+    CHECK(send_put(&client, 0, 0, 100, "fine", 4));
+    uint64_t id = EXPECT_NUMBER(&client, "INSERTED");
+    send_text(&client, "reserve\r\ndelete %" PRIu64 "\r\n", id);
+    CHECK(EXPECT_NUMBER(&client, "RESERVED") == id);
+    EXPECT_LINE(&client, "fine");
+    EXPECT_LINE(&client, "DELETED");
+    test_client_close(&client);
 }
 
 /* ---- calls ---- */
 
-void send_call(struct talk *talk, uint64_t tag, const bide_op *op)
+void send_rpc(struct client *client, uint64_t tag, const bide_op *op)
 {
-    struct call_bytes bytes = {0};
-    CHECK(bi_call_encode(op, 0, &bytes) == BIDE_OK);
-    say(talk, "call %" PRIu64 " %s %zu\r\n", tag, bide_op_name(op->kind), bytes.size);
-    talk_send(talk, bytes.data, bytes.size);
-    talk_send(talk, "\r\n", 2);
-    bi_call_bytes_free(&bytes);
+    struct op_bytes bytes = {0};
+    CHECK(bi_op_codec_encode(op, 0, &bytes) == BIDE_OK);
+    send_text(client, "call %" PRIu64 " %s %zu\r\n", tag, bide_op_name(op->kind), bytes.size);
+    test_client_send(client, bytes.data, bytes.size);
+    test_client_send(client, "\r\n", 2);
+    bi_op_codec_wire_free_bytes(&bytes);
 }
 
-static void send_reserve(struct talk *talk, uint64_t tag, int64_t timeout_ms)
+static void send_reserve(struct client *client, uint64_t tag, int64_t timeout_ms)
 {
     bide_slice topic = {"nothing", 7};
     bide_op op = {.kind = BIDE_OP_RESERVE};
     op.reserve = (bide_reserve_args){
         .topics = &topic, .topic_count = 1, .timeout_ms = timeout_ms, .job_max = 1};
-    send_call(talk, tag, &op);
+    send_rpc(client, tag, &op);
 }
 
-int hear_answer(struct talk *talk, uint64_t *tag)
+int read_rpc_reply(struct client *client, uint64_t *tag)
 {
     unsigned long long number = 0;
     int code = 0;
     size_t size = 0;
-    const char *line = hear(talk);
+    const char *line = read_line(client);
     CHECK(line != NULL && sscanf(line, "ANSWER %llu %d %zu", &number, &code, &size) == 3);
-    CHECK(hear_body(talk, size) != NULL);
+    CHECK(read_body(client, size) != NULL);
     if (tag != NULL)
         *tag = number;
     return code;
 }
 
-static void hear_code(struct talk *talk, uint64_t tag, int want)
+static void hear_code(struct client *client, uint64_t tag, int want)
 {
     uint64_t got;
-    EQ(hear_answer(talk, &got), want);
+    EQ(read_rpc_reply(client, &got), want);
     EQ(got, tag);
 }
 
@@ -101,42 +101,42 @@ static int64_t used_ns(const struct bided *bided)
 #define CANCELS 20000
 
 /* Cancels calls that are not there. */
-static int64_t cost_of_cancels(const struct bided *bided, struct talk *talk)
+static int64_t cost_of_cancels(const struct bided *bided, struct client *client)
 {
     int64_t before = used_ns(bided);
     for (int i = 0; i < CANCELS; i++)
-        say(talk, "call-cancel %d\r\n", 1000000 + i);
-    say(talk, "list-tube-used\r\n");
-    HEAR(talk, "USING default");
+        send_text(client, "call-cancel %d\r\n", 1000000 + i);
+    send_text(client, "list-tube-used\r\n");
+    EXPECT_LINE(client, "USING default");
     return used_ns(bided) - before;
 }
 
-static void a_cancel_costs_the_same_however_many_calls_wait(void)
+static void cancel_cost_does_not_depend_on_waiting_calls(void)
 {
     struct bided *bided =
         serve("--url=memory:", "--listen=0", "--max-waiters-per-connection=100000");
-    struct talk talk, other;
-    open_talk(&talk, bided);
-    open_talk(&other, bided);
+    struct client client, other;
+    connect_client(&client, bided);
+    connect_client(&other, bided);
     for (int i = 0; i < FEW; i++)
-        send_reserve(&talk, (uint64_t)i, BIDE_FOREVER);
-    UNTIL(talk_stat(&other, "stats", "current-waiting") == FEW);
-    int64_t few = cost_of_cancels(bided, &talk);
+        send_reserve(&client, (uint64_t)i, BIDE_FOREVER);
+    UNTIL(test_client_stat(&other, "stats", "current-waiting") == FEW);
+    int64_t few = cost_of_cancels(bided, &client);
     for (int i = FEW; i < MANY; i++)
-        send_reserve(&talk, (uint64_t)i, BIDE_FOREVER);
-    UNTIL(talk_stat(&other, "stats", "current-waiting") == MANY);
-    int64_t many = cost_of_cancels(bided, &talk);
+        send_reserve(&client, (uint64_t)i, BIDE_FOREVER);
+    UNTIL(test_client_stat(&other, "stats", "current-waiting") == MANY);
+    int64_t many = cost_of_cancels(bided, &client);
     if (many > 8 * few)
         FAIL("%d cancels take %" PRId64 " us with %d calls that wait, and %" PRId64 " us with %d",
              CANCELS, few / 1000, FEW, many / 1000, MANY);
     /* Each of them is found, the first as the last. */
     for (int i = 0; i < MANY; i++)
-        say(&talk, "call-cancel %d\r\n", i);
+        send_text(&client, "call-cancel %d\r\n", i);
     for (int i = 0; i < MANY; i++)
-        hear_code(&talk, (uint64_t)i, BIDE_CANCELLED);
-    EQ(talk_stat(&other, "stats", "current-waiting"), 0);
-    talk_close(&talk);
-    talk_close(&other);
+        hear_code(&client, (uint64_t)i, BIDE_CANCELLED);
+    EQ(test_client_stat(&other, "stats", "current-waiting"), 0);
+    test_client_close(&client);
+    test_client_close(&other);
     stop(bided);
 }
 
@@ -145,24 +145,24 @@ static void calls_of_one_tag_are_cancelled_one_by_one(void)
 {
     enum { ALIKE = 50 };
     struct bided *bided = serve("--url=memory:", "--listen=0");
-    struct talk talk, other;
-    open_talk(&talk, bided);
-    open_talk(&other, bided);
+    struct client client, other;
+    connect_client(&client, bided);
+    connect_client(&other, bided);
     for (int i = 0; i < ALIKE; i++) {
-        send_reserve(&talk, 7, BIDE_FOREVER);
-        send_reserve(&talk, 8, BIDE_FOREVER);
+        send_reserve(&client, 7, BIDE_FOREVER);
+        send_reserve(&client, 8, BIDE_FOREVER);
     }
-    UNTIL(talk_stat(&other, "stats", "current-waiting") == (int64_t)2 * ALIKE);
+    UNTIL(test_client_stat(&other, "stats", "current-waiting") == (int64_t)2 * ALIKE);
     for (int i = 0; i < ALIKE; i++) {
-        say(&talk, "call-cancel 7\r\n");
-        hear_code(&talk, 7, BIDE_CANCELLED);
-        EQ(talk_stat(&other, "stats", "current-waiting"), 2 * ALIKE - i - 1);
+        send_text(&client, "call-cancel 7\r\n");
+        hear_code(&client, 7, BIDE_CANCELLED);
+        EQ(test_client_stat(&other, "stats", "current-waiting"), 2 * ALIKE - i - 1);
     }
-    say(&talk, "call-cancel 7\r\ncall-cancel 8\r\n");
-    hear_code(&talk, 8, BIDE_CANCELLED);
-    talk_close(&talk);
-    UNTIL(talk_stat(&other, "stats", "current-waiting") == 0);
-    talk_close(&other);
+    send_text(&client, "call-cancel 7\r\ncall-cancel 8\r\n");
+    hear_code(&client, 8, BIDE_CANCELLED);
+    test_client_close(&client);
+    UNTIL(test_client_stat(&other, "stats", "current-waiting") == 0);
+    test_client_close(&other);
     stop(bided);
 }
 
@@ -179,20 +179,20 @@ void pause_server(const struct bided *bided)
 
 /* Looks at all watched tubes, thousands of times, and then puts a job: another client, whose command came
  * at the same time, does not wait for all of that, so it does not see the job. */
-static void commands_that_take_long_are_executed_in_slices(void)
+static void slow_commands_are_executed_in_slices(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
-    struct talk talk, other;
-    open_talk(&talk, bided);
-    open_talk(&other, bided);
+    struct client client, other;
+    connect_client(&client, bided);
+    connect_client(&other, bided);
     for (int i = 0; i < WATCHED; i++)
-        say(&talk, "watch tube-%d\r\n", i);
+        send_text(&client, "watch tube-%d\r\n", i);
     for (int i = 0; i < WATCHED; i++)
-        HEAR_NUMBER(&talk, "WATCHING");
-    say(&talk, "list-tube-used\r\n");
-    HEAR(&talk, "USING default");
-    say(&other, "list-tube-used\r\n");
-    HEAR(&other, "USING default");
+        EXPECT_NUMBER(&client, "WATCHING");
+    send_text(&client, "list-tube-used\r\n");
+    EXPECT_LINE(&client, "USING default");
+    send_text(&other, "list-tube-used\r\n");
+    EXPECT_LINE(&other, "USING default");
 
     pause_server(bided);
     static char text[REPEATED * 20 + 100];
@@ -200,18 +200,18 @@ static void commands_that_take_long_are_executed_in_slices(void)
     for (int i = 0; i < REPEATED; i++)
         size += (size_t)sprintf(text + size, "watch tube-%d\r\n", WATCHED - 1);
     size += (size_t)sprintf(text + size, "put 0 0 100 1\r\nx\r\n");
-    CHECK(talk_send(&talk, text, size));
+    CHECK(test_client_send(&client, text, size));
     nap_ms(50);
-    say(&other, "reserve-with-timeout 0\r\n");
+    send_text(&other, "reserve-with-timeout 0\r\n");
     nap_ms(50);
     CHECK(kill(bided->pid, SIGCONT) == 0);
 
-    HEAR(&other, "TIMED_OUT");
+    EXPECT_LINE(&other, "TIMED_OUT");
     for (int i = 0; i < REPEATED; i++)
-        HEAR_NUMBER(&talk, "WATCHING");
-    HEAR_NUMBER(&talk, "INSERTED");
-    talk_close(&talk);
-    talk_close(&other);
+        EXPECT_NUMBER(&client, "WATCHING");
+    EXPECT_NUMBER(&client, "INSERTED");
+    test_client_close(&client);
+    test_client_close(&other);
     stop(bided);
 }
 
@@ -220,74 +220,74 @@ static void commands_that_take_long_are_executed_in_slices(void)
 #define DECLARED 1040000
 
 /* So many connections declare a large body, and send so much of it. */
-static void declare(const struct bided *bided, struct talk *talks, int count, size_t sent)
+static void declare(const struct bided *bided, struct client *clients, int count, size_t sent)
 {
     static char part[DECLARED];
     for (int i = 0; i < count; i++) {
-        open_talk(&talks[i], bided);
-        say(&talks[i], "list-tube-used\r\n");
-        HEAR(&talks[i], "USING default");
-        say(&talks[i], "put 0 0 100 %d\r\n", DECLARED);
-        talk_send(&talks[i], part, sent);
+        connect_client(&clients[i], bided);
+        send_text(&clients[i], "list-tube-used\r\n");
+        EXPECT_LINE(&clients[i], "USING default");
+        send_text(&clients[i], "put 0 0 100 %d\r\n", DECLARED);
+        test_client_send(&clients[i], part, sent);
     }
 }
 
-void close_all(struct talk *talks, int count)
+void close_all(struct client *clients, int count)
 {
     for (int i = 0; i < count; i++)
-        talk_close(&talks[i]);
+        test_client_close(&clients[i]);
 }
 
-bool put_in_pieces(struct talk *talk, size_t size)
+bool put_in_pieces(struct client *client, size_t size)
 {
     char *body = calloc(1, size);
     CHECK(body != NULL);
-    say(talk, "list-tube-used\r\nput 0 0 100 %zu\r\n", size);
-    HEAR(talk, "USING default");
-    talk_send(talk, body, size / 2);
+    send_text(client, "list-tube-used\r\nput 0 0 100 %zu\r\n", size);
+    EXPECT_LINE(client, "USING default");
+    test_client_send(client, body, size / 2);
     nap_ms(20);
-    talk_send(talk, body + size / 2, size - size / 2);
-    talk_send(talk, "\r\n", 2);
+    test_client_send(client, body + size / 2, size - size / 2);
+    test_client_send(client, "\r\n", 2);
     free(body);
-    const char *line = hear(talk);
+    const char *line = read_line(client);
     CHECK(strncmp(line, "INSERTED ", 9) == 0 || strcmp(line, "OUT_OF_MEMORY") == 0);
     return line[0] == 'I';
 }
 
-static void bodies_that_are_only_declared_take_no_room(void)
+static void declared_bodies_take_no_memory(void)
 {
     enum { CONNECTIONS = 40 };
     struct bided *bided =
         serve("--url=memory:?max_job_size=1MiB", "--listen=0", "--max-client-bytes=4MiB");
-    struct talk talks[CONNECTIONS], other;
-    declare(bided, talks, CONNECTIONS, 0);
+    struct client clients[CONNECTIONS], other;
+    declare(bided, clients, CONNECTIONS, 0);
     others_are_served(bided);
     bide *queue = open_at(bided);
     OK(bide_put(queue, "others", "x", 1, NULL, NULL));
     OK(bide_close(queue));
-    open_talk(&other, bided);
+    connect_client(&other, bided);
     CHECK(put_in_pieces(&other, DECLARED));
     /* Those who declared them may send them now, one after the other. */
     static char rest[DECLARED];
     for (int i = 0; i < 4; i++) {
-        talk_send(&talks[i], rest, sizeof rest);
-        talk_send(&talks[i], "\r\n", 2);
-        HEAR_NUMBER(&talks[i], "INSERTED");
+        test_client_send(&clients[i], rest, sizeof rest);
+        test_client_send(&clients[i], "\r\n", 2);
+        EXPECT_NUMBER(&clients[i], "INSERTED");
     }
-    talk_close(&other);
-    close_all(talks, CONNECTIONS);
+    test_client_close(&other);
+    close_all(clients, CONNECTIONS);
     stop(bided);
 }
 
 /* Bodies that come in part, and then no more, leave room for the commands of others. */
-static void large_bodies_leave_room_for_small_ones(void)
+static void large_bodies_leave_memory_for_small_ones(void)
 {
     enum { CONNECTIONS = 12 };
     struct bided *bided =
         serve("--url=memory:?max_job_size=1MiB", "--listen=0", "--max-client-bytes=4MiB");
-    struct talk talks[CONNECTIONS], other;
-    declare(bided, talks, CONNECTIONS, DECLARED - 1);
-    open_talk(&other, bided);
+    struct client clients[CONNECTIONS], other;
+    declare(bided, clients, CONNECTIONS, DECLARED - 1);
+    connect_client(&other, bided);
     CHECK(put_in_pieces(&other, 60000));
     others_are_served(bided);
     bide *queue = open_at(bided);
@@ -296,22 +296,22 @@ static void large_bodies_leave_room_for_small_ones(void)
     /* Some of them had to be refused: they hear it when their body is complete. */
     int refused = 0;
     for (int i = 0; i < CONNECTIONS; i++) {
-        talk_send(&talks[i], "x\r\n", 3);
-        const char *line = hear(&talks[i]);
+        test_client_send(&clients[i], "x\r\n", 3);
+        const char *line = read_line(&clients[i]);
         CHECK(strncmp(line, "INSERTED ", 9) == 0 || strcmp(line, "OUT_OF_MEMORY") == 0);
         refused += line[0] == 'O';
-        say(&talks[i], "list-tube-used\r\n");
-        HEAR(&talks[i], "USING default");
+        send_text(&clients[i], "list-tube-used\r\n");
+        EXPECT_LINE(&clients[i], "USING default");
     }
     BETWEEN(refused, CONNECTIONS - 4, CONNECTIONS - 1);
-    talk_close(&other);
-    close_all(talks, CONNECTIONS);
+    test_client_close(&other);
+    close_all(clients, CONNECTIONS);
     stop(bided);
 }
 
 /* ---- commands that are not finished ---- */
 
-static void an_unfinished_command_has_a_time_limit(void)
+static void partial_command_times_out(void)
 {
     static const char *const parts[] = {
         "stat",                      /* half a line */
@@ -338,7 +338,7 @@ static void an_unfinished_command_has_a_time_limit(void)
     stop(bided);
 }
 
-static void a_slow_command_is_not_an_unfinished_one(void)
+static void slow_command_does_not_time_out(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0", "--command-timeout=2s");
     int port = port_of(bided, "127.0.0.1");
@@ -363,12 +363,12 @@ static void a_slow_command_is_not_an_unfinished_one(void)
 
 /* ---- feeds ---- */
 
-static void a_feed_takes_the_memory_that_it_needs(void)
+static void subscription_uses_only_the_memory_it_needs(void)
 {
     enum { FEEDS = 16 };
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-memory=32MiB");
     bide *queue = open_at(bided), *other = open_at(bided);
-    bide_feed *feeds[FEEDS], *feed = NULL;
+    bide_subscription *feeds[FEEDS], *feed = NULL;
     for (int i = 0; i < FEEDS; i++)
         OK(bide_subscribe(queue, NULL, 0, 1000000, &feeds[i]));
     bide_stats stats;
@@ -386,20 +386,20 @@ static void a_feed_takes_the_memory_that_it_needs(void)
 }
 
 /* However much happens, what feeds keep leaves room for jobs. */
-static void feeds_that_are_not_read_leave_room_for_jobs(void)
+static void unread_subscriptions_leave_memory_for_jobs(void)
 {
     enum { FEEDS = 16, JOBS = 20000 };
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-memory=32MiB");
     bide *queue = open_at(bided);
-    bide_feed *feeds[FEEDS];
+    bide_subscription *feeds[FEEDS];
     for (int i = 0; i < FEEDS; i++)
         OK(bide_subscribe(queue, NULL, 0, 1000000, &feeds[i]));
-    struct talk talk;
-    open_talk(&talk, bided);
+    struct client client;
+    connect_client(&client, bided);
     for (int i = 0; i < JOBS; i++)
-        CHECK(say_put(&talk, 0, 0, 100, "x", 1));
+        CHECK(send_put(&client, 0, 0, 100, "x", 1));
     for (int i = 0; i < JOBS; i++)
-        HEAR_NUMBER(&talk, "INSERTED");
+        EXPECT_NUMBER(&client, "INSERTED");
     /* The last events are there, and the reader hears how many are not. */
     bide_event events[100];
     size_t count = 0, seen = 0;
@@ -413,7 +413,7 @@ static void feeds_that_are_not_read_leave_room_for_jobs(void)
     }
     EQ(last, JOBS);
     CHECK(all_lost > 0 && seen > 0);
-    talk_close(&talk);
+    test_client_close(&client);
     OK(bide_close(queue));
     stop(bided);
 }
@@ -486,7 +486,7 @@ static void a_request_of_http_closes_the_connection(void)
     stop(bided);
 }
 
-static void what_only_resembles_http_is_answered_as_ever(void)
+static void lines_that_resemble_http_are_answered_as_before(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -503,19 +503,19 @@ static void what_only_resembles_http_is_answered_as_ever(void)
 /* ---- waiting ---- */
 
 /* Makes calls that wait; the codes of those that are answered must be this one. Answers their number. */
-static int wait_often(struct talk *talk, struct talk *other, int count)
+static int wait_often(struct client *client, struct client *other, int count)
 {
     for (int i = 0; i < count; i++)
-        send_reserve(talk, (uint64_t)i, BIDE_FOREVER);
-    say(talk, "list-tube-used\r\n");
+        send_reserve(client, (uint64_t)i, BIDE_FOREVER);
+    send_text(client, "list-tube-used\r\n");
     int refused = 0;
     const char *line;
-    while (strncmp(line = hear(talk), "ANSWER ", 7) == 0) {
+    while (strncmp(line = read_line(client), "ANSWER ", 7) == 0) {
         unsigned long long tag;
         int code;
         size_t size;
         CHECK(sscanf(line, "ANSWER %llu %d %zu", &tag, &code, &size) == 3);
-        CHECK(hear_body(talk, size) != NULL);
+        CHECK(read_body(client, size) != NULL);
         EQ(code, BIDE_TOO_MANY_WAITERS);
         refused++;
     }
@@ -528,26 +528,26 @@ static void the_waiting_calls_of_a_connection_are_limited(void)
 {
     enum { LIMIT = 10 };
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-waiters-per-connection=10");
-    struct talk talk, other;
-    open_talk(&talk, bided);
-    open_talk(&other, bided);
-    EQ(wait_often(&talk, &other, 2 * LIMIT), LIMIT);
-    EQ(talk_stat(&other, "stats", "current-waiting"), LIMIT);
+    struct client client, other;
+    connect_client(&client, bided);
+    connect_client(&other, bided);
+    EQ(wait_often(&client, &other, 2 * LIMIT), LIMIT);
+    EQ(test_client_stat(&other, "stats", "current-waiting"), LIMIT);
     await_log(bided, "its connection has too many that wait");
     /* What can be answered at once is. */
-    say(&other, "use nothing\r\nput 0 0 100 1\r\nx\r\nput 0 0 100 1\r\ny\r\n");
-    HEAR(&other, "USING nothing");
-    HEAR_NUMBER(&other, "INSERTED");
-    HEAR_NUMBER(&other, "INSERTED");
-    hear_code(&talk, 0, BIDE_OK);
-    hear_code(&talk, 1, BIDE_OK);
-    EQ(wait_often(&talk, &other, 4), 2);
-    EQ(talk_stat(&other, "stats", "current-waiting"), LIMIT);
-    CHECK(say_put(&other, 0, 0, 100, "z", 1));
-    HEAR_NUMBER(&other, "INSERTED");
-    hear_code(&talk, 2, BIDE_OK);
-    talk_close(&talk);
-    talk_close(&other);
+    send_text(&other, "use nothing\r\nput 0 0 100 1\r\nx\r\nput 0 0 100 1\r\ny\r\n");
+    EXPECT_LINE(&other, "USING nothing");
+    EXPECT_NUMBER(&other, "INSERTED");
+    EXPECT_NUMBER(&other, "INSERTED");
+    hear_code(&client, 0, BIDE_OK);
+    hear_code(&client, 1, BIDE_OK);
+    EQ(wait_often(&client, &other, 4), 2);
+    EQ(test_client_stat(&other, "stats", "current-waiting"), LIMIT);
+    CHECK(send_put(&other, 0, 0, 100, "z", 1));
+    EXPECT_NUMBER(&other, "INSERTED");
+    hear_code(&client, 2, BIDE_OK);
+    test_client_close(&client);
+    test_client_close(&other);
     stop(bided);
 }
 
@@ -556,24 +556,24 @@ static void waiting_calls_leave_room_for_others(void)
 {
     enum { ALL = 400, GREEDY = 4 };
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-waiters=400");
-    struct talk greedy[GREEDY], other, plain;
-    open_talk(&other, bided);
+    struct client greedy[GREEDY], other, plain;
+    connect_client(&other, bided);
     int refused = 0;
     for (int i = 0; i < GREEDY; i++) {
-        open_talk(&greedy[i], bided);
+        connect_client(&greedy[i], bided);
         refused += wait_often(&greedy[i], &other, ALL);
     }
     CHECK(refused > 0);
     EQ(wait_often(&other, &other, 5), 0);
-    open_talk(&plain, bided);
-    say(&plain, "reserve\r\n");
-    UNTIL(talk_stat(&other, "stats", "current-waiting") == GREEDY * ALL - refused + 6);
-    CHECK(say_put(&other, 0, 0, 100, "for one", 7));
-    HEAR_NUMBER(&other, "INSERTED");
-    HEAR_NUMBER(&plain, "RESERVED");
+    connect_client(&plain, bided);
+    send_text(&plain, "reserve\r\n");
+    UNTIL(test_client_stat(&other, "stats", "current-waiting") == GREEDY * ALL - refused + 6);
+    CHECK(send_put(&other, 0, 0, 100, "for one", 7));
+    EXPECT_NUMBER(&other, "INSERTED");
+    EXPECT_NUMBER(&plain, "RESERVED");
     close_all(greedy, GREEDY);
-    talk_close(&plain);
-    talk_close(&other);
+    test_client_close(&plain);
+    test_client_close(&other);
     stop(bided);
 }
 
@@ -582,17 +582,17 @@ static void many_connections_leave_room_for_others_that_wait(void)
 {
     enum { ALL = 400, GREEDY = 40 };
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-waiters=400");
-    struct talk greedy[GREEDY], other;
+    struct client greedy[GREEDY], other;
     int refused = 0;
     for (int i = 0; i < GREEDY; i++)
-        open_talk(&greedy[i], bided);
-    open_talk(&other, bided);
+        connect_client(&greedy[i], bided);
+    connect_client(&other, bided);
     for (int i = 0; i < GREEDY; i++)
         refused += wait_often(&greedy[i], &other, ALL / 10);
     CHECK(refused > 0);
     EQ(wait_often(&other, &other, 1), 0);
     close_all(greedy, GREEDY);
-    talk_close(&other);
+    test_client_close(&other);
     stop(bided);
 }
 
@@ -620,26 +620,26 @@ static void watched_tubes_leave_room_for_others(void)
 {
     enum { GREEDY = 4 };
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-topics=1000");
-    struct talk greedy[GREEDY], other;
+    struct client greedy[GREEDY], other;
     int refused = 0;
     for (int i = 0; i < GREEDY; i++) {
-        open_talk(&greedy[i], bided);
+        connect_client(&greedy[i], bided);
         for (int j = 0; j < 300; j++)
-            say(&greedy[i], "watch tube-%d-%d\r\n", i, j);
+            send_text(&greedy[i], "watch tube-%d-%d\r\n", i, j);
         for (int j = 0; j < 300; j++)
-            refused += strcmp(hear(&greedy[i]), "OUT_OF_MEMORY") == 0;
+            refused += strcmp(read_line(&greedy[i]), "OUT_OF_MEMORY") == 0;
     }
     CHECK(refused > 0);
-    open_talk(&other, bided);
+    connect_client(&other, bided);
     for (int i = 0; i < 20; i++) {
-        say(&other, "use mine-%d\r\nwatch mine-%d\r\n", i, i);
-        HEAR_NUMBER(&other, "USING");
-        EQ(HEAR_NUMBER(&other, "WATCHING"), i + 2);
+        send_text(&other, "use mine-%d\r\nwatch mine-%d\r\n", i, i);
+        EXPECT_NUMBER(&other, "USING");
+        EQ(EXPECT_NUMBER(&other, "WATCHING"), i + 2);
     }
     close_all(greedy, GREEDY);
-    UNTIL(talk_stat(&other, "stats", "current-connections") == 1);
-    EQ(talk_stat(&other, "stats", "current-tubes"), 21);
-    talk_close(&other);
+    UNTIL(test_client_stat(&other, "stats", "current-connections") == 1);
+    EQ(test_client_stat(&other, "stats", "current-tubes"), 21);
+    test_client_close(&other);
     stop(bided);
 }
 
@@ -651,7 +651,7 @@ static uint64_t references_of(bide *queue, const char *topic)
     return bide_topic_get_stats(queue, topic, &stats) == BIDE_OK ? stats.references : 0;
 }
 
-static void references_end_with_their_connection(void)
+static void topic_refs_end_with_their_connection(void)
 {
     enum { TOPICS = 3000 };
     struct bided *bided = serve("--url=memory:", "--listen=0");
@@ -676,13 +676,13 @@ static void references_end_with_their_connection(void)
 }
 
 /* Neither those of other clients nor those of the server itself. */
-static void references_of_others_cannot_be_given_back(void)
+static void topic_refs_of_others_cannot_be_released(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0", "--max-tubes-per-connection=3");
     bide *queue = open_at(bided), *other = open_at(bided);
-    struct talk talk;
-    open_talk(&talk, bided);
-    talk_stay(&talk, "used");
+    struct client client;
+    connect_client(&client, bided);
+    test_client_use_only(&client, "used");
     OK(bide_topic_ref(queue, "mine", 1));
     CODE(bide_topic_ref(other, "mine", -1), BIDE_EINVAL);
     CODE(bide_topic_ref(other, "used", -1), BIDE_EINVAL);
@@ -698,7 +698,7 @@ static void references_of_others_cannot_be_given_back(void)
     OK(bide_topic_ref(queue, "more", 1));
     OK(bide_topic_ref(queue, "mine", -1));
     OK(bide_topic_ref(queue, "too-many", 1));
-    talk_close(&talk);
+    test_client_close(&client);
     OK(bide_close(queue));
     OK(bide_close(other));
     stop(bided);
@@ -706,71 +706,71 @@ static void references_of_others_cannot_be_given_back(void)
 
 /* ---- many jobs held ---- */
 
-static void hold(struct talk *talk, int jobs)
+static void hold(struct client *client, int jobs)
 {
     static char text[1 << 16];
     size_t size = 0;
     for (int i = 0; i < jobs; i++) {
         size += (size_t)sprintf(text + size, "put 0 0 1000 1\r\nx\r\nreserve\r\n");
         if (size > sizeof text - 100 || i == jobs - 1) {
-            CHECK(talk_send(talk, text, size));
+            CHECK(test_client_send(client, text, size));
             size = 0;
         }
     }
     for (int i = 0; i < jobs; i++) {
-        HEAR_NUMBER(talk, "INSERTED");
-        HEAR_NUMBER(talk, "RESERVED");
-        HEAR(talk, "x");
+        EXPECT_NUMBER(client, "INSERTED");
+        EXPECT_NUMBER(client, "RESERVED");
+        EXPECT_LINE(client, "x");
     }
 }
 
 /* How often the jobs of a connection that ends are seen on their way. */
-static int count_partial(const struct bided *bided, struct talk *other, int jobs)
+static int count_partial(const struct bided *bided, struct client *other, int jobs)
 {
-    struct talk talk;
+    struct client client;
     int partial = 0;
     int64_t reserved;
-    open_talk(&talk, bided);
-    talk_stay(&talk, "held");
-    hold(&talk, jobs);
-    talk_close(&talk);
-    while ((reserved = talk_stat(other, "stats-tube held", "current-jobs-reserved")) != 0)
+    connect_client(&client, bided);
+    test_client_use_only(&client, "held");
+    hold(&client, jobs);
+    test_client_close(&client);
+    while ((reserved = test_client_stat(other, "stats-tube held", "current-jobs-reserved")) != 0)
         partial += reserved < jobs;
-    UNTIL(talk_stat(other, "stats", "current-connections") == 1);
-    EQ(talk_stat(other, "stats-tube held", "current-jobs-ready"), jobs);
-    say(other, "purge-tube held ready\r\n");
-    EQ(HEAR_NUMBER(other, "PURGED"), jobs);
+    UNTIL(test_client_stat(other, "stats", "current-connections") == 1);
+    EQ(test_client_stat(other, "stats-tube held", "current-jobs-ready"), jobs);
+    send_text(other, "purge-tube held ready\r\n");
+    EQ(EXPECT_NUMBER(other, "PURGED"), jobs);
     return partial;
 }
 
 /* Others are answered while a connection that has ended gives its jobs back. */
-static void the_jobs_of_a_connection_go_back_in_slices(void)
+static void jobs_of_a_connection_are_released_in_slices(void)
 {
     enum { JOBS = 100000, ATTEMPTS = 5 };
     struct bided *bided = serve("--url=memory:", "--listen=0");
-    struct talk other;
+    struct client other;
     int partial = 0;
-    open_talk(&other, bided);
+    connect_client(&other, bided);
     /* This client may be slow to ask, so it tries more than once. */
     for (int i = 0; i < ATTEMPTS && partial == 0; i++)
         partial = count_partial(bided, &other, JOBS);
     CHECK(partial > 0);
-    talk_close(&other);
+    test_client_close(&other);
     stop(bided);
 }
 
 /* In the order of the reservations, also when they go back in slices. */
-static void jobs_go_back_in_order_of_their_reservations(void)
+static void jobs_are_released_in_order_of_reservation(void)
 {
     enum { JOBS = 20000 };
     struct bided *bided = serve("--url=memory:", "--listen=0");
     bide *queue = open_at(bided);
-    bide_feed *feed;
-    struct talk talk;
-    open_talk(&talk, bided);
-    hold(&talk, JOBS);
+    bide_subscription *feed;
+    struct client client;
+    connect_client(&client, bided);
+    hold(&client, JOBS);
     OK(bide_subscribe(queue, NULL, 1u << BIDE_EVENT_RELEASED, 1000000, &feed));
-    talk_close(&talk);
+    test_client_close(&client);
     bide_event events[1000];
     size_t count = 0;
     uint64_t lost = 0, seen = 0;
@@ -784,48 +784,48 @@ static void jobs_go_back_in_order_of_their_reservations(void)
     stop(bided);
 }
 
-static void a_stop_waits_for_jobs_that_go_back(void)
+static void shutdown_waits_for_jobs_being_released(void)
 {
     enum { JOBS = 20000 };
     char url[600];
     snprintf(url, sizeof url, "--url=%s", url_of("jobs.db", "sync=off"));
     struct bided *bided = serve(url, "--listen=0");
-    struct talk talk;
-    open_talk(&talk, bided);
-    hold(&talk, JOBS);
-    talk_close(&talk);
+    struct client client;
+    connect_client(&client, bided);
+    hold(&client, JOBS);
+    test_client_close(&client);
     stop(bided);
     bided = serve(url, "--listen=0");
-    open_talk(&talk, bided);
-    UNTIL(talk_stat(&talk, "stats", "current-jobs-ready") == JOBS);
-    EQ(talk_stat(&talk, "stats", "current-jobs-reserved"), 0);
-    talk_close(&talk);
+    connect_client(&client, bided);
+    UNTIL(test_client_stat(&client, "stats", "current-jobs-ready") == JOBS);
+    EQ(test_client_stat(&client, "stats", "current-jobs-reserved"), 0);
+    test_client_close(&client);
     stop(bided);
 }
 
 static const struct test tests[] = {
-    TEST(a_cancel_costs_the_same_however_many_calls_wait),
+    TEST(cancel_cost_does_not_depend_on_waiting_calls),
     TEST(calls_of_one_tag_are_cancelled_one_by_one),
-    TEST(commands_that_take_long_are_executed_in_slices),
-    TEST(bodies_that_are_only_declared_take_no_room),
-    TEST(large_bodies_leave_room_for_small_ones),
-    TEST(an_unfinished_command_has_a_time_limit),
-    TEST(a_slow_command_is_not_an_unfinished_one),
-    TEST(a_feed_takes_the_memory_that_it_needs),
-    TEST(feeds_that_are_not_read_leave_room_for_jobs),
+    TEST(slow_commands_are_executed_in_slices),
+    TEST(declared_bodies_take_no_memory),
+    TEST(large_bodies_leave_memory_for_small_ones),
+    TEST(partial_command_times_out),
+    TEST(slow_command_does_not_time_out),
+    TEST(subscription_uses_only_the_memory_it_needs),
+    TEST(unread_subscriptions_leave_memory_for_jobs),
     TEST(a_request_of_http_closes_the_connection),
     TEST(a_request_of_http_behind_a_reserve_closes_the_connection),
-    TEST(what_only_resembles_http_is_answered_as_ever),
+    TEST(lines_that_resemble_http_are_answered_as_before),
     TEST(the_waiting_calls_of_a_connection_are_limited),
     TEST(waiting_calls_leave_room_for_others),
     TEST(many_connections_leave_room_for_others_that_wait),
     TEST(the_tubes_of_a_connection_are_limited),
     TEST(watched_tubes_leave_room_for_others),
-    TEST(references_end_with_their_connection),
-    TEST(references_of_others_cannot_be_given_back),
-    TEST(the_jobs_of_a_connection_go_back_in_slices),
-    TEST(jobs_go_back_in_order_of_their_reservations),
-    TEST(a_stop_waits_for_jobs_that_go_back),
+    TEST(topic_refs_end_with_their_connection),
+    TEST(topic_refs_of_others_cannot_be_released),
+    TEST(jobs_of_a_connection_are_released_in_slices),
+    TEST(jobs_are_released_in_order_of_reservation),
+    TEST(shutdown_waits_for_jobs_being_released),
 };
 
 const struct theme hostile_theme = {"hostile", tests, COUNT(tests)};

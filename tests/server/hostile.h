@@ -3,19 +3,19 @@
 #ifndef SERVER_HOSTILE_H
 #define SERVER_HOSTILE_H
 
-#include "operation.h"
-#include "talk.h"
+#include "bided_suite.h"
+#include "test_client.h"
 
-void open_talk(struct talk *talk, const struct bided *bided);
-void close_all(struct talk *talks, int count);
+void connect_client(struct client *client, const struct bided *bided);
+void close_all(struct client *clients, int count);
 
 /* Puts a body in two pieces, so that it is waited for. False: the server had no memory for it. */
-bool put_in_pieces(struct talk *talk, size_t size);
+bool put_in_pieces(struct client *client, size_t size);
 
-void send_call(struct talk *talk, uint64_t tag, const bide_op *op);
+void send_rpc(struct client *client, uint64_t tag, const bide_op *op);
 
 /* Reads the answer to any call and returns its code. tag may be NULL. */
-int hear_answer(struct talk *talk, uint64_t *tag);
+int read_rpc_reply(struct client *client, uint64_t *tag);
 
 /* Stopped, the server finds all that was sent meanwhile when it goes on (SIGCONT). */
 void pause_server(const struct bided *bided);

@@ -2,7 +2,7 @@
 /* killserver.c - rounds of working, killing and comparing; see killserver.h. */
 #include "killserver.h"
 
-#include "../contract/apart.h"
+#include "../contract/isolated.h"
 #include "../sim/rng.h"
 
 #include <inttypes.h>
@@ -46,17 +46,17 @@ static const char usage[] =
 
 static const char *const form_names[] = {"absent", "ready", "delayed", "buried"};
 
-static enum form form_at(struct talk *talk, uint64_t id)
+static enum form form_at(struct client *client, uint64_t id)
 {
     char *text = NULL;
     enum form form = ABSENT;
-    say(talk, "stats-job %" PRIu64 "\r\n", id);
-    const char *line = hear(talk);
+    send_text(client, "stats-job %" PRIu64 "\r\n", id);
+    const char *line = read_line(client);
     if (strcmp(line, "NOT_FOUND") == 0)
         return ABSENT;
     CHECK(strncmp(line, "OK ", 3) == 0);
     size_t size = strtoul(line + 3, NULL, 10);
-    text = strndup(hear_body(talk, size), size);
+    text = strndup(read_body(client, size), size);
     const char *state = text ? strstr(text, "\nstate: ") : NULL;
     CHECK(state != NULL);
     for (enum form i = READY; i <= BURIED; i++)
@@ -68,13 +68,13 @@ static enum form form_at(struct talk *talk, uint64_t id)
 }
 
 /* Every job whose id was told is in a form that it may be in, and from now on in that one. */
-static void compare_forms(struct talk *talk)
+static void compare_forms(struct client *client)
 {
     for (uint64_t i = 1; i < ledger.next; i++) {
         struct entry *entry = &ledger.jobs[i];
         if (!entry->live || entry->id == 0)
             continue;
-        enum form form = form_at(talk, entry->id);
+        enum form form = form_at(client, entry->id);
         if (form != entry->sure && form != entry->maybe)
             FAIL("job %" PRIu64 " is %s; acknowledged was %s, the last command makes it %s",
                  entry->id, form_names[form], form_names[entry->sure], form_names[entry->maybe]);
@@ -85,48 +85,48 @@ static void compare_forms(struct talk *talk)
 
 /* ---- every job, one after another ---- */
 
-static void kick_everything(struct talk *talk)
+static void kick_everything(struct client *client)
 {
     for (int i = 0; i < TUBES; i++) {
         uint64_t kicked;
-        say(talk, "use kill-%d\r\nwatch kill-%d\r\n", i, i);
-        HEAR_NUMBER(talk, "USING");
-        HEAR_NUMBER(talk, "WATCHING");
+        send_text(client, "use kill-%d\r\nwatch kill-%d\r\n", i, i);
+        EXPECT_NUMBER(client, "USING");
+        EXPECT_NUMBER(client, "WATCHING");
         do {
-            say(talk, "kick 1000000\r\n");
-            kicked = HEAR_NUMBER(talk, "KICKED");
+            send_text(client, "kick 1000000\r\n");
+            kicked = EXPECT_NUMBER(client, "KICKED");
         } while (kicked > 0);
     }
 }
 
-static void meet(const struct given *given, char *seen)
+static void meet(const struct job_reply *job_reply, char *seen)
 {
-    uint64_t serial = read_numbered(given->body, given->size);
+    uint64_t serial = read_numbered(job_reply->body, job_reply->size);
     CHECK(serial > 0 && serial < ledger.next);
     struct entry *entry = &ledger.jobs[serial];
     if (seen[serial]++)
-        FAIL("job %" PRIu64 " (%" PRIu64 ") is there twice", serial, given->id);
-    if (entry->id != 0 && entry->id != given->id)
+        FAIL("job %" PRIu64 " (%" PRIu64 ") is there twice", serial, job_reply->id);
+    if (entry->id != 0 && entry->id != job_reply->id)
         FAIL("job %" PRIu64 " is there under another id", serial);
     if (entry->sure == ABSENT && entry->maybe == ABSENT)
-        FAIL("job %" PRIu64 " (%" PRIu64 ") came back", serial, given->id);
-    if (given->id > ledger.highest_id)
-        ledger.highest_id = given->id;
-    entry->id = given->id;
+        FAIL("job %" PRIu64 " (%" PRIu64 ") came back", serial, job_reply->id);
+    if (job_reply->id > ledger.highest_id)
+        ledger.highest_id = job_reply->id;
+    entry->id = job_reply->id;
     entry->sure = entry->maybe = READY;
     entry->told = entry->live = true;
 }
 
-static void reserve_everything(struct talk *talk, char *seen)
+static void reserve_everything(struct client *client, char *seen)
 {
-    struct given given;
+    struct job_reply job_reply;
     char line[64];
     for (bool more = true; more;) {
         for (int i = 0; i < AT_ONCE; i++)
-            say(talk, "reserve-with-timeout 0\r\n");
+            send_text(client, "reserve-with-timeout 0\r\n");
         for (int i = 0; i < AT_ONCE; i++) {
-            if (hear_job(talk, "RESERVED", &given, line)) {
-                meet(&given, seen);
+            if (read_job(client, "RESERVED", &job_reply, line)) {
+                meet(&job_reply, seen);
                 continue;
             }
             TEXT(line, strlen(line), "TIMED_OUT");
@@ -149,37 +149,37 @@ static void miss_nothing(const char *seen)
     }
 }
 
-static void make_room(struct talk *talk, const char *seen, struct rng *rng)
+static void make_room(struct client *client, const char *seen, struct rng *rng)
 {
     uint64_t kept = 0;
     for (uint64_t i = 1; i < ledger.next; i++) {
         struct entry *entry = &ledger.jobs[i];
         if (!seen[i] || (kept < KEEP && rng_one_in(rng, 3) && ++kept))
             continue;
-        say(talk, "delete %" PRIu64 "\r\n", entry->id);
-        HEAR(talk, "DELETED");
+        send_text(client, "delete %" PRIu64 "\r\n", entry->id);
+        EXPECT_LINE(client, "DELETED");
         entry->sure = entry->maybe = ABSENT;
         entry->live = false;
     }
 }
 
-void killserver_compare(const struct peer *peer, uint64_t seed)
+void killserver_compare(const struct server *server, uint64_t seed)
 {
     struct rng rng = {seed};
-    struct talk talk;
+    struct client client;
     char *seen = calloc(ledger.next, 1);
     CHECK(seen != NULL);
-    talk_open(&talk, peer);
-    compare_forms(&talk);
-    kick_everything(&talk);
-    reserve_everything(&talk, seen);
+    test_client_open(&client, server);
+    compare_forms(&client);
+    kick_everything(&client);
+    reserve_everything(&client, seen);
     miss_nothing(seen);
-    make_room(&talk, seen, &rng);
+    make_room(&client, seen, &rng);
     for (uint64_t i = 1; i < ledger.next; i++)
         if (ledger.jobs[i].id > ledger.highest_id)
             ledger.highest_id = ledger.jobs[i].id;
     /* What was kept goes back with the connection. */
-    talk_close(&talk);
+    test_client_close(&client);
     free(seen);
 }
 
@@ -194,62 +194,62 @@ static bool has_answered(void)
     return answered;
 }
 
-static void work_and_kill(struct peer *peer, struct rng *rng)
+static void work_and_kill(struct server *server, struct rng *rng)
 {
     pthread_t threads[WORKERS];
     struct worker workers[WORKERS];
     ledger.acknowledged = 0;
     ledger.connected = 0;
     for (int i = 0; i < WORKERS; i++) {
-        workers[i] = (struct worker){peer, i, rng_next(rng)};
+        workers[i] = (struct worker){server, i, rng_next(rng)};
         CHECK(pthread_create(&threads[i], NULL, killserver_work, &workers[i]) == 0);
     }
     UNTIL(has_answered());
     usleep((useconds_t)rng_below(rng, LIFE_MS * 1000));
     /* One time in five it is asked to end, which must lose as little. */
     if (rng_one_in(rng, 5))
-        peer_stop(peer);
+        test_server_stop(server);
     else
-        peer_kill(peer);
+        test_server_kill(server);
     for (int i = 0; i < WORKERS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
 }
 
 /* One time in four the server is killed once more while it starts, or just after. */
-static void start_again(struct peer *peer, struct rng *rng)
+static void start_again(struct server *server, struct rng *rng)
 {
-    peer_start(peer, IN_FILE);
+    test_server_start(server, IN_FILE);
     if (rng_one_in(rng, 4)) {
         usleep((useconds_t)rng_below(rng, 5000));
-        peer_kill(peer);
-        peer_start(peer, IN_FILE);
+        test_server_kill(server);
+        test_server_start(server, IN_FILE);
     }
 }
 
 static void run_rounds(void)
 {
     struct rng rng = {settings.seed};
-    struct peer peer;
+    struct server server;
     ledger.jobs = mmap(NULL, JOBS_MAX * sizeof *ledger.jobs, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     CHECK(ledger.jobs != MAP_FAILED);
-    peer_start(&peer, IN_FILE);
+    test_server_start(&server, IN_FILE);
     for (unsigned i = 0; i < settings.rounds; i++) {
-        work_and_kill(&peer, &rng);
-        start_again(&peer, &rng);
-        killserver_compare(&peer, rng_next(&rng));
+        work_and_kill(&server, &rng);
+        start_again(&server, &rng);
+        killserver_compare(&server, rng_next(&rng));
         outcome->passed++;
     }
-    peer_stop(&peer);
+    test_server_stop(&server);
 }
 
 /* ---- the runner ---- */
 
-static void run_here(const struct apart *apart, struct trace *trace)
+static void run_here(const struct isolated_test *isolated, struct trace *trace)
 {
-    checks_begin(apart->url, apart->theme, apart->test, trace);
-    place_begin(base);
-    apart->body();
+    checks_begin(isolated->url, isolated->theme, isolated->test, trace);
+    test_dir_begin(base);
+    isolated->body();
     fflush(stdout);
 }
 
@@ -260,7 +260,7 @@ static bool parse(int argc, char **argv)
             settings.rounds = (unsigned)strtoul(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--seed") == 0)
             settings.seed = strtoull(argv[i + 1], NULL, 10);
-        else if (!peer_argument(argv[i], argv[i + 1]))
+        else if (!test_server_argument(argv[i], argv[i + 1]))
             return false;
     }
     return argc % 2 == 1 && settings.rounds > 0;
@@ -282,8 +282,9 @@ int main(int argc, char **argv)
         return 2;
     }
     snprintf(test, sizeof test, "--rounds %u --seed %" PRIu64, settings.rounds, settings.seed);
-    struct apart apart = {peer_settings.program, "killserver", test, run_here, run_rounds};
-    bool passed = run_apart(&apart, &outcome->trace, (int)(60 + 10 * settings.rounds));
+    struct isolated_test isolated = {test_server_settings.program, "killserver", test, run_here,
+                                     run_rounds};
+    bool passed = run_isolated(&isolated, &outcome->trace, (int)(60 + 10 * settings.rounds));
     remove_folder(base);
     printf("%u passed, %u failed\n", outcome->passed, passed ? 0 : 1);
     return passed ? 0 : 1;

@@ -17,7 +17,7 @@
 #ifndef SERVER_KILLSERVER_H
 #define SERVER_KILLSERVER_H
 
-#include "talk.h"
+#include "test_client.h"
 
 #define WORKERS  4
 #define TUBES    (WORKERS + 1) /* one each, and the last is for all */
@@ -47,13 +47,13 @@ extern struct ledger ledger;
 
 /* One connection that works until the server is gone. */
 struct worker {
-    const struct peer *peer;
+    const struct server *server;
     int number;
     uint64_t seed;
 };
 void *killserver_work(void *worker);
 
 /* Compares what the server has with the ledger, and makes room. */
-void killserver_compare(const struct peer *peer, uint64_t seed);
+void killserver_compare(const struct server *server, uint64_t seed);
 
 #endif

@@ -29,7 +29,7 @@ struct job {
 };
 
 struct station {
-    struct talk talk;
+    struct client client;
     struct rng rng;
     int number;
     bool over; /* the server is gone */
@@ -172,28 +172,28 @@ static void park(struct station *station, struct job job)
 
 static void take_reserved(struct station *station)
 {
-    struct given given;
+    struct job_reply job_reply;
     char line[64];
-    if (!hear_job(&station->talk, "RESERVED", &given, line)) {
+    if (!read_job(&station->client, "RESERVED", &job_reply, line)) {
         station->over = line[0] == '\0';
         if (!station->over)
             TEXT(line, strlen(line), "TIMED_OUT");
         return;
     }
-    uint64_t serial = read_numbered(given.body, given.size);
+    uint64_t serial = read_numbered(job_reply.body, job_reply.size);
     pthread_mutex_lock(&ledger.lock);
     CHECK(serial < ledger.next);
     struct entry *entry = &ledger.jobs[serial];
     if (!entry->told)
         entry->sure = entry->maybe;
     entry->told = true;
-    CHECK(entry->id == 0 || entry->id == given.id);
-    entry->id = given.id;
+    CHECK(entry->id == 0 || entry->id == job_reply.id);
+    entry->id = job_reply.id;
     EQ(entry->sure, READY);
     EQ(entry->maybe, READY);
     pthread_mutex_unlock(&ledger.lock);
     CHECK(station->held_count < HELD_MAX);
-    station->held[station->held_count++] = (struct job){given.id, serial};
+    station->held[station->held_count++] = (struct job){job_reply.id, serial};
 }
 
 static void take_inserted(struct station *station, const struct open *open, uint64_t id)
@@ -235,10 +235,10 @@ static void hear_one(struct station *station)
     if (open.verb == RESERVE) {
         take_reserved(station);
     } else {
-        const char *line = hear(&station->talk);
+        const char *line = read_line(&station->client);
         if (line && open.verb == PUT) {
             CHECK(strncmp(line, "USING ", 6) == 0);
-            line = hear(&station->talk);
+            line = read_line(&station->client);
         }
         station->over = line == NULL;
         if (line && strncmp(line, words[open.verb], strlen(words[open.verb])) != 0)
@@ -260,15 +260,15 @@ static void begin(struct station *station, const struct worker *worker)
     station->rng.state = worker->seed;
     station->text = malloc(TEXT_MAX);
     CHECK(station->text != NULL);
-    talk_open(&station->talk, worker->peer);
-    station->talk.may_end = true;
+    test_client_open(&station->client, worker->server);
+    station->client.may_end = true;
     pthread_mutex_lock(&ledger.lock);
     ledger.connected++;
     pthread_mutex_unlock(&ledger.lock);
-    say(&station->talk, "watch kill-%d\r\nwatch kill-%d\r\nignore default\r\n", worker->number,
-        WORKERS);
+    send_text(&station->client, "watch kill-%d\r\nwatch kill-%d\r\nignore default\r\n",
+              worker->number, WORKERS);
     for (int i = 0; i < 3 && !station->over; i++)
-        station->over = hear(&station->talk) == NULL;
+        station->over = read_line(&station->client) == NULL;
 }
 
 void *killserver_work(void *arg)
@@ -282,12 +282,12 @@ void *killserver_work(void *arg)
         station->size = 0;
         while (station->count < IN_FLIGHT && wanted-- > 0)
             say_something(station);
-        talk_send(&station->talk, station->text, station->size);
+        test_client_send(&station->client, station->text, station->size);
         size_t left = rng_below(&station->rng, IN_FLIGHT / 2);
         while (station->count > left && !station->over)
             hear_one(station);
     }
-    talk_close(&station->talk);
+    test_client_close(&station->client);
     free(station->text);
     free(station);
     return NULL;

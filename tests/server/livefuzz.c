@@ -6,10 +6,10 @@
  * in its state and with its body. The streams depend on the seed, which is told; what becomes of them
  * depends on time, too.
  */
-#include "babble.h"
-#include "talk.h"
+#include "command_gen.h"
+#include "test_client.h"
 
-#include "../contract/apart.h"
+#include "../contract/isolated.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,7 +31,7 @@
 struct settings {
     int seconds;
     uint64_t seed;
-    enum peer_place where;
+    enum test_server_storage where;
 };
 
 struct outcome {
@@ -52,7 +52,7 @@ static const char usage[] =
 /* ---- the client that behaves ---- */
 
 struct keeper {
-    struct talk talk;
+    struct client client;
     struct rng rng;
     uint64_t ids[4 * KEPT];
 };
@@ -64,19 +64,19 @@ static uint64_t keep_put(struct keeper *keeper, uint64_t serial, uint32_t priori
 {
     size_t size;
     const void *body = body_of(serial, &size);
-    CHECK(say_put(&keeper->talk, priority, delay_s, 100000, body, size));
-    return HEAR_NUMBER(&keeper->talk, "INSERTED");
+    CHECK(send_put(&keeper->client, priority, delay_s, 100000, body, size));
+    return EXPECT_NUMBER(&keeper->client, "INSERTED");
 }
 
 static void keep_reserve(struct keeper *keeper, uint64_t id, uint64_t serial)
 {
-    struct given given;
+    struct job_reply job_reply;
     char line[64];
-    say(&keeper->talk, "reserve\r\n");
-    if (!hear_job(&keeper->talk, "RESERVED", &given, line))
+    send_text(&keeper->client, "reserve\r\n");
+    if (!read_job(&keeper->client, "RESERVED", &job_reply, line))
         FAIL("expected RESERVED, got \"%s\"", line);
-    EQ(given.id, id);
-    CHECK(body_is(serial, given.body, given.size));
+    EQ(job_reply.id, id);
+    CHECK(body_is(serial, job_reply.body, job_reply.size));
 }
 
 /* Uses up the smaller ids: numbers up to there are sizes, priorities and counts. */
@@ -84,21 +84,21 @@ static void burn_ids(struct keeper *keeper)
 {
     for (uint64_t first = 1, last = 0; last < FIRST_ID; first = last + 1) {
         for (int i = 0; i < BURNT; i++)
-            CHECK(say_put(&keeper->talk, 0, 0, 100, "", 0));
+            CHECK(send_put(&keeper->client, 0, 0, 100, "", 0));
         for (int i = 0; i < BURNT; i++) {
-            last = HEAR_NUMBER(&keeper->talk, "INSERTED");
+            last = EXPECT_NUMBER(&keeper->client, "INSERTED");
             CHECK(last >= first);
-            say(&keeper->talk, "delete %" PRIu64 "\r\n", last);
+            send_text(&keeper->client, "delete %" PRIu64 "\r\n", last);
         }
         for (int i = 0; i < BURNT; i++)
-            HEAR(&keeper->talk, "DELETED");
+            EXPECT_LINE(&keeper->client, "DELETED");
     }
 }
 
-static void keeper_begin(struct keeper *keeper, const struct peer *peer)
+static void keeper_begin(struct keeper *keeper, const struct server *server)
 {
-    talk_open(&keeper->talk, peer);
-    talk_stay(&keeper->talk, "the-keepers-own");
+    test_client_open(&keeper->client, server);
+    test_client_use_only(&keeper->client, "the-keepers-own");
     burn_ids(keeper);
     for (uint64_t i = 0; i < 4 * KEPT; i++) {
         uint64_t state = i / KEPT;
@@ -106,8 +106,8 @@ static void keeper_begin(struct keeper *keeper, const struct peer *peer)
         if (state >= 2)
             keep_reserve(keeper, keeper->ids[i], i);
         if (state == 2) {
-            say(&keeper->talk, "bury %" PRIu64 " 5\r\n", keeper->ids[i]);
-            HEAR(&keeper->talk, "BURIED");
+            send_text(&keeper->client, "bury %" PRIu64 " 5\r\n", keeper->ids[i]);
+            EXPECT_LINE(&keeper->client, "BURIED");
         }
     }
 }
@@ -115,16 +115,16 @@ static void keeper_begin(struct keeper *keeper, const struct peer *peer)
 /* The job of the ledger is there, as it should be. */
 static void keeper_look_at(struct keeper *keeper, uint64_t serial)
 {
-    struct given given;
+    struct job_reply job_reply;
     char line[64];
     char wanted[32];
     uint64_t id = keeper->ids[serial];
-    say(&keeper->talk, "peek %" PRIu64 "\r\nstats-job %" PRIu64 "\r\n", id, id);
-    if (!hear_job(&keeper->talk, "FOUND", &given, line))
+    send_text(&keeper->client, "peek %" PRIu64 "\r\nstats-job %" PRIu64 "\r\n", id, id);
+    if (!read_job(&keeper->client, "FOUND", &job_reply, line))
         FAIL("job %" PRIu64 " (%s) is lost: \"%s\"", id, states[serial / KEPT], line);
-    CHECK(given.id == id && body_is(serial, given.body, given.size));
-    size_t size = HEAR_NUMBER(&keeper->talk, "OK");
-    char *text = strndup(hear_body(&keeper->talk, size), size);
+    CHECK(job_reply.id == id && body_is(serial, job_reply.body, job_reply.size));
+    size_t size = EXPECT_NUMBER(&keeper->client, "OK");
+    char *text = strndup(read_body(&keeper->client, size), size);
     snprintf(wanted, sizeof wanted, "\nstate: %s\n", states[serial / KEPT]);
     if (!text || !strstr(text, wanted))
         FAIL("job %" PRIu64 " is not %s any more:\n%s", id, states[serial / KEPT], text);
@@ -134,20 +134,20 @@ static void keeper_look_at(struct keeper *keeper, uint64_t serial)
 /* A job comes and goes, and one that stays is looked at. Answers the id of the first. */
 static uint64_t keeper_look(struct keeper *keeper)
 {
-    struct given given;
+    struct job_reply job_reply;
     char line[64];
     uint64_t serial = 1000 + rng_below(&keeper->rng, 1000000);
     size_t size;
     const void *body = body_of(serial, &size);
-    say(&keeper->talk, "put 0 0 1000 %zu\r\n", size);
-    talk_send(&keeper->talk, body, size);
-    say(&keeper->talk, "\r\nreserve\r\n");
-    uint64_t id = HEAR_NUMBER(&keeper->talk, "INSERTED");
-    if (!hear_job(&keeper->talk, "RESERVED", &given, line))
+    send_text(&keeper->client, "put 0 0 1000 %zu\r\n", size);
+    test_client_send(&keeper->client, body, size);
+    send_text(&keeper->client, "\r\nreserve\r\n");
+    uint64_t id = EXPECT_NUMBER(&keeper->client, "INSERTED");
+    if (!read_job(&keeper->client, "RESERVED", &job_reply, line))
         FAIL("expected RESERVED %" PRIu64 ", got \"%s\"", id, line);
-    CHECK(given.id == id && body_is(serial, given.body, given.size));
-    say(&keeper->talk, "delete %" PRIu64 "\r\n", id);
-    HEAR(&keeper->talk, "DELETED");
+    CHECK(job_reply.id == id && body_is(serial, job_reply.body, job_reply.size));
+    send_text(&keeper->client, "delete %" PRIu64 "\r\n", id);
+    EXPECT_LINE(&keeper->client, "DELETED");
     keeper_look_at(keeper, rng_below(&keeper->rng, 4 * KEPT));
     outcome->looks++;
     return id;
@@ -157,12 +157,12 @@ static uint64_t keeper_look(struct keeper *keeper)
 static void keeper_alone(struct keeper *keeper)
 {
     int64_t limit_us = clock_us() + 3 * PATIENCE_MS * 1000;
-    while (talk_stat(&keeper->talk, "stats", "current-connections") != 1) {
+    while (test_client_stat(&keeper->client, "stats", "current-connections") != 1) {
         if (clock_us() > limit_us) {
-            say(&keeper->talk, "stats\r\n");
-            size_t size = HEAR_NUMBER(&keeper->talk, "OK");
+            send_text(&keeper->client, "stats\r\n");
+            size_t size = EXPECT_NUMBER(&keeper->client, "OK");
             FAIL("connections stay that nobody has:\n%.*s", (int)size,
-                 hear_body(&keeper->talk, size));
+                 read_body(&keeper->client, size));
         }
         nap_ms(10);
     }
@@ -171,14 +171,14 @@ static void keeper_alone(struct keeper *keeper)
 static void keeper_end(struct keeper *keeper)
 {
     keeper_alone(keeper);
-    EQ(talk_stat(&keeper->talk, "stats", "current-waiting"), 0);
+    EQ(test_client_stat(&keeper->client, "stats", "current-waiting"), 0);
     for (uint64_t i = 0; i < 4 * KEPT; i++) {
         keeper_look_at(keeper, i);
-        say(&keeper->talk, "delete %" PRIu64 "\r\n", keeper->ids[i]);
-        HEAR(&keeper->talk, "DELETED");
+        send_text(&keeper->client, "delete %" PRIu64 "\r\n", keeper->ids[i]);
+        EXPECT_LINE(&keeper->client, "DELETED");
     }
-    EQ(talk_stat(&keeper->talk, "stats-tube the-keepers-own", "current-jobs-ready"), 0);
-    talk_close(&keeper->talk);
+    EQ(test_client_stat(&keeper->client, "stats-tube the-keepers-own", "current-jobs-ready"), 0);
+    test_client_close(&keeper->client);
 }
 
 /* ---- the others ---- */
@@ -186,18 +186,18 @@ static void keeper_end(struct keeper *keeper)
 struct caller {
     int fd; /* -1: none */
     size_t size, sent;
-    char data[BABBLE_MAX];
+    char data[COMMAND_GEN_MAX];
 };
 
-static struct babble babble;
+static struct stream stream;
 
-static void call(struct caller *caller, const struct peer *peer)
+static void call(struct caller *caller, const struct server *server)
 {
     if (caller->fd < 0)
-        caller->fd = peer_connect(peer);
-    babble_next(&babble);
-    memcpy(caller->data, babble.data, babble.size);
-    caller->size = babble.size;
+        caller->fd = test_server_connect(server);
+    command_gen_next(&stream);
+    memcpy(caller->data, stream.data, stream.size);
+    caller->size = stream.size;
     caller->sent = 0;
     outcome->streams++;
 }
@@ -205,9 +205,9 @@ static void call(struct caller *caller, const struct peer *peer)
 static void hang_up(struct caller *caller)
 {
     struct linger linger = {1, 0};
-    if (rng_one_in(&babble.rng, 3))
+    if (rng_one_in(&stream.rng, 3))
         setsockopt(caller->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger);
-    else if (rng_one_in(&babble.rng, 3))
+    else if (rng_one_in(&stream.rng, 3))
         shutdown(caller->fd, SHUT_WR);
     close(caller->fd);
     caller->fd = -1;
@@ -216,7 +216,7 @@ static void hang_up(struct caller *caller)
 static void say_some(struct caller *caller)
 {
     size_t left = caller->size - caller->sent;
-    size_t piece = rng_percent(&babble.rng, 60) ? left : rng_below(&babble.rng, left) + 1;
+    size_t piece = rng_percent(&stream.rng, 60) ? left : rng_below(&stream.rng, left) + 1;
     ssize_t sent = send(caller->fd, caller->data + caller->sent, piece, MSG_NOSIGNAL);
     if (sent < 0 && errno != EAGAIN)
         hang_up(caller);
@@ -232,14 +232,14 @@ static void hear_some(struct caller *caller)
     if (got == 0 || (got < 0 && errno != EAGAIN))
         hang_up(caller);
     else if (got > 0)
-        babble_hear(&babble, text, (size_t)got);
+        command_gen_learn(&stream, text, (size_t)got);
 }
 
-static void step(struct caller *caller, const struct peer *peer)
+static void step(struct caller *caller, const struct server *server)
 {
-    uint64_t dice = rng_below(&babble.rng, 100);
+    uint64_t dice = rng_below(&stream.rng, 100);
     if (caller->fd < 0 || (caller->sent == caller->size && dice < 70))
-        call(caller, peer);
+        call(caller, server);
     else if (caller->sent == caller->size && dice < 80)
         hang_up(caller);
     else if (caller->sent < caller->size && dice < 75)
@@ -254,12 +254,12 @@ static void fuzz(void)
 {
     static struct keeper keeper;
     static struct caller callers[CALLERS];
-    struct peer peer;
-    peer_start(&peer, settings.where);
-    int64_t memory = peer_memory(&peer);
+    struct server server;
+    test_server_start(&server, settings.where);
+    int64_t memory = test_server_memory(&server);
     keeper.rng.state = settings.seed;
-    keeper_begin(&keeper, &peer);
-    babble = (struct babble){.rng = {settings.seed},
+    keeper_begin(&keeper, &server);
+    stream = (struct stream){.rng = {settings.seed},
                              .spared_first = keeper.ids[0],
                              .spared_last = keeper.ids[4 * KEPT - 1],
                              .recent = keeper.ids[4 * KEPT - 1]};
@@ -268,26 +268,26 @@ static void fuzz(void)
     int64_t limit_us = clock_us() + (int64_t)settings.seconds * 1000000;
     while (clock_us() < limit_us) {
         for (int i = 0; i < LOOK_EACH; i++)
-            step(&callers[rng_below(&babble.rng, CALLERS)], &peer);
-        peer_lives(&peer);
+            step(&callers[rng_below(&stream.rng, CALLERS)], &server);
+        test_server_check_alive(&server);
         uint64_t id = keeper_look(&keeper);
-        babble.recent = id > babble.recent ? id : babble.recent;
-        CHECK(peer_memory(&peer) < memory + GROWTH_MAX);
+        stream.recent = id > stream.recent ? id : stream.recent;
+        CHECK(test_server_memory(&server) < memory + GROWTH_MAX);
     }
     for (int i = 0; i < CALLERS; i++)
         if (callers[i].fd >= 0)
             hang_up(&callers[i]);
     keeper_end(&keeper);
-    peer_stop(&peer);
+    test_server_stop(&server);
 }
 
 /* ---- the runner ---- */
 
-static void run_here(const struct apart *apart, struct trace *trace)
+static void run_here(const struct isolated_test *isolated, struct trace *trace)
 {
-    checks_begin(apart->url, apart->theme, apart->test, trace);
-    place_begin(base);
-    apart->body();
+    checks_begin(isolated->url, isolated->theme, isolated->test, trace);
+    test_dir_begin(base);
+    isolated->body();
     fflush(stdout);
 }
 
@@ -300,7 +300,7 @@ static bool parse(int argc, char **argv)
             settings.seed = strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--in") == 0)
             settings.where = strcmp(argv[i + 1], "file") == 0 ? IN_FILE : IN_MEMORY;
-        else if (!peer_argument(argv[i], argv[i + 1]))
+        else if (!test_server_argument(argv[i], argv[i + 1]))
             return false;
     }
     return argc % 2 == 1 && settings.seconds > 0;
@@ -323,8 +323,9 @@ int main(int argc, char **argv)
         return 2;
     }
     snprintf(test, sizeof test, "--seed %" PRIu64, settings.seed);
-    struct apart apart = {peer_settings.program, "livefuzz", test, run_here, fuzz};
-    bool passed = run_apart(&apart, &outcome->trace, settings.seconds + 120);
+    struct isolated_test isolated = {test_server_settings.program, "livefuzz", test, run_here,
+                                     fuzz};
+    bool passed = run_isolated(&isolated, &outcome->trace, settings.seconds + 120);
     remove_folder(base);
     printf("%" PRIu64 " streams, %" PRIu64 " bytes, %" PRIu64 " looks, --seed %" PRIu64 "\n",
            outcome->streams, outcome->bytes, outcome->looks, settings.seed);

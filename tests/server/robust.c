@@ -7,8 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static const struct theme *const themes[] = {&order_theme, &slow_theme, &waiting_theme,
-                                             &storm_theme, &flood_theme};
+static const struct theme *const themes[] = {&reply_order_theme, &slow_clients_theme,
+                                             &waiting_clients_theme, &connection_storm_theme,
+                                             &flood_theme};
 
 static const char usage[] =
     "usage: robust [--server PROGRAM] [--parameters TEXT] [--memory-mib N] [--filter TEXT]\n"
@@ -26,76 +27,77 @@ static const char usage[] =
 
 /* ---- what tests share ---- */
 
-struct rest rest_of(const struct peer *peer)
+struct rest measure_rest(const struct server *server)
 {
-    struct talk talk;
-    talk_open(&talk, peer);
-    CHECK(say_put(&talk, 0, 0, 10, "x", 1));
-    uint64_t id = HEAR_NUMBER(&talk, "INSERTED");
-    say(&talk, "reserve\r\ndelete %" PRIu64 "\r\n", id);
-    CHECK(HEAR_NUMBER(&talk, "RESERVED") == id);
-    HEAR(&talk, "x");
-    HEAR(&talk, "DELETED");
-    int files = peer_files(peer);
-    talk_close(&talk);
+    struct client client;
+    test_client_open(&client, server);
+    CHECK(send_put(&client, 0, 0, 10, "x", 1));
+    uint64_t id = EXPECT_NUMBER(&client, "INSERTED");
+    send_text(&client, "reserve\r\ndelete %" PRIu64 "\r\n", id);
+    CHECK(EXPECT_NUMBER(&client, "RESERVED") == id);
+    EXPECT_LINE(&client, "x");
+    EXPECT_LINE(&client, "DELETED");
+    int files = test_server_open_files(server);
+    test_client_close(&client);
     /* One of them was this connection. */
-    UNTIL(peer_files(peer) == files - 1);
-    return (struct rest){files - 1, peer_memory(peer)};
+    UNTIL(test_server_open_files(server) == files - 1);
+    return (struct rest){files - 1, test_server_memory(server)};
 }
 
 /* The tube that is always there is the only one in the end. */
-static void only_default(struct talk *talk)
+static void only_default(struct client *client)
 {
     int64_t limit_us = clock_us() + PATIENCE_MS * 1000;
-    while (talk_stat(talk, "stats", "current-tubes") != 1) {
+    while (test_client_stat(client, "stats", "current-tubes") != 1) {
         if (clock_us() > limit_us) {
-            say(talk, "list-tubes\r\n");
-            size_t size = HEAR_NUMBER(talk, "OK");
-            FAIL("there are still tubes:\n%.*s", (int)size, hear_body(talk, size));
+            send_text(client, "list-tubes\r\n");
+            size_t size = EXPECT_NUMBER(client, "OK");
+            FAIL("there are still tubes:\n%.*s", (int)size, read_body(client, size));
         }
         nap_ms(1);
     }
 }
 
-void at_rest_again(const struct peer *peer, const struct rest *rest)
+void await_rest_state(const struct server *server, const struct rest *rest)
 {
     static const char *const none[] = {"current-jobs-ready",   "current-jobs-reserved",
                                        "current-jobs-delayed", "current-jobs-buried",
                                        "current-waiting",      "current-workers",
                                        "current-producers"};
-    struct talk talk;
-    talk_open(&talk, peer);
-    UNTIL(talk_stat(&talk, "stats", "current-connections") == 1);
+    struct client client;
+    test_client_open(&client, server);
+    UNTIL(test_client_stat(&client, "stats", "current-connections") == 1);
     for (size_t i = 0; i < COUNT(none); i++)
-        if (talk_stat(&talk, "stats", none[i]) != 0)
-            FAIL("%s is %" PRId64 " at the end", none[i], talk_stat(&talk, "stats", none[i]));
-    only_default(&talk);
-    talk_close(&talk);
-    UNTIL(peer_files(peer) == rest->files);
-    CHECK(peer_memory(peer) <= rest->memory + peer_settings.memory_limit);
+        if (test_client_stat(&client, "stats", none[i]) != 0)
+            FAIL("%s is %" PRId64 " at the end", none[i],
+                 test_client_stat(&client, "stats", none[i]));
+    only_default(&client);
+    test_client_close(&client);
+    UNTIL(test_server_open_files(server) == rest->files);
+    CHECK(test_server_memory(server) <= rest->memory + test_server_settings.memory_limit);
 }
 
-void with_peer(enum peer_place where, void (*run)(const struct peer *peer))
+void with_server(enum test_server_storage where, void (*run)(const struct server *server))
 {
-    struct peer peer;
-    peer_start(&peer, where);
-    struct rest rest = rest_of(&peer);
-    run(&peer);
-    at_rest_again(&peer, &rest);
-    peer_stop(&peer);
+    struct server server;
+    test_server_start(&server, where);
+    struct rest rest = measure_rest(&server);
+    run(&server);
+    await_rest_state(&server, &rest);
+    test_server_stop(&server);
 }
 
 /* ---- the program ---- */
 
 static bool take_setting(const char *name, const char *value)
 {
-    return peer_argument(name, value) && peer_settings.memory_limit > 0;
+    return test_server_argument(name, value) && test_server_settings.memory_limit > 0;
 }
 
 int main(int argc, char **argv)
 {
     const struct suite suite = {.name = "robust",
-                                .subject = &peer_settings.program,
+                                .subject = &test_server_settings.program,
                                 .usage = usage,
                                 .themes = themes,
                                 .theme_count = COUNT(themes),

@@ -8,7 +8,7 @@
  * ones, a mask of 077.
  */
 #define _GNU_SOURCE /* unshare, mount_setattr, setresuid */
-#include "operation.h"
+#include "bided_suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -82,7 +82,7 @@ static void make_directory(char *path, size_t size, const char *name, mode_t mod
 
 static struct bided *serve_in_sandbox(void)
 {
-    CHECK(chmod(place(), 0755) == 0);
+    CHECK(chmod(test_dir(), 0755) == 0);
     make_directory(state, sizeof(state), "state", 0700);
     make_directory(run, sizeof(run), "run", 0755);
     make_directory(elsewhere, sizeof(elsewhere), "elsewhere", 0777);
@@ -130,7 +130,7 @@ static void read_command(char *line, size_t size)
 static int status_of(const char *command)
 {
     char line[3000];
-    snprintf(line, sizeof(line), "%s >%s 2>&1", command, place_of("said"));
+    snprintf(line, sizeof(line), "%s >%s 2>&1", command, test_path("said"));
     int status = system(line);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -146,7 +146,7 @@ static void the_backup_of_the_manual_is_made(void)
         "INSERTED 1\r\n");
     read_command(command, sizeof(command));
     EQ(status_of(command), 0);
-    CHECK(glob(place_of("state/backup*.db"), 0, NULL, &found) == 0);
+    CHECK(glob(test_path("state/backup*.db"), 0, NULL, &found) == 0);
     EQ(found.gl_pathc, 1);
     EQ(NUMBER(found.gl_pathv[0], "SELECT count(*) FROM job"), 1);
     globfree(&found);
@@ -161,7 +161,7 @@ static void backup_is_refused(const char *directory, const char *why, const char
     snprintf(command, sizeof(command), "%s/bide backup --url beanstalk://%s/bided.sock %s/copy.db",
              program_folder(), run, directory);
     EQ(status_of(command), 1);
-    FILE *file = fopen(place_of("said"), "r");
+    FILE *file = fopen(test_path("said"), "r");
     CHECK(file != NULL && fread(text, 1, sizeof(text) - 1, file) > 0);
     fclose(file);
     has_at(HERE, text, why, true);
@@ -169,7 +169,7 @@ static void backup_is_refused(const char *directory, const char *why, const char
 }
 
 /* What the unit does not let it write to is told, with the way out. */
-static void a_backup_elsewhere_is_told_to_be_read_only(void)
+static void backup_to_a_read_only_path_is_reported(void)
 {
     if (!have_own_network())
         return;
@@ -179,14 +179,15 @@ static void a_backup_elsewhere_is_told_to_be_read_only(void)
 }
 
 /* The server writes the copy to a directory that the client does not see. */
-static void a_backup_in_a_private_directory_is_told_to_be_there(void)
+static void backup_in_a_private_directory_is_reported(void)
 {
     if (!have_own_network())
         return;
 
     struct bided *bided = serve_in_sandbox();
     backup_is_refused(temporary, "is not there", "PrivateTmp");
-    CHECK(!file_exists(place_of("temporary/copy.db")) && file_exists(place_of("private/copy.db")));
+    CHECK(!file_exists(test_path("temporary/copy.db")) &&
+          file_exists(test_path("private/copy.db")));
     stop(bided);
 }
 
@@ -203,7 +204,7 @@ static void a_backup_that_the_user_of_the_server_may_not_write_names_him(void)
     stop(bided);
 }
 
-static void a_socket_in_the_runtime_directory_goes_when_bided_stops(void)
+static void socket_in_the_runtime_directory_is_removed_at_shutdown(void)
 {
     char path[400];
     if (!have_own_network())
@@ -221,10 +222,10 @@ static void a_socket_in_the_runtime_directory_goes_when_bided_stops(void)
 
 static const struct test tests[] = {
     TEST(the_backup_of_the_manual_is_made),
-    TEST(a_backup_elsewhere_is_told_to_be_read_only),
-    TEST(a_backup_in_a_private_directory_is_told_to_be_there),
+    TEST(backup_to_a_read_only_path_is_reported),
+    TEST(backup_in_a_private_directory_is_reported),
     TEST(a_backup_that_the_user_of_the_server_may_not_write_names_him),
-    TEST(a_socket_in_the_runtime_directory_goes_when_bided_stops),
+    TEST(socket_in_the_runtime_directory_is_removed_at_shutdown),
 };
 
 const struct theme sandbox_theme = {"sandbox", tests, COUNT(tests)};

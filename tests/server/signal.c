@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* signal.c - stopping, draining, and signals that come at a bad time. */
-#include "operation.h"
+#include "bided_suite.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void term_and_int_stop_it_with_0(void)
     }
 }
 
-static void a_stop_gives_back_what_clients_hold(void)
+static void shutdown_releases_held_jobs(void)
 {
     struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -37,7 +37,7 @@ static void a_stop_gives_back_what_clients_hold(void)
 }
 
 /* One more failure would bury it. */
-static void a_stop_counts_as_no_failure_of_what_connections_hold(void)
+static void shutdown_does_not_count_as_failure_of_held_jobs(void)
 {
     struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -59,7 +59,7 @@ static void a_stop_counts_as_no_failure_of_what_connections_hold(void)
 
 /* The lease is not the connection's: it outlives an orderly stop. One failure would bury the job: a
  * stop is none, a bad end is. */
-static void a_stop_counts_as_no_failure_of_what_was_taken_by_token(void)
+static void shutdown_does_not_count_as_failure_of_jobs_held_by_token(void)
 {
     struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -84,7 +84,7 @@ static void a_stop_counts_as_no_failure_of_what_was_taken_by_token(void)
 }
 
 /* Whatever was answered is there; whatever is there in full was answered or was on its way. */
-static void a_stop_under_load_loses_no_answer(void)
+static void shutdown_under_load_loses_no_reply(void)
 {
     struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -111,7 +111,7 @@ static void a_stop_under_load_loses_no_answer(void)
     bide_close(queue);
 }
 
-static void a_waiting_client_does_not_hold_up_a_stop(void)
+static void waiting_client_does_not_delay_shutdown(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -148,7 +148,7 @@ static void a_second_signal_ends_the_wait_for_a_slow_client(void)
     close(fd);
 }
 
-static void usr1_refuses_new_jobs(void)
+static void sigusr1_rejects_puts(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
@@ -174,7 +174,7 @@ static void a_signal_that_comes_before_it_is_ready_is_kept(void)
     }
 }
 
-static void a_client_that_goes_while_it_is_written_to_hurts_nobody(void)
+static void client_that_disconnects_during_a_write_is_harmless(void)
 {
     struct bided *bided = serve("--url=memory:", "--listen=0");
     int port = port_of(bided, "127.0.0.1");
@@ -192,15 +192,15 @@ static void a_client_that_goes_while_it_is_written_to_hurts_nobody(void)
 
 static const struct test tests[] = {
     TEST(term_and_int_stop_it_with_0),
-    TEST(a_stop_gives_back_what_clients_hold),
-    TEST(a_stop_counts_as_no_failure_of_what_connections_hold),
-    TEST(a_stop_counts_as_no_failure_of_what_was_taken_by_token),
-    TEST(a_stop_under_load_loses_no_answer),
-    TEST(a_waiting_client_does_not_hold_up_a_stop),
+    TEST(shutdown_releases_held_jobs),
+    TEST(shutdown_does_not_count_as_failure_of_held_jobs),
+    TEST(shutdown_does_not_count_as_failure_of_jobs_held_by_token),
+    TEST(shutdown_under_load_loses_no_reply),
+    TEST(waiting_client_does_not_delay_shutdown),
     TEST(a_second_signal_ends_the_wait_for_a_slow_client),
-    TEST(usr1_refuses_new_jobs),
+    TEST(sigusr1_rejects_puts),
     TEST(a_signal_that_comes_before_it_is_ready_is_kept),
-    TEST(a_client_that_goes_while_it_is_written_to_hurts_nobody),
+    TEST(client_that_disconnects_during_a_write_is_harmless),
 };
 
 const struct theme signal_theme = {"signal", tests, COUNT(tests)};

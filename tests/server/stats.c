@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* stats.c - what clients read from the reply of stats. */
-#include "operation.h"
+#include "bided_suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>

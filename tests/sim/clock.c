@@ -107,9 +107,9 @@ void sim_clock_step(struct sim *sim)
 static void compare_next(struct sim *sim)
 {
     struct bi_now want = model_next(sim->model);
-    struct bi_now got = bi_core_next(sim->core);
+    struct bi_now got = bi_core_next_deadline(sim->core);
     expect(sim, "next timeout of a call", model_next_call(sim->model),
-           bi_core_next_call(sim->core));
+           bi_core_next_timeout(sim->core));
     if (!sim->options.wheel) {
         expect(sim, "next deadline of the wall clock", want.wall, got.wall);
         expect(sim, "next deadline", want.mono, got.mono);
@@ -151,7 +151,7 @@ static void catch_up(struct sim *sim)
         continue;
     model_tick(sim->model);
     model_learn_delays(sim->model);
-    sim_all_seen(sim);
+    sim_check_completions(sim);
 }
 
 void sim_tick(struct sim *sim)
@@ -169,7 +169,7 @@ void sim_tick(struct sim *sim)
     bool put_off = sim->allowed_enomem;
     sim->allowed_enomem = false;
     model_learn_delays(sim->model);
-    sim_all_seen(sim);
+    sim_check_completions(sim);
     if (put_off)
         catch_up(sim);
     if (rng_one_in(&sim->rng, 4))

@@ -5,19 +5,19 @@
 
 /* ---- answers ---- */
 
-static void tell_tokens(struct model *m, const bide_job *jobs, size_t count)
+static void record_tokens(struct model *m, const bide_job *jobs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         uint64_t number = bi_token_number(&m->sim->tokens, jobs[i].token);
-        if (number > m->told_token)
-            m->told_token = number;
+        if (number > m->replied_token)
+            m->replied_token = number;
     }
 }
 
-static void tell_id(struct model *m, uint64_t id)
+static void record_id(struct model *m, uint64_t id)
 {
-    if (id > m->told_id)
-        m->told_id = id;
+    if (id > m->replied_id)
+        m->replied_id = id;
 }
 
 /* Whoever asked has the answer now: what it says may never be given again. */
@@ -27,25 +27,25 @@ static void answered(struct sim *sim, struct sim_op *sop)
     if (op->private_.status != BIDE_OK)
         return;
     if (op->kind == BIDE_OP_RESERVE)
-        tell_tokens(sim->model, op->reserve.jobs, op->reserve.count);
+        record_tokens(sim->model, op->reserve.jobs, op->reserve.count);
     else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
-        tell_tokens(sim->model, op->finish_and_reserve.reserve.jobs,
-                    op->finish_and_reserve.reserve.count);
+        record_tokens(sim->model, op->finish_and_reserve.reserve.jobs,
+                      op->finish_and_reserve.reserve.count);
     else if (op->kind == BIDE_OP_RESERVE_JOB)
-        tell_tokens(sim->model, op->reserve_job.job, 1);
+        record_tokens(sim->model, op->reserve_job.job, 1);
     else if (op->kind == BIDE_OP_PUT)
-        tell_id(sim->model, op->put.id);
+        record_id(sim->model, op->put.id);
     else if (op->kind == BIDE_OP_RESTORE)
-        tell_id(sim->model, op->restore.id);
+        record_id(sim->model, op->restore.id);
     for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)
         if (op->put_many.items[i].status == BIDE_OK)
-            tell_id(sim->model, op->put_many.items[i].id);
+            record_id(sim->model, op->put_many.items[i].id);
 }
 
 /* An answer may wait only for a batch that will come. */
 static void check_hold(struct sim *sim, uint64_t hold)
 {
-    if (!model_will_come(sim->model, hold) || (!sim->batch_open && !bi_core_dirty(sim->core)))
+    if (!model_will_come(sim->model, hold) || (!sim->batch_open && !bi_journal_is_dirty(sim->core)))
         sim_fail(sim, "an answer is held for batch %llu, which may never come",
                  (unsigned long long)hold);
 }
@@ -69,8 +69,8 @@ static void answer_committed(struct sim *sim)
         struct sim_op *sop = held.first;
         sim_ops_remove(&held, sop);
         if (sop->op.private_.status == BIDE_OK && sop->op.private_.hold <= sim->model->committed) {
-            bi_core_answered(sim->core, &sop->op, sim->now);
-            model_answered(sim->model, sop);
+            bi_lease_start(sim->core, &sop->op, sim->now);
+            model_start_leases(sim->model, sop);
         }
         sim_answer(sim, sop);
     }
@@ -78,7 +78,7 @@ static void answer_committed(struct sim *sim)
 
 void sim_check_count(struct sim *sim, struct sim_op *sop)
 {
-    bi_core_uncount(sim->core, &sop->op);
+    bi_slice_roll_back_count(sim->core, &sop->op);
     bool kick = sop->op.kind == BIDE_OP_KICK;
     expect(sim, "count of what is stored", (int64_t)model_stored_count(sim->model, sop),
            (int64_t)(kick ? sop->op.kick.count : sop->op.purge.count));
@@ -92,7 +92,7 @@ static void fail_held(struct sim *sim)
         sim_ops_remove(&sim->held, sop);
         if (sop->op.kind == BIDE_OP_KICK || sop->op.kind == BIDE_OP_PURGE)
             sim_check_count(sim, sop);
-        sim_give_up(sim, sop);
+        sim_abandon_op(sim, sop);
     }
 }
 
@@ -100,19 +100,19 @@ static void fail_held(struct sim *sim)
 
 static void seal(struct sim *sim)
 {
-    bool dirty = bi_core_dirty(sim->core);
+    bool dirty = bi_journal_is_dirty(sim->core);
     sim_hash(sim, dirty);
     if (!dirty)
         return;
     sim->what = "seal";
-    sim_tell(sim, NULL, BIDE_OK);
+    sim_trace(sim, NULL, BIDE_OK);
     bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 4);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1, 1);
-    int code = bi_core_seal(sim->core, sim->now, &sim->batch);
+    int code = bi_journal_seal(sim->core, sim->now, &sim->batch);
     bool failed = armed && sim_alloc_disarm(&sim->alloc);
     if (failed)
-        code = bi_core_seal(sim->core, sim->now, &sim->batch);
+        code = bi_journal_seal(sim->core, sim->now, &sim->batch);
     expect_code(sim, "seal", BIDE_OK, code);
     sim->batch_open = true;
     model_seal(sim->model, &sim->batch);
@@ -122,35 +122,35 @@ static void commit(struct sim *sim)
 {
     uint64_t number = sim->batch.number;
     sim->what = "commit";
-    sim_tell(sim, NULL, BIDE_OK);
+    sim_trace(sim, NULL, BIDE_OK);
     sim_store_apply(&sim->store, &sim->batch);
-    bi_core_committed(sim->core, &sim->batch);
-    bi_batch_done(sim->core, &sim->batch);
+    bi_journal_committed(sim->core, &sim->batch);
+    bi_journal_batch_done(sim->core, &sim->batch);
     sim->batch_open = false;
-    expect(sim, "committed batch", (int64_t)number, (int64_t)bi_core_committed_batch(sim->core));
+    expect(sim, "committed batch", (int64_t)number, (int64_t)bi_journal_committed_batch(sim->core));
     model_committed(sim->model, number);
-    sim_all_seen(sim);
+    sim_check_completions(sim);
     answer_committed(sim);
 }
 
 static void roll_back(struct sim *sim)
 {
     sim->what = "rollback";
-    sim_tell(sim, NULL, BIDE_OK);
+    sim_trace(sim, NULL, BIDE_OK);
     bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 2);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 3), 4);
     unsigned budget = 1 + (unsigned)rng_below(&sim->rng, rng_one_in(&sim->rng, 2) ? 4 : 100);
-    while (bi_core_rollback(sim->core, sim->now, budget))
+    while (bi_journal_rollback(sim->core, sim->now, budget))
         continue;
     sim->allowed_enomem = armed && sim_alloc_disarm(&sim->alloc);
-    bi_batch_done(sim->core, &sim->batch);
+    bi_journal_batch_done(sim->core, &sim->batch);
     sim->batch_open = false;
     model_rollback(sim->model);
     if (sim->allowed_enomem)
         model_resync(sim->model);
     sim->allowed_enomem = false;
-    sim_fail_lacking(sim);
+    sim_fail_fetching(sim);
     fail_held(sim);
     sim_serve(sim);
     sim_listing_drop_all(sim);
@@ -201,7 +201,7 @@ void sim_commit_step(struct sim *sim)
     if (rng_one_in(&sim->rng, 8))
         sim_compare_store(sim);
     /* Several batches may wait: often all of them are stored. */
-    uint64_t most = sim->model->gathering - sim->model->committed;
+    uint64_t most = sim->model->open_batch - sim->model->committed;
     uint64_t rounds = rng_one_in(&sim->rng, 3) ? 1 : 1 + rng_below(&sim->rng, 2 * most);
     bool more = commit_one(sim, 12);
     while (more && --rounds > 0)
@@ -214,7 +214,7 @@ void sim_commit_step(struct sim *sim)
 static void drop_core(struct sim *sim)
 {
     if (sim->batch_open)
-        bi_batch_done(sim->core, &sim->batch);
+        bi_journal_batch_done(sim->core, &sim->batch);
     sim->batch_open = false;
     sim_load_drop(sim);
     bi_core_free(sim->core);
@@ -228,11 +228,11 @@ static void drop_core(struct sim *sim)
 static void close_ops(struct sim *sim)
 {
     sim->what = "close";
-    bi_core_close(sim->core, UINT32_MAX);
+    bi_waiter_close_all(sim->core, UINT32_MAX);
     model_close(sim->model);
-    sim_all_seen(sim);
+    sim_check_completions(sim);
     expect(sim, "ops that still wait", 0, (int64_t)sim->waiting.count);
-    sim_end_lacking(sim);
+    sim_end_fetching(sim);
 }
 
 void sim_close(struct sim *sim)
@@ -246,27 +246,27 @@ void sim_close(struct sim *sim)
     drop_core(sim);
 }
 
-static void interrupt(struct sim *sim)
+static void stop_leases(struct sim *sim)
 {
     sim->what = "interrupt";
-    sim_tell(sim, NULL, BIDE_OK);
+    sim_trace(sim, NULL, BIDE_OK);
     bool armed = sim->alloc_fails && !sim_has_batches(sim) && rng_one_in(&sim->rng, 3);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 3), 1);
     unsigned budget = 1 + (unsigned)rng_below(&sim->rng, 20);
-    while (bi_core_interrupt(sim->core, sim->now, budget))
+    while (bi_lease_prepare_stop(sim->core, sim->now, budget))
         continue;
     sim->allowed_enomem = armed && sim_alloc_disarm(&sim->alloc);
-    model_interrupt(sim->model);
+    model_stop(sim->model);
     if (sim->allowed_enomem)
         model_resync(sim->model);
     sim->allowed_enomem = false;
 }
 
-void sim_close_in_order(struct sim *sim)
+void sim_stop(struct sim *sim)
 {
     close_ops(sim);
-    interrupt(sim);
+    stop_leases(sim);
     sim_commit_all(sim);
     expect_true(sim, sim->held.first == NULL, "an answer is held though everything is stored");
     sim_compare_store(sim);

@@ -117,7 +117,7 @@ static void complete(void *ctx, bide_op *op)
     sim->completed[sim->completed_count++] = sop;
 }
 
-void sim_all_seen(struct sim *sim)
+void sim_check_completions(struct sim *sim)
 {
     if (sim->completed_seen != sim->completed_count)
         sim_fail(sim, "a waiting %s completed with %s, which was not expected",
@@ -134,8 +134,8 @@ void sim_all_seen(struct sim *sim)
     sim->completed_count = 0;
     sim->completed_seen = 0;
     for (size_t i = 0; i < count; i++) {
-        if ((completed[i]->op.private_.flags & BI_LACKS_BODY) != 0)
-            sim_lacks(sim, completed[i]);
+        if ((completed[i]->op.private_.flags & BI_BODY_MISSING) != 0)
+            sim_await_bodies(sim, completed[i]);
         else
             sim_answer(sim, completed[i]);
     }
@@ -148,11 +148,11 @@ void sim_all_seen(struct sim *sim)
 static bool has_parts(const struct sim *sim, bide_op_kind kind)
 {
     return kind == BIDE_OP_KICK || kind == BIDE_OP_PURGE || kind == BIDE_OP_FINISH_AND_RESERVE ||
-           (kind == BIDE_OP_RESERVE && sim->model->marked);
+           (kind == BIDE_OP_RESERVE && sim->model->has_cancelled);
 }
 
 /* What others do between the slices of an op. */
-void sim_interrupt(struct sim *sim)
+void sim_interleave(struct sim *sim)
 {
     if (!sim->options.journal || rng_one_in(&sim->rng, 2))
         sim_do(sim, sim_generate(sim));
@@ -166,7 +166,7 @@ static bool fails_on_its_way(struct sim *sim, struct sim_op *sop)
     sim_fail_commit(sim);
     if (sop->op.private_.hold <= sim->model->committed)
         return false;
-    bi_core_abandon(sim->core, &sop->op);
+    bi_slice_abandon(sim->core, &sop->op);
     model_end_slices(sim->model, sop);
     sim_check_count(sim, sop);
     sop->slices.failed = true;
@@ -181,12 +181,12 @@ static int run_to_end(struct sim *sim, struct sim_op *sop, bool alone)
     while (code == BI_AGAIN) {
         sim->allowed_enomem = sim->alloc.failed != 0;
         model_run(sim->model, sop, code);
-        sim_all_seen(sim);
+        sim_check_completions(sim);
         if (!alone && rng_one_in(&sim->rng, 2))
-            sim_interrupt(sim);
+            sim_interleave(sim);
         if (!alone && !sim->paging && rng_one_in(&sim->rng, 20) && fails_on_its_way(sim, sop))
             return BIDE_EIO;
-        if (bi_core_waits_for_commit(sim->core, &sop->op))
+        if (bi_slice_needs_commit(sim->core, &sop->op))
             sim_commit_all(sim);
         code = bi_core_run(sim->core, &sop->op, sim->now);
     }
@@ -204,7 +204,7 @@ static bool may_fail(const struct sim *sim, bide_op_kind kind)
 /* Runs an op while allocations fail. False if that made it fail; then nothing has changed. */
 static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
 {
-    uint64_t before = bi_core_hash(sim->core);
+    uint64_t before = bi_core_check_hash(sim->core);
     sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 5), 1 + (unsigned)rng_below(&sim->rng, 3));
     *code = run_to_end(sim, sop, true);
     sim->allowed_enomem = sim_alloc_disarm(&sim->alloc);
@@ -212,7 +212,7 @@ static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
         return true;
     expect_true(sim, sim->allowed_enomem || *code == BIDE_EFULL,
                 "BIDE_ENOMEM though there was memory");
-    expect_true(sim, bi_core_hash(sim->core) == before,
+    expect_true(sim, bi_core_check_hash(sim->core) == before,
                 "an op that lacked memory has changed something");
     return false;
 }
@@ -222,18 +222,18 @@ static bool run_limited(struct sim *sim, struct sim_op *sop, int *code)
 {
     bool limited = sim->options.limits.max_memory != 0;
     bool compare = limited && sim->model->count < 300 && rng_one_in(&sim->rng, 4);
-    uint64_t before = compare ? bi_core_hash(sim->core) : 0;
+    uint64_t before = compare ? bi_core_check_hash(sim->core) : 0;
     *code = run_to_end(sim, sop, false);
     if (*code != BIDE_EFULL || has_parts(sim, sop->op.kind))
         return true;
     expect_true(sim, limited, "BIDE_EFULL though there is no limit");
     if (compare)
-        expect_true(sim, bi_core_hash(sim->core) == before,
+        expect_true(sim, bi_core_check_hash(sim->core) == before,
                     "an op that answered BIDE_EFULL has changed something");
     return false;
 }
 
-static void keep_feed(struct sim *sim, bide_feed *feed)
+static void keep_feed(struct sim *sim, bide_subscription *feed)
 {
     for (size_t i = 0; i < 4; i++) {
         if (sim->feeds[i] == NULL) {
@@ -254,14 +254,14 @@ static void scribble(struct sim_op *sop)
 /* The op waits, is answered, or its bodies must be read first. */
 static void file(struct sim *sim, struct sim_op *sop, int code)
 {
-    bool lacks = code == BIDE_OK && (sop->op.private_.flags & BI_LACKS_BODY) != 0;
+    bool lacks = code == BIDE_OK && (sop->op.private_.flags & BI_BODY_MISSING) != 0;
     if (code == BIDE_PENDING || (lacks && sop->op.private_.waiter != NULL))
         scribble(sop);
     sop->waiting = code == BIDE_PENDING;
     if (code == BIDE_PENDING)
         sim_ops_add(&sim->waiting, sop);
     else if (lacks)
-        sim_lacks(sim, sop);
+        sim_await_bodies(sim, sop);
     else
         sim_answer(sim, sop);
 }
@@ -281,7 +281,7 @@ void sim_do(struct sim *sim, struct sim_op *sop)
         answered = run_limited(sim, sop, &code);
     sop->op.private_.status = code;
     sim->what = bide_op_name(sop->op.kind);
-    sim_tell(sim, sop, code);
+    sim_trace(sim, sop, code);
     if (answered && !sop->slices.failed)
         model_run(sim->model, sop, code);
     bool lacked = sim->allowed_enomem;
@@ -289,9 +289,9 @@ void sim_do(struct sim *sim, struct sim_op *sop)
         model_resync(sim->model);
     sim->allowed_enomem = false;
     if (code == BIDE_OK && sop->op.kind == BIDE_OP_SUBSCRIBE)
-        keep_feed(sim, sop->op.feed.feed);
+        keep_feed(sim, sop->op.subscription.handle);
     file(sim, sop, code);
-    sim_all_seen(sim);
+    sim_check_completions(sim);
     if (lacked) /* whoever could not be served then is now */
         sim_serve(sim);
 }
@@ -306,10 +306,10 @@ static void cancel_some(struct sim *sim)
     for (uint64_t skip = rng_below(&sim->rng, sim->waiting.count); skip > 0; skip--)
         sop = sop->next;
     sim->what = "cancel of a waiting op";
-    expect_true(sim, bi_core_cancel(sim->core, &sop->op), "a waiting op is not waiting");
+    expect_true(sim, bi_waiter_cancel(sim->core, &sop->op), "a waiting op is not waiting");
     model_cancel_op(sim->model, sop);
-    sim_all_seen(sim);
-    expect_true(sim, !bi_core_cancel(sim->core, &sop->op),
+    sim_check_completions(sim);
+    expect_true(sim, !bi_waiter_cancel(sim->core, &sop->op),
                 "an op that has completed was cancelled");
 }
 
@@ -355,7 +355,7 @@ static void end(struct sim *sim)
     sim_load_rest(sim);
     sim_tick(sim);
     sim_compare_all(sim);
-    sim_hash(sim, bi_core_hash(sim->core));
+    sim_hash(sim, bi_core_check_hash(sim->core));
     if (rng_one_in(&sim->rng, 2))
         sim_empty(sim);
     sim_close(sim);

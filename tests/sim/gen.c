@@ -107,6 +107,7 @@ static void gen_kick(struct sim *sim, struct sim_op *sop)
 {
     sop->op.kick.topic = pick_topic(sim);
     sop->op.kick.max = rng_one_in(&sim->rng, 8) ? UINT64_MAX : (uint64_t)rng_range(&sim->rng, 1, 5);
+    sop->op.kick.buried_only = rng_one_in(&sim->rng, 4);
 }
 
 static void gen_update(struct sim *sim, struct sim_op *sop)
@@ -128,22 +129,22 @@ static void gen_update(struct sim *sim, struct sim_op *sop)
 
 static void gen_look(struct sim *sim, struct sim_op *sop)
 {
-    sop->op.look.id = sim_pick_id(sim);
-    sop->op.look.job = &sop->jobs[0];
+    sop->op.query.id = sim_pick_id(sim);
+    sop->op.query.job = &sop->jobs[0];
 }
 
 static void gen_peek_first(struct sim *sim, struct sim_op *sop)
 {
-    sop->op.look.topic = pick_topic(sim);
-    sop->op.look.state = pick_state(sim);
-    sop->op.look.job = &sop->jobs[0];
+    sop->op.query.topic = pick_topic(sim);
+    sop->op.query.state = pick_state(sim);
+    sop->op.query.job = &sop->jobs[0];
 }
 
 static void gen_find(struct sim *sim, struct sim_op *sop)
 {
-    sop->op.look.topic = pick_topic(sim);
-    sop->op.look.key = sim_slice(sim_keys[rng_below(&sim->rng, SIM_KEYS)]);
-    sop->op.look.job = &sop->jobs[0];
+    sop->op.query.topic = pick_topic(sim);
+    sop->op.query.key = sim_slice(sim_keys[rng_below(&sim->rng, SIM_KEYS)]);
+    sop->op.query.job = &sop->jobs[0];
 }
 
 static void gen_cancel(struct sim *sim, struct sim_op *sop)
@@ -233,15 +234,16 @@ static void gen_subscribe(struct sim *sim, struct sim_op *sop)
         return;
     }
     if (rng_one_in(&sim->rng, 2))
-        sop->op.feed.topic = pick_topic(sim);
+        sop->op.subscription.topic = pick_topic(sim);
     if (rng_one_in(&sim->rng, 2))
-        sop->op.feed.kinds = (uint32_t)rng_range(&sim->rng, 1, (1 << BIDE_EVENT_KINDS) - 1);
-    sop->op.feed.capacity = rng_one_in(&sim->rng, 5) ? 0 : (uint32_t)rng_range(&sim->rng, 1, 12);
+        sop->op.subscription.kinds = (uint32_t)rng_range(&sim->rng, 1, (1 << BIDE_EVENT_KINDS) - 1);
+    sop->op.subscription.capacity =
+        rng_one_in(&sim->rng, 5) ? 0 : (uint32_t)rng_range(&sim->rng, 1, 12);
     /* A feed loses events for lack of memory when it needs more than its first chunk; the model
      * knows only the losses of a feed that is full. */
     bool lacks = sim->alloc_fails || sim->options.limits.max_memory != 0;
-    if (sop->op.feed.capacity == 0 && lacks)
-        sop->op.feed.capacity = BI_FEED_CHUNK;
+    if (sop->op.subscription.capacity == 0 && lacks)
+        sop->op.subscription.capacity = BI_EVENT_CHUNK;
 }
 
 static void gen_events(struct sim *sim, struct sim_op *sop)
@@ -251,10 +253,10 @@ static void gen_events(struct sim *sim, struct sim_op *sop)
         sop->op.kind = BIDE_OP_PING;
         return;
     }
-    sop->op.feed.feed = sim->feeds[at];
-    sop->op.feed.events = sop->events;
-    sop->op.feed.event_max = (size_t)rng_range(&sim->rng, 1, SIM_ITEMS);
-    sop->op.feed.timeout_ms = pick_timeout(sim);
+    sop->op.subscription.handle = sim->feeds[at];
+    sop->op.subscription.events = sop->events;
+    sop->op.subscription.event_max = (size_t)rng_range(&sim->rng, 1, SIM_ITEMS);
+    sop->op.subscription.timeout_ms = pick_timeout(sim);
 }
 
 static void gen_unsubscribe(struct sim *sim, struct sim_op *sop)
@@ -264,7 +266,7 @@ static void gen_unsubscribe(struct sim *sim, struct sim_op *sop)
         sop->op.kind = BIDE_OP_PING;
         return;
     }
-    sop->op.feed.feed = sim->feeds[at];
+    sop->op.subscription.handle = sim->feeds[at];
     sim->feeds[at] = NULL;
 }
 
@@ -356,9 +358,9 @@ static struct sim_op *fewer(struct sim *sim)
 static struct sim_op *generate(struct sim *sim)
 {
     size_t at = pick_kind(sim);
-    if (adds(kinds[at].kind) && sim->model->count > sim->crowd)
+    if (adds(kinds[at].kind) && sim->model->count > sim->job_target)
         return fewer(sim);
-    if (ends(kinds[at].kind) && sim->model->count < sim->crowd && !rng_one_in(&sim->rng, 3))
+    if (ends(kinds[at].kind) && sim->model->count < sim->job_target && !rng_one_in(&sim->rng, 3))
         at = 0; /* a put */
     struct sim_op *sop = sim_op_get(sim, kinds[at].kind);
     kinds[at].fill(sim, sop);

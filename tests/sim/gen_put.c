@@ -19,7 +19,7 @@ static void pick_schedule(struct sim *sim, bide_put_options *options)
     else if (kind < 50)
         options->run_at_ms = pick_wall_ms(sim, 1000, 8000);
     else if (kind < 52)
-        options->run_at_ms = BIDE_WHEN_MAX_MS;
+        options->run_at_ms = BIDE_TIMESTAMP_MAX_MS;
     if (rng_one_in(rng, 6))
         options->expires_at_ms = pick_wall_ms(sim, 500, 20000);
     if (options->run_at_ms != 0 && rng_one_in(rng, 10))
@@ -160,12 +160,12 @@ void sim_gen_restore_as(struct sim *sim, struct sim_op *sop, int name, bide_stat
 static bool export_job(struct sim *sim, struct sim_op *sop)
 {
     bide_op look = {.kind = BIDE_OP_PEEK};
-    look.look.id = sim_pick_id(sim);
-    look.look.job = &sop->restored;
+    look.query.id = sim_pick_id(sim);
+    look.query.job = &sop->restored;
     memset(&sop->restored, 0, sizeof sop->restored);
     if (bi_core_run(sim->core, &look, sim->now) != BIDE_OK)
         return false;
-    if ((look.private_.flags & BI_LACKS_BODY) != 0) {
+    if ((look.private_.flags & BI_BODY_MISSING) != 0) {
         bide_job_clear(&sop->restored);
         return false;
     }

@@ -27,6 +27,7 @@ struct listing {
     uint64_t seen[MOST_JOBS];
     size_t seen_count;
     bool seen_name[SIM_NAMES];
+    uint64_t largest; /* id that was listed */
 };
 
 /* ---- what matches ---- */
@@ -47,6 +48,8 @@ static bool matches(const struct sim *sim, const struct listing *listing, const 
         return false;
     if (listing->state == BIDE_STATE_GONE && filter->states != 0 &&
         (filter->states & 1u << job->state) == 0)
+        return false;
+    if (job->id <= filter->after_id)
         return false;
     if (filter->key.size != 0 && job->key != sim_key_of(filter->key))
         return false;
@@ -123,7 +126,7 @@ struct late_page {
 
 static void read_page(struct sim *sim, const bide_op *op, struct late_page *late)
 {
-    late->body_count = bi_core_lacking(op, 0, late->bodies, SIM_PAGE);
+    late->body_count = bi_body_fetch_missing(op, 0, late->bodies, SIM_PAGE);
     for (size_t i = 0; i < late->body_count; i++) {
         struct bi_body *body = &late->bodies[i];
         const struct bi_image *image = sim_store_find(&sim->store, body->id);
@@ -197,12 +200,12 @@ static void finish_late(struct sim *sim, struct listing *listing, bide_op *op)
     expect_page(sim, listing, op, &late);
     sim->paging = true;
     for (uint64_t i = sim->eager ? 0 : rng_below(&sim->rng, 3); i > 0; i--)
-        sim_interrupt(sim);
+        sim_interleave(sim);
     if (!sim->eager && rng_one_in(&sim->rng, 4))
         sim_end_job(sim, late.bodies[0].id);
     sim->paging = false;
     sim->what = "list";
-    expect_code(sim, "supply", BIDE_OK, bi_core_supply(sim->core, op, late.bodies, sim->now));
+    expect_code(sim, "supply", BIDE_OK, bi_body_fetch_supply(sim->core, op, late.bodies, sim->now));
     check_late(sim, listing, op, &late);
     for (size_t i = 0; i < late.body_count; i++)
         bide_buf_unref(late.bodies[i].body);
@@ -238,11 +241,15 @@ static void jobs_page(struct sim *sim, struct listing *listing, bide_op *op)
     sim->model->now = sim->now;
     expect_code(sim, "list", BIDE_OK, bi_core_run(sim->core, op, sim->now));
     expect_true(sim, op->list.count <= op->list.job_max, "a page has too many jobs");
-    bool late = (op->private_.flags & BI_LACKS_BODY) != 0;
+    bool late = (op->private_.flags & BI_BODY_MISSING) != 0;
     /* Bodies that are to be searched are there until all of them have come. */
     bool with_body = listing->with_body || (late && listing->filter.text.size != 0);
     sim->model->lacking = false;
     for (size_t i = 0; i < op->list.count; i++) {
+        expect_true(sim, !op->list.ordered || sim->page[i].id > listing->largest,
+                    "a page says that it is in the order of ids and is not");
+        if (sim->page[i].id > listing->largest)
+            listing->largest = sim->page[i].id;
         see_job(sim, listing, &sim->page[i], with_body);
         if (!late)
             note_seen(listing, sim->page[i].id);
@@ -341,6 +348,8 @@ static void pick_filter(struct sim *sim, struct listing *listing)
         filter->states = 1u << (1 + rng_below(rng, BIDE_STATE_DONE));
         filter->states |= 1u << (1 + rng_below(rng, BIDE_STATE_DONE));
     }
+    if (rng_one_in(rng, 4) && sim->model->count > 0)
+        filter->after_id = sim->model->jobs[rng_below(rng, sim->model->count)]->id;
 }
 
 static struct listing *begin(struct sim *sim)
@@ -373,7 +382,7 @@ static bool page(struct sim *sim, struct listing *listing)
         topics_page(sim, listing, &op);
     expect(sim, "hold of a listing", 0, (int64_t)op.private_.hold);
     model_settle(sim->model);
-    sim_all_seen(sim);
+    sim_check_completions(sim);
     if (++listing->pages > MOST_PAGES)
         sim_fail(sim, "a listing does not end");
     if (listing->cursor[0] != '\0')

@@ -63,17 +63,17 @@ static void load_job(struct sim *sim, const struct bi_image *stored)
         sim_scribble(sim, &image);
     if (sim->alloc_fails && rng_one_in(&sim->rng, 8))
         sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 4), 1);
-    int code = bi_core_load(sim->core, &image, sim->now);
+    int code = bi_load_job(sim->core, &image, sim->now);
     if (sim_alloc_disarm(&sim->alloc) && code == BIDE_ENOMEM) {
         model_resync(sim->model);
-        code = bi_core_load(sim->core, &image, sim->now);
+        code = bi_load_job(sim->core, &image, sim->now);
     }
     sim->alloc.failed = 0;
     expect_code(sim, "load", BIDE_OK, code);
     image.body = stored->body;
     model_load(sim->model, &image);
-    if (rng_one_in(&sim->rng, 16) && bi_core_has(sim->core, image.id))
-        expect_code(sim, "load again", BIDE_EINVAL, bi_core_load(sim->core, &image, sim->now));
+    if (rng_one_in(&sim->rng, 16) && bi_job_exists(sim->core, image.id))
+        expect_code(sim, "load again", BIDE_EINVAL, bi_load_job(sim->core, &image, sim->now));
 }
 
 static void load_pauses(struct sim *sim)
@@ -83,7 +83,7 @@ static void load_pauses(struct sim *sim)
         if (image.due == 0)
             continue;
         sim_copy_name(image.topic, name);
-        expect_code(sim, "load_pause", BIDE_OK, bi_core_load_pause(sim->core, &image, sim->now));
+        expect_code(sim, "load_pause", BIDE_OK, bi_load_pause(sim->core, &image, sim->now));
         model_load_pause(sim->model, name, image.due);
     }
 }
@@ -109,7 +109,7 @@ static void learn(struct sim *sim)
 {
     sim_serve(sim);
     model_learn_delays(sim->model);
-    sim_all_seen(sim);
+    sim_check_completions(sim);
 }
 
 /* Loads a job before its turn. */
@@ -119,7 +119,7 @@ static void load_early(struct sim *sim, uint64_t id)
     if (sim_load_has(sim, id))
         return;
     const struct bi_image *stored = sim_store_find(&sim->store, id);
-    expect_true(sim, !bi_core_has(sim->core, id), "a job is there that was not loaded");
+    expect_true(sim, !bi_job_exists(sim->core, id), "a job is there that was not loaded");
     if (stored != NULL)
         load_job(sim, stored);
     loading->early =
@@ -259,15 +259,15 @@ static void collect_some(struct sim *sim)
     bool armed = sim->alloc_fails && rng_one_in(&sim->rng, 3);
     if (armed)
         sim_alloc_arm(&sim->alloc, 1, 1);
-    bool more = bi_core_order_collect(sim->core, &loading->ordering,
-                                      1 + (unsigned)rng_below(&sim->rng, 400));
+    bool more = bi_load_sort_collect(sim->core, &loading->ordering,
+                                     1 + (unsigned)rng_below(&sim->rng, 400));
     bool failed = armed && sim_alloc_disarm(&sim->alloc);
     expect_true(sim, loading->ordering.failed == failed, "ordering failed though there was memory");
     if (failed) { /* from the beginning */
-        bi_core_order_done(sim->core, &loading->ordering);
+        bi_load_sort_done(sim->core, &loading->ordering);
         memset(&loading->ordering, 0, sizeof loading->ordering);
     } else if (!more) {
-        bi_core_order_sort(&loading->ordering);
+        bi_load_sort_sort(&loading->ordering);
         loading->phase = APPLYING;
     }
 }
@@ -275,14 +275,15 @@ static void collect_some(struct sim *sim)
 static void end_loading(struct sim *sim)
 {
     struct sim_loading *loading = &sim->loading;
-    bi_core_order_done(sim->core, &loading->ordering);
+    bi_load_sort_done(sim->core, &loading->ordering);
     loading->phase = LOADED;
     loading->early_count = 0;
-    expect_true(sim, !bi_core_retire(sim->core, sim->now, UINT32_MAX), "results are left over");
+    expect_true(sim, !bi_core_retire_excess(sim->core, sim->now, UINT32_MAX),
+                "results are left over");
     model_retire_all(sim->model);
-    bi_core_recovered(sim->core, sim->now);
+    bi_core_end_recovery(sim->core, sim->now);
     model_recovered(sim->model);
-    sim_all_seen(sim);
+    sim_check_completions(sim);
     sim_compare_all(sim);
 }
 
@@ -294,15 +295,15 @@ static void load_a_little(struct sim *sim)
         load_some(sim);
     else if (loading->phase == COLLECTING)
         collect_some(sim);
-    else if (!bi_core_order_apply(sim->core, &loading->ordering,
-                                  1 + (unsigned)rng_below(&sim->rng, 20)))
+    else if (!bi_load_sort_apply(sim->core, &loading->ordering,
+                                 1 + (unsigned)rng_below(&sim->rng, 20)))
         end_loading(sim);
 }
 
 /* While loading goes on, everything but the order of lists must be right. */
 static void check_partly(struct sim *sim)
 {
-    const char *broken = bi_core_check(sim->core);
+    const char *broken = bi_core_check_all(sim->core);
     if (broken != NULL && strcmp(broken, "a list is out of order") != 0)
         sim_fail(sim, "%s", broken);
 }
@@ -340,7 +341,7 @@ void sim_load_rest(struct sim *sim)
 void sim_load_drop(struct sim *sim)
 {
     drop_rows(&sim->loading);
-    bi_core_order_done(sim->core, &sim->loading.ordering);
+    bi_load_sort_done(sim->core, &sim->loading.ordering);
     free(sim->loading.early);
     memset(&sim->loading, 0, sizeof sim->loading);
 }
@@ -357,7 +358,7 @@ uint64_t sim_load_pick(struct sim *sim)
 static void crash(struct sim *sim)
 {
     sim->what = "crash";
-    sim_tell(sim, NULL, BIDE_OK);
+    sim_trace(sim, NULL, BIDE_OK);
     if (sim->batch_open && rng_one_in(&sim->rng, 2))
         sim_store_apply(&sim->store, &sim->batch);
     sim_close(sim);
@@ -366,20 +367,20 @@ static void crash(struct sim *sim)
 void sim_restart(struct sim *sim)
 {
     if (rng_one_in(&sim->rng, 3))
-        sim_close_in_order(sim);
+        sim_stop(sim);
     else
         crash(sim);
     sim->what = "load";
     reboot_clock(sim);
     sim->options.recovering = true;
     sim_new_core(sim);
-    expect_true(sim, sim->store.next_id > sim->model->told_id,
+    expect_true(sim, sim->store.next_id > sim->model->replied_id,
                 "after a restart an id would be given again");
     model_begin_load(sim->model, &sim->store);
     load_pauses(sim);
     sim->loading.phase = LOADING;
     sim->loading.below = sim->store.next_id;
-    bi_core_expect(sim->core, sim->store.count);
+    bi_load_expect(sim->core, sim->store.count);
     if (rng_one_in(&sim->rng, 3))
         sim_load_rest(sim);
     sim_tick(sim);

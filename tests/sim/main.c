@@ -46,7 +46,7 @@ void sim_fail(struct sim *sim, const char *format, ...)
     longjmp(sim->failed, 1);
 }
 
-void sim_tell(struct sim *sim, const struct sim_op *sop, int code)
+void sim_trace(struct sim *sim, const struct sim_op *sop, int code)
 {
     if (!sim->config->verbose)
         return;

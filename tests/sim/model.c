@@ -70,9 +70,9 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     memset(&m->total, 0, sizeof m->total);
     m->draining = false;
     m->closed = false;
-    m->marked = false;
+    m->has_cancelled = false;
     m->recovering = m->sim->options.recovering;
-    m->ordered = false;
+    m->lists_sorted = false;
     m->now = m->sim->now;
     m->born = m->sim->now;
     m->stamp_floor = 0;
@@ -82,9 +82,9 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     m->lease_from = m->sim->options.lease_from != 0 ? m->sim->options.lease_from : next_token;
     m->last_token = next_token - 1;
     m->journal = m->sim->options.journal;
-    m->gathering = 1;
-    m->gathered = 0;
-    m->gathered_bytes = 0;
+    m->open_batch = 1;
+    m->open_count = 0;
+    m->open_bytes = 0;
     m->next_seal = 1;
     m->crowded = 0;
     m->committed = 0;
@@ -178,12 +178,12 @@ void model_set_state(struct model *m, struct mjob *job, bide_state state)
     if (job->state != state)
         job->changed = m->sequence;
     job->state = state;
-    if (job->unanswered) { /* a lease that ends before its answer has begun now */
+    if (job->reply_pending) { /* a lease that ends before its answer has begun now */
         job->reserved = m->now.mono;
         if (job->lease_touches == 0)
             job->touched = BI_NEVER;
     }
-    job->unanswered = job->disowned = false;
+    job->reply_pending = job->abandoned = false;
 }
 
 void model_move(struct model *m, struct mjob *job, int name)

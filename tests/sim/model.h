@@ -54,14 +54,14 @@ struct mjob {
     int64_t ready; /* when it became ready before its last reservation */
 
     uint64_t token, number; /* as it is shown, and as it is stored */
-    bool unanswered;        /* the reserve has no answer yet: no lease runs */
-    bool disowned;          /* and it gets none */
+    bool reply_pending;     /* the reserve has no answer yet: no lease runs */
+    bool abandoned;         /* and it gets none */
     struct {
         bide_state state;
         bool due_wall, ready_before;
         int64_t due, since;
         uint64_t entered;
-    } before;           /* the reservation that has no answer: what it was */
+    } prev;             /* the reservation that has no answer: what it was */
     int64_t leased;     /* mono: when the lease began */
     int64_t last_touch; /* mono: or was last touched */
     uint32_t lease_touches;
@@ -139,7 +139,7 @@ struct mevent {
 
 struct mfeed {
     struct mfeed *next; /* the youngest first */
-    bide_feed *handle;
+    bide_subscription *handle;
     int name; /* -1: all */
     uint32_t kinds;
     size_t capacity;
@@ -172,27 +172,28 @@ struct model {
     bool closed;
     bool interrupted; /* by an orderly end */
     bool recovering;
-    bool ordered; /* everything is loaded, and the oldest of each state is known */
-    bool marked;  /* there may be jobs that were cancelled in an earlier life, and came back */
+    bool lists_sorted; /* everything is loaded, and the oldest of each state is known */
+    bool
+        has_cancelled; /* there may be jobs that were cancelled in an earlier life, and came back */
     uint64_t next_id;
-    uint64_t first_token; /* this core gives no smaller numbers */
-    uint64_t lease_from;  /* stored leases with smaller ones are over */
-    uint64_t last_token;  /* the number that this core has given */
-    uint64_t told_token;  /* that anybody was told of, in any life of the queue */
-    uint64_t told_id;
+    uint64_t first_token;   /* this core gives no smaller numbers */
+    uint64_t lease_from;    /* stored leases with smaller ones are over */
+    uint64_t last_token;    /* the number that this core has given */
+    uint64_t replied_token; /* that anybody was told of, in any life of the queue */
+    uint64_t replied_id;
     uint64_t sequence;
     uint64_t fair;
     uint64_t purges;
     uint64_t purging; /* the number of the purge that is going on */
 
     bool journal;
-    uint64_t gathering;
-    uint64_t gathered; /* changes in that batch, and the bytes of the bodies that they bring */
-    uint64_t gathered_bytes;
-    uint64_t crowded;   /* the last batch that grew because too many waited */
-    uint64_t step_max;  /* the largest step so far */
-    unsigned joined;    /* what changes now comes into one batch */
-    uint64_t next_seal; /* the oldest batch that is not sealed */
+    uint64_t open_batch;
+    uint64_t open_count; /* changes in that batch, and the bytes of the bodies that they bring */
+    uint64_t open_bytes;
+    uint64_t crowded;     /* the last batch that grew because too many waited */
+    uint64_t step_max;    /* the largest step so far */
+    unsigned group_depth; /* what changes now comes into one batch */
+    uint64_t next_seal;   /* the oldest batch that is not sealed */
     uint64_t committed;
     uint64_t undone;       /* the last batch that was undone */
     uint64_t hold;         /* of the op that is being run */
@@ -275,18 +276,18 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
                         const bide_reserve_args *args);
 bool model_could_take(struct model *m, const struct mwaiter *waiter);
 
-/* ---- model_supply.c ---- */
+/* ---- model_body_fetch.c ---- */
 /* What the op has, just before its bodies come. */
 void model_shown(struct sim_op *sop, struct sim_reading *reading);
 void model_supply(struct model *m, struct sim_op *sop, const struct sim_reading *reading, int got);
 /* The op is answered now, and was not held: its leases begin. */
-void model_begin_leases(struct model *m, struct sim_op *sop);
+void model_start_leases_if_committed(struct model *m, struct sim_op *sop);
 /* The answer of an op that was held is given. */
-void model_answered(struct model *m, struct sim_op *sop);
+void model_start_leases(struct model *m, struct sim_op *sop);
 /* What a batch that fails brings back of a reservation ends at once: its op has gone on without it. */
-void model_disown(struct model *m, uint64_t id, uint64_t token);
+void model_abandon(struct model *m, uint64_t id, uint64_t token);
 /* The reservations of an op that fails after all are undone, as far as they still stand. */
-void model_untake(struct model *m, struct sim_op *sop);
+void model_undo_op(struct model *m, struct sim_op *sop);
 /* A reservation that was never answered ends. */
 void model_undo_reserve(struct model *m, struct mjob *job);
 void model_unpark(struct model *m, struct sim_op *sop);
@@ -294,7 +295,7 @@ void model_unpark(struct model *m, struct sim_op *sop);
 /* ---- model_finish.c ---- */
 model_handler model_delete, model_done, model_finish_many, model_finish_and_reserve;
 /* Takes a job out and counts it as deleted. */
-void model_drop(struct model *m, struct mjob *job);
+void model_delete_job(struct model *m, struct mjob *job);
 /* The retention of a done job is over. */
 void model_retire(struct model *m, struct mjob *job);
 /* Drops the oldest done jobs of a topic that holds too many. */
@@ -314,14 +315,14 @@ void model_check_backoff(struct model *m, const struct mjob *job, int64_t delay)
 void model_retry(struct model *m, struct mjob *job, bide_event_kind why);
 void model_enter_buried(struct model *m, struct mjob *job);
 /* Ready now, or delayed on the boot-time clock. */
-void model_come_back(struct model *m, struct mjob *job, int64_t delay_ms);
+void model_requeue(struct model *m, struct mjob *job, int64_t delay_ms);
 void model_set_error(struct model *m, struct mjob *job, bide_slice text);
 
 /* ---- model_admin.c ---- */
 model_handler model_kick, model_kick_job, model_update, model_cancel, model_purge;
 model_handler model_pause, model_resume, model_topic_ref, model_ping, model_drain;
 
-/* ---- model_look.c ---- */
+/* ---- model_query.c ---- */
 model_handler model_peek, model_peek_first, model_find_key, model_job_stats, model_body;
 model_handler model_result, model_stats, model_topic_stats;
 void model_compare_job(struct model *m, const struct mjob *job, const bide_job *got, uint64_t token,
@@ -330,7 +331,7 @@ void model_compare_topic(struct model *m, int name, const bide_topic_stats *got)
 /* Delayed jobs: how far the due time is from now. */
 int64_t model_distance(const struct model *m, const struct mjob *job);
 
-/* ---- model_wait.c: waiting calls of every kind ---- */
+/* ---- model_waiter.c: waiting calls of every kind ---- */
 model_handler model_wait, model_recovered_op;
 /* Everything has been loaded: those who wait for that learn it. */
 void model_retire_all(struct model *m);
@@ -342,29 +343,29 @@ void model_complete(struct model *m, struct mwaiter *waiter, int want, uint64_t 
 /* The same for one whose bodies must be read: it is parked. */
 void model_complete_lacking(struct model *m, struct mwaiter *waiter, uint64_t hold);
 void model_park(struct model *m, struct mwaiter *waiter);
-void model_rejoin(struct model *m, struct mwaiter *waiter);
-void model_forget(struct model *m, struct mwaiter *waiter);
+void model_resume_waiter(struct model *m, struct mwaiter *waiter);
+void model_remove_waiter(struct model *m, struct mwaiter *waiter);
 struct mwaiter *model_find_waiter(struct model *m, const struct sim_op *sop);
 /* Those who wait for the job learn that it is done, buried or gone. */
 /* finished: of gone, the work is done. */
-void model_wake_waits(struct model *m, const struct mjob *job, bide_state state, bool finished);
+void model_notify_waits(struct model *m, const struct mjob *job, bide_state state, bool finished);
 /* Those that have changed what is now undone fail; what others saw is as it was. */
 void model_fail_waiters(struct model *m);
 void model_cancel_op(struct model *m, struct sim_op *sop);
 void model_close(struct model *m);
 /* An orderly end: what would count as a failure after it is given back. */
-void model_interrupt(struct model *m);
+void model_stop(struct model *m);
 /* Does its holder outlive the process? */
 bool model_outlives(const struct model *m, const struct mjob *job);
 
-/* ---- model_feed.c ---- */
+/* ---- model_event.c ---- */
 model_handler model_subscribe, model_events, model_unsubscribe;
 void model_event(struct model *m, const struct mjob *job, bide_event_kind kind, bide_state state);
 void model_serve_feeds(struct model *m);
 void model_rollback_feeds(struct model *m);
 void model_free_feeds(struct model *m);
 
-/* ---- model_time.c ---- */
+/* ---- model_timer.c ---- */
 void model_tick(struct model *m);
 /* The next moments at which something is to be done. */
 struct bi_now model_next(const struct model *m);
@@ -387,22 +388,22 @@ uint64_t model_batch_of_removal(struct model *m, const struct mjob *job);
 uint64_t model_next_batch(const struct model *m);
 /* A change that comes into that batch, unless it is 0. */
 void model_change_in(struct model *m, struct mjob *job, uint64_t batch);
-/* So many changes come into one batch, until model_part(). */
-void model_join(struct model *m, uint64_t changes, uint64_t bytes);
-void model_part(struct model *m);
+/* So many changes come into one batch, until model_end_group(). */
+void model_begin_group(struct model *m, uint64_t changes, uint64_t bytes);
+void model_end_group(struct model *m);
 /* An allocation failed: the core may have begun another batch for what then did not change. */
 void model_resync(struct model *m);
 /* May answers wait for this batch? It is sealed, or there is something in it to seal. */
 bool model_will_come(const struct model *m, uint64_t batch);
 /* The answer has a token. */
-void model_gave_token(struct model *m);
+void model_depend_on_token(struct model *m);
 /* Does something not yet committed need the topic? */
 bool model_is_kept(const struct model *m, int name);
 /* The answer tells of this job, or that there is none with this id. */
-void model_saw(struct model *m, const struct mjob *job);
-void model_saw_none(struct model *m, uint64_t id);
+void model_depend_on(struct model *m, const struct mjob *job);
+void model_depend_on_absent(struct model *m, uint64_t id);
 /* A job of this topic was looked for, and there is none. */
-void model_saw_none_of(struct model *m, int name);
+void model_depend_on_topic(struct model *m, int name);
 uint64_t model_hold_of(const struct model *m, uint64_t batch);
 void model_seal(struct model *m, const struct bi_batch *batch);
 void model_committed(struct model *m, uint64_t batch);

@@ -97,14 +97,14 @@ static void end_slice(struct model *m, struct sim_op *sop, uint64_t got)
     else
         model_answer(m, m->sim->allowed_enomem && m->got == BIDE_ENOMEM ? BIDE_ENOMEM : BIDE_OK);
     if (m->got == BIDE_OK)
-        model_saw_none_of(m, sop->slices.name);
+        model_depend_on_topic(m, sop->slices.name);
     expect(m->sim, "count", (int64_t)sop->slices.count, (int64_t)got);
 }
 
 void model_kick(struct model *m, struct sim_op *sop)
 {
     int name = sim_name_of(sop->op.kick.topic);
-    bool buried = count_of(m, name, BIDE_STATE_BURIED) != 0;
+    bool buried = sop->op.kick.buried_only || count_of(m, name, BIDE_STATE_BURIED) != 0;
     begin_slices(m, sop, name, buried ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED);
     uint64_t most = m->got == BIDE_OK ? sop->op.kick.max : sop->op.kick.count;
     while (sop->slices.count < most) {
@@ -122,11 +122,11 @@ void model_kick_job(struct model *m, struct sim_op *sop)
     struct mjob *job = model_find(m, sop->op.lease.id);
     int code = BIDE_OK;
     if (job == NULL) {
-        model_saw_none(m, sop->op.lease.id);
+        model_depend_on_absent(m, sop->op.lease.id);
         model_answer(m, BIDE_NOT_FOUND);
         return;
     }
-    model_saw(m, job);
+    model_depend_on(m, job);
     if (job->state == BIDE_STATE_RESERVED)
         code = BIDE_RESERVED;
     else if (job->state != BIDE_STATE_BURIED && job->state != BIDE_STATE_DELAYED)
@@ -143,7 +143,7 @@ static int move_refusal(struct model *m, const struct mjob *job, int name)
     const struct bi_limits *limits = &m->sim->options.limits;
     struct mjob *holder = model_holds_key(job) ? model_key_holder(m, name, job->key) : NULL;
     if (holder != NULL) {
-        model_saw(m, holder);
+        model_depend_on(m, holder);
         return BIDE_EXISTS;
     }
     if (job->state != BIDE_STATE_DONE && limits->max_jobs_per_topic != 0 &&
@@ -190,11 +190,11 @@ void model_update(struct model *m, struct sim_op *sop)
     const bide_update_args *args = &sop->op.update;
     struct mjob *job = model_find(m, args->id);
     if (job == NULL) {
-        model_saw_none(m, args->id);
+        model_depend_on_absent(m, args->id);
         model_answer(m, BIDE_NOT_FOUND);
         return;
     }
-    model_saw(m, job);
+    model_depend_on(m, job);
     int code = update_refusal(m, job, args);
     model_answer(m, code);
     if (code != BIDE_OK)
@@ -220,14 +220,14 @@ void model_cancel(struct model *m, struct sim_op *sop)
 {
     struct mjob *job = model_find(m, sop->op.lease.id);
     if (job == NULL) {
-        model_saw_none(m, sop->op.lease.id);
+        model_depend_on_absent(m, sop->op.lease.id);
         model_answer(m, BIDE_NOT_FOUND);
         return;
     }
     model_answer(m, BIDE_OK);
-    model_saw(m, job);
+    model_depend_on(m, job);
     if (job->state != BIDE_STATE_RESERVED) {
-        model_drop(m, job);
+        model_delete_job(m, job);
     } else {
         model_change(m, job);
         job->cancel_wanted = true;
@@ -256,7 +256,7 @@ static void purge(struct model *m, const struct purged *purged)
     model_change_in(m, job, purged->batch);
     MODEL_COUNT(m, job->name, purged);
     model_event(m, job, BIDE_EVENT_DELETED, BIDE_STATE_GONE);
-    model_wake_waits(m, job, BIDE_STATE_GONE, false);
+    model_notify_waits(m, job, BIDE_STATE_GONE, false);
     model_remove(m, job);
 }
 
@@ -284,7 +284,7 @@ void model_purge(struct model *m, struct sim_op *sop)
     }
     qsort(purged, found, sizeof *purged, by_batch);
     for (size_t i = 0; i < found; i++) {
-        uint64_t batch = purged[i].batch != 0 ? purged[i].batch : m->gathering;
+        uint64_t batch = purged[i].batch != 0 ? purged[i].batch : m->open_batch;
         purge(m, &purged[i]);
         count(sop, m->journal ? batch : 0);
     }

@@ -6,11 +6,11 @@ static void drop(struct model *m, struct mjob *job, bool finished)
     model_change(m, job);
     MODEL_COUNT(m, job->name, deletes);
     model_event(m, job, BIDE_EVENT_DELETED, BIDE_STATE_GONE);
-    model_wake_waits(m, job, BIDE_STATE_GONE, finished);
+    model_notify_waits(m, job, BIDE_STATE_GONE, finished);
     model_remove(m, job);
 }
 
-void model_drop(struct model *m, struct mjob *job)
+void model_delete_job(struct model *m, struct mjob *job)
 {
     drop(m, job, false);
 }
@@ -26,7 +26,7 @@ void model_retire(struct model *m, struct mjob *job)
 void model_limit_done(struct model *m, int name, unsigned steps)
 {
     uint64_t most = m->sim->options.limits.max_done_per_topic;
-    if (m->recovering && !m->ordered) /* the oldest one may not have come yet */
+    if (m->recovering && !m->lists_sorted) /* the oldest one may not have come yet */
         return;
     for (; steps > 0 && m->topics[name].exists && m->topics[name].count[BIDE_STATE_DONE] > most;
          steps--) {
@@ -64,7 +64,7 @@ static void keep(struct model *m, struct mjob *job, bide_slice result, int64_t r
     model_set_text(&job->result, result.data, result.size);
     MODEL_COUNT(m, job->name, dones);
     model_event(m, job, BIDE_EVENT_DONE, BIDE_STATE_DONE);
-    model_wake_waits(m, job, BIDE_STATE_DONE, false);
+    model_notify_waits(m, job, BIDE_STATE_DONE, false);
     model_limit_done(m, job->name, MODEL_DONE_STEP);
 }
 
@@ -73,7 +73,7 @@ static void forget(struct model *m, struct mjob *job)
     model_change(m, job);
     MODEL_COUNT(m, job->name, dones);
     model_event(m, job, BIDE_EVENT_DONE, BIDE_STATE_GONE);
-    model_wake_waits(m, job, BIDE_STATE_GONE, true);
+    model_notify_waits(m, job, BIDE_STATE_GONE, true);
     model_remove(m, job);
 }
 
@@ -127,22 +127,22 @@ void model_done(struct model *m, struct sim_op *sop)
 void model_finish_many(struct model *m, struct sim_op *sop)
 {
     model_answer(m, BIDE_OK);
-    model_join(m, sop->op.finish_many.count, 0);
+    model_begin_group(m, sop->op.finish_many.count, 0);
     for (size_t i = 0; i < sop->op.finish_many.count; i++) {
         const bide_finish_item *item = &sop->op.finish_many.items[i];
         expect_code(m->sim, "status of the item", finish(m, item), item->status);
         model_cleanup(m);
     }
-    model_part(m);
+    model_end_group(m);
 }
 
 void model_finish_and_reserve(struct model *m, struct sim_op *sop)
 {
     const bide_finish_item *item = &sop->op.finish_and_reserve.finish;
-    model_join(m, 1 + sop->op.finish_and_reserve.reserve.job_max, 0);
+    model_begin_group(m, 1 + sop->op.finish_and_reserve.reserve.job_max, 0);
     expect_code(m->sim, "status of the finish", finish(m, item), item->status);
     model_cleanup(m);
     sop->finish_hold = m->hold;
     model_reserve_args(m, sop, &sop->op.finish_and_reserve.reserve);
-    model_part(m);
+    model_end_group(m);
 }

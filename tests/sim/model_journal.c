@@ -14,26 +14,26 @@ static void raise_hold(struct model *m, uint64_t batch)
         m->hold = batch;
 }
 
-void model_saw(struct model *m, const struct mjob *job)
+void model_depend_on(struct model *m, const struct mjob *job)
 {
     raise_hold(m, job->batch);
 }
 
-void model_saw_none(struct model *m, uint64_t id)
+void model_depend_on_absent(struct model *m, uint64_t id)
 {
     for (size_t i = 0; i < m->dead_count; i++)
         if (m->dead[i]->id == id)
             raise_hold(m, m->dead[i]->batch);
 }
 
-void model_saw_none_of(struct model *m, int name)
+void model_depend_on_topic(struct model *m, int name)
 {
     const struct mtopic *topic = &m->topics[name];
     if (topic->changed > m->undone)
         raise_hold(m, topic->changed);
 }
 
-void model_gave_token(struct model *m)
+void model_depend_on_token(struct model *m)
 {
     if (m->journal && !m->token_stored)
         raise_hold(m, m->token_batch);
@@ -42,51 +42,51 @@ void model_gave_token(struct model *m)
 /* ---- batches ---- */
 
 /* On to the next batch, if this one would become larger than it may. */
-static void turn(struct model *m, uint64_t changes, uint64_t bytes)
+static void rotate(struct model *m, uint64_t changes, uint64_t bytes)
 {
     const struct bi_limits *limits = &m->sim->options.limits;
-    bool many = limits->batch_jobs != 0 && m->gathered + changes > limits->batch_jobs;
-    bool large = limits->batch_bytes != 0 && m->gathered_bytes + bytes > limits->batch_bytes;
-    if (m->joined > 0 || m->gathered == 0 || (!many && !large))
+    bool many = limits->batch_jobs != 0 && m->open_count + changes > limits->batch_jobs;
+    bool large = limits->batch_bytes != 0 && m->open_bytes + bytes > limits->batch_bytes;
+    if (m->group_depth > 0 || m->open_count == 0 || (!many && !large))
         return;
-    if (m->gathering - m->committed >= BI_BATCHES_MAX) {
-        m->crowded = m->gathering;
+    if (m->open_batch - m->committed >= BI_BATCHES_MAX) {
+        m->crowded = m->open_batch;
         return;
     }
-    m->gathering++;
-    m->gathered = 0;
-    m->gathered_bytes = 0;
+    m->open_batch++;
+    m->open_count = 0;
+    m->open_bytes = 0;
 }
 
-void model_join(struct model *m, uint64_t changes, uint64_t bytes)
+void model_begin_group(struct model *m, uint64_t changes, uint64_t bytes)
 {
-    turn(m, changes, bytes);
+    rotate(m, changes, bytes);
     if (changes > m->step_max)
         m->step_max = changes;
-    m->joined++;
+    m->group_depth++;
 }
 
-void model_part(struct model *m)
+void model_end_group(struct model *m)
 {
-    m->joined--;
+    m->group_depth--;
 }
 
 void model_resync(struct model *m)
 {
-    uint64_t gathering = bi_core_gathering(m->sim->core);
-    if (!m->journal || gathering == m->gathering)
+    uint64_t open_batch = bi_journal_open_batch(m->sim->core);
+    if (!m->journal || open_batch == m->open_batch)
         return;
-    expect(m->sim, "the batch that gathers", (int64_t)m->gathering + 1, (int64_t)gathering);
-    m->gathering = gathering;
-    m->gathered = 0;
-    m->gathered_bytes = 0;
+    expect(m->sim, "the batch that gathers", (int64_t)m->open_batch + 1, (int64_t)open_batch);
+    m->open_batch = open_batch;
+    m->open_count = 0;
+    m->open_bytes = 0;
 }
 
 bool model_will_come(const struct model *m, uint64_t batch)
 {
-    if (batch <= m->committed || batch > m->gathering)
+    if (batch <= m->committed || batch > m->open_batch)
         return false;
-    return batch < m->gathering || m->gathered != 0 || batch == m->token_batch;
+    return batch < m->open_batch || m->open_count != 0 || batch == m->token_batch;
 }
 
 /* ---- changes ---- */
@@ -96,10 +96,10 @@ static struct mundo *new_undo(struct model *m, struct mundo **link, uint64_t byt
     struct mundo *undo = calloc(1, sizeof *undo);
     if (undo == NULL)
         abort();
-    turn(m, 1, bytes);
-    m->gathered++;
-    m->gathered_bytes += bytes;
-    undo->batch = m->gathering;
+    rotate(m, 1, bytes);
+    m->open_count++;
+    m->open_bytes += bytes;
+    undo->batch = m->open_batch;
     *link = undo;
     return undo;
 }
@@ -108,7 +108,7 @@ static void add_undo(struct model *m, struct mjob *job, bool existed)
 {
     struct mundo **link = &job->undo;
     for (; *link != NULL; link = &(*link)->next)
-        if ((*link)->batch == m->gathering)
+        if ((*link)->batch == m->open_batch)
             return;
     struct mundo *undo = new_undo(m, link, existed ? 0 : job->body.size);
     undo->name = job->name;
@@ -124,8 +124,8 @@ void model_change(struct model *m, struct mjob *job)
     if (!m->journal)
         return;
     add_undo(m, job, true);
-    job->batch = m->gathering;
-    raise_hold(m, m->gathering);
+    job->batch = m->open_batch;
+    raise_hold(m, m->open_batch);
 }
 
 void model_change_new(struct model *m, struct mjob *job)
@@ -133,32 +133,32 @@ void model_change_new(struct model *m, struct mjob *job)
     if (!m->journal)
         return;
     add_undo(m, job, false);
-    job->batch = m->gathering;
-    raise_hold(m, m->gathering);
+    job->batch = m->open_batch;
+    raise_hold(m, m->open_batch);
 }
 
 /* How many changes of a job, and bytes that come with them, the batch that gathers has. */
 static void count_gathered(struct model *m, const struct mjob *job)
 {
     for (const struct mundo *undo = job->undo; undo != NULL; undo = undo->next) {
-        if (undo->batch != m->gathering)
+        if (undo->batch != m->open_batch)
             continue;
-        m->gathered++;
-        m->gathered_bytes += undo->existed ? 0 : job->body.size;
+        m->open_count++;
+        m->open_bytes += undo->existed ? 0 : job->body.size;
     }
 }
 
 static void count_again(struct model *m)
 {
-    m->gathering = bi_core_gathering(m->sim->core);
-    m->gathered = 0;
-    m->gathered_bytes = 0;
+    m->open_batch = bi_journal_open_batch(m->sim->core);
+    m->open_count = 0;
+    m->open_bytes = 0;
     for (size_t i = 0; i < m->count; i++)
         count_gathered(m, m->jobs[i]);
     for (size_t i = 0; i < m->dead_count; i++)
         count_gathered(m, m->dead[i]);
     for (size_t i = 0; i < m->pause_count; i++)
-        m->gathered += m->pauses[i].batch == m->gathering;
+        m->open_count += m->pauses[i].batch == m->open_batch;
 }
 
 /* The answer that there is no such job holds for the batch of its removal. */
@@ -177,8 +177,8 @@ uint64_t model_next_batch(const struct model *m)
     if (!sim_has_batches(m->sim))
         return 0;
     struct model trial = *m;
-    turn(&trial, 1, 0);
-    return trial.gathering;
+    rotate(&trial, 1, 0);
+    return trial.open_batch;
 }
 
 void model_change_in(struct model *m, struct mjob *job, uint64_t batch)
@@ -187,15 +187,15 @@ void model_change_in(struct model *m, struct mjob *job, uint64_t batch)
         model_change(m, job);
         return;
     }
-    if (batch < job->batch || batch < m->next_seal || batch > bi_core_gathering(m->sim->core))
+    if (batch < job->batch || batch < m->next_seal || batch > bi_journal_open_batch(m->sim->core))
         sim_fail(m->sim, "job %llu was removed in batch %llu", (unsigned long long)job->id,
                  (unsigned long long)batch);
     if (batch - m->committed >= BI_BATCHES_MAX)
         m->crowded = batch;
-    m->gathering = batch;
-    m->joined++;
+    m->open_batch = batch;
+    m->group_depth++;
     model_change(m, job);
-    m->joined--;
+    m->group_depth--;
     count_again(m);
 }
 
@@ -204,17 +204,17 @@ void model_change_pause(struct model *m, int name)
     if (!m->journal)
         return;
     for (size_t i = 0; i < m->pause_count; i++) {
-        if (m->pauses[i].name == name && m->pauses[i].batch == m->gathering) {
-            raise_hold(m, m->gathering);
+        if (m->pauses[i].name == name && m->pauses[i].batch == m->open_batch) {
+            raise_hold(m, m->open_batch);
             return;
         }
     }
-    turn(m, 1, 0);
-    m->gathered++;
-    raise_hold(m, m->gathering);
+    rotate(m, 1, 0);
+    m->open_count++;
+    raise_hold(m, m->open_batch);
     m->pauses = sim_grow(m->pauses, m->pause_count, &m->pause_room, sizeof m->pauses[0]);
     m->pauses[m->pause_count++] = (struct mpause){
-        .batch = m->gathering,
+        .batch = m->open_batch,
         .name = name,
         .paused = m->topics[name].paused,
         .end = m->topics[name].pause_end,
@@ -281,7 +281,7 @@ void model_committed(struct model *m, uint64_t batch)
 
 /* ---- rollback ---- */
 
-static void put_form_back(struct mjob *job)
+static void restore_job(struct mjob *job)
 {
     struct mundo *undo = job->undo;
     struct mundo *oldest = undo;
@@ -318,23 +318,23 @@ static size_t take_changed(struct model *m, struct mjob **changed)
 }
 
 /* As it was; whoever waits for its end learns if it has come to one. */
-static void bring_back(struct model *m, struct mjob *job)
+static void reenter_job(struct model *m, struct mjob *job)
 {
     if (!job->undo->existed) {
         job->batch = 0;
-        model_wake_waits(m, job, BIDE_STATE_GONE, false);
+        model_notify_waits(m, job, BIDE_STATE_GONE, false);
         model_free_job(job);
         return;
     }
-    put_form_back(job);
-    if (job->disowned) /* its reserve has been given up since: it ends at once */
+    restore_job(job);
+    if (job->abandoned) /* its reserve has been given up since: it ends at once */
         job->again = m->now.mono;
-    m->marked |= job->cancel_wanted && job->state != BIDE_STATE_RESERVED;
+    m->has_cancelled |= job->cancel_wanted && job->state != BIDE_STATE_RESERVED;
     uint64_t entered = job->entered;
     model_link(m, job);
     job->entered = entered;
     if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
-        model_wake_waits(m, job, job->state, false);
+        model_notify_waits(m, job, job->state, false);
 }
 
 static void roll_back_jobs(struct model *m)
@@ -344,7 +344,7 @@ static void roll_back_jobs(struct model *m)
         abort();
     size_t count = take_changed(m, changed);
     for (size_t i = 0; i < count; i++)
-        bring_back(m, changed[i]);
+        reenter_job(m, changed[i]);
     free(changed);
 }
 
@@ -365,12 +365,12 @@ void model_rollback(struct model *m)
     model_fail_waiters(m);
     roll_back_jobs(m);
     roll_back_pauses(m);
-    m->undone = m->gathering++;
-    m->gathered = 0;
-    m->gathered_bytes = 0;
-    m->next_seal = m->gathering;
+    m->undone = m->open_batch++;
+    m->open_count = 0;
+    m->open_bytes = 0;
+    m->next_seal = m->open_batch;
     if (!m->token_stored)
-        m->token_batch = m->gathering;
+        m->token_batch = m->open_batch;
     model_rollback_feeds(m);
     model_settle(m);
 }

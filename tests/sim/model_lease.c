@@ -5,10 +5,10 @@ int model_lease(struct model *m, uint64_t id, uint64_t token, int who, struct mj
 {
     *job = model_find(m, id);
     if (*job == NULL) {
-        model_saw_none(m, id);
+        model_depend_on_absent(m, id);
         return BIDE_NOT_FOUND;
     }
-    model_saw(m, *job);
+    model_depend_on(m, *job);
     bool reserved = (*job)->state == BIDE_STATE_RESERVED;
     if (token != 0)
         return reserved && (*job)->token == token ? BIDE_OK : BIDE_LEASE_LOST;
@@ -26,7 +26,7 @@ void model_set_error(struct model *m, struct mjob *job, bide_slice text)
     model_set_text(&job->last_error, text.data, text.size < most ? text.size : most);
 }
 
-void model_come_back(struct model *m, struct mjob *job, int64_t delay_ms)
+void model_requeue(struct model *m, struct mjob *job, int64_t delay_ms)
 {
     job->due_wall = false;
     job->has_progress = false;
@@ -46,7 +46,7 @@ void model_enter_buried(struct model *m, struct mjob *job)
     job->has_progress = false;
     MODEL_COUNT(m, job->name, buries);
     model_event(m, job, BIDE_EVENT_BURIED, BIDE_STATE_BURIED);
-    model_wake_waits(m, job, BIDE_STATE_BURIED, false);
+    model_notify_waits(m, job, BIDE_STATE_BURIED, false);
 }
 
 /* ---- retries ---- */
@@ -102,9 +102,9 @@ void model_end_of_lease(struct model *m, struct mjob *job)
     MODEL_COUNT(m, job->name, timeouts);
     if (job->cancel_wanted) {
         model_event(m, job, BIDE_EVENT_TIMED_OUT, BIDE_STATE_GONE);
-        model_drop(m, job);
+        model_delete_job(m, job);
     } else if (job->max_retries < 0) {
-        model_come_back(m, job, 0);
+        model_requeue(m, job, 0);
         model_event(m, job, BIDE_EVENT_TIMED_OUT, BIDE_STATE_READY);
     } else {
         job->failures++;
@@ -123,7 +123,7 @@ void model_release(struct model *m, struct sim_op *sop)
     if (code != BIDE_OK)
         return;
     if (job->cancel_wanted) {
-        model_drop(m, job);
+        model_delete_job(m, job);
         return;
     }
     model_change(m, job);
@@ -131,7 +131,7 @@ void model_release(struct model *m, struct sim_op *sop)
     MODEL_COUNT(m, job->name, releases);
     if (sop->op.release.priority != BIDE_KEEP)
         job->priority = (uint32_t)sop->op.release.priority;
-    model_come_back(m, job, sop->op.release.delay_ms);
+    model_requeue(m, job, sop->op.release.delay_ms);
     model_event(m, job, BIDE_EVENT_RELEASED, job->state);
 }
 
@@ -143,12 +143,12 @@ void model_give_back(struct model *m, struct sim_op *sop)
     if (code != BIDE_OK)
         return;
     if (job->cancel_wanted) {
-        model_drop(m, job);
+        model_delete_job(m, job);
         return;
     }
     if (job->max_retries >= 0 || job->number < m->first_token)
         model_change(m, job);
-    model_come_back(m, job, 0);
+    model_requeue(m, job, 0);
     model_event(m, job, BIDE_EVENT_RELEASED, job->state);
 }
 
@@ -162,8 +162,8 @@ static bool core_reserves(struct model *m, const struct mjob *job, uint64_t *hol
 {
     bide_op op = {.kind = BIDE_OP_JOB_STATS};
     bide_job got = {0};
-    op.look.id = job->id;
-    op.look.job = &got;
+    op.query.id = job->id;
+    op.query.job = &got;
     expect_code(m->sim, "job_stats", BIDE_OK, bi_core_run(m->sim->core, &op, m->sim->now));
     *hold = op.private_.hold;
     bool reserved = got.state == BIDE_STATE_RESERVED;
@@ -172,7 +172,7 @@ static bool core_reserves(struct model *m, const struct mjob *job, uint64_t *hol
 }
 
 /* An orderly end: a lease that outlives the process is stored, any other is over. */
-void model_interrupt(struct model *m)
+void model_stop(struct model *m)
 {
     m->now = m->sim->now;
     m->interrupted = true;
@@ -185,13 +185,13 @@ void model_interrupt(struct model *m)
             continue;
         /* Without memory for the journal it stays as it is. */
         bool reserved = core_reserves(m, job, &hold);
-        if (m->sim->allowed_enomem && reserved && (!keep || hold != m->gathering))
+        if (m->sim->allowed_enomem && reserved && (!keep || hold != m->open_batch))
             continue;
         expect(m->sim, "whether the lease outlives the end", keep, reserved);
         model_change_in(m, job, sim_has_batches(m->sim) ? hold : 0);
         if (keep)
             continue;
-        model_come_back(m, job, 0);
+        model_requeue(m, job, 0);
         model_event(m, job, BIDE_EVENT_RELEASED, job->state);
     }
 }
@@ -203,7 +203,7 @@ static void fail_to(struct model *m, struct mjob *job, int64_t retry_in_ms)
         model_retry(m, job, BIDE_EVENT_FAILED);
         return;
     }
-    model_come_back(m, job, retry_in_ms);
+    model_requeue(m, job, retry_in_ms);
     model_event(m, job, BIDE_EVENT_FAILED, job->state);
 }
 
@@ -237,7 +237,7 @@ void model_fail(struct model *m, struct sim_op *sop)
         return;
     if (job->cancel_wanted) {
         expect(m->sim, "state after the failure", BIDE_STATE_GONE, op->fail.state);
-        model_drop(m, job);
+        model_delete_job(m, job);
         return;
     }
     model_change(m, job);
@@ -260,7 +260,7 @@ void model_bury(struct model *m, struct sim_op *sop)
     if (code != BIDE_OK)
         return;
     if (job->cancel_wanted) {
-        model_drop(m, job);
+        model_delete_job(m, job);
         return;
     }
     model_change(m, job);
@@ -277,8 +277,8 @@ static bool at_touch_limit(const struct model *m, const struct mjob *job, int64_
     const struct bi_limits *limits = &m->sim->options.limits;
     if (limits->max_touches != 0 && job->lease_touches >= limits->max_touches)
         return true;
-    int64_t leased = job->unanswered ? m->now.mono : job->leased;
-    int64_t last = job->unanswered && job->lease_touches == 0 ? m->now.mono : job->last_touch;
+    int64_t leased = job->reply_pending ? m->now.mono : job->leased;
+    int64_t last = job->reply_pending && job->lease_touches == 0 ? m->now.mono : job->last_touch;
     if (limits->min_touch_interval != 0 && m->now.mono - last < limits->min_touch_interval)
         return true;
     return limits->max_touch_total != 0 && end - leased > limits->max_touch_total;
@@ -287,7 +287,7 @@ static bool at_touch_limit(const struct model *m, const struct mjob *job, int64_
 static void extend(struct model *m, struct mjob *job, int64_t end)
 {
     job->due = end;
-    if (!job->unanswered)
+    if (!job->reply_pending)
         job->again = 0;
     job->last_touch = m->now.mono;
     job->touched = m->now.mono;
@@ -311,7 +311,7 @@ static int touch(struct model *m, const bide_touch_item *item, int got)
     int64_t extend_ms = item->extend_ms != 0 ? item->extend_ms : job->ttr_ms;
     if (keep)
         extend_ms = job->ttr_ms;
-    bool as_it_is = keep && !job->unanswered;
+    bool as_it_is = keep && !job->reply_pending;
     int64_t end = as_it_is ? job->due : m->now.mono + extend_ms * US_PER_MS;
     if (!keep && at_touch_limit(m, job, end))
         return BIDE_TOUCH_LIMIT;

@@ -128,7 +128,7 @@ void model_load(struct model *m, const struct bi_image *image)
     if (leased) {
         load_lease(m, job, image);
     } else if (image->cancel_wanted) {
-        model_drop(m, job);
+        model_delete_job(m, job);
     } else if (image->started) {
         load_started(m, job);
     }

@@ -20,7 +20,7 @@ static int refusal(struct model *m, bide_put_item *item, const bide_put_options 
         return BIDE_DRAINING;
     *holder = model_key_holder(m, name, sim_key_of(options->key));
     if (*holder != NULL) {
-        model_saw(m, *holder);
+        model_depend_on(m, *holder);
         if (options->conflict == BIDE_REJECT || (*holder)->state == BIDE_STATE_RESERVED)
             return BIDE_EXISTS;
     }
@@ -102,11 +102,11 @@ static void put_item(struct model *m, bide_put_item *item, int got)
     if (want != BIDE_OK)
         return;
     model_need_topic(m, sim_name_of(item->topic));
-    model_join(m, holder != NULL ? 2 : 1, size_of(item));
+    model_begin_group(m, holder != NULL ? 2 : 1, size_of(item));
     if (holder != NULL)
-        model_drop(m, holder);
+        model_delete_job(m, holder);
     put_new(m, item, options);
-    model_part(m);
+    model_end_group(m);
 }
 
 void model_put(struct model *m, struct sim_op *sop)
@@ -121,14 +121,14 @@ void model_put_many(struct model *m, struct sim_op *sop)
     model_answer(m, BIDE_OK);
     for (size_t i = 0; i < sop->op.put_many.count; i++)
         bytes += size_of(&sop->op.put_many.items[i]);
-    model_join(m, sop->op.put_many.count, bytes);
+    model_begin_group(m, sop->op.put_many.count, bytes);
     for (size_t i = 0; i < sop->op.put_many.count; i++) {
         bide_put_item *item = &sop->op.put_many.items[i];
         put_item(m, item, item->status);
         model_cleanup(m);
         accepted += item->status == BIDE_OK;
     }
-    model_part(m);
+    model_end_group(m);
     expect(m->sim, "accepted", (int64_t)accepted, (int64_t)sop->op.put_many.accepted);
 }
 
@@ -148,7 +148,7 @@ static int restore_refusal(struct model *m, const bide_job *from)
     if (!is_done || from->key_hold_retained) {
         struct mjob *holder = model_key_holder(m, name, key);
         if (holder != NULL) {
-            model_saw(m, holder);
+            model_depend_on(m, holder);
             return BIDE_EXISTS;
         }
     }

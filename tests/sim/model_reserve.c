@@ -100,7 +100,7 @@ static uint64_t check_token(struct model *m, uint64_t token)
     if (token == 0 || token > BIDE_ID_MAX)
         sim_fail(m->sim, "token %llu is out of bounds", (unsigned long long)token);
     uint64_t number = bi_token_number(&m->sim->tokens, token);
-    if (number <= m->last_token || number <= m->told_token)
+    if (number <= m->last_token || number <= m->replied_token)
         sim_fail(m->sim, "token %llu was given before", (unsigned long long)token);
     m->last_token = number;
     return number;
@@ -112,25 +112,25 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     bool first = job->expires_at != 0 && job->reserves == 0; /* it does not expire any more */
     if (job->max_retries >= 0 || first || job->state != BIDE_STATE_READY)
         model_change(m, job);
-    model_saw(m, job);
-    job->before.state = job->state;
-    job->before.due = job->due;
-    job->before.due_wall = job->due_wall;
-    job->before.since = job->since;
-    job->before.entered = job->entered;
-    job->before.ready_before = job->ready_before;
+    model_depend_on(m, job);
+    job->prev.state = job->state;
+    job->prev.due = job->due;
+    job->prev.due_wall = job->due_wall;
+    job->prev.since = job->since;
+    job->prev.entered = job->entered;
+    job->prev.ready_before = job->ready_before;
     if (job->state == BIDE_STATE_READY && !job->ready_before)
         job->ready = job->since;
     job->ready_before = false;
     model_set_state(m, job, BIDE_STATE_RESERVED);
     job->number = check_token(m, got->token);
-    model_gave_token(m);
+    model_depend_on_token(m);
     job->token = got->token;
-    job->unanswered = m->journal;
+    job->reply_pending = m->journal;
     job->leased = m->now.mono;
     job->last_touch = m->now.mono;
     job->lease_touches = 0;
-    if (!job->unanswered) { /* else these moments are of the last lease until this one begins */
+    if (!job->reply_pending) { /* else these moments are of the last lease until this one begins */
         job->touched = BI_NEVER;
         job->reserved = m->now.mono;
     }
@@ -153,7 +153,7 @@ static void drop_drawn(struct model *m, const struct mwaiter *waiter)
         struct mjob *best = is_open(m, name) ? best_ready(m, name) : NULL;
         while (best != NULL && best->cancel_wanted && !model_core_has(m, best->id) &&
                model_batch_of_removal(m, best) <= model_next_batch(m)) {
-            model_drop(m, best);
+            model_delete_job(m, best);
             best = is_open(m, name) ? best_ready(m, name) : NULL;
         }
     }
@@ -164,7 +164,7 @@ static void drop_drawn(struct model *m, const struct mwaiter *waiter)
 static int next_name(struct model *m, const struct mwaiter *waiter, const bide_job *got)
 {
     for (;;) {
-        if (m->marked && waiter->strategy == BIDE_WEIGHTED)
+        if (m->has_cancelled && waiter->strategy == BIDE_WEIGHTED)
             drop_drawn(m, waiter);
         int name = choose(m, waiter, got);
         struct mjob *best = name >= 0 ? best_ready(m, name) : NULL;
@@ -174,7 +174,7 @@ static int next_name(struct model *m, const struct mwaiter *waiter, const bide_j
             expect_true(m->sim, m->sim->allowed_enomem, "a cancelled job was not removed");
             return -1;
         }
-        model_drop(m, best);
+        model_delete_job(m, best);
     }
 }
 
@@ -191,7 +191,7 @@ static void drop_cancelled(struct model *m, const struct mwaiter *waiter)
 /* Is there a job that may be given out? If there is none, those that may not be go. */
 bool model_could_take(struct model *m, const struct mwaiter *waiter)
 {
-    if (!m->marked)
+    if (!m->has_cancelled)
         return by_order(m, waiter) >= 0;
     for (size_t i = 0; i < m->count; i++) {
         const struct mjob *job = m->jobs[i];
@@ -216,7 +216,7 @@ static bool is_too_large(struct model *m, int name, size_t count, uint64_t bytes
 static bool drew_too_large(struct model *m, const struct mwaiter *waiter, size_t count,
                            uint64_t bytes)
 {
-    if (m->marked)
+    if (m->has_cancelled)
         drop_drawn(m, waiter);
     for (size_t i = 0; i < waiter->name_count; i++)
         if (is_open(m, waiter->names[i]) && is_too_large(m, waiter->names[i], count, bytes))
@@ -245,7 +245,7 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
         count++;
     }
     /* Before it ended for lack of memory it may have removed cancelled jobs. */
-    if (m->sim->allowed_enomem && m->marked && count < waiter->job_max)
+    if (m->sim->allowed_enomem && m->has_cancelled && count < waiter->job_max)
         drop_cancelled(m, waiter);
     expect(m->sim, "count of jobs", (int64_t)count, (int64_t)args->count);
     return count;
@@ -313,7 +313,7 @@ void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *
     fill(&wanted, args);
     if ((m->got == BIDE_ENOMEM && m->sim->allowed_enomem) ||
         (m->got == BIDE_EFULL && m->sim->options.limits.max_memory != 0)) {
-        if (m->marked)
+        if (m->has_cancelled)
             drop_cancelled(m, &wanted);
         return;
     }
@@ -348,18 +348,18 @@ void model_reserve_job(struct model *m, struct sim_op *sop)
 {
     struct mjob *job = model_find(m, sop->op.reserve_job.id);
     if (job == NULL) {
-        model_saw_none(m, sop->op.reserve_job.id);
+        model_depend_on_absent(m, sop->op.reserve_job.id);
         model_answer(m, BIDE_NOT_FOUND);
         return;
     }
-    model_saw(m, job);
+    model_depend_on(m, job);
     if (job->state == BIDE_STATE_RESERVED) {
         model_answer(m, BIDE_RESERVED);
     } else if (job->state == BIDE_STATE_DONE) {
         model_answer(m, BIDE_WRONG_STATE);
     } else if (job->cancel_wanted) {
         model_answer(m, BIDE_NOT_FOUND);
-        model_drop(m, job);
+        model_delete_job(m, job);
     } else {
         model_answer(m, BIDE_OK);
         take(m, job, sop->op.reserve_job.job);
@@ -388,11 +388,11 @@ static bool serve_one(struct model *m, struct mwaiter *waiter)
         sim_fail(m->sim, "a waiting reserve was not served though a job is ready");
     m->lacking = false;
     model_take_ready(m, waiter, args_of(waiter->sop));
-    expect(m->sim, "lacks bodies", m->lacking, waiter->sop->op.private_.flags & BI_LACKS_BODY);
+    expect(m->sim, "lacks bodies", m->lacking, waiter->sop->op.private_.flags & BI_BODY_MISSING);
     if (m->lacking) {
         model_complete_lacking(m, waiter, m->hold);
     } else {
-        model_begin_leases(m, waiter->sop);
+        model_start_leases_if_committed(m, waiter->sop);
         model_complete(m, waiter, BIDE_OK, m->hold);
     }
     return true;

@@ -64,9 +64,9 @@ void model_run(struct model *m, struct sim_op *sop, int got)
     if (got != BIDE_PENDING && got != BI_AGAIN)
         compare_hold(m, &sop->op);
     expect(m->sim, "lacks bodies", m->lacking && got == BIDE_OK,
-           sop->op.private_.flags & BI_LACKS_BODY);
+           sop->op.private_.flags & BI_BODY_MISSING);
     if (got == BIDE_OK && !m->lacking)
-        model_begin_leases(m, sop);
+        model_start_leases_if_committed(m, sop);
     model_settle(m);
 }
 

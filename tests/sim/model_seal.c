@@ -42,9 +42,9 @@ static void compare_moments(struct model *m, const struct mjob *job, const struc
     struct sim *sim = m->sim;
     expect(sim, "stored created", stored_moment(m, job->created), image->created);
     /* A lease that has not begun is stored as one that begins. */
-    int64_t since = job->unanswered ? m->now.mono : job->since;
-    int64_t reserved = job->unanswered ? m->now.mono : job->reserved;
-    int64_t touched = job->unanswered && job->lease_touches == 0 ? BI_NEVER : job->touched;
+    int64_t since = job->reply_pending ? m->now.mono : job->since;
+    int64_t reserved = job->reply_pending ? m->now.mono : job->reserved;
+    int64_t touched = job->reply_pending && job->lease_touches == 0 ? BI_NEVER : job->touched;
     expect(sim, "stored since", stored_moment(m, since), image->since);
     expect(sim, "stored ready", stored_moment(m, job->ready), image->ready);
     expect(sim, "stored reserved", stored_moment(m, reserved), image->reserved);
@@ -74,7 +74,7 @@ static void compare_schedule(struct model *m, const struct mjob *job, const stru
     expect(sim, "stored state", reserved ? BIDE_STATE_READY : job->state, image->state);
     expect(sim, "stored started", reserved && job->max_retries >= 0, image->started);
     bool kept = reserved && m->interrupted && model_outlives(m, job);
-    int64_t left = job->unanswered          ? job->ttr_ms * US_PER_MS
+    int64_t left = job->reply_pending       ? job->ttr_ms * US_PER_MS
                    : job->due > m->now.mono ? job->due - m->now.mono
                                             : 1;
     expect(sim, "stored token", kept ? (int64_t)job->number : 0, (int64_t)image->token);
@@ -198,11 +198,11 @@ static void check_size(struct model *m, const struct bi_batch *batch)
 
 static void begin_next(struct model *m)
 {
-    if (m->next_seal++ != m->gathering)
+    if (m->next_seal++ != m->open_batch)
         return;
-    m->gathering++;
-    m->gathered = 0;
-    m->gathered_bytes = 0;
+    m->open_batch++;
+    m->open_count = 0;
+    m->open_bytes = 0;
 }
 
 void model_seal(struct model *m, const struct bi_batch *batch)
@@ -223,8 +223,8 @@ void model_seal(struct model *m, const struct bi_batch *batch)
                 "the batch stores a next_token that has been given");
     check_size(m, batch);
     begin_next(m);
-    expect(m->sim, "the batch that gathers", (int64_t)m->gathering,
-           (int64_t)bi_core_gathering(m->sim->core));
+    expect(m->sim, "the batch that gathers", (int64_t)m->open_batch,
+           (int64_t)bi_journal_open_batch(m->sim->core));
     expect(m->sim, "changes that wait", (int64_t)expected_backlog(m),
-           (int64_t)bi_core_backlog(m->sim->core));
+           (int64_t)bi_journal_backlog(m->sim->core));
 }

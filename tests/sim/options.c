@@ -47,14 +47,14 @@ void sim_choose_options(struct sim *sim)
     limits->page_bytes = page_bytes[sim->seed % 6];
     limits->topic_cleanup = !rng_one_in(&sim->rng, 4);
     options->seed = rng_next(&sim->rng);
-    options->secret = (struct bi_secret){{sim->seed, ~sim->seed}};
+    options->secret = (struct bi_hash_secret){{sim->seed, ~sim->seed}};
     options->token_from = sim->seed % 4 == 0 ? 1 : sim->seed % 100;
     bi_tokens_init(&sim->tokens, &options->secret, options->token_from);
     options->wheel_tick = ticks[rng_below(&sim->rng, 5)];
     options->wheel_slots = (uint32_t)rng_range(&sim->rng, 1, 700);
     options->wheel = choose(sim, sim->config->wheel, 40);
     options->journal = choose(sim, sim->config->journal, 50);
-    sim->crowd = (size_t)rng_range(&sim->rng, 4, rng_one_in(&sim->rng, 2) ? 25 : 160);
+    sim->job_target = (size_t)rng_range(&sim->rng, 4, rng_one_in(&sim->rng, 2) ? 25 : 160);
     sim->unreadable = rng_one_in(&sim->rng, 2) ? 15 : 60;
     sim->floods = rng_one_in(&sim->rng, 8);
     sim->coarse = rng_one_in(&sim->rng, 3);

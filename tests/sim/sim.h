@@ -125,7 +125,7 @@ struct sim_loading {
     struct bi_image rows[SIM_ROWS]; /* read, and not loaded yet */
     size_t row;
     size_t row_count;
-    struct bi_ordering ordering;
+    struct bi_load_sort ordering;
 };
 
 struct listing;
@@ -144,7 +144,7 @@ struct sim {
     struct core *core;
     struct model *model;
     struct sim_alloc alloc;
-    size_t crowd;        /* about so many jobs there are */
+    size_t job_target;   /* about so many jobs there are */
     bool floods;         /* and now and then many more */
     bool coarse;         /* the clocks show whole milliseconds, so that deadlines meet */
     bool alloc_fails;    /* in this seed allocations fail now and then */
@@ -169,7 +169,7 @@ struct sim {
     bool batch_open;
 
     struct listing *listings[SIM_LISTINGS];
-    bide_feed *feeds[4];
+    bide_subscription *feeds[4];
     bide_job page[SIM_PAGE];
     bide_topic_stats topic_page[SIM_PAGE];
     uint64_t old_ids[64]; /* leases that were once good */
@@ -207,7 +207,7 @@ __attribute__((noreturn, format(printf, 2, 3))) void sim_fail(struct sim *sim, c
                                                               ...);
 
 /* What happens, for --verbose; sop is NULL for what is not an op. */
-void sim_tell(struct sim *sim, const struct sim_op *sop, int code);
+void sim_trace(struct sim *sim, const struct sim_op *sop, int code);
 
 /* ---- driver.c: one seed, once ---- */
 
@@ -218,7 +218,7 @@ bool sim_run(const struct sim_config *config, uint64_t seed, uint64_t *hash);
 void sim_do(struct sim *sim, struct sim_op *sop);
 
 /* What others do while an op is under way. */
-void sim_interrupt(struct sim *sim);
+void sim_interleave(struct sim *sim);
 
 struct sim_op *sim_op_get(struct sim *sim, bide_op_kind kind);
 void sim_op_put(struct sim *sim, struct sim_op *sop);
@@ -226,7 +226,7 @@ void sim_ops_add(struct sim_ops *ops, struct sim_op *sop);
 void sim_ops_remove(struct sim_ops *ops, struct sim_op *sop);
 
 /* Fails if the sink was told of more than the model knows of. */
-void sim_all_seen(struct sim *sim);
+void sim_check_completions(struct sim *sim);
 
 /* ---- options.c: what a seed chooses at its start ---- */
 
@@ -271,7 +271,7 @@ void sim_listing_step(struct sim *sim);
 void sim_listing_drop_all(struct sim *sim);
 void sim_list_everything(struct sim *sim);
 
-/* ---- full.c: everything, through ops ---- */
+/* ---- compare_all.c: everything, through ops ---- */
 
 void sim_compare_all(struct sim *sim);
 /* What the core says that it uses. */
@@ -279,21 +279,21 @@ uint64_t sim_memory(struct sim *sim);
 /* Ends everything that there is; no memory may remain in use. */
 void sim_empty(struct sim *sim);
 
-/* ---- supply.c: bodies that only the store has ---- */
+/* ---- body_fetch.c: bodies that only the store has ---- */
 
 struct mjob;
 
 /* An op lacks bodies: they come some time later. */
-void sim_lacks(struct sim *sim, struct sim_op *sop);
+void sim_await_bodies(struct sim *sim, struct sim_op *sop);
 void sim_supply(struct sim *sim, struct sim_op *sop);
 void sim_supply_step(struct sim *sim);
 void sim_reading_drop(struct sim_reading *reading);
 /* The op is answered with an error instead. */
-void sim_give_up(struct sim *sim, struct sim_op *sop);
+void sim_abandon_op(struct sim *sim, struct sim_op *sop);
 /* Those that hold for what was undone are. */
-void sim_fail_lacking(struct sim *sim);
+void sim_fail_fetching(struct sim *sim);
 /* None may be left. */
-void sim_end_lacking(struct sim *sim);
+void sim_end_fetching(struct sim *sim);
 /* Whoever can be is served. */
 void sim_serve(struct sim *sim);
 /* Somebody does away with a job whose body is being read. */
@@ -324,9 +324,9 @@ void sim_commit_step(struct sim *sim);
 /* Closes the core: every waiting op must complete, once. */
 void sim_close(struct sim *sim);
 /* The same at an orderly end: what is reserved is given back, and everything is stored. */
-void sim_close_in_order(struct sim *sim);
+void sim_stop(struct sim *sim);
 
-/* ---- stored.c ---- */
+/* ---- check_call.c ---- */
 
 /* The core must know exactly what the store has. */
 void sim_compare_store(struct sim *sim);

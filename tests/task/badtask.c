@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* badtask.c - what cannot be published, and tasks that are not sound. */
-#include "../contract/world.h"
-#include "fixed.h"
+#include "../contract/sample_queue.h"
+#include "task_topics.h"
 
 #include <math.h>
 #include <string.h>
@@ -11,9 +11,9 @@ struct note {
     double value;
 };
 BIDE_TYPE(note, struct note, BIDE_FIELD(text), BIDE_FIELD(value));
-BIDE_TASK(keep, note, .topic = FIXED_A);
-BIDE_TASK(keyed, note, .topic = FIXED_A, .key = "text");
-BIDE_TASK(strange, note, .topic = FIXED_A, .key = "color");
+BIDE_TASK(keep, note, .topic = TASK_TOPIC_A);
+BIDE_TASK(keyed, note, .topic = TASK_TOPIC_A, .key = "text");
+BIDE_TASK(strange, note, .topic = TASK_TOPIC_A, .key = "color");
 BIDE_TASK(nowhere, note, .topic = "not a topic");
 
 static int handle_note(bide_context *context, const struct note *note, void *arg)
@@ -36,7 +36,7 @@ static int handle_note(bide_context *context, const struct note *note, void *arg
 
 static void what_cannot_be_written_is_not_published(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     REFUSED(queue, keep, ((struct note){NULL, 0}), NULL, BIDE_EINVAL);
     REFUSED(queue, keep, ((struct note){"\xff", 0}), NULL, BIDE_EINVAL);
     REFUSED(queue, keep, ((struct note){"", NAN}), NULL, BIDE_EINVAL);
@@ -45,7 +45,7 @@ static void what_cannot_be_written_is_not_published(void)
 
 static void the_sentence_names_the_field(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     CODE(bide_publish(queue, keep, ((struct note){"", NAN}), NULL, NULL), BIDE_EINVAL);
     CHECK(strstr(bide_last_error(), "note.value") != NULL);
 }
@@ -53,7 +53,7 @@ static void the_sentence_names_the_field(void)
 static void what_is_too_big_is_refused(void)
 {
     static char text[300];
-    bide *queue = open_fixed("max_job_size=100");
+    bide *queue = open_with_task_topics("max_job_size=100");
     memset(text, 'x', sizeof text - 1);
     REFUSED(queue, keep, ((struct note){text, 0}), NULL, BIDE_TOO_BIG);
 }
@@ -61,7 +61,7 @@ static void what_is_too_big_is_refused(void)
 static void a_key_that_is_too_long_or_empty_is_refused(void)
 {
     static char text[BIDE_KEY_MAX + 2];
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     memset(text, 'x', sizeof text - 1);
     REFUSED(queue, keyed, ((struct note){text, 0}), NULL, BIDE_EINVAL);
     REFUSED(queue, keyed, ((struct note){"", 0}), NULL, BIDE_EINVAL);
@@ -71,21 +71,21 @@ static void a_key_that_is_too_long_or_empty_is_refused(void)
 
 static void a_key_of_a_field_that_is_not_there_is_refused(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     REFUSED(queue, strange, ((struct note){"", 0}), NULL, BIDE_EINVAL);
 }
 
 static void a_task_whose_topic_is_none_is_refused(void)
 {
-    bide *queue = open_fixed("");
-    struct crew *crew = new_crew(queue, NULL);
+    bide *queue = open_with_task_topics("");
+    struct worker_fixture *fixture = new_fixture(queue, NULL);
     REFUSED(queue, nowhere, ((struct note){"", 0}), NULL, BIDE_EINVAL);
-    CODE(bide_handle(crew->worker, nowhere, handle_note, NULL), BIDE_EINVAL);
+    CODE(bide_handle(fixture->worker, nowhere, handle_note, NULL), BIDE_EINVAL);
 }
 
 static void options_that_make_no_sense_are_refused(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     bide_put_options options = bide_defaults(keep);
     options.size--;
     REFUSED(queue, keep, ((struct note){"", 0}), &options, BIDE_EINVAL);
@@ -99,8 +99,8 @@ static void options_that_make_no_sense_are_refused(void)
 
 static void NULL_is_refused(void)
 {
-    bide *queue = open_fixed("");
-    struct crew *crew = new_crew(queue, NULL);
+    bide *queue = open_with_task_topics("");
+    struct worker_fixture *fixture = new_fixture(queue, NULL);
     struct note note = {"", 0};
     bide_function *function = (bide_function *)handle_note;
     bide_task task = bide_task_of_keep;
@@ -108,37 +108,37 @@ static void NULL_is_refused(void)
     CODE(bide_task_publish(queue, NULL, &note, NULL, NULL), BIDE_EINVAL);
     CODE(bide_task_publish(queue, &task, NULL, NULL, NULL), BIDE_EINVAL);
     CODE(bide_handle(NULL, keep, handle_note, NULL), BIDE_EINVAL);
-    CODE(bide_worker_handle_task(crew->worker, NULL, bide_handle_of_keep, function, NULL),
+    CODE(bide_worker_handle_task(fixture->worker, NULL, bide_handle_of_keep, function, NULL),
          BIDE_EINVAL);
-    CODE(bide_worker_handle_task(crew->worker, &task, NULL, function, NULL), BIDE_EINVAL);
-    CODE(bide_worker_handle_task(crew->worker, &task, bide_handle_of_keep, NULL, NULL),
+    CODE(bide_worker_handle_task(fixture->worker, &task, NULL, function, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle_task(fixture->worker, &task, bide_handle_of_keep, NULL, NULL),
          BIDE_EINVAL);
-    CODE(bide_worker_fallback_task(crew->worker, NULL, bide_fall_of_keep, function, NULL),
+    CODE(bide_worker_fallback_task(fixture->worker, NULL, bide_fall_of_keep, function, NULL),
          BIDE_EINVAL);
-    CODE(bide_worker_fallback_task(crew->worker, &task, NULL, function, NULL), BIDE_EINVAL);
-    CODE(bide_worker_start(crew->worker), BIDE_EINVAL);
+    CODE(bide_worker_fallback_task(fixture->worker, &task, NULL, function, NULL), BIDE_EINVAL);
+    CODE(bide_worker_start(fixture->worker), BIDE_EINVAL);
     EQ(stats_of(queue).total.puts, 0);
 }
 
 static void a_task_that_is_not_sound_is_refused(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     bide_function *function = (bide_function *)handle_note;
     struct note note = {"", 0};
     bide_task task = bide_task_of_keep;
     task.time_limit_ms = -2;
-    CODE(bide_worker_handle_task(crew->worker, &task, bide_handle_of_keep, function, NULL),
+    CODE(bide_worker_handle_task(fixture->worker, &task, bide_handle_of_keep, function, NULL),
          BIDE_EINVAL);
     task = bide_task_of_keep;
     task.type = NULL;
-    CODE(bide_worker_handle_task(crew->worker, &task, bide_handle_of_keep, function, NULL),
+    CODE(bide_worker_handle_task(fixture->worker, &task, bide_handle_of_keep, function, NULL),
          BIDE_EINVAL);
-    CODE(bide_task_publish(crew->queue, &task, &note, NULL, NULL), BIDE_EINVAL);
+    CODE(bide_task_publish(fixture->queue, &task, &note, NULL, NULL), BIDE_EINVAL);
 }
 
 static void an_expiry_that_is_no_time_is_refused(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     static const int64_t times[] = {-1, BIDE_TIME_MAX_MS + 1, INT64_MIN, INT64_MAX};
     struct note note = {"", 0};
     for (size_t i = 0; i < COUNT(times); i++) {
@@ -151,20 +151,20 @@ static void an_expiry_that_is_no_time_is_refused(void)
 
 static void a_task_has_one_handler(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
-    OK(bide_handle(crew->worker, keep, handle_note, NULL));
-    CODE(bide_handle(crew->worker, keep, handle_note, NULL), BIDE_EINVAL);
-    CODE(bide_handle(crew->worker, keyed, handle_note, NULL), BIDE_EINVAL);
-    CODE(bide_worker_handle(crew->worker, FIXED_A, do_nothing, NULL), BIDE_EINVAL);
-    OK(bide_worker_start(crew->worker));
-    CODE(bide_handle(crew->worker, keep, handle_note, NULL), BIDE_EBUSY);
-    OK(bide_publish(crew->queue, keep, ((struct note){"", 0}), NULL, NULL));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
+    OK(bide_handle(fixture->worker, keep, handle_note, NULL));
+    CODE(bide_handle(fixture->worker, keep, handle_note, NULL), BIDE_EINVAL);
+    CODE(bide_handle(fixture->worker, keyed, handle_note, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle(fixture->worker, TASK_TOPIC_A, do_nothing, NULL), BIDE_EINVAL);
+    OK(bide_worker_start(fixture->worker));
+    CODE(bide_handle(fixture->worker, keep, handle_note, NULL), BIDE_EBUSY);
+    OK(bide_publish(fixture->queue, keep, ((struct note){"", 0}), NULL, NULL));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void a_queue_that_drains_takes_nothing(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     OK(bide_drain(queue, true));
     REFUSED(queue, keep, ((struct note){"", 0}), NULL, BIDE_DRAINING);
     OK(bide_drain(queue, false));

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* badworker.c - calls about workers that make no sense: refused, with a sentence, and no harm done. */
-#include "../contract/world.h"
-#include "crew.h"
+#include "../contract/sample_queue.h"
+#include "worker_fixture.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- options ---- */
 
@@ -40,7 +42,7 @@ static void options_that_make_no_sense_are_refused(void)
     refused(queue, &options);
 }
 
-static void options_of_another_size_are_refused(void)
+static void options_of_a_size_that_no_version_has_are_refused(void)
 {
     bide *queue = open_queue("");
     bide_worker_options options = BIDE_WORKER_OPTIONS_INIT;
@@ -48,6 +50,41 @@ static void options_of_another_size_are_refused(void)
     for (size_t i = 0; i < COUNT(sizes); i++) {
         options.size = sizes[i];
         refused(queue, &options);
+    }
+}
+
+/* Only the size lies before the end of the readable memory. */
+static void options_are_read_no_further_than_their_size(void)
+{
+    bide *queue = open_queue("");
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED);
+    CHECK(mprotect(pages + page, page, PROT_NONE) == 0);
+    refused(queue, (const bide_worker_options *)(void *)(pages + page - sizeof(size_t)));
+    CHECK(munmap(pages, 2 * page) == 0);
+}
+
+static void options_of_another_version_are_taken_unless_they_set_what_is_unknown(void)
+{
+    bide *queue = open_queue("");
+    static const size_t sizes[] = {sizeof(size_t), sizeof(bide_worker_options) - sizeof(void *),
+                                   sizeof(bide_worker_options) + 64};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        union {
+            bide_worker_options options;
+            char bytes[sizeof(bide_worker_options) + 64];
+        } other = {.bytes = {0}};
+        bide_worker *worker = NULL;
+        other.options = threads(2);
+        other.options.size = sizes[i];
+        if (sizes[i] < sizeof other.options) /* what lies behind must not be looked at */
+            memset(other.bytes + sizes[i], -1, sizeof other.bytes - sizes[i]);
+        OK(bide_worker_new(queue, &other.options, &worker));
+        OK(bide_worker_free(worker));
+        other.bytes[sizeof other.bytes - 1] = 1;
+        if (sizes[i] > sizeof other.options)
+            refused(queue, &other.options);
     }
 }
 
@@ -76,25 +113,25 @@ static int pass(bide_context *context, void *arg)
 
 static void NULL_is_refused(void)
 {
-    struct crew *crew = new_crew_of(do_nothing, NULL);
+    struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     bide_worker *worker;
     CODE(bide_worker_new(NULL, NULL, &worker), BIDE_EINVAL);
-    CODE(bide_worker_new(crew->queue, NULL, NULL), BIDE_EINVAL);
+    CODE(bide_worker_new(fixture->queue, NULL, NULL), BIDE_EINVAL);
     CODE(bide_worker_handle(NULL, fresh_topic("b"), do_nothing, NULL), BIDE_EINVAL);
-    CODE(bide_worker_handle(crew->worker, NULL, do_nothing, NULL), BIDE_EINVAL);
-    CODE(bide_worker_handle(crew->worker, fresh_topic("b"), NULL, NULL), BIDE_EINVAL);
-    CODE(bide_worker_weigh(NULL, crew->topic, 1), BIDE_EINVAL);
-    CODE(bide_worker_weigh(crew->worker, NULL, 1), BIDE_EINVAL);
+    CODE(bide_worker_handle(fixture->worker, NULL, do_nothing, NULL), BIDE_EINVAL);
+    CODE(bide_worker_handle(fixture->worker, fresh_topic("b"), NULL, NULL), BIDE_EINVAL);
+    CODE(bide_worker_set_weight(NULL, fixture->topic, 1), BIDE_EINVAL);
+    CODE(bide_worker_set_weight(fixture->worker, NULL, 1), BIDE_EINVAL);
     CODE(bide_worker_use(NULL, pass, NULL), BIDE_EINVAL);
-    CODE(bide_worker_use(crew->worker, NULL, NULL), BIDE_EINVAL);
+    CODE(bide_worker_use(fixture->worker, NULL, NULL), BIDE_EINVAL);
     CODE(bide_worker_start(NULL), BIDE_EINVAL);
     CODE(bide_worker_stop(NULL), BIDE_EINVAL);
     CODE(bide_worker_quit(NULL), BIDE_EINVAL);
     CODE(bide_worker_run(NULL), BIDE_EINVAL);
     OK(bide_worker_free(NULL));
-    OK(bide_worker_start(crew->worker));
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    OK(bide_worker_start(fixture->worker));
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void a_context_that_is_NULL_does_no_harm(void)
@@ -121,84 +158,84 @@ static void a_context_that_is_NULL_does_no_harm(void)
 
 static void a_topic_has_one_handler(void)
 {
-    struct crew *crew = new_crew_of(do_at_gate, NULL);
-    crew->open = true;
-    CODE(bide_worker_handle(crew->worker, crew->topic, do_nothing, NULL), BIDE_EINVAL);
-    OK(bide_worker_start(crew->worker));
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 1);
+    struct worker_fixture *fixture = new_fixture_of(do_at_gate, NULL);
+    fixture->open = true;
+    CODE(bide_worker_handle(fixture->worker, fixture->topic, do_nothing, NULL), BIDE_EINVAL);
+    OK(bide_worker_start(fixture->worker));
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 1);
 }
 
 static void names_that_no_topic_may_have_are_refused(void)
 {
-    struct crew *crew = new_crew(open_queue(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_queue(""), NULL);
     char name[BIDE_TOPIC_MAX + 2];
     static const char *const names[] = {"", "-a", "a b", "a\n", "a,b", "gr\xc3\xbc\xc3\x9f"};
     for (size_t i = 0; i < COUNT(names); i++)
-        CODE(bide_worker_handle(crew->worker, names[i], do_nothing, NULL), BIDE_EINVAL);
+        CODE(bide_worker_handle(fixture->worker, names[i], do_nothing, NULL), BIDE_EINVAL);
     memset(name, 'a', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    CODE(bide_worker_handle(crew->worker, name, do_nothing, NULL), BIDE_EINVAL);
-    CODE(bide_worker_start(crew->worker), BIDE_EINVAL);
+    CODE(bide_worker_handle(fixture->worker, name, do_nothing, NULL), BIDE_EINVAL);
+    CODE(bide_worker_start(fixture->worker), BIDE_EINVAL);
     name[BIDE_TOPIC_MAX] = '\0';
-    OK(bide_worker_handle(crew->worker, name, do_nothing, NULL));
+    OK(bide_worker_handle(fixture->worker, name, do_nothing, NULL));
 }
 
 static void a_worker_without_handlers_does_not_start(void)
 {
-    struct crew *crew = new_crew(open_queue(""), NULL);
-    CODE(bide_worker_start(crew->worker), BIDE_EINVAL);
-    CODE(bide_worker_run(crew->worker), BIDE_EINVAL);
-    OK(bide_worker_stop(crew->worker));
-    OK(bide_worker_handle(crew->worker, crew->topic, do_nothing, NULL));
-    OK(bide_worker_start(crew->worker));
+    struct worker_fixture *fixture = new_fixture(open_queue(""), NULL);
+    CODE(bide_worker_start(fixture->worker), BIDE_EINVAL);
+    CODE(bide_worker_run(fixture->worker), BIDE_EINVAL);
+    OK(bide_worker_stop(fixture->worker));
+    OK(bide_worker_handle(fixture->worker, fixture->topic, do_nothing, NULL));
+    OK(bide_worker_start(fixture->worker));
 }
 
 static void nothing_is_registered_while_it_runs(void)
 {
-    struct crew *crew = start_crew(do_nothing, 1);
-    CODE(bide_worker_handle(crew->worker, fresh_topic("b"), do_nothing, NULL), BIDE_EBUSY);
-    CODE(bide_worker_weigh(crew->worker, crew->topic, 2), BIDE_EBUSY);
-    CODE(bide_worker_use(crew->worker, pass, NULL), BIDE_EBUSY);
-    put(crew->queue, fresh_topic("b"), "body");
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(topic_of(crew->queue, fresh_topic("b")).jobs.ready, 1);
+    struct worker_fixture *fixture = start_fixture(do_nothing, 1);
+    CODE(bide_worker_handle(fixture->worker, fresh_topic("b"), do_nothing, NULL), BIDE_EBUSY);
+    CODE(bide_worker_set_weight(fixture->worker, fixture->topic, 2), BIDE_EBUSY);
+    CODE(bide_worker_use(fixture->worker, pass, NULL), BIDE_EBUSY);
+    put(fixture->queue, fresh_topic("b"), "body");
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(topic_of(fixture->queue, fresh_topic("b")).jobs.ready, 1);
 }
 
 static void a_weight_is_of_a_topic_with_a_handler_and_not_0(void)
 {
-    struct crew *crew = new_crew_of(do_nothing, NULL);
-    CODE(bide_worker_weigh(crew->worker, fresh_topic("b"), 1), BIDE_NOT_FOUND);
-    CODE(bide_worker_weigh(crew->worker, crew->topic, 0), BIDE_EINVAL);
-    OK(bide_worker_weigh(crew->worker, crew->topic, UINT32_MAX));
-    OK(bide_worker_weigh(crew->worker, crew->topic, 1));
+    struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
+    CODE(bide_worker_set_weight(fixture->worker, fresh_topic("b"), 1), BIDE_NOT_FOUND);
+    CODE(bide_worker_set_weight(fixture->worker, fixture->topic, 0), BIDE_EINVAL);
+    OK(bide_worker_set_weight(fixture->worker, fixture->topic, UINT32_MAX));
+    OK(bide_worker_set_weight(fixture->worker, fixture->topic, 1));
 }
 
 /* ---- what a handler may say ---- */
 
 static int say_nonsense(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     CODE(bide_context_result(context, NULL, 1), BIDE_EINVAL);
     OK(bide_context_result(context, NULL, 0));
     bide_context_progress(context, "%s", "");
-    if (enter(crew) == 1)
+    if (enter(fixture) == 1)
         return bide_context_retry_in(context, -5, "%s", "");
     return BIDE_DONE;
 }
 
 static void a_handler_that_talks_nonsense_does_no_harm(void)
 {
-    struct crew *crew = start_crew(say_nonsense, 1);
+    struct worker_fixture *fixture = start_fixture(say_nonsense, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = 3600000;
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 2);
-    EQ(stat_job(crew->queue, id)->result_size, 0);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 2);
+    EQ(stat_job(fixture->queue, id)->result_size, 0);
 }
 
 static char much[5000];
@@ -212,19 +249,21 @@ static int say_much(bide_context *context, const bide_slice *body, void *arg)
 
 static void a_sentence_that_is_too_long_is_cut(void)
 {
-    struct crew *crew = new_crew_of(say_much, NULL);
+    struct worker_fixture *fixture = new_fixture_of(say_much, NULL);
     memset(much, 'x', sizeof much - 1);
-    uint64_t id = give(crew, "body");
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    uint64_t id = enqueue(fixture, "body");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     BETWEEN(job->last_error_size, 1000, 1024);
     CHECK(memcmp(job->last_error, much, job->last_error_size) == 0);
 }
 
 static const struct test tests[] = {
     TEST(options_that_make_no_sense_are_refused),
-    TEST(options_of_another_size_are_refused),
+    TEST(options_are_read_no_further_than_their_size),
+    TEST(options_of_a_size_that_no_version_has_are_refused),
+    TEST(options_of_another_version_are_taken_unless_they_set_what_is_unknown),
     TEST(options_at_their_limits_are_taken),
     TEST(NULL_is_refused),
     TEST(a_context_that_is_NULL_does_no_harm),

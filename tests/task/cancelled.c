@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: MIT */
 /* cancelled.c - a cancel reaches the handler that runs. */
-#include "crew.h"
+#include "worker_fixture.h"
 
 #define HOUR_MS INT64_C(3600000)
 
 /* Runs until it is told why to stop, and answers the code. */
 static int run_until_told(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    enter(crew);
+    enter(fixture);
     EQ(bide_context_wait(context, BIDE_FOREVER), BIDE_REASON_CANCELLED);
     EQ(bide_context_reason(context), BIDE_REASON_CANCELLED);
-    leave(crew);
-    return crew->code;
+    leave(fixture);
+    return fixture->code;
 }
 
-static struct crew *cancel_while_it_runs(bide_handler handler, int answer, uint64_t *id)
+static struct worker_fixture *cancel_while_it_runs(bide_handler handler, int answer, uint64_t *id)
 {
-    struct crew *crew = new_crew_of(handler, NULL);
+    struct worker_fixture *fixture = new_fixture_of(handler, NULL);
     bide_put_options options = with_ttr(HOUR_MS);
-    crew->code = answer;
-    *id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL(crew->running == 1);
-    OK(bide_cancel(crew->queue, *id));
-    UNTIL(crew->running == 0);
-    return crew;
+    fixture->code = answer;
+    *id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL(fixture->running == 1);
+    OK(bide_cancel(fixture->queue, *id));
+    UNTIL(fixture->running == 0);
+    return fixture;
 }
 
 /* The lease is of an hour, so it is not the next touch that tells. */
 static void a_cancel_reaches_a_handler_that_waits(void)
 {
     uint64_t id;
-    struct crew *crew = cancel_while_it_runs(run_until_told, BIDE_RETRY, &id);
-    UNTIL_TOLD(crew, BIDE_WORK_CANCELLED, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
-    STORY(crew, id, "started cancelled");
+    struct worker_fixture *fixture = cancel_while_it_runs(run_until_told, BIDE_RETRY, &id);
+    UNTIL_EVENTS(fixture, BIDE_WORK_CANCELLED, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
+    EVENTS_ARE(fixture, id, "started cancelled");
 }
 
 static void the_job_is_gone_whatever_the_handler_answers(void)
@@ -44,173 +44,173 @@ static void the_job_is_gone_whatever_the_handler_answers(void)
     static const int answers[] = {BIDE_DONE, BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE, 7, BIDE_EIO};
     for (size_t i = 0; i < COUNT(answers); i++) {
         uint64_t id;
-        struct crew *crew = cancel_while_it_runs(run_until_told, answers[i], &id);
-        UNTIL(state_of(crew->queue, id) == BIDE_STATE_GONE);
-        EQ(told(crew, BIDE_WORK_RETRIED) + told(crew, BIDE_WORK_BURIED), 0);
-        EQ(crew->runs, 1);
-        free_worker(crew);
-        close_queue(crew->queue);
+        struct worker_fixture *fixture = cancel_while_it_runs(run_until_told, answers[i], &id);
+        UNTIL(state_of(fixture->queue, id) == BIDE_STATE_GONE);
+        EQ(count_events(fixture, BIDE_WORK_RETRIED) + count_events(fixture, BIDE_WORK_BURIED), 0);
+        EQ(fixture->runs, 1);
+        free_worker(fixture);
+        close_queue(fixture->queue);
     }
 }
 
 static int poll_until_told(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     int fd = bide_context_fd(context);
     CHECK(fd >= 0);
     CHECK(!readable(fd, 0));
-    enter(crew);
+    enter(fixture);
     CHECK(readable(fd, PATIENCE_MS));
     EQ(bide_context_reason(context), BIDE_REASON_CANCELLED);
-    leave(crew);
+    leave(fixture);
     return bide_context_retry(context, "cancelled");
 }
 
 static void a_cancel_makes_the_descriptor_readable(void)
 {
     uint64_t id;
-    struct crew *crew = cancel_while_it_runs(poll_until_told, 0, &id);
-    UNTIL_TOLD(crew, BIDE_WORK_CANCELLED, 1);
+    struct worker_fixture *fixture = cancel_while_it_runs(poll_until_told, 0, &id);
+    UNTIL_EVENTS(fixture, BIDE_WORK_CANCELLED, 1);
 }
 
 static int look_until_told(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    enter(crew);
+    enter(fixture);
     UNTIL(bide_context_reason(context) == BIDE_REASON_CANCELLED);
     CODE(bide_context_touch(context), BIDE_CANCEL_WANTED);
-    leave(crew);
+    leave(fixture);
     return bide_context_retry(context, "cancelled");
 }
 
 static void a_touch_tells_of_a_cancel_too(void)
 {
     uint64_t id;
-    struct crew *crew = cancel_while_it_runs(look_until_told, 0, &id);
-    UNTIL_TOLD(crew, BIDE_WORK_CANCELLED, 1);
+    struct worker_fixture *fixture = cancel_while_it_runs(look_until_told, 0, &id);
+    UNTIL_EVENTS(fixture, BIDE_WORK_CANCELLED, 1);
 }
 
 static int finish_all_the_same(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    enter(crew);
+    enter(fixture);
     EQ(bide_context_wait(context, BIDE_FOREVER), BIDE_REASON_CANCELLED);
-    leave(crew);
+    leave(fixture);
     return bide_context_result(context, "finished", 8);
 }
 
 static void done_keeps_its_result_in_spite_of_a_cancel(void)
 {
-    struct crew *crew = new_crew_of(finish_all_the_same, NULL);
+    struct worker_fixture *fixture = new_fixture_of(finish_all_the_same, NULL);
     bide_put_options options = with_ttr(HOUR_MS);
     bide_state state = BIDE_STATE_GONE;
     bide_buf *result = NULL;
     options.retain_ms = HOUR_MS;
-    uint64_t id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL(crew->running == 1);
-    OK(bide_cancel(crew->queue, id));
-    OK(bide_wait(crew->queue, id, PATIENCE_MS, &state, &result));
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL(fixture->running == 1);
+    OK(bide_cancel(fixture->queue, id));
+    OK(bide_wait(fixture->queue, id, PATIENCE_MS, &state, &result));
     EQ(state, BIDE_STATE_DONE);
     TEXT(bide_buf_data(result), bide_buf_size(result), "finished");
     bide_buf_unref(result);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void a_job_that_is_cancelled_before_it_is_taken_never_runs(void)
 {
-    struct crew *crew = new_crew_of(do_at_gate, NULL);
-    uint64_t cancelled = give(crew, "first"), other = give(crew, "second");
-    crew->open = true;
-    OK(bide_cancel(crew->queue, cancelled));
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(nth_told(crew, BIDE_WORK_STARTED, 0)->id, other);
-    EQ(crew->runs, 1);
+    struct worker_fixture *fixture = new_fixture_of(do_at_gate, NULL);
+    uint64_t cancelled = enqueue(fixture, "first"), other = enqueue(fixture, "second");
+    fixture->open = true;
+    OK(bide_cancel(fixture->queue, cancelled));
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(nth_event(fixture, BIDE_WORK_STARTED, 0)->id, other);
+    EQ(fixture->runs, 1);
 }
 
 /* ---- one of many ---- */
 
 static int run_until_told_or_opened(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    enter(crew);
-    while (!crew->open && bide_context_reason(context) == BIDE_REASON_NONE)
+    enter(fixture);
+    while (!fixture->open && bide_context_reason(context) == BIDE_REASON_NONE)
         nap_ms(1);
     if (bide_context_reason(context) == BIDE_REASON_NONE)
         return BIDE_DONE;
     EQ(bide_context_reason(context), BIDE_REASON_CANCELLED);
-    leave(crew);
+    leave(fixture);
     return bide_context_retry(context, "cancelled");
 }
 
 static void a_cancel_reaches_only_the_handler_of_its_job(void)
 {
     bide_worker_options options = threads(10);
-    struct crew *crew = new_crew_of(run_until_told_or_opened, &options);
+    struct worker_fixture *fixture = new_fixture_of(run_until_told_or_opened, &options);
     uint64_t ids[10];
-    put_lots(crew->queue, crew->topic, COUNT(ids), NULL, ids);
-    OK(bide_worker_start(crew->worker));
-    UNTIL(crew->running == 10);
-    OK(bide_cancel(crew->queue, ids[3]));
-    OK(bide_cancel(crew->queue, ids[7]));
-    UNTIL_TOLD(crew, BIDE_WORK_CANCELLED, 2);
-    EQ(crew->running, 8);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 8);
-    STORY(crew, ids[3], "started cancelled");
-    STORY(crew, ids[4], "started done");
+    put_lots(fixture->queue, fixture->topic, COUNT(ids), NULL, ids);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL(fixture->running == 10);
+    OK(bide_cancel(fixture->queue, ids[3]));
+    OK(bide_cancel(fixture->queue, ids[7]));
+    UNTIL_EVENTS(fixture, BIDE_WORK_CANCELLED, 2);
+    EQ(fixture->running, 8);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 8);
+    EVENTS_ARE(fixture, ids[3], "started cancelled");
+    EVENTS_ARE(fixture, ids[4], "started done");
 }
 
 /* A cancel that comes before the handler has begun to listen is not missed. */
 static void cancels_at_every_moment_are_heard(void)
 {
     bide_worker_options options = threads(4);
-    struct crew *crew = new_crew_of(run_until_told_or_opened, &options);
-    OK(bide_worker_start(crew->worker));
+    struct worker_fixture *fixture = new_fixture_of(run_until_told_or_opened, &options);
+    OK(bide_worker_start(fixture->worker));
     for (int i = 0; i < 40; i++) {
-        uint64_t id = give(crew, "body");
+        uint64_t id = enqueue(fixture, "body");
         if (i % 2 == 0)
-            UNTIL(state_of(crew->queue, id) == BIDE_STATE_RESERVED);
-        OK(bide_cancel(crew->queue, id));
-        UNTIL(state_of(crew->queue, id) == BIDE_STATE_GONE);
+            UNTIL(state_of(fixture->queue, id) == BIDE_STATE_RESERVED);
+        OK(bide_cancel(fixture->queue, id));
+        UNTIL(state_of(fixture->queue, id) == BIDE_STATE_GONE);
     }
-    UNTIL(told(crew, BIDE_WORK_CANCELLED) == told(crew, BIDE_WORK_STARTED));
-    CHECK(told(crew, BIDE_WORK_CANCELLED) >= 20);
+    UNTIL(count_events(fixture, BIDE_WORK_CANCELLED) == count_events(fixture, BIDE_WORK_STARTED));
+    CHECK(count_events(fixture, BIDE_WORK_CANCELLED) >= 20);
 }
 
 /* Nor one that comes before the worker has begun to listen. */
 static void a_cancel_right_after_the_start_is_heard(void)
 {
     bide_worker_options options = threads(2);
-    struct crew *crew = new_crew_of(run_until_told_or_opened, &options);
+    struct worker_fixture *fixture = new_fixture_of(run_until_told_or_opened, &options);
     for (int i = 1; i <= 40; i++) {
-        uint64_t id = give(crew, "body");
-        OK(bide_worker_start(crew->worker));
-        while (state_of(crew->queue, id) != BIDE_STATE_RESERVED)
+        uint64_t id = enqueue(fixture, "body");
+        OK(bide_worker_start(fixture->worker));
+        while (state_of(fixture->queue, id) != BIDE_STATE_RESERVED)
             continue;
-        OK(bide_cancel(crew->queue, id));
-        UNTIL_TOLD(crew, BIDE_WORK_CANCELLED, i);
-        OK(bide_worker_stop(crew->worker));
+        OK(bide_cancel(fixture->queue, id));
+        UNTIL_EVENTS(fixture, BIDE_WORK_CANCELLED, i);
+        OK(bide_worker_stop(fixture->worker));
     }
 }
 
 static void a_worker_that_was_stopped_and_started_hears_of_cancels(void)
 {
-    struct crew *crew = new_crew_of(run_until_told, NULL);
+    struct worker_fixture *fixture = new_fixture_of(run_until_told, NULL);
     bide_put_options options = with_ttr(HOUR_MS);
-    crew->code = BIDE_RETRY;
+    fixture->code = BIDE_RETRY;
     for (int i = 0; i < 3; i++) {
-        OK(bide_worker_start(crew->worker));
-        uint64_t id = give_as(crew, "body", &options);
-        UNTIL(crew->running == 1);
-        OK(bide_cancel(crew->queue, id));
-        UNTIL_TOLD(crew, BIDE_WORK_CANCELLED, i + 1);
-        OK(bide_worker_stop(crew->worker));
+        OK(bide_worker_start(fixture->worker));
+        uint64_t id = enqueue_as(fixture, "body", &options);
+        UNTIL(fixture->running == 1);
+        OK(bide_cancel(fixture->queue, id));
+        UNTIL_EVENTS(fixture, BIDE_WORK_CANCELLED, i + 1);
+        OK(bide_worker_stop(fixture->worker));
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* context.c - what a handler can ask and say while it runs. */
-#include "crew.h"
+#include "worker_fixture.h"
 
 #include <string.h>
 
@@ -10,9 +10,9 @@
 
 static int look_at_the_job(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     const bide_job *job = bide_context_job(context);
-    EQ(job->id, crew->number);
+    EQ(job->id, fixture->number);
     CHECK(job->token != 0);
     EQ(job->state, BIDE_STATE_RESERVED);
     EQ(job->priority, 77);
@@ -21,24 +21,24 @@ static int look_at_the_job(bide_context *context, const bide_slice *body, void *
     CHECK(memcmp(job->body, body->data, body->size) == 0);
     TEXT(body->data, body->size, "the body");
     TEXT(job->key, job->key_size, "the key");
-    TEXT(job->topic, strlen(job->topic), crew->topic);
-    CHECK(bide_context_queue(context) == crew->queue);
+    TEXT(job->topic, strlen(job->topic), fixture->topic);
+    CHECK(bide_context_queue(context) == fixture->queue);
     EQ(bide_context_reason(context), BIDE_REASON_NONE);
     EQ(bide_context_wait(context, 0), BIDE_REASON_NONE);
-    enter(crew);
+    enter(fixture);
     return BIDE_DONE;
 }
 
 static void a_handler_sees_its_job_and_its_queue(void)
 {
-    struct crew *crew = new_crew_of(look_at_the_job, NULL);
+    struct worker_fixture *fixture = new_fixture_of(look_at_the_job, NULL);
     bide_put_options options = with_ttr(50000);
     options.priority = 77;
     options.key = slice("the key");
-    crew->number = (int64_t)give_as(crew, "the body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 1);
+    fixture->number = (int64_t)enqueue_as(fixture, "the body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 1);
 }
 
 static int watch_the_time(bide_context *context, const bide_slice *body, void *arg)
@@ -56,42 +56,42 @@ static int watch_the_time(bide_context *context, const bide_slice *body, void *a
 
 static void the_time_that_is_left_goes_down(void)
 {
-    struct crew *crew = start_crew(watch_the_time, 1);
+    struct worker_fixture *fixture = start_fixture(watch_the_time, 1);
     bide_put_options options = with_ttr(20000);
-    give_as(crew, "body", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 1);
+    enqueue_as(fixture, "body", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 1);
 }
 
 static int touch_and_look(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     EQ(bide_context_wait(context, 50), BIDE_REASON_NONE);
     int64_t before = bide_context_left_ms(context);
     CHECK(before <= 20000 - 49);
     OK(bide_context_touch(context));
-    crew->number = bide_context_left_ms(context) - before;
-    enter(crew);
-    wait_at_gate(crew);
+    fixture->number = bide_context_left_ms(context) - before;
+    enter(fixture);
+    wait_at_gate(fixture);
     return BIDE_DONE;
 }
 
 static void a_touch_gives_more_time(void)
 {
-    struct crew *crew = start_crew(touch_and_look, 1);
+    struct worker_fixture *fixture = start_fixture(touch_and_look, 1);
     bide_put_options options = with_ttr(20000);
     int64_t start_us = clock_us();
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL(crew->runs == 1);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL(fixture->runs == 1);
     int64_t passed_ms = (clock_us() - start_us) / 1000;
     /* All that had passed before the touch is given anew, less the moment after it. */
-    CHECK(crew->number > 0);
-    const bide_job *job = stat_job(crew->queue, id);
+    CHECK(fixture->number > 0);
+    const bide_job *job = stat_job(fixture->queue, id);
     CHECK(job->touches >= 1);
     CHECK(job->left_ms > 20000 - 50 - passed_ms);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static int touch_until_refused(bide_context *context, const bide_slice *body, void *arg)
@@ -105,76 +105,77 @@ static int touch_until_refused(bide_context *context, const bide_slice *body, vo
 
 static void touches_have_the_limits_of_the_queue(void)
 {
-    struct crew *crew = new_crew(open_queue("max_touches=1"), NULL);
-    OK(bide_worker_handle(crew->worker, crew->topic, touch_until_refused, crew));
-    OK(bide_worker_start(crew->worker));
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 1);
+    struct worker_fixture *fixture = new_fixture(open_queue("max_touches=1"), NULL);
+    OK(bide_worker_handle(fixture->worker, fixture->topic, touch_until_refused, fixture));
+    OK(bide_worker_start(fixture->worker));
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 1);
 }
 
 /* ---- progress ---- */
 
 static int make_progress(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    enter(crew);
+    enter(fixture);
     bide_context_progress(context, "%d of %d", 1, 3);
-    UNTIL(crew->number == 1);
+    UNTIL(fixture->number == 1);
     bide_context_progress(context, "2 of 3");
     bide_context_progress(context, "%s", "3 of 3");
-    wait_at_gate(crew);
+    wait_at_gate(fixture);
     return BIDE_DONE;
 }
 
-static bool shows(struct crew *crew, uint64_t id, const char *text)
+static bool shows(struct worker_fixture *fixture, uint64_t id, const char *text)
 {
-    const bide_job *job = stat_job(crew->queue, id);
+    const bide_job *job = stat_job(fixture->queue, id);
     return job->progress && job->progress_size == strlen(text) &&
            memcmp(job->progress, text, job->progress_size) == 0;
 }
 
 static void progress_is_seen_by_whoever_looks(void)
 {
-    struct crew *crew = start_crew(make_progress, 1);
-    uint64_t id = give(crew, "body");
-    UNTIL(crew->runs == 1);
-    UNTIL(shows(crew, id, "1 of 3"));
-    crew->number = 1;
-    UNTIL(shows(crew, id, "3 of 3"));
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    struct worker_fixture *fixture = start_fixture(make_progress, 1);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL(fixture->runs == 1);
+    UNTIL(shows(fixture, id, "1 of 3"));
+    fixture->number = 1;
+    UNTIL(shows(fixture, id, "3 of 3"));
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void progress_does_not_extend_the_lease(void)
 {
-    struct crew *crew = start_crew(make_progress, 1);
-    uint64_t id = give(crew, "body");
-    UNTIL(crew->runs == 1);
-    int64_t left_ms = stat_job(crew->queue, id)->left_ms;
-    UNTIL(shows(crew, id, "1 of 3"));
-    CHECK(stat_job(crew->queue, id)->left_ms <= left_ms);
-    crew->number = 1;
-    UNTIL(shows(crew, id, "3 of 3"));
-    CHECK(stat_job(crew->queue, id)->left_ms <= left_ms);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    struct worker_fixture *fixture = start_fixture(make_progress, 1);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL(fixture->runs == 1);
+    int64_t left_ms = stat_job(fixture->queue, id)->left_ms;
+    UNTIL(shows(fixture, id, "1 of 3"));
+    CHECK(stat_job(fixture->queue, id)->left_ms <= left_ms);
+    fixture->number = 1;
+    UNTIL(shows(fixture, id, "3 of 3"));
+    CHECK(stat_job(fixture->queue, id)->left_ms <= left_ms);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void progress_is_not_counted_as_a_touch(void)
 {
-    struct crew *crew = new_crew(open_queue("max_touches=1&min_touch_interval=1h"), NULL);
-    OK(bide_worker_handle(crew->worker, crew->topic, make_progress, crew));
-    OK(bide_worker_start(crew->worker));
-    uint64_t id = give(crew, "body");
-    UNTIL(crew->runs == 1);
-    UNTIL(shows(crew, id, "1 of 3"));
-    crew->number = 1;
-    UNTIL(shows(crew, id, "3 of 3"));
-    EQ(stat_job(crew->queue, id)->touches, 0);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    struct worker_fixture *fixture =
+        new_fixture(open_queue("max_touches=1&min_touch_interval=1h"), NULL);
+    OK(bide_worker_handle(fixture->worker, fixture->topic, make_progress, fixture));
+    OK(bide_worker_start(fixture->worker));
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL(fixture->runs == 1);
+    UNTIL(shows(fixture, id, "1 of 3"));
+    fixture->number = 1;
+    UNTIL(shows(fixture, id, "3 of 3"));
+    EQ(stat_job(fixture->queue, id)->touches, 0);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static char long_text[3 * BIDE_PROGRESS_MAX];
@@ -189,16 +190,16 @@ static int make_long_progress(bide_context *context, const bide_slice *body, voi
 
 static void progress_that_is_too_long_is_cut(void)
 {
-    struct crew *crew = new_crew_of(make_long_progress, NULL);
+    struct worker_fixture *fixture = new_fixture_of(make_long_progress, NULL);
     memset(long_text, 'x', sizeof long_text - 1);
-    uint64_t id = give(crew, "body");
-    OK(bide_worker_start(crew->worker));
-    UNTIL(stat_job(crew->queue, id)->progress_size > 0);
-    const bide_job *job = stat_job(crew->queue, id);
+    uint64_t id = enqueue(fixture, "body");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL(stat_job(fixture->queue, id)->progress_size > 0);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->progress_size, BIDE_PROGRESS_MAX);
     CHECK(memcmp(job->progress, long_text, BIDE_PROGRESS_MAX) == 0);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static int progress_in_passing(bide_context *context, const bide_slice *body, void *arg)
@@ -212,13 +213,13 @@ static int progress_in_passing(bide_context *context, const bide_slice *body, vo
 
 static void progress_of_a_handler_that_returns_at_once_does_no_harm(void)
 {
-    struct crew *crew = start_crew(progress_in_passing, 1);
+    struct worker_fixture *fixture = start_fixture(progress_in_passing, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = HOUR_MS;
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_DONE);
-    STORY(crew, id, "started done");
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_DONE);
+    EVENTS_ARE(fixture, id, "started done");
 }
 
 /* ---- results ---- */
@@ -235,15 +236,15 @@ static int answer_too_much(bide_context *context, const bide_slice *body, void *
 
 static void a_result_that_is_too_big_is_refused_and_the_one_before_stays(void)
 {
-    struct crew *crew = new_crew(open_queue("max_result_size=100"), NULL);
+    struct worker_fixture *fixture = new_fixture(open_queue("max_result_size=100"), NULL);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = HOUR_MS;
-    OK(bide_worker_handle(crew->worker, crew->topic, answer_too_much, crew));
-    OK(bide_worker_start(crew->worker));
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 1);
-    EQ(stat_job(crew->queue, id)->result_size, 100);
+    OK(bide_worker_handle(fixture->worker, fixture->topic, answer_too_much, fixture));
+    OK(bide_worker_start(fixture->worker));
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 1);
+    EQ(stat_job(fixture->queue, id)->result_size, 100);
 }
 
 static int answer_a_local(bide_context *context, const bide_slice *body, void *arg)
@@ -258,13 +259,13 @@ static int answer_a_local(bide_context *context, const bide_slice *body, void *a
 
 static void a_result_is_copied(void)
 {
-    struct crew *crew = start_crew(answer_a_local, 1);
+    struct worker_fixture *fixture = start_fixture(answer_a_local, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     bide_buf *result = NULL;
     options.retain_ms = HOUR_MS;
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    OK(bide_result(crew->queue, id, &result));
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    OK(bide_result(fixture->queue, id, &result));
     TEXT(bide_buf_data(result), bide_buf_size(result), "result");
     bide_buf_unref(result);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fallback.c - who is called when a handler has failed. */
-#include "fixed.h"
+#include "task_topics.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,9 +9,9 @@ struct parcel {
     int32_t number;
 };
 BIDE_TYPE(parcel, struct parcel, BIDE_FIELD(number));
-BIDE_TASK(deliver, parcel, .topic = FIXED_A, .max_retries = 2, .backoff_base_ms = 1,
+BIDE_TASK(deliver, parcel, .topic = TASK_TOPIC_A, .max_retries = 2, .backoff_base_ms = 1,
           .backoff_max_ms = 1);
-BIDE_TASK(other, parcel, .topic = FIXED_B);
+BIDE_TASK(other, parcel, .topic = TASK_TOPIC_B);
 
 /* What the fallback was called with, one after another. */
 struct fall {
@@ -29,14 +29,14 @@ struct falls {
 static void note_fall(bide_context *context, const struct parcel *parcel, const char *error,
                       void *arg)
 {
-    struct crew *crew = arg;
-    struct falls *falls = crew->more;
+    struct worker_fixture *fixture = arg;
+    struct falls *falls = fixture->more;
     const bide_job *job = bide_context_job(context);
     int i = falls->count;
     CHECK(i < (int)COUNT(falls->list));
     CHECK(parcel != NULL && error != NULL);
-    EQ(state_of(crew->queue, job->id), BIDE_STATE_RESERVED);
-    OK(bide_touch(crew->queue, job->id, job->token, 0, NULL));
+    EQ(state_of(fixture->queue, job->id), BIDE_STATE_RESERVED);
+    OK(bide_touch(fixture->queue, job->id, job->token, 0, NULL));
     snprintf(falls->list[i].error, sizeof falls->list[i].error, "%s", error);
     falls->list[i].attempt = bide_context_attempt(context);
     falls->list[i].is_last = bide_context_is_last(context);
@@ -47,16 +47,16 @@ static void note_fall(bide_context *context, const struct parcel *parcel, const 
 /* Answers by the number of the parcel. */
 static int answer_by_number(bide_context *context, const struct parcel *parcel, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     uint32_t attempt = bide_context_attempt(context);
-    enter(crew);
+    enter(fixture);
     switch (parcel->number) {
     case 1:
         return bide_context_retry(context, "nobody at home, %u", attempt);
     case 2:
         return bide_context_bury(context, "no such street");
     case 3:
-        return crew->runs < 3 ? bide_context_snooze(context, 0) : BIDE_DONE;
+        return fixture->runs < 3 ? bide_context_snooze(context, 0) : BIDE_DONE;
     case 4:
         return attempt == 1 ? 4711 : BIDE_DONE;
     default:
@@ -64,10 +64,10 @@ static int answer_by_number(bide_context *context, const struct parcel *parcel, 
     }
 }
 
-static struct falls *deliver_one(struct crew **crew, int32_t number, uint64_t *id)
+static struct falls *deliver_one(struct worker_fixture **fixture, int32_t number, uint64_t *id)
 {
     static struct falls falls;
-    struct crew *made = *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *made = *fixture = new_fixture(open_with_task_topics(""), NULL);
     made->more = &falls;
     OK(bide_handle(made->worker, deliver, answer_by_number, made));
     OK(bide_fallback(made->worker, deliver, note_fall, made));
@@ -85,44 +85,44 @@ static void is_fall(const struct fall *fall, const char *error, uint32_t attempt
 
 static void it_is_called_at_each_failure_and_knows_the_last(void)
 {
-    struct crew *crew;
+    struct worker_fixture *fixture;
     uint64_t id;
-    struct falls *falls = deliver_one(&crew, 1, &id);
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    struct falls *falls = deliver_one(&fixture, 1, &id);
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
     EQ(falls->count, 3);
     is_fall(&falls->list[0], "nobody at home, 1", 1, false);
     is_fall(&falls->list[1], "nobody at home, 2", 2, false);
     is_fall(&falls->list[2], "nobody at home, 3", 3, true);
     EQ(falls->list[2].number, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_BURIED);
 }
 
 static void a_burial_is_the_last_failure(void)
 {
-    struct crew *crew;
+    struct worker_fixture *fixture;
     uint64_t id;
-    struct falls *falls = deliver_one(&crew, 2, &id);
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
+    struct falls *falls = deliver_one(&fixture, 2, &id);
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
     EQ(falls->count, 1);
     is_fall(&falls->list[0], "no such street", 1, true);
 }
 
 static void it_is_not_called_for_snooze_and_done(void)
 {
-    struct crew *crew;
+    struct worker_fixture *fixture;
     uint64_t id;
-    struct falls *falls = deliver_one(&crew, 3, &id);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(told(crew, BIDE_WORK_SNOOZED), 2);
+    struct falls *falls = deliver_one(&fixture, 3, &id);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(count_events(fixture, BIDE_WORK_SNOOZED), 2);
     EQ(falls->count, 0);
 }
 
 static void it_is_called_for_a_number(void)
 {
-    struct crew *crew;
+    struct worker_fixture *fixture;
     uint64_t id;
-    struct falls *falls = deliver_one(&crew, 4, &id);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    struct falls *falls = deliver_one(&fixture, 4, &id);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
     EQ(falls->count, 1);
     is_fall(&falls->list[0], "the handler answered 4711", 1, false);
 }
@@ -137,27 +137,27 @@ static int fail_at_once(bide_context *context, const struct parcel *parcel, void
 static void each_task_has_its_own(void)
 {
     static struct falls falls;
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     uint64_t id = 0;
-    crew->more = &falls;
-    OK(bide_handle(crew->worker, deliver, fail_at_once, crew));
-    OK(bide_handle(crew->worker, other, fail_at_once, crew));
-    OK(bide_fallback(crew->worker, other, note_fall, crew));
-    OK(bide_publish(crew->queue, deliver, (struct parcel){7}, NULL, NULL));
-    OK(bide_publish(crew->queue, other, (struct parcel){8}, NULL, &id));
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 2);
+    fixture->more = &falls;
+    OK(bide_handle(fixture->worker, deliver, fail_at_once, fixture));
+    OK(bide_handle(fixture->worker, other, fail_at_once, fixture));
+    OK(bide_fallback(fixture->worker, other, note_fall, fixture));
+    OK(bide_publish(fixture->queue, deliver, (struct parcel){7}, NULL, NULL));
+    OK(bide_publish(fixture->queue, other, (struct parcel){8}, NULL, &id));
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 2);
     EQ(falls.count, 1);
     EQ(falls.list[0].number, 8);
 }
 
 static int fail_when_stopped(bide_context *context, const struct parcel *parcel, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)parcel;
-    enter(crew);
+    enter(fixture);
     EQ(bide_context_wait(context, BIDE_FOREVER), BIDE_REASON_STOPPING);
-    leave(crew);
+    leave(fixture);
     return bide_context_retry(context, "stopped");
 }
 
@@ -166,27 +166,27 @@ static void an_interruption_is_no_failure(void)
     static struct falls falls;
     bide_worker_options options = threads(1);
     options.stop_timeout_ms = 1;
-    struct crew *crew = new_crew(open_fixed(""), &options);
-    crew->more = &falls;
-    OK(bide_handle(crew->worker, deliver, fail_when_stopped, crew));
-    OK(bide_fallback(crew->worker, deliver, note_fall, crew));
-    OK(bide_worker_start(crew->worker));
-    OK(bide_publish(crew->queue, deliver, (struct parcel){1}, NULL, NULL));
-    UNTIL(crew->running == 1);
-    OK(bide_worker_stop(crew->worker));
-    EQ(told(crew, BIDE_WORK_INTERRUPTED), 1);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), &options);
+    fixture->more = &falls;
+    OK(bide_handle(fixture->worker, deliver, fail_when_stopped, fixture));
+    OK(bide_fallback(fixture->worker, deliver, note_fall, fixture));
+    OK(bide_worker_start(fixture->worker));
+    OK(bide_publish(fixture->queue, deliver, (struct parcel){1}, NULL, NULL));
+    UNTIL(fixture->running == 1);
+    OK(bide_worker_stop(fixture->worker));
+    EQ(count_events(fixture, BIDE_WORK_INTERRUPTED), 1);
     EQ(falls.count, 0);
 }
 
 static void it_comes_after_the_handler_is_registered_and_before_the_start(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
-    CODE(bide_fallback(crew->worker, deliver, note_fall, crew), BIDE_NOT_FOUND);
-    OK(bide_handle(crew->worker, deliver, answer_by_number, crew));
-    OK(bide_worker_start(crew->worker));
-    CODE(bide_fallback(crew->worker, deliver, note_fall, crew), BIDE_EBUSY);
-    OK(bide_worker_stop(crew->worker));
-    OK(bide_fallback(crew->worker, deliver, note_fall, crew));
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
+    CODE(bide_fallback(fixture->worker, deliver, note_fall, fixture), BIDE_NOT_FOUND);
+    OK(bide_handle(fixture->worker, deliver, answer_by_number, fixture));
+    OK(bide_worker_start(fixture->worker));
+    CODE(bide_fallback(fixture->worker, deliver, note_fall, fixture), BIDE_EBUSY);
+    OK(bide_worker_stop(fixture->worker));
+    OK(bide_fallback(fixture->worker, deliver, note_fall, fixture));
 }
 
 static const struct test tests[] = {

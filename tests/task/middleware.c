@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* middleware.c - functions around every handler. */
-#include "crew.h"
+#include "worker_fixture.h"
 
 #include <string.h>
 
@@ -33,58 +33,58 @@ static int around(bide_context *context, void *arg)
 
 static int handle(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     walk('.');
-    enter(crew);
-    return crew->code == BIDE_RETRY ? bide_context_retry(context, "wrong") : crew->code;
+    enter(fixture);
+    return fixture->code == BIDE_RETRY ? bide_context_retry(context, "wrong") : fixture->code;
 }
 
-static struct crew *crew_with(bide_middleware middleware, void *arg, int answer)
+static struct worker_fixture *crew_with(bide_middleware middleware, void *arg, int answer)
 {
-    struct crew *crew = new_crew_of(handle, NULL);
-    crew->code = answer;
-    OK(bide_worker_use(crew->worker, middleware, arg ? arg : crew));
-    OK(bide_worker_start(crew->worker));
-    return crew;
+    struct worker_fixture *fixture = new_fixture_of(handle, NULL);
+    fixture->code = answer;
+    OK(bide_worker_use(fixture->worker, middleware, arg ? arg : fixture));
+    OK(bide_worker_start(fixture->worker));
+    return fixture;
 }
 
 static void the_first_that_was_added_is_the_outermost(void)
 {
-    struct crew *crew = new_crew_of(handle, NULL);
+    struct worker_fixture *fixture = new_fixture_of(handle, NULL);
     static char a[] = "aA", b[] = "bB", c[] = "cC";
-    OK(bide_worker_use(crew->worker, around, a));
-    OK(bide_worker_use(crew->worker, around, b));
-    OK(bide_worker_use(crew->worker, around, c));
-    OK(bide_worker_start(crew->worker));
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    OK(bide_worker_use(fixture->worker, around, a));
+    OK(bide_worker_use(fixture->worker, around, b));
+    OK(bide_worker_use(fixture->worker, around, c));
+    OK(bide_worker_start(fixture->worker));
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
     TRAIL("abc.CBA");
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 2);
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 2);
     TRAIL("abc.CBAabc.CBA");
 }
 
 static void it_is_around_the_handlers_of_all_topics(void)
 {
-    struct crew *crew = new_crew_of(handle, NULL);
+    struct worker_fixture *fixture = new_fixture_of(handle, NULL);
     static char a[] = "aA";
-    OK(bide_worker_use(crew->worker, around, a));
-    OK(bide_worker_handle(crew->worker, fresh_topic("b"), handle, crew));
-    put(crew->queue, crew->topic, "body");
-    put(crew->queue, fresh_topic("b"), "body");
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 2);
+    OK(bide_worker_use(fixture->worker, around, a));
+    OK(bide_worker_handle(fixture->worker, fresh_topic("b"), handle, fixture));
+    put(fixture->queue, fixture->topic, "body");
+    put(fixture->queue, fresh_topic("b"), "body");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 2);
     TRAIL("a.Aa.A");
 }
 
 static int look_at_outcome(bide_context *context, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     EQ(bide_context_attempt(context), 1);
     CHECK(bide_context_job(context)->id != 0);
-    crew->number = bide_context_next(context);
-    return (int)crew->number;
+    fixture->number = bide_context_next(context);
+    return (int)fixture->number;
 }
 
 static void it_sees_the_outcome(void)
@@ -93,12 +93,12 @@ static void it_sees_the_outcome(void)
     static const bide_work_kind kinds[] = {BIDE_WORK_DONE, BIDE_WORK_RETRIED, BIDE_WORK_BURIED,
                                            BIDE_WORK_RETRIED};
     for (size_t i = 0; i < COUNT(answers); i++) {
-        struct crew *crew = crew_with(look_at_outcome, NULL, answers[i]);
-        give(crew, "body");
-        UNTIL_TOLD(crew, kinds[i], 1);
-        EQ(crew->number, answers[i]);
-        free_worker(crew);
-        close_queue(crew->queue);
+        struct worker_fixture *fixture = crew_with(look_at_outcome, NULL, answers[i]);
+        enqueue(fixture, "body");
+        UNTIL_EVENTS(fixture, kinds[i], 1);
+        EQ(fixture->number, answers[i]);
+        free_worker(fixture);
+        close_queue(fixture->queue);
     }
 }
 
@@ -111,13 +111,13 @@ static int bury_failures(bide_context *context, void *arg)
 
 static void it_may_answer_something_else(void)
 {
-    struct crew *crew = crew_with(bury_failures, NULL, BIDE_RETRY);
-    uint64_t id = give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    struct worker_fixture *fixture = crew_with(bury_failures, NULL, BIDE_RETRY);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_BURIED);
     ERROR_OF(job, "at the first failure");
-    EQ(crew->runs, 1);
+    EQ(fixture->runs, 1);
 }
 
 static int forgive(bide_context *context, void *arg)
@@ -129,27 +129,27 @@ static int forgive(bide_context *context, void *arg)
 
 static void it_may_make_a_failure_good(void)
 {
-    struct crew *crew = crew_with(forgive, NULL, BIDE_RETRY);
-    uint64_t id = give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    struct worker_fixture *fixture = crew_with(forgive, NULL, BIDE_RETRY);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
 static int not_today(bide_context *context, void *arg)
 {
-    struct crew *crew = arg;
-    crew->number++;
+    struct worker_fixture *fixture = arg;
+    fixture->number++;
     return bide_context_snooze(context, 3600000);
 }
 
 static void it_may_not_run_the_handler_at_all(void)
 {
-    struct crew *crew = crew_with(not_today, NULL, BIDE_DONE);
-    uint64_t id = give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_SNOOZED, 1);
-    EQ(crew->runs, 0);
-    EQ(crew->number, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_DELAYED);
+    struct worker_fixture *fixture = crew_with(not_today, NULL, BIDE_DONE);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_SNOOZED, 1);
+    EQ(fixture->runs, 0);
+    EQ(fixture->number, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_DELAYED);
 }
 
 static int try_twice(bide_context *context, void *arg)
@@ -161,37 +161,37 @@ static int try_twice(bide_context *context, void *arg)
 
 static int fail_at_first(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     walk('.');
-    if (enter(crew) == 1)
+    if (enter(fixture) == 1)
         return bide_context_retry_in(context, 3600000, "at first");
-    return crew->code;
+    return fixture->code;
 }
 
 static void it_may_run_the_handler_twice(void)
 {
-    struct crew *crew = new_crew_of(fail_at_first, NULL);
+    struct worker_fixture *fixture = new_fixture_of(fail_at_first, NULL);
     static char a[] = "aA", b[] = "bB";
-    OK(bide_worker_use(crew->worker, around, a));
-    OK(bide_worker_use(crew->worker, try_twice, NULL));
-    OK(bide_worker_use(crew->worker, around, b));
-    OK(bide_worker_start(crew->worker));
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    OK(bide_worker_use(fixture->worker, around, a));
+    OK(bide_worker_use(fixture->worker, try_twice, NULL));
+    OK(bide_worker_use(fixture->worker, around, b));
+    OK(bide_worker_start(fixture->worker));
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
     TRAIL("ab.Bb.BA");
 }
 
 static void what_the_first_run_said_is_forgotten_in_the_second(void)
 {
-    struct crew *crew = new_crew_of(fail_at_first, NULL);
-    crew->code = 4711;
-    OK(bide_worker_use(crew->worker, try_twice, NULL));
-    OK(bide_worker_start(crew->worker));
-    uint64_t id = give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_RETRIED, 1);
-    EQ(crew->runs, 2);
-    const bide_job *job = stat_job(crew->queue, id);
+    struct worker_fixture *fixture = new_fixture_of(fail_at_first, NULL);
+    fixture->code = 4711;
+    OK(bide_worker_use(fixture->worker, try_twice, NULL));
+    OK(bide_worker_start(fixture->worker));
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_RETRIED, 1);
+    EQ(fixture->runs, 2);
+    const bide_job *job = stat_job(fixture->queue, id);
     ERROR_OF(job, "the handler answered 4711");
     BETWEEN(job->delay_ms, 5000, 7500);
 }
@@ -206,32 +206,32 @@ static int add_a_result(bide_context *context, void *arg)
 
 static void it_may_leave_a_result(void)
 {
-    struct crew *crew = crew_with(add_a_result, NULL, BIDE_DONE);
+    struct worker_fixture *fixture = crew_with(add_a_result, NULL, BIDE_DONE);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = 3600000;
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     TEXT(job->result, job->result_size, "by the middleware");
 }
 
 static int pass_through(bide_context *context, void *arg)
 {
-    struct crew *crew = arg;
-    crew->number++;
+    struct worker_fixture *fixture = arg;
+    fixture->number++;
     return bide_context_next(context);
 }
 
 static void there_may_be_64_and_no_more(void)
 {
-    struct crew *crew = new_crew_of(do_nothing, NULL);
+    struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
     for (int i = 0; i < BIDE_WORKER_MIDDLEWARE_MAX; i++)
-        OK(bide_worker_use(crew->worker, pass_through, crew));
-    CODE(bide_worker_use(crew->worker, pass_through, crew), BIDE_EINVAL);
-    OK(bide_worker_start(crew->worker));
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->number, BIDE_WORKER_MIDDLEWARE_MAX);
+        OK(bide_worker_use(fixture->worker, pass_through, fixture));
+    CODE(bide_worker_use(fixture->worker, pass_through, fixture), BIDE_EINVAL);
+    OK(bide_worker_start(fixture->worker));
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->number, BIDE_WORKER_MIDDLEWARE_MAX);
 }
 
 static const struct test tests[] = {

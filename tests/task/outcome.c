@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* outcome.c - what a handler answers, and what becomes of its job. */
-#include "crew.h"
+#include "worker_fixture.h"
 
 #include <string.h>
 
 #define HOUR_MS INT64_C(3600000)
 
 /* Each of these fails until the attempt in number, then it is done. */
-static bool fails_now(bide_context *context, struct crew *crew)
+static bool fails_now(bide_context *context, struct worker_fixture *fixture)
 {
-    enter(crew);
-    leave(crew);
-    return bide_context_attempt(context) < (uint32_t)crew->number;
+    enter(fixture);
+    leave(fixture);
+    return bide_context_attempt(context) < (uint32_t)fixture->number;
 }
 
 /* ---- done ---- */
 
 static void a_job_that_is_done_is_gone(void)
 {
-    struct crew *crew = start_crew(do_nothing, 1);
-    uint64_t id = give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    struct worker_fixture *fixture = start_fixture(do_nothing, 1);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
 static int answer_with_a_result(bide_context *context, const bide_slice *body, void *arg)
@@ -33,13 +33,13 @@ static int answer_with_a_result(bide_context *context, const bide_slice *body, v
 
 static void a_result_is_seen_by_who_waits(void)
 {
-    struct crew *crew = start_crew(answer_with_a_result, 1);
+    struct worker_fixture *fixture = start_fixture(answer_with_a_result, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     bide_state state = BIDE_STATE_GONE;
     bide_buf *result = NULL;
     options.retain_ms = HOUR_MS;
-    uint64_t id = give_as(crew, "echo", &options);
-    OK(bide_wait(crew->queue, id, PATIENCE_MS, &state, &result));
+    uint64_t id = enqueue_as(fixture, "echo", &options);
+    OK(bide_wait(fixture->queue, id, PATIENCE_MS, &state, &result));
     EQ(state, BIDE_STATE_DONE);
     TEXT(bide_buf_data(result), bide_buf_size(result), "echo");
     bide_buf_unref(result);
@@ -47,20 +47,20 @@ static void a_result_is_seen_by_who_waits(void)
 
 static void a_result_of_a_job_that_retains_none_is_seen_by_nobody(void)
 {
-    struct crew *crew = start_crew(answer_with_a_result, 1);
-    uint64_t id = give(crew, "echo");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    struct worker_fixture *fixture = start_fixture(answer_with_a_result, 1);
+    uint64_t id = enqueue(fixture, "echo");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
 static void a_job_that_retains_and_leaves_no_result_is_done(void)
 {
-    struct crew *crew = start_crew(do_nothing, 1);
+    struct worker_fixture *fixture = start_fixture(do_nothing, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = HOUR_MS;
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_DONE);
     EQ(job->result_size, 0);
     BETWEEN(job->left_ms, HOUR_MS - PATIENCE_MS, HOUR_MS);
@@ -68,34 +68,34 @@ static void a_job_that_retains_and_leaves_no_result_is_done(void)
 
 static void a_result_is_gone_when_its_retention_is_over(void)
 {
-    struct crew *crew = start_crew(answer_with_a_result, 1);
+    struct worker_fixture *fixture = start_fixture(answer_with_a_result, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = 100;
     int64_t start_us = clock_us();
-    uint64_t id = give_as(crew, "echo", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    UNTIL(state_of(crew->queue, id) == BIDE_STATE_GONE);
+    uint64_t id = enqueue_as(fixture, "echo", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    UNTIL(state_of(fixture->queue, id) == BIDE_STATE_GONE);
     NOT_BEFORE(start_us, 100);
 }
 
 static int answer_with_a_result_to_keep(bide_context *context, const bide_slice *body, void *arg)
 {
-    const struct crew *crew = arg;
+    const struct worker_fixture *fixture = arg;
     CODE(bide_context_retain(context, -1), BIDE_EINVAL);
     CODE(bide_context_retain(context, BIDE_TIME_MAX_MS + 1), BIDE_EINVAL);
     CODE(bide_context_retain(NULL, 1), BIDE_EINVAL);
-    CODE(bide_context_retain(context, crew->number), BIDE_OK);
+    CODE(bide_context_retain(context, fixture->number), BIDE_OK);
     return bide_context_result(context, body->data, body->size);
 }
 
 static void a_handler_may_say_how_long_its_result_is_kept(void)
 {
-    struct crew *crew = new_crew_of(answer_with_a_result_to_keep, NULL);
-    crew->number = HOUR_MS;
-    uint64_t id = give(crew, "echo");
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    struct worker_fixture *fixture = new_fixture_of(answer_with_a_result_to_keep, NULL);
+    fixture->number = HOUR_MS;
+    uint64_t id = enqueue(fixture, "echo");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_DONE);
     TEXT(job->result, job->result_size, "echo");
     BETWEEN(job->left_ms, HOUR_MS - PATIENCE_MS, HOUR_MS);
@@ -103,13 +103,13 @@ static void a_handler_may_say_how_long_its_result_is_kept(void)
 
 static void a_handler_may_say_that_nothing_is_kept(void)
 {
-    struct crew *crew = new_crew_of(answer_with_a_result_to_keep, NULL);
+    struct worker_fixture *fixture = new_fixture_of(answer_with_a_result_to_keep, NULL);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = HOUR_MS;
-    uint64_t id = give_as(crew, "echo", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    uint64_t id = enqueue_as(fixture, "echo", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
 static int answer_result_and_fail(bide_context *context, const bide_slice *body, void *arg)
@@ -122,12 +122,12 @@ static int answer_result_and_fail(bide_context *context, const bide_slice *body,
 
 static void a_result_without_done_is_no_result(void)
 {
-    struct crew *crew = start_crew(answer_result_and_fail, 1);
+    struct worker_fixture *fixture = start_fixture(answer_result_and_fail, 1);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.retain_ms = HOUR_MS;
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_BURIED);
     EQ(job->result_size, 0);
 }
@@ -142,10 +142,10 @@ static int speak_of_retry_but_be_done(bide_context *context, const bide_slice *b
 
 static void what_is_returned_counts(void)
 {
-    struct crew *crew = start_crew(speak_of_retry_but_be_done, 1);
-    uint64_t id = give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    struct worker_fixture *fixture = start_fixture(speak_of_retry_but_be_done, 1);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
 /* ---- retry ---- */
@@ -161,29 +161,29 @@ static int retry_with_a_sentence(bide_context *context, const bide_slice *body, 
 
 static void a_retry_comes_again_after_the_backoff(void)
 {
-    struct crew *crew = new_crew_of(retry_with_a_sentence, NULL);
+    struct worker_fixture *fixture = new_fixture_of(retry_with_a_sentence, NULL);
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    crew->number = 3;
+    fixture->number = 3;
     options.backoff_base_ms = 40;
     options.backoff_max_ms = 90;
     int64_t start_us = clock_us();
-    uint64_t id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
     NOT_BEFORE(start_us, 40 + 60);
-    STORY(crew, id, "started retried started retried started done");
-    BETWEEN(nth_told(crew, BIDE_WORK_RETRIED, 0)->delay_ms, 40, 60);
-    BETWEEN(nth_told(crew, BIDE_WORK_RETRIED, 1)->delay_ms, 60, 90);
+    EVENTS_ARE(fixture, id, "started retried started retried started done");
+    BETWEEN(nth_event(fixture, BIDE_WORK_RETRIED, 0)->delay_ms, 40, 60);
+    BETWEEN(nth_event(fixture, BIDE_WORK_RETRIED, 1)->delay_ms, 60, 90);
 }
 
 static void a_retry_is_counted_and_its_sentence_is_kept(void)
 {
-    struct crew *crew = new_crew_of(retry_with_a_sentence, NULL);
-    crew->number = 1000;
-    uint64_t id = give(crew, "body");
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_RETRIED, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    struct worker_fixture *fixture = new_fixture_of(retry_with_a_sentence, NULL);
+    fixture->number = 1000;
+    uint64_t id = enqueue(fixture, "body");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_RETRIED, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_DELAYED);
     EQ(job->failures, 1);
     EQ(job->fails, 1);
@@ -200,73 +200,73 @@ static int retry_without_a_sentence(bide_context *context, const bide_slice *bod
 
 static void a_retry_needs_no_sentence(void)
 {
-    struct crew *crew = start_crew(retry_without_a_sentence, 1);
-    uint64_t id = give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_RETRIED, 1);
-    EQ(stat_job(crew->queue, id)->failures, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_DELAYED);
+    struct worker_fixture *fixture = start_fixture(retry_without_a_sentence, 1);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_RETRIED, 1);
+    EQ(stat_job(fixture->queue, id)->failures, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_DELAYED);
 }
 
 static int retry_in_a_while(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
-    int64_t delay_ms = reads(body, "at once") ? 0 : crew->code;
-    if (!fails_now(context, crew))
+    struct worker_fixture *fixture = arg;
+    int64_t delay_ms = body_is(body, "at once") ? 0 : fixture->code;
+    if (!fails_now(context, fixture))
         return BIDE_DONE;
     return bide_context_retry_in(context, delay_ms, "in %d ms", (int)delay_ms);
 }
 
 static void a_retry_may_say_when(void)
 {
-    struct crew *crew = new_crew_of(retry_in_a_while, NULL);
-    crew->number = 2;
-    crew->code = 80;
+    struct worker_fixture *fixture = new_fixture_of(retry_in_a_while, NULL);
+    fixture->number = 2;
+    fixture->code = 80;
     int64_t start_us = clock_us();
-    uint64_t id = give(crew, "later");
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    uint64_t id = enqueue(fixture, "later");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
     NOT_BEFORE(start_us, 80);
-    STORY(crew, id, "started retried started done");
-    EQ(nth_told(crew, BIDE_WORK_RETRIED, 0)->delay_ms, 80);
-    TEXT(nth_told(crew, BIDE_WORK_RETRIED, 0)->text,
-         strlen(nth_told(crew, BIDE_WORK_RETRIED, 0)->text), "in 80 ms");
+    EVENTS_ARE(fixture, id, "started retried started done");
+    EQ(nth_event(fixture, BIDE_WORK_RETRIED, 0)->delay_ms, 80);
+    TEXT(nth_event(fixture, BIDE_WORK_RETRIED, 0)->text,
+         strlen(nth_event(fixture, BIDE_WORK_RETRIED, 0)->text), "in 80 ms");
 }
 
 static void a_retry_may_be_at_once(void)
 {
-    struct crew *crew = new_crew_of(retry_in_a_while, NULL);
-    crew->number = 5;
-    uint64_t id = give(crew, "at once");
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 5);
-    EQ(told_of(crew, BIDE_WORK_RETRIED, id), 4);
+    struct worker_fixture *fixture = new_fixture_of(retry_in_a_while, NULL);
+    fixture->number = 5;
+    uint64_t id = enqueue(fixture, "at once");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 5);
+    EQ(count_events_of(fixture, BIDE_WORK_RETRIED, id), 4);
 }
 
 /* ---- numbers ---- */
 
 static int answer_the_number(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)context;
     (void)body;
-    return crew->code;
+    return fixture->code;
 }
 
 static void fails_with(int answer, const char *sentence)
 {
-    struct crew *crew = new_crew_of(answer_the_number, NULL);
-    crew->code = answer;
-    uint64_t id = give(crew, "body");
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_RETRIED, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    struct worker_fixture *fixture = new_fixture_of(answer_the_number, NULL);
+    fixture->code = answer;
+    uint64_t id = enqueue(fixture, "body");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_RETRIED, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_DELAYED);
     EQ(job->failures, 1);
     if (sentence)
         ERROR_OF(job, sentence);
-    free_worker(crew);
-    close_queue(crew->queue);
+    free_worker(fixture);
+    close_queue(fixture->queue);
 }
 
 static void any_other_number_is_a_retry_that_names_it(void)
@@ -289,12 +289,12 @@ static void the_word_retry_alone_is_a_retry(void)
 
 static void the_word_bury_alone_buries(void)
 {
-    struct crew *crew = new_crew_of(answer_the_number, NULL);
-    crew->code = BIDE_BURY;
-    uint64_t id = give(crew, "body");
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
+    struct worker_fixture *fixture = new_fixture_of(answer_the_number, NULL);
+    fixture->code = BIDE_BURY;
+    uint64_t id = enqueue(fixture, "body");
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_BURIED);
 }
 
 /* ---- bury ---- */
@@ -308,82 +308,82 @@ static int bury_with_a_reason(bide_context *context, const bide_slice *body, voi
 
 static void bury_sets_the_job_aside_with_the_reason(void)
 {
-    struct crew *crew = start_crew(bury_with_a_reason, 1);
+    struct worker_fixture *fixture = start_fixture(bury_with_a_reason, 1);
     bide_put_options options = with_retries(100);
-    uint64_t id = give_as(crew, "ada", &options);
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    uint64_t id = enqueue_as(fixture, "ada", &options);
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_BURIED);
     EQ(job->buries, 1);
     EQ(job->reserves, 1);
     ERROR_OF(job, "no such address: ada");
-    STORY(crew, id, "started buried");
+    EVENTS_ARE(fixture, id, "started buried");
 }
 
 static void a_job_whose_retries_are_used_up_is_buried_with_its_last_error(void)
 {
-    struct crew *crew = new_crew_of(retry_with_a_sentence, NULL);
+    struct worker_fixture *fixture = new_fixture_of(retry_with_a_sentence, NULL);
     bide_put_options options = with_retries(2);
-    crew->number = 1000;
-    uint64_t id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    fixture->number = 1000;
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_BURIED);
     EQ(job->failures, 3);
     EQ(job->reserves, 3);
     ERROR_OF(job, "no answer from the server, attempt 3");
-    STORY(crew, id, "started retried started retried started buried");
+    EVENTS_ARE(fixture, id, "started retried started retried started buried");
 }
 
 static void a_time_to_retry_does_not_save_a_job_whose_retries_are_used_up(void)
 {
-    struct crew *crew = new_crew_of(retry_in_a_while, NULL);
+    struct worker_fixture *fixture = new_fixture_of(retry_in_a_while, NULL);
     bide_put_options options = with_retries(0);
-    crew->number = 1000;
-    crew->code = 50;
-    uint64_t id = give_as(crew, "later", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
-    EQ(told(crew, BIDE_WORK_RETRIED), 0);
+    fixture->number = 1000;
+    fixture->code = 50;
+    uint64_t id = enqueue_as(fixture, "later", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_BURIED);
+    EQ(count_events(fixture, BIDE_WORK_RETRIED), 0);
 }
 
 /* ---- snooze ---- */
 
 static int snooze_until(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     EQ(bide_context_attempt(context), 1);
     CHECK(bide_context_is_last(context));
-    return enter(crew) < 4 ? bide_context_snooze(context, crew->number) : BIDE_DONE;
+    return enter(fixture) < 4 ? bide_context_snooze(context, fixture->number) : BIDE_DONE;
 }
 
 static void snooze_comes_again_after_the_time_and_is_no_failure(void)
 {
-    struct crew *crew = new_crew_of(snooze_until, NULL);
+    struct worker_fixture *fixture = new_fixture_of(snooze_until, NULL);
     bide_put_options options = with_retries(0);
-    crew->number = 40;
+    fixture->number = 40;
     int64_t start_us = clock_us();
-    uint64_t id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
     NOT_BEFORE(start_us, 3 * 40);
-    STORY(crew, id, "started snoozed started snoozed started snoozed started done");
-    EQ(nth_told(crew, BIDE_WORK_SNOOZED, 1)->delay_ms, 40);
-    EQ(nth_told(crew, BIDE_WORK_DONE, 0)->attempt, 1);
+    EVENTS_ARE(fixture, id, "started snoozed started snoozed started snoozed started done");
+    EQ(nth_event(fixture, BIDE_WORK_SNOOZED, 1)->delay_ms, 40);
+    EQ(nth_event(fixture, BIDE_WORK_DONE, 0)->attempt, 1);
 }
 
 static void a_snoozed_job_has_not_failed(void)
 {
-    struct crew *crew = new_crew_of(snooze_until, NULL);
+    struct worker_fixture *fixture = new_fixture_of(snooze_until, NULL);
     bide_put_options options = with_retries(0);
-    crew->number = HOUR_MS;
-    uint64_t id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_SNOOZED, 1);
-    const bide_job *job = stat_job(crew->queue, id);
+    fixture->number = HOUR_MS;
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_SNOOZED, 1);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->state, BIDE_STATE_DELAYED);
     EQ(job->failures, 0);
     EQ(job->fails, 0);
@@ -402,13 +402,14 @@ static int give_back_until(bide_context *context, const bide_slice *body, void *
 
 static void a_job_that_is_given_back_is_ready_at_once_and_nothing_is_counted(void)
 {
-    struct crew *crew = new_crew_of(give_back_until, NULL);
+    struct worker_fixture *fixture = new_fixture_of(give_back_until, NULL);
     bide_put_options options = with_retries(0);
-    uint64_t id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_SNOOZED, 1);
-    STORY(crew, id, "started interrupted started interrupted started interrupted started snoozed");
-    const bide_job *job = stat_job(crew->queue, id);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_SNOOZED, 1);
+    EVENTS_ARE(fixture, id,
+               "started interrupted started interrupted started interrupted started snoozed");
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->failures, 0);
     EQ(job->fails, 0);
     EQ(job->releases, 1);
@@ -419,26 +420,26 @@ static void a_job_that_is_given_back_is_ready_at_once_and_nothing_is_counted(voi
 
 static int count_attempts(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
-    int run = enter(crew);
+    struct worker_fixture *fixture = arg;
+    int run = enter(fixture);
     (void)body;
     EQ(bide_context_attempt(context), run);
-    EQ(bide_context_is_last(context), run == crew->number);
+    EQ(bide_context_is_last(context), run == fixture->number);
     return bide_context_retry_in(context, 0, "again");
 }
 
 static void attempts_are_counted_and_the_last_one_knows(void)
 {
-    struct crew *crew = new_crew_of(count_attempts, NULL);
+    struct worker_fixture *fixture = new_fixture_of(count_attempts, NULL);
     bide_put_options options = with_retries(3);
-    crew->number = 4;
-    uint64_t id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    EQ(crew->runs, 4);
+    fixture->number = 4;
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    EQ(fixture->runs, 4);
     for (uint32_t i = 0; i < 4; i++)
-        EQ(nth_told(crew, BIDE_WORK_STARTED, i)->attempt, i + 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
+        EQ(nth_event(fixture, BIDE_WORK_STARTED, i)->attempt, i + 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_BURIED);
 }
 
 static int is_never_last(bide_context *context, const bide_slice *body, void *arg)
@@ -450,24 +451,24 @@ static int is_never_last(bide_context *context, const bide_slice *body, void *ar
 
 static void without_a_limit_no_attempt_is_the_last(void)
 {
-    struct crew *crew = start_crew(is_never_last, 1);
-    uint64_t id = give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(nth_told(crew, BIDE_WORK_DONE, 0)->attempt, 10);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    struct worker_fixture *fixture = start_fixture(is_never_last, 1);
+    uint64_t id = enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(nth_event(fixture, BIDE_WORK_DONE, 0)->attempt, 10);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
 static void a_kick_begins_to_count_attempts_anew(void)
 {
-    struct crew *crew = new_crew_of(retry_with_a_sentence, NULL);
+    struct worker_fixture *fixture = new_fixture_of(retry_with_a_sentence, NULL);
     bide_put_options options = with_retries(0);
-    crew->number = 1000;
-    uint64_t id = give_as(crew, "body", &options);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 1);
-    OK(bide_kick_job(crew->queue, id));
-    UNTIL_TOLD(crew, BIDE_WORK_BURIED, 2);
-    EQ(nth_told(crew, BIDE_WORK_BURIED, 1)->attempt, 1);
+    fixture->number = 1000;
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 1);
+    OK(bide_kick_job(fixture->queue, id));
+    UNTIL_EVENTS(fixture, BIDE_WORK_BURIED, 2);
+    EQ(nth_event(fixture, BIDE_WORK_BURIED, 1)->attempt, 1);
 }
 
 static const struct test tests[] = {

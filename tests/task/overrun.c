@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* overrun.c - handlers that take longer than they may. */
-#include "crew.h"
+#include "worker_fixture.h"
 
 /* Overrun at first; when the lease is seen to be lost, that. */
 static bool is_late(bide_reason reason)
@@ -11,44 +11,44 @@ static bool is_late(bide_reason reason)
 /* The first run waits until its time is over and the gate is open, the second is done at once. */
 static int overrun_once(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    if (enter(crew) > 1)
+    if (enter(fixture) > 1)
         return BIDE_DONE;
     CHECK(is_late(bide_context_wait(context, BIDE_FOREVER)));
     CHECK(is_late(bide_context_reason(context)));
     EQ(bide_context_left_ms(context), 0);
-    crew->number = clock_us();
-    wait_at_gate(crew);
-    return crew->code;
+    fixture->number = clock_us();
+    wait_at_gate(fixture);
+    return fixture->code;
 }
 
-static struct crew *overrun(int64_t ttr_ms, int answer, uint64_t *id)
+static struct worker_fixture *overrun(int64_t ttr_ms, int answer, uint64_t *id)
 {
-    struct crew *crew = start_crew(overrun_once, 2);
+    struct worker_fixture *fixture = start_fixture(overrun_once, 2);
     bide_put_options options = with_ttr(ttr_ms);
-    crew->code = answer;
+    fixture->code = answer;
     int64_t start_us = clock_us();
-    *id = give_as(crew, "body", &options);
-    UNTIL(crew->number != 0);
-    CHECK(crew->number - start_us >= ttr_ms * 1000);
-    UNTIL_TOLD(crew, BIDE_WORK_OVERRAN, 1);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    return crew;
+    *id = enqueue_as(fixture, "body", &options);
+    UNTIL(fixture->number != 0);
+    CHECK(fixture->number - start_us >= ttr_ms * 1000);
+    UNTIL_EVENTS(fixture, BIDE_WORK_OVERRAN, 1);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    return fixture;
 }
 
 static void a_handler_that_overruns_is_told_and_the_job_is_done_by_another(void)
 {
     uint64_t id;
-    struct crew *crew = overrun(100, BIDE_DONE, &id);
-    EQ(crew->runs, 2);
-    EQ(nth_told(crew, BIDE_WORK_OVERRAN, 0)->id, id);
-    EQ(told(crew, BIDE_WORK_LOST), 0);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
-    EQ(nth_told(crew, BIDE_WORK_LOST, 0)->id, id);
-    EQ(told(crew, BIDE_WORK_DONE), 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    struct worker_fixture *fixture = overrun(100, BIDE_DONE, &id);
+    EQ(fixture->runs, 2);
+    EQ(nth_event(fixture, BIDE_WORK_OVERRAN, 0)->id, id);
+    EQ(count_events(fixture, BIDE_WORK_LOST), 0);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_LOST, 1);
+    EQ(nth_event(fixture, BIDE_WORK_LOST, 0)->id, id);
+    EQ(count_events(fixture, BIDE_WORK_DONE), 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
 /* Whatever it answers too late is refused. */
@@ -57,22 +57,22 @@ static void the_late_answer_hurts_nobody(void)
     static const int answers[] = {BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE, 5};
     for (size_t i = 0; i < COUNT(answers); i++) {
         uint64_t id;
-        struct crew *crew = overrun(50, answers[i], &id);
-        crew->open = true;
-        UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
-        EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
-        EQ(told(crew, BIDE_WORK_RETRIED) + told(crew, BIDE_WORK_BURIED), 0);
-        free_worker(crew);
+        struct worker_fixture *fixture = overrun(50, answers[i], &id);
+        fixture->open = true;
+        UNTIL_EVENTS(fixture, BIDE_WORK_LOST, 1);
+        EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
+        EQ(count_events(fixture, BIDE_WORK_RETRIED) + count_events(fixture, BIDE_WORK_BURIED), 0);
+        free_worker(fixture);
     }
 }
 
 static int lose_to_a_holder(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     CHECK(is_late(bide_context_wait(context, BIDE_FOREVER)));
-    enter(crew);
-    wait_at_gate(crew);
+    enter(fixture);
+    wait_at_gate(fixture);
     CODE(bide_context_touch(context), BIDE_LEASE_LOST);
     EQ(bide_context_reason(context), BIDE_REASON_LEASE_LOST);
     return BIDE_DONE;
@@ -80,24 +80,24 @@ static int lose_to_a_holder(bide_context *context, const bide_slice *body, void 
 
 static void who_holds_the_job_now_is_not_hurt_by_the_late_answer(void)
 {
-    struct crew *crew = start_crew(lose_to_a_holder, 1);
+    struct worker_fixture *fixture = start_fixture(lose_to_a_holder, 1);
     bide_put_options options = with_ttr(50);
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL(crew->runs == 1);
-    UNTIL(state_of(crew->queue, id) == BIDE_STATE_READY);
-    const bide_job *job = take(crew->queue, crew->topic);
-    OK(bide_touch(crew->queue, id, job->token, 60000, NULL));
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_RESERVED);
-    OK(bide_delete(crew->queue, id, job->token));
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL(fixture->runs == 1);
+    UNTIL(state_of(fixture->queue, id) == BIDE_STATE_READY);
+    const bide_job *job = take(fixture->queue, fixture->topic);
+    OK(bide_touch(fixture->queue, id, job->token, 60000, NULL));
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_LOST, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_RESERVED);
+    OK(bide_delete(fixture->queue, id, job->token));
 }
 
 static int poll_for_the_end(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    if (enter(crew) > 1)
+    if (enter(fixture) > 1)
         return BIDE_DONE;
     int fd = bide_context_fd(context);
     CHECK(fd >= 0);
@@ -105,56 +105,56 @@ static int poll_for_the_end(bide_context *context, const bide_slice *body, void 
     CHECK(readable(fd, PATIENCE_MS));
     CHECK(is_late(bide_context_reason(context)));
     CHECK(readable(fd, 0));
-    crew->number = clock_us();
+    fixture->number = clock_us();
     return BIDE_DONE;
 }
 
 static void the_descriptor_is_readable_when_the_time_is_over(void)
 {
-    struct crew *crew = start_crew(poll_for_the_end, 2);
+    struct worker_fixture *fixture = start_fixture(poll_for_the_end, 2);
     bide_put_options options = with_ttr(100);
     int64_t start_us = clock_us();
-    give_as(crew, "body", &options);
-    UNTIL(crew->number != 0);
-    CHECK(crew->number - start_us >= 100000);
+    enqueue_as(fixture, "body", &options);
+    UNTIL(fixture->number != 0);
+    CHECK(fixture->number - start_us >= 100000);
 }
 
 static int ask_for_the_descriptor_too_late(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    if (enter(crew) > 1)
+    if (enter(fixture) > 1)
         return BIDE_DONE;
     UNTIL(bide_context_reason(context) != BIDE_REASON_NONE);
     CHECK(readable(bide_context_fd(context), PATIENCE_MS));
-    crew->number = 1;
+    fixture->number = 1;
     return BIDE_DONE;
 }
 
 static void a_descriptor_that_is_made_too_late_is_readable(void)
 {
-    struct crew *crew = start_crew(ask_for_the_descriptor_too_late, 2);
+    struct worker_fixture *fixture = start_fixture(ask_for_the_descriptor_too_late, 2);
     bide_put_options options = with_ttr(50);
-    give_as(crew, "body", &options);
-    UNTIL(crew->number == 1);
+    enqueue_as(fixture, "body", &options);
+    UNTIL(fixture->number == 1);
 }
 
 /* With a limit of retries a lost lease is a failure. */
 static void an_overrun_is_a_failure_where_retries_have_a_limit(void)
 {
-    struct crew *crew = start_crew(overrun_once, 2);
+    struct worker_fixture *fixture = start_fixture(overrun_once, 2);
     bide_put_options options = with_retries(0);
     options.ttr_ms = 50;
-    uint64_t id = give_as(crew, "body", &options);
-    UNTIL(state_of(crew->queue, id) == BIDE_STATE_BURIED);
-    const bide_job *job = stat_job(crew->queue, id);
+    uint64_t id = enqueue_as(fixture, "body", &options);
+    UNTIL(state_of(fixture->queue, id) == BIDE_STATE_BURIED);
+    const bide_job *job = stat_job(fixture->queue, id);
     EQ(job->timeouts, 1);
     EQ(job->failures, 1);
     ERROR_OF(job, "ttr ran out");
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_LOST, 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_BURIED);
-    EQ(crew->runs, 1);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_LOST, 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_BURIED);
+    EQ(fixture->runs, 1);
 }
 
 /* ---- another thread looks ---- */
@@ -168,25 +168,25 @@ static void *wait_for_the_end(void *arg)
 
 static int let_another_thread_wait(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
-    if (enter(crew) > 1)
+    if (enter(fixture) > 1)
         return BIDE_DONE;
     pthread_t threads[3];
     for (size_t i = 0; i < COUNT(threads); i++)
         threads[i] = start_thread(wait_for_the_end, context);
     for (size_t i = 0; i < COUNT(threads); i++)
         join_thread(threads[i]);
-    crew->number = 1;
+    fixture->number = 1;
     return BIDE_DONE;
 }
 
 static void other_threads_may_wait_for_the_reason_too(void)
 {
-    struct crew *crew = start_crew(let_another_thread_wait, 2);
+    struct worker_fixture *fixture = start_fixture(let_another_thread_wait, 2);
     bide_put_options options = with_ttr(60);
-    give_as(crew, "body", &options);
-    UNTIL(crew->number == 1);
+    enqueue_as(fixture, "body", &options);
+    UNTIL(fixture->number == 1);
 }
 
 static const struct test tests[] = {

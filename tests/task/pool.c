@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pool.c - how many handlers run at a time, and who takes what. */
-#include "crew.h"
+#include "worker_fixture.h"
 
 #include <string.h>
 
@@ -8,100 +8,100 @@
  * vain. */
 static int meet_the_others(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)context;
     (void)body;
-    enter(crew);
-    UNTIL(crew->most >= crew->number);
-    leave(crew);
+    enter(fixture);
+    UNTIL(fixture->most >= fixture->number);
+    leave(fixture);
     return BIDE_DONE;
 }
 
 static void as_many_handlers_run_at_a_time_as_there_are_threads(void)
 {
     bide_worker_options options = threads(8);
-    struct crew *crew = new_crew_of(meet_the_others, &options);
-    crew->number = 8;
-    put_lots(crew->queue, crew->topic, 80, NULL, NULL);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 80);
-    EQ(crew->most, 8);
-    EQ(crew->runs, 80);
+    struct worker_fixture *fixture = new_fixture_of(meet_the_others, &options);
+    fixture->number = 8;
+    put_lots(fixture->queue, fixture->topic, 80, NULL, NULL);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 80);
+    EQ(fixture->most, 8);
+    EQ(fixture->runs, 80);
 }
 
 static void jobs_that_come_one_by_one_run_at_the_same_time_too(void)
 {
     bide_worker_options options = threads(5);
-    struct crew *crew = new_crew_of(meet_the_others, &options);
-    crew->number = 5;
-    OK(bide_worker_start(crew->worker));
+    struct worker_fixture *fixture = new_fixture_of(meet_the_others, &options);
+    fixture->number = 5;
+    OK(bide_worker_start(fixture->worker));
     for (int i = 1; i <= 5; i++) {
-        give(crew, "body");
-        UNTIL(crew->runs == i);
+        enqueue(fixture, "body");
+        UNTIL(fixture->runs == i);
     }
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 5);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 5);
 }
 
 /* What it has no thread for it leaves to others. */
 static void a_worker_takes_no_job_before_a_thread_is_free(void)
 {
-    struct crew *crew = start_crew(do_at_gate, 2);
-    put_lots(crew->queue, crew->topic, 10, NULL, NULL);
-    UNTIL(crew->running == 2);
-    EQ(topic_of(crew->queue, crew->topic).jobs.reserved, 2);
-    EQ(topic_of(crew->queue, crew->topic).jobs.ready, 8);
-    EQ(take(crew->queue, crew->topic)->state, BIDE_STATE_RESERVED);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 9);
-    EQ(crew->most, 2);
+    struct worker_fixture *fixture = start_fixture(do_at_gate, 2);
+    put_lots(fixture->queue, fixture->topic, 10, NULL, NULL);
+    UNTIL(fixture->running == 2);
+    EQ(topic_of(fixture->queue, fixture->topic).jobs.reserved, 2);
+    EQ(topic_of(fixture->queue, fixture->topic).jobs.ready, 8);
+    EQ(take(fixture->queue, fixture->topic)->state, BIDE_STATE_RESERVED);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 9);
+    EQ(fixture->most, 2);
 }
 
 static int note_order(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     uint64_t id = bide_context_job(context)->id;
-    CHECK((int64_t)id > crew->number);
-    crew->number = (int64_t)id;
-    enter(crew);
-    leave(crew);
+    CHECK((int64_t)id > fixture->number);
+    fixture->number = (int64_t)id;
+    enter(fixture);
+    leave(fixture);
     return BIDE_DONE;
 }
 
 static void one_thread_keeps_the_order(void)
 {
-    struct crew *crew = new_crew_of(note_order, NULL);
-    put_lots(crew->queue, crew->topic, 100, NULL, NULL);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 100);
-    EQ(crew->most, 1);
+    struct worker_fixture *fixture = new_fixture_of(note_order, NULL);
+    put_lots(fixture->queue, fixture->topic, 100, NULL, NULL);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 100);
+    EQ(fixture->most, 1);
 }
 
 static void a_worker_that_is_told_no_number_of_threads_has_some(void)
 {
-    struct crew *crew = start_crew(do_at_gate, 0);
-    give(crew, "body");
-    UNTIL(crew->running == 1);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    struct worker_fixture *fixture = start_fixture(do_at_gate, 0);
+    enqueue(fixture, "body");
+    UNTIL(fixture->running == 1);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void hundreds_of_threads_are_possible(void)
 {
     bide_worker_options options = threads(200);
-    struct crew *crew = new_crew_of(meet_the_others, &options);
-    crew->number = 200;
-    put_lots(crew->queue, crew->topic, 200, NULL, NULL);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 200);
-    EQ(crew->most, 200);
+    struct worker_fixture *fixture = new_fixture_of(meet_the_others, &options);
+    fixture->number = 200;
+    put_lots(fixture->queue, fixture->topic, 200, NULL, NULL);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 200);
+    EQ(fixture->most, 200);
 }
 
 static void two_workers_share_the_work(void)
 {
     bide_worker_options options = threads(2);
-    struct crew *first = new_crew_of(do_at_gate, &options);
-    struct crew *second = new_crew(first->queue, &options);
+    struct worker_fixture *first = new_fixture_of(do_at_gate, &options);
+    struct worker_fixture *second = new_fixture(first->queue, &options);
     OK(bide_worker_handle(second->worker, first->topic, do_at_gate, second));
     put_lots(first->queue, first->topic, 40, NULL, NULL);
     OK(bide_worker_start(first->worker));
@@ -109,47 +109,47 @@ static void two_workers_share_the_work(void)
     UNTIL(first->running == 2 && second->running == 2);
     first->open = true;
     second->open = true;
-    UNTIL(told(first, BIDE_WORK_DONE) + told(second, BIDE_WORK_DONE) == 40);
+    UNTIL(count_events(first, BIDE_WORK_DONE) + count_events(second, BIDE_WORK_DONE) == 40);
     EQ(first->runs + second->runs, 40);
     EQ(topic_of(first->queue, first->topic).jobs.reserved, 0);
 }
 
 static void workers_of_different_topics_do_not_disturb_each_other(void)
 {
-    struct crew *first = start_crew(do_at_gate, 1);
-    struct crew *second = new_crew(first->queue, NULL);
+    struct worker_fixture *first = start_fixture(do_at_gate, 1);
+    struct worker_fixture *second = new_fixture(first->queue, NULL);
     OK(bide_worker_handle(second->worker, fresh_topic("b"), do_nothing, second));
     OK(bide_worker_start(second->worker));
     put_lots(first->queue, first->topic, 2, NULL, NULL);
     UNTIL(first->running == 1);
     put_lots(first->queue, fresh_topic("b"), 20, NULL, NULL);
-    UNTIL_TOLD(second, BIDE_WORK_DONE, 20);
+    UNTIL_EVENTS(second, BIDE_WORK_DONE, 20);
     EQ(first->runs, 1);
     first->open = true;
-    UNTIL_TOLD(first, BIDE_WORK_DONE, 2);
+    UNTIL_EVENTS(first, BIDE_WORK_DONE, 2);
 }
 
 /* A handler may put, take and finish as anybody may. */
 static int pass_on(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
-    enter(crew);
-    CHECK(bide_context_queue(context) == crew->queue);
+    struct worker_fixture *fixture = arg;
+    enter(fixture);
+    CHECK(bide_context_queue(context) == fixture->queue);
     if (body->size < 5) {
         char longer[8] = "";
         memcpy(longer, body->data, body->size);
         longer[body->size] = 'x';
-        put(bide_context_queue(context), crew->topic, longer);
+        put(bide_context_queue(context), fixture->topic, longer);
     }
     return BIDE_DONE;
 }
 
 static void a_handler_may_use_the_queue(void)
 {
-    struct crew *crew = start_crew(pass_on, 1);
-    give(crew, "x");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 5);
-    EQ(crew->runs, 5);
+    struct worker_fixture *fixture = start_fixture(pass_on, 1);
+    enqueue(fixture, "x");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 5);
+    EQ(fixture->runs, 5);
 }
 
 static const struct test tests[] = {

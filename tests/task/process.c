@@ -32,7 +32,7 @@ static const char usage[] =
     "  --part K/N         only the K-th of N parts, for several runs at a time\n"
     "  -v                 name the tests that pass, too\n";
 
-struct peer server;
+struct server server;
 bide *queue;
 
 /* ---- the server and the queue of a test ---- */
@@ -45,16 +45,16 @@ const char *server_url(int port, const char *parameters)
     return url;
 }
 
-void begin_server(enum peer_place where)
+void begin_server(enum test_server_storage where)
 {
-    peer_start(&server, where);
+    test_server_start(&server, where);
     queue = open_url(server_url(server.port, ""));
 }
 
 void end_server(void)
 {
     OK(bide_close(queue));
-    peer_stop(&server);
+    test_server_stop(&server);
 }
 
 uint64_t put_job(const char *topic, const char *body, const bide_put_options *options)
@@ -65,23 +65,23 @@ uint64_t put_job(const char *topic, const char *body, const bide_put_options *op
     return id;
 }
 
-bide_put_options lasting(int64_t ttr_ms)
+bide_put_options with_ttr(int64_t ttr_ms)
 {
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
     options.ttr_ms = ttr_ms;
     return options;
 }
 
-bide_put_options forgiving(int64_t ttr_ms, int32_t max_retries)
+bide_put_options with_retries(int64_t ttr_ms, int32_t max_retries)
 {
-    bide_put_options options = lasting(ttr_ms);
+    bide_put_options options = with_ttr(ttr_ms);
     options.max_retries = max_retries;
     options.backoff_base_ms = 1;
     options.backoff_max_ms = 1;
     return options;
 }
 
-bide_job look(uint64_t id)
+bide_job get_job(uint64_t id)
 {
     bide_job job = {0};
     OK(bide_job_stats(queue, id, &job));
@@ -123,7 +123,7 @@ uint64_t waiting_now(void)
 int64_t lease_end_us(uint64_t id)
 {
     int64_t now_us = clock_us();
-    bide_job job = look(id);
+    bide_job job = get_job(id);
     EQ(job.state, BIDE_STATE_RESERVED);
     /* What is left was rounded up. */
     return now_us + (job.left_ms - 1) * 1000;
@@ -139,7 +139,7 @@ void last_error_at(struct where at, uint64_t id, const char *want)
 
 /* ---- worker processes ---- */
 
-static void become_worker(const char *url, unsigned threads, int64_t stop_timeout_ms, pid_t parent)
+static void exec_worker(const char *url, unsigned threads, int64_t stop_timeout_ms, pid_t parent)
 {
     char count[16], timeout[24];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -147,27 +147,27 @@ static void become_worker(const char *url, unsigned threads, int64_t stop_timeou
         _exit(95);
     snprintf(count, sizeof count, "%u", threads);
     snprintf(timeout, sizeof timeout, "%" PRId64, stop_timeout_ms);
-    int log = open(place_of("workers.log"), O_WRONLY | O_CREAT | O_APPEND, 0666);
+    int log = open(test_path("workers.log"), O_WRONLY | O_CREAT | O_APPEND, 0666);
     dup2(log, 1);
     dup2(log, 2);
-    execl("/proc/self/exe", "taskfault", "--work", place(), url, count, timeout, (char *)NULL);
+    execl("/proc/self/exe", "taskfault", "--work", test_dir(), url, count, timeout, (char *)NULL);
     _exit(95);
 }
 
-pid_t hire_hasty(const char *url, unsigned threads, int64_t stop_timeout_ms)
+pid_t start_worker_process_with(const char *url, unsigned threads, int64_t stop_timeout_ms)
 {
     pid_t parent = getpid();
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0)
-        become_worker(url, threads, stop_timeout_ms, parent);
+        exec_worker(url, threads, stop_timeout_ms, parent);
     CHECK(pid > 0);
     return pid;
 }
 
-pid_t hire(const char *url, unsigned threads)
+pid_t start_worker_process(const char *url, unsigned threads)
 {
-    return hire_hasty(url, threads, 0);
+    return start_worker_process_with(url, threads, 0);
 }
 
 bool has_ended(pid_t pid, int *code)
@@ -180,10 +180,10 @@ bool has_ended(pid_t pid, int *code)
 }
 
 /* What workers have said, for whoever looks for the cause of a failure. */
-static void tell_workers(void)
+static void print_worker_log(void)
 {
     char line[512];
-    FILE *file = fopen(place_of("workers.log"), "r");
+    FILE *file = fopen(test_path("workers.log"), "r");
     for (int i = 0; file != NULL && i < 60 && fgets(line, sizeof line, file) != NULL; i++)
         printf("     worker: %s%s", line, strchr(line, '\n') != NULL ? "" : "\n");
     if (file != NULL)
@@ -196,24 +196,24 @@ void ends_with_at(struct where at, pid_t pid, int want)
     int64_t limit_us = clock_us() + 3 * PATIENCE_MS * 1000;
     while (!has_ended(pid, &code)) {
         if (clock_us() > limit_us) {
-            tell_workers();
+            print_worker_log();
             fail_test(at, "the worker process does not end");
         }
         nap_ms(1);
     }
     if (code != want) {
-        tell_workers();
+        print_worker_log();
         fail_test(at, "a worker process: expected the end %d, got %d", want, code);
     }
 }
 
-void dismiss_at(struct where at, pid_t pid)
+void stop_worker_process_at(struct where at, pid_t pid)
 {
     kill(pid, SIGTERM);
     ends_with_at(at, pid, 0);
 }
 
-void slay_at(struct where at, pid_t pid)
+void kill_worker_process_at(struct where at, pid_t pid)
 {
     kill(pid, SIGKILL);
     ends_with_at(at, pid, 256 + SIGKILL);
@@ -225,12 +225,12 @@ int main(int argc, char **argv)
 {
     const struct suite suite = {
         .name = "taskfault",
-        .subject = &peer_settings.program,
+        .subject = &test_server_settings.program,
         .usage = usage,
         .themes = themes,
         .theme_count = COUNT(themes),
         .timeout_s = 120,
-        .argument = peer_argument,
+        .argument = test_server_argument,
     };
     if (argc > 1 && strcmp(argv[1], "--work") == 0)
         return work_main(argc, argv);

@@ -14,7 +14,7 @@
 #ifndef TASK_PROCESS_H
 #define TASK_PROCESS_H
 
-#include "../server/peer.h"
+#include "../server/test_server.h"
 
 #include <bide/task.h>
 
@@ -39,7 +39,7 @@ extern const struct theme answer_theme, disk_theme, health_theme, beat_theme, pl
  * It notes "began" at first. In the topic "work" a handler may run for the ttr of the job, in the
  * topic "beat" for an hour, with a lease that is kept alive.
  */
-int follow(bide_context *context, const bide_slice *body, void *arg);
+int run_commands(bide_context *context, const bide_slice *body, void *arg);
 
 /* Lets those handlers go on that hold at the gate. */
 void open_gate(const char *name);
@@ -61,26 +61,26 @@ struct entry {
     char text[BIDE_ERROR_SIZE];
 };
 
-void diary_note(const struct entry *entry); /* when and who are filled in */
+void event_log_add(const struct entry *entry); /* when and who are filled in */
 /* How many there are; id 0: of any job. */
-size_t diary_count(const char *what, uint64_t id);
+size_t event_log_count(const char *what, uint64_t id);
 /* Has that process noted such a thing? */
-bool diary_has(const char *what, pid_t pid);
+bool event_log_has(const char *what, pid_t pid);
 /* The nth, from 0; it must be there. */
-#define diary_get(what, id, nth) diary_get_at(HERE, (what), (id), (nth))
-struct entry diary_get_at(struct where at, const char *what, uint64_t id, size_t nth);
+#define event_log_get(what, id, nth) event_log_get_at(HERE, (what), (id), (nth))
+struct entry event_log_get_at(struct where at, const char *what, uint64_t id, size_t nth);
 /* The last; false if there is none. */
-bool diary_last(const char *what, uint64_t id, struct entry *entry);
+bool event_log_last(const char *what, uint64_t id, struct entry *entry);
 /* All of it, to be freed. */
-struct entry *diary_read(size_t *count);
+struct entry *event_log_read(size_t *count);
 
 /* ---- the server and the queue of a test ---- */
 
-extern struct peer server;
+extern struct server server;
 extern bide *queue; /* the test's own way to the jobs */
 
 /* Starts bided, and opens the queue. */
-void begin_server(enum peer_place where);
+void begin_server(enum test_server_storage where);
 /* The URL of a server, with parameters ("connect_timeout=1s", or ""). */
 const char *server_url(int port, const char *parameters);
 /* Closes the queue, and stops bided, which must be well. */
@@ -88,11 +88,11 @@ void end_server(void);
 
 uint64_t put_job(const char *topic, const char *body, const bide_put_options *options);
 /* Options of a put. The second: with so many retries, one after another without a delay. */
-bide_put_options lasting(int64_t ttr_ms);
-bide_put_options forgiving(int64_t ttr_ms, int32_t max_retries);
+bide_put_options with_ttr(int64_t ttr_ms);
+bide_put_options with_retries(int64_t ttr_ms, int32_t max_retries);
 
 /* The job as it is, without its texts; it must be there. */
-bide_job look(uint64_t id);
+bide_job get_job(uint64_t id);
 bide_state state_now(uint64_t id);
 bide_counts counts_now(void);
 /* How many reserves wait. */
@@ -106,20 +106,20 @@ void last_error_at(struct where at, uint64_t id, const char *want);
 /* ---- worker processes ---- */
 
 /* Starts a process with a worker, in bide_worker_run(). */
-pid_t hire(const char *url, unsigned threads);
+pid_t start_worker_process(const char *url, unsigned threads);
 /* One that lets handlers run for so long when it is stopped. */
-pid_t hire_hasty(const char *url, unsigned threads, int64_t stop_timeout_ms);
+pid_t start_worker_process_with(const char *url, unsigned threads, int64_t stop_timeout_ms);
 /* Waits for its end, which must be with this code; 256 and more: by a signal. */
 #define ends_with(pid, code) ends_with_at(HERE, (pid), (code))
 void ends_with_at(struct where at, pid_t pid, int want);
 /* True when it has ended; then the pid is not to be used again. */
 bool has_ended(pid_t pid, int *code);
 /* SIGTERM, and it must end well. */
-#define dismiss(pid) dismiss_at(HERE, (pid))
-void dismiss_at(struct where at, pid_t pid);
+#define stop_worker_process(pid) stop_worker_process_at(HERE, (pid))
+void stop_worker_process_at(struct where at, pid_t pid);
 /* kill -9. */
-#define slay(pid) slay_at(HERE, (pid))
-void slay_at(struct where at, pid_t pid);
+#define kill_worker_process(pid) kill_worker_process_at(HERE, (pid))
+void kill_worker_process_at(struct where at, pid_t pid);
 
 /* What the program does instead, when it is such a process. */
 int work_main(int argc, char **argv);

@@ -8,26 +8,26 @@
 #include <stdio.h>
 
 /* A job that runs is cancelled; its handler hears of it, and the job is gone. */
-static void hears(const char *topic)
+static void receives(const char *topic)
 {
     uint64_t id = put_job(topic, "listen", NULL);
-    UNTIL(diary_count("began", id) == 1);
+    UNTIL(event_log_count("began", id) == 1);
     OK(bide_cancel(queue, id));
-    UNTIL(diary_count("heard", id) == 1);
-    EQ(diary_get("heard", id, 0).code, BIDE_REASON_CANCELLED);
-    UNTIL(diary_count("cancelled", id) == 1);
+    UNTIL(event_log_count("heard", id) == 1);
+    EQ(event_log_get("heard", id, 0).code, BIDE_REASON_CANCELLED);
+    UNTIL(event_log_count("cancelled", id) == 1);
     EQ(state_now(id), BIDE_STATE_GONE);
-    EQ(diary_count("began", id), 1);
-    EQ(diary_count("retried", id), 0);
+    EQ(event_log_count("began", id), 1);
+    EQ(event_log_count("retried", id), 0);
 }
 
 static void a_cancel_reaches_the_handler_in_another_process(void)
 {
     begin_server(IN_MEMORY);
-    pid_t worker = hire(server_url(server.port, ""), 2);
-    hears("work");
-    hears("beat");
-    dismiss(worker);
+    pid_t worker = start_worker_process(server_url(server.port, ""), 2);
+    receives("work");
+    receives("beat");
+    stop_worker_process(worker);
     end_server();
 }
 
@@ -36,30 +36,30 @@ static void only_the_handler_of_the_cancelled_job_hears(void)
 {
     begin_server(IN_MEMORY);
     const char *url = server_url(server.port, "");
-    pid_t workers[] = {hire(url, 2), hire(url, 2)};
+    pid_t workers[] = {start_worker_process(url, 2), start_worker_process(url, 2)};
     uint64_t ids[4];
     for (int i = 0; i < 4; i++)
         ids[i] = put_job("work", "listen", NULL);
     for (int i = 0; i < 4; i++)
-        UNTIL(diary_count("began", ids[i]) == 1);
+        UNTIL(event_log_count("began", ids[i]) == 1);
     for (size_t i = 0; i < 4; i++) {
-        EQ(diary_count("heard", 0), i);
+        EQ(event_log_count("heard", 0), i);
         OK(bide_cancel(queue, ids[i]));
-        UNTIL(diary_count("heard", ids[i]) == 1);
+        UNTIL(event_log_count("heard", ids[i]) == 1);
     }
-    UNTIL(diary_count("cancelled", 0) == 4);
+    UNTIL(event_log_count("cancelled", 0) == 4);
     EQ(counts_now().ready + counts_now().reserved, 0);
-    dismiss(workers[0]);
-    dismiss(workers[1]);
+    stop_worker_process(workers[0]);
+    stop_worker_process(workers[1]);
     end_server();
 }
 
 /* The feeds of the queue are taken by connections none of which has more than it may. */
 static void a_cancel_arrives_without_a_feed_of_events(void)
 {
-    enum { EACH = 10, CONNECTIONS = BIDE_FEEDS_MAX / EACH };
+    enum { EACH = 10, CONNECTIONS = BIDE_SUBSCRIPTIONS_MAX / EACH };
     bide *others[CONNECTIONS];
-    bide_feed *feed = NULL;
+    bide_subscription *feed = NULL;
     begin_server(IN_MEMORY);
     for (size_t i = 0; i < COUNT(others); i++) {
         others[i] = open_url(server_url(server.port, ""));
@@ -67,10 +67,10 @@ static void a_cancel_arrives_without_a_feed_of_events(void)
             OK(bide_subscribe(others[i], NULL, 0, 1, &feed));
     }
     CODE(bide_subscribe(queue, NULL, 0, 1, &feed), BIDE_TOO_MANY_WAITERS);
-    pid_t worker = hire(server_url(server.port, ""), 2);
-    hears("work");
-    hears("beat");
-    dismiss(worker);
+    pid_t worker = start_worker_process(server_url(server.port, ""), 2);
+    receives("work");
+    receives("beat");
+    stop_worker_process(worker);
     for (size_t i = 0; i < COUNT(others); i++)
         OK(bide_close(others[i]));
     end_server();
@@ -80,17 +80,17 @@ static void a_cancel_arrives_without_a_feed_of_events(void)
 static void a_cancel_is_heard_by_a_worker_that_was_stopped_meanwhile(void)
 {
     begin_server(IN_MEMORY);
-    pid_t worker = hire(server_url(server.port, ""), 1);
+    pid_t worker = start_worker_process(server_url(server.port, ""), 1);
     uint64_t id = put_job("work", "listen", NULL);
-    UNTIL(diary_count("began", id) == 1);
+    UNTIL(event_log_count("began", id) == 1);
     kill(worker, SIGSTOP);
     OK(bide_cancel(queue, id));
     nap_ms(50);
     kill(worker, SIGCONT);
-    UNTIL(diary_count("heard", id) == 1);
-    EQ(diary_get("heard", id, 0).code, BIDE_REASON_CANCELLED);
+    UNTIL(event_log_count("heard", id) == 1);
+    EQ(event_log_get("heard", id, 0).code, BIDE_REASON_CANCELLED);
     UNTIL(state_now(id) == BIDE_STATE_GONE);
-    dismiss(worker);
+    stop_worker_process(worker);
     end_server();
 }
 

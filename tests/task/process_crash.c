@@ -12,48 +12,48 @@
  * been killed. */
 static int64_t begin_and_kill(const char *url, uint64_t id, pid_t *other)
 {
-    pid_t first = hire(url, 1);
-    UNTIL(diary_count("began", id) == 1);
-    *other = hire(url, 1);
+    pid_t first = start_worker_process(url, 1);
+    UNTIL(event_log_count("began", id) == 1);
+    *other = start_worker_process(url, 1);
     UNTIL(waiting_now() > 0);
     int64_t end_us = lease_end_us(id);
-    slay(first);
+    kill_worker_process(first);
     return end_us;
 }
 
 /* The other one begins it, not before the lease has ended. */
 static void taken_over(uint64_t id, pid_t other, int64_t end_us)
 {
-    UNTIL(diary_count("began", id) == 2);
-    struct entry began = diary_get("began", id, 1);
+    UNTIL(event_log_count("began", id) == 2);
+    struct entry began = event_log_get("began", id, 1);
     EQ(began.pid, other);
     CHECK(began.at_us >= end_us);
-    EQ(look(id).state, BIDE_STATE_RESERVED);
-    EQ(look(id).timeouts, 1);
-    EQ(look(id).reserves, 2);
+    EQ(get_job(id).state, BIDE_STATE_RESERVED);
+    EQ(get_job(id).timeouts, 1);
+    EQ(get_job(id).reserves, 2);
 }
 
 static void done_once(uint64_t id, pid_t other)
 {
     open_gate("a");
     UNTIL(state_now(id) == BIDE_STATE_GONE);
-    dismiss(other);
-    EQ(diary_count("began", id), 2);
-    EQ(diary_count("done", id), 1);
-    EQ(diary_get("done", id, 0).pid, other);
-    EQ(diary_count("lost", 0) + diary_count("given-up", 0), 0);
+    stop_worker_process(other);
+    EQ(event_log_count("began", id), 2);
+    EQ(event_log_count("done", id), 1);
+    EQ(event_log_get("done", id, 0).pid, other);
+    EQ(event_log_count("lost", 0) + event_log_count("given-up", 0), 0);
 }
 
 static void another_process_takes_over_when_the_ttr_is_over(void)
 {
     pid_t other;
     begin_server(IN_MEMORY);
-    bide_put_options options = lasting(1000);
+    bide_put_options options = with_ttr(1000);
     uint64_t id = put_job("work", "hold a", &options);
     int64_t end_us = begin_and_kill(server_url(server.port, ""), id, &other);
     taken_over(id, other, end_us);
-    EQ(look(id).failures, 0);
-    EQ(diary_get("began", id, 1).attempt, 1);
+    EQ(get_job(id).failures, 0);
+    EQ(event_log_get("began", id, 1).attempt, 1);
     done_once(id, other);
     end_server();
 }
@@ -62,13 +62,13 @@ static void with_a_retry_limit_the_death_is_a_failure(void)
 {
     pid_t other;
     begin_server(IN_MEMORY);
-    bide_put_options options = forgiving(1000, 1);
+    bide_put_options options = with_retries(1000, 1);
     uint64_t id = put_job("work", "hold a", &options);
     int64_t end_us = begin_and_kill(server_url(server.port, ""), id, &other);
     taken_over(id, other, end_us);
-    EQ(look(id).failures, 1);
+    EQ(get_job(id).failures, 1);
     LAST_ERROR(id, "ttr ran out");
-    EQ(diary_get("began", id, 1).attempt, 2);
+    EQ(event_log_get("began", id, 1).attempt, 2);
     done_once(id, other);
     end_server();
 }
@@ -78,17 +78,17 @@ static void a_lease_that_was_kept_alive_ends_with_its_process(void)
 {
     pid_t other;
     begin_server(IN_MEMORY);
-    bide_put_options options = lasting(1000);
+    bide_put_options options = with_ttr(1000);
     uint64_t id = put_job("beat", "hold a", &options);
     const char *url = server_url(server.port, "");
-    pid_t first = hire(url, 1);
-    UNTIL(diary_count("began", id) == 1);
-    other = hire(url, 1);
-    UNTIL(look(id).touches >= 3);
-    UNTIL(clock_us() > diary_get("began", id, 0).at_us + 2 * options.ttr_ms * 1000);
-    EQ(diary_count("began", id), 1);
+    pid_t first = start_worker_process(url, 1);
+    UNTIL(event_log_count("began", id) == 1);
+    other = start_worker_process(url, 1);
+    UNTIL(get_job(id).touches >= 3);
+    UNTIL(clock_us() > event_log_get("began", id, 0).at_us + 2 * options.ttr_ms * 1000);
+    EQ(event_log_count("began", id), 1);
     int64_t end_us = lease_end_us(id);
-    slay(first);
+    kill_worker_process(first);
     taken_over(id, other, end_us);
     done_once(id, other);
     end_server();
@@ -104,17 +104,17 @@ static void in_a_file(bide_put_options *options)
     queue = open_jobs("");
     uint64_t id = put_job("work", "hold a", options);
     OK(bide_close(queue));
-    pid_t first = hire(url_of("jobs.db", ""), 2);
-    UNTIL(diary_count("began", id) == 1);
-    slay(first);
-    pid_t other = hire(url_of("jobs.db", ""), 2);
-    UNTIL(diary_count("began", id) == 2);
-    EQ(diary_get("began", id, 1).pid, other);
+    pid_t first = start_worker_process(url_of("jobs.db", ""), 2);
+    UNTIL(event_log_count("began", id) == 1);
+    kill_worker_process(first);
+    pid_t other = start_worker_process(url_of("jobs.db", ""), 2);
+    UNTIL(event_log_count("began", id) == 2);
+    EQ(event_log_get("began", id, 1).pid, other);
     open_gate("a");
-    UNTIL(diary_count("done", id) == 1);
-    dismiss(other);
-    EQ(diary_count("began", id), 2);
-    EQ(diary_count("done", id), 1);
+    UNTIL(event_log_count("done", id) == 1);
+    stop_worker_process(other);
+    EQ(event_log_count("began", id), 2);
+    EQ(event_log_count("done", id), 1);
     queue = open_jobs("");
     EQ(state_now(id), BIDE_STATE_DONE);
 }
@@ -122,18 +122,18 @@ static void in_a_file(bide_put_options *options)
 /* Nobody need wait for the ttr: who opens the file knows that the other one is gone. */
 static void the_next_process_that_opens_the_file_gets_the_job(void)
 {
-    bide_put_options options = lasting(HOUR_MS);
+    bide_put_options options = with_ttr(HOUR_MS);
     in_a_file(&options);
-    EQ(look(1).failures, 0);
+    EQ(get_job(1).failures, 0);
     OK(bide_close(queue));
 }
 
 static void in_a_file_with_a_retry_limit_the_death_is_a_failure(void)
 {
-    bide_put_options options = forgiving(HOUR_MS, 1);
+    bide_put_options options = with_retries(HOUR_MS, 1);
     in_a_file(&options);
-    EQ(look(1).failures, 1);
-    EQ(diary_get("began", 1, 1).attempt, 2);
+    EQ(get_job(1).failures, 1);
+    EQ(event_log_get("began", 1, 1).attempt, 2);
     LAST_ERROR(1, "the queue was restarted while the job was reserved");
     OK(bide_close(queue));
 }
@@ -148,30 +148,30 @@ static void whoever_is_killed_when_every_job_is_done_at_most_once_and_none_is_lo
 {
     struct rng rng = {.state = 7};
     uint64_t ids[JOBS];
-    pid_t crew[CREW];
+    pid_t fixture[CREW];
     begin_server(IN_MEMORY);
-    bide_put_options options = lasting(300);
+    bide_put_options options = with_ttr(300);
     for (int i = 0; i < JOBS; i++)
         ids[i] = put_job("beat", i % 2 ? "nap 20" : "", &options);
     const char *url = server_url(server.port, "");
     for (int i = 0; i < CREW; i++)
-        crew[i] = hire(url, 2);
+        fixture[i] = start_worker_process(url, 2);
     for (int i = 0; i < DEATHS; i++) {
-        size_t begun = diary_count("began", 0);
-        UNTIL(diary_count("began", 0) > begun || counts_now().ready == 0);
+        size_t begun = event_log_count("began", 0);
+        UNTIL(event_log_count("began", 0) > begun || counts_now().ready == 0);
         nap_ms(rng_below(&rng, 20));
-        slay(crew[i % CREW]);
-        crew[i % CREW] = hire(url, 2);
+        kill_worker_process(fixture[i % CREW]);
+        fixture[i % CREW] = start_worker_process(url, 2);
     }
     UNTIL(counts_now().ready + counts_now().reserved == 0);
     for (int i = 0; i < CREW; i++)
-        dismiss(crew[i]);
+        stop_worker_process(fixture[i]);
     for (int i = 0; i < JOBS; i++) {
         EQ(state_now(ids[i]), BIDE_STATE_GONE);
-        CHECK(diary_count("began", ids[i]) >= 1);
-        CHECK(diary_count("done", ids[i]) <= 1);
+        CHECK(event_log_count("began", ids[i]) >= 1);
+        CHECK(event_log_count("done", ids[i]) <= 1);
     }
-    CHECK(diary_count("done", 0) >= JOBS - DEATHS * 2);
+    CHECK(event_log_count("done", 0) >= JOBS - DEATHS * 2);
     end_server();
 }
 

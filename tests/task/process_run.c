@@ -12,18 +12,18 @@ static void finishes_on(int signal)
 {
     begin_server(IN_MEMORY);
     uint64_t id = put_job("work", "hold a", NULL);
-    pid_t worker = hire(server_url(server.port, ""), 1);
+    pid_t worker = start_worker_process(server_url(server.port, ""), 1);
     int code = -1;
-    UNTIL(diary_count("began", id) == 1);
+    UNTIL(event_log_count("began", id) == 1);
     kill(worker, signal);
     uint64_t later = put_job("work", "", NULL);
     nap_ms(200);
     CHECK(!has_ended(worker, &code));
     open_gate("a");
     ends_with(worker, 0);
-    EQ(diary_count("done", id), 1);
+    EQ(event_log_count("done", id), 1);
     EQ(state_now(id), BIDE_STATE_GONE);
-    EQ(diary_count("started", later), 0);
+    EQ(event_log_count("started", later), 0);
     EQ(state_now(later), BIDE_STATE_READY);
     end_server();
 }
@@ -41,9 +41,9 @@ static void sigint_lets_the_handlers_finish(void)
 static void a_worker_without_work_ends_at_once(void)
 {
     begin_server(IN_MEMORY);
-    pid_t worker = hire(server_url(server.port, ""), 4);
+    pid_t worker = start_worker_process(server_url(server.port, ""), 4);
     UNTIL(waiting_now() > 0);
-    dismiss(worker);
+    stop_worker_process(worker);
     UNTIL(waiting_now() == 0);
     end_server();
 }
@@ -53,9 +53,9 @@ static void further_signals_change_nothing(void)
 {
     begin_server(IN_MEMORY);
     uint64_t id = put_job("work", "hold a", NULL);
-    pid_t worker = hire(server_url(server.port, ""), 1);
+    pid_t worker = start_worker_process(server_url(server.port, ""), 1);
     int code = -1;
-    UNTIL(diary_count("began", id) == 1);
+    UNTIL(event_log_count("began", id) == 1);
     for (int i = 0; i < 3; i++) {
         kill(worker, SIGTERM);
         nap_ms(50);
@@ -63,7 +63,7 @@ static void further_signals_change_nothing(void)
     CHECK(!has_ended(worker, &code));
     open_gate("a");
     ends_with(worker, 0);
-    EQ(diary_count("done", id), 1);
+    EQ(event_log_count("done", id), 1);
     end_server();
 }
 
@@ -72,21 +72,21 @@ static void further_signals_change_nothing(void)
 static void a_later_sigint_ends_the_process(void)
 {
     begin_server(IN_MEMORY);
-    bide_put_options options = lasting(1000);
+    bide_put_options options = with_ttr(1000);
     uint64_t id = put_job("work", "hold a", &options);
     const char *url = server_url(server.port, "");
-    pid_t worker = hire(url, 1);
+    pid_t worker = start_worker_process(url, 1);
     int code = -1;
-    UNTIL(diary_count("began", id) == 1);
+    UNTIL(event_log_count("began", id) == 1);
     int64_t start_us = clock_us();
     UNTIL(has_ended(worker, &code) || (kill(worker, SIGINT) != 0));
     EQ(code, 256 + SIGINT);
     NOT_BEFORE(start_us, 500);
     open_gate("a");
-    pid_t other = hire(url, 1);
-    UNTIL(diary_count("done", id) == 1);
-    EQ(diary_get("done", id, 0).pid, other);
-    dismiss(other);
+    pid_t other = start_worker_process(url, 1);
+    UNTIL(event_log_count("done", id) == 1);
+    EQ(event_log_get("done", id, 0).pid, other);
+    stop_worker_process(other);
     end_server();
 }
 
@@ -95,7 +95,7 @@ static void a_signal_that_is_ignored_stays_ignored(void)
 {
     begin_server(IN_MEMORY);
     signal(SIGINT, SIG_IGN);
-    pid_t worker = hire(server_url(server.port, ""), 1);
+    pid_t worker = start_worker_process(server_url(server.port, ""), 1);
     int code = -1;
     UNTIL(waiting_now() > 0);
     kill(worker, SIGINT);
@@ -103,7 +103,7 @@ static void a_signal_that_is_ignored_stays_ignored(void)
     CHECK(!has_ended(worker, &code));
     uint64_t id = put_job("work", "", NULL);
     UNTIL(state_now(id) == BIDE_STATE_GONE);
-    dismiss(worker);
+    stop_worker_process(worker);
     end_server();
 }
 
@@ -111,24 +111,24 @@ static void a_signal_that_is_ignored_stays_ignored(void)
 static void a_handler_that_does_not_return_in_time_loses_its_job_to_others(void)
 {
     begin_server(IN_MEMORY);
-    bide_put_options options = forgiving(HOUR_MS, 0);
+    bide_put_options options = with_retries(HOUR_MS, 0);
     uint64_t id = put_job("work", "hold a", &options);
     const char *url = server_url(server.port, "");
-    pid_t worker = hire_hasty(url, 1, 1);
-    UNTIL(diary_count("began", id) == 1);
+    pid_t worker = start_worker_process_with(url, 1, 1);
+    UNTIL(event_log_count("began", id) == 1);
     kill(worker, SIGTERM);
-    UNTIL(diary_count("interrupted", id) == 1);
-    pid_t other = hire(url, 1);
-    UNTIL(diary_count("began", id) == 2);
-    EQ(look(id).failures, 0);
-    UNTIL(diary_count("ran", 0) == 1);
-    EQ(diary_get("ran", 0, 0).code, BIDE_TIMED_OUT);
+    UNTIL(event_log_count("interrupted", id) == 1);
+    pid_t other = start_worker_process(url, 1);
+    UNTIL(event_log_count("began", id) == 2);
+    EQ(get_job(id).failures, 0);
+    UNTIL(event_log_count("ran", 0) == 1);
+    EQ(event_log_get("ran", 0, 0).code, BIDE_TIMED_OUT);
     open_gate("a");
     ends_with(worker, BIDE_TIMED_OUT);
     UNTIL(state_now(id) == BIDE_STATE_GONE);
-    dismiss(other);
-    EQ(diary_count("done", id), 1);
-    EQ(diary_get("done", id, 0).pid, other);
+    stop_worker_process(other);
+    EQ(event_log_count("done", id), 1);
+    EQ(event_log_get("done", id, 0).pid, other);
     end_server();
 }
 
@@ -139,11 +139,11 @@ static void a_handler_that_does_not_return_in_time_loses_its_job_to_others(void)
 static void a_worker_ends_when_its_server_is_gone(void)
 {
     begin_server(IN_MEMORY);
-    pid_t worker = hire(server_url(server.port, IMPATIENT), 4);
+    pid_t worker = start_worker_process(server_url(server.port, IMPATIENT), 4);
     UNTIL(waiting_now() > 0);
-    peer_kill(&server);
-    UNTIL(diary_count("starved", 0) > 0);
-    dismiss(worker);
+    test_server_kill(&server);
+    UNTIL(event_log_count("starved", 0) > 0);
+    stop_worker_process(worker);
     OK(bide_close(queue));
 }
 
@@ -151,16 +151,16 @@ static void a_worker_ends_when_its_server_is_gone(void)
 static void a_worker_that_owes_an_answer_ends_without_its_server(void)
 {
     begin_server(IN_MEMORY);
-    bide_put_options options = lasting(HOUR_MS);
+    bide_put_options options = with_ttr(HOUR_MS);
     uint64_t id = put_job("work", "hold a", &options);
-    pid_t worker = hire_hasty(server_url(server.port, IMPATIENT), 4, 1000);
-    UNTIL(diary_count("began", id) == 1);
-    peer_kill(&server);
+    pid_t worker = start_worker_process_with(server_url(server.port, IMPATIENT), 4, 1000);
+    UNTIL(event_log_count("began", id) == 1);
+    test_server_kill(&server);
     open_gate("a");
-    UNTIL(diary_count("owed", id) == 1);
-    dismiss(worker);
-    EQ(diary_count("given-up", id), 1);
-    EQ(diary_count("done", id), 0);
+    UNTIL(event_log_count("owed", id) == 1);
+    stop_worker_process(worker);
+    EQ(event_log_count("given-up", id), 1);
+    EQ(event_log_count("done", id), 0);
     OK(bide_close(queue));
 }
 
@@ -169,10 +169,10 @@ static void a_worker_that_owes_an_answer_ends_without_its_server(void)
 static void a_worker_ends_when_its_server_is_silent(void)
 {
     begin_server(IN_MEMORY);
-    pid_t worker = hire(server_url(server.port, IMPATIENT), 4);
+    pid_t worker = start_worker_process(server_url(server.port, IMPATIENT), 4);
     UNTIL(waiting_now() > 0);
     kill(server.pid, SIGSTOP);
-    dismiss(worker);
+    stop_worker_process(worker);
     kill(server.pid, SIGCONT);
     end_server();
 }
@@ -181,18 +181,18 @@ static void a_worker_ends_when_its_server_is_silent(void)
 static void a_worker_that_owes_an_answer_to_a_silent_server_ends(void)
 {
     begin_server(IN_MEMORY);
-    bide_put_options options = lasting(HOUR_MS);
+    bide_put_options options = with_ttr(HOUR_MS);
     uint64_t id = put_job("work", "hold a", &options);
-    pid_t worker = hire_hasty(server_url(server.port, IMPATIENT), 4, 1000);
+    pid_t worker = start_worker_process_with(server_url(server.port, IMPATIENT), 4, 1000);
     int code = -1;
-    UNTIL(diary_count("began", id) == 1);
+    UNTIL(event_log_count("began", id) == 1);
     kill(server.pid, SIGSTOP);
     open_gate("a");
     nap_ms(100);
     kill(worker, SIGTERM);
     UNTIL(has_ended(worker, &code));
     CHECK(code == 0 || code == BIDE_TIMED_OUT);
-    EQ(diary_count("done", id), 0);
+    EQ(event_log_count("done", id), 0);
     kill(server.pid, SIGCONT);
     end_server();
 }

@@ -19,7 +19,7 @@ static uint64_t first_id;
 static void put_jobs(struct rng *rng, const char *format)
 {
     char body[100];
-    bide_put_options options = forgiving(60000, 0);
+    bide_put_options options = with_retries(60000, 0);
     for (int i = 0; i < JOBS; i++) {
         snprintf(body, sizeof body, "%s %d", format, (int)rng_below(rng, 15));
         uint64_t id = put_job("work", body, &options);
@@ -38,26 +38,26 @@ static bool any_left(void)
  * times. */
 static int stop_and_start(struct rng *rng, int64_t stop_timeout_ms)
 {
-    pid_t crew[CREW];
+    pid_t fixture[CREW];
     int stops = 0;
     const char *url = server_url(server.port, "");
     for (int i = 0; i < CREW; i++)
-        crew[i] = hire_hasty(url, THREADS, stop_timeout_ms);
+        fixture[i] = start_worker_process_with(url, THREADS, stop_timeout_ms);
     for (; any_left(); stops++) {
-        pid_t *one = &crew[rng_below(rng, CREW)];
-        UNTIL(diary_has("began", *one) || !any_left());
+        pid_t *one = &fixture[rng_below(rng, CREW)];
+        UNTIL(event_log_has("began", *one) || !any_left());
         nap_ms(rng_below(rng, 60));
-        if (!diary_has("began", *one))
+        if (!event_log_has("began", *one))
             break;
-        dismiss(*one);
-        *one = hire_hasty(url, THREADS, stop_timeout_ms);
+        stop_worker_process(*one);
+        *one = start_worker_process_with(url, THREADS, stop_timeout_ms);
     }
     /* Who has just been started may not have come to where it hears of signals. */
     for (int i = 0; i < CREW; i++) {
         int code;
-        kill(crew[i], SIGTERM);
-        UNTIL(has_ended(crew[i], &code));
-        CHECK(code == 0 || (code == 256 + SIGTERM && !diary_has("began", crew[i])));
+        kill(fixture[i], SIGTERM);
+        UNTIL(has_ended(fixture[i], &code));
+        CHECK(code == 0 || (code == 256 + SIGTERM && !event_log_has("began", fixture[i])));
     }
     return stops;
 }
@@ -68,7 +68,7 @@ static void each_once(void)
 {
     static unsigned done[JOBS];
     size_t count;
-    struct entry *entries = diary_read(&count);
+    struct entry *entries = event_log_read(&count);
     for (size_t i = 0; i < count; i++) {
         const struct entry *entry = &entries[i];
         const char *what = entry->what;
@@ -113,7 +113,7 @@ static void a_hasty_stop_gives_back_and_counts_nothing(void)
     put_jobs(&rng, "until");
     CHECK(stop_and_start(&rng, 1) >= 5);
     each_once();
-    CHECK(diary_count("interrupted", 0) > 0);
+    CHECK(event_log_count("interrupted", 0) > 0);
     all_gone();
     end_server();
 }

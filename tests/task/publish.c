@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* publish.c - the defaults of a task, what one publish says otherwise, and keys made of fields. */
-#include "fixed.h"
+#include "task_topics.h"
 
 #include <string.h>
 
@@ -15,18 +15,18 @@ struct bill {
 BIDE_TYPE(bill, struct bill, BIDE_FIELD(customer), BIDE_FIELD_AS("when", month), BIDE_FIELD(paid),
           BIDE_OPTIONAL(note));
 
-BIDE_TASK(plain, bill, .topic = FIXED_A);
+BIDE_TASK(plain, bill, .topic = TASK_TOPIC_A);
 BIDE_TASK(named, bill);
-BIDE_TASK(careful, bill, .topic = FIXED_A, .priority = 0, .max_retries = 3, .ttr_ms = 5000,
+BIDE_TASK(careful, bill, .topic = TASK_TOPIC_A, .priority = 0, .max_retries = 3, .ttr_ms = 5000,
           .delay_ms = HOUR_MS, .backoff_base_ms = 70, .backoff_max_ms = 700, .retain_ms = 8000,
           .expires_in_ms = 2 * HOUR_MS, .key_hold_retained = true);
-BIDE_TASK(endless, bill, .topic = FIXED_A, .max_retries = BIDE_NO_RETRY_LIMIT);
-BIDE_TASK(once, bill, .topic = FIXED_A, .key = "customer");
-BIDE_TASK(monthly, bill, .topic = FIXED_A, .key = "customer, when");
-BIDE_TASK(newest, bill, .topic = FIXED_A, .key = "customer", .conflict = BIDE_REPLACE);
-BIDE_TASK(remembered, bill, .topic = FIXED_A, .key = "customer", .retain_ms = HOUR_MS,
+BIDE_TASK(endless, bill, .topic = TASK_TOPIC_A, .max_retries = BIDE_NO_RETRY_LIMIT);
+BIDE_TASK(once, bill, .topic = TASK_TOPIC_A, .key = "customer");
+BIDE_TASK(monthly, bill, .topic = TASK_TOPIC_A, .key = "customer, when");
+BIDE_TASK(newest, bill, .topic = TASK_TOPIC_A, .key = "customer", .conflict = BIDE_REPLACE);
+BIDE_TASK(remembered, bill, .topic = TASK_TOPIC_A, .key = "customer", .retain_ms = HOUR_MS,
           .key_hold_retained = true);
-BIDE_TASK(hasty, bill, .topic = FIXED_A, .expires_in_ms = 30);
+BIDE_TASK(hasty, bill, .topic = TASK_TOPIC_A, .expires_in_ms = 30);
 
 static const struct bill ada = {.customer = "Ada", .month = 11};
 static const struct bill bob = {.customer = "Bob", .month = 11};
@@ -35,7 +35,7 @@ static const struct bill bob = {.customer = "Bob", .month = 11};
 
 static void a_task_that_says_nothing_has_its_name_as_topic_and_25_retries(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     uint64_t id = 0;
     sweep_topic(queue, known_topic("named"));
     OK(bide_publish(queue, named, ada, NULL, &id));
@@ -53,7 +53,7 @@ static void a_task_that_says_nothing_has_its_name_as_topic_and_25_retries(void)
 
 static void the_defaults_of_a_task_reach_its_jobs(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     uint64_t id = 0;
     int64_t before_ms = wall_ms();
     OK(bide_publish(queue, careful, ada, NULL, &id));
@@ -72,7 +72,7 @@ static void the_defaults_of_a_task_reach_its_jobs(void)
 
 static void a_task_may_retry_for_ever(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     uint64_t id = 0;
     OK(bide_publish(queue, endless, ada, NULL, &id));
     EQ(stat_job(queue, id)->max_retries, BIDE_NO_RETRY_LIMIT);
@@ -80,16 +80,16 @@ static void a_task_may_retry_for_ever(void)
 
 static void the_id_may_be_left_out(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     OK(bide_publish(queue, plain, ada, NULL, NULL));
-    EQ(topic_of(queue, FIXED_A).jobs.ready, 1);
+    EQ(topic_of(queue, TASK_TOPIC_A).jobs.ready, 1);
 }
 
 /* ---- one publish ---- */
 
 static void a_publish_may_say_otherwise_and_leaves_the_rest(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     bide_put_options options = bide_defaults(careful);
     uint64_t id = 0;
     options.priority = 9;
@@ -109,42 +109,42 @@ static void a_publish_may_say_otherwise_and_leaves_the_rest(void)
 
 static int note_the_time(bide_context *context, const struct bill *bill, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)context;
     (void)bill;
-    crew->number = wall_ms();
+    fixture->number = wall_ms();
     return BIDE_DONE;
 }
 
 static void a_delayed_publish_runs_later(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     bide_put_options later = bide_defaults(plain);
     later.delay_ms = 80;
-    OK(bide_handle(crew->worker, plain, note_the_time, crew));
-    OK(bide_worker_start(crew->worker));
+    OK(bide_handle(fixture->worker, plain, note_the_time, fixture));
+    OK(bide_worker_start(fixture->worker));
     int64_t start_us = clock_us();
-    OK(bide_publish(crew->queue, plain, ada, &later, NULL));
-    UNTIL_TOLD(crew, BIDE_WORK_STARTED, 1);
+    OK(bide_publish(fixture->queue, plain, ada, &later, NULL));
+    UNTIL_EVENTS(fixture, BIDE_WORK_STARTED, 1);
     NOT_BEFORE(start_us, 80);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void a_publish_may_name_the_moment(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     bide_put_options later = bide_defaults(plain);
     later.run_at_ms = wall_ms() + 80;
-    OK(bide_handle(crew->worker, plain, note_the_time, crew));
-    OK(bide_worker_start(crew->worker));
-    OK(bide_publish(crew->queue, plain, ada, &later, NULL));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    CHECK(crew->number >= later.run_at_ms);
+    OK(bide_handle(fixture->worker, plain, note_the_time, fixture));
+    OK(bide_worker_start(fixture->worker));
+    OK(bide_publish(fixture->queue, plain, ada, &later, NULL));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    CHECK(fixture->number >= later.run_at_ms);
 }
 
 static void a_publish_may_name_its_expiry(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     bide_put_options options = bide_defaults(hasty);
     uint64_t id = 0;
     options.expires_at_ms = wall_ms() + HOUR_MS;
@@ -154,23 +154,23 @@ static void a_publish_may_name_its_expiry(void)
 
 static void what_nobody_begins_in_time_is_gone_and_never_runs(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     uint64_t id = 0;
-    OK(bide_handle(crew->worker, hasty, note_the_time, crew));
-    OK(bide_publish(crew->queue, hasty, ada, NULL, &id));
-    UNTIL(state_of(crew->queue, id) == BIDE_STATE_GONE);
-    OK(bide_publish(crew->queue, plain, ada, NULL, &id));
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(nth_told(crew, BIDE_WORK_STARTED, 0)->id, id);
-    EQ(stats_of(crew->queue).total.expired, 1);
+    OK(bide_handle(fixture->worker, hasty, note_the_time, fixture));
+    OK(bide_publish(fixture->queue, hasty, ada, NULL, &id));
+    UNTIL(state_of(fixture->queue, id) == BIDE_STATE_GONE);
+    OK(bide_publish(fixture->queue, plain, ada, NULL, &id));
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(nth_event(fixture, BIDE_WORK_STARTED, 0)->id, id);
+    EQ(stats_of(fixture->queue).total.expired, 1);
 }
 
 /* ---- keys ---- */
 
 static void a_key_is_made_of_the_field_that_the_task_names(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     uint64_t first = 0, second = 0, other = 0;
     OK(bide_publish(queue, once, ada, NULL, &first));
     CODE(bide_publish(queue, once, ((struct bill){.customer = "Ada", .month = 12}), NULL, &second),
@@ -180,12 +180,12 @@ static void a_key_is_made_of_the_field_that_the_task_names(void)
     CHECK(other != first);
     const bide_job *job = stat_job(queue, first);
     TEXT(job->key, job->key_size, "Ada");
-    EQ(topic_of(queue, FIXED_A).jobs.ready, 2);
+    EQ(topic_of(queue, TASK_TOPIC_A).jobs.ready, 2);
 }
 
 static void a_key_of_several_fields_is_an_array_of_them(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     uint64_t first = 0, second = 0;
     OK(bide_publish(queue, monthly, ada, NULL, &first));
     OK(bide_publish(queue, monthly, ((struct bill){.customer = "Ada", .month = 12}), NULL, NULL));
@@ -198,7 +198,7 @@ static void a_key_of_several_fields_is_an_array_of_them(void)
 
 static void a_task_may_replace_what_has_its_key(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     uint64_t first = 0, second = 0;
     OK(bide_publish(queue, newest, ada, NULL, &first));
     OK(bide_publish(queue, newest, ((struct bill){.customer = "Ada", .month = 12}), NULL, &second));
@@ -210,7 +210,7 @@ static void a_task_may_replace_what_has_its_key(void)
 
 static void a_publish_may_name_its_key(void)
 {
-    bide *queue = open_fixed("");
+    bide *queue = open_with_task_topics("");
     bide_put_options options = bide_defaults(once);
     uint64_t id = 0, again = 0;
     options.key = slice("mine");
@@ -232,42 +232,42 @@ static int complete(bide_context *context, const struct bill *bill, void *arg)
 
 static void a_key_is_free_when_its_job_is_done(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
-    OK(bide_handle(crew->worker, once, complete, crew));
-    OK(bide_worker_start(crew->worker));
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
+    OK(bide_handle(fixture->worker, once, complete, fixture));
+    OK(bide_worker_start(fixture->worker));
     for (int i = 1; i <= 3; i++) {
-        OK(bide_publish(crew->queue, once, ada, NULL, NULL));
-        UNTIL_TOLD(crew, BIDE_WORK_DONE, i);
+        OK(bide_publish(fixture->queue, once, ada, NULL, NULL));
+        UNTIL_EVENTS(fixture, BIDE_WORK_DONE, i);
     }
-    EQ(crew->runs, 3);
+    EQ(fixture->runs, 3);
 }
 
 static void a_key_may_be_held_through_the_retention(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     uint64_t first = 0, second = 0;
-    OK(bide_handle(crew->worker, remembered, complete, crew));
-    OK(bide_worker_start(crew->worker));
-    OK(bide_publish(crew->queue, remembered, ada, NULL, &first));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    CODE(bide_publish(crew->queue, remembered, ada, NULL, &second), BIDE_EXISTS);
+    OK(bide_handle(fixture->worker, remembered, complete, fixture));
+    OK(bide_worker_start(fixture->worker));
+    OK(bide_publish(fixture->queue, remembered, ada, NULL, &first));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    CODE(bide_publish(fixture->queue, remembered, ada, NULL, &second), BIDE_EXISTS);
     EQ(second, first);
-    EQ(crew->runs, 1);
+    EQ(fixture->runs, 1);
 }
 
 static void a_job_that_runs_holds_its_key(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     bide_put_options replace = bide_defaults(newest);
     uint64_t first = 0, second = 0;
-    OK(bide_worker_handle(crew->worker, FIXED_A, do_at_gate, crew));
-    OK(bide_worker_start(crew->worker));
-    OK(bide_publish(crew->queue, newest, ada, &replace, &first));
-    UNTIL(crew->running == 1);
-    CODE(bide_publish(crew->queue, newest, ada, &replace, &second), BIDE_EXISTS);
+    OK(bide_worker_handle(fixture->worker, TASK_TOPIC_A, do_at_gate, fixture));
+    OK(bide_worker_start(fixture->worker));
+    OK(bide_publish(fixture->queue, newest, ada, &replace, &first));
+    UNTIL(fixture->running == 1);
+    CODE(bide_publish(fixture->queue, newest, ada, &replace, &second), BIDE_EXISTS);
     EQ(second, first);
-    crew->open = true;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    fixture->open = true;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static const struct test tests[] = {

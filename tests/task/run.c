@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* run.c - calls that return when the work is over. */
-#include "crew.h"
+#include "worker_fixture.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -136,26 +136,26 @@ static void set_action(int number, void (*handler)(int))
 
 static void *signal_when_it_has_worked(void *arg)
 {
-    struct crew *crew = arg;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, crew->runs + 1);
-    CHECK(kill(getpid(), crew->code) == 0);
+    struct worker_fixture *fixture = arg;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, fixture->runs + 1);
+    CHECK(kill(getpid(), fixture->code) == 0);
     return NULL;
 }
 
 static void ends_by_signal(int number)
 {
-    struct crew *crew = new_crew_of(do_nothing, NULL);
-    crew->code = number;
+    struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
+    fixture->code = number;
     set_action(number, SIG_DFL);
     for (int i = 0; i < 3; i++) {
-        give(crew, "body");
-        pthread_t signaller = start_thread(signal_when_it_has_worked, crew);
-        OK(bide_worker_run(crew->worker));
+        enqueue(fixture, "body");
+        pthread_t signaller = start_thread(signal_when_it_has_worked, fixture);
+        OK(bide_worker_run(fixture->worker));
         join_thread(signaller);
-        crew->runs++;
+        fixture->runs++;
         CHECK(action_of(number).sa_handler == SIG_DFL);
     }
-    EQ(told(crew, BIDE_WORK_DONE), 3);
+    EQ(count_events(fixture, BIDE_WORK_DONE), 3);
 }
 
 static void a_worker_that_is_run_ends_with_SIGTERM(void)
@@ -170,43 +170,69 @@ static void a_worker_that_is_run_ends_with_SIGINT(void)
 
 static int signal_and_quit(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)body;
     CHECK(kill(getpid(), SIGINT) == 0);
     nap_ms(10);
-    if (enter(crew) == 3)
+    if (enter(fixture) == 3)
         OK(bide_context_quit(context));
     return BIDE_DONE;
 }
 
 static void a_signal_that_is_ignored_stays_so(void)
 {
-    struct crew *crew = new_crew_of(signal_and_quit, NULL);
+    struct worker_fixture *fixture = new_fixture_of(signal_and_quit, NULL);
     set_action(SIGINT, SIG_IGN);
-    put_lots(crew->queue, crew->topic, 5, NULL, NULL);
-    OK(bide_worker_run(crew->worker));
-    EQ(crew->runs, 3);
+    put_lots(fixture->queue, fixture->topic, 5, NULL, NULL);
+    OK(bide_worker_run(fixture->worker));
+    EQ(fixture->runs, 3);
     CHECK(action_of(SIGINT).sa_handler == SIG_IGN);
+}
+
+static void own_handler(int number)
+{
+    (void)number;
+}
+
+static int take_over_SIGTERM(bide_context *context, const bide_slice *body, void *arg)
+{
+    (void)body;
+    (void)arg;
+    set_action(SIGTERM, own_handler);
+    OK(bide_context_quit(context));
+    return BIDE_DONE;
+}
+
+static void signal_handler_installed_during_run_is_kept(void)
+{
+    static void (*const before[])(int) = {SIG_IGN, SIG_DFL};
+    struct worker_fixture *fixture = new_fixture_of(take_over_SIGTERM, NULL);
+    for (size_t i = 0; i < COUNT(before); i++) {
+        set_action(SIGTERM, before[i]);
+        enqueue(fixture, "body");
+        OK(bide_worker_run(fixture->worker));
+        CHECK(action_of(SIGTERM).sa_handler == own_handler);
+    }
 }
 
 static void *run_it(void *arg)
 {
-    struct crew *crew = arg;
-    OK(bide_worker_run(crew->worker));
-    crew->number = 1;
+    struct worker_fixture *fixture = arg;
+    OK(bide_worker_run(fixture->worker));
+    fixture->number = 1;
     return NULL;
 }
 
 static void cancelled_thread_runs_its_worker_until_that_quits(void)
 {
-    struct crew *crew = new_crew_of(do_nothing, NULL);
-    pthread_t runner = start_thread(run_it, crew);
+    struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
+    pthread_t runner = start_thread(run_it, fixture);
     pthread_cancel(runner);
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    OK(bide_worker_quit(crew->worker));
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    OK(bide_worker_quit(fixture->worker));
     join_thread(runner);
-    EQ(crew->number, 1);
+    EQ(fixture->number, 1);
 }
 
 static int cancel_own_thread(bide_context *context, const bide_slice *body, void *arg)
@@ -240,22 +266,22 @@ static void handlers_run_with_cancellation_disabled(void)
 static void a_signal_ends_all_that_are_run(void)
 {
     bide *queue = open_queue("");
-    struct crew *crews[3];
-    pthread_t runners[COUNT(crews)];
+    struct worker_fixture *fixtures[3];
+    pthread_t runners[COUNT(fixtures)];
     set_action(SIGTERM, SIG_DFL);
-    for (size_t i = 0; i < COUNT(crews); i++) {
-        crews[i] = new_crew(queue, NULL);
-        OK(bide_worker_handle(crews[i]->worker, crews[i]->topic, do_at_gate, crews[i]));
-        runners[i] = start_thread(run_it, crews[i]);
-        give(crews[i], "body");
+    for (size_t i = 0; i < COUNT(fixtures); i++) {
+        fixtures[i] = new_fixture(queue, NULL);
+        OK(bide_worker_handle(fixtures[i]->worker, fixtures[i]->topic, do_at_gate, fixtures[i]));
+        runners[i] = start_thread(run_it, fixtures[i]);
+        enqueue(fixtures[i], "body");
     }
-    UNTIL(crews[0]->running + crews[1]->running + crews[2]->running == 3);
+    UNTIL(fixtures[0]->running + fixtures[1]->running + fixtures[2]->running == 3);
     CHECK(kill(getpid(), SIGTERM) == 0);
-    for (size_t i = 0; i < COUNT(crews); i++)
-        crews[i]->open = true;
-    for (size_t i = 0; i < COUNT(crews); i++) {
+    for (size_t i = 0; i < COUNT(fixtures); i++)
+        fixtures[i]->open = true;
+    for (size_t i = 0; i < COUNT(fixtures); i++) {
         join_thread(runners[i]);
-        EQ(told(crews[i], BIDE_WORK_DONE), 1);
+        EQ(count_events(fixtures[i], BIDE_WORK_DONE), 1);
     }
     CHECK(action_of(SIGTERM).sa_handler == SIG_DFL);
 }
@@ -275,11 +301,11 @@ static int hear_SIGTERM_again(bide_context *context, const bide_slice *body, voi
 
 static void a_second_SIGTERM_does_not_end_the_process(void)
 {
-    struct crew *crew = new_crew_of(hear_SIGTERM_again, NULL);
+    struct worker_fixture *fixture = new_fixture_of(hear_SIGTERM_again, NULL);
     set_action(SIGTERM, SIG_DFL);
-    give(crew, "body");
-    OK(bide_worker_run(crew->worker));
-    EQ(told(crew, BIDE_WORK_DONE), 1);
+    enqueue(fixture, "body");
+    OK(bide_worker_run(fixture->worker));
+    EQ(count_events(fixture, BIDE_WORK_DONE), 1);
 }
 
 static int quit_now(bide_context *context, const bide_slice *body, void *arg)
@@ -292,12 +318,12 @@ static int quit_now(bide_context *context, const bide_slice *body, void *arg)
 
 static void a_worker_that_is_run_ends_when_a_handler_quits(void)
 {
-    struct crew *crew = new_crew_of(quit_now, NULL);
-    put_lots(crew->queue, crew->topic, 3, NULL, NULL);
+    struct worker_fixture *fixture = new_fixture_of(quit_now, NULL);
+    put_lots(fixture->queue, fixture->topic, 3, NULL, NULL);
     for (int i = 1; i <= 3; i++) {
-        OK(bide_worker_run(crew->worker));
-        EQ(crew->runs, i);
-        EQ(told(crew, BIDE_WORK_DONE), i);
+        OK(bide_worker_run(fixture->worker));
+        EQ(fixture->runs, i);
+        EQ(count_events(fixture, BIDE_WORK_DONE), i);
     }
 }
 
@@ -312,38 +338,38 @@ static int shut_down_now(bide_context *context, const bide_slice *body, void *ar
 static void a_worker_that_is_run_ends_with_the_queue(void)
 {
     bide_worker_options options = threads(4);
-    struct crew *crew = new_crew_of(shut_down_now, &options);
-    uint64_t id = give(crew, "body");
-    OK(bide_worker_run(crew->worker));
-    EQ(told(crew, BIDE_WORK_DONE), 1);
-    EQ(state_of(crew->queue, id), BIDE_STATE_GONE);
+    struct worker_fixture *fixture = new_fixture_of(shut_down_now, &options);
+    uint64_t id = enqueue(fixture, "body");
+    OK(bide_worker_run(fixture->worker));
+    EQ(count_events(fixture, BIDE_WORK_DONE), 1);
+    EQ(state_of(fixture->queue, id), BIDE_STATE_GONE);
 }
 
 static void *quit_from_outside(void *arg)
 {
-    struct crew *crew = arg;
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    OK(bide_worker_quit(crew->worker));
+    struct worker_fixture *fixture = arg;
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    OK(bide_worker_quit(fixture->worker));
     return NULL;
 }
 
 static void a_worker_that_is_run_ends_when_anybody_says_quit(void)
 {
-    struct crew *crew = new_crew_of(do_nothing, NULL);
-    give(crew, "body");
-    pthread_t quitter = start_thread(quit_from_outside, crew);
-    OK(bide_worker_run(crew->worker));
+    struct worker_fixture *fixture = new_fixture_of(do_nothing, NULL);
+    enqueue(fixture, "body");
+    pthread_t quitter = start_thread(quit_from_outside, fixture);
+    OK(bide_worker_run(fixture->worker));
     join_thread(quitter);
-    EQ(stats_of(crew->queue).waiting, 0);
+    EQ(stats_of(fixture->queue).waiting, 0);
 }
 
 static void a_worker_that_runs_cannot_be_run(void)
 {
-    struct crew *crew = start_crew(do_nothing, 1);
-    CODE(bide_worker_run(crew->worker), BIDE_EBUSY);
-    CODE(bide_worker_start(crew->worker), BIDE_EBUSY);
-    give(crew, "body");
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    struct worker_fixture *fixture = start_fixture(do_nothing, 1);
+    CODE(bide_worker_run(fixture->worker), BIDE_EBUSY);
+    CODE(bide_worker_start(fixture->worker), BIDE_EBUSY);
+    enqueue(fixture, "body");
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static const struct test tests[] = {
@@ -356,6 +382,7 @@ static const struct test tests[] = {
     TEST(a_worker_that_is_run_ends_with_SIGTERM),
     TEST(a_worker_that_is_run_ends_with_SIGINT),
     TEST(a_signal_that_is_ignored_stays_so),
+    TEST(signal_handler_installed_during_run_is_kept),
     TEST(cancelled_thread_runs_its_worker_until_that_quits),
     TEST(handlers_run_with_cancellation_disabled),
     TEST(a_signal_ends_all_that_are_run),

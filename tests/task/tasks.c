@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* tasks.c - the themes of the task layer: typed tasks and workers. */
-#include "crew.h"
+#include "worker_fixture.h"
 
 static const struct theme *const all_themes[] = {
-    &outcome_theme, &typed_theme,   &publish_theme, &unreadable_theme, &topics_theme,
-    &pool_theme,    &context_theme, &overrun_theme, &keeping_theme,    &cancelled_theme,
-    &stop_theme,    &load_theme,    &herd_theme,    &middleware_theme, &fallback_theme,
-    &told_theme,    &owed_theme,    &run_theme,     &badtask_theme,    &badworker_theme,
+    &outcome_theme,        &typed_theme,      &publish_theme,  &undecodable_theme,
+    &topics_theme,         &pool_theme,       &context_theme,  &overrun_theme,
+    &lease_renewal_theme,  &cancelled_theme,  &stop_theme,     &load_theme,
+    &retry_jitter_theme,   &middleware_theme, &fallback_theme, &worker_events_theme,
+    &server_restart_theme, &run_theme,        &badtask_theme,  &badworker_theme,
 };
 
 static bool applies(const struct theme *theme)
 {
-    return theme != &owed_theme || !is_own();
+    return theme != &server_restart_theme || !is_in_process();
 }
 
 const struct program this_program = {
@@ -21,5 +22,5 @@ const struct program this_program = {
     .themes = all_themes,
     .count = COUNT(all_themes),
     .applies = applies,
-    .end = free_crews,
+    .end = free_fixtures,
 };

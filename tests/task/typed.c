@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* typed.c - what is published here arrives there, field by field. */
-#include "fixed.h"
+#include "task_topics.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,8 +47,8 @@ BIDE_TYPE(order, struct order, BIDE_FIELD(number), BIDE_FIELD(large), BIDE_FIELD
           BIDE_POINTER(last, line), BIDE_STRUCTS(lines, line_count, line),
           BIDE_OPTIONAL_IF(discount, has_discount));
 
-BIDE_TASK(ship, order, .topic = FIXED_A);
-BIDE_TASK(raw, bytes, .topic = FIXED_B);
+BIDE_TASK(ship, order, .topic = TASK_TOPIC_A);
+BIDE_TASK(raw, bytes, .topic = TASK_TOPIC_B);
 
 /* ---- everything that a struct may hold ---- */
 
@@ -151,12 +151,12 @@ static int check_full_order(bide_context *context, const struct order *order, vo
 
 static void every_kind_of_field_arrives_as_it_was_published(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
-    OK(bide_handle(crew->worker, ship, check_full_order, crew));
-    OK(bide_worker_start(crew->worker));
-    OK(bide_publish(crew->queue, ship, full_order(), NULL, NULL));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 1);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
+    OK(bide_handle(fixture->worker, ship, check_full_order, fixture));
+    OK(bide_worker_start(fixture->worker));
+    OK(bide_publish(fixture->queue, ship, full_order(), NULL, NULL));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 1);
 }
 
 /* ---- what may be missing ---- */
@@ -182,20 +182,20 @@ static int check_small_order(bide_context *context, const struct order *order, v
 
 static void what_is_optional_may_be_missing(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
-    OK(bide_handle(crew->worker, ship, check_small_order, crew));
-    OK(bide_worker_start(crew->worker));
-    OK(bide_publish(crew->queue, ship, small_order(), NULL, NULL));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->runs, 1);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
+    OK(bide_handle(fixture->worker, ship, check_small_order, fixture));
+    OK(bide_worker_start(fixture->worker));
+    OK(bide_publish(fixture->queue, ship, small_order(), NULL, NULL));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->runs, 1);
 }
 
 static int check_number(bide_context *context, const struct order *order, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)context;
-    crew->number += order->number;
-    enter(crew);
+    fixture->number += order->number;
+    enter(fixture);
     return BIDE_DONE;
 }
 
@@ -206,28 +206,28 @@ static void fields_that_nobody_described_are_skipped(void)
         "\"middle\":2,\"paid\":false,\"color\":7,\"rate\":1,\"price\":2.5,\"currency\":\"\","
         "\"soldTo\":\"x\",\"picture\":\"\",\"first\":{\"article\":\"\",\"count\":1,\"more\":2},"
         "\"note\":null,\"lines\":null}";
-    struct crew *crew = new_crew(open_fixed(""), NULL);
-    OK(bide_handle(crew->worker, ship, check_number, crew));
-    OK(bide_worker_start(crew->worker));
-    put(crew->queue, FIXED_A, body);
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
-    EQ(crew->number, 5);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
+    OK(bide_handle(fixture->worker, ship, check_number, fixture));
+    OK(bide_worker_start(fixture->worker));
+    put(fixture->queue, TASK_TOPIC_A, body);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
+    EQ(fixture->number, 5);
 }
 
 static void many_jobs_on_many_threads_have_each_their_own_data(void)
 {
     bide_worker_options options = threads(8);
-    struct crew *crew = new_crew(open_fixed(""), &options);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), &options);
     struct order order = full_order();
     int64_t sum = 0;
-    OK(bide_handle(crew->worker, ship, check_number, crew));
-    OK(bide_worker_start(crew->worker));
+    OK(bide_handle(fixture->worker, ship, check_number, fixture));
+    OK(bide_worker_start(fixture->worker));
     for (order.number = 1; order.number <= 100; order.number++) {
-        OK(bide_publish(crew->queue, ship, order, NULL, NULL));
+        OK(bide_publish(fixture->queue, ship, order, NULL, NULL));
         sum += order.number;
     }
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 100);
-    EQ(crew->number, sum);
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 100);
+    EQ(fixture->number, sum);
 }
 
 /* ---- results ---- */
@@ -241,17 +241,17 @@ static int answer_a_line(bide_context *context, const struct order *order, void 
 
 static void a_result_may_be_a_struct_too(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     bide_put_options options = bide_defaults(ship);
     bide_state state = BIDE_STATE_GONE;
     bide_buf *result = NULL;
     struct line *line = NULL;
     uint64_t id = 0;
     options.retain_ms = 3600000;
-    OK(bide_handle(crew->worker, ship, answer_a_line, crew));
-    OK(bide_worker_start(crew->worker));
-    OK(bide_publish(crew->queue, ship, full_order(), &options, &id));
-    OK(bide_wait(crew->queue, id, PATIENCE_MS, &state, &result));
+    OK(bide_handle(fixture->worker, ship, answer_a_line, fixture));
+    OK(bide_worker_start(fixture->worker));
+    OK(bide_publish(fixture->queue, ship, full_order(), &options, &id));
+    OK(bide_wait(fixture->queue, id, PATIENCE_MS, &state, &result));
     EQ(state, BIDE_STATE_DONE);
     OK(bide_decode(line, bide_buf_data(result), bide_buf_size(result), &line));
     same_line(line, &(struct line){"Ada", 7});
@@ -265,45 +265,45 @@ static const char some_bytes[] = {'\0', '{', '\xff', '\n', '\0'};
 
 static int check_bytes(bide_context *context, const bide_slice *body, void *arg)
 {
-    struct crew *crew = arg;
+    struct worker_fixture *fixture = arg;
     (void)context;
-    EQ(body->size, crew->number);
+    EQ(body->size, fixture->number);
     CHECK(body->size == 0 || memcmp(body->data, some_bytes, body->size) == 0);
-    enter(crew);
+    enter(fixture);
     return BIDE_DONE;
 }
 
 static void a_task_of_bytes_has_the_body_as_it_is(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     uint64_t id = 0;
-    crew->number = sizeof some_bytes;
-    OK(bide_handle(crew->worker, raw, check_bytes, crew));
-    OK(bide_publish(crew->queue, raw, (bide_slice){some_bytes, sizeof some_bytes}, NULL, &id));
-    const bide_job *job = peek_job(crew->queue, id);
+    fixture->number = sizeof some_bytes;
+    OK(bide_handle(fixture->worker, raw, check_bytes, fixture));
+    OK(bide_publish(fixture->queue, raw, (bide_slice){some_bytes, sizeof some_bytes}, NULL, &id));
+    const bide_job *job = peek_job(fixture->queue, id);
     EQ(job->body_size, sizeof some_bytes);
     CHECK(memcmp(job->body, some_bytes, sizeof some_bytes) == 0);
-    OK(bide_worker_start(crew->worker));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    OK(bide_worker_start(fixture->worker));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void a_task_of_bytes_may_have_none(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
-    OK(bide_handle(crew->worker, raw, check_bytes, crew));
-    OK(bide_worker_start(crew->worker));
-    OK(bide_publish(crew->queue, raw, (bide_slice){NULL, 0}, NULL, NULL));
-    UNTIL_TOLD(crew, BIDE_WORK_DONE, 1);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
+    OK(bide_handle(fixture->worker, raw, check_bytes, fixture));
+    OK(bide_worker_start(fixture->worker));
+    OK(bide_publish(fixture->queue, raw, (bide_slice){NULL, 0}, NULL, NULL));
+    UNTIL_EVENTS(fixture, BIDE_WORK_DONE, 1);
 }
 
 static void the_body_of_a_typed_task_is_its_JSON(void)
 {
-    struct crew *crew = new_crew(open_fixed(""), NULL);
+    struct worker_fixture *fixture = new_fixture(open_with_task_topics(""), NULL);
     bide_buf *json = NULL;
     uint64_t id = 0;
     OK(bide_encode(order, full_order(), &json));
-    OK(bide_publish(crew->queue, ship, full_order(), NULL, &id));
-    const bide_job *job = peek_job(crew->queue, id);
+    OK(bide_publish(fixture->queue, ship, full_order(), NULL, &id));
+    const bide_job *job = peek_job(fixture->queue, id);
     TEXT(job->body, job->body_size, (const char *)bide_buf_data(json));
     bide_buf_unref(json);
 }

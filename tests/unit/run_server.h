@@ -5,7 +5,7 @@
 #ifndef BI_UNIT_RUN_SERVER_H
 #define BI_UNIT_RUN_SERVER_H
 
-#include "server/inside.h"
+#include "server/server_internal.h"
 
 #include <pthread.h>
 #include <signal.h>

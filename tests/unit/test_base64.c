@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "task/base64.h"
+#include "util/base64.h"
 
 #include "unit.h"
 
@@ -28,7 +28,7 @@ static bool read_text(const char *text, size_t length, void *bytes, size_t *size
     char *copy = malloc(length + 1);
     assert_non_null(copy);
     memcpy(copy, text, length);
-    bool good = bi_base64_size(copy, length, size) && bi_base64_read(copy, length, bytes);
+    bool good = bi_base64_decoded_size(copy, length, size) && bi_base64_decode(copy, length, bytes);
     free(copy);
     return good;
 }
@@ -46,8 +46,8 @@ static void bytes_are_written_as_the_rfc_says(void **state)
     for (size_t i = 0; i < COUNT_OF(vectors); i++) {
         size_t size = strlen(vectors[i].bytes);
         char text[16] = "untouched";
-        assert_int_equal(bi_base64_text_size(size), strlen(vectors[i].text));
-        bi_base64_write(vectors[i].bytes, size, text);
+        assert_int_equal(bi_base64_encoded_size(size), strlen(vectors[i].text));
+        bi_base64_encode(vectors[i].bytes, size, text);
         assert_memory_equal(text, vectors[i].text, strlen(vectors[i].text));
     }
 }
@@ -73,8 +73,8 @@ static void all_bytes_of_all_lengths_come_back(void **state)
         bytes[i] = (unsigned char)(i * 37 + 11);
     for (size_t size = 0; size <= sizeof(bytes); size++) {
         size_t read;
-        bi_base64_write(bytes, size, text);
-        assert_true(read_text(text, bi_base64_text_size(size), back, &read));
+        bi_base64_encode(bytes, size, text);
+        assert_true(read_text(text, bi_base64_encoded_size(size), back, &read));
         assert_int_equal(read, size);
         assert_memory_equal(back, bytes, size);
     }
@@ -84,11 +84,11 @@ static void no_more_is_written_than_was_said(void **state)
 {
     (void)state;
     for (size_t size = 0; size < 8; size++) {
-        size_t length = bi_base64_text_size(size);
+        size_t length = bi_base64_encoded_size(size);
         char *text = malloc(length + 1);
         assert_non_null(text);
         text[length] = '!';
-        bi_base64_write("1234567", size, text);
+        bi_base64_encode("1234567", size, text);
         assert_int_equal(text[length], '!');
         free(text);
     }
@@ -130,8 +130,8 @@ static void bits_behind_the_last_byte_are_refused(void **state)
 static void a_size_that_cannot_be_counted_is_told(void **state)
 {
     (void)state;
-    assert_int_equal(bi_base64_text_size(SIZE_MAX), SIZE_MAX);
-    assert_int_equal(bi_base64_text_size(3), 4);
+    assert_int_equal(bi_base64_encoded_size(SIZE_MAX), SIZE_MAX);
+    assert_int_equal(bi_base64_encoded_size(3), 4);
 }
 
 int main(void)

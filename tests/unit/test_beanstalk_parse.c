@@ -5,7 +5,7 @@
  */
 #include "unit.h"
 
-#include "server/beanstalk_parse.h"
+#include "server/beanstalk/beanstalk_parse.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -214,7 +214,7 @@ static void say_command(struct text *text)
     assert_int_equal(command.wants_body, brings_body(command.verb));
     if (command.leased)
         say(text, "lease %" PRIu64 " ", command.token);
-    say(text, "%s", bi_beanstalk_word(command.verb));
+    say(text, "%s", bi_beanstalk_parse_verb_name(command.verb));
     if (arguments[command.verb] != NULL)
         arguments[command.verb](text);
 }
@@ -525,8 +525,8 @@ static void every_byte_is_allowed_in_a_name_or_it_is_not(void **state)
     for (int c = 0; c < 256; c++) {
         char name[2] = {'a', (char)c};
         bool good = c != 0 && strchr(allowed, c) != NULL;
-        assert_int_equal(bi_beanstalk_is_name(name, 2), good);
-        assert_int_equal(bi_beanstalk_is_name(name + 1, 1), good && c != '-');
+        assert_int_equal(bi_beanstalk_field_is_name(name, 2), good);
+        assert_int_equal(bi_beanstalk_field_is_name(name + 1, 1), good && c != '-');
     }
 }
 
@@ -535,9 +535,9 @@ static void a_name_has_at_most_200_bytes(void **state)
     char line[300];
     (void)state;
     memset(line, 'n', sizeof(line));
-    assert_true(bi_beanstalk_is_name(line, 200));
-    assert_false(bi_beanstalk_is_name(line, 201));
-    assert_false(bi_beanstalk_is_name(line, 0));
+    assert_true(bi_beanstalk_field_is_name(line, 200));
+    assert_false(bi_beanstalk_field_is_name(line, 201));
+    assert_false(bi_beanstalk_field_is_name(line, 0));
     memcpy(line, "use ", 4);
     assert_int_equal(strlen(tell(line, 204)), 204);
     assert_string_equal(tell(line, 205), "BAD");
@@ -947,7 +947,8 @@ static void a_new_line_may_have_1024_bytes(void **state)
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         snprintf(told, sizeof(told), "%s", tell(lines[i], strlen(lines[i])));
         assert_string_equal(tell(stretched(lines[i], 1022), 1022), told);
-        assert_int_equal(bi_beanstalk_line_max(stretched(lines[i], 1022), 224), LINE_MAX_MORE);
+        assert_int_equal(bi_beanstalk_parse_line_max(stretched(lines[i], 1022), 224),
+                         LINE_MAX_EXTENDED);
     }
 }
 
@@ -957,18 +958,19 @@ static void the_beginning_of_a_line_says_how_long_it_may_be(void **state)
         const char *line;
         size_t max;
     } lines[] = {
-        {"put ", LINE_MAX_MORE},         {"put 0 0 1 5 key=", LINE_MAX_MORE},
-        {"put-many 1", LINE_MAX_MORE},   {"lease 9 delete 7", LINE_MAX_MORE},
-        {"auth x", LINE_MAX_MORE},       {"call 5", LINE_MAX_MORE},
-        {"put", LINE_MAX_OLD},           {"putx ", LINE_MAX_OLD},
-        {"delete 7", LINE_MAX_OLD},      {"use a", LINE_MAX_OLD},
-        {"quit", LINE_MAX_OLD},          {"nonsense", LINE_MAX_OLD},
-        {"reserve", LINE_MAX_OLD},       {"reserve-many 1 1", LINE_MAX_MORE},
-        {"reserve-manyx", LINE_MAX_OLD}, {"", LINE_MAX_OLD},
+        {"put ", LINE_MAX_EXTENDED},         {"put 0 0 1 5 key=", LINE_MAX_EXTENDED},
+        {"put-many 1", LINE_MAX_EXTENDED},   {"lease 9 delete 7", LINE_MAX_EXTENDED},
+        {"auth x", LINE_MAX_EXTENDED},       {"call 5", LINE_MAX_EXTENDED},
+        {"put", LINE_MAX_CLASSIC},           {"putx ", LINE_MAX_CLASSIC},
+        {"delete 7", LINE_MAX_CLASSIC},      {"use a", LINE_MAX_CLASSIC},
+        {"quit", LINE_MAX_CLASSIC},          {"nonsense", LINE_MAX_CLASSIC},
+        {"reserve", LINE_MAX_CLASSIC},       {"reserve-many 1 1", LINE_MAX_EXTENDED},
+        {"reserve-manyx", LINE_MAX_CLASSIC}, {"", LINE_MAX_CLASSIC},
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(lines); i++)
-        assert_int_equal(bi_beanstalk_line_max(lines[i].line, strlen(lines[i].line)), lines[i].max);
+        assert_int_equal(bi_beanstalk_parse_line_max(lines[i].line, strlen(lines[i].line)),
+                         lines[i].max);
 }
 
 /* ---- the jobs of put-many ---- */
@@ -1015,11 +1017,11 @@ static void every_verb_has_its_word(void **state)
     (void)state;
     for (unsigned i = 0; i < VERB_COUNT; i++) {
         char line[64];
-        snprintf(line, sizeof(line), "%s 1 1 1 1", bi_beanstalk_word((enum verb)i));
+        snprintf(line, sizeof(line), "%s 1 1 1 1", bi_beanstalk_parse_verb_name((enum verb)i));
         bi_beanstalk_parse(&command, line, strlen(line));
         assert_int_equal(command.verb, i);
     }
-    assert_string_equal(bi_beanstalk_word(VERB_NONE), "?");
+    assert_string_equal(bi_beanstalk_parse_verb_name(VERB_NONE), "?");
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 /*
  * The end of a queue: shutting down, closing, and what both leave undisturbed.
  */
-#include "slow.h"
+#include "slow_store.h"
 
 static bide *queue;
 static bide_cq *cq;
@@ -29,7 +29,7 @@ struct calls {
     bide_event event;
 };
 
-static void begin(struct calls *calls, uint64_t id, bide_feed *feed)
+static void begin(struct calls *calls, uint64_t id, bide_subscription *feed)
 {
     memset(calls, 0, sizeof(*calls));
     calls->topic = text("empty");
@@ -40,8 +40,8 @@ static void begin(struct calls *calls, uint64_t id, bide_feed *feed)
     calls->events = (bide_op){
         .kind = BIDE_OP_EVENTS,
         .cq = cq,
-        .feed = {
-            .feed = feed, .events = &calls->event, .event_max = 1, .timeout_ms = BIDE_FOREVER}};
+        .subscription = {
+            .handle = feed, .events = &calls->event, .event_max = 1, .timeout_ms = BIDE_FOREVER}};
     bide_op *list[] = {&calls->reserve, &calls->wait, &calls->events};
     assert_int_equal(bide_submit(queue, list, 3), 3);
 }
@@ -65,7 +65,7 @@ static void shutting_down_ends_every_call_that_waits(void **state)
 {
     (void)state;
     static struct calls calls;
-    bide_feed *feed;
+    bide_subscription *feed;
     assert_int_equal(bide_subscribe(queue, "other", 0, 0, &feed), BIDE_OK);
     begin(&calls, put_one("a"), feed);
     assert_int_equal(bide_shutdown(queue), BIDE_OK);
@@ -105,15 +105,15 @@ static void after_shutting_down_a_worker_can_finish_what_it_holds(void **state)
         bide_job_clear(&jobs[i]);
 }
 
-static int answer_in_callback;
+static int code_in_callback;
 
 static void shut_down(bide_op *op)
 {
     (void)op;
-    answer_in_callback = bide_shutdown(queue);
+    code_in_callback = bide_shutdown(queue);
 }
 
-static void a_callback_may_shut_down_and_so_may_anybody_again(void **state)
+static void callback_may_shut_down_repeatedly(void **state)
 {
     (void)state;
     bide_slice topic = text("a");
@@ -123,20 +123,20 @@ static void a_callback_may_shut_down_and_so_may_anybody_again(void **state)
     reserve.done = shut_down;
     assert_int_equal(submit_one(queue, &reserve), 1);
     put_one("a");
-    answer_in_callback = BIDE_PENDING;
+    code_in_callback = BIDE_PENDING;
     assert_int_equal(bide_cq_drain(cq, 0), 1);
-    assert_int_equal(answer_in_callback, BIDE_OK);
+    assert_int_equal(code_in_callback, BIDE_OK);
     assert_int_equal(reserve.status, BIDE_OK);
     bide_job_clear(&job);
     assert_int_equal(bide_shutdown(queue), BIDE_OK);
     assert_int_equal(bide_shutdown(NULL), BIDE_EINVAL);
 }
 
-static void closing_without_shutting_down_ends_them_too(void **state)
+static void close_without_shutdown_ends_waiting_calls(void **state)
 {
     (void)state;
     static struct calls calls;
-    bide_feed *feed;
+    bide_subscription *feed;
     assert_int_equal(bide_subscribe(queue, NULL, 1u << BIDE_EVENT_DONE, 0, &feed), BIDE_OK);
     begin(&calls, put_one("a"), feed);
     assert_int_equal(bide_close(queue), BIDE_OK);
@@ -169,7 +169,7 @@ static void threads_that_wait_are_released_and_can_be_joined(void **state)
 static void shutting_down_does_not_disturb_what_is_being_stored(void **state)
 {
     (void)state;
-    struct slow *slow;
+    struct slow_store *slow;
     bide *held = slow_open("slow:", &slow);
     slow_set(slow, true, 0);
     bide_op put = put_op(cq, "a");
@@ -184,7 +184,7 @@ static void shutting_down_does_not_disturb_what_is_being_stored(void **state)
     assert_int_equal(bide_close(held), BIDE_OK);
 }
 
-static void nothing_can_be_closed(void **state)
+static void close_accepts_null(void **state)
 {
     (void)state;
     assert_int_equal(bide_close(NULL), BIDE_OK);
@@ -209,11 +209,11 @@ int main(void)
         TEST(shutting_down_ends_every_call_that_waits),
         TEST(after_shutting_down_no_job_is_given_out),
         TEST(after_shutting_down_a_worker_can_finish_what_it_holds),
-        TEST(a_callback_may_shut_down_and_so_may_anybody_again),
-        TEST(closing_without_shutting_down_ends_them_too),
+        TEST(callback_may_shut_down_repeatedly),
+        TEST(close_without_shutdown_ends_waiting_calls),
         TEST(threads_that_wait_are_released_and_can_be_joined),
         TEST(shutting_down_does_not_disturb_what_is_being_stored),
-        TEST(nothing_can_be_closed),
+        TEST(close_accepts_null),
         TEST(a_queue_that_was_never_used_closes),
     };
     return cmocka_run_group_tests_name("close", tests, NULL, NULL);

@@ -2,12 +2,16 @@
 /*
  * Apply, commit, answer: the local backend on a store that is slow and fails on demand.
  */
-#include "slow.h"
+#include "slow_store.h"
 
+#include <semaphore.h>
 #include <stdatomic.h>
 
+/* How long a test that fails waits. */
+#define PATIENCE_MS 5000
+
 static bide *queue;
-static struct slow *slow;
+static struct slow_store *slow;
 static bide_cq *cq;
 
 static int set_up_with(const char *url)
@@ -60,7 +64,7 @@ static uint64_t take_stored(const char *topic, uint64_t *token)
 
 /* ---- holding ---- */
 
-static void an_answer_is_not_given_before_its_batch_is_stored(void **state)
+static void reply_is_held_until_its_batch_is_stored(void **state)
 {
     (void)state;
     slow_set(slow, true, 0);
@@ -70,7 +74,7 @@ static void an_answer_is_not_given_before_its_batch_is_stored(void **state)
     assert_int_equal(bide_cq_drain(cq, 0), 0);
     assert_int_equal(op.status, BIDE_PENDING);
     assert_int_equal(stats().jobs.ready, 1); /* figures are not held */
-    slow_let(slow);
+    slow_permit(slow);
     await_completions(cq, 1);
     assert_int_equal(op.status, BIDE_OK);
     assert_int_not_equal(op.put.id, 0);
@@ -78,7 +82,7 @@ static void an_answer_is_not_given_before_its_batch_is_stored(void **state)
 }
 
 /* What a watchdog looks at. */
-static void a_commit_that_stands_still_is_known_by_its_age(void **state)
+static void commit_age_grows_while_a_commit_hangs(void **state)
 {
     (void)state;
     slow_set(slow, true, 0);
@@ -89,7 +93,7 @@ static void a_commit_that_stands_still_is_known_by_its_age(void **state)
     assert_true(first > 0);
     while (bi_queue_commit_age(queue) <= first)
         continue;
-    slow_let(slow);
+    slow_permit(slow);
     await_completions(cq, 1);
     assert_int_equal(bi_queue_commit_age(queue), 0);
 }
@@ -115,7 +119,7 @@ static void a_reserve_of_a_job_just_put_is_held_with_it(void **state)
     assert_int_equal(bide_submit(queue, list, 2), 2);
     slow_await(slow, 2);
     assert_int_equal(bide_cq_drain(cq, 0), 0);
-    slow_let(slow);
+    slow_permit(slow);
     await_completions(cq, 2);
     assert_int_equal(put.status, BIDE_OK);
     assert_int_equal(reserve.status, BIDE_OK);
@@ -136,7 +140,7 @@ static void a_reserve_that_waits_is_held_with_the_put_that_serves_it(void **stat
     assert_int_equal(submit_one(queue, &put), 1);
     slow_await(slow, 2);
     assert_int_equal(bide_cq_drain(cq, 0), 0);
-    slow_let(slow);
+    slow_permit(slow);
     await_completions(cq, 2);
     assert_int_equal(reserve.status, BIDE_OK);
     bide_job_clear(&job);
@@ -153,13 +157,13 @@ static void a_second_delete_is_held_with_the_first(void **state)
     slow_await(slow, 3);
     assert_int_equal(submit_one(queue, &second), 1);
     assert_int_equal(bide_cq_drain(cq, 0), 0);
-    slow_let(slow);
+    slow_permit(slow);
     await_completions(cq, 2);
     assert_int_equal(first.status, BIDE_OK);
     assert_int_equal(second.status, BIDE_NOT_FOUND);
 }
 
-static void what_is_stored_is_answered_at_once(void **state)
+static void stored_jobs_are_answered_at_once(void **state)
 {
     (void)state;
     uint64_t id = put_stored("a");
@@ -175,11 +179,11 @@ static void what_is_stored_is_answered_at_once(void **state)
     assert_int_equal(take_stored("a", &token), id);
     assert_int_equal(bide_touch(queue, id, token, 0, NULL), BIDE_OK);
     assert_int_equal(other.status, BIDE_PENDING);
-    slow_let(slow);
+    slow_permit(slow);
     await_completions(cq, 1);
 }
 
-static void while_one_batch_is_written_the_next_one_gathers(void **state)
+static void next_batch_gathers_while_one_is_written(void **state)
 {
     (void)state;
     enum { MANY = 100 };
@@ -193,12 +197,12 @@ static void while_one_batch_is_written_the_next_one_gathers(void **state)
         assert_int_equal(submit_one(queue, &ops[i]), 1);
     }
     assert_int_equal(slow_started(slow), 2);
-    slow_let(slow);
+    slow_permit(slow);
     slow_await(slow, 3);
     await_completions(cq, 1);
     assert_int_equal(first.status, BIDE_OK);
     assert_int_equal(ops[0].status, BIDE_PENDING);
-    slow_let(slow);
+    slow_permit(slow);
     await_completions(cq, MANY);
     for (int i = 0; i < MANY; i++)
         assert_int_equal(ops[i].status, BIDE_OK);
@@ -206,7 +210,7 @@ static void while_one_batch_is_written_the_next_one_gathers(void **state)
     assert_int_equal(slow_last_count(slow), MANY);
 }
 
-static void an_op_that_must_be_held_and_names_no_completion_queue_is_refused(void **state)
+static void held_op_without_completion_queue_is_rejected(void **state)
 {
     (void)state;
     bide_op op = put_op(NULL, "a");
@@ -225,7 +229,7 @@ static void an_op_that_must_be_held_and_names_no_completion_queue_is_refused(voi
 
 /* ---- a commit fails ---- */
 
-static void a_put_that_could_not_be_stored_answers_the_error_and_is_not_there(void **state)
+static void failed_put_reports_the_error_and_leaves_no_job(void **state)
 {
     (void)state;
     slow_set(slow, false, 1);
@@ -238,7 +242,7 @@ static void a_put_that_could_not_be_stored_answers_the_error_and_is_not_there(vo
     assert_int_not_equal(put_stored("a"), 0);
 }
 
-static void a_delete_that_could_not_be_stored_leaves_the_job_with_its_lease(void **state)
+static void failed_delete_leaves_the_job_leased(void **state)
 {
     (void)state;
     put_stored("a");
@@ -254,7 +258,7 @@ static void a_delete_that_could_not_be_stored_leaves_the_job_with_its_lease(void
     assert_int_equal(slow_jobs(slow), 0);
 }
 
-static void everything_since_the_failed_batch_is_undone_and_answered(void **state)
+static void failed_batch_rolls_back_everything_after_it(void **state)
 {
     (void)state;
     uint64_t kept = put_stored("a");
@@ -266,7 +270,7 @@ static void everything_since_the_failed_batch_is_undone_and_answered(void **stat
                             lease_op(cq, BIDE_OP_DELETE, kept, 0)};
     for (int i = 0; i < 3; i++)
         assert_int_equal(submit_one(queue, &gathering[i]), 1);
-    slow_let(slow);
+    slow_permit(slow);
     await_completions(cq, 4);
     assert_int_equal(flying.status, BIDE_EIO);
     assert_string_equal(flying.error, FAILURE);
@@ -280,7 +284,7 @@ static void everything_since_the_failed_batch_is_undone_and_answered(void **stat
     assert_int_equal(slow_jobs(slow), 1);
 }
 
-static void commits_that_fail_one_after_another_end_with_one_that_works(void **state)
+static void commits_recover_after_repeated_failures(void **state)
 {
     (void)state;
     slow_set(slow, false, 3);
@@ -364,7 +368,7 @@ static void *put_blocking(void *arg)
     return (void *)(intptr_t)code;
 }
 
-static void blocking_calls_wait_until_there_is_room(void **state)
+static void blocking_calls_wait_at_the_pending_limit(void **state)
 {
     (void)state;
     tear_down(NULL);
@@ -432,7 +436,7 @@ static void close_waits_for_the_commit_and_completes_everything(void **state)
     assert_int_equal(second.status, BIDE_OK);
 }
 
-static void close_ends_when_the_store_fails_for_ever(void **state)
+static void close_returns_when_every_commit_fails(void **state)
 {
     (void)state;
     uint64_t id = put_stored("a");
@@ -449,30 +453,78 @@ static void close_ends_when_the_store_fails_for_ever(void **state)
         assert_int_equal(ops[i].status, BIDE_EIO);
 }
 
+/* A call that waits for room, behind another op of its list. */
+static void *put_behind(void *arg)
+{
+    bide_op *list[2] = {arg, NULL};
+    bide_op put = put_op(NULL, "a");
+    sem_t stored;
+    sem_init(&stored, 0, 0);
+    put.status = BIDE_PENDING;
+    put.private_.wake = &stored;
+    list[1] = &put;
+    list[0]->status = BIDE_PENDING;
+    if (queue->backend->ops->submit(queue->backend, list, 2) > 0)
+        sem_wait(&stored);
+    sem_destroy(&stored);
+    return NULL;
+}
+
+static void what_completed_is_told_before_its_caller_waits_for_room(void **state)
+{
+    (void)state;
+    tear_down(state);
+    assert_int_equal(set_up_with("slow:?max_pending_ops=1"), BIDE_OK);
+    bide_subscription *feed;
+    assert_int_equal(bide_subscribe(queue, NULL, 1u << BIDE_EVENT_KICKED, 0, &feed), BIDE_OK);
+    bide_event event;
+    bide_op events = {
+        .kind = BIDE_OP_EVENTS,
+        .cq = cq,
+        .subscription = {
+            .handle = feed, .timeout_ms = BIDE_FOREVER, .events = &event, .event_max = 1}};
+    assert_int_equal(submit_one(queue, &events), 1);
+    slow_set(slow, true, 0);
+    bide_op put = put_op(cq, "a");
+    unsigned started = slow_started(slow);
+    assert_int_equal(submit_one(queue, &put), 1);
+    slow_await(slow, started + 1);
+    bide_op end = {.kind = BIDE_OP_UNSUBSCRIBE, .subscription = {.handle = feed}};
+    pthread_t thread;
+    pthread_create(&thread, NULL, put_behind, &end);
+    int told = bide_cq_wait(cq, PATIENCE_MS); /* the put is still held */
+    slow_set(slow, false, 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(told, 1);
+    assert_int_equal(events.status, BIDE_CANCELLED);
+    await_completions(cq, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(an_answer_is_not_given_before_its_batch_is_stored),
-        TEST(a_commit_that_stands_still_is_known_by_its_age),
+        TEST(reply_is_held_until_its_batch_is_stored),
+        TEST(commit_age_grows_while_a_commit_hangs),
         TEST(a_blocking_call_returns_when_its_batch_is_stored),
         TEST(a_reserve_of_a_job_just_put_is_held_with_it),
         TEST(a_reserve_that_waits_is_held_with_the_put_that_serves_it),
         TEST(a_second_delete_is_held_with_the_first),
-        TEST(what_is_stored_is_answered_at_once),
-        TEST(while_one_batch_is_written_the_next_one_gathers),
-        TEST(an_op_that_must_be_held_and_names_no_completion_queue_is_refused),
-        TEST(a_put_that_could_not_be_stored_answers_the_error_and_is_not_there),
-        TEST(a_delete_that_could_not_be_stored_leaves_the_job_with_its_lease),
-        TEST(everything_since_the_failed_batch_is_undone_and_answered),
-        TEST(commits_that_fail_one_after_another_end_with_one_that_works),
+        TEST(stored_jobs_are_answered_at_once),
+        TEST(next_batch_gathers_while_one_is_written),
+        TEST(held_op_without_completion_queue_is_rejected),
+        TEST(failed_put_reports_the_error_and_leaves_no_job),
+        TEST(failed_delete_leaves_the_job_leased),
+        TEST(failed_batch_rolls_back_everything_after_it),
+        TEST(commits_recover_after_repeated_failures),
         TEST(a_failed_list_of_puts_has_the_error_in_every_item),
         TEST(more_ops_than_may_be_pending_are_refused),
         TEST(more_bytes_than_may_be_pending_are_refused),
-        TEST(blocking_calls_wait_until_there_is_room),
+        TEST(blocking_calls_wait_at_the_pending_limit),
         TEST(close_waits_for_the_commit_and_completes_everything),
-        TEST(close_ends_when_the_store_fails_for_ever),
+        TEST(close_returns_when_every_commit_fails),
+        TEST(what_completed_is_told_before_its_caller_waits_for_room),
     };
     return cmocka_run_group_tests_name("commit", tests, NULL, NULL);
 }

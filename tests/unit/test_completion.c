@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The table of the flags of every verb is the program's; none is needed here. */
-const struct flag *bi_verb_common(struct cli *cli)
+const struct flag *bi_verb_common_flags(struct cli *cli)
 {
     static const struct flag none[] = {BI_FLAGS_END};
     (void)cli;
@@ -17,14 +17,14 @@ const struct flag *bi_verb_common(struct cli *cli)
 static void has_slots(const char *usage, const char *expected)
 {
     struct slots slots;
-    char joined[BI_SLOTS * BI_SLOT_SIZE + BI_SLOTS] = "";
-    bi_slots_read(&slots, usage);
+    char joined[BI_SLOTS_MAX * BI_SLOT_SIZE + BI_SLOTS_MAX] = "";
+    bi_completion_parse_usage(&slots, usage);
     for (size_t i = 0; i < slots.count; i++) {
         if (i > 0)
             strcat(joined, ",");
         strcat(joined, slots.name[i]);
     }
-    if (slots.goes_on)
+    if (slots.repeats)
         strcat(joined, "+");
     assert_string_equal(joined, expected);
 }
@@ -76,16 +76,16 @@ static void a_kind_has_parts(void **state)
     (void)state;
     const char *at = "name|ready|age", *part;
     size_t size;
-    part = bi_slot_part(&at, &size);
+    part = bi_completion_next_choice(&at, &size);
     assert_int_equal(size, 4);
     assert_memory_equal(part, "name", 4);
-    part = bi_slot_part(&at, &size);
+    part = bi_completion_next_choice(&at, &size);
     assert_int_equal(size, 5);
     assert_memory_equal(part, "ready", 5);
-    part = bi_slot_part(&at, &size);
+    part = bi_completion_next_choice(&at, &size);
     assert_int_equal(size, 3);
     assert_memory_equal(part, "age", 3);
-    assert_null(bi_slot_part(&at, &size));
+    assert_null(bi_completion_next_choice(&at, &size));
 }
 
 int main(void)

@@ -3,11 +3,17 @@
 
 #include "queue/queue.h"
 #include "server/config.h"
+#include "util/conffile.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
 static struct flags flags;
 static struct config config;
 static struct notes notes;
-static char error[BI_SENTENCE_SIZE];
+static char error[BI_ERRMSG_SIZE];
 
 #define ARGS(...)         \
     (const char *const[]) \
@@ -83,7 +89,7 @@ static bool was_noted(const struct notes *list, bide_log_level level, const char
 
 /* ---- what is not said ---- */
 
-static void what_is_not_said_has_its_default(void **state)
+static void unset_options_have_their_default(void **state)
 {
     (void)state;
     accept(ARGS(NO_FILE));
@@ -97,7 +103,7 @@ static void what_is_not_said_has_its_default(void **state)
     assert_int_equal(config.limits.stop_timeout_ms, 10000);
     assert_int_equal(config.limits.max_client_bytes, 256 << 20);
     assert_string_equal(config.limits.auth_secret, "");
-    assert_false(config.memory_said);
+    assert_false(config.memory_given);
     assert_int_equal(config.unix_mode, 0660);
     assert_string_equal(config.user, "");
     assert_int_equal(config.log_format, BI_LOG_TEXT);
@@ -203,7 +209,7 @@ static void a_job_size_beyond_the_limit_is_capped_with_a_warning_for_z_only(void
     refuse_flag("max_job_size=1073741825", "0 to 1073741824");
 }
 
-static void removed_flags_are_taken_with_a_warning(void **state)
+static void removed_flags_are_accepted_with_a_warning(void **state)
 {
     (void)state;
     accept(ARGS(NO_FILE, "-c", "-n"));
@@ -234,30 +240,30 @@ static void bad_flags_are_refused(void **state)
     refuse(ARGS("-p", "65536", NO_FILE), "no port");
 }
 
-static void help_and_version_are_wishes_that_end_the_reading(void **state)
+static void help_and_version_end_flag_parsing(void **state)
 {
     (void)state;
     static const struct {
         const char *flag;
-        enum flags_wish wish;
-    } wishes[] = {{"-h", BI_WISH_HELP},
-                  {"-Fh", BI_WISH_HELP},
-                  {"--help", BI_WISH_HELP},
-                  {"-v", BI_WISH_VERSION},
-                  {"--version", BI_WISH_VERSION}};
+        enum flags_action action;
+    } wishes[] = {{"-h", BI_ACTION_HELP},
+                  {"-Fh", BI_ACTION_HELP},
+                  {"--help", BI_ACTION_HELP},
+                  {"-v", BI_ACTION_VERSION},
+                  {"--version", BI_ACTION_VERSION}};
     for (size_t i = 0; i < COUNT_OF(wishes); i++) {
         char flag[20];
         strcpy(flag, wishes[i].flag);
         assert_true(bi_flags_parse(&flags, ARGS(flag, "-x"), error));
-        assert_int_equal(flags.wish, wishes[i].wish);
+        assert_int_equal(flags.action, wishes[i].action);
     }
     assert_true(bi_flags_parse(&flags, ARGS("--check-config", "-F"), error));
-    assert_int_equal(flags.wish, BI_WISH_CHECK);
+    assert_int_equal(flags.action, BI_ACTION_CHECK);
     assert_int_equal(flags.count, 1);
     assert_false(bi_flags_parse(&flags, ARGS("--check_config", "-x"), error));
 }
 
-static void more_flags_than_there_is_room_for_are_refused(void **state)
+static void too_many_flags_are_rejected(void **state)
 {
     (void)state;
     char word[BI_FLAGS_MAX + 3];
@@ -272,7 +278,7 @@ static void more_flags_than_there_is_room_for_are_refused(void **state)
 
 /* ---- values ---- */
 
-static void sizes_durations_and_numbers_are_read(void **state)
+static void sizes_durations_and_numbers_are_parsed(void **state)
 {
     (void)state;
     accept(ARGS(NO_FILE, "--max-connections=5", "--idle-timeout=2m", "--stop-timeout=250",
@@ -288,19 +294,19 @@ static void sizes_durations_and_numbers_are_read(void **state)
     bi_config_free(&config);
 }
 
-static void no_limit_of_memory_can_be_said(void **state)
+static void unlimited_memory_can_be_set(void **state)
 {
     (void)state;
     accept_flag("max_memory=0");
-    assert_true(config.memory_said);
+    assert_true(config.memory_given);
     assert_int_equal(config.options.max_memory, 0);
     bi_config_free(&config);
     accept_flag("max-memory=2GiB");
-    assert_true(config.memory_said);
+    assert_true(config.memory_given);
     assert_int_equal(config.options.max_memory, UINT64_C(2) << 30);
     bi_config_free(&config);
     accept_flag("max-memory=auto");
-    assert_false(config.memory_said);
+    assert_false(config.memory_given);
     bi_config_free(&config);
 }
 
@@ -327,7 +333,7 @@ static void bad_values_are_refused(void **state)
     refuse(ARGS("-l", "", NO_FILE), "empty");
 }
 
-static void one_of_url_and_directory_is_said(void **state)
+static void url_and_directory_exclude_each_other(void **state)
 {
     (void)state;
     refuse(ARGS(NO_FILE, "--url=memory:", "-b", "/tmp"), "the command line: url and directory");
@@ -340,7 +346,7 @@ static void one_of_url_and_directory_is_said(void **state)
     bi_config_free(&config);
 }
 
-static void a_name_that_is_none_suggests_the_nearest(void **state)
+static void unknown_setting_suggests_the_nearest(void **state)
 {
     (void)state;
     refuse_flag("max-jobsize=1", "did you mean max_job_size?");
@@ -373,7 +379,7 @@ static void a_file_has_names_values_and_comments(void **state)
     bi_config_free(&config);
 }
 
-static void a_fault_in_the_file_is_told_with_its_line(void **state)
+static void error_in_the_file_is_reported_with_its_line(void **state)
 {
     (void)state;
     refuse_file("\n\nmax_jobs = 1\n", "bided.conf:3: there is no setting \"max_jobs\"");
@@ -412,7 +418,7 @@ static void a_nul_byte_in_the_file_is_refused(void **state)
     refuse(ARGS(flag), "nul.conf:2: there is a NUL byte");
 }
 
-static void a_file_that_is_named_must_be_there(void **state)
+static void named_file_must_exist(void **state)
 {
     (void)state;
     char flag[600];
@@ -422,7 +428,7 @@ static void a_file_that_is_named_must_be_there(void **state)
     refuse(ARGS(flag), "cannot read");
 }
 
-static void flags_win_over_the_file(void **state)
+static void flags_override_the_file(void **state)
 {
     (void)state;
     accept(ARGS("--sync=off", "--max-job-size=5",
@@ -436,7 +442,7 @@ static void flags_win_over_the_file(void **state)
     bi_config_free(&config);
 }
 
-static void addresses_add_up_and_flags_replace_those_of_the_file(void **state)
+static void addresses_accumulate_and_flags_replace_those_of_the_file(void **state)
 {
     (void)state;
     const char *text = "listen = 11300\nlisten = unix:/tmp/a.sock\n";
@@ -470,15 +476,15 @@ static void addresses_have_a_limit(void **state)
 static void networks_are_read_from_several_lines_and_flags_replace_them(void **state)
 {
     (void)state;
-    char text[BI_NETWORK_TEXT];
+    char text[BI_CIDR_TEXT_SIZE];
     accept_file("trust = 10.0.0.0/8, 192.168.1.7\ntrust = fd00::/8\n");
     assert_int_equal(config.limits.trust_count, 3);
-    assert_string_equal(bi_network_show(&config.limits.trust[1], text), "192.168.1.7/32");
-    assert_string_equal(bi_network_show(&config.limits.trust[2], text), "fd00::/8");
+    assert_string_equal(bi_cidr_format(&config.limits.trust[1], text), "192.168.1.7/32");
+    assert_string_equal(bi_cidr_format(&config.limits.trust[2], text), "fd00::/8");
     bi_config_free(&config);
     accept(ARGS(file_flag("trust = 10.0.0.0/8\n"), "--trust=172.16.0.0/12"));
     assert_int_equal(config.limits.trust_count, 1);
-    assert_string_equal(bi_network_show(&config.limits.trust[0], text), "172.16.0.0/12");
+    assert_string_equal(bi_cidr_format(&config.limits.trust[0], text), "172.16.0.0/12");
     bi_config_free(&config);
     refuse_file("trust = 10.0.0.0/8 and more\n", "trust has \"and\"");
 }
@@ -515,14 +521,14 @@ static void auth_is_for_other_machines_or_for_all(void **state)
     refuse_flag("auth=sometimes", "remote or always");
 }
 
-static void the_secret_is_no_flag(void **state)
+static void secret_is_not_accepted_as_a_flag(void **state)
 {
     (void)state;
     refuse(ARGS("--auth-secret=hush"), "belongs into the file");
     refuse(ARGS("--auth_secret", "hush"), "belongs into the file");
 }
 
-static void a_secret_in_a_file_that_all_can_read_is_warned_of(void **state)
+static void world_readable_secret_is_warned_about(void **state)
 {
     (void)state;
     const char *flag = file_flag("auth_secret = 0123456789abcdef\n");
@@ -548,7 +554,7 @@ static void a_file_without_a_secret_may_be_read_by_all(void **state)
     bi_config_free(&config);
 }
 
-static void a_secret_that_can_be_guessed_is_warned_of(void **state)
+static void weak_secret_is_warned_about(void **state)
 {
     (void)state;
     const char *flag = file_flag("auth_secret = hush\n");
@@ -575,7 +581,7 @@ static void a_secret_is_one_word_that_fits(void **state)
 
 /* ---- reloading ---- */
 
-static void a_reload_tells_what_takes_a_restart(void **state)
+static void reload_reports_settings_that_need_a_restart(void **state)
 {
     (void)state;
     struct config old;
@@ -584,13 +590,13 @@ static void a_reload_tells_what_takes_a_restart(void **state)
     accept_file("url = memory:\nlisten = 1\nlisten = 3\nlog_level = info\nmax_topics = 5\n"
                 "auth_secret = 0123456789abcdef\nmax_connections = 3\n");
     notes.count = 0;
-    bi_config_compare(&old, &config, &notes);
+    bi_config_note_restarts(&old, &config, &notes);
     assert_int_equal(notes.count, 3);
     assert_true(was_noted(&notes, BIDE_LOG_WARN, "listen has changed"));
     assert_true(was_noted(&notes, BIDE_LOG_WARN, "max_topics has changed"));
     assert_true(was_noted(&notes, BIDE_LOG_WARN, "sync has changed"));
     notes.count = 0;
-    bi_config_compare(&config, &config, &notes);
+    bi_config_note_restarts(&config, &config, &notes);
     assert_int_equal(notes.count, 0);
     bi_config_free(&old);
     bi_config_free(&config);
@@ -601,7 +607,7 @@ static void notes_have_a_limit(void **state)
     (void)state;
     notes.count = 0;
     for (int i = 0; i < BI_NOTES_MAX + 5; i++)
-        bi_notes_add(&notes, BIDE_LOG_INFO, "note %d", i);
+        bi_config_add_note(&notes, BIDE_LOG_INFO, "note %d", i);
     assert_int_equal(notes.count, BI_NOTES_MAX);
     assert_string_equal(notes.list[BI_NOTES_MAX - 1].text, "note 31");
 }
@@ -636,10 +642,57 @@ static void the_help_has_every_setting_and_every_letter(void **state)
     free(text);
 }
 
+/* ---- pipes ---- */
+
+static void *fill_pipe(void *arg)
+{
+    const int *ends = arg;
+    static const char line[] = "# a comment of thirty-two bytes\n";
+    size_t left = (size_t)ends[2];
+    while (left > 0) {
+        ssize_t put = write(ends[1], line, left < 32 ? left : 32);
+        assert_true(put > 0);
+        left -= (size_t)put;
+    }
+    close(ends[1]);
+    return NULL;
+}
+
+/* Opens a pipe that has so many bytes; 0 or an errno. */
+static int open_pipe_of(int size)
+{
+    int ends[3];
+    char path[32];
+    pthread_t writer;
+    assert_int_equal(pipe(ends), 0);
+    ends[2] = size;
+    snprintf(path, sizeof(path), "/dev/fd/%d", ends[0]);
+    signal(SIGPIPE, SIG_IGN);
+    assert_int_equal(pthread_create(&writer, NULL, fill_pipe, ends), 0);
+    FILE *file = bi_conffile_open(path, 60000, NULL);
+    int number = file == NULL ? errno : 0;
+    if (file != NULL)
+        fclose(file);
+    char rest[4096];
+    while (read(ends[0], rest, sizeof(rest)) > 0)
+        ;
+    pthread_join(writer, NULL);
+    close(ends[0]);
+    return number;
+}
+
+static void a_pipe_may_have_a_megabyte(void **state)
+{
+    (void)state;
+    assert_int_equal(open_pipe_of(1 << 20), 0);
+    assert_int_equal(open_pipe_of((1 << 20) + 1), EFBIG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_not_said_has_its_default),
+        cmocka_unit_test(a_pipe_may_have_a_megabyte),
+        cmocka_unit_test(unset_options_have_their_default),
         cmocka_unit_test(every_option_of_the_queue_is_a_setting),
         cmocka_unit_test(every_setting_takes_its_own_default),
         cmocka_unit_test(long_flags_have_their_value_behind_them_or_in_them),
@@ -647,32 +700,32 @@ int main(void)
         cmocka_unit_test(short_flags_can_be_in_one_word),
         cmocka_unit_test(of_two_flags_the_last_wins),
         cmocka_unit_test(a_job_size_beyond_the_limit_is_capped_with_a_warning_for_z_only),
-        cmocka_unit_test(removed_flags_are_taken_with_a_warning),
+        cmocka_unit_test(removed_flags_are_accepted_with_a_warning),
         cmocka_unit_test(bad_flags_are_refused),
-        cmocka_unit_test(help_and_version_are_wishes_that_end_the_reading),
-        cmocka_unit_test(more_flags_than_there_is_room_for_are_refused),
-        cmocka_unit_test(sizes_durations_and_numbers_are_read),
-        cmocka_unit_test(no_limit_of_memory_can_be_said),
+        cmocka_unit_test(help_and_version_end_flag_parsing),
+        cmocka_unit_test(too_many_flags_are_rejected),
+        cmocka_unit_test(sizes_durations_and_numbers_are_parsed),
+        cmocka_unit_test(unlimited_memory_can_be_set),
         cmocka_unit_test(bad_values_are_refused),
-        cmocka_unit_test(one_of_url_and_directory_is_said),
-        cmocka_unit_test(a_name_that_is_none_suggests_the_nearest),
+        cmocka_unit_test(url_and_directory_exclude_each_other),
+        cmocka_unit_test(unknown_setting_suggests_the_nearest),
         cmocka_unit_test(a_file_has_names_values_and_comments),
-        cmocka_unit_test(a_fault_in_the_file_is_told_with_its_line),
+        cmocka_unit_test(error_in_the_file_is_reported_with_its_line),
         cmocka_unit_test(lines_and_files_have_a_limit),
         cmocka_unit_test(a_nul_byte_in_the_file_is_refused),
-        cmocka_unit_test(a_file_that_is_named_must_be_there),
-        cmocka_unit_test(flags_win_over_the_file),
-        cmocka_unit_test(addresses_add_up_and_flags_replace_those_of_the_file),
+        cmocka_unit_test(named_file_must_exist),
+        cmocka_unit_test(flags_override_the_file),
+        cmocka_unit_test(addresses_accumulate_and_flags_replace_those_of_the_file),
         cmocka_unit_test(addresses_have_a_limit),
         cmocka_unit_test(networks_are_read_from_several_lines_and_flags_replace_them),
         cmocka_unit_test(of_secret_and_secret_file_the_later_one_counts),
         cmocka_unit_test(auth_is_for_other_machines_or_for_all),
-        cmocka_unit_test(the_secret_is_no_flag),
-        cmocka_unit_test(a_secret_in_a_file_that_all_can_read_is_warned_of),
+        cmocka_unit_test(secret_is_not_accepted_as_a_flag),
+        cmocka_unit_test(world_readable_secret_is_warned_about),
         cmocka_unit_test(a_file_without_a_secret_may_be_read_by_all),
-        cmocka_unit_test(a_secret_that_can_be_guessed_is_warned_of),
+        cmocka_unit_test(weak_secret_is_warned_about),
         cmocka_unit_test(a_secret_is_one_word_that_fits),
-        cmocka_unit_test(a_reload_tells_what_takes_a_restart),
+        cmocka_unit_test(reload_reports_settings_that_need_a_restart),
         cmocka_unit_test(notes_have_a_limit),
         cmocka_unit_test(the_help_has_every_setting_and_every_letter),
     };

@@ -3,22 +3,22 @@
  * Connections of a server that runs: what they sent is answered, all of it and at once, however it
  * came and however they end.
  */
-#include "serving.h"
+#include "server_process.h"
 
 #include <errno.h>
 #include <poll.h>
 
-static struct serving serving;
+static struct server_process server_process;
 static struct client one, two, three;
 
 static void begin_with(const char *url, const bide_options *options,
                        const struct server_limits *limits)
 {
-    serving_start_with(&serving, url, options, limits);
-    one = client_open(&serving);
-    two = client_open(&serving);
-    three = client_open(&serving);
-    client_ask(&three, "use elsewhere"); /* it runs */
+    server_process_start_with(&server_process, url, options, limits);
+    one = client_open(&server_process);
+    two = client_open(&server_process);
+    three = client_open(&server_process);
+    client_send_line(&three, "use elsewhere"); /* it runs */
     client_expect(&three, "USING elsewhere");
 }
 
@@ -27,7 +27,7 @@ static const bide_options usual = BIDE_OPTIONS_INIT;
 static int begin(void **state)
 {
     (void)state;
-    begin_with("memory:", &usual, &serving_limits);
+    begin_with("memory:", &usual, &server_process_limits);
     return 0;
 }
 
@@ -37,7 +37,7 @@ static int end(void **state)
     client_close(&one);
     client_close(&two);
     client_close(&three);
-    serving_stop(&serving);
+    server_process_stop(&server_process);
     return 0;
 }
 
@@ -84,7 +84,7 @@ static void take_repeated(struct client *client, const char *text, size_t count)
     assert_true(client->size >= size * count);
     for (size_t i = 0; i < count; i++)
         assert_memory_equal(client->data + i * size, text, size);
-    client_drop(client, size * count);
+    client_consume(client, size * count);
 }
 
 static void expect_end(struct client *client)
@@ -105,7 +105,7 @@ static void put_body(struct client *client, char fill, size_t size, const char *
     assert_non_null(body);
     memset(body, fill, size);
     memcpy(body + size, "\r\n", 2);
-    client_ask(client, head);
+    client_send_line(client, head);
     converse(client, body, size + 2, 1);
     free(body);
 }
@@ -117,7 +117,7 @@ static void await_figure(struct client *client, const char *command, const char 
         char line[300];
         bool found = false;
         size_t size;
-        client_ask(client, command);
+        client_send_line(client, command);
         client_line(client, line, sizeof(line));
         assert_int_equal(sscanf(line, "OK %zu", &size), 1);
         converse(client, NULL, 0, size + 2);
@@ -125,7 +125,7 @@ static void await_figure(struct client *client, const char *command, const char 
         client->data[size] = 0;
         found = strstr(client->data, figure) != NULL;
         client->data[size] = after;
-        client_drop(client, size + 2);
+        client_consume(client, size + 2);
         if (found)
             return;
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -139,17 +139,17 @@ static void a_long_pipeline_of_commands_that_block_is_answered(void **state)
 {
     enum { COUNT = 200000 };
     (void)state;
-    char *asked = repeated("kick 0\r\n", COUNT);
-    converse(&one, asked, strlen(asked), (size_t)COUNT * 10);
+    char *stop_sent = repeated("kick 0\r\n", COUNT);
+    converse(&one, stop_sent, strlen(stop_sent), (size_t)COUNT * 10);
     take_repeated(&one, "KICKED 0\r\n", COUNT);
-    free(asked);
-    client_ask(&one, "list-tube-used");
+    free(stop_sent);
+    client_send_line(&one, "list-tube-used");
     client_expect(&one, "USING default");
 }
 
 static void pipelines_of_every_kind_are_answered_in_order(void **state)
 {
-    static const char asked[] =
+    static const char stop_sent[] =
         "use a\r\nput 0 0 9 1\r\nx\r\nwatch a\r\nreserve\r\nstats-tube none\r\nkick 1\r\n"
         "pause-tube none 1\r\nlist-tube-used\r\nnonsense\r\nput 0 0 9 99999999999\r\nuse default\r\n";
     static const char *const replies[] = {
@@ -159,7 +159,7 @@ static void pipelines_of_every_kind_are_answered_in_order(void **state)
     enum { ROUNDS = 500 };
     char line[300];
     (void)state;
-    char *all = repeated(asked, ROUNDS);
+    char *all = repeated(stop_sent, ROUNDS);
     converse(&one, all, strlen(all), 1);
     for (size_t i = 0; i < ROUNDS * COUNT_OF(replies); i++) {
         const char *reply = replies[i % COUNT_OF(replies)];
@@ -181,9 +181,9 @@ static void all_that_was_sent_before_a_half_close_is_answered(void **state)
     int head = snprintf(reply, sizeof(reply), "FOUND 1 %d\r\n", SIZE);
     memset(reply + head, 'y', SIZE);
     strcpy(reply + head + SIZE, "\r\n");
-    char *asked = repeated("peek 1\r\n", COUNT);
+    char *stop_sent = repeated("peek 1\r\n", COUNT);
     say(&one, "watch empty\r\nignore default\r\nreserve\r\n");
-    say(&one, asked);
+    say(&one, stop_sent);
     half_close(&one);
     client_expect(&one, "WATCHING 2");
     client_expect(&one, "WATCHING 1");
@@ -192,7 +192,7 @@ static void all_that_was_sent_before_a_half_close_is_answered(void **state)
         ;
     take_repeated(&one, reply, COUNT);
     assert_int_equal(one.size, 0);
-    free(asked);
+    free(stop_sent);
 }
 
 static void a_half_close_in_the_middle_of_anything_ends_the_connection(void **state)
@@ -212,7 +212,7 @@ static void a_half_close_in_the_middle_of_anything_ends_the_connection(void **st
     };
     (void)state;
     for (size_t i = 0; i < COUNT_OF(halves); i++) {
-        struct client client = client_open(&serving);
+        struct client client = client_open(&server_process);
         say(&client, "list-tube-used\r\n");
         say(&client, halves[i]);
         half_close(&client);
@@ -230,7 +230,7 @@ static void a_half_close_in_the_middle_of_anything_ends_the_connection(void **st
     await_figure(&two, "stats", "current-connections: 2\n");
 }
 
-static void what_waits_for_somebody_who_has_gone_is_given_up(void **state)
+static void wait_of_a_disconnected_client_is_cancelled(void **state)
 {
     static const char *const waits[] = {"reserve\r\n", "reserve-with-timeout 100000\r\n",
                                         "reserve-many 5 100000\r\n", "result 1 100000\r\n"};
@@ -238,7 +238,7 @@ static void what_waits_for_somebody_who_has_gone_is_given_up(void **state)
     say(&two, "put 0 1000 60 1\r\nx\r\n");
     client_expect(&two, "INSERTED 1");
     for (size_t i = 0; i < COUNT_OF(waits); i++) {
-        struct client client = client_open(&serving);
+        struct client client = client_open(&server_process);
         say(&client, "use elsewhere\r\nwatch empty\r\nignore default\r\n");
         client_expect(&client, "USING elsewhere");
         client_expect(&client, "WATCHING 2");
@@ -259,19 +259,19 @@ static void what_waits_for_somebody_who_has_gone_is_given_up(void **state)
 /* ---- the end of the server ---- */
 
 /* Both are there when it looks: the commands, and the wish that it stops. */
-static void a_stop_does_not_wait_for_who_begins_to_wait(void **state)
+static void shutdown_does_not_wait_for_a_new_reserve(void **state)
 {
     (void)state;
-    assert_int_equal(kill(serving.pid, SIGSTOP), 0);
+    assert_int_equal(kill(server_process.pid, SIGSTOP), 0);
     say(&one, "use elsewhere\r\nput 0 0 60 1\r\nx\r\nreserve\r\n");
     say(&two, "reserve\r\n");
     say(&three, "reserve-many 5 100000\r\n");
-    serving_ask_to_stop(&serving);
-    assert_int_equal(kill(serving.pid, SIGCONT), 0);
+    server_process_send_stop(&server_process);
+    assert_int_equal(kill(server_process.pid, SIGCONT), 0);
     /* end() sees that it stops, long before its patience with clients ends */
 }
 
-static void what_is_said_before_a_quit_is_answered(void **state)
+static void commands_before_quit_are_answered(void **state)
 {
     (void)state;
     say(&one, "put 0 0 60 1\r\nx\r\nquit\r\nput 0 0 60 1\r\ny\r\n");
@@ -299,7 +299,7 @@ static void a_reply_does_not_wait_for_the_reserve_behind_it(void **state)
 
 /* While memory is short a client is stopped at a few kilobytes of output; it must go on when the
  * others have given theirs back. */
-static void who_was_stopped_for_lack_of_memory_goes_on(void **state)
+static void throttled_connection_resumes_when_memory_is_free(void **state)
 {
     enum { COUNT = 3000, SIZE = 400 };
     const struct server_limits limits = {
@@ -313,8 +313,8 @@ static void who_was_stopped_for_lack_of_memory_goes_on(void **state)
     client_expect(&one, "INSERTED 1");
     say(&two, "put 0 0 60 300000\r\nthe rest does not come");
     await_figure(&three, "stats", "cmd-put: 2\n");
-    char *asked = repeated("peek 1\r\n", COUNT);
-    say(&one, asked);
+    char *stop_sent = repeated("peek 1\r\n", COUNT);
+    say(&one, stop_sent);
     await_figure(&three, "stats", "cmd-put: 2\n"); /* it has done what it can */
     client_close(&two);
     await_figure(&three, "stats", "current-connections: 2\n");
@@ -323,8 +323,8 @@ static void who_was_stopped_for_lack_of_memory_goes_on(void **state)
     strcpy(reply + head + SIZE, "\r\n");
     converse(&one, NULL, 0, strlen(reply) * COUNT);
     take_repeated(&one, reply, COUNT);
-    free(asked);
-    two = client_open(&serving);
+    free(stop_sent);
+    two = client_open(&server_process);
 }
 
 /* They come in one turn, and neither is complete. */
@@ -338,16 +338,16 @@ static void bodies_that_are_still_coming_are_counted_at_once(void **state)
     begin_with("memory:", &usual, &limits);
     memset(body, 'b', 60000);
     memcpy(body + 60000, "\r\n", 2);
-    assert_int_equal(kill(serving.pid, SIGSTOP), 0);
+    assert_int_equal(kill(server_process.pid, SIGSTOP), 0);
     say(&one, "put 0 0 60 60000\r\n");
     say(&two, "put 0 0 60 60000\r\n");
-    assert_int_equal(kill(serving.pid, SIGCONT), 0);
+    assert_int_equal(kill(server_process.pid, SIGCONT), 0);
     await_figure(&three, "stats", "cmd-put: 2\n");
     /* What has come counts: nearly all of both is there before the end of the first comes. */
     client_send(&one, body, 59000);
     client_send(&two, body, 59000);
     for (int i = 0; i < 100; i++) {
-        client_ask(&three, "list-tube-used");
+        client_send_line(&three, "list-tube-used");
         client_expect(&three, "USING elsewhere");
     }
     client_send(&one, body + 59000, sizeof(body) - 59000);
@@ -365,18 +365,93 @@ static void a_large_job_comes_back_as_it_went(void **state)
     bide_options options = usual;
     (void)state;
     options.max_job_size = SIZE;
-    begin_with("memory:", &options, &serving_limits);
+    begin_with("memory:", &options, &server_process_limits);
     put_body(&one, 'l', SIZE, "put 0 0 60 20000000");
     client_expect(&one, "INSERTED 1");
-    client_ask(&two, "reserve");
+    client_send_line(&two, "reserve");
     client_expect(&two, "RESERVED 1 20000000");
     converse(&two, NULL, 0, SIZE + 2);
     for (size_t i = 0; i < SIZE; i += 4096)
         assert_int_equal(two.data[i], 'l');
-    client_drop(&two, SIZE);
+    client_consume(&two, SIZE);
     client_expect(&two, "");
     put_body(&one, 'l', SIZE + 1, "put 0 0 60 20000001");
     client_expect(&one, "JOB_TOO_BIG");
+}
+
+/* ---- texts of errors ---- */
+
+static void an_error_text_may_be_as_long_as_the_queue_keeps(void **state)
+{
+    bide_options options = usual;
+    (void)state;
+    options.max_error_size = 100000;
+    begin_with("memory:", &options, &server_process_limits);
+    say(&one, "put 0 0 60 1\r\nx\r\nreserve\r\n");
+    client_expect(&one, "INSERTED 1");
+    client_expect(&one, "RESERVED 1 1");
+    client_expect(&one, "x");
+    put_body(&one, 'e', 100001, "fail 1 100001 retry=1h");
+    client_expect(&one, "JOB_TOO_BIG");
+    put_body(&one, 'e', 100000, "fail 1 100000 retry=1h");
+    client_expect(&one, "RETRY 3600000");
+}
+
+static void a_short_limit_of_error_texts_cuts_and_does_not_refuse(void **state)
+{
+    bide_options options = usual;
+    (void)state;
+    options.max_error_size = 10;
+    begin_with("memory:", &options, &server_process_limits);
+    say(&one, "put 0 0 60 1\r\nx\r\nreserve\r\n");
+    client_expect(&one, "INSERTED 1");
+    client_expect(&one, "RESERVED 1 1");
+    client_expect(&one, "x");
+    put_body(&one, 'e', 65536, "fail 1 65536 retry=1h");
+    client_expect(&one, "RETRY 3600000");
+}
+
+/* ---- jobs that are held by their tokens ---- */
+
+/* Far more than the socket takes at once; the first lines of the reply have come. */
+static void reserve_many_and_read_little(int count)
+{
+    enum { SIZE = 60000 };
+    char line[100];
+    for (int i = 0; i < count; i++) {
+        put_body(&one, 'm', SIZE, "put 0 0 100000 60000 retries=3");
+        snprintf(line, sizeof(line), "INSERTED %d", i + 1);
+        client_expect(&one, line);
+    }
+    snprintf(line, sizeof(line), "reserve-many %d 0", count);
+    client_send_line(&one, line);
+    snprintf(line, sizeof(line), "RESERVED_MANY %d", count);
+    client_expect(&one, line);
+}
+
+static void jobs_of_a_reserve_many_that_was_not_sent_are_ready_again(void **state)
+{
+    (void)state;
+    reserve_many_and_read_little(100);
+    await_figure(&two, "stats", "current-jobs-reserved: 100\n");
+    client_close(&one);
+    await_figure(&two, "stats", "current-jobs-ready: 100\n");
+    await_figure(&two, "stats", "current-jobs-reserved: 0\n");
+    one = client_open(&server_process);
+}
+
+static void jobs_of_a_reserve_many_that_was_sent_stay_reserved(void **state)
+{
+    static const char end[] = "mm\r\nTIMED_OUT\r\n";
+    (void)state;
+    reserve_many_and_read_little(100);
+    client_send_line(&one, "reserve-many 1 0");
+    while (one.size < sizeof(end) || strcmp(one.data + one.size - sizeof(end) + 1, end) != 0)
+        assert_true(client_receive(&one));
+    client_close(&one);
+    await_figure(&two, "stats", "current-connections: 2\n");
+    await_figure(&two, "stats", "current-jobs-reserved: 100\n");
+    one = client_open(&server_process);
 }
 
 /* ---- a store that has enough to do ---- */
@@ -386,18 +461,18 @@ static void a_large_job_comes_back_as_it_went(void **state)
 static int begin_stored(void **state)
 {
     (void)state;
-    begin_with("sqlite:%s/jobs.db", &usual, &serving_limits);
+    begin_with("sqlite:%s/jobs.db", &usual, &server_process_limits);
     return 0;
 }
 
-static void lists_of_jobs_are_held_back_and_not_refused(void **state)
+static void job_lists_are_delayed_and_not_rejected(void **state)
 {
     enum { LISTS = 100, JOBS = 10, SIZE = 5000 };
     bide_options options = usual;
     char line[300];
     (void)state;
     options.max_pending_bytes = 200000;
-    begin_with("sqlite:%s/jobs.db", &options, &serving_limits);
+    begin_with("sqlite:%s/jobs.db", &options, &server_process_limits);
     char item[SIZE + 100];
     int head = snprintf(item, sizeof(item), "0 0 60 %d\r\n", SIZE);
     memset(item + head, 'i', SIZE);
@@ -421,14 +496,14 @@ static void lists_of_jobs_are_held_back_and_not_refused(void **state)
 }
 
 /* Its jobs have a limit of retries: to give one back is a change that is stored. */
-static void all_jobs_of_a_connection_come_back_also_when_they_are_many(void **state)
+static void all_jobs_of_a_closed_connection_are_released(void **state)
 {
     enum { COUNT = 300 };
     bide_options options = usual;
     char line[100];
     (void)state;
     options.max_pending_ops = 16;
-    begin_with("sqlite:%s/jobs.db", &options, &serving_limits);
+    begin_with("sqlite:%s/jobs.db", &options, &server_process_limits);
     for (int i = 0; i < COUNT; i++) {
         say(&one, "put 0 0 100000 1 retries=9 backoff=1h\r\nx\r\nreserve\r\n");
         client_line(&one, line, sizeof(line));
@@ -440,7 +515,7 @@ static void all_jobs_of_a_connection_come_back_also_when_they_are_many(void **st
     client_close(&one);
     await_figure(&two, "stats", "current-jobs-reserved: 0\n");
     await_figure(&two, "stats", "current-jobs-delayed: 300\n");
-    one = client_open(&serving);
+    one = client_open(&server_process);
 }
 
 #endif
@@ -452,7 +527,7 @@ static const struct server_limits impatient = {.max_connections = 10,
                                                .idle_timeout_ms = 1000,
                                                .max_client_bytes = (uint64_t)1 << 30};
 
-static void who_holds_no_job_any_more_is_idle(void **state)
+static void client_without_leases_becomes_idle(void **state)
 {
     (void)state;
     begin_with("memory:", &usual, &impatient);
@@ -463,7 +538,7 @@ static void who_holds_no_job_any_more_is_idle(void **state)
     expect_end(&one);
 }
 
-static void who_reads_slowly_is_not_idle(void **state)
+static void slow_reader_is_not_idle(void **state)
 {
     enum { SIZE = 5000000 };
     bide_options options = usual;
@@ -472,7 +547,7 @@ static void who_reads_slowly_is_not_idle(void **state)
     begin_with("memory:", &options, &impatient);
     put_body(&one, 's', SIZE, "put 0 0 60 5000000");
     client_expect(&one, "INSERTED 1");
-    client_ask(&one, "peek 1");
+    client_send_line(&one, "peek 1");
     client_expect(&one, "FOUND 1 5000000");
     nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
     converse(&one, NULL, 0, SIZE + 2);
@@ -480,7 +555,7 @@ static void who_reads_slowly_is_not_idle(void **state)
 
 /* ---- words ---- */
 
-static void a_holder_by_token_is_told_that_its_job_is_to_stop(void **state)
+static void touch_by_token_returns_cancel_wanted(void **state)
 {
     unsigned long long token;
     char line[100];
@@ -492,24 +567,24 @@ static void a_holder_by_token_is_told_that_its_job_is_to_stop(void **state)
     assert_int_equal(sscanf(line, "1 %llu 1", &token), 1);
     client_expect(&one, "x");
     snprintf(line, sizeof(line), "lease %llu touch 1", token);
-    client_ask(&one, line);
+    client_send_line(&one, line);
     client_expect(&one, "TOUCHED");
-    client_ask(&two, "cancel 1");
+    client_send_line(&two, "cancel 1");
     client_expect(&two, "CANCELLED");
-    client_ask(&one, line);
+    client_send_line(&one, line);
     client_expect(&one, "CANCEL_WANTED");
 }
 
-static void a_holder_by_connection_is_told_what_old_clients_know(void **state)
+static void touch_by_connection_returns_touched(void **state)
 {
     (void)state;
     say(&one, "put 0 0 60 1\r\nx\r\nreserve\r\n");
     client_expect(&one, "INSERTED 1");
     client_expect(&one, "RESERVED 1 1");
     client_expect(&one, "x");
-    client_ask(&two, "cancel 1");
+    client_send_line(&two, "cancel 1");
     client_expect(&two, "CANCELLED");
-    client_ask(&one, "touch 1");
+    client_send_line(&one, "touch 1");
     client_expect(&one, "TOUCHED");
 }
 
@@ -528,7 +603,7 @@ static void an_id_that_no_job_can_have_is_not_found(void **state)
             const char *mark = strstr(formats[i], "%s");
             snprintf(line, sizeof(line), "%.*s%s%s", (int)(mark - formats[i]), formats[i], ids[j],
                      mark + 2);
-            client_ask(&one, line);
+            client_send_line(&one, line);
             client_expect(&one, "NOT_FOUND");
         }
     }
@@ -546,27 +621,32 @@ int main(void)
         TEST(pipelines_of_every_kind_are_answered_in_order),
         TEST(all_that_was_sent_before_a_half_close_is_answered),
         TEST(a_half_close_in_the_middle_of_anything_ends_the_connection),
-        TEST(what_waits_for_somebody_who_has_gone_is_given_up),
-        TEST(a_stop_does_not_wait_for_who_begins_to_wait),
-        TEST(what_is_said_before_a_quit_is_answered),
+        TEST(wait_of_a_disconnected_client_is_cancelled),
+        TEST(shutdown_does_not_wait_for_a_new_reserve),
+        TEST(commands_before_quit_are_answered),
         TEST(a_reply_does_not_wait_for_the_reserve_behind_it),
-        OWN(who_was_stopped_for_lack_of_memory_goes_on),
+        OWN(throttled_connection_resumes_when_memory_is_free),
         OWN(bodies_that_are_still_coming_are_counted_at_once),
         OWN(a_large_job_comes_back_as_it_went),
-        OWN(who_holds_no_job_any_more_is_idle),
-        OWN(who_reads_slowly_is_not_idle),
-        TEST(a_holder_by_token_is_told_that_its_job_is_to_stop),
-        TEST(a_holder_by_connection_is_told_what_old_clients_know),
+        OWN(client_without_leases_becomes_idle),
+        OWN(slow_reader_is_not_idle),
+        TEST(touch_by_token_returns_cancel_wanted),
+        TEST(touch_by_connection_returns_touched),
         TEST(an_id_that_no_job_can_have_is_not_found),
+        OWN(an_error_text_may_be_as_long_as_the_queue_keeps),
+        OWN(a_short_limit_of_error_texts_cuts_and_does_not_refuse),
+        TEST(jobs_of_a_reserve_many_that_was_not_sent_are_ready_again),
+        TEST(jobs_of_a_reserve_many_that_was_sent_stay_reserved),
 #ifdef BIDE_WITH_SQLITE
         STORED(pipelines_of_every_kind_are_answered_in_order),
         STORED(all_that_was_sent_before_a_half_close_is_answered),
-        STORED(what_waits_for_somebody_who_has_gone_is_given_up),
-        STORED(a_stop_does_not_wait_for_who_begins_to_wait),
-        STORED(what_is_said_before_a_quit_is_answered),
+        STORED(wait_of_a_disconnected_client_is_cancelled),
+        STORED(shutdown_does_not_wait_for_a_new_reserve),
+        STORED(commands_before_quit_are_answered),
         STORED(a_reply_does_not_wait_for_the_reserve_behind_it),
-        OWN(lists_of_jobs_are_held_back_and_not_refused),
-        OWN(all_jobs_of_a_connection_come_back_also_when_they_are_many),
+        STORED(jobs_of_a_reserve_many_that_was_not_sent_are_ready_again),
+        OWN(job_lists_are_delayed_and_not_rejected),
+        OWN(all_jobs_of_a_closed_connection_are_released),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

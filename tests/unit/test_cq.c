@@ -2,7 +2,7 @@
 /*
  * Completion queues, on a queue in memory and on one that holds its answers.
  */
-#include "slow.h"
+#include "slow_store.h"
 
 #include <poll.h>
 #include <stdatomic.h>
@@ -302,7 +302,7 @@ static void *drain_all(void *arg)
 static void ops_may_be_submitted_on_one_thread_and_drained_on_another(void **state)
 {
     (void)state;
-    struct slow *slow;
+    struct slow_store *slow;
     bide *held = slow_open("slow:", &slow);
     atomic_store(&freed, 0);
     pthread_t thread;

@@ -15,27 +15,27 @@ static uint64_t count;
 static int64_t delay_ms;
 
 static const struct flag own[] = {
-    BI_FLAG_ON('a', "all", &all, "all of them"),
-    BI_FLAG_ON('l', "lines", &lines, "one for each line"),
-    BI_FLAG_TEXT('n', "name", "NAME", &name, "its name"),
-    BI_FLAG_TEXT(0, "file", "FILE", &file, "where it is"),
-    BI_FLAG_WORDS('t', "tag", "TAG", &tags, "one more tag"),
+    BI_FLAG_BOOL('a', "all", &all, "all of them"),
+    BI_FLAG_BOOL('l', "lines", &lines, "one for each line"),
+    BI_FLAG_STRING('n', "name", "NAME", &name, "its name"),
+    BI_FLAG_STRING(0, "file", "FILE", &file, "where it is"),
+    BI_FLAG_LIST('t', "tag", "TAG", &tags, "one more tag"),
     BI_FLAG_COUNT('c', "count", &count, "how many"),
     BI_FLAG_DURATION(0, "retry-delay", &delay_ms, "how much later"),
     BI_FLAGS_END,
 };
 
 static const struct flag common[] = {
-    BI_FLAG_TEXT('u', "url", "URL", &url, "the queue"),
-    BI_FLAG_TEXT('n', "nothing", "TEXT", &url, "never found by its letter"),
+    BI_FLAG_STRING('u', "url", "URL", &url, "the queue"),
+    BI_FLAG_STRING('n', "nothing", "TEXT", &url, "never found by its letter"),
     BI_FLAGS_END,
 };
 
 /* ---- reading ---- */
 
 static const char *argv[MOST], *words[MOST + 1];
-static struct flag_reading reading;
-static char error[BI_SENTENCE_SIZE];
+static struct flag_parser reading;
+static char error[BI_ERRMSG_SIZE];
 
 static void prepare(const char *line)
 {
@@ -52,13 +52,13 @@ static void prepare(const char *line)
         argv[size++] = strcmp(word, "''") == 0 ? "" : word;
     }
     argv[size] = NULL;
-    reading = (struct flag_reading){.tables = {own, common}, .argv = argv, .words = words};
+    reading = (struct flag_parser){.tables = {own, common}, .argv = argv, .words = words};
 }
 
 static void reads(const char *line)
 {
     prepare(line);
-    if (!bi_flags_read(&reading, error))
+    if (!bi_flag_parse_args(&reading, error))
         fail_msg("\"%s\": %s", line, error);
 }
 
@@ -66,7 +66,7 @@ static void reads(const char *line)
 static void refuses(const char *line, const char *sentence)
 {
     prepare(line);
-    if (bi_flags_read(&reading, error))
+    if (bi_flag_parse_args(&reading, error))
         fail_msg("\"%s\" was read", line);
     assert_string_equal(error, sentence);
 }
@@ -171,7 +171,7 @@ static void behind_two_dashes_may_stand_a_program(void **state)
     (void)state;
     prepare("topic -a -- program --all -- x");
     reading.has_program = true;
-    assert_true(bi_flags_read(&reading, error));
+    assert_true(bi_flag_parse_args(&reading, error));
     words_are("topic");
     assert_true(all);
     assert_string_equal(reading.program[0], "program");
@@ -186,11 +186,11 @@ static void no_program_and_an_empty_one_can_be_told_apart(void **state)
     (void)state;
     prepare("topic");
     reading.has_program = true;
-    assert_true(bi_flags_read(&reading, error));
+    assert_true(bi_flag_parse_args(&reading, error));
     assert_null(reading.program);
     prepare("topic --");
     reading.has_program = true;
-    assert_true(bi_flags_read(&reading, error));
+    assert_true(bi_flag_parse_args(&reading, error));
     assert_non_null(reading.program);
     assert_null(reading.program[0]);
 }
@@ -199,8 +199,8 @@ static void reading_may_stop_at_the_first_word(void **state)
 {
     (void)state;
     prepare("--all -u x put --lines y");
-    reading.stops_at_word = true;
-    assert_true(bi_flags_read(&reading, error));
+    reading.stop_at_word = true;
+    assert_true(bi_flag_parse_args(&reading, error));
     assert_true(all);
     assert_false(lines);
     assert_int_equal(reading.word_count, 0);
@@ -227,7 +227,7 @@ static void the_first_table_comes_before_the_second(void **state)
     assert_string_equal(url, "else");
     prepare("--url there");
     reading.tables[0] = NULL;
-    assert_true(bi_flags_read(&reading, error));
+    assert_true(bi_flag_parse_args(&reading, error));
     assert_string_equal(url, "there");
 }
 
@@ -257,7 +257,7 @@ static void a_beginning_of_a_name_is_not_the_name(void **state)
 static void a_long_name_is_cut_in_the_sentence(void **state)
 {
     (void)state;
-    char line[300] = "--", sentence[BI_SENTENCE_SIZE];
+    char line[300] = "--", sentence[BI_ERRMSG_SIZE];
     memset(line + 2, 'x', 200);
     snprintf(sentence, sizeof(sentence), "there is no flag --%.60s", line + 2);
     refuses(line, sentence);
@@ -297,11 +297,11 @@ static void there_may_be_a_thousand_of_a_list(void **state)
         many[i] = "-tx";
     prepare("");
     reading.argv = many + 1;
-    assert_true(bi_flags_read(&reading, error));
+    assert_true(bi_flag_parse_args(&reading, error));
     assert_int_equal(tags.count, BI_WORDS_MAX);
     prepare("");
     reading.argv = many;
-    assert_false(bi_flags_read(&reading, error));
+    assert_false(bi_flag_parse_args(&reading, error));
     assert_string_equal(error, "--tag: \"x\" is one too many: there may be 1000");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "alloc.h"
+#include "test_alloc.h"
 #include "unit.h"
 
 #include "util/hash.h"

@@ -14,7 +14,7 @@ static int ends[2]; /* of a pipe: what is written to the second is the input */
 static int begin_with(char separator, size_t limit)
 {
     assert_int_equal(pipe(ends), 0);
-    bi_input_begin(&input, ends[0], separator, limit);
+    bi_input_init(&input, ends[0], separator, limit);
     return 0;
 }
 
@@ -27,7 +27,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    bi_input_end(&input);
+    bi_input_done(&input);
     close(ends[0]);
     if (ends[1] >= 0)
         close(ends[1]);
@@ -52,14 +52,14 @@ static void give_end(void)
 static void comes(const char *bytes, size_t size)
 {
     bide_slice piece;
-    assert_int_equal(bi_input_next(&input, &piece), BI_PIECE_THERE);
+    assert_int_equal(bi_input_next(&input, &piece), BI_INPUT_RECORD);
     assert_int_equal(piece.size, size);
     assert_memory_equal(piece.data, bytes, size);
 }
 
 #define COMES(text) comes(text, sizeof(text) - 1)
 
-static void is_now(enum bi_piece expected)
+static void is_now(enum bi_input_status expected)
 {
     bide_slice piece;
     assert_int_equal(bi_input_next(&input, &piece), expected);
@@ -74,10 +74,10 @@ static void lines_come_without_their_newlines(void **state)
     COMES("one");
     COMES("two");
     assert_int_equal(input.number, 2);
-    is_now(BI_PIECE_NONE);
+    is_now(BI_INPUT_NEED_MORE);
     give_end();
-    is_now(BI_PIECE_END);
-    is_now(BI_PIECE_END);
+    is_now(BI_INPUT_EOF);
+    is_now(BI_INPUT_EOF);
     assert_int_equal(input.number, 2);
 }
 
@@ -86,18 +86,18 @@ static void what_is_left_at_the_end_is_a_line(void **state)
     (void)state;
     GIVE("one\ntwo");
     COMES("one");
-    is_now(BI_PIECE_NONE);
+    is_now(BI_INPUT_NEED_MORE);
     give_end();
     COMES("two");
-    is_now(BI_PIECE_END);
+    is_now(BI_INPUT_EOF);
 }
 
 static void an_input_without_anything_has_no_lines(void **state)
 {
     (void)state;
-    is_now(BI_PIECE_NONE);
+    is_now(BI_INPUT_NEED_MORE);
     give_end();
-    is_now(BI_PIECE_END);
+    is_now(BI_INPUT_EOF);
     assert_int_equal(input.number, 0);
 }
 
@@ -110,7 +110,7 @@ static void an_empty_line_is_a_line(void **state)
     COMES("x");
     COMES("");
     give_end();
-    is_now(BI_PIECE_END);
+    is_now(BI_INPUT_EOF);
 }
 
 static void nothing_but_the_separator_means_anything(void **state)
@@ -131,7 +131,7 @@ static void pieces_may_end_with_a_nul(void **state)
     COMES("");
     give_end();
     COMES("three");
-    is_now(BI_PIECE_END);
+    is_now(BI_INPUT_EOF);
 }
 
 static void a_line_may_come_byte_by_byte(void **state)
@@ -140,7 +140,7 @@ static void a_line_may_come_byte_by_byte(void **state)
     const char *text = "hello\n";
     for (size_t i = 0; i < 5; i++) {
         give(text + i, 1);
-        is_now(BI_PIECE_NONE);
+        is_now(BI_INPUT_NEED_MORE);
     }
     give(text + 5, 1);
     COMES("hello");
@@ -165,7 +165,7 @@ static void one_byte_more_is_too_long_and_the_next_line_follows(void **state)
     memset(line, 'x', 101);
     line[101] = '\n';
     give(line, 102);
-    is_now(BI_PIECE_TOO_LONG);
+    is_now(BI_INPUT_TOO_LONG);
     assert_int_equal(input.number, 1);
     GIVE("next\n");
     COMES("next");
@@ -179,11 +179,11 @@ static void a_long_line_is_not_kept(void **state)
     memset(much, 'x', sizeof(much));
     for (int i = 0; i < 1000; i++) {
         give(much, sizeof(much));
-        is_now(BI_PIECE_NONE);
+        is_now(BI_INPUT_NEED_MORE);
     }
     assert_in_range(input.room, 1, 1 << 20);
     GIVE("\nnext\n");
-    is_now(BI_PIECE_TOO_LONG);
+    is_now(BI_INPUT_TOO_LONG);
     COMES("next");
     assert_int_equal(input.number, 2);
 }
@@ -194,10 +194,10 @@ static void a_last_line_may_be_too_long(void **state)
     char line[200];
     memset(line, 'x', sizeof(line));
     give(line, sizeof(line));
-    is_now(BI_PIECE_NONE);
+    is_now(BI_INPUT_NEED_MORE);
     give_end();
-    is_now(BI_PIECE_TOO_LONG);
-    is_now(BI_PIECE_END);
+    is_now(BI_INPUT_TOO_LONG);
+    is_now(BI_INPUT_EOF);
     assert_int_equal(input.number, 1);
 }
 
@@ -221,7 +221,7 @@ static void lines_are_the_same_however_they_are_cut(void **state)
         give(text + sent, size);
         sent += size;
         bide_slice piece;
-        while (bi_input_next(&input, &piece) == BI_PIECE_THERE) {
+        while (bi_input_next(&input, &piece) == BI_INPUT_RECORD) {
             const char *newline = strchr(expected, '\n');
             assert_int_equal(piece.size, newline - expected);
             assert_memory_equal(piece.data, expected, piece.size);
@@ -231,7 +231,7 @@ static void lines_are_the_same_however_they_are_cut(void **state)
     give_end();
     if (*expected != 0)
         comes(expected, strlen(expected));
-    is_now(BI_PIECE_END);
+    is_now(BI_INPUT_EOF);
 }
 
 /* ---- reading ---- */
@@ -239,14 +239,14 @@ static void lines_are_the_same_however_they_are_cut(void **state)
 static void whether_something_waits_can_be_asked(void **state)
 {
     (void)state;
-    assert_false(bi_input_waits(&input));
+    assert_false(bi_input_is_ready(&input));
     assert_int_equal(write(ends[1], "x", 1), 1);
-    assert_true(bi_input_waits(&input));
+    assert_true(bi_input_is_ready(&input));
     assert_true(bi_input_fill(&input));
-    assert_false(bi_input_waits(&input));
+    assert_false(bi_input_is_ready(&input));
     close(ends[1]);
     ends[1] = -1;
-    assert_true(bi_input_waits(&input));
+    assert_true(bi_input_is_ready(&input));
 }
 
 static void a_descriptor_that_is_none_cannot_be_read(void **state)
@@ -257,7 +257,7 @@ static void a_descriptor_that_is_none_cannot_be_read(void **state)
     close(input.fd);
     assert_false(bi_input_fill(&input));
     assert_int_equal(errno, EBADF);
-    assert_false(bi_input_whole(input.fd, &whole));
+    assert_false(bi_input_read_all(input.fd, &whole));
     assert_int_equal(errno, EBADF);
     assert_null(whole);
 }
@@ -269,11 +269,11 @@ static void a_whole_input_has_all_its_bytes(void **state)
     assert_int_equal(write(ends[1], "a\n\0b", 4), 4);
     close(ends[1]);
     ends[1] = -1;
-    assert_true(bi_input_whole(ends[0], &whole));
+    assert_true(bi_input_read_all(ends[0], &whole));
     assert_int_equal(bide_buf_size(whole), 4);
     assert_memory_equal(bide_buf_data(whole), "a\n\0b", 4);
     bide_buf_unref(whole);
-    assert_true(bi_input_whole(ends[0], &whole));
+    assert_true(bi_input_read_all(ends[0], &whole));
     assert_int_equal(bide_buf_size(whole), 0);
     bide_buf_unref(whole);
 }

@@ -58,7 +58,7 @@ static void the_legal_changes_of_state_are_those_that_an_op_makes(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(pairs); i++)
-        if (bi_job_may(pairs[i].from, pairs[i].to) != (pairs[i].by != NULL))
+        if (bi_job_may_enter(pairs[i].from, pairs[i].to) != (pairs[i].by != NULL))
             fail_msg("%s to %s: %s", bide_state_name(pairs[i].from), bide_state_name(pairs[i].to),
                      pairs[i].by != NULL ? pairs[i].by : "no op does it");
 }

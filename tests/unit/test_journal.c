@@ -2,14 +2,14 @@
 /*
  * What a batch contains, and which answers hold for it.
  */
-#include "world.h"
+#include "core_fixture.h"
 
-static struct world w;
+static struct core_fixture w;
 
 static int set_up(void **state)
 {
     (void)state;
-    world_open(&w, true);
+    core_fixture_open(&w, true);
     commit(&w); /* stores the limit of tokens, so that tokens are given freely from here on */
     return 0;
 }
@@ -17,7 +17,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    world_close(&w);
+    core_fixture_close(&w);
     return 0;
 }
 
@@ -26,7 +26,7 @@ static uint64_t hold_of(bide_op *op, int wanted)
 {
     assert_int_equal(run(&w, op), wanted);
     uint64_t hold = op->private_.hold;
-    return hold > bi_core_committed_batch(w.core) ? hold : 0;
+    return hold > bi_journal_committed_batch(w.core) ? hold : 0;
 }
 
 static bide_op lease_op(bide_op_kind kind, uint64_t id, uint64_t token)
@@ -53,12 +53,12 @@ static void a_change_holds_for_the_batch_that_gathers(void **state)
 {
     (void)state;
     bide_op op = put_op("a");
-    uint64_t gathering = bi_core_gathering(w.core);
+    uint64_t gathering = bi_journal_open_batch(w.core);
     assert_int_equal(hold_of(&op, BIDE_OK), gathering);
-    assert_true(bi_core_dirty(w.core));
+    assert_true(bi_journal_is_dirty(w.core));
     commit(&w);
-    assert_false(bi_core_dirty(w.core));
-    assert_int_equal(bi_core_committed_batch(w.core), gathering);
+    assert_false(bi_journal_is_dirty(w.core));
+    assert_int_equal(bi_journal_committed_batch(w.core), gathering);
     op = lease_op(BIDE_OP_DELETE, op.put.id, 0);
     assert_int_equal(hold_of(&op, BIDE_OK), gathering + 1);
 }
@@ -67,9 +67,9 @@ static void whoever_sees_a_change_holds_with_it(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
-    uint64_t gathering = bi_core_gathering(w.core);
+    uint64_t gathering = bi_journal_open_batch(w.core);
     bide_job job;
-    bide_op peek = {.kind = BIDE_OP_PEEK, .look = {.id = id, .job = &job}};
+    bide_op peek = {.kind = BIDE_OP_PEEK, .query = {.id = id, .job = &job}};
     assert_int_equal(hold_of(&peek, BIDE_OK), gathering);
     bide_job_clear(&job);
     bide_slice name = text("a");
@@ -95,7 +95,7 @@ static void what_is_stored_holds_nobody(void **state)
     commit(&w);
     put(&w, "a"); /* another job's change is not theirs */
     bide_job job;
-    bide_op peek = {.kind = BIDE_OP_PEEK, .look = {.id = id, .job = &job}};
+    bide_op peek = {.kind = BIDE_OP_PEEK, .query = {.id = id, .job = &job}};
     assert_int_equal(hold_of(&peek, BIDE_OK), 0);
     bide_job_clear(&job);
     bide_slice name = text("a");
@@ -116,14 +116,14 @@ static void what_is_in_flight_holds_for_the_flying_batch(void **state)
     struct bi_batch batch = seal(&w);
     uint64_t flying = batch.number;
     bide_job job;
-    bide_op peek = {.kind = BIDE_OP_PEEK, .look = {.id = id, .job = &job}};
+    bide_op peek = {.kind = BIDE_OP_PEEK, .query = {.id = id, .job = &job}};
     assert_int_equal(hold_of(&peek, BIDE_OK), flying);
     bide_job_clear(&job);
     bide_op bury_it = {.kind = BIDE_OP_BURY, .bury = {.id = id, .priority = BIDE_KEEP}};
     assert_int_equal(hold_of(&bury_it, BIDE_OK), flying + 1);
     assert_int_equal(hold_of(&peek, BIDE_OK), flying + 1);
     bide_job_clear(&job);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
     assert_int_equal(hold_of(&peek, BIDE_OK), flying + 1);
     bide_job_clear(&job);
     commit(&w);
@@ -139,7 +139,7 @@ static void a_refusal_because_of_a_key_holds_with_its_holder(void **state)
     options.key = text("key");
     bide_op op = put_op("a");
     op.put.options = &options;
-    assert_int_equal(hold_of(&op, BIDE_EXISTS), bi_core_gathering(w.core));
+    assert_int_equal(hold_of(&op, BIDE_EXISTS), bi_journal_open_batch(w.core));
     commit(&w);
     assert_int_equal(hold_of(&op, BIDE_EXISTS), 0);
 }
@@ -158,16 +158,16 @@ static void a_waiting_call_that_is_given_a_new_job_holds_with_it(void **state)
     assert_int_equal(run(&w, &reserve), BIDE_PENDING);
     put(&w, "a");
     assert_int_equal(reserve.status, BIDE_OK);
-    assert_int_equal(reserve.private_.hold, bi_core_gathering(w.core));
+    assert_int_equal(reserve.private_.hold, bi_journal_open_batch(w.core));
     bide_job_clear(&job);
 }
 
 static void the_first_token_of_all_holds_for_the_batch_that_stores_the_limit(void **state)
 {
     (void)state;
-    world_close(&w);
-    world_open(&w, true);
-    assert_true(bi_core_dirty(w.core));
+    core_fixture_close(&w);
+    core_fixture_open(&w, true);
+    assert_true(bi_journal_is_dirty(w.core));
     struct bi_image image = {.id = 1,
                              .state = BIDE_STATE_READY,
                              .ttr = SECOND,
@@ -176,7 +176,7 @@ static void the_first_token_of_all_holds_for_the_batch_that_stores_the_limit(voi
                              .max_retries = -1,
                              .topic = "a"};
     image.body = bide_buf_new("x", 1);
-    assert_int_equal(bi_core_load(w.core, &image, w.now), BIDE_OK);
+    assert_int_equal(bi_load_job(w.core, &image, w.now), BIDE_OK);
     bide_buf_unref(image.body);
     bide_slice name = text("a");
     bide_job job;
@@ -185,7 +185,7 @@ static void the_first_token_of_all_holds_for_the_batch_that_stores_the_limit(voi
     assert_int_equal(hold_of(&reserve, BIDE_OK), 1);
     struct bi_batch batch = seal(&w);
     assert_true(batch.next_token > job.token);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
     bide_job_clear(&job);
 }
 
@@ -228,7 +228,7 @@ static void a_new_job_is_inserted_with_its_body_and_everything(void **state)
     assert_memory_equal(bide_buf_data(image->body), "a", 1);
     assert_int_equal(image->body_size, 1);
     assert_int_equal(batch.next_id, id + 1);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void a_stored_job_is_updated_without_its_body_and_removed_by_its_id(void **state)
@@ -238,7 +238,7 @@ static void a_stored_job_is_updated_without_its_body_and_removed_by_its_id(void 
     uint64_t removed = put(&w, "a");
     commit(&w);
     assert_int_equal(bury(&w, changed, 0), BIDE_OK);
-    assert_int_equal(with_lease(&w, BIDE_OP_DELETE, removed, 0), BIDE_OK);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, removed, 0), BIDE_OK);
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.count, 2);
     const struct bi_record *record = record_of(&batch, changed);
@@ -248,18 +248,18 @@ static void a_stored_job_is_updated_without_its_body_and_removed_by_its_id(void 
     assert_int_equal(record->image.buries, 1);
     assert_memory_equal(bide_buf_data(record->image.last_error), "why", 3);
     assert_int_equal(record_of(&batch, removed)->kind, BI_REMOVE);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void a_job_made_and_removed_in_one_batch_is_not_written(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
-    assert_int_equal(with_lease(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.count, 0);
     assert_int_equal(batch.next_id, id + 1); /* but its id is used up */
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void a_job_removed_while_its_insert_flies_is_removed_by_the_next_batch(void **state)
@@ -267,13 +267,13 @@ static void a_job_removed_while_its_insert_flies_is_removed_by_the_next_batch(vo
     (void)state;
     uint64_t id = put(&w, "a");
     struct bi_batch first = seal(&w);
-    assert_int_equal(with_lease(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
-    stored(&w, &first);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    commit_sealed(&w, &first);
     struct bi_batch second = seal(&w);
     assert_int_equal(second.count, 1);
     assert_int_equal(second.records[0].kind, BI_REMOVE);
     assert_int_equal(second.records[0].image.id, id);
-    stored(&w, &second);
+    commit_sealed(&w, &second);
 }
 
 static void a_job_changed_many_times_is_written_once_as_it_is_at_the_end(void **state)
@@ -283,13 +283,13 @@ static void a_job_changed_many_times_is_written_once_as_it_is_at_the_end(void **
     commit(&w);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(bury(&w, id, 0), BIDE_OK);
-        assert_int_equal(with_lease(&w, BIDE_OP_KICK_JOB, id, 0), BIDE_OK);
+        assert_int_equal(run_lease_op(&w, BIDE_OP_KICK_JOB, id, 0), BIDE_OK);
     }
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.count, 1);
     assert_int_equal(batch.records[0].image.state, BIDE_STATE_READY);
     assert_int_equal(batch.records[0].image.kicks, 5);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void neither_a_plain_reserve_nor_a_touch_nor_the_end_of_a_delay_is_written(void **state)
@@ -298,13 +298,13 @@ static void neither_a_plain_reserve_nor_a_touch_nor_the_end_of_a_delay_is_writte
     uint64_t id = put(&w, "a");
     put_delayed(&w, "b", 10);
     commit(&w);
-    uint64_t token = take(&w, "a", id);
+    uint64_t token = reserve_expected(&w, "a", id);
     bide_op touch = {.kind = BIDE_OP_TOUCH, .touch = {.id = id, .token = token}};
     assert_int_equal(run(&w, &touch), BIDE_OK);
-    pass(&w, 10 * MS);
+    advance_clocks(&w, 10 * MS);
     assert_int_equal(stats_of(&w).jobs.ready, 1);
-    assert_int_equal(with_lease(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
-    assert_false(bi_core_dirty(w.core));
+    assert_int_equal(run_lease_op(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
+    assert_false(bi_journal_is_dirty(w.core));
 }
 
 static void a_reserve_with_a_retry_limit_is_written_as_started(void **state)
@@ -312,17 +312,17 @@ static void a_reserve_with_a_retry_limit_is_written_as_started(void **state)
     (void)state;
     uint64_t id = put_limited(&w, "a", 2);
     commit(&w);
-    uint64_t token = take(&w, "a", id);
+    uint64_t token = reserve_expected(&w, "a", id);
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.count, 1);
     assert_true(batch.records[0].image.started);
     assert_int_equal(batch.records[0].image.state, BIDE_STATE_READY);
-    stored(&w, &batch);
-    assert_int_equal(with_lease(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
+    commit_sealed(&w, &batch);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
     batch = seal(&w);
     assert_int_equal(batch.count, 1);
     assert_false(batch.records[0].image.started);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void a_timeout_that_counts_is_written_behind(void **state)
@@ -330,32 +330,32 @@ static void a_timeout_that_counts_is_written_behind(void **state)
     (void)state;
     uint64_t id = put(&w, "a");
     commit(&w);
-    take(&w, "a", id);
-    pass(&w, 60 * SECOND);
-    assert_true(bi_core_dirty(w.core));
+    reserve_expected(&w, "a", id);
+    advance_clocks(&w, 60 * SECOND);
+    assert_true(bi_journal_is_dirty(w.core));
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.records[0].image.timeouts, 1);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void a_pause_is_written_as_a_moment_of_the_wall_clock(void **state)
 {
     (void)state;
-    assert_int_equal(on_topic(&w, BIDE_OP_PAUSE, "a", 1000), BIDE_OK);
-    assert_int_equal(on_topic(&w, BIDE_OP_PAUSE, "b", BIDE_FOREVER), BIDE_OK);
+    assert_int_equal(run_topic_op(&w, BIDE_OP_PAUSE, "a", 1000), BIDE_OK);
+    assert_int_equal(run_topic_op(&w, BIDE_OP_PAUSE, "b", BIDE_FOREVER), BIDE_OK);
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.count, 2);
     assert_int_equal(batch.records[0].kind, BI_PAUSE);
     assert_string_equal(batch.records[0].image.topic, "a");
     assert_int_equal(batch.records[0].image.due, EPOCH + SECOND);
     assert_int_equal(batch.records[1].image.due, BI_NEVER);
-    stored(&w, &batch);
-    assert_int_equal(on_topic(&w, BIDE_OP_RESUME, "b", 0), BIDE_OK);
+    commit_sealed(&w, &batch);
+    assert_int_equal(run_topic_op(&w, BIDE_OP_RESUME, "b", 0), BIDE_OK);
     batch = seal(&w);
     assert_int_equal(batch.count, 1);
     assert_string_equal(batch.records[0].image.topic, "b");
     assert_int_equal(batch.records[0].image.due, 0);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void a_moved_job_is_written_with_its_new_topic(void **state)
@@ -369,7 +369,7 @@ static void a_moved_job_is_written_with_its_new_topic(void **state)
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.records[0].kind, BI_UPDATE);
     assert_string_equal(batch.records[0].image.topic, "b");
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
     assert_int_equal(stats_of(&w).topics, 1);
 }
 
@@ -386,17 +386,17 @@ static void a_replaced_job_and_its_successor_are_in_one_batch(void **state)
     assert_int_equal(batch.count, 2);
     assert_int_equal(record_of(&batch, old)->kind, BI_REMOVE);
     assert_int_equal(record_of(&batch, new_one)->kind, BI_INSERT);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void without_a_journal_nothing_is_held(void **state)
 {
     (void)state;
-    world_close(&w);
-    world_open(&w, false);
+    core_fixture_close(&w);
+    core_fixture_open(&w, false);
     bide_op op = put_op("a");
     assert_int_equal(hold_of(&op, BIDE_OK), 0);
-    assert_false(bi_core_dirty(w.core));
+    assert_false(bi_journal_is_dirty(w.core));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -2,23 +2,23 @@
 /*
  * What becomes of stored jobs at the next start.
  */
-#include "world.h"
+#include "core_fixture.h"
 
 #include <stdio.h>
 
-static struct world w;
+static struct core_fixture w;
 
 static int set_up(void **state)
 {
     (void)state;
-    world_open(&w, true);
+    core_fixture_open(&w, true);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    world_close(&w);
+    core_fixture_close(&w);
     return 0;
 }
 
@@ -38,7 +38,7 @@ static struct bi_image image_of(uint64_t id)
 static int load(struct bi_image *image)
 {
     image->body = bide_buf_new("body", 4);
-    int code = bi_core_load(w.core, image, w.now);
+    int code = bi_load_job(w.core, image, w.now);
     bide_buf_unref(image->body);
     image->body = NULL;
     return code;
@@ -49,7 +49,7 @@ static bide_job loaded(struct bi_image *image)
     assert_int_equal(load(image), BIDE_OK);
     bide_job job;
     assert_true(look(&w, image->id, &job));
-    world_check(&w);
+    core_fixture_check(&w);
     return job;
 }
 
@@ -66,7 +66,7 @@ static void a_loaded_job_has_its_id_and_the_next_one_a_higher(void **state)
 }
 
 /* Another core, as after a restart. */
-static struct world next;
+static struct core_fixture next;
 
 static void everything_that_is_stored_comes_back(void **state)
 {
@@ -80,16 +80,16 @@ static void everything_that_is_stored_comes_back(void **state)
     options.retain_ms = 400;
     options.ttr_ms = 500;
     uint64_t id = put_with(&w, "a", &options);
-    uint64_t token = take(&w, "a", id);
+    uint64_t token = reserve_expected(&w, "a", id);
     assert_int_equal(fail_job(&w, id, token, 5000), BIDE_OK);
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.count, 1);
-    world_init(&next);
+    core_fixture_init(&next);
     next.options.next_id = batch.next_id;
     next.options.next_token = batch.next_token;
-    world_start(&next);
-    assert_int_equal(bi_core_load(next.core, &batch.records[0].image, next.now), BIDE_OK);
-    stored(&w, &batch);
+    core_fixture_start(&next);
+    assert_int_equal(bi_load_job(next.core, &batch.records[0].image, next.now), BIDE_OK);
+    commit_sealed(&w, &batch);
     bide_job job;
     assert_true(look(&next, id, &job));
     assert_int_equal(job.state, BIDE_STATE_DELAYED);
@@ -110,19 +110,19 @@ static void everything_that_is_stored_comes_back(void **state)
     uint64_t holder;
     assert_int_equal(try_put(&next, "a", &options, &holder), BIDE_EXISTS);
     assert_int_equal(holder, id);
-    pass(&next, 5 * SECOND);
-    assert_true(take(&next, "a", id) > token); /* no token is ever given twice */
-    world_close(&next);
+    advance_clocks(&next, 5 * SECOND);
+    assert_true(reserve_expected(&next, "a", id) > token); /* no token is ever given twice */
+    core_fixture_close(&next);
 }
 
 static void a_job_that_was_reserved_is_ready(void **state)
 {
     (void)state;
     uint64_t id = put(&w, "a");
-    take(&w, "a", id);
+    reserve_expected(&w, "a", id);
     struct bi_batch batch = seal(&w);
     struct bi_image image = batch.records[0].image;
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
     assert_int_equal(image.state, BIDE_STATE_READY);
     assert_false(image.started);
     image.id = 77;
@@ -148,12 +148,12 @@ static void a_started_job_counts_a_failure_and_comes_back_later(void **state)
     assert_in_range(job.left_ms, 10000, 15000);
     assert_non_null(strstr(job.last_error, "restarted"));
     bide_job_clear(&job);
-    assert_true(bi_core_dirty(w.core)); /* the change is journalled */
+    assert_true(bi_journal_is_dirty(w.core)); /* the change is journalled */
     struct bi_batch batch = seal(&w);
     assert_int_equal(batch.count, 1);
     assert_int_equal(batch.records[0].kind, BI_UPDATE);
     assert_int_equal(batch.records[0].image.failures, 2);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
 }
 
 static void a_started_job_without_retries_left_is_buried(void **state)
@@ -181,7 +181,7 @@ static void a_cancelled_job_is_removed_and_the_removal_stored(void **state)
     assert_int_equal(batch.count, 1);
     assert_int_equal(batch.records[0].kind, BI_REMOVE);
     assert_int_equal(batch.records[0].image.id, 5);
-    stored(&w, &batch);
+    commit_sealed(&w, &batch);
     assert_int_equal(stats_of(&w).topics, 0);
 }
 
@@ -202,7 +202,7 @@ static void a_due_time_that_has_passed_makes_it_ready(void **state)
         assert_int_equal(job.state, BIDE_STATE_DELAYED);
         bide_job_clear(&job);
     }
-    pass(&w, 1);
+    advance_clocks(&w, 1);
     assert_int_equal(stats_of(&w).jobs.ready, 4);
 }
 
@@ -216,24 +216,24 @@ static void a_delay_runs_on_the_clock_that_it_was_given_for(void **state)
     image.id = 2;
     image.due_wall = true;
     assert_int_equal(load(&image), BIDE_OK);
-    step_wall(&w, 3600 * SECOND);
+    step_wall_clock(&w, 3600 * SECOND);
     assert_int_equal(state_of(&w, 1), BIDE_STATE_DELAYED);
     assert_int_equal(state_of(&w, 2), BIDE_STATE_READY);
-    pass(&w, 10 * SECOND);
+    advance_clocks(&w, 10 * SECOND);
     assert_int_equal(state_of(&w, 1), BIDE_STATE_READY);
 }
 
 /* What is done when all is loaded, in slices as small as they can be. */
 static void put_in_order(void)
 {
-    struct bi_ordering ordering = {.count = 0};
-    while (bi_core_order_collect(w.core, &ordering, 1))
+    struct bi_load_sort ordering = {.count = 0};
+    while (bi_load_sort_collect(w.core, &ordering, 1))
         continue;
-    bi_core_order_sort(&ordering);
-    while (bi_core_order_apply(w.core, &ordering, 1))
+    bi_load_sort_sort(&ordering);
+    while (bi_load_sort_apply(w.core, &ordering, 1))
         continue;
-    bi_core_order_done(w.core, &ordering);
-    world_check(&w);
+    bi_load_sort_done(w.core, &ordering);
+    core_fixture_check(&w);
 }
 
 static void burials_come_back_in_their_order(void **state)
@@ -270,7 +270,7 @@ static void ready_jobs_come_back_in_their_order_with_their_age(void **state)
     put_in_order();
     assert_int_equal(stats_of(&w).oldest_ready_age_ms, 30000);
     for (uint64_t id = 1; id <= 3; id++)
-        take(&w, "a", id);
+        reserve_expected(&w, "a", id);
 }
 
 static void a_result_is_kept_for_the_rest_of_its_retention(void **state)
@@ -292,7 +292,7 @@ static void a_result_is_kept_for_the_rest_of_its_retention(void **state)
     assert_int_equal(load(&image), BIDE_OK);
     tick(&w);
     assert_int_equal(state_of(&w, 5), BIDE_STATE_GONE);
-    pass(&w, 5 * SECOND);
+    advance_clocks(&w, 5 * SECOND);
     assert_int_equal(state_of(&w, 3), BIDE_STATE_GONE);
     bide_buf_unref(image.result);
     bide_buf_unref(image.key);
@@ -317,19 +317,19 @@ static void a_pause_is_loaded_until_its_end(void **state)
 {
     (void)state;
     struct bi_image pause = {.due = EPOCH + SECOND, .topic = "a"};
-    assert_int_equal(bi_core_load_pause(w.core, &pause, w.now), BIDE_OK);
+    assert_int_equal(bi_load_pause(w.core, &pause, w.now), BIDE_OK);
     struct bi_image for_ever = {.due = BI_NEVER, .topic = "b"};
-    assert_int_equal(bi_core_load_pause(w.core, &for_ever, w.now), BIDE_OK);
+    assert_int_equal(bi_load_pause(w.core, &for_ever, w.now), BIDE_OK);
     struct bi_image over = {.due = EPOCH - SECOND, .topic = "c"};
-    assert_int_equal(bi_core_load_pause(w.core, &over, w.now), BIDE_OK);
+    assert_int_equal(bi_load_pause(w.core, &over, w.now), BIDE_OK);
     assert_int_equal(stats_of(&w).topics, 2);
     uint64_t a = put(&w, "a");
     put(&w, "b");
-    nothing_ready(&w, "a");
-    pass(&w, SECOND);
-    take(&w, "a", a);
-    pass(&w, BIDE_TIME_MAX_MS * MS);
-    nothing_ready(&w, "b");
+    assert_nothing_ready(&w, "a");
+    advance_clocks(&w, SECOND);
+    reserve_expected(&w, "a", a);
+    advance_clocks(&w, BIDE_TIME_MAX_MS * MS);
+    assert_nothing_ready(&w, "b");
 }
 
 static void an_image_that_cannot_be_is_refused_and_changes_nothing(void **state)
@@ -337,7 +337,7 @@ static void an_image_that_cannot_be_is_refused_and_changes_nothing(void **state)
     (void)state;
     struct bi_image first = image_of(1);
     assert_int_equal(load(&first), BIDE_OK);
-    uint64_t before = bi_core_hash(w.core);
+    uint64_t before = bi_core_check_hash(w.core);
     struct bi_image bad[8];
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         bad[i] = image_of(50);
@@ -351,9 +351,9 @@ static void an_image_that_cannot_be_is_refused_and_changes_nothing(void **state)
     bad[7].ttr = 0;
     for (size_t i = 0; i < COUNT_OF(bad); i++) {
         assert_int_equal(load(&bad[i]), BIDE_EINVAL);
-        assert_int_equal(bi_core_hash(w.core), before);
+        assert_int_equal(bi_core_check_hash(w.core), before);
     }
-    world_check(&w);
+    core_fixture_check(&w);
 }
 
 static void an_image_is_loaded_or_not_wherever_memory_lacks(void **state)
@@ -371,7 +371,7 @@ static void an_image_is_loaded_or_not_wherever_memory_lacks(void **state)
             w.alloc.countdown = point;
             code = load(&image);
             w.alloc.countdown = 0;
-            world_check(&w);
+            core_fixture_check(&w);
             if (code == BIDE_OK)
                 break;
             assert_int_equal(code, BIDE_ENOMEM);

@@ -3,13 +3,17 @@
  * The local backend: opening on a store that has something, or cannot be read, and ops that wait
  * for time.
  */
-#include "backend/local.h"
+#include "local/local.h"
 
-#include "slow.h"
+#include "slow_store.h"
 
-#include "backend/alarm.h"
+#include "local/wakeup.h"
 
 #include "util/clock.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 /* What a store finds when it is opened, and how that goes. */
 static struct {
@@ -18,7 +22,7 @@ static struct {
     size_t count;
     struct bi_record records[4];
     unsigned commits, closes;
-    _Atomic uint64_t aside;
+    _Atomic uint64_t quarantined_id;
 } found;
 
 static int found_start(struct store *store, struct store_start *start, char *error)
@@ -31,10 +35,10 @@ static int found_start(struct store *store, struct store_start *start, char *err
     return found.start_code;
 }
 
-static int found_visit(store_visit visit, void *ctx, bool pauses, char *error)
+static int found_visit(store_visit visit, void *ctx, bool scan_pauses, char *error)
 {
     for (size_t i = 0; i < found.count; i++) {
-        if ((found.records[i].kind == BI_PAUSE) != pauses)
+        if ((found.records[i].kind == BI_PAUSE) != scan_pauses)
             continue;
         int code = visit(ctx, &found.records[i], NULL);
         if (code != BIDE_OK) {
@@ -66,12 +70,12 @@ static int found_scan(struct store *store, uint64_t *after, uint64_t below, size
     return found.scan_code != BIDE_OK ? found.scan_code : BIDE_NOT_FOUND;
 }
 
-static int found_set_aside(struct store *store, uint64_t id, const char *reason, char *error)
+static int found_quarantine(struct store *store, uint64_t id, const char *reason, char *error)
 {
     (void)store;
     (void)reason;
     (void)error;
-    found.aside = id;
+    found.quarantined_id = id;
     return BIDE_OK;
 }
 
@@ -90,23 +94,23 @@ static void found_close(struct store *store)
     found.closes++;
 }
 
-static const struct store_ops keeping_ops = {
+static const struct store_ops persistent_ops = {
     .name = "found",
-    .keeps = true,
+    .persistent = true,
     .start = found_start,
-    .pauses = found_pauses,
+    .scan_pauses = found_pauses,
     .count = slow_count,
     .fetch = slow_fetch,
     .scan = found_scan,
-    .set_aside = found_set_aside,
+    .quarantine = found_quarantine,
     .commit = found_commit,
     .close = found_close,
 };
 
 /* Keeps nothing: scan and commit are never called. */
-static const struct store_ops passing_ops = {
+static const struct store_ops volatile_ops = {
     .name = "passing",
-    .keeps = false,
+    .persistent = false,
     .start = found_start,
     .close = found_close,
 };
@@ -138,7 +142,7 @@ static int set_up(void **state)
     found.start_code = BIDE_OK;
     found.scan_code = BIDE_OK;
     found.count = found.commits = found.closes = 0;
-    found.aside = 0;
+    found.quarantined_id = 0;
     return 0;
 }
 
@@ -163,7 +167,7 @@ static void drop_found(void)
         bide_buf_unref(found.records[i].image.body);
 }
 
-static void what_the_store_has_is_there_after_opening(void **state)
+static void open_loads_stored_jobs_and_pauses(void **state)
 {
     (void)state;
     find_job(3);
@@ -172,7 +176,7 @@ static void what_the_store_has_is_there_after_opening(void **state)
         (struct bi_record){.kind = BI_PAUSE, .image = {.due = BI_NEVER, .topic = "b"}};
     bide *queue;
     char error[BIDE_ERROR_SIZE] = "";
-    assert_int_equal(open_on(&keeping_ops, &queue, error), BIDE_OK);
+    assert_int_equal(open_on(&persistent_ops, &queue, error), BIDE_OK);
     assert_int_equal(bide_wait_recovered(queue, BIDE_FOREVER, NULL), BIDE_OK);
     bide_job job;
     assert_int_equal(bide_reserve(queue, "a", 0, &job), BIDE_OK);
@@ -192,10 +196,10 @@ static void what_the_store_has_is_there_after_opening(void **state)
     drop_found();
 }
 
-static void a_store_that_does_not_start_fails_the_open_and_is_closed(void **state)
+static void failed_store_start_fails_open_and_closes_the_store(void **state)
 {
     (void)state;
-    const struct store_ops *const kinds[] = {&keeping_ops, &passing_ops};
+    const struct store_ops *const kinds[] = {&persistent_ops, &volatile_ops};
     for (unsigned i = 0; i < 2; i++) {
         found.start_code = BIDE_EIO;
         bide *queue;
@@ -206,14 +210,14 @@ static void a_store_that_does_not_start_fails_the_open_and_is_closed(void **stat
     }
 }
 
-static void a_store_that_cannot_be_read_is_tried_again_while_new_jobs_are_served(void **state)
+static void unreadable_store_is_retried_while_new_jobs_are_served(void **state)
 {
     (void)state;
     find_job(3);
     found.scan_code = BIDE_EIO;
     bide *queue;
     char error[BIDE_ERROR_SIZE] = "";
-    assert_int_equal(open_on(&keeping_ops, &queue, error), BIDE_OK);
+    assert_int_equal(open_on(&persistent_ops, &queue, error), BIDE_OK);
     uint64_t id;
     assert_int_equal(bide_put(queue, "b", "x", 1, NULL, &id), BIDE_OK);
     bide_recovery progress;
@@ -228,7 +232,7 @@ static void a_store_that_cannot_be_read_is_tried_again_while_new_jobs_are_served
     drop_found();
 }
 
-static void a_row_that_makes_no_sense_is_counted_and_set_aside(void **state)
+static void invalid_row_is_counted_and_quarantined(void **state)
 {
     (void)state;
     find_job(3);
@@ -236,25 +240,25 @@ static void a_row_that_makes_no_sense_is_counted_and_set_aside(void **state)
     find_job(5);
     bide *queue;
     char error[BIDE_ERROR_SIZE] = "";
-    assert_int_equal(open_on(&keeping_ops, &queue, error), BIDE_OK);
+    assert_int_equal(open_on(&persistent_ops, &queue, error), BIDE_OK);
     bide_recovery progress;
     assert_int_equal(bide_wait_recovered(queue, BIDE_FOREVER, &progress), BIDE_OK);
     assert_int_equal(progress.loaded, 2);
     assert_int_equal(progress.failed, 1);
     assert_int_equal(progress.total, 3);
-    while (found.aside == 0) /* the commit thread comes to it */
-        bi_alarm_sleep(1);
-    assert_int_equal(found.aside, 4);
+    while (found.quarantined_id == 0) /* the commit thread comes to it */
+        bi_wakeup_sleep_ms(1);
+    assert_int_equal(found.quarantined_id, 4);
     assert_int_equal(bide_close(queue), BIDE_OK);
     drop_found();
 }
 
-static void a_store_that_keeps_nothing_holds_no_answer(void **state)
+static void volatile_store_holds_no_reply(void **state)
 {
     (void)state;
     bide *queue;
     char error[BIDE_ERROR_SIZE] = "";
-    assert_int_equal(open_on(&passing_ops, &queue, error), BIDE_OK);
+    assert_int_equal(open_on(&volatile_ops, &queue, error), BIDE_OK);
     bide_op op = put_op(NULL, "a");
     assert_int_equal(submit_one(queue, &op), 0);
     assert_int_equal(op.status, BIDE_OK);
@@ -284,7 +288,7 @@ static int close_memory(void **state)
     return bide_cq_free(cq);
 }
 
-static void an_op_that_would_wait_and_names_no_completion_queue_is_refused(void **state)
+static void op_that_would_wait_without_completion_queue_is_rejected(void **state)
 {
     (void)state;
     bide_slice topic = text("a");
@@ -305,7 +309,7 @@ static void an_op_that_would_wait_and_names_no_completion_queue_is_refused(void 
     bide_job_clear(&job);
 }
 
-static void a_refused_op_does_not_take_others_along(void **state)
+static void rejected_op_does_not_affect_the_others(void **state)
 {
     (void)state;
     bide_slice topic = text("a");
@@ -345,7 +349,7 @@ static void a_delay_is_never_early(void **state)
     }
 }
 
-static void a_nearer_deadline_wakes_the_timer_that_sleeps_for_a_farther(void **state)
+static void nearer_deadline_rearms_the_sleeping_timer(void **state)
 {
     (void)state;
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
@@ -360,7 +364,7 @@ static void a_nearer_deadline_wakes_the_timer_that_sleeps_for_a_farther(void **s
     bide_job_clear(&job);
 }
 
-static void a_purge_without_a_completion_queue_is_done_when_submit_returns(void **state)
+static void purge_without_completion_queue_finishes_within_submit(void **state)
 {
     (void)state;
     for (int i = 0; i < 3500; i++)
@@ -371,22 +375,139 @@ static void a_purge_without_a_completion_queue_is_done_when_submit_returns(void 
     assert_int_equal(op.purge.count, 3500);
 }
 
+/* ---- completions between slices ---- */
+
+static bide_op kicking;
+static uint64_t kicked; /* when the first completion was told */
+
+static void note_kicked(bide_op *ops)
+{
+    if (kicked == 0)
+        kicked = kicking.kick.count;
+    bi_cq_complete(ops);
+}
+
+static void calls_that_a_kick_serves_are_told_while_it_goes_on(void **state)
+{
+    (void)state;
+    enum { MANY = 5000 };
+    struct bi_url url;
+    const char *reason;
+    char error[BIDE_ERROR_SIZE];
+    struct store *store = calloc(1, sizeof(*store));
+    bide *queue = calloc(1, sizeof(*queue));
+    struct backend_context context = {.finish = bi_submit_finish, .complete = note_kicked};
+    assert_true(bi_url_parse(&url, "found:", &reason));
+    assert_int_equal(bi_options_resolve(NULL, &url, &context.options), BIDE_OK);
+    store->ops = &volatile_ops;
+    queue->options = context.options;
+    assert_int_equal(bi_local_open(&context, &slow_backend_ops, store, &queue->backend, error),
+                     BIDE_OK);
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.delay_ms = 3600000;
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(bide_put(queue, "a", "x", 1, &options, NULL), BIDE_OK);
+    assert_int_equal(bide_cq_new(&cq), BIDE_OK);
+    bide_slice topic = text("a");
+    bide_job job;
+    bide_op reserve = reserve_op(cq, &topic, &job);
+    reserve.reserve.timeout_ms = BIDE_FOREVER;
+    assert_int_equal(submit_one(queue, &reserve), 1);
+    kicked = 0;
+    kicking = (bide_op){.kind = BIDE_OP_KICK, .kick = {.topic = topic, .max = MANY}};
+    assert_int_equal(submit_one(queue, &kicking), 0); /* without a completion queue */
+    assert_int_equal(kicking.status, BIDE_OK);
+    assert_int_equal(kicking.kick.count, MANY);
+    assert_in_range(kicked, 1, MANY - 1);
+    await_completions(cq, 1);
+    bide_job_clear(&job);
+    assert_int_equal(bide_close(queue), BIDE_OK);
+    assert_int_equal(bide_cq_free(cq), BIDE_OK);
+}
+
+/* ---- threads and descriptors that the system does not give ---- */
+
+/* The call that fails, 1 being the next one; 0: none. */
+static _Atomic long eventfd_countdown, timerfd_countdown, create_countdown;
+
+static bool must_fail(_Atomic long *countdown)
+{
+    return *countdown > 0 && --*countdown == 0;
+}
+
+int __real_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags);
+int __wrap_eventfd(unsigned count, int flags)
+{
+    if (!must_fail(&eventfd_countdown))
+        return __real_eventfd(count, flags);
+    errno = ENFILE;
+    return -1;
+}
+
+int __real_timerfd_create(clockid_t clock, int flags);
+int __wrap_timerfd_create(clockid_t clock, int flags);
+int __wrap_timerfd_create(clockid_t clock, int flags)
+{
+    if (!must_fail(&timerfd_countdown))
+        return __real_timerfd_create(clock, flags);
+    errno = EMFILE;
+    return -1;
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *arg)
+{
+    return must_fail(&create_countdown) ? EAGAIN
+                                        : __real_pthread_create(thread, attributes, start, arg);
+}
+
+/* Fails each of so many calls, one at a time: the open names what failed, and why. */
+static void fail_each(_Atomic long *countdown, int calls, const char *what, int why)
+{
+    for (int nth = 1; nth <= calls; nth++) {
+        bide *queue = NULL;
+        char error[BIDE_ERROR_SIZE] = "";
+        *countdown = nth;
+        found.closes = 0;
+        assert_int_equal(open_on(&persistent_ops, &queue, error), BIDE_ESYSTEM);
+        assert_int_equal(*countdown, 0);
+        assert_non_null(strstr(error, what));
+        assert_non_null(strstr(error, strerror(why)));
+        assert_int_equal(found.closes, 1);
+    }
+}
+
+static void an_open_says_what_the_system_does_not_give_and_why(void **state)
+{
+    (void)state;
+    fail_each(&timerfd_countdown, 2, "timer", EMFILE);
+    fail_each(&eventfd_countdown, 1, "eventfd", ENFILE);
+    fail_each(&create_countdown, 4, "thread", EAGAIN);
+}
+
 #define OPEN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, NULL)
 #define TEST(name)      cmocka_unit_test_setup_teardown(name, open_memory, close_memory)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        OPEN_TEST(what_the_store_has_is_there_after_opening),
-        OPEN_TEST(a_store_that_does_not_start_fails_the_open_and_is_closed),
-        OPEN_TEST(a_store_that_cannot_be_read_is_tried_again_while_new_jobs_are_served),
-        OPEN_TEST(a_row_that_makes_no_sense_is_counted_and_set_aside),
-        OPEN_TEST(a_store_that_keeps_nothing_holds_no_answer),
-        TEST(an_op_that_would_wait_and_names_no_completion_queue_is_refused),
-        TEST(a_refused_op_does_not_take_others_along),
+        OPEN_TEST(open_loads_stored_jobs_and_pauses),
+        OPEN_TEST(failed_store_start_fails_open_and_closes_the_store),
+        OPEN_TEST(unreadable_store_is_retried_while_new_jobs_are_served),
+        OPEN_TEST(invalid_row_is_counted_and_quarantined),
+        OPEN_TEST(volatile_store_holds_no_reply),
+        TEST(op_that_would_wait_without_completion_queue_is_rejected),
+        TEST(rejected_op_does_not_affect_the_others),
         TEST(a_delay_is_never_early),
-        TEST(a_nearer_deadline_wakes_the_timer_that_sleeps_for_a_farther),
-        TEST(a_purge_without_a_completion_queue_is_done_when_submit_returns),
+        TEST(nearer_deadline_rearms_the_sleeping_timer),
+        TEST(purge_without_completion_queue_finishes_within_submit),
+        OPEN_TEST(calls_that_a_kick_serves_are_told_while_it_goes_on),
+        OPEN_TEST(an_open_says_what_the_system_does_not_give_and_why),
     };
     return cmocka_run_group_tests_name("local", tests, NULL, NULL);
 }

@@ -55,7 +55,7 @@ static const char *take_text(void)
     return line + size;
 }
 
-static void a_line_of_text_has_time_level_and_sentence(void **state)
+static void text_line_has_time_level_and_message(void **state)
 {
     (void)state;
     bi_logger_write(&logger, BIDE_LOG_INFO, "listening");
@@ -69,12 +69,12 @@ static void what_is_less_urgent_is_not_written(void **state)
     (void)state;
     bi_logger_write(&logger, BIDE_LOG_DEBUG, "details");
     assert_string_equal(take(), "");
-    bi_logger_change(&logger, BI_LOG_TEXT, BIDE_LOG_WARN);
+    bi_logger_configure(&logger, BI_LOG_TEXT, BIDE_LOG_WARN);
     bi_logger_write(&logger, BIDE_LOG_INFO, "news");
     assert_string_equal(take(), "");
     bi_logger_write(&logger, BIDE_LOG_WARN, "look");
     assert_string_equal(take_text(), "WARN  look\n");
-    bi_logger_change(&logger, BI_LOG_TEXT, BIDE_LOG_DEBUG);
+    bi_logger_configure(&logger, BI_LOG_TEXT, BIDE_LOG_DEBUG);
     bi_logger_write(&logger, BIDE_LOG_DEBUG, "details");
     assert_string_equal(take_text(), "DEBUG details\n");
 }
@@ -101,7 +101,7 @@ static void what_is_not_printable_is_escaped_in_text(void **state)
 static void json_is_one_object_a_line_with_everything_escaped(void **state)
 {
     (void)state;
-    bi_logger_change(&logger, BI_LOG_JSON, BIDE_LOG_INFO);
+    bi_logger_configure(&logger, BI_LOG_JSON, BIDE_LOG_INFO);
     bi_logger_write(&logger, BIDE_LOG_WARN,
                     "say \"a\\b\"\n\t\x01\xc3\xa4\xf0\x9f\x98\x80\xff\xed\xa0\x80");
     const char *line = take();
@@ -122,7 +122,7 @@ static void a_long_line_is_cut_and_still_ends(void **state)
     char text[6000];
     memset(text, '"', sizeof(text));
     text[sizeof(text) - 1] = 0;
-    bi_logger_change(&logger, BI_LOG_JSON, BIDE_LOG_INFO);
+    bi_logger_configure(&logger, BI_LOG_JSON, BIDE_LOG_INFO);
     bi_logger_write(&logger, BIDE_LOG_INFO, text);
     const char *line = take();
     size_t size = strlen(line);
@@ -130,7 +130,7 @@ static void a_long_line_is_cut_and_still_ends(void **state)
     assert_string_equal(line + size - 5, "\\\"\"}\n");
 }
 
-static void a_reader_that_stands_still_stops_nobody_and_is_told_what_it_lost(void **state)
+static void stalled_reader_loses_lines_and_is_told_how_many(void **state)
 {
     (void)state;
     char text[1001];
@@ -156,7 +156,7 @@ static void a_reader_that_stands_still_stops_nobody_and_is_told_what_it_lost(voi
     assert_int_equal(logger.lost, 0);
 }
 
-static void a_reader_that_has_gone_hurts_nobody(void **state)
+static void closed_reader_is_harmless(void **state)
 {
     (void)state;
     signal(SIGPIPE, SIG_IGN);
@@ -168,7 +168,7 @@ static void a_reader_that_has_gone_hurts_nobody(void **state)
     ends[1] = -1;
 }
 
-static void a_descriptor_that_is_closed_hurts_nobody(void **state)
+static void closed_descriptor_is_harmless(void **state)
 {
     (void)state;
     close(ends[1]);
@@ -194,7 +194,7 @@ static void the_journal_gets_levels_instead_of_times(void **state)
     assert_string_equal(take(), "<4>look\n");
     bi_logger_write(&logger, BIDE_LOG_ERROR, "broken");
     assert_string_equal(take(), "<3>broken\n");
-    bi_logger_change(&logger, BI_LOG_JSON, BIDE_LOG_DEBUG);
+    bi_logger_configure(&logger, BI_LOG_JSON, BIDE_LOG_DEBUG);
     bi_logger_write(&logger, BIDE_LOG_DEBUG, "details");
     assert_int_equal(strncmp(take(), "<7>{\"time\":\"", 12), 0);
 }
@@ -257,15 +257,15 @@ static void lines_of_many_threads_do_not_mix(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_line_of_text_has_time_level_and_sentence),
+        TEST(text_line_has_time_level_and_message),
         TEST(what_is_less_urgent_is_not_written),
         TEST(the_log_of_the_library_goes_there_too),
         TEST(what_is_not_printable_is_escaped_in_text),
         TEST(json_is_one_object_a_line_with_everything_escaped),
         TEST(a_long_line_is_cut_and_still_ends),
-        TEST(a_reader_that_stands_still_stops_nobody_and_is_told_what_it_lost),
-        TEST(a_reader_that_has_gone_hurts_nobody),
-        TEST(a_descriptor_that_is_closed_hurts_nobody),
+        TEST(stalled_reader_loses_lines_and_is_told_how_many),
+        TEST(closed_reader_is_harmless),
+        TEST(closed_descriptor_is_harmless),
         TEST(the_journal_gets_levels_instead_of_times),
         TEST(another_stream_is_not_the_journal),
         TEST(lines_of_many_threads_do_not_mix),

@@ -15,7 +15,7 @@ static int resolve(const bide_options *given, const char *params)
     const char *reason;
     snprintf(text, sizeof(text), "memory:?%s", params);
     assert_true(bi_url_parse(&url, text, &reason));
-    bi_error_clear();
+    bi_last_error_clear();
     return bi_options_resolve(given, &url, &resolved);
 }
 
@@ -281,9 +281,9 @@ static int resolve_served(const char *params)
     bide_options asked;
     snprintf(text, sizeof(text), "beanstalk:?%s", params);
     assert_true(bi_url_parse(&url, text, &reason));
-    bi_error_clear();
-    int code = bi_options_ask(NULL, &url, others, &asked);
-    return code == BIDE_OK ? bi_options_settle(&asked, true, &resolved) : code;
+    bi_last_error_clear();
+    int code = bi_options_merge(NULL, &url, others, &asked);
+    return code == BIDE_OK ? bi_options_validate(&asked, true, &resolved) : code;
 }
 
 static void what_only_the_server_can_keep_is_refused(void **state)

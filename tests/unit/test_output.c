@@ -117,7 +117,7 @@ static void drain(struct fixture *f)
 
 /* ---- tests ---- */
 
-static void short_answers_need_no_memory(void **state)
+static void short_replies_need_no_allocation(void **state)
 {
     struct fixture *f = *state;
     char bytes[OUTPUT_SMALL] = {0};
@@ -201,7 +201,7 @@ static void bodies_lie_between_the_answers_also_when_there_are_many(void **state
     assert_int_equal(f->output.body_bytes, 0);
 }
 
-static void bodies_that_are_never_sent_are_given_back(void **state)
+static void unsent_bodies_are_released(void **state)
 {
     struct fixture *f = *state;
     for (uint64_t i = 0; i < 10; i++)
@@ -214,7 +214,7 @@ static void bodies_that_are_never_sent_are_given_back(void **state)
     assert_int_equal(bi_output_left(&f->output), 1);
 }
 
-static void what_has_been_sent_makes_room(void **state)
+static void sent_bytes_are_compacted(void **state)
 {
     struct fixture *f = *state;
     static char data[3000];
@@ -253,7 +253,7 @@ static void an_empty_output_gives_its_memory_back_and_a_full_one_does_not(void *
     assert_true(bi_output_memory(&f->output) > 0); /* little enough to be kept */
 }
 
-static void the_places_of_many_bodies_are_given_back_too(void **state)
+static void body_list_memory_is_released_too(void **state)
 {
     struct fixture *f = *state;
     for (uint64_t i = 0; i < 2000; i++)
@@ -264,7 +264,7 @@ static void the_places_of_many_bodies_are_given_back_too(void **state)
     assert_int_equal(f->output.body_room, 0);
 }
 
-static void a_peer_that_has_gone_is_noticed(void **state)
+static void disconnected_peer_is_detected(void **state)
 {
     struct fixture *f = *state;
     close(f->fds[1]);
@@ -294,7 +294,7 @@ static void step(struct fixture *f, struct bi_random *random)
     }
 }
 
-static void an_output_is_what_a_naive_model_is(void **state)
+static void output_matches_a_naive_model(void **state)
 {
     struct fixture *f = *state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -316,17 +316,17 @@ static void an_output_is_what_a_naive_model_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(short_answers_need_no_memory),
+        TEST(short_replies_need_no_allocation),
         TEST(numbers_and_texts_are_written_as_they_are),
         TEST(a_large_body_is_not_copied),
         TEST(part_of_a_buffer_is_copied),
         TEST(bodies_lie_between_the_answers_also_when_there_are_many),
-        TEST(bodies_that_are_never_sent_are_given_back),
-        TEST(what_has_been_sent_makes_room),
+        TEST(unsent_bodies_are_released),
+        TEST(sent_bytes_are_compacted),
         TEST(an_empty_output_gives_its_memory_back_and_a_full_one_does_not),
-        TEST(the_places_of_many_bodies_are_given_back_too),
-        TEST(a_peer_that_has_gone_is_noticed),
-        TEST(an_output_is_what_a_naive_model_is),
+        TEST(body_list_memory_is_released_too),
+        TEST(disconnected_peer_is_detected),
+        TEST(output_matches_a_naive_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

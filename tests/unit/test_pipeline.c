@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include "cli/bulk_put.h"
 #include "cli/pipeline.h"
-#include "cli/puts.h"
 
 #include "unit.h"
 
@@ -13,11 +13,11 @@
 static struct cli cli;
 static struct pipeline pipeline;
 static bide_op ops[MANY];
-static int answers[MANY];
+static int completions[MANY];
 
-static void answered(bide_op *op)
+static void on_done(bide_op *op)
 {
-    answers[op - ops]++;
+    completions[op - ops]++;
 }
 
 /* Puts, all in one list. */
@@ -25,11 +25,11 @@ static void submit(size_t count)
 {
     bide_op *list[MANY];
     memset(ops, 0, sizeof(ops));
-    memset(answers, 0, sizeof(answers));
+    memset(completions, 0, sizeof(completions));
     for (size_t i = 0; i < count; i++) {
         ops[i].kind = BIDE_OP_PUT;
         ops[i].put = (bide_put_item){.topic = {"t", 1}, .body = {"x", 1}};
-        ops[i].done = answered;
+        ops[i].done = on_done;
         list[i] = &ops[i];
     }
     bi_pipeline_submit(&pipeline, list, count);
@@ -47,12 +47,12 @@ static void close_queue(void)
     assert_int_equal(bide_close(cli.queue), BIDE_OK);
 }
 
-static void each_was_answered_once(void)
+static void check_completed_once(void)
 {
-    while (pipeline.flying > 0)
+    while (pipeline.in_flight > 0)
         bi_pipeline_wait(&pipeline);
     for (size_t i = 0; i < MANY; i++) {
-        assert_int_equal(answers[i], 1);
+        assert_int_equal(completions[i], 1);
         assert_int_equal(ops[i].status, BIDE_OK);
     }
     bide_stats stats;
@@ -60,13 +60,13 @@ static void each_was_answered_once(void)
     assert_int_equal(stats.jobs.ready, MANY);
 }
 
-static void what_finishes_at_once_is_answered_at_once(void **state)
+static void synchronous_ops_complete_during_submit(void **state)
 {
     (void)state;
     open_queue("memory:");
     submit(MANY);
-    assert_int_equal(pipeline.flying, 0);
-    each_was_answered_once();
+    assert_int_equal(pipeline.in_flight, 0);
+    check_completed_once();
     bi_pipeline_wait(&pipeline);
     close_queue();
 }
@@ -100,136 +100,137 @@ static void open_file(const char *parameters)
     open_queue(url);
 }
 
-static void what_waits_for_the_disk_is_answered_once(void **state)
+static void durable_ops_complete_once(void **state)
 {
     (void)state;
     open_file("");
     submit(MANY);
-    each_was_answered_once();
+    check_completed_once();
     close_queue();
 }
 
-static void what_the_queue_is_too_busy_for_waits_for_the_others(void **state)
+static void busy_ops_are_retried_after_others(void **state)
 {
     (void)state;
     open_file("&max_pending_ops=1");
     submit(MANY);
-    each_was_answered_once();
+    check_completed_once();
     close_queue();
 }
 
 /* ---- puts ---- */
 
-static uint64_t told, last_id, refused;
+static uint64_t result_count, last_id, refused;
 
-static void tell(void *user, const struct put_answer *answer)
+static void on_result(void *user, const struct put_result *result)
 {
     (void)user;
-    assert_int_equal(answer->number, told + 1);
-    told++;
-    if (answer->code != BIDE_OK) {
+    assert_int_equal(result->number, result_count + 1);
+    result_count++;
+    if (result->code != BIDE_OK) {
         refused++;
         return;
     }
-    assert_true(answer->id > last_id);
-    last_id = answer->id;
+    assert_true(result->id > last_id);
+    last_id = result->id;
 }
 
-static struct puts *begin_puts(const bide_put_options *options)
+static struct bulk_put *begin_bulk_put(const bide_put_options *options)
 {
-    struct puts *puts;
-    told = last_id = refused = 0;
+    struct bulk_put *bulk_put;
+    result_count = last_id = refused = 0;
     open_file("");
-    assert_int_equal(bi_puts_new(&puts, &cli, (bide_slice){"t", 1}, options, tell, NULL),
-                     BI_EXIT_OK);
-    return puts;
+    assert_int_equal(
+        bi_bulk_put_new(&bulk_put, &cli, (bide_slice){"t", 1}, options, on_result, NULL),
+        BI_EXIT_OK);
+    return bulk_put;
 }
 
-static uint64_t end_puts(struct puts *puts)
+static uint64_t end_bulk_put(struct bulk_put *bulk_put)
 {
     bide_stats stats;
-    bi_puts_free(puts);
+    bi_bulk_put_free(bulk_put);
     assert_int_equal(bide_queue_stats(cli.queue, &stats), BIDE_OK);
     close_queue();
     return stats.jobs.ready + stats.jobs.delayed;
 }
 
-static void jobs_are_told_in_order_whatever_the_batches(void **state)
+static void results_are_reported_in_order(void **state)
 {
     (void)state;
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct puts *puts = begin_puts(&options);
+    struct bulk_put *bulk_put = begin_bulk_put(&options);
     for (uint64_t i = 1; i <= 12345; i++)
-        bi_puts_add(puts, i, bide_buf_new("x", 1));
-    bi_puts_finish(puts);
-    assert_int_equal(told, 12345);
-    assert_false(bi_puts_flying(puts));
-    assert_int_equal(end_puts(puts), 12345);
+        bi_bulk_put_add(bulk_put, i, bide_buf_new("x", 1));
+    bi_bulk_put_drain(bulk_put);
+    assert_int_equal(result_count, 12345);
+    assert_false(bi_bulk_put_in_flight(bulk_put));
+    assert_int_equal(end_bulk_put(bulk_put), 12345);
 }
 
-static void bodies_that_do_not_fit_into_one_batch_go_in_several(void **state)
+static void large_bodies_are_split_into_batches(void **state)
 {
     (void)state;
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct puts *puts = begin_puts(&options);
+    struct bulk_put *bulk_put = begin_bulk_put(&options);
     size_t size = 65535;
     char *body = calloc(1, size);
     assert_non_null(body);
     for (uint64_t i = 1; i <= 300; i++)
-        bi_puts_add(puts, i, bide_buf_new(body, size));
+        bi_bulk_put_add(bulk_put, i, bide_buf_new(body, size));
     free(body);
-    bi_puts_finish(puts);
-    assert_int_equal(told, 300);
+    bi_bulk_put_drain(bulk_put);
+    assert_int_equal(result_count, 300);
     assert_int_equal(refused, 0);
-    assert_int_equal(end_puts(puts), 300);
+    assert_int_equal(end_bulk_put(bulk_put), 300);
 }
 
-static void what_was_not_sent_is_forgotten_when_it_is_abandoned(void **state)
+static void discard_drops_unsent_jobs(void **state)
 {
     (void)state;
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct puts *puts = begin_puts(&options);
+    struct bulk_put *bulk_put = begin_bulk_put(&options);
     for (uint64_t i = 1; i <= 2500; i++)
-        bi_puts_add(puts, i, bide_buf_new("x", 1));
-    assert_int_equal(bi_puts_gathered(puts), 500);
-    bi_puts_abandon(puts);
-    assert_int_equal(told, 2000);
-    assert_int_equal(bi_puts_gathered(puts), 0);
-    assert_int_equal(end_puts(puts), 2000);
+        bi_bulk_put_add(bulk_put, i, bide_buf_new("x", 1));
+    assert_int_equal(bi_bulk_put_buffered(bulk_put), 500);
+    bi_bulk_put_discard(bulk_put);
+    assert_int_equal(result_count, 2000);
+    assert_int_equal(bi_bulk_put_buffered(bulk_put), 0);
+    assert_int_equal(end_bulk_put(bulk_put), 2000);
 }
 
-static void a_refused_job_does_not_stop_the_others(void **state)
+static void rejected_job_does_not_stop_the_others(void **state)
 {
     (void)state;
     static const char text[] = "{\"body\":\"x\",\"key\":\"same\"}";
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct puts *puts = begin_puts(&options);
-    char error[BI_SENTENCE_SIZE];
-    struct put_line line;
+    struct bulk_put *bulk_put = begin_bulk_put(&options);
+    char error[BI_ERRMSG_SIZE];
+    struct put_json line;
     for (uint64_t i = 1; i <= 3; i++) {
         assert_true(
-            bi_putline_read((bide_slice){text, sizeof(text) - 1}, &options, 0, &line, error));
-        bi_puts_add_line(puts, i, &line);
+            bi_put_json_parse((bide_slice){text, sizeof(text) - 1}, &options, 0, &line, error));
+        bi_bulk_put_add_json(bulk_put, i, &line);
     }
-    bi_puts_add(puts, 4, bide_buf_new("x", 1));
-    bi_puts_finish(puts);
-    assert_int_equal(told, 4);
+    bi_bulk_put_add(bulk_put, 4, bide_buf_new("x", 1));
+    bi_bulk_put_drain(bulk_put);
+    assert_int_equal(result_count, 4);
     assert_int_equal(refused, 2);
-    assert_false(bi_puts_stopped(puts));
-    assert_int_equal(end_puts(puts), 2);
+    assert_false(bi_bulk_put_is_stopped(bulk_put));
+    assert_int_equal(end_bulk_put(bulk_put), 2);
 }
 
-static void a_queue_that_drains_stops_the_putting(void **state)
+static void draining_queue_stops_the_bulk_put(void **state)
 {
     (void)state;
     bide_put_options options = BIDE_PUT_OPTIONS_INIT;
-    struct puts *puts = begin_puts(&options);
+    struct bulk_put *bulk_put = begin_bulk_put(&options);
     assert_int_equal(bide_drain(cli.queue, true), BIDE_OK);
-    bi_puts_add(puts, 1, bide_buf_new("x", 1));
-    bi_puts_finish(puts);
+    bi_bulk_put_add(bulk_put, 1, bide_buf_new("x", 1));
+    bi_bulk_put_drain(bulk_put);
     assert_int_equal(refused, 1);
-    assert_true(bi_puts_stopped(puts));
-    assert_int_equal(end_puts(puts), 0);
+    assert_true(bi_bulk_put_is_stopped(bulk_put));
+    assert_int_equal(end_bulk_put(bulk_put), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
@@ -238,15 +239,15 @@ static void a_queue_that_drains_stops_the_putting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_finishes_at_once_is_answered_at_once),
+        cmocka_unit_test(synchronous_ops_complete_during_submit),
 #ifdef BIDE_WITH_SQLITE
-        TEST(what_waits_for_the_disk_is_answered_once),
-        TEST(what_the_queue_is_too_busy_for_waits_for_the_others),
-        TEST(jobs_are_told_in_order_whatever_the_batches),
-        TEST(bodies_that_do_not_fit_into_one_batch_go_in_several),
-        TEST(what_was_not_sent_is_forgotten_when_it_is_abandoned),
-        TEST(a_refused_job_does_not_stop_the_others),
-        TEST(a_queue_that_drains_stops_the_putting),
+        TEST(durable_ops_complete_once),
+        TEST(busy_ops_are_retried_after_others),
+        TEST(results_are_reported_in_order),
+        TEST(large_bodies_are_split_into_batches),
+        TEST(discard_drops_unsent_jobs),
+        TEST(rejected_job_does_not_stop_the_others),
+        TEST(draining_queue_stops_the_bulk_put),
 #endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "util/pool.h"
 
-#include "alloc.h"
+#include "test_alloc.h"
 #include "unit.h"
 
 #include "util/hash.h"
@@ -43,7 +43,7 @@ static void a_reference_is_never_0(void **state)
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < 10 * SLAB; i++)
-        assert_int_not_equal(bi_pool_take(&f->pool), 0);
+        assert_int_not_equal(bi_pool_alloc(&f->pool), 0);
     assert_int_equal(f->pool.used, 10 * SLAB);
 }
 
@@ -52,7 +52,7 @@ static void two_items_share_neither_reference_nor_bytes(void **state)
     struct fixture *f = *state;
     uint32_t refs[5 * SLAB];
     for (uint32_t i = 0; i < COUNT_OF(refs); i++) {
-        refs[i] = bi_pool_take(&f->pool);
+        refs[i] = bi_pool_alloc(&f->pool);
         memset(bi_pool_at(&f->pool, refs[i]), (int)(i % 251), ITEM);
     }
     for (uint32_t i = 0; i < COUNT_OF(refs); i++) {
@@ -69,13 +69,13 @@ static void what_is_given_back_is_taken_again_before_memory_is_asked_for(void **
     struct fixture *f = *state;
     uint32_t refs[3 * SLAB - 1];
     for (uint32_t i = 0; i < COUNT_OF(refs); i++)
-        refs[i] = bi_pool_take(&f->pool);
+        refs[i] = bi_pool_alloc(&f->pool);
     uint64_t calls = f->alloc.calls;
     /* One of each slab, so that none becomes empty. */
     for (uint32_t i = 0; i < COUNT_OF(refs); i += SLAB)
-        bi_pool_give(&f->pool, refs[i]);
+        bi_pool_free(&f->pool, refs[i]);
     for (uint32_t i = 0; i < COUNT_OF(refs); i += SLAB)
-        assert_int_not_equal(bi_pool_take(&f->pool), 0);
+        assert_int_not_equal(bi_pool_alloc(&f->pool), 0);
     assert_int_equal(f->alloc.calls, calls);
 }
 
@@ -84,10 +84,10 @@ static void a_slab_without_items_goes_back(void **state)
     struct fixture *f = *state;
     uint32_t refs[20 * SLAB];
     for (uint32_t i = 0; i < COUNT_OF(refs); i++)
-        refs[i] = bi_pool_take(&f->pool);
+        refs[i] = bi_pool_alloc(&f->pool);
     assert_true(slabs(f) >= 20);
     for (uint32_t i = 0; i < COUNT_OF(refs); i++)
-        bi_pool_give(&f->pool, refs[i]);
+        bi_pool_free(&f->pool, refs[i]);
     assert_int_equal(f->pool.used, 0);
     assert_int_equal(slabs(f), 1);
 }
@@ -96,12 +96,12 @@ static void one_empty_slab_is_kept_so_that_the_border_does_not_allocate(void **s
 {
     struct fixture *f = *state;
     for (uint32_t i = 0; i < SLAB - 1; i++) /* reference 0 is nobody's */
-        bi_pool_take(&f->pool);
-    uint32_t over = bi_pool_take(&f->pool);
+        bi_pool_alloc(&f->pool);
+    uint32_t over = bi_pool_alloc(&f->pool);
     uint64_t calls = f->alloc.calls;
     for (int i = 0; i < 100; i++) {
-        bi_pool_give(&f->pool, over);
-        over = bi_pool_take(&f->pool);
+        bi_pool_free(&f->pool, over);
+        over = bi_pool_alloc(&f->pool);
     }
     assert_int_equal(f->alloc.calls, calls);
 }
@@ -111,12 +111,12 @@ static void a_slab_that_went_back_makes_place_for_another(void **state)
     struct fixture *f = *state;
     uint32_t refs[8 * SLAB];
     for (uint32_t i = 0; i < COUNT_OF(refs); i++)
-        refs[i] = bi_pool_take(&f->pool);
+        refs[i] = bi_pool_alloc(&f->pool);
     uint32_t highest = refs[COUNT_OF(refs) - 1];
     for (uint32_t i = 0; i < 4 * SLAB; i++)
-        bi_pool_give(&f->pool, refs[i]);
+        bi_pool_free(&f->pool, refs[i]);
     for (uint32_t i = 0; i < 4 * SLAB; i++)
-        refs[i] = bi_pool_take(&f->pool);
+        refs[i] = bi_pool_alloc(&f->pool);
     for (uint32_t i = 0; i < COUNT_OF(refs); i++)
         assert_in_range(refs[i], 1, highest | (SLAB - 1));
 }
@@ -126,22 +126,22 @@ static void without_memory_take_answers_0_and_changes_nothing(void **state)
     struct fixture *f = *state;
     uint32_t refs[4 * SLAB];
     f->alloc.failing = true;
-    assert_int_equal(bi_pool_take(&f->pool), 0);
+    assert_int_equal(bi_pool_alloc(&f->pool), 0);
     assert_int_equal(f->alloc.bytes, 0);
     f->alloc.failing = false;
     for (uint32_t i = 0; i < 3 * SLAB - 1; i++) {
-        refs[i] = bi_pool_take(&f->pool);
+        refs[i] = bi_pool_alloc(&f->pool);
         memset(bi_pool_at(&f->pool, refs[i]), (int)i, ITEM);
     }
     size_t bytes = f->alloc.bytes;
     f->alloc.failing = true;
-    assert_int_equal(bi_pool_take(&f->pool), 0);
+    assert_int_equal(bi_pool_alloc(&f->pool), 0);
     assert_int_equal(f->alloc.bytes, bytes);
     assert_int_equal(f->pool.used, 3 * SLAB - 1);
     for (uint32_t i = 0; i < 3 * SLAB - 1; i++)
         assert_int_equal(*(unsigned char *)bi_pool_at(&f->pool, refs[i]), i);
     f->alloc.failing = false;
-    assert_int_not_equal(bi_pool_take(&f->pool), 0);
+    assert_int_not_equal(bi_pool_alloc(&f->pool), 0);
 }
 
 static void each_allocation_of_growth_may_fail_by_itself(void **state)
@@ -149,10 +149,10 @@ static void each_allocation_of_growth_may_fail_by_itself(void **state)
     struct fixture *f = *state;
     for (uint32_t taken = 0; taken < 40 * SLAB;) {
         f->alloc.countdown = 1 + taken % 2;
-        taken += bi_pool_take(&f->pool) != 0;
+        taken += bi_pool_alloc(&f->pool) != 0;
         f->alloc.countdown = 0;
         assert_int_equal(f->pool.used, taken);
-        taken += bi_pool_take(&f->pool) != 0;
+        taken += bi_pool_alloc(&f->pool) != 0;
     }
     assert_true(f->alloc.failed > 0);
 }
@@ -169,21 +169,21 @@ static void random_takes_and_gives_keep_every_item(void **state)
         bool grow = (step / 5000) % 2 == 0 ? bi_random_below(&random, 4) != 0
                                            : bi_random_below(&random, 4) == 0;
         if (grow && count < COUNT_OF(refs)) {
-            uint32_t ref = bi_pool_take(&f->pool);
+            uint32_t ref = bi_pool_alloc(&f->pool);
             assert_int_not_equal(ref, 0);
             *(uint32_t *)bi_pool_at(&f->pool, ref) = ref;
             refs[count++] = ref;
         } else if (!grow && count > 0) {
             uint32_t at = (uint32_t)bi_random_below(&random, count);
             assert_int_equal(*(uint32_t *)bi_pool_at(&f->pool, refs[at]), refs[at]);
-            bi_pool_give(&f->pool, refs[at]);
+            bi_pool_free(&f->pool, refs[at]);
             refs[at] = refs[--count];
         }
     }
     assert_int_equal(f->pool.used, count);
     while (count > 0) {
         assert_int_equal(*(uint32_t *)bi_pool_at(&f->pool, refs[count - 1]), refs[count - 1]);
-        bi_pool_give(&f->pool, refs[--count]);
+        bi_pool_free(&f->pool, refs[--count]);
     }
     assert_int_equal(slabs(f), 1);
 }

@@ -247,34 +247,34 @@ static void there_are_colours_on_a_terminal_unless_somebody_minds(void **state)
     struct cli cli = {.out_terminal = true};
     unsetenv("NO_COLOR");
     setenv("TERM", "xterm", 1);
-    assert_string_equal(bi_paint(&cli, BI_PAINT_BAD), "\x1b[31m");
+    assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "\x1b[31m");
     setenv("NO_COLOR", "1", 1);
-    assert_string_equal(bi_paint(&cli, BI_PAINT_BAD), "");
+    assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "");
     unsetenv("NO_COLOR");
     setenv("TERM", "dumb", 1);
-    assert_string_equal(bi_paint(&cli, BI_PAINT_BAD), "");
+    assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "");
     setenv("TERM", "xterm", 1);
     cli.color = BI_COLOR_NEVER;
-    assert_string_equal(bi_paint(&cli, BI_PAINT_BAD), "");
+    assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "");
 }
 
 static void there_are_no_colours_elsewhere_unless_somebody_wants_them(void **state)
 {
     (void)state;
     struct cli cli = {.out_terminal = false};
-    assert_string_equal(bi_paint(&cli, BI_PAINT_BAD), "");
+    assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "");
     cli.color = BI_COLOR_ALWAYS;
-    assert_string_equal(bi_paint(&cli, BI_PAINT_BAD), "\x1b[31m");
+    assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "\x1b[31m");
     cli.json = true;
-    assert_string_equal(bi_paint(&cli, BI_PAINT_BAD), "");
+    assert_string_equal(bi_print_style(&cli, BI_STYLE_BAD), "");
 }
 
 static void a_state_that_is_none_has_no_colour(void **state)
 {
     (void)state;
-    assert_int_equal(bi_paint_state(BIDE_STATE_BURIED), BI_PAINT_BAD);
-    assert_int_equal(bi_paint_state(BIDE_STATE_DONE), BI_PAINT_GOOD);
-    assert_int_equal(bi_paint_state((bide_state)77), BI_PAINT_OFF);
+    assert_int_equal(bi_print_state_style(BIDE_STATE_BURIED), BI_STYLE_BAD);
+    assert_int_equal(bi_print_state_style(BIDE_STATE_DONE), BI_STYLE_GOOD);
+    assert_int_equal(bi_print_state_style((bide_state)77), BI_STYLE_OFF);
 }
 
 /* ---- tables ---- */
@@ -284,12 +284,12 @@ static void columns_are_as_wide_as_their_widest_cell(void **state)
     (void)state;
     struct cli cli = {.out_terminal = false};
     struct table *table = bi_table_new(&cli, "TOPIC|>READY|NOTE");
-    bi_table_cell(table, BI_PAINT_BAD, "%s", "é");
-    bi_table_number(table, BI_PAINT_OFF, 1234567);
-    bi_table_cell(table, BI_PAINT_OFF, "x");
-    bi_table_cell(table, BI_PAINT_OFF, "a-long-name");
-    bi_table_number(table, BI_PAINT_OFF, 5);
-    bi_table_cell(table, BI_PAINT_OFF, "yy");
+    bi_table_cell(table, BI_STYLE_BAD, "%s", "é");
+    bi_table_number(table, BI_STYLE_OFF, 1234567);
+    bi_table_cell(table, BI_STYLE_OFF, "x");
+    bi_table_cell(table, BI_STYLE_OFF, "a-long-name");
+    bi_table_number(table, BI_STYLE_OFF, 5);
+    bi_table_cell(table, BI_STYLE_OFF, "yy");
     catch_output();
     assert_int_equal(bi_table_print(table), BI_EXIT_OK);
     assert_string_equal(caught_output(), "TOPIC          READY  NOTE\n"
@@ -302,8 +302,8 @@ static void a_cell_never_breaks_its_row(void **state)
     (void)state;
     struct cli cli = {.out_terminal = false};
     struct table *table = bi_table_new(&cli, "A|B");
-    bi_table_cell(table, BI_PAINT_OFF, "one\ntwo");
-    bi_table_bytes(table, BI_PAINT_OFF, "x\0y\n", 4);
+    bi_table_cell(table, BI_STYLE_OFF, "one\ntwo");
+    bi_table_bytes(table, BI_STYLE_OFF, "x\0y\n", 4);
     catch_output();
     assert_int_equal(bi_table_print(table), BI_EXIT_OK);
     assert_string_equal(caught_output(), "A         B\n"
@@ -317,8 +317,8 @@ static void the_last_column_is_cut_at_the_edge_of_the_terminal(void **state)
     char body[300], wanted[400];
     memset(body, 'b', sizeof(body));
     struct table *table = bi_table_new(&cli, "ID|BODY");
-    bi_table_cell(table, BI_PAINT_OFF, "1");
-    bi_table_bytes(table, BI_PAINT_OFF, body, sizeof(body));
+    bi_table_cell(table, BI_STYLE_OFF, "1");
+    bi_table_bytes(table, BI_STYLE_OFF, body, sizeof(body));
     catch_output();
     assert_int_equal(bi_table_print(table), BI_EXIT_OK);
     /* Nobody says how wide this terminal is: 80 columns. */
@@ -333,8 +333,8 @@ static void nothing_is_cut_elsewhere(void **state)
     char body[3000];
     memset(body, 'b', sizeof(body));
     struct table *table = bi_table_new(&cli, "ID|BODY");
-    bi_table_cell(table, BI_PAINT_OFF, "1");
-    bi_table_bytes(table, BI_PAINT_OFF, body, sizeof(body));
+    bi_table_cell(table, BI_STYLE_OFF, "1");
+    bi_table_bytes(table, BI_STYLE_OFF, body, sizeof(body));
     catch_output();
     assert_int_equal(bi_table_print(table), BI_EXIT_OK);
     const char *output = caught_output();
@@ -347,11 +347,11 @@ static void a_table_in_parts_has_its_heads_once_and_never_gets_narrower(void **s
     struct cli cli = {.out_terminal = false};
     struct table *table = bi_table_new(&cli, ">N|X");
     catch_output();
-    bi_table_cell(table, BI_PAINT_OFF, "%d", 100);
-    bi_table_cell(table, BI_PAINT_OFF, "a");
+    bi_table_cell(table, BI_STYLE_OFF, "%d", 100);
+    bi_table_cell(table, BI_STYLE_OFF, "a");
     bi_table_flush(table);
-    bi_table_cell(table, BI_PAINT_OFF, "%d", 1);
-    bi_table_cell(table, BI_PAINT_OFF, "b");
+    bi_table_cell(table, BI_STYLE_OFF, "%d", 1);
+    bi_table_cell(table, BI_STYLE_OFF, "b");
     assert_int_equal(bi_table_print(table), BI_EXIT_OK);
     assert_string_equal(caught_output(), "  N  X\n100  a\n  1  b\n");
 }
@@ -370,8 +370,8 @@ static void colours_do_not_count_as_columns(void **state)
     (void)state;
     struct cli cli = {.out_terminal = false, .color = BI_COLOR_ALWAYS};
     struct table *table = bi_table_new(&cli, "A|B");
-    bi_table_cell(table, BI_PAINT_BAD, "xyz");
-    bi_table_cell(table, BI_PAINT_OFF, "1");
+    bi_table_cell(table, BI_STYLE_BAD, "xyz");
+    bi_table_cell(table, BI_STYLE_OFF, "1");
     catch_output();
     assert_int_equal(bi_table_print(table), BI_EXIT_OK);
     assert_string_equal(caught_output(), "\x1b[1mA\x1b[0m    \x1b[1mB\x1b[0m\n"

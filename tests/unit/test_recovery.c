@@ -2,9 +2,9 @@
 /*
  * A queue that serves while what was stored is still being loaded.
  */
-#include "fake.h"
+#include "fake_store.h"
 
-static struct fake *fake;
+static struct fake_store *fake;
 static bide *queue;
 static bide_cq *cq;
 
@@ -12,7 +12,7 @@ static bide_cq *cq;
 static bide_op *completed[64];
 static size_t completed_count;
 
-static void note(bide_op *op)
+static void record_completion(bide_op *op)
 {
     assert_true(completed_count < COUNT_OF(completed));
     completed[completed_count++] = op;
@@ -31,7 +31,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    return fake_end(fake, queue, cq);
+    return fake_tear_down(fake, queue, cq);
 }
 
 /* Opens it with the scan before its first slice, or with that in hand. */
@@ -53,7 +53,7 @@ static void finish_loading(void)
 static void submit(bide_op *op)
 {
     op->cq = cq;
-    op->done = note;
+    op->done = record_completion;
     assert_int_equal(submit_one(queue, op), 1);
     assert_int_equal(op->status, BIDE_PENDING);
 }
@@ -62,7 +62,7 @@ static void submit(bide_op *op)
 static int call(bide_op *op)
 {
     op->cq = cq;
-    op->done = note;
+    op->done = record_completion;
     size_t before = completed_count;
     int pending = submit_one(queue, op);
     while (pending > 0 && completed_count == before)
@@ -79,7 +79,7 @@ static int delete_job(uint64_t id)
 static bide_state state_of(uint64_t id)
 {
     bide_job job;
-    bide_op op = {.kind = BIDE_OP_JOB_STATS, .look = {.id = id, .job = &job}};
+    bide_op op = {.kind = BIDE_OP_JOB_STATS, .query = {.id = id, .job = &job}};
     if (call(&op) != BIDE_OK)
         return BIDE_STATE_GONE;
     bide_state now = job.state;
@@ -94,14 +94,14 @@ static bool recovering(void)
 
 /* ---- ops by id ---- */
 
-static void an_op_that_names_a_job_loads_it_first(void **state)
+static void op_by_id_loads_its_job_first(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 100; id++)
         fake_row(fake, id);
     open_at(GATE_SCAN);
     bide_job job;
-    bide_op op = {.kind = BIDE_OP_PEEK, .look = {.id = 77, .job = &job}};
+    bide_op op = {.kind = BIDE_OP_PEEK, .query = {.id = 77, .job = &job}};
     assert_int_equal(call(&op), BIDE_OK);
     assert_int_equal(job.id, 77);
     assert_memory_equal(job.body, FAKE_BODY, job.body_size);
@@ -112,7 +112,7 @@ static void an_op_that_names_a_job_loads_it_first(void **state)
     assert_int_equal(state_of(77), BIDE_STATE_READY);
 }
 
-static void every_kind_that_names_a_job_loads_it(void **state)
+static void every_op_by_id_loads_its_job(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 20; id++)
@@ -171,7 +171,7 @@ static void every_kind_that_names_a_job_loads_it(void **state)
         assert_int_equal(state_of(then[i].id), then[i].state);
 }
 
-static void what_was_done_early_is_not_undone_by_an_older_row(void **state)
+static void scan_does_not_overwrite_a_job_loaded_early(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 10; id++)
@@ -181,9 +181,9 @@ static void what_was_done_early_is_not_undone_by_an_older_row(void **state)
     assert_int_equal(fake_stored(fake, 3).id, 0);
     bide_op bury = {.kind = BIDE_OP_BURY, .bury = {.id = 4, .priority = BIDE_KEEP}};
     assert_int_equal(call(&bury), BIDE_OK);
-    bide_op fetch = {.kind = BIDE_OP_JOB_STATS, .look = {.id = 11}};
+    bide_op fetch = {.kind = BIDE_OP_JOB_STATS, .query = {.id = 11}};
     bide_job job;
-    fetch.look.job = &job;
+    fetch.query.job = &job;
     assert_int_equal(call(&fetch), BIDE_NOT_FOUND);
     finish_loading();
     assert_int_equal(state_of(3), BIDE_STATE_GONE);
@@ -216,7 +216,7 @@ static void very_many_jobs_may_be_deleted_early(void **state)
         assert_int_equal(fake_stored(fake, id).id, id % 2 == 0 ? id : 0);
 }
 
-static void a_job_that_cannot_be_fetched_comes_with_the_scan(void **state)
+static void job_whose_fetch_failed_is_loaded_by_the_scan(void **state)
 {
     (void)state;
     fake_row(fake, 5);
@@ -228,7 +228,7 @@ static void a_job_that_cannot_be_fetched_comes_with_the_scan(void **state)
     assert_int_equal(state_of(5), BIDE_STATE_READY);
 }
 
-static void a_job_that_cannot_be_fetched_is_not_said_to_be_gone(void **state)
+static void failed_fetch_is_not_reported_as_not_found(void **state)
 {
     (void)state;
     fake_row(fake, 5);
@@ -237,14 +237,14 @@ static void a_job_that_cannot_be_fetched_is_not_said_to_be_gone(void **state)
     assert_int_equal(delete_job(5), BIDE_EIO);
 }
 
-static void a_job_that_is_just_being_fetched_is_not_set_aside_by_the_scan(void **state)
+static void scan_does_not_quarantine_a_job_being_fetched(void **state)
 {
     (void)state;
     fake_row(fake, 5);
     gate_shut(fake, GATE_FETCHED);
     open_at(GATE_SCANNED); /* the scan has the row in hand */
     bide_job job;
-    bide_op op = {.kind = BIDE_OP_JOB_STATS, .look = {.id = 5, .job = &job}};
+    bide_op op = {.kind = BIDE_OP_JOB_STATS, .query = {.id = 5, .job = &job}};
     submit(&op);
     gate_await(fake, GATE_FETCHED, 1); /* it is loaded, but the fetch has not returned */
     bide_recovery progress;
@@ -281,7 +281,7 @@ static void ops_that_need_all_jobs_wait_and_then_run_in_order(void **state)
         {.kind = BIDE_OP_PUT, .put = {.topic = text(names[0]), .options = &taken}},
         {.kind = BIDE_OP_PUT, .put = {.topic = text(names[1]), .options = &fresh}},
         {.kind = BIDE_OP_FIND,
-         .look = {.topic = text(names[1]), .key = text(names[3]), .job = &job}},
+         .query = {.topic = text(names[1]), .key = text(names[3]), .job = &job}},
         {.kind = BIDE_OP_KICK, .kick = {.topic = text(names[0]), .max = 3}},
         {.kind = BIDE_OP_PURGE, .purge = {.topic = text(names[0]), .state = BIDE_STATE_BURIED}},
         {.kind = BIDE_OP_TOPIC_STATS, .topic_stats = {.topic = text(names[0]), .stats = &topic}},
@@ -309,7 +309,7 @@ static void ops_that_need_all_jobs_wait_and_then_run_in_order(void **state)
     assert_ptr_equal(ops[3].kick.topic.data, names[0]);
 }
 
-static void pages_and_figures_wait_too(void **state)
+static void lists_and_stats_wait_for_recovery(void **state)
 {
     (void)state;
     for (uint64_t id = 1; id <= 5; id++)
@@ -325,7 +325,7 @@ static void pages_and_figures_wait_too(void **state)
         {.kind = BIDE_OP_WAITING, .topics = {.cursor = most, .topics = waiting, .topic_max = 4}},
         {.kind = BIDE_OP_STATS, .stats = {.stats = &stats}},
         {.kind = BIDE_OP_PEEK_FIRST,
-         .look = {.topic = text("old"), .state = BIDE_STATE_READY, .job = &first}},
+         .query = {.topic = text("old"), .state = BIDE_STATE_READY, .job = &first}},
         {.kind = BIDE_OP_RESUME, .topic = {.topic = text("old")}},
     };
     for (size_t i = 0; i < COUNT_OF(ops); i++)
@@ -380,7 +380,7 @@ static void puts_without_a_key_and_reserves_go_on(void **state)
     assert_true(recovering());
 }
 
-static void who_waits_gets_what_is_loaded(void **state)
+static void waiting_reserve_is_served_by_loaded_jobs(void **state)
 {
     (void)state;
     fake_row(fake, 1);
@@ -399,7 +399,7 @@ static void who_waits_gets_what_is_loaded(void **state)
     bide_job_clear(&job);
 }
 
-static void without_a_completion_queue_a_figure_is_refused(void **state)
+static void stats_without_completion_queue_are_rejected(void **state)
 {
     (void)state;
     fake_row(fake, 1);
@@ -454,7 +454,7 @@ static void a_wait_whose_job_is_being_fetched_can_be_cancelled(void **state)
     assert_int_equal(bide_cancel_op(queue, &wait), BIDE_OK);
     gate_open(fake, GATE_FETCH);
     bide_job job; /* an op behind it: when that has completed, the wait was run */
-    bide_op peek = {.kind = BIDE_OP_JOB_STATS, .cq = cq, .look = {.id = 5, .job = &job}};
+    bide_op peek = {.kind = BIDE_OP_JOB_STATS, .cq = cq, .query = {.id = 5, .job = &job}};
     if (submit_one(queue, &peek) > 0)
         while (peek.status == BIDE_PENDING)
             bide_cq_wait(cq, BIDE_FOREVER);
@@ -474,19 +474,19 @@ static void a_wait_whose_job_is_being_fetched_can_be_cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(an_op_that_names_a_job_loads_it_first),
-        TEST(every_kind_that_names_a_job_loads_it),
-        TEST(what_was_done_early_is_not_undone_by_an_older_row),
+        TEST(op_by_id_loads_its_job_first),
+        TEST(every_op_by_id_loads_its_job),
+        TEST(scan_does_not_overwrite_a_job_loaded_early),
         TEST(very_many_jobs_may_be_deleted_early),
-        TEST(a_job_that_cannot_be_fetched_comes_with_the_scan),
-        TEST(a_job_that_cannot_be_fetched_is_not_said_to_be_gone),
-        TEST(a_job_that_is_just_being_fetched_is_not_set_aside_by_the_scan),
+        TEST(job_whose_fetch_failed_is_loaded_by_the_scan),
+        TEST(failed_fetch_is_not_reported_as_not_found),
+        TEST(scan_does_not_quarantine_a_job_being_fetched),
         TEST(ops_that_need_all_jobs_wait_and_then_run_in_order),
-        TEST(pages_and_figures_wait_too),
+        TEST(lists_and_stats_wait_for_recovery),
         TEST(where_topics_have_a_limit_every_put_waits),
         TEST(puts_without_a_key_and_reserves_go_on),
-        TEST(who_waits_gets_what_is_loaded),
-        TEST(without_a_completion_queue_a_figure_is_refused),
+        TEST(waiting_reserve_is_served_by_loaded_jobs),
+        TEST(stats_without_completion_queue_are_rejected),
         TEST(an_op_that_waits_for_the_end_can_be_cancelled),
         TEST(a_wait_whose_job_is_being_fetched_can_be_cancelled),
     };

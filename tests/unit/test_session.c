@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "server/session.h"
+#include "server/beanstalk/session.h"
 #include "util/hash.h"
 
 #include <stdio.h>
@@ -26,72 +26,73 @@ static int tear_down(void **state)
 
 static void hold(struct session *session, uint64_t id, int64_t deadline)
 {
-    assert_true(bi_session_hold(session, id, id + 1000, deadline, false));
+    assert_true(bi_session_add_lease(session, id, id + 1000, deadline, false));
 }
 
-static void a_job_is_found_until_it_is_forgotten(void **state)
+static void lease_is_found_until_it_is_removed(void **state)
 {
     struct session *session = *state;
-    assert_null(bi_session_find(session, 7));
-    bi_session_forget(session, 7);
-    bi_session_touch(session, 7, 5);
-    assert_true(bi_session_hold(session, 7, 70, 500, true));
-    const struct held *held = bi_session_find(session, 7);
-    assert_non_null(held);
-    assert_int_equal(held->id, 7);
-    assert_int_equal(held->token, 70);
-    assert_true(held->has_retries);
-    assert_int_equal(bi_session_end(session, held), 500);
-    assert_null(bi_session_find(session, 8));
-    assert_int_equal(session->held_count, 1);
-    bi_session_forget(session, 7);
-    assert_null(bi_session_find(session, 7));
-    assert_int_equal(session->held_count, 0);
-    bi_session_forget(session, 7);
-    assert_int_equal(session->held_count, 0);
+    assert_null(bi_session_find_lease(session, 7));
+    bi_session_remove_lease(session, 7);
+    bi_session_end_touch(session, 7, 5);
+    assert_true(bi_session_add_lease(session, 7, 70, 500, true));
+    const struct lease *lease = bi_session_find_lease(session, 7);
+    assert_non_null(lease);
+    assert_int_equal(lease->id, 7);
+    assert_int_equal(lease->token, 70);
+    assert_true(lease->has_retry_limit);
+    assert_int_equal(bi_session_lease_end(session, lease), 500);
+    assert_null(bi_session_find_lease(session, 8));
+    assert_int_equal(session->lease_count, 1);
+    bi_session_remove_lease(session, 7);
+    assert_null(bi_session_find_lease(session, 7));
+    assert_int_equal(session->lease_count, 0);
+    bi_session_remove_lease(session, 7);
+    assert_int_equal(session->lease_count, 0);
 }
 
-static void a_new_lease_takes_the_place_of_the_old_one(void **state)
+static void new_lease_replaces_the_old_one(void **state)
 {
     struct session *session = *state;
-    assert_true(bi_session_hold(session, 7, 70, 500, true));
-    assert_true(bi_session_hold(session, 7, 71, 900, false));
-    const struct held *held = bi_session_find(session, 7);
-    assert_int_equal(session->held_count, 1);
-    assert_int_equal(held->token, 71);
-    assert_false(held->has_retries);
-    assert_int_equal(bi_session_end(session, held), 900);
-    assert_int_equal(bi_session_deadline(session, 0), 900);
+    assert_true(bi_session_add_lease(session, 7, 70, 500, true));
+    assert_true(bi_session_add_lease(session, 7, 71, 900, false));
+    const struct lease *lease = bi_session_find_lease(session, 7);
+    assert_int_equal(session->lease_count, 1);
+    assert_int_equal(lease->token, 71);
+    assert_false(lease->has_retry_limit);
+    assert_int_equal(bi_session_lease_end(session, lease), 900);
+    assert_int_equal(bi_session_next_deadline(session, 0), 900);
 }
 
-static void the_first_deadline_is_told(void **state)
+static void earliest_deadline_is_returned(void **state)
 {
     struct session *session = *state;
-    assert_int_equal(bi_session_deadline(session, 0), INT64_MAX);
+    assert_int_equal(bi_session_next_deadline(session, 0), INT64_MAX);
     hold(session, 1, 300);
     hold(session, 2, 100);
     hold(session, 3, 200);
-    assert_int_equal(bi_session_deadline(session, 0), 100);
-    bi_session_touch(session, 2, 400);
-    assert_int_equal(bi_session_deadline(session, 0), 200);
-    bi_session_forget(session, 3);
-    assert_int_equal(bi_session_deadline(session, 0), 300);
-    bi_session_touch(session, 2, 50);
-    assert_int_equal(bi_session_deadline(session, 0), 50);
+    assert_int_equal(bi_session_next_deadline(session, 0), 100);
+    bi_session_end_touch(session, 2, 400);
+    assert_int_equal(bi_session_next_deadline(session, 0), 200);
+    bi_session_remove_lease(session, 3);
+    assert_int_equal(bi_session_next_deadline(session, 0), 300);
+    bi_session_end_touch(session, 2, 50);
+    assert_int_equal(bi_session_next_deadline(session, 0), 50);
 }
 
-static void leases_that_have_ended_are_forgotten(void **state)
+static void expired_leases_are_removed(void **state)
 {
     struct session *session = *state;
     hold(session, 1, 100);
     hold(session, 2, 200);
     hold(session, 3, 300);
-    assert_int_equal(bi_session_deadline(session, 100), 100); /* it ends now, and is not over */
-    assert_int_equal(bi_session_deadline(session, 101), 200);
-    assert_null(bi_session_find(session, 1));
-    assert_int_equal(session->held_count, 2);
-    assert_int_equal(bi_session_deadline(session, 1000), INT64_MAX);
-    assert_int_equal(session->held_count, 0);
+    assert_int_equal(bi_session_next_deadline(session, 100),
+                     100); /* it ends now, and is not over */
+    assert_int_equal(bi_session_next_deadline(session, 101), 200);
+    assert_null(bi_session_find_lease(session, 1));
+    assert_int_equal(session->lease_count, 2);
+    assert_int_equal(bi_session_next_deadline(session, 1000), INT64_MAX);
+    assert_int_equal(session->lease_count, 0);
 }
 
 static void a_hundred_thousand_jobs_come_and_go(void **state)
@@ -100,18 +101,18 @@ static void a_hundred_thousand_jobs_come_and_go(void **state)
     struct session *session = *state;
     for (uint64_t id = 1; id <= COUNT; id++)
         hold(session, id, (int64_t)(COUNT - id));
-    assert_int_equal(session->held_count, COUNT);
+    assert_int_equal(session->lease_count, COUNT);
     for (uint64_t id = 1; id <= COUNT; id++)
-        assert_int_equal(bi_session_find(session, id)->token, id + 1000);
-    assert_int_equal(bi_session_deadline(session, 0), 0);
+        assert_int_equal(bi_session_find_lease(session, id)->token, id + 1000);
+    assert_int_equal(bi_session_next_deadline(session, 0), 0);
     for (uint64_t id = COUNT; id >= 1; id--)
-        bi_session_forget(session, id * 7919 % (COUNT + 1)); /* every id once, in no order */
-    assert_int_equal(session->held_count, 0);
-    assert_null(session->held); /* and the room for them is given back */
+        bi_session_remove_lease(session, id * 7919 % (COUNT + 1)); /* every id once, in no order */
+    assert_int_equal(session->lease_count, 0);
+    assert_null(session->lease); /* and the room for them is given back */
     assert_null(session->buckets);
     assert_int_equal(session->deadlines.room, 0);
     hold(session, 5, 50);
-    assert_int_equal(bi_session_deadline(session, 0), 50);
+    assert_int_equal(bi_session_next_deadline(session, 0), 50);
 }
 
 static void a_small_session_keeps_its_room(void **state)
@@ -119,39 +120,40 @@ static void a_small_session_keeps_its_room(void **state)
     struct session *session = *state;
     for (uint64_t id = 1; id <= 100; id++)
         hold(session, id, 1);
-    uint32_t room = session->held_room;
+    uint32_t room = session->lease_room;
     for (uint64_t id = 1; id <= 100; id++)
-        bi_session_forget(session, id);
-    assert_int_equal(session->held_room, room);
+        bi_session_remove_lease(session, id);
+    assert_int_equal(session->lease_room, room);
     for (uint64_t id = 1; id <= 100; id++)
         hold(session, id, 1);
-    assert_int_equal(session->held_room, room);
+    assert_int_equal(session->lease_room, room);
 }
 
-static void at_the_end_jobs_are_told_in_the_order_of_their_reservation(void **state)
+static void leases_are_taken_in_order_of_reservation(void **state)
 {
     struct session *session = *state;
-    assert_null(bi_session_take_oldest(session));
+    assert_null(bi_session_take_oldest_lease(session));
     /* Neither ids nor tokens tell the order. */
     for (uint64_t i = 1; i <= 1000; i++)
-        assert_true(bi_session_hold(session, i * 577 % 1009 + 1, i * 31 % 1013, 5, i % 2 == 0));
+        assert_true(
+            bi_session_add_lease(session, i * 577 % 1009 + 1, i * 31 % 1013, 5, i % 2 == 0));
     for (uint64_t i = 1; i <= 1000; i += 3)
-        bi_session_forget(session, i * 577 % 1009 + 1);
+        bi_session_remove_lease(session, i * 577 % 1009 + 1);
     /* One that is reserved again comes behind the others. */
-    assert_true(bi_session_hold(session, 5 * 577 % 1009 + 1, 5 * 31 % 1013, 5, false));
+    assert_true(bi_session_add_lease(session, 5 * 577 % 1009 + 1, 5 * 31 % 1013, 5, false));
 
     for (uint64_t i = 1; i <= 1000; i++) {
         if (i % 3 == 1 || i == 5)
             continue;
-        const struct held *held = bi_session_take_oldest(session);
-        assert_non_null(held);
-        assert_int_equal(held->id, i * 577 % 1009 + 1);
-        assert_int_equal(held->token, i * 31 % 1013);
-        assert_int_equal(held->has_retries, i % 2 == 0);
+        const struct lease *lease = bi_session_take_oldest_lease(session);
+        assert_non_null(lease);
+        assert_int_equal(lease->id, i * 577 % 1009 + 1);
+        assert_int_equal(lease->token, i * 31 % 1013);
+        assert_int_equal(lease->has_retry_limit, i % 2 == 0);
     }
-    assert_int_equal(bi_session_take_oldest(session)->id, 5 * 577 % 1009 + 1);
-    assert_null(bi_session_take_oldest(session));
-    assert_int_equal(session->held_count, 0);
+    assert_int_equal(bi_session_take_oldest_lease(session)->id, 5 * 577 % 1009 + 1);
+    assert_null(bi_session_take_oldest_lease(session));
+    assert_int_equal(session->lease_count, 0);
 }
 
 /* ---- against a naive model ---- */
@@ -159,7 +161,7 @@ static void at_the_end_jobs_are_told_in_the_order_of_their_reservation(void **st
 #define IDS 3000
 
 struct model {
-    bool held;
+    bool lease;
     uint64_t token;
     int64_t deadline;
 };
@@ -169,9 +171,9 @@ static int64_t first_deadline(struct model *model, int64_t now, uint32_t *count)
     int64_t first = INT64_MAX;
     *count = 0;
     for (size_t i = 1; i < IDS; i++) {
-        model[i].held &= model[i].deadline >= now;
-        *count += model[i].held;
-        if (model[i].held && model[i].deadline < first)
+        model[i].lease &= model[i].deadline >= now;
+        *count += model[i].lease;
+        if (model[i].lease && model[i].deadline < first)
             first = model[i].deadline;
     }
     return first;
@@ -180,12 +182,12 @@ static int64_t first_deadline(struct model *model, int64_t now, uint32_t *count)
 static void compare(const struct session *session, const struct model *model)
 {
     for (size_t i = 1; i < IDS; i++) {
-        const struct held *held = bi_session_find(session, i);
-        assert_int_equal(held != NULL, model[i].held);
-        if (held == NULL)
+        const struct lease *lease = bi_session_find_lease(session, i);
+        assert_int_equal(lease != NULL, model[i].lease);
+        if (lease == NULL)
             continue;
-        assert_int_equal(held->token, model[i].token);
-        assert_int_equal(bi_session_end(session, held), model[i].deadline);
+        assert_int_equal(lease->token, model[i].token);
+        assert_int_equal(bi_session_lease_end(session, lease), model[i].deadline);
     }
 }
 
@@ -198,19 +200,19 @@ static void step(struct session *session, struct model *model, struct bi_random 
     int64_t deadline = now + (int64_t)bi_random_below(random, 20000);
     uint64_t holds = turn / 10000 % 2 == 0 ? 8 : 2;
     if (what < holds) {
-        assert_true(bi_session_hold(session, id, turn, deadline, false));
+        assert_true(bi_session_add_lease(session, id, turn, deadline, false));
         model[id] = (struct model){true, turn, deadline};
     } else if (what == 9) {
-        bi_session_touch(session, id, deadline);
-        if (model[id].held)
+        bi_session_end_touch(session, id, deadline);
+        if (model[id].lease)
             model[id].deadline = deadline;
     } else {
-        bi_session_forget(session, id);
-        model[id].held = false;
+        bi_session_remove_lease(session, id);
+        model[id].lease = false;
     }
 }
 
-static void a_session_is_what_a_naive_model_is(void **state)
+static void session_matches_a_naive_model(void **state)
 {
     struct session *session = *state;
     static struct model model[IDS];
@@ -223,8 +225,8 @@ static void a_session_is_what_a_naive_model_is(void **state)
                 continue;
             uint32_t count;
             int64_t first = first_deadline(model, (int64_t)turn, &count);
-            assert_int_equal(bi_session_deadline(session, (int64_t)turn), first);
-            assert_int_equal(session->held_count, count);
+            assert_int_equal(bi_session_next_deadline(session, (int64_t)turn), first);
+            assert_int_equal(session->lease_count, count);
             if (turn % 1000 == 0)
                 compare(session, model);
         }
@@ -234,16 +236,16 @@ static void a_session_is_what_a_naive_model_is(void **state)
 
 /* ---- tubes ---- */
 
-static void watched_tubes_are_a_list_in_which_the_last_takes_a_free_place(void **state)
+static void removed_watched_tube_is_replaced_by_the_last(void **state)
 {
     struct session *session = *state;
     struct tubes tubes;
     struct tube *tube[20];
-    bi_tubes_init(&tubes, &(struct bi_secret){{1, 2}});
+    bi_tubes_init(&tubes, &(struct bi_hash_secret){{1, 2}});
     for (uint32_t i = 0; i < COUNT_OF(tube); i++) {
         char name[8];
         int size = snprintf(name, sizeof(name), "t%u", i);
-        tube[i] = bi_tubes_hold(&tubes, (bide_slice){name, (size_t)size});
+        tube[i] = bi_tubes_acquire(&tubes, (bide_slice){name, (size_t)size});
         assert_int_equal(bi_session_find_tube(session, tube[i]), session->watched_count);
         assert_true(bi_session_reserve_tube(session));
         bi_session_add_tube(session, tube[i]);
@@ -266,8 +268,8 @@ static void no_more_tubes_are_watched_than_a_reserve_takes(void **state)
 {
     struct session *session = *state;
     struct tubes tubes;
-    bi_tubes_init(&tubes, &(struct bi_secret){{1, 2}});
-    struct tube *tube = bi_tubes_hold(&tubes, (bide_slice){"t", 1});
+    bi_tubes_init(&tubes, &(struct bi_hash_secret){{1, 2}});
+    struct tube *tube = bi_tubes_acquire(&tubes, (bide_slice){"t", 1});
     for (uint32_t i = 0; i < BIDE_RESERVE_TOPICS; i++) {
         assert_true(bi_session_reserve_tube(session));
         bi_session_add_tube(session, tube);
@@ -279,22 +281,22 @@ static void no_more_tubes_are_watched_than_a_reserve_takes(void **state)
 }
 
 /* Its new end is not known before the touch has been answered. */
-static void a_job_that_is_being_touched_is_not_forgotten(void **state)
+static void lease_being_touched_is_not_removed(void **state)
 {
     struct session *session = *state;
     hold(session, 1, 100);
     hold(session, 2, 100);
-    bi_session_touch_begins(session, 1);
-    assert_true(bi_session_deadline(session, 200) > 200);
-    assert_non_null(bi_session_find(session, 1));
-    assert_null(bi_session_find(session, 2));
-    bi_session_touch(session, 1, 900);
-    assert_int_equal(bi_session_deadline(session, 300), 900);
-    bi_session_touch_begins(session, 1);
-    bi_session_touch(session, 1, 0);
-    assert_int_equal(bi_session_deadline(session, 300), 900);
-    assert_int_equal(bi_session_deadline(session, 901), INT64_MAX);
-    assert_null(bi_session_find(session, 1));
+    bi_session_begin_touch(session, 1);
+    assert_true(bi_session_next_deadline(session, 200) > 200);
+    assert_non_null(bi_session_find_lease(session, 1));
+    assert_null(bi_session_find_lease(session, 2));
+    bi_session_end_touch(session, 1, 900);
+    assert_int_equal(bi_session_next_deadline(session, 300), 900);
+    bi_session_begin_touch(session, 1);
+    bi_session_end_touch(session, 1, 0);
+    assert_int_equal(bi_session_next_deadline(session, 300), 900);
+    assert_int_equal(bi_session_next_deadline(session, 901), INT64_MAX);
+    assert_null(bi_session_find_lease(session, 1));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -302,16 +304,16 @@ static void a_job_that_is_being_touched_is_not_forgotten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_job_that_is_being_touched_is_not_forgotten),
-        TEST(a_job_is_found_until_it_is_forgotten),
-        TEST(a_new_lease_takes_the_place_of_the_old_one),
-        TEST(the_first_deadline_is_told),
-        TEST(leases_that_have_ended_are_forgotten),
+        TEST(lease_being_touched_is_not_removed),
+        TEST(lease_is_found_until_it_is_removed),
+        TEST(new_lease_replaces_the_old_one),
+        TEST(earliest_deadline_is_returned),
+        TEST(expired_leases_are_removed),
         TEST(a_hundred_thousand_jobs_come_and_go),
         TEST(a_small_session_keeps_its_room),
-        TEST(at_the_end_jobs_are_told_in_the_order_of_their_reservation),
-        TEST(a_session_is_what_a_naive_model_is),
-        TEST(watched_tubes_are_a_list_in_which_the_last_takes_a_free_place),
+        TEST(leases_are_taken_in_order_of_reservation),
+        TEST(session_matches_a_naive_model),
+        TEST(removed_watched_tube_is_replaced_by_the_last),
         TEST(no_more_tubes_are_watched_than_a_reserve_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 /*
  * Jobs, bodies, pauses and limits in a SQLite file.
  */
-#include "folder.h"
+#include "sqlite_fixture.h"
 
 #include "util/clock.h"
 
@@ -188,7 +188,7 @@ static void every_field_is_inserted_and_updated(void **state)
     for (int seed = 0; seed < 2; seed++) {
         struct bi_image image = full_image(7, seed);
         commit_one(store, (struct bi_record){seed == 0 ? BI_INSERT : BI_UPDATE, image});
-        for (int again = 0; again < 2; again++) {
+        for (int retry = 0; retry < 2; retry++) {
             struct seen seen;
             assert_int_equal(fetch(7, &seen), BIDE_OK);
             assert_null(seen.damage);
@@ -269,18 +269,18 @@ static void bodies_of_all_sizes_are_read(void **state)
     static const size_t sizes[] = {0, 1, 511, 512, 513, 100000};
     for (size_t i = 0; i < COUNT_OF(sizes); i++)
         commit_sized(store, 1 + i, sizes[i]);
-    for (int again = 0; again < 2; again++) {
-        struct store_want wants[COUNT_OF(sizes)];
-        memset(wants, 0, sizeof(wants));
+    for (int retry = 0; retry < 2; retry++) {
+        struct store_body_request requests[COUNT_OF(sizes)];
+        memset(requests, 0, sizeof(requests));
         for (size_t i = 0; i < COUNT_OF(sizes); i++)
-            wants[i] = (struct store_want){.id = 1 + i, .size = (uint32_t)sizes[i]};
-        store->ops->read(store, wants, COUNT_OF(sizes));
+            requests[i] = (struct store_body_request){.id = 1 + i, .size = (uint32_t)sizes[i]};
+        store->ops->read(store, requests, COUNT_OF(sizes));
         for (size_t i = 0; i < COUNT_OF(sizes); i++) {
             bide_buf *wanted = buf_of(sizes[i]);
-            assert_false(wants[i].again);
-            assert_same_bytes(wants[i].body, wanted);
+            assert_false(requests[i].retry);
+            assert_same_bytes(requests[i].body, wanted);
             bide_buf_unref(wanted);
-            bide_buf_unref(wants[i].body);
+            bide_buf_unref(requests[i].body);
             struct seen seen; /* a small one comes with its row */
             assert_int_equal(fetch(1 + i, &seen), BIDE_OK);
             assert_int_equal(seen.last.body_size, sizes[i]);
@@ -303,12 +303,12 @@ static void an_update_leaves_the_body_alone(void **state)
         update.image.state = BIDE_STATE_BURIED;
         update.image.body_size = id == 1 ? 300 : 3000;
         commit_one(store, update);
-        struct store_want want = {.id = id, .size = update.image.body_size};
-        store->ops->read(store, &want, 1);
-        bide_buf *wanted = buf_of(want.size);
-        assert_same_bytes(want.body, wanted);
+        struct store_body_request request = {.id = id, .size = update.image.body_size};
+        store->ops->read(store, &request, 1);
+        bide_buf *wanted = buf_of(request.size);
+        assert_same_bytes(request.body, wanted);
         bide_buf_unref(wanted);
-        bide_buf_unref(want.body);
+        bide_buf_unref(request.body);
     }
 }
 
@@ -322,11 +322,11 @@ static void a_body_that_is_not_what_it_was_is_not_given(void **state)
                 "UPDATE job SET body=zeroblob(99) WHERE id=3;"
                 "DELETE FROM body WHERE id=4");
     for (uint64_t id = 1; id <= 5; id++) {
-        struct store_want want = {.id = id, .size = id % 2 == 1 ? 100 : 1000};
-        store->ops->read(store, &want, 1);
-        assert_null(want.body);
-        assert_false(want.again);
-        assert_string_not_equal(want.reason, "");
+        struct store_body_request request = {.id = id, .size = id % 2 == 1 ? 100 : 1000};
+        store->ops->read(store, &request, 1);
+        assert_null(request.body);
+        assert_false(request.retry);
+        assert_string_not_equal(request.reason, "");
     }
 }
 
@@ -433,10 +433,10 @@ static void after_a_crash_everything_is_there_and_ids_go_on_above(void **state)
     uint64_t count = 0;
     assert_int_equal(store->ops->count(store, start.next_id, &count, error), BIDE_OK);
     assert_int_equal(count, 2);
-    struct store_want want = {.id = 2, .size = 10000};
-    store->ops->read(store, &want, 1);
-    assert_non_null(want.body);
-    bide_buf_unref(want.body);
+    struct store_body_request request = {.id = 2, .size = 10000};
+    store->ops->read(store, &request, 1);
+    assert_non_null(request.body);
+    bide_buf_unref(request.body);
 }
 
 /* ---- pages and pauses ---- */
@@ -471,6 +471,27 @@ static void a_scan_comes_in_pages_in_the_order_of_ids(void **state)
     assert_int_equal(seen.ids[0], 603);
     assert_int_equal(after, 630);
     seen_clear(&seen);
+}
+
+static void a_count_that_fails_says_why(void **state)
+{
+    (void)state;
+    uint64_t count = 77;
+    store->stopping = true;
+    error[0] = 0;
+    assert_int_equal(store->ops->count(store, 10, &count, error), BIDE_CLOSED);
+    assert_string_not_equal(error, "");
+    store->stopping = false;
+
+    error[0] = 0;
+    sqlite3_int64 before = sqlite3_hard_heap_limit64(1);
+    int code = store->ops->count(store, 10, &count, error);
+    sqlite3_hard_heap_limit64(before);
+    assert_int_equal(code, BIDE_ENOMEM);
+    assert_string_not_equal(error, "");
+    assert_int_equal(count, 77);
+    assert_int_equal(store->ops->count(store, 10, &count, error), BIDE_OK);
+    assert_int_equal(count, 0);
 }
 
 static int stop(void *ctx, const struct bi_record *record, const char *damage)
@@ -511,13 +532,13 @@ static void pauses_are_kept_changed_and_ended(void **state)
     commit(store, records, 3);
     reopen();
     struct seen seen = {.count = 0};
-    assert_int_equal(store->ops->pauses(store, see, &seen, error), BIDE_OK);
+    assert_int_equal(store->ops->scan_pauses(store, see, &seen, error), BIDE_OK);
     assert_int_equal(seen.count, 3);
     struct bi_record then[3] = {pause_of("a", 0), pause_of("c", 0), pause_of("b", 700)};
     commit(store, then, 3);
     reopen();
     memset(&seen, 0, sizeof(seen));
-    assert_int_equal(store->ops->pauses(store, see, &seen, error), BIDE_OK);
+    assert_int_equal(store->ops->scan_pauses(store, see, &seen, error), BIDE_OK);
     assert_int_equal(seen.count, 1);
     assert_string_equal(seen.last.topic, "b");
     assert_int_equal(seen.last.due, 700);
@@ -542,6 +563,7 @@ int main(void)
         TEST(an_id_is_never_given_twice_although_no_job_is_left),
         TEST(after_a_crash_everything_is_there_and_ids_go_on_above),
         TEST(a_scan_comes_in_pages_in_the_order_of_ids),
+        TEST(a_count_that_fails_says_why),
         TEST(who_is_shown_a_row_can_stop),
         TEST(pauses_are_kept_changed_and_ended),
     };

@@ -2,12 +2,31 @@
 /*
  * The SQLite file as a whole: whose it is, what may be wrong with it, copies and checks.
  */
-#include "folder.h"
+#include "sqlite_fixture.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <sys/resource.h>
 
 static struct store *store;
 static char error[BIDE_ERROR_SIZE];
+
+/* While it is set, no directory can be synced. */
+static bool fail_directories;
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+
+int __wrap_fsync(int fd)
+{
+    struct stat status;
+    if (fail_directories && fstat(fd, &status) == 0 && S_ISDIR(status.st_mode)) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_fsync(fd);
+}
 
 static int set_up(void **state)
 {
@@ -67,7 +86,7 @@ static void a_batch_that_cannot_be_stored_leaves_nothing(void **state)
 
 static int holds(const struct bi_record *record)
 {
-    return bi_sqlite_holds(&((struct sqlite *)(void *)store)->writer, record);
+    return bi_sqlite_record_is_stored(&((struct sqlite *)(void *)store)->writer, record);
 }
 
 static void whether_a_record_is_in_the_file_can_be_told(void **state)
@@ -140,7 +159,7 @@ static void rows_that_make_no_sense_are_told_and_set_aside(void **state)
         assert_int_equal(counts[0], 2);
         assert_int_equal(counts[1], 1);
         assert_int_equal(counts[2], 2);
-        assert_int_equal(store->ops->set_aside(store, 2, "it makes no sense", error), BIDE_OK);
+        assert_int_equal(store->ops->quarantine(store, 2, "it makes no sense", error), BIDE_OK);
         count_rows(store, counts);
         assert_int_equal(counts[0], 2);
         assert_int_equal(counts[1], 0);
@@ -158,7 +177,7 @@ static void setting_aside_what_is_not_there_does_no_harm(void **state)
 {
     (void)state;
     commit_sized(store, 1, 10);
-    assert_int_equal(store->ops->set_aside(store, 77, "why", error), BIDE_OK);
+    assert_int_equal(store->ops->quarantine(store, 77, "why", error), BIDE_OK);
     uint64_t counts[3];
     count_rows(store, counts);
     assert_int_equal(counts[0], 1);
@@ -193,7 +212,7 @@ static void what_was_set_aside_counts_as_damaged(void **state)
     (void)state;
     commit_sized(store, 1, 10);
     commit_sized(store, 2, 10);
-    assert_int_equal(store->ops->set_aside(store, 1, "why", error), BIDE_OK);
+    assert_int_equal(store->ops->quarantine(store, 1, "why", error), BIDE_OK);
     struct store_report report = {.jobs = 0};
     store->ops->check(store, &report, error);
     assert_int_equal(report.jobs, 1);
@@ -216,10 +235,10 @@ static void a_backup_has_everything_and_is_a_queue(void **state)
     uint64_t counts[3];
     count_rows(other, counts);
     assert_int_equal(counts[0], 50);
-    struct store_want want = {.id = 50, .size = 1000};
-    other->ops->read(other, &want, 1);
-    assert_non_null(want.body);
-    bide_buf_unref(want.body);
+    struct store_body_request request = {.id = 50, .size = 1000};
+    other->ops->read(other, &request, 1);
+    assert_non_null(request.body);
+    bide_buf_unref(request.body);
     close_store(other);
 }
 
@@ -252,6 +271,21 @@ static void a_backup_that_cannot_be_made_leaves_nothing(void **state)
     static char large[5000];
     memset(large, 'x', sizeof(large) - 1);
     assert_int_equal(store->ops->backup(store, large, error), BIDE_EINVAL);
+}
+
+static void a_backup_whose_directory_cannot_be_synced_leaves_nothing(void **state)
+{
+    (void)state;
+    commit_sized(store, 1, 10);
+    char copy[128];
+    in_folder(copy, sizeof(copy), "copy.db");
+    fail_directories = true;
+    int code = store->ops->backup(store, copy, error);
+    fail_directories = false;
+    assert_int_equal(code, BIDE_EIO);
+    assert_non_null(strstr(error, "copy.db"));
+    assert_int_equal(access(copy, F_OK), -1);
+    assert_int_equal(store->ops->backup(store, copy, error), BIDE_OK);
 }
 
 /* ---- one owner ---- */
@@ -287,6 +321,34 @@ static void a_file_has_one_owner_among_processes(void **state)
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+}
+
+static int64_t stored_limit(void)
+{
+    return bi_sqlite_query_int64(&((struct sqlite *)(void *)store)->writer,
+                                 "SELECT value FROM meta WHERE name='next_id'", -1);
+}
+
+/* Some descriptor of the program gets the number that the owner's had. */
+static void a_forked_child_that_closes_the_store_changes_nothing(void **state)
+{
+    (void)state;
+    commit_sized(store, 1, 10);
+    int64_t limit = stored_limit();
+    int number = ((struct sqlite *)(void *)store)->lock_fd;
+    pid_t child = fork();
+    if (child == 0) {
+        int own = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (own != number && dup2(own, number) != number)
+            _exit(2);
+        close_store(store);
+        _exit(fcntl(number, F_GETFD) >= 0 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(stored_limit(), limit);
+    commit_sized(store, 2, 10);
 }
 
 static void an_owner_that_crashed_owns_nothing(void **state)
@@ -386,6 +448,29 @@ static void a_file_of_another_program_is_refused_and_left_alone(void **state)
     assert_int_equal(open_in_folder("marked.db"), BIDE_EINVAL);
 }
 
+/* A program that rewrites the file may choose the size. */
+static void the_largest_file_is_counted_in_pages_of_its_own_size(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        bi_sqlite_query_int64(&((struct sqlite *)(void *)store)->writer, "PRAGMA page_size", 0),
+        4096);
+    close_store(store);
+    store = NULL;
+    alter(file, "PRAGMA journal_mode=DELETE; PRAGMA page_size=32768; VACUUM");
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    struct rlimit limit = {.rlim_cur = 8 << 20, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    int code = try_open(file, &store, error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(code, BIDE_OK);
+    struct connection *writer = &((struct sqlite *)(void *)store)->writer;
+    assert_int_equal(bi_sqlite_query_int64(writer, "PRAGMA page_size", 0), 32768);
+    assert_in_range(bi_sqlite_query_int64(writer, "PRAGMA max_page_count", 0), 1,
+                    (8 << 20) / 32768);
+}
+
 static void a_file_of_a_newer_version_is_refused(void **state)
 {
     (void)state;
@@ -417,12 +502,15 @@ int main(void)
         TEST(a_backup_has_everything_and_is_a_queue),
         TEST(a_backup_touches_no_file_that_exists),
         TEST(a_backup_that_cannot_be_made_leaves_nothing),
+        TEST(a_backup_whose_directory_cannot_be_synced_leaves_nothing),
         TEST(a_file_has_one_owner_in_a_process),
         TEST(a_file_has_one_owner_among_processes),
+        TEST(a_forked_child_that_closes_the_store_changes_nothing),
         TEST(an_owner_that_crashed_owns_nothing),
         TEST(a_path_that_is_no_file_is_refused),
         TEST(a_symbolic_link_to_a_new_file_makes_it),
         TEST(a_file_of_another_program_is_refused_and_left_alone),
+        TEST(the_largest_file_is_counted_in_pages_of_its_own_size),
         TEST(a_file_of_a_newer_version_is_refused),
     };
     return cmocka_run_group_tests_name("sqlite_file", tests, NULL, NULL);

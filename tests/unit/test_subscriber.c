@@ -2,17 +2,17 @@
 /*
  * The subscriber: how a cancel finds its handler, with a feed and without one.
  */
-#include "kept.h"
+#include "background_fixture.h"
 
 #define TTR_MS 60000
 
-static struct kept *kept;
+static struct fixture *fixture;
 static int64_t start; /* when the test began */
 
 static int set_up(void **state)
 {
     (void)state;
-    kept = kept_new();
+    fixture = fixture_new();
     start = bi_clock_boot();
     return 0;
 }
@@ -20,229 +20,229 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    kept_free(kept);
+    fixture_free(fixture);
     return 0;
 }
 
 /* What the keeper does at a time. Ops that finish at once are seen in its next turn. */
-static int64_t hear(int64_t now)
+static int64_t run_at(int64_t now)
 {
     int64_t due = NEVER;
     for (int turn = 0; turn < 3; turn++) {
-        bide_cq_drain(kept->keeper->cq, 0);
-        bi_subscriber_finish(kept->keeper, now);
-        due = bi_subscriber_tend(kept->keeper, now);
+        bide_cq_drain(fixture->background->cq, 0);
+        bi_subscriber_complete(fixture->background, now);
+        due = bi_subscriber_run(fixture->background, now);
     }
     return due;
 }
 
-static size_t came(bide_op_kind kind, uint64_t id)
+static size_t op_count(bide_op_kind kind, uint64_t id)
 {
-    return puppet_count(kept->puppet, kind, id);
+    return stub_count(fixture->stub, kind, id);
 }
 
-static void begin(size_t slot, uint64_t id)
+static void begin(size_t thread, uint64_t id)
 {
-    kept_begin(kept, slot, puppet_job(id, TTR_MS));
+    fixture_begin(fixture, thread, stub_job(id, TTR_MS));
 }
 
 static void a_cancel_reaches_its_handler_and_no_other(void **state)
 {
     (void)state;
-    hear(start);
+    run_at(start);
     for (uint64_t id = 1; id <= 3; id++)
         begin(id - 1, id);
-    assert_true(puppet_tell(kept->puppet, 2, 0));
-    hear(start + 1);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_NONE);
-    assert_int_equal(kept_told(kept, 1), BIDE_REASON_CANCELLED);
-    assert_int_equal(kept_told(kept, 2), BIDE_REASON_NONE);
-    assert_true(puppet_tell(kept->puppet, 3, 0));
-    hear(start + 2);
-    assert_int_equal(kept_told(kept, 2), BIDE_REASON_CANCELLED);
-    assert_int_equal(came(BIDE_OP_EVENTS, 0), 3);
-    assert_int_equal(came(BIDE_OP_SUBSCRIBE, 0), 1);
+    assert_true(stub_emit_event(fixture->stub, 2, 0));
+    run_at(start + 1);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_CANCELLED);
+    assert_int_equal(fixture_reason(fixture, 2), BIDE_REASON_NONE);
+    assert_true(stub_emit_event(fixture->stub, 3, 0));
+    run_at(start + 2);
+    assert_int_equal(fixture_reason(fixture, 2), BIDE_REASON_CANCELLED);
+    assert_int_equal(op_count(BIDE_OP_EVENTS, 0), 3);
+    assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 1);
 }
 
 static void with_a_feed_nothing_is_looked_at_and_nothing_is_due(void **state)
 {
     (void)state;
-    hear(start);
+    run_at(start);
     begin(0, 1);
-    assert_int_equal(hear(start + 1), NEVER);
-    assert_int_equal(hear(start + 10 * LOOK_US), NEVER);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 0), 0);
+    assert_int_equal(run_at(start + 1), NEVER);
+    assert_int_equal(run_at(start + 10 * QUERY_INTERVAL_US), NEVER);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 0), 0);
 }
 
 static void a_cancel_that_comes_before_the_handler_begins_is_kept_for_it(void **state)
 {
     (void)state;
-    struct slot *slot = &kept->worker->slots[0];
-    hear(start);
-    assert_true(puppet_tell(kept->puppet, 1, 0));
-    hear(start + 1);
+    struct worker_thread *thread = &fixture->worker->threads[0];
+    run_at(start);
+    assert_true(stub_emit_event(fixture->stub, 1, 0));
+    run_at(start + 1);
     begin(0, 1);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_NONE);
-    bi_keeper_check_cancel(kept->keeper, slot);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_CANCELLED);
-    kept_finish(kept, 0);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    bi_subscriber_check_cancel(fixture->background, thread);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+    fixture_finish(fixture, 0);
     begin(0, 2);
-    bi_keeper_check_cancel(kept->keeper, slot);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_NONE);
+    bi_subscriber_check_cancel(fixture->background, thread);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
 }
 
 static void a_job_whose_cancel_may_have_been_forgotten_is_looked_at(void **state)
 {
     (void)state;
-    hear(start);
-    for (uint64_t id = 100; id < 102 + CANCELS_KEPT; id++) {
-        assert_true(puppet_tell(kept->puppet, id, 0));
-        hear(start + 1);
+    run_at(start);
+    for (uint64_t id = 100; id < 102 + CANCELS_MAX; id++) {
+        assert_true(stub_emit_event(fixture->stub, id, 0));
+        run_at(start + 1);
     }
-    kept->puppet->cancel_wanted[100 % PUPPET_IDS] = true;
+    fixture->stub->cancel_wanted[100 % STUB_IDS] = true;
     begin(0, 100);
-    bi_keeper_check_cancel(kept->keeper, &kept->worker->slots[0]);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_NONE);
-    hear(bi_clock_boot());
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 100), 1);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_CANCELLED);
+    bi_subscriber_check_cancel(fixture->background, &fixture->worker->threads[0]);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    run_at(bi_clock_boot());
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 100), 1);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
 }
 
 static void a_feed_that_breaks_is_made_again_and_jobs_are_looked_at_meanwhile(void **state)
 {
     (void)state;
-    hear(start);
+    run_at(start);
     begin(0, 1);
     begin(1, 2);
-    puppet_rule(kept->puppet, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
-    assert_true(puppet_let_go(kept->puppet, BIDE_OP_EVENTS, BIDE_EIO));
-    int64_t due = hear(start + 1);
-    assert_int_equal(came(BIDE_OP_UNSUBSCRIBE, 0), 1);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 1), 1);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 2), 1);
-    assert_in_range(due, start + 2, start + 1 + LOOK_US);
-    kept->puppet->cancel_wanted[2] = true;
-    hear(due);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 2), 2);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_NONE);
-    assert_int_equal(kept_told(kept, 1), BIDE_REASON_CANCELLED);
-    assert_int_equal(came(BIDE_OP_SUBSCRIBE, 0), 1);
-    hear(start + 6000000); /* it is tried, and refused */
-    assert_int_equal(came(BIDE_OP_SUBSCRIBE, 0), 2);
-    puppet_rule(kept->puppet, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_OK);
-    hear(start + 12000000);
-    assert_int_equal(came(BIDE_OP_SUBSCRIBE, 0), 3);
-    assert_int_equal(came(BIDE_OP_EVENTS, 0), 2);
-    size_t looks = came(BIDE_OP_JOB_STATS, 0);
-    assert_int_equal(hear(start + 20000000), NEVER);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 0), looks);
+    stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
+    assert_true(stub_release(fixture->stub, BIDE_OP_EVENTS, BIDE_EIO));
+    int64_t due = run_at(start + 1);
+    assert_int_equal(op_count(BIDE_OP_UNSUBSCRIBE, 0), 1);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 1), 1);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 2), 1);
+    assert_in_range(due, start + 2, start + 1 + QUERY_INTERVAL_US);
+    fixture->stub->cancel_wanted[2] = true;
+    run_at(due);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 2), 2);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_CANCELLED);
+    assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 1);
+    run_at(start + 6000000); /* it is tried, and refused */
+    assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 2);
+    stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_OK);
+    run_at(start + 12000000);
+    assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 3);
+    assert_int_equal(op_count(BIDE_OP_EVENTS, 0), 2);
+    size_t looks = op_count(BIDE_OP_JOB_STATS, 0);
+    assert_int_equal(run_at(start + 20000000), NEVER);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 0), looks);
 }
 
 static void events_that_were_lost_lead_to_a_look_at_all_that_runs(void **state)
 {
     (void)state;
-    hear(start);
+    run_at(start);
     begin(0, 1);
     begin(1, 2);
-    kept->puppet->cancel_wanted[1] = true;
-    assert_true(puppet_tell(kept->puppet, 0, 5));
-    hear(start + 1);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 1), 1);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 2), 1);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_CANCELLED);
-    assert_int_equal(kept_told(kept, 1), BIDE_REASON_NONE);
-    assert_int_equal(hear(start + 10 * LOOK_US), NEVER);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 0), 2);
+    fixture->stub->cancel_wanted[1] = true;
+    assert_true(stub_emit_event(fixture->stub, 0, 5));
+    run_at(start + 1);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 1), 1);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 2), 1);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
+    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_NONE);
+    assert_int_equal(run_at(start + 10 * QUERY_INTERVAL_US), NEVER);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 0), 2);
 }
 
 static void jobs_that_ran_before_there_was_a_feed_are_looked_at_once(void **state)
 {
     (void)state;
-    puppet_rule(kept->puppet, BIDE_OP_SUBSCRIBE, HELD, BIDE_OK);
-    hear(start);
+    stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, HELD, BIDE_OK);
+    run_at(start);
     begin(0, 1);
-    kept->puppet->cancel_wanted[1] = true;
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 0), 0);
-    assert_true(puppet_let_go(kept->puppet, BIDE_OP_SUBSCRIBE, BIDE_OK));
-    hear(bi_clock_boot());
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 1), 1);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_CANCELLED);
+    fixture->stub->cancel_wanted[1] = true;
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 0), 0);
+    assert_true(stub_release(fixture->stub, BIDE_OP_SUBSCRIBE, BIDE_OK));
+    run_at(bi_clock_boot());
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 1), 1);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_CANCELLED);
 }
 
 static void a_look_finds_that_a_job_is_gone_and_tells_its_handler_only(void **state)
 {
     (void)state;
-    puppet_rule(kept->puppet, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
-    hear(start);
+    stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
+    run_at(start);
     begin(0, 1);
     begin(1, 2);
-    puppet_once(kept->puppet, BIDE_OP_JOB_STATS, BIDE_NOT_FOUND);
-    hear(bi_clock_boot() + 2 * LOOK_US);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_LEASE_LOST);
-    assert_int_equal(kept_told(kept, 1), BIDE_REASON_NONE);
+    stub_once(fixture->stub, BIDE_OP_JOB_STATS, BIDE_NOT_FOUND);
+    run_at(bi_clock_boot() + 2 * QUERY_INTERVAL_US);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_LEASE_LOST);
+    assert_int_equal(fixture_reason(fixture, 1), BIDE_REASON_NONE);
 }
 
 static void a_look_that_fails_says_nothing(void **state)
 {
     (void)state;
     static const int codes[] = {BIDE_EIO, BIDE_EUNKNOWN, BIDE_CLOSED, BIDE_ENOTSUP, BIDE_EBUSY};
-    puppet_rule(kept->puppet, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
-    hear(start);
+    stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
+    run_at(start);
     begin(0, 1);
     int64_t now = bi_clock_boot();
     for (size_t i = 0; i < COUNT_OF(codes); i++) {
-        puppet_rule(kept->puppet, BIDE_OP_JOB_STATS, AT_ONCE, codes[i]);
-        now += 2 * LOOK_US;
-        assert_true(hear(now) > now);
-        assert_int_equal(kept_told(kept, 0), BIDE_REASON_NONE);
+        stub_rule(fixture->stub, BIDE_OP_JOB_STATS, AT_ONCE, codes[i]);
+        now += 2 * QUERY_INTERVAL_US;
+        assert_true(run_at(now) > now);
+        assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
     }
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 1), COUNT_OF(codes));
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 1), COUNT_OF(codes));
 }
 
 static void a_look_that_is_under_way_does_not_keep_the_keeper_awake(void **state)
 {
     (void)state;
-    puppet_rule(kept->puppet, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
-    puppet_rule(kept->puppet, BIDE_OP_JOB_STATS, HELD, BIDE_OK);
-    hear(start);
+    stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_EIO);
+    stub_rule(fixture->stub, BIDE_OP_JOB_STATS, HELD, BIDE_OK);
+    run_at(start);
     begin(0, 1);
     begin(1, 2);
-    int64_t now = bi_clock_boot() + LOOK_US;
-    assert_true(hear(now) > now);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 0), 1);
-    kept_finish(kept, 0);
+    int64_t now = bi_clock_boot() + QUERY_INTERVAL_US;
+    assert_true(run_at(now) > now);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 0), 1);
+    fixture_finish(fixture, 0);
     begin(0, 3); /* what comes back is about another job */
-    assert_true(puppet_let_go(kept->puppet, BIDE_OP_JOB_STATS, BIDE_NOT_FOUND));
-    puppet_rule(kept->puppet, BIDE_OP_JOB_STATS, AT_ONCE, BIDE_OK);
-    hear(now);
-    assert_int_equal(kept_told(kept, 0), BIDE_REASON_NONE);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 2), 1);
+    assert_true(stub_release(fixture->stub, BIDE_OP_JOB_STATS, BIDE_NOT_FOUND));
+    stub_rule(fixture->stub, BIDE_OP_JOB_STATS, AT_ONCE, BIDE_OK);
+    run_at(now);
+    assert_int_equal(fixture_reason(fixture, 0), BIDE_REASON_NONE);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 2), 1);
 }
 
 static void a_queue_without_feeds_is_not_asked_again(void **state)
 {
     (void)state;
-    puppet_rule(kept->puppet, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_ENOTSUP);
+    stub_rule(fixture->stub, BIDE_OP_SUBSCRIBE, AT_ONCE, BIDE_ENOTSUP);
     begin(0, 1);
-    assert_int_equal(hear(start), NEVER);
-    assert_int_equal(hear(start + 60000000), NEVER);
-    assert_int_equal(came(BIDE_OP_SUBSCRIBE, 0), 1);
-    assert_int_equal(came(BIDE_OP_JOB_STATS, 0), 0);
+    assert_int_equal(run_at(start), NEVER);
+    assert_int_equal(run_at(start + 60000000), NEVER);
+    assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 1);
+    assert_int_equal(op_count(BIDE_OP_JOB_STATS, 0), 0);
 }
 
 static void an_unsubscribe_that_is_under_way_is_awaited_before_the_next_feed(void **state)
 {
     (void)state;
-    hear(start);
-    puppet_rule(kept->puppet, BIDE_OP_UNSUBSCRIBE, HELD, BIDE_OK);
-    assert_true(puppet_let_go(kept->puppet, BIDE_OP_EVENTS, BIDE_EUNKNOWN));
-    hear(start + 1);
-    assert_int_equal(hear(start + 6000000), NEVER);
-    assert_int_equal(came(BIDE_OP_SUBSCRIBE, 0), 1);
-    puppet_rule(kept->puppet, BIDE_OP_UNSUBSCRIBE, AT_ONCE, BIDE_OK);
-    assert_true(puppet_let_go(kept->puppet, BIDE_OP_UNSUBSCRIBE, BIDE_OK));
-    hear(start + 6000001);
-    assert_int_equal(came(BIDE_OP_SUBSCRIBE, 0), 2);
+    run_at(start);
+    stub_rule(fixture->stub, BIDE_OP_UNSUBSCRIBE, HELD, BIDE_OK);
+    assert_true(stub_release(fixture->stub, BIDE_OP_EVENTS, BIDE_EUNKNOWN));
+    run_at(start + 1);
+    assert_int_equal(run_at(start + 6000000), NEVER);
+    assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 1);
+    stub_rule(fixture->stub, BIDE_OP_UNSUBSCRIBE, AT_ONCE, BIDE_OK);
+    assert_true(stub_release(fixture->stub, BIDE_OP_UNSUBSCRIBE, BIDE_OK));
+    run_at(start + 6000001);
+    assert_int_equal(op_count(BIDE_OP_SUBSCRIBE, 0), 2);
 }
 
 int main(void)

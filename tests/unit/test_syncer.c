@@ -2,81 +2,81 @@
 /*
  * The syncer: answers that the queue could not take are told again until the lease ends.
  */
-#include "kept.h"
+#include "background_fixture.h"
 
 #define TTR_MS 60000
 #define TTR_US INT64_C(60000000)
 
-static struct kept *kept;
-static struct answer answer;
+static struct fixture *fixture;
+static struct ack ack;
 
 static int set_up(void **state)
 {
     (void)state;
-    kept = kept_new();
-    answer = (struct answer){0};
+    fixture = fixture_new();
+    ack = (struct ack){0};
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    bi_answer_clear(&answer);
-    kept_free(kept);
+    bi_ack_clear(&ack);
+    fixture_free(fixture);
     return 0;
 }
 
 /* A job whose handler has returned; answers when it began. */
 static int64_t return_from(uint64_t id, int outcome, int64_t retain_ms)
 {
-    bide_job job = puppet_job(id, TTR_MS);
+    bide_job job = stub_job(id, TTR_MS);
     job.retain_ms = retain_ms;
-    int64_t start = kept_begin(kept, 0, job);
-    struct bide_context *context = kept_context(kept, 0);
+    int64_t start = fixture_begin(fixture, 0, job);
+    struct bide_context *context = fixture_context(fixture, 0);
     if (retain_ms > 0)
         assert_int_equal(bide_context_result(context, "five", 4), BIDE_OK);
-    outcome = bi_answer_outcome(context, outcome);
+    outcome = bi_ack_check_outcome(context, outcome);
     bi_context_end(context);
-    bi_answer_make(&answer, context, outcome, BIDE_REASON_NONE);
+    bi_ack_make(&ack, context, outcome, BIDE_REASON_NONE);
     bi_context_clear(context);
     return start;
 }
 
 /* The queue has answered to the slot, and the answer is owed. */
-static void owe(int code)
+static void defer(int code)
 {
-    answer.op.status = code;
-    assert_false(bi_answer_settle(&answer, kept->worker));
-    assert_true(bi_keeper_owe(kept->keeper, &answer));
+    ack.op.status = code;
+    assert_false(bi_ack_complete(&ack, fixture->worker));
+    assert_true(bi_syncer_add(fixture->background, &ack));
 }
 
-static int64_t owe_delete(uint64_t id, int code)
+static int64_t defer_delete(uint64_t id, int code)
 {
     int64_t start = return_from(id, BIDE_DONE, 0);
-    owe(code);
+    defer(code);
     return start;
 }
 
 static int64_t sync_at(int64_t now)
 {
-    bide_cq_drain(kept->keeper->cq, 0);
-    bi_syncer_finish(kept->keeper, now);
-    int64_t due = bi_syncer_tend(kept->keeper, now);
-    bide_cq_drain(kept->keeper->cq, 0);
-    bi_syncer_finish(kept->keeper, now);
+    bide_cq_drain(fixture->background->cq, 0);
+    bi_syncer_complete(fixture->background, now);
+    int64_t due = bi_syncer_run(fixture->background, now);
+    bide_cq_drain(fixture->background->cq, 0);
+    bi_syncer_complete(fixture->background, now);
     return due;
 }
 
 /* When what is owed is told again. */
-static int64_t next_time(void)
+static int64_t next_retry(void)
 {
-    assert_non_null(kept->worker->owed);
-    return kept->worker->owed->again_at;
+    assert_non_null(fixture->worker->pending_acks);
+    return fixture->worker->pending_acks->retry_at;
 }
 
-static size_t told(bide_op_kind kind)
+static size_t op_count(bide_op_kind kind)
 {
-    return puppet_count(kept->puppet, kind, 0);
+    return stub_count(fixture->stub, kind, 0);
 }
 
 static void what_is_owed_is_told_again_until_the_queue_takes_it(void **state)
@@ -84,35 +84,35 @@ static void what_is_owed_is_told_again_until_the_queue_takes_it(void **state)
     (void)state;
     static const int codes[] = {BIDE_EIO, BIDE_EFULL, BIDE_EBUSY, BIDE_ENOMEM, BIDE_ESYSTEM};
     for (size_t i = 1; i < COUNT_OF(codes); i++)
-        puppet_once(kept->puppet, BIDE_OP_DELETE, codes[i]);
-    owe_delete(1, codes[0]);
+        stub_once(fixture->stub, BIDE_OP_DELETE, codes[i]);
+    defer_delete(1, codes[0]);
     for (size_t i = 1; i < COUNT_OF(codes); i++) {
-        int64_t at = next_time();
+        int64_t at = next_retry();
         assert_int_equal(sync_at(at - 1), at);
-        assert_int_equal(told(BIDE_OP_DELETE), i - 1);
+        assert_int_equal(op_count(BIDE_OP_DELETE), i - 1);
         sync_at(at);
-        assert_int_equal(told(BIDE_OP_DELETE), i);
+        assert_int_equal(op_count(BIDE_OP_DELETE), i);
     }
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 0);
-    sync_at(next_time());
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 1);
-    assert_int_equal(kept_count(kept, BIDE_WORK_OWED, 1), 1);
-    assert_int_equal(kept->worker->owed_count, 0);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
+    sync_at(next_retry());
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DEFERRED, 1), 1);
+    assert_int_equal(fixture->worker->pending_ack_count, 0);
 }
 
 static void the_pauses_grow_up_to_a_limit(void **state)
 {
     (void)state;
-    puppet_rule(kept->puppet, BIDE_OP_DELETE, AT_ONCE, BIDE_EIO);
-    owe_delete(1, BIDE_EIO);
-    int64_t now = next_time();
-    int64_t before = kept->worker->owed->pause;
+    stub_rule(fixture->stub, BIDE_OP_DELETE, AT_ONCE, BIDE_EIO);
+    defer_delete(1, BIDE_EIO);
+    int64_t now = next_retry();
+    int64_t before = fixture->worker->pending_acks->retry_delay;
     for (int i = 0; i < 10; i++) {
         sync_at(now);
-        int64_t pause = next_time() - now;
-        assert_in_range(pause, before, 2000000);
-        before = pause;
-        now = next_time();
+        int64_t retry_delay = next_retry() - now;
+        assert_in_range(retry_delay, before, 2000000);
+        before = retry_delay;
+        now = next_retry();
     }
     assert_int_equal(before, 2000000);
 }
@@ -120,135 +120,135 @@ static void the_pauses_grow_up_to_a_limit(void **state)
 static void at_the_end_of_the_lease_it_is_given_up(void **state)
 {
     (void)state;
-    puppet_rule(kept->puppet, BIDE_OP_DELETE, AT_ONCE, BIDE_EIO);
-    int64_t start = owe_delete(1, BIDE_EIO);
+    stub_rule(fixture->stub, BIDE_OP_DELETE, AT_ONCE, BIDE_EIO);
+    int64_t start = defer_delete(1, BIDE_EIO);
     sync_at(start + TTR_US - 1);
-    assert_int_equal(told(BIDE_OP_DELETE), 1);
-    assert_int_equal(kept_count(kept, BIDE_WORK_GIVEN_UP, 1), 0);
+    assert_int_equal(op_count(BIDE_OP_DELETE), 1);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_GIVEN_UP, 1), 0);
     int64_t due = sync_at(start + TTR_US - 1);
     assert_int_equal(due, start + TTR_US);
     assert_int_equal(sync_at(due), NEVER);
-    assert_int_equal(told(BIDE_OP_DELETE), 1);
-    assert_int_equal(kept_count(kept, BIDE_WORK_GIVEN_UP, 1), 1);
-    assert_int_equal(kept_last(kept)->code, BIDE_EIO);
-    assert_int_equal(kept->worker->owed_count, 0);
+    assert_int_equal(op_count(BIDE_OP_DELETE), 1);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_GIVEN_UP, 1), 1);
+    assert_int_equal(fixture_last(fixture)->code, BIDE_EIO);
+    assert_int_equal(fixture->worker->pending_ack_count, 0);
 }
 
 static void an_answer_that_is_under_way_is_not_told_twice(void **state)
 {
     (void)state;
-    puppet_rule(kept->puppet, BIDE_OP_DELETE, HELD, BIDE_OK);
-    int64_t start = owe_delete(1, BIDE_EIO);
-    sync_at(next_time());
+    stub_rule(fixture->stub, BIDE_OP_DELETE, HELD, BIDE_OK);
+    int64_t start = defer_delete(1, BIDE_EIO);
+    sync_at(next_retry());
     assert_int_equal(sync_at(start + 2 * TTR_US), NEVER);
-    assert_int_equal(told(BIDE_OP_DELETE), 1);
-    assert_true(bi_syncer_end(kept->keeper));
-    assert_true(puppet_let_go(kept->puppet, BIDE_OP_DELETE, BIDE_OK));
+    assert_int_equal(op_count(BIDE_OP_DELETE), 1);
+    assert_true(bi_syncer_abandon(fixture->background));
+    assert_true(stub_release(fixture->stub, BIDE_OP_DELETE, BIDE_OK));
     sync_at(start + 2 * TTR_US);
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 1);
-    assert_false(bi_syncer_end(kept->keeper));
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_false(bi_syncer_abandon(fixture->background));
 }
 
 static void several_are_owed_and_each_goes_its_own_way(void **state)
 {
     (void)state;
-    int64_t start = owe_delete(1, BIDE_EIO);
-    owe_delete(2, BIDE_EIO);
-    owe_delete(3, BIDE_EIO);
-    assert_int_equal(kept->worker->owed_count, 3);
-    puppet_once(kept->puppet, BIDE_OP_DELETE, BIDE_EIO);        /* the last one comes first */
-    puppet_once(kept->puppet, BIDE_OP_DELETE, BIDE_LEASE_LOST); /* then the one in the middle */
+    int64_t start = defer_delete(1, BIDE_EIO);
+    defer_delete(2, BIDE_EIO);
+    defer_delete(3, BIDE_EIO);
+    assert_int_equal(fixture->worker->pending_ack_count, 3);
+    stub_once(fixture->stub, BIDE_OP_DELETE, BIDE_EIO);        /* the last one comes first */
+    stub_once(fixture->stub, BIDE_OP_DELETE, BIDE_LEASE_LOST); /* then the one in the middle */
     sync_at(start + 1000000);
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 1);
-    assert_int_equal(kept_count(kept, BIDE_WORK_LOST, 2), 1);
-    assert_int_equal(kept->worker->owed_count, 1);
-    sync_at(next_time());
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 3), 1);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 2), 1);
+    assert_int_equal(fixture->worker->pending_ack_count, 1);
+    sync_at(next_retry());
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 3), 1);
 }
 
 static void after_an_answer_that_was_lost_a_job_that_is_gone_was_done(void **state)
 {
     (void)state;
-    owe_delete(1, BIDE_EUNKNOWN);
-    puppet_once(kept->puppet, BIDE_OP_DELETE, BIDE_NOT_FOUND);
-    sync_at(next_time());
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 1);
-    assert_int_equal(kept_count(kept, BIDE_WORK_LOST, 1), 0);
+    defer_delete(1, BIDE_EUNKNOWN);
+    stub_once(fixture->stub, BIDE_OP_DELETE, BIDE_NOT_FOUND);
+    sync_at(next_retry());
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 1), 0);
 }
 
 static void after_an_answer_that_was_lost_a_lost_lease_is_one(void **state)
 {
     (void)state;
-    owe_delete(1, BIDE_EUNKNOWN);
-    puppet_once(kept->puppet, BIDE_OP_DELETE, BIDE_LEASE_LOST);
-    sync_at(next_time());
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 0);
-    assert_int_equal(kept_count(kept, BIDE_WORK_LOST, 1), 1);
+    defer_delete(1, BIDE_EUNKNOWN);
+    stub_once(fixture->stub, BIDE_OP_DELETE, BIDE_LEASE_LOST);
+    sync_at(next_retry());
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 1), 1);
 }
 
 static void a_result_that_may_have_been_heard_is_looked_for(void **state)
 {
     (void)state;
     return_from(1, BIDE_DONE, 1000);
-    owe(BIDE_EUNKNOWN);
-    puppet_once(kept->puppet, BIDE_OP_DONE, BIDE_LEASE_LOST);
-    sync_at(next_time());
-    assert_int_equal(kept_count(kept, BIDE_WORK_LOST, 1), 0);
-    sync_at(next_time());
-    assert_int_equal(told(BIDE_OP_RESULT), 1);
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 1);
+    defer(BIDE_EUNKNOWN);
+    stub_once(fixture->stub, BIDE_OP_DONE, BIDE_LEASE_LOST);
+    sync_at(next_retry());
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 1), 0);
+    sync_at(next_retry());
+    assert_int_equal(op_count(BIDE_OP_RESULT), 1);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
 }
 
 static void a_result_that_is_not_there_was_not_heard(void **state)
 {
     (void)state;
     return_from(1, BIDE_DONE, 1000);
-    owe(BIDE_EUNKNOWN);
-    puppet_once(kept->puppet, BIDE_OP_DONE, BIDE_LEASE_LOST);
-    puppet_once(kept->puppet, BIDE_OP_RESULT, BIDE_NOT_FOUND);
-    sync_at(next_time());
-    sync_at(next_time());
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 0);
-    assert_int_equal(kept_count(kept, BIDE_WORK_LOST, 1), 1);
+    defer(BIDE_EUNKNOWN);
+    stub_once(fixture->stub, BIDE_OP_DONE, BIDE_LEASE_LOST);
+    stub_once(fixture->stub, BIDE_OP_RESULT, BIDE_NOT_FOUND);
+    sync_at(next_retry());
+    sync_at(next_retry());
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 0);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_LOST, 1), 1);
 }
 
 static void a_result_is_told_again_with_its_bytes(void **state)
 {
     (void)state;
     return_from(1, BIDE_DONE, 1000);
-    owe(BIDE_EIO);
-    puppet_once(kept->puppet, BIDE_OP_DONE, BIDE_EIO);
-    sync_at(next_time());
-    sync_at(next_time());
-    assert_string_equal(puppet_await(kept->puppet, BIDE_OP_DONE, 1, 1).text, "five");
-    assert_string_equal(puppet_await(kept->puppet, BIDE_OP_DONE, 1, 2).text, "five");
-    assert_int_equal(kept_count(kept, BIDE_WORK_DONE, 1), 1);
+    defer(BIDE_EIO);
+    stub_once(fixture->stub, BIDE_OP_DONE, BIDE_EIO);
+    sync_at(next_retry());
+    sync_at(next_retry());
+    assert_string_equal(stub_await(fixture->stub, BIDE_OP_DONE, 1, 1).text, "five");
+    assert_string_equal(stub_await(fixture->stub, BIDE_OP_DONE, 1, 2).text, "five");
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DONE, 1), 1);
 }
 
 static void a_result_that_is_too_big_becomes_a_failure(void **state)
 {
     (void)state;
     return_from(1, BIDE_DONE, 1000);
-    owe(BIDE_TOO_BIG);
-    sync_at(next_time());
-    assert_string_equal(puppet_await(kept->puppet, BIDE_OP_FAIL, 1, 1).text,
+    defer(BIDE_TOO_BIG);
+    sync_at(next_retry());
+    assert_string_equal(stub_await(fixture->stub, BIDE_OP_FAIL, 1, 1).text,
                         "the result is too big: 4 bytes");
-    assert_int_equal(kept_count(kept, BIDE_WORK_RETRIED, 1), 1);
-    assert_int_equal(kept_count(kept, BIDE_WORK_OWED, 1), 0);
-    assert_string_equal(kept_last(kept)->text, "the result is too big: 4 bytes");
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_RETRIED, 1), 1);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_DEFERRED, 1), 0);
+    assert_string_equal(fixture_last(fixture)->text, "the result is too big: 4 bytes");
 }
 
 static void where_there_is_no_fail_a_job_is_released(void **state)
 {
     (void)state;
     return_from(1, 4711, 0);
-    owe(BIDE_ENOTSUP);
-    sync_at(next_time());
-    struct puppet_note release = puppet_await(kept->puppet, BIDE_OP_RELEASE, 1, 1);
+    defer(BIDE_ENOTSUP);
+    sync_at(next_retry());
+    struct stub_record release = stub_await(fixture->stub, BIDE_OP_RELEASE, 1, 1);
     assert_true(release.delay_ms > 0);
-    assert_int_equal(kept_count(kept, BIDE_WORK_RETRIED, 1), 1);
-    assert_int_equal(kept_last(kept)->delay_ms, release.delay_ms);
-    assert_string_equal(kept_last(kept)->text, "the handler answered 4711");
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_RETRIED, 1), 1);
+    assert_int_equal(fixture_last(fixture)->delay_ms, release.delay_ms);
+    assert_string_equal(fixture_last(fixture)->text, "the handler answered 4711");
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "server/tag_table.h"
+#include "server/beanstalk/tag_table.h"
 #include "util/hash.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static void the_latest_of_a_tag_is_found(void **state)
 }
 
 /* So many links that the table grows and shrinks, of few tags. */
-static void a_table_is_what_a_naive_model_is(void **state)
+static void tag_table_matches_a_naive_model(void **state)
 {
     (void)state;
     enum { LINKS = 1000, TAGS = 300, STEPS = 40000 };
@@ -112,7 +112,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_empty_table_finds_nothing),
         TEST(the_latest_of_a_tag_is_found),
-        TEST(a_table_is_what_a_naive_model_is),
+        TEST(tag_table_matches_a_naive_model),
         TEST(every_table_has_a_secret_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

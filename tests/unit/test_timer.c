@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/timer.h"
 
-#include "alloc.h"
+#include "test_alloc.h"
 #include "unit.h"
 
 #include "util/hash.h"
@@ -49,7 +49,7 @@ static int tear_down(void **state)
 
 static struct timer *make(struct fixture *f, uint32_t index, enum timer_class class, uint64_t id)
 {
-    assert_true(bi_timers_enlist(&f->timers));
+    assert_true(bi_timers_reserve(&f->timers));
     bi_timer_init(&f->all[index], 0, class, id);
     return &f->all[index];
 }
@@ -85,7 +85,7 @@ static void equal_deadlines_fire_by_class_and_then_by_id(void **state)
         {TIMER_CLASS_EXPIRY, 4}, {TIMER_CLASS_EXPIRY, 9},
         {TIMER_CLASS_JOB, 2},    {TIMER_CLASS_JOB, 8},
         {TIMER_CLASS_TOPIC, 1},  {TIMER_CLASS_TOPIC, (UINT64_C(1) << 53) - 1},
-        {TIMER_CLASS_CALL, 1},   {TIMER_CLASS_CALL, 3},
+        {TIMER_CLASS_WAITER, 1}, {TIMER_CLASS_WAITER, 3},
     };
     static const uint32_t shuffled[] = {3, 6, 0, 5, 7, 1, 4, 2};
     for (uint32_t i = 0; i < COUNT_OF(shuffled); i++) {
@@ -130,7 +130,7 @@ static void a_timer_can_take_another_place_among_equals(void **state)
     struct timer *b = make(f, 1, TIMER_CLASS_JOB, 20);
     bi_timers_set(&f->timers, a, 50);
     bi_timers_set(&f->timers, b, 50);
-    bi_timers_set_as(&f->timers, a, 50, 30);
+    bi_timers_set_with_id(&f->timers, a, 50, 30);
     assert_ptr_equal(bi_timers_pop(&f->timers, 50), b);
     assert_ptr_equal(bi_timers_pop(&f->timers, 50), a);
 }
@@ -138,10 +138,10 @@ static void a_timer_can_take_another_place_among_equals(void **state)
 static void the_class_stays_when_the_place_among_equals_changes(void **state)
 {
     struct fixture *f = *state;
-    struct timer *call = make(f, 0, TIMER_CLASS_CALL, 1);
+    struct timer *call = make(f, 0, TIMER_CLASS_WAITER, 1);
     struct timer *job = make(f, 1, TIMER_CLASS_JOB, 1);
-    bi_timers_set_as(&f->timers, job, 50, 99);
-    bi_timers_set_as(&f->timers, call, 50, 2);
+    bi_timers_set_with_id(&f->timers, job, 50, 99);
+    bi_timers_set_with_id(&f->timers, call, 50, 2);
     assert_ptr_equal(bi_timers_pop(&f->timers, 50), job);
     assert_ptr_equal(bi_timers_pop(&f->timers, 50), call);
 }
@@ -252,16 +252,16 @@ static void enlisting_without_memory_fails_and_changes_nothing(void **state)
 {
     struct fixture *f = *state;
     f->alloc.failing = true;
-    assert_false(bi_timers_enlist(&f->timers));
+    assert_false(bi_timers_reserve(&f->timers));
     assert_int_equal(f->timers.owners, 0);
     f->alloc.failing = false;
     for (uint32_t i = 0; i < 10; i++)
         bi_timers_set(&f->timers, make(f, i, TIMER_CLASS_JOB, i + 1), 10 - i);
     f->alloc.failing = true;
-    while (bi_timers_enlist(&f->timers))
+    while (bi_timers_reserve(&f->timers))
         assert_true(f->timers.owners < 100);
     uint32_t owners = f->timers.owners;
-    assert_false(bi_timers_enlist(&f->timers));
+    assert_false(bi_timers_reserve(&f->timers));
     assert_int_equal(f->timers.owners, owners);
     for (uint32_t i = 0; i < 10; i++)
         assert_ptr_equal(bi_timers_pop(&f->timers, 10), &f->all[9 - i]);
@@ -275,7 +275,7 @@ static void owners_that_leave_give_memory_back(void **state)
     size_t full = f->alloc.bytes;
     for (uint32_t i = 0; i < TIMERS; i++) {
         bi_timers_clear(&f->timers, &f->all[i]);
-        bi_timers_delist(&f->timers);
+        bi_timers_unreserve(&f->timers);
     }
     assert_true(f->alloc.bytes < full / 10);
 }

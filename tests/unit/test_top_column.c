@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/top.h"
-#include "cli/top_column.h"
+#include "cli/top/top.h"
+#include "cli/top/top_column.h"
 
 #include "unit.h"
 
@@ -22,13 +22,13 @@ static void all_columns_fit_into_78(void **state)
 {
     (void)state;
     int widths[TOP_COLUMNS];
-    bi_top_layout(78, 5, widths);
+    bi_top_column_layout(78, 5, widths);
     for (int i = 0; i < TOP_COLUMNS; i++)
         assert_int_not_equal(widths[i], 0);
     assert_in_range(width_of(widths), 1, 78);
 }
 
-static void no_window_is_exceeded_and_less_room_never_shows_more(void **state)
+static void layout_never_exceeds_the_window_and_is_monotonic(void **state)
 {
     (void)state;
     static const int names[] = {0, 5, 12, 13, 40, 200};
@@ -36,7 +36,7 @@ static void no_window_is_exceeded_and_less_room_never_shows_more(void **state)
         int before = TOP_COLUMNS;
         for (int width = 300; width >= 12; width--) {
             int widths[TOP_COLUMNS], shown = 0;
-            bi_top_layout(width, names[n], widths);
+            bi_top_column_layout(width, names[n], widths);
             for (int i = 0; i < TOP_COLUMNS; i++)
                 shown += widths[i] > 0;
             assert_true(width_of(widths) <= width);
@@ -52,7 +52,7 @@ static void the_most_important_columns_stay_in_a_small_window(void **state)
 {
     (void)state;
     int widths[TOP_COLUMNS];
-    bi_top_layout(38, 30, widths);
+    bi_top_column_layout(38, 30, widths);
     assert_int_not_equal(widths[TOP_READY], 0);
     assert_int_not_equal(widths[TOP_RESERVED], 0);
     assert_int_not_equal(widths[TOP_BURIED], 0);
@@ -60,14 +60,14 @@ static void the_most_important_columns_stay_in_a_small_window(void **state)
     assert_int_equal(widths[TOP_DONE], 0);
 }
 
-static void names_get_what_they_need_and_the_trend_the_rest(void **state)
+static void names_take_what_they_need_and_the_trend_the_rest(void **state)
 {
     (void)state;
     int widths[TOP_COLUMNS];
-    bi_top_layout(120, 30, widths);
+    bi_top_column_layout(120, 30, widths);
     assert_int_equal(widths[TOP_NAME], 30);
     assert_int_equal(width_of(widths), 120);
-    bi_top_layout(120, 3, widths);
+    bi_top_column_layout(120, 3, widths);
     assert_int_equal(widths[TOP_NAME], 12);
     assert_int_equal(width_of(widths), 120);
 }
@@ -86,13 +86,13 @@ static void fill(struct top_model *model)
                                      .waiting = i == 2};
         snprintf(list[i].name, sizeof(list[i].name), "%s", names[i]);
     }
-    assert_true(bi_top_model_take(model, &stats, list, COUNT_OF(names), 1));
+    assert_true(bi_top_model_add_sample(model, &stats, list, COUNT_OF(names), 1));
 }
 
 static void check_order(struct top_order *order, const struct top_model *model, const char *wanted)
 {
     char found[200] = "";
-    assert_true(bi_top_order_make(order, model));
+    assert_true(bi_top_column_sort(order, model));
     for (size_t i = 0; i < order->count; i++) {
         strcat(found, i == 0 ? "" : " ");
         strcat(found, order->list[i]->now.name);
@@ -161,13 +161,13 @@ static void every_column_has_a_name_and_a_cell(void **state)
                                         "in",    "out",      "age",     "waiting"};
     static const char *const cells[] = {"1", "2", "3", "4", "5", "-", "2.5", "1m1s", "6"};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
-        char text[BI_TOP_TEXT_SIZE];
+        char text[BI_TOP_FORMAT_SIZE];
         enum top_column column = bi_top_column_find(names[i]);
         assert_int_equal(column, i + 1);
-        assert_int_equal(bi_top_column_find(bi_top_head(column)), column);
-        bi_top_cell(text, column, &topic, false);
+        assert_int_equal(bi_top_column_find(bi_top_column_heading(column)), column);
+        bi_top_column_format(text, column, &topic, false);
         assert_string_equal(text, cells[i]);
-        bi_top_cell(text, column, &topic, true);
+        bi_top_column_format(text, column, &topic, true);
         bool unknown = column == TOP_DONE || column == TOP_OLDEST;
         assert_string_equal(text, unknown ? "-" : cells[i]);
     }
@@ -202,21 +202,21 @@ static void the_cursor_stays_in_the_list(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         size_t selected = cases[i].from;
-        assert_true(bi_top_move(cases[i].key, cases[i].count, 10, &selected));
+        assert_true(bi_top_window_move_cursor(cases[i].key, cases[i].count, 10, &selected));
         assert_int_equal(selected, cases[i].to);
     }
     size_t selected = 3;
-    assert_false(bi_top_move('x', 5, 10, &selected));
+    assert_false(bi_top_window_move_cursor('x', 5, 10, &selected));
     assert_int_equal(selected, 3);
 }
 
-static void the_window_shows_the_cursor_and_no_more_blank_than_it_must(void **state)
+static void scrolling_keeps_the_cursor_visible_without_blank_rows(void **state)
 {
     (void)state;
     for (size_t count = 0; count < 30; count++)
         for (size_t selected = 0; selected < (count == 0 ? 1 : count); selected++)
             for (size_t first = 0; first < 30; first++) {
-                size_t shown = bi_top_scroll(first, selected, count, 7);
+                size_t shown = bi_top_window_scroll(first, selected, count, 7);
                 assert_true(shown <= selected && selected < shown + 7);
                 assert_true(shown == 0 || shown + 7 <= count);
             }
@@ -226,15 +226,15 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_columns_fit_into_78),
-        cmocka_unit_test(no_window_is_exceeded_and_less_room_never_shows_more),
+        cmocka_unit_test(layout_never_exceeds_the_window_and_is_monotonic),
         cmocka_unit_test(the_most_important_columns_stay_in_a_small_window),
-        cmocka_unit_test(names_get_what_they_need_and_the_trend_the_rest),
+        cmocka_unit_test(names_take_what_they_need_and_the_trend_the_rest),
         cmocka_unit_test(topics_are_sorted_by_any_column_and_equal_ones_by_name),
         cmocka_unit_test(reversed_the_smallest_are_first),
         cmocka_unit_test(a_filter_is_a_part_of_the_name_in_any_case),
         cmocka_unit_test(every_column_has_a_name_and_a_cell),
         cmocka_unit_test(the_cursor_stays_in_the_list),
-        cmocka_unit_test(the_window_shows_the_cursor_and_no_more_blank_than_it_must),
+        cmocka_unit_test(scrolling_keeps_the_cursor_visible_without_blank_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

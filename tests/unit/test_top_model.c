@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/top_model.h"
+#include "cli/top/top_model.h"
 
 #include "unit.h"
 
@@ -23,21 +23,21 @@ static bide_stats queue(uint64_t puts, uint64_t fails, int64_t uptime_ms)
 }
 
 /* One sample of at most three topics. */
-static void take(struct top_model *model, int64_t at_us, bide_stats stats,
-                 const bide_topic_stats *topics, size_t count)
+static void add_sample(struct top_model *model, int64_t at_us, bide_stats stats,
+                       const bide_topic_stats *topics, size_t count)
 {
     bide_topic_stats copy[3];
     for (size_t i = 0; i < count; i++)
         copy[i] = topics[i];
-    assert_true(bi_top_model_take(model, &stats, copy, count, at_us));
+    assert_true(bi_top_model_add_sample(model, &stats, copy, count, at_us));
 }
 
-static void after_the_first_sample_no_rate_is_known(void **state)
+static void rates_are_unknown_after_the_first_sample(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
     bide_topic_stats a = topic("a", 3, 100, 50);
-    take(&model, SECOND, queue(100, 0, 5000), &a, 1);
+    add_sample(&model, SECOND, queue(100, 0, 5000), &a, 1);
     assert_int_equal(model.count, 1);
     assert_true(model.topics[0]->in < 0);
     assert_true(model.topics[0]->out < 0);
@@ -46,14 +46,14 @@ static void after_the_first_sample_no_rate_is_known(void **state)
     bi_top_model_free(&model);
 }
 
-static void a_rate_is_what_was_counted_by_the_time_between(void **state)
+static void rate_is_count_over_elapsed_time(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
     bide_topic_stats before = topic("a", 3, 100, 50), after = topic("a", 3, 120, 55);
     after.total.dones = 3;
-    take(&model, SECOND, queue(100, 7, 5000), &before, 1);
-    take(&model, 3 * SECOND, queue(120, 8, 7000), &after, 1);
+    add_sample(&model, SECOND, queue(100, 7, 5000), &before, 1);
+    add_sample(&model, 3 * SECOND, queue(120, 8, 7000), &after, 1);
     assert_true(model.topics[0]->in == 10);
     assert_true(model.topics[0]->out == 4);
     assert_true(model.rates[TOP_RATE_PUTS] == 10);
@@ -69,42 +69,42 @@ static void timeouts_are_failures_and_deletes_and_dones_are_finished(void **stat
     bide_stats before = {.uptime_ms = 1}, after = {.uptime_ms = 2};
     after.total =
         (bide_counters){.deletes = 2, .dones = 3, .fails = 4, .timeouts = 5, .reserves = 6};
-    take(&model, SECOND, before, NULL, 0);
-    take(&model, 2 * SECOND, after, NULL, 0);
+    add_sample(&model, SECOND, before, NULL, 0);
+    add_sample(&model, 2 * SECOND, after, NULL, 0);
     assert_true(model.rates[TOP_RATE_FINISHED] == 5);
     assert_true(model.rates[TOP_RATE_FAILS] == 9);
     assert_true(model.rates[TOP_RATE_RESERVES] == 6);
     bi_top_model_free(&model);
 }
 
-static void a_topic_that_was_made_anew_counts_from_nothing(void **state)
+static void recreated_topic_counts_from_zero(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
     bide_topic_stats before = topic("a", 0, 100, 100), after = topic("a", 4, 4, 0);
-    take(&model, SECOND, queue(100, 0, 5000), &before, 1);
-    take(&model, 2 * SECOND, queue(104, 0, 6000), &after, 1);
+    add_sample(&model, SECOND, queue(100, 0, 5000), &before, 1);
+    add_sample(&model, 2 * SECOND, queue(104, 0, 6000), &after, 1);
     assert_true(model.topics[0]->in == 4);
     assert_true(model.topics[0]->out == 0);
     bi_top_model_free(&model);
 }
 
-static void after_a_restart_of_the_queue_no_rate_is_known(void **state)
+static void rates_are_unknown_after_a_queue_restart(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
     bide_topic_stats before = topic("a", 0, 100, 100), after = topic("a", 0, 200, 200);
-    take(&model, SECOND, queue(100, 0, 5000), &before, 1);
-    take(&model, 2 * SECOND, queue(200, 0, 100), &after, 1);
+    add_sample(&model, SECOND, queue(100, 0, 5000), &before, 1);
+    add_sample(&model, 2 * SECOND, queue(200, 0, 100), &after, 1);
     assert_true(model.topics[0]->in < 0);
     assert_true(model.rates[TOP_RATE_PUTS] < 0);
-    take(&model, 3 * SECOND, queue(201, 0, 1100), &after, 1);
+    add_sample(&model, 3 * SECOND, queue(201, 0, 1100), &after, 1);
     assert_true(model.topics[0]->in == 0);
     assert_true(model.rates[TOP_RATE_PUTS] == 1);
     bi_top_model_free(&model);
 }
 
-static void topics_come_and_go_and_those_that_stay_keep_their_past(void **state)
+static void remaining_topics_keep_their_history(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
@@ -112,8 +112,8 @@ static void topics_come_and_go_and_those_that_stay_keep_their_past(void **state)
                                       topic("b", 3, 0, 0)};
     const bide_topic_stats second[] = {topic("d", 5, 9, 0), topic("b", 4, 0, 0)};
     float past[BI_TOP_HISTORY];
-    take(&model, SECOND, queue(0, 0, 1), first, 3);
-    take(&model, 2 * SECOND, queue(9, 0, 2), second, 2);
+    add_sample(&model, SECOND, queue(0, 0, 1), first, 3);
+    add_sample(&model, 2 * SECOND, queue(9, 0, 2), second, 2);
     assert_int_equal(model.count, 2);
     assert_null(bi_top_model_find(&model, "a"));
     assert_null(bi_top_model_find(&model, "c"));
@@ -121,47 +121,47 @@ static void topics_come_and_go_and_those_that_stay_keep_their_past(void **state)
     const struct top_topic *d = bi_top_model_find(&model, "d");
     assert_non_null(b);
     assert_non_null(d);
-    assert_int_equal(bi_top_model_past(b, b->ready, past, BI_TOP_HISTORY), 2);
+    assert_int_equal(bi_top_model_history(b, b->ready, past, BI_TOP_HISTORY), 2);
     assert_true(past[0] == 3 && past[1] == 4);
-    assert_int_equal(bi_top_model_past(d, d->ready, past, BI_TOP_HISTORY), 1);
+    assert_int_equal(bi_top_model_history(d, d->ready, past, BI_TOP_HISTORY), 1);
     assert_true(past[0] == 5);
     assert_true(d->in == 9); /* it was made since */
     bi_top_model_free(&model);
 }
 
-static void a_name_that_comes_twice_is_one_topic(void **state)
+static void duplicate_topic_names_are_merged(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
     const bide_topic_stats twice[] = {topic("b", 1, 0, 0), topic("a", 1, 0, 0),
                                       topic("b", 1, 0, 0)};
-    take(&model, SECOND, queue(0, 0, 1), twice, 3);
+    add_sample(&model, SECOND, queue(0, 0, 1), twice, 3);
     assert_int_equal(model.count, 2);
     bi_top_model_free(&model);
 }
 
-static void the_past_is_the_last_samples_oldest_first(void **state)
+static void history_is_returned_oldest_first(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
     float past[BI_TOP_HISTORY];
     for (uint64_t i = 1; i <= 3 * BI_TOP_HISTORY + 5; i++) {
         bide_topic_stats a = topic("a", i, 0, 2 * i);
-        take(&model, (int64_t)i * SECOND, queue(0, 0, (int64_t)i), &a, 1);
+        add_sample(&model, (int64_t)i * SECOND, queue(0, 0, (int64_t)i), &a, 1);
     }
     const struct top_topic *a = model.topics[0];
-    assert_int_equal(bi_top_model_past(a, a->ready, past, BI_TOP_HISTORY), BI_TOP_HISTORY);
+    assert_int_equal(bi_top_model_history(a, a->ready, past, BI_TOP_HISTORY), BI_TOP_HISTORY);
     for (int i = 0; i < BI_TOP_HISTORY; i++)
         assert_true(past[i] == (float)(2 * BI_TOP_HISTORY + 6 + i));
-    assert_int_equal(bi_top_model_past(a, a->moved, past, 3), 3);
+    assert_int_equal(bi_top_model_history(a, a->finish_rates, past, 3), 3);
     assert_true(past[0] == 2 && past[2] == 2);
-    assert_int_equal(bi_top_model_past(a, a->ready, past, 2), 2);
+    assert_int_equal(bi_top_model_history(a, a->ready, past, 2), 2);
     assert_true(past[1] == (float)(3 * BI_TOP_HISTORY + 5));
     bi_top_model_free(&model);
 }
 
 /* Random samples: the model has exactly the topics of the last one, in order. */
-static void many_samples_of_topics_that_come_and_go_are_all_taken(void **state)
+static void many_samples_of_changing_topics_are_all_added(void **state)
 {
     (void)state;
     struct top_model model = {.count = 0};
@@ -176,7 +176,7 @@ static void many_samples_of_topics_that_come_and_go_are_all_taken(void **state)
                 list[count++] = topic(name, (uint64_t)i, 0, 0);
         }
         bide_stats stats = queue(0, 0, round);
-        assert_true(bi_top_model_take(&model, &stats, list, count, round * SECOND));
+        assert_true(bi_top_model_add_sample(&model, &stats, list, count, round * SECOND));
         assert_int_equal(model.count, count);
         for (size_t i = 0; i < count; i++) {
             assert_string_equal(model.topics[i]->now.name, list[i].name);
@@ -189,15 +189,15 @@ static void many_samples_of_topics_that_come_and_go_are_all_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(after_the_first_sample_no_rate_is_known),
-        cmocka_unit_test(a_rate_is_what_was_counted_by_the_time_between),
+        cmocka_unit_test(rates_are_unknown_after_the_first_sample),
+        cmocka_unit_test(rate_is_count_over_elapsed_time),
         cmocka_unit_test(timeouts_are_failures_and_deletes_and_dones_are_finished),
-        cmocka_unit_test(a_topic_that_was_made_anew_counts_from_nothing),
-        cmocka_unit_test(after_a_restart_of_the_queue_no_rate_is_known),
-        cmocka_unit_test(topics_come_and_go_and_those_that_stay_keep_their_past),
-        cmocka_unit_test(a_name_that_comes_twice_is_one_topic),
-        cmocka_unit_test(the_past_is_the_last_samples_oldest_first),
-        cmocka_unit_test(many_samples_of_topics_that_come_and_go_are_all_taken),
+        cmocka_unit_test(recreated_topic_counts_from_zero),
+        cmocka_unit_test(rates_are_unknown_after_a_queue_restart),
+        cmocka_unit_test(remaining_topics_keep_their_history),
+        cmocka_unit_test(duplicate_topic_names_are_merged),
+        cmocka_unit_test(history_is_returned_oldest_first),
+        cmocka_unit_test(many_samples_of_changing_topics_are_all_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/top_page.h"
+#include "cli/top/top_page.h"
 
 #include "unit.h"
 
@@ -12,15 +12,15 @@ static void check_lines(int width, const char *bytes, size_t size, const char *w
 {
     struct page page = {.width = 0};
     char found[1000] = "";
-    bi_page_begin(&page, width);
-    bi_page_bytes(&page, "body", bytes, size);
+    bi_top_page_reset(&page, width);
+    bi_top_page_add_bytes(&page, "body", bytes, size);
     for (size_t i = 2; i < page.count; i++) {
         strcat(found, i == 2 ? "" : "|");
         strcat(found, page.lines[i]);
     }
     assert_string_equal(found, wanted);
-    assert_false(page.no_memory);
-    bi_page_free(&page);
+    assert_false(page.out_of_memory);
+    bi_top_page_free(&page);
 }
 
 #define CHECK_TEXT(width, text, wanted) check_lines((width), (text), sizeof(text) - 1, (wanted))
@@ -35,14 +35,14 @@ static void long_lines_are_folded(void **state)
     CHECK_TEXT(10, "", "");
 }
 
-static void wide_characters_are_never_cut(void **state)
+static void wide_characters_are_never_split(void **state)
 {
     (void)state;
     CHECK_TEXT(5, "日本語", "日本|語");
     CHECK_TEXT(4, "äöüß!", "äöüß|!");
 }
 
-static void what_could_steer_a_terminal_is_shown_as_numbers(void **state)
+static void control_bytes_are_shown_as_escapes(void **state)
 {
     (void)state;
     CHECK_TEXT(40, "a\x1b[31mred\x07", "a\\x1b[31mred\\x07");
@@ -58,7 +58,7 @@ static void what_could_steer_a_terminal_is_shown_as_numbers(void **state)
     CHECK_TEXT(6, "abcd\x1b", "abcd|\\x1b");
 }
 
-static void what_is_no_text_is_a_table_of_bytes(void **state)
+static void binary_data_is_shown_as_a_hexdump(void **state)
 {
     (void)state;
     CHECK_TEXT(80,
@@ -72,38 +72,38 @@ static void what_is_no_text_is_a_table_of_bytes(void **state)
 }
 
 /* A table line is never wider than the windows that have one. */
-static void a_table_fits_into_its_window(void **state)
+static void hexdump_fits_the_window(void **state)
 {
     (void)state;
     for (int width = 26; width < 100; width++) {
         struct page page = {.width = 0};
         char bytes[64] = {0};
-        bi_page_begin(&page, width);
-        bi_page_bytes(&page, "body", bytes, sizeof(bytes));
+        bi_top_page_reset(&page, width);
+        bi_top_page_add_bytes(&page, "body", bytes, sizeof(bytes));
         for (size_t i = 2; i < page.count; i++)
             assert_true(strlen(page.lines[i]) <= (size_t)width);
-        bi_page_free(&page);
+        bi_top_page_free(&page);
     }
 }
 
-static void of_very_many_bytes_the_first_are_shown(void **state)
+static void long_data_shows_its_first_bytes(void **state)
 {
     (void)state;
-    size_t size = 3 * BI_PAGE_BYTES;
+    size_t size = 3 * BI_TOP_PAGE_BYTES_MAX;
     char *bytes = malloc(size);
     struct page page = {.width = 0};
     assert_non_null(bytes);
     for (size_t i = 0; i < size; i += 3)
         memcpy(bytes + i, "日", 3); /* which the limit cuts in the middle */
-    bi_page_begin(&page, 80);
-    bi_page_bytes(&page, "body", bytes, size);
+    bi_top_page_reset(&page, 80);
+    bi_top_page_add_bytes(&page, "body", bytes, size);
     assert_string_equal(page.lines[1], "body: 786432 bytes, the first 262144 of them");
-    assert_int_equal(page.count, 2 + (BI_PAGE_BYTES / 3 + 39) / 40);
-    bi_page_free(&page);
+    assert_int_equal(page.count, 2 + (BI_TOP_PAGE_BYTES_MAX / 3 + 39) / 40);
+    bi_top_page_free(&page);
     free(bytes);
 }
 
-static void marks_without_a_width_do_not_grow_a_line_for_ever(void **state)
+static void combining_marks_do_not_grow_a_line_without_bound(void **state)
 {
     (void)state;
     struct page page = {.width = 0};
@@ -111,39 +111,39 @@ static void marks_without_a_width_do_not_grow_a_line_for_ever(void **state)
     bytes[0] = 'a';
     for (size_t i = 1; i < sizeof(bytes); i += 2)
         memcpy(bytes + i, "\xcc\x81", 2);
-    bi_page_begin(&page, 40);
-    bi_page_bytes(&page, "body", bytes, sizeof(bytes));
+    bi_top_page_reset(&page, 40);
+    bi_top_page_add_bytes(&page, "body", bytes, sizeof(bytes));
     assert_int_equal(page.count, 3);
     assert_in_range(strlen(page.lines[2]), 1, 160);
-    bi_page_free(&page);
+    bi_top_page_free(&page);
 }
 
-static void a_page_begins_anew(void **state)
+static void reset_clears_the_page(void **state)
 {
     (void)state;
     struct page page = {.width = 0};
-    bi_page_begin(&page, 40);
-    bi_page_line(&page, "%s %d", "one", 1);
-    bi_page_begin(&page, 20);
-    bi_page_line(&page, "two");
+    bi_top_page_reset(&page, 40);
+    bi_top_page_add_line(&page, "%s %d", "one", 1);
+    bi_top_page_reset(&page, 20);
+    bi_top_page_add_line(&page, "two");
     assert_int_equal(page.count, 1);
     assert_string_equal(page.lines[0], "two");
-    bi_page_bytes(&page, "key", "k", 1);
+    bi_top_page_add_bytes(&page, "key", "k", 1);
     assert_string_equal(page.lines[2], "key: 1 byte");
-    bi_page_free(&page);
+    bi_top_page_free(&page);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_lines_are_folded),
-        cmocka_unit_test(wide_characters_are_never_cut),
-        cmocka_unit_test(what_could_steer_a_terminal_is_shown_as_numbers),
-        cmocka_unit_test(what_is_no_text_is_a_table_of_bytes),
-        cmocka_unit_test(a_table_fits_into_its_window),
-        cmocka_unit_test(of_very_many_bytes_the_first_are_shown),
-        cmocka_unit_test(marks_without_a_width_do_not_grow_a_line_for_ever),
-        cmocka_unit_test(a_page_begins_anew),
+        cmocka_unit_test(wide_characters_are_never_split),
+        cmocka_unit_test(control_bytes_are_shown_as_escapes),
+        cmocka_unit_test(binary_data_is_shown_as_a_hexdump),
+        cmocka_unit_test(hexdump_fits_the_window),
+        cmocka_unit_test(long_data_shows_its_first_bytes),
+        cmocka_unit_test(combining_marks_do_not_grow_a_line_without_bound),
+        cmocka_unit_test(reset_clears_the_page),
     };
     setlocale(LC_CTYPE, "C.UTF-8");
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "server/tubes.h"
+#include "server/beanstalk/tubes.h"
 #include "util/hash.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 static int set_up(void **state)
 {
     static struct tubes tubes;
-    bi_tubes_init(&tubes, &(struct bi_secret){{42, 43}});
+    bi_tubes_init(&tubes, &(struct bi_hash_secret){{42, 43}});
     *state = &tubes;
     return 0;
 }
@@ -29,18 +29,18 @@ static bide_slice name_of(uint64_t number)
     return (bide_slice){name, (size_t)size};
 }
 
-static void a_tube_is_there_while_somebody_holds_it(void **state)
+static void tube_exists_while_it_is_referenced(void **state)
 {
     struct tubes *tubes = *state;
     bide_slice name = name_of(1);
     assert_null(bi_tubes_find(tubes, name));
-    struct tube *tube = bi_tubes_hold(tubes, name);
+    struct tube *tube = bi_tubes_acquire(tubes, name);
     assert_non_null(tube);
-    assert_int_equal(tube->holders, 1);
+    assert_int_equal(tube->ref_count, 1);
     assert_false(tube->referenced);
     assert_string_equal(tube->name, "tube-1");
     assert_int_equal(bi_tube_name(tube).size, 6);
-    assert_ptr_equal(bi_tubes_hold(tubes, name), tube);
+    assert_ptr_equal(bi_tubes_acquire(tubes, name), tube);
     assert_ptr_equal(bi_tubes_find(tubes, name), tube);
     assert_int_equal(tubes->count, 1);
     assert_false(bi_tubes_release(tubes, tube));
@@ -55,7 +55,7 @@ static void the_name_of_a_tube_is_its_own(void **state)
 {
     struct tubes *tubes = *state;
     char name[] = "abc";
-    struct tube *tube = bi_tubes_hold(tubes, (bide_slice){name, 3});
+    struct tube *tube = bi_tubes_acquire(tubes, (bide_slice){name, 3});
     name[0] = 'x';
     assert_string_equal(tube->name, "abc");
     assert_null(bi_tubes_find(tubes, (bide_slice){"xbc", 3}));
@@ -71,7 +71,7 @@ static void names_of_every_length_are_told_apart(void **state)
     char name[BIDE_TOPIC_MAX];
     memset(name, 'n', sizeof(name));
     for (size_t size = 1; size <= BIDE_TOPIC_MAX; size++) {
-        made[size] = bi_tubes_hold(tubes, (bide_slice){name, size});
+        made[size] = bi_tubes_acquire(tubes, (bide_slice){name, size});
         assert_int_equal(strlen(made[size]->name), size);
     }
     assert_int_equal(tubes->count, BIDE_TOPIC_MAX);
@@ -80,25 +80,25 @@ static void names_of_every_length_are_told_apart(void **state)
 }
 
 /* Random holds and releases of many tubes; the model is the number of holders of each. */
-static void a_table_of_tubes_is_what_a_naive_model_is(void **state)
+static void tubes_match_a_naive_model(void **state)
 {
     enum { TUBES = 20000 };
     struct tubes *tubes = *state;
-    static uint32_t holders[TUBES];
+    static uint32_t ref_count[TUBES];
     struct bi_random random = {7};
     size_t count = 0;
-    memset(holders, 0, sizeof(holders));
+    memset(ref_count, 0, sizeof(ref_count));
     for (uint64_t turn = 0; turn < 400000; turn++) {
         uint64_t number = bi_random_below(&random, TUBES);
         bide_slice name = name_of(number);
         struct tube *tube = bi_tubes_find(tubes, name);
-        assert_int_equal(tube == NULL ? 0 : tube->holders, holders[number]);
+        assert_int_equal(tube == NULL ? 0 : tube->ref_count, ref_count[number]);
         if (bi_random_below(&random, 100) < (turn < 200000 ? 70u : 30u)) {
-            struct tube *again = bi_tubes_hold(tubes, name);
+            struct tube *again = bi_tubes_acquire(tubes, name);
             assert_true(tube == NULL || again == tube);
-            count += holders[number]++ == 0;
+            count += ref_count[number]++ == 0;
         } else if (tube != NULL) {
-            bool last = --holders[number] == 0;
+            bool last = --ref_count[number] == 0;
             assert_int_equal(bi_tubes_release(tubes, tube), last);
             count -= last;
             if (last)
@@ -114,10 +114,10 @@ static void a_table_of_tubes_is_what_a_naive_model_is(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_tube_is_there_while_somebody_holds_it),
+        TEST(tube_exists_while_it_is_referenced),
         TEST(the_name_of_a_tube_is_its_own),
         TEST(names_of_every_length_are_told_apart),
-        TEST(a_table_of_tubes_is_what_a_naive_model_is),
+        TEST(tubes_match_a_naive_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

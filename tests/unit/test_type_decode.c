@@ -2,9 +2,9 @@
 /*
  * JSON as structs: what is read, and what is refused with which sentence.
  */
-#include "alloc.h"
 #include "task/arena.h"
 #include "task/type.h"
+#include "test_alloc.h"
 #include "typed.h"
 #include "unit.h"
 
@@ -576,7 +576,7 @@ static void lack_of_our_memory_is_told_and_leaves_nothing(void **state)
     do {
         struct test_alloc test = {.countdown = (uint64_t)++failed};
         struct bi_alloc alloc = test_alloc_of(&test);
-        code = bi_type_read(bide_type_of_some(), json, strlen(json), &alloc, &value);
+        code = bi_type_decode_json(bide_type_of_some(), json, strlen(json), &alloc, &value);
         assert_true(code == BIDE_OK || code == BIDE_ENOMEM);
         if (code == BIDE_OK)
             bi_arena_free(value);

@@ -161,11 +161,11 @@ static void a_secret_is_taken_out_of_a_url(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char stripped[BI_URL_MAX], text[200];
-        bi_url_strip(stripped, cases[i].url);
+        bi_url_strip_secret(stripped, cases[i].url);
         assert_string_equal(stripped, cases[i].stripped);
         assert_int_equal(bi_url_has_secret(cases[i].url), cases[i].has);
         snprintf(text, sizeof(text), "%s%s", i % 2 == 0 ? "--url=" : "-u", cases[i].url);
-        bi_url_blot(text);
+        bi_url_mask_secret(text);
         assert_null(strstr(text, "hush"));
         assert_int_equal(strlen(text), strlen(cases[i].url) + (i % 2 == 0 ? 6 : 2));
     }

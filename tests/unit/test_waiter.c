@@ -2,23 +2,23 @@
 /*
  * Who gets which job: calls that wait, and the four strategies.
  */
-#include "world.h"
+#include "core_fixture.h"
 
 #include <stdio.h>
 
-static struct world w;
+static struct core_fixture w;
 
 static int set_up(void **state)
 {
     (void)state;
-    world_open(&w, false);
+    core_fixture_open(&w, false);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    world_close(&w);
+    core_fixture_close(&w);
     return 0;
 }
 
@@ -121,7 +121,7 @@ static void a_call_that_waits_for_the_first_job_takes_what_is_ready_then(void **
     uint64_t also = put_delayed(&w, "a", 10);
     begin_wait(&call, TOPICS("a"), 5);
     /* Timer events serve one by one: the first that comes due is all there is. */
-    pass(&w, 10 * MS);
+    advance_clocks(&w, 10 * MS);
     got_one(&call, early);
     assert_int_equal(state_of(&w, also), BIDE_STATE_READY);
 }
@@ -143,12 +143,12 @@ static void a_job_goes_past_a_paused_topic_only_when_the_pause_ends(void **state
     (void)state;
     static struct call call;
     begin_wait(&call, TOPICS("a"), 1);
-    assert_int_equal(on_topic(&w, BIDE_OP_PAUSE, "a", 50), BIDE_OK);
+    assert_int_equal(run_topic_op(&w, BIDE_OP_PAUSE, "a", 50), BIDE_OK);
     uint64_t id = put(&w, "a");
     assert_int_equal(call.op.status, BIDE_PENDING);
-    pass(&w, 50 * MS - 1);
+    advance_clocks(&w, 50 * MS - 1);
     assert_int_equal(call.op.status, BIDE_PENDING);
-    pass(&w, 1);
+    advance_clocks(&w, 1);
     got_one(&call, id);
 }
 
@@ -157,16 +157,16 @@ static void every_way_back_to_ready_serves_who_waits(void **state)
     (void)state;
     static struct call call;
     uint64_t id = put(&w, "a");
-    uint64_t token = take(&w, "a", id);
+    uint64_t token = reserve_expected(&w, "a", id);
     begin_wait(&call, TOPICS("a"), 1);
     assert_int_equal(release(&w, id, token, 0), BIDE_OK);
     token = call.jobs[0].token;
     got_one(&call, id);
     begin_wait(&call, TOPICS("a"), 1);
-    assert_int_equal(with_lease(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_GIVE_BACK, id, token), BIDE_OK);
     got_one(&call, id);
     begin_wait(&call, TOPICS("a"), 1);
-    pass(&w, 60 * SECOND); /* the ttr */
+    advance_clocks(&w, 60 * SECOND); /* the ttr */
     token = call.jobs[0].token;
     got_one(&call, id);
     begin_wait(&call, TOPICS("a"), 1);
@@ -187,9 +187,9 @@ static void a_call_times_out_at_its_very_microsecond(void **state)
     (void)state;
     static struct call call;
     assert_int_equal(reserve_from(&call, TOPICS("a"), 1, BIDE_BY_PRIORITY, 5), BIDE_PENDING);
-    pass(&w, 5 * MS - 1);
+    advance_clocks(&w, 5 * MS - 1);
     assert_int_equal(call.op.status, BIDE_PENDING);
-    pass(&w, 1);
+    advance_clocks(&w, 1);
     assert_int_equal(call.op.status, BIDE_TIMED_OUT);
     assert_int_equal(stats_of(&w).topics, 0);
 }
@@ -201,7 +201,7 @@ static void a_job_due_at_the_moment_of_the_timeout_is_given(void **state)
     static struct call call;
     uint64_t id = put_delayed(&w, "a", 5);
     assert_int_equal(reserve_from(&call, TOPICS("a"), 1, BIDE_BY_PRIORITY, 5), BIDE_PENDING);
-    pass(&w, 5 * MS);
+    advance_clocks(&w, 5 * MS);
     got_one(&call, id);
 }
 
@@ -210,9 +210,9 @@ static void a_cancelled_call_completes_once_as_cancelled(void **state)
     (void)state;
     static struct call call;
     begin_wait(&call, TOPICS("a", "b"), 1);
-    assert_true(bi_core_cancel(w.core, &call.op));
+    assert_true(bi_waiter_cancel(w.core, &call.op));
     assert_int_equal(call.op.status, BIDE_CANCELLED);
-    assert_false(bi_core_cancel(w.core, &call.op));
+    assert_false(bi_waiter_cancel(w.core, &call.op));
     uint64_t id = put(&w, "a");
     assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
     assert_int_equal(w.completed_count, 1);
@@ -227,7 +227,7 @@ static void closing_completes_every_call_that_waits(void **state)
     bide_op wait = {.kind = BIDE_OP_WAIT,
                     .wait = {.id = put_delayed(&w, "c", 1000), .timeout_ms = BIDE_FOREVER}};
     assert_int_equal(run(&w, &wait), BIDE_PENDING);
-    bi_core_close(w.core, UINT32_MAX);
+    bi_waiter_close_all(w.core, UINT32_MAX);
     assert_int_equal(w.completed_count, 4);
     for (size_t i = 0; i < 3; i++)
         assert_int_equal(calls[i].op.status, BIDE_CLOSED);
@@ -238,16 +238,16 @@ static void one_call_more_than_max_waiters_is_refused(void **state)
 {
     (void)state;
     static struct call calls[3];
-    world_close(&w);
-    world_init(&w);
+    core_fixture_close(&w);
+    core_fixture_init(&w);
     w.options.limits.max_waiters = 2;
-    world_start(&w);
+    core_fixture_start(&w);
     begin_wait(&calls[0], TOPICS("a"), 1);
     begin_wait(&calls[1], TOPICS("a"), 1);
-    uint64_t before = bi_core_hash(w.core);
+    uint64_t before = bi_core_check_hash(w.core);
     assert_int_equal(reserve_from(&calls[2], TOPICS("b"), 1, BIDE_BY_PRIORITY, 5),
                      BIDE_TOO_MANY_WAITERS);
-    assert_int_equal(bi_core_hash(w.core), before);
+    assert_int_equal(bi_core_check_hash(w.core), before);
 }
 
 /* ---- calls that name very many topics ---- */
@@ -339,7 +339,7 @@ static void calls_that_name_many_topics_are_closed_in_steps(void **state)
     name_many_topics();
     for (int i = 0; i < MANY_CALLS; i++)
         wait_for_many(&calls[i], BIDE_FOREVER);
-    while (bi_core_close(w.core, UINT32_MAX))
+    while (bi_waiter_close_all(w.core, UINT32_MAX))
         steps++;
     assert_in_range(steps, 3, MANY_CALLS);
     assert_int_equal(w.completed_count, MANY_CALLS);
@@ -358,7 +358,7 @@ static void whoever_waits_for_a_job_learns_how_it_ended(void **state)
     }
     assert_int_equal(done(&w, ids[0], 0, 1000), BIDE_OK);
     assert_int_equal(bury(&w, ids[1], 0), BIDE_OK);
-    assert_int_equal(with_lease(&w, BIDE_OP_DELETE, ids[2], 0), BIDE_OK);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, ids[2], 0), BIDE_OK);
     const bide_state ends[] = {BIDE_STATE_DONE, BIDE_STATE_BURIED, BIDE_STATE_GONE};
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(waits[i].status, BIDE_OK);
@@ -442,7 +442,7 @@ static void every_strategy_passes_over_paused_and_empty_topics(void **state)
     (void)state;
     fill("a", 8);
     fill("b", 8);
-    assert_int_equal(on_topic(&w, BIDE_OP_PAUSE, "a", BIDE_FOREVER), BIDE_OK);
+    assert_int_equal(run_topic_op(&w, BIDE_OP_PAUSE, "a", BIDE_FOREVER), BIDE_OK);
     for (int strategy = BIDE_BY_PRIORITY; strategy <= BIDE_FAIR; strategy++)
         assert_string_equal(take_letters(TOPICS("a", "none", "b"), 2, (bide_strategy)strategy),
                             "bb");
@@ -472,13 +472,35 @@ static void weighted_takes_in_proportion_to_the_weights(void **state)
                                   .job_max = 1}};
         assert_int_equal(run(&w, &op), BIDE_OK);
         counts[job.topic[0] - 'a']++;
-        assert_int_equal(with_lease(&w, BIDE_OP_GIVE_BACK, job.id, job.token), BIDE_OK);
+        assert_int_equal(run_lease_op(&w, BIDE_OP_GIVE_BACK, job.id, job.token), BIDE_OK);
         bide_job_clear(&job);
     }
     /* The seed is fixed, so this does not depend on luck. */
     for (size_t i = 0; i < 3; i++)
         assert_in_range(counts[i], weights[i] * DRAWS / 10 * 8 / 10,
                         weights[i] * DRAWS / 10 * 12 / 10);
+}
+
+/* A topic stays as long as it is marked to be served, although nothing else needs it. */
+static void a_topic_that_is_still_to_be_served_is_needed(void **state)
+{
+    (void)state;
+    static struct call calls[2];
+    begin_wait(&calls[0], TOPICS("a"), 1);
+    begin_wait(&calls[1], TOPICS("b"), 1);
+    put_delayed(&w, "a", 10);
+    uint64_t other = put_delayed(&w, "b", 10);
+    w.alloc.failing = true;
+    advance_clocks(&w, 10 * MS); /* both are ready, and memory lacks to reserve them */
+    assert_int_equal(w.completed_count, 0);
+    assert_true(bi_waiter_cancel(w.core, &calls[1].op));
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, other, 0), BIDE_OK);
+    core_fixture_check(&w);
+    w.alloc.failing = false;
+    bi_core_serve(w.core, w.now);
+    assert_int_equal(calls[0].op.status, BIDE_OK);
+    bide_job_clear(&calls[0].jobs[0]);
+    assert_int_equal(stats_of(&w).topics, 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -507,6 +529,7 @@ int main(void)
         TEST(fair_turns_count_over_calls_with_other_topics),
         TEST(every_strategy_passes_over_paused_and_empty_topics),
         TEST(weighted_takes_in_proportion_to_the_weights),
+        TEST(a_topic_that_is_still_to_be_served_is_needed),
     };
     return cmocka_run_group_tests_name("waiter", tests, NULL, NULL);
 }

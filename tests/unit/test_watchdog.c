@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "slow.h"
+#include "slow_store.h"
 
 #include "server/server.h"
 
@@ -13,7 +13,7 @@
 #define WATCHDOG_MS INT64_C(90)
 #define TICKS       40
 
-static struct slow *slow;
+static struct slow_store *slow;
 static bide *queue;
 static bide_cq *cq;
 static bide_op put;

@@ -13,16 +13,16 @@
 /* The wheel as timer.c uses it, which is where what came due is sorted. */
 static struct timers timers_;
 
-static struct timers *wheel_of(int64_t tick, uint32_t slots, int64_t born)
+static struct timers *wheel_of(int64_t tick, uint32_t slots, int64_t origin)
 {
     bi_timers_init(&timers_, bi_alloc_libc());
-    assert_true(bi_timers_use_wheel(&timers_, tick, slots, born));
+    assert_true(bi_timers_use_wheel(&timers_, tick, slots, origin));
     return &timers_;
 }
 
 static void add(struct timers *wheel, struct timer *timer, uint64_t id, int64_t due)
 {
-    assert_true(bi_timers_enlist(wheel));
+    assert_true(bi_timers_reserve(wheel));
     bi_timer_init(timer, 0, TIMER_CLASS_JOB, id);
     bi_timers_set(wheel, timer, due);
 }
@@ -98,27 +98,27 @@ static void a_jump_of_many_turns_fires_all_that_is_due_in_order(void **state)
 static void a_timer_fires_at_the_first_tick_at_or_after_its_deadline(void **state)
 {
     (void)state;
-    const int64_t born = 123456;
+    const int64_t origin = 123456;
     const struct {
         int64_t due, tick;
     } cases[] = {
-        {born + 1, 1},
-        {born + 9999, 1},
-        {born + 10000, 1},
-        {born + 10001, 2},
-        {born + 19999, 2},
-        {born + 20000, 2},
-        {born + 5120000, 512},
-        {born + 5120001, 513},
-        {born + 10000000, 1000},
-        {born + 99999999, 10000},
-        {born + 100000000, 10000},
+        {origin + 1, 1},
+        {origin + 9999, 1},
+        {origin + 10000, 1},
+        {origin + 10001, 2},
+        {origin + 19999, 2},
+        {origin + 20000, 2},
+        {origin + 5120000, 512},
+        {origin + 5120001, 513},
+        {origin + 10000000, 1000},
+        {origin + 99999999, 10000},
+        {origin + 100000000, 10000},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct timers *wheel = wheel_of(10 * MS, 512, born);
+        struct timers *wheel = wheel_of(10 * MS, 512, origin);
         struct timer timer;
         add(wheel, &timer, 1, cases[i].due);
-        int64_t at = born + cases[i].tick * 10 * MS;
+        int64_t at = origin + cases[i].tick * 10 * MS;
         assert_null(bi_timers_pop(wheel, at - 1));
         assert_ptr_equal(bi_timers_pop(wheel, at), &timer);
         bi_timers_done(wheel);
@@ -154,14 +154,14 @@ static void delays_from_a_millisecond_to_a_hundred_years_are_met(void **state)
 {
     (void)state;
     const int64_t delays[] = {MS, 10 * MS, 1000 * MS, 3600000 * MS, 86400000 * MS, CENTURY};
-    const int64_t born = INT64_C(7200000000);
+    const int64_t origin = INT64_C(7200000000);
     static struct timer timers[COUNT_OF(delays)];
-    struct timers *wheel = wheel_of(MS, 512, born);
+    struct timers *wheel = wheel_of(MS, 512, origin);
     for (size_t i = 0; i < COUNT_OF(delays); i++)
-        add(wheel, &timers[i], i + 1, born + delays[i]);
+        add(wheel, &timers[i], i + 1, origin + delays[i]);
     for (size_t i = 0; i < COUNT_OF(delays); i++) {
-        assert_null(bi_timers_pop(wheel, born + delays[i] - 1));
-        assert_ptr_equal(bi_timers_pop(wheel, born + delays[i]), &timers[i]);
+        assert_null(bi_timers_pop(wheel, origin + delays[i] - 1));
+        assert_ptr_equal(bi_timers_pop(wheel, origin + delays[i]), &timers[i]);
     }
     bi_timers_done(wheel);
 }
@@ -244,7 +244,7 @@ static void a_deadline_that_the_ring_has_passed_is_not_taken(void **state)
     assert_non_null(wheel);
     struct timer timer;
     bi_timer_init(&timer, 0, TIMER_CLASS_JOB, 1);
-    assert_null(bi_wheel_turn(wheel, 100 * MS));
+    assert_null(bi_wheel_advance(wheel, 100 * MS));
     timer.due = 100 * MS;
     assert_false(bi_wheel_add(wheel, &timer));
     assert_int_equal(bi_wheel_next(wheel), INT64_MAX);
@@ -270,15 +270,15 @@ static void a_turn_hands_out_what_has_come_due_and_keeps_the_rest(void **state)
     for (int i = 0; i < TIMERS; i += 2)
         bi_wheel_remove(wheel, &timers[i]);
     int count = 0;
-    for (const struct timer *timer = bi_wheel_turn(wheel, 60 * MS); timer != NULL;
+    for (const struct timer *timer = bi_wheel_advance(wheel, 60 * MS); timer != NULL;
          timer = timer->next, count++) {
         assert_true(timer->due <= 60 * MS);
         assert_int_equal((timer - timers) % 2, 1);
     }
     assert_int_equal(count, 30);
-    assert_null(bi_wheel_turn(wheel, 60 * MS));
+    assert_null(bi_wheel_advance(wheel, 60 * MS));
     count = 0;
-    for (const struct timer *timer = bi_wheel_turn(wheel, 1000 * MS); timer != NULL;
+    for (const struct timer *timer = bi_wheel_advance(wheel, 1000 * MS); timer != NULL;
          timer = timer->next)
         count++;
     assert_int_equal(count, 20);

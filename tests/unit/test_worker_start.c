@@ -3,7 +3,7 @@
  * A start that fails leaves nothing behind: memory, threads and eventfds that the system does not
  * give. The linker puts the functions below in front of the C library's.
  */
-#include "staged.h"
+#include "worker_fixture.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +14,8 @@
 /* The call that fails, 1 being the next one; 0: none. */
 static _Atomic long calloc_countdown, eventfd_countdown, create_countdown;
 static _Atomic long created;
+/* The size of blocks that malloc does not give; 0: none. */
+static _Atomic size_t lacking_size;
 
 static bool must_fail(_Atomic long *countdown)
 {
@@ -25,6 +27,14 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
     return must_fail(&calloc_countdown) ? NULL : __real_calloc(count, size);
+}
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    size_t lacking = atomic_load(&lacking_size);
+    return lacking != 0 && size == lacking ? NULL : __real_malloc(size);
 }
 
 int __real_eventfd(unsigned count, int flags);
@@ -64,24 +74,24 @@ static size_t entries_of(const char *folder)
 /* Fails the first, second, ... call of a kind until a start succeeds; answers how many failed. */
 static long fail_each(_Atomic long *countdown, int expected)
 {
-    struct stage *stage = stage_new(THREADS);
+    struct fixture *fixture = fixture_new(THREADS);
     size_t fds = entries_of("/proc/self/fd");
     long nth = 1;
-    puppet_give(stage->puppet, puppet_job(1, 60000));
+    stub_add_job(fixture->stub, stub_job(1, 60000));
     for (;; nth++) {
         atomic_store(countdown, nth);
-        int code = bide_worker_start(stage->worker);
+        int code = bide_worker_start(fixture->worker);
         long left = atomic_exchange(countdown, 0);
         if (code == BIDE_OK && left > 0)
             break;
         assert_int_equal(code, expected);
         assert_string_not_equal(bide_last_error(), "");
         assert_int_equal(entries_of("/proc/self/fd"), fds);
-        assert_int_equal(stage->worker->state, WORKER_IDLE);
-        assert_int_equal(stage_count(stage, BIDE_WORK_STARTED, 1), 0);
+        assert_int_equal(fixture->worker->state, WORKER_IDLE);
+        assert_int_equal(fixture_count(fixture, BIDE_WORK_STARTED, 1), 0);
     }
-    stage_await(stage, BIDE_WORK_DONE, 1);
-    stage_free(stage);
+    fixture_await(fixture, BIDE_WORK_DONE, 1);
+    fixture_free(fixture);
     return nth - 1;
 }
 
@@ -108,16 +118,31 @@ static void a_start_without_threads_leaves_none_and_takes_no_job(void **state)
 static void a_worker_that_cannot_be_made_is_not(void **state)
 {
     (void)state;
-    struct puppet *puppet = puppet_new();
+    struct stub *stub = stub_new();
     size_t fds = entries_of("/proc/self/fd");
     bide_worker *worker = NULL;
     atomic_store(&calloc_countdown, 1);
-    assert_int_equal(bide_worker_new(&puppet->queue, NULL, &worker), BIDE_ENOMEM);
+    assert_int_equal(bide_worker_new(&stub->queue, NULL, &worker), BIDE_ENOMEM);
     atomic_store(&eventfd_countdown, 1);
-    assert_int_equal(bide_worker_new(&puppet->queue, NULL, &worker), BIDE_ESYSTEM);
+    assert_int_equal(bide_worker_new(&stub->queue, NULL, &worker), BIDE_ESYSTEM);
     assert_null(worker);
     assert_int_equal(entries_of("/proc/self/fd"), fds);
-    puppet_free(puppet);
+    stub_free(stub);
+}
+
+static void stop_without_memory_reports_that_a_job_is_not_given_back(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_start_short_stop(1);
+    fixture_add_job(fixture, stub_job(1, 60000), (struct handler_plan){.blocks = true});
+    fixture_await_start(fixture, 1);
+    atomic_store(&lacking_size, sizeof(struct ack));
+    assert_int_equal(bide_worker_stop(fixture->worker), BIDE_TIMED_OUT);
+    atomic_store(&lacking_size, 0);
+    struct seen_event event = fixture_await(fixture, BIDE_WORK_GIVEN_UP, 1);
+    assert_int_equal(event.code, BIDE_ENOMEM);
+    assert_string_not_equal(event.text, "");
+    fixture_end(fixture);
 }
 
 int main(void)
@@ -127,6 +152,7 @@ int main(void)
         cmocka_unit_test(a_start_without_eventfds_leaves_nothing_behind),
         cmocka_unit_test(a_start_without_threads_leaves_none_and_takes_no_job),
         cmocka_unit_test(a_worker_that_cannot_be_made_is_not),
+        cmocka_unit_test(stop_without_memory_reports_that_a_job_is_not_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

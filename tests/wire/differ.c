@@ -3,13 +3,13 @@
  * differ.c - the differential run: random clients talk to beanstalkd and to bided at the same time,
  * and every reply must be the same.
  *
- * A seed is one story (story.h). When the servers differ, the story is shortened: turns are left out
+ * A seed is one story (scenario.h). When the servers differ, the story is shortened: turns are left out
  * as long as a difference remains. What is printed is what is left, and the command that plays the
  * whole story again.
  */
-#include "duel.h"
+#include "lockstep.h"
+#include "print.h"
 #include "server.h"
-#include "show.h"
 
 #include "../contract/contract.h"
 
@@ -18,7 +18,7 @@
 #define SHORTEN_US          (INT64_C(60) * 1000000)
 
 struct settings {
-    struct duel_settings duel;
+    struct lockstep_settings lockstep;
     uint64_t first, last;
     size_t turns;
     bool verbose, self_test;
@@ -41,8 +41,8 @@ static const char usage[] =
 /* ---- shortening ---- */
 
 struct shortening {
-    struct story *story;
-    struct duel_settings duel;
+    struct scenario *scenario;
+    struct lockstep_settings lockstep;
     struct verdict *verdict;
     size_t rounds;
     int64_t limit_us;
@@ -51,43 +51,45 @@ struct shortening {
 /* Leaves out what is in the range and not out yet; keeps it so if a difference remains. */
 static bool try_without(struct shortening *shortening, size_t from, size_t to)
 {
-    struct story *story = shortening->story;
+    struct scenario *scenario = shortening->scenario;
     struct verdict verdict;
-    bool *was = calloc(story->count, sizeof *was);
+    bool *was = calloc(scenario->count, sizeof *was);
     size_t taken = 0;
     if (!was)
         exit(2);
     for (size_t i = from; i < to; i++) {
-        was[i] = story->turns[i].left_out;
+        was[i] = scenario->turns[i].left_out;
         /* Without it the puts behind it would succeed, and later ids would be others. */
-        if (story->turns[i].end != TURN_DRAIN && !was[i]) {
-            story->turns[i].left_out = true;
+        if (scenario->turns[i].end != TURN_DRAIN && !was[i]) {
+            scenario->turns[i].left_out = true;
             taken++;
         }
     }
     bool shorter = false;
     if (taken > 0 && shortening->rounds < SHORTEN_ROUNDS && clock_us() < shortening->limit_us) {
         shortening->rounds++;
-        duel(story, &shortening->duel, &verdict);
+        run_lockstep(scenario, &shortening->lockstep, &verdict);
         shorter = !verdict.same;
     }
     for (size_t i = from; i < to && !shorter; i++)
-        story->turns[i].left_out = was[i];
+        scenario->turns[i].left_out = was[i];
     if (shorter) {
         *shortening->verdict = verdict;
-        for (size_t i = verdict.turn + 1; i < story->count; i++)
-            story->turns[i].left_out = true;
+        for (size_t i = verdict.turn + 1; i < scenario->count; i++)
+            scenario->turns[i].left_out = true;
     }
     free(was);
     return shorter;
 }
 
-static void shorten(struct story *story, const struct settings *settings, struct verdict *verdict)
+static void shorten(struct scenario *scenario, const struct settings *settings,
+                    struct verdict *verdict)
 {
-    struct shortening shortening = {story, settings->duel, verdict, 0, clock_us() + SHORTEN_US};
-    shortening.duel.patience_ms = SHORTEN_PATIENCE_MS;
-    for (size_t i = verdict->turn + 1; i < story->count; i++)
-        story->turns[i].left_out = true;
+    struct shortening shortening = {scenario, settings->lockstep, verdict, 0,
+                                    clock_us() + SHORTEN_US};
+    shortening.lockstep.patience_ms = SHORTEN_PATIENCE_MS;
+    for (size_t i = verdict->turn + 1; i < scenario->count; i++)
+        scenario->turns[i].left_out = true;
     for (size_t piece = (verdict->turn + 1) / 2; piece > 0; piece /= 2)
         for (size_t from = 0; from <= verdict->turn; from += piece) {
             size_t to = from + piece <= verdict->turn ? from + piece : verdict->turn;
@@ -99,16 +101,16 @@ static void shorten(struct story *story, const struct settings *settings, struct
 
 static bool in_file(const struct settings *settings)
 {
-    return strstr(settings->duel.commands[1], "sqlite:") != NULL;
+    return strstr(settings->lockstep.commands[1], "sqlite:") != NULL;
 }
 
 static bool run_seed(const struct settings *settings, uint64_t seed)
 {
-    struct story story;
+    struct scenario scenario;
     struct verdict verdict;
     int64_t start_us = clock_us();
-    story_make(&story, seed, settings->turns, in_file(settings));
-    duel(&story, &settings->duel, &verdict);
+    scenario_make(&scenario, seed, settings->turns, in_file(settings));
+    run_lockstep(&scenario, &settings->lockstep, &verdict);
     bool same = verdict.same;
     if (same && settings->verbose)
         printf("ok   seed %llu: %zu replies in %lld ms\n", (unsigned long long)seed,
@@ -117,16 +119,16 @@ static bool run_seed(const struct settings *settings, uint64_t seed)
         printf("FAIL seed %llu, turn %zu: %s\n", (unsigned long long)seed, verdict.turn,
                verdict.text);
         fflush(stdout);
-        shorten(&story, settings, &verdict);
+        shorten(&scenario, settings, &verdict);
         printf("     shortened:\n");
-        show_story(&story, verdict.turn);
+        print_scenario(&scenario, verdict.turn);
         printf("     %s\n", verdict.text);
         printf("     again: differ --left '%s' --right '%s' --seeds %llu-%llu --steps %zu\n",
-               settings->duel.commands[0], settings->duel.commands[1], (unsigned long long)seed,
-               (unsigned long long)seed, settings->turns);
+               settings->lockstep.commands[0], settings->lockstep.commands[1],
+               (unsigned long long)seed, (unsigned long long)seed, settings->turns);
     }
     fflush(stdout);
-    story_done(&story);
+    scenario_done(&scenario);
     return same;
 }
 
@@ -142,15 +144,15 @@ static const char *const faults[][2] = {
 
 static bool notices(const struct settings *settings, const char *from, const char *to)
 {
-    struct duel_settings altered = settings->duel;
+    struct lockstep_settings altered = settings->lockstep;
     struct verdict verdict = {.same = true};
     altered.alter_from = from;
     altered.alter_to = to;
     for (uint64_t seed = 1; seed <= 5 && verdict.same; seed++) {
-        struct story story;
-        story_make(&story, seed, settings->turns, in_file(settings));
-        duel(&story, &altered, &verdict);
-        story_done(&story);
+        struct scenario scenario;
+        scenario_make(&scenario, seed, settings->turns, in_file(settings));
+        run_lockstep(&scenario, &altered, &verdict);
+        scenario_done(&scenario);
     }
     if (verdict.same)
         printf("FAIL it is not noticed when the second says %s for %s\n", to, from);
@@ -160,7 +162,7 @@ static bool notices(const struct settings *settings, const char *from, const cha
 static unsigned self_test(struct settings *settings, unsigned *passed)
 {
     unsigned failed = 0;
-    settings->duel.commands[1] = settings->duel.commands[0];
+    settings->lockstep.commands[1] = settings->lockstep.commands[0];
     for (uint64_t seed = 1; seed <= 3; seed++)
         run_seed(settings, seed) ? ++*passed : ++failed;
     for (size_t i = 0; i < COUNT(faults); i++)
@@ -187,8 +189,8 @@ static bool parse_alter(const char *text, struct settings *settings)
     if (!split)
         return false;
     *split = 0;
-    settings->duel.alter_from = from;
-    settings->duel.alter_to = split + 1;
+    settings->lockstep.alter_from = from;
+    settings->lockstep.alter_to = split + 1;
     return *from != 0;
 }
 
@@ -209,9 +211,9 @@ static bool parse(int argc, char **argv, struct settings *settings)
         if (!value)
             good = false;
         else if (strcmp(argv[i - 1], "--left") == 0)
-            settings->duel.commands[0] = value;
+            settings->lockstep.commands[0] = value;
         else if (strcmp(argv[i - 1], "--right") == 0)
-            settings->duel.commands[1] = value;
+            settings->lockstep.commands[1] = value;
         else if (strcmp(argv[i - 1], "--seeds") == 0)
             good = parse_seeds(value, settings);
         else if (strcmp(argv[i - 1], "--steps") == 0)
@@ -227,7 +229,7 @@ static bool parse(int argc, char **argv, struct settings *settings)
 int main(int argc, char **argv)
 {
     struct settings settings = {
-        .duel = {PATIENCE_MS, {"beanstalkd", "bided --url memory:"}, NULL, NULL},
+        .lockstep = {PATIENCE_MS, {"beanstalkd", "bided --url memory:"}, NULL, NULL},
         .first = 1,
         .last = 10,
         .turns = 1000,
@@ -239,10 +241,10 @@ int main(int argc, char **argv)
         return 2;
     }
     if (settings.self_test)
-        settings.duel.commands[1] = settings.duel.commands[0];
+        settings.lockstep.commands[1] = settings.lockstep.commands[0];
     if (!folders_begin())
         return 2;
-    if (!duel_prepare(&settings.duel)) {
+    if (!lockstep_prepare(&settings.lockstep)) {
         folders_end();
         return 2;
     }

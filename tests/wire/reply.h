@@ -12,7 +12,7 @@
 #ifndef WIRE_REPLY_H
 #define WIRE_REPLY_H
 
-#include "link.h"
+#include "connection.h"
 
 /* Finds the size of the first reply in data; 0 when it is not complete, or none. */
 size_t reply_size(const char *data, size_t size);

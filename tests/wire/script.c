@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* asprintf */
 #include "script.h"
 
-#include "text.h"
+#include "pattern.h"
 
 #include <ctype.h>
 #include <signal.h>
@@ -14,7 +14,7 @@ struct reader {
     struct transcript head; /* what stands before the first title */
     struct transcript *now; /* the head, or the one that is being read */
     struct script *script;
-    struct text_words words;
+    struct pattern_words words;
     bool bad;
 };
 
@@ -99,7 +99,8 @@ static bool read_setting(struct reader *reader, const char *line)
 
 /* ---- steps ---- */
 
-static struct step *add_step(struct reader *reader, enum deed deed, int link, const char *text)
+static struct step *add_step(struct reader *reader, enum action action, int connection,
+                             const char *text)
 {
     struct transcript *now = reader->now;
     now->steps = realloc(now->steps, (now->step_count + 1) * sizeof *now->steps);
@@ -108,13 +109,14 @@ static struct step *add_step(struct reader *reader, enum deed deed, int link, co
         exit(2);
     }
     struct step *step = &now->steps[now->step_count++];
-    *step = (struct step){.deed = deed, .line = reader->line, .link = link, .text = copy(text)};
+    *step = (struct step){
+        .action = action, .line = reader->line, .connection = connection, .text = copy(text)};
     return step;
 }
 
 static void read_text(struct reader *reader, struct step *step, const char *end)
 {
-    const char *wrong = text_read(step, end, &reader->words);
+    const char *wrong = pattern_parse(step, end, &reader->words);
     if (wrong)
         complain(reader, wrong);
 }
@@ -141,22 +143,22 @@ static int64_t signal_number(const char *argument)
 /* What can be done besides sending and expecting. */
 static const struct doing {
     const char *name;
-    enum deed deed;
+    enum action action;
     int64_t (*argument)(const char *argument);
 } doings[] = {
-    {"open", DEED_OPEN, no_argument},      /* a connection is else opened when it is first used */
-    {"half", DEED_HALF, no_argument},      /* the client sends no more, and reads on */
-    {"close", DEED_CLOSE, no_argument},    /* the client closes, and has read all it wants */
-    {"leave", DEED_LEAVE, no_argument},    /* the client closes, whatever came */
-    {"ended", DEED_ENDED, no_argument},    /* expected: the server closes */
-    {"quiet", DEED_QUIET, milliseconds},   /* expected: nothing comes so long */
-    {"sleep", DEED_SLEEP, milliseconds},   /* time goes by */
-    {"mark", DEED_MARK, no_argument},      /* remembers the time */
-    {"passed", DEED_PASSED, milliseconds}, /* expected: so much has passed since */
-    {"signal", DEED_SIGNAL, signal_number} /* the server gets USR1 or HUP */
+    {"open", ACTION_OPEN, no_argument},      /* a connection is else opened when it is first used */
+    {"half", ACTION_HALF, no_argument},      /* the client sends no more, and reads on */
+    {"close", ACTION_CLOSE, no_argument},    /* the client closes, and has read all it wants */
+    {"leave", ACTION_LEAVE, no_argument},    /* the client closes, whatever came */
+    {"ended", ACTION_ENDED, no_argument},    /* expected: the server closes */
+    {"quiet", ACTION_QUIET, milliseconds},   /* expected: nothing comes so long */
+    {"sleep", ACTION_SLEEP, milliseconds},   /* time goes by */
+    {"mark", ACTION_MARK, no_argument},      /* remembers the time */
+    {"passed", ACTION_PASSED, milliseconds}, /* expected: so much has passed since */
+    {"signal", ACTION_SIGNAL, signal_number} /* the server gets USR1 or HUP */
 };
 
-static void read_doing(struct reader *reader, int link, const char *text)
+static void read_doing(struct reader *reader, int connection, const char *text)
 {
     size_t size = strcspn(text, " ");
     for (size_t i = 0; i < sizeof doings / sizeof doings[0]; i++) {
@@ -165,15 +167,15 @@ static void read_doing(struct reader *reader, int link, const char *text)
         int64_t number = doings[i].argument(skip_space(text + size));
         if (number < 0)
             complain(reader, "a deed with a wrong argument");
-        add_step(reader, doings[i].deed, link, text)->number = number;
+        add_step(reader, doings[i].action, connection, text)->number = number;
         return;
     }
     complain(reader, "no such deed");
 }
 
-static void read_question(struct reader *reader, int link, const char *text)
+static void read_question(struct reader *reader, int connection, const char *text)
 {
-    struct step *step = add_step(reader, DEED_ASK, link, text);
+    struct step *step = add_step(reader, ACTION_ASK, connection, text);
     char *split = strstr(step->text, " | ");
     if (!split) {
         complain(reader, "a question is: command | text");
@@ -186,27 +188,27 @@ static void read_question(struct reader *reader, int link, const char *text)
 
 static void read_step(struct reader *reader, const char *line)
 {
-    int link = islower((unsigned char)line[0]) ? *line++ - 'a' : 0;
+    int connection = islower((unsigned char)line[0]) ? *line++ - 'a' : 0;
     char sigil = *line++;
     const char *text = *line == ' ' ? line + 1 : line;
     struct step *step;
     switch (sigil) {
     case '>':
-        read_text(reader, add_step(reader, DEED_SEND, link, text), "\r\n");
+        read_text(reader, add_step(reader, ACTION_SEND, connection, text), "\r\n");
         return;
     case '<':
-        read_text(reader, add_step(reader, DEED_EXPECT, link, text), "\r\n");
+        read_text(reader, add_step(reader, ACTION_EXPECT, connection, text), "\r\n");
         return;
     case '|':
-        step = add_step(reader, DEED_EXPECT, link, text);
+        step = add_step(reader, ACTION_EXPECT, connection, text);
         step->in_yaml = true;
         read_text(reader, step, "\n");
         return;
     case '?':
-        read_question(reader, link, text);
+        read_question(reader, connection, text);
         return;
     case '!':
-        read_doing(reader, link, text);
+        read_doing(reader, connection, text);
         return;
     default:
         complain(reader, "neither a setting nor a step");
@@ -293,7 +295,7 @@ void script_done(struct script *script)
     for (size_t i = 0; i < script->count; i++) {
         struct transcript *transcript = &script->transcripts[i];
         for (size_t j = 0; j < transcript->step_count; j++) {
-            text_done(&transcript->steps[j]);
+            pattern_done(&transcript->steps[j]);
             free(transcript->steps[j].text);
             free(transcript->steps[j].wanted);
         }

@@ -6,7 +6,7 @@
  *     flags: -z 100                  flags of the server
  *     config: auth_secret = x        a line for the server's file; as many as wanted
  *     only: bided                    or beanstalkd: for that server alone
- *     deliver: written bytes burst   in these ways alone; see play.h
+ *     deliver: written bytes burst   in these ways alone; see replay.h
  *     # a comment
  *     > put 0 0 60 5                 sent, with CRLF at its end
  *     > hello
@@ -34,23 +34,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WORDS_KEPT 32
-#define LINKS_MAX  26
+#define WORDS_KEPT      32
+#define CONNECTIONS_MAX 26
 
-enum deed {
-    DEED_SEND,
-    DEED_EXPECT,
-    DEED_ASK,
-    DEED_OPEN,
-    DEED_HALF,
-    DEED_CLOSE,
-    DEED_LEAVE,
-    DEED_ENDED,
-    DEED_QUIET,
-    DEED_SLEEP,
-    DEED_MARK,
-    DEED_PASSED,
-    DEED_SIGNAL,
+enum action {
+    ACTION_SEND,
+    ACTION_EXPECT,
+    ACTION_ASK,
+    ACTION_OPEN,
+    ACTION_HALF,
+    ACTION_CLOSE,
+    ACTION_LEAVE,
+    ACTION_ENDED,
+    ACTION_QUIET,
+    ACTION_SLEEP,
+    ACTION_MARK,
+    ACTION_PASSED,
+    ACTION_SIGNAL,
 };
 
 /* A part of a text. */
@@ -62,9 +62,9 @@ struct part {
 };
 
 struct step {
-    enum deed deed;
+    enum action action;
     int line;
-    int link;       /* 0 is a */
+    int connection; /* 0 is a */
     bool in_yaml;   /* a line with | */
     int64_t number; /* milliseconds, or the number of a signal */
     char *text;     /* as written */

@@ -144,7 +144,7 @@ static void write_command(char *text, const struct server *server, const char *c
 }
 
 /* Becomes the server; what it says goes to a file. */
-static void become(const struct server *server, char *text, pid_t parent)
+static void exec_server(const struct server *server, char *text, pid_t parent)
 {
     char *words[WORDS_MAX];
     char *rest = NULL;
@@ -169,7 +169,7 @@ static void become(const struct server *server, char *text, pid_t parent)
     _exit(127);
 }
 
-void server_tell(const struct server *server)
+void print_server_log(const struct server *server)
 {
     char path[PATH_MAX + 8];
     char line[512];
@@ -208,7 +208,7 @@ static bool try_start(struct server *server, const char *command, const char *fl
     fflush(NULL);
     server->pid = fork();
     if (server->pid == 0)
-        become(server, text, parent);
+        exec_server(server, text, parent);
     return server->pid > 0 && comes_up(server);
 }
 
@@ -247,7 +247,7 @@ bool server_start(struct server *server, const char *command, const char *flags,
         if (try_start(server, command, all))
             return true;
     printf("     the server does not start: %s %s\n", command, flags);
-    server_tell(server);
+    print_server_log(server);
     remove_folder(server->folder);
     return false;
 }
@@ -290,7 +290,7 @@ bool server_stop(struct server *server)
         close(server->first_fd);
     bool well = end(server);
     if (!well)
-        server_tell(server);
+        print_server_log(server);
     remove_folder(server->folder);
     return well;
 }

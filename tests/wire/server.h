@@ -33,7 +33,7 @@ bool server_start(struct server *server, const char *command, const char *flags,
 bool server_stop(struct server *server);
 
 /* Prints what the server has said. */
-void server_tell(const struct server *server);
+void print_server_log(const struct server *server);
 
 /* A connected socket, or -1. */
 int server_connect(struct server *server);

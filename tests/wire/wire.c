@@ -4,10 +4,10 @@
  * process of its own.
  */
 #define _GNU_SOURCE /* asprintf */
-#include "play.h"
+#include "replay.h"
 #include "server.h"
 
-#include "../contract/apart.h"
+#include "../contract/isolated.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -48,15 +48,15 @@ static const char usage[] =
     "  -v                 name the transcripts that pass, too\n"
     "Without a FILE all files of " WIRE_TRANSCRIPTS " are played.\n";
 
-/* What the child is to play: a test of apart.h has no argument. */
+/* What the child is to play: a test of isolated.h has no argument. */
 static const struct transcript *current;
 static int current_delivery;
 static const char *current_server;
 
-static void play_here(const struct apart *apart, struct trace *trace)
+static void play_here(const struct isolated_test *isolated, struct trace *trace)
 {
-    checks_begin(apart->url, apart->theme, apart->test, trace);
-    play(current, current_delivery, current_server);
+    checks_begin(isolated->url, isolated->theme, isolated->test, trace);
+    replay(current, current_delivery, current_server);
     fflush(stdout);
 }
 
@@ -70,18 +70,18 @@ static void run_transcript(const struct settings *settings, const struct transcr
                            int delivery, struct trace *trace, struct tally *tally)
 {
     int64_t start_us = clock_us();
-    struct apart apart = {play_deliveries[delivery], base_name(transcript->file), transcript->title,
-                          play_here, NULL};
+    struct isolated_test isolated = {replay_deliveries[delivery], base_name(transcript->file),
+                                     transcript->title, play_here, NULL};
     current = transcript;
     current_delivery = delivery;
     current_server = settings->server;
-    bool passed = run_apart(&apart, trace, settings->timeout_s);
+    bool passed = run_isolated(&isolated, trace, settings->timeout_s);
     if (passed)
         tally->passed++;
     else
         tally->failed++;
     if (passed && settings->verbose)
-        printf("ok   %s %s/%s (%" PRId64 " ms)\n", apart.url, apart.theme, apart.test,
+        printf("ok   %s %s/%s (%" PRId64 " ms)\n", isolated.url, isolated.theme, isolated.test,
                (clock_us() - start_us) / 1000);
 }
 
@@ -106,7 +106,7 @@ static void run_all(const struct settings *settings, const struct script *script
         }
         for (int j = 0; j < DELIVERIES; j++)
             if ((transcript->deliveries & 1U << j) &&
-                (!settings->delivery || strcmp(settings->delivery, play_deliveries[j]) == 0))
+                (!settings->delivery || strcmp(settings->delivery, replay_deliveries[j]) == 0))
                 run_transcript(settings, transcript, j, trace, tally);
     }
 }

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/connect.h"
+
+#include "cli/user_server_start.h"
+#include "cli/verb.h"
+#include "remote/peer_owner.h"
+#include "util/clock.h"
+#include "util/conffile.h"
+#include "util/suggest.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SYSTEM_CONFIG      "/etc/bide/bide.conf"
+#define LOCAL_NAME         "127.0.0.1:11300"
+#define LOCAL_PORT         11300
+#define PEER_TRUSTED       "?peer=trusted"
+#define SYSTEM_RUNTIME_DIR "/run/bide"
+#define SYSTEM_WAIT_US     3000000 /* for a server of the system that is set up to answer again, */
+#define SYSTEM_POLL_NS     100000000L /* and between two looks */
+#define CONFIG_TIMEOUT_MS  2000       /* that a config file which is a pipe may take */
+#define FULL_URL_MAX       ((size_t)2 * BI_URL_MAX) /* what is too long for a URL stays too long */
+
+/* What a config file says; its text lives as long as the process. */
+static char config_url[BI_URL_MAX];
+static char config_secret_file[1200];
+
+/* ---- the config file ---- */
+
+static bool set_url(struct cli *cli, const char *value, char *error)
+{
+    (void)cli;
+    if (strlen(value) >= sizeof(config_url))
+        return bi_errmsg_set(error, "the URL is too long");
+    memcpy(config_url, value, strlen(value) + 1);
+    return true;
+}
+
+static bool set_secret_file(struct cli *cli, const char *value, char *error)
+{
+    (void)cli;
+    if (value[0] != '/' || strlen(value) >= sizeof(config_secret_file))
+        return bi_errmsg_set(error, "secret_file is the full path of a file, not \"%.60s\"", value);
+    memcpy(config_secret_file, value, strlen(value) + 1);
+    return true;
+}
+
+static bool set_color(struct cli *cli, const char *value, char *error)
+{
+    if (cli->color != BI_COLOR_AUTO || strcmp(value, "auto") == 0)
+        return true;
+    if (strcmp(value, "always") != 0 && strcmp(value, "never") != 0)
+        return bi_errmsg_set(error, "color is auto, always or never, not \"%.60s\"", value);
+    cli->color = strcmp(value, "always") == 0 ? BI_COLOR_ALWAYS : BI_COLOR_NEVER;
+    return true;
+}
+
+static const struct {
+    const char *name;
+    bool (*set)(struct cli *cli, const char *value, char *error);
+} settings[] = {
+    {"url", set_url},
+    {"secret_file", set_secret_file},
+    {"color", set_color},
+};
+
+static bool apply_setting(void *user, const char *name, const char *value, char *error)
+{
+    struct suggestion suggestion = BI_SUGGEST_INIT;
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        if (strcmp(settings[i].name, name) == 0)
+            return settings[i].set(user, value, error);
+        bi_suggest_consider(&suggestion, settings[i].name, name, strlen(name));
+    }
+    if (suggestion.best != NULL)
+        return bi_errmsg_set(error, "there is no setting \"%.60s\"; did you mean %s?", name,
+                             suggestion.best);
+    return bi_errmsg_set(
+        error, "there is no setting \"%.60s\"; there are url, secret_file and color", name);
+}
+
+/* False when there is none. */
+static bool user_config_path(char *path, size_t size)
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int length = 0;
+    if (config != NULL && config[0] == '/')
+        length = snprintf(path, size, "%s/bide/bide.conf", config);
+    else if (home != NULL && home[0] == '/')
+        length = snprintf(path, size, "%s/.config/bide/bide.conf", home);
+    return length > 0 && (size_t)length < size;
+}
+
+/* A file of another user, or one that others can write to, could lead to a server of theirs. */
+static bool check_config_owner(const struct stat *info, const char *path, char *error)
+{
+    bool writable = (info->st_mode & S_IWOTH) != 0 && !S_ISCHR(info->st_mode); /* /dev/null */
+    bool good = bi_user_server_trusts_uid(info->st_uid) && !writable;
+    return good ||
+           bi_errmsg_set(error,
+                         "%.200s is not read: it belongs to another user, or everyone can "
+                         "write to it; set HOME or XDG_CONFIG_HOME to a folder of your own, or "
+                         "chown and chmod the file",
+                         path);
+}
+
+/* *there says whether there is such a file. */
+static bool read_config(struct cli *cli, const char *path, bool *exists, char *error)
+{
+    struct stat info;
+    FILE *file = bi_conffile_open(path, CONFIG_TIMEOUT_MS, &info);
+    *exists = file != NULL || (errno != ENOENT && errno != ENOTDIR);
+    if (file == NULL)
+        return !*exists ||
+               bi_errmsg_set(error, "cannot read %.200s: %s", path, bi_conffile_strerror(errno));
+    bool good = check_config_owner(&info, path, error) &&
+                bi_conffile_parse(file, path, apply_setting, cli, error);
+    fclose(file);
+    return good;
+}
+
+int bi_connect_load_config(struct cli *cli)
+{
+    char path[1200], error[BI_ERRMSG_SIZE];
+    bool exists = false;
+    bool good = (!user_config_path(path, sizeof(path)) || read_config(cli, path, &exists, error)) &&
+                (exists || read_config(cli, SYSTEM_CONFIG, &exists, error));
+    return good ? BI_EXIT_OK : bi_cli_error(cli, BI_EXIT_USAGE, "%s", error);
+}
+
+/* ---- opening ---- */
+
+static int open_queue(struct cli *cli, const char *url, bide **queue)
+{
+    bide_options options = BIDE_OPTIONS_INIT;
+    options.log = cli->verb->log;
+    options.log_user = cli;
+    return bide_open(url, &options, queue);
+}
+
+/* A URL that is wrong is an argument; what cannot be had is not there. */
+static int report_open_error(const struct cli *cli, int code, const char *source)
+{
+    int exit = code == BIDE_EINVAL ? BI_EXIT_USAGE
+               : code == BIDE_EBUSY || code == BIDE_EIO || code == BIDE_EUNKNOWN
+                   ? BI_EXIT_NO_QUEUE
+                   : bi_cli_exit_code(code);
+    const char *message = bide_last_error();
+    if (strncmp(message, "open: ", 6) == 0)
+        message += 6;
+    return bi_cli_error(cli, exit, "%.300s%s%s%s", message,
+                        source == NULL ? "" : " (the URL is of ", source == NULL ? "" : source,
+                        source == NULL ? "" : ")");
+}
+
+/* The rule about owners goes without saying where a server was not named. */
+static void record_url(struct cli *cli, const char *url)
+{
+    bi_url_strip_secret(cli->child_url, url);
+    bi_url_redact(cli->shown, url);
+    char *suffix = strstr(cli->shown, PEER_TRUSTED);
+    if (suffix != NULL)
+        *suffix = 0;
+}
+
+/* The URL with the file that the secret is in, if there is one and the URL says none. The file of the
+ * config file is for servers that the command does not name: else a secret could go to another server
+ * than it is of. FULL_URL_MAX bytes. */
+static void add_secret_file(char *full, const char *url, bool is_explicit)
+{
+    const char *file = getenv("BIDE_SECRET_FILE");
+    char param[BI_URL_MAX];
+
+    snprintf(full, FULL_URL_MAX, "%s", url);
+    if ((file == NULL || file[0] == 0) && !is_explicit)
+        file = config_secret_file;
+    if (file == NULL || file[0] == 0 || strncmp(url, "beanstalk:", strlen("beanstalk:")) != 0 ||
+        bi_url_has_secret(url))
+        return;
+    const char *prefix = strchr(url, '?') == NULL ? "?secret_file=" : "&secret_file=";
+    size_t size = strlen(full);
+    if (bi_url_from_path(param, prefix, file) && size + strlen(param) < FULL_URL_MAX)
+        memcpy(full + size, param, strlen(param) + 1);
+}
+
+int bi_connect_open_url(struct cli *cli, const char *url, bide **queue)
+{
+    char full[FULL_URL_MAX];
+
+    /* The secret of the environment is for a server that asks for one: there may be two servers. */
+    int code = open_queue(cli, url, queue);
+    add_secret_file(full, url, true);
+    if (code == BIDE_EINVAL && strcmp(full, url) != 0)
+        code = open_queue(cli, full, queue);
+    return code == BIDE_OK ? BI_EXIT_OK : report_open_error(cli, code, NULL);
+}
+
+int bi_connect_check_file(const struct cli *cli, const char *url)
+{
+#ifndef BIDE_WITH_SQLITE
+    return BI_EXIT_OK; /* that it cannot be opened at all is more to the point */
+#endif
+    struct bi_url parts;
+    const char *reason;
+    char path[BI_URL_MAX];
+    if (strncmp(url, "sqlite:", 7) != 0 || !bi_url_parse(&parts, url, &reason))
+        return BI_EXIT_OK;
+    snprintf(path, sizeof(path), "%s", parts.location);
+    if (!bi_url_decode(path) || path[0] == 0 || access(path, F_OK) == 0)
+        return BI_EXIT_OK;
+    return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
+                        "there is no file %.300s; put, import and work would make it", path);
+}
+
+/* named: by the command line or the environment, and not by the config file or not at all. */
+static int open_named(struct cli *cli, const char *named_url, const char *source, bool is_explicit)
+{
+    char url[FULL_URL_MAX];
+
+    add_secret_file(url, named_url, is_explicit);
+    record_url(cli, url);
+    if ((cli->verb->traits & BI_VERB_CREATES_FILE) == 0 &&
+        bi_connect_check_file(cli, url) != BI_EXIT_OK)
+        return BI_EXIT_NO_QUEUE;
+    int code = open_queue(cli, url, &cli->queue);
+    if (code != BIDE_OK)
+        return report_open_error(cli, code, source);
+    bi_cli_detail(cli, "the queue is %s", cli->shown);
+    if ((cli->verb->traits & BI_VERB_CREATES_FILE) != 0 && strncmp(url, "memory:", 7) == 0)
+        bi_cli_note(cli, "bide: a queue in memory: is gone when this command ends");
+    return BI_EXIT_OK;
+}
+
+static int open_user_server(struct cli *cli, const struct user_server *server)
+{
+    char url[BI_URL_MAX];
+    if (!bi_user_server_url(server, url))
+        return bi_cli_error(cli, BI_EXIT_FAILED, "%s is too long a name", server->socket);
+    return open_named(cli, url, NULL, false);
+}
+
+/* Does a server listen on the usual port that is used without being named? */
+static bool find_local_server(const struct cli *cli, bool retrying)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(LOCAL_PORT)};
+    struct peer_listener listener;
+    char reason[BIDE_ERROR_SIZE];
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (!bi_peer_owner_find_listener((const struct sockaddr *)&to, &listener, reason)) {
+        bi_cli_detail(cli, LOCAL_NAME ": %s", reason);
+        return false;
+    }
+    if (listener.untrusted && !retrying)
+        bi_cli_warn(cli,
+                    "the server on " LOCAL_NAME " belongs to the user %u, and not to you, root or "
+                    "bide: it is not used unless you name it, with --url beanstalk://" LOCAL_NAME,
+                    (unsigned)listener.owner);
+    return !listener.untrusted;
+}
+
+/* What is wrong with a server of ours there is said; what is no server of jobs is none. */
+static bool open_local_server(struct cli *cli, bool retrying, int *exit)
+{
+    char url[FULL_URL_MAX];
+
+    if (!find_local_server(cli, retrying))
+        return false;
+    add_secret_file(url, "beanstalk://" LOCAL_NAME PEER_TRUSTED, false);
+    int code = open_queue(cli, url, &cli->queue);
+    if (code != BIDE_OK && code != BIDE_EINVAL && code != BIDE_EBUSY)
+        return false;
+    record_url(cli, url);
+    *exit = code == BIDE_OK ? BI_EXIT_OK : report_open_error(cli, code, NULL);
+    if (code == BIDE_OK)
+        bi_cli_detail(cli, "the queue is %s", cli->shown);
+    return true;
+}
+
+/* Has this machine a bided of its own (bided.service)? Its runtime folder stays when it stops. */
+static bool has_system_server(void)
+{
+    struct stat info;
+    return lstat(SYSTEM_RUNTIME_DIR, &info) == 0 && S_ISDIR(info.st_mode) &&
+           bi_peer_owner_is_trusted(info.st_uid);
+}
+
+/* It may be about to start again. One of the user's own beside it would split the queue, unnoticed. */
+static int wait_for_system_server(struct cli *cli)
+{
+    int exit;
+    int64_t end = bi_clock_boot() + SYSTEM_WAIT_US;
+    while (bi_clock_boot() < end) {
+        nanosleep(&(struct timespec){.tv_nsec = SYSTEM_POLL_NS}, NULL);
+        if (open_local_server(cli, true, &exit))
+            return exit;
+    }
+    return bi_cli_error(
+        cli, BI_EXIT_NO_QUEUE,
+        "the bided of this machine does not answer on " LOCAL_NAME
+        " (see: systemctl status bided), and none of your own is started beside it; "
+        "say where the queue is with --url or BIDE_URL");
+}
+
+static int open_default(struct cli *cli)
+{
+    struct user_server server;
+    char error[BI_ERRMSG_SIZE];
+    int exit;
+    bool located = bi_user_server_locate(&server, error);
+
+    /* Another user may have made the folder, so that a server of his is used. */
+    if (server.unsafe)
+        return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
+    /* If it listens it is the one that is meant: what goes wrong there is said, and jobs do not go
+     * to another queue. */
+    if (located && bi_user_server_find(&server))
+        return open_user_server(cli, &server);
+    if (open_local_server(cli, false, &exit)) {
+        if (exit == BI_EXIT_OK && located && access(server.file, F_OK) == 0)
+            bi_cli_note(cli,
+                        "bide: the queue is %s; the one in %s is not served now (\"bide move "
+                        "sqlite:%s %s\" copies its jobs)",
+                        cli->shown, server.file, server.file, cli->shown);
+        return exit;
+    }
+    if (has_system_server() && !cli->no_start)
+        return wait_for_system_server(cli);
+    if (cli->no_start)
+        return bi_cli_error(cli, BI_EXIT_NO_QUEUE,
+                            "no server answers on " LOCAL_NAME
+                            ", and none is started; say where the "
+                            "queue is with --url or BIDE_URL");
+    if (!located)
+        return bi_cli_error(cli, BI_EXIT_NO_QUEUE, "%s", error);
+    exit = bi_user_server_start(cli, &server);
+    return exit == BI_EXIT_OK ? open_user_server(cli, &server) : exit;
+}
+
+/* Who has said it goes into source; NULL: the command line. */
+static const char *find_url(const struct cli *cli, const char **source)
+{
+    const char *environment = getenv("BIDE_URL");
+    *source = NULL;
+    if (cli->url != NULL)
+        return cli->url;
+    *source = "BIDE_URL";
+    if (environment != NULL && environment[0] != 0)
+        return environment;
+    *source = "the config file";
+    return config_url[0] == 0 ? NULL : config_url;
+}
+
+const char *bi_connect_explicit_url(const struct cli *cli)
+{
+    const char *source;
+    return find_url(cli, &source);
+}
+
+int bi_connect_open(struct cli *cli)
+{
+    const char *source, *url = find_url(cli, &source);
+    return url == NULL ? open_default(cli) : open_named(cli, url, source, url != config_url);
+}
+
+/* ---- closing ---- */
+
+uint64_t bi_connect_damage_count(bide *queue)
+{
+    bide_recovery recovery = {.failed = 0};
+    if ((bide_capabilities(queue) & BIDE_CAN_SHARE) != 0)
+        return 0;
+    int code = bide_wait_recovered(queue, 0, &recovery);
+    return code == BIDE_OK || code == BIDE_TIMED_OUT ? recovery.failed : 0;
+}
+
+/* A row is moved at the first opening only: later commands find nothing wrong with it. */
+static void warn_damage(const struct cli *cli, bide *queue, const char *shown)
+{
+    uint64_t damage = bi_connect_damage_count(queue);
+    if (damage == 0)
+        return;
+    bi_cli_warn(cli,
+                "%llu row%s or page%s of %.120s could not be read, and the jobs there are missing; "
+                "rows were moved to its table \"damaged\", pages left as they are; copy the file "
+                "as it is, then run \"bide check\", and take the jobs from a backup",
+                (unsigned long long)damage, damage == 1 ? "" : "s", damage == 1 ? "" : "s", shown);
+}
+
+int bi_connect_close(const struct cli *cli, bide *queue, const char *shown, int exit)
+{
+    if (queue == NULL)
+        return exit;
+    warn_damage(cli, queue, shown);
+    int code = bide_close(queue);
+    return exit == BI_EXIT_OK ? bi_cli_report_last(cli, code) : exit;
+}

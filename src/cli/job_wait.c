@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/job_wait.h"
+
+#include "cli/interrupt.h"
+#include "cli/job_json.h"
+#include "cli/pipeline.h"
+#include "cli/print.h"
+
+#include <stdlib.h>
+
+struct waited_job {
+    bide_op op;
+    bool completed;
+};
+
+struct job_wait {
+    const struct cli *cli;
+    size_t count;
+    bool result_expected; /* the jobs were to keep a result */
+    bool noted;           /* for what it waits, or nobody sits there */
+    bool has_last_id;
+    uint64_t last_id;
+};
+
+int bi_job_wait_check(const struct cli *cli)
+{
+    if ((bide_capabilities(cli->queue) & BIDE_CAN_SHARE) != 0)
+        return BI_EXIT_OK;
+    return bi_cli_error(cli, BI_EXIT_REFUSED,
+                        "nobody else can work on %.200s while this process has it open, so there "
+                        "is nothing to wait for; let \"bided\" keep the queue and talk to that",
+                        cli->shown);
+}
+
+/* ---- saying what became of a job ---- */
+
+static int print_json(const struct job_wait *job_wait, const bide_op *op, const bide_job *job)
+{
+    json_t *object = json_pack("{s:I, s:s, s:b}", "id", (json_int_t)op->wait.id, "state",
+                               bide_state_name(op->wait.state), "finished",
+                               op->wait.finished || op->wait.state == BIDE_STATE_DONE);
+    bool good = object != NULL;
+    if (good && op->wait.result != NULL)
+        good = bi_job_json_set_bytes(object, "result", bide_buf_data(op->wait.result),
+                                     bide_buf_size(op->wait.result));
+    if (good && job->last_error != NULL)
+        good = bi_job_json_set_bytes(object, "last_error", job->last_error, job->last_error_size);
+    if (good)
+        return bi_cli_print_json(job_wait->cli, object);
+    json_decref(object);
+    return bi_cli_print_json(job_wait->cli, NULL);
+}
+
+/* Several results are kept apart by lines; a single one is printed as it is. */
+static void print_result(const struct job_wait *job_wait, const bide_buf *result)
+{
+    const char *data = bide_buf_data(result);
+    size_t size = bide_buf_size(result);
+    bool terminal = job_wait->cli->out_terminal;
+    bi_print_bytes(stdout, terminal, data, size);
+    if (size > 0 && data[size - 1] != '\n' && (terminal || job_wait->count > 1))
+        putchar('\n');
+}
+
+static int report_buried(const struct job_wait *job_wait, const bide_op *op, const bide_job *job)
+{
+    int size = job->last_error_size < 300 ? (int)job->last_error_size : 300;
+    return bi_cli_error(job_wait->cli, BI_EXIT_REFUSED, "job %llu is buried%s%.*s",
+                        (unsigned long long)op->wait.id, size == 0 ? "" : ": ", size,
+                        size == 0 ? "" : job->last_error);
+}
+
+/* Ids rise: a higher one than any that was given never was a job. */
+static bool id_was_assigned(struct job_wait *job_wait, uint64_t id)
+{
+    bide_stats stats;
+    if (!job_wait->has_last_id && bide_queue_stats(job_wait->cli->queue, &stats) == BIDE_OK) {
+        job_wait->has_last_id = true;
+        job_wait->last_id = stats.last_id;
+    }
+    return !job_wait->has_last_id || id <= job_wait->last_id;
+}
+
+static int report_gone(struct job_wait *job_wait, const bide_op *op)
+{
+    unsigned long long id = op->wait.id;
+    if (op->wait.finished) {
+        if (!job_wait->cli->json)
+            bi_cli_note(job_wait->cli, "job %llu is done, and kept no result", id);
+        return BI_EXIT_OK;
+    }
+    if (!id_was_assigned(job_wait, id))
+        return bi_cli_error(job_wait->cli, BI_EXIT_NOT_FOUND, "there never was a job %llu", id);
+    return bi_cli_error(
+        job_wait->cli, BI_EXIT_NOT_FOUND,
+        "job %llu is gone: it was cancelled, deleted or purged, or it expired%s", id,
+        job_wait->result_expected ? ""
+                                  : ", or it was done before this command and kept no "
+                                    "result (put --retain)");
+}
+
+static int report_end(struct job_wait *job_wait, const bide_op *op)
+{
+    bide_job job = {.id = 0};
+    int exit = BI_EXIT_OK;
+    if (op->wait.state == BIDE_STATE_BURIED)
+        bide_job_stats(job_wait->cli->queue, op->wait.id, &job);
+    if (job_wait->cli->json)
+        print_json(job_wait, op, &job);
+    else if (op->wait.result != NULL)
+        print_result(job_wait, op->wait.result);
+    if (op->wait.state == BIDE_STATE_BURIED)
+        exit = report_buried(job_wait, op, &job);
+    else if (op->wait.state == BIDE_STATE_GONE)
+        exit = report_gone(job_wait, op);
+    bide_job_clear(&job);
+    return exit;
+}
+
+static int report(struct job_wait *job_wait, const bide_op *op)
+{
+    char subject[40];
+    snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)op->wait.id);
+    if (op->status == BIDE_OK)
+        return report_end(job_wait, op);
+    if (op->status == BIDE_CLOSED && bi_interrupted()) {
+        bi_cli_note(job_wait->cli, "%s is not done yet; go on with: bide wait %llu", subject,
+                    (unsigned long long)op->wait.id);
+        return bi_interrupt_exit();
+    }
+    if (op->status == BIDE_TIMED_OUT)
+        return bi_cli_report(job_wait->cli, subject, op->status, "it is not done yet");
+    return bi_cli_report(job_wait->cli, subject, op->status, op->error);
+}
+
+/* ---- waiting ---- */
+
+static void completed(bide_op *op)
+{
+    ((struct waited_job *)op->user)->completed = true;
+}
+
+static void submit(struct pipeline *pipeline, struct waited_job *list, const uint64_t *ids,
+                   size_t count, int64_t timeout_ms)
+{
+    for (size_t i = 0; i < count; i++) {
+        bide_op *op = &list[i].op;
+        op->kind = BIDE_OP_WAIT;
+        op->done = completed;
+        op->user = &list[i];
+        op->wait = (bide_wait_args){.id = ids[i], .timeout_ms = timeout_ms};
+        bi_pipeline_submit(pipeline, &op, 1);
+    }
+}
+
+/* Whoever sits there sees once that it hangs on the job, and not on the queue. */
+static void note_waiting(struct job_wait *job_wait, uint64_t id)
+{
+    bide_job job;
+    if (job_wait->noted || bide_job_stats(job_wait->cli->queue, id, &job) != BIDE_OK)
+        return;
+    bool finished_already = job.state == BIDE_STATE_BURIED || job.state == BIDE_STATE_DONE;
+    job_wait->noted = !finished_already;
+    if (!finished_already && job_wait->count == 1)
+        bi_cli_note(job_wait->cli, "waiting for job %llu, which is %s", (unsigned long long)id,
+                    bide_state_name(job.state));
+    else if (!finished_already)
+        bi_cli_note(job_wait->cli, "waiting for %zu jobs, now for job %llu, which is %s",
+                    job_wait->count, (unsigned long long)id, bide_state_name(job.state));
+    bide_job_clear(&job);
+}
+
+/* As soon as it and all before it have been answered. */
+static int report_all(struct job_wait *job_wait, struct pipeline *pipeline, struct waited_job *list)
+{
+    int worst_exit = BI_EXIT_OK;
+    for (size_t i = 0; i < job_wait->count; i++) {
+        if (!list[i].completed)
+            note_waiting(job_wait, list[i].op.wait.id);
+        while (!list[i].completed)
+            bi_pipeline_wait(pipeline);
+        int exit = report(job_wait, &list[i].op);
+        if (exit != BI_EXIT_OK)
+            worst_exit = job_wait->count == 1 ? exit : BI_EXIT_PARTIAL;
+        fflush(stdout);
+    }
+    return worst_exit;
+}
+
+int bi_job_wait_run(const struct cli *cli, const uint64_t *ids, size_t count, int64_t timeout_ms,
+                    bool result_expected)
+{
+    struct job_wait job_wait = {.cli = cli, .count = count, .result_expected = result_expected};
+    job_wait.noted = !cli->err_terminal || cli->quiet || timeout_ms == 0;
+    struct pipeline pipeline;
+    struct waited_job *list = calloc(count, sizeof(*list));
+    if (list == NULL)
+        return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
+    int exit = bi_pipeline_open(&pipeline, cli);
+    if (exit == BI_EXIT_OK) {
+        submit(&pipeline, list, ids, count, timeout_ms);
+        exit = report_all(&job_wait, &pipeline, list);
+        bi_pipeline_close(&pipeline);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (list[i].op.status == BIDE_OK)
+            bide_buf_unref(list[i].op.wait.result);
+    free(list);
+    return bi_interrupted() ? bi_interrupt_exit() : exit;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/query.h"
+
+#include "cli/interrupt.h"
+#include "cli/pauses.h"
+#include "core/core.h"
+#include "util/clock.h"
+#include "util/duration.h"
+
+#include <string.h>
+
+bool bi_query_check_topic(const struct cli *cli, const char *word)
+{
+    if (bi_topic_name_valid((bide_slice){word, strlen(word)}))
+        return true;
+    bi_cli_usage_error(
+        cli,
+        "\"%.60s\" is no name of a topic: 1 to %d letters, digits and -+/;.$_(), no - in "
+        "front",
+        word, BIDE_TOPIC_MAX);
+    return false;
+}
+
+int bi_query_report(const struct cli *cli, int code)
+{
+    if (code == BIDE_CLOSED && bi_interrupted())
+        return bi_interrupt_exit();
+    return bi_cli_report_last(cli, code);
+}
+
+/* A plain beanstalkd only says that something is not there. */
+int bi_query_report_id(const struct cli *cli, int code, uint64_t id)
+{
+    char message[64];
+    if (code != BIDE_NOT_FOUND)
+        return bi_query_report(cli, code);
+    snprintf(message, sizeof(message), "there is no job %llu", (unsigned long long)id);
+    return bi_cli_report(cli, NULL, code, message);
+}
+
+int bi_query_flush(const struct cli *cli)
+{
+    if (bi_interrupted())
+        return bi_interrupt_exit();
+    return bi_cli_flush(cli);
+}
+
+void bi_query_format_duration(char *to, int64_t ms)
+{
+    if (ms < 0)
+        snprintf(to, BI_DATETIME_SIZE, "-");
+    else
+        bi_duration_format(to, ms < 1000 ? ms : ms - ms % 1000);
+}
+
+void bi_query_format_pause(char *to, const bide_topic_stats *topic)
+{
+    if (bi_pauses_is_endless(topic))
+        snprintf(to, BI_DATETIME_SIZE, "forever");
+    else
+        bi_query_format_duration(to, topic->paused ? topic->pause_left_ms : -1);
+}
+
+/* A moment that is past is a slip more often than a wish, and nothing waits for it. */
+void bi_query_print_ready_time(const struct cli *cli, int64_t at_ms)
+{
+    char when[BI_DATETIME_SIZE];
+    int64_t now_ms = bi_clock_wall() / 1000;
+    bi_datetime_describe(when, at_ms, now_ms);
+    bi_cli_note(cli, "ready %s", when);
+    if (at_ms <= now_ms - 1000)
+        bi_cli_note(cli, "that time is past: ready now");
+}
+
+/* ---- states ---- */
+
+static bool parse_state(const struct cli *cli, const char *name, size_t size, unsigned *states)
+{
+    char copy[16] = "", reason[BI_ERRMSG_SIZE] = "";
+    bide_state state = BIDE_STATE_GONE;
+    if (size < sizeof(copy))
+        memcpy(copy, name, size);
+    if (!bi_flag_parse_state(copy, &state, reason)) {
+        bi_cli_usage_error(cli, "--state: \"%.*s\" %.200s", size < 60 ? (int)size : 60, name,
+                           reason);
+        return false;
+    }
+    *states |= 1u << state;
+    return true;
+}
+
+bool bi_query_parse_states(const struct cli *cli, const struct words *words, unsigned *states)
+{
+    *states = 0;
+    for (size_t i = 0; i < words->count; i++) {
+        for (const char *at = words->list[i];; at++) {
+            size_t size = strcspn(at, ",");
+            if (!parse_state(cli, at, size, states))
+                return false;
+            at += size;
+            if (*at == 0)
+                break;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/top/top_page.h"
+
+#include "cli/print.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BYTES_PER_LINE 16
+#define TAB_WIDTH      8
+
+/* ---- lines ---- */
+
+static void append_line(struct page *page, const char *text)
+{
+    if (page->count == page->capacity) {
+        size_t capacity = page->capacity == 0 ? 64 : page->capacity * 2;
+        char **lines = realloc(page->lines, capacity * sizeof(char *));
+        if (lines == NULL) {
+            page->out_of_memory = true;
+            return;
+        }
+        page->lines = lines;
+        page->capacity = capacity;
+    }
+    char *line = strdup(text);
+    if (line == NULL)
+        page->out_of_memory = true;
+    else
+        page->lines[page->count++] = line;
+}
+
+void bi_top_page_reset(struct page *page, int width)
+{
+    for (size_t i = 0; i < page->count; i++)
+        free(page->lines[i]);
+    page->count = 0;
+    page->width = width;
+    page->out_of_memory = false;
+}
+
+void bi_top_page_free(struct page *page)
+{
+    bi_top_page_reset(page, 0);
+    free(page->lines);
+    *page = (struct page){.width = 0};
+}
+
+void bi_top_page_add_line(struct page *page, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    append_line(page, text);
+}
+
+/* ---- text ---- */
+
+static bool is_text(const unsigned char *bytes, size_t size)
+{
+    int columns;
+    for (size_t i = 0, length; i < size; i += length) {
+        length = bi_print_char_width(bytes + i, size - i, &columns);
+        if (length == 0 || bytes[i] == 0)
+            return false;
+    }
+    return true;
+}
+
+/* A line that grows until it is full. */
+struct fold {
+    struct page *page;
+    char *line; /* 4 bytes for each column, and some */
+    size_t size;
+    int used;
+};
+
+static void flush_line(struct fold *fold)
+{
+    fold->line[fold->size] = 0;
+    append_line(fold->page, fold->line);
+    fold->size = 0;
+    fold->used = 0;
+}
+
+/* Marks that take no column pile up on the one before: of them only some. */
+static void append(struct fold *fold, const char *text, size_t size, int columns)
+{
+    if (fold->used + columns > fold->page->width)
+        flush_line(fold);
+    if (fold->size + size > 4 * (size_t)fold->page->width)
+        return;
+    memcpy(fold->line + fold->size, text, size);
+    fold->size += size;
+    fold->used += columns;
+}
+
+static void append_char(struct fold *fold, const unsigned char *at, size_t length, int columns)
+{
+    if (*at == '\t') {
+        int blanks = TAB_WIDTH - fold->used % TAB_WIDTH;
+        append(fold, "        ", (size_t)blanks, blanks);
+    } else if (columns >= 0) {
+        append(fold, (const char *)at, length, columns);
+    } else {
+        for (size_t i = 0; i < length; i++) {
+            char escape[8];
+            snprintf(escape, sizeof(escape), "\\x%02x", at[i]);
+            append(fold, escape, 4, 4);
+        }
+    }
+}
+
+static void append_text(struct page *page, const unsigned char *bytes, size_t size)
+{
+    struct fold fold = {.page = page, .line = malloc(4 * (size_t)page->width + 16)};
+    int columns;
+    if (fold.line == NULL) {
+        page->out_of_memory = true;
+        return;
+    }
+    for (size_t i = 0, length; i < size; i += length) {
+        length = bi_print_char_width(bytes + i, size - i, &columns);
+        if (length == 0)
+            break; /* in the middle of what was cut */
+        if (bytes[i] == '\n')
+            flush_line(&fold);
+        else
+            append_char(&fold, bytes + i, length, columns);
+    }
+    if (fold.size > 0)
+        flush_line(&fold);
+    free(fold.line);
+}
+
+/* ---- bytes ---- */
+
+/* As many in a line as there is room for: each takes four columns, the offset ten. */
+static void append_hexdump(struct page *page, const unsigned char *bytes, size_t size)
+{
+    size_t per_line = BYTES_PER_LINE;
+    while (per_line > 4 && page->width < 10 + 4 * (int)per_line)
+        per_line /= 2;
+    for (size_t from = 0; from < size; from += per_line) {
+        char line[16 + 4 * BYTES_PER_LINE];
+        int at = snprintf(line, sizeof(line), "%08zx ", from);
+        for (size_t i = from; i < from + per_line; i++)
+            at += i < size ? snprintf(line + at, 4, " %02x", bytes[i])
+                           : snprintf(line + at, 4, "   ");
+        line[at++] = ' ';
+        for (size_t i = from; i < from + per_line && i < size; i++)
+            line[at++] = (char)(bytes[i] >= 0x20 && bytes[i] < 0x7f ? bytes[i] : '.');
+        line[at] = 0;
+        append_line(page, line);
+    }
+}
+
+void bi_top_page_add_bytes(struct page *page, const char *heading, const void *data, size_t size)
+{
+    size_t shown = size < BI_TOP_PAGE_BYTES_MAX ? size : BI_TOP_PAGE_BYTES_MAX;
+    bool text = data != NULL && is_text(data, size);
+    append_line(page, "");
+    if (shown < size)
+        bi_top_page_add_line(page, "%s: %zu bytes, the first %zu of them", heading, size, shown);
+    else
+        bi_top_page_add_line(page, "%s: %zu byte%s", heading, size, size == 1 ? "" : "s");
+    if (data == NULL || size == 0)
+        return;
+    if (text && page->width > 0)
+        append_text(page, data, shown);
+    else
+        append_hexdump(page, data, shown);
+}

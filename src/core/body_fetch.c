@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* memmem */
+/*
+ * body_fetch - bodies that are in the store only.
+ *
+ * An op that returns jobs whose bodies have been evicted completes in two steps. The core marks the
+ * op with BI_BODY_MISSING, the body reader reads the bodies without the lock, and
+ * bi_body_fetch_supply() passes them to the op. Jobs that the op has reserved remain reserved
+ * meanwhile, but their leases have not started: reading takes no time from the ttr.
+ *
+ * Failure    A job whose body cannot be read is buried with the reason. A reserve that loses all of
+ *            its jobs that way takes others or waits again; if it cannot wait, it fails.
+ */
+#include "core/core_internal.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Delay before the core retries to undo a reservation after an allocation failed. */
+#define UNDO_RETRY_US 100000
+
+/* ---- the snapshots that an op returns ---- */
+
+struct snapshots {
+    bide_job *jobs;
+    size_t count;
+};
+
+static struct snapshots snapshots_of(const bide_op *op)
+{
+    switch (op->kind) {
+    case BIDE_OP_RESERVE:
+        return (struct snapshots){op->reserve.jobs, op->reserve.count};
+    case BIDE_OP_FINISH_AND_RESERVE:
+        return (struct snapshots){op->finish_and_reserve.reserve.jobs,
+                                  op->finish_and_reserve.reserve.count};
+    case BIDE_OP_RESERVE_JOB:
+        return (struct snapshots){op->reserve_job.job, 1};
+    case BIDE_OP_LIST:
+        return (struct snapshots){op->list.jobs, op->list.count};
+    case BIDE_OP_PEEK:
+    case BIDE_OP_PEEK_FIRST:
+    case BIDE_OP_FIND:
+        return (struct snapshots){op->query.job, 1};
+    default:
+        return (struct snapshots){NULL, 0};
+    }
+}
+
+static bool is_missing(const bide_job *job)
+{
+    return job->body == NULL && job->body_size > 0;
+}
+
+size_t bi_body_fetch_missing(const bide_op *op, size_t from, struct bi_body *bodies, size_t max)
+{
+    if (op->kind == BIDE_OP_BODY) {
+        if (from > 0 || max == 0)
+            return 0;
+
+        /* bi_exec_body() has stored the size: the job may have been removed since. */
+        bodies[0] = (struct bi_body){.id = op->fetch.id, .size = (uint32_t)op->private_.scratch[0]};
+        return 1;
+    }
+
+    struct snapshots snapshot = snapshots_of(op);
+    size_t seen = 0;
+    size_t count = 0;
+
+    for (size_t i = 0; i < snapshot.count && count < max; i++) {
+        /* from counts missing bodies, not snapshots. */
+        if (!is_missing(&snapshot.jobs[i]) || seen++ < from)
+            continue;
+        bodies[count++] = (struct bi_body){.id = snapshot.jobs[i].id,
+                                           .size = (uint32_t)snapshot.jobs[i].body_size};
+    }
+
+    return count;
+}
+
+/* ---- reservations ---- */
+
+/* Removes a job whose cancellation was requested while it was reserved. The caller has
+ * journalled the change. */
+static void remove_cancelled(struct core *core, struct job *job)
+{
+    COUNT(core, topic_of(core, job), deletes);
+    bi_op_finish_remove(core, job, BIDE_EVENT_DELETED);
+}
+
+/* The job has no holder, and there is no memory to journal the undo. Until the retry it remains
+ * reserved; the lease timer is free, because a lease without a reply has not started. */
+static void retry_undo_later(struct core *core, struct job *job)
+{
+    assert(ext_of(core, job)->reply_pending);
+    bi_timers_set(&core->mono, &ext_of(core, job)->timer, core->now.mono + UNDO_RETRY_US);
+}
+
+void bi_lease_undo_grant(struct core *core, struct job *job)
+{
+    struct job_ext *ext = ext_of(core, job);
+    assert(ext->reply_pending && ext->abandoned);
+
+    bool cancelled = (job->flags & JOB_CANCEL_WANTED) != 0;
+    bool written = cancelled || (job->flags & JOB_STARTED) != 0 || ext->expires_at != 0 ||
+                   ext->prev_state != BIDE_STATE_READY;
+    /* Covers every case in which bi_lease_grant() has journalled the job: what the store knows
+     * of the reservation must be undone there, too. */
+    if (written && bi_journal_change(core, job) != BIDE_OK) {
+        retry_undo_later(core, job);
+        return;
+    }
+
+    /* There is no reply yet, so no client holds the lease: remove the job now. */
+    if (cancelled) {
+        remove_cancelled(core, job);
+        return;
+    }
+    if (ext->counters.reserves > 0)
+        ext->counters.reserves--;
+    bi_lease_restore_state(core, job);
+}
+
+/* Detaches a reservation from its op. Marks it in the journal, too: if a later change of the job
+ * is rolled back, the reservation reappears and is undone then. Returns the job, or NULL if the
+ * reservation has ended or its lease has started. */
+static struct job *abandon(struct core *core, const bide_job *snapshot)
+{
+    struct job *job = bi_lease_find_job(core, snapshot);
+    bi_journal_abandon_lease(core, snapshot->id, snapshot->token);
+
+    if (job == NULL || !ext_of(core, job)->reply_pending)
+        return NULL;
+    ext_of(core, job)->abandoned = true;
+    return job;
+}
+
+static void undo_reservation(struct core *core, const bide_job *snapshot)
+{
+    struct job *job = abandon(core, snapshot);
+    if (job != NULL)
+        bi_lease_undo_grant(core, job);
+}
+
+void bi_lease_undo_reserve(struct core *core, bide_op *op, struct bi_now now)
+{
+    const bide_reserve_args *args = bi_op_reserve_args(op);
+
+    core->now = now;
+    core->hold = 0;
+    if (op->private_.status != BIDE_OK) /* the op has reserved no job */
+        return;
+
+    for (size_t i = 0; args != NULL && i < args->count; i++)
+        undo_reservation(core, &args->jobs[i]);
+    if (op->kind == BIDE_OP_RESERVE_JOB)
+        undo_reservation(core, op->reserve_job.job);
+}
+
+uint64_t bi_core_parked(const struct core *core)
+{
+    return core->waiters.parked;
+}
+
+void bi_waiter_unpark(struct core *core, bide_op *op)
+{
+    op->private_.flags &= ~BI_BODY_MISSING;
+    struct waiter *waiter = op->private_.waiter;
+    if (waiter != NULL && waiter->parked)
+        bi_waiter_remove(core, waiter);
+}
+
+/* Buries a reserved job whose body cannot be read. Without memory for the reason the job
+ * retains its last error. */
+static void bury_unreadable(struct core *core, struct job *job, const char *reason)
+{
+    struct job_ext *ext = ext_of(core, job);
+    bide_buf *text = bi_core_reason(core, reason);
+
+    if (bi_journal_change(core, job) != BIDE_OK) {
+        bide_buf_unref(text);
+        retry_undo_later(core, job);
+        return;
+    }
+
+    if ((job->flags & JOB_CANCEL_WANTED) != 0) {
+        bide_buf_unref(text);
+        remove_cancelled(core, job);
+        return;
+    }
+    if (text != NULL)
+        bi_job_ext_set_text(core, &ext->last_error, text);
+    bi_op_finish_bury(core, job, BIDE_KEEP);
+}
+
+/* Supplies the body of one reserved job. Returns false if the reservation has ended or the body
+ * cannot be read; *reason is then set in the second case. */
+static bool supply_leased(struct core *core, bide_job *snapshot, const struct bi_body *body,
+                          const char **reason)
+{
+    struct job *job = bi_lease_find_job(core, snapshot);
+    if (job == NULL)
+        return false;
+
+    if (body->body == NULL) {
+        *reason = body->reason;
+        /* Before burying: if the burial is rolled back, the reservation must be undone. */
+        abandon(core, snapshot);
+        bury_unreadable(core, job, body->reason);
+        return false;
+    }
+    bi_snapshot_set_body(snapshot, bide_buf_ref(body->body));
+    bi_body_cache_attach(core, job, bide_buf_ref(body->body));
+    return true;
+}
+
+/* Moves a snapshot down in its array. The source is zeroed, because a snapshot owns its buffers. */
+static void close_gap(bide_job *jobs, size_t from, size_t to)
+{
+    if (from == to)
+        return;
+    jobs[to] = jobs[from];
+    memset(&jobs[from], 0, sizeof(jobs[from]));
+}
+
+/* Supplies the bodies of the jobs that a reserve took and returns how many of them remain.
+ * *reason: why a body cannot be read, or NULL. */
+static size_t supply_all(struct core *core, bide_job *jobs, size_t count,
+                         const struct bi_body *bodies, const char **reason)
+{
+    size_t kept = 0;
+    *reason = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        /* bodies has one element for each snapshot without a body, in order: it advances only
+         * with those. Test first, because supply_leased() sets the body. */
+        bool body_missing = is_missing(&jobs[i]);
+        bool held = body_missing ? supply_leased(core, &jobs[i], bodies, reason)
+                                 : bi_lease_find_job(core, &jobs[i]) != NULL;
+
+        if (held) {
+            close_gap(jobs, i, kept++);
+        } else {
+            abandon(core, &jobs[i]);
+            bide_job_clear(&jobs[i]);
+        }
+        bodies += body_missing;
+    }
+
+    return kept;
+}
+
+static int again_if_missing(const struct core *core, int code)
+{
+    return code == BIDE_OK && core->body_missing ? BI_AGAIN : code;
+}
+
+/* The reserve has lost all jobs that it took: takes others, or waits again. */
+static int reserve_again(struct core *core, bide_op *op, bide_reserve_args *args,
+                         const char *reason)
+{
+    struct waiter *waiter = op->private_.waiter;
+
+    core->body_missing = false;
+
+    /* Without a waiter the op cannot wait again: report why it has no job. */
+    if (waiter == NULL && reason != NULL)
+        return bi_core_error(op, BIDE_EIO,
+                             "%s: the body of the job that was taken cannot be read: %s",
+                             bide_op_name(op->kind), reason);
+    if (waiter == NULL) /* it never waited, so the caller still holds its arguments */
+        return again_if_missing(core, bi_op_reserve_run(core, op, args));
+
+    if (!core->closed && bi_op_reserve_take(core, args, waiter->links, waiter->link_count) > 0) {
+        if (core->body_missing)
+            return BI_AGAIN;
+        bi_waiter_remove(core, waiter);
+        return BIDE_OK;
+    }
+
+    /* Resume at the old position: the caller has waited since its arrival. */
+    if (!core->closed && waiter->until > core->now.mono) {
+        bi_waiter_resume(core, waiter);
+        return BIDE_PENDING;
+    }
+
+    bi_waiter_remove(core, waiter);
+    return bi_core_error_code(op, core->closed ? BIDE_CLOSED : BIDE_TIMED_OUT);
+}
+
+static int supply_reserve(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    bide_reserve_args *args = bi_op_reserve_args(op);
+    const char *reason;
+
+    args->count = supply_all(core, args->jobs, args->count, bodies, &reason);
+    if (args->count == 0)
+        return reserve_again(core, op, args, reason);
+
+    if (op->private_.waiter != NULL)
+        bi_waiter_remove(core, op->private_.waiter);
+    return BIDE_OK;
+}
+
+static int supply_reserve_job(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    uint64_t id = op->reserve_job.id;
+    const char *reason;
+
+    if (supply_all(core, op->reserve_job.job, 1, bodies, &reason) == 1)
+        return BIDE_OK;
+    if (reason == NULL) { /* the reservation has ended: take the job again */
+        core->body_missing = false;
+        return again_if_missing(core, bi_exec_reserve_job(core, op));
+    }
+
+    if (bi_job_find(core, id) == NULL)
+        return bi_core_error_no_job(op, id);
+    return bi_core_error(op, BIDE_EIO, "reserve_job: the body of job %llu cannot be read: %s",
+                         (unsigned long long)id, reason);
+}
+
+/* ---- queries ---- */
+
+static int error_unreadable(struct core *core, bide_op *op, const struct bi_body *body)
+{
+    if (bi_job_find(core, body->id) == NULL)
+        return bi_core_error_no_job(op, body->id);
+    return bi_core_error(op, BIDE_EIO, "%s: the body of job %llu cannot be read: %s",
+                         bide_op_name(op->kind), (unsigned long long)body->id, body->reason);
+}
+
+/* The job that was first, or held the key, was removed while its body was read: selects again. */
+static int query_again(struct core *core, bide_op *op)
+{
+    core->body_missing = false;
+    return again_if_missing(core, op->kind == BIDE_OP_FIND ? bi_exec_find(core, op)
+                                                           : bi_exec_peek_first(core, op));
+}
+
+static int supply_query(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    if (bodies->body == NULL) {
+        bide_job_clear(op->query.job);
+
+        bool gone = bi_job_find(core, bodies->id) == NULL;
+        /* A peek names its job by id, so no other job can take its place. */
+        return gone && op->kind != BIDE_OP_PEEK ? query_again(core, op)
+                                                : error_unreadable(core, op, bodies);
+    }
+    bi_snapshot_set_body(op->query.job, bide_buf_ref(bodies->body));
+    bi_body_fetch_cache(core, bodies->id, bide_buf_ref(bodies->body));
+    return BIDE_OK;
+}
+
+static int supply_body(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    if (bodies->body == NULL)
+        return error_unreadable(core, op, bodies);
+    op->fetch.buf = bide_buf_ref(bodies->body);
+    bi_body_fetch_cache(core, bodies->id, bide_buf_ref(bodies->body));
+    return BIDE_OK;
+}
+
+/* A page omits jobs that were removed while their bodies were read, and jobs whose bodies do not
+ * contain the text of the filter or cannot be read for it. */
+static bool still_listed(const struct core *core, bide_slice text, const bide_job *job)
+{
+    if (is_missing(job) && bi_job_lookup(core, job->id) == NULL)
+        return false;
+    return text.size == 0 ||
+           (job->body != NULL && memmem(job->body, job->body_size, text.data, text.size) != NULL);
+}
+
+static int supply_list(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    bide_list_args *args = &op->list;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < args->count; i++) {
+        bide_job *job = &args->jobs[i];
+        if (is_missing(job)) {
+            bi_snapshot_set_body(job, bide_buf_ref(bodies->body));
+            bodies++;
+        }
+
+        if (still_listed(core, args->filter.text, job))
+            close_gap(args->jobs, i, kept++);
+        else
+            bide_job_clear(job);
+    }
+
+    /* A list with a text filter reads bodies even if the caller did not ask for them. */
+    args->count = kept;
+    bi_op_list_strip_bodies(args);
+    return BIDE_OK;
+}
+
+static int (*const supplies[BIDE_OP_COUNT])(struct core *, bide_op *, const struct bi_body *) = {
+    [BIDE_OP_RESERVE] = supply_reserve,
+    [BIDE_OP_FINISH_AND_RESERVE] = supply_reserve,
+    [BIDE_OP_RESERVE_JOB] = supply_reserve_job,
+    [BIDE_OP_PEEK] = supply_query,
+    [BIDE_OP_PEEK_FIRST] = supply_query,
+    [BIDE_OP_FIND] = supply_query,
+    [BIDE_OP_BODY] = supply_body,
+    [BIDE_OP_LIST] = supply_list,
+};
+
+int bi_body_fetch_supply(struct core *core, bide_op *op, const struct bi_body *bodies,
+                         struct bi_now now)
+{
+    assert(supplies[op->kind] != NULL && (op->private_.flags & BI_BODY_MISSING) != 0);
+
+    core->now = now;
+    core->hold = 0;
+    op->private_.flags &= ~BI_BODY_MISSING;
+
+    int code = supplies[op->kind](core, op, bodies);
+
+    /* The reply depends on what the op did before and on what it did now. */
+    if (core->hold > op->private_.hold)
+        op->private_.hold = core->hold;
+
+    if (code == BIDE_OK)
+        bi_lease_start_if_committed(core, op);
+    if (code == BI_AGAIN)
+        op->private_.flags |= BI_BODY_MISSING;
+    if (code == BIDE_PENDING) /* only the finish part must be committed */
+        op->private_.hold = op->kind == BIDE_OP_FINISH_AND_RESERVE ? op->private_.scratch[0] : 0;
+
+    /* After the op has its hold: serving resets core->hold. Burying and undoing may have
+     * released jobs or room that waiting calls want. */
+    bi_core_serve(core, now);
+    return code;
+}
+
+/* ---- read-ahead ---- */
+
+void bi_body_fetch_cache(struct core *core, uint64_t id, bide_buf *body)
+{
+    struct job *job = bi_job_lookup(core, id);
+    if (job == NULL)
+        bide_buf_unref(body);
+    else
+        bi_body_cache_attach(core, job, body);
+}
+
+size_t bi_body_fetch_readahead(const struct core *core, uint64_t id, struct bi_body *bodies,
+                               size_t max, uint64_t max_bytes)
+{
+    const struct job *job = bi_job_lookup(core, id);
+    if (job == NULL || job->state != BIDE_STATE_RESERVED)
+        return 0;
+
+    /* The first entries of the heap array are roughly the jobs that are reserved next. */
+    const struct ready_heap *heap = &topic_of(core, job)->ready;
+    size_t count = 0;
+    uint64_t bytes = 0;
+
+    /* Do not evict most of the cache for bodies that no call has asked for yet. */
+    if (max_bytes > core->limits.cache_bytes / 4)
+        max_bytes = core->limits.cache_bytes / 4;
+
+    /* The caller holds the lock: bound the scan as well as the result. */
+    for (uint32_t i = 0; i < heap->count && i < 2 * max && count < max; i++) {
+        const struct job *next = job_at(core, heap->entries[i].job);
+        if (!bi_job_body_missing(next))
+            continue;
+        bytes += next->body_size;
+        if (bytes > max_bytes)
+            break;
+        bodies[count++] = (struct bi_body){.id = next->id, .size = next->body_size};
+    }
+
+    return count;
+}

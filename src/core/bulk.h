@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bulk - the error message of the first rejected item of a list.
+ *
+ * An op on a list succeeds even if some of its items are rejected. Each item has its own status;
+ * the op's error describes the first rejected one, and BI_BULK_ERROR marks that it does.
+ *
+ * The arguments are checked before the core runs the op, and that check may have rejected items
+ * already. begin() therefore saves an existing message: the op's error is overwritten by each item.
+ */
+#ifndef BI_BULK_H
+#define BI_BULK_H
+
+#include "util/text.h"
+
+#include <bide/op.h>
+
+#include <stdio.h>
+
+/* In private_.flags: the op succeeded, and its error describes an item. */
+#define BI_BULK_ERROR 1024
+
+struct bulk_errors {
+    bool has_error;
+    char text[BIDE_ERROR_SIZE];
+};
+
+/* Call before the first item. */
+static inline void bi_bulk_begin(struct bulk_errors *items, const bide_op *op)
+{
+    items->has_error = (op->private_.flags & BI_BULK_ERROR) != 0;
+    if (items->has_error)
+        bi_text_copy(items->text, op->error);
+}
+
+/* Call after each item. If code is an error, op->error says why. */
+static inline void bi_bulk_record(struct bulk_errors *items, const bide_op *op, size_t item,
+                                  int code)
+{
+    if (items->has_error || code == BIDE_OK || code == BIDE_CANCEL_WANTED)
+        return;
+    items->has_error = true;
+    snprintf(items->text, sizeof(items->text), "item %zu: %.*s", item, BIDE_ERROR_SIZE - 30,
+             op->error);
+}
+
+/* Call after the last item. */
+static inline void bi_bulk_end(const struct bulk_errors *items, bide_op *op)
+{
+    if (!items->has_error)
+        return;
+    bi_text_copy(op->error, items->text);
+    op->private_.flags |= BI_BULK_ERROR;
+}
+
+#endif

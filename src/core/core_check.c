@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_check - checks every invariant of the core, and hashes its state.
+ *
+ * bi_core_check_slice() serves the check op and runs in slices. bi_core_check_all() and
+ * bi_core_check_hash() are for tests and the simulator: they visit everything in one call.
+ */
+#include "core/core_internal.h"
+
+#include <string.h>
+
+#define INVARIANT(condition, sentence) \
+    do {                               \
+        if (!(condition))              \
+            return sentence;           \
+    } while (0)
+
+/* ---- jobs ---- */
+
+static const char *check_key(struct core *core, const struct job *job, const struct job_ext *ext)
+{
+    /* A done job releases its key, unless the key is retained. */
+    bool holds = ext != NULL && ext->key != NULL &&
+                 (job->state != BIDE_STATE_DONE || (job->flags & JOB_KEY_RETAINED) != 0);
+    INVARIANT(holds == ((job->flags & JOB_KEYED) != 0), "a job holds its key in the wrong state");
+    if (!holds)
+        return NULL;
+    bide_slice key = {bide_buf_data(ext->key), bide_buf_size(ext->key)};
+    INVARIANT(bi_job_find_by_key(core, topic_of(core, job), key) == job,
+              "a key leads to another job");
+    return NULL;
+}
+
+static const char *check_timers(const struct job *job, const struct job_ext *ext)
+{
+    bool timed = job->state == BIDE_STATE_RESERVED || job->state == BIDE_STATE_DONE;
+    INVARIANT(!timed || ext != NULL, "a reserved or done job has no timer");
+    if (ext == NULL)
+        return NULL;
+
+    INVARIANT(!ext->reply_pending || job->state == BIDE_STATE_RESERVED,
+              "a job that is not reserved waits for the answer of its reserve");
+    /* Before the reply no lease runs; an abandoned reservation has the timer that undoes it. */
+    INVARIANT(ext->timer.set == (timed && (!ext->reply_pending || ext->abandoned)),
+              "the timer of a job is set in the wrong state");
+    INVARIANT(!ext->abandoned || ext->reply_pending,
+              "a reservation with an answer is to be undone");
+    INVARIANT(!ext->reply_pending ||
+                  (ext->prev_state != BIDE_STATE_RESERVED &&
+                   bi_job_may_enter((bide_state)ext->prev_state, BIDE_STATE_RESERVED)),
+              "a reservation took a job from a state in which it cannot be reserved");
+    /* Later is allowed: a retry after out of memory, or a retention that was put off. */
+    INVARIANT(!timed || ext->reply_pending || ext->timer.due >= job->due,
+              "the timer of a job is set too early");
+
+    /* Only a job that was never reserved expires. */
+    bool waits = job->state == BIDE_STATE_DELAYED || job->state == BIDE_STATE_READY;
+    bool expires = waits && ext->expires_at != 0 && ext->counters.reserves == 0;
+    INVARIANT(ext->expiry.set == expires, "an expiry is set in the wrong state");
+    return NULL;
+}
+
+/* The heap entry of a delayed job; NULL if no heap has it in its slot. */
+static const struct due_entry *due_entry_of(const struct topic *topic, const struct job *job,
+                                            uint32_t slot)
+{
+    bool wall = (job->flags & JOB_DUE_WALL) != 0;
+    const struct due_heap *heap = wall ? &topic->due_wall : &topic->due_mono;
+    const struct kick_set *set = topic->kick_sets;
+
+    /* A slot is an index into any of the heaps: the job may be in one of the kick sets. */
+    while (slot >= heap->count || heap->entries[slot].job != job->self) {
+        if (set == NULL)
+            return NULL;
+        heap = wall ? &set->wall : &set->mono;
+        set = set->older;
+    }
+    return &heap->entries[slot];
+}
+
+static const char *check_heap_slot(const struct core *core, const struct topic *topic,
+                                   const struct job *job)
+{
+    uint32_t slot = core->slots[job->self];
+    if (job->state == BIDE_STATE_READY) {
+        INVARIANT(slot < topic->ready.count, "a ready job is not in the heap");
+        const struct ready_entry *entry = &topic->ready.entries[slot];
+        INVARIANT(entry->job == job->self && entry->id == job->id &&
+                      entry->priority == job->priority,
+                  "a ready job sits in another one's slot");
+    }
+
+    if (job->state == BIDE_STATE_DELAYED) {
+        const struct due_entry *entry = due_entry_of(topic, job, slot);
+        INVARIANT(entry != NULL, "a delayed job is not in a heap");
+        INVARIANT(entry->id == job->id && entry->due == job->due,
+                  "a delayed job sits in another one's slot");
+    }
+    return NULL;
+}
+
+static const char *check_job(struct core *core, const struct topic *topic, const struct job *job)
+{
+    const struct job_ext *ext = ext_of(core, job);
+    INVARIANT(bi_job_find(core, job->id) == job, "an id leads to another job");
+    INVARIANT(job->id < core->next_id, "an id was not given yet");
+    INVARIANT(ext == NULL || (ext->job == job->self && ext->self == job->ext),
+              "a job and its other part disagree");
+    INVARIANT(job->state != BIDE_STATE_RESERVED ||
+                  (ext != NULL && ext->token != 0 && bi_lease_number(core, ext) < core->next_token),
+              "a reserved job has no good token");
+
+    const char *fault = check_key(core, job, ext);
+    if (fault == NULL)
+        fault = check_timers(job, ext);
+    if (fault == NULL)
+        fault = check_heap_slot(core, topic, job);
+    return fault;
+}
+
+/* ---- lists and heaps ---- */
+
+static bool in_order(const struct core *core, const struct job *before, const struct job *job)
+{
+    if (before == NULL)
+        return true;
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        return ext_of(core, before)->order < ext_of(core, job)->order;
+    if (job->state == BIDE_STATE_RESERVED)
+        return bi_lease_number(core, ext_of(core, before)) <
+               bi_lease_number(core, ext_of(core, job));
+    return before->since <= job->since;
+}
+
+/* True if lists of this state were loaded out of order and are not sorted, or memory was lacking
+ * to sort them. */
+static bool may_be_disordered(const struct core *core, bide_state state)
+{
+    return (core->unsorted_states & 1u << state) != 0;
+}
+
+static const char *check_listed(struct core *core, const struct topic *topic, bide_state state,
+                                const struct job *job, uint64_t *urgent)
+{
+    INVARIANT(job->state == state, "a job stands in the list of another state");
+    INVARIANT(job->topic == topic->self, "a job stands in the list of another topic");
+    *urgent += state == BIDE_STATE_READY && job->priority < BIDE_DEFAULT_PRIORITY;
+    return check_job(core, topic, job);
+}
+
+static const char *check_list(struct core *core, const struct topic *topic, bide_state state,
+                              uint64_t *urgent)
+{
+    const struct job_list *list = &topic->lists[state];
+    const struct job *before = NULL;
+    uint32_t count = 0;
+
+    for (uint32_t ref = list->head; ref != 0; ref = before->next) {
+        const struct job *job = job_at(core, ref);
+        INVARIANT(job->self == ref, "a reference leads to another job");
+        INVARIANT(job->prev == (before == NULL ? 0 : before->self),
+                  "a list is not linked both ways");
+        INVARIANT(!job->in_tree, "a job of a list belongs to the tree");
+        INVARIANT(may_be_disordered(core, state) || in_order(core, before, job),
+                  "a list is out of order");
+
+        const char *fault = check_listed(core, topic, state, job, urgent);
+        if (fault != NULL)
+            return fault;
+        before = job;
+        count++;
+    }
+
+    INVARIANT(list->tail == (before == NULL ? 0 : before->self), "a list has another end");
+
+    /* bi_job_list_next() continues in the tree after the last job of the list. */
+    const struct job *last = before;
+    before = NULL;
+    for (const struct job *job = last; (job = bi_job_list_next(core, list, job)) != NULL;
+         before = job) {
+        INVARIANT(job->in_tree, "a job of the tree belongs to a list");
+        INVARIANT(in_order(core, before, job), "a tree is out of order");
+        const char *fault = check_listed(core, topic, state, job, urgent);
+        if (fault != NULL)
+            return fault;
+        count++;
+    }
+
+    INVARIANT(list->count == count, "a list is counted wrong");
+    return NULL;
+}
+
+static const char *check_due_heap(const struct topic *topic, const struct due_heap *heap,
+                                  uint64_t *count)
+{
+    for (uint32_t i = 1; i < heap->count; i++)
+        INVARIANT(bi_due_before(&heap->entries[(i - 1) / 4], &heap->entries[i]),
+                  "a due heap is out of order");
+
+    /* Room for every member: entering a state must not allocate. */
+    INVARIANT(heap->room >= topic->members, "a due heap lacks room");
+    *count += heap->count;
+    return NULL;
+}
+
+/* A kick must find all jobs that were delayed by its bound, and no others. */
+static const char *check_kick_set(const struct core *core, const struct kick_set *set)
+{
+    const struct kick_set *older = set->older;
+    INVARIANT(older == NULL || older->bound < set->bound, "kick sets are out of order");
+
+    const struct due_heap *heaps[2] = {&set->mono, &set->wall};
+    for (int h = 0; h < 2; h++)
+        for (uint32_t i = 0; i < heaps[h]->count; i++) {
+            int64_t since = job_at(core, heaps[h]->entries[i].job)->since;
+            INVARIANT(since <= set->bound, "a kick set has a job that was delayed later");
+            INVARIANT(older == NULL || older->kicks == 0 || since > older->bound,
+                      "a kick set has a job that an older one lacks");
+        }
+    return NULL;
+}
+
+static const char *check_due_heaps(const struct core *core, const struct topic *topic)
+{
+    uint64_t count = 0;
+    const char *fault = check_due_heap(topic, &topic->due_mono, &count);
+    if (fault == NULL)
+        fault = check_due_heap(topic, &topic->due_wall, &count);
+
+    for (const struct kick_set *set = topic->kick_sets; set != NULL && fault == NULL;
+         set = set->older) {
+        fault = check_due_heap(topic, &set->mono, &count);
+        if (fault == NULL)
+            fault = check_due_heap(topic, &set->wall, &count);
+        if (fault == NULL)
+            fault = check_kick_set(core, set);
+    }
+
+    if (fault != NULL)
+        return fault;
+    INVARIANT(count == topic->lists[BIDE_STATE_DELAYED].count,
+              "delayed jobs are not counted alike");
+
+    const struct timer *timers[2] = {&topic->timer_mono, &topic->timer_wall};
+    for (int clock = 0; clock < 2; clock++) {
+        const struct due_entry *soonest = bi_topic_soonest_due(topic, clock == 1, BI_NEVER);
+        INVARIANT(timers[clock]->set == (soonest != NULL),
+                  "a topic's timer is not set as it should be");
+        INVARIANT(soonest == NULL || timers[clock]->due == soonest->due,
+                  "a topic's timer is set to another moment");
+    }
+    return NULL;
+}
+
+static const char *check_heaps(const struct core *core, const struct topic *topic)
+{
+    for (uint32_t i = 1; i < topic->ready.count; i++)
+        INVARIANT(bi_ready_before(&topic->ready.entries[(i - 1) / 4], &topic->ready.entries[i]),
+                  "the ready heap is out of order");
+    INVARIANT(topic->ready.room >= topic->members, "the ready heap lacks room");
+    INVARIANT(topic->ready.count == topic->lists[BIDE_STATE_READY].count,
+              "ready jobs are not counted alike");
+    return check_due_heaps(core, topic);
+}
+
+/* ---- topics ---- */
+
+static const char *check_waiting(const struct topic *topic)
+{
+    uint64_t count = 0;
+    uint64_t number = 0;
+    for (const struct waiter_link *link = topic->waiting_head; link != NULL; link = link->next) {
+        INVARIANT(link->topic == topic, "a call waits in the line of another topic");
+        INVARIANT(link->waiter->number >= number, "a line is not first come, first served");
+        number = link->waiter->number;
+        count++;
+    }
+
+    INVARIANT(count == topic->waiting, "a line is counted wrong");
+    /* bi_waiters_serve() finds only topics that are in core->serving. */
+    INVARIANT(count == 0 || !bi_topic_is_open(topic) || topic->serve.set,
+              "somebody waits for a ready job");
+    return NULL;
+}
+
+static uint32_t count_undo_members(const struct core *core, uint32_t topic)
+{
+    const struct undo_list *lists[2] = {&core->journal.changes, &core->journal.sealed};
+    uint32_t count = 0;
+
+    for (int i = 0; i < 2; i++) {
+        uint32_t ref = lists[i]->head;
+        while (ref != 0) {
+            const struct undo *undo = bi_pool_at(&core->journal.undos, ref);
+            count += undo->topic == topic;
+
+            /* A removed job is still a member: count it once, at its newest entry. */
+            const struct job *job = job_at(core, undo->job);
+            count += job != NULL && job->state == BIDE_STATE_GONE && job->topic == topic &&
+                     bi_journal_batch_of(core, job) == undo->batch;
+            ref = undo->next;
+        }
+    }
+    return count;
+}
+
+static const char *check_topic(struct core *core, const struct topic *topic, uint64_t *counts,
+                               uint64_t *urgents)
+{
+    uint64_t urgent = 0;
+    uint64_t members = 0;
+    const char *fault = check_heaps(core, topic);
+    for (int state = BIDE_STATE_DELAYED; fault == NULL && state <= BIDE_STATE_DONE; state++) {
+        fault = check_list(core, topic, (bide_state)state, &urgent);
+        counts[state] += topic->lists[state].count;
+        members += topic->lists[state].count;
+    }
+
+    if (fault == NULL)
+        fault = check_waiting(topic);
+    if (fault != NULL)
+        return fault;
+
+    INVARIANT(urgent == topic->urgent, "urgent jobs of a topic are counted wrong");
+    INVARIANT(members + count_undo_members(core, topic->self) == topic->members,
+              "members of a topic are counted wrong");
+
+    const struct job *oldest = bi_job_list_oldest(core, &topic->lists[BIDE_STATE_READY]);
+    /* An age that is too old is corrected when it is read; one too young would hide the job. */
+    INVARIANT(oldest == NULL || (topic->age.set && topic->age.due <= oldest->since),
+              "the age of a topic is too young");
+
+    bool timed = topic->paused_until != 0 && topic->paused_until != BI_NEVER;
+    INVARIANT(topic->timer_pause.set == timed, "a pause has no end, or one too many");
+    INVARIANT(!core->limits.topic_cleanup || topic->members > 0 || topic->waiting > 0 ||
+                  topic->references > 0 || topic->paused_until != 0 || topic->undo != 0 ||
+                  topic->pins > 0 || topic->serve.set,
+              "a topic exists that nobody needs");
+    *urgents += urgent;
+    return NULL;
+}
+
+/* ---- job by job ---- */
+
+/* Checks the links and the order of a job against its neighbours in list and heap, in O(1). */
+static const char *check_neighbours(const struct core *core, const struct topic *topic,
+                                    const struct job *job)
+{
+    const struct job_list *list = &topic->lists[job->state];
+    const struct job *prev = job_at(core, job->prev);
+    const struct job *next = job_at(core, job->next);
+    uint32_t slot = core->slots[job->self];
+
+    if (!job->in_tree) {
+        INVARIANT(prev == NULL ? list->head == job->self : prev->next == job->self,
+                  "a list is not linked both ways");
+        INVARIANT(next == NULL ? list->tail == job->self : next->prev == job->self,
+                  "a list is not linked both ways");
+        INVARIANT(may_be_disordered(core, (bide_state)job->state) || in_order(core, prev, job),
+                  "a list is out of order");
+    }
+
+    if (job->state == BIDE_STATE_READY && slot > 0 && slot < topic->ready.count)
+        INVARIANT(
+            bi_ready_before(&topic->ready.entries[(slot - 1) / 4], &topic->ready.entries[slot]),
+            "the ready heap is out of order");
+    return NULL;
+}
+
+const char *bi_core_check_slice(struct core *core, uint64_t *position, unsigned budget, bool *end)
+{
+    const char *fault = NULL;
+    uint64_t hold = core->hold;
+
+    *end = core->by_id.buckets == 0;
+    for (; !*end && budget > 0 && fault == NULL; budget--) {
+        core->work++;
+        uint32_t ref = bi_hash_table_walk(&core->by_id, position, end);
+        for (; ref != 0 && fault == NULL; ref = job_at(core, ref)->link) {
+            const struct job *job = job_at(core, ref);
+            const struct topic *topic = topic_of(core, job);
+            fault = check_job(core, topic, job);
+            if (fault == NULL)
+                fault = check_neighbours(core, topic, job);
+        }
+    }
+
+    /* check_job() raises the hold by bi_job_find(), but the report depends on no commit. */
+    core->hold = hold;
+    return fault;
+}
+
+/* ---- everything ---- */
+
+const char *bi_core_check_all(struct core *core)
+{
+    uint64_t counts[BIDE_STATE_DONE + 1] = {0};
+    uint64_t urgent = 0;
+    uint64_t topics = 0;
+    uint64_t jobs = 0;
+    uint64_t hold = core->hold;
+    const struct topic *topic = bi_topic_at_or_after(core, 0);
+
+    for (; topic != NULL; topic = bi_topic_at_or_after(core, topic->serial + 1)) {
+        topics++;
+        const char *fault = check_topic(core, topic, counts, &urgent);
+        if (fault != NULL)
+            return fault;
+    }
+    /* See bi_core_check_slice(). */
+    core->hold = hold;
+
+    for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {
+        INVARIANT(counts[state] == core->counts[state], "the jobs of a state are counted wrong");
+        jobs += counts[state];
+    }
+
+    INVARIANT(jobs == core->by_id.count, "a job stands in no list");
+    INVARIANT(topics == core->by_name.count, "a topic stands in no page");
+    INVARIANT(urgent == core->urgent, "urgent jobs are counted wrong");
+    return NULL;
+}
+
+/* ---- hash of the state ---- */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return bi_hash_u64(hash * 31 + value);
+}
+
+static uint64_t mix_buf(uint64_t hash, const bide_buf *buf)
+{
+    /* A missing buffer differs from an empty one. */
+    return buf == NULL ? mix(hash, 7) : bi_hash_bytes(hash, bide_buf_data(buf), bide_buf_size(buf));
+}
+
+/* A job without an ext has the same hash as one with an empty ext. */
+static uint64_t hash_ext(uint64_t hash, const struct job *job, const struct job_ext *ext)
+{
+    bool ready_before = (job->flags & JOB_READY_BEFORE) != 0;
+    const struct job_ext none = {.max_retries = BIDE_NO_RETRY_LIMIT,
+                                 .ready = ready_before ? job->created : BI_NEVER,
+                                 .reserved = BI_NEVER,
+                                 .touched = BI_NEVER,
+                                 .buried = BI_NEVER,
+                                 .done = BI_NEVER};
+
+    if (ext == NULL)
+        ext = &none;
+    const uint64_t values[] = {
+        ext->token,
+        (uint64_t)ext->max_retries,
+        ext->failures,
+        ext->lease_touches + ((uint64_t)ext->reply_pending << 32) +
+            ((uint64_t)ext->abandoned << 33) +
+            (ext->reply_pending ? (uint64_t)ext->prev_state << 40 | (uint64_t)ext->prev_flags << 48
+                                : 0),
+        (uint64_t)ext->ready,
+        (uint64_t)ext->reserved,
+        (uint64_t)ext->touched,
+        (uint64_t)ext->buried,
+        (uint64_t)ext->done,
+        (uint64_t)ext->backoff_base,
+        (uint64_t)ext->backoff_max,
+        (uint64_t)ext->expires_at,
+        (uint64_t)ext->retain};
+
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        hash = mix(hash, values[i]);
+    hash = bi_hash_bytes(hash, &ext->counters, sizeof(ext->counters));
+
+    hash = mix_buf(hash, ext->key);
+    hash = mix_buf(hash, ext->last_error);
+    hash = mix_buf(hash, ext->result);
+    return mix_buf(hash, ext->progress);
+}
+
+static uint64_t hash_job(const struct core *core, const struct job *job)
+{
+    /* Without the flags that describe the journal and the table of keys, not the job. */
+    const uint64_t values[] = {job->id,
+                               (uint64_t)job->created,
+                               (uint64_t)job->since,
+                               (uint64_t)job->ttr,
+                               job->priority,
+                               job->state,
+                               job->flags & (uint64_t) ~(JOB_DIRTY | JOB_KEYED)};
+    uint64_t hash = 1;
+
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        hash = mix(hash, values[i]);
+    /* due means something only in these states. */
+    bool timed = job->state != BIDE_STATE_READY && job->state != BIDE_STATE_BURIED;
+    hash = mix(hash, timed ? (uint64_t)job->due : 0);
+    return hash_ext(mix_buf(hash, job->body), job, ext_of(core, job));
+}
+
+static uint64_t hash_topic(const struct core *core, const struct topic *topic)
+{
+    uint64_t hash = bi_hash_bytes(1, topic->name, topic->name_size);
+
+    hash = mix(hash, topic->waiting);
+    hash = mix(hash, topic->references);
+    hash = mix(hash, topic->fair_turn);
+    hash = mix(hash, (uint64_t)topic->paused_until);
+    hash = bi_hash_bytes(hash, &topic->total, sizeof(topic->total));
+
+    for (int state = BIDE_STATE_DELAYED; state <= BIDE_STATE_DONE; state++) {
+        const struct job *job = NULL;
+        while ((job = bi_job_list_next(core, &topic->lists[state], job)) != NULL)
+            hash = mix(hash, hash_job(core, job));
+    }
+
+    for (const struct waiter_link *link = topic->waiting_head; link != NULL; link = link->next)
+        hash = mix(hash, link->waiter->number);
+    return hash;
+}
+
+uint64_t bi_core_check_hash(struct core *core)
+{
+    uint64_t hash = mix(core->next_id, core->next_token);
+    hash = mix(hash, core->random.state);
+    hash = mix(hash, core->draining);
+    hash = mix(hash, core->waiters.count);
+    hash = mix(hash, core->next_waiter);
+    hash = bi_hash_bytes(hash, &core->total, sizeof(core->total));
+
+    const struct topic *topic = bi_topic_at_or_after(core, 0);
+    for (; topic != NULL; topic = bi_topic_at_or_after(core, topic->serial + 1))
+        hash = mix(hash, hash_topic(core, topic));
+    return hash;
+}

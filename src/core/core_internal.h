@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * core_internal - the state of the core and what its files share. Only src/core includes this.
+ *
+ * The files op_*.c have one function per op, of type op_exec. job.c and topic.c own the
+ * structures of jobs and topics; waiter.c serves waiting calls; journal.c gathers what must be
+ * stored; event.c delivers events to subscriptions.
+ */
+#ifndef BI_CORE_INTERNAL_H
+#define BI_CORE_INTERNAL_H
+
+#include "core/body_cache.h"
+#include "core/core.h"
+#include "core/event.h"
+#include "core/hash_table.h"
+#include "core/job.h"
+#include "core/journal.h"
+#include "core/timer.h"
+#include "core/token.h"
+#include "core/topic.h"
+#include "core/waiter.h"
+#include "util/keyed_hash.h"
+#include "util/pool.h"
+
+/* Selects the handler of a timer that fires. */
+enum timer_kind {
+    TIMER_LEASE,
+    TIMER_RETENTION,
+    TIMER_EXPIRY,
+    TIMER_DUE_MONO,
+    TIMER_DUE_WALL,
+    TIMER_PAUSE,
+    TIMER_WAITER,
+    TIMER_ORDER, /* never fires: the heap only keeps an order */
+    TIMER_KINDS
+};
+
+/* Jobs that a sliced op visits in one slice. */
+#define SLICE 1000
+
+/* In private_.flags of a sliced op: it has begun; it kicks delayed jobs; these are in a kick
+ * set; it is a check. (1 is BI_BODY_MISSING.) */
+enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_KICK_SET = 8, SLICING_CHECK = 16 };
+
+/* Memory of a job besides its body and struct job_ext: itself, its heap slot and its hash
+ * bucket. */
+#define JOB_COST (sizeof(struct job) + 24 + 24)
+/* Memory of struct job_ext: itself, and its entries in the timer heaps with their spare room. */
+#define JOB_EXT_COST (sizeof(struct job_ext) + (size_t)2 * 36)
+/* What a job may use on top of that: an entry in a second heap of its topic, spare room in the
+ * first, an entry in the body cache, and the allocator's overhead for the body. */
+#define JOB_SLACK 88
+
+/*
+ * What the table of names needs of a topic, by reference. It is kept apart from struct topic: a
+ * lookup visits other topics of the chain, too, and each would bring a topic into the CPU cache.
+ */
+struct topic_name {
+    uint32_t hash; /* the lower half */
+    uint32_t link; /* in the table */
+};
+
+struct topic_names {
+    struct topic_name *all;
+    uint32_t room;
+};
+
+/*
+ * The topics by serial, for listing, in pages. Removing a topic moves only the entries of its page,
+ * and pages that are nearly empty are merged.
+ */
+#define TOPIC_PAGE 256
+
+struct topic_entry {
+    uint64_t serial;
+    uint32_t topic;
+};
+
+struct topic_page {
+    uint32_t count;
+    struct topic_entry entries[TOPIC_PAGE];
+};
+
+struct topic_page_link {
+    uint64_t from; /* above all serials of the page before, and not above those of this one */
+    struct topic_page *page;
+};
+
+struct topic_pages {
+    struct topic_page_link *all;
+    size_t count, room;
+};
+
+struct core {
+    struct bi_limits limits;
+    struct bi_alloc alloc;
+    void (*complete)(void *ctx, bide_op *op);
+    void *ctx;
+
+    struct bi_now now;   /* of the running call */
+    int64_t stamp_floor; /* later than the bound of every sliced op that has begun */
+    int64_t start_time;
+    bool draining;
+    bool recovering;
+    uint64_t unloaded;    /* stored jobs that are still to be loaded, as far as known */
+    bool lists_sorted;    /* while recovering: all lists are sorted */
+    uint64_t retire_next; /* serial of the topic where bi_core_retire_excess() continues */
+    bool closed;          /* no op may wait or reserve any more */
+    uint64_t next_id;
+    uint64_t next_token; /* number of the next reservation */
+    struct bi_tokens tokens;
+    uint64_t next_order;  /* of burials and results */
+    uint64_t first_order; /* of this run; loaded orders and tokens are smaller */
+    uint64_t lease_from;  /* stored leases are valid from this token on */
+    bool keep_leases;     /* all leases outlive the process, not only those of an earlier one */
+    struct {
+        bool begun;
+        bool failed;      /* a commit has failed since */
+        uint64_t serial;  /* of the topic where it continues */
+        uint32_t job;     /* where it continues in the topic; 0: its first */
+    } stop;               /* progress of bi_lease_prepare_stop() */
+    uint64_t next_waiter; /* numbers waiting calls by arrival */
+    uint64_t next_turn;   /* numbers the grants of fair reserves */
+    struct bi_random random;
+    struct bi_hash_secret name_secret, id_secret; /* of the tables */
+    struct bi_permutation cursors;                /* hides positions in the table of ids */
+
+    struct pool jobs, exts, topics;
+    uint32_t *slots; /* position of each job in the ready or due heap of its topic, by reference */
+    uint32_t slot_room;
+    struct hash_table by_id, by_name, by_key;
+    struct timers mono, wall;
+    /* Timeouts of waiting calls, on the boot-time clock; exact with both timer engines. */
+    struct timers wait_timers;
+    bool mono_turn;        /* within a tick: the boot-time clock fires next */
+    struct timers ages;    /* topics by their oldest ready job */
+    struct timers serving; /* topics with ready jobs, by the call that has waited longest */
+
+    struct topic_names names;
+    struct topic_pages pages;
+    uint64_t next_serial;
+    uint32_t recent_topic; /* the topic found last */
+    struct {
+        uint64_t hash;
+        size_t size;
+        char name[BIDE_TOPIC_MAX];
+    } hashed; /* the name hashed last */
+
+    struct waiters waiters;
+    bool unserved;           /* calls can be served, but the last step had no time for them */
+    const bide_op *checking; /* the check in progress; there is one at a time */
+    uint64_t work;           /* see bi_core_work() */
+    struct subscriptions subscriptions;
+    struct body_cache cache;
+    bool body_missing;        /* the running op returned a job without its body */
+    unsigned unsorted_states; /* states (as bits) whose lists were loaded out of order */
+    struct journal journal;
+    uint64_t hold; /* of the running op: the batch that its reply waits for */
+
+    uint64_t counts[BIDE_STATE_DONE + 1];
+    uint64_t urgent;
+    bide_counters total;
+    uint64_t memory;
+};
+
+static inline struct job *job_at(const struct core *core, uint32_t ref)
+{
+    return ref == 0 ? NULL : bi_pool_at(&core->jobs, ref);
+}
+
+static inline struct job_ext *ext_of(const struct core *core, const struct job *job)
+{
+    return job->ext == 0 ? NULL : bi_pool_at(&core->exts, job->ext);
+}
+
+static inline struct topic *topic_at(const struct core *core, uint32_t ref)
+{
+    return ref == 0 ? NULL : bi_pool_at(&core->topics, ref);
+}
+
+static inline struct topic *topic_of(const struct core *core, const struct job *job)
+{
+    return bi_pool_at(&core->topics, job->topic);
+}
+
+/*
+ * The time at which a job enters its state. It differs from the clock only within the microsecond
+ * in which a sliced op began: jobs that enter a state after that must compare later than its bound.
+ */
+static inline int64_t bi_core_stamp(const struct core *core)
+{
+    return core->now.mono < core->stamp_floor ? core->stamp_floor : core->now.mono;
+}
+
+/* The number of a reservation. It rises with every reservation, across restarts, too. */
+static inline uint64_t bi_lease_number(const struct core *core, const struct job_ext *ext)
+{
+    return bi_token_number(&core->tokens, ext->token);
+}
+
+/* True if the holder of this lease outlives the process. */
+static inline bool bi_lease_outlives_process(const struct core *core, const struct job_ext *ext)
+{
+    return core->keep_leases || bi_lease_number(core, ext) < core->first_order;
+}
+
+/* Increments a counter of the topic and of the queue. */
+#define COUNT(core, topic, what) ((topic)->total.what++, (core)->total.what++)
+
+/* Work of one step before the lock is released: some milliseconds. */
+#define STEP_WORK 50000
+/* Work that an op, or an item of one, counts at least. */
+#define OP_WORK 5
+
+typedef int (*op_exec)(struct core *core, bide_op *op);
+
+#define BI_OP_DECLARE(NAME, name, member) int bi_exec_##name(struct core *core, bide_op *op);
+BIDE_OPS(BI_OP_DECLARE)
+#undef BI_OP_DECLARE
+
+/* Writes the op's error and returns code. */
+int bi_core_error(bide_op *op, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same with the general text of the code; BIDE_OK writes nothing. */
+int bi_core_error_code(bide_op *op, int code);
+/* The same; for the code of a limit, the text names the limit and its value. */
+int bi_core_error_limit(const struct core *core, bide_op *op, int code);
+/* The errors of many ops: no such job; it is reserved; its state does not allow the op. */
+int bi_core_error_no_job(bide_op *op, uint64_t id);
+int bi_core_error_reserved(bide_op *op, const struct job *job);
+int bi_core_error_wrong_state(bide_op *op, const struct job *job);
+
+static inline uint64_t bi_core_id_hash(const struct core *core, uint64_t id)
+{
+    return bi_keyed_hash_u64(&core->id_secret, id);
+}
+
+/* A job by id, or NULL. */
+struct job *bi_job_lookup(const struct core *core, uint64_t id);
+
+/* The same for a running op: its reply depends on the last change of the job, found or not. */
+struct job *bi_job_find(struct core *core, uint64_t id);
+
+/* The job that holds a key, or NULL. */
+struct job *bi_job_find_by_key(const struct core *core, const struct topic *topic, bide_slice key);
+uint64_t bi_job_key_hash(const struct core *core, const struct topic *topic, bide_slice key);
+
+/* ---- changes shared by ops and timers; all of them count and emit events ---- */
+
+/* Removes a job and notifies the calls that wait for its end. BIDE_OK or BIDE_ENOMEM; it cannot
+ * fail if the change was journalled in the open batch before. */
+int bi_op_finish_remove(struct core *core, struct job *job, bide_event_kind event);
+/* After a failure: requeues with retry_in (negative: backoff), or buries at the retry limit. */
+void bi_op_finish_retry(struct core *core, struct job *job, int64_t retry_in,
+                        bide_event_kind event);
+/* Ends the lease, if any. The job becomes ready, or delayed on the boot-time clock. */
+void bi_lease_requeue(struct core *core, struct job *job, int64_t delay);
+void bi_op_finish_bury(struct core *core, struct job *job, int64_t priority);
+/* Returns a job whose reserve was never replied to, to its previous state and place. */
+void bi_lease_restore_state(struct core *core, struct job *job);
+
+/* Reserves a job that is ready, delayed or buried. BIDE_OK, or BIDE_ENOMEM with nothing changed. */
+int bi_lease_grant(struct core *core, struct job *job);
+/* The reserve that several ops share. args are part of op. */
+int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args);
+/* Reserves up to args->job_max ready jobs of the topics; returns args->count. */
+size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
+                          const struct waiter_link *links, size_t link_count);
+/* The reserve arguments of an op, or NULL. */
+static inline bide_reserve_args *bi_op_reserve_args(bide_op *op)
+{
+    return op->kind == BIDE_OP_RESERVE              ? &op->reserve
+           : op->kind == BIDE_OP_FINISH_AND_RESERVE ? &op->finish_and_reserve.reserve
+                                                    : NULL;
+}
+
+/*
+ * Memory that the present jobs may still need. Consumers of a full queue must be able to reserve
+ * and kick, so this memory is not given to new jobs. Jobs that are still to be loaded count like
+ * new ones without a body: a restart must not let more jobs into a full queue.
+ */
+static inline uint64_t bi_core_headroom(const struct core *core)
+{
+    return core->jobs.used * JOB_SLACK + (core->jobs.used - core->exts.used) * JOB_EXT_COST +
+           core->unloaded * (JOB_COST + JOB_EXT_COST + JOB_SLACK);
+}
+
+/* True if this many more bytes would exceed max_memory. */
+static inline bool bi_core_is_full(const struct core *core, uint64_t bytes)
+{
+    return core->limits.max_memory != 0 &&
+           core->memory + bi_core_headroom(core) + bytes > core->limits.max_memory;
+}
+
+/* Removes the oldest results of a topic above max_done_per_topic, at most so many; returns how
+ * many. One new result exceeds the limit by one, so a step of two also reduces an older excess. */
+unsigned bi_op_finish_retire_excess(struct core *core, struct topic *topic, unsigned most);
+#define BI_RETIRE_STEP 2
+
+/* Finishes one job, for finish_many, finish_and_reserve and done. */
+int bi_op_finish_item(struct core *core, bide_op *op, bide_finish_item *item);
+
+/* A text for last_error of a job, cut at max_error_size. NULL when out of memory. */
+bide_buf *bi_core_reason(const struct core *core, const char *text);
+
+void bi_snapshot_fill(struct core *core, const struct job *job, bide_job *out, bool with_body);
+
+/* Bytes of body, error text and result in a snapshot of the job. */
+uint64_t bi_snapshot_size(const struct core *core, const struct job *job, bool with_body);
+
+/* True if a page with this many bytes has room for more. */
+bool bi_snapshot_fits_page(const struct core *core, uint64_t bytes, uint64_t added);
+
+/* Sets the body of a snapshot, taking over the reference; and releases it again. */
+void bi_snapshot_set_body(bide_job *out, bide_buf *body);
+void bi_snapshot_drop_body(bide_job *out);
+
+/* Releases the bodies of a page that was requested without them. */
+void bi_op_list_strip_bodies(bide_list_args *args);
+
+/*
+ * A lease starts with the reply of its reserve: a slow commit must not use up the ttr. With a
+ * journal a job is therefore reserved without a running lease (reply_pending). When the op
+ * completes, bi_lease_start_if_committed() starts the leases at once, or bi_lease_start() does so
+ * after the commit.
+ */
+void bi_lease_start_if_committed(struct core *core, bide_op *op);
+/* The job of a reservation that still exists, or NULL. */
+struct job *bi_lease_find_job(const struct core *core, const bide_job *snapshot);
+/* Sets the times of a lease that starts now; the caller sets the timer. */
+static inline void bi_lease_set_times(const struct core *core, struct job *job, struct job_ext *ext)
+{
+    ext->reply_pending = false;
+    ext->reserved = core->now.mono;
+    if (ext->lease_touches == 0)
+        ext->touched = BI_NEVER;
+    job->since = bi_core_stamp(core);
+    job->due = core->now.mono + job->ttr;
+}
+/* When the lease started, and when it was last touched. A lease that has not started is shown,
+ * stored and measured as if it started now. */
+static inline int64_t bi_lease_started_at(const struct core *core, const struct job_ext *ext)
+{
+    return ext->reply_pending ? core->now.mono : ext->reserved;
+}
+static inline int64_t bi_lease_touched_at(const struct job_ext *ext)
+{
+    return ext->reply_pending && ext->lease_touches == 0 ? BI_NEVER : ext->touched;
+}
+/* Undoes a reservation that was never replied to: the job is as before, and nothing is counted. */
+void bi_lease_undo_grant(struct core *core, struct job *job);
+
+/* The delayed job of a topic that is due first, on either clock, of those delayed not after
+ * bound (BI_NEVER: of all); NULL for none. */
+struct job *bi_topic_soonest_job(struct core *core, const struct topic *topic, int64_t bound);
+
+/* Cursors of pages: a letter and numbers. An empty cursor leaves the numbers unchanged. */
+bool bi_op_list_parse_cursor(const char *cursor, char letter, uint64_t *numbers, int count);
+void bi_op_list_format_cursor(char *cursor, char letter, const uint64_t *numbers, int count);
+
+/* The timer handlers. */
+void bi_fire_lease(struct core *core, struct timer *timer);
+void bi_fire_retention(struct core *core, struct timer *timer);
+void bi_fire_expiry(struct core *core, struct timer *timer);
+void bi_fire_due_mono(struct core *core, struct timer *timer);
+void bi_fire_due_wall(struct core *core, struct timer *timer);
+void bi_fire_pause(struct core *core, struct timer *timer);
+void bi_fire_waiter(struct core *core, struct timer *timer);
+
+/* Milliseconds to microseconds and back; ms_up() rounds up, as deadlines do. */
+static inline int64_t us_of(int64_t ms)
+{
+    return ms * 1000;
+}
+
+static inline int64_t ms_down(int64_t us)
+{
+    return us >= 0 ? us / 1000 : -((-us + 999) / 1000);
+}
+
+static inline int64_t ms_up(int64_t us)
+{
+    return us <= 0 ? 0 : (us + 999) / 1000;
+}
+
+/* Converts a time of the boot-time clock to the wall clock, at its present offset, and back. */
+static inline int64_t wall_of(const struct core *core, int64_t mono)
+{
+    return mono + (core->now.wall - core->now.mono);
+}
+
+static inline int64_t mono_of(const struct core *core, int64_t wall)
+{
+    return wall - (core->now.wall - core->now.mono);
+}
+
+/* Time since mono. A stored time may be in the future if the wall clock was set back between two
+ * runs; the age is then 0. */
+static inline int64_t age_of(const struct core *core, int64_t mono)
+{
+    return mono < core->now.mono ? core->now.mono - mono : 0;
+}
+
+#endif

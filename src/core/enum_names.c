@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * enum_names - the names and texts of codes, states, events, ops and phases, and the check of
+ * topic names.
+ */
+#include "core/core.h"
+
+#include <bide/bide.h>
+
+#include <stddef.h>
+
+static const struct {
+    int code;
+    const char *name;
+    const char *text;
+} codes[] = {
+#define CODE(name, value, sentence) {value, #name, sentence},
+    BIDE_CODES(CODE)
+#undef CODE
+};
+
+#define CODE_COUNT (sizeof(codes) / sizeof(codes[0]))
+
+const char *bide_code_name(int code)
+{
+    for (size_t i = 0; i < CODE_COUNT; i++)
+        if (codes[i].code == code)
+            return codes[i].name;
+    return "BIDE_?";
+}
+
+const char *bide_code_text(int code)
+{
+    for (size_t i = 0; i < CODE_COUNT; i++)
+        if (codes[i].code == code)
+            return codes[i].text;
+    return "a code that this library does not know";
+}
+
+const char *bide_state_name(bide_state state)
+{
+    static const char *const names[] = {"gone", "delayed", "ready", "reserved", "buried", "done"};
+    return (unsigned)state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+const char *bide_event_name(bide_event_kind kind)
+{
+    static const char *const names[BIDE_EVENT_KINDS] = {
+        "put",    "ready",   "reserved",      "released", "failed",  "timed_out", "buried",
+        "kicked", "updated", "cancel_wanted", "done",     "deleted", "expired",   "retired",
+    };
+    return (unsigned)kind < BIDE_EVENT_KINDS ? names[kind] : "?";
+}
+
+const char *bide_op_name(bide_op_kind kind)
+{
+    static const char *const names[BIDE_OP_COUNT] = {
+#define NAME(KIND, name, member) [BIDE_OP_##KIND] = #name,
+        BIDE_OPS(NAME)
+#undef NAME
+    };
+    return kind > BIDE_OP_NONE && kind < BIDE_OP_COUNT ? names[kind] : "?";
+}
+
+const char *bide_phase_name(bide_phase phase)
+{
+    static const char *const names[] = {"counting", "loading", "ordering", "recovered"};
+    return (unsigned)phase < sizeof(names) / sizeof(names[0]) ? names[phase] : "?";
+}
+
+bool bi_topic_name_valid(bide_slice name)
+{
+    /* A-Z a-z 0-9 - + / ; . $ _ ( ) as a set of bits; a test compares it with the alphabet. */
+    static const uint64_t allowed[4] = {UINT64_C(0x0bffeb1000000000), UINT64_C(0x07fffffe87fffffe)};
+    const unsigned char *bytes = name.data;
+
+    /* The alphabet and the rule for '-' are those of beanstalkd's tubes. */
+    if (bytes == NULL || name.size == 0 || name.size > BIDE_TOPIC_MAX || bytes[0] == '-')
+        return false;
+
+    for (size_t i = 0; i < name.size; i++)
+        if ((allowed[bytes[i] >> 6] >> (bytes[i] & 63) & 1) == 0)
+            return false;
+    return true;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * load_sort - sorts the lists of jobs that were loaded in order of their ids.
+ *
+ * Buried and done jobs are listed in the order of these events, reserved jobs by token number,
+ * others by the time at which they entered the state. Finding the position of each job during the
+ * load would take a walk through its list. So the load appends, and lists that are then out of
+ * order are sorted at the end: collect all their jobs, sort them, and move them to the front of
+ * the list, the last one first. Jobs that enter a list in the meantime are behind the loaded ones,
+ * where they belong; jobs that a failed commit returns are in the tree beside the list.
+ *
+ * Threads    collect and apply run under the lock of the core, in slices. sort uses only the
+ *            copied keys and runs without it.
+ * Failure    Without memory the lists remain unsorted, and core->unsorted_states remains set.
+ */
+#include "core/core_internal.h"
+
+#include <stdlib.h>
+
+struct bi_load_sort_entry {
+    uint64_t key;
+    uint64_t id;
+    int state;
+};
+
+static uint64_t sort_key(const struct core *core, const struct job *job)
+{
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        return ext_of(core, job)->order;
+    if (job->state == BIDE_STATE_RESERVED)
+        return bi_lease_number(core, ext_of(core, job));
+    /* Times may be negative: with the sign bit flipped they have the same order as unsigned. */
+    return (uint64_t)job->since ^ (UINT64_C(1) << 63);
+}
+
+/* False for a job that entered its state after collecting began: it is in the right position. */
+static bool predates(const struct core *core, const struct bi_load_sort *sort,
+                     const struct job *job)
+{
+    if (job->state == BIDE_STATE_BURIED || job->state == BIDE_STATE_DONE)
+        return ext_of(core, job)->order < sort->order;
+    if (job->state == BIDE_STATE_RESERVED)
+        return bi_lease_number(core, ext_of(core, job)) < sort->token;
+    return job->since <= sort->moment;
+}
+
+static bool add_entry(struct core *core, struct bi_load_sort *sort, const struct job *job)
+{
+    if (sort->count == sort->room) {
+        size_t room = sort->room == 0 ? 1024 : sort->room * 2;
+        struct bi_load_sort_entry *entries =
+            bi_alloc_resize(&core->alloc, sort->entries, room * sizeof(*entries));
+        if (entries == NULL)
+            return false;
+
+        sort->entries = entries;
+        sort->room = room;
+    }
+    sort->entries[sort->count++] =
+        (struct bi_load_sort_entry){sort_key(core, job), job->id, job->state};
+    return true;
+}
+
+bool bi_load_sort_collect(struct core *core, struct bi_load_sort *sort, unsigned budget)
+{
+    bool end = core->unsorted_states == 0 || core->by_id.buckets == 0;
+
+    /* The first slice fixes the limit between loaded jobs and those of this run. */
+    if (sort->position == 0 && sort->count == 0) {
+        sort->moment = bi_core_stamp(core);
+        sort->order = core->next_order;
+        sort->token = core->next_token;
+    }
+
+    /* The position remains valid if ops grow or shrink the table between two slices. */
+    for (; !end && budget > 0 && !sort->failed; budget--) {
+        uint32_t ref = bi_hash_table_walk(&core->by_id, &sort->position, &end);
+        for (; ref != 0; ref = job_at(core, ref)->link) {
+            const struct job *job = job_at(core, ref);
+            if ((core->unsorted_states & 1u << job->state) != 0 && predates(core, sort, job) &&
+                !add_entry(core, sort, job))
+                sort->failed = true;
+        }
+    }
+
+    return !end && !sort->failed;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct bi_load_sort_entry *left = a;
+    const struct bi_load_sort_entry *right = b;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+
+    /* No ties: qsort() is not stable, and the order must not depend on the walk. */
+    return left->id < right->id ? -1 : left->id > right->id;
+}
+
+void bi_load_sort_sort(struct bi_load_sort *sort)
+{
+    if (sort->count > 0)
+        qsort(sort->entries, sort->count, sizeof(*sort->entries), compare);
+    sort->next = sort->count;
+}
+
+bool bi_load_sort_apply(struct core *core, struct bi_load_sort *sort, unsigned budget)
+{
+    for (; sort->next > 0 && budget > 0; budget--) {
+        const struct bi_load_sort_entry *entry = &sort->entries[--sort->next];
+        struct job *job = bi_job_lookup(core, entry->id);
+
+        /* Skip jobs that were removed or changed their state after they were collected. */
+        if (job != NULL && job->state == entry->state && sort_key(core, job) == entry->key)
+            bi_job_move_to_front(core, job);
+    }
+
+    if (sort->next > 0)
+        return true;
+    if (!sort->failed)
+        core->unsorted_states = 0;
+    return false;
+}
+
+void bi_load_sort_done(struct core *core, struct bi_load_sort *sort)
+{
+    bi_alloc_free(&core->alloc, sort->entries);
+    *sort = (struct bi_load_sort){.failed = sort->failed};
+}

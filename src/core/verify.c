@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * verify - compares the store with what the core expects it to have.
+ *
+ * The reference is the last committed state of a job, from the oldest undo entry of the journal,
+ * not its present state. Changes that are never stored (the end of a delay, most reservations,
+ * counters) are no differences.
+ */
+#include "core/core_internal.h"
+#include "util/buf.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* True if a job that is stored in this state may be in that state of the core. The end of a
+ * delay and most reservations are not stored. */
+static bool may_be_in(bide_state stored, bide_state state)
+{
+    static const bool may[BIDE_STATE_DONE + 1][BIDE_STATE_DONE + 1] = {
+        [BIDE_STATE_DELAYED] = {0, 1, 1, 1, 0, 0}, /* gone delayed ready reserved buried done */
+        [BIDE_STATE_READY] = {0, 0, 1, 1, 0, 0},
+        [BIDE_STATE_BURIED] = {0, 0, 0, 0, 1, 0},
+        [BIDE_STATE_DONE] = {0, 0, 0, 0, 0, 1},
+    };
+    return may[stored][state];
+}
+
+static const char *compare_job(const struct core *core, const struct job *job,
+                               const struct bi_image *image)
+{
+    if (strcmp(topic_of(core, job)->name, image->topic) != 0)
+        return "the topic is another";
+    if (!may_be_in(image->state, (bide_state)job->state))
+        return "the state is another";
+
+    if (job->priority != image->priority || job->ttr != image->ttr)
+        return "the priority or ttr is another";
+    if (job->body_size != image->body_size)
+        return "the body has another size";
+
+    if (((job->flags & JOB_CANCEL_WANTED) != 0) != image->cancel_wanted ||
+        ((job->flags & JOB_KEY_RETAINED) != 0) != image->key_hold_retained)
+        return "a mark is another";
+    if (job->state == BIDE_STATE_DELAYED && image->due_wall && job->due != image->due)
+        return "the due time is another";
+    return NULL;
+}
+
+/* Compares what is stored whenever it changes. Counters and times may have changed since. */
+static const char *compare_ext(const struct job_ext *ext, const struct bi_image *image)
+{
+    static const struct job_ext none = {.max_retries = BIDE_NO_RETRY_LIMIT};
+    static const struct bi_image default_image = {.max_retries = BIDE_NO_RETRY_LIMIT};
+
+    /* No ext and an empty one mean the same, here and in the store. */
+    if (ext == NULL)
+        ext = &none;
+    if (image->plain)
+        image = &default_image;
+
+    if (!bi_buf_equal(ext->key, image->key))
+        return "the key is another";
+    if (ext->max_retries != image->max_retries || ext->failures != image->failures ||
+        ext->backoff_base != image->backoff_base || ext->backoff_max != image->backoff_max)
+        return "the retries are others";
+    if (ext->expires_at != image->expires_at || ext->retain != image->retain)
+        return "the expiry or retention is another";
+
+    if (ext->order != image->bury_order)
+        return "the order of burial is another";
+    if (!bi_buf_equal(ext->last_error, image->last_error) ||
+        !bi_buf_equal(ext->result, image->result))
+        return "the error or result is another";
+    return NULL;
+}
+
+const char *bi_verify_job(struct core *core, const struct bi_image *image)
+{
+    struct stored_job stored;
+    if (!bi_journal_find_stored(core, image->id, &stored))
+        return "the queue does not have it";
+    const char *difference = compare_job(core, stored.saved, image);
+    return difference != NULL ? difference : compare_ext(stored.ext, image);
+}
+
+bool bi_verify_is_stored(const struct core *core, uint64_t id)
+{
+    struct stored_job stored;
+    return bi_journal_find_stored(core, id, &stored);
+}
+
+bool bi_verify_is_in_flight(const struct core *core, uint64_t id)
+{
+    struct stored_job stored;
+    bi_journal_find_stored(core, id, &stored);
+    return stored.in_flight;
+}
+
+/* Lists the ids of a chain that are stored and have positions from to last, as far as there is
+ * room. Returns how many there are. */
+static size_t list_chain(const struct core *core, uint32_t chain, uint64_t from, uint64_t last,
+                         uint64_t *ids, size_t room)
+{
+    size_t count = 0;
+
+    for (uint32_t ref = chain; ref != 0; ref = job_at(core, ref)->link) {
+        uint64_t id = job_at(core, ref)->id;
+        uint64_t position = bi_hash_table_position(bi_core_id_hash(core, id));
+        /* The range is a part of the chain if the chain does not fit into one call. */
+        if (position < from || position > last || !bi_verify_is_stored(core, id))
+            continue;
+
+        if (count < room)
+            ids[count] = id;
+        count++;
+    }
+    return count;
+}
+
+size_t bi_verify_stored_ids(const struct core *core, uint64_t *position, uint64_t *ids, size_t max,
+                            bool *end)
+{
+    size_t count = 0;
+
+    *end = core->by_id.buckets == 0;
+    /* A chain counts even if it is empty or has only jobs that are not stored yet: a call must
+     * end. */
+    for (size_t chains = 0; !*end && count + BI_CHAIN_ROOM <= max && chains < 4 * max; chains++) {
+        uint64_t from = *position;
+        uint32_t chain = bi_hash_table_walk(&core->by_id, position, end);
+        /* Behind the last chain *position is 0, and last the largest position. */
+        uint64_t last = *position - 1;
+
+        size_t listed;
+        /* If memory was lacking to grow the table, a chain may be longer than the room. Then
+         * only the first positions of its range are listed, and the next call begins behind
+         * them. */
+        while ((listed = list_chain(core, chain, from, last, ids + count, max - count)) >
+               max - count) {
+            assert(last > from);
+            last = from + (last - from) / 2;
+            *position = last + 1;
+            *end = false;
+        }
+        count += listed;
+    }
+    return count;
+}

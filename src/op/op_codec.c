@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "op/op_codec.h"
+
+#include "core/bulk.h"
+#include "op/op_codec_table.h"
+#include "util/text.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* A reserve with more topics than this counts as slow. */
+#define MANY_TOPICS 256
+
+size_t bi_op_codec_topic_count(const bide_op *op)
+{
+    if (op->kind == BIDE_OP_RESERVE)
+        return op->reserve.topic_count;
+    return op->kind == BIDE_OP_FINISH_AND_RESERVE ? op->finish_and_reserve.reserve.topic_count : 0;
+}
+
+bool bi_op_codec_is_slow(const bide_op *op)
+{
+    return bi_op_codec_table[op->kind].slow || bi_op_codec_topic_count(op) > MANY_TOPICS;
+}
+
+bool bi_op_codec_is_supported(bide_op_kind kind)
+{
+    return kind > BIDE_OP_NONE && kind < BIDE_OP_COUNT && bi_op_codec_table[kind].has_codec;
+}
+
+bide_op_kind bi_op_codec_find_kind(const char *name, size_t size)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+    } names[BIDE_OP_COUNT] = {
+#define NAME(NAME, name, member) [BIDE_OP_##NAME] = {#name, sizeof(#name) - 1},
+        BIDE_OPS(NAME)
+#undef NAME
+    };
+
+    for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++)
+        if (names[kind].size == size && memcmp(names[kind].text, name, size) == 0)
+            return bi_op_codec_is_supported((bide_op_kind)kind) ? (bide_op_kind)kind : BIDE_OP_NONE;
+    return BIDE_OP_NONE;
+}
+
+static void *mutable_args(const struct op_codec_row *kind, bide_op *op)
+{
+    return (char *)op + kind->at;
+}
+
+static const void *const_args(const struct op_codec_row *kind, const bide_op *op)
+{
+    return (const char *)op + kind->at;
+}
+
+static bool is_success(const struct op_codec_row *kind, int code)
+{
+    return code == BIDE_OK || code == kind->alt_ok;
+}
+
+/* Removes what was appended if the writer ran out of memory. */
+static int finish_write(const struct op_writer *writer, size_t before)
+{
+    if (!writer->failed)
+        return BIDE_OK;
+    writer->out->size = before;
+    return BIDE_ENOMEM;
+}
+
+static struct op_reader init_reader(const void *data, size_t size)
+{
+    /* data may be NULL if the size is 0, and arithmetic on NULL is undefined. */
+    const unsigned char *bytes = size == 0 ? (const unsigned char *)"" : data;
+    return (struct op_reader){.at = bytes, .end = bytes + size};
+}
+
+/* ---- arguments ---- */
+
+int bi_op_codec_encode(const bide_op *op, uint64_t feed, struct op_bytes *out)
+{
+    assert(bi_op_codec_is_supported(op->kind));
+    const struct op_codec_row *kind = &bi_op_codec_table[op->kind];
+    struct op_writer writer = {.out = out, .feed = feed};
+    size_t before = out->size;
+    bi_op_codec_nested_write_fields(&writer, kind->args, const_args(kind, op));
+    return finish_write(&writer, before);
+}
+
+int bi_op_codec_decode(struct decoded_op *decoded, bide_op_kind kind, const void *data, size_t size,
+                       char *error)
+{
+    assert(bi_op_codec_is_supported(kind));
+
+    memset(&decoded->op, 0, sizeof(decoded->op));
+    decoded->op.kind = kind;
+    decoded->op.status = BIDE_CANCELLED; /* so that free_op() frees no result before the submit */
+    decoded->topics = NULL;
+    decoded->blocks = NULL;
+    decoded->bytes = decoded->used = 0;
+
+    struct op_reader reader = init_reader(data, size);
+    reader.owner = decoded;
+
+    const struct op_codec_row *row = &bi_op_codec_table[kind];
+    if (!bi_op_codec_nested_read_fields(&reader, row->args, mutable_args(row, &decoded->op))) {
+        snprintf(error, BIDE_ERROR_SIZE, "%s: %s", bide_op_name(kind), reader.problem);
+        bi_op_codec_wire_free_blocks(decoded);
+        return reader.code;
+    }
+
+    decoded->feed = reader.feed;
+    return BIDE_OK;
+}
+
+int bi_op_codec_dup_topics(struct decoded_op *decoded)
+{
+    assert(decoded->op.kind == BIDE_OP_RESERVE && decoded->topics != NULL);
+    bide_slice *topics = decoded->topics; /* op.reserve.topics may point to the queue's copies */
+    size_t count = decoded->op.reserve.topic_count;
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++)
+        size += topics[i].size;
+
+    /* One allocation before any pointer changes: on failure the op is unchanged. */
+    char *at = bi_op_codec_wire_alloc(decoded, size);
+    if (at == NULL)
+        return BIDE_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(at, topics[i].data, topics[i].size);
+        topics[i].data = at;
+        at += topics[i].size;
+    }
+    return BIDE_OK;
+}
+
+/* ---- results ---- */
+
+int bi_op_codec_encode_result(const struct decoded_op *decoded, struct op_bytes *out)
+{
+    const bide_op *op = &decoded->op;
+    const struct op_codec_row *kind = &bi_op_codec_table[op->kind];
+    struct op_writer writer = {.out = out, .feed = decoded->feed};
+    size_t before = out->size;
+
+    write_bytes(&writer, op->error, strnlen(op->error, sizeof(op->error) - 1));
+    if (kind->results_any != NULL)
+        bi_op_codec_nested_write_fields(&writer, kind->results_any, const_args(kind, op));
+    if (kind->results_ok != NULL && is_success(kind, op->status))
+        bi_op_codec_nested_write_fields(&writer, kind->results_ok, const_args(kind, op));
+    return finish_write(&writer, before);
+}
+
+int bi_op_codec_encode_error(const char *error, struct op_bytes *out)
+{
+    struct op_writer writer = {.out = out};
+    size_t before = out->size;
+    write_bytes(&writer, error, strlen(error));
+    return finish_write(&writer, before);
+}
+
+/* Sets the error text of an op. An error about an item that the local check has written is
+ * retained: the server got that item empty and cannot know the cause. */
+static void set_error(bide_op *op, int code, bide_slice text)
+{
+    if (code == BIDE_OK && (op->private_.flags & BI_BULK_ERROR) != 0)
+        return;
+
+    size_t size = text.size < BIDE_ERROR_SIZE ? text.size : BIDE_ERROR_SIZE - 1;
+    if (size > 0)
+        memcpy(op->error, text.data, size);
+    op->error[size] = 0;
+
+    if (code == BIDE_OK && size > 0)
+        op->private_.flags |= BI_BULK_ERROR;
+}
+
+static bool read_results(struct op_reader *reader, bide_op *op, int code)
+{
+    const struct op_codec_row *kind = &bi_op_codec_table[op->kind];
+    if (kind->results_any != NULL &&
+        !bi_op_codec_nested_read_fields(reader, kind->results_any, mutable_args(kind, op)))
+        return false;
+    return kind->results_ok == NULL || !is_success(kind, code) ||
+           bi_op_codec_nested_read_fields(reader, kind->results_ok, mutable_args(kind, op));
+}
+
+int bi_op_codec_decode_result(bide_op *op, int code, const void *data, size_t size, uint64_t *feed)
+{
+    assert(bi_op_codec_is_supported(op->kind));
+    struct op_reader reader = init_reader(data, size);
+    bide_slice text = {NULL, 0};
+
+    /* The code is from the server: an op must not become pending again. */
+    if (code == BIDE_PENDING)
+        return BIDE_EINVAL;
+
+    /* An empty reply is valid: error text and results are missing. */
+    if ((size > 0 && !bi_op_codec_wire_read_bytes(&reader, &text)) ||
+        !read_results(&reader, op, code))
+        return reader.code;
+
+    set_error(op, code, text);
+    op->private_.status = code;
+    if (feed != NULL)
+        *feed = reader.feed;
+    return BIDE_OK;
+}
+
+void bi_op_codec_free_op(struct decoded_op *decoded)
+{
+    const struct op_codec_row *kind = &bi_op_codec_table[decoded->op.kind];
+    assert(decoded->op.status != BIDE_PENDING);
+    if (kind->results_ok != NULL && is_success(kind, decoded->op.status))
+        bi_op_codec_nested_free_fields(kind->results_ok, mutable_args(kind, &decoded->op));
+    bi_op_codec_wire_free_blocks(decoded);
+}

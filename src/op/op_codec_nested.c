@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * op_codec_nested - fields that are structs, lists of structs, or room for them.
+ */
+#include "op/op_codec_field.h"
+
+/* The least bytes of an encoded item. They bound a count by the bytes that are left, so that a
+ * short message cannot make the server allocate a long list. */
+#define STRUCT_MIN LENGTH_SIZE
+#define TOPIC_MIN  1
+
+/* ---- structs ---- */
+
+static void write_struct_body(struct op_writer *writer, const struct layout *layout,
+                              const void *base)
+{
+    size_t start = bi_op_codec_wire_begin_struct(writer);
+    bi_op_codec_nested_write_fields(writer, layout, base);
+    bi_op_codec_wire_end_struct(writer, start);
+}
+
+static bool read_struct_body(struct op_reader *reader, const struct layout *layout, void *base)
+{
+    const unsigned char *outer;
+    if (!bi_op_codec_wire_enter_struct(reader, &outer))
+        return false;
+    if (!bi_op_codec_nested_read_fields(reader, layout, base))
+        return false;
+    /* A newer peer may have sent fields that this version does not know. */
+    leave_struct(reader, outer);
+    return true;
+}
+
+/* Reads a struct into uninitialized memory. On failure it holds nothing. */
+static bool read_new_struct(struct op_reader *reader, const struct layout *layout, void *base)
+{
+    memset(base, 0, layout->size);
+    if (layout->has_size_member)
+        *(size_t *)base = layout->size;
+
+    if (read_struct_body(reader, layout, base))
+        return true;
+
+    if (layout->clear != NULL)
+        layout->clear(base);
+    return false;
+}
+
+static void write_struct(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_struct_body(writer, field->layout, const_member_at(base, field->at));
+}
+
+static bool read_struct(struct op_reader *reader, const struct field *field, void *base)
+{
+    return read_struct_body(reader, field->layout, member_at(base, field->at));
+}
+
+static void write_pointed(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const void *pointed = pointer_at(base, field->at);
+    /* NULL is distinct from a struct of zeros: options that are NULL mean the defaults. */
+    write_number(writer, pointed != NULL);
+    if (pointed != NULL)
+        write_struct_body(writer, field->layout, pointed);
+}
+
+static bool read_pointed(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint64_t present;
+    if (!bi_op_codec_scalar_read_limited(reader, &present, 1))
+        return false;
+    if (present == 0)
+        return true;
+
+    void *pointed = bi_op_codec_wire_alloc(reader->owner, field->layout->size);
+    if (pointed == NULL)
+        return out_of_memory(reader);
+
+    set_pointer(base, field->at, pointed);
+    return read_new_struct(reader, field->layout, pointed);
+}
+
+static void write_nothing(struct op_writer *writer, const struct field *field, const void *base)
+{
+    (void)writer;
+    (void)field;
+    (void)base;
+}
+
+static bool read_space(struct op_reader *reader, const struct field *field, void *base)
+{
+    void *space = bi_op_codec_wire_alloc(reader->owner, field->layout->size);
+    if (space == NULL)
+        return out_of_memory(reader);
+    /* Not initialized: the op fills it when it succeeds, and only then is it read. */
+    set_pointer(base, field->at, space);
+    return true;
+}
+
+static void write_one(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_struct_body(writer, field->layout, pointer_at(base, field->at));
+}
+
+static bool read_one(struct op_reader *reader, const struct field *field, void *base)
+{
+    return read_new_struct(reader, field->layout, pointer_at(base, field->at));
+}
+
+static void free_one(const struct field *field, void *base)
+{
+    if (field->layout->clear != NULL)
+        field->layout->clear(pointer_at(base, field->at));
+}
+
+/* ---- lists ---- */
+
+/* Reads the count of a list whose items take at least item_min bytes each. */
+static bool read_count(struct op_reader *reader, size_t *count, size_t max, size_t item_min)
+{
+    uint64_t number;
+    if (!read_number(reader, &number))
+        return false;
+
+    if (number > max)
+        return malformed(reader, "a list has more items than are allowed");
+    if (number > remaining(reader) / item_min)
+        return malformed(reader, "the bytes end within a list");
+
+    *count = (size_t)number;
+    return true;
+}
+
+static bool read_weights(struct op_reader *reader, bide_reserve_args *args)
+{
+    uint64_t present;
+    if (!bi_op_codec_scalar_read_limited(reader, &present, 1))
+        return false;
+    if (present == 0)
+        return true;
+
+    uint32_t *weights = bi_op_codec_wire_alloc(reader->owner, args->topic_count * sizeof(*weights));
+    if (weights == NULL)
+        return out_of_memory(reader);
+
+    for (size_t i = 0; i < args->topic_count; i++) {
+        uint64_t weight;
+        if (!bi_op_codec_scalar_read_limited(reader, &weight, UINT32_MAX))
+            return false;
+        weights[i] = (uint32_t)weight;
+    }
+
+    args->weights = weights;
+    return true;
+}
+
+static void write_topics(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const bide_reserve_args *args = const_member_at(base, field->at);
+    write_number(writer, args->topic_count);
+    for (size_t i = 0; i < args->topic_count; i++)
+        write_bytes(writer, args->topics[i].data, args->topics[i].size);
+    write_number(writer, args->weights != NULL);
+    for (size_t i = 0; args->weights != NULL && i < args->topic_count; i++)
+        write_number(writer, args->weights[i]);
+}
+
+static bool read_topics(struct op_reader *reader, const struct field *field, void *base)
+{
+    bide_reserve_args *args = member_at(base, field->at);
+    if (!read_count(reader, &args->topic_count, field->limit, TOPIC_MIN))
+        return false;
+
+    bide_slice *topics = bi_op_codec_wire_alloc(reader->owner, args->topic_count * sizeof(*topics));
+    if (topics == NULL)
+        return out_of_memory(reader);
+
+    for (size_t i = 0; i < args->topic_count; i++)
+        if (!bi_op_codec_wire_read_bytes(reader, &topics[i]))
+            return false;
+
+    /* bi_op_codec_dup_topics() needs its own pointer: the queue may redirect args->topics to a
+     * copy. */
+    args->topics = reader->owner->topics = topics;
+    return read_weights(reader, args);
+}
+
+static int status_of(const struct layout *layout, const void *item)
+{
+    return *(const int *)const_member_at(item, layout->status);
+}
+
+/* An item that was rejected locally is sent as an empty struct, so that the positions of all others
+ * stay the same. */
+static void write_items(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const struct layout *layout = field->layout;
+    const char *item = pointer_at(base, field->at);
+    size_t count = size_at(base, field->aux[0]);
+
+    write_number(writer, count);
+    for (size_t i = 0; i < count; i++, item += layout->size) {
+        if (status_of(layout, item) == BIDE_OK)
+            write_struct_body(writer, layout, item);
+        else
+            bi_op_codec_wire_end_struct(writer, bi_op_codec_wire_begin_struct(writer));
+    }
+}
+
+static bool read_items(struct op_reader *reader, const struct field *field, void *base)
+{
+    const struct layout *layout = field->layout;
+    size_t *count = member_at(base, field->aux[0]);
+    if (!read_count(reader, count, field->limit, STRUCT_MIN))
+        return false;
+
+    char *item = bi_op_codec_wire_alloc(reader->owner, *count * layout->size);
+    if (item == NULL)
+        return out_of_memory(reader);
+
+    set_pointer(base, field->at, item);
+    for (size_t i = 0; i < *count; i++, item += layout->size)
+        if (!read_new_struct(reader, layout, item))
+            return false;
+    return true;
+}
+
+/* Whether the outcome of an item has fields besides its status. */
+static bool is_success(const struct layout *layout, const void *item)
+{
+    int status = status_of(layout, item);
+    return layout->results_ok != NULL && (status == BIDE_OK || status == layout->alt_ok);
+}
+
+static void write_outcome(struct op_writer *writer, const struct layout *layout, const void *item)
+{
+    size_t start = bi_op_codec_wire_begin_struct(writer);
+    bi_op_codec_nested_write_fields(writer, layout, item);
+    if (is_success(layout, item))
+        bi_op_codec_nested_write_fields(writer, layout->results_ok, item);
+    bi_op_codec_wire_end_struct(writer, start);
+}
+
+/* An item that was rejected before it was sent retains its status. */
+static bool read_outcome(struct op_reader *reader, const struct layout *layout, void *item)
+{
+    bool sent = status_of(layout, item) == BIDE_OK;
+    const unsigned char *outer;
+
+    if (!bi_op_codec_wire_enter_struct(reader, &outer))
+        return false;
+
+    if (sent && !bi_op_codec_nested_read_fields(reader, layout, item))
+        return false;
+    if (sent && is_success(layout, item) &&
+        !bi_op_codec_nested_read_fields(reader, layout->results_ok, item))
+        return false;
+
+    leave_struct(reader, outer);
+    return true;
+}
+
+static void write_outcomes(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const struct layout *layout = field->layout;
+    const char *item = pointer_at(base, field->at);
+    size_t count = size_at(base, field->aux[0]);
+    write_number(writer, count);
+    for (size_t i = 0; i < count; i++, item += layout->size)
+        write_outcome(writer, layout, item);
+}
+
+/* The reply has the outcomes of all items, or of none if the op failed as a whole. */
+static bool read_outcomes(struct op_reader *reader, const struct field *field, void *base)
+{
+    const struct layout *layout = field->layout;
+    char *item = pointer_at(base, field->at);
+    size_t expected = size_at(base, field->aux[0]);
+    size_t count;
+
+    if (!read_count(reader, &count, expected, STRUCT_MIN))
+        return false;
+    if (count != 0 && count != expected)
+        return malformed(reader, "the answer is about some of the items only");
+
+    for (size_t i = 0; i < count; i++, item += layout->size)
+        if (!read_outcome(reader, layout, item))
+            return false;
+    return true;
+}
+
+static void write_room(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_number(writer, size_at(base, field->aux[0]));
+}
+
+static bool read_room(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint64_t number;
+    if (!read_number(reader, &number))
+        return false;
+    if (number > field->limit)
+        return malformed(reader, "more is asked for than one call may answer");
+
+    *(size_t *)member_at(base, field->aux[0]) = (size_t)number;
+    if (number == 0)
+        return true;
+
+    void *room = bi_op_codec_wire_alloc(reader->owner, (size_t)number * field->layout->size);
+    if (room == NULL)
+        return out_of_memory(reader);
+
+    set_pointer(base, field->at, room);
+    return true;
+}
+
+static void write_list(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const struct layout *layout = field->layout;
+    const char *item = pointer_at(base, field->at);
+    size_t count = size_at(base, field->aux[1]);
+    write_number(writer, count);
+    for (size_t i = 0; i < count; i++, item += layout->size)
+        write_struct_body(writer, layout, item);
+}
+
+static void clear_items(const struct layout *layout, char *items, size_t count)
+{
+    for (size_t i = 0; layout->clear != NULL && i < count; i++)
+        layout->clear(items + i * layout->size);
+}
+
+static bool read_list(struct op_reader *reader, const struct field *field, void *base)
+{
+    const struct layout *layout = field->layout;
+    char *items = pointer_at(base, field->at);
+    size_t count;
+
+    /* A server must not return more than the caller has room for. */
+    if (!read_count(reader, &count, size_at(base, field->aux[0]), STRUCT_MIN))
+        return false;
+    /* A reserve that succeeds without a job would break its callers. */
+    if (count < field->limit)
+        return malformed(reader, "the answer is good, and nothing is in it");
+
+    for (size_t i = 0; i < count; i++)
+        if (!read_new_struct(reader, layout, items + i * layout->size)) {
+            clear_items(layout, items, i);
+            return false;
+        }
+
+    /* Set last: after a failure the caller must find no jobs. */
+    *(size_t *)member_at(base, field->aux[1]) = count;
+    return true;
+}
+
+static void free_list(const struct field *field, void *base)
+{
+    size_t *count = member_at(base, field->aux[1]);
+    clear_items(field->layout, pointer_at(base, field->at), *count);
+    *count = 0;
+}
+
+/* ---- the table ---- */
+
+const struct field_codec bi_op_codec_field_struct = {write_struct, read_struct, NULL};
+const struct field_codec bi_op_codec_field_pointed = {write_pointed, read_pointed, NULL};
+const struct field_codec bi_op_codec_field_topics = {write_topics, read_topics, NULL};
+const struct field_codec bi_op_codec_field_items = {write_items, read_items, NULL};
+const struct field_codec bi_op_codec_field_outcomes = {write_outcomes, read_outcomes, NULL};
+const struct field_codec bi_op_codec_field_space = {write_nothing, read_space, NULL};
+const struct field_codec bi_op_codec_field_one = {write_one, read_one, free_one};
+const struct field_codec bi_op_codec_field_room = {write_room, read_room, NULL};
+const struct field_codec bi_op_codec_field_list = {write_list, read_list, free_list};
+
+/* ---- all fields of a struct ---- */
+
+void bi_op_codec_nested_write_fields(struct op_writer *writer, const struct layout *layout,
+                                     const void *base)
+{
+    for (size_t i = 0; i < layout->count; i++)
+        layout->fields[i].codec->write(writer, &layout->fields[i], base);
+}
+
+/* A missing field is read from these bytes: a zero, or the length of an empty struct. No codec
+ * reads more than that when they are zero. */
+static const unsigned char missing_field[LENGTH_SIZE];
+
+static bool read_missing(struct op_reader *reader, const struct field *field, void *base)
+{
+    const unsigned char *end = reader->end;
+    reader->at = missing_field;
+    reader->end = missing_field + sizeof(missing_field);
+    bool read = field->codec->read(reader, field, base);
+    reader->at = reader->end = end;
+    return read;
+}
+
+static void free_some(const struct layout *layout, size_t count, void *base)
+{
+    for (const struct field *field = layout->fields; count > 0; field++, count--)
+        if (field->codec->free != NULL)
+            field->codec->free(field, base);
+}
+
+bool bi_op_codec_nested_read_fields(struct op_reader *reader, const struct layout *layout,
+                                    void *base)
+{
+    for (size_t i = 0; i < layout->count; i++) {
+        const struct field *field = &layout->fields[i];
+        /* At the end of the struct all further fields are missing: an older peer does not know
+         * them. */
+        bool read = reader->at == reader->end ? read_missing(reader, field, base)
+                                              : field->codec->read(reader, field, base);
+
+        if (read)
+            continue;
+
+        /* A server borrows bytes and frees its blocks as a whole. A client frees the fields that it
+         * has read. */
+        if (reader->owner == NULL)
+            free_some(layout, i, base);
+        return false;
+    }
+    return true;
+}
+
+void bi_op_codec_nested_free_fields(const struct layout *layout, void *base)
+{
+    free_some(layout, layout->count, base);
+}

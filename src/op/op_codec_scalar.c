@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * op_codec_scalar - fields that are a number or a run of bytes.
+ */
+#include "op/op_codec_field.h"
+
+#include <limits.h>
+
+/* ---- numbers ---- */
+
+bool bi_op_codec_scalar_read_limited(struct op_reader *reader, uint64_t *number, uint64_t max)
+{
+    if (!read_number(reader, number))
+        return false;
+    return *number <= max || malformed(reader, "a number is too large for its field");
+}
+
+static void write_u32(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_number(writer, *(const uint32_t *)const_member_at(base, field->at));
+}
+
+static bool read_u32(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint64_t number;
+    if (!bi_op_codec_scalar_read_limited(reader, &number, UINT32_MAX))
+        return false;
+    *(uint32_t *)member_at(base, field->at) = (uint32_t)number;
+    return true;
+}
+
+static void write_u64(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_number(writer, *(const uint64_t *)const_member_at(base, field->at));
+}
+
+static bool read_u64(struct op_reader *reader, const struct field *field, void *base)
+{
+    return read_number(reader, member_at(base, field->at));
+}
+
+static void write_i32(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_signed(writer, *(const int32_t *)const_member_at(base, field->at));
+}
+
+static bool read_i32(struct op_reader *reader, const struct field *field, void *base)
+{
+    int64_t number;
+    if (!read_signed(reader, &number))
+        return false;
+
+    if (number < INT32_MIN || number > INT32_MAX)
+        return malformed(reader, "a number is too large for its field");
+    *(int32_t *)member_at(base, field->at) = (int32_t)number;
+    return true;
+}
+
+static void write_i64(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_signed(writer, *(const int64_t *)const_member_at(base, field->at));
+}
+
+static bool read_i64(struct op_reader *reader, const struct field *field, void *base)
+{
+    return read_signed(reader, member_at(base, field->at));
+}
+
+/* Runs of limit consecutive members of one type. A run may be cut off at the end of its struct: an
+ * older side sends fewer members, and the rest is zero. */
+
+static void write_u32s(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const uint32_t *numbers = const_member_at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++)
+        write_number(writer, numbers[i]);
+}
+
+static bool read_u32s(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint32_t *numbers = member_at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++) {
+        uint64_t number = 0;
+        if (remaining(reader) > 0 && !bi_op_codec_scalar_read_limited(reader, &number, UINT32_MAX))
+            return false;
+        numbers[i] = (uint32_t)number;
+    }
+    return true;
+}
+
+static void write_u64s(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const uint64_t *numbers = const_member_at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++)
+        write_number(writer, numbers[i]);
+}
+
+static bool read_u64s(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint64_t *numbers = member_at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++) {
+        numbers[i] = 0;
+        if (remaining(reader) > 0 && !read_number(reader, &numbers[i]))
+            return false;
+    }
+    return true;
+}
+
+static void write_i64s(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const int64_t *numbers = const_member_at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++)
+        write_signed(writer, numbers[i]);
+}
+
+static bool read_i64s(struct op_reader *reader, const struct field *field, void *base)
+{
+    int64_t *numbers = member_at(base, field->at);
+    for (size_t i = 0; i < field->limit; i++) {
+        numbers[i] = 0;
+        if (remaining(reader) > 0 && !read_signed(reader, &numbers[i]))
+            return false;
+    }
+    return true;
+}
+
+static void write_size(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_number(writer, size_at(base, field->at));
+}
+
+static bool read_size(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint64_t number;
+    if (!bi_op_codec_scalar_read_limited(reader, &number, SIZE_MAX))
+        return false;
+    *(size_t *)member_at(base, field->at) = (size_t)number;
+    return true;
+}
+
+static void write_flag(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_number(writer, *(const bool *)const_member_at(base, field->at));
+}
+
+static bool read_flag(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint64_t number;
+    if (!bi_op_codec_scalar_read_limited(reader, &number, 1))
+        return false;
+    *(bool *)member_at(base, field->at) = number != 0;
+    return true;
+}
+
+/* The public enums have no negative values, but a caller may have stored one. The mask makes it
+ * another invalid value that fits the field, and the server rejects it. */
+static void write_enum(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_number(writer, *(const unsigned *)const_member_at(base, field->at) & INT32_MAX);
+}
+
+static bool read_enum(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint64_t number;
+    if (!bi_op_codec_scalar_read_limited(reader, &number, INT32_MAX))
+        return false;
+    *(unsigned *)member_at(base, field->at) = (unsigned)number;
+    return true;
+}
+
+/* The zigzag code plus one: 0, as which a missing field is read, leaves the status unchanged. */
+static void write_status(struct op_writer *writer, const struct field *field, const void *base)
+{
+    int64_t code = *(const int *)const_member_at(base, field->at);
+    write_number(writer, (((uint64_t)code << 1) ^ (uint64_t)(code >> 63)) + 1);
+}
+
+static bool read_status(struct op_reader *reader, const struct field *field, void *base)
+{
+    uint64_t coded;
+    if (!bi_op_codec_scalar_read_limited(reader, &coded, (uint64_t)UINT32_MAX + 1))
+        return false;
+    if (coded > 0)
+        *(int *)member_at(base, field->at) =
+            (int)(int64_t)(((coded - 1) >> 1) ^ (0 - ((coded - 1) & 1)));
+    return true;
+}
+
+/* ---- bytes ---- */
+
+static bool read_string(struct op_reader *reader, char *to, size_t room)
+{
+    bide_slice bytes;
+    if (!bi_op_codec_wire_read_bytes(reader, &bytes))
+        return false;
+
+    /* Leave room for the terminating NUL, which is not sent. */
+    if (bytes.size >= room)
+        return malformed(reader, "a text is too long for its field");
+    /* A NUL would cut the text short for C code and not for others. */
+    if (bytes.size > 0 && memchr(bytes.data, 0, bytes.size) != NULL)
+        return malformed(reader, "there is a NUL in a text");
+
+    if (bytes.size > 0)
+        memcpy(to, bytes.data, bytes.size);
+    to[bytes.size] = 0;
+    return true;
+}
+
+static void write_text(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const char *text = const_member_at(base, field->at);
+    write_bytes(writer, text, strnlen(text, field->limit - 1));
+}
+
+static bool read_text(struct op_reader *reader, const struct field *field, void *base)
+{
+    return read_string(reader, member_at(base, field->at), field->limit);
+}
+
+/* Rejects control characters: clients print topic names, and a malicious server must not be able to
+ * send escape sequences to a terminal. */
+static bool read_topic(struct op_reader *reader, const struct field *field, void *base)
+{
+    if (!read_text(reader, field, base))
+        return false;
+
+    for (const char *name = member_at(base, field->at); *name != 0; name++)
+        if (*name <= ' ' || *name > '~')
+            return malformed(reader, "a topic has a name that none can have");
+    return true;
+}
+
+static void write_slice(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const bide_slice *slice = const_member_at(base, field->at);
+    write_bytes(writer, slice->data, slice->size);
+}
+
+static bool read_slice(struct op_reader *reader, const struct field *field, void *base)
+{
+    return bi_op_codec_wire_read_bytes(reader, member_at(base, field->at));
+}
+
+static void write_body(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const bide_buf *buf = pointer_at(base, field->aux[0]);
+    if (buf == NULL)
+        buf = pointer_at(base, field->aux[1]);
+
+    if (buf == NULL)
+        write_slice(writer, field, base);
+    else
+        write_bytes(writer, bide_buf_data(buf), bide_buf_size(buf));
+}
+
+static void write_part(struct op_writer *writer, const struct field *field, const void *base)
+{
+    write_bytes(writer, pointer_at(base, field->at), size_at(base, field->aux[0]));
+}
+
+/* A body that is not sent has its size in a separate field before this one, so the size is set only
+ * if there are bytes. */
+static bool read_part(struct op_reader *reader, const struct field *field, void *base)
+{
+    bide_slice bytes;
+    if (!bi_op_codec_wire_read_bytes(reader, &bytes))
+        return false;
+
+    /* A client copies, because the input buffer is reused. */
+    if (bytes.data != NULL && reader->owner == NULL) {
+        bide_buf *buf = bide_buf_new(bytes.data, bytes.size);
+        if (buf == NULL)
+            return out_of_memory(reader);
+        *(bide_buf **)member_at(base, field->aux[1]) = buf;
+        bytes.data = bide_buf_data(buf);
+    }
+
+    set_pointer(base, field->at, bytes.data);
+    if (bytes.data != NULL)
+        *(size_t *)member_at(base, field->aux[0]) = bytes.size;
+    return true;
+}
+
+static void write_buf(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const bide_buf *buf = pointer_at(base, field->at);
+    write_bytes(writer, bide_buf_data(buf), bide_buf_size(buf));
+}
+
+static bool read_buf(struct op_reader *reader, const struct field *field, void *base)
+{
+    bide_slice bytes;
+    if (!bi_op_codec_wire_read_bytes(reader, &bytes))
+        return false;
+    bide_buf *buf = bytes.data == NULL ? NULL : bide_buf_new(bytes.data, bytes.size);
+    if (bytes.data != NULL && buf == NULL)
+        return out_of_memory(reader);
+    *(bide_buf **)member_at(base, field->at) = buf;
+    return true;
+}
+
+static void free_buf(const struct field *field, void *base)
+{
+    bide_buf **buf = member_at(base, field->at);
+    bide_buf_unref(*buf);
+    *buf = NULL;
+}
+
+static void write_cursor(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const char *cursor = pointer_at(base, field->at);
+    write_bytes(writer, cursor, strnlen(cursor, BIDE_CURSOR_SIZE - 1));
+}
+
+static bool read_cursor(struct op_reader *reader, const struct field *field, void *base)
+{
+    char **cursor = member_at(base, field->at);
+    /* A client reads into the array that the caller of a list has passed. */
+    if (reader->owner != NULL)
+        *cursor = bi_op_codec_wire_alloc(reader->owner, BIDE_CURSOR_SIZE);
+    if (*cursor == NULL)
+        return out_of_memory(reader);
+    return read_string(reader, *cursor, BIDE_CURSOR_SIZE);
+}
+
+static void write_path(struct op_writer *writer, const struct field *field, const void *base)
+{
+    const char *path = pointer_at(base, field->at);
+    write_bytes(writer, path, strlen(path));
+}
+
+static bool read_path(struct op_reader *reader, const struct field *field, void *base)
+{
+    /* Of arguments only, so there is an owner. */
+    bide_slice bytes;
+    if (!bi_op_codec_wire_read_bytes(reader, &bytes))
+        return false;
+
+    if (bytes.size >= PATH_MAX || (bytes.size > 0 && memchr(bytes.data, 0, bytes.size) != NULL))
+        return malformed(reader, "a path is too long, or has a NUL in it");
+
+    char *path = bi_op_codec_wire_alloc(reader->owner, bytes.size + 1);
+    if (path == NULL)
+        return out_of_memory(reader);
+
+    if (bytes.size > 0)
+        memcpy(path, bytes.data, bytes.size);
+    path[bytes.size] = 0;
+
+    set_pointer(base, field->at, path);
+    return true;
+}
+
+static void write_feed(struct op_writer *writer, const struct field *field, const void *base)
+{
+    (void)field;
+    (void)base;
+    write_number(writer, writer->feed);
+}
+
+static bool read_feed(struct op_reader *reader, const struct field *field, void *base)
+{
+    (void)field;
+    (void)base;
+    return read_number(reader, &reader->feed);
+}
+
+/* ---- the table ---- */
+
+const struct field_codec bi_op_codec_field_u32 = {write_u32, read_u32, NULL};
+const struct field_codec bi_op_codec_field_u64 = {write_u64, read_u64, NULL};
+const struct field_codec bi_op_codec_field_i32 = {write_i32, read_i32, NULL};
+const struct field_codec bi_op_codec_field_i64 = {write_i64, read_i64, NULL};
+const struct field_codec bi_op_codec_field_u32s = {write_u32s, read_u32s, NULL};
+const struct field_codec bi_op_codec_field_u64s = {write_u64s, read_u64s, NULL};
+const struct field_codec bi_op_codec_field_i64s = {write_i64s, read_i64s, NULL};
+const struct field_codec bi_op_codec_field_size = {write_size, read_size, NULL};
+const struct field_codec bi_op_codec_field_flag = {write_flag, read_flag, NULL};
+const struct field_codec bi_op_codec_field_enum = {write_enum, read_enum, NULL};
+const struct field_codec bi_op_codec_field_status = {write_status, read_status, NULL};
+const struct field_codec bi_op_codec_field_text = {write_text, read_text, NULL};
+const struct field_codec bi_op_codec_field_slice = {write_slice, read_slice, NULL};
+const struct field_codec bi_op_codec_field_topic = {write_text, read_topic, NULL};
+const struct field_codec bi_op_codec_field_body = {write_body, read_slice, NULL};
+const struct field_codec bi_op_codec_field_part = {write_part, read_part, NULL};
+const struct field_codec bi_op_codec_field_buf = {write_buf, read_buf, free_buf};
+const struct field_codec bi_op_codec_field_cursor = {write_cursor, read_cursor, NULL};
+const struct field_codec bi_op_codec_field_path = {write_path, read_path, NULL};
+const struct field_codec bi_op_codec_field_feed = {write_feed, read_feed, NULL};

@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * op_args_check - checks the arguments of an op, as far as that needs no state of the queue.
+ *
+ * One small check per kind, in a table. A check returns a code and writes the message of the op.
+ * The items of a list are checked one by one; an invalid item fails alone, and the others proceed.
+ */
+#include "core/bulk.h"
+#include "queue/queue.h"
+
+#include "core/core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef int (*check)(const struct bide *queue, bide_op *op);
+
+#define TRY(expression)           \
+    do {                          \
+        int code_ = (expression); \
+        if (code_ != BIDE_OK)     \
+            return code_;         \
+    } while (0)
+
+static int invalid(bide_op *op, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static int invalid(bide_op *op, const char *format, ...)
+{
+    int size = snprintf(op->error, sizeof(op->error), "%s: ", bide_op_name(op->kind));
+
+    va_list args;
+    va_start(args, format);
+    vsnprintf(op->error + size, sizeof(op->error) - (size_t)size, format, args);
+    va_end(args);
+    return BIDE_EINVAL;
+}
+
+/* ---- single arguments ---- */
+
+/* Copies the beginning of some bytes, with ? for what is not printable ASCII: the message may
+ * end up on a terminal or in a log. */
+static void make_printable(bide_slice bytes, char *to, size_t room)
+{
+    size_t size = bytes.size < room ? bytes.size : room - 1;
+
+    for (size_t i = 0; i < size; i++) {
+        char byte = ((const char *)bytes.data)[i];
+        to[i] = (char)(byte >= 32 && byte < 127 ? byte : '?');
+    }
+    to[size] = 0;
+}
+
+static int check_topic(bide_op *op, bide_slice name)
+{
+    /* The common case first; the rest only finds the best message. */
+    if (bi_topic_name_valid(name))
+        return BIDE_OK;
+
+    if (name.data == NULL || name.size == 0)
+        return invalid(op, "a topic name is needed");
+    if (name.size > BIDE_TOPIC_MAX)
+        return invalid(op, "the topic name has %zu bytes; %d are allowed", name.size,
+                       BIDE_TOPIC_MAX);
+
+    char shown[41];
+    make_printable(name, shown, sizeof(shown));
+    return invalid(op, "\"%s\" is no topic name: letters, digits and -+/;.$_() only, no - in front",
+                   shown);
+}
+
+static int check_slice(bide_op *op, const char *what, bide_slice slice)
+{
+    if (slice.data == NULL && slice.size > 0)
+        return invalid(op, "%s is NULL and has %zu bytes", what, slice.size);
+    return BIDE_OK;
+}
+
+static int check_duration(bide_op *op, const char *what, int64_t ms)
+{
+    if (ms < 0 || ms > BIDE_TIME_MAX_MS)
+        return invalid(op, "%s is %lld; 0 to 136 years in milliseconds are allowed", what,
+                       (long long)ms);
+    return BIDE_OK;
+}
+
+/* BIDE_FOREVER and BIDE_KEEP are both -1; `special` names the one that the argument accepts. */
+static int check_duration_or(bide_op *op, const char *what, int64_t ms, const char *special)
+{
+    if (ms >= -1 && ms <= BIDE_TIME_MAX_MS)
+        return BIDE_OK;
+    return invalid(op, "%s is %lld; 0 to 136 years in milliseconds are allowed, or %s", what,
+                   (long long)ms, special);
+}
+
+static int check_time(bide_op *op, const char *what, int64_t ms)
+{
+    if (ms < 0 || ms > BIDE_TIMESTAMP_MAX_MS)
+        return invalid(op, "%s is %lld; moments are milliseconds from 1970 to the year 2200", what,
+                       (long long)ms);
+    return BIDE_OK;
+}
+
+/* A time that the caller chooses; 0: none. A time before the year 2000 was given in seconds by
+ * mistake. */
+static int check_user_time(bide_op *op, const char *what, int64_t ms)
+{
+    const int64_t year_2000 = INT64_C(946684800000);
+
+    if (ms > 0 && ms < year_2000)
+        return invalid(op, "%s is %lld, a moment before 2000; it takes milliseconds since 1970",
+                       what, (long long)ms);
+    return check_time(op, what, ms);
+}
+
+static int check_priority(bide_op *op, int64_t priority)
+{
+    if (priority < BIDE_KEEP || priority > UINT32_MAX)
+        return invalid(op, "the priority is %lld; 0 to 4294967295 are allowed, or BIDE_KEEP",
+                       (long long)priority);
+    return BIDE_OK;
+}
+
+static int check_pointer(bide_op *op, const char *what, const void *pointer)
+{
+    return pointer == NULL ? invalid(op, "%s is NULL", what) : BIDE_OK;
+}
+
+static int check_count(bide_op *op, const char *what, size_t count)
+{
+    if (count == 0 || count > BIDE_BATCH_JOBS)
+        return invalid(op, "%s is %zu; 1 to %d are allowed", what, count, BIDE_BATCH_JOBS);
+    return BIDE_OK;
+}
+
+static int check_state(bide_op *op, bide_state state)
+{
+    if (state < BIDE_STATE_DELAYED || state > BIDE_STATE_DONE)
+        return invalid(op, "%d is not a state of a job", (int)state);
+    return BIDE_OK;
+}
+
+static int check_cursor(bide_op *op, const char *cursor)
+{
+    TRY(check_pointer(op, "the cursor", cursor));
+    /* An uninitialized buffer has no end. */
+    if (memchr(cursor, 0, BIDE_CURSOR_SIZE) == NULL)
+        return invalid(op, "the cursor is not one that this call gave");
+    return BIDE_OK;
+}
+
+static int check_key(bide_op *op, bide_slice key)
+{
+    TRY(check_slice(op, "the key", key));
+    if (key.size > BIDE_KEY_MAX)
+        return invalid(op, "the key has %zu bytes; %d are allowed", key.size, BIDE_KEY_MAX);
+    return BIDE_OK;
+}
+
+/* ---- put ---- */
+
+/* Copies options of a program that was compiled with another version of the library. */
+static int read_other_options(bide_op *op, const bide_put_options *options, bide_put_options *copy)
+{
+    char error[BIDE_ERROR_SIZE];
+    *copy = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
+    if (bi_options_copy(copy, options, "BIDE_PUT_OPTIONS_INIT, or bide_defaults(TASK)", error) !=
+        BIDE_OK)
+        return invalid(op, "%s", error);
+
+    op->private_.flags |= BI_OTHER_SIZE;
+    return BIDE_OK;
+}
+
+static int check_put_options(bide_op *op, const bide_put_options *options)
+{
+    bide_put_options copy;
+    if (options->size != sizeof(copy)) {
+        TRY(read_other_options(op, options, &copy));
+        options = &copy;
+    }
+
+    if (options->conflict != BIDE_REJECT && options->conflict != BIDE_REPLACE)
+        return invalid(op, "%d is not a way to treat a conflict", (int)options->conflict);
+    if (options->delay_ms != 0 && options->run_at_ms != 0)
+        return invalid(op, "delay_ms and run_at_ms are both given; choose one");
+    if (options->max_retries < BIDE_NO_RETRY_LIMIT)
+        return invalid(op, "max_retries is %d; 0 or more, or BIDE_NO_RETRY_LIMIT",
+                       (int)options->max_retries);
+
+    TRY(check_duration(op, "delay_ms", options->delay_ms));
+    TRY(check_user_time(op, "run_at_ms", options->run_at_ms));
+    TRY(check_duration(op, "ttr_ms", options->ttr_ms));
+    TRY(check_duration(op, "backoff_base_ms", options->backoff_base_ms));
+    TRY(check_duration(op, "backoff_max_ms", options->backoff_max_ms));
+    TRY(check_user_time(op, "expires_at_ms", options->expires_at_ms));
+    TRY(check_duration(op, "retain_ms", options->retain_ms));
+    return check_key(op, options->key);
+}
+
+static int too_big(bide_op *op, const char *what, size_t size, size_t max)
+{
+    snprintf(op->error, sizeof(op->error), "%s: the %s has %zu bytes, %zu are allowed",
+             bide_op_name(op->kind), what, size, max);
+    return BIDE_TOO_BIG;
+}
+
+static size_t payload_size(bide_slice slice, const bide_buf *buf)
+{
+    return buf != NULL ? bide_buf_size(buf) : slice.size;
+}
+
+static int check_item(const struct bide *queue, bide_op *op, const bide_put_item *item)
+{
+    TRY(check_topic(op, item->topic));
+    /* A buffer takes precedence: the slice is not read then. */
+    if (item->buf == NULL)
+        TRY(check_slice(op, "the body", item->body));
+    if (item->options != NULL)
+        TRY(check_put_options(op, item->options));
+
+    size_t size = payload_size(item->body, item->buf);
+    if (size > queue->options.max_job_size)
+        return too_big(op, "body", size, queue->options.max_job_size);
+    return BIDE_OK;
+}
+
+static int check_put(const struct bide *queue, bide_op *op)
+{
+    return check_item(queue, op, &op->put);
+}
+
+static int check_put_many(const struct bide *queue, bide_op *op)
+{
+    bide_put_many_args *args = &op->put_many;
+    TRY(check_pointer(op, "items", args->items));
+    TRY(check_count(op, "count", args->count));
+
+    size_t bytes = 0;
+    for (size_t i = 0; i < args->count; i++) {
+        size_t size = payload_size(args->items[i].body, args->items[i].buf);
+        /* The sizes come from the caller: the sum must not wrap. */
+        bytes = size > SIZE_MAX - bytes ? SIZE_MAX : bytes + size;
+    }
+
+    /* A single body is limited by max_job_size only, as in put. */
+    if (args->count > 1 && bytes > BIDE_BATCH_BYTES)
+        return too_big(op, "list of bodies", bytes, BIDE_BATCH_BYTES);
+
+    struct bulk_errors items;
+    bi_bulk_begin(&items, op);
+    for (size_t i = 0; i < args->count; i++) {
+        args->items[i].status = check_item(queue, op, &args->items[i]);
+        bi_bulk_record(&items, op, i, args->items[i].status);
+    }
+    bi_bulk_end(&items, op);
+    return BIDE_OK;
+}
+
+static int check_restored_times(bide_op *op, const bide_job *job)
+{
+    const int64_t times[] = {job->run_at_ms,   job->expires_at_ms, job->created_ms, job->ready_ms,
+                             job->reserved_ms, job->touched_ms,    job->buried_ms,  job->done_ms};
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        TRY(check_time(op, "a time of the job", times[i]));
+
+    const int64_t durations[] = {job->ttr_ms, job->left_ms, job->backoff_base_ms,
+                                 job->backoff_max_ms, job->retain_ms};
+    for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++)
+        TRY(check_duration(op, "a duration of the job", durations[i]));
+    return BIDE_OK;
+}
+
+static int check_restore(const struct bide *queue, bide_op *op)
+{
+    const bide_job *job = op->restore.job;
+    if (job == NULL)
+        return invalid(op, "job is NULL");
+
+    TRY(check_topic(op, (bide_slice){job->topic, strnlen(job->topic, sizeof(job->topic))}));
+    TRY(check_state(op, job->state));
+    TRY(check_slice(op, "the body", (bide_slice){job->body, job->body_size}));
+    TRY(check_slice(op, "last_error", (bide_slice){job->last_error, job->last_error_size}));
+    TRY(check_slice(op, "the result", (bide_slice){job->result, job->result_size}));
+    TRY(check_key(op, (bide_slice){job->key, job->key_size}));
+    TRY(check_restored_times(op, job));
+
+    if (job->key != NULL && job->key_size == 0)
+        return invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX);
+    if (job->max_retries < BIDE_NO_RETRY_LIMIT)
+        return invalid(op, "max_retries is %d", (int)job->max_retries);
+    if (job->state == BIDE_STATE_DONE && job->left_ms == 0)
+        return invalid(op, "the retention of this result is over");
+
+    if (job->body_size > queue->options.max_job_size)
+        return too_big(op, "body", job->body_size, queue->options.max_job_size);
+    if (job->result_size > queue->options.max_result_size)
+        return too_big(op, "result", job->result_size, queue->options.max_result_size);
+    return BIDE_OK;
+}
+
+/* ---- reserve and finish ---- */
+
+static int check_reserve_args(bide_op *op, const bide_reserve_args *args)
+{
+    TRY(check_pointer(op, "topics", args->topics));
+    TRY(check_pointer(op, "jobs", args->jobs));
+    TRY(check_count(op, "job_max", args->job_max));
+
+    if (args->topic_count == 0 || args->topic_count > BIDE_RESERVE_TOPICS)
+        return invalid(op, "%zu topics are named; 1 to %d are allowed", args->topic_count,
+                       BIDE_RESERVE_TOPICS);
+    /* A reserve may examine each topic for each job, under the lock of the queue. */
+    if (args->topic_count * args->job_max > BIDE_RESERVE_WORK)
+        return invalid(op, "%zu jobs of %zu topics are too much at once; ask for fewer of either",
+                       args->job_max, args->topic_count);
+    /* Unsigned, so that a negative value is rejected as well. */
+    if ((unsigned)args->strategy > BIDE_FAIR)
+        return invalid(op, "%d is not a strategy", (int)args->strategy);
+
+    TRY(check_duration_or(op, "timeout_ms", args->timeout_ms, "BIDE_FOREVER"));
+    for (size_t i = 0; i < args->topic_count; i++) {
+        TRY(check_topic(op, args->topics[i]));
+        if (args->weights != NULL && args->weights[i] == 0)
+            return invalid(op, "weight %zu is 0; a weight is at least 1", i);
+    }
+    return BIDE_OK;
+}
+
+static int check_reserve(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_reserve_args(op, &op->reserve);
+}
+
+static int check_reserve_job(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_pointer(op, "job", op->reserve_job.job);
+}
+
+static int check_finish_item(const struct bide *queue, bide_op *op, const bide_finish_item *item)
+{
+    TRY(check_duration_or(op, "retain_ms", item->retain_ms, "BIDE_KEEP"));
+    if (item->buf == NULL)
+        TRY(check_slice(op, "the result", item->result));
+
+    size_t size = payload_size(item->result, item->buf);
+    if (size > queue->options.max_result_size)
+        return too_big(op, "result", size, queue->options.max_result_size);
+    return BIDE_OK;
+}
+
+static int check_done(const struct bide *queue, bide_op *op)
+{
+    return check_finish_item(queue, op, &op->finish);
+}
+
+static int check_finish_many(const struct bide *queue, bide_op *op)
+{
+    TRY(check_pointer(op, "items", op->finish_many.items));
+    TRY(check_count(op, "count", op->finish_many.count));
+
+    struct bulk_errors items;
+    bi_bulk_begin(&items, op);
+    for (size_t i = 0; i < op->finish_many.count; i++) {
+        bide_finish_item *item = &op->finish_many.items[i];
+        item->status = check_finish_item(queue, op, item);
+        bi_bulk_record(&items, op, i, item->status);
+    }
+    bi_bulk_end(&items, op);
+    return BIDE_OK;
+}
+
+static int check_finish_and_reserve(const struct bide *queue, bide_op *op)
+{
+    TRY(check_finish_item(queue, op, &op->finish_and_reserve.finish));
+    return check_reserve_args(op, &op->finish_and_reserve.reserve);
+}
+
+static int check_release(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_priority(op, op->release.priority));
+    return check_duration(op, "delay_ms", op->release.delay_ms);
+}
+
+static int check_fail(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_slice(op, "the error text", op->fail.error));
+    return check_duration_or(op, "retry_in_ms", op->fail.retry_in_ms, "BIDE_KEEP");
+}
+
+static int check_bury(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_slice(op, "the reason", op->bury.reason));
+    return check_priority(op, op->bury.priority);
+}
+
+static int check_touch_item(bide_op *op, const bide_touch_item *item)
+{
+    TRY(check_duration_or(op, "extend_ms", item->extend_ms, "BIDE_KEEP"));
+    TRY(check_slice(op, "the progress text", item->progress));
+    if (item->progress.size > BIDE_PROGRESS_MAX)
+        return too_big(op, "progress text", item->progress.size, BIDE_PROGRESS_MAX);
+    return BIDE_OK;
+}
+
+static int check_touch(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_touch_item(op, &op->touch);
+}
+
+static int check_touch_many(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_pointer(op, "items", op->touch_many.items));
+    TRY(check_count(op, "count", op->touch_many.count));
+
+    struct bulk_errors items;
+    bi_bulk_begin(&items, op);
+    for (size_t i = 0; i < op->touch_many.count; i++) {
+        bide_touch_item *item = &op->touch_many.items[i];
+        item->status = check_touch_item(op, item);
+        bi_bulk_record(&items, op, i, item->status);
+    }
+    bi_bulk_end(&items, op);
+    return BIDE_OK;
+}
+
+/* ---- operate on jobs and topics ---- */
+
+static int check_kick(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_topic(op, op->kick.topic);
+}
+
+static int check_update(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    const bide_update_args *args = &op->update;
+
+    TRY(check_priority(op, args->priority));
+    TRY(check_duration_or(op, "delay_ms", args->delay_ms, "BIDE_KEEP"));
+    TRY(check_duration_or(op, "ttr_ms", args->ttr_ms, "BIDE_KEEP"));
+    if (args->run_at_ms != BIDE_KEEP)
+        TRY(check_user_time(op, "run_at_ms", args->run_at_ms));
+    if (args->delay_ms != BIDE_KEEP && args->run_at_ms != BIDE_KEEP)
+        return invalid(op, "delay_ms and run_at_ms are both given; choose one");
+    /* Empty: the job stays in its topic. */
+    return args->topic.size == 0 ? BIDE_OK : check_topic(op, args->topic);
+}
+
+static int check_purge(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_topic(op, op->purge.topic));
+    TRY(check_state(op, op->purge.state));
+    if (op->purge.state == BIDE_STATE_RESERVED)
+        return invalid(op, "a reserved job belongs to its holder; cancel it instead");
+    return BIDE_OK;
+}
+
+static int check_pause(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_topic(op, op->topic.topic));
+    return check_duration_or(op, "for_ms", op->topic.for_ms, "BIDE_FOREVER");
+}
+
+static int check_resume(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_topic(op, op->topic.topic);
+}
+
+static int check_topic_ref(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_topic(op, op->topic.topic));
+    if (op->topic.delta != 1 && op->topic.delta != -1)
+        return invalid(op, "delta is %d; +1 or -1", op->topic.delta);
+    return BIDE_OK;
+}
+
+/* ---- query ---- */
+
+static int check_query(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_pointer(op, "job", op->query.job);
+}
+
+static int check_peek_first(const struct bide *queue, bide_op *op)
+{
+    TRY(check_query(queue, op));
+    TRY(check_topic(op, op->query.topic));
+    return check_state(op, op->query.state);
+}
+
+static int check_find(const struct bide *queue, bide_op *op)
+{
+    TRY(check_query(queue, op));
+    TRY(check_topic(op, op->query.topic));
+    TRY(check_key(op, op->query.key));
+    /* In a put an empty key means none: no job can be found by it. */
+    return op->query.key.size == 0 ? invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX) : BIDE_OK;
+}
+
+static int check_wait(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_duration_or(op, "timeout_ms", op->wait.timeout_ms, "BIDE_FOREVER");
+}
+
+#define LISTED_STATES                                                                \
+    (1u << BIDE_STATE_DELAYED | 1u << BIDE_STATE_READY | 1u << BIDE_STATE_RESERVED | \
+     1u << BIDE_STATE_BURIED | 1u << BIDE_STATE_DONE)
+
+static int check_list(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    const bide_list_args *args = &op->list;
+
+    TRY(check_cursor(op, args->cursor));
+    TRY(check_pointer(op, "jobs", args->jobs));
+    TRY(check_count(op, "max", args->job_max));
+
+    /* No topic: all of them. BIDE_STATE_GONE, which is 0: every state. */
+    if (args->topic.size > 0)
+        TRY(check_topic(op, args->topic));
+    if (args->state != BIDE_STATE_GONE)
+        TRY(check_state(op, args->state));
+    if ((args->filter.states & ~LISTED_STATES) != 0)
+        return invalid(op, "states has a bit that is of no state");
+
+    TRY(check_slice(op, "the text of the filter", args->filter.text));
+    if (args->filter.text.size > BIDE_TEXT_MAX)
+        return too_big(op, "text of the filter", args->filter.text.size, BIDE_TEXT_MAX);
+    TRY(check_key(op, args->filter.key));
+    TRY(check_duration(op, "min_age_ms", args->filter.min_age_ms));
+    return check_duration(op, "max_age_ms", args->filter.max_age_ms);
+}
+
+static int check_topics(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_cursor(op, op->topics.cursor));
+    TRY(check_pointer(op, "topics", op->topics.topics));
+    return check_count(op, "max", op->topics.topic_max);
+}
+
+static int check_stats(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_pointer(op, "stats", op->stats.stats);
+}
+
+static int check_topic_stats(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_topic(op, op->topic_stats.topic));
+    return check_pointer(op, "stats", op->topic_stats.stats);
+}
+
+static int check_subscribe(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    const bide_subscription_args *args = &op->subscription;
+
+    if (args->topic.size > 0)
+        TRY(check_topic(op, args->topic));
+    if (args->capacity > 1000000)
+        return invalid(op, "the capacity is %u; 1,000,000 are allowed", args->capacity);
+    /* A bit beyond the known kinds comes from a program that expects a newer library. */
+    if ((args->kinds >> BIDE_EVENT_KINDS) != 0)
+        return invalid(op, "there is no event with such a number in kinds");
+    return BIDE_OK;
+}
+
+static int check_events(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_pointer(op, "feed", op->subscription.handle));
+    TRY(check_pointer(op, "events", op->subscription.events));
+    if (op->subscription.event_max == 0 || op->subscription.event_max > BIDE_EVENTS_MAX)
+        return invalid(op, "max is %zu; 1 to %d are allowed", op->subscription.event_max,
+                       BIDE_EVENTS_MAX);
+    return check_duration_or(op, "timeout_ms", op->subscription.timeout_ms, "BIDE_FOREVER");
+}
+
+static int check_unsubscribe(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_pointer(op, "feed", op->subscription.handle);
+}
+
+static int check_nothing(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    (void)op;
+    return BIDE_OK;
+}
+
+static int check_recovered(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_duration_or(op, "timeout_ms", op->recovered.timeout_ms, "BIDE_FOREVER");
+}
+
+static int check_backup(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    TRY(check_pointer(op, "path", op->backup.path));
+    return op->backup.path[0] == 0 ? invalid(op, "the path is empty") : BIDE_OK;
+}
+
+static int check_check(const struct bide *queue, bide_op *op)
+{
+    (void)queue;
+    return check_pointer(op, "report", op->check.report);
+}
+
+static const check checks[BIDE_OP_COUNT] = {
+    [BIDE_OP_PUT] = check_put,
+    [BIDE_OP_PUT_MANY] = check_put_many,
+    [BIDE_OP_RESERVE] = check_reserve,
+    [BIDE_OP_RESERVE_JOB] = check_reserve_job,
+    [BIDE_OP_DELETE] = check_nothing,
+    [BIDE_OP_DONE] = check_done,
+    [BIDE_OP_FINISH_MANY] = check_finish_many,
+    [BIDE_OP_TOUCH_MANY] = check_touch_many,
+    [BIDE_OP_FINISH_AND_RESERVE] = check_finish_and_reserve,
+    [BIDE_OP_RELEASE] = check_release,
+    [BIDE_OP_GIVE_BACK] = check_nothing,
+    [BIDE_OP_FAIL] = check_fail,
+    [BIDE_OP_BURY] = check_bury,
+    [BIDE_OP_KICK] = check_kick,
+    [BIDE_OP_KICK_JOB] = check_nothing,
+    [BIDE_OP_TOUCH] = check_touch,
+    [BIDE_OP_UPDATE] = check_update,
+    [BIDE_OP_CANCEL] = check_nothing,
+    [BIDE_OP_PEEK] = check_query,
+    [BIDE_OP_PEEK_FIRST] = check_peek_first,
+    [BIDE_OP_FIND] = check_find,
+    [BIDE_OP_JOB_STATS] = check_query,
+    [BIDE_OP_BODY] = check_nothing,
+    [BIDE_OP_RESULT] = check_nothing,
+    [BIDE_OP_WAIT] = check_wait,
+    [BIDE_OP_LIST] = check_list,
+    [BIDE_OP_TOPICS] = check_topics,
+    [BIDE_OP_WAITING] = check_topics,
+    [BIDE_OP_PURGE] = check_purge,
+    [BIDE_OP_PAUSE] = check_pause,
+    [BIDE_OP_RESUME] = check_resume,
+    [BIDE_OP_TOPIC_REF] = check_topic_ref,
+    [BIDE_OP_RESTORE] = check_restore,
+    [BIDE_OP_STATS] = check_stats,
+    [BIDE_OP_TOPIC_STATS] = check_topic_stats,
+    [BIDE_OP_SUBSCRIBE] = check_subscribe,
+    [BIDE_OP_EVENTS] = check_events,
+    [BIDE_OP_UNSUBSCRIBE] = check_unsubscribe,
+    [BIDE_OP_PING] = check_nothing,
+    [BIDE_OP_DRAIN] = check_nothing,
+    [BIDE_OP_RECOVERED] = check_recovered,
+    [BIDE_OP_BACKUP] = check_backup,
+    [BIDE_OP_CHECK] = check_check,
+};
+
+int bi_op_args_check(const struct bide *queue, bide_op *op)
+{
+    /* The kind comes from the program and indexes the table. */
+    if (op->kind <= BIDE_OP_NONE || op->kind >= BIDE_OP_COUNT) {
+        snprintf(op->error, sizeof(op->error), "submit: %d is not a kind of op", (int)op->kind);
+        return BIDE_EINVAL;
+    }
+    return checks[op->kind](queue, op);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* memmem */
+#include "remote/beanstalk_handshake.h"
+
+#include "remote/remote_socket.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define AUTH_DELAY_US INT64_C(10000000) /* two delays of 4 s, and a margin */
+
+/* The input of the handshake: a few short lines. A fixed buffer bounds what a server can send. */
+struct handshake {
+    int fd;
+    struct io_wait *io_wait;
+    char text[512];
+    size_t size, used;
+};
+
+static bool send_text(struct handshake *handshake, const char *text)
+{
+    size_t size = strlen(text);
+
+    while (size > 0) {
+        ssize_t sent = send(handshake->fd, text, size, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        if (sent < 0 && !bi_remote_socket_wait(handshake->fd, POLLOUT, handshake->io_wait))
+            return false;
+        text += sent > 0 ? sent : 0;
+        size -= sent > 0 ? (size_t)sent : 0;
+    }
+    return true;
+}
+
+/* Returns the next line, without CRLF; NULL on timeout, end of input or a full buffer. */
+static const char *read_line(struct handshake *handshake)
+{
+    for (;;) {
+        char *from = handshake->text + handshake->used;
+        char *end = memmem(from, handshake->size - handshake->used, "\r\n", 2);
+        if (end != NULL) {
+            /* The buffer never moves: an earlier line stays valid. */
+            *end = 0;
+            handshake->used = (size_t)(end - handshake->text) + 2;
+            return from;
+        }
+
+        if (handshake->size == sizeof(handshake->text) ||
+            !bi_remote_socket_wait(handshake->fd, POLLIN, handshake->io_wait))
+            return NULL;
+
+        ssize_t size = recv(handshake->fd, handshake->text + handshake->size,
+                            sizeof(handshake->text) - handshake->size, 0);
+        if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR))
+            return NULL;
+        handshake->size += size > 0 ? (size_t)size : 0;
+    }
+}
+
+static int reject(const struct address *address, int code, const char *what, char *error)
+{
+    snprintf(error, BIDE_ERROR_SIZE, "the server at %.100s %s", address->name, what);
+    return code;
+}
+
+/* A server delays its reply to a wrong secret, and to any secret that follows wrong ones from
+ * the same address, by up to 4 s each. A client that reconnects can wait for that: its requests
+ * expire separately (io_wait->expire). Without the longer deadline it would never learn that it
+ * is rejected. */
+static void extend_for_auth_delay(struct io_wait *io_wait)
+{
+    int64_t minimum = bi_clock_boot() + AUTH_DELAY_US;
+    if (io_wait->expire != NULL && io_wait->deadline < minimum)
+        io_wait->deadline = minimum;
+}
+
+/* Maps a reply that is no part of the protocol. A server without room for another connection
+ * replies OUT_OF_MEMORY to the first command. */
+static int reject_reply(const struct address *address, const char *reply, char *error)
+{
+    if (strcmp(reply, "OUT_OF_MEMORY") == 0)
+        return reject(address, BIDE_EBUSY, "has no room for another connection now", error);
+    return reject(address, BIDE_EIO, "speaks another protocol than beanstalkd's", error);
+}
+
+static int authenticate(struct handshake *handshake, const struct address *address, char *error)
+{
+    char line[BI_SECRET_MAX + 16];
+
+    snprintf(line, sizeof(line), "auth %s\r\n", address->secret);
+    extend_for_auth_delay(handshake->io_wait);
+
+    const char *reply = send_text(handshake, line) ? read_line(handshake) : NULL;
+    if (reply == NULL)
+        return reject(address, BIDE_EIO, "does not answer", error);
+
+    if (strcmp(reply, "AUTHENTICATED") == 0)
+        return BIDE_OK;
+
+    /* The next two are BIDE_EINVAL: the URL must change, another attempt cannot succeed. */
+    if (strcmp(reply, "NOT_AUTHENTICATED") == 0 || strcmp(reply, "AUTH_REQUIRED") == 0)
+        return reject(address, BIDE_EINVAL, "does not accept the secret", error);
+    if (strcmp(reply, "UNKNOWN_COMMAND") == 0)
+        return reject(address, BIDE_EINVAL,
+                      "is a plain beanstalkd, which knows no secret: leave it out of the URL",
+                      error);
+    return reject_reply(address, reply, error);
+}
+
+static int detect_server(struct handshake *handshake, const struct address *address,
+                         enum server_kind *server_kind, char *error)
+{
+    /* A bided replies to the op. A beanstalkd rejects the verb, then the empty line after it. */
+    const char *reply = send_text(handshake, "call 1 ping 0\r\n\r\n") ? read_line(handshake) : NULL;
+
+    if (reply == NULL)
+        return reject(address, BIDE_EIO, "does not answer", error);
+
+    if (strcmp(reply, "AUTH_REQUIRED") == 0)
+        return reject(address, BIDE_EINVAL,
+                      "wants a secret (?secret_file=PATH), or this network in its setting trust",
+                      error);
+
+    if (strncmp(reply, "ANSWER 1 ", 9) == 0) {
+        unsigned long long size = 0;
+        int code = 0;
+        /* The result of a ping is short, so its line fits the buffer. */
+        if (sscanf(reply, "ANSWER 1 %d %llu", &code, &size) != 2 || size > 64 ||
+            read_line(handshake) == NULL)
+            return reject(address, BIDE_EIO, "gives an answer that makes no sense", error);
+
+        *server_kind = SERVER_BIDED;
+        return BIDE_OK;
+    }
+
+    /* Both rejections must be read here, or they would be taken for replies to later commands. */
+    const char *second = strcmp(reply, "UNKNOWN_COMMAND") == 0 ? read_line(handshake) : NULL;
+    if (second == NULL || strcmp(second, "UNKNOWN_COMMAND") != 0)
+        return reject_reply(address, reply, error);
+    *server_kind = SERVER_BEANSTALKD;
+    return BIDE_OK;
+}
+
+int bi_beanstalk_handshake_connect(const struct address *address, struct io_wait *io_wait, int *fd,
+                                   enum server_kind *server_kind, char *error)
+{
+    char reason[BIDE_ERROR_SIZE] = "";
+    struct handshake handshake = {.io_wait = io_wait};
+
+    handshake.fd = bi_remote_socket_connect(address, io_wait, reason);
+    if (handshake.fd < 0) {
+        snprintf(error, BIDE_ERROR_SIZE, "no connection to %.90s: %.80s", address->name, reason);
+        return BIDE_EIO;
+    }
+
+    int code = address->secret[0] == 0 ? BIDE_OK : authenticate(&handshake, address, error);
+
+    if (code == BIDE_OK)
+        code = detect_server(&handshake, address, server_kind, error);
+
+    if (code == BIDE_OK)
+        *fd = handshake.fd;
+    else
+        close(handshake.fd);
+    return code;
+}

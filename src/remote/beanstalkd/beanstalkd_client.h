@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * beanstalkd_client - the client of a plain beanstalkd, with the commands of its text protocol.
+ *
+ * Ops and options that beanstalkd lacks (keys, retries, results, lists, ...) fail with BIDE_ENOTSUP
+ * and an error text. Times are whole seconds there: delays and ttrs are rounded up, never down.
+ *
+ * In beanstalkd a reserved job belongs to the connection that reserved it, and a connection whose
+ * reserve waits executes nothing else. So the main connection carries everything that completes at
+ * once, and each reserve that must wait gets a spare connection. A lease is found by its token,
+ * which the client makes up; each command on it goes to the lease's connection. When a connection
+ * is lost, beanstalkd releases its jobs, and their leases end.
+ *
+ *     beanstalkd_client.c   the backend functions and the table of supported ops
+ *     beanstalkd_thread.c   the I/O thread: connections, exchanges, timeouts
+ *     beanstalkd_conn.c     a connection: commands out, replies in
+ *     beanstalkd_lease.c    leases by token
+ *     beanstalkd_put.c      put, put_many
+ *     beanstalkd_reserve.c  reserve, reserve_job
+ *     beanstalkd_finish.c   delete, release, bury, touch, and their bulk forms
+ *     beanstalkd_query.c    peek, stats of a job, body, ping
+ *     beanstalkd_topic.c    kick, pause, stats, pages of topics
+ *     beanstalkd_yaml.c     parser of stats
+ *
+ * Ordering   Commands on one connection are executed in order, and their replies arrive in order.
+ * Failure    After a lost connection an exchange restarts if its command was not sent or the op is
+ *            repeatable. Any other op completes with BIDE_EUNKNOWN.
+ * Threads    A submitting thread creates an exchange and appends it to the list; the I/O thread
+ *            does all the rest. The lock guards the list, its counters and flags.
+ */
+#ifndef BI_BEANSTALKD_CLIENT_H
+#define BI_BEANSTALKD_CLIENT_H
+
+#include "backend/backend.h"
+#include "op/op_fifo.h"
+#include "remote/remote_address.h"
+#include "util/keyed_hash.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define BEANSTALKD_NEVER INT64_MAX
+#define LEASE_BUCKETS    1024 /* buckets */
+
+struct beanstalkd;
+struct exchange;
+struct conn;
+
+/* The reply to one command. Valid only during the handler's reply(). */
+struct reply {
+    const char *word;
+    uint64_t numbers[2]; /* after the word; 0 if missing */
+    const unsigned char *data;
+    size_t size;
+};
+
+/*
+ * How a kind of op is carried out, as an exchange of commands and replies.
+ *
+ * begin() queues the first commands, or completes the op. reply() handles one reply; index is that
+ * of its command. When no reply is outstanding, end() completes the op or queues further commands;
+ * NULL completes it with exchange->code. item() is the status of an item; NULL: not a bulk op.
+ */
+struct op_handler {
+    void (*begin)(struct beanstalkd *beanstalkd, struct exchange *exchange);
+    void (*reply)(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
+                  const struct reply *reply);
+    void (*end)(struct beanstalkd *beanstalkd, struct exchange *exchange);
+    int *(*item)(struct exchange *exchange, size_t index);
+};
+
+/* One pending op, and the state of its commands. */
+struct exchange {
+    struct exchange *prev, *next;
+    bide_op *op;
+    const struct op_handler *handler;
+    unsigned outstanding; /* commands without reply */
+    int stage;            /* the handler's */
+    int code;             /* result of the op, so far */
+    int abort_code;       /* why its connection was closed */
+    bool lost, lost_sent; /* a reply is lost; its command had been sent */
+    bool started, ended;
+    bool again;   /* begun before: this is a restart */
+    bool told;    /* bulk: at least one item has a result from the server */
+    bool settled; /* its change has its result: the rest is repeatable */
+    bool waits;   /* deadline is the op's own timeout; else it is for a connection */
+    _Atomic bool cancelled;
+    int64_t deadline;
+    int64_t grace; /* added to the deadline because the server ends the wait */
+    uint64_t bytes;
+    struct conn *conn; /* of its reserve */
+    bide_job *jobs;    /* results until they are handed over; owned */
+    size_t job_count;
+    size_t round_end; /* reserve: job_count if all of this round arrive */
+    int finish_code;  /* finish_and_reserve: result of the finish, if settled */
+    bool more;        /* topics: there is another page, after last_hash */
+    uint64_t last_hash;
+};
+
+/* An expected reply and its exchange (NULL: the reply is ignored). */
+struct expected {
+    struct exchange *exchange;
+    size_t index;
+    uint64_t end; /* position after the command, in all bytes ever queued */
+};
+
+struct conn {
+    struct conn *next;
+    int fd;
+    bool broken;     /* to be closed; nothing more is written */
+    bool eof;        /* and nothing more can be read */
+    bool silent;     /* broken because the server does not reply */
+    bool blocked;    /* a reserve waits on it */
+    bool want_write; /* the socket is full */
+    bool strays;     /* holds a job without lease; closing releases it */
+    size_t leases;
+    int64_t active; /* when the server last sent or read, or a reply became due */
+    char used[BIDE_TOPIC_MAX + 1];
+    char *watched; /* names, each with its NUL */
+    size_t watched_size, watched_count;
+    unsigned char *in, *out;
+    size_t in_size, in_used, in_room;
+    size_t out_size, out_used, out_room;
+    uint64_t appended, written; /* bytes since the connection was opened */
+    struct expected *expected;
+    size_t expected_head, expected_size, expected_room;
+};
+
+struct lease {
+    struct lease *next;
+    uint64_t id, token;
+    uint32_t priority;
+    int64_t ttr;      /* microseconds */
+    int64_t deadline; /* expires then, by the client's clock */
+    struct conn *conn;
+};
+
+struct beanstalkd {
+    struct backend base;
+    struct backend_context context;
+    struct address address;
+    pthread_t thread;
+    int wake_fd, stop_fd;
+
+    pthread_mutex_t lock;
+    pthread_cond_t below_limit;    /* pending ops are below the limits; wakes one caller */
+    unsigned callers;              /* blocked on below_limit */
+    struct exchange *first, *last; /* all, in order of submission */
+    uint64_t pending_ops, pending_bytes, waiting;
+    bool has_work; /* a new exchange, a cancel or a shutdown */
+    _Atomic bool shut;
+    _Atomic bool closing;
+    int64_t close_deadline;
+
+    /* Only the I/O thread's. */
+    struct conn *main;  /* NULL: disconnected */
+    struct conn *spare; /* for reserves that wait */
+    size_t spare_count;
+    uint64_t max_job_size; /* of the server; 0: unknown */
+    struct lease *leases[LEASE_BUCKETS];
+    uint64_t last_token;
+    struct op_fifo completed;
+    struct exchange *completed_exchanges; /* freed at the end of the turn */
+    unsigned attempts;                    /* failed or lost connections since the last reply */
+    int64_t reconnect_at;
+    int64_t disconnected_at; /* valid without a connection */
+    struct bi_random random;
+    struct bi_hash_secret secret; /* orders the pages of topics */
+    char reason[BIDE_ERROR_SIZE];
+};
+
+/* ---- exchanges ---- */
+
+/* Returns the handler of a kind of op; NULL: beanstalkd does not support it. */
+const struct op_handler *bi_beanstalkd_client_find_handler(bide_op_kind kind);
+extern const struct op_handler bi_beanstalkd_put, bi_beanstalkd_put_many, bi_beanstalkd_reserve,
+    bi_beanstalkd_reserve_job, bi_beanstalkd_finish_delete, bi_beanstalkd_finish_release,
+    bi_beanstalkd_finish_bury, bi_beanstalkd_finish_touch, bi_beanstalkd_finish_many,
+    bi_beanstalkd_finish_touch_many, bi_beanstalkd_finish_and_reserve, bi_beanstalkd_query_peek,
+    bi_beanstalkd_query_peek_first, bi_beanstalkd_query_body, bi_beanstalkd_topic_kick,
+    bi_beanstalkd_topic_kick_job, bi_beanstalkd_topic_pause, bi_beanstalkd_topic_server_stats,
+    bi_beanstalkd_topic_stats, bi_beanstalkd_topic_page, bi_beanstalkd_query_ping,
+    bi_beanstalkd_query_recovered;
+
+/* The handler of reserve, for ops that reserve after something else. */
+void bi_beanstalkd_reserve_begin(struct beanstalkd *beanstalkd, struct exchange *exchange);
+void bi_beanstalkd_reserve_reply(struct beanstalkd *beanstalkd, struct exchange *exchange,
+                                 size_t index, const struct reply *reply);
+void bi_beanstalkd_reserve_end(struct beanstalkd *beanstalkd, struct exchange *exchange);
+
+/* Completes the op. No reply may be outstanding. The error text is the code's own, unless the op
+ * has one. The exchange stays readable until the turn ends. */
+void bi_beanstalkd_thread_complete(struct beanstalkd *beanstalkd, struct exchange *exchange,
+                                   int code);
+/* Returns whether the item must be sent. Items are BIDE_PENDING from then until they have a
+ * result; an item that was not sent stays so, and is sent on the next connection. */
+bool bi_plain_item_asks(const struct exchange *exchange, int status);
+/* Returns whether any item is BIDE_PENDING. */
+bool bi_plain_items_pending(struct exchange *exchange);
+/* Restarts the exchange when there is a connection. Jobs that it has found are dropped. */
+void bi_plain_restart(struct beanstalkd *beanstalkd, struct exchange *exchange);
+/* Sets the error text of an op or item and returns BIDE_ENOTSUP. */
+int bi_beanstalkd_client_reject_unsupported(bide_op *op, const char *what);
+/* Maps a reply that no handler expects to a code, with an error text. */
+int bi_beanstalkd_client_map_error(const struct beanstalkd *beanstalkd, bide_op *op,
+                                   const struct reply *reply);
+bool bi_beanstalkd_client_reply_is(const struct reply *reply, const char *word);
+void *bi_beanstalkd_thread_run(void *argument);
+/* With the lock: wakes one blocked caller if pending ops are below the limits. */
+void bi_plain_let_in(struct beanstalkd *beanstalkd);
+
+/* ---- connections (on the I/O thread) ---- */
+
+struct conn *bi_beanstalkd_conn_new(int fd);
+void bi_beanstalkd_conn_free(struct conn *conn);
+/* Queues a command, whose reply goes to the exchange. A body may follow. */
+void bi_beanstalkd_conn_command(struct conn *conn, struct exchange *exchange, size_t index,
+                                const char *format, ...) __attribute__((format(printf, 4, 5)));
+void bi_beanstalkd_conn_append_body(struct conn *conn, bide_slice body);
+/* Selects the tube of put, kick and peek; and the tubes of a reserve. */
+void bi_beanstalkd_conn_use(struct conn *conn, bide_slice topic);
+void bi_beanstalkd_conn_watch(struct conn *conn, const bide_slice *topics, size_t count);
+void bi_beanstalkd_conn_write(struct conn *conn);
+/* Reads once and passes complete replies to their exchanges. */
+void bi_beanstalkd_conn_read(struct beanstalkd *beanstalkd, struct conn *conn);
+/* The connection is lost: fails the expected replies. */
+void bi_beanstalkd_conn_fail_expected(struct beanstalkd *beanstalkd, struct conn *conn);
+/* Returns a spare connection without leases. NULL: too many, or connecting failed. */
+struct conn *bi_beanstalkd_thread_acquire_conn(struct beanstalkd *beanstalkd);
+/* Closes a connection. Its leases end, its expected replies fail. */
+void bi_beanstalkd_thread_close_conn(struct beanstalkd *beanstalkd, struct conn *conn);
+/* Handles a reply, or (NULL) its loss. sent: the command had been written completely. */
+void bi_beanstalkd_thread_handle_reply(struct beanstalkd *beanstalkd,
+                                       const struct expected *expected, const struct reply *reply,
+                                       bool sent);
+
+/* ---- leases ---- */
+
+struct lease *bi_beanstalkd_lease_new(struct beanstalkd *beanstalkd, uint64_t id,
+                                      struct conn *conn);
+struct lease *bi_beanstalkd_lease_find(const struct beanstalkd *beanstalkd, uint64_t id,
+                                       uint64_t token);
+/* Returns whether this client holds a lease of the job that has not expired. O(number of
+ * leases). */
+bool bi_beanstalkd_lease_is_held(const struct beanstalkd *beanstalkd, uint64_t id);
+void bi_beanstalkd_lease_free(struct beanstalkd *beanstalkd, struct lease *lease);
+void bi_beanstalkd_lease_free_conn(struct beanstalkd *beanstalkd, const struct conn *conn);
+
+/* ---- jobs and stats ---- */
+
+/* Returns the value of a key, without quotes; empty if it is missing. */
+bide_slice bi_beanstalkd_yaml_get(const struct reply *reply, const char *key);
+uint64_t bi_beanstalkd_yaml_number(const struct reply *reply, const char *key);
+/* Fills a job, except its body, from the reply of stats-job. False: the reply is malformed. */
+bool bi_beanstalkd_yaml_job(const struct reply *reply, bide_job *job);
+/* Sets the body, replacing an earlier one. False: out of memory. */
+bool bi_beanstalkd_yaml_set_body(const struct reply *reply, bide_job *job);
+
+/* Creates the backend on a connection that completed the handshake. Takes fd, on failure too. */
+int bi_beanstalkd_client_open(const struct backend_context *context, const struct address *address,
+                              int fd, struct backend **out, char *error);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * beanstalkd_put - put and put_many.
+ *
+ * An option that beanstalkd lacks fails the item with BIDE_ENOTSUP. Ignoring it would silently
+ * change what the job does.
+ */
+#include "remote/beanstalkd/beanstalkd_client.h"
+
+#include "core/bulk.h"
+#include "util/clock.h"
+
+/* Rounds up, so that no delay and no ttr is shorter than requested. */
+static uint32_t seconds_of(int64_t ms)
+{
+    int64_t seconds = ms <= 0 ? 0 : (ms + 999) / 1000;
+    return seconds > UINT32_MAX ? UINT32_MAX : (uint32_t)seconds;
+}
+
+/* Returns the name of an option that beanstalkd does not support, or NULL. */
+static const char *unsupported_option(const bide_put_options *options)
+{
+    const struct {
+        bool used;
+        const char *name;
+    } unsupported[] = {
+        {options->key.size > 0, "keys"},
+        {options->max_retries != BIDE_NO_RETRY_LIMIT, "limits of retries"},
+        {options->backoff_base_ms != 0 || options->backoff_max_ms != 0, "backoff"},
+        {options->expires_at_ms != 0, "expiry"},
+        {options->retain_ms != 0, "results that are kept"},
+    };
+    for (size_t i = 0; i < sizeof(unsupported) / sizeof(unsupported[0]); i++)
+        if (unsupported[i].used)
+            return unsupported[i].name;
+    return NULL;
+}
+
+static bide_slice body_of(const bide_put_item *item)
+{
+    const bide_buf *buf = item->buf != NULL ? item->buf : item->made_;
+    return buf == NULL ? item->body : (bide_slice){bide_buf_data(buf), bide_buf_size(buf)};
+}
+
+/* Returns BIDE_PENDING if the command was queued, else the result. */
+static int send_put(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
+                    const bide_put_item *item)
+{
+    static const bide_put_options init = BIDE_PUT_OPTIONS_INIT;
+    const bide_put_options *options = item->options != NULL ? item->options : &init;
+    const char *unsupported = unsupported_option(options);
+
+    if (unsupported != NULL)
+        return bi_beanstalkd_client_reject_unsupported(exchange->op, unsupported);
+
+    /* beanstalkd has relative times only. A run_at in the past becomes delay 0. */
+    int64_t delay_ms = options->delay_ms;
+    if (options->run_at_ms != 0)
+        delay_ms = options->run_at_ms - bi_clock_wall() / 1000;
+    int64_t ttr_ms =
+        options->ttr_ms != 0 ? options->ttr_ms : beanstalkd->context.options.default_ttr_ms;
+
+    bide_slice body = body_of(item);
+    bi_beanstalkd_conn_use(beanstalkd->main, item->topic);
+    bi_beanstalkd_conn_command(beanstalkd->main, exchange, index, "put %u %u %u %zu",
+                               options->priority, seconds_of(delay_ms), seconds_of(ttr_ms),
+                               body.size);
+    bi_beanstalkd_conn_append_body(beanstalkd->main, body);
+    return BIDE_PENDING;
+}
+
+/* BURIED: beanstalkd was out of memory for its ready queue. The job exists, so the put
+ * succeeded. */
+static int reply_code(const struct beanstalkd *beanstalkd, bide_op *op, const struct reply *reply,
+                      uint64_t *id)
+{
+    if (!bi_beanstalkd_client_reply_is(reply, "INSERTED") &&
+        !bi_beanstalkd_client_reply_is(reply, "BURIED"))
+        return bi_beanstalkd_client_map_error(beanstalkd, op, reply);
+    *id = reply->numbers[0];
+    return BIDE_OK;
+}
+
+static void begin_put(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    int code = send_put(beanstalkd, exchange, 0, &exchange->op->put);
+    if (code != BIDE_PENDING)
+        bi_beanstalkd_thread_complete(beanstalkd, exchange, code);
+}
+
+static void reply_put(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
+                      const struct reply *reply)
+{
+    (void)index;
+    exchange->code = reply_code(beanstalkd, exchange->op, reply, &exchange->op->put.id);
+}
+
+const struct op_handler bi_beanstalkd_put = {begin_put, reply_put, NULL, NULL};
+
+/* ---- put_many ---- */
+
+static void end_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    bide_put_many_args *args = &exchange->op->put_many;
+    /* Count at the end: a restart would count items of the first run twice. */
+    args->accepted = 0;
+    for (size_t i = 0; i < args->count; i++)
+        args->accepted += args->items[i].status == BIDE_OK;
+    bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_OK);
+}
+
+static void begin_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    bide_put_many_args *args = &exchange->op->put_many;
+    struct bulk_errors items;
+
+    bi_bulk_begin(&items, exchange->op);
+    for (size_t i = 0; i < args->count; i++) {
+        bide_put_item *item = &args->items[i];
+        /* Skip items that failed the check before submit, and those with a result from an
+         * earlier run. */
+        if (!bi_plain_item_asks(exchange, item->status))
+            continue;
+
+        item->status = send_put(beanstalkd, exchange, i, item);
+        if (item->status != BIDE_PENDING)
+            bi_bulk_record(&items, exchange->op, i, item->status);
+    }
+
+    bi_bulk_end(&items, exchange->op);
+
+    /* Every item failed without a command: no reply will complete the op. */
+    if (exchange->outstanding == 0 && !bi_plain_items_pending(exchange))
+        end_put_many(beanstalkd, exchange);
+}
+
+static void reply_put_many(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
+                           const struct reply *reply)
+{
+    bide_put_item *item = &exchange->op->put_many.items[index];
+    struct bulk_errors items;
+    bi_bulk_begin(&items, exchange->op);
+    item->status = reply_code(beanstalkd, exchange->op, reply, &item->id);
+    bi_bulk_record(&items, exchange->op, index, item->status);
+    bi_bulk_end(&items, exchange->op);
+}
+
+static int *put_item(struct exchange *exchange, size_t index)
+{
+    return &exchange->op->put_many.items[index].status;
+}
+
+const struct op_handler bi_beanstalkd_put_many = {begin_put_many, reply_put_many, end_put_many,
+                                                  put_item};

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * beanstalkd_reserve - reserve and reserve_job.
+ *
+ * A reserve proceeds in stages:
+ *
+ *     TRY       reserve without waiting, on the main connection. A busy queue has a job, and no
+ *               further connection is needed.
+ *     WAIT      no job: reserve with the timeout, on a connection of its own.
+ *     JOB_SIZE  a job is there and more are wanted: query the max-job-size of the server, once.
+ *     MORE      reserve without waiting, in rounds of as many jobs as surely fit BIDE_BATCH_BYTES.
+ *     STATS     stats-job for each job: a RESERVED reply has the id and the body only, neither the
+ *               topic nor the ttr.
+ */
+#include "remote/beanstalkd/beanstalkd_client.h"
+#include "remote/op_traits.h"
+#include "util/clock.h"
+
+#include <stdlib.h>
+
+enum stage { STAGE_TRY, STAGE_WAIT, STAGE_JOB_SIZE, STAGE_MORE, STAGE_STATS, STAGE_DONE };
+
+#define MAX_JOB_SIZE 65535 /* beanstalkd's default, if the server does not report it */
+
+static bide_reserve_args *args_of(struct exchange *exchange)
+{
+    return exchange->op->kind == BIDE_OP_RESERVE ? &exchange->op->reserve
+                                                 : &exchange->op->finish_and_reserve.reserve;
+}
+
+/* ---- reserved jobs ---- */
+
+/* Drops the lease of a job that the caller does not get. beanstalkd releases the job when its ttr
+ * expires, or when the connection is closed; a spare connection with strays is closed when idle. */
+static void let_go(struct beanstalkd *beanstalkd, struct exchange *exchange, struct lease *lease)
+{
+    if (lease != NULL)
+        bi_beanstalkd_lease_free(beanstalkd, lease);
+    exchange->conn->strays = true;
+}
+
+/* Adds a reserved job, with a new lease. On failure the job is a stray of its connection. */
+static int add_job(struct beanstalkd *beanstalkd, struct exchange *exchange,
+                   const struct reply *reply)
+{
+    bide_job *job = &exchange->jobs[exchange->job_count];
+    struct lease *lease = bi_beanstalkd_lease_new(beanstalkd, reply->numbers[0], exchange->conn);
+
+    if (lease == NULL || !bi_beanstalkd_yaml_set_body(reply, job)) {
+        let_go(beanstalkd, exchange, lease);
+        return BIDE_ENOMEM;
+    }
+
+    job->id = lease->id;
+    job->token = lease->token;
+    exchange->job_count++;
+    return BIDE_OK;
+}
+
+static void send_stats(struct exchange *exchange)
+{
+    exchange->stage = STAGE_STATS;
+    for (size_t i = 0; i < exchange->job_count; i++)
+        bi_beanstalkd_conn_command(exchange->conn, exchange, i, "stats-job %llu",
+                                   (unsigned long long)exchange->jobs[i].id);
+}
+
+/* Completes a job from its stats. A job that is missing or not reserved has already lost its short
+ * lease. Such a job is left out (token 0), and so is one whose stats the server does not report. */
+static void apply_stats(struct beanstalkd *beanstalkd, struct exchange *exchange, size_t index,
+                        const struct reply *reply)
+{
+    bide_job *job = &exchange->jobs[index];
+    uint64_t id = job->id;
+    struct lease *lease = bi_beanstalkd_lease_find(beanstalkd, id, job->token);
+    bool told = bi_beanstalkd_client_reply_is(reply, "OK") && bi_beanstalkd_yaml_job(reply, job) &&
+                job->id == id;
+
+    if (!told && !bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+
+    if (!told || job->state != BIDE_STATE_RESERVED || lease == NULL) {
+        job->token = 0;
+        let_go(beanstalkd, exchange, lease);
+        return;
+    }
+
+    job->left_ms = job->ttr_ms; /* just reserved; time-left is truncated to seconds */
+    /* The lease began at the server before this reply, so the client's deadline is a little
+     * late. */
+    lease->priority = job->priority;
+    lease->ttr = job->ttr_ms * 1000;
+    lease->deadline = bi_clock_boot() + lease->ttr;
+}
+
+/* Removes jobs with token 0 and closes the gaps. */
+static void leave_out(struct exchange *exchange)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < exchange->job_count; i++) {
+        if (exchange->jobs[i].token == 0)
+            bide_job_clear(&exchange->jobs[i]);
+        else if (count++ < i) {
+            exchange->jobs[count - 1] = exchange->jobs[i];
+            exchange->jobs[i] = (bide_job){.id = 0};
+        }
+    }
+    exchange->job_count = count;
+}
+
+/* ---- reserve ---- */
+
+/* Returns how many further jobs surely fit. If a single job may exceed a whole batch, jobs are
+ * reserved one by one, and the last one may exceed the limit. */
+static size_t count_fitting(const struct beanstalkd *beanstalkd, const struct exchange *exchange,
+                            size_t limit)
+{
+    uint64_t bytes = 0;
+
+    for (size_t i = 0; i < exchange->job_count; i++)
+        bytes += exchange->jobs[i].body_size;
+    if (bytes >= BIDE_BATCH_BYTES)
+        return 0;
+
+    uint64_t fit = (BIDE_BATCH_BYTES - bytes) / beanstalkd->max_job_size;
+    if (beanstalkd->max_job_size > BIDE_BATCH_BYTES)
+        fit = 1;
+    return fit < limit ? (size_t)fit : limit;
+}
+
+static void reserve_more(const struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    size_t limit = args_of(exchange)->job_max - exchange->job_count;
+
+    if (limit > 0 && beanstalkd->max_job_size == 0) {
+        exchange->stage = STAGE_JOB_SIZE;
+        bi_beanstalkd_conn_command(exchange->conn, exchange, 0, "stats");
+        return;
+    }
+
+    size_t count = limit == 0 ? 0 : count_fitting(beanstalkd, exchange, limit);
+    exchange->stage = STAGE_MORE;
+    exchange->round_end = exchange->job_count + count;
+    /* Another reserve may have changed what the connection watches since the last command. */
+    if (count > 0)
+        bi_beanstalkd_conn_watch(exchange->conn, args_of(exchange)->topics,
+                                 args_of(exchange)->topic_count);
+    for (size_t i = exchange->job_count; i < exchange->round_end; i++)
+        bi_beanstalkd_conn_command(exchange->conn, exchange, i, "reserve-with-timeout 0");
+
+    /* No further job wanted or fitting. */
+    if (exchange->outstanding == 0)
+        send_stats(exchange);
+}
+
+/* Starts the wait at the server. beanstalkd waits for whole seconds; a deadline between two
+ * seconds is enforced by the client, which closes the connection. */
+static void wait_for_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    const bide_reserve_args *args = args_of(exchange);
+    int64_t now = bi_clock_boot();
+
+    if (exchange->waits && exchange->deadline != BEANSTALKD_NEVER && exchange->deadline <= now) {
+        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_TIMED_OUT);
+        return;
+    }
+
+    /* shutdown or cancel may have happened during the try, which cannot be aborted. */
+    if (atomic_load(&beanstalkd->shut) || atomic_load(&exchange->cancelled)) {
+        bi_beanstalkd_thread_complete(
+            beanstalkd, exchange, atomic_load(&beanstalkd->shut) ? BIDE_CLOSED : BIDE_CANCELLED);
+        return;
+    }
+
+    struct conn *conn = bi_beanstalkd_thread_acquire_conn(beanstalkd);
+    if (conn == NULL) {
+        bi_op_traits_reject(exchange->op, BIDE_TOO_MANY_WAITERS,
+                            "no further connection for a reserve that waits");
+        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_TOO_MANY_WAITERS);
+        return;
+    }
+
+    exchange->stage = STAGE_WAIT;
+    exchange->conn = conn;
+    conn->blocked = true;
+    bi_beanstalkd_conn_watch(conn, args->topics, args->topic_count);
+
+    int64_t left = exchange->deadline == BEANSTALKD_NEVER ? INT32_MAX * INT64_C(1000000)
+                                                          : exchange->deadline - now;
+    int64_t seconds = (left + 999999) / 1000000;
+    if (seconds > INT32_MAX)
+        seconds = INT32_MAX;
+
+    /* The server's timeout is within 0.1 s of the deadline: the server ends the wait. The
+     * connection can then be reused. The grace covers a late reply. */
+    if (exchange->deadline != BEANSTALKD_NEVER && seconds * 1000000 - left < 100000)
+        exchange->grace = 2000000;
+    exchange->deadline += exchange->grace;
+
+    if (exchange->deadline == BEANSTALKD_NEVER)
+        bi_beanstalkd_conn_command(conn, exchange, 0, "reserve");
+    else
+        bi_beanstalkd_conn_command(conn, exchange, 0, "reserve-with-timeout %lld",
+                                   (long long)seconds);
+}
+
+void bi_beanstalkd_reserve_begin(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    const bide_reserve_args *args = args_of(exchange);
+
+    /* The order of several topics is beanstalkd's; with one topic all strategies are the same. */
+    if (args->strategy != BIDE_BY_PRIORITY && args->topic_count > 1) {
+        bi_beanstalkd_thread_complete(beanstalkd, exchange,
+                                      bi_beanstalkd_client_reject_unsupported(
+                                          exchange->op, "strategies other than by priority"));
+        return;
+    }
+
+    if (exchange->jobs == NULL)
+        exchange->jobs = calloc(args->job_max, sizeof(*exchange->jobs));
+    if (exchange->jobs == NULL) {
+        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_ENOMEM);
+        return;
+    }
+
+    exchange->stage = STAGE_TRY;
+    exchange->conn = beanstalkd->main;
+    bi_beanstalkd_conn_watch(beanstalkd->main, args->topics, args->topic_count);
+    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "reserve-with-timeout 0");
+}
+
+void bi_beanstalkd_reserve_reply(struct beanstalkd *beanstalkd, struct exchange *exchange,
+                                 size_t index, const struct reply *reply)
+{
+    if (exchange->stage == STAGE_WAIT)
+        exchange->conn->blocked = false;
+    if (exchange->stage == STAGE_STATS) {
+        apply_stats(beanstalkd, exchange, index, reply);
+    } else if (exchange->stage == STAGE_JOB_SIZE) {
+        uint64_t size = bi_beanstalkd_client_reply_is(reply, "OK")
+                            ? bi_beanstalkd_yaml_number(reply, "max-job-size")
+                            : 0;
+        beanstalkd->max_job_size = size == 0 ? MAX_JOB_SIZE : size;
+    } else if (bi_beanstalkd_client_reply_is(reply, "RESERVED"))
+        exchange->code = add_job(beanstalkd, exchange, reply);
+    /* No job. DEADLINE_SOON: another job of this connection is about to lose its lease. */
+    else if (!bi_beanstalkd_client_reply_is(reply, "TIMED_OUT") &&
+             !bi_beanstalkd_client_reply_is(reply, "DEADLINE_SOON"))
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+}
+
+/* Moves the jobs to the caller. */
+static void deliver_jobs(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    bide_reserve_args *args = args_of(exchange);
+    for (size_t i = 0; i < exchange->job_count; i++)
+        args->jobs[i] = exchange->jobs[i];
+    args->count = exchange->job_count;
+    exchange->job_count = 0;
+    bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_OK);
+}
+
+void bi_beanstalkd_reserve_end(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    if (exchange->stage == STAGE_STATS)
+        leave_out(exchange);
+
+    /* An error after the first job is not reported: the jobs are leased and must be delivered. */
+    if (exchange->code != BIDE_OK && exchange->job_count == 0)
+        bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->code);
+    else if (exchange->stage == STAGE_STATS && exchange->job_count > 0)
+        deliver_jobs(beanstalkd, exchange);
+    else if (exchange->stage == STAGE_STATS && exchange->waits)
+        /* Every job lost its lease before its stats arrived: wait for the rest of the timeout. */
+        bi_plain_restart(beanstalkd, exchange);
+    else if (exchange->stage == STAGE_MORE &&
+             (exchange->code != BIDE_OK || exchange->job_count < exchange->round_end))
+        send_stats(exchange);
+    else if (exchange->job_count > 0)
+        reserve_more(beanstalkd, exchange);
+    else if (exchange->stage == STAGE_TRY && exchange->waits)
+        wait_for_job(beanstalkd, exchange);
+    else
+        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_TIMED_OUT);
+}
+
+const struct op_handler bi_beanstalkd_reserve = {
+    bi_beanstalkd_reserve_begin, bi_beanstalkd_reserve_reply, bi_beanstalkd_reserve_end, NULL};
+
+/* ---- reserve_job ---- */
+
+static void begin_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    if (exchange->jobs == NULL)
+        exchange->jobs = calloc(1, sizeof(*exchange->jobs));
+    if (exchange->jobs == NULL) {
+        bi_beanstalkd_thread_complete(beanstalkd, exchange, BIDE_ENOMEM);
+        return;
+    }
+    exchange->conn = beanstalkd->main;
+    bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "reserve-job %llu",
+                               (unsigned long long)exchange->op->reserve_job.id);
+}
+
+/* If the job cannot be reserved, its stats show whether it is missing or reserved by another
+ * client. */
+static void reply_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exchange,
+                              size_t index, const struct reply *reply)
+{
+    (void)index;
+    if (exchange->stage == STAGE_STATS && exchange->job_count > 0)
+        apply_stats(beanstalkd, exchange, 0, reply);
+    else if (exchange->stage == STAGE_STATS)
+        exchange->code =
+            bi_beanstalkd_client_reply_is(reply, "OK") ? BIDE_RESERVED : BIDE_NOT_FOUND;
+    else if (bi_beanstalkd_client_reply_is(reply, "RESERVED"))
+        exchange->code = add_job(beanstalkd, exchange, reply);
+    else if (!bi_beanstalkd_client_reply_is(reply, "NOT_FOUND"))
+        exchange->code = bi_beanstalkd_client_map_error(beanstalkd, exchange->op, reply);
+}
+
+static void end_reserve_job(struct beanstalkd *beanstalkd, struct exchange *exchange)
+{
+    if (exchange->stage != STAGE_STATS && exchange->code == BIDE_OK) {
+        exchange->stage = STAGE_STATS;
+        bi_beanstalkd_conn_command(beanstalkd->main, exchange, 0, "stats-job %llu",
+                                   (unsigned long long)exchange->op->reserve_job.id);
+        return;
+    }
+
+    bool taken = exchange->job_count > 0;
+    leave_out(exchange);
+    if (exchange->job_count > 0)
+        *exchange->op->reserve_job.job = exchange->jobs[0];
+    else if (taken && exchange->code == BIDE_OK)
+        exchange->code = BIDE_NOT_FOUND;
+    exchange->job_count = 0;
+    bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->code);
+}
+
+const struct op_handler bi_beanstalkd_reserve_job = {begin_reserve_job, reply_reserve_job,
+                                                     end_reserve_job, NULL};

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bided_event_stream - event streams that survive a reconnect.
+ *
+ * A stream at the server ends with its connection. The caller's handle is a struct event_stream,
+ * which holds what is needed to subscribe again. Events between two connections are lost, and their
+ * number is unknown: one is counted. The next events call then completes at once, without events,
+ * so that the caller learns of the loss instead of waiting for an event that already happened.
+ *
+ * Ownership  A stream is reference-counted: by the list of streams until unsubscribe, and by each
+ *            request that names it.
+ */
+#include "remote/bided/bided_client.h"
+#include "remote/op_traits.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct event_stream {
+    struct event_stream *next;
+    unsigned refs;   /* the list of streams, and requests */
+    bool closed;     /* unsubscribed by the caller */
+    bool subscribed; /* the server has the stream, under this number */
+    uint64_t number;
+    uint64_t lost; /* not reported yet */
+    uint32_t kinds, capacity;
+    size_t topic_size;
+    char topic[BIDE_TOPIC_MAX];
+    bide_op op; /* the internal subscribe that restores it */
+};
+
+static bide_subscription *handle_of(struct event_stream *stream)
+{
+    return (bide_subscription *)(void *)stream;
+}
+
+static struct event_stream *find_stream(const struct bided *bided, const bide_subscription *handle)
+{
+    struct event_stream *stream = bided->streams;
+    while (stream != NULL && handle_of(stream) != handle)
+        stream = stream->next;
+    return stream;
+}
+
+static void unref(struct event_stream *stream)
+{
+    if (--stream->refs == 0)
+        free(stream);
+}
+
+void bi_bided_event_stream_release(struct request *request)
+{
+    if (request->stream != NULL)
+        unref(request->stream);
+    request->stream = NULL;
+}
+
+static void attach(struct request *request, struct event_stream *stream)
+{
+    request->stream = stream;
+    stream->refs++;
+}
+
+static bool has_lost_events(const bide_op *op, const struct event_stream *stream)
+{
+    return op->kind == BIDE_OP_EVENTS && stream->subscribed && stream->lost > 0;
+}
+
+/* Completes an events call with the number of lost events. */
+static int report_lost(bide_op *op, struct event_stream *stream)
+{
+    op->subscription.count = 0;
+    op->subscription.lost = stream->lost;
+    stream->lost = 0;
+    return BIDE_OK;
+}
+
+/* ---- submit ---- */
+
+static int prepare_subscribe(struct request *request)
+{
+    const bide_subscription_args *args = &request->op->subscription;
+    struct event_stream *stream = calloc(1, sizeof(*stream));
+
+    if (stream == NULL)
+        return bi_op_traits_reject(request->op, BIDE_ENOMEM, "out of memory");
+
+    /* Copied: the caller's topic is valid only until submit returns, and a reconnect needs it. */
+    stream->kinds = args->kinds;
+    stream->capacity = args->capacity;
+    stream->topic_size = args->topic.size;
+    if (args->topic.size > 0)
+        memcpy(stream->topic, args->topic.data, args->topic.size);
+
+    attach(request, stream);
+    return BIDE_PENDING;
+}
+
+static int prepare_on_stream(struct bided *bided, struct request *request,
+                             struct event_stream *stream)
+{
+    /* Otherwise send_or_fail() encodes it when the subscribe has the new number. */
+    if (stream->subscribed && !bi_bided_request_encode(bided, request, stream->number))
+        return bi_op_traits_reject(request->op, BIDE_ENOMEM, "out of memory");
+
+    attach(request, stream);
+    return BIDE_PENDING;
+}
+
+static void unlink_stream(struct bided *bided, struct event_stream *stream)
+{
+    struct event_stream **from = &bided->streams;
+    while (*from != stream)
+        from = &(*from)->next;
+    *from = stream->next;
+
+    stream->closed = true;
+    unref(stream);
+}
+
+/* Unsubscribes without a connection: the server has no stream, so only the events calls that wait
+ * here must end. */
+static int close_locally(struct bided *bided, struct event_stream *stream,
+                         struct op_fifo *completed)
+{
+    for (struct request *each = bided->first, *next; each != NULL; each = next) {
+        next = each->next;
+        if (each->stream != stream || each->op->kind != BIDE_OP_EVENTS)
+            continue;
+
+        each->cancelled = true;
+        bi_bided_request_set_abort_code(each, BIDE_CANCELLED);
+        bi_bided_request_complete(bided, each, completed);
+    }
+    unlink_stream(bided, stream);
+    return BIDE_OK;
+}
+
+int bi_bided_event_stream_prepare(struct bided *bided, struct request *request,
+                                  struct op_fifo *completed)
+{
+    bide_op *op = request->op;
+
+    if (op->kind == BIDE_OP_SUBSCRIBE)
+        return prepare_subscribe(request);
+    if (op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_UNSUBSCRIBE)
+        return BIDE_PENDING;
+
+    struct event_stream *stream = find_stream(bided, op->subscription.handle);
+    if (stream == NULL)
+        return bi_op_traits_reject(op, BIDE_EINVAL, "this feed was never subscribed, or has ended");
+
+    if (op->kind == BIDE_OP_UNSUBSCRIBE && !bided->connected)
+        return close_locally(bided, stream, completed);
+    if (has_lost_events(op, stream))
+        return report_lost(op, stream);
+
+    int code = prepare_on_stream(bided, request, stream);
+
+    /* Unlink now, not when the reply arrives: if the connection is lost meanwhile, the stream must
+     * not be restored. */
+    if (code == BIDE_PENDING && op->kind == BIDE_OP_UNSUBSCRIBE)
+        unlink_stream(bided, stream);
+    return code;
+}
+
+bool bi_bided_event_stream_is_ready(const struct request *request)
+{
+    return request->stream == NULL || request->op->kind == BIDE_OP_SUBSCRIBE ||
+           request->stream->subscribed;
+}
+
+bool bi_bided_event_stream_is_closed(const struct request *request)
+{
+    return request->op->kind == BIDE_OP_EVENTS && request->stream->closed;
+}
+
+/* ---- replies ---- */
+
+/* Sends a request that waited for its stream, or completes it. */
+static void send_or_fail(struct bided *bided, struct request *request, int code,
+                         struct op_fifo *completed)
+{
+    struct event_stream *stream = request->stream;
+
+    /* Report the loss before waiting for new events. */
+    if (has_lost_events(request->op, stream)) {
+        request->op->private_.status = report_lost(request->op, stream);
+    } else if (code == BIDE_OK && bi_bided_request_encode(bided, request, stream->number)) {
+        bi_bided_send_call(bided, request);
+        return;
+    } else {
+        bi_bided_request_set_abort_code(request, code == BIDE_OK ? BIDE_ENOMEM : code);
+    }
+
+    bi_bided_request_complete(bided, request, completed);
+}
+
+/* The internal subscribe has completed: sends the requests that wait for the stream. Among them
+ * may be an unsubscribe, submitted while the subscribe was in flight. */
+static void send_waiting(struct bided *bided, const struct event_stream *stream, int code,
+                         struct op_fifo *completed)
+{
+    for (struct request *each = bided->first, *next; each != NULL; each = next) {
+        next = each->next;
+        if (each->stream == stream && !each->internal && !each->sent && !each->call.queued)
+            send_or_fail(bided, each, code, completed);
+    }
+}
+
+static void finish_subscribe(struct bided *bided, struct request *request,
+                             struct op_fifo *completed)
+{
+    struct event_stream *stream = request->stream;
+    int code = request->op->private_.status;
+
+    stream->number = request->number;
+    stream->subscribed = code == BIDE_OK;
+
+    if (request->internal) {
+        send_waiting(bided, stream, code, completed);
+        return;
+    }
+
+    if (code != BIDE_OK)
+        return;
+    /* The list's reference. Only a successful subscribe gives the caller a handle. */
+    stream->refs++;
+    stream->next = bided->streams;
+    bided->streams = stream;
+    request->op->subscription.handle = handle_of(stream);
+}
+
+void bi_bided_event_stream_complete(struct bided *bided, struct request *request,
+                                    struct op_fifo *completed)
+{
+    if (request->op->kind == BIDE_OP_SUBSCRIBE)
+        finish_subscribe(bided, request, completed);
+}
+
+/* ---- disconnect and restore ---- */
+
+void bi_bided_event_stream_suspend(struct bided *bided)
+{
+    for (struct event_stream *stream = bided->streams; stream != NULL; stream = stream->next) {
+        /* One per outage, whatever its length: the real number is unknown. */
+        stream->lost += stream->subscribed;
+        stream->subscribed = false;
+    }
+}
+
+static bool resubscribe(struct bided *bided, struct event_stream *stream)
+{
+    memset(&stream->op, 0, sizeof(stream->op));
+    stream->op.kind = BIDE_OP_SUBSCRIBE;
+    stream->op.subscription.topic = (bide_slice){stream->topic, stream->topic_size};
+    stream->op.subscription.kinds = stream->kinds;
+    stream->op.subscription.capacity = stream->capacity;
+
+    struct request *request = bi_bided_request_new(bided, &stream->op, false);
+    if (request == NULL)
+        return false;
+
+    request->internal = true;
+    if (!bi_bided_request_add(bided, request)) {
+        bi_bided_request_free(request);
+        return false;
+    }
+
+    attach(request, stream);
+    bi_bided_send_call(bided, request);
+    return true;
+}
+
+void bi_bided_event_stream_restore(struct bided *bided)
+{
+    for (struct event_stream *stream = bided->streams; stream != NULL; stream = stream->next)
+        if (!resubscribe(bided, stream))
+            bided->broken = true; /* out of memory: reconnect and try again */
+}
+
+void bi_bided_event_stream_free_all(struct bided *bided)
+{
+    while (bided->streams != NULL)
+        unlink_stream(bided, bided->streams);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bided_receive - parses replies and completes their ops.
+ *
+ * Threads    Only the I/O thread reads the socket and the input buffer. Replies are matched to
+ *            requests with the lock held, decoded without it, and completed without it.
+ */
+#define _GNU_SOURCE /* memmem */
+#include "remote/bided/bided_client.h"
+
+#include "remote/op_traits.h"
+#include "util/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define IN_ROOM     ((size_t)64 << 10)
+#define IN_ROOM_MAX ((size_t)1 << 20) /* a larger buffer is freed when it is empty */
+#define HEADER_MAX  128               /* of "ANSWER <tag> <code> <bytes>" */
+/* More than a page with one job of the largest body and the largest result. */
+#define RESPONSE_MAX (((size_t)2 << 30) + ((size_t)64 << 20))
+
+/* ---- input buffer ---- */
+
+/* Makes room at the end. The buffer grows with the bytes received, not with the announced size: a
+ * server cannot make the client allocate what it never sends. */
+static bool reserve_input(struct bided *bided)
+{
+    if (bided->in_used > 0) {
+        bided->in_size -= bided->in_used;
+        memmove(bided->in, bided->in + bided->in_used, bided->in_size);
+        bided->in_used = 0;
+    }
+
+    if (bided->in_size == 0 && bided->in_room > IN_ROOM_MAX) {
+        free(bided->in);
+        bided->in = NULL;
+        bided->in_room = 0;
+    }
+
+    if (bided->in_size < bided->in_room)
+        return true;
+
+    size_t room = bided->in_room == 0 ? IN_ROOM : bided->in_room * 2;
+    unsigned char *in = realloc(bided->in, room);
+    if (in == NULL)
+        return false;
+    bided->in = in;
+    bided->in_room = room;
+    return true;
+}
+
+/* ---- one reply ---- */
+
+struct response {
+    uint64_t tag;
+    int code;
+    size_t size;               /* of data */
+    const unsigned char *data; /* NULL: incomplete */
+    size_t total_size;         /* with header line and final CRLF */
+};
+
+/* Parses up to 16 digits, which cannot overflow, followed by the byte end. */
+static const char *read_number(const char *at, char end, uint64_t *number)
+{
+    const char *from = at;
+    *number = 0;
+    for (; *at >= '0' && *at <= '9' && at - from < 16; at++)
+        *number = *number * 10 + (uint64_t)(*at - '0');
+    return at > from && *at == end ? at + 1 : NULL;
+}
+
+/* Parses a header line, terminated by NUL instead of CRLF. */
+static bool parse_header(const char *line, struct response *response)
+{
+    uint64_t code, size;
+
+    if (strncmp(line, "ANSWER ", 7) != 0)
+        return false;
+
+    const char *at = read_number(line + 7, ' ', &response->tag);
+    bool negative = at != NULL && *at == '-';
+    at = at == NULL ? NULL : read_number(at + negative, ' ', &code);
+    at = at == NULL ? NULL : read_number(at, 0, &size);
+    if (at == NULL || code > 1000 || size > RESPONSE_MAX)
+        return false;
+
+    response->code = negative ? -(int)code : (int)code;
+    response->size = (size_t)size;
+    return true;
+}
+
+/* Parses the first reply of the buffer. False: it is malformed. data stays NULL while it is
+ * incomplete. */
+static bool parse_response(const struct bided *bided, struct response *response)
+{
+    const unsigned char *from = bided->in + bided->in_used;
+    size_t available = bided->in_size - bided->in_used;
+    char line[HEADER_MAX];
+
+    response->data = NULL;
+
+    const unsigned char *end = available == 0 ? NULL : memmem(from, available, "\r\n", 2);
+    size_t size = end == NULL ? 0 : (size_t)(end - from);
+    if (end == NULL)
+        return available < sizeof(line);
+    if (size >= sizeof(line))
+        return false;
+
+    memcpy(line, from, size);
+    line[size] = 0;
+    if (!parse_header(line, response))
+        return false;
+
+    response->total_size = size + 2 + response->size + 2;
+    if (available < response->total_size)
+        return true;
+
+    /* The announced size is trusted only if CRLF follows: otherwise client and server have lost
+     * their framing, and every later reply would be wrong. */
+    if (memcmp(from + response->total_size - 2, "\r\n", 2) != 0)
+        return false;
+    response->data = end + 2;
+    return true;
+}
+
+/* ---- completion ---- */
+
+/* The server knows one kind of cancel. The client knows why it sent it: user, timeout or
+ * shutdown. */
+static void map_cancel_code(const struct request *request, bide_op *op)
+{
+    int code = op->private_.status;
+    /* A cancel by the user wins over a timeout, and both win over shutdown. */
+    if (code == BIDE_CANCELLED && !request->cancelled && request->timed_out)
+        bi_op_traits_set_code(op, BIDE_TIMED_OUT);
+    else if (request->shut && !request->cancelled &&
+             (code == BIDE_CANCELLED || code == BIDE_TIMED_OUT))
+        bi_op_traits_set_code(op, BIDE_CLOSED);
+}
+
+/* Completes a finish_and_reserve that was sent as a finish only, because of shutdown: the finish
+ * has its own result, the reserve part is BIDE_CLOSED. */
+static void decode_substitute(const struct bided *bided, const struct request *request)
+{
+    bide_op *op = request->op;
+    int code = bi_op_codec_decode_result(request->substitute, request->code, request->response,
+                                         request->response_size, NULL);
+
+    if (code != BIDE_OK) {
+        bi_op_traits_fail_malformed(op, &bided->address);
+        return;
+    }
+
+    op->finish_and_reserve.finish.status = request->substitute->finish_many.items[0].status;
+    bi_text_copy(op->error, request->substitute->error);
+    if (request->code != BIDE_OK)
+        bi_op_traits_fail(op, request->code, request->substitute->error);
+    else
+        bi_op_traits_set_code(op, BIDE_CLOSED);
+}
+
+static void decode_response(const struct bided *bided, struct request *request)
+{
+    bide_op *op = request->op;
+
+    if (request->substitute != NULL) {
+        decode_substitute(bided, request);
+        return;
+    }
+
+    op->private_.status = BIDE_OK;
+    int code = bi_op_codec_decode_result(op, request->code, request->response,
+                                         request->response_size, &request->number);
+
+    if (code != BIDE_OK)
+        bi_op_traits_fail_malformed(op, &bided->address);
+    else if (op->private_.status != BIDE_OK && op->error[0] == 0)
+        bi_op_traits_set_code(op, op->private_.status);
+
+    map_cancel_code(request, op);
+}
+
+/* Returns the request of a reply, or NULL: a reply to a request that was not sent is a protocol
+ * error. The reply may arrive before the writing thread has reacquired the lock and marked the
+ * call as sent; then wait for that thread. */
+static struct request *find_request(struct bided *bided, const struct response *response)
+{
+    struct request *request = bi_bided_request_find(bided, response->tag);
+    if (request != NULL && request->call.queued)
+        bi_bided_send_wait_idle(bided);
+    return request != NULL && request->sent ? request : NULL;
+}
+
+/* Removes all requests that have replies. Returns them as a list linked by next. Their responses
+ * point into the input buffer, which is not changed before they are decoded. */
+static struct request *take_responses(struct bided *bided, char *reason)
+{
+    struct request *head = NULL;
+    struct request **tail = &head;
+    struct response response;
+
+    for (;;) {
+        struct request *request = NULL;
+        bool well_formed = parse_response(bided, &response);
+        /* Incomplete: the rest arrives with a later read. */
+        if (well_formed && response.data == NULL)
+            break;
+        if (well_formed)
+            request = find_request(bided, &response);
+        if (request == NULL) {
+            snprintf(reason, BIDE_ERROR_SIZE, "the server at %.100s says what makes no sense",
+                     bided->address.name);
+            break;
+        }
+
+        request->code = response.code;
+        request->response = response.data;
+        request->response_size = response.size;
+        bided->in_used += response.total_size;
+
+        bi_bided_request_remove(bided, request);
+        request->next = NULL;
+        *tail = request;
+        tail = &request->next;
+    }
+    return head;
+}
+
+static void complete_requests(struct bided *bided, struct request *answered)
+{
+    struct op_fifo completed = {NULL, NULL};
+
+    /* The requests are not listed any more, so no other thread reaches their ops. */
+    for (struct request *each = answered; each != NULL; each = each->next) {
+        decode_response(bided, each);
+        if (!each->internal)
+            bi_op_fifo_push(&completed, each->op);
+    }
+
+    pthread_mutex_lock(&bided->lock);
+    /* Only a reply resets the backoff. A server that accepts and closes must not. */
+    bided->attempts = 0;
+    while (answered != NULL) {
+        struct request *next = answered->next;
+        if (answered->stream != NULL)
+            bi_bided_event_stream_complete(bided, answered, &completed);
+        bi_bided_topic_ref_complete(bided, answered);
+        bi_bided_event_stream_release(answered);
+        bi_bided_request_release(answered);
+        answered = next;
+    }
+
+    /* Each reply lowers in_flight: calls above the limit can now be written. */
+    bi_bided_send_flush(bided);
+    pthread_mutex_unlock(&bided->lock);
+    if (completed.head != NULL)
+        bided->context.complete(completed.head);
+}
+
+/* ---- reading ---- */
+
+/* Returns the bytes read, 0 if there are none now, -1 if the connection is lost. */
+static ssize_t read_some(struct bided *bided, char *reason)
+{
+    if (!reserve_input(bided)) {
+        bi_text_copy(reason, bide_code_text(BIDE_ENOMEM));
+        return -1;
+    }
+
+    ssize_t size = recv(bided->fd, bided->in + bided->in_size, bided->in_room - bided->in_size, 0);
+    if (size > 0) {
+        bided->in_size += (size_t)size;
+        return size;
+    }
+
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    snprintf(reason, BIDE_ERROR_SIZE, "the connection to %.100s was %s", bided->address.name,
+             size == 0 ? "closed by the server" : "lost");
+    return -1;
+}
+
+bool bi_bided_receive(struct bided *bided, char *reason)
+{
+    reason[0] = 0;
+    if (read_some(bided, reason) < 0)
+        return false;
+
+    pthread_mutex_lock(&bided->lock);
+    struct request *answered = take_responses(bided, reason);
+    pthread_mutex_unlock(&bided->lock);
+
+    /* On a protocol error, replies before it are good and complete first. */
+    if (answered != NULL)
+        complete_requests(bided, answered);
+    return reason[0] == 0;
+}

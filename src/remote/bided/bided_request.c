@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bided_request - requests: an op and its encoded form, the list of pending ones, and their tags.
+ *
+ * Ownership  The request owns the encoded arguments, so it can be resent without reading the
+ *            caller's memory. The op is borrowed until it completes.
+ */
+#include "remote/bided/bided_client.h"
+
+#include "op/op_result.h"
+#include "remote/op_traits.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* HEADER_ROOM holds "call <tag> <op> <bytes>CRLF"; most arguments fit in the rest of
+ * INITIAL_ROOM. */
+#define HEADER_ROOM  64
+#define INITIAL_ROOM 256
+
+/* ---- tags ---- */
+
+static bool grow_tags(struct tags *tags)
+{
+    uint32_t room = tags->room == 0 ? 64 : tags->room * 2;
+    struct request **requests = realloc(tags->requests, room * sizeof(struct request *));
+
+    /* Keep each array that was moved, even if the other realloc fails. Their size is `room`,
+     * and it grows when both have grown. */
+    if (requests != NULL)
+        tags->requests = requests;
+
+    uint32_t *unused = realloc(tags->unused, room * sizeof(uint32_t));
+    if (unused != NULL)
+        tags->unused = unused;
+
+    if (requests == NULL || unused == NULL)
+        return false;
+    tags->room = room;
+    return true;
+}
+
+static bool allocate_tag(struct tags *tags, struct request *request)
+{
+    if (tags->unused_count > 0)
+        request->tag = tags->unused[--tags->unused_count];
+    else if (tags->count < tags->room || grow_tags(tags))
+        request->tag = ++tags->count;
+    else
+        return false;
+
+    tags->requests[request->tag - 1] = request;
+    return true;
+}
+
+static void release_tag(struct tags *tags, const struct request *request)
+{
+    tags->requests[request->tag - 1] = NULL;
+    /* grow_tags() sized this array for every tag, so a release cannot fail. */
+    tags->unused[tags->unused_count++] = request->tag;
+}
+
+struct request *bi_bided_request_find(const struct bided *bided, uint64_t tag)
+{
+    return tag == 0 || tag > bided->tags.count ? NULL : bided->tags.requests[tag - 1];
+}
+
+void bi_bided_request_free_tags(struct tags *tags)
+{
+    free(tags->requests);
+    free(tags->unused);
+}
+
+/* ---- encoding ---- */
+
+/* Sets the client's own default_ttr where the job has none: the server's default may differ. */
+static void apply_default_ttr(bide_put_item *item, bide_put_options *copy, int64_t ttr_ms)
+{
+    static const bide_put_options init = BIDE_PUT_OPTIONS_INIT;
+    if (item->options != NULL && item->options->ttr_ms != 0)
+        return;
+    *copy = item->options != NULL ? *item->options : init;
+    copy->ttr_ms = ttr_ms;
+    item->options = copy;
+}
+
+static int encode_put(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
+{
+    const bide_put_options *original = op->put.options;
+    bide_put_options copy;
+    apply_default_ttr(&op->put, &copy, ttr_ms);
+    /* The op belongs to the caller. Its options pointer is replaced for the encoding only. */
+    int code = bi_op_codec_encode(op, 0, out);
+    op->put.options = original;
+    return code;
+}
+
+static int encode_put_many(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
+{
+    size_t count = op->put_many.count;
+    bide_put_item *items = op->put_many.items;
+    bide_put_item *copies = malloc(count * (sizeof(*copies) + sizeof(bide_put_options)));
+
+    if (copies == NULL)
+        return BIDE_ENOMEM;
+
+    bide_put_options *options = (bide_put_options *)(void *)(copies + count);
+    memcpy(copies, items, count * sizeof(*copies));
+    for (size_t i = 0; i < count; i++)
+        if (items[i].status == BIDE_OK)
+            apply_default_ttr(&copies[i], &options[i], ttr_ms);
+
+    op->put_many.items = copies;
+    int code = bi_op_codec_encode(op, 0, out);
+    op->put_many.items = items;
+    free(copies);
+    return code;
+}
+
+static int encode_update(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
+{
+    int64_t original = op->update.ttr_ms;
+    if (original == 0)
+        op->update.ttr_ms = ttr_ms;
+    int code = bi_op_codec_encode(op, 0, out);
+    op->update.ttr_ms = original;
+    return code;
+}
+
+/* After shutdown no op waits: timeout 0 is encoded in place of the op's own. */
+static int encode_without_wait(bide_op *op, uint64_t stream_id, struct op_bytes *out)
+{
+    int64_t *timeout = bi_op_traits_timeout(op);
+    int64_t original = *timeout;
+    *timeout = 0;
+    int code = bi_op_codec_encode(op, stream_id, out);
+    *timeout = original;
+    return code;
+}
+
+static int encode(const struct bided *bided, const struct request *request, uint64_t stream_id,
+                  struct op_bytes *out)
+{
+    bide_op *op = request->substitute != NULL ? request->substitute : request->op;
+    int64_t ttr_ms = bided->context.requested.default_ttr_ms;
+
+    if (request->shut && request->substitute == NULL)
+        return encode_without_wait(op, stream_id, out);
+    if (ttr_ms != 0 && op->kind == BIDE_OP_PUT)
+        return encode_put(op, ttr_ms, out);
+    if (ttr_ms != 0 && op->kind == BIDE_OP_PUT_MANY)
+        return encode_put_many(op, ttr_ms, out);
+    if (ttr_ms != 0 && op->kind == BIDE_OP_UPDATE)
+        return encode_update(op, ttr_ms, out);
+    return bi_op_codec_encode(op, stream_id, out);
+}
+
+static bool append_crlf(struct op_bytes *bytes)
+{
+    if (bytes->room - bytes->size < 2) {
+        unsigned char *data = realloc(bytes->data, bytes->size + 2);
+        if (data == NULL)
+            return false;
+        bytes->data = data;
+        bytes->room = bytes->size + 2;
+    }
+    memcpy(bytes->data + bytes->size, "\r\n", 2);
+    bytes->size += 2;
+    return true;
+}
+
+bool bi_bided_request_encode(const struct bided *bided, struct request *request, uint64_t stream_id)
+{
+    struct op_bytes *bytes = &request->bytes;
+
+    if (bytes->data == NULL) {
+        bytes->data = malloc(INITIAL_ROOM);
+        bytes->room = bytes->data == NULL ? 0 : INITIAL_ROOM;
+    }
+
+    /* The header is written later, when the tag is known; see write_header(). */
+    bytes->size = HEADER_ROOM;
+    return bytes->data != NULL && encode(bided, request, stream_id, bytes) == BIDE_OK &&
+           append_crlf(bytes);
+}
+
+void bi_bided_request_write_header(struct request *request)
+{
+    char header[HEADER_ROOM];
+    const bide_op *op = request->substitute != NULL ? request->substitute : request->op;
+    int size = snprintf(header, sizeof(header), "call %u %s %zu\r\n", request->tag,
+                        bide_op_name(op->kind), request->bytes.size - HEADER_ROOM - 2);
+
+    assert(size > 0 && size < HEADER_ROOM);
+
+    /* The header ends where the arguments begin. Header and arguments are then one contiguous
+     * range, whatever the number of digits of the tag. */
+    unsigned char *from = request->bytes.data + HEADER_ROOM - size;
+    memcpy(from, header, (size_t)size);
+    request->call.data = from;
+    request->call.size = request->bytes.size - HEADER_ROOM + (size_t)size;
+}
+
+/* ---- lifecycle ---- */
+
+/* After shutdown a finish_and_reserve is sent as a finish only. The item is a copy: the status
+ * in the op stays BIDE_PENDING until the server replies, because the request may still be
+ * rejected. */
+static bool make_finish_only(struct request *request)
+{
+    bide_op *substitute = calloc(1, sizeof(*substitute) + sizeof(bide_finish_item));
+
+    if (substitute == NULL)
+        return false;
+    bide_finish_item *item = (bide_finish_item *)(void *)(substitute + 1);
+    *item = request->op->finish_and_reserve.finish;
+    item->status = BIDE_OK;
+    substitute->kind = BIDE_OP_FINISH_MANY;
+    substitute->finish_many.items = item;
+    substitute->finish_many.count = 1;
+    request->substitute = substitute;
+    return true;
+}
+
+struct request *bi_bided_request_new(const struct bided *bided, bide_op *op, bool shut)
+{
+    struct request *request = calloc(1, sizeof(*request));
+
+    if (request == NULL)
+        return NULL;
+    request->op = op;
+    request->call.request = request->cancel.request = request;
+
+    /* waits: a blocking op on an open queue. shut: an op that shutdown changes. It is encoded with
+     * timeout 0, and a finish_and_reserve is replaced by its finish. */
+    const int64_t *timeout = bi_op_traits_timeout(op);
+    int64_t timeout_ms = timeout == NULL ? 0 : *timeout;
+    bool waits = timeout_ms != 0;
+    request->waits = waits && !shut;
+    request->shut = shut && (waits || op->kind == BIDE_OP_FINISH_AND_RESERVE);
+
+    bool ready =
+        !request->shut || op->kind != BIDE_OP_FINISH_AND_RESERVE || make_finish_only(request);
+    /* An op on a stream is encoded when the stream's number on this connection is known. */
+    bool names_stream = op->kind == BIDE_OP_EVENTS || op->kind == BIDE_OP_UNSUBSCRIBE;
+    if (!ready || (!names_stream && !bi_bided_request_encode(bided, request, 0))) {
+        bi_bided_request_free(request);
+        return NULL;
+    }
+
+    /* A negative timeout means forever. An op that does not wait gets connect_timeout, which counts
+     * only while there is no connection. */
+    int64_t wait_us = request->waits ? timeout_ms * 1000 : bided->address.connect_timeout;
+    request->deadline = wait_us < 0 ? NEVER : bi_clock_boot() + wait_us;
+    return request;
+}
+
+void bi_bided_request_free(struct request *request)
+{
+    bi_op_codec_wire_free_bytes(&request->bytes);
+    free(request->substitute);
+    free(request->internal_op);
+    free(request->topic_ref);
+    free(request);
+}
+
+bool bi_bided_request_add(struct bided *bided, struct request *request)
+{
+    if (!allocate_tag(&bided->tags, request))
+        return false;
+
+    request->prev = bided->last;
+    *(bided->last != NULL ? &bided->last->next : &bided->first) = request;
+    bided->last = request;
+
+    /* Remember what was counted: encoding the request again changes bytes.size. */
+    request->counted_bytes = request->waits ? 0 : request->bytes.size;
+    bided->waiting += request->waits;
+    bided->pending_ops += !request->waits;
+    bided->pending_bytes += request->counted_bytes;
+
+    /* cancel() finds the request here. */
+    request->op->private_.waiter = request;
+    return true;
+}
+
+void bi_bided_request_remove(struct bided *bided, struct request *request)
+{
+    assert(!request->call.queued);
+
+    bi_bided_send_mark_unsent(bided, request);
+    /* The tag can be reused at once. A cancel of this request that is still queued is written
+     * before any call that is queued later, so it cannot hit the next owner of the tag. */
+    release_tag(&bided->tags, request);
+    *(request->prev != NULL ? &request->prev->next : &bided->first) = request->next;
+    *(request->next != NULL ? &request->next->prev : &bided->last) = request->prev;
+
+    bided->waiting -= request->waits;
+    bided->pending_ops -= !request->waits;
+    bided->pending_bytes -= request->counted_bytes;
+    request->op->private_.waiter = NULL;
+
+    bi_client_request_let_in(bided);
+}
+
+/* Wakes one blocked caller. Each caller that proceeds wakes the next one, so a completion does not
+ * wake all of them. A caller that needs more bytes than are free waits for the next completion. */
+void bi_client_request_let_in(struct bided *bided)
+{
+    const bide_options *options = &bided->context.options;
+    if (bided->callers > 0 &&
+        (bided->pending_ops == 0 || (bided->pending_ops < options->max_pending_ops &&
+                                     bided->pending_bytes < options->max_pending_bytes)))
+        pthread_cond_signal(&bided->below_limit);
+}
+
+void bi_bided_request_release(struct request *request)
+{
+    request->answered = true;
+    /* A queued cancel line lies in the request; send frees the request after writing it. */
+    if (!request->cancel.queued)
+        bi_bided_request_free(request);
+}
+
+void bi_bided_request_complete(struct bided *bided, struct request *request,
+                               struct op_fifo *completed)
+{
+    bi_bided_request_remove(bided, request);
+    if (!request->internal)
+        bi_op_fifo_push(completed, request->op);
+    bi_bided_event_stream_release(request);
+    bi_bided_request_release(request);
+}
+
+void bi_bided_request_set_abort_code(struct request *request, int code)
+{
+    int abort_code = request->cancelled   ? BIDE_CANCELLED
+                     : request->timed_out ? BIDE_TIMED_OUT
+                     : request->shut      ? BIDE_CLOSED
+                                          : code;
+    bi_op_traits_fail(request->op, abort_code, NULL);
+}

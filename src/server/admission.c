@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* struct ucred */
+#include "server/admission.h"
+
+#include "remote/op_traits.h"
+#include "server/server_internal.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BUCKETS           16384
+#define PEERS_IDLE_MAX    4096
+#define PEER_EXPIRE_US    INT64_C(600000000) /* after the last failure */
+#define PAUSE_US          INT64_C(100000)    /* after the first failure */
+#define PAUSE_MAX_US      INT64_C(4000000)   /* less than the connect timeout of clients */
+#define PAUSE_LOCAL_US    INT64_C(1000000) /* the same for local clients, which share an address */
+#define AUTH_FAILURES_MAX 5                /* wrong secrets of a connection */
+#define AUTH_REQUIRED_MAX 20 /* commands of a connection rejected before authentication */
+#define PENDING_SHARE     8  /* of max_connections, for pending connections */
+#define PENDING_PER_PEER  64 /* of these, for one address */
+#define LOCAL_SHARE       20 /* of max_connections, for local clients only */
+#define AUDIT_MAX         20 /* lines a second */
+#define SUBNET_SIZE       8  /* bytes of the network in an IPv6 address */
+
+enum origin { ORIGIN_LOCAL, ORIGIN_TRUSTED, ORIGIN_REMOTE };
+
+/* The record of an address, or of an IPv6 network. */
+struct peer {
+    struct peer *next;                  /* in the bucket */
+    struct peer *idle_prev, *idle_next; /* while it has no connections */
+    unsigned char key[BI_ADDRESS_SIZE];
+    bool is_subnet; /* key is the /64 network, padded with 0 */
+    enum origin origin;
+    uint32_t connections, pending;
+    uint32_t failures;
+    int64_t failed_at, pause_end;
+    bool authenticated_once; /* the next authentication is logged at debug level only */
+};
+
+/* ---- peers ---- */
+
+bool bi_admission_init(struct admission *admission)
+{
+    bi_keyed_hash_generate_secret(&admission->secret);
+    admission->buckets = calloc(BUCKETS, sizeof(struct peer *));
+    return admission->buckets != NULL;
+}
+
+void bi_admission_done(struct admission *admission)
+{
+    for (size_t i = 0; admission->buckets != NULL && i < BUCKETS; i++) {
+        while (admission->buckets[i] != NULL) {
+            struct peer *peer = admission->buckets[i];
+            admission->buckets[i] = peer->next;
+            free(peer);
+        }
+    }
+    free(admission->buckets);
+    admission->buckets = NULL;
+}
+
+static struct peer **bucket_of(const struct admission *admission, const unsigned char *key)
+{
+    return &admission
+                ->buckets[bi_keyed_hash_bytes(&admission->secret, key, BI_ADDRESS_SIZE) % BUCKETS];
+}
+
+static void unlink_idle(struct admission *admission, struct peer *peer)
+{
+    assert(admission->idle_count > 0);
+    *(peer->idle_prev != NULL ? &peer->idle_prev->idle_next : &admission->idle_first) =
+        peer->idle_next;
+    *(peer->idle_next != NULL ? &peer->idle_next->idle_prev : &admission->idle_last) =
+        peer->idle_prev;
+    admission->idle_count--;
+}
+
+static void link_idle(struct admission *admission, struct peer *peer)
+{
+    peer->idle_prev = admission->idle_last;
+    peer->idle_next = NULL;
+    *(admission->idle_last != NULL ? &admission->idle_last->idle_next : &admission->idle_first) =
+        peer;
+    admission->idle_last = peer;
+    admission->idle_count++;
+}
+
+static void evict_idle_peer(struct admission *admission)
+{
+    struct peer *peer = admission->idle_first;
+    struct peer **at = bucket_of(admission, peer->key);
+
+    unlink_idle(admission, peer);
+    while (*at != peer)
+        at = &(*at)->next;
+    *at = peer->next;
+    free(peer);
+}
+
+/* Finds or creates the peer of a key, and counts a connection. NULL without memory. */
+static struct peer *acquire_peer(struct server *server, const unsigned char *key, bool is_subnet,
+                                 enum origin origin)
+{
+    struct admission *admission = &server->admission;
+    struct peer **bucket = bucket_of(admission, key);
+    struct peer *peer = *bucket;
+
+    while (peer != NULL &&
+           (peer->is_subnet != is_subnet || memcmp(peer->key, key, BI_ADDRESS_SIZE) != 0))
+        peer = peer->next;
+
+    if (peer == NULL) {
+        peer = calloc(1, sizeof(*peer));
+        if (peer == NULL)
+            return NULL;
+        memcpy(peer->key, key, BI_ADDRESS_SIZE);
+        peer->is_subnet = is_subnet;
+        peer->next = *bucket;
+        *bucket = peer;
+    } else if (peer->connections == 0) {
+        unlink_idle(admission, peer);
+    }
+
+    /* The origin is set again: trust may have changed with a reload. */
+    if (server->now - peer->failed_at > PEER_EXPIRE_US)
+        peer->failures = 0;
+    peer->origin = origin;
+    peer->connections++;
+    return peer;
+}
+
+/* Uncounts a connection. A peer without failures is retained, too, for authenticated_once. */
+static void release_peer(struct admission *admission, struct peer *peer)
+{
+    assert(peer->connections > 0);
+    if (--peer->connections > 0)
+        return;
+
+    link_idle(admission, peer);
+    if (admission->idle_count > PEERS_IDLE_MAX)
+        evict_idle_peer(admission);
+}
+
+/* Acquires the network of an IPv6 client that is not local; NULL if there is none, or without
+ * memory. */
+static struct peer *acquire_subnet(struct server *server, const unsigned char *key,
+                                   enum origin origin)
+{
+    unsigned char subnet[BI_ADDRESS_SIZE] = {0};
+
+    if (origin == ORIGIN_LOCAL || bi_cidr_is_ipv4(key))
+        return NULL;
+
+    memcpy(subnet, key, SUBNET_SIZE);
+    return acquire_peer(server, subnet, true, origin);
+}
+
+/* The peer that failures of the connection count for. */
+static struct peer *peer_to_throttle(const struct conn *conn)
+{
+    return conn->subnet != NULL ? conn->subnet : conn->peer;
+}
+
+static void release_peers(struct admission *admission, struct peer *peer, struct peer *subnet)
+{
+    release_peer(admission, peer);
+    if (subnet != NULL)
+        release_peer(admission, subnet);
+}
+
+/* Counts a failure. Returns the pause before the next attempt from the same peer. */
+static int64_t count_failure(const struct conn *conn)
+{
+    struct peer *peer = peer_to_throttle(conn);
+    int64_t pause_max =
+        peer != NULL && peer->origin == ORIGIN_LOCAL ? PAUSE_LOCAL_US : PAUSE_MAX_US;
+    int64_t pause = PAUSE_US;
+
+    if (peer == NULL)
+        return pause_max;
+
+    for (uint32_t i = 0; i < peer->failures && pause < pause_max; i++)
+        pause *= 2;
+    pause = pause < pause_max ? pause : pause_max;
+
+    /* Read the clock: server->now may be that of the last turn. */
+    peer->failures += peer->failures < UINT32_MAX;
+    peer->failed_at = bi_clock_boot();
+    peer->pause_end = peer->failed_at + pause;
+    return pause;
+}
+
+/* ---- pauses ---- */
+
+/* Reads and discards input: closing a socket with unread input resets the connection, and the
+ * client may lose the reply. Bounded, because a client may send without end. */
+static void discard_input(const struct conn *conn)
+{
+    char unread[4096];
+    for (int i = 0; i < 16 && recv(conn->fd, unread, sizeof(unread), MSG_DONTWAIT) > 0; i++)
+        continue;
+}
+
+static void end_pause(evutil_socket_t fd, short what, void *arg)
+{
+    struct conn *conn = arg;
+    const char *text = conn->pause_text;
+    (void)fd;
+    (void)what;
+
+    conn->paused = false;
+    conn->pause_text = NULL;
+    conn->auth_deadline = bi_clock_boot() + BI_AUTH_TIMEOUT_US;
+    bi_schedule_mark_dirty(conn);
+    if (conn->quit || conn->dead)
+        return;
+
+    if (text != NULL)
+        bi_conn_reply(conn, text);
+    if (conn->pause_closes) {
+        /* quit, not dead: the reply is sent before the close. */
+        conn->quit = true;
+        discard_input(conn);
+    }
+    if (conn->input_size > 0)
+        bi_schedule_enqueue_run(conn);
+}
+
+/* Neither reads nor executes for the pause. At its end the text is sent, if any, and the connection
+ * continues or closes. */
+static void begin_pause(struct conn *conn, int64_t pause_us, const char *text, bool closes)
+{
+    struct timeval after = {.tv_sec = pause_us / 1000000, .tv_usec = pause_us % 1000000};
+    assert(!conn->paused);
+
+    /* Without memory for the timer the connection closes: it must not skip the pause. */
+    if (conn->pause == NULL)
+        conn->pause = evtimer_new(conn->server->base, end_pause, conn);
+    if (conn->pause == NULL || evtimer_add(conn->pause, &after) != 0) {
+        conn->dead = true;
+    } else {
+        conn->paused = true;
+        conn->pause_text = text;
+        conn->pause_closes = closes;
+    }
+    bi_schedule_mark_dirty(conn);
+}
+
+/* ---- pending connections ---- */
+
+static void link_pending(struct conn *conn)
+{
+    struct admission *admission = &conn->server->admission;
+
+    conn->pending = true;
+    conn->pending_prev = admission->pending_last;
+    conn->pending_next = NULL;
+    *(admission->pending_last != NULL ? &admission->pending_last->pending_next
+                                      : &admission->pending_first) = conn;
+    admission->pending_last = conn;
+    admission->pending_count++;
+
+    conn->peer->pending++;
+    if (conn->subnet != NULL)
+        conn->subnet->pending++;
+}
+
+static void unlink_pending(struct conn *conn)
+{
+    struct admission *admission = &conn->server->admission;
+    if (!conn->pending)
+        return;
+
+    assert(admission->pending_count > 0 && conn->peer->pending > 0);
+    conn->pending = false;
+    *(conn->pending_prev != NULL ? &conn->pending_prev->pending_next : &admission->pending_first) =
+        conn->pending_next;
+    *(conn->pending_next != NULL ? &conn->pending_next->pending_prev : &admission->pending_last) =
+        conn->pending_prev;
+    admission->pending_count--;
+
+    conn->peer->pending--;
+    if (conn->subnet != NULL)
+        conn->subnet->pending--;
+}
+
+/* Closes the oldest pending connection at the end of the turn. Unlinked now, so that the next call
+ * finds another one. */
+static void evict_pending(struct server *server)
+{
+    struct conn *conn = server->admission.pending_first;
+    unlink_pending(conn);
+    conn->dead = true;
+    bi_schedule_mark_dirty(conn);
+}
+
+bool bi_admission_is_auth_overdue(const struct conn *conn)
+{
+    return !conn->authorised && !conn->paused && conn->server->now > conn->auth_deadline;
+}
+
+void bi_admission_release(struct conn *conn)
+{
+    struct admission *admission = &conn->server->admission;
+    if (conn->pause != NULL)
+        event_free(conn->pause);
+    conn->pause = NULL;
+
+    /* A connection without a peer holds no slot. */
+    if (conn->peer == NULL)
+        return;
+    if (conn->remote)
+        admission->remote_count--;
+    unlink_pending(conn);
+    release_peers(admission, conn->peer, conn->subnet);
+    conn->peer = conn->subnet = NULL;
+}
+
+/* ---- accepting ---- */
+
+/* A client that connects from the address it connects to is local. */
+static bool is_own_address(int fd, const unsigned char *bytes)
+{
+    struct sockaddr_storage own = {0};
+    socklen_t size = sizeof(own);
+    unsigned char own_bytes[BI_ADDRESS_SIZE];
+    return getsockname(fd, (struct sockaddr *)&own, &size) == 0 &&
+           bi_cidr_from_sockaddr((const struct sockaddr *)&own, own_bytes) &&
+           memcmp(own_bytes, bytes, BI_ADDRESS_SIZE) == 0;
+}
+
+static bool is_trusted(const struct server_limits *limits, const unsigned char *bytes)
+{
+    for (size_t i = 0; i < limits->trust_count; i++)
+        if (bi_cidr_contains(&limits->trust[i], bytes))
+            return true;
+    return false;
+}
+
+/* Returns the origin of a client, and the key of its peer. */
+static enum origin identify(const struct server *server, int fd,
+                            const struct sockaddr_storage *address, unsigned char *key)
+{
+    if (!bi_cidr_from_sockaddr((const struct sockaddr *)address, key)) {
+        struct ucred user = {.uid = (uid_t)-1};
+        socklen_t size = sizeof(user);
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &size);
+        key[0] = 0xff; /* multicast: the address of no client */
+        memcpy(key + 8, &user.uid, sizeof(user.uid));
+        return ORIGIN_LOCAL;
+    }
+
+    if (bi_cidr_is_loopback(key) || is_own_address(fd, key))
+        return ORIGIN_LOCAL;
+    return is_trusted(&server->limits, key) ? ORIGIN_TRUSTED : ORIGIN_REMOTE;
+}
+
+/* Rejects a socket for which there is no slot, and closes it at once. */
+static void reject_socket(struct server *server, int fd, const char *text)
+{
+    server->refused_connections++;
+    if (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        bi_log(&server->log, BIDE_LOG_DEBUG, "a connection was refused, and has gone already");
+
+    /* End the stream before the close, which resets it if the client has sent something. */
+    shutdown(fd, SHUT_WR);
+    close(fd);
+}
+
+/* Limit of pending connections. */
+static uint32_t pending_max(const struct server *server)
+{
+    uint32_t max = server->limits.max_connections / PENDING_SHARE;
+    return max > 0 ? max : 1;
+}
+
+/* True if the address has as many pending connections as it may. The limit of its network applies
+ * to a client that would be pending, too. */
+static bool exceeds_peer_limit(const struct server *server, const struct peer *peer,
+                               const struct peer *subnet, bool must_auth)
+{
+    if (peer->origin == ORIGIN_LOCAL)
+        return false;
+
+    return peer->pending >= PENDING_PER_PEER ||
+           (must_auth && subnet != NULL && subnet->pending >= PENDING_PER_PEER &&
+            subnet->pending >= pending_max(server) / 2);
+}
+
+/* True if there is a slot for one more connection. Evicts a pending one if necessary. */
+static bool has_slot(struct server *server, enum origin origin, bool must_auth)
+{
+    const struct admission *admission = &server->admission;
+    uint32_t max = server->limits.max_connections;
+
+    if (origin != ORIGIN_LOCAL && admission->remote_count >= max - max / LOCAL_SHARE)
+        return false;
+
+    /* The evicted connection is counted until the end of the turn; the limit is exceeded till
+     * then. */
+    if (admission->pending_count > 0 &&
+        (server->connections >= max ||
+         (must_auth && admission->pending_count >= pending_max(server)))) {
+        evict_pending(server);
+        return true;
+    }
+
+    return server->connections < max;
+}
+
+static void log_full(struct server *server)
+{
+    uint64_t count = bi_log_limit_hit(&server->admission.full_log, bi_clock_boot());
+    if (count > 0)
+        bi_log(&server->log, BIDE_LOG_WARN,
+               "a connection was refused: there are %u, as many as max_connections allows; %llu "
+               "were so far",
+               server->connections, (unsigned long long)count);
+}
+
+static void log_peer_limit(struct server *server)
+{
+    uint64_t count = bi_log_limit_hit(&server->admission.peer_limit_log, bi_clock_boot());
+    if (count > 0)
+        bi_log(
+            &server->log, BIDE_LOG_WARN,
+            "a connection was refused: its address has %d that have not said the secret, or were "
+            "refused, or its IPv6 network half of all such; %llu were so far",
+            PENDING_PER_PEER, (unsigned long long)count);
+}
+
+static void log_rejected(const struct conn *conn, struct bi_log_limit *repeat, const char *reason)
+{
+    char peer_text[PEER_SIZE];
+    uint64_t count = bi_log_limit_hit(repeat, bi_clock_boot());
+    if (count > 0)
+        bi_log(&conn->server->log, BIDE_LOG_WARN,
+               "a connection from %s was refused: %s; %llu were so far",
+               bi_conn_format_peer(conn, peer_text), reason, (unsigned long long)count);
+}
+
+/* Sends the reply now and closes the connection after a pause, during which it uses a pending
+ * slot. */
+static void reject(struct conn *conn, const char *text)
+{
+    conn->server->refused_connections++;
+    conn->authorised = false;
+    if (!conn->pending)
+        link_pending(conn);
+
+    bi_conn_reply(conn, text);
+    begin_pause(conn, count_failure(conn), NULL, true);
+}
+
+/* Serves a connection that has authenticated or need not. Returns false if its address has too many
+ * connections; it is then rejected. Pending and rejected connections do not count. A connection
+ * that is served already is not counted again. */
+static bool admit(struct conn *conn)
+{
+    struct admission *admission = &conn->server->admission;
+    uint32_t max = conn->server->limits.max_connections_per_address;
+    const struct peer *peer = conn->peer;
+    assert(!conn->pending);
+    if (peer == NULL || peer->origin == ORIGIN_LOCAL || conn->remote)
+        return true;
+
+    if (max > 0 && peer->connections - peer->pending > max) {
+        log_rejected(conn, &admission->peer_limit_log,
+                     "its address has as many as max_connections_per_address allows");
+        reject(conn, "OUT_OF_MEMORY\r\n");
+        return false;
+    }
+
+    admission->remote_count++;
+    conn->remote = true;
+    return true;
+}
+
+static void admit_or_reject(struct conn *conn, bool must_auth)
+{
+    struct server *server = conn->server;
+
+    if (!must_auth) {
+        admit(conn);
+        return;
+    }
+
+    link_pending(conn);
+    if (server->limits.auth_secret[0] != 0)
+        return;
+
+    log_rejected(conn, &server->admission.stranger_log,
+                 "there is no auth_secret, and its address is in no network of trust");
+    reject(conn, "AUTH_REQUIRED\r\n");
+}
+
+void bi_admission_accept(struct server *server, int fd, const struct sockaddr_storage *address)
+{
+    unsigned char key[BI_ADDRESS_SIZE];
+    enum origin origin = identify(server, fd, address, key);
+    bool must_auth = origin == ORIGIN_REMOTE || server->limits.auth_always;
+    struct peer *peer = acquire_peer(server, key, false, origin);
+    if (peer == NULL) {
+        close(fd); /* out of memory: no reply, and no slot is counted */
+        return;
+    }
+    struct peer *subnet = acquire_subnet(server, key, origin);
+
+    /* Before has_slot(): an address at its limit must not evict the connections of others. The
+     * reply is not AUTH_REQUIRED, because a secret would not help. */
+    if (exceeds_peer_limit(server, peer, subnet, must_auth)) {
+        release_peers(&server->admission, peer, subnet);
+        log_peer_limit(server);
+        reject_socket(server, fd, "OUT_OF_MEMORY\r\n");
+        return;
+    }
+    if (!has_slot(server, origin, must_auth)) {
+        release_peers(&server->admission, peer, subnet);
+        log_full(server);
+        reject_socket(server, fd, "OUT_OF_MEMORY\r\n");
+        return;
+    }
+
+    struct conn *conn = bi_conn_open(server, fd, !must_auth, address->ss_family != AF_UNIX);
+    if (conn == NULL) {
+        release_peers(&server->admission, peer, subnet);
+        return;
+    }
+
+    conn->peer = peer;
+    conn->subnet = subnet;
+    admit_or_reject(conn, must_auth);
+}
+
+/* ---- authentication ---- */
+
+/* Takes constant time for the size given: the time must not reveal how much of a guess is right. */
+static bool secret_equals(const char *secret, bide_slice given)
+{
+    const unsigned char *bytes = given.data;
+    size_t size = strlen(secret);
+    unsigned differs = size == 0 || size != given.size;
+
+    for (size_t i = 0; i < given.size; i++)
+        differs |= (unsigned)(bytes[i] ^ (unsigned char)secret[size == 0 ? 0 : i % size]);
+    return differs == 0;
+}
+
+/* Each command waits for one pause at most: guesses by others must not lock out a client with the
+ * right secret at the same address. */
+bool bi_admission_may_authenticate(struct conn *conn)
+{
+    const struct peer *peer = peer_to_throttle(conn);
+    int64_t left = peer == NULL ? 0 : peer->pause_end - bi_clock_boot();
+    if (left <= 0 || conn->pause_waited)
+        return true;
+
+    conn->pause_waited = true;
+    begin_pause(conn, left, NULL, false);
+    return false;
+}
+
+static void log_authenticated(struct conn *conn)
+{
+    char peer_text[PEER_SIZE];
+    bool first = conn->peer == NULL || !conn->peer->authenticated_once;
+    if (conn->peer != NULL)
+        conn->peer->authenticated_once = true;
+
+    bi_log(&conn->server->log, first ? BIDE_LOG_INFO : BIDE_LOG_DEBUG,
+           "a client has said the secret: %s", bi_conn_format_peer(conn, peer_text));
+}
+
+static void log_wrong_secret(const struct conn *conn)
+{
+    struct server *server = conn->server;
+    char peer_text[PEER_SIZE];
+    server->auth_failure_count++;
+    if (bi_log_limit_hit(&server->admission.wrong_log, bi_clock_boot()) > 0)
+        bi_log(&server->log, BIDE_LOG_WARN, "a wrong secret came from %s; %llu so far",
+               bi_conn_format_peer(conn, peer_text),
+               (unsigned long long)server->auth_failure_count);
+}
+
+void bi_admission_authenticate(struct conn *conn, const struct command *command)
+{
+    conn->pause_waited = false;
+
+    /* A trusted client may send the secret of other servers to a server without a secret. */
+    if (conn->authorised && conn->server->limits.auth_secret[0] == 0) {
+        bi_conn_reply(conn, "AUTHENTICATED\r\n");
+        return;
+    }
+
+    if (!secret_equals(conn->server->limits.auth_secret, command->name)) {
+        log_wrong_secret(conn);
+        conn->auth_failures++;
+        begin_pause(conn, count_failure(conn), "NOT_AUTHENTICATED\r\n",
+                    conn->auth_failures >= AUTH_FAILURES_MAX);
+        return;
+    }
+
+    log_authenticated(conn);
+
+    /* Before admit(), which counts the served connections of the address. */
+    unlink_pending(conn);
+    if (!admit(conn))
+        return;
+
+    conn->authorised = true;
+    bi_conn_reply(conn, "AUTHENTICATED\r\n");
+}
+
+void bi_admission_auth_required(struct conn *conn)
+{
+    if (++conn->auth_required_count >= AUTH_REQUIRED_MAX && !conn->paused)
+        begin_pause(conn, count_failure(conn), NULL, true);
+}
+
+/* ---- administrative actions ---- */
+
+/* Limits the lines per second, so that a flood of actions does not fill the disk. The number of
+ * dropped lines is logged with the next action. */
+static bool audit_allowed(struct server *server)
+{
+    struct admission *admission = &server->admission;
+
+    if (server->now >= admission->audit_until) {
+        if (admission->audit_dropped > 0)
+            bi_log(&server->log, BIDE_LOG_WARN, "%u more administrative actions were not logged",
+                   admission->audit_dropped);
+        admission->audit_until = server->now + 1000000;
+        admission->audit_count = admission->audit_dropped = 0;
+    }
+
+    if (admission->audit_count < AUDIT_MAX) {
+        admission->audit_count++;
+        return true;
+    }
+    admission->audit_dropped++;
+    return false;
+}
+
+void bi_admission_audit(const struct conn *conn, const struct bide_op *op)
+{
+    char peer_text[PEER_SIZE];
+    const bide_slice *topic;
+    if (!bi_op_traits_is_admin(op, &topic) || !audit_allowed(conn->server))
+        return;
+
+    const char *off = op->kind == BIDE_OP_DRAIN && !op->drain.on ? " off" : "";
+
+    /* The queue has not checked the name yet. */
+    bool named = topic != NULL && topic->size > 0 && topic->size <= BIDE_TOPIC_MAX;
+
+    /* "bide purge" sends one op for each state. */
+    char jobs[40] = "";
+    if (op->kind == BIDE_OP_PURGE)
+        snprintf(jobs, sizeof(jobs), " of %s jobs", bide_state_name(op->purge.state));
+
+    bi_log(&conn->server->log, BIDE_LOG_INFO, "%s%s%s%s%.*s, asked for by %s",
+           bide_op_name(op->kind), off, jobs, named ? " of topic " : "",
+           named ? (int)topic->size : 0, named ? (const char *)topic->data : "",
+           bi_conn_format_peer(conn, peer_text));
+}

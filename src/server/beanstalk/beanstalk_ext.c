@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * beanstalk_ext - the verbs that bide adds: put-many, reserve-many, result, update, cancel and
+ * purge-tube.
+ *
+ * Ownership  The jobs of reserve-many do not belong to the session; the reply names their tokens,
+ *            which are valid on any connection. Until the socket has accepted the whole reply the
+ *            connection retains the tokens, and gives the jobs back if it closes.
+ */
+#define _GNU_SOURCE /* memmem */
+#include "server/server_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GIVE_WORK 4 /* work units: give back one job */
+
+/* Errors of these verbs have the extended replies. */
+static struct request *new_request(struct conn *conn, bide_op_kind kind,
+                                   bool (*reply)(struct request *request))
+{
+    struct request *request = bi_beanstalk_verb_new_request(conn, kind, reply);
+    if (request != NULL)
+        request->extended = true;
+    return request;
+}
+
+/* ---- put-many ---- */
+
+/* One allocation: puts[item_count], then items[item_count]. */
+struct put_batch {
+    size_t item_count; /* items in the command */
+    size_t count;      /* of these, valid ones: the first entries of puts */
+    struct put_batch_item {
+        bide_put_options options;
+        enum { ITEM_OK, ITEM_BAD_FORMAT, ITEM_TOO_BIG } fault;
+        char key[BIDE_KEY_MAX];
+    } * items;
+    bide_put_item puts[];
+};
+
+/* Parses one item, a line and its body. False: the end of the item is unknown, so the rest of the
+ * data cannot be parsed either. */
+static bool parse_item(const struct server *server, struct put_batch *put_batch, size_t i,
+                       bide_slice *left)
+{
+    struct command command;
+    const char *data = left->data;
+    const char *end =
+        memmem(data, left->size < LINE_MAX_EXTENDED ? left->size : LINE_MAX_EXTENDED, "\r\n", 2);
+    if (end == NULL)
+        return false;
+
+    enum parse parse = bi_beanstalk_parse_item(&command, data, (size_t)(end - data));
+    size_t line = (size_t)(end - data) + 2;
+    size_t size = command.body_size;
+    /* An item with an invalid option is skipped by its size; only that item fails. */
+    if (parse == PARSE_BAD_FORMAT || left->size - line < size + 2 ||
+        memcmp(data + line + size, "\r\n", 2) != 0)
+        return false;
+
+    struct put_batch_item *item = &put_batch->items[i];
+    item->options = command.put;
+    item->fault = parse != PARSE_OK             ? ITEM_BAD_FORMAT
+                  : size > server->max_job_size ? ITEM_TOO_BIG
+                                                : ITEM_OK;
+
+    /* The key lies in the local command; the put needs it until the batch is submitted. */
+    if (command.put.key.size > 0) {
+        memcpy(item->key, command.put.key.data, command.put.key.size);
+        item->options.key.data = item->key;
+    }
+
+    bi_beanstalk_jobs_set_expiry(&item->options, command.expires_ms);
+    put_batch->puts[i].body = (bide_slice){data + line, size};
+    *left = (bide_slice){data + line + size + 2, left->size - line - size - 2};
+    return true;
+}
+
+static bool parse_items(struct conn *conn, struct put_batch *put_batch, size_t count,
+                        bide_slice data)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!parse_item(conn->server, put_batch, i, &data))
+            return false;
+    return data.size == 0;
+}
+
+/* Moves the valid items to the front of puts. Their options stay where they are. */
+static void compact_valid(struct put_batch *put_batch, size_t count, bide_slice topic)
+{
+    put_batch->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (put_batch->items[i].fault != ITEM_OK)
+            continue;
+
+        /* Never ahead of i, so an entry is read before it is overwritten. */
+        bide_put_item *put = &put_batch->puts[put_batch->count++];
+        *put = (bide_put_item){.topic = topic,
+                               .body = put_batch->puts[i].body,
+                               .options = &put_batch->items[i].options};
+    }
+}
+
+static void write_item(struct output *text, struct request *request, const bide_put_item *put)
+{
+    if (put->status == BIDE_OK || put->status == BIDE_EXISTS) {
+        bi_output_format(text, "- %s %llu\n", put->status == BIDE_OK ? "INSERTED" : "EXISTS",
+                         (unsigned long long)put->id);
+        return;
+    }
+
+    /* The table of replies reads the status of the op; each item has its own. */
+    int status = request->op.status;
+    request->op.status = put->status;
+    const char *word = bi_beanstalk_verb_error_reply(request);
+    request->op.status = status;
+    bi_output_format(text, "- %.*s\n", (int)strlen(word) - 2, word);
+}
+
+static bool reply_put_many(struct request *request)
+{
+    struct put_batch *put_batch = request->extra;
+    struct output text;
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+
+    bi_output_init(&text);
+    bi_output_text(&text, "---\n");
+    size_t next_put = 0;
+    for (size_t i = 0; i < put_batch->item_count; i++) {
+        if (put_batch->items[i].fault == ITEM_OK)
+            write_item(&text, request, &put_batch->puts[next_put++]);
+        else
+            bi_output_text(&text, put_batch->items[i].fault == ITEM_BAD_FORMAT ? "- BAD_FORMAT\n"
+                                                                               : "- JOB_TOO_BIG\n");
+    }
+
+    bi_beanstalk_stats_reply_document(request->conn, &text);
+    bi_output_done(&text);
+    return true;
+}
+
+void bi_beanstalk_ext_put_many(struct conn *conn, const struct command *command)
+{
+    size_t count = (size_t)command->count;
+    size_t size =
+        sizeof(struct put_batch) + count * (sizeof(bide_put_item) + sizeof(struct put_batch_item));
+    struct put_batch *put_batch = calloc(1, size);
+    struct request *request =
+        put_batch == NULL ? NULL : new_request(conn, BIDE_OP_PUT_MANY, reply_put_many);
+
+    if (request == NULL) {
+        if (put_batch == NULL)
+            bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+        free(put_batch);
+        return;
+    }
+
+    put_batch->items = (struct put_batch_item *)(void *)&put_batch->puts[count];
+    request->extra = put_batch;
+
+    if (!parse_items(conn, put_batch, count, command->body)) {
+        bi_request_free(request);
+        bi_conn_reply(conn, "BAD_FORMAT\r\n");
+        return;
+    }
+
+    compact_valid(put_batch, count, bi_tube_name(conn->session.used));
+    put_batch->item_count = count;
+    request->bytes = command->body.size + size; /* small jobs take more than their bodies */
+    request->op.put_many =
+        (bide_put_many_args){.items = put_batch->puts, .count = put_batch->count};
+    /* The queue rejects an empty list. A ping replies in order and reports the faulty items. */
+    if (put_batch->count == 0)
+        request->op.kind = BIDE_OP_PING;
+
+    bi_request_enqueue(request);
+    bi_server_flush(conn->server); /* a large body is released when this returns */
+}
+
+/* ---- reserve-many ---- */
+
+/* The leases of a reply that the socket has not accepted yet. If the connection closes before that,
+ * the client does not know their tokens: without this record the jobs would be lost until ttr. */
+struct unsent_many {
+    struct unsent_many *next;
+    uint64_t end; /* end offset of the reply in the output stream */
+    size_t count;
+    struct {
+        uint64_t id;
+        uint64_t token;
+    } leases[];
+};
+
+static size_t unsent_size(size_t count)
+{
+    const struct unsent_many *unsent = NULL;
+    return sizeof(*unsent) + count * sizeof(unsent->leases[0]);
+}
+
+/* No memory for the record: gives the jobs back before the client learns of them. */
+static bool refuse_many(struct request *request)
+{
+    bide_job *jobs = request->extra;
+    for (size_t i = 0; i < request->op.reserve.count; i++) {
+        bi_request_give_back(request->server, jobs[i].id, jobs[i].token, false);
+        bide_job_clear(&jobs[i]);
+    }
+    bi_output_text(&request->conn->output, "OUT_OF_MEMORY\r\n");
+    return true;
+}
+
+/* Requires that the whole reply is in the output. */
+static void keep_unsent(struct conn *conn, struct unsent_many *unsent)
+{
+    unsent->end = conn->output.sent_total + bi_output_left(&conn->output);
+    unsent->next = NULL;
+    *(conn->many_head != NULL ? &conn->many_tail->next : &conn->many_head) = unsent;
+    conn->many_tail = unsent;
+    conn->many_bytes += unsent_size(unsent->count);
+}
+
+static void forget_unsent(struct conn *conn)
+{
+    struct unsent_many *unsent = conn->many_head;
+    conn->many_head = unsent->next;
+    conn->many_bytes -= unsent_size(unsent->count);
+    free(unsent);
+}
+
+void bi_beanstalk_sent(struct conn *conn)
+{
+    while (conn->many_head != NULL && conn->many_head->end <= conn->output.sent_total)
+        forget_unsent(conn);
+}
+
+bool bi_beanstalk_drop_unsent(struct conn *conn)
+{
+    const struct unsent_many *unsent = conn->many_head;
+    if (unsent == NULL)
+        return false;
+
+    for (size_t i = 0; i < unsent->count; i++)
+        bi_request_give_back(conn->server, unsent->leases[i].id, unsent->leases[i].token, false);
+    bi_schedule_count_work(conn->server, unsent->count * GIVE_WORK);
+    forget_unsent(conn);
+    return true;
+}
+
+static bool reply_reserve_many(struct request *request)
+{
+    struct output *output = &request->conn->output;
+    bide_job *jobs = request->extra;
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+
+    /* Allocate first: with the reply in the output the leases can no longer be withdrawn. */
+    struct unsent_many *unsent = malloc(unsent_size(request->op.reserve.count));
+    if (unsent == NULL)
+        return refuse_many(request);
+
+    unsent->count = request->op.reserve.count;
+    bi_output_format(output, "RESERVED_MANY %zu\r\n", request->op.reserve.count);
+    for (size_t i = 0; i < request->op.reserve.count; i++) {
+        bi_output_format(output, "%llu %llu %zu\r\n", (unsigned long long)jobs[i].id,
+                         (unsigned long long)jobs[i].token, jobs[i].body_size);
+        bi_output_body(output, jobs[i].bufs_[0], jobs[i].body, jobs[i].body_size);
+        bi_output_add(output, "\r\n", 2);
+        unsent->leases[i].id = jobs[i].id;
+        unsent->leases[i].token = jobs[i].token;
+        bide_job_clear(&jobs[i]);
+    }
+    keep_unsent(request->conn, unsent);
+    return true;
+}
+
+/* Limits the jobs to what their bodies may take together. BIDE_RESERVE_WORK is the queue's limit of
+ * topics times jobs. The client gets fewer jobs than it asked for, but one at least. */
+static size_t bounded_count(const struct conn *conn, uint64_t count)
+{
+    size_t bytes = EXPECTED_BYTES_HIGH / (conn->server->max_job_size + 1);
+    size_t work = BIDE_RESERVE_WORK / conn->session.watched_count;
+    size_t max = bytes < work ? bytes : work;
+    return count < max ? (size_t)count : max == 0 ? 1 : max;
+}
+
+void bi_beanstalk_ext_reserve_many(struct conn *conn, const struct command *command)
+{
+    size_t count = bounded_count(conn, command->count);
+    bide_job *jobs = calloc(count, sizeof(*jobs));
+    struct request *request =
+        jobs == NULL ? NULL : new_request(conn, BIDE_OP_RESERVE, reply_reserve_many);
+
+    if (request == NULL) {
+        if (jobs == NULL)
+            bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+        free(jobs);
+        return;
+    }
+
+    bi_beanstalk_verb_set_worker(conn);
+    request->extra = jobs;
+    request->blocking = true;
+    request->expected_bytes = count * conn->server->max_job_size;
+
+    request->op.reserve =
+        (bide_reserve_args){.topics = conn->session.names,
+                            .topic_count = conn->session.watched_count,
+                            /* a half-closed connection is not read: it must not wait */
+                            .timeout_ms = conn->half_closed ? 0 : command->timeout_ms,
+                            .jobs = jobs,
+                            .job_max = count};
+    bi_request_enqueue(request);
+}
+
+/* ---- result ---- */
+
+static void reply_job_result(struct request *request, uint64_t id, bide_buf *buf)
+{
+    struct output *output = &request->conn->output;
+    bi_output_format(output, "RESULT %llu %zu\r\n", (unsigned long long)id, bide_buf_size(buf));
+    bi_output_body(output, buf, bide_buf_data(buf), bide_buf_size(buf));
+    bi_output_add(output, "\r\n", 2);
+    bide_buf_unref(buf);
+}
+
+static bool reply_result(struct request *request)
+{
+    if (request->op.status == BIDE_WRONG_STATE) {
+        bi_output_text(&request->conn->output, "NOT_DONE\r\n");
+        return true;
+    }
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+    reply_job_result(request, request->op.fetch.id, request->op.fetch.buf);
+    return true;
+}
+
+static bool reply_wait(struct request *request)
+{
+    bide_wait_args *wait = &request->op.wait;
+    struct output *output = &request->conn->output;
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+
+    if (wait->state == BIDE_STATE_DONE) {
+        reply_job_result(request, wait->id, wait->result);
+        return true;
+    }
+    /* Any other end of the job: buried, deleted or expired. */
+    bide_buf_unref(wait->result);
+    bi_output_text(output, wait->state == BIDE_STATE_BURIED ? "BURIED\r\n" : "NOT_FOUND\r\n");
+    return true;
+}
+
+void bi_beanstalk_ext_result(struct conn *conn, const struct command *command)
+{
+    if (!bi_beanstalk_verb_is_id(command->id)) {
+        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        return;
+    }
+
+    bool waits = command->has_timeout;
+    struct request *request =
+        new_request(conn, waits ? BIDE_OP_WAIT : BIDE_OP_RESULT, waits ? reply_wait : reply_result);
+    if (request == NULL)
+        return;
+
+    /* Results may be large: reserve their size in expected_bytes before they arrive. */
+    request->expected_bytes = conn->server->max_result_size;
+    request->blocking = waits;
+
+    if (waits)
+        request->op.wait = (bide_wait_args){
+            .id = command->id, .timeout_ms = conn->half_closed ? 0 : command->timeout_ms};
+    else
+        request->op.fetch = (bide_fetch_args){.id = command->id};
+    bi_request_enqueue(request);
+}
+
+/* ---- update, cancel, purge-tube ---- */
+
+static bool reply_update(struct request *request)
+{
+    /* A reserved job is not changed. NOT_FOUND, its usual reply, would deny that it exists. */
+    if (request->op.status == BIDE_RESERVED)
+        request->op.status = BIDE_WRONG_STATE;
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+    bi_output_text(&request->conn->output, "UPDATED\r\n");
+    return true;
+}
+
+void bi_beanstalk_ext_update(struct conn *conn, const struct command *command)
+{
+    if (!bi_beanstalk_verb_is_id(command->id)) {
+        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        return;
+    }
+
+    struct request *request = new_request(conn, BIDE_OP_UPDATE, reply_update);
+    if (request == NULL)
+        return;
+    request->op.update = command->update;
+    bi_request_enqueue(request);
+    bi_server_flush(conn->server); /* the op borrows the tube's name from the command */
+}
+
+static bool reply_cancel(struct request *request)
+{
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+    bi_output_text(&request->conn->output, "CANCELLED\r\n");
+    return true;
+}
+
+void bi_beanstalk_ext_cancel(struct conn *conn, const struct command *command)
+{
+    if (!bi_beanstalk_verb_is_id(command->id)) {
+        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        return;
+    }
+
+    struct request *request = new_request(conn, BIDE_OP_CANCEL, reply_cancel);
+    if (request == NULL)
+        return;
+    request->op.lease = (bide_lease_args){command->id, 0};
+    bi_request_enqueue(request);
+}
+
+static bool reply_purge(struct request *request)
+{
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+    bi_output_format(&request->conn->output, "PURGED %llu\r\n",
+                     (unsigned long long)request->op.purge.count);
+    return true;
+}
+
+void bi_beanstalk_ext_purge(struct conn *conn, const struct command *command)
+{
+    struct request *request = new_request(conn, BIDE_OP_PURGE, reply_purge);
+    if (request == NULL)
+        return;
+
+    /* A purge runs in slices; the commands behind it must see its whole effect. */
+    request->blocking = true;
+    request->op.purge = (bide_purge_args){.topic = command->name, .state = command->state};
+    bi_admission_audit(conn, &request->op);
+    bi_request_enqueue(request);
+    bi_server_flush(conn->server);
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * beanstalk_jobs - the verbs put, reserve*, peek* and kick*.
+ *
+ * A reserve is tried before it waits. It is first submitted with timeout 0, so that several
+ * pipelined reserves run in one batch. Only a reserve at the head of the pipeline that found no job
+ * is submitted again with its timeout: one request at a time waits for a connection.
+ */
+#include "server/server_internal.h"
+#include "util/clock.h"
+
+#include <string.h>
+
+/* ---- put ---- */
+
+static bool reply_put(struct request *request)
+{
+    struct output *output = &request->conn->output;
+    int status = request->op.status;
+
+    if (status == BIDE_OK || status == BIDE_EXISTS) {
+        bi_output_text(output, status == BIDE_OK ? "INSERTED " : "EXISTS ");
+        bi_output_number(output, request->op.put.id);
+        bi_output_add(output, "\r\n", 2);
+        return true;
+    }
+    return bi_beanstalk_verb_reject(request);
+}
+
+void bi_beanstalk_jobs_set_expiry(bide_put_options *options, int64_t expires_ms)
+{
+    if (expires_ms == 0)
+        return;
+    int64_t at = (bi_clock_wall() + 999) / 1000 + expires_ms; /* rounded up: never expires early */
+    options->expires_at_ms = at > BIDE_TIMESTAMP_MAX_MS ? BIDE_TIMESTAMP_MAX_MS : at;
+}
+
+void bi_beanstalk_jobs_put(struct conn *conn, const struct command *command)
+{
+    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_PUT, reply_put);
+    if (request == NULL)
+        return;
+
+    request->put.options = command->put;
+    /* The key lies in the command, which ends with this call. The op may stay in the batch. */
+    if (command->put.key.size > 0) {
+        memcpy(request->put.key, command->put.key.data, command->put.key.size);
+        request->put.options.key.data = request->put.key;
+    }
+
+    bi_beanstalk_jobs_set_expiry(&request->put.options, command->expires_ms);
+    request->op.put = (bide_put_item){.topic = bi_tube_name(conn->session.used),
+                                      .body = command->body,
+                                      .buf = command->buf,
+                                      .options = &request->put.options};
+
+    request->bytes = command->body.size;
+    bi_request_enqueue(request);
+
+    /* The caller drops its reference to a large body when this returns; a batched op holds none. */
+    if (command->buf != NULL)
+        bi_server_flush(conn->server);
+}
+
+/* ---- reserve ---- */
+
+static void write_job(struct request *request, const char *word)
+{
+    struct output *output = &request->conn->output;
+    bide_job *job = &request->job;
+
+    bi_output_text(output, word);
+    bi_output_number(output, job->id);
+    bi_output_add(output, " ", 1);
+    bi_output_number(output, job->body_size);
+    bi_output_add(output, "\r\n", 2);
+    bi_output_body(output, job->bufs_[0], job->body, job->body_size);
+    bi_output_add(output, "\r\n", 2);
+}
+
+static bool reply_reserved(struct request *request)
+{
+    struct conn *conn = request->conn;
+    bide_job *job = &request->job;
+    /* The lease began when the op completed. The reply may be written much later. */
+    int64_t deadline = request->completed_at + job->left_ms * 1000;
+    bool has_retry_limit = job->max_retries != BIDE_NO_RETRY_LIMIT;
+
+    /* Without a lease in the session the client could neither finish the job nor lose it by
+     * disconnecting, so it is given back at once. */
+    if (bi_session_add_lease(&conn->session, job->id, job->token, deadline, has_retry_limit)) {
+        write_job(request, "RESERVED ");
+    } else {
+        bi_request_give_back(conn->server, job->id, job->token, false);
+        bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
+    }
+
+    bide_job_clear(job);
+    return true;
+}
+
+bool bi_beanstalk_jobs_is_deadline_soon(struct conn *conn)
+{
+    int64_t now = bi_clock_boot();
+    return conn->session.lease_count > 0 &&
+           bi_session_next_deadline(&conn->session, now) - DEADLINE_SOON_US <= now;
+}
+
+void bi_beanstalk_jobs_arm_deadline(struct conn *conn)
+{
+    int64_t now = bi_clock_boot();
+    int64_t deadline = bi_session_next_deadline(&conn->session, now);
+
+    if (deadline == INT64_MAX)
+        return;
+
+    int64_t wait = deadline - DEADLINE_SOON_US - now;
+    bi_conn_set_alarm(conn, wait < 0 ? 0 : wait);
+}
+
+static void set_reserve_args(struct request *request, int64_t timeout_ms)
+{
+    struct conn *conn = request->conn;
+    request->op.reserve = (bide_reserve_args){.topics = conn->session.names,
+                                              .topic_count = conn->session.watched_count,
+                                              .timeout_ms = timeout_ms,
+                                              .jobs = &request->job,
+                                              .job_max = 1};
+}
+
+/*
+ * The first try found no ready job. Replies, or submits the reserve again: to wait, or for a second
+ * try. Called when all earlier replies of the connection have been written.
+ */
+static bool wait_for_job(struct request *request)
+{
+    struct conn *conn = request->conn;
+
+    /* A closing connection is not read: a reserve that waits would not notice that the client is
+     * gone. */
+    bool waits = request->timeout_ms != 0 && !conn->half_closed && !conn->quit;
+    bool deadline_soon = bi_beanstalk_jobs_is_deadline_soon(conn);
+
+    if (conn->server->stopping)
+        return true; /* no reply: the connection closes */
+
+    /* early: the try completed while earlier replies were pending. Jobs may have become ready
+     * since, so its result is stale and the client must not see it. */
+    if (!request->early && (deadline_soon || !waits)) {
+        bi_output_text(&conn->output, deadline_soon ? "DEADLINE_SOON\r\n" : "TIMED_OUT\r\n");
+        return true;
+    }
+
+    request->early = false;
+    request->waited = waits && !deadline_soon;
+    set_reserve_args(request, request->waited ? request->timeout_ms : 0);
+    bi_request_submit(request);
+
+    if (request->waited)
+        bi_beanstalk_jobs_arm_deadline(conn);
+    return false;
+}
+
+static bool reply_reserve(struct request *request)
+{
+    struct conn *conn = request->conn;
+
+    /* Armed while this reserve waited: DEADLINE_SOON is a reply to waiting reserves only. */
+    bi_conn_clear_alarm(conn);
+    if (request->op.status == BIDE_OK)
+        return reply_reserved(request);
+
+    if (request->op.status == BIDE_CANCELLED && request->cancel_reason == CANCEL_DEADLINE_SOON) {
+        bi_output_text(&conn->output, "DEADLINE_SOON\r\n");
+        return true;
+    }
+
+    if (request->op.status == BIDE_TIMED_OUT && !request->waited)
+        return wait_for_job(request);
+    return bi_beanstalk_verb_reject(request);
+}
+
+void bi_beanstalk_jobs_reserve(struct conn *conn, const struct command *command)
+{
+    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_RESERVE, reply_reserve);
+    if (request == NULL)
+        return;
+
+    bi_beanstalk_verb_set_worker(conn);
+    /* Blocking: while a reserve waits, beanstalkd executes no later command either. */
+    request->blocking = request->speculative = true;
+    request->timeout_ms = command->timeout_ms;
+    request->expected_bytes = conn->server->max_job_size;
+
+    set_reserve_args(request, 0);
+    bi_request_enqueue(request);
+}
+
+static bool reply_reserve_job(struct request *request)
+{
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+    bi_beanstalk_verb_set_worker(request->conn);
+    return reply_reserved(request);
+}
+
+void bi_beanstalk_jobs_reserve_job(struct conn *conn, const struct command *command)
+{
+    if (!bi_beanstalk_verb_is_id(command->id)) {
+        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        return;
+    }
+
+    struct request *request =
+        bi_beanstalk_verb_new_request(conn, BIDE_OP_RESERVE_JOB, reply_reserve_job);
+    if (request == NULL)
+        return;
+
+    request->blocking = true;
+    request->expected_bytes = conn->server->max_job_size;
+    request->op.reserve_job = (bide_reserve_job_args){command->id, &request->job};
+    bi_request_enqueue(request);
+}
+
+/* ---- peek, kick ---- */
+
+static bool reply_peek(struct request *request)
+{
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+    write_job(request, "FOUND ");
+    bide_job_clear(&request->job);
+    return true;
+}
+
+void bi_beanstalk_jobs_peek(struct conn *conn, const struct command *command)
+{
+    static const bide_state states[VERB_COUNT] = {
+        [VERB_PEEK_READY] = BIDE_STATE_READY,
+        [VERB_PEEK_DELAYED] = BIDE_STATE_DELAYED,
+        [VERB_PEEK_BURIED] = BIDE_STATE_BURIED,
+    };
+    bide_state state = states[command->verb];
+
+    /* The verb peek has no entry, so its state is GONE (0): it names a job by its id. */
+    if (state == BIDE_STATE_GONE && !bi_beanstalk_verb_is_id(command->id)) {
+        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        return;
+    }
+    bool by_id = state == BIDE_STATE_GONE;
+
+    struct request *request =
+        bi_beanstalk_verb_new_request(conn, by_id ? BIDE_OP_PEEK : BIDE_OP_PEEK_FIRST, reply_peek);
+    if (request == NULL)
+        return;
+
+    request->expected_bytes = conn->server->max_job_size;
+    request->op.query = (bide_query_args){.id = by_id ? command->id : 0,
+                                          .topic = bi_tube_name(conn->session.used),
+                                          .state = state,
+                                          .job = &request->job};
+    bi_request_enqueue(request);
+}
+
+static bool reply_kick(struct request *request)
+{
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+    bi_output_format(&request->conn->output, "KICKED %llu\r\n",
+                     (unsigned long long)request->op.kick.count);
+    return true;
+}
+
+void bi_beanstalk_jobs_kick(struct conn *conn, const struct command *command)
+{
+    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_KICK, reply_kick);
+    if (request == NULL)
+        return;
+
+    /* A kick of many jobs runs in slices. The commands behind it must see its effect. */
+    request->blocking = true;
+    request->op.kick =
+        (bide_kick_args){.topic = bi_tube_name(conn->session.used), .max = command->count};
+    bi_request_enqueue(request);
+}
+
+static bool reply_kick_job(struct request *request)
+{
+    return bi_beanstalk_verb_reply_or_reject(request, "KICKED\r\n");
+}
+
+void bi_beanstalk_jobs_kick_job(struct conn *conn, const struct command *command)
+{
+    if (!bi_beanstalk_verb_is_id(command->id)) {
+        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        return;
+    }
+
+    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_KICK_JOB, reply_kick_job);
+    if (request == NULL)
+        return;
+    request->op.lease = (bide_lease_args){command->id, 0};
+    bi_request_enqueue(request);
+}

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/beanstalk/beanstalk_field.h"
+
+#include <limits.h>
+#include <string.h>
+
+/* ---- verbs ---- */
+
+static enum parse parse_put(struct command *command, struct reader *reader)
+{
+    static const bide_put_options init = BIDE_PUT_OPTIONS_INIT;
+
+    command->put = init;
+    command->expires_ms = 0;
+    command->text_size = 0;
+
+    if (!bi_beanstalk_field_u32(reader, &command->put.priority) ||
+        !bi_beanstalk_field_duration(reader, &command->put.delay_ms) ||
+        !bi_beanstalk_field_duration(reader, &command->put.ttr_ms) ||
+        !bi_beanstalk_field_u32(reader, &command->body_size))
+        return PARSE_BAD_FORMAT;
+
+    command->counted = true;
+    command->wants_body = true;
+
+    /* As beanstalkd: a ttr of 0 is one second. */
+    if (command->put.ttr_ms == 0)
+        command->put.ttr_ms = 1000;
+
+    /* The size is known: with a bad option the body is skipped and only this command fails. */
+    enum parse parse = bi_beanstalk_option_parse_body(command, VERB_PUT, reader);
+    if (command->put.run_at_ms != 0 && command->put.delay_ms != 0 && parse == PARSE_OK)
+        return PARSE_BAD_OPTION;
+    return parse;
+}
+
+static enum parse parse_put_many(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->count) ||
+        !bi_beanstalk_field_u32(reader, &command->body_size) || !at_end(reader))
+        return PARSE_BAD_FORMAT;
+
+    command->counted = true;
+    command->wants_body = true;
+
+    bool fits = command->count >= 1 && command->count <= BIDE_BATCH_JOBS;
+    return fits ? PARSE_OK : PARSE_BAD_OPTION;
+}
+
+/* For verbs without arguments; reserve waits forever. */
+static enum parse parse_none(struct command *command, struct reader *reader)
+{
+    command->timeout_ms = BIDE_FOREVER;
+    command->counted = at_end(reader);
+    return at_end(reader) ? PARSE_OK : PARSE_BAD_FORMAT;
+}
+
+/* beanstalkd ignores what follows. */
+static enum parse parse_quit(struct command *command, struct reader *reader)
+{
+    (void)reader;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+/* beanstalkd ignores what follows the number. */
+static enum parse parse_timeout(struct command *command, struct reader *reader)
+{
+    struct reader copy = *reader;
+    uint32_t seconds;
+
+    /* beanstalkd stores the seconds in an int, and rejects larger values. */
+    if (!bi_beanstalk_field_u32(&copy, &seconds) || seconds > INT_MAX ||
+        !bi_beanstalk_field_duration(reader, &command->timeout_ms))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_id(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->id) || !at_end(reader))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_release(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->id) ||
+        !bi_beanstalk_field_u32(reader, &command->priority) ||
+        !bi_beanstalk_field_duration(reader, &command->delay_ms) || !at_end(reader))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_bury(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->id) ||
+        !bi_beanstalk_field_u32(reader, &command->priority) || !at_end(reader))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+/* As beanstalkd: parsed like strtoul() does, then truncated to 32 bits. */
+static enum parse parse_kick(struct command *command, struct reader *reader)
+{
+    while (!at_end(reader) && (*reader->at == ' ' || (*reader->at >= '\t' && *reader->at <= '\r')))
+        reader->at++;
+
+    bool minus = !at_end(reader) && *reader->at == '-';
+    if (!at_end(reader) && (*reader->at == '-' || *reader->at == '+'))
+        reader->at++;
+
+    uint64_t number;
+    if (!bi_beanstalk_field_digits(reader, UINT64_MAX, &number))
+        return PARSE_BAD_FORMAT;
+
+    command->count = (uint32_t)(minus ? 0 - number : number);
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_name(struct command *command, struct reader *reader)
+{
+    command->name = (bide_slice){reader->at, (size_t)(reader->end - reader->at)};
+    if (!bi_beanstalk_field_is_name(command->name.data, command->name.size))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_pause(struct command *command, struct reader *reader)
+{
+    skip_spaces(reader);
+    const char *begin = reader->at;
+
+    /* As beanstalkd: the name ends at the first character that no name may contain. */
+    while (!at_end(reader) && bi_beanstalk_field_is_name_char((unsigned char)*reader->at))
+        reader->at++;
+    command->name = (bide_slice){begin, (size_t)(reader->at - begin)};
+
+    if (command->name.size == 0 || !bi_beanstalk_field_duration(reader, &command->delay_ms) ||
+        !at_end(reader))
+        return PARSE_BAD_FORMAT;
+
+    command->counted = true; /* although the name may be invalid, as in beanstalkd */
+    return bi_beanstalk_field_is_name(command->name.data, command->name.size) ? PARSE_OK
+                                                                              : PARSE_BAD_FORMAT;
+}
+
+static enum parse parse_reserve_many(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->count) ||
+        !bi_beanstalk_field_duration(reader, &command->timeout_ms) || !at_end(reader) ||
+        command->count == 0 || command->count > BIDE_BATCH_JOBS)
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+/* fail and done: an id and a body. */
+static enum parse parse_id_and_body(struct command *command, struct reader *reader)
+{
+    command->delay_ms = BIDE_KEEP;
+    command->retain_ms = BIDE_KEEP;
+
+    if (!bi_beanstalk_field_u64(reader, &command->id) ||
+        !bi_beanstalk_field_u32(reader, &command->body_size))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    command->wants_body = true;
+    return bi_beanstalk_option_parse_body(command, command->verb, reader);
+}
+
+static enum parse parse_result(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->id))
+        return PARSE_BAD_FORMAT;
+
+    command->has_timeout = !at_end(reader);
+    if (command->has_timeout &&
+        (!bi_beanstalk_field_duration(reader, &command->timeout_ms) || !at_end(reader)))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_update(struct command *command, struct reader *reader)
+{
+    static const bide_update_args init = BIDE_UPDATE_INIT;
+
+    command->update = init;
+    if (!bi_beanstalk_field_u64(reader, &command->id) || !bi_beanstalk_option_follows(reader) ||
+        !bi_beanstalk_option_parse(command, VERB_UPDATE, reader))
+        return PARSE_BAD_FORMAT;
+
+    if (command->update.delay_ms != BIDE_KEEP && command->update.run_at_ms != BIDE_KEEP)
+        return PARSE_BAD_FORMAT;
+
+    command->update.id = command->id;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+/* A tube, or * for all tubes (an empty name). */
+static bool parse_tube_or_all(struct command *command, struct reader *reader)
+{
+    command->name = bi_beanstalk_field_word(reader);
+    if (bi_beanstalk_field_equals(command->name, "*")) {
+        command->name.size = 0;
+        return true;
+    }
+    return bi_beanstalk_field_is_name(command->name.data, command->name.size);
+}
+
+static enum parse parse_list_jobs(struct command *command, struct reader *reader)
+{
+    command->filter = (bide_filter){0};
+    command->cursor[0] = 0;
+    command->text_size = 0;
+
+    if (!parse_tube_or_all(command, reader) ||
+        !bi_beanstalk_field_state(bi_beanstalk_field_word(reader), true, &command->state) ||
+        !bi_beanstalk_field_u64(reader, &command->count) || command->count == 0 ||
+        command->count > BIDE_BATCH_JOBS)
+        return PARSE_BAD_FORMAT;
+
+    if (!at_end(reader) && (!bi_beanstalk_option_follows(reader) ||
+                            !bi_beanstalk_option_parse(command, VERB_LIST_JOBS, reader)))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_purge(struct command *command, struct reader *reader)
+{
+    if (!parse_tube_or_all(command, reader) || command->name.size == 0 ||
+        !bi_beanstalk_field_state(bi_beanstalk_field_word(reader), false, &command->state) ||
+        /* Reserved jobs belong to their holders and cannot be purged. */
+        !at_end(reader) || command->state == BIDE_STATE_RESERVED)
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_call(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->tag))
+        return PARSE_BAD_FORMAT;
+    command->name = bi_beanstalk_field_word(reader);
+    if (!bi_beanstalk_field_u32(reader, &command->body_size) || !at_end(reader))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    command->wants_body = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_call_cancel(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->tag) || !at_end(reader))
+        return PARSE_BAD_FORMAT;
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_auth(struct command *command, struct reader *reader)
+{
+    /* The secret may contain any byte but CR LF and NUL: no further parsing. */
+    command->name = (bide_slice){reader->at, (size_t)(reader->end - reader->at)};
+    command->counted = true;
+    return PARSE_OK;
+}
+
+static enum parse parse_lease(struct command *command, struct reader *reader);
+
+/* ---- table of verbs ---- */
+
+enum {
+    EXTENSION = 1,   /* not a verb of beanstalkd */
+    NEEDS_SPACE = 2, /* has arguments: without a space it is another word */
+    LEASABLE = 4     /* allowed under `lease` */
+};
+
+static const struct {
+    enum parse (*parse)(struct command *command, struct reader *reader);
+    unsigned flags;
+} verbs[VERB_COUNT] = {
+    [VERB_PUT] = {parse_put, NEEDS_SPACE},
+    [VERB_RESERVE] = {parse_none, 0},
+    [VERB_DELETE] = {parse_id, NEEDS_SPACE | LEASABLE},
+    [VERB_RESERVE_WITH_TIMEOUT] = {parse_timeout, NEEDS_SPACE},
+    [VERB_RELEASE] = {parse_release, NEEDS_SPACE | LEASABLE},
+    [VERB_BURY] = {parse_bury, NEEDS_SPACE | LEASABLE},
+    [VERB_TOUCH] = {parse_id, NEEDS_SPACE | LEASABLE},
+    [VERB_CALL] = {parse_call, EXTENSION | NEEDS_SPACE},
+    [VERB_RESERVE_MANY] = {parse_reserve_many, EXTENSION | NEEDS_SPACE},
+    [VERB_PUT_MANY] = {parse_put_many, EXTENSION | NEEDS_SPACE},
+    [VERB_LEASE] = {parse_lease, EXTENSION | NEEDS_SPACE},
+    [VERB_DONE] = {parse_id_and_body, EXTENSION | NEEDS_SPACE | LEASABLE},
+    [VERB_FAIL] = {parse_id_and_body, EXTENSION | NEEDS_SPACE | LEASABLE},
+    [VERB_USE] = {parse_name, NEEDS_SPACE},
+    [VERB_WATCH] = {parse_name, NEEDS_SPACE},
+    [VERB_IGNORE] = {parse_name, NEEDS_SPACE},
+    [VERB_KICK] = {parse_kick, NEEDS_SPACE},
+    [VERB_KICK_JOB] = {parse_id, NEEDS_SPACE},
+    [VERB_PEEK] = {parse_id, NEEDS_SPACE},
+    [VERB_PEEK_READY] = {parse_none, 0},
+    [VERB_PEEK_DELAYED] = {parse_none, 0},
+    [VERB_PEEK_BURIED] = {parse_none, 0},
+    [VERB_RESERVE_JOB] = {parse_id, NEEDS_SPACE},
+    [VERB_STATS] = {parse_none, 0},
+    [VERB_STATS_JOB] = {parse_id, NEEDS_SPACE},
+    [VERB_STATS_TUBE] = {parse_name, NEEDS_SPACE},
+    [VERB_LIST_TUBES] = {parse_none, 0},
+    [VERB_LIST_TUBE_USED] = {parse_none, 0},
+    [VERB_LIST_TUBES_WATCHED] = {parse_none, 0},
+    [VERB_PAUSE_TUBE] = {parse_pause, 0},
+    [VERB_QUIT] = {parse_quit, 0},
+    [VERB_RESULT] = {parse_result, EXTENSION | NEEDS_SPACE},
+    [VERB_UPDATE] = {parse_update, EXTENSION | NEEDS_SPACE},
+    [VERB_CANCEL] = {parse_id, EXTENSION | NEEDS_SPACE},
+    [VERB_LIST_JOBS] = {parse_list_jobs, EXTENSION | NEEDS_SPACE},
+    [VERB_PURGE_TUBE] = {parse_purge, EXTENSION | NEEDS_SPACE},
+    [VERB_CALL_CANCEL] = {parse_call_cancel, EXTENSION | NEEDS_SPACE},
+    [VERB_AUTH] = {parse_auth, EXTENSION | NEEDS_SPACE},
+};
+
+static const struct {
+    const char *word;
+    size_t size;
+} words[VERB_COUNT] = {
+#define BEANSTALK_VERB_WORD(NAME, word) {word, sizeof(word) - 1},
+    BEANSTALK_VERBS(BEANSTALK_VERB_WORD)
+#undef BEANSTALK_VERB_WORD
+};
+
+const char *bi_beanstalk_parse_verb_name(enum verb verb)
+{
+    return verb < VERB_COUNT ? words[verb].word : "?";
+}
+
+/* Verbs that beanstalkd finds by their prefix, whatever follows, in its order. list-tubes must come
+ * after the longer words that begin with it. */
+static const enum verb prefixes[] = {
+    VERB_PEEK_READY,         VERB_PEEK_DELAYED,   VERB_PEEK_BURIED, VERB_RESERVE, VERB_STATS,
+    VERB_LIST_TUBES_WATCHED, VERB_LIST_TUBE_USED, VERB_LIST_TUBES,  VERB_QUIT,    VERB_PAUSE_TUBE,
+};
+
+static enum verb find_prefix(const struct reader *reader)
+{
+    size_t left = (size_t)(reader->end - reader->at);
+
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        size_t size = words[prefixes[i]].size;
+        if (left >= size && memcmp(reader->at, words[prefixes[i]].word, size) == 0)
+            return prefixes[i];
+    }
+    return VERB_NONE;
+}
+
+/* Returns the verb at the start of the line. Exact words first: "reserve-many" also has the prefix
+ * "reserve", which beanstalkd would find. */
+static enum verb find_verb(const struct reader *reader)
+{
+    size_t left = (size_t)(reader->end - reader->at);
+
+    for (unsigned verb = 0; verb < VERB_COUNT; verb++) {
+        size_t size = words[verb].size;
+        if (left < size || memcmp(reader->at, words[verb].word, size) != 0)
+            continue;
+
+        bool space = left > size && reader->at[size] == ' ';
+        if (space || (left == size && (verbs[verb].flags & NEEDS_SPACE) == 0))
+            return (enum verb)verb;
+    }
+    return find_prefix(reader);
+}
+
+static enum parse parse_lease(struct command *command, struct reader *reader)
+{
+    if (!bi_beanstalk_field_u64(reader, &command->token) || command->token == 0 || at_end(reader) ||
+        *reader->at != ' ')
+        return PARSE_BAD_FORMAT;
+
+    skip_spaces(reader);
+
+    enum verb verb = find_verb(reader);
+    if (verb == VERB_NONE || (verbs[verb].flags & LEASABLE) == 0)
+        return PARSE_BAD_FORMAT;
+
+    /* All leasable verbs need a space, so one follows the word. */
+    command->verb = verb;
+    command->leased = true;
+    reader->at += words[verb].size + 1;
+    return verbs[verb].parse(command, reader);
+}
+
+enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t size)
+{
+    struct reader reader = {line, line + size};
+
+    command->counted = command->wants_body = command->leased = command->has_timeout = false;
+    command->body_size = 0;
+    command->token = 0;
+    command->verb = VERB_NONE;
+
+    /* As beanstalkd: a line with a NUL is invalid, whatever the verb. */
+    if (memchr(line, 0, size) != NULL)
+        return PARSE_BAD_FORMAT;
+
+    enum verb verb = find_verb(&reader);
+    if (verb == VERB_NONE)
+        return PARSE_UNKNOWN;
+
+    command->verb = verb;
+    /* Consumes the space before arguments. Without arguments, parse_none() rejects what follows. */
+    reader.at += words[verb].size + ((verbs[verb].flags & NEEDS_SPACE) != 0);
+    enum parse parse = verbs[verb].parse(command, &reader);
+
+    /* beanstalkd rejects a longer line before it parses it. Only options make a put longer. */
+    if (size + 2 > LINE_MAX_CLASSIC && (verbs[verb].flags & EXTENSION) == 0 &&
+        (verb != VERB_PUT || memchr(line, '=', size) == NULL)) {
+        command->counted = command->wants_body = false;
+        return PARSE_BAD_FORMAT;
+    }
+    return parse;
+}
+
+enum parse bi_beanstalk_parse_item(struct command *command, const char *line, size_t size)
+{
+    struct reader reader = {line, line + size};
+
+    command->verb = VERB_PUT;
+    command->body_size = UINT32_MAX;
+    if (memchr(line, 0, size) != NULL)
+        return PARSE_BAD_FORMAT;
+
+    return parse_put(command, &reader);
+}
+
+size_t bi_beanstalk_parse_line_max(const char *line, size_t size)
+{
+    struct reader reader = {line, line + size};
+    enum verb verb = find_verb(&reader);
+    bool may_extend =
+        verb != VERB_NONE && (verb == VERB_PUT || (verbs[verb].flags & EXTENSION) != 0);
+    return may_extend ? LINE_MAX_EXTENDED : LINE_MAX_CLASSIC;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * beanstalk_parse - parses one line of the beanstalkd protocol into a struct command.
+ *
+ * Pure: no I/O, no allocation, no state, so it can be fuzzed alone. docs/PROTOCOL.md has the
+ * grammar. Lines of beanstalkd clients are parsed exactly as beanstalkd 1.13 does, with its
+ * oddities (a verb is found by its prefix, `kick -1` is a number). Every extension is an error
+ * there.
+ *
+ * Ownership  Slices in a command point into the line, decoded values into the command itself.
+ */
+#ifndef BI_BEANSTALK_PARSE_H
+#define BI_BEANSTALK_PARSE_H
+
+#include <bide/bide.h>
+
+#define LINE_MAX_CLASSIC  224  /* with CRLF, as in beanstalkd */
+#define LINE_MAX_EXTENDED 1024 /* with CRLF: a put with options, or a verb that bide adds */
+
+/* Every verb: X(NAME, word). The most frequent verbs come first: find_verb() searches in this
+ * order. */
+#define BEANSTALK_VERBS(X)                          \
+    X(PUT, "put")                                   \
+    X(RESERVE, "reserve")                           \
+    X(DELETE, "delete")                             \
+    X(RESERVE_WITH_TIMEOUT, "reserve-with-timeout") \
+    X(RELEASE, "release")                           \
+    X(BURY, "bury")                                 \
+    X(TOUCH, "touch")                               \
+    X(CALL, "call")                                 \
+    X(RESERVE_MANY, "reserve-many")                 \
+    X(PUT_MANY, "put-many")                         \
+    X(LEASE, "lease")                               \
+    X(DONE, "done")                                 \
+    X(FAIL, "fail")                                 \
+    X(USE, "use")                                   \
+    X(WATCH, "watch")                               \
+    X(IGNORE, "ignore")                             \
+    X(KICK, "kick")                                 \
+    X(KICK_JOB, "kick-job")                         \
+    X(PEEK, "peek")                                 \
+    X(PEEK_READY, "peek-ready")                     \
+    X(PEEK_DELAYED, "peek-delayed")                 \
+    X(PEEK_BURIED, "peek-buried")                   \
+    X(RESERVE_JOB, "reserve-job")                   \
+    X(STATS, "stats")                               \
+    X(STATS_JOB, "stats-job")                       \
+    X(STATS_TUBE, "stats-tube")                     \
+    X(LIST_TUBES, "list-tubes")                     \
+    X(LIST_TUBE_USED, "list-tube-used")             \
+    X(LIST_TUBES_WATCHED, "list-tubes-watched")     \
+    X(PAUSE_TUBE, "pause-tube")                     \
+    X(QUIT, "quit")                                 \
+    X(RESULT, "result")                             \
+    X(UPDATE, "update")                             \
+    X(CANCEL, "cancel")                             \
+    X(LIST_JOBS, "list-jobs")                       \
+    X(PURGE_TUBE, "purge-tube")                     \
+    X(CALL_CANCEL, "call-cancel")                   \
+    X(AUTH, "auth")
+
+enum verb {
+#define BEANSTALK_VERB_ENUM(NAME, word) VERB_##NAME,
+    BEANSTALK_VERBS(BEANSTALK_VERB_ENUM)
+#undef BEANSTALK_VERB_ENUM
+        VERB_COUNT,
+    VERB_NONE = VERB_COUNT,
+};
+
+enum parse {
+    PARSE_OK,
+    PARSE_UNKNOWN,    /* no such verb */
+    PARSE_BAD_FORMAT, /* no body follows: the next byte starts a new line */
+    PARSE_BAD_OPTION, /* skip body_size bytes and a CRLF */
+};
+
+struct command {
+    enum verb verb;
+    bool counted;     /* counts in the statistics of its verb, also if it is invalid */
+    bool wants_body;  /* body_size bytes and a CRLF follow the line */
+    bool leased;      /* under `lease`: the client names the token */
+    bool has_timeout; /* result: wait for the end of the job */
+    uint32_t body_size;
+    bide_slice body; /* set by the reader of the body */
+    bide_buf *buf;   /* holds a large body; NULL for a small one */
+    uint64_t id;
+    uint64_t token;
+    uint64_t tag;       /* call */
+    uint64_t count;     /* kick, put-many, reserve-many, list-jobs */
+    uint32_t priority;  /* release, bury */
+    int64_t delay_ms;   /* release, pause-tube; fail: BIDE_KEEP without an option */
+    int64_t timeout_ms; /* reserve, result */
+    int64_t retain_ms;  /* done: BIDE_KEEP without an option */
+    bide_state state;   /* list-jobs, purge-tube */
+    bide_slice name;    /* a tube ("" for *), an op, a secret */
+    bide_put_options put;
+    int64_t expires_ms; /* put: relative to now; 0: never */
+    bide_update_args update;
+    bide_filter filter; /* list-jobs */
+    char cursor[BIDE_CURSOR_SIZE];
+    size_t text_size;
+    char text[LINE_MAX_EXTENDED]; /* decoded values, to which key and filter point */
+};
+
+/* Parses a line without its CRLF. verb, the flags, body_size and token are always set; other
+ * members only if the verb has them and the line is valid. */
+enum parse bi_beanstalk_parse(struct command *command, const char *line, size_t size);
+
+/* Parses the line of one job in put-many: "<pri> <delay> <ttr> <bytes>[ options]". On failure
+ * body_size is set if it was parsed, else UINT32_MAX. */
+enum parse bi_beanstalk_parse_item(struct command *command, const char *line, size_t size);
+
+/* Returns the longest line, with its CRLF, that may begin with these bytes. */
+size_t bi_beanstalk_parse_line_max(const char *line, size_t size);
+
+/* True for a valid name of a tube. */
+bool bi_beanstalk_field_is_name(const char *name, size_t size);
+
+const char *bi_beanstalk_parse_verb_name(enum verb verb);
+
+#endif

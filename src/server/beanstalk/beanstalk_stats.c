@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * beanstalk_stats - the verbs that reply with YAML: stats*, list-tubes* and list-jobs.
+ *
+ * The keys and their order are those of beanstalkd, since monitoring tools parse them.
+ *
+ * Cost       A document is built in memory, because its size comes first on the wire. Lists are
+ *            built page by page and count in the connection's memory; other connections are served
+ *            between two pages.
+ */
+#include "server/server_internal.h"
+#include "util/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define TOPICS_PAGE 200
+#define BINLOG_SIZE 10485760 /* what beanstalkd reports without a binlog */
+
+/* The release of beanstalkd whose behaviour this server has. Clients compare it as a version or a
+ * number, so nothing may be appended. */
+#define BEANSTALKD_VERSION "1.13"
+
+/* ---- documents ---- */
+
+void bi_beanstalk_stats_reply_document(struct conn *conn, struct output *text)
+{
+    struct output *output = &conn->output;
+    /* An incomplete document must close the connection, not reach the client. */
+    output->broken |= text->broken;
+    bi_output_format(output, "OK %zu\r\n", text->size);
+    bi_output_add(output, text->data == NULL ? text->small : text->data, text->size);
+    bi_output_add(output, "\r\n", 2);
+}
+
+static void write_count(struct output *text, const char *name, uint64_t value)
+{
+    bi_output_text(text, name);
+    bi_output_add(text, ": ", 2);
+    bi_output_number(text, value);
+    bi_output_add(text, "\n", 1);
+}
+
+/* Whole seconds left, as beanstalkd reports them: a second that has begun does not count. */
+static int64_t seconds_left(int64_t left_ms)
+{
+    return left_ms <= 0 ? 0 : (left_ms - 1) / 1000;
+}
+
+/* ---- stats ---- */
+
+static const enum verb counted_verbs[] = {
+    VERB_PUT,
+    VERB_PEEK,
+    VERB_PEEK_READY,
+    VERB_PEEK_DELAYED,
+    VERB_PEEK_BURIED,
+    VERB_RESERVE,
+    VERB_RESERVE_WITH_TIMEOUT,
+    VERB_DELETE,
+    VERB_RELEASE,
+    VERB_USE,
+    VERB_WATCH,
+    VERB_IGNORE,
+    VERB_BURY,
+    VERB_KICK,
+    VERB_TOUCH,
+    VERB_STATS,
+    VERB_STATS_JOB,
+    VERB_STATS_TUBE,
+    VERB_LIST_TUBES,
+    VERB_LIST_TUBE_USED,
+    VERB_LIST_TUBES_WATCHED,
+    VERB_PAUSE_TUBE,
+};
+
+static void write_commands(struct output *text, const struct server *server)
+{
+    for (size_t i = 0; i < sizeof(counted_verbs) / sizeof(counted_verbs[0]); i++) {
+        bi_output_text(text, "cmd-");
+        write_count(text, bi_beanstalk_parse_verb_name(counted_verbs[i]),
+                    server->commands[counted_verbs[i]]);
+    }
+}
+
+static void write_connections(struct output *text, const struct server *server, uint64_t waiting)
+{
+    write_count(text, "current-connections", server->connections);
+    write_count(text, "current-producers", server->producers);
+    write_count(text, "current-workers", server->workers);
+    write_count(text, "current-waiting", waiting);
+    write_count(text, "total-connections", server->total_connections);
+}
+
+static void write_process(struct output *text, const struct server *server)
+{
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    write_count(text, "pid", (uint64_t)getpid());
+    bi_output_text(text, "version: \"" BEANSTALKD_VERSION "\"\n");
+    bi_output_format(text, "rusage-utime: %ld.%06ld\n", (long)usage.ru_utime.tv_sec,
+                     (long)usage.ru_utime.tv_usec);
+    bi_output_format(text, "rusage-stime: %ld.%06ld\n", (long)usage.ru_stime.tv_sec,
+                     (long)usage.ru_stime.tv_usec);
+    write_count(text, "uptime", (uint64_t)(bi_clock_boot() - server->started) / 1000000);
+}
+
+static void write_host(struct output *text, const struct server *server, bool draining)
+{
+    struct utsname name = {0};
+    uname(&name);
+    bi_output_format(text, "draining: %s\nid: %s\n", draining ? "true" : "false", server->id);
+    bi_output_format(text, "hostname: \"%s\"\nos: \"%s\"\nplatform: \"%s\"\n", name.nodename,
+                     name.version, name.machine);
+
+    /* Own keys follow those of beanstalkd: some clients rely on their positions. */
+    bi_output_text(text, "bide-version: \"" BIDE_VERSION "\"\n");
+}
+
+static bool reply_stats(struct request *request)
+{
+    const struct server *server = request->server;
+    const bide_stats *stats = &request->stats;
+    struct output text;
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+
+    bi_output_init(&text);
+    bi_output_text(&text, "---\n");
+    write_count(&text, "current-jobs-urgent", stats->jobs.urgent);
+    write_count(&text, "current-jobs-ready", stats->jobs.ready);
+    write_count(&text, "current-jobs-reserved", stats->jobs.reserved);
+    write_count(&text, "current-jobs-delayed", stats->jobs.delayed);
+    write_count(&text, "current-jobs-buried", stats->jobs.buried);
+    write_commands(&text, server);
+    write_count(&text, "job-timeouts", stats->total.timeouts);
+    write_count(&text, "total-jobs", stats->total.puts);
+    write_count(&text, "max-job-size", server->max_job_size);
+    write_count(&text, "current-tubes", stats->topics);
+    write_connections(&text, server, stats->waiting);
+    write_process(&text, server);
+    /* There is no binlog, but clients expect the keys. */
+    bi_output_text(&text, "binlog-oldest-index: 0\nbinlog-current-index: 0\n"
+                          "binlog-records-migrated: 0\nbinlog-records-written: 0\n");
+    write_count(&text, "binlog-max-size", BINLOG_SIZE);
+    write_host(&text, server, stats->draining);
+
+    bi_beanstalk_stats_reply_document(request->conn, &text);
+    bi_output_done(&text);
+    return true;
+}
+
+void bi_beanstalk_stats_server(struct conn *conn, const struct command *command)
+{
+    (void)command;
+    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_STATS, reply_stats);
+    if (request == NULL)
+        return;
+
+    request->blocking = true; /* server counters are read at the reply: keep later commands out */
+    request->op.stats = (bide_stats_args){&request->stats};
+    bi_request_enqueue(request);
+}
+
+/* ---- stats-tube ---- */
+
+static bool reply_stats_tube(struct request *request)
+{
+    const bide_topic_stats *topic = &request->topic;
+    struct output text;
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+
+    /* The queue counts users and watchers together. No entry: no connection uses the tube. */
+    bide_slice name = {topic->name, strlen(topic->name)};
+    const struct tube *tube = bi_tubes_find(&request->server->tubes, name);
+    bi_output_init(&text);
+    bi_output_format(&text, "---\nname: \"%s\"\n", topic->name);
+    write_count(&text, "current-jobs-urgent", topic->jobs.urgent);
+    write_count(&text, "current-jobs-ready", topic->jobs.ready);
+    write_count(&text, "current-jobs-reserved", topic->jobs.reserved);
+    write_count(&text, "current-jobs-delayed", topic->jobs.delayed);
+    write_count(&text, "current-jobs-buried", topic->jobs.buried);
+    write_count(&text, "total-jobs", topic->total.puts);
+    write_count(&text, "current-using", tube == NULL ? 0 : tube->users);
+    write_count(&text, "current-watching", tube == NULL ? 0 : tube->watchers);
+    write_count(&text, "current-waiting", topic->waiting);
+    write_count(&text, "cmd-delete", topic->total.deletes);
+    write_count(&text, "cmd-pause-tube", topic->total.pauses);
+    write_count(&text, "pause", (uint64_t)(topic->paused ? topic->pause_ms : 0) / 1000);
+    write_count(&text, "pause-time-left", (uint64_t)seconds_left(topic->pause_left_ms));
+
+    bi_beanstalk_stats_reply_document(request->conn, &text);
+    bi_output_done(&text);
+    return true;
+}
+
+void bi_beanstalk_stats_tube(struct conn *conn, const struct command *command)
+{
+    struct request *request =
+        bi_beanstalk_verb_new_request(conn, BIDE_OP_TOPIC_STATS, reply_stats_tube);
+    if (request == NULL)
+        return;
+
+    request->blocking = true; /* users and watchers are read at the reply, see stats */
+    request->op.topic_stats = (bide_topic_stats_args){command->name, &request->topic};
+    bi_request_enqueue(request);
+}
+
+/* ---- stats-job ---- */
+
+static bool reply_stats_job(struct request *request)
+{
+    const bide_job *job = &request->job;
+    struct output text;
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+
+    bool timed = job->state == BIDE_STATE_RESERVED || job->state == BIDE_STATE_DELAYED;
+    bi_output_init(&text);
+    bi_output_format(&text, "---\nid: %llu\ntube: \"%s\"\nstate: %s\n", (unsigned long long)job->id,
+                     job->topic, bide_state_name(job->state));
+
+    write_count(&text, "pri", job->priority);
+    write_count(&text, "age", (uint64_t)job->age_ms / 1000);
+    write_count(&text, "delay", (uint64_t)job->delay_ms / 1000);
+    write_count(&text, "ttr", (uint64_t)job->ttr_ms / 1000);
+    write_count(&text, "time-left", (uint64_t)(timed ? seconds_left(job->left_ms) : 0));
+    write_count(&text, "file", 0); /* the binlog file; there is none */
+    write_count(&text, "reserves", job->reserves);
+    write_count(&text, "timeouts", job->timeouts);
+    write_count(&text, "releases", job->releases);
+    write_count(&text, "buries", job->buries);
+    write_count(&text, "kicks", job->kicks);
+
+    bi_beanstalk_stats_reply_document(request->conn, &text);
+    bi_output_done(&text);
+    bide_job_clear(&request->job);
+    return true;
+}
+
+void bi_beanstalk_stats_job(struct conn *conn, const struct command *command)
+{
+    if (!bi_beanstalk_verb_is_id(command->id)) {
+        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        return;
+    }
+
+    struct request *request =
+        bi_beanstalk_verb_new_request(conn, BIDE_OP_JOB_STATS, reply_stats_job);
+    if (request == NULL)
+        return;
+
+    request->op.query = (bide_query_args){.id = command->id, .job = &request->job};
+    bi_request_enqueue(request);
+}
+
+/* ---- memory of listings ---- */
+
+/*
+ * Counts a listing in the connection's memory. While the queue is loading, every connection may
+ * have a listing that waits, so the buffers of its page count from the start. False: all
+ * connections together have too much; nothing is counted then.
+ */
+static bool reserve_memory(struct conn *conn, size_t bytes, const char *verb)
+{
+    char sentence[100];
+
+    /* Count first: the check then includes this listing. BODY_LARGE leaves a quarter to others. */
+    conn->listing_bytes = bytes;
+    bi_conn_update_memory(conn);
+    if (bi_server_has_memory(conn->server, conn, BODY_LARGE, 0))
+        return true;
+
+    conn->listing_bytes = 0;
+    bi_conn_update_memory(conn);
+    snprintf(sentence, sizeof(sentence), "%s: clients have most of max_client_bytes in buffers",
+             verb);
+    bi_beanstalk_verb_log_limit(conn->server, "OUT_OF_MEMORY", sentence);
+    return false;
+}
+
+static void release_memory(struct conn *conn)
+{
+    conn->listing_bytes = 0;
+    bi_conn_update_memory(conn);
+}
+
+/* Creates a request with size bytes in extra. It blocks, so a connection has one page at a time.
+ * Returns NULL after replying OUT_OF_MEMORY. */
+static struct request *new_page_request(struct conn *conn, bide_op_kind kind,
+                                        bool (*reply)(struct request *request), size_t size,
+                                        const char *verb)
+{
+    void *extra = reserve_memory(conn, size, verb) ? calloc(1, size) : NULL;
+    struct request *request =
+        extra == NULL ? NULL : bi_beanstalk_verb_new_request(conn, kind, reply);
+
+    if (request == NULL) {
+        release_memory(conn);
+        if (extra == NULL)
+            bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+        free(extra);
+        return NULL;
+    }
+
+    request->extra = extra;
+    request->blocking = true;
+    return request;
+}
+
+/* ---- list-tubes ---- */
+
+/* The size of the document precedes it, so all names are gathered first. They are stored in parts
+ * that the output sends without a copy: copying millions of names at once would block the loop. */
+#define PART_SIZE ((size_t)32 << 10)
+
+struct listing {
+    struct output text; /* the names that are not yet in a part */
+    bide_buf **parts;
+    size_t part_count, part_room;
+    size_t size; /* of the parts */
+    char cursor[BIDE_CURSOR_SIZE];
+    bide_topic_stats topics[TOPICS_PAGE];
+};
+
+static void free_listing(void *extra)
+{
+    struct listing *listing = extra;
+    bi_output_done(&listing->text);
+    for (size_t i = 0; i < listing->part_count; i++)
+        bide_buf_unref(listing->parts[i]);
+    free(listing->parts);
+    free(listing);
+}
+
+static bool reserve_part(struct listing *listing)
+{
+    if (listing->part_count < listing->part_room)
+        return true;
+
+    size_t room = listing->part_room == 0 ? 16 : listing->part_room * 2;
+    bide_buf **parts = realloc(listing->parts, room * sizeof(bide_buf *));
+    if (parts == NULL)
+        return false;
+
+    listing->parts = parts;
+    listing->part_room = room;
+    return true;
+}
+
+/* Moves the text to a new part. False: out of memory, and the listing cannot be completed. */
+static bool finish_part(struct listing *listing)
+{
+    const struct output *text = &listing->text;
+    if (text->broken || !reserve_part(listing))
+        return false;
+
+    bide_buf *part = bide_buf_new(text->data == NULL ? text->small : text->data, text->size);
+    if (part == NULL)
+        return false;
+
+    listing->parts[listing->part_count++] = part;
+    listing->size += text->size;
+    listing->text.size = 0;
+    return true;
+}
+
+static void set_page_args(struct request *request)
+{
+    struct listing *listing = request->extra;
+    request->op.topics = (bide_topics_args){
+        .cursor = listing->cursor, .topics = listing->topics, .topic_max = TOPICS_PAGE};
+}
+
+static void write_name(struct output *text, const char *name)
+{
+    bi_output_add(text, "- ", 2);
+    bi_output_text(text, name);
+    bi_output_add(text, "\n", 1);
+}
+
+static void reply_listing(struct conn *conn, struct listing *listing)
+{
+    struct output *output = &conn->output;
+    bi_output_format(output, "OK %zu\r\n", listing->size);
+    for (size_t i = 0; i < listing->part_count; i++) {
+        bide_buf *part = listing->parts[i];
+        bi_output_body(output, part, bide_buf_data(part), bide_buf_size(part));
+    }
+    bi_output_add(output, "\r\n", 2);
+}
+
+static size_t listing_memory(const struct listing *listing)
+{
+    return sizeof(*listing) + bi_output_memory(&listing->text) + listing->size;
+}
+
+static bool reply_list_tubes(struct request *request)
+{
+    struct listing *listing = request->extra;
+    struct conn *conn = request->conn;
+    /* What the page was counted with is replaced by what the listing really takes. */
+    release_memory(conn);
+
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+
+    for (size_t i = 0; i < request->op.topics.count; i++)
+        write_name(&listing->text, listing->topics[i].name);
+
+    bool ends = listing->cursor[0] == 0;
+    /* The last page ends a part in any case, others only when it is large enough. */
+    bool fits = (!ends && listing->text.size < PART_SIZE) || finish_part(listing);
+
+    if (fits && ends) {
+        reply_listing(conn, listing);
+        return true;
+    }
+
+    if (!fits || !reserve_memory(conn, listing_memory(listing), "list-tubes")) {
+        bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
+        return true;
+    }
+
+    set_page_args(request);
+    bi_request_yield(request); /* others first: there may be thousands of pages */
+    return false;
+}
+
+void bi_beanstalk_stats_list_tubes(struct conn *conn, const struct command *command)
+{
+    (void)command;
+    struct listing *listing;
+    struct request *request =
+        new_page_request(conn, BIDE_OP_TOPICS, reply_list_tubes, sizeof(*listing), "list-tubes");
+    if (request == NULL)
+        return;
+
+    listing = request->extra;
+    bi_output_init(&listing->text);
+    request->free_extra = free_listing; /* also if the connection closes while a page is pending */
+    bi_output_text(&listing->text, "---\n");
+
+    set_page_args(request);
+    bi_request_enqueue(request);
+}
+
+static bool reply_watched(struct request *request)
+{
+    const struct session *session = &request->conn->session;
+    struct output text;
+
+    bi_output_init(&text);
+    bi_output_text(&text, "---\n");
+    for (uint32_t i = 0; i < session->watched_count; i++)
+        write_name(&text, session->watched[i]->name);
+
+    bi_beanstalk_stats_reply_document(request->conn, &text);
+    bi_output_done(&text);
+    return true;
+}
+
+void bi_beanstalk_stats_list_watched(struct conn *conn, const struct command *command)
+{
+    (void)command;
+    struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_NONE, reply_watched);
+    if (request == NULL)
+        return;
+
+    request->blocking = true; /* a later watch or ignore must not change the list */
+    bi_request_enqueue_completed(request);
+}
+
+/* ---- list-jobs ---- */
+
+struct job_listing {
+    char cursor[BIDE_CURSOR_SIZE];
+    size_t max;
+    bide_job jobs[];
+};
+
+/* Writes a key with a value in double quotes, as YAML escapes it. */
+static void write_quoted(struct output *text, const char *name, const void *data, size_t size)
+{
+    static const char hex[] = "0123456789abcdef";
+    const unsigned char *bytes = data;
+    size_t plain = 0; /* start of the bytes that need no escape */
+
+    bi_output_format(text, "  %s: \"", name);
+    for (size_t i = 0; i < size; i++) {
+        bool quoted = bytes[i] == '"' || bytes[i] == '\\';
+        if (!quoted && bytes[i] >= 32 && bytes[i] < 127)
+            continue;
+
+        /* An escaped quote is the first byte of the next plain run; other bytes are replaced. */
+        bi_output_add(text, bytes + plain, i - plain);
+        plain = quoted ? i : i + 1;
+        if (quoted)
+            bi_output_add(text, "\\", 1);
+        else
+            bi_output_add(text, (char[]){'\\', 'x', hex[bytes[i] >> 4], hex[bytes[i] & 15]}, 4);
+    }
+
+    bi_output_add(text, bytes + plain, size - plain);
+    bi_output_add(text, "\"\n", 2);
+}
+
+static void write_job(struct output *text, const bide_job *job)
+{
+    bi_output_format(text, "- id: %llu\n  tube: \"%s\"\n  state: %s\n", (unsigned long long)job->id,
+                     job->topic, bide_state_name(job->state));
+
+    const struct {
+        const char *name;
+        int64_t value;
+    } figures[] = {
+        {"pri", job->priority},      {"bytes", (int64_t)job->body_size},
+        {"age-ms", job->age_ms},     {"ttr-ms", job->ttr_ms},
+        {"left-ms", job->left_ms},   {"reserves", job->reserves},
+        {"timeouts", job->timeouts}, {"releases", job->releases},
+        {"fails", job->fails},       {"buries", job->buries},
+        {"kicks", job->kicks},
+    };
+
+    for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
+        bi_output_format(text, "  %s: %lld\n", figures[i].name, (long long)figures[i].value);
+    if (job->key != NULL)
+        write_quoted(text, "key", job->key, job->key_size);
+    if (job->last_error != NULL)
+        write_quoted(text, "error", job->last_error, job->last_error_size);
+}
+
+static bool reply_list_jobs(struct request *request)
+{
+    struct job_listing *listing = request->extra;
+    struct output text;
+
+    release_memory(request->conn);
+    if (request->op.status != BIDE_OK)
+        return bi_beanstalk_verb_reject(request);
+
+    bi_output_init(&text);
+    bi_output_format(&text, "---\ncursor: \"%s\"\njobs:%s\n", listing->cursor,
+                     request->op.list.count == 0 ? " []" : "");
+
+    for (size_t i = 0; i < request->op.list.count; i++) {
+        write_job(&text, &listing->jobs[i]);
+        bide_job_clear(&listing->jobs[i]);
+    }
+
+    bi_beanstalk_stats_reply_document(request->conn, &text);
+    bi_output_done(&text);
+    return true;
+}
+
+void bi_beanstalk_stats_list_jobs(struct conn *conn, const struct command *command)
+{
+    struct job_listing *listing;
+    size_t size = sizeof(*listing) + (size_t)command->count * sizeof(bide_job);
+    struct request *request =
+        new_page_request(conn, BIDE_OP_LIST, reply_list_jobs, size, "list-jobs");
+    if (request == NULL)
+        return;
+
+    listing = request->extra;
+    /* The op writes the next cursor into it when it completes; the command is gone by then. */
+    memcpy(listing->cursor, command->cursor, BIDE_CURSOR_SIZE);
+    request->extended = true;
+    request->op.list = (bide_list_args){.topic = command->name,
+                                        .state = command->state,
+                                        .filter = command->filter,
+                                        .cursor = listing->cursor,
+                                        .jobs = listing->jobs,
+                                        .job_max = (size_t)command->count};
+
+    bi_request_enqueue(request);
+    bi_server_flush(conn->server); /* the filter lies in the caller's command */
+}

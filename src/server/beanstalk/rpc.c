@@ -1,0 +1,896 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rpc - the verb `call`: any op, encoded as bytes, with a reply as soon as it completes.
+ *
+ * Calls are not part of the connection's pipeline. Each reply carries the tag of its call and
+ * replies are written in order of completion, so a waiting reserve delays no other command. The
+ * jobs that a call reserves do not belong to the connection: their tokens are valid on any other
+ * connection.
+ *
+ * Ownership  The connection owns its calls, the event subscriptions they made and the topic
+ *            references they acquired. Closing it cancels the calls that wait, gives back the jobs
+ *            that still arrive, and ends the subscriptions and references.
+ * Replies    A reply is encoded when the output has room; until then the call holds its result.
+ *            A call that replies with leases is retained until the socket has accepted the whole
+ *            reply. If the connection closes earlier, the jobs are given back.
+ * Limits     The server stops reading a connection that has BI_RPC_IN_FLIGHT_MAX calls that do not
+ *            wait, or replies that do not fit the output. max_waiters and
+ *            max_waiters_per_connection bound waiting calls, max_feeds_per_connection bounds
+ *            subscriptions. A reserve that obtains jobs while RPC_UNREAD_MAX bytes are unread gives
+ *            them back; it is parked, and resubmitted when the client has read. A call that does
+ *            not fit max_client_bytes fails with BIDE_EBUSY. A client that leaves RPC_UNREAD_MAX
+ *            bytes unread and makes no progress is disconnected.
+ * Threads    Everything runs on the thread of the server's loop. An op completes inside
+ *            bi_server_flush() or bide_cq_drain(), never inside bide_cancel_op().
+ */
+#include "op/op_codec.h"
+#include "remote/op_traits.h"
+#include "server/server_internal.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPLY_KEEP ((size_t)1 << 20) /* capacity of the reply buffer that is retained */
+
+#define CANCEL_SLICE_US 1000 /* time to cancel or resubmit calls of one connection in a turn */
+#define REVOKE_WORK     4    /* work units: give back one job */
+#define CANCEL_WORK     2    /* work units: cancel one call, */
+#define TOPICS_PER_WORK 8    /* plus one per this many topics it waits for */
+
+struct rpc {
+    struct decoded_op coded; /* first: completion casts the op to its rpc */
+    struct server *server;
+    struct conn *conn; /* NULL: closed */
+    struct rpc *prev, *next;
+    struct tag_link by_tag; /* in conn->tags until the call is cancelled or completes */
+    uint64_t tag;
+    size_t size;               /* of the encoded arguments */
+    size_t memory;             /* counted in server->client_bytes and conn->rpc_bytes */
+    bide_buf *body;            /* holds the encoded arguments; may be NULL */
+    struct subscription *link; /* unsubscribe: unlinked from the connection until completion */
+    struct tube *topic_ref;    /* topic_ref: the topic that is referenced or released */
+    bool ref_missing;          /* topic_ref: the connection has no reference to release */
+    size_t reply_estimate;     /* upper bound of the reply in bytes, roughly */
+    size_t unreplied;          /* counted in conn->unreplied_bytes */
+    uint64_t end;              /* end offset of the reply in the output stream */
+    int64_t wait_deadline;     /* end of the client's timeout, also across resubmits */
+    bool cancel_quietly;       /* write no reply if it ends as cancelled */
+    bool uncommitted;          /* counted in server->uncommitted */
+    bool bulk;                 /* counted in server->bulk_uncommitted, too */
+    bool waits;                /* pending for an event, not for a commit */
+    bool batched;              /* reply_estimate is counted in conn->expected_bytes */
+    bool resubmittable;        /* a reserve that owns copies of its topic names */
+    bool parked;               /* jobs were given back; resubmit when the client has read */
+    bool may_wait;             /* has a timeout; counted in waiter_count */
+    bool wait_rejected;        /* the timeout was set to 0: too many waiting calls */
+    bool cancelled;            /* by call-cancel */
+};
+
+struct subscription {
+    struct subscription *next;
+    uint64_t number;
+    bide_subscription *feed;
+};
+
+/* ---- replies ---- */
+
+static void write_reply(struct conn *conn, uint64_t tag, int code, const struct op_bytes *result)
+{
+    struct output *output = &conn->output;
+    bi_output_format(output, "ANSWER %llu %d %zu\r\n", (unsigned long long)tag, code, result->size);
+    bi_output_add(output, result->data, result->size);
+    bi_output_add(output, "\r\n", 2);
+    bi_schedule_mark_dirty(conn);
+}
+
+/* Returns the shared reply buffer, empty. One large reply must not pin its memory forever. */
+static struct op_bytes *reset_reply(struct server *server)
+{
+    if (server->rpc_reply.room > REPLY_KEEP)
+        bi_op_codec_wire_free_bytes(&server->rpc_reply);
+    server->rpc_reply.size = 0;
+    return &server->rpc_reply;
+}
+
+void bi_rpc_reject(struct conn *conn, uint64_t tag, int code, const char *sentence)
+{
+    struct op_bytes *result = reset_reply(conn->server);
+
+    if (bi_op_codec_encode_error(sentence, result) == BIDE_OK)
+        write_reply(conn, tag, code, result);
+    else
+        /* A call without a reply would leave the client waiting forever. */
+        conn->dead = true;
+    bi_schedule_mark_dirty(conn);
+}
+
+/* ---- subscriptions ---- */
+
+static bool add_subscription(struct conn *conn, bide_subscription *feed, uint64_t *number)
+{
+    struct subscription *link = malloc(sizeof(*link));
+    if (link == NULL)
+        return false;
+
+    *number = ++conn->last_subscription;
+    *link = (struct subscription){conn->subscriptions, *number, feed};
+    conn->subscriptions = link;
+    conn->subscription_count++;
+    return true;
+}
+
+static struct subscription **find_subscription(struct conn *conn, uint64_t number)
+{
+    struct subscription **link = &conn->subscriptions;
+    while (*link != NULL && (*link)->number != number)
+        link = &(*link)->next;
+    return link;
+}
+
+/* Resolves the number of a subscription to its handle, for ops that name one. */
+static bool bind_subscription(struct rpc *rpc)
+{
+    bide_op *op = &rpc->coded.op;
+    if (op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_UNSUBSCRIBE)
+        return true;
+
+    struct subscription **found = find_subscription(rpc->conn, rpc->coded.feed);
+    struct subscription *link = *found;
+    if (link == NULL)
+        return false;
+
+    op->subscription.handle = link->feed;
+    /* Unlink it now: no later call may use a subscription that is about to end. It is linked again
+     * if the op fails. */
+    if (op->kind == BIDE_OP_UNSUBSCRIBE) {
+        *found = link->next;
+        rpc->link = link;
+    }
+    return true;
+}
+
+/* ---- allocation and accounting ---- */
+
+static void on_done(bide_op *op);
+
+static struct rpc *rpc_new(struct server *server, struct conn *conn, uint64_t tag)
+{
+    struct rpc *rpc = malloc(sizeof(*rpc));
+    if (rpc == NULL)
+        return NULL;
+
+    rpc->server = server;
+    rpc->conn = conn;
+    rpc->prev = rpc->next = NULL;
+    rpc->by_tag.from = NULL;
+    rpc->tag = tag;
+    rpc->size = rpc->memory = rpc->reply_estimate = rpc->unreplied = 0;
+    rpc->body = NULL;
+    rpc->link = NULL;
+    rpc->topic_ref = NULL;
+    rpc->ref_missing = false;
+    rpc->cancel_quietly = rpc->uncommitted = rpc->waits = rpc->batched = rpc->parked = false;
+    rpc->bulk = rpc->resubmittable = rpc->may_wait = rpc->wait_rejected = rpc->cancelled = false;
+    rpc->wait_deadline = INT64_MAX;
+    return rpc;
+}
+
+static void rpc_free(struct rpc *rpc)
+{
+    bi_op_codec_free_op(&rpc->coded);
+    bide_buf_unref(rpc->body);
+    free(rpc->link);
+    rpc->server->client_bytes -= rpc->memory;
+    if (rpc->conn != NULL)
+        rpc->conn->rpc_bytes -= rpc->memory;
+    free(rpc);
+}
+
+static void count_memory(struct rpc *rpc, size_t bytes)
+{
+    rpc->memory += bytes;
+    rpc->server->client_bytes += bytes;
+    if (rpc->conn != NULL)
+        rpc->conn->rpc_bytes += bytes;
+}
+
+/* Adds delta to the counters that the limits per connection check. */
+static void count_limited(const struct rpc *rpc, int delta)
+{
+    struct conn *conn = rpc->conn;
+
+    if (rpc->may_wait) {
+        conn->waiter_count += (uint32_t)delta;
+        rpc->server->waiter_count += (uint64_t)(int64_t)delta;
+    }
+    if (rpc->coded.op.kind == BIDE_OP_SUBSCRIBE)
+        conn->subscriptions_pending += (uint32_t)delta;
+}
+
+/* Fails only when out of memory; nothing is changed then. */
+static bool link_rpc(struct rpc *rpc)
+{
+    struct conn *conn = rpc->conn;
+    if (!bi_tag_table_add(&conn->tags, &rpc->by_tag, rpc->tag))
+        return false;
+
+    rpc->prev = NULL;
+    rpc->next = conn->rpcs;
+    if (rpc->next != NULL)
+        rpc->next->prev = rpc;
+    conn->rpcs = rpc;
+
+    conn->rpc_count++;
+    count_limited(rpc, 1);
+    conn->has_uncancelled = true;
+    /* The estimate counts as expected until the op is submitted; release_estimate() moves it. */
+    conn->expected_bytes += rpc->reply_estimate;
+    rpc->batched = true;
+    return true;
+}
+
+/* Subtracts the reply estimate from the counter it is in: the call completed, or left the batch. */
+static void release_estimate(struct rpc *rpc)
+{
+    struct conn *conn = rpc->conn;
+    size_t *counted = rpc->batched ? &conn->expected_bytes : &conn->rpc_reply_estimate;
+
+    assert(rpc->waits || *counted >= rpc->reply_estimate);
+    /* A waiting call is in neither counter. park_reserve() limits what waiting reserves bring. */
+    *counted -= rpc->waits ? 0 : rpc->reply_estimate;
+    rpc->batched = false;
+}
+
+static void unlink_rpc(struct rpc *rpc)
+{
+    struct conn *conn = rpc->conn;
+
+    if (rpc->prev != NULL)
+        rpc->prev->next = rpc->next;
+    else
+        conn->rpcs = rpc->next;
+    if (rpc->next != NULL)
+        rpc->next->prev = rpc->prev;
+
+    conn->rpc_count--;
+    count_limited(rpc, -1);
+    bi_tag_table_remove(&conn->tags, &rpc->by_tag);
+
+    release_estimate(rpc);
+    conn->rpc_waiting -= rpc->waits;
+    rpc->waits = false;
+}
+
+/*
+ * Copies the topic names of a pending reserve: they point into the command, which is valid only
+ * until the batch is submitted. FINISH_AND_RESERVE is never resubmitted, since that would repeat
+ * the finish.
+ */
+static void dup_topics(struct rpc *rpc)
+{
+    size_t before = rpc->coded.bytes;
+
+    if (rpc->resubmittable || rpc->coded.op.kind != BIDE_OP_RESERVE)
+        return;
+
+    rpc->resubmittable = bi_op_codec_dup_topics(&rpc->coded) == BIDE_OK;
+    /* Without memory for the copy the call still waits, but can no longer be parked. */
+    count_memory(rpc,
+                 rpc->coded.bytes - before + rpc->coded.op.reserve.topic_count * WAITER_LINK_SIZE);
+}
+
+/* The op did not complete within the submit. */
+void bi_rpc_pending(bide_op *op)
+{
+    struct rpc *rpc = (struct rpc *)(void *)op;
+
+    dup_topics(rpc);
+    /* These kinds stay pending until an event occurs, unless they have been applied. All others
+     * wait for a commit, and count against the server's limit of uncommitted changes. */
+    rpc->uncommitted =
+        op->applied ||
+        (op->kind != BIDE_OP_RESERVE && op->kind != BIDE_OP_FINISH_AND_RESERVE &&
+         op->kind != BIDE_OP_WAIT && op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_RECOVERED);
+    if (rpc->uncommitted)
+        rpc->bulk = bi_schedule_add_uncommitted(rpc->server, rpc->conn, rpc->size);
+
+    if (rpc->conn == NULL || !rpc->batched)
+        return;
+
+    release_estimate(rpc);
+    const int64_t *timeout = bi_op_traits_timeout(op);
+    rpc->waits = timeout != NULL && *timeout != 0 && !op->applied;
+    rpc->conn->rpc_waiting += rpc->waits;
+    rpc->conn->rpc_reply_estimate += rpc->waits ? 0 : rpc->reply_estimate;
+}
+
+static void uncount_uncommitted(struct rpc *rpc)
+{
+    if (rpc->uncommitted)
+        bi_schedule_remove_uncommitted(rpc->server, rpc->bulk, rpc->size);
+    rpc->uncommitted = false; /* a parked call is submitted again */
+}
+
+static void submit(struct rpc *rpc)
+{
+    bide_op *op = &rpc->coded.op;
+
+    op->cq = rpc->server->cq;
+    op->done = on_done;
+    op->user = rpc; /* not NULL: bi_server_flush() treats the op as a call, not a request */
+    op->private_.order = rpc->conn == NULL ? 0 : rpc->conn->order;
+    rpc->server->in_flight++;
+    bi_server_submit(rpc->server, op);
+}
+
+/* Ends a subscription without an owner. If memory is out, it lasts until the queue is closed. */
+static void submit_unsubscribe(struct server *server, bide_subscription *feed)
+{
+    char error[BIDE_ERROR_SIZE];
+    struct rpc *rpc = rpc_new(server, NULL, 0);
+
+    if (rpc == NULL)
+        return;
+    if (bi_op_codec_decode(&rpc->coded, BIDE_OP_UNSUBSCRIBE, NULL, 0, error) != BIDE_OK) {
+        free(rpc);
+        return;
+    }
+
+    rpc->coded.op.subscription.handle = feed;
+    submit(rpc);
+}
+
+/* ---- completed calls ---- */
+
+/* Sets *jobs to the jobs that a completed op has reserved and returns their number. */
+static size_t leases_of(const bide_op *op, const bide_job **jobs)
+{
+    if (op->status != BIDE_OK || !bi_op_traits_reserves(op->kind))
+        return 0;
+
+    if (op->kind == BIDE_OP_RESERVE_JOB) {
+        *jobs = op->reserve_job.job;
+        return 1;
+    }
+
+    const bide_reserve_args *args =
+        op->kind == BIDE_OP_RESERVE ? &op->reserve : &op->finish_and_reserve.reserve;
+    *jobs = args->jobs;
+    return args->count;
+}
+
+/* Undoes what a completed op acquired but the client will never learn of. */
+static void revoke_results(struct rpc *rpc)
+{
+    const bide_op *op = &rpc->coded.op;
+    const bide_job *jobs = NULL;
+    size_t count = leases_of(op, &jobs);
+
+    for (size_t i = 0; i < count; i++)
+        bi_request_give_back(rpc->server, jobs[i].id, jobs[i].token, false);
+    bi_schedule_count_work(rpc->server, count * REVOKE_WORK);
+    /* feed is 0 until the connection owns the subscription; later its own list ends it. */
+    if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK && rpc->coded.feed == 0)
+        submit_unsubscribe(rpc->server, op->subscription.handle);
+}
+
+/* Applies a completed subscribe or unsubscribe to the connection. False: out of memory. */
+static bool update_subscriptions(struct rpc *rpc)
+{
+    bide_op *op = &rpc->coded.op;
+    struct conn *conn = rpc->conn;
+
+    if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK)
+        return add_subscription(conn, op->subscription.handle, &rpc->coded.feed);
+
+    if (rpc->link != NULL && op->status != BIDE_OK) {
+        /* The queue still has it, so its number stays valid. */
+        rpc->link->next = conn->subscriptions;
+        conn->subscriptions = rpc->link;
+        rpc->link = NULL;
+    } else if (rpc->link != NULL) {
+        conn->subscription_count--;
+    }
+    return true;
+}
+
+/* ---- topic references ---- */
+
+/*
+ * The connection has no reference to release. The queue would take one of another connection, so
+ * the op becomes a query whether the topic exists; end_reference() turns success into an error.
+ */
+static int decode_as_topic_stats(struct rpc *rpc, const struct command *command, char *error)
+{
+    bi_op_codec_free_op(&rpc->coded);
+    rpc->ref_missing = true;
+    return bi_op_codec_decode(&rpc->coded, BIDE_OP_TOPIC_STATS, command->body.data,
+                              command->body.size, error);
+}
+
+static int begin_reference(struct rpc *rpc, const struct command *command, char *error)
+{
+    int code = bi_rpc_topic_ref_begin(rpc->conn, &rpc->coded.op, &rpc->topic_ref, error);
+    return code == BIDE_NOT_FOUND ? decode_as_topic_stats(rpc, command, error) : code;
+}
+
+static void end_reference(struct rpc *rpc)
+{
+    bide_op *op = &rpc->coded.op;
+
+    if (rpc->topic_ref != NULL)
+        bi_rpc_topic_ref_end(rpc->conn, rpc->topic_ref, op->topic.delta, op->status == BIDE_OK);
+    rpc->topic_ref = NULL;
+
+    if (!rpc->ref_missing || op->status != BIDE_OK)
+        return;
+
+    op->status = BIDE_EINVAL;
+    snprintf(op->error, sizeof(op->error),
+             "topic_ref: this connection has no reference to the topic left");
+}
+
+/* ---- unread replies ---- */
+
+/* True if the client sends calls and does not read: for too long, or while memory is exhausted. */
+static bool is_client_stalled(struct conn *conn)
+{
+    const struct server *server = conn->server;
+
+    if (bi_rpc_limit_unread_bytes(conn) > OUTPUT_HIGH) {
+        /* Write first: the bytes may be unread only because this turn has not written yet. */
+        bi_conn_write(conn);
+        bi_conn_update_memory(conn);
+    }
+
+    return conn->dead || bi_rpc_limit_is_stalled(conn) ||
+           (bi_rpc_limit_unread_bytes(conn) > RPC_UNREAD_SHARE &&
+            server->client_bytes / 2 > server->limits.max_client_bytes);
+}
+
+static void close_stalled(struct conn *conn)
+{
+    if (!conn->dead)
+        bi_log(&conn->server->log, BIDE_LOG_WARN,
+               "a connection is closed: it does not read the answers to its calls");
+    conn->dead = true;
+    bi_schedule_mark_dirty(conn);
+}
+
+static void append(struct rpc **head, struct rpc **tail, struct rpc *rpc)
+{
+    rpc->next = NULL;
+    *(*head != NULL ? &(*tail)->next : head) = rpc;
+    *tail = rpc;
+}
+
+/* Bytes of bodies, results and errors that a completed op holds. */
+static size_t result_size(const bide_op *op)
+{
+    const bide_job *jobs = NULL;
+    size_t count = leases_of(op, &jobs);
+    size_t size = 0;
+
+    if (op->status != BIDE_OK)
+        return 0;
+
+    if (op->kind == BIDE_OP_LIST) {
+        jobs = op->list.jobs;
+        count = op->list.count;
+    } else if (op->kind == BIDE_OP_PEEK || op->kind == BIDE_OP_PEEK_FIRST ||
+               op->kind == BIDE_OP_FIND) {
+        jobs = op->query.job;
+        count = 1;
+    } else if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT) {
+        size = bide_buf_size(op->fetch.buf);
+    } else if (op->kind == BIDE_OP_WAIT) {
+        size = bide_buf_size(op->wait.result);
+    }
+
+    for (size_t i = 0; i < count; i++)
+        size += (jobs[i].body == NULL ? 0 : jobs[i].body_size) + jobs[i].result_size +
+                jobs[i].last_error_size;
+    return size;
+}
+
+/* Encodes the reply. Frees the call, or retains it until its leases have been sent. */
+static void write_result(struct rpc *rpc)
+{
+    struct conn *conn = rpc->conn;
+    struct op_bytes *result = reset_reply(rpc->server);
+    const bide_job *jobs = NULL;
+
+    if (conn->dead || bi_op_codec_encode_result(&rpc->coded, result) != BIDE_OK) {
+        revoke_results(rpc);
+        if (!conn->dead)
+            bi_rpc_reject(conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        rpc_free(rpc);
+        return;
+    }
+
+    write_reply(conn, rpc->tag, rpc->coded.op.status, result);
+
+    if (leases_of(&rpc->coded.op, &jobs) == 0) {
+        rpc_free(rpc);
+        return;
+    }
+    /* The client learns the tokens from this reply only. Until the socket has accepted it, the
+     * server must be able to give the jobs back. */
+    rpc->end = conn->output.sent_total + bi_output_left(&conn->output);
+    append(&conn->unsent_head, &conn->unsent_tail, rpc);
+}
+
+static void set_cancelled_error(bide_op *op)
+{
+    snprintf(op->error, sizeof(op->error), "%s", bide_code_text(BIDE_CANCELLED));
+}
+
+/* Gives back the jobs of a reserve whose client has too much unread, and parks the call. */
+static void park_reserve(struct rpc *rpc)
+{
+    bide_op *op = &rpc->coded.op;
+
+    if (!rpc->resubmittable || op->status != BIDE_OK ||
+        bi_rpc_limit_unread_bytes(rpc->conn) <= RPC_UNREAD_MAX)
+        return;
+    /* A parked call can be cancelled, so it needs its tag. Without memory it replies normally. */
+    if (!rpc->cancelled && !bi_tag_table_add(&rpc->conn->tags, &rpc->by_tag, rpc->tag))
+        return;
+
+    revoke_results(rpc);
+    for (size_t i = 0; i < op->reserve.count; i++)
+        bide_job_clear(&op->reserve.jobs[i]);
+    op->reserve.count = 0;
+    op->status = BIDE_CANCELLED; /* nothing to revoke if the connection closes while parked */
+
+    rpc->parked = !rpc->cancelled;
+    if (rpc->cancelled)
+        set_cancelled_error(op);
+}
+
+/* Submits a parked reserve again, with the rest of its timeout. */
+static void resubmit(struct rpc *rpc)
+{
+    struct server *server = rpc->server;
+    int64_t *timeout = &rpc->coded.op.reserve.timeout_ms;
+    int64_t left = (rpc->wait_deadline - server->now) / 1000;
+
+    rpc->parked = false;
+    if (*timeout > 0)
+        *timeout = left > 0 ? left : 0;
+
+    if (link_rpc(rpc)) {
+        /* The submit may flush a full batch, and completions may call bi_rpc_flush_replies(). The
+         * flag keeps that from resubmitting, and so the recursion from growing. */
+        server->resubmitting = true;
+        submit(rpc);
+        server->resubmitting = false;
+        return;
+    }
+
+    bi_rpc_reject(rpc->conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+    rpc_free(rpc);
+}
+
+/*
+ * Frees calls whose replies have been sent, then writes replies while the output has room.
+ * Parked calls are resubmitted here in order, but not within another resubmit (see above) and for
+ * CANCEL_SLICE_US at most; the connection is then marked dirty and continues in the next pass.
+ */
+void bi_rpc_flush_replies(struct conn *conn)
+{
+    const struct server *server = conn->server;
+    const int64_t end = server->now + CANCEL_SLICE_US;
+    struct rpc *rpc;
+
+    while ((rpc = conn->unsent_head) != NULL && rpc->end <= conn->output.sent_total) {
+        conn->unsent_head = rpc->next;
+        rpc_free(rpc);
+    }
+
+    while ((rpc = conn->unreplied_head) != NULL && bi_output_left(&conn->output) <= OUTPUT_HIGH) {
+        if (rpc->parked && !rpc->cancel_quietly && (server->resubmitting || server->now >= end)) {
+            bi_schedule_mark_dirty(conn);
+            return;
+        }
+
+        conn->unreplied_head = rpc->next;
+        conn->unreplied_bytes -= rpc->unreplied;
+        bi_tag_table_remove(&conn->tags, &rpc->by_tag);
+
+        if (!rpc->parked)
+            write_result(rpc);
+        else if (rpc->cancel_quietly)
+            rpc_free(rpc);
+        else
+            resubmit(rpc);
+    }
+}
+
+/* Queues the reply of a completed call behind those that wait for room in the output. */
+static void reply(struct rpc *rpc)
+{
+    struct conn *conn = rpc->conn;
+
+    if (conn->closed) {
+        /* The connection is being closed in slices and has not yet reached this call. */
+        revoke_results(rpc);
+        rpc_free(rpc);
+        return;
+    }
+
+    bi_schedule_mark_dirty(conn);
+    if (rpc->wait_rejected && rpc->coded.op.status == BIDE_TIMED_OUT)
+        bi_rpc_limit_reject_wait(conn, &rpc->coded.op);
+
+    if (conn->dead || !update_subscriptions(rpc)) {
+        revoke_results(rpc);
+        if (!conn->dead)
+            bi_rpc_reject(conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
+        rpc_free(rpc);
+    } else if (rpc->cancel_quietly && rpc->coded.op.status == BIDE_CANCELLED) {
+        rpc_free(rpc);
+    } else {
+        park_reserve(rpc);
+        rpc->unreplied = result_size(&rpc->coded.op);
+        conn->unreplied_bytes += rpc->unreplied;
+        append(&conn->unreplied_head, &conn->unreplied_tail, rpc);
+        conn->has_uncancelled = true;
+        bi_rpc_flush_replies(conn);
+    }
+
+    if (is_client_stalled(conn))
+        close_stalled(conn);
+}
+
+static void on_done(bide_op *op)
+{
+    struct rpc *rpc = (struct rpc *)(void *)op;
+    rpc->server->in_flight--;
+    uncount_uncommitted(rpc);
+
+    if (rpc->conn == NULL) {
+        /* The connection closed while the op was pending: nothing may stay acquired for it. */
+        if (rpc->topic_ref != NULL)
+            bi_rpc_topic_ref_settle(rpc->server, rpc->topic_ref, op->topic.delta,
+                                    op->status == BIDE_OK);
+        revoke_results(rpc);
+        rpc_free(rpc);
+    } else {
+        unlink_rpc(rpc);
+        end_reference(rpc);
+        reply(rpc);
+    }
+}
+
+/* ---- the verbs ---- */
+
+/* Creates the call of a command and checks its limits. On failure returns a code and sets error. */
+static int rpc_begin(struct conn *conn, const struct command *command, struct rpc **out,
+                     char *error)
+{
+    struct server *server = conn->server;
+    bide_op_kind kind = bi_op_codec_find_kind(command->name.data, command->name.size);
+
+    if (kind == BIDE_OP_NONE) {
+        snprintf(error, BIDE_ERROR_SIZE, "call: there is no op of this name");
+        return BIDE_ENOTSUP;
+    }
+
+    struct rpc *rpc = rpc_new(server, conn, command->tag);
+    int code = rpc == NULL ? BIDE_ENOMEM
+                           : bi_op_codec_decode(&rpc->coded, kind, command->body.data,
+                                                command->body.size, error);
+
+    if (code != BIDE_OK) {
+        free(rpc);
+        return code;
+    }
+
+    rpc->size = command->body.size;
+    size_t memory = sizeof(*rpc) + rpc->coded.bytes + bide_buf_size(command->buf);
+    /* One check per kind. Those with side effects on the connection (topic_ref, subscriptions)
+     * come last, so that no other failure has to undo them. */
+    if (!bi_rpc_limit_has_memory(conn, memory)) {
+        snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call now",
+                 bide_op_name(kind));
+        code = BIDE_EBUSY;
+    } else if (kind == BIDE_OP_BACKUP) {
+        code = bi_rpc_limit_check_backup(conn, rpc->coded.op.backup.path, error);
+    } else if (kind == BIDE_OP_SUBSCRIBE) {
+        code = bi_rpc_limit_check_subscriptions(conn, error);
+    } else if (kind == BIDE_OP_TOPIC_REF) {
+        code = begin_reference(rpc, command, error);
+    } else if (!bind_subscription(rpc)) {
+        snprintf(error, BIDE_ERROR_SIZE, "%s: this connection has no feed of this number",
+                 bide_op_name(kind));
+        code = BIDE_EINVAL;
+    }
+
+    count_memory(rpc, memory);
+    rpc->body = bide_buf_ref(command->buf);
+
+    if (code != BIDE_OK)
+        rpc_free(rpc);
+    else
+        *out = rpc;
+    return code;
+}
+
+/* Limits the timeout: a call waits only while its connection may have one more waiter. */
+static void set_timeout(struct rpc *rpc)
+{
+    int64_t *timeout = bi_op_traits_timeout(&rpc->coded.op);
+    if (timeout == NULL || *timeout == 0 || *timeout < BIDE_FOREVER || *timeout > BIDE_TIME_MAX_MS)
+        return; /* does not wait, or the queue rejects the value */
+
+    rpc->may_wait = bi_rpc_limit_may_wait(rpc->conn);
+    rpc->wait_rejected = !rpc->may_wait;
+    /* It may still succeed at once. Only if it times out, reply() reports the limit instead. */
+    if (rpc->wait_rejected)
+        *timeout = 0;
+
+    if (*timeout > 0)
+        rpc->wait_deadline = rpc->server->now + *timeout * 1000;
+}
+
+void bi_rpc_call(struct conn *conn, const struct command *command)
+{
+    char error[BIDE_ERROR_SIZE] = "out of memory";
+    struct rpc *rpc = NULL;
+    int code = rpc_begin(conn, command, &rpc, error);
+
+    if (code != BIDE_OK) {
+        bi_rpc_reject(conn, command->tag, code, error);
+        return;
+    }
+
+    set_timeout(rpc);
+    rpc->reply_estimate = bi_rpc_limit_reply_estimate(conn->server, &rpc->coded.op);
+    bi_admission_audit(conn, &rpc->coded.op);
+
+    if (link_rpc(rpc)) {
+        submit(rpc);
+        return;
+    }
+    /* Never submitted: undo what rpc_begin() did to subscriptions and references. */
+    rpc->coded.op.status = BIDE_ENOMEM;
+    update_subscriptions(rpc);
+    end_reference(rpc);
+    bi_rpc_reject(conn, command->tag, BIDE_ENOMEM, "out of memory");
+    rpc_free(rpc);
+}
+
+/* Returns the latest call with this tag that is pending or parked, or NULL. */
+static struct rpc *find_by_tag(const struct conn *conn, uint64_t tag)
+{
+    struct tag_link *link = bi_tag_table_find(&conn->tags, tag);
+    return link == NULL ? NULL
+                        : (struct rpc *)(void *)((char *)link - offsetof(struct rpc, by_tag));
+}
+
+static void cancel(struct rpc *rpc)
+{
+    if (rpc->coded.op.status == BIDE_PENDING)
+        bide_cancel_op(rpc->server->queue, &rpc->coded.op);
+}
+
+/* Cancels a pending call. The core unlinks a waiting reserve from each of its topics. */
+static void cancel_wait(struct rpc *rpc)
+{
+    const bide_op *op = &rpc->coded.op;
+    size_t topics = op->kind == BIDE_OP_RESERVE ? op->reserve.topic_count : 0;
+    cancel(rpc);
+    bi_schedule_count_work(rpc->server, CANCEL_WORK + topics / TOPICS_PER_WORK);
+}
+
+/* It stays in the queue of replies and reports BIDE_CANCELLED there. */
+static void cancel_parked(struct rpc *rpc)
+{
+    rpc->parked = false;
+    set_cancelled_error(&rpc->coded.op);
+}
+
+void bi_rpc_cancel(struct conn *conn, const struct command *command)
+{
+    struct rpc *rpc = find_by_tag(conn, command->tag);
+
+    if (rpc != NULL && rpc->batched) {
+        bi_server_flush(conn->server); /* a batched op cannot be cancelled, and may complete here */
+        rpc = find_by_tag(conn, command->tag);
+    }
+
+    if (rpc == NULL)
+        return;
+    /* Remove the tag now: the op completes later, and the next call-cancel with this tag must find
+     * an older call. */
+    bi_tag_table_remove(&conn->tags, &rpc->by_tag);
+    rpc->cancelled = true;
+
+    if (rpc->parked)
+        cancel_parked(rpc);
+    else
+        cancel_wait(rpc);
+}
+
+/* ---- closing a connection ---- */
+
+void bi_rpc_cancel_waiting(struct conn *conn)
+{
+    struct server *server = conn->server;
+    int64_t end = server->now + CANCEL_SLICE_US;
+
+    if (!conn->has_uncancelled)
+        return;
+
+    /* Parked calls are freed instead of resubmitted; others still write their replies. */
+    for (struct rpc *rpc = conn->unreplied_head; rpc != NULL; rpc = rpc->next)
+        rpc->cancel_quietly = true;
+
+    /* Only submitted ops can be cancelled. The flush may complete and free calls of this list, so
+     * the walk starts after it. */
+    if (conn->rpcs != NULL)
+        bi_server_flush(server);
+
+    struct rpc *rpc = conn->rpcs;
+    for (; rpc != NULL && server->now < end; rpc = rpc->next) {
+        if (rpc->cancel_quietly)
+            continue;
+        rpc->cancel_quietly = true;
+        /* Completes through the completion queue, so rpc and its links stay valid here. */
+        cancel_wait(rpc);
+    }
+
+    conn->has_uncancelled = rpc != NULL;
+    if (conn->has_uncancelled)
+        bi_schedule_mark_dirty(conn);
+}
+
+static struct rpc *pop_head(struct rpc **head)
+{
+    struct rpc *rpc = *head;
+    if (rpc != NULL)
+        *head = rpc->next;
+    return rpc;
+}
+
+bool bi_rpc_drop_one(struct conn *conn)
+{
+    struct rpc *rpc = conn->rpcs;
+    assert(conn->closed);
+
+    if (rpc != NULL) {
+        /* From here on the call has no connection; on_done() gives back what it acquires. */
+        unlink_rpc(rpc);
+        if (rpc->topic_ref != NULL)
+            rpc->topic_ref =
+                bi_rpc_topic_ref_orphan(conn, rpc->topic_ref, rpc->coded.op.topic.delta);
+        conn->rpc_bytes -= rpc->memory;
+        rpc->conn = NULL;
+        cancel_wait(rpc);
+        return true;
+    }
+
+    /* Completed calls whose results the client has not received. */
+    rpc = pop_head(conn->unreplied_head != NULL ? &conn->unreplied_head : &conn->unsent_head);
+    if (rpc != NULL) {
+        bi_tag_table_remove(&conn->tags, &rpc->by_tag);
+        revoke_results(rpc);
+        rpc_free(rpc);
+        return true;
+    }
+
+    struct subscription *link = conn->subscriptions;
+    if (link != NULL) {
+        conn->subscriptions = link->next;
+        submit_unsubscribe(conn->server, link->feed);
+        free(link);
+        return true;
+    }
+
+    bi_tag_table_done(&conn->tags);
+    return bi_rpc_topic_ref_drop_one(conn);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rpc_limit - the limits of one connection's calls: waiting calls, unread replies, subscriptions
+ * and memory; and the permission to make the server write files.
+ *
+ * The limits of the queue apply to all clients together. These keep a few connections from using
+ * them up: while more than half of a limit is in use, a connection gets no more than its guaranteed
+ * share. So a client with few calls is still served while others have many.
+ */
+#define _GNU_SOURCE /* struct ucred */
+#include "server/server_internal.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define REPLY_SMALL             256                 /* bytes of a reply without jobs, roughly */
+#define WAITS_GUARANTEED        64                  /* waiting calls, whatever others have */
+#define BYTES_GUARANTEED        ((size_t)256 << 10) /* memory of calls, whatever others have */
+#define UNREAD_TIMEOUT_US       INT64_C(10000000) /* RPC_UNREAD_MAX unread and no progress: close */
+#define UNREAD_TIMEOUT_SHORT_US INT64_C(1000000)  /* the same while memory is short */
+
+/* ---- memory ---- */
+
+size_t bi_rpc_limit_reply_estimate(const struct server *server, const bide_op *op)
+{
+    const size_t job = server->max_job_size;
+    const size_t page = job > BIDE_BATCH_BYTES ? job : BIDE_BATCH_BYTES;
+    size_t size = REPLY_SMALL;
+    switch (op->kind) {
+    case BIDE_OP_RESERVE:
+        size = op->reserve.job_max * job;
+        break;
+    case BIDE_OP_FINISH_AND_RESERVE:
+        size = op->finish_and_reserve.reserve.job_max * job;
+        break;
+    case BIDE_OP_LIST:
+        size = op->list.job_max * (op->list.with_body ? job : sizeof(bide_job));
+        break;
+    case BIDE_OP_TOPICS:
+    case BIDE_OP_WAITING:
+        return op->topics.topic_max * sizeof(bide_topic_stats);
+    case BIDE_OP_EVENTS:
+        return op->subscription.event_max * sizeof(bide_event);
+    case BIDE_OP_RESULT:
+    case BIDE_OP_WAIT:
+        return server->max_result_size;
+    case BIDE_OP_RESERVE_JOB:
+    case BIDE_OP_PEEK:
+    case BIDE_OP_PEEK_FIRST:
+    case BIDE_OP_FIND:
+    case BIDE_OP_BODY:
+        return job;
+    default:
+        break;
+    }
+
+    /* A reserve or list returns BIDE_BATCH_BYTES at most, or one job that is larger. */
+    return size < page ? size : page;
+}
+
+uint64_t bi_rpc_limit_guaranteed_share(const struct server *server, uint64_t most, uint64_t all)
+{
+    if (all < most)
+        return most; /* the limit is small on purpose, and rejects by itself */
+
+    uint64_t share = all / (server->connections > 0 ? server->connections : 1);
+    return share < most ? share : most;
+}
+
+bool bi_rpc_limit_has_memory(const struct conn *conn, size_t bytes)
+{
+    struct server *server = conn->server;
+    uint64_t half = server->limits.max_client_bytes / 2;
+
+    /* A connection below its share may go over the half, which is left free for that. */
+    if (conn->rpc_bytes > bi_rpc_limit_guaranteed_share(server, BYTES_GUARANTEED, half / 2) &&
+        server->client_bytes + bytes > half)
+        return false;
+
+    return bi_server_has_memory(server, conn, bytes, bytes);
+}
+
+/* ---- unread replies ---- */
+
+size_t bi_rpc_limit_unread_bytes(const struct conn *conn)
+{
+    return bi_output_left(&conn->output) + conn->unreplied_bytes;
+}
+
+/* What a connection may leave unread while memory is short. With many connections the share is less
+ * than RPC_UNREAD_SHARE: together they would still hold all of it. */
+static size_t share_of(const struct server *server)
+{
+    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
+    return share < RPC_UNREAD_SHARE ? (size_t)share : RPC_UNREAD_SHARE;
+}
+
+bool bi_rpc_limit_is_stalled(const struct conn *conn)
+{
+    const struct server *server = conn->server;
+    size_t unread_bytes = bi_rpc_limit_unread_bytes(conn);
+    int64_t stalled_us = server->now - conn->last_drained_at;
+
+    /* Reading slowly is allowed, as long as the client makes progress. */
+    return (unread_bytes > RPC_UNREAD_MAX && stalled_us > UNREAD_TIMEOUT_US) ||
+           (bi_server_is_memory_short(server) && unread_bytes > share_of(server) &&
+            stalled_us > UNREAD_TIMEOUT_SHORT_US);
+}
+
+/* ---- waiting calls ---- */
+
+/* At least one, or a client could not wait at all. */
+static uint32_t guaranteed_waits(const struct server *server)
+{
+    uint32_t waits =
+        (uint32_t)bi_rpc_limit_guaranteed_share(server, WAITS_GUARANTEED, server->max_waiters / 2);
+    return waits > 0 ? waits : 1;
+}
+
+bool bi_rpc_limit_may_wait(const struct conn *conn)
+{
+    const struct server *server = conn->server;
+    return conn->waiter_count < server->limits.max_waiters_per_connection &&
+           (conn->waiter_count < guaranteed_waits(server) ||
+            server->waiter_count < server->max_waiters / 2);
+}
+
+void bi_rpc_limit_reject_wait(const struct conn *conn, bide_op *op)
+{
+    struct server *server = conn->server;
+    char peer[PEER_SIZE];
+
+    op->status = BIDE_TOO_MANY_WAITERS;
+    snprintf(
+        op->error, sizeof(op->error),
+        "%s: this connection has %u calls that wait; max_waiters_per_connection allows %u, and "
+        "%u while all connections have half of max_waiters",
+        bide_op_name(op->kind), conn->waiter_count, server->limits.max_waiters_per_connection,
+        guaranteed_waits(server));
+
+    /* A misconfigured client repeats the call; the log has a rate limit. */
+    uint64_t count = bi_log_limit_hit(&server->crowded_log, server->now);
+    if (count > 0)
+        bi_log(&server->log, BIDE_LOG_WARN,
+               "a call of %s was refused, %s (max_waiters_per_connection is %u); %llu so far",
+               bi_conn_format_peer(conn, peer), "its connection has too many that wait",
+               server->limits.max_waiters_per_connection, (unsigned long long)count);
+}
+
+/* ---- subscriptions ---- */
+
+int bi_rpc_limit_check_subscriptions(const struct conn *conn, char *error)
+{
+    uint32_t max = conn->server->limits.max_feeds_per_connection;
+    /* Pending subscribes count, or a pipeline of them would pass the limit. */
+    if (conn->subscription_count + conn->subscriptions_pending < max)
+        return BIDE_OK;
+
+    snprintf(error, BIDE_ERROR_SIZE,
+             "subscribe: this connection has %u feeds, as many as max_feeds_per_connection allows; "
+             "end one that is not needed",
+             max);
+    return BIDE_TOO_MANY_WAITERS;
+}
+
+/* ---- files ---- */
+
+/* A backup writes with the rights of the server. Only its own user and root could write such a file
+ * themselves, and only a unix socket proves who the peer is. */
+static bool may_write_files(const struct conn *conn)
+{
+    struct ucred peer = {.uid = (uid_t)-1};
+    socklen_t size = sizeof(peer);
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    socklen_t room = sizeof(address);
+
+    /* SO_PEERCRED of a socket of another family says nothing about the client. */
+    return getsockname(conn->fd, (struct sockaddr *)&address, &room) == 0 &&
+           address.ss_family == AF_UNIX &&
+           getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+int bi_rpc_limit_check_backup(const struct conn *conn, const char *path, char *error)
+{
+    if (!may_write_files(conn)) {
+        snprintf(
+            error, BIDE_ERROR_SIZE,
+            "backup: the server writes files only for its own user and root, who are known at its "
+            "unix socket: connect there (beanstalk:///PATH), or use \"bide export\"");
+        return BIDE_ENOTSUP;
+    }
+
+    if (path == NULL || path[0] != '/') {
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "backup: the server runs in another folder; write the whole path, from / on");
+        return BIDE_EINVAL;
+    }
+    return BIDE_OK;
+}

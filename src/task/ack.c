@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ack - the op that finishes a job, and what its status means.
+ *
+ * An outcome of a handler becomes one op. If the queue does not accept it, the ack either changes
+ * into an op that the backend supports, or is retried by the syncer, or is reported as lost.
+ *
+ * Failure    Every ack ends with exactly one event: done, retried, buried, snoozed, interrupted,
+ *            cancelled, lost or given up. BIDE_WORK_DEFERRED may precede it, once.
+ */
+#include "task/worker_internal.h"
+#include "util/clock.h"
+#include "util/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The delay of a snooze without a time when the job has no backoff_base; and of a retry at a plain
+ * beanstalkd, which has no backoff. It equals the queue's default for backoff_base. */
+#define FIRST_RETRY_MS 5000
+
+/* Exponential backoff of a deferred ack, in microseconds. The maximum is short: the lease runs. */
+#define RETRY_DELAY_MIN 100000
+#define RETRY_DELAY_MAX 2000000
+
+/* ---- building ---- */
+
+static bide_slice error_of(const struct ack *ack)
+{
+    return (bide_slice){ack->error, ack->error_size};
+}
+
+void bi_ack_prepare(struct ack *ack)
+{
+    ack->completed = false;
+
+    /* The slices point into the ack, which the syncer has perhaps copied since the last attempt. */
+    if (ack->op.kind == BIDE_OP_FAIL)
+        ack->op.fail.error = error_of(ack);
+    else if (ack->op.kind == BIDE_OP_BURY && !ack->downgraded)
+        ack->op.bury.reason = error_of(ack);
+    else if (ack->op.kind == BIDE_OP_DONE)
+        ack->op.finish.buf = ack->result;
+}
+
+void bi_ack_clear(struct ack *ack)
+{
+    bide_buf_unref(ack->result);
+    ack->result = NULL;
+    ack->error_size = 0;
+}
+
+static void begin(struct ack *ack, const struct bide_context *context)
+{
+    ack->id = context->job.id;
+    ack->token = context->job.token;
+    ack->topic = context->entry->topic;
+    ack->attempt = bide_context_attempt(context);
+    ack->lease_end = context->lease_end;
+
+    /* Only the event shows it. Reading the clock is a tenth of the cost of an empty handler. */
+    ack->took_us = context->worker->options.event == NULL ? 0 : bi_clock_boot() - context->started;
+    ack->cancelled = atomic_load(&context->stop_reason) == BIDE_REASON_CANCELLED;
+
+    /* The struct is reused for every job of the thread. */
+    ack->maybe_applied = ack->in_flight = ack->downgraded = false;
+    ack->retry_delay = 0;
+}
+
+static void set_lease(struct ack *ack, bide_op_kind kind)
+{
+    ack->op.kind = kind;
+    ack->op.lease = (bide_lease_args){.id = ack->id, .token = ack->token};
+}
+
+static void set_release(struct ack *ack, int64_t delay_ms)
+{
+    ack->op.kind = BIDE_OP_RELEASE;
+    ack->op.release = (bide_release_args){
+        .id = ack->id, .token = ack->token, .priority = BIDE_KEEP, .delay_ms = delay_ms};
+}
+
+static void set_fail(struct ack *ack, int64_t retry_in_ms)
+{
+    ack->op.kind = BIDE_OP_FAIL;
+    ack->op.fail = (bide_fail_args){.id = ack->id, .token = ack->token, .retry_in_ms = retry_in_ms};
+}
+
+static void make_done(struct ack *ack, struct bide_context *context)
+{
+    begin(ack, context);
+
+    /* Nothing is retained: a delete does the same, and every backend supports it. */
+    if (context->retain_ms == 0 || (context->retain_ms < 0 && context->job.retain_ms == 0)) {
+        set_lease(ack, BIDE_OP_DELETE);
+        return;
+    }
+
+    ack->result = context->result; /* the reference moves */
+    context->result = NULL;
+    ack->op.kind = BIDE_OP_DONE;
+    ack->op.finish = (bide_finish_item){
+        .id = ack->id, .token = ack->token, .keep = true, .retain_ms = context->retain_ms};
+}
+
+static void copy_error(struct ack *ack, const struct bide_context *context)
+{
+    memcpy(ack->error, context->error, context->error_size);
+    ack->error_size = context->error_size;
+}
+
+static void make_retry(struct ack *ack, struct bide_context *context)
+{
+    begin(ack, context);
+    copy_error(ack, context);
+    set_fail(ack, context->delay_ms);
+}
+
+static void make_bury(struct ack *ack, struct bide_context *context)
+{
+    begin(ack, context);
+    copy_error(ack, context);
+    ack->op.kind = BIDE_OP_BURY;
+    ack->op.bury = (bide_bury_args){.id = ack->id, .token = ack->token, .priority = BIDE_KEEP};
+}
+
+static void make_snooze(struct ack *ack, struct bide_context *context)
+{
+    int64_t base_ms = context->job.backoff_base_ms;
+    begin(ack, context);
+    set_release(ack, context->delay_ms >= 0 ? context->delay_ms
+                     : base_ms > 0          ? base_ms
+                                            : FIRST_RETRY_MS);
+}
+
+static void make_give_back(struct ack *ack, struct bide_context *context)
+{
+    bi_ack_give_back(ack, context);
+}
+
+void bi_ack_give_back(struct ack *ack, const struct bide_context *context)
+{
+    begin(ack, context);
+    set_lease(ack, BIDE_OP_GIVE_BACK);
+}
+
+struct outcome_row {
+    int outcome;
+    void (*make)(struct ack *ack, struct bide_context *context);
+};
+
+static const struct outcome_row *find_outcome(int outcome)
+{
+    static const struct outcome_row table[] = {
+        {BIDE_DONE, make_done},     {BIDE_RETRY, make_retry},         {BIDE_BURY, make_bury},
+        {BIDE_SNOOZE, make_snooze}, {BIDE_GIVE_BACK, make_give_back},
+    };
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (table[i].outcome == outcome)
+            return &table[i];
+    return NULL;
+}
+
+/* Writes the error text of a handler that returned a bare number. If it is the code of the last
+ * call that the handler made, the message of that call explains it. */
+static void describe_code(struct bide_context *context, int outcome)
+{
+    char reason[BIDE_ERROR_SIZE];
+
+    /* A copy: the next call on this thread overwrites it. */
+    bi_text_copy(reason, bide_last_error());
+    if (bi_last_error_code() == outcome && reason[0] != 0)
+        bide_context_retry(context, "the handler answered %d (%s): %s", outcome,
+                           bide_code_name(outcome), reason);
+    else
+        bide_context_retry(context, "the handler answered %d", outcome);
+}
+
+int bi_ack_check_outcome(struct bide_context *context, int outcome)
+{
+    if (outcome == BIDE_DONE || outcome == BIDE_SNOOZE || outcome == BIDE_GIVE_BACK)
+        return outcome;
+
+    bool known = find_outcome(outcome) != NULL;
+    if (context->error_size == 0 && known)
+        context->error_size =
+            (size_t)snprintf(context->error, sizeof(context->error), "the handler gave no reason");
+    else if (context->error_size == 0)
+        describe_code(context, outcome);
+
+    return known ? outcome : BIDE_RETRY;
+}
+
+void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int stop_reason)
+{
+    if (outcome != BIDE_DONE && stop_reason == BIDE_REASON_STOPPING)
+        bi_ack_give_back(ack, context);
+    else
+        find_outcome(outcome)->make(ack, context);
+}
+
+/* ---- completion ---- */
+
+static void emit(const struct ack *ack, const bide_worker *worker, bide_work_kind kind, int code,
+                 const char *text, int64_t delay_ms)
+{
+    bide_work_event event = {
+        .kind = kind,
+        .code = code,
+        .text = text,
+        .id = ack->id,
+        .topic = ack->topic,
+        .attempt = ack->attempt,
+        .delay_ms = delay_ms,
+        .took_us = ack->took_us,
+    };
+
+    bi_worker_emit(worker, &event);
+}
+
+/* The error text with a final NUL, for an event. */
+static const char *text_of(const struct ack *ack, char *room)
+{
+    memcpy(room, ack->error, ack->error_size);
+    room[ack->error_size] = 0;
+    return room;
+}
+
+static void emit_accepted(const struct ack *ack, const bide_worker *worker)
+{
+    char room[TASK_ERROR_SIZE + 1];
+    const bide_op *op = &ack->op;
+    const char *text = text_of(ack, room);
+    bide_state state = op->kind == BIDE_OP_FAIL ? op->fail.state : BIDE_STATE_READY;
+
+    /* The kind of the op alone does not determine the event: a fail may have buried the job, or
+     * removed it because of a cancel; a release with an error text is a downgraded fail. */
+    if (op->kind == BIDE_OP_DELETE || op->kind == BIDE_OP_DONE || op->kind == BIDE_OP_RESULT)
+        emit(ack, worker, BIDE_WORK_DONE, BIDE_OK, "", 0);
+    else if (ack->cancelled || state == BIDE_STATE_GONE)
+        emit(ack, worker, BIDE_WORK_CANCELLED, BIDE_OK, text, 0);
+    else if (op->kind == BIDE_OP_BURY || state == BIDE_STATE_BURIED)
+        emit(ack, worker, BIDE_WORK_BURIED, BIDE_OK, text, 0);
+    else if (op->kind == BIDE_OP_FAIL)
+        emit(ack, worker, BIDE_WORK_RETRIED, BIDE_OK, text, op->fail.delay_ms);
+    else if (op->kind == BIDE_OP_GIVE_BACK)
+        emit(ack, worker, BIDE_WORK_INTERRUPTED, BIDE_OK, "", 0);
+    else if (ack->error_size > 0)
+        emit(ack, worker, BIDE_WORK_RETRIED, BIDE_OK, text, op->release.delay_ms);
+    else
+        emit(ack, worker, BIDE_WORK_SNOOZED, BIDE_OK, "", op->release.delay_ms);
+}
+
+static bool is_transient(int code)
+{
+    return code == BIDE_EIO || code == BIDE_EFULL || code == BIDE_EBUSY || code == BIDE_ENOMEM ||
+           code == BIDE_ESYSTEM || code == BIDE_EUNKNOWN;
+}
+
+/* Replaces the op by what a plain beanstalkd supports; false: it was downgraded before, or there is
+ * no replacement. The error text, the result or the reason is lost. */
+static bool downgrade(struct ack *ack)
+{
+    bide_op *op = &ack->op;
+    bool downgraded = ack->downgraded;
+
+    ack->downgraded = true;
+    if (op->kind == BIDE_OP_FAIL)
+        set_release(ack, op->fail.retry_in_ms >= 0 ? op->fail.retry_in_ms : FIRST_RETRY_MS);
+    else if (op->kind == BIDE_OP_DONE)
+        set_lease(ack, BIDE_OP_DELETE);
+    else if (op->kind == BIDE_OP_BURY)
+        op->bury.reason = (bide_slice){NULL, 0};
+    else
+        return false;
+
+    return !downgraded;
+}
+
+/* A result above the limit of the queue makes the handler fail: a job must not be done without its
+ * result. */
+static void reject_result(struct ack *ack)
+{
+    size_t size = bide_buf_size(ack->result);
+    bi_ack_clear(ack);
+    ack->error_size =
+        (size_t)snprintf(ack->error, sizeof(ack->error), "the result is too big: %zu bytes", size);
+    set_fail(ack, BIDE_KEEP);
+}
+
+/* After BIDE_EUNKNOWN: does this code prove that the first attempt was applied? NOT_FOUND for a
+ * delete does. LEASE_LOST does not: the server may have restarted and dropped all leases. */
+static bool was_applied(const struct ack *ack, int code)
+{
+    return ack->maybe_applied && ack->op.kind == BIDE_OP_DELETE && code == BIDE_NOT_FOUND;
+}
+
+/* After BIDE_EUNKNOWN of a done, LEASE_LOST is ambiguous. Asks for the result: only a job that is
+ * done has one, perhaps empty, so success proves that the first attempt was applied. */
+static bool query_result(struct ack *ack, int code)
+{
+    if (!ack->maybe_applied || ack->op.kind != BIDE_OP_DONE || code != BIDE_LEASE_LOST)
+        return false;
+    ack->op.kind = BIDE_OP_RESULT;
+    ack->op.fetch = (bide_fetch_args){.id = ack->id};
+    return true;
+}
+
+/* The result was only fetched as a proof. */
+static void release_result(bide_op *op)
+{
+    if (op->kind == BIDE_OP_RESULT && op->status == BIDE_OK)
+        bide_buf_unref(op->fetch.buf);
+}
+
+/* True: the ack is now another op, to be submitted without delay. */
+static bool adapt(struct ack *ack, int code)
+{
+    if (query_result(ack, code))
+        return true;
+    if (code == BIDE_ENOTSUP)
+        return downgrade(ack);
+    if (code != BIDE_TOO_BIG || ack->op.kind != BIDE_OP_DONE)
+        return false;
+
+    reject_result(ack);
+    return true;
+}
+
+static bool is_refused(int code)
+{
+    return code == BIDE_NOT_FOUND || code == BIDE_LEASE_LOST || code == BIDE_RESERVED ||
+           code == BIDE_WRONG_STATE;
+}
+
+static void defer(struct ack *ack, const bide_worker *worker, int code)
+{
+    if (ack->retry_delay == 0) /* one event, however often it is retried */
+        emit(ack, worker, BIDE_WORK_DEFERRED, code, ack->op.error, 0);
+    ack->maybe_applied = ack->maybe_applied || code == BIDE_EUNKNOWN;
+    ack->retry_delay = ack->retry_delay == 0                    ? RETRY_DELAY_MIN
+                       : ack->retry_delay < RETRY_DELAY_MAX / 2 ? ack->retry_delay * 2
+                                                                : RETRY_DELAY_MAX;
+}
+
+bool bi_ack_complete(struct ack *ack, bide_worker *worker)
+{
+    int code = ack->op.status;
+    if (code == BIDE_OK || was_applied(ack, code)) {
+        release_result(&ack->op);
+        emit_accepted(ack, worker);
+        return true;
+    }
+
+    /* Before the transient codes: an op that was replaced need not wait for its backoff. */
+    if (adapt(ack, code))
+        return false;
+    if (is_transient(code)) {
+        defer(ack, worker, code);
+        return false;
+    }
+
+    emit(ack, worker, is_refused(code) ? BIDE_WORK_LOST : BIDE_WORK_GIVEN_UP, code, ack->op.error,
+         0);
+    return true;
+}
+
+void bi_ack_abandon(const struct ack *ack, const bide_worker *worker, int cause)
+{
+    /* An ack of revoke_jobs() may be abandoned before its first submit: its status is still 0. */
+    bool submitted = ack->op.status != BIDE_OK;
+    emit(ack, worker, BIDE_WORK_GIVEN_UP, submitted ? ack->op.status : cause,
+         submitted ? ack->op.error : bide_code_text(cause), 0);
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * type_decode - decodes JSON into a struct.
+ *
+ * jansson parses the text into a tree, which is walked along the description of the type; members
+ * that are not described are ignored. Everything that the struct points to is copied into one
+ * arena.
+ *
+ * Failure    An invalid body is BIDE_EINVAL, and its job is buried. Out of memory must therefore
+ *            never be reported as an invalid body: see parse().
+ */
+#include "task/arena.h"
+#include "task/json_path.h"
+#include "task/type.h"
+#include "util/base64.h"
+
+#include "queue/queue.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PREALLOCATE_MAX ((size_t)4096) /* bytes of the first block for texts and nested structs */
+
+static int read_struct(struct arena *arena, const struct json_path *at, const bide_type *type,
+                       const json_t *json, void *to);
+
+static int out_of_memory(void)
+{
+    return bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+}
+
+/* ---- errors ---- */
+
+static const char *json_type_name(const json_t *json)
+{
+    switch (json_typeof(json)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "true or false";
+    default:
+        return "null";
+    }
+}
+
+static int type_mismatch(const struct json_path *at, const char *wanted, const json_t *json)
+{
+    return bi_json_path_error(at, "%s is wanted, and this is %s", wanted, json_type_name(json));
+}
+
+/* ---- single values ---- */
+
+static int read_bool(const struct json_path *at, const json_t *json, void *to)
+{
+    if (!json_is_boolean(json))
+        return type_mismatch(at, "true or false", json);
+    bool value = json_is_true(json);
+    memcpy(to, &value, sizeof(value));
+    return BIDE_OK;
+}
+
+/* A JSON integer, a real without a fraction, or digits in a string. */
+static int read_number(const struct json_path *at, const json_t *json, struct integer *number)
+{
+    if (json_is_integer(json)) {
+        /* 0 - bits, unsigned: the negation of INT64_MIN does not overflow. */
+        json_int_t value = json_integer_value(json);
+        uint64_t bits = (uint64_t)value;
+        *number = (struct integer){value < 0, false, value < 0 ? 0 - bits : bits};
+        return BIDE_OK;
+    }
+    if (json_is_real(json)) {
+        if (bi_type_number_from_double(json_real_value(json), number))
+            return BIDE_OK;
+        return bi_json_path_error(at, "%.17g is not a whole number, or too large to be exact",
+                                  json_real_value(json));
+    }
+    if (!json_is_string(json))
+        return type_mismatch(at, "a whole number", json);
+    if (bi_type_number_parse(json_string_value(json), json_string_length(json), number))
+        return BIDE_OK;
+    return bi_json_path_error(
+        at, "a whole number is wanted, and this is a string of other than digits");
+}
+
+static int read_integer(const struct json_path *at, const bide_field *field, const json_t *json,
+                        void *to)
+{
+    struct integer number = {0};
+    int code = read_number(at, json, &number);
+    if (code != BIDE_OK)
+        return code;
+
+    int side = bi_type_number_set(field->kind, field->size, to, number);
+    if (side == 0)
+        return BIDE_OK;
+
+    /* Show what the body contains: a string may have more digits than `number` holds. */
+    char text[BI_INTEGER_TEXT_SIZE], limit[BI_INTEGER_TEXT_SIZE];
+    bi_type_number_format(bi_type_number_limit(field->kind, field->size, side < 0), limit);
+    const char *shown =
+        json_is_string(json) ? json_string_value(json) : bi_type_number_format(number, text);
+    return bi_json_path_error(at, "%.30s is %s than %s", shown, side < 0 ? "less" : "more", limit);
+}
+
+static int read_double(const struct json_path *at, const bide_field *field, const json_t *json,
+                       void *to)
+{
+    if (!json_is_number(json))
+        return type_mismatch(at, "a number", json);
+
+    double value = json_number_value(json);
+    if (field->size == sizeof(value)) {
+        memcpy(to, &value, sizeof(value));
+        return BIDE_OK;
+    }
+
+    /* A double beyond FLT_MAX becomes infinite. */
+    float narrow = (float)value;
+    if (!isfinite(narrow))
+        return bi_json_path_error(at, "%.17g is too large for a float", value);
+
+    memcpy(to, &narrow, sizeof(narrow));
+    return BIDE_OK;
+}
+
+static int check_text(const struct json_path *at, const json_t *json)
+{
+    if (!json_is_string(json))
+        return type_mismatch(at, "a string", json);
+    /* A C string would silently end at the NUL. */
+    if (strlen(json_string_value(json)) != json_string_length(json))
+        return bi_json_path_error(at, "there is a \\u0000 in the text");
+    return BIDE_OK;
+}
+
+static int read_text(struct arena *arena, const struct json_path *at, const json_t *json, void *to)
+{
+    int code = check_text(at, json);
+    if (code != BIDE_OK)
+        return code;
+
+    /* Copied: the tree is released before the value is used. */
+    size_t size = json_string_length(json) + 1;
+    char *text = bi_arena_alloc(arena, size);
+    if (text == NULL)
+        return out_of_memory();
+
+    memcpy(text, json_string_value(json), size);
+    memcpy(to, &text, sizeof(text));
+    return BIDE_OK;
+}
+
+static int read_chars(const struct json_path *at, const bide_field *field, const json_t *json,
+                      void *to)
+{
+    int code = check_text(at, json);
+    if (code != BIDE_OK)
+        return code;
+
+    size_t length = json_string_length(json);
+    if (length >= field->size)
+        return bi_json_path_error(at, "the text has %zu bytes; %zu are allowed", length,
+                                  field->size - 1);
+
+    memcpy(to, json_string_value(json), length + 1);
+    return BIDE_OK;
+}
+
+static int read_bytes(struct arena *arena, const struct json_path *at, const json_t *json, void *to)
+{
+    bide_slice slice;
+
+    if (!json_is_string(json))
+        return type_mismatch(at, "a string", json);
+
+    const char *text = json_string_value(json);
+    size_t length = json_string_length(json);
+    if (!bi_base64_decoded_size(text, length, &slice.size))
+        return bi_json_path_error(at, "the text is not base64");
+
+    /* One byte more: empty bytes are not NULL, which means missing. */
+    void *bytes = bi_arena_alloc(arena, slice.size + 1);
+    if (bytes == NULL)
+        return out_of_memory();
+    if (!bi_base64_decode(text, length, bytes))
+        return bi_json_path_error(at, "the text is not base64");
+
+    slice.data = bytes;
+    memcpy(to, &slice, sizeof(slice));
+    return BIDE_OK;
+}
+
+static int read_value(struct arena *arena, const struct json_path *at, const bide_field *field,
+                      const json_t *json, void *to)
+{
+    switch (field->kind) {
+    case BIDE_KIND_BOOL:
+        return read_bool(at, json, to);
+    case BIDE_KIND_INT:
+    case BIDE_KIND_UINT:
+        return read_integer(at, field, json, to);
+    case BIDE_KIND_DOUBLE:
+        return read_double(at, field, json, to);
+    case BIDE_KIND_TEXT:
+        return read_text(arena, at, json, to);
+    case BIDE_KIND_CHARS:
+        return read_chars(at, field, json, to);
+    case BIDE_KIND_BYTES:
+        return read_bytes(arena, at, json, to);
+    default:
+        return read_struct(arena, at, field->type(), json, to);
+    }
+}
+
+/* ---- fields ---- */
+
+static int read_pointer(struct arena *arena, const struct json_path *at, const bide_field *field,
+                        const json_t *json, void *to)
+{
+    void *value = bi_arena_alloc(arena, field->size);
+    if (value == NULL)
+        return out_of_memory();
+    /* memcpy, because the member is a pointer to a type that is not known here. */
+    memcpy(to, &value, sizeof(value));
+    return read_value(arena, at, field, json, value);
+}
+
+static int read_array(struct arena *arena, const struct json_path *at, const bide_field *field,
+                      const json_t *json, char *base)
+{
+    if (!json_is_array(json))
+        return type_mismatch(at, "an array", json);
+
+    size_t count = json_array_size(json);
+    if (count == 0)
+        return BIDE_OK;
+
+    /* The body determines count: the product must not overflow. */
+    char *values =
+        count > PTRDIFF_MAX / field->size ? NULL : bi_arena_alloc(arena, count * field->size);
+    if (values == NULL)
+        return out_of_memory();
+
+    for (size_t i = 0; i < count; i++) {
+        struct json_path element = bi_json_path_element(at, i);
+        int code =
+            read_value(arena, &element, field, json_array_get(json, i), values + i * field->size);
+        if (code != BIDE_OK)
+            return code;
+    }
+
+    /* Pointer and count together, at the end: they are both set or both zero. */
+    memcpy(base + field->offset, &values, sizeof(values));
+    memcpy(base + field->count_offset, &count, sizeof(count));
+    return BIDE_OK;
+}
+
+static int read_one(struct arena *arena, const struct json_path *at, const bide_field *field,
+                    const json_t *json, char *base)
+{
+    int code = read_value(arena, at, field, json, base + field->offset);
+    if (code == BIDE_OK && field->has) {
+        const bool has = true;
+        memcpy(base + field->has_offset, &has, sizeof(has));
+    }
+    return code;
+}
+
+static int read_field(struct arena *arena, const struct json_path *at, const bide_field *field,
+                      const json_t *json, char *base)
+{
+    struct json_path here = bi_json_path_field(at, field->name);
+    if (json == NULL || json_is_null(json)) {
+        if (field->optional)
+            return BIDE_OK;
+        return bi_json_path_error(&here, "it is %s, and not optional",
+                                  json == NULL ? "missing" : "null");
+    }
+
+    switch (field->shape) {
+    case BIDE_SHAPE_POINTER:
+        return read_pointer(arena, &here, field, json, base + field->offset);
+    case BIDE_SHAPE_ARRAY:
+        return read_array(arena, &here, field, json, base);
+    default:
+        return read_one(arena, &here, field, json, base);
+    }
+}
+
+/* `to` is zeroed, so that missing optional fields are NULL, 0 or false. */
+static int read_struct(struct arena *arena, const struct json_path *at, const bide_type *type,
+                       const json_t *json, void *to)
+{
+    if (!json_is_object(json))
+        return type_mismatch(at, "an object", json);
+
+    /* A type may contain itself through a pointer; this bounds the recursion. */
+    if (at->depth > BIDE_NESTING_MAX)
+        return bi_json_path_error(at, "more than %d structs in structs", BIDE_NESTING_MAX);
+
+    struct json_path inside = bi_json_path_descend(at);
+    for (size_t i = 0; i < type->field_count; i++) {
+        const bide_field *field = &type->fields[i];
+        int code = read_field(arena, &inside, field, json_object_get(json, field->name), to);
+        if (code != BIDE_OK)
+            return code;
+    }
+
+    return BIDE_OK;
+}
+
+/* ---- parsing ---- */
+
+/*
+ * jansson (at least up to 2.14) ignores that the buffer of its current token cannot grow, and drops
+ * bytes. So it parses [PAD, TEXT], where PAD is a string as long as the longest token that TEXT can
+ * contain. If PAD is parsed completely, the buffer was large enough for everything behind it.
+ */
+struct feed {
+    const char *parts[5];
+    size_t sizes[5];
+    size_t part;
+    size_t done; /* bytes of the current part */
+};
+enum { PAD_PART = 1, TEXT_PART = 3, PARTS = 5 };
+
+/* An upper bound of the length of a token: the longest run of bytes without an unescaped quote. */
+static size_t longest_token(const char *text, size_t size)
+{
+    size_t longest = 0;
+    size_t length = 0;
+
+    for (size_t i = 0; i < size; i++) {
+        /* A backslash that is itself escaped makes the run longer than it is, which is harmless. */
+        length = text[i] == '"' && (i == 0 || text[i - 1] != '\\') ? 0 : length + 1;
+        if (length > longest)
+            longest = length;
+    }
+
+    return longest;
+}
+
+/* The callback of jansson: concatenates the parts without a copy of the text. */
+static size_t feed_some(void *buffer, size_t room, void *arg)
+{
+    struct feed *feed = arg;
+
+    while (feed->part < PARTS && feed->done == feed->sizes[feed->part]) {
+        feed->part++;
+        feed->done = 0;
+    }
+
+    if (feed->part == PARTS)
+        return 0;
+
+    size_t left = feed->sizes[feed->part] - feed->done;
+    size_t size = left < room ? left : room;
+    if (feed->part == PAD_PART)
+        memset(buffer, 'x', size);
+    else
+        memcpy(buffer, feed->parts[feed->part] + feed->done, size);
+    feed->done += size;
+    return size;
+}
+
+/* Extracts TEXT. NULL if it was not exactly one value ("1,2" parses inside an array), or with
+ * *lacks if PAD is not complete: out of memory. */
+static json_t *unwrap(json_t *wrapped, size_t pad, bool *lacks)
+{
+    json_t *json = NULL;
+    *lacks = json_string_length(json_array_get(wrapped, 0)) != pad;
+    if (json_array_size(wrapped) == 2 && !*lacks)
+        json = json_incref(json_array_get(wrapped, 1));
+    json_decref(wrapped);
+    return json;
+}
+
+/* An integer that is too large for jansson may belong to a double, or to a field that is not
+ * described. Then all integers are parsed as reals; those below 2^53 can still be stored in integer
+ * members. */
+static json_t *load(const char *text, size_t size, bool *lacks)
+{
+    json_error_t error;
+
+    *lacks = false;
+    size_t pad = longest_token(text, size);
+    const struct feed whole = {.parts = {"[\"", NULL, "\",", text, "]"},
+                               .sizes = {2, pad, 2, size, 1}};
+    size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    struct feed feed = whole;
+    json_t *json = json_load_callback(feed_some, &feed, flags, &error);
+    if (json == NULL && json_error_code(&error) == json_error_numeric_overflow) {
+        feed = whole;
+        json = json_load_callback(feed_some, &feed, flags | JSON_DECODE_INT_AS_REAL, &error);
+    }
+    return json == NULL ? NULL : unwrap(json, pad, lacks);
+}
+
+/* Probes for memory of about the size that jansson needs. */
+static bool can_allocate(const struct bi_alloc *alloc, size_t size)
+{
+    void *probe = size > PTRDIFF_MAX / 4 ? NULL : bi_alloc_malloc(alloc, 3 * size + 64);
+    bi_alloc_free(alloc, probe);
+    return probe != NULL;
+}
+
+/* Parses the text again without what load() puts around it, so that position and token of the
+ * message are those of the body. */
+static int report_syntax_error(const struct json_path *at, const char *text, size_t size)
+{
+    json_error_t error;
+    size_t flags =
+        JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL;
+    json_t *json = json_loadb(text, size, flags, &error);
+    if (json != NULL) { /* valid after all: load() ran out of memory */
+        json_decref(json);
+        return out_of_memory();
+    }
+
+    /* The message quotes the body; control characters must not reach a log or terminal. */
+    for (char *letter = error.text; *letter != 0; letter++)
+        if ((unsigned char)*letter < ' ')
+            *letter = '?';
+    return bi_json_path_error(at, "not JSON at byte %d: %s", error.position, error.text);
+}
+
+/* jansson reports a string that it has no memory to copy as invalid. A job with an invalid body is
+ * buried, so a body is parsed twice, each time after a probe for memory, before it is rejected. */
+static int parse(const struct json_path *at, const void *data, size_t size,
+                 const struct bi_alloc *alloc, json_t **json)
+{
+    if (size == 0)
+        return bi_json_path_error(at, "there is nothing to read");
+
+    for (int turn = 0; turn < 2; turn++) {
+        if (!can_allocate(alloc, size))
+            return out_of_memory();
+        bool lacks;
+        *json = load(data, size, &lacks);
+        if (*json != NULL)
+            return BIDE_OK;
+        if (lacks)
+            return out_of_memory();
+    }
+
+    return report_syntax_error(at, data, size);
+}
+
+int bi_type_decode_json(const bide_type *type, const void *data, size_t size,
+                        const struct bi_alloc *alloc, void **value)
+{
+    struct json_path at = bi_json_path_root(type->name);
+    struct arena arena;
+    json_t *json = NULL;
+    int code = parse(&at, data, size, alloc, &json);
+    if (json == NULL)
+        return code;
+
+    /* The first piece: its address frees the arena, also after an error in the middle. */
+    void *read = NULL;
+
+    if (bi_arena_init(&arena, alloc, type->size, size < PREALLOCATE_MAX ? size : PREALLOCATE_MAX) ==
+        BIDE_OK) {
+        read = bi_arena_alloc(&arena, type->size);
+        code = read_struct(&arena, &at, type, json, read);
+    } else {
+        code = out_of_memory();
+    }
+    json_decref(json);
+    if (code == BIDE_OK)
+        *value = read;
+    else
+        bi_arena_free(read);
+    return code;
+}

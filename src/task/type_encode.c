@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * type_encode - encodes a struct as JSON, and some of its fields as a key.
+ *
+ * The struct is walked along its description into a tree of jansson, which keeps the order of
+ * members; then the tree becomes text. Equal values give equal bytes: keys depend on it.
+ *
+ * Failure    write_*() return NULL with encoder->code and the last error set.
+ */
+#include "task/json_path.h"
+#include "task/type.h"
+#include "util/base64.h"
+
+#include "queue/queue.h"
+#include "util/buf.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STACK_TEXT_SIZE 2048 /* texts up to this size are dumped once */
+
+struct encoder {
+    int code;
+    int digits; /* of all doubles, for an exact round trip: 15 or 17; jansson has one precision */
+};
+
+static json_t *write_struct(struct encoder *encoder, const struct json_path *at,
+                            const bide_type *type, const void *from);
+
+static json_t *failed(struct encoder *encoder, int code)
+{
+    encoder->code = code;
+    return NULL;
+}
+
+/* NULL from jansson means out of memory: everything else is checked before. */
+static json_t *check_allocated(struct encoder *encoder, json_t *json)
+{
+    if (json == NULL)
+        encoder->code = bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+    return json;
+}
+
+/* ---- single values ---- */
+
+static json_t *write_bool(const void *from)
+{
+    /* As a byte: reading a bool that holds neither 0 nor 1 is undefined. */
+    unsigned char byte;
+    memcpy(&byte, from, 1);
+    return json_boolean(byte != 0);
+}
+
+static json_t *write_integer(struct encoder *encoder, const bide_field *field, const void *from)
+{
+    char text[BI_INTEGER_TEXT_SIZE];
+    struct integer number = bi_type_number_get(field->kind, field->size, from);
+    if (number.negative)
+        return check_allocated(encoder, json_integer((json_int_t)(0 - number.magnitude)));
+    if (number.magnitude <= INT64_MAX)
+        return check_allocated(encoder, json_integer((json_int_t)number.magnitude));
+
+    /* Many JSON readers have no integers above 2^63-1; a string of digits is exact. */
+    return check_allocated(encoder, json_string(bi_type_number_format(number, text)));
+}
+
+/* The double with the fewest digits that converts back to this float: 0.1f becomes 0.1, not
+ * 0.10000000149011612. Nine digits always suffice. */
+static double shortest_double(float narrow)
+{
+    char text[40];
+    double wide = (double)narrow;
+
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, (double)narrow);
+        double shorter = strtod(text, NULL);
+        if ((float)shorter == narrow)
+            return shorter;
+    }
+
+    return wide;
+}
+
+static json_t *write_double(struct encoder *encoder, const struct json_path *at,
+                            const bide_field *field, const void *from)
+{
+    char text[40];
+    double value;
+    float narrow;
+
+    memcpy(field->size == sizeof(value) ? (void *)&value : (void *)&narrow, from, field->size);
+    if (field->size != sizeof(value))
+        value = isfinite(narrow) ? shortest_double(narrow) : (double)narrow;
+    if (!isfinite(value))
+        return failed(encoder, bi_json_path_error(at, "%g cannot be written as JSON", value));
+
+    /* 15 digits are shorter but not always exact; one double that needs 17 decides for all. */
+    snprintf(text, sizeof(text), "%.15g", value);
+    if (strtod(text, NULL) != value)
+        encoder->digits = 17;
+    return check_allocated(encoder, json_real(value));
+}
+
+/* The size of the UTF-8 character at text; 0 if it is invalid. By RFC 3629: no overlong forms, no
+ * surrogates, nothing above U+10FFFF. length is at least 1. */
+static size_t utf8_size(const unsigned char *text, size_t length)
+{
+    unsigned char first = text[0];
+    size_t size = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (size == 1)
+        return 1;
+
+    if (first < 0xc2 || first > 0xf4 || size > length)
+        return 0;
+
+    for (size_t i = 1; i < size; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+
+    /* What the first byte alone cannot exclude. */
+    bool longer = (first == 0xe0 && text[1] < 0xa0) || (first == 0xf0 && text[1] < 0x90);
+    bool beyond = (first == 0xed && text[1] > 0x9f) || (first == 0xf4 && text[1] > 0x8f);
+    return longer || beyond ? 0 : size;
+}
+
+/* jansson checks, too, but does not tell invalid text from lack of memory. */
+static bool is_utf8(const char *text, size_t length)
+{
+    const unsigned char *at = (const unsigned char *)text;
+
+    while (length > 0) {
+        size_t size = utf8_size(at, length);
+        if (size == 0)
+            return false;
+        at += size;
+        length -= size;
+    }
+
+    return true;
+}
+
+static json_t *write_chars(struct encoder *encoder, const struct json_path *at, const char *text,
+                           size_t length)
+{
+    if (!is_utf8(text, length))
+        return failed(encoder, bi_json_path_error(at, "the text is not UTF-8"));
+    return check_allocated(encoder, json_stringn_nocheck(text, length));
+}
+
+static json_t *write_text(struct encoder *encoder, const struct json_path *at, const void *from)
+{
+    const char *text;
+    memcpy(&text, from, sizeof(text));
+    if (text == NULL)
+        return failed(encoder, bi_json_path_error(at, "it is NULL"));
+    return write_chars(encoder, at, text, strlen(text));
+}
+
+static json_t *write_array_of_chars(struct encoder *encoder, const struct json_path *at,
+                                    const bide_field *field, const void *from)
+{
+    /* strlen() would read past an array that is not terminated. */
+    const char *end = memchr(from, 0, field->size);
+    if (end == NULL)
+        return failed(encoder, bi_json_path_error(at, "the text does not end within its %zu bytes",
+                                                  field->size));
+    return write_chars(encoder, at, from, (size_t)(end - (const char *)from));
+}
+
+static json_t *write_bytes(struct encoder *encoder, const struct json_path *at, const void *from)
+{
+    bide_slice slice;
+
+    memcpy(&slice, from, sizeof(slice));
+    if (slice.data == NULL && slice.size > 0)
+        return failed(encoder, bi_json_path_error(at, "it is NULL and has %zu bytes", slice.size));
+
+    /* SIZE_MAX: the encoded size does not fit. */
+    size_t length = bi_base64_encoded_size(slice.size);
+    char *text = length == SIZE_MAX ? NULL : malloc(length + 1);
+    if (text == NULL)
+        return check_allocated(encoder, NULL);
+
+    bi_base64_encode(slice.data, slice.size, text);
+    json_t *json = check_allocated(encoder, json_stringn_nocheck(text, length));
+    free(text);
+    return json;
+}
+
+static json_t *write_value(struct encoder *encoder, const struct json_path *at,
+                           const bide_field *field, const void *from)
+{
+    switch (field->kind) {
+    case BIDE_KIND_BOOL:
+        return write_bool(from);
+    case BIDE_KIND_INT:
+    case BIDE_KIND_UINT:
+        return write_integer(encoder, field, from);
+    case BIDE_KIND_DOUBLE:
+        return write_double(encoder, at, field, from);
+    case BIDE_KIND_TEXT:
+        return write_text(encoder, at, from);
+    case BIDE_KIND_CHARS:
+        return write_array_of_chars(encoder, at, field, from);
+    case BIDE_KIND_BYTES:
+        return write_bytes(encoder, at, from);
+    default:
+        return write_struct(encoder, at, field->type(), from);
+    }
+}
+
+/* ---- fields ---- */
+
+/* The values of a field: the member itself, or what it points to. */
+static const char *values_of(const bide_field *field, const char *base)
+{
+    const char *values;
+    if (field->shape == BIDE_SHAPE_ONE)
+        return base + field->offset;
+    memcpy(&values, base + field->offset, sizeof(values));
+    return values;
+}
+
+/* An optional field without a value is omitted. An array is never missing: it may be empty. */
+static bool is_missing(const bide_field *field, const char *base)
+{
+    const void *pointer;
+    const char *values = values_of(field, base);
+
+    if (!field->optional || field->shape == BIDE_SHAPE_ARRAY)
+        return false;
+    if (field->has) {
+        unsigned char has;
+        memcpy(&has, base + field->has_offset, 1);
+        return has == 0;
+    }
+    if (field->shape == BIDE_SHAPE_POINTER)
+        return values == NULL;
+    if (field->kind == BIDE_KIND_BYTES) {
+        bide_slice slice;
+        memcpy(&slice, values, sizeof(slice));
+        return slice.data == NULL && slice.size == 0;
+    }
+    if (field->kind != BIDE_KIND_TEXT)
+        return false;
+
+    memcpy(&pointer, values, sizeof(pointer));
+    return pointer == NULL;
+}
+
+static json_t *write_array(struct encoder *encoder, const struct json_path *at,
+                           const bide_field *field, const char *base)
+{
+    const char *values = values_of(field, base);
+    size_t count;
+
+    memcpy(&count, base + field->count_offset, sizeof(count));
+    if (values == NULL && count > 0)
+        return failed(encoder, bi_json_path_error(at, "it is NULL and has %zu elements", count));
+
+    json_t *array = check_allocated(encoder, json_array());
+    for (size_t i = 0; array != NULL && i < count; i++) {
+        struct json_path element = bi_json_path_element(at, i);
+        json_t *json = write_value(encoder, &element, field, values + i * field->size);
+        if (json != NULL && json_array_append_new(array, json) == 0)
+            continue;
+        /* append_new() has released json also when it failed. */
+        if (json != NULL)
+            check_allocated(encoder, NULL);
+        json_decref(array);
+        return NULL;
+    }
+
+    return array;
+}
+
+/* The field must not be missing. */
+static json_t *write_field(struct encoder *encoder, const struct json_path *at,
+                           const bide_field *field, const char *base)
+{
+    struct json_path here = bi_json_path_field(at, field->name);
+    if (field->shape == BIDE_SHAPE_ARRAY)
+        return write_array(encoder, &here, field, base);
+    return write_value(encoder, &here, field, values_of(field, base));
+}
+
+static int add_field(struct encoder *encoder, const struct json_path *at, const bide_field *field,
+                     const char *base, json_t *object)
+{
+    /* set_new() would replace the first one silently. */
+    if (json_object_get(object, field->name) != NULL)
+        return encoder->code = bi_json_path_error(at, "two fields are called %s", field->name);
+
+    json_t *json = write_field(encoder, at, field, base);
+    if (json == NULL)
+        return encoder->code;
+
+    if (json_object_set_new(object, field->name, json) != 0)
+        check_allocated(encoder, NULL);
+    return encoder->code;
+}
+
+static json_t *write_struct(struct encoder *encoder, const struct json_path *at,
+                            const bide_type *type, const void *from)
+{
+    struct json_path inside = bi_json_path_descend(at);
+
+    /* Also ends a cycle of pointers. */
+    if (at->depth > BIDE_NESTING_MAX)
+        return failed(encoder,
+                      bi_json_path_error(at, "more than %d structs in structs", BIDE_NESTING_MAX));
+
+    json_t *object = check_allocated(encoder, json_object());
+    for (size_t i = 0; object != NULL && i < type->field_count; i++) {
+        const bide_field *field = &type->fields[i];
+        if (is_missing(field, from) || add_field(encoder, &inside, field, from, object) == BIDE_OK)
+            continue;
+        json_decref(object);
+        return NULL;
+    }
+
+    return object;
+}
+
+/* ---- the text ---- */
+
+struct text {
+    char *bytes;
+    size_t room;
+    size_t size; /* of the whole text, also of what did not fit */
+};
+
+static int append(const char *bytes, size_t size, void *user)
+{
+    struct text *text = user;
+    /* What does not fit is only counted. */
+    if (text->size <= text->room && size <= text->room - text->size)
+        memcpy(text->bytes + text->size, bytes, size);
+    text->size += size;
+    return 0;
+}
+
+static bool dump(const json_t *json, int digits, struct text *text)
+{
+    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits);
+    return json_dump_callback(json, append, text, flags) == 0;
+}
+
+/* Dumps to the stack first, which also measures. A larger text is dumped again into a buffer of its
+ * exact size: no copy, and no buffer that grows. */
+static bide_buf *dump_to_buf(const json_t *json, int digits)
+{
+    char small[STACK_TEXT_SIZE];
+    void *bytes;
+    struct text text = {small, sizeof(small), 0};
+    if (!dump(json, digits, &text))
+        return NULL;
+    if (text.size <= text.room)
+        return bide_buf_new(small, text.size);
+
+    bide_buf *buf = bi_buf_alloc(text.size, &bytes);
+    text = (struct text){bytes, text.size, 0};
+    if (buf != NULL && dump(json, digits, &text))
+        return buf;
+
+    bide_buf_unref(buf);
+    return NULL;
+}
+
+/* Dumps the tree and releases it. json NULL: the walk has failed. */
+static int finish(struct encoder *encoder, json_t *json, bide_buf **out)
+{
+    if (json == NULL)
+        return encoder->code;
+
+    bide_buf *buf = dump_to_buf(json, encoder->digits);
+
+    json_decref(json);
+    if (buf == NULL)
+        return bi_last_error_set(BIDE_ENOMEM, "%s", bide_code_text(BIDE_ENOMEM));
+
+    *out = buf;
+    return BIDE_OK;
+}
+
+int bi_type_encode_json(const bide_type *type, const void *value, bide_buf **json)
+{
+    struct encoder encoder = {.code = BIDE_OK, .digits = 15};
+    struct json_path at = bi_json_path_root(type->name);
+    return finish(&encoder, write_struct(&encoder, &at, type, value), json);
+}
+
+/* ---- keys ---- */
+
+/* Cuts the next name off a list, "customer, month"; false at its end. */
+static bool next_name(const char **list, bide_slice *name)
+{
+    const char *begin = *list;
+    if (begin == NULL)
+        return false;
+
+    const char *end = strchr(begin, ',');
+    *list = end == NULL ? NULL : end + 1;
+    size_t size = end == NULL ? strlen(begin) : (size_t)(end - begin);
+    while (size > 0 && *begin == ' ') {
+        begin++;
+        size--;
+    }
+
+    while (size > 0 && begin[size - 1] == ' ')
+        size--;
+    *name = (bide_slice){begin, size};
+    return true;
+}
+
+static const bide_field *find_field(const bide_type *type, bide_slice name)
+{
+    for (size_t i = 0; i < type->field_count; i++) {
+        const char *other = type->fields[i].name;
+        if (strlen(other) == name.size && memcmp(other, name.data, name.size) == 0)
+            return &type->fields[i];
+    }
+    return NULL;
+}
+
+/* The JSON of one field of a key; null if the field is missing. */
+static json_t *write_key_part(struct encoder *encoder, const struct json_path *at,
+                              const bide_type *type, bide_slice name, const void *value)
+{
+    const bide_field *field = find_field(type, name);
+    int shown = name.size < 60 ? (int)name.size : 60;
+    if (field == NULL)
+        return failed(encoder, bi_json_path_error(at, "there is no field \"%.*s\" to make a key of",
+                                                  shown, (const char *)name.data));
+    if (field->shape != BIDE_SHAPE_ONE || field->kind == BIDE_KIND_STRUCT ||
+        field->kind == BIDE_KIND_BYTES)
+        return failed(encoder,
+                      bi_json_path_error(at,
+                                         "no key can be made of \"%.*s\": only of numbers, "
+                                         "texts, true and false",
+                                         shown, (const char *)name.data));
+    return is_missing(field, value) ? json_null() : write_field(encoder, at, field, value);
+}
+
+/* The key of a single field: a text without quotes, anything else as in JSON. Releases json. */
+static int make_single_key(struct encoder *encoder, const struct json_path *at, json_t *json,
+                           bide_buf **key)
+{
+    /* Missing: no key. json_null() is a singleton that needs no release. */
+    if (json == NULL || json_is_null(json)) {
+        *key = NULL;
+        return encoder->code;
+    }
+    if (!json_is_string(json))
+        return finish(encoder, json, key);
+
+    /* An empty key means no key to a put: all such jobs would lose their uniqueness. */
+    if (json_string_length(json) == 0)
+        encoder->code = bi_json_path_error(at, "the field that its key is made of is empty");
+    else if ((*key = bide_buf_new(json_string_value(json), json_string_length(json))) == NULL)
+        check_allocated(encoder, NULL);
+    json_decref(json);
+    return encoder->code;
+}
+
+int bi_type_encode_key(const bide_type *type, const char *fields, const void *value, bide_buf **key)
+{
+    struct encoder encoder = {.code = BIDE_OK, .digits = 15};
+    struct json_path at = bi_json_path_root(type->name);
+    bide_slice name;
+
+    if (strchr(fields, ',') == NULL) {
+        next_name(&fields, &name);
+        return make_single_key(&encoder, &at, write_key_part(&encoder, &at, type, name, value),
+                               key);
+    }
+
+    /* Several fields: a JSON array, which keeps ("a,b", "c") and ("a", "b,c") apart. */
+    json_t *array = check_allocated(&encoder, json_array());
+    while (array != NULL && next_name(&fields, &name)) {
+        json_t *json = write_key_part(&encoder, &at, type, name, value);
+        if (json != NULL && json_array_append_new(array, json) == 0)
+            continue;
+        if (json != NULL)
+            check_allocated(&encoder, NULL);
+        json_decref(array);
+        array = NULL;
+    }
+
+    return finish(&encoder, array, key);
+}

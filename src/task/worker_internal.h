@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker_internal - the structs that the parts of a worker share.
+ *
+ *     worker          creation, start and stop
+ *     registry        handlers and middleware
+ *     worker_thread   one thread: reserves a job, runs its handler, submits the ack
+ *     context         the interface of a running handler
+ *     ack             the op that finishes a job, and what its status means
+ *     background      one thread for all worker threads: extends leases, receives cancels, sends
+ *                     progress, retries acks, checks the health of the queue
+ *
+ * Ordering   Locks are acquired in the order lifecycle_lock, worker lock, context lock, background
+ *            lock. No callback of the program runs with one of them held except lifecycle_lock:
+ *            a stop holds it while it waits for handlers.
+ * Ownership  A worker thread owns its job and its ack. An ack that must be retried is copied to
+ *            the list of pending acks, and the background thread owns the copy.
+ * Threads    Fields of a context that other threads read have their own lock, which is held for a
+ *            few instructions. The worker's lock guards the number of threads and the list of
+ *            pending acks.
+ */
+#ifndef BI_WORKER_INTERNAL_H
+#define BI_WORKER_INTERNAL_H
+
+#include "queue/queue.h"
+
+#include <bide/task.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define NEVER INT64_MAX
+
+/* Error texts of handlers are truncated to this; max_error_size may truncate them further. */
+#define TASK_ERROR_SIZE 1024
+
+/* The handler of one topic. */
+struct entry {
+    char *topic;
+    const bide_type *type; /* NULL: bytes */
+    bide_handler_call *call;
+    bide_function *function;
+    void *arg;
+    bide_fallback_call *fallback_call; /* NULL: none */
+    bide_function *fallback;
+    void *fallback_arg;
+    int64_t time_limit_ms; /* 0: the job's ttr */
+};
+
+struct middleware {
+    bide_middleware run;
+    void *arg;
+};
+
+/* The op that finishes one job. It can be submitted again after the context is gone: it borrows
+ * only the topic, which belongs to the registry entry. */
+struct ack {
+    bide_op op;
+    struct ack *next; /* in pending_acks; only the background thread unlinks, so it may follow
+                         the list without the lock */
+    uint64_t id, token;
+    const char *topic;
+    uint32_t attempt;
+    int64_t took_us;
+    int64_t lease_end;
+    int64_t retry_delay; /* 0: it has not been deferred yet */
+    int64_t retry_at;    /* pending: when it is submitted again */
+    bool in_flight;      /* pending: submitted, and its completion is not processed yet */
+    bool cancelled;      /* the handler was asked to stop by a cancel */
+    bool maybe_applied;  /* an attempt ended with BIDE_EUNKNOWN: it may have been applied */
+    bool downgraded;     /* uses only commands of a plain beanstalkd */
+    bool completed;      /* the callback of its op has run */
+    bide_buf *result;
+    size_t error_size;
+    char error[TASK_ERROR_SIZE];
+};
+
+struct bide_context {
+    bide_worker *worker;
+    const struct entry *entry;
+    bide_job job;
+    bide_slice body;
+    void *data;    /* passed to the handler; NULL if the body could not be decoded */
+    void *decoded; /* freed after the handler has returned */
+    size_t middleware_next;
+    int64_t reserved_at; /* when the reserve completed; 0: immediately before the handler starts */
+    int64_t started;
+
+    /* Set by the handler. */
+    bool will_bury;
+    int64_t delay_ms;  /* BIDE_KEEP: the job's backoff */
+    int64_t retain_ms; /* BIDE_KEEP: retain_ms of the put */
+    bide_buf *result;
+    size_t error_size;
+    char error[TASK_ERROR_SIZE];
+
+    /* Read by any thread. */
+    _Atomic int stop_reason;  /* without overrun and lease end, which are computed from the clock */
+    _Atomic int64_t deadline; /* the end of the time limit */
+    _Atomic int64_t lease_end; /* when the lease expires unless it is extended */
+    pthread_mutex_t lock;      /* guards the fields below */
+    pthread_cond_t changed;
+    bool running;
+    bool given_back;         /* a stop has released the job: the outcome is ignored */
+    bool overrun_reported;   /* BIDE_WORK_OVERRAN was emitted */
+    bool lease_end_reported; /* waiters were woken when the lease expired */
+    bool deadline_is_lease;  /* no time limit of its own: the deadline moves with the lease */
+    int64_t touch_at;        /* when the background thread extends the lease; NEVER: not */
+    bool touch_refused;      /* the last touch failed with BIDE_TOUCH_LIMIT */
+    int64_t progress_at;     /* when the progress is sent; NEVER: nothing to send */
+    int64_t query_at;        /* when the job is queried for a cancel, while no_events is set */
+    size_t progress_size;
+    char progress[BIDE_PROGRESS_MAX + 1];
+    int fd; /* an eventfd, created by the first bide_context_fd(); -1: none */
+};
+
+struct worker_thread {
+    bide_worker *worker;
+    pthread_t handle;
+    bool started;
+    bide_cq *cq;
+    bide_op reserve_op;
+    bool cancel_sent;   /* the reserve was cancelled: the worker stops */
+    bool reserve_done;  /* the reserve has completed */
+    bool ack_pending;   /* the ack is submitted, and its completion is not processed */
+    uint64_t cancels;   /* background.cancels at the last check */
+    uint64_t gaps;      /* background.gaps when the reserve was submitted */
+    int64_t backoff_ms; /* after a reserve that failed */
+    struct ack ack;
+    struct bide_context context;
+    _Atomic uint64_t runs; /* handlers started */
+};
+
+/* A running job is queried for a cancel this often while there is no subscription. */
+#define QUERY_INTERVAL_US 400000
+
+/* Ids of cancelled jobs that are remembered for threads which have reserved but not started. */
+#define CANCELS_MAX     256
+#define EVENTS_PER_READ 64
+
+struct background {
+    bide_worker *worker;
+    pthread_t handle;
+    bide_cq *cq;
+    _Atomic bool quit;
+    bool ended; /* under the worker's lock */
+    /* The time of its next turn, see run_once(). bi_background_schedule() wakes it for anything
+     * earlier. */
+    _Atomic int64_t wake_at;
+    uint64_t runs; /* sum over the threads at the last turn */
+    bool active;   /* handlers were started between the last two turns */
+
+    bide_op touch;
+    bool touching;
+    bool no_progress; /* the backend does not support progress */
+    int64_t touched_at;
+    bide_touch_item *items;              /* room for one per thread */
+    struct worker_thread **item_threads; /* the thread of each item */
+    char (*texts)[BIDE_PROGRESS_MAX];
+    size_t item_count;
+
+    bide_subscription *subscription;
+    bide_op subscribe, receive, unsubscribe;
+    bool subscribing, receiving, unsubscribing;
+    /* Some running job must be queried: no subscription, or cancels may have been missed. */
+    _Atomic bool no_events;
+    int64_t subscribe_at; /* when to subscribe; NEVER: not (again) */
+    bide_event events[EVENTS_PER_READ];
+
+    bide_op query;
+    bool querying;
+    bide_job queried;
+    struct worker_thread *query_thread;
+    uint32_t query_next; /* the thread at which the next scan begins: round robin */
+    uint64_t query_token;
+
+    bide_op ping;
+    bool pinging;
+    int64_t ping_at;
+
+    pthread_mutex_t lock; /* guards cancelled_ids, a ring */
+    uint64_t cancelled_ids[CANCELS_MAX];
+    _Atomic uint64_t cancels; /* cancels received */
+    _Atomic uint64_t gaps;    /* periods in which cancels may have been missed */
+};
+
+enum worker_state { WORKER_IDLE, WORKER_RUNNING, WORKER_STOPPING };
+
+struct bide_worker {
+    bide *queue;
+    bide_worker_options options; /* resolved */
+
+    struct entry **entries; /* in the order of registration */
+    struct entry **sorted;  /* by topic */
+    bide_slice *topics;
+    uint32_t *weights;
+    size_t entry_count, entry_room;
+    struct middleware middlewares[BIDE_WORKER_MIDDLEWARE_MAX];
+    size_t middleware_count;
+
+    struct worker_thread *threads;
+    struct background background;
+    _Atomic bool stopping; /* reserve no more jobs */
+    _Atomic int unhealthy; /* UNHEALTHY_* bits */
+
+    pthread_mutex_t lifecycle_lock; /* one start or stop at a time */
+    _Atomic enum worker_state state;
+    pthread_mutex_t lock; /* guards the fields below, and the pointer `threads` */
+    pthread_cond_t changed;
+    uint32_t threads_left; /* threads that have not ended */
+    struct ack *pending_acks;
+    _Atomic uint32_t pending_ack_count; /* written under the lock, read without it after each job */
+    int stop_fd; /* readable after bide_worker_quit(), or when the last thread has ended */
+};
+
+/* Marks the current thread as running handlers or callbacks of a worker, which must not stop that
+ * worker. Scopes nest: a handler may call bide_run() on its own thread. */
+struct callback_scope {
+    const bide_worker *worker;
+    const struct callback_scope *outer;
+};
+void bi_worker_enter(struct callback_scope *scope, const bide_worker *worker);
+void bi_worker_leave(const struct callback_scope *scope);
+bool bi_worker_is_current(const bide_worker *worker);
+
+/* The topic must be registered: a reserve returns no other jobs. */
+const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic);
+/* Wakes a stop: a condition that it waits for may have changed. */
+void bi_worker_notify(bide_worker *worker);
+void bi_worker_emit(const bide_worker *worker, const bide_work_event *event);
+/* Sets and clears a reason why the worker gets no jobs. Emits UNHEALTHY with the first reason that
+ * is set, HEALTHY with the last that is cleared. */
+enum { UNHEALTHY_RESERVE = 1, UNHEALTHY_PING = 2 };
+void bi_worker_set_unhealthy(bide_worker *worker, int reason, int code, const char *text);
+void bi_worker_set_healthy(bide_worker *worker, int reason);
+void bi_registry_free(bide_worker *worker);
+/* Start without creating the worker threads, and stop. Both require lifecycle_lock, or a worker
+ * that no other thread can start or stop. */
+int bi_worker_prepare(bide_worker *worker);
+int bi_worker_stop(bide_worker *worker);
+/* The last act of a worker thread. */
+void bi_worker_end_thread(bide_worker *worker);
+
+/* ---- worker_thread ---- */
+
+int bi_worker_thread_init(struct worker_thread *thread, bide_worker *worker);
+void bi_worker_thread_done(struct worker_thread *thread);
+/* Runs jobs until the worker stops or the queue is shut down. The last ack has completed, or is
+ * pending in the syncer, when it returns. */
+void bi_worker_thread_run(struct worker_thread *thread);
+void bi_worker_thread_wake(const struct worker_thread *thread);
+
+/* ---- context ---- */
+
+void bi_context_init(struct bide_context *context, bide_worker *worker);
+void bi_context_done(struct bide_context *context);
+/* Starts the clock of the job in context->job; entry is set. */
+void bi_context_begin(struct bide_context *context);
+/* True, once, when the handler has passed its deadline; the caller then emits the event, after it
+ * has released the lock. With the lock held. */
+bool bi_context_check_overrun(struct bide_context *context, int64_t now, bide_work_event *event);
+/* The handler has returned. Emits an overrun that was not emitted yet. Returns false if a stop has
+ * released the job meanwhile: then there is nothing to acknowledge. */
+bool bi_context_end(struct bide_context *context);
+void bi_context_clear(struct bide_context *context);
+/* Sets the reason to stop unless a more severe one is set, and wakes waiters in any case. With the
+ * lock held. */
+void bi_context_request_stop(struct bide_context *context, bide_reason reason);
+/* When the background thread must act for this context; and when only because the time limit or the
+ * lease ends. NEVER if no handler runs. With the lock held. */
+int64_t bi_context_next_due(const struct bide_context *context);
+int64_t bi_context_next_deadline(const struct bide_context *context);
+/* With the lock held. */
+void bi_context_extend_lease(struct bide_context *context, int64_t end);
+
+/* ---- ack ---- */
+
+/* Maps the return value of a handler to a bide_outcome: an unknown number is BIDE_RETRY. After it a
+ * failure has an error text. */
+int bi_ack_check_outcome(struct bide_context *context, int outcome);
+/* Builds the ack of an outcome. When the handler was interrupted by a stop, every outcome but DONE
+ * gives the job back, so that the stop costs no retry. */
+void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int stop_reason);
+/* Builds an ack that releases the job and counts nothing. */
+void bi_ack_give_back(struct ack *ack, const struct bide_context *context);
+/* Points the arguments of the op into the ack. Required before each submit: the ack may have been
+ * copied. */
+void bi_ack_prepare(struct ack *ack);
+void bi_ack_clear(struct ack *ack);
+/* Processes the completion of the op. True: finished, and the event is emitted. False: it must be
+ * submitted again after retry_delay, perhaps as another op. */
+bool bi_ack_complete(struct ack *ack, bide_worker *worker);
+/* Emits that the ack is given up. The event carries the code of the last attempt, or the cause if
+ * there was no attempt. */
+void bi_ack_abandon(const struct ack *ack, const bide_worker *worker, int cause);
+
+/* ---- background ---- */
+
+int bi_background_start(struct background *background, bide_worker *worker);
+/* Ends the thread and waits until `end` for it; false: it still waits for ops. Pending acks are
+ * abandoned. All worker threads must have ended: they use the background. */
+bool bi_background_stop(struct background *background, int64_t end);
+/* Requires that bi_background_stop() returned true. */
+void bi_background_done(struct background *background);
+/* Makes sure that the background thread runs at that time. Any thread, without a lock. */
+void bi_background_schedule(struct background *background, int64_t at);
+/* Hands a copy of the ack to the background thread, which then owns its result; false when out of
+ * memory, and the ack is unchanged. */
+bool bi_syncer_add(struct background *background, struct ack *ack);
+/* Applies a cancel that arrived between the reserve and bi_context_begin(), which must have been
+ * called before. */
+void bi_subscriber_check_cancel(struct background *background, struct worker_thread *thread);
+
+#endif

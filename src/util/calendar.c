@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "util/calendar.h"
+
+#include <string.h>
+
+#define DAY_S INT64_C(86400)
+
+int bi_calendar_month_days(int year, int month)
+{
+    static const int days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+
+    if (month < 1 || month > 12)
+        return 0;
+    return days[month - 1] + (month == 2 && leap);
+}
+
+static bool break_down(const struct zone *zone, int64_t at_s, struct tm *tm)
+{
+    time_t at = at_s + (zone->fixed ? zone->offset_s : 0);
+    return (zone->fixed ? gmtime_r(&at, tm) : localtime_r(&at, tm)) != NULL;
+}
+
+bool bi_calendar_from_epoch(const struct zone *zone, int64_t at_s, struct civil *civil,
+                            int *weekday)
+{
+    struct tm tm;
+    if (!break_down(zone, at_s, &tm))
+        return false;
+
+    *civil = (struct civil){tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+                            tm.tm_hour,        tm.tm_min,     tm.tm_sec};
+    *weekday = tm.tm_wday;
+    return true;
+}
+
+/* Converts calendar time as if it were UTC. */
+static int64_t to_utc(const struct civil *civil)
+{
+    struct tm tm = {
+        .tm_year = civil->year - 1900,
+        .tm_mon = civil->month - 1,
+        .tm_mday = civil->day,
+        .tm_hour = civil->hour,
+        .tm_min = civil->minute,
+        .tm_sec = civil->second,
+    };
+    return timegm(&tm);
+}
+
+struct civil bi_calendar_add_days(const struct civil *civil, int days)
+{
+    static const struct zone utc = {.fixed = true};
+    struct civil later = *civil;
+    int weekday;
+    bi_calendar_from_epoch(&utc, to_utc(civil) + days * DAY_S, &later, &weekday);
+    return later;
+}
+
+/* The offset of the zone from UTC at this time. */
+static int64_t offset_at(const struct zone *zone, int64_t at_s)
+{
+    struct tm tm;
+    if (zone->fixed)
+        return zone->offset_s;
+    return break_down(zone, at_s, &tm) ? tm.tm_gmtoff : 0;
+}
+
+static bool has_zone_name(const struct zone *zone, int64_t at_s)
+{
+    struct tm tm;
+    return zone->name[0] == 0 ||
+           (break_down(zone, at_s, &tm) && strcasecmp(tm.tm_zone, zone->name) == 0);
+}
+
+static bool is_shown_at(const struct zone *zone, int64_t at_s, const struct civil *civil)
+{
+    struct civil shown;
+    int weekday;
+    return bi_calendar_from_epoch(zone, at_s, &shown, &weekday) && to_utc(&shown) == to_utc(civil);
+}
+
+enum bi_calendar_result bi_calendar_to_epoch(const struct zone *zone, const struct civil *civil,
+                                             int64_t from_s, int64_t *at_s)
+{
+    int64_t utc = to_utc(civil);
+    /* At most one clock change lies between the two: one of the offsets applies to the time. */
+    int64_t before = offset_at(zone, utc - DAY_S), after = offset_at(zone, utc + DAY_S);
+
+    /* When clocks are set back, a time occurs twice. The offset before the change is the
+     * larger one, so its candidate is the earlier time and comes first. */
+    const int64_t candidates[] = {utc - before, utc - after};
+    enum bi_calendar_result found = BI_CALENDAR_SKIPPED;
+    *at_s = utc - before;
+
+    /* The second candidate counts only if the first one is before from_s or has another name. */
+    for (int i = 0; i < 2 && (found != BI_CALENDAR_FOUND || *at_s < from_s); i++) {
+        /* In a gap neither candidate converts back to the same time. */
+        if (!is_shown_at(zone, candidates[i], civil))
+            continue;
+        if (has_zone_name(zone, candidates[i])) {
+            found = BI_CALENDAR_FOUND;
+            *at_s = candidates[i];
+        } else if (found == BI_CALENDAR_SKIPPED) {
+            found = BI_CALENDAR_OTHER_ZONE;
+        }
+    }
+    return found;
+}
+
+enum bi_calendar_result bi_calendar_day_start(const struct zone *zone, const struct civil *civil,
+                                              int64_t *at_s)
+{
+    struct civil day = {.year = civil->year, .month = civil->month, .day = civil->day}, shown;
+    int64_t utc = to_utc(&day), low = utc - 2 * DAY_S, high = utc + 2 * DAY_S;
+    int weekday;
+
+    /* Where clocks change at midnight a day may begin at 1:00. So its beginning is found by
+     * bisection: the first second whose calendar time is not before 0:00. */
+    while (low + 1 < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (bi_calendar_from_epoch(zone, middle, &shown, &weekday) && to_utc(&shown) < utc)
+            low = middle;
+        else
+            high = middle;
+    }
+
+    *at_s = high;
+    if (!bi_calendar_from_epoch(zone, high, &shown, &weekday))
+        return BI_CALENDAR_SKIPPED;
+    return shown.day == day.day ? BI_CALENDAR_FOUND : BI_CALENDAR_SKIPPED;
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * duration.c - parses durations, and formats durations and datetimes; datetime.c parses those.
+ */
+#define _GNU_SOURCE /* strcasestr */
+#include "util/duration.h"
+
+#include <bide/job.h>
+#include <string.h>
+#include <time.h>
+
+#define BILLION UINT64_C(1000000000)
+
+struct unit {
+    const char *names; /* each between spaces, for strcasestr() */
+    int64_t ms;
+};
+
+/* The largest first. */
+static const struct unit units[] = {
+    {" w week weeks ", 604800000},         {" d day days ", 86400000},
+    {" h hr hrs hour hours ", 3600000},    {" m min mins minute minutes ", 60000},
+    {" s sec secs second seconds ", 1000}, {" ms millisecond milliseconds ", 1},
+};
+#define UNITS (sizeof(units) / sizeof(units[0]))
+
+/* ---- parse ---- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static const char *skip_spaces(const char *at)
+{
+    return at + strspn(at, " \t");
+}
+
+/* A decimal number: the whole part, and billionths, rounded up. */
+struct amount {
+    uint64_t whole; /* saturates at BIDE_TIME_MAX_MS + 1, too much in any unit */
+    uint64_t billionths;
+    bool fraction;
+};
+
+static const char *parse_amount(const char *at, struct amount *amount)
+{
+    uint64_t scale = BILLION;
+    bool inexact = false;
+    *amount = (struct amount){.whole = 0};
+    for (; is_digit(*at); at++) {
+        amount->whole = amount->whole * 10 + (uint64_t)(*at - '0');
+        if (amount->whole > BIDE_TIME_MAX_MS)
+            amount->whole = BIDE_TIME_MAX_MS + 1;
+    }
+
+    if (at[0] != '.' || !is_digit(at[1]))
+        return at;
+
+    /* Digits beyond the ninth have scale 0; any that is not 0 rounds up. */
+    for (at++; is_digit(*at); at++) {
+        scale /= 10;
+        amount->billionths += scale * (uint64_t)(*at - '0');
+        inexact = inexact || (scale == 0 && *at != '0');
+    }
+    amount->billionths += inexact;
+    amount->fraction = true;
+    return at;
+}
+
+/* Returns the index of the unit with this name; UNITS: none. */
+static size_t find_unit(const char *at, size_t size)
+{
+    char word[20];
+    if (size == 0 || size > sizeof(word) - 3)
+        return UNITS;
+
+    /* Between spaces, so that "m" does not match the beginning of "min". */
+    snprintf(word, sizeof(word), " %.*s ", (int)size, at);
+    for (size_t i = 0; i < UNITS; i++)
+        if (strcasestr(units[i].names, word) != NULL)
+            return i;
+    return UNITS;
+}
+
+static bool invalid_duration(char *error)
+{
+    return bi_errmsg_set(error, "is no duration: write 250ms, 90s, 1h30m or 2d");
+}
+
+static bool duration_too_long(char *error)
+{
+    return bi_errmsg_set(error, "is too long: 136 years (49710d) are the most");
+}
+
+/* Adds one number with its unit. The parts that follow must have smaller units. */
+static bool parse_part(const char **at, size_t *next_unit, int64_t *total, char *error)
+{
+    struct amount amount;
+    if (!is_digit(**at))
+        return invalid_duration(error);
+
+    const char *word = skip_spaces(parse_amount(*at, &amount));
+    size_t size = 0;
+    while (is_letter(word[size]))
+        size++;
+
+    size_t unit = find_unit(word, size);
+    if (unit == UNITS || unit < *next_unit)
+        return invalid_duration(error);
+
+    uint64_t ms = (uint64_t)units[unit].ms;
+    if (amount.whole > BIDE_TIME_MAX_MS / ms)
+        return duration_too_long(error);
+
+    /* Neither product can overflow: the first was just checked, and a week has fewer
+     * milliseconds than a billion. */
+    *total += (int64_t)(amount.whole * ms + (amount.billionths * ms + BILLION - 1) / BILLION);
+
+    /* A fraction ends the duration: no unit follows it. */
+    *next_unit = amount.fraction ? UNITS : unit + 1;
+    *at = skip_spaces(word + size);
+    return *total <= BIDE_TIME_MAX_MS || duration_too_long(error);
+}
+
+/* A number without a unit. Only 0 is the same in all of them. */
+static bool parse_bare_number(const char *at, int64_t *ms, char *error)
+{
+    if (at[strspn(at, "0 \t")] != 0)
+        return bi_errmsg_set(
+            error, "has no unit: write 90s for seconds, 90m for minutes, or 90ms, 90h, 90d");
+
+    *ms = 0;
+    return true;
+}
+
+bool bi_duration_parse(const char *text, int64_t *ms, char *error)
+{
+    const char *at = skip_spaces(text);
+    int64_t total = 0;
+    size_t next_unit = 0, digits = strspn(at, "0123456789");
+
+    if (digits > 0 && *skip_spaces(at + digits) == 0)
+        return parse_bare_number(at, ms, error);
+
+    do {
+        if (!parse_part(&at, &next_unit, &total, error))
+            return false;
+    } while (*at != 0);
+
+    *ms = total;
+    return true;
+}
+
+/* ---- format ---- */
+
+static void format_units(char *to, size_t room, uint64_t ms)
+{
+    static const struct {
+        const char *name;
+        uint64_t ms;
+    } output_units[] = {{"d", 86400000}, {"h", 3600000}, {"m", 60000},
+                        {"s", 1000},     {"ms", 1},      {"", 1}};
+
+    /* Stops at ms, behind which the empty unit follows. */
+    int i = 0;
+    while (i < 4 && ms < output_units[i].ms)
+        i++;
+    uint64_t rest = ms % output_units[i].ms / output_units[i + 1].ms;
+
+    if (ms == 0)
+        snprintf(to, room, "0s");
+    else if (rest == 0)
+        snprintf(to, room, "%llu%s", (unsigned long long)(ms / output_units[i].ms),
+                 output_units[i].name);
+    else
+        snprintf(to, room, "%llu%s%llu%s", (unsigned long long)(ms / output_units[i].ms),
+                 output_units[i].name, (unsigned long long)rest, output_units[i + 1].name);
+}
+
+void bi_duration_format(char *to, int64_t ms)
+{
+    if (ms >= 0) {
+        format_units(to, BI_DATETIME_SIZE, (uint64_t)ms);
+        return;
+    }
+
+    /* Unsigned: the negation of the smallest int64_t is defined there. */
+    to[0] = '-';
+    format_units(to + 1, BI_DATETIME_SIZE - 1, -(uint64_t)ms);
+}
+
+/* Splits into seconds and 0 to 999 milliseconds, also before 1970. */
+static int64_t split_ms(int64_t at_ms, int *ms)
+{
+    int64_t seconds = at_ms / 1000;
+    *ms = (int)(at_ms % 1000);
+    if (*ms < 0) {
+        *ms += 1000;
+        seconds--;
+    }
+    return seconds;
+}
+
+static bool format_local(char *to, int64_t at_ms, struct tm *tm)
+{
+    int ms;
+    char fraction[8] = "";
+    time_t seconds = split_ms(at_ms, &ms);
+    if (localtime_r(&seconds, tm) == NULL) {
+        snprintf(to, BI_DATETIME_SIZE, "%lld ms", (long long)at_ms);
+        return false;
+    }
+
+    if (ms != 0)
+        snprintf(fraction, sizeof(fraction), ".%03d", ms);
+    snprintf(to, BI_DATETIME_SIZE, "%04d-%02d-%02d %02d:%02d:%02d%s %.12s", tm->tm_year + 1900,
+             tm->tm_mon + 1, tm->tm_mday, tm->tm_hour, tm->tm_min, tm->tm_sec, fraction,
+             tm->tm_zone);
+    return true;
+}
+
+void bi_datetime_format(char *to, int64_t at_ms)
+{
+    struct tm tm;
+    format_local(to, at_ms, &tm);
+}
+
+/* Formats the distance from now. A time that passed less than a second ago is "now": the user
+ * who wrote "now" wrote it a moment before. */
+static void format_distance(char *to, size_t room, int64_t at_ms, int64_t now_ms)
+{
+    char duration[BI_DATETIME_SIZE];
+    bool past = at_ms < now_ms;
+    bi_duration_format(duration, past ? now_ms - at_ms : at_ms - now_ms);
+
+    if (at_ms <= now_ms && now_ms - at_ms < 1000)
+        snprintf(to, room, "now");
+    else
+        snprintf(to, room, "%s%.20s%s", past ? "" : "in ", duration, past ? " ago" : "");
+}
+
+void bi_datetime_describe(char *to, int64_t at_ms, int64_t now_ms)
+{
+    static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    char datetime[BI_DATETIME_SIZE], distance[40], offset[16] = "";
+    struct tm tm;
+
+    format_distance(distance, sizeof(distance), at_ms, now_ms);
+    if (!format_local(datetime, at_ms, &tm)) {
+        snprintf(to, BI_DATETIME_SIZE, "%.30s, %.30s", datetime, distance);
+        return;
+    }
+
+    long minutes = tm.tm_gmtoff / 60;
+    unsigned abs_minutes = (unsigned)(minutes < 0 ? -minutes : minutes) % 6000;
+    if (strcmp(tm.tm_zone, "UTC") != 0)
+        snprintf(offset, sizeof(offset), " (UTC%c%02u:%02u)", minutes < 0 ? '-' : '+',
+                 abs_minutes / 60, abs_minutes % 60);
+
+    snprintf(to, BI_DATETIME_SIZE, "%s %.38s%s, %.20s", days[tm.tm_wday], datetime, offset,
+             distance);
+}
+
+void bi_datetime_format_rfc3339(char *to, int64_t at_ms)
+{
+    int ms;
+    struct tm tm;
+    time_t seconds = split_ms(at_ms, &ms);
+    if (gmtime_r(&seconds, &tm) == NULL) {
+        snprintf(to, BI_DATETIME_SIZE, "%lld ms", (long long)at_ms);
+        return;
+    }
+
+    snprintf(to, BI_DATETIME_SIZE, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900,
+             tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, ms);
+}

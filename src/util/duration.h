@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * duration - parses and formats durations and points in time as people write them.
+ *
+ * A duration is a number with a unit, or several, the largest first: 250ms, 90s, 1h30m, 2d, 1w,
+ * "1.5h", "2 hours", "1h 30m". Only the last number may have a fraction. A number without a unit
+ * is rejected, except 0, because its unit is a guess. So are months and years, whose length varies.
+ *
+ * A datetime is a day, a time, or both, in either order, in the time zone of the user (TZ) unless
+ * it names another: 2026-12-25T00:00, "2026-12-25 18:30:15", 2026-12-25T18:30Z,
+ * 2026-12-25T18:30+01:00, 2026-12-25, 18:30, "today 18:30", "tomorrow 9:00", "tomorrow at 9pm",
+ * tomorrow, "monday 9:00", noon, midnight, now, "in 2h", +90s, "2h ago", @1798153200 (seconds since
+ * 1970). The output of bi_datetime_format() can be parsed again.
+ *
+ * A day without a time is its beginning, and midnight is 0:00. A time without a day, and a day of
+ * the week, mean the next one that is not past: on a Monday at 8:00 "monday 9:00" is today, and
+ * "monday" in a week. "next monday" is the same. Other days may be past.
+ *
+ * Case does not matter. Fractions of a millisecond are rounded up, because nothing may happen
+ * early.
+ *
+ * Failure    Both parsers reject what does not exist: 25:00, the 30th of February, a time that the
+ *            change to summer time skips. Of a time that occurs twice the first is taken, unless
+ *            the name of its zone selects one: "2:30 CEST", "2:30 CET".
+ */
+#ifndef BI_DURATION_H
+#define BI_DURATION_H
+
+#include "util/errmsg.h"
+
+#include <stdint.h>
+
+/* Milliseconds, 0 to BIDE_TIME_MAX_MS. False with a reason that continues a sentence: "is no
+ * duration: write 90s, 1h30m or 2d". */
+bool bi_duration_parse(const char *text, int64_t *ms, char *error);
+
+/* Milliseconds since 1970, from 1 (0 means never) to BIDE_TIMESTAMP_MAX_MS; now_ms is the
+ * current time. */
+bool bi_datetime_parse(const char *text, int64_t now_ms, int64_t *at_ms, char *error);
+
+#define BI_DATETIME_SIZE 80
+
+/* Formats the two largest units: "1h30m", "1m30s", "250ms", "3d4h". */
+void bi_duration_format(char *to, int64_t ms);
+
+/* "2026-12-25 00:00:00 CET", in the zone of the user; milliseconds only if there are any. */
+void bi_datetime_format(char *to, int64_t at_ms);
+
+/* "Fri 2026-12-25 00:00:00 CET (UTC+01:00), in 39d21h"; of a past time "3h2m ago", or "now" if
+ * that is less than a second. */
+void bi_datetime_describe(char *to, int64_t at_ms, int64_t now_ms);
+
+/* RFC 3339 with milliseconds, in UTC: "2026-12-24T23:00:00.000Z". For programs. */
+void bi_datetime_format_rfc3339(char *to, int64_t at_ms);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* self_test.c - the tests' own ways to a queue and to a program. */
+#include "cli_test.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static void a_job_that_was_put_is_counted(void)
+{
+    put_job("email", "hello");
+    put_job("email", "again");
+    EQ(count_jobs("email", BIDE_STATE_READY), 2);
+    EQ(count_jobs("nothing", BIDE_STATE_READY), 0);
+}
+
+static void run_cat(void)
+{
+    execl("/bin/cat", "cat", (char *)NULL);
+}
+
+static void a_child_gets_every_byte_and_gives_it_back(void)
+{
+    static char bytes[300000];
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (char)(i * 7 + i / 256);
+    before_exec = run_cat;
+    struct child *child = run_expect_bytes(0, bytes, sizeof(bytes), "help");
+    EQ(child->out.size, sizeof(bytes));
+    CHECK(memcmp(child->out.text, bytes, sizeof(bytes)) == 0);
+    SILENT(child->err);
+}
+
+static void a_terminal_is_one_and_ctrl_c_reaches_the_child(void)
+{
+    before_exec = run_cat;
+    struct child *child = begin_on_terminal(80, 24, "help", NULL);
+    press(child, "typed\r");
+    await_out(child, "typed\r\ntyped\r\n");
+    press(child, "\x03");
+    await_end(child, 256 + SIGINT);
+}
+
+static const struct test tests[] = {
+    TEST(a_job_that_was_put_is_counted),
+    TEST(a_child_gets_every_byte_and_gives_it_back),
+    TEST(a_terminal_is_one_and_ctrl_c_reaches_the_child),
+};
+
+const struct theme self_test_theme = {"frame", tests, COUNT(tests)};

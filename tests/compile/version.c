@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that was compiled with headers of another version than the library's. check-compile.sh
+ * takes the last member of each options struct away (-DOLDER), or adds one, future_ (-DNEWER), and
+ * runs it with the library as it is. Says which line failed.
+ */
+#include <bide/task.h>
+
+#include <stddef.h>
+#include <stdio.h>
+
+#define must(condition)      \
+    do {                     \
+        if (!(condition))    \
+            return __LINE__; \
+    } while (0)
+
+#ifdef OLDER
+#define LAST(type, member) _Static_assert(offsetof(type, member) + 8 == sizeof(type), #type)
+LAST(bide_options, recovery);
+LAST(bide_put_options, expires_at_ms);
+LAST(bide_worker_options, health);
+#endif
+
+BIDE_TASK(greet, bytes, .priority = 5, .max_retries = 2);
+
+static int events; /* of one thread */
+
+static void count_event(void *user, const bide_work_event *event)
+{
+    (void)user;
+    events += event->kind == BIDE_WORK_STARTED;
+}
+
+static int greet_once(bide_context *context, const bide_slice *body, void *arg)
+{
+    *(size_t *)arg += body->size;
+    return bide_context_quit(context);
+}
+
+/* Put with a priority and no more than two retries: nothing else is set. */
+static bool is_as_put(bide *queue, uint64_t id)
+{
+    bide_job job;
+    if (bide_peek(queue, id, &job) != BIDE_OK)
+        return false;
+    bool right = job.priority == 5 && job.max_retries == 2 && job.retain_ms == 0 &&
+                 job.ttr_ms == 33000 && job.expires_at_ms == 0;
+    bide_job_clear(&job);
+    return right;
+}
+
+static int put_and_publish(bide *queue)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_put_options defaults = bide_defaults(greet);
+    uint64_t id = 0;
+    options.priority = 5;
+    options.max_retries = 2;
+    bide_put_item items[] = {{.topic = {"a", 1}, .options = &options},
+                             {.topic = {"a", 1}, .options = &options}};
+    size_t accepted = 0;
+    must(bide_put(queue, "a", "body", 4, &options, &id) == BIDE_OK && is_as_put(queue, id));
+    must(bide_put_many(queue, items, 2, &accepted) == BIDE_OK && accepted == 2);
+    must(is_as_put(queue, items[0].id) && is_as_put(queue, items[1].id));
+    must(items[0].options == &options);
+    bide_slice hello = {"hello", 5};
+    must(bide_publish(queue, greet, hello, &defaults, &id) == BIDE_OK && is_as_put(queue, id));
+#ifdef NEWER
+    options.future_ = defaults.future_ = 1;
+    must(bide_put(queue, "a", "body", 4, &options, &id) == BIDE_EINVAL);
+    must(bide_publish(queue, greet, hello, &defaults, &id) == BIDE_EINVAL);
+#endif
+    return 0;
+}
+
+static int work(bide *queue)
+{
+    bide_worker_options options = BIDE_WORKER_OPTIONS_INIT;
+    bide_worker *worker = NULL;
+    size_t size = 0;
+    options.threads = 1;
+    options.event = count_event;
+#ifdef NEWER
+    options.future_ = 1;
+    must(bide_worker_new(queue, &options, &worker) == BIDE_EINVAL);
+    options.future_ = 0;
+#endif
+    must(bide_worker_new(queue, &options, &worker) == BIDE_OK);
+    must(bide_handle(worker, greet, greet_once, &size) == BIDE_OK);
+    must(bide_worker_run(worker) == BIDE_OK);
+    must(bide_worker_free(worker) == BIDE_OK);
+    must(size == 5 && events == 1);
+    return 0;
+}
+
+static int run(void)
+{
+    bide_options options = BIDE_OPTIONS_INIT;
+    bide *queue = NULL;
+    options.default_ttr_ms = 33000;
+#ifdef NEWER
+    options.future_ = 1;
+    must(bide_open("memory:", &options, &queue) == BIDE_EINVAL);
+    options.future_ = 0;
+#endif
+    must(bide_open("memory:", &options, &queue) == BIDE_OK);
+    int line = put_and_publish(queue);
+    if (line == 0)
+        line = work(queue);
+    must(bide_close(queue) == BIDE_OK);
+    return line;
+}
+
+int main(void)
+{
+    int line = run();
+    if (line != 0)
+        printf("line %d: %s\n", line, bide_last_error());
+    return line != 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * backlog - a place with so many jobs that whoever opens it can ask before all of them are loaded.
+ *
+ * Among very many ready jobs in one topic there are, in another, a few of each state: at the
+ * beginning, in the middle and at the end of all ids. Whether a job is loaded already when a test
+ * asks for it, nobody knows; the answer must be the same.
+ */
+#ifndef BACKLOG_H
+#define BACKLOG_H
+
+#include "location.h"
+
+#define BACKLOG_JOBS  30000 /* in the large topic */
+#define BACKLOG_SPOTS 3
+#define BACKLOG_KINDS 6 /* of states; that of BIDE_STATE_GONE never existed */
+
+struct backlog {
+    char location[LOCATION_SIZE];
+    const char *large;
+    const char *small;
+    uint64_t ids[BACKLOG_SPOTS][BACKLOG_KINDS]; /* by spot and the state that the job was put in */
+    char keys[BACKLOG_SPOTS][BACKLOG_KINDS][32];
+    uint64_t last_id;
+};
+
+/* Makes the place and closes it. It is one for the whole test. */
+struct backlog *new_backlog(void);
+
+/* Opens it; nothing is waited for. */
+#define open_backlog(backlog) open_location((backlog)->location, "")
+
+/* The state in which a job is after the restart. */
+bide_state backlog_state(bide_state put);
+
+/* Everything is there, once, and as it was put. Waits for what is not loaded. */
+#define BACKLOG_IS_WHOLE(backlog, queue) backlog_is_whole(HERE, (backlog), (queue))
+void backlog_is_whole(struct where at, const struct backlog *backlog, bide *queue);
+
+#endif

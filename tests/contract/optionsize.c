@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * optionsize.c - options of programs that were compiled with an older or a newer version of the
+ * library: members that an older one does not know have their defaults, members that this version
+ * does not know must be zero.
+ */
+#include "contract.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define OTHER_MAX 1024
+
+/* The bytes behind these are not readable. Never unmapped: the test has a process of its own. */
+static void *at_end_of_page(const void *bytes, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED);
+    CHECK(mprotect(pages + page, page, PROT_NONE) == 0);
+    /* A struct begins at a multiple of its alignment. */
+    return memcpy(pages + page - (size + 7) / 8 * 8, bytes, size);
+}
+
+/* The options, cut or with zeros behind them, that say they have this size; value is the last byte of
+ * longer ones. */
+static void *resized(const void *options, size_t own, size_t size, char value)
+{
+    char bytes[OTHER_MAX] = {0};
+    CHECK(size <= sizeof bytes);
+    memcpy(bytes, options, own < size ? own : size);
+    if (size > own)
+        bytes[size - 1] = value;
+    memcpy(bytes, &size, sizeof size);
+    return at_end_of_page(bytes, size);
+}
+
+/* Options with a value in every member that a job shows; their size and the last byte as given. */
+static const bide_put_options *put_options(size_t size, char value)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    options.priority = 7;
+    options.ttr_ms = 77000;
+    options.max_retries = 3;
+    options.retain_ms = 5000;
+    return resized(&options, sizeof options, size, value);
+}
+
+/* What a job has that was put with them. */
+static void is_put_with(const bide_job *job, size_t size)
+{
+    EQ(job->priority, size > offsetof(bide_put_options, priority) ? 7 : BIDE_DEFAULT_PRIORITY);
+    EQ(job->ttr_ms, size > offsetof(bide_put_options, ttr_ms) ? 77000 : 60000);
+    EQ(job->max_retries, size > offsetof(bide_put_options, max_retries) ? 3 : BIDE_NO_RETRY_LIMIT);
+    EQ(job->retain_ms, size > offsetof(bide_put_options, retain_ms) ? 5000 : 0);
+}
+
+static void what_shorter_put_options_lack_has_its_default(void)
+{
+    bide *queue = open_queue("default_ttr=60s");
+    const char *a = fresh_topic("a");
+    for (size_t size = sizeof size; size <= sizeof(bide_put_options); size += sizeof size)
+        is_put_with(stat_job(queue, put_as(queue, a, "body", put_options(size, 0))), size);
+}
+
+static void longer_put_options_are_taken_if_the_rest_is_zero(void)
+{
+    bide *queue = open_queue("default_ttr=60s");
+    const char *a = fresh_topic("a");
+    for (size_t more = 8; more <= 256; more *= 2) {
+        size_t size = sizeof(bide_put_options) + more;
+        is_put_with(stat_job(queue, put_as(queue, a, "body", put_options(size, 0))), size);
+        CODE(bide_put(queue, a, "body", 4, put_options(size, 1), NULL), BIDE_EINVAL);
+        CHECK(strstr(bide_last_error(), "does not know") != NULL);
+    }
+    EQ(topic_of(queue, a).jobs.ready, 6);
+}
+
+static void a_size_that_no_version_has_is_refused(void)
+{
+    static const size_t sizes[] = {0, 1, 7, sizeof(bide_put_options) - 1, 4104, SIZE_MAX - 7};
+    bide *queue = open_queue("");
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        const void *options = at_end_of_page(&sizes[i], sizeof sizes[i]);
+        bide *other = NULL;
+        char url[1024];
+        CODE(bide_put(queue, fresh_topic("a"), "body", 4, options, NULL), BIDE_EINVAL);
+        CODE(bide_open(trial_url(url, sizeof url, ""), options, &other), BIDE_EINVAL);
+        CHECK(strstr(bide_last_error(), "BIDE_OPTIONS_INIT") != NULL);
+        CHECK(other == NULL);
+    }
+}
+
+static void items_of_a_list_may_have_options_of_any_size(void)
+{
+    bide *queue = open_queue("default_ttr=60s");
+    bide_slice topic = slice(fresh_topic("a"));
+    static const size_t sizes[] = {16, sizeof(bide_put_options), sizeof(bide_put_options) + 8, 8};
+    bide_put_item items[COUNT(sizes) + 3];
+    const bide_put_options *given[COUNT(items)] = {NULL};
+    size_t accepted = 0;
+    for (size_t i = 0; i < COUNT(sizes); i++)
+        given[i] = put_options(sizes[i], 0);
+    given[COUNT(sizes)] = put_options(sizeof(bide_put_options) + 8, 1);
+    given[COUNT(sizes) + 1] = put_options(12, 0);
+    for (size_t i = 0; i < COUNT(items); i++)
+        items[i] = (bide_put_item){.topic = topic, .body = slice("body"), .options = given[i]};
+    OK(bide_put_many(queue, items, COUNT(items), &accepted));
+    EQ(accepted, COUNT(sizes) + 1);
+    for (size_t i = 0; i < COUNT(items); i++) {
+        bool bad = i == COUNT(sizes) || i == COUNT(sizes) + 1;
+        EQ(items[i].status, bad ? BIDE_EINVAL : BIDE_OK);
+        CHECK(items[i].options == given[i]);
+        if (!bad)
+            is_put_with(stat_job(queue, items[i].id), i < COUNT(sizes) ? sizes[i] : 0);
+    }
+}
+
+/* The key is the caller's memory, too, and may be overwritten when submit has returned. */
+static void an_op_names_the_options_of_the_caller_when_it_has_completed(void)
+{
+    bide *queue = open_queue("");
+    const char *a = fresh_topic("a");
+    struct waiter *waiter = new_op(BIDE_OP_PUT, new_cq());
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    char key[] = "key 0";
+    options.key = slice(key);
+    const bide_put_options *shorter =
+        resized(&options, sizeof options, offsetof(bide_put_options, backoff_base_ms), 0);
+    waiter->op.put = (bide_put_item){.topic = slice(a), .body = slice("body"), .options = shorter};
+    for (int i = 0; i < 3; i++) {
+        bide_op *list[] = {&waiter->op};
+        key[4] = (char)('1' + i);
+        CHECK(bide_submit(queue, list, 1) >= 0);
+        key[4] = '0';
+        UNTIL(waiter->op.status != BIDE_PENDING || bide_cq_drain(waiter->op.cq, 0) < 0);
+        OK(waiter->op.status);
+        CHECK(waiter->op.put.options == shorter);
+        const bide_job *job = stat_job(queue, waiter->op.put.id);
+        EQ(job->key_size, 5);
+        EQ(((const char *)job->key)[4], '1' + i);
+    }
+}
+
+static int64_t ttr_of_a_queue_with(const void *options)
+{
+    bide *queue = NULL;
+    char url[1024];
+    uint64_t id = 0;
+    OK(bide_open(trial_url(url, sizeof url, ""), options, &queue));
+    OK(bide_put(queue, fresh_topic("a"), "body", 4, NULL, &id));
+    int64_t ttr_ms = stat_job(queue, id)->ttr_ms;
+    OK(bide_close(queue));
+    return ttr_ms;
+}
+
+static void options_of_a_queue_may_have_any_size(void)
+{
+    bide_options options = BIDE_OPTIONS_INIT;
+    size_t own = sizeof options;
+    bide *queue = NULL;
+    char url[1024];
+    options.default_ttr_ms = 33000;
+    EQ(ttr_of_a_queue_with(resized(&options, own, sizeof(size_t), 0)), 60000);
+    EQ(ttr_of_a_queue_with(resized(&options, own, 16, 0)), 33000);
+    EQ(ttr_of_a_queue_with(resized(&options, own, own - 8, 0)), 33000);
+    EQ(ttr_of_a_queue_with(resized(&options, own, own + 8, 0)), 33000);
+    CODE(bide_open(trial_url(url, sizeof url, ""), resized(&options, own, own + 64, 1), &queue),
+         BIDE_EINVAL);
+    CHECK(strstr(bide_last_error(), "does not know") != NULL);
+    CHECK(queue == NULL);
+}
+
+static const struct test tests[] = {
+    TEST(what_shorter_put_options_lack_has_its_default),
+    TEST(longer_put_options_are_taken_if_the_rest_is_zero),
+    TEST(a_size_that_no_version_has_is_refused),
+    TEST(items_of_a_list_may_have_options_of_any_size),
+    TEST(an_op_names_the_options_of_the_caller_when_it_has_completed),
+    TEST(options_of_a_queue_may_have_any_size),
+};
+
+const struct theme optionsize_theme = {"optionsize", tests, COUNT(tests)};

@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io_errors.c - one write, sync or opening fails, at every place where there is one.
+ *
+ * The script of calls runs with the nth act of a kind failing. Whatever the place, a call that
+ * fails says so, names the file and has changed nothing; the calls after it go on; and what was
+ * acknowledged is there when the file is opened again.
+ */
+#include "history.h"
+#include "script.h"
+#include "vfs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Places that one test tries. */
+#define PLACES_MAX 60
+
+/* Runs the script; answers how many calls failed. A disk that was full takes a moment to be seen to
+ * have room again. */
+static unsigned run_script(struct script *script)
+{
+    unsigned failures = 0;
+    for (size_t step = 0; step < script_length(); step++) {
+        int code = script_try(script, step, NULL, NULL);
+        if (code != BIDE_OK)
+            failures++;
+        if (code == BIDE_EFULL)
+            UNTIL(script_run(script, step) == BIDE_OK);
+    }
+    return failures;
+}
+
+/* The fault may hit the opening, which then says so, and in the end it goes well. */
+static bide *open_despite(const char *url, unsigned times)
+{
+    bide *queue = NULL;
+    for (unsigned i = 0; i < times; i++) {
+        int code = bide_open(url, NULL, &queue);
+        if (code == BIDE_OK) {
+            OK(bide_wait_recovered(queue, 60000, NULL));
+            return queue;
+        }
+        CHECK(code == BIDE_EIO || code == BIDE_EFULL || code == BIDE_ENOMEM);
+        if (strstr(bide_last_error(), "jobs.db") == NULL)
+            FAIL("expected the name of the file in \"%s\"", bide_last_error());
+    }
+    return open_url(url);
+}
+
+static void check_reopened(const char *url, const struct snapshot *last)
+{
+    char text[DIFFERENCE_SIZE];
+    bide *queue = open_url(url);
+    struct snapshot *now = snapshot_take(queue);
+    if (!snapshot_survived(last, now, text))
+        FAIL("after a failure and a restart: %s", text);
+    snapshot_free(now);
+    OK(bide_close(queue));
+}
+
+static void try_fault(struct vfs_fault fault)
+{
+    struct script script;
+    fresh_folder("file");
+    const char *url = url_of("file/jobs.db", "");
+    vfs_fail(&fault);
+    bide *queue = open_despite(url, fault.times);
+    script_begin(&script, queue);
+    snprintf(script.note, sizeof script.note, "act %d, place %u: ", (int)fault.call, fault.nth);
+    unsigned failures = run_script(&script);
+    if (failures > fault.times)
+        FAIL("%s%u calls failed, the last with: %s", script.note, failures, script.error);
+    struct snapshot *last = snapshot_take(queue);
+    script_done(&script);
+    OK(bide_close(queue));
+    vfs_clear_faults();
+    check_reopened(url, last);
+    snapshot_free(last);
+}
+
+/* How many acts of a kind there are from the opening to the end. */
+static unsigned count_places(enum vfs_call call)
+{
+    struct script script;
+    fresh_folder("file");
+    unsigned before = vfs_count(call);
+    bide *queue = open_url(url_of("file/jobs.db", ""));
+    script_begin(&script, queue);
+    EQ(run_script(&script), 0);
+    script_done(&script);
+    OK(bide_close(queue));
+    return vfs_count(call) - before;
+}
+
+static void try_every_place(struct vfs_fault fault)
+{
+    vfs_install();
+    vfs_skip_syncs(true);
+    unsigned places = count_places(fault.call);
+    CHECK(places > 0);
+    unsigned stride = 1 + places / PLACES_MAX;
+    for (fault.nth = 1; fault.nth <= places; fault.nth += stride)
+        try_fault(fault);
+}
+
+static void a_sync_that_fails_once_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 1, SQLITE_IOERR_FSYNC, EIO});
+}
+
+static void a_sync_that_fails_three_times_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 3, SQLITE_IOERR_FSYNC, EIO});
+}
+
+static void a_write_that_fails_once_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_IOERR_WRITE, EIO});
+}
+
+static void a_write_without_room_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_FULL, ENOSPC});
+}
+
+static void a_write_beyond_a_quota_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_IOERR_WRITE, EDQUOT});
+    try_every_place((struct vfs_fault){VFS_WRITE, "", 1, 1, SQLITE_IOERR_WRITE, EFBIG});
+}
+
+/* Room is looked for when pages are written out: on such file systems it is the sync that fails. */
+static void a_sync_without_room_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 1, SQLITE_IOERR_FSYNC, ENOSPC});
+    try_every_place((struct vfs_fault){VFS_SYNC, "", 1, 1, SQLITE_IOERR_FSYNC, EDQUOT});
+}
+
+static void a_cut_that_fails_once_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_TRUNCATE, "", 1, 1, SQLITE_IOERR_TRUNCATE, EIO});
+}
+
+static void an_opening_that_fails_once_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_OPEN, "", 1, 1, SQLITE_CANTOPEN, EMFILE});
+}
+
+static void shared_memory_that_fails_once_is_told_and_mended(void)
+{
+    try_every_place((struct vfs_fault){VFS_SHM, "", 1, 1, SQLITE_IOERR_SHMMAP, ENOMEM});
+}
+
+/* ---- the power goes after a failed sync ---- */
+
+/* The kernel forgets what it could not write, and a later sync says nothing of it. So what is
+ * acknowledged after a failure must have been written anew. */
+static void try_power_after(unsigned nth, unsigned times, bool watched)
+{
+    struct script script;
+    sqlite3 *watcher = NULL;
+    history_forget();
+    loss_begin(fresh_folder("before"));
+    bide *queue = open_url(url_of("before/jobs.db", "sync=full"));
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "-wal", nth, times, SQLITE_IOERR_FSYNC, EIO});
+    if (watched)
+        CHECK(sqlite3_open(test_path("before/jobs.db"), &watcher) == SQLITE_OK &&
+              sqlite3_exec(watcher, "SELECT * FROM meta", NULL, NULL, NULL) == SQLITE_OK);
+    script_begin(&script, queue);
+    for (size_t step = 0; step < script_length(); step++)
+        if (script_run(&script, step) == BIDE_OK)
+            history_add(queue);
+    script_done(&script);
+    loss_end();
+    vfs_clear_faults();
+    sqlite3_close(watcher);
+    for (size_t call = 0; call < history_count(); call += 3)
+        history_check(history_steps(call), LOSS_ALL, false);
+    OK(bide_close(queue));
+}
+
+static void acknowledged_after_a_failed_sync_survives_power_loss(void)
+{
+    vfs_install();
+    vfs_skip_syncs(true);
+    for (unsigned nth = 1; nth <= 25; nth += 2)
+        try_power_after(nth, 1, false);
+}
+
+/* The log cannot be brought into the file at once, and is found again with what was not synced. */
+static void acknowledged_after_several_failed_syncs_survives_power_loss(void)
+{
+    vfs_install();
+    vfs_skip_syncs(true);
+    for (unsigned nth = 1; nth <= 25; nth += 4)
+        for (unsigned times = 2; times <= 4; times++)
+            try_power_after(nth, times, false);
+}
+
+/* While somebody else has the file open, closing it does not bring the log into it. */
+static void acknowledged_survives_power_loss_while_another_program_reads(void)
+{
+    vfs_install();
+    vfs_skip_syncs(true);
+    for (unsigned nth = 1; nth <= 25; nth += 2)
+        try_power_after(nth, 1, true);
+}
+
+/* ---- killed after a failed sync, while another program has the file open ---- */
+
+/* Tells the process at the other end of a socket a code, or waits for one. */
+static void send_code(int end, int code)
+{
+    CHECK(write(end, &code, sizeof code) == (ssize_t)sizeof code);
+}
+
+static int receive_code(int end)
+{
+    int code = 0;
+    CHECK(read(end, &code, sizeof code) == (ssize_t)sizeof code);
+    return code;
+}
+
+static pid_t fork_child(void (*run)(int end), int *end)
+{
+    int ends[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        close(ends[0]);
+        run(ends[1]);
+        raise(SIGKILL);
+    }
+    close(ends[1]);
+    *end = ends[0];
+    return child;
+}
+
+/* What the watcher found in the log's index is what stays in it, as long as it lives. */
+static void watch(int end)
+{
+    sqlite3 *db = NULL;
+    int code = sqlite3_open(test_path("file/jobs.db"), &db);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec(db, "SELECT count(*) FROM job", NULL, NULL, NULL);
+    send_code(end, code);
+    receive_code(end);
+}
+
+static unsigned sync_failures;
+
+/* Says how a put went whose sync fails, and is killed. */
+static void put_and_die(int end)
+{
+    bide *queue = open_url(url_of("file/jobs.db", ""));
+    OK(put_serial(queue, "work", 1, NULL, NULL));
+    send_code(end, BIDE_OK);
+    receive_code(end);
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "-wal", 1, sync_failures, SQLITE_IOERR_FSYNC, EIO});
+    send_code(end, put_serial(queue, "work", 2, NULL, NULL));
+}
+
+static void try_kill_after(unsigned failures)
+{
+    int owner_end, watcher_end;
+    sync_failures = failures;
+    fresh_folder("file");
+    pid_t owner = fork_child(put_and_die, &owner_end);
+    EQ(receive_code(owner_end), BIDE_OK);
+    pid_t watcher = fork_child(watch, &watcher_end);
+    EQ(receive_code(watcher_end), SQLITE_OK);
+    send_code(owner_end, 0);
+    int code = receive_code(owner_end);
+    CHECK(waitpid(owner, NULL, 0) == owner);
+    CHECK(kill(watcher, SIGKILL) == 0 && waitpid(watcher, NULL, 0) == watcher);
+    close(owner_end);
+    close(watcher_end);
+    bide *queue = open_url(url_of("file/jobs.db", ""));
+    bide_stats stats;
+    OK(bide_queue_stats(queue, &stats));
+    if (code != BIDE_EUNKNOWN && stats.jobs.ready != (code == BIDE_OK ? 2 : 1))
+        FAIL("%u failed syncs: the put answered %s, and there are %llu jobs", failures,
+             bide_code_name(code), (unsigned long long)stats.jobs.ready);
+    OK(bide_close(queue));
+}
+
+static void a_failed_put_does_not_appear_after_a_crash_while_another_program_watches(void)
+{
+    vfs_install();
+    for (unsigned failures = 1; failures <= 3; failures++)
+        try_kill_after(failures);
+}
+
+/* ---- a disk that stays broken ---- */
+
+static void a_disk_that_fails_for_ever_is_told_and_may_heal(void)
+{
+    struct script script;
+    vfs_install();
+    bide *queue = open_jobs("");
+    script_begin(&script, queue);
+    EQ(script_run(&script, 0), BIDE_OK);
+    struct snapshot *before = snapshot_take(queue);
+    vfs_fail(&(struct vfs_fault){VFS_WRITE, "", 1, 0, SQLITE_IOERR_WRITE, EIO});
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "", 1, 0, SQLITE_IOERR_FSYNC, EIO});
+    int code = script_run(&script, 0);
+    CHECK(code != BIDE_OK);
+    vfs_clear_faults();
+    UNTIL(script_run(&script, 0) == BIDE_OK);
+    struct snapshot *last = snapshot_take(queue);
+    CHECK(last->count > before->count);
+    OK(bide_close(queue));
+    check_reopened(url_of("jobs.db", ""), last);
+    snapshot_free(before);
+    snapshot_free(last);
+}
+
+static const struct test tests[] = {
+    TEST(a_sync_that_fails_once_is_told_and_mended),
+    TEST(a_sync_that_fails_three_times_is_told_and_mended),
+    TEST(a_write_that_fails_once_is_told_and_mended),
+    TEST(a_write_without_room_is_told_and_mended),
+    TEST(a_write_beyond_a_quota_is_told_and_mended),
+    TEST(a_sync_without_room_is_told_and_mended),
+    TEST(a_cut_that_fails_once_is_told_and_mended),
+    TEST(an_opening_that_fails_once_is_told_and_mended),
+    TEST(shared_memory_that_fails_once_is_told_and_mended),
+    TEST(acknowledged_after_a_failed_sync_survives_power_loss),
+    TEST(acknowledged_after_several_failed_syncs_survives_power_loss),
+    TEST(acknowledged_survives_power_loss_while_another_program_reads),
+    TEST(a_failed_put_does_not_appear_after_a_crash_while_another_program_watches),
+    TEST(a_disk_that_fails_for_ever_is_told_and_may_heal),
+};
+const struct theme sync_theme = {"sync", tests, COUNT(tests)};

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * outage_ack.c - a handler answers while the server is away, silent, or gone for good.
+ *
+ * What the worker owes reaches the server as soon as it is back, as long as the lease lasts; a
+ * server that was started again knows no lease of before, and the job is done again.
+ */
+#include "outage.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- the connection breaks ---- */
+
+/* A job is begun, and its answer is owed because there is no connection. */
+static uint64_t defer_ack(const char *body, const bide_put_options *options)
+{
+    uint64_t id = put_job("work", body, options);
+    UNTIL(event_log_count("began", id) == 1);
+    relay_set(RELAY_CUT);
+    open_gate("a");
+    UNTIL(event_log_count("owed", id) == 1);
+    struct entry owed = event_log_get("owed", id, 0);
+    CHECK(owed.code < 0);
+    CHECK(owed.text[0] != '\0');
+    EQ(state_now(id), BIDE_STATE_RESERVED);
+    return id;
+}
+
+/* In the end it was told once, as this. */
+static void reported_once(uint64_t id, const char *what)
+{
+    relay_set(RELAY_OPEN);
+    UNTIL(event_log_count(what, id) == 1);
+    EQ(event_log_count("began", id), 1);
+    EQ(event_log_count("owed", id), 1);
+    EQ(event_log_count("lost", id) + event_log_count("given-up", id), 0);
+}
+
+static void a_done_job_is_told_of_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    uint64_t id = defer_ack("hold a", NULL);
+    reported_once(id, "done");
+    EQ(state_now(id), BIDE_STATE_GONE);
+    relayed_worker_stop(&relayed_worker);
+    EQ(event_log_count("began", 0), 1);
+    end_server();
+}
+
+static void a_result_arrives_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    bide_put_options options = with_ttr(60000);
+    options.retain_ms = HOUR_MS;
+    uint64_t id = defer_ack("hold a; result 42", &options);
+    reported_once(id, "done");
+    bide_buf *result = NULL;
+    OK(bide_result(queue, id, &result));
+    TEXT(bide_buf_data(result), bide_buf_size(result), "42");
+    bide_buf_unref(result);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+static void a_failure_is_counted_once_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    uint64_t id = defer_ack("hold a; retry 3600000", NULL);
+    reported_once(id, "retried");
+    EQ(state_now(id), BIDE_STATE_DELAYED);
+    EQ(get_job(id).failures, 1);
+    LAST_ERROR(id, "it went wrong");
+    BETWEEN(event_log_get("retried", id, 0).delay_ms, 3600000, 3600000);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+static void a_burial_takes_place_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    uint64_t id = defer_ack("hold a; bury", NULL);
+    reported_once(id, "buried");
+    EQ(state_now(id), BIDE_STATE_BURIED);
+    LAST_ERROR(id, "no use");
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+static void a_snooze_begins_when_the_server_is_back(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    uint64_t id = defer_ack("hold a; snooze 3600000", NULL);
+    reported_once(id, "snoozed");
+    EQ(state_now(id), BIDE_STATE_DELAYED);
+    EQ(get_job(id).failures, 0);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+/* ---- the server hears it, but its answer is lost ---- */
+
+static void server_received(uint64_t id, bide_state state)
+{
+    UNTIL(event_log_count("began", id) == 1);
+    relay_set(RELAY_DROP_REPLIES);
+    open_gate("a");
+    UNTIL(state_now(id) == state);
+    relay_set(RELAY_CUT);
+    UNTIL(event_log_count("owed", id) == 1);
+    EQ(event_log_get("owed", id, 0).code, BIDE_EUNKNOWN);
+}
+
+static void what_the_server_has_heard_without_being_heard_is_done_once(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
+    uint64_t id = put_job("work", "hold a", NULL);
+    server_received(id, BIDE_STATE_GONE);
+    reported_once(id, "done");
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+static void a_result_that_the_server_has_heard_is_kept_once(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
+    bide_put_options options = with_ttr(60000);
+    options.retain_ms = HOUR_MS;
+    uint64_t id = put_job("work", "hold a; result 42", &options);
+    server_received(id, BIDE_STATE_DONE);
+    reported_once(id, "done");
+    EQ(state_now(id), BIDE_STATE_DONE);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+/* Whether it was the worker's own failure that ended the lease, the worker cannot know. */
+static void a_failure_that_the_server_has_heard_is_counted_once(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
+    uint64_t id = put_job("work", "hold a; retry 3600000", NULL);
+    server_received(id, BIDE_STATE_DELAYED);
+    relay_set(RELAY_OPEN);
+    UNTIL(event_log_count("retried", id) + event_log_count("lost", id) == 1);
+    EQ(event_log_count("began", id), 1);
+    EQ(event_log_count("owed", id), 1);
+    EQ(get_job(id).failures, 1);
+    relayed_worker_stop(&relayed_worker);
+    EQ(event_log_count("cancelled", id) + event_log_count("given-up", id), 0);
+    end_server();
+}
+
+/* ---- for too long ---- */
+
+static void what_is_owed_for_longer_than_the_lease_is_given_up_and_done_again(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    bide_put_options options = with_ttr(1500);
+    uint64_t id = put_job("work", "hold a", &options);
+    UNTIL(event_log_count("began", id) == 1);
+    int64_t end_us = lease_end_us(id);
+    relay_set(RELAY_CUT);
+    open_gate("a");
+    UNTIL(event_log_count("given-up", id) == 1);
+    struct entry given_up = event_log_get("given-up", id, 0);
+    CHECK(given_up.at_us >= end_us);
+    CHECK(given_up.code < 0);
+    EQ(event_log_count("owed", id), 1);
+    UNTIL(state_now(id) == BIDE_STATE_READY);
+    relay_set(RELAY_OPEN);
+    UNTIL(event_log_count("done", id) == 1);
+    EQ(event_log_count("began", id), 2);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+/* ---- silent ---- */
+
+static void a_silent_server_hears_it_when_it_goes_on(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    uint64_t id = put_job("work", "hold a", NULL);
+    UNTIL(event_log_count("began", id) == 1);
+    kill(server.pid, SIGSTOP);
+    open_gate("a");
+    nap_ms(1000);
+    EQ(event_log_count("done", id), 0);
+    kill(server.pid, SIGCONT);
+    UNTIL(event_log_count("done", id) == 1);
+    EQ(event_log_count("began", id), 1);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+static void a_server_that_is_silent_for_longer_than_the_lease_refuses(void)
+{
+    begin_server(IN_MEMORY);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
+    bide_put_options options = with_ttr(1000);
+    uint64_t id = put_job("work", "hold a", &options);
+    UNTIL(event_log_count("began", id) == 1);
+    int64_t end_us = lease_end_us(id);
+    kill(server.pid, SIGSTOP);
+    open_gate("a");
+    UNTIL(clock_us() > end_us + 500000);
+    EQ(event_log_count("done", id), 0);
+    kill(server.pid, SIGCONT);
+    UNTIL(event_log_count("done", id) == 1);
+    EQ(event_log_count("began", id), 2);
+    EQ(event_log_count("lost", id) + event_log_count("given-up", id), 1);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+/* ---- killed, and started again on its file ---- */
+
+static void start_again(void)
+{
+    OK(bide_close(queue));
+    begin_server(IN_FILE);
+    relay_set_target(server.port);
+}
+
+/* Until the worker's queue has found out that it has no connection. */
+static void await_loss(const struct relayed_worker *relayed_worker)
+{
+    bide_stats stats;
+    UNTIL(bide_queue_stats(relayed_worker->queue, &stats) < 0);
+}
+
+/* No lease outlives a crash of the server: what is owed is refused, and the job done again. */
+static void a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_again(void)
+{
+    begin_server(IN_FILE);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
+    uint64_t id = put_job("work", "hold a", NULL);
+    UNTIL(event_log_count("began", id) == 1);
+    test_server_kill(&server);
+    await_loss(
+        &relayed_worker); /* else the answer could be sent, and the job be gone when it is sent again */
+    open_gate("a");
+    UNTIL(event_log_count("owed", id) == 1);
+    start_again();
+    UNTIL(event_log_count("done", id) == 1);
+    UNTIL(event_log_count("lost", id) == 1);
+    EQ(event_log_count("began", id), 2);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    relayed_worker_stop(&relayed_worker);
+    EQ(event_log_count("done", id), 1);
+    end_server();
+}
+
+/* It died with the answer in its ears: as long as the job is there nobody may say that it is done. */
+static void an_answer_that_died_with_the_server_is_not_called_done(void)
+{
+    begin_server(IN_FILE);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(1, 0);
+    uint64_t id = put_job("work", "hold a", NULL);
+    UNTIL(event_log_count("began", id) == 1);
+    kill(server.pid, SIGSTOP);
+    open_gate("a");
+    nap_ms(300);
+    test_server_kill(&server);
+    UNTIL(event_log_count("owed", id) == 1);
+    EQ(event_log_get("owed", id, 0).code, BIDE_EUNKNOWN);
+    OK(bide_close(queue));
+    begin_server(IN_FILE);
+    OK(bide_pause(queue, "work", BIDE_FOREVER));
+    relay_set_target(server.port);
+    UNTIL(event_log_count("lost", id) == 1);
+    EQ(event_log_count("done", id), 0);
+    EQ(state_now(id), BIDE_STATE_READY);
+    OK(bide_resume(queue, "work"));
+    UNTIL(event_log_count("done", id) == 1);
+    EQ(event_log_count("began", id), 2);
+    EQ(state_now(id), BIDE_STATE_GONE);
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+/* In order: the lease outlives the restart. The other thread of the worker does not get the job, and
+ * the answer is taken, whether the handler returns before or after the start. */
+static void a_server_that_was_stopped_takes_the_answer_and_counts_nothing(void)
+{
+    begin_server(IN_FILE);
+    struct relayed_worker relayed_worker = start_worker_behind_relay(2, 0);
+    bide_put_options options = with_retries(60000, 0);
+    options.retain_ms = HOUR_MS;
+    uint64_t before = put_job("work", "hold a", &options);
+    uint64_t after = put_job("work", "hold b", &options);
+    UNTIL(event_log_count("began", before) == 1 && event_log_count("began", after) == 1);
+    OK(bide_close(queue));
+    test_server_stop(&server);
+    open_gate("a");
+    UNTIL(event_log_count("owed", before) == 1);
+    begin_server(IN_FILE);
+    EQ(state_now(after), BIDE_STATE_RESERVED);
+    relay_set_target(server.port);
+    UNTIL(event_log_count("done", before) == 1);
+    open_gate("b");
+    UNTIL(event_log_count("done", after) == 1);
+    const uint64_t ids[] = {before, after};
+    for (size_t i = 0; i < COUNT(ids); i++) {
+        EQ(state_now(ids[i]), BIDE_STATE_DONE);
+        EQ(get_job(ids[i]).failures, 0);
+        EQ(event_log_count("began", ids[i]), 1);
+        EQ(event_log_count("lost", ids[i]), 0);
+    }
+    relayed_worker_stop(&relayed_worker);
+    end_server();
+}
+
+static const struct test tests[] = {
+    TEST(a_done_job_is_told_of_when_the_server_is_back),
+    TEST(a_result_arrives_when_the_server_is_back),
+    TEST(a_failure_is_counted_once_when_the_server_is_back),
+    TEST(a_burial_takes_place_when_the_server_is_back),
+    TEST(a_snooze_begins_when_the_server_is_back),
+    TEST(what_the_server_has_heard_without_being_heard_is_done_once),
+    TEST(a_result_that_the_server_has_heard_is_kept_once),
+    TEST(a_failure_that_the_server_has_heard_is_counted_once),
+    TEST(what_is_owed_for_longer_than_the_lease_is_given_up_and_done_again),
+    TEST(a_silent_server_hears_it_when_it_goes_on),
+    TEST(a_server_that_is_silent_for_longer_than_the_lease_refuses),
+    TEST(a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_again),
+    TEST(a_server_that_was_stopped_takes_the_answer_and_counts_nothing),
+    TEST(an_answer_that_died_with_the_server_is_not_called_done),
+};
+const struct theme answer_theme = {"answer", tests, COUNT(tests)};

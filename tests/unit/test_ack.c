@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Answers: what the queue is told of a job, and what is told of what it says to that.
+ */
+#include "background_fixture.h"
+
+#include <stdio.h>
+
+#define TTR_MS 60000
+
+static struct fixture *fixture;
+static struct ack ack;
+
+static int set_up(void **state)
+{
+    (void)state;
+    fixture = fixture_new();
+    ack = (struct ack){0};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bi_ack_clear(&ack);
+    fixture_free(fixture);
+    return 0;
+}
+
+static struct bide_context *begin_job(int64_t retain_ms)
+{
+    bide_job job = stub_job(1, TTR_MS);
+    job.retain_ms = retain_ms;
+    job.failures = 2;
+    fixture_begin(fixture, 0, job);
+    return fixture_context(fixture, 0);
+}
+
+/* The handler has returned that: the answer is made and told. */
+static void finish(struct bide_context *context, int outcome)
+{
+    outcome = bi_ack_check_outcome(context, outcome);
+    int told = atomic_load(&context->stop_reason);
+    bi_context_end(context);
+    bi_ack_clear(&ack);
+    bi_ack_make(&ack, context, outcome, told);
+    bi_context_clear(context);
+    bi_ack_prepare(&ack);
+}
+
+/* The queue says so to it; true: that was the end of it. */
+static bool reply_with(int code)
+{
+    ack.op.status = code;
+    strcpy(ack.op.error, code == BIDE_OK ? "" : "the queue's sentence");
+    return bi_ack_complete(&ack, fixture->worker);
+}
+
+static const struct fixture_event *only_event(void)
+{
+    assert_int_equal(fixture->event_count, 1);
+    return &fixture->events[0];
+}
+
+static bool is_error(const char *expected)
+{
+    return ack.error_size == strlen(expected) && memcmp(ack.error, expected, ack.error_size) == 0;
+}
+
+/* ---- every outcome to its op ---- */
+
+static void done_is_a_delete(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(0);
+    assert_int_equal(bide_context_result(context, "five", 4), BIDE_OK);
+    finish(context, BIDE_DONE);
+    assert_int_equal(ack.op.kind, BIDE_OP_DELETE);
+    assert_int_equal(ack.op.lease.id, 1);
+    assert_int_equal(ack.op.lease.token, TOKEN_OF(1));
+    assert_int_equal(ack.attempt, 3);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_DONE);
+    assert_int_equal(only_event()->id, 1);
+}
+
+static void done_keeps_the_result_where_the_job_retains_it(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(1000);
+    assert_int_equal(bide_context_result(context, "four", 4), BIDE_OK);
+    assert_int_equal(bide_context_result(context, "five!", 5), BIDE_OK);
+    finish(context, BIDE_DONE);
+    assert_int_equal(ack.op.kind, BIDE_OP_DONE);
+    assert_int_equal(ack.op.finish.id, 1);
+    assert_int_equal(ack.op.finish.token, TOKEN_OF(1));
+    assert_int_equal(ack.op.finish.retain_ms, BIDE_KEEP);
+    assert_int_equal(bide_buf_size(ack.op.finish.buf), 5);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_DONE);
+    finish(begin_job(1000), BIDE_DONE);
+    assert_null(ack.op.finish.buf);
+}
+
+static void retry_is_a_fail_after_the_jobs_own_backoff(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(1000);
+    finish(context, bide_context_retry(context, "no answer from %s", "ada"));
+    assert_int_equal(ack.op.kind, BIDE_OP_FAIL);
+    assert_int_equal(ack.op.fail.token, TOKEN_OF(1));
+    assert_int_equal(ack.op.fail.retry_in_ms, BIDE_KEEP);
+    assert_true(is_error("no answer from ada"));
+    assert_ptr_equal(ack.op.fail.error.data, ack.error);
+    ack.op.fail.state = BIDE_STATE_DELAYED;
+    ack.op.fail.delay_ms = 7000;
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_RETRIED);
+    assert_int_equal(only_event()->delay_ms, 7000);
+    assert_string_equal(only_event()->text, "no answer from ada");
+}
+
+static void a_fail_tells_what_became_of_the_job(void **state)
+{
+    (void)state;
+    static const struct {
+        bide_state state;
+        bide_work_kind kind;
+    } table[] = {
+        {BIDE_STATE_DELAYED, BIDE_WORK_RETRIED},
+        {BIDE_STATE_READY, BIDE_WORK_RETRIED},
+        {BIDE_STATE_BURIED, BIDE_WORK_BURIED},
+        {BIDE_STATE_GONE, BIDE_WORK_CANCELLED},
+    };
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        fixture->event_count = 0;
+        finish(begin_job(0), BIDE_RETRY);
+        ack.op.fail.state = table[i].state;
+        assert_true(reply_with(BIDE_OK));
+        assert_int_equal(only_event()->kind, table[i].kind);
+    }
+}
+
+static void retry_in_says_when_and_stays_within_what_is_allowed(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t asked, told;
+    } table[] = {{0, 0}, {1500, 1500}, {-5, 0}, {INT64_MIN, 0}, {INT64_MAX, BIDE_TIME_MAX_MS}};
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        struct bide_context *context = begin_job(0);
+        finish(context, bide_context_retry_in(context, table[i].asked, NULL));
+        assert_int_equal(ack.op.kind, BIDE_OP_FAIL);
+        assert_int_equal(ack.op.fail.retry_in_ms, table[i].told);
+        assert_true(is_error("the handler gave no reason"));
+    }
+}
+
+static void bury_keeps_the_priority_and_the_reason(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(0);
+    finish(context, bide_context_bury(context, "no such customer"));
+    assert_int_equal(ack.op.kind, BIDE_OP_BURY);
+    assert_int_equal(ack.op.bury.token, TOKEN_OF(1));
+    assert_int_equal(ack.op.bury.priority, BIDE_KEEP);
+    assert_int_equal(ack.op.bury.reason.size, strlen("no such customer"));
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_BURIED);
+    assert_string_equal(only_event()->text, "no such customer");
+}
+
+static void snooze_is_a_release_and_no_failure(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(0);
+    finish(context, bide_context_snooze(context, 2500));
+    assert_int_equal(ack.op.kind, BIDE_OP_RELEASE);
+    assert_int_equal(ack.op.release.token, TOKEN_OF(1));
+    assert_int_equal(ack.op.release.priority, BIDE_KEEP);
+    assert_int_equal(ack.op.release.delay_ms, 2500);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_SNOOZED);
+    assert_int_equal(only_event()->delay_ms, 2500);
+    finish(begin_job(0), BIDE_SNOOZE);
+    assert_true(ack.op.release.delay_ms > 0);
+}
+
+static void any_other_number_is_a_retry_with_a_sentence(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(0);
+    bide_put(NULL, "t", "x", 1, NULL, NULL);
+    char sentence[BIDE_ERROR_SIZE + 80];
+    snprintf(sentence, sizeof(sentence), "the handler answered -1 (BIDE_EINVAL): %s",
+             bide_last_error());
+    finish(context, BIDE_EINVAL);
+    assert_int_equal(ack.op.kind, BIDE_OP_FAIL);
+    assert_true(is_error(sentence));
+    finish(begin_job(0), 4711);
+    assert_int_equal(ack.op.kind, BIDE_OP_FAIL);
+    assert_true(is_error("the handler answered 4711"));
+    finish(begin_job(0), INT32_MIN);
+    assert_true(is_error("the handler answered -2147483648"));
+}
+
+static void what_a_handler_said_goes_before_the_number(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(0);
+    bide_context_retry(context, "said before");
+    finish(context, 4711);
+    assert_int_equal(ack.op.kind, BIDE_OP_FAIL);
+    assert_true(is_error("said before"));
+}
+
+static void a_long_sentence_is_cut_between_characters(void **state)
+{
+    (void)state;
+    char text[3 * TASK_ERROR_SIZE];
+    for (size_t i = 0; i + 2 < sizeof(text); i += 2)
+        memcpy(&text[i], "\xc3\xa4", 2); /* two bytes a character */
+    text[sizeof(text) - 2] = 0;
+    for (size_t shift = 0; shift < 2; shift++) {
+        struct bide_context *context = begin_job(0);
+        finish(context, bide_context_retry(context, "%.*s%s", (int)shift, "x", text));
+        assert_in_range(ack.error_size, TASK_ERROR_SIZE - 4, TASK_ERROR_SIZE - 1);
+        assert_int_equal((ack.error_size - shift) % 2, 0);
+    }
+}
+
+static void a_handler_that_was_told_to_stop_gives_back_whatever_it_answers_but_done(void **state)
+{
+    (void)state;
+    static const int outcomes[] = {BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE, 7, BIDE_EIO};
+    for (size_t i = 0; i < COUNT_OF(outcomes); i++) {
+        fixture->event_count = 0;
+        struct bide_context *context = begin_job(0);
+        bi_context_request_stop(context, BIDE_REASON_STOPPING);
+        finish(context, outcomes[i]);
+        assert_int_equal(ack.op.kind, BIDE_OP_GIVE_BACK);
+        assert_int_equal(ack.op.lease.id, 1);
+        assert_int_equal(ack.op.lease.token, TOKEN_OF(1));
+        assert_true(reply_with(BIDE_OK));
+        assert_int_equal(only_event()->kind, BIDE_WORK_INTERRUPTED);
+    }
+    struct bide_context *context = begin_job(0);
+    bi_context_request_stop(context, BIDE_REASON_STOPPING);
+    finish(context, BIDE_DONE);
+    assert_int_equal(ack.op.kind, BIDE_OP_DELETE);
+}
+
+static void what_was_cancelled_is_told_as_cancelled_unless_it_was_done(void **state)
+{
+    (void)state;
+    static const int outcomes[] = {BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE};
+    for (size_t i = 0; i < COUNT_OF(outcomes); i++) {
+        fixture->event_count = 0;
+        struct bide_context *context = begin_job(0);
+        bi_context_request_stop(context, BIDE_REASON_CANCELLED);
+        finish(context, outcomes[i]);
+        assert_true(reply_with(BIDE_OK));
+        assert_int_equal(only_event()->kind, BIDE_WORK_CANCELLED);
+    }
+    fixture->event_count = 0;
+    struct bide_context *context = begin_job(0);
+    bi_context_request_stop(context, BIDE_REASON_CANCELLED);
+    finish(context, BIDE_DONE);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_DONE);
+}
+
+/* ---- every code to its event ---- */
+
+/* The codes that are neither lost nor passing, nor have a way of their own. */
+static const struct {
+    int code;
+    bide_work_kind kind;
+} meanings[] = {
+    {BIDE_OK, BIDE_WORK_DONE},
+    {BIDE_NOT_FOUND, BIDE_WORK_LOST},
+    {BIDE_LEASE_LOST, BIDE_WORK_LOST},
+    {BIDE_RESERVED, BIDE_WORK_LOST},
+    {BIDE_WRONG_STATE, BIDE_WORK_LOST},
+    {BIDE_EIO, BIDE_WORK_DEFERRED},
+    {BIDE_EFULL, BIDE_WORK_DEFERRED},
+    {BIDE_EBUSY, BIDE_WORK_DEFERRED},
+    {BIDE_ENOMEM, BIDE_WORK_DEFERRED},
+    {BIDE_ESYSTEM, BIDE_WORK_DEFERRED},
+    {BIDE_EUNKNOWN, BIDE_WORK_DEFERRED},
+    {BIDE_TIMED_OUT, BIDE_WORK_GIVEN_UP},
+    {BIDE_EXISTS, BIDE_WORK_GIVEN_UP},
+    {BIDE_CANCEL_WANTED, BIDE_WORK_GIVEN_UP},
+    {BIDE_TOUCH_LIMIT, BIDE_WORK_GIVEN_UP},
+    {BIDE_TOO_BIG, BIDE_WORK_GIVEN_UP},
+    {BIDE_TOPIC_FULL, BIDE_WORK_GIVEN_UP},
+    {BIDE_TOO_MANY_TOPICS, BIDE_WORK_GIVEN_UP},
+    {BIDE_TOO_MANY_WAITERS, BIDE_WORK_GIVEN_UP},
+    {BIDE_DRAINING, BIDE_WORK_GIVEN_UP},
+    {BIDE_CANCELLED, BIDE_WORK_GIVEN_UP},
+    {BIDE_CLOSED, BIDE_WORK_GIVEN_UP},
+    {BIDE_EINVAL, BIDE_WORK_GIVEN_UP},
+    {BIDE_ENOTSUP, BIDE_WORK_GIVEN_UP},
+    {BIDE_ECALLBACK, BIDE_WORK_GIVEN_UP},
+};
+
+static void every_code_that_a_delete_can_get_has_its_event(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(meanings); i++) {
+        fixture->event_count = 0;
+        finish(begin_job(0), BIDE_DONE);
+        assert_int_equal(reply_with(meanings[i].code), meanings[i].kind != BIDE_WORK_DEFERRED);
+        assert_int_equal(only_event()->kind, meanings[i].kind);
+        assert_int_equal(only_event()->code, meanings[i].code);
+        assert_string_equal(only_event()->text,
+                            meanings[i].code == BIDE_OK ? "" : "the queue's sentence");
+    }
+}
+
+static void the_list_of_codes_is_complete(void **state)
+{
+    (void)state;
+    size_t count = 0;
+#define CODE(name, value, sentence) count++;
+    BIDE_CODES(CODE)
+#undef CODE
+    assert_int_equal(count, COUNT_OF(meanings) + 1); /* BIDE_PENDING is no answer */
+}
+
+static void every_kind_of_answer_is_lost_or_owed_alike(void **state)
+{
+    (void)state;
+    static const int outcomes[] = {BIDE_DONE, BIDE_RETRY, BIDE_BURY, BIDE_SNOOZE};
+    for (size_t i = 0; i < 2 * COUNT_OF(outcomes); i++)
+        for (size_t j = 1; j < 11; j++) {
+            fixture->event_count = 0;
+            finish(begin_job(i % 2 == 0 ? 0 : 1000), outcomes[i / 2]);
+            assert_int_equal(reply_with(meanings[j].code), meanings[j].kind == BIDE_WORK_LOST);
+            assert_int_equal(only_event()->kind, meanings[j].kind);
+            assert_int_equal(only_event()->id, 1);
+        }
+}
+
+static void that_it_is_owed_is_told_once(void **state)
+{
+    (void)state;
+    finish(begin_job(0), BIDE_DONE);
+    assert_false(reply_with(BIDE_EIO));
+    assert_false(reply_with(BIDE_EFULL));
+    assert_false(reply_with(BIDE_EIO));
+    assert_int_equal(only_event()->kind, BIDE_WORK_DEFERRED);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(fixture_last(fixture)->kind, BIDE_WORK_DONE);
+}
+
+/* ---- a queue that knows fewer words ---- */
+
+static void a_queue_without_results_is_told_to_delete(void **state)
+{
+    (void)state;
+    finish(begin_job(1000), BIDE_DONE);
+    assert_false(reply_with(BIDE_ENOTSUP));
+    assert_int_equal(ack.op.kind, BIDE_OP_DELETE);
+    assert_int_equal(ack.op.lease.id, 1);
+    assert_int_equal(ack.op.lease.token, TOKEN_OF(1));
+    assert_int_equal(fixture->event_count, 0);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_DONE);
+}
+
+static void a_queue_without_fail_is_told_to_release(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(0);
+    finish(context, bide_context_retry_in(context, 1500, "not now"));
+    assert_false(reply_with(BIDE_ENOTSUP));
+    assert_int_equal(ack.op.kind, BIDE_OP_RELEASE);
+    assert_int_equal(ack.op.release.id, 1);
+    assert_int_equal(ack.op.release.token, TOKEN_OF(1));
+    assert_int_equal(ack.op.release.delay_ms, 1500);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_RETRIED);
+    assert_string_equal(only_event()->text, "not now");
+    assert_int_equal(only_event()->delay_ms, 1500);
+}
+
+static void a_queue_without_reasons_is_told_to_bury_without_one(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(0);
+    finish(context, bide_context_bury(context, "why"));
+    assert_false(reply_with(BIDE_ENOTSUP));
+    bi_ack_prepare(&ack);
+    assert_int_equal(ack.op.kind, BIDE_OP_BURY);
+    assert_int_equal(ack.op.bury.id, 1);
+    assert_int_equal(ack.op.bury.reason.size, 0);
+    assert_true(reply_with(BIDE_OK));
+    assert_int_equal(only_event()->kind, BIDE_WORK_BURIED);
+    assert_string_equal(only_event()->text, "why");
+}
+
+static void a_queue_that_knows_no_word_for_it_at_all_is_given_up(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(0);
+    finish(context, bide_context_bury(context, "why"));
+    assert_false(reply_with(BIDE_ENOTSUP));
+    assert_true(reply_with(BIDE_ENOTSUP));
+    assert_int_equal(only_event()->kind, BIDE_WORK_GIVEN_UP);
+}
+
+static void a_result_that_is_larger_than_allowed_is_refused_at_once(void **state)
+{
+    (void)state;
+    struct bide_context *context = begin_job(1000);
+    fixture->stub->queue.options.max_result_size = 3;
+    assert_int_equal(bide_context_result(context, "abc", 3), BIDE_OK);
+    assert_int_equal(bide_context_result(context, "abcd", 4), BIDE_TOO_BIG);
+    assert_int_equal(bide_context_result(context, NULL, 1), BIDE_EINVAL);
+    finish(context, BIDE_DONE);
+    assert_int_equal(bide_buf_size(ack.op.finish.buf), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        T(done_is_a_delete),
+        T(done_keeps_the_result_where_the_job_retains_it),
+        T(retry_is_a_fail_after_the_jobs_own_backoff),
+        T(a_fail_tells_what_became_of_the_job),
+        T(retry_in_says_when_and_stays_within_what_is_allowed),
+        T(bury_keeps_the_priority_and_the_reason),
+        T(snooze_is_a_release_and_no_failure),
+        T(any_other_number_is_a_retry_with_a_sentence),
+        T(what_a_handler_said_goes_before_the_number),
+        T(a_long_sentence_is_cut_between_characters),
+        T(a_handler_that_was_told_to_stop_gives_back_whatever_it_answers_but_done),
+        T(what_was_cancelled_is_told_as_cancelled_unless_it_was_done),
+        T(every_code_that_a_delete_can_get_has_its_event),
+        T(the_list_of_codes_is_complete),
+        T(every_kind_of_answer_is_lost_or_owed_alike),
+        T(that_it_is_owed_is_told_once),
+        T(a_queue_without_results_is_told_to_delete),
+        T(a_queue_without_fail_is_told_to_release),
+        T(a_queue_without_reasons_is_told_to_bury_without_one),
+        T(a_queue_that_knows_no_word_for_it_at_all_is_given_up),
+        T(a_result_that_is_larger_than_allowed_is_refused_at_once),
+#undef T
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reserves that lack bodies and come to nothing: taken back, rolled back, or short of memory.
+ */
+#include "body_fixture.h"
+
+static struct core_fixture w;
+
+#define SIZE 100
+#define TTR  (60 * SECOND)
+
+static int set_up(void **state)
+{
+    (void)state;
+    bodies_open(&w, 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    core_fixture_close(&w);
+    return 0;
+}
+
+struct call {
+    bide_op op;
+    bide_slice names[2];
+    bide_job jobs[4];
+};
+
+/* A reserve from topic a, or from a and b. */
+static int reserve_from(struct call *call, size_t topic_count, int64_t timeout_ms, size_t max)
+{
+    memset(call, 0, sizeof(*call));
+    call->names[0] = text("a");
+    call->names[1] = text("b");
+    call->op = (bide_op){.kind = BIDE_OP_RESERVE,
+                         .reserve = {.topics = call->names,
+                                     .topic_count = topic_count,
+                                     .timeout_ms = timeout_ms,
+                                     .jobs = call->jobs,
+                                     .job_max = max}};
+    return run(&w, &call->op);
+}
+
+static int reserve(struct call *call, int64_t timeout_ms, size_t max)
+{
+    return reserve_from(call, 1, timeout_ms, max);
+}
+
+static void take_lacking(struct call *call, int64_t timeout_ms, size_t max)
+{
+    assert_int_equal(reserve(call, timeout_ms, max), BIDE_OK);
+    assert_true(lacks_body(&call->op));
+}
+
+/* What the backend does with an op that is answered otherwise. */
+static void give_up(struct call *call)
+{
+    bi_lease_undo_reserve(w.core, &call->op, w.now);
+    bi_waiter_unpark(w.core, &call->op);
+    assert_false(lacks_body(&call->op));
+    for (size_t i = 0; i < call->op.reserve.count; i++)
+        bide_job_clear(&call->jobs[i]);
+    core_fixture_check(&w);
+}
+
+static uint64_t reserves_of(uint64_t id)
+{
+    bide_job job;
+    assert_true(look(&w, id, &job));
+    uint64_t reserves = job.reserves;
+    bide_job_clear(&job);
+    return reserves;
+}
+
+/* With a retry limit, so that its reserve is stored. */
+static uint64_t store_limited(void)
+{
+    bide_put_options options = put_options();
+    options.max_retries = 3;
+    uint64_t id = put_sized(&w, "a", SIZE, &options);
+    commit(&w);
+    return id;
+}
+
+static uint64_t topics(void)
+{
+    return stats_of(&w).topics;
+}
+
+/* From here on there is no memory, and what the journal had left is used up. */
+static void exhaust_journal(void)
+{
+    bide_put_options options = put_options();
+    options.max_retries = 3;
+    uint64_t first = put_sized(&w, "f", 0, &options);
+    for (int i = 0; i < 300; i++)
+        put_sized(&w, "f", 0, &options);
+    commit(&w);
+    w.alloc.failing = true;
+    while (bury(&w, first, 0) == BIDE_OK)
+        first++;
+}
+
+/* ---- taken back ---- */
+
+static void jobs_that_are_taken_back_are_ready_and_nothing_is_counted(void **state)
+{
+    (void)state;
+    uint64_t first = store_sized(&w, "a", SIZE);
+    uint64_t second = store_sized(&w, "a", SIZE);
+    struct call call;
+    take_lacking(&call, BIDE_FOREVER, 2);
+    assert_int_equal(reserves_of(first), 1);
+    give_up(&call);
+    assert_int_equal(state_of(&w, first), BIDE_STATE_READY);
+    assert_int_equal(state_of(&w, second), BIDE_STATE_READY);
+    assert_int_equal(reserves_of(first), 0);
+    assert_int_equal(stats_of(&w).waiting, 0);
+    assert_int_equal(topics(), 1);
+    assert_false(bi_journal_is_dirty(w.core));
+    take_lacking(&call, 0, 1);
+    assert_int_equal(call.jobs[0].id, first); /* at its old place */
+    give_up(&call);
+}
+
+static void a_job_reserved_by_its_id_is_taken_back_too(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    bide_job job;
+    bide_op op = {.kind = BIDE_OP_RESERVE_JOB, .reserve_job = {.id = id, .job = &job}};
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    bi_lease_undo_reserve(w.core, &op, w.now);
+    bi_waiter_unpark(w.core, &op);
+    bide_job_clear(&job);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+    assert_int_equal(reserves_of(id), 0);
+}
+
+static void what_a_finish_and_reserve_took_is_taken_back_too(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    bide_slice name = text("a");
+    bide_job job;
+    bide_op op = {.kind = BIDE_OP_FINISH_AND_RESERVE,
+                  .finish_and_reserve = {
+                      .finish = {.id = 999},
+                      .reserve = {.topics = &name, .topic_count = 1, .jobs = &job, .job_max = 1}}};
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    assert_int_equal(op.finish_and_reserve.finish.status, BIDE_NOT_FOUND);
+    bi_lease_undo_reserve(w.core, &op, w.now);
+    bi_waiter_unpark(w.core, &op);
+    bide_job_clear(&job);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+}
+
+static void a_started_mark_that_was_stored_is_taken_back_in_the_store(void **state)
+{
+    (void)state;
+    uint64_t id = store_limited();
+    struct call call;
+    take_lacking(&call, 0, 1);
+    struct bi_batch batch = seal(&w);
+    assert_int_equal(batch.count, 1);
+    assert_true(batch.records[0].image.started);
+    commit_sealed(&w, &batch);
+    give_up(&call);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+    batch = seal(&w);
+    assert_int_equal(batch.count, 1);
+    assert_false(batch.records[0].image.started);
+    assert_int_equal(batch.records[0].image.reserves, 0);
+    commit_sealed(&w, &batch);
+}
+
+static void without_memory_for_that_it_is_tried_again(void **state)
+{
+    (void)state;
+    uint64_t id = store_limited();
+    struct call call;
+    take_lacking(&call, 0, 1);
+    commit(&w);
+    exhaust_journal();
+    give_up(&call);
+    w.alloc.failing = false;
+    assert_int_equal(state_of(&w, id), BIDE_STATE_RESERVED);
+    advance_clocks(&w, SECOND);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY); /* and nothing is counted */
+}
+
+static void a_job_to_be_cancelled_is_removed_when_it_is_taken_back(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    struct call call;
+    take_lacking(&call, 0, 1);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_CANCEL, id, 0), BIDE_OK);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_RESERVED);
+    give_up(&call);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_GONE);
+}
+
+static void what_somebody_else_holds_by_now_is_left_alone(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    struct call call, other;
+    take_lacking(&call, 0, 1);
+    assert_int_equal(release(&w, id, call.jobs[0].token, 0), BIDE_OK);
+    take_lacking(&other, 0, 1);
+    give_up(&call);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_RESERVED);
+    assert_int_equal(supply(&w, &other.op), BIDE_OK);
+    assert_int_equal(other.jobs[0].id, id);
+    bide_job_clear(&other.jobs[0]);
+}
+
+static void what_is_taken_back_goes_to_those_who_wait(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    struct call call, other;
+    take_lacking(&call, 0, 1);
+    assert_int_equal(reserve(&other, BIDE_FOREVER, 1), BIDE_PENDING);
+    give_up(&call);
+    bi_core_serve(w.core, w.now);
+    assert_int_equal(w.completed_count, 1);
+    assert_true(lacks_body(&other.op));
+    assert_int_equal(supply(&w, &other.op), BIDE_OK);
+    assert_int_equal(other.jobs[0].id, id);
+    bide_job_clear(&other.jobs[0]);
+}
+
+/* ---- rolled back ---- */
+
+static void a_rollback_takes_back_a_reserve_that_was_to_be_stored(void **state)
+{
+    (void)state;
+    uint64_t id = store_limited();
+    struct call call;
+    take_lacking(&call, BIDE_FOREVER, 1);
+    assert_int_equal(call.op.private_.hold, bi_journal_open_batch(w.core));
+    fail_commit(&w);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+    assert_int_equal(w.completed_count, 0); /* whoever reads for it says how it goes on */
+    give_up(&call);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+    assert_int_equal(reserves_of(id), 0);
+    assert_int_equal(stats_of(&w).waiting, 0);
+}
+
+static void a_rollback_leaves_a_plain_reserve_alone(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    struct call call;
+    take_lacking(&call, BIDE_FOREVER, 1);
+    put_sized(&w, "c", SIZE, NULL);
+    fail_commit(&w);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_RESERVED);
+    assert_int_equal(supply(&w, &call.op), BIDE_OK);
+    assert_int_equal(call.jobs[0].id, id);
+    bide_job_clear(&call.jobs[0]);
+}
+
+static void a_call_supplied_after_a_rollback_waits_again(void **state)
+{
+    (void)state;
+    uint64_t id = store_limited();
+    struct call call;
+    take_lacking(&call, BIDE_FOREVER, 1);
+    fail_commit(&w);
+    /* Its reservation does not stand any more; but the job is there to be taken again. */
+    assert_int_equal(supply(&w, &call.op), BI_AGAIN);
+    assert_int_equal(call.op.reserve.count, 1);
+    assert_int_equal(call.jobs[0].id, id);
+    assert_int_equal(supply(&w, &call.op), BIDE_OK);
+    assert_int_equal(call.jobs[0].left_ms, TTR / MS);
+    bide_job_clear(&call.jobs[0]);
+}
+
+static void a_burial_for_a_torn_body_is_rolled_back_like_any(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    struct call call;
+    take_lacking(&call, 0, 1);
+    assert_int_equal(supply_except(&w, &call.op, id), BIDE_TIMED_OUT);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_BURIED);
+    fail_commit(&w);
+    bide_state state_now = state_of(&w, id);
+    assert_true(state_now == BIDE_STATE_RESERVED || state_now == BIDE_STATE_READY);
+    advance_clocks(&w, BIDE_TIME_MAX_MS * MS);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+}
+
+/* ---- out of memory ---- */
+
+static void wherever_memory_lacks_a_reserve_takes_or_does_not(void **state)
+{
+    (void)state;
+    for (int timeout = 0; timeout < 2; timeout++) {
+        uint64_t failed = 1;
+        for (uint64_t point = 1; failed > 0; point++) {
+            assert_true(point < 100);
+            core_fixture_close(&w);
+            bodies_open(&w, 1);
+            uint64_t id = store_limited();
+            struct call call;
+            w.alloc.countdown = point;
+            int code = reserve(&call, timeout ? BIDE_FOREVER : 0, 1);
+            w.alloc.countdown = 0;
+            failed = w.alloc.failed;
+            core_fixture_check(&w);
+            if (code == BIDE_ENOMEM) {
+                assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+                continue;
+            }
+            assert_int_equal(code, BIDE_OK);
+            assert_true(lacks_body(&call.op));
+            code = supply_except(&w, &call.op, id);
+            assert_int_equal(state_of(&w, id), BIDE_STATE_BURIED);
+            /* One that could not be kept waiting has nothing but this to tell. */
+            int wanted = failed > 0 ? BIDE_EIO : timeout ? BIDE_PENDING : BIDE_TIMED_OUT;
+            assert_int_equal(code, wanted);
+            if (failed > 0)
+                assert_non_null(strstr(call.op.error, "cannot be read"));
+            bi_waiter_cancel(w.core, &call.op); /* if it waits */
+            w.completed_count = 0;
+        }
+    }
+}
+
+static void without_memory_to_bury_it_a_torn_job_is_tried_again_later(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    struct call call;
+    take_lacking(&call, 0, 1);
+    exhaust_journal();
+    int code = supply_except(&w, &call.op, id);
+    w.alloc.failing = false;
+    assert_int_equal(code, BIDE_TIMED_OUT);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_RESERVED); /* by nobody: it runs out */
+    advance_clocks(&w, TTR);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+}
+
+static void topics_that_only_a_parked_call_needs_stay_and_then_go(void **state)
+{
+    (void)state;
+    uint64_t id = store_sized(&w, "a", SIZE);
+    struct call call;
+    assert_int_equal(reserve_from(&call, 2, BIDE_FOREVER, 1), BIDE_OK);
+    assert_true(lacks_body(&call.op));
+    assert_int_equal(topics(), 2);
+    assert_int_equal(supply_except(&w, &call.op, id), BIDE_PENDING);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    uint64_t other = put_sized(&w, "b", SIZE, NULL); /* it waits in both lines */
+    assert_int_equal(w.completed_count, 1);
+    assert_int_equal(call.jobs[0].id, other);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, other, call.jobs[0].token), BIDE_OK);
+    bide_job_clear(&call.jobs[0]);
+    commit(&w);
+    assert_int_equal(topics(), 0);
+}
+
+static void the_topics_of_a_parked_call_are_needed(void **state)
+{
+    (void)state;
+    store_sized(&w, "a", SIZE);
+    struct call call;
+    assert_int_equal(reserve_from(&call, 2, BIDE_FOREVER, 1), BIDE_OK);
+    const char *fault = bi_core_check_all(w.core);
+    give_up(&call);
+    assert_null(fault);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(jobs_that_are_taken_back_are_ready_and_nothing_is_counted),
+        TEST(a_job_reserved_by_its_id_is_taken_back_too),
+        TEST(what_a_finish_and_reserve_took_is_taken_back_too),
+        TEST(a_started_mark_that_was_stored_is_taken_back_in_the_store),
+        TEST(without_memory_for_that_it_is_tried_again),
+        TEST(a_job_to_be_cancelled_is_removed_when_it_is_taken_back),
+        TEST(what_somebody_else_holds_by_now_is_left_alone),
+        TEST(what_is_taken_back_goes_to_those_who_wait),
+        TEST(a_rollback_takes_back_a_reserve_that_was_to_be_stored),
+        TEST(a_rollback_leaves_a_plain_reserve_alone),
+        TEST(a_call_supplied_after_a_rollback_waits_again),
+        TEST(a_burial_for_a_torn_body_is_rolled_back_like_any),
+        TEST(wherever_memory_lacks_a_reserve_takes_or_does_not),
+        TEST(without_memory_to_bury_it_a_torn_job_is_tried_again_later),
+        TEST(topics_that_only_a_parked_call_needs_stay_and_then_go),
+        TEST(the_topics_of_a_parked_call_are_needed),
+    };
+    return cmocka_run_group_tests_name("fetch_undo", tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* What a connection held that has gone, on a store that does not answer; and a stop on such a store. */
+#include "slow_store.h"
+
+#include "run_server.h"
+
+#define JOBS        2500
+#define PENDING_OPS 400 /* of which the server uses three fourths */
+#define ROUNDS      1000
+
+static struct slow_store *slow;
+static bool answered;
+
+/* ---- clients ---- */
+
+/* Sends, and reads that many line ends; false: the server does not answer. */
+static bool ask(int fd, const char *words, int ends)
+{
+    if (send(fd, words, strlen(words), MSG_NOSIGNAL) != (ssize_t)strlen(words))
+        return false;
+    while (ends > 0) {
+        char byte;
+        if (recv(fd, &byte, 1, 0) != 1)
+            return false;
+        ends -= byte == '\n';
+    }
+    return true;
+}
+
+/* Jobs with a limit of retries: when their connection ends they have failed, which is stored. */
+static int hold_jobs(void)
+{
+    int fd = open_client();
+    for (int i = 0; i < JOBS; i++)
+        if (!ask(fd, "put 0 0 1000 1 retries=3\r\nx\r\n", 1) || !ask(fd, "reserve\r\n", 2))
+            abort();
+    return fd;
+}
+
+/* Far more than a commit takes; the first of these stands in the store. */
+static void *put_and_stop(void *arg)
+{
+    (void)arg;
+    int fd = open_client();
+    if (!ask(fd, "put 0 0 1000 1\r\nx\r\n", 1))
+        abort();
+    unsigned started = slow_started(slow);
+    slow_set(slow, true, 0);
+    for (int i = 0; i < JOBS; i++)
+        if (!ask(fd, "put 0 0 1000 1\r\nx\r\n", 0))
+            abort();
+    slow_await(slow, started + 1);
+    kill(getpid(), SIGTERM);
+    /* Until the server closes it. */
+    for (char byte; recv(fd, &byte, 1, 0) == 1;)
+        ;
+    close(fd);
+    return NULL;
+}
+
+static void *run_clients(void *arg)
+{
+    (void)arg;
+    int holder = hold_jobs();
+    int other = open_client();
+    if (!ask(other, "list-tube-used\r\n", 1))
+        abort();
+    unsigned started = slow_started(slow);
+    slow_set(slow, true, 0);
+    close(holder);
+    slow_await(slow, started + 1);
+    /* Between two of these the server gives back some more, until it has to wait for the store. */
+    answered = true;
+    for (int i = 0; i < ROUNDS && answered; i++)
+        answered = ask(other, "list-tube-used\r\n", 1);
+    slow_set(slow, false, 0);
+    close(other);
+    kill(getpid(), SIGTERM);
+    return NULL;
+}
+
+/* ---- the server ---- */
+
+/* Runs a server with these clients until it stops. Answers its queue. */
+static bide *serve(void *(*clients)(void *arg), int64_t stop_timeout_ms)
+{
+    struct server_settings settings = {
+        .queue = slow_open("memory:", &slow),
+        .options = BIDE_OPTIONS_INIT,
+        .limits = {.max_connections = 10,
+                   .stop_timeout_ms = stop_timeout_ms,
+                   .max_client_bytes = 1 << 20},
+    };
+    settings.options.max_pending_ops = PENDING_OPS;
+    run_server(&settings, clients);
+    return settings.queue;
+}
+
+static void other_clients_are_answered_while_releases_are_pending(void **state)
+{
+    (void)state;
+    bide *queue = serve(run_clients, 10000);
+    assert_true(answered);
+
+    /* All of it went back in the end. */
+    bide_stats stats;
+    assert_int_equal(bide_queue_stats(queue, &stats), BIDE_OK);
+    assert_int_equal(stats.jobs.reserved, 0);
+    assert_int_equal(stats.total.fails, JOBS);
+    assert_int_equal(bide_close(queue), BIDE_OK);
+}
+
+static void expired_shutdown_starts_no_commit(void **state)
+{
+    (void)state;
+    bide *queue = serve(put_and_stop, 100);
+    /* The server has given up: its time was over. Now the commit ends that it has waited for. */
+    unsigned started = slow_started(slow);
+    slow_set(slow, false, 0);
+    queue->backend->ops->close(queue->backend);
+    assert_int_equal(slow_started(slow), started);
+    assert_in_range(slow_jobs(slow), 2, JOBS);
+    queue->backend->ops->free(queue->backend);
+    free(queue);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_clients_are_answered_while_releases_are_pending),
+        cmocka_unit_test(expired_shutdown_starts_no_commit),
+    };
+    return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
+}
