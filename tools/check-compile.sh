@@ -3,7 +3,7 @@
 # does not: tests/compile/good_*.c and .cc as they are; bad.c and bad.cc once without any CASE, which
 # must compile, and once for each name behind an #ifdef in them, which must not. run.cc is also run,
 # with the library in BUILD; so is version.c, with headers of an older and of a newer version, in which
-# each options struct has a member less or more. Prints "N passed, M failed".
+# each options struct has a member less or more, and a job one more. Prints "N passed, M failed".
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(cd "${1:?usage: check-compile.sh BUILD}" && pwd) || exit 1
@@ -74,6 +74,8 @@ other_headers() { # makes $scratch/older and $scratch/newer
             s/(#define ${type^^}_INIT[^#]*), (NULL|0)( *\\\\\n *})/\1\3/" "$scratch"/older/bide/*.h
     done
     sed -i '/options\.retain_ms =/d' "$scratch/older/bide/task.h"
+    # A new member of a job takes the place of its room.
+    sed -zEi 's/(int64_t done_ms;\n\n    uint64_t )room_\[8\];/\1future_, room_[7];/' "$scratch/newer/bide/job.h"
 }
 
 other_headers || exit 1

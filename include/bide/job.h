@@ -5,6 +5,11 @@
  *
  * All times are milliseconds. Fields named *_at_ms, and fields marked as timestamps, are
  * milliseconds since the epoch by the wall clock; 0 means never. Every other *_ms is a duration.
+ *
+ * The structs that the library fills, and those that stand in arrays of the program, have
+ * `room_`: space for members of later versions, so that a program runs with a newer library
+ * without being compiled again. It must be zero when the struct is an argument; zeroing the struct
+ * or naming its members in an initializer suffices. Option structs have a `size` instead.
  */
 #ifndef BIDE_JOB_H
 #define BIDE_JOB_H
@@ -158,6 +163,7 @@ typedef struct bide_job {
     int64_t buried_ms;
     int64_t done_ms;
 
+    uint64_t room_[8];
     char topic[BIDE_TOPIC_MAX + 1];
 
     bide_buf *bufs_[5]; /* private: what the pointers above point into */
@@ -182,6 +188,7 @@ typedef struct bide_counters {
     uint64_t retired; /* done jobs removed: retention ended, or max_done_per_topic reached */
     uint64_t purged;
     uint64_t pauses;
+    uint64_t room_[2]; /* few: each topic in memory has these counters */
 } bide_counters;
 
 /* The number of jobs in each state. */
@@ -192,6 +199,7 @@ typedef struct bide_counts {
     uint64_t buried;
     uint64_t done;
     uint64_t urgent; /* ready with priority < 1024 */
+    uint64_t room_[2];
 } bide_counts;
 
 typedef struct bide_topic_stats {
@@ -204,6 +212,7 @@ typedef struct bide_topic_stats {
     bool paused;
     int64_t pause_ms;      /* duration of the pause; 0 when not paused */
     int64_t pause_left_ms; /* 0 when not paused */
+    uint64_t room_[8];
 } bide_topic_stats;
 
 typedef struct bide_stats {
@@ -218,6 +227,7 @@ typedef struct bide_stats {
     int64_t uptime_ms;
     uint64_t last_id; /* the highest id ever assigned */
     bool draining;
+    uint64_t room_[8];
 } bide_stats;
 
 /* What happened to a job; see bide_subscribe(). */
@@ -249,6 +259,7 @@ typedef struct bide_event {
     uint64_t id;
     int64_t at_ms;
     char topic[BIDE_TOPIC_MAX + 1];
+    uint64_t room_[2];
 } bide_event;
 
 #ifdef __cplusplus

@@ -134,6 +134,7 @@ typedef struct bide_put_item {
     uint64_t id;     /* out: the new job, or with BIDE_EXISTS the holder of the key */
     int status;      /* out, in put_many: this item's code */
     bide_buf *made_; /* private: the copy of the body */
+    uint64_t room_[2];
 } bide_put_item;
 
 /* One job to finish. keep: retain it as done, with a result; else delete it. */
@@ -146,6 +147,7 @@ typedef struct bide_finish_item {
     int64_t retain_ms; /* BIDE_KEEP: retain_ms of the put */
     int status;        /* out, in finish_many and finish_and_reserve */
     bide_buf *made_;   /* private: the copy of the result */
+    uint64_t room_[2];
 } bide_finish_item;
 
 /* One lease to extend. */
@@ -157,6 +159,7 @@ typedef struct bide_touch_item {
     bide_slice progress; /* up to BIDE_PROGRESS_MAX bytes, shown in snapshots, not stored */
     int64_t left_ms;     /* out: until the end of the lease */
     int status;          /* out, in touch_many */
+    uint64_t room_[2];
 } bide_touch_item;
 
 /* Which topics to reserve from, and room for the jobs. */
@@ -215,6 +218,7 @@ typedef struct bide_recovery {
     uint64_t loaded;
     uint64_t failed; /* invalid rows, quarantined, and damaged parts of the file; logged */
     uint64_t total;  /* 0 while counting */
+    uint64_t room_[2];
 } bide_recovery;
 
 /* The result of bide_check(). */
@@ -223,6 +227,7 @@ typedef struct bide_check_report {
     uint64_t damaged;              /* rows that cannot be read, are invalid, or were quarantined */
     uint64_t differences;          /* jobs that differ between the queue and its store */
     char problem[BIDE_ERROR_SIZE]; /* the first problem; "" if there is none */
+    uint64_t room_[4];
 } bide_check_report;
 
 /* ---- the arguments and results of each kind ---- */
@@ -430,6 +435,7 @@ struct bide_op {
         bide_backup_args backup;
         bide_check_args check;
         uint64_t none;
+        uint64_t room_[28]; /* the largest size that arguments may grow to */
     };
 
     char error[BIDE_ERROR_SIZE]; /* the message, when the status is not 0 */
@@ -448,6 +454,7 @@ struct bide_op {
         int status;          /* becomes the public status when the op is drained */
         int flags;
         uint32_t order; /* ops with the same number run in order, also during loading; 0: none */
+        uint64_t room_[4];
     } private_;
 };
 

@@ -39,9 +39,11 @@
 
 #ifdef __cplusplus
 #define BIDE_DEFAULT_(value) = (value)
+#define BIDE_ZEROES_         = {}
 extern "C" {
 #else
 #define BIDE_DEFAULT_(value)
+#define BIDE_ZEROES_
 #endif
 
 #define BIDE_TASK_RETRIES 25 /* max_retries of a task that does not set it */
@@ -65,6 +67,7 @@ typedef struct bide_task {
     int64_t backoff_max_ms BIDE_DEFAULT_(0);  /* longest retry; 0 is 1 h */
     int64_t expires_in_ms BIDE_DEFAULT_(0);   /* removed if not reserved before; 0: never */
     int64_t retain_ms BIDE_DEFAULT_(0);       /* how long a result is retained; 0: not at all */
+    uint64_t room_[4] BIDE_ZEROES_;           /* for later versions */
 } bide_task;
 
 /*

@@ -120,6 +120,7 @@ typedef struct bide_field {
     size_t has_offset;              /* of the flag that tells whether there is a value */
     bool has;                       /* there is such a flag */
     const bide_type *(*type)(void); /* of a struct */
+    size_t room_[2];                /* for later versions: zero */
 } bide_field;
 
 struct bide_type {
@@ -128,6 +129,7 @@ struct bide_type {
     const bide_field *fields;
     size_t field_count;
     bool raw; /* the value is a bide_slice: the body without JSON */
+    size_t room_[2];
 };
 
 /*
@@ -153,8 +155,9 @@ struct bide_type {
         BIDE_MUST_(BIDE_ALIGNED_(bide_self_), "no struct with an alignment of its own");    \
         BIDE_MUST_(BIDE_COPIED_(bide_self_), "only a struct as C has it can be described"); \
         static const bide_field fields_[] = {__VA_ARGS__};                                  \
-        static const bide_type described_ = {#name_, sizeof(bide_self_), fields_,           \
-                                             sizeof(fields_) / sizeof(fields_[0]), false};  \
+        static const bide_type described_ = {#name_,  sizeof(bide_self_),                   \
+                                             fields_, sizeof(fields_) / sizeof(fields_[0]), \
+                                             false,   {0, 0}};                              \
         return &described_;                                                                 \
     }                                                                                       \
     BIDE_MADE_ int bide_encode_of_##name_(type_ value_, bide_buf **json_)                   \
@@ -183,38 +186,59 @@ struct bide_type {
 #define BIDE_FIELD_AS(text, member)                                                   \
     {                                                                                 \
         text, BIDE_KIND_(BIDE_AT_(member)), BIDE_SHAPE_ONE, false, BIDE_OFF_(member), \
-            BIDE_LEN_(member), 0, 0, false, NULL                                      \
+            BIDE_LEN_(member), 0, 0, false, NULL,                                     \
+        {                                                                             \
+            0, 0                                                                      \
+        }                                                                             \
     }
 #define BIDE_OPTIONAL_AS(text, member)                                               \
     {                                                                                \
         text, BIDE_KIND_(BIDE_AT_(member)), BIDE_SHAPE_ONE, true, BIDE_OFF_(member), \
-            BIDE_LEN_(member), 0, 0, false, NULL                                     \
+            BIDE_LEN_(member), 0, 0, false, NULL,                                    \
+        {                                                                            \
+            0, 0                                                                     \
+        }                                                                            \
     }
 #define BIDE_OPTIONAL_IF_AS(text, member, flag)                                      \
     {                                                                                \
         text, BIDE_KIND_(BIDE_AT_(member)), BIDE_SHAPE_ONE, true, BIDE_OFF_(member), \
-            BIDE_LEN_(member), 0, BIDE_FLAG_(flag), true, NULL                       \
+            BIDE_LEN_(member), 0, BIDE_FLAG_(flag), true, NULL,                      \
+        {                                                                            \
+            0, 0                                                                     \
+        }                                                                            \
     }
 #define BIDE_ARRAY_AS(text, member, count)                                              \
     {                                                                                   \
         text, BIDE_KIND_(*BIDE_AT_(member)), BIDE_SHAPE_ARRAY, true, BIDE_OFF_(member), \
-            sizeof(*BIDE_AT_(member)), BIDE_COUNT_(count), 0, false, NULL               \
+            sizeof(*BIDE_AT_(member)), BIDE_COUNT_(count), 0, false, NULL,              \
+        {                                                                               \
+            0, 0                                                                        \
+        }                                                                               \
     }
 #define BIDE_STRUCT_AS(text, member, name_)                                                        \
     {                                                                                              \
         text, BIDE_KIND_STRUCT, BIDE_SHAPE_ONE, false, BIDE_OFF_(member), BIDE_LEN_(member), 0, 0, \
-            false, BIDE_NESTED_(&BIDE_AT_(member), name_)                                          \
+            false, BIDE_NESTED_(&BIDE_AT_(member), name_),                                         \
+        {                                                                                          \
+            0, 0                                                                                   \
+        }                                                                                          \
     }
-#define BIDE_POINTER_AS(text, member, name_)                                              \
-    {                                                                                     \
-        text, BIDE_KIND_STRUCT, BIDE_SHAPE_POINTER, true, BIDE_OFF_(member),              \
-            sizeof(*BIDE_AT_(member)), 0, 0, false, BIDE_NESTED_(BIDE_AT_(member), name_) \
+#define BIDE_POINTER_AS(text, member, name_)                                               \
+    {                                                                                      \
+        text, BIDE_KIND_STRUCT, BIDE_SHAPE_POINTER, true, BIDE_OFF_(member),               \
+            sizeof(*BIDE_AT_(member)), 0, 0, false, BIDE_NESTED_(BIDE_AT_(member), name_), \
+        {                                                                                  \
+            0, 0                                                                           \
+        }                                                                                  \
     }
 #define BIDE_STRUCTS_AS(text, member, count, name_)                        \
     {                                                                      \
         text, BIDE_KIND_STRUCT, BIDE_SHAPE_ARRAY, true, BIDE_OFF_(member), \
             sizeof(*BIDE_AT_(member)), BIDE_COUNT_(count), 0, false,       \
-            BIDE_NESTED_(BIDE_AT_(member), name_)                          \
+            BIDE_NESTED_(BIDE_AT_(member), name_),                         \
+        {                                                                  \
+            0, 0                                                           \
+        }                                                                  \
     }
 
 #ifndef __cplusplus

@@ -285,6 +285,12 @@ static int check_restore(const struct bide *queue, bide_op *op)
     TRY(check_key(op, (bide_slice){job->key, job->key_size}));
     TRY(check_restored_times(op, job));
 
+    /* Restoring without the members of a newer version would lose them silently. */
+    for (size_t i = 0; i < sizeof(job->room_) / sizeof(job->room_[0]); i++)
+        if (job->room_[i] != 0)
+            return invalid(op,
+                           "the job has members that this version of the library does not know");
+
     if (job->key != NULL && job->key_size == 0)
         return invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX);
     if (job->max_retries < BIDE_NO_RETRY_LIMIT)

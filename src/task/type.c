@@ -11,7 +11,7 @@
 
 const bide_type *bide_type_of_bytes(void)
 {
-    static const bide_type bytes = {"bytes", sizeof(bide_slice), NULL, 0, true};
+    static const bide_type bytes = {"bytes", sizeof(bide_slice), NULL, 0, true, {0, 0}};
     return &bytes;
 }
 

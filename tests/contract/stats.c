@@ -13,10 +13,12 @@ static void added(struct where at, bide *queue, const char *topic, bide_counters
                                         "expired", "retired",  "purged",  "pauses"};
     bide_counters now[2] = {stats_at(at, queue).total, topic_at(at, queue, topic).total};
     uint64_t got[2][COUNT(names)], before[2][COUNT(names)], wanted[COUNT(names)];
-    _Static_assert(sizeof(bide_counters) == sizeof wanted, "every counter has a name here");
-    memcpy(got, now, sizeof got);
-    memcpy(before[0], queue_before, sizeof *queue_before);
-    memcpy(before[1], topic_before, sizeof *topic_before);
+    _Static_assert(offsetof(bide_counters, room_) == sizeof wanted,
+                   "every counter has a name here");
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(got[i], &now[i], sizeof got[i]);
+        memcpy(before[i], i == 0 ? queue_before : topic_before, sizeof before[i]);
+    }
     memcpy(wanted, &want, sizeof wanted);
     for (size_t i = 0; i < COUNT(names); i++) {
         check_equal(at, (int64_t)(got[0][i] - before[0][i]), (int64_t)wanted[i], names[i]);

@@ -146,8 +146,10 @@ static inline void any_good(bide_op *op)
         any_topic_stats(op->topic_stats.stats);
         break;
     case BIDE_OP_RECOVERED:
-        op->recovered.progress =
-            (bide_recovery){(bide_phase)below(4), any_u64(), any_u64(), any_u64()};
+        op->recovered.progress = (bide_recovery){.phase = (bide_phase)below(4),
+                                                 .loaded = any_u64(),
+                                                 .failed = any_u64(),
+                                                 .total = any_u64()};
         break;
     case BIDE_OP_CHECK:
         any_report(op->check.report);
@@ -185,16 +187,16 @@ static inline void same_counts(const void *a, const void *b, size_t size)
 static inline void same_topic_stats(const bide_topic_stats *a, const bide_topic_stats *b)
 {
     SAME_TEXT(name);
-    same_counts(&a->jobs, &b->jobs, sizeof(a->jobs));
-    same_counts(&a->total, &b->total, sizeof(a->total));
+    same_counts(&a->jobs, &b->jobs, offsetof(bide_counts, room_));
+    same_counts(&a->total, &b->total, offsetof(bide_counters, room_));
     SAME(waiting), SAME(references), SAME(oldest_ready_age_ms), SAME(paused), SAME(pause_ms),
         SAME(pause_left_ms);
 }
 
 static inline void same_stats(const bide_stats *a, const bide_stats *b)
 {
-    same_counts(&a->jobs, &b->jobs, sizeof(a->jobs));
-    same_counts(&a->total, &b->total, sizeof(a->total));
+    same_counts(&a->jobs, &b->jobs, offsetof(bide_counts, room_));
+    same_counts(&a->total, &b->total, offsetof(bide_counters, room_));
     SAME(topics), SAME(waiting), SAME(watching), SAME(pending_ops), SAME(memory_bytes);
     SAME(oldest_ready_age_ms), SAME(uptime_ms), SAME(last_id), SAME(draining);
 }

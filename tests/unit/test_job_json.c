@@ -132,6 +132,7 @@ static void the_table_has_every_byte_of_a_job(void **state)
         if (field->type == JOB_FIELD_BYTES)
             memset(bytes + field->size_offset, 1, sizeof(size_t));
     }
+    memset(bytes + offsetof(bide_job, room_), 1, sizeof(((bide_job *)0)->room_));
     size_t bare = 0;
     for (size_t i = 0; i < sizeof(bytes); i++)
         bare += bytes[i] == 0;

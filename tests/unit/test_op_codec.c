@@ -382,23 +382,25 @@ static void struct_sizes_match_the_tables(void **state)
     (void)state;
     if (sizeof(void *) != 8)
         return;
-    assert_int_equal(sizeof(bide_job), 520);
+    assert_int_equal(offsetof(bide_job, room_), 272);
+    assert_int_equal(offsetof(bide_counts, room_), 48);
+    assert_int_equal(offsetof(bide_counters, room_), 112);
     assert_int_equal(sizeof(bide_put_options), 96);
-    assert_int_equal(sizeof(bide_topic_stats), 416);
-    assert_int_equal(sizeof(bide_stats), 232);
-    assert_int_equal(sizeof(bide_event), 232);
-    assert_int_equal(sizeof(bide_recovery), 32);
-    assert_int_equal(sizeof(bide_check_report), 224);
-    assert_int_equal(sizeof(bide_put_item), 72);
-    assert_int_equal(sizeof(bide_finish_item), 72);
-    assert_int_equal(sizeof(bide_touch_item), 56);
+    assert_int_equal(offsetof(bide_topic_stats, room_), 448);
+    assert_int_equal(offsetof(bide_stats, room_), 264);
+    assert_int_equal(offsetof(bide_event, room_), 232);
+    assert_int_equal(offsetof(bide_recovery, room_), 32);
+    assert_int_equal(offsetof(bide_check_report, room_), 224);
+    assert_int_equal(offsetof(bide_put_item, room_), 72);
+    assert_int_equal(offsetof(bide_finish_item, room_), 72);
+    assert_int_equal(offsetof(bide_touch_item, room_), 56);
     assert_int_equal(sizeof(bide_reserve_args), 64);
     assert_int_equal(sizeof(bide_update_args), 56);
     assert_int_equal(sizeof(bide_list_args), 136);
     assert_int_equal(sizeof(bide_kick_args), 40);
     assert_int_equal(sizeof(bide_wait_args), 40);
     assert_int_equal(sizeof(bide_subscription_args), 72);
-    assert_int_equal(sizeof(bide_finish_and_reserve_args), 136);
+    assert_int_equal(sizeof(bide_finish_and_reserve_args), 152);
     assert_int_equal(sizeof(bide_topic_args), 32);
     assert_int_equal(sizeof(bide_query_args), 56);
 }

@@ -154,9 +154,9 @@ static void numbers_above_the_integers_of_json_are_digits_in_a_string(void **sta
     struct {
         uint64_t number;
     } below = {INT64_MAX}, above = {(uint64_t)INT64_MAX + 1};
-    static const bide_field field = {
-        "number", BIDE_KIND_UINT, BIDE_SHAPE_ONE, false, 0, 8, 0, 0, false, NULL};
-    static const bide_type type = {"run-time", 8, &field, 1, false};
+    static const bide_field field = {"number", BIDE_KIND_UINT, BIDE_SHAPE_ONE, false, 0, 8, 0,
+                                     0,        false,          NULL,           {0, 0}};
+    static const bide_type type = {"run-time", 8, &field, 1, false, {0, 0}};
     assert_written(&type, &below, "{\"number\":9223372036854775807}");
     assert_written(&type, &above, "{\"number\":\"9223372036854775808\"}");
 }
@@ -349,10 +349,10 @@ static void fields_of_one_name_are_refused(void **state)
 {
     (void)state;
     static const bide_field fields[] = {
-        {"a", BIDE_KIND_INT, BIDE_SHAPE_ONE, false, 0, 4, 0, 0, false, NULL},
-        {"a", BIDE_KIND_INT, BIDE_SHAPE_ONE, false, 4, 4, 0, 0, false, NULL},
+        {"a", BIDE_KIND_INT, BIDE_SHAPE_ONE, false, 0, 4, 0, 0, false, NULL, {0, 0}},
+        {"a", BIDE_KIND_INT, BIDE_SHAPE_ONE, false, 4, 4, 0, 0, false, NULL, {0, 0}},
     };
-    static const bide_type type = {"twice", 8, fields, 2, false};
+    static const bide_type type = {"twice", 8, fields, 2, false, {0, 0}};
     int32_t value[2] = {1, 2};
     assert_refused(&type, value, "twice: two fields are called a");
 }
