@@ -200,6 +200,51 @@ static void a_beanstalkd_target_takes_what_a_put_can_express(void)
     EQ(number_in(json_array_get(lines, 3), "priority"), 6);
 }
 
+/* A beanstalkd creates its jobs at the time of the put, so a job that was there before may be the copy
+ * of an earlier run or a job of its own. Only a copy of the same run proves that nothing is lost. */
+static void remove_keeps_jobs_that_a_beanstalkd_target_had_before(void)
+{
+    const char *from = new_file(), *to = beanstalkd();
+    bide *one = open_url(from), *other = open_url(to);
+    put_plain_job(one, "a", "alike", 5, 0, 60000);
+    put_plain_job(one, "a", "new", 5, 0, 60000);
+    put_plain_job(other, "a", "alike", 5, 0, 60000);
+    OK(bide_close(one));
+    OK(bide_close(other));
+    struct child *child = run_expect(7, "move", "--remove", from, to);
+    HAS(child->err, "1 copied, 1 there already, 2 verified, 1 removed");
+    HAS(child->err, "1 job was in ");
+    HAS(child->err, " before this run and may not be a copy; not removed");
+    LACKS(child->err, "still has");
+    json_t *lines = exported(from);
+    EQ(jobs_in(lines), 1);
+    TEXT(text_in(json_array_get(lines, 1), "body"), 5, "alike");
+    child = run_expect(7, "move", "--remove", "--json", from, to);
+    EQ(number_in(json_at(child->out, 0), "there"), 1);
+    EQ(number_in(json_at(child->out, 0), "removed"), 0);
+    EQ(number_in(json_at(child->out, 0), "unproven"), 1);
+    EQ(jobs_in(exported(from)), 1);
+    EQ(jobs_in(exported(to)), 2);
+}
+
+/* Of two equal jobs, the one that this run has copied is removed. */
+static void remove_deletes_only_the_copied_one_of_two_equal_jobs(void)
+{
+    const char *from = beanstalkd(), *to = beanstalkd();
+    bide *one = open_url(from), *other = open_url(to);
+    put_plain_job(one, "a", "alike", 5, 0, 60000);
+    put_plain_job(one, "a", "alike", 5, 0, 60000);
+    put_plain_job(other, "a", "alike", 5, 0, 60000);
+    struct child *child = run_expect(7, "move", "--remove", "--json", from, to);
+    EQ(number_in(json_at(child->out, 0), "copied"), 1);
+    EQ(number_in(json_at(child->out, 0), "removed"), 1);
+    EQ(number_in(json_at(child->out, 0), "unproven"), 1);
+    EQ(jobs_in(exported(from)), 1);
+    EQ(jobs_in(exported(to)), 2);
+    OK(bide_close(one));
+    OK(bide_close(other));
+}
+
 /* One may refuse because of the other; never does a job come twice. */
 static void concurrent_moves_to_a_beanstalkd_copy_a_job_once(void)
 {
@@ -249,6 +294,8 @@ static const struct test tests[] = {
     TEST(a_draining_beanstalkd_is_moved),
     TEST(a_killed_move_from_a_beanstalkd_resumes),
     TEST(a_beanstalkd_target_takes_what_a_put_can_express),
+    TEST(remove_keeps_jobs_that_a_beanstalkd_target_had_before),
+    TEST(remove_deletes_only_the_copied_one_of_two_equal_jobs),
     TEST(concurrent_moves_to_a_beanstalkd_copy_a_job_once),
     TEST(a_beanstalkd_is_not_moved_to_itself),
 };

@@ -149,7 +149,9 @@ static int warn(const struct mover *mover)
                     "ready, to be done again (--skip-reserved leaves them out)",
                     reserved, mover->from_shown);
     if (mover->to.plain)
-        bi_cli_note(mover->cli, "%s is a beanstalkd: counters and ages begin anew there",
+        bi_cli_note(mover->cli,
+                    "%s is a beanstalkd: counters and ages begin anew there, and --remove "
+                    "deletes only what the same run has copied",
                     mover->to_shown);
     return BI_EXIT_OK;
 }
@@ -172,6 +174,7 @@ static const struct {
     {offsetof(struct mover, missing), "missing", "missing"},
     {offsetof(struct mover, removed), "removed", "removed"},
     {offsetof(struct mover, kept), "kept", "taken or gone meanwhile, and not removed"},
+    {offsetof(struct mover, unproven), "unproven", NULL},
 };
 
 static uint64_t counter_of(const struct mover *mover, size_t index)
@@ -214,7 +217,7 @@ static int print_summary(const struct mover *mover, int exit)
                     lookalikes, mover->lookalikes == 1 ? "is" : "are");
     if (exit != BI_EXIT_OK && exit != BI_EXIT_PARTIAL)
         bi_cli_note(mover->cli, "not all is done; run the same command again to go on");
-    else if (!remove_copied && mover->verified > 0)
+    else if (!remove_copied && mover->verified > 0 && !mover->to.plain)
         bi_cli_note(mover->cli, "%s still has %s; --remove deletes %s", mover->from_shown,
                     mover->verified == 1 ? "this job" : "these jobs",
                     mover->verified == 1 ? "it" : "them");
@@ -292,7 +295,9 @@ const struct verb bi_verb_move = {
                "and order, and get new ids; topics stay paused. What TO has already is left\n"
                "out: interrupted, or killed, the same command goes on where it was. At the end\n"
                "every job is looked for in TO. FROM stays as it is, unless you say --remove.\n"
-               "Let nobody take jobs meanwhile. A beanstalkd can be moved, too.\n"
+               "Let nobody take jobs meanwhile. A beanstalkd can be moved, too. To a beanstalkd\n"
+               "--remove deletes only what the same run has copied: what was there before cannot\n"
+               "be told from a copy.\n"
                "\n"
                "  bide move beanstalk://old:11300 beanstalk://new:11300\n"
                "  bide move sqlite:jobs.db beanstalk://127.0.0.1:11300\n"

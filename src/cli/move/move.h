@@ -33,7 +33,8 @@ struct moved {
     int64_t expires_ms; /* when it goes by itself; 0: never */
     uint64_t id;
     uint32_t size;   /* in bytes, to know how many fit on the way; more than that is this */
-    uint32_t status; /* enum move_status */
+    uint16_t status; /* enum move_status */
+    bool copied;     /* by this run */
 };
 
 struct mover {
@@ -51,7 +52,7 @@ struct mover {
     int exit; /* what ended it early */
 
     uint64_t copied, present, refused, reserved, expired, lookalikes, pauses;
-    uint64_t verified, missing, removed, kept;
+    uint64_t verified, missing, removed, kept, unproven;
 };
 
 /* ---- move_compare.c ---- */
@@ -73,7 +74,9 @@ int bi_move_compare(struct mover *mover);
 int bi_move_copy(struct mover *mover);
 /* Looks for every job in the other queue. BI_EXIT_PARTIAL when some are not there, which is said. */
 int bi_move_verify(struct mover *mover);
-/* Deletes from the first queue what was found in the other. */
+/* Deletes from the first queue what was found in the other. A beanstalkd creates its jobs at the time
+ * of the put: which of its jobs are copies cannot be proven but for those that this run has copied.
+ * The others stay, are counted as unproven, and the result is BI_EXIT_PARTIAL. */
 int bi_move_remove(struct mover *mover);
 
 #endif

@@ -36,6 +36,7 @@ static void on_result(void *user, struct op_slot *slot)
     int code = slot->op.status;
     if (code == BIDE_OK) {
         moved->status = MOVE_COPIED;
+        moved->copied = true;
         mover->copied++;
         return;
     }

@@ -98,6 +98,10 @@ static void submit_deletes(struct mover *mover, struct ordered_pipeline *ordered
     for (size_t i = 0; i < mover->count && mover->exit == BI_EXIT_OK; i++) {
         if (mover->moved[i].status != MOVE_PRESENT)
             continue;
+        if (mover->to.plain && !mover->moved[i].copied) {
+            mover->unproven++;
+            continue;
+        }
         struct op_slot *slot = bi_ordered_pipeline_get_slot(ordered_pipeline, 0);
         slot->op.kind = BIDE_OP_DELETE;
         slot->op.lease = (bide_lease_args){.id = mover->moved[i].id};
@@ -106,6 +110,19 @@ static void submit_deletes(struct mover *mover, struct ordered_pipeline *ordered
         if (bi_interrupted() && mover->exit == BI_EXIT_OK)
             mover->exit = bi_interrupt_exit();
     }
+}
+
+static void report_unproven(const struct mover *mover)
+{
+    char number[32];
+    bool one = mover->unproven == 1;
+    bi_print_number(number, mover->unproven);
+    bi_cli_error(mover->cli, BI_EXIT_PARTIAL,
+                 "%s job%s in %.100s before this run and may not be %s; not removed (a beanstalkd "
+                 "does not tell when a job was first created; compare the queues, then delete from "
+                 "%.100s with bide delete or bide purge)",
+                 number, one ? " was" : "s were", mover->to_shown, one ? "a copy" : "copies",
+                 mover->from_shown);
 }
 
 int bi_move_remove(struct mover *mover)
@@ -121,5 +138,7 @@ int bi_move_remove(struct mover *mover)
     bi_progress_end(&removing.progress);
     if (mover->exit != BI_EXIT_OK)
         return mover->exit;
-    return mover->kept > 0 ? BI_EXIT_PARTIAL : BI_EXIT_OK;
+    if (mover->unproven > 0)
+        report_unproven(mover);
+    return mover->kept > 0 || mover->unproven > 0 ? BI_EXIT_PARTIAL : BI_EXIT_OK;
 }
