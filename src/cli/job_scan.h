@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_scan - all jobs of a queue, or some of them, in the order of their ids.
+ * job_scan - reads the jobs of a queue in the order of their ids.
  *
- * Listings come in the backend's order, and a copy keeps the order of its jobs only if they are fed
- * by id. So first the ids are listed, without bodies, and sorted; then each job is looked at. A job
- * that comes later is not in it, one that goes meanwhile is left out, and each is shown as it was
- * when it was looked at.
+ * A copy keeps the order of its jobs only if they are restored by id, but a queue lists them in an
+ * order of its own. So a scan first lists the ids, without bodies, and sorts them; then it peeks
+ * each job. A job that is put after the list is not read, and one that is deleted before its peek
+ * is left out.
  *
- * A plain beanstalkd has no lists. Its ids count up from 1: a job that is put, and deleted again,
- * tells how far, and every id up to there is asked for. One that is draining takes no job: then ids
- * are asked for until as many were found as it says it has.
+ * A plain beanstalkd cannot list jobs. Its ids ascend from 1, so the scan puts a job and deletes it
+ * to learn the last id, and peeks every id up to there. A beanstalkd that is draining accepts no
+ * job: then the scan peeks ids until it has found as many jobs as the server has.
  *
- * Cost       8 bytes a job, and what a relay has under way.
+ * Cost       8 bytes per job, and what an ordered_pipeline holds.
  */
 #ifndef BI_JOB_SCAN_H
 #define BI_JOB_SCAN_H
@@ -21,47 +21,43 @@
 struct job_scan {
     const struct cli *cli;
     bide *queue;
-    bool plain;       /* a beanstalkd */
-    bool by_counting; /* its ids are counted, not listed */
+    bool plain; /* a beanstalkd: ids are counted, not listed */
     const char *const *topics;
     size_t topic_count; /* 0: all */
     bide_state state;   /* BIDE_STATE_ANY: all */
-    uint64_t *ids;      /* sorted; in the lowest bits how large the job is */
+    uint64_t *ids;      /* sorted; the lowest bits are the logarithm of the size of the job */
     size_t count, capacity;
-    uint64_t last_id;        /* beanstalkd: all ids up to this one ... */
-    uint64_t expected_count; /* ... or, if it is not 0, until so many jobs were found */
-    uint64_t unreadable;
+    uint64_t last_id;        /* beanstalkd: the last id to peek, */
+    uint64_t expected_count; /* or, if it is draining, how many jobs there are to find */
+    uint64_t unreadable;     /* damaged jobs that were reported and left out */
 };
 
-/* Waits until the queue has loaded what is stored. BI_EXIT_OK, says what is wrong, or interrupted. */
+/* Waits until the queue has loaded its stored jobs. BI_EXIT_OK, or reports what failed, or the exit
+ * code of an interrupt. */
 int bi_job_scan_open(struct job_scan *scan, const struct cli *cli, bide *queue);
 void bi_job_scan_close(struct job_scan *scan);
 
-/* Lists the ids of the topics and the state that are set. May be called again. */
+/* Lists the ids of the given topics and state. */
 int bi_job_scan_list(struct job_scan *scan);
-/* Another list: an empty one, and one more job at its end, of which this is the size in bytes. Jobs
- * are added in the order of their ids. False when there is not enough memory. */
-void bi_job_scan_clear(struct job_scan *scan);
+/* Instead of bi_job_scan_list(): adds the ids one by one, and sorts them. add returns false if there
+ * is not enough memory. */
 bool bi_job_scan_add(struct job_scan *scan, uint64_t id, size_t size);
-/* Jobs that were added in another order are sorted by their ids; the id of one of them. */
 void bi_job_scan_sort(struct job_scan *scan);
 uint64_t bi_job_scan_id(const struct job_scan *scan, size_t index);
-/* How many jobs there are, or ids to look at; 0 if that is not known. */
-uint64_t bi_job_scan_total(const struct job_scan *scan);
 
-/* Gets each job; may keep it by copying the struct and zeroing what it was given. Answers
- * BI_EXIT_OK, or what ends the reading. */
+/* Called with each job; may keep the job by copying the struct and zeroing the argument. Returns
+ * BI_EXIT_OK, or the exit code that ends the scan. */
 typedef int bi_job_scan_visit(void *user, bide_job *job);
 
-/* Looks at each job that was listed. what is shown in front of the progress bar. A job that cannot
- * be read is said, counted in unreadable, and left out. */
+/* Reads each listed job. label is shown with the progress bar. */
 int bi_job_scan_read(struct job_scan *scan, const char *label, bi_job_scan_visit *visit,
                      void *user);
 
-/* How many bytes a job takes on its way. */
-size_t bi_job_scan_job_size(const bide_job *job);
+/* Does this code of a peek mean that one job of a file is damaged, and the next one may be readable?
+ * An error of a server concerns all jobs. */
+bool bi_job_scan_is_damaged_job(const struct job_scan *scan, int code);
 
-/* One op, and its answer. */
-int bi_job_scan_run_op(bide *queue, bide_op *op);
+/* The memory that a job takes in a pipeline. */
+size_t bi_job_scan_job_size(const bide_job *job);
 
 #endif

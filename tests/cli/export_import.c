@@ -408,7 +408,7 @@ static void a_move_whose_server_dies_goes_on_with_the_next(void)
         stop_server(SIGKILL);
         await_end(child, ANY_CODE);
         if (child->code != 0)
-            HAS(child->err, "run the same command again to go on");
+            HAS(child->err, "run the same command again to resume");
     }
     HAS(run_expect(0, "move", from, queue_url())->err, "3,000 verified");
     SAME(before, exported(queue_url()));

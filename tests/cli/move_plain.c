@@ -190,9 +190,9 @@ static void a_beanstalkd_target_takes_what_a_put_can_express(void)
     HAS(child->err, "counters and ages begin anew there");
     HAS(child->err, "job 4: it is buried, and a beanstalkd takes ready and delayed jobs only");
     HAS(child->err, "job 5: a beanstalkd has no place for its key; say --lossy to do without");
-    HAS(child->err, "3 copied, 2 refused, 3 verified");
-    HAS(run_expect(7, "move", "--lossy", from, to)->err, "1 copied, 3 there already, 1 refused");
-    HAS(run_expect(7, "move", "--lossy", from, to)->err, "0 copied, 4 there already, 1 refused");
+    HAS(child->err, "3 copied, 2 rejected, 3 verified");
+    HAS(run_expect(7, "move", "--lossy", from, to)->err, "1 copied, 3 there already, 1 rejected");
+    HAS(run_expect(7, "move", "--lossy", from, to)->err, "0 copied, 4 there already, 1 rejected");
     json_t *lines = exported(to);
     EQ(jobs_in(lines), 4);
     TEXT(text_in(json_array_get(lines, 3), "state"), 7, "delayed");
@@ -260,7 +260,7 @@ static void concurrent_moves_to_a_beanstalkd_copy_a_job_once(void)
         end_input(children[i]);
         await_end(children[i], ANY_CODE);
         if (children[i]->code == 5)
-            HAS(children[i]->err, "somebody else moves to ");
+            HAS(children[i]->err, "another move to ");
         else
             EQ(children[i]->code, 0);
     }

@@ -3,8 +3,8 @@
 #include "cli/interrupt.h"
 #include "cli/job_json.h"
 #include "cli/move/move.h"
+#include "cli/presence.h"
 #include "cli/print.h"
-#include "cli/queue_probe.h"
 #include "cli/verb.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 #define MOVE_TOPIC_PREFIX "bide-move"
 #define PAGE              100
-#define RETRY_COUNT       50 /* steps, until somebody else is believed to be there */
+#define RETRY_COUNT       50 /* how often to look until another move is believed to be running */
 #define RETRY_DELAY_US    100000
 
 static bool remove_copied;
@@ -21,30 +21,26 @@ static bool skip_reserved;
 static bool lossy;
 
 static const struct flag flags[] = {
-    BI_FLAG_BOOL(0, "remove", &remove_copied, "delete from FROM what was found in TO afterwards"),
-    BI_FLAG_BOOL(0, "skip-reserved", &skip_reserved, "leave out jobs that somebody works on"),
-    BI_FLAG_BOOL(0, "lossy", &lossy, "to a beanstalkd: leave out what it has no word for"),
+    BI_FLAG_BOOL(0, "remove", &remove_copied,
+                 "delete jobs from FROM once their copies are verified"),
+    BI_FLAG_BOOL(0, "skip-reserved", &skip_reserved, "do not copy reserved jobs"),
+    BI_FLAG_BOOL(0, "lossy", &lossy, "to a beanstalkd: drop attributes that it does not support"),
     BI_FLAGS_END,
 };
 
 /* ---- opening ---- */
 
-static bool has_scheme(const char *url, const char *scheme)
-{
-    return strncmp(url, scheme, strlen(scheme)) == 0;
-}
-
 static int check(struct cli *cli)
 {
+    const char *from = cli->words[0], *to = cli->words[1];
+
     if (cli->url != NULL)
-        return bi_cli_usage_error(cli,
-                                  "both queues are said behind it: bide move FROM TO, no --url");
-    for (size_t i = 0; i < 2; i++)
-        if (has_scheme(cli->words[i], "memory:"))
-            return bi_cli_usage_error(cli,
-                                      "a queue in memory begins and ends with this command; let "
-                                      "bided keep it, and say beanstalk://HOST:PORT");
-    if (strcmp(cli->words[0], cli->words[1]) == 0)
+        return bi_cli_usage_error(
+            cli, "--url is not accepted; give both queues as arguments: bide move FROM TO");
+    if (strncmp(from, "memory:", 7) == 0 || strncmp(to, "memory:", 7) == 0)
+        return bi_cli_usage_error(cli, "a memory: queue exists only within this command; run bided "
+                                       "--url memory: and give its address, beanstalk://HOST:PORT");
+    if (strcmp(from, to) == 0)
         return bi_cli_usage_error(cli, "FROM and TO are the same");
     return BI_EXIT_OK;
 }
@@ -52,128 +48,120 @@ static int check(struct cli *cli)
 static int open_one(struct cli *cli, const char *url, struct job_scan *scan, char *shown)
 {
     bide *queue = NULL;
+
     bi_url_redact(shown, url);
     int exit = bi_connect_open_url(cli, url, &queue);
-    if (exit != BI_EXIT_OK)
-        return exit;
-    exit = bi_job_scan_open(scan, cli, queue);
-    return exit;
+    return exit == BI_EXIT_OK ? bi_job_scan_open(scan, cli, queue) : exit;
 }
 
-static int check_same(struct mover *mover)
+/* A queue that is not shared has one process; opening it twice has failed before. */
+static int check_different(const struct mover *mover)
 {
     bool same = false;
     uint32_t both = bide_capabilities(mover->from.queue) & bide_capabilities(mover->to.queue);
     if ((both & BIDE_CAN_SHARE) == 0)
         return BI_EXIT_OK;
-    int exit = bi_queue_probe_is_same(mover->cli, mover->to.queue, mover->from.queue, &same);
+
+    int exit = bi_presence_is_same_queue(mover->cli, mover->to.queue, mover->from.queue, &same);
     if (exit != BI_EXIT_OK || !same)
         return exit;
     return bi_cli_usage_error(mover->cli, "%.200s and %.200s are the same queue", mover->from_shown,
                               mover->to_shown);
 }
 
-/* ---- before ---- */
+/* ---- one move to a queue at a time ---- */
 
-/* Does somebody else wait for a topic such as ours? */
-static int find_other_movers(const struct mover *mover, bool *busy)
+/* Does a client wait for the topic of another move? */
+static int find_other_move(bide *queue, const char *own_topic, bool *found)
 {
     char cursor[BIDE_CURSOR_SIZE] = "";
     bide_topic_stats *page = calloc(PAGE, sizeof(*page));
     int code = page == NULL ? BIDE_ENOMEM : BIDE_OK;
-    *busy = false;
+
+    *found = false;
     do {
         size_t count = 0;
         if (code == BIDE_OK)
-            code = bide_waiting(mover->to.queue, cursor, page, PAGE, &count);
+            code = bide_waiting(queue, cursor, page, PAGE, &count);
         for (size_t i = 0; code == BIDE_OK && i < count; i++)
-            *busy = *busy ||
-                    (strncmp(page[i].name, MOVE_TOPIC_PREFIX, strlen(MOVE_TOPIC_PREFIX)) == 0 &&
-                     strcmp(page[i].name, mover->presence_topic) != 0);
+            *found = *found ||
+                     (strncmp(page[i].name, MOVE_TOPIC_PREFIX, strlen(MOVE_TOPIC_PREFIX)) == 0 &&
+                      strcmp(page[i].name, own_topic) != 0);
     } while (code == BIDE_OK && cursor[0] != 0);
     free(page);
     return code;
 }
 
-/* Of one that was just killed the server may not have heard yet. */
-static int wait_for_other_movers(const struct mover *mover, bool *busy)
+/* Two moves at a time would not see the copies of each other. Each announces itself before it looks
+ * for others, so of two that begin at the same time at least one sees the other. A queue that is
+ * not shared has one process anyway. */
+static int check_exclusive(const struct mover *mover, struct presence *presence)
 {
-    int code = find_other_movers(mover, busy);
-    for (int i = 0; code == BIDE_OK && *busy && i < RETRY_COUNT && !bi_interrupted(); i++) {
-        usleep(RETRY_DELAY_US);
-        code = find_other_movers(mover, busy);
-    }
-    return code;
-}
-
-/* Two at a time would not see what the other copies. Each can see its own mark before it looks for
- * others, so of two that begin at the same time one at least sees both. A file has one owner
- * anyway. */
-static int check_exclusive(struct mover *mover)
-{
+    bide *queue = mover->to.queue;
     bool busy = false;
-    if ((bide_capabilities(mover->to.queue) & BIDE_CAN_SHARE) == 0)
+    if ((bide_capabilities(queue) & BIDE_CAN_SHARE) == 0)
         return BI_EXIT_OK;
-    if (!bi_presence_make_topic(mover->presence_topic, MOVE_TOPIC_PREFIX "-"))
-        return bi_cli_error(mover->cli, BI_EXIT_FAILED, "there are no random numbers");
-    int code = bi_presence_announce(&mover->presence, mover->to.queue, mover->presence_topic);
+
+    /* The server may not have noticed yet that the process of an earlier move was killed. */
+    int code = bi_presence_announce(presence, queue, MOVE_TOPIC_PREFIX "-");
     if (code == BIDE_OK)
-        code = wait_for_other_movers(mover, &busy);
+        code = find_other_move(queue, presence->name, &busy);
+    for (int i = 0; code == BIDE_OK && busy && i < RETRY_COUNT && !bi_interrupted(); i++) {
+        usleep(RETRY_DELAY_US);
+        code = find_other_move(queue, presence->name, &busy);
+    }
+
     if (code != BIDE_OK)
         return bi_cli_report_last(mover->cli, code);
     if (!busy)
         return BI_EXIT_OK;
-    return bi_cli_error(
-        mover->cli, BI_EXIT_REFUSED,
-        "somebody else moves to %.200s just now (or waits for a topic " MOVE_TOPIC_PREFIX
-        "... there); run this again when that has ended",
-        mover->to_shown);
+    return bi_cli_error(mover->cli, BI_EXIT_REFUSED,
+                        "another move to %.200s is running (a client waits for a topic that begins "
+                        "with " MOVE_TOPIC_PREFIX "); try again when it has ended",
+                        mover->to_shown);
 }
 
-static int warn(const struct mover *mover)
+/* ---- output ---- */
+
+static int print_warnings(const struct mover *mover)
 {
     bide_stats stats;
-    char reserved[32];
+    char number[32];
     int code = bide_queue_stats(mover->from.queue, &stats);
     if (code != BIDE_OK)
         return bi_cli_report_last(mover->cli, code);
-    bi_print_number(reserved, stats.jobs.reserved);
-    if (stats.jobs.reserved == 1 && !mover->skip_reserved)
+
+    bool one = stats.jobs.reserved == 1;
+    bi_print_number(number, stats.jobs.reserved);
+    if (stats.jobs.reserved > 0 && !mover->skip_reserved)
         bi_cli_note(mover->cli,
-                    "1 job is reserved in %s: somebody works on it, and the copy will be ready, to "
-                    "be done again (--skip-reserved leaves it out)",
-                    mover->from_shown);
-    else if (stats.jobs.reserved > 1 && !mover->skip_reserved)
-        bi_cli_note(mover->cli,
-                    "%s jobs are reserved in %s: somebody works on them, and the copies will be "
-                    "ready, to be done again (--skip-reserved leaves them out)",
-                    reserved, mover->from_shown);
+                    "%s job%s reserved in %s: a consumer works on %s, and the %s ready, to be "
+                    "worked on again (--skip-reserved does not copy %s)",
+                    number, one ? " is" : "s are", mover->from_shown, one ? "it" : "them",
+                    one ? "copy will be" : "copies will be", one ? "it" : "them");
     if (mover->to.plain)
         bi_cli_note(mover->cli,
-                    "%s is a beanstalkd: counters and ages begin anew there, and --remove "
-                    "deletes only what the same run has copied",
+                    "%s is a beanstalkd: counters and ages begin anew there, and --remove deletes "
+                    "only what the same run has copied",
                     mover->to_shown);
     return BI_EXIT_OK;
 }
 
-/* ---- after ---- */
-
 static const struct {
     size_t offset;
     const char *name; /* in JSON */
-    const char *text; /* NULL: said elsewhere */
+    const char *text; /* NULL: reported elsewhere */
 } counters[] = {
     {offsetof(struct mover, copied), "copied", "copied"},
     {offsetof(struct mover, present), "there", "there already"},
     {offsetof(struct mover, pauses), "pauses", NULL},
-    {offsetof(struct mover, refused), "refused", "refused"},
-    {offsetof(struct mover, reserved), "reserved", "left out, being reserved"},
-    {offsetof(struct mover, expired), "over",
-     "left out, being expired, cancelled or no longer kept"},
+    {offsetof(struct mover, rejected), "refused", "rejected"},
+    {offsetof(struct mover, reserved), "reserved", "skipped (reserved)"},
+    {offsetof(struct mover, expired), "over", "skipped (expired, cancelled or retention ended)"},
     {offsetof(struct mover, verified), "verified", "verified"},
     {offsetof(struct mover, missing), "missing", "missing"},
     {offsetof(struct mover, removed), "removed", "removed"},
-    {offsetof(struct mover, kept), "kept", "taken or gone meanwhile, and not removed"},
+    {offsetof(struct mover, kept), "kept", "not removed (reserved or deleted meanwhile)"},
     {offsetof(struct mover, unproven), "unproven", NULL},
 };
 
@@ -191,10 +179,12 @@ static int print_json(const struct mover *mover)
     return bi_cli_print_json(mover->cli, object);
 }
 
+/* The first counter is always printed, the others if they are not 0. */
 static void print_counters(const struct mover *mover)
 {
     char line[600] = "", number[32];
     size_t used = 0;
+
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
         if (counters[i].text == NULL || (i > 0 && counter_of(mover, i) == 0))
             continue;
@@ -207,67 +197,38 @@ static void print_counters(const struct mover *mover)
 
 static int print_summary(const struct mover *mover, int exit)
 {
-    char lookalikes[32];
+    char number[32];
     print_counters(mover);
-    bi_print_number(lookalikes, mover->lookalikes);
+
+    bi_print_number(number, mover->lookalikes);
     if (mover->lookalikes > 0)
         bi_cli_note(mover->cli,
-                    "%s of the copied jobs %s like one that was there, but made at another time; "
-                    "if a clock was set since an earlier move, they are there twice",
-                    lookalikes, mover->lookalikes == 1 ? "is" : "are");
+                    "%s of the copied jobs equal%s a job that was there, except for the creation "
+                    "time; if a clock was set since an earlier move, %s there twice",
+                    number, mover->lookalikes == 1 ? "s" : "",
+                    mover->lookalikes == 1 ? "it is" : "they are");
     if (exit != BI_EXIT_OK && exit != BI_EXIT_PARTIAL)
-        bi_cli_note(mover->cli, "not all is done; run the same command again to go on");
-    else if (!remove_copied && mover->verified > 0 && !mover->to.plain)
+        bi_cli_note(mover->cli, "the move is not complete; run the same command again to resume");
+    else if (!mover->remove_copied && mover->verified > 0 && !mover->to.plain)
         bi_cli_note(mover->cli, "%s still has %s; --remove deletes %s", mover->from_shown,
                     mover->verified == 1 ? "this job" : "these jobs",
                     mover->verified == 1 ? "it" : "them");
+
     int printed = mover->cli->json ? print_json(mover) : BI_EXIT_OK;
-    if (exit == BI_EXIT_OK && (mover->refused > 0 || mover->from.unreadable > 0 ||
-                               bi_connect_damage_count(mover->from.queue) > 0))
+    if (exit == BI_EXIT_OK &&
+        (mover->from.unreadable > 0 || bi_connect_damage_count(mover->from.queue) > 0))
         exit = BI_EXIT_PARTIAL;
     return exit == BI_EXIT_OK ? printed : exit;
 }
 
 /* ---- running ---- */
 
-static int move(struct mover *mover)
+static int open_both(struct mover *mover, struct presence *presence)
 {
-    int exit = bi_move_compare(mover);
-    if (exit == BI_EXIT_OK)
-        exit = bi_move_copy(mover);
-    if (exit == BI_EXIT_OK)
-        exit = bi_move_verify(mover);
-    if (remove_copied && (exit == BI_EXIT_OK || exit == BI_EXIT_PARTIAL)) {
-        int removed = bi_move_remove(mover);
-        if (exit == BI_EXIT_OK || removed != BI_EXIT_PARTIAL)
-            exit = removed == BI_EXIT_OK ? exit : removed;
-    }
-    return print_summary(mover, exit);
-}
-
-/* What was opened; the first that goes wrong is said. */
-static int close_both(struct mover *mover, int exit)
-{
-    bi_presence_withdraw(&mover->presence);
-    bi_job_scan_close(&mover->to);
-    exit = bi_connect_close(mover->cli, mover->to.queue, mover->to_shown, exit);
-    bi_job_scan_close(&mover->from);
-    exit = bi_connect_close(mover->cli, mover->from.queue, mover->from_shown, exit);
-    free(mover->moved);
-    free(mover);
-    return exit;
-}
-
-static int run(struct cli *cli)
-{
-    struct mover *mover = calloc(1, sizeof(*mover));
-    if (mover == NULL || !bi_move_fingerprint_new_key(&mover->key)) {
-        free(mover);
-        return bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory");
-    }
-    mover->cli = cli;
-    mover->skip_reserved = skip_reserved;
+    struct cli *cli = mover->cli;
     int exit = bi_interrupt_watch(cli, NULL);
+
+    /* TO is created if it does not exist, FROM is not; so FROM comes first. */
     if (exit == BI_EXIT_OK)
         exit = bi_connect_check_file(cli, cli->words[0]);
     if (exit == BI_EXIT_OK)
@@ -275,29 +236,46 @@ static int run(struct cli *cli)
     if (exit == BI_EXIT_OK)
         exit = open_one(cli, cli->words[1], &mover->to, mover->to_shown);
     if (exit == BI_EXIT_OK)
-        exit = check_same(mover);
-    mover->restore_target = (struct restore_target){.plain = mover->to.plain, .lossy = lossy};
+        exit = check_different(mover);
     if (exit == BI_EXIT_OK)
-        exit = check_exclusive(mover);
-    if (exit == BI_EXIT_OK)
-        exit = warn(mover);
-    if (exit == BI_EXIT_OK)
-        exit = move(mover);
-    return close_both(mover, exit);
+        exit = check_exclusive(mover, presence);
+    return exit == BI_EXIT_OK ? print_warnings(mover) : exit;
+}
+
+static int run(struct cli *cli)
+{
+    struct mover mover = {
+        .cli = cli, .skip_reserved = skip_reserved, .remove_copied = remove_copied};
+    struct presence presence = {.cq = NULL};
+
+    int exit = open_both(&mover, &presence);
+    if (exit == BI_EXIT_OK) {
+        mover.restore_target = (struct restore_target){.plain = mover.to.plain, .lossy = lossy};
+        exit = print_summary(&mover, bi_move_run(&mover));
+    }
+
+    bi_presence_withdraw(&presence);
+    bi_job_scan_close(&mover.to);
+    exit = bi_connect_close(cli, mover.to.queue, mover.to_shown, exit);
+    bi_job_scan_close(&mover.from);
+    exit = bi_connect_close(cli, mover.from.queue, mover.from_shown, exit);
+    free(mover.moved);
+    return exit;
 }
 
 const struct verb bi_verb_move = {
     .name = "move",
     .group = BI_GROUP_STORE,
     .usage = "FROM TO",
-    .summary = "copy all jobs from one queue to another, and verify it",
+    .summary = "copy all jobs from one queue to another, and verify the copies",
     .details = "FROM and TO are URLs. Jobs keep their state, times, counters, texts, results\n"
-               "and order, and get new ids; topics stay paused. What TO has already is left\n"
-               "out: interrupted, or killed, the same command goes on where it was. At the end\n"
-               "every job is looked for in TO. FROM stays as it is, unless you say --remove.\n"
-               "Let nobody take jobs meanwhile. A beanstalkd can be moved, too. To a beanstalkd\n"
-               "--remove deletes only what the same run has copied: what was there before cannot\n"
-               "be told from a copy.\n"
+               "and order, and get new ids; paused topics stay paused. Jobs that TO has already\n"
+               "are not copied again: a move that was interrupted or killed is resumed by the\n"
+               "same command. At the end every copy is read and compared. FROM is not changed\n"
+               "unless --remove is given. Stop all consumers of both queues during a move.\n"
+               "\n"
+               "FROM or TO may be a beanstalkd. It cannot store when a job was first created, so\n"
+               "--remove to a beanstalkd deletes only the jobs that the same run has copied.\n"
                "\n"
                "  bide move beanstalk://old:11300 beanstalk://new:11300\n"
                "  bide move sqlite:jobs.db beanstalk://127.0.0.1:11300\n"

@@ -1,214 +1,221 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/move/move_index.h"
 
+#include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
+/* 100 ms and 3 s leave room for a clock that was adjusted and for a slow connection between two
+ * moves. */
 const struct move_tolerance bi_move_index_exact = {2, 100};
 const struct move_tolerance bi_move_index_seconds = {1100, 3000};
 const struct move_tolerance bi_move_index_timeless = {BIDE_TIMESTAMP_MAX_MS, BIDE_TIMESTAMP_MAX_MS};
 
-bool bi_move_index_add(struct move_index *move_index, const struct fingerprint *print,
-                       uint64_t number)
+/* ---- fingerprints ---- */
+
+#define PLAIN_FIELDS 5 /* topic, body and what else a beanstalkd keeps of a put */
+
+/* Delayed, ready and reserved jobs become each other without a change of the job. */
+static bide_state stable_state(bide_state state)
 {
-    if (move_index->count == move_index->capacity) {
-        size_t capacity = move_index->capacity == 0 ? 1024 : move_index->capacity * 2;
+    return state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE ? state : BIDE_STATE_READY;
+}
+
+/* Strings are hashed one by one: "ab" and "c" do not hash as "a" and "bc". last_error is not hashed
+ * because each queue truncates it at its own max_error_size. */
+static uint64_t hash_job(const struct bi_hash_secret *secret, bool plain, const bide_job *job)
+{
+    const uint64_t fields[] = {
+        stable_state(job->state),
+        bi_keyed_hash_bytes(secret, job->topic, strlen(job->topic)),
+        bi_keyed_hash_bytes(secret, job->body, job->body_size),
+        job->priority,
+        (uint64_t)(plain ? (job->ttr_ms + 999) / 1000 : job->ttr_ms),
+        /* The PLAIN_FIELDS end here. */
+        job->key != NULL,
+        bi_keyed_hash_bytes(secret, job->key, job->key_size),
+        job->key_hold_retained,
+        job->result != NULL,
+        bi_keyed_hash_bytes(secret, job->result, job->result_size),
+        (uint64_t)job->max_retries,
+        job->failures,
+        (uint64_t)job->backoff_base_ms,
+        (uint64_t)job->backoff_max_ms,
+        (uint64_t)job->expires_at_ms,
+        (uint64_t)job->retain_ms,
+        job->reserves,
+        job->timeouts,
+        job->releases,
+        job->fails,
+        job->buries,
+        job->kicks,
+        job->touches,
+    };
+    size_t count = plain ? PLAIN_FIELDS : sizeof(fields) / sizeof(fields[0]);
+
+    return bi_keyed_hash_bytes(secret, fields, count * sizeof(fields[0]));
+}
+
+struct fingerprint bi_move_index_fingerprint(const struct bi_hash_secret secrets[2], bool plain,
+                                             const bide_job *job)
+{
+    return (struct fingerprint){
+        .hash = {hash_job(&secrets[0], plain, job), hash_job(&secrets[1], plain, job)},
+        .created_ms = job->created_ms,
+        .due_ms = job->state == BIDE_STATE_DELAYED ? job->run_at_ms : 0,
+    };
+}
+
+static bool has_same_hash(const struct fingerprint *one, const struct fingerprint *other)
+{
+    return one->hash[0] == other->hash[0] && one->hash[1] == other->hash[1];
+}
+
+/* ---- building ---- */
+
+bool bi_move_index_add(struct move_index *index, const struct fingerprint *print, uint64_t id)
+{
+    if (index->count == index->capacity) {
+        size_t capacity = index->capacity == 0 ? 1024 : index->capacity * 2;
         struct move_index_entry *entries = NULL;
         if (capacity < UINT32_MAX)
-            entries = realloc(move_index->entries, capacity * sizeof(*entries));
+            entries = realloc(index->entries, capacity * sizeof(*entries));
         if (entries == NULL)
             return false;
-        move_index->entries = entries;
-        move_index->capacity = capacity;
+        index->entries = entries;
+        index->capacity = capacity;
     }
-    move_index->entries[move_index->count++] = (struct move_index_entry){*print, number};
+    index->entries[index->count++] = (struct move_index_entry){.print = *print, .id = id};
     return true;
 }
 
-void bi_move_index_free(struct move_index *move_index)
-{
-    free(move_index->entries);
-    *move_index = (struct move_index){.entries = NULL};
-}
-
-/* ---- order: by hash, then by the time they were made ---- */
-
-static int compare_hash(const struct move_index_entry *one, const struct move_index_entry *other)
+static int compare_prints(const struct fingerprint *one, const struct fingerprint *other)
 {
     for (int i = 0; i < 2; i++)
-        if (one->print.hash[i] != other->print.hash[i])
-            return one->print.hash[i] < other->print.hash[i] ? -1 : 1;
-    return 0;
+        if (one->hash[i] != other->hash[i])
+            return one->hash[i] < other->hash[i] ? -1 : 1;
+    return one->created_ms < other->created_ms ? -1 : one->created_ms > other->created_ms;
 }
 
-static int compare_number(uint64_t one, uint64_t other)
+/* Among equal jobs the smallest id comes first and is taken first, so the order of a copy stays the
+ * order of its original. */
+static int compare_entries(const void *a, const void *b)
 {
-    return one < other ? -1 : one > other;
+    const struct move_index_entry *one = a, *other = b;
+    int order = compare_prints(&one->print, &other->print);
+    return order != 0 ? order : one->id < other->id ? -1 : one->id > other->id;
 }
 
-static int compare(const void *a, const void *b)
+void bi_move_index_finish(struct move_index *index)
 {
-    const struct move_index_entry *one = a;
-    const struct move_index_entry *other = b;
-    int order = compare_hash(one, other);
-    if (order == 0)
-        order = compare_number((uint64_t)one->print.created_ms, (uint64_t)other->print.created_ms);
-    return order == 0 ? compare_number(one->number, other->number) : order;
+    if (index->count > 0)
+        qsort(index->entries, index->count, sizeof(*index->entries), compare_entries);
+    for (size_t i = 0; i < index->count; i++)
+        index->entries[i].next = (uint32_t)i;
 }
 
-static void sort(struct move_index *move_index)
+void bi_move_index_free(struct move_index *index)
 {
-    if (move_index->count > 0)
-        qsort(move_index->entries, move_index->count, sizeof(*move_index->entries), compare);
+    free(index->entries);
+    *index = (struct move_index){.entries = NULL};
 }
 
-/* ---- those who have not been found yet ---- */
+/* ---- matching ---- */
 
-struct matching {
-    struct move_index *ours, *theirs;
-    uint32_t *next; /* of theirs: the first at this place, or behind it, that is left */
-    bool *matched;  /* of ours */
-    int64_t tolerance_ms, now_ms;
-    bi_move_index_found *found;
-    void *user;
-};
-
-/* The way is made shorter for whoever comes next. */
-static size_t next_unmatched(const struct matching *matching, size_t index)
+/* The first entry with this hash that was created at this time or later. */
+static size_t lower_bound(const struct move_index *index, const struct fingerprint *print,
+                          int64_t created_ms)
 {
-    size_t unmatched = index;
-    while (matching->next[unmatched] != unmatched)
-        unmatched = matching->next[unmatched];
-    while (matching->next[index] != unmatched) {
-        size_t behind = matching->next[index];
-        matching->next[index] = (uint32_t)unmatched;
-        index = behind;
+    struct fingerprint bound = {{print->hash[0], print->hash[1]}, created_ms, 0};
+    size_t begin = 0, end = index->count;
+
+    while (begin < end) {
+        size_t middle = begin + (end - begin) / 2;
+        if (compare_prints(&index->entries[middle].print, &bound) < 0)
+            begin = middle + 1;
+        else
+            end = middle;
     }
-    return unmatched;
+    return begin;
 }
 
-static bool is_within(int64_t one, int64_t other, int64_t tolerance_ms)
+/* The first unused entry at this position or behind it. Each visit halves the path over used entries:
+ * a million equal jobs must not walk over each other. */
+static size_t next_unused(struct move_index *index, size_t position)
 {
-    return one - other <= tolerance_ms && other - one <= tolerance_ms;
+    struct move_index_entry *entries = index->entries;
+
+    while (position < index->count && entries[position].next != position) {
+        size_t next = entries[position].next;
+        assert(next > position);
+        if (next < index->count)
+            entries[position].next = entries[next].next;
+        position = next;
+    }
+    return position;
 }
 
-/* A job that was delayed when it was looked at in one queue may have been ready in the other. */
-static bool is_same_due_time(const struct matching *matching, const struct fingerprint *one,
-                             const struct fingerprint *other)
+static int64_t difference(int64_t one, int64_t other)
 {
-    if ((one->due_ms == 0) == (other->due_ms == 0))
-        return is_within(one->due_ms, other->due_ms, matching->tolerance_ms);
-    int64_t due_ms = one->due_ms != 0 ? one->due_ms : other->due_ms;
-    return due_ms <= matching->now_ms + matching->tolerance_ms;
+    return one < other ? other - one : one - other;
 }
 
-/* begin rises with the time at which ours was made: theirs before it were made too early. */
-static bool find_partner(const struct matching *matching, const struct fingerprint *print,
-                         size_t *begin, size_t end)
+/* How far the times of two jobs are apart; -1 if they cannot be the same job. */
+static int64_t distance_of(const struct move_index *index, const struct fingerprint *one,
+                           const struct fingerprint *other, int64_t now_ms)
 {
-    const struct move_index_entry *theirs = matching->theirs->entries;
-    while (*begin < end &&
-           theirs[*begin].print.created_ms < print->created_ms - matching->tolerance_ms)
-        ++*begin;
-    for (size_t i = next_unmatched(matching, *begin); i < end;
-         i = next_unmatched(matching, i + 1)) {
-        if (theirs[i].print.created_ms > print->created_ms + matching->tolerance_ms)
-            return false;
-        if (is_same_due_time(matching, print, &theirs[i].print)) {
-            matching->next[i] = (uint32_t)i + 1;
-            return true;
+    int64_t limit_ms = index->tolerance->limit_ms;
+    int64_t created_ms = difference(one->created_ms, other->created_ms);
+    int64_t due_ms = difference(one->due_ms, other->due_ms);
+
+    /* The queues are read one after the other, and the job may have become due between. */
+    if ((one->due_ms == 0) != (other->due_ms == 0))
+        due_ms = due_ms <= now_ms + limit_ms ? 0 : INT64_MAX;
+
+    return created_ms <= limit_ms && due_ms <= limit_ms ? created_ms + due_ms : -1;
+}
+
+bool bi_move_index_take(struct move_index *index, const struct fingerprint *print, int64_t now_ms,
+                        uint64_t *id)
+{
+    struct move_index_entry *entries = index->entries, *best = NULL;
+    int64_t limit_ms = index->tolerance->limit_ms, best_ms = INT64_MAX;
+    size_t begin = lower_bound(index, print, print->created_ms - limit_ms);
+
+    for (size_t i = next_unused(index, begin);
+         i < index->count && has_same_hash(&entries[i].print, print) &&
+         entries[i].print.created_ms <= print->created_ms + limit_ms &&
+         best_ms > index->tolerance->close_ms;
+         i = next_unused(index, i + 1)) {
+        int64_t distance_ms = distance_of(index, &entries[i].print, print, now_ms);
+        if (distance_ms >= 0 && distance_ms < best_ms) {
+            best = &entries[i];
+            best_ms = distance_ms;
         }
     }
-    return false;
-}
 
-/* ---- groups: all of one hash, on both sides ---- */
-
-struct group {
-    size_t our_begin, our_end;
-    size_t their_begin, their_end;
-};
-
-static void match_group(const struct matching *matching, const struct group *group)
-{
-    const struct move_index_entry *ours = matching->ours->entries;
-    size_t begin = group->their_begin;
-    for (size_t i = group->our_begin; i < group->our_end; i++) {
-        if (matching->matched[i] ||
-            !find_partner(matching, &ours[i].print, &begin, group->their_end))
-            continue;
-        matching->matched[i] = true;
-        matching->found(matching->user, ours[i].number);
+    if (best == NULL) {
+        size_t first = lower_bound(index, print, INT64_MIN);
+        if (first < index->count && has_same_hash(&entries[first].print, print))
+            entries[first].misses++;
+        return false;
     }
+    best->next++;
+    *id = best->id;
+    return true;
 }
 
-static uint64_t count_lookalikes(const struct matching *matching, const struct group *group)
+uint64_t bi_move_index_count_lookalikes(const struct move_index *index)
 {
-    uint64_t missing = 0, unmatched = 0;
-    for (size_t i = group->our_begin; i < group->our_end; i++)
-        missing += !matching->matched[i];
-    for (size_t i = group->their_begin; i < group->their_end; i++)
-        unmatched += matching->next[i] == i;
-    return missing < unmatched ? missing : unmatched;
-}
+    uint64_t lookalikes = 0;
 
-static size_t group_end(const struct move_index *move_index, size_t index)
-{
-    size_t end = index + 1;
-    while (end < move_index->count &&
-           compare_hash(&move_index->entries[end], &move_index->entries[index]) == 0)
-        end++;
-    return end;
-}
-
-/* The next hash that both have, from where the group ends; false when there is none. */
-static bool next_group(const struct matching *matching, struct group *group)
-{
-    const struct move_index *ours = matching->ours, *theirs = matching->theirs;
-    group->our_begin = group->our_end;
-    group->their_begin = group->their_end;
-    while (group->our_begin < ours->count && group->their_begin < theirs->count) {
-        int order =
-            compare_hash(&ours->entries[group->our_begin], &theirs->entries[group->their_begin]);
-        group->our_end = order <= 0 ? group_end(ours, group->our_begin) : group->our_begin;
-        group->their_end = order >= 0 ? group_end(theirs, group->their_begin) : group->their_begin;
-        if (order == 0)
-            return true;
-        group->our_begin = group->our_end;
-        group->their_begin = group->their_end;
+    for (size_t i = 0, end; i < index->count; i = end) {
+        uint64_t unused = 0, misses = index->entries[i].misses;
+        for (end = i; end < index->count &&
+                      has_same_hash(&index->entries[end].print, &index->entries[i].print);
+             end++)
+            unused += index->entries[end].next == end;
+        lookalikes += misses < unused ? misses : unused;
     }
-    return false;
-}
-
-static void match_all(struct matching *matching, const struct move_tolerance *tolerance,
-                      uint64_t *lookalikes)
-{
-    struct group group = {0, 0, 0, 0};
-    sort(matching->ours);
-    sort(matching->theirs);
-    for (size_t i = 0; i <= matching->theirs->count; i++)
-        matching->next[i] = (uint32_t)i;
-    *lookalikes = 0;
-    while (next_group(matching, &group)) {
-        matching->tolerance_ms = tolerance->close_ms;
-        match_group(matching, &group);
-        matching->tolerance_ms = tolerance->far_ms;
-        match_group(matching, &group);
-        *lookalikes += count_lookalikes(matching, &group);
-    }
-}
-
-bool bi_move_index_match(struct move_index *ours, struct move_index *theirs,
-                         const struct move_tolerance *tolerance, int64_t now_ms,
-                         bi_move_index_found *found, void *user, uint64_t *lookalikes)
-{
-    struct matching matching = {
-        .ours = ours, .theirs = theirs, .now_ms = now_ms, .found = found, .user = user};
-    matching.next = calloc(theirs->count + 1, sizeof(*matching.next));
-    matching.matched = calloc(ours->count + 1, sizeof(*matching.matched));
-    bool good = matching.next != NULL && matching.matched != NULL;
-    if (good)
-        match_all(&matching, tolerance, lookalikes);
-    free(matching.next);
-    free(matching.matched);
-    return good;
+    return lookalikes;
 }

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/move/move.h"
+
+#include "cli/interrupt.h"
+#include "cli/pauses.h"
+#include "cli/print.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMED_MAX 5 /* ids of missing jobs in the message */
+
+/* Reports the failure of an op on a job; a fatal one ends the move. The ops that are in flight then
+ * fail for the same reason and are not reported. */
+static void report_job(struct mover *mover, uint64_t id, int code, const char *error, bool fatal)
+{
+    char subject[40];
+
+    if (mover->exit != BI_EXIT_OK)
+        return;
+    snprintf(subject, sizeof(subject), "job %llu", (unsigned long long)id);
+    int exit = bi_cli_report(mover->cli, subject, code, error);
+    if (fatal)
+        mover->exit = exit;
+}
+
+static struct fingerprint fingerprint_of(const struct mover *mover, const bide_job *job)
+{
+    return bi_move_index_fingerprint(mover->secrets, mover->to.plain, job);
+}
+
+/* ---- indexing ---- */
+
+static int index_job(void *user, bide_job *job)
+{
+    struct mover *mover = user;
+    struct fingerprint print = fingerprint_of(mover, job);
+
+    if (!bi_move_index_add(&mover->index, &print, job->id))
+        return bi_cli_error(mover->cli, BI_EXIT_FAILED, "out of memory");
+    return BI_EXIT_OK;
+}
+
+static int build_index(struct mover *mover)
+{
+    bide_stats stats;
+    int code = bide_queue_stats(mover->to.queue, &stats);
+    if (code != BIDE_OK)
+        return bi_cli_report_last(mover->cli, code);
+
+    mover->index.tolerance = mover->to.plain     ? &bi_move_index_timeless
+                             : mover->from.plain ? &bi_move_index_seconds
+                                                 : &bi_move_index_exact;
+    const bide_counts *jobs = &stats.jobs;
+    if (jobs->delayed + jobs->ready + jobs->reserved + jobs->buried + jobs->done == 0)
+        return BI_EXIT_OK;
+
+    int exit = bi_job_scan_list(&mover->to);
+    if (exit == BI_EXIT_OK)
+        exit = bi_job_scan_read(&mover->to, "comparing", index_job, mover);
+    bi_move_index_finish(&mover->index);
+    return exit;
+}
+
+/* ---- copying ---- */
+
+static int copy_pause(void *user, const struct pause *pause)
+{
+    struct mover *mover = user;
+    bool expired = false;
+    int exit = bi_pauses_set(mover->cli, mover->to.queue, pause, &expired);
+    mover->pauses += exit == BI_EXIT_OK && !expired;
+    return exit;
+}
+
+static bool is_eligible(struct mover *mover, bide_job *job)
+{
+    if (job->state == BIDE_STATE_RESERVED && mover->skip_reserved) {
+        mover->reserved++;
+        return false;
+    }
+    bool expired = bi_restore_op_skip_reason(job, bi_clock_wall() / 1000) != NULL;
+    mover->expired += expired;
+    return !expired;
+}
+
+static int64_t expiry_of(const bide_job *job)
+{
+    bool is_waiting = job->state == BIDE_STATE_READY || job->state == BIDE_STATE_DELAYED;
+    if (job->state == BIDE_STATE_DONE)
+        return bi_clock_wall() / 1000 + job->left_ms;
+    return is_waiting && job->reserves == 0 ? job->expires_at_ms : 0;
+}
+
+static struct moved *add_moved(struct mover *mover, const bide_job *job,
+                               const struct fingerprint *print)
+{
+    if (mover->count == mover->capacity) {
+        size_t capacity = mover->capacity == 0 ? 1024 : mover->capacity * 2;
+        struct moved *moved = realloc(mover->moved, capacity * sizeof(*moved));
+        if (moved == NULL)
+            return NULL;
+        mover->moved = moved;
+        mover->capacity = capacity;
+    }
+
+    size_t size = bi_job_scan_job_size(job);
+    struct moved *moved = &mover->moved[mover->count++];
+    *moved = (struct moved){
+        .hash = {print->hash[0], print->hash[1]},
+        .id = job->id,
+        .expires_ms = expiry_of(job),
+        .size = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX,
+        .status = MOVE_PENDING,
+    };
+    return moved;
+}
+
+/* A job that cannot be copied, or whose copy is in doubt. */
+static void reject(struct mover *mover, struct moved *moved, int code, const char *error)
+{
+    bool fatal = bi_restore_op_is_fatal(code);
+
+    moved->status = MOVE_REJECTED;
+    mover->rejected += mover->exit == BI_EXIT_OK && !fatal;
+    report_job(mover, moved->id, code, error, fatal);
+}
+
+static void on_copied(void *user, struct op_slot *slot)
+{
+    struct mover *mover = user;
+    struct moved *moved = &mover->moved[slot->number];
+
+    assert(moved->status == MOVE_PENDING);
+    if (slot->op.status != BIDE_OK) {
+        reject(mover, moved, slot->op.status, slot->op.error);
+        return;
+    }
+    moved->status = MOVE_COPIED;
+    moved->target_id = mover->to.plain ? slot->op.put.id : slot->op.restore.id;
+    mover->copied++;
+}
+
+/* Submits the op that creates a job in TO. The slot takes the job over. */
+static void submit_copy(struct mover *mover, bide_job *job, size_t number)
+{
+    char error[BI_ERRMSG_SIZE];
+    struct op_slot *slot = bi_ordered_pipeline_get_slot(
+        mover->ordered_pipeline, sizeof(*job) + job->body_size + job->result_size);
+
+    slot->job = *job;
+    slot->number = number;
+    if (bi_restore_op_build(&mover->restore_target, slot, error)) {
+        memset(job, 0, sizeof(*job));
+        bi_ordered_pipeline_submit(mover->ordered_pipeline);
+    } else {
+        /* The slot was not submitted and will be reused: the caller still owns the job. */
+        reject(mover, &mover->moved[number], BIDE_ENOTSUP, error);
+    }
+}
+
+static int copy_job(void *user, bide_job *job)
+{
+    struct mover *mover = user;
+    if (!is_eligible(mover, job))
+        return BI_EXIT_OK;
+
+    struct fingerprint print = fingerprint_of(mover, job);
+    struct moved *moved = add_moved(mover, job, &print);
+    if (moved == NULL)
+        return bi_cli_error(mover->cli, BI_EXIT_FAILED, "out of memory");
+
+    if (bi_move_index_take(&mover->index, &print, bi_clock_wall() / 1000, &moved->target_id)) {
+        moved->status = MOVE_PRESENT;
+        mover->present++;
+    } else {
+        submit_copy(mover, job, mover->count - 1);
+    }
+    return mover->exit;
+}
+
+static int copy_all(struct mover *mover)
+{
+    int exit = bi_job_scan_list(&mover->from);
+    if (exit == BI_EXIT_OK)
+        exit = bi_pauses_foreach(mover->cli, mover->from.queue, copy_pause, mover);
+    if (exit != BI_EXIT_OK)
+        return exit;
+
+    mover->ordered_pipeline =
+        bi_ordered_pipeline_new(mover->cli, mover->to.queue, on_copied, mover);
+    if (mover->ordered_pipeline == NULL)
+        return BI_EXIT_FAILED;
+    exit = bi_job_scan_read(&mover->from, "copying", copy_job, mover);
+    bi_ordered_pipeline_free(mover->ordered_pipeline);
+    mover->ordered_pipeline = NULL;
+    return mover->exit != BI_EXIT_OK ? mover->exit : exit;
+}
+
+/* ---- one op for each job that is in TO ---- */
+
+struct move_pass {
+    const char *label;
+    bide *queue;
+    bool reads_jobs; /* the op returns the job, and takes as much memory */
+    bool (*build)(struct mover *mover, const struct moved *moved, struct op_slot *slot);
+    bi_ordered_pipeline_done *on_done;
+};
+
+/* build() fills in the op for a job, or returns false to skip the job. */
+static int run_pass(struct mover *mover, const struct move_pass *pass)
+{
+    struct ordered_pipeline *ordered_pipeline =
+        bi_ordered_pipeline_new(mover->cli, pass->queue, pass->on_done, mover);
+    if (ordered_pipeline == NULL)
+        return BI_EXIT_FAILED;
+
+    assert(mover->exit == BI_EXIT_OK);
+    bi_progress_begin(&mover->progress, mover->cli, pass->label, mover->present + mover->copied);
+    for (size_t i = 0; i < mover->count && mover->exit == BI_EXIT_OK; i++) {
+        const struct moved *moved = &mover->moved[i];
+        if (moved->status != MOVE_PRESENT && moved->status != MOVE_COPIED)
+            continue;
+        struct op_slot *slot =
+            bi_ordered_pipeline_get_slot(ordered_pipeline, pass->reads_jobs ? moved->size : 0);
+        slot->number = i;
+        if (pass->build(mover, moved, slot))
+            bi_ordered_pipeline_submit(ordered_pipeline);
+        if (bi_interrupted() && mover->exit == BI_EXIT_OK)
+            mover->exit = bi_interrupt_exit();
+    }
+    bi_ordered_pipeline_free(ordered_pipeline);
+    bi_progress_end(&mover->progress);
+    return mover->exit;
+}
+
+/* ---- verifying ---- */
+
+static bool build_peek(struct mover *mover, const struct moved *moved, struct op_slot *slot)
+{
+    (void)mover;
+    slot->op.kind = BIDE_OP_PEEK;
+    slot->op.query = (bide_query_args){.id = moved->target_id, .job = &slot->job};
+    return true;
+}
+
+static void on_peeked(void *user, struct op_slot *slot)
+{
+    struct mover *mover = user;
+    struct moved *moved = &mover->moved[slot->number];
+    int code = slot->op.status;
+
+    bi_progress_set(&mover->progress, mover->progress.done + 1);
+    if (code == BIDE_OK) {
+        struct fingerprint print = fingerprint_of(mover, &slot->job);
+        if (memcmp(print.hash, moved->hash, sizeof(print.hash)) == 0) {
+            moved->verified = true;
+            mover->verified++;
+            return;
+        }
+    } else if (code != BIDE_NOT_FOUND) {
+        report_job(mover, moved->id, code, slot->op.error,
+                   !bi_job_scan_is_damaged_job(&mover->to, code));
+    }
+
+    /* A copy that was to expire by now, or whose retention was to end, is not missing. */
+    bool expired = moved->expires_ms != 0 && moved->expires_ms <= bi_clock_wall() / 1000;
+    moved->status = expired ? MOVE_EXPIRED : MOVE_MISSING;
+    mover->expired += expired;
+    mover->missing += !expired;
+}
+
+static int report_missing(const struct mover *mover)
+{
+    char number[32], ids[NAMED_MAX * 24 + 8] = "";
+    size_t used = 0;
+    int named = 0;
+    for (size_t i = 0; i < mover->count && named < NAMED_MAX; i++)
+        if (mover->moved[i].status == MOVE_MISSING)
+            used +=
+                (size_t)snprintf(ids + used, sizeof(ids) - used, "%s%llu", named++ == 0 ? "" : ", ",
+                                 (unsigned long long)mover->moved[i].id);
+    if (mover->missing > NAMED_MAX)
+        snprintf(ids + used, sizeof(ids) - used, " ...");
+
+    bi_print_number(number, mover->missing);
+    return bi_cli_error(mover->cli, BI_EXIT_PARTIAL,
+                        "%s job%s of %.100s not found in %.100s: %s (if no consumer has taken "
+                        "jobs there, run the same command again)",
+                        number, mover->missing == 1 ? "" : "s", mover->from_shown, mover->to_shown,
+                        ids);
+}
+
+static int verify_all(struct mover *mover)
+{
+    const struct move_pass pass = {"verifying", mover->to.queue, true, build_peek, on_peeked};
+    return run_pass(mover, &pass);
+}
+
+/* ---- removing ---- */
+
+/* The delete has no token: it fails if a consumer has reserved the job meanwhile. */
+static bool build_delete(struct mover *mover, const struct moved *moved, struct op_slot *slot)
+{
+    assert(moved->verified);
+    if (moved->status == MOVE_PRESENT && mover->to.plain) {
+        mover->unproven++;
+        return false;
+    }
+    slot->op.kind = BIDE_OP_DELETE;
+    slot->op.lease = (bide_lease_args){.id = moved->id};
+    return true;
+}
+
+static void on_deleted(void *user, struct op_slot *slot)
+{
+    struct mover *mover = user;
+
+    bi_progress_set(&mover->progress, mover->progress.done + 1);
+    mover->removed += slot->op.status == BIDE_OK;
+    mover->kept += slot->op.status != BIDE_OK;
+    if (slot->op.status != BIDE_OK && slot->op.status != BIDE_NOT_FOUND)
+        report_job(mover, mover->moved[slot->number].id, slot->op.status, slot->op.error,
+                   bi_restore_op_is_fatal(slot->op.status));
+}
+
+static void report_unproven(const struct mover *mover)
+{
+    char number[32];
+    bool one = mover->unproven == 1;
+
+    bi_print_number(number, mover->unproven);
+    bi_cli_error(
+        mover->cli, BI_EXIT_PARTIAL,
+        "%s job%s in %.100s before this run and may not be %s; not removed (a beanstalkd "
+        "cannot store when a job was first created; compare the queues, then delete from %.100s with "
+        "bide delete or bide purge)",
+        number, one ? " was" : "s were", mover->to_shown, one ? "a copy" : "copies",
+        mover->from_shown);
+}
+
+static int remove_verified(struct mover *mover)
+{
+    const struct move_pass pass = {"removing", mover->from.queue, false, build_delete, on_deleted};
+    int exit = run_pass(mover, &pass);
+    if (exit != BI_EXIT_OK)
+        return exit;
+
+    if (mover->unproven > 0)
+        report_unproven(mover);
+    return mover->kept > 0 || mover->unproven > 0 ? BI_EXIT_PARTIAL : BI_EXIT_OK;
+}
+
+/* ---- the whole move ---- */
+
+int bi_move_run(struct mover *mover)
+{
+    for (int i = 0; i < 2; i++)
+        bi_keyed_hash_generate_secret(&mover->secrets[i]);
+
+    int exit = build_index(mover);
+    if (exit == BI_EXIT_OK)
+        exit = copy_all(mover);
+    mover->lookalikes = bi_move_index_count_lookalikes(&mover->index);
+    bi_move_index_free(&mover->index);
+    if (exit != BI_EXIT_OK)
+        return exit;
+
+    exit = verify_all(mover);
+    if (exit != BI_EXIT_OK)
+        return exit;
+
+    /* Missing copies do not prevent the removal of the jobs whose copies are verified. */
+    if (mover->missing > 0)
+        exit = report_missing(mover);
+    if (mover->remove_copied) {
+        int removed = remove_verified(mover);
+        exit = removed != BI_EXIT_OK ? removed : exit;
+    }
+    return exit == BI_EXIT_OK && mover->rejected > 0 ? BI_EXIT_PARTIAL : exit;
+}
