@@ -139,8 +139,8 @@ static size_t lower_bound(const struct move_index *index, const struct fingerpri
     return begin;
 }
 
-/* The first unused entry at this position or behind it. Each visit halves the path over used entries:
- * a million equal jobs must not walk over each other. */
+/* The first unused entry at this position or behind it. Each call halves the path over used entries;
+ * else a million equal jobs would take a million squared steps. */
 static size_t next_unused(struct move_index *index, size_t position)
 {
     struct move_index_entry *entries = index->entries;
@@ -175,33 +175,45 @@ static int64_t distance_of(const struct move_index *index, const struct fingerpr
     return created_ms <= limit_ms && due_ms <= limit_ms ? created_ms + due_ms : -1;
 }
 
+static struct move_index_entry *find_closest(struct move_index *index,
+                                             const struct fingerprint *print, int64_t now_ms)
+{
+    const struct move_tolerance *tolerance = index->tolerance;
+    struct move_index_entry *closest = NULL;
+    int64_t closest_ms = INT64_MAX;
+    size_t i =
+        next_unused(index, lower_bound(index, print, print->created_ms - tolerance->limit_ms));
+
+    for (; i < index->count && closest_ms > tolerance->close_ms; i = next_unused(index, i + 1)) {
+        struct move_index_entry *entry = &index->entries[i];
+        if (!has_same_hash(&entry->print, print) ||
+            entry->print.created_ms > print->created_ms + tolerance->limit_ms)
+            break;
+        int64_t distance_ms = distance_of(index, &entry->print, print, now_ms);
+        if (distance_ms >= 0 && distance_ms < closest_ms) {
+            closest = entry;
+            closest_ms = distance_ms;
+        }
+    }
+    return closest;
+}
+
 bool bi_move_index_take(struct move_index *index, const struct fingerprint *print, int64_t now_ms,
                         uint64_t *id)
 {
-    struct move_index_entry *entries = index->entries, *best = NULL;
-    int64_t limit_ms = index->tolerance->limit_ms, best_ms = INT64_MAX;
-    size_t begin = lower_bound(index, print, print->created_ms - limit_ms);
+    assert(index->tolerance != NULL);
+    struct move_index_entry *entry = find_closest(index, print, now_ms);
 
-    for (size_t i = next_unused(index, begin);
-         i < index->count && has_same_hash(&entries[i].print, print) &&
-         entries[i].print.created_ms <= print->created_ms + limit_ms &&
-         best_ms > index->tolerance->close_ms;
-         i = next_unused(index, i + 1)) {
-        int64_t distance_ms = distance_of(index, &entries[i].print, print, now_ms);
-        if (distance_ms >= 0 && distance_ms < best_ms) {
-            best = &entries[i];
-            best_ms = distance_ms;
-        }
-    }
-
-    if (best == NULL) {
+    if (entry == NULL) {
         size_t first = lower_bound(index, print, INT64_MIN);
-        if (first < index->count && has_same_hash(&entries[first].print, print))
-            entries[first].misses++;
+        if (first < index->count && has_same_hash(&index->entries[first].print, print))
+            index->entries[first].misses++;
         return false;
     }
-    best->next++;
-    *id = best->id;
+
+    assert(entry->next == (size_t)(entry - index->entries));
+    entry->next++;
+    *id = entry->id;
     return true;
 }
 
