@@ -362,30 +362,75 @@ static void a_queue_is_not_moved_to_itself(void)
     run_expect(6, "move", file, url);
 }
 
+/* A client that waits for a job of a topic. */
+struct waiting_client {
+    bide_cq *cq;
+    bide_op op;
+    bide_slice topic;
+    bide_job job;
+};
+
+static void begin_waiting(struct waiting_client *client, bide *queue, const char *topic)
+{
+    bide_topic_stats stats = {.waiting = 0};
+    bide_op *list[] = {&client->op};
+    *client = (struct waiting_client){.op.kind = BIDE_OP_RESERVE, .topic = slice_of(topic)};
+    OK(bide_cq_new(&client->cq));
+    client->op.cq = client->cq;
+    client->op.reserve = (bide_reserve_args){.topics = &client->topic,
+                                             .topic_count = 1,
+                                             .timeout_ms = BIDE_FOREVER,
+                                             .jobs = &client->job,
+                                             .job_max = 1};
+    EQ(bide_submit(queue, list, 1), 1);
+    UNTIL(bide_topic_get_stats(queue, topic, &stats) == BIDE_OK && stats.waiting == 1);
+}
+
+static void end_waiting(struct waiting_client *client)
+{
+    UNTIL(bide_cq_drain(client->cq, 0) > 0);
+    OK(bide_cq_free(client->cq));
+    bide_job_clear(&client->job);
+}
+
 static void concurrent_moves_to_one_queue_are_rejected(void)
 {
     const char *from = new_queue("sqlite"), *to = new_queue("memory");
-    bide_slice topic = slice_of("bide-move");
-    bide_topic_stats stats = {.waiting = 0};
-    bide_job job = {0};
-    bide_cq *cq = NULL;
+    struct waiting_client client;
+    bide_topic_stats stats;
     fill_sample_queue(from, 10);
     bide *queue = open_url(to);
-    bide_op op = {.kind = BIDE_OP_RESERVE}, *list[] = {&op};
-    OK(bide_cq_new(&cq));
-    op.cq = cq;
-    op.reserve = (bide_reserve_args){.topics = &topic, .topic_count = 1, .jobs = &job};
-    op.reserve.timeout_ms = BIDE_FOREVER;
-    op.reserve.job_max = 1;
-    EQ(bide_submit(queue, list, 1), 1);
-    UNTIL(bide_topic_get_stats(queue, "bide-move", &stats) == BIDE_OK && stats.waiting == 1);
+    begin_waiting(&client, queue, "bide-move");
     HAS(run_expect(5, "move", from, to)->err, "another move to ");
-    OK(bide_cancel_op(queue, &op));
-    UNTIL(bide_cq_drain(cq, 0) > 0);
-    OK(bide_cq_free(cq));
+    OK(bide_cancel_op(queue, &client.op));
+    end_waiting(&client);
     move_expect(from, to, "10 copied");
     CODE(bide_topic_get_stats(queue, "bide-move", &stats), BIDE_NOT_FOUND);
     OK(bide_close(queue));
+}
+
+/* The copy is reserved at once, so it is not what was copied when it is verified. */
+static void a_copy_that_a_consumer_takes_is_reported_and_not_removed(void)
+{
+    const char *from = new_queue("memory"), *to = new_queue("memory");
+    bide *one = open_url(from), *other = open_url(to);
+    struct waiting_client client;
+    put_text(one, "kept", "text");
+    put_text(one, "taken", "text");
+    begin_waiting(&client, other, "taken");
+    struct child *child = run_expect(7, "move", "--remove", "--json", from, to);
+    end_waiting(&client);
+    EQ(counter_in(child, "copied"), 2);
+    EQ(counter_in(child, "verified"), 1);
+    EQ(counter_in(child, "missing"), 1);
+    EQ(counter_in(child, "removed"), 1);
+    HAS(child->err, "1 job of ");
+    HAS(child->err, ": 2 (if no consumer has taken jobs there");
+    json_t *lines = exported(from);
+    EQ(jobs_in(lines), 1);
+    TEXT(text_in(json_array_get(lines, 1), "topic"), 5, "taken");
+    OK(bide_close(one));
+    OK(bide_close(other));
 }
 
 static void a_missing_source_is_not_created(void)
@@ -432,6 +477,7 @@ static const struct test tests[] = {
     TEST(a_job_whose_error_is_cut_there_is_recognised),
     TEST(a_queue_is_not_moved_to_itself),
     TEST(concurrent_moves_to_one_queue_are_rejected),
+    TEST(a_copy_that_a_consumer_takes_is_reported_and_not_removed),
     TEST(a_missing_source_is_not_created),
     TEST(wrong_arguments_are_rejected),
 };
