@@ -3,12 +3,14 @@
 
 #include "cli/pipeline.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SUBMIT_MAX 128 /* ops that are handed over at once */
+#define SUBMIT_MAX 128 /* ops in one call of bide_submit() */
 
-/* Three places that only rise: taken <= submitted <= sent, at most BI_ORDERED_PIPELINE_SLOTS apart. */
+/* A ring of slots with three positions that only rise: completed <= submitted <= filled, at most
+ * BI_ORDERED_PIPELINE_SLOTS apart. */
 struct ordered_pipeline {
     struct pipeline pipeline;
     bi_ordered_pipeline_done *on_done;
@@ -28,7 +30,7 @@ struct ordered_pipeline *bi_ordered_pipeline_new(const struct cli *cli, bide *qu
 {
     struct ordered_pipeline *ordered_pipeline = calloc(1, sizeof(*ordered_pipeline));
     if (ordered_pipeline == NULL) {
-        bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory");
+        bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
         return NULL;
     }
     ordered_pipeline->on_done = on_done;
@@ -49,23 +51,29 @@ static void submit(struct ordered_pipeline *ordered_pipeline)
 {
     bide_op *ops[SUBMIT_MAX];
     size_t count = 0;
+
+    assert(ordered_pipeline->filled - ordered_pipeline->submitted <= SUBMIT_MAX);
     while (ordered_pipeline->submitted < ordered_pipeline->filled)
         ops[count++] = &slot_at(ordered_pipeline, ordered_pipeline->submitted++)->op;
     if (count > 0)
         bi_pipeline_submit(&ordered_pipeline->pipeline, ops, count);
 }
 
-/* The oldest, and those behind it that have their answers. */
+/* Waits for the oldest op, and delivers it and those behind it that are done. */
 static void complete_some(struct ordered_pipeline *ordered_pipeline)
 {
     struct op_slot *slot = slot_at(ordered_pipeline, ordered_pipeline->completed);
+
+    assert(ordered_pipeline->completed < ordered_pipeline->filled);
     if (ordered_pipeline->completed == ordered_pipeline->submitted)
         submit(ordered_pipeline);
     while (!slot->done)
         bi_pipeline_wait(&ordered_pipeline->pipeline);
+
     while (ordered_pipeline->completed < ordered_pipeline->submitted && slot->done) {
         ordered_pipeline->on_done(ordered_pipeline->user, slot);
         bide_job_clear(&slot->job);
+        assert(ordered_pipeline->bytes >= slot->bytes);
         ordered_pipeline->bytes -= slot->bytes;
         slot = slot_at(ordered_pipeline, ++ordered_pipeline->completed);
     }
@@ -78,6 +86,7 @@ struct op_slot *bi_ordered_pipeline_get_slot(struct ordered_pipeline *ordered_pi
            (ordered_pipeline->filled - ordered_pipeline->completed == BI_ORDERED_PIPELINE_SLOTS ||
             ordered_pipeline->bytes + bytes > BI_ORDERED_PIPELINE_BYTES))
         complete_some(ordered_pipeline);
+
     struct op_slot *slot = slot_at(ordered_pipeline, ordered_pipeline->filled);
     memset(slot, 0, sizeof(*slot));
     slot->bytes = bytes;
@@ -103,6 +112,7 @@ void bi_ordered_pipeline_free(struct ordered_pipeline *ordered_pipeline)
 {
     if (ordered_pipeline == NULL)
         return;
+
     while (ordered_pipeline->completed < ordered_pipeline->filled)
         complete_some(ordered_pipeline);
     bi_pipeline_close(&ordered_pipeline->pipeline);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ordered_pipeline - a pipeline whose answers are taken in the order of the asking.
+ * ordered_pipeline - a pipeline that delivers completions in the order of submission.
  *
- * Whoever asks gets pieces, fills in their ops and sends them; the answers come to one function,
- * one by one, first asked first.
+ * The user fills in slots one after the other and submits them; one callback gets the completed
+ * slots, oldest first.
  *
- * Ordering   Ops run in the order in which they were sent: a copy has the order of its original.
- * Ownership  A piece belongs to whoever got it until it is sent, and from then on to the relay. Its
- *            job is cleared when its answer has been taken; so what a restore points to may lie
- *            there.
- * Cost       At most BI_ORDERED_PIPELINE_SLOTS ops, and as many bytes as BI_ORDERED_PIPELINE_BYTES, or one piece, has.
+ * Ordering   Ops run in the order in which they are submitted, so restored jobs keep their order.
+ * Ownership  A slot belongs to the user until it is submitted, then to the pipeline. Its job is cleared
+ *            after the callback, so the arguments of a restore may point into it.
+ * Threads    All calls and callbacks happen in the thread of the user.
+ * Cost       At most BI_ORDERED_PIPELINE_SLOTS ops, and BI_ORDERED_PIPELINE_BYTES or one slot that is
+ *            larger.
  */
 #ifndef BI_ORDERED_PIPELINE_H
 #define BI_ORDERED_PIPELINE_H
@@ -21,32 +22,32 @@
 
 struct op_slot {
     bide_op op;
-    bide_job job;             /* what the op brings, or takes */
+    bide_job job;             /* argument or result of the op */
     bide_put_options options; /* of a put */
-    uint64_t number;          /* of whoever asks: an id, a line */
-    void *extra;              /* his, too */
+    uint64_t number;          /* free for the user: an id, a line */
+    void *extra;              /* free for the user */
     size_t bytes;
     bool done;
 };
 
-/* The op of the piece has its status. */
+/* Called once per submitted slot; the op has its status. */
 typedef void bi_ordered_pipeline_done(void *user, struct op_slot *slot);
 
 struct ordered_pipeline;
 
-/* NULL, which is said, when there is not enough memory, or no file descriptor. */
+/* NULL, with a report, if memory or file descriptors are exhausted. */
 struct ordered_pipeline *bi_ordered_pipeline_new(const struct cli *cli, bide *queue,
                                                  bi_ordered_pipeline_done *on_done, void *user);
-/* Takes what is still under way, and frees. NULL is fine. */
+/* Completes what is in flight, then frees. Accepts NULL. */
 void bi_ordered_pipeline_free(struct ordered_pipeline *ordered_pipeline);
 
-/* A zeroed piece for an op that will hold so many bytes. If there is no room, takes answers until
- * there is. */
+/* Returns a zeroed slot for an op that will hold this many bytes; if there is no room, first waits for
+ * completions. A slot that is not submitted is returned again by the next call. */
 struct op_slot *bi_ordered_pipeline_get_slot(struct ordered_pipeline *ordered_pipeline,
                                              size_t bytes);
-/* Sends the piece that was got last; it may wait for others, to go with them. */
+/* Submits the slot that was returned last. It may be delayed until others fill a batch. */
 void bi_ordered_pipeline_submit(struct ordered_pipeline *ordered_pipeline);
-/* Lets nobody wait any longer: nothing more comes for the time being. */
+/* Submits an incomplete batch, because no further slot follows for some time. */
 void bi_ordered_pipeline_flush(struct ordered_pipeline *ordered_pipeline);
 
 #endif
