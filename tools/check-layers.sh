@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check-layers.sh - see that the includes of src/ point down only, and that meson builds every
-# source file.
+# check-layers.sh - verify that the includes of src/ point down only, that meson builds every source
+# file, and that the tour of docs/ARCHITECTURE.md names every file of src/ and no others.
 #
 #     cli, server -> task -> queue -> local, remote -> backend -> store -> op -> core -> util
 set -u
@@ -47,5 +47,41 @@ for file in $(cd src && find . -name '*.c' | LC_ALL=C sort); do
         echo "src/${file#./} is not listed in src/meson.build"
         bad=1
     fi
+done
+
+# The tour has a heading "### src/FOLDER: ..." per folder and a table row per file. A name stands for
+# its .c and .h, may be a pattern, and stands for a whole folder if it ends with a slash.
+tour() {
+    awk '
+        /^## / { on = $0 == "## Tour of the source"; folder = "" }
+        /^### / { folder = $2 ~ /^src\// ? $2 : ""; sub(/:$/, "", folder) }
+        on && folder != "" && /^\| `/ {
+            split($0, cell, "|")
+            n = split(cell[2], part, "`")
+            for (i = 2; i <= n; i += 2)
+                print folder "/" part[i]
+        }' docs/ARCHITECTURE.md
+}
+matches() { # name in the tour, file
+    case $1 in
+    */) [[ $2 = "$1"* ]] ;;
+    *) [ "${1%/*}" = "${2%/*}" ] && { [[ $2 = $1 ]] || [[ $2 = $1.[ch] ]]; } ;;
+    esac
+}
+mapfile -t names < <(tour)
+mapfile -t files < <(find src -name '*.[ch]' | LC_ALL=C sort)
+for file in "${files[@]}"; do
+    for name in "${names[@]}"; do
+        ! matches "$name" "$file" || continue 2
+    done
+    echo "$file is not in the tour of docs/ARCHITECTURE.md"
+    bad=1
+done
+for name in "${names[@]}"; do
+    for file in "${files[@]}"; do
+        ! matches "$name" "$file" || continue 2
+    done
+    echo "docs/ARCHITECTURE.md: the tour names $name, which does not exist"
+    bad=1
 done
 exit "${bad:-0}"
