@@ -25,33 +25,33 @@ extern "C" {
 #endif
 
 /* The list of all codes: X(name, value, sentence). */
-#define BIDE_CODES(X)                                                                     \
-    X(BIDE_OK, 0, "done")                                                                 \
-    X(BIDE_PENDING, 1, "the op has not completed yet")                                    \
-    X(BIDE_NOT_FOUND, 2, "no such job, key or topic")                                     \
-    X(BIDE_TIMED_OUT, 3, "the time to wait is over")                                      \
-    X(BIDE_EXISTS, 4, "a live job of the topic holds this key")                           \
-    X(BIDE_RESERVED, 5, "the job is reserved by somebody else")                           \
-    X(BIDE_LEASE_LOST, 6, "the lease is no longer valid: it ran out, or was never yours") \
-    X(BIDE_CANCEL_WANTED, 7, "done, and somebody wants this job to stop")                 \
-    X(BIDE_TOUCH_LIMIT, 8, "the lease may not be extended any further now")               \
-    X(BIDE_WRONG_STATE, 9, "the job is in a state that does not allow this")              \
-    X(BIDE_TOO_BIG, 10, "the body, result or text is larger than the limit")              \
-    X(BIDE_TOPIC_FULL, 11, "the topic holds as many jobs as max_jobs_per_topic allows")   \
-    X(BIDE_TOO_MANY_TOPICS, 12, "there are as many topics as max_topics allows")          \
-    X(BIDE_TOO_MANY_WAITERS, 13, "as many calls wait as max_waiters allows")              \
-    X(BIDE_DRAINING, 14, "the queue is draining and takes no new jobs")                   \
-    X(BIDE_CANCELLED, 15, "the op was cancelled by its owner")                            \
-    X(BIDE_CLOSED, 16, "the queue was closed")                                            \
-    X(BIDE_EINVAL, -1, "an argument is not valid")                                        \
-    X(BIDE_ENOMEM, -2, "out of memory")                                                   \
-    X(BIDE_EFULL, -3, "the memory or disk that the queue may use is full")                \
-    X(BIDE_EIO, -4, "the store could not be read or written")                             \
-    X(BIDE_EBUSY, -5, "too many ops are pending; try again when some have completed")     \
-    X(BIDE_EUNKNOWN, -6, "the answer was lost; the call may or may not have happened")    \
-    X(BIDE_ENOTSUP, -7, "this backend cannot do that")                                    \
-    X(BIDE_ECALLBACK, -8, "a blocking call was made from a completion callback")          \
-    X(BIDE_ESYSTEM, -9, "the operating system refused a resource")
+#define BIDE_CODES(X)                                                                      \
+    X(BIDE_OK, 0, "done")                                                                  \
+    X(BIDE_PENDING, 1, "the op has not completed yet")                                     \
+    X(BIDE_NOT_FOUND, 2, "no such job, key or topic")                                      \
+    X(BIDE_TIMED_OUT, 3, "timed out")                                                      \
+    X(BIDE_EXISTS, 4, "a live job of the topic holds this key")                            \
+    X(BIDE_RESERVED, 5, "the job is reserved")                                             \
+    X(BIDE_LEASE_LOST, 6, "the lease is not valid: it has expired, or the token is wrong") \
+    X(BIDE_CANCEL_WANTED, 7, "done, but a cancel of the job was requested")                \
+    X(BIDE_TOUCH_LIMIT, 8, "the lease cannot be extended any further now")                 \
+    X(BIDE_WRONG_STATE, 9, "not possible in the state of the job")                         \
+    X(BIDE_TOO_BIG, 10, "the body, result or text is larger than the limit")               \
+    X(BIDE_TOPIC_FULL, 11, "the topic has reached max_jobs_per_topic")                     \
+    X(BIDE_TOO_MANY_TOPICS, 12, "the queue has reached max_topics")                        \
+    X(BIDE_TOO_MANY_WAITERS, 13, "the number of waiting calls has reached max_waiters")    \
+    X(BIDE_DRAINING, 14, "the queue is draining and rejects new jobs")                     \
+    X(BIDE_CANCELLED, 15, "the op was cancelled")                                          \
+    X(BIDE_CLOSED, 16, "the queue is closed")                                              \
+    X(BIDE_EINVAL, -1, "invalid argument")                                                 \
+    X(BIDE_ENOMEM, -2, "out of memory")                                                    \
+    X(BIDE_EFULL, -3, "the memory or disk of the queue is full")                           \
+    X(BIDE_EIO, -4, "the store cannot be read or written")                                 \
+    X(BIDE_EBUSY, -5, "too many ops are pending; try again when some have completed")      \
+    X(BIDE_EUNKNOWN, -6, "the reply was lost; the call may or may not have taken effect")  \
+    X(BIDE_ENOTSUP, -7, "not supported by this backend")                                   \
+    X(BIDE_ECALLBACK, -8, "a blocking call was made from a completion callback")           \
+    X(BIDE_ESYSTEM, -9, "the operating system rejected a request for a resource")
 
 enum bide_code {
 #define BIDE_CODE_ENUM(name, value, sentence) name = (value),

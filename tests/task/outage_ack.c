@@ -20,8 +20,8 @@ static uint64_t defer_ack(const char *body, const bide_put_options *options)
     UNTIL(event_log_count("began", id) == 1);
     relay_set(RELAY_CUT);
     open_gate("a");
-    UNTIL(event_log_count("owed", id) == 1);
-    struct entry owed = event_log_get("owed", id, 0);
+    UNTIL(event_log_count("deferred", id) == 1);
+    struct entry owed = event_log_get("deferred", id, 0);
     CHECK(owed.code < 0);
     CHECK(owed.text[0] != '\0');
     EQ(state_now(id), BIDE_STATE_RESERVED);
@@ -34,7 +34,7 @@ static void reported_once(uint64_t id, const char *what)
     relay_set(RELAY_OPEN);
     UNTIL(event_log_count(what, id) == 1);
     EQ(event_log_count("began", id), 1);
-    EQ(event_log_count("owed", id), 1);
+    EQ(event_log_count("deferred", id), 1);
     EQ(event_log_count("lost", id) + event_log_count("given-up", id), 0);
 }
 
@@ -113,8 +113,8 @@ static void server_received(uint64_t id, bide_state state)
     open_gate("a");
     UNTIL(state_now(id) == state);
     relay_set(RELAY_CUT);
-    UNTIL(event_log_count("owed", id) == 1);
-    EQ(event_log_get("owed", id, 0).code, BIDE_EUNKNOWN);
+    UNTIL(event_log_count("deferred", id) == 1);
+    EQ(event_log_get("deferred", id, 0).code, BIDE_EUNKNOWN);
 }
 
 static void what_the_server_has_heard_without_being_heard_is_done_once(void)
@@ -152,7 +152,7 @@ static void a_failure_that_the_server_has_heard_is_counted_once(void)
     relay_set(RELAY_OPEN);
     UNTIL(event_log_count("retried", id) + event_log_count("lost", id) == 1);
     EQ(event_log_count("began", id), 1);
-    EQ(event_log_count("owed", id), 1);
+    EQ(event_log_count("deferred", id), 1);
     EQ(get_job(id).failures, 1);
     relayed_worker_stop(&relayed_worker);
     EQ(event_log_count("cancelled", id) + event_log_count("given-up", id), 0);
@@ -175,7 +175,7 @@ static void what_is_owed_for_longer_than_the_lease_is_given_up_and_done_again(vo
     struct entry given_up = event_log_get("given-up", id, 0);
     CHECK(given_up.at_us >= end_us);
     CHECK(given_up.code < 0);
-    EQ(event_log_count("owed", id), 1);
+    EQ(event_log_count("deferred", id), 1);
     UNTIL(state_now(id) == BIDE_STATE_READY);
     relay_set(RELAY_OPEN);
     UNTIL(event_log_count("done", id) == 1);
@@ -253,7 +253,7 @@ static void a_server_that_was_killed_refuses_what_is_owed_and_gives_the_job_agai
     await_loss(
         &relayed_worker); /* else the answer could be sent, and the job be gone when it is sent again */
     open_gate("a");
-    UNTIL(event_log_count("owed", id) == 1);
+    UNTIL(event_log_count("deferred", id) == 1);
     start_again();
     UNTIL(event_log_count("done", id) == 1);
     UNTIL(event_log_count("lost", id) == 1);
@@ -275,8 +275,8 @@ static void an_answer_that_died_with_the_server_is_not_called_done(void)
     open_gate("a");
     nap_ms(300);
     test_server_kill(&server);
-    UNTIL(event_log_count("owed", id) == 1);
-    EQ(event_log_get("owed", id, 0).code, BIDE_EUNKNOWN);
+    UNTIL(event_log_count("deferred", id) == 1);
+    EQ(event_log_get("deferred", id, 0).code, BIDE_EUNKNOWN);
     OK(bide_close(queue));
     begin_server(IN_FILE);
     OK(bide_pause(queue, "work", BIDE_FOREVER));
@@ -306,7 +306,7 @@ static void a_server_that_was_stopped_takes_the_answer_and_counts_nothing(void)
     OK(bide_close(queue));
     test_server_stop(&server);
     open_gate("a");
-    UNTIL(event_log_count("owed", before) == 1);
+    UNTIL(event_log_count("deferred", before) == 1);
     begin_server(IN_FILE);
     EQ(state_now(after), BIDE_STATE_RESERVED);
     relay_set_target(server.port);

@@ -21,7 +21,8 @@ static void begin(unsigned threads)
 static void end(void)
 {
     relayed_worker_stop(&relayed_worker);
-    EQ(event_log_count("lost", 0) + event_log_count("given-up", 0) + event_log_count("owed", 0), 0);
+    EQ(event_log_count("lost", 0) + event_log_count("given-up", 0) + event_log_count("deferred", 0),
+       0);
     end_server();
 }
 

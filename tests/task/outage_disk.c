@@ -34,8 +34,8 @@ static void deferred_and_reported(int code, int system, int reported_code)
     UNTIL(event_log_count("began", id) == 1);
     fail_disk(code, system);
     open_gate("a");
-    UNTIL(event_log_count("owed", id) == 1);
-    EQ(event_log_get("owed", id, 0).code, reported_code);
+    UNTIL(event_log_count("deferred", id) == 1);
+    EQ(event_log_get("deferred", id, 0).code, reported_code);
     unsigned failed = vfs_failed();
     UNTIL(vfs_failed() > failed);
     EQ(event_log_count("done", id), 0);
@@ -43,7 +43,7 @@ static void deferred_and_reported(int code, int system, int reported_code)
     UNTIL(event_log_count("done", id) == 1);
     EQ(state_now(id), BIDE_STATE_GONE);
     EQ(event_log_count("began", id), 1);
-    EQ(event_log_count("owed", id), 1);
+    EQ(event_log_count("deferred", id), 1);
     EQ(event_log_count("lost", id) + event_log_count("given-up", id), 0);
     relayed_worker_stop(&relayed_worker);
 }
@@ -86,7 +86,7 @@ static void a_stop_waits_for_the_disk(void)
     UNTIL(event_log_count("began", id) == 1);
     fail_disk(SQLITE_FULL, ENOSPC);
     open_gate("a");
-    UNTIL(event_log_count("owed", id) == 1);
+    UNTIL(event_log_count("deferred", id) == 1);
     OK(bide_worker_quit(relayed_worker.worker));
     vfs_clear_faults();
     relayed_worker_stop(&relayed_worker);
@@ -115,7 +115,7 @@ static void while_answers_are_owed_only_so_many_jobs_are_taken(void)
     }
     OK(bide_resume(queue, "work"));
     fail_disk(SQLITE_FULL, ENOSPC);
-    UNTIL(event_log_count("owed", 0) >= 2 * THREADS || counts_now().ready == 0);
+    UNTIL(event_log_count("deferred", 0) >= 2 * THREADS || counts_now().ready == 0);
     size_t begun;
     do {
         begun = event_log_count("began", 0);

@@ -31,20 +31,20 @@ static void a_worker_tells_when_no_jobs_can_be_had_and_when_they_can_again(void)
     for (size_t times = 1; times <= 2; times++) {
         uint64_t id = put_job("work", "", NULL);
         UNTIL(state_now(id) == BIDE_STATE_GONE);
-        EQ(event_log_count("starved", 0), times - 1);
-        EQ(event_log_count("fed", 0), times - 1);
+        EQ(event_log_count("unhealthy", 0), times - 1);
+        EQ(event_log_count("healthy", 0), times - 1);
         relay_set(RELAY_CUT);
-        UNTIL(event_log_count("starved", 0) == times);
-        struct entry starved = event_log_get("starved", 0, times - 1);
+        UNTIL(event_log_count("unhealthy", 0) == times);
+        struct entry starved = event_log_get("unhealthy", 0, times - 1);
         EQ(starved.id, 0);
         CHECK(starved.code != 0);
         CHECK(starved.text[0] != '\0');
         relay_set(RELAY_OPEN);
-        UNTIL(event_log_count("fed", 0) == times);
+        UNTIL(event_log_count("healthy", 0) == times);
     }
     relayed_worker_stop(&relayed_worker);
-    EQ(event_log_count("starved", 0), 2);
-    EQ(event_log_count("fed", 0), 2);
+    EQ(event_log_count("unhealthy", 0), 2);
+    EQ(event_log_count("healthy", 0), 2);
     end_server();
 }
 
@@ -58,7 +58,7 @@ static void a_worker_that_has_nothing_to_do_is_not_starved(void)
     UNTIL(state_now(id) == BIDE_STATE_GONE);
     UNTIL(event_log_count("health", 0) >= 10);
     relayed_worker_stop(&relayed_worker);
-    EQ(event_log_count("starved", 0) + event_log_count("fed", 0), 0);
+    EQ(event_log_count("unhealthy", 0) + event_log_count("healthy", 0), 0);
     size_t count = event_log_count("health", 0);
     for (size_t i = 0; i < count; i++)
         EQ(event_log_get("health", 0, i).code, BIDE_OK);
@@ -122,12 +122,12 @@ static void a_disk_that_takes_nothing_starves_the_worker(void)
     vfs_fail(&fault);
     bide_worker *worker = new_worker(queue, 2, 0, 0);
     OK(bide_worker_start(worker));
-    UNTIL(event_log_count("starved", 0) == 1);
-    EQ(event_log_get("starved", 0, 0).code, BIDE_EFULL);
+    UNTIL(event_log_count("unhealthy", 0) == 1);
+    EQ(event_log_get("unhealthy", 0, 0).code, BIDE_EFULL);
     EQ(event_log_count("began", 0), 0);
     vfs_clear_faults();
     UNTIL(event_log_count("done", id) == 1);
-    UNTIL(event_log_count("fed", 0) == 1);
+    UNTIL(event_log_count("healthy", 0) == 1);
     EQ(event_log_count("began", id), 1);
     EQ(event_log_get("began", id, 0).attempt, 1);
     OK(bide_worker_free(worker));

@@ -112,7 +112,7 @@ static void servers_that_are_killed_lose_nothing(void)
                  "owed %zu, given up %zu",
                  i, event_log_count("began", first_id + (uint64_t)i),
                  event_log_count("lost", first_id + (uint64_t)i),
-                 event_log_count("owed", first_id + (uint64_t)i),
+                 event_log_count("deferred", first_id + (uint64_t)i),
                  event_log_count("given-up", first_id + (uint64_t)i));
     CHECK(event_log_count("began", 0) <= JOBS + KILLS * 2 * THREADS);
     end_server();

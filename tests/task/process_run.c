@@ -142,7 +142,7 @@ static void a_worker_ends_when_its_server_is_gone(void)
     pid_t worker = start_worker_process(server_url(server.port, IMPATIENT), 4);
     UNTIL(waiting_now() > 0);
     test_server_kill(&server);
-    UNTIL(event_log_count("starved", 0) > 0);
+    UNTIL(event_log_count("unhealthy", 0) > 0);
     stop_worker_process(worker);
     OK(bide_close(queue));
 }
@@ -157,7 +157,7 @@ static void a_worker_that_owes_an_answer_ends_without_its_server(void)
     UNTIL(event_log_count("began", id) == 1);
     test_server_kill(&server);
     open_gate("a");
-    UNTIL(event_log_count("owed", id) == 1);
+    UNTIL(event_log_count("deferred", id) == 1);
     stop_worker_process(worker);
     EQ(event_log_count("given-up", id), 1);
     EQ(event_log_count("done", id), 0);

@@ -108,4 +108,4 @@ static const struct test tests[] = {
     TEST(a_worker_goes_on_when_its_server_has_come_back),
 };
 
-const struct theme server_restart_theme = {"owed", tests, COUNT(tests)};
+const struct theme server_restart_theme = {"server_restart", tests, COUNT(tests)};

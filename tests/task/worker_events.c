@@ -9,8 +9,8 @@
 static void every_kind_and_every_reason_has_a_name(void)
 {
     static const char *const kinds[BIDE_WORK_KINDS] = {
-        "started", "done", "retried", "buried",   "snoozed", "interrupted", "cancelled",
-        "overran", "lost", "owed",    "given up", "starved", "fed"};
+        "started", "done", "retried",  "buried",   "snoozed",   "interrupted", "cancelled",
+        "overran", "lost", "deferred", "given up", "unhealthy", "healthy"};
     static const char *const reasons[] = {"none", "cancelled", "overrun", "lease lost", "stopping"};
     for (int i = 0; i < BIDE_WORK_KINDS; i++)
         TEXT(bide_work_name((bide_work_kind)i), strlen(bide_work_name((bide_work_kind)i)),
