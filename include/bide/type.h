@@ -117,7 +117,7 @@ typedef struct bide_field {
     size_t offset;                  /* of the member */
     size_t size;                    /* of one value */
     size_t count_offset;            /* of an array's count */
-    size_t has_offset;              /* of the flag that tells whether there is a value */
+    size_t has_offset;              /* of the flag: is there a value? */
     bool has;                       /* there is such a flag */
     const bide_type *(*type)(void); /* of a struct */
     size_t room_[2];                /* for later versions: zero */
@@ -138,7 +138,7 @@ struct bide_type {
  *
  *     BIDE_FIELD(member)                   required
  *     BIDE_OPTIONAL(member)                may be missing
- *     BIDE_OPTIONAL_IF(member, flag)       the bool member `flag` tells whether it is present
+ *     BIDE_OPTIONAL_IF(member, flag)       present if the bool member `flag` is true
  *     BIDE_ARRAY(member, count)            a pointer to values, and a size_t member: their count
  *     BIDE_STRUCT(member, NAME)            a nested struct
  *     BIDE_POINTER(member, NAME)           a pointer to a struct; NULL when missing
