@@ -268,10 +268,14 @@ bool bi_output_write(struct output *output, int fd)
 void bi_output_trim(struct output *output, size_t keep_bytes)
 {
     size_t bodies = output->body_room * sizeof(*output->bodies);
-    uint64_t sent_total = output->sent_total;
+    if (bi_output_left(output) > 0 || bi_output_memory(output) + bodies <= keep_bytes)
+        return;
 
-    /* The total must survive: unsent leases are matched against it. */
-    if (bi_output_left(output) == 0 && bi_output_memory(output) + bodies > keep_bytes)
-        bi_output_done(output);
+    /* The total must survive: unsent leases are matched against it. So must `broken`: bytes of the
+     * stream are missing, and the caller has yet to close the connection. */
+    uint64_t sent_total = output->sent_total;
+    bool broken = output->broken;
+    bi_output_done(output);
     output->sent_total = sent_total;
+    output->broken = broken;
 }

@@ -264,6 +264,21 @@ static void body_list_memory_is_released_too(void **state)
     assert_int_equal(f->output.body_room, 0);
 }
 
+/* The reply that could not be added is missing for ever: the connection must still be closed. */
+static void trimmed_output_stays_broken(void **state)
+{
+    struct fixture *f = *state;
+    static char data[100000];
+    add(f, data, sizeof(data));
+    drain(f);
+    f->output.broken = true;
+    uint64_t sent_total = f->output.sent_total;
+    bi_output_trim(&f->output, 16384);
+    assert_int_equal(bi_output_memory(&f->output), 0);
+    assert_true(f->output.broken);
+    assert_int_equal(f->output.sent_total, sent_total);
+}
+
 static void disconnected_peer_is_detected(void **state)
 {
     struct fixture *f = *state;
@@ -325,6 +340,7 @@ int main(void)
         TEST(sent_bytes_are_compacted),
         TEST(an_empty_output_gives_its_memory_back_and_a_full_one_does_not),
         TEST(body_list_memory_is_released_too),
+        TEST(trimmed_output_stays_broken),
         TEST(disconnected_peer_is_detected),
         TEST(output_matches_a_naive_model),
     };
