@@ -210,7 +210,7 @@ typedef struct bide_worker_options {
 BIDE_API int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker **out);
 
 /* Stops the worker, waits for every handler to return, however long that takes, and frees it. NULL
- * is allowed. BIDE_ECALLBACK from one of its own handlers. */
+ * is allowed. BIDE_ECALLBACK from one of its own handlers or callbacks. */
 BIDE_API int bide_worker_free(bide_worker *worker);
 
 /* Registers the handler of a topic whose bodies are bytes; a NUL that is not counted follows them.
@@ -235,8 +235,8 @@ BIDE_API int bide_worker_use(bide_worker *worker, bide_middleware middleware, vo
 BIDE_API int bide_context_next(bide_context *context);
 
 /* Starts the threads. BIDE_EINVAL: no handlers; BIDE_EBUSY: the worker runs, or a handler from
- * before the last stop still does; BIDE_ECALLBACK from one of its own handlers; BIDE_ESYSTEM: a
- * thread cannot be created, and none is left. A worker that has stopped may be started again. */
+ * before the last stop still does; BIDE_ECALLBACK from one of its own handlers or callbacks;
+ * BIDE_ESYSTEM: a thread cannot be created, and none is left. A worker that has stopped may be started again. */
 BIDE_API int bide_worker_start(bide_worker *worker);
 
 /*
@@ -244,7 +244,7 @@ BIDE_API int bide_worker_start(bide_worker *worker);
  * stop (BIDE_REASON_STOPPING), and gives back the jobs of handlers that do not return within a
  * second, which costs no retry. BIDE_OK: all have returned, or the worker did not run.
  * BIDE_TIMED_OUT: some have not returned; their jobs are given back and their outcome is ignored;
- * or the queue does not respond. BIDE_ECALLBACK from one of its own handlers.
+ * or the queue does not respond. BIDE_ECALLBACK from one of its own handlers or callbacks.
  */
 BIDE_API int bide_worker_stop(bide_worker *worker);
 

@@ -125,8 +125,15 @@ int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker
 
 void bi_worker_emit(const bide_worker *worker, const bide_work_event *event)
 {
-    if (worker->options.event != NULL)
-        worker->options.event(worker->options.user, event);
+    struct callback_scope scope;
+    if (worker->options.event == NULL)
+        return;
+
+    /* A start or stop emits events on the caller's thread, with lifecycle_lock held. Within the
+     * scope, a start or stop by the callback is rejected instead of waiting for that lock. */
+    bi_worker_enter(&scope, worker);
+    worker->options.event(worker->options.user, event);
+    bi_worker_leave(&scope);
 }
 
 void bi_worker_set_unhealthy(bide_worker *worker, int reason, int code, const char *text)

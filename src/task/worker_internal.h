@@ -12,7 +12,8 @@
  *
  * Ordering   Locks are acquired in the order lifecycle_lock, worker lock, context lock, background
  *            lock. No callback of the program runs with one of them held except lifecycle_lock:
- *            a stop holds it while it waits for handlers.
+ *            a stop holds it while it waits for handlers, and a start or stop that emits an
+ *            event. Callbacks run within a callback_scope, where start and stop are rejected.
  * Ownership  A worker thread owns its job and its ack. An ack that must be retried is copied to
  *            the list of pending acks, and the background thread owns the copy.
  * Threads    Fields of a context that other threads read have their own lock, which is held for a

@@ -188,6 +188,35 @@ static void an_event_may_make_it_quit_but_not_stop_it(void **state)
     fixture_free(fixture);
 }
 
+static void start_it(struct fixture *fixture, const bide_work_event *event)
+{
+    if (event->kind == BIDE_WORK_HEALTHY) {
+        codes[0] = bide_worker_start(fixture->worker);
+        codes[1] = bide_worker_stop(fixture->worker);
+        codes[2] = bide_worker_free(fixture->worker);
+        codes[3] = bide_worker_run(fixture->worker);
+    }
+}
+
+/* The next start emits HEALTHY on the thread of its caller. */
+static void event_of_a_start_cannot_start_or_stop_the_worker(void **state)
+{
+    (void)state;
+    struct fixture *fixture = fixture_new(1);
+    stub_rule(fixture->stub, BIDE_OP_RESERVE, AT_ONCE, BIDE_EIO);
+    assert_int_equal(bide_worker_start(fixture->worker), BIDE_OK);
+    fixture_await(fixture, BIDE_WORK_UNHEALTHY, 0);
+    assert_int_equal(bide_worker_stop(fixture->worker), BIDE_OK);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_HEALTHY, 0), 0);
+    fixture->on_event = start_it;
+    memset(codes, 0, sizeof(codes));
+    assert_int_equal(bide_worker_start(fixture->worker), BIDE_OK);
+    assert_int_equal(fixture_count(fixture, BIDE_WORK_HEALTHY, 0), 1);
+    for (size_t i = 0; i < COUNT_OF(codes); i++)
+        assert_int_equal(codes[i], BIDE_ECALLBACK);
+    fixture_free(fixture);
+}
+
 static void run_from_a_callback(bide_op *op)
 {
     codes[0] = bide_run(op->user, "t", fixture_handle, NULL);
@@ -521,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_worker_without_handlers_does_not_start),
         cmocka_unit_test(a_handler_cannot_start_stop_or_free_its_worker),
         cmocka_unit_test(an_event_may_make_it_quit_but_not_stop_it),
+        cmocka_unit_test(event_of_a_start_cannot_start_or_stop_the_worker),
         cmocka_unit_test(the_simple_form_is_refused_in_a_completion_callback),
         cmocka_unit_test(a_queue_that_gives_no_jobs_is_told_once_and_when_it_does_again),
         cmocka_unit_test(no_job_is_begun_while_as_many_answers_are_owed_as_there_are_threads),

@@ -130,10 +130,19 @@ static void a_worker_that_cannot_be_made_is_not(void **state)
     stub_free(stub);
 }
 
+static int stop_code;
+
+static void stop_it(struct fixture *fixture, const bide_work_event *event)
+{
+    if (event->kind == BIDE_WORK_GIVEN_UP)
+        stop_code = bide_worker_stop(fixture->worker);
+}
+
 static void stop_without_memory_reports_that_a_job_is_not_given_back(void **state)
 {
     (void)state;
     struct fixture *fixture = fixture_start_short_stop(1);
+    fixture->on_event = stop_it;
     fixture_add_job(fixture, stub_job(1, 60000), (struct handler_plan){.blocks = true});
     fixture_await_start(fixture, 1);
     atomic_store(&lacking_size, sizeof(struct ack));
@@ -142,6 +151,7 @@ static void stop_without_memory_reports_that_a_job_is_not_given_back(void **stat
     struct seen_event event = fixture_await(fixture, BIDE_WORK_GIVEN_UP, 1);
     assert_int_equal(event.code, BIDE_ENOMEM);
     assert_string_not_equal(event.text, "");
+    assert_int_equal(stop_code, BIDE_ECALLBACK);
     fixture_end(fixture);
 }
 
