@@ -236,7 +236,8 @@ BIDE_API int bide_context_next(bide_context *context);
 
 /* Starts the threads. BIDE_EINVAL: no handlers; BIDE_EBUSY: the worker runs, or a handler from
  * before the last stop still does; BIDE_ECALLBACK from one of its own handlers or callbacks;
- * BIDE_ESYSTEM: a thread cannot be created, and none is left. A worker that has stopped may be started again. */
+ * BIDE_ESYSTEM: a thread cannot be created, and none is left. A worker that has stopped may be
+ * started again. */
 BIDE_API int bide_worker_start(bide_worker *worker);
 
 /*

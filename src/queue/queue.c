@@ -18,8 +18,11 @@ static int open_backend(struct bide *queue, const char *text, const bide_options
 {
     struct bi_url url;
     const char *reason;
-    if (!bi_url_parse(&url, text, &reason))
-        return bi_last_error_set(BIDE_EINVAL, "open: the URL \"%.60s\" %s", text, reason);
+    if (!bi_url_parse(&url, text, &reason)) {
+        char shown[BI_URL_MAX];
+        bi_url_redact(shown, text);
+        return bi_last_error_set(BIDE_EINVAL, "open: the URL \"%.60s\" %s", shown, reason);
+    }
 
     const char *names;
     const struct backend_ops *ops = bi_scheme_find(url.scheme, &names);

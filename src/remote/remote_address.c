@@ -43,8 +43,10 @@ static bool parse_duration(const char *text, int64_t *us)
     for (size_t i = 0; at > text && i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(units[i].name, at) != 0)
             continue;
+        if (number < 1 || number > DURATION_MAX_MS / units[i].ms)
+            return false;
         *us = number * units[i].ms * 1000;
-        return number >= 1 && number * units[i].ms <= DURATION_MAX_MS;
+        return true;
     }
     return false;
 }
@@ -194,13 +196,12 @@ static int set_host_and_port(struct address *address, const char *text, char *er
 /* Parses the part between "//" and the parameters. */
 static int set_location(struct address *address, char *location, char *error)
 {
-    char *at = strrchr(location, '@');
+    const char *end = bi_url_secret_end(location, strlen(location));
     char *rest = location;
 
-    /* A location that begins with '/' is a path, which may contain '@'. */
-    if (at != NULL && location[0] != '/') {
-        *at = 0;
-        rest = at + 1;
+    if (end != NULL) {
+        rest += end - location;
+        *rest++ = 0;
         const char *secret = location[0] == ':' ? location + 1 : location;
         if (!bi_url_decode(location) || set_secret(address, secret, error) != BIDE_OK)
             /* The error of an empty secret: bi_url_decode() sets none, and it shows no secret. */
@@ -247,11 +248,14 @@ int bi_remote_address_parse(struct address *address, const struct bi_url *url, c
                                 .reconnect_min = RECONNECT_MIN_US,
                                 .reconnect_max = RECONNECT_MAX_US};
 
-    if (strncmp(url->location, "//", 2) != 0)
+    if (strncmp(url->location, "//", 2) != 0) {
+        /* What stands before an @ may be a secret. */
+        const char *at = strrchr(url->location, '@');
         return reject(error,
                       "a server is named as in beanstalk://host:11300 or "
                       "beanstalk:///run/bide.sock, unlike",
-                      url->location);
+                      at == NULL ? url->location : at);
+    }
 
     snprintf(location, sizeof(location), "%s", url->location + 2);
     int code = set_location(address, location, error);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* memrchr */
+#define _GNU_SOURCE /* memrchr, memmem */
 #include "util/url.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 static int hex_digit(char c)
 {
@@ -136,11 +137,36 @@ static size_t append(char *out, size_t used, const char *text, size_t size)
     return used + size;
 }
 
-/* Returns the start of the secret in "user:secret@host", and its end; NULL if there is none.
- * In a beanstalk URL everything before the last @ is the secret. */
+const char *bi_url_secret_end(const char *location, size_t size)
+{
+    static const char socket[] = "@unix:/";
+
+    if (size > 0 && (location[0] == '/' || strncmp(location, socket + 1, strlen(socket + 1)) == 0))
+        return NULL;
+
+    /* Only a path may contain an @ that is not escaped, so the secret ends before the first
+     * "unix:/". Elsewhere it ends at the last @: a secret must not be shown in part. */
+    const char *end = memmem(location, size, socket, strlen(socket));
+    return end != NULL ? end : memrchr(location, '@', size);
+}
+
+/* Returns the start of the secret in "beanstalk://secret@host", and its end; NULL if there is none.
+ * It is found in a wrong URL ("beanstalk::secret@host"), too: errors show such a URL. */
+static const char *find_server_secret(const char *url, size_t size, const char **end)
+{
+    const char *location = url + strlen("beanstalk:");
+    for (int i = 0; i < 2 && *location == '/'; i++)
+        location++;
+
+    *end = bi_url_secret_end(location, size - (size_t)(location - url));
+    return *end == NULL ? NULL : location;
+}
+
+/* Returns the start of the secret in "user:secret@host", and its end; NULL if there is none. */
 static const char *find_secret(const char *url, size_t size, const char **end)
 {
-    bool beanstalk = strncmp(url, "beanstalk:", strlen("beanstalk:")) == 0;
+    if (strncasecmp(url, "beanstalk:", strlen("beanstalk:")) == 0)
+        return find_server_secret(url, size, end);
 
     const char *host = strstr(url, "://");
     /* A "://" behind the question mark belongs to a parameter. */
@@ -148,16 +174,10 @@ static const char *find_secret(const char *url, size_t size, const char **end)
         return NULL;
 
     host += 3;
-    size_t left = size - (size_t)(host - url);
-
-    /* The secret of a beanstalk URL may contain a slash; elsewhere the host part ends there. */
-    if (!beanstalk || host[0] == '/')
-        left = strcspn(host, "/?") < left ? strcspn(host, "/?") : left;
+    size_t left = strcspn(host, "/?");
     *end = memrchr(host, '@', left);
     const char *colon = memchr(host, ':', left);
-    if (*end == NULL || beanstalk)
-        return *end == NULL ? NULL : host;
-    return colon == NULL || colon > *end ? NULL : colon + 1;
+    return *end == NULL || colon == NULL || colon > *end ? NULL : colon + 1;
 }
 
 static bool is_secret(const char *param, size_t size)

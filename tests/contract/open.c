@@ -57,6 +57,19 @@ static void the_sentence_names_what_is_wrong(void)
     CHECK(strstr(bide_last_error(), "no_such_parameter") != NULL);
 }
 
+static void error_of_a_url_does_not_show_its_secret(void)
+{
+    static const char *const urls[] = {"beanstalk://hush@127.0.0.1:1?seed",
+                                       "Beanstalk://hush@127.0.0.1:1", "beanstalk::hush@127.0.0.1",
+                                       "beanstalk:hush@127.0.0.1",
+                                       "beanstalk://127.0.0.1?secret=hush&seed"};
+    for (size_t i = 0; i < COUNT(urls); i++) {
+        bide *queue = NULL;
+        check_code(HERE, bide_open(urls[i], NULL, &queue), BIDE_EINVAL, urls[i]);
+        CHECK(strstr(bide_last_error(), "hush") == NULL);
+    }
+}
+
 static void unknown_parameters_are_refused(void)
 {
     BAD_PARAMETER("no_such_parameter=1");
@@ -393,6 +406,7 @@ static const struct test tests[] = {
     TEST(a_url_that_is_very_long_is_refused),
     TEST(an_open_without_room_for_the_queue_is_refused),
     TEST(the_sentence_names_what_is_wrong),
+    TEST(error_of_a_url_does_not_show_its_secret),
     TEST(unknown_parameters_are_refused),
     TEST(numbers_that_are_none_are_refused),
     TEST(durations_that_are_none_are_refused),

@@ -35,6 +35,10 @@ static void every_form_of_address_is_parsed(void **state)
         {"beanstalk:///run/bide.sock", "", "", "/run/bide.sock", "/run/bide.sock", ""},
         {"beanstalk://unix:/run/b%20c", "", "", "/run/b c", "/run/b c", ""},
         {"beanstalk:///run/a@b", "", "", "/run/a@b", "/run/a@b", ""},
+        {"beanstalk://unix:/run/a@b.sock", "", "", "/run/a@b.sock", "/run/a@b.sock", ""},
+        {"beanstalk://s3cret@unix:/run/a@b", "", "", "/run/a@b", "/run/a@b", "s3cret"},
+        {"beanstalk://s3cret@/run/a", "", "", "/run/a", "/run/a", "s3cret"},
+        {"beanstalk://s/3@cret@host", "host", "11300", "", "host:11300", "s/3@cret"},
         {"beanstalk://:s3cret@host", "host", "11300", "", "host:11300", "s3cret"},
         {"beanstalk://s%40t@host:2", "host", "2", "", "host:2", "s@t"},
         {"beanstalk://host?secret=abc", "host", "11300", "", "host:11300", "abc"},
@@ -125,8 +129,12 @@ static void secret_never_appears_in_a_message(void **state)
     assert_null(strstr(error, "not good"));
     assert_int_equal(parse("beanstalk://not%20good@host"), BIDE_EINVAL);
     assert_null(strstr(error, "good"));
-    assert_int_equal(parse("beanstalk://s3cret@"), BIDE_EINVAL);
-    assert_null(strstr(error, "s3cret"));
+    static const char *const urls[] = {"beanstalk://s3cret@", "beanstalk::s3cret@host",
+                                       "beanstalk:s3cret@host", "beanstalk:/s3cret@host"};
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
+        assert_int_equal(parse(urls[i]), BIDE_EINVAL);
+        assert_null(strstr(error, "s3cret"));
+    }
 }
 
 static void timeouts_are_parsed(void **state)
@@ -139,6 +147,23 @@ static void timeouts_are_parsed(void **state)
     assert_int_equal(address.reconnect_max, 120000000);
     assert_int_equal(parse("beanstalk://host?connect_timeout=7"), BIDE_OK);
     assert_int_equal(address.connect_timeout, 7000);
+}
+
+/* 10^8 days are fewer digits than the longest number of milliseconds, and more than 64 bits of
+ * microseconds. */
+static void timeout_that_overflows_is_rejected(void **state)
+{
+    (void)state;
+    static const char *const urls[] = {"beanstalk://host?connect_timeout=864000000d",
+                                       "beanstalk://host?connect_timeout=106751992d",
+                                       "beanstalk://host?connect_timeout=213503983d",
+                                       "beanstalk://host?connect_timeout=2d"};
+    for (size_t i = 0; i < COUNT_OF(urls); i++) {
+        assert_int_equal(parse(urls[i]), BIDE_EINVAL);
+        assert_int_equal(address.connect_timeout, 5000000);
+    }
+    assert_int_equal(parse("beanstalk://host?connect_timeout=1d"), BIDE_OK);
+    assert_int_equal(address.connect_timeout, INT64_C(86400000000));
 }
 
 /* Clients of a server that was restarted must not come all at once, also after the longest pause. */
@@ -177,6 +202,7 @@ int main(void)
         cmocka_unit_test(unbracketed_ipv6_address_is_rejected),
         cmocka_unit_test(secret_never_appears_in_a_message),
         cmocka_unit_test(timeouts_are_parsed),
+        cmocka_unit_test(timeout_that_overflows_is_rejected),
         cmocka_unit_test(pauses_differ_at_every_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

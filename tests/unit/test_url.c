@@ -156,6 +156,12 @@ static void a_secret_is_taken_out_of_a_url(void **state)
         {"beanstalk://host?secret=hush&a=b", "beanstalk://host?a=b", true},
         {"beanstalk://host?a=b&secret=hush&c=d", "beanstalk://host?a=b&c=d", true},
         {"beanstalk:///run/a@b.sock?secret=hush", "beanstalk:///run/a@b.sock", true},
+        {"beanstalk://unix:/run/a@b.sock", "beanstalk://unix:/run/a@b.sock", false},
+        {"beanstalk://hush@unix:/run/a@b.sock", "beanstalk://unix:/run/a@b.sock", true},
+        {"beanstalk://hu/sh@hush@host", "beanstalk://host", true},
+        {"beanstalk:hush@host", "beanstalk@host", true},
+        {"beanstalk::hush@host", "beanstalk@host", true},
+        {"beanstalk:/hush@host", "beanstalk:/host", true},
         {"beanstalk://host?secret_file=/x", "beanstalk://host?secret_file=/x", true},
         {"redis://user:hush@host/0?password=hush", "redis://user@host/0", true},
     };
@@ -163,6 +169,8 @@ static void a_secret_is_taken_out_of_a_url(void **state)
         char stripped[BI_URL_MAX], text[200];
         bi_url_strip_secret(stripped, cases[i].url);
         assert_string_equal(stripped, cases[i].stripped);
+        bi_url_redact(stripped, cases[i].url);
+        assert_null(strstr(stripped, "hush"));
         assert_int_equal(bi_url_has_secret(cases[i].url), cases[i].has);
         snprintf(text, sizeof(text), "%s%s", i % 2 == 0 ? "--url=" : "-u", cases[i].url);
         bi_url_mask_secret(text);
