@@ -260,19 +260,14 @@ static bool overwrite_wal_tail(struct sqlite *sqlite)
  *
  * The checkpoint writes the pages into the database again and syncs them. The truncated log gets
  * a new first frame and is synced as well; otherwise its old beginning could reappear after a
- * power loss and be replayed over the newer database.
+ * power loss and be replayed over the newer database. While the checkpoint fails, as on a full
+ * disk, the outcome stays open: syncing the log alone would prove nothing, whatever the error was.
  */
-static bool make_durable(struct sqlite *sqlite, int failed)
+static bool make_durable(struct sqlite *sqlite)
 {
-    if (sqlite->options.sync == BIDE_SYNC_OFF)
-        return true;
-
-    if (checkpoint_truncate(sqlite) == SQLITE_OK)
-        return overwrite_wal_tail(sqlite) && sync_wal(sqlite);
-
-    /* On a full disk the database cannot grow for the checkpoint: a sync of the log is accepted
-     * instead. After another error it proves nothing, because pages may have been dropped. */
-    return failed == BIDE_EFULL && sync_wal(sqlite);
+    return sqlite->options.sync == BIDE_SYNC_OFF ||
+           (checkpoint_truncate(sqlite) == SQLITE_OK && overwrite_wal_tail(sqlite) &&
+            sync_wal(sqlite));
 }
 
 /* Determines whether a batch is stored whose COMMIT failed with the status `failed`; the table
@@ -291,7 +286,7 @@ static int resolve_outcome(struct sqlite *sqlite, const struct bi_batch *batch,
 
         /* An outcome counts only after it is final: until then a crash could reverse it. */
         int stored = is_batch_stored(sqlite, batch);
-        if (stored < 0 || (stored == 1 && !make_durable(sqlite, failed)) ||
+        if (stored < 0 || (stored == 1 && !make_durable(sqlite)) ||
             (stored == 0 && residue == RESIDUE_COMPLETE && !overwrite_wal_tail(sqlite)))
             continue;
 

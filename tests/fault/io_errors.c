@@ -213,6 +213,31 @@ static void acknowledged_survives_power_loss_while_another_program_reads(void)
         try_power_after(nth, 1, true);
 }
 
+/* The full disk has no room for the checkpoint either: nothing can be written anew. */
+static void acknowledged_after_a_sync_without_room_survives_power_loss(void)
+{
+    vfs_install();
+    vfs_skip_syncs(true);
+    loss_begin(fresh_folder("before"));
+    bide *queue = open_url(url_of("before/jobs.db", "sync=full"));
+    uint64_t id = 0;
+    OK(bide_put(queue, "work", "a", 1, NULL, &id));
+
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "-wal", 1, 1, SQLITE_IOERR_FSYNC, ENOSPC});
+    vfs_fail(&(struct vfs_fault){VFS_WRITE, "jobs.db", 1, 0, SQLITE_FULL, ENOSPC});
+    CODE(bide_put(queue, "work", "b", 1, NULL, &id), BIDE_EUNKNOWN);
+    vfs_clear_faults();
+
+    /* With room the outcome is found, and the job counts. */
+    UNTIL(bide_put(queue, "work", "c", 1, NULL, &id) == BIDE_OK);
+    loss_end();
+    struct snapshot *expected = snapshot_take(queue);
+    loss_at(loss_steps(), LOSS_ALL, 1, fresh_folder("after"));
+    check_reopened(url_of("after/jobs.db", ""), expected);
+    snapshot_free(expected);
+    OK(bide_close(queue));
+}
+
 /* ---- killed after a failed sync, while another program has the file open ---- */
 
 /* Tells the process at the other end of a socket a code, or waits for one. */
@@ -338,6 +363,7 @@ static const struct test tests[] = {
     TEST(acknowledged_after_a_failed_sync_survives_power_loss),
     TEST(acknowledged_after_several_failed_syncs_survives_power_loss),
     TEST(acknowledged_survives_power_loss_while_another_program_reads),
+    TEST(acknowledged_after_a_sync_without_room_survives_power_loss),
     TEST(a_failed_put_does_not_appear_after_a_crash_while_another_program_watches),
     TEST(a_disk_that_fails_for_ever_is_told_and_may_heal),
 };
