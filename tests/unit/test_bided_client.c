@@ -432,6 +432,108 @@ static void first_events_call_after_reconnect_reports_loss(void **state)
     completes(&events, BIDE_TIMED_OUT);
 }
 
+static bide_subscription *subscribe_stream(uint64_t number)
+{
+    struct received_call received_call;
+    bide_op subscribe = {.kind = BIDE_OP_SUBSCRIBE};
+    submit(&subscribe);
+    receive_call(&received_call, BIDE_OP_SUBSCRIBE);
+    received_call.call.feed = number;
+    reply(&received_call, BIDE_OK);
+    completes(&subscribe, BIDE_OK);
+    return subscribe.subscription.handle;
+}
+
+static void answer_subscribe(int code)
+{
+    struct received_call received_call;
+    receive_call(&received_call, BIDE_OP_SUBSCRIBE);
+    received_call.call.feed = 22;
+    reply(&received_call, code);
+}
+
+/* Afterwards the client has read all replies that were sent before. */
+static void exchange_ping(void)
+{
+    struct received_call received_call;
+    bide_op ping = {.kind = BIDE_OP_PING};
+    submit(&ping);
+    receive_call(&received_call, BIDE_OP_PING);
+    reply(&received_call, BIDE_OK);
+    completes(&ping, BIDE_OK);
+}
+
+static void events_after_a_rejected_resubscribe_subscribes_again(void **state)
+{
+    (void)state;
+    bide_event event = {0};
+    open_bided(QUICK);
+    bide_op events = {.kind = BIDE_OP_EVENTS};
+    events.subscription = (bide_subscription_args){.handle = subscribe_stream(11),
+                                                   .timeout_ms = BIDE_FOREVER,
+                                                   .events = &event,
+                                                   .event_max = 1};
+    close_connection();
+    handshake_bided();
+    answer_subscribe(BIDE_TOO_MANY_WAITERS);
+    exchange_ping();
+
+    submit(&events);
+    answer_subscribe(BIDE_TOO_MANY_WAITERS);
+    completes(&events, BIDE_TOO_MANY_WAITERS);
+    submit(&events);
+    answer_subscribe(BIDE_OK);
+    completes(&events, BIDE_OK);
+    assert_int_equal(events.subscription.lost, 1);
+}
+
+static void unsubscribe_after_a_rejected_resubscribe_completes(void **state)
+{
+    (void)state;
+    open_bided(QUICK);
+    bide_op end = {.kind = BIDE_OP_UNSUBSCRIBE, .cq = server.cq};
+    end.subscription.handle = subscribe_stream(11);
+    close_connection();
+    handshake_bided();
+    answer_subscribe(BIDE_TOO_MANY_WAITERS);
+    exchange_ping();
+    bide_op *list[] = {&end};
+    assert_in_range(bide_submit(server.queue, list, 1), 0, 1);
+    completes(&end, BIDE_OK);
+    exchange_ping(); /* nothing was sent before it */
+
+    /* The rejection arrives after the unsubscribe. */
+    end = (bide_op){.kind = BIDE_OP_UNSUBSCRIBE};
+    end.subscription.handle = subscribe_stream(12);
+    close_connection();
+    handshake_bided();
+    struct received_call received_call;
+    receive_call(&received_call, BIDE_OP_SUBSCRIBE);
+    submit(&end);
+    reply(&received_call, BIDE_TOO_MANY_WAITERS);
+    completes(&end, BIDE_OK);
+}
+
+static void handle_of_an_ended_stream_is_not_reused(void **state)
+{
+    enum { ROUNDS = 30 };
+    (void)state;
+    bide_subscription *handles[ROUNDS];
+    open_bided(QUICK);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        struct received_call received_call;
+        handles[i] = subscribe_stream(i + 1);
+        for (size_t k = 0; k < i; k++)
+            assert_ptr_not_equal(handles[i], handles[k]);
+        bide_op end = {.kind = BIDE_OP_UNSUBSCRIBE};
+        end.subscription.handle = handles[i];
+        submit(&end);
+        receive_call(&received_call, BIDE_OP_UNSUBSCRIBE);
+        reply(&received_call, BIDE_OK);
+        completes(&end, BIDE_OK);
+    }
+}
+
 static void unsubscribe_during_disconnect(void)
 {
     struct received_call received_call;
@@ -717,6 +819,9 @@ int main(void)
         SCRIPT(event_stream_is_resubscribed_and_reports_loss),
         SCRIPT(topic_references_are_restored_after_reconnect),
         SCRIPT(first_events_call_after_reconnect_reports_loss),
+        SCRIPT(events_after_a_rejected_resubscribe_subscribes_again),
+        SCRIPT(unsubscribe_after_a_rejected_resubscribe_completes),
+        SCRIPT(handle_of_an_ended_stream_is_not_reused),
         SCRIPT(unsubscribe_works_without_a_connection),
         SCRIPT(pending_ops_are_bounded),
         SCRIPT(a_completion_wakes_one_caller_that_waits_for_room),

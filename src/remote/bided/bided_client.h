@@ -102,6 +102,7 @@ struct bided {
     uint64_t pending_ops, pending_bytes; /* of requests that do not wait */
     uint64_t waiting;
     struct event_stream *streams;
+    uint64_t last_stream; /* serial of the newest */
     struct topic_ref *topic_refs;
 
     int fd;

@@ -7,6 +7,9 @@
  * number is unknown: one is counted. The next events call then completes at once, without events,
  * so that the caller learns of the loss instead of waiting for an event that already happened.
  *
+ * The server may reject the new subscribe. The events calls that wait for it then fail; the next one
+ * subscribes again.
+ *
  * Ownership  A stream is reference-counted: by the list of streams until unsubscribe, and by each
  *            request that names it.
  */
@@ -19,8 +22,10 @@
 struct event_stream {
     struct event_stream *next;
     unsigned refs;   /* the list of streams, and requests */
+    uint64_t serial; /* the caller's handle: never reused, unlike an address */
     bool closed;     /* unsubscribed by the caller */
     bool subscribed; /* the server has the stream, under this number */
+    bool restoring;  /* the internal subscribe has no reply yet */
     uint64_t number;
     uint64_t lost; /* not reported yet */
     uint32_t kinds, capacity;
@@ -29,9 +34,9 @@ struct event_stream {
     bide_op op; /* the internal subscribe that restores it */
 };
 
-static bide_subscription *handle_of(struct event_stream *stream)
+static bide_subscription *handle_of(const struct event_stream *stream)
 {
-    return (bide_subscription *)(void *)stream;
+    return (bide_subscription *)(uintptr_t)stream->serial;
 }
 
 static struct event_stream *find_stream(const struct bided *bided, const bide_subscription *handle)
@@ -75,6 +80,31 @@ static int report_lost(bide_op *op, struct event_stream *stream)
     return BIDE_OK;
 }
 
+/* Queues the internal subscribe. False: out of memory. */
+static bool resubscribe(struct bided *bided, struct event_stream *stream)
+{
+    memset(&stream->op, 0, sizeof(stream->op));
+    stream->op.kind = BIDE_OP_SUBSCRIBE;
+    stream->op.subscription.topic = (bide_slice){stream->topic, stream->topic_size};
+    stream->op.subscription.kinds = stream->kinds;
+    stream->op.subscription.capacity = stream->capacity;
+
+    struct request *request = bi_bided_request_new(bided, &stream->op, false);
+    if (request == NULL)
+        return false;
+
+    request->internal = true;
+    if (!bi_bided_request_add(bided, request)) {
+        bi_bided_request_free(request);
+        return false;
+    }
+
+    attach(request, stream);
+    stream->restoring = true;
+    bi_bided_send_call(bided, request);
+    return true;
+}
+
 /* ---- submit ---- */
 
 static int prepare_subscribe(struct request *request)
@@ -99,8 +129,12 @@ static int prepare_subscribe(struct request *request)
 static int prepare_on_stream(struct bided *bided, struct request *request,
                              struct event_stream *stream)
 {
-    /* Otherwise send_or_fail() encodes it when the subscribe has the new number. */
-    if (stream->subscribed && !bi_bided_request_encode(bided, request, stream->number))
+    /* Otherwise send_or_fail() encodes it when the subscribe has the new number. The server may
+     * have rejected the last subscribe; without another one the call would wait for ever. */
+    bool ready = stream->subscribed
+                     ? bi_bided_request_encode(bided, request, stream->number)
+                     : stream->restoring || !bided->connected || resubscribe(bided, stream);
+    if (!ready)
         return bi_op_traits_reject(request->op, BIDE_ENOMEM, "out of memory");
 
     attach(request, stream);
@@ -118,8 +152,8 @@ static void unlink_stream(struct bided *bided, struct event_stream *stream)
     unref(stream);
 }
 
-/* Unsubscribes without a connection: the server has no stream, so only the events calls that wait
- * here must end. */
+/* Unsubscribes a stream that the server does not have: only the events calls that wait here must
+ * end. */
 static int close_locally(struct bided *bided, struct event_stream *stream,
                          struct op_fifo *completed)
 {
@@ -150,7 +184,8 @@ int bi_bided_event_stream_prepare(struct bided *bided, struct request *request,
     if (stream == NULL)
         return bi_op_traits_reject(op, BIDE_EINVAL, "this feed was never subscribed, or has ended");
 
-    if (op->kind == BIDE_OP_UNSUBSCRIBE && !bided->connected)
+    bool at_server = bided->connected && (stream->subscribed || stream->restoring);
+    if (op->kind == BIDE_OP_UNSUBSCRIBE && !at_server)
         return close_locally(bided, stream, completed);
     if (has_lost_events(op, stream))
         return report_lost(op, stream);
@@ -189,6 +224,8 @@ static void send_or_fail(struct bided *bided, struct request *request, int code,
     } else if (code == BIDE_OK && bi_bided_request_encode(bided, request, stream->number)) {
         bi_bided_send_call(bided, request);
         return;
+    } else if (code != BIDE_OK && request->op->kind == BIDE_OP_UNSUBSCRIBE) {
+        request->op->private_.status = BIDE_OK; /* the server has no stream to end */
     } else {
         bi_bided_request_set_abort_code(request, code == BIDE_OK ? BIDE_ENOMEM : code);
     }
@@ -216,6 +253,7 @@ static void finish_subscribe(struct bided *bided, struct request *request,
 
     stream->number = request->number;
     stream->subscribed = code == BIDE_OK;
+    stream->restoring = false;
 
     if (request->internal) {
         send_waiting(bided, stream, code, completed);
@@ -226,6 +264,7 @@ static void finish_subscribe(struct bided *bided, struct request *request,
         return;
     /* The list's reference. Only a successful subscribe gives the caller a handle. */
     stream->refs++;
+    stream->serial = ++bided->last_stream;
     stream->next = bided->streams;
     bided->streams = stream;
     request->op->subscription.handle = handle_of(stream);
@@ -245,31 +284,8 @@ void bi_bided_event_stream_suspend(struct bided *bided)
     for (struct event_stream *stream = bided->streams; stream != NULL; stream = stream->next) {
         /* One per outage, whatever its length: the real number is unknown. */
         stream->lost += stream->subscribed;
-        stream->subscribed = false;
+        stream->subscribed = stream->restoring = false;
     }
-}
-
-static bool resubscribe(struct bided *bided, struct event_stream *stream)
-{
-    memset(&stream->op, 0, sizeof(stream->op));
-    stream->op.kind = BIDE_OP_SUBSCRIBE;
-    stream->op.subscription.topic = (bide_slice){stream->topic, stream->topic_size};
-    stream->op.subscription.kinds = stream->kinds;
-    stream->op.subscription.capacity = stream->capacity;
-
-    struct request *request = bi_bided_request_new(bided, &stream->op, false);
-    if (request == NULL)
-        return false;
-
-    request->internal = true;
-    if (!bi_bided_request_add(bided, request)) {
-        bi_bided_request_free(request);
-        return false;
-    }
-
-    attach(request, stream);
-    bi_bided_send_call(bided, request);
-    return true;
 }
 
 void bi_bided_event_stream_restore(struct bided *bided)
