@@ -257,12 +257,19 @@ static size_t subscription_size(uint32_t capacity)
     return sizeof(bide_subscription) + chunk_count(capacity) * sizeof(struct queued_event *);
 }
 
-static bool is_subscribed(const struct core *core, const bide_subscription *wanted)
+static bide_subscription *handle_of(const bide_subscription *feed)
 {
-    const bide_subscription *feed = core->subscriptions.head;
-    while (feed != NULL && feed != wanted)
+    return (bide_subscription *)(uintptr_t)feed->serial;
+}
+
+/* Returns NULL for a handle that was never given out, or whose subscription has ended. */
+static bide_subscription *find_subscription(const struct core *core,
+                                            const bide_subscription *handle)
+{
+    bide_subscription *feed = core->subscriptions.head;
+    while (feed != NULL && handle_of(feed) != handle)
         feed = feed->next;
-    return feed != NULL;
+    return feed;
 }
 
 int bi_exec_subscribe(struct core *core, bide_op *op)
@@ -298,6 +305,7 @@ int bi_exec_subscribe(struct core *core, bide_op *op)
     if (args->topic.size > 0)
         memcpy(feed->topic, args->topic.data, args->topic.size);
 
+    feed->serial = ++core->subscriptions.last_serial;
     feed->next = core->subscriptions.head;
     if (feed->next != NULL)
         feed->next->prev = feed;
@@ -307,14 +315,14 @@ int bi_exec_subscribe(struct core *core, bide_op *op)
 
     core->memory += size + CHUNK_BYTES;
     core->subscriptions.memory += CHUNK_BYTES;
-    args->handle = feed;
+    args->handle = handle_of(feed);
     return BIDE_OK;
 }
 
 int bi_exec_events(struct core *core, bide_op *op)
 {
-    bide_subscription *feed = op->subscription.handle;
-    if (!is_subscribed(core, feed))
+    bide_subscription *feed = find_subscription(core, op->subscription.handle);
+    if (feed == NULL)
         return bi_core_error(op, BIDE_EINVAL,
                              "events: this feed was never subscribed, or has ended");
     if (feed->reader != NULL)
@@ -359,8 +367,8 @@ static void free_subscription(struct core *core, bide_subscription *feed)
 
 int bi_exec_unsubscribe(struct core *core, bide_op *op)
 {
-    bide_subscription *feed = op->subscription.handle;
-    if (!is_subscribed(core, feed))
+    bide_subscription *feed = find_subscription(core, op->subscription.handle);
+    if (feed == NULL)
         return bi_core_error(op, BIDE_EINVAL,
                              "unsubscribe: this feed was never subscribed, or has ended");
 

@@ -32,6 +32,7 @@ struct queued_event {
 
 struct bide_subscription {
     bide_subscription *prev, *next;
+    uint64_t serial;       /* the caller's handle: never reused, unlike an address */
     struct waiter *reader; /* the events op that waits, or NULL */
     uint32_t kinds;
     uint32_t capacity;
@@ -47,6 +48,7 @@ struct bide_subscription {
 struct subscriptions {
     bide_subscription *head;
     uint64_t count;
+    uint64_t last_serial;
     uint64_t memory; /* bytes of all chunks */
     uint32_t kinds;  /* union of the kinds of all subscriptions */
 };

@@ -369,7 +369,23 @@ static void a_feed_goes_on_when_others_with_other_kinds_end(void)
     OK(bide_unsubscribe(queue, deletes));
 }
 
+static void an_ended_feed_is_refused_while_another_one_is_open(void)
+{
+    bide *queue = open_queue("");
+    for (int i = 0; i < 20; i++) {
+        bide_subscription *ended = follow(queue, fresh_topic("a"), 0, 0);
+        bide_event event;
+        size_t count = 0;
+        OK(bide_unsubscribe(queue, ended));
+        bide_subscription *feed = follow(queue, fresh_topic("b"), 0, 0);
+        CODE(bide_events(queue, ended, 0, &event, 1, &count, NULL), BIDE_EINVAL);
+        CODE(bide_unsubscribe(queue, ended), BIDE_EINVAL);
+        OK(bide_unsubscribe(queue, feed));
+    }
+}
+
 static const struct test tests[] = {
+    TEST(an_ended_feed_is_refused_while_another_one_is_open),
     TEST(puts_are_told),
     TEST(the_end_of_a_delay_is_told),
     TEST(what_a_holder_does_is_told),
