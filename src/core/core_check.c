@@ -267,18 +267,21 @@ static const char *check_heaps(const struct core *core, const struct topic *topi
 
 static const char *check_waiting(const struct topic *topic)
 {
-    uint64_t count = 0;
-    uint64_t number = 0;
-    for (const struct waiter_link *link = topic->waiting_head; link != NULL; link = link->next) {
-        INVARIANT(link->topic == topic, "a call waits in the line of another topic");
-        INVARIANT(link->waiter->number >= number, "a line is not first come, first served");
-        number = link->waiter->number;
-        count++;
+    const struct line_heap *line = &topic->line;
+
+    for (uint32_t i = 0; i < line->count; i++) {
+        const struct line_entry *entry = &line->entries[i];
+        INVARIANT(entry->link->topic == topic, "a call waits in the line of another topic");
+        INVARIANT(entry->link->slot == i && entry->link->waiter->number == entry->number,
+                  "a link does not know its place in the line");
+        INVARIANT(i == 0 || bi_line_before(&line->entries[(i - 1) / 4], entry),
+                  "a line is not first come, first served");
     }
 
-    INVARIANT(count == topic->waiting, "a line is counted wrong");
+    INVARIANT(line->room >= topic->line_links && line->count <= topic->line_links,
+              "a line lacks room");
     /* bi_waiters_serve() finds only topics that are in core->serving. */
-    INVARIANT(count == 0 || !bi_topic_is_open(topic) || topic->serve.set,
+    INVARIANT(line->count == 0 || !bi_topic_is_open(topic) || topic->serve.set,
               "somebody waits for a ready job");
     return NULL;
 }
@@ -332,7 +335,7 @@ static const char *check_topic(struct core *core, const struct topic *topic, uin
 
     bool timed = topic->paused_until != 0 && topic->paused_until != BI_NEVER;
     INVARIANT(topic->timer_pause.set == timed, "a pause has no end, or one too many");
-    INVARIANT(!core->limits.topic_cleanup || topic->members > 0 || topic->waiting > 0 ||
+    INVARIANT(!core->limits.topic_cleanup || topic->members > 0 || topic->line.count > 0 ||
                   topic->references > 0 || topic->paused_until != 0 || topic->undo != 0 ||
                   topic->pins > 0 || topic->serve.set,
               "a topic exists that nobody needs");
@@ -499,7 +502,7 @@ static uint64_t hash_topic(const struct core *core, const struct topic *topic)
 {
     uint64_t hash = bi_hash_bytes(1, topic->name, topic->name_size);
 
-    hash = mix(hash, topic->waiting);
+    hash = mix(hash, topic->line.count);
     hash = mix(hash, topic->references);
     hash = mix(hash, topic->fair_turn);
     hash = mix(hash, (uint64_t)topic->paused_until);
@@ -511,9 +514,11 @@ static uint64_t hash_topic(const struct core *core, const struct topic *topic)
             hash = mix(hash, hash_job(core, job));
     }
 
-    for (const struct waiter_link *link = topic->waiting_head; link != NULL; link = link->next)
-        hash = mix(hash, link->waiter->number);
-    return hash;
+    /* A sum: the places of a heap depend on its history. */
+    uint64_t numbers = 0;
+    for (uint32_t i = 0; i < topic->line.count; i++)
+        numbers += mix(1, topic->line.entries[i].number);
+    return mix(hash, numbers);
 }
 
 uint64_t bi_core_check_hash(struct core *core)

@@ -106,7 +106,7 @@ static void fill_topic(const struct core *core, const struct topic *topic, bide_
     out->jobs.urgent = topic->urgent;
 
     out->total = topic->total;
-    out->waiting = topic->waiting;
+    out->waiting = topic->line.count;
     out->references = topic->references;
 
     const struct job *oldest = bi_job_list_oldest(core, &topic->lists[BIDE_STATE_READY]);
@@ -207,7 +207,7 @@ static int list_topics(struct core *core, bide_op *op, bool only_waiting)
         /* A page ends at this limit even if no topic matches: the lock is held. */
         if (examined == BIDE_EXAMINE_MAX)
             break;
-        if (!only_waiting || topic->waiting > 0)
+        if (!only_waiting || topic->line.count > 0)
             fill_topic(core, topic, &args->topics[count++]);
         topic = bi_topic_at_or_after(core, topic->serial + 1);
     }

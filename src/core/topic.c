@@ -375,13 +375,14 @@ static void free_heaps(struct core *core, struct topic *topic)
     ready_heap_free(&topic->ready, &core->alloc);
     due_heap_free(&topic->due_mono, &core->alloc);
     due_heap_free(&topic->due_wall, &core->alloc);
+    line_heap_free(&topic->line, &core->alloc);
 }
 
 static bool is_in_use(const struct topic *topic)
 {
     /* undo: a journal entry refers to the topic. serve.set: the topic is in core->serving. */
-    return topic->members > 0 || topic->waiting > 0 || topic->references > 0 || topic->pins > 0 ||
-           topic->paused_until != 0 || topic->undo != 0 || topic->serve.set;
+    return topic->members > 0 || topic->line.count > 0 || topic->references > 0 ||
+           topic->pins > 0 || topic->paused_until != 0 || topic->undo != 0 || topic->serve.set;
 }
 
 void bi_topic_cleanup(struct core *core, struct topic *topic)

@@ -16,6 +16,7 @@
 #define BI_TOPIC_H
 
 #include "core/job.h"
+#include "core/waiter.h"
 
 struct ready_entry {
     uint32_t priority;
@@ -54,8 +55,6 @@ static inline bool bi_due_before(const struct due_entry *a, const struct due_ent
 
 #include "core/heap.h"
 
-struct waiter_link;
-
 /*
  * The delayed jobs that a long kick works on, separate from the jobs delayed after it began. The
  * kick finds the soonest of them without scanning younger ones.
@@ -84,8 +83,8 @@ struct topic {
     struct job_list lists[BIDE_STATE_DONE + 1];
     uint32_t members; /* its jobs, also the removed ones that the journal retains */
     uint32_t urgent;
-    struct waiter_link *waiting_head, *waiting_tail;
-    uint64_t waiting;
+    struct line_heap line; /* the calls that wait */
+    uint32_t line_links;   /* links of waiters, also of parked ones: the room of the line */
     uint64_t references;
     uint32_t pins;        /* operations in progress that need the topic */
     uint64_t fair_turn;   /* the last fair reserve that took a job from it */

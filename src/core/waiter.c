@@ -11,59 +11,32 @@
 
 /* ---- lines ---- */
 
-static void line_append(struct waiter_link *link)
+/* Reserves an entry of the line for one link, whether it is in the line or parked. */
+static bool line_reserve(struct core *core, struct topic *topic)
 {
-    struct topic *topic = link->topic;
-    link->next = NULL;
-    link->prev = topic->waiting_tail;
-    if (link->prev != NULL)
-        link->prev->next = link;
-    else
-        topic->waiting_head = link;
-    topic->waiting_tail = link;
-    topic->waiting++;
+    if (!line_heap_reserve(&topic->line, &core->alloc, topic->line_links + 1))
+        return false;
+    topic->line_links++;
+    return true;
 }
 
-/* Inserts a link at its old place, before all later arrivals. The walk may be long; it is needed
- * only when no job of a parked call has a readable body. */
+static void line_unreserve(struct core *core, struct topic *topic)
+{
+    assert(topic->line_links > topic->line.count);
+    line_heap_trim(&topic->line, &core->alloc, --topic->line_links);
+}
+
+/* Inserts a link by the arrival of its call: behind all others, unless it was parked. */
 static void line_insert(struct waiter_link *link)
 {
-    struct topic *topic = link->topic;
-    struct waiter_link *next = topic->waiting_head;
-    /*  */
-    while (next != NULL && next->waiter->number < link->waiter->number)
-        next = next->next;
-
-    if (next == NULL) {
-        line_append(link);
-        return;
-    }
-
-    link->next = next;
-    link->prev = next->prev;
-    next->prev = link;
-    if (link->prev != NULL)
-        link->prev->next = link;
-    else
-        topic->waiting_head = link;
-    topic->waiting++;
+    struct line_heap *line = &link->topic->line;
+    line_heap_push(line, NULL, (struct line_entry){link->waiter->number, link});
 }
 
-static void line_remove(struct core *core, struct waiter_link *link)
+/* The caller has pinned the topic, or calls bi_topic_cleanup(). */
+static void line_remove(struct waiter_link *link)
 {
-    struct topic *topic = link->topic;
-    if (link->prev != NULL)
-        link->prev->next = link->next;
-    else
-        topic->waiting_head = link->next;
-
-    if (link->next != NULL)
-        link->next->prev = link->prev;
-    else
-        topic->waiting_tail = link->prev;
-
-    topic->waiting--;
-    bi_topic_cleanup(core, topic);
+    line_heap_remove(&link->topic->line, NULL, link->slot);
 }
 
 /* Appends to the watchers of a job. The list has no tail pointer: prev_watcher of the first one
@@ -107,16 +80,31 @@ static void remove_watcher(struct core *core, struct waiter *waiter)
 
 /* ---- adding and completing ---- */
 
-static struct waiter *alloc_waiter(struct core *core, size_t links)
+/* Reserves the timer and the entries of the lines: resuming a parked call needs them and must not
+ * fail. False when out of memory; nothing is reserved then. */
+static bool reserve_entries(struct core *core, const struct waiter_link *links, size_t count)
 {
-    /* Reserve the timer now: resuming a parked call sets it and must not fail. */
     if (!bi_timers_reserve(&core->wait_timers))
-        return NULL;
+        return false;
 
-    size_t size = sizeof(struct waiter) + links * sizeof(struct waiter_link);
+    size_t reserved = 0;
+    while (reserved < count && line_reserve(core, links[reserved].topic))
+        reserved++;
+    if (reserved == count)
+        return true;
+
+    while (reserved-- > 0)
+        line_unreserve(core, links[reserved].topic);
+    bi_timers_unreserve(&core->wait_timers);
+    return false;
+}
+
+static struct waiter *alloc_waiter(struct core *core, const struct waiter_link *links, size_t count)
+{
+    size_t size = sizeof(struct waiter) + count * sizeof(struct waiter_link);
     struct waiter *waiter = bi_alloc_malloc(&core->alloc, size);
-    if (waiter == NULL) {
-        bi_timers_unreserve(&core->wait_timers);
+    if (waiter == NULL || !reserve_entries(core, links, count)) {
+        bi_alloc_free(&core->alloc, waiter);
         return NULL;
     }
 
@@ -131,7 +119,7 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
             : core->waiters.count >= core->limits.max_waiters ? BIDE_TOO_MANY_WAITERS
                                                               : BIDE_OK;
 
-    struct waiter *waiter = *code == BIDE_OK ? alloc_waiter(core, link_count) : NULL;
+    struct waiter *waiter = *code == BIDE_OK ? alloc_waiter(core, links, link_count) : NULL;
     if (waiter == NULL) {
         if (*code == BIDE_OK)
             *code = BIDE_ENOMEM;
@@ -147,7 +135,7 @@ struct waiter *bi_waiter_add(struct core *core, bide_op *op, int64_t timeout_ms,
     for (size_t i = 0; i < link_count; i++) {
         waiter->links[i] = links[i];
         waiter->links[i].waiter = waiter;
-        line_append(&waiter->links[i]);
+        line_insert(&waiter->links[i]);
     }
 
     bi_timer_init(&waiter->timer, TIMER_WAITER, TIMER_CLASS_WAITER, waiter->number);
@@ -195,11 +183,15 @@ static void detach(struct core *core, struct waiter *waiter)
 
     core->work += waiter->link_count;
     for (size_t i = 0; i < waiter->link_count; i++) {
+        struct topic *topic = waiter->links[i].topic;
         /* A parked call has left its lines and pins its topics instead. */
+        if (!waiter->parked)
+            line_remove(&waiter->links[i]);
+        line_unreserve(core, topic);
         if (waiter->parked)
-            bi_topic_unpin(core, waiter->links[i].topic);
+            bi_topic_unpin(core, topic);
         else
-            line_remove(core, &waiter->links[i]);
+            bi_topic_cleanup(core, topic);
     }
 
     if (waiter->job != 0)
@@ -215,9 +207,8 @@ void bi_waiter_park(struct core *core, struct waiter *waiter)
     bi_timers_clear(&core->wait_timers, &waiter->timer);
     core->work += waiter->link_count;
     for (size_t i = 0; i < waiter->link_count; i++) {
-        /* Pin before leaving the line, which may be all that the topic exists for. */
         bi_topic_pin(waiter->links[i].topic);
-        line_remove(core, &waiter->links[i]);
+        line_remove(&waiter->links[i]);
     }
 }
 
@@ -317,12 +308,12 @@ bool bi_waiter_close_all(struct core *core, unsigned budget)
 
 static int64_t first_number(const struct topic *topic)
 {
-    return (int64_t)topic->waiting_head->waiter->number;
+    return (int64_t)topic->line.entries[0].number;
 }
 
 void bi_waiters_wake(struct core *core, struct topic *topic)
 {
-    if (topic->waiting > 0 && !topic->serve.set && bi_topic_is_open(topic))
+    if (topic->line.count > 0 && !topic->serve.set && bi_topic_is_open(topic))
         bi_timers_set(&core->serving, &topic->serve, first_number(topic));
 }
 
@@ -338,7 +329,7 @@ static struct topic *longest_waiting(struct core *core)
         struct topic *topic =
             (struct topic *)(void *)((char *)entry - offsetof(struct topic, serve));
 
-        if (topic->waiting == 0 || !bi_topic_is_open(topic)) {
+        if (topic->line.count == 0 || !bi_topic_is_open(topic)) {
             bi_timers_clear(&core->serving, entry);
             bi_topic_cleanup(core, topic);
         } else if (entry->due != first_number(topic)) {
@@ -391,7 +382,7 @@ void bi_waiters_serve(struct core *core)
             return;
         }
 
-        struct waiter *waiter = topic->waiting_head->waiter;
+        struct waiter *waiter = topic->line.entries[0].link->waiter;
 
         /* Each call has its own hold. The caller's op, which is about to complete, keeps the one
          * it had. */

@@ -253,6 +253,34 @@ static void without_another_it_waits_again_at_its_old_place(void **state)
     assert_has(&second, 0, last);
 }
 
+/* In the line of a topic that it named besides that of the bad job. */
+static void resumed_call_waits_between_earlier_and_later_ones(void **state)
+{
+    enum { LINE = 500, RESUMED = 321 };
+    (void)state;
+    static bide_slice names[2];
+    static struct call calls[LINE];
+    names[0] = text("a"), names[1] = text("b");
+    uint64_t bad = store_sized(&w, "a", SIZE);
+    for (int i = 0; i < LINE; i++) {
+        calls[i] = (struct call){.op = {.kind = BIDE_OP_RESERVE,
+                                        .reserve = {.topics = i == RESUMED ? names : names + 1,
+                                                    .topic_count = i == RESUMED ? 2 : 1,
+                                                    .timeout_ms = BIDE_FOREVER,
+                                                    .jobs = calls[i].jobs,
+                                                    .job_max = 1}}};
+        assert_int_equal(run(&w, &calls[i].op), i == RESUMED ? BIDE_OK : BIDE_PENDING);
+    }
+    assert_int_equal(supply_except(&w, &calls[RESUMED].op, bad), BIDE_PENDING);
+    for (int i = 0; i < LINE; i++) {
+        w.completed_count = 0;
+        uint64_t id = put_sized(&w, "b", SIZE, NULL);
+        assert_int_equal(w.completed_count, 1);
+        assert_ptr_equal(w.completed[0], &calls[i].op);
+        assert_has(&calls[i], 0, id);
+    }
+}
+
 static void while_its_body_is_read_a_call_does_not_keep_others_back(void **state)
 {
     (void)state;
@@ -462,6 +490,7 @@ int main(void)
         TEST(another_that_is_in_memory_is_taken_at_once),
         TEST(without_another_a_call_that_does_not_wait_times_out),
         TEST(without_another_it_waits_again_at_its_old_place),
+        TEST(resumed_call_waits_between_earlier_and_later_ones),
         TEST(while_its_body_is_read_a_call_does_not_keep_others_back),
         TEST(the_time_goes_on_while_a_body_is_read),
         TEST(a_body_that_comes_after_the_time_is_an_answer),
