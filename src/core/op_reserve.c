@@ -16,7 +16,7 @@
 #include <string.h>
 
 /*
- * Units of core->work: per reserved job, and one unit for this many topics that a draw passes. With
+ * Units of core->work: per job that is reserved or removed, and one unit for this many topics that a draw passes. With
  * 50, a step of STEP_WORK units serves one call of BIDE_BATCH_JOBS jobs: the first reservation of
  * each job allocates its ext, and page faults make that slow.
  */
@@ -339,6 +339,7 @@ static bool remove_cancelled(struct core *core, struct job *job)
     assert(core->journal.on);
     if (bi_journal_change(core, job) != BIDE_OK)
         return false;
+    core->work += TAKE_WORK;
     COUNT(core, topic_of(core, job), deletes);
     return bi_op_finish_remove(core, job, BIDE_EVENT_DELETED) == BIDE_OK;
 }
