@@ -266,6 +266,42 @@ static void full_verify_runs_while_the_queue_serves(void **state)
     assert_int_equal(try_put("new"), BIDE_OK);
 }
 
+/* While the rows of a stored batch are compared, so many batches gather that the last one has the
+ * slot of that batch in local->held. */
+static void ops_of_a_later_batch_wait_while_a_batch_is_compared(void **state)
+{
+    (void)state;
+    tear_down(NULL);
+    fake = fake_new();
+    assert_int_equal(bide_cq_new(&cq), BIDE_OK);
+    queue = fake_open(fake, "slow:?batch_jobs=1", NULL);
+    fake_await_ready(queue);
+    unsigned commits = gate_arrived(fake, GATE_COMMIT), fetches = gate_arrived(fake, GATE_FETCH);
+    gate_set(fake, GATE_COMMIT, true, 1);
+    gate_shut(fake, GATE_FETCH);
+    reopen_at_next_commit();
+
+    static bide_op ops[1 + BI_BATCHES_MAX];
+    ops[0] = put_op(cq, "new");
+    assert_int_equal(submit_one(queue, &ops[0]), 1);
+    gate_await(fake, GATE_FETCH, fetches + 1);
+    for (size_t i = 1; i < COUNT_OF(ops); i++) {
+        ops[i] = put_op(cq, "new");
+        assert_int_equal(submit_one(queue, &ops[i]), 1);
+    }
+
+    gate_open(fake, GATE_FETCH);
+    gate_await(fake, GATE_COMMIT, commits + 2);
+    await_completions(cq, 1);
+    assert_int_equal(bide_cq_drain(cq, 0), 0);
+    assert_int_equal(ops[0].status, BIDE_OK);
+    assert_int_equal(ops[BI_BATCHES_MAX].status, BIDE_PENDING);
+    gate_open(fake, GATE_COMMIT);
+    await_completions(cq, BI_BATCHES_MAX);
+    for (size_t i = 0; i < COUNT_OF(ops); i++)
+        assert_int_equal(ops[i].status, BIDE_OK);
+}
+
 static void unreadable_rows_of_the_batch_are_read_again(void **state)
 {
     (void)state;
@@ -458,6 +494,7 @@ int main(void)
         TEST(full_disk_rejects_new_jobs_only),
         TEST(reopened_store_with_all_jobs_stays_in_use),
         TEST(full_verify_runs_while_the_queue_serves),
+        TEST(ops_of_a_later_batch_wait_while_a_batch_is_compared),
         TEST(unreadable_rows_of_the_batch_are_read_again),
         TEST(lost_job_of_the_batch_stops_writes_at_once),
         TEST(lost_job_stops_writes),
