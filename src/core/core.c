@@ -210,7 +210,7 @@ static const op_exec handlers[BIDE_OP_COUNT] = {
 
 static void serve(struct core *core)
 {
-    if (core->serving.heap.count > 0)
+    if (core->serving.heap.count > 0 || core->unserved)
         bi_waiters_serve(core);
     if (core->subscriptions.head != NULL)
         bi_event_deliver(core);
@@ -228,6 +228,7 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
     op->private_.waiter = NULL;
     op->private_.hold = 0;
     core->body_missing = false;
+    core->waiters.notified = 0;
     core->work += OP_WORK;
 
     int code = handlers[op->kind](core, op);
@@ -402,6 +403,7 @@ bool bi_core_tick(struct core *core, struct bi_now now, unsigned budget)
     assert(!core->journal.rollback.running);
 
     core->now = now;
+    core->waiters.notified = 0;
 
     for (uint64_t work = core->work; is_due(core);) {
         if (budget-- == 0 || core->work - work >= STEP_WORK)
@@ -427,6 +429,7 @@ void bi_core_serve(struct core *core, struct bi_now now)
     assert(!core->journal.rollback.running);
     core->now = now;
     core->hold = 0;
+    core->waiters.notified = 0;
     serve(core);
 }
 

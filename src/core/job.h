@@ -105,8 +105,8 @@ struct job_ext {
     struct timer expiry; /* wall clock */
     uint64_t token;
     uint64_t key_hash;
-    uint64_t order;          /* buried or done: increases with every entry */
-    struct waiter *watchers; /* calls that wait for the end of the job */
+    uint64_t order;      /* buried or done: increases with every entry */
+    struct watch *watch; /* calls that wait for the end of the job; NULL: none */
     struct counters counters;
     uint32_t failures;
     uint32_t lease_touches;

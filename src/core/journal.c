@@ -735,7 +735,7 @@ static void restore_ext(struct core *core, struct job *job, struct undo *undo)
     ext->job = now.job;
     ext->timer = now.timer;
     ext->expiry = now.expiry;
-    ext->watchers = now.watchers;
+    ext->watch = now.watch;
 
     core->memory += bi_job_ext_text_size(ext);
 }

@@ -8,6 +8,8 @@
 
 /* Calls served after one op or event, fewer if they name many topics. The next tick continues. */
 #define SERVE_MAX 1000
+/* Calls that one op or tick completes because their jobs have ended. The next tick continues. */
+#define NOTIFY_MAX 1000
 
 /* ---- lines ---- */
 
@@ -39,19 +41,55 @@ static void line_remove(struct waiter_link *link)
     line_heap_remove(&link->topic->line, NULL, link->slot);
 }
 
-/* Appends to the watchers of a job. The list has no tail pointer: prev_watcher of the first one
- * is the last one. */
-static void add_watcher(struct core *core, struct waiter *waiter, struct job *job)
-{
-    struct job_ext *ext = ext_of(core, job);
-    struct waiter *first = ext->watchers;
+/* ---- watches ---- */
 
-    waiter->job = job->self;
+/* Returns the watch of a job, new if need be; NULL when out of memory. */
+static struct watch *get_watch(struct core *core, struct job *job)
+{
+    /* If the caller then fails, an empty ext stays; it means the same as none. */
+    struct job_ext *ext = bi_job_ensure_ext(core, job);
+    if (ext == NULL || ext->watch != NULL)
+        return ext == NULL ? NULL : ext->watch;
+
+    struct watch *watch = bi_alloc_malloc(&core->alloc, sizeof(*watch));
+    if (watch == NULL)
+        return NULL;
+    *watch = (struct watch){.job = job->self};
+    return ext->watch = watch;
+}
+
+static void free_watch_if_unused(struct core *core, struct watch *watch)
+{
+    struct waiters *all = &core->waiters;
+    if (watch->first != NULL)
+        return;
+
+    if (watch->job != 0) {
+        ext_of(core, job_at(core, watch->job))->watch = NULL;
+    } else {
+        if (watch->prev != NULL)
+            watch->prev->next = watch->next;
+        else
+            all->ended_head = watch->next;
+        if (watch->next != NULL)
+            watch->next->prev = watch->prev;
+        else
+            all->ended_tail = watch->prev;
+        bide_buf_unref(watch->result);
+    }
+    bi_alloc_free(&core->alloc, watch);
+}
+
+static void add_watcher(struct watch *watch, struct waiter *waiter)
+{
+    struct waiter *first = watch->first;
+
+    waiter->watch = watch;
     waiter->next_watcher = NULL;
 
     if (first == NULL) {
         waiter->prev_watcher = waiter;
-        ext->watchers = waiter;
+        watch->first = waiter;
         return;
     }
 
@@ -62,12 +100,12 @@ static void add_watcher(struct core *core, struct waiter *waiter, struct job *jo
 
 static void remove_watcher(struct core *core, struct waiter *waiter)
 {
-    struct job_ext *ext = ext_of(core, job_at(core, waiter->job));
+    struct watch *watch = waiter->watch;
     struct waiter *next = waiter->next_watcher;
-    struct waiter *first = ext->watchers;
+    struct waiter *first = watch->first;
 
     if (waiter == first)
-        ext->watchers = next;
+        watch->first = next;
     else
         waiter->prev_watcher->next_watcher = next;
 
@@ -76,6 +114,8 @@ static void remove_watcher(struct core *core, struct waiter *waiter)
         next->prev_watcher = waiter->prev_watcher;
     else if (waiter != first)
         first->prev_watcher = waiter->prev_watcher;
+
+    free_watch_if_unused(core, watch);
 }
 
 /* ---- adding and completing ---- */
@@ -194,7 +234,7 @@ static void detach(struct core *core, struct waiter *waiter)
             bi_topic_cleanup(core, topic);
     }
 
-    if (waiter->job != 0)
+    if (waiter->watch != NULL)
         remove_watcher(core, waiter);
     if (waiter->feed != NULL)
         bi_event_detach_reader(waiter->feed, waiter);
@@ -248,11 +288,41 @@ void bi_waiter_complete(struct core *core, struct waiter *waiter, int code)
     core->complete(core->ctx, op);
 }
 
+static void fill_wait_result(bide_op *op, bide_state state, bool finished, bide_buf *result)
+{
+    op->wait.state = state;
+    op->wait.finished = finished || state == BIDE_STATE_DONE;
+    op->wait.result = state == BIDE_STATE_DONE && result != NULL ? bide_buf_ref(result) : NULL;
+}
+
+/* True for a call whose job has ended, and which has yet to be completed. */
+static bool has_ended(const struct waiter *waiter)
+{
+    return waiter->watch != NULL && waiter->watch->job == 0;
+}
+
+/* Completes a call with the code, or with the outcome of its job if that has ended. */
+static void complete_or_notify(struct core *core, struct waiter *waiter, int code)
+{
+    if (!has_ended(waiter)) {
+        bi_waiter_complete(core, waiter, code);
+        return;
+    }
+
+    /* The reply shows the last change of the job. The hold of the running op stays its own. */
+    const struct watch *watch = waiter->watch;
+    uint64_t hold = core->hold;
+    core->hold = watch->hold;
+    fill_wait_result(waiter->op, watch->state, watch->finished, watch->result);
+    bi_waiter_complete(core, waiter, BIDE_OK);
+    core->hold = hold;
+}
+
 void bi_fire_waiter(struct core *core, struct timer *timer)
 {
     struct waiter *waiter =
         (struct waiter *)(void *)((char *)timer - offsetof(struct waiter, timer));
-    bi_waiter_complete(core, waiter, BIDE_TIMED_OUT);
+    complete_or_notify(core, waiter, BIDE_TIMED_OUT);
 }
 
 bool bi_waiter_cancel(struct core *core, bide_op *op)
@@ -298,7 +368,7 @@ bool bi_waiter_close_all(struct core *core, unsigned budget)
         if (all->head->parked)
             move_to_tail(all, all->head);
         else
-            bi_waiter_complete(core, all->head, BIDE_CLOSED);
+            complete_or_notify(core, all->head, BIDE_CLOSED);
     }
 
     return all->count > all->parked;
@@ -370,12 +440,23 @@ static size_t serve_waiter(struct core *core, struct waiter *waiter)
     return taken;
 }
 
+/* Completes calls whose job has ended, as many as this step may. */
+static void notify_ended(struct core *core)
+{
+    struct waiters *all = &core->waiters;
+    for (; all->ended_head != NULL && all->notified < NOTIFY_MAX; all->notified++)
+        complete_or_notify(core, all->ended_head->first, BIDE_OK);
+    if (all->ended_head != NULL)
+        core->unserved = true;
+}
+
 void bi_waiters_serve(struct core *core)
 {
     const struct topic *topic;
     const uint64_t work_limit = core->work + STEP_WORK;
 
     core->unserved = false;
+    notify_ended(core);
     for (int i = 0; (topic = longest_waiting(core)) != NULL; i++) {
         if (i == SERVE_MAX || core->work >= work_limit) {
             core->unserved = true;
@@ -414,6 +495,11 @@ static void roll_back_waiter(struct core *core, struct waiter *waiter)
         return;
 
     op->private_.hold = 0;
+    /* The end of its job is undone. It fails like those that were completed before it. */
+    if (has_ended(waiter) && waiter->watch->hold > core->journal.committed) {
+        bi_waiter_complete(core, waiter, BIDE_EIO);
+        return;
+    }
     if (!undone || op->kind != BIDE_OP_FINISH_AND_RESERVE)
         return;
 
@@ -440,31 +526,35 @@ unsigned bi_waiters_rollback(struct core *core, unsigned budget)
 
 /* ---- waiting for the end of a job ---- */
 
-static void fill_wait_result(bide_op *op, bide_state state, bool finished,
-                             const struct job_ext *ext)
-{
-    op->wait.state = state;
-    op->wait.finished = finished || state == BIDE_STATE_DONE;
-    op->wait.result = state == BIDE_STATE_DONE && ext != NULL ? bide_buf_ref(ext->result) : NULL;
-}
-
 void bi_waiters_notify(struct core *core, struct job *job, bide_state state, bool finished)
 {
     assert(!finished || state == BIDE_STATE_GONE);
 
     struct job_ext *ext = ext_of(core, job);
-    if (ext == NULL || ext->watchers == NULL)
+    struct watch *watch = ext == NULL ? NULL : ext->watch;
+    if (watch == NULL)
         return;
 
-    /* The reply shows the last change of the job. The hold of the running op stays its own. */
     uint64_t hold = core->hold;
     bi_journal_depend_on(core, job->id);
-
-    while (ext->watchers != NULL) {
-        fill_wait_result(ext->watchers->op, state, finished, ext);
-        bi_waiter_complete(core, ext->watchers, BIDE_OK);
-    }
+    watch->hold = core->hold;
     core->hold = hold;
+
+    ext->watch = NULL;
+    watch->job = 0;
+    watch->state = state;
+    watch->finished = finished;
+    if (state == BIDE_STATE_DONE && ext->result != NULL)
+        watch->result = bide_buf_ref(ext->result);
+
+    struct waiters *all = &core->waiters;
+    watch->prev = all->ended_tail;
+    if (watch->prev != NULL)
+        watch->prev->next = watch;
+    else
+        all->ended_head = watch;
+    all->ended_tail = watch;
+    notify_ended(core);
 }
 
 int bi_exec_wait(struct core *core, bide_op *op)
@@ -473,21 +563,23 @@ int bi_exec_wait(struct core *core, bide_op *op)
     bide_state state = job == NULL ? BIDE_STATE_GONE : (bide_state)job->state;
 
     if (state == BIDE_STATE_GONE || state == BIDE_STATE_BURIED || state == BIDE_STATE_DONE) {
-        fill_wait_result(op, state, false, job == NULL ? NULL : ext_of(core, job));
+        const struct job_ext *ext = job == NULL ? NULL : ext_of(core, job);
+        fill_wait_result(op, state, false, ext == NULL ? NULL : ext->result);
         return BIDE_OK;
     }
 
     if (op->wait.timeout_ms == 0)
         return bi_core_error_code(op, BIDE_TIMED_OUT);
 
-    /* The list of watchers is in the ext. If adding the waiter fails, an empty ext stays; it
-     * means the same as none. */
-    if (bi_job_ensure_ext(core, job) == NULL)
+    struct watch *watch = get_watch(core, job);
+    if (watch == NULL)
         return bi_core_error_code(op, BIDE_ENOMEM);
 
     int code;
     struct waiter *waiter = bi_waiter_add(core, op, op->wait.timeout_ms, NULL, 0, &code);
     if (waiter != NULL)
-        add_watcher(core, waiter, job);
+        add_watcher(watch, waiter);
+    else
+        free_watch_if_unused(core, watch);
     return code;
 }

@@ -60,6 +60,20 @@ static inline bool bi_line_before(const struct line_entry *a, const struct line_
 #define BI_HEAP_MOVED(ctx, e, at) ((e)->link->slot = (at))
 #include "core/heap.h"
 
+/*
+ * The calls that wait for the end of one job. When it ends, the watch leaves the job and enters the
+ * list of ended ones with the outcome, so that many calls can be completed in several steps.
+ */
+struct watch {
+    struct waiter *first; /* prev_watcher of the first one is the last one */
+    uint32_t job;         /* 0: it has ended, and the members below are set */
+    struct watch *prev, *next;
+    bide_state state;
+    bool finished;
+    bide_buf *result; /* one reference, or NULL */
+    uint64_t hold;    /* the batch that the end of the job depends on */
+};
+
 struct waiter {
     bide_op *op;
     struct timer timer;
@@ -68,7 +82,7 @@ struct waiter {
     uint64_t number;         /* in order of arrival */
     int64_t until;           /* boot-time clock; BI_NEVER: no timeout */
     bool parked;             /* out of its lines while the bodies of its jobs are read */
-    uint32_t job;            /* wait: the job that it watches */
+    struct watch *watch;     /* wait: the watch of its job */
     bide_subscription *feed; /* events: the subscription */
     bide_reserve_args *args; /* reserve: its arguments, in the op */
     size_t link_count;
@@ -77,7 +91,9 @@ struct waiter {
 
 struct waiters {
     struct waiter *head, *tail;
-    struct waiter *rollback_next; /* during a rollback: the next one to visit */
+    struct watch *ended_head, *ended_tail; /* jobs whose end some calls have yet to learn */
+    unsigned notified;                     /* calls completed in this step by the end of jobs */
+    struct waiter *rollback_next;          /* during a rollback: the next one to visit */
     uint64_t count;
     uint64_t reserving; /* those with links */
     uint64_t parked;
@@ -106,12 +122,13 @@ void bi_waiter_complete(struct core *core, struct waiter *waiter, int code);
  * wait. */
 void bi_waiters_wake(struct core *core, struct topic *topic);
 
-/* Grants ready jobs to waiting calls until one side is empty. Stops early, with core->unserved
- * set, when that takes too long for one step. */
+/* Completes calls whose job has ended, and grants ready jobs to waiting calls until one side is
+ * empty. Stops early, with core->unserved set, when that takes too long for one step. */
 void bi_waiters_serve(struct core *core);
 
-/* Completes the calls that wait for the job to end. It is done, buried or gone; finished: it is
- * gone because its work is done. A rollback calls this, too. */
+/* Completes the calls that wait for the job to end; if they are many, sets core->unserved and leaves
+ * the rest for the next steps. The job is done, buried or gone; finished: it is gone because its
+ * work is done. A rollback calls this, too. */
 void bi_waiters_notify(struct core *core, struct job *job, bide_state state, bool finished);
 
 /*

@@ -26,7 +26,7 @@ struct core_fixture {
     struct bi_core_options options;
     struct core *core;
     struct bi_now now;
-    bide_op *completed[64];
+    bide_op *completed[4096];
     size_t completed_count;
     struct {
         uint64_t id, token, hold;

@@ -368,6 +368,127 @@ static void whoever_waits_for_a_job_learns_how_it_ended(void **state)
     bide_buf_unref(waits[0].wait.result);
 }
 
+/* ---- many calls that wait for one job ---- */
+
+#define WATCHERS  3500
+#define STEP_ENDS 1000 /* calls that one op or tick completes */
+
+static bide_op watching[WATCHERS];
+
+/* Every call has a timeout, which is not reached in the test unless it says so. */
+static uint64_t watch_job(void)
+{
+    uint64_t id = put(&w, "a");
+    for (int i = 0; i < WATCHERS; i++) {
+        watching[i] = (bide_op){.kind = BIDE_OP_WAIT, .wait = {.id = id, .timeout_ms = 1000}};
+        assert_int_equal(run(&w, &watching[i]), BIDE_PENDING);
+    }
+    w.completed_count = 0;
+    return id;
+}
+
+static void learned_the_end(const bide_op *op)
+{
+    assert_int_equal(op->status, BIDE_OK);
+    assert_int_equal(op->wait.state, BIDE_STATE_GONE);
+}
+
+static void many_calls_learn_of_the_end_in_steps(void **state)
+{
+    (void)state;
+    uint64_t id = watch_job();
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    assert_int_equal(w.completed_count, STEP_ENDS);
+    assert_true(bi_core_unserved(w.core));
+    /* One more job ends meanwhile, and one call is cancelled. */
+    uint64_t other = put(&w, "a");
+    bide_op last = {.kind = BIDE_OP_WAIT, .wait = {.id = other, .timeout_ms = BIDE_FOREVER}};
+    assert_int_equal(run(&w, &last), BIDE_PENDING);
+    assert_true(bi_waiter_cancel(w.core, &watching[WATCHERS - 1]));
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, other, 0), BIDE_OK);
+    for (size_t before = w.completed_count; bi_core_tick(w.core, w.now, UINT32_MAX);
+         before = w.completed_count) {
+        assert_in_range(w.completed_count - before, 1, STEP_ENDS);
+        core_fixture_check(&w);
+    }
+    assert_false(bi_core_unserved(w.core));
+    assert_int_equal(w.completed_count, WATCHERS + 1);
+    assert_int_equal(watching[WATCHERS - 1].status, BIDE_CANCELLED);
+    for (int i = 0; i < WATCHERS - 1; i++)
+        learned_the_end(&watching[i]);
+    learned_the_end(&last);
+    assert_ptr_equal(w.completed[WATCHERS], &last);
+}
+
+static void a_timeout_after_the_end_of_the_job_shows_the_end(void **state)
+{
+    (void)state;
+    uint64_t id = watch_job();
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    w.now.mono += 2 * SECOND;
+    while (bi_core_tick(w.core, w.now, UINT32_MAX))
+        continue;
+    assert_int_equal(w.completed_count, WATCHERS);
+    for (int i = 0; i < WATCHERS; i++)
+        learned_the_end(&watching[i]);
+}
+
+static void a_close_after_the_end_of_the_job_shows_the_end(void **state)
+{
+    (void)state;
+    uint64_t id = watch_job();
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    while (bi_waiter_close_all(w.core, 7))
+        continue;
+    assert_int_equal(w.completed_count, WATCHERS);
+    for (int i = 0; i < WATCHERS; i++)
+        learned_the_end(&watching[i]);
+}
+
+/* Those that were completed before the rollback are held by the caller, who fails them. */
+static void an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it(void **state)
+{
+    (void)state;
+    core_fixture_close(&w);
+    core_fixture_open(&w, true);
+    uint64_t id = watch_job();
+    commit(&w);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    assert_int_equal(w.completed_count, STEP_ENDS);
+    assert_true(watching[0].private_.hold > 0);
+    fail_commit(&w);
+    assert_int_equal(state_of(&w, id), BIDE_STATE_READY);
+    assert_int_equal(w.completed_count, WATCHERS);
+    for (int i = STEP_ENDS; i < WATCHERS; i++) {
+        assert_int_equal(watching[i].status, BIDE_EIO);
+        assert_int_equal(watching[i].private_.hold, 0);
+    }
+    /* The job can be waited for again. */
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, watch_job(), 0), BIDE_OK);
+    while (bi_core_tick(w.core, w.now, UINT32_MAX))
+        continue;
+    assert_int_equal(w.completed_count, WATCHERS);
+    commit(&w);
+}
+
+/* Their replies depend on the batch of the end, also if a later step completes them. */
+static void calls_that_learn_later_are_held_with_the_end(void **state)
+{
+    (void)state;
+    core_fixture_close(&w);
+    core_fixture_open(&w, true);
+    uint64_t id = watch_job();
+    commit(&w);
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    uint64_t hold = watching[0].private_.hold;
+    assert_true(hold > 0);
+    while (bi_core_tick(w.core, w.now, UINT32_MAX))
+        continue;
+    for (int i = 0; i < WATCHERS; i++)
+        assert_int_equal(watching[i].private_.hold, hold);
+    commit(&w);
+}
+
 /* ---- strategies ---- */
 
 static void fill(const char *topic, unsigned count)
@@ -523,6 +644,11 @@ int main(void)
         TEST(calls_that_name_many_topics_time_out_in_steps),
         TEST(calls_that_name_many_topics_are_closed_in_steps),
         TEST(whoever_waits_for_a_job_learns_how_it_ended),
+        TEST(many_calls_learn_of_the_end_in_steps),
+        TEST(a_timeout_after_the_end_of_the_job_shows_the_end),
+        TEST(a_close_after_the_end_of_the_job_shows_the_end),
+        TEST(an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it),
+        TEST(calls_that_learn_later_are_held_with_the_end),
         TEST(by_priority_takes_the_best_job_over_all_topics),
         TEST(strict_empties_the_topics_in_the_order_given),
         TEST(fair_takes_from_the_topic_that_was_served_longest_ago),
