@@ -18,13 +18,13 @@ static void topics_jobs_and_bodies_are_shown(void)
     SHOWS("  zip  *  1  ");
     CHECK(pane_line("  mail ") < pane_line("  zip "));
     if (place_kind == AT_FILE)
-        SHOWS("nobody else can use this queue");
+        SHOWS("no other process can use it");
     pane_keys("Enter");
     SHOWS("topic mail");
     SHOWS("ready 2 ");
     SHOWS("  1024 *first body");
     if (is_plain())
-        SHOWS("a beanstalkd shows the first only");
+        SHOWS("a beanstalkd shows only the first job");
     else
         SHOWS("  1024 *second body");
     pane_keys("Enter");
@@ -202,7 +202,7 @@ static void a_topic_is_paused_and_resumed(void)
     pane_keys("P");
     SHOWS("Resume mail? y/N");
     pane_keys("y");
-    SHOWS("mail goes on");
+    SHOWS("mail is resumed");
     HIDES("(paused)");
     pane_keys("q");
     SHOWS("bide top");
@@ -217,7 +217,7 @@ static void a_state_other_than_reserved_is_purged(void)
     pane_begin(80, 24, FLAGS);
     SHOWS("  mail  *  2  ");
     pane_keys("X");
-    SHOWS("Look into the topic");
+    SHOWS("To purge, open the topic");
     pane_keys("Enter");
     SHOWS("first");
     pane_keys("X");
@@ -227,7 +227,7 @@ static void a_state_other_than_reserved_is_purged(void)
     pane_keys("X y");
     SHOWS(is_plain() ? "Failed: * plain beanstalkd" : "mail: 2 jobs removed");
     pane_keys("Tab X");
-    SHOWS("Reserved jobs belong to whoever works on them.");
+    SHOWS("Reserved jobs cannot be purged: their workers hold a lease.");
     pane_keys("q");
     SHOWS("bide top");
     pane_quit();

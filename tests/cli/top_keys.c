@@ -66,7 +66,7 @@ static void a_filter_works_while_it_is_typed(void)
     HIDES("  mail  ");
     SHOWS("  mail-slow ");
     pane_keys("/ BSpace BSpace BSpace BSpace BSpace x x");
-    SHOWS("No topic*s name has the text");
+    SHOWS("No topic name contains the filter text.");
     pane_keys("Escape");
     SHOWS("  zip ");
     SHOWS("  mail  ");
@@ -116,7 +116,7 @@ static void help_opens_in_every_view_and_closes(void)
     pane_begin(80, 24, FLAGS);
     SHOWS("  mail ");
     pane_keys("?");
-    SHOWS("bide top: the keys");
+    SHOWS("bide top: keys");
     SHOWS("K  kick");
     HIDES("  mail ");
     pane_keys("x");
@@ -124,13 +124,13 @@ static void help_opens_in_every_view_and_closes(void)
     pane_keys("Enter");
     SHOWS("topic mail");
     pane_keys("?");
-    SHOWS("bide top: the keys");
+    SHOWS("bide top: keys");
     pane_keys("q");
     SHOWS("the body");
     pane_keys("Enter");
     SHOWS("body: 8 bytes");
     pane_keys("?");
-    SHOWS("bide top: the keys");
+    SHOWS("bide top: keys");
     pane_keys("Escape");
     SHOWS("body: 8 bytes");
     pane_keys("Escape");
@@ -173,10 +173,10 @@ static void keys_change_the_sample_interval(void)
     pane_keys("+ + + + +");
     SHOWS("every 1m0s");
     pane_keys("C-l t");
-    SHOWS("The trend is of what is finished a second.");
+    SHOWS("Trend of jobs finished per second.");
     SHOWS("WAIT OUT/S");
     pane_keys("t");
-    SHOWS("The trend is of the ready jobs.");
+    SHOWS("Trend of ready jobs.");
     SHOWS("WAIT TREND");
     pane_quit();
 }

@@ -388,11 +388,11 @@ static void a_note_expires(void)
 {
     server_choose(AT_MEMORY);
     pane_begin(80, 24, FLAGS);
-    SHOWS("Enter look");
+    SHOWS("Enter open");
     pane_keys("r");
     SHOWS("Sorted by READY, reversed.");
     HIDES("Sorted by READY, reversed.");
-    SHOWS("Enter look");
+    SHOWS("Enter open");
     pane_quit();
 }
 
@@ -421,11 +421,11 @@ static void quit_waits_for_a_pending_action(void)
     SHOWS("the body");
     kill(server_pid(), SIGSTOP);
     pane_keys("d y");
-    SHOWS("job 1: asked; there is no answer yet");
+    SHOWS("job 1: sent, waiting for the reply");
     pane_keys("b");
-    SHOWS("job 1: still waiting for the answer");
+    SHOWS("job 1: still waiting for the reply");
     pane_keys("q q");
-    SHOWS("waiting for the answer about job 1");
+    SHOWS("waiting for the reply about job 1");
     kill(server_pid(), SIGCONT);
     SHOWS("job 1 is deleted");
     pane_ended(0);
@@ -445,9 +445,9 @@ static void quit_waits_for_a_pending_kick(void)
     SHOWS("ready? y/N");
     kill(server_pid(), SIGSTOP);
     pane_keys("y");
-    SHOWS("there is no answer yet");
+    SHOWS("sent, waiting for the reply");
     pane_keys("q");
-    SHOWS("waiting for the answer about");
+    SHOWS("waiting for the reply about");
     nap_ms(1000); /* looks are not waited for as long as that */
     kill(server_pid(), SIGCONT);
     pane_ended(0);

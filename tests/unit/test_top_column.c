@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/top/top.h"
-#include "cli/top/top_column.h"
 
 #include "unit.h"
 
@@ -202,11 +201,11 @@ static void the_cursor_stays_in_the_list(void **state)
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         size_t selected = cases[i].from;
-        assert_true(bi_top_window_move_cursor(cases[i].key, cases[i].count, 10, &selected));
+        assert_true(bi_top_page_move_cursor(cases[i].key, cases[i].count, 10, &selected));
         assert_int_equal(selected, cases[i].to);
     }
     size_t selected = 3;
-    assert_false(bi_top_window_move_cursor('x', 5, 10, &selected));
+    assert_false(bi_top_page_move_cursor('x', 5, 10, &selected));
     assert_int_equal(selected, 3);
 }
 
@@ -216,7 +215,7 @@ static void scrolling_keeps_the_cursor_visible_without_blank_rows(void **state)
     for (size_t count = 0; count < 30; count++)
         for (size_t selected = 0; selected < (count == 0 ? 1 : count); selected++)
             for (size_t first = 0; first < 30; first++) {
-                size_t shown = bi_top_window_scroll(first, selected, count, 7);
+                size_t shown = bi_top_page_scroll(first, selected, count, 7);
                 assert_true(shown <= selected && selected < shown + 7);
                 assert_true(shown == 0 || shown + 7 <= count);
             }

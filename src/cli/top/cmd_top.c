@@ -5,6 +5,7 @@
 #include "cli/verb.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,19 +17,35 @@
 #define INTERVAL_MAX_MS   3600000
 #define DRAIN_TIMEOUT_US  INT64_C(200000)
 #define ACTION_TIMEOUT_US INT64_C(5000000)
-#define WAKE_INTERVAL_MS  1000 /* the time that nobody answers is counted in seconds */
+#define WAKE_INTERVAL_MS  1000 /* the time without an answer is shown in seconds */
 
 static int64_t interval_ms = 1000;
 static const char *sort, *filter;
 
 static const struct flag flags[] = {
-    BI_FLAG_DURATION('i', "interval", &interval_ms, "refresh so often (1s)"),
-    BI_FLAG_STRING('s', "sort", "COLUMN", &sort, "sort by ready, buried, out, age ..."),
-    BI_FLAG_STRING('f', "filter", "TEXT", &filter, "only topics with this in their names"),
+    BI_FLAG_DURATION('i', "interval", &interval_ms, "time between refreshes (default: 1s)"),
+    BI_FLAG_STRING('s', "sort", "COLUMN", &sort, "sort by ready (default), buried, out, age, ..."),
+    BI_FLAG_STRING('f', "filter", "TEXT", &filter, "only topics whose name contains TEXT"),
     BI_FLAGS_END,
 };
 
-/* ---- before the terminal is taken ---- */
+#ifndef BIDE_WITH_NCURSES
+
+static int check(struct cli *cli)
+{
+    return bi_cli_error(cli, BI_EXIT_FAILED,
+                        "built without ncurses, which \"bide top\" needs; \"bide topics\" and "
+                        "\"bide stats\" print the same figures once");
+}
+
+static int run(struct cli *cli)
+{
+    return check(cli);
+}
+
+#else
+
+/* ---- before the terminal is opened ---- */
 
 static enum top_column sort_column(void)
 {
@@ -38,51 +55,97 @@ static enum top_column sort_column(void)
 static int check(struct cli *cli)
 {
     if (interval_ms < INTERVAL_MIN_MS || interval_ms > INTERVAL_MAX_MS)
-        return bi_cli_usage_error(cli, "--interval is from 100ms to 1h");
+        return bi_cli_usage_error(cli, "--interval must be from 100ms to 1h");
     if (sort_column() >= BI_TOP_SORTABLE)
         return bi_cli_usage_error(
             cli,
-            "--sort: \"%.60s\" is no column; there are name, ready, reserved, "
-            "delayed, buried, done, in, out, age and waiting",
+            "--sort: unknown column \"%.60s\" (name, ready, reserved, delayed, "
+            "buried, done, in, out, age or waiting)",
             sort);
     if (filter != NULL && strlen(filter) >= sizeof((struct top_order){0}.filter))
         return bi_cli_usage_error(cli, "--filter: the text is too long");
     if (cli->json || !cli->out_terminal || isatty(STDIN_FILENO) != 1)
-        return bi_cli_usage_error(cli,
-                                  "this is a view for a terminal; for programs there are \"bide "
-                                  "topics --json\" and \"bide stats --json\"");
-    return bi_top_screen_check(cli);
-}
-
-static void check_capabilities(struct top *top)
-{
-    uint32_t capabilities = bide_capabilities(top->queue);
-    top->plain = (capabilities & BIDE_CAN_ALL_OPS) == 0;
-    if ((capabilities & BIDE_CAN_SHARE) == 0)
-        bi_top_prompt_note(top, STYLE_WARN,
-                           "Meanwhile nobody else can use this queue: it belongs to this process.");
+        return bi_cli_usage_error(cli, "this is a view for a terminal; scripts use \"bide topics "
+                                       "--json\" and \"bide stats --json\"");
+    return BI_EXIT_OK;
 }
 
 static void init_top(struct top *top, const struct cli *cli)
 {
+    uint32_t capabilities = bide_capabilities(cli->queue);
+
     top->cli = cli;
     top->queue = cli->queue;
-    top->view = &bi_top_view_topics;
+    top->view = &bi_top_topics;
     top->needs_redraw = true;
     top->interval_ms = interval_ms;
     top->order.by = sort_column();
     if (filter != NULL)
         memcpy(top->order.filter, filter, strlen(filter) + 1);
-    check_capabilities(top);
+    top->plain = (capabilities & BIDE_CAN_ALL_OPS) == 0;
+    if ((capabilities & BIDE_CAN_SHARE) == 0)
+        bi_top_window_note(top, STYLE_WARN,
+                           "This process has the queue open: no other process can use it.");
+}
+
+/* ---- requests ---- */
+
+static void on_complete(bide_op *op)
+{
+    struct top_request *request = op->user;
+
+    assert(request->pending && request->top->pending > 0);
+    request->pending = false;
+    request->top->pending--;
+    request->on_done(request);
+}
+
+void bi_top_request_send(struct top_request *request, struct top *top,
+                         void (*on_done)(struct top_request *request))
+{
+    bide_op *list[] = {&request->op};
+    /* While quitting only the action continues: a kick takes a second request. */
+    bool closed = top->queue == NULL || (top->quit && request != &top->action.request);
+
+    assert(!request->pending);
+    request->top = top;
+    request->on_done = on_done;
+    request->op.cq = top->cq;
+    request->op.done = on_complete;
+    request->op.user = request;
+    int pending = closed ? BIDE_CLOSED : bide_submit(top->queue, list, 1);
+    if (closed || pending < 0) {
+        request->op.status = pending;
+        snprintf(request->op.error, sizeof(request->op.error), "%s", bide_code_text(pending));
+    } else if (pending > 0) {
+        request->pending = true;
+        top->pending++;
+        return;
+    }
+    on_done(request);
+}
+
+const char *bi_top_request_error(const struct top_request *request)
+{
+    const char *name = bide_op_name(request->op.kind), *text = request->op.error;
+    size_t size = strlen(name);
+
+    if (text[0] == 0)
+        return bide_code_text(request->op.status);
+    /* The prefix with the name of the call ("kick: ") is noise here. */
+    return strncmp(text, name, size) == 0 && strncmp(text + size, ": ", 2) == 0 ? text + size + 2
+                                                                                : text;
 }
 
 /* ---- the loop ---- */
 
-static int poll_timeout_ms(const struct top *top, int64_t now_us)
+static int poll_timeout_ms(const struct top *top)
 {
-    int64_t due_us = bi_top_sampler_next_deadline(top);
+    int64_t now_us = bi_clock_boot(), due_us = bi_top_sampler_next_deadline(top);
 
-    /* A moment that is past, such as that of a server that has been silent for long, wakes no timer. */
+    if (top->needs_redraw)
+        return 0;
+    /* The reply timeout of a silent server is in the past: it must not turn into a busy loop. */
     if (due_us <= now_us && bi_top_sampler_waiting_since(&top->sampler) != 0)
         due_us = INT64_MAX;
     if (top->note[0] != 0 && top->note_expires_us < due_us)
@@ -93,29 +156,16 @@ static int poll_timeout_ms(const struct top *top, int64_t now_us)
     return left_us <= 0 ? 0 : (int)(left_us / 1000) + 1;
 }
 
-/* A note has been read, or will not be. */
 static void expire_note(struct top *top, int64_t now_us)
 {
     if (top->note[0] == 0 || now_us < top->note_expires_us)
         return;
     if (top->action.request.pending) {
-        top->note_expires_us = now_us + BI_TOP_NOTE_US; /* until there is an answer */
+        top->note_expires_us = now_us + BI_TOP_NOTE_US; /* it says what is waited for */
         return;
     }
     top->note[0] = 0;
     top->needs_redraw = true;
-}
-
-static void read_keys(struct top *top)
-{
-    for (int key; !top->quit && (key = bi_top_screen_read_key(&top->screen)) != TOP_KEY_NONE;)
-        bi_top_window_handle_key(top, key);
-}
-
-/* The terminal has gone, and no signal said so. */
-static bool is_hung_up(const struct pollfd *keyboard)
-{
-    return (keyboard->revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 
 static int loop(struct top *top)
@@ -125,93 +175,93 @@ static int loop(struct top *top)
         {.fd = bide_cq_fd(top->cq), .events = POLLIN},
         {.fd = bi_interrupt_fd(), .events = POLLIN},
     };
+
     while (!top->quit) {
         bi_top_sampler_tick(top, bi_clock_boot());
         expire_note(top, bi_clock_boot());
         if (top->needs_redraw || bi_top_sampler_waiting_since(&top->sampler) != 0 ||
             top->sampler.failing_since_us != 0)
             bi_top_window_draw(top);
-        if (poll(fds, 3, top->needs_redraw ? 0 : poll_timeout_ms(top, bi_clock_boot())) < 0 &&
-            errno != EINTR)
-            return BI_EXIT_FAILED;
+
+        if (poll(fds, 3, poll_timeout_ms(top)) < 0 && errno != EINTR)
+            return bi_cli_error(top->cli, BI_EXIT_FAILED, "poll: %s", strerror(errno));
         if (bi_interrupted())
             return bi_interrupt_exit();
-        if (is_hung_up(&fds[0]))
+        /* The terminal is gone, and there was no SIGHUP. */
+        if ((fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0)
             return 128 + SIGHUP;
-        read_keys(top);
+
+        for (int key; !top->quit && (key = bi_top_screen_read_key(&top->screen)) != TOP_KEY_NONE;)
+            bi_top_window_handle_key(top, key);
         bide_cq_drain(top->cq, 0);
     }
     return BI_EXIT_OK;
 }
 
-/* ---- the end ---- */
+/* ---- shutdown ---- */
 
-static void cancel_queries(struct top *top)
+static void cancel(struct top_request *request)
 {
-    struct top_request *const queries[] = {
-        &top->sampler.stats_request, &top->sampler.topics_request, &top->sampler.ping_request,
-        &top->listing.request,       &top->detail.job_request,     &top->detail.body_request};
-    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
-        bi_top_request_cancel(queries[i]);
-    for (size_t i = 0; i < BI_TOP_EXCERPT_FETCHES; i++)
-        bi_top_request_cancel(&top->excerpts.requests[i]);
+    if (request->pending)
+        bide_cancel_op(request->top->queue, &request->op);
 }
 
-/* Has the queue said all that it was asked? A server that is silent is not waited for, but for some
- * seconds if it was asked to change something: that may take another call, which needs the queue. */
+/* False: replies of a silent server are still outstanding. Only an action is waited for longer,
+ * because its second request needs the queue. */
 static bool drain_requests(struct top *top)
 {
-    int64_t began = bi_clock_boot();
-    bool shared = (bide_capabilities(top->queue) & BIDE_CAN_SHARE) != 0;
-    cancel_queries(top);
+    int64_t started_us = bi_clock_boot();
+    struct top_request *const queries[] = {
+        &top->sampler.stats_request, &top->sampler.topics_request, &top->sampler.ping_request,
+        &top->jobs.request,          &top->detail.job_request,     &top->detail.body_request};
+
+    for (size_t i = 0; i < sizeof(queries) / sizeof(queries[0]); i++)
+        cancel(queries[i]);
+    for (size_t i = 0; i < BI_TOP_EXCERPT_FETCHES; i++)
+        cancel(&top->jobs.excerpt_requests[i]);
+
     while (top->pending > 0 && !bi_interrupted() &&
-           bi_clock_boot() - began <
+           bi_clock_boot() - started_us <
                (top->action.request.pending ? ACTION_TIMEOUT_US : DRAIN_TIMEOUT_US))
         bide_cq_wait(top->cq, DRAIN_TIMEOUT_US / 1000);
-    return top->pending == 0 || top->action.request.pending || !shared;
-}
-
-static int close_queue(struct top *top, struct cli *cli)
-{
-    bi_interrupt_stop();
-    int exit = bi_connect_close(cli, cli->queue, cli->shown, BI_EXIT_OK);
-    cli->queue = top->queue = NULL;
-    bide_cq_drain(top->cq, 0);
-    bide_cq_free(top->cq);
-    return exit;
-}
-
-/* Still in use when the process ends, and so no leak. */
-static struct top *volatile abandoned_top;
-
-/* Leaves a silent server to the end of the process, and with it the room for its answers. */
-static int abandon(struct top *top, struct cli *cli)
-{
-    abandoned_top = top;
-    bi_interrupt_stop();
-    cli->queue = NULL;
-    return BI_EXIT_OK;
+    return top->pending == 0 || top->action.request.pending ||
+           (bide_capabilities(top->queue) & BIDE_CAN_SHARE) == 0;
 }
 
 static void free_top(struct top *top)
 {
-    bi_top_sampler_free(&top->sampler);
-    bi_top_listing_free(&top->listing);
-    bi_top_detail_free(&top->detail);
+    free(top->sampler.topics);
+    bi_top_job_free(&top->detail);
     bi_top_model_free(&top->model);
     free(top->order.list);
     free(top);
 }
 
-/* Closes the queue, and frees what there is. */
+static struct top *volatile abandoned_top; /* reachable, so no leak is reported */
+
+/* Closes the queue and frees everything. A silent server is left to the end of the process, and the
+ * memory that its replies would be written to with it. */
 static int shut_down(struct top *top, struct cli *cli)
 {
     bool action_pending = top->action.request.pending;
+    int exit = BI_EXIT_OK;
+
     top->quit = true;
     if (action_pending)
-        bi_cli_note(cli, "waiting for the answer about %s", top->action.subject);
+        bi_cli_note(cli, "waiting for the reply about %s", top->action.subject);
     bool drained = drain_requests(top);
-    int exit = drained ? close_queue(top, cli) : abandon(top, cli);
+
+    bi_interrupt_stop();
+    if (drained) {
+        exit = bi_connect_close(cli, cli->queue, cli->shown, BI_EXIT_OK);
+        top->queue = NULL;
+        bide_cq_drain(top->cq, 0);
+        bide_cq_free(top->cq);
+    } else {
+        abandoned_top = top;
+    }
+    cli->queue = NULL;
+
     if (action_pending)
         bi_cli_note(cli, "%s", top->note);
     if (drained)
@@ -222,10 +272,10 @@ static int shut_down(struct top *top, struct cli *cli)
 static int run(struct cli *cli)
 {
     struct top *top = calloc(1, sizeof(*top));
-    if (top == NULL || !bi_top_listing_init(&top->listing) || bide_cq_new(&top->cq) != BIDE_OK) {
-        if (top != NULL)
-            free_top(top);
-        return bi_cli_error(cli, BI_EXIT_FAILED, "there is not enough memory");
+
+    if (top == NULL || bide_cq_new(&top->cq) != BIDE_OK) {
+        free(top);
+        return bi_cli_error(cli, BI_EXIT_FAILED, "out of memory");
     }
     init_top(top, cli);
     int exit = bi_interrupt_watch(cli, cli->queue);
@@ -238,19 +288,22 @@ static int run(struct cli *cli)
     return exit == BI_EXIT_OK ? close_exit : exit;
 }
 
+#endif
+
 const struct verb bi_verb_top = {
     .name = "top",
     .group = BI_GROUP_QUERY,
     .usage = "",
-    .summary = "watch the queue: topics, rates, jobs, live",
-    .details = "A view of the whole terminal that refreshes itself. Enter looks into a topic,\n"
-               "and then at a job; ? says what the other keys do: sort, filter, kick, pause,\n"
-               "purge, bury, delete, each of which asks first; q goes back, and quits. Jobs\n"
-               "are in the order of \"bide list\", which is not that in which they are taken.\n"
-               "\n"
-               "  bide top\n"
-               "  bide top --interval 5s --sort buried\n"
-               "  bide top --url beanstalk://queue.example.org:11300 --filter mail\n",
+    .summary = "live view of the queue: topics, rates, jobs",
+    .details =
+        "A full-screen view that refreshes itself. Enter opens a topic, then a job; ? lists\n"
+        "all keys: sort, filter, kick, pause, purge, bury, delete. Every change asks for\n"
+        "confirmation. q goes back, and quits. Jobs are in the order of \"bide list\", which\n"
+        "is not the order in which they are reserved.\n"
+        "\n"
+        "  bide top\n"
+        "  bide top --interval 5s --sort buried\n"
+        "  bide top --url beanstalk://queue.example.org:11300 --filter mail\n",
     .flags = flags,
     .check = check,
     .run = run,

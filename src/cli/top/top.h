@@ -1,127 +1,199 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top - a queue that is watched: what `bide top` is made of.
+ * top - the parts of `bide top`, the live view of a queue.
  *
- *     cmd_top.c        the loop: keys, answers of the queue, the time of the next sample
- *     top_request.c        one op on its way
- *     top_sampler.c    all figures, again and again, into the model (top_model.h)
- *     top_listing.c    the jobs of one topic in one state; top_excerpt.c: how their bodies begin
- *     top_detail.c     one job with everything
- *     top_action.c     kick, pause, purge, bury, delete
- *     top_prompt.c     the question in the bottom line
- *     top_view_*.c     what is drawn, and what the keys do there
+ *     cmd_top.c      flags, the event loop, requests to the queue, shutdown
+ *     top_sampler.c  reads all figures at an interval into the model (top_model.h)
+ *     top_window.c   header, bottom line (note, question, key hints), help, global keys
+ *     top_topics.c   view: the table of topics
+ *     top_jobs.c     view: the jobs of one topic in one state
+ *     top_job.c      view: one job with all its fields and its body
+ *     top_action.c   kick, pause, purge, bury, delete
+ *     top_column.c   columns, job states and order of the table of topics
+ *     top_format.c   figures in a few columns
+ *     top_page.c     text that is scrolled through, cursor movement
+ *     top_screen.c   the terminal (top_screen.h)
  *
- * Threads    One. Ops that cannot be answered at once come back through a completion queue, so a
- *            server that is away never keeps a key waiting.
+ * Threads    One. Operations that do not complete synchronously return through a completion
+ *            queue, so an unreachable server never delays a key.
  */
 #ifndef BI_TOP_H
 #define BI_TOP_H
 
 #include "cli/cli.h"
-#include "cli/top/top_column.h"
 #include "cli/top/top_model.h"
-#include "cli/top/top_page.h"
 #include "cli/top/top_screen.h"
 
 struct top;
 
-/* ---- an op on its way ---- */
+/* ---- requests ---- */
 
 struct top_request {
-    bide_op op; /* first: the completion queue gives it back */
+    bide_op op; /* first: the completion queue returns it */
     struct top *top;
-    void (*on_done)(struct top_request *request); /* called once for each sending; may send again */
+    void (*on_done)(struct top_request *request); /* called once per send; may send again */
     bool pending;
 };
 
-/* Sends ask->op, whose kind and arguments are set. heard may be called before this returns. */
+/* Submits request->op, whose kind and arguments are set. May call on_done before it returns. */
 void bi_top_request_send(struct top_request *request, struct top *top,
                          void (*on_done)(struct top_request *request));
-/* The sentence of an op that was refused, or failed. */
+/* The error message of a request that did not succeed. */
 const char *bi_top_request_error(const struct top_request *request);
-/* Asks for it to be given up, if it is pending: heard is still called. */
-void bi_top_request_cancel(struct top_request *request);
 
 /* ---- samples ---- */
 
-/* Of more topics than that, only so many are looked at. */
+/* Topics beyond this number are not read. */
 #define BI_TOP_TOPICS_MAX  20000
 #define BI_TOP_TOPICS_TEXT "20,000"
 
-/* A server that does not answer is asked after a second at the latest, and said to be silent that
- * long after it was asked: within three seconds of its end, however long the time between samples. */
+/* An idle server is pinged after this interval, and reported as silent when it does not reply in
+ * time: less than three seconds after it died, however long the sample interval is. */
 #define BI_TOP_PING_INTERVAL_US INT64_C(1000000)
 #define BI_TOP_REPLY_TIMEOUT_US INT64_C(1500000)
 
 struct sampler {
-    struct top_request stats_request, topics_request;
-    struct top_request ping_request; /* a ping, where no sample would be due soon */
-    int64_t ping_sent_us;            /* when it was sent */
-    int64_t last_reply_us;           /* the last answer */
+    struct top_request stats_request, topics_request, ping_request;
+    int64_t ping_sent_us;
+    int64_t last_reply_us;
     bide_stats stats;
     bide_topic_stats *topics;
     size_t count, capacity;
     char cursor[BIDE_CURSOR_SIZE];
-    bool busy;
-    bool truncated; /* there are more topics than are looked at */
+    bool busy;      /* a sample is being read */
+    bool truncated; /* there are more than BI_TOP_TOPICS_MAX topics */
     int64_t started_us, finished_us;
-    int64_t duration_us;         /* of the last one that succeeded */
-    int64_t failing_since_us;    /* since when; 0: all is well */
-    char error[BIDE_ERROR_SIZE]; /* of the last one; "" if it succeeded */
+    int64_t duration_us;         /* of the last successful sample */
+    int64_t failing_since_us;    /* 0: the last sample succeeded */
+    char error[BIDE_ERROR_SIZE]; /* of the last sample; "" if it succeeded */
 };
 
-/* Begins one if it is time. */
+/* Starts a sample or a ping if one is due. */
 void bi_top_sampler_tick(struct top *top, int64_t now_us);
-/* When the next one, a ping or a word about a silent server is due. */
+/* When the next sample, ping or reply timeout is due. */
 int64_t bi_top_sampler_next_deadline(const struct top *top);
-/* Since when an answer is awaited; 0: none is. */
+/* When the outstanding request was sent; 0 if there is none. */
 int64_t bi_top_sampler_waiting_since(const struct sampler *sampler);
-/* Wants one at once. */
+/* Starts a sample now, unless one is running or the view is frozen. */
 void bi_top_sampler_sample_now(struct top *top);
-void bi_top_sampler_free(struct sampler *sampler);
 
-/* ---- a list of jobs ---- */
+/* ---- figures in a few columns ---- */
 
-#define BI_TOP_LISTING_PAGE 200
-#define BI_TOP_LISTING_MAX  2000
+#define BI_TOP_FORMAT_SIZE 24
+
+/* At most 5 columns: "99999", "123k", "1.2M". */
+void bi_top_format_count(char *to, uint64_t number);
+/* Per second, at most 5 columns: "0", "0.3", "12.5", "1234", "12.3k"; "-" if negative (unknown). */
+void bi_top_format_rate(char *to, double rate);
+/* At most 6 columns: "12s", "3m20s", "23h59m", "6d12h", "120d". */
+void bi_top_format_age(char *to, int64_t ms);
+/* One bar per value, scaled to the maximum; only a value of 0 is drawn as a blank. utf8: eight block
+ * characters, else seven ASCII characters. to: 3 bytes per value and 1. */
+void bi_top_format_sparkline(char *to, const float *values, size_t count, bool utf8);
+
+/* ---- the table of topics ---- */
+
+/* One row per job state, in the order of the screen. */
+struct top_state {
+    bide_state state;
+    size_t offset;            /* of its number in bide_counts */
+    enum style style;         /* of a number that is not 0 */
+    const char *left_heading; /* heading of left_ms in the list of jobs; NULL: left_ms is unused */
+    const char *left_label;   /* the same in the job view */
+};
+
+#define BI_TOP_STATES 5
+extern const struct top_state bi_top_column_states[BI_TOP_STATES];
+uint64_t bi_top_column_state_count(const struct top_state *state, const bide_counts *counts);
+
+/* In the order of the screen. */
+enum top_column {
+    TOP_NAME,
+    TOP_READY,
+    TOP_RESERVED,
+    TOP_DELAYED,
+    TOP_BURIED,
+    TOP_DONE,
+    TOP_IN,
+    TOP_OUT,
+    TOP_OLDEST,
+    TOP_WAITING,
+    TOP_TREND,
+    TOP_COLUMNS
+};
+
+#define BI_TOP_SORTABLE TOP_TREND /* the columns before it */
+
+const char *bi_top_column_heading(enum top_column column);
+/* By heading or alias, in any case; TOP_COLUMNS if there is none. */
+enum top_column bi_top_column_find(const char *name);
+/* The text and the style of a cell; not of the name and the trend. plain: the server is a beanstalkd,
+ * which does not report every figure. to: BI_TOP_FORMAT_SIZE. */
+enum style bi_top_column_format(char *to, enum top_column column, const struct top_topic *topic,
+                                bool plain);
+
+/*
+ * The width of each column in a window of this width, with one blank before each but the first;
+ * 0: the column does not fit. Numbers have fixed widths; the rest goes to the name as far as it is
+ * needed, then to the trend. The least important columns are dropped first.
+ */
+void bi_top_column_layout(int width, int longest_name, int widths[TOP_COLUMNS]);
+
+/* Which topics are shown and in which order: figures descending, names ascending, or reversed; ties
+ * by name. */
+struct top_order {
+    enum top_column by;
+    bool reverse;
+    char filter[64]; /* substring of the name, case-insensitive; "": all */
+    struct top_topic **list;
+    size_t count, capacity;
+    int longest_name;
+};
+
+/* Rebuilds the list. False: out of memory, and the list is empty. */
+bool bi_top_column_sort(struct top_order *order, const struct top_model *model);
+
+/* ---- pages ---- */
+
+#define BI_TOP_PAGE_BYTES_MAX ((size_t)256 << 10) /* longer values are cut */
+
+/* Lines that are scrolled through: the fields of a job, its texts and its bytes. */
+struct page {
+    char **lines;
+    size_t count, capacity;
+    int width;
+    bool out_of_memory; /* some lines are missing */
+};
+
+/* Removes all lines and sets the width of the window. */
+void bi_top_page_reset(struct page *page, int width);
+void bi_top_page_free(struct page *page);
+void bi_top_page_add_line(struct page *page, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A heading with the size, then UTF-8 text with long lines folded and control characters as \xNN;
+ * anything else as a hexdump. */
+void bi_top_page_add_bytes(struct page *page, const char *heading, const void *data, size_t size);
+
+/* Moves a cursor over count lines of which window are visible; false: the key is no such key. */
+bool bi_top_page_move_cursor(int key, size_t count, size_t window, size_t *selected);
+/* The first visible line, so that the selected line is visible. */
+size_t bi_top_page_scroll(size_t first, size_t selected, size_t count, size_t window);
+
+/* ---- the list of jobs ---- */
+
+#define BI_TOP_JOBS_PAGE 200
+#define BI_TOP_JOBS_MAX  2000
 
 struct job_row {
     uint64_t id;
     uint32_t priority;
-    uint32_t reserves, fails;
+    uint32_t fails;
     int64_t age_ms, left_ms;
     size_t body_size;
 };
 
-struct listing {
-    char topic[BIDE_TOPIC_MAX + 1];
-    bide_state state;
-    struct top_request request;
-    bide_job jobs[BI_TOP_LISTING_PAGE]; /* of the page that is on its way */
-    char cursor[BIDE_CURSOR_SIZE];
-    size_t pages;
-    struct job_row *rows, *incoming; /* BI_TOP_LISTING_MAX each */
-    size_t count, incoming_count;
-    size_t wanted; /* how many rows to load */
-    bool busy;
-    bool stale;    /* what is on its way is of another topic or state */
-    bool loaded;   /* rows are of this topic and state */
-    bool has_more; /* there are more jobs than rows */
-    size_t selected, first;
-    char error[BIDE_ERROR_SIZE];
-};
-
-bool bi_top_listing_init(struct listing *listing);
-void bi_top_listing_free(struct listing *listing);
-/* Another topic or state: empties the list, and loads it. */
-void bi_top_listing_show(struct top *top, const char *topic, bide_state state);
-/* Loads it again, if it is not on its way. */
-void bi_top_listing_refresh(struct top *top);
-/* The job under the cursor; NULL if there is none. */
-const struct job_row *bi_top_listing_selected(const struct listing *listing);
-
-/* How the bodies of listed jobs begin. Bodies never change, so each is fetched once while it is
- * looked at; the memory of it is bounded, and may forget. */
+/* The first bytes of bodies. Bodies never change, so each is fetched once while it is visible; a
+ * slot may be overwritten by another id. */
 #define BI_TOP_EXCERPTS        1024
 #define BI_TOP_EXCERPT_BYTES   240
 #define BI_TOP_EXCERPT_FETCHES 16
@@ -132,17 +204,33 @@ struct excerpt {
     char bytes[BI_TOP_EXCERPT_BYTES];
 };
 
-struct excerpts {
-    struct excerpt entries[BI_TOP_EXCERPTS]; /* by id, modulo */
-    struct top_request requests[BI_TOP_EXCERPT_FETCHES];
+struct jobs_list {
+    char topic[BIDE_TOPIC_MAX + 1];
+    size_t state; /* index into bi_top_column_states */
+    struct top_request request;
+    bide_job jobs[BI_TOP_JOBS_PAGE]; /* the page being read */
+    char cursor[BIDE_CURSOR_SIZE];
+    size_t pages;
+    struct job_row rows[BI_TOP_JOBS_MAX], incoming[BI_TOP_JOBS_MAX];
+    size_t count, incoming_count;
+    size_t wanted; /* rows to load */
+    bool busy;
+    bool stale;    /* the request in flight is for another topic or state */
+    bool loaded;   /* rows belong to this topic and state */
+    bool has_more; /* there are more jobs than rows */
+    size_t selected, first;
+    char error[BIDE_ERROR_SIZE];
+    struct excerpt excerpts[BI_TOP_EXCERPTS]; /* indexed by id modulo size */
+    struct top_request excerpt_requests[BI_TOP_EXCERPT_FETCHES];
 };
 
-/* NULL if it is not there (yet): then it is fetched. */
-const struct excerpt *bi_top_excerpt_get(struct top *top, uint64_t id, size_t body_size);
+/* Opens the view for a topic and one of bi_top_column_states, and starts loading. */
+void bi_top_jobs_show(struct top *top, const char *topic, size_t state);
+void bi_top_jobs_refresh(struct top *top);
 
 /* ---- one job ---- */
 
-struct detail {
+struct job_detail {
     uint64_t id; /* 0: none */
     struct top_request job_request, body_request;
     bide_job job; /* without its body */
@@ -150,18 +238,34 @@ struct detail {
     bide_buf *body;
     bool busy, stale;
     bool loaded, has_body, gone;
-    size_t first; /* line at the top of the window */
+    size_t first; /* visible line */
     struct page page;
     char error[BIDE_ERROR_SIZE];
 };
 
-void bi_top_detail_show(struct top *top, uint64_t id);
-void bi_top_detail_refresh(struct top *top);
-/* Makes the lines anew; also after the window has changed its width. */
-void bi_top_detail_format(struct top *top);
-void bi_top_detail_free(struct detail *detail);
+void bi_top_job_show(struct top *top, uint64_t id);
+void bi_top_job_free(struct job_detail *detail);
 
-/* ---- the bottom line ---- */
+/* ---- actions ---- */
+
+struct action {
+    struct top_request request;
+    bide_op staged_op;              /* the operation to confirm, or in flight */
+    char topic[BIDE_TOPIC_MAX + 1]; /* its topic */
+    char subject[BIDE_TOPIC_MAX + 40];
+    bide_state kick_state;  /* a kick: the state of the jobs */
+    uint64_t available;     /* and their number */
+    bide_topic_stats stats; /* of the topic, read before the kick */
+};
+
+/* Each asks for confirmation. */
+void bi_top_action_kick(struct top *top, const char *topic);
+void bi_top_action_pause(struct top *top, const char *topic);
+void bi_top_action_purge(struct top *top, const char *topic, bide_state state);
+/* The action on one job that belongs to a key; other keys are ignored. */
+void bi_top_action_job_key(struct top *top, int key, uint64_t id);
+
+/* ---- the window ---- */
 
 enum prompt_kind { PROMPT_NONE, PROMPT_CONFIRM, PROMPT_NUMBER, PROMPT_TEXT };
 
@@ -170,55 +274,29 @@ struct prompt {
     char question[BI_ERRMSG_SIZE];
     char input[64];
     size_t size;
-    void (*on_change)(struct top *top);           /* text: after every key; may be NULL */
+    void (*on_change)(struct top *top);           /* after each edit; may be NULL */
     void (*on_answer)(struct top *top, bool yes); /* yes: y, or Enter */
 };
 
-void bi_top_prompt_confirm(struct top *top, void (*on_answer)(struct top *top, bool yes),
-                           const char *format, ...) __attribute__((format(printf, 3, 4)));
-void bi_top_prompt_number(struct top *top, void (*on_answer)(struct top *top, bool yes),
-                          const char *format, ...) __attribute__((format(printf, 3, 4)));
-void bi_top_prompt_text(struct top *top, const char *question, const char *input,
-                        void (*on_change)(struct top *top),
-                        void (*on_answer)(struct top *top, bool yes));
-void bi_top_prompt_handle_key(struct top *top, int key);
-void bi_top_prompt_draw(struct top *top);
+/* Opens a question in the bottom line. A text prompt may then set input, size and on_change. */
+void bi_top_window_ask(struct top *top, enum prompt_kind kind,
+                       void (*on_answer)(struct top *top, bool yes), const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
-/* Says something in the bottom line, until the next key, but not for longer than BI_TOP_NOTE_US, unless
- * it is about an answer that is awaited. */
+/* Shows a message in the bottom line until the next key, at most BI_TOP_NOTE_US, or longer while an
+ * action waits for its reply. */
 #define BI_TOP_NOTE_US INT64_C(8000000)
-void bi_top_prompt_note(struct top *top, enum style style, const char *format, ...)
+void bi_top_window_note(struct top *top, enum style style, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---- changing something ---- */
-
-struct action {
-    struct top_request request;
-    bide_op staged_op;              /* what is asked about, or on its way */
-    char topic[BIDE_TOPIC_MAX + 1]; /* that it names */
-    char subject[BIDE_TOPIC_MAX + 40];
-    bide_state kick_state;  /* which jobs a kick is for, */
-    uint64_t available;     /* and how many there are */
-    bide_topic_stats stats; /* of the topic, just before the kick */
-};
-
-/* Each asks whether it is meant. */
-void bi_top_action_kick(struct top *top, const char *topic);
-void bi_top_action_pause(struct top *top, const char *topic);
-void bi_top_action_purge(struct top *top, const char *topic, bide_state state);
-void bi_top_action_job(struct top *top, bide_op_kind kind, uint64_t id);
-
-/* ---- views ---- */
-
 struct top_view {
-    const char *key_hint; /* the hint in the bottom line */
+    const char *key_hint; /* in the bottom line */
     void (*draw)(struct top *top);
     void (*key)(struct top *top, int key);
-    void (*refresh)(struct top *top); /* with each sample; may be NULL */
+    void (*refresh)(struct top *top); /* after each sample; may be NULL */
 };
 
-extern const struct top_view bi_top_view_topics, bi_top_view_jobs, bi_top_view_job,
-    bi_top_view_help;
+extern const struct top_view bi_top_topics, bi_top_jobs, bi_top_job;
 
 #define BI_TOP_MIN_ROWS    10
 #define BI_TOP_MIN_COLUMNS 40
@@ -227,47 +305,39 @@ struct top {
     const struct cli *cli;
     bide *queue;
     bide_cq *cq;
-    size_t pending; /* ops on their way */
-    bool plain;     /* a beanstalkd that is no bided */
+    size_t pending; /* requests in flight */
+    bool plain;     /* the server is a beanstalkd, not a bided */
     struct screen screen;
     struct top_model model;
     struct top_order order;
     size_t selected, first; /* topics */
     char selected_name[BIDE_TOPIC_MAX + 1];
-    bool trend_of_finished; /* the trend is of what was finished, not of what is ready */
+    bool trend_of_finished; /* the trend shows finished jobs instead of ready ones */
     struct sampler sampler;
-    struct listing listing;
-    struct excerpts excerpts;
-    struct detail detail;
+    struct jobs_list jobs;
+    struct job_detail detail;
     struct prompt prompt;
     struct action action;
     const struct top_view *view;
-    const struct top_view *view_before_help;
+    bool help; /* the help covers the view */
+    size_t help_first;
     char note[BI_ERRMSG_SIZE];
     enum style note_style;
     int64_t note_expires_us;
     int64_t interval_ms;
     bool frozen;
-    bool needs_redraw; /* draw again */
-    bool full_redraw;  /* and everything */
+    bool needs_redraw;
+    bool full_redraw; /* redraw also what should be on the screen already */
     bool quit;
 };
 
-/* What is wrong with the queue, which fails or is silent; false if all is well. */
-bool bi_top_header_queue_error(const struct top *top, char *text, size_t size);
-
-/* The lines above the topics, and how many there are in this window. */
-void bi_top_header_draw(struct top *top);
-int bi_top_header_rows(const struct top *top);
+/* The lines above the topics, and their number in this window. */
+void bi_top_window_draw_header(struct top *top);
+int bi_top_window_header_rows(const struct top *top);
 void bi_top_window_draw(struct top *top);
 void bi_top_window_handle_key(struct top *top, int key);
 void bi_top_window_set_view(struct top *top, const struct top_view *view);
-/* The topics again in their order, with the cursor on the one where it was. */
-void bi_top_window_sort_topics(struct top *top);
-
-/* Keys that move a cursor over so many lines, of which a window shows some; false: another key. */
-bool bi_top_window_move_cursor(int key, size_t count, size_t window, size_t *selected);
-/* The first line that a window shows, so that the selected one is in it. */
-size_t bi_top_window_scroll(size_t first, size_t selected, size_t count, size_t window);
+/* Sorts the topics again; the cursor stays on its topic. */
+void bi_top_topics_sort(struct top *top);
 
 #endif

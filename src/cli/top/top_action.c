@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * top_action - the operations that change something. Each is staged, confirmed by the user, sent,
+ * and reported in the bottom line; one at a time.
+ */
 #include "cli/top/top.h"
 
 #include "cli/print.h"
@@ -7,163 +11,182 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what became of it ---- */
-
-/* What is said when it is done; a count stands before it where there is one. */
-static const struct {
+/* One row per action: the question is "VERB SUBJECT SUFFIX?", the report "SUBJECT DONE", or
+ * "SUBJECT: N jobs DONE" where the operation counts jobs. */
+static const struct action_row {
     bide_op_kind kind;
-    bool counts;
+    int key; /* of actions on one job */
+    const char *verb, *suffix;
     const char *done;
-} messages[] = {
-    {BIDE_OP_KICK, true, "made ready"},    {BIDE_OP_PURGE, true, "removed"},
-    {BIDE_OP_PAUSE, false, "is paused"},   {BIDE_OP_RESUME, false, "goes on"},
-    {BIDE_OP_KICK_JOB, false, "is ready"}, {BIDE_OP_BURY, false, "is buried"},
-    {BIDE_OP_DELETE, false, "is deleted"},
+    bool counts;
+} rows[] = {
+    {BIDE_OP_KICK, 0, "Kick", "", "made ready", true},
+    {BIDE_OP_PURGE, 0, "Remove all", " for good", "removed", true},
+    {BIDE_OP_PAUSE, 0, "Pause", " until it is resumed", "is paused", false},
+    {BIDE_OP_RESUME, 0, "Resume", "", "is resumed", false},
+    {BIDE_OP_KICK_JOB, 'n', "Make", " ready now", "is ready", false},
+    {BIDE_OP_BURY, 'b', "Bury", "", "is buried", false},
+    {BIDE_OP_DELETE, 'd', "Delete", " for good", "is deleted", false},
 };
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-static uint64_t count_of(const bide_op *op)
+static const struct action_row *row_of(bide_op_kind kind)
 {
-    return op->kind == BIDE_OP_KICK ? op->kick.count : op->purge.count;
+    size_t i = 0;
+
+    while (i < ROWS && rows[i].kind != kind)
+        i++;
+    assert(i < ROWS);
+    return &rows[i];
 }
 
-static void report_done(struct top *top, const bide_op *op)
+/* ---- the result ---- */
+
+static void report_success(struct top *top, const bide_op *op)
 {
-    const size_t count = sizeof(messages) / sizeof(messages[0]);
-    size_t i = 0;
-    while (i < count && messages[i].kind != op->kind)
-        i++;
-    assert(i < count);
-    if (!messages[i].counts) {
-        bi_top_prompt_note(top, STYLE_GOOD, "%s %s", top->action.subject, messages[i].done);
+    const struct action_row *row = row_of(op->kind);
+    uint64_t count = op->kind == BIDE_OP_KICK ? op->kick.count : op->purge.count;
+    char number[32];
+
+    if (!row->counts) {
+        bi_top_window_note(top, STYLE_GOOD, "%s %s", top->action.subject, row->done);
         return;
     }
-    char number[32];
-    bi_print_number(number, count_of(op));
-    bi_top_prompt_note(top, STYLE_GOOD, "%s: %s job%s %s", top->action.subject, number,
-                       count_of(op) == 1 ? "" : "s", messages[i].done);
-}
-
-/* Most sentences name the job or topic themselves. */
-static void report_refused(struct top *top, const struct top_request *request)
-{
-    const char *sentence = bi_top_request_error(request), *subject = top->action.subject;
-    const char *prefix = request->op.status > 0 ? "Refused" : "Failed";
-    if (strstr(sentence, subject) != NULL)
-        bi_top_prompt_note(top, STYLE_BAD, "%s: %s", prefix, sentence);
-    else
-        bi_top_prompt_note(top, STYLE_BAD, "%s: %s: %s", prefix, subject, sentence);
+    bi_print_number(number, count);
+    bi_top_window_note(top, STYLE_GOOD, "%s: %s job%s %s", top->action.subject, number,
+                       count == 1 ? "" : "s", row->done);
 }
 
 static void on_done(struct top_request *request)
 {
     struct top *top = request->top;
-    if (request->op.status == BIDE_OK)
-        report_done(top, &request->op);
-    else
-        report_refused(top, request);
-    top->detail.gone = false;
+    const char *subject = top->action.subject;
+
+    if (request->op.status == BIDE_OK) {
+        report_success(top, &request->op);
+    } else {
+        /* Most messages name the job or topic themselves. */
+        const char *error = bi_top_request_error(request);
+        bool named = strstr(error, subject) != NULL;
+        bi_top_window_note(top, STYLE_BAD, "%s: %s%s%s",
+                           request->op.status > 0 ? "Refused" : "Failed", named ? "" : subject,
+                           named ? "" : ": ", error);
+    }
+
+    top->detail.gone = false; /* read the job again */
     bi_top_sampler_sample_now(top);
     if (top->frozen && top->view->refresh != NULL)
         top->view->refresh(top);
 }
 
-/* ---- asking whether it is meant ---- */
-
-/* A kick takes the delayed jobs of a topic that has no buried ones, and other clients change that while the
- * question is on the screen: so it is looked at again. */
-static void recheck_kick(struct top_request *request)
+/* A kick of a topic without buried jobs makes delayed ones ready. Other clients may have changed the
+ * topic since the question was asked, so its figures are read again and the kick is limited to what
+ * the user has seen. */
+static void on_kick_stats(struct top_request *request)
 {
     struct top *top = request->top;
     struct action *action = &top->action;
-    uint64_t buried = action->stats.jobs.buried;
-    uint64_t available = action->kick_state == BIDE_STATE_BURIED ? buried
-                         : buried == 0                           ? action->stats.jobs.delayed
-                                                                 : 0;
-    if (request->op.status != BIDE_OK && request->op.status != BIDE_NOT_FOUND) {
+    const bide_counts *jobs = &action->stats.jobs;
+    bool buried_only = action->kick_state == BIDE_STATE_BURIED;
+    int status = request->op.status;
+
+    if (status != BIDE_OK && status != BIDE_NOT_FOUND) {
         on_done(request);
         return;
     }
-    if (available == 0 || request->op.status == BIDE_NOT_FOUND) {
-        bi_top_prompt_note(top, STYLE_WARN,
+    uint64_t available = status == BIDE_NOT_FOUND ? 0
+                         : buried_only            ? jobs->buried
+                         : jobs->buried == 0      ? jobs->delayed
+                                                  : 0;
+    if (available == 0) {
+        bi_top_window_note(top, STYLE_WARN,
                            "%s has changed since you were asked; nothing was done.",
                            action->subject);
         bi_top_sampler_sample_now(top);
         return;
     }
+
     request->op = action->staged_op;
     if (request->op.kick.max > available)
         request->op.kick.max = available;
-    request->op.kick.buried_only = action->kick_state == BIDE_STATE_BURIED && !top->plain;
+    request->op.kick.buried_only = buried_only && !top->plain;
     bi_top_request_send(request, top, on_done);
 }
+
+/* ---- confirmation ---- */
 
 static void on_confirm(struct top *top, bool yes)
 {
     struct action *action = &top->action;
+
     if (!yes) {
-        bi_top_prompt_note(top, STYLE_PLAIN, "Nothing was done.");
+        bi_top_window_note(top, STYLE_PLAIN, "Nothing was done.");
         return;
     }
-    bi_top_prompt_note(top, STYLE_PLAIN, "%s: asked; there is no answer yet", action->subject);
-    action->request.op = action->staged_op;
+    bi_top_window_note(top, STYLE_PLAIN, "%s: sent, waiting for the reply", action->subject);
     if (action->staged_op.kind != BIDE_OP_KICK) {
+        action->request.op = action->staged_op;
         bi_top_request_send(&action->request, top, on_done);
         return;
     }
-    action->request.op = (bide_op){.kind = BIDE_OP_TOPIC_STATS};
-    action->request.op.topic_stats =
-        (bide_topic_stats_args){.topic = action->staged_op.kick.topic, .stats = &action->stats};
-    bi_top_request_send(&action->request, top, recheck_kick);
+    action->request.op = (bide_op){
+        .kind = BIDE_OP_TOPIC_STATS,
+        .topic_stats = {.topic = action->staged_op.kick.topic, .stats = &action->stats},
+    };
+    bi_top_request_send(&action->request, top, on_kick_stats);
 }
 
-/* One at a time: NULL, and says so, while an answer is awaited. */
+/* The op to fill in; NULL, with a note, while another action waits for its reply. */
 static bide_op *stage_op(struct top *top, bide_op_kind kind, const char *topic)
 {
     struct action *action = &top->action;
+
     if (action->request.pending) {
-        bi_top_prompt_note(top, STYLE_WARN, "%s: still waiting for the answer", action->subject);
+        bi_top_window_note(top, STYLE_WARN, "%s: still waiting for the reply", action->subject);
         return NULL;
     }
     action->staged_op = (bide_op){.kind = kind};
     if (topic != NULL) {
-        memmove(action->topic, topic, strlen(topic) + 1);
+        snprintf(action->topic, sizeof(action->topic), "%s", topic);
         snprintf(action->subject, sizeof(action->subject), "%s", topic);
     }
     return &action->staged_op;
 }
 
-/* How many, and of which kind, before anything is asked of the queue. */
-static void confirm_kick(struct top *top, uint64_t count)
+static void ask(struct top *top, const char *object)
 {
-    const struct action *action = &top->action;
+    const struct action_row *row = row_of(top->action.staged_op.kind);
+    bi_top_window_ask(top, PROMPT_CONFIRM, on_confirm, "%s %s%s?", row->verb, object, row->suffix);
+}
+
+/* ---- the actions ---- */
+
+static void on_kick_number(struct top *top, bool yes)
+{
+    struct action *action = &top->action;
+    const char *input = top->prompt.input, *plural = action->available == 1 ? "" : "s";
+    uint64_t count = input[0] == 0 ? action->available : strtoull(input, NULL, 10);
     char number[32], available[32];
+
+    /* A kick goes on with delayed jobs when no buried ones are left: never more than were shown. */
+    if (count > action->available)
+        count = action->available;
+    action->staged_op.kick.max = count;
+    if (!yes || count == 0) {
+        on_confirm(top, false);
+        return;
+    }
 
     bi_print_number(number, count);
     bi_print_number(available, action->available);
     if (action->kick_state == BIDE_STATE_BURIED)
-        bi_top_prompt_confirm(top, on_confirm, "Make %s of the %s buried job%s of %s ready?",
-                              number, available, action->available == 1 ? "" : "s", action->topic);
+        bi_top_window_ask(top, PROMPT_CONFIRM, on_confirm,
+                          "Make %s of the %s buried job%s of %s ready?", number, available, plural,
+                          action->topic);
     else
-        bi_top_prompt_confirm(top, on_confirm,
-                              "None of %s is buried. Make %s of its %s delayed job%s ready now?",
-                              action->topic, number, available, action->available == 1 ? "" : "s");
-}
-
-static void on_number(struct top *top, bool yes)
-{
-    struct action *action = &top->action;
-    const char *input = top->prompt.input;
-    uint64_t count = input[0] == 0 ? action->available : strtoull(input, NULL, 10);
-
-    /* No more than were there when it was asked: the op goes on with delayed jobs when no buried ones
-     * are left. */
-    if (count > action->available)
-        count = action->available;
-    action->staged_op.kick.max = count;
-    if (!yes || count == 0)
-        on_confirm(top, false);
-    else
-        confirm_kick(top, count);
+        bi_top_window_ask(top, PROMPT_CONFIRM, on_confirm,
+                          "None of %s is buried. Make %s of its %s delayed job%s ready now?",
+                          action->topic, number, available, plural);
 }
 
 void bi_top_action_kick(struct top *top, const char *topic)
@@ -174,7 +197,7 @@ void bi_top_action_kick(struct top *top, const char *topic)
     char available[32];
 
     if (buried == 0 && delayed == 0) {
-        bi_top_prompt_note(top, STYLE_PLAIN, "%s has no buried and no delayed jobs.", topic);
+        bi_top_window_note(top, STYLE_PLAIN, "%s has no buried and no delayed jobs.", topic);
         return;
     }
     bide_op *op = stage_op(top, BIDE_OP_KICK, topic);
@@ -184,9 +207,9 @@ void bi_top_action_kick(struct top *top, const char *topic)
     top->action.kick_state = buried > 0 ? BIDE_STATE_BURIED : BIDE_STATE_DELAYED;
     top->action.available = buried > 0 ? buried : delayed;
     bi_print_number(available, top->action.available);
-    bi_top_prompt_number(top, on_number,
-                         "Kick how many of %s %s jobs of %s? (Enter: all, Esc: none)", available,
-                         bide_state_name(top->action.kick_state), topic);
+    bi_top_window_ask(top, PROMPT_NUMBER, on_kick_number,
+                      "Kick how many of %s %s jobs of %s? (Enter: all, Esc: none)", available,
+                      bide_state_name(top->action.kick_state), topic);
 }
 
 void bi_top_action_pause(struct top *top, const char *topic)
@@ -194,18 +217,21 @@ void bi_top_action_pause(struct top *top, const char *topic)
     const struct top_topic *entry = bi_top_model_find(&top->model, topic);
     bool paused = entry != NULL && entry->now.paused;
     bide_op *op = stage_op(top, paused ? BIDE_OP_RESUME : BIDE_OP_PAUSE, topic);
+
     if (op == NULL)
         return;
     op->topic.topic = (bide_slice){top->action.topic, strlen(topic)};
     op->topic.for_ms = BIDE_FOREVER;
-    bi_top_prompt_confirm(top, on_confirm, paused ? "Resume %s?" : "Pause %s until it is resumed?",
-                          topic);
+    ask(top, topic);
 }
 
 void bi_top_action_purge(struct top *top, const char *topic, bide_state state)
 {
+    char object[BIDE_TOPIC_MAX + 40];
+
     if (state == BIDE_STATE_RESERVED) {
-        bi_top_prompt_note(top, STYLE_WARN, "Reserved jobs belong to whoever works on them.");
+        bi_top_window_note(top, STYLE_WARN,
+                           "Reserved jobs cannot be purged: their workers hold a lease.");
         return;
     }
     bide_op *op = stage_op(top, BIDE_OP_PURGE, topic);
@@ -213,23 +239,25 @@ void bi_top_action_purge(struct top *top, const char *topic, bide_state state)
         return;
     op->purge.topic = (bide_slice){top->action.topic, strlen(topic)};
     op->purge.state = state;
-    bi_top_prompt_confirm(top, on_confirm, "Remove all %s jobs of %s for good?",
-                          bide_state_name(state), topic);
+    snprintf(object, sizeof(object), "%s jobs of %s", bide_state_name(state), topic);
+    ask(top, object);
 }
 
-void bi_top_action_job(struct top *top, bide_op_kind kind, uint64_t id)
+void bi_top_action_job_key(struct top *top, int key, uint64_t id)
 {
-    bide_op *op = stage_op(top, kind, NULL);
-    if (op == NULL)
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].key == 0 || rows[i].key != key)
+            continue;
+        bide_op *op = stage_op(top, rows[i].kind, NULL);
+        if (op == NULL)
+            return;
+        if (op->kind == BIDE_OP_BURY)
+            op->bury = (bide_bury_args){.id = id, .priority = BIDE_KEEP};
+        else
+            op->lease.id = id;
+        snprintf(top->action.subject, sizeof(top->action.subject), "job %llu",
+                 (unsigned long long)id);
+        ask(top, top->action.subject);
         return;
-    if (kind == BIDE_OP_BURY)
-        op->bury = (bide_bury_args){.id = id, .priority = BIDE_KEEP};
-    else
-        op->lease.id = id;
-    snprintf(top->action.subject, sizeof(top->action.subject), "job %llu", (unsigned long long)id);
-    bi_top_prompt_confirm(top, on_confirm,
-                          kind == BIDE_OP_BURY     ? "Bury %s?"
-                          : kind == BIDE_OP_DELETE ? "Delete %s for good?"
-                                                   : "Make %s ready now?",
-                          top->action.subject);
+    }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* strcasestr, qsort_r */
-#include "cli/top/top_column.h"
+#include "cli/top/top.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,80 +10,63 @@
 #define NAME_MIN  12
 #define TREND_MIN 8
 
-/* ---- the table ---- */
+/* ---- job states ---- */
 
-static double ready(const struct top_topic *topic)
+const struct top_state bi_top_column_states[BI_TOP_STATES] = {
+    {BIDE_STATE_READY, offsetof(bide_counts, ready), STYLE_HEADING, NULL, NULL},
+    {BIDE_STATE_RESERVED, offsetof(bide_counts, reserved), STYLE_WARN, "LEASE", "lease ends in"},
+    {BIDE_STATE_DELAYED, offsetof(bide_counts, delayed), STYLE_PLAIN, "DUE IN", "due in"},
+    {BIDE_STATE_BURIED, offsetof(bide_counts, buried), STYLE_BAD, NULL, NULL},
+    {BIDE_STATE_DONE, offsetof(bide_counts, done), STYLE_GOOD, "KEPT", "kept for"},
+};
+
+uint64_t bi_top_column_state_count(const struct top_state *state, const bide_counts *counts)
 {
-    return (double)topic->now.jobs.ready;
-}
-static double reserved(const struct top_topic *topic)
-{
-    return (double)topic->now.jobs.reserved;
-}
-static double delayed(const struct top_topic *topic)
-{
-    return (double)topic->now.jobs.delayed;
-}
-static double buried(const struct top_topic *topic)
-{
-    return (double)topic->now.jobs.buried;
-}
-static double done(const struct top_topic *topic)
-{
-    return (double)topic->now.jobs.done;
-}
-static double in(const struct top_topic *topic)
-{
-    return topic->in;
-}
-static double out(const struct top_topic *topic)
-{
-    return topic->out;
-}
-static double oldest(const struct top_topic *topic)
-{
-    return topic->now.jobs.ready == 0 ? -1 : (double)topic->now.oldest_ready_age_ms;
-}
-static double waiting(const struct top_topic *topic)
-{
-    return (double)topic->now.waiting;
+    const void *at = (const char *)counts + state->offset;
+    return *(const uint64_t *)at;
 }
 
-static void format_count(char *to, double value)
-{
-    bi_top_format_count(to, (uint64_t)value);
-}
+/* ---- columns ---- */
 
-static void format_age(char *to, double value)
-{
-    if (value < 0)
-        snprintf(to, BI_TOP_FORMAT_SIZE, "-");
-    else
-        bi_top_format_age(to, (int64_t)value);
-}
+enum value_kind { VALUE_TEXT, VALUE_COUNT, VALUE_RATE, VALUE_AGE };
 
-struct column {
+#define AT(member) offsetof(struct top_topic, member)
+
+static const struct column {
     const char *heading;
-    const char *alias; /* another name for it */
+    const char *alias; /* for --sort */
     int width;
-    bool bided_only; /* a beanstalkd does not know it */
-    double (*value)(const struct top_topic *topic);
-    void (*format)(char *to, double value);
+    enum value_kind kind;
+    size_t offset;    /* in struct top_topic */
+    enum style style; /* of a value that is not 0 */
+    bool bided_only;  /* a beanstalkd does not report it */
+} columns[TOP_COLUMNS] = {
+    [TOP_NAME] = {"TOPIC", "name", NAME_MIN, VALUE_TEXT, 0, STYLE_PLAIN, false},
+    [TOP_READY] = {"READY", "ready", 5, VALUE_COUNT, AT(now.jobs.ready), STYLE_PLAIN, false},
+    [TOP_RESERVED] = {"RESVD", "reserved", 5, VALUE_COUNT, AT(now.jobs.reserved), STYLE_WARN,
+                      false},
+    [TOP_DELAYED] = {"DELAY", "delayed", 5, VALUE_COUNT, AT(now.jobs.delayed), STYLE_PLAIN, false},
+    [TOP_BURIED] = {"BURIED", "buried", 6, VALUE_COUNT, AT(now.jobs.buried), STYLE_BAD, false},
+    [TOP_DONE] = {"DONE", "done", 5, VALUE_COUNT, AT(now.jobs.done), STYLE_GOOD, true},
+    [TOP_IN] = {"IN/S", "in", 5, VALUE_RATE, AT(in), STYLE_PLAIN, false},
+    [TOP_OUT] = {"OUT/S", "out", 5, VALUE_RATE, AT(out), STYLE_PLAIN, false},
+    [TOP_OLDEST] = {"OLDEST", "age", 6, VALUE_AGE, AT(now.oldest_ready_age_ms), STYLE_PLAIN, true},
+    [TOP_WAITING] = {"WAIT", "waiting", 5, VALUE_COUNT, AT(now.waiting), STYLE_PLAIN, false},
+    [TOP_TREND] = {"TREND", "trend", TREND_MIN, VALUE_TEXT, 0, STYLE_TREND, false},
 };
 
-static const struct column columns[TOP_COLUMNS] = {
-    [TOP_NAME] = {"TOPIC", "name", NAME_MIN, false, NULL, NULL},
-    [TOP_READY] = {"READY", "ready", 5, false, ready, format_count},
-    [TOP_RESERVED] = {"RESVD", "reserved", 5, false, reserved, format_count},
-    [TOP_DELAYED] = {"DELAY", "delayed", 5, false, delayed, format_count},
-    [TOP_BURIED] = {"BURIED", "buried", 6, false, buried, format_count},
-    [TOP_DONE] = {"DONE", "done", 5, true, done, format_count},
-    [TOP_IN] = {"IN/S", "in", 5, false, in, bi_top_format_rate},
-    [TOP_OUT] = {"OUT/S", "out", 5, false, out, bi_top_format_rate},
-    [TOP_OLDEST] = {"OLDEST", "age", 6, true, oldest, format_age},
-    [TOP_WAITING] = {"WAIT", "waiting", 5, false, waiting, format_count},
-    [TOP_TREND] = {"TREND", "trend", TREND_MIN, false, NULL, NULL},
-};
+/* Negative if unknown. */
+static double value_of(const struct column *column, const struct top_topic *topic)
+{
+    const void *at = (const char *)topic + column->offset;
+
+    assert(column->kind != VALUE_TEXT);
+    if (column->kind == VALUE_COUNT)
+        return (double)*(const uint64_t *)at;
+    if (column->kind == VALUE_RATE)
+        return *(const double *)at;
+    return topic->now.jobs.ready == 0 ? -1 : (double)*(const int64_t *)at;
+}
 
 const char *bi_top_column_heading(enum top_column column)
 {
@@ -92,27 +76,30 @@ const char *bi_top_column_heading(enum top_column column)
 enum top_column bi_top_column_find(const char *name)
 {
     enum top_column column = 0;
+
     while (column < TOP_COLUMNS && strcasecmp(columns[column].heading, name) != 0 &&
            strcasecmp(columns[column].alias, name) != 0)
         column++;
     return column;
 }
 
-void bi_top_column_format(char *to, enum top_column column, const struct top_topic *topic,
-                          bool plain)
+enum style bi_top_column_format(char *to, enum top_column column, const struct top_topic *topic,
+                                bool plain)
 {
-    const struct column *what = &columns[column];
-    if (plain && what->bided_only)
+    const struct column *row = &columns[column];
+    double value = plain && row->bided_only ? -1 : value_of(row, topic);
+
+    if (value < 0)
         snprintf(to, BI_TOP_FORMAT_SIZE, "-");
+    else if (row->kind == VALUE_COUNT)
+        bi_top_format_count(to, (uint64_t)value);
+    else if (row->kind == VALUE_RATE)
+        bi_top_format_rate(to, value);
     else
-        what->format(to, what->value(topic));
-}
+        bi_top_format_age(to, (int64_t)value);
 
-/* ---- the widths ---- */
-
-static int min_int(int value, int most)
-{
-    return value < most ? value : most;
+    /* Zero and unknown figures are dim, so that the others stand out. */
+    return strcmp(to, "0") == 0 || strcmp(to, "-") == 0 ? STYLE_DIM : row->style;
 }
 
 void bi_top_column_layout(int width, int longest_name, int widths[TOP_COLUMNS])
@@ -121,22 +108,23 @@ void bi_top_column_layout(int width, int longest_name, int widths[TOP_COLUMNS])
         TOP_NAME, TOP_READY,  TOP_RESERVED, TOP_BURIED,  TOP_DELAYED, TOP_OUT,
         TOP_IN,   TOP_OLDEST, TOP_TREND,    TOP_WAITING, TOP_DONE};
     int left = width + 1;
+
     memset(widths, 0, TOP_COLUMNS * sizeof(widths[0]));
-    for (size_t i = 0; i < TOP_COLUMNS; i++) {
-        enum top_column column = by_importance[i];
-        if (columns[column].width + 1 > left)
-            break;
-        widths[column] = columns[column].width;
-        left -= columns[column].width + 1;
+    for (size_t i = 0; i < TOP_COLUMNS && columns[by_importance[i]].width < left; i++) {
+        widths[by_importance[i]] = columns[by_importance[i]].width;
+        left -= columns[by_importance[i]].width + 1;
     }
-    int extra = min_int(left, longest_name > NAME_MIN ? longest_name - NAME_MIN : 0);
+
+    int extra = longest_name > NAME_MIN ? longest_name - NAME_MIN : 0;
+    extra = extra < left ? extra : left;
     widths[TOP_NAME] += extra;
     left -= extra;
+
     if (widths[TOP_TREND] > 0)
-        widths[TOP_TREND] += min_int(left, BI_TOP_HISTORY - TREND_MIN);
+        widths[TOP_TREND] += left < BI_TOP_HISTORY - TREND_MIN ? left : BI_TOP_HISTORY - TREND_MIN;
 }
 
-/* ---- the order ---- */
+/* ---- order ---- */
 
 static int compare(const void *a, const void *b, void *context)
 {
@@ -144,33 +132,28 @@ static int compare(const void *a, const void *b, void *context)
     const struct top_topic *other = *(struct top_topic *const *)b;
     const struct top_order *order = context;
     int names = strcmp(one->now.name, other->now.name);
+
     if (order->by == TOP_NAME)
         return order->reverse ? -names : names;
-    double (*value)(const struct top_topic *topic) = columns[order->by].value;
-    double left = value(one), right = value(other);
+    double left = value_of(&columns[order->by], one), right = value_of(&columns[order->by], other);
     if (left == right)
         return names;
     return (left > right) != order->reverse ? -1 : 1;
 }
 
-static bool make_room(struct top_order *order, size_t count)
-{
-    order->count = 0;
-    if (count <= order->capacity)
-        return true;
-    struct top_topic **list = realloc(order->list, count * sizeof(struct top_topic *));
-    if (list == NULL)
-        return false;
-    order->list = list;
-    order->capacity = count;
-    return true;
-}
-
 bool bi_top_column_sort(struct top_order *order, const struct top_model *model)
 {
-    if (!make_room(order, model->count))
-        return false;
+    assert(order->by < BI_TOP_SORTABLE);
+    order->count = 0;
     order->longest_name = 0;
+    if (model->count > order->capacity) {
+        struct top_topic **list = realloc(order->list, model->count * sizeof(struct top_topic *));
+        if (list == NULL)
+            return false;
+        order->list = list;
+        order->capacity = model->count;
+    }
+
     for (size_t i = 0; i < model->count; i++) {
         const char *name = model->topics[i]->now.name;
         int length = (int)strlen(name);

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/top/top_format.h"
+#include "cli/top/top.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A number of thousands of thousands, in at most 5 columns with its letter. */
+/* At least 1000, with a unit, in at most 5 columns. */
 static void format_large(char *to, double number)
 {
-    static const char letters[] = "kMGTPE";
+    static const char units[] = "kMGTPE";
     size_t unit = 0;
+
+    assert(number >= 1000);
     number /= 1000;
-    while (number >= 999.5 && letters[unit + 1] != 0) {
+    while (number >= 999.5 && units[unit + 1] != 0) {
         number /= 1000;
         unit++;
     }
-    snprintf(to, BI_TOP_FORMAT_SIZE, number < 99.95 ? "%.1f%c" : "%.0f%c", number, letters[unit]);
+    snprintf(to, BI_TOP_FORMAT_SIZE, number < 99.95 ? "%.1f%c" : "%.0f%c", number, units[unit]);
 }
 
 void bi_top_format_count(char *to, uint64_t number)
@@ -41,6 +44,7 @@ void bi_top_format_age(char *to, int64_t ms)
 {
     long long seconds = ms < 0 ? 0 : ms / 1000;
     long long minutes = seconds / 60, hours = minutes / 60, days = hours / 24;
+
     if (minutes == 0)
         snprintf(to, BI_TOP_FORMAT_SIZE, "%llds", seconds);
     else if (hours == 0)
@@ -59,15 +63,16 @@ void bi_top_format_sparkline(char *to, const float *values, size_t count, bool u
     static const char *const ascii_bars[] = {" ", ".", ":", "-", "=", "+", "*", "#"};
     const char *const *bars = utf8 ? blocks : ascii_bars;
     float levels = utf8 ? 8 : 7, max = 0;
+
     for (size_t i = 0; i < count; i++)
         max = values[i] > max ? values[i] : max;
+
     for (size_t i = 0; i < count; i++) {
         float height = values[i] > 0 ? values[i] / max * levels : 0;
         int level = (int)height;
-        level += (float)level < height;
-        size_t size = strlen(bars[level]);
-        memcpy(to, bars[level], size);
-        to += size;
+        level += (float)level < height; /* rounded up: a small value is still visible */
+        assert(level <= (int)levels);
+        to = stpcpy(to, bars[level]);
     }
     *to = 0;
 }

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_model - what `bide top` knows: the figures of the last sample, how fast they change, and how
- * they were before.
+ * top_model - the data of `bide top`: the last sample, the rates, and the history.
  *
- * A sample is all topics at about one moment. A rate is what was counted between two samples,
- * by the time between them; it is not known (less than 0) after the first. Counters that go back
- * belong to a topic that was made anew, and count from 0; when the whole queue began anew nothing
- * is known about what was in between.
+ * A sample holds the figures of all topics at about one time. A rate is the difference of a counter
+ * between two samples divided by the time between them; after the first sample it is unknown
+ * (negative). A counter that decreased belongs to a topic that was created again, and counts from
+ * 0. After a restart of the queue (the uptime decreased) all rates are unknown.
  *
- * Cost       A sample is sorted and merged: O(n log n), and about 2 KiB for each topic.
- * Failure    Only lack of memory; then the sample is not taken, and everything is as before.
+ * Cost       A sample is sorted and merged: O(n log n), and about 2 KiB per topic.
+ * Failure    Only lack of memory; the sample is dropped and the model is unchanged.
  */
 #ifndef BI_TOP_MODEL_H
 #define BI_TOP_MODEL_H
 
 #include <bide/bide.h>
 
-#define BI_TOP_HISTORY 200 /* samples that are kept: the trend of a wide window */
+#define BI_TOP_HISTORY 200 /* samples per topic: the trend of a wide window */
 
 struct top_topic {
     bide_topic_stats now;
-    double in, out;                                            /* put, and finished, a second */
+    double in, out;                                            /* puts and finishes per second */
     float ready[BI_TOP_HISTORY], finish_rates[BI_TOP_HISTORY]; /* rings, of the count and of out */
-    size_t samples;                                            /* how many it was in */
+    size_t samples;                                            /* that contained the topic */
+    size_t last_sample;                                        /* number of the last of them */
 };
 
 enum top_rate { TOP_RATE_PUTS, TOP_RATE_RESERVES, TOP_RATE_FINISHED, TOP_RATE_FAILS, TOP_RATES };
@@ -36,15 +36,15 @@ struct top_model {
     size_t samples;
 };
 
-/* Takes a sample; sorts the list. False: no memory. */
+/* Adds a sample; sorts topics in place. False: out of memory. */
 bool bi_top_model_add_sample(struct top_model *model, const bide_stats *stats,
                              bide_topic_stats *topics, size_t count, int64_t at_us);
 void bi_top_model_free(struct top_model *model);
 
-/* NULL if it is not in the last sample. */
+/* NULL if the last sample does not contain it. */
 const struct top_topic *bi_top_model_find(const struct top_model *model, const char *name);
 
-/* The last values of a ring, oldest first, at most max; answers how many. */
+/* Copies the last values of a ring, oldest first, at most max; returns their number. */
 size_t bi_top_model_history(const struct top_topic *topic, const float *ring, float *values,
                             size_t max);
 

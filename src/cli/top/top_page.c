@@ -1,14 +1,59 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/top/top_page.h"
+#include "cli/top/top.h"
 
 #include "cli/print.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BYTES_PER_LINE 16
 #define TAB_WIDTH      8
+
+/* ---- the cursor ---- */
+
+bool bi_top_page_move_cursor(int key, size_t count, size_t window, size_t *selected)
+{
+    size_t last = count == 0 ? 0 : count - 1, at = *selected < last ? *selected : last;
+
+    switch (key) {
+    case TOP_KEY_UP:
+    case 'k':
+        *selected = at > 0 ? at - 1 : 0;
+        return true;
+    case TOP_KEY_DOWN:
+    case 'j':
+        *selected = at < last ? at + 1 : last;
+        return true;
+    case TOP_KEY_PAGE_UP:
+        *selected = at > window ? at - window : 0;
+        return true;
+    case TOP_KEY_PAGE_DOWN:
+        *selected = last - at > window ? at + window : last;
+        return true;
+    case TOP_KEY_HOME:
+        *selected = 0;
+        return true;
+    case TOP_KEY_END:
+        *selected = last;
+        return true;
+    default:
+        return false;
+    }
+}
+
+size_t bi_top_page_scroll(size_t first, size_t selected, size_t count, size_t window)
+{
+    size_t max_first = count > window ? count - window : 0;
+
+    assert(window > 0);
+    if (selected < first)
+        first = selected;
+    else if (selected >= first + window)
+        first = selected - window + 1;
+    return first < max_first ? first : max_first;
+}
 
 /* ---- lines ---- */
 
@@ -24,6 +69,7 @@ static void append_line(struct page *page, const char *text)
         page->lines = lines;
         page->capacity = capacity;
     }
+
     char *line = strdup(text);
     if (line == NULL)
         page->out_of_memory = true;
@@ -51,6 +97,7 @@ void bi_top_page_add_line(struct page *page, const char *format, ...)
 {
     char text[1024];
     va_list args;
+
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
@@ -59,23 +106,12 @@ void bi_top_page_add_line(struct page *page, const char *format, ...)
 
 /* ---- text ---- */
 
-static bool is_text(const unsigned char *bytes, size_t size)
-{
-    int columns;
-    for (size_t i = 0, length; i < size; i += length) {
-        length = bi_print_char_width(bytes + i, size - i, &columns);
-        if (length == 0 || bytes[i] == 0)
-            return false;
-    }
-    return true;
-}
-
-/* A line that grows until it is full. */
+/* A line that is appended to the page when it is full. */
 struct fold {
     struct page *page;
-    char *line; /* 4 bytes for each column, and some */
+    char *line; /* 4 bytes per column, and some */
     size_t size;
-    int used;
+    int used; /* columns */
 };
 
 static void flush_line(struct fold *fold)
@@ -86,11 +122,11 @@ static void flush_line(struct fold *fold)
     fold->used = 0;
 }
 
-/* Marks that take no column pile up on the one before: of them only some. */
 static void append(struct fold *fold, const char *text, size_t size, int columns)
 {
     if (fold->used + columns > fold->page->width)
         flush_line(fold);
+    /* Any number of combining characters may follow one column: drop those beyond the buffer. */
     if (fold->size + size > 4 * (size_t)fold->page->width)
         return;
     memcpy(fold->line + fold->size, text, size);
@@ -100,7 +136,9 @@ static void append(struct fold *fold, const char *text, size_t size, int columns
 
 static void append_char(struct fold *fold, const unsigned char *at, size_t length, int columns)
 {
-    if (*at == '\t') {
+    if (*at == '\n') {
+        flush_line(fold);
+    } else if (*at == '\t') {
         int blanks = TAB_WIDTH - fold->used % TAB_WIDTH;
         append(fold, "        ", (size_t)blanks, blanks);
     } else if (columns >= 0) {
@@ -118,6 +156,7 @@ static void append_text(struct page *page, const unsigned char *bytes, size_t si
 {
     struct fold fold = {.page = page, .line = malloc(4 * (size_t)page->width + 16)};
     int columns;
+
     if (fold.line == NULL) {
         page->out_of_memory = true;
         return;
@@ -125,11 +164,8 @@ static void append_text(struct page *page, const unsigned char *bytes, size_t si
     for (size_t i = 0, length; i < size; i += length) {
         length = bi_print_char_width(bytes + i, size - i, &columns);
         if (length == 0)
-            break; /* in the middle of what was cut */
-        if (bytes[i] == '\n')
-            flush_line(&fold);
-        else
-            append_char(&fold, bytes + i, length, columns);
+            break; /* the limit cut a character */
+        append_char(&fold, bytes + i, length, columns);
     }
     if (fold.size > 0)
         flush_line(&fold);
@@ -138,12 +174,14 @@ static void append_text(struct page *page, const unsigned char *bytes, size_t si
 
 /* ---- bytes ---- */
 
-/* As many in a line as there is room for: each takes four columns, the offset ten. */
 static void append_hexdump(struct page *page, const unsigned char *bytes, size_t size)
 {
     size_t per_line = BYTES_PER_LINE;
+
+    /* A byte takes four columns, the offset ten. */
     while (per_line > 4 && page->width < 10 + 4 * (int)per_line)
         per_line /= 2;
+
     for (size_t from = 0; from < size; from += per_line) {
         char line[16 + 4 * BYTES_PER_LINE];
         int at = snprintf(line, sizeof(line), "%08zx ", from);
@@ -161,15 +199,16 @@ static void append_hexdump(struct page *page, const unsigned char *bytes, size_t
 void bi_top_page_add_bytes(struct page *page, const char *heading, const void *data, size_t size)
 {
     size_t shown = size < BI_TOP_PAGE_BYTES_MAX ? size : BI_TOP_PAGE_BYTES_MAX;
-    bool text = data != NULL && is_text(data, size);
+
     append_line(page, "");
     if (shown < size)
         bi_top_page_add_line(page, "%s: %zu bytes, the first %zu of them", heading, size, shown);
     else
         bi_top_page_add_line(page, "%s: %zu byte%s", heading, size, size == 1 ? "" : "s");
+
     if (data == NULL || size == 0)
         return;
-    if (text && page->width > 0)
+    if (page->width > 0 && !bi_print_is_binary(data, size))
         append_text(page, data, shown);
     else
         append_hexdump(page, data, shown);

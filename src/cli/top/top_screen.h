@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_screen - the terminal as a whole, by ncurses, of which nobody else knows.
+ * top_screen - the terminal. Only top_screen.c uses ncurses.
  *
- * What is drawn is compared with what is there, and only the difference is sent: draw everything
- * each time, between bi_top_screen_clear() and bi_top_screen_refresh().
+ * ncurses sends only the difference to what the terminal shows, so each frame is drawn completely,
+ * between bi_top_screen_clear() and bi_top_screen_refresh().
  */
 #ifndef BI_TOP_SCREEN_H
 #define BI_TOP_SCREEN_H
 
 #include "cli/cli.h"
 
-/* How something looks; where there are no colours, bold, underlined and reverse. */
+/* By meaning; without colours: bold, underlined, reverse, dim. */
 enum style {
     STYLE_PLAIN,
     STYLE_HEADING,        /* titles, questions */
-    STYLE_COLUMN_HEADING, /* the headings of columns: a line under them, and not as the cursor */
-    STYLE_CURSOR,         /* the cursor */
+    STYLE_COLUMN_HEADING, /* underlined, to differ from the cursor */
+    STYLE_CURSOR,
     STYLE_TREND,
     STYLE_GOOD,
     STYLE_WARN,
@@ -24,9 +24,9 @@ enum style {
     STYLE_COUNT
 };
 
-/* Keys: characters are themselves. */
+/* Characters stand for themselves. */
 enum top_key {
-    TOP_KEY_NONE = 0, /* nothing was pressed */
+    TOP_KEY_NONE = 0, /* no key was pressed */
     TOP_KEY_REDRAW = 0x0c,
     TOP_KEY_ESCAPE = 0x1b,
     TOP_KEY_UP = 0x100,
@@ -41,7 +41,7 @@ enum top_key {
     TOP_KEY_TAB,
     TOP_KEY_BACK_TAB,
     TOP_KEY_BACKSPACE,
-    TOP_KEY_RESIZE, /* the window has another size */
+    TOP_KEY_RESIZE, /* the window changed its size */
     TOP_KEY_OTHER,
 };
 
@@ -50,26 +50,23 @@ struct screen {
     bool utf8;
 };
 
-/* Is there one at all? BI_EXIT_OK, or says that this build has none. */
-int bi_top_screen_check(const struct cli *cli);
-/* Takes the terminal. BI_EXIT_OK, or says what is wrong. */
+/* Takes over the terminal and fills screen. BI_EXIT_OK, or reports the error. */
 int bi_top_screen_open(struct screen *screen, const struct cli *cli);
-/* Gives it back as it was. */
+/* Restores the terminal; harmless if it is not open. */
 void bi_top_screen_close(void);
 
-/* The next key that was pressed; does not wait. */
+/* The next key, without waiting; updates the size. */
 int bi_top_screen_read_key(struct screen *screen);
 
 void bi_top_screen_clear(void);
-/* Text in a field of so many columns: cut at its end, the rest blank. */
-void bi_top_screen_draw(const struct screen *screen, int row, int column, int width,
-                        enum style style, const char *text);
-/* The same at the right of the field. */
-void bi_top_screen_draw_right(const struct screen *screen, int row, int column, int width,
-                              enum style style, const char *text);
-/* Sends what has changed. all: everything, for a terminal that others have written on. */
+/* Text in a field: cut at its end, padded with blanks. BI_TOP_REST: up to the end of the row. */
+#define BI_TOP_REST 10000
+void bi_top_screen_draw(int row, int column, int width, enum style style, const char *text);
+/* The same, aligned to the right. */
+void bi_top_screen_draw_right(int row, int column, int width, enum style style, const char *text);
+/* Sends what has changed; all: everything, for a terminal that another program wrote to. */
 void bi_top_screen_refresh(bool all);
-/* Where the cursor is to stand; row -1: nowhere. */
+/* Shows the cursor there; row -1: hides it. */
 void bi_top_screen_set_cursor(int row, int column);
 
 #endif

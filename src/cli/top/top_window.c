@@ -1,70 +1,296 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * top_window - what all views have in common: the cursor, the keys that work everywhere, and the
- * drawing of the whole.
+ * top_window - what all views have in common: the header, the bottom line, the help, and the keys
+ * that work everywhere.
  */
 #include "cli/top/top.h"
 
+#include "cli/print.h"
+#include "util/clock.h"
+
+#include <assert.h>
 #include <string.h>
 
-/* ---- the cursor ---- */
+#define TALL_MIN_ROWS 16 /* from here on all header lines are shown */
+#define REASON_MAX    200
 
-bool bi_top_window_move_cursor(int key, size_t count, size_t window, size_t *selected)
-{
-    size_t last = count == 0 ? 0 : count - 1, at = *selected < last ? *selected : last;
-    switch (key) {
-    case TOP_KEY_UP:
-    case 'k':
-        *selected = at > 0 ? at - 1 : 0;
-        return true;
-    case TOP_KEY_DOWN:
-    case 'j':
-        *selected = at < last ? at + 1 : last;
-        return true;
-    case TOP_KEY_PAGE_UP:
-        *selected = at > window ? at - window : 0;
-        return true;
-    case TOP_KEY_PAGE_DOWN:
-        *selected = last - at > window ? at + window : last;
-        return true;
-    case TOP_KEY_HOME:
-        *selected = 0;
-        return true;
-    case TOP_KEY_END:
-        *selected = last;
-        return true;
-    default:
-        return false;
-    }
-}
+/* ---- header ---- */
 
-size_t bi_top_window_scroll(size_t first, size_t selected, size_t count, size_t window)
-{
-    size_t max_first = count > window ? count - window : 0;
-    if (selected < first)
-        first = selected;
-    else if (selected >= first + window)
-        first = selected - window + 1;
-    return first < max_first ? first : max_first;
-}
+/* Items of a line, two blanks apart; items that do not fit are left out. */
+struct line {
+    int row, column, columns;
+};
 
-/* Whoever never moved the cursor wants to see the top of the list, whatever stands there. */
-void bi_top_window_sort_topics(struct top *top)
+static void draw_item(struct line *line, enum style style, const char *name, const char *value)
 {
-    top->needs_redraw = true;
-    if (!bi_top_column_sort(&top->order, &top->model))
+    int name_size = (int)strlen(name), value_size = (int)strlen(value);
+    int width = name_size + 1 + value_size;
+
+    if (line->column + width > line->columns)
         return;
-    for (size_t i = 0; i < top->order.count && top->selected_name[0] != 0; i++) {
-        if (strcmp(top->order.list[i]->now.name, top->selected_name) == 0) {
-            top->selected = i;
-            return;
-        }
-    }
-    if (top->selected >= top->order.count)
-        top->selected = top->order.count == 0 ? 0 : top->order.count - 1;
+    bi_top_screen_draw(line->row, line->column, name_size, STYLE_DIM, name);
+    bi_top_screen_draw(line->row, line->column + name_size + 1, value_size, style, value);
+    line->column += width + 2;
 }
 
-/* ---- drawing ---- */
+static void draw_count_item(struct line *line, enum style style, const char *name, uint64_t number)
+{
+    char text[32];
+    bi_print_number(text, number);
+    draw_item(line, number == 0 ? STYLE_DIM : style, name, text);
+}
+
+static void draw_title(const struct top *top)
+{
+    char right[80], interval[BI_TOP_FORMAT_SIZE], up[BI_TOP_FORMAT_SIZE] = "-";
+    int width = top->screen.columns;
+
+    if (top->interval_ms < 1000)
+        snprintf(interval, sizeof(interval), "%dms", (int)top->interval_ms);
+    else
+        bi_top_format_age(interval, top->interval_ms);
+    if (top->model.samples > 0)
+        bi_top_format_age(up, top->model.stats.uptime_ms);
+    int size = snprintf(right, sizeof(right), "  up %s  %s%s", up,
+                        top->frozen ? "FROZEN" : "every ", top->frozen ? "" : interval);
+
+    bi_top_screen_draw(0, 0, 8, STYLE_HEADING, "bide top");
+    bi_top_screen_draw(0, 9, width - 9 - size, STYLE_PLAIN, top->cli->shown);
+    bi_top_screen_draw(0, width - size, size, top->frozen ? STYLE_WARN : STYLE_PLAIN, right);
+}
+
+static void draw_counts(const struct top *top, int row)
+{
+    struct line line = {row, 0, top->screen.columns};
+
+    for (size_t i = 0; i < BI_TOP_STATES; i++) {
+        const struct top_state *state = &bi_top_column_states[i];
+        if (top->plain && state->state == BIDE_STATE_DONE)
+            draw_item(&line, STYLE_PLAIN, "done", "-");
+        else
+            draw_count_item(&line, state->style, bide_state_name(state->state),
+                            bi_top_column_state_count(state, &top->model.stats.jobs));
+    }
+    draw_count_item(&line, STYLE_PLAIN, "topics", top->model.stats.topics);
+}
+
+static void draw_rates(const struct top *top, int row)
+{
+    static const char *const names[TOP_RATES] = {
+        [TOP_RATE_PUTS] = "put/s",
+        [TOP_RATE_RESERVES] = "reserve/s",
+        [TOP_RATE_FINISHED] = "finish/s",
+        [TOP_RATE_FAILS] = "fail/s",
+    };
+    struct line line = {row, 0, top->screen.columns};
+
+    for (int i = 0; i < TOP_RATES; i++) {
+        double rate = top->model.rates[i];
+        char text[BI_TOP_FORMAT_SIZE];
+        bi_top_format_rate(text, rate);
+        draw_item(&line, rate > 0 ? STYLE_PLAIN : STYLE_DIM, names[i], text);
+    }
+    draw_count_item(&line, STYLE_PLAIN, "waiting", top->model.stats.waiting);
+    if (top->model.stats.draining)
+        draw_item(&line, STYLE_WARN, "", "draining");
+}
+
+static void draw_gauges(const struct top *top, int row)
+{
+    const bide_stats *stats = &top->model.stats;
+    char age[BI_TOP_FORMAT_SIZE] = "-", memory[32] = "-", took[32];
+    struct line line = {row, 0, top->screen.columns};
+
+    if (!top->plain && stats->jobs.ready > 0)
+        bi_top_format_age(age, stats->oldest_ready_age_ms);
+    if (!top->plain)
+        bi_print_size(memory, stats->memory_bytes);
+    snprintf(took, sizeof(took), "%.1f ms", (double)top->sampler.duration_us / 1000);
+
+    draw_item(&line, STYLE_PLAIN, "oldest ready", age);
+    draw_item(&line, STYLE_PLAIN, "memory", memory);
+    if (top->sampler.truncated)
+        draw_item(&line, STYLE_WARN, "topics", "the first " BI_TOP_TOPICS_TEXT);
+    draw_item(&line, STYLE_PLAIN, "sample", took);
+}
+
+/* Formats why the queue does not answer; false if it does. */
+static bool queue_error(const struct top *top, char *text, size_t size)
+{
+    const struct sampler *sampler = &top->sampler;
+    char elapsed[BI_TOP_FORMAT_SIZE];
+    int64_t now_us = bi_clock_boot(), waiting_since_us = bi_top_sampler_waiting_since(sampler);
+    int64_t since_us = sampler->failing_since_us;
+
+    if (since_us == 0 && waiting_since_us != 0 &&
+        now_us - waiting_since_us >= BI_TOP_REPLY_TIMEOUT_US)
+        since_us = waiting_since_us;
+    if (since_us == 0)
+        return false;
+
+    bi_top_format_age(elapsed, (now_us - since_us) / 1000);
+    snprintf(text, size, "NO ANSWER for %s%s%.*s", elapsed, sampler->error[0] == 0 ? "" : ": ",
+             REASON_MAX, sampler->error);
+    return true;
+}
+
+int bi_top_window_header_rows(const struct top *top)
+{
+    return top->screen.rows >= TALL_MIN_ROWS ? 4 : 2;
+}
+
+void bi_top_window_draw_header(struct top *top)
+{
+    char text[BI_ERRMSG_SIZE];
+    int last = bi_top_window_header_rows(top) - 1;
+
+    draw_title(top);
+    draw_counts(top, 1);
+    if (last > 1) {
+        draw_rates(top, 2);
+        draw_gauges(top, 3);
+    }
+    if (queue_error(top, text, sizeof(text)))
+        bi_top_screen_draw(last, 0, BI_TOP_REST, STYLE_BAD, text);
+    else if (top->model.samples == 0)
+        bi_top_screen_draw(last, 0, BI_TOP_REST, STYLE_DIM, "waiting for the first sample");
+}
+
+/* ---- bottom line ---- */
+
+void bi_top_window_note(struct top *top, enum style style, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(top->note, sizeof(top->note), format, args);
+    va_end(args);
+    top->note_style = style;
+    top->note_expires_us = bi_clock_boot() + BI_TOP_NOTE_US;
+    top->needs_redraw = true;
+}
+
+void bi_top_window_ask(struct top *top, enum prompt_kind kind,
+                       void (*on_answer)(struct top *top, bool yes), const char *format, ...)
+{
+    struct prompt *prompt = &top->prompt;
+    va_list args;
+
+    assert(kind != PROMPT_NONE && prompt->kind == PROMPT_NONE);
+    *prompt = (struct prompt){.kind = kind, .on_answer = on_answer};
+    va_start(args, format);
+    vsnprintf(prompt->question, sizeof(prompt->question), format, args);
+    va_end(args);
+    top->needs_redraw = true;
+}
+
+/* on_answer may ask the next question, so the prompt is closed before. */
+static void answer_prompt(struct top *top, bool yes)
+{
+    top->prompt.kind = PROMPT_NONE;
+    top->prompt.on_answer(top, yes);
+}
+
+static void handle_prompt_key(struct top *top, int key)
+{
+    struct prompt *prompt = &top->prompt;
+    bool number = prompt->kind == PROMPT_NUMBER;
+    size_t max = number ? 15 : sizeof(prompt->input) - 1;
+
+    if (prompt->kind == PROMPT_CONFIRM) {
+        answer_prompt(top, key == 'y' || key == 'Y');
+        return;
+    }
+    if (key == TOP_KEY_ESCAPE || key == TOP_KEY_ENTER) {
+        answer_prompt(top, key == TOP_KEY_ENTER);
+        return;
+    }
+
+    bool accepted = number ? key >= '0' && key <= '9' : key > ' ' && key < 0x7f;
+    if (key == TOP_KEY_BACKSPACE && prompt->size > 0)
+        prompt->input[--prompt->size] = 0;
+    else if (accepted && prompt->size < max)
+        prompt->input[prompt->size++] = (char)key;
+    else
+        return;
+    if (prompt->on_change != NULL)
+        prompt->on_change(top);
+}
+
+static void draw_bottom_line(const struct top *top)
+{
+    const struct prompt *prompt = &top->prompt;
+    int row = top->screen.rows - 1, width = top->screen.columns;
+    char line[sizeof(prompt->question) + sizeof(prompt->input) + 8], error[BI_ERRMSG_SIZE];
+
+    if (prompt->kind != PROMPT_NONE) {
+        int size = snprintf(line, sizeof(line), "%s %s%s", prompt->question, prompt->input,
+                            prompt->kind == PROMPT_CONFIRM ? "y/N" : "");
+        /* Of a line that is too long the end is shown, where the user types. */
+        int from = size > width - 1 ? size - (width - 1) : 0;
+        bi_top_screen_draw(row, 0, width, STYLE_HEADING, line + from);
+        bi_top_screen_set_cursor(row, size - from);
+        return;
+    }
+
+    bi_top_screen_set_cursor(-1, 0);
+    if (top->note[0] != 0)
+        bi_top_screen_draw(row, 0, width, top->note_style, top->note);
+    else if ((top->help || top->view != &bi_top_topics) && queue_error(top, error, sizeof(error)))
+        bi_top_screen_draw(row, 0, width, STYLE_BAD, error); /* the topics have it in the header */
+    else
+        bi_top_screen_draw(row, 0, width, STYLE_DIM,
+                           top->help ? "any key: back" : top->view->key_hint);
+}
+
+/* ---- help ---- */
+
+static const char *const help_lines[] = {
+    "All views",
+    "  Up Down j k PgUp PgDn Home End   move the cursor",
+    "  + -        refresh less often, more often",
+    "  space      freeze, resume        Ctrl-L     redraw",
+    "  ?          this help             q Esc      back; q in the topics: quit",
+    "Topics (P before a name: paused)",
+    "  Enter      open the topic        s > <      sort by the next, previous column",
+    "  /          filter by name        r          reverse the order",
+    "  t          trend of ready jobs, or of jobs finished per second",
+    "  K  kick    make buried jobs ready; if there are none, delayed ones",
+    "  P          pause or resume the topic",
+    "Jobs of a topic",
+    "  Enter      open the job          Tab        next state",
+    "  K P        as above              X          purge all jobs in this state",
+    "Job, also in the list",
+    "  n          make it ready now     b  bury    d  delete",
+    "Columns: jobs READY, RESVD (reserved), DELAY (delayed), BURIED, DONE; per second",
+    "IN/S put and OUT/S finished; OLDEST ready job; WAIT: waiting workers; TREND.",
+    "Every change asks for confirmation: y confirms, any other key cancels.",
+};
+#define HELP_LINES (sizeof(help_lines) / sizeof(help_lines[0]))
+
+static size_t help_window(const struct top *top)
+{
+    return (size_t)top->screen.rows - 2;
+}
+
+static size_t help_max_first(const struct top *top)
+{
+    return HELP_LINES > help_window(top) ? HELP_LINES - help_window(top) : 0;
+}
+
+static void draw_help(struct top *top)
+{
+    size_t first = top->help_first < help_max_first(top) ? top->help_first : help_max_first(top);
+
+    top->help_first = first;
+    bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_CURSOR, "bide top: keys");
+    for (size_t i = 0; first + i < HELP_LINES && i < help_window(top); i++)
+        bi_top_screen_draw(1 + (int)i, 0, BI_TOP_REST,
+                           help_lines[first + i][0] == ' ' ? STYLE_PLAIN : STYLE_HEADING,
+                           help_lines[first + i]);
+}
+
+/* ---- the window ---- */
 
 void bi_top_window_set_view(struct top *top, const struct top_view *view)
 {
@@ -77,31 +303,32 @@ void bi_top_window_draw(struct top *top)
     top->needs_redraw = false;
     bi_top_screen_clear();
     if (top->screen.rows < BI_TOP_MIN_ROWS || top->screen.columns < BI_TOP_MIN_COLUMNS) {
-        bi_top_screen_draw(&top->screen, 0, 0, top->screen.columns, STYLE_PLAIN,
-                           "too small: 40 x 10");
-        bi_top_screen_draw(&top->screen, 1, 0, top->screen.columns, STYLE_PLAIN, "is the least");
+        bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_PLAIN, "too small: 40 x 10");
+        bi_top_screen_draw(1, 0, BI_TOP_REST, STYLE_PLAIN, "is the minimum");
     } else {
-        top->view->draw(top);
-        bi_top_prompt_draw(top);
+        if (top->help)
+            draw_help(top);
+        else
+            top->view->draw(top);
+        draw_bottom_line(top);
     }
     bi_top_screen_refresh(top->full_redraw);
     top->full_redraw = false;
 }
-
-/* ---- keys ---- */
 
 static void change_interval(struct top *top, int step)
 {
     static const int64_t steps[] = {100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000};
     const int count = sizeof(steps) / sizeof(steps[0]);
     int at = 0;
+
     while (at < count - 1 && steps[at] < top->interval_ms)
         at++;
-    /* From between two steps, + goes to the one above, which is found already. */
+    /* Between two steps, + goes to the one above, which is found already. */
     if (step < 0 || steps[at] == top->interval_ms)
         at += step;
     top->interval_ms = steps[at < 0 ? 0 : at < count ? at : count - 1];
-    bi_top_prompt_note(top, STYLE_PLAIN, "Refreshed every %.1f s.",
+    bi_top_window_note(top, STYLE_PLAIN, "Refreshed every %.1f s.",
                        (double)top->interval_ms / 1000);
 }
 
@@ -109,7 +336,7 @@ static void toggle_freeze(struct top *top)
 {
     top->frozen = !top->frozen;
     if (top->frozen)
-        bi_top_prompt_note(top, STYLE_WARN, "Frozen: space goes on.");
+        bi_top_window_note(top, STYLE_WARN, "Frozen: space resumes.");
     else
         bi_top_sampler_sample_now(top);
 }
@@ -121,18 +348,21 @@ void bi_top_window_handle_key(struct top *top, int key)
         top->full_redraw = key == TOP_KEY_REDRAW;
         return;
     }
+
     top->note[0] = 0;
-    if (top->prompt.kind != PROMPT_NONE)
-        bi_top_prompt_handle_key(top, key);
-    else if (top->view == &bi_top_view_help)
-        top->view->key(top, key);
-    else if (key == '+' || key == '-')
+    if (top->prompt.kind != PROMPT_NONE) {
+        handle_prompt_key(top, key);
+    } else if (top->help) {
+        top->help = bi_top_page_move_cursor(key, help_max_first(top) + 1, help_window(top),
+                                            &top->help_first);
+    } else if (key == '+' || key == '-') {
         change_interval(top, key == '+' ? 1 : -1);
-    else if (key == ' ')
+    } else if (key == ' ') {
         toggle_freeze(top);
-    else if (key == '?') {
-        top->view_before_help = top->view;
-        bi_top_window_set_view(top, &bi_top_view_help);
-    } else
+    } else if (key == '?') {
+        top->help = true;
+        top->help_first = 0;
+    } else {
         top->view->key(top, key);
+    }
 }

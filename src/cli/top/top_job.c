@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * top_job - the third view: one job with all its fields and its body.
+ */
+#include "cli/top/top.h"
+
+#include "util/duration.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define FETCH_MAX ((size_t)16 << 20) /* larger bodies are not read */
+
+/* ---- the page ---- */
+
+enum field_kind { FIELD_NUMBER, FIELD_DURATION, FIELD_TIME, FIELD_BLANK };
+
+#define AT(member) offsetof(bide_job, member)
+
+/* Between the state and the retries, in the order of the screen. Times of 0 are left out. */
+static const struct {
+    const char *name;
+    enum field_kind kind;
+    size_t offset; /* a number is uint32_t, the others are int64_t */
+} fields[] = {
+    {"priority", FIELD_NUMBER, AT(priority)},
+    {"ttr", FIELD_DURATION, AT(ttr_ms)},
+    {"age", FIELD_DURATION, AT(age_ms)},
+    {"expires at", FIELD_TIME, AT(expires_at_ms)},
+    {"", FIELD_BLANK, 0},
+    {"created", FIELD_TIME, AT(created_ms)},
+    {"ready", FIELD_TIME, AT(ready_ms)},
+    {"reserved", FIELD_TIME, AT(reserved_ms)},
+    {"touched", FIELD_TIME, AT(touched_ms)},
+    {"buried", FIELD_TIME, AT(buried_ms)},
+    {"done", FIELD_TIME, AT(done_ms)},
+    {"", FIELD_BLANK, 0},
+    {"reserves", FIELD_NUMBER, AT(reserves)},
+    {"timeouts", FIELD_NUMBER, AT(timeouts)},
+    {"releases", FIELD_NUMBER, AT(releases)},
+    {"fails", FIELD_NUMBER, AT(fails)},
+    {"buries", FIELD_NUMBER, AT(buries)},
+    {"kicks", FIELD_NUMBER, AT(kicks)},
+    {"touches", FIELD_NUMBER, AT(touches)},
+};
+
+static void add_field(struct page *page, const char *name, enum field_kind kind, const void *value)
+{
+    char text[BI_DATETIME_SIZE] = "";
+
+    if (kind == FIELD_NUMBER)
+        snprintf(text, sizeof(text), "%u", *(const uint32_t *)value);
+    else if (kind == FIELD_DURATION)
+        bi_duration_format(text, *(const int64_t *)value);
+    else if (kind == FIELD_TIME && *(const int64_t *)value == 0)
+        return;
+    else if (kind == FIELD_TIME)
+        bi_datetime_format(text, *(const int64_t *)value);
+    bi_top_page_add_line(page, "%-16s %s", name, text);
+}
+
+static void add_state(struct page *page, const bide_job *job)
+{
+    bi_top_page_add_line(page, "%-16s %s", "topic", job->topic);
+    bi_top_page_add_line(page, "%-16s %s%s", "state", bide_state_name(job->state),
+                         job->cancel_wanted ? ", cancel requested" : "");
+    for (size_t i = 0; i < BI_TOP_STATES; i++)
+        if (bi_top_column_states[i].state == job->state &&
+            bi_top_column_states[i].left_label != NULL)
+            add_field(page, bi_top_column_states[i].left_label, FIELD_DURATION, &job->left_ms);
+    if (job->state == BIDE_STATE_DELAYED)
+        add_field(page, "runs at", FIELD_TIME, &job->run_at_ms);
+    if (job->retain_ms > 0)
+        add_field(page, "retain result", FIELD_DURATION, &job->retain_ms);
+}
+
+static void add_retries(struct page *page, const bide_job *job)
+{
+    char base[BI_DATETIME_SIZE], max[BI_DATETIME_SIZE];
+
+    if (job->max_retries < 0) {
+        add_field(page, "failures", FIELD_NUMBER, &job->failures);
+        return;
+    }
+    bi_duration_format(base, job->backoff_base_ms);
+    bi_duration_format(max, job->backoff_max_ms);
+    if (job->backoff_base_ms > 0)
+        bi_top_page_add_line(page, "%-16s %u of %d, backoff %s to %s", "failures", job->failures,
+                             job->max_retries, base, max);
+    else
+        bi_top_page_add_line(page, "%-16s %u of %d, default backoff", "failures", job->failures,
+                             job->max_retries);
+}
+
+static void add_texts(struct page *page, const struct job_detail *detail)
+{
+    const bide_job *job = &detail->job;
+    const struct {
+        const char *heading;
+        const void *data;
+        size_t size;
+    } texts[] = {
+        {"key", job->key, job->key_size},
+        {"last error", job->last_error, job->last_error_size},
+        {"progress", job->progress, job->progress_size},
+        {"result", job->result, job->result_size},
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (texts[i].data != NULL)
+            bi_top_page_add_bytes(page, texts[i].heading, texts[i].data, texts[i].size);
+
+    if (detail->has_body)
+        bi_top_page_add_bytes(page, "body", bide_buf_data(detail->body),
+                              bide_buf_size(detail->body));
+    else if (job->body_size > FETCH_MAX)
+        bi_top_page_add_line(page,
+                             "body: %zu bytes, too large for this view (see \"bide peek %llu\")",
+                             job->body_size, (unsigned long long)detail->id);
+    else
+        bi_top_page_add_line(page, "body: %zu bytes, loading", job->body_size);
+}
+
+/* Also after the window changed its width. */
+static void format_page(struct top *top)
+{
+    struct job_detail *detail = &top->detail;
+    struct page *page = &detail->page;
+
+    bi_top_page_reset(page, top->screen.columns);
+    if (!detail->loaded)
+        return;
+    add_state(page, &detail->job);
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+        add_field(page, fields[i].name, fields[i].kind,
+                  (const char *)&detail->job + fields[i].offset);
+    add_retries(page, &detail->job);
+    add_texts(page, detail);
+    if (page->out_of_memory)
+        snprintf(detail->error, sizeof(detail->error), "%s", bide_code_text(BIDE_ENOMEM));
+}
+
+/* ---- loading ---- */
+
+static void start_load(struct top *top);
+
+/* failed: the request that failed; NULL: none did. */
+static void finish_load(struct top *top, const struct top_request *failed)
+{
+    struct job_detail *detail = &top->detail;
+
+    assert(detail->busy);
+    detail->busy = false;
+    top->needs_redraw = true;
+    if (detail->stale) {
+        start_load(top);
+        return;
+    }
+    if (failed != NULL)
+        snprintf(detail->error, sizeof(detail->error), "%s", bi_top_request_error(failed));
+    format_page(top);
+}
+
+static void on_body(struct top_request *request)
+{
+    struct job_detail *detail = &request->top->detail;
+    bool good = request->op.status == BIDE_OK;
+
+    if (good && detail->stale) {
+        bide_buf_unref(request->op.fetch.buf);
+    } else if (good) {
+        bide_buf_unref(detail->body);
+        detail->body = request->op.fetch.buf;
+        detail->has_body = true;
+    }
+    finish_load(request->top, good ? NULL : request);
+}
+
+static void on_job(struct top_request *request)
+{
+    struct job_detail *detail = &request->top->detail;
+    int status = request->op.status;
+
+    detail->gone = !detail->stale && status == BIDE_NOT_FOUND;
+    if (status == BIDE_OK) {
+        bide_job_clear(&detail->job);
+        detail->job = detail->incoming;
+        memset(&detail->incoming, 0, sizeof(detail->incoming));
+    }
+    if (status != BIDE_OK || detail->stale) {
+        finish_load(request->top, status == BIDE_OK ? NULL : request);
+        return;
+    }
+
+    detail->loaded = true;
+    detail->error[0] = 0;
+    if (detail->has_body || detail->job.body_size > FETCH_MAX) {
+        finish_load(request->top, NULL);
+        return;
+    }
+    detail->body_request.op = (bide_op){.kind = BIDE_OP_BODY, .fetch = {.id = detail->id}};
+    bi_top_request_send(&detail->body_request, request->top, on_body);
+}
+
+static void start_load(struct top *top)
+{
+    struct job_detail *detail = &top->detail;
+
+    detail->busy = true;
+    detail->stale = false;
+    detail->job_request.op = (bide_op){
+        .kind = BIDE_OP_JOB_STATS,
+        .query = {.id = detail->id, .job = &detail->incoming},
+    };
+    bi_top_request_send(&detail->job_request, top, on_job);
+}
+
+static void refresh(struct top *top)
+{
+    if (!top->detail.busy && !top->quit && !top->detail.gone)
+        start_load(top);
+}
+
+void bi_top_job_show(struct top *top, uint64_t id)
+{
+    struct job_detail *detail = &top->detail;
+
+    bide_buf_unref(detail->body);
+    detail->body = NULL;
+    detail->has_body = detail->loaded = detail->gone = false;
+    detail->first = 0;
+    detail->error[0] = 0;
+    detail->id = id;
+    detail->stale = detail->busy;
+    bi_top_page_reset(&detail->page, top->screen.columns);
+    bi_top_window_set_view(top, &bi_top_job);
+    refresh(top);
+}
+
+void bi_top_job_free(struct job_detail *detail)
+{
+    bide_job_clear(&detail->job);
+    bide_buf_unref(detail->body);
+    bi_top_page_free(&detail->page);
+}
+
+/* ---- drawing and keys ---- */
+
+static size_t visible_rows(const struct top *top)
+{
+    int rows = top->screen.rows - 2;
+    return rows > 0 ? (size_t)rows : 1;
+}
+
+static size_t max_first(const struct top *top)
+{
+    size_t count = top->detail.page.count, window = visible_rows(top);
+    return count > window ? count - window : 0;
+}
+
+static void draw_title(const struct top *top)
+{
+    const struct job_detail *detail = &top->detail;
+    size_t count = detail->page.count, last = detail->first + visible_rows(top);
+    const char *status = detail->gone       ? "is gone"
+                         : detail->error[0] ? detail->error
+                         : detail->loaded   ? ""
+                                            : "loading";
+    char text[BI_ERRMSG_SIZE];
+
+    snprintf(text, sizeof(text), "job %llu %s", (unsigned long long)detail->id, status);
+    bi_top_screen_draw(0, 0, BI_TOP_REST, STYLE_CURSOR, text);
+    if (count <= visible_rows(top))
+        return;
+    int width = snprintf(text, sizeof(text), " lines %zu-%zu of %zu", detail->first + 1,
+                         last < count ? last : count, count);
+    bi_top_screen_draw(0, top->screen.columns - width, width, STYLE_CURSOR, text);
+}
+
+static void draw(struct top *top)
+{
+    struct job_detail *detail = &top->detail;
+
+    if (detail->page.width != top->screen.columns)
+        format_page(top);
+    if (detail->first > max_first(top))
+        detail->first = max_first(top);
+    draw_title(top);
+    for (size_t i = 0; i < visible_rows(top) && detail->first + i < detail->page.count; i++)
+        bi_top_screen_draw(1 + (int)i, 0, BI_TOP_REST, STYLE_PLAIN,
+                           detail->page.lines[detail->first + i]);
+}
+
+static void key(struct top *top, int pressed)
+{
+    struct job_detail *detail = &top->detail;
+
+    if (bi_top_page_move_cursor(pressed, max_first(top) + 1, visible_rows(top), &detail->first))
+        return;
+    if (pressed != 'q' && pressed != TOP_KEY_ESCAPE) {
+        bi_top_action_job_key(top, pressed, detail->id);
+        return;
+    }
+    bi_top_window_set_view(top, &bi_top_jobs);
+    bi_top_jobs_refresh(top);
+}
+
+const struct top_view bi_top_job = {
+    .key_hint = "Up/Down PgUp/PgDn scroll  n ready now  b bury  d delete  ? help  q back",
+    .draw = draw,
+    .key = key,
+    .refresh = refresh,
+};
