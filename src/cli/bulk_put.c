@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/bulk_put.h"
+#include "cli/put.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* More on their way do not make it faster; each may have BIDE_BATCH_BYTES of bodies in memory, or one
- * larger body, which goes alone. */
+/* More batches in flight are not faster. Each holds at most BIDE_BATCH_BYTES of bodies, or one larger
+ * body. */
 #define BATCHES         4
 #define IN_FLIGHT_BYTES (BATCHES * BIDE_BATCH_BYTES)
 
 struct batch {
     bide_op op;
-    bool completed; /* answered, and not told yet */
+    bool completed; /* and not reported yet */
     size_t count;
     size_t bytes;
     bide_put_item items[BIDE_BATCH_JOBS];
     uint64_t numbers[BIDE_BATCH_JOBS];
 };
 
-/* Batches are in a ring: from first on `launched` are on their way or answered, and the next one
- * gathers. */
+/* A ring of batches: from first on, in_flight batches are sent; the next one is open for puts. */
 struct bulk_put {
     struct pipeline pipeline;
     bide_slice topic;
@@ -28,9 +28,9 @@ struct bulk_put {
     void *user;
     bool stopped;
     size_t first, in_flight;
-    size_t bytes; /* of those that are launched */
+    size_t bytes; /* of the bodies in flight */
     struct batch *batches[BATCHES];
-    struct put_json *arguments; /* arguments of the batch that gathers */
+    struct put_json *arguments; /* of the open batch */
 };
 
 int bi_bulk_put_new(struct bulk_put **out, const struct cli *cli, bide_slice topic,
@@ -56,24 +56,17 @@ int bi_bulk_put_new(struct bulk_put **out, const struct cli *cli, bide_slice top
     return BI_EXIT_OK;
 }
 
-static void release_bodies(struct batch *batch)
+static void clear_batch(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
+    for (size_t i = 0; i < batch->count; i++)
         bide_buf_unref(batch->items[i].buf);
-        batch->items[i].buf = NULL;
-    }
+    batch->completed = false;
+    batch->count = batch->bytes = 0;
 }
 
 static struct batch *open_batch(const struct bulk_put *bulk_put)
 {
     return bulk_put->batches[(bulk_put->first + bulk_put->in_flight) % BATCHES];
-}
-
-static void discard_open_batch(struct bulk_put *bulk_put)
-{
-    struct batch *batch = open_batch(bulk_put);
-    release_bodies(batch);
-    batch->count = batch->bytes = 0;
 }
 
 void bi_bulk_put_free(struct bulk_put *bulk_put)
@@ -82,16 +75,16 @@ void bi_bulk_put_free(struct bulk_put *bulk_put)
         return;
     bi_pipeline_close(&bulk_put->pipeline);
     for (size_t i = 0; i < BATCHES && bulk_put->batches[i] != NULL; i++) {
-        release_bodies(bulk_put->batches[i]);
+        clear_batch(bulk_put->batches[i]);
         free(bulk_put->batches[i]);
     }
     free(bulk_put->arguments);
     free(bulk_put);
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
-/* What every following job would be told, too; what is wrong with one job's options is not. */
+/* Would every following put fail with this code, too? Wrong options of one job are not fatal. */
 static bool is_fatal(int code)
 {
     return (code < 0 && code != BIDE_EINVAL && code != BIDE_ENOTSUP) || code == BIDE_DRAINING ||
@@ -118,17 +111,16 @@ static void report_item(struct bulk_put *bulk_put, const struct batch *batch, si
     bulk_put->on_done(bulk_put->user, &result);
 }
 
-/* In the order in which they were sent, whatever the order of the answers. */
+/* In the order of sending, whatever the order of the completions. */
 static void report_completed(struct bulk_put *bulk_put)
 {
     while (bulk_put->in_flight > 0 && bulk_put->batches[bulk_put->first]->completed) {
         struct batch *batch = bulk_put->batches[bulk_put->first];
         for (size_t i = 0; i < batch->count; i++)
             report_item(bulk_put, batch, i);
-        release_bodies(batch);
+        assert(bulk_put->bytes >= batch->bytes);
         bulk_put->bytes -= batch->bytes;
-        batch->completed = false;
-        batch->count = batch->bytes = 0;
+        clear_batch(batch);
         bulk_put->first = (bulk_put->first + 1) % BATCHES;
         bulk_put->in_flight--;
     }
@@ -142,7 +134,7 @@ static void completed(bide_op *op)
 
 /* ---- sending ---- */
 
-/* One batch always gathers. */
+/* Keeps one batch open. */
 static void make_room(struct bulk_put *bulk_put)
 {
     report_completed(bulk_put);
@@ -156,6 +148,7 @@ void bi_bulk_put_flush(struct bulk_put *bulk_put)
 {
     struct batch *batch = open_batch(bulk_put);
     bide_op *op = &batch->op;
+
     if (batch->count == 0)
         return;
     memset(op, 0, sizeof(*op));
@@ -173,10 +166,13 @@ static bide_put_item *add_item(struct bulk_put *bulk_put, uint64_t number, bide_
 {
     size_t size = bide_buf_size(body);
     struct batch *batch = open_batch(bulk_put);
+
     if (batch->count > 0 && batch->bytes + size > BIDE_BATCH_BYTES) {
         bi_bulk_put_flush(bulk_put);
         batch = open_batch(bulk_put);
     }
+
+    assert(batch->count < BIDE_BATCH_JOBS);
     bide_put_item *item = &batch->items[batch->count];
     *item = (bide_put_item){.topic = bulk_put->topic, .buf = body, .options = bulk_put->options};
     batch->numbers[batch->count++] = number;
@@ -207,8 +203,6 @@ void bi_bulk_put_add_json(struct bulk_put *bulk_put, uint64_t number, struct put
     flush_if_full(bulk_put);
 }
 
-/* ---- the rest ---- */
-
 static void wait_all(struct bulk_put *bulk_put)
 {
     report_completed(bulk_put);
@@ -226,7 +220,7 @@ void bi_bulk_put_drain(struct bulk_put *bulk_put)
 
 void bi_bulk_put_discard(struct bulk_put *bulk_put)
 {
-    discard_open_batch(bulk_put);
+    clear_batch(open_batch(bulk_put));
     wait_all(bulk_put);
 }
 

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/put_json.h"
+#include "cli/put.h"
 
 #include "util/base64.h"
 #include "util/duration.h"
 #include "util/suggest.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct put_parser {
-    struct put_json *line;
-    const char *seen[16]; /* by what: the name that said it */
-    int64_t now_ms;
-};
-
-/* What a name is about; two names for the same are refused. */
-enum aspect {
+/* The option that a name sets; two names for the same one are rejected. */
+enum option {
     BODY,
     TOPIC,
     PRIORITY,
@@ -30,230 +25,215 @@ enum aspect {
     BACKOFF_MAX,
     EXPIRY,
     RETENTION,
+    OPTIONS
 };
+
+struct put_parser {
+    struct put_json *line;
+    const char *seen[OPTIONS]; /* the name that set it */
+    int64_t now_ms;
+};
+
+/* value: where the option is stored, for those of bide_put_options. error continues 'the name "x"'. */
+typedef bool parse_fn(struct put_parser *parser, void *value, const json_t *json, char *error);
 
 struct field {
     const char *name;
-    enum aspect aspect;
-    bool (*parse)(struct put_parser *put_parser, const struct field *field, const json_t *value,
-                  char *error);
-    size_t offset; /* in bide_put_options, where the reader writes there */
+    enum option option;
+    parse_fn *parse;
+    size_t offset; /* in bide_put_options */
 };
 
-/* ---- kinds of values; reasons go on 'the name "x"' ---- */
+/* ---- options ---- */
 
-static void *member_of(const struct put_parser *put_parser, const struct field *field)
-{
-    return (char *)&put_parser->line->options + field->offset;
-}
-
-static bool parse_integer(const json_t *value, int64_t least, int64_t most, int64_t *number,
+static bool parse_integer(const json_t *json, int64_t min, int64_t max, int64_t *number,
                           char *error)
 {
-    if (!json_is_integer(value))
+    if (!json_is_integer(json))
         return bi_errmsg_set(error, "must be a whole number");
-    *number = json_integer_value(value);
-    if (*number < least || *number > most)
-        return bi_errmsg_set(error, "must be from %lld to %lld", (long long)least, (long long)most);
+    *number = json_integer_value(json);
+    if (*number < min || *number > max)
+        return bi_errmsg_set(error, "must be from %lld to %lld", (long long)min, (long long)max);
     return true;
 }
 
-static bool parse_ms(struct put_parser *put_parser, const struct field *field, const json_t *value,
-                     char *error)
+static bool parse_ms(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
-    return parse_integer(value, 0, BIDE_TIME_MAX_MS, member_of(put_parser, field), error);
+    (void)parser;
+    return parse_integer(json, 0, BIDE_TIME_MAX_MS, value, error);
 }
 
-static bool parse_datetime_ms(struct put_parser *put_parser, const struct field *field,
-                              const json_t *value, char *error)
+static bool parse_datetime_ms(struct put_parser *parser, void *value, const json_t *json,
+                              char *error)
 {
-    return parse_integer(value, 0, BIDE_TIMESTAMP_MAX_MS, member_of(put_parser, field), error);
+    (void)parser;
+    return parse_integer(json, 0, BIDE_TIMESTAMP_MAX_MS, value, error);
 }
 
-/* A text that a person would write, by the reader of the flags. */
-static bool parse_text(const json_t *value, char *error, const char **text)
-{
-    *text = json_string_value(value);
-    if (*text == NULL)
-        return bi_errmsg_set(error, "must be a text");
-    if (strlen(*text) != json_string_length(value))
-        return bi_errmsg_set(error, "has a NUL in it");
-    return true;
-}
-
-static bool append_reason(const char *text, const char *reason, char *error)
-{
-    return bi_errmsg_set(error, "is \"%.100s\", which %.300s", text, reason);
-}
-
-static bool parse_duration(struct put_parser *put_parser, const struct field *field,
-                           const json_t *value, char *error)
+/* A string as a flag takes it: a duration, or a date and time. */
+static bool parse_time_text(struct put_parser *parser, int64_t *ms, const json_t *json,
+                            bool duration, char *error)
 {
     char reason[BI_ERRMSG_SIZE];
-    const char *text;
-    if (!parse_text(value, error, &text))
-        return false;
-    return bi_duration_parse(text, member_of(put_parser, field), reason) ||
-           append_reason(text, reason, error);
+    const char *text = json_string_value(json);
+
+    if (text == NULL)
+        return bi_errmsg_set(error, "must be a string");
+    if (strlen(text) != json_string_length(json))
+        return bi_errmsg_set(error, "contains a NUL");
+    return (duration ? bi_duration_parse(text, ms, reason)
+                     : bi_datetime_parse(text, parser->now_ms, ms, reason)) ||
+           bi_errmsg_set(error, "is \"%.100s\", which %.300s", text, reason);
 }
 
-static bool parse_datetime(struct put_parser *put_parser, const struct field *field,
-                           const json_t *value, char *error)
+static bool parse_duration(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
-    char reason[BI_ERRMSG_SIZE];
-    const char *text;
-    if (!parse_text(value, error, &text))
-        return false;
-    return bi_datetime_parse(text, put_parser->now_ms, member_of(put_parser, field), reason) ||
-           append_reason(text, reason, error);
+    return parse_time_text(parser, value, json, true, error);
 }
 
-static bool parse_expires_in(struct put_parser *put_parser, const struct field *field,
-                             const json_t *value, char *error)
+static bool parse_datetime(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
-    int64_t *at = member_of(put_parser, field);
-    if (!parse_duration(put_parser, field, value, error))
-        return false;
-    *at += put_parser->now_ms;
-    return *at <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
+    return parse_time_text(parser, value, json, false, error);
 }
 
-static bool parse_priority(struct put_parser *put_parser, const struct field *field,
-                           const json_t *value, char *error)
+static bool parse_expires_in(struct put_parser *parser, void *value, const json_t *json,
+                             char *error)
+{
+    int64_t *at_ms = value;
+
+    if (!parse_time_text(parser, at_ms, json, true, error))
+        return false;
+    *at_ms += parser->now_ms;
+    return *at_ms <= BIDE_TIMESTAMP_MAX_MS || bi_errmsg_set(error, "is too far away");
+}
+
+static bool parse_priority(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
     int64_t number = 0;
-    if (!parse_integer(value, 0, UINT32_MAX, &number, error))
-        return false;
-    *(uint32_t *)member_of(put_parser, field) = (uint32_t)number;
-    return true;
+
+    (void)parser;
+    bool good = parse_integer(json, 0, UINT32_MAX, &number, error);
+    *(uint32_t *)value = (uint32_t)number;
+    return good;
 }
 
-static bool parse_retries(struct put_parser *put_parser, const struct field *field,
-                          const json_t *value, char *error)
+static bool parse_retries(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
     int64_t number = 0;
-    if (!parse_integer(value, BIDE_NO_RETRY_LIMIT, INT32_MAX, &number, error))
-        return false;
-    *(int32_t *)member_of(put_parser, field) = (int32_t)number;
+
+    (void)parser;
+    bool good = parse_integer(json, BIDE_NO_RETRY_LIMIT, INT32_MAX, &number, error);
+    *(int32_t *)value = (int32_t)number;
+    return good;
+}
+
+static bool parse_hold(struct put_parser *parser, void *value, const json_t *json, char *error)
+{
+    (void)parser;
+    *(bool *)value = json_is_true(json);
+    return json_is_boolean(json) || bi_errmsg_set(error, "must be true or false");
+}
+
+static bool parse_replace(struct put_parser *parser, void *value, const json_t *json, char *error)
+{
+    (void)parser;
+    *(bide_conflict *)value = json_is_true(json) ? BIDE_REPLACE : BIDE_REJECT;
+    return json_is_boolean(json) || bi_errmsg_set(error, "must be true or false");
+}
+
+/* ---- topic, key and body ---- */
+
+/* 1 to max bytes; false if json is no such string. */
+static bool copy_string(const json_t *json, char *to, size_t max, size_t *size, char *error)
+{
+    *size = json_string_length(json);
+    if (!json_is_string(json) || *size == 0 || *size > max)
+        return bi_errmsg_set(error, "must be a string of 1 to %zu bytes", max);
+    memcpy(to, json_string_value(json), *size);
     return true;
 }
 
-static bool parse_hold(struct put_parser *put_parser, const struct field *field,
-                       const json_t *value, char *error)
+static bool parse_topic(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
-    if (!json_is_boolean(value))
-        return bi_errmsg_set(error, "must be true or false");
-    *(bool *)member_of(put_parser, field) = json_is_true(value);
-    return true;
+    struct put_json *line = parser->line;
+
+    (void)value;
+    return copy_string(json, line->topic, BIDE_TOPIC_MAX, &line->topic_size, error);
 }
 
-static bool parse_replace(struct put_parser *put_parser, const struct field *field,
-                          const json_t *value, char *error)
+static bool parse_key(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
-    if (!json_is_boolean(value))
-        return bi_errmsg_set(error, "must be true or false");
-    *(bide_conflict *)member_of(put_parser, field) =
-        json_is_true(value) ? BIDE_REPLACE : BIDE_REJECT;
-    return true;
-}
+    struct put_json *line = parser->line;
 
-static bool parse_topic(struct put_parser *put_parser, const struct field *field,
-                        const json_t *value, char *error)
-{
-    (void)field;
-    size_t size = json_string_length(value);
-    if (!json_is_string(value) || size == 0 || size > BIDE_TOPIC_MAX)
-        return bi_errmsg_set(error, "must be a text of 1 to %d bytes", BIDE_TOPIC_MAX);
-    memcpy(put_parser->line->topic, json_string_value(value), size);
-    put_parser->line->topic_size = size;
-    return true;
+    (void)value;
+    line->options.key.data = line->key;
+    return copy_string(json, line->key, BIDE_KEY_MAX, &line->options.key.size, error);
 }
 
 static bool reject_base64(char *error)
 {
-    return bi_errmsg_set(error, "must be a text in base64, with its padding and nothing else");
+    return bi_errmsg_set(error, "must be a string in base64, with padding and nothing else");
 }
 
-static bool set_key(struct put_parser *put_parser, size_t size)
+static bool parse_key_base64(struct put_parser *parser, void *value, const json_t *json,
+                             char *error)
 {
-    put_parser->line->options.key = (bide_slice){put_parser->line->key, size};
-    return true;
-}
+    struct put_json *line = parser->line;
+    const char *text = json_string_value(json);
+    size_t length = json_string_length(json), size;
 
-static bool parse_key(struct put_parser *put_parser, const struct field *field, const json_t *value,
-                      char *error)
-{
-    (void)field;
-    size_t size = json_string_length(value);
-    if (!json_is_string(value) || size == 0 || size > BIDE_KEY_MAX)
-        return bi_errmsg_set(error, "must be a text of 1 to %d bytes", BIDE_KEY_MAX);
-    memcpy(put_parser->line->key, json_string_value(value), size);
-    return set_key(put_parser, size);
-}
-
-static bool parse_key_base64(struct put_parser *put_parser, const struct field *field,
-                             const json_t *value, char *error)
-{
-    (void)field;
-    const char *text = json_string_value(value);
-    size_t length = json_string_length(value), size;
+    (void)value;
     if (text == NULL || !bi_base64_decoded_size(text, length, &size))
         return reject_base64(error);
     if (size == 0 || size > BIDE_KEY_MAX)
-        return bi_errmsg_set(error, "must be of 1 to %d bytes", BIDE_KEY_MAX);
-    if (!bi_base64_decode(text, length, put_parser->line->key))
-        return reject_base64(error);
-    return set_key(put_parser, size);
+        return bi_errmsg_set(error, "must have 1 to %d bytes", BIDE_KEY_MAX);
+    line->options.key = (bide_slice){line->key, size};
+    return bi_base64_decode(text, length, line->key) || reject_base64(error);
 }
 
-/* ---- bodies ---- */
-
-static bool set_body(struct put_parser *put_parser, const void *data, size_t size, char *error)
+/* data NULL: there was no memory for it. */
+static bool set_body(struct put_parser *parser, const void *data, size_t size, char *error)
 {
-    put_parser->line->body = bide_buf_new(data, size);
-    return put_parser->line->body != NULL ||
-           bi_errmsg_set(error, "needs more memory than there is");
+    assert(parser->line->body == NULL);
+    parser->line->body = data == NULL ? NULL : bide_buf_new(data, size);
+    return parser->line->body != NULL || bi_errmsg_set(error, "is too large: out of memory");
 }
 
-static bool parse_body(struct put_parser *put_parser, const struct field *field,
-                       const json_t *value, char *error)
+static bool parse_body(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
-    (void)field;
-    if (!json_is_string(value))
-        return bi_errmsg_set(error, "must be a text; for any JSON there is \"body_json\"");
-    return set_body(put_parser, json_string_value(value), json_string_length(value), error);
+    (void)value;
+    if (!json_is_string(json))
+        return bi_errmsg_set(error, "must be a string; \"body_json\" takes any JSON");
+    return set_body(parser, json_string_value(json), json_string_length(json), error);
 }
 
-static bool parse_body_base64(struct put_parser *put_parser, const struct field *field,
-                              const json_t *value, char *error)
+static bool parse_body_base64(struct put_parser *parser, void *value, const json_t *json,
+                              char *error)
 {
-    (void)field;
-    const char *text = json_string_value(value);
-    size_t length = json_string_length(value), size;
+    const char *text = json_string_value(json);
+    size_t length = json_string_length(json), size;
+
+    (void)value;
     if (text == NULL || !bi_base64_decoded_size(text, length, &size))
         return reject_base64(error);
     char *bytes = malloc(size + 1);
-    if (bytes == NULL)
-        return bi_errmsg_set(error, "needs more memory than there is");
-    bool good = bi_base64_decode(text, length, bytes) || reject_base64(error);
-    good = good && set_body(put_parser, bytes, size, error);
+    bool good = bytes == NULL || bi_base64_decode(text, length, bytes) || reject_base64(error);
+    good = good && set_body(parser, bytes, size, error);
     free(bytes);
     return good;
 }
 
-static bool parse_body_json(struct put_parser *put_parser, const struct field *field,
-                            const json_t *value, char *error)
+static bool parse_body_json(struct put_parser *parser, void *value, const json_t *json, char *error)
 {
-    (void)field;
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-    if (text == NULL)
-        return bi_errmsg_set(error, "needs more memory than there is");
-    bool good = set_body(put_parser, text, strlen(text), error);
+    char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
+
+    (void)value;
+    bool good = set_body(parser, text, text == NULL ? 0 : strlen(text), error);
     free(text);
     return good;
 }
 
-/* ---- the names ---- */
+/* ---- names ---- */
 
 #define AT(member) offsetof(bide_put_options, member)
 
@@ -288,64 +268,63 @@ static const struct field fields[] = {
 static const struct field *find_field(const char *name, char *error)
 {
     struct suggestion suggestion = BI_SUGGEST_INIT;
+
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         if (strcmp(fields[i].name, name) == 0)
             return &fields[i];
         bi_suggest_consider(&suggestion, fields[i].name, name, strlen(name));
     }
-    bi_errmsg_set(error, "there is no \"%.60s\" in a put%s%s%s", name,
-                  suggestion.best == NULL ? "" : "; did you mean \"",
-                  suggestion.best == NULL ? "" : suggestion.best,
-                  suggestion.best == NULL ? "" : "\"?");
+    if (suggestion.best == NULL)
+        bi_errmsg_set(error, "unknown name \"%.60s\"", name);
+    else
+        bi_errmsg_set(error, "unknown name \"%.60s\"; did you mean \"%s\"?", name, suggestion.best);
     return NULL;
 }
 
-static bool parse_field(struct put_parser *put_parser, const char *name, const json_t *value,
+static bool parse_field(struct put_parser *parser, const char *name, const json_t *json,
                         char *error)
 {
+    bide_put_options *options = &parser->line->options;
     char reason[BI_ERRMSG_SIZE];
     const struct field *field = find_field(name, error);
+
     if (field == NULL)
         return false;
-    const char *other = put_parser->seen[field->aspect];
-    if (other != NULL)
-        return bi_errmsg_set(error, "\"%s\" and \"%s\" are both given; choose one", other, name);
-    put_parser->seen[field->aspect] = field->name;
-    if (field->aspect == DUE)
-        put_parser->line->options.delay_ms = put_parser->line->options.run_at_ms = 0;
-    if (field->parse(put_parser, field, value, reason))
-        return true;
-    return bi_errmsg_set(error, "\"%s\" %.400s", name, reason);
-}
+    const char **seen = &parser->seen[field->option];
+    if (*seen != NULL)
+        return bi_errmsg_set(error, "\"%s\" and \"%s\" are both given; choose one", *seen, name);
+    *seen = field->name;
 
-static bool parse_fields(struct put_parser *put_parser, json_t *object, char *error)
-{
-    const char *name;
-    json_t *value;
-    if (!json_is_object(object))
-        return bi_errmsg_set(error, "this is no JSON object");
-    json_object_foreach(object, name, value)
-    {
-        if (!parse_field(put_parser, name, value, error))
-            return false;
-    }
-    return put_parser->line->body != NULL ||
-           bi_errmsg_set(error, "there is no \"body\", \"body_base64\" or \"body_json\"");
+    /* A delay of the line overrides a time of the command line, and the other way round. */
+    if (field->option == DUE)
+        options->delay_ms = options->run_at_ms = 0;
+    return field->parse(parser, (char *)options + field->offset, json, reason) ||
+           bi_errmsg_set(error, "\"%s\" %.400s", name, reason);
 }
 
 bool bi_put_json_parse(bide_slice text, const bide_put_options *defaults, int64_t now_ms,
                        struct put_json *line, char *error)
 {
-    struct put_parser put_parser = {.line = line, .now_ms = now_ms};
+    struct put_parser parser = {.line = line, .now_ms = now_ms};
     json_error_t json_error;
+    json_t *object =
+        json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &json_error);
+    const char *name;
+    json_t *value;
+
     line->options = *defaults;
     line->topic_size = 0;
     line->body = NULL;
-    json_t *object =
-        json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &json_error);
     if (object == NULL)
-        return bi_errmsg_set(error, "this is no JSON object: %.200s", json_error.text);
-    bool good = parse_fields(&put_parser, object, error);
+        return bi_errmsg_set(error, "not a JSON object: %.200s", json_error.text);
+
+    bool good = json_is_object(object) || bi_errmsg_set(error, "not a JSON object");
+    json_object_foreach(object, name, value)
+    {
+        good = good && parse_field(&parser, name, value, error);
+    }
+    if (good && line->body == NULL)
+        good = bi_errmsg_set(error, "\"body\", \"body_base64\" or \"body_json\" is missing");
     json_decref(object);
     if (!good) {
         bide_buf_unref(line->body);

@@ -259,7 +259,7 @@ static void what_waits_ends_when_the_secret_is_refused(void)
     await_end(reserve, 2);
     HAS(reserve->err, "does not accept the secret");
     /* A worker says so, and goes on when the secret is put right. */
-    await_err(work, "no jobs can be had");
+    await_err(work, "cannot reserve jobs");
     HAS(work->err, "does not accept the secret");
     interrupt(secret_server, SIGTERM, 0);
     serve_with_secret();

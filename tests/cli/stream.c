@@ -75,7 +75,7 @@ static void exactly_the_lines_reported_as_put_are_put(void)
         interrupt(child, signals[i], 128 + signals[i]);
         uint64_t said = number_before(&child->err, " jobs put");
         CHECK(said > 0);
-        HAS(child->err, "Go on with: tail -n +");
+        HAS(child->err, "Continue with: tail -n +");
         EQ(take_numbers(topic), said);
     }
 }

@@ -44,7 +44,7 @@ static void a_signal_lets_running_programs_finish_and_starts_no_more(void)
     for (size_t i = 0; i < COUNT(signals); i++) {
         struct child *child = begin_work("-j", "1", SH(until_go("true")));
         kill(child->pid, signals[i]);
-        await_err(child, "stopping; 1 still runs");
+        await_err(child, "stopping; 1 still running");
         go();
         await_end(child, 0);
         OUTPUT_IS(child->out, "ended\n");
@@ -176,7 +176,7 @@ static void a_lost_lease_terminates_the_program(void)
     stop_server(SIGKILL);
     queue_url();
     await_err(child, "told\n");
-    await_err(child, "its lease was lost");
+    await_err(child, "lease lost, ");
     interrupt(child, SIGTERM, 0);
 }
 
@@ -198,8 +198,7 @@ static void a_job_with_a_lost_lease_is_not_reported_done(void)
     await_out(child, "ended\n");
     kill(child->pid, SIGCONT);
     await_end(child, 7);
-    HAS(child->err,
-        "its lease was lost, so what came of it was not recorded; it may be done again");
+    HAS(child->err, "lease lost, outcome not recorded; the job may run again");
     HAS(child->err, "0 jobs done, 1 lost\n");
 }
 
@@ -213,8 +212,8 @@ static void a_lease_lost_without_connection_terminates_and_reports(void)
     struct child *child = begin_work("--timeout", "forever", "--grace", "1h",
                                      SH(until_go("trap 'echo told >&2; exit 0' TERM")));
     stop_server(SIGKILL);
-    await_err(child, "job 1 (t): the lease ran out without a connection to the queue; what runs "
-                     "for it is ended\n");
+    await_err(child, "job 1 (t): the lease expired without a connection to the queue; its run is "
+                     "stopped\n");
     await_err(child, "told\n");
     queue_url();
     await_err(child, "bide work: connected again\n");
@@ -222,7 +221,7 @@ static void a_lease_lost_without_connection_terminates_and_reports(void)
     CHECK(strstr(child->err.text, "bide work: the connection to ") <
           strstr(child->err.text, "told\n")); /* soon, and not when the lease ends */
     EQ(count_of(&child->err, "bide work: the connection to "), 1);
-    EQ(count_of(&child->err, "is ended\n"), 1);
+    EQ(count_of(&child->err, "is stopped\n"), 1);
 }
 
 static void every_job_is_done_across_server_restarts(void)

@@ -8,8 +8,8 @@
 static void exactly_one_of_program_and_http_is_required(void)
 {
     HAS(run_expect(2, "work")->err, "something is missing");
-    HAS(run_expect(2, "work", "t")->err, "what is to be run?");
-    HAS(run_expect(2, "work", "t", "--")->err, "what is to be run?");
+    HAS(run_expect(2, "work", "t")->err, "PROGRAM or --http is missing");
+    HAS(run_expect(2, "work", "t", "--")->err, "PROGRAM or --http is missing");
     HAS(run_expect(2, "work", "--", "true")->err, "something is missing");
     HAS(run_expect(2, "work", "t", "--http", "http://x/", "--", "true")->err, "not both");
 }
@@ -17,10 +17,11 @@ static void exactly_one_of_program_and_http_is_required(void)
 static void the_program_must_exist(void)
 {
     HAS(run_expect(2, "work", "t", "--", "nosuchprogram")->err,
-        "there is no program \"nosuchprogram\" in the folders of PATH");
-    HAS(run_expect(2, "work", "t", "--", "/nosuch/program")->err, "/nosuch/program is not there");
-    HAS(run_expect(2, "work", "t", "--", "/etc/passwd")->err, "cannot be run");
-    HAS(run_expect(2, "work", "t", "--", "/tmp/")->err, "cannot be run");
+        "cannot find the program \"nosuchprogram\" in PATH");
+    HAS(run_expect(2, "work", "t", "--", "/nosuch/program")->err,
+        "cannot run /nosuch/program: No such file");
+    HAS(run_expect(2, "work", "t", "--", "/etc/passwd")->err, "not an executable file");
+    HAS(run_expect(2, "work", "t", "--", "/tmp/")->err, "not an executable file");
 }
 
 static void flag_values_are_validated(void)
@@ -32,7 +33,7 @@ static void flag_values_are_validated(void)
     HAS(run_expect(2, "work", "t", "-j", "0", "--", "true")->err, "--jobs: from 1 to 1000");
     HAS(run_expect(2, "work", "t", "--timeout", "0", "--", "true")->err, "--timeout");
     HAS(run_expect(2, "work", "t", "--once", "--count", "2", "--", "true")->err,
-        "do not go together");
+        "exclude each other");
     HAS(run_expect(2, "work", "t", "--keep-size", "0", "--", "true")->err, "--keep-size");
     HAS(run_expect(2, "work", "t", "-k", "--retain", "0", "--", "true")->err, "--retain");
 }
@@ -41,15 +42,15 @@ static void topics_are_validated(void)
 {
     HAS(run_expect(2, "work", "t:x", "--", "true")->err, "the weight of a topic");
     HAS(run_expect(2, "work", "t:0", "--", "true")->err, "the weight of a topic");
-    HAS(run_expect(2, "work", ":3", "--", "true")->err, "is no name of a topic");
+    HAS(run_expect(2, "work", ":3", "--", "true")->err, "is not a topic name");
     HAS(run_expect(2, "work", "t", "--strategy", "best", "--", "true")->err, "neither priority");
     HAS(run_expect(2, "work", "t:2", "--strategy", "fair", "--", "true")->err, "weighted only");
 }
 
 static void webhook_flags_require_http(void)
 {
-    HAS(run_expect(2, "work", "t", "--follow", "--", "true")->err, "go with --http");
-    HAS(run_expect(2, "work", "t", "--header", "A: b", "--", "true")->err, "go with --http");
+    HAS(run_expect(2, "work", "t", "--follow", "--", "true")->err, "need --http");
+    HAS(run_expect(2, "work", "t", "--header", "A: b", "--", "true")->err, "need --http");
     HAS(run_expect(2, "work", "t", "--http", "ftp://x/")->err, "does not begin with http://");
     HAS(run_expect(2, "work", "t", "--http", "file:///etc/passwd")->err,
         "does not begin with http://");
@@ -58,7 +59,7 @@ static void webhook_flags_require_http(void)
     HAS(run_expect(2, "work", "t", "--http", "http://x/", "--header", "A: b\r\nC: d")->err,
         "Name: value");
     HAS(run_expect(2, "work", "t", "--http", "http://x/", "--on", "signal=bury")->err,
-        "a status of HTTP");
+        "an HTTP status");
 }
 
 static void invalid_topics_are_rejected_by_the_queue(void)

@@ -105,7 +105,7 @@ static void jobs_are_posted_concurrently(void)
     struct child *child = begin("work", "t", "-j", "2", "--http", webhook_url("/never"), NULL);
     UNTIL(webhook_request_count() == 2);
     EQ(webhook_connection_count(), 2);
-    end_twice(child, "stopping; 2 still run");
+    end_twice(child, "stopping; 2 still running");
     EQ(count_jobs("t", BIDE_STATE_READY), 2);
 }
 
@@ -127,7 +127,7 @@ static void headers_are_hidden_from_the_process_arguments(void)
     CHECK(strstr(arguments, "--header Authorization:*") != NULL);
     CHECK(strstr(arguments, "--header=X-Token:*") != NULL);
     CHECK(strstr(arguments, "hush") == NULL && strstr(arguments, "whisper") == NULL);
-    end_twice(child, "stopping; 1 still runs");
+    end_twice(child, "stopping; 1 still running");
     EQ(count_jobs("t", BIDE_STATE_READY), 1);
 }
 

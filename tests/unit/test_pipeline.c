@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/bulk_put.h"
 #include "cli/pipeline.h"
+#include "cli/put.h"
 
 #include "unit.h"
 

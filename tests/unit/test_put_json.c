@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/put_json.h"
+#include "cli/put.h"
 
 #include "unit.h"
 
@@ -188,29 +188,29 @@ static void key_survives_move(void **state)
 static void non_object_is_rejected(void **state)
 {
     (void)state;
-    rejects("[1]", "this is no JSON object");
-    rejects("{\"body\":\"x\"} x", "this is no JSON object: end of file expected near 'x'");
-    rejects("hello", "this is no JSON object: '[' or '{' expected near 'hello'");
+    rejects("[1]", "not a JSON object");
+    rejects("{\"body\":\"x\"} x", "not a JSON object: end of file expected near 'x'");
+    rejects("hello", "not a JSON object: '[' or '{' expected near 'hello'");
     assert_false(parse_bytes("{\"body\":\"\xff\"}", 12));
     assert_false(parse_bytes("{\"body\":\"a\"", 11));
     assert_false(parse_bytes("\0", 1));
     rejects("{\"body\":\"a\",\"body\":\"b\"}",
-            "this is no JSON object: duplicate object key near '\"body\"'");
+            "not a JSON object: duplicate object key near '\"body\"'");
 }
 
 static void line_without_body_is_rejected(void **state)
 {
     (void)state;
-    rejects("{}", "there is no \"body\", \"body_base64\" or \"body_json\"");
-    rejects("{\"topic\":\"t\"}", "there is no \"body\", \"body_base64\" or \"body_json\"");
+    rejects("{}", "\"body\", \"body_base64\" or \"body_json\" is missing");
+    rejects("{\"topic\":\"t\"}", "\"body\", \"body_base64\" or \"body_json\" is missing");
 }
 
 static void unknown_field_is_rejected_with_a_suggestion(void **state)
 {
     (void)state;
     rejects("{\"body\":\"\",\"prioritty\":1}",
-            "there is no \"prioritty\" in a put; did you mean \"priority\"?");
-    rejects("{\"body\":\"\",\"colour\":1}", "there is no \"colour\" in a put");
+            "unknown name \"prioritty\"; did you mean \"priority\"?");
+    rejects("{\"body\":\"\",\"colour\":1}", "unknown name \"colour\"");
 }
 
 static void conflicting_fields_are_rejected(void **state)
@@ -262,9 +262,9 @@ static void values_of_wrong_type_are_rejected(void **state)
             fail_msg("%s was taken", bad[i]);
         assert_null(line.body);
     }
-    rejects("{\"body\":7}", "\"body\" must be a text; for any JSON there is \"body_json\"");
+    rejects("{\"body\":7}", "\"body\" must be a string; \"body_json\" takes any JSON");
     rejects("{\"body_base64\":\"x\"}",
-            "\"body_base64\" must be a text in base64, with its padding and nothing else");
+            "\"body_base64\" must be a string in base64, with padding and nothing else");
 }
 
 static void too_long_names_are_rejected(void **state)
@@ -281,9 +281,9 @@ static void too_long_names_are_rejected(void **state)
     name[BIDE_TOPIC_MAX] = 'x';
     name[BIDE_TOPIC_MAX + 1] = 0;
     snprintf(text, sizeof(text), "{\"body\":\"\",\"topic\":\"%s\"}", name);
-    rejects(text, "\"topic\" must be a text of 1 to 200 bytes");
+    rejects(text, "\"topic\" must be a string of 1 to 200 bytes");
     snprintf(text, sizeof(text), "{\"body\":\"\",\"key\":\"%s\"}", name);
-    rejects(text, "\"key\" must be a text of 1 to 200 bytes");
+    rejects(text, "\"key\" must be a string of 1 to 200 bytes");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, clean)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/work/work_exit_rule.h"
+#include "cli/work/work.h"
 
 #include "unit.h"
 
@@ -158,12 +158,12 @@ static void invalid_rules_are_rejected(void **state)
     rejects(false, "error=bury", "exit status");
     rejects(false, "SIGNOTHING=bury", "exit status");
     rejects(false, "99999999999999999999999999999999999999999999=bury", "exit status");
-    rejects(true, "99=bury", "status of HTTP");
-    rejects(true, "600=bury", "status of HTTP");
-    rejects(true, "0xx=bury", "status of HTTP");
-    rejects(true, "6xx=bury", "status of HTTP");
-    rejects(true, "signal=bury", "status of HTTP");
-    rejects(true, "SIGKILL=bury", "status of HTTP");
+    rejects(true, "99=bury", "HTTP status");
+    rejects(true, "600=bury", "HTTP status");
+    rejects(true, "0xx=bury", "HTTP status");
+    rejects(true, "6xx=bury", "HTTP status");
+    rejects(true, "signal=bury", "HTTP status");
+    rejects(true, "SIGKILL=bury", "HTTP status");
 }
 
 static void rule_count_is_limited(void **state)
@@ -174,7 +174,7 @@ static void rule_count_is_limited(void **state)
     while (rules.count < BI_WORK_EXIT_RULES_MAX)
         add("1=bury");
     assert_false(bi_work_exit_rule_add(&rules, "1=bury", error));
-    assert_string_equal(error, "is one too many");
+    assert_string_equal(error, "is too many: at most 200 rules");
 }
 
 /* ---- how it is said ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/work/work_metadata.h"
+#include "cli/work/work.h"
 
 #include "task/worker_internal.h"
 #include "unit.h"

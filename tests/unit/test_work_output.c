@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli/work/work_output.h"
+#include "cli/work/work.h"
 
 #include "unit.h"
 

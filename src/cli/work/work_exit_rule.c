@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* sigabbrev_np */
-#include "cli/work/work_exit_rule.h"
+#include "cli/work/work.h"
 
 #include "util/duration.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,16 +26,18 @@ void bi_work_exit_rule_init(struct exit_rules *rules, bool http)
         {RUN_STATUS, 429, 429, false, ACTION_RETRY},
         {RUN_STATUS, 503, 503, true, ACTION_RETRY},
     };
+
     rules->http = http;
     rules->count = http ? sizeof(hook) / sizeof(hook[0]) : sizeof(program) / sizeof(program[0]);
     memcpy(rules->list, http ? hook : program, rules->count * sizeof(rules->list[0]));
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 static bool parse_action(const char *text, enum exit_action *action)
 {
     static const char *const names[] = {"done", "fail", "retry", "bury"};
+
     for (int i = 0; i < 4; i++) {
         if (strcmp(text, names[i]) == 0) {
             *action = (enum exit_action)i;
@@ -44,14 +47,19 @@ static bool parse_action(const char *text, enum exit_action *action)
     return false;
 }
 
-static bool parse_signal(const char *name, struct exit_rule *rule)
+/* "timeout", "error" of web hooks, "signal" or "SIGSEGV" of programs. */
+static bool parse_name(const char *name, bool http, struct exit_rule *rule)
 {
-    if (strncmp(name, "SIG", 3) != 0)
-        return false;
-    for (int number = 1; number < NSIG; number++) {
+    *rule = (struct exit_rule){RUN_TIMEOUT, ANY, false, ACTION_FAIL};
+    if (strcmp(name, "timeout") == 0)
+        return true;
+
+    rule->kind = http ? RUN_ERROR : RUN_SIGNAL;
+    if (strcmp(name, http ? "error" : "signal") == 0)
+        return true;
+    for (int number = 1; !http && strncmp(name, "SIG", 3) == 0 && number < NSIG; number++) {
         const char *abbreviation = sigabbrev_np(number);
         if (abbreviation != NULL && strcmp(abbreviation, name + 3) == 0) {
-            rule->kind = RUN_SIGNAL;
             rule->from = rule->to = number;
             return true;
         }
@@ -59,31 +67,11 @@ static bool parse_signal(const char *name, struct exit_rule *rule)
     return false;
 }
 
-/* What has a name, and on which side. */
-static bool parse_name(const char *name, bool http, struct exit_rule *rule)
-{
-    static const struct {
-        const char *name;
-        enum run_outcome_kind kind;
-        bool of_programs, of_hooks;
-    } table[] = {
-        {"signal", RUN_SIGNAL, true, false},
-        {"timeout", RUN_TIMEOUT, true, true},
-        {"error", RUN_ERROR, false, true},
-    };
-    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-        if (strcmp(table[i].name, name) == 0 && (http ? table[i].of_hooks : table[i].of_programs)) {
-            *rule = (struct exit_rule){.kind = table[i].kind, .from = 0, .to = 999};
-            return true;
-        }
-    }
-    return !http && parse_signal(name, rule);
-}
-
-/* Up to three digits. */
+/* Up to three digits; returns where they end, NULL if there are none. */
 static const char *parse_digits(const char *at, int *number)
 {
     int size = 0;
+
     for (*number = 0; size < 3 && isdigit((unsigned char)at[size]); size++)
         *number = *number * 10 + at[size] - '0';
     return size == 0 ? NULL : at + size;
@@ -110,33 +98,34 @@ static bool parse_statuses(const char *text, bool http, struct exit_rule *rule)
 
 bool bi_work_exit_rule_add(struct exit_rules *rules, const char *text, char *error)
 {
-    struct exit_rule rule = {.from = 0};
+    struct exit_rule rule;
     char condition[32] = "";
     const char *equals = strchr(text, '=');
+
     if (equals == NULL)
         return bi_errmsg_set(error, "is not of the form STATUS=ACTION");
     if ((size_t)(equals - text) < sizeof(condition))
         memcpy(condition, text, (size_t)(equals - text));
+
     if (!parse_name(condition, rules->http, &rule) &&
         !parse_statuses(condition, rules->http, &rule))
         return bi_errmsg_set(error, "does not begin with %s",
-                             rules->http
-                                 ? "a status of HTTP (404, 500-599, 5xx), error or timeout"
-                                 : "an exit status (3, 10-20), signal, a signal (SIGSEGV) or "
-                                   "timeout");
+                             rules->http ? "an HTTP status (404, 500-599, 5xx), error or timeout"
+                                         : "an exit status (3, 10-20), signal, SIGNAME or timeout");
     if (!parse_action(equals + 1, &rule.action))
         return bi_errmsg_set(error, "does not end with =done, =fail, =retry or =bury");
     if (rules->count == BI_WORK_EXIT_RULES_MAX)
-        return bi_errmsg_set(error, "is one too many");
+        return bi_errmsg_set(error, "is too many: at most %d rules", BI_WORK_EXIT_RULES_MAX);
     rules->list[rules->count++] = rule;
     return true;
 }
 
-/* ---- judging ---- */
+/* ---- outcomes ---- */
 
 enum exit_action bi_work_exit_rule_match(const struct exit_rules *rules,
                                          const struct run_outcome *outcome)
 {
+    assert(outcome->kind <= RUN_ERROR);
     for (size_t i = rules->count; i-- > 0;) {
         const struct exit_rule *rule = &rules->list[i];
         if (rule->kind == outcome->kind && rule->from <= outcome->status &&
@@ -146,26 +135,21 @@ enum exit_action bi_work_exit_rule_match(const struct exit_rules *rules,
     return ACTION_FAIL;
 }
 
-/* ---- saying ---- */
-
-static void describe_signal(char *to, int number)
-{
-    const char *abbreviation = sigabbrev_np(number);
-    if (abbreviation != NULL)
-        snprintf(to, BI_WORK_OUTCOME_SIZE, "killed by SIG%s", abbreviation);
-    else
-        snprintf(to, BI_WORK_OUTCOME_SIZE, "killed by signal %d", number);
-}
-
 void bi_work_exit_rule_describe(char *to, const struct run_outcome *outcome, bool http)
 {
     char duration[BI_DATETIME_SIZE];
+    const char *abbreviation;
+
     switch (outcome->kind) {
     case RUN_STATUS:
         snprintf(to, BI_WORK_OUTCOME_SIZE, "%s %d", http ? "HTTP" : "exit status", outcome->status);
         break;
     case RUN_SIGNAL:
-        describe_signal(to, outcome->status);
+        abbreviation = sigabbrev_np(outcome->status);
+        if (abbreviation != NULL)
+            snprintf(to, BI_WORK_OUTCOME_SIZE, "killed by SIG%s", abbreviation);
+        else
+            snprintf(to, BI_WORK_OUTCOME_SIZE, "killed by signal %d", outcome->status);
         break;
     case RUN_TIMEOUT:
         bi_duration_format(duration, outcome->after_ms);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* pipe2 */
-#include "cli/work/work_process.h"
+#include "cli/work/work.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -10,11 +11,6 @@
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
-
-/* The ends of its pipes that become its own. */
-struct child_fds {
-    int in, out, err;
-};
 
 static void close_fd(int *fd)
 {
@@ -31,16 +27,15 @@ void bi_work_process_close(struct process *process)
     close_fd(&process->fd);
 }
 
-static void close_child_fds(struct child_fds *child_fds)
-{
-    close_fd(&child_fds->in);
-    close_fd(&child_fds->out);
-    close_fd(&child_fds->err);
-}
+/* ---- starting ---- */
+
+/* The ends of the pipes that become the standard descriptors of the child; -1: none. */
+enum { IN, OUT, ERR, ENDS };
 
 static bool make_pipe(int *reads, int *writes)
 {
     int fds[2];
+
     if (pipe2(fds, O_CLOEXEC) != 0)
         return false;
     *reads = fds[0];
@@ -48,35 +43,34 @@ static bool make_pipe(int *reads, int *writes)
     return true;
 }
 
-/* Its input must never block us: who knows when it reads. */
-static bool make_pipes(struct process *process, const struct process_plan *plan,
-                       struct child_fds *child_fds)
+/* Writing the input must not block: the program may read it late or never. */
+static bool make_pipes(struct process *process, const struct process_plan *plan, int ends[ENDS])
 {
-    return make_pipe(&child_fds->in, &process->in) &&
-           fcntl(process->in, F_SETFL, O_NONBLOCK) == 0 &&
-           make_pipe(&process->err, &child_fds->err) &&
-           (!plan->keeps_output || make_pipe(&process->out, &child_fds->out));
+    return make_pipe(&ends[IN], &process->in) && fcntl(process->in, F_SETFL, O_NONBLOCK) == 0 &&
+           make_pipe(&process->err, &ends[ERR]) &&
+           (!plan->keeps_output || make_pipe(&process->out, &ends[OUT]));
 }
 
-/* ---- starting ---- */
-
 static int add_actions(posix_spawn_file_actions_t *actions, const struct process_plan *plan,
-                       const struct child_fds *child_fds)
+                       const int ends[ENDS])
 {
-    int error = posix_spawn_file_actions_adddup2(actions, child_fds->in, STDIN_FILENO);
-    if (error == 0 && plan->keeps_output)
-        error = posix_spawn_file_actions_adddup2(actions, child_fds->out, STDOUT_FILENO);
-    else if (error == 0 && plan->output_to_error)
-        error = posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
-    return error != 0 ? error
-                      : posix_spawn_file_actions_adddup2(actions, child_fds->err, STDERR_FILENO);
+    int error = posix_spawn_file_actions_adddup2(actions, ends[IN], STDIN_FILENO);
+
+    /* Standard output before standard error is replaced. */
+    if (error == 0 && (plan->keeps_output || plan->output_to_error))
+        error = posix_spawn_file_actions_adddup2(
+            actions, plan->keeps_output ? ends[OUT] : STDERR_FILENO, STDOUT_FILENO);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(actions, ends[ERR], STDERR_FILENO);
+    return error;
 }
 
 static void set_attributes(posix_spawnattr_t *attributes, const struct process_plan *plan)
 {
     sigset_t defaults;
+
     sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE); /* which we ignore */
+    sigaddset(&defaults, SIGPIPE); /* bide ignores it */
     posix_spawnattr_setsigdefault(attributes, &defaults);
     posix_spawnattr_setsigmask(attributes, &plan->mask);
     posix_spawnattr_setpgroup(attributes, 0);
@@ -84,18 +78,18 @@ static void set_attributes(posix_spawnattr_t *attributes, const struct process_p
                                              POSIX_SPAWN_SETSIGMASK);
 }
 
-static int spawn(struct process *process, const struct process_plan *plan,
-                 const struct child_fds *child_fds)
+static int spawn(struct process *process, const struct process_plan *plan, const int ends[ENDS])
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     int error = posix_spawn_file_actions_init(&actions);
+
     if (error != 0)
         return error;
     error = posix_spawnattr_init(&attributes);
     if (error == 0) {
         set_attributes(&attributes, plan);
-        error = add_actions(&actions, plan, child_fds);
+        error = add_actions(&actions, plan, ends);
         if (error == 0)
             error = posix_spawn(&process->pid, plan->path, &actions, &attributes,
                                 (char *const *)(uintptr_t)plan->arguments,
@@ -106,40 +100,43 @@ static int spawn(struct process *process, const struct process_plan *plan,
     return error;
 }
 
-/* Nobody but us reaps it, so the number is still that of the process. The descriptors of its ends of
- * the pipes are free again: if others have taken them meanwhile it is tried for a while, because a
- * program that has begun should not be begun twice. */
+/* The process is not reaped yet, so its pid cannot belong to another one. Other threads may take the
+ * last free descriptors meanwhile; this is retried for five seconds, because a program that was
+ * started should not be started a second time. */
 static int open_pidfd(struct process *process)
 {
     struct timespec delay = {.tv_nsec = 10000000};
     int error = EAGAIN;
-    for (int tries = 0; tries < 500 && process->fd < 0; tries++) {
+
+    for (int tries = 0; tries < 500; tries++) {
         process->fd = (int)syscall(SYS_pidfd_open, process->pid, 0);
+        if (process->fd >= 0)
+            return 0;
         error = errno;
-        if (process->fd < 0)
-            nanosleep(&delay, NULL);
+        nanosleep(&delay, NULL);
     }
-    if (process->fd >= 0)
-        return 0;
     bi_work_process_signal(process, SIGKILL);
     bi_work_process_reap(process);
-    bi_work_process_close(process);
     return error;
 }
 
 int bi_work_process_start(struct process *process, const struct process_plan *plan)
 {
-    struct child_fds child_fds = {-1, -1, -1};
+    int ends[ENDS] = {-1, -1, -1};
+
     *process = (struct process){.fd = -1, .in = -1, .out = -1, .err = -1, .unwritten = plan->input};
-    int error = make_pipes(process, plan, &child_fds) ? 0 : errno;
-    if (error == 0)
+    int error = make_pipes(process, plan, ends) ? 0 : errno;
+    if (error == 0) {
         bi_work_process_write_input(process); /* most bodies fit into the pipe */
+        error = spawn(process, plan, ends);
+    }
+    for (int i = 0; i < ENDS; i++)
+        close_fd(&ends[i]);
     if (error == 0)
-        error = spawn(process, plan, &child_fds);
-    close_child_fds(&child_fds);
+        error = open_pidfd(process);
     if (error != 0)
         bi_work_process_close(process);
-    return error != 0 ? error : open_pidfd(process);
+    return error;
 }
 
 /* ---- while it runs ---- */
@@ -147,6 +144,7 @@ int bi_work_process_start(struct process *process, const struct process_plan *pl
 void bi_work_process_write_input(struct process *process)
 {
     bide_slice *unwritten = &process->unwritten;
+
     while (unwritten->size > 0) {
         ssize_t written = write(process->in, unwritten->data, unwritten->size);
         if (written < 0 && errno == EINTR)
@@ -154,7 +152,7 @@ void bi_work_process_write_input(struct process *process)
         if (written < 0 && errno == EAGAIN)
             return;
         if (written < 0)
-            break; /* it does not want to know more */
+            break; /* EPIPE: the program closed its input */
         unwritten->data = (const char *)unwritten->data + written;
         unwritten->size -= (size_t)written;
     }
@@ -163,14 +161,16 @@ void bi_work_process_write_input(struct process *process)
 
 void bi_work_process_signal(const struct process *process, int number)
 {
+    assert(process->pid > 0); /* 0 would be our own group */
     kill(-process->pid, number);
 }
 
 int bi_work_process_reap(const struct process *process)
 {
     int status = 0, reaped;
+
     do {
         reaped = waitpid(process->pid, &status, 0);
     } while (reaped < 0 && errno == EINTR);
-    return reaped < 0 ? W_EXITCODE(EX_OSERR, 0) : status; /* what is not known is no success */
+    return reaped < 0 ? W_EXITCODE(EX_OSERR, 0) : status; /* unknown is not success */
 }

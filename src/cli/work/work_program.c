@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * work_program - runs a job by a program: the body on its standard input, the rest in its
- * environment; what it says at the end on standard error is why it failed.
+ * work_program - runs a job by a program: the body on its standard input, the metadata in its
+ * environment. The end of its standard error is the reason of a failure.
  *
- * Whatever the program does, the thread comes back: the time limit, a cancel and a stop end the
- * whole group of processes, by SIGTERM first and by SIGKILL after the grace; and processes that it
- * leaves behind hold its pipes for LINGER_US at most.
+ * The thread always returns: the time limit, a cancel and a stop send SIGTERM to the whole process
+ * group, and SIGKILL after the grace period; processes that the program leaves behind can hold its
+ * pipes for LINGER_US at most.
  */
 #include "cli/work/work.h"
-#include "cli/work/work_metadata.h"
-#include "cli/work/work_process.h"
-#include "cli/work/work_writer.h"
 #include "util/clock.h"
-#include "util/duration.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,19 +20,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NEVER     INT64_MAX
-#define LINGER_US 1000000
-/* The longest sleep: poll() counts time that the machine is awake, limits count all of it. */
-#define STEP_US        5000000
+#define LINGER_US      1000000
 #define REASON_POLL_US 500000
-/* A program that cannot be started now is tried again after that. */
-#define RETRY_MS 100
+#define RETRY_MS       100 /* before a transient failure to start is retried */
 
 extern char **environ;
 
-/* What is the same for all runs. */
+/* What all runs share. */
 struct program {
-    const char **base; /* our environment without what is said about the job */
+    const char **base; /* our environment without the variables of a job */
     size_t base_count;
     char url[BI_URL_MAX + 16];
     sigset_t mask;
@@ -46,18 +39,18 @@ struct run {
     bide_context *context;
     struct run_outcome *outcome;
     struct output *output;
-    struct process process;
+    struct process process; /* pid 0: not started */
     struct tail tail;
-    int context_fd;   /* -1: we know */
-    int64_t limit_at; /* when its time is over */
-    int64_t kill_at;  /* after SIGTERM */
-    bool terminating; /* it is to end; fate says why */
+    int context_fd;   /* readable: the run must end; -1: not watched */
+    int64_t limit_at; /* the time limit */
+    int64_t kill_at;  /* when SIGTERM is followed by SIGKILL */
+    bool terminating; /* the outcome says why */
     int64_t now;
 };
 
-/* ---- opening ---- */
+/* ---- open and close ---- */
 
-/* Pipes must not get the numbers 0 to 2. */
+/* Opens what is closed of the descriptors 0 to 2: pipes must not get these numbers. */
 static void reserve_standard_fds(void)
 {
     int fd;
@@ -72,6 +65,7 @@ static int open_program(struct work *work)
 {
     struct program *program = calloc(1, sizeof(*program));
     size_t count = 0;
+
     while (environ[count] != NULL)
         count++;
     work->state = program;
@@ -79,6 +73,7 @@ static int open_program(struct work *work)
         program->base = calloc(count + 1, sizeof(*program->base));
     if (program == NULL || program->base == NULL)
         return bi_cli_error(work->cli, BI_EXIT_FAILED, "out of memory");
+
     snprintf(program->url, sizeof(program->url), "BIDE_URL=%s", work->cli->child_url);
     program->base[program->base_count++] = program->url;
     for (size_t i = 0; i < count; i++)
@@ -100,13 +95,14 @@ static void close_program(struct work *work)
 
 /* ---- starting ---- */
 
-/* Whoever read what programs write has gone, as head does. That is no fault of the job, and no
- * program can do anything about it. True: then it is over. */
+/* A reader of standard output that has gone (as head does) is not the fault of a job: the worker
+ * stops. Returns whether it does. */
 static bool check_stdout(const struct run *run)
 {
     struct work *work = run->work;
     struct pollfd out = {.fd = STDOUT_FILENO};
     bool forwards_stdout = work->plan->keep_size == 0 && !work->cli->json;
+
     if (!forwards_stdout || poll(&out, 1, 0) <= 0 || (out.revents & (POLLERR | POLLHUP)) == 0)
         return false;
     run->outcome->kind = RUN_STOPPED;
@@ -121,12 +117,14 @@ static int start_once(struct run *run, const bide_slice *body)
     char lines[BI_WORK_METADATA_COUNT][BI_WORK_METADATA_SIZE];
     size_t count = bi_work_metadata_environment(run->context, lines);
     const char **environment = malloc((program->base_count + count + 1) * sizeof(*environment));
+
     if (environment == NULL)
         return ENOMEM;
     memcpy(environment, program->base, program->base_count * sizeof(*environment));
     for (size_t i = 0; i < count; i++)
         environment[program->base_count + i] = lines[i];
     environment[program->base_count + count] = NULL;
+
     struct process_plan plan = {
         .path = work->plan->path,
         .arguments = work->plan->program,
@@ -150,46 +148,18 @@ static bool is_transient(int error)
 static void set_start_error(struct run *run, int error)
 {
     struct run_outcome *outcome = run->outcome;
+
     outcome->kind = is_transient(error) ? RUN_ERROR : RUN_NOT_STARTED;
     snprintf(outcome->text, sizeof(outcome->text), "cannot run %.300s: %s%s", run->work->plan->path,
              strerror(error),
              error == ENOEXEC  ? " (a script must begin with #! and its interpreter)"
-             : error == ENOENT ? " (it, or the interpreter that it names)"
+             : error == ENOENT ? " (the program, or the interpreter that it names)"
                                : "");
 }
 
-static void terminate_by_reason(struct run *run);
+/* ---- terminating ---- */
 
-/* Sleeps; false when there is a reason not to try again. */
-static bool wait_before_retry(struct run *run)
-{
-    struct pollfd fds[] = {{.fd = run->context_fd, .events = POLLIN},
-                           {.fd = run->work->stop_fd, .events = POLLIN},
-                           {.fd = run->work->kill_fd, .events = POLLIN}};
-    poll(fds, 3, RETRY_MS);
-    if (fds[1].revents != 0 || fds[2].revents != 0)
-        run->outcome->kind = RUN_STOPPED;
-    else if (fds[0].revents != 0)
-        terminate_by_reason(run);
-    else
-        return bi_clock_boot() < run->limit_at;
-    return false;
-}
-
-static bool start(struct run *run, const bide_slice *body)
-{
-    for (;;) {
-        int error = start_once(run, body);
-        if (error == 0)
-            return true;
-        set_start_error(run, error);
-        if (!is_transient(error) || !wait_before_retry(run))
-            return false;
-    }
-}
-
-/* ---- ending ---- */
-
+/* Sends SIGTERM, once; the first reason counts. */
 static void terminate(struct run *run, enum run_outcome_kind kind)
 {
     if (run->terminating)
@@ -202,24 +172,26 @@ static void terminate(struct run *run, enum run_outcome_kind kind)
         bi_work_process_signal(&run->process, SIGTERM);
 }
 
+/* The context says that the run must end. */
 static void terminate_by_reason(struct run *run)
 {
-    bool stops = bide_context_reason(run->context) == BIDE_REASON_STOPPING;
     if (run->terminating)
-        return; /* it is being ended already, for another reason */
-    if (!stops)
-        bi_work_handler_set_revoked(run->work, run->context, run->outcome);
-    terminate(run, stops ? RUN_STOPPED : RUN_REVOKED);
+        return;
+    if (bide_context_reason(run->context) == BIDE_REASON_STOPPING) {
+        terminate(run, RUN_STOPPED);
+        return;
+    }
+    bi_work_handler_set_revoked(run->work, run->context, run->outcome);
+    terminate(run, RUN_REVOKED);
 }
 
 static void kill_now(struct run *run)
 {
-    terminate(run, RUN_STOPPED);
-    run->kill_at = NEVER;
+    run->kill_at = BI_WORK_NEVER;
     bi_work_process_signal(&run->process, SIGKILL);
 }
 
-/* Nothing tells us why to stop, for want of a descriptor. */
+/* Without a descriptor of the context its reason must be polled. */
 static bool must_poll_reason(const struct run *run)
 {
     return run->context_fd < 0 && !run->terminating;
@@ -231,29 +203,51 @@ static void check_deadlines(struct run *run)
     if (must_poll_reason(run) && bide_context_reason(run->context) != BIDE_REASON_NONE)
         terminate_by_reason(run);
     if (run->now >= run->limit_at && !run->terminating) {
-        run->outcome->after_ms = bi_work_handler_time_limit(
-            run->work, bide_context_job(run->context), &run->outcome->limit);
+        bi_work_handler_set_timeout(run->work, run->context, run->outcome);
         terminate(run, RUN_TIMEOUT);
     }
-    if (run->now >= run->kill_at) {
-        run->kill_at = NEVER;
-        bi_work_process_signal(&run->process, SIGKILL);
+    if (run->now >= run->kill_at)
+        kill_now(run);
+}
+
+/* False: the outcome says why the program was not started. */
+static bool start(struct run *run, const bide_slice *body)
+{
+    struct pollfd fds[] = {{.fd = run->context_fd, .events = POLLIN},
+                           {.fd = run->work->stop_fd, .events = POLLIN},
+                           {.fd = run->work->kill_fd, .events = POLLIN}};
+
+    for (;;) {
+        int error = start_once(run, body);
+        if (error == 0)
+            return true;
+        set_start_error(run, error);
+        if (!is_transient(error))
+            return false;
+
+        /* Too many processes or descriptors: wait until others have ended. */
+        poll(fds, 3, RETRY_MS);
+        if (fds[1].revents != 0 || fds[2].revents != 0) {
+            run->outcome->kind = RUN_STOPPED;
+            return false;
+        }
+        if (fds[0].revents != 0) {
+            terminate_by_reason(run);
+            return false;
+        }
+        if (bi_clock_boot() >= run->limit_at)
+            return false;
     }
 }
 
-/* ---- while it runs ---- */
+/* ---- running ---- */
 
-static void forward_stderr(const struct run *run, const char *data, size_t size)
-{
-    int64_t until = run->terminating ? bi_clock_boot() + BI_WORK_WRITER_PATIENCE_US : run->limit_at;
-    bi_work_writer_write(run->work, STDERR_FILENO, data, size, run->context_fd, until);
-}
-
-/* There is something to read, or the end of it. */
+/* A pipe is readable, or its other end is closed. */
 static void read_pipe(struct run *run, int *fd)
 {
     char data[16384];
     ssize_t size = read(*fd, data, sizeof(data));
+
     if (size < 0 && (errno == EINTR || errno == EAGAIN))
         return;
     if (size <= 0) {
@@ -262,24 +256,24 @@ static void read_pipe(struct run *run, int *fd)
     } else if (fd == &run->process.out) {
         bi_work_output_add(run->output, data, (size_t)size);
     } else {
-        forward_stderr(run, data, (size_t)size);
+        int64_t until = run->terminating ? bi_clock_boot() + BI_WORK_PATIENCE_US : run->limit_at;
+        bi_work_report_write(run->work, STDERR_FILENO, data, (size_t)size, run->context_fd, until);
         bi_work_output_add_tail(&run->tail, data, (size_t)size);
     }
 }
 
 enum { OUT, ERR, IN, CONTEXT, STOP, KILL, ENDED, FDS };
 
-static int sleep_ms(const struct run *run)
+static int poll_timeout_ms(const struct run *run)
 {
-    int64_t next = run->terminating || run->kill_at < run->limit_at ? run->kill_at : run->limit_at;
-    int64_t step = must_poll_reason(run) ? REASON_POLL_US : STEP_US;
-    int64_t left = next == NEVER || next - run->now > step ? step : next - run->now;
-    return next == NEVER && !must_poll_reason(run) ? -1
-           : left <= 0                             ? 0
-                                                   : (int)((left + 999) / 1000);
+    int64_t next = run->terminating ? run->kill_at : run->limit_at;
+
+    if (must_poll_reason(run) && next > run->now + REASON_POLL_US)
+        next = run->now + REASON_POLL_US;
+    return next == BI_WORK_NEVER ? -1 : bi_work_supervisor_poll_ms(next);
 }
 
-/* Waits for something, and does what is to be done. False: the program has ended. */
+/* Waits for one event and handles it. False: the program has ended. */
 static bool poll_once(struct run *run)
 {
     struct process *process = &run->process;
@@ -289,12 +283,13 @@ static bool poll_once(struct run *run)
         [IN] = {.fd = process->in, .events = POLLOUT},
         [CONTEXT] = {.fd = run->context_fd, .events = POLLIN},
         [STOP] = {.fd = run->terminating ? -1 : run->work->stop_fd, .events = POLLIN},
-        [KILL] = {.fd = run->terminating && run->kill_at == NEVER ? -1 : run->work->kill_fd,
+        [KILL] = {.fd = run->terminating && run->kill_at == BI_WORK_NEVER ? -1 : run->work->kill_fd,
                   .events = POLLIN},
         [ENDED] = {.fd = process->fd, .events = POLLIN},
     };
-    if (poll(fds, FDS, sleep_ms(run)) < 0)
-        return true; /* EINTR; nothing in fds is to be looked at */
+
+    if (poll(fds, FDS, poll_timeout_ms(run)) < 0)
+        return true; /* EINTR: revents are not set */
     if (fds[OUT].revents != 0)
         read_pipe(run, &process->out);
     if (fds[ERR].revents != 0)
@@ -307,50 +302,49 @@ static bool poll_once(struct run *run)
         terminate_by_reason(run);
     if (fds[STOP].revents != 0)
         terminate(run, RUN_STOPPED);
-    if (fds[KILL].revents != 0)
+    if (fds[KILL].revents != 0) {
+        terminate(run, RUN_STOPPED);
         kill_now(run);
+    }
     check_deadlines(run);
     return true;
 }
 
-/* What it has still said. It has ended, but processes that it started may have its pipes. */
+/* Reads the rest of the output. The program has ended, but its children may hold the pipes. */
 static void drain_pipes(struct run *run)
 {
     struct process *process = &run->process;
     int64_t until = bi_clock_boot() + LINGER_US;
-    int64_t left = LINGER_US;
-    while ((process->out >= 0 || process->err >= 0) && left > 0) {
+
+    while ((process->out >= 0 || process->err >= 0) && bi_clock_boot() < until) {
         struct pollfd fds[] = {{.fd = process->out, .events = POLLIN},
                                {.fd = process->err, .events = POLLIN},
                                {.fd = run->work->kill_fd, .events = POLLIN}};
-        int ready = poll(fds, 3, (int)(left / 1000) + 1);
-        if (ready > 0 && fds[0].revents != 0)
+        if (poll(fds, 3, bi_work_supervisor_poll_ms(until)) <= 0)
+            continue;
+        if (fds[0].revents != 0)
             read_pipe(run, &process->out);
-        if (ready > 0 && fds[1].revents != 0)
+        if (fds[1].revents != 0)
             read_pipe(run, &process->err);
-        if (ready > 0 && fds[2].revents != 0)
+        if (fds[2].revents != 0)
             return;
-        left = until - bi_clock_boot();
     }
 }
 
-static void set_outcome(const struct run *run, int status)
-{
-    struct run_outcome *outcome = run->outcome;
-    if (run->terminating)
-        return;
-    outcome->kind = WIFSIGNALED(status) ? RUN_SIGNAL : RUN_STATUS;
-    outcome->status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-    if (bi_work_exit_rule_match(&run->work->plan->rules, outcome) != ACTION_DONE)
-        check_stdout(run);
-}
-
-/* As long as the first process of the group is not reaped its number is nobody else's. */
 static void finish(struct run *run)
 {
+    struct run_outcome *outcome = run->outcome;
+
+    /* Before the reap: until then the number of the group cannot be used again. */
     if (run->terminating)
         bi_work_process_signal(&run->process, SIGKILL);
-    set_outcome(run, bi_work_process_reap(&run->process));
+    int status = bi_work_process_reap(&run->process);
+    if (!run->terminating) {
+        outcome->kind = WIFSIGNALED(status) ? RUN_SIGNAL : RUN_STATUS;
+        outcome->status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+        if (bi_work_exit_rule_match(&run->work->plan->rules, outcome) != ACTION_DONE)
+            check_stdout(run);
+    }
     drain_pipes(run);
     bi_work_process_close(&run->process);
 }
@@ -358,8 +352,6 @@ static void finish(struct run *run)
 static void run_program(struct work *work, bide_context *context, const bide_slice *body,
                         struct run_outcome *outcome, struct output *output, char *tail)
 {
-    const char *whose;
-    int64_t limit_ms = bi_work_handler_time_limit(work, bide_context_job(context), &whose);
     struct run run = {
         .work = work,
         .context = context,
@@ -367,13 +359,15 @@ static void run_program(struct work *work, bide_context *context, const bide_sli
         .output = output,
         .context_fd = bide_context_fd(context),
         .now = bi_clock_boot(),
-        .kill_at = NEVER,
+        .limit_at = bi_work_handler_deadline(work, context),
+        .kill_at = BI_WORK_NEVER,
     };
-    run.limit_at = limit_ms < 0 ? NEVER : run.now + limit_ms * 1000;
+
     if (check_stdout(&run) || !start(&run, body))
         return;
+    assert(run.process.pid > 0 && run.process.fd >= 0);
     while (poll_once(&run))
-        ;
+        continue;
     finish(&run);
     bi_work_output_tail_text(&run.tail, tail);
 }

@@ -1,28 +1,89 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * work_webhook - runs a job by a web hook: POSTs the body, and the status of the answer decides.
+ * work_webhook - runs a job by a web hook: POSTs the body; the status of the response decides.
  *
- * A request takes a seat, which keeps its connection open for the next one; there are as many seats
- * as requests at a time. The thread sleeps in curl_multi_poll() with everything that may end it.
+ * A request takes a client from a free list, whose connection stays open for the next request; there
+ * are as many clients as concurrent requests. The thread waits in curl_multi_poll() for everything
+ * that may end the request.
  */
-#include "cli/work/curl.h"
 #include "cli/work/work.h"
-#include "cli/work/work_metadata.h"
 #include "util/clock.h"
 #include "util/url.h"
 
+#define CURL_DISABLE_TYPECHECK /* its macros would call the functions by name */
+#include <curl/curl.h>
+
+#include <assert.h>
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NEVER INT64_MAX
-/* The longest sleep: limits count the time that the machine sleeps, too. */
-#define STEP_US 5000000
-/* A web hook that asks to come again later than that has made a mistake. */
+/* A longer Retry-After is taken for a mistake. */
 #define RETRY_AFTER_MAX_MS INT64_C(86400000)
-/* So much of an answer is read beyond what is kept; then we hang up, and the status counts. */
+/* Beyond what is kept this much of a response is read; then the connection is closed, and the status
+ * counts. */
 #define EXCESS_MAX    (1 << 20)
 #define REDIRECTS_MAX 10
+
+/* ---- libcurl ---- */
+
+/* Loaded by the first `bide work --http` only: loading it with its dependencies takes five times as
+ * long as everything else that bide does to put a job. */
+#define CURL_CALLS(X)      \
+    X(easy_cleanup)        \
+    X(easy_getinfo)        \
+    X(easy_init)           \
+    X(easy_setopt)         \
+    X(easy_strerror)       \
+    X(free)                \
+    X(global_cleanup)      \
+    X(global_init)         \
+    X(multi_add_handle)    \
+    X(multi_cleanup)       \
+    X(multi_info_read)     \
+    X(multi_init)          \
+    X(multi_perform)       \
+    X(multi_poll)          \
+    X(multi_remove_handle) \
+    X(slist_append)        \
+    X(slist_free_all)      \
+    X(url)                 \
+    X(url_cleanup)         \
+    X(url_get)             \
+    X(url_set)
+
+#undef curl_easy_setopt
+#undef curl_easy_getinfo
+
+#define CURL_POINTER(name_) \
+    __typeof__(curl_##name_) *name_; /* NOLINT(bugprone-macro-parentheses) */
+static struct {
+    CURL_CALLS(CURL_POINTER)
+} curl;
+
+/* Once, before there are other threads. */
+static bool load_curl(char *error)
+{
+#define CURL_NAME(name_) "curl_" #name_,
+    static const char *const names[] = {CURL_CALLS(CURL_NAME)};
+    _Static_assert(sizeof(curl) == sizeof(names), "one name per function");
+    void *library = dlopen("libcurl.so.4", RTLD_NOW);
+
+    if (library == NULL)
+        library = dlopen("libcurl-gnutls.so.4", RTLD_NOW);
+    if (library == NULL)
+        return bi_errmsg_set(error, "cannot load libcurl: %.200s (install libcurl4)", dlerror());
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        void *function = dlsym(library, names[i]);
+        if (function == NULL)
+            return bi_errmsg_set(error, "libcurl is too old: it has no %s", names[i]);
+        memcpy((char *)&curl + i * sizeof(function), &function, sizeof(function));
+    }
+    return true;
+}
+
+/* ---- clients ---- */
 
 struct http_client {
     CURLM *multi;
@@ -36,32 +97,29 @@ struct webhook {
     struct http_client *free;
 };
 
-/* One request. */
 struct request {
     struct work *work;
     bide_context *context;
     struct run_outcome *outcome;
     struct output *output; /* for a result */
     struct output head;    /* for an error */
-    uint64_t excess;
-    bool aborted; /* we hung up */
-    char *url;    /* where redirects have led; NULL: that of the flag */
+    uint64_t excess;       /* bytes beyond what is kept */
+    bool aborted;          /* because of the excess */
+    char *url;             /* where redirects have led; NULL: that of the flag */
     int redirects;
     struct curl_slist *headers;
     int64_t limit_at;
 };
 
-/* ---- seats ---- */
-
-static void free_client(struct http_client *http_client)
+static void free_client(struct http_client *client)
 {
-    if (http_client == NULL)
+    if (client == NULL)
         return;
-    if (http_client->easy != NULL)
-        bi_curl.curl_easy_cleanup(http_client->easy);
-    if (http_client->multi != NULL)
-        bi_curl.curl_multi_cleanup(http_client->multi);
-    free(http_client);
+    if (client->easy != NULL)
+        curl.easy_cleanup(client->easy);
+    if (client->multi != NULL)
+        curl.multi_cleanup(client->multi);
+    free(client);
 }
 
 static size_t on_body(char *data, size_t one, size_t size, void *user)
@@ -76,66 +134,65 @@ static size_t on_body(char *data, size_t one, size_t size, void *user)
     return request->aborted ? 0 : size;
 }
 
-/* Only what the flag says. */
-static void set_protocols(CURL *easy)
+static void set_fixed_options(struct http_client *client)
 {
-#if LIBCURL_VERSION_NUM >= 0x075500
-    bi_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-    bi_curl.curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-}
+    CURL *easy = client->easy;
 
-static void set_fixed_options(struct http_client *http_client)
-{
-    CURL *easy = http_client->easy;
-    set_protocols(easy);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_POST, 1L);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_USERAGENT, "bide/" BIDE_VERSION);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, http_client->error);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
-    bi_curl.curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl.easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+    curl.easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+    curl.easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl.easy_setopt(easy, CURLOPT_POST, 1L);
+    curl.easy_setopt(easy, CURLOPT_USERAGENT, "bide/" BIDE_VERSION);
+    curl.easy_setopt(easy, CURLOPT_ERRORBUFFER, client->error);
+    curl.easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl.easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
 }
 
 static struct http_client *acquire_client(struct work *work)
 {
     struct webhook *webhook = work->state;
+
     pthread_mutex_lock(&webhook->lock);
-    struct http_client *http_client = webhook->free;
-    if (http_client != NULL)
-        webhook->free = http_client->next;
+    struct http_client *client = webhook->free;
+    if (client != NULL)
+        webhook->free = client->next;
     pthread_mutex_unlock(&webhook->lock);
-    if (http_client != NULL || (http_client = calloc(1, sizeof(*http_client))) == NULL)
-        return http_client;
-    http_client->multi = bi_curl.curl_multi_init();
-    http_client->easy = bi_curl.curl_easy_init();
-    if (http_client->multi == NULL || http_client->easy == NULL) {
-        free_client(http_client);
+
+    if (client != NULL || (client = calloc(1, sizeof(*client))) == NULL)
+        return client;
+    client->multi = curl.multi_init();
+    client->easy = curl.easy_init();
+    if (client->multi == NULL || client->easy == NULL) {
+        free_client(client);
         return NULL;
     }
-    set_fixed_options(http_client);
-    return http_client;
+    set_fixed_options(client);
+    return client;
 }
 
-static void release_client(struct work *work, struct http_client *http_client)
+static void release_client(struct work *work, struct http_client *client)
 {
     struct webhook *webhook = work->state;
+
     pthread_mutex_lock(&webhook->lock);
-    http_client->next = webhook->free;
-    webhook->free = http_client;
+    client->next = webhook->free;
+    webhook->free = client;
     pthread_mutex_unlock(&webhook->lock);
 }
 
 static int open_webhook(struct work *work)
 {
     char error[BI_ERRMSG_SIZE];
-    if (!bi_curl_load(error))
+
+    if (!load_curl(error))
         return bi_cli_error(work->cli, BI_EXIT_FAILED, "%s", error);
     struct webhook *webhook = calloc(1, sizeof(*webhook));
-    if (webhook == NULL || bi_curl.curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+    if (webhook == NULL || curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
         free(webhook);
-        return bi_cli_error(work->cli, BI_EXIT_FAILED, "cannot prepare libcurl");
+        return bi_cli_error(work->cli, BI_EXIT_FAILED, "cannot initialise libcurl");
     }
     pthread_mutex_init(&webhook->lock, NULL);
     work->state = webhook;
@@ -145,22 +202,22 @@ static int open_webhook(struct work *work)
 static void close_webhook(struct work *work)
 {
     struct webhook *webhook = work->state;
+
     if (webhook == NULL)
         return;
-    for (struct http_client *http_client = webhook->free, *next; http_client != NULL;
-         http_client = next) {
-        next = http_client->next;
-        free_client(http_client);
+    for (struct http_client *client = webhook->free, *next; client != NULL; client = next) {
+        next = client->next;
+        free_client(client);
     }
     pthread_mutex_destroy(&webhook->lock);
     free(webhook);
     work->state = NULL;
-    bi_curl.curl_global_cleanup();
+    curl.global_cleanup();
 }
 
 /* ---- headers ---- */
 
-/* Has the user said something else under the name of this line? */
+/* Does a --header have the name of this line? */
 static bool is_overridden(const struct words *custom, const char *line)
 {
     size_t size = strcspn(line, ":");
@@ -172,61 +229,51 @@ static bool is_overridden(const struct words *custom, const char *line)
 
 static bool add_header(struct curl_slist **list, const char *line)
 {
-    struct curl_slist *appended = bi_curl.curl_slist_append(*list, line);
+    struct curl_slist *appended = curl.slist_append(*list, line);
+
     if (appended != NULL)
         *list = appended;
     return appended != NULL;
 }
 
-/* An answer to "Expect" would be a round trip more. */
 static bool build_headers(struct request *request)
 {
-    static const char *const defaults[] = {"Content-Type: application/octet-stream", "Expect:"};
     const struct words *custom = request->work->plan->headers;
-    char lines[BI_WORK_METADATA_COUNT][BI_WORK_METADATA_SIZE];
-    size_t count = bi_work_metadata_headers(request->context, lines);
+    /* "Expect: 100-continue" would cost a round trip. */
+    char lines[2 + BI_WORK_METADATA_COUNT][BI_WORK_METADATA_SIZE] = {
+        "Content-Type: application/octet-stream", "Expect:"};
+    size_t count = 2 + bi_work_metadata_headers(request->context, lines + 2);
     bool good = true;
+
     for (size_t i = 0; i < custom->count; i++)
         good = good && add_header(&request->headers, custom->list[i]);
-    for (size_t i = 0; i < 2; i++)
-        if (!is_overridden(custom, defaults[i]))
-            good = good && add_header(&request->headers, defaults[i]);
     for (size_t i = 0; i < count; i++)
         if (!is_overridden(custom, lines[i]))
             good = good && add_header(&request->headers, lines[i]);
     return good;
 }
 
-/* ---- waiting for the answer ---- */
+/* ---- waiting for the response ---- */
 
-static int poll_timeout_ms(const struct request *request)
-{
-    int64_t now = bi_clock_boot();
-    int64_t left = request->limit_at == NEVER ? STEP_US : request->limit_at - now;
-    return left <= 0 ? 0 : left > STEP_US ? (int)(STEP_US / 1000) : (int)((left + 999) / 1000);
-}
-
-/* Is it to be given up? Then fate says why. */
+/* Must the request be aborted? Then the outcome says why. */
 static bool check_abort(struct request *request, const struct curl_waitfd *fds)
 {
     struct run_outcome *outcome = request->outcome;
     bide_reason reason = bide_context_reason(request->context);
-    if (fds[0].revents != 0 || fds[1].revents != 0 || reason == BIDE_REASON_STOPPING) {
+
+    if (fds[0].revents != 0 || fds[1].revents != 0 || reason == BIDE_REASON_STOPPING)
         outcome->kind = RUN_STOPPED;
-    } else if (reason != BIDE_REASON_NONE) {
+    else if (reason != BIDE_REASON_NONE)
         bi_work_handler_set_revoked(request->work, request->context, outcome);
-    } else if (bi_clock_boot() >= request->limit_at) {
-        outcome->kind = RUN_TIMEOUT;
-        outcome->after_ms = bi_work_handler_time_limit(
-            request->work, bide_context_job(request->context), &outcome->limit);
-    } else {
+    else if (bi_clock_boot() >= request->limit_at)
+        bi_work_handler_set_timeout(request->work, request->context, outcome);
+    else
         return false;
-    }
     return true;
 }
 
-/* True when the answer is there, or none will come: *code. */
-static bool wait_response(struct request *request, struct http_client *http_client, CURLcode *code)
+/* True: the request is complete, with *code. False: it was aborted. */
+static bool wait_response(struct request *request, struct http_client *client, CURLcode *code)
 {
     int context_fd = bide_context_fd(request->context);
     struct curl_waitfd fds[] = {
@@ -235,115 +282,119 @@ static bool wait_response(struct request *request, struct http_client *http_clie
         {context_fd, CURL_WAIT_POLLIN, 0},
     };
     int running = 1, unused;
-    for (;;) {
-        if (bi_curl.curl_multi_perform(http_client->multi, &running) != CURLM_OK || running == 0)
-            break;
-        bi_curl.curl_multi_poll(http_client->multi, fds, context_fd < 0 ? 2 : 3,
-                                poll_timeout_ms(request), NULL);
+
+    while (curl.multi_perform(client->multi, &running) == CURLM_OK && running != 0) {
+        curl.multi_poll(client->multi, fds, context_fd < 0 ? 2 : 3,
+                        bi_work_supervisor_poll_ms(request->limit_at), NULL);
         if (check_abort(request, fds))
             return false;
     }
-    const CURLMsg *message = bi_curl.curl_multi_info_read(http_client->multi, &unused);
+    const CURLMsg *message = curl.multi_info_read(client->multi, &unused);
     *code = message == NULL ? CURLE_OUT_OF_MEMORY : message->data.result;
     return true;
 }
 
-/* ---- judging ---- */
+/* ---- the outcome ---- */
 
-static void set_outcome(struct request *request, struct http_client *http_client, CURLcode code)
+static void set_outcome(struct request *request, struct http_client *client, CURLcode code)
 {
     struct run_outcome *outcome = request->outcome;
     long status = 0;
     curl_off_t retry_after_s = 0;
-    bi_curl.curl_easy_getinfo(http_client->easy, CURLINFO_RESPONSE_CODE, &status);
-    bi_curl.curl_easy_getinfo(http_client->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+
     if (code != CURLE_OK && !request->aborted) {
         outcome->kind = RUN_ERROR;
         snprintf(outcome->text, sizeof(outcome->text), "%s",
-                 http_client->error[0] != 0 ? http_client->error
-                                            : bi_curl.curl_easy_strerror(code));
+                 client->error[0] != 0 ? client->error : curl.easy_strerror(code));
         return;
     }
+    curl.easy_getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl.easy_getinfo(client->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
     outcome->kind = RUN_STATUS;
     outcome->status = (int)status;
-    if (retry_after_s > 0)
-        outcome->after_ms = retry_after_s > RETRY_AFTER_MAX_MS / 1000
-                                ? RETRY_AFTER_MAX_MS
-                                : (int64_t)retry_after_s * 1000;
+    if (retry_after_s > RETRY_AFTER_MAX_MS / 1000)
+        outcome->after_ms = RETRY_AFTER_MAX_MS;
+    else if (retry_after_s > 0)
+        outcome->after_ms = (int64_t)retry_after_s * 1000;
 }
 
-/* Where a redirect points; NULL if the answer is none. */
-static const char *redirect_of(struct http_client *http_client)
+/* NULL: the response is no redirect. */
+static const char *redirect_of(struct http_client *client)
 {
     char *location = NULL;
-    bi_curl.curl_easy_getinfo(http_client->easy, CURLINFO_REDIRECT_URL, &location);
+    curl.easy_getinfo(client->easy, CURLINFO_REDIRECT_URL, &location);
     return location;
 }
 
-/* What the answer says; of a redirect, where it points. */
-static void copy_error_text(const struct request *request, struct http_client *http_client,
-                            char *tail)
+/* The beginning of the response; of a redirect, where it points. */
+static void copy_error_text(const struct request *request, struct http_client *client, char *tail)
 {
-    const char *location = redirect_of(http_client);
-    if (request->outcome->kind == RUN_STATUS && location != NULL) {
-        char shown[BI_URL_MAX]; /* the password of --http is in it if the redirect is relative */
-        bi_url_redact(shown, location);
-        snprintf(tail, BI_WORK_TAIL_SIZE, "redirected to %.500s (%s)", shown,
-                 request->work->plan->follow ? "--follow stays on the host of --http"
-                                             : "see --follow");
-    }
-    if (request->outcome->kind == RUN_STATUS && location == NULL)
+    const char *location = redirect_of(client);
+    char shown[BI_URL_MAX];
+
+    if (request->outcome->kind != RUN_STATUS)
+        return;
+    if (location == NULL) {
         bi_work_output_head(&request->head, tail);
+        return;
+    }
+    bi_url_redact(shown, location); /* a relative redirect has the password of --http */
+    snprintf(tail, BI_WORK_TAIL_SIZE, "redirected to %.500s (%s)", shown,
+             request->work->plan->follow ? "--follow stays on the host of --http" : "see --follow");
 }
 
 /* ---- redirects ---- */
 
-/* A part of a URL, to be freed by curl_free(); NULL if there is none. */
-static char *get_url_part(const char *url, CURLUPart part)
+/* The scheme, host and port of a URL, each freed by curl_free(); NULL: not known. */
+struct origin {
+    char *scheme, *host, *port;
+};
+
+static struct origin parse_origin(const char *url)
 {
-    char *text = NULL;
-    CURLU *parts = bi_curl.curl_url();
-    if (parts != NULL && bi_curl.curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
-        bi_curl.curl_url_get(parts, part, &text, CURLU_DEFAULT_PORT) != CURLUE_OK)
-        text = NULL;
-    bi_curl.curl_url_cleanup(parts);
-    return text;
+    struct origin origin = {NULL, NULL, NULL};
+    CURLU *parts = curl.url();
+
+    if (parts != NULL && curl.url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK) {
+        curl.url_get(parts, CURLUPART_SCHEME, &origin.scheme, 0);
+        curl.url_get(parts, CURLUPART_HOST, &origin.host, 0);
+        curl.url_get(parts, CURLUPART_PORT, &origin.port, CURLU_DEFAULT_PORT);
+    }
+    curl.url_cleanup(parts);
+    return origin;
 }
 
-static bool is_same_part(const char *one, const char *other, CURLUPart part)
+static void free_origin(struct origin *origin)
 {
-    char *a = get_url_part(one, part), *b = get_url_part(other, part);
-    bool same = a != NULL && b != NULL && strcasecmp(a, b) == 0;
-    bi_curl.curl_free(a);
-    bi_curl.curl_free(b);
-    return same;
-}
-
-static bool has_port(const char *url, const char *scheme, const char *port)
-{
-    char *a = get_url_part(url, CURLUPART_SCHEME), *b = get_url_part(url, CURLUPART_PORT);
-    bool has = a != NULL && b != NULL && strcasecmp(a, scheme) == 0 && strcmp(b, port) == 0;
-    bi_curl.curl_free(a);
-    bi_curl.curl_free(b);
-    return has;
+    curl.free(origin->scheme);
+    curl.free(origin->host);
+    curl.free(origin->port);
 }
 
 /* The body and the headers are meant for one server: a redirect is followed to the same scheme, host
- * and port, or from http to https of the same host on the usual ports. */
+ * and port, or from http to https of the same host on the default ports. */
 static bool is_same_origin(const char *from, const char *to)
 {
-    if (!is_same_part(from, to, CURLUPART_HOST))
-        return false;
-    if (is_same_part(from, to, CURLUPART_SCHEME))
-        return is_same_part(from, to, CURLUPART_PORT);
-    return has_port(from, "http", "80") && has_port(to, "https", "443");
+    struct origin a = parse_origin(from), b = parse_origin(to);
+    bool same = a.scheme != NULL && a.host != NULL && a.port != NULL && b.scheme != NULL &&
+                b.host != NULL && b.port != NULL && strcasecmp(a.host, b.host) == 0;
+
+    if (same && strcasecmp(a.scheme, b.scheme) == 0)
+        same = strcmp(a.port, b.port) == 0;
+    else if (same)
+        same = strcasecmp(a.scheme, "http") == 0 && strcmp(a.port, "80") == 0 &&
+               strcasecmp(b.scheme, "https") == 0 && strcmp(b.port, "443") == 0;
+    free_origin(&a);
+    free_origin(&b);
+    return same;
 }
 
-/* Sends the request again to where a redirect of the same server points? Then request->url is that. */
-static bool follow_redirect(struct request *request, struct http_client *http_client)
+/* If the response is a redirect to follow, sets request->url and resets the rest of the request. */
+static bool follow_redirect(struct request *request, struct http_client *client)
 {
     const struct work_plan *plan = request->work->plan;
-    const char *location = redirect_of(http_client);
+    const char *location = redirect_of(client);
+
     if (!plan->follow || location == NULL || request->redirects == REDIRECTS_MAX ||
         !is_same_origin(request->url == NULL ? plan->url : request->url, location))
         return false;
@@ -353,7 +404,8 @@ static bool follow_redirect(struct request *request, struct http_client *http_cl
     free(request->url);
     request->url = copy;
     request->redirects++;
-    /* What the redirect itself said is no result. */
+
+    /* The body of the redirect is not the result. */
     bi_work_output_done(request->output);
     bi_work_output_done(&request->head);
     request->output->truncated = request->head.truncated = request->aborted = false;
@@ -362,65 +414,58 @@ static bool follow_redirect(struct request *request, struct http_client *http_cl
     return true;
 }
 
-/* True if the answer is a redirect that is followed. */
-static bool send_once(struct request *request, struct http_client *http_client,
-                      const bide_slice *body, char *tail)
+/* True: the response is a redirect, and the request must be sent again. */
+static bool send_once(struct request *request, struct http_client *client, const bide_slice *body,
+                      char *tail)
 {
+    CURL *easy = client->easy;
     CURLcode code = CURLE_OK;
     bool is_redirected = false;
-    http_client->error[0] = 0;
-    bi_curl.curl_easy_setopt(http_client->easy, CURLOPT_URL,
-                             request->url == NULL ? request->work->plan->url : request->url);
-    bi_curl.curl_easy_setopt(http_client->easy, CURLOPT_POSTFIELDS,
-                             body->size == 0 ? "" : body->data);
-    bi_curl.curl_easy_setopt(http_client->easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                             (curl_off_t)body->size);
-    bi_curl.curl_easy_setopt(http_client->easy, CURLOPT_HTTPHEADER, request->headers);
-    bi_curl.curl_easy_setopt(http_client->easy, CURLOPT_WRITEDATA, request);
-    bi_curl.curl_multi_add_handle(http_client->multi, http_client->easy);
-    if (wait_response(request, http_client, &code)) {
-        set_outcome(request, http_client, code);
-        is_redirected =
-            request->outcome->kind == RUN_STATUS && follow_redirect(request, http_client);
-        if (!is_redirected)
-            copy_error_text(request, http_client, tail);
-    }
-    bi_curl.curl_multi_remove_handle(http_client->multi, http_client->easy);
-    return is_redirected;
-}
 
-static void send_request(struct request *request, struct http_client *http_client,
-                         const bide_slice *body, char *tail)
-{
-    while (send_once(request, http_client, body, tail))
-        continue;
-    free(request->url);
-    request->url = NULL;
+    client->error[0] = 0;
+    curl.easy_setopt(easy, CURLOPT_URL,
+                     request->url == NULL ? request->work->plan->url : request->url);
+    curl.easy_setopt(easy, CURLOPT_POSTFIELDS, body->size == 0 ? "" : body->data);
+    curl.easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->size);
+    curl.easy_setopt(easy, CURLOPT_HTTPHEADER, request->headers);
+    curl.easy_setopt(easy, CURLOPT_WRITEDATA, request);
+    curl.multi_add_handle(client->multi, easy);
+
+    if (wait_response(request, client, &code)) {
+        set_outcome(request, client, code);
+        is_redirected = request->outcome->kind == RUN_STATUS && follow_redirect(request, client);
+        if (!is_redirected)
+            copy_error_text(request, client, tail);
+    }
+    curl.multi_remove_handle(client->multi, easy);
+    return is_redirected;
 }
 
 static void run_webhook(struct work *work, bide_context *context, const bide_slice *body,
                         struct run_outcome *outcome, struct output *output, char *tail)
 {
-    const char *whose;
-    int64_t limit_ms = bi_work_handler_time_limit(work, bide_context_job(context), &whose);
     struct request request = {
         .work = work,
         .context = context,
         .outcome = outcome,
         .output = output,
         .head = {.limit = BI_WORK_TAIL_SIZE + 1},
-        .limit_at = limit_ms < 0 ? NEVER : bi_clock_boot() + limit_ms * 1000,
+        .limit_at = bi_work_handler_deadline(work, context),
     };
-    struct http_client *http_client = acquire_client(work);
-    if (http_client != NULL && build_headers(&request)) {
-        send_request(&request, http_client, body, tail);
+    struct http_client *client = acquire_client(work);
+
+    if (client != NULL && build_headers(&request)) {
+        while (send_once(&request, client, body, tail))
+            assert(request.redirects <= REDIRECTS_MAX);
     } else {
         outcome->kind = RUN_ERROR;
         snprintf(outcome->text, sizeof(outcome->text), "out of memory");
     }
-    if (http_client != NULL)
-        release_client(work, http_client);
-    bi_curl.curl_slist_free_all(request.headers);
+
+    if (client != NULL)
+        release_client(work, client);
+    free(request.url);
+    curl.slist_free_all(request.headers);
     bi_work_output_done(&request.head);
 }
 
