@@ -167,6 +167,7 @@ static bide_put_item *add_item(struct bulk_put *bulk_put, uint64_t number, bide_
     size_t size = bide_buf_size(body);
     struct batch *batch = open_batch(bulk_put);
 
+    /* A body larger than a batch is sent alone. */
     if (batch->count > 0 && batch->bytes + size > BIDE_BATCH_BYTES) {
         bi_bulk_put_flush(bulk_put);
         batch = open_batch(bulk_put);
@@ -195,6 +196,7 @@ void bi_bulk_put_add(struct bulk_put *bulk_put, uint64_t number, bide_buf *body)
 void bi_bulk_put_add_json(struct bulk_put *bulk_put, uint64_t number, struct put_json *line)
 {
     bide_put_item *item = add_item(bulk_put, number, line->body);
+    /* One array is enough: bide_submit() has read the options when it returns. */
     struct put_json *saved = &bulk_put->arguments[open_batch(bulk_put)->count - 1];
     bi_put_json_move(saved, line);
     item->options = &saved->options;

@@ -179,6 +179,7 @@ static int loop(struct top *top)
     while (!top->quit) {
         bi_top_sampler_tick(top, bi_clock_boot());
         expire_note(top, bi_clock_boot());
+        /* While a reply is outstanding the time without an answer is counted on the screen. */
         if (top->needs_redraw || bi_top_sampler_waiting_since(&top->sampler) != 0 ||
             top->sampler.failing_since_us != 0)
             bi_top_window_draw(top);
@@ -191,6 +192,7 @@ static int loop(struct top *top)
         if ((fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) != 0)
             return 128 + SIGHUP;
 
+        /* All keys before the replies: a key must not act on a list that has just changed. */
         for (int key; !top->quit && (key = bi_top_screen_read_key(&top->screen)) != TOP_KEY_NONE;)
             bi_top_window_handle_key(top, key);
         bide_cq_drain(top->cq, 0);
@@ -220,6 +222,7 @@ static bool drain_requests(struct top *top)
     for (size_t i = 0; i < BI_TOP_EXCERPT_FETCHES; i++)
         cancel(&top->jobs.excerpt_requests[i]);
 
+    /* on_complete() counts `pending` down from within bide_cq_wait(). */
     while (top->pending > 0 && !bi_interrupted() &&
            bi_clock_boot() - started_us <
                (top->action.request.pending ? ACTION_TIMEOUT_US : DRAIN_TIMEOUT_US))
@@ -254,6 +257,7 @@ static int shut_down(struct top *top, struct cli *cli)
     bi_interrupt_stop();
     if (drained) {
         exit = bi_connect_close(cli, cli->queue, cli->shown, BI_EXIT_OK);
+        /* Closing completes the remaining requests; their handlers must not send again. */
         top->queue = NULL;
         bide_cq_drain(top->cq, 0);
         bide_cq_free(top->cq);

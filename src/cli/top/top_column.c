@@ -110,6 +110,7 @@ void bi_top_column_layout(int width, int longest_name, int widths[TOP_COLUMNS])
     int left = width + 1;
 
     memset(widths, 0, TOP_COLUMNS * sizeof(widths[0]));
+    /* The first column that does not fit ends it, so that columns vanish in a fixed order. */
     for (size_t i = 0; i < TOP_COLUMNS && columns[by_importance[i]].width < left; i++) {
         widths[by_importance[i]] = columns[by_importance[i]].width;
         left -= columns[by_importance[i]].width + 1;

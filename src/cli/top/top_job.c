@@ -166,6 +166,7 @@ static void on_body(struct top_request *request)
     struct job_detail *detail = &request->top->detail;
     bool good = request->op.status == BIDE_OK;
 
+    /* The reference is ours even if the view shows another job by now. */
     if (good && detail->stale) {
         bide_buf_unref(request->op.fetch.buf);
     } else if (good) {
@@ -194,6 +195,7 @@ static void on_job(struct top_request *request)
 
     detail->loaded = true;
     detail->error[0] = 0;
+    /* Bodies never change: one read per visit. */
     if (detail->has_body || detail->job.body_size > FETCH_MAX) {
         finish_load(request->top, NULL);
         return;

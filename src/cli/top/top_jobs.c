@@ -96,6 +96,7 @@ static void on_page(struct top_request *request)
         request_page(top);
         return;
     }
+    /* Rows of a topic or state that is no longer shown are dropped. */
     if (!list->stale) {
         list->has_more = !ended;
         publish_rows(list);
@@ -156,7 +157,7 @@ void bi_top_jobs_show(struct top *top, const char *topic, size_t state)
     list->loaded = list->has_more = false;
     list->error[0] = 0;
     list->wanted = BI_TOP_JOBS_PAGE;
-    list->stale = list->busy;
+    list->stale = list->busy; /* the reply in flight is discarded, then the load starts */
     bi_top_window_set_view(top, &bi_top_jobs);
     bi_top_jobs_refresh(top);
 }
@@ -172,6 +173,7 @@ static void on_excerpt(struct top_request *request)
 
     if (request->op.status != BIDE_OK && request->op.status != BIDE_NOT_FOUND)
         return; /* the next drawing requests it again */
+    /* A body that no longer exists is kept as an empty excerpt, so that it is not fetched again. */
     excerpt->id = id;
     excerpt->size = (uint16_t)(size < BI_TOP_EXCERPT_BYTES ? size : BI_TOP_EXCERPT_BYTES);
     if (excerpt->size > 0)
@@ -361,6 +363,7 @@ static void key(struct top *top, int pressed)
     struct jobs_list *list = &top->jobs;
     const struct job_row *job = selected_job(list);
 
+    /* Cursor keys first: j and k are letters as the actions are. */
     if (bi_top_page_move_cursor(pressed, list->count, visible_rows(top), &list->selected)) {
         load_more(top);
         return;

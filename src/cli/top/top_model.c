@@ -106,6 +106,7 @@ bool bi_top_model_add_sample(struct top_model *model, const bide_stats *stats,
     if (merged == NULL)
         return false;
 
+    /* Nothing below can fail. Topics without this sample number no longer exist. */
     model->samples++;
     for (size_t i = 0; i < unique; i++) {
         update_topic(merged[i], &topics[i], seconds);

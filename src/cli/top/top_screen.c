@@ -132,6 +132,7 @@ int bi_top_screen_open(struct screen *screen, const struct cli *cli)
                             name == NULL ? "" : name);
     }
 
+    /* Keys are polled: getch() returns ERR instead of blocking the event loop. */
     set_escdelay(ESCAPE_MS);
     cbreak();
     noecho();

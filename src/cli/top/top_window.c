@@ -150,6 +150,7 @@ void bi_top_window_draw_header(struct top *top)
         draw_rates(top, 2);
         draw_gauges(top, 3);
     }
+    /* Over the last header line, where it is visible in a window of any height. */
     if (queue_error(top, text, sizeof(text)))
         bi_top_screen_draw(last, 0, BI_TOP_REST, STYLE_BAD, text);
     else if (top->model.samples == 0)
@@ -349,6 +350,7 @@ void bi_top_window_handle_key(struct top *top, int key)
         return;
     }
 
+    /* Any key acknowledges the note. */
     top->note[0] = 0;
     if (top->prompt.kind != PROMPT_NONE) {
         handle_prompt_key(top, key);

@@ -76,6 +76,7 @@ void bi_work_handler_request_stop(struct work *work, int exit)
 {
     int none = BI_EXIT_OK;
 
+    /* The first error decides the exit code. */
     atomic_compare_exchange_strong(&work->exit, &none, exit);
     bide_worker_quit(work->worker);
     bi_work_supervisor_notify(work->end_fd);
@@ -110,6 +111,7 @@ static void keep_output(struct work *work, bide_context *context, struct output 
                             "job %llu (%s): output was cut: more than %zu bytes (--keep-size)", id,
                             job->topic, work->plan->keep_size);
     bi_work_output_mark_truncated(output);
+    /* Without a retention the result would be removed with the job. */
     if (job->retain_ms == 0)
         bide_context_retain(context, work->plan->retain_ms);
     if (bide_context_result(context, output->data, output->size) != BIDE_OK)
@@ -182,6 +184,7 @@ int bi_work_handler_run(bide_context *context, const void *data, bide_function *
     if (begin_run(work)) {
         work->plan->runner->run(work, context, data, &outcome, &output, tail);
         code = finish_job(work, context, &outcome, &output, tail);
+        /* The event of the finished job arrives on another thread and picks it up. */
         save_outcome(bide_context_job(context)->id, &outcome);
         bi_work_output_done(&output);
     }

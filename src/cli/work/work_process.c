@@ -73,6 +73,7 @@ static void set_attributes(posix_spawnattr_t *attributes, const struct process_p
     sigaddset(&defaults, SIGPIPE); /* bide ignores it */
     posix_spawnattr_setsigdefault(attributes, &defaults);
     posix_spawnattr_setsigmask(attributes, &plan->mask);
+    /* A group of its own: Ctrl-C reaches only bide, and a stop reaches the children, too. */
     posix_spawnattr_setpgroup(attributes, 0);
     posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
                                              POSIX_SPAWN_SETSIGMASK);

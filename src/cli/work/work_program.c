@@ -79,6 +79,7 @@ static int open_program(struct work *work)
     for (size_t i = 0; i < count; i++)
         if (!bi_work_metadata_is_reserved(environ[i]))
             program->base[program->base_count++] = environ[i];
+    /* Before the supervisor blocks signals: programs start with the mask that bide was given. */
     pthread_sigmask(SIG_SETMASK, NULL, &program->mask);
     reserve_standard_fds();
     return BI_EXIT_OK;
@@ -165,7 +166,7 @@ static void terminate(struct run *run, enum run_outcome_kind kind)
     if (run->terminating)
         return;
     run->terminating = true;
-    run->context_fd = -1;
+    run->context_fd = -1; /* it stays readable: poll() would spin */
     run->outcome->kind = kind;
     run->kill_at = run->now + run->work->plan->grace_ms * 1000;
     if (run->process.pid > 0)
@@ -296,6 +297,7 @@ static bool poll_once(struct run *run)
         read_pipe(run, &process->err);
     if (fds[IN].revents != 0)
         bi_work_process_write_input(process);
+    /* After the pipes: the last output of a program that ends is read before it is reaped. */
     if (fds[ENDED].revents != 0)
         return false;
     if (fds[CONTEXT].revents != 0)

@@ -129,6 +129,7 @@ static bool is_queue_empty(struct supervisor *supervisor)
     const struct work *work = supervisor->work;
     uint64_t ready = 0, reserved = 0;
 
+    /* A job that is not finished may become ready again. */
     if (atomic_load(&work->open) > 0)
         return false;
     for (size_t i = 0; i < work->topic_count && ready == 0; i++) {
@@ -157,6 +158,7 @@ static void wait_for_end(struct supervisor *supervisor)
 
     while (supervisor->signal == 0) {
         int ready = poll(fds, 2, work->plan->until_empty ? pause_ms : -1);
+        /* Short at first, for queues that are nearly empty; then no load on the server. */
         pause_ms = pause_ms < POLL_MAX_MS / 2 ? pause_ms * 2 : POLL_MAX_MS;
         if (ready > 0 && fds[1].revents != 0)
             return;
@@ -207,6 +209,7 @@ static int run_once(struct supervisor *supervisor)
         return bi_cli_report_last(work->cli, code);
     wait_for_end(supervisor);
 
+    /* Before `running` is read: see begin_run() of work_handler.c. */
     atomic_store(&work->ending, true);
     bide_worker_quit(work->worker);
     wait_for_programs(supervisor);

@@ -245,6 +245,7 @@ static bool build_headers(struct request *request)
     size_t count = 2 + bi_work_metadata_headers(request->context, lines + 2);
     bool good = true;
 
+    /* Headers of the command line replace the built-in ones of the same name. */
     for (size_t i = 0; i < custom->count; i++)
         good = good && add_header(&request->headers, custom->list[i]);
     for (size_t i = 0; i < count; i++)
