@@ -143,7 +143,9 @@ int bi_commit_throttle(struct local *local, bide_op *op, struct bi_now *now)
     if (!bi_commit_is_full(local))
         return BIDE_OK;
 
-    while ((bi_commit_is_full(local) || local->rollback.running) && !local->closing) {
+    /* While the store is in doubt nothing makes room. admit() rejects the op then. */
+    while ((bi_commit_is_full(local) || local->rollback.running) && !local->closing &&
+           !local->in_doubt) {
         /* An op of a completion queue has no thread that could block. */
         if (op->private_.wake == NULL)
             return bi_local_reject(op, BIDE_EBUSY, NULL);
@@ -215,6 +217,8 @@ static void verify_reopened(struct local *local, const struct bi_batch *batch)
     local->unverified = code != BIDE_OK;
     /* For some seconds callers wait for their commit. Then new ops are rejected. */
     local->in_doubt = local->unverified && now - local->unverified_since > REJECT_AFTER_US;
+    if (local->in_doubt && local->blocked_callers > 0)
+        pthread_cond_broadcast(&local->below_limit);
 
     if (local->unverified)
         snprintf(local->in_doubt_error, sizeof(local->in_doubt_error),

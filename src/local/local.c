@@ -357,19 +357,21 @@ static int admit(struct local *local, bide_op *op, bool resubmitted, struct bi_n
         return bi_maintenance_enqueue(local, op);
 
     if (!is_immediate(op->kind)) {
-        if (local->in_doubt || local->diverged)
-            return bi_local_reject(op, BIDE_EIO,
-                                   local->in_doubt ? local->in_doubt_error : local->diverged_error);
         if (!bi_local_can_wait(op))
             return bi_local_reject(
                 op, BIDE_EINVAL,
                 "the op must wait until it is stored and names no completion queue");
-        if (inserts_jobs(op->kind) &&
-            atomic_load_explicit(&local->store->full, memory_order_relaxed))
-            return reject_full(local, op);
+
+        /* The state of the store is tested last: it may change while a caller waits for room. */
         int code = resubmitted ? BIDE_OK : bi_commit_throttle(local, op, now);
         if (code != BIDE_OK)
             return code;
+        if (local->in_doubt || local->diverged)
+            return bi_local_reject(op, BIDE_EIO,
+                                   local->in_doubt ? local->in_doubt_error : local->diverged_error);
+        if (inserts_jobs(op->kind) &&
+            atomic_load_explicit(&local->store->full, memory_order_relaxed))
+            return reject_full(local, op);
     }
 
     return local->recovery.running ? bi_recovery_gate(local, op) : BIDE_OK;
