@@ -109,6 +109,9 @@ static const char *check_job(struct core *core, const struct topic *topic, const
     INVARIANT(job->state != BIDE_STATE_RESERVED ||
                   (ext != NULL && ext->token != 0 && bi_lease_number(core, ext) < core->next_token),
               "a reserved job has no good token");
+    INVARIANT(job->state == BIDE_STATE_RESERVED ||
+                  (job->flags & (JOB_CANCEL_WANTED | JOB_STARTED)) == 0,
+              "a mark of a lease is left on a job that is not reserved");
 
     const char *fault = check_key(core, job, ext);
     if (fault == NULL)

@@ -95,11 +95,29 @@ static bide_state restore_lease(struct core *core, struct job *job, const struct
     return BIDE_STATE_RESERVED;
 }
 
-static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image)
+/*
+ * Restores a lease that ended with the process, as one that has expired. resolve_unfinished() ends it
+ * at once. If that cannot be committed, the rollback brings the expired lease back, and its timer ends
+ * it again: nothing else must see the job as if it had never been reserved.
+ */
+static bide_state restore_ended_lease(struct core *core, struct job *job,
+                                      const struct bi_image *image)
+{
+    bi_journal_reserve_token(core, core->next_token);
+    ext_of(core, job)->token = bi_token_of(&core->tokens, core->next_token++);
+    job->due = core->now.mono;
+    if (image->started)
+        job->flags |= JOB_STARTED;
+    return BIDE_STATE_RESERVED;
+}
+
+static void enter_loaded(struct core *core, struct job *job, const struct bi_image *image,
+                         bool unfinished)
 {
     bool leased = has_lease(core, image);
-    bide_state state =
-        leased ? restore_lease(core, job, image) : bi_job_spec_set_due(core, job, image);
+    bide_state state = leased       ? restore_lease(core, job, image)
+                       : unfinished ? restore_ended_lease(core, job, image)
+                                    : bi_job_spec_set_due(core, job, image);
 
     bool same = (state == image->state || leased) && image->since != 0;
     if (same) {
@@ -128,7 +146,6 @@ static int load_job(struct core *core, struct topic *topic, const struct job_spe
     if (job == NULL)
         return BIDE_ENOMEM;
 
-    /* If the removal cannot be committed, the flag prevents that the job is reserved. */
     if (image->cancel_wanted)
         job->flags |= JOB_CANCEL_WANTED;
     if ((leased || unfinished) && bi_job_ensure_ext(core, job) == NULL) {
@@ -137,7 +154,7 @@ static int load_job(struct core *core, struct topic *topic, const struct job_spe
     }
 
     /* The journal saves the state of the job, so it must have entered one. */
-    enter_loaded(core, job, image);
+    enter_loaded(core, job, image, unfinished);
     if (unfinished && bi_journal_change(core, job) != BIDE_OK) {
         bi_job_unlink(core, job);
         bi_job_free(core, job);

@@ -329,29 +329,11 @@ static struct choice *choose(struct core *core, struct choices *choices)
     return NULL;
 }
 
-/*
- * Removes a job that was cancelled in an earlier process, where the removal could not be stored,
- * instead of granting it. Its topic stays: only a core with a journal loads such jobs, and the
- * journal entry is a member of the topic. False when out of memory.
- */
-static bool remove_cancelled(struct core *core, struct job *job)
-{
-    assert(core->journal.on);
-    if (bi_journal_change(core, job) != BIDE_OK)
-        return false;
-    core->work += TAKE_WORK;
-    COUNT(core, topic_of(core, job), deletes);
-    return bi_op_finish_remove(core, job, BIDE_EVENT_DELETED) == BIDE_OK;
-}
-
 /* Reserves the best job of a topic. False if it does not fit on the page, or when out of memory. */
 static bool take_best(struct core *core, const struct topic *topic, bide_reserve_args *args,
                       size_t *count, uint64_t *bytes)
 {
     struct job *job = job_at(core, topic->ready.entries[0].job);
-    if ((job->flags & JOB_CANCEL_WANTED) != 0)
-        return remove_cancelled(core, job);
-
     /* The first job is taken whatever its size: otherwise no reserve could return it. */
     uint64_t size = bi_snapshot_size(core, job, true);
     if ((*count > 0 && !bi_snapshot_fits_page(core, *bytes, size)) ||
@@ -589,10 +571,6 @@ int bi_exec_reserve_job(struct core *core, bide_op *op)
         return bi_core_error_reserved(op, job);
     if (job->state == BIDE_STATE_DONE)
         return bi_core_error_wrong_state(op, job);
-
-    if ((job->flags & JOB_CANCEL_WANTED) != 0)
-        return remove_cancelled(core, job) ? bi_core_error_no_job(op, op->reserve_job.id)
-                                           : bi_core_error_code(op, BIDE_ENOMEM);
 
     if (bi_lease_grant(core, job) != BIDE_OK)
         return bi_core_error_code(op, BIDE_ENOMEM);

@@ -11,11 +11,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define TOPIC WORKLOAD_TOPIC
@@ -249,6 +251,58 @@ static void a_job_of_a_cancelled_thread_comes_back(void)
     CHECK(pthread_join(thread, NULL) == 0);
     OK(bide_reserve(queue, TOPIC, 0, &job));
     OK(bide_delete(queue, job.id, job.token));
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
+/* ---- a crash, and then a failed commit ---- */
+
+/* Holds three jobs and is killed: one with a retry limit, one that is cancelled, one without either. */
+static void reserve_and_die(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_job job;
+    uint64_t id;
+    bide *queue = open_jobs("");
+    for (int i = 0; i < 3; i++) {
+        options.max_retries = i == 0 ? 1 : BIDE_NO_RETRY_LIMIT;
+        options.backoff_base_ms = options.backoff_max_ms = HOUR_MS;
+        options.key = i == 1 ? slice_of("key") : slice_of("");
+        OK(bide_put(queue, TOPIC, "x", 1, &options, &id));
+        OK(bide_reserve(queue, TOPIC, 0, &job));
+        EQ(job.id, id);
+    }
+    OK(bide_cancel(queue, id - 1));
+    CHECK(kill(getpid(), SIGKILL) == 0);
+}
+
+/* The failure of the job that was reserved, and the removal of the one that was cancelled, are not
+ * forgotten when their commit fails: nothing can reserve the jobs meanwhile. */
+static void a_crash_counts_although_the_next_commit_fails(void)
+{
+    bide_stats stats;
+    bide_job job;
+    fflush(NULL);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0)
+        reserve_and_die();
+    CHECK(waitpid(child, NULL, 0) == child);
+    vfs_install();
+    unsigned failed = vfs_failed();
+    vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, 3, SQLITE_IOERR_WRITE, EIO});
+    bide *queue = open_jobs("");
+    UNTIL(vfs_failed() > failed + 2);
+    UNTIL(bide_reserve(queue, TOPIC, 0, &job) == BIDE_OK);
+    EQ(job.id, 3);
+    OK(bide_delete(queue, job.id, job.token));
+    bide_job_clear(&job);
+    UNTIL(bide_find(queue, TOPIC, "key", 3, &job) == BIDE_NOT_FOUND);
+    CODE(bide_reserve(queue, TOPIC, 0, &job), BIDE_TIMED_OUT);
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK && stats.jobs.delayed == 1);
+    EQ(stats.jobs.ready + stats.jobs.reserved, 0);
+    OK(bide_peek(queue, 1, &job));
+    EQ(job.failures, 1);
     bide_job_clear(&job);
     OK(bide_close(queue));
 }
@@ -678,6 +732,7 @@ static const struct test tests[] = {
     TEST(while_jobs_are_loaded),
     TEST(kicks_and_purges_count_beside_failing_commits_and_reads),
     TEST(a_job_of_a_cancelled_thread_comes_back),
+    TEST(a_crash_counts_although_the_next_commit_fails),
 #ifdef FAULT_SERVER
     TEST(at_a_server),
     TEST(at_a_server_with_pauses_and_drains),

@@ -143,12 +143,10 @@ void sim_check_completions(struct sim *sim)
 
 /* ---- one op ---- */
 
-/* An op of several parts, of which one may fail when others have been done. A reserve removes the
- * cancelled jobs that it meets, and may lack memory afterwards. */
-static bool has_parts(const struct sim *sim, bide_op_kind kind)
+/* An op of several parts, of which one may fail when others have been done. */
+static bool has_parts(bide_op_kind kind)
 {
-    return kind == BIDE_OP_KICK || kind == BIDE_OP_PURGE || kind == BIDE_OP_FINISH_AND_RESERVE ||
-           (kind == BIDE_OP_RESERVE && sim->model->has_cancelled);
+    return kind == BIDE_OP_KICK || kind == BIDE_OP_PURGE || kind == BIDE_OP_FINISH_AND_RESERVE;
 }
 
 /* What others do between the slices of an op. */
@@ -208,7 +206,7 @@ static bool run_failing(struct sim *sim, struct sim_op *sop, int *code)
     sim_alloc_arm(&sim->alloc, 1 + rng_below(&sim->rng, 5), 1 + (unsigned)rng_below(&sim->rng, 3));
     *code = run_to_end(sim, sop, true);
     sim->allowed_enomem = sim_alloc_disarm(&sim->alloc);
-    if ((*code != BIDE_ENOMEM && *code != BIDE_EFULL) || has_parts(sim, sop->op.kind))
+    if ((*code != BIDE_ENOMEM && *code != BIDE_EFULL) || has_parts(sop->op.kind))
         return true;
     expect_true(sim, sim->allowed_enomem || *code == BIDE_EFULL,
                 "BIDE_ENOMEM though there was memory");
@@ -224,7 +222,7 @@ static bool run_limited(struct sim *sim, struct sim_op *sop, int *code)
     bool compare = limited && sim->model->count < 300 && rng_one_in(&sim->rng, 4);
     uint64_t before = compare ? bi_core_check_hash(sim->core) : 0;
     *code = run_to_end(sim, sop, false);
-    if (*code != BIDE_EFULL || has_parts(sim, sop->op.kind))
+    if (*code != BIDE_EFULL || has_parts(sop->op.kind))
         return true;
     expect_true(sim, limited, "BIDE_EFULL though there is no limit");
     if (compare)

@@ -70,7 +70,6 @@ void model_reset(struct model *m, uint64_t next_id, uint64_t next_token)
     memset(&m->total, 0, sizeof m->total);
     m->draining = false;
     m->closed = false;
-    m->has_cancelled = false;
     m->recovering = m->sim->options.recovering;
     m->lists_sorted = false;
     m->now = m->sim->now;

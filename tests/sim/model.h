@@ -173,8 +173,6 @@ struct model {
     bool interrupted; /* by an orderly end */
     bool recovering;
     bool lists_sorted; /* everything is loaded, and the oldest of each state is known */
-    bool
-        has_cancelled; /* there may be jobs that were cancelled in an earlier life, and came back */
     uint64_t next_id;
     uint64_t first_token;   /* this core gives no smaller numbers */
     uint64_t lease_from;    /* stored leases with smaller ones are over */
@@ -384,8 +382,6 @@ void model_change_new(struct model *m, struct mjob *job);
 void model_change_pause(struct model *m, int name);
 /* The batch that the core has put the removal of a job into; 0 if that does not matter. */
 uint64_t model_batch_of_removal(struct model *m, const struct mjob *job);
-/* The batch that one more change would come into; 0 if that does not matter. */
-uint64_t model_next_batch(const struct model *m);
 /* A change that comes into that batch, unless it is 0. */
 void model_change_in(struct model *m, struct mjob *job, uint64_t batch);
 /* So many changes come into one batch, until model_end_group(). */

@@ -172,15 +172,6 @@ uint64_t model_batch_of_removal(struct model *m, const struct mjob *job)
     return op.private_.hold;
 }
 
-uint64_t model_next_batch(const struct model *m)
-{
-    if (!sim_has_batches(m->sim))
-        return 0;
-    struct model trial = *m;
-    rotate(&trial, 1, 0);
-    return trial.open_batch;
-}
-
 void model_change_in(struct model *m, struct mjob *job, uint64_t batch)
 {
     if (batch == 0) {
@@ -329,7 +320,6 @@ static void reenter_job(struct model *m, struct mjob *job)
     restore_job(job);
     if (job->abandoned) /* its reserve has been given up since: it ends at once */
         job->again = m->now.mono;
-    m->has_cancelled |= job->cancel_wanted && job->state != BIDE_STATE_RESERVED;
     uint64_t entered = job->entered;
     model_link(m, job);
     job->entered = entered;

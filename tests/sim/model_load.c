@@ -105,14 +105,28 @@ static void load_lease(const struct model *m, struct mjob *job, const struct bi_
     job->last_touch = job->touched == BI_NEVER ? job->reserved : job->touched;
 }
 
+/* A lease that ended with its process: it is over, and nothing knows its token. It shows only after a
+ * failed commit. */
+static void load_ended_lease(struct model *m, struct mjob *job)
+{
+    if (m->last_token + 1 < m->first_token)
+        m->last_token = m->first_token - 1;
+    job->number = ++m->last_token;
+    job->due = m->now.mono;
+    job->since = m->now.mono;
+    job->leased = job->reserved;
+    job->last_touch = job->touched == BI_NEVER ? job->reserved : job->touched;
+}
+
 void model_load(struct model *m, const struct bi_image *image)
 {
     bool has;
     m->now = m->sim->now;
     bool leased = image->token != 0 && image->token >= m->lease_from;
+    bool unfinished = !leased && (image->cancel_wanted || image->started);
     int name = sim_name_of(sim_slice(image->topic));
     struct mjob *job =
-        model_insert(m, image->id, name, leased ? BIDE_STATE_RESERVED : image->state);
+        model_insert(m, image->id, name, leased || unfinished ? BIDE_STATE_RESERVED : image->state);
     load_figures(job, image);
     load_moments(m, job, image);
     load_text(&job->body, &has, image->body);
@@ -125,13 +139,14 @@ void model_load(struct model *m, const struct bi_image *image)
         job->entered = image->bury_order;
     load_due(m, job, image);
     job->cancel_wanted = image->cancel_wanted;
-    if (leased) {
+    if (leased)
         load_lease(m, job, image);
-    } else if (image->cancel_wanted) {
+    if (unfinished)
+        load_ended_lease(m, job);
+    if (unfinished && image->cancel_wanted)
         model_delete_job(m, job);
-    } else if (image->started) {
+    else if (unfinished)
         load_started(m, job);
-    }
     model_cleanup(m);
 }
 

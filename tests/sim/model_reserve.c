@@ -145,63 +145,9 @@ static void take(struct model *m, struct mjob *job, const bide_job *got)
     model_compare_job(m, job, got, job->token, true);
 }
 
-/* Where the draw decides what is removed: whatever the core has not any more, and removed by now. */
-static void drop_drawn(struct model *m, const struct mwaiter *waiter)
-{
-    for (size_t i = 0; i < waiter->name_count; i++) {
-        int name = waiter->names[i];
-        struct mjob *best = is_open(m, name) ? best_ready(m, name) : NULL;
-        while (best != NULL && best->cancel_wanted && !model_core_has(m, best->id) &&
-               model_batch_of_removal(m, best) <= model_next_batch(m)) {
-            model_delete_job(m, best);
-            best = is_open(m, name) ? best_ready(m, name) : NULL;
-        }
-    }
-}
-
-/* The topic to take from next; -1 for none. A job that was cancelled in an earlier life, and whose
- * removal was undone, is removed instead of given out. */
-static int next_name(struct model *m, const struct mwaiter *waiter, const bide_job *got)
-{
-    for (;;) {
-        if (m->has_cancelled && waiter->strategy == BIDE_WEIGHTED)
-            drop_drawn(m, waiter);
-        int name = choose(m, waiter, got);
-        struct mjob *best = name >= 0 ? best_ready(m, name) : NULL;
-        if (best == NULL || !best->cancel_wanted)
-            return name;
-        if (model_core_has(m, best->id)) {
-            expect_true(m->sim, m->sim->allowed_enomem, "a cancelled job was not removed");
-            return -1;
-        }
-        model_delete_job(m, best);
-    }
-}
-
-/* Those that stand before any job that may be given out, as far as the core has removed them. */
-static void drop_cancelled(struct model *m, const struct mwaiter *waiter)
-{
-    static const bide_job none = {0};
-    if (waiter->strategy == BIDE_WEIGHTED)
-        drop_drawn(m, waiter);
-    else
-        next_name(m, waiter, &none);
-}
-
-/* Is there a job that may be given out? If there is none, those that may not be go. */
 bool model_could_take(struct model *m, const struct mwaiter *waiter)
 {
-    if (!m->has_cancelled)
-        return by_order(m, waiter) >= 0;
-    for (size_t i = 0; i < m->count; i++) {
-        const struct mjob *job = m->jobs[i];
-        if (job->state == BIDE_STATE_READY && !job->cancel_wanted && has_name(waiter, job->name) &&
-            is_open(m, job->name))
-            return true;
-    }
-    static const bide_job none = {0};
-    next_name(m, waiter, &none);
-    return false;
+    return by_order(m, waiter) >= 0;
 }
 
 /* Has a page with these bytes no room for the next job of the topic? */
@@ -216,8 +162,6 @@ static bool is_too_large(struct model *m, int name, size_t count, uint64_t bytes
 static bool drew_too_large(struct model *m, const struct mwaiter *waiter, size_t count,
                            uint64_t bytes)
 {
-    if (m->has_cancelled)
-        drop_drawn(m, waiter);
     for (size_t i = 0; i < waiter->name_count; i++)
         if (is_open(m, waiter->names[i]) && is_too_large(m, waiter->names[i], count, bytes))
             return true;
@@ -235,7 +179,7 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
         if (waiter->strategy == BIDE_WEIGHTED && count == args->count &&
             drew_too_large(m, waiter, count, bytes))
             break;
-        int name = next_name(m, waiter, &args->jobs[count]);
+        int name = choose(m, waiter, &args->jobs[count]);
         if (name < 0 || is_too_large(m, name, count, bytes))
             break;
         bytes += model_shown_size(best_ready(m, name), true);
@@ -244,9 +188,6 @@ size_t model_take_ready(struct model *m, const struct mwaiter *waiter,
         take(m, best_ready(m, name), &args->jobs[count]);
         count++;
     }
-    /* Before it ended for lack of memory it may have removed cancelled jobs. */
-    if (m->sim->allowed_enomem && m->has_cancelled && count < waiter->job_max)
-        drop_cancelled(m, waiter);
     expect(m->sim, "count of jobs", (int64_t)count, (int64_t)args->count);
     return count;
 }
@@ -312,11 +253,8 @@ void model_reserve_args(struct model *m, struct sim_op *sop, bide_reserve_args *
     struct mwaiter wanted = {0};
     fill(&wanted, args);
     if ((m->got == BIDE_ENOMEM && m->sim->allowed_enomem) ||
-        (m->got == BIDE_EFULL && m->sim->options.limits.max_memory != 0)) {
-        if (m->has_cancelled)
-            drop_cancelled(m, &wanted);
+        (m->got == BIDE_EFULL && m->sim->options.limits.max_memory != 0))
         return;
-    }
     if (model_could_take(m, &wanted)) {
         model_answer(m, BIDE_OK);
         model_take_ready(m, &wanted, args);
