@@ -183,10 +183,10 @@ static bool is_busy(const struct server *server)
 }
 
 /*
- * Commits what was submitted since the last call. While one client sends one change at a time, the
- * loop commits by itself: this saves two thread switches, and there is nothing else to do
- * meanwhile. Otherwise the commit thread commits, and the loop continues. Returns true if the
- * commit is complete.
+ * Commits what was submitted since the last call. While the only client sends one change at a time,
+ * the loop commits by itself: this saves two thread switches, and there is nothing else to do
+ * meanwhile. Otherwise the commit thread commits, and the loop continues: other clients must not
+ * wait for a disk that hangs. Returns true if the commit is complete.
  *
  * Every submit may leave a change to commit, even if all of its ops have completed: a job that is
  * given back goes to a waiting reserve, whose completion is then held for the commit.
@@ -200,7 +200,8 @@ static bool begin_commit(struct server *server)
     server->single_commit_turns =
         server->uncommitted > 1 ? 0 : server->single_commit_turns + (unsigned)server->uncommitted;
 
-    return bi_queue_commit(server->queue, server->single_commit_turns >= SINGLE_COMMIT_TURNS);
+    bool lead = server->connections == 1 && server->single_commit_turns >= SINGLE_COMMIT_TURNS;
+    return bi_queue_commit(server->queue, lead);
 }
 
 static void turn(struct server *server)
