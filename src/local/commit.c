@@ -552,14 +552,16 @@ void *bi_commit_run(void *arg)
 {
     struct local *local = arg;
     int code = BIDE_OK;
+    bool final_failed = false;
     bool single_cpu = is_single_cpu();
 
     bi_local_lock(local);
 
     for (;;) {
         bool dirty = bi_journal_is_dirty(local->core);
-        /* The end: changes that cannot be committed are given up once no op is held for them. */
-        if (local->final && !local->committing && (!dirty || code != BIDE_OK) &&
+        /* The end: changes that cannot be committed are given up once no op is held for them. A
+         * commit that began before the last changes were made says nothing about them. */
+        if (local->final && !local->committing && (!dirty || final_failed) &&
             local->held_ops == 0 && local->quarantine_list == NULL)
             break;
 
@@ -567,6 +569,7 @@ void *bi_commit_run(void *arg)
             back_off(local);
 
         code = BIDE_OK;
+        bool final = local->final;
         /* The order is the priority. A batch in doubt or unverified blocks all writes. Quarantine
          * and maintenance wait for callers, whose ops are held. */
         if (local->in_doubt_batch.number != 0)
@@ -585,6 +588,8 @@ void *bi_commit_run(void *arg)
             wait_for_work(local);
         else
             back_off(local); /* ops are still held: check again soon */
+
+        final_failed = final && code != BIDE_OK;
     }
 
     pthread_mutex_unlock(&local->lock);

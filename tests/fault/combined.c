@@ -307,6 +307,55 @@ static void a_crash_counts_although_the_next_commit_fails(void)
     OK(bide_close(queue));
 }
 
+/* ---- a failed commit, and then a close ---- */
+
+static atomic_bool commit_failed;
+
+/* The thread whose commit failed is slow to go on. */
+static void dawdle(void *user, bide_log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    if (strstr(text, "a commit failed") == NULL)
+        return;
+    atomic_store(&commit_failed, true);
+    nap_ms(300);
+}
+
+/* What a close gives back is stored, although the commit before that has just failed. */
+static void a_close_gives_back_after_a_failed_commit(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_options queue_options = BIDE_OPTIONS_INIT;
+    bide *queue;
+    bide_cq *cq;
+    bide_job job;
+    vfs_install();
+    options.max_retries = 0;
+    options.ttr_ms = HOUR_MS;
+    queue_options.log = dawdle;
+    OK(bide_open(url_of("jobs.db", ""), &queue_options, &queue));
+    OK(bide_wait_recovered(queue, PATIENCE_MS, NULL));
+    OK(bide_put(queue, TOPIC, "x", 1, &options, NULL));
+    OK(bide_reserve(queue, TOPIC, 0, &job));
+    bide_job_clear(&job);
+    OK(bide_cq_new(&cq));
+    bide_op put = {.kind = BIDE_OP_PUT, .cq = cq, .put = {.topic = slice_of(TOPIC)}};
+    bide_op *ops[] = {&put};
+    vfs_fail(&(struct vfs_fault){VFS_WRITE, "-wal", 1, 1, SQLITE_IOERR_WRITE, EIO});
+    EQ(bide_submit(queue, ops, 1), 1);
+    UNTIL(atomic_load(&commit_failed));
+    OK(bide_close(queue));
+    EQ(bide_cq_drain(cq, 0), 1);
+    EQ(put.status, BIDE_EIO);
+    OK(bide_cq_free(cq));
+    queue = open_jobs("");
+    OK(bide_reserve(queue, TOPIC, 0, &job));
+    EQ(job.failures, 0);
+    bide_job_clear(&job);
+    OK(bide_close(queue));
+}
+
 #ifdef FAULT_SERVER
 static void run_served(bool with_pauses, void (*inject_faults)(struct workload *))
 {
@@ -733,6 +782,7 @@ static const struct test tests[] = {
     TEST(kicks_and_purges_count_beside_failing_commits_and_reads),
     TEST(a_job_of_a_cancelled_thread_comes_back),
     TEST(a_crash_counts_although_the_next_commit_fails),
+    TEST(a_close_gives_back_after_a_failed_commit),
 #ifdef FAULT_SERVER
     TEST(at_a_server),
     TEST(at_a_server_with_pauses_and_drains),
