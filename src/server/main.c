@@ -613,9 +613,11 @@ int main(int argc, char **argv)
 {
     int code;
 
-    /* First, before any descriptor is opened. A write to a closed socket must return EPIPE. */
+    /* First, before any descriptor is opened. A write to a closed socket must return EPIPE, and one
+     * beyond the file size limit EFBIG: a log that is full must not end the server. */
     reserve_standard_fds();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     bi_logger_init(&program.logger, STDERR_FILENO);
     program.log = bi_logger_log(&program.logger);
     if (read_settings(&program, (const char *const *)(argc > 0 ? argv + 1 : argv), &code))

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,6 +133,37 @@ static void server_works_without_standard_error(void)
     bide_close(queue);
 }
 
+/* ---- a log that is full ---- */
+
+enum { LOG_LIMIT = 4096 };
+
+/* Standard error is a file that has as many bytes as a file may have. */
+static void fill_log(void)
+{
+    static char text[LOG_LIMIT];
+    struct rlimit limit = {.rlim_cur = LOG_LIMIT, .rlim_max = RLIM_INFINITY};
+    int fd = open(test_path("log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    if (fd < 0 || write(fd, text, sizeof text) != (ssize_t)sizeof text ||
+        setrlimit(RLIMIT_FSIZE, &limit) != 0 || dup2(fd, STDERR_FILENO) < 0)
+        _exit(99);
+}
+
+static void a_log_at_the_file_size_limit_does_not_end_the_server(void)
+{
+    char listen[400], url[400];
+    bide *queue = NULL;
+    snprintf(listen, sizeof listen, "--listen=unix:%s", test_path("socket"));
+    snprintf(url, sizeof url, "beanstalk://%s", test_path("socket"));
+    before_exec = fill_log;
+    struct bided *bided = start("--url=memory:", listen, NULL);
+    UNTIL(bide_open(url, NULL, &queue) == BIDE_OK);
+    OK(bide_put(queue, "topic", "x", 1, NULL, NULL));
+    OK(bide_close(queue));
+    EQ(size_of(test_path("log")), LOG_LIMIT);
+    CHECK(kill(bided->pid, SIGTERM) == 0);
+    await_end(bided, 0);
+}
+
 static const struct test tests[] = {
     TEST(a_line_of_text_begins_with_the_time),
     TEST(a_line_of_json_is_an_object),
@@ -139,6 +171,7 @@ static const struct test tests[] = {
     TEST(the_journal_gets_levels_instead_of_times),
     TEST(unread_log_does_not_block_the_server),
     TEST(server_works_without_standard_error),
+    TEST(a_log_at_the_file_size_limit_does_not_end_the_server),
 };
 
 const struct theme logger_theme = {"log", tests, COUNT(tests)};
