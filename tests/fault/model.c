@@ -248,7 +248,6 @@ static bool end(struct runner *runner, int code)
     } else {
         model->succeeded++;
     }
-    atomic_store(&model->busy, false);
     return code >= 0;
 }
 
@@ -714,6 +713,8 @@ static void step(struct runner *runner)
         do_kick_or_purge(runner);
     else
         do_look(runner);
+    /* Only now has the model followed the call. */
+    atomic_store(&runner->model->busy, false);
     if (below(runner, 12) == 0)
         check(runner->model, runner->queue, false);
 }
