@@ -792,15 +792,9 @@ static struct shared_model *shared_model_new(uint64_t seed)
     return shared;
 }
 
-/* Runs the threads for some rounds of faults. Does not return if it is killed. */
-static void run_threads(struct shared_model *shared, bide *queue, struct rng *rng, int rounds)
+/* Pairs of faults, one after another. */
+static void inject_pairs(struct rng *rng, int rounds)
 {
-    pthread_t threads[THREADS];
-    struct runner runners[THREADS];
-    for (int i = 0; i < THREADS; i++) {
-        runners[i] = (struct runner){&shared->models[i], queue, shared};
-        CHECK(pthread_create(&threads[i], NULL, run, &runners[i]) == 0);
-    }
     for (int i = 0; i < rounds; i++) {
         begin_fault(rng, rounds > 1000);
         begin_fault(rng, rounds > 1000);
@@ -808,6 +802,34 @@ static void run_threads(struct shared_model *shared, bide *queue, struct rng *rn
         end_faults();
         nap_ms((int64_t)rng_below(rng, 40));
     }
+}
+
+/* Syncs fail, and the file cannot be opened again, for longer than the store is tried. */
+static void inject_doubt(struct rng *rng, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        nap_ms((int64_t)rng_below(rng, 100));
+        vfs_fail(&(struct vfs_fault){VFS_SYNC, "", 1, 0, SQLITE_IOERR_FSYNC, EIO});
+        vfs_fail(&(struct vfs_fault){VFS_OPEN, "", 1, 0, SQLITE_CANTOPEN, EIO});
+        nap_ms(5500);
+        begin_fault(rng, true);
+        nap_ms(20);
+        end_faults();
+        nap_ms(300);
+    }
+}
+
+/* Runs the threads for some rounds of faults. Does not return if it is killed. */
+static void run_threads(struct shared_model *shared, bide *queue, struct rng *rng, int rounds,
+                        void (*inject)(struct rng *, int))
+{
+    pthread_t threads[THREADS];
+    struct runner runners[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        runners[i] = (struct runner){&shared->models[i], queue, shared};
+        CHECK(pthread_create(&threads[i], NULL, run, &runners[i]) == 0);
+    }
+    inject(rng, rounds);
     atomic_store(&shared->stop, true);
     for (int i = 0; i < THREADS; i++)
         CHECK(pthread_join(threads[i], NULL) == 0);
@@ -846,7 +868,7 @@ static void calls_do_what_they_say_while_the_disk_fails(void)
     vfs_skip_syncs(true);
     for (int i = 0; i < 4; i++) {
         bide *queue = open_jobs(parameters[(seed + (uint64_t)i) % COUNT(parameters)]);
-        run_threads(shared, queue, &rng, 6);
+        run_threads(shared, queue, &rng, 6, inject_pairs);
         check_all(shared, queue);
         OK(bide_close(queue));
         for (int k = 0; k < THREADS; k++)
@@ -857,6 +879,28 @@ static void calls_do_what_they_say_while_the_disk_fails(void)
     }
     for (int i = 0; i < THREADS; i++)
         CHECK(shared->models[i].succeeded > 0);
+}
+
+static void calls_of_unknown_outcome_have_happened_or_not(void)
+{
+    uint64_t seed = seed_of();
+    uint64_t unknown = 0;
+    struct rng rng = {seed};
+    struct shared_model *shared = shared_model_new(seed);
+    vfs_install();
+    vfs_skip_syncs(true);
+    bide *queue = open_jobs("cache_bytes=1");
+    run_threads(shared, queue, &rng, 1, inject_doubt);
+    check_all(shared, queue);
+    OK(bide_close(queue));
+    for (int i = 0; i < THREADS; i++) {
+        unknown += shared->models[i].unknown;
+        expect_closed(&shared->models[i]);
+    }
+    CHECK(unknown > 0);
+    queue = open_jobs("");
+    check_all(shared, queue);
+    OK(bide_close(queue));
 }
 
 /* ---- killed ---- */
@@ -892,7 +936,7 @@ static void work_until_killed(struct shared_model *shared, uint64_t seed)
     OK(bide_open(url_of("jobs.db", seed % 2 == 0 ? "cache_bytes=1&batch_jobs=5" : ""), NULL,
                  &queue));
     OK(bide_wait_recovered(queue, 60000, NULL));
-    run_threads(shared, queue, &rng, 100000);
+    run_threads(shared, queue, &rng, 100000, inject_pairs);
     _exit(0);
 }
 
@@ -957,6 +1001,7 @@ static void calls_do_what_they_say_although_processes_are_killed(void)
 
 static const struct test tests[] = {
     TEST(calls_do_what_they_say_while_the_disk_fails),
+    TEST(calls_of_unknown_outcome_have_happened_or_not),
     TEST(calls_do_what_they_say_although_processes_are_killed),
 };
 const struct theme model_theme = {"model", tests, COUNT(tests)};
