@@ -255,6 +255,138 @@ static void a_job_of_a_cancelled_thread_comes_back(void)
     OK(bide_close(queue));
 }
 
+/* Takes a job, and from then on deletes it and takes the next, until it is cancelled within a call. */
+static void *delete_until_cancelled(void *arg)
+{
+    static const bide_slice topic = {TOPIC, sizeof TOPIC - 1};
+    bide *queue = arg;
+    bide_finish_item finish = {.id = 0};
+    for (;;) {
+        bide_job job;
+        memset(&job, 0, sizeof job);
+        bide_reserve_args args = {
+            .topics = &topic, .topic_count = 1, .timeout_ms = 50, .jobs = &job, .job_max = 1};
+        int code = finish.id == 0 ? bide_reserve_many(queue, &args)
+                                  : bide_finish_and_reserve(queue, &finish, &args);
+        CHECK(code == BIDE_OK || code == BIDE_TIMED_OUT || code == BIDE_EIO);
+        if (code != BIDE_EIO || finish.status == BIDE_OK)
+            finish = (bide_finish_item){.id = 0};
+        if (code == BIDE_OK)
+            finish = (bide_finish_item){.id = job.id, .token = job.token};
+        bide_job_clear(&job);
+    }
+    return NULL;
+}
+
+/* Threads are cancelled in finish_and_reserve while commits fail and are undone: every job is deleted, or
+ * comes back at the latest when its lease ends. */
+static void threads_are_cancelled_in_finish_and_reserve_during_rollbacks(void)
+{
+    enum { PUTS = 400, CANCELS = 30 };
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    bide_check_report report;
+    bide_stats stats;
+    bide_job job;
+    pthread_t threads[4];
+    vfs_install();
+    vfs_skip_syncs(true);
+    options.ttr_ms = 500;
+    bide *queue = open_jobs("cache_bytes=1&batch_jobs=2");
+    for (int i = 0; i < PUTS; i++) {
+        options.max_retries = i % 2 == 0 ? 1000 : BIDE_NO_RETRY_LIMIT;
+        options.backoff_base_ms = 1;
+        OK(bide_put(queue, TOPIC, "some bytes", 10, &options, NULL));
+    }
+    for (size_t i = 0; i < COUNT(threads); i++)
+        CHECK(pthread_create(&threads[i], NULL, delete_until_cancelled, queue) == 0);
+    for (unsigned i = 0; i < CANCELS; i++) {
+        pthread_t *thread = &threads[i % COUNT(threads)];
+        vfs_fail(&(struct vfs_fault){i % 2 == 0 ? VFS_WRITE : VFS_SYNC, "-wal", 1 + i % 3, 2,
+                                     i % 2 == 0 ? SQLITE_IOERR_WRITE : SQLITE_IOERR_FSYNC, EIO});
+        nap_ms(i % 4);
+        CHECK(pthread_cancel(*thread) == 0);
+        CHECK(pthread_join(*thread, NULL) == 0);
+        CHECK(pthread_create(thread, NULL, delete_until_cancelled, queue) == 0);
+        vfs_clear_faults();
+    }
+    for (size_t i = 0; i < COUNT(threads); i++) {
+        CHECK(pthread_cancel(threads[i]) == 0);
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    }
+    UNTIL(bide_queue_stats(queue, &stats) == BIDE_OK &&
+          stats.jobs.reserved + stats.jobs.delayed == 0);
+    OK(bide_check(queue, &report));
+    EQ(report.differences, 0);
+    while (bide_reserve(queue, TOPIC, 0, &job) == BIDE_OK) {
+        OK(bide_delete(queue, job.id, job.token));
+        bide_job_clear(&job);
+    }
+    OK(bide_close(queue));
+    check_reopened();
+}
+
+/* ---- those who watch a commit that fails ---- */
+
+struct watcher {
+    bide *queue;
+    uint64_t id;
+    int code;
+    bide_state state;
+};
+
+static void *watch_job(void *arg)
+{
+    struct watcher *watcher = arg;
+    watcher->code = bide_wait(watcher->queue, watcher->id, BIDE_FOREVER, &watcher->state, NULL);
+    return NULL;
+}
+
+/* A put that replaces a job by its key fails: a feed and find are not told of it, and wait, which had seen
+ * it, answers the failure. */
+static void watchers_are_not_told_of_changes_that_failed(void)
+{
+    bide_put_options options = BIDE_PUT_OPTIONS_INIT;
+    struct watcher watcher = {.code = -1};
+    bide_subscription *feed;
+    bide_event events[20];
+    bide_stats stats;
+    pthread_t thread;
+    bide_cq *cq;
+    bide_job job;
+    size_t count;
+    uint64_t lost;
+    vfs_install();
+    options.key = slice_of("key");
+    watcher.queue = open_jobs("");
+    OK(bide_put(watcher.queue, TOPIC, "x", 1, &options, &watcher.id));
+    OK(bide_subscribe(watcher.queue, NULL, 0, 100, &feed));
+    CHECK(pthread_create(&thread, NULL, watch_job, &watcher) == 0);
+    UNTIL(bide_queue_stats(watcher.queue, &stats) == BIDE_OK && stats.watching == 1);
+    options.conflict = BIDE_REPLACE;
+    OK(bide_cq_new(&cq));
+    bide_op put = {
+        .kind = BIDE_OP_PUT, .cq = cq, .put = {.topic = slice_of(TOPIC), .options = &options}};
+    bide_op *ops[] = {&put};
+    vfs_hold_syncs(true);
+    EQ(bide_submit(watcher.queue, ops, 1), 1);
+    UNTIL(vfs_held_syncs() > 0);
+    vfs_fail(&(struct vfs_fault){VFS_SYNC, "-wal", 1, 1, SQLITE_IOERR_FSYNC, EIO});
+    vfs_hold_syncs(false);
+    UNTIL((bide_cq_drain(cq, 0), put.status != BIDE_PENDING));
+    vfs_clear_faults();
+    bool replaced =
+        put.status == BIDE_OK; /* found in the file when that was opened again, and kept */
+    OK(bide_find(watcher.queue, TOPIC, "key", 3, &job));
+    EQ(job.id, replaced ? put.put.id : watcher.id);
+    bide_job_clear(&job);
+    CODE(bide_events(watcher.queue, feed, 0, events, COUNT(events), &count, &lost),
+         replaced ? BIDE_OK : BIDE_TIMED_OUT);
+    CHECK(pthread_join(thread, NULL) == 0);
+    EQ(watcher.code, replaced ? BIDE_OK : BIDE_EIO);
+    OK(bide_cq_free(cq));
+    OK(bide_close(watcher.queue));
+}
+
 /* ---- a crash, and then a failed commit ---- */
 
 /* Holds three jobs and is killed: one with a retry limit, one that is cancelled, one without either. */
@@ -781,6 +913,8 @@ static const struct test tests[] = {
     TEST(while_jobs_are_loaded),
     TEST(kicks_and_purges_count_beside_failing_commits_and_reads),
     TEST(a_job_of_a_cancelled_thread_comes_back),
+    TEST(threads_are_cancelled_in_finish_and_reserve_during_rollbacks),
+    TEST(watchers_are_not_told_of_changes_that_failed),
     TEST(a_crash_counts_although_the_next_commit_fails),
     TEST(a_close_gives_back_after_a_failed_commit),
 #ifdef FAULT_SERVER
