@@ -528,93 +528,89 @@ static void do_finish_many(struct runner *runner)
     }
 }
 
-static void do_outside(struct runner *runner)
+enum outside { DELETE, KICK_JOB, UPDATE, CANCEL, BURY, MOVE, TOUCH, OUTSIDE_COUNT };
+
+static const struct {
+    const char *name;
+    unsigned states; /* of the jobs it is asked for */
+} outside[OUTSIDE_COUNT] = {
+    [DELETE] = {"delete without a token", READY | DELAYED | BURIED | DONE},
+    [KICK_JOB] = {"kick_job", DELAYED | BURIED},
+    [UPDATE] = {"update", READY | DELAYED | BURIED},
+    [CANCEL] = {"cancel", READY | RESERVED},
+    [BURY] = {"bury without a token", READY | DELAYED},
+    [MOVE] = {"update of the topic", READY | DELAYED | BURIED},
+    [TOUCH] = {"touch", RESERVED},
+};
+
+static int call_outside(struct runner *runner, const struct model_job *job, enum outside how,
+                        uint32_t priority)
 {
-    static const char *const names[] = {"delete 0", "kick_job",     "update", "cancel",
-                                        "bury 0",   "update topic", "touch"};
-    struct model *model = runner->model;
-    int how = below(runner, 7);
-    begin(runner, names[how]);
-    struct model_job *job = any_job(runner, how == 0   ? READY | DELAYED | BURIED | DONE
-                                            : how == 1 ? DELAYED | BURIED
-                                            : how == 2 ? READY | DELAYED | BURIED
-                                            : how == 3 ? READY | RESERVED
-                                            : how == 4 ? READY | DELAYED
-                                            : how == 5 ? READY | DELAYED | BURIED
-                                                       : RESERVED);
-    if (job == NULL)
-        return;
     bide_update_args changes = BIDE_UPDATE_INIT;
     changes.id = job->id;
-    uint32_t priority = (uint32_t)below(runner, 10);
-    if (how == 2)
-        changes.priority = priority;
-    if (how == 5)
-        changes.topic = slice_of(topic_name(model, 1 - job->topic));
-    int code = BIDE_OK;
-    atomic_store(&model->busy, true);
     switch (how) {
-    case 0:
-        code = bide_delete(runner->queue, job->id, 0);
-        break;
-    case 1:
-        code = bide_kick_job(runner->queue, job->id);
-        break;
-    case 3:
-        code = bide_cancel(runner->queue, job->id);
-        break;
-    case 4:
-        code = bide_bury(runner->queue, job->id, 0, priority, "outside");
-        break;
-    case 6:
-        code = bide_touch(runner->queue, job->id, job->token, 0, "half");
-        break;
+    case DELETE:
+        return bide_delete(runner->queue, job->id, 0);
+    case KICK_JOB:
+        return bide_kick_job(runner->queue, job->id);
+    case CANCEL:
+        return bide_cancel(runner->queue, job->id);
+    case BURY:
+        return bide_bury(runner->queue, job->id, 0, priority, "outside");
+    case TOUCH:
+        return bide_touch(runner->queue, job->id, job->token, 0, "half");
+    case MOVE:
+        changes.topic = slice_of(topic_name(runner->model, 1 - job->topic));
+        return bide_update(runner->queue, &changes);
     default:
-        code = bide_update(runner->queue, &changes);
-        break;
+        changes.priority = priority;
+        return bide_update(runner->queue, &changes);
     }
-    if (!end(runner, code))
-        return;
-    if (how == 5 && job->key != 0 && key_holder(model, 1 - job->topic, job->key) >= 0) {
-        EQ(code, BIDE_EXISTS);
-        return;
-    }
-    if (how == 6 && job->cancel_wanted) {
-        EQ(code, BIDE_CANCEL_WANTED);
-        return;
-    }
-    if (code != BIDE_OK)
-        FAIL("thread %d: %s of job %" PRIu64 ": %s", model->number, model->doing, job->id,
-             bide_last_error());
-    switch (how) {
-    case 0:
-        job->exists = false;
-        break;
-    case 1:
+}
+
+static void follow_outside(struct model_job *job, enum outside how, uint32_t priority)
+{
+    if (how == KICK_JOB) {
         job->state = BIDE_STATE_READY;
         job->kicks++;
         job->failures = 0;
-        break;
-    case 2:
-        job->priority = priority;
-        break;
-    case 3:
-        if (job->state == BIDE_STATE_RESERVED)
-            job->cancel_wanted = true;
-        else
-            job->exists = false;
-        break;
-    case 4:
+    } else if (how == CANCEL && job->state == BIDE_STATE_RESERVED) {
+        job->cancel_wanted = true;
+    } else if (how == DELETE || how == CANCEL) {
+        job->exists = false;
+    } else if (how == BURY) {
         job->state = BIDE_STATE_BURIED;
-        job->priority = priority;
         job->buries++;
-        break;
-    case 5:
+    } else if (how == MOVE) {
         job->topic = 1 - job->topic;
-        break;
-    default:
-        break;
     }
+    if (how == UPDATE || how == BURY)
+        job->priority = priority;
+}
+
+static void do_outside(struct runner *runner)
+{
+    struct model *model = runner->model;
+    enum outside how = (enum outside)below(runner, OUTSIDE_COUNT);
+    begin(runner, outside[how].name);
+    struct model_job *job = any_job(runner, outside[how].states);
+    uint32_t priority = (uint32_t)below(runner, 10);
+    if (job == NULL)
+        return;
+    atomic_store(&model->busy, true);
+    int code = call_outside(runner, job, how, priority);
+    if (!end(runner, code))
+        return;
+    int expected = BIDE_OK;
+    if (how == MOVE && job->key != 0 && key_holder(model, 1 - job->topic, job->key) >= 0)
+        expected = BIDE_EXISTS;
+    if (how == TOUCH && job->cancel_wanted)
+        expected = BIDE_CANCEL_WANTED;
+    if (code != expected)
+        FAIL("thread %d: %s of job %" PRIu64 ": %s", model->number, model->doing, job->id,
+             bide_last_error());
+    if (code == BIDE_OK)
+        follow_outside(job, how, priority);
 }
 
 static void do_kick_or_purge(struct runner *runner)
