@@ -185,30 +185,6 @@ static void a_cancelled_job_is_removed_and_the_removal_stored(void **state)
     assert_int_equal(stats_of(&w).topics, 0);
 }
 
-/* The removals were rolled back: a reserve meets the jobs and removes them. */
-static void removals_of_cancelled_jobs_by_a_reserve_are_counted_as_work(void **state)
-{
-    enum { CANCELLED = 300 };
-    (void)state;
-    for (uint64_t id = 1; id <= CANCELLED; id++) {
-        struct bi_image image = image_of(id);
-        image.cancel_wanted = true;
-        assert_int_equal(load(&image), BIDE_OK);
-    }
-    fail_commit(&w);
-    assert_int_equal(state_of(&w, CANCELLED), BIDE_STATE_READY);
-
-    struct bi_image first = image_of(1);
-    bide_slice topic = text(first.topic);
-    bide_job job;
-    bide_op op = {.kind = BIDE_OP_RESERVE,
-                  .reserve = {.topics = &topic, .topic_count = 1, .jobs = &job, .job_max = 1}};
-    uint64_t work = bi_core_work(w.core);
-    assert_int_equal(run(&w, &op), BIDE_TIMED_OUT);
-    assert_int_equal(state_of(&w, CANCELLED), BIDE_STATE_GONE);
-    assert_true(bi_core_work(w.core) - work >= CANCELLED * 50);
-}
-
 static void a_due_time_that_has_passed_makes_it_ready(void **state)
 {
     (void)state;
@@ -420,7 +396,6 @@ int main(void)
         TEST(a_started_job_counts_a_failure_and_comes_back_later),
         TEST(a_started_job_without_retries_left_is_buried),
         TEST(a_cancelled_job_is_removed_and_the_removal_stored),
-        TEST(removals_of_cancelled_jobs_by_a_reserve_are_counted_as_work),
         TEST(a_due_time_that_has_passed_makes_it_ready),
         TEST(a_delay_runs_on_the_clock_that_it_was_given_for),
         TEST(burials_come_back_in_their_order),
