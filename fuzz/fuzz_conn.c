@@ -11,7 +11,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "fuzz/fuzz.h"
 #include "fuzz/protocol_lines.h"
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -22,6 +22,7 @@
 
 static struct fuzz {
     struct server *server;
+    void *beanstalk; /* the state of the protocol */
     struct event step;
     const uint8_t *at, *end;
     int clients[CLIENTS]; /* -1: closed */
@@ -50,7 +51,8 @@ static void open_client(unsigned i)
     must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
     setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     fuzz.clients[i] = fds[0];
-    bi_conn_open(fuzz.server, fds[1], !fuzz.remote_clients, false);
+    bi_conn_open(fuzz.server, &bi_beanstalk_protocol, fuzz.beanstalk, fds[1], !fuzz.remote_clients,
+                 false);
 }
 
 /* How many bytes came. */
@@ -107,31 +109,32 @@ static bool is_resting(void)
 {
     const struct server *server = fuzz.server;
     return !bi_schedule_has_runnable(server) && !bi_schedule_has_dirty(server) &&
-           server->batch_count == 0;
+           server->batch.count == 0;
 }
 
-static void check_conn(const struct conn *conn)
+static void check_conn(struct conn *conn)
 {
+    const struct request *head = bi_beanstalk_conn(conn)->pipeline_head;
     if (conn->quit || conn->dead || conn->paused)
         return;
-    if (conn->pipeline_head != NULL) {
-        must(conn->pipeline_head->op.status == BIDE_PENDING);
-        must(bi_request_waits(conn->pipeline_head));
+    if (head != NULL) {
+        must(head->op.status == BIDE_PENDING);
+        must(bi_request_waits(head));
     } else if (conn->input_size > 0) {
         must(conn->need_input);
         must(memmem(conn->input, conn->input_size, "\r\n", 2) == NULL);
     }
     must(bi_output_left(&conn->output) == 0);
-    must(conn->blocking_count >= conn->speculative && conn->speculative == 0);
+    must(conn->load.speculative == 0);
 }
 
 static void check_all_conns(void)
 {
     uint32_t count = 0;
-    for (const struct conn *conn = fuzz.server->first; conn != NULL; conn = conn->next, count++)
+    for (struct conn *conn = fuzz.server->first; conn != NULL; conn = conn->next, count++)
         check_conn(conn);
     must(count == fuzz.server->connections);
-    must(fuzz.server->uncommitted == 0 && fuzz.server->uncommitted_bytes == 0);
+    must(fuzz.server->batch.uncommitted == 0 && fuzz.server->batch.uncommitted_bytes == 0);
 }
 
 /* Reads until nothing comes any more. */
@@ -168,11 +171,14 @@ static void on_step(evutil_socket_t fd, short what, void *arg)
 static void check_all_released(const struct server *server)
 {
     must(!server->stop_forced); /* it has not waited for anybody */
-    must(server->in_flight == 0 && server->uncommitted == 0 && server->uncommitted_bytes == 0);
-    must(server->connections == 0 && server->producers == 0 && server->workers == 0);
-    must(server->client_bytes == 0 && server->deferred_count == 0);
-    must(server->tubes.count == 1 && server->default_tube->ref_count == 1);
-    must(server->default_tube->users == 0 && server->default_tube->watchers == 0);
+    const struct beanstalk *beanstalk = fuzz.beanstalk;
+    const struct tube *tube = beanstalk->default_tube;
+    must(server->batch.in_flight == 0 && server->batch.uncommitted == 0);
+    must(server->batch.uncommitted_bytes == 0);
+    must(server->connections == 0 && beanstalk->producers == 0 && beanstalk->workers == 0);
+    must(server->client_bytes == 0 && server->releases.count == 0);
+    must(beanstalk->tubes.count == 1 && tube->ref_count == 1);
+    must(tube->users == 0 && tube->watchers == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -188,6 +194,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(bide_open("memory:", &settings.options, &settings.queue) == BIDE_OK);
     must(bi_server_new(&settings, &fuzz.server, error) == BIDE_OK);
     fuzz = (struct fuzz){.server = fuzz.server, .at = data, .end = data + size};
+    must(bi_server_start_protocol(fuzz.server, &bi_beanstalk_protocol, &fuzz.beanstalk, error) ==
+         BIDE_OK);
     for (unsigned i = 0; i < CLIENTS; i++)
         fuzz.clients[i] = -1;
     open_client(0);

@@ -3,6 +3,8 @@
 # file, and that the tour of docs/ARCHITECTURE.md names every file of src/ and no others.
 #
 #     cli, server -> task -> queue -> local, remote -> backend -> store -> op -> core -> util
+#
+# In src/server only main.c, which chooses the protocols, includes the headers of one.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -30,6 +32,9 @@ function check(file,    from, to, part) {
         complain("src/" from " is not a layer")
     else if (level[to] > level[from] || (level[to] == level[from] && to != from))
         complain("src/" from " must not include \"" file "\"")
+    if (FILENAME ~ /^src\/server\/[^\/]*$/ && FILENAME != "src/server/main.c" &&
+        file ~ /^server\/.*\//)
+        complain("src/server must not include a header of a protocol, \"" file "\"")
 }
 /^[ \t]*#[ \t]*include[ \t]*"/ {
     split($0, quoted, "\"")

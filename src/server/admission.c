@@ -162,7 +162,7 @@ static struct peer *acquire_subnet(struct server *server, const unsigned char *k
 /* The peer that failures of the connection count for. */
 static struct peer *peer_to_throttle(const struct conn *conn)
 {
-    return conn->subnet != NULL ? conn->subnet : conn->peer;
+    return conn->admission.subnet != NULL ? conn->admission.subnet : conn->admission.peer;
 }
 
 static void release_peers(struct admission *admission, struct peer *peer, struct peer *subnet)
@@ -208,20 +208,20 @@ static void discard_input(const struct conn *conn)
 static void end_pause(evutil_socket_t fd, short what, void *arg)
 {
     struct conn *conn = arg;
-    const char *text = conn->pause_text;
+    enum admission_reply reply = conn->admission.pause_reply;
     (void)fd;
     (void)what;
 
     conn->paused = false;
-    conn->pause_text = NULL;
-    conn->auth_deadline = bi_clock_boot() + BI_AUTH_TIMEOUT_US;
+    conn->admission.pause_reply = ADMISSION_NONE;
+    conn->admission.auth_deadline = bi_clock_boot() + BI_AUTH_TIMEOUT_US;
     bi_schedule_mark_dirty(conn);
     if (conn->quit || conn->dead)
         return;
 
-    if (text != NULL)
-        bi_conn_reply(conn, text);
-    if (conn->pause_closes) {
+    if (reply != ADMISSION_NONE)
+        conn->protocol->reply(conn, reply);
+    if (conn->admission.pause_closes) {
         /* quit, not dead: the reply is sent before the close. */
         conn->quit = true;
         discard_input(conn);
@@ -230,22 +230,23 @@ static void end_pause(evutil_socket_t fd, short what, void *arg)
         bi_schedule_enqueue_run(conn);
 }
 
-/* Neither reads nor executes for the pause. At its end the text is sent, if any, and the connection
- * continues or closes. */
-static void begin_pause(struct conn *conn, int64_t pause_us, const char *text, bool closes)
+/* Neither reads nor executes for the pause. At its end the client gets the reply, if any, and the
+ * connection continues or closes. */
+static void begin_pause(struct conn *conn, int64_t pause_us, enum admission_reply reply,
+                        bool closes)
 {
     struct timeval after = {.tv_sec = pause_us / 1000000, .tv_usec = pause_us % 1000000};
     assert(!conn->paused);
 
     /* Without memory for the timer the connection closes: it must not skip the pause. */
-    if (conn->pause == NULL)
-        conn->pause = evtimer_new(conn->server->base, end_pause, conn);
-    if (conn->pause == NULL || evtimer_add(conn->pause, &after) != 0) {
+    if (conn->admission.pause == NULL)
+        conn->admission.pause = evtimer_new(conn->server->base, end_pause, conn);
+    if (conn->admission.pause == NULL || evtimer_add(conn->admission.pause, &after) != 0) {
         conn->dead = true;
     } else {
         conn->paused = true;
-        conn->pause_text = text;
-        conn->pause_closes = closes;
+        conn->admission.pause_reply = reply;
+        conn->admission.pause_closes = closes;
     }
     bi_schedule_mark_dirty(conn);
 }
@@ -256,36 +257,38 @@ static void link_pending(struct conn *conn)
 {
     struct admission *admission = &conn->server->admission;
 
-    conn->pending = true;
-    conn->pending_prev = admission->pending_last;
-    conn->pending_next = NULL;
-    *(admission->pending_last != NULL ? &admission->pending_last->pending_next
+    conn->admission.pending = true;
+    conn->admission.pending_prev = admission->pending_last;
+    conn->admission.pending_next = NULL;
+    *(admission->pending_last != NULL ? &admission->pending_last->admission.pending_next
                                       : &admission->pending_first) = conn;
     admission->pending_last = conn;
     admission->pending_count++;
 
-    conn->peer->pending++;
-    if (conn->subnet != NULL)
-        conn->subnet->pending++;
+    conn->admission.peer->pending++;
+    if (conn->admission.subnet != NULL)
+        conn->admission.subnet->pending++;
 }
 
 static void unlink_pending(struct conn *conn)
 {
     struct admission *admission = &conn->server->admission;
-    if (!conn->pending)
+    if (!conn->admission.pending)
         return;
 
-    assert(admission->pending_count > 0 && conn->peer->pending > 0);
-    conn->pending = false;
-    *(conn->pending_prev != NULL ? &conn->pending_prev->pending_next : &admission->pending_first) =
-        conn->pending_next;
-    *(conn->pending_next != NULL ? &conn->pending_next->pending_prev : &admission->pending_last) =
-        conn->pending_prev;
+    assert(admission->pending_count > 0 && conn->admission.peer->pending > 0);
+    conn->admission.pending = false;
+    *(conn->admission.pending_prev != NULL ? &conn->admission.pending_prev->admission.pending_next
+                                           : &admission->pending_first) =
+        conn->admission.pending_next;
+    *(conn->admission.pending_next != NULL ? &conn->admission.pending_next->admission.pending_prev
+                                           : &admission->pending_last) =
+        conn->admission.pending_prev;
     admission->pending_count--;
 
-    conn->peer->pending--;
-    if (conn->subnet != NULL)
-        conn->subnet->pending--;
+    conn->admission.peer->pending--;
+    if (conn->admission.subnet != NULL)
+        conn->admission.subnet->pending--;
 }
 
 /* Closes the oldest pending connection at the end of the turn. Unlinked now, so that the next call
@@ -300,24 +303,25 @@ static void evict_pending(struct server *server)
 
 bool bi_admission_is_auth_overdue(const struct conn *conn)
 {
-    return !conn->authorised && !conn->paused && conn->server->now > conn->auth_deadline;
+    return !conn->admission.authorised && !conn->paused &&
+           conn->server->now > conn->admission.auth_deadline;
 }
 
 void bi_admission_release(struct conn *conn)
 {
     struct admission *admission = &conn->server->admission;
-    if (conn->pause != NULL)
-        event_free(conn->pause);
-    conn->pause = NULL;
+    if (conn->admission.pause != NULL)
+        event_free(conn->admission.pause);
+    conn->admission.pause = NULL;
 
     /* A connection without a peer holds no slot. */
-    if (conn->peer == NULL)
+    if (conn->admission.peer == NULL)
         return;
-    if (conn->remote)
+    if (conn->admission.remote)
         admission->remote_count--;
     unlink_pending(conn);
-    release_peers(admission, conn->peer, conn->subnet);
-    conn->peer = conn->subnet = NULL;
+    release_peers(admission, conn->admission.peer, conn->admission.subnet);
+    conn->admission.peer = conn->admission.subnet = NULL;
 }
 
 /* ---- accepting ---- */
@@ -360,8 +364,11 @@ static enum origin identify(const struct server *server, int fd,
 }
 
 /* Rejects a socket for which there is no slot, and closes it at once. */
-static void reject_socket(struct server *server, int fd, const char *text)
+static void reject_socket(const struct acceptor *acceptor, int fd)
 {
+    struct server *server = acceptor->server;
+    const char *text = acceptor->protocol->admission_text[ADMISSION_TOO_MANY];
+
     server->refused_connections++;
     if (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         bi_log(&server->log, BIDE_LOG_DEBUG, "a connection was refused, and has gone already");
@@ -445,15 +452,15 @@ static void log_rejected(const struct conn *conn, struct bi_log_limit *repeat, c
 
 /* Sends the reply now and closes the connection after a pause, during which it uses a pending
  * slot. */
-static void reject(struct conn *conn, const char *text)
+static void reject(struct conn *conn, enum admission_reply reply)
 {
     conn->server->refused_connections++;
-    conn->authorised = false;
-    if (!conn->pending)
+    conn->admission.authorised = false;
+    if (!conn->admission.pending)
         link_pending(conn);
 
-    bi_conn_reply(conn, text);
-    begin_pause(conn, count_failure(conn), NULL, true);
+    conn->protocol->reply(conn, reply);
+    begin_pause(conn, count_failure(conn), ADMISSION_NONE, true);
 }
 
 /* Serves a connection that has authenticated or need not. Returns false if its address has too many
@@ -463,20 +470,20 @@ static bool admit(struct conn *conn)
 {
     struct admission *admission = &conn->server->admission;
     uint32_t max = conn->server->limits.max_connections_per_address;
-    const struct peer *peer = conn->peer;
-    assert(!conn->pending);
-    if (peer == NULL || peer->origin == ORIGIN_LOCAL || conn->remote)
+    const struct peer *peer = conn->admission.peer;
+    assert(!conn->admission.pending);
+    if (peer == NULL || peer->origin == ORIGIN_LOCAL || conn->admission.remote)
         return true;
 
     if (max > 0 && peer->connections - peer->pending > max) {
         log_rejected(conn, &admission->peer_limit_log,
                      "its address has as many as max_connections_per_address allows");
-        reject(conn, "OUT_OF_MEMORY\r\n");
+        reject(conn, ADMISSION_TOO_MANY);
         return false;
     }
 
     admission->remote_count++;
-    conn->remote = true;
+    conn->admission.remote = true;
     return true;
 }
 
@@ -495,11 +502,13 @@ static void admit_or_reject(struct conn *conn, bool must_auth)
 
     log_rejected(conn, &server->admission.stranger_log,
                  "there is no auth_secret, and its address is in no network of trust");
-    reject(conn, "AUTH_REQUIRED\r\n");
+    reject(conn, ADMISSION_AUTH_REQUIRED);
 }
 
-void bi_admission_accept(struct server *server, int fd, const struct sockaddr_storage *address)
+void bi_admission_accept(const struct acceptor *acceptor, int fd,
+                         const struct sockaddr_storage *address)
 {
+    struct server *server = acceptor->server;
     unsigned char key[BI_ADDRESS_SIZE];
     enum origin origin = identify(server, fd, address, key);
     bool must_auth = origin == ORIGIN_REMOTE || server->limits.auth_always;
@@ -515,24 +524,25 @@ void bi_admission_accept(struct server *server, int fd, const struct sockaddr_st
     if (exceeds_peer_limit(server, peer, subnet, must_auth)) {
         release_peers(&server->admission, peer, subnet);
         log_peer_limit(server);
-        reject_socket(server, fd, "OUT_OF_MEMORY\r\n");
+        reject_socket(acceptor, fd);
         return;
     }
     if (!has_slot(server, origin, must_auth)) {
         release_peers(&server->admission, peer, subnet);
         log_full(server);
-        reject_socket(server, fd, "OUT_OF_MEMORY\r\n");
+        reject_socket(acceptor, fd);
         return;
     }
 
-    struct conn *conn = bi_conn_open(server, fd, !must_auth, address->ss_family != AF_UNIX);
+    struct conn *conn = bi_conn_open(server, acceptor->protocol, acceptor->protocol_state, fd,
+                                     !must_auth, address->ss_family != AF_UNIX);
     if (conn == NULL) {
         release_peers(&server->admission, peer, subnet);
         return;
     }
 
-    conn->peer = peer;
-    conn->subnet = subnet;
+    conn->admission.peer = peer;
+    conn->admission.subnet = subnet;
     admit_or_reject(conn, must_auth);
 }
 
@@ -556,20 +566,20 @@ bool bi_admission_may_authenticate(struct conn *conn)
 {
     const struct peer *peer = peer_to_throttle(conn);
     int64_t left = peer == NULL ? 0 : peer->pause_end - bi_clock_boot();
-    if (left <= 0 || conn->pause_waited)
+    if (left <= 0 || conn->admission.pause_waited)
         return true;
 
-    conn->pause_waited = true;
-    begin_pause(conn, left, NULL, false);
+    conn->admission.pause_waited = true;
+    begin_pause(conn, left, ADMISSION_NONE, false);
     return false;
 }
 
 static void log_authenticated(struct conn *conn)
 {
     char peer_text[PEER_SIZE];
-    bool first = conn->peer == NULL || !conn->peer->authenticated_once;
-    if (conn->peer != NULL)
-        conn->peer->authenticated_once = true;
+    bool first = conn->admission.peer == NULL || !conn->admission.peer->authenticated_once;
+    if (conn->admission.peer != NULL)
+        conn->admission.peer->authenticated_once = true;
 
     bi_log(&conn->server->log, first ? BIDE_LOG_INFO : BIDE_LOG_DEBUG,
            "a client has said the secret: %s", bi_conn_format_peer(conn, peer_text));
@@ -579,28 +589,28 @@ static void log_wrong_secret(const struct conn *conn)
 {
     struct server *server = conn->server;
     char peer_text[PEER_SIZE];
-    server->auth_failure_count++;
+    server->admission.auth_failure_count++;
     if (bi_log_limit_hit(&server->admission.wrong_log, bi_clock_boot()) > 0)
         bi_log(&server->log, BIDE_LOG_WARN, "a wrong secret came from %s; %llu so far",
                bi_conn_format_peer(conn, peer_text),
-               (unsigned long long)server->auth_failure_count);
+               (unsigned long long)server->admission.auth_failure_count);
 }
 
-void bi_admission_authenticate(struct conn *conn, const struct command *command)
+void bi_admission_authenticate(struct conn *conn, bide_slice secret)
 {
-    conn->pause_waited = false;
+    conn->admission.pause_waited = false;
 
     /* A trusted client may send the secret of other servers to a server without a secret. */
-    if (conn->authorised && conn->server->limits.auth_secret[0] == 0) {
-        bi_conn_reply(conn, "AUTHENTICATED\r\n");
+    if (conn->admission.authorised && conn->server->limits.auth_secret[0] == 0) {
+        conn->protocol->reply(conn, ADMISSION_AUTHENTICATED);
         return;
     }
 
-    if (!secret_equals(conn->server->limits.auth_secret, command->name)) {
+    if (!secret_equals(conn->server->limits.auth_secret, secret)) {
         log_wrong_secret(conn);
-        conn->auth_failures++;
-        begin_pause(conn, count_failure(conn), "NOT_AUTHENTICATED\r\n",
-                    conn->auth_failures >= AUTH_FAILURES_MAX);
+        conn->admission.auth_failures++;
+        begin_pause(conn, count_failure(conn), ADMISSION_WRONG_SECRET,
+                    conn->admission.auth_failures >= AUTH_FAILURES_MAX);
         return;
     }
 
@@ -611,14 +621,14 @@ void bi_admission_authenticate(struct conn *conn, const struct command *command)
     if (!admit(conn))
         return;
 
-    conn->authorised = true;
-    bi_conn_reply(conn, "AUTHENTICATED\r\n");
+    conn->admission.authorised = true;
+    conn->protocol->reply(conn, ADMISSION_AUTHENTICATED);
 }
 
 void bi_admission_auth_required(struct conn *conn)
 {
-    if (++conn->auth_required_count >= AUTH_REQUIRED_MAX && !conn->paused)
-        begin_pause(conn, count_failure(conn), NULL, true);
+    if (++conn->admission.auth_required_count >= AUTH_REQUIRED_MAX && !conn->paused)
+        begin_pause(conn, count_failure(conn), ADMISSION_NONE, true);
 }
 
 /* ---- administrative actions ---- */

@@ -26,14 +26,18 @@
 #define BI_ADMISSION_H
 
 #include "server/cidr.h"
+#include "server/protocol.h"
 #include "util/keyed_hash.h"
 #include "util/log.h"
 
+#include <bide/job.h>
 #include <stdint.h>
 
 #define BI_AUTH_TIMEOUT_US INT64_C(5000000) /* to authenticate */
 
+struct acceptor;
 struct conn;
+struct event;
 struct server;
 struct peer;
 struct bide_op;
@@ -46,22 +50,44 @@ struct admission {
     size_t idle_count;
     struct conn *pending_first, *pending_last; /* not authenticated, oldest first */
     uint32_t pending_count;
-    uint32_t remote_count; /* connections of other machines that are not pending */
+    uint32_t remote_count;       /* connections of other machines that are not pending */
+    uint64_t auth_failure_count; /* wrong secrets */
     struct bi_log_limit full_log, stranger_log, peer_limit_log,
         wrong_log;                       /* rate limits of log lines */
     int64_t audit_until;                 /* end of the current second of the audit log, */
     uint32_t audit_count, audit_dropped; /* its lines, and the lines dropped in it */
 };
 
+/* What admission knows of a connection. */
+struct conn_admission {
+    bool authorised;   /* has authenticated, or need not */
+    bool pending;      /* in the list of connections that must authenticate */
+    bool remote;       /* authorised, and from another machine */
+    bool pause_closes; /* at the end of the pause the connection is closed */
+    bool pause_waited; /* the auth command has waited for a pause */
+    uint8_t auth_failures;
+    uint8_t auth_required_count;      /* commands rejected before authentication */
+    enum admission_reply pause_reply; /* at the end of the pause */
+    struct event *pause;              /* NULL: never paused */
+    struct peer *peer;                /* NULL: unknown */
+    struct peer *subnet;              /* of a remote IPv6 client; NULL: none */
+    struct conn *pending_prev, *pending_next;
+    int64_t auth_deadline; /* to authenticate */
+};
+
 bool bi_admission_init(struct admission *admission);
 void bi_admission_done(struct admission *admission);
 
 /* Opens a connection for an accepted socket, or rejects it. Takes the socket. */
-void bi_admission_accept(struct server *server, int fd, const struct sockaddr_storage *address);
+void bi_admission_accept(const struct acceptor *acceptor, int fd,
+                         const struct sockaddr_storage *address);
 
 /* True if an auth command may execute now. Otherwise a pause has begun, and the command is tried
  * again after it. */
 bool bi_admission_may_authenticate(struct conn *conn);
+
+/* Checks the secret and replies, at once or after a pause. */
+void bi_admission_authenticate(struct conn *conn, bide_slice secret);
 
 /* Counts a command rejected before authentication; too many close the connection. */
 void bi_admission_auth_required(struct conn *conn);

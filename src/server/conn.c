@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * conn - one connection: its pipeline of requests, its output, its events and its end.
- *
- * Ordering   Replies leave in the order of the commands. A reply that is ready early waits in the
- *            pipeline until the requests ahead of it have completed.
- * Limits     A connection is not read while its input is full, while more than OUTPUT_HIGH bytes
- *            wait to be sent, and after its end. Only a close by the peer is watched for then.
- * Close      dead closes at once. quit and eof let requests in flight complete and the output
- *            drain; a TCP connection then lingers until the peer has acknowledged all of it.
- */
 #define _GNU_SOURCE /* POLLRDHUP, struct ucred */
+#include "server/conn.h"
+
 #include "server/server_internal.h"
 
 #include <assert.h>
@@ -29,112 +21,29 @@
 #define OUTPUT_KEEP ((size_t)16 << 10) /* memory that an empty output retains */
 #define THROTTLED_KEEP \
     ((size_t)4 << 10) /* input and output limit while clients' memory is half used */
-
-/* ---- pipeline ---- */
-
-static bool reply_text(struct request *request)
-{
-    bi_output_add(&request->conn->output, request->text, request->text_size);
-    return true;
-}
-
-/* Writes a reply to the output and returns true, or enqueues it behind pending requests and returns
- * false. *request is then the request, or NULL without memory. */
-static bool reply_or_enqueue(struct conn *conn, const char *text, size_t size,
-                             struct request **request)
-{
-    bi_schedule_mark_dirty(conn);
-    if (conn->pipeline_head == NULL) {
-        bi_output_add(&conn->output, text, size);
-        return true;
-    }
-
-    /* A missing reply would shift all later ones: without memory the connection must end. */
-    *request = bi_request_new(conn->server, conn, BIDE_OP_NONE, reply_text);
-    if (*request == NULL) {
-        conn->dead = true;
-        return false;
-    }
-    (*request)->text = text;
-    (*request)->text_size = size;
-    (*request)->finished = true;
-
-    conn->pipeline_tail->next = *request;
-    conn->pipeline_tail = *request;
-    conn->pipeline_count++;
-    return false;
-}
-
-void bi_conn_reply(struct conn *conn, const char *text)
-{
-    struct request *request;
-    reply_or_enqueue(conn, text, strlen(text), &request);
-}
-
-void bi_conn_reply_copy(struct conn *conn, const char *text, size_t size)
-{
-    struct request *request;
-    assert(size <= OUTPUT_SMALL);
-
-    if (reply_or_enqueue(conn, text, size, &request) || request == NULL)
-        return;
-    memcpy(request->copy, text, size);
-    request->text = request->copy;
-}
-
-static void remove_from_pipeline(struct conn *conn, struct request *request)
-{
-    conn->pipeline_head = request->next;
-    if (conn->pipeline_head == NULL)
-        conn->pipeline_tail = NULL;
-    conn->pipeline_count--;
-    conn->blocking_count -= request->blocking;
-    conn->expected_bytes -= request->expected_bytes;
-
-    /* The session knows the reserved jobs now: the stalled command can be tried again. */
-    conn->applied -= request->applied;
-    conn->stalled = conn->stalled && !request->applied;
-}
-
-void bi_conn_drain_pipeline(struct conn *conn)
-{
-    struct request *request;
-
-    bi_schedule_mark_dirty(conn);
-    while ((request = conn->pipeline_head) != NULL && request->finished) {
-        /* A request that is submitted again stays at the head. */
-        if (!request->reply(request))
-            return;
-        remove_from_pipeline(conn, request);
-        bi_request_free(request);
-    }
-
-    conn->last_active_at = conn->server->now;
-    if (conn->input_size > 0)
-        bi_schedule_enqueue_run(conn);
-}
+#define UNREAD_TIMEOUT_US       INT64_C(10000000) /* UNREAD_MAX unread and no progress: close */
+#define UNREAD_TIMEOUT_SHORT_US INT64_C(1000000)  /* the same while memory is short */
 
 /* ---- limits ---- */
 
-/* While clients use half of their memory, a connection gets less of everything. */
 static bool is_full(const struct conn *conn)
 {
-    const struct server *server = conn->server;
-    bool tight = server->client_bytes > server->limits.max_client_bytes / 2;
+    const struct conn_load *load = &conn->load;
+    bool tight = bi_server_is_memory_tight(conn->server);
 
-    return conn->pipeline_count >= (tight ? PIPELINE_MAX_TIGHT : PIPELINE_MAX) ||
-           conn->expected_bytes >= EXPECTED_BYTES_HIGH ||
-           conn->rpc_count - conn->rpc_waiting >= BI_RPC_IN_FLIGHT_MAX ||
-           conn->rpc_reply_estimate >= RPC_UNREAD_MAX || conn->unreplied_head != NULL ||
+    return load->pipelined >= (tight ? PIPELINE_MAX_TIGHT : PIPELINE_MAX) ||
+           load->expected_bytes >= EXPECTED_BYTES_HIGH ||
+           load->calls - load->calls_waiting >= CALLS_MAX || load->call_reply_bytes >= UNREAD_MAX ||
+           load->unreplied_count > 0 ||
            bi_output_left(&conn->output) > (tight ? THROTTLED_KEEP : OUTPUT_HIGH);
 }
 
 bool bi_conn_may_execute(struct conn *conn)
 {
     if (conn->quit || conn->dead || conn->paused || conn->server->stopping ||
-        conn->blocking_count > conn->speculative || conn->stalled || is_full(conn))
+        conn->load.blocking > conn->load.speculative || conn->blocked || is_full(conn))
         return false;
-    if (!bi_server_must_throttle(conn->server))
+    if (!bi_batch_must_throttle(&conn->server->batch))
         return true;
 
     /* resume_throttled() in server.c searches the connections with this flag. */
@@ -144,28 +53,47 @@ bool bi_conn_may_execute(struct conn *conn)
 
 size_t bi_conn_max_input(const struct conn *conn)
 {
-    const struct server *server = conn->server;
-    return server->client_bytes > server->limits.max_client_bytes / 2 ? THROTTLED_KEEP : READ_MAX;
+    return bi_server_is_memory_tight(conn->server) ? THROTTLED_KEEP : READ_MAX;
 }
 
 void bi_conn_update_memory(struct conn *conn)
 {
-    size_t memory = conn->input_size + conn->pipeline_count * sizeof(struct request) +
-                    bi_output_memory(&conn->output) + conn->output.body_bytes +
-                    conn->unreplied_bytes + conn->listing_bytes + conn->many_bytes +
-                    bi_session_memory(&conn->session) + bi_tubes_memory(&conn->topic_refs);
-    if (conn->incoming != NULL)
-        memory += sizeof(*conn->incoming) + bi_conn_input_body_memory(conn);
+    const struct conn_body *body = conn->body;
+    size_t memory = conn->input_size + bi_output_memory(&conn->output) + conn->output.body_bytes +
+                    conn->load.unreplied_bytes + conn->protocol->memory(conn);
+    if (body != NULL)
+        memory +=
+            sizeof(*body) + (body->received < BODY_COUNTED_MIN ? BODY_COUNTED_MIN : body->received);
 
     /* The difference may be negative; unsigned arithmetic wraps to the right sum. */
+    assert(conn->server->client_bytes >= conn->memory);
     conn->server->client_bytes += memory - conn->memory;
     conn->memory = memory;
 }
 
-void bi_conn_cancel_waiting(struct conn *conn, enum cancel_reason cancel_reason)
+size_t bi_conn_unread_bytes(const struct conn *conn)
 {
-    for (struct request *request = conn->pipeline_head; request != NULL; request = request->next)
-        bi_request_cancel(request, cancel_reason);
+    return bi_output_left(&conn->output) + conn->load.unreplied_bytes;
+}
+
+/* What a connection may leave unread while memory is short. With many connections the share is less
+ * than UNREAD_SHARE: together they would still hold all of it. */
+static size_t unread_share(const struct server *server)
+{
+    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
+    return share < UNREAD_SHARE ? (size_t)share : UNREAD_SHARE;
+}
+
+bool bi_conn_is_reader_stalled(const struct conn *conn)
+{
+    const struct server *server = conn->server;
+    size_t unread_bytes = bi_conn_unread_bytes(conn);
+    int64_t stalled_us = server->now - conn->last_drained_at;
+
+    /* Reading slowly is allowed, as long as the client makes progress. */
+    return (unread_bytes > UNREAD_MAX && stalled_us > UNREAD_TIMEOUT_US) ||
+           (bi_server_is_memory_short(server) && unread_bytes > unread_share(server) &&
+            stalled_us > UNREAD_TIMEOUT_SHORT_US);
 }
 
 /* ---- events ---- */
@@ -181,7 +109,7 @@ static void check_hangup(struct conn *conn)
         conn->dead = true;
     else if ((pfd.revents & POLLRDHUP) != 0) {
         conn->half_closed = true;
-        bi_conn_cancel_waiting(conn, CANCEL_HALF_CLOSED);
+        conn->protocol->cancel_waiting(conn, CANCEL_HALF_CLOSED);
     }
 }
 
@@ -208,15 +136,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
     if (conn->lingering)
         bi_schedule_mark_dirty(conn);
-    if (conn->pipeline_head == NULL)
-        return;
-
-    /* libevent's clock has a resolution of milliseconds. A timer that fires early is armed
-     * again. */
-    if (bi_beanstalk_jobs_is_deadline_soon(conn))
-        bi_request_cancel(conn->pipeline_head, CANCEL_DEADLINE_SOON);
-    else
-        bi_beanstalk_jobs_arm_deadline(conn);
+    conn->protocol->on_alarm(conn);
 }
 
 void bi_conn_set_alarm(struct conn *conn, int64_t wait_us)
@@ -244,7 +164,8 @@ void bi_conn_look_again(struct conn *conn)
 
 bool bi_conn_is_idle(const struct conn *conn)
 {
-    return conn->pipeline_head == NULL && conn->rpc_count == 0 && conn->unreplied_head == NULL &&
+    const struct conn_load *load = &conn->load;
+    return load->pipelined == 0 && load->calls == 0 && load->unreplied_count == 0 &&
            bi_output_left(&conn->output) == 0;
 }
 
@@ -269,13 +190,14 @@ bool bi_conn_accepts_input(const struct conn *conn)
 
 bool bi_conn_has_partial_command(const struct conn *conn)
 {
-    bool part = conn->input_size == 0 ? conn->stage != STAGE_LINE : conn->need_input;
+    bool part = conn->input_size == 0 ? conn->mid_command : conn->need_input;
     return part && conn->read_queue == NULL && bi_conn_accepts_input(conn);
 }
 
 static short wanted_events(const struct conn *conn)
 {
-    short write = bi_output_left(&conn->output) > 0 || conn->unreplied_head != NULL ? EV_WRITE : 0;
+    short write =
+        bi_output_left(&conn->output) > 0 || conn->load.unreplied_count > 0 ? EV_WRITE : 0;
     if (conn->eof || conn->quit)
         return write;
     if (conn->read_queue == NULL && bi_conn_accepts_input(conn))
@@ -314,8 +236,7 @@ void bi_conn_write(struct conn *conn)
     if (left == 0 || bi_output_left(&conn->output) < left)
         conn->last_drained_at = conn->server->now;
 
-    bi_rpc_flush_replies(conn);
-    bi_beanstalk_sent(conn);
+    conn->protocol->written(conn);
 }
 
 /*
@@ -374,9 +295,9 @@ static void linger(struct conn *conn)
 
 void bi_conn_finish_turn(struct conn *conn)
 {
-    /* Waiting calls are cancelled in slices, one a turn. */
+    assert(!conn->closed && !conn->dirty);
     if (conn->eof || conn->quit)
-        bi_rpc_cancel_waiting(conn);
+        conn->protocol->wind_down(conn);
     bi_conn_write(conn);
     bi_output_trim(&conn->output, OUTPUT_KEEP);
 
@@ -427,19 +348,19 @@ const char *bi_conn_format_peer(const struct conn *conn, char *text_out)
     socklen_t size = sizeof(user);
 
     if (conn->tcp && !format_address(conn->fd, text_out))
-        snprintf(text_out, PEER_SIZE, "an address that is not known any more");
+        snprintf(text_out, PEER_SIZE, "unknown address");
     else if (!conn->tcp && getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &user, &size) == 0)
-        snprintf(text_out, PEER_SIZE, "a unix socket, user %u, process %d", (unsigned)user.uid,
+        snprintf(text_out, PEER_SIZE, "unix socket, uid %u, pid %d", (unsigned)user.uid,
                  (int)user.pid);
     else if (!conn->tcp)
-        snprintf(text_out, PEER_SIZE, "a unix socket");
+        snprintf(text_out, PEER_SIZE, "unix socket");
     return text_out;
 }
 
 void bi_conn_log(const struct conn *conn, const char *verb)
 {
     char peer[PEER_SIZE];
-    bi_log(&conn->server->log, BIDE_LOG_DEBUG, "a connection %s: %s, %u are here", verb,
+    bi_log(&conn->server->log, BIDE_LOG_DEBUG, "connection %s: %s; %u open", verb,
            bi_conn_format_peer(conn, peer), conn->server->connections);
 }
 
@@ -453,43 +374,30 @@ static void link_conn(struct server *server, struct conn *conn)
     server->last = conn;
 }
 
-/* A new connection uses and watches the tube "default", which exists as long as the server. Fails
- * without a change when out of memory. */
-static bool begin_session(struct conn *conn)
+struct conn *bi_conn_open(struct server *server, const struct protocol *protocol,
+                          void *protocol_state, int fd, bool authorised, bool tcp)
 {
-    struct tube *tube = conn->server->default_tube;
-    if (!bi_session_reserve_tube(&conn->session))
-        return false;
+    assert(protocol->conn_size >= sizeof(struct conn));
 
-    conn->session.used = tube;
-    conn->session.hash_seed = conn->server->lease_hash_seed;
-    tube->users++;
-    tube->watchers++;
-    tube->ref_count += 2;
-    bi_session_add_tube(&conn->session, tube);
-    return true;
-}
-
-struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool tcp)
-{
-    struct conn *conn = calloc(1, sizeof(*conn));
+    struct conn *conn = calloc(1, protocol->conn_size);
     if (conn == NULL) {
         close(fd);
         return NULL;
     }
 
     conn->server = server;
+    conn->protocol = protocol;
+    conn->protocol_state = protocol_state;
     conn->fd = fd;
-    conn->authorised = authorised;
-    conn->auth_deadline = server->now + BI_AUTH_TIMEOUT_US;
     conn->tcp = tcp;
     conn->opened_at = conn->last_active_at = conn->last_drained_at = conn->last_received_at =
         server->now;
+    conn->admission.authorised = authorised;
+    conn->admission.auth_deadline = server->now + BI_AUTH_TIMEOUT_US;
     bi_output_init(&conn->output);
     evtimer_assign(&conn->timer, server->base, on_timer, conn);
 
-    if (!begin_session(conn)) {
-        bi_session_done(&conn->session);
+    if (!protocol->open(conn)) {
         free(conn);
         close(fd);
         return NULL;
@@ -500,7 +408,7 @@ struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool t
     server->total_connections++;
     /* Never 0, the order of ops without a connection. */
     conn->order = (uint32_t)(server->total_connections % UINT32_MAX) + 1;
-    bi_conn_log(conn, "came");
+    bi_conn_log(conn, "opened");
 
     /* Without memory for the event the connection is dead; the end of the turn closes it. */
     bi_conn_set_events(conn, EV_READ);
@@ -511,8 +419,8 @@ struct conn *bi_conn_open(struct server *server, int fd, bool authorised, bool t
 
 void bi_conn_stop(struct conn *conn)
 {
-    bi_conn_cancel_waiting(conn, CANCEL_CLOSING);
-    bi_rpc_cancel_waiting(conn);
+    conn->protocol->cancel_waiting(conn, CANCEL_CLOSING);
+    conn->protocol->wind_down(conn);
     conn->quit = true;
     bi_schedule_mark_dirty(conn);
 }

@@ -7,6 +7,7 @@
  *            it. Signals are blocked until the loop handles them.
  */
 #include "queue/queue.h"
+#include "server/beanstalk/beanstalk.h"
 #include "server/config.h"
 #include "server/listener.h"
 #include "server/privileges.h"
@@ -539,10 +540,9 @@ static int start_server(struct program *p, const bide_options *options, char *er
 
     /* A socket that the server has taken is not closed here any more. */
     for (size_t i = 0; i < p->listeners.count; i++) {
-        if (bi_server_listen(p->server, p->listeners.list[i].fd) != BIDE_OK) {
-            bi_errmsg_set(error, "out of memory");
+        int fd = p->listeners.list[i].fd;
+        if (bi_server_listen(p->server, &bi_beanstalk_protocol, fd, error) != BIDE_OK)
             return EXIT_FAILED;
-        }
         p->listeners.list[i].fd = -1;
     }
     return EXIT_OK;

@@ -1,22 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * schedule - decides which connection is read, run and written next, and for how long.
- *
- * No connection may delay the others by what it sends. Work is counted, the clock is read every
- * CLOCK_WORK units, and what is left at the end of a slice stays in a queue for the next turn.
- *
- * Queues     dirty: connections to write, close or watch. run_queue: connections with input that
- *            may execute. deferred: the same, once fewer changes wait for a commit. heavy_reads and
- *            light_reads: readable connections that wait for their turn. All are FIFO.
- * Load       A connection is heavy while it sends or has in flight many commands, or much of its
- *            input or output waits; otherwise it is light. Light ones are served first, for half of
- *            the time.
- * Cost       O(1), except bi_schedule_clear_dirty().
- */
+#include "server/schedule.h"
+
 #include "server/server_internal.h"
 #include "util/clock.h"
 
 #include <assert.h>
+#include <string.h>
 
 #define READ_ROUND   ((size_t)256 << 10) /* bytes read in a round, before light connections queue */
 #define BULK_US      2000                /* time to read queued connections, in one round */
@@ -28,25 +17,32 @@
 
 void bi_schedule_count_work(struct server *server, uint64_t units)
 {
-    server->work += units;
-    if (server->work < server->next_clock_work)
+    struct schedule *schedule = &server->schedule;
+
+    schedule->work += units;
+    if (schedule->work < schedule->next_clock_work)
         return;
-    server->next_clock_work = server->work + CLOCK_WORK;
+    schedule->next_clock_work = schedule->work + CLOCK_WORK;
     server->now = bi_clock_boot();
 }
 
-static bool is_bulk(const struct conn *conn)
+static inline bool is_bulk(const struct conn *conn)
 {
-    return conn->bulk ||
-           conn->pipeline_count + conn->rpc_count - conn->rpc_waiting >= BULK_COMMANDS;
+    const struct conn_load *load = &conn->load;
+    return conn->bulk || load->pipelined + load->calls - load->calls_waiting >= BULK_COMMANDS;
+}
+
+bool bi_schedule_is_bulk(const struct conn *conn)
+{
+    return is_bulk(conn);
 }
 
 /* A connection that has ended is heavy, too: thousands may end at once, and none of them is in a
  * hurry. */
-static enum load load_of(const struct conn *conn)
+static inline enum load load_of(const struct conn *conn)
 {
     bool much = is_bulk(conn) || conn->eof || conn->dead || conn->input_size > INPUT_LIGHT ||
-                bi_output_left(&conn->output) + conn->unreplied_bytes > OUTPUT_LIGHT;
+                bi_output_left(&conn->output) + conn->load.unreplied_bytes > OUTPUT_LIGHT;
 
     return much ? LOAD_HEAVY : LOAD_LIGHT;
 }
@@ -58,7 +54,7 @@ int64_t bi_schedule_slice_us(const struct conn *conn)
 
 void bi_schedule_mark_dirty(struct conn *conn)
 {
-    struct conn_queue *dirty = &conn->server->dirty[load_of(conn)];
+    struct conn_queue *dirty = &conn->server->schedule.dirty[load_of(conn)];
 
     if (conn->dirty || conn->closed)
         return;
@@ -90,7 +86,7 @@ static bool remove_dirty(struct conn_queue *dirty, struct conn *conn)
 /* O(n), but rare: drain_dirty() has removed most connections before it closes them. */
 void bi_schedule_clear_dirty(struct conn *conn)
 {
-    struct conn_queue *dirty = conn->server->dirty;
+    struct conn_queue *dirty = conn->server->schedule.dirty;
     if (!conn->dirty)
         return;
 
@@ -105,7 +101,7 @@ void bi_schedule_enqueue_run(struct conn *conn)
 {
     struct server *server = conn->server;
     struct conn_queue *run_queue =
-        conn->deferred ? &server->deferred : &server->run_queue[load_of(conn)];
+        conn->deferred ? &server->schedule.deferred : &server->schedule.run_queue[load_of(conn)];
 
     if (conn->run_queue != NULL || conn->closed)
         return;
@@ -129,6 +125,19 @@ void bi_schedule_dequeue_run(struct conn *conn)
     *(conn->next_run != NULL ? &conn->next_run->prev_run : &run_queue->tail) = conn->prev_run;
 }
 
+void bi_schedule_clear(struct server *server)
+{
+    struct schedule *schedule = &server->schedule;
+
+    for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
+        conn->dirty = false;
+        conn->run_queue = NULL;
+    }
+    memset(schedule->dirty, 0, sizeof(schedule->dirty));
+    memset(schedule->run_queue, 0, sizeof(schedule->run_queue));
+    memset(&schedule->deferred, 0, sizeof(schedule->deferred));
+}
+
 static int64_t half_of_time(const struct server *server, int64_t end)
 {
     return server->now + (end - server->now) / 2;
@@ -136,14 +145,14 @@ static int64_t half_of_time(const struct server *server, int64_t end)
 
 bool bi_schedule_accepts_bulk(const struct server *server)
 {
-    return server->bulk_uncommitted < server->bulk_uncommitted_max &&
-           server->bulk_uncommitted_bytes < server->bulk_uncommitted_bytes_max;
+    return server->batch.bulk_uncommitted < server->batch.bulk_uncommitted_max &&
+           server->batch.bulk_uncommitted_bytes < server->batch.bulk_uncommitted_bytes_max;
 }
 
 static bool is_runnable(const struct server *server, const struct conn_queue *run_queue)
 {
     return run_queue->head != NULL &&
-           (run_queue != &server->deferred || bi_schedule_accepts_bulk(server));
+           (run_queue != &server->schedule.deferred || bi_schedule_accepts_bulk(server));
 }
 
 /* Runs the connections that are in the queue now, until `end`. At least one runs, also if the time
@@ -164,16 +173,16 @@ static void drain_run_queue(struct server *server, struct conn_queue *run_queue,
 
 void bi_schedule_run(struct server *server, int64_t end)
 {
-    drain_run_queue(server, &server->run_queue[LOAD_LIGHT], half_of_time(server, end));
-    drain_run_queue(server, &server->run_queue[LOAD_HEAVY], end);
-    drain_run_queue(server, &server->deferred, end);
+    drain_run_queue(server, &server->schedule.run_queue[LOAD_LIGHT], half_of_time(server, end));
+    drain_run_queue(server, &server->schedule.run_queue[LOAD_HEAVY], end);
+    drain_run_queue(server, &server->schedule.deferred, end);
 }
 
 bool bi_schedule_has_runnable(const struct server *server)
 {
-    return is_runnable(server, &server->run_queue[LOAD_LIGHT]) ||
-           is_runnable(server, &server->run_queue[LOAD_HEAVY]) ||
-           is_runnable(server, &server->deferred);
+    return is_runnable(server, &server->schedule.run_queue[LOAD_LIGHT]) ||
+           is_runnable(server, &server->schedule.run_queue[LOAD_HEAVY]) ||
+           is_runnable(server, &server->schedule.deferred);
 }
 
 /* ---- bulk senders ---- */
@@ -181,7 +190,7 @@ bool bi_schedule_has_runnable(const struct server *server)
 /*
  * A bulk sender brings many commands in one read, or has many in flight. Bulk senders queue, and
  * are read for BULK_US in a round of the loop. They are not read while their changes fill
- * BULK_COMMITS commits: further changes would make no commit faster. Commands that write and are
+ * a few commits: further changes would make no commit faster. Commands that write and are
  * already in the input are deferred then, too, because many new connections can each bring many
  * commands with their first read, before any of them counts as a bulk sender.
  *
@@ -192,25 +201,7 @@ bool bi_schedule_has_runnable(const struct server *server)
  * of their own. The two queues alternate.
  */
 
-bool bi_schedule_add_uncommitted(struct server *server, const struct conn *conn, size_t bytes)
-{
-    bool bulk = conn != NULL && is_bulk(conn);
-    server->uncommitted++;
-    server->uncommitted_bytes += bytes;
-    server->bulk_uncommitted += bulk;
-    server->bulk_uncommitted_bytes += bulk ? bytes : 0;
-    return bulk;
-}
-
-void bi_schedule_remove_uncommitted(struct server *server, bool bulk, size_t bytes)
-{
-    server->uncommitted--;
-    server->uncommitted_bytes -= bytes;
-    server->bulk_uncommitted -= bulk;
-    server->bulk_uncommitted_bytes -= bulk ? bytes : 0;
-}
-
-static void enqueue_read(struct conn *conn, struct read_queue *queue)
+static void enqueue_read(struct conn *conn, struct conn_queue *queue)
 {
     assert(conn->read_queue == NULL);
     conn->read_queue = queue;
@@ -222,7 +213,7 @@ static void enqueue_read(struct conn *conn, struct read_queue *queue)
 
 void bi_schedule_dequeue_read(struct conn *conn)
 {
-    struct read_queue *queue = conn->read_queue;
+    struct conn_queue *queue = conn->read_queue;
 
     if (queue == NULL)
         return;
@@ -235,9 +226,12 @@ void bi_schedule_dequeue_read(struct conn *conn)
 /* Returns the connection to read next, or NULL if none may be read. */
 static struct conn *next_read(const struct server *server)
 {
-    bool bulk = server->heavy_reads.head != NULL && bi_schedule_accepts_bulk(server);
-    bool little = server->light_reads.head != NULL && !(bulk && server->last_read_light);
-    return little ? server->light_reads.head : bulk ? server->heavy_reads.head : NULL;
+    bool bulk = server->schedule.heavy_reads.head != NULL && bi_schedule_accepts_bulk(server);
+    bool little =
+        server->schedule.light_reads.head != NULL && !(bulk && server->schedule.last_read_light);
+    return little ? server->schedule.light_reads.head
+           : bulk ? server->schedule.heavy_reads.head
+                  : NULL;
 }
 
 bool bi_schedule_has_readable(const struct server *server)
@@ -251,7 +245,7 @@ void bi_schedule_read(struct server *server)
     struct conn *conn;
 
     while (server->now < end && (conn = next_read(server)) != NULL) {
-        server->last_read_light = conn->read_queue == &server->light_reads;
+        server->schedule.last_read_light = conn->read_queue == &server->schedule.light_reads;
         bi_schedule_dequeue_read(conn);
 
         /* It may have ended or filled up since it was enqueued. */
@@ -273,9 +267,9 @@ void bi_schedule_on_readable(struct conn *conn)
         return;
 
     if (load_of(conn) == LOAD_HEAVY)
-        enqueue_read(conn, &server->heavy_reads);
-    else if (server->read_bytes >= READ_ROUND)
-        enqueue_read(conn, &server->light_reads);
+        enqueue_read(conn, &server->schedule.heavy_reads);
+    else if (server->schedule.read_bytes >= READ_ROUND)
+        enqueue_read(conn, &server->schedule.light_reads);
     else
         bi_conn_input_read(conn);
 }
@@ -305,16 +299,17 @@ static void drain_dirty(struct server *server, struct conn_queue *dirty, int64_t
 
 void bi_schedule_write_light(struct server *server, int64_t end)
 {
-    drain_dirty(server, &server->dirty[LOAD_LIGHT], half_of_time(server, end));
+    drain_dirty(server, &server->schedule.dirty[LOAD_LIGHT], half_of_time(server, end));
 }
 
 void bi_schedule_write(struct server *server, int64_t end)
 {
     bi_schedule_write_light(server, end);
-    drain_dirty(server, &server->dirty[LOAD_HEAVY], end);
+    drain_dirty(server, &server->schedule.dirty[LOAD_HEAVY], end);
 }
 
 bool bi_schedule_has_dirty(const struct server *server)
 {
-    return server->dirty[LOAD_LIGHT].head != NULL || server->dirty[LOAD_HEAVY].head != NULL;
+    return server->schedule.dirty[LOAD_LIGHT].head != NULL ||
+           server->schedule.dirty[LOAD_HEAVY].head != NULL;
 }

@@ -1,130 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server - the event loop: batches, completions, accepting, signals, timeouts, start and stop.
+ * server - the event loop: turns, completions, signals, timeouts, start and stop.
  *
  * A round of the loop polls the sockets, reads queued connections, releases a slice of closed ones,
  * and ends with a turn: submit, drain completions, execute, write, commit. admission.c decides
- * which clients are served, schedule.c the order of the connections.
+ * which clients are served, schedule.c the order of the connections, their protocol what to execute.
  *
  * Failure    A timer that cannot be added for lack of memory is made up for by on_idle(), whose
  *            timer exists from the start.
  */
-#define _GNU_SOURCE /* accept4 */
 #include "queue/queue.h"
 #include "server/server_internal.h"
 #include "util/clock.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#define ACCEPT_MAX          64                /* connections accepted per listener and round */
-#define PASSES_MAX          64                /* of a turn, before outputs are written again */
-#define ACCEPT_RETRY_US     100000            /* pause without file descriptors */
-#define ACCEPT_LOG_US       INT64_C(10000000) /* between two log lines about that */
-#define MEMORY_SHORT_US     INT64_C(2000000)  /* memory counts as short after a rejected command */
+#define PASSES_MAX          64               /* of a turn, before outputs are written again */
+#define MEMORY_SHORT_US     INT64_C(2000000) /* memory counts as short after a rejected command */
 #define OVERDUE_US          INT64_C(5000000) /* limit of a partial command while memory is short, */
 #define BODY_PACE           8192 /* extended by a second per this many bytes of a body */
 #define STOP_COMMIT_US      INT64_C(1000000) /* least time for the last commits of a stop */
 #define IDLE_CHECK_MS       1000
 #define DRAIN_MAX           4096 /* completions in a pass */
-#define BULK_COMMITS        4    /* that bulk senders may fill before they are not read */
 #define SINGLE_COMMIT_TURNS 4    /* single changes in a row, before the loop commits itself */
-#define UNCOMMITTED_SHARE   4    /* a fourth of the queue's limits is left free */
-
-/* ---- batch ---- */
-
-void bi_server_submit(struct server *server, bide_op *op)
-{
-    if (server->batch_count == BATCH_MAX || server->batch_topics >= BATCH_TOPICS ||
-        server->batch_slow)
-        bi_server_flush(server);
-
-    server->batch[server->batch_count++] = op;
-    server->batch_topics += bi_op_codec_topic_count(op);
-    server->batch_slow = bi_op_codec_is_slow(op);
-}
-
-/* The queue has applied the request; only its completion waits for a commit. The commands behind it
- * may execute. A reserve stays marked: its jobs enter the session with the reply, and commands that
- * may name one of them wait until then (conn->stalled). */
-static void unblock(struct request *request)
-{
-    struct conn *conn = request->conn;
-    if (conn == NULL || !request->blocking)
-        return;
-
-    assert(conn->blocking_count > 0);
-    request->blocking = false;
-    conn->blocking_count--;
-    request->applied = bi_request_reserves(request);
-    conn->applied += request->applied;
-}
-
-/* Accounts for an op that did not complete synchronously. */
-static void count_pending(struct server *server, struct request *request)
-{
-    if (request->speculative && request->conn != NULL)
-        request->conn->speculative--;
-    request->speculative = false;
-    if (request->op.applied)
-        unblock(request);
-
-    /* An op that waits for an event is not a change that waits for a commit. */
-    if (request->counted || (bi_request_waits(request) && !request->op.applied))
-        return;
-    request->counted = true;
-    request->bulk = bi_schedule_add_uncommitted(server, request->conn, request->bytes);
-}
-
-static void submit(struct server *server, bide_op **ops, size_t count)
-{
-    int pending = bide_submit(server->queue, ops, count);
-    server->submitted = true;
-
-    /* Read after the submit: the leases that it has granted count from an earlier time, so an end
-     * that the session computes from now is never early. */
-    server->now = bi_clock_boot();
-    assert(pending >= 0);
-
-    for (size_t i = 0; i < count; i++) {
-        if (ops[i]->status != BIDE_PENDING)
-            ops[i]->done(ops[i]);
-        else if (ops[i]->user == NULL)
-            count_pending(server, (struct request *)(void *)ops[i]);
-        else
-            bi_rpc_pending(ops[i]);
-    }
-}
-
-void bi_server_flush(struct server *server)
-{
-    while (server->batch_count > 0) {
-        bide_op *ops[BATCH_MAX];
-        size_t count = server->batch_count;
-
-        /* Copied, because done() may submit further ops to the batch. */
-        memcpy(ops, server->batch, count * sizeof(bide_op *));
-        server->batch_count = server->batch_topics = 0;
-        server->batch_slow = false;
-
-        submit(server, ops, count);
-    }
-}
-
-bool bi_server_must_throttle(const struct server *server)
-{
-    return server->uncommitted + server->batch_count >= server->uncommitted_max ||
-           server->uncommitted_bytes >= server->uncommitted_bytes_max;
-}
 
 /* ---- client memory ---- */
 
@@ -154,15 +58,15 @@ bool bi_server_is_memory_short(const struct server *server)
 /* Resumes deferred releases and throttled connections when the queue has room again. */
 static void resume_throttled(struct server *server)
 {
-    if (!server->throttled || bi_server_must_throttle(server))
+    if (!server->throttled || bi_batch_must_throttle(&server->batch))
         return;
 
     /* Leases of closed connections first; they may throttle the queue again. */
-    bi_request_submit_deferred_releases(server);
-    if (bi_server_must_throttle(server))
+    bi_release_submit_deferred(server);
+    if (bi_batch_must_throttle(&server->batch))
         return;
 
-    server->throttled = server->deferred_count > 0;
+    server->throttled = server->releases.count > 0;
     if (!server->conns_throttled)
         return;
 
@@ -179,7 +83,7 @@ static void resume_throttled(struct server *server)
 static bool is_busy(const struct server *server)
 {
     return bi_schedule_has_runnable(server) || bi_schedule_has_dirty(server) ||
-           server->batch_count > 0;
+           server->batch.count > 0;
 }
 
 /*
@@ -193,14 +97,17 @@ static bool is_busy(const struct server *server)
  */
 static bool begin_commit(struct server *server)
 {
-    if (!server->submitted)
+    if (!server->batch.submitted)
         return false;
 
-    server->submitted = false;
-    server->single_commit_turns =
-        server->uncommitted > 1 ? 0 : server->single_commit_turns + (unsigned)server->uncommitted;
+    server->batch.submitted = false;
+    server->batch.single_commit_turns =
+        server->batch.uncommitted > 1
+            ? 0
+            : server->batch.single_commit_turns + (unsigned)server->batch.uncommitted;
 
-    bool lead = server->connections == 1 && server->single_commit_turns >= SINGLE_COMMIT_TURNS;
+    bool lead =
+        server->connections == 1 && server->batch.single_commit_turns >= SINGLE_COMMIT_TURNS;
     return bi_queue_commit(server->queue, lead);
 }
 
@@ -208,10 +115,10 @@ static void turn(struct server *server)
 {
     int64_t end = server->now + TURN_US;
 
-    bi_request_submit_yielded(server);
+    bi_batch_submit_yielded(server);
     for (int i = 0; i < PASSES_MAX && server->now < end; i++) {
         /* The clock is read once for all completions of the drain. */
-        bi_server_flush(server);
+        bi_batch_flush(server);
         server->now = bi_clock_boot();
         bide_cq_drain(server->cq, DRAIN_MAX);
 
@@ -221,12 +128,12 @@ static void turn(struct server *server)
         bi_schedule_run(server, end);
 
         /* The batch is empty after the flush, so no op borrows from the scratch memory. */
-        bi_server_flush(server);
+        bi_batch_flush(server);
         server->scratch_at = 0;
 
         /* With several changes the commit thread works while the loop writes. A single change is
          * committed below, perhaps by the loop itself. */
-        if (server->uncommitted > 1)
+        if (server->batch.uncommitted > 1)
             begin_commit(server);
         if (!bi_schedule_has_runnable(server))
             bi_schedule_write(server, end);
@@ -239,107 +146,6 @@ static void turn(struct server *server)
     /* The time is over with connections still runnable: write the replies of all others. */
     bi_schedule_write(server, server->now + TURN_US);
     begin_commit(server);
-}
-
-/* ---- accepting ---- */
-
-static void tell_deaf(struct server *server, int reason)
-{
-    if (server->now < server->accept_log_at)
-        return;
-
-    server->accept_log_at = server->now + ACCEPT_LOG_US;
-    bi_log(&server->log, BIDE_LOG_WARN, "cannot accept a connection: %s", strerror(reason));
-}
-
-/* Adds the events of all listeners. If one cannot be added, on_idle() retries. */
-static void open_doors(struct server *server)
-{
-    server->deaf = false;
-    for (struct acceptor *acceptor = server->acceptors; acceptor != NULL;
-         acceptor = acceptor->next) {
-        if (event_add(&acceptor->event, NULL) == 0)
-            continue;
-        server->deaf = true;
-        tell_deaf(server, errno);
-    }
-}
-
-static void resume_accepting(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    open_doors(arg);
-}
-
-/* Without a descriptor for a connection, the level-triggered listener would wake the loop for ever.
- * All listeners are removed for ACCEPT_RETRY_US instead. */
-static void pause_accepting(struct server *server, int reason)
-{
-    struct timeval after = {.tv_usec = ACCEPT_RETRY_US};
-
-    tell_deaf(server, reason);
-    for (struct acceptor *acceptor = server->acceptors; acceptor != NULL; acceptor = acceptor->next)
-        event_del(&acceptor->event);
-    server->deaf = evtimer_add(&server->accept_timer, &after) != 0;
-}
-
-static void on_accept(evutil_socket_t fd, short what, void *arg)
-{
-    struct acceptor *acceptor = arg;
-    (void)what;
-
-    for (int i = 0; i < ACCEPT_MAX; i++) {
-        struct sockaddr_storage address = {0};
-        socklen_t size = sizeof(address);
-        int got = accept4(fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (got >= 0) {
-            bi_admission_accept(acceptor->server, got, &address);
-            continue;
-        }
-
-        /* A client that disconnects before the accept (ECONNABORTED) does not end the loop. */
-        int reason = errno;
-        if (reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM)
-            pause_accepting(acceptor->server, reason);
-        if (reason != EINTR && reason != ECONNABORTED)
-            return;
-    }
-}
-
-int bi_server_listen(struct server *server, int fd)
-{
-    struct acceptor *acceptor = calloc(1, sizeof(*acceptor));
-    if (acceptor == NULL)
-        return BIDE_ENOMEM;
-
-    /* Accepted connections inherit the options. On a unix socket they have no effect. */
-    int one = 1;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-    evutil_make_socket_nonblocking(fd);
-
-    acceptor->server = server;
-    acceptor->fd = fd;
-    event_assign(&acceptor->event, server->base, fd, EV_READ | EV_PERSIST, on_accept, acceptor);
-    acceptor->next = server->acceptors;
-    server->acceptors = acceptor;
-    return BIDE_OK;
-}
-
-static void close_acceptors(struct server *server)
-{
-    /* Neither the timer nor on_idle() may add the events again. */
-    event_del(&server->accept_timer);
-    server->deaf = false;
-
-    while (server->acceptors != NULL) {
-        struct acceptor *acceptor = server->acceptors;
-        server->acceptors = acceptor->next;
-        event_del(&acceptor->event);
-        close(acceptor->fd);
-        free(acceptor);
-    }
 }
 
 /* ---- signals and timers ---- */
@@ -371,8 +177,8 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
         server->settings.stopping(server->settings.user);
 
     /* Flush first: only a submitted op can be cancelled. */
-    close_acceptors(server);
-    bi_server_flush(server);
+    bi_acceptor_close_all(server);
+    bi_batch_flush(server);
     for (struct conn *conn = server->first; conn != NULL; conn = conn->next)
         bi_conn_stop(conn);
 
@@ -384,25 +190,41 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
                strerror(errno)); /* on_idle() tests stop_end, too */
 }
 
-static bool reply_drain(struct request *request)
+/* The drain of SIGUSR1. */
+struct drain_op {
+    struct server_op base;
+    bide_op op;
+};
+
+static void on_drained(struct server_op *server_op)
 {
-    if (request->op.status != BIDE_OK)
-        bi_log(&request->server->log, BIDE_LOG_ERROR, "cannot drain: %s", request->op.error);
-    return true;
+    struct drain_op *drain = (struct drain_op *)(void *)server_op;
+    if (drain->op.status != BIDE_OK)
+        bi_log(&server_op->server->log, BIDE_LOG_ERROR, "cannot drain: %s", drain->op.error);
+    free(drain);
 }
+
+static void on_drain_pending(struct server_op *server_op)
+{
+    bi_batch_count_change(server_op, NULL);
+}
+
+static const struct server_op_type drain_type = {on_drain_pending, on_drained};
 
 static void on_drain(evutil_socket_t fd, short what, void *arg)
 {
     struct server *server = arg;
     (void)fd;
     (void)what;
-    struct request *request = bi_request_new(server, NULL, BIDE_OP_DRAIN, reply_drain);
-    if (request == NULL)
+    struct drain_op *drain = calloc(1, sizeof(*drain));
+    if (drain == NULL)
         return;
 
-    bi_log(&server->log, BIDE_LOG_INFO, "draining: puts are refused from now on");
-    request->op.drain = (bide_drain_args){true};
-    bi_request_submit(request);
+    bi_log(&server->log, BIDE_LOG_INFO, "draining: new jobs are rejected from now on");
+    drain->base = (struct server_op){.type = &drain_type, .server = server, .op = &drain->op};
+    drain->op.kind = BIDE_OP_DRAIN;
+    drain->op.drain = (bide_drain_args){true};
+    bi_batch_submit(&drain->base);
 }
 
 static void on_reload(evutil_socket_t fd, short what, void *arg)
@@ -455,12 +277,12 @@ static bool is_idle_too_long(struct conn *conn)
 {
     const struct server *server = conn->server;
     int64_t limit = server->limits.idle_timeout_ms * 1000;
-    if (bi_rpc_limit_is_stalled(conn) || bi_admission_is_auth_overdue(conn))
+    if (bi_conn_is_reader_stalled(conn) || bi_admission_is_auth_overdue(conn))
         return true;
 
     /* A connection that holds a job is not idle. */
     bool idle = bi_conn_is_idle(conn) && conn->run_queue == NULL && conn->read_queue == NULL &&
-                bi_session_next_deadline(&conn->session, server->now) == INT64_MAX;
+                !conn->protocol->holds_lease(conn);
     if (!idle)
         conn->last_active_at = server->now;
 
@@ -472,12 +294,12 @@ static bool is_idle_too_long(struct conn *conn)
 static bool is_body_too_slow(const struct conn *conn)
 {
     const struct server *server = conn->server;
-    const struct incoming *incoming = conn->incoming;
-    if (incoming == NULL || !bi_server_is_memory_short(server))
+    const struct conn_body *body = conn->body;
+    if (body == NULL || !bi_server_is_memory_short(server))
         return false;
 
-    int64_t due_us = (int64_t)(incoming->got / BODY_PACE) * 1000000;
-    return server->now - incoming->body_started_at > OVERDUE_US + due_us;
+    int64_t due_us = (int64_t)(body->received / BODY_PACE) * 1000000;
+    return server->now - body->started_at > OVERDUE_US + due_us;
 }
 
 /* Tests command_timeout for a partial command. The timeout is at most OVERDUE_US while memory is
@@ -490,13 +312,12 @@ static bool is_command_overdue(struct conn *conn)
     /* The timeouts restart while the server itself does not read the connection. */
     if (limit == 0 || !bi_conn_has_partial_command(conn)) {
         conn->last_received_at = server->now;
-        if (conn->incoming != NULL)
-            conn->incoming->body_started_at = server->now;
+        if (conn->body != NULL)
+            conn->body->started_at = server->now;
         return false;
     }
 
-    bool tight = server->client_bytes > server->limits.max_client_bytes / 2 ||
-                 bi_server_is_memory_short(server);
+    bool tight = bi_server_is_memory_tight(server) || bi_server_is_memory_short(server);
     if (tight && limit > OVERDUE_US)
         limit = OVERDUE_US;
 
@@ -511,8 +332,8 @@ static bool is_command_overdue(struct conn *conn)
                "the connection from %s is closed: it has sent a part of a command, and %s "
                "for %lld s (command_timeout); %llu such connections so far",
                bi_conn_format_peer(conn, peer), body_too_slow ? "little more" : "nothing more",
-               (long long)((server->now - (body_too_slow ? conn->incoming->body_started_at
-                                                         : conn->last_received_at)) /
+               (long long)((server->now -
+                            (body_too_slow ? conn->body->started_at : conn->last_received_at)) /
                            1000000),
                (unsigned long long)count);
     return true;
@@ -526,8 +347,7 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
 
-    if (server->deaf)
-        open_doors(server);
+    bi_acceptor_retry(server);
     if (server->stopping && bi_clock_boot() >= server->stop_end)
         server->stop_forced = true;
 
@@ -556,45 +376,18 @@ static void generate_id(struct server *server)
 
 static void derive_limits(struct server *server, const bide_options *options)
 {
-    uint64_t ops = options->max_pending_ops == 0 ? 100000 : options->max_pending_ops;
-    uint64_t bytes =
-        options->max_pending_bytes == 0 ? (uint64_t)64 << 20 : options->max_pending_bytes;
-    server->uncommitted_max = ops - ops / UNCOMMITTED_SHARE;
-    server->uncommitted_bytes_max = bytes - bytes / UNCOMMITTED_SHARE;
-
-    uint64_t batch_jobs = options->batch_jobs == 0 ? 1000 : options->batch_jobs;
-    uint64_t batch_bytes = options->batch_bytes == 0 ? (uint64_t)8 << 20 : options->batch_bytes;
-    server->bulk_uncommitted_max = BULK_COMMITS * batch_jobs;
-    server->bulk_uncommitted_bytes_max = BULK_COMMITS * batch_bytes;
+    bi_batch_init(&server->batch, options);
 
     /* Releases alone must not throttle the clients; at least one is always allowed. */
-    server->releases_in_flight_max = server->bulk_uncommitted_max;
-    if (server->releases_in_flight_max > server->uncommitted_max / 2)
-        server->releases_in_flight_max = server->uncommitted_max / 2 + 1;
+    server->releases.in_flight_max = server->batch.bulk_uncommitted_max;
+    if (server->releases.in_flight_max > server->batch.uncommitted_max / 2)
+        server->releases.in_flight_max = server->batch.uncommitted_max / 2 + 1;
 
     server->max_job_size = options->max_job_size == 0 ? 65535 : options->max_job_size;
     server->max_result_size = options->max_result_size == 0 ? 65536 : options->max_result_size;
     server->max_error_size = options->max_error_size == 0 ? 1024 : options->max_error_size;
     server->max_topics = options->max_topics == 0 ? 1000000 : options->max_topics;
     server->max_waiters = options->max_waiters == 0 ? 100000 : options->max_waiters;
-}
-
-/* A queue that is full, because its limits were lowered, is served without the reference: consumers
- * must be able to empty it. */
-static int acquire_default_tube(struct server *server, char *error)
-{
-    static const bide_slice name = {"default", 7};
-    int code = bide_topic_ref(server->queue, "default", 1);
-    if (code != BIDE_OK && code != BIDE_TOO_MANY_TOPICS && code != BIDE_EFULL) {
-        snprintf(error, BIDE_ERROR_SIZE, "%s", bide_last_error());
-        return code;
-    }
-
-    server->default_tube = bi_tubes_acquire(&server->tubes, name);
-    if (server->default_tube == NULL)
-        return BIDE_ENOMEM;
-    server->default_tube->referenced = code == BIDE_OK;
-    return BIDE_OK;
 }
 
 static bool start_watchdog(struct server *server)
@@ -618,7 +411,7 @@ static bool assign_events(struct server *server)
     evsignal_assign(&server->hup, base, SIGHUP, on_reload, server);
     event_assign(&server->idle_timer, base, -1, EV_PERSIST, on_idle, server);
     evtimer_assign(&server->stop_timer, base, on_stop_timeout, server);
-    evtimer_assign(&server->accept_timer, base, resume_accepting, server);
+    bi_acceptor_init(server);
 
     return event_add(&server->cq_event, NULL) == 0 && event_add(&server->term, NULL) == 0 &&
            event_add(&server->interrupt, NULL) == 0 && event_add(&server->usr1, NULL) == 0 &&
@@ -631,8 +424,8 @@ void bi_server_set_limits(struct server *server, const struct server_limits *lim
     server->limits = *limits;
     if (limits->max_waiters_per_connection == 0)
         server->limits.max_waiters_per_connection = UINT32_MAX;
-    if (limits->max_tubes_per_connection == 0)
-        server->limits.max_tubes_per_connection = BIDE_RESERVE_TOPICS;
+    if (limits->max_topics_per_connection == 0)
+        server->limits.max_topics_per_connection = BIDE_RESERVE_TOPICS;
     if (limits->max_feeds_per_connection == 0)
         server->limits.max_feeds_per_connection = BIDE_SUBSCRIPTIONS_MAX;
 }
@@ -641,7 +434,7 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
 {
     struct server *server = calloc(1, sizeof(*server));
     int code = BIDE_ENOMEM;
-    snprintf(error, BIDE_ERROR_SIZE, "the server has no memory to begin with");
+    snprintf(error, BIDE_ERROR_SIZE, "cannot start the server: %s", bide_code_text(code));
     if (server == NULL)
         return code;
 
@@ -653,22 +446,12 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     derive_limits(server, &settings->options);
     generate_id(server);
 
-    /* Clients choose the names and ids in these tables: the hash is keyed against chosen
-     * collisions. */
-    struct bi_hash_secret secret;
-    bi_keyed_hash_generate_secret(&secret);
-    server->lease_hash_seed = bi_keyed_hash_derive_secret(&secret, 1).key[0];
-    bi_tubes_init(&server->tubes, &secret);
-    bi_tubes_init(&server->orphans, &secret);
-
     server->scratch = malloc(SCRATCH_SIZE);
     server->base = event_base_new();
     if (server->scratch != NULL && server->base != NULL && bi_admission_init(&server->admission))
         code = bide_cq_new(&server->cq);
     if (code == BIDE_OK && !assign_events(server))
         code = BIDE_ESYSTEM;
-    if (code == BIDE_OK)
-        code = acquire_default_tube(server, error);
     if (code != BIDE_OK) {
         bi_server_free(server);
         return code;
@@ -678,33 +461,58 @@ int bi_server_new(const struct server_settings *settings, struct server **out, c
     return BIDE_OK;
 }
 
+int bi_server_start_protocol(struct server *server, const struct protocol *protocol,
+                             void **state_out, char *error)
+{
+    size_t count = server->protocol_count;
+    for (size_t i = 0; i < count; i++) {
+        if (server->protocols[i].protocol == protocol) {
+            *state_out = server->protocols[i].state;
+            return BIDE_OK;
+        }
+    }
+
+    assert(count < PROTOCOLS_MAX);
+    int code = protocol->start(server, state_out, error);
+    if (code != BIDE_OK)
+        return code;
+
+    server->protocols[count].protocol = protocol;
+    server->protocols[count].state = *state_out;
+    server->protocol_count++;
+    return BIDE_OK;
+}
+
+int bi_server_listen(struct server *server, const struct protocol *protocol, int fd, char *error)
+{
+    void *state;
+    int code = bi_server_start_protocol(server, protocol, &state, error);
+    if (code == BIDE_OK)
+        code = bi_acceptor_add(server, protocol, state, fd);
+    if (code == BIDE_ENOMEM)
+        snprintf(error, BIDE_ERROR_SIZE, "out of memory");
+    return code;
+}
+
 /* A stop is complete when all connections are closed and released, and no op is in flight. */
 static bool is_stopped(const struct server *server)
 {
     return server->stopping && server->first == NULL && server->releasing.head == NULL &&
-           server->in_flight == 0 && server->deferred_count == 0;
+           server->batch.in_flight == 0 && server->releases.count == 0;
 }
 
 static void close_conns(struct server *server)
 {
-    /* Empty the queues at once: removing each connection from the dirty queue takes O(n). */
-    for (struct conn *conn = server->first; conn != NULL; conn = conn->next) {
-        conn->dirty = false;
-        conn->run_queue = NULL;
-    }
-    memset(server->dirty, 0, sizeof(server->dirty));
-    memset(server->run_queue, 0, sizeof(server->run_queue));
-    memset(&server->deferred, 0, sizeof(server->deferred));
-
+    bi_schedule_clear(server);
     while (server->first != NULL)
         bi_conn_close(server->first);
-    bi_server_flush(server);
+    bi_batch_flush(server);
 }
 
 /* Leases or tubes of closed connections can be released now. */
 static bool has_releases(const struct server *server)
 {
-    return bi_conn_close_has_more(server) || bi_request_has_due_releases(server);
+    return bi_conn_close_has_more(server) || bi_release_has_due(server);
 }
 
 /* Waits until all leases are given back and committed, at most for stop_timeout. The close of the
@@ -715,49 +523,49 @@ static void wait_for_releases(struct server *server)
     int64_t end = bi_clock_boot() + (time > STOP_COMMIT_US ? time : STOP_COMMIT_US);
     bi_queue_set_close_deadline(server->queue, end);
 
-    while (
-        (server->in_flight > 0 || server->deferred_count > 0 || server->releasing.head != NULL) &&
-        bi_clock_boot() < end) {
+    while ((server->batch.in_flight > 0 || server->releases.count > 0 ||
+            server->releasing.head != NULL) &&
+           bi_clock_boot() < end) {
         /* No completion announces release_retry_at, so the wait is short. */
         bi_queue_commit(server->queue, false);
-        bool more = has_releases(server) || server->yielded_head != NULL;
+        bool more = has_releases(server) || server->batch.yielded_head != NULL;
         bide_cq_wait(server->cq, more ? 0 : 100);
         server->now = bi_clock_boot();
 
-        bi_request_submit_deferred_releases(server);
+        bi_release_submit_deferred(server);
         bi_conn_close_continue(server);
-        bi_request_submit_yielded(server);
-        bi_server_flush(server);
+        bi_batch_submit_yielded(server);
+        bi_batch_flush(server);
     }
 }
 
 /* All counters of connections return to zero with the last of them. */
 static void assert_all_released(const struct server *server)
 {
-    assert(server->connections == 0 && server->producers == 0 && server->workers == 0);
-    assert(server->client_bytes == 0 && server->waiter_count == 0 && server->topic_refs == 0);
-    assert(server->orphans.count == 0);
-    assert(server->uncommitted == 0 && server->uncommitted_bytes == 0 &&
-           server->releases_in_flight == 0);
-    assert(server->bulk_uncommitted == 0 && server->bulk_uncommitted_bytes == 0);
+    assert(server->connections == 0 && server->client_bytes == 0);
+    assert(server->batch.uncommitted == 0 && server->batch.uncommitted_bytes == 0 &&
+           server->releases.in_flight == 0);
+    assert(server->batch.bulk_uncommitted == 0 && server->batch.bulk_uncommitted_bytes == 0);
     assert(server->admission.pending_count == 0 && server->admission.remote_count == 0);
-    (void)server;
+    for (size_t i = 0; i < server->protocol_count; i++)
+        server->protocols[i].protocol->assert_released(server->protocols[i].state);
 }
 
 void bi_server_run(struct server *server)
 {
-    open_doors(server);
+    bi_acceptor_start(server);
     if (server->settings.ready != NULL)
         server->settings.ready(server->settings.user);
 
     while (!is_stopped(server) && !server->stop_forced) {
         /* The last term enables notification before the loop sleeps, and returns true if an op has
          * completed since the last drain: no wakeup is lost. */
-        bool busy = is_busy(server) || server->yielded_head != NULL ||
+        bool busy = is_busy(server) || server->batch.yielded_head != NULL ||
                     bi_schedule_has_readable(server) || has_releases(server) ||
                     bi_cq_enable_notify(server->cq);
-        server->read_bytes = 0;
-        server->next_clock_work = server->work; /* read the clock after the sleep */
+        server->schedule.read_bytes = 0;
+        server->schedule.next_clock_work =
+            server->schedule.work; /* read the clock after the sleep */
         event_base_loop(server->base, EVLOOP_ONCE | (busy ? EVLOOP_NONBLOCK : 0));
 
         /* While the loop is awake, every turn drains; completions need no system call. */
@@ -775,15 +583,6 @@ void bi_server_run(struct server *server)
         assert_all_released(server);
 }
 
-static void free_requests(struct server *server)
-{
-    while (server->spare != NULL) {
-        struct request *next = server->spare->next;
-        free(server->spare);
-        server->spare = next;
-    }
-}
-
 void bi_server_free(struct server *server)
 {
     if (server == NULL)
@@ -791,21 +590,19 @@ void bi_server_free(struct server *server)
 
     /* Connections first: closing them submits ops, which need the queue and the tubes. */
     if (server->base != NULL) {
-        close_acceptors(server);
+        bi_acceptor_close_all(server);
         close_conns(server);
         bi_conn_close_free_all(server);
-        bi_server_flush(server);
+        bi_batch_flush(server);
     }
 
-    free_requests(server);
-    bi_tubes_done(&server->tubes);
-    bi_tubes_done(&server->orphans);
+    for (size_t i = 0; i < server->protocol_count; i++)
+        server->protocols[i].protocol->stop(server->protocols[i].state);
     if (server->base != NULL)
         event_base_free(server->base);
     bide_cq_free(server->cq);
     bi_admission_done(&server->admission);
-    bi_op_codec_wire_free_bytes(&server->rpc_reply);
     free(server->scratch);
-    free(server->deferred_releases);
+    free(server->releases.deferred);
     free(server);
 }

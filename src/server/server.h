@@ -21,6 +21,7 @@
 
 #define BI_TRUST_MAX 64 /* networks */
 
+struct protocol;
 struct server;
 
 /* Limits that may change while the server runs; see bi_server_set_limits(). */
@@ -33,7 +34,7 @@ struct server_limits {
     int64_t stop_timeout_ms;    /* time that a stop gives to clients that do not read, and then to
                                    the last commits */
     uint32_t max_waiters_per_connection;  /* calls that wait; 0: as many as the queue allows */
-    uint32_t max_tubes_per_connection;    /* watched tubes; 0: the same */
+    uint32_t max_topics_per_connection;   /* watched or referenced; 0: the same */
     uint32_t max_feeds_per_connection;    /* 0: the same */
     uint64_t max_client_bytes;            /* buffers of all connections together */
     char auth_secret[BIDE_TOPIC_MAX + 1]; /* "": only trusted clients are served */
@@ -60,8 +61,10 @@ struct server_settings {
 /* Returns BIDE_OK, or a code with a message in error (BIDE_ERROR_SIZE bytes). */
 int bi_server_new(const struct server_settings *settings, struct server **out, char *error);
 
-/* Takes a listening socket, TCP or unix. On BIDE_ENOMEM the caller keeps it. */
-int bi_server_listen(struct server *server, int fd);
+/* Takes a listening socket, TCP or unix, whose connections speak the protocol. The first socket of a
+ * protocol starts it. Returns BIDE_OK, or a code with a message in error (BIDE_ERROR_SIZE bytes);
+ * the caller keeps the socket then. */
+int bi_server_listen(struct server *server, const struct protocol *protocol, int fd, char *error);
 
 /* Replaces the limits. May be called from reload(). */
 void bi_server_set_limits(struct server *server, const struct server_limits *limits);

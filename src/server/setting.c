@@ -238,7 +238,7 @@ static bool set_max_waiters(struct config *config, size_t index, const char *tex
 
 static bool set_max_tubes(struct config *config, size_t index, const char *text, char *error)
 {
-    return set_limit(&config->limits.max_tubes_per_connection, index, text, BIDE_RESERVE_TOPICS,
+    return set_limit(&config->limits.max_topics_per_connection, index, text, BIDE_RESERVE_TOPICS,
                      error);
 }
 

@@ -5,7 +5,7 @@
 #include "fault.h"
 
 #include "queue/queue.h"
-#include "server/server.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -52,7 +52,7 @@ void serve_begin(struct local_server *local_server, const char *parameters)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
     CHECK(listen(fd, 100) == 0);
-    EQ(bi_server_listen(local_server->server, fd), BIDE_OK);
+    EQ(bi_server_listen(local_server->server, &bi_beanstalk_protocol, fd, error), BIDE_OK);
     CHECK(pthread_create(&local_server->thread, NULL, serve, local_server) == 0);
 }
 

@@ -5,7 +5,7 @@
 #ifndef BI_UNIT_RUN_SERVER_H
 #define BI_UNIT_RUN_SERVER_H
 
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -46,7 +46,7 @@ static inline void run_server(const struct server_settings *settings, void *(*cl
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     assert_int_equal(listen(fd, 100), 0);
-    assert_int_equal(bi_server_listen(server, fd), BIDE_OK);
+    assert_int_equal(bi_server_listen(server, &bi_beanstalk_protocol, fd, error), BIDE_OK);
 
     assert_int_equal(pthread_create(&thread, NULL, clients, NULL), 0);
     bi_server_run(server);

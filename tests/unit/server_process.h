@@ -6,7 +6,7 @@
 #ifndef BI_UNIT_SERVER_PROCESS_H
 #define BI_UNIT_SERVER_PROCESS_H
 
-#include "server/server.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include "unit.h"
 
@@ -53,7 +53,7 @@ static inline int server_process_child(int fd, const char *url, const bide_optio
         return 2;
     if (bi_server_new(&settings, &server, error) != BIDE_OK)
         return 3;
-    if (bi_server_listen(server, fd) != BIDE_OK)
+    if (bi_server_listen(server, &bi_beanstalk_protocol, fd, error) != BIDE_OK)
         return 4;
     bi_server_run(server);
     bi_server_free(server);

@@ -43,7 +43,7 @@ static inline void serve_stub(void *(*clients)(void *arg), uint64_t max_client_b
         .queue = &stub->queue,
         .options = BIDE_OPTIONS_INIT,
         .limits = {.max_connections = 100,
-                   .max_tubes_per_connection = 10,
+                   .max_topics_per_connection = 10,
                    .stop_timeout_ms = 10000,
                    .max_client_bytes = max_client_bytes},
     };

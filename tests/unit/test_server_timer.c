@@ -294,7 +294,7 @@ static void without_a_timer_a_connection_that_lingers_ends(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&tcp_address, sizeof(tcp_address)), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&tcp_address, &size), 0);
     assert_int_equal(listen(fd, 100), 0);
-    assert_int_equal(bi_server_listen(server, fd), BIDE_OK);
+    assert_int_equal(bi_server_listen(server, &bi_beanstalk_protocol, fd, error), BIDE_OK);
     assert_int_equal(pthread_create(&thread, NULL, quit_and_read_later, NULL), 0);
     bi_server_run(server);
     pthread_join(thread, NULL);

@@ -8,7 +8,7 @@
  *            connection retains the tokens, and gives the jobs back if it closes.
  */
 #define _GNU_SOURCE /* memmem */
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define GIVE_WORK 4 /* work units: give back one job */
 
 /* Errors of these verbs have the extended replies. */
-static struct request *new_request(struct conn *conn, bide_op_kind kind,
+static struct request *new_request(struct beanstalk_conn *conn, bide_op_kind kind,
                                    bool (*reply)(struct request *request))
 {
     struct request *request = bi_beanstalk_verb_new_request(conn, kind, reply);
@@ -77,11 +77,11 @@ static bool parse_item(const struct server *server, struct put_batch *put_batch,
     return true;
 }
 
-static bool parse_items(struct conn *conn, struct put_batch *put_batch, size_t count,
+static bool parse_items(struct beanstalk_conn *conn, struct put_batch *put_batch, size_t count,
                         bide_slice data)
 {
     for (size_t i = 0; i < count; i++)
-        if (!parse_item(conn->server, put_batch, i, &data))
+        if (!parse_item(conn->base.server, put_batch, i, &data))
             return false;
     return data.size == 0;
 }
@@ -142,7 +142,7 @@ static bool reply_put_many(struct request *request)
     return true;
 }
 
-void bi_beanstalk_ext_put_many(struct conn *conn, const struct command *command)
+void bi_beanstalk_ext_put_many(struct beanstalk_conn *conn, const struct command *command)
 {
     size_t count = (size_t)command->count;
     size_t size =
@@ -153,7 +153,7 @@ void bi_beanstalk_ext_put_many(struct conn *conn, const struct command *command)
 
     if (request == NULL) {
         if (put_batch == NULL)
-            bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+            bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
         free(put_batch);
         return;
     }
@@ -163,13 +163,13 @@ void bi_beanstalk_ext_put_many(struct conn *conn, const struct command *command)
 
     if (!parse_items(conn, put_batch, count, command->body)) {
         bi_request_free(request);
-        bi_conn_reply(conn, "BAD_FORMAT\r\n");
+        bi_request_reply(conn, "BAD_FORMAT\r\n");
         return;
     }
 
     compact_valid(put_batch, count, bi_tube_name(conn->session.used));
     put_batch->item_count = count;
-    request->bytes = command->body.size + size; /* small jobs take more than their bodies */
+    request->base.bytes = command->body.size + size; /* small jobs take more than their bodies */
     request->op.put_many =
         (bide_put_many_args){.items = put_batch->puts, .count = put_batch->count};
     /* The queue rejects an empty list. A ping replies in order and reports the faulty items. */
@@ -177,7 +177,7 @@ void bi_beanstalk_ext_put_many(struct conn *conn, const struct command *command)
         request->op.kind = BIDE_OP_PING;
 
     bi_request_enqueue(request);
-    bi_server_flush(conn->server); /* a large body is released when this returns */
+    bi_batch_flush(conn->base.server); /* a large body is released when this returns */
 }
 
 /* ---- reserve-many ---- */
@@ -205,24 +205,24 @@ static bool refuse_many(struct request *request)
 {
     bide_job *jobs = request->extra;
     for (size_t i = 0; i < request->op.reserve.count; i++) {
-        bi_request_give_back(request->server, jobs[i].id, jobs[i].token, false);
+        bi_release_lease(request->base.server, jobs[i].id, jobs[i].token, false);
         bide_job_clear(&jobs[i]);
     }
-    bi_output_text(&request->conn->output, "OUT_OF_MEMORY\r\n");
+    bi_output_text(&request->conn->base.output, "OUT_OF_MEMORY\r\n");
     return true;
 }
 
 /* Requires that the whole reply is in the output. */
-static void keep_unsent(struct conn *conn, struct unsent_many *unsent)
+static void keep_unsent(struct beanstalk_conn *conn, struct unsent_many *unsent)
 {
-    unsent->end = conn->output.sent_total + bi_output_left(&conn->output);
+    unsent->end = conn->base.output.sent_total + bi_output_left(&conn->base.output);
     unsent->next = NULL;
     *(conn->many_head != NULL ? &conn->many_tail->next : &conn->many_head) = unsent;
     conn->many_tail = unsent;
     conn->many_bytes += unsent_size(unsent->count);
 }
 
-static void forget_unsent(struct conn *conn)
+static void forget_unsent(struct beanstalk_conn *conn)
 {
     struct unsent_many *unsent = conn->many_head;
     conn->many_head = unsent->next;
@@ -230,28 +230,28 @@ static void forget_unsent(struct conn *conn)
     free(unsent);
 }
 
-void bi_beanstalk_sent(struct conn *conn)
+void bi_beanstalk_sent(struct beanstalk_conn *conn)
 {
-    while (conn->many_head != NULL && conn->many_head->end <= conn->output.sent_total)
+    while (conn->many_head != NULL && conn->many_head->end <= conn->base.output.sent_total)
         forget_unsent(conn);
 }
 
-bool bi_beanstalk_drop_unsent(struct conn *conn)
+bool bi_beanstalk_drop_unsent(struct beanstalk_conn *conn)
 {
     const struct unsent_many *unsent = conn->many_head;
     if (unsent == NULL)
         return false;
 
     for (size_t i = 0; i < unsent->count; i++)
-        bi_request_give_back(conn->server, unsent->leases[i].id, unsent->leases[i].token, false);
-    bi_schedule_count_work(conn->server, unsent->count * GIVE_WORK);
+        bi_release_lease(conn->base.server, unsent->leases[i].id, unsent->leases[i].token, false);
+    bi_schedule_count_work(conn->base.server, unsent->count * GIVE_WORK);
     forget_unsent(conn);
     return true;
 }
 
 static bool reply_reserve_many(struct request *request)
 {
-    struct output *output = &request->conn->output;
+    struct output *output = &request->conn->base.output;
     bide_job *jobs = request->extra;
 
     if (request->op.status != BIDE_OK)
@@ -279,15 +279,15 @@ static bool reply_reserve_many(struct request *request)
 
 /* Limits the jobs to what their bodies may take together. BIDE_RESERVE_WORK is the queue's limit of
  * topics times jobs. The client gets fewer jobs than it asked for, but one at least. */
-static size_t bounded_count(const struct conn *conn, uint64_t count)
+static size_t bounded_count(const struct beanstalk_conn *conn, uint64_t count)
 {
-    size_t bytes = EXPECTED_BYTES_HIGH / (conn->server->max_job_size + 1);
+    size_t bytes = EXPECTED_BYTES_HIGH / (conn->base.server->max_job_size + 1);
     size_t work = BIDE_RESERVE_WORK / conn->session.watched_count;
     size_t max = bytes < work ? bytes : work;
     return count < max ? (size_t)count : max == 0 ? 1 : max;
 }
 
-void bi_beanstalk_ext_reserve_many(struct conn *conn, const struct command *command)
+void bi_beanstalk_ext_reserve_many(struct beanstalk_conn *conn, const struct command *command)
 {
     size_t count = bounded_count(conn, command->count);
     bide_job *jobs = calloc(count, sizeof(*jobs));
@@ -296,7 +296,7 @@ void bi_beanstalk_ext_reserve_many(struct conn *conn, const struct command *comm
 
     if (request == NULL) {
         if (jobs == NULL)
-            bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+            bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
         free(jobs);
         return;
     }
@@ -304,13 +304,13 @@ void bi_beanstalk_ext_reserve_many(struct conn *conn, const struct command *comm
     bi_beanstalk_verb_set_worker(conn);
     request->extra = jobs;
     request->blocking = true;
-    request->expected_bytes = count * conn->server->max_job_size;
+    request->expected_bytes = count * conn->base.server->max_job_size;
 
     request->op.reserve =
         (bide_reserve_args){.topics = conn->session.names,
                             .topic_count = conn->session.watched_count,
                             /* a half-closed connection is not read: it must not wait */
-                            .timeout_ms = conn->half_closed ? 0 : command->timeout_ms,
+                            .timeout_ms = conn->base.half_closed ? 0 : command->timeout_ms,
                             .jobs = jobs,
                             .job_max = count};
     bi_request_enqueue(request);
@@ -320,7 +320,7 @@ void bi_beanstalk_ext_reserve_many(struct conn *conn, const struct command *comm
 
 static void reply_job_result(struct request *request, uint64_t id, bide_buf *buf)
 {
-    struct output *output = &request->conn->output;
+    struct output *output = &request->conn->base.output;
     bi_output_format(output, "RESULT %llu %zu\r\n", (unsigned long long)id, bide_buf_size(buf));
     bi_output_body(output, buf, bide_buf_data(buf), bide_buf_size(buf));
     bi_output_add(output, "\r\n", 2);
@@ -330,7 +330,7 @@ static void reply_job_result(struct request *request, uint64_t id, bide_buf *buf
 static bool reply_result(struct request *request)
 {
     if (request->op.status == BIDE_WRONG_STATE) {
-        bi_output_text(&request->conn->output, "NOT_DONE\r\n");
+        bi_output_text(&request->conn->base.output, "NOT_DONE\r\n");
         return true;
     }
 
@@ -343,7 +343,7 @@ static bool reply_result(struct request *request)
 static bool reply_wait(struct request *request)
 {
     bide_wait_args *wait = &request->op.wait;
-    struct output *output = &request->conn->output;
+    struct output *output = &request->conn->base.output;
 
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_verb_reject(request);
@@ -358,10 +358,10 @@ static bool reply_wait(struct request *request)
     return true;
 }
 
-void bi_beanstalk_ext_result(struct conn *conn, const struct command *command)
+void bi_beanstalk_ext_result(struct beanstalk_conn *conn, const struct command *command)
 {
     if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
         return;
     }
 
@@ -372,12 +372,12 @@ void bi_beanstalk_ext_result(struct conn *conn, const struct command *command)
         return;
 
     /* Results may be large: reserve their size in expected_bytes before they arrive. */
-    request->expected_bytes = conn->server->max_result_size;
+    request->expected_bytes = conn->base.server->max_result_size;
     request->blocking = waits;
 
     if (waits)
         request->op.wait = (bide_wait_args){
-            .id = command->id, .timeout_ms = conn->half_closed ? 0 : command->timeout_ms};
+            .id = command->id, .timeout_ms = conn->base.half_closed ? 0 : command->timeout_ms};
     else
         request->op.fetch = (bide_fetch_args){.id = command->id};
     bi_request_enqueue(request);
@@ -393,14 +393,14 @@ static bool reply_update(struct request *request)
 
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_verb_reject(request);
-    bi_output_text(&request->conn->output, "UPDATED\r\n");
+    bi_output_text(&request->conn->base.output, "UPDATED\r\n");
     return true;
 }
 
-void bi_beanstalk_ext_update(struct conn *conn, const struct command *command)
+void bi_beanstalk_ext_update(struct beanstalk_conn *conn, const struct command *command)
 {
     if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
         return;
     }
 
@@ -409,21 +409,21 @@ void bi_beanstalk_ext_update(struct conn *conn, const struct command *command)
         return;
     request->op.update = command->update;
     bi_request_enqueue(request);
-    bi_server_flush(conn->server); /* the op borrows the tube's name from the command */
+    bi_batch_flush(conn->base.server); /* the op borrows the tube's name from the command */
 }
 
 static bool reply_cancel(struct request *request)
 {
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_verb_reject(request);
-    bi_output_text(&request->conn->output, "CANCELLED\r\n");
+    bi_output_text(&request->conn->base.output, "CANCELLED\r\n");
     return true;
 }
 
-void bi_beanstalk_ext_cancel(struct conn *conn, const struct command *command)
+void bi_beanstalk_ext_cancel(struct beanstalk_conn *conn, const struct command *command)
 {
     if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
         return;
     }
 
@@ -438,12 +438,12 @@ static bool reply_purge(struct request *request)
 {
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_verb_reject(request);
-    bi_output_format(&request->conn->output, "PURGED %llu\r\n",
+    bi_output_format(&request->conn->base.output, "PURGED %llu\r\n",
                      (unsigned long long)request->op.purge.count);
     return true;
 }
 
-void bi_beanstalk_ext_purge(struct conn *conn, const struct command *command)
+void bi_beanstalk_ext_purge(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request = new_request(conn, BIDE_OP_PURGE, reply_purge);
     if (request == NULL)
@@ -452,7 +452,7 @@ void bi_beanstalk_ext_purge(struct conn *conn, const struct command *command)
     /* A purge runs in slices; the commands behind it must see its whole effect. */
     request->blocking = true;
     request->op.purge = (bide_purge_args){.topic = command->name, .state = command->state};
-    bi_admission_audit(conn, &request->op);
+    bi_admission_audit(&conn->base, &request->op);
     bi_request_enqueue(request);
-    bi_server_flush(conn->server);
+    bi_batch_flush(conn->base.server);
 }

@@ -10,7 +10,7 @@
  *            completes: the next command must see the job as beanstalkd would show it.
  * Failure    If the op fails and the lease is still valid, it returns to the session.
  */
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 /* ---- leases of the session ---- */
 
@@ -44,7 +44,7 @@ static void restore_lease(struct request *request, uint64_t id, uint64_t token)
         !bi_session_add_lease(&request->conn->session, id, token, request->lease_end,
                               request->has_retry_limit))
         /* Without memory nothing would release it when the connection closes. */
-        bi_request_give_back(request->server, id, token, false);
+        bi_release_lease(request->base.server, id, token, false);
 }
 
 static bool is_token(const struct command *command)
@@ -53,11 +53,11 @@ static bool is_token(const struct command *command)
 }
 
 /* Returns NULL after replying NOT_FOUND or OUT_OF_MEMORY. */
-static struct request *new_job_request(struct conn *conn, const struct command *command,
+static struct request *new_job_request(struct beanstalk_conn *conn, const struct command *command,
                                        bide_op_kind kind, bool (*reply)(struct request *request))
 {
     if (!bi_beanstalk_verb_is_id(command->id) || !is_token(command)) {
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
         return NULL;
     }
 
@@ -68,9 +68,9 @@ static struct request *new_job_request(struct conn *conn, const struct command *
 }
 
 /* The same for verbs that only the holder of the job may use. */
-static struct request *new_holder_request(struct conn *conn, const struct command *command,
-                                          bide_op_kind kind, bool (*reply)(struct request *request),
-                                          uint64_t *token)
+static struct request *new_holder_request(struct beanstalk_conn *conn,
+                                          const struct command *command, bide_op_kind kind,
+                                          bool (*reply)(struct request *request), uint64_t *token)
 {
     struct request *request = new_job_request(conn, command, kind, reply);
     if (request == NULL)
@@ -81,7 +81,7 @@ static struct request *new_holder_request(struct conn *conn, const struct comman
         return request;
 
     bi_request_free(request);
-    bi_conn_reply(conn, "NOT_FOUND\r\n");
+    bi_request_reply(conn, "NOT_FOUND\r\n");
     return NULL;
 }
 
@@ -103,7 +103,7 @@ static bool reply_delete(struct request *request)
     return bi_beanstalk_verb_reply_or_reject(request, "DELETED\r\n");
 }
 
-void bi_beanstalk_finish_delete(struct conn *conn, const struct command *command)
+void bi_beanstalk_finish_delete(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request = new_job_request(conn, command, BIDE_OP_DELETE, reply_delete);
     if (request == NULL)
@@ -119,7 +119,7 @@ static bool reply_release(struct request *request)
     return bi_beanstalk_verb_reply_or_reject(request, "RELEASED\r\n");
 }
 
-void bi_beanstalk_finish_release(struct conn *conn, const struct command *command)
+void bi_beanstalk_finish_release(struct beanstalk_conn *conn, const struct command *command)
 {
     uint64_t token;
     struct request *request =
@@ -138,7 +138,7 @@ static bool reply_bury(struct request *request)
     return bi_beanstalk_verb_reply_or_reject(request, "BURIED\r\n");
 }
 
-void bi_beanstalk_finish_bury(struct conn *conn, const struct command *command)
+void bi_beanstalk_finish_bury(struct beanstalk_conn *conn, const struct command *command)
 {
     uint64_t token;
     struct request *request = new_holder_request(conn, command, BIDE_OP_BURY, reply_bury, &token);
@@ -177,11 +177,12 @@ static bool reply_touch(struct request *request)
 
     /* beanstalkd has one reply only. */
     bool cancel_wanted = request->leased && status == BIDE_CANCEL_WANTED;
-    bi_output_text(&request->conn->output, cancel_wanted ? "CANCEL_WANTED\r\n" : "TOUCHED\r\n");
+    bi_output_text(&request->conn->base.output,
+                   cancel_wanted ? "CANCEL_WANTED\r\n" : "TOUCHED\r\n");
     return true;
 }
 
-void bi_beanstalk_finish_touch(struct conn *conn, const struct command *command)
+void bi_beanstalk_finish_touch(struct beanstalk_conn *conn, const struct command *command)
 {
     const struct lease *lease = bi_session_find_lease(&conn->session, command->id);
     uint64_t token = command->leased ? command->token : lease == NULL ? 0 : lease->token;
@@ -189,7 +190,7 @@ void bi_beanstalk_finish_touch(struct conn *conn, const struct command *command)
         token == 0 ? NULL : new_job_request(conn, command, BIDE_OP_TOUCH, reply_touch);
 
     if (token == 0)
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
     if (request == NULL)
         return;
 
@@ -211,7 +212,7 @@ static bool reply_done(struct request *request)
     return bi_beanstalk_verb_reply_or_reject(request, "DONE\r\n");
 }
 
-void bi_beanstalk_finish_done(struct conn *conn, const struct command *command)
+void bi_beanstalk_finish_done(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request = new_job_request(conn, command, BIDE_OP_DONE, reply_done);
     if (request == NULL)
@@ -224,15 +225,15 @@ void bi_beanstalk_finish_done(struct conn *conn, const struct command *command)
                                             .result = command->body,
                                             .buf = command->buf,
                                             .retain_ms = command->retain_ms};
-    request->bytes = command->body.size;
+    request->base.bytes = command->body.size;
     bi_request_enqueue(request);
-    bi_server_flush(conn->server); /* a large body is released when this returns */
+    bi_batch_flush(conn->base.server); /* a large body is released when this returns */
 }
 
 static bool reply_fail(struct request *request)
 {
     const bide_fail_args *fail = &request->op.fail;
-    struct output *output = &request->conn->output;
+    struct output *output = &request->conn->base.output;
 
     restore_lease(request, fail->id, fail->token);
     if (request->op.status != BIDE_OK)
@@ -247,7 +248,7 @@ static bool reply_fail(struct request *request)
     return true;
 }
 
-void bi_beanstalk_finish_fail(struct conn *conn, const struct command *command)
+void bi_beanstalk_finish_fail(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request = new_job_request(conn, command, BIDE_OP_FAIL, reply_fail);
     if (request == NULL)
@@ -258,7 +259,7 @@ void bi_beanstalk_finish_fail(struct conn *conn, const struct command *command)
                                         .token = take_lease(request, command),
                                         .error = command->body,
                                         .retry_in_ms = command->delay_ms};
-    request->bytes = command->body.size;
+    request->base.bytes = command->body.size;
     bi_request_enqueue(request);
-    bi_server_flush(conn->server); /* a large body is released when this returns */
+    bi_batch_flush(conn->base.server); /* a large body is released when this returns */
 }

@@ -6,7 +6,7 @@
  * pipelined reserves run in one batch. Only a reserve at the head of the pipeline that found no job
  * is submitted again with its timeout: one request at a time waits for a connection.
  */
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 #include "util/clock.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 
 static bool reply_put(struct request *request)
 {
-    struct output *output = &request->conn->output;
+    struct output *output = &request->conn->base.output;
     int status = request->op.status;
 
     if (status == BIDE_OK || status == BIDE_EXISTS) {
@@ -35,7 +35,7 @@ void bi_beanstalk_jobs_set_expiry(bide_put_options *options, int64_t expires_ms)
     options->expires_at_ms = at > BIDE_TIMESTAMP_MAX_MS ? BIDE_TIMESTAMP_MAX_MS : at;
 }
 
-void bi_beanstalk_jobs_put(struct conn *conn, const struct command *command)
+void bi_beanstalk_jobs_put(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_PUT, reply_put);
     if (request == NULL)
@@ -54,19 +54,19 @@ void bi_beanstalk_jobs_put(struct conn *conn, const struct command *command)
                                       .buf = command->buf,
                                       .options = &request->put.options};
 
-    request->bytes = command->body.size;
+    request->base.bytes = command->body.size;
     bi_request_enqueue(request);
 
     /* The caller drops its reference to a large body when this returns; a batched op holds none. */
     if (command->buf != NULL)
-        bi_server_flush(conn->server);
+        bi_batch_flush(conn->base.server);
 }
 
 /* ---- reserve ---- */
 
 static void write_job(struct request *request, const char *word)
 {
-    struct output *output = &request->conn->output;
+    struct output *output = &request->conn->base.output;
     bide_job *job = &request->job;
 
     bi_output_text(output, word);
@@ -80,7 +80,7 @@ static void write_job(struct request *request, const char *word)
 
 static bool reply_reserved(struct request *request)
 {
-    struct conn *conn = request->conn;
+    struct beanstalk_conn *conn = request->conn;
     bide_job *job = &request->job;
     /* The lease began when the op completed. The reply may be written much later. */
     int64_t deadline = request->completed_at + job->left_ms * 1000;
@@ -91,22 +91,22 @@ static bool reply_reserved(struct request *request)
     if (bi_session_add_lease(&conn->session, job->id, job->token, deadline, has_retry_limit)) {
         write_job(request, "RESERVED ");
     } else {
-        bi_request_give_back(conn->server, job->id, job->token, false);
-        bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
+        bi_release_lease(conn->base.server, job->id, job->token, false);
+        bi_output_text(&conn->base.output, "OUT_OF_MEMORY\r\n");
     }
 
     bide_job_clear(job);
     return true;
 }
 
-bool bi_beanstalk_jobs_is_deadline_soon(struct conn *conn)
+bool bi_beanstalk_jobs_is_deadline_soon(struct beanstalk_conn *conn)
 {
     int64_t now = bi_clock_boot();
     return conn->session.lease_count > 0 &&
            bi_session_next_deadline(&conn->session, now) - DEADLINE_SOON_US <= now;
 }
 
-void bi_beanstalk_jobs_arm_deadline(struct conn *conn)
+void bi_beanstalk_jobs_arm_deadline(struct beanstalk_conn *conn)
 {
     int64_t now = bi_clock_boot();
     int64_t deadline = bi_session_next_deadline(&conn->session, now);
@@ -115,12 +115,12 @@ void bi_beanstalk_jobs_arm_deadline(struct conn *conn)
         return;
 
     int64_t wait = deadline - DEADLINE_SOON_US - now;
-    bi_conn_set_alarm(conn, wait < 0 ? 0 : wait);
+    bi_conn_set_alarm(&conn->base, wait < 0 ? 0 : wait);
 }
 
 static void set_reserve_args(struct request *request, int64_t timeout_ms)
 {
-    struct conn *conn = request->conn;
+    struct beanstalk_conn *conn = request->conn;
     request->op.reserve = (bide_reserve_args){.topics = conn->session.names,
                                               .topic_count = conn->session.watched_count,
                                               .timeout_ms = timeout_ms,
@@ -134,20 +134,20 @@ static void set_reserve_args(struct request *request, int64_t timeout_ms)
  */
 static bool wait_for_job(struct request *request)
 {
-    struct conn *conn = request->conn;
+    struct beanstalk_conn *conn = request->conn;
 
     /* A closing connection is not read: a reserve that waits would not notice that the client is
      * gone. */
-    bool waits = request->timeout_ms != 0 && !conn->half_closed && !conn->quit;
+    bool waits = request->timeout_ms != 0 && !conn->base.half_closed && !conn->base.quit;
     bool deadline_soon = bi_beanstalk_jobs_is_deadline_soon(conn);
 
-    if (conn->server->stopping)
+    if (conn->base.server->stopping)
         return true; /* no reply: the connection closes */
 
     /* early: the try completed while earlier replies were pending. Jobs may have become ready
      * since, so its result is stale and the client must not see it. */
     if (!request->early && (deadline_soon || !waits)) {
-        bi_output_text(&conn->output, deadline_soon ? "DEADLINE_SOON\r\n" : "TIMED_OUT\r\n");
+        bi_output_text(&conn->base.output, deadline_soon ? "DEADLINE_SOON\r\n" : "TIMED_OUT\r\n");
         return true;
     }
 
@@ -163,15 +163,15 @@ static bool wait_for_job(struct request *request)
 
 static bool reply_reserve(struct request *request)
 {
-    struct conn *conn = request->conn;
+    struct beanstalk_conn *conn = request->conn;
 
     /* Armed while this reserve waited: DEADLINE_SOON is a reply to waiting reserves only. */
-    bi_conn_clear_alarm(conn);
+    bi_conn_clear_alarm(&conn->base);
     if (request->op.status == BIDE_OK)
         return reply_reserved(request);
 
     if (request->op.status == BIDE_CANCELLED && request->cancel_reason == CANCEL_DEADLINE_SOON) {
-        bi_output_text(&conn->output, "DEADLINE_SOON\r\n");
+        bi_output_text(&conn->base.output, "DEADLINE_SOON\r\n");
         return true;
     }
 
@@ -180,7 +180,7 @@ static bool reply_reserve(struct request *request)
     return bi_beanstalk_verb_reject(request);
 }
 
-void bi_beanstalk_jobs_reserve(struct conn *conn, const struct command *command)
+void bi_beanstalk_jobs_reserve(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_RESERVE, reply_reserve);
     if (request == NULL)
@@ -190,7 +190,7 @@ void bi_beanstalk_jobs_reserve(struct conn *conn, const struct command *command)
     /* Blocking: while a reserve waits, beanstalkd executes no later command either. */
     request->blocking = request->speculative = true;
     request->timeout_ms = command->timeout_ms;
-    request->expected_bytes = conn->server->max_job_size;
+    request->expected_bytes = conn->base.server->max_job_size;
 
     set_reserve_args(request, 0);
     bi_request_enqueue(request);
@@ -204,10 +204,10 @@ static bool reply_reserve_job(struct request *request)
     return reply_reserved(request);
 }
 
-void bi_beanstalk_jobs_reserve_job(struct conn *conn, const struct command *command)
+void bi_beanstalk_jobs_reserve_job(struct beanstalk_conn *conn, const struct command *command)
 {
     if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
         return;
     }
 
@@ -217,7 +217,7 @@ void bi_beanstalk_jobs_reserve_job(struct conn *conn, const struct command *comm
         return;
 
     request->blocking = true;
-    request->expected_bytes = conn->server->max_job_size;
+    request->expected_bytes = conn->base.server->max_job_size;
     request->op.reserve_job = (bide_reserve_job_args){command->id, &request->job};
     bi_request_enqueue(request);
 }
@@ -233,7 +233,7 @@ static bool reply_peek(struct request *request)
     return true;
 }
 
-void bi_beanstalk_jobs_peek(struct conn *conn, const struct command *command)
+void bi_beanstalk_jobs_peek(struct beanstalk_conn *conn, const struct command *command)
 {
     static const bide_state states[VERB_COUNT] = {
         [VERB_PEEK_READY] = BIDE_STATE_READY,
@@ -244,7 +244,7 @@ void bi_beanstalk_jobs_peek(struct conn *conn, const struct command *command)
 
     /* The verb peek has no entry, so its state is GONE (0): it names a job by its id. */
     if (state == BIDE_STATE_GONE && !bi_beanstalk_verb_is_id(command->id)) {
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
         return;
     }
     bool by_id = state == BIDE_STATE_GONE;
@@ -254,7 +254,7 @@ void bi_beanstalk_jobs_peek(struct conn *conn, const struct command *command)
     if (request == NULL)
         return;
 
-    request->expected_bytes = conn->server->max_job_size;
+    request->expected_bytes = conn->base.server->max_job_size;
     request->op.query = (bide_query_args){.id = by_id ? command->id : 0,
                                           .topic = bi_tube_name(conn->session.used),
                                           .state = state,
@@ -266,12 +266,12 @@ static bool reply_kick(struct request *request)
 {
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_verb_reject(request);
-    bi_output_format(&request->conn->output, "KICKED %llu\r\n",
+    bi_output_format(&request->conn->base.output, "KICKED %llu\r\n",
                      (unsigned long long)request->op.kick.count);
     return true;
 }
 
-void bi_beanstalk_jobs_kick(struct conn *conn, const struct command *command)
+void bi_beanstalk_jobs_kick(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_KICK, reply_kick);
     if (request == NULL)
@@ -289,10 +289,10 @@ static bool reply_kick_job(struct request *request)
     return bi_beanstalk_verb_reply_or_reject(request, "KICKED\r\n");
 }
 
-void bi_beanstalk_jobs_kick_job(struct conn *conn, const struct command *command)
+void bi_beanstalk_jobs_kick_job(struct beanstalk_conn *conn, const struct command *command)
 {
     if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
         return;
     }
 

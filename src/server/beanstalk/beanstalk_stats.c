@@ -8,7 +8,7 @@
  *            built page by page and count in the connection's memory; other connections are served
  *            between two pages.
  */
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 #include "util/clock.h"
 
 #include <stdlib.h>
@@ -26,9 +26,9 @@
 
 /* ---- documents ---- */
 
-void bi_beanstalk_stats_reply_document(struct conn *conn, struct output *text)
+void bi_beanstalk_stats_reply_document(struct beanstalk_conn *conn, struct output *text)
 {
-    struct output *output = &conn->output;
+    struct output *output = &conn->base.output;
     /* An incomplete document must close the connection, not reach the client. */
     output->broken |= text->broken;
     bi_output_format(output, "OK %zu\r\n", text->size);
@@ -77,20 +77,22 @@ static const enum verb counted_verbs[] = {
     VERB_PAUSE_TUBE,
 };
 
-static void write_commands(struct output *text, const struct server *server)
+static void write_commands(struct output *text, const struct beanstalk *beanstalk)
 {
     for (size_t i = 0; i < sizeof(counted_verbs) / sizeof(counted_verbs[0]); i++) {
         bi_output_text(text, "cmd-");
         write_count(text, bi_beanstalk_parse_verb_name(counted_verbs[i]),
-                    server->commands[counted_verbs[i]]);
+                    beanstalk->commands[counted_verbs[i]]);
     }
 }
 
-static void write_connections(struct output *text, const struct server *server, uint64_t waiting)
+static void write_connections(struct output *text, const struct beanstalk *beanstalk,
+                              uint64_t waiting)
 {
+    const struct server *server = beanstalk->server;
     write_count(text, "current-connections", server->connections);
-    write_count(text, "current-producers", server->producers);
-    write_count(text, "current-workers", server->workers);
+    write_count(text, "current-producers", beanstalk->producers);
+    write_count(text, "current-workers", beanstalk->workers);
     write_count(text, "current-waiting", waiting);
     write_count(text, "total-connections", server->total_connections);
 }
@@ -122,7 +124,7 @@ static void write_host(struct output *text, const struct server *server, bool dr
 
 static bool reply_stats(struct request *request)
 {
-    const struct server *server = request->server;
+    const struct server *server = request->base.server;
     const bide_stats *stats = &request->stats;
     struct output text;
 
@@ -136,12 +138,12 @@ static bool reply_stats(struct request *request)
     write_count(&text, "current-jobs-reserved", stats->jobs.reserved);
     write_count(&text, "current-jobs-delayed", stats->jobs.delayed);
     write_count(&text, "current-jobs-buried", stats->jobs.buried);
-    write_commands(&text, server);
+    write_commands(&text, request->beanstalk);
     write_count(&text, "job-timeouts", stats->total.timeouts);
     write_count(&text, "total-jobs", stats->total.puts);
     write_count(&text, "max-job-size", server->max_job_size);
     write_count(&text, "current-tubes", stats->topics);
-    write_connections(&text, server, stats->waiting);
+    write_connections(&text, request->beanstalk, stats->waiting);
     write_process(&text, server);
     /* There is no binlog, but clients expect the keys. */
     bi_output_text(&text, "binlog-oldest-index: 0\nbinlog-current-index: 0\n"
@@ -154,7 +156,7 @@ static bool reply_stats(struct request *request)
     return true;
 }
 
-void bi_beanstalk_stats_server(struct conn *conn, const struct command *command)
+void bi_beanstalk_stats_server(struct beanstalk_conn *conn, const struct command *command)
 {
     (void)command;
     struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_STATS, reply_stats);
@@ -178,7 +180,7 @@ static bool reply_stats_tube(struct request *request)
 
     /* The queue counts users and watchers together. No entry: no connection uses the tube. */
     bide_slice name = {topic->name, strlen(topic->name)};
-    const struct tube *tube = bi_tubes_find(&request->server->tubes, name);
+    const struct tube *tube = bi_tubes_find(&request->beanstalk->tubes, name);
     bi_output_init(&text);
     bi_output_format(&text, "---\nname: \"%s\"\n", topic->name);
     write_count(&text, "current-jobs-urgent", topic->jobs.urgent);
@@ -200,7 +202,7 @@ static bool reply_stats_tube(struct request *request)
     return true;
 }
 
-void bi_beanstalk_stats_tube(struct conn *conn, const struct command *command)
+void bi_beanstalk_stats_tube(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request =
         bi_beanstalk_verb_new_request(conn, BIDE_OP_TOPIC_STATS, reply_stats_tube);
@@ -245,10 +247,10 @@ static bool reply_stats_job(struct request *request)
     return true;
 }
 
-void bi_beanstalk_stats_job(struct conn *conn, const struct command *command)
+void bi_beanstalk_stats_job(struct beanstalk_conn *conn, const struct command *command)
 {
     if (!bi_beanstalk_verb_is_id(command->id)) {
-        bi_conn_reply(conn, "NOT_FOUND\r\n");
+        bi_request_reply(conn, "NOT_FOUND\r\n");
         return;
     }
 
@@ -268,33 +270,33 @@ void bi_beanstalk_stats_job(struct conn *conn, const struct command *command)
  * have a listing that waits, so the buffers of its page count from the start. False: all
  * connections together have too much; nothing is counted then.
  */
-static bool reserve_memory(struct conn *conn, size_t bytes, const char *verb)
+static bool reserve_memory(struct beanstalk_conn *conn, size_t bytes, const char *verb)
 {
     char sentence[100];
 
     /* Count first: the check then includes this listing. BODY_LARGE leaves a quarter to others. */
     conn->listing_bytes = bytes;
-    bi_conn_update_memory(conn);
-    if (bi_server_has_memory(conn->server, conn, BODY_LARGE, 0))
+    bi_conn_update_memory(&conn->base);
+    if (bi_server_has_memory(conn->base.server, &conn->base, BODY_LARGE, 0))
         return true;
 
     conn->listing_bytes = 0;
-    bi_conn_update_memory(conn);
+    bi_conn_update_memory(&conn->base);
     snprintf(sentence, sizeof(sentence), "%s: clients have most of max_client_bytes in buffers",
              verb);
-    bi_beanstalk_verb_log_limit(conn->server, "OUT_OF_MEMORY", sentence);
+    bi_beanstalk_verb_log_limit(conn->beanstalk, "OUT_OF_MEMORY", sentence);
     return false;
 }
 
-static void release_memory(struct conn *conn)
+static void release_memory(struct beanstalk_conn *conn)
 {
     conn->listing_bytes = 0;
-    bi_conn_update_memory(conn);
+    bi_conn_update_memory(&conn->base);
 }
 
 /* Creates a request with size bytes in extra. It blocks, so a connection has one page at a time.
  * Returns NULL after replying OUT_OF_MEMORY. */
-static struct request *new_page_request(struct conn *conn, bide_op_kind kind,
+static struct request *new_page_request(struct beanstalk_conn *conn, bide_op_kind kind,
                                         bool (*reply)(struct request *request), size_t size,
                                         const char *verb)
 {
@@ -305,7 +307,7 @@ static struct request *new_page_request(struct conn *conn, bide_op_kind kind,
     if (request == NULL) {
         release_memory(conn);
         if (extra == NULL)
-            bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+            bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
         free(extra);
         return NULL;
     }
@@ -386,9 +388,9 @@ static void write_name(struct output *text, const char *name)
     bi_output_add(text, "\n", 1);
 }
 
-static void reply_listing(struct conn *conn, struct listing *listing)
+static void reply_listing(struct beanstalk_conn *conn, struct listing *listing)
 {
-    struct output *output = &conn->output;
+    struct output *output = &conn->base.output;
     bi_output_format(output, "OK %zu\r\n", listing->size);
     for (size_t i = 0; i < listing->part_count; i++) {
         bide_buf *part = listing->parts[i];
@@ -405,7 +407,7 @@ static size_t listing_memory(const struct listing *listing)
 static bool reply_list_tubes(struct request *request)
 {
     struct listing *listing = request->extra;
-    struct conn *conn = request->conn;
+    struct beanstalk_conn *conn = request->conn;
     /* What the page was counted with is replaced by what the listing really takes. */
     release_memory(conn);
 
@@ -425,7 +427,7 @@ static bool reply_list_tubes(struct request *request)
     }
 
     if (!fits || !reserve_memory(conn, listing_memory(listing), "list-tubes")) {
-        bi_output_text(&conn->output, "OUT_OF_MEMORY\r\n");
+        bi_output_text(&conn->base.output, "OUT_OF_MEMORY\r\n");
         return true;
     }
 
@@ -434,7 +436,7 @@ static bool reply_list_tubes(struct request *request)
     return false;
 }
 
-void bi_beanstalk_stats_list_tubes(struct conn *conn, const struct command *command)
+void bi_beanstalk_stats_list_tubes(struct beanstalk_conn *conn, const struct command *command)
 {
     (void)command;
     struct listing *listing;
@@ -467,7 +469,7 @@ static bool reply_watched(struct request *request)
     return true;
 }
 
-void bi_beanstalk_stats_list_watched(struct conn *conn, const struct command *command)
+void bi_beanstalk_stats_list_watched(struct beanstalk_conn *conn, const struct command *command)
 {
     (void)command;
     struct request *request = bi_beanstalk_verb_new_request(conn, BIDE_OP_NONE, reply_watched);
@@ -560,7 +562,7 @@ static bool reply_list_jobs(struct request *request)
     return true;
 }
 
-void bi_beanstalk_stats_list_jobs(struct conn *conn, const struct command *command)
+void bi_beanstalk_stats_list_jobs(struct beanstalk_conn *conn, const struct command *command)
 {
     struct job_listing *listing;
     size_t size = sizeof(*listing) + (size_t)command->count * sizeof(bide_job);
@@ -581,5 +583,5 @@ void bi_beanstalk_stats_list_jobs(struct conn *conn, const struct command *comma
                                         .job_max = (size_t)command->count};
 
     bi_request_enqueue(request);
-    bi_server_flush(conn->server); /* the filter lies in the caller's command */
+    bi_batch_flush(conn->base.server); /* the filter lies in the caller's command */
 }

@@ -2,14 +2,14 @@
 /*
  * beanstalk_tube - the verbs use, watch, ignore, list-tube-used and pause-tube.
  *
- * A tube is in server->tubes while a connection uses or watches it, or is about to. The server then
+ * A tube is in beanstalk->tubes while a connection uses or watches it, or is about to. The server then
  * has one reference to its topic, acquired before the first connection gets its reply, so the topic
  * cannot disappear while it is used.
  *
  * Ordering   Ops in the batch borrow the names of tubes. use, watch and ignore submit the batch
  *            first (FLUSH_FIRST), so a tube that they release is not named in it.
  */
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,32 +25,32 @@ static bool ignore_reply(struct request *request)
 }
 
 /* Releases one reference to the topic of a tube that stays in the table. */
-static void submit_unref(struct server *server, const struct tube *tube)
+static void submit_unref(struct beanstalk *beanstalk, const struct tube *tube)
 {
-    struct request *request = bi_request_new(server, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
+    struct request *request = bi_request_new(beanstalk, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
     if (request == NULL)
         return;
 
     request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = -1};
     bi_request_submit(request);
-    bi_server_flush(server); /* the tube may be freed before the next flush */
+    bi_batch_flush(beanstalk->server); /* the tube may be freed before the next flush */
 }
 
-void bi_beanstalk_tube_set_referenced(struct server *server, struct tube *tube)
+void bi_beanstalk_tube_set_referenced(struct beanstalk *beanstalk, struct tube *tube)
 {
     /* Two connections acquired it at the same time; one reference is enough. */
     if (tube->referenced)
-        submit_unref(server, tube);
+        submit_unref(beanstalk, tube);
     tube->referenced = true;
 }
 
-void bi_beanstalk_tube_release(struct server *server, struct tube *tube)
+void bi_beanstalk_tube_release(struct beanstalk *beanstalk, struct tube *tube)
 {
-    if (!bi_tubes_release(&server->tubes, tube))
+    if (!bi_tubes_release(&beanstalk->tubes, tube))
         return;
 
     struct request *request =
-        !tube->referenced ? NULL : bi_request_new(server, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
+        !tube->referenced ? NULL : bi_request_new(beanstalk, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
 
     /* Out of memory: the topic keeps the reference until the server restarts. */
     if (request == NULL) {
@@ -66,7 +66,7 @@ void bi_beanstalk_tube_release(struct server *server, struct tube *tube)
 /* ---- use, watch, ignore ---- */
 
 /* The caller's reference to the tube becomes the session's. */
-static void use_tube(struct conn *conn, struct tube *tube, struct output *reply)
+static void use_tube(struct beanstalk_conn *conn, struct tube *tube, struct output *reply)
 {
     struct tube *old = conn->session.used;
 
@@ -74,24 +74,24 @@ static void use_tube(struct conn *conn, struct tube *tube, struct output *reply)
     tube->users++;
     conn->session.used = tube;
 
-    bi_beanstalk_tube_release(conn->server, old);
+    bi_beanstalk_tube_release(conn->beanstalk, old);
     bi_output_format(reply, "USING %s\r\n", tube->name);
 }
 
-static void write_watching(struct conn *conn, struct output *reply)
+static void write_watching(struct beanstalk_conn *conn, struct output *reply)
 {
     bi_output_format(reply, "WATCHING %u\r\n", conn->session.watched_count);
 }
 
 /* Returns the index in the list of watched tubes, or watched_count. */
-static uint32_t find_watched(struct conn *conn, const struct tube *tube)
+static uint32_t find_watched(struct beanstalk_conn *conn, const struct tube *tube)
 {
     uint32_t at = bi_session_find_tube(&conn->session, tube);
-    bi_schedule_count_work(conn->server, at / VISITS_PER_WORK);
+    bi_schedule_count_work(conn->base.server, at / VISITS_PER_WORK);
     return at;
 }
 
-static void watch_tube(struct conn *conn, struct tube *tube, struct output *reply)
+static void watch_tube(struct beanstalk_conn *conn, struct tube *tube, struct output *reply)
 {
     struct session *session = &conn->session;
     bool fresh = find_watched(conn, tube) == session->watched_count;
@@ -104,7 +104,7 @@ static void watch_tube(struct conn *conn, struct tube *tube, struct output *repl
     }
 
     /* The session has a reference already, or cannot take one: drop the caller's. */
-    bi_beanstalk_tube_release(conn->server, tube);
+    bi_beanstalk_tube_release(conn->beanstalk, tube);
     if (fresh)
         bi_output_text(reply, "OUT_OF_MEMORY\r\n");
     else
@@ -118,35 +118,35 @@ static bool reply_tube_ref(struct request *request)
     request->tube = NULL; /* from here on the session owns the reference, or it is released below */
 
     if (request->op.status == BIDE_OK) {
-        bi_beanstalk_tube_set_referenced(request->server, tube);
-        request->apply_tube(request->conn, tube, &request->conn->output);
+        bi_beanstalk_tube_set_referenced(request->beanstalk, tube);
+        request->apply_tube(request->conn, tube, &request->conn->base.output);
         return true;
     }
 
     bi_beanstalk_verb_reject(request);
-    bi_beanstalk_tube_release(request->server, tube);
+    bi_beanstalk_tube_release(request->beanstalk, tube);
     return true;
 }
 
 /* Applies a change of the session at once; the reply still waits for all earlier replies. */
-static void apply_and_reply(struct conn *conn, struct tube *tube, tube_fn apply)
+static void apply_and_reply(struct beanstalk_conn *conn, struct tube *tube, tube_fn apply)
 {
     struct output reply;
 
     bi_output_init(&reply);
     apply(conn, tube, &reply);
     /* The longest reply, a word and the name of a tube, fits in reply.small. */
-    bi_conn_reply_copy(conn, reply.small, reply.size);
+    bi_request_reply_copy(conn, reply.small, reply.size);
     bi_output_done(&reply);
 }
 
-static void acquire_tube(struct conn *conn, const struct command *command, tube_fn apply)
+static void acquire_tube(struct beanstalk_conn *conn, const struct command *command, tube_fn apply)
 {
-    struct server *server = conn->server;
-    struct tube *tube = bi_tubes_acquire(&server->tubes, command->name);
+    struct beanstalk *beanstalk = conn->beanstalk;
+    struct tube *tube = bi_tubes_acquire(&beanstalk->tubes, command->name);
 
     if (tube == NULL) {
-        bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+        bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
         return;
     }
 
@@ -158,7 +158,7 @@ static void acquire_tube(struct conn *conn, const struct command *command, tube_
     struct request *request =
         bi_beanstalk_verb_new_request(conn, BIDE_OP_TOPIC_REF, reply_tube_ref);
     if (request == NULL) {
-        bi_beanstalk_tube_release(server, tube);
+        bi_beanstalk_tube_release(beanstalk, tube);
         return;
     }
 
@@ -169,30 +169,30 @@ static void acquire_tube(struct conn *conn, const struct command *command, tube_
     request->op.topic = (bide_topic_args){.topic = bi_tube_name(tube), .delta = 1};
 
     bi_request_enqueue(request);
-    bi_server_flush(server); /* often completes at once; the next command need not wait */
+    bi_batch_flush(beanstalk->server); /* often completes at once; the next command need not wait */
 }
 
-void bi_beanstalk_tube_use(struct conn *conn, const struct command *command)
+void bi_beanstalk_tube_use(struct beanstalk_conn *conn, const struct command *command)
 {
     acquire_tube(conn, command, use_tube);
 }
 
-static void reject_watch(struct conn *conn)
+static void reject_watch(struct beanstalk_conn *conn)
 {
     char detail[BIDE_ERROR_SIZE];
 
     bi_rpc_topic_ref_limit_error(conn, "watch", detail);
-    bi_beanstalk_verb_log_limit(conn->server, "OUT_OF_MEMORY", detail);
-    bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+    bi_beanstalk_verb_log_limit(conn->beanstalk, "OUT_OF_MEMORY", detail);
+    bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
 }
 
-static bool is_watched(struct conn *conn, bide_slice name)
+static bool is_watched(struct beanstalk_conn *conn, bide_slice name)
 {
-    const struct tube *tube = bi_tubes_find(&conn->server->tubes, name);
+    const struct tube *tube = bi_tubes_find(&conn->beanstalk->tubes, name);
     return tube != NULL && find_watched(conn, tube) < conn->session.watched_count;
 }
 
-void bi_beanstalk_tube_watch(struct conn *conn, const struct command *command)
+void bi_beanstalk_tube_watch(struct beanstalk_conn *conn, const struct command *command)
 {
     /* Watching a tube twice is no change, and allowed at the limit. */
     if (!bi_rpc_topic_ref_may_add(conn) && !is_watched(conn, command->name)) {
@@ -202,7 +202,7 @@ void bi_beanstalk_tube_watch(struct conn *conn, const struct command *command)
     acquire_tube(conn, command, watch_tube);
 }
 
-static void ignore_tube(struct conn *conn, struct tube *tube, struct output *reply)
+static void ignore_tube(struct beanstalk_conn *conn, struct tube *tube, struct output *reply)
 {
     struct session *session = &conn->session;
     uint32_t at = tube == NULL ? session->watched_count : find_watched(conn, tube);
@@ -216,23 +216,23 @@ static void ignore_tube(struct conn *conn, struct tube *tube, struct output *rep
     if (at < session->watched_count) {
         bi_session_remove_tube(session, at);
         tube->watchers--;
-        bi_beanstalk_tube_release(conn->server, tube);
+        bi_beanstalk_tube_release(conn->beanstalk, tube);
     }
     write_watching(conn, reply);
 }
 
-void bi_beanstalk_tube_ignore(struct conn *conn, const struct command *command)
+void bi_beanstalk_tube_ignore(struct beanstalk_conn *conn, const struct command *command)
 {
-    apply_and_reply(conn, bi_tubes_find(&conn->server->tubes, command->name), ignore_tube);
+    apply_and_reply(conn, bi_tubes_find(&conn->beanstalk->tubes, command->name), ignore_tube);
 }
 
-static void write_used(struct conn *conn, struct tube *tube, struct output *reply)
+static void write_used(struct beanstalk_conn *conn, struct tube *tube, struct output *reply)
 {
     (void)tube;
     bi_output_format(reply, "USING %s\r\n", conn->session.used->name);
 }
 
-void bi_beanstalk_tube_list_used(struct conn *conn, const struct command *command)
+void bi_beanstalk_tube_list_used(struct beanstalk_conn *conn, const struct command *command)
 {
     (void)command;
     apply_and_reply(conn, NULL, write_used);
@@ -257,12 +257,12 @@ static bool reply_pause_lookup(struct request *request)
         .topic = {request->topic.name, strlen(request->topic.name)}, .for_ms = request->timeout_ms};
     request->reply = reply_pause;
 
-    bi_admission_audit(request->conn, &request->op);
+    bi_admission_audit(&request->conn->base, &request->op);
     bi_request_submit(request);
     return false;
 }
 
-void bi_beanstalk_tube_pause(struct conn *conn, const struct command *command)
+void bi_beanstalk_tube_pause(struct beanstalk_conn *conn, const struct command *command)
 {
     struct request *request =
         bi_beanstalk_verb_new_request(conn, BIDE_OP_TOPIC_STATS, reply_pause_lookup);

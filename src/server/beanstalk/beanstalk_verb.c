@@ -9,7 +9,7 @@
  * Ordering   Ops gather in one batch for all connections and borrow names and bodies until it is
  *            submitted. A verb that changes what they borrow has the flag FLUSH_FIRST.
  */
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -54,13 +54,14 @@ const char *bi_beanstalk_verb_error_reply(const struct request *request)
 }
 
 /* Several causes share the reply OUT_OF_MEMORY; the log tells the operator which one it was. */
-void bi_beanstalk_verb_log_limit(struct server *server, const char *reply, const char *detail)
+void bi_beanstalk_verb_log_limit(struct beanstalk *beanstalk, const char *reply, const char *detail)
 {
-    if (server->now < server->limit_log_at)
+    const struct server *server = beanstalk->server;
+    if (server->now < beanstalk->limit_log_at)
         return;
 
-    server->limit_log_at = server->now + LIMIT_LOG_US;
-    bi_log(&server->log, BIDE_LOG_WARN, "a client was answered %.*s: %s", (int)strcspn(reply, "\r"),
+    beanstalk->limit_log_at = server->now + LIMIT_LOG_US;
+    bi_log(&server->log, BIDE_LOG_WARN, "command rejected with %.*s: %s", (int)strcspn(reply, "\r"),
            reply, detail);
 }
 
@@ -77,11 +78,11 @@ bool bi_beanstalk_verb_reject(struct request *request)
         return true; /* the server stops: the connection closes without a reply */
 
     if (is_limit(request->op.status))
-        bi_beanstalk_verb_log_limit(request->server, bi_beanstalk_verb_error_reply(request),
+        bi_beanstalk_verb_log_limit(request->beanstalk, bi_beanstalk_verb_error_reply(request),
                                     request->op.error[0] != 0 ? request->op.error
                                                               : bide_code_text(request->op.status));
 
-    bi_output_text(&request->conn->output, bi_beanstalk_verb_error_reply(request));
+    bi_output_text(&request->conn->base.output, bi_beanstalk_verb_error_reply(request));
     return true;
 }
 
@@ -89,36 +90,41 @@ bool bi_beanstalk_verb_reply_or_reject(struct request *request, const char *word
 {
     if (request->op.status != BIDE_OK)
         return bi_beanstalk_verb_reject(request);
-    bi_output_text(&request->conn->output, word);
+    bi_output_text(&request->conn->base.output, word);
     return true;
 }
 
-struct request *bi_beanstalk_verb_new_request(struct conn *conn, bide_op_kind kind,
+struct request *bi_beanstalk_verb_new_request(struct beanstalk_conn *conn, bide_op_kind kind,
                                               bool (*reply)(struct request *request))
 {
-    struct request *request = bi_request_new(conn->server, conn, kind, reply);
+    struct request *request = bi_request_new(conn->beanstalk, conn, kind, reply);
     if (request == NULL)
-        bi_conn_reply(conn, "OUT_OF_MEMORY\r\n");
+        bi_request_reply(conn, "OUT_OF_MEMORY\r\n");
     return request;
 }
 
-void bi_beanstalk_verb_set_producer(struct conn *conn)
+void bi_beanstalk_verb_set_producer(struct beanstalk_conn *conn)
 {
-    conn->server->producers += !conn->producer;
+    conn->beanstalk->producers += !conn->producer;
     conn->producer = true;
 }
 
-void bi_beanstalk_verb_set_worker(struct conn *conn)
+void bi_beanstalk_verb_set_worker(struct beanstalk_conn *conn)
 {
-    conn->server->workers += !conn->worker;
+    conn->beanstalk->workers += !conn->worker;
     conn->worker = true;
 }
 
-static void quit(struct conn *conn, const struct command *command)
+static void quit(struct beanstalk_conn *conn, const struct command *command)
 {
     (void)command;
-    conn->quit = true;
-    bi_schedule_mark_dirty(conn);
+    conn->base.quit = true;
+    bi_schedule_mark_dirty(&conn->base);
+}
+
+static void authenticate(struct beanstalk_conn *conn, const struct command *command)
+{
+    bi_admission_authenticate(&conn->base, command->name);
 }
 
 /* ---- the table ---- */
@@ -131,7 +137,7 @@ enum {
 };
 
 static const struct {
-    void (*handle)(struct conn *conn, const struct command *command);
+    void (*handle)(struct beanstalk_conn *conn, const struct command *command);
     unsigned flags;
 } verbs[VERB_COUNT] = {
     [VERB_PUT] = {bi_beanstalk_jobs_put, STORES},
@@ -168,7 +174,7 @@ static const struct {
     [VERB_CANCEL] = {bi_beanstalk_ext_cancel, STORES},
     [VERB_LIST_JOBS] = {bi_beanstalk_stats_list_jobs, FLUSH_FIRST},
     [VERB_PURGE_TUBE] = {bi_beanstalk_ext_purge, FLUSH_FIRST | STORES},
-    [VERB_AUTH] = {bi_admission_authenticate, FLUSH_FIRST},
+    [VERB_AUTH] = {authenticate, FLUSH_FIRST},
     [VERB_CALL] = {bi_rpc_call, STORES},
     [VERB_CALL_CANCEL] = {bi_rpc_cancel, 0},
 };
@@ -199,40 +205,41 @@ size_t bi_beanstalk_verb_body_max(const struct server *server, enum verb verb)
  * The session learns of that lease only when the reserve replies. The command waits until then;
  * NOT_FOUND would be wrong, since beanstalkd would have replied to the reserve first.
  */
-static bool names_unreplied_job(const struct conn *conn, const struct command *command)
+static bool names_unreplied_job(const struct beanstalk_conn *conn, const struct command *command)
 {
     if (conn->applied == 0 || command->leased)
         return false;
 
     const struct lease *lease = bi_session_find_lease(&conn->session, command->id);
     /* An expired lease may have been reserved again, by this connection, with a new token. */
-    return lease == NULL || bi_session_lease_end(&conn->session, lease) <= conn->server->now;
+    return lease == NULL || bi_session_lease_end(&conn->session, lease) <= conn->base.server->now;
 }
 
-bool bi_beanstalk_verb_may_execute(struct conn *conn, const struct command *command,
+bool bi_beanstalk_verb_may_execute(struct beanstalk_conn *conn, const struct command *command,
                                    bool understood)
 {
     unsigned flags = command->verb < VERB_COUNT ? verbs[command->verb].flags : 0;
 
-    if (command->verb == VERB_AUTH && !bi_admission_may_authenticate(conn))
+    if (command->verb == VERB_AUTH && !bi_admission_may_authenticate(&conn->base))
         return false;
     /* A batched reserve blocks the commands behind it, other reserves aside. Submit it now: if it
      * completes at once, this command can be executed. */
-    if (conn->speculative == 0 ? (flags & FLUSH_FIRST) != 0 : (flags & SPECULATIVE) == 0)
-        bi_server_flush(conn->server);
+    if (conn->base.load.speculative == 0 ? (flags & FLUSH_FIRST) != 0 : (flags & SPECULATIVE) == 0)
+        bi_batch_flush(conn->base.server);
 
     /* With too many uncommitted changes, a connection that sends many commands waits; commands that
      * do not need the disk still go through. */
-    conn->deferred = conn->may_defer && (flags & STORES) != 0;
+    conn->base.deferred = conn->base.may_defer && (flags & STORES) != 0;
     /* Reserves still in the batch do not block another reserve. Any other blocking request does. */
-    if (conn->blocking_count > conn->speculative || conn->deferred)
+    if (conn->base.load.blocking > conn->base.load.speculative || conn->base.deferred)
         return false;
 
-    conn->stalled = understood && (flags & NEEDS_LEASE) != 0 && names_unreplied_job(conn, command);
-    return !conn->stalled;
+    conn->base.blocked =
+        understood && (flags & NEEDS_LEASE) != 0 && names_unreplied_job(conn, command);
+    return !conn->base.blocked;
 }
 
-void bi_beanstalk_verb_execute(struct conn *conn, const struct command *command)
+void bi_beanstalk_verb_execute(struct beanstalk_conn *conn, const struct command *command)
 {
     assert(verbs[command->verb].handle != NULL);
     verbs[command->verb].handle(conn, command);

@@ -16,16 +16,16 @@
  * Limits     The server stops reading a connection that has BI_RPC_IN_FLIGHT_MAX calls that do not
  *            wait, or replies that do not fit the output. max_waiters and
  *            max_waiters_per_connection bound waiting calls, max_feeds_per_connection bounds
- *            subscriptions. A reserve that obtains jobs while RPC_UNREAD_MAX bytes are unread gives
+ *            subscriptions. A reserve that obtains jobs while UNREAD_MAX bytes are unread gives
  *            them back; it is parked, and resubmitted when the client has read. A call that does
- *            not fit max_client_bytes fails with BIDE_EBUSY. A client that leaves RPC_UNREAD_MAX
+ *            not fit max_client_bytes fails with BIDE_EBUSY. A client that leaves UNREAD_MAX
  *            bytes unread and makes no progress is disconnected.
  * Threads    Everything runs on the thread of the server's loop. An op completes inside
- *            bi_server_flush() or bide_cq_drain(), never inside bide_cancel_op().
+ *            bi_batch_flush() or bide_cq_drain(), never inside bide_cancel_op().
  */
 #include "op/op_codec.h"
 #include "remote/op_traits.h"
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -41,27 +41,25 @@
 #define TOPICS_PER_WORK 8    /* plus one per this many topics it waits for */
 
 struct rpc {
-    struct decoded_op coded; /* first: completion casts the op to its rpc */
-    struct server *server;
-    struct conn *conn; /* NULL: closed */
+    struct server_op base; /* first: completion casts it. bytes: of the encoded arguments */
+    struct decoded_op coded;
+    struct beanstalk *beanstalk;
+    struct beanstalk_conn *conn; /* NULL: closed */
     struct rpc *prev, *next;
     struct tag_link by_tag; /* in conn->tags until the call is cancelled or completes */
     uint64_t tag;
-    size_t size;               /* of the encoded arguments */
     size_t memory;             /* counted in server->client_bytes and conn->rpc_bytes */
     bide_buf *body;            /* holds the encoded arguments; may be NULL */
     struct subscription *link; /* unsubscribe: unlinked from the connection until completion */
     struct tube *topic_ref;    /* topic_ref: the topic that is referenced or released */
     bool ref_missing;          /* topic_ref: the connection has no reference to release */
     size_t reply_estimate;     /* upper bound of the reply in bytes, roughly */
-    size_t unreplied;          /* counted in conn->unreplied_bytes */
+    size_t unreplied;          /* counted in conn->base.load.unreplied_bytes */
     uint64_t end;              /* end offset of the reply in the output stream */
     int64_t wait_deadline;     /* end of the client's timeout, also across resubmits */
     bool cancel_quietly;       /* write no reply if it ends as cancelled */
-    bool uncommitted;          /* counted in server->uncommitted */
-    bool bulk;                 /* counted in server->bulk_uncommitted, too */
     bool waits;                /* pending for an event, not for a commit */
-    bool batched;              /* reply_estimate is counted in conn->expected_bytes */
+    bool batched;              /* reply_estimate is counted in conn->base.load.expected_bytes */
     bool resubmittable;        /* a reserve that owns copies of its topic names */
     bool parked;               /* jobs were given back; resubmit when the client has read */
     bool may_wait;             /* has a timeout; counted in waiter_count */
@@ -77,39 +75,40 @@ struct subscription {
 
 /* ---- replies ---- */
 
-static void write_reply(struct conn *conn, uint64_t tag, int code, const struct op_bytes *result)
+static void write_reply(struct beanstalk_conn *conn, uint64_t tag, int code,
+                        const struct op_bytes *result)
 {
-    struct output *output = &conn->output;
+    struct output *output = &conn->base.output;
     bi_output_format(output, "ANSWER %llu %d %zu\r\n", (unsigned long long)tag, code, result->size);
     bi_output_add(output, result->data, result->size);
     bi_output_add(output, "\r\n", 2);
-    bi_schedule_mark_dirty(conn);
+    bi_schedule_mark_dirty(&conn->base);
 }
 
 /* Returns the shared reply buffer, empty. One large reply must not pin its memory forever. */
-static struct op_bytes *reset_reply(struct server *server)
+static struct op_bytes *reset_reply(struct beanstalk *beanstalk)
 {
-    if (server->rpc_reply.room > REPLY_KEEP)
-        bi_op_codec_wire_free_bytes(&server->rpc_reply);
-    server->rpc_reply.size = 0;
-    return &server->rpc_reply;
+    if (beanstalk->rpc_reply.room > REPLY_KEEP)
+        bi_op_codec_wire_free_bytes(&beanstalk->rpc_reply);
+    beanstalk->rpc_reply.size = 0;
+    return &beanstalk->rpc_reply;
 }
 
-void bi_rpc_reject(struct conn *conn, uint64_t tag, int code, const char *sentence)
+void bi_rpc_reject(struct beanstalk_conn *conn, uint64_t tag, int code, const char *sentence)
 {
-    struct op_bytes *result = reset_reply(conn->server);
+    struct op_bytes *result = reset_reply(conn->beanstalk);
 
     if (bi_op_codec_encode_error(sentence, result) == BIDE_OK)
         write_reply(conn, tag, code, result);
     else
         /* A call without a reply would leave the client waiting forever. */
-        conn->dead = true;
-    bi_schedule_mark_dirty(conn);
+        conn->base.dead = true;
+    bi_schedule_mark_dirty(&conn->base);
 }
 
 /* ---- subscriptions ---- */
 
-static bool add_subscription(struct conn *conn, bide_subscription *feed, uint64_t *number)
+static bool add_subscription(struct beanstalk_conn *conn, bide_subscription *feed, uint64_t *number)
 {
     struct subscription *link = malloc(sizeof(*link));
     if (link == NULL)
@@ -122,7 +121,7 @@ static bool add_subscription(struct conn *conn, bide_subscription *feed, uint64_
     return true;
 }
 
-static struct subscription **find_subscription(struct conn *conn, uint64_t number)
+static struct subscription **find_subscription(struct beanstalk_conn *conn, uint64_t number)
 {
     struct subscription **link = &conn->subscriptions;
     while (*link != NULL && (*link)->number != number)
@@ -154,26 +153,28 @@ static bool bind_subscription(struct rpc *rpc)
 
 /* ---- allocation and accounting ---- */
 
-static void on_done(bide_op *op);
+static const struct server_op_type rpc_type;
 
-static struct rpc *rpc_new(struct server *server, struct conn *conn, uint64_t tag)
+static struct rpc *rpc_new(struct beanstalk *beanstalk, struct beanstalk_conn *conn, uint64_t tag)
 {
     struct rpc *rpc = malloc(sizeof(*rpc));
     if (rpc == NULL)
         return NULL;
 
-    rpc->server = server;
+    rpc->base =
+        (struct server_op){.type = &rpc_type, .server = beanstalk->server, .op = &rpc->coded.op};
+    rpc->beanstalk = beanstalk;
     rpc->conn = conn;
     rpc->prev = rpc->next = NULL;
     rpc->by_tag.from = NULL;
     rpc->tag = tag;
-    rpc->size = rpc->memory = rpc->reply_estimate = rpc->unreplied = 0;
+    rpc->memory = rpc->reply_estimate = rpc->unreplied = 0;
     rpc->body = NULL;
     rpc->link = NULL;
     rpc->topic_ref = NULL;
     rpc->ref_missing = false;
-    rpc->cancel_quietly = rpc->uncommitted = rpc->waits = rpc->batched = rpc->parked = false;
-    rpc->bulk = rpc->resubmittable = rpc->may_wait = rpc->wait_rejected = rpc->cancelled = false;
+    rpc->cancel_quietly = rpc->waits = rpc->batched = rpc->parked = false;
+    rpc->resubmittable = rpc->may_wait = rpc->wait_rejected = rpc->cancelled = false;
     rpc->wait_deadline = INT64_MAX;
     return rpc;
 }
@@ -183,7 +184,7 @@ static void rpc_free(struct rpc *rpc)
     bi_op_codec_free_op(&rpc->coded);
     bide_buf_unref(rpc->body);
     free(rpc->link);
-    rpc->server->client_bytes -= rpc->memory;
+    rpc->base.server->client_bytes -= rpc->memory;
     if (rpc->conn != NULL)
         rpc->conn->rpc_bytes -= rpc->memory;
     free(rpc);
@@ -192,7 +193,7 @@ static void rpc_free(struct rpc *rpc)
 static void count_memory(struct rpc *rpc, size_t bytes)
 {
     rpc->memory += bytes;
-    rpc->server->client_bytes += bytes;
+    rpc->base.server->client_bytes += bytes;
     if (rpc->conn != NULL)
         rpc->conn->rpc_bytes += bytes;
 }
@@ -200,11 +201,11 @@ static void count_memory(struct rpc *rpc, size_t bytes)
 /* Adds delta to the counters that the limits per connection check. */
 static void count_limited(const struct rpc *rpc, int delta)
 {
-    struct conn *conn = rpc->conn;
+    struct beanstalk_conn *conn = rpc->conn;
 
     if (rpc->may_wait) {
         conn->waiter_count += (uint32_t)delta;
-        rpc->server->waiter_count += (uint64_t)(int64_t)delta;
+        rpc->beanstalk->waiter_count += (uint64_t)(int64_t)delta;
     }
     if (rpc->coded.op.kind == BIDE_OP_SUBSCRIBE)
         conn->subscriptions_pending += (uint32_t)delta;
@@ -213,7 +214,7 @@ static void count_limited(const struct rpc *rpc, int delta)
 /* Fails only when out of memory; nothing is changed then. */
 static bool link_rpc(struct rpc *rpc)
 {
-    struct conn *conn = rpc->conn;
+    struct beanstalk_conn *conn = rpc->conn;
     if (!bi_tag_table_add(&conn->tags, &rpc->by_tag, rpc->tag))
         return false;
 
@@ -223,11 +224,11 @@ static bool link_rpc(struct rpc *rpc)
         rpc->next->prev = rpc;
     conn->rpcs = rpc;
 
-    conn->rpc_count++;
+    conn->base.load.calls++;
     count_limited(rpc, 1);
     conn->has_uncancelled = true;
     /* The estimate counts as expected until the op is submitted; release_estimate() moves it. */
-    conn->expected_bytes += rpc->reply_estimate;
+    conn->base.load.expected_bytes += rpc->reply_estimate;
     rpc->batched = true;
     return true;
 }
@@ -235,8 +236,9 @@ static bool link_rpc(struct rpc *rpc)
 /* Subtracts the reply estimate from the counter it is in: the call completed, or left the batch. */
 static void release_estimate(struct rpc *rpc)
 {
-    struct conn *conn = rpc->conn;
-    size_t *counted = rpc->batched ? &conn->expected_bytes : &conn->rpc_reply_estimate;
+    struct beanstalk_conn *conn = rpc->conn;
+    size_t *counted =
+        rpc->batched ? &conn->base.load.expected_bytes : &conn->base.load.call_reply_bytes;
 
     assert(rpc->waits || *counted >= rpc->reply_estimate);
     /* A waiting call is in neither counter. park_reserve() limits what waiting reserves bring. */
@@ -246,7 +248,7 @@ static void release_estimate(struct rpc *rpc)
 
 static void unlink_rpc(struct rpc *rpc)
 {
-    struct conn *conn = rpc->conn;
+    struct beanstalk_conn *conn = rpc->conn;
 
     if (rpc->prev != NULL)
         rpc->prev->next = rpc->next;
@@ -255,12 +257,12 @@ static void unlink_rpc(struct rpc *rpc)
     if (rpc->next != NULL)
         rpc->next->prev = rpc->prev;
 
-    conn->rpc_count--;
+    conn->base.load.calls--;
     count_limited(rpc, -1);
     bi_tag_table_remove(&conn->tags, &rpc->by_tag);
 
     release_estimate(rpc);
-    conn->rpc_waiting -= rpc->waits;
+    conn->base.load.calls_waiting -= rpc->waits;
     rpc->waits = false;
 }
 
@@ -282,20 +284,20 @@ static void dup_topics(struct rpc *rpc)
                  rpc->coded.bytes - before + rpc->coded.op.reserve.topic_count * WAITER_LINK_SIZE);
 }
 
-/* The op did not complete within the submit. */
-void bi_rpc_pending(bide_op *op)
+static void on_pending(struct server_op *server_op)
 {
-    struct rpc *rpc = (struct rpc *)(void *)op;
+    struct rpc *rpc = (struct rpc *)(void *)server_op;
+    bide_op *op = server_op->op;
 
     dup_topics(rpc);
     /* These kinds stay pending until an event occurs, unless they have been applied. All others
      * wait for a commit, and count against the server's limit of uncommitted changes. */
-    rpc->uncommitted =
+    bool is_change =
         op->applied ||
         (op->kind != BIDE_OP_RESERVE && op->kind != BIDE_OP_FINISH_AND_RESERVE &&
          op->kind != BIDE_OP_WAIT && op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_RECOVERED);
-    if (rpc->uncommitted)
-        rpc->bulk = bi_schedule_add_uncommitted(rpc->server, rpc->conn, rpc->size);
+    if (is_change)
+        bi_batch_count_change(server_op, rpc->conn == NULL ? NULL : &rpc->conn->base);
 
     if (rpc->conn == NULL || !rpc->batched)
         return;
@@ -303,34 +305,21 @@ void bi_rpc_pending(bide_op *op)
     release_estimate(rpc);
     const int64_t *timeout = bi_op_traits_timeout(op);
     rpc->waits = timeout != NULL && *timeout != 0 && !op->applied;
-    rpc->conn->rpc_waiting += rpc->waits;
-    rpc->conn->rpc_reply_estimate += rpc->waits ? 0 : rpc->reply_estimate;
-}
-
-static void uncount_uncommitted(struct rpc *rpc)
-{
-    if (rpc->uncommitted)
-        bi_schedule_remove_uncommitted(rpc->server, rpc->bulk, rpc->size);
-    rpc->uncommitted = false; /* a parked call is submitted again */
+    rpc->conn->base.load.calls_waiting += rpc->waits;
+    rpc->conn->base.load.call_reply_bytes += rpc->waits ? 0 : rpc->reply_estimate;
 }
 
 static void submit(struct rpc *rpc)
 {
-    bide_op *op = &rpc->coded.op;
-
-    op->cq = rpc->server->cq;
-    op->done = on_done;
-    op->user = rpc; /* not NULL: bi_server_flush() treats the op as a call, not a request */
-    op->private_.order = rpc->conn == NULL ? 0 : rpc->conn->order;
-    rpc->server->in_flight++;
-    bi_server_submit(rpc->server, op);
+    rpc->coded.op.private_.order = rpc->conn == NULL ? 0 : rpc->conn->base.order;
+    bi_batch_submit(&rpc->base);
 }
 
 /* Ends a subscription without an owner. If memory is out, it lasts until the queue is closed. */
-static void submit_unsubscribe(struct server *server, bide_subscription *feed)
+static void submit_unsubscribe(struct beanstalk *beanstalk, bide_subscription *feed)
 {
     char error[BIDE_ERROR_SIZE];
-    struct rpc *rpc = rpc_new(server, NULL, 0);
+    struct rpc *rpc = rpc_new(beanstalk, NULL, 0);
 
     if (rpc == NULL)
         return;
@@ -370,18 +359,18 @@ static void revoke_results(struct rpc *rpc)
     size_t count = leases_of(op, &jobs);
 
     for (size_t i = 0; i < count; i++)
-        bi_request_give_back(rpc->server, jobs[i].id, jobs[i].token, false);
-    bi_schedule_count_work(rpc->server, count * REVOKE_WORK);
+        bi_release_lease(rpc->base.server, jobs[i].id, jobs[i].token, false);
+    bi_schedule_count_work(rpc->base.server, count * REVOKE_WORK);
     /* feed is 0 until the connection owns the subscription; later its own list ends it. */
     if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK && rpc->coded.feed == 0)
-        submit_unsubscribe(rpc->server, op->subscription.handle);
+        submit_unsubscribe(rpc->beanstalk, op->subscription.handle);
 }
 
 /* Applies a completed subscribe or unsubscribe to the connection. False: out of memory. */
 static bool update_subscriptions(struct rpc *rpc)
 {
     bide_op *op = &rpc->coded.op;
-    struct conn *conn = rpc->conn;
+    struct beanstalk_conn *conn = rpc->conn;
 
     if (op->kind == BIDE_OP_SUBSCRIBE && op->status == BIDE_OK)
         return add_subscription(conn, op->subscription.handle, &rpc->coded.feed);
@@ -436,28 +425,28 @@ static void end_reference(struct rpc *rpc)
 /* ---- unread replies ---- */
 
 /* True if the client sends calls and does not read: for too long, or while memory is exhausted. */
-static bool is_client_stalled(struct conn *conn)
+static bool is_client_stalled(struct beanstalk_conn *conn)
 {
-    const struct server *server = conn->server;
+    const struct server *server = conn->base.server;
 
-    if (bi_rpc_limit_unread_bytes(conn) > OUTPUT_HIGH) {
+    if (bi_conn_unread_bytes(&conn->base) > OUTPUT_HIGH) {
         /* Write first: the bytes may be unread only because this turn has not written yet. */
-        bi_conn_write(conn);
-        bi_conn_update_memory(conn);
+        bi_conn_write(&conn->base);
+        bi_conn_update_memory(&conn->base);
     }
 
-    return conn->dead || bi_rpc_limit_is_stalled(conn) ||
-           (bi_rpc_limit_unread_bytes(conn) > RPC_UNREAD_SHARE &&
+    return conn->base.dead || bi_conn_is_reader_stalled(&conn->base) ||
+           (bi_conn_unread_bytes(&conn->base) > UNREAD_SHARE &&
             server->client_bytes / 2 > server->limits.max_client_bytes);
 }
 
-static void close_stalled(struct conn *conn)
+static void close_stalled(struct beanstalk_conn *conn)
 {
-    if (!conn->dead)
-        bi_log(&conn->server->log, BIDE_LOG_WARN,
+    if (!conn->base.dead)
+        bi_log(&conn->base.server->log, BIDE_LOG_WARN,
                "a connection is closed: it does not read the answers to its calls");
-    conn->dead = true;
-    bi_schedule_mark_dirty(conn);
+    conn->base.dead = true;
+    bi_schedule_mark_dirty(&conn->base);
 }
 
 static void append(struct rpc **head, struct rpc **tail, struct rpc *rpc)
@@ -499,13 +488,13 @@ static size_t result_size(const bide_op *op)
 /* Encodes the reply. Frees the call, or retains it until its leases have been sent. */
 static void write_result(struct rpc *rpc)
 {
-    struct conn *conn = rpc->conn;
-    struct op_bytes *result = reset_reply(rpc->server);
+    struct beanstalk_conn *conn = rpc->conn;
+    struct op_bytes *result = reset_reply(rpc->beanstalk);
     const bide_job *jobs = NULL;
 
-    if (conn->dead || bi_op_codec_encode_result(&rpc->coded, result) != BIDE_OK) {
+    if (conn->base.dead || bi_op_codec_encode_result(&rpc->coded, result) != BIDE_OK) {
         revoke_results(rpc);
-        if (!conn->dead)
+        if (!conn->base.dead)
             bi_rpc_reject(conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
         rpc_free(rpc);
         return;
@@ -519,7 +508,7 @@ static void write_result(struct rpc *rpc)
     }
     /* The client learns the tokens from this reply only. Until the socket has accepted it, the
      * server must be able to give the jobs back. */
-    rpc->end = conn->output.sent_total + bi_output_left(&conn->output);
+    rpc->end = conn->base.output.sent_total + bi_output_left(&conn->base.output);
     append(&conn->unsent_head, &conn->unsent_tail, rpc);
 }
 
@@ -534,7 +523,7 @@ static void park_reserve(struct rpc *rpc)
     bide_op *op = &rpc->coded.op;
 
     if (!rpc->resubmittable || op->status != BIDE_OK ||
-        bi_rpc_limit_unread_bytes(rpc->conn) <= RPC_UNREAD_MAX)
+        bi_conn_unread_bytes(&rpc->conn->base) <= UNREAD_MAX)
         return;
     /* A parked call can be cancelled, so it needs its tag. Without memory it replies normally. */
     if (!rpc->cancelled && !bi_tag_table_add(&rpc->conn->tags, &rpc->by_tag, rpc->tag))
@@ -554,7 +543,7 @@ static void park_reserve(struct rpc *rpc)
 /* Submits a parked reserve again, with the rest of its timeout. */
 static void resubmit(struct rpc *rpc)
 {
-    struct server *server = rpc->server;
+    struct server *server = rpc->base.server;
     int64_t *timeout = &rpc->coded.op.reserve.timeout_ms;
     int64_t left = (rpc->wait_deadline - server->now) / 1000;
 
@@ -565,9 +554,9 @@ static void resubmit(struct rpc *rpc)
     if (link_rpc(rpc)) {
         /* The submit may flush a full batch, and completions may call bi_rpc_flush_replies(). The
          * flag keeps that from resubmitting, and so the recursion from growing. */
-        server->resubmitting = true;
+        rpc->beanstalk->resubmitting = true;
         submit(rpc);
-        server->resubmitting = false;
+        rpc->beanstalk->resubmitting = false;
         return;
     }
 
@@ -575,30 +564,51 @@ static void resubmit(struct rpc *rpc)
     rpc_free(rpc);
 }
 
+static void append_unreplied(struct rpc *rpc)
+{
+    struct beanstalk_conn *conn = rpc->conn;
+    append(&conn->unreplied_head, &conn->unreplied_tail, rpc);
+    conn->base.load.unreplied_count++;
+    conn->base.load.unreplied_bytes += rpc->unreplied;
+}
+
+static struct rpc *pop_unreplied(struct beanstalk_conn *conn)
+{
+    struct conn_load *load = &conn->base.load;
+    struct rpc *rpc = conn->unreplied_head;
+    assert(load->unreplied_count > 0 && load->unreplied_bytes >= rpc->unreplied);
+
+    conn->unreplied_head = rpc->next;
+    load->unreplied_count--;
+    load->unreplied_bytes -= rpc->unreplied;
+    return rpc;
+}
+
 /*
  * Frees calls whose replies have been sent, then writes replies while the output has room.
  * Parked calls are resubmitted here in order, but not within another resubmit (see above) and for
  * CANCEL_SLICE_US at most; the connection is then marked dirty and continues in the next pass.
  */
-void bi_rpc_flush_replies(struct conn *conn)
+void bi_rpc_flush_replies(struct beanstalk_conn *conn)
 {
-    const struct server *server = conn->server;
+    const struct server *server = conn->base.server;
     const int64_t end = server->now + CANCEL_SLICE_US;
     struct rpc *rpc;
 
-    while ((rpc = conn->unsent_head) != NULL && rpc->end <= conn->output.sent_total) {
+    while ((rpc = conn->unsent_head) != NULL && rpc->end <= conn->base.output.sent_total) {
         conn->unsent_head = rpc->next;
         rpc_free(rpc);
     }
 
-    while ((rpc = conn->unreplied_head) != NULL && bi_output_left(&conn->output) <= OUTPUT_HIGH) {
-        if (rpc->parked && !rpc->cancel_quietly && (server->resubmitting || server->now >= end)) {
-            bi_schedule_mark_dirty(conn);
+    while ((rpc = conn->unreplied_head) != NULL &&
+           bi_output_left(&conn->base.output) <= OUTPUT_HIGH) {
+        if (rpc->parked && !rpc->cancel_quietly &&
+            (conn->beanstalk->resubmitting || server->now >= end)) {
+            bi_schedule_mark_dirty(&conn->base);
             return;
         }
 
-        conn->unreplied_head = rpc->next;
-        conn->unreplied_bytes -= rpc->unreplied;
+        pop_unreplied(conn);
         bi_tag_table_remove(&conn->tags, &rpc->by_tag);
 
         if (!rpc->parked)
@@ -613,22 +623,22 @@ void bi_rpc_flush_replies(struct conn *conn)
 /* Queues the reply of a completed call behind those that wait for room in the output. */
 static void reply(struct rpc *rpc)
 {
-    struct conn *conn = rpc->conn;
+    struct beanstalk_conn *conn = rpc->conn;
 
-    if (conn->closed) {
+    if (conn->base.closed) {
         /* The connection is being closed in slices and has not yet reached this call. */
         revoke_results(rpc);
         rpc_free(rpc);
         return;
     }
 
-    bi_schedule_mark_dirty(conn);
+    bi_schedule_mark_dirty(&conn->base);
     if (rpc->wait_rejected && rpc->coded.op.status == BIDE_TIMED_OUT)
         bi_rpc_limit_reject_wait(conn, &rpc->coded.op);
 
-    if (conn->dead || !update_subscriptions(rpc)) {
+    if (conn->base.dead || !update_subscriptions(rpc)) {
         revoke_results(rpc);
-        if (!conn->dead)
+        if (!conn->base.dead)
             bi_rpc_reject(conn, rpc->tag, BIDE_ENOMEM, bide_code_text(BIDE_ENOMEM));
         rpc_free(rpc);
     } else if (rpc->cancel_quietly && rpc->coded.op.status == BIDE_CANCELLED) {
@@ -636,8 +646,7 @@ static void reply(struct rpc *rpc)
     } else {
         park_reserve(rpc);
         rpc->unreplied = result_size(&rpc->coded.op);
-        conn->unreplied_bytes += rpc->unreplied;
-        append(&conn->unreplied_head, &conn->unreplied_tail, rpc);
+        append_unreplied(rpc);
         conn->has_uncancelled = true;
         bi_rpc_flush_replies(conn);
     }
@@ -646,16 +655,15 @@ static void reply(struct rpc *rpc)
         close_stalled(conn);
 }
 
-static void on_done(bide_op *op)
+static void on_completed(struct server_op *server_op)
 {
-    struct rpc *rpc = (struct rpc *)(void *)op;
-    rpc->server->in_flight--;
-    uncount_uncommitted(rpc);
+    struct rpc *rpc = (struct rpc *)(void *)server_op;
+    const bide_op *op = server_op->op;
 
     if (rpc->conn == NULL) {
         /* The connection closed while the op was pending: nothing may stay acquired for it. */
         if (rpc->topic_ref != NULL)
-            bi_rpc_topic_ref_settle(rpc->server, rpc->topic_ref, op->topic.delta,
+            bi_rpc_topic_ref_settle(rpc->beanstalk, rpc->topic_ref, op->topic.delta,
                                     op->status == BIDE_OK);
         revoke_results(rpc);
         rpc_free(rpc);
@@ -666,13 +674,14 @@ static void on_done(bide_op *op)
     }
 }
 
+static const struct server_op_type rpc_type = {on_pending, on_completed};
+
 /* ---- the verbs ---- */
 
 /* Creates the call of a command and checks its limits. On failure returns a code and sets error. */
-static int rpc_begin(struct conn *conn, const struct command *command, struct rpc **out,
+static int rpc_begin(struct beanstalk_conn *conn, const struct command *command, struct rpc **out,
                      char *error)
 {
-    struct server *server = conn->server;
     bide_op_kind kind = bi_op_codec_find_kind(command->name.data, command->name.size);
 
     if (kind == BIDE_OP_NONE) {
@@ -680,7 +689,7 @@ static int rpc_begin(struct conn *conn, const struct command *command, struct rp
         return BIDE_ENOTSUP;
     }
 
-    struct rpc *rpc = rpc_new(server, conn, command->tag);
+    struct rpc *rpc = rpc_new(conn->beanstalk, conn, command->tag);
     int code = rpc == NULL ? BIDE_ENOMEM
                            : bi_op_codec_decode(&rpc->coded, kind, command->body.data,
                                                 command->body.size, error);
@@ -690,7 +699,7 @@ static int rpc_begin(struct conn *conn, const struct command *command, struct rp
         return code;
     }
 
-    rpc->size = command->body.size;
+    rpc->base.bytes = command->body.size;
     size_t memory = sizeof(*rpc) + rpc->coded.bytes + bide_buf_size(command->buf);
     /* One check per kind. Those with side effects on the connection (topic_ref, subscriptions)
      * come last, so that no other failure has to undo them. */
@@ -734,10 +743,10 @@ static void set_timeout(struct rpc *rpc)
         *timeout = 0;
 
     if (*timeout > 0)
-        rpc->wait_deadline = rpc->server->now + *timeout * 1000;
+        rpc->wait_deadline = rpc->base.server->now + *timeout * 1000;
 }
 
-void bi_rpc_call(struct conn *conn, const struct command *command)
+void bi_rpc_call(struct beanstalk_conn *conn, const struct command *command)
 {
     char error[BIDE_ERROR_SIZE] = "out of memory";
     struct rpc *rpc = NULL;
@@ -749,8 +758,8 @@ void bi_rpc_call(struct conn *conn, const struct command *command)
     }
 
     set_timeout(rpc);
-    rpc->reply_estimate = bi_rpc_limit_reply_estimate(conn->server, &rpc->coded.op);
-    bi_admission_audit(conn, &rpc->coded.op);
+    rpc->reply_estimate = bi_rpc_limit_reply_estimate(conn->base.server, &rpc->coded.op);
+    bi_admission_audit(&conn->base, &rpc->coded.op);
 
     if (link_rpc(rpc)) {
         submit(rpc);
@@ -765,7 +774,7 @@ void bi_rpc_call(struct conn *conn, const struct command *command)
 }
 
 /* Returns the latest call with this tag that is pending or parked, or NULL. */
-static struct rpc *find_by_tag(const struct conn *conn, uint64_t tag)
+static struct rpc *find_by_tag(const struct beanstalk_conn *conn, uint64_t tag)
 {
     struct tag_link *link = bi_tag_table_find(&conn->tags, tag);
     return link == NULL ? NULL
@@ -775,7 +784,7 @@ static struct rpc *find_by_tag(const struct conn *conn, uint64_t tag)
 static void cancel(struct rpc *rpc)
 {
     if (rpc->coded.op.status == BIDE_PENDING)
-        bide_cancel_op(rpc->server->queue, &rpc->coded.op);
+        bide_cancel_op(rpc->base.server->queue, &rpc->coded.op);
 }
 
 /* Cancels a pending call. The core unlinks a waiting reserve from each of its topics. */
@@ -784,7 +793,7 @@ static void cancel_wait(struct rpc *rpc)
     const bide_op *op = &rpc->coded.op;
     size_t topics = op->kind == BIDE_OP_RESERVE ? op->reserve.topic_count : 0;
     cancel(rpc);
-    bi_schedule_count_work(rpc->server, CANCEL_WORK + topics / TOPICS_PER_WORK);
+    bi_schedule_count_work(rpc->base.server, CANCEL_WORK + topics / TOPICS_PER_WORK);
 }
 
 /* It stays in the queue of replies and reports BIDE_CANCELLED there. */
@@ -794,12 +803,13 @@ static void cancel_parked(struct rpc *rpc)
     set_cancelled_error(&rpc->coded.op);
 }
 
-void bi_rpc_cancel(struct conn *conn, const struct command *command)
+void bi_rpc_cancel(struct beanstalk_conn *conn, const struct command *command)
 {
     struct rpc *rpc = find_by_tag(conn, command->tag);
 
     if (rpc != NULL && rpc->batched) {
-        bi_server_flush(conn->server); /* a batched op cannot be cancelled, and may complete here */
+        bi_batch_flush(
+            conn->base.server); /* a batched op cannot be cancelled, and may complete here */
         rpc = find_by_tag(conn, command->tag);
     }
 
@@ -818,9 +828,9 @@ void bi_rpc_cancel(struct conn *conn, const struct command *command)
 
 /* ---- closing a connection ---- */
 
-void bi_rpc_cancel_waiting(struct conn *conn)
+void bi_rpc_cancel_waiting(struct beanstalk_conn *conn)
 {
-    struct server *server = conn->server;
+    struct server *server = conn->base.server;
     int64_t end = server->now + CANCEL_SLICE_US;
 
     if (!conn->has_uncancelled)
@@ -833,7 +843,7 @@ void bi_rpc_cancel_waiting(struct conn *conn)
     /* Only submitted ops can be cancelled. The flush may complete and free calls of this list, so
      * the walk starts after it. */
     if (conn->rpcs != NULL)
-        bi_server_flush(server);
+        bi_batch_flush(server);
 
     struct rpc *rpc = conn->rpcs;
     for (; rpc != NULL && server->now < end; rpc = rpc->next) {
@@ -846,24 +856,16 @@ void bi_rpc_cancel_waiting(struct conn *conn)
 
     conn->has_uncancelled = rpc != NULL;
     if (conn->has_uncancelled)
-        bi_schedule_mark_dirty(conn);
+        bi_schedule_mark_dirty(&conn->base);
 }
 
-static struct rpc *pop_head(struct rpc **head)
-{
-    struct rpc *rpc = *head;
-    if (rpc != NULL)
-        *head = rpc->next;
-    return rpc;
-}
-
-bool bi_rpc_drop_one(struct conn *conn)
+bool bi_rpc_drop_one(struct beanstalk_conn *conn)
 {
     struct rpc *rpc = conn->rpcs;
-    assert(conn->closed);
+    assert(conn->base.closed);
 
     if (rpc != NULL) {
-        /* From here on the call has no connection; on_done() gives back what it acquires. */
+        /* From here on the call has no connection; on_completed() gives back what it acquires. */
         unlink_rpc(rpc);
         if (rpc->topic_ref != NULL)
             rpc->topic_ref =
@@ -875,7 +877,12 @@ bool bi_rpc_drop_one(struct conn *conn)
     }
 
     /* Completed calls whose results the client has not received. */
-    rpc = pop_head(conn->unreplied_head != NULL ? &conn->unreplied_head : &conn->unsent_head);
+    if (conn->unreplied_head != NULL) {
+        rpc = pop_unreplied(conn);
+    } else if (conn->unsent_head != NULL) {
+        rpc = conn->unsent_head;
+        conn->unsent_head = rpc->next;
+    }
     if (rpc != NULL) {
         bi_tag_table_remove(&conn->tags, &rpc->by_tag);
         revoke_results(rpc);
@@ -886,7 +893,7 @@ bool bi_rpc_drop_one(struct conn *conn)
     struct subscription *link = conn->subscriptions;
     if (link != NULL) {
         conn->subscriptions = link->next;
-        submit_unsubscribe(conn->server, link->feed);
+        submit_unsubscribe(conn->beanstalk, link->feed);
         free(link);
         return true;
     }

@@ -8,17 +8,15 @@
  * share. So a client with few calls is still served while others have many.
  */
 #define _GNU_SOURCE /* struct ucred */
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define REPLY_SMALL             256                 /* bytes of a reply without jobs, roughly */
-#define WAITS_GUARANTEED        64                  /* waiting calls, whatever others have */
-#define BYTES_GUARANTEED        ((size_t)256 << 10) /* memory of calls, whatever others have */
-#define UNREAD_TIMEOUT_US       INT64_C(10000000) /* RPC_UNREAD_MAX unread and no progress: close */
-#define UNREAD_TIMEOUT_SHORT_US INT64_C(1000000)  /* the same while memory is short */
+#define REPLY_SMALL      256                 /* bytes of a reply without jobs, roughly */
+#define WAITS_GUARANTEED 64                  /* waiting calls, whatever others have */
+#define BYTES_GUARANTEED ((size_t)256 << 10) /* memory of calls, whatever others have */
 
 /* ---- memory ---- */
 
@@ -68,9 +66,9 @@ uint64_t bi_rpc_limit_guaranteed_share(const struct server *server, uint64_t mos
     return share < most ? share : most;
 }
 
-bool bi_rpc_limit_has_memory(const struct conn *conn, size_t bytes)
+bool bi_rpc_limit_has_memory(const struct beanstalk_conn *conn, size_t bytes)
 {
-    struct server *server = conn->server;
+    struct server *server = conn->base.server;
     uint64_t half = server->limits.max_client_bytes / 2;
 
     /* A connection below its share may go over the half, which is left free for that. */
@@ -78,34 +76,7 @@ bool bi_rpc_limit_has_memory(const struct conn *conn, size_t bytes)
         server->client_bytes + bytes > half)
         return false;
 
-    return bi_server_has_memory(server, conn, bytes, bytes);
-}
-
-/* ---- unread replies ---- */
-
-size_t bi_rpc_limit_unread_bytes(const struct conn *conn)
-{
-    return bi_output_left(&conn->output) + conn->unreplied_bytes;
-}
-
-/* What a connection may leave unread while memory is short. With many connections the share is less
- * than RPC_UNREAD_SHARE: together they would still hold all of it. */
-static size_t share_of(const struct server *server)
-{
-    uint64_t share = server->limits.max_client_bytes / 2 / server->connections;
-    return share < RPC_UNREAD_SHARE ? (size_t)share : RPC_UNREAD_SHARE;
-}
-
-bool bi_rpc_limit_is_stalled(const struct conn *conn)
-{
-    const struct server *server = conn->server;
-    size_t unread_bytes = bi_rpc_limit_unread_bytes(conn);
-    int64_t stalled_us = server->now - conn->last_drained_at;
-
-    /* Reading slowly is allowed, as long as the client makes progress. */
-    return (unread_bytes > RPC_UNREAD_MAX && stalled_us > UNREAD_TIMEOUT_US) ||
-           (bi_server_is_memory_short(server) && unread_bytes > share_of(server) &&
-            stalled_us > UNREAD_TIMEOUT_SHORT_US);
+    return bi_server_has_memory(server, &conn->base, bytes, bytes);
 }
 
 /* ---- waiting calls ---- */
@@ -118,17 +89,17 @@ static uint32_t guaranteed_waits(const struct server *server)
     return waits > 0 ? waits : 1;
 }
 
-bool bi_rpc_limit_may_wait(const struct conn *conn)
+bool bi_rpc_limit_may_wait(const struct beanstalk_conn *conn)
 {
-    const struct server *server = conn->server;
+    const struct server *server = conn->base.server;
     return conn->waiter_count < server->limits.max_waiters_per_connection &&
            (conn->waiter_count < guaranteed_waits(server) ||
-            server->waiter_count < server->max_waiters / 2);
+            conn->beanstalk->waiter_count < server->max_waiters / 2);
 }
 
-void bi_rpc_limit_reject_wait(const struct conn *conn, bide_op *op)
+void bi_rpc_limit_reject_wait(const struct beanstalk_conn *conn, bide_op *op)
 {
-    struct server *server = conn->server;
+    struct server *server = conn->base.server;
     char peer[PEER_SIZE];
 
     op->status = BIDE_TOO_MANY_WAITERS;
@@ -140,19 +111,19 @@ void bi_rpc_limit_reject_wait(const struct conn *conn, bide_op *op)
         guaranteed_waits(server));
 
     /* A misconfigured client repeats the call; the log has a rate limit. */
-    uint64_t count = bi_log_limit_hit(&server->crowded_log, server->now);
+    uint64_t count = bi_log_limit_hit(&conn->beanstalk->crowded_log, server->now);
     if (count > 0)
         bi_log(&server->log, BIDE_LOG_WARN,
                "a call of %s was refused, %s (max_waiters_per_connection is %u); %llu so far",
-               bi_conn_format_peer(conn, peer), "its connection has too many that wait",
+               bi_conn_format_peer(&conn->base, peer), "its connection has too many that wait",
                server->limits.max_waiters_per_connection, (unsigned long long)count);
 }
 
 /* ---- subscriptions ---- */
 
-int bi_rpc_limit_check_subscriptions(const struct conn *conn, char *error)
+int bi_rpc_limit_check_subscriptions(const struct beanstalk_conn *conn, char *error)
 {
-    uint32_t max = conn->server->limits.max_feeds_per_connection;
+    uint32_t max = conn->base.server->limits.max_feeds_per_connection;
     /* Pending subscribes count, or a pipeline of them would pass the limit. */
     if (conn->subscription_count + conn->subscriptions_pending < max)
         return BIDE_OK;
@@ -168,7 +139,7 @@ int bi_rpc_limit_check_subscriptions(const struct conn *conn, char *error)
 
 /* A backup writes with the rights of the server. Only its own user and root could write such a file
  * themselves, and only a unix socket proves who the peer is. */
-static bool may_write_files(const struct conn *conn)
+static bool may_write_files(const struct beanstalk_conn *conn)
 {
     struct ucred peer = {.uid = (uid_t)-1};
     socklen_t size = sizeof(peer);
@@ -176,13 +147,13 @@ static bool may_write_files(const struct conn *conn)
     socklen_t room = sizeof(address);
 
     /* SO_PEERCRED of a socket of another family says nothing about the client. */
-    return getsockname(conn->fd, (struct sockaddr *)&address, &room) == 0 &&
+    return getsockname(conn->base.fd, (struct sockaddr *)&address, &room) == 0 &&
            address.ss_family == AF_UNIX &&
-           getsockopt(conn->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+           getsockopt(conn->base.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
            (peer.uid == geteuid() || peer.uid == 0);
 }
 
-int bi_rpc_limit_check_backup(const struct conn *conn, const char *path, char *error)
+int bi_rpc_limit_check_backup(const struct beanstalk_conn *conn, const char *path, char *error)
 {
     if (!may_write_files(conn)) {
         snprintf(

@@ -9,13 +9,13 @@
  * including those being acquired; its ref_count is the number of pending calls that name it. A tube
  * stays in the table while one of both is not 0.
  *
- * A call may be pending when its connection closes, and then succeed or fail. server->orphans has a
+ * A call may be pending when its connection closes, and then succeed or fail. beanstalk->orphans has a
  * tube for each topic of such calls: ref_count is the number of these calls, users the references
  * that they left behind. users is negative while one orphaned call releases a reference that
  * another one has not acquired yet. So the server releases only references that the queue has
  * confirmed.
  */
-#include "server/server_internal.h"
+#include "server/beanstalk/beanstalk.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -34,27 +34,29 @@ static size_t guaranteed_tubes(const struct server *server)
 
 /* Half of the topics and a quarter of the memory are left to puts and to connections that have few
  * references, so that one client cannot lock out the others. */
-bool bi_rpc_topic_ref_may_add(const struct conn *conn)
+bool bi_rpc_topic_ref_may_add(const struct beanstalk_conn *conn)
 {
-    struct server *server = conn->server;
+    struct server *server = conn->base.server;
     size_t count = conn->topic_refs.count + conn->session.watched_count;
-    size_t all = server->topic_refs + server->tubes.count;
-    return count < server->limits.max_tubes_per_connection &&
+    size_t all = conn->beanstalk->topic_refs + conn->beanstalk->tubes.count;
+    return count < server->limits.max_topics_per_connection &&
            (count < guaranteed_tubes(server) ||
-            (all < server->max_topics / 2 && bi_server_has_memory(server, conn, BODY_LARGE, 0)));
+            (all < server->max_topics / 2 &&
+             bi_server_has_memory(server, &conn->base, BODY_LARGE, 0)));
 }
 
-void bi_rpc_topic_ref_limit_error(const struct conn *conn, const char *verb, char *error)
+void bi_rpc_topic_ref_limit_error(const struct beanstalk_conn *conn, const char *verb, char *error)
 {
     size_t count = conn->topic_refs.count + conn->session.watched_count;
     snprintf(
         error, BIDE_ERROR_SIZE,
         "%s: this connection watches or refers to %zu topics; max_tubes_per_connection allows "
         "%u, and %zu while all connections have half of max_topics or most of max_client_bytes",
-        verb, count, conn->server->limits.max_tubes_per_connection, guaranteed_tubes(conn->server));
+        verb, count, conn->base.server->limits.max_topics_per_connection,
+        guaranteed_tubes(conn->base.server));
 }
 
-static int add_ref(struct conn *conn, bide_slice topic, struct tube **out, char *error)
+static int add_ref(struct beanstalk_conn *conn, bide_slice topic, struct tube **out, char *error)
 {
     struct tubes *topic_refs = &conn->topic_refs;
     bool fresh = bi_tubes_find(topic_refs, topic) == NULL;
@@ -67,13 +69,13 @@ static int add_ref(struct conn *conn, bide_slice topic, struct tube **out, char 
     /* The table of a connection has no buckets before its first reference. Topic names come from
      * clients, so it needs the server's hash secret. */
     if (topic_refs->bucket_count == 0)
-        topic_refs->secret = conn->server->tubes.secret;
+        topic_refs->secret = conn->beanstalk->tubes.secret;
 
     struct tube *tube = bi_tubes_acquire(topic_refs, topic);
     if (tube == NULL)
         return BIDE_ENOMEM;
 
-    conn->server->topic_refs += fresh;
+    conn->beanstalk->topic_refs += fresh;
     tube->users++;
     *out = tube;
     return BIDE_OK;
@@ -86,7 +88,7 @@ static bool has_references(const struct tube *tube)
 
 /* A call that names the tube has completed. True: the tube was removed from the table, and the
  * caller frees it. */
-static bool release_tube(struct conn *conn, struct tube *tube)
+static bool release_tube(struct beanstalk_conn *conn, struct tube *tube)
 {
     assert(tube->ref_count > 0);
 
@@ -97,12 +99,13 @@ static bool release_tube(struct conn *conn, struct tube *tube)
     }
 
     bool last = bi_tubes_release(&conn->topic_refs, tube);
-    assert(!last || conn->server->topic_refs > 0);
-    conn->server->topic_refs -= last;
+    assert(!last || conn->beanstalk->topic_refs > 0);
+    conn->beanstalk->topic_refs -= last;
     return last;
 }
 
-int bi_rpc_topic_ref_begin(struct conn *conn, const bide_op *op, struct tube **out, char *error)
+int bi_rpc_topic_ref_begin(struct beanstalk_conn *conn, const bide_op *op, struct tube **out,
+                           char *error)
 {
     bide_slice topic = op->topic.topic;
     *out = NULL;
@@ -125,7 +128,7 @@ int bi_rpc_topic_ref_begin(struct conn *conn, const bide_op *op, struct tube **o
     return BIDE_OK;
 }
 
-void bi_rpc_topic_ref_end(struct conn *conn, struct tube *tube, int delta, bool done)
+void bi_rpc_topic_ref_end(struct beanstalk_conn *conn, struct tube *tube, int delta, bool done)
 {
     /* Undo what begin() counted in advance. */
     if (!done)
@@ -143,12 +146,12 @@ static bool ignore_reply(struct request *request)
 }
 
 /* Releases one reference. last: the tube has left its table and this call frees it. */
-static void submit_unref(struct server *server, struct tube *tube, bool last)
+static void submit_unref(struct beanstalk *beanstalk, struct tube *tube, bool last)
 {
-    struct request *request = bi_request_new(server, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
+    struct request *request = bi_request_new(beanstalk, NULL, BIDE_OP_TOPIC_REF, ignore_reply);
 
     if (request == NULL) {
-        bi_server_flush(server); /* batched ops borrow the name */
+        bi_batch_flush(beanstalk->server); /* batched ops borrow the name */
         if (last)
             free(tube);
         return;
@@ -161,9 +164,9 @@ static void submit_unref(struct server *server, struct tube *tube, bool last)
     bi_request_submit(request);
 }
 
-struct tube *bi_rpc_topic_ref_orphan(struct conn *conn, struct tube *tube, int delta)
+struct tube *bi_rpc_topic_ref_orphan(struct beanstalk_conn *conn, struct tube *tube, int delta)
 {
-    struct tube *orphan = bi_tubes_acquire(&conn->server->orphans, bi_tube_name(tube));
+    struct tube *orphan = bi_tubes_acquire(&conn->beanstalk->orphans, bi_tube_name(tube));
     bool made = delta < 0; /* false: the reference does not exist yet, and is no longer conn's */
 
     if (orphan != NULL && !made && !has_references(tube)) {
@@ -176,23 +179,23 @@ struct tube *bi_rpc_topic_ref_orphan(struct conn *conn, struct tube *tube, int d
     return orphan;
 }
 
-void bi_rpc_topic_ref_settle(struct server *server, struct tube *orphan, int delta, bool done)
+void bi_rpc_topic_ref_settle(struct beanstalk *beanstalk, struct tube *orphan, int delta, bool done)
 {
     /* A reference exists now if it was acquired, or could not be released. */
     orphan->users += done == (delta > 0);
     bool give = has_references(orphan);
     orphan->users -= give;
-    bool last = bi_tubes_release(&server->orphans, orphan);
+    bool last = bi_tubes_release(&beanstalk->orphans, orphan);
 
     if (give) {
-        submit_unref(server, orphan, last);
+        submit_unref(beanstalk, orphan, last);
     } else if (last) {
-        bi_server_flush(server); /* batched ops borrow the name */
+        bi_batch_flush(beanstalk->server); /* batched ops borrow the name */
         free(orphan);
     }
 }
 
-bool bi_rpc_topic_ref_drop_one(struct conn *conn)
+bool bi_rpc_topic_ref_drop_one(struct beanstalk_conn *conn)
 {
     struct tube *tube = bi_tubes_first(&conn->topic_refs);
     if (tube == NULL) {
@@ -206,7 +209,7 @@ bool bi_rpc_topic_ref_drop_one(struct conn *conn)
     tube->ref_count++;
     bool last = release_tube(conn, tube);
 
-    bi_schedule_count_work(conn->server, DROP_WORK);
-    submit_unref(conn->server, tube, last);
+    bi_schedule_count_work(conn->base.server, DROP_WORK);
+    submit_unref(conn->beanstalk, tube, last);
     return true;
 }

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/batch.h"
+
+#include "op/op_codec.h"
+#include "server/server_internal.h"
+#include "util/clock.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define BULK_COMMITS      4 /* that bulk senders may fill before they are not read */
+#define UNCOMMITTED_SHARE 4 /* a fourth of the queue's limits is left free */
+#define YIELDED_PER_TURN  8 /* yielded ops submitted in one pass */
+
+void bi_batch_init(struct batch *batch, const bide_options *options)
+{
+    uint64_t ops = options->max_pending_ops == 0 ? 100000 : options->max_pending_ops;
+    uint64_t bytes =
+        options->max_pending_bytes == 0 ? (uint64_t)64 << 20 : options->max_pending_bytes;
+    batch->uncommitted_max = ops - ops / UNCOMMITTED_SHARE;
+    batch->uncommitted_bytes_max = bytes - bytes / UNCOMMITTED_SHARE;
+
+    uint64_t batch_jobs = options->batch_jobs == 0 ? 1000 : options->batch_jobs;
+    uint64_t batch_bytes = options->batch_bytes == 0 ? (uint64_t)8 << 20 : options->batch_bytes;
+    batch->bulk_uncommitted_max = BULK_COMMITS * batch_jobs;
+    batch->bulk_uncommitted_bytes_max = BULK_COMMITS * batch_bytes;
+}
+
+/* ---- uncommitted changes ---- */
+
+void bi_batch_count_change(struct server_op *server_op, const struct conn *conn)
+{
+    struct batch *batch = &server_op->server->batch;
+    assert(!server_op->uncommitted);
+
+    server_op->uncommitted = true;
+    server_op->bulk = conn != NULL && bi_schedule_is_bulk(conn);
+    batch->uncommitted++;
+    batch->uncommitted_bytes += server_op->bytes;
+    batch->bulk_uncommitted += server_op->bulk;
+    batch->bulk_uncommitted_bytes += server_op->bulk ? server_op->bytes : 0;
+}
+
+static void uncount_change(struct server_op *server_op)
+{
+    struct batch *batch = &server_op->server->batch;
+    size_t bytes = server_op->bytes;
+    assert(batch->uncommitted > 0 && batch->uncommitted_bytes >= bytes);
+    assert(!server_op->bulk ||
+           (batch->bulk_uncommitted > 0 && batch->bulk_uncommitted_bytes >= bytes));
+
+    server_op->uncommitted = false;
+    batch->uncommitted--;
+    batch->uncommitted_bytes -= bytes;
+    batch->bulk_uncommitted -= server_op->bulk;
+    batch->bulk_uncommitted_bytes -= server_op->bulk ? bytes : 0;
+}
+
+/* ---- submit and completion ---- */
+
+static void on_done(bide_op *op)
+{
+    struct server_op *server_op = op->user;
+    assert(server_op->op == op && server_op->server->batch.in_flight > 0);
+
+    /* Before completed(), which may submit the op again or free it. */
+    server_op->server->batch.in_flight--;
+    if (server_op->uncommitted)
+        uncount_change(server_op);
+    server_op->type->completed(server_op);
+}
+
+/* Adds an op that is counted as in flight. */
+static void append(struct server_op *server_op)
+{
+    struct server *server = server_op->server;
+    struct batch *batch = &server->batch;
+    bide_op *op = server_op->op;
+
+    if (batch->count == BATCH_MAX || batch->topics >= BATCH_TOPICS || batch->slow)
+        bi_batch_flush(server);
+
+    op->cq = server->cq;
+    op->done = on_done;
+    op->user = server_op;
+    batch->ops[batch->count++] = op;
+    batch->topics += bi_op_codec_topic_count(op);
+    batch->slow = bi_op_codec_is_slow(op);
+}
+
+void bi_batch_submit(struct server_op *server_op)
+{
+    assert(!server_op->uncommitted);
+    server_op->server->batch.in_flight++;
+    append(server_op);
+}
+
+static void submit(struct server *server, bide_op **ops, size_t count)
+{
+    int pending = bide_submit(server->queue, ops, count);
+    server->batch.submitted = true;
+
+    /* Read after the submit: the leases that it has granted count from an earlier time, so an end
+     * that a protocol computes from now is never early. */
+    server->now = bi_clock_boot();
+    assert(pending >= 0);
+
+    for (size_t i = 0; i < count; i++) {
+        struct server_op *server_op = ops[i]->user;
+        if (ops[i]->status != BIDE_PENDING)
+            on_done(ops[i]);
+        else if (server_op->type->pending != NULL)
+            server_op->type->pending(server_op);
+    }
+}
+
+void bi_batch_flush(struct server *server)
+{
+    struct batch *batch = &server->batch;
+
+    while (batch->count > 0) {
+        bide_op *ops[BATCH_MAX];
+        size_t count = batch->count;
+
+        /* Copied, because completed() may submit further ops to the batch. */
+        memcpy(ops, batch->ops, count * sizeof(bide_op *));
+        batch->count = batch->topics = 0;
+        batch->slow = false;
+
+        submit(server, ops, count);
+    }
+}
+
+/* ---- long commands ---- */
+
+void bi_batch_yield(struct server_op *server_op)
+{
+    struct batch *batch = &server_op->server->batch;
+
+    /* Counted as in flight already: a stop must wait for it. */
+    batch->in_flight++;
+    server_op->next_yielded = NULL;
+    *(batch->yielded_tail != NULL ? &batch->yielded_tail->next_yielded : &batch->yielded_head) =
+        server_op;
+    batch->yielded_tail = server_op;
+}
+
+void bi_batch_submit_yielded(struct server *server)
+{
+    struct batch *batch = &server->batch;
+
+    for (int i = 0; i < YIELDED_PER_TURN && batch->yielded_head != NULL; i++) {
+        struct server_op *server_op = batch->yielded_head;
+        batch->yielded_head = server_op->next_yielded;
+        if (batch->yielded_head == NULL)
+            batch->yielded_tail = NULL;
+
+        if (!server_op->abandoned) {
+            append(server_op);
+            continue;
+        }
+
+        /* No client waits for a further step. */
+        server_op->op->status = BIDE_CANCELLED;
+        on_done(server_op->op);
+    }
+}

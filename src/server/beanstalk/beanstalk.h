@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * beanstalk - the beanstalkd protocol with the extensions of bide, as a protocol of the server.
+ *
+ * Complete commands become requests, whose ops are submitted in the batch of the server. A request
+ * stands in the pipeline of its connection until its reply is written. The verb `call` carries any
+ * op as bytes; calls are not part of the pipeline.
+ *
+ * Ordering   Replies have the order of the commands. A request that does not complete synchronously
+ *            (a reserve that waits, a change that is not committed) stays in the pipeline, and the
+ *            replies of later commands wait behind it. A command behind a blocking request is not
+ *            parsed; it stays in the input.
+ * Ownership  The ops of a batch borrow names from tubes and from the session: a tube must not be
+ *            freed, and the session not change, before bi_batch_flush().
+ */
+#ifndef BI_BEANSTALK_H
+#define BI_BEANSTALK_H
+
+#include "op/op_codec.h"
+#include "server/beanstalk/beanstalk_parse.h"
+#include "server/beanstalk/session.h"
+#include "server/beanstalk/tag_table.h"
+#include "server/server_internal.h"
+
+#define DEADLINE_SOON_US INT64_C(1000000) /* before the end of a lease: reply DEADLINE_SOON */
+
+struct rpc;
+struct unsent_many;
+
+extern const struct protocol bi_beanstalk_protocol;
+
+/* The protocol in one server. */
+struct beanstalk {
+    struct server *server;
+    struct tubes tubes;
+    struct tube *default_tube;
+    size_t topic_refs;        /* of all connections together */
+    struct tubes orphans;     /* topics of calls in flight whose connections are closed */
+    uint64_t lease_hash_seed; /* of the lease tables of sessions */
+
+    struct request *spare; /* free list of requests */
+    size_t spare_count;
+    struct op_bytes rpc_reply; /* buffer to encode replies to calls */
+    bool resubmitting;         /* a parked call is being resubmitted */
+
+    uint64_t waiter_count; /* calls of all connections that may wait */
+    uint32_t producers, workers;
+    uint64_t commands[VERB_COUNT + 1];
+
+    int64_t limit_log_at;            /* next log line about a rejection */
+    struct bi_log_limit http_log;    /* connections closed for sending HTTP, */
+    struct bi_log_limit crowded_log; /* and calls rejected because too many wait */
+};
+
+enum stage {
+    STAGE_LINE,
+    STAGE_BODY,    /* incoming collects the body */
+    STAGE_SKIP,    /* skip bytes, then reply skip_reply or reject a call */
+    STAGE_DISCARD, /* the rest of a line that is too long */
+};
+
+/* A command with an incomplete body, which base.body collects. */
+struct incoming {
+    struct command command;
+    char end[2];     /* the CRLF behind the body, */
+    size_t end_size; /* and how much of it has arrived */
+    char name[64];
+};
+
+struct beanstalk_conn {
+    struct conn base; /* first: the server casts it */
+    struct beanstalk *beanstalk;
+
+    enum stage stage;
+    const char *skip_reply; /* NULL: reject the call skip_tag with skip_code */
+    uint64_t skip, skip_tag;
+    int skip_code;
+    struct incoming *incoming;
+
+    struct session session;
+    bool producer, worker;
+    struct request *pipeline_head, *pipeline_tail;
+    uint32_t applied;                          /* reserves whose jobs are not in the session yet */
+    size_t listing_bytes;                      /* of a listing that is being collected */
+    struct unsent_many *many_head, *many_tail; /* replies to reserve-many that are not sent, */
+    size_t many_bytes;                         /* and their memory */
+
+    struct rpc *rpcs;                            /* in flight */
+    struct tag_table tags;                       /* of rpcs, and of parked ones */
+    bool has_uncancelled;                        /* some rpcs are not cancelled yet after the end */
+    size_t rpc_bytes;                            /* memory of calls until their reply */
+    uint32_t waiter_count;                       /* calls in flight that may wait */
+    struct rpc *unreplied_head, *unreplied_tail; /* completed; replies wait for room in output */
+    struct rpc *unsent_head, *unsent_tail; /* replies with leases that are not sent completely */
+    struct tubes topic_refs;               /* references to topics, made by calls */
+    struct subscription *subscriptions;
+    uint32_t subscription_count, subscriptions_pending; /* feeds, and subscribe calls in flight */
+    uint64_t last_subscription;                         /* the last number assigned to a feed */
+};
+
+static inline struct beanstalk_conn *bi_beanstalk_conn(struct conn *conn)
+{
+    return (struct beanstalk_conn *)(void *)conn;
+}
+
+/* Makes a session use or watch a tube, and writes the reply. */
+typedef void (*tube_fn)(struct beanstalk_conn *conn, struct tube *tube, struct output *reply);
+
+struct request {
+    struct server_op base; /* first: completion casts it */
+    bide_op op;
+    struct beanstalk *beanstalk;
+    struct beanstalk_conn *conn; /* NULL: closed, or a request without a client */
+    struct request *next;
+    /* Writes the reply. False: the request is submitted again and stays at the head. */
+    bool (*reply)(struct request *request);
+    bool finished;    /* completed; the reply is not written yet */
+    bool early;       /* completed before it reached the head of the pipeline */
+    bool blocking;    /* no command behind it executes */
+    bool speculative; /* a reserve without a wait, still in the batch */
+    bool extended;    /* error replies use the words of the extensions */
+    bool leased;      /* the client named the token of the lease */
+    bool waited;      /* a reserve that waits, or has waited */
+    bool applied;     /* a reserve that has its jobs; the reply waits for a commit */
+    enum cancel_reason cancel_reason;
+    bool has_retry_limit;  /* of the job whose lease is removed from the session */
+    int64_t lease_end;     /* of that lease; 0: none was removed */
+    int64_t completed_at;  /* server->now at the completion */
+    int64_t timeout_ms;    /* of a reserve, from the client */
+    size_t expected_bytes; /* upper bound of the reply body */
+    struct tube *tube;     /* use, watch: held until the topic is referenced */
+    tube_fn apply_tube;
+    void *extra; /* owned; freed with the request */
+    void (*free_extra)(void *extra);
+    const char *text; /* a reply that is ready, text_size bytes */
+    size_t text_size;
+    union {
+        bide_job job;
+        struct {
+            bide_put_options options;
+            char key[BIDE_KEY_MAX];
+        } put;
+        bide_topic_stats topic;
+        bide_stats stats;
+        char copy[OUTPUT_SMALL]; /* of such a reply */
+    };
+};
+
+/* ---- beanstalk_input.c ---- */
+
+/* Functions of the protocol; see protocol.h. */
+size_t bi_beanstalk_input_consume(struct conn *conn, const char *data, size_t size);
+void bi_beanstalk_input_reject_body(struct conn *conn);
+/* Frees an incomplete command. */
+void bi_beanstalk_input_free(struct beanstalk_conn *conn);
+
+/* ---- request.c ---- */
+
+/* A new request; conn may be NULL. Returns NULL when out of memory. */
+struct request *bi_request_new(struct beanstalk *beanstalk, struct beanstalk_conn *conn,
+                               bide_op_kind kind, bool (*reply)(struct request *request));
+/* Adds the op to the batch, for the first time or again. */
+void bi_request_submit(struct request *request);
+/* Submits the next step of a long request after the other connections had their turn. */
+void bi_request_yield(struct request *request);
+/* Appends the request to the pipeline of its connection and submits it. */
+void bi_request_enqueue(struct request *request);
+/* Appends a request that needs no op. It replies now, or when it reaches the head. */
+void bi_request_enqueue_completed(struct request *request);
+void bi_request_free(struct request *request);
+/* True if a pending op may wait for an event, not only for a commit. */
+bool bi_request_waits(const struct request *request);
+/* True if the op reserves jobs, which enter the session with the reply. */
+bool bi_request_reserves(const struct request *request);
+/* True if the op was to end a lease of the session and has failed: the lease is still held. */
+bool bi_request_keeps_lease(const struct request *request);
+/* Cancels a request that waits. It still completes once. */
+void bi_request_cancel(struct request *request, enum cancel_reason cancel_reason);
+/* Detaches the requests of a closed connection. They complete without a reply. */
+void bi_request_abandon_all(struct beanstalk_conn *conn);
+void bi_request_free_spare(struct beanstalk *beanstalk);
+/* Replies in the order of the commands. The text must be static. */
+void bi_request_reply(struct beanstalk_conn *conn, const char *text);
+/* The same for a text of at most OUTPUT_SMALL bytes, which is copied. */
+void bi_request_reply_copy(struct beanstalk_conn *conn, const char *text, size_t size);
+/* Writes the replies of completed requests at the head of the pipeline. */
+void bi_request_drain_pipeline(struct beanstalk_conn *conn);
+/* Cancels the requests that wait. Only submitted ops can be cancelled: flush first. */
+void bi_request_cancel_waiting(struct beanstalk_conn *conn, enum cancel_reason cancel_reason);
+
+/* ---- beanstalk_verb.c, beanstalk_ext.c, beanstalk_stats.c ---- */
+
+/* The largest body that a verb accepts. */
+size_t bi_beanstalk_verb_body_max(const struct server *server, enum verb verb);
+/* True if the command may execute now. May flush the batch; sets conn->base.deferred or conn->base.blocked as
+ * the reason for false. If the line was not understood, only the verb is used: the parser may not
+ * have set the rest. */
+bool bi_beanstalk_verb_may_execute(struct beanstalk_conn *conn, const struct command *command,
+                                   bool understood);
+/* Executes a complete command. Its body is valid until the batch is submitted; the caller releases
+ * its reference to buf at once. */
+void bi_beanstalk_verb_execute(struct beanstalk_conn *conn, const struct command *command);
+/* A new request. Without memory it replies OUT_OF_MEMORY and returns NULL. */
+struct request *bi_beanstalk_verb_new_request(struct beanstalk_conn *conn, bide_op_kind kind,
+                                              bool (*reply)(struct request *request));
+/* Count the connection as a producer, as a worker. */
+void bi_beanstalk_verb_set_producer(struct beanstalk_conn *conn);
+void bi_beanstalk_verb_set_worker(struct beanstalk_conn *conn);
+/* Sets the time at which a new job expires, relative to now; 0: never. */
+void bi_beanstalk_jobs_set_expiry(bide_put_options *options, int64_t expires_ms);
+/* The reply of the protocol to an outcome or failure. */
+const char *bi_beanstalk_verb_error_reply(const struct request *request);
+/* Logs, at a limited rate, that a client received this reply because of a limit. */
+void bi_beanstalk_verb_log_limit(struct beanstalk *beanstalk, const char *reply,
+                                 const char *detail);
+/* Writes the error reply. */
+bool bi_beanstalk_verb_reject(struct request *request);
+/* Writes the word if the op has succeeded, otherwise the error reply. */
+bool bi_beanstalk_verb_reply_or_reject(struct request *request, const char *word);
+static inline bool bi_beanstalk_verb_is_id(uint64_t id)
+{
+    return id >= 1 && id <= BIDE_ID_MAX;
+}
+/* Updates the session when a touch completes, which may be long before its reply. */
+void bi_beanstalk_finish_on_touched(struct request *request);
+/* Arms the timer for DEADLINE_SOON, for a waiting reserve of a connection that holds jobs. */
+void bi_beanstalk_jobs_arm_deadline(struct beanstalk_conn *conn);
+/* True if a lease of the connection ends within DEADLINE_SOON_US. */
+bool bi_beanstalk_jobs_is_deadline_soon(struct beanstalk_conn *conn);
+
+/* Records that the queue holds a reference to the topic of the tube. */
+void bi_beanstalk_tube_set_referenced(struct beanstalk *beanstalk, struct tube *tube);
+/* Releases a connection's reference to a tube. */
+void bi_beanstalk_tube_release(struct beanstalk *beanstalk, struct tube *tube);
+
+/* Replies "OK <bytes>" and the text. */
+void bi_beanstalk_stats_reply_document(struct beanstalk_conn *conn, struct output *text);
+
+/* Called after a write: drops the leases of reserve-many replies that are sent completely. */
+void bi_beanstalk_sent(struct beanstalk_conn *conn);
+/* Gives back the leases of one reply that was not sent. False if there is none. */
+bool bi_beanstalk_drop_unsent(struct beanstalk_conn *conn);
+
+/* Handlers of the verbs. */
+void bi_beanstalk_jobs_put(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_jobs_reserve(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_jobs_reserve_job(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_finish_delete(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_finish_release(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_finish_bury(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_finish_touch(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_finish_done(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_finish_fail(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_jobs_peek(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_jobs_kick(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_jobs_kick_job(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_tube_use(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_tube_watch(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_tube_ignore(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_tube_list_used(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_tube_pause(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_stats_server(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_stats_job(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_stats_tube(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_stats_list_tubes(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_stats_list_watched(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_stats_list_jobs(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_ext_put_many(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_ext_reserve_many(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_ext_result(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_ext_update(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_ext_cancel(struct beanstalk_conn *conn, const struct command *command);
+void bi_beanstalk_ext_purge(struct beanstalk_conn *conn, const struct command *command);
+
+/* ---- rpc_limit.c ---- */
+
+/* Approximate upper bound of the reply. */
+size_t bi_rpc_limit_reply_estimate(const struct server *server, const bide_op *op);
+/* May the connection make a call of `bytes` bytes? While connections use half of the clients'
+ * memory, a connection whose calls use much of it may not. */
+bool bi_rpc_limit_has_memory(const struct beanstalk_conn *conn, size_t bytes);
+
+/* The share that a connection gets however much others use: `most`, or less if that many for each
+ * connection would exceed `all`. */
+uint64_t bi_rpc_limit_guaranteed_share(const struct server *server, uint64_t most, uint64_t all);
+bool bi_rpc_limit_may_wait(const struct beanstalk_conn *conn);
+/* Replaces the time-out of a call that was not allowed to wait by the reason. */
+void bi_rpc_limit_reject_wait(const struct beanstalk_conn *conn, bide_op *op);
+/* May the connection have one more feed? Returns BIDE_OK, or a code with a message. */
+int bi_rpc_limit_check_subscriptions(const struct beanstalk_conn *conn, char *error);
+/* May the client make the server write this file? Returns the same. */
+int bi_rpc_limit_check_backup(const struct beanstalk_conn *conn, const char *path, char *error);
+
+/* ---- rpc_topic_ref.c ---- */
+
+/* May the connection watch or reference one more topic? */
+bool bi_rpc_topic_ref_may_add(const struct beanstalk_conn *conn);
+/* The error message (BIDE_ERROR_SIZE bytes) for a connection that may not. */
+void bi_rpc_topic_ref_limit_error(const struct beanstalk_conn *conn, const char *verb, char *error);
+
+/* Begins a call of topic_ref. *out is the reference until the call ends, or NULL. Returns
+ * BIDE_NOT_FOUND if the call would release more than the connection has acquired. */
+int bi_rpc_topic_ref_begin(struct beanstalk_conn *conn, const bide_op *op, struct tube **out,
+                           char *error);
+/* Ends the call: done if it has succeeded. */
+void bi_rpc_topic_ref_end(struct beanstalk_conn *conn, struct tube *tube, int delta, bool done);
+/* Detaches a call in flight from its closed connection. Returns the entry to settle when the call
+ * completes; NULL when out of memory: the reference that the call makes is then not released. */
+struct tube *bi_rpc_topic_ref_orphan(struct beanstalk_conn *conn, struct tube *tube, int delta);
+/* Completes such a call: releases the reference that it has made, or has failed to release. */
+void bi_rpc_topic_ref_settle(struct beanstalk *beanstalk, struct tube *orphan, int delta,
+                             bool done);
+/* Releases one reference of a closed connection. False if there is none left. */
+bool bi_rpc_topic_ref_drop_one(struct beanstalk_conn *conn);
+
+/* ---- rpc.c ---- */
+
+void bi_rpc_call(struct beanstalk_conn *conn, const struct command *command);
+void bi_rpc_cancel(struct beanstalk_conn *conn, const struct command *command);
+/* Replies to a call that is not submitted. */
+void bi_rpc_reject(struct beanstalk_conn *conn, uint64_t tag, int code, const char *sentence);
+/* Called after a write: frees what was sent completely, and writes replies that have room now. */
+void bi_rpc_flush_replies(struct beanstalk_conn *conn);
+/* Cancels the calls that wait, a slice at a time. */
+void bi_rpc_cancel_waiting(struct beanstalk_conn *conn);
+/* Ends one call, unsent reply or feed of a closed connection. False if there is none left. */
+bool bi_rpc_drop_one(struct beanstalk_conn *conn);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * release - gives leases back to the queue: those of closed connections, and those of replies that
+ * never reached their client.
+ *
+ * Ordering   Leases are given back in the order of the calls. A release never overtakes a deferred
+ *            one.
+ * Limits     Releases in flight fill a few commits at most, like the changes of bulk senders; more
+ *            of them would only delay the changes of light clients. Beyond that, and while the queue
+ *            is throttled, they are deferred.
+ * Failure    A lease that cannot be given back now is deferred and retried. If there is no memory to
+ *            defer it, the ttr of the job ends the lease.
+ */
+#ifndef BI_RELEASE_H
+#define BI_RELEASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct server;
+struct deferred_release;
+
+struct releases {
+    struct deferred_release *deferred; /* leases to give back when the queue has room */
+    size_t first, count, room;
+    int64_t retry_at;                  /* deferred releases wait until then */
+    uint64_t in_flight, in_flight_max; /* leases being given back, and their limit */
+};
+
+/* Gives back a lease, or defers this. failed: the job counts a failed attempt. */
+void bi_release_lease(struct server *server, uint64_t id, uint64_t token, bool failed);
+/* False while the queue is throttled, or enough releases are in flight. */
+bool bi_release_has_room(const struct server *server);
+/* True if deferred releases can be submitted now. */
+bool bi_release_has_due(const struct server *server);
+/* Submits a slice of the deferred releases. */
+void bi_release_submit_deferred(struct server *server);
+
+#endif
