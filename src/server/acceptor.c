@@ -105,6 +105,7 @@ int bi_acceptor_add(struct server *server, const struct protocol *protocol, void
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
     evutil_make_socket_nonblocking(fd);
 
+    assert(fd >= 0 && !server->stopping);
     acceptor->server = server;
     acceptor->protocol = protocol;
     acceptor->protocol_state = protocol_state;

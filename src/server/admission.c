@@ -7,6 +7,7 @@
 #include "util/clock.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -92,6 +93,7 @@ static void link_idle(struct admission *admission, struct peer *peer)
 static void evict_idle_peer(struct admission *admission)
 {
     struct peer *peer = admission->idle_first;
+    assert(peer != NULL && peer->connections == 0);
     struct peer **at = bucket_of(admission, peer->key);
 
     unlink_idle(admission, peer);
@@ -212,6 +214,7 @@ static void end_pause(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
 
+    assert(conn->paused);
     conn->paused = false;
     conn->admission.pause_reply = ADMISSION_NONE;
     conn->admission.auth_deadline = bi_clock_boot() + BI_AUTH_TIMEOUT_US;
@@ -236,7 +239,7 @@ static void begin_pause(struct conn *conn, int64_t pause_us, enum admission_repl
                         bool closes)
 {
     struct timeval after = {.tv_sec = pause_us / 1000000, .tv_usec = pause_us % 1000000};
-    assert(!conn->paused);
+    assert(!conn->paused && pause_us > 0);
 
     /* Without memory for the timer the connection closes: it must not skip the pause. */
     if (conn->admission.pause == NULL)
@@ -257,6 +260,7 @@ static void link_pending(struct conn *conn)
 {
     struct admission *admission = &conn->server->admission;
 
+    assert(!conn->admission.pending && conn->admission.peer != NULL);
     conn->admission.pending = true;
     conn->admission.pending_prev = admission->pending_last;
     conn->admission.pending_next = NULL;
@@ -296,6 +300,7 @@ static void unlink_pending(struct conn *conn)
 static void evict_pending(struct server *server)
 {
     struct conn *conn = server->admission.pending_first;
+    assert(conn != NULL && conn->admission.pending);
     unlink_pending(conn);
     conn->dead = true;
     bi_schedule_mark_dirty(conn);
@@ -317,6 +322,7 @@ void bi_admission_release(struct conn *conn)
     /* A connection without a peer holds no slot. */
     if (conn->admission.peer == NULL)
         return;
+    assert(!conn->admission.remote || admission->remote_count > 0);
     if (conn->admission.remote)
         admission->remote_count--;
     unlink_pending(conn);
@@ -371,7 +377,8 @@ static void reject_socket(const struct acceptor *acceptor, int fd)
 
     server->refused_connections++;
     if (send(fd, text, strlen(text), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-        bi_log(&server->log, BIDE_LOG_DEBUG, "a connection was refused, and has gone already");
+        bi_log(&server->log, BIDE_LOG_DEBUG, "cannot send the reply to a rejected connection: %s",
+               strerror(errno));
 
     /* End the stream before the close, which resets it if the client has sent something. */
     shutdown(fd, SHUT_WR);
@@ -423,10 +430,10 @@ static void log_full(struct server *server)
 {
     uint64_t count = bi_log_limit_hit(&server->admission.full_log, bi_clock_boot());
     if (count > 0)
-        bi_log(&server->log, BIDE_LOG_WARN,
-               "a connection was refused: there are %u, as many as max_connections allows; %llu "
-               "were so far",
-               server->connections, (unsigned long long)count);
+        bi_log(
+            &server->log, BIDE_LOG_WARN,
+            "connection rejected: %u are open, the limit (max_connections); %llu rejected so far",
+            server->connections, (unsigned long long)count);
 }
 
 static void log_peer_limit(struct server *server)
@@ -435,8 +442,8 @@ static void log_peer_limit(struct server *server)
     if (count > 0)
         bi_log(
             &server->log, BIDE_LOG_WARN,
-            "a connection was refused: its address has %d that have not said the secret, or were "
-            "refused, or its IPv6 network half of all such; %llu were so far",
+            "connection rejected: its address has %d connections that have not authenticated, or its "
+            "IPv6 network has half of all; %llu rejected so far",
             PENDING_PER_PEER, (unsigned long long)count);
 }
 
@@ -446,7 +453,7 @@ static void log_rejected(const struct conn *conn, struct bi_log_limit *repeat, c
     uint64_t count = bi_log_limit_hit(repeat, bi_clock_boot());
     if (count > 0)
         bi_log(&conn->server->log, BIDE_LOG_WARN,
-               "a connection from %s was refused: %s; %llu were so far",
+               "connection from %s rejected: %s; %llu rejected so far",
                bi_conn_format_peer(conn, peer_text), reason, (unsigned long long)count);
 }
 
@@ -477,7 +484,7 @@ static bool admit(struct conn *conn)
 
     if (max > 0 && peer->connections - peer->pending > max) {
         log_rejected(conn, &admission->peer_limit_log,
-                     "its address has as many as max_connections_per_address allows");
+                     "its address has reached max_connections_per_address");
         reject(conn, ADMISSION_TOO_MANY);
         return false;
     }
@@ -501,7 +508,7 @@ static void admit_or_reject(struct conn *conn, bool must_auth)
         return;
 
     log_rejected(conn, &server->admission.stranger_log,
-                 "there is no auth_secret, and its address is in no network of trust");
+                 "no auth_secret is set, and its address is not in a trusted network");
     reject(conn, ADMISSION_AUTH_REQUIRED);
 }
 
@@ -581,8 +588,8 @@ static void log_authenticated(struct conn *conn)
     if (conn->admission.peer != NULL)
         conn->admission.peer->authenticated_once = true;
 
-    bi_log(&conn->server->log, first ? BIDE_LOG_INFO : BIDE_LOG_DEBUG,
-           "a client has said the secret: %s", bi_conn_format_peer(conn, peer_text));
+    bi_log(&conn->server->log, first ? BIDE_LOG_INFO : BIDE_LOG_DEBUG, "client authenticated: %s",
+           bi_conn_format_peer(conn, peer_text));
 }
 
 static void log_wrong_secret(const struct conn *conn)
@@ -591,7 +598,8 @@ static void log_wrong_secret(const struct conn *conn)
     char peer_text[PEER_SIZE];
     server->admission.auth_failure_count++;
     if (bi_log_limit_hit(&server->admission.wrong_log, bi_clock_boot()) > 0)
-        bi_log(&server->log, BIDE_LOG_WARN, "a wrong secret came from %s; %llu so far",
+        bi_log(&server->log, BIDE_LOG_WARN,
+               "authentication failed: wrong secret from %s; %llu failures so far",
                bi_conn_format_peer(conn, peer_text),
                (unsigned long long)server->admission.auth_failure_count);
 }
@@ -641,7 +649,8 @@ static bool audit_allowed(struct server *server)
 
     if (server->now >= admission->audit_until) {
         if (admission->audit_dropped > 0)
-            bi_log(&server->log, BIDE_LOG_WARN, "%u more administrative actions were not logged",
+            bi_log(&server->log, BIDE_LOG_WARN,
+                   "%u administrative commands were not logged (rate limit)",
                    admission->audit_dropped);
         admission->audit_until = server->now + 1000000;
         admission->audit_count = admission->audit_dropped = 0;
@@ -672,7 +681,7 @@ void bi_admission_audit(const struct conn *conn, const struct bide_op *op)
     if (op->kind == BIDE_OP_PURGE)
         snprintf(jobs, sizeof(jobs), " of %s jobs", bide_state_name(op->purge.state));
 
-    bi_log(&conn->server->log, BIDE_LOG_INFO, "%s%s%s%s%.*s, asked for by %s",
+    bi_log(&conn->server->log, BIDE_LOG_INFO, "%s%s%s%s%.*s, requested by %s",
            bide_op_name(op->kind), off, jobs, named ? " of topic " : "",
            named ? (int)topic->size : 0, named ? (const char *)topic->data : "",
            bi_conn_format_peer(conn, peer_text));

@@ -76,7 +76,7 @@ bool bi_cidr_parse(struct cidr *cidr, const char *text, size_t size, char *error
     struct cidr found;
 
     if (size >= sizeof(copy))
-        return bi_errmsg_set(error, "it is too long for a network");
+        return bi_errmsg_set(error, "too long for a network");
     memcpy(copy, text, size);
     copy[size] = 0;
 
@@ -84,21 +84,21 @@ bool bi_cidr_parse(struct cidr *cidr, const char *text, size_t size, char *error
     if (slash != NULL)
         *slash = 0;
     if (!parse_address(copy, &found))
-        return bi_errmsg_set(error, "it is no network as 10.0.0.0/8 or fd00::/8");
+        return bi_errmsg_set(error, "not a network such as 10.0.0.0/8 or fd00::/8");
 
     /* The prefix of an IPv4 network is counted behind the mapped part. */
     unsigned offset = strchr(copy, ':') == NULL ? IPV4_BITS : 0;
     unsigned most = 8 * BI_ADDRESS_SIZE - offset;
     unsigned bits = most;
     if (slash != NULL && !parse_bits(slash + 1, most, &bits))
-        return bi_errmsg_set(error, "the number behind the slash is not from 0 to %u", most);
+        return bi_errmsg_set(error, "the prefix length must be 0 to %u", most);
     found.bits = bits + offset;
 
     /* Suggest the network that was probably meant. */
     struct cidr whole = found;
     clear_host_bits(&whole);
     if (memcmp(whole.bytes, found.bytes, BI_ADDRESS_SIZE) != 0)
-        return bi_errmsg_set(error, "it has bits behind the network; %s is one",
+        return bi_errmsg_set(error, "host bits are set; did you mean %s?",
                              bi_cidr_format(&whole, suggestion));
 
     *cidr = found;

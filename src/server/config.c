@@ -159,13 +159,13 @@ static bool read_secret_line(FILE *file, char *secret, size_t size, char *reason
 {
     ssize_t got = bi_conffile_read_line(file, secret, size);
     if (got < 0)
-        return bi_errmsg_set(reason, "%s", ferror(file) ? strerror(errno) : "it is empty");
+        return bi_errmsg_set(reason, "%s", ferror(file) ? strerror(errno) : "the file is empty");
     if (got == 0)
-        return bi_errmsg_set(reason, "its first line is empty");
+        return bi_errmsg_set(reason, "the first line is empty");
     if (strlen(secret) != (size_t)got)
-        return bi_errmsg_set(reason, "there is a NUL byte in it; it must be text");
+        return bi_errmsg_set(reason, "the file contains a NUL byte");
     if (fgetc(file) != EOF)
-        return bi_errmsg_set(reason, "it has more than one line of at most %zu bytes", size - 3);
+        return bi_errmsg_set(reason, "the file must have one line of at most %zu bytes", size - 3);
     return true;
 }
 
@@ -179,7 +179,7 @@ static bool read_secret_file(struct config *config, int timeout_ms, struct notes
 
     FILE *file = bi_conffile_open(path, timeout_ms, NULL);
     if (file == NULL)
-        return bi_errmsg_set(error, "cannot read the secret_file %.200s: %s", path,
+        return bi_errmsg_set(error, "cannot read secret_file %.200s: %s", path,
                              bi_conffile_strerror(errno));
 
     /* auth_secret is set as if it were in the config file, with the same checks. */

@@ -142,6 +142,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 void bi_conn_set_alarm(struct conn *conn, int64_t wait_us)
 {
     struct timeval after = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
+    assert(wait_us >= 0 && !conn->closed);
     conn->untimed = evtimer_add(&conn->timer, &after) != 0;
 }
 
@@ -288,6 +289,7 @@ static void linger(struct conn *conn)
         bi_conn_close_release(conn); /* its jobs do not wait for the peer */
     }
 
+    assert(conn->linger_wait >= LINGER_US && conn->linger_wait <= LINGER_MAX);
     bi_conn_set_events(conn, 0);
     bi_conn_set_alarm(conn, conn->linger_wait);
     conn->linger_wait = conn->linger_wait < LINGER_MAX ? conn->linger_wait * 2 : LINGER_MAX;

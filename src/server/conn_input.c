@@ -181,6 +181,7 @@ static size_t execute(struct conn *conn, const char *data, size_t size)
             break;
         }
 
+        assert(consumed <= size - at);
         at += consumed;
         count++;
         bi_schedule_count_work(server, work_of_reply(conn, &output_before));
@@ -370,6 +371,7 @@ static void read_and_execute(struct conn *conn)
 
 void bi_conn_input_read(struct conn *conn)
 {
+    assert(!conn->closed && !conn->eof && conn->read_queue == NULL);
     conn->last_active_at = conn->server->now;
 
     /* The bound of the input keeps the copy plus one read within the scratch memory. */

@@ -53,9 +53,10 @@ static bool check_sync(struct flags *flags, const char *value, const char **effe
 
     /* There is no sync interval: each value selects sync=full, the safest mode. */
     if (!is_number(value))
-        return bi_errmsg_set(error, "-f takes a number of milliseconds, not \"%.60s\"", value);
+        return bi_errmsg_set(error, "invalid argument of -f: \"%.60s\" (a number of milliseconds)",
+                             value);
     bi_config_add_note(&flags->notes, BIDE_LOG_INFO,
-                       "-f %.20s: every answer waits for the disk (sync=full), whatever the number",
+                       "-f %.20s: every reply waits for the disk (sync=full), whatever the number",
                        value);
     return true;
 }
@@ -79,7 +80,7 @@ static bool check_log_size(struct flags *flags, const char *value, const char **
 {
     (void)effective;
     if (!is_number(value))
-        return bi_errmsg_set(error, "-s takes a number of bytes, not \"%.60s\"", value);
+        return bi_errmsg_set(error, "invalid argument of -s: \"%.60s\" (a number of bytes)", value);
     bi_config_add_note(&flags->notes, BIDE_LOG_INFO,
                        "-s %.20s has no effect: there are no log files", value);
     return true;

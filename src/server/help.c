@@ -12,17 +12,17 @@
 #define WIDTH  80
 
 static const char before[] =
-    "Use: bided [OPTIONS]\n"
+    "Usage: bided [OPTIONS]\n"
     "\n"
     "A job queue server. Clients of beanstalkd in every language can use it unchanged.\n"
     "\n"
     "  bided                               a queue in the state directory, on\n"
     "                                      127.0.0.1:11300\n"
-    "  bided --url memory: --listen 11301  one that is gone when bided stops\n"
+    "  bided --url memory: --listen 11301  in memory, lost when bided stops\n"
     "  bided --url sqlite:jobs.db --listen unix:bided.sock --listen '[::1]:11300'\n"
     "  bided --config bided.conf --check-config\n"
     "\n"
-    "Every setting can stand in the file as name = value. Flags win over the file.\n"
+    "Every setting can be given in the file as name = value. Flags override the file.\n"
     "SIZE is a number of bytes, or of KiB, MiB or GiB: 64MiB. TIME is a number of\n"
     "milliseconds, or of s, m, h or d: 250, 90s, 1h.\n";
 
@@ -30,23 +30,23 @@ static const char after[] =
     "\n"
     "      --config FILE           read settings from FILE (default:\n"
     "                              " BI_CONFIG_FILE ", if it exists)\n"
-    "      --check-config          look at file and flags, and say what is wrong\n"
-    "  -h, --help                  this text\n"
-    "  -v, --version               the version\n"
+    "      --check-config          check file and flags, report errors, exit\n"
+    "  -h, --help                  show this help\n"
+    "  -v, --version               show the version\n"
     "\n"
-    "As beanstalkd has them:\n"
+    "Flags of beanstalkd:\n"
     "  -l ADDR                     listen on ADDR, or on unix:PATH (default: 127.0.0.1)\n"
     "  -p PORT                     listen on PORT (default: 11300)\n"
     "  -b DIR                      keep bide.db in DIR, which must exist\n"
-    "  -f MS                       every answer waits for the disk, whatever MS (--sync full)\n"
+    "  -f MS                       every reply waits for the disk, whatever MS (--sync full)\n"
     "  -F                          never wait for the disk (--sync off)\n"
     "  -z BYTES                    --max-job-size\n"
     "  -u USER                     --user\n"
     "  -V                          --log-level debug\n"
     "  -s BYTES, -c, -n            no effect\n"
     "\n"
-    "SIGTERM and SIGINT stop it: commits are finished, jobs are given back. SIGUSR1 refuses\n"
-    "new jobs (drain). SIGHUP reads the file again. More: man bided, man bided.conf\n";
+    "SIGTERM and SIGINT stop the server: it completes commits and releases reserved jobs.\n"
+    "SIGUSR1 rejects new jobs (drain). SIGHUP reloads the file. See man bided, man bided.conf\n";
 
 /* Prints words in the right column, wrapped at WIDTH. '~' is a space that does not wrap. at: the
  * current column. */

@@ -19,7 +19,87 @@
 #include <systemd/sd-daemon.h>
 #endif
 
+#define DEFAULT_HOST "127.0.0.1"
+#define DEFAULT_PORT "11300"
 #define SOCKET_FLAGS (SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC)
+
+/* ---- addresses ---- */
+
+bool bi_listen_address_is_port(const char *text)
+{
+    size_t size = strlen(text);
+    return size > 0 && size <= 5 && strspn(text, "0123456789") == size && atoi(text) <= 65535;
+}
+
+static bool set_path(struct listen_address *address, const char *path, char *error)
+{
+    if (path[0] == 0)
+        return bi_errmsg_set(error, "no path after unix:");
+    size_t size = strlen(path);
+    if (size >= BI_UNIX_PATH_SIZE)
+        return bi_errmsg_set(error, "the path has %zu bytes; at most %d are allowed", size,
+                             BI_UNIX_PATH_SIZE - 1);
+
+    *address = (struct listen_address){.is_unix = true};
+    memcpy(address->host, path, size);
+    return true;
+}
+
+static bool set_host(struct listen_address *address, const char *host, size_t size,
+                     const char *port, char *error)
+{
+    if (!bi_listen_address_is_port(port))
+        return bi_errmsg_set(error, "invalid port: \"%.60s\" (0 to 65535)", port);
+    if (size == 0 || size >= sizeof(address->host))
+        return bi_errmsg_set(error, "the host name is %s", size == 0 ? "empty" : "too long");
+
+    /* An empty host stands for all addresses. */
+    *address = (struct listen_address){.is_unix = false};
+    if (size != 1 || host[0] != '*')
+        memcpy(address->host, host, size);
+    memcpy(address->port, port, strlen(port));
+    return true;
+}
+
+/* "[::1]:11300", or without the port. */
+static bool parse_brackets(struct listen_address *address, const char *text, char *error)
+{
+    const char *end = strchr(text, ']');
+    if (end == NULL || (end[1] != 0 && end[1] != ':'))
+        return bi_errmsg_set(error, "expected [ADDRESS]:PORT");
+    return set_host(address, text + 1, (size_t)(end - text - 1),
+                    end[1] == 0 ? DEFAULT_PORT : end + 2, error);
+}
+
+bool bi_listen_address_parse(struct listen_address *address, const char *text, char *error)
+{
+    const char *colon = strchr(text, ':');
+
+    if (strncmp(text, "unix:", 5) == 0)
+        return set_path(address, text + 5, error);
+    if (text[0] == '[')
+        return parse_brackets(address, text, error);
+
+    /* Digits are a port, never a host; an invalid port is reported as such. */
+    if (text[0] != 0 && text[strspn(text, "0123456789")] == 0)
+        return set_host(address, DEFAULT_HOST, strlen(DEFAULT_HOST), text, error);
+
+    /* More than one colon: an IPv6 address without brackets has no port. */
+    if (colon == NULL || strchr(colon + 1, ':') != NULL)
+        return set_host(address, text, strlen(text), DEFAULT_PORT, error);
+
+    return set_host(address, text, (size_t)(colon - text), colon + 1, error);
+}
+
+bool bi_listen_address_from_flags(struct listen_address *address, const char *host,
+                                  const char *port, char *error)
+{
+    if (host != NULL && strncmp(host, "unix:", 5) == 0)
+        return set_path(address, host + 5, error);
+    if (host == NULL)
+        host = DEFAULT_HOST;
+    return set_host(address, host, strlen(host), port != NULL ? port : DEFAULT_PORT, error);
+}
 
 /* ---- names ---- */
 
@@ -76,7 +156,7 @@ static struct listener *append(struct listeners *listeners, int fd, char *error)
     *listener = (struct listener){.fd = fd};
     if (!describe(listener)) {
         close(fd);
-        bi_errmsg_set(error, "cannot tell the address of a socket: %s", strerror(errno));
+        bi_errmsg_set(error, "cannot get the address of a socket: %s", strerror(errno));
         return NULL;
     }
 
@@ -94,7 +174,7 @@ static const char *tcp_hint(int code)
     case EADDRNOTAVAIL:
         return "; this machine has no such address";
     case EACCES:
-        return "; ports below 1024 are root's";
+        return "; ports below 1024 require root";
     default:
         return "";
     }
@@ -102,8 +182,8 @@ static const char *tcp_hint(int code)
 
 static const char *unix_hint(int code)
 {
-    return code == EACCES   ? "; the directory is not ours"
-           : code == ENOENT ? "; make its directory first"
+    return code == EACCES   ? "; no permission for its directory"
+           : code == ENOENT ? "; create its directory first"
                             : "";
 }
 
@@ -231,7 +311,7 @@ static bool remove_stale_socket(const struct listen_address *address,
     if (lstat(address->host, &info) != 0)
         return errno == ENOENT || listen_error(address, errno, "", error);
     if (!S_ISSOCK(info.st_mode))
-        return listen_error(address, EEXIST, "; it is no socket, and is left alone", error);
+        return listen_error(address, EEXIST, "; it is not a socket, and was not removed", error);
     if (is_in_use(local))
         return listen_error(address, EADDRINUSE, tcp_hint(EADDRINUSE), error);
     return unlink(address->host) == 0 || listen_error(address, errno, "", error);
@@ -292,7 +372,7 @@ bool bi_listener_open(struct listeners *listeners, const struct listen_address *
 static bool inherit_one(struct listeners *listeners, int fd, char *error)
 {
     if (sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) <= 0)
-        return bi_errmsg_set(error, "descriptor %d of systemd is no stream socket that listens",
+        return bi_errmsg_set(error, "descriptor %d of systemd is not a listening stream socket",
                              fd);
 
     int flags = fcntl(fd, F_GETFL);
@@ -305,7 +385,7 @@ bool bi_listener_inherit(struct listeners *listeners, char *error)
 {
     int count = sd_listen_fds(1);
     if (count < 0)
-        return bi_errmsg_set(error, "cannot take the sockets of systemd: %s", strerror(-count));
+        return bi_errmsg_set(error, "cannot use the sockets of systemd: %s", strerror(-count));
 
     for (int i = 0; i < count; i++)
         if (!inherit_one(listeners, SD_LISTEN_FDS_START + i, error))
@@ -321,9 +401,9 @@ bool bi_listener_inherit(struct listeners *listeners, char *error)
     const char *pid = getenv("LISTEN_PID");
     if (pid == NULL || atol(pid) != (long)getpid())
         return true;
-    return bi_errmsg_set(error,
-                         "systemd has opened sockets for us, but this bided was built without "
-                         "libsystemd-dev and cannot take them");
+    return bi_errmsg_set(
+        error, "systemd passes sockets, but this bided was built without libsystemd-dev and cannot "
+               "use them");
 }
 
 #endif
@@ -335,7 +415,7 @@ bool bi_listener_chown(const struct listeners *listeners, uid_t uid, gid_t gid, 
     for (size_t i = 0; i < listeners->count; i++) {
         const char *path = listeners->list[i].path;
         if (path[0] != 0 && lchown(path, uid, gid) != 0)
-            return bi_errmsg_set(error, "cannot give away %s: %s", path, strerror(errno));
+            return bi_errmsg_set(error, "cannot change the owner of %s: %s", path, strerror(errno));
     }
     return true;
 }

@@ -137,27 +137,24 @@ static void log_access(const struct program *p, bool is_public)
     }
 
     if (limits->auth_always)
-        bi_log(&p->log, BIDE_LOG_INFO, "every client must say the secret");
+        bi_log(&p->log, BIDE_LOG_INFO, "every client must authenticate");
     else if (is_public && limits->trust_count > 0)
-        bi_log(&p->log, BIDE_LOG_INFO, "clients are served without a secret from this machine, %s",
-               networks);
+        bi_log(&p->log, BIDE_LOG_INFO,
+               "trusted without authentication: clients on this machine, %s", networks);
     if (!is_public && limits->trust_count > 0)
-        bi_log(&p->log, BIDE_LOG_WARN,
-               "trust has no effect: bided listens on addresses of this machine only; say listen = "
-               "*:11300");
+        bi_log(
+            &p->log, BIDE_LOG_WARN,
+            "trust has no effect: bided listens on loopback addresses only (set listen = *:11300)");
     if (!is_public || limits->auth_always)
         return;
 
     if (limits->auth_secret[0] != 0)
-        bi_log(&p->log, BIDE_LOG_INFO, "clients from other machines must say the secret first");
+        bi_log(&p->log, BIDE_LOG_INFO, "clients on other machines must authenticate");
     else if (limits->trust_count > 0)
-        bi_log(&p->log, BIDE_LOG_INFO,
-               "clients from elsewhere are refused: there is no auth_secret");
+        bi_log(&p->log, BIDE_LOG_INFO, "all other clients are rejected: auth_secret is not set");
     else if (p->server != NULL) /* at the start on_ready() logs this */
-        bi_log(
-            &p->log, BIDE_LOG_WARN,
-            "there is no auth_secret in the config file, and no network in trust: only clients on "
-            "this machine are served");
+        bi_log(&p->log, BIDE_LOG_WARN,
+               "neither auth_secret nor trust is set: only clients on this machine are served");
 }
 
 static void log_listeners(struct program *p)
@@ -188,8 +185,7 @@ static bool open_runtime_socket(struct program *p, char *error)
                         (int)strcspn(directory, ":"), directory);
     if (size < 0 || size >= BI_UNIX_PATH_SIZE)
         return bi_errmsg_set(error,
-                             "RUNTIME_DIRECTORY is too long for the path of a socket; say where "
-                             "to listen");
+                             "RUNTIME_DIRECTORY is too long for the path of a socket; set listen");
     return bi_listener_open(&p->listeners, &address, p->config.unix_mode, error);
 }
 
@@ -204,8 +200,7 @@ static bool open_sockets(struct program *p, char *error)
     /* Sockets of systemd replace all configured addresses. */
     if (p->listeners.count > 0) {
         if (given || config->listen_count > 0)
-            bi_log(&p->log, BIDE_LOG_WARN,
-                   "systemd has opened the sockets; other addresses to listen on are ignored");
+            bi_log(&p->log, BIDE_LOG_WARN, "using the sockets of systemd; listen is ignored");
         return true;
     }
 
@@ -241,8 +236,8 @@ static void clamp_max_connections(struct program *p, struct server_limits *limit
     /* With very few files, half of them remain for connections. */
     uint32_t allowed_count = (uint32_t)(files > 2 * other ? files - other : files / 2);
     bi_log(&p->log, BIDE_LOG_WARN,
-           "max_connections is %u, but only %llu files may be open; %u connections are allowed "
-           "(see ulimit -n, LimitNOFILE=)",
+           "max_connections is %u, but only %llu open files are allowed: limited to %u connections "
+           "(raise ulimit -n or LimitNOFILE=)",
            limits->max_connections, (unsigned long long)files, allowed_count);
     limits->max_connections = allowed_count;
 }
@@ -259,9 +254,8 @@ static void raise_max_client_bytes(const struct program *p, struct server_limits
 
     bi_sysinfo_format_size(given, limits->max_client_bytes);
     bi_sysinfo_format_size(raised, minimum);
-    bi_log(&p->log, BIDE_LOG_WARN,
-           "max_client_bytes is %s; it was raised to %s, %d times max_job_size", given, raised,
-           JOBS_IN_BUFFERS);
+    bi_log(&p->log, BIDE_LOG_WARN, "max_client_bytes raised from %s to %s, %d times max_job_size",
+           given, raised, JOBS_IN_BUFFERS);
     limits->max_client_bytes = minimum;
 }
 
@@ -301,7 +295,7 @@ static int change_user(struct program *p, const char *created, char *error)
     /* Only root can change owners, so this comes before the drop. */
     if (geteuid() == 0) {
         if (created != NULL && chown(created, account.uid, account.gid) != 0) {
-            bi_errmsg_set(error, "cannot give away %s: %s", created, strerror(errno));
+            bi_errmsg_set(error, "cannot change the owner of %s: %s", created, strerror(errno));
             return BI_PRIVILEGES_DENIED;
         }
         if (!bi_listener_chown(&p->listeners, account.uid, account.gid, error))
@@ -331,9 +325,9 @@ static int prepare_storage(struct program *p, char *error)
     bi_privileges_forbid_new();
 
     if (geteuid() == 0)
-        bi_log(&p->log, BIDE_LOG_WARN,
-               "bided runs as root: say which user it is to become with --user, or user = in the "
-               "config file");
+        bi_log(
+            &p->log, BIDE_LOG_WARN,
+            "bided runs as root: set an unprivileged user with --user, or user = in the config file");
     return EXIT_OK;
 }
 
@@ -363,12 +357,12 @@ static void on_recovery(void *user, const bide_recovery *progress)
     }
 
     bi_systemd_notify_status(p->status);
-    bi_log(&p->log, BIDE_LOG_INFO, "%llu stored %s loaded, after %lld ms",
-           (unsigned long long)progress->loaded, progress->loaded == 1 ? "job is" : "jobs are",
+    bi_log(&p->log, BIDE_LOG_INFO, "loaded %llu stored %s in %lld ms",
+           (unsigned long long)progress->loaded, progress->loaded == 1 ? "job" : "jobs",
            (long long)((bi_clock_boot() - p->opened_us) / 1000));
     if (progress->failed > 0)
         bi_log(&p->log, BIDE_LOG_ERROR,
-               "in %llu places of the file stored jobs could not be loaded; bide check tells more",
+               "cannot load stored jobs at %llu places of the file (run bide check)",
                (unsigned long long)progress->failed);
 }
 
@@ -383,12 +377,12 @@ static void log_queue(const struct program *p, const bide_options *options)
     static const char *const syncs[] = {"full", "normal", "off"};
     bool stored = strncmp(p->url, "memory:", 7) != 0;
 
-    bi_log(&p->log, BIDE_LOG_INFO, "the queue is %.300s", p->display_url);
+    bi_log(&p->log, BIDE_LOG_INFO, "queue: %.300s", p->display_url);
     char job[BI_SIZE_TEXT], memory[BI_SIZE_TEXT];
     bi_sysinfo_format_size(job, options->max_job_size);
     bi_sysinfo_format_size(memory, options->max_memory);
     bi_log(&p->log, BIDE_LOG_INFO, "%s%s%smax_job_size=%s max_memory=%s max_connections=%u",
-           stored ? "sync=" : "nothing is kept when bided stops; ",
+           stored ? "sync=" : "jobs are lost when bided stops; ",
            stored ? syncs[options->sync] : "", stored ? " " : "", job, memory,
            p->limits.max_connections);
 }
@@ -396,11 +390,12 @@ static void log_queue(const struct program *p, const bide_options *options)
 static void log_queue_dir(const struct program *p, const struct queue_dir_info *found)
 {
     if (found->is_new)
-        bi_log(&p->log, BIDE_LOG_INFO, "there was no such file: this is a new queue");
+        bi_log(&p->log, BIDE_LOG_INFO, "the file did not exist: created a new queue");
     if (found->binlog[0] != 0)
         bi_log(
             &p->log, BIDE_LOG_WARN,
-            "beside it are log files of beanstalkd (%s), which are not read: see -b in man bided",
+            "the directory has log files of beanstalkd (%s), which bided does not read: see -b in man "
+            "bided",
             found->binlog);
 }
 
@@ -472,9 +467,10 @@ static void on_ready(void *user)
     bi_systemd_notify_ready(p->status);
 
     if (refuses_all_remote(p))
-        bi_log(&p->log, BIDE_LOG_WARN,
-               "no client on another machine can use this server, although it listens there: set "
-               "auth_secret or trust; ready for clients on this machine");
+        bi_log(
+            &p->log, BIDE_LOG_WARN,
+            "clients on other machines are rejected, although bided listens on their network: set "
+            "auth_secret or trust; ready for clients on this machine");
     else
         bi_log(&p->log, BIDE_LOG_INFO, "ready");
 }
@@ -511,10 +507,10 @@ static void on_reload(void *user)
         raise_max_client_bytes(p, &p->limits);
         bi_server_set_limits(p->server, &p->limits);
         bi_config_free(&config);
-        bi_log(&p->log, BIDE_LOG_INFO, "the settings were read again");
+        bi_log(&p->log, BIDE_LOG_INFO, "settings reloaded");
         log_access(p, p->is_public);
     } else {
-        bi_log(&p->log, BIDE_LOG_ERROR, "the old settings stay: %s", error);
+        bi_log(&p->log, BIDE_LOG_ERROR, "cannot reload settings, the old ones stay: %s", error);
     }
 
     bi_config_log_notes(&p->flags.notes, &p->log);
@@ -574,7 +570,7 @@ static int run(struct program *p)
 {
     char error[BI_ERRMSG_SIZE] = "";
 
-    bi_log(&p->log, BIDE_LOG_INFO, "bided %s, process %d", bide_version(), (int)getpid());
+    bi_log(&p->log, BIDE_LOG_INFO, "bided %s, pid %d", bide_version(), (int)getpid());
     if (bi_systemd_notify_unsupported())
         bi_log(&p->log, BIDE_LOG_WARN,
                "systemd waits for a notification, but this bided was built without libsystemd-dev");

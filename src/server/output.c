@@ -65,6 +65,7 @@ static void compact(struct output *output)
     size_t sent = output->sent;
     char *data = bytes_of(output);
 
+    assert(sent <= output->size);
     memmove(data, data + sent, output->size - sent);
     output->size -= sent;
     output->sent = 0;
@@ -212,6 +213,7 @@ static void advance(struct output *output, size_t sent)
 
         size_t left = bide_buf_size(body->buf) - output->body_sent;
         size_t part = sent < left ? sent : left;
+        assert(output->body_bytes >= part);
         output->body_sent += part;
         output->body_bytes -= part;
         sent -= part;
@@ -229,6 +231,7 @@ static void advance(struct output *output, size_t sent)
 
 static void reset(struct output *output)
 {
+    assert(output->body_bytes == 0 && output->body_first == output->body_count);
     output->size = output->sent = 0;
     output->body_first = output->body_count = 0;
 }

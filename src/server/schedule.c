@@ -120,6 +120,7 @@ void bi_schedule_dequeue_run(struct conn *conn)
     if (run_queue == NULL)
         return;
 
+    assert(run_queue->head != NULL && run_queue->tail != NULL);
     conn->run_queue = NULL;
     *(conn->prev_run != NULL ? &conn->prev_run->next_run : &run_queue->head) = conn->next_run;
     *(conn->next_run != NULL ? &conn->next_run->prev_run : &run_queue->tail) = conn->prev_run;
@@ -218,6 +219,7 @@ void bi_schedule_dequeue_read(struct conn *conn)
     if (queue == NULL)
         return;
 
+    assert(queue->head != NULL && queue->tail != NULL);
     conn->read_queue = NULL;
     *(conn->prev_read != NULL ? &conn->prev_read->next_read : &queue->head) = conn->next_read;
     *(conn->next_read != NULL ? &conn->next_read->prev_read : &queue->tail) = conn->prev_read;
@@ -287,6 +289,7 @@ static void drain_dirty(struct server *server, struct conn_queue *dirty, int64_t
         dirty->head = conn->next_dirty;
         if (dirty->head == NULL)
             dirty->tail = NULL;
+        assert(conn->dirty && !conn->closed);
         conn->dirty = false;
 
         /* The connection may be freed by the next call. A connection that may run is marked again

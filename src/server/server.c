@@ -186,7 +186,7 @@ static void on_stop(evutil_socket_t fd, short what, void *arg)
     struct timeval after = {.tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000};
     server->stop_end = bi_clock_boot() + wait * 1000;
     if (evtimer_add(&server->stop_timer, &after) != 0)
-        bi_log(&server->log, BIDE_LOG_WARN, "no timer for the end of the stop: %s",
+        bi_log(&server->log, BIDE_LOG_WARN, "cannot add a timer for stop_timeout: %s",
                strerror(errno)); /* on_idle() tests stop_end, too */
 }
 
@@ -247,11 +247,9 @@ static bool commit_stuck(struct server *server)
     }
 
     if (!server->commit_stuck)
-        bi_log(
-            &server->log, BIDE_LOG_ERROR,
-            "a commit or checkpoint has taken %lld s or more and does not end: the watchdog is not "
-            "told that bided is alive",
-            (long long)(age / 1000000));
+        bi_log(&server->log, BIDE_LOG_ERROR,
+               "a commit or checkpoint hangs since %lld s: the watchdog is not notified",
+               (long long)(age / 1000000));
     server->commit_stuck = true;
     return true;
 }
@@ -328,14 +326,15 @@ static bool is_command_overdue(struct conn *conn)
     char peer[PEER_SIZE];
     uint64_t count = bi_log_limit_hit(&server->overdue_log, server->now);
     if (count > 0)
-        bi_log(&server->log, BIDE_LOG_WARN,
-               "the connection from %s is closed: it has sent a part of a command, and %s "
-               "for %lld s (command_timeout); %llu such connections so far",
-               bi_conn_format_peer(conn, peer), body_too_slow ? "little more" : "nothing more",
-               (long long)((server->now -
-                            (body_too_slow ? conn->body->started_at : conn->last_received_at)) /
-                           1000000),
-               (unsigned long long)count);
+        bi_log(
+            &server->log, BIDE_LOG_WARN,
+            "closing connection from %s: incomplete command, %s for %lld s (command_timeout); %llu "
+            "connections closed so far",
+            bi_conn_format_peer(conn, peer), body_too_slow ? "too slow" : "no input",
+            (long long)((server->now -
+                         (body_too_slow ? conn->body->started_at : conn->last_received_at)) /
+                        1000000),
+            (unsigned long long)count);
     return true;
 }
 

@@ -118,7 +118,7 @@ static bool set_address(struct config *config, size_t index, const char *text, c
 {
     (void)index;
     if (text[0] == 0)
-        return bi_errmsg_set(error, "cannot listen on an address that is empty");
+        return bi_errmsg_set(error, "cannot listen: the address is empty");
     config->address = text;
     return true;
 }
@@ -127,7 +127,7 @@ static bool set_port(struct config *config, size_t index, const char *text, char
 {
     (void)index;
     if (!bi_listen_address_is_port(text))
-        return bi_errmsg_set(error, "\"%.100s\" is no port; 0 to 65535 is allowed", text);
+        return bi_errmsg_set(error, "invalid port: \"%.100s\" (0 to 65535)", text);
     config->port = text;
     return true;
 }
@@ -197,7 +197,7 @@ static bool set_auth_secret(struct config *config, size_t index, const char *tex
                              sizeof(config->limits.auth_secret) - 1);
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
-            return bi_errmsg_set(error, "auth_secret has a space or a control character in it");
+            return bi_errmsg_set(error, "auth_secret contains a space or a control character");
 
     memcpy(config->limits.auth_secret, text, size + 1);
     config->secret_file = NULL;

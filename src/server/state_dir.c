@@ -50,8 +50,8 @@ bool bi_state_dir_find(char *directory, const struct state_dir_env *env, char *e
                           error);
     if (is_set(env->home))
         return write_path(directory, env->home, strlen(env->home), "/.local/state/bide", error);
-    return bi_errmsg_set(error, "there is no place for the queue: HOME is not set; "
-                                "say where with --url sqlite:PATH or --directory DIR");
+    return bi_errmsg_set(error, "no directory for the queue: HOME is not set; "
+                                "set --url sqlite:PATH or --directory DIR");
 }
 
 static bool create_one(const char *directory, mode_t mode, bool *created, char *error)
@@ -64,8 +64,8 @@ static bool create_one(const char *directory, mode_t mode, bool *created, char *
         return true;
 
     return bi_errmsg_set(error,
-                         "cannot make the directory %.250s: %s; "
-                         "say where with --url sqlite:PATH or --directory DIR",
+                         "cannot create directory %.250s: %s; "
+                         "set --url sqlite:PATH or --directory DIR",
                          directory,
                          errno == EEXIST ? "there is a file of that name" : strerror(errno));
 }
@@ -99,7 +99,7 @@ bool bi_state_dir_check(const char *directory, char *error)
 {
     struct stat info;
     if (stat(directory, &info) != 0)
-        return bi_errmsg_set(error, "the directory %.300s: %s; make it first", directory,
+        return bi_errmsg_set(error, "cannot use directory %.300s: %s; create it first", directory,
                              strerror(errno));
     return S_ISDIR(info.st_mode) || bi_errmsg_set(error, "%.300s is not a directory", directory);
 }

@@ -87,7 +87,7 @@ static void a_reload_changes_the_log_and_the_limits(void)
     ask(fd, "list-tube-used\r\n", "USING default\r\n");
     file_of("url = memory:\nlisten = 127.0.0.1:0\nlog_format = json\nmax_connections = 1\n");
     kill(bided->pid, SIGHUP);
-    await_log(bided, "\"message\":\"the settings were read again\"");
+    await_log(bided, "\"message\":\"settings reloaded\"");
     LACKS(bided->err, "takes a restart");
     int other = connect_tcp(port);
     await_close(other);
@@ -101,7 +101,7 @@ static void reload_reports_settings_that_need_a_restart(void)
     struct bided *bided = serve(file_of("url = memory:\nlisten = 127.0.0.1:0\n"));
     file_of("url = memory:\nlisten = 127.0.0.1:1\nmax_job_size = 5\n");
     kill(bided->pid, SIGHUP);
-    await_log(bided, "the settings were read again");
+    await_log(bided, "settings reloaded");
     await_log(bided, "listen has changed; that takes a restart");
     await_log(bided, "max_job_size has changed; that takes a restart");
     LACKS(bided->err, "url has changed");
@@ -110,7 +110,7 @@ static void reload_reports_settings_that_need_a_restart(void)
     await_logs(bided, "listen has changed", 2);
     file_of("url = memory:\nlisten = 127.0.0.1:0\n");
     kill(bided->pid, SIGHUP);
-    await_logs(bided, "the settings were read again", 3);
+    await_logs(bided, "settings reloaded", 3);
     stop(bided);
     CHECK(strstr(strstr(strstr(bided->err.text, "listen has") + 1, "listen has") + 1,
                  "listen has") == NULL);
@@ -121,13 +121,13 @@ static void reload_of_an_invalid_file_changes_nothing(void)
     struct bided *bided = serve(file_of("url = memory:\nlisten = 127.0.0.1:0\n"));
     file_of("log_format = json\nsync = maybe\n");
     kill(bided->pid, SIGHUP);
-    await_log(bided, "ERROR the old settings stay: ");
+    await_log(bided, "ERROR cannot reload settings, the old ones stay: ");
     HAS(bided->err, "bided.conf:2: sync is \"maybe\"");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "list-tube-used\r\n", "USING default\r\n");
     CHECK(unlink(test_path("bided.conf")) == 0);
     kill(bided->pid, SIGHUP);
-    await_logs(bided, "ERROR the old settings stay: ", 2);
+    await_logs(bided, "ERROR cannot reload settings, the old ones stay: ", 2);
     ask(fd, "list-tube-used\r\n", "USING default\r\n");
     stop(bided);
 }
@@ -138,7 +138,7 @@ static void flags_still_override_the_file_after_a_reload(void)
         serve(file_of("url = memory:\n"), "--listen=127.0.0.1:0", "--log-level=info");
     file_of("url = memory:\nlog_level = error\n");
     kill(bided->pid, SIGHUP);
-    await_log(bided, "INFO  the settings were read again");
+    await_log(bided, "INFO  settings reloaded");
     stop(bided);
 }
 

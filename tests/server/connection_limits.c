@@ -59,7 +59,7 @@ static void hard_file_limit_is_raised_or_reported(void)
     if (files_of(bided) > 60)
         LACKS(bided->err, "files may be open");
     else
-        HAS(bided->err, "max_connections is 60, but only 40 files may be open; 20 connections");
+        HAS(bided->err, "max_connections is 60, but only 40 open files are allowed: limited to 20");
     ask(connect_tcp(port_of(bided, "127.0.0.1")), "list-tube-used\r\n", "USING default\r\n");
     stop(bided);
 }
@@ -139,7 +139,7 @@ static void buffers_have_room_for_four_of_the_largest_jobs(void)
 {
     struct bided *bided =
         serve("--url=memory:?max_job_size=1MiB", "--listen=0", "--max-client-bytes=100KiB");
-    HAS(bided->err, "WARN  max_client_bytes is 100KiB; it was raised to 4MiB");
+    HAS(bided->err, "WARN  max_client_bytes raised from 100KiB to 4MiB");
     int fd = connect_tcp(port_of(bided, "127.0.0.1"));
     static char put[1100000];
     int size = snprintf(put, sizeof put, "put 0 0 60 1048576\r\n");
@@ -147,7 +147,7 @@ static void buffers_have_room_for_four_of_the_largest_jobs(void)
     strcpy(put + size + 1048576, "\r\n");
     ask(fd, put, "INSERTED 1\r\n");
     kill(bided->pid, SIGHUP);
-    await_logs(bided, "it was raised to 4MiB", 2);
+    await_logs(bided, "raised from 100KiB to 4MiB", 2);
     ask(fd, put, "INSERTED 2\r\n");
     stop(bided);
     bided = serve("--url=memory:", "--listen=0");

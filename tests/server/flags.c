@@ -9,12 +9,12 @@
 static void help_goes_to_standard_output(void)
 {
     struct bided *bided = ends_with(0, "-h");
-    HAS(bided->out, "Use: bided");
+    HAS(bided->out, "Usage: bided");
     HAS(bided->out, "--max-job-size");
     HAS(bided->out, "-b DIR");
     EQ(bided->err.size, 0);
     bided = ends_with(0, "--help");
-    HAS(bided->out, "Use: bided");
+    HAS(bided->out, "Usage: bided");
 }
 
 static void version_is_that_of_the_library(void)

@@ -333,7 +333,7 @@ static void partial_command_times_out(void)
     for (size_t i = 0; i < COUNT(parts); i++)
         await_close(fds[i]);
     NOT_BEFORE(start_us, 900);
-    await_log(bided, "it has sent a part of a command, and nothing more");
+    await_log(bided, "incomplete command, no input for");
     others_are_served(bided);
     stop(bided);
 }
@@ -482,7 +482,7 @@ static void a_request_of_http_closes_the_connection(void)
         ask(other, "stats-tube injected\r\n", "NOT_FOUND\r\n");
     }
     await_log(bided, "it sent an HTTP request");
-    HAS(bided->err, "the connection from 127.0.0.1:");
+    HAS(bided->err, "closing connection from 127.0.0.1:");
     stop(bided);
 }
 
@@ -533,7 +533,7 @@ static void the_waiting_calls_of_a_connection_are_limited(void)
     connect_client(&other, bided);
     EQ(wait_often(&client, &other, 2 * LIMIT), LIMIT);
     EQ(test_client_stat(&other, "stats", "current-waiting"), LIMIT);
-    await_log(bided, "its connection has too many that wait");
+    await_log(bided, "too many waiting calls on its connection");
     /* What can be answered at once is. */
     send_text(&other, "use nothing\r\nput 0 0 100 1\r\nx\r\nput 0 0 100 1\r\ny\r\n");
     EXPECT_LINE(&other, "USING nothing");

@@ -61,7 +61,7 @@ static void ipv6_is_served_or_reported_missing(void)
 static void the_missing_directory_of_a_socket_is_reported(void)
 {
     HAS(ends_with(111, "--url=memory:", "--listen=unix:/no/such/folder/bided.sock")->err,
-        "cannot listen on unix:/no/such/folder/bided.sock: No such file or directory; make its "
+        "cannot listen on unix:/no/such/folder/bided.sock: No such file or directory; create its "
         "directory first");
 }
 
@@ -140,7 +140,7 @@ static void stale_unix_socket_is_replaced(void)
 static void file_at_the_socket_path_is_left_alone(void)
 {
     write_file(test_path("a.sock"), 0, "precious", 8);
-    HAS(ends_with(111, "--url=memory:", unix_flag("a.sock"))->err, "it is no socket");
+    HAS(ends_with(111, "--url=memory:", unix_flag("a.sock"))->err, "it is not a socket");
     EQ(size_of(test_path("a.sock")), 8);
 }
 
@@ -227,12 +227,12 @@ static void without_a_secret_only_local_clients_are_served(void)
     bool own = have_own_network();
     struct bided *bided = serve("--url=memory:", "--listen=0.0.0.0:0");
     int port = port_of(bided, "0.0.0.0");
-    HAS(bided->err, "WARN  no client on another machine can use this server");
+    HAS(bided->err, "WARN  clients on other machines are rejected");
     LACKS(bided->err, "INFO  ready");
     /* Once: a reload says it again. */
-    LACKS(bided->err, "there is no auth_secret in the config file");
+    LACKS(bided->err, "neither auth_secret nor trust is set");
     kill(bided->pid, SIGHUP);
-    await_log(bided, "WARN  there is no auth_secret in the config file");
+    await_log(bided, "WARN  neither auth_secret nor trust is set");
     SERVES(try_tcp("127.0.0.1", port));
     if (own) {
         int fd = connect_at(HERE, try_tcp_from(NEIGHBOUR, OUTER, port));
@@ -278,7 +278,7 @@ static void secret_added_by_reload_admits_remote_clients(void)
     struct bided *bided = serve(flag);
     write_file(test_path("bided.conf"), 0, after, strlen(after));
     kill(bided->pid, SIGHUP);
-    await_log(bided, "the settings were read again");
+    await_log(bided, "settings reloaded");
     int port = port_of(bided, "0.0.0.0");
     const char *from = own ? NEIGHBOUR : NULL, *to = own ? OUTER : "127.0.0.1";
     int fd = connect_at(HERE, try_tcp_from(from, to, port));

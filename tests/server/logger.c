@@ -30,7 +30,7 @@ static void a_line_of_text_begins_with_the_time(void)
     struct bided *bided = serve("--url=memory:", "--listen=0");
     stop(bided);
     check_lines(bided, "0000-00-00T00:00:00.000Z ");
-    HAS(bided->err, "Z INFO  bided " BIDE_VERSION ", process ");
+    HAS(bided->err, "Z INFO  bided " BIDE_VERSION ", pid ");
 }
 
 static void a_line_of_json_is_an_object(void)

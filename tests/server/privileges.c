@@ -87,7 +87,7 @@ static void running_as_root_without_a_user_is_warned_about(void)
 {
     struct bided *bided = serve("--listen=0", "--url=memory:");
     if (geteuid() == 0)
-        HAS(bided->err, "WARN  bided runs as root: say which user it is to become with --user");
+        HAS(bided->err, "WARN  bided runs as root: set an unprivileged user with --user");
     else
         LACKS(bided->err, "runs as root");
     stop(bided);

@@ -45,13 +45,13 @@ static void shutdown_does_not_count_as_failure_of_held_jobs(void)
     ask(fd, "reserve\r\n", "RESERVED 1 1\r\na\r\n");
     stop(bided);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored job is loaded");
+    await_log(bided, "loaded 1 stored job");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "reserve-with-timeout 0\r\n", "RESERVED 1 1\r\na\r\n");
     kill(bided->pid, SIGKILL);
     await_end(bided, 256 + SIGKILL);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored job is loaded");
+    await_log(bided, "loaded 1 stored job");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek-buried\r\n", "FOUND 1 1\r\na\r\n");
     stop(bided);
@@ -67,7 +67,7 @@ static void shutdown_does_not_count_as_failure_of_jobs_held_by_token(void)
         "INSERTED 1\r\nRESERVED_MANY 1\r\n");
     stop(bided);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored job is loaded");
+    await_log(bided, "loaded 1 stored job");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek-ready\r\n", "NOT_FOUND\r\n");
     ask(fd, "reserve-many 1 0\r\n", "TIMED_OUT\r\n");
@@ -77,7 +77,7 @@ static void shutdown_does_not_count_as_failure_of_jobs_held_by_token(void)
     kill(bided->pid, SIGKILL);
     await_end(bided, 256 + SIGKILL);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "2 stored jobs are loaded");
+    await_log(bided, "loaded 2 stored jobs");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek-buried\r\n", "FOUND 1 1\r\na\r\n");
     stop(bided);
@@ -165,7 +165,7 @@ static void a_signal_that_comes_before_it_is_ready_is_kept(void)
 {
     for (int i = 0; i < 5; i++) {
         struct bided *bided = start("--listen=0", "-b", folder_of("jobs"), NULL);
-        await_log(bided, "the queue is");
+        await_log(bided, "queue: ");
         kill(bided->pid, SIGHUP);
         kill(bided->pid, SIGTERM);
         await_end(bided, 0);

@@ -22,7 +22,7 @@ static void state_directory_comes_from_systemd(void)
     set_env("STATE_DIRECTORY", both);
     struct bided *bided = serve("--listen=0");
     char line[400];
-    snprintf(line, sizeof line, "the queue is sqlite:%s/bide.db", test_path("state/bide"));
+    snprintf(line, sizeof line, "queue: sqlite:%s/bide.db", test_path("state/bide"));
     HAS(bided->err, line);
     stop(bided);
     EQ(mode_of(test_path("state/bide")), 0700);
@@ -60,7 +60,7 @@ static void jobs_are_there_after_a_restart(void)
     kill(bided->pid, SIGKILL);
     await_end(bided, 256 + SIGKILL);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    await_log(bided, "1 stored job is loaded");
+    await_log(bided, "loaded 1 stored job");
     fd = connect_tcp(port_of(bided, "127.0.0.1"));
     ask(fd, "peek 1\r\n", "FOUND 1 5\r\nhello\r\n");
     stop(bided);
@@ -81,17 +81,17 @@ static void state_directory_that_cannot_be_created_is_reported(void)
 {
     write_file(test_path("file"), 0, "x", 1);
     set_env("STATE_DIRECTORY", test_path("file"));
-    HAS(ends_with(1, "--listen=0")->err, "a file of that name; say where with --url");
+    HAS(ends_with(1, "--listen=0")->err, "a file of that name; set --url");
     set_env("STATE_DIRECTORY", test_path("file/jobs"));
-    HAS(ends_with(1, "--listen=0")->err, "cannot make the directory");
+    HAS(ends_with(1, "--listen=0")->err, "cannot create directory");
 }
 
 static void named_directory_must_exist(void)
 {
     char flag[300];
     snprintf(flag, sizeof flag, "--directory=%s", test_path("typo/jobs"));
-    HAS(ends_with(10, "--listen=0", flag)->err, "typo/jobs: No such file or directory; make it");
-    HAS(ends_with(10, "--listen=0", "-b", test_path("typo"))->err, "make it first");
+    HAS(ends_with(10, "--listen=0", flag)->err, "typo/jobs: No such file or directory; create it");
+    HAS(ends_with(10, "--listen=0", "-b", test_path("typo"))->err, "create it first");
     CHECK(!file_exists(test_path("typo")));
     write_file(test_path("file"), 0, "x", 1);
     HAS(ends_with(10, "--listen=0", "-b", test_path("file"))->err, "is not a directory");
@@ -102,7 +102,7 @@ static void named_directory_must_exist(void)
 static void new_queue_is_logged_and_an_existing_one_is_not(void)
 {
     struct bided *bided = serve("--listen=0", "-b", folder_of("jobs"));
-    HAS(bided->err, "INFO  there was no such file: this is a new queue");
+    HAS(bided->err, "INFO  the file did not exist: created a new queue");
     stop(bided);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
     LACKS(bided->err, "new queue");
@@ -153,7 +153,8 @@ static void log_files_of_beanstalkd_are_warned_of(void)
     stop(bided);
     write_file(test_path("jobs/binlog.12"), 0, "x", 1);
     bided = serve("--listen=0", "-b", folder_of("jobs"));
-    HAS(bided->err, "WARN  beside it are log files of beanstalkd (binlog.12), which are not read");
+    HAS(bided->err,
+        "WARN  the directory has log files of beanstalkd (binlog.12), which bided does not read");
     stop(bided);
 }
 
@@ -167,8 +168,8 @@ static void a_strange_directory_is_no_problem(void)
 static void memory_queue_is_logged_as_volatile(void)
 {
     struct bided *bided = serve("--listen=0", "--url=memory:");
-    HAS(bided->err, "the queue is memory:");
-    HAS(bided->err, "nothing is kept");
+    HAS(bided->err, "queue: memory:");
+    HAS(bided->err, "jobs are lost when bided stops");
     stop(bided);
     CHECK(!file_exists(test_path(".local")));
 }

@@ -100,7 +100,7 @@ static void configured_addresses_are_ignored_with_a_warning_when_systemd_passes_
         return;
     }
     struct bided *bided = serve("--url=memory:", "-l", "127.0.0.1", "-p", text);
-    HAS(bided->err, "other addresses to listen on are ignored");
+    HAS(bided->err, "using the sockets of systemd; listen is ignored");
     stop(bided);
 }
 
@@ -110,7 +110,7 @@ static void descriptor_that_is_not_a_listening_socket_is_rejected(void)
     passed_count = 1;
     before_exec = pass_sockets;
     HAS(ends_with(111, "--url=memory:")->err,
-        WITH_SYSTEMD ? "no stream socket that listens" : "built without libsystemd-dev");
+        WITH_SYSTEMD ? "not a listening stream socket" : "built without libsystemd-dev");
 }
 
 static void sockets_for_another_process_are_ignored(void)

@@ -70,17 +70,17 @@ static void invalid_network_is_reported(void **state)
     static const struct {
         const char *text, *because;
     } cases[] = {
-        {"", "no network"},
-        {"10.0.0.0/", "from 0 to 32"},
-        {"10.0.0.0/33", "from 0 to 32"},
-        {"10.0.0.0/-1", "from 0 to 32"},
-        {"10.0.0.0/8x", "from 0 to 32"},
-        {"10.0.0/8", "no network"},
-        {"fd00::/129", "from 0 to 128"},
-        {"10.0.0.1/8", "10.0.0.0/8 is one"},
-        {"fd00::1/8", "fd00::/8 is one"},
-        {"intranet", "no network"},
-        {"10.0.0.0/8/8", "from 0 to 32"},
+        {"", "not a network"},
+        {"10.0.0.0/", "must be 0 to 32"},
+        {"10.0.0.0/33", "must be 0 to 32"},
+        {"10.0.0.0/-1", "must be 0 to 32"},
+        {"10.0.0.0/8x", "must be 0 to 32"},
+        {"10.0.0/8", "not a network"},
+        {"fd00::/129", "must be 0 to 128"},
+        {"10.0.0.1/8", "did you mean 10.0.0.0/8?"},
+        {"fd00::1/8", "did you mean fd00::/8?"},
+        {"intranet", "not a network"},
+        {"10.0.0.0/8/8", "must be 0 to 32"},
         {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "too long"},
     };
     struct cidr cidr = {.bits = 7};

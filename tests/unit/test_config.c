@@ -236,8 +236,8 @@ static void bad_flags_are_refused(void **state)
     refuse(ARGS("-f", "often"), "number of milliseconds");
     refuse(ARGS("-s", "big"), "number of bytes");
     refuse(ARGS("-z", "big", NO_FILE), "a size such as");
-    refuse(ARGS("-p", "http", NO_FILE), "no port");
-    refuse(ARGS("-p", "65536", NO_FILE), "no port");
+    refuse(ARGS("-p", "http", NO_FILE), "invalid port");
+    refuse(ARGS("-p", "65536", NO_FILE), "invalid port");
 }
 
 static void help_and_version_end_flag_parsing(void **state)
@@ -329,7 +329,7 @@ static void bad_values_are_refused(void **state)
     refuse_flag("url=gopher:jobs", "no queue \"gopher:\"");
     refuse_flag("url=memory:?tocker=wheel", "no option");
     refuse_flag("directory=", "a directory");
-    refuse_flag("listen=127.0.0.1:port", "no port");
+    refuse_flag("listen=127.0.0.1:port", "invalid port");
     refuse(ARGS("-l", "", NO_FILE), "empty");
 }
 
@@ -505,7 +505,7 @@ static void of_secret_and_secret_file_the_later_one_counts(void **state)
     assert_string_equal(config.limits.auth_secret, "0123456789abcdef");
     bi_config_free(&config);
     snprintf(text, sizeof(text), "secret_file = %s\n", scratch_write("secret", "two words\n"));
-    refuse_file(text, "has a space");
+    refuse_file(text, "contains a space");
 }
 
 static void auth_is_for_other_machines_or_for_all(void **state)

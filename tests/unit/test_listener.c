@@ -68,14 +68,14 @@ static void invalid_address_is_rejected(void **state)
     (void)state;
     refuse("", "empty");
     refuse(":11300", "empty");
-    refuse("127.0.0.1:", "no port");
-    refuse("127.0.0.1:65536", "no port");
-    refuse("127.0.0.1:-1", "no port");
-    refuse("127.0.0.1:1x", "no port");
-    refuse("127.0.0.1:000080", "no port");
-    refuse("99999", "no port");
-    refuse("65536", "no port");
-    refuse("000080", "no port");
+    refuse("127.0.0.1:", "invalid port");
+    refuse("127.0.0.1:65536", "invalid port");
+    refuse("127.0.0.1:-1", "invalid port");
+    refuse("127.0.0.1:1x", "invalid port");
+    refuse("127.0.0.1:000080", "invalid port");
+    refuse("99999", "invalid port");
+    refuse("65536", "invalid port");
+    refuse("000080", "invalid port");
     refuse("[::1", "[ADDRESS]:PORT");
     refuse("[::1]11300", "[ADDRESS]:PORT");
     refuse("[]:11300", "empty");
@@ -250,7 +250,7 @@ static void a_file_that_is_no_socket_is_left_alone(void **state)
     (void)state;
     struct stat info;
     scratch_write("bided.sock", "precious");
-    refuse_open(unix_text(), "no socket");
+    refuse_open(unix_text(), "not a socket");
     assert_int_equal(stat(scratch_path("bided.sock"), &info), 0);
     assert_int_equal(info.st_size, 8);
     assert_int_equal(unlink(scratch_path("bided.sock")), 0);
@@ -261,7 +261,7 @@ static void a_dangling_link_in_place_of_a_socket_is_left_alone(void **state)
     (void)state;
     struct stat info;
     assert_int_equal(symlink("nowhere", scratch_path("bided.sock")), 0);
-    refuse_open(unix_text(), "no socket");
+    refuse_open(unix_text(), "not a socket");
     assert_int_equal(lstat(scratch_path("bided.sock"), &info), 0);
     assert_int_equal(unlink(scratch_path("bided.sock")), 0);
 }

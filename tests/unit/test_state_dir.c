@@ -98,7 +98,7 @@ static void file_in_place_of_a_directory_is_reported(void **state)
     assert_false(bi_state_dir_create(scratch_path("file"), &created, error));
     assert_non_null(strstr(error, "a file of that name"));
     assert_false(bi_state_dir_create(scratch_path("file/bide"), &created, error));
-    assert_non_null(strstr(error, "cannot make"));
+    assert_non_null(strstr(error, "cannot create"));
 }
 
 static void missing_directory_is_reported(void **state)
@@ -109,7 +109,7 @@ static void missing_directory_is_reported(void **state)
     assert_false(bi_state_dir_check(scratch_path("file"), error));
     assert_non_null(strstr(error, "is not a directory"));
     assert_false(bi_state_dir_check(scratch_path("nothing"), error));
-    assert_non_null(strstr(error, "nothing: No such file or directory; make it first"));
+    assert_non_null(strstr(error, "nothing: No such file or directory; create it first"));
 }
 
 static void beanstalkd_binlog_beside_the_file_is_found(void **state)

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "server/beanstalk/beanstalk.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,6 +226,7 @@ static void keep_unsent(struct beanstalk_conn *conn, struct unsent_many *unsent)
 static void forget_unsent(struct beanstalk_conn *conn)
 {
     struct unsent_many *unsent = conn->many_head;
+    assert(unsent != NULL && conn->many_bytes >= unsent_size(unsent->count));
     conn->many_head = unsent->next;
     conn->many_bytes -= unsent_size(unsent->count);
     free(unsent);

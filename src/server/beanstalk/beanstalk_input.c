@@ -275,10 +275,11 @@ static void reject_http(struct beanstalk_conn *conn)
 
     uint64_t count = bi_log_limit_hit(&conn->beanstalk->http_log, server->now);
     if (count > 0)
-        bi_log(&server->log, BIDE_LOG_WARN,
-               "the connection from %s is closed: it sent an HTTP request, which bided does not "
-               "speak (an attack through a browser, or a wrong port); %llu such connections so far",
-               bi_conn_format_peer(&conn->base, peer), (unsigned long long)count);
+        bi_log(
+            &server->log, BIDE_LOG_WARN,
+            "closing connection from %s: it sent an HTTP request (an attack through a browser, or "
+            "a wrong port); %llu connections closed so far",
+            bi_conn_format_peer(&conn->base, peer), (unsigned long long)count);
 
     conn->base.quit = true;
     bi_schedule_mark_dirty(&conn->base);
@@ -351,6 +352,7 @@ static size_t consume_skipped(struct beanstalk_conn *conn, const char *data, siz
     (void)data;
 
     size_t consumed = conn->skip < size ? (size_t)conn->skip : size;
+    assert(conn->stage == STAGE_SKIP);
     conn->skip -= consumed;
     if (conn->skip == 0)
         end_skip(conn);

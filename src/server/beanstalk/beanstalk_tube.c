@@ -11,6 +11,7 @@
  */
 #include "server/beanstalk/beanstalk.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,7 @@ static void use_tube(struct beanstalk_conn *conn, struct tube *tube, struct outp
 {
     struct tube *old = conn->session.used;
 
+    assert(old->users > 0);
     old->users--;
     tube->users++;
     conn->session.used = tube;
@@ -214,6 +216,7 @@ static void ignore_tube(struct beanstalk_conn *conn, struct tube *tube, struct o
     }
 
     if (at < session->watched_count) {
+        assert(tube->watchers > 0);
         bi_session_remove_tube(session, at);
         tube->watchers--;
         bi_beanstalk_tube_release(conn->beanstalk, tube);

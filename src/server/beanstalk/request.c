@@ -103,6 +103,7 @@ static void append_to_pipeline(struct request *request)
         conn->pipeline_head = request;
     conn->pipeline_tail = request;
 
+    assert(!request->speculative || request->blocking);
     conn->base.load.pipelined++;
     conn->base.load.blocking += request->blocking;
     conn->base.load.speculative += request->speculative;

@@ -184,6 +184,8 @@ static void rpc_free(struct rpc *rpc)
     bi_op_codec_free_op(&rpc->coded);
     bide_buf_unref(rpc->body);
     free(rpc->link);
+    assert(rpc->base.server->client_bytes >= rpc->memory);
+    assert(rpc->conn == NULL || rpc->conn->rpc_bytes >= rpc->memory);
     rpc->base.server->client_bytes -= rpc->memory;
     if (rpc->conn != NULL)
         rpc->conn->rpc_bytes -= rpc->memory;
@@ -203,6 +205,7 @@ static void count_limited(const struct rpc *rpc, int delta)
 {
     struct beanstalk_conn *conn = rpc->conn;
 
+    assert(delta > 0 || !rpc->may_wait || conn->waiter_count > 0);
     if (rpc->may_wait) {
         conn->waiter_count += (uint32_t)delta;
         rpc->beanstalk->waiter_count += (uint64_t)(int64_t)delta;
@@ -257,6 +260,7 @@ static void unlink_rpc(struct rpc *rpc)
     if (rpc->next != NULL)
         rpc->next->prev = rpc->prev;
 
+    assert(conn->base.load.calls > 0 && conn->base.load.calls_waiting >= rpc->waits);
     conn->base.load.calls--;
     count_limited(rpc, -1);
     bi_tag_table_remove(&conn->tags, &rpc->by_tag);
@@ -444,7 +448,7 @@ static void close_stalled(struct beanstalk_conn *conn)
 {
     if (!conn->base.dead)
         bi_log(&conn->base.server->log, BIDE_LOG_WARN,
-               "a connection is closed: it does not read the answers to its calls");
+               "closing connection: the client does not read the replies to its calls");
     conn->base.dead = true;
     bi_schedule_mark_dirty(&conn->base);
 }
@@ -547,6 +551,7 @@ static void resubmit(struct rpc *rpc)
     int64_t *timeout = &rpc->coded.op.reserve.timeout_ms;
     int64_t left = (rpc->wait_deadline - server->now) / 1000;
 
+    assert(rpc->parked && rpc->resubmittable && rpc->coded.op.reserve.count == 0);
     rpc->parked = false;
     if (*timeout > 0)
         *timeout = left > 0 ? left : 0;
@@ -685,7 +690,7 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
     bide_op_kind kind = bi_op_codec_find_kind(command->name.data, command->name.size);
 
     if (kind == BIDE_OP_NONE) {
-        snprintf(error, BIDE_ERROR_SIZE, "call: there is no op of this name");
+        snprintf(error, BIDE_ERROR_SIZE, "call: unknown op");
         return BIDE_ENOTSUP;
     }
 
@@ -704,7 +709,7 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
     /* One check per kind. Those with side effects on the connection (topic_ref, subscriptions)
      * come last, so that no other failure has to undo them. */
     if (!bi_rpc_limit_has_memory(conn, memory)) {
-        snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call now",
+        snprintf(error, BIDE_ERROR_SIZE, "%s: the server has no memory for this call",
                  bide_op_name(kind));
         code = BIDE_EBUSY;
     } else if (kind == BIDE_OP_BACKUP) {
@@ -714,7 +719,7 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
     } else if (kind == BIDE_OP_TOPIC_REF) {
         code = begin_reference(rpc, command, error);
     } else if (!bind_subscription(rpc)) {
-        snprintf(error, BIDE_ERROR_SIZE, "%s: this connection has no feed of this number",
+        snprintf(error, BIDE_ERROR_SIZE, "%s: this connection has no such feed",
                  bide_op_name(kind));
         code = BIDE_EINVAL;
     }

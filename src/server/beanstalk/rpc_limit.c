@@ -114,9 +114,10 @@ void bi_rpc_limit_reject_wait(const struct beanstalk_conn *conn, bide_op *op)
     uint64_t count = bi_log_limit_hit(&conn->beanstalk->crowded_log, server->now);
     if (count > 0)
         bi_log(&server->log, BIDE_LOG_WARN,
-               "a call of %s was refused, %s (max_waiters_per_connection is %u); %llu so far",
-               bi_conn_format_peer(&conn->base, peer), "its connection has too many that wait",
-               server->limits.max_waiters_per_connection, (unsigned long long)count);
+               "call from %s rejected: too many waiting calls on its connection "
+               "(max_waiters_per_connection is %u); %llu rejected so far",
+               bi_conn_format_peer(&conn->base, peer), server->limits.max_waiters_per_connection,
+               (unsigned long long)count);
 }
 
 /* ---- subscriptions ---- */
@@ -129,9 +130,7 @@ int bi_rpc_limit_check_subscriptions(const struct beanstalk_conn *conn, char *er
         return BIDE_OK;
 
     snprintf(error, BIDE_ERROR_SIZE,
-             "subscribe: this connection has %u feeds, as many as max_feeds_per_connection allows; "
-             "end one that is not needed",
-             max);
+             "subscribe: this connection has %u feeds, the limit (max_feeds_per_connection)", max);
     return BIDE_TOO_MANY_WAITERS;
 }
 
@@ -158,14 +157,13 @@ int bi_rpc_limit_check_backup(const struct beanstalk_conn *conn, const char *pat
     if (!may_write_files(conn)) {
         snprintf(
             error, BIDE_ERROR_SIZE,
-            "backup: the server writes files only for its own user and root, who are known at its "
-            "unix socket: connect there (beanstalk:///PATH), or use \"bide export\"");
+            "backup: only the user of the server and root may write files, through its unix socket "
+            "(beanstalk:///PATH); otherwise use \"bide export\"");
         return BIDE_ENOTSUP;
     }
 
     if (path == NULL || path[0] != '/') {
-        snprintf(error, BIDE_ERROR_SIZE,
-                 "backup: the server runs in another folder; write the whole path, from / on");
+        snprintf(error, BIDE_ERROR_SIZE, "backup: the path must be absolute");
         return BIDE_EINVAL;
     }
     return BIDE_OK;

@@ -3,6 +3,7 @@
 
 #include "util/hash.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define LEASES_MIN     8
@@ -73,6 +74,7 @@ void bi_session_add_tube(struct session *session, struct tube *tube)
 
 void bi_session_remove_tube(struct session *session, uint32_t at)
 {
+    assert(at < session->watched_count);
     uint32_t last = --session->watched_count;
     session->watched[at] = session->watched[last];
     session->names[at] = session->names[last];
@@ -170,6 +172,7 @@ bool bi_session_add_lease(struct session *session, uint64_t id, uint64_t token, 
                           bool has_retry_limit)
 {
     uint32_t at = find_slot(session, id);
+    assert(id != 0 && token != 0);
 
     if (at != 0) {
         /* The lease expired and this connection reserved the job again. Pending touches of the old
@@ -246,6 +249,7 @@ static void shrink(struct session *session)
 static void remove_lease(struct session *session, uint32_t at)
 {
     struct lease *lease = &session->lease[at];
+    assert(at != 0 && lease->id != 0 && session->lease_count > 0);
     uint32_t *link = bucket_of(session, lease->id);
 
     while (*link != at)
@@ -295,6 +299,7 @@ const struct lease *bi_session_take_oldest_lease(struct session *session)
         return NULL;
 
     /* The session is being closed: bi_session_done() frees buckets and heap as a whole. */
+    assert(session->lease_count > 0);
     session->oldest = session->lease[at].after;
     session->lease_count--;
     return &session->lease[at];
