@@ -20,11 +20,6 @@
 #define CLOSE_FIRST_US 500  /* time of the first slice, when a connection ends, */
 #define CLOSE_SLICE_US 1000 /* and of the slice of all closed connections in a turn */
 
-static bool may_release(const struct server *server)
-{
-    return server->releases.count == 0 && bi_release_has_room(server);
-}
-
 /* ---- connections with more to release ---- */
 
 static void enqueue_releasing(struct conn *conn)
@@ -65,7 +60,7 @@ void bi_conn_close_release(struct conn *conn)
 
 bool bi_conn_close_has_more(const struct server *server)
 {
-    return server->releasing.head != NULL && may_release(server);
+    return server->releasing.head != NULL && bi_release_is_immediate(server);
 }
 
 void bi_conn_close_continue(struct server *server)
@@ -73,7 +68,7 @@ void bi_conn_close_continue(struct server *server)
     struct conn_queue *releasing = &server->releasing;
     int64_t end = server->now + CLOSE_SLICE_US;
 
-    while (releasing->head != NULL && server->now < end && may_release(server)) {
+    while (releasing->head != NULL && server->now < end && bi_release_is_immediate(server)) {
         struct conn *conn = releasing->head;
         releasing->head = conn->next_releasing;
         if (releasing->head == NULL)

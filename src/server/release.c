@@ -112,10 +112,15 @@ static void submit(struct server *server, struct deferred_release lease)
     bi_batch_submit(&release->base);
 }
 
-bool bi_release_has_room(const struct server *server)
+static bool has_room(const struct server *server)
 {
     return server->releases.in_flight < server->releases.in_flight_max &&
            !bi_batch_must_throttle(&server->batch);
+}
+
+bool bi_release_is_immediate(const struct server *server)
+{
+    return server->releases.count == 0 && has_room(server);
 }
 
 void bi_release_lease(struct server *server, uint64_t id, uint64_t token, bool failed)
@@ -123,16 +128,16 @@ void bi_release_lease(struct server *server, uint64_t id, uint64_t token, bool f
     struct deferred_release lease = {id, token, failed};
     assert(token != 0);
 
-    if (server->releases.count > 0 || !bi_release_has_room(server))
-        defer(server, lease);
-    else
+    if (bi_release_is_immediate(server))
         submit(server, lease);
+    else
+        defer(server, lease);
 }
 
 bool bi_release_has_due(const struct server *server)
 {
     return server->releases.count > 0 && server->now >= server->releases.retry_at &&
-           bi_release_has_room(server);
+           has_room(server);
 }
 
 void bi_release_submit_deferred(struct server *server)

@@ -30,8 +30,9 @@ struct releases {
 
 /* Gives back a lease, or defers this. failed: the job counts a failed attempt. */
 void bi_release_lease(struct server *server, uint64_t id, uint64_t token, bool failed);
-/* False while the queue is throttled, or enough releases are in flight. */
-bool bi_release_has_room(const struct server *server);
+/* True if a release would be submitted now. False while the queue is throttled, enough releases are
+ * in flight, or some are deferred. */
+bool bi_release_is_immediate(const struct server *server);
 /* True if deferred releases can be submitted now. */
 bool bi_release_has_due(const struct server *server);
 /* Submits a slice of the deferred releases. */

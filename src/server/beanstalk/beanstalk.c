@@ -200,20 +200,13 @@ static bool release_tube(struct beanstalk_conn *conn)
     return true;
 }
 
-static bool may_release(const struct beanstalk_conn *conn)
-{
-    const struct server *server = conn->base.server;
-    return (server->releases.count == 0 && bi_release_has_room(server)) ||
-           conn->session.lease_count <= FEW_LEASES;
-}
-
 /* A connection with few leases is released while the queue is throttled, too; its leases are
  * deferred. Others wait: the list of deferred leases is bounded. */
 static bool release(struct conn *base, int64_t end)
 {
     struct beanstalk_conn *conn = bi_beanstalk_conn(base);
 
-    while (may_release(conn)) {
+    while (bi_release_is_immediate(base->server) || conn->session.lease_count <= FEW_LEASES) {
         /* A lingering connection may still deliver the replies that carry leases. */
         bool dropped = base->closed && (bi_rpc_drop_one(conn) || bi_beanstalk_drop_unsent(conn));
         if (!dropped && !release_job(conn) && !release_tube(conn)) {

@@ -150,7 +150,7 @@ struct request {
 
 /* Functions of the protocol; see protocol.h. */
 size_t bi_beanstalk_input_consume(struct conn *conn, const char *data, size_t size);
-void bi_beanstalk_input_reject_body(struct conn *conn);
+void bi_beanstalk_input_reject_body(struct conn *base);
 /* Frees an incomplete command. */
 void bi_beanstalk_input_free(struct beanstalk_conn *conn);
 
