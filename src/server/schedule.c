@@ -54,11 +54,10 @@ int64_t bi_schedule_slice_us(const struct conn *conn)
 
 void bi_schedule_mark_dirty(struct conn *conn)
 {
-    struct conn_queue *dirty = &conn->server->schedule.dirty[load_of(conn)];
-
     if (conn->dirty || conn->closed)
         return;
 
+    struct conn_queue *dirty = &conn->server->schedule.dirty[load_of(conn)];
     conn->dirty = true;
     conn->next_dirty = NULL;
     *(dirty->tail != NULL ? &dirty->tail->next_dirty : &dirty->head) = conn;
@@ -99,13 +98,12 @@ void bi_schedule_clear_dirty(struct conn *conn)
 
 void bi_schedule_enqueue_run(struct conn *conn)
 {
-    struct server *server = conn->server;
-    struct conn_queue *run_queue =
-        conn->deferred ? &server->schedule.deferred : &server->schedule.run_queue[load_of(conn)];
-
+    struct schedule *schedule = &conn->server->schedule;
     if (conn->run_queue != NULL || conn->closed)
         return;
 
+    struct conn_queue *run_queue =
+        conn->deferred ? &schedule->deferred : &schedule->run_queue[load_of(conn)];
     conn->run_queue = run_queue;
     conn->next_run = NULL;
     conn->prev_run = run_queue->tail;
