@@ -41,7 +41,7 @@ static bide_slice take_bytes(struct input *input)
 static bide_op_kind take_kind(struct input *input)
 {
     bide_op_kind kind = (bide_op_kind)(1 + take_byte(input) % (BIDE_OP_COUNT - 1));
-    return bi_op_codec_is_supported(kind) ? kind : BIDE_OP_PING;
+    return bi_op_is_kind(kind) ? kind : BIDE_OP_PING;
 }
 
 /* Memory that ends where the bytes do. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # check-core.sh BUILD - see that the core is pure.
 #
-# Core's objects, and the objects of util that they draw in, may call each other and what
+# Core's objects, and the objects of op and util that they draw in, may call each other and what
 # tools/core-symbols.txt lists, and nothing else. They have no writable data.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -15,7 +15,7 @@ ar x "$library" || exit 1
 ls src_core_*.o >/dev/null || exit 1
 
 # "U symbol object" for what an object wants, "D symbol object" for what it gives.
-for object in src_core_*.o src_util_*.o; do
+for object in src_core_*.o src_op_*.o src_util_*.o; do
     nm -P -u "$object" | awk -v o="$object" '{ print "U", $1, o }'
     nm -P -g --defined-only "$object" | awk -v o="$object" '{ print "D", $1, o }'
 done >symbols

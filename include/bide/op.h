@@ -60,58 +60,59 @@ typedef struct bide_cq bide_cq;
 typedef struct bide_op bide_op;
 typedef struct bide_subscription bide_subscription;
 
-/* The list of all kinds: X(NAME, name, member of the union in bide_op). */
-#define BIDE_OPS(X)                                               \
-    X(PUT, put, put)                                              \
-    X(PUT_MANY, put_many, put_many)                               \
-    X(RESERVE, reserve, reserve)                                  \
-    X(RESERVE_JOB, reserve_job, reserve_job)                      \
-    X(DELETE, delete, lease)                                      \
-    X(DONE, done, finish)                                         \
-    X(FINISH_MANY, finish_many, finish_many)                      \
-    X(TOUCH_MANY, touch_many, touch_many)                         \
-    X(FINISH_AND_RESERVE, finish_and_reserve, finish_and_reserve) \
-    X(RELEASE, release, release)                                  \
-    X(GIVE_BACK, give_back, lease)                                \
-    X(FAIL, fail, fail)                                           \
-    X(BURY, bury, bury)                                           \
-    X(KICK, kick, kick)                                           \
-    X(KICK_JOB, kick_job, lease)                                  \
-    X(TOUCH, touch, touch)                                        \
-    X(UPDATE, update, update)                                     \
-    X(CANCEL, cancel, lease)                                      \
-    X(PEEK, peek, query)                                          \
-    X(PEEK_FIRST, peek_first, query)                              \
-    X(FIND, find, query)                                          \
-    X(JOB_STATS, job_stats, query)                                \
-    X(BODY, body, fetch)                                          \
-    X(RESULT, result, fetch)                                      \
-    X(WAIT, wait, wait)                                           \
-    X(LIST, list, list)                                           \
-    X(TOPICS, topics, topics)                                     \
-    X(WAITING, waiting, topics)                                   \
-    X(PURGE, purge, purge)                                        \
-    X(PAUSE, pause, topic)                                        \
-    X(RESUME, resume, topic)                                      \
-    X(TOPIC_REF, topic_ref, topic)                                \
-    X(RESTORE, restore, restore)                                  \
-    X(STATS, stats, stats)                                        \
-    X(TOPIC_STATS, topic_stats, topic_stats)                      \
-    X(SUBSCRIBE, subscribe, subscription)                         \
-    X(EVENTS, events, subscription)                               \
-    X(UNSUBSCRIBE, unsubscribe, subscription)                     \
-    X(PING, ping, none)                                           \
-    X(RECOVERED, recovered, recovered)                            \
-    X(BACKUP, backup, backup)                                     \
-    X(CHECK, check, check)                                        \
-    X(DRAIN, drain, drain)
+/* The list of all kinds: X(NAME, number, name, member of the union in bide_op). A number is part of
+ * the ABI: it never changes, and a new kind takes the next one. */
+#define BIDE_OPS(X)                                                  \
+    X(PUT, 1, put, put)                                              \
+    X(PUT_MANY, 2, put_many, put_many)                               \
+    X(RESERVE, 3, reserve, reserve)                                  \
+    X(RESERVE_JOB, 4, reserve_job, reserve_job)                      \
+    X(DELETE, 5, delete, lease)                                      \
+    X(DONE, 6, done, finish)                                         \
+    X(FINISH_MANY, 7, finish_many, finish_many)                      \
+    X(TOUCH_MANY, 8, touch_many, touch_many)                         \
+    X(FINISH_AND_RESERVE, 9, finish_and_reserve, finish_and_reserve) \
+    X(RELEASE, 10, release, release)                                 \
+    X(GIVE_BACK, 11, give_back, lease)                               \
+    X(FAIL, 12, fail, fail)                                          \
+    X(BURY, 13, bury, bury)                                          \
+    X(KICK, 14, kick, kick)                                          \
+    X(KICK_JOB, 15, kick_job, lease)                                 \
+    X(TOUCH, 16, touch, touch)                                       \
+    X(UPDATE, 17, update, update)                                    \
+    X(CANCEL, 18, cancel, lease)                                     \
+    X(PEEK, 19, peek, query)                                         \
+    X(PEEK_FIRST, 20, peek_first, query)                             \
+    X(FIND, 21, find, query)                                         \
+    X(JOB_STATS, 22, job_stats, query)                               \
+    X(BODY, 23, body, fetch)                                         \
+    X(RESULT, 24, result, fetch)                                     \
+    X(WAIT, 25, wait, wait)                                          \
+    X(LIST, 26, list, list)                                          \
+    X(TOPICS, 27, topics, topics)                                    \
+    X(WAITING, 28, waiting, topics)                                  \
+    X(PURGE, 29, purge, purge)                                       \
+    X(PAUSE, 30, pause, topic)                                       \
+    X(RESUME, 31, resume, topic)                                     \
+    X(TOPIC_REF, 32, topic_ref, topic)                               \
+    X(RESTORE, 33, restore, restore)                                 \
+    X(STATS, 34, stats, stats)                                       \
+    X(TOPIC_STATS, 35, topic_stats, topic_stats)                     \
+    X(SUBSCRIBE, 36, subscribe, subscription)                        \
+    X(EVENTS, 37, events, subscription)                              \
+    X(UNSUBSCRIBE, 38, unsubscribe, subscription)                    \
+    X(PING, 39, ping, none)                                          \
+    X(RECOVERED, 40, recovered, recovered)                           \
+    X(BACKUP, 41, backup, backup)                                    \
+    X(CHECK, 42, check, check)                                       \
+    X(DRAIN, 43, drain, drain)
 
 typedef enum bide_op_kind {
     BIDE_OP_NONE = 0,
-#define BIDE_OP_ENUM(NAME, name, member) BIDE_OP_##NAME,
+#define BIDE_OP_ENUM(NAME, number, name, member) BIDE_OP_##NAME = (number),
     BIDE_OPS(BIDE_OP_ENUM)
 #undef BIDE_OP_ENUM
-        BIDE_OP_COUNT
+        BIDE_OP_COUNT /* one more than the last number */
 } bide_op_kind;
 
 /* "put", "reserve", ...; "?" for an unknown number. */
@@ -445,13 +446,32 @@ struct bide_op {
         void *waiter; /* of the core, while the op waits for an event */
         struct bide_op *next;
         struct bide_op *prev;
-        void *wake;          /* the blocking caller, instead of a completion queue */
-        void *args_dup;      /* copies of arguments, for an op that does not run at once */
-        void *options;       /* copies of put options of another size */
-        uint64_t hold;       /* the batch that must be committed before the op completes */
-        uint64_t bytes;      /* counted in max_pending_bytes */
-        uint64_t scratch[6]; /* state of an op that runs in several steps */
-        int status;          /* becomes the public status when the op is drained */
+        void *wake;     /* the blocking caller, instead of a completion queue */
+        void *args_dup; /* copies of arguments, for an op that does not run at once */
+        void *options;  /* copies of put options of another size */
+        uint64_t hold;  /* the batch that must be committed before the op completes */
+        uint64_t bytes; /* counted in max_pending_bytes */
+        /* State of an op that runs in several steps. */
+        union {
+            struct {                  /* kick, purge */
+                int64_t since;        /* when it began */
+                uint64_t topic;       /* a reference of the core */
+                uint64_t batch;       /* of its last changes, */
+                uint64_t count;       /* and how many they are; */
+                uint64_t older_batch; /* of those before them */
+                uint64_t older_count;
+            } slice;
+            struct {
+                union {
+                    uint64_t finish_batch; /* finish_and_reserve: that of the finish */
+                    uint64_t body_size;    /* body: of the job */
+                    uint64_t position;     /* check: where the next step begins */
+                    char cursor[40];       /* list: the one that it was called with */
+                } part;
+                int64_t unreadable_since; /* a body cannot be read; 0: none */
+            } fetch;
+        } step;
+        int status; /* becomes the public status when the op is drained */
         int flags;
         uint32_t order; /* ops with the same number run in order, also during loading; 0: none */
         uint64_t room_[4];

@@ -7,7 +7,7 @@
 #include "cli/pauses.h"
 #include "cli/print.h"
 #include "cli/verb.h"
-#include "core/core.h"
+#include "op/op_check.h"
 #include "util/clock.h"
 
 #include <string.h>

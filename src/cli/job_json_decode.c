@@ -2,7 +2,7 @@
 #include "cli/job_json.h"
 
 #include "cli/job_field.h"
-#include "core/core.h"
+#include "op/op_check.h"
 #include "util/base64.h"
 
 #include <stdlib.h>

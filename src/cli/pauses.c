@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/pauses.h"
 
-#include "core/core.h"
+#include "op/op_check.h"
 #include "util/clock.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/pauses.h"
-#include "core/core.h"
+#include "op/op_check.h"
 #include "util/clock.h"
 #include "util/duration.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/topic_args.h"
 
-#include "core/core.h"
+#include "op/op_check.h"
 
 #include <string.h>
 

@@ -12,40 +12,14 @@
  *            its jobs that way takes others or waits again; if it cannot wait, it fails.
  */
 #include "core/core_internal.h"
+#include "op/op_args.h"
+#include "op/op_result.h"
 
 #include <assert.h>
 #include <string.h>
 
 /* Delay before the core retries to undo a reservation after an allocation failed. */
 #define UNDO_RETRY_US 100000
-
-/* ---- the snapshots that an op returns ---- */
-
-struct snapshots {
-    bide_job *jobs;
-    size_t count;
-};
-
-static struct snapshots snapshots_of(const bide_op *op)
-{
-    switch (op->kind) {
-    case BIDE_OP_RESERVE:
-        return (struct snapshots){op->reserve.jobs, op->reserve.count};
-    case BIDE_OP_FINISH_AND_RESERVE:
-        return (struct snapshots){op->finish_and_reserve.reserve.jobs,
-                                  op->finish_and_reserve.reserve.count};
-    case BIDE_OP_RESERVE_JOB:
-        return (struct snapshots){op->reserve_job.job, 1};
-    case BIDE_OP_LIST:
-        return (struct snapshots){op->list.jobs, op->list.count};
-    case BIDE_OP_PEEK:
-    case BIDE_OP_PEEK_FIRST:
-    case BIDE_OP_FIND:
-        return (struct snapshots){op->query.job, 1};
-    default:
-        return (struct snapshots){NULL, 0};
-    }
-}
 
 static bool is_missing(const bide_job *job)
 {
@@ -54,25 +28,28 @@ static bool is_missing(const bide_job *job)
 
 size_t bi_body_fetch_missing(const bide_op *op, size_t from, struct bi_body *bodies, size_t max)
 {
-    if (op->kind == BIDE_OP_BODY) {
+    bide_job *jobs;
+    size_t job_count = bi_op_result_snapshots(op, &jobs);
+
+    /* An op that returns the body alone. */
+    if (jobs == NULL) {
         if (from > 0 || max == 0)
             return 0;
 
         /* bi_exec_body() has stored the size: the job may have been removed since. */
-        bodies[0] = (struct bi_body){.id = op->fetch.id, .size = (uint32_t)op->private_.scratch[0]};
+        bodies[0] = (struct bi_body){.id = op->fetch.id,
+                                     .size = (uint32_t)op->private_.step.fetch.part.body_size};
         return 1;
     }
 
-    struct snapshots snapshot = snapshots_of(op);
     size_t seen = 0;
     size_t count = 0;
 
-    for (size_t i = 0; i < snapshot.count && count < max; i++) {
+    for (size_t i = 0; i < job_count && count < max; i++) {
         /* from counts missing bodies, not snapshots. */
-        if (!is_missing(&snapshot.jobs[i]) || seen++ < from)
+        if (!is_missing(&jobs[i]) || seen++ < from)
             continue;
-        bodies[count++] = (struct bi_body){.id = snapshot.jobs[i].id,
-                                           .size = (uint32_t)snapshot.jobs[i].body_size};
+        bodies[count++] = (struct bi_body){.id = jobs[i].id, .size = (uint32_t)jobs[i].body_size};
     }
 
     return count;
@@ -144,17 +121,15 @@ static void undo_reservation(struct core *core, const bide_job *snapshot)
 
 void bi_lease_undo_reserve(struct core *core, bide_op *op, struct bi_now now)
 {
-    const bide_reserve_args *args = bi_op_reserve_args(op);
-
     core->now = now;
     core->hold = 0;
     if (op->private_.status != BIDE_OK) /* the op has reserved no job */
         return;
 
-    for (size_t i = 0; args != NULL && i < args->count; i++)
-        undo_reservation(core, &args->jobs[i]);
-    if (op->kind == BIDE_OP_RESERVE_JOB)
-        undo_reservation(core, op->reserve_job.job);
+    bide_job *jobs;
+    size_t count = bi_op_result_reserved(op, &jobs);
+    for (size_t i = 0; i < count; i++)
+        undo_reservation(core, &jobs[i]);
 }
 
 uint64_t bi_core_parked(const struct core *core)
@@ -330,23 +305,19 @@ static int error_unreadable(struct core *core, bide_op *op, const struct bi_body
                          bide_op_name(op->kind), (unsigned long long)body->id, body->reason);
 }
 
-/* The job that was first, or held the key, was removed while its body was read: selects again. */
-static int query_again(struct core *core, bide_op *op)
-{
-    core->body_missing = false;
-    return again_if_missing(core, op->kind == BIDE_OP_FIND ? bi_exec_find(core, op)
-                                                           : bi_exec_peek_first(core, op));
-}
-
 static int supply_query(struct core *core, bide_op *op, const struct bi_body *bodies)
 {
     if (bodies->body == NULL) {
         bide_job_clear(op->query.job);
 
-        bool gone = bi_job_find(core, bodies->id) == NULL;
-        /* A peek names its job by id, so no other job can take its place. */
-        return gone && op->kind != BIDE_OP_PEEK ? query_again(core, op)
-                                                : error_unreadable(core, op, bodies);
+        /* An op that names its job by id accepts no other in its place. */
+        if (bi_job_find(core, bodies->id) != NULL || bi_op_args_id_count(op) > 0)
+            return error_unreadable(core, op, bodies);
+
+        /* The job that was first, or held the key, was removed while its body was read: selects
+         * again. */
+        core->body_missing = false;
+        return again_if_missing(core, bi_core_exec(core, op));
     }
     bi_snapshot_set_body(op->query.job, bide_buf_ref(bodies->body));
     bi_body_fetch_cache(core, bodies->id, bide_buf_ref(bodies->body));
@@ -396,27 +367,34 @@ static int supply_list(struct core *core, bide_op *op, const struct bi_body *bod
     return BIDE_OK;
 }
 
-static int (*const supplies[BIDE_OP_COUNT])(struct core *, bide_op *, const struct bi_body *) = {
-    [BIDE_OP_RESERVE] = supply_reserve,
-    [BIDE_OP_FINISH_AND_RESERVE] = supply_reserve,
-    [BIDE_OP_RESERVE_JOB] = supply_reserve_job,
-    [BIDE_OP_PEEK] = supply_query,
-    [BIDE_OP_PEEK_FIRST] = supply_query,
-    [BIDE_OP_FIND] = supply_query,
-    [BIDE_OP_BODY] = supply_body,
-    [BIDE_OP_LIST] = supply_list,
-};
+/* What an op returns decides how it continues. */
+static int supply(struct core *core, bide_op *op, const struct bi_body *bodies)
+{
+    bide_job *jobs;
+    size_t room;
+
+    assert(bi_op_is(op, OP_BODIES));
+    if (bi_op_reserve_args(op) != NULL)
+        return supply_reserve(core, op, bodies);
+    if (bi_op_is(op, OP_RESERVES))
+        return supply_reserve_job(core, op, bodies);
+    if (bi_op_result_room(op, &room) > 0)
+        return supply_list(core, op, bodies);
+
+    bi_op_result_snapshots(op, &jobs);
+    return jobs != NULL ? supply_query(core, op, bodies) : supply_body(core, op, bodies);
+}
 
 int bi_body_fetch_supply(struct core *core, bide_op *op, const struct bi_body *bodies,
                          struct bi_now now)
 {
-    assert(supplies[op->kind] != NULL && (op->private_.flags & BI_BODY_MISSING) != 0);
+    assert((op->private_.flags & BI_BODY_MISSING) != 0);
 
     core->now = now;
     core->hold = 0;
     op->private_.flags &= ~BI_BODY_MISSING;
 
-    int code = supplies[op->kind](core, op, bodies);
+    int code = supply(core, op, bodies);
 
     /* The reply depends on what the op did before and on what it did now. */
     if (core->hold > op->private_.hold)
@@ -427,7 +405,8 @@ int bi_body_fetch_supply(struct core *core, bide_op *op, const struct bi_body *b
     if (code == BI_AGAIN)
         op->private_.flags |= BI_BODY_MISSING;
     if (code == BIDE_PENDING) /* only the finish part must be committed */
-        op->private_.hold = op->kind == BIDE_OP_FINISH_AND_RESERVE ? op->private_.scratch[0] : 0;
+        op->private_.hold =
+            bi_op_is(op, OP_TWO_PARTS) ? op->private_.step.fetch.part.finish_batch : 0;
 
     /* After the op has its hold: serving resets core->hold. Burying and undoing may have
      * released jobs or room that waiting calls want. */

@@ -203,10 +203,15 @@ int bi_core_error_wrong_state(bide_op *op, const struct job *job)
 /* ---- running ops ---- */
 
 static const op_exec handlers[BIDE_OP_COUNT] = {
-#define HANDLER(NAME, name, member) [BIDE_OP_##NAME] = bi_exec_##name,
+#define HANDLER(NAME, number, name, member) [BIDE_OP_##NAME] = bi_exec_##name,
     BIDE_OPS(HANDLER)
 #undef HANDLER
 };
+
+int bi_core_exec(struct core *core, bide_op *op)
+{
+    return handlers[op->kind](core, op);
+}
 
 static void serve(struct core *core)
 {
@@ -223,7 +228,7 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now)
 
     core->now = now;
     /* A slice also depends on the changes of the slices before it. */
-    core->hold = (op->private_.flags & SLICING) != 0 ? op->private_.hold : 0;
+    core->hold = (op->private_.flags & BI_SLICING) != 0 ? op->private_.hold : 0;
 
     op->private_.waiter = NULL;
     op->private_.hold = 0;
@@ -318,9 +323,9 @@ const char bi_core_check_busy[] = "check: another check is under way; try again 
 int bi_exec_check(struct core *core, bide_op *op)
 {
     bide_check_report *report = op->check.report;
-    uint64_t *position = &op->private_.scratch[0];
+    uint64_t *position = &op->private_.step.fetch.part.position;
 
-    if ((op->private_.flags & SLICING_CHECK) == 0) {
+    if ((op->private_.flags & BI_SLICING_CHECK) == 0) {
         if (core->checking != NULL)
             return bi_core_error(op, BIDE_EBUSY, "%s", bi_core_check_busy);
         memset(report, 0, sizeof(*report));
@@ -330,7 +335,7 @@ int bi_exec_check(struct core *core, bide_op *op)
     bool end;
     const char *fault = bi_core_check_slice(core, position, SLICE, &end);
     if (fault == NULL && !end) {
-        op->private_.flags |= SLICING_CHECK;
+        op->private_.flags |= BI_SLICING_CHECK;
         core->checking = op;
         return BI_AGAIN;
     }

@@ -22,10 +22,9 @@
 #ifndef BI_CORE_H
 #define BI_CORE_H
 
+#include "op/op_table.h"
 #include "util/alloc.h"
 #include "util/keyed_hash.h"
-
-#include <bide/op.h>
 
 /* The two clocks, in microseconds: mono is the boot-time clock, wall counts from the epoch. */
 struct bi_now {
@@ -83,9 +82,6 @@ struct bi_core_options {
     void (*complete)(void *ctx, bide_op *op);
     void *ctx;
 };
-
-/* True for a topic name: 1 to 200 of the allowed bytes, not beginning with '-'. */
-bool bi_topic_name_valid(bide_slice name);
 
 struct core;
 
@@ -271,9 +267,6 @@ void bi_core_serve(struct core *core, struct bi_now now);
 bool bi_core_retire_excess(struct core *core, struct bi_now now, unsigned budget);
 /* Last step of recovery: completes the ops that wait for it. */
 void bi_core_end_recovery(struct core *core, struct bi_now now);
-/* Reverts a list whose bodies could not be read: clears its jobs and restores the cursor of the
- * call. */
-void bi_op_list_undo(bide_op *op);
 bool bi_job_exists(const struct core *core, uint64_t id);
 
 /*
@@ -294,14 +287,8 @@ void bi_load_sort_sort(struct bi_load_sort *sort);
 bool bi_load_sort_apply(struct core *core, struct bi_load_sort *sort, unsigned budget);
 void bi_load_sort_done(struct core *core, struct bi_load_sort *sort);
 
-/* ---- bodies that only the store has (core/body_fetch.c); only with limits.cache_bytes ---- */
-
-/*
- * In private_.flags of an op that completes with BIDE_OK: it returns jobs whose bodies are not in
- * memory. Do not reply before bi_body_fetch_supply() allows it. Leases of its jobs do not run
- * meanwhile. If private_.waiter is NULL, the op's arguments must stay valid until then.
- */
-#define BI_BODY_MISSING 1
+/* ---- bodies that only the store has (core/body_fetch.c, BI_BODY_MISSING); only with
+ * limits.cache_bytes ---- */
 
 struct bi_body {
     uint64_t id;

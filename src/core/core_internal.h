@@ -38,10 +38,6 @@ enum timer_kind {
 /* Jobs that a sliced op visits in one slice. */
 #define SLICE 1000
 
-/* In private_.flags of a sliced op: it has begun; it kicks delayed jobs; these are in a kick
- * set; it is a check. (1 is BI_BODY_MISSING.) */
-enum { SLICING = 2, SLICING_DELAYED = 4, SLICING_KICK_SET = 8, SLICING_CHECK = 16 };
-
 /* Memory of a job besides its body and struct job_ext: itself, its heap slot and its hash
  * bucket. */
 #define JOB_COST (sizeof(struct job) + 24 + 24)
@@ -214,7 +210,8 @@ static inline bool bi_lease_outlives_process(const struct core *core, const stru
 
 typedef int (*op_exec)(struct core *core, bide_op *op);
 
-#define BI_OP_DECLARE(NAME, name, member) int bi_exec_##name(struct core *core, bide_op *op);
+#define BI_OP_DECLARE(NAME, number, name, member) \
+    int bi_exec_##name(struct core *core, bide_op *op);
 BIDE_OPS(BI_OP_DECLARE)
 #undef BI_OP_DECLARE
 
@@ -266,13 +263,8 @@ int bi_op_reserve_run(struct core *core, bide_op *op, bide_reserve_args *args);
 /* Reserves up to args->job_max ready jobs of the topics; returns args->count. */
 size_t bi_op_reserve_take(struct core *core, bide_reserve_args *args,
                           const struct waiter_link *links, size_t link_count);
-/* The reserve arguments of an op, or NULL. */
-static inline bide_reserve_args *bi_op_reserve_args(bide_op *op)
-{
-    return op->kind == BIDE_OP_RESERVE              ? &op->reserve
-           : op->kind == BIDE_OP_FINISH_AND_RESERVE ? &op->finish_and_reserve.reserve
-                                                    : NULL;
-}
+/* Runs the function of the op's kind. */
+int bi_core_exec(struct core *core, bide_op *op);
 
 /*
  * Memory that the present jobs may still need. Consumers of a full queue must be able to reserve

@@ -11,6 +11,7 @@
  *            no memory with BIDE_ENOMEM; the core is then unchanged.
  */
 #include "core/job_spec.h"
+#include "op/op_check.h"
 
 #include <assert.h>
 

@@ -10,6 +10,7 @@
  *            parts that were rolled back are subtracted (bi_slice_roll_back_count).
  */
 #include "core/core_internal.h"
+#include "op/op_result.h"
 
 #include <assert.h>
 #include <string.h>
@@ -31,53 +32,34 @@ static struct topic *get_or_create_topic(struct core *core, bide_op *op, bide_sl
 /* ---- slices ---- */
 
 /*
- * Contents of private_.scratch of a sliced op: when it began, its topic, and how many jobs it has
- * treated in its last two batches. Parts in earlier batches are committed: an op does not begin a
- * third part before the oldest of its parts is. So two counts are enough to know, when a commit
- * fails, how many of its changes were rolled back.
+ * private_.step.slice of a sliced op has when it began, its topic, and how many jobs it has treated in
+ * its last two batches. Parts in earlier batches are committed: an op does not begin a third part
+ * before the oldest of its parts is. So two counts are enough to know, when a commit fails, how many
+ * of its changes were rolled back.
  */
-enum {
-    BOUND_SINCE,
-    BOUND_TOPIC,
-    BOUND_BATCH,
-    BOUND_COUNT,
-    BOUND_OLDER_BATCH,
-    BOUND_OLDER_COUNT,
-};
-
-/* True for the ops that count. A check is sliced, too, but uses private_.scratch otherwise. */
-static bool is_counting(const bide_op *op)
-{
-    return op->kind == BIDE_OP_KICK || op->kind == BIDE_OP_PURGE;
-}
-
-static uint64_t *count_of(bide_op *op)
-{
-    assert(is_counting(op));
-    return op->kind == BIDE_OP_KICK ? &op->kick.count : &op->purge.count;
-}
 
 static void begin_slices(const struct core *core, bide_op *op)
 {
-    memset(op->private_.scratch, 0, sizeof(op->private_.scratch));
-    op->private_.scratch[BOUND_SINCE] = (uint64_t)bi_core_stamp(core);
-    *count_of(op) = 0;
+    memset(&op->private_.step.slice, 0, sizeof(op->private_.step.slice));
+    op->private_.step.slice.since = bi_core_stamp(core);
+    *bi_op_result_count(op) = 0;
 }
 
 static int end_slices(struct core *core, bide_op *op, int code)
 {
     int flags = op->private_.flags;
-    op->private_.flags &= ~(SLICING | SLICING_DELAYED | SLICING_KICK_SET | SLICING_CHECK);
+    op->private_.flags &=
+        ~(BI_SLICING | BI_SLICING_DELAYED | BI_SLICING_KICK_SET | BI_SLICING_CHECK);
     if (core->checking == op)
         core->checking = NULL;
 
     /* An op that ends in its first slice has neither pinned the topic nor begun a kick set. */
-    if ((flags & SLICING) == 0)
+    if ((flags & BI_SLICING) == 0)
         return code;
 
-    struct topic *topic = topic_at(core, (uint32_t)op->private_.scratch[BOUND_TOPIC]);
-    if ((flags & SLICING_KICK_SET) != 0)
-        bi_topic_end_kick(core, topic, (int64_t)op->private_.scratch[BOUND_SINCE]);
+    struct topic *topic = topic_at(core, (uint32_t)op->private_.step.slice.topic);
+    if ((flags & BI_SLICING_KICK_SET) != 0)
+        bi_topic_end_kick(core, topic, op->private_.step.slice.since);
     bi_topic_unpin(core, topic);
     return code;
 }
@@ -85,14 +67,14 @@ static int end_slices(struct core *core, bide_op *op, int code)
 /* Ends a slice of an op that continues later. The first slice prepares the continuation. */
 static int end_slice(struct core *core, bide_op *op, struct topic *topic)
 {
-    if ((op->private_.flags & SLICING) != 0)
+    if ((op->private_.flags & BI_SLICING) != 0)
         return BI_AGAIN;
 
     /* Jobs that enter a state in this microsecond, after the op began, must not match its bound. */
-    int64_t bound = (int64_t)op->private_.scratch[BOUND_SINCE];
+    int64_t bound = op->private_.step.slice.since;
     core->stamp_floor = bound + 1;
 
-    if ((op->private_.flags & SLICING_DELAYED) != 0) {
+    if ((op->private_.flags & BI_SLICING_DELAYED) != 0) {
         int code = bi_topic_begin_kick(core, topic, &bound);
         if (code == BIDE_EBUSY)
             bi_core_error(op, code, "kick: %d kicks of topic %s are under way already",
@@ -101,14 +83,14 @@ static int end_slice(struct core *core, bide_op *op, struct topic *topic)
             bi_core_error_code(op, code);
         if (code != BIDE_OK)
             return end_slices(core, op, code);
-        op->private_.flags |= SLICING_KICK_SET;
-        op->private_.scratch[BOUND_SINCE] = (uint64_t)bound;
+        op->private_.flags |= BI_SLICING_KICK_SET;
+        op->private_.step.slice.since = bound;
     }
 
     /* The topic must exist when the op continues. */
     bi_topic_pin(topic);
-    op->private_.scratch[BOUND_TOPIC] = topic->self;
-    op->private_.flags |= SLICING;
+    op->private_.step.slice.topic = topic->self;
+    op->private_.flags |= BI_SLICING;
     return BI_AGAIN;
 }
 
@@ -121,65 +103,63 @@ void bi_slice_abandon(struct core *core, bide_op *op)
  * name is no longer valid. NULL if there is nothing to do. */
 static struct topic *topic_of_slices(struct core *core, const bide_op *op, bide_slice name)
 {
-    if ((op->private_.flags & SLICING) != 0)
-        return topic_at(core, (uint32_t)op->private_.scratch[BOUND_TOPIC]);
+    if ((op->private_.flags & BI_SLICING) != 0)
+        return topic_at(core, (uint32_t)op->private_.step.slice.topic);
     return bi_topic_find(core, name);
 }
 
 /* True if the job was in its state when the op began. */
 static bool existed(const bide_op *op, const struct job *job)
 {
-    return job->since <= (int64_t)op->private_.scratch[BOUND_SINCE];
+    return job->since <= op->private_.step.slice.since;
 }
 
 /* Counts a job that is about to be changed. False if that would begin a third uncommitted part:
  * the op must wait for a commit. */
 static bool count_job(struct core *core, bide_op *op, const struct job *job)
 {
-    uint64_t *bound = op->private_.scratch;
     uint64_t batch = bi_journal_next_batch(core, job);
 
-    if (batch != bound[BOUND_BATCH]) {
-        if (bound[BOUND_OLDER_BATCH] > core->journal.committed)
+    if (batch != op->private_.step.slice.batch) {
+        if (op->private_.step.slice.older_batch > core->journal.committed)
             return false;
-        bound[BOUND_OLDER_BATCH] = bound[BOUND_BATCH];
-        bound[BOUND_OLDER_COUNT] = bound[BOUND_COUNT];
-        bound[BOUND_BATCH] = batch;
-        bound[BOUND_COUNT] = 0;
+        op->private_.step.slice.older_batch = op->private_.step.slice.batch;
+        op->private_.step.slice.older_count = op->private_.step.slice.count;
+        op->private_.step.slice.batch = batch;
+        op->private_.step.slice.count = 0;
     }
 
-    bound[BOUND_COUNT]++;
-    ++*count_of(op);
+    op->private_.step.slice.count++;
+    ++*bi_op_result_count(op);
     return true;
 }
 
 static int uncount_job(bide_op *op, int code)
 {
-    op->private_.scratch[BOUND_COUNT]--;
-    --*count_of(op);
+    op->private_.step.slice.count--;
+    --*bi_op_result_count(op);
     return code;
 }
 
 bool bi_slice_needs_commit(const struct core *core, const bide_op *op)
 {
-    const uint64_t *bound = op->private_.scratch;
     /* The next job would go to a third batch while the older part is uncommitted. */
-    return is_counting(op) && bound[BOUND_OLDER_BATCH] > core->journal.committed &&
-           bi_journal_next_batch(core, NULL) != bound[BOUND_BATCH];
+    return bi_op_is(op, OP_COUNTS) &&
+           op->private_.step.slice.older_batch > core->journal.committed &&
+           bi_journal_next_batch(core, NULL) != op->private_.step.slice.batch;
 }
 
 void bi_slice_roll_back_count(const struct core *core, bide_op *op)
 {
-    if (!is_counting(op))
+    if (!bi_op_is(op, OP_COUNTS))
         return;
-    uint64_t *bound = op->private_.scratch;
-    if (bound[BOUND_BATCH] > core->journal.committed)
-        *count_of(op) -= bound[BOUND_COUNT];
-    if (bound[BOUND_OLDER_BATCH] > core->journal.committed)
-        *count_of(op) -= bound[BOUND_OLDER_COUNT];
+    if (op->private_.step.slice.batch > core->journal.committed)
+        *bi_op_result_count(op) -= op->private_.step.slice.count;
+    if (op->private_.step.slice.older_batch > core->journal.committed)
+        *bi_op_result_count(op) -= op->private_.step.slice.older_count;
 
     /* The parts are settled: a second failure must not subtract them again. */
-    bound[BOUND_BATCH] = bound[BOUND_OLDER_BATCH] = 0;
+    op->private_.step.slice.batch = op->private_.step.slice.older_batch = 0;
 }
 
 /* ---- kick ---- */
@@ -218,10 +198,10 @@ struct job *bi_topic_soonest_job(struct core *core, const struct topic *topic, i
 
 static struct job *next_to_kick(struct core *core, const bide_op *op, const struct topic *topic)
 {
-    if ((op->private_.flags & SLICING_DELAYED) != 0) {
-        bool in_kick_set = (op->private_.flags & SLICING_KICK_SET) != 0;
-        return bi_topic_soonest_job(
-            core, topic, in_kick_set ? (int64_t)op->private_.scratch[BOUND_SINCE] : BI_NEVER);
+    if ((op->private_.flags & BI_SLICING_DELAYED) != 0) {
+        bool in_kick_set = (op->private_.flags & BI_SLICING_KICK_SET) != 0;
+        return bi_topic_soonest_job(core, topic,
+                                    in_kick_set ? op->private_.step.slice.since : BI_NEVER);
     }
     struct job *job = bi_job_list_oldest(core, &topic->lists[BIDE_STATE_BURIED]);
     return job != NULL && existed(op, job) ? job : NULL;
@@ -230,14 +210,14 @@ static struct job *next_to_kick(struct core *core, const bide_op *op, const stru
 int bi_exec_kick(struct core *core, bide_op *op)
 {
     struct topic *topic = topic_of_slices(core, op, op->kick.topic);
-    if ((op->private_.flags & SLICING) == 0) {
+    if ((op->private_.flags & BI_SLICING) == 0) {
         begin_slices(core, op);
         if (topic == NULL)
             return BIDE_OK;
         /* The kind is chosen once: delayed jobs are kicked only if no job was buried at the
          * start. */
         if (topic->lists[BIDE_STATE_BURIED].count == 0 && !op->kick.buried_only)
-            op->private_.flags |= SLICING_DELAYED;
+            op->private_.flags |= BI_SLICING_DELAYED;
     }
 
     for (int i = 0; op->kick.count < op->kick.max; i++) {
@@ -318,7 +298,7 @@ static int purge_slice(struct core *core, bide_op *op, struct topic *topic)
 int bi_exec_purge(struct core *core, bide_op *op)
 {
     struct topic *topic = topic_of_slices(core, op, op->purge.topic);
-    if ((op->private_.flags & SLICING) == 0) {
+    if ((op->private_.flags & BI_SLICING) == 0) {
         begin_slices(core, op);
         if (topic == NULL)
             return BIDE_OK;

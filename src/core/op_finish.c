@@ -6,9 +6,9 @@
  * Failure    Everything that can fail precedes the first change of a job. Timers that run out of
  *            memory are set again, 100 ms later.
  */
-#include "core/bulk.h"
 #include "core/core_internal.h"
 #include "core/retry.h"
+#include "op/bulk.h"
 
 #include <assert.h>
 #include <string.h>

@@ -359,29 +359,14 @@ void bi_op_list_strip_bodies(bide_list_args *args)
         bi_snapshot_drop_body(&args->jobs[i]);
 }
 
-/* Where private_.scratch keeps the cursor of the call: its letter and its numbers. */
-enum { BEGIN_LETTER, BEGIN_NUMBERS };
-
-static void save_cursor(bide_op *op, uint64_t first, uint64_t second)
+/* Saves the cursor of the call, which has been parsed: so it is a letter and at most two numbers of
+ * 16 digits. */
+static void save_cursor(bide_op *op)
 {
-    op->private_.scratch[BEGIN_LETTER] = (unsigned char)op->list.cursor[0];
-    op->private_.scratch[BEGIN_NUMBERS] = first;
-    op->private_.scratch[BEGIN_NUMBERS + 1] = second;
-}
-
-void bi_op_list_undo(bide_op *op)
-{
-    bide_list_args *args = &op->list;
-    char letter = (char)op->private_.scratch[BEGIN_LETTER];
-
-    for (size_t i = 0; i < args->count; i++)
-        bide_job_clear(&args->jobs[i]);
-    args->count = 0;
-    args->ordered = false;
-    args->cursor[0] = 0;
-    if (letter != 0)
-        bi_op_list_format_cursor(args->cursor, letter, &op->private_.scratch[BEGIN_NUMBERS],
-                                 letter == 'w' ? 2 : 1);
+    char *saved = op->private_.step.fetch.part.cursor;
+    size_t size = strlen(op->list.cursor) + 1;
+    assert(size <= sizeof(op->private_.step.fetch.part.cursor));
+    memcpy(saved, op->list.cursor, size);
 }
 
 int bi_exec_list(struct core *core, bide_op *op)
@@ -396,9 +381,9 @@ int bi_exec_list(struct core *core, bide_op *op)
     if (!good)
         return bi_core_error(op, BIDE_EINVAL, "list: the cursor is not one that this call gave");
 
-    /* If bodies cannot be read, bi_op_list_undo() restores the cursor, so that the call can be
+    /* If bodies cannot be read, bi_op_result_undo_list() restores the cursor, so that the call can be
      * repeated. */
-    save_cursor(op, walking ? walk[0] : listing.after_id, walk[1]);
+    save_cursor(op);
 
     if (args->topic.size > 0) {
         listing.topic = bi_topic_find(core, args->topic);

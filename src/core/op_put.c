@@ -6,8 +6,8 @@
  *            queue and then inserted by steps that cannot fail. A topic that was created for a
  *            rejected job is destroyed again.
  */
-#include "core/bulk.h"
 #include "core/job_spec.h"
+#include "op/bulk.h"
 
 #include <assert.h>
 #include <string.h>

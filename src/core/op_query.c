@@ -75,7 +75,7 @@ int bi_exec_body(struct core *core, bide_op *op)
         return bi_core_error_no_job(op, op->fetch.id);
     op->fetch.buf = bide_buf_ref(job->body);
     /* For bi_body_fetch_missing(), if only the store has the body. */
-    op->private_.scratch[0] = job->body_size;
+    op->private_.step.fetch.part.body_size = job->body_size;
     core->body_missing |= bi_job_body_missing(job);
     return BIDE_OK;
 }

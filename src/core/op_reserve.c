@@ -11,6 +11,7 @@
  * Cost       Each job costs a choice among the topics: O(1) for few topics, O(n / 32) for many.
  */
 #include "core/core_internal.h"
+#include "op/op_result.h"
 
 #include <assert.h>
 #include <string.h>
@@ -66,11 +67,10 @@ static void start_job_lease(struct core *core, bide_job *snapshot)
 
 static void start_op_leases(struct core *core, bide_op *op)
 {
-    const bide_reserve_args *args = bi_op_reserve_args(op);
-    for (size_t i = 0; args != NULL && i < args->count; i++)
-        start_job_lease(core, &args->jobs[i]);
-    if (op->kind == BIDE_OP_RESERVE_JOB)
-        start_job_lease(core, op->reserve_job.job);
+    bide_job *jobs;
+    size_t count = bi_op_result_reserved(op, &jobs);
+    for (size_t i = 0; i < count; i++)
+        start_job_lease(core, &jobs[i]);
 }
 
 void bi_lease_start(struct core *core, bide_op *op, struct bi_now now)
@@ -552,7 +552,8 @@ int bi_exec_finish_and_reserve(struct core *core, bide_op *op)
     /* One batch: after a failed commit neither part has happened. */
     bi_journal_begin_group(core, 1 + (uint32_t)args->reserve.job_max, 0);
     args->finish.status = bi_op_finish_item(core, op, &args->finish);
-    op->private_.scratch[0] = core->hold; /* hold of the finish alone, if the reserve waits again */
+    /* The hold of the finish alone, if the reserve waits again. */
+    op->private_.step.fetch.part.finish_batch = core->hold;
     int code = bi_op_reserve_run(core, op, &args->reserve);
     bi_journal_end_group(core);
     return code;

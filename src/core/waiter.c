@@ -500,12 +500,13 @@ static void roll_back_waiter(struct core *core, struct waiter *waiter)
         bi_waiter_complete(core, waiter, BIDE_EIO);
         return;
     }
-    if (!undone || op->kind != BIDE_OP_FINISH_AND_RESERVE)
+    bide_finish_item *finish = bi_op_finish_part(op);
+    if (!undone || finish == NULL)
         return;
 
     /* The finish was undone: the op fails as a whole. */
-    if (op->finish_and_reserve.finish.status == BIDE_OK)
-        op->finish_and_reserve.finish.status = BIDE_EIO;
+    if (finish->status == BIDE_OK)
+        finish->status = BIDE_EIO;
     bi_waiter_complete(core, waiter, BIDE_EIO);
 }
 

@@ -29,9 +29,6 @@
 #define READ_TIMEOUT_US 5000000
 /* The interval between two attempts. */
 #define READ_RETRY_MS 20
-/* The index in private_.scratch of the time since which bodies of the op cannot be read. The core
- * uses lower indices of the same op. */
-#define UNREADABLE_SINCE 3
 
 /* ---- counting ---- */
 
@@ -67,9 +64,10 @@ static void revoke_reply(struct local *local, bide_op *op, int code, const char 
  * durable yet, only the reserve fails: the op is held until the outcome of the finish is known. */
 static void fail_op(struct local *local, bide_op *op, int code, const char *error)
 {
-    bool finishes = op->kind == BIDE_OP_FINISH_AND_RESERVE &&
-                    op->private_.scratch[0] > bi_journal_committed_batch(local->core);
-    int status = finishes ? op->finish_and_reserve.finish.status : BIDE_OK;
+    bide_finish_item *finish = bi_op_finish_part(op);
+    bool finishes = finish != NULL && op->private_.step.fetch.part.finish_batch >
+                                          bi_journal_committed_batch(local->core);
+    int status = finishes ? finish->status : BIDE_OK;
 
     revoke_reply(local, op, code, error);
 
@@ -78,8 +76,8 @@ static void fail_op(struct local *local, bide_op *op, int code, const char *erro
         return;
     }
 
-    op->finish_and_reserve.finish.status = status;
-    op->private_.hold = op->private_.scratch[0];
+    finish->status = status;
+    op->private_.hold = op->private_.step.fetch.part.finish_batch;
     bi_commit_hold(local, op);
 }
 
@@ -95,7 +93,7 @@ void bi_body_reader_enqueue(struct local *local, bide_op *op)
         return;
     }
 
-    op->private_.scratch[UNREADABLE_SINCE] = 0;
+    op->private_.step.fetch.unreadable_since = 0;
     bi_op_fifo_push(&local->awaiting_body, op);
     pthread_cond_signal(&local->reader_work);
 }
@@ -246,16 +244,16 @@ static bool needs_retry(const struct read_batch *batch, const struct body_read *
 static bool retry_or_fail(struct local *local, bide_op *op)
 {
     int64_t now = bi_clock_boot();
-    uint64_t *since = &op->private_.scratch[UNREADABLE_SINCE];
+    int64_t *since = &op->private_.step.fetch.unreadable_since;
 
     if (*since == 0)
-        *since = (uint64_t)now;
+        *since = now;
 
     if (local->closing) {
         fail_op(local, op, BIDE_CLOSED, bide_code_text(BIDE_CLOSED));
-    } else if (now - (int64_t)*since < READ_TIMEOUT_US) {
+    } else if (now - *since < READ_TIMEOUT_US) {
         bi_op_fifo_push(&local->awaiting_body, op);
-    } else if (local->last_read_at > (int64_t)*since) {
+    } else if (local->last_read_at > *since) {
         return true; /* the store can be read: these bodies are damaged */
     } else {
         fail_op(local, op, BIDE_EIO, "the store cannot be read now; try again later");

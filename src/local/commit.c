@@ -161,13 +161,15 @@ void bi_commit_revoke(const struct local *local, bide_op *op, int code, const ch
 {
     /* The finish half of a finish_and_reserve that waited for a job may be durable already. Then
      * only the reserve half fails, and the finish retains its status. */
-    bool finished = op->kind == BIDE_OP_FINISH_AND_RESERVE &&
-                    op->private_.scratch[0] <= bi_journal_committed_batch(local->core);
-    int status = finished ? op->finish_and_reserve.finish.status : BIDE_OK;
+    bide_finish_item *finish = bi_op_finish_part(op);
+    bool finished = finish != NULL && op->private_.step.fetch.part.finish_batch <=
+                                          bi_journal_committed_batch(local->core);
+    int status = finished ? finish->status : BIDE_OK;
+
     bi_slice_roll_back_count(local->core, op);
     bi_op_result_discard(op, code, error);
     if (finished)
-        op->finish_and_reserve.finish.status = status;
+        finish->status = status;
 }
 
 bool bi_commit_fail_held(struct local *local, int code, const char *error, int64_t until)

@@ -3,7 +3,8 @@
 #include "local/local.h"
 
 #include "local/local_internal.h"
-#include "op/op_args_dup.h"
+#include "op/op_args.h"
+#include "op/op_result.h"
 #include "util/clock.h"
 #include "util/text.h"
 #include "util/thread.h"
@@ -323,23 +324,6 @@ static int reject_waiting(struct local *local, bide_op *op)
                            "the op would have to wait and names no completion queue");
 }
 
-/* Kinds that are never held. They run also while other ops are rejected because of the store. */
-static bool is_immediate(bide_op_kind kind)
-{
-    static const bool immediate[BIDE_OP_COUNT] = {
-        [BIDE_OP_LIST] = true,        [BIDE_OP_TOPICS] = true,      [BIDE_OP_WAITING] = true,
-        [BIDE_OP_STATS] = true,       [BIDE_OP_TOPIC_STATS] = true, [BIDE_OP_PING] = true,
-        [BIDE_OP_DRAIN] = true,       [BIDE_OP_TOPIC_REF] = true,   [BIDE_OP_SUBSCRIBE] = true,
-        [BIDE_OP_UNSUBSCRIBE] = true, [BIDE_OP_RECOVERED] = true,
-    };
-    return immediate[kind];
-}
-
-static bool inserts_jobs(bide_op_kind kind)
-{
-    return kind == BIDE_OP_PUT || kind == BIDE_OP_PUT_MANY || kind == BIDE_OP_RESTORE;
-}
-
 static int reject_full(const struct local *local, bide_op *op)
 {
     const char *place = local->store->path;
@@ -356,7 +340,7 @@ static int admit(struct local *local, bide_op *op, bool resubmitted, struct bi_n
     if (bi_maintenance_handles(local, op))
         return bi_maintenance_enqueue(local, op);
 
-    if (!is_immediate(op->kind)) {
+    if (!bi_op_is(op, OP_IMMEDIATE)) {
         if (!bi_local_can_wait(op))
             return bi_local_reject(
                 op, BIDE_EINVAL,
@@ -369,7 +353,7 @@ static int admit(struct local *local, bide_op *op, bool resubmitted, struct bi_n
         if (local->in_doubt || local->diverged)
             return bi_local_reject(op, BIDE_EIO,
                                    local->in_doubt ? local->in_doubt_error : local->diverged_error);
-        if (inserts_jobs(op->kind) &&
+        if (bi_op_is(op, OP_INSERTS_JOBS) &&
             atomic_load_explicit(&local->store->full, memory_order_relaxed))
             return reject_full(local, op);
     }
@@ -387,7 +371,7 @@ static void count_pending(const struct local *local, bide_stats *stats)
 }
 
 /* Decides whether an op that was run may wait for bodies. Only a list can fail here: it is the one
- * kind with bodies that admit() does not throttle. The list is then undone. */
+ * kind with bodies that is immediate, so admit() does not throttle it. The list is then undone. */
 static int may_read(const struct local *local, bide_op *op)
 {
     int code = BIDE_OK;
@@ -395,15 +379,15 @@ static int may_read(const struct local *local, bide_op *op)
     if (!bi_local_can_wait(op))
         code = bi_local_reject(op, BIDE_EINVAL,
                                "the op must wait for bodies and names no completion queue");
-    else if (op->kind == BIDE_OP_LIST && op->private_.wake == NULL && bi_commit_is_full(local))
+    else if (bi_op_is(op, OP_IMMEDIATE) && op->private_.wake == NULL && bi_commit_is_full(local))
         code = bi_local_reject(op, BIDE_EBUSY, NULL);
 
     if (code == BIDE_OK)
         return code;
 
-    assert(op->kind == BIDE_OP_LIST);
+    assert(bi_op_is(op, OP_IMMEDIATE));
     op->private_.flags &= ~BI_BODY_MISSING;
-    bi_op_list_undo(op);
+    bi_op_result_undo(op);
     return code;
 }
 

@@ -192,14 +192,6 @@ struct local {
     pthread_t maintenance_thread;
 };
 
-/* In private_.flags: a cancel was requested while the op could not be cancelled, because its job or
- * its bodies were being read. If the op would then have to wait, it is cancelled instead. */
-#define BI_CANCEL_REQUESTED 2048
-/* In private_.flags: the core has run the op, and it is held for a commit. */
-#define BI_HELD 4096
-/* In private_.flags: the op waits for the end of recovery, not only for the jobs that it names. */
-#define BI_DEFERRED 8192
-
 /* Unless a comment says otherwise, the functions below, other than those of threads, are called
  * with the lock held and do not release it. */
 
@@ -290,7 +282,7 @@ void bi_commit_lead(struct local *local);
  */
 static inline bool bi_commit_is_cancelled(const bide_op *op)
 {
-    return op->kind == BIDE_OP_RESERVE_JOB && op->private_.status == BIDE_OK &&
+    return bi_op_is(op, OP_UNDO_ON_CANCEL) && op->private_.status == BIDE_OK &&
            (op->private_.flags & BI_CANCEL_REQUESTED) != 0;
 }
 /* Replaces the success of an op by this error. A finish that is durable retains its status. */

@@ -46,7 +46,7 @@
 
 bool bi_maintenance_handles(const struct local *local, const bide_op *op)
 {
-    return local->persistent && (op->kind == BIDE_OP_BACKUP || op->kind == BIDE_OP_CHECK);
+    return local->persistent && bi_op_is(op, OP_MAINTENANCE);
 }
 
 /* ---- adding and cancelling ---- */
@@ -55,13 +55,13 @@ int bi_maintenance_enqueue(struct local *local, bide_op *op)
 {
     if (!bi_local_can_wait(op))
         return bi_local_reject(op, BIDE_EINVAL, "the op takes long and names no completion queue");
-    if (op->kind == BIDE_OP_CHECK && local->check_op != NULL)
+    if (bi_op_is(op, OP_EXCLUSIVE) && local->check_op != NULL)
         return bi_local_reject(op, BIDE_EBUSY, bi_core_check_busy);
 
     int code = bi_local_backlog_add(local, op, NULL);
     if (code != BIDE_PENDING)
         return code;
-    if (op->kind == BIDE_OP_CHECK)
+    if (bi_op_is(op, OP_EXCLUSIVE))
         local->check_op = op;
     bi_op_fifo_push(&local->maintenance_ops, op);
     pthread_cond_signal(&local->maintenance_work);

@@ -19,6 +19,7 @@
  *            by the maintenance thread only.
  */
 #include "local/local_internal.h"
+#include "op/op_args.h"
 #include "util/clock.h"
 #include "util/text.h"
 
@@ -104,169 +105,28 @@ bool bi_recovery_is_loaded(const struct local *local, uint64_t id)
 
 /* ---- which ops must wait ---- */
 
-/* The number of jobs that an op names by id. */
-static size_t job_id_count(const bide_op *op)
-{
-    static const bool one[BIDE_OP_COUNT] = {
-        [BIDE_OP_RESERVE_JOB] = true,
-        [BIDE_OP_DONE] = true,
-        [BIDE_OP_FINISH_AND_RESERVE] = true,
-        [BIDE_OP_DELETE] = true,
-        [BIDE_OP_GIVE_BACK] = true,
-        [BIDE_OP_KICK_JOB] = true,
-        [BIDE_OP_CANCEL] = true,
-        [BIDE_OP_RELEASE] = true,
-        [BIDE_OP_FAIL] = true,
-        [BIDE_OP_BURY] = true,
-        [BIDE_OP_TOUCH] = true,
-        [BIDE_OP_UPDATE] = true,
-        [BIDE_OP_PEEK] = true,
-        [BIDE_OP_JOB_STATS] = true,
-        [BIDE_OP_BODY] = true,
-        [BIDE_OP_RESULT] = true,
-        [BIDE_OP_WAIT] = true,
-    };
-    return op->kind == BIDE_OP_FINISH_MANY  ? op->finish_many.count
-           : op->kind == BIDE_OP_TOUCH_MANY ? op->touch_many.count
-                                            : one[op->kind];
-}
-
-/* The i-th id; i is less than job_id_count(). A kind that is added there needs a case here, unless
- * its id is in op->lease. */
-static uint64_t job_id_at(const bide_op *op, size_t i)
-{
-    switch (op->kind) {
-    case BIDE_OP_FINISH_MANY:
-        return op->finish_many.items[i].id;
-    case BIDE_OP_TOUCH_MANY:
-        return op->touch_many.items[i].id;
-    case BIDE_OP_RESERVE_JOB:
-        return op->reserve_job.id;
-    case BIDE_OP_DONE:
-        return op->finish.id;
-    case BIDE_OP_FINISH_AND_RESERVE:
-        return op->finish_and_reserve.finish.id;
-    case BIDE_OP_RELEASE:
-        return op->release.id;
-    case BIDE_OP_FAIL:
-        return op->fail.id;
-    case BIDE_OP_BURY:
-        return op->bury.id;
-    case BIDE_OP_TOUCH:
-        return op->touch.id;
-    case BIDE_OP_UPDATE:
-        return op->update.id;
-    case BIDE_OP_PEEK:
-    case BIDE_OP_JOB_STATS:
-        return op->query.id;
-    case BIDE_OP_BODY:
-    case BIDE_OP_RESULT:
-        return op->fetch.id;
-    case BIDE_OP_WAIT:
-        return op->wait.id;
-    default: /* delete, give_back, kick_job, cancel */
-        return op->lease.id;
-    }
-}
-
-static bool has_key(const bide_put_item *item)
-{
-    return item->options != NULL && item->options->key.size > 0;
-}
-
-static bool any_key(const bide_op *op)
-{
-    for (size_t i = 0; i < op->put_many.count; i++)
-        if (has_key(&op->put_many.items[i]))
-            return true;
-    return false;
-}
-
 /* Whether the result of the op depends on jobs that are not loaded and that it does not name. */
 static bool needs_full_recovery(const struct local *local, const bide_op *op)
 {
-    static const bool always[BIDE_OP_COUNT] = {
-        [BIDE_OP_KICK] = true,   [BIDE_OP_PURGE] = true,       [BIDE_OP_LIST] = true,
-        [BIDE_OP_FIND] = true,   [BIDE_OP_PEEK_FIRST] = true,  [BIDE_OP_TOPICS] = true,
-        [BIDE_OP_STATS] = true,  [BIDE_OP_TOPIC_STATS] = true, [BIDE_OP_WAITING] = true,
-        [BIDE_OP_RESUME] = true,
-    };
+    const struct op_row *row = bi_op_row(op);
+    /* A limit counts all jobs: also those that are not loaded. */
+    bool limited =
+        (row->flags & OP_INSERTS_JOBS) != 0 && local->context.options.max_jobs_per_topic != 0;
 
-    /* A key must be unique, and a limit counts, among all jobs: also among those not loaded. */
-    bool limited = local->context.options.max_jobs_per_topic != 0;
-
-    switch (op->kind) {
-    case BIDE_OP_PUT:
-        return limited || has_key(&op->put);
-    case BIDE_OP_PUT_MANY:
-        return limited || any_key(op);
-    case BIDE_OP_RESTORE:
-        return limited || op->restore.job->key_size > 0;
-    case BIDE_OP_UPDATE:
-        return op->update.topic.size > 0;
-    default:
-        return always[op->kind];
-    }
+    return (row->flags & OP_NEEDS_RECOVERY) != 0 || limited ||
+           (row->needs_recovery != NULL && row->needs_recovery(op));
 }
 
 static bool names_unloaded_job(const struct local *local, const bide_op *op)
 {
-    for (size_t i = 0; i < job_id_count(op); i++)
-        if (!bi_recovery_is_loaded(local, job_id_at(op, i)))
+    size_t count = bi_op_args_id_count(op);
+    for (size_t i = 0; i < count; i++)
+        if (!bi_recovery_is_loaded(local, bi_op_args_id(op, i)))
             return true;
     return false;
 }
 
 /* ---- the order of waiting ops ---- */
-
-/* The number of topics that an op inserts into, reserves from or changes. */
-static size_t topic_count(const bide_op *op)
-{
-    switch (op->kind) {
-    case BIDE_OP_PUT_MANY:
-        return op->put_many.count;
-    case BIDE_OP_RESERVE:
-        return op->reserve.topic_count;
-    case BIDE_OP_FINISH_AND_RESERVE:
-        return op->finish_and_reserve.reserve.topic_count;
-    case BIDE_OP_UPDATE:
-        return op->update.topic.size > 0;
-    case BIDE_OP_PUT:
-    case BIDE_OP_RESTORE:
-    case BIDE_OP_KICK:
-    case BIDE_OP_PURGE:
-    case BIDE_OP_PAUSE:
-    case BIDE_OP_RESUME:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
-/* The i-th topic; i is less than topic_count(). */
-static bide_slice topic_at(const bide_op *op, size_t i)
-{
-    switch (op->kind) {
-    case BIDE_OP_PUT:
-        return op->put.topic;
-    case BIDE_OP_PUT_MANY:
-        return op->put_many.items[i].topic;
-    case BIDE_OP_RESTORE:
-        return (bide_slice){op->restore.job->topic, strlen(op->restore.job->topic)};
-    case BIDE_OP_RESERVE:
-        return op->reserve.topics[i];
-    case BIDE_OP_FINISH_AND_RESERVE:
-        return op->finish_and_reserve.reserve.topics[i];
-    case BIDE_OP_UPDATE:
-        return op->update.topic;
-    case BIDE_OP_KICK:
-        return op->kick.topic;
-    case BIDE_OP_PURGE:
-        return op->purge.topic;
-    default: /* pause, resume */
-        return op->topic.topic;
-    }
-}
 
 static size_t topic_bucket(const struct recovery *recovery, const bide_op *op, bide_slice topic)
 {
@@ -285,9 +145,9 @@ static bool follows_waiting_op(const struct recovery *recovery, const uint32_t *
 {
     if (op->private_.order == 0)
         return false;
-    size_t count = topic_count(op);
+    size_t count = bi_op_args_topic_count(op);
     for (size_t i = 0; i < count; i++)
-        if (topic_counts[topic_bucket(recovery, op, topic_at(op, i))] > 0)
+        if (topic_counts[topic_bucket(recovery, op, bi_op_args_topic(op, i))] > 0)
             return true;
     return count > 0 && topic_counts[topic_bucket(recovery, op, any_topic)] > 0;
 }
@@ -298,9 +158,9 @@ static void count_topics(const struct recovery *recovery, uint32_t *topic_counts
     if (op->private_.order == 0)
         return;
 
-    for (size_t i = 0; i < topic_count(op); i++)
-        topic_counts[topic_bucket(recovery, op, topic_at(op, i))] += (uint32_t)delta;
-    if (job_id_count(op) > 0)
+    for (size_t i = 0; i < bi_op_args_topic_count(op); i++)
+        topic_counts[topic_bucket(recovery, op, bi_op_args_topic(op, i))] += (uint32_t)delta;
+    if (bi_op_args_id_count(op) > 0)
         topic_counts[topic_bucket(recovery, op, any_topic)] += (uint32_t)delta;
 }
 
@@ -460,8 +320,8 @@ int bi_recovery_fetch(struct local *local, bide_op *op)
 {
     int code = BIDE_OK;
 
-    for (size_t i = 0; code == BIDE_OK && i < job_id_count(op); i++) {
-        uint64_t id = job_id_at(op, i);
+    for (size_t i = 0; code == BIDE_OK && i < bi_op_args_id_count(op); i++) {
+        uint64_t id = bi_op_args_id(op, i);
         bi_local_lock(local);
         bool known = bi_recovery_is_loaded(local, id) || local->closing;
         pthread_mutex_unlock(&local->lock);

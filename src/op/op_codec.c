@@ -1,63 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 #include "op/op_codec.h"
 
-#include "core/bulk.h"
-#include "op/op_codec_table.h"
+#include "op/bulk.h"
+#include "op/op_codec_field.h"
+#include "op/op_result.h"
 #include "util/text.h"
 
 #include <assert.h>
 #include <stdio.h>
 
-/* A reserve with more topics than this counts as slow. */
-#define MANY_TOPICS 256
-
-size_t bi_op_codec_topic_count(const bide_op *op)
-{
-    if (op->kind == BIDE_OP_RESERVE)
-        return op->reserve.topic_count;
-    return op->kind == BIDE_OP_FINISH_AND_RESERVE ? op->finish_and_reserve.reserve.topic_count : 0;
-}
-
-bool bi_op_codec_is_slow(const bide_op *op)
-{
-    return bi_op_codec_table[op->kind].slow || bi_op_codec_topic_count(op) > MANY_TOPICS;
-}
-
-bool bi_op_codec_is_supported(bide_op_kind kind)
-{
-    return kind > BIDE_OP_NONE && kind < BIDE_OP_COUNT && bi_op_codec_table[kind].has_codec;
-}
-
 bide_op_kind bi_op_codec_find_kind(const char *name, size_t size)
 {
-    static const struct {
-        const char *text;
-        size_t size;
-    } names[BIDE_OP_COUNT] = {
-#define NAME(NAME, name, member) [BIDE_OP_##NAME] = {#name, sizeof(#name) - 1},
-        BIDE_OPS(NAME)
-#undef NAME
-    };
-
     for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++)
-        if (names[kind].size == size && memcmp(names[kind].text, name, size) == 0)
-            return bi_op_codec_is_supported((bide_op_kind)kind) ? (bide_op_kind)kind : BIDE_OP_NONE;
+        if (bi_op_table[kind].name_size == size && memcmp(bi_op_table[kind].name, name, size) == 0)
+            return (bide_op_kind)kind;
     return BIDE_OP_NONE;
 }
 
-static void *mutable_args(const struct op_codec_row *kind, bide_op *op)
+static void *mutable_args(const struct op_row *kind, bide_op *op)
 {
-    return (char *)op + kind->at;
+    return (char *)op + kind->args_at;
 }
 
-static const void *const_args(const struct op_codec_row *kind, const bide_op *op)
+static const void *const_args(const struct op_row *kind, const bide_op *op)
 {
-    return (const char *)op + kind->at;
-}
-
-static bool is_success(const struct op_codec_row *kind, int code)
-{
-    return code == BIDE_OK || code == kind->alt_ok;
+    return (const char *)op + kind->args_at;
 }
 
 /* Removes what was appended if the writer ran out of memory. */
@@ -80,8 +47,8 @@ static struct op_reader init_reader(const void *data, size_t size)
 
 int bi_op_codec_encode(const bide_op *op, uint64_t feed, struct op_bytes *out)
 {
-    assert(bi_op_codec_is_supported(op->kind));
-    const struct op_codec_row *kind = &bi_op_codec_table[op->kind];
+    assert(bi_op_is_kind(op->kind));
+    const struct op_row *kind = &bi_op_table[op->kind];
     struct op_writer writer = {.out = out, .feed = feed};
     size_t before = out->size;
     bi_op_codec_nested_write_fields(&writer, kind->args, const_args(kind, op));
@@ -91,7 +58,7 @@ int bi_op_codec_encode(const bide_op *op, uint64_t feed, struct op_bytes *out)
 int bi_op_codec_decode(struct decoded_op *decoded, bide_op_kind kind, const void *data, size_t size,
                        char *error)
 {
-    assert(bi_op_codec_is_supported(kind));
+    assert(bi_op_is_kind(kind));
 
     memset(&decoded->op, 0, sizeof(decoded->op));
     decoded->op.kind = kind;
@@ -103,7 +70,7 @@ int bi_op_codec_decode(struct decoded_op *decoded, bide_op_kind kind, const void
     struct op_reader reader = init_reader(data, size);
     reader.owner = decoded;
 
-    const struct op_codec_row *row = &bi_op_codec_table[kind];
+    const struct op_row *row = &bi_op_table[kind];
     if (!bi_op_codec_nested_read_fields(&reader, row->args, mutable_args(row, &decoded->op))) {
         snprintf(error, BIDE_ERROR_SIZE, "%s: %s", bide_op_name(kind), reader.problem);
         bi_op_codec_wire_free_blocks(decoded);
@@ -140,14 +107,14 @@ int bi_op_codec_dup_topics(struct decoded_op *decoded)
 int bi_op_codec_encode_result(const struct decoded_op *decoded, struct op_bytes *out)
 {
     const bide_op *op = &decoded->op;
-    const struct op_codec_row *kind = &bi_op_codec_table[op->kind];
+    const struct op_row *kind = &bi_op_table[op->kind];
     struct op_writer writer = {.out = out, .feed = decoded->feed};
     size_t before = out->size;
 
     write_bytes(&writer, op->error, strnlen(op->error, sizeof(op->error) - 1));
     if (kind->results_any != NULL)
         bi_op_codec_nested_write_fields(&writer, kind->results_any, const_args(kind, op));
-    if (kind->results_ok != NULL && is_success(kind, op->status))
+    if (kind->results_ok != NULL && bi_op_succeeded(op, op->status))
         bi_op_codec_nested_write_fields(&writer, kind->results_ok, const_args(kind, op));
     return finish_write(&writer, before);
 }
@@ -178,17 +145,17 @@ static void set_error(bide_op *op, int code, bide_slice text)
 
 static bool read_results(struct op_reader *reader, bide_op *op, int code)
 {
-    const struct op_codec_row *kind = &bi_op_codec_table[op->kind];
+    const struct op_row *kind = &bi_op_table[op->kind];
     if (kind->results_any != NULL &&
         !bi_op_codec_nested_read_fields(reader, kind->results_any, mutable_args(kind, op)))
         return false;
-    return kind->results_ok == NULL || !is_success(kind, code) ||
+    return kind->results_ok == NULL || !bi_op_succeeded(op, code) ||
            bi_op_codec_nested_read_fields(reader, kind->results_ok, mutable_args(kind, op));
 }
 
 int bi_op_codec_decode_result(bide_op *op, int code, const void *data, size_t size, uint64_t *feed)
 {
-    assert(bi_op_codec_is_supported(op->kind));
+    assert(bi_op_is_kind(op->kind));
     struct op_reader reader = init_reader(data, size);
     bide_slice text = {NULL, 0};
 
@@ -210,9 +177,7 @@ int bi_op_codec_decode_result(bide_op *op, int code, const void *data, size_t si
 
 void bi_op_codec_free_op(struct decoded_op *decoded)
 {
-    const struct op_codec_row *kind = &bi_op_codec_table[decoded->op.kind];
     assert(decoded->op.status != BIDE_PENDING);
-    if (kind->results_ok != NULL && is_success(kind, decoded->op.status))
-        bi_op_codec_nested_free_fields(kind->results_ok, mutable_args(kind, &decoded->op));
+    bi_op_result_free(&decoded->op);
     bi_op_codec_wire_free_blocks(decoded);
 }

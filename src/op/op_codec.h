@@ -3,7 +3,7 @@
  * op_codec - the byte encoding of ops: arguments and results, for the verb `call` of bided.
  *
  * The client encodes arguments and decodes results; the server does the reverse. Both use the same
- * table of fields for each struct (op_codec_table.c), so they cannot differ.
+ * table of fields for each struct (op_table.c), so they cannot differ.
  *
  * Format     Numbers are LEB128, signed ones zigzag. Bytes are their length plus one, then the
  *            bytes; 0 stands for NULL. A list is a count and the items. A struct within another
@@ -23,7 +23,7 @@
 #ifndef BI_OP_CODEC_H
 #define BI_OP_CODEC_H
 
-#include <bide/op.h>
+#include "op/op_table.h"
 
 /* The limit of calls in flight on one connection, without those that wait for an event. The server
  * stops reading until some have completed; the client queues further ones. */
@@ -51,18 +51,7 @@ struct decoded_op {
     _Alignas(16) unsigned char room[BI_DECODED_OP_ROOM]; /* private: enough for most ops */
 };
 
-/* Whether the kind has an encoding. */
-bool bi_op_codec_is_supported(bide_op_kind kind);
-
-/* The number of topics of a reserve; 0 for other ops. */
-size_t bi_op_codec_topic_count(const bide_op *op);
-
-/* Whether the op may visit thousands of jobs or topics and take a millisecond, not some
- * microseconds. */
-bool bi_op_codec_is_slow(const bide_op *op);
-
-/* The kind with that name (bide_op_name()); BIDE_OP_NONE if there is none, or it has no
- * encoding. */
+/* The kind with that name (bide_op_name()); BIDE_OP_NONE if there is none. */
 bide_op_kind bi_op_codec_find_kind(const char *name, size_t size);
 
 /*

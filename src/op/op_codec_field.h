@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_codec_field - the types of fields that ops are made of, each with its write, read and free
- * functions.
+ * op_codec_field - the types of fields that ops are made of: how each is written and read, copied
+ * for an op that waits, and freed.
  *
  * A field of an argument is written by the client and read by the server, a field of a result the
  * other way round. reader->owner distinguishes the two readers: a server (owner is set) allocates
@@ -14,11 +14,18 @@
 #include "op/op_codec_wire.h"
 
 struct field;
+struct args_copy;
 
 struct field_codec {
     void (*write)(struct op_writer *writer, const struct field *field, const void *base);
     bool (*read)(struct op_reader *reader, const struct field *field, void *base);
-    void (*free)(const struct field *field, void *base); /* of a result; NULL: nothing to free */
+    /* Arguments: visits what the field points to, see bi_op_args_visit(). NULL: nothing. */
+    void (*dup)(struct args_copy *copy, const struct field *field, void *base);
+    /* Arguments: releases the private copy of a body. NULL: there is none. */
+    void (*release)(const struct field *field, void *base);
+    /* Results of an op that fails after all: frees what the field holds, or resets it; a status of
+     * success becomes the code. NULL: the field stays as it is. */
+    void (*discard)(const struct field *field, void *base, int code);
 };
 
 struct field {
@@ -30,6 +37,9 @@ struct field {
 };
 
 /* op_codec_scalar.c */
+extern const struct field_codec
+    bi_op_codec_field_id; /* arguments: of a job; results: of a new job */
+extern const struct field_codec bi_op_codec_field_timeout; /* arguments: how long to wait */
 extern const struct field_codec bi_op_codec_field_u32;
 extern const struct field_codec bi_op_codec_field_u64;
 extern const struct field_codec bi_op_codec_field_i32;
@@ -45,11 +55,19 @@ extern const struct field_codec
     bi_op_codec_field_text; /* a char array of limit bytes, with a NUL */
 extern const struct field_codec bi_op_codec_field_topic; /* the same, of printable ASCII only */
 extern const struct field_codec bi_op_codec_field_slice;
+/* A slice: the topic that the op inserts into or changes. */
+extern const struct field_codec bi_op_codec_field_changed_topic;
+/* A slice that the kind ignores: it is sent, but not copied. */
+extern const struct field_codec bi_op_codec_field_unused_slice;
 /* A bide_slice, unless there is a bide_buf at aux[0] or at aux[1]. */
 extern const struct field_codec bi_op_codec_field_body;
 /* Of a job: a pointer, its size at aux[0], a bide_buf for it at aux[1]. */
 extern const struct field_codec bi_op_codec_field_part;
-extern const struct field_codec bi_op_codec_field_buf;    /* results: a bide_buf, or NULL */
+/* The same, if the op has a copy in a buffer of its own (made). */
+extern const struct field_codec bi_op_codec_field_payload;
+extern const struct field_codec
+    bi_op_codec_field_made;                            /* arguments: a private bide_buf, not sent */
+extern const struct field_codec bi_op_codec_field_buf; /* results: a bide_buf, or NULL */
 extern const struct field_codec bi_op_codec_field_cursor; /* a pointer to BIDE_CURSOR_SIZE bytes */
 extern const struct field_codec bi_op_codec_field_path;   /* arguments: a pointer to a string */
 extern const struct field_codec
@@ -59,7 +77,8 @@ extern const struct field_codec
 extern const struct field_codec bi_op_codec_field_struct; /* an embedded struct */
 extern const struct field_codec
     bi_op_codec_field_pointed; /* arguments: a pointer to a struct, or NULL */
-extern const struct field_codec bi_op_codec_field_topics; /* of a reserve, with their weights */
+extern const struct field_codec bi_op_codec_field_restored; /* arguments: a pointer to the job */
+extern const struct field_codec bi_op_codec_field_topics;   /* of a reserve, with their weights */
 /* A pointer to items, their count at aux[0]: in arguments the items, in results their outcomes. */
 extern const struct field_codec bi_op_codec_field_items;
 extern const struct field_codec bi_op_codec_field_outcomes;
@@ -125,7 +144,18 @@ void bi_op_codec_nested_write_fields(struct op_writer *writer, const struct layo
 bool bi_op_codec_nested_read_fields(struct op_reader *reader, const struct layout *layout,
                                     void *base);
 
-/* Frees what the fields of a result hold. */
-void bi_op_codec_nested_free_fields(const struct layout *layout, void *base);
+/* See struct field_codec. */
+void bi_op_codec_nested_dup_fields(struct args_copy *copy, const struct layout *layout, void *base);
+void bi_op_codec_nested_release_fields(const struct layout *layout, void *base);
+void bi_op_codec_nested_discard_fields(const struct layout *layout, void *base, int code);
+
+/* ---- copies of arguments (op_args.c) ---- */
+
+/* Visits the memory that the pointer at `member` points to. Arguments are visited twice: the first
+ * pass counts, the second copies and redirects the pointer. Returns what is to be visited for further
+ * pointers: the original in the first pass, the copy in the second; NULL if there is nothing. */
+void *bi_op_args_visit(struct args_copy *copy, void *member, size_t size);
+/* The same for a buffer of the caller, which is referenced. */
+void bi_op_args_visit_buf(struct args_copy *copy, bide_buf *buf);
 
 #endif

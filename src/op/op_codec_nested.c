@@ -108,8 +108,9 @@ static bool read_one(struct op_reader *reader, const struct field *field, void *
     return read_new_struct(reader, field->layout, pointer_at(base, field->at));
 }
 
-static void free_one(const struct field *field, void *base)
+static void discard_one(const struct field *field, void *base, int code)
 {
+    (void)code;
     if (field->layout->clear != NULL)
         field->layout->clear(pointer_at(base, field->at));
 }
@@ -355,24 +356,91 @@ static bool read_list(struct op_reader *reader, const struct field *field, void 
     return true;
 }
 
-static void free_list(const struct field *field, void *base)
+static void discard_list(const struct field *field, void *base, int code)
 {
+    (void)code;
     size_t *count = member_at(base, field->aux[1]);
     clear_items(field->layout, pointer_at(base, field->at), *count);
     *count = 0;
 }
 
+/* The items of a list stay where they are, because they get results; only what they point to is
+ * copied. An item that was rejected may point to anything, and is not used. */
+static void dup_items(struct args_copy *copy, const struct field *field, void *base)
+{
+    const struct layout *layout = field->layout;
+    char *item = pointer_at(base, field->at);
+    size_t count = size_at(base, field->aux[0]);
+    for (size_t i = 0; i < count; i++, item += layout->size)
+        if (status_of(layout, item) == BIDE_OK)
+            bi_op_codec_nested_dup_fields(copy, layout, item);
+}
+
+static void release_items(const struct field *field, void *base)
+{
+    char *item = pointer_at(base, field->at);
+    size_t count = size_at(base, field->aux[0]);
+    for (size_t i = 0; i < count; i++, item += field->layout->size)
+        bi_op_codec_nested_release_fields(field->layout, item);
+}
+
+/* An item that has failed itself retains its results: with BIDE_EXISTS, the holder of the key. */
+static void discard_outcomes(const struct field *field, void *base, int code)
+{
+    const struct layout *layout = field->layout;
+    char *item = pointer_at(base, field->at);
+    size_t count = size_at(base, field->aux[0]);
+
+    for (size_t i = 0; i < count; i++, item += layout->size) {
+        if (layout->results_ok != NULL && status_of(layout, item) == BIDE_OK)
+            bi_op_codec_nested_discard_fields(layout->results_ok, item, code);
+        bi_op_codec_nested_discard_fields(layout, item, code);
+    }
+}
+
+static void dup_struct(struct args_copy *copy, const struct field *field, void *base)
+{
+    bi_op_codec_nested_dup_fields(copy, field->layout, member_at(base, field->at));
+}
+
+static void release_struct(const struct field *field, void *base)
+{
+    bi_op_codec_nested_release_fields(field->layout, member_at(base, field->at));
+}
+
+/* The pointers that are redirected are those in the copy: the caller's struct is never written. */
+static void dup_pointed(struct args_copy *copy, const struct field *field, void *base)
+{
+    void *pointed = bi_op_args_visit(copy, member_at(base, field->at), field->layout->size);
+    if (pointed != NULL)
+        bi_op_codec_nested_dup_fields(copy, field->layout, pointed);
+}
+
+static void dup_topics(struct args_copy *copy, const struct field *field, void *base)
+{
+    bide_reserve_args *args = member_at(base, field->at);
+    size_t count = args->topic_count;
+    bide_slice *topics = bi_op_args_visit(copy, &args->topics, count * sizeof(*topics));
+    for (size_t i = 0; topics != NULL && i < count; i++)
+        bi_op_args_visit(copy, &topics[i].data, topics[i].size);
+    bi_op_args_visit(copy, &args->weights, count * sizeof(*args->weights));
+}
+
 /* ---- the table ---- */
 
-const struct field_codec bi_op_codec_field_struct = {write_struct, read_struct, NULL};
-const struct field_codec bi_op_codec_field_pointed = {write_pointed, read_pointed, NULL};
-const struct field_codec bi_op_codec_field_topics = {write_topics, read_topics, NULL};
-const struct field_codec bi_op_codec_field_items = {write_items, read_items, NULL};
-const struct field_codec bi_op_codec_field_outcomes = {write_outcomes, read_outcomes, NULL};
-const struct field_codec bi_op_codec_field_space = {write_nothing, read_space, NULL};
-const struct field_codec bi_op_codec_field_one = {write_one, read_one, free_one};
-const struct field_codec bi_op_codec_field_room = {write_room, read_room, NULL};
-const struct field_codec bi_op_codec_field_list = {write_list, read_list, free_list};
+#define CODEC(name, ...) const struct field_codec bi_op_codec_field_##name = {__VA_ARGS__}
+
+CODEC(struct, .write = write_struct, .read = read_struct, .dup = dup_struct,
+      .release = release_struct);
+CODEC(pointed, .write = write_pointed, .read = read_pointed, .dup = dup_pointed);
+CODEC(restored, .write = write_pointed, .read = read_pointed, .dup = dup_pointed);
+CODEC(topics, .write = write_topics, .read = read_topics, .dup = dup_topics);
+CODEC(items, .write = write_items, .read = read_items, .dup = dup_items, .release = release_items);
+CODEC(outcomes, .write = write_outcomes, .read = read_outcomes, .discard = discard_outcomes);
+CODEC(space, .write = write_nothing, .read = read_space);
+CODEC(one, .write = write_one, .read = read_one, .discard = discard_one);
+CODEC(room, .write = write_room, .read = read_room);
+CODEC(list, .write = write_list, .read = read_list, .discard = discard_list);
 
 /* ---- all fields of a struct ---- */
 
@@ -397,11 +465,11 @@ static bool read_missing(struct op_reader *reader, const struct field *field, vo
     return read;
 }
 
-static void free_some(const struct layout *layout, size_t count, void *base)
+static void discard_some(const struct layout *layout, size_t count, void *base, int code)
 {
     for (const struct field *field = layout->fields; count > 0; field++, count--)
-        if (field->codec->free != NULL)
-            field->codec->free(field, base);
+        if (field->codec->discard != NULL)
+            field->codec->discard(field, base, code);
 }
 
 bool bi_op_codec_nested_read_fields(struct op_reader *reader, const struct layout *layout,
@@ -420,13 +488,27 @@ bool bi_op_codec_nested_read_fields(struct op_reader *reader, const struct layou
         /* A server borrows bytes and frees its blocks as a whole. A client frees the fields that it
          * has read. */
         if (reader->owner == NULL)
-            free_some(layout, i, base);
+            discard_some(layout, i, base, BIDE_OK);
         return false;
     }
     return true;
 }
 
-void bi_op_codec_nested_free_fields(const struct layout *layout, void *base)
+void bi_op_codec_nested_dup_fields(struct args_copy *copy, const struct layout *layout, void *base)
 {
-    free_some(layout, layout->count, base);
+    for (size_t i = 0; i < layout->count; i++)
+        if (layout->fields[i].codec->dup != NULL)
+            layout->fields[i].codec->dup(copy, &layout->fields[i], base);
+}
+
+void bi_op_codec_nested_release_fields(const struct layout *layout, void *base)
+{
+    for (size_t i = 0; i < layout->count; i++)
+        if (layout->fields[i].codec->release != NULL)
+            layout->fields[i].codec->release(&layout->fields[i], base);
+}
+
+void bi_op_codec_nested_discard_fields(const struct layout *layout, void *base, int code)
+{
+    discard_some(layout, layout->count, base, code);
 }

@@ -300,11 +300,17 @@ static bool read_buf(struct op_reader *reader, const struct field *field, void *
     return true;
 }
 
-static void free_buf(const struct field *field, void *base)
+static void unref_at(void *base, size_t offset)
 {
-    bide_buf **buf = member_at(base, field->at);
+    bide_buf **buf = member_at(base, offset);
     bide_buf_unref(*buf);
     *buf = NULL;
+}
+
+static void discard_buf(const struct field *field, void *base, int code)
+{
+    (void)code;
+    unref_at(base, field->at);
 }
 
 static void write_cursor(struct op_writer *writer, const struct field *field, const void *base)
@@ -366,25 +372,106 @@ static bool read_feed(struct op_reader *reader, const struct field *field, void 
     return read_number(reader, &reader->feed);
 }
 
+/* ---- fields that are not sent ---- */
+
+static void write_nothing(struct op_writer *writer, const struct field *field, const void *base)
+{
+    (void)writer;
+    (void)field;
+    (void)base;
+}
+
+static bool read_nothing(struct op_reader *reader, const struct field *field, void *base)
+{
+    (void)reader;
+    (void)field;
+    (void)base;
+    return true;
+}
+
+/* ---- arguments of an op that waits ---- */
+
+static void dup_slice(struct args_copy *copy, const struct field *field, void *base)
+{
+    bide_slice *slice = member_at(base, field->at);
+    bi_op_args_visit(copy, &slice->data, slice->size);
+}
+
+/* The bytes of a slice are in made_ already. */
+static void dup_body(struct args_copy *copy, const struct field *field, void *base)
+{
+    bi_op_args_visit_buf(copy, pointer_at(base, field->aux[0]));
+}
+
+static void dup_part(struct args_copy *copy, const struct field *field, void *base)
+{
+    bi_op_args_visit(copy, member_at(base, field->at), size_at(base, field->aux[0]));
+}
+
+static void dup_path(struct args_copy *copy, const struct field *field, void *base)
+{
+    bi_op_args_visit(copy, member_at(base, field->at), strlen(pointer_at(base, field->at)) + 1);
+}
+
+static void release_body(const struct field *field, void *base)
+{
+    unref_at(base, field->aux[1]);
+}
+
+static void release_made(const struct field *field, void *base)
+{
+    unref_at(base, field->at);
+}
+
+/* ---- results that are discarded ---- */
+
+static void discard_id(const struct field *field, void *base, int code)
+{
+    (void)code;
+    *(uint64_t *)member_at(base, field->at) = 0;
+}
+
+static void discard_size(const struct field *field, void *base, int code)
+{
+    (void)code;
+    *(size_t *)member_at(base, field->at) = 0;
+}
+
+/* What was rejected retains its own reason. */
+static void discard_status(const struct field *field, void *base, int code)
+{
+    int *status = member_at(base, field->at);
+    if (*status == BIDE_OK || *status == BIDE_CANCEL_WANTED)
+        *status = code;
+}
+
 /* ---- the table ---- */
 
-const struct field_codec bi_op_codec_field_u32 = {write_u32, read_u32, NULL};
-const struct field_codec bi_op_codec_field_u64 = {write_u64, read_u64, NULL};
-const struct field_codec bi_op_codec_field_i32 = {write_i32, read_i32, NULL};
-const struct field_codec bi_op_codec_field_i64 = {write_i64, read_i64, NULL};
-const struct field_codec bi_op_codec_field_u32s = {write_u32s, read_u32s, NULL};
-const struct field_codec bi_op_codec_field_u64s = {write_u64s, read_u64s, NULL};
-const struct field_codec bi_op_codec_field_i64s = {write_i64s, read_i64s, NULL};
-const struct field_codec bi_op_codec_field_size = {write_size, read_size, NULL};
-const struct field_codec bi_op_codec_field_flag = {write_flag, read_flag, NULL};
-const struct field_codec bi_op_codec_field_enum = {write_enum, read_enum, NULL};
-const struct field_codec bi_op_codec_field_status = {write_status, read_status, NULL};
-const struct field_codec bi_op_codec_field_text = {write_text, read_text, NULL};
-const struct field_codec bi_op_codec_field_slice = {write_slice, read_slice, NULL};
-const struct field_codec bi_op_codec_field_topic = {write_text, read_topic, NULL};
-const struct field_codec bi_op_codec_field_body = {write_body, read_slice, NULL};
-const struct field_codec bi_op_codec_field_part = {write_part, read_part, NULL};
-const struct field_codec bi_op_codec_field_buf = {write_buf, read_buf, free_buf};
-const struct field_codec bi_op_codec_field_cursor = {write_cursor, read_cursor, NULL};
-const struct field_codec bi_op_codec_field_path = {write_path, read_path, NULL};
-const struct field_codec bi_op_codec_field_feed = {write_feed, read_feed, NULL};
+#define CODEC(name, ...) const struct field_codec bi_op_codec_field_##name = {__VA_ARGS__}
+
+CODEC(id, .write = write_u64, .read = read_u64, .discard = discard_id);
+CODEC(timeout, .write = write_i64, .read = read_i64);
+CODEC(u32, .write = write_u32, .read = read_u32);
+CODEC(u64, .write = write_u64, .read = read_u64);
+CODEC(i32, .write = write_i32, .read = read_i32);
+CODEC(i64, .write = write_i64, .read = read_i64);
+CODEC(u32s, .write = write_u32s, .read = read_u32s);
+CODEC(u64s, .write = write_u64s, .read = read_u64s);
+CODEC(i64s, .write = write_i64s, .read = read_i64s);
+CODEC(size, .write = write_size, .read = read_size, .discard = discard_size);
+CODEC(flag, .write = write_flag, .read = read_flag);
+CODEC(enum, .write = write_enum, .read = read_enum);
+CODEC(status, .write = write_status, .read = read_status, .discard = discard_status);
+CODEC(text, .write = write_text, .read = read_text);
+CODEC(topic, .write = write_text, .read = read_topic);
+CODEC(slice, .write = write_slice, .read = read_slice, .dup = dup_slice);
+CODEC(changed_topic, .write = write_slice, .read = read_slice, .dup = dup_slice);
+CODEC(unused_slice, .write = write_slice, .read = read_slice);
+CODEC(body, .write = write_body, .read = read_slice, .dup = dup_body, .release = release_body);
+CODEC(part, .write = write_part, .read = read_part, .dup = dup_part);
+CODEC(payload, .write = write_part, .read = read_part);
+CODEC(made, .write = write_nothing, .read = read_nothing, .release = release_made);
+CODEC(buf, .write = write_buf, .read = read_buf, .discard = discard_buf);
+CODEC(cursor, .write = write_cursor, .read = read_cursor);
+CODEC(path, .write = write_path, .read = read_path, .dup = dup_path);
+CODEC(feed, .write = write_feed, .read = read_feed);

@@ -1,144 +1,117 @@
 /* SPDX-License-Identifier: MIT */
 #include "op/op_result.h"
-#include "core/core.h"
+
+#include "op/op_codec_field.h"
 #include "util/text.h"
 
-static void clear_put(bide_op *op)
+#include <assert.h>
+
+static void *args_of(const bide_op *op)
 {
-    op->put.id = 0;
+    return (char *)(uintptr_t)op + bi_op_row(op)->args_at;
 }
 
-static void clear_put_many(bide_op *op)
+/* The first field of this type among the results on success; NULL if there is none. */
+static const struct field *find_field(const bide_op *op, const struct field_codec *codec)
 {
-    for (size_t i = 0; i < op->put_many.count; i++) {
-        bide_put_item *item = &op->put_many.items[i];
-        /* An item that was rejected retains its own reason. */
-        if (item->status != BIDE_OK)
-            continue;
+    const struct layout *layout = bi_op_row(op)->results_ok;
+    for (size_t i = 0; layout != NULL && i < layout->count; i++)
+        if (layout->fields[i].codec == codec)
+            return &layout->fields[i];
+    return NULL;
+}
 
-        item->status = op->private_.status;
-        item->id = 0;
+/* A snapshot owns buffers; other structs that ops return do not. */
+static bool is_snapshot(const struct field *field)
+{
+    return field != NULL && field->layout->clear != NULL;
+}
+
+size_t bi_op_result_snapshots(const bide_op *op, bide_job **jobs)
+{
+    const void *args = args_of(op);
+    const struct field *list = find_field(op, &bi_op_codec_field_list);
+    const struct field *one = find_field(op, &bi_op_codec_field_one);
+
+    if (is_snapshot(list)) {
+        *jobs = pointer_at(args, list->at);
+        return size_at(args, list->aux[1]);
     }
-    op->put_many.accepted = 0;
+    *jobs = is_snapshot(one) ? pointer_at(args, one->at) : NULL;
+    return *jobs != NULL;
 }
 
-static void clear_jobs(bide_reserve_args *args)
+size_t bi_op_result_reserved(const bide_op *op, bide_job **jobs)
 {
-    for (size_t i = 0; i < args->count; i++)
-        bide_job_clear(&args->jobs[i]);
-    args->count = 0;
+    *jobs = NULL;
+    return bi_op_is(op, OP_RESERVES) ? bi_op_result_snapshots(op, jobs) : 0;
 }
 
-static void clear_reserve(bide_op *op)
+const bide_buf *bi_op_result_buf(const bide_op *op)
 {
-    clear_jobs(&op->reserve);
+    const struct field *buf = find_field(op, &bi_op_codec_field_buf);
+    return buf == NULL ? NULL : pointer_at(args_of(op), buf->at);
 }
 
-static void clear_reserve_job(bide_op *op)
+size_t bi_op_result_room(const bide_op *op, size_t *size)
 {
-    bide_job_clear(op->reserve_job.job);
+    const struct field *list = find_field(op, &bi_op_codec_field_list);
+    *size = list == NULL ? 0 : list->layout->size;
+    return list == NULL ? 0 : size_at(args_of(op), list->aux[0]);
 }
 
-static void clear_finish_many(bide_op *op)
+uint64_t *bi_op_result_count(bide_op *op)
 {
-    for (size_t i = 0; i < op->finish_many.count; i++)
-        if (op->finish_many.items[i].status == BIDE_OK)
-            op->finish_many.items[i].status = op->private_.status;
+    assert(bi_op_is(op, OP_COUNTS));
+    return member_at(args_of(op), bi_op_row(op)->results_any->fields[0].at);
 }
 
-static void clear_touch_many(bide_op *op)
+/* ---- discarding ---- */
+
+void bi_op_result_undo(bide_op *op)
 {
-    for (size_t i = 0; i < op->touch_many.count; i++) {
-        int *status = &op->touch_many.items[i].status;
-        if (*status == BIDE_OK || *status == BIDE_CANCEL_WANTED)
-            *status = op->private_.status;
-    }
+    const struct op_row *row = bi_op_row(op);
+    if (row->results_ok != NULL)
+        bi_op_codec_nested_discard_fields(row->results_ok, args_of(op), BIDE_OK);
+    if (row->undo != NULL)
+        row->undo(op);
 }
-
-static void clear_finish_and_reserve(bide_op *op)
-{
-    if (op->finish_and_reserve.finish.status == BIDE_OK)
-        op->finish_and_reserve.finish.status = op->private_.status;
-    clear_jobs(&op->finish_and_reserve.reserve);
-}
-
-static void clear_look(bide_op *op)
-{
-    bide_job_clear(op->query.job);
-}
-
-static void clear_fetch(bide_op *op)
-{
-    bide_buf_unref(op->fetch.buf);
-    op->fetch.buf = NULL;
-}
-
-static void clear_wait(bide_op *op)
-{
-    bide_buf_unref(op->wait.result);
-    op->wait.result = NULL;
-}
-
-static void clear_restore(bide_op *op)
-{
-    op->restore.id = 0;
-}
-
-/* How to discard the results of each kind. Other kinds have none, except the count of kick and
- * purge, which bi_slice_roll_back_count() corrects to what is durable. */
-static void (*const clear_result[BIDE_OP_COUNT])(bide_op *) = {
-    [BIDE_OP_PUT] = clear_put,
-    [BIDE_OP_PUT_MANY] = clear_put_many,
-    [BIDE_OP_RESERVE] = clear_reserve,
-    [BIDE_OP_RESERVE_JOB] = clear_reserve_job,
-    [BIDE_OP_FINISH_MANY] = clear_finish_many,
-    [BIDE_OP_TOUCH_MANY] = clear_touch_many,
-    [BIDE_OP_FINISH_AND_RESERVE] = clear_finish_and_reserve,
-    [BIDE_OP_PEEK] = clear_look,
-    [BIDE_OP_PEEK_FIRST] = clear_look,
-    [BIDE_OP_FIND] = clear_look,
-    [BIDE_OP_JOB_STATS] = clear_look,
-    [BIDE_OP_BODY] = clear_fetch,
-    [BIDE_OP_RESULT] = clear_fetch,
-    [BIDE_OP_WAIT] = clear_wait,
-    [BIDE_OP_RESTORE] = clear_restore,
-    [BIDE_OP_LIST] = bi_op_list_undo,
-};
 
 void bi_op_result_discard(bide_op *op, int code, const char *error)
 {
-    /* A finish_and_reserve may have finished although its reserve has failed, so it is always
-     * cleared. */
+    const struct op_row *row = bi_op_row(op);
+    /* A finish may have succeeded although its reserve has failed. */
     bool succeeded = op->private_.status == BIDE_OK || op->private_.status == BIDE_CANCEL_WANTED ||
-                     op->kind == BIDE_OP_FINISH_AND_RESERVE;
+                     (row->flags & OP_TWO_PARTS) != 0;
+
     op->private_.status = code;
-    if (succeeded && clear_result[op->kind] != NULL)
-        clear_result[op->kind](op);
+    if (succeeded && row->results_any != NULL)
+        bi_op_codec_nested_discard_fields(row->results_any, args_of(op), code);
+    if (succeeded)
+        bi_op_result_undo(op);
     bi_text_copy(op->error, error);
 }
 
-static void unref_copy(bide_buf **buf)
+void bi_op_result_free(bide_op *op)
 {
-    bide_buf_unref(*buf);
-    *buf = NULL;
+    const struct op_row *row = bi_op_row(op);
+    if (row->results_ok != NULL && bi_op_succeeded(op, op->status))
+        bi_op_codec_nested_discard_fields(row->results_ok, args_of(op), BIDE_OK);
 }
 
-void bi_op_result_free_copies(bide_op *op)
+void bi_op_result_fail_items(bide_op *op, int code)
 {
-    if (op->kind == BIDE_OP_PUT)
-        unref_copy(&op->put.made_);
-    else if (op->kind == BIDE_OP_DONE)
-        unref_copy(&op->finish.made_);
-    else if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
-        unref_copy(&op->finish_and_reserve.finish.made_);
+    const struct op_row *row = bi_op_row(op);
+    const struct field *first = row->results_any == NULL ? NULL : row->results_any->fields;
 
-    if (op->kind == BIDE_OP_RESTORE) {
-        unref_copy(&op->restore.made_body_);
-        unref_copy(&op->restore.made_result_);
+    if (first == NULL || first->codec != &bi_op_codec_field_outcomes)
+        return;
+
+    char *item = pointer_at(args_of(op), first->at);
+    size_t count = size_at(args_of(op), first->aux[0]);
+    for (size_t i = 0; i < count; i++, item += first->layout->size) {
+        int *status = member_at(item, first->layout->status);
+        if (*status == BIDE_OK)
+            *status = code;
     }
-
-    for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)
-        unref_copy(&op->put_many.items[i].made_);
-    for (size_t i = 0; op->kind == BIDE_OP_FINISH_MANY && i < op->finish_many.count; i++)
-        unref_copy(&op->finish_many.items[i].made_);
 }

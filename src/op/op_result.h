@@ -1,21 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_result - frees what an op holds.
+ * op_result - what a completed op returns, found by its layouts in the op table; and how results are
+ * discarded.
  *
  * An op whose change could not be committed already contains its results. They are discarded and
- * replaced by the error, so that a failed op leaves nothing to free. An op that was not run, or
- * whose bytes have been sent, holds copies of bodies that are not needed any more.
+ * replaced by the error, so that a failed op leaves nothing to free.
  */
 #ifndef BI_OP_RESULT_H
 #define BI_OP_RESULT_H
 
-#include <bide/op.h>
+#include "op/op_table.h"
+
+/* Sets *jobs to the snapshots that an op which has succeeded returns, and returns their number. NULL:
+ * its kind returns none. */
+size_t bi_op_result_snapshots(const bide_op *op, bide_job **jobs);
+
+/* The same for jobs that the op has reserved. */
+size_t bi_op_result_reserved(const bide_op *op, bide_job **jobs);
+
+/* The buffer that an op which has succeeded returns; NULL if there is none. */
+const bide_buf *bi_op_result_buf(const bide_op *op);
+
+/* The number of structs that the op has room for, and their size; 0: it returns no list. */
+size_t bi_op_result_room(const bide_op *op, size_t *size);
+
+/* The count of an op with OP_COUNTS. */
+uint64_t *bi_op_result_count(bide_op *op);
 
 /* Replaces the results of an op that has succeeded (private_.status) by a code and an error. Items
  * that have failed themselves retain their status. */
 void bi_op_result_discard(bide_op *op, int code, const char *error);
 
-/* Releases the copies of bodies and results that were made for the arguments of the op. */
-void bi_op_result_free_copies(bide_op *op);
+/* Frees the results on success and restores what they have replaced: the op can be repeated. */
+void bi_op_result_undo(bide_op *op);
+
+/* Frees the results of a completed op, by its status. */
+void bi_op_result_free(bide_op *op);
+
+/* Gives the items of a list that was rejected as a whole this code. Items that have failed themselves
+ * retain their status. */
+void bi_op_result_fail_items(bide_op *op, int code);
 
 #endif

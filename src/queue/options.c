@@ -6,6 +6,7 @@
  * checked and documented through this table. An option is one row.
  */
 #include "queue/queue.h"
+#include "util/sized_struct.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -360,39 +361,11 @@ static bool is_one_of(const char *const *names, const char *name)
     return false;
 }
 
-/* No padding at the end: see bi_options_copy(). */
+/* No padding at the end: see bi_sized_struct_copy(). */
 #define ENDS_WITH(type, member) \
     _Static_assert(offsetof(type, member) + sizeof(((type *)0)->member) == sizeof(type), #type)
 ENDS_WITH(bide_options, recovery_user);
 ENDS_WITH(bide_put_options, retain_ms);
-
-/* A larger size is not that of a newer version but uninitialized memory. */
-#define STRUCT_SIZE_MAX 4096
-
-int bi_options_copy(void *to, const void *from, const char *init, char *error)
-{
-    size_t own, given;
-    memcpy(&own, to, sizeof(own));
-    memcpy(&given, from, sizeof(given));
-
-    if (given < sizeof(given) || given % sizeof(given) != 0 || given > STRUCT_SIZE_MAX) {
-        snprintf(error, BIDE_ERROR_SIZE, "the options were not begun with %s", init);
-        return BIDE_EINVAL;
-    }
-
-    /* Members of a newer version that are zero have their default: ignoring them is right. */
-    for (size_t i = own; i < given; i++)
-        if (((const char *)from)[i] != 0) {
-            snprintf(error, BIDE_ERROR_SIZE,
-                     "the program sets an option that this version of the library does not know");
-            return BIDE_EINVAL;
-        }
-
-    memcpy(to, from, given < own ? given : own);
-    /* The copy has our size again, not that of the program. */
-    memcpy(to, &own, sizeof(own));
-    return BIDE_OK;
-}
 
 int bi_options_merge(const bide_options *given, const struct bi_url *url,
                      const char *const *backend_params, bide_options *requested)
@@ -401,7 +374,8 @@ int bi_options_merge(const bide_options *given, const struct bi_url *url,
     char error[BIDE_ERROR_SIZE];
 
     *requested = init;
-    if (given != NULL && bi_options_copy(requested, given, "BIDE_OPTIONS_INIT", error) != BIDE_OK)
+    if (given != NULL &&
+        bi_sized_struct_copy(requested, given, "BIDE_OPTIONS_INIT", error) != BIDE_OK)
         return set_open_error(BIDE_EINVAL, error);
 
     /* The URL comes second: its parameters override the struct. */

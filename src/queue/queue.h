@@ -38,22 +38,6 @@ static inline void bi_queue_leave(struct bide *queue)
  * them. Each client is one order of ops (private_.order). */
 int bi_queue_open(const char *url, const bide_options *options, bool for_server, bide **out);
 
-/* Checks the arguments of an op: BIDE_OK, or a code and the message of the op. */
-int bi_op_args_check(const struct bide *queue, bide_op *op);
-
-/* Copies the bodies and results of an op into buffers, so that nothing is copied under a lock,
- * and put options of another size, so that the layers below see only ours. The backend takes
- * the copies when it runs the op; bi_op_result_free_copies() frees those of an op that did not
- * run. */
-int bi_op_payload_copy(bide_op *op);
-
-/* After the completion: restores the caller's pointers to put options. */
-void bi_args_restore(bide_op *op);
-
-/* Gives the items of a list that was rejected as a whole the status of the op. Requires
- * checked arguments. */
-void bi_submit_fail_items(bide_op *op);
-
 /* For an event loop that submits: see commit in backend.h. This and the next two are for a
  * server, and must not run while the queue is closed. */
 bool bi_queue_commit(struct bide *queue, bool lead);
@@ -76,12 +60,6 @@ void bi_submit_finalize(bide_op *op);
 
 /* Clears the message of an op that succeeded, unless the message is about an item. */
 void bi_submit_clear_error(bide_op *op);
-
-/* In private_.flags: the op is submitted and not completed. */
-#define BI_OP_SUBMITTED 512
-/* In private_.flags: put options have another size than ours; copies of them are in use. */
-#define BI_OTHER_SIZE   16384
-#define BI_COPY_OPTIONS 32768
 
 /* The completion function of all backends: wakes a blocking caller, or appends to the cq. */
 void bi_cq_complete(bide_op *ops);
@@ -106,16 +84,6 @@ int bi_last_error_set(int code, const char *format, ...) __attribute__((format(p
 void bi_last_error_clear(void);
 /* The code of the call that set it; BIDE_OK: none. */
 int bi_last_error_code(void);
-
-/*
- * Copies an options struct of a program that was compiled with another version of the library
- * over *to, which holds the defaults and our size; the first member of both is the size. Members
- * that an older program does not know keep their defaults. Members of a newer program that we do
- * not know must be zero. Otherwise BIDE_EINVAL and a message in error (BIDE_ERROR_SIZE bytes)
- * that names the macro `init`. Such a struct must have no padding at its end: an older program
- * leaves it undefined, and a later member would occupy it.
- */
-int bi_options_copy(void *to, const void *from, const char *init, char *error);
 
 /* Fills *requested from the options of the caller and the parameters of the URL, except those
  * of the backend; 0 stands for the default. */

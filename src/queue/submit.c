@@ -6,10 +6,11 @@
  *            bytes belong to the op until the backend runs it.
  * Threads    Thread cancellation is disabled except while a blocking call waits for an event.
  */
-#include "core/bulk.h"
+#include "op/bulk.h"
+#include "op/op_check.h"
+#include "op/op_payload.h"
 #include "op/op_result.h"
 #include "queue/queue.h"
-#include "remote/op_traits.h"
 #include "util/clock.h"
 #include "util/text.h"
 #include "util/thread.h"
@@ -19,8 +20,6 @@
 #include <string.h>
 #include <time.h>
 
-/* In private_.flags: copies may have been made. */
-#define COPIED 256
 /* How long a cancelled call tries to give back its reservations, and the pause between tries. */
 #define GIVE_BACK_US       5000000
 #define GIVE_BACK_PAUSE_NS 10000000
@@ -29,20 +28,17 @@
  * failure. */
 static void prepare(const struct bide *queue, bide_op *op)
 {
-    op->private_.flags = BI_OP_SUBMITTED;
+    op->private_.flags = BI_SUBMITTED;
     op->private_.bytes = 0;
     op->private_.args_dup = NULL;
     op->applied = false;
     op->error[0] = 0;
-    if (op->kind == BIDE_OP_FINISH_AND_RESERVE)
-        op->finish_and_reserve.finish.status = BIDE_PENDING;
 
-    op->status = bi_op_args_check(queue, op);
+    op->status = bi_op_check(&queue->options, op);
     if (op->status != BIDE_OK)
         return;
 
-    /* Set before the copy: a copy that fails half way leaves buffers to free. */
-    op->private_.flags |= COPIED;
+    op->private_.flags |= BI_CHECKED;
     op->status = bi_op_payload_copy(op);
     if (op->status == BIDE_OK)
         op->status = BIDE_PENDING;
@@ -56,19 +52,19 @@ void bi_submit_clear_error(bide_op *op)
 
 void bi_submit_finalize(bide_op *op)
 {
-    op->private_.flags &= ~BI_OP_SUBMITTED;
-    bi_args_restore(op);
+    op->private_.flags &= ~BI_SUBMITTED;
+    bi_op_payload_restore_options(op);
     bi_submit_clear_error(op);
 
     /* Rejected as a whole: nothing was finished. */
-    if (op->kind == BIDE_OP_FINISH_AND_RESERVE &&
-        op->finish_and_reserve.finish.status == BIDE_PENDING)
-        op->finish_and_reserve.finish.status = op->status;
+    bide_finish_item *finish = bi_op_is_kind((int)op->kind) ? bi_op_finish_part(op) : NULL;
+    if (finish != NULL && finish->status == BIDE_PENDING)
+        finish->status = op->status;
 
     /* The backend takes the copies when it runs the op. An op that never ran still owns them. */
-    if (op->status != BIDE_OK && (op->private_.flags & COPIED) != 0) {
-        bi_submit_fail_items(op);
-        bi_op_result_free_copies(op);
+    if (op->status != BIDE_OK && (op->private_.flags & BI_CHECKED) != 0) {
+        bi_op_result_fail_items(op, op->status);
+        bi_op_payload_free(op);
     }
 }
 
@@ -82,11 +78,12 @@ void bi_submit_finish(bide_op *op)
  * first, and could not be undone when the reserve has to wait. */
 static void reject_unwaitable_finish(bide_op *op)
 {
-    if (op->status != BIDE_PENDING || op->cq != NULL || op->kind != BIDE_OP_FINISH_AND_RESERVE ||
-        op->finish_and_reserve.reserve.timeout_ms == 0)
+    if (op->status != BIDE_PENDING || op->cq != NULL || !bi_op_is(op, OP_TWO_PARTS) ||
+        *bi_op_timeout(op) == 0)
         return;
 
-    bi_text_copy(op->error, "finish_and_reserve: names no completion queue and may have to wait");
+    snprintf(op->error, sizeof(op->error), "%s: names no completion queue and may have to wait",
+             bide_op_name(op->kind));
     op->status = BIDE_EINVAL;
 }
 
@@ -106,8 +103,8 @@ static int check_list(const bide *queue, bide_op *const *ops, size_t n)
 static int mark_submitted(bide_op *const *ops, size_t n)
 {
     size_t i = 0;
-    for (; i < n && (ops[i]->private_.flags & BI_OP_SUBMITTED) == 0; i++)
-        ops[i]->private_.flags |= BI_OP_SUBMITTED;
+    for (; i < n && (ops[i]->private_.flags & BI_SUBMITTED) == 0; i++)
+        ops[i]->private_.flags |= BI_SUBMITTED;
     if (i == n)
         return BIDE_OK;
 
@@ -115,7 +112,7 @@ static int mark_submitted(bide_op *const *ops, size_t n)
         bi_last_error_set(BIDE_EINVAL, "submit: op %zu is pending already, or was never zeroed", i);
     /* The marks of this call only: op i belongs to another submit, or to this list already. */
     while (i-- > 0)
-        ops[i]->private_.flags &= ~BI_OP_SUBMITTED;
+        ops[i]->private_.flags &= ~BI_SUBMITTED;
     return code;
 }
 
@@ -215,10 +212,8 @@ static void cancel_call(void *arg)
     queue->backend->ops->cancel(queue->backend, op);
     await_completion(call);
 
-    if (op->status == BIDE_OK && op->kind == BIDE_OP_RESERVE)
-        give_back(queue, &op->reserve);
-    else if (op->status == BIDE_OK && op->kind == BIDE_OP_FINISH_AND_RESERVE)
-        give_back(queue, &op->finish_and_reserve.reserve);
+    if (op->status == BIDE_OK && bi_op_reserve_args(op) != NULL)
+        give_back(queue, bi_op_reserve_args(op));
 
     /* The caller will never see the result. */
     if (op->status == BIDE_OK)
@@ -246,7 +241,7 @@ static void await_cancellable(struct call *call, int cancel_state)
 /* Whether the op waits for an event, as long as its timeout permits. */
 static bool may_wait(bide_op *op)
 {
-    const int64_t *timeout_ms = bi_op_traits_timeout(op);
+    const int64_t *timeout_ms = bi_op_timeout(op);
     return timeout_ms != NULL && *timeout_ms != 0;
 }
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * op_traits - what a client must know of each kind of op, and how an op fails without a reply.
- *
- * The traits decide what happens when a connection is lost: whether the op can be resent, and how
- * long it may wait. The failure functions set the code and the error text, which names the server.
+ * op_traits - how an op of a remote queue fails without a reply: its code, and an error text that
+ * names the server.
  */
 #ifndef BI_OP_TRAITS_H
 #define BI_OP_TRAITS_H
@@ -11,20 +9,6 @@
 #include "remote/remote_address.h"
 
 #include <bide/op.h>
-
-/* True for queries and for reserve: if the first attempt reserved a job whose reply was lost,
- * the lease expires. A change that is sent twice could happen twice. */
-bool bi_op_traits_is_repeatable(bide_op_kind kind);
-
-/* True if the op reserves jobs, which is not allowed after shutdown. */
-bool bi_op_traits_reserves(bide_op_kind kind);
-
-/* True for an operator's op: drain, purge, pause, backup. *topic: the topic that it names, or
- * NULL. */
-bool bi_op_traits_is_admin(const bide_op *op, const bide_slice **topic);
-
-/* Returns the op's timeout_ms; NULL for a kind that never waits. */
-int64_t *bi_op_traits_timeout(bide_op *op);
 
 /* Sets the code and its general text, and no other result. */
 void bi_op_traits_set_code(bide_op *op, int code);

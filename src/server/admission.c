@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* struct ucred */
 #include "server/admission.h"
 
-#include "remote/op_traits.h"
+#include "op/op_args.h"
 #include "server/server_internal.h"
 #include "util/clock.h"
 
@@ -667,14 +667,17 @@ static bool audit_allowed(struct server *server)
 void bi_admission_audit(const struct conn *conn, const struct bide_op *op)
 {
     char peer_text[PEER_SIZE];
-    const bide_slice *topic;
-    if (!bi_op_traits_is_admin(op, &topic) || !audit_allowed(conn->server))
+    if (!bi_op_is(op, OP_ADMIN) || !audit_allowed(conn->server))
         return;
+
+    bide_slice topic = {NULL, 0};
+    if (bi_op_args_topic_count(op) > 0)
+        topic = bi_op_args_topic(op, 0);
 
     const char *off = op->kind == BIDE_OP_DRAIN && !op->drain.on ? " off" : "";
 
     /* The queue has not checked the name yet. */
-    bool named = topic != NULL && topic->size > 0 && topic->size <= BIDE_TOPIC_MAX;
+    bool named = topic.size > 0 && topic.size <= BIDE_TOPIC_MAX;
 
     /* "bide purge" sends one op for each state. */
     char jobs[40] = "";
@@ -683,6 +686,6 @@ void bi_admission_audit(const struct conn *conn, const struct bide_op *op)
 
     bi_log(&conn->server->log, BIDE_LOG_INFO, "%s%s%s%s%.*s, requested by %s",
            bide_op_name(op->kind), off, jobs, named ? " of topic " : "",
-           named ? (int)topic->size : 0, named ? (const char *)topic->data : "",
+           named ? (int)topic.size : 0, named ? (const char *)topic.data : "",
            bi_conn_format_peer(conn, peer_text));
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/batch.h"
 
-#include "op/op_codec.h"
+#include "op/op_args.h"
 #include "server/server_internal.h"
 #include "util/clock.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define BULK_COMMITS      4 /* that bulk senders may fill before they are not read */
-#define UNCOMMITTED_SHARE 4 /* a fourth of the queue's limits is left free */
-#define YIELDED_PER_TURN  8 /* yielded ops submitted in one pass */
+#define BULK_COMMITS      4   /* that bulk senders may fill before they are not read */
+#define UNCOMMITTED_SHARE 4   /* a fourth of the queue's limits is left free */
+#define YIELDED_PER_TURN  8   /* yielded ops submitted in one pass */
+#define MANY_TOPICS       256 /* a reserve with more topics is slow */
 
 void bi_batch_init(struct batch *batch, const bide_options *options)
 {
@@ -84,8 +85,11 @@ static void append(struct server_op *server_op)
     op->done = on_done;
     op->user = server_op;
     batch->ops[batch->count++] = op;
-    batch->topics += bi_op_codec_topic_count(op);
-    batch->slow = bi_op_codec_is_slow(op);
+
+    const bide_reserve_args *args = bi_op_reserve_args(op);
+    size_t topics = args == NULL ? 0 : args->topic_count;
+    batch->topics += topics;
+    batch->slow = bi_op_is(op, OP_SLOW) || topics > MANY_TOPICS;
 }
 
 void bi_batch_submit(struct server_op *server_op)

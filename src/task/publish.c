@@ -7,6 +7,7 @@
 #include "queue/queue.h"
 #include "task/type.h"
 #include "util/clock.h"
+#include "util/sized_struct.h"
 
 #include <string.h>
 
@@ -90,7 +91,8 @@ int bide_task_publish(bide *queue, const bide_task *task, const void *data,
     char error[BIDE_ERROR_SIZE];
     if (options == NULL)
         prepared.options = bide_task_defaults(task);
-    else if (bi_options_copy(&prepared.options, options, "BIDE_PUT_OPTIONS_INIT", error) != BIDE_OK)
+    else if (bi_sized_struct_copy(&prepared.options, options, "BIDE_PUT_OPTIONS_INIT", error) !=
+             BIDE_OK)
         return bi_last_error_set(BIDE_EINVAL, "publish: %s", error);
 
     if (!task->type()->raw)

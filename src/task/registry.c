@@ -11,7 +11,7 @@
  */
 #include "task/worker_internal.h"
 
-#include "core/core.h"
+#include "op/op_check.h"
 
 #include <stdlib.h>
 #include <string.h>

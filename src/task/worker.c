@@ -11,6 +11,7 @@
  */
 #include "task/worker_internal.h"
 #include "util/clock.h"
+#include "util/sized_struct.h"
 #include "util/text.h"
 #include "util/thread.h"
 
@@ -50,7 +51,7 @@ bool bi_worker_is_current(const bide_worker *worker)
 
 /* ---- creation ---- */
 
-/* No padding at its end: see bi_options_copy(). */
+/* No padding at its end: see bi_sized_struct_copy(). */
 _Static_assert(offsetof(bide_worker_options, user) + sizeof(void *) == sizeof(bide_worker_options),
                "bide_worker_options");
 
@@ -93,7 +94,7 @@ int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker
 
     char error[BIDE_ERROR_SIZE];
     if (options != NULL &&
-        bi_options_copy(&given, options, "BIDE_WORKER_OPTIONS_INIT", error) != BIDE_OK)
+        bi_sized_struct_copy(&given, options, "BIDE_WORKER_OPTIONS_INIT", error) != BIDE_OK)
         return bi_last_error_set(BIDE_EINVAL, "worker_new: %s", error);
 
     int code = check_options(&given);

@@ -11,7 +11,7 @@
 
 #include "unit.h"
 
-#include "op/op_result.h"
+#include "op/op_payload.h"
 #include "queue/queue.h"
 #include "util/clock.h"
 #include "util/thread.h"
@@ -172,7 +172,7 @@ static inline void stub_fill(struct stub *stub, bide_op *op, int code)
         *op->query.job = (bide_job){.id = op->query.id,
                                     .state = BIDE_STATE_RESERVED,
                                     .cancel_wanted = stub->cancel_wanted[op->query.id % STUB_IDS]};
-    bi_op_result_free_copies(op);
+    bi_op_payload_free(op);
 }
 
 /* The op has its answer; who waits for it is told later, by bi_cq_complete(). */

@@ -102,7 +102,7 @@ static void every_event_has_a_name_of_its_own(void **state)
 static void every_op_has_the_name_that_the_header_gives_it(void **state)
 {
     (void)state;
-#define CHECK(NAME, name, member) assert_string_equal(bide_op_name(BIDE_OP_##NAME), #name);
+#define CHECK(NAME, number, name, member) assert_string_equal(bide_op_name(BIDE_OP_##NAME), #name);
     BIDE_OPS(CHECK)
 #undef CHECK
     assert_string_equal(bide_op_name(BIDE_OP_NONE), "?");

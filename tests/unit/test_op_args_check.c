@@ -2,7 +2,7 @@
 /*
  * What is refused before an op is run: every refusal, each by one change to an op that is good.
  */
-#include "core/core.h"
+#include "op/op_check.h"
 #include "queue/queue.h"
 
 #include "unit.h"
@@ -161,7 +161,7 @@ static void every_good_op_is_taken(void **state)
     (void)state;
     for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++) {
         bide_op op = good((bide_op_kind)kind);
-        if (bi_op_args_check(&queue, &op) != BIDE_OK)
+        if (bi_op_check(&queue.options, &op) != BIDE_OK)
             fail_msg("%s: %s", bide_op_name((bide_op_kind)kind), op.error);
     }
 }
@@ -172,7 +172,7 @@ static void a_number_that_is_no_kind_is_refused(void **state)
     static const int kinds[] = {BIDE_OP_NONE, BIDE_OP_COUNT, -1, INT32_MAX};
     for (size_t i = 0; i < COUNT_OF(kinds); i++) {
         bide_op op = {.kind = (bide_op_kind)kinds[i]};
-        assert_int_equal(bi_op_args_check(&queue, &op), BIDE_EINVAL);
+        assert_int_equal(bi_op_check(&queue.options, &op), BIDE_EINVAL);
         assert_true(strlen(op.error) > 0);
     }
 }
@@ -182,7 +182,7 @@ static void a_number_that_is_no_kind_is_refused(void **state)
     do {                                                                                     \
         bide_op op = good(BIDE_OP_##kind_);                                                  \
         __VA_ARGS__;                                                                         \
-        int code = bi_op_args_check(&queue, &op);                                            \
+        int code = bi_op_check(&queue.options, &op);                                         \
         if (code != (wanted))                                                                \
             fail_msg("%s: %s answers %s", #kind_, #__VA_ARGS__, bide_code_name(code));       \
         assert_memory_equal(op.error, bide_op_name(op.kind), strlen(bide_op_name(op.kind))); \
@@ -192,7 +192,7 @@ static void a_number_that_is_no_kind_is_refused(void **state)
     do {                                                            \
         bide_op op = good(BIDE_OP_##kind_);                         \
         __VA_ARGS__;                                                \
-        if (bi_op_args_check(&queue, &op) != BIDE_OK)               \
+        if (bi_op_check(&queue.options, &op) != BIDE_OK)            \
             fail_msg("%s: %s: %s", #kind_, #__VA_ARGS__, op.error); \
     } while (0)
 

@@ -2,7 +2,7 @@
 /*
  * The arguments of an op that has to wait are kept, and its caller gets its own pointers back.
  */
-#include "op/op_args_dup.h"
+#include "op/op_args.h"
 
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "op/op_codec.h"
 
-#include "core/bulk.h"
+#include "op/bulk.h"
 
 #include "random_results.h"
 
@@ -51,12 +51,12 @@ static void every_op_has_a_codec(void **state)
     (void)state;
     for (int kind = BIDE_OP_NONE + 1; kind < BIDE_OP_COUNT; kind++) {
         const char *name = bide_op_name((bide_op_kind)kind);
-        assert_int_equal(bi_op_codec_is_supported((bide_op_kind)kind), true);
+        assert_int_equal(bi_op_is_kind((bide_op_kind)kind), true);
         assert_int_equal(bi_op_codec_find_kind(name, strlen(name)), kind);
         assert_int_equal(bi_op_codec_find_kind(name, strlen(name) - 1), BIDE_OP_NONE);
     }
-    assert_false(bi_op_codec_is_supported(BIDE_OP_NONE));
-    assert_false(bi_op_codec_is_supported(BIDE_OP_COUNT));
+    assert_false(bi_op_is_kind(BIDE_OP_NONE));
+    assert_false(bi_op_is_kind(BIDE_OP_COUNT));
     assert_int_equal(bi_op_codec_find_kind("", 0), BIDE_OP_NONE);
     assert_int_equal(bi_op_codec_find_kind("PUT", 3), BIDE_OP_NONE);
     assert_int_equal(bi_op_codec_find_kind("put ", 4), BIDE_OP_NONE);

@@ -7,7 +7,7 @@
  */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
-#include "op/op_args_dup.h"
+#include "op/op_args.h"
 #include "remote/op_traits.h"
 #include "util/clock.h"
 #include "util/text.h"
@@ -113,8 +113,7 @@ static int check_op(const struct beanstalkd *beanstalkd, bide_op *op)
                                    "the server is a plain beanstalkd, which cannot do that");
 
     /* After shutdown a finish_and_reserve still finishes; only its reserve part is closed. */
-    if (atomic_load(&beanstalkd->shut) && bi_op_traits_reserves(op->kind) &&
-        op->kind != BIDE_OP_FINISH_AND_RESERVE)
+    if (atomic_load(&beanstalkd->shut) && bi_op_is(op, OP_RESERVES) && !bi_op_is(op, OP_TWO_PARTS))
         return bi_op_traits_reject(op, BIDE_CLOSED, "the queue was closed");
     return BIDE_OK;
 }
@@ -126,7 +125,7 @@ static struct exchange *new_exchange(const struct beanstalkd *beanstalkd, bide_o
     if (exchange == NULL)
         return NULL;
 
-    const int64_t *timeout = bi_op_traits_timeout(op);
+    const int64_t *timeout = bi_op_timeout(op);
     exchange->op = op;
     exchange->handler = bi_beanstalkd_client_find_handler(op->kind);
 

@@ -6,7 +6,7 @@
  * other. A lease that has expired by the client's clock is not sent. beanstalkd would accept a
  * delete by the former holder as long as no other client has reserved the job.
  */
-#include "core/bulk.h"
+#include "op/bulk.h"
 #include "remote/beanstalkd/beanstalkd_client.h"
 #include "remote/op_traits.h"
 #include "util/clock.h"

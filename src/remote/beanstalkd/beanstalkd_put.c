@@ -7,7 +7,7 @@
  */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
-#include "core/bulk.h"
+#include "op/bulk.h"
 #include "util/clock.h"
 
 /* Rounds up, so that no delay and no ttr is shorter than requested. */

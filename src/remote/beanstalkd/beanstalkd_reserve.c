@@ -12,6 +12,7 @@
  *     STATS     stats-job for each job: a RESERVED reply has the id and the body only, neither the
  *               topic nor the ttr.
  */
+#include "op/op_table.h"
 #include "remote/beanstalkd/beanstalkd_client.h"
 #include "remote/op_traits.h"
 #include "util/clock.h"
@@ -24,8 +25,7 @@ enum stage { STAGE_TRY, STAGE_WAIT, STAGE_JOB_SIZE, STAGE_MORE, STAGE_STATS, STA
 
 static bide_reserve_args *args_of(struct exchange *exchange)
 {
-    return exchange->op->kind == BIDE_OP_RESERVE ? &exchange->op->reserve
-                                                 : &exchange->op->finish_and_reserve.reserve;
+    return bi_op_reserve_args(exchange->op);
 }
 
 /* ---- reserved jobs ---- */

@@ -10,9 +10,9 @@
  */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
-#include "core/bulk.h"
-#include "op/op_args_dup.h"
-#include "op/op_result.h"
+#include "op/bulk.h"
+#include "op/op_args.h"
+#include "op/op_payload.h"
 #include "remote/beanstalk_handshake.h"
 #include "remote/op_traits.h"
 #include "remote/remote_socket.h"
@@ -36,11 +36,7 @@
 
 static size_t item_count(const struct exchange *exchange)
 {
-    const bide_op *op = exchange->op;
-    return exchange->handler->item == NULL   ? 0
-           : op->kind == BIDE_OP_PUT_MANY    ? op->put_many.count
-           : op->kind == BIDE_OP_FINISH_MANY ? op->finish_many.count
-                                             : op->touch_many.count;
+    return exchange->handler->item == NULL ? 0 : bi_op_args_item_count(exchange->op);
 }
 
 bool bi_plain_item_asks(const struct exchange *exchange, int status)
@@ -92,10 +88,11 @@ void bi_beanstalkd_thread_complete(struct beanstalkd *beanstalkd, struct exchang
     else if (code != BIDE_OK && op->error[0] == 0)
         bi_text_copy(op->error, bide_code_text(code));
 
-    if (op->kind == BIDE_OP_FINISH_AND_RESERVE && exchange->settled)
-        op->finish_and_reserve.finish.status = exchange->finish_code;
+    bide_finish_item *finish = bi_op_finish_part(op);
+    if (finish != NULL && exchange->settled)
+        finish->status = exchange->finish_code;
 
-    bi_op_result_free_copies(op);
+    bi_op_payload_free(op);
 
     pthread_mutex_lock(&beanstalkd->lock);
     *(exchange->prev != NULL ? &exchange->prev->next : &beanstalkd->first) = exchange->next;
@@ -174,8 +171,7 @@ static void advance(struct beanstalkd *beanstalkd, struct exchange *exchange)
     if (exchange->abort_code != BIDE_OK) {
         bi_op_traits_set_code(exchange->op, exchange->abort_code);
         bi_beanstalkd_thread_complete(beanstalkd, exchange, exchange->abort_code);
-    } else if (exchange->lost &&
-               (!exchange->lost_sent || bi_op_traits_is_repeatable(exchange->op->kind))) {
+    } else if (exchange->lost && (!exchange->lost_sent || bi_op_is(exchange->op, OP_REPEATABLE))) {
         bi_plain_restart(beanstalkd, exchange);
     } else if (exchange->lost) {
         bi_op_traits_fail_unknown(exchange->op, &beanstalkd->address);

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "remote/beanstalkd/beanstalkd_client.h"
 
-#include "core/core.h"
+#include "op/op_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  */
 #include "remote/bided/bided_client.h"
 
-#include "op/op_result.h"
+#include "op/op_payload.h"
 #include "remote/op_traits.h"
 #include "util/clock.h"
 #include "util/text.h"
@@ -92,7 +92,7 @@ static int add(struct bided *bided, struct request *request, struct op_fifo *com
 
     /* The request holds the encoded arguments; copies of the caller's bodies are not needed any
      * more. */
-    bi_op_result_free_copies(op);
+    bi_op_payload_free(op);
 
     if (bided->connected && bi_bided_event_stream_is_ready(request)) {
         bi_bided_send_call(bided, request);
@@ -115,7 +115,7 @@ static int submit_one(struct bided *bided, bide_op *op)
     struct op_fifo completed = {NULL, NULL};
     bool shut = atomic_load(&bided->shut);
     for (;;) {
-        if (shut && bi_op_traits_reserves(op->kind) && op->kind != BIDE_OP_FINISH_AND_RESERVE)
+        if (shut && bi_op_is(op, OP_RESERVES) && !bi_op_is(op, OP_TWO_PARTS))
             return bi_op_traits_reject(op, BIDE_CLOSED, "the queue was closed");
 
         struct request *request = bi_bided_request_new(bided, op, shut);

@@ -13,6 +13,7 @@
  * Ownership  A stream is reference-counted: by the list of streams until unsubscribe, and by each
  *            request that names it.
  */
+#include "op/op_args.h"
 #include "remote/bided/bided_client.h"
 #include "remote/op_traits.h"
 
@@ -177,7 +178,7 @@ int bi_bided_event_stream_prepare(struct bided *bided, struct request *request,
 
     if (op->kind == BIDE_OP_SUBSCRIBE)
         return prepare_subscribe(request);
-    if (op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_UNSUBSCRIBE)
+    if (!bi_op_args_has_feed(op))
         return BIDE_PENDING;
 
     struct event_stream *stream = find_stream(bided, op->subscription.handle);

@@ -13,6 +13,7 @@
  */
 #include "remote/bided/bided_client.h"
 
+#include "op/op_table.h"
 #include "remote/op_traits.h"
 #include "util/clock.h"
 #include "util/text.h"
@@ -51,7 +52,7 @@ static void resend_or_fail(struct bided *bided, struct request *request, int64_t
      * a cancelled delete that was sent is still BIDE_EUNKNOWN. */
     if (op->kind == BIDE_OP_UNSUBSCRIBE) { /* the server dropped the stream with the connection */
         op->private_.status = BIDE_OK;
-    } else if (was_sent && !bi_op_traits_is_repeatable(op->kind)) {
+    } else if (was_sent && !bi_op_is(op, OP_REPEATABLE)) {
         bi_op_traits_fail_unknown(op, &bided->address);
     } else if (bi_bided_event_stream_is_closed(request)) {
         bi_bided_request_set_abort_code(request, BIDE_CANCELLED);

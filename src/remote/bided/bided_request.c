@@ -7,7 +7,8 @@
  */
 #include "remote/bided/bided_client.h"
 
-#include "op/op_result.h"
+#include "op/op_args.h"
+#include "op/op_payload.h"
 #include "remote/op_traits.h"
 #include "util/clock.h"
 
@@ -133,7 +134,7 @@ static int encode_update(bide_op *op, int64_t ttr_ms, struct op_bytes *out)
 /* After shutdown no op waits: timeout 0 is encoded in place of the op's own. */
 static int encode_without_wait(bide_op *op, uint64_t stream_id, struct op_bytes *out)
 {
-    int64_t *timeout = bi_op_traits_timeout(op);
+    int64_t *timeout = bi_op_timeout(op);
     int64_t original = *timeout;
     *timeout = 0;
     int code = bi_op_codec_encode(op, stream_id, out);
@@ -236,16 +237,15 @@ struct request *bi_bided_request_new(const struct bided *bided, bide_op *op, boo
 
     /* waits: a blocking op on an open queue. shut: an op that shutdown changes. It is encoded with
      * timeout 0, and a finish_and_reserve is replaced by its finish. */
-    const int64_t *timeout = bi_op_traits_timeout(op);
+    const int64_t *timeout = bi_op_timeout(op);
     int64_t timeout_ms = timeout == NULL ? 0 : *timeout;
     bool waits = timeout_ms != 0;
     request->waits = waits && !shut;
-    request->shut = shut && (waits || op->kind == BIDE_OP_FINISH_AND_RESERVE);
+    request->shut = shut && (waits || bi_op_is(op, OP_TWO_PARTS));
 
-    bool ready =
-        !request->shut || op->kind != BIDE_OP_FINISH_AND_RESERVE || make_finish_only(request);
+    bool ready = !request->shut || !bi_op_is(op, OP_TWO_PARTS) || make_finish_only(request);
     /* An op on a stream is encoded when the stream's number on this connection is known. */
-    bool names_stream = op->kind == BIDE_OP_EVENTS || op->kind == BIDE_OP_UNSUBSCRIBE;
+    bool names_stream = bi_op_args_has_feed(op);
     if (!ready || (!names_stream && !bi_bided_request_encode(bided, request, 0))) {
         bi_bided_request_free(request);
         return NULL;

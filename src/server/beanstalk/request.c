@@ -11,6 +11,7 @@
  * Ownership  The pipeline owns its requests; an abandoned request owns itself until it completes.
  *            Freed requests go to a spare list, up to SPARE_MAX.
  */
+#include "op/op_result.h"
 #include "server/beanstalk/beanstalk.h"
 
 #include <assert.h>
@@ -212,20 +213,12 @@ void bi_request_drain_pipeline(struct beanstalk_conn *conn)
 
 bool bi_request_waits(const struct request *request)
 {
-    bide_op_kind kind = request->op.kind;
-    return kind == BIDE_OP_RESERVE || kind == BIDE_OP_WAIT;
+    return bi_op_row(&request->op)->timeout_at != 0;
 }
 
 bool bi_request_reserves(const struct request *request)
 {
-    bide_op_kind kind = request->op.kind;
-    return kind == BIDE_OP_RESERVE || kind == BIDE_OP_RESERVE_JOB;
-}
-
-static bool is_listing(const struct request *request)
-{
-    bide_op_kind kind = request->op.kind;
-    return kind == BIDE_OP_LIST || kind == BIDE_OP_TOPICS;
+    return bi_op_is(&request->op, OP_RESERVES);
 }
 
 bool bi_request_keeps_lease(const struct request *request)
@@ -241,9 +234,9 @@ void bi_request_cancel(struct request *request, enum cancel_reason cancel_reason
 {
     /* When the connection closes, also cancel a reserve by id, so that the job is not reserved,
      * and a listing: it may wait for the recovery of the queue, and holds much memory. */
-    bool cancellable =
-        bi_request_waits(request) ||
-        (cancel_reason == CANCEL_CLOSING && (bi_request_reserves(request) || is_listing(request)));
+    bool cancellable = bi_request_waits(request) ||
+                       (cancel_reason == CANCEL_CLOSING &&
+                        (bi_request_reserves(request) || bi_op_is(&request->op, OP_PAGE)));
     if (request->op.status != BIDE_PENDING || request->cancel_reason != CANCEL_NONE || !cancellable)
         return;
 
@@ -260,37 +253,16 @@ void bi_request_cancel_waiting(struct beanstalk_conn *conn, enum cancel_reason c
 
 /* ---- requests of closed connections ---- */
 
-static void release_jobs(struct request *request)
-{
-    bide_job *jobs = request->op.reserve.jobs;
-    for (size_t i = 0; i < request->op.reserve.count; i++) {
-        bi_release_lease(request->base.server, jobs[i].id, jobs[i].token, false);
-        bide_job_clear(&jobs[i]);
-    }
-}
-
 /* Frees the results of an op without a client, and gives back its leases. */
 static void free_results(struct request *request)
 {
     bide_op *op = &request->op;
+    bide_job *jobs;
+    size_t leases = op->status == BIDE_OK ? bi_op_result_reserved(op, &jobs) : 0;
 
-    if (op->kind == BIDE_OP_RESERVE && op->status == BIDE_OK) {
-        release_jobs(request);
-    } else if (op->kind == BIDE_OP_RESERVE_JOB && op->status == BIDE_OK) {
-        bi_release_lease(request->base.server, request->job.id, request->job.token, false);
-        bide_job_clear(&request->job);
-    } else if ((op->kind == BIDE_OP_PEEK || op->kind == BIDE_OP_PEEK_FIRST ||
-                op->kind == BIDE_OP_JOB_STATS) &&
-               op->status == BIDE_OK) {
-        bide_job_clear(&request->job);
-    } else if (op->kind == BIDE_OP_WAIT && op->status == BIDE_OK) {
-        bide_buf_unref(op->wait.result);
-    } else if (op->kind == BIDE_OP_RESULT && op->status == BIDE_OK) {
-        bide_buf_unref(op->fetch.buf);
-    } else if (op->kind == BIDE_OP_LIST && op->status == BIDE_OK) {
-        for (size_t i = 0; i < op->list.count; i++)
-            bide_job_clear(&op->list.jobs[i]);
-    }
+    for (size_t i = 0; i < leases; i++)
+        bi_release_lease(request->base.server, jobs[i].id, jobs[i].token, false);
+    bi_op_result_free(op);
 }
 
 /* Completes a request whose connection is closed. */

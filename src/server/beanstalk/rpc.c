@@ -23,8 +23,9 @@
  * Threads    Everything runs on the thread of the server's loop. An op completes inside
  *            bi_batch_flush() or bide_cq_drain(), never inside bide_cancel_op().
  */
+#include "op/op_args.h"
 #include "op/op_codec.h"
-#include "remote/op_traits.h"
+#include "op/op_result.h"
 #include "server/beanstalk/beanstalk.h"
 
 #include <assert.h>
@@ -133,7 +134,7 @@ static struct subscription **find_subscription(struct beanstalk_conn *conn, uint
 static bool bind_subscription(struct rpc *rpc)
 {
     bide_op *op = &rpc->coded.op;
-    if (op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_UNSUBSCRIBE)
+    if (!bi_op_args_has_feed(op))
         return true;
 
     struct subscription **found = find_subscription(rpc->conn, rpc->coded.feed);
@@ -294,20 +295,16 @@ static void on_pending(struct server_op *server_op)
     bide_op *op = server_op->op;
 
     dup_topics(rpc);
-    /* These kinds stay pending until an event occurs, unless they have been applied. All others
-     * wait for a commit, and count against the server's limit of uncommitted changes. */
-    bool is_change =
-        op->applied ||
-        (op->kind != BIDE_OP_RESERVE && op->kind != BIDE_OP_FINISH_AND_RESERVE &&
-         op->kind != BIDE_OP_WAIT && op->kind != BIDE_OP_EVENTS && op->kind != BIDE_OP_RECOVERED);
-    if (is_change)
+    /* Kinds with a timeout stay pending until an event occurs, unless they have been applied. All
+     * others wait for a commit, and count against the server's limit of uncommitted changes. */
+    const int64_t *timeout = bi_op_timeout(op);
+    if (op->applied || timeout == NULL)
         bi_batch_count_change(server_op, rpc->conn == NULL ? NULL : &rpc->conn->base);
 
     if (rpc->conn == NULL || !rpc->batched)
         return;
 
     release_estimate(rpc);
-    const int64_t *timeout = bi_op_traits_timeout(op);
     rpc->waits = timeout != NULL && *timeout != 0 && !op->applied;
     rpc->conn->base.load.calls_waiting += rpc->waits;
     rpc->conn->base.load.call_reply_bytes += rpc->waits ? 0 : rpc->reply_estimate;
@@ -339,27 +336,16 @@ static void submit_unsubscribe(struct beanstalk *beanstalk, bide_subscription *f
 /* ---- completed calls ---- */
 
 /* Sets *jobs to the jobs that a completed op has reserved and returns their number. */
-static size_t leases_of(const bide_op *op, const bide_job **jobs)
+static size_t leases_of(const bide_op *op, bide_job **jobs)
 {
-    if (op->status != BIDE_OK || !bi_op_traits_reserves(op->kind))
-        return 0;
-
-    if (op->kind == BIDE_OP_RESERVE_JOB) {
-        *jobs = op->reserve_job.job;
-        return 1;
-    }
-
-    const bide_reserve_args *args =
-        op->kind == BIDE_OP_RESERVE ? &op->reserve : &op->finish_and_reserve.reserve;
-    *jobs = args->jobs;
-    return args->count;
+    return op->status == BIDE_OK ? bi_op_result_reserved(op, jobs) : 0;
 }
 
 /* Undoes what a completed op acquired but the client will never learn of. */
 static void revoke_results(struct rpc *rpc)
 {
     const bide_op *op = &rpc->coded.op;
-    const bide_job *jobs = NULL;
+    bide_job *jobs = NULL;
     size_t count = leases_of(op, &jobs);
 
     for (size_t i = 0; i < count; i++)
@@ -463,26 +449,12 @@ static void append(struct rpc **head, struct rpc **tail, struct rpc *rpc)
 /* Bytes of bodies, results and errors that a completed op holds. */
 static size_t result_size(const bide_op *op)
 {
-    const bide_job *jobs = NULL;
-    size_t count = leases_of(op, &jobs);
-    size_t size = 0;
-
     if (op->status != BIDE_OK)
         return 0;
 
-    if (op->kind == BIDE_OP_LIST) {
-        jobs = op->list.jobs;
-        count = op->list.count;
-    } else if (op->kind == BIDE_OP_PEEK || op->kind == BIDE_OP_PEEK_FIRST ||
-               op->kind == BIDE_OP_FIND) {
-        jobs = op->query.job;
-        count = 1;
-    } else if (op->kind == BIDE_OP_BODY || op->kind == BIDE_OP_RESULT) {
-        size = bide_buf_size(op->fetch.buf);
-    } else if (op->kind == BIDE_OP_WAIT) {
-        size = bide_buf_size(op->wait.result);
-    }
-
+    bide_job *jobs;
+    size_t count = bi_op_result_snapshots(op, &jobs);
+    size_t size = bide_buf_size(bi_op_result_buf(op));
     for (size_t i = 0; i < count; i++)
         size += (jobs[i].body == NULL ? 0 : jobs[i].body_size) + jobs[i].result_size +
                 jobs[i].last_error_size;
@@ -494,7 +466,7 @@ static void write_result(struct rpc *rpc)
 {
     struct beanstalk_conn *conn = rpc->conn;
     struct op_bytes *result = reset_reply(rpc->beanstalk);
-    const bide_job *jobs = NULL;
+    bide_job *jobs = NULL;
 
     if (conn->base.dead || bi_op_codec_encode_result(&rpc->coded, result) != BIDE_OK) {
         revoke_results(rpc);
@@ -737,7 +709,7 @@ static int rpc_begin(struct beanstalk_conn *conn, const struct command *command,
 /* Limits the timeout: a call waits only while its connection may have one more waiter. */
 static void set_timeout(struct rpc *rpc)
 {
-    int64_t *timeout = bi_op_traits_timeout(&rpc->coded.op);
+    int64_t *timeout = bi_op_timeout(&rpc->coded.op);
     if (timeout == NULL || *timeout == 0 || *timeout < BIDE_FOREVER || *timeout > BIDE_TIME_MAX_MS)
         return; /* does not wait, or the queue rejects the value */
 
@@ -795,8 +767,9 @@ static void cancel(struct rpc *rpc)
 /* Cancels a pending call. The core unlinks a waiting reserve from each of its topics. */
 static void cancel_wait(struct rpc *rpc)
 {
-    const bide_op *op = &rpc->coded.op;
-    size_t topics = op->kind == BIDE_OP_RESERVE ? op->reserve.topic_count : 0;
+    bide_op *op = &rpc->coded.op;
+    const bide_reserve_args *args = bi_op_reserve_args(op);
+    size_t topics = args == NULL ? 0 : args->topic_count;
     cancel(rpc);
     bi_schedule_count_work(rpc->base.server, CANCEL_WORK + topics / TOPICS_PER_WORK);
 }

@@ -8,6 +8,7 @@
  * share. So a client with few calls is still served while others have many.
  */
 #define _GNU_SOURCE /* struct ucred */
+#include "op/op_result.h"
 #include "server/beanstalk/beanstalk.h"
 
 #include <stdio.h>
@@ -24,36 +25,19 @@ size_t bi_rpc_limit_reply_estimate(const struct server *server, const bide_op *o
 {
     const size_t job = server->max_job_size;
     const size_t page = job > BIDE_BATCH_BYTES ? job : BIDE_BATCH_BYTES;
-    size_t size = REPLY_SMALL;
-    switch (op->kind) {
-    case BIDE_OP_RESERVE:
-        size = op->reserve.job_max * job;
-        break;
-    case BIDE_OP_FINISH_AND_RESERVE:
-        size = op->finish_and_reserve.reserve.job_max * job;
-        break;
-    case BIDE_OP_LIST:
-        size = op->list.job_max * (op->list.with_body ? job : sizeof(bide_job));
-        break;
-    case BIDE_OP_TOPICS:
-    case BIDE_OP_WAITING:
-        return op->topics.topic_max * sizeof(bide_topic_stats);
-    case BIDE_OP_EVENTS:
-        return op->subscription.event_max * sizeof(bide_event);
-    case BIDE_OP_RESULT:
-    case BIDE_OP_WAIT:
+    size_t item_size;
+    size_t items = bi_op_result_room(op, &item_size);
+
+    if (bi_op_is(op, OP_RESULTS))
         return server->max_result_size;
-    case BIDE_OP_RESERVE_JOB:
-    case BIDE_OP_PEEK:
-    case BIDE_OP_PEEK_FIRST:
-    case BIDE_OP_FIND:
-    case BIDE_OP_BODY:
+    if (!bi_op_is(op, OP_BODIES))
+        return items == 0 ? REPLY_SMALL : items * item_size;
+    if (items == 0)
         return job;
-    default:
-        break;
-    }
 
     /* A reserve or list returns BIDE_BATCH_BYTES at most, or one job that is larger. */
+    bool with_body = op->kind != BIDE_OP_LIST || op->list.with_body;
+    size_t size = items * (with_body ? job : item_size);
     return size < page ? size : page;
 }
 

@@ -11,14 +11,10 @@
 #ifndef BI_BULK_H
 #define BI_BULK_H
 
+#include "op/op_table.h"
 #include "util/text.h"
 
-#include <bide/op.h>
-
 #include <stdio.h>
-
-/* In private_.flags: the op succeeded, and its error describes an item. */
-#define BI_BULK_ERROR 1024
 
 struct bulk_errors {
     bool has_error;

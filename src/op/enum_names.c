@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * enum_names - the names and texts of codes, states, events, ops and phases, and the check of
+ * enum_names - the names and texts of codes, states, events and phases, and the check of
  * topic names.
  */
-#include "core/core.h"
+#include "op/op_check.h"
 
 #include <bide/bide.h>
 
@@ -50,16 +50,6 @@ const char *bide_event_name(bide_event_kind kind)
         "kicked", "updated", "cancel_wanted", "done",     "deleted", "expired",   "retired",
     };
     return (unsigned)kind < BIDE_EVENT_KINDS ? names[kind] : "?";
-}
-
-const char *bide_op_name(bide_op_kind kind)
-{
-    static const char *const names[BIDE_OP_COUNT] = {
-#define NAME(KIND, name, member) [BIDE_OP_##KIND] = #name,
-        BIDE_OPS(NAME)
-#undef NAME
-    };
-    return kind > BIDE_OP_NONE && kind < BIDE_OP_COUNT ? names[kind] : "?";
 }
 
 const char *bide_phase_name(bide_phase phase)

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * op_args_check - checks the arguments of an op, as far as that needs no state of the queue.
- *
- * One small check per kind, in a table. A check returns a code and writes the message of the op.
- * The items of a list are checked one by one; an invalid item fails alone, and the others proceed.
- */
-#include "core/bulk.h"
-#include "queue/queue.h"
+#include "op/op_check.h"
 
-#include "core/core.h"
+#include "op/bulk.h"
+#include "util/sized_struct.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef int (*check)(const struct bide *queue, bide_op *op);
 
 #define TRY(expression)           \
     do {                          \
@@ -164,8 +156,8 @@ static int read_other_options(bide_op *op, const bide_put_options *options, bide
 {
     char error[BIDE_ERROR_SIZE];
     *copy = (bide_put_options)BIDE_PUT_OPTIONS_INIT;
-    if (bi_options_copy(copy, options, "BIDE_PUT_OPTIONS_INIT, or bide_defaults(TASK)", error) !=
-        BIDE_OK)
+    if (bi_sized_struct_copy(copy, options, "BIDE_PUT_OPTIONS_INIT, or bide_defaults(TASK)",
+                             error) != BIDE_OK)
         return invalid(op, "%s", error);
 
     op->private_.flags |= BI_OTHER_SIZE;
@@ -210,7 +202,7 @@ static size_t payload_size(bide_slice slice, const bide_buf *buf)
     return buf != NULL ? bide_buf_size(buf) : slice.size;
 }
 
-static int check_item(const struct bide *queue, bide_op *op, const bide_put_item *item)
+static int check_put_item(const bide_options *options, bide_op *op, const bide_put_item *item)
 {
     TRY(check_topic(op, item->topic));
     /* A buffer takes precedence: the slice is not read then. */
@@ -220,17 +212,17 @@ static int check_item(const struct bide *queue, bide_op *op, const bide_put_item
         TRY(check_put_options(op, item->options));
 
     size_t size = payload_size(item->body, item->buf);
-    if (size > queue->options.max_job_size)
-        return too_big(op, "body", size, queue->options.max_job_size);
+    if (size > options->max_job_size)
+        return too_big(op, "body", size, options->max_job_size);
     return BIDE_OK;
 }
 
-static int check_put(const struct bide *queue, bide_op *op)
+int bi_op_check_put(const bide_options *options, bide_op *op)
 {
-    return check_item(queue, op, &op->put);
+    return check_put_item(options, op, &op->put);
 }
 
-static int check_put_many(const struct bide *queue, bide_op *op)
+int bi_op_check_put_many(const bide_options *options, bide_op *op)
 {
     bide_put_many_args *args = &op->put_many;
     TRY(check_pointer(op, "items", args->items));
@@ -250,7 +242,7 @@ static int check_put_many(const struct bide *queue, bide_op *op)
     struct bulk_errors items;
     bi_bulk_begin(&items, op);
     for (size_t i = 0; i < args->count; i++) {
-        args->items[i].status = check_item(queue, op, &args->items[i]);
+        args->items[i].status = check_put_item(options, op, &args->items[i]);
         bi_bulk_record(&items, op, i, args->items[i].status);
     }
     bi_bulk_end(&items, op);
@@ -271,7 +263,7 @@ static int check_restored_times(bide_op *op, const bide_job *job)
     return BIDE_OK;
 }
 
-static int check_restore(const struct bide *queue, bide_op *op)
+int bi_op_check_restore(const bide_options *options, bide_op *op)
 {
     const bide_job *job = op->restore.job;
     if (job == NULL)
@@ -298,10 +290,10 @@ static int check_restore(const struct bide *queue, bide_op *op)
     if (job->state == BIDE_STATE_DONE && job->left_ms == 0)
         return invalid(op, "the retention of this result is over");
 
-    if (job->body_size > queue->options.max_job_size)
-        return too_big(op, "body", job->body_size, queue->options.max_job_size);
-    if (job->result_size > queue->options.max_result_size)
-        return too_big(op, "result", job->result_size, queue->options.max_result_size);
+    if (job->body_size > options->max_job_size)
+        return too_big(op, "body", job->body_size, options->max_job_size);
+    if (job->result_size > options->max_result_size)
+        return too_big(op, "result", job->result_size, options->max_result_size);
     return BIDE_OK;
 }
 
@@ -333,36 +325,36 @@ static int check_reserve_args(bide_op *op, const bide_reserve_args *args)
     return BIDE_OK;
 }
 
-static int check_reserve(const struct bide *queue, bide_op *op)
+int bi_op_check_reserve(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_reserve_args(op, &op->reserve);
 }
 
-static int check_reserve_job(const struct bide *queue, bide_op *op)
+int bi_op_check_reserve_job(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_pointer(op, "job", op->reserve_job.job);
 }
 
-static int check_finish_item(const struct bide *queue, bide_op *op, const bide_finish_item *item)
+static int check_finish_item(const bide_options *options, bide_op *op, const bide_finish_item *item)
 {
     TRY(check_duration_or(op, "retain_ms", item->retain_ms, "BIDE_KEEP"));
     if (item->buf == NULL)
         TRY(check_slice(op, "the result", item->result));
 
     size_t size = payload_size(item->result, item->buf);
-    if (size > queue->options.max_result_size)
-        return too_big(op, "result", size, queue->options.max_result_size);
+    if (size > options->max_result_size)
+        return too_big(op, "result", size, options->max_result_size);
     return BIDE_OK;
 }
 
-static int check_done(const struct bide *queue, bide_op *op)
+int bi_op_check_done(const bide_options *options, bide_op *op)
 {
-    return check_finish_item(queue, op, &op->finish);
+    return check_finish_item(options, op, &op->finish);
 }
 
-static int check_finish_many(const struct bide *queue, bide_op *op)
+int bi_op_check_finish_many(const bide_options *options, bide_op *op)
 {
     TRY(check_pointer(op, "items", op->finish_many.items));
     TRY(check_count(op, "count", op->finish_many.count));
@@ -371,36 +363,38 @@ static int check_finish_many(const struct bide *queue, bide_op *op)
     bi_bulk_begin(&items, op);
     for (size_t i = 0; i < op->finish_many.count; i++) {
         bide_finish_item *item = &op->finish_many.items[i];
-        item->status = check_finish_item(queue, op, item);
+        item->status = check_finish_item(options, op, item);
         bi_bulk_record(&items, op, i, item->status);
     }
     bi_bulk_end(&items, op);
     return BIDE_OK;
 }
 
-static int check_finish_and_reserve(const struct bide *queue, bide_op *op)
+int bi_op_check_finish_and_reserve(const bide_options *options, bide_op *op)
 {
-    TRY(check_finish_item(queue, op, &op->finish_and_reserve.finish));
+    /* Until the finish has run: an op that is rejected as a whole has its code in both parts. */
+    op->finish_and_reserve.finish.status = BIDE_PENDING;
+    TRY(check_finish_item(options, op, &op->finish_and_reserve.finish));
     return check_reserve_args(op, &op->finish_and_reserve.reserve);
 }
 
-static int check_release(const struct bide *queue, bide_op *op)
+int bi_op_check_release(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_priority(op, op->release.priority));
     return check_duration(op, "delay_ms", op->release.delay_ms);
 }
 
-static int check_fail(const struct bide *queue, bide_op *op)
+int bi_op_check_fail(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_slice(op, "the error text", op->fail.error));
     return check_duration_or(op, "retry_in_ms", op->fail.retry_in_ms, "BIDE_KEEP");
 }
 
-static int check_bury(const struct bide *queue, bide_op *op)
+int bi_op_check_bury(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_slice(op, "the reason", op->bury.reason));
     return check_priority(op, op->bury.priority);
 }
@@ -414,15 +408,15 @@ static int check_touch_item(bide_op *op, const bide_touch_item *item)
     return BIDE_OK;
 }
 
-static int check_touch(const struct bide *queue, bide_op *op)
+int bi_op_check_touch(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_touch_item(op, &op->touch);
 }
 
-static int check_touch_many(const struct bide *queue, bide_op *op)
+int bi_op_check_touch_many(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_pointer(op, "items", op->touch_many.items));
     TRY(check_count(op, "count", op->touch_many.count));
 
@@ -439,15 +433,15 @@ static int check_touch_many(const struct bide *queue, bide_op *op)
 
 /* ---- operate on jobs and topics ---- */
 
-static int check_kick(const struct bide *queue, bide_op *op)
+int bi_op_check_kick(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_topic(op, op->kick.topic);
 }
 
-static int check_update(const struct bide *queue, bide_op *op)
+int bi_op_check_update(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     const bide_update_args *args = &op->update;
 
     TRY(check_priority(op, args->priority));
@@ -461,9 +455,9 @@ static int check_update(const struct bide *queue, bide_op *op)
     return args->topic.size == 0 ? BIDE_OK : check_topic(op, args->topic);
 }
 
-static int check_purge(const struct bide *queue, bide_op *op)
+int bi_op_check_purge(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_topic(op, op->purge.topic));
     TRY(check_state(op, op->purge.state));
     if (op->purge.state == BIDE_STATE_RESERVED)
@@ -471,22 +465,22 @@ static int check_purge(const struct bide *queue, bide_op *op)
     return BIDE_OK;
 }
 
-static int check_pause(const struct bide *queue, bide_op *op)
+int bi_op_check_pause(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_topic(op, op->topic.topic));
     return check_duration_or(op, "for_ms", op->topic.for_ms, "BIDE_FOREVER");
 }
 
-static int check_resume(const struct bide *queue, bide_op *op)
+int bi_op_check_resume(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_topic(op, op->topic.topic);
 }
 
-static int check_topic_ref(const struct bide *queue, bide_op *op)
+int bi_op_check_topic_ref(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_topic(op, op->topic.topic));
     if (op->topic.delta != 1 && op->topic.delta != -1)
         return invalid(op, "delta is %d; +1 or -1", op->topic.delta);
@@ -495,31 +489,31 @@ static int check_topic_ref(const struct bide *queue, bide_op *op)
 
 /* ---- query ---- */
 
-static int check_query(const struct bide *queue, bide_op *op)
+int bi_op_check_query(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_pointer(op, "job", op->query.job);
 }
 
-static int check_peek_first(const struct bide *queue, bide_op *op)
+int bi_op_check_peek_first(const bide_options *options, bide_op *op)
 {
-    TRY(check_query(queue, op));
+    TRY(bi_op_check_query(options, op));
     TRY(check_topic(op, op->query.topic));
     return check_state(op, op->query.state);
 }
 
-static int check_find(const struct bide *queue, bide_op *op)
+int bi_op_check_find(const bide_options *options, bide_op *op)
 {
-    TRY(check_query(queue, op));
+    TRY(bi_op_check_query(options, op));
     TRY(check_topic(op, op->query.topic));
     TRY(check_key(op, op->query.key));
     /* In a put an empty key means none: no job can be found by it. */
     return op->query.key.size == 0 ? invalid(op, "a key has 1 to %d bytes", BIDE_KEY_MAX) : BIDE_OK;
 }
 
-static int check_wait(const struct bide *queue, bide_op *op)
+int bi_op_check_wait(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_duration_or(op, "timeout_ms", op->wait.timeout_ms, "BIDE_FOREVER");
 }
 
@@ -527,9 +521,9 @@ static int check_wait(const struct bide *queue, bide_op *op)
     (1u << BIDE_STATE_DELAYED | 1u << BIDE_STATE_READY | 1u << BIDE_STATE_RESERVED | \
      1u << BIDE_STATE_BURIED | 1u << BIDE_STATE_DONE)
 
-static int check_list(const struct bide *queue, bide_op *op)
+int bi_op_check_list(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     const bide_list_args *args = &op->list;
 
     TRY(check_cursor(op, args->cursor));
@@ -552,30 +546,30 @@ static int check_list(const struct bide *queue, bide_op *op)
     return check_duration(op, "max_age_ms", args->filter.max_age_ms);
 }
 
-static int check_topics(const struct bide *queue, bide_op *op)
+int bi_op_check_topics(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_cursor(op, op->topics.cursor));
     TRY(check_pointer(op, "topics", op->topics.topics));
     return check_count(op, "max", op->topics.topic_max);
 }
 
-static int check_stats(const struct bide *queue, bide_op *op)
+int bi_op_check_stats(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_pointer(op, "stats", op->stats.stats);
 }
 
-static int check_topic_stats(const struct bide *queue, bide_op *op)
+int bi_op_check_topic_stats(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_topic(op, op->topic_stats.topic));
     return check_pointer(op, "stats", op->topic_stats.stats);
 }
 
-static int check_subscribe(const struct bide *queue, bide_op *op)
+int bi_op_check_subscribe(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     const bide_subscription_args *args = &op->subscription;
 
     if (args->topic.size > 0)
@@ -588,9 +582,9 @@ static int check_subscribe(const struct bide *queue, bide_op *op)
     return BIDE_OK;
 }
 
-static int check_events(const struct bide *queue, bide_op *op)
+int bi_op_check_events(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_pointer(op, "feed", op->subscription.handle));
     TRY(check_pointer(op, "events", op->subscription.events));
     if (op->subscription.event_max == 0 || op->subscription.event_max > BIDE_EVENTS_MAX)
@@ -599,90 +593,44 @@ static int check_events(const struct bide *queue, bide_op *op)
     return check_duration_or(op, "timeout_ms", op->subscription.timeout_ms, "BIDE_FOREVER");
 }
 
-static int check_unsubscribe(const struct bide *queue, bide_op *op)
+int bi_op_check_unsubscribe(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_pointer(op, "feed", op->subscription.handle);
 }
 
-static int check_nothing(const struct bide *queue, bide_op *op)
+int bi_op_check_nothing(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     (void)op;
     return BIDE_OK;
 }
 
-static int check_recovered(const struct bide *queue, bide_op *op)
+int bi_op_check_recovered(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_duration_or(op, "timeout_ms", op->recovered.timeout_ms, "BIDE_FOREVER");
 }
 
-static int check_backup(const struct bide *queue, bide_op *op)
+int bi_op_check_backup(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     TRY(check_pointer(op, "path", op->backup.path));
     return op->backup.path[0] == 0 ? invalid(op, "the path is empty") : BIDE_OK;
 }
 
-static int check_check(const struct bide *queue, bide_op *op)
+int bi_op_check_check(const bide_options *options, bide_op *op)
 {
-    (void)queue;
+    (void)options;
     return check_pointer(op, "report", op->check.report);
 }
 
-static const check checks[BIDE_OP_COUNT] = {
-    [BIDE_OP_PUT] = check_put,
-    [BIDE_OP_PUT_MANY] = check_put_many,
-    [BIDE_OP_RESERVE] = check_reserve,
-    [BIDE_OP_RESERVE_JOB] = check_reserve_job,
-    [BIDE_OP_DELETE] = check_nothing,
-    [BIDE_OP_DONE] = check_done,
-    [BIDE_OP_FINISH_MANY] = check_finish_many,
-    [BIDE_OP_TOUCH_MANY] = check_touch_many,
-    [BIDE_OP_FINISH_AND_RESERVE] = check_finish_and_reserve,
-    [BIDE_OP_RELEASE] = check_release,
-    [BIDE_OP_GIVE_BACK] = check_nothing,
-    [BIDE_OP_FAIL] = check_fail,
-    [BIDE_OP_BURY] = check_bury,
-    [BIDE_OP_KICK] = check_kick,
-    [BIDE_OP_KICK_JOB] = check_nothing,
-    [BIDE_OP_TOUCH] = check_touch,
-    [BIDE_OP_UPDATE] = check_update,
-    [BIDE_OP_CANCEL] = check_nothing,
-    [BIDE_OP_PEEK] = check_query,
-    [BIDE_OP_PEEK_FIRST] = check_peek_first,
-    [BIDE_OP_FIND] = check_find,
-    [BIDE_OP_JOB_STATS] = check_query,
-    [BIDE_OP_BODY] = check_nothing,
-    [BIDE_OP_RESULT] = check_nothing,
-    [BIDE_OP_WAIT] = check_wait,
-    [BIDE_OP_LIST] = check_list,
-    [BIDE_OP_TOPICS] = check_topics,
-    [BIDE_OP_WAITING] = check_topics,
-    [BIDE_OP_PURGE] = check_purge,
-    [BIDE_OP_PAUSE] = check_pause,
-    [BIDE_OP_RESUME] = check_resume,
-    [BIDE_OP_TOPIC_REF] = check_topic_ref,
-    [BIDE_OP_RESTORE] = check_restore,
-    [BIDE_OP_STATS] = check_stats,
-    [BIDE_OP_TOPIC_STATS] = check_topic_stats,
-    [BIDE_OP_SUBSCRIBE] = check_subscribe,
-    [BIDE_OP_EVENTS] = check_events,
-    [BIDE_OP_UNSUBSCRIBE] = check_unsubscribe,
-    [BIDE_OP_PING] = check_nothing,
-    [BIDE_OP_DRAIN] = check_nothing,
-    [BIDE_OP_RECOVERED] = check_recovered,
-    [BIDE_OP_BACKUP] = check_backup,
-    [BIDE_OP_CHECK] = check_check,
-};
-
-int bi_op_args_check(const struct bide *queue, bide_op *op)
+int bi_op_check(const bide_options *options, bide_op *op)
 {
     /* The kind comes from the program and indexes the table. */
-    if (op->kind <= BIDE_OP_NONE || op->kind >= BIDE_OP_COUNT) {
+    if (!bi_op_is_kind((int)op->kind)) {
         snprintf(op->error, sizeof(op->error), "submit: %d is not a kind of op", (int)op->kind);
         return BIDE_EINVAL;
     }
-    return checks[op->kind](queue, op);
+    return bi_op_row(op)->check(options, op);
 }

@@ -7,7 +7,11 @@
  * an op, _in are the arguments, _always the results that do not depend on the code, and _good the
  * results on success.
  */
-#include "op/op_codec_table.h"
+#include "op/op_table.h"
+
+#include "op/op_check.h"
+#include "op/op_codec_field.h"
+#include "op/op_payload.h"
 
 /* Fields of STRUCT. */
 #define FIELD(codec, at, aux_0, aux_1, limit, layout)                           \
@@ -16,6 +20,8 @@
     }
 #define OFFSET(member)        offsetof(STRUCT, member)
 #define SCALAR(codec, member) FIELD(codec, OFFSET(member), 0, 0, 0, NULL)
+#define ID(member)            SCALAR(id, member)
+#define TIMEOUT(member)       SCALAR(timeout, member)
 #define U32(member)           SCALAR(u32, member)
 #define U64(member)           SCALAR(u64, member)
 #define I32(member)           SCALAR(i32, member)
@@ -25,6 +31,9 @@
 #define ENUM(member)          SCALAR(enum, member)
 #define STATUS(member)        SCALAR(status, member)
 #define SLICE(member)         SCALAR(slice, member)
+#define CHANGED_TOPIC(member) SCALAR(changed_topic, member)
+#define UNUSED_SLICE(member)  SCALAR(unused_slice, member)
+#define MADE(member)          SCALAR(made, member)
 #define BUF(member)           SCALAR(buf, member)
 #define CURSOR(member)        SCALAR(cursor, member)
 #define PATH(member)          SCALAR(path, member)
@@ -42,15 +51,18 @@
 #define TOPIC(member)             FIELD(topic, OFFSET(member), 0, 0, sizeof(((STRUCT *)0)->member), NULL)
 #define TEXT(member)              FIELD(text, OFFSET(member), 0, 0, sizeof(((STRUCT *)0)->member), NULL)
 #define BODY(member)              FIELD(body, OFFSET(member), OFFSET(buf), OFFSET(made_), 0, NULL)
-#define PART(member, buf_index) \
-    FIELD(part, OFFSET(member), OFFSET(member##_size), OFFSET(bufs_[buf_index]), 0, NULL)
-#define INNER(member, of)    FIELD(struct, OFFSET(member), 0, 0, 0, &(of))
-#define POINTED(member, of)  FIELD(pointed, OFFSET(member), 0, 0, 0, &(of))
-#define TOPICS(max)          FIELD(topics, 0, 0, 0, max, NULL)
-#define ITEMS(member, of)    FIELD(items, OFFSET(member), OFFSET(count), 0, BIDE_BATCH_JOBS, &(of))
-#define OUTCOMES(member, of) FIELD(outcomes, OFFSET(member), OFFSET(count), 0, 0, &(of))
-#define SPACE(member, of)    FIELD(space, OFFSET(member), 0, 0, 0, &(of))
-#define ONE(member, of)      FIELD(one, OFFSET(member), 0, 0, 0, &(of))
+#define PART_AS(codec, member, buf_index) \
+    FIELD(codec, OFFSET(member), OFFSET(member##_size), OFFSET(bufs_[buf_index]), 0, NULL)
+#define PART(member, buf_index)    PART_AS(part, member, buf_index)
+#define PAYLOAD(member, buf_index) PART_AS(payload, member, buf_index)
+#define INNER(member, of)          FIELD(struct, OFFSET(member), 0, 0, 0, &(of))
+#define POINTED(member, of)        FIELD(pointed, OFFSET(member), 0, 0, 0, &(of))
+#define RESTORED(member, of)       FIELD(restored, OFFSET(member), 0, 0, 0, &(of))
+#define TOPICS(max)                FIELD(topics, 0, 0, 0, max, NULL)
+#define ITEMS(member, of)          FIELD(items, OFFSET(member), OFFSET(count), 0, BIDE_BATCH_JOBS, &(of))
+#define OUTCOMES(member, of)       FIELD(outcomes, OFFSET(member), OFFSET(count), 0, 0, &(of))
+#define SPACE(member, of)          FIELD(space, OFFSET(member), 0, 0, 0, &(of))
+#define ONE(member, of)            FIELD(one, OFFSET(member), 0, 0, 0, &(of))
 #define ROOM(member, max_at, max_items, of) \
     FIELD(room, OFFSET(member), OFFSET(max_at), 0, max_items, &(of))
 #define LIST(member, max_at, count_at, min, of) \
@@ -93,14 +105,14 @@ static const struct field job_fields[] = {
     ENUM(state),
     U32(priority),
     SIZE(body_size),
-    PART(body, 0),
+    PAYLOAD(body, 0),
     I64S(ttr_ms, run_at_ms, 5),
     I64S(created_ms, done_ms, 6),
     U32S(reserves, touches, 7),
     PART(key, 1),
     PART(last_error, 2),
-    PART(result, 3),
-    PART(progress, 4),
+    PAYLOAD(result, 3),
+    PAYLOAD(progress, 4),
     FLAG(run_at_wall),
     FLAG(key_hold_retained),
     FLAG(cancel_wanted),
@@ -159,9 +171,10 @@ LAYOUT(report);
 /* ---- put ---- */
 
 #define STRUCT bide_put_item
-static const struct field put_in_fields[] = {SLICE(topic), POINTED(options, options), BODY(body)};
+static const struct field put_in_fields[] = {CHANGED_TOPIC(topic), POINTED(options, options),
+                                             BODY(body)};
 LAYOUT_ITEM(put_in);
-static const struct field put_good_fields[] = {U64(id)};
+static const struct field put_good_fields[] = {ID(id)};
 LAYOUT(put_good);
 static const struct field put_outcome_fields[] = {STATUS(status)};
 LAYOUT_OUTCOME(put_outcome, &put_good, BIDE_EXISTS);
@@ -175,9 +188,10 @@ LAYOUT(put_many_always);
 #undef STRUCT
 
 #define STRUCT bide_restore_args
-static const struct field restore_in_fields[] = {POINTED(job, job)};
+static const struct field restore_in_fields[] = {RESTORED(job, job), MADE(made_body_),
+                                                 MADE(made_result_)};
 LAYOUT(restore_in);
-static const struct field restore_good_fields[] = {U64(id)};
+static const struct field restore_good_fields[] = {ID(id)};
 LAYOUT(restore_good);
 #undef STRUCT
 
@@ -187,7 +201,7 @@ LAYOUT(restore_good);
 static const struct field reserve_in_fields[] = {
     TOPICS(BIDE_RESERVE_TOPICS),
     ENUM(strategy),
-    I64(timeout_ms),
+    TIMEOUT(timeout_ms),
     ROOM(jobs, job_max, BIDE_BATCH_JOBS, job),
 };
 LAYOUT(reserve_in);
@@ -196,20 +210,20 @@ LAYOUT(reserve_good);
 #undef STRUCT
 
 #define STRUCT bide_reserve_job_args
-static const struct field reserve_job_in_fields[] = {U64(id), SPACE(job, job)};
+static const struct field reserve_job_in_fields[] = {ID(id), SPACE(job, job)};
 LAYOUT(reserve_job_in);
 static const struct field reserve_job_good_fields[] = {ONE(job, job)};
 LAYOUT(reserve_job_good);
 #undef STRUCT
 
 #define STRUCT bide_lease_args
-static const struct field lease_in_fields[] = {U64(id), U64(token)};
+static const struct field lease_in_fields[] = {ID(id), U64(token)};
 LAYOUT(lease_in);
 #undef STRUCT
 
 #define STRUCT bide_finish_item
 static const struct field finish_in_fields[] = {
-    U64(id), U64(token), FLAG(keep), I64(retain_ms), BODY(result),
+    ID(id), U64(token), FLAG(keep), I64(retain_ms), BODY(result),
 };
 LAYOUT_ITEM(finish_in);
 static const struct field finish_outcome_fields[] = {STATUS(status)};
@@ -241,25 +255,24 @@ LAYOUT(finish_and_reserve_good);
 #undef STRUCT
 
 #define STRUCT bide_release_args
-static const struct field release_in_fields[] = {U64(id), U64(token), I64(priority), I64(delay_ms)};
+static const struct field release_in_fields[] = {ID(id), U64(token), I64(priority), I64(delay_ms)};
 LAYOUT(release_in);
 #undef STRUCT
 
 #define STRUCT bide_fail_args
-static const struct field fail_in_fields[] = {U64(id), U64(token), SLICE(error), I64(retry_in_ms)};
+static const struct field fail_in_fields[] = {ID(id), U64(token), SLICE(error), I64(retry_in_ms)};
 LAYOUT(fail_in);
 static const struct field fail_good_fields[] = {ENUM(state), I64(delay_ms)};
 LAYOUT(fail_good);
 #undef STRUCT
 
 #define STRUCT bide_bury_args
-static const struct field bury_in_fields[] = {U64(id), U64(token), I64(priority), SLICE(reason)};
+static const struct field bury_in_fields[] = {ID(id), U64(token), I64(priority), SLICE(reason)};
 LAYOUT(bury_in);
 #undef STRUCT
 
 #define STRUCT bide_touch_item
-static const struct field touch_in_fields[] = {U64(id), U64(token), I64(extend_ms),
-                                               SLICE(progress)};
+static const struct field touch_in_fields[] = {ID(id), U64(token), I64(extend_ms), SLICE(progress)};
 LAYOUT_ITEM(touch_in);
 static const struct field touch_good_fields[] = {I64(left_ms)};
 LAYOUT(touch_good);
@@ -277,7 +290,7 @@ LAYOUT(touch_many_always);
 /* ---- administration ---- */
 
 #define STRUCT bide_kick_args
-static const struct field kick_in_fields[] = {SLICE(topic), U64(max), FLAG(buried_only)};
+static const struct field kick_in_fields[] = {CHANGED_TOPIC(topic), U64(max), FLAG(buried_only)};
 LAYOUT(kick_in);
 static const struct field kick_always_fields[] = {U64(count)};
 LAYOUT(kick_always);
@@ -285,21 +298,24 @@ LAYOUT(kick_always);
 
 #define STRUCT bide_update_args
 static const struct field update_in_fields[] = {
-    U64(id), I64(priority), I64(delay_ms), I64(run_at_ms), I64(ttr_ms), SLICE(topic),
+    ID(id), I64(priority), I64(delay_ms), I64(run_at_ms), I64(ttr_ms), CHANGED_TOPIC(topic),
 };
 LAYOUT(update_in);
 #undef STRUCT
 
 #define STRUCT bide_purge_args
-static const struct field purge_in_fields[] = {SLICE(topic), ENUM(state)};
+static const struct field purge_in_fields[] = {CHANGED_TOPIC(topic), ENUM(state)};
 LAYOUT(purge_in);
 static const struct field purge_always_fields[] = {U64(count)};
 LAYOUT(purge_always);
 #undef STRUCT
 
 #define STRUCT bide_topic_args
-static const struct field topic_in_fields[] = {SLICE(topic), I64(for_ms), I32(delta)};
+static const struct field topic_in_fields[] = {CHANGED_TOPIC(topic), I64(for_ms), I32(delta)};
 LAYOUT(topic_in);
+/* A reference changes nothing that the order of ops depends on. */
+static const struct field topic_ref_in_fields[] = {SLICE(topic), I64(for_ms), I32(delta)};
+LAYOUT(topic_ref_in);
 #undef STRUCT
 
 #define STRUCT bide_drain_args
@@ -310,23 +326,28 @@ LAYOUT(drain_in);
 /* ---- queries and events ---- */
 
 #define STRUCT bide_query_args
-static const struct field look_in_fields[] = {
+/* Both are the same bytes. A query by id ignores the rest, and one by name ignores the id. */
+static const struct field query_id_in_fields[] = {
+    ID(id), UNUSED_SLICE(topic), UNUSED_SLICE(key), ENUM(state), SPACE(job, job),
+};
+LAYOUT(query_id_in);
+static const struct field query_name_in_fields[] = {
     U64(id), SLICE(topic), SLICE(key), ENUM(state), SPACE(job, job),
 };
-LAYOUT(look_in);
-static const struct field look_good_fields[] = {ONE(job, job)};
-LAYOUT(look_good);
+LAYOUT(query_name_in);
+static const struct field query_good_fields[] = {ONE(job, job)};
+LAYOUT(query_good);
 #undef STRUCT
 
 #define STRUCT bide_fetch_args
-static const struct field fetch_in_fields[] = {U64(id)};
+static const struct field fetch_in_fields[] = {ID(id)};
 LAYOUT(fetch_in);
 static const struct field fetch_good_fields[] = {BUF(buf)};
 LAYOUT(fetch_good);
 #undef STRUCT
 
 #define STRUCT bide_wait_args
-static const struct field wait_in_fields[] = {U64(id), I64(timeout_ms)};
+static const struct field wait_in_fields[] = {ID(id), TIMEOUT(timeout_ms)};
 LAYOUT(wait_in);
 static const struct field wait_good_fields[] = {ENUM(state), BUF(result), FLAG(finished)};
 LAYOUT(wait_good);
@@ -386,7 +407,7 @@ static const struct field subscribe_good_fields[] = {FEED};
 LAYOUT(subscribe_good);
 static const struct field events_in_fields[] = {
     FEED,
-    I64(timeout_ms),
+    TIMEOUT(timeout_ms),
     ROOM(events, event_max, BIDE_EVENTS_MAX, event),
 };
 LAYOUT(events_in);
@@ -400,7 +421,7 @@ LAYOUT(unsubscribe_in);
 #undef STRUCT
 
 #define STRUCT bide_recovered_args
-static const struct field recovered_in_fields[] = {I64(timeout_ms)};
+static const struct field recovered_in_fields[] = {TIMEOUT(timeout_ms)};
 LAYOUT(recovered_in);
 static const struct field recovered_good_fields[] = {INNER(progress, recovery)};
 LAYOUT(recovered_good);
@@ -420,57 +441,153 @@ LAYOUT(backup_in);
 
 static const struct layout nothing = {.count = 0};
 
-#define ANY_ROW(member, slow, args, results_any, results_ok, alt_ok)                 \
-    {                                                                                \
-        offsetof(bide_op, member), true, slow, alt_ok, args, results_any, results_ok \
-    }
-#define ROW(member, ...)      ANY_ROW(member, false, __VA_ARGS__)
-#define SLOW_ROW(member, ...) ANY_ROW(member, true, __VA_ARGS__)
+/* ---- rows ---- */
 
-const struct op_codec_row bi_op_codec_table[BIDE_OP_COUNT] = {
-    [BIDE_OP_PUT] = ROW(put, &put_in, NULL, &put_good, BIDE_EXISTS),
-    [BIDE_OP_PUT_MANY] = ROW(put_many, &put_many_in, &put_many_always, NULL, BIDE_OK),
-    [BIDE_OP_RESERVE] = ROW(reserve, &reserve_in, NULL, &reserve_good, BIDE_OK),
-    [BIDE_OP_RESERVE_JOB] = ROW(reserve_job, &reserve_job_in, NULL, &reserve_job_good, BIDE_OK),
-    [BIDE_OP_DELETE] = ROW(lease, &lease_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_DONE] = ROW(finish, &finish_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_FINISH_MANY] = ROW(finish_many, &finish_many_in, &finish_many_always, NULL, BIDE_OK),
-    [BIDE_OP_TOUCH_MANY] = ROW(touch_many, &touch_many_in, &touch_many_always, NULL, BIDE_OK),
-    [BIDE_OP_FINISH_AND_RESERVE] =
-        ROW(finish_and_reserve, &finish_and_reserve_in, &finish_and_reserve_always,
-            &finish_and_reserve_good, BIDE_OK),
-    [BIDE_OP_RELEASE] = ROW(release, &release_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_GIVE_BACK] = ROW(lease, &lease_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_FAIL] = ROW(fail, &fail_in, NULL, &fail_good, BIDE_OK),
-    [BIDE_OP_BURY] = ROW(bury, &bury_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_KICK] = SLOW_ROW(kick, &kick_in, &kick_always, NULL, BIDE_OK),
-    [BIDE_OP_KICK_JOB] = ROW(lease, &lease_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_TOUCH] = ROW(touch, &touch_in, NULL, &touch_good, BIDE_CANCEL_WANTED),
-    [BIDE_OP_UPDATE] = ROW(update, &update_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_CANCEL] = ROW(lease, &lease_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_PEEK] = ROW(query, &look_in, NULL, &look_good, BIDE_OK),
-    [BIDE_OP_PEEK_FIRST] = ROW(query, &look_in, NULL, &look_good, BIDE_OK),
-    [BIDE_OP_FIND] = ROW(query, &look_in, NULL, &look_good, BIDE_OK),
-    [BIDE_OP_JOB_STATS] = ROW(query, &look_in, NULL, &look_good, BIDE_OK),
-    [BIDE_OP_BODY] = ROW(fetch, &fetch_in, NULL, &fetch_good, BIDE_OK),
-    [BIDE_OP_RESULT] = ROW(fetch, &fetch_in, NULL, &fetch_good, BIDE_OK),
-    [BIDE_OP_WAIT] = ROW(wait, &wait_in, NULL, &wait_good, BIDE_OK),
-    [BIDE_OP_LIST] = SLOW_ROW(list, &list_in, NULL, &list_good, BIDE_OK),
-    [BIDE_OP_TOPICS] = SLOW_ROW(topics, &topics_in, NULL, &topics_good, BIDE_OK),
-    [BIDE_OP_WAITING] = SLOW_ROW(topics, &topics_in, NULL, &topics_good, BIDE_OK),
-    [BIDE_OP_PURGE] = SLOW_ROW(purge, &purge_in, &purge_always, NULL, BIDE_OK),
-    [BIDE_OP_PAUSE] = ROW(topic, &topic_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_RESUME] = ROW(topic, &topic_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_TOPIC_REF] = ROW(topic, &topic_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_RESTORE] = ROW(restore, &restore_in, NULL, &restore_good, BIDE_EXISTS),
-    [BIDE_OP_STATS] = ROW(stats, &stats_in, NULL, &stats_good, BIDE_OK),
-    [BIDE_OP_TOPIC_STATS] = ROW(topic_stats, &topic_stats_in, NULL, &topic_stats_good, BIDE_OK),
-    [BIDE_OP_SUBSCRIBE] = ROW(subscription, &subscribe_in, NULL, &subscribe_good, BIDE_OK),
-    [BIDE_OP_EVENTS] = ROW(subscription, &events_in, NULL, &events_good, BIDE_OK),
-    [BIDE_OP_UNSUBSCRIBE] = ROW(subscription, &unsubscribe_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_PING] = ROW(none, &nothing, NULL, NULL, BIDE_OK),
-    [BIDE_OP_RECOVERED] = ROW(recovered, &recovered_in, NULL, &recovered_good, BIDE_TIMED_OUT),
-    [BIDE_OP_BACKUP] = ROW(backup, &backup_in, NULL, NULL, BIDE_OK),
-    [BIDE_OP_CHECK] = SLOW_ROW(check, &check_in, NULL, &check_good, BIDE_OK),
-    [BIDE_OP_DRAIN] = ROW(drain, &drain_in, NULL, NULL, BIDE_OK),
+static bool has_key(const bide_put_item *item)
+{
+    return item->options != NULL && item->options->key.size > 0;
+}
+
+/* A key must be unique among all jobs: also among those that are not loaded. */
+static bool put_needs_recovery(const bide_op *op)
+{
+    return has_key(&op->put);
+}
+
+static bool put_many_needs_recovery(const bide_op *op)
+{
+    for (size_t i = 0; i < op->put_many.count; i++)
+        if (has_key(&op->put_many.items[i]))
+            return true;
+    return false;
+}
+
+static bool restore_needs_recovery(const bide_op *op)
+{
+    return op->restore.job->key_size > 0;
+}
+
+/* The key of the job must be free in the topic that it moves to. */
+static bool update_needs_recovery(const bide_op *op)
+{
+    return op->update.topic.size > 0;
+}
+
+/* The call can be repeated with the cursor that it was made with. */
+static void undo_list(bide_op *op)
+{
+    const char *saved = op->private_.step.fetch.part.cursor;
+    op->list.ordered = false;
+    memcpy(op->list.cursor, saved, strlen(saved) + 1);
+}
+
+/* The columns that every row has: check, arguments, results whatever the code, results on success,
+ * flags. */
+#define COLUMNS(check_name, args_layout, any_layout, ok_layout, flag_bits)                 \
+    .check = bi_op_check_##check_name, .args = (args_layout), .results_any = (any_layout), \
+    .results_ok = (ok_layout), .flags = (flag_bits)
+/* Columns of some rows. */
+#define ALSO_OK(code)      .alt_ok = (code)
+#define COPY(payload_name) .copy = bi_op_payload_##payload_name
+#define WAITS(timeout)     .timeout_at = offsetof(bide_op, timeout)
+#define RESERVE_AT(args)   .reserve_at = offsetof(bide_op, args)
+#define DEPENDS(function)  .needs_recovery = (function)
+#define UNDO(function)     .undo = (function)
+
+/* clang-format off */
+#define ROW_PUT \
+    COLUMNS(put, &put_in, NULL, &put_good, OP_INSERTS_JOBS), \
+    ALSO_OK(BIDE_EXISTS), COPY(put), DEPENDS(put_needs_recovery)
+#define ROW_PUT_MANY \
+    COLUMNS(put_many, &put_many_in, &put_many_always, NULL, OP_INSERTS_JOBS), \
+    COPY(put_many), DEPENDS(put_many_needs_recovery)
+#define ROW_RESERVE \
+    COLUMNS(reserve, &reserve_in, NULL, &reserve_good, OP_RESERVES | OP_REPEATABLE | OP_BODIES), \
+    WAITS(reserve.timeout_ms), RESERVE_AT(reserve)
+#define ROW_RESERVE_JOB \
+    COLUMNS(reserve_job, &reserve_job_in, NULL, &reserve_job_good, \
+            OP_RESERVES | OP_UNDO_ON_CANCEL | OP_BODIES)
+#define ROW_DELETE COLUMNS(nothing, &lease_in, NULL, NULL, 0)
+#define ROW_DONE   COLUMNS(done, &finish_in, NULL, NULL, 0), COPY(done)
+#define ROW_FINISH_MANY \
+    COLUMNS(finish_many, &finish_many_in, &finish_many_always, NULL, 0), COPY(finish_many)
+#define ROW_TOUCH_MANY COLUMNS(touch_many, &touch_many_in, &touch_many_always, NULL, 0)
+#define ROW_FINISH_AND_RESERVE \
+    COLUMNS(finish_and_reserve, &finish_and_reserve_in, &finish_and_reserve_always, \
+            &finish_and_reserve_good, OP_RESERVES | OP_TWO_PARTS | OP_BODIES), \
+    COPY(finish_and_reserve), WAITS(finish_and_reserve.reserve.timeout_ms), \
+    RESERVE_AT(finish_and_reserve.reserve)
+#define ROW_RELEASE   COLUMNS(release, &release_in, NULL, NULL, 0)
+#define ROW_GIVE_BACK COLUMNS(nothing, &lease_in, NULL, NULL, 0)
+#define ROW_FAIL      COLUMNS(fail, &fail_in, NULL, &fail_good, 0)
+#define ROW_BURY      COLUMNS(bury, &bury_in, NULL, NULL, 0)
+#define ROW_KICK \
+    COLUMNS(kick, &kick_in, &kick_always, NULL, OP_COUNTS | OP_NEEDS_RECOVERY | OP_SLOW)
+#define ROW_KICK_JOB COLUMNS(nothing, &lease_in, NULL, NULL, 0)
+#define ROW_TOUCH    COLUMNS(touch, &touch_in, NULL, &touch_good, 0), ALSO_OK(BIDE_CANCEL_WANTED)
+#define ROW_UPDATE   COLUMNS(update, &update_in, NULL, NULL, 0), DEPENDS(update_needs_recovery)
+#define ROW_CANCEL   COLUMNS(nothing, &lease_in, NULL, NULL, 0)
+#define ROW_PEEK     COLUMNS(query, &query_id_in, NULL, &query_good, OP_REPEATABLE | OP_BODIES)
+#define ROW_PEEK_FIRST \
+    COLUMNS(peek_first, &query_name_in, NULL, &query_good, \
+            OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES)
+#define ROW_FIND \
+    COLUMNS(find, &query_name_in, NULL, &query_good, OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_BODIES)
+#define ROW_JOB_STATS COLUMNS(query, &query_id_in, NULL, &query_good, OP_REPEATABLE)
+#define ROW_BODY      COLUMNS(nothing, &fetch_in, NULL, &fetch_good, OP_REPEATABLE | OP_BODIES)
+#define ROW_RESULT    COLUMNS(nothing, &fetch_in, NULL, &fetch_good, OP_REPEATABLE | OP_RESULTS)
+#define ROW_WAIT \
+    COLUMNS(wait, &wait_in, NULL, &wait_good, OP_REPEATABLE | OP_RESULTS), WAITS(wait.timeout_ms)
+#define ROW_LIST \
+    COLUMNS(list, &list_in, NULL, &list_good, \
+            OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE | OP_BODIES), \
+    UNDO(undo_list)
+#define ROW_TOPICS \
+    COLUMNS(topics, &topics_in, NULL, &topics_good, \
+            OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE | OP_SLOW | OP_PAGE)
+#define ROW_WAITING ROW_TOPICS
+#define ROW_PURGE \
+    COLUMNS(purge, &purge_in, &purge_always, NULL, \
+            OP_COUNTS | OP_NEEDS_RECOVERY | OP_ADMIN | OP_SLOW)
+#define ROW_PAUSE     COLUMNS(pause, &topic_in, NULL, NULL, OP_ADMIN)
+#define ROW_RESUME    COLUMNS(resume, &topic_in, NULL, NULL, OP_NEEDS_RECOVERY | OP_ADMIN)
+#define ROW_TOPIC_REF COLUMNS(topic_ref, &topic_ref_in, NULL, NULL, OP_IMMEDIATE)
+#define ROW_RESTORE \
+    COLUMNS(restore, &restore_in, NULL, &restore_good, OP_INSERTS_JOBS), \
+    ALSO_OK(BIDE_EXISTS), COPY(restore), DEPENDS(restore_needs_recovery)
+#define ROW_STATS \
+    COLUMNS(stats, &stats_in, NULL, &stats_good, OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE)
+#define ROW_TOPIC_STATS \
+    COLUMNS(topic_stats, &topic_stats_in, NULL, &topic_stats_good, \
+            OP_IMMEDIATE | OP_NEEDS_RECOVERY | OP_REPEATABLE)
+/* Repeatable: the first stream has ended with its connection. */
+#define ROW_SUBSCRIBE \
+    COLUMNS(subscribe, &subscribe_in, NULL, &subscribe_good, OP_IMMEDIATE | OP_REPEATABLE)
+#define ROW_EVENTS \
+    COLUMNS(events, &events_in, NULL, &events_good, OP_REPEATABLE), WAITS(subscription.timeout_ms)
+#define ROW_UNSUBSCRIBE COLUMNS(unsubscribe, &unsubscribe_in, NULL, NULL, OP_IMMEDIATE)
+#define ROW_PING        COLUMNS(nothing, &nothing, NULL, NULL, OP_IMMEDIATE | OP_REPEATABLE)
+#define ROW_RECOVERED \
+    COLUMNS(recovered, &recovered_in, NULL, &recovered_good, OP_IMMEDIATE | OP_REPEATABLE), \
+    ALSO_OK(BIDE_TIMED_OUT), WAITS(recovered.timeout_ms)
+#define ROW_BACKUP COLUMNS(backup, &backup_in, NULL, NULL, OP_MAINTENANCE | OP_ADMIN)
+#define ROW_CHECK \
+    COLUMNS(check, &check_in, NULL, &check_good, \
+            OP_MAINTENANCE | OP_EXCLUSIVE | OP_REPEATABLE | OP_ADMIN | OP_SLOW)
+#define ROW_DRAIN COLUMNS(nothing, &drain_in, NULL, NULL, OP_IMMEDIATE | OP_REPEATABLE | OP_ADMIN)
+/* clang-format on */
+
+const struct op_row bi_op_table[BIDE_OP_COUNT] = {
+#define ROW(NAME, number, op_name, member)                    \
+    [BIDE_OP_##NAME] = {.name = #op_name,                     \
+                        .name_size = sizeof(#op_name) - 1,    \
+                        .args_at = offsetof(bide_op, member), \
+                        ROW_##NAME},
+    BIDE_OPS(ROW)
+#undef ROW
 };
+
+const char *bide_op_name(bide_op_kind kind)
+{
+    return bi_op_is_kind((int)kind) ? bi_op_table[kind].name : "?";
+}

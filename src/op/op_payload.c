@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * op_payload - copies bodies and results into buffers before the queue is locked.
- *
- * Ownership  A copy is in made_ of its item until the backend runs the op and takes it over.
- * Failure    An item of a list that cannot be copied fails alone, with BIDE_ENOMEM. An item that
- *            was rejected before is skipped.
- */
-#include "core/bulk.h"
-#include "queue/queue.h"
-#include "util/text.h"
+#include "op/op_payload.h"
+
+#include "op/bulk.h"
+#include "op/op_codec_field.h"
+#include "util/sized_struct.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static bool copy_slice(bide_op *op, bide_slice bytes, const bide_buf *given, bide_buf **copied_buf)
 {
@@ -22,6 +16,7 @@ static bool copy_slice(bide_op *op, bide_slice bytes, const bide_buf *given, bid
     if (given != NULL)
         return true;
 
+    op->private_.flags |= BI_PAYLOAD_COPIED;
     *copied_buf = bide_buf_new(bytes.data, bytes.size);
     return *copied_buf != NULL;
 }
@@ -45,7 +40,12 @@ static int set_no_memory(bide_op *op)
     return BIDE_ENOMEM;
 }
 
-static void copy_bodies(bide_op *op)
+bool bi_op_payload_put(bide_op *op)
+{
+    return copy_body(op, &op->put);
+}
+
+bool bi_op_payload_put_many(bide_op *op)
 {
     struct bulk_errors items;
     bi_bulk_begin(&items, op);
@@ -60,9 +60,22 @@ static void copy_bodies(bide_op *op)
         bi_bulk_record(&items, op, i, item->status);
     }
     bi_bulk_end(&items, op);
+    return true;
 }
 
-static void copy_results(bide_op *op)
+bool bi_op_payload_done(bide_op *op)
+{
+    /* A done always retains; only items of a list may say otherwise. */
+    op->finish.keep = true;
+    return copy_result(op, &op->finish);
+}
+
+bool bi_op_payload_finish_and_reserve(bide_op *op)
+{
+    return copy_result(op, &op->finish_and_reserve.finish);
+}
+
+bool bi_op_payload_finish_many(bide_op *op)
 {
     struct bulk_errors items;
     bi_bulk_begin(&items, op);
@@ -77,9 +90,10 @@ static void copy_results(bide_op *op)
         bi_bulk_record(&items, op, i, item->status);
     }
     bi_bulk_end(&items, op);
+    return true;
 }
 
-static bool copy_restore(bide_op *op)
+bool bi_op_payload_restore(bide_op *op)
 {
     const bide_job *job = op->restore.job;
 
@@ -97,6 +111,7 @@ struct options_copy {
     bide_put_options options;
 };
 
+/* The items of a put or put_many: only these have options. */
 static bide_put_item *put_items(bide_op *op, size_t *count)
 {
     bool many = op->kind == BIDE_OP_PUT_MANY;
@@ -121,7 +136,7 @@ static bool copy_options(bide_op *op)
 
         copies[i] = (struct options_copy){items[i].options, init};
         /* Cannot fail: the argument check has copied the same options before. */
-        bi_options_copy(&copies[i].options, items[i].options, "", error);
+        bi_sized_struct_copy(&copies[i].options, items[i].options, "", error);
         items[i].options = &copies[i].options;
     }
 
@@ -130,7 +145,7 @@ static bool copy_options(bide_op *op)
     return true;
 }
 
-void bi_args_restore(bide_op *op)
+void bi_op_payload_restore_options(bide_op *op)
 {
     if ((op->private_.flags & BI_COPY_OPTIONS) == 0)
         return;
@@ -149,38 +164,17 @@ void bi_args_restore(bide_op *op)
 
 int bi_op_payload_copy(bide_op *op)
 {
-    bool copied = true;
-
-    if (op->kind == BIDE_OP_PUT) {
-        copied = copy_body(op, &op->put);
-    } else if (op->kind == BIDE_OP_PUT_MANY) {
-        copy_bodies(op);
-    } else if (op->kind == BIDE_OP_DONE) {
-        /* A done always retains; only items of a list may say otherwise. */
-        op->finish.keep = true;
-        copied = copy_result(op, &op->finish);
-    } else if (op->kind == BIDE_OP_FINISH_MANY) {
-        copy_results(op);
-    } else if (op->kind == BIDE_OP_FINISH_AND_RESERVE) {
-        copied = copy_result(op, &op->finish_and_reserve.finish);
-    } else if (op->kind == BIDE_OP_RESTORE) {
-        copied = copy_restore(op);
-    }
+    bool (*copy)(bide_op *) = bi_op_row(op)->copy;
+    bool copied = copy == NULL || copy(op);
 
     if (copied && (op->private_.flags & BI_OTHER_SIZE) != 0)
         copied = copy_options(op);
     return copied ? BIDE_OK : set_no_memory(op);
 }
 
-void bi_submit_fail_items(bide_op *op)
+void bi_op_payload_free(bide_op *op)
 {
-    for (size_t i = 0; op->kind == BIDE_OP_PUT_MANY && i < op->put_many.count; i++)
-        if (op->put_many.items[i].status == BIDE_OK)
-            op->put_many.items[i].status = op->status;
-    for (size_t i = 0; op->kind == BIDE_OP_FINISH_MANY && i < op->finish_many.count; i++)
-        if (op->finish_many.items[i].status == BIDE_OK)
-            op->finish_many.items[i].status = op->status;
-    for (size_t i = 0; op->kind == BIDE_OP_TOUCH_MANY && i < op->touch_many.count; i++)
-        if (op->touch_many.items[i].status == BIDE_OK)
-            op->touch_many.items[i].status = op->status;
+    const struct op_row *row = bi_op_row(op);
+    if ((op->private_.flags & BI_PAYLOAD_COPIED) != 0)
+        bi_op_codec_nested_release_fields(row->args, (char *)op + row->args_at);
 }
