@@ -115,16 +115,24 @@ static void check_rows(struct sqlite *sqlite, struct check *check)
     note_problem(check, code == BIDE_OK ? "the check was ended" : error);
 }
 
+/* Runs a count. A count that fails is a problem of its own, and 0. */
+static uint64_t count_rows(struct connection *connection, enum statement which, struct check *check)
+{
+    int64_t count = bi_sqlite_query_int64(connection, bi_sqlite_sql[which], -1);
+    if (count < 0)
+        note_problem(check, sqlite3_errmsg(connection->db));
+    return count < 0 ? 0 : (uint64_t)count;
+}
+
 static void check_orphans(struct connection *connection, struct check *check)
 {
-    int64_t orphans = bi_sqlite_query_int64(connection, bi_sqlite_sql[ST_ORPHANS], 0);
     char problem[120];
-    snprintf(problem, sizeof(problem), "%lld bodies belong to no job", (long long)orphans);
+    uint64_t orphans = count_rows(connection, ST_ORPHANS, check);
+    snprintf(problem, sizeof(problem), "%llu bodies belong to no job", (unsigned long long)orphans);
     if (orphans > 0)
         note_problem(check, problem);
 
-    check->report->damaged +=
-        (uint64_t)bi_sqlite_query_int64(connection, bi_sqlite_sql[ST_QUARANTINE_COUNT], 0);
+    check->report->damaged += count_rows(connection, ST_QUARANTINE_COUNT, check);
 }
 
 static int is_stopping(void *sqlite)

@@ -219,6 +219,18 @@ static void what_was_set_aside_counts_as_damaged(void **state)
     assert_int_equal(report.damaged, 1);
 }
 
+static void a_check_that_cannot_read_a_table_fails(void **state)
+{
+    (void)state;
+    struct store_report report = {.jobs = 0};
+    commit_sized(store, 1, 10);
+    alter(file, "DROP TABLE damaged");
+    assert_int_equal(store->ops->check(store, &report, error), BIDE_EIO);
+    assert_non_null(strstr(error, "damaged"));
+    assert_int_equal(report.jobs, 1);
+    assert_int_equal(report.damaged, 0);
+}
+
 /* ---- copies ---- */
 
 static void a_backup_has_everything_and_is_a_queue(void **state)
@@ -498,6 +510,7 @@ int main(void)
         TEST(rows_that_make_no_sense_are_told_and_set_aside),
         TEST(setting_aside_what_is_not_there_does_no_harm),
         TEST(a_check_finds_what_is_wrong),
+        TEST(a_check_that_cannot_read_a_table_fails),
         TEST(what_was_set_aside_counts_as_damaged),
         TEST(a_backup_has_everything_and_is_a_queue),
         TEST(a_backup_touches_no_file_that_exists),
