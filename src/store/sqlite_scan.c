@@ -29,24 +29,38 @@ static void reopen_if_closed(struct sqlite *sqlite, struct connection *connectio
         bi_sqlite_connect(sqlite, connection, error);
 }
 
+/* The body was not looked for: that says nothing about it. */
+static void set_unread(struct store_body_request *request)
+{
+    request->body = NULL;
+    request->retry = true;
+    snprintf(request->reason, sizeof(request->reason), "the file cannot be read now");
+}
+
 void bi_sqlite_read_bodies(struct store *store, struct store_body_request *requests, size_t n)
 {
     struct sqlite *sqlite = sqlite_of(store);
 
-    pthread_mutex_lock(&sqlite->reader.lock);
-    reopen_if_closed(sqlite, &sqlite->reader);
+    struct connection *reader = &sqlite->reader;
+
+    pthread_mutex_lock(&reader->lock);
+    reopen_if_closed(sqlite, reader);
+
     /* One transaction: all bodies are read from one state of the file. */
-    bi_sqlite_exec(&sqlite->reader, "BEGIN");
+    bool begun = bi_sqlite_exec(reader, "BEGIN") == SQLITE_OK;
     for (size_t i = 0; i < n; i++) {
         /* Past the deadline the queue is closed, and no caller waits for the body. */
-        if (bi_store_past_deadline(store))
-            requests[i].retry = true;
+        if (begun && !bi_store_past_deadline(store))
+            bi_sqlite_read_body(reader, &requests[i]);
         else
-            bi_sqlite_read_body(&sqlite->reader, &requests[i]);
+            set_unread(&requests[i]);
     }
 
-    bi_sqlite_exec(&sqlite->reader, "COMMIT");
-    pthread_mutex_unlock(&sqlite->reader.lock);
+    /* A transaction that stays open would show the next reads this state of the file, in which
+     * jobs of later commits are missing: they would count as lost. */
+    if (begun && bi_sqlite_exec(reader, "COMMIT") != SQLITE_OK)
+        bi_sqlite_disconnect(reader);
+    pthread_mutex_unlock(&reader->lock);
 }
 
 int bi_sqlite_fetch(struct store *store, uint64_t id, store_visit visit, void *ctx, char *error)

@@ -135,6 +135,56 @@ static void whether_a_record_is_in_the_file_can_be_told(void **state)
     assert_int_equal(holds(&resume), 1);
 }
 
+/* ---- transactions that cannot be ended ---- */
+
+/* Denies a kind of transaction statement to a connection, as a lack of memory would. */
+static int deny(void *which, int action, const char *statement, const char *b, const char *c,
+                const char *d)
+{
+    (void)b;
+    (void)c;
+    (void)d;
+    return action == SQLITE_TRANSACTION && strcmp(statement, which) == 0 ? SQLITE_DENY : SQLITE_OK;
+}
+
+static void a_read_that_cannot_end_does_not_hide_later_jobs(void **state)
+{
+    (void)state;
+    static char denied[] = "COMMIT";
+    struct store_body_request request = {.id = 1, .size = 10};
+    commit_sized(store, 1, 10);
+    sqlite3_set_authorizer(((struct sqlite *)(void *)store)->reader.db, deny, denied);
+    store->ops->read(store, &request, 1);
+    assert_non_null(request.body);
+    bide_buf_unref(request.body);
+
+    commit_sized(store, 2, 10);
+    request = (struct store_body_request){.id = 2, .size = 10};
+    store->ops->read(store, &request, 1);
+    assert_string_equal(request.reason, "");
+    assert_non_null(request.body);
+    bide_buf_unref(request.body);
+}
+
+static void a_read_that_cannot_begin_is_retried(void **state)
+{
+    (void)state;
+    static char denied[] = "BEGIN";
+    struct store_body_request request = {.id = 1, .size = 10};
+    commit_sized(store, 1, 10);
+    struct connection *reader = &((struct sqlite *)(void *)store)->reader;
+    sqlite3_set_authorizer(reader->db, deny, denied);
+    store->ops->read(store, &request, 1);
+    assert_null(request.body);
+    assert_true(request.retry);
+    assert_string_not_equal(request.reason, "");
+
+    sqlite3_set_authorizer(reader->db, NULL, NULL);
+    store->ops->read(store, &request, 1);
+    assert_non_null(request.body);
+    bide_buf_unref(request.body);
+}
+
 /* ---- rows that make no sense ---- */
 
 static void rows_that_make_no_sense_are_told_and_set_aside(void **state)
@@ -507,6 +557,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_batch_that_cannot_be_stored_leaves_nothing),
         TEST(whether_a_record_is_in_the_file_can_be_told),
+        TEST(a_read_that_cannot_end_does_not_hide_later_jobs),
+        TEST(a_read_that_cannot_begin_is_retried),
         TEST(rows_that_make_no_sense_are_told_and_set_aside),
         TEST(setting_aside_what_is_not_there_does_no_harm),
         TEST(a_check_finds_what_is_wrong),
