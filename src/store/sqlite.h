@@ -29,7 +29,6 @@
 enum statement {
     ST_BEGIN,
     ST_COMMIT,
-    ST_ROLLBACK,
     ST_INSERT_PLAIN,
     ST_INSERT,
     ST_INSERT_BODY,
@@ -140,6 +139,9 @@ sqlite3_stmt *bi_sqlite_statement(struct connection *connection, enum statement 
 int bi_sqlite_run(sqlite3_stmt *statement);
 /* Runs SQL that is too rare to stay prepared: SQLITE_OK or an error. */
 int bi_sqlite_exec(struct connection *connection, const char *sql);
+/* Ends the transaction of a failed operation, if SQLite has not done it. May close the
+ * connection. */
+void bi_sqlite_roll_back(struct connection *connection);
 /* Returns one number from the first row of a query; fallback if there is none. */
 int64_t bi_sqlite_query_int64(struct connection *connection, const char *sql, int64_t fallback);
 

@@ -97,12 +97,6 @@ static int write_batch(struct sqlite *sqlite, const struct bi_batch *batch)
     return code;
 }
 
-static void roll_back(struct connection *writer)
-{
-    if (writer->db != NULL && sqlite3_get_autocommit(writer->db) == 0)
-        bi_sqlite_exec(writer, "ROLLBACK");
-}
-
 /* What a failed COMMIT may leave in the write-ahead log, although SQLite rolled it back. */
 enum residue {
     RESIDUE_NONE,     /* nothing that recovery would replay */
@@ -144,7 +138,7 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum 
 
     *residue = RESIDUE_NONE;
     if (!written && code == SQLITE_INTERRUPT) {
-        roll_back(writer);
+        bi_sqlite_roll_back(writer);
         bi_text_copy(error, "the queue is closed, and the time for that is over");
         return BIDE_CLOSED;
     }
@@ -152,7 +146,7 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum 
     /* The error text comes first: the rollback would replace the error of the connection. */
     int status = bi_sqlite_set_error(sqlite, writer, "commit", error);
     *residue = written ? classify_failure(code, status) : RESIDUE_NONE;
-    roll_back(writer);
+    bi_sqlite_roll_back(writer);
     return status;
 }
 
@@ -360,7 +354,8 @@ static int commit_once(struct sqlite *sqlite, const struct bi_batch *batch, char
     if (code == BIDE_EFULL) {
         /* Free the ballast first: the checkpoint may need its space to grow the database. */
         bi_sqlite_ballast_release(sqlite);
-        checkpoint_truncate(sqlite);
+        if (sqlite->writer.db != NULL)
+            checkpoint_truncate(sqlite);
     }
 
     return residue == RESIDUE_NONE ? code : resolve_outcome(sqlite, batch, residue, code, error);
@@ -386,7 +381,7 @@ static int check_removed(const struct sqlite *sqlite, char *error)
 static int check_checkpoint_blocked(struct sqlite *sqlite, char *error)
 {
     /* The reader may have ended, or space been freed, since the last try. */
-    if (sqlite->checkpoint_blocked && sqlite->writer.db != NULL)
+    if (sqlite->checkpoint_blocked)
         bi_sqlite_checkpoint(sqlite);
     if (!sqlite->checkpoint_blocked)
         return BIDE_OK;

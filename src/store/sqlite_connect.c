@@ -126,6 +126,17 @@ int bi_sqlite_exec(struct connection *connection, const char *sql)
                                   : sqlite3_exec(connection->db, sql, NULL, NULL, NULL);
 }
 
+void bi_sqlite_roll_back(struct connection *connection)
+{
+    if (connection->db == NULL || sqlite3_get_autocommit(connection->db) != 0)
+        return;
+
+    /* The statement may fail for lack of memory. Closing the connection rolls back as well; the
+     * next user opens it again. A transaction that stays open would fail every later one. */
+    if (bi_sqlite_exec(connection, "ROLLBACK") != SQLITE_OK)
+        bi_sqlite_disconnect(connection);
+}
+
 int64_t bi_sqlite_query_int64(struct connection *connection, const char *sql, int64_t fallback)
 {
     sqlite3_stmt *statement = NULL;

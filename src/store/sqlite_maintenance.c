@@ -88,6 +88,10 @@ static int checkpoint_passive(struct sqlite *sqlite, int *frames, int *checkpoin
 /* Checkpoints the log. If vacuum freed pages, SQLite then truncates the database. */
 void bi_sqlite_checkpoint(struct sqlite *sqlite)
 {
+    /* Closed by a failed reopen or rollback; the next commit opens it. */
+    if (sqlite->writer.db == NULL)
+        return;
+
     int frames = 0;
     int checkpointed = 0;
     int code = checkpoint_passive(sqlite, &frames, &checkpointed);
@@ -317,8 +321,7 @@ int bi_sqlite_quarantine(struct store *store, uint64_t id, const char *reason, c
     int status = BIDE_OK;
     if (move_to_quarantine(writer, id, reason) != SQLITE_DONE) {
         status = bi_sqlite_set_error(sqlite, writer, "set aside", error);
-        if (writer->db != NULL && sqlite3_get_autocommit(writer->db) == 0)
-            bi_sqlite_exec(writer, "ROLLBACK");
+        bi_sqlite_roll_back(writer);
     }
 
     pthread_mutex_unlock(&writer->lock);

@@ -88,7 +88,6 @@ enum {
 const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
-    [ST_ROLLBACK] = "ROLLBACK",
     [ST_INSERT_PLAIN] = "INSERT INTO job(" NAMES_BASE ") VALUES(" PLACEHOLDERS_BASE ")",
     [ST_INSERT] = "INSERT INTO job(" NAMES ") VALUES(" PLACEHOLDERS_BASE PLACEHOLDERS_EXT ")",
     [ST_INSERT_BODY] = "INSERT INTO body(id,data) VALUES(?,?)",

@@ -133,7 +133,7 @@ static int run_migrations(struct sqlite *sqlite, int from, char *error)
         return BIDE_OK;
 
     int status = bi_sqlite_set_error(sqlite, writer, from == 0 ? "make" : "bring up", error);
-    bi_sqlite_exec(writer, "ROLLBACK");
+    bi_sqlite_roll_back(writer);
     return status;
 }
 

@@ -185,6 +185,21 @@ static void a_read_that_cannot_begin_is_retried(void **state)
     bide_buf_unref(request.body);
 }
 
+static void a_batch_that_cannot_be_rolled_back_does_not_spoil_the_next(void **state)
+{
+    (void)state;
+    static char denied[] = "ROLLBACK";
+    commit_sized(store, 5, 10);
+    sqlite3_set_authorizer(((struct sqlite *)(void *)store)->writer.db, deny, denied);
+    struct bi_record records[2] = {insert_of(6), insert_of(5)}; /* 5 is there */
+    assert_int_not_equal(try_commit(store, records, 2, error), BIDE_OK);
+
+    commit_sized(store, 7, 10);
+    uint64_t counts[3];
+    count_rows(store, counts);
+    assert_int_equal(counts[0], 2);
+}
+
 /* ---- rows that make no sense ---- */
 
 static void rows_that_make_no_sense_are_told_and_set_aside(void **state)
@@ -559,6 +574,7 @@ int main(void)
         TEST(whether_a_record_is_in_the_file_can_be_told),
         TEST(a_read_that_cannot_end_does_not_hide_later_jobs),
         TEST(a_read_that_cannot_begin_is_retried),
+        TEST(a_batch_that_cannot_be_rolled_back_does_not_spoil_the_next),
         TEST(rows_that_make_no_sense_are_told_and_set_aside),
         TEST(setting_aside_what_is_not_there_does_no_harm),
         TEST(a_check_finds_what_is_wrong),
