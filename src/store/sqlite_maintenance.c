@@ -230,7 +230,16 @@ static void preallocate_wal(struct sqlite *sqlite)
         ++sqlite->wal_prealloc_commits < PREALLOC_COMMITS)
         return;
 
+    /* Another program that writes to the file appends to the log as well: without the write lock
+     * the zeros could overwrite its frames. Do not wait for it: commits wait for this thread. */
+    sqlite3_busy_timeout(sqlite->writer.db, 0);
+    int code = bi_sqlite_exec(&sqlite->writer, "BEGIN IMMEDIATE");
+    sqlite3_busy_timeout(sqlite->writer.db, BUSY_MS);
+    if (code != SQLITE_OK)
+        return;
+
     int64_t length = extend_wal(sqlite, wanted);
+    bi_sqlite_roll_back(&sqlite->writer);
     /* After a failure, do not try again. */
     sqlite->wal_prealloc_bytes = length < 0 ? wanted : length;
 }

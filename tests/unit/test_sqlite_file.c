@@ -200,6 +200,39 @@ static void a_batch_that_cannot_be_rolled_back_does_not_spoil_the_next(void **st
     assert_int_equal(counts[0], 2);
 }
 
+/* ---- the log ---- */
+
+static off_t wal_size(void)
+{
+    char path[160];
+    struct stat status;
+    snprintf(path, sizeof(path), "%s-wal", file);
+    assert_int_equal(stat(path, &status), 0);
+    return status.st_size;
+}
+
+static void the_log_is_not_extended_while_another_program_writes(void **state)
+{
+    (void)state;
+    ((struct sqlite *)(void *)store)->options.sync = BIDE_SYNC_FULL; /* only then it is extended */
+    for (uint64_t id = 1; id <= 100; id++)
+        commit_sized(store, id, 10);
+    ((struct sqlite *)(void *)store)->wal_prealloc_commits = 1000;
+
+    sqlite3 *other;
+    assert_int_equal(sqlite3_open(file, &other), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    off_t before = wal_size();
+    store->ops->maintain(store, false);
+    assert_int_equal(wal_size(), before);
+
+    assert_int_equal(sqlite3_exec(other, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(other);
+    store->ops->maintain(store, false);
+    assert_true(wal_size() > before);
+    commit_sized(store, 101, 10);
+}
+
 /* ---- rows that make no sense ---- */
 
 static void rows_that_make_no_sense_are_told_and_set_aside(void **state)
@@ -575,6 +608,7 @@ int main(void)
         TEST(a_read_that_cannot_end_does_not_hide_later_jobs),
         TEST(a_read_that_cannot_begin_is_retried),
         TEST(a_batch_that_cannot_be_rolled_back_does_not_spoil_the_next),
+        TEST(the_log_is_not_extended_while_another_program_writes),
         TEST(rows_that_make_no_sense_are_told_and_set_aside),
         TEST(setting_aside_what_is_not_there_does_no_harm),
         TEST(a_check_finds_what_is_wrong),
