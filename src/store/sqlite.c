@@ -40,12 +40,13 @@ static uint64_t quarantine_invalid_ids(struct sqlite *sqlite)
     char error[BIDE_ERROR_SIZE];
     uint64_t count = 0;
 
-    for (;;) {
-        int64_t id = bi_sqlite_query_int64(&sqlite->writer, bi_sqlite_sql[ST_INVALID_ID], 0);
-        /* 0 means no such row, or a row whose id is 0. */
-        if (id == 0 &&
-            bi_sqlite_query_int64(&sqlite->writer, "SELECT 1 FROM job WHERE id=0", 0) == 0)
+    for (int64_t last = 1;;) {
+        int64_t id = bi_sqlite_query_int64(&sqlite->writer, bi_sqlite_sql[ST_INVALID_ID], 1);
+        /* 1: there is no such row. In a damaged table the search may also end at a row with a valid
+         * id, or at one that no lookup finds and that cannot be moved: the scan reports these. */
+        if ((id > 0 && id <= ASSIGNED_ID_MAX) || id == last)
             return count;
+        last = id;
 
         bi_log(&sqlite->options.log, BIDE_LOG_ERROR, "%s: job %lld: the id was never given",
                sqlite->path, (long long)id);

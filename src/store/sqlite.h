@@ -118,6 +118,9 @@ static inline int64_t sqlite_frame_size(const struct sqlite *sqlite)
 /* How far ahead the id limit is stored. A crash skips up to this many ids, a close none. */
 #define ID_BLOCK 10000
 
+/* 10^12 below BIDE_ID_MAX. No queue has ever assigned ids above this: such rows are damaged. */
+#define ASSIGNED_ID_MAX 9006199254740991
+
 /* ---- sqlite_connect.c ---- */
 
 /* Opens the database without configuring or writing anything. */

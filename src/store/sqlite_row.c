@@ -65,6 +65,8 @@ enum column {
         COLUMN_COUNT
 };
 
+#define TEXT_OF(number)   TEXT_OF_(number)
+#define TEXT_OF_(number)  #number
 #define NAMED(name)       "," #name
 #define PLACEHOLDER(name) ",?"
 #define SET(name)         "," #name "=?"
@@ -104,9 +106,9 @@ const char *const bi_sqlite_sql[ST_COUNT] = {
     [ST_PAUSES] = "SELECT topic,until FROM pause",
     [ST_META_SET] = "INSERT OR REPLACE INTO meta(name,value) VALUES(?,?)",
     [ST_META_GET] = "SELECT value FROM meta WHERE name=?",
-    /* 10^12 below BIDE_ID_MAX. No queue has ever assigned ids this high: rows above are damaged. */
-    [ST_MAX_ID] = "SELECT ifnull(max(id),0) FROM job WHERE id BETWEEN 1 AND 9006199254740991",
-    [ST_INVALID_ID] = "SELECT id FROM job WHERE id<1 OR id>9006199254740991 LIMIT 1",
+    [ST_MAX_ID] =
+        "SELECT ifnull(max(id),0) FROM job WHERE id BETWEEN 1 AND " TEXT_OF(ASSIGNED_ID_MAX),
+    [ST_INVALID_ID] = "SELECT id FROM job WHERE id<1 OR id>" TEXT_OF(ASSIGNED_ID_MAX) " LIMIT 1",
     [ST_COUNT_BELOW] = "SELECT count(*) FROM job WHERE id<?",
     [ST_LAST_BELOW] = "SELECT id FROM job WHERE id<? ORDER BY id DESC LIMIT 1",
     [ST_SCAN] = "SELECT " NAMES " FROM job WHERE id>=? AND id<? ORDER BY id LIMIT ?",
