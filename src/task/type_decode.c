@@ -16,6 +16,7 @@
 
 #include "queue/queue.h"
 
+#include <assert.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -323,17 +324,17 @@ static int read_struct(struct arena *arena, const struct json_path *at, const bi
 /* ---- parsing ---- */
 
 /*
- * jansson (at least up to 2.14) ignores that the buffer of its current token cannot grow, and drops
- * bytes. So it parses [PAD, TEXT], where PAD is a string as long as the longest token that TEXT can
- * contain. If PAD is parsed completely, the buffer was large enough for everything behind it.
+ * jansson has no error code for lack of memory in a parse (2.15 neither), and notices it only in a
+ * part of its allocations:
+ *
+ *     an object, array or number    the parse fails without an error text
+ *     the copy of a string          reported as invalid syntax
+ *     the buffer of the token       not noticed: bytes of the token are dropped
+ *
+ * The second is told from a body that is really invalid by parsing it again. Against the third a
+ * string as long as any token of the text is parsed before it, as ["xxx",TEXT]: if that string
+ * is complete, the buffer, which never shrinks, was large enough for the text.
  */
-struct feed {
-    const char *parts[5];
-    size_t sizes[5];
-    size_t part;
-    size_t done; /* bytes of the current part */
-};
-enum { PAD_PART = 1, TEXT_PART = 3, PARTS = 5 };
 
 /* An upper bound of the length of a token: the longest run of bytes without an unescaped quote. */
 static size_t longest_token(const char *text, size_t size)
@@ -351,71 +352,63 @@ static size_t longest_token(const char *text, size_t size)
     return longest;
 }
 
-/* The callback of jansson: concatenates the parts without a copy of the text. */
-static size_t feed_some(void *buffer, size_t room, void *arg)
+struct wrapped {
+    char *text; /* ["xxx",TEXT] */
+    size_t size;
+    size_t pad; /* length of the string before the text */
+};
+
+static bool wrap(struct wrapped *wrapped, const char *text, size_t size,
+                 const struct bi_alloc *alloc)
 {
-    struct feed *feed = arg;
+    static const size_t around = sizeof("[\"\",]") - 1;
 
-    while (feed->part < PARTS && feed->done == feed->sizes[feed->part]) {
-        feed->part++;
-        feed->done = 0;
-    }
+    wrapped->pad = longest_token(text, size);
+    assert(wrapped->pad <= size);
+    wrapped->size = wrapped->pad + size + around;
+    wrapped->text = size > PTRDIFF_MAX / 4 ? NULL : bi_alloc_malloc(alloc, wrapped->size);
+    if (wrapped->text == NULL)
+        return false;
 
-    if (feed->part == PARTS)
-        return 0;
-
-    size_t left = feed->sizes[feed->part] - feed->done;
-    size_t size = left < room ? left : room;
-    if (feed->part == PAD_PART)
-        memset(buffer, 'x', size);
-    else
-        memcpy(buffer, feed->parts[feed->part] + feed->done, size);
-    feed->done += size;
-    return size;
+    char *at = wrapped->text;
+    memcpy(at, "[\"", 2);
+    memset(at + 2, 'x', wrapped->pad);
+    at += 2 + wrapped->pad;
+    memcpy(at, "\",", 2);
+    memcpy(at + 2, text, size);
+    at[2 + size] = ']';
+    assert(at + 3 + size == wrapped->text + wrapped->size);
+    return true;
 }
 
-/* Extracts TEXT. NULL if it was not exactly one value ("1,2" parses inside an array), or with
- * *lacks if PAD is not complete: out of memory. */
-static json_t *unwrap(json_t *wrapped, size_t pad, bool *lacks)
-{
-    json_t *json = NULL;
-    *lacks = json_string_length(json_array_get(wrapped, 0)) != pad;
-    if (json_array_size(wrapped) == 2 && !*lacks)
-        json = json_incref(json_array_get(wrapped, 1));
-    json_decref(wrapped);
-    return json;
-}
-
-/* An integer that is too large for jansson may belong to a double, or to a field that is not
- * described. Then all integers are parsed as reals; those below 2^53 can still be stored in integer
- * members. */
-static json_t *load(const char *text, size_t size, bool *lacks)
+/* Returns the value of the text. BIDE_EINVAL: it is not JSON, or not exactly one value ("1,2"
+ * parses inside an array), or a string could not be copied. */
+static int load(const struct wrapped *wrapped, json_t **json)
 {
     json_error_t error;
-
-    *lacks = false;
-    size_t pad = longest_token(text, size);
-    const struct feed whole = {.parts = {"[\"", NULL, "\",", text, "]"},
-                               .sizes = {2, pad, 2, size, 1}};
     size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
-    struct feed feed = whole;
-    json_t *json = json_load_callback(feed_some, &feed, flags, &error);
-    if (json == NULL && json_error_code(&error) == json_error_numeric_overflow) {
-        feed = whole;
-        json = json_load_callback(feed_some, &feed, flags | JSON_DECODE_INT_AS_REAL, &error);
-    }
-    return json == NULL ? NULL : unwrap(json, pad, lacks);
+    json_t *array = json_loadb(wrapped->text, wrapped->size, flags, &error);
+
+    /* An integer that is too large for jansson may belong to a double, or to a field that is not
+     * described. Then all integers are parsed as reals; those below 2^53 can still be stored in
+     * integer members. */
+    if (array == NULL && json_error_code(&error) == json_error_numeric_overflow)
+        array = json_loadb(wrapped->text, wrapped->size, flags | JSON_DECODE_INT_AS_REAL, &error);
+    if (array == NULL)
+        return error.text[0] == 0 ? BIDE_ENOMEM : BIDE_EINVAL;
+
+    int code = BIDE_OK;
+    if (json_string_length(json_array_get(array, 0)) != wrapped->pad)
+        code = BIDE_ENOMEM;
+    else if (json_array_size(array) != 2)
+        code = BIDE_EINVAL;
+    else
+        *json = json_incref(json_array_get(array, 1));
+    json_decref(array);
+    return code;
 }
 
-/* Probes for memory of about the size that jansson needs. */
-static bool can_allocate(const struct bi_alloc *alloc, size_t size)
-{
-    void *probe = size > PTRDIFF_MAX / 4 ? NULL : bi_alloc_malloc(alloc, 3 * size + 64);
-    bi_alloc_free(alloc, probe);
-    return probe != NULL;
-}
-
-/* Parses the text again without what load() puts around it, so that position and token of the
+/* Parses the text again without what wrap() puts around it, so that position and token of the
  * message are those of the body. */
 static int report_syntax_error(const struct json_path *at, const char *text, size_t size)
 {
@@ -435,26 +428,24 @@ static int report_syntax_error(const struct json_path *at, const char *text, siz
     return bi_json_path_error(at, "not JSON at byte %d: %s", error.position, error.text);
 }
 
-/* jansson reports a string that it has no memory to copy as invalid. A job with an invalid body is
- * buried, so a body is parsed twice, each time after a probe for memory, before it is rejected. */
+/* A job with an invalid body is buried, so a body is parsed twice before it is rejected. */
 static int parse(const struct json_path *at, const void *data, size_t size,
                  const struct bi_alloc *alloc, json_t **json)
 {
+    struct wrapped wrapped;
+
     if (size == 0)
         return bi_json_path_error(at, "there is nothing to read");
+    if (!wrap(&wrapped, data, size, alloc))
+        return out_of_memory();
 
-    for (int turn = 0; turn < 2; turn++) {
-        if (!can_allocate(alloc, size))
-            return out_of_memory();
-        bool lacks;
-        *json = load(data, size, &lacks);
-        if (*json != NULL)
-            return BIDE_OK;
-        if (lacks)
-            return out_of_memory();
-    }
-
-    return report_syntax_error(at, data, size);
+    int code = load(&wrapped, json);
+    if (code == BIDE_EINVAL)
+        code = load(&wrapped, json);
+    bi_alloc_free(alloc, wrapped.text);
+    if (code == BIDE_ENOMEM)
+        return out_of_memory();
+    return code == BIDE_OK ? BIDE_OK : report_syntax_error(at, data, size);
 }
 
 int bi_type_decode_json(const bide_type *type, const void *data, size_t size,
