@@ -103,13 +103,19 @@ int bi_sqlite_check_schema(struct sqlite *sqlite, char *error)
     /* An empty database without an owner is accepted: the migration creates the tables. */
     if (application != APPLICATION_ID && (objects > 0 || application != 0 || version != 0))
         return not_bide_file(sqlite, "it is the SQLite database of another program", error);
-    if (version <= VERSION)
+    if (version >= 0 && version <= VERSION)
         return BIDE_OK;
 
-    snprintf(error, BIDE_ERROR_SIZE,
-             "open: %.60s was written by a newer bide (schema %lld, this one knows %d); "
-             "use that version",
-             sqlite->path, (long long)version, VERSION);
+    /* The header of a damaged file may have any version. */
+    if (version < 0)
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "open: %.60s is damaged: its schema version is %lld; open a backup of it",
+                 sqlite->path, (long long)version);
+    else
+        snprintf(error, BIDE_ERROR_SIZE,
+                 "open: %.60s was written by a newer bide (schema %lld, this one knows %d); "
+                 "use that version",
+                 sqlite->path, (long long)version, VERSION);
     return BIDE_EINVAL;
 }
 

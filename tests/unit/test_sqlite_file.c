@@ -635,6 +635,9 @@ static void a_file_of_a_newer_version_is_refused(void **state)
     assert_int_equal(open_in_folder("jobs.db"), BIDE_EINVAL);
     assert_non_null(strstr(error, "newer"));
     assert_non_null(strstr(error, "99"));
+    alter(file, "PRAGMA user_version=-1"); /* no version has ever written it */
+    assert_int_equal(open_in_folder("jobs.db"), BIDE_EINVAL);
+    assert_non_null(strstr(error, "-1"));
     alter(file, "PRAGMA user_version=2");
     open_store(&store);
     uint64_t counts[3];
