@@ -11,6 +11,7 @@
 #include "util/clock.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@
 static uint64_t validate_limit(const struct sqlite *sqlite, const char *name, int64_t value,
                                int64_t replacement)
 {
+    assert(replacement >= 0);
     if (value >= 0 && value <= (int64_t)BIDE_ID_MAX)
         return (uint64_t)value;
 
@@ -77,6 +79,8 @@ static bool load_secret(struct sqlite *sqlite)
     /* The first batch stores it. */
     if (!sqlite->secret_stored)
         bi_keyed_hash_generate_secret(&sqlite->secret);
+    /* Zero stands for a file without a secret. */
+    assert(sqlite->secret.key[0] != 0 || sqlite->secret.key[1] != 0);
     return true;
 }
 
@@ -103,6 +107,7 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
         start->next_id = (uint64_t)max_id + 1;
     if (start->next_id == 0)
         start->next_id = 1;
+    assert(max_id < 0 || start->next_id > (uint64_t)max_id);
 
     /* Token numbers start at the current time in microseconds or above, and are assigned more
      * slowly than microseconds pass. So the tokens of another file, or of a file that a backup has
@@ -117,6 +122,7 @@ static int sqlite_start(struct store *store, struct store_start *start, char *er
     if (!sqlite->secret_stored)
         sqlite->token_from = next_token == 0 ? 1 : start->next_token;
     start->token_from = sqlite->token_from == 0 ? 1 : sqlite->token_from;
+    assert(start->next_token > 0); /* token 0 means: not as a holder */
     start->secret = sqlite->secret;
 
     start->damaged = quarantine_invalid_ids(sqlite);
@@ -187,6 +193,7 @@ static void free_sqlite(struct sqlite *sqlite)
         bi_sqlite_disconnect_all(sqlite);
     /* After the connections: another process must not open the file while they are in use. */
     bi_sqlite_lock_release(sqlite);
+    assert(sqlite->lock_fd < 0);
 
     pthread_mutex_destroy(&sqlite->writer.lock);
     pthread_mutex_destroy(&sqlite->reader.lock);
@@ -202,6 +209,8 @@ static void sqlite_close(struct store *store)
     struct sqlite *sqlite = sqlite_of(store);
     struct sigxfsz_guard guard;
 
+    /* The stored limit covers every id that a batch has used. */
+    assert(sqlite->id_limit == 0 || sqlite->next_id <= sqlite->id_limit);
     bi_sqlite_block_sigxfsz(sqlite, &guard);
 
     bool past_deadline = bi_store_past_deadline(store);
@@ -259,6 +268,7 @@ static int make_absolute(const char *path, char **out, char *error)
  * its index from the path, and two names of a file must not get two logs. */
 static int resolve_symlinks(struct sqlite *sqlite, char *error)
 {
+    assert(sqlite->lock_fd >= 0); /* the lock has created the file */
     char *real = realpath(sqlite->path, NULL);
     if (real == NULL) {
         int number = errno;
@@ -275,7 +285,10 @@ static int check_directory(const char *path, char *error)
 {
     char directory[PATH_MAX];
     struct stat file;
-    const char *name = strrchr(path, '/') + 1;
+    const char *slash = strrchr(path, '/');
+    assert(slash != NULL); /* made absolute */
+
+    const char *name = slash + 1;
     snprintf(directory, sizeof(directory), "%.*s", (int)(name - path), path);
 
     if (stat(directory, &file) == 0 && name[0] != 0)
@@ -322,6 +335,7 @@ static int check_file(const char *path, char *error)
  * mode. */
 static int check_schema_before_write(struct sqlite *sqlite, char *error)
 {
+    assert(sqlite->lock_fd >= 0); /* no other process changes it after the check */
     int code = bi_sqlite_open(sqlite, &sqlite->writer, SQLITE_OPEN_READWRITE, error);
     if (code == BIDE_OK)
         code = bi_sqlite_check_schema(sqlite, error);
@@ -346,6 +360,7 @@ static int connect_all(struct sqlite *sqlite, char *error)
  * run again after a restart. */
 static int open_when_full(struct sqlite *sqlite, char *error)
 {
+    assert(sqlite->lock_fd >= 0); /* the ballast of another owner must not be removed */
     int code = BIDE_EFULL;
     if (bi_sqlite_ballast_remove(sqlite)) {
         bi_sqlite_disconnect_all(sqlite);
@@ -414,6 +429,8 @@ int bi_sqlite_store_new(const char *path, const struct bi_sqlite_options *option
     if (code != BIDE_OK)
         return code;
 
+    assert(sqlite->lock_fd >= 0 && sqlite->writer.db != NULL && sqlite->reader.db != NULL &&
+           sqlite->scanner.db != NULL);
     if (!sqlite->has_ballast)
         bi_log(&options->log, BIDE_LOG_WARN,
                "%s: no room for the filler: when the disk is full jobs may not even be finished",

@@ -17,6 +17,7 @@
 
 #include "store/store.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -106,12 +107,14 @@ struct sqlite {
 
 static inline struct sqlite *sqlite_of(struct store *store)
 {
+    assert(store->ops->persistent); /* the memory store has no file */
     return (struct sqlite *)(void *)store;
 }
 
 /* Size of a frame in the log: a header and a page. */
 static inline int64_t sqlite_frame_size(const struct sqlite *sqlite)
 {
+    assert(sqlite->page_size > 0); /* set when the writer connects */
     return sqlite->page_size + 24;
 }
 

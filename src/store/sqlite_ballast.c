@@ -18,6 +18,7 @@
 
 #include "util/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -87,6 +88,8 @@ void bi_sqlite_set_max_pages(struct sqlite *sqlite)
     if (sqlite->file_limit == INT64_MAX)
         return;
 
+    /* At most a quarter of the limit: see ballast_size(). */
+    assert(sqlite->page_size > 0 && sqlite->ballast_size <= sqlite->file_limit / 4);
     int64_t bytes = sqlite->file_limit - (sqlite->base.full ? 0 : sqlite->ballast_size);
     snprintf(sql, sizeof(sql), "PRAGMA max_page_count=%lld",
              (long long)(bytes / sqlite->page_size));
@@ -109,7 +112,9 @@ static bool file_may_grow(struct sqlite *sqlite, int64_t bytes)
 
 static void make_ballast_path(const struct sqlite *sqlite, char *path, size_t size)
 {
-    snprintf(path, size, "%s-filler", sqlite->path);
+    int length = snprintf(path, size, "%s-filler", sqlite->path);
+    assert(length > 0 && (size_t)length < size); /* a cut name may be that of the database */
+    (void)length;
 }
 
 /* Returns the size that the ballast should have. *has_space: the disk has room for the ballast
@@ -117,15 +122,17 @@ static void make_ballast_path(const struct sqlite *sqlite, char *path, size_t si
 static int64_t ballast_size(struct sqlite *sqlite, bool *has_space)
 {
     struct statvfs disk;
-    *has_space = false;
-    if (statvfs(sqlite->path, &disk) != 0)
-        return BALLAST_MIN;
+    bool known = statvfs(sqlite->path, &disk) == 0;
+    int64_t size = known ? (int64_t)disk.f_blocks * (int64_t)disk.f_frsize / 16 : 0;
 
-    int64_t size = (int64_t)disk.f_blocks * (int64_t)disk.f_frsize / 16;
     size = size < BALLAST_MIN ? BALLAST_MIN : size > BALLAST_MAX ? BALLAST_MAX : size;
     /* file_may_grow() below asks for twice the size, which must stay well below the limit. */
     if (size > sqlite->file_limit / 4)
         size = sqlite->file_limit / 4;
+
+    *has_space = false;
+    if (!known)
+        return size;
 
     /* The margin keeps the store from leaving the full state only to enter it with the next
      * batch. */
@@ -157,6 +164,7 @@ static bool would_block_checkpoint(struct sqlite *sqlite)
 void bi_sqlite_check_space(struct sqlite *sqlite)
 {
     bool has_space;
+    assert(sqlite->wal_pinned_bytes >= 0);
     sqlite->checkpoint_blocked = sqlite->wal_pinned_bytes > 0 && would_block_checkpoint(sqlite);
     if (sqlite->wal_pinned_bytes == 0 || sqlite->base.full)
         return;
@@ -178,6 +186,7 @@ bool bi_sqlite_has_space(const struct sqlite *sqlite, int64_t bytes)
     struct statvfs disk;
     int64_t frames = sqlite->wal_frames * sqlite_frame_size(sqlite);
     int64_t log = frames > sqlite->wal_pinned_bytes ? frames : sqlite->wal_pinned_bytes;
+    assert(bytes >= 0 && log >= 0);
 
     /* Twice, because the log and the database may both grow by it. If statvfs() fails the
      * batch is tried: the commit reports a full disk as well. */
@@ -213,6 +222,7 @@ static int create_ballast(const char *path, int64_t size)
  * fit into it. Removing a job may change a page of each table and the pages that track them. */
 static void set_wal_limits(struct sqlite *sqlite, int64_t size)
 {
+    assert(size >= 0 && size <= BALLAST_MAX);
     int64_t pages = size / sqlite->page_size;
     bool small = size < BALLAST_MAX;
 
@@ -220,6 +230,7 @@ static void set_wal_limits(struct sqlite *sqlite, int64_t size)
     sqlite->wal_max_pages = (int)(pages * 3 / 4 < WAL_PAGES_MAX ? pages * 3 / 4 : WAL_PAGES_MAX);
     sqlite->base.batch_jobs = small ? (uint32_t)(pages / 4 + 1) : 0;
     sqlite->base.batch_bytes = small ? (uint64_t)(size / 2 + 1) : 0;
+    assert(sqlite->wal_max_pages * sqlite->page_size <= size); /* a checkpoint fits into it */
 }
 
 void bi_sqlite_ballast_restore(struct sqlite *sqlite, bool now)

@@ -7,6 +7,7 @@
  */
 #include "store/sqlite.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@ struct check {
 /* Stores the first problem, as one line. */
 static void note_problem(struct check *check, const char *problem)
 {
+    assert(problem[0] != 0); /* empty means: none */
     if (check->problem[0] != 0)
         return;
     snprintf(check->problem, sizeof(check->problem), "%s", problem);
@@ -33,6 +35,7 @@ static void note_problem(struct check *check, const char *problem)
 static void damaged(struct check *check, uint64_t id, const char *damage)
 {
     char problem[120];
+    assert(damage != NULL && damage[0] != 0);
     snprintf(problem, sizeof(problem), "job %llu: %s", (unsigned long long)id, damage);
     check->report->damaged++;
     note_problem(check, problem);
@@ -49,6 +52,7 @@ static int check_row(void *ctx, const struct bi_record *record, const char *dama
         return BIDE_EIO; /* check_rows() retries from this row on */
 
     if (damage == NULL) {
+        assert(request.body != NULL || request.reason[0] != 0);
         damage = request.body == NULL ? request.reason : NULL;
         bide_buf_unref(request.body);
     }

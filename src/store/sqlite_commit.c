@@ -20,6 +20,7 @@
 #include "util/clock.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -42,7 +43,10 @@ static uint64_t id_limit_of(const struct sqlite *sqlite, const struct bi_batch *
  * again. */
 static void note_stored(struct sqlite *sqlite, const struct bi_batch *batch)
 {
-    sqlite->id_limit = id_limit_of(sqlite, batch);
+    uint64_t id_limit = id_limit_of(sqlite, batch);
+    assert(id_limit >= batch->next_id && id_limit >= sqlite->id_limit); /* it never goes back */
+
+    sqlite->id_limit = id_limit;
     sqlite->next_id = batch->next_id;
     sqlite->token_limit = batch->next_token;
     sqlite->lease_from = batch->lease_from;
@@ -107,6 +111,8 @@ enum residue {
 /* Classifies a failed COMMIT by its SQLite code and the status that was mapped from it. */
 static enum residue classify_failure(int code, int status)
 {
+    assert(code != SQLITE_DONE && status < 0);
+
     /* SQLITE_BUSY: the lock was not acquired, so nothing was written. */
     if ((code & 0xff) == SQLITE_BUSY || (code & 0xff) == SQLITE_FULL)
         return RESIDUE_NONE;
@@ -126,12 +132,16 @@ static int try_commit(struct sqlite *sqlite, const struct bi_batch *batch, enum 
                       char *error)
 {
     struct connection *writer = &sqlite->writer;
+    assert(!sqlite->outcome_unknown);
+    assert(writer->db == NULL || sqlite3_get_autocommit(writer->db) != 0);
+
     int code = write_batch(sqlite, batch);
     bool written = code == SQLITE_DONE;
     if (written)
         code = bi_sqlite_run(bi_sqlite_statement(writer, ST_COMMIT));
 
     if (code == SQLITE_DONE) {
+        assert(sqlite3_get_autocommit(writer->db) != 0);
         note_stored(sqlite, batch);
         return BIDE_OK;
     }
@@ -186,16 +196,11 @@ static void lock_connections(struct sqlite *sqlite)
     /* A backup or count holds the scanner mutex for long; the flag makes it stop. The flag is
      * reset as soon as the mutex is held, or the next scan would stop as well. The reader
      * holds its mutex only briefly and does not check the flag. */
+    assert(!sqlite->reopening); /* only the commit thread reopens */
     sqlite->reopening = true;
     pthread_mutex_lock(&sqlite->scanner.lock);
     sqlite->reopening = false;
     pthread_mutex_lock(&sqlite->reader.lock);
-}
-
-static void unlock_connections(struct sqlite *sqlite)
-{
-    pthread_mutex_unlock(&sqlite->reader.lock);
-    pthread_mutex_unlock(&sqlite->scanner.lock);
 }
 
 /* Closes every connection and opens them again. SQLite drops its index of the log with the
@@ -204,6 +209,7 @@ static int reopen(struct sqlite *sqlite, char *error)
 {
     lock_connections(sqlite);
     bi_sqlite_disconnect_all(sqlite);
+    assert(sqlite->writer.db == NULL && sqlite->reader.db == NULL && sqlite->scanner.db == NULL);
 
     int code = bi_sqlite_connect(sqlite, &sqlite->writer, error);
     if (code == BIDE_OK)
@@ -211,7 +217,8 @@ static int reopen(struct sqlite *sqlite, char *error)
     if (code == BIDE_OK)
         code = bi_sqlite_connect(sqlite, &sqlite->scanner, error);
 
-    unlock_connections(sqlite);
+    pthread_mutex_unlock(&sqlite->reader.lock);
+    pthread_mutex_unlock(&sqlite->scanner.lock);
     return code;
 }
 
@@ -271,6 +278,7 @@ static int resolve_outcome(struct sqlite *sqlite, const struct bi_batch *batch,
                            enum residue residue, int failed, char *error)
 {
     char text[BIDE_ERROR_SIZE];
+    assert(residue != RESIDUE_NONE && failed < 0); /* else the outcome is known */
 
     for (int i = 0; i < RESOLVE_TRIES; i++) {
         if (i > 0)
@@ -314,13 +322,8 @@ static int64_t batch_size(const struct sqlite *sqlite, const struct bi_batch *ba
             bytes += (int64_t)bide_buf_size(image->result);
     }
 
+    assert(bytes >= 0);
     return bytes;
-}
-
-/* A batch this small fits into the space that the ballast releases, whose minimum is 256 kB. */
-static bool is_small_batch(const struct sqlite *sqlite, const struct bi_batch *batch)
-{
-    return batch_size(sqlite, batch) <= (64 << 10);
 }
 
 /* Rejects a batch that would make the log larger than the ballast, unless the disk has room
@@ -411,6 +414,7 @@ static int check_disk_full(struct sqlite *sqlite, const struct bi_batch *batch, 
     if (inserts == 0)
         return BIDE_OK;
 
+    assert(inserts <= batch->count && sqlite->ballast_used >= 0);
     int64_t used = sqlite->ballast_used + batch_size(sqlite, batch);
     if (inserts < batch->count && used <= sqlite->ballast_size / 4) {
         sqlite->ballast_used = used;
@@ -426,6 +430,7 @@ static int check_disk_full(struct sqlite *sqlite, const struct bi_batch *batch, 
  * first: an insert that is stored already would fail. */
 static int commit_after_unknown(struct sqlite *sqlite, const struct bi_batch *batch, char *error)
 {
+    assert(sqlite->outcome_unknown);
     bi_text_copy(error, "the file cannot be written");
     /* BIDE_EIO, the status passed in, means here: not stored, and it cannot reappear. */
     int code = resolve_outcome(sqlite, batch, RESIDUE_COMPLETE, BIDE_EIO, error);
@@ -449,9 +454,9 @@ static int commit_new(struct sqlite *sqlite, const struct bi_batch *batch, char 
         return code;
 
     code = commit_once(sqlite, batch, error);
-    /* The failed attempt released the ballast and truncated the log, so a small batch may fit
-     * now. */
-    if (code == BIDE_EFULL && is_small_batch(sqlite, batch))
+    /* The failed attempt released the ballast and truncated the log, so a batch that is small
+     * compared with the smallest ballast, 256 kB, may fit now. */
+    if (code == BIDE_EFULL && batch_size(sqlite, batch) <= (64 << 10))
         code = commit_once(sqlite, batch, error);
     return code;
 }
@@ -466,6 +471,8 @@ int bi_sqlite_commit(struct store *store, const struct bi_batch *batch, char *er
 
     int code = sqlite->outcome_unknown ? commit_after_unknown(sqlite, batch, error)
                                        : commit_new(sqlite, batch, error);
+    /* After BIDE_EUNKNOWN, and only then, the next call resolves this batch. */
+    assert(sqlite->outcome_unknown == (code == BIDE_EUNKNOWN));
 
     pthread_mutex_unlock(&sqlite->writer.lock);
     bi_sqlite_unblock_sigxfsz(&guard);

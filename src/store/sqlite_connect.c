@@ -8,6 +8,7 @@
  */
 #include "store/sqlite.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,14 +46,6 @@ int bi_sqlite_map_error(int sqlite_code, int system_errno)
     }
 }
 
-static int file_errno(sqlite3_file *file)
-{
-    int os_errno = 0;
-    if (file != NULL && file->pMethods != NULL)
-        file->pMethods->xFileControl(file, SQLITE_FCNTL_LAST_ERRNO, &os_errno);
-    return os_errno;
-}
-
 /* Returns the errno behind the last error. sqlite3_system_errno() does not report the errno of
  * a failed COMMIT but an older one, so the log file is asked first: a transaction writes to no
  * other file. */
@@ -63,7 +56,8 @@ static int system_errno(const struct connection *connection, int code)
 
     if (code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC) {
         sqlite3_file_control(connection->db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-        os_errno = file_errno(log);
+        if (log != NULL && log->pMethods != NULL)
+            log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &os_errno);
     }
 
     return os_errno != 0 ? os_errno : sqlite3_system_errno(connection->db);
@@ -105,6 +99,8 @@ int bi_sqlite_set_error(const struct sqlite *sqlite, const struct connection *co
 
 sqlite3_stmt *bi_sqlite_statement(struct connection *connection, enum statement which)
 {
+    assert(which < ST_COUNT && bi_sqlite_sql[which] != NULL);
+    assert(connection->db != NULL || connection->statements[which] == NULL);
     if (connection->statements[which] == NULL && connection->db != NULL)
         sqlite3_prepare_v3(connection->db, bi_sqlite_sql[which], -1, SQLITE_PREPARE_PERSISTENT,
                            &connection->statements[which], NULL);
@@ -135,6 +131,7 @@ void bi_sqlite_roll_back(struct connection *connection)
      * next user opens it again. A transaction that stays open would fail every later one. */
     if (bi_sqlite_exec(connection, "ROLLBACK") != SQLITE_OK)
         bi_sqlite_disconnect(connection);
+    assert(connection->db == NULL || sqlite3_get_autocommit(connection->db) != 0);
 }
 
 int64_t bi_sqlite_query_int64(struct connection *connection, const char *sql, int64_t fallback)
@@ -149,16 +146,6 @@ int64_t bi_sqlite_query_int64(struct connection *connection, const char *sql, in
 
     sqlite3_finalize(statement);
     return value;
-}
-
-static const char *sync_pragma(bide_sync sync)
-{
-    static const char *const pragmas[] = {
-        [BIDE_SYNC_FULL] = "PRAGMA synchronous=FULL",
-        [BIDE_SYNC_NORMAL] = "PRAGMA synchronous=NORMAL",
-        [BIDE_SYNC_OFF] = "PRAGMA synchronous=OFF",
-    };
-    return pragmas[sync];
 }
 
 /*
@@ -176,6 +163,12 @@ static int configure(struct sqlite *sqlite, struct connection *connection)
                                   "PRAGMA cell_size_check=ON;"
                                   "PRAGMA secure_delete=FAST;"
                                   "PRAGMA trusted_schema=OFF";
+    static const char *const sync_pragmas[] = {
+        [BIDE_SYNC_FULL] = "PRAGMA synchronous=FULL",
+        [BIDE_SYNC_NORMAL] = "PRAGMA synchronous=NORMAL",
+        [BIDE_SYNC_OFF] = "PRAGMA synchronous=OFF",
+    };
+    assert((size_t)sqlite->options.sync < sizeof(sync_pragmas) / sizeof(sync_pragmas[0]));
 
     int code = SQLITE_OK;
     /* Both must be set before the first page is written. Incremental vacuum returns free pages
@@ -186,7 +179,7 @@ static int configure(struct sqlite *sqlite, struct connection *connection)
     if (code == SQLITE_OK)
         code = bi_sqlite_exec(connection, pragmas);
     if (code == SQLITE_OK)
-        code = bi_sqlite_exec(connection, sync_pragma(sqlite->options.sync));
+        code = bi_sqlite_exec(connection, sync_pragmas[sqlite->options.sync]);
     return code;
 }
 
@@ -194,6 +187,7 @@ static int count_frames(void *ctx, sqlite3 *db, const char *name, int frames)
 {
     (void)db;
     (void)name;
+    assert(frames >= 0);
     *(int *)ctx = frames;
     return SQLITE_OK;
 }
@@ -207,6 +201,7 @@ static int open_failed(struct sqlite *sqlite, struct connection *connection, cha
 
 int bi_sqlite_open(struct sqlite *sqlite, struct connection *connection, int flags, char *error)
 {
+    assert(connection->db == NULL); /* an open connection would leak */
     if (sqlite3_open_v2(sqlite->path, &connection->db, flags | SQLITE_OPEN_NOMUTEX, NULL) !=
         SQLITE_OK)
         return open_failed(sqlite, connection, error);
@@ -228,6 +223,7 @@ int bi_sqlite_connect(struct sqlite *sqlite, struct connection *connection, char
     if (connection == &sqlite->writer) {
         /* An older file may have another page size: the default of the SQLite that created it. */
         sqlite->page_size = bi_sqlite_query_int64(connection, "PRAGMA page_size", 4096);
+        assert(sqlite->page_size >= 512 && sqlite->page_size <= 65536);
         /* The hook reports the frames in the log after each commit. */
         sqlite3_wal_hook(connection->db, count_frames, &sqlite->wal_frames);
         bi_sqlite_set_max_pages(sqlite);
@@ -243,7 +239,9 @@ void bi_sqlite_disconnect(struct connection *connection)
         connection->statements[i] = NULL;
     }
 
-    sqlite3_close(connection->db);
+    int code = sqlite3_close(connection->db);
+    assert(code == SQLITE_OK); /* else it stays open, with its locks */
+    (void)code;
     connection->db = NULL;
 }
 

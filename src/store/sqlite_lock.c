@@ -15,6 +15,7 @@
  */
 #include "store/sqlite.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,6 +43,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     for (struct sqlite *entry = locked_files; entry != NULL; entry = entry->next_locked) {
+        assert(entry->lock_fd >= 0 && !entry->inherited);
         close(entry->lock_fd);
         entry->lock_fd = -1; /* the child may reuse the number for another file */
         entry->inherited = true;
@@ -138,6 +140,7 @@ static bool is_locked_here(const struct stat *file)
 static int lock_file(struct sqlite *sqlite, char *error)
 {
     struct stat file;
+    assert(sqlite->lock_fd < 0 && !sqlite->inherited);
     if (stat(sqlite->path, &file) == 0 && is_locked_here(&file)) {
         snprintf(error, BIDE_ERROR_SIZE,
                  "open: %.100s is open in this process already; use that queue", sqlite->path);
@@ -187,8 +190,8 @@ void bi_sqlite_lock_release(struct sqlite *sqlite)
     struct sqlite **link = &locked_files;
     while (*link != NULL && *link != sqlite)
         link = &(*link)->next_locked;
-    if (*link != NULL)
-        *link = sqlite->next_locked;
+    assert(*link == sqlite); /* it is linked as long as it has a descriptor */
+    *link = sqlite->next_locked;
 
     /* close() is not enough: the copy of a child that was created without the fork handlers, or
      * has not run them yet, would hold the lock. */

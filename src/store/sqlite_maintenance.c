@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -92,6 +93,8 @@ void bi_sqlite_checkpoint(struct sqlite *sqlite)
     if (sqlite->writer.db == NULL)
         return;
 
+    /* A checkpoint would apply or drop the frames that tell whether the batch is stored. */
+    assert(!sqlite->outcome_unknown);
     int frames = 0;
     int checkpointed = 0;
     int code = checkpoint_passive(sqlite, &frames, &checkpointed);
@@ -111,6 +114,7 @@ void bi_sqlite_checkpoint(struct sqlite *sqlite)
         truncate_wal(sqlite))
         frames = checkpointed = 0;
 
+    assert(frames >= checkpointed);
     sqlite->wal_frames = frames - checkpointed;
     /* The log is pinned: a reader uses an old state, or the disk is full. The log keeps growing,
      * and the space for its checkpoint must stay free. */
@@ -134,6 +138,7 @@ static bool has_many_free_pages(struct sqlite *sqlite)
 static bool vacuum(struct sqlite *sqlite)
 {
     /* Vacuum writes to the log, which must not grow while a checkpoint cannot empty it. */
+    assert(sqlite->wal_max_pages >= 0);
     if (sqlite->wal_pinned_bytes > 0 || !has_many_free_pages(sqlite))
         return false;
 
@@ -197,7 +202,9 @@ static int64_t extend_wal(const struct sqlite *sqlite, int64_t wanted)
     struct stat file;
     struct statvfs disk;
 
-    snprintf(name, sizeof(name), "%s-wal", sqlite->path);
+    int length_of_name = snprintf(name, sizeof(name), "%s-wal", sqlite->path);
+    assert((size_t)length_of_name < sizeof(name)); /* zeros must not go to another file */
+    (void)length_of_name;
     int fd = open(name, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
@@ -208,6 +215,7 @@ static int64_t extend_wal(const struct sqlite *sqlite, int64_t wanted)
         (int64_t)disk.f_bavail * (int64_t)disk.f_frsize > 4 * wanted) {
         int64_t left = wanted - (int64_t)file.st_size;
         size_t chunk = left <= 0 ? 0 : left < PREALLOC_CHUNK ? (size_t)left : PREALLOC_CHUNK;
+        assert(chunk <= sizeof(zeros));
         ssize_t written = chunk == 0 ? 0 : pwrite(fd, zeros, chunk, file.st_size);
         if (written == (ssize_t)chunk && fdatasync(fd) == 0)
             length = (int64_t)file.st_size + written;
@@ -288,6 +296,7 @@ int64_t bi_sqlite_maintain(struct store *store, bool idle)
     if (sqlite->writer.db != NULL && !sqlite->outcome_unknown)
         next_us = maintain(sqlite, idle);
 
+    assert(next_us >= 0);
     pthread_mutex_unlock(&sqlite->writer.lock);
     bi_sqlite_unblock_sigxfsz(&guard);
     return next_us;
@@ -323,6 +332,7 @@ int bi_sqlite_quarantine(struct store *store, uint64_t id, const char *reason, c
     struct sqlite *sqlite = sqlite_of(store);
     struct connection *writer = &sqlite->writer;
     struct sigxfsz_guard guard;
+    assert(reason != NULL && reason[0] != 0);
 
     bi_sqlite_block_sigxfsz(sqlite, &guard);
     pthread_mutex_lock(&writer->lock);

@@ -13,6 +13,7 @@
 #include "util/buf.h"
 #include "util/hash.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -64,6 +65,11 @@ enum column {
 #undef AT
         COLUMN_COUNT
 };
+
+/* ST_UPDATE writes the parameter numbers out. */
+static_assert(AT_since + 1 == 9 && AT_key + 1 == 13 && AT_result + 1 == 34 && AT_lease + 1 == 36 &&
+                  COLUMN_COUNT == 36,
+              "the columns have moved: change ST_UPDATE as well");
 
 #define TEXT_OF(number)   TEXT_OF_(number)
 #define TEXT_OF_(number)  #number
@@ -138,6 +144,7 @@ static bool bind_bytes(sqlite3_stmt *stmt, enum column column, const bide_buf *b
 {
     int at = (int)column + 1;
     int size = (int)bide_buf_size(buf);
+    assert(size >= 0); /* SQLite takes a negative size for "up to the NUL" */
     return (buf == NULL ? sqlite3_bind_null(stmt, at)
                         : sqlite3_bind_blob(stmt, at, bide_buf_data(buf), size, SQLITE_STATIC)) ==
            SQLITE_OK;
@@ -147,6 +154,7 @@ static bool bind_text(sqlite3_stmt *stmt, enum column column, const bide_buf *bu
 {
     int at = (int)column + 1;
     int size = (int)bide_buf_size(buf);
+    assert(size >= 0); /* SQLite takes a negative size for "up to the NUL" */
     return (buf == NULL ? sqlite3_bind_null(stmt, at)
                         : sqlite3_bind_text(stmt, at, bide_buf_data(buf), size, SQLITE_STATIC)) ==
            SQLITE_OK;
@@ -161,6 +169,10 @@ static int flags_of(const struct bi_image *image)
 
 static void bind_base(sqlite3_stmt *stmt, const struct bi_image *image)
 {
+    assert(image->id > 0 && image->id <= BIDE_ID_MAX && image->topic[0] != 0);
+    assert(image->state >= BIDE_STATE_DELAYED && image->state <= BIDE_STATE_DONE &&
+           image->state != BIDE_STATE_RESERVED); /* which is stored as ready */
+
     sqlite3_bind_int64(stmt, AT_id + 1, (int64_t)image->id);
     sqlite3_bind_text(stmt, AT_topic + 1, image->topic, -1, SQLITE_STATIC);
     sqlite3_bind_int(stmt, AT_state + 1, (int)image->state);
@@ -176,6 +188,7 @@ static void bind_base(sqlite3_stmt *stmt, const struct bi_image *image)
 static void bind_body(sqlite3_stmt *stmt, const struct bi_image *image)
 {
     uint32_t size = image->body_size;
+    assert(size == bide_buf_size(image->body));
     bind_number(stmt, AT_body_size, size);
     bind_number(stmt, AT_body_sum, bi_hash_checksum(image->id, bide_buf_data(image->body), size));
 
@@ -281,6 +294,7 @@ static int write_remove(struct connection *writer, const struct bi_image *image)
 
 static int write_pause(struct connection *writer, const struct bi_image *image)
 {
+    assert(image->topic[0] != 0);
     sqlite3_stmt *stmt = bi_sqlite_statement(writer, image->due == 0 ? ST_RESUME : ST_PAUSE);
     if (stmt == NULL)
         return SQLITE_ERROR;
@@ -299,6 +313,7 @@ int bi_sqlite_write_record(struct connection *writer, const struct bi_record *re
         [BI_REMOVE] = write_remove,
         [BI_PAUSE] = write_pause,
     };
+    assert((size_t)record->kind < sizeof(writes) / sizeof(writes[0]));
     return writes[record->kind](writer, &record->image);
 }
 
@@ -406,14 +421,6 @@ static const char *read_ext(sqlite3_stmt *row, struct bi_image *image)
     return NULL;
 }
 
-static void unref_bufs(struct bi_image *image)
-{
-    bide_buf_unref(image->body);
-    bide_buf_unref(image->key);
-    bide_buf_unref(image->last_error);
-    bide_buf_unref(image->result);
-}
-
 static int read_bufs(sqlite3_stmt *row, struct bi_image *image)
 {
     if (column_buf(row, AT_key, &image->key) &&
@@ -450,6 +457,8 @@ int bi_sqlite_visit_row(sqlite3_stmt *row, store_visit visit, void *ctx)
 {
     struct bi_record record;
     record.kind = BI_INSERT;
+    assert(sqlite3_data_count(row) == COLUMN_COUNT);
+
     struct bi_image *image = &record.image;
     memset(image, 0, sizeof(*image));
 
@@ -465,7 +474,11 @@ int bi_sqlite_visit_row(sqlite3_stmt *row, store_visit visit, void *ctx)
         code = BIDE_ENOMEM;
     if (code == BIDE_OK)
         code = visit(ctx, &record, damage);
-    unref_bufs(image);
+
+    bide_buf_unref(image->body);
+    bide_buf_unref(image->key);
+    bide_buf_unref(image->last_error);
+    bide_buf_unref(image->result);
     return code;
 }
 
@@ -513,6 +526,8 @@ void bi_sqlite_read_body(struct connection *reader, struct store_body_request *r
                    code == SQLITE_DONE ? "the job is not in the file" : sqlite3_errmsg(reader->db));
     }
     sqlite3_reset(row);
+    /* Either the body, or a reason, or another try. */
+    assert((request->body != NULL) + (request->reason[0] != 0 || request->retry) == 1);
 }
 
 /* ---- comparing ---- */
@@ -558,6 +573,7 @@ static int compare(void *ctx, const struct bi_record *record, const char *damage
 /* Returns 1, 0, or -1 if the file cannot be read. */
 static int job_is_stored(struct connection *writer, const struct bi_record *record)
 {
+    assert(record->kind != BI_PAUSE);
     sqlite3_stmt *row = bi_sqlite_statement(writer, ST_FETCH);
     if (row == NULL)
         return -1;

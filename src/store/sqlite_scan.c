@@ -15,6 +15,7 @@
 
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -27,14 +28,6 @@ static void reopen_if_closed(struct sqlite *sqlite, struct connection *connectio
     char error[BIDE_ERROR_SIZE];
     if (connection->db == NULL)
         bi_sqlite_connect(sqlite, connection, error);
-}
-
-/* The body was not looked for: that says nothing about it. */
-static void set_unread(struct store_body_request *request)
-{
-    request->body = NULL;
-    request->retry = true;
-    snprintf(request->reason, sizeof(request->reason), "the file cannot be read now");
 }
 
 void bi_sqlite_read_bodies(struct store *store, struct store_body_request *requests, size_t n)
@@ -50,10 +43,13 @@ void bi_sqlite_read_bodies(struct store *store, struct store_body_request *reque
     bool begun = bi_sqlite_exec(reader, "BEGIN") == SQLITE_OK;
     for (size_t i = 0; i < n; i++) {
         /* Past the deadline the queue is closed, and no caller waits for the body. */
-        if (begun && !bi_store_past_deadline(store))
+        if (begun && !bi_store_past_deadline(store)) {
             bi_sqlite_read_body(reader, &requests[i]);
-        else
-            set_unread(&requests[i]);
+            continue;
+        }
+        requests[i].body = NULL;
+        requests[i].retry = true;
+        snprintf(requests[i].reason, sizeof(requests[i].reason), "the file cannot be read now");
     }
 
     /* A transaction that stays open would show the next reads this state of the file, in which
@@ -180,6 +176,7 @@ static bool has_between(struct sqlite *sqlite, uint64_t after, uint64_t below)
  * error. */
 static int probe_after(struct sqlite *sqlite, uint64_t id, uint64_t below)
 {
+    assert(id < below);
     sqlite3_stmt *scan = bi_sqlite_statement(&sqlite->scanner, ST_SCAN);
     if (scan == NULL)
         return SQLITE_ERROR;
@@ -236,6 +233,7 @@ static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, s
     uint64_t bad = *after;
     uint64_t good = below - 1; /* the end of the scan: there is no row behind it */
     int damaged = 1;
+    assert(bad <= good);
 
     /* Throughout, the row behind `bad` is damaged and the row behind `good` is not. */
     for (uint64_t step = 1; damaged == 1 && step < below - *after; step *= 2) {
@@ -251,6 +249,7 @@ static int skip_damage(struct sqlite *sqlite, uint64_t *after, uint64_t below, s
 
     if (damaged < 0)
         return bi_sqlite_set_error(sqlite, &sqlite->scanner, "scan", error);
+    assert(bad <= good && good - bad <= 1); /* the first place that can be read, or the end */
 
     /* The ids in the gap are unknown: the record carries the first one that may be among them. */
     struct bi_record record = {.kind = BI_INSERT};
@@ -290,6 +289,8 @@ int bi_sqlite_scan_locked(struct sqlite *sqlite, uint64_t *after, uint64_t below
                           store_visit visit, void *ctx, char *error)
 {
     struct connection *scanner = &sqlite->scanner;
+    assert(*after < below && below <= BIDE_ID_MAX + 1 && max > 0);
+
     reopen_if_closed(sqlite, scanner);
     sqlite3_stmt *stmt = bi_sqlite_statement(scanner, ST_SCAN);
     if (stmt == NULL)
@@ -308,6 +309,7 @@ int bi_sqlite_scan_locked(struct sqlite *sqlite, uint64_t *after, uint64_t below
     while (status == BIDE_OK && !order_check.misplaced &&
            (code = sqlite3_step(stmt)) == SQLITE_ROW) {
         status = bi_sqlite_visit_row(stmt, visit_in_order, &order_check);
+        assert(order_check.after >= *after);
         if (status == BIDE_OK)
             *after = order_check.after;
         count++;

@@ -10,6 +10,7 @@
 
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #define APPLICATION_ID 0x62696465 /* "bide" */
@@ -124,6 +125,8 @@ static int run_migrations(struct sqlite *sqlite, int from, char *error)
 {
     struct connection *writer = &sqlite->writer;
     char sql[80];
+    assert(from >= 0 && from < VERSION);
+
     int code = bi_sqlite_exec(writer, "BEGIN IMMEDIATE");
     for (int version = from; code == SQLITE_OK && version < VERSION; version++)
         code = bi_sqlite_exec(writer, migrations[version]);
@@ -152,5 +155,6 @@ int bi_sqlite_migrate(struct sqlite *sqlite, char *error)
     int64_t version = bi_sqlite_query_int64(&sqlite->writer, "PRAGMA user_version", UNKNOWN);
     if (version == UNKNOWN)
         return bi_sqlite_set_error(sqlite, &sqlite->writer, "open", error);
+    assert(version >= 0 && version <= VERSION); /* bi_sqlite_check_schema() */
     return version < VERSION ? run_migrations(sqlite, (int)version, error) : BIDE_OK;
 }
