@@ -47,6 +47,7 @@ static struct header *resize_large(struct bi_alloc_deferred *deferred, struct he
                                    size_t size)
 {
     size_t old = header == NULL ? 0 : header->size;
+    assert(size >= LARGE_MIN || old >= LARGE_MIN);
     void *resized;
 
     if (size < LARGE_MIN) {

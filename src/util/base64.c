@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "util/base64.h"
 
+#include <assert.h>
 #include <stdint.h>
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -15,6 +16,7 @@ size_t bi_base64_encoded_size(size_t size)
 /* Encodes up to three bytes as four letters. */
 static void encode_group(const unsigned char *bytes, size_t count, char *text)
 {
+    assert(count >= 1 && count <= 3);
     uint32_t bits = (uint32_t)bytes[0] << 16;
     if (count > 1)
         bits |= (uint32_t)bytes[1] << 8;
@@ -69,6 +71,7 @@ static uint32_t decode_letter(char letter)
 static bool decode_group(const char *text, size_t count, unsigned char *bytes)
 {
     uint32_t bits = 0;
+    assert(count >= 1 && count <= 3);
     for (size_t i = 0; i <= count; i++) {
         uint32_t value = decode_letter(text[i]);
         if (value == 64)

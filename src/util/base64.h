@@ -17,10 +17,10 @@ size_t bi_base64_encoded_size(size_t size);
 /* Writes the text without a NUL. */
 void bi_base64_encode(const void *data, size_t size, char *text);
 
-/* Decodes into bi_base64_decoded_size() bytes; false if the text is not base64. */
+/* The size of the bytes that the text encodes; false if its length is not that of base64. */
 bool bi_base64_decoded_size(const char *text, size_t length, size_t *size);
 
-/* Writes the bytes of a text whose size was asked for; false when it is not base64. */
+/* Writes bi_base64_decoded_size() bytes; false if the text is not base64. */
 bool bi_base64_decode(const char *text, size_t length, void *data);
 
 #endif

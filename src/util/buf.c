@@ -62,8 +62,11 @@ bide_buf *bide_buf_new(const void *data, size_t size)
 
 bide_buf *bide_buf_ref(bide_buf *buf)
 {
-    if (buf != NULL)
-        atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
+    if (buf != NULL) {
+        uint32_t refs = atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
+        assert(refs > 0 && refs < UINT32_MAX); /* a freed buffer, or more than can be counted */
+        (void)refs;
+    }
     return buf;
 }
 

@@ -4,6 +4,7 @@
 
 #include "util/clock.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -190,6 +191,7 @@ ssize_t bi_conffile_read_line(FILE *file, char *line, size_t size)
 {
     size_t count = 0;
     int byte = 0;
+    assert(size > 1); /* else an empty line and the end could not be told apart */
 
     while (count + 1 < size && (byte = getc(file)) != EOF && byte != '\n')
         line[count++] = (char)byte;

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE /* strcasestr */
 #include "util/duration.h"
 
+#include <assert.h>
 #include <bide/job.h>
 #include <string.h>
 #include <time.h>
@@ -118,6 +119,7 @@ static bool parse_part(const char **at, size_t *next_unit, int64_t *total, char 
     if (amount.whole > BIDE_TIME_MAX_MS / ms)
         return duration_too_long(error);
 
+    assert(*total >= 0 && amount.billionths <= BILLION);
     /* Neither product can overflow: the first was just checked, and a week has fewer
      * milliseconds than a billion. */
     *total += (int64_t)(amount.whole * ms + (amount.billionths * ms + BILLION - 1) / BILLION);

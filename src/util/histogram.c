@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "util/histogram.h"
 
+#include <assert.h>
+
 #define BITS 5 /* 32 buckets for each power of two */
 
 static size_t bucket_of(uint64_t value)
@@ -10,7 +12,9 @@ static size_t bucket_of(uint64_t value)
 
     /* The highest bit selects the power of two, the BITS below it the bucket. */
     unsigned shift = 63u - (unsigned)__builtin_clzll(value) - BITS;
-    return ((size_t)(shift + 1) << BITS) + (size_t)((value >> shift) - (1u << BITS));
+    size_t bucket = ((size_t)(shift + 1) << BITS) + (size_t)((value >> shift) - (1u << BITS));
+    assert(bucket < BI_HISTOGRAM_BUCKETS);
+    return bucket;
 }
 
 /* The largest value of a bucket. */
@@ -43,6 +47,7 @@ void bi_histogram_merge(struct histogram *histogram, const struct histogram *oth
 
 uint64_t bi_histogram_quantile(const struct histogram *histogram, double quantile)
 {
+    assert(quantile >= 0 && quantile <= 1);
     double wanted = quantile * (double)histogram->count;
     uint64_t seen = 0;
 

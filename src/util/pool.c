@@ -86,6 +86,7 @@ static bool add_slab(struct pool *pool)
 
 static void free_slab(struct pool *pool, uint32_t index)
 {
+    assert(pool->slabs[index].used == 0 && pool->empty > 0);
     unlink_partial(pool, index);
     bi_alloc_free(&pool->alloc, pool->slabs[index].items);
     pool->slabs[index].items = NULL;
@@ -119,6 +120,7 @@ uint32_t bi_pool_alloc(struct pool *pool)
         index = slab->fresh++;
     }
 
+    assert(index < 1u << pool->shift && slab->items != NULL);
     if (slab->used++ == 0)
         pool->empty--;
     pool->used++;
