@@ -12,6 +12,7 @@
 #include "util/clock.h"
 #include "util/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ static bide_slice error_of(const struct ack *ack)
 
 void bi_ack_prepare(struct ack *ack)
 {
+    assert(!ack->downgraded || ack->op.kind != BIDE_OP_DONE); /* downgrade() has replaced it */
     ack->completed = false;
 
     /* The slices point into the ack, which the syncer has perhaps copied since the last attempt. */
@@ -52,6 +54,9 @@ void bi_ack_clear(struct ack *ack)
 
 static void begin(struct ack *ack, const struct bide_context *context)
 {
+    assert(context->entry != NULL && context->job.id != 0);
+    assert(ack->result == NULL); /* the ack of the last job has been cleared */
+
     ack->id = context->job.id;
     ack->token = context->job.token;
     ack->topic = context->entry->topic;
@@ -105,6 +110,7 @@ static void make_done(struct ack *ack, struct bide_context *context)
 
 static void copy_error(struct ack *ack, const struct bide_context *context)
 {
+    assert(context->error_size <= sizeof(ack->error));
     memcpy(ack->error, context->error, context->error_size);
     ack->error_size = context->error_size;
 }
@@ -133,12 +139,7 @@ static void make_snooze(struct ack *ack, struct bide_context *context)
                                             : FIRST_RETRY_MS);
 }
 
-static void make_give_back(struct ack *ack, struct bide_context *context)
-{
-    bi_ack_give_back(ack, context);
-}
-
-void bi_ack_give_back(struct ack *ack, const struct bide_context *context)
+void bi_ack_give_back(struct ack *ack, struct bide_context *context)
 {
     begin(ack, context);
     set_lease(ack, BIDE_OP_GIVE_BACK);
@@ -152,8 +153,8 @@ struct outcome_row {
 static const struct outcome_row *find_outcome(int outcome)
 {
     static const struct outcome_row table[] = {
-        {BIDE_DONE, make_done},     {BIDE_RETRY, make_retry},         {BIDE_BURY, make_bury},
-        {BIDE_SNOOZE, make_snooze}, {BIDE_GIVE_BACK, make_give_back},
+        {BIDE_DONE, make_done},     {BIDE_RETRY, make_retry},           {BIDE_BURY, make_bury},
+        {BIDE_SNOOZE, make_snooze}, {BIDE_GIVE_BACK, bi_ack_give_back},
     };
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -197,7 +198,7 @@ void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int
     if (outcome != BIDE_DONE && stop_reason == BIDE_REASON_STOPPING)
         bi_ack_give_back(ack, context);
     else
-        find_outcome(outcome)->make(ack, context);
+        find_outcome(outcome)->make(ack, context); /* bi_ack_check_outcome() maps the others */
 }
 
 /* ---- completion ---- */
@@ -307,13 +308,6 @@ static bool query_result(struct ack *ack, int code)
     return true;
 }
 
-/* The result was only fetched as a proof. */
-static void release_result(bide_op *op)
-{
-    if (op->kind == BIDE_OP_RESULT && op->status == BIDE_OK)
-        bide_buf_unref(op->fetch.buf);
-}
-
 /* True: the ack is now another op, to be submitted without delay. */
 static bool adapt(struct ack *ack, int code)
 {
@@ -347,8 +341,11 @@ static void defer(struct ack *ack, const bide_worker *worker, int code)
 bool bi_ack_complete(struct ack *ack, bide_worker *worker)
 {
     int code = ack->op.status;
+    assert(code != BIDE_PENDING);
     if (code == BIDE_OK || was_applied(ack, code)) {
-        release_result(&ack->op);
+        /* A result was fetched only as a proof. */
+        if (ack->op.kind == BIDE_OP_RESULT && code == BIDE_OK)
+            bide_buf_unref(ack->op.fetch.buf);
         emit_accepted(ack, worker);
         return true;
     }

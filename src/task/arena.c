@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "task/arena.h"
 
+#include <assert.h>
 #include <bide/error.h>
 
 #include <stdalign.h>
@@ -36,14 +37,6 @@ static struct block *block_new(const struct bi_alloc *alloc, size_t room)
     return block;
 }
 
-static void *carve(struct block *block, size_t size)
-{
-    void *piece = block->bytes + block->used;
-    block->used += size;
-    memset(piece, 0, size);
-    return piece;
-}
-
 int bi_arena_init(struct arena *arena, const struct bi_alloc *alloc, size_t size, size_t extra)
 {
     arena->first = block_new(alloc, round_up(size) + round_up(extra));
@@ -72,7 +65,10 @@ void *bi_arena_alloc(struct arena *arena, size_t size)
             return NULL;
         last = arena->last = last->next;
     }
-    return carve(last, size);
+    assert(size <= last->room - last->used && last->next == NULL);
+    void *piece = last->bytes + last->used;
+    last->used += size;
+    return memset(piece, 0, size);
 }
 
 void bi_arena_free(void *first_piece)

@@ -2,6 +2,7 @@
 #include "task/background.h"
 #include "util/thread.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -22,6 +23,7 @@ void bi_background_prepare_op(struct background *background, bide_op *op, bide_o
 void bi_background_submit(struct background *background, bide_op *op)
 {
     bide_op *const list[1] = {op};
+    assert(op->cq == background->cq && op->done == NULL);
     bide_submit(background->worker->queue, list, 1);
 }
 
@@ -184,6 +186,7 @@ static void *background_main(void *arg)
     /* bi_background_done() frees the memory of the ops, so the thread must outlive them. */
     while (drain(background))
         bide_cq_wait(background->cq, BIDE_FOREVER);
+    assert(background->subscription == NULL && !has_pending_ops(background));
 
     pthread_mutex_lock(&background->worker->lock);
     background->ended = true;
@@ -238,6 +241,7 @@ bool bi_background_stop(struct background *background, int64_t end)
 {
     bide_worker *worker = background->worker;
 
+    assert(background->cq != NULL); /* it was started */
     atomic_store(&background->quit, true);
     bi_cq_wake(background->cq);
 
@@ -256,6 +260,7 @@ bool bi_background_stop(struct background *background, int64_t end)
 
 void bi_background_done(struct background *background)
 {
+    assert(background->ended);
     pthread_join(background->handle, NULL);
     free_background(background);
 }

@@ -10,6 +10,7 @@
 #include "util/clock.h"
 #include "util/thread.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,7 @@ void bi_context_init(struct bide_context *context, bide_worker *worker)
 
 void bi_context_done(struct bide_context *context)
 {
+    assert(!context->running && context->fd < 0);
     pthread_cond_destroy(&context->changed);
     pthread_mutex_destroy(&context->lock);
 }
@@ -58,6 +60,9 @@ void bi_context_extend_lease(struct bide_context *context, int64_t end)
 void bi_context_begin(struct bide_context *context)
 {
     const struct entry *entry = context->entry;
+    assert(entry != NULL && !context->running && context->fd < 0);
+    assert(context->result == NULL && context->error_size == 0); /* cleared after the last job */
+
     int64_t now = context->started = bi_clock_boot();
     int64_t limit_ms = entry->time_limit_ms;
     bool longer = limit_ms < 0 || limit_ms > context->job.ttr_ms;
@@ -136,6 +141,7 @@ bool bi_context_end(struct bide_context *context)
 
 void bi_context_clear(struct bide_context *context)
 {
+    assert(!context->running); /* other threads read the job of a running handler */
     bide_decoded_free(context->decoded);
     bide_buf_unref(context->result);
     bide_job_clear(&context->job);
@@ -184,6 +190,7 @@ static int severity_of(int reason)
         [BIDE_REASON_NONE] = 0,      [BIDE_REASON_OVERRUN] = 1,    [BIDE_REASON_STOPPING] = 2,
         [BIDE_REASON_CANCELLED] = 3, [BIDE_REASON_LEASE_LOST] = 4,
     };
+    assert((size_t)reason < sizeof(severities) / sizeof(severities[0]));
     return severities[reason];
 }
 

@@ -9,6 +9,7 @@
  */
 #include "task/background.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* A touch that failed is retried after this time, or a tenth of the ttr if that is less. */
@@ -74,6 +75,7 @@ static void add_item(struct background *background, struct worker_thread *thread
     if (!touch && !progress)
         return;
 
+    assert(background->item_count < background->worker->options.threads); /* one per thread */
     bide_touch_item *item = &background->items[background->item_count];
     *item = (bide_touch_item){.id = context->job.id, .token = context->job.token};
     if (touch)
@@ -128,6 +130,7 @@ static void send_touches(struct background *background, int64_t now)
     if (background->item_count == 0)
         return;
 
+    assert(!background->touching); /* the items belong to the op until it completes */
     background->touched_at = now;
     background->touching = true;
     bi_background_prepare_op(background, &background->touch, BIDE_OP_TOUCH_MANY);

@@ -13,6 +13,7 @@
 
 #include "op/op_check.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ static struct entry **lower_bound(const bide_worker *worker, const char *topic)
 
 const struct entry *bi_registry_lookup(const bide_worker *worker, const char *topic)
 {
+    assert(worker->entry_count > 0); /* a worker without handlers does not start */
     return lower_bound(worker, topic)[0];
 }
 
@@ -101,6 +103,7 @@ static void insert_sorted(bide_worker *worker, struct entry *entry)
 {
     struct entry **at = worker->sorted;
     struct entry **end = worker->sorted + worker->entry_count;
+    assert(worker->entry_count < worker->entry_room);
 
     /* lower_bound() is the entry before the new one, or the first entry of all. */
     if (at < end)

@@ -15,6 +15,8 @@
  */
 #include "task/background.h"
 
+#include <assert.h>
+
 /* Between the end of a subscription, or an attempt that failed, and the next attempt. */
 #define RESUBSCRIBE_US 5000000
 
@@ -141,6 +143,7 @@ static bool start_query(struct background *background, struct worker_thread *thr
     if (!running)
         return false;
 
+    assert(!background->querying);
     bi_background_prepare_op(background, &background->query, BIDE_OP_JOB_STATS);
     background->query.query = (bide_query_args){.id = id, .job = &background->queried};
     background->query_thread = thread;
@@ -202,6 +205,7 @@ void bi_subscriber_stop(struct background *background)
     if (background->subscription == NULL)
         return;
 
+    assert(!background->unsubscribing && !background->subscribing);
     bi_background_prepare_op(background, &background->unsubscribe, BIDE_OP_UNSUBSCRIBE);
     background->unsubscribe.subscription =
         (bide_subscription_args){.handle = background->subscription};
@@ -212,6 +216,7 @@ void bi_subscriber_stop(struct background *background)
 
 static void start_receive(struct background *background)
 {
+    assert(background->subscription != NULL && !background->receiving);
     bi_background_prepare_op(background, &background->receive, BIDE_OP_EVENTS);
     background->receive.subscription = (bide_subscription_args){.handle = background->subscription,
                                                                 .timeout_ms = BIDE_FOREVER,

@@ -14,6 +14,7 @@
  */
 #include "task/background.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +49,9 @@ static void remove_ack(bide_worker *worker, struct ack *pending)
 {
     pthread_mutex_lock(&worker->lock);
     struct ack **at = &worker->pending_acks;
-    while (*at != pending)
+    while (*at != NULL && *at != pending)
         at = &(*at)->next;
+    assert(*at == pending && !pending->in_flight && worker->pending_ack_count > 0);
     *at = pending->next;
 
     /* The count drops below the limit at which worker threads stop reserving. */
@@ -94,6 +96,7 @@ void bi_syncer_complete(struct background *background, int64_t now)
 
 static void resend(struct background *background, struct ack *pending)
 {
+    assert(!pending->in_flight);
     pending->op.cq = background->cq;
     pending->op.done = NULL;
     pending->in_flight = true;

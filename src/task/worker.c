@@ -15,6 +15,7 @@
 #include "util/text.h"
 #include "util/thread.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ void bi_worker_enter(struct callback_scope *scope, const bide_worker *worker)
 
 void bi_worker_leave(const struct callback_scope *scope)
 {
+    assert(innermost == scope); /* scopes nest */
     innermost = scope->outer;
 }
 
@@ -124,6 +126,20 @@ int bide_worker_new(bide *queue, const bide_worker_options *options, bide_worker
 
 /* ---- events ---- */
 
+const char *bide_work_name(bide_work_kind kind)
+{
+    static const char *const names[BIDE_WORK_KINDS] = {
+        [BIDE_WORK_STARTED] = "started",     [BIDE_WORK_DONE] = "done",
+        [BIDE_WORK_RETRIED] = "retried",     [BIDE_WORK_BURIED] = "buried",
+        [BIDE_WORK_SNOOZED] = "snoozed",     [BIDE_WORK_INTERRUPTED] = "interrupted",
+        [BIDE_WORK_CANCELLED] = "cancelled", [BIDE_WORK_OVERRAN] = "overran",
+        [BIDE_WORK_LOST] = "lost",           [BIDE_WORK_DEFERRED] = "deferred",
+        [BIDE_WORK_GIVEN_UP] = "given up",   [BIDE_WORK_UNHEALTHY] = "unhealthy",
+        [BIDE_WORK_HEALTHY] = "healthy",
+    };
+    return (unsigned)kind < BIDE_WORK_KINDS ? names[kind] : "?";
+}
+
 void bi_worker_emit(const bide_worker *worker, const bide_work_event *event)
 {
     struct callback_scope scope;
@@ -177,6 +193,7 @@ static void clear_stop_fd(const bide_worker *worker)
 void bi_worker_end_thread(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
+    assert(worker->threads_left > 0);
     if (--worker->threads_left == 0)
         raise_stop_fd(worker); /* the queue was shut down: bide_worker_run() returns */
     pthread_cond_broadcast(&worker->changed);
@@ -192,6 +209,7 @@ static void free_threads(bide_worker *worker)
     /* Under the lock: bide_worker_quit() may wake the threads at any time. */
     pthread_mutex_lock(&worker->lock);
     worker->threads = NULL;
+    worker->threads_left = 0; /* if the background thread could not be created, none has run */
     pthread_mutex_unlock(&worker->lock);
 
     for (uint32_t i = 0; i < worker->options.threads; i++)
@@ -212,6 +230,7 @@ static int create_threads(bide_worker *worker)
         code = bi_worker_thread_init(&threads[i], worker);
 
     pthread_mutex_lock(&worker->lock);
+    assert(worker->threads == NULL && worker->threads_left == 0 && worker->pending_acks == NULL);
     worker->threads = threads;
     worker->threads_left = worker->options.threads;
     pthread_mutex_unlock(&worker->lock);
@@ -324,6 +343,7 @@ static bool reap(bide_worker *worker, int64_t end)
         if (worker->threads[i].started) /* not by bide_run(), which runs on its caller's thread */
             pthread_join(worker->threads[i].handle, NULL);
     bi_background_done(&worker->background);
+    assert(worker->pending_acks == NULL && worker->pending_ack_count == 0);
     free_threads(worker);
     worker->state = WORKER_IDLE;
     return true;
@@ -360,6 +380,7 @@ static int report_timeout(const bide_worker *worker)
 int bi_worker_stop(bide_worker *worker)
 {
     int64_t end = stop_deadline(worker);
+    assert(worker->state != WORKER_IDLE && worker->threads != NULL);
 
     worker->state = WORKER_STOPPING;
     bide_worker_quit(worker);
@@ -416,6 +437,7 @@ int bide_worker_free(bide_worker *worker)
         reap(worker, NEVER); /* pending acks are abandoned */
     }
 
+    assert(worker->state == WORKER_IDLE && worker->threads == NULL && worker->queue->workers > 0);
     worker->queue->workers--;
     bi_registry_free(worker);
     pthread_cond_destroy(&worker->changed);

@@ -283,7 +283,7 @@ int bi_ack_check_outcome(struct bide_context *context, int outcome);
  * gives the job back, so that the stop costs no retry. */
 void bi_ack_make(struct ack *ack, struct bide_context *context, int outcome, int stop_reason);
 /* Builds an ack that releases the job and counts nothing. */
-void bi_ack_give_back(struct ack *ack, const struct bide_context *context);
+void bi_ack_give_back(struct ack *ack, struct bide_context *context);
 /* Points the arguments of the op into the ack. Required before each submit: the ack may have been
  * copied. */
 void bi_ack_prepare(struct ack *ack);

@@ -13,6 +13,7 @@
 #include "util/text.h"
 #include "util/thread.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -101,12 +102,6 @@ static void restore(const struct handled_signals *signal)
         sigaction(signal->number, &signal->previous, NULL);
 }
 
-static void stop_handling(struct handled_signals *signal)
-{
-    if (--signal->count == 0)
-        restore(signal);
-}
-
 /* The first run of this process. After a fork the state is a copy of the parent's: its counts mean
  * runs of the parent, and its eventfd is shared with the parent, so a new one is needed. */
 static void reset_after_fork(void)
@@ -144,8 +139,11 @@ static bool install_handlers(void)
 static void restore_handlers(void)
 {
     pthread_mutex_lock(&signal_lock);
-    for (size_t i = 0; i < sizeof(handled_signals) / sizeof(handled_signals[0]); i++)
-        stop_handling(&handled_signals[i]);
+    for (size_t i = 0; i < sizeof(handled_signals) / sizeof(handled_signals[0]); i++) {
+        assert(handled_signals[i].count > 0);
+        if (--handled_signals[i].count == 0)
+            restore(&handled_signals[i]);
+    }
     pthread_mutex_unlock(&signal_lock);
 }
 

@@ -11,6 +11,7 @@
 #include "task/worker_internal.h"
 #include "util/clock.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,7 @@ static bool is_stopping(const struct worker_thread *thread)
 static void complete_ack(struct worker_thread *thread)
 {
     bide_worker *worker = thread->worker;
+    assert(thread->ack_pending);
     thread->ack_pending = false;
     if (!bi_ack_complete(&thread->ack, worker) && !bi_syncer_add(&worker->background, &thread->ack))
         bi_ack_abandon(&thread->ack, worker, BIDE_ENOMEM);
@@ -102,6 +104,7 @@ static void prepare_reserve(struct worker_thread *thread)
 {
     const bide_worker *worker = thread->worker;
 
+    assert(!thread->context.running); /* the reserve writes to its job */
     thread->reserve_done = thread->cancel_sent = false;
     /* Before the submit: see the ordering in subscriber.c. */
     thread->gaps = atomic_load(&worker->background.gaps);
@@ -122,21 +125,18 @@ static void prepare_reserve(struct worker_thread *thread)
     };
 }
 
-static void prepare_ack(struct worker_thread *thread)
-{
-    thread->ack.op.cq = thread->cq;
-    thread->ack.op.done = on_ack_completed;
-    thread->ack.op.user = thread;
-    bi_ack_prepare(&thread->ack);
-}
-
 static void submit(struct worker_thread *thread, bool ack, bool reserve)
 {
-    bide_op *ops[2];
+    bide_op *ops[2] = {NULL, NULL};
     size_t count = 0;
+    assert(ack || reserve);
 
     if (ack) {
-        prepare_ack(thread);
+        assert(!thread->ack_pending); /* there is one ack */
+        thread->ack.op.cq = thread->cq;
+        thread->ack.op.done = on_ack_completed;
+        thread->ack.op.user = thread;
+        bi_ack_prepare(&thread->ack);
         thread->ack_pending = true;
         ops[count++] = &thread->ack.op;
     }
@@ -341,7 +341,8 @@ void bi_worker_thread_run(struct worker_thread *thread)
         ack = run_job(thread);
         /* Without a reserve: the ack alone, then wait for the syncer. */
         if (has_too_many_acks(thread->worker)) {
-            submit(thread, ack, false);
+            if (ack)
+                submit(thread, true, false);
             ack = false;
             await_pending_acks(thread);
         }
@@ -350,5 +351,6 @@ void bi_worker_thread_run(struct worker_thread *thread)
     if (ack)
         submit(thread, true, false);
     await_ack(thread);
+    assert(!thread->ack_pending && !thread->context.running);
     bi_worker_leave(&scope);
 }
