@@ -35,19 +35,14 @@ static int check(const bide *queue, const bide_task *task, const void *data)
     return BIDE_OK;
 }
 
-/* Rounded up to a millisecond: the job must not expire early. */
-static int64_t expiry_at(int64_t ms)
-{
-    return (bi_clock_wall() + 999) / 1000 + ms;
-}
-
 /* Sets expiry and key where the options have none. */
 static int apply_task_defaults(struct prepared *prepared, const bide_task *task, const void *data)
 {
     bide_put_options *options = &prepared->options;
 
+    /* Rounded up to a millisecond: the job must not expire early. */
     if (options->expires_at_ms == 0 && task->expires_in_ms > 0)
-        options->expires_at_ms = expiry_at(task->expires_in_ms);
+        options->expires_at_ms = (bi_clock_wall() + 999) / 1000 + task->expires_in_ms;
     if (task->key == NULL || options->key.data != NULL || options->key.size > 0)
         return BIDE_OK;
 

@@ -183,13 +183,6 @@ static void raise_stop_fd(const bide_worker *worker)
     (void)written; /* fails only if it is readable already */
 }
 
-static void clear_stop_fd(const bide_worker *worker)
-{
-    uint64_t count;
-    ssize_t got = read(worker->stop_fd, &count, sizeof(count));
-    (void)got; /* fails if it is not readable */
-}
-
 void bi_worker_end_thread(bide_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
@@ -323,20 +316,15 @@ static void revoke_jobs(bide_worker *worker)
     }
 }
 
-/* True if all worker threads have ended and the background thread ends before `end`; its ops may
- * still be in flight. */
-static bool has_ended(bide_worker *worker, int64_t end)
+/* Joins and frees all threads if they end before `end`; else frees nothing. */
+static bool reap(bide_worker *worker, int64_t end)
 {
     pthread_mutex_lock(&worker->lock);
     bool ended = worker->threads_left == 0;
     pthread_mutex_unlock(&worker->lock);
-    return ended && bi_background_stop(&worker->background, end);
-}
 
-/* Joins and frees all threads if they end before `end`; else frees nothing. */
-static bool reap(bide_worker *worker, int64_t end)
-{
-    if (!has_ended(worker, end))
+    /* The worker threads first: they use the background thread, whose ops may be in flight. */
+    if (!ended || !bi_background_stop(&worker->background, end))
         return false;
 
     for (uint32_t i = 0; i < worker->options.threads; i++)
@@ -347,12 +335,6 @@ static bool reap(bide_worker *worker, int64_t end)
     free_threads(worker);
     worker->state = WORKER_IDLE;
     return true;
-}
-
-static int64_t stop_deadline(const bide_worker *worker)
-{
-    int64_t timeout_ms = worker->options.stop_timeout_ms;
-    return timeout_ms < 0 ? NEVER : bi_clock_boot() + timeout_ms * 1000;
 }
 
 static bool has_running(const bide_worker *worker)
@@ -379,7 +361,8 @@ static int report_timeout(const bide_worker *worker)
 
 int bi_worker_stop(bide_worker *worker)
 {
-    int64_t end = stop_deadline(worker);
+    int64_t timeout_ms = worker->options.stop_timeout_ms;
+    int64_t end = timeout_ms < 0 ? NEVER : bi_clock_boot() + timeout_ms * 1000;
     assert(worker->state != WORKER_IDLE && worker->threads != NULL);
 
     worker->state = WORKER_STOPPING;
@@ -464,7 +447,10 @@ int bi_worker_prepare(bide_worker *worker)
     /* State that the last run left behind. */
     atomic_store(&worker->stopping, false);
     bi_worker_set_healthy(worker, atomic_load(&worker->unhealthy));
-    clear_stop_fd(worker);
+    uint64_t count;
+    ssize_t got = read(worker->stop_fd, &count, sizeof(count));
+    (void)got; /* fails if it is not readable */
+
     int code = create_threads(worker);
     if (code == BIDE_OK)
         worker->state = WORKER_RUNNING;

@@ -187,12 +187,6 @@ static bool has_too_many_acks(const bide_worker *worker)
            worker->options.threads;
 }
 
-static void await_pending_acks(struct worker_thread *thread)
-{
-    while (!is_stopping(thread) && has_too_many_acks(thread->worker))
-        wait_for_completion(thread, ACK_POLL_MS);
-}
-
 /* Evaluates the reserve. *finished: the queue is shut down, or the worker stops. A timeout counts
  * as healthy: the queue responds. */
 static bool has_job(struct worker_thread *thread, bool *finished)
@@ -344,7 +338,8 @@ void bi_worker_thread_run(struct worker_thread *thread)
             if (ack)
                 submit(thread, true, false);
             ack = false;
-            await_pending_acks(thread);
+            while (!is_stopping(thread) && has_too_many_acks(thread->worker))
+                wait_for_completion(thread, ACK_POLL_MS);
         }
     }
 
