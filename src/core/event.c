@@ -138,6 +138,7 @@ void bi_event_emit_as(struct core *core, bide_event_kind kind, const struct job 
         event->event.state = state;
         event->event.id = job->id;
         event->event.at_ms = ms_down(core->now.wall);
+        memset(event->event.room_, 0, sizeof(event->event.room_));
         memcpy(event->event.topic, topic->name, (size_t)topic->name_size + 1);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * test_alloc - an allocator that counts what is out, and fails when it is told to.
+ * test_alloc - an allocator that counts what is out, and fails when it is told to. New memory is not
+ * zero, so that a test sees what its user forgets to set.
  */
 #ifndef BI_UNIT_TEST_ALLOC_H
 #define BI_UNIT_TEST_ALLOC_H
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct test_alloc {
     size_t bytes;       /* given out now */
@@ -52,6 +54,8 @@ static inline void *test_alloc_resize(void *ctx, void *memory, size_t size)
     block = realloc(block, sizeof(*block) + size);
     if (block == NULL)
         abort();
+    if (size > old)
+        memset((char *)(block + 1) + old, 0xa5, size - old);
     block->size = size;
     return block + 1;
 }

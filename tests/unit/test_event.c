@@ -122,6 +122,23 @@ static void a_feed_has_memory_for_what_is_in_it(void **state)
     close_feed();
 }
 
+static void members_of_later_versions_are_zero(void **state)
+{
+    (void)state;
+    static const bide_event zero;
+    bide_event event;
+    open_feed(10, 0);
+    make_events(1);
+
+    memset(&event, 0xff, sizeof(event));
+    bide_op op = {.kind = BIDE_OP_EVENTS,
+                  .subscription = {.handle = feed, .events = &event, .event_max = 1}};
+    assert_int_equal(run(&w, &op), BIDE_OK);
+    assert_int_equal(event.id, 1);
+    assert_memory_equal(event.room_, zero.room_, sizeof(event.room_));
+    close_feed();
+}
+
 static void feeds_take_a_part_of_the_memory_and_drop_the_oldest_events(void **state)
 {
     enum { MAX = 4 << 20 };
@@ -194,6 +211,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ring_of_chunks_is_a_ring),
         cmocka_unit_test(a_feed_has_memory_for_what_is_in_it),
+        cmocka_unit_test(members_of_later_versions_are_zero),
         cmocka_unit_test(feeds_take_a_part_of_the_memory_and_drop_the_oldest_events),
         cmocka_unit_test(events_that_are_undone_leave_no_memory_behind),
     };
