@@ -102,8 +102,8 @@ int bi_core_run(struct core *core, bide_op *op, struct bi_now now);
 #define BI_AGAIN 1000
 
 /*
- * A measure of the time under the lock: the number of topics, links of waiting calls, and jobs that
- * loops over many of them have visited. Code that visits only a few counts nothing.
+ * A measure of the time under the lock: the number of topics, jobs, waiting calls and their links
+ * that loops over many of them have visited. Code that visits only a few counts nothing.
  */
 uint64_t bi_core_work(const struct core *core);
 

@@ -444,8 +444,10 @@ static size_t serve_waiter(struct core *core, struct waiter *waiter)
 static void notify_ended(struct core *core)
 {
     struct waiters *all = &core->waiters;
-    for (; all->ended_head != NULL && all->notified < NOTIFY_MAX; all->notified++)
+    for (; all->ended_head != NULL && all->notified < NOTIFY_MAX; all->notified++) {
+        core->work += OP_WORK;
         complete_or_notify(core, all->ended_head->first, BIDE_OK);
+    }
     if (all->ended_head != NULL)
         core->unserved = true;
 }

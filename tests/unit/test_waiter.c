@@ -420,6 +420,21 @@ static void many_calls_learn_of_the_end_in_steps(void **state)
     assert_ptr_equal(w.completed[WATCHERS], &last);
 }
 
+/* A list of ops yields the lock by its work. Each of them completes as many calls as a step may. */
+static void completing_the_calls_of_a_job_that_ended_counts_as_work(void **state)
+{
+    (void)state;
+    uint64_t id = watch_job();
+    uint64_t before = bi_core_work(w.core);
+    bide_op ping = {.kind = BIDE_OP_PING};
+    assert_int_equal(run_lease_op(&w, BIDE_OP_DELETE, id, 0), BIDE_OK);
+    assert_true(bi_core_work(w.core) - before >= STEP_ENDS);
+    while (bi_core_unserved(w.core))
+        assert_int_equal(run(&w, &ping), BIDE_OK);
+    assert_int_equal(w.completed_count, WATCHERS);
+    assert_true(bi_core_work(w.core) - before >= WATCHERS);
+}
+
 static void a_timeout_after_the_end_of_the_job_shows_the_end(void **state)
 {
     (void)state;
@@ -645,6 +660,7 @@ int main(void)
         TEST(calls_that_name_many_topics_are_closed_in_steps),
         TEST(whoever_waits_for_a_job_learns_how_it_ended),
         TEST(many_calls_learn_of_the_end_in_steps),
+        TEST(completing_the_calls_of_a_job_that_ended_counts_as_work),
         TEST(a_timeout_after_the_end_of_the_job_shows_the_end),
         TEST(a_close_after_the_end_of_the_job_shows_the_end),
         TEST(an_end_that_is_undone_fails_the_calls_that_have_yet_to_learn_of_it),
