@@ -283,9 +283,13 @@ static const char *check_waiting(const struct topic *topic)
 
     INVARIANT(line->room >= topic->line_links && line->count <= topic->line_links,
               "a line lacks room");
-    /* bi_waiters_serve() finds only topics that are in core->serving. */
-    INVARIANT(line->count == 0 || !bi_topic_is_open(topic) || topic->serve.set,
-              "somebody waits for a ready job");
+    if (line->count == 0 || !bi_topic_is_open(topic))
+        return NULL;
+    /* bi_waiters_serve() finds only topics that are in core->serving, and serves the call that has
+     * waited longest only if no number there is too large. */
+    INVARIANT(topic->serve.set, "a call waits although a job is ready");
+    INVARIANT(topic->serve.due <= (int64_t)line->entries[0].number,
+              "a topic is served after calls that have waited less");
     return NULL;
 }
 

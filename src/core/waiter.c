@@ -383,7 +383,10 @@ static int64_t first_number(const struct topic *topic)
 
 void bi_waiters_wake(struct core *core, struct topic *topic)
 {
-    if (topic->line.count > 0 && !topic->serve.set && bi_topic_is_open(topic))
+    if (topic->line.count == 0 || !bi_topic_is_open(topic))
+        return;
+    /* A call that is resumed may have waited longer than the one for which the topic was inserted. */
+    if (!topic->serve.set || topic->serve.due > first_number(topic))
         bi_timers_set(&core->serving, &topic->serve, first_number(topic));
 }
 

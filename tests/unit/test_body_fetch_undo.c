@@ -235,6 +235,46 @@ static void what_is_taken_back_goes_to_those_who_wait(void **state)
     bide_job_clear(&other.jobs[0]);
 }
 
+/* Its topic is to be served already, under the number of a call that came later. */
+static void resumed_call_is_served_before_a_later_one_of_another_topic(void **state)
+{
+    (void)state;
+    bide_put_options options = put_options();
+    options.max_retries = 3;
+    options.delay_ms = 10;
+    options.priority = 2;
+    uint64_t second = put_sized(&w, "b", SIZE, &options);
+    options.priority = 1;
+    uint64_t first = put_sized(&w, "a", SIZE, &options);
+    uint64_t bad = store_sized(&w, "a", SIZE);
+    struct call resumed, later;
+    bide_slice names[2] = {text("b"), text("a")};
+    take_lacking(&resumed, BIDE_FOREVER, 1);
+    memset(&later, 0, sizeof(later));
+    later.op = (bide_op){.kind = BIDE_OP_RESERVE,
+                         .reserve = {.topics = names,
+                                     .topic_count = 2,
+                                     .timeout_ms = BIDE_FOREVER,
+                                     .jobs = later.jobs,
+                                     .job_max = 1}};
+    assert_int_equal(run(&w, &later.op), BIDE_PENDING);
+
+    /* Both jobs are ready, and memory lacks to reserve them. */
+    exhaust_journal();
+    advance_clocks(&w, 10 * MS);
+    assert_int_equal(supply_except(&w, &resumed.op, bad), BIDE_PENDING);
+    assert_int_equal(w.completed_count, 0);
+    w.alloc.failing = false;
+    bi_core_serve(w.core, w.now);
+    assert_int_equal(w.completed_count, 2);
+    assert_int_equal(resumed.jobs[0].id, first);
+    assert_int_equal(later.jobs[0].id, second);
+    assert_int_equal(supply(&w, &resumed.op), BIDE_OK);
+    assert_int_equal(supply(&w, &later.op), BIDE_OK);
+    bide_job_clear(&resumed.jobs[0]);
+    bide_job_clear(&later.jobs[0]);
+}
+
 /* ---- rolled back ---- */
 
 static void a_rollback_takes_back_a_reserve_that_was_to_be_stored(void **state)
@@ -393,6 +433,7 @@ int main(void)
         TEST(a_job_to_be_cancelled_is_removed_when_it_is_taken_back),
         TEST(what_somebody_else_holds_by_now_is_left_alone),
         TEST(what_is_taken_back_goes_to_those_who_wait),
+        TEST(resumed_call_is_served_before_a_later_one_of_another_topic),
         TEST(a_rollback_takes_back_a_reserve_that_was_to_be_stored),
         TEST(a_rollback_leaves_a_plain_reserve_alone),
         TEST(a_call_supplied_after_a_rollback_waits_again),
