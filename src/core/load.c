@@ -97,9 +97,9 @@ static bide_state restore_lease(struct core *core, struct job *job, const struct
 }
 
 /*
- * Restores a lease that ended with the process, as one that has expired. resolve_unfinished() ends it
- * at once. If that cannot be committed, the rollback brings the expired lease back, and its timer ends
- * it again: nothing else must see the job as if it had never been reserved.
+ * Restores a lease that ended with the process, as one that has expired. resolve_unfinished() ends
+ * it at once. If that cannot be committed, the rollback restores the expired lease, and its timer
+ * ends it again. Without the lease the job would be ready, and its failure forgotten.
  */
 static bide_state restore_ended_lease(struct core *core, struct job *job,
                                       const struct bi_image *image)

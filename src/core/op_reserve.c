@@ -17,7 +17,7 @@
 #include <string.h>
 
 /*
- * Units of core->work: per job that is reserved or removed, and one unit for this many topics that a draw passes. With
+ * Units of core->work: per reserved job, and one unit for this many topics that a draw passes. With
  * 50, a step of STEP_WORK units serves one call of BIDE_BATCH_JOBS jobs: the first reservation of
  * each job allocates its ext, and page faults make that slow.
  */

@@ -385,7 +385,7 @@ void bi_waiters_wake(struct core *core, struct topic *topic)
 {
     if (topic->line.count == 0 || !bi_topic_is_open(topic))
         return;
-    /* A call that is resumed may have waited longer than the one for which the topic was inserted. */
+    /* A resumed call may have waited longer than the one for which the topic was inserted. */
     if (!topic->serve.set || topic->serve.due > first_number(topic))
         bi_timers_set(&core->serving, &topic->serve, first_number(topic));
 }

@@ -7,6 +7,9 @@
  * while calls wait for it is inserted into core->serving. bi_waiters_serve() runs at the end of
  * every op and timer event and grants the jobs, always to the call that has waited longest.
  *
+ * The calls that wait for the end of one job are listed in its watch. When the job ends, the watch
+ * leaves it with the outcome, and each op or tick completes some of the calls.
+ *
  * A reserve whose jobs have bodies only in the store is parked while the bodies are read:
  *
  *     waiting -> served, all bodies in memory   -> completed
@@ -60,14 +63,11 @@ static inline bool bi_line_before(const struct line_entry *a, const struct line_
 #define BI_HEAP_MOVED(ctx, e, at) ((e)->link->slot = (at))
 #include "core/heap.h"
 
-/*
- * The calls that wait for the end of one job. When it ends, the watch leaves the job and enters the
- * list of ended ones with the outcome, so that many calls can be completed in several steps.
- */
+/* The calls that wait for the end of one job. */
 struct watch {
-    struct waiter *first; /* prev_watcher of the first one is the last one */
-    uint32_t job;         /* 0: it has ended, and the members below are set */
-    struct watch *prev, *next;
+    struct waiter *first;      /* prev_watcher of the first one is the last one */
+    uint32_t job;              /* 0: it has ended, and the members below are set */
+    struct watch *prev, *next; /* in the list of ended ones */
     bide_state state;
     bool finished;
     bide_buf *result; /* one reference, or NULL */
@@ -126,15 +126,16 @@ void bi_waiters_wake(struct core *core, struct topic *topic);
  * empty. Stops early, with core->unserved set, when that takes too long for one step. */
 void bi_waiters_serve(struct core *core);
 
-/* Completes the calls that wait for the job to end; if they are many, sets core->unserved and leaves
- * the rest for the next steps. The job is done, buried or gone; finished: it is gone because its
+/* Completes the calls that wait for the job to end. If they are many, leaves the rest to the next
+ * steps, with core->unserved set. The job is done, buried or gone; finished: it is gone because its
  * work is done. A rollback calls this, too. */
 void bi_waiters_notify(struct core *core, struct job *job, bide_state state, bool finished);
 
 /*
  * A commit failed: whatever waiting ops did or saw since the last commit is undone. A
- * finish_and_reserve whose finish is undone completes with BIDE_EIO; other waiters only lose their
- * hold. Visits up to budget waiters and returns the rest of the budget.
+ * finish_and_reserve whose finish is undone, and a wait for a job whose end is undone, complete
+ * with BIDE_EIO; other waiters only lose their hold. Visits up to budget waiters and returns the
+ * rest of the budget.
  */
 void bi_waiters_begin_rollback(struct core *core);
 unsigned bi_waiters_rollback(struct core *core, unsigned budget);
