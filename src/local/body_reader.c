@@ -359,7 +359,6 @@ static void run_batch(struct local *local)
 
 /* Fetches the jobs of one op during recovery, then runs the op. The lock is held at the call and at
  * the return, not in between. */
-
 static void fetch_jobs(struct local *local)
 {
     bide_op *op = bi_op_fifo_pop(&local->awaiting_job);

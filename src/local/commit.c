@@ -283,8 +283,8 @@ static void finish_commit(struct local *local, struct bi_batch *batch, int code,
      * core. A committed batch completes after the first attempt at that comparison. */
     struct op_fifo durable = {NULL, NULL};
     if (code == BIDE_OK) {
-        /* Take the list before verify_reopened() releases the lock: from now on the core may open the
-         * batch that shares the slot of held[] with this one. */
+        /* Take the list before verify_reopened() releases the lock: from now on the core may open
+         * the batch that shares the slot of held[] with this one. */
         durable = bi_op_fifo_take(held_list(local, batch->number));
         bi_journal_committed(local->core, batch);
     } else {

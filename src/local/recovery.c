@@ -39,7 +39,7 @@
 /* Attempts to sort the lists when out of memory. */
 #define SORT_TRIES 25
 /* The least time between two calls of the progress callback. */
-#define REPORT_INTERVAL_US 100000 /* us */
+#define REPORT_INTERVAL_US 100000
 
 /* ---- ids that were loaded early ---- */
 
@@ -400,7 +400,6 @@ static void report_progress(struct local *local, bool now)
     int64_t time = bi_clock_boot();
 
     if (options->recovery == NULL ||
-
         (!now && time - local->recovery.reported_at < REPORT_INTERVAL_US))
         return;
     local->recovery.reported_at = time;
