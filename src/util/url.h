@@ -35,7 +35,7 @@ bool bi_url_decode(char *text);
 bool bi_url_from_path(char *url, const char *prefix, const char *path);
 
 /* Returns the @ behind the secret of a server's location ("secret@host", "secret@unix:/path"); NULL
- * if it has no secret. A location that begins with "/" or "unix:/" is a path, which may contain @. */
+ * if it has no secret. A location that begins with "/" or "unix:/" is a path and may contain @. */
 const char *bi_url_secret_end(const char *location, size_t size);
 
 /* Copies a URL with *** for its password or secret, for messages and logs. out has BI_URL_MAX

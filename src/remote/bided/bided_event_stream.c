@@ -7,8 +7,8 @@
  * number is unknown: one is counted. The next events call then completes at once, without events,
  * so that the caller learns of the loss instead of waiting for an event that already happened.
  *
- * The server may reject the new subscribe. The events calls that wait for it then fail; the next one
- * subscribes again.
+ * The server may reject the new subscribe. The events calls that wait for it then fail; the next
+ * one subscribes again.
  *
  * Ownership  A stream is reference-counted: by the list of streams until unsubscribe, and by each
  *            request that names it.
